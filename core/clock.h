@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+#include <stdatomic.h>
+
+/*
+ * Where the time comes from: an ops struct, so that tests can script it. Any
+ * thread may read a clock.
+ */
+typedef struct _Clock Clock;
+struct _Clock {
+	/* The time now, in nanoseconds since the Unix epoch. It may step either way. */
+	gint64 (*now_ns)(const Clock *self);
+};
+
+static inline gint64 clock_now_ns(const Clock *self)
+{
+	return self->now_ns(self);
+}
+
+static inline gint64 clock_now_ms(const Clock *self)
+{
+	return clock_now_ns(self) / 1000000;
+}
+
+/*
+ * The clock of a running server: CLOCK_BOOTTIME, which nobody can set, plus an
+ * offset. A jump of the system's clock reaches its readers only when whoever
+ * owns it (one thread) stores another offset.
+ */
+typedef struct {
+	Clock clock;
+	_Atomic gint64 offset_ns; /* written by the owner, read by all */
+} SystemClock;
+
+/* Starts at the system's time (CLOCK_REALTIME). */
+void system_clock_init(SystemClock *self);
+
+/* What the offset would be by CLOCK_REALTIME now. Its error is under the time
+ * between two readings of the clock, the smallest of several tries. */
+gint64 system_clock_measure_offset_ns(void);
+
+static inline gint64 system_clock_offset_ns(const SystemClock *self)
+{
+	return atomic_load(&self->offset_ns);
+}
+
+static inline void system_clock_set_offset_ns(SystemClock *self, gint64 offset_ns)
+{
+	atomic_store(&self->offset_ns, offset_ns);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "core/clock.h"
+#include "core/layout.h"
+#include "core/lease.h"
+
+/*
+ * Issues IDs from the published lease. One draw, of one ID or a batch, is one
+ * compare-and-swap on the lease's cursor:
+ *
+ *   next = max(cursor + 1, first cursor of the tick now, first cursor of the lease)
+ *   cursor = next + count - 1
+ *
+ * after which the last of the count IDs is held against the lease's end and
+ * against the clock. Uniqueness rests on the lease alone; the clock decides how
+ * close to real time an ID is. A refused draw changes nothing.
+ *
+ * Any thread may draw. Publishing is for one thread, the keeper.
+ */
+typedef struct _Generator Generator;
+
+typedef struct {
+	/* How far the IDs may run ahead of the clock, in ms, 0 to 60000; rounded down to ticks. 0 is
+	 * the behaviour of 2010. */
+	gint64 max_ahead_ms;
+	/* A tick that the clock begins starts at a random sequence in [0, n); 1: at 0. At most
+	 * 2^sequence_bits. */
+	guint sequence_start_range;
+	/* The largest batch, 1 or more. */
+	guint max_batch;
+} GeneratorPolicy;
+
+/* IDs that were drawn together: one run of the cursor. Plain data. */
+typedef struct {
+	guint64 first_cursor;
+	guint64 fixed_bits;
+	guint count;
+	guint8 sequence_bits;
+	guint8 time_shift;
+} IdRun;
+
+/* The ID at @index, from 0 to count - 1. They increase. */
+static inline gint64 id_run_get(const IdRun *self, guint index)
+{
+	guint64 cursor = self->first_cursor + index;
+	guint64 sequence_mask = (G_GUINT64_CONSTANT(1) << self->sequence_bits) - 1;
+
+	return (gint64)(cursor >> self->sequence_bits << self->time_shift | self->fixed_bits |
+			(cursor & sequence_mask));
+}
+
+typedef enum {
+	DRAW_OK,
+	DRAW_WAIT,            /* the sequence ran out, the clock will allow it soon: wait_ns */
+	DRAW_UNRESERVED,      /* no lease, past its end, or it begins later than now + max-ahead */
+	DRAW_CLOCK_BACK,      /* the clock is behind the IDs issued by more than max-ahead: behind_ms */
+	DRAW_CLOCK_OUTSIDE,   /* the clock is before the epoch or past the end of the layout */
+} DrawStatus;
+
+/* Why a draw was refused. */
+typedef struct {
+	/* DRAW_WAIT, and DRAW_UNRESERVED where the lease begins later: how long until the clock
+	 * allows it, if nobody else draws; else 0, meaning that only the keeper can help. */
+	gint64 wait_ns;
+	/* DRAW_CLOCK_BACK: the last ID's time minus the clock. */
+	gint64 behind_ms;
+} DrawRefusal;
+
+/**
+ * generator_new:
+ * @layout: copied
+ * @clock: borrowed, must outlive the generator
+ *
+ * Returns: (transfer full): a generator without a lease
+ */
+Generator *generator_new(const Layout *layout, const Clock *clock, const GeneratorPolicy *policy);
+void generator_free(Generator *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Generator, generator_free)
+
+const Layout *generator_layout(const Generator *self);
+const Clock *generator_clock(const Generator *self);
+
+/* The largest batch: min(policy, (max-ahead in ticks + 1) * 2^sequence_bits). */
+guint generator_max_batch(const Generator *self);
+
+/**
+ * generator_draw:
+ * @count: 1 to generator_max_batch()
+ * @out_run: (out): the IDs; untouched unless DRAW_OK
+ * @out_refusal: (out): untouched if DRAW_OK
+ *
+ * Never blocks and never sleeps.
+ */
+DrawStatus generator_draw(Generator *self, guint count, IdRun *out_run, DrawRefusal *out_refusal);
+
+/* The published lease, or NULL; it lives as long as the generator. */
+Lease *generator_lease(const Generator *self);
+
+/**
+ * generator_publish:
+ * @lease: (transfer full): drawn from, from now on
+ *
+ * The lease before it stays until generator_free(): they are few and small, and a late reader is
+ * harmless. For IDs to keep increasing, the caller retires the old lease first and begins the
+ * new one after its last tick.
+ */
+void generator_publish(Generator *self, Lease *lease);
+
+/* The time of the last ID issued from the published lease, in ms since the Unix epoch; 0 if none. */
+gint64 generator_last_ms(const Generator *self);

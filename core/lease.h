@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+#include <stdatomic.h>
+
+#include "core/layout.h"
+
+/*
+ * The right to issue IDs: a worker ID, the ticks that are reserved for it, and
+ * the cursor of the last ID issued. Any thread may draw from it, through the
+ * generator; extending and retiring is for one thread, its keeper.
+ *
+ * All atomics are sequentially consistent.
+ */
+
+/* What the cursor of a retired lease holds: no swap succeeds on it. */
+#define LEASE_CLOSED G_MAXUINT64
+
+typedef struct {
+	guint datacenter_id;
+	guint worker_id;
+	guint64 fixed_bits;        /* datacenter and worker, in their places in an ID */
+	gint64 first_tick;         /* the first tick reserved; 1 or more */
+	_Atomic gint64 end_tick;   /* the last tick reserved; only ever grows */
+	/* A cache line of its own: it is written for every ID. */
+	_Alignas(64) _Atomic guint64 cursor; /* of the last ID issued, or LEASE_CLOSED */
+	char pad[64 - sizeof(guint64)];
+} Lease;
+
+/**
+ * lease_new:
+ * @first_tick: the first tick that is reserved. Tick 0 is never issued (so that
+ *   no ID is 0, which clients take for a failure): less than 1 counts as 1
+ * @end_tick: the last tick that is reserved, at most layout_max_tick(); less
+ *   than @first_tick is a lease that cannot issue anything yet
+ *
+ * @layout is only read here.
+ *
+ * Returns: (transfer full): a lease of which nothing was issued yet. The IDs
+ * must fit the layout (layout_check_worker()).
+ */
+Lease *lease_new(const Layout *layout, guint datacenter_id, guint worker_id, gint64 first_tick,
+		 gint64 end_tick);
+void lease_free(Lease *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Lease, lease_free)
+
+/* Raises the end; an @end_tick below the present end changes nothing. Only after the write that
+ * reserved it is confirmed. */
+void lease_extend(Lease *self, gint64 end_tick);
+
+/**
+ * lease_retire:
+ *
+ * Closes the lease for good: when this returns, no ID of it will ever be issued again. Calling
+ * it again changes nothing and returns the same.
+ *
+ * Returns: the tick of the last ID issued, or first_tick - 1 if there was none
+ */
+gint64 lease_retire(Lease *self, const Layout *layout);

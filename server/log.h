@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+/*
+ * The server's log: one line an event, on standard error, as logfmt:
+ *
+ *   2026-01-31T12:00:00.000Z warning event=extend-failed error="no space left on device"
+ *
+ * Under systemd (JOURNAL_STREAM names standard error) the time is left out and the level stands
+ * in front as journald reads it: <4>event=....
+ *
+ * Every event that an operator could alert on is in this list, so that its name and its fields
+ * stay. Thread-safe.
+ */
+typedef enum {
+	/* the server */
+	LOG_STARTING,     /* version, pid, datacenter_id, worker_id, layout */
+	LOG_LISTENING,    /* address */
+	LOG_READY,        /* the first lease is usable: datacenter_id, worker_id, startup_ms */
+	LOG_STOPPING,     /* signal */
+	LOG_STOPPED,      /* ids, calls, exceptions, uptime_s */
+	LOG_FAILED,       /* error: the server ends, or does not start */
+	LOG_LIMITS,       /* what the machine allows less of than the options ask for */
+	/* the worker ID */
+	LOG_STATE,              /* from, to: the registration */
+	LOG_WORKER_CLAIMED,     /* datacenter_id, worker_id, first, reserved_until */
+	LOG_WORKER_WAITING,     /* why, until, remedy */
+	LOG_WORKER_HANDED_BACK, /* datacenter_id, worker_id, last */
+	LOG_WORKER_LOST,        /* another owner stands in the record: owner, address */
+	LOG_DIRECTORY_UNIQUE,   /* neither ID was given: unique per state directory only */
+	LOG_EXTEND_FAILED,      /* error, reserved_until */
+	LOG_EXTEND_RECOVERED,   /* failed_ms */
+	LOG_RESERVATION_SPENT,  /* calls are refused from now on: reserved_until */
+	/* the clock */
+	LOG_CLOCK_BACK,     /* by_ms: calls may be refused until it has caught up */
+	LOG_CLOCK_FORWARD,  /* by_ms */
+	LOG_CLOCK_HELD,     /* by_ms: a jump that is not believed yet */
+	/* connections; each is limited to a line a second, with the number left out */
+	LOG_CONNECTION_REFUSED, /* reason, peer */
+	LOG_CONNECTION_CLOSED,  /* reason, peer: a limit was passed, or the bytes made no sense */
+	LOG_ACCEPT_FAILED,      /* error */
+	LOG_N_EVENTS
+} LogEvent;
+
+typedef enum { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG } LogLevel;
+
+/* Events above this level are left out; LOG_LEVEL_INFO until set. */
+void log_set_level(LogLevel level);
+
+/* %TRUE and @out_level for "error", "warning", "info", "debug". */
+gboolean log_level_from_name(const char *name, LogLevel *out_level) G_GNUC_WARN_UNUSED_RESULT;
+
+/**
+ * log_event:
+ * @fields: a printf format of key=value pairs with a space between. A value that may hold spaces,
+ *   quotes or control characters goes through log_quote()
+ *
+ * Repeats of an event that has a limit are counted instead, and the next line of the event says
+ * suppressed=N.
+ */
+void log_event(LogEvent event, const char *fields, ...) G_GNUC_PRINTF(2, 3);
+
+/* (transfer full): @text in double quotes with quotes, backslashes and control characters escaped;
+ * plain where that would change nothing but the quotes. */
+char *log_quote(const char *text);

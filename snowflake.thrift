@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The wire contract of Snowflake: unique, roughly time-ordered 64-bit IDs.
+ *
+ * The service Snowflake is Twitter's of 2010: the same calls, in the same
+ * order, without throws, so that clients built from the contract of 2010 work
+ * unchanged. Its errors go out as a TApplicationException of type 6 whose
+ * message starts with the name of the exception: "InvalidSystemClock: ...",
+ * "InvalidUserAgentError: ..." or "WorkerIdUnavailable: ...".
+ *
+ * New calls, and typed exceptions, belong to SnowflakeExtended only.
+ */
+
+namespace java com.twitter.service.snowflake.gen
+namespace c_glib Sf
+
+/* The server's clock is behind the IDs it has issued, or outside the layout's range. */
+exception InvalidSystemClock {
+  1: string message
+}
+
+/* The useragent does not match [a-zA-Z][a-zA-Z\-0-9]* or is longer than 256 bytes. */
+exception InvalidUserAgentError {
+  1: string message
+}
+
+/* One line of the audit log. */
+struct AuditLogEntry {
+  1: i64 id
+  2: string useragent
+  3: i64 tag
+}
+
+service Snowflake {
+  i64 get_worker_id()
+  /* The server's clock, in milliseconds since the Unix epoch. */
+  i64 get_timestamp()
+  i64 get_id(1: string useragent)
+  i64 get_datacenter_id()
+}
+
+/* The server holds no reservation for the present time. Ask another server, or
+ * this one again after retry_after_ms milliseconds. */
+exception WorkerIdUnavailable {
+  1: string message
+  2: i64 retry_after_ms
+}
+
+/* The count is below 1 or above the largest batch that the server allows. */
+exception InvalidCount {
+  1: string message
+}
+
+/* A server, as it describes itself. */
+struct Worker {
+  1: i32 datacenter_id
+  2: i32 worker_id           /* -1: none yet */
+  3: string address          /* host:port, where clients reach it */
+  4: string nonce            /* a uuid, fresh for each start of the process */
+  5: i64 claimed_at_ms       /* since the Unix epoch; 0: not yet */
+  6: i64 reserved_until_ms   /* since the Unix epoch; 0: nothing reserved */
+  7: string state            /* starting, waiting, serving, reclaiming, unavailable, unreachable */
+}
+
+service SnowflakeExtended extends Snowflake {
+  /* count IDs, increasing, with no ID of the same server between two of them. */
+  list<i64> get_ids(1: string useragent, 2: i32 count)
+    throws (1: InvalidSystemClock clock, 2: InvalidUserAgentError agent,
+            3: WorkerIdUnavailable worker, 4: InvalidCount count_error)
+
+  /* The server that answers. */
+  Worker get_worker()
+
+  /* What the server has counted since its start, by name. */
+  map<string, i64> get_counters()
+}
