@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* snowflaked: puts the parts together, runs them, takes them apart. */
+#include <errno.h>
+#include <glib-unix.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "core/text.h"
+#include "gen-c_glib/generated-types.h"
+#include "server/fast-path.h"
+#include "server/log.h"
+#include "server/options-table.h"
+#include "server/options.h"
+#include "server/rpc/rpc-server.h"
+#include "server/service.h"
+#include "server/worker/registry-file.h"
+
+#define EXIT_WRONG_USE 2
+
+/* Descriptors for anything but connections: listeners, loops, state files, the log. */
+#define SPARE_DESCRIPTORS 64
+
+typedef struct {
+	const Options *options;
+	gint64 started_us; /* monotonic */
+	char *nonce;
+	char *address; /* where clients reach this server */
+	SystemClock clock;
+	Generator *generator;
+	CounterSet *counters;
+	Keeper *keeper;
+	ServiceConfig service;
+	RpcServer *rpc;
+	GMainLoop *loop;
+	int news_fd; /* an eventfd: the keeper has news */
+	gboolean ready;
+	gboolean failed;
+} Server;
+
+static void log_failure(const char *message)
+{
+	g_autofree char *quoted = log_quote(message);
+
+	log_event(LOG_FAILED, "error=%s", quoted);
+}
+
+/* Construction */
+
+static void server_clear(Server *self)
+{
+	/* the keeper hands the worker ID back, so the loops must have ended before it */
+	g_clear_pointer(&self->rpc, rpc_server_free);
+	g_clear_pointer(&self->keeper, keeper_free);
+	g_clear_pointer(&self->generator, generator_free);
+	g_clear_pointer(&self->counters, counter_set_free);
+	g_clear_pointer(&self->loop, g_main_loop_unref);
+	g_clear_pointer(&self->address, g_free);
+	g_clear_pointer(&self->nonce, g_free);
+	if (self->news_fd >= 0)
+		close(self->news_fd);
+}
+
+/* As many descriptors as connections are allowed, or a line that says what stands in the way. */
+static void raise_descriptor_limit(const Options *options)
+{
+	rlim_t wanted =
+		(rlim_t)options->max_connections + 3 * (rlim_t)options->threads + SPARE_DESCRIPTORS;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+		return;
+	limit.rlim_cur = wanted;
+	limit.rlim_max = MAX(limit.rlim_max, wanted); /* root may */
+	if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
+		return;
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return;
+	limit.rlim_cur = MIN(limit.rlim_max, wanted);
+	if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur >= wanted)
+		return;
+	log_event(LOG_LIMITS,
+		  "file_descriptors=%llu wanted=%llu remedy=\"raise the limit (ulimit -n, "
+		  "LimitNOFILE=) or lower --max-connections\"",
+		  (unsigned long long)limit.rlim_cur, (unsigned long long)wanted);
+}
+
+/* The keeper's thread: what waits for a lease may go on, and the main thread looks what is new. */
+static void on_keeper_changed(gpointer user_data)
+{
+	Server *self = user_data;
+	guint64 one = 1;
+
+	rpc_server_wake(self->rpc);
+	if (write(self->news_fd, &one, sizeof one) < 0)
+		return; /* full: it is on its way already */
+}
+
+static void make_generator(Server *self)
+{
+	const GeneratorPolicy policy = {
+		.max_ahead_ms = self->options->max_ahead_ms,
+		.sequence_start_range = (guint)self->options->sequence_start,
+		.max_batch = (guint)self->options->max_batch,
+	};
+
+	system_clock_init(&self->clock);
+	self->generator = generator_new(&self->options->layout, &self->clock.clock, &policy);
+}
+
+static gboolean make_rpc_server(Server *self, GError **error)
+{
+	const Options *options = self->options;
+	const RpcServerConfig config = {
+		.service =
+			{
+				.new_handler = service_new,
+				.fast_call = options->no_fast_path ? NULL : fast_path_call,
+				.user_data = &self->service,
+			},
+		.limits =
+			{
+				.max_frame_bytes = (gsize)options->max_frame_bytes,
+				.max_depth = (guint)options->max_depth,
+				.max_pending_bytes = (gsize)options->max_pending_bytes,
+				.max_wait_ms = options->max_wait_ms,
+				.frame_timeout_ms = options->frame_timeout_ms,
+				.write_timeout_ms = options->write_timeout_ms,
+				.idle_timeout_ms = options->idle_timeout_ms,
+			},
+		.n_loops = (guint)options->threads,
+		.max_connections = (guint)options->max_connections,
+	};
+
+	self->rpc = rpc_server_new(&config, self->counters, error);
+	if (self->rpc == NULL)
+		return FALSE;
+	for (guint i = 0; i < options->listen->len; i++) {
+		const Address *address = options->listen->pdata[i];
+
+		if (!rpc_server_listen(self->rpc, address->host, address->port, error))
+			return FALSE;
+	}
+	self->address = options->advertise ? address_to_string(options->advertise)
+					   : rpc_server_address(self->rpc);
+	return TRUE;
+}
+
+static void make_keeper(Server *self)
+{
+	const Options *options = self->options;
+	g_autofree char *directory = options->state_directory ? g_strdup(options->state_directory)
+							      : registry_file_default_directory();
+	const RegistryFileConfig registry = {
+		.directory = directory,
+		.layout = &options->layout,
+		.datacenter_id = (guint)MAX(options->datacenter_id, 0),
+		.worker_id = (guint)MAX(options->worker_id, 0),
+		.nonce = self->nonce,
+		.address = self->address,
+	};
+	const KeeperConfig config = {
+		.max_clock_skew_ms = options->max_clock_skew_ms,
+		.changed = on_keeper_changed,
+		.user_data = self,
+	};
+
+	if (options->datacenter_id < 0 && options->worker_id < 0) {
+		g_autofree char *quoted = log_quote(directory);
+
+		log_event(LOG_DIRECTORY_UNIQUE,
+			  "state_directory=%s meaning=\"no --datacenter-id and no --worker-id: IDs "
+			  "are unique among the servers on this directory only\"",
+			  quoted);
+	}
+	self->keeper =
+		keeper_new(registry_file_new(&registry), self->generator, &self->clock, &config);
+}
+
+static gboolean server_init(Server *self, const Options *options, GError **error)
+{
+	*self = (Server){
+		.options = options,
+		.started_us = g_get_monotonic_time(),
+		.nonce = g_uuid_string_random(),
+		.counters = counter_set_new(),
+		.loop = g_main_loop_new(NULL, FALSE),
+		.news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+	};
+	if (self->news_fd < 0) {
+		g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(errno),
+			    "cannot make an eventfd: %s", g_strerror(errno));
+		return FALSE;
+	}
+	make_generator(self);
+	if (!make_rpc_server(self, error))
+		return FALSE;
+	make_keeper(self);
+	self->service = (ServiceConfig){
+		.generator = self->generator,
+		.keeper = self->keeper,
+		.counters = self->counters,
+		.address = self->address,
+		.nonce = self->nonce,
+		.max_wait_ms = options->max_wait_ms,
+	};
+	return TRUE;
+}
+
+/* Running */
+
+static gboolean on_lease_begins(gpointer user_data);
+
+/* Ready is when an ID can be drawn: a lease may have been claimed that begins in a moment. */
+static void check_ready(Server *self)
+{
+	const Lease *lease = generator_lease(self->generator);
+	gint64 begins_in_ms;
+
+	if (self->ready || lease == NULL)
+		return;
+	begins_in_ms = layout_tick_start_ms(&self->options->layout, lease->first_tick) -
+		       clock_now_ms(&self->clock.clock) - self->options->max_ahead_ms;
+	if (begins_in_ms > 0) {
+		g_timeout_add((guint)MIN(begins_in_ms, G_MAXINT), on_lease_begins, self);
+		return;
+	}
+	self->ready = TRUE;
+	log_event(LOG_READY, "datacenter_id=%u worker_id=%u startup_ms=%" G_GINT64_FORMAT,
+		  lease->datacenter_id, lease->worker_id,
+		  (g_get_monotonic_time() - self->started_us) / 1000);
+	sd_notifyf(0, "READY=1\nSTATUS=datacenter %u, worker %u, serving on %s",
+		   lease->datacenter_id, lease->worker_id, self->address);
+}
+
+static gboolean on_lease_begins(gpointer user_data)
+{
+	check_ready(user_data);
+	return G_SOURCE_REMOVE;
+}
+
+static gboolean on_news(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer user_data)
+{
+	Server *self = user_data;
+	g_autoptr(GError) error = keeper_error(self->keeper);
+	guint64 count;
+
+	if (read(fd, &count, sizeof count) < 0)
+		return G_SOURCE_CONTINUE;
+	if (error != NULL) {
+		log_failure(error->message);
+		self->failed = TRUE;
+		g_main_loop_quit(self->loop);
+	} else {
+		check_ready(self);
+	}
+	return G_SOURCE_CONTINUE;
+}
+
+static gboolean stop_by_signal(Server *self, int number)
+{
+	log_event(LOG_STOPPING, "signal=%s", strsignal(number));
+	sd_notify(0, "STOPPING=1");
+	/* whoever asks twice does not want to wait */
+	signal(number, SIG_DFL);
+	g_main_loop_quit(self->loop);
+	return G_SOURCE_CONTINUE;
+}
+
+static gboolean on_sigterm(gpointer user_data)
+{
+	return stop_by_signal(user_data, SIGTERM);
+}
+
+static gboolean on_sigint(gpointer user_data)
+{
+	return stop_by_signal(user_data, SIGINT);
+}
+
+static gboolean on_sighup(gpointer user_data)
+{
+	return stop_by_signal(user_data, SIGHUP);
+}
+
+static gboolean on_watchdog(gpointer user_data G_GNUC_UNUSED)
+{
+	sd_notify(0, "WATCHDOG=1");
+	return G_SOURCE_CONTINUE;
+}
+
+static void add_sources(Server *self)
+{
+	uint64_t watchdog_us = 0;
+
+	g_unix_signal_add(SIGTERM, on_sigterm, self);
+	g_unix_signal_add(SIGINT, on_sigint, self);
+	g_unix_signal_add(SIGHUP, on_sighup, self);
+	g_unix_fd_add(self->news_fd, G_IO_IN, on_news, self);
+	if (sd_watchdog_enabled(0, &watchdog_us) > 0)
+		g_timeout_add((guint)MAX(watchdog_us / 2000, 1), on_watchdog, NULL);
+}
+
+static void log_start(const Server *self)
+{
+	g_autofree char *layout = layout_to_string(&self->options->layout);
+
+	log_event(LOG_STARTING,
+		  "version=%s pid=%d datacenter_id=%" G_GINT64_FORMAT " worker_id=%" G_GINT64_FORMAT
+		  " layout=%s threads=%" G_GINT64_FORMAT,
+		  SNOWFLAKE_VERSION, getpid(), MAX(self->options->datacenter_id, 0),
+		  MAX(self->options->worker_id, 0), layout, self->options->threads);
+}
+
+static void log_end(const Server *self)
+{
+	log_event(LOG_STOPPED,
+		  "ids=%" G_GUINT64_FORMAT " calls=%" G_GUINT64_FORMAT
+		  " exceptions=%" G_GUINT64_FORMAT " uptime_s=%" G_GINT64_FORMAT,
+		  counter_set_sum(self->counters, COUNTER_IDS_GENERATED),
+		  counter_set_sum(self->counters, COUNTER_CALLS),
+		  counter_set_sum(self->counters, COUNTER_EXCEPTIONS),
+		  (g_get_monotonic_time() - self->started_us) / G_USEC_PER_SEC);
+}
+
+static gboolean server_run(Server *self, GError **error)
+{
+	add_sources(self);
+	log_start(self);
+	if (!rpc_server_start(self->rpc, error))
+		return FALSE;
+	keeper_start(self->keeper);
+	g_main_loop_run(self->loop);
+	rpc_server_stop(self->rpc, self->options->stop_timeout_ms);
+	keeper_stop(self->keeper);
+	log_end(self);
+	return !self->failed;
+}
+
+static int serve(const Options *options)
+{
+	g_autoptr(GError) error = NULL;
+	Server server;
+	gboolean ok;
+
+	log_set_level(options->log_level);
+	signal(SIGPIPE, SIG_IGN);
+	raise_descriptor_limit(options);
+	generated_types_init();
+	ok = server_init(&server, options, &error) && server_run(&server, &error);
+	if (error != NULL)
+		log_failure(error->message);
+	server_clear(&server);
+	return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* Prints @text; an unwritable standard output is a failure. */
+static int print(const char *text)
+{
+	if (fputs(text, stdout) < 0 || fflush(stdout) != 0) {
+		fprintf(stderr, "snowflaked: cannot write to standard output: %s\n",
+			g_strerror(errno));
+		return EXIT_FAILURE;
+	}
+	return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(Options) options = NULL;
+	g_autofree char *text = NULL;
+
+	setlocale(LC_CTYPE, "");
+	options = options_new_from_args(argc, argv, &error);
+	if (options == NULL) {
+		fprintf(stderr, "snowflaked: %s\n", error->message);
+		return EXIT_WRONG_USE;
+	}
+	if (options->help)
+		text = options_table_help();
+	else if (options->version)
+		text = g_strdup("snowflaked " SNOWFLAKE_VERSION "\n");
+	else if (options->print_config)
+		text = options_table_sample_config();
+	return text != NULL ? print(text) : serve(options);
+}

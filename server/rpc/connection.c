@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/rpc/connection.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+Connection *connection_new(int fd)
+{
+	Connection *self = g_new0(Connection, 1);
+
+	self->fd = fd;
+	self->all_link.data = self;
+	self->queue_link.data = self;
+	return self;
+}
+
+void connection_free(Connection *self)
+{
+	stream_clear(&self->stream);
+	g_clear_pointer(&self->in, g_byte_array_unref);
+	g_clear_pointer(&self->out, g_byte_array_unref);
+	close(self->fd);
+	g_free(self);
+}
+
+gsize connection_pending_bytes(const Connection *self)
+{
+	return self->out == NULL ? 0 : self->out->len - self->out_sent;
+}
+
+/* Sends what it can of @bytes; returns how many bytes, or -1 if the connection is broken. */
+static gssize send_some(Connection *self, const guint8 *bytes, gsize length)
+{
+	gssize sent;
+
+	do
+		sent = send(self->fd, bytes, length, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return 0;
+	if (sent > 0)
+		self->moved = TRUE;
+	return sent;
+}
+
+/* Replies that an earlier pass left. */
+static gboolean send_pending(Connection *self)
+{
+	gssize sent;
+
+	if (self->out == NULL)
+		return TRUE;
+	sent = send_some(self, self->out->data + self->out_sent, connection_pending_bytes(self));
+	if (sent < 0)
+		return FALSE;
+	self->out_sent += (guint)sent;
+	if (connection_pending_bytes(self) == 0) {
+		g_clear_pointer(&self->out, g_byte_array_unref);
+		self->out_sent = 0;
+	}
+	return TRUE;
+}
+
+/* The replies of this pass, which are in the loop's array; what cannot be sent is kept. */
+static gboolean send_replies(Connection *self, GByteArray *replies)
+{
+	gssize sent = 0;
+
+	if (replies->len == 0)
+		return TRUE;
+	if (self->out == NULL) {
+		sent = send_some(self, replies->data, replies->len);
+		if (sent < 0)
+			return FALSE;
+	}
+	if ((gsize)sent < replies->len) {
+		if (self->out == NULL)
+			self->out = g_byte_array_new();
+		g_byte_array_append(self->out, replies->data + sent, replies->len - (guint)sent);
+	}
+	g_byte_array_set_size(replies, 0);
+	return TRUE;
+}
+
+/* Reads once. Returns the bytes read, 0 if there were none, -1 if the connection is broken. */
+static gssize receive(Connection *self, ConnectionShared *shared)
+{
+	gssize received;
+
+	do
+		received = recv(self->fd, shared->in, shared->in_bytes, 0);
+	while (received < 0 && errno == EINTR);
+	self->more = FALSE;
+	if (received < 0)
+		return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
+	self->more = (gsize)received == shared->in_bytes;
+	if (received == 0)
+		self->eof = TRUE;
+	return received;
+}
+
+/* Keeps what the stream did not consume of @bytes, which may be those it kept before. */
+static void keep_rest(Connection *self, const guint8 *bytes, gsize length, gsize consumed)
+{
+	if (self->in != NULL) {
+		g_byte_array_remove_range(self->in, 0, (guint)consumed);
+		if (self->in->len == 0)
+			g_clear_pointer(&self->in, g_byte_array_unref);
+	} else if (consumed < length) {
+		self->in = g_byte_array_new();
+		g_byte_array_append(self->in, bytes + consumed, (guint)(length - consumed));
+	}
+}
+
+/* Answers what is in hand: @fresh bytes in the loop's buffer, behind those that were kept. */
+static gboolean answer(Connection *self, ConnectionShared *shared, gsize fresh,
+		       StreamStatus *out_status)
+{
+	const guint8 *bytes = shared->in;
+	gsize length = fresh;
+	gsize consumed = 0;
+
+	if (self->in != NULL) {
+		g_byte_array_append(self->in, shared->in, (guint)fresh);
+		bytes = self->in->data;
+		length = self->in->len;
+	} else {
+		self->moved = TRUE; /* whatever is left over is a message that begins now */
+	}
+	*out_status = stream_consume(&self->stream, &shared->stream, bytes, length, &consumed,
+				     shared->out, &self->bad);
+	if (consumed > 0)
+		self->moved = TRUE;
+	keep_rest(self, bytes, length, consumed);
+	return send_replies(self, shared->out);
+}
+
+static gboolean may_answer(const Connection *self, const ConnectionShared *shared)
+{
+	return !self->ending && connection_pending_bytes(self) < shared->stream.max_out_bytes;
+}
+
+static ConnectionState state_after(const Connection *self, StreamStatus status)
+{
+	if (status == STREAM_PARKED)
+		return CONNECTION_PARKED;
+	if (connection_pending_bytes(self) > 0)
+		return CONNECTION_WRITING;
+	return self->ending ? CONNECTION_ENDED : CONNECTION_READING;
+}
+
+ConnectionState connection_run(Connection *self, ConnectionShared *shared, gboolean read)
+{
+	StreamStatus status = STREAM_FULL; /* until it was asked */
+	gssize fresh = 0;
+
+	self->moved = FALSE;
+	if (!send_pending(self))
+		return CONNECTION_ENDED;
+	if (read && !self->eof && may_answer(self, shared))
+		fresh = receive(self, shared);
+	if (fresh < 0)
+		return CONNECTION_ENDED;
+	while (status == STREAM_FULL && may_answer(self, shared)) {
+		if (!answer(self, shared, (gsize)fresh, &status))
+			return CONNECTION_ENDED;
+		fresh = 0;
+	}
+	if (status == STREAM_CLOSE || (self->eof && status == STREAM_MORE))
+		self->ending = TRUE;
+	return state_after(self, status);
+}
+
+char *connection_peer(const Connection *self)
+{
+	struct sockaddr_storage address;
+	socklen_t length = sizeof address;
+	char host[NI_MAXHOST], port[NI_MAXSERV];
+
+	if (getpeername(self->fd, (struct sockaddr *)&address, &length) != 0 ||
+	    getnameinfo((struct sockaddr *)&address, length, host, sizeof host, port, sizeof port,
+			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		return g_strdup("unknown");
+	return g_strdup_printf(address.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/rpc/dispatcher.h"
+
+#include <string.h>
+#include <thrift/c_glib/thrift_application_exception.h>
+
+#include "core/text.h"
+#include "server/rpc/protocols.h"
+
+/* The longest useful name of a method is far below; a longer one is unknown without a look-up. */
+#define MAX_NAME_BYTES 64
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftApplicationException, g_object_unref)
+
+struct _Dispatcher {
+	RpcTurn turn;
+	Counters *counters;
+	RpcFastCall fast_call;
+	SpanTransport *transport;
+	ThriftProtocol *binary;
+	ThriftProtocol *compact;
+	SfSnowflakeExtendedHandler *handler;
+	ThriftDispatchProcessor *processor;
+	SfSnowflakeProcessorClass *base_class; /* a reference is held */
+};
+
+Dispatcher *dispatcher_new(const RpcService *service, Counters *counters)
+{
+	Dispatcher *self = g_new0(Dispatcher, 1);
+
+	self->counters = counters;
+	self->fast_call = service->fast_call;
+	self->transport = span_transport_new();
+	self->binary = protocols_new(WIRE_STRICT, self->transport);
+	self->compact = protocols_new(WIRE_COMPACT, self->transport);
+	self->handler = service->new_handler(service->user_data, &self->turn, counters);
+	self->processor =
+		g_object_new(SF_TYPE_SNOWFLAKE_EXTENDED_PROCESSOR, "handler", self->handler, NULL);
+	self->base_class = g_type_class_ref(SF_TYPE_SNOWFLAKE_PROCESSOR);
+	return self;
+}
+
+void dispatcher_free(Dispatcher *self)
+{
+	if (self == NULL)
+		return;
+	g_type_class_unref(self->base_class);
+	g_object_unref(self->processor);
+	g_object_unref(self->handler);
+	g_object_unref(self->compact);
+	g_object_unref(self->binary);
+	g_object_unref(self->transport);
+	g_free(self);
+}
+
+RpcTurn *dispatcher_turn(Dispatcher *self)
+{
+	return &self->turn;
+}
+
+gsize dispatcher_fast_call(Dispatcher *self, const guint8 *message, gsize available, gboolean whole,
+			   GByteArray *out)
+{
+	if (self->fast_call == NULL)
+		return 0;
+	return self->fast_call(self->handler, message, available, whole, out);
+}
+
+static ThriftProtocol *lend_protocol(Dispatcher *self, const guint8 *message,
+				     const MessageHeader *header, GByteArray *out)
+{
+	span_transport_lend(self->transport, message + header->arguments_offset,
+			    header->length - header->arguments_offset, out);
+	return header->protocol == WIRE_COMPACT ? self->compact : self->binary;
+}
+
+static void write_exception(Dispatcher *self, ThriftProtocol *protocol, const char *method,
+			    gint32 seqid, gint type, const char *message)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(ThriftApplicationException) exception = g_object_new(
+		THRIFT_TYPE_APPLICATION_EXCEPTION, "type", type, "message", message, NULL);
+
+	/* writing to memory cannot fail */
+	if (thrift_protocol_write_message_begin(protocol, method, T_EXCEPTION, seqid, &error) < 0 ||
+	    thrift_struct_write(THRIFT_STRUCT(exception), protocol, &error) < 0 ||
+	    thrift_protocol_write_message_end(protocol, &error) < 0)
+		g_error("a reply cannot be written: %s", error->message);
+	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
+}
+
+/* The method's name as it may be sent back: escaped, cut. */
+static char *printable_name(const guint8 *message, const MessageHeader *header)
+{
+	return text_escape((const char *)message + header->name_offset, header->name_length);
+}
+
+void dispatcher_refuse(Dispatcher *self, const guint8 *message, const MessageHeader *header,
+		       const char *reason, GByteArray *out)
+{
+	g_autofree char *name = printable_name(message, header);
+	MessageHeader empty = *header;
+	ThriftProtocol *protocol;
+
+	empty.length = header->arguments_offset; /* nothing of the arguments is to be read */
+	protocol = lend_protocol(self, message, &empty, out);
+	write_exception(self, protocol, name, header->seqid,
+			THRIFT_APPLICATION_EXCEPTION_ERROR_PROTOCOL_ERROR, reason);
+}
+
+static void refuse_method(Dispatcher *self, ThriftProtocol *protocol, const guint8 *message,
+			  const MessageHeader *header)
+{
+	g_autofree char *name = printable_name(message, header);
+	g_autofree char *text = g_strdup_printf("Invalid method name: '%s'", name);
+
+	write_exception(self, protocol, name, header->seqid,
+			THRIFT_APPLICATION_EXCEPTION_ERROR_UNKNOWN_METHOD, text);
+}
+
+/**
+ * The generated processor that has the method: the generated look-up of a method that neither
+ * service has recurses for ever when one service extends another, so the look-up is done here.
+ *
+ * Returns: the class's dispatch function, or NULL if no service has the method
+ */
+typedef gboolean (*ProcessorCall)(ThriftDispatchProcessor *, ThriftProtocol *, ThriftProtocol *,
+				  gchar *, gint32, GError **);
+
+static ProcessorCall find_processor(Dispatcher *self, const char *name)
+{
+	SfSnowflakeExtendedProcessor *extended = SF_SNOWFLAKE_EXTENDED_PROCESSOR(self->processor);
+
+	if (g_hash_table_contains(extended->process_map, name))
+		return SF_SNOWFLAKE_EXTENDED_PROCESSOR_GET_CLASS(extended)->dispatch_call;
+	if (g_hash_table_contains(extended->parent.process_map, name))
+		return self->base_class->dispatch_call;
+	return NULL;
+}
+
+void dispatcher_call(Dispatcher *self, const guint8 *message, const MessageHeader *header,
+		     GByteArray *out)
+{
+	const char *name_bytes = (const char *)message + header->name_offset;
+	ThriftProtocol *protocol = lend_protocol(self, message, header, out);
+	g_autoptr(GError) error = NULL;
+	char name[MAX_NAME_BYTES + 1] = "";
+	ProcessorCall call = NULL;
+	guint start = out->len;
+
+	/* a name with a NUL in it is not the name before the NUL */
+	if (header->name_length <= MAX_NAME_BYTES &&
+	    memchr(name_bytes, 0, header->name_length) == NULL) {
+		memcpy(name, name_bytes, header->name_length);
+		call = find_processor(self, name);
+	}
+	if (call == NULL) {
+		refuse_method(self, protocol, message, header);
+		return;
+	}
+	/* the callee frees the name */
+	if (!call(self->processor, protocol, protocol, g_strdup(name), header->seqid, &error) &&
+	    error != NULL) {
+		g_byte_array_set_size(out, start);
+		dispatcher_refuse(self, message, header, error->message, out);
+	}
+}

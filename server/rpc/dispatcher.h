@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "server/counters.h"
+#include "server/rpc/scanner.h"
+#include "sf_snowflake_extended.h"
+
+/*
+ * From a message that the scanner has passed to its reply, through Thrift's
+ * generated processor. One for each loop: nothing in it is shared.
+ */
+typedef struct _Dispatcher Dispatcher;
+
+/* What the loop and the service tell each other about the call in hand. */
+typedef struct {
+	/* by the loop, before a call */
+	gboolean others_wait; /* for IDs, on other connections: a call for IDs goes behind them ...
+			       */
+	gboolean front;       /* ... unless its turn has come */
+	gboolean last_chance; /* it has waited for as long as it may: answer now */
+	/* by the service */
+	gboolean parked; /* no answer yet, whatever was written is void */
+	gint64 wait_ns;  /* if parked: when to try again; 0: when something changes */
+} RpcTurn;
+
+/**
+ * RpcFastCall:
+ * @handler: of the loop
+ * @message: the bytes from the first byte of a message on
+ * @whole: whether @available is exactly the message
+ * @out: gets the reply
+ *
+ * A short cut for the calls that it knows; it answers to the byte what the processor would. If it
+ * sets RpcTurn.parked, the return value does not matter.
+ *
+ * Returns: the length of the message that was answered, or 0 to leave it to the processor
+ */
+typedef gsize (*RpcFastCall)(SfSnowflakeExtendedHandler *handler, const guint8 *message,
+			     gsize available, gboolean whole, GByteArray *out);
+
+/* What is served. */
+typedef struct {
+	/* (transfer full): a handler for one loop. @turn and @counters outlive it. */
+	SfSnowflakeExtendedHandler *(*new_handler)(gpointer user_data, RpcTurn *turn,
+						   Counters *counters);
+	RpcFastCall fast_call; /* NULL: none */
+	gpointer user_data;
+} RpcService;
+
+Dispatcher *dispatcher_new(const RpcService *service, Counters *counters);
+void dispatcher_free(Dispatcher *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Dispatcher, dispatcher_free)
+
+/* Borrowed; for the loop to set before a call, and to read after it. */
+RpcTurn *dispatcher_turn(Dispatcher *self);
+
+/* The service's short cut, for a message that was not scanned. See RpcFastCall. */
+gsize dispatcher_fast_call(Dispatcher *self, const guint8 *message, gsize available, gboolean whole,
+			   GByteArray *out);
+
+/* Appends the reply to the call at @message to @out, unless it sets RpcTurn.parked. An unknown
+ * method is answered with a TApplicationException of type 1. */
+void dispatcher_call(Dispatcher *self, const guint8 *message, const MessageHeader *header,
+		     GByteArray *out);
+
+/* Appends a TApplicationException of type 7 (protocol error) to @out. */
+void dispatcher_refuse(Dispatcher *self, const guint8 *message, const MessageHeader *header,
+		       const char *reason, GByteArray *out);

@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Each connection that waits for something with a time limit stands in the
+ * queue of that thing. All who stand in one queue have the same limit, so the
+ * first in it is the first to run out, and there is nothing to sort.
+ *
+ * Calls that wait for IDs are answered in the order in which they came: only
+ * the head of the queue of the parked tries again, and a call for IDs on any
+ * other connection goes behind.
+ */
+#include "server/rpc/loop.h"
+
+#include <errno.h>
+#include <gio/gio.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "server/log.h"
+#include "server/rpc/connection.h"
+
+#define MAX_EVENTS    256
+#define READ_BYTES    (64 * 1024)
+#define US_PER_SECOND G_GINT64_CONSTANT(1000000)
+
+/* What other threads ask of the loop. */
+typedef struct {
+	pthread_mutex_t lock;
+	GArray *fds; /* of new connections */
+	gboolean wake;
+	gboolean drain;
+	gint64 drain_timeout_us;
+} Inbox;
+
+struct _Loop {
+	pthread_t thread;
+	int epoll_fd;
+	int inbox_fd; /* an eventfd: there is something in the inbox */
+	int retry_fd; /* a timerfd: the clock may allow what the first of the parked waits for */
+	Inbox inbox;
+	_Atomic guint n_connections;
+	/* the thread's own */
+	Counters *counters;
+	ConnectionShared shared;
+	RpcTurn *turn;
+	gint64 limits_us[N_QUEUES]; /* G_MAXINT64: none */
+	GQueue queues[N_QUEUES];
+	GQueue all;
+	gint64 now_us;
+	gboolean rung;      /* the inbox's bell was heard */
+	gint64 retry_at_us; /* what the retry timer is set to; 0: off */
+	gboolean draining;
+	gint64 drain_deadline_us;
+};
+
+static gint64 limit_us(gint64 limit_ms)
+{
+	return limit_ms == 0 ? G_MAXINT64 : limit_ms * 1000;
+}
+
+static gboolean watch(Loop *self, int fd, void *tag, GError **error)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = tag};
+
+	if (fd >= 0 && epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0)
+		return TRUE;
+	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
+		    "cannot set up an event loop: %s", g_strerror(errno));
+	return FALSE;
+}
+
+Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *counters,
+	       GError **error)
+{
+	g_autoptr(Loop) self = g_new0(Loop, 1);
+
+	self->counters = counters;
+	pthread_mutex_init(&self->inbox.lock, NULL);
+	self->inbox.fds = g_array_new(FALSE, FALSE, sizeof(int));
+	self->limits_us[QUEUE_NONE] = G_MAXINT64;
+	self->limits_us[QUEUE_IDLE] = limit_us(limits->idle_timeout_ms);
+	self->limits_us[QUEUE_FRAME] = limit_us(limits->frame_timeout_ms);
+	self->limits_us[QUEUE_WRITE] = limit_us(limits->write_timeout_ms);
+	self->limits_us[QUEUE_PARKED] = limits->max_wait_ms * 1000; /* here 0 is no wait at all */
+	self->shared = (ConnectionShared){
+		.stream =
+			{
+				.dispatcher = dispatcher_new(service, counters),
+				.counters = counters,
+				.max_message_bytes = limits->max_frame_bytes,
+				.max_depth = limits->max_depth,
+				.max_out_bytes = limits->max_pending_bytes,
+			},
+		.in = g_malloc(READ_BYTES),
+		.in_bytes = READ_BYTES,
+		.out = g_byte_array_new(),
+	};
+	self->turn = dispatcher_turn(self->shared.stream.dispatcher);
+	self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	self->inbox_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	self->retry_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (!watch(self, self->inbox_fd, &self->inbox_fd, error) ||
+	    !watch(self, self->retry_fd, &self->retry_fd, error))
+		return NULL;
+	return g_steal_pointer(&self);
+}
+
+static void close_if_open(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+void loop_free(Loop *self)
+{
+	if (self == NULL)
+		return;
+	while (self->all.head != NULL) {
+		Connection *connection = self->all.head->data;
+
+		g_queue_unlink(&self->all, &connection->all_link);
+		connection_free(connection);
+	}
+	for (guint i = 0; i < self->inbox.fds->len; i++)
+		close(g_array_index(self->inbox.fds, int, i));
+	g_array_unref(self->inbox.fds);
+	pthread_mutex_destroy(&self->inbox.lock);
+	stream_shared_clear(&self->shared.stream);
+	g_byte_array_unref(self->shared.out);
+	g_free(self->shared.in);
+	close_if_open(self->retry_fd);
+	close_if_open(self->inbox_fd);
+	close_if_open(self->epoll_fd);
+	g_free(self);
+}
+
+/* Other threads */
+
+static void ring(Loop *self)
+{
+	guint64 one = 1;
+
+	/* it fails only if the bell is ringing already */
+	if (write(self->inbox_fd, &one, sizeof one) < 0)
+		return;
+}
+
+void loop_add(Loop *self, int fd)
+{
+	atomic_fetch_add(&self->n_connections, 1);
+	pthread_mutex_lock(&self->inbox.lock);
+	g_array_append_val(self->inbox.fds, fd);
+	pthread_mutex_unlock(&self->inbox.lock);
+	ring(self);
+}
+
+guint loop_n_connections(Loop *self)
+{
+	return atomic_load(&self->n_connections);
+}
+
+void loop_wake(Loop *self)
+{
+	pthread_mutex_lock(&self->inbox.lock);
+	self->inbox.wake = TRUE;
+	pthread_mutex_unlock(&self->inbox.lock);
+	ring(self);
+}
+
+void loop_drain(Loop *self, gint64 timeout_ms)
+{
+	pthread_mutex_lock(&self->inbox.lock);
+	self->inbox.drain = TRUE;
+	self->inbox.drain_timeout_us = timeout_ms * 1000;
+	pthread_mutex_unlock(&self->inbox.lock);
+	ring(self);
+}
+
+/* The queues */
+
+static void leave_queue(Loop *self, Connection *connection)
+{
+	if (connection->queue != QUEUE_NONE)
+		g_queue_unlink(&self->queues[connection->queue], &connection->queue_link);
+	connection->queue = QUEUE_NONE;
+}
+
+/* Puts it at the end of @queue, with the whole time limit before it. */
+static void enter_queue(Loop *self, Connection *connection, ConnectionQueue queue)
+{
+	gint64 limit = self->limits_us[queue];
+
+	leave_queue(self, connection);
+	if (queue == QUEUE_NONE || limit == G_MAXINT64)
+		return;
+	connection->queue = queue;
+	connection->deadline_us = self->now_us + limit;
+	g_queue_push_tail_link(&self->queues[queue], &connection->queue_link);
+}
+
+static Connection *queue_head(Loop *self, ConnectionQueue queue)
+{
+	return self->queues[queue].head == NULL ? NULL : self->queues[queue].head->data;
+}
+
+/* One pass of one connection */
+
+static void end_connection(Loop *self, Connection *connection, Counter reason, const char *text)
+{
+	if (reason != COUNTER_CONNECTIONS_ENDED) {
+		g_autofree char *peer = connection_peer(connection);
+
+		counters_add(self->counters, reason, 1);
+		log_event(LOG_CONNECTION_CLOSED, "reason=\"%s\" peer=%s", text, peer);
+	}
+	counters_add(self->counters, COUNTER_CONNECTIONS_ENDED, 1);
+	leave_queue(self, connection);
+	g_queue_unlink(&self->all, &connection->all_link);
+	connection_free(connection); /* closing takes it out of epoll */
+	atomic_fetch_sub(&self->n_connections, 1);
+}
+
+static void watch_for(Loop *self, Connection *connection, guint32 events)
+{
+	struct epoll_event event = {.events = events, .data.ptr = connection};
+
+	if (connection->events == events)
+		return;
+	connection->events = events;
+	if (epoll_ctl(self->epoll_fd, EPOLL_CTL_MOD, connection->fd, &event) != 0)
+		g_error("epoll_ctl: %s", g_strerror(errno));
+}
+
+static guint32 events_for(Loop *self, const Connection *connection, ConnectionState state)
+{
+	gsize pending = connection_pending_bytes(connection);
+	guint32 events = 0;
+
+	if (state == CONNECTION_PARKED)
+		return 0; /* its turn comes by the queue; epoll tells of its end unasked */
+	if (pending > 0)
+		events |= EPOLLOUT;
+	if (!connection->ending && !connection->eof && pending < self->shared.stream.max_out_bytes)
+		events |= EPOLLIN;
+	return events;
+}
+
+static ConnectionQueue queue_for(const Connection *connection, ConnectionState state)
+{
+	if (state == CONNECTION_WRITING)
+		return QUEUE_WRITE;
+	return connection->in != NULL ? QUEUE_FRAME : QUEUE_IDLE;
+}
+
+static void park(Loop *self, Connection *connection)
+{
+	gint64 wait_ns = self->turn->wait_ns;
+
+	connection->retry_us = wait_ns == 0 ? G_MAXINT64 : self->now_us + wait_ns / 1000 + 1;
+	if (connection->queue != QUEUE_PARKED) {
+		counters_add(self->counters, COUNTER_WAITS, 1);
+		enter_queue(self, connection, QUEUE_PARKED);
+	}
+}
+
+/* Decides what the connection waits for after a pass, or ends it. */
+static void settle(Loop *self, Connection *connection, ConnectionState state)
+{
+	ConnectionQueue queue;
+
+	if (state == CONNECTION_READING && self->draining)
+		state = CONNECTION_ENDED;
+	if (state == CONNECTION_ENDED) {
+		end_connection(self, connection,
+			       connection->bad ? COUNTER_CLOSED_BAD_BYTES
+					       : COUNTER_CONNECTIONS_ENDED,
+			       connection->bad);
+		return;
+	}
+	watch_for(self, connection, events_for(self, connection, state));
+	if (state == CONNECTION_PARKED) {
+		park(self, connection);
+		return;
+	}
+	queue = queue_for(connection, state);
+	if (connection->moved || queue != connection->queue)
+		enter_queue(self, connection, queue);
+}
+
+static void run(Loop *self, Connection *connection, gboolean read)
+{
+	ConnectionState state;
+
+	self->turn->others_wait = self->queues[QUEUE_PARKED].length > 0;
+	do /* once; at the end until all that has arrived is answered */
+		state = connection_run(connection, &self->shared, read);
+	while (self->draining && state == CONNECTION_READING && connection->more &&
+	       g_get_monotonic_time() < self->drain_deadline_us);
+	settle(self, connection, state);
+}
+
+/* The first of the parked tries again, then the next, until one must go on waiting. */
+static void retry_parked(Loop *self, gboolean woken)
+{
+	Connection *head;
+
+	while ((head = queue_head(self, QUEUE_PARKED)) != NULL) {
+		gint64 deadline_us = head->deadline_us;
+		ConnectionState state;
+
+		if (!woken && self->now_us < MIN(head->retry_us, deadline_us))
+			return;
+		self->turn->front = TRUE;
+		self->turn->last_chance = self->now_us >= deadline_us;
+		self->turn->others_wait = self->queues[QUEUE_PARKED].length > 1;
+		state = connection_run(head, &self->shared, FALSE);
+		if (self->turn->front && state == CONNECTION_PARKED) {
+			self->turn->front = FALSE;
+			settle(self, head, state); /* it stays the first */
+			return;
+		}
+		self->turn->front = FALSE;
+		leave_queue(self, head);
+		settle(self, head, state);
+	}
+}
+
+static void set_retry_timer(Loop *self)
+{
+	Connection *head = queue_head(self, QUEUE_PARKED);
+	gint64 at_us = head == NULL || head->retry_us == G_MAXINT64 ? 0 : head->retry_us;
+	struct itimerspec timer = {
+		.it_value = {.tv_sec = at_us / US_PER_SECOND,
+			     .tv_nsec = at_us % US_PER_SECOND * 1000},
+	};
+
+	if (at_us == self->retry_at_us)
+		return;
+	self->retry_at_us = at_us;
+	if (timerfd_settime(self->retry_fd, TFD_TIMER_ABSTIME, &timer, NULL) != 0)
+		g_error("timerfd_settime: %s", g_strerror(errno));
+}
+
+static void expire(Loop *self, ConnectionQueue queue, Counter reason, const char *text)
+{
+	Connection *head;
+
+	while ((head = queue_head(self, queue)) != NULL && head->deadline_us <= self->now_us)
+		end_connection(self, head, reason, text);
+}
+
+static void expire_all(Loop *self)
+{
+	expire(self, QUEUE_IDLE, COUNTER_CLOSED_IDLE_TIMEOUT, "idle for too long");
+	expire(self, QUEUE_FRAME, COUNTER_CLOSED_FRAME_TIMEOUT, "half a message for too long");
+	expire(self, QUEUE_WRITE, COUNTER_CLOSED_WRITE_TIMEOUT, "takes no replies");
+}
+
+/* The inbox */
+
+static void adopt(Loop *self, int fd)
+{
+	Connection *connection = connection_new(fd);
+	g_autoptr(GError) error = NULL;
+
+	g_queue_push_tail_link(&self->all, &connection->all_link);
+	connection->events = EPOLLIN;
+	if (!watch(self, fd, connection, &error)) {
+		log_event(LOG_ACCEPT_FAILED, "error=\"%s\"", error->message);
+		end_connection(self, connection, COUNTER_CONNECTIONS_ENDED, NULL);
+		return;
+	}
+	enter_queue(self, connection, QUEUE_IDLE);
+	if (self->draining)
+		run(self, connection, TRUE);
+}
+
+static void start_draining(Loop *self, gint64 timeout_us)
+{
+	self->draining = TRUE;
+	self->drain_deadline_us = self->now_us + timeout_us;
+	for (GList *link = self->all.head, *next; link != NULL; link = next) {
+		Connection *connection = link->data;
+
+		next = link->next; /* the pass may end the connection */
+		if (connection->queue != QUEUE_PARKED)
+			run(self, connection, TRUE);
+	}
+}
+
+static void empty_inbox(Loop *self)
+{
+	g_autoptr(GArray) fds = NULL;
+	gboolean wake, drain;
+	gint64 drain_timeout_us;
+
+	if (!self->rung)
+		return;
+	self->rung = FALSE;
+	fds = g_array_new(FALSE, FALSE, sizeof(int));
+	pthread_mutex_lock(&self->inbox.lock);
+	g_array_append_vals(fds, self->inbox.fds->data, self->inbox.fds->len);
+	g_array_set_size(self->inbox.fds, 0);
+	wake = self->inbox.wake;
+	drain = self->inbox.drain;
+	drain_timeout_us = self->inbox.drain_timeout_us;
+	self->inbox.wake = self->inbox.drain = FALSE;
+	pthread_mutex_unlock(&self->inbox.lock);
+
+	for (guint i = 0; i < fds->len; i++)
+		adopt(self, g_array_index(fds, int, i));
+	if (wake)
+		retry_parked(self, TRUE);
+	if (drain)
+		start_draining(self, drain_timeout_us);
+}
+
+/* The thread */
+
+/* For epoll_wait(): until the first time limit runs out, rounded up; -1: for ever. */
+static int timeout_ms(Loop *self)
+{
+	gint64 first_us = self->draining ? self->drain_deadline_us : G_MAXINT64;
+
+	for (guint queue = QUEUE_NONE + 1; queue < N_QUEUES; queue++) {
+		Connection *head = queue_head(self, queue);
+
+		if (head != NULL)
+			first_us = MIN(first_us, head->deadline_us);
+	}
+	if (first_us == G_MAXINT64)
+		return -1;
+	return (int)CLAMP((first_us - g_get_monotonic_time() + 999) / 1000, 0, G_MAXINT);
+}
+
+static gboolean silence(int fd)
+{
+	guint64 count;
+
+	return read(fd, &count, sizeof count) == sizeof count;
+}
+
+static void handle(Loop *self, const struct epoll_event *event)
+{
+	Connection *connection = event->data.ptr;
+
+	if (event->data.ptr == &self->inbox_fd) {
+		self->rung = silence(self->inbox_fd);
+		return;
+	}
+	if (event->data.ptr == &self->retry_fd) {
+		silence(self->retry_fd); /* the queue is looked at after the connections anyway */
+		self->retry_at_us = 0;
+		return;
+	}
+	if (connection->queue == QUEUE_PARKED) {
+		/* it is not watched for reading or writing, so this is its end */
+		end_connection(self, connection, COUNTER_CONNECTIONS_ENDED, NULL);
+		return;
+	}
+	run(self, connection, (event->events & ~(guint32)EPOLLOUT) != 0);
+}
+
+static void *loop_main(void *data)
+{
+	Loop *self = data;
+	struct epoll_event events[MAX_EVENTS];
+
+	while (!self->draining || self->all.length > 0) {
+		int n = epoll_wait(self->epoll_fd, events, MAX_EVENTS, timeout_ms(self));
+
+		self->now_us = g_get_monotonic_time();
+		for (int i = 0; i < n; i++)
+			handle(self, &events[i]);
+		empty_inbox(self);
+		retry_parked(self, FALSE);
+		expire_all(self);
+		set_retry_timer(self);
+		if (self->draining && self->now_us >= self->drain_deadline_us)
+			break;
+	}
+	return NULL;
+}
+
+gboolean loop_start(Loop *self, GError **error)
+{
+	int failure = pthread_create(&self->thread, NULL, loop_main, self);
+
+	if (failure == 0)
+		return TRUE;
+	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure), "cannot start a thread: %s",
+		    g_strerror(failure));
+	return FALSE;
+}
+
+void loop_join(Loop *self)
+{
+	pthread_join(self->thread, NULL);
+}

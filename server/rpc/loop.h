@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "server/counters.h"
+#include "server/rpc/dispatcher.h"
+
+/*
+ * A thread that serves its own connections over epoll. Nothing is shared
+ * between loops but what the service draws IDs from.
+ */
+typedef struct _Loop Loop;
+
+typedef struct {
+	gsize max_frame_bytes;   /* of a message, framed or not */
+	guint max_depth;         /* of structs and containers inside each other */
+	gsize max_pending_bytes; /* of replies that a client does not take: then it is not read from
+				  */
+	gint64 max_wait_ms;      /* how long a call may wait for IDs */
+	gint64 frame_timeout_ms; /* from the first byte of a message to its last */
+	gint64 write_timeout_ms; /* while the client takes nothing of what waits for it */
+	gint64 idle_timeout_ms;  /* between messages; 0: for ever */
+} RpcLimits;
+
+/**
+ * loop_new:
+ * @service: copied
+ * @counters: borrowed, of this loop alone
+ *
+ * Returns: (transfer full): a loop whose thread has not started, or %NULL with a GIOError set
+ */
+Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *counters,
+	       GError **error);
+
+/* After the thread has ended, or never started. */
+void loop_free(Loop *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Loop, loop_free)
+
+gboolean loop_start(Loop *self, GError **error);
+
+/* Waits for the end of the thread, which loop_drain() brings about. */
+void loop_join(Loop *self);
+
+/* Any thread: hands over a connected non-blocking socket. */
+void loop_add(Loop *self, int fd);
+
+/* Any thread: the connections it has, or will have when it wakes. */
+guint loop_n_connections(Loop *self);
+
+/* Any thread: what calls were parked for may be there. */
+void loop_wake(Loop *self);
+
+/* Any thread: answer what has arrived, close each connection when its replies are sent, and all of
+ * them after @timeout_ms; then end. */
+void loop_drain(Loop *self, gint64 timeout_ms);

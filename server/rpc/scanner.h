@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+/*
+ * Finds the end of one Thrift message and proves it well formed, without
+ * building anything: every length is within the message, every type is known,
+ * nothing nests deeper than the limit. Whoever reads the message after that
+ * needs no checks of its own; Thrift's c_glib has few that hold.
+ *
+ * It resumes where it stopped when bytes arrive one by one, so that the work
+ * is linear in the bytes.
+ */
+typedef struct _Scanner Scanner;
+
+typedef enum {
+	WIRE_STRICT,      /* binary, versioned header: first byte 80 */
+	WIRE_UNVERSIONED, /* binary, the header of old: first byte 00 */
+	WIRE_COMPACT,     /* compact: first byte 82 */
+} WireProtocol;
+
+/* The types of a message, as in Thrift. */
+typedef enum {
+	MESSAGE_CALL = 1,
+	MESSAGE_REPLY = 2,
+	MESSAGE_EXCEPTION = 3,
+	MESSAGE_ONEWAY = 4,
+} MessageType;
+
+/* Offsets count from the first byte of the message. */
+typedef struct {
+	WireProtocol protocol;
+	guint8 type; /* a MessageType, if the sender is honest */
+	gint32 seqid;
+	gsize name_offset;
+	gsize name_length;
+	gsize arguments_offset;
+	gsize length; /* of the whole message, once it was seen */
+} MessageHeader;
+
+typedef enum {
+	SCAN_MORE,          /* well formed so far; more bytes are needed */
+	SCAN_DONE,          /* the header is complete, and so is its length */
+	SCAN_BAD_HEADER,    /* the header makes no sense */
+	SCAN_BAD_ARGUMENTS, /* the header is readable (but for its length), what follows makes no
+			       sense */
+} ScanStatus;
+
+/* @max_depth: how many structs and containers may stand inside each other below the arguments. */
+Scanner *scanner_new(guint max_depth);
+void scanner_free(Scanner *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Scanner, scanner_free)
+
+/* Makes it ready for the first byte of a message. */
+void scanner_reset(Scanner *self);
+
+/**
+ * scanner_scan:
+ * @message: the bytes from the first byte of the message on: after SCAN_MORE those of the call
+ *   before, with more behind them
+ * @max_length: of the message; it is bad if it must be longer
+ *
+ * Returns: what is known of the message; for anything but SCAN_MORE, reset before the next one
+ */
+ScanStatus scanner_scan(Scanner *self, const guint8 *message, gsize available, gsize max_length);
+
+const MessageHeader *scanner_header(const Scanner *self);
+
+/* Whether the header was read in full. */
+gboolean scanner_has_header(const Scanner *self);
+
+/* After a SCAN_BAD_...: what is wrong, in a few words. */
+const char *scanner_reason(const Scanner *self);

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/rpc/stream.h"
+
+#include "server/rpc/byte-reader.h"
+
+#define FRAME_HEADER_BYTES 4
+
+/* The bytes in hand, and where the replies go. */
+typedef struct {
+	Stream *stream;
+	StreamShared *shared;
+	const guint8 *bytes;
+	gsize length;
+	gsize consumed;
+	GByteArray *out;
+	const char *reason;
+} Pass;
+
+static StreamStatus pass_close(Pass *pass, const char *reason)
+{
+	pass->reason = reason;
+	return STREAM_CLOSE;
+}
+
+/* The first four bytes as a number; there are four. */
+static guint32 peek_length(const guint8 *bytes)
+{
+	guint32 length;
+
+	memcpy(&length, bytes, sizeof length);
+	return GUINT32_FROM_BE(length);
+}
+
+static StreamStatus detect_framing(Pass *pass)
+{
+	const guint8 *bytes = pass->bytes;
+	guint32 length;
+
+	if (pass->length == 0)
+		return STREAM_MORE;
+	if (bytes[0] == 0x80 || bytes[0] == 0x82) {
+		pass->stream->framing = FRAMING_UNFRAMED;
+		return STREAM_MORE;
+	}
+	if (bytes[0] != 0x00)
+		return pass_close(pass, "unknown protocol");
+	if (pass->length < FRAME_HEADER_BYTES)
+		return STREAM_MORE;
+	length = peek_length(bytes);
+	if (length == 0 || length > pass->shared->max_message_bytes)
+		return pass_close(pass, "frame length out of range");
+	if (pass->length == FRAME_HEADER_BYTES)
+		return STREAM_MORE;
+	if (bytes[4] == 0x80 || bytes[4] == 0x82 || bytes[4] == 0x00)
+		pass->stream->framing = FRAMING_FRAMED;
+	else if (g_ascii_isalpha(bytes[4]) || bytes[4] == '_')
+		pass->stream->framing = FRAMING_UNFRAMED;
+	else
+		return pass_close(pass, "unknown protocol");
+	return STREAM_MORE;
+}
+
+/* The message has been scanned to its end, good or bad. Sets @out_answered if there is a reply. */
+static StreamStatus answer_scanned(Pass *pass, const Scanner *scanner, ScanStatus scan,
+				   const guint8 *message, gboolean *out_answered)
+{
+	const MessageHeader *header = scanner_header(scanner);
+	Dispatcher *dispatcher = pass->shared->dispatcher;
+
+	if (scan == SCAN_BAD_HEADER)
+		return pass_close(pass, scanner_reason(scanner));
+	if (header->type != MESSAGE_CALL)
+		return pass_close(pass, "not a call");
+	if (scan == SCAN_BAD_ARGUMENTS) {
+		dispatcher_refuse(dispatcher, message, header, scanner_reason(scanner), pass->out);
+		*out_answered = TRUE;
+		/* only a frame tells where the next message begins */
+		return pass->stream->framing == FRAMING_FRAMED
+			       ? STREAM_MORE
+			       : pass_close(pass, scanner_reason(scanner));
+	}
+	dispatcher_call(dispatcher, message, header, pass->out);
+	*out_answered = !dispatcher_turn(dispatcher)->parked;
+	return *out_answered ? STREAM_MORE : STREAM_PARKED;
+}
+
+static Scanner *take_scanner(Pass *pass)
+{
+	if (pass->stream->scanner != NULL)
+		return g_steal_pointer(&pass->stream->scanner);
+	if (pass->shared->spare != NULL)
+		return g_steal_pointer(&pass->shared->spare);
+	return scanner_new(pass->shared->max_depth);
+}
+
+static void give_scanner_back(Pass *pass, Scanner *scanner)
+{
+	scanner_reset(scanner);
+	if (pass->shared->spare == NULL)
+		pass->shared->spare = scanner;
+	else
+		scanner_free(scanner);
+}
+
+/**
+ * Answers the message at @message, of which @available bytes are there. @whole: they are all of it.
+ *
+ * Sets @out_length to the length of the message, or leaves it 0 if more bytes are needed.
+ */
+static StreamStatus answer_message(Pass *pass, const guint8 *message, gsize available,
+				   gboolean whole, gsize *out_length, gboolean *out_answered)
+{
+	gsize limit = whole ? available : pass->shared->max_message_bytes;
+	Dispatcher *dispatcher = pass->shared->dispatcher;
+	StreamStatus status;
+	ScanStatus scan;
+	Scanner *scanner;
+
+	if (pass->stream->scanner == NULL) {
+		*out_length =
+			dispatcher_fast_call(dispatcher, message, available, whole, pass->out);
+		*out_answered = *out_length > 0;
+		if (dispatcher_turn(dispatcher)->parked)
+			return STREAM_PARKED;
+		if (*out_answered)
+			return STREAM_MORE;
+	}
+	scanner = take_scanner(pass);
+	scan = scanner_scan(scanner, message, available, limit);
+	if (scan == SCAN_MORE) {
+		pass->stream->scanner = scanner; /* it goes on where it stopped */
+		return STREAM_MORE;
+	}
+	status = answer_scanned(pass, scanner, scan, message, out_answered);
+	*out_length = scanner_header(scanner)->length;
+	give_scanner_back(pass, scanner);
+	return status;
+}
+
+static void put_frame_header(GByteArray *out, guint start)
+{
+	guint32 length = GUINT32_TO_BE(out->len - start - FRAME_HEADER_BYTES);
+
+	memcpy(out->data + start, &length, sizeof length);
+}
+
+/* Answers the message at the front, if it is complete, and counts what it consumed. */
+static StreamStatus answer_next(Pass *pass)
+{
+	const guint8 *front = pass->bytes + pass->consumed;
+	gsize left = pass->length - pass->consumed;
+	gboolean framed = pass->stream->framing == FRAMING_FRAMED;
+	guint start = pass->out->len;
+	gboolean answered = FALSE;
+	gsize length = 0;
+	RpcTurn *turn = dispatcher_turn(pass->shared->dispatcher);
+	StreamStatus status;
+
+	turn->parked = FALSE;
+	if (framed) {
+		guint32 frame_length;
+
+		if (left < FRAME_HEADER_BYTES)
+			return STREAM_MORE;
+		frame_length = peek_length(front);
+		if (frame_length == 0 || frame_length > pass->shared->max_message_bytes)
+			return pass_close(pass, "frame length out of range");
+		if (left - FRAME_HEADER_BYTES < frame_length)
+			return STREAM_MORE;
+		g_byte_array_set_size(pass->out, start + FRAME_HEADER_BYTES);
+		status = answer_message(pass, front + FRAME_HEADER_BYTES, frame_length, TRUE,
+					&length, &answered);
+		length = FRAME_HEADER_BYTES + (gsize)frame_length; /* with what may be behind */
+	} else {
+		status = answer_message(pass, front, left, FALSE, &length, &answered);
+	}
+	if (!answered) {
+		g_byte_array_set_size(pass->out, start);
+		return status;
+	}
+	if (framed)
+		put_frame_header(pass->out, start);
+	counters_add(pass->shared->counters, COUNTER_CALLS, 1);
+	pass->consumed += length;
+	turn->front = FALSE; /* what is behind it has waited for nothing yet */
+	turn->last_chance = FALSE;
+	return status;
+}
+
+StreamStatus stream_consume(Stream *self, StreamShared *shared, const guint8 *bytes, gsize length,
+			    gsize *out_consumed, GByteArray *out, const char **out_reason)
+{
+	Pass pass = {
+		.stream = self,
+		.shared = shared,
+		.bytes = bytes,
+		.length = length,
+		.out = out,
+	};
+	StreamStatus status = STREAM_MORE;
+	gsize before;
+
+	if (self->framing == FRAMING_UNKNOWN)
+		status = detect_framing(&pass);
+	if (self->framing != FRAMING_UNKNOWN) {
+		do {
+			before = pass.consumed;
+			if (out->len >= shared->max_out_bytes)
+				status = STREAM_FULL;
+			else if (pass.consumed < length)
+				status = answer_next(&pass);
+		} while (status == STREAM_MORE && pass.consumed > before);
+	}
+	*out_consumed = pass.consumed;
+	if (status == STREAM_CLOSE)
+		*out_reason = pass.reason;
+	return status;
+}
+
+void stream_clear(Stream *self)
+{
+	g_clear_pointer(&self->scanner, scanner_free);
+}
+
+void stream_shared_clear(StreamShared *self)
+{
+	g_clear_pointer(&self->spare, scanner_free);
+	g_clear_pointer(&self->dispatcher, dispatcher_free);
+}

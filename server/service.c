@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/service.h"
+
+#include <string.h>
+#include <thrift/c_glib/thrift_application_exception.h>
+
+#include "core/text.h"
+
+#define MAX_AGENT_BYTES 256
+
+/* Why a call was refused, with what its exception tells. */
+#define SERVICE_ERROR (service_error_quark())
+typedef enum {
+	SERVICE_ERROR_CLOCK,  /* InvalidSystemClock */
+	SERVICE_ERROR_AGENT,  /* InvalidUserAgentError */
+	SERVICE_ERROR_WORKER, /* WorkerIdUnavailable */
+	SERVICE_ERROR_COUNT,  /* InvalidCount */
+	SERVICE_ERROR_PARKED, /* no answer yet; nobody will see it */
+} ServiceError;
+
+static GQuark service_error_quark(void);
+G_DEFINE_QUARK(service - error - quark, service_error)
+
+struct _Service {
+	SfSnowflakeExtendedHandler parent;
+	const ServiceConfig *config;
+	RpcTurn *turn;
+	Counters *counters;
+	/* the last refusal of service_draw() */
+	DrawStatus status;
+	DrawRefusal refusal;
+	gint64 retry_after_ms;
+};
+
+G_DEFINE_FINAL_TYPE(Service, service, SF_TYPE_SNOWFLAKE_EXTENDED_HANDLER)
+
+/* Drawing */
+
+static ServiceDraw service_park(Service *self, gint64 wait_ns)
+{
+	self->turn->parked = TRUE;
+	self->turn->wait_ns = wait_ns;
+	return SERVICE_PARKED;
+}
+
+/* What only the keeper can help with: it is told, and says whether it is worth waiting. */
+static ServiceDraw service_ask_keeper(Service *self)
+{
+	gint64 retry_after_ms = keeper_demand(self->config->keeper);
+
+	if (retry_after_ms == 0 && !self->turn->last_chance)
+		return service_park(self, 0);
+	self->retry_after_ms = MAX(retry_after_ms, 1);
+	return SERVICE_REFUSED;
+}
+
+/* What the clock will bring, if it is not too long. */
+static ServiceDraw service_await_clock(Service *self)
+{
+	gint64 wait_ns = self->refusal.wait_ns;
+
+	if (!self->turn->last_chance && wait_ns <= self->config->max_wait_ms * 1000000)
+		return service_park(self, wait_ns);
+	self->retry_after_ms = wait_ns / 1000000 + 1;
+	return SERVICE_REFUSED;
+}
+
+ServiceDraw service_draw(Service *self, guint count, IdRun *out_run)
+{
+	if (G_UNLIKELY(self->turn->others_wait && !self->turn->front))
+		return service_park(self, 0);
+	self->status = generator_draw(self->config->generator, count, out_run, &self->refusal);
+	if (G_LIKELY(self->status == DRAW_OK)) {
+		counters_add(self->counters, COUNTER_IDS_GENERATED, count);
+		return SERVICE_DRAWN;
+	}
+	if (self->status == DRAW_CLOCK_BACK || self->status == DRAW_CLOCK_OUTSIDE)
+		return SERVICE_REFUSED;
+	return self->refusal.wait_ns == 0 ? service_ask_keeper(self) : service_await_clock(self);
+}
+
+/* The refusal in words, of the original where it had any. */
+static void service_set_refusal(const Service *self, GError **error)
+{
+	const Layout *layout = generator_layout(self->config->generator);
+	g_autofree char *first = NULL, *last = NULL;
+
+	switch (self->status) {
+	case DRAW_CLOCK_BACK:
+		g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_CLOCK,
+			    "Clock moved backwards.  Refusing to generate id for %" G_GINT64_FORMAT
+			    " milliseconds",
+			    self->refusal.behind_ms);
+		break;
+	case DRAW_CLOCK_OUTSIDE:
+		first = text_time_ms(layout->epoch_ms);
+		last = text_time_ms(layout_tick_start_ms(layout, layout_max_tick(layout)));
+		g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_CLOCK,
+			    "the clock is outside the layout's range, %s to %s", first, last);
+		break;
+	case DRAW_WAIT:
+		g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_WORKER,
+			    "every ID of the present time is taken, retry after %" G_GINT64_FORMAT
+			    " ms",
+			    self->retry_after_ms);
+		break;
+	case DRAW_UNRESERVED:
+	case DRAW_OK:
+	default:
+		g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_WORKER,
+			    "no reservation for the present time, retry after %" G_GINT64_FORMAT
+			    " ms",
+			    self->retry_after_ms);
+		break;
+	}
+}
+
+/* Checking what the client said */
+
+gboolean service_agent_is_valid(const char *agent, gsize length)
+{
+	if (length < 1 || length > MAX_AGENT_BYTES || !g_ascii_isalpha(agent[0]))
+		return FALSE;
+	for (gsize i = 1; i < length; i++)
+		if (!g_ascii_isalnum(agent[i]) && agent[i] != '-')
+			return FALSE;
+	return TRUE;
+}
+
+static gboolean service_check_agent(const char *agent, GError **error)
+{
+	g_autofree char *quoted = NULL;
+	gsize length = agent == NULL ? 0 : strlen(agent);
+
+	if (service_agent_is_valid(agent, length))
+		return TRUE;
+	quoted = text_escape(agent == NULL ? "" : agent, length);
+	g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_AGENT,
+		    "useragent '%s' is not a letter followed by letters, digits and hyphens, "
+		    "%d bytes at most",
+		    quoted, MAX_AGENT_BYTES);
+	return FALSE;
+}
+
+static gboolean service_check_count(const Service *self, gint count, GError **error)
+{
+	guint max = generator_max_batch(self->config->generator);
+
+	if (count >= 1 && (guint)count <= max)
+		return TRUE;
+	g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_COUNT, "count %d is out of range, 1 to %u",
+		    count, max);
+	return FALSE;
+}
+
+static gboolean service_issue(Service *self, const char *agent, gint count, IdRun *out_run,
+			      GError **error)
+{
+	if (!service_check_agent(agent, error) || !service_check_count(self, count, error))
+		return FALSE;
+	switch (service_draw(self, (guint)count, out_run)) {
+	case SERVICE_DRAWN:
+		return TRUE;
+	case SERVICE_PARKED:
+		g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_PARKED, "parked");
+		return FALSE;
+	case SERVICE_REFUSED:
+	default:
+		service_set_refusal(self, error);
+		return FALSE;
+	}
+}
+
+/* Exceptions */
+
+/* An untyped exception, as the four calls of 2010 have them: its type is the code of the error. */
+static void service_set_untyped(Service *self, const GError *refusal, GError **error)
+{
+	static const char *const NAMES[] = {
+		[SERVICE_ERROR_CLOCK] = "InvalidSystemClock",
+		[SERVICE_ERROR_AGENT] = "InvalidUserAgentError",
+		[SERVICE_ERROR_WORKER] = "WorkerIdUnavailable",
+		[SERVICE_ERROR_COUNT] = "InvalidCount",
+		[SERVICE_ERROR_PARKED] = "parked",
+	};
+
+	if (refusal->code != SERVICE_ERROR_PARKED)
+		counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
+	g_set_error(error, SERVICE_ERROR, THRIFT_APPLICATION_EXCEPTION_ERROR_INTERNAL_ERROR,
+		    "%s: %s", NAMES[refusal->code], refusal->message);
+}
+
+static gboolean service_refuse_worker(Service *self, GError **error)
+{
+	g_autoptr(GError) refusal =
+		g_error_new(SERVICE_ERROR, SERVICE_ERROR_WORKER, "no worker ID is claimed yet");
+
+	service_set_untyped(self, refusal, error);
+	return FALSE;
+}
+
+/* The calls of 2010 */
+
+static gboolean service_get_worker_id(SfSnowflakeIf *iface, gint64 *out_id, GError **error)
+{
+	Service *self = SF_SERVICE(iface);
+	const Lease *lease = generator_lease(self->config->generator);
+
+	if (lease == NULL)
+		return service_refuse_worker(self, error);
+	*out_id = lease->worker_id;
+	return TRUE;
+}
+
+static gboolean service_get_datacenter_id(SfSnowflakeIf *iface, gint64 *out_id, GError **error)
+{
+	Service *self = SF_SERVICE(iface);
+	const Lease *lease = generator_lease(self->config->generator);
+
+	if (lease == NULL)
+		return service_refuse_worker(self, error);
+	*out_id = lease->datacenter_id;
+	return TRUE;
+}
+
+static gboolean service_get_timestamp(SfSnowflakeIf *iface, gint64 *out_ms,
+				      GError **error G_GNUC_UNUSED)
+{
+	*out_ms = clock_now_ms(generator_clock(SF_SERVICE(iface)->config->generator));
+	return TRUE;
+}
+
+static gboolean service_get_id(SfSnowflakeIf *iface, gint64 *out_id, const gchar *agent,
+			       GError **error)
+{
+	Service *self = SF_SERVICE(iface);
+	g_autoptr(GError) refusal = NULL;
+	IdRun run;
+
+	if (!service_issue(self, agent, 1, &run, &refusal)) {
+		service_set_untyped(self, refusal, error);
+		return FALSE;
+	}
+	*out_id = id_run_get(&run, 0);
+	return TRUE;
+}
+
+/* The calls beyond */
+
+static gboolean service_get_ids(SfSnowflakeExtendedIf *iface, GArray **out_ids, const gchar *agent,
+				const gint32 count, SfInvalidSystemClock **out_clock,
+				SfInvalidUserAgentError **out_agent,
+				SfWorkerIdUnavailable **out_worker, SfInvalidCount **out_count,
+				GError **error)
+{
+	Service *self = SF_SERVICE(iface);
+	g_autoptr(GError) refusal = NULL;
+	IdRun run;
+
+	if (service_issue(self, agent, count, &run, &refusal)) {
+		g_array_set_size(*out_ids, run.count);
+		for (guint i = 0; i < run.count; i++)
+			g_array_index(*out_ids, gint64, i) = id_run_get(&run, i);
+		return TRUE;
+	}
+	switch ((ServiceError)refusal->code) {
+	case SERVICE_ERROR_CLOCK:
+		*out_clock = g_object_new(SF_TYPE_INVALID_SYSTEM_CLOCK, "message", refusal->message,
+					  NULL);
+		break;
+	case SERVICE_ERROR_AGENT:
+		*out_agent = g_object_new(SF_TYPE_INVALID_USER_AGENT_ERROR, "message",
+					  refusal->message, NULL);
+		break;
+	case SERVICE_ERROR_WORKER:
+		*out_worker =
+			g_object_new(SF_TYPE_WORKER_ID_UNAVAILABLE, "message", refusal->message,
+				     "retry_after_ms", self->retry_after_ms, NULL);
+		break;
+	case SERVICE_ERROR_COUNT:
+		*out_count = g_object_new(SF_TYPE_INVALID_COUNT, "message", refusal->message, NULL);
+		break;
+	case SERVICE_ERROR_PARKED:
+	default:
+		service_set_untyped(self, refusal, error);
+		return FALSE;
+	}
+	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
+	return FALSE;
+}
+
+static gboolean service_get_worker(SfSnowflakeExtendedIf *iface, SfWorker **out_worker,
+				   GError **error G_GNUC_UNUSED)
+{
+	const ServiceConfig *config = SF_SERVICE(iface)->config;
+	WorkerStatus status;
+
+	keeper_get_status(config->keeper, &status);
+	g_object_set(*out_worker, "datacenter_id", status.datacenter_id, "worker_id",
+		     status.worker_id, "address", config->address, "nonce", config->nonce,
+		     "claimed_at_ms", status.claimed_at_ms, "reserved_until_ms",
+		     status.reserved_until_ms, "state", worker_state_name(status.state), NULL);
+	return TRUE;
+}
+
+static gboolean service_get_counters(SfSnowflakeExtendedIf *iface, GHashTable **out_counters,
+				     GError **error G_GNUC_UNUSED)
+{
+	const ServiceConfig *config = SF_SERVICE(iface)->config;
+
+	for (Counter counter = 0; counter < N_COUNTERS; counter++) {
+		gint64 *value = g_new(gint64, 1);
+
+		*value = (gint64)counter_set_sum(config->counters, counter);
+		g_hash_table_insert(*out_counters, g_strdup(counter_name(counter)), value);
+	}
+	return TRUE;
+}
+
+static void service_class_init(ServiceClass *klass)
+{
+	SfSnowflakeHandlerClass *base = SF_SNOWFLAKE_HANDLER_CLASS(klass);
+	SfSnowflakeExtendedHandlerClass *extended = SF_SNOWFLAKE_EXTENDED_HANDLER_CLASS(klass);
+
+	base->get_worker_id = service_get_worker_id;
+	base->get_timestamp = service_get_timestamp;
+	base->get_id = service_get_id;
+	base->get_datacenter_id = service_get_datacenter_id;
+	extended->get_ids = service_get_ids;
+	extended->get_worker = service_get_worker;
+	extended->get_counters = service_get_counters;
+}
+
+static void service_init(Service *self G_GNUC_UNUSED)
+{
+}
+
+SfSnowflakeExtendedHandler *service_new(gpointer config, RpcTurn *turn, Counters *counters)
+{
+	Service *self = g_object_new(SERVICE_TYPE, NULL);
+
+	self->config = config;
+	self->turn = turn;
+	self->counters = counters;
+	return SF_SNOWFLAKE_EXTENDED_HANDLER(self);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/service/stack.h"
+
+#include "gen-c_glib/generated-types.h"
+#include "server/fast-path.h"
+#include "server/log.h"
+
+static gint64 stack_now_ns(const Clock *clock)
+{
+	return ((const Stack *)clock)->now_ns;
+}
+
+static void registry_free(Registry *registry)
+{
+	g_free(registry);
+}
+
+static Registry *registry_none_new(void)
+{
+	static const RegistryOps OPS = {.free = registry_free};
+	Registry *registry = g_new0(Registry, 1);
+
+	registry->ops = &OPS;
+	return registry;
+}
+
+Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
+{
+	Stack *self = g_new0(Stack, 1);
+	const GeneratorPolicy policy = {max_ahead_ms, 1, 10000};
+	const KeeperConfig keeper = {.max_clock_skew_ms = 10000};
+	const RpcService service = {service_new, fast ? fast_path_call : NULL, &self->config};
+
+	log_set_level(LOG_LEVEL_ERROR);
+	generated_types_init();
+	self->clock.now_ns = stack_now_ns;
+	system_clock_init(&self->keeper_clock);
+	self->generator = generator_new(&LAYOUT_TWITTER, &self->clock, &policy);
+	self->keeper =
+		keeper_new(registry_none_new(), self->generator, &self->keeper_clock, &keeper);
+	self->counters = counter_set_new();
+	self->config = (ServiceConfig){
+		.generator = self->generator,
+		.keeper = self->keeper,
+		.counters = self->counters,
+		.address = "127.0.0.1:7609",
+		.nonce = "nonce",
+		.max_wait_ms = 1000,
+	};
+	self->shared = (StreamShared){
+		.counters = counter_set_add(self->counters),
+		.max_message_bytes = 1024,
+		.max_depth = 64,
+		.max_out_bytes = 1024 * 1024,
+	};
+	self->shared.dispatcher = dispatcher_new(&service, self->shared.counters);
+	self->in = g_byte_array_new();
+	stack_set_ms(self, 1000);
+	generator_publish(self->generator, lease_new(&LAYOUT_TWITTER, 1, 2, 1, 100000));
+	return self;
+}
+
+void stack_free(Stack *self)
+{
+	g_byte_array_unref(self->in);
+	stream_clear(&self->stream);
+	stream_shared_clear(&self->shared);
+	counter_set_free(self->counters);
+	keeper_free(self->keeper);
+	generator_free(self->generator);
+	g_free(self);
+}
+
+StreamStatus stack_feed(Stack *self, const void *bytes, gsize length, GByteArray *out)
+{
+	const char *reason = NULL;
+	gsize consumed = 0;
+	StreamStatus status;
+
+	g_byte_array_append(self->in, bytes, (guint)length);
+	status = stream_consume(&self->stream, &self->shared, self->in->data, self->in->len,
+				&consumed, out, &reason);
+	g_assert_cmpuint(consumed, <=, self->in->len);
+	g_assert_true((status == STREAM_CLOSE) == (reason != NULL));
+	g_byte_array_remove_range(self->in, 0, (guint)consumed);
+	return status;
+}
+
+void stack_set_ms(Stack *self, gint64 since_epoch_ms)
+{
+	self->now_ns = (LAYOUT_TWITTER.epoch_ms + since_epoch_ms) * 1000000;
+}
+
+RpcTurn *stack_turn(Stack *self)
+{
+	return dispatcher_turn(self->shared.dispatcher);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "core/generator.h"
+#include "server/rpc/stream.h"
+#include "server/service.h"
+
+/*
+ * The server from bytes to bytes, without sockets and threads: a stream over
+ * the real dispatcher, service and generator, with a clock that tests set.
+ */
+typedef struct {
+	Clock clock; /* first: the generator's clock is this */
+	gint64 now_ns;
+	SystemClock keeper_clock;
+	Generator *generator;
+	Keeper *keeper; /* never started: it holds no lease and promises none */
+	CounterSet *counters;
+	ServiceConfig config;
+	StreamShared shared;
+	Stream stream;
+	GByteArray *in; /* not consumed yet */
+} Stack;
+
+/* Twitter's layout, datacenter 1, worker 2, frames of 1 KiB at most, depth 64. */
+Stack *stack_new(gboolean fast, gint64 max_ahead_ms);
+void stack_free(Stack *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Stack, stack_free)
+
+/* Hands in bytes as a connection would, and appends the replies to @out. */
+StreamStatus stack_feed(Stack *self, const void *bytes, gsize length, GByteArray *out);
+
+void stack_set_ms(Stack *self, gint64 since_epoch_ms);
+
+RpcTurn *stack_turn(Stack *self);

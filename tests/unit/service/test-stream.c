@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "tests/unit/service/stack.h"
+#include "tests/unit/service/wire.h"
+
+#define BYTES(literal) (literal), sizeof(literal) - 1
+
+/* The first bytes decide: six forms, or the end. */
+static void test_framing(void)
+{
+	static const struct {
+		const char *bytes;
+		gsize length;
+		Framing framing;
+		gboolean closed;
+	} CASES[] = {
+		{BYTES("\x80"), FRAMING_UNFRAMED, FALSE},
+		{BYTES("\x82"), FRAMING_UNFRAMED, FALSE},
+		{BYTES("\x81"), FRAMING_UNKNOWN, TRUE},
+		{BYTES("G"), FRAMING_UNKNOWN, TRUE},
+		{BYTES("\x16\x03\x01"), FRAMING_UNKNOWN, TRUE},
+		{BYTES("\xff"), FRAMING_UNKNOWN, TRUE},
+		{BYTES("\0\0\0"), FRAMING_UNKNOWN, FALSE},
+		{BYTES("\0\0\0\0"), FRAMING_UNKNOWN, TRUE},
+		{BYTES("\0\0\4\0"), FRAMING_UNKNOWN, FALSE},
+		{BYTES("\0\0\4\1"), FRAMING_UNKNOWN, TRUE},
+		{BYTES("\0\0\0\6\x80"), FRAMING_FRAMED, FALSE},
+		{BYTES("\0\0\0\6\x82"), FRAMING_FRAMED, FALSE},
+		{BYTES("\0\0\0\6\0"), FRAMING_FRAMED, FALSE},
+		{BYTES("\0\0\0\6g"), FRAMING_UNFRAMED, FALSE},
+		{BYTES("\0\0\0\6_"), FRAMING_UNFRAMED, FALSE},
+		{BYTES("\0\0\0\6Z"), FRAMING_UNFRAMED, FALSE},
+		{BYTES("\0\0\0\0061"), FRAMING_UNKNOWN, TRUE},
+		{BYTES("\0\0\0\6\x81"), FRAMING_UNKNOWN, TRUE},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(Stack) stack = stack_new(TRUE, 10);
+		g_autoptr(GByteArray) out = g_byte_array_new();
+		StreamStatus status = STREAM_MORE;
+
+		g_test_message("case %" G_GSIZE_FORMAT, i);
+		for (gsize n = 0; n < CASES[i].length && status == STREAM_MORE; n++)
+			status = stack_feed(stack, CASES[i].bytes + n, 1, out);
+		g_assert_cmpint(stack->stream.framing, ==, CASES[i].framing);
+		g_assert_true((status == STREAM_CLOSE) == CASES[i].closed);
+		g_assert_cmpuint(out->len, ==, 0);
+	}
+}
+
+/* A pipeline in each form, cut at every place, is answered alike. */
+static void test_cuts(void)
+{
+	for (WireForm form = 0; form < N_FORMS; form++) {
+		g_autoptr(GByteArray) input = g_byte_array_new();
+		g_autoptr(GByteArray) expected = g_byte_array_new();
+		g_autoptr(Stack) whole = stack_new(TRUE, 10);
+
+		wire_get_id(form, 1, "foo", input);
+		wire_get_id(form, 2, "foo-bar", input);
+		wire_get_id(form, 3, "1", input);
+		g_assert_cmpint(stack_feed(whole, input->data, input->len, expected), ==,
+				STREAM_MORE);
+		g_assert_cmpuint(expected->len, >, 0);
+		for (guint cut = 1; cut < input->len; cut++) {
+			g_autoptr(Stack) stack = stack_new(TRUE, 10);
+			g_autoptr(GByteArray) out = g_byte_array_new();
+
+			g_assert_cmpint(stack_feed(stack, input->data, cut, out), ==, STREAM_MORE);
+			g_assert_cmpint(stack_feed(stack, input->data + cut, input->len - cut, out),
+					==, STREAM_MORE);
+			g_assert_cmpmem(out->data, out->len, expected->data, expected->len);
+		}
+	}
+}
+
+/* In frames, each message may be of another protocol. */
+static void test_protocol_per_message(void)
+{
+	g_autoptr(Stack) stack = stack_new(TRUE, 10);
+	g_autoptr(GByteArray) input = g_byte_array_new();
+	g_autoptr(GByteArray) out = g_byte_array_new();
+
+	wire_get_id(FORM_FRAMED_UNVERSIONED, 1, "foo", input);
+	wire_get_id(FORM_FRAMED_COMPACT, 2, "foo", input);
+	wire_get_id(FORM_FRAMED_STRICT, 3, "foo", input);
+	g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==, STREAM_MORE);
+	/* strict answers unversioned and strict, compact answers compact */
+	g_assert_cmpuint(out->data[4], ==, 0x80);
+	g_assert_cmpuint(out->data[34 + 4], ==, 0x82);
+	g_assert_cmpuint(out->data[out->len - 30], ==, 0x80);
+}
+
+/* What is not a call ends the connection, without a word. */
+static void test_types(void)
+{
+	for (WireForm form = 0; form < N_FORMS; form++)
+		for (guint8 type = 0; type < 8; type++) {
+			g_autoptr(Stack) stack = stack_new(TRUE, 10);
+			g_autoptr(GByteArray) input = g_byte_array_new();
+			g_autoptr(GByteArray) out = g_byte_array_new();
+			g_autoptr(GByteArray) body = wire_agent(form, "foo");
+			g_autoptr(GByteArray) message = wire_message(form, "get_id", type, 1, body);
+			StreamStatus status;
+
+			wire_append(form, message, input);
+			status = stack_feed(stack, input->data, input->len, out);
+			g_assert_cmpint(status, ==,
+					type == MESSAGE_CALL ? STREAM_MORE : STREAM_CLOSE);
+			g_assert_true((out->len > 0) == (type == MESSAGE_CALL));
+		}
+}
+
+/* Arguments that make no sense: type 7; the connection lives if the frame tells where to go on. */
+static void test_bad_arguments(void)
+{
+	for (WireForm form = 0; form < N_FORMS; form++) {
+		g_autoptr(Stack) stack = stack_new(TRUE, 10);
+		g_autoptr(GByteArray) input = g_byte_array_new();
+		g_autoptr(GByteArray) out = g_byte_array_new();
+		g_autoptr(GByteArray) body = g_byte_array_new();
+		g_autoptr(GByteArray) message = NULL;
+		gboolean framed = form < FORM_UNFRAMED_STRICT;
+		guint answered;
+
+		g_byte_array_append(body, (const guint8 *)"\x7f\0\1", 3); /* no type of a value */
+		message = wire_message(form, "get_id", 1, 1, body);
+		wire_append(form, message, input);
+		g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==,
+				framed ? STREAM_MORE : STREAM_CLOSE);
+		g_assert_nonnull(memmem(out->data, out->len, "unknown type", 12));
+		answered = out->len;
+		if (framed) {
+			g_byte_array_set_size(input, 0);
+			wire_get_id(form, 2, "foo", input);
+			g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==,
+					STREAM_MORE);
+			g_assert_cmpuint(out->len, >, answered);
+		}
+	}
+}
+
+/* A call that must wait leaves no trace, and is answered when its time has come; the calls behind
+ * it wait with it, and go on without its privileges. */
+static void test_parking(void)
+{
+	g_autoptr(Stack) stack = stack_new(TRUE, 0);
+	g_autoptr(GByteArray) input = g_byte_array_new();
+	g_autoptr(GByteArray) out = g_byte_array_new();
+	RpcTurn *turn = stack_turn(stack);
+	DrawRefusal refusal;
+	IdRun run;
+
+	g_assert_cmpint(generator_draw(stack->generator, 4096, &run, &refusal), ==, DRAW_OK);
+	wire_get_id(FORM_FRAMED_STRICT, 1, "foo", input);
+	wire_get_id(FORM_FRAMED_STRICT, 2, "foo", input);
+	g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==, STREAM_PARKED);
+	g_assert_cmpuint(out->len, ==, 0);
+	g_assert_cmpuint(stack->in->len, ==, input->len);
+	g_assert_cmpint(turn->wait_ns, ==, 1000000);
+
+	/* its time has come, but others were there before */
+	stack_set_ms(stack, 1001);
+	turn->others_wait = TRUE;
+	g_assert_cmpint(stack_feed(stack, "", 0, out), ==, STREAM_PARKED);
+	g_assert_cmpuint(out->len, ==, 0);
+
+	/* its turn; the second call stands behind those others */
+	turn->front = TRUE;
+	g_assert_cmpint(stack_feed(stack, "", 0, out), ==, STREAM_PARKED);
+	g_assert_cmpuint(out->len, ==, 34);
+	g_assert_false(turn->front);
+
+	turn->others_wait = FALSE;
+	g_assert_cmpint(stack_feed(stack, "", 0, out), ==, STREAM_MORE);
+	g_assert_cmpuint(out->len, ==, 68);
+}
+
+/* After the last chance there is an answer, and it is an error. */
+static void test_last_chance(void)
+{
+	g_autoptr(Stack) stack = stack_new(TRUE, 0);
+	g_autoptr(GByteArray) input = g_byte_array_new();
+	g_autoptr(GByteArray) out = g_byte_array_new();
+	DrawRefusal refusal;
+	IdRun run;
+
+	g_assert_cmpint(generator_draw(stack->generator, 4096, &run, &refusal), ==, DRAW_OK);
+	wire_get_id(FORM_FRAMED_STRICT, 1, "foo", input);
+	stack_turn(stack)->front = TRUE;
+	stack_turn(stack)->last_chance = TRUE;
+	g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==, STREAM_MORE);
+	g_assert_nonnull(memmem(out->data, out->len, "WorkerIdUnavailable: ", 21));
+	g_assert_false(stack_turn(stack)->last_chance);
+}
+
+/* Replies that nobody takes: it stops, and goes on later where it stopped. */
+static void test_full(void)
+{
+	g_autoptr(Stack) stack = stack_new(TRUE, 10);
+	g_autoptr(GByteArray) input = g_byte_array_new();
+	g_autoptr(GByteArray) out = g_byte_array_new();
+
+	stack->shared.max_out_bytes = 100;
+	for (int i = 0; i < 5; i++)
+		wire_get_id(FORM_FRAMED_STRICT, (guint8)i, "foo", input);
+	g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==, STREAM_FULL);
+	g_assert_cmpuint(out->len, ==, 3 * 34);
+	g_byte_array_set_size(out, 0);
+	g_assert_cmpint(stack_feed(stack, "", 0, out), ==, STREAM_MORE);
+	g_assert_cmpuint(out->len, ==, 2 * 34);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/stream/framing", test_framing);
+	g_test_add_func("/stream/cuts", test_cuts);
+	g_test_add_func("/stream/protocol-per-message", test_protocol_per_message);
+	g_test_add_func("/stream/types", test_types);
+	g_test_add_func("/stream/bad-arguments", test_bad_arguments);
+	g_test_add_func("/stream/parking", test_parking);
+	g_test_add_func("/stream/last-chance", test_last_chance);
+	g_test_add_func("/stream/full", test_full);
+	return g_test_run();
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+/* Builds calls in the six wire forms, good ones and, piece by piece, bad ones. */
+typedef enum {
+	FORM_FRAMED_STRICT,
+	FORM_FRAMED_COMPACT,
+	FORM_FRAMED_UNVERSIONED,
+	FORM_UNFRAMED_STRICT,
+	FORM_UNFRAMED_COMPACT,
+	FORM_UNFRAMED_UNVERSIONED,
+	N_FORMS
+} WireForm;
+
+/* (transfer full): a message of @type in the protocol of @form, without its frame. @body: the
+ * arguments, to their stop byte. */
+GByteArray *wire_message(WireForm form, const char *method, guint8 type, guint8 seqid,
+			 const GByteArray *body);
+
+/* (transfer full): the arguments of get_id: @agent in its field, if it is not NULL. */
+GByteArray *wire_agent(WireForm form, const char *agent);
+
+/* Appends @message to @out, in a frame if @form has one. */
+void wire_append(WireForm form, const GByteArray *message, GByteArray *out);
+
+/* Appends a whole good get_id. */
+void wire_get_id(WireForm form, guint8 seqid, const char *agent, GByteArray *out);
