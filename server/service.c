@@ -8,6 +8,9 @@
 
 #define MAX_AGENT_BYTES 256
 
+/* A call that waits for no more than its turn. */
+#define AS_SOON_AS_FIRST_NS 1
+
 /* Why a call was refused, with what its exception tells. */
 #define SERVICE_ERROR (service_error_quark())
 typedef enum {
@@ -68,7 +71,7 @@ static ServiceDraw service_await_clock(Service *self)
 ServiceDraw service_draw(Service *self, guint count, IdRun *out_run)
 {
 	if (G_UNLIKELY(self->turn->others_wait && !self->turn->front))
-		return service_park(self, 0);
+		return service_park(self, AS_SOON_AS_FIRST_NS);
 	self->status = generator_draw(self->config->generator, count, out_run, &self->refusal);
 	if (G_LIKELY(self->status == DRAW_OK)) {
 		counters_add(self->counters, COUNTER_IDS_GENERATED, count);

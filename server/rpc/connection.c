@@ -146,7 +146,8 @@ static ConnectionState state_after(const Connection *self, StreamStatus status)
 {
 	if (status == STREAM_PARKED)
 		return CONNECTION_PARKED;
-	if (connection_pending_bytes(self) > 0)
+	/* after so many replies it is the turn of others, even if all of them could be sent */
+	if (connection_pending_bytes(self) > 0 || (status == STREAM_FULL && !self->ending))
 		return CONNECTION_WRITING;
 	return self->ending ? CONNECTION_ENDED : CONNECTION_READING;
 }
@@ -163,11 +164,8 @@ ConnectionState connection_run(Connection *self, ConnectionShared *shared, gbool
 		fresh = receive(self, shared);
 	if (fresh < 0)
 		return CONNECTION_ENDED;
-	while (status == STREAM_FULL && may_answer(self, shared)) {
-		if (!answer(self, shared, (gsize)fresh, &status))
-			return CONNECTION_ENDED;
-		fresh = 0;
-	}
+	if (may_answer(self, shared) && !answer(self, shared, (gsize)fresh, &status))
+		return CONNECTION_ENDED;
 	if (status == STREAM_CLOSE || (self->eof && status == STREAM_MORE))
 		self->ending = TRUE;
 	return state_after(self, status);

@@ -16,13 +16,12 @@ typedef struct _Dispatcher Dispatcher;
 /* What the loop and the service tell each other about the call in hand. */
 typedef struct {
 	/* by the loop, before a call */
-	gboolean others_wait; /* for IDs, on other connections: a call for IDs goes behind them ...
-			       */
+	gboolean others_wait; /* for IDs: a call for IDs goes behind them ... */
 	gboolean front;       /* ... unless its turn has come */
 	gboolean last_chance; /* it has waited for as long as it may: answer now */
 	/* by the service */
 	gboolean parked; /* no answer yet, whatever was written is void */
-	gint64 wait_ns;  /* if parked: when to try again; 0: when something changes */
+	gint64 wait_ns;  /* if parked, until another try makes sense; 0: until something changes */
 } RpcTurn;
 
 /**

@@ -25,7 +25,7 @@
 #include "server/rpc/connection.h"
 
 #define MAX_EVENTS    256
-#define READ_BYTES    (64 * 1024)
+#define READ_BYTES    (16 * 1024)
 #define US_PER_SECOND G_GINT64_CONSTANT(1000000)
 
 /* What other threads ask of the loop. */
@@ -243,7 +243,7 @@ static guint32 events_for(Loop *self, const Connection *connection, ConnectionSt
 
 	if (state == CONNECTION_PARKED)
 		return 0; /* its turn comes by the queue; epoll tells of its end unasked */
-	if (pending > 0)
+	if (state == CONNECTION_WRITING)
 		events |= EPOLLOUT;
 	if (!connection->ending && !connection->eof && pending < self->shared.stream.max_out_bytes)
 		events |= EPOLLIN;

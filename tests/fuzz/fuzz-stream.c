@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Any bytes, in two pieces, to the server from bytes to bytes. The first byte says where to cut. */
+#include "tests/fuzz/fuzz.h"
+#include "tests/unit/service/stack.h"
+
+int LLVMFuzzerTestOneInput(const guint8 *data, gsize size)
+{
+	g_autoptr(Stack) stack = stack_new(TRUE, 10);
+	g_autoptr(GByteArray) out = g_byte_array_new();
+	gsize cut;
+
+	if (size < 2)
+		return 0;
+	cut = MIN(data[0], size - 1);
+	if (stack_feed(stack, data + 1, cut, out) != STREAM_CLOSE)
+		stack_feed(stack, data + 1 + cut, size - 1 - cut, out);
+	return 0;
+}
