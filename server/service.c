@@ -325,6 +325,7 @@ static void service_class_init(ServiceClass *klass)
 	SfSnowflakeHandlerClass *base = SF_SNOWFLAKE_HANDLER_CLASS(klass);
 	SfSnowflakeExtendedHandlerClass *extended = SF_SNOWFLAKE_EXTENDED_HANDLER_CLASS(klass);
 
+	service_error_quark(); /* the first use is not thread-safe; this is before there are loops */
 	base->get_worker_id = service_get_worker_id;
 	base->get_timestamp = service_get_timestamp;
 	base->get_id = service_get_id;

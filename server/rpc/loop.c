@@ -17,32 +17,22 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "server/log.h"
 #include "server/rpc/connection.h"
+#include "server/rpc/inbox.h"
 
 #define MAX_EVENTS    256
 #define READ_BYTES    (16 * 1024)
 #define US_PER_SECOND G_GINT64_CONSTANT(1000000)
 
-/* What other threads ask of the loop. */
-typedef struct {
-	pthread_mutex_t lock;
-	GArray *fds; /* of new connections */
-	gboolean wake;
-	gboolean drain;
-	gint64 drain_timeout_us;
-} Inbox;
-
 struct _Loop {
 	pthread_t thread;
 	int epoll_fd;
-	int inbox_fd; /* an eventfd: there is something in the inbox */
 	int retry_fd; /* a timerfd: the clock may allow what the first of the parked waits for */
-	Inbox inbox;
+	Inbox *inbox;
 	_Atomic guint n_connections;
 	/* the thread's own */
 	Counters *counters;
@@ -52,7 +42,7 @@ struct _Loop {
 	GQueue queues[N_QUEUES];
 	GQueue all;
 	gint64 now_us;
-	gboolean rung;      /* the inbox's bell was heard */
+	gboolean rung;      /* the inbox's bell is heard */
 	gint64 retry_at_us; /* what the retry timer is set to; 0: off */
 	gboolean draining;
 	gint64 drain_deadline_us;
@@ -80,8 +70,6 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 	g_autoptr(Loop) self = g_new0(Loop, 1);
 
 	self->counters = counters;
-	pthread_mutex_init(&self->inbox.lock, NULL);
-	self->inbox.fds = g_array_new(FALSE, FALSE, sizeof(int));
 	self->limits_us[QUEUE_NONE] = G_MAXINT64;
 	self->limits_us[QUEUE_IDLE] = limit_us(limits->idle_timeout_ms);
 	self->limits_us[QUEUE_FRAME] = limit_us(limits->frame_timeout_ms);
@@ -102,9 +90,9 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 	};
 	self->turn = dispatcher_turn(self->shared.stream.dispatcher);
 	self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	self->inbox_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	self->inbox = inbox_new(error);
 	self->retry_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (!watch(self, self->inbox_fd, &self->inbox_fd, error) ||
+	if (self->inbox == NULL || !watch(self, inbox_bell(self->inbox), self->inbox, error) ||
 	    !watch(self, self->retry_fd, &self->retry_fd, error))
 		return NULL;
 	return g_steal_pointer(&self);
@@ -126,37 +114,21 @@ void loop_free(Loop *self)
 		g_queue_unlink(&self->all, &connection->all_link);
 		connection_free(connection);
 	}
-	for (guint i = 0; i < self->inbox.fds->len; i++)
-		close(g_array_index(self->inbox.fds, int, i));
-	g_array_unref(self->inbox.fds);
-	pthread_mutex_destroy(&self->inbox.lock);
+	inbox_free(self->inbox);
 	stream_shared_clear(&self->shared.stream);
 	g_byte_array_unref(self->shared.out);
 	g_free(self->shared.in);
 	close_if_open(self->retry_fd);
-	close_if_open(self->inbox_fd);
 	close_if_open(self->epoll_fd);
 	g_free(self);
 }
 
 /* Other threads */
 
-static void ring(Loop *self)
-{
-	guint64 one = 1;
-
-	/* it fails only if the bell is ringing already */
-	if (write(self->inbox_fd, &one, sizeof one) < 0)
-		return;
-}
-
 void loop_add(Loop *self, int fd)
 {
 	atomic_fetch_add(&self->n_connections, 1);
-	pthread_mutex_lock(&self->inbox.lock);
-	g_array_append_val(self->inbox.fds, fd);
-	pthread_mutex_unlock(&self->inbox.lock);
-	ring(self);
+	inbox_add_connection(self->inbox, fd);
 }
 
 guint loop_n_connections(Loop *self)
@@ -166,19 +138,12 @@ guint loop_n_connections(Loop *self)
 
 void loop_wake(Loop *self)
 {
-	pthread_mutex_lock(&self->inbox.lock);
-	self->inbox.wake = TRUE;
-	pthread_mutex_unlock(&self->inbox.lock);
-	ring(self);
+	inbox_wake(self->inbox);
 }
 
 void loop_drain(Loop *self, gint64 timeout_ms)
 {
-	pthread_mutex_lock(&self->inbox.lock);
-	self->inbox.drain = TRUE;
-	self->inbox.drain_timeout_us = timeout_ms * 1000;
-	pthread_mutex_unlock(&self->inbox.lock);
-	ring(self);
+	inbox_drain(self->inbox, timeout_ms);
 }
 
 /* The queues */
@@ -380,10 +345,10 @@ static void adopt(Loop *self, int fd)
 		run(self, connection, TRUE);
 }
 
-static void start_draining(Loop *self, gint64 timeout_us)
+static void start_draining(Loop *self, gint64 timeout_ms)
 {
 	self->draining = TRUE;
-	self->drain_deadline_us = self->now_us + timeout_us;
+	self->drain_deadline_us = self->now_us + timeout_ms * 1000;
 	for (GList *link = self->all.head, *next; link != NULL; link = next) {
 		Connection *connection = link->data;
 
@@ -395,29 +360,18 @@ static void start_draining(Loop *self, gint64 timeout_us)
 
 static void empty_inbox(Loop *self)
 {
-	g_autoptr(GArray) fds = NULL;
-	gboolean wake, drain;
-	gint64 drain_timeout_us;
+	g_auto(InboxMail) mail = {0};
 
 	if (!self->rung)
 		return;
 	self->rung = FALSE;
-	fds = g_array_new(FALSE, FALSE, sizeof(int));
-	pthread_mutex_lock(&self->inbox.lock);
-	g_array_append_vals(fds, self->inbox.fds->data, self->inbox.fds->len);
-	g_array_set_size(self->inbox.fds, 0);
-	wake = self->inbox.wake;
-	drain = self->inbox.drain;
-	drain_timeout_us = self->inbox.drain_timeout_us;
-	self->inbox.wake = self->inbox.drain = FALSE;
-	pthread_mutex_unlock(&self->inbox.lock);
-
-	for (guint i = 0; i < fds->len; i++)
-		adopt(self, g_array_index(fds, int, i));
-	if (wake)
+	inbox_take(self->inbox, &mail);
+	for (guint i = 0; i < mail.fds->len; i++)
+		adopt(self, g_array_index(mail.fds, int, i));
+	if (mail.wake)
 		retry_parked(self, TRUE);
-	if (drain)
-		start_draining(self, drain_timeout_us);
+	if (mail.drain)
+		start_draining(self, mail.drain_timeout_ms);
 }
 
 /* The thread */
@@ -438,24 +392,25 @@ static int timeout_ms(Loop *self)
 	return (int)CLAMP((first_us - g_get_monotonic_time() + 999) / 1000, 0, G_MAXINT);
 }
 
-static gboolean silence(int fd)
+static void silence_retry_timer(Loop *self)
 {
-	guint64 count;
+	guint64 expirations;
 
-	return read(fd, &count, sizeof count) == sizeof count;
+	if (read(self->retry_fd, &expirations, sizeof expirations) == sizeof expirations)
+		self->retry_at_us = 0;
 }
 
+/* The inbox and the queue of the parked are looked at after the connections. */
 static void handle(Loop *self, const struct epoll_event *event)
 {
 	Connection *connection = event->data.ptr;
 
-	if (event->data.ptr == &self->inbox_fd) {
-		self->rung = silence(self->inbox_fd);
+	if (event->data.ptr == self->inbox) {
+		self->rung = TRUE;
 		return;
 	}
 	if (event->data.ptr == &self->retry_fd) {
-		silence(self->retry_fd); /* the queue is looked at after the connections anyway */
-		self->retry_at_us = 0;
+		silence_retry_timer(self);
 		return;
 	}
 	if (connection->queue == QUEUE_PARKED) {
