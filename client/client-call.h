@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "client/snowflake-client.h"
+
+/*
+ * The calls of snowflake.thrift, as bytes: a request is written, a reply is read. No sockets.
+ *
+ * By hand and not by the generated client, which takes a reply without a result for success, an
+ * answer to another call for this one's, and spins on one that is cut off.
+ */
+
+typedef enum {
+	CLIENT_RESULT_ID,     /* an i64 above 0 */
+	CLIENT_RESULT_NUMBER, /* an i64 */
+	CLIENT_RESULT_IDS,    /* a list of i64, as many as asked for, above 0 and increasing */
+	CLIENT_RESULT_WORKER, /* a struct Worker */
+} ClientResult;
+
+typedef struct {
+	const char *method;
+	ClientResult result;
+	const char *agent; /* NULL: the call has no arguments */
+	guint count;       /* get_ids: how many; else 0, and there is no such argument */
+} ClientCall;
+
+typedef struct {
+	gint64 number;                 /* ID and NUMBER */
+	gint64 *ids;                   /* IDS: the caller's, room for count */
+	SnowflakeClientWorker *worker; /* WORKER: (transfer full), after a failure too */
+	gint64 retry_after_ms;         /* with UNAVAILABLE; 0: unknown */
+	gboolean count_refused;        /* with INVALID_ARGUMENT: it was the count, not the agent */
+} ClientReply;
+
+/* The most that a reply may have. */
+#define CLIENT_CALL_MAX_REPLY_BYTES 65536
+/* The most IDs to ask for at once: so that the reply is well below that. */
+#define CLIENT_CALL_MAX_COUNT       1000
+
+/* Appends the message, without the header of a frame. */
+void client_call_write(const ClientCall *call, gint32 seqid, GByteArray *out);
+
+/**
+ * client_call_read:
+ * @reply: (inout): the result is set on success, retry_after_ms and count_refused on failure
+ *
+ * Returns: %TRUE, or %FALSE with the server's error set, or PROTOCOL if the bytes are not a reply
+ *   to this call
+ */
+gboolean client_call_read(const ClientCall *call, gint32 seqid, const guint8 *bytes, gsize length,
+			  ClientReply *reply, GError **error) G_GNUC_WARN_UNUSED_RESULT;

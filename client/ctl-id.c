@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/ctl-output.h"
+#include "client/ctl.h"
+
+#define BATCH 1000 /* IDs that are fetched before the first of them is printed */
+
+static gint64 wanted = 1;
+static char *agent;
+
+static const GOptionEntry entries[] = {
+	{"number", 'n', 0, G_OPTION_ARG_INT64, &wanted, "How many IDs (default 1)", "N"},
+	{"agent", 0, 0, G_OPTION_ARG_STRING, &agent,
+	 "Who asks, as the server counts it (default snowflakectl)", "A"},
+	G_OPTION_ENTRY_NULL,
+};
+
+static void print_id(CtlArray *array, gint64 id)
+{
+	char quoted[32];
+
+	if (array == NULL) {
+		ctl_print("%" G_GINT64_FORMAT "\n", id);
+		return;
+	}
+	g_snprintf(quoted, sizeof(quoted), "\"%" G_GINT64_FORMAT "\"", id);
+	ctl_array_add(array, quoted);
+}
+
+/* @array: NULL for plain lines */
+static gboolean print_ids(SnowflakeClient *client, CtlArray *array, GError **error)
+{
+	const char *useragent = agent != NULL ? agent : "snowflakectl";
+
+	for (gint64 left = wanted; left > 0;) {
+		gint64 ids[BATCH];
+		guint count = MIN(left, BATCH);
+
+		if (!snowflake_client_get_ids(client, useragent, count, ids, error))
+			return FALSE;
+		for (guint i = 0; i < count; i++)
+			print_id(array, ids[i]);
+		left -= count;
+	}
+	return TRUE;
+}
+
+static void complain(const SnowflakeClient *client, const GError *error)
+{
+	gint64 retry_after_ms = snowflake_client_get_retry_after_ms(client);
+
+	if (retry_after_ms > 0)
+		ctl_complain("%s; try again in %" G_GINT64_FORMAT " ms", error->message,
+			     retry_after_ms);
+	else
+		ctl_complain("%s", error->message);
+}
+
+static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
+{
+	CtlArray array = {0};
+	g_autoptr(GError) error = NULL;
+
+	if (wanted < 1) {
+		ctl_complain("-n %" G_GINT64_FORMAT ", the least is 1", wanted);
+		return CTL_USAGE;
+	}
+
+	g_auto(GStrv) servers = ctl_servers(options);
+	g_autoptr(SnowflakeClient) client = ctl_client_new((const char *const *)servers, options);
+
+	if (client == NULL)
+		return CTL_USAGE;
+
+	gboolean complete = print_ids(client, options->json ? &array : NULL, &error);
+
+	if (options->json)
+		ctl_array_end(&array);
+	if (!complete)
+		complain(client, error);
+	return complete ? CTL_OK : CTL_FAILED;
+}
+
+const CtlCommand ctl_id_command = {
+	.name = "id",
+	.summary = "Prints new IDs, a line each.",
+	.entries = entries,
+	.run = run,
+};

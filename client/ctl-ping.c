@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <json-glib/json-glib.h>
+
+#include "client/ctl-output.h"
+#include "client/ctl.h"
+
+#define MAX_TIME_MS G_GINT64_CONSTANT(253402300799999) /* the end of the year 9999 */
+
+static int count = 1;
+static int interval_ms = 1000;
+
+static const GOptionEntry entries[] = {
+	{"count", 'c', 0, G_OPTION_ARG_INT, &count, "How many times (default 1)", "N"},
+	{"interval", 'i', 0, G_OPTION_ARG_INT, &interval_ms, "Pause between (default 1000)", "MS"},
+	G_OPTION_ENTRY_NULL,
+};
+
+typedef struct {
+	char *server;
+	gint64 datacenter_id;
+	gint64 worker_id;
+	char *state;          /* NULL: the server does not say */
+	gint64 clock_skew_us; /* the server's clock minus ours */
+	gint64 round_trip_us;
+} Pong;
+
+static void pong_clear(Pong *self)
+{
+	g_clear_pointer(&self->server, g_free);
+	g_clear_pointer(&self->state, g_free);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Pong, pong_clear)
+
+/* A server of 2010 has no get_worker. */
+static gboolean identify_by_numbers(SnowflakeClient *client, Pong *pong, GError **error)
+{
+	return snowflake_client_get_datacenter_id(client, &pong->datacenter_id, error) &&
+	       snowflake_client_get_worker_id(client, &pong->worker_id, error);
+}
+
+static gboolean identify(SnowflakeClient *client, Pong *pong, GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+	g_autoptr(SnowflakeClientWorker) worker = snowflake_client_get_worker(client, &failure);
+
+	if (g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED))
+		return identify_by_numbers(client, pong, error);
+	if (worker == NULL) {
+		g_propagate_error(error, g_steal_pointer(&failure));
+		return FALSE;
+	}
+	pong->datacenter_id = worker->datacenter_id;
+	pong->worker_id = worker->worker_id;
+	pong->state = g_steal_pointer(&worker->state);
+	return TRUE;
+}
+
+/* Takes the server's time to be that of the middle of the round trip. It comes in whole
+ * milliseconds, cut off, so the true one is half of one later on average. */
+static gboolean measure(SnowflakeClient *client, Pong *pong, GError **error)
+{
+	gint64 sent_us = g_get_monotonic_time();
+	gint64 sent_real_us = g_get_real_time();
+	gint64 server_ms;
+
+	if (!snowflake_client_get_timestamp(client, &server_ms, error))
+		return FALSE;
+	if (server_ms < 0 || server_ms > MAX_TIME_MS) {
+		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+			    "%s: a time of %" G_GINT64_FORMAT " ms",
+			    snowflake_client_get_server(client), server_ms);
+		return FALSE;
+	}
+	pong->round_trip_us = g_get_monotonic_time() - sent_us;
+	pong->clock_skew_us = server_ms * 1000 + 500 - (sent_real_us + pong->round_trip_us / 2);
+	return TRUE;
+}
+
+/* The first of the servers that answers. A client for each, so that what is shown together was
+ * said by one server. */
+static gboolean ping(const GPtrArray *clients, Pong *out_pong, GError **error)
+{
+	g_autoptr(GString) messages = g_string_new(NULL);
+	g_autoptr(GError) failure = NULL;
+
+	for (guint i = 0; i < clients->len; i++) {
+		SnowflakeClient *client = clients->pdata[i];
+		g_auto(Pong) pong = {0};
+
+		g_clear_error(&failure);
+		if (identify(client, &pong, &failure) && measure(client, &pong, &failure)) {
+			pong.server = g_strdup(snowflake_client_get_server(client));
+			*out_pong = pong;
+			pong = (Pong){0};
+			return TRUE;
+		}
+		g_string_append_printf(messages, "%s%s", i > 0 ? "; " : "", failure->message);
+	}
+	g_set_error_literal(error, failure->domain, failure->code, messages->str);
+	return FALSE;
+}
+
+static void print_line(const Pong *pong)
+{
+	ctl_print("%s: datacenter %" G_GINT64_FORMAT ", worker %" G_GINT64_FORMAT
+		  "%s%s, clock %+.1f ms, round trip %.3f ms\n",
+		  pong->server, pong->datacenter_id, pong->worker_id,
+		  pong->state != NULL ? ", " : "", pong->state != NULL ? pong->state : "",
+		  (double)pong->clock_skew_us / 1000, (double)pong->round_trip_us / 1000);
+}
+
+static void print_json(CtlArray *array, const Pong *pong)
+{
+	g_autoptr(JsonObject) object = json_object_new();
+	g_autoptr(JsonNode) node = json_node_new(JSON_NODE_OBJECT);
+
+	json_object_set_string_member(object, "server", pong->server);
+	json_object_set_int_member(object, "datacenter_id", pong->datacenter_id);
+	json_object_set_int_member(object, "worker_id", pong->worker_id);
+	if (pong->state != NULL)
+		json_object_set_string_member(object, "state", pong->state);
+	json_object_set_int_member(object, "clock_skew_us", pong->clock_skew_us);
+	json_object_set_int_member(object, "round_trip_us", pong->round_trip_us);
+	json_node_set_object(node, object);
+
+	g_autofree char *element = json_to_string(node, FALSE);
+
+	ctl_array_add(array, element);
+}
+
+/* NULL, and the message is out, if a server does not parse. */
+static GPtrArray *make_clients(const CtlOptions *options)
+{
+	g_autoptr(GPtrArray) clients =
+		g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_free);
+	g_auto(GStrv) servers = ctl_servers(options);
+
+	for (gsize i = 0; servers[i] != NULL; i++) {
+		const char *const one[] = {servers[i], NULL};
+		SnowflakeClient *client = ctl_client_new(one, options);
+
+		if (client == NULL)
+			return NULL;
+		g_ptr_array_add(clients, client);
+	}
+	return g_steal_pointer(&clients);
+}
+
+/* %FALSE, and the message is out, if one of the pings got no answer. */
+static gboolean ping_all(const GPtrArray *clients, CtlArray *array)
+{
+	gboolean all_answered = TRUE;
+
+	for (int i = 0; i < count; i++) {
+		g_auto(Pong) pong = {0};
+		g_autoptr(GError) error = NULL;
+
+		if (i > 0)
+			g_usleep((gulong)interval_ms * 1000);
+		if (!ping(clients, &pong, &error)) {
+			ctl_complain("%s", error->message);
+			all_answered = FALSE;
+			continue;
+		}
+		if (array != NULL)
+			print_json(array, &pong);
+		else
+			print_line(&pong);
+		ctl_flush();
+	}
+	return all_answered;
+}
+
+static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
+{
+	CtlArray array = {0};
+
+	if (count < 1) {
+		ctl_complain("-c %d, the least is 1", count);
+		return CTL_USAGE;
+	}
+	if (interval_ms < 0) {
+		ctl_complain("-i %d ms, the least is 0", interval_ms);
+		return CTL_USAGE;
+	}
+
+	g_autoptr(GPtrArray) clients = make_clients(options);
+
+	if (clients == NULL)
+		return CTL_USAGE;
+
+	gboolean all_answered = ping_all(clients, options->json ? &array : NULL);
+
+	if (options->json)
+		ctl_array_end(&array);
+	return all_answered ? CTL_OK : CTL_FAILED;
+}
+
+const CtlCommand ctl_ping_command = {
+	.name = "ping",
+	.summary = "Shows which server answers.",
+	.details = "Its datacenter and worker ID, its state, how far its clock is from this "
+		   "machine's,\nand how long the answer took.",
+	.entries = entries,
+	.run = run,
+};

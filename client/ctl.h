@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "client/snowflake-client.h"
+
+/* The commands of snowflakectl: a file each, and a line each in the table of snowflakectl.c. */
+
+typedef enum {
+	CTL_OK = 0,
+	CTL_FAILED = 1, /* refused, not reachable, or input that makes no sense */
+	CTL_USAGE = 2,  /* wrong options or arguments */
+} CtlStatus;
+
+/* The options that every command has. */
+typedef struct {
+	char **servers; /* NULL: see ctl_servers() */
+	gboolean json;
+	int timeout_ms;
+} CtlOptions;
+
+typedef struct {
+	const char *name;
+	const char *arguments;       /* for --help: "[ID...]"; NULL: the command takes none */
+	const char *summary;         /* a line, for --help */
+	const char *details;         /* more lines, for the command's --help; or NULL */
+	const GOptionEntry *entries; /* its own options, NULL-terminated */
+	CtlStatus (*run)(const CtlOptions *options, const char *const *arguments);
+} CtlCommand;
+
+extern const CtlCommand ctl_id_command;
+extern const CtlCommand ctl_decode_command;
+extern const CtlCommand ctl_ping_command;
+
+/* (transfer full): the servers in @options, else in $SNOWFLAKE_SERVERS, else the default one. */
+char **ctl_servers(const CtlOptions *options);
+
+/* (transfer full) (nullable): a client of @servers; if one does not parse, %NULL, and the message
+ * is out: CTL_USAGE. */
+SnowflakeClient *ctl_client_new(const char *const *servers, const CtlOptions *options);

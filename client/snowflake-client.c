@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/snowflake-client.h"
+
+#include <string.h>
+
+#include "client/client-address.h"
+#include "client/client-call.h"
+#include "client/client-connection.h"
+
+#define MAX_AGENT_BYTES 256
+
+struct _SnowflakeClient {
+	GPtrArray *servers; /* ClientAddress, one at least */
+	guint current;      /* the server that the connection is to, or that is tried first */
+	ClientConnection *connection; /* NULL: not now */
+	gboolean lacks_get_ids;       /* the server at the other end of the connection */
+	guint max_count;              /* for one get_ids; lowered when a server refuses it */
+	gint32 seqid;
+	guint timeout_ms;
+	gint64 retry_after_ms;
+};
+
+G_DEFINE_QUARK(snowflake - client - error - quark, snowflake_client_error)
+
+void snowflake_client_worker_free(SnowflakeClientWorker *worker)
+{
+	if (worker == NULL)
+		return;
+	g_free(worker->address);
+	g_free(worker->nonce);
+	g_free(worker->state);
+	g_free(worker);
+}
+
+SnowflakeClient *snowflake_client_new(const char *const *servers, GError **error)
+{
+	static const char *const default_servers[] = {SNOWFLAKE_CLIENT_DEFAULT_SERVER, NULL};
+	g_autoptr(SnowflakeClient) self = g_new0(SnowflakeClient, 1);
+
+	self->servers = g_ptr_array_new_with_free_func((GDestroyNotify)client_address_free);
+	self->max_count = CLIENT_CALL_MAX_COUNT;
+	self->timeout_ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS;
+	if (servers == NULL || servers[0] == NULL)
+		servers = default_servers;
+	for (gsize i = 0; servers[i] != NULL; i++) {
+		ClientAddress *address = client_address_parse(servers[i], error);
+
+		if (address == NULL)
+			return NULL;
+		g_ptr_array_add(self->servers, address);
+	}
+	return g_steal_pointer(&self);
+}
+
+void snowflake_client_free(SnowflakeClient *self)
+{
+	if (self == NULL)
+		return;
+	client_connection_free(self->connection);
+	g_ptr_array_unref(self->servers);
+	g_free(self);
+}
+
+void snowflake_client_set_timeout_ms(SnowflakeClient *self, guint timeout_ms)
+{
+	g_return_if_fail(timeout_ms > 0);
+	self->timeout_ms = timeout_ms;
+}
+
+static const ClientAddress *current_server(const SnowflakeClient *self)
+{
+	return self->servers->pdata[self->current];
+}
+
+const char *snowflake_client_get_server(const SnowflakeClient *self)
+{
+	return current_server(self)->text;
+}
+
+gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self)
+{
+	return self->retry_after_ms;
+}
+
+static void disconnect(SnowflakeClient *self)
+{
+	g_clear_pointer(&self->connection, client_connection_free);
+	self->lacks_get_ids = FALSE;
+}
+
+/* Leaves the server: the next call begins with the one behind it in the list. */
+static void leave(SnowflakeClient *self)
+{
+	disconnect(self);
+	self->current = (self->current + 1) % self->servers->len;
+}
+
+static void append_message(GString *messages, const GError *error)
+{
+	g_string_append_printf(messages, "%s%s", messages->len > 0 ? "; " : "", error->message);
+}
+
+/* Tries each server once, from the current one on. */
+static gboolean connect_to_any(SnowflakeClient *self, GError **error)
+{
+	g_autoptr(GString) messages = g_string_new(NULL);
+	g_autoptr(GError) failure = NULL;
+
+	if (self->connection != NULL && client_connection_is_stale(self->connection))
+		disconnect(self);
+	for (guint i = 0; self->connection == NULL && i < self->servers->len; i++) {
+		g_clear_error(&failure);
+		self->connection =
+			client_connection_new(current_server(self), self->timeout_ms, &failure);
+		if (self->connection == NULL) {
+			append_message(messages, failure);
+			leave(self);
+		}
+	}
+	if (self->connection != NULL)
+		return TRUE;
+	g_set_error_literal(error, failure->domain, failure->code, messages->str);
+	return FALSE;
+}
+
+static gboolean exchange(SnowflakeClient *self, const ClientCall *call, ClientReply *reply,
+			 GError **error)
+{
+	g_autoptr(GByteArray) request = g_byte_array_new();
+	g_autoptr(GByteArray) bytes = g_byte_array_new();
+	gint32 seqid = self->seqid;
+
+	self->seqid = seqid == G_MAXINT32 ? 0 : seqid + 1;
+	client_call_write(call, seqid, request);
+	if (client_connection_exchange(self->connection, request, CLIENT_CALL_MAX_REPLY_BYTES,
+				       self->timeout_ms, bytes, error) &&
+	    client_call_read(call, seqid, bytes->data, bytes->len, reply, error))
+		return TRUE;
+	g_prefix_error(error, "%s: ", current_server(self)->text);
+	return FALSE;
+}
+
+/* After a call that failed: leaves the server where another may do better. */
+static gboolean move_on(SnowflakeClient *self, const GError *error)
+{
+	switch ((SnowflakeClientError)error->code) {
+	case SNOWFLAKE_CLIENT_ERROR_CLOCK:
+	case SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE:
+		if (self->servers->len > 1)
+			leave(self);
+		return TRUE;
+	case SNOWFLAKE_CLIENT_ERROR_UNREACHABLE:
+	case SNOWFLAKE_CLIENT_ERROR_TIMEOUT:
+	case SNOWFLAKE_CLIENT_ERROR_PROTOCOL:
+		leave(self);
+		return TRUE;
+	case SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT:
+	case SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED:
+	default:
+		return FALSE;
+	}
+}
+
+/* Any call may be repeated: it changes nothing but the ID that comes next. */
+static gboolean perform(SnowflakeClient *self, const ClientCall *call, ClientReply *reply,
+			GError **error)
+{
+	g_autoptr(GString) messages = g_string_new(NULL);
+	g_autoptr(GError) failure = NULL;
+
+	for (guint tries = MIN(self->servers->len, 2); tries > 0; tries--) {
+		g_clear_error(&failure);
+		reply->retry_after_ms = 0;
+		reply->count_refused = FALSE;
+
+		gboolean connected = connect_to_any(self, &failure);
+
+		if (connected && exchange(self, call, reply, &failure))
+			break;
+		append_message(messages, failure);
+		if (!connected || !move_on(self, failure))
+			break;
+	}
+	self->retry_after_ms = reply->retry_after_ms;
+	if (failure == NULL)
+		return TRUE;
+	g_set_error_literal(error, failure->domain, failure->code, messages->str);
+	return FALSE;
+}
+
+static gboolean get_number(SnowflakeClient *self, const char *method, gint64 *out_number,
+			   GError **error)
+{
+	const ClientCall call = {.method = method, .result = CLIENT_RESULT_NUMBER};
+	ClientReply reply = {0};
+
+	if (!perform(self, &call, &reply, error))
+		return FALSE;
+	*out_number = reply.number;
+	return TRUE;
+}
+
+gboolean snowflake_client_get_timestamp(SnowflakeClient *self, gint64 *out_timestamp_ms,
+					GError **error)
+{
+	return get_number(self, "get_timestamp", out_timestamp_ms, error);
+}
+
+gboolean snowflake_client_get_worker_id(SnowflakeClient *self, gint64 *out_worker_id,
+					GError **error)
+{
+	return get_number(self, "get_worker_id", out_worker_id, error);
+}
+
+gboolean snowflake_client_get_datacenter_id(SnowflakeClient *self, gint64 *out_datacenter_id,
+					    GError **error)
+{
+	return get_number(self, "get_datacenter_id", out_datacenter_id, error);
+}
+
+SnowflakeClientWorker *snowflake_client_get_worker(SnowflakeClient *self, GError **error)
+{
+	const ClientCall call = {.method = "get_worker", .result = CLIENT_RESULT_WORKER};
+	ClientReply reply = {0};
+
+	if (perform(self, &call, &reply, error))
+		return reply.worker;
+	snowflake_client_worker_free(reply.worker);
+	return NULL;
+}
+
+/* What the agent may have in it is for the server to say. This only keeps a request from being too
+ * long to be read, and so to be answered. */
+static gboolean check_agent(const char *agent, GError **error)
+{
+	gsize length = strlen(agent);
+
+	if (length <= MAX_AGENT_BYTES)
+		return TRUE;
+	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
+		    "a useragent of %zu bytes, the limit is %d", length, MAX_AGENT_BYTES);
+	return FALSE;
+}
+
+gboolean snowflake_client_get_id(SnowflakeClient *self, const char *agent, gint64 *out_id,
+				 GError **error)
+{
+	const ClientCall call = {.method = "get_id", .result = CLIENT_RESULT_ID, .agent = agent};
+	ClientReply reply = {0};
+
+	if (!check_agent(agent, error) || !perform(self, &call, &reply, error))
+		return FALSE;
+	*out_id = reply.number;
+	return TRUE;
+}
+
+/* Asks for @count IDs, or for fewer if the server says that it is too many for one call. */
+static gboolean get_batch(SnowflakeClient *self, const char *agent, guint count, gint64 *out_ids,
+			  guint *out_count, GError **error)
+{
+	for (;;) {
+		const ClientCall call = {
+			.method = "get_ids",
+			.result = CLIENT_RESULT_IDS,
+			.agent = agent,
+			.count = MIN(count, self->max_count),
+		};
+		ClientReply reply = {.ids = out_ids};
+		g_autoptr(GError) failure = NULL;
+
+		if (perform(self, &call, &reply, &failure)) {
+			*out_count = call.count;
+			return TRUE;
+		}
+		if (!reply.count_refused || call.count == 1) {
+			g_propagate_error(error, g_steal_pointer(&failure));
+			return FALSE;
+		}
+		self->max_count = call.count / 2;
+	}
+}
+
+/* One step towards @count IDs: a batch, or a single ID where the server has no batches. */
+static gboolean get_some(SnowflakeClient *self, const char *agent, guint count, gint64 *out_ids,
+			 guint *out_count, GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+
+	if (!self->lacks_get_ids) {
+		if (get_batch(self, agent, count, out_ids, out_count, &failure))
+			return TRUE;
+		if (!g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR,
+				     SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED)) {
+			g_propagate_error(error, g_steal_pointer(&failure));
+			return FALSE;
+		}
+		self->lacks_get_ids = TRUE;
+	}
+	if (!snowflake_client_get_id(self, agent, out_ids, error))
+		return FALSE;
+	*out_count = 1;
+	return TRUE;
+}
+
+gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent, guint count,
+				  gint64 *out_ids, GError **error)
+{
+	if (count == 0) {
+		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR,
+				    SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
+				    "a count of 0, the least is 1");
+		return FALSE;
+	}
+	if (!check_agent(agent, error))
+		return FALSE;
+
+	g_autofree gint64 *ids = g_new(gint64, count);
+
+	for (guint done = 0, got; done < count; done += got) {
+		if (!get_some(self, agent, count - done, ids + done, &got, error))
+			return FALSE;
+	}
+	memcpy(out_ids, ids, count * sizeof(*ids));
+	return TRUE;
+}

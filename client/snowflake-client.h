@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+/*
+ * A client of the Snowflake service: unique, roughly time-ordered 64-bit IDs.
+ *
+ *   g_autoptr(GError) error = NULL;
+ *   g_autoptr(SnowflakeClient) client =
+ *           snowflake_client_new((const char *[]){"a.example", "b.example", NULL}, &error);
+ *   gint64 id;
+ *
+ *   if (client == NULL || !snowflake_client_get_id(client, "my-program", &id, &error))
+ *           g_error("%s", error->message);
+ *
+ * Calls block, each with a limit in time. The client keeps one connection, to the first server of
+ * its list that can be reached, stays with that server while it answers, and connects again when
+ * the connection is gone. A call that the server cannot serve or does not answer is repeated once,
+ * at the next server that can be reached: harmless, because an ID lost on the way is only a gap.
+ *
+ * A client may be used by one thread at a time. Make one for each thread.
+ */
+typedef struct _SnowflakeClient SnowflakeClient;
+
+#define SNOWFLAKE_CLIENT_EXPORT __attribute__((visibility("default")))
+
+#define SNOWFLAKE_CLIENT_DEFAULT_SERVER     "127.0.0.1:7609"
+#define SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS 2000
+
+#define SNOWFLAKE_CLIENT_ERROR (snowflake_client_error_quark())
+SNOWFLAKE_CLIENT_EXPORT GQuark snowflake_client_error_quark(void);
+
+typedef enum {
+	/* An argument is wrong: a server's name, the useragent, a count of 0. */
+	SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
+	/* The server's clock is behind the IDs it has issued. It passes, or needs its operator. */
+	SNOWFLAKE_CLIENT_ERROR_CLOCK,
+	/* The server holds no worker ID at present: ask again after
+	 * snowflake_client_get_retry_after_ms(). */
+	SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
+	/* Nothing listens there, the name is unknown, or the connection broke. */
+	SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
+	/* No connection, or no answer, in the time allowed. */
+	SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
+	/* The server does not know this call: get_worker() of a server of 2010. */
+	SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
+	/* An answer that the contract does not have: not a Snowflake server, or a broken one. */
+	SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+} SnowflakeClientError;
+
+/* A server, as it describes itself. */
+typedef struct {
+	gint32 datacenter_id;
+	gint32 worker_id;         /* -1: none yet */
+	char *address;            /* host:port, where clients reach it */
+	char *nonce;              /* a uuid, fresh for each start of the server */
+	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not yet */
+	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing reserved */
+	char *state;              /* starting, waiting, serving, reclaiming, unavailable */
+} SnowflakeClientWorker;
+
+SNOWFLAKE_CLIENT_EXPORT void snowflake_client_worker_free(SnowflakeClientWorker *worker);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClientWorker, snowflake_client_worker_free)
+
+/**
+ * snowflake_client_new:
+ * @servers: (nullable): "host", "host:port" or "[::1]:port", NULL-terminated, in order of
+ *   preference; the port is 7609 unless given. %NULL, or none: SNOWFLAKE_CLIENT_DEFAULT_SERVER
+ *
+ * Connects to nothing yet.
+ *
+ * Returns: (transfer full): a client, or %NULL with INVALID_ARGUMENT set
+ */
+SNOWFLAKE_CLIENT_EXPORT SnowflakeClient *snowflake_client_new(const char *const *servers,
+							      GError **error);
+SNOWFLAKE_CLIENT_EXPORT void snowflake_client_free(SnowflakeClient *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, snowflake_client_free)
+
+/* How long connecting to one server may take, and how long its answer to one call; 1 or more. */
+SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_timeout_ms(SnowflakeClient *self,
+							     guint timeout_ms);
+
+/**
+ * snowflake_client_get_id:
+ * @agent: who asks, [a-zA-Z][a-zA-Z\-0-9]*, at most 256 bytes
+ * @out_id: (out): an ID, above 0; untouched on failure
+ *
+ * Returns: %TRUE, or %FALSE with an error set
+ */
+SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_id(SnowflakeClient *self, const char *agent,
+							 gint64 *out_id,
+							 GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/**
+ * snowflake_client_get_ids:
+ * @count: how many, 1 or more
+ * @out_ids: (out) (array length=count): room for @count IDs; untouched on failure
+ *
+ * Many IDs with few calls, or, from a server that lacks get_ids, with a call each. They increase
+ * unless another server had to step in.
+ *
+ * Returns: %TRUE, or %FALSE with an error set
+ */
+SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent,
+							  guint count, gint64 *out_ids,
+							  GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The server's clock, in milliseconds since the Unix epoch. */
+SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_timestamp(
+	SnowflakeClient *self, gint64 *out_timestamp_ms, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_worker_id(
+	SnowflakeClient *self, gint64 *out_worker_id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_datacenter_id(
+	SnowflakeClient *self, gint64 *out_datacenter_id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Returns: (transfer full): the server that answers, or %NULL with an error set */
+SNOWFLAKE_CLIENT_EXPORT SnowflakeClientWorker *snowflake_client_get_worker(SnowflakeClient *self,
+									   GError **error);
+
+/* The server that the next call goes to, as host:port: after a call that went well, the one that
+ * answered it. */
+SNOWFLAKE_CLIENT_EXPORT const char *snowflake_client_get_server(const SnowflakeClient *self);
+
+/* After UNAVAILABLE: how long the server says to wait; 0: it did not say. */
+SNOWFLAKE_CLIENT_EXPORT gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self);

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fake-server.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define DRIP_MS 20
+
+struct _FakeServer {
+	FakeAnswer answer;
+	gpointer user_data;
+	int listener;
+	char *text;
+	GThread *thread;
+	atomic_uint requests;
+	atomic_uint connections;
+	atomic_uint closed;
+};
+
+static gboolean receive_all(int fd, void *bytes, gsize length)
+{
+	return length == 0 || recv(fd, bytes, length, MSG_WAITALL) == (ssize_t)length;
+}
+
+static gboolean read_request(int fd, FakeRequest *out_request)
+{
+	guint32 length;
+	guint8 bytes[4096];
+
+	if (!receive_all(fd, &length, sizeof(length)))
+		return FALSE;
+	length = GUINT32_FROM_BE(length);
+	g_assert_cmpuint(length, <=, sizeof(bytes));
+	if (!receive_all(fd, bytes, length))
+		return FALSE;
+
+	ClientWireReader reader = {bytes, length, FALSE};
+	gint16 id;
+
+	g_assert_cmphex((guint32)client_wire_read_i32(&reader), ==, 0x80010001);
+	out_request->method = client_wire_read_text(&reader);
+	out_request->seqid = client_wire_read_i32(&reader);
+	out_request->agent = NULL;
+	out_request->count = 0;
+	while (client_wire_read_field(&reader, &id) != CLIENT_WIRE_STOP) {
+		if (id == 1)
+			out_request->agent = client_wire_read_text(&reader);
+		else
+			out_request->count = client_wire_read_i32(&reader);
+	}
+	g_assert_false(reader.bad);
+	g_assert_cmpuint(reader.left, ==, 0);
+	return TRUE;
+}
+
+/* %FALSE if the client has gone, which it may. */
+static gboolean send_all(int fd, const GByteArray *bytes, gsize step)
+{
+	for (gsize sent = 0; sent < bytes->len; sent += step) {
+		gsize length = MIN(step, bytes->len - sent);
+
+		if (send(fd, bytes->data + sent, length, MSG_NOSIGNAL) != (ssize_t)length)
+			return FALSE;
+		if (step == 1)
+			poll(NULL, 0, DRIP_MS);
+	}
+	return TRUE;
+}
+
+static gboolean serve_one(FakeServer *self, int fd)
+{
+	FakeRequest request;
+	g_autoptr(GByteArray) out = g_byte_array_new();
+
+	if (!read_request(fd, &request))
+		return FALSE;
+	atomic_fetch_add(&self->requests, 1);
+
+	FakeNext next = self->answer(&request, out, self->user_data);
+
+	g_free(request.method);
+	g_free(request.agent);
+	return send_all(fd, out, next == FAKE_DRIP ? 1 : out->len) && next != FAKE_CLOSE;
+}
+
+static gpointer run(gpointer data)
+{
+	FakeServer *self = data;
+	int fd;
+
+	while ((fd = accept(self->listener, NULL, NULL)) >= 0) {
+		atomic_fetch_add(&self->connections, 1);
+		while (serve_one(self, fd))
+			;
+		close(fd);
+		atomic_fetch_add(&self->closed, 1);
+	}
+	return NULL;
+}
+
+FakeServer *fake_server_new_at(const char *address, FakeAnswer answer, gpointer user_data)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+	gboolean is_v6 = strchr(address, ':') != NULL;
+	struct sockaddr *any = is_v6 ? (struct sockaddr *)&v6 : (struct sockaddr *)&v4;
+	socklen_t length = is_v6 ? sizeof(v6) : sizeof(v4);
+	int listener = socket(any->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	g_assert_cmpint(inet_pton(any->sa_family, address,
+				  is_v6 ? (void *)&v6.sin6_addr : (void *)&v4.sin_addr),
+			==, 1);
+	if (listener < 0 || bind(listener, any, length) != 0) {
+		g_assert_true(is_v6);
+		close(listener);
+		return NULL;
+	}
+	g_assert_cmpint(listen(listener, 16), ==, 0);
+	g_assert_cmpint(getsockname(listener, any, &length), ==, 0);
+
+	FakeServer *self = g_new0(FakeServer, 1);
+
+	self->answer = answer;
+	self->user_data = user_data;
+	self->listener = listener;
+	self->text = g_strdup_printf(is_v6 ? "[%s]:%u" : "%s:%u", address,
+				     ntohs(is_v6 ? v6.sin6_port : v4.sin_port));
+	self->thread = g_thread_new("fake-server", run, self);
+	return self;
+}
+
+FakeServer *fake_server_new(FakeAnswer answer, gpointer user_data)
+{
+	return fake_server_new_at("127.0.0.1", answer, user_data);
+}
+
+const char *fake_server_text(const FakeServer *self)
+{
+	return self->text;
+}
+
+guint fake_server_requests(const FakeServer *self)
+{
+	return atomic_load(&self->requests);
+}
+
+guint fake_server_connections(const FakeServer *self)
+{
+	return atomic_load(&self->connections);
+}
+
+guint fake_server_closed(const FakeServer *self)
+{
+	return atomic_load(&self->closed);
+}
+
+void fake_server_free(FakeServer *self)
+{
+	if (self == NULL)
+		return;
+	shutdown(self->listener, SHUT_RDWR); /* wakes accept() */
+	g_thread_join(self->thread);
+	close(self->listener);
+	g_free(self->text);
+	g_free(self);
+}
+
+void fake_write_i64(GByteArray *out, gint64 value)
+{
+	guint64 bytes = GUINT64_TO_BE((guint64)value);
+
+	g_byte_array_append(out, (const guint8 *)&bytes, sizeof(bytes));
+}
+
+void fake_begin(GByteArray *out, guint8 type, const char *method, gint32 seqid)
+{
+	client_wire_write_i32(out, 0); /* the length, once it is known */
+	client_wire_write_i32(out, (gint32)(0x80010000u | type));
+	client_wire_write_string(out, method);
+	client_wire_write_i32(out, seqid);
+}
+
+void fake_end(GByteArray *out)
+{
+	guint32 length = GUINT32_TO_BE(out->len - 4);
+
+	memcpy(out->data, &length, sizeof(length));
+}
+
+void fake_reply_i64(GByteArray *out, const FakeRequest *request, gint64 value)
+{
+	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
+	client_wire_write_field(out, CLIENT_WIRE_I64, 0);
+	fake_write_i64(out, value);
+	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	fake_end(out);
+}
+
+void fake_reply_ids(GByteArray *out, const FakeRequest *request, gint64 first, guint count)
+{
+	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
+	client_wire_write_field(out, CLIENT_WIRE_LIST, 0);
+	client_wire_write_u8(out, CLIENT_WIRE_I64);
+	client_wire_write_i32(out, (gint32)count);
+	for (guint i = 0; i < count; i++)
+		fake_write_i64(out, first + i);
+	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	fake_end(out);
+}
+
+void fake_reply_declared(GByteArray *out, const FakeRequest *request, gint16 field,
+			 const char *message, gint64 retry_after_ms)
+{
+	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
+	client_wire_write_field(out, CLIENT_WIRE_STRUCT, field);
+	client_wire_write_field(out, CLIENT_WIRE_STRING, 1);
+	client_wire_write_string(out, message);
+	if (retry_after_ms != 0) {
+		client_wire_write_field(out, CLIENT_WIRE_I64, 2);
+		fake_write_i64(out, retry_after_ms);
+	}
+	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	fake_end(out);
+}
+
+void fake_reply_exception(GByteArray *out, const FakeRequest *request, gint32 type,
+			  const char *message)
+{
+	fake_begin(out, FAKE_EXCEPTION, request->method, request->seqid);
+	client_wire_write_field(out, CLIENT_WIRE_STRING, 1);
+	client_wire_write_string(out, message);
+	client_wire_write_field(out, CLIENT_WIRE_I32, 2);
+	client_wire_write_i32(out, type);
+	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	fake_end(out);
+}
+
+static void write_text_field(GByteArray *out, gint16 id, const char *text)
+{
+	client_wire_write_field(out, CLIENT_WIRE_STRING, id);
+	client_wire_write_string(out, text);
+}
+
+void fake_reply_worker(GByteArray *out, const FakeRequest *request)
+{
+	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
+	client_wire_write_field(out, CLIENT_WIRE_STRUCT, 0);
+	client_wire_write_field(out, CLIENT_WIRE_I32, 1);
+	client_wire_write_i32(out, 3);
+	client_wire_write_field(out, CLIENT_WIRE_I32, 2);
+	client_wire_write_i32(out, 7);
+	write_text_field(out, 3, "host.example:7609");
+	write_text_field(out, 4, "a-nonce");
+	client_wire_write_field(out, CLIENT_WIRE_I64, 5);
+	fake_write_i64(out, 1000);
+	client_wire_write_field(out, CLIENT_WIRE_I64, 6);
+	fake_write_i64(out, 2000);
+	write_text_field(out, 7, "serving");
+	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	fake_end(out);
+}

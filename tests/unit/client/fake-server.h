@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "client/client-wire.h"
+
+/* A server in a thread of the test, which answers as the test tells it, rightly or wrongly. It
+ * serves one connection after the other, each to its end. */
+typedef struct _FakeServer FakeServer;
+
+typedef struct {
+	char *method;
+	gint32 seqid;
+	char *agent;  /* NULL: none */
+	gint32 count; /* 0: none */
+} FakeRequest;
+
+typedef enum {
+	FAKE_KEEP,  /* send what was appended, go on */
+	FAKE_CLOSE, /* send it, then close the connection */
+	FAKE_DRIP,  /* send it a byte every 20 ms */
+} FakeNext;
+
+/* Appends the bytes that answer @request, the header of the frame included. Runs in the server's
+ * thread. */
+typedef FakeNext (*FakeAnswer)(const FakeRequest *request, GByteArray *out, gpointer user_data);
+
+/* Listens on @address, "127.0.0.1" or "::1"; NULL if this machine has no such address. */
+FakeServer *fake_server_new_at(const char *address, FakeAnswer answer, gpointer user_data);
+FakeServer *fake_server_new(FakeAnswer answer, gpointer user_data);
+
+/* Where a client finds it: host:port. */
+const char *fake_server_text(const FakeServer *self);
+guint fake_server_requests(const FakeServer *self);
+guint fake_server_connections(const FakeServer *self);
+/* How many of them have ended. */
+guint fake_server_closed(const FakeServer *self);
+
+/* Clients close their connections first. */
+void fake_server_free(FakeServer *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(FakeServer, fake_server_free)
+
+/* For answers: a message in a frame is begun, is filled by client_wire_write_... and the functions
+ * below, and is ended. */
+enum { FAKE_REPLY = 2, FAKE_EXCEPTION = 3 };
+void fake_begin(GByteArray *out, guint8 type, const char *method, gint32 seqid);
+void fake_end(GByteArray *out); /* writes the length in front; @out holds one frame */
+void fake_write_i64(GByteArray *out, gint64 value);
+
+/* Whole frames. */
+void fake_reply_i64(GByteArray *out, const FakeRequest *request, gint64 value);
+void fake_reply_ids(GByteArray *out, const FakeRequest *request, gint64 first, guint count);
+void fake_reply_declared(GByteArray *out, const FakeRequest *request, gint16 field,
+			 const char *message, gint64 retry_after_ms);
+void fake_reply_exception(GByteArray *out, const FakeRequest *request, gint32 type,
+			  const char *message);
+void fake_reply_worker(GByteArray *out, const FakeRequest *request);

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "client/client-call.h"
+#include "fake-server.h"
+
+#define SEQID   77
+#define N_IDS   3
+#define N_TRIES 200000
+
+static const ClientCall calls[] = {
+	{"get_id", CLIENT_RESULT_ID, "agent", 0},
+	{"get_timestamp", CLIENT_RESULT_NUMBER, NULL, 0},
+	{"get_ids", CLIENT_RESULT_IDS, "agent", N_IDS},
+	{"get_worker", CLIENT_RESULT_WORKER, NULL, 0},
+};
+
+/* Good replies to calls[i], without the header of the frame. */
+static GByteArray *good_reply(gsize i)
+{
+	const FakeRequest request = {(char *)calls[i].method, SEQID, NULL, 0};
+	GByteArray *bytes = g_byte_array_new();
+
+	switch (calls[i].result) {
+	case CLIENT_RESULT_ID:
+	case CLIENT_RESULT_NUMBER:
+		fake_reply_i64(bytes, &request, 42);
+		break;
+	case CLIENT_RESULT_IDS:
+		fake_reply_ids(bytes, &request, 100, N_IDS);
+		break;
+	case CLIENT_RESULT_WORKER:
+		fake_reply_worker(bytes, &request);
+		break;
+	}
+	g_byte_array_remove_range(bytes, 0, 4);
+	return bytes;
+}
+
+/* Reads @bytes from a block of just that size, so that a read past its end is seen by a sanitizer.
+ */
+static gboolean read_tight(const ClientCall *call, const guint8 *bytes, gsize length,
+			   GError **error)
+{
+	g_autofree guint8 *tight = g_memdup2(bytes, length);
+	gint64 ids[N_IDS] = {0};
+	ClientReply reply = {.ids = ids};
+	gboolean read = client_call_read(call, SEQID, tight, length, &reply, error);
+
+	if (read && call->result == CLIENT_RESULT_ID)
+		g_assert_cmpint(reply.number, >, 0);
+	if (read && call->result == CLIENT_RESULT_IDS)
+		g_assert_true(0 < ids[0] && ids[0] < ids[1] && ids[1] < ids[2]);
+	if (read && call->result == CLIENT_RESULT_WORKER)
+		g_assert_nonnull(reply.worker);
+	snowflake_client_worker_free(reply.worker);
+	return read;
+}
+
+static void writes_requests(void)
+{
+	static const struct {
+		ClientCall call;
+		const char *bytes;
+		gsize length;
+	} cases[] = {
+		{{"get_id", CLIENT_RESULT_ID, "ab", 0},
+		 "\x80\x01\x00\x01\0\0\0\x06get_id\0\0\0\x4d\x0b\0\x01\0\0\0\x02"
+		 "ab\0",
+		 28},
+		{{"get_ids", CLIENT_RESULT_IDS, "ab", 258},
+		 "\x80\x01\x00\x01\0\0\0\x07get_ids\0\0\0\x4d\x0b\0\x01\0\0\0\x02"
+		 "ab\x08\0\x02\0\0\x01\x02\0",
+		 36},
+		{{"get_worker", CLIENT_RESULT_WORKER, NULL, 0},
+		 "\x80\x01\x00\x01\0\0\0\x0aget_worker\0\0\0\x4d\0",
+		 23},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autoptr(GByteArray) bytes = g_byte_array_new();
+
+		client_call_write(&cases[i].call, SEQID, bytes);
+		g_assert_cmpmem(bytes->data, bytes->len, cases[i].bytes, cases[i].length);
+	}
+}
+
+static void reads_good_replies(void)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(calls); i++) {
+		g_autoptr(GByteArray) bytes = good_reply(i);
+		g_autoptr(GError) error = NULL;
+
+		g_assert_true(read_tight(&calls[i], bytes->data, bytes->len, &error));
+		g_assert_no_error(error);
+	}
+}
+
+static void refuses_what_is_cut_off_or_too_long(void)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(calls); i++) {
+		g_autoptr(GByteArray) bytes = good_reply(i);
+
+		for (gsize length = 0; length < bytes->len; length++) {
+			g_autoptr(GError) error = NULL;
+
+			g_assert_false(read_tight(&calls[i], bytes->data, length, &error));
+			g_assert_error(error, SNOWFLAKE_CLIENT_ERROR,
+				       SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
+		}
+
+		g_autoptr(GError) error = NULL;
+
+		g_byte_array_append(bytes, (const guint8 *)"", 1);
+		g_assert_false(read_tight(&calls[i], bytes->data, bytes->len, &error));
+		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
+	}
+}
+
+/* A good reply to get_id with an unknown field before the result: structs in structs. */
+static GByteArray *nested_reply(guint depth)
+{
+	GByteArray *bytes = g_byte_array_new();
+
+	fake_begin(bytes, FAKE_REPLY, "get_id", SEQID);
+	for (guint i = 0; i < depth; i++)
+		client_wire_write_field(bytes, CLIENT_WIRE_STRUCT, 9);
+	for (guint i = 0; i < depth; i++)
+		client_wire_write_u8(bytes, CLIENT_WIRE_STOP);
+	client_wire_write_field(bytes, CLIENT_WIRE_I64, 0);
+	fake_write_i64(bytes, 42);
+	client_wire_write_u8(bytes, CLIENT_WIRE_STOP);
+	g_byte_array_remove_range(bytes, 0, 4);
+	return bytes;
+}
+
+static void skips_unknown_fields_to_a_depth(void)
+{
+	g_autoptr(GByteArray) deepest = nested_reply(16);
+	g_autoptr(GByteArray) too_deep = nested_reply(17);
+	g_autoptr(GError) error = NULL;
+
+	g_assert_true(read_tight(&calls[0], deepest->data, deepest->len, NULL));
+	g_assert_false(read_tight(&calls[0], too_deep->data, too_deep->len, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
+}
+
+/* Damaged replies are refused with an error, or happen to be right: never anything else. */
+static void survives_damage(void)
+{
+	g_autoptr(GRand) random = g_rand_new_with_seed(20101104);
+	guint refused = 0;
+
+	for (guint try = 0; try < N_TRIES; try++) {
+		gsize i = try % G_N_ELEMENTS(calls);
+		g_autoptr(GByteArray) bytes = good_reply(i);
+		g_autoptr(GError) error = NULL;
+
+		for (gint32 n = g_rand_int_range(random, 1, 4); n > 0; n--)
+			bytes->data[g_rand_int_range(random, 0, (gint32)bytes->len)] =
+				(guint8)g_rand_int(random);
+		if (!read_tight(&calls[i], bytes->data, bytes->len, &error)) {
+			g_assert_nonnull(error);
+			refused++;
+		}
+	}
+	g_assert_cmpuint(refused, >, N_TRIES / 2);
+	g_assert_cmpuint(refused, <, N_TRIES);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/client-call/writes-requests", writes_requests);
+	g_test_add_func("/client-call/reads-good-replies", reads_good_replies);
+	g_test_add_func("/client-call/refuses-what-is-cut-off-or-too-long",
+			refuses_what_is_cut_off_or_too_long);
+	g_test_add_func("/client-call/skips-unknown-fields-to-a-depth",
+			skips_unknown_fields_to_a_depth);
+	g_test_add_func("/client-call/survives-damage", survives_damage);
+	return g_test_run();
+}

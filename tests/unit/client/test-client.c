@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <malloc.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "client/snowflake-client.h"
+#include "fake-server.h"
+
+/* A port that was free a moment ago, on which nothing listens. */
+static char *dead_server(void)
+{
+	g_autoptr(FakeServer) server = fake_server_new(NULL, NULL);
+
+	return g_strdup(fake_server_text(server));
+}
+
+/* A server that works, and counts. */
+typedef struct {
+	atomic_llong next_id;
+	atomic_uint n_get_ids;
+	gint32 largest_batch; /* 0: it has no get_ids */
+} Service;
+
+static FakeNext serve(const FakeRequest *request, GByteArray *out, gpointer data)
+{
+	Service *service = data;
+
+	if (g_str_equal(request->method, "get_id")) {
+		fake_reply_i64(out, request, atomic_fetch_add(&service->next_id, 1) + 1);
+		return FAKE_KEEP;
+	}
+	if (g_str_equal(request->method, "get_timestamp")) {
+		fake_reply_i64(out, request, 1500000000000);
+		return FAKE_KEEP;
+	}
+	if (g_str_equal(request->method, "get_ids"))
+		atomic_fetch_add(&service->n_get_ids, 1);
+	if (service->largest_batch == 0)
+		fake_reply_exception(out, request, 1, "Invalid method name");
+	else if (g_str_equal(request->method, "get_worker"))
+		fake_reply_worker(out, request);
+	else if (request->count > service->largest_batch)
+		fake_reply_declared(out, request, 4, "too many", 0);
+	else
+		fake_reply_ids(out, request,
+			       atomic_fetch_add(&service->next_id, request->count) + 1,
+			       (guint)request->count);
+	return FAKE_KEEP;
+}
+
+static FakeNext serve_and_close(const FakeRequest *request, GByteArray *out, gpointer data)
+{
+	serve(request, out, data);
+	return FAKE_CLOSE;
+}
+
+/* What a server refuses with, in each of the two ways of the contract. */
+typedef struct {
+	const char *message; /* of a TApplicationException; NULL: declared */
+	gint32 type;
+	gint16 field;
+	gint64 retry_after_ms;
+	SnowflakeClientError code;
+	gboolean another_may_serve;
+} Refusal;
+
+static FakeNext refuse(const FakeRequest *request, GByteArray *out, gpointer data)
+{
+	const Refusal *refusal = data;
+
+	if (refusal->message != NULL)
+		fake_reply_exception(out, request, refusal->type, refusal->message);
+	else
+		fake_reply_declared(out, request, refusal->field, "why", refusal->retry_after_ms);
+	return FAKE_KEEP;
+}
+
+static SnowflakeClient *client_of(const char *first, const char *second)
+{
+	const char *const servers[] = {first, second, NULL};
+	g_autoptr(GError) error = NULL;
+	SnowflakeClient *client = snowflake_client_new(servers, &error);
+
+	g_assert_no_error(error);
+	return client;
+}
+
+static void makes_the_calls(void)
+{
+	Service service = {.largest_batch = 1000};
+	g_autoptr(FakeServer) server = fake_server_new(serve, &service);
+	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), NULL);
+	g_autoptr(GError) error = NULL;
+	gint64 number;
+	gint64 ids[3];
+
+	g_assert_true(snowflake_client_get_id(client, "agent", &number, &error));
+	g_assert_cmpint(number, ==, 1);
+	g_assert_true(snowflake_client_get_ids(client, "agent", 3, ids, &error));
+	g_assert_cmpint(ids[0], ==, 2);
+	g_assert_cmpint(ids[2], ==, 4);
+	g_assert_true(snowflake_client_get_timestamp(client, &number, &error));
+	g_assert_cmpint(number, ==, 1500000000000);
+
+	g_autoptr(SnowflakeClientWorker) worker = snowflake_client_get_worker(client, &error);
+
+	g_assert_no_error(error);
+	g_assert_cmpint(worker->datacenter_id, ==, 3);
+	g_assert_cmpint(worker->worker_id, ==, 7);
+	g_assert_cmpstr(worker->address, ==, "host.example:7609");
+	g_assert_cmpstr(worker->nonce, ==, "a-nonce");
+	g_assert_cmpint(worker->claimed_at_ms, ==, 1000);
+	g_assert_cmpint(worker->reserved_until_ms, ==, 2000);
+	g_assert_cmpstr(worker->state, ==, "serving");
+	g_assert_cmpuint(fake_server_connections(server), ==, 1);
+}
+
+static void connects_by_name_and_ipv6(void)
+{
+	Service service = {0};
+	g_autoptr(FakeServer) v4 = fake_server_new(serve, &service);
+	g_autoptr(FakeServer) v6 = fake_server_new_at("::1", serve, &service);
+	g_autofree char *by_name =
+		g_strdup_printf("localhost%s", strchr(fake_server_text(v4), ':'));
+	g_autoptr(SnowflakeClient) client = client_of(by_name, NULL);
+	gint64 id;
+
+	g_assert_true(snowflake_client_get_id(client, "agent", &id, NULL));
+	if (v6 == NULL) {
+		g_test_skip("no IPv6 on this machine");
+		return;
+	}
+
+	g_autoptr(SnowflakeClient) client6 = client_of(fake_server_text(v6), NULL);
+
+	g_assert_true(snowflake_client_get_id(client6, "agent", &id, NULL));
+}
+
+static void refuses_wrong_arguments(void)
+{
+	g_autofree char *dead = dead_server();
+	g_autoptr(SnowflakeClient) client = client_of(dead, NULL);
+	g_autofree char *long_agent = g_strnfill(257, 'a');
+	const char *const servers[] = {"localhost", "local host", NULL};
+	gint64 id = 4711;
+	g_autoptr(GError) error = NULL;
+
+	g_assert_null(snowflake_client_new(servers, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT);
+	g_clear_error(&error);
+	g_assert_false(snowflake_client_get_id(client, long_agent, &id, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT);
+	g_clear_error(&error);
+	g_assert_false(snowflake_client_get_ids(client, "agent", 0, &id, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT);
+	g_assert_cmpint(id, ==, 4711);
+}
+
+static const Refusal refusals[] = {
+	{"InvalidSystemClock: why", 6, 0, 0, SNOWFLAKE_CLIENT_ERROR_CLOCK, TRUE},
+	{"InvalidSystemClock", 6, 0, 0, SNOWFLAKE_CLIENT_ERROR_CLOCK, TRUE},
+	{"WorkerIdUnavailable: why", 6, 0, 0, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE, TRUE},
+	{"Internal error", 6, 0, 0, SNOWFLAKE_CLIENT_ERROR_PROTOCOL, TRUE},
+	{"InvalidUserAgentError: why", 6, 0, 0, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT, FALSE},
+	{NULL, 0, 1, 0, SNOWFLAKE_CLIENT_ERROR_CLOCK, TRUE},
+	{NULL, 0, 3, 0, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE, TRUE},
+	{NULL, 0, 3, 250, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE, TRUE},
+	{NULL, 0, 2, 0, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT, FALSE},
+	{NULL, 0, 4, 0, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT, FALSE},
+};
+
+static gboolean get_one(SnowflakeClient *client, const Refusal *refusal, GError **error)
+{
+	gint64 id = 4711;
+	gboolean got = refusal->message != NULL
+			       ? snowflake_client_get_id(client, "agent", &id, error)
+			       : snowflake_client_get_ids(client, "agent", 1, &id, error);
+
+	g_assert_true(got == (id != 4711));
+	return got;
+}
+
+static void tells_why_it_was_refused(void)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(refusals); i++) {
+		const Refusal *refusal = &refusals[i];
+		g_autoptr(FakeServer) server = fake_server_new(refuse, (gpointer)refusal);
+		g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), NULL);
+		g_autoptr(GError) error = NULL;
+
+		g_test_message("refusal %zu", i);
+		g_assert_false(get_one(client, refusal, &error));
+		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, (gint)refusal->code);
+		g_assert_cmpint(snowflake_client_get_retry_after_ms(client), ==,
+				refusal->retry_after_ms);
+	}
+}
+
+static void turns_to_another_server_where_that_helps(void)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(refusals); i++) {
+		const Refusal *refusal = &refusals[i];
+		Service service = {.largest_batch = 1000};
+		g_autoptr(FakeServer) first = fake_server_new(refuse, (gpointer)refusal);
+		g_autoptr(FakeServer) second = fake_server_new(serve, &service);
+		g_autoptr(SnowflakeClient) client =
+			client_of(fake_server_text(first), fake_server_text(second));
+
+		g_test_message("refusal %zu", i);
+		g_assert_true(get_one(client, refusal, NULL) == refusal->another_may_serve);
+		g_assert_cmpuint(fake_server_requests(first), ==, 1);
+		g_assert_cmpuint(fake_server_requests(second), ==, refusal->another_may_serve);
+		if (!refusal->another_may_serve)
+			continue;
+		/* and stays there */
+		g_assert_cmpstr(snowflake_client_get_server(client), ==, fake_server_text(second));
+		g_assert_true(get_one(client, refusal, NULL));
+		g_assert_cmpuint(fake_server_requests(first), ==, 1);
+	}
+}
+
+static void retries_once(void)
+{
+	g_autoptr(FakeServer) first = fake_server_new(refuse, (gpointer)&refusals[0]);
+	g_autoptr(FakeServer) second = fake_server_new(refuse, (gpointer)&refusals[2]);
+	g_autoptr(SnowflakeClient) client =
+		client_of(fake_server_text(first), fake_server_text(second));
+	g_autoptr(GError) error = NULL;
+
+	g_assert_false(get_one(client, &refusals[0], &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE);
+	/* both have their say */
+	g_assert_nonnull(strstr(error->message, "InvalidSystemClock"));
+	g_assert_nonnull(strstr(error->message, "WorkerIdUnavailable"));
+	g_assert_cmpuint(fake_server_requests(first), ==, 1);
+	g_assert_cmpuint(fake_server_requests(second), ==, 1);
+}
+
+static void keeps_the_connection_after_a_refusal(void)
+{
+	g_autoptr(FakeServer) server = fake_server_new(refuse, (gpointer)&refusals[0]);
+	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), NULL);
+
+	for (guint i = 0; i < 3; i++)
+		g_assert_false(get_one(client, &refusals[0], NULL));
+	g_assert_cmpuint(fake_server_requests(server), ==, 3);
+	g_assert_cmpuint(fake_server_connections(server), ==, 1);
+}
+
+static void passes_over_dead_servers(void)
+{
+	Service service = {0};
+	g_autofree char *dead = dead_server();
+	g_autoptr(FakeServer) server = fake_server_new(serve, &service);
+	g_autoptr(SnowflakeClient) client = client_of(dead, fake_server_text(server));
+	g_autoptr(SnowflakeClient) hopeless = client_of(dead, dead);
+	g_autoptr(GError) error = NULL;
+	gint64 id;
+
+	g_assert_true(snowflake_client_get_id(client, "agent", &id, NULL));
+	g_assert_false(snowflake_client_get_id(hopeless, "agent", &id, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE);
+}
+
+static void reconnects_when_the_server_has_closed(void)
+{
+	Service service = {0};
+	g_autoptr(FakeServer) server = fake_server_new(serve_and_close, &service);
+	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), NULL);
+	gint64 limit_us = g_get_monotonic_time() + 10 * G_TIME_SPAN_SECOND;
+
+	for (guint i = 1; i <= 20; i++) {
+		g_autoptr(GError) error = NULL;
+		gint64 id;
+
+		g_assert_true(snowflake_client_get_id(client, "agent", &id, &error));
+		g_assert_no_error(error);
+		/* over loopback, the client's end is closed with it */
+		while (fake_server_closed(server) < i && g_get_monotonic_time() < limit_us)
+			g_thread_yield();
+		g_assert_cmpuint(fake_server_closed(server), ==, i);
+	}
+}
+
+static void gets_many_ids(void)
+{
+	enum { COUNT = 2500 };
+	static const struct {
+		gint32 largest_batch;
+		guint n_get_ids;
+	} cases[] = {
+		{10000, 3},             /* 1000, 1000, 500 */
+		{1000, 3},              /* the same */
+		{300, 2 + COUNT / 250}, /* 1000 and 500 are refused */
+		{0, 1},                 /* refused once, then not asked again */
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		Service service = {.largest_batch = cases[i].largest_batch};
+		g_autoptr(FakeServer) server = fake_server_new(serve, &service);
+		g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), NULL);
+		g_autoptr(GError) error = NULL;
+		gint64 ids[COUNT];
+
+		g_test_message("largest batch %d", cases[i].largest_batch);
+		g_assert_true(snowflake_client_get_ids(client, "agent", COUNT, ids, &error));
+		g_assert_no_error(error);
+		for (gint64 j = 0; j < COUNT; j++)
+			g_assert_cmpint(ids[j], ==, j + 1);
+		g_assert_cmpuint(atomic_load(&service.n_get_ids), ==, cases[i].n_get_ids);
+		g_assert_cmpuint(fake_server_connections(server), ==, 1);
+	}
+}
+
+static void tells_what_a_server_lacks(void)
+{
+	Service service = {0};
+	g_autoptr(FakeServer) server = fake_server_new(serve, &service);
+	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), NULL);
+	g_autoptr(GError) error = NULL;
+	gint64 id;
+
+	g_assert_null(snowflake_client_get_worker(client, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED);
+	g_assert_true(snowflake_client_get_id(client, "agent", &id, NULL));
+	g_assert_cmpuint(fake_server_connections(server), ==, 1);
+}
+
+static void call_many_times(SnowflakeClient *client, guint n_rounds)
+{
+	for (guint i = 0; i < n_rounds; i++) {
+		gint64 ids[2];
+		g_autoptr(SnowflakeClientWorker) worker = snowflake_client_get_worker(client, NULL);
+
+		g_assert_true(snowflake_client_get_id(client, "agent", &ids[0], NULL));
+		g_assert_true(snowflake_client_get_ids(client, "agent", 2, ids, NULL));
+		g_assert_false(snowflake_client_get_ids(client, "agent", 0, ids, NULL));
+		g_assert_nonnull(worker);
+	}
+}
+
+/* 100,000 calls; an allocator that does not keep the statistics (a sanitizer's) looks for leaks
+ * itself. */
+static void keeps_no_memory(void)
+{
+	Service service = {.largest_batch = 1000};
+	g_autoptr(FakeServer) server = fake_server_new(serve, &service);
+	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), NULL);
+
+	call_many_times(client, 100);
+
+	size_t before = mallinfo2().uordblks;
+
+	call_many_times(client, 33333);
+	g_assert_cmpuint(mallinfo2().uordblks, <, before + 64 * 1024);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/client/makes-the-calls", makes_the_calls);
+	g_test_add_func("/client/connects-by-name-and-ipv6", connects_by_name_and_ipv6);
+	g_test_add_func("/client/refuses-wrong-arguments", refuses_wrong_arguments);
+	g_test_add_func("/client/tells-why-it-was-refused", tells_why_it_was_refused);
+	g_test_add_func("/client/turns-to-another-server",
+			turns_to_another_server_where_that_helps);
+	g_test_add_func("/client/retries-once", retries_once);
+	g_test_add_func("/client/keeps-the-connection-after-a-refusal",
+			keeps_the_connection_after_a_refusal);
+	g_test_add_func("/client/passes-over-dead-servers", passes_over_dead_servers);
+	g_test_add_func("/client/reconnects-when-the-server-has-closed",
+			reconnects_when_the_server_has_closed);
+	g_test_add_func("/client/gets-many-ids", gets_many_ids);
+	g_test_add_func("/client/tells-what-a-server-lacks", tells_what_a_server_lacks);
+	g_test_add_func("/client/keeps-no-memory", keeps_no_memory);
+	return g_test_run();
+}

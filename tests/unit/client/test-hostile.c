@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Servers that are not what they should be: every one costs an error of the right kind, in bounded
+ * time, and no ID. */
+
+#include <string.h>
+
+#include "client/client-call.h"
+#include "client/snowflake-client.h"
+#include "fake-server.h"
+
+#define SHORT_MS 200   /* for those that are to time out */
+#define LONG_MS  10000 /* for the others, on a slow machine */
+
+static FakeNext raw(GByteArray *out, const char *bytes, gsize length, FakeNext next)
+{
+	g_byte_array_append(out, (const guint8 *)bytes, length);
+	return next;
+}
+
+static FakeNext http(G_GNUC_UNUSED const FakeRequest *request, GByteArray *out,
+		     G_GNUC_UNUSED gpointer data)
+{
+	static const char text[] = "HTTP/1.1 400 Bad Request\r\n\r\n";
+
+	return raw(out, text, strlen(text), FAKE_KEEP);
+}
+
+static FakeNext empty_frame(G_GNUC_UNUSED const FakeRequest *request, GByteArray *out,
+			    G_GNUC_UNUSED gpointer data)
+{
+	return raw(out, "\0\0\0\0", 4, FAKE_KEEP);
+}
+
+static FakeNext oversize_frame(G_GNUC_UNUSED const FakeRequest *request, GByteArray *out,
+			       G_GNUC_UNUSED gpointer data)
+{
+	client_wire_write_i32(out, CLIENT_CALL_MAX_REPLY_BYTES + 1);
+	return FAKE_KEEP;
+}
+
+static FakeNext huge_frame(G_GNUC_UNUSED const FakeRequest *request, GByteArray *out,
+			   G_GNUC_UNUSED gpointer data)
+{
+	return raw(out, "\xff\xff\xff\xff", 4, FAKE_KEEP);
+}
+
+static FakeNext close_at_once(G_GNUC_UNUSED const FakeRequest *request,
+			      G_GNUC_UNUSED GByteArray *out, G_GNUC_UNUSED gpointer data)
+{
+	return FAKE_CLOSE;
+}
+
+static FakeNext say_nothing(G_GNUC_UNUSED const FakeRequest *request, G_GNUC_UNUSED GByteArray *out,
+			    G_GNUC_UNUSED gpointer data)
+{
+	return FAKE_KEEP;
+}
+
+static FakeNext half_a_frame(const FakeRequest *request, GByteArray *out,
+			     G_GNUC_UNUSED gpointer data)
+{
+	fake_reply_i64(out, request, 42);
+	g_byte_array_set_size(out, out->len / 2);
+	return FAKE_KEEP;
+}
+
+static FakeNext half_a_frame_and_close(const FakeRequest *request, GByteArray *out, gpointer data)
+{
+	half_a_frame(request, out, data);
+	return FAKE_CLOSE;
+}
+
+/* In all, longer than the timeout; no single pause is. */
+static FakeNext drip(const FakeRequest *request, GByteArray *out, G_GNUC_UNUSED gpointer data)
+{
+	fake_reply_i64(out, request, 42);
+	return FAKE_DRIP;
+}
+
+static FakeNext wrong_seqid(const FakeRequest *request, GByteArray *out,
+			    G_GNUC_UNUSED gpointer data)
+{
+	FakeRequest other = *request;
+
+	other.seqid++;
+	fake_reply_i64(out, &other, 42);
+	return FAKE_KEEP;
+}
+
+static FakeNext wrong_method(const FakeRequest *request, GByteArray *out,
+			     G_GNUC_UNUSED gpointer data)
+{
+	FakeRequest other = {(char *)"get_worker_id", request->seqid, NULL, 0};
+
+	fake_reply_i64(out, &other, 42);
+	return FAKE_KEEP;
+}
+
+static FakeNext longer_method(const FakeRequest *request, GByteArray *out,
+			      G_GNUC_UNUSED gpointer data)
+{
+	FakeRequest other = {(char *)"get_idx", request->seqid, NULL, 0};
+
+	fake_reply_i64(out, &other, 42);
+	return FAKE_KEEP;
+}
+
+static FakeNext echo_of_the_call(const FakeRequest *request, GByteArray *out,
+				 G_GNUC_UNUSED gpointer data)
+{
+	fake_begin(out, 1, request->method, request->seqid);
+	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	fake_end(out);
+	return FAKE_KEEP;
+}
+
+static FakeNext unversioned(const FakeRequest *request, GByteArray *out,
+			    G_GNUC_UNUSED gpointer data)
+{
+	client_wire_write_i32(out, 0);
+	client_wire_write_string(out, request->method);
+	client_wire_write_u8(out, FAKE_REPLY);
+	client_wire_write_i32(out, request->seqid);
+	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	fake_end(out);
+	return FAKE_KEEP;
+}
+
+static FakeNext no_result(const FakeRequest *request, GByteArray *out, G_GNUC_UNUSED gpointer data)
+{
+	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
+	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	fake_end(out);
+	return FAKE_KEEP;
+}
+
+static FakeNext result_of_another_type(const FakeRequest *request, GByteArray *out,
+				       G_GNUC_UNUSED gpointer data)
+{
+	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
+	client_wire_write_field(out, CLIENT_WIRE_I32, 0);
+	client_wire_write_i32(out, 42);
+	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	fake_end(out);
+	return FAKE_KEEP;
+}
+
+static FakeNext id_0(const FakeRequest *request, GByteArray *out, G_GNUC_UNUSED gpointer data)
+{
+	fake_reply_i64(out, request, 0);
+	return FAKE_KEEP;
+}
+
+static FakeNext negative_id(const FakeRequest *request, GByteArray *out,
+			    G_GNUC_UNUSED gpointer data)
+{
+	fake_reply_i64(out, request, -1);
+	return FAKE_KEEP;
+}
+
+static FakeNext endless_nesting(const FakeRequest *request, GByteArray *out,
+				G_GNUC_UNUSED gpointer data)
+{
+	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
+	for (guint i = 0; i < 20000; i++)
+		client_wire_write_field(out, CLIENT_WIRE_STRUCT, 9);
+	fake_end(out);
+	return FAKE_KEEP;
+}
+
+static FakeNext endless_list(const FakeRequest *request, GByteArray *out,
+			     G_GNUC_UNUSED gpointer data)
+{
+	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
+	client_wire_write_field(out, CLIENT_WIRE_LIST, 9);
+	client_wire_write_u8(out, CLIENT_WIRE_BOOL);
+	client_wire_write_i32(out, -1);
+	fake_end(out);
+	return FAKE_KEEP;
+}
+
+static FakeNext list_of_nothing(const FakeRequest *request, GByteArray *out,
+				G_GNUC_UNUSED gpointer data)
+{
+	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
+	client_wire_write_field(out, CLIENT_WIRE_LIST, 9);
+	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	client_wire_write_i32(out, -1);
+	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	fake_end(out);
+	return FAKE_KEEP;
+}
+
+static FakeNext internal_error(const FakeRequest *request, GByteArray *out,
+			       G_GNUC_UNUSED gpointer data)
+{
+	fake_reply_exception(out, request, 6, "InvalidSystemClockwork");
+	return FAKE_KEEP;
+}
+
+static FakeNext exception_cut_off(const FakeRequest *request, GByteArray *out,
+				  G_GNUC_UNUSED gpointer data)
+{
+	fake_reply_exception(out, request, 6, "InvalidSystemClock: x");
+	g_byte_array_set_size(out, out->len - 6);
+	fake_end(out);
+	return FAKE_KEEP;
+}
+
+typedef struct {
+	const char *name;
+	FakeAnswer answer;
+	SnowflakeClientError code;
+} Case;
+
+static const Case cases[] = {
+	{"http", http, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"empty-frame", empty_frame, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"oversize-frame", oversize_frame, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"huge-frame", huge_frame, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"close-at-once", close_at_once, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE},
+	{"say-nothing", say_nothing, SNOWFLAKE_CLIENT_ERROR_TIMEOUT},
+	{"half-a-frame", half_a_frame, SNOWFLAKE_CLIENT_ERROR_TIMEOUT},
+	{"half-a-frame-and-close", half_a_frame_and_close, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE},
+	{"drip", drip, SNOWFLAKE_CLIENT_ERROR_TIMEOUT},
+	{"wrong-seqid", wrong_seqid, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"wrong-method", wrong_method, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"longer-method", longer_method, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"echo-of-the-call", echo_of_the_call, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"unversioned", unversioned, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"no-result", no_result, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"result-of-another-type", result_of_another_type, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"id-0", id_0, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"negative-id", negative_id, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"endless-nesting", endless_nesting, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"endless-list", endless_list, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"list-of-nothing", list_of_nothing, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"internal-error", internal_error, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"exception-cut-off", exception_cut_off, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+};
+
+static void costs_an_error(gconstpointer data)
+{
+	const Case *test = data;
+	g_autoptr(FakeServer) server = fake_server_new(test->answer, NULL);
+	const char *const servers[] = {fake_server_text(server), NULL};
+	g_autoptr(SnowflakeClient) client = snowflake_client_new(servers, NULL);
+
+	gboolean times_out = test->code == SNOWFLAKE_CLIENT_ERROR_TIMEOUT;
+
+	snowflake_client_set_timeout_ms(client, times_out ? SHORT_MS : LONG_MS);
+	/* the second call finds out whether the first left something behind */
+	for (guint i = 0; i < 2; i++) {
+		g_autoptr(GError) error = NULL;
+		gint64 id = 4711;
+		gint64 start_us = g_get_monotonic_time();
+
+		g_assert_false(snowflake_client_get_id(client, "agent", &id, &error));
+		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, (gint)test->code);
+		g_assert_cmpint(id, ==, 4711);
+		g_assert_cmpint(g_get_monotonic_time() - start_us, <,
+				LONG_MS * G_TIME_SPAN_MILLISECOND);
+		g_assert_true(g_str_has_prefix(error->message, fake_server_text(server)));
+	}
+	if (!times_out)
+		g_assert_cmpuint(fake_server_requests(server), ==, 2);
+}
+
+static FakeNext ids_that_decrease(const FakeRequest *request, GByteArray *out,
+				  G_GNUC_UNUSED gpointer data)
+{
+	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
+	client_wire_write_field(out, CLIENT_WIRE_LIST, 0);
+	client_wire_write_u8(out, CLIENT_WIRE_I64);
+	client_wire_write_i32(out, request->count);
+	for (gint32 i = request->count; i > 0; i--)
+		fake_write_i64(out, i);
+	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	fake_end(out);
+	return FAKE_KEEP;
+}
+
+static FakeNext one_id_too_few(const FakeRequest *request, GByteArray *out,
+			       G_GNUC_UNUSED gpointer data)
+{
+	fake_reply_ids(out, request, 1, (guint)request->count - 1);
+	return FAKE_KEEP;
+}
+
+static FakeNext one_id_too_many(const FakeRequest *request, GByteArray *out,
+				G_GNUC_UNUSED gpointer data)
+{
+	fake_reply_ids(out, request, 1, (guint)request->count + 1);
+	return FAKE_KEEP;
+}
+
+static FakeNext ids_from_0(const FakeRequest *request, GByteArray *out, G_GNUC_UNUSED gpointer data)
+{
+	fake_reply_ids(out, request, 0, (guint)request->count);
+	return FAKE_KEEP;
+}
+
+/* Never content with a count, and forgetful: the connection is closed each time. */
+static FakeNext never_content(const FakeRequest *request, GByteArray *out,
+			      G_GNUC_UNUSED gpointer data)
+{
+	fake_reply_declared(out, request, 4, "too many", 0);
+	return FAKE_CLOSE;
+}
+
+static void costs_an_error_in_get_ids(void)
+{
+	static const Case batches[] = {
+		{"decrease", ids_that_decrease, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+		{"too-few", one_id_too_few, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+		{"too-many", one_id_too_many, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+		{"from-0", ids_from_0, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+		{"never-content", never_content, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT},
+		{"no-result", no_result, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(batches); i++) {
+		g_autoptr(FakeServer) server = fake_server_new(batches[i].answer, NULL);
+		const char *const servers[] = {fake_server_text(server), NULL};
+		g_autoptr(SnowflakeClient) client = snowflake_client_new(servers, NULL);
+		g_autoptr(GError) error = NULL;
+		gint64 ids[5] = {4711, 4711, 4711, 4711, 4711};
+
+		g_test_message("%s", batches[i].name);
+		g_assert_false(snowflake_client_get_ids(client, "agent", 5, ids, &error));
+		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, (gint)batches[i].code);
+		for (gsize j = 0; j < G_N_ELEMENTS(ids); j++)
+			g_assert_cmpint(ids[j], ==, 4711);
+	}
+}
+
+static FakeNext escape_sequence(const FakeRequest *request, GByteArray *out,
+				G_GNUC_UNUSED gpointer data)
+{
+	fake_reply_exception(out, request, 6, "InvalidSystemClock: \x1b[2J\xff\n");
+	return FAKE_KEEP;
+}
+
+static void cannot_reach_the_terminal(void)
+{
+	g_autoptr(FakeServer) server = fake_server_new(escape_sequence, NULL);
+	const char *const servers[] = {fake_server_text(server), NULL};
+	g_autoptr(SnowflakeClient) client = snowflake_client_new(servers, NULL);
+	g_autoptr(GError) error = NULL;
+	gint64 id;
+
+	g_assert_false(snowflake_client_get_id(client, "agent", &id, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_CLOCK);
+	g_assert_true(g_str_has_suffix(error->message, ": InvalidSystemClock: ?[2J??"));
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autofree char *path = g_strconcat("/client-hostile/", cases[i].name, NULL);
+
+		g_test_add_data_func(path, &cases[i], costs_an_error);
+	}
+	g_test_add_func("/client-hostile/get-ids", costs_an_error_in_get_ids);
+	g_test_add_func("/client-hostile/cannot-reach-the-terminal", cannot_reach_the_terminal);
+	return g_test_run();
+}
