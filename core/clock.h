@@ -4,6 +4,8 @@
 #include <glib.h>
 #include <stdatomic.h>
 
+#define CLOCK_NS_PER_MS 1000000
+
 /*
  * Where the time comes from: an ops struct, so that tests can script it. Any
  * thread may read a clock.
@@ -21,7 +23,7 @@ static inline gint64 clock_now_ns(const Clock *self)
 
 static inline gint64 clock_now_ms(const Clock *self)
 {
-	return clock_now_ns(self) / 1000000;
+	return clock_now_ns(self) / CLOCK_NS_PER_MS;
 }
 
 /*

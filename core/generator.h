@@ -23,8 +23,8 @@
 typedef struct _Generator Generator;
 
 typedef struct {
-	/* How far the IDs may run ahead of the clock, in ms, 0 to 60000; rounded down to ticks. 0 is
-	 * the behaviour of 2010. */
+	/* How far the IDs may run ahead of the clock, in ms, 0 to 60000; rounded down to ticks. 0
+	 * is the behaviour of 2010. */
 	gint64 max_ahead_ms;
 	/* A tick that the clock begins starts at a random sequence in [0, n); 1: at 0. At most
 	 * 2^sequence_bits. */
@@ -46,18 +46,18 @@ typedef struct {
 static inline gint64 id_run_get(const IdRun *self, guint index)
 {
 	guint64 cursor = self->first_cursor + index;
-	guint64 sequence_mask = (G_GUINT64_CONSTANT(1) << self->sequence_bits) - 1;
+	guint64 tick_mask = G_MAXUINT64 << self->sequence_bits;
+	guint64 tick = (cursor & tick_mask) << (self->time_shift - self->sequence_bits);
 
-	return (gint64)(cursor >> self->sequence_bits << self->time_shift | self->fixed_bits |
-			(cursor & sequence_mask));
+	return (gint64)(tick | self->fixed_bits | (cursor & ~tick_mask));
 }
 
 typedef enum {
 	DRAW_OK,
-	DRAW_WAIT,            /* the sequence ran out, the clock will allow it soon: wait_ns */
-	DRAW_UNRESERVED,      /* no lease, past its end, or it begins later than now + max-ahead */
-	DRAW_CLOCK_BACK,      /* the clock is behind the IDs issued by more than max-ahead: behind_ms */
-	DRAW_CLOCK_OUTSIDE,   /* the clock is before the epoch or past the end of the layout */
+	DRAW_WAIT,       /* the sequence ran out, the clock will allow it soon: wait_ns */
+	DRAW_UNRESERVED, /* no lease, past its end, or it begins later than now + max-ahead */
+	DRAW_CLOCK_BACK, /* the clock is behind the IDs issued by more than max-ahead: behind_ms */
+	DRAW_CLOCK_OUTSIDE, /* the clock is before the epoch or past the end of the layout */
 } DrawStatus;
 
 /* Why a draw was refused. */
@@ -109,5 +109,6 @@ Lease *generator_lease(const Generator *self);
  */
 void generator_publish(Generator *self, Lease *lease);
 
-/* The time of the last ID issued from the published lease, in ms since the Unix epoch; 0 if none. */
+/* The time of the last ID issued from the published lease, in ms since the Unix epoch; 0 if none.
+ */
 gint64 generator_last_ms(const Generator *self);

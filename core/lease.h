@@ -14,26 +14,29 @@
  * All atomics are sequentially consistent.
  */
 
-/* What the cursor of a retired lease holds: no swap succeeds on it. */
-#define LEASE_CLOSED G_MAXUINT64
+/* What the cursor of a retired lease holds. It is above every cursor of every
+ * layout, so a draw that would go on from it is past any end: it never swaps. */
+#define LEASE_CLOSED (G_GUINT64_CONSTANT(1) << 63)
 
 typedef struct {
 	guint datacenter_id;
 	guint worker_id;
-	guint64 fixed_bits;        /* datacenter and worker, in their places in an ID */
-	gint64 first_tick;         /* the first tick reserved; 1 or more */
-	_Atomic gint64 end_tick;   /* the last tick reserved; only ever grows */
-	/* A cache line of its own: it is written for every ID. */
-	_Alignas(64) _Atomic guint64 cursor; /* of the last ID issued, or LEASE_CLOSED */
-	char pad[64 - sizeof(guint64)];
+	guint64 fixed_bits;      /* datacenter and worker, in their places in an ID */
+	gint64 first_tick;       /* the first tick reserved; 1 or more */
+	gint64 max_tick;         /* the layout's last tick */
+	_Atomic gint64 end_tick; /* the last tick reserved, at most max_tick; only ever grows */
+	_Atomic guint64 final_cursor; /* of a retired lease: its cursor before it was closed */
+	/* Of the last ID issued, or the one before the first tick; or LEASE_CLOSED. On a cache line
+	 * of its own: it is written for every ID. */
+	_Alignas(64) _Atomic guint64 cursor;
 } Lease;
 
 /**
  * lease_new:
  * @first_tick: the first tick that is reserved. Tick 0 is never issued (so that
  *   no ID is 0, which clients take for a failure): less than 1 counts as 1
- * @end_tick: the last tick that is reserved, at most layout_max_tick(); less
- *   than @first_tick is a lease that cannot issue anything yet
+ * @end_tick: the last tick that is reserved, more than layout_max_tick() counts
+ *   as that; less than @first_tick is a lease that cannot issue anything yet
  *
  * @layout is only read here.
  *
@@ -45,8 +48,8 @@ Lease *lease_new(const Layout *layout, guint datacenter_id, guint worker_id, gin
 void lease_free(Lease *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Lease, lease_free)
 
-/* Raises the end; an @end_tick below the present end changes nothing. Only after the write that
- * reserved it is confirmed. */
+/* Raises the end, to the layout's last tick at most; an @end_tick below the present end changes
+ * nothing. Only after the write that reserved it is confirmed. */
 void lease_extend(Lease *self, gint64 end_tick);
 
 /**
@@ -58,3 +61,7 @@ void lease_extend(Lease *self, gint64 end_tick);
  * Returns: the tick of the last ID issued, or first_tick - 1 if there was none
  */
 gint64 lease_retire(Lease *self, const Layout *layout);
+
+/* Any thread: the cursor of the last ID issued, below first_tick << sequence_bits if there was none
+ * (and for the instant in which a lease is being retired). */
+guint64 lease_last_cursor(const Lease *self);

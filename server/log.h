@@ -12,17 +12,18 @@
  * in front as journald reads it: <4>event=....
  *
  * Every event that an operator could alert on is in this list, so that its name and its fields
- * stay. Thread-safe.
+ * stay. Thread-safe. Never blocks: a line that standard error does not take at once is left out,
+ * and counted. Writing to a broken pipe raises SIGPIPE, which the program ignores.
  */
 typedef enum {
 	/* the server */
-	LOG_STARTING,     /* version, pid, datacenter_id, worker_id, layout */
-	LOG_LISTENING,    /* address */
-	LOG_READY,        /* the first lease is usable: datacenter_id, worker_id, startup_ms */
-	LOG_STOPPING,     /* signal */
-	LOG_STOPPED,      /* ids, calls, exceptions, uptime_s */
-	LOG_FAILED,       /* error: the server ends, or does not start */
-	LOG_LIMITS,       /* what the machine allows less of than the options ask for */
+	LOG_STARTING,  /* version, pid, datacenter_id, worker_id, layout */
+	LOG_LISTENING, /* address */
+	LOG_READY,     /* the first lease is usable: datacenter_id, worker_id, startup_ms */
+	LOG_STOPPING,  /* signal */
+	LOG_STOPPED,   /* ids, calls, exceptions, uptime_s */
+	LOG_FAILED,    /* error: the server ends, or does not start */
+	LOG_LIMITS,    /* what the machine allows less of than the options ask for */
 	/* the worker ID */
 	LOG_STATE,              /* from, to: the registration */
 	LOG_WORKER_CLAIMED,     /* datacenter_id, worker_id, first, reserved_until */
@@ -34,9 +35,9 @@ typedef enum {
 	LOG_EXTEND_RECOVERED,   /* failed_ms */
 	LOG_RESERVATION_SPENT,  /* calls are refused from now on: reserved_until */
 	/* the clock */
-	LOG_CLOCK_BACK,     /* by_ms: calls may be refused until it has caught up */
-	LOG_CLOCK_FORWARD,  /* by_ms */
-	LOG_CLOCK_HELD,     /* by_ms: a jump that is not believed yet */
+	LOG_CLOCK_BACK,    /* by_ms: calls may be refused until it has caught up */
+	LOG_CLOCK_FORWARD, /* by_ms */
+	LOG_CLOCK_HELD,    /* by_ms: a jump that is not believed yet */
 	/* connections; each is limited to a line a second, with the number left out */
 	LOG_CONNECTION_REFUSED, /* reason, peer */
 	LOG_CONNECTION_CLOSED,  /* reason, peer: a limit was passed, or the bytes made no sense */
@@ -52,16 +53,20 @@ void log_set_level(LogLevel level);
 /* %TRUE and @out_level for "error", "warning", "info", "debug". */
 gboolean log_level_from_name(const char *name, LogLevel *out_level) G_GNUC_WARN_UNUSED_RESULT;
 
+/* "worker-claimed", ... and the name of its level. */
+const char *log_event_name(LogEvent event);
+const char *log_event_level_name(LogEvent event);
+
 /**
  * log_event:
  * @fields: a printf format of key=value pairs with a space between. A value that may hold spaces,
  *   quotes or control characters goes through log_quote()
  *
  * Repeats of an event that has a limit are counted instead, and the next line of the event says
- * suppressed=N.
+ * suppressed=N. A line is cut at PIPE_BUF bytes.
  */
 void log_event(LogEvent event, const char *fields, ...) G_GNUC_PRINTF(2, 3);
 
-/* (transfer full): @text in double quotes with quotes, backslashes and control characters escaped;
- * plain where that would change nothing but the quotes. */
+/* (transfer full): @text in double quotes with quotes, backslashes and whatever is not printable
+ * UTF-8 escaped as in JSON; without the quotes where nothing needs them. */
 char *log_quote(const char *text);

@@ -15,10 +15,10 @@
 typedef struct _Keeper Keeper;
 
 typedef enum {
-	WORKER_STARTING,    /* no claim was answered yet */
-	WORKER_WAITING,     /* the worker ID is reserved by a life before, or another server; time will tell */
-	WORKER_SERVING,     /* holds a lease that is, or on demand will be, good for the time now */
-	WORKER_RECLAIMING,  /* lost its worker ID, or gave it up, and claims another */
+	WORKER_STARTING,   /* no claim was answered yet */
+	WORKER_WAITING,    /* what a life before, or another server, has reserved must pass first */
+	WORKER_SERVING,    /* holds a lease that is, or on demand will be, good for the time now */
+	WORKER_RECLAIMING, /* lost its worker ID, or gave it up, and claims another */
 	WORKER_UNAVAILABLE, /* the reservation has run out and cannot be extended */
 	WORKER_STOPPED,     /* retired and handed back */
 } WorkerState;
@@ -29,7 +29,7 @@ const char *worker_state_name(WorkerState state);
 typedef struct {
 	WorkerState state;
 	gint datacenter_id;       /* -1: none yet */
-	gint worker_id;           /* -1: none yet */
+	gint worker_id;           /* -1: none yet, or lost */
 	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not yet */
 	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing reserved */
 } WorkerStatus;
@@ -37,8 +37,9 @@ typedef struct {
 typedef struct {
 	/* A jump of the system's clock forward by more than this is not believed at once. */
 	gint64 max_clock_skew_ms;
-	/* Called in the keeper's thread, after a lease was published or extended, the state changed or
-	 * an extension failed; also for a fatal error, which keeper_error() then returns. */
+	/* Called in the keeper's thread, after a lease was published or extended, the state changed
+	 * or an attempt failed; also for a fatal error, which keeper_error() then returns. It may
+	 * call everything below but keeper_stop() and keeper_free(). */
 	void (*changed)(gpointer user_data);
 	gpointer user_data;
 } KeeperConfig;
@@ -52,11 +53,12 @@ typedef struct {
 Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 		   const KeeperConfig *config);
 
-/* Starts the thread, which claims at once. */
+/* Starts the thread, which claims at once: again and again where the registry says FAILED or WAIT,
+ * to the end where it says FATAL. */
 void keeper_start(Keeper *self);
 
-/* Retires the lease, hands it back and ends the thread. The hand-back is tried once; what came of it
- * is logged. Idempotent. */
+/* Retires the lease, hands it back and ends the thread. The hand-back is tried once; what came of
+ * it is logged. Idempotent. */
 void keeper_stop(Keeper *self);
 
 /* Stops if that was not done. */

@@ -4,20 +4,31 @@
 #include "core/layout.h"
 #include "server/worker/registry.h"
 
+/*
+ * Reservations in a directory of this machine: for each datacenter and worker ID
+ * a lock, worker-D-W.lock, and a record, worker-D-W.json. Reservations are short
+ * and made while IDs are being asked for, so that a server that was killed is
+ * back after a second at most, and an idle one does not write.
+ *
+ * Nothing but WAIT is worth another try of a claim: what makes a directory
+ * unusable is for an operator, so every other error of a claim is FATAL.
+ */
+
 typedef struct {
 	const char *directory; /* made if it is missing */
 	const Layout *layout;
 	guint datacenter_id;
 	guint worker_id;
-	const char *nonce;   /* a uuid, fresh for each start of the process */
-	const char *address; /* host:port, for the message to the one who is refused */
+	const char *nonce;      /* a uuid, fresh for each start of the process */
+	const char *address;    /* host:port, for the message to the one who is refused */
+	const char *machine_id; /* of the machine that the directory is bound to; NULL: this one */
 } RegistryFileConfig;
 
 /**
  * registry_file_new:
  * @config: copied
  *
- * Nothing is touched before the first claim, which takes the lock.
+ * Nothing is touched before the first claim, which takes the lock; free lets go of it.
  *
  * Returns: (transfer full): reservations in a directory of this machine
  */

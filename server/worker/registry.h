@@ -20,12 +20,17 @@
 GQuark registry_error_quark(void);
 
 typedef enum {
-	REGISTRY_ERROR_FAILED, /* it did not work and may work later: not reachable, disk full */
-	REGISTRY_ERROR_WAIT,   /* claim only: the worker ID is reserved past what a lease may begin at;
-	                          the message names until when and the remedy */
-	REGISTRY_ERROR_LOST,   /* extend only: the record is another owner's now */
-	REGISTRY_ERROR_FATAL,  /* stays so until an operator acts: held by a live server, another layout,
-	                          another machine, a wrong owner, a record that does not parse */
+	/* It did not work and may work later: not reachable, disk full. It is tried again. A
+	 * registry that need not be waited for at the start answers a claim with FATAL instead. */
+	REGISTRY_ERROR_FAILED,
+	/* claim only: the worker ID is reserved past what a lease may begin at; the message names
+	 * until when, and the remedy. */
+	REGISTRY_ERROR_WAIT,
+	/* extend only: the record is another owner's now. */
+	REGISTRY_ERROR_LOST,
+	/* Stays so until an operator acts: held by a live server, another layout, another machine,
+	 * a wrong owner, a record that does not parse. */
+	REGISTRY_ERROR_FATAL,
 } RegistryError;
 
 /* What a claim gained. */
@@ -46,17 +51,18 @@ typedef struct {
 	 * @out_wait_until_tick: (out): set with WAIT only: when to try again
 	 */
 	gboolean (*claim)(Registry *self, gint64 now_tick, gint64 length_ticks,
-			  Reservation *out_reservation, gint64 *out_wait_until_tick, GError **error);
+			  Reservation *out_reservation, gint64 *out_wait_until_tick,
+			  GError **error);
 	/**
 	 * extend:
 	 * @end_tick: the end to reserve up to
-	 * @out_end_tick: (out): what is confirmed to be reserved now
+	 * @out_end_tick: (out): what is confirmed to be reserved now, @end_tick or more
 	 */
 	gboolean (*extend)(Registry *self, gint64 end_tick, gint64 *out_end_tick, GError **error);
 	/**
 	 * hand_back:
-	 * @last_tick: the tick of the last ID issued, or the one before the first reserved. The lease is
-	 *   retired, and stays so whatever this returns
+	 * @last_tick: the tick of the last ID issued, or the one before the first reserved. The
+	 * lease is retired, and stays so whatever this returns
 	 */
 	gboolean (*hand_back)(Registry *self, gint64 last_tick, GError **error);
 	void (*free)(Registry *self);
@@ -64,8 +70,8 @@ typedef struct {
 
 struct _Registry {
 	const RegistryOps *ops;
-	/* How long reservations are, in ms: the first one, and the longest; each extension may double
-	 * it. */
+	/* How long reservations are, in ms: the first one, and the longest; each extension may
+	 * double it. */
 	gint64 first_length_ms;
 	gint64 max_length_ms;
 	/* Whether to extend while no IDs are asked for. */

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/load/id-log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+IdLog *id_logs_new(guint n_logs, gsize limit)
+{
+	IdLog *logs = g_new0(IdLog, n_logs);
+	gsize room = MAX(limit / n_logs, 1);
+	gint64 *ids = g_new(gint64, room * n_logs);
+
+	for (guint i = 0; i < n_logs; i++)
+		logs[i] = (IdLog){.ids = ids + i * room, .room = room};
+	return logs;
+}
+
+void id_logs_free(IdLog *logs)
+{
+	if (!logs)
+		return;
+	g_free(logs[0].ids);
+	g_free(logs);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	gint64 left = *(const gint64 *)a;
+	gint64 right = *(const gint64 *)b;
+
+	return (left > right) - (left < right);
+}
+
+IdLogVerdict id_logs_check(IdLog *logs, guint n_logs)
+{
+	gint64 *ids = logs[0].ids;
+	IdLogVerdict verdict = {0};
+
+	for (guint i = 0; i < n_logs; i++) {
+		memmove(ids + verdict.checked, logs[i].ids, logs[i].length * sizeof(*ids));
+		verdict.checked += logs[i].length;
+		verdict.left_out += logs[i].left_out;
+		logs[i].length = 0;
+		logs[i].left_out = 0;
+	}
+	qsort(ids, verdict.checked, sizeof(*ids), compare_ids);
+	for (guint64 i = 1; i < verdict.checked; i++) {
+		if (ids[i] == ids[i - 1]) {
+			verdict.duplicates++;
+			verdict.duplicate = ids[i];
+		}
+	}
+	return verdict;
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/generator.h"
+
+/*
+ * A draw looks where its run would lie, by a view of the lease, its cursor, the clock and the
+ * lease's end, and swaps the cursor. If the swap fails, or the view is against it, it looks again.
+ *
+ * To issue, any view will do: the swap proves that the cursor was right, the end only grows, and an
+ * old reading of the clock makes at worst an older ID. So the first look reads the clock before it
+ * touches the cursor, which keeps the time short in which another thread can get in between.
+ *
+ * To refuse takes more. A clock read before the cursor is older than the IDs that others drew
+ * since: to a thread that slept in between, it seems to have stepped back, or the sequence to have
+ * run out. So every later look reads the clock after the cursor, and a refusal stands only if lease
+ * and cursor are the same after the clock and the end were read: then there was an instant at which
+ * nothing else could have been answered. (Cursors only grow and no lease is published twice, so
+ * equal means unchanged.)
+ */
+
+struct _Generator {
+	Layout layout;
+	const Clock *clock;
+	gint64 max_tick;
+	gint64 max_ahead_ticks;
+	guint64 sequence_start_range;
+	guint max_batch;
+	_Atomic(Lease *) lease;
+	/* Stands for no lease: retired before anybody could draw from it. */
+	Lease *none;
+	GPtrArray *leases; /* all there were, none among them; the publishing thread's */
+};
+
+typedef struct {
+	Lease *lease;
+	guint64 cursor;
+	gint64 now_ns;
+	gint64 end_tick;
+} View;
+
+/* What came of one look. */
+typedef enum {
+	LOOK_DREW,
+	LOOK_LOST,       /* another thread moved the cursor */
+	LOOK_FOUND_NONE, /* the view is against it */
+} Look;
+
+Generator *generator_new(const Layout *layout, const Clock *clock, const GeneratorPolicy *policy)
+{
+	Generator *self = g_new0(Generator, 1);
+	guint64 tick_size = G_GUINT64_CONSTANT(1) << layout->sequence_bits;
+
+	self->layout = *layout;
+	self->clock = clock;
+	self->max_tick = layout_max_tick(layout);
+	self->max_ahead_ticks = policy->max_ahead_ms / layout->tick_ms;
+	self->sequence_start_range = MIN(policy->sequence_start_range, tick_size);
+	self->max_batch =
+		(guint)MIN(policy->max_batch, ((guint64)self->max_ahead_ticks + 1) * tick_size);
+	self->leases = g_ptr_array_new_with_free_func((GDestroyNotify)lease_free);
+
+	self->none = lease_new(layout, 0, 0, 1, 0);
+	lease_retire(self->none, layout);
+	generator_publish(self, self->none);
+	return self;
+}
+
+void generator_free(Generator *self)
+{
+	if (self == NULL)
+		return;
+	g_ptr_array_unref(self->leases);
+	g_free(self);
+}
+
+const Layout *generator_layout(const Generator *self)
+{
+	return &self->layout;
+}
+
+const Clock *generator_clock(const Generator *self)
+{
+	return self->clock;
+}
+
+guint generator_max_batch(const Generator *self)
+{
+	return self->max_batch;
+}
+
+/* The first cursor that is neither used nor past. */
+static inline guint64 next_cursor(const Generator *self, guint64 cursor, gint64 now_tick)
+{
+	return MAX(cursor + 1, (guint64)now_tick << self->layout.sequence_bits);
+}
+
+/* A random place in a tick, but none that would be a reason to refuse. */
+static guint64 sequence_start(const Generator *self, guint64 room)
+{
+	guint64 start = (guint64)g_random_int() * self->sequence_start_range >> 32;
+
+	return MIN(start, room);
+}
+
+/* Where a run of @count IDs begins, if neither the clock nor the lease's end is against it. */
+static inline gboolean find_run(const Generator *self, const View *view, guint count,
+				guint64 *out_first)
+{
+	gint64 now_tick = layout_tick_at(&self->layout, view->now_ns / CLOCK_NS_PER_MS);
+
+	if ((guint64)now_tick > (guint64)self->max_tick) /* or negative */
+		return FALSE;
+
+	gint64 last_tick = MIN(now_tick + self->max_ahead_ticks, view->end_tick);
+	guint64 past_last = (guint64)(last_tick + 1) << self->layout.sequence_bits;
+	guint64 first = next_cursor(self, view->cursor, now_tick);
+
+	if (first + count > past_last)
+		return FALSE;
+	/* only a tick that the clock begins: one that a carry begins goes on at 0 */
+	if (G_UNLIKELY(self->sequence_start_range > 1) &&
+	    view->cursor < (guint64)now_tick << self->layout.sequence_bits)
+		first += sequence_start(self, past_last - (first + count));
+	*out_first = first;
+	return TRUE;
+}
+
+/* From the view's time to the start of @tick. */
+static gint64 wait_ns(const Generator *self, const View *view, gint64 tick)
+{
+	gint64 now_ms = view->now_ns / CLOCK_NS_PER_MS;
+	gint64 wait_ms = layout_tick_start_ms(&self->layout, tick) - now_ms;
+
+	return MIN(wait_ms, G_MAXINT64 / CLOCK_NS_PER_MS) * CLOCK_NS_PER_MS -
+	       view->now_ns % CLOCK_NS_PER_MS;
+}
+
+/*
+ * Why find_run() found none. Several reasons may hold; the first of these is given:
+ *
+ * 1. The clock is outside the layout: there is no ID for such a time, whatever the lease.
+ * 2. There is no lease, so that there is nothing to hold the clock against.
+ * 3. The cursor is further ahead than allowed. If IDs were issued, the clock stood there, and has
+ *    stepped back; else the lease begins later. This comes before the end, as no extension helps.
+ * 4. The lease ends too early. This comes before the last, as no waiting helps.
+ * 5. What is left: the sequence ran out.
+ */
+static DrawStatus refuse(const Generator *self, const View *view, guint count,
+			 DrawRefusal *out_refusal)
+{
+	guint sequence_bits = self->layout.sequence_bits;
+	gint64 now_ms = view->now_ns / CLOCK_NS_PER_MS;
+	gint64 now_tick = layout_tick_at(&self->layout, now_ms);
+	gint64 ahead_tick = now_tick + self->max_ahead_ticks;
+
+	*out_refusal = (DrawRefusal){0};
+	if (now_tick < 0 || now_tick > self->max_tick)
+		return DRAW_CLOCK_OUTSIDE;
+	if (view->cursor == LEASE_CLOSED)
+		return DRAW_UNRESERVED;
+
+	gint64 cursor_tick = (gint64)(view->cursor >> sequence_bits);
+	guint64 last_cursor = next_cursor(self, view->cursor, now_tick) + count - 1;
+	gint64 last_tick = (gint64)(last_cursor >> sequence_bits);
+	/* the clock allows the run once its tick is this one */
+	gint64 wait_tick = last_tick - self->max_ahead_ticks;
+
+	if (cursor_tick < view->lease->first_tick) { /* nothing issued yet */
+		if (view->lease->first_tick > ahead_tick) {
+			out_refusal->wait_ns = wait_ns(self, view, wait_tick);
+			return DRAW_UNRESERVED;
+		}
+	} else if (cursor_tick > ahead_tick) {
+		out_refusal->behind_ms = layout_tick_start_ms(&self->layout, cursor_tick) - now_ms;
+		return DRAW_CLOCK_BACK;
+	}
+	if (last_tick > view->end_tick)
+		return DRAW_UNRESERVED;
+	out_refusal->wait_ns = wait_ns(self, view, wait_tick);
+	return DRAW_WAIT;
+}
+
+/* Inline, as is find_run(), for the sake of the first look: it is what an ID costs. */
+static inline Look look(const Generator *self, View view, guint count, IdRun *out_run)
+{
+	guint64 expected = view.cursor;
+	guint64 first;
+
+	if (G_UNLIKELY(!find_run(self, &view, count, &first)))
+		return LOOK_FOUND_NONE;
+	if (G_UNLIKELY(!atomic_compare_exchange_strong(&view.lease->cursor, &expected,
+						       first + count - 1)))
+		return LOOK_LOST;
+	*out_run = (IdRun){
+		.first_cursor = first,
+		.fixed_bits = view.lease->fixed_bits,
+		.count = count,
+		.sequence_bits = (guint8)self->layout.sequence_bits,
+		.time_shift = (guint8)(63 - self->layout.time_bits),
+	};
+	return LOOK_DREW;
+}
+
+static gboolean is_unchanged(const Generator *self, const View *view)
+{
+	return atomic_load(&self->lease) == view->lease &&
+	       atomic_load(&view->lease->cursor) == view->cursor;
+}
+
+static G_GNUC_NO_INLINE DrawStatus look_again(const Generator *self, guint count, IdRun *out_run,
+					      DrawRefusal *out_refusal)
+{
+	for (;;) {
+		View view;
+
+		view.lease = atomic_load(&self->lease);
+		view.cursor = atomic_load(&view.lease->cursor);
+		view.now_ns = clock_now_ns(self->clock);
+		view.end_tick = atomic_load(&view.lease->end_tick);
+
+		Look result = look(self, view, count, out_run);
+
+		if (result == LOOK_DREW)
+			return DRAW_OK;
+		if (result == LOOK_FOUND_NONE && is_unchanged(self, &view))
+			return refuse(self, &view, count, out_refusal);
+	}
+}
+
+DrawStatus generator_draw(Generator *self, guint count, IdRun *out_run, DrawRefusal *out_refusal)
+{
+	View view;
+
+	view.now_ns = clock_now_ns(self->clock);
+	view.lease = atomic_load(&self->lease);
+	view.cursor = atomic_load(&view.lease->cursor);
+	view.end_tick = atomic_load(&view.lease->end_tick);
+	if (G_LIKELY(look(self, view, count, out_run) == LOOK_DREW))
+		return DRAW_OK;
+	return look_again(self, count, out_run, out_refusal);
+}
+
+Lease *generator_lease(const Generator *self)
+{
+	Lease *lease = atomic_load(&self->lease);
+
+	return lease != self->none ? lease : NULL;
+}
+
+void generator_publish(Generator *self, Lease *lease)
+{
+	g_ptr_array_add(self->leases, lease);
+	atomic_store(&self->lease, lease);
+}
+
+gint64 generator_last_ms(const Generator *self)
+{
+	const Lease *lease = atomic_load(&self->lease);
+	gint64 tick = (gint64)(lease_last_cursor(lease) >> self->layout.sequence_bits);
+
+	return tick >= lease->first_tick ? layout_tick_start_ms(&self->layout, tick) : 0;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/address.h"
+
+#include <string.h>
+
+#include "core/text.h"
+
+#define MAX_HOST_BYTES 253 /* of a name in the DNS */
+
+/* What is wrong with a host in brackets, or NULL. */
+static const char *bracketed_host_fault(const char *host)
+{
+	if (strchr(host, ':') == NULL || !g_hostname_is_ip_address(host))
+		return "what stands in brackets is not an IPv6 address";
+	return NULL;
+}
+
+/* What is wrong with any other host, or NULL. */
+static const char *host_fault(const char *host)
+{
+	static const char NAME[] = G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "-._";
+
+	if (strcmp(host, "*") == 0)
+		return NULL;
+	if (*host == '\0')
+		return "the host is missing; \"*\" is every address of the machine";
+	if (strchr(host, ':') != NULL)
+		return "an IPv6 address stands in brackets, as in [::1]:7609";
+	if (host[strspn(host, NAME)] != '\0' || strlen(host) > MAX_HOST_BYTES)
+		return "the host is neither a name nor an IP address";
+	/* the resolver would take 7609 for 0.0.29.185 */
+	if (host[strspn(host, G_CSET_DIGITS ".")] == '\0' && !g_hostname_is_ip_address(host))
+		return "the host is not an IPv4 address; \"*\" is every address of the machine";
+	return NULL;
+}
+
+/* Sets *out_port to NULL if there is none. Returns what is wrong with the text, or NULL. */
+static const char *split(const char *text, char **out_host, const char **out_port)
+{
+	gboolean bracketed = *text == '[';
+	const char *host = text + bracketed;
+	const char *host_end = bracketed ? strchr(text, ']') : strrchr(text, ':');
+	const char *rest;
+
+	if (bracketed && host_end == NULL)
+		return "the bracket is not closed";
+	if (host_end == NULL)
+		host_end = text + strlen(text);
+	rest = host_end + bracketed;
+	if (*rest != '\0' && *rest != ':')
+		return "a port stands behind a colon, as in [::1]:7609";
+	*out_host = g_strndup(host, (gsize)(host_end - host));
+	*out_port = *rest == ':' ? rest + 1 : NULL;
+	return bracketed ? bracketed_host_fault(*out_host) : host_fault(*out_host);
+}
+
+Address *address_parse(const char *text, GError **error)
+{
+	g_autofree char *host = NULL;
+	const char *port_text = NULL;
+	guint64 port = ADDRESS_DEFAULT_PORT;
+	const char *fault = split(text, &host, &port_text);
+	Address *self;
+
+	if (fault == NULL && port_text != NULL &&
+	    !g_ascii_string_to_unsigned(port_text, 10, 0, G_MAXUINT16, &port, NULL))
+		fault = "the port is not a number from 0 to 65535";
+	if (fault != NULL) {
+		g_autofree char *escaped = text_escape(text, strlen(text));
+
+		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+			    "\"%s\" is not HOST:PORT: %s", escaped, fault);
+		return NULL;
+	}
+	self = g_new(Address, 1);
+	*self = (Address){g_steal_pointer(&host), (guint16)port};
+	return self;
+}
+
+void address_free(Address *self)
+{
+	if (self == NULL)
+		return;
+	g_free(self->host);
+	g_free(self);
+}
+
+char *address_to_string(const Address *self)
+{
+	if (strchr(self->host, ':') != NULL)
+		return g_strdup_printf("[%s]:%u", self->host, self->port);
+	return g_strdup_printf("%s:%u", self->host, self->port);
+}

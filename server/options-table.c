@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/options-table.h"
+
+#include <string.h>
+
+#include "server/options.h"
+
+#define OPTION(key, kind, field, takes)                                                            \
+	.name = key, .type = OPTION_##kind, .offset = offsetof(Options, field), .argument = takes
+#define NUMBER(key, field, unit, least, most, otherwise)                                           \
+	OPTION(key, NUMBER, field, unit), .min = least, .max = most, .default_text = otherwise
+#define ONLY_ARGS(key, kind, field, takes) OPTION(key, kind, field, takes), .only_args = TRUE
+
+const OptionSpec OPTIONS_TABLE[] = {
+	{.heading = "Addresses",
+	 OPTION("listen", ADDRESSES, listen, "HOST:PORT"),
+	 .default_text = "127.0.0.1:7609",
+	 .help = "where to take calls: a name or an address, [::1]:7609 for IPv6, *:7609 for "
+		 "every address of the machine; port 0 is any free one, and the log says which. "
+		 "May be given several times, in the file with semicolons between"},
+	{OPTION("advertise", ADDRESS, advertise, "HOST:PORT"),
+	 .default_note = "the first address of listen",
+	 .help = "where others reach this server, if that is not where it listens"},
+
+	{.heading = "Worker ID",
+	 NUMBER("datacenter-id", datacenter_id, "N", 0, G_MAXINT64, NULL),
+	 .default_note = "none, which counts as 0",
+	 .help = "the datacenter part of every ID; twitter's layout has room for 0 to 31"},
+	{NUMBER("worker-id", worker_id, "N", 0, G_MAXINT64, NULL),
+	 .default_note = "none, which counts as 0",
+	 .help = "the worker part of every ID; twitter's layout has room for 0 to 31"},
+	{OPTION("state-directory", PATH, state_directory, "DIR"),
+	 .default_note = "$STATE_DIRECTORY, else /var/lib/snowflaked for root, else "
+			 "$XDG_STATE_HOME/snowflaked",
+	 .help = "where the reservations of worker IDs are kept; not to be copied to another "
+		 "machine"},
+
+	{.heading = "IDs",
+	 OPTION("layout", LAYOUT, layout, "L"),
+	 .default_text = "twitter",
+	 .help = "how IDs divide: twitter, discord, uid-generator, or all of epoch_ms=N, "
+		 "tick_ms=N, time_bits=N, datacenter_bits=N, worker_bits=N and sequence_bits=N, "
+		 "with commas and no blanks between"},
+	{NUMBER("max-ahead", max_ahead_ms, "MS", 0, 60000, "10"),
+	 .help = "how far the time in IDs may run ahead of the clock, in a burst or after the "
+		 "clock stepped back; 0 is the behaviour of 2010"},
+	{NUMBER("max-clock-skew", max_clock_skew_ms, "MS", 1, 3600000, "10000"),
+	 .help = "a jump of the clock forward by more than this is not believed at once"},
+	{NUMBER("sequence-start", sequence_start, "N", 1, G_MAXINT64, "1"),
+	 .help = "a tick begins at a random sequence below this, which is at most "
+		 "2^sequence_bits; 1 is always 0"},
+	{NUMBER("max-batch", max_batch, "N", 1, 1000000, "10000"),
+	 .help = "IDs in one call of get_ids; fewer where max-ahead does not allow as many"},
+	{NUMBER("max-wait", max_wait_ms, "MS", 0, 60000, "1000"),
+	 .help = "how long a call may wait, for the clock or for a reservation, before it is "
+		 "refused"},
+
+	{.heading = "Connections",
+	 NUMBER("threads", threads, "N", 1, 256, NULL),
+	 .default_note = "half of the cores, at least 1",
+	 .help = "event loops, each with connections of its own"},
+	{NUMBER("max-connections", max_connections, "N", 1, 1000000, "10000"),
+	 .help = "connections at a time; those beyond are closed at once"},
+	{NUMBER("max-frame", max_frame_bytes, "BYTES", 256, 16777215, "65536"),
+	 .help = "size of one call"},
+	{NUMBER("max-depth", max_depth, "N", 1, 1000, "64"),
+	 .help = "nesting of structs, lists, sets and maps in one call"},
+	{NUMBER("frame-timeout", frame_timeout_ms, "MS", 1, 3600000, "10000"),
+	 .help = "how long a call may take to arrive, from its first byte"},
+	{NUMBER("idle-timeout", idle_timeout_ms, "MS", 0, 86400000, "0"),
+	 .help = "how long a connection may be silent; 0 is for ever"},
+	{NUMBER("max-pending", max_pending_bytes, "BYTES", 4096, 1073741824, "1048576"),
+	 .help = "replies that a client has not read yet, before no more of its calls are read"},
+	{NUMBER("write-timeout", write_timeout_ms, "MS", 1, 3600000, "30000"),
+	 .help = "how long a client may read none of the replies that wait for it"},
+	{OPTION("no-fast-path", FLAG, no_fast_path, NULL), .default_text = "false",
+	 .help = "answer every call by the general path: the same bytes, slower"},
+
+	{.heading = "Operation",
+	 NUMBER("stop-timeout", stop_timeout_ms, "MS", 0, 3600000, "5000"),
+	 .help = "how long a stop waits for what is in flight"},
+	{OPTION("log-level", LEVEL, log_level, "LEVEL"), .default_text = "info",
+	 .help = "what is logged: error, warning, info or debug, each with those before it"},
+	{ONLY_ARGS("config", PATH, config, "FILE"),
+	 .help = "read options from this file; the command line goes before it"},
+	{ONLY_ARGS("print-config", FLAG, print_config, NULL),
+	 .help = "print a config file with every option at its default, and exit"},
+	{ONLY_ARGS("help", FLAG, help, NULL), .help = "print this text, and exit"},
+	{ONLY_ARGS("version", FLAG, version, NULL), .help = "print the version, and exit"},
+};
+
+const guint OPTIONS_TABLE_LENGTH = G_N_ELEMENTS(OPTIONS_TABLE);
+
+#define HELP_INDENT "                          "
+#define COLUMNS     80
+
+char *options_table_range(const OptionSpec *spec)
+{
+	g_autofree char *unit = NULL;
+
+	if (spec->type != OPTION_NUMBER)
+		return g_strdup("");
+	if (spec->max == G_MAXINT64)
+		return g_strdup_printf("%" G_GINT64_FORMAT " to what fits the layout", spec->min);
+	if (strcmp(spec->argument, "N") != 0)
+		unit = g_ascii_strdown(spec->argument, -1);
+	return g_strdup_printf("%" G_GINT64_FORMAT " to %" G_GINT64_FORMAT "%s%s", spec->min,
+			       spec->max, unit != NULL ? " " : "", unit != NULL ? unit : "");
+}
+
+char *options_table_limits(const OptionSpec *spec)
+{
+	const char *otherwise = spec->default_text ? spec->default_text : spec->default_note;
+	g_autofree char *range = options_table_range(spec);
+
+	if (otherwise == NULL)
+		return g_steal_pointer(&range);
+	return g_strdup_printf("%s%sdefault %s", range, *range != '\0' ? ", " : "", otherwise);
+}
+
+/* Appends the words of @text in lines of up to COLUMNS; all of them but the first begin with
+ * @indent, for which the first has the room already. */
+static void append_wrapped(GString *out, const char *text, const char *indent)
+{
+	g_auto(GStrv) words = g_strsplit(text, " ", -1);
+	gsize column = strlen(indent);
+
+	for (guint i = 0; words[i] != NULL; i++) {
+		gsize length = strlen(words[i]);
+
+		if (i > 0 && column + 1 + length > COLUMNS) {
+			g_string_append_printf(out, "\n%s", indent);
+			column = strlen(indent);
+		} else if (i > 0) {
+			g_string_append_c(out, ' ');
+			column++;
+		}
+		g_string_append(out, words[i]);
+		column += length;
+	}
+	g_string_append_c(out, '\n');
+}
+
+static void append_description(GString *out, const OptionSpec *spec, const char *indent)
+{
+	g_autofree char *limits = options_table_limits(spec);
+	g_autofree char *text = g_strdup_printf("%s (%s)", spec->help, limits);
+
+	append_wrapped(out, *limits != '\0' ? text : spec->help, indent);
+}
+
+char *options_table_help(void)
+{
+	GString *out =
+		g_string_new("Usage: snowflaked [OPTION]...\n"
+			     "Hands out unique, roughly time-ordered 64-bit IDs over Thrift.\n");
+
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
+		const OptionSpec *spec = &OPTIONS_TABLE[i];
+		g_autofree char *usage = g_strjoin(" ", spec->name, spec->argument, NULL);
+
+		if (spec->heading != NULL)
+			g_string_append_printf(out, "\n%s:\n", spec->heading);
+		g_string_append_printf(out, "  --%-*s", (int)strlen(HELP_INDENT) - 4, usage);
+		append_description(out, spec, HELP_INDENT);
+	}
+	return g_string_free(out, FALSE);
+}
+
+char *options_table_sample_config(void)
+{
+	GString *out = g_string_new(
+		"# snowflaked reads this file with --config FILE. Lines that begin with # are\n"
+		"# comments; those without a blank behind it are options at their defaults.\n\n"
+		"[snowflaked]\n");
+
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
+		const OptionSpec *spec = &OPTIONS_TABLE[i];
+
+		if (spec->only_args)
+			continue;
+		if (spec->heading != NULL)
+			g_string_append_printf(out, "\n## %s\n", spec->heading);
+		g_string_append(out, "\n# ");
+		append_description(out, spec, "# ");
+		g_string_append_printf(out, "#%s=%s\n", spec->name,
+				       spec->default_text != NULL ? spec->default_text : "");
+	}
+	return g_string_free(out, FALSE);
+}

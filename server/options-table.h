@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+/*
+ * The options of snowflaked. This table is the truth: the command line, the config file, the help
+ * and the sample config follow it, and a test holds the manual page against it.
+ */
+
+typedef enum {
+	OPTION_NUMBER,    /* gint64 */
+	OPTION_FLAG,      /* gboolean: true or false; bare on the command line is true */
+	OPTION_PATH,      /* char * */
+	OPTION_ADDRESS,   /* Address *, one that others can reach */
+	OPTION_ADDRESSES, /* GPtrArray * of Address; in the file with semicolons between */
+	OPTION_LAYOUT,    /* Layout */
+	OPTION_LEVEL,     /* LogLevel */
+} OptionType;
+
+typedef struct {
+	const char *heading; /* of the group that begins here, or NULL */
+	const char *name;    /* --name on the command line, name in the file */
+	OptionType type;
+	gsize offset;         /* of its field in Options */
+	gboolean only_args;   /* not in the file */
+	const char *argument; /* NULL for a flag; of a number the unit in capitals, or "N" */
+	gint64 min, max;      /* of a number, both allowed; max G_MAXINT64: what fits the layout */
+	const char *default_text; /* as one would write it, or NULL */
+	const char *default_note; /* what holds where there is no default_text, or NULL */
+	const char *help;
+} OptionSpec;
+
+extern const OptionSpec OPTIONS_TABLE[];
+extern const guint OPTIONS_TABLE_LENGTH;
+
+/* (transfer full): the range of a number, as "0 to 60000 ms"; else "". */
+char *options_table_range(const OptionSpec *spec);
+
+/* (transfer full): range and default, as "0 to 60000 ms, default 10"; "" if there is neither. */
+char *options_table_limits(const OptionSpec *spec);
+
+/* (transfer full): what --help prints. */
+char *options_table_help(void);
+
+/* (transfer full): what --print-config prints: every option at its default, commented out. */
+char *options_table_sample_config(void);

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/options.h"
+
+#include <string.h>
+
+#include "core/text.h"
+#include "server/options-table.h"
+
+/*
+ * Each source of values (the table's defaults, the file, the command line) is first read into a
+ * "given": a GHashTable of option name -> GPtrArray of the texts given for it. It is then set over
+ * what the sources before it said; so a value is checked alike wherever it comes from.
+ */
+
+#define FILE_GROUP "snowflaked"
+
+static GHashTable *given_new(void)
+{
+	return g_hash_table_new_full(g_str_hash, g_str_equal, g_free,
+				     (GDestroyNotify)g_ptr_array_unref);
+}
+
+static void given_add(GHashTable *given, const char *name, const char *text)
+{
+	GPtrArray *texts = g_hash_table_lookup(given, name);
+
+	if (texts == NULL) {
+		texts = g_ptr_array_new_with_free_func(g_free);
+		g_hash_table_insert(given, g_strdup(name), texts);
+	}
+	g_ptr_array_add(texts, g_strdup(text));
+}
+
+static gboolean G_GNUC_PRINTF(2, 3) bad_value(GError **error, const char *format, ...)
+{
+	va_list arguments;
+
+	if (error == NULL)
+		return FALSE;
+	va_start(arguments, format);
+	*error = g_error_new_valist(G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, format, arguments);
+	va_end(arguments);
+	return FALSE;
+}
+
+/* Setting one field; @text is what was given last. */
+
+static gboolean set_number(const OptionSpec *spec, const char *text, gint64 *field, GError **error)
+{
+	guint64 value;
+
+	if (!g_ascii_string_to_unsigned(text, 10, (guint64)spec->min, (guint64)spec->max, &value,
+					NULL)) {
+		g_autofree char *escaped = text_escape(text, strlen(text));
+		g_autofree char *range = options_table_range(spec);
+
+		return bad_value(error, "\"%s\" is not a whole number in the range %s", escaped,
+				 range);
+	}
+	*field = (gint64)value;
+	return TRUE;
+}
+
+static gboolean set_flag(const char *text, gboolean *field, GError **error)
+{
+	gboolean value = strcmp(text, "true") == 0;
+
+	if (!value && strcmp(text, "false") != 0) {
+		g_autofree char *escaped = text_escape(text, strlen(text));
+
+		return bad_value(error, "\"%s\" is neither true nor false", escaped);
+	}
+	*field = value;
+	return TRUE;
+}
+
+static gboolean set_path(const char *text, char **field, GError **error)
+{
+	if (*text == '\0')
+		return bad_value(error, "the path is empty");
+	g_free(*field);
+	*field = g_strdup(text);
+	return TRUE;
+}
+
+static gboolean set_address(const char *text, Address **field, GError **error)
+{
+	g_autoptr(Address) address = address_parse(text, error);
+
+	if (address == NULL)
+		return FALSE;
+	if (address->port == 0 || strcmp(address->host, "*") == 0 ||
+	    strcmp(address->host, "0.0.0.0") == 0 || strcmp(address->host, "::") == 0)
+		return bad_value(error, "\"%s\" is not an address that others can reach", text);
+	address_free(*field);
+	*field = g_steal_pointer(&address);
+	return TRUE;
+}
+
+static gboolean set_addresses(const GPtrArray *texts, GPtrArray **field, GError **error)
+{
+	g_autoptr(GPtrArray) addresses =
+		g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
+
+	for (guint i = 0; i < texts->len; i++) {
+		Address *address = address_parse(texts->pdata[i], error);
+
+		if (address == NULL)
+			return FALSE;
+		g_ptr_array_add(addresses, address);
+	}
+	g_clear_pointer(field, g_ptr_array_unref);
+	*field = g_steal_pointer(&addresses);
+	return TRUE;
+}
+
+static gboolean set_level(const char *text, LogLevel *field, GError **error)
+{
+	if (!log_level_from_name(text, field)) {
+		g_autofree char *escaped = text_escape(text, strlen(text));
+
+		return bad_value(error, "\"%s\" is not one of error, warning, info, debug",
+				 escaped);
+	}
+	return TRUE;
+}
+
+static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray *texts,
+			  GError **error)
+{
+	const char *text = texts->pdata[texts->len - 1];
+	gpointer field = G_STRUCT_MEMBER_P(self, spec->offset);
+
+	switch (spec->type) {
+	case OPTION_NUMBER:
+		return set_number(spec, text, field, error);
+	case OPTION_FLAG:
+		return set_flag(text, field, error);
+	case OPTION_PATH:
+		return set_path(text, field, error);
+	case OPTION_ADDRESS:
+		return set_address(text, field, error);
+	case OPTION_ADDRESSES:
+		return set_addresses(texts, field, error);
+	case OPTION_LAYOUT:
+		return layout_parse(text, field, error);
+	case OPTION_LEVEL:
+		return set_level(text, field, error);
+	}
+	g_assert_not_reached();
+}
+
+/* @prefix stands before the name in messages. */
+static gboolean set_given(Options *self, GHashTable *given, gboolean only_args, const char *prefix,
+			  GError **error)
+{
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
+		const OptionSpec *spec = &OPTIONS_TABLE[i];
+		const GPtrArray *texts = g_hash_table_lookup(given, spec->name);
+
+		if (texts == NULL || spec->only_args != only_args)
+			continue;
+		if (!set_field(self, spec, texts, error)) {
+			g_prefix_error(error, "%s%s: ", prefix, spec->name);
+			return FALSE;
+		}
+	}
+	return TRUE;
+}
+
+/* The sources. */
+
+static Options *new_with_defaults(void)
+{
+	g_autoptr(Options) self = g_new0(Options, 1);
+	g_autoptr(GHashTable) given = given_new();
+	gboolean table_is_sound;
+
+	self->datacenter_id = -1;
+	self->worker_id = -1;
+	self->threads = MAX(1, g_get_num_processors() / 2);
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++)
+		if (OPTIONS_TABLE[i].default_text != NULL)
+			given_add(given, OPTIONS_TABLE[i].name, OPTIONS_TABLE[i].default_text);
+	table_is_sound = set_given(self, given, FALSE, "", NULL);
+	g_assert(table_is_sound);
+	return g_steal_pointer(&self);
+}
+
+static gboolean take_arg(const char *option, const char *value, gpointer given,
+			 GError **error G_GNUC_UNUSED)
+{
+	given_add(given, option + strlen("--"), value != NULL ? value : "true");
+	return TRUE;
+}
+
+static GOptionContext *context_new(GHashTable *given)
+{
+	GOptionContext *context = g_option_context_new(NULL);
+	GOptionGroup *group = g_option_group_new("", "", "", given, NULL);
+	g_autofree GOptionEntry *entries = g_new0(GOptionEntry, OPTIONS_TABLE_LENGTH + 1);
+
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
+		entries[i].long_name = OPTIONS_TABLE[i].name;
+		entries[i].arg = G_OPTION_ARG_CALLBACK;
+		entries[i].arg_data = (gpointer)take_arg;
+		/* a "file name": as it came, not converted from the locale */
+		entries[i].flags = G_OPTION_FLAG_FILENAME;
+		if (OPTIONS_TABLE[i].type == OPTION_FLAG)
+			entries[i].flags |= G_OPTION_FLAG_OPTIONAL_ARG;
+	}
+	g_option_group_add_entries(group, entries);
+	g_option_context_set_main_group(context, group);
+	g_option_context_set_help_enabled(context, FALSE);
+	/* so that they are left over, for a message of our own */
+	g_option_context_set_ignore_unknown_options(context, TRUE);
+	return context;
+}
+
+static gboolean read_args(int argc, char **argv, GHashTable *given, GError **error)
+{
+	g_autoptr(GOptionContext) context = context_new(given);
+	g_auto(GStrv) args = g_new0(char *, argc + 1);
+	g_autoptr(GError) missing = NULL;
+
+	for (int i = 0; i < argc; i++)
+		args[i] = g_strdup(argv[i]);
+	if (!g_option_context_parse_strv(context, &args, &missing))
+		return bad_value(error, "%s; see --help", missing->message);
+	if (args[0] != NULL && args[1] != NULL) {
+		g_autofree char *escaped = text_escape(args[1], strlen(args[1]));
+
+		return bad_value(error, "%s \"%s\"; see --help",
+				 *args[1] == '-' ? "unknown option" : "unexpected argument",
+				 escaped);
+	}
+	return TRUE;
+}
+
+static const OptionSpec *spec_by_key(const char *key)
+{
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++)
+		if (!OPTIONS_TABLE[i].only_args && strcmp(key, OPTIONS_TABLE[i].name) == 0)
+			return &OPTIONS_TABLE[i];
+	return NULL;
+}
+
+static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GError **error)
+{
+	const OptionSpec *spec = spec_by_key(key);
+	g_autofree char *text = NULL;
+	g_auto(GStrv) texts = NULL;
+
+	if (spec == NULL)
+		return bad_value(error, "unknown key \"%s\"; --print-config shows all", key);
+	if (g_hash_table_contains(given, key))
+		return bad_value(error, "%s is given twice; leave one", key);
+	/* without escapes, as on the command line */
+	text = g_key_file_get_value(file, FILE_GROUP, key, error);
+	if (text == NULL)
+		return FALSE;
+	if (spec->type != OPTION_ADDRESSES) {
+		given_add(given, key, g_strstrip(text));
+		return TRUE;
+	}
+	/* no text is one empty text: an error, not a list without addresses */
+	texts = g_strsplit(*text != '\0' ? text : " ", ";", -1);
+	for (char **one = texts; *one != NULL; one++)
+		given_add(given, key, g_strstrip(*one));
+	return TRUE;
+}
+
+static gboolean read_text(const char *text, gsize length, GHashTable *given, GError **error)
+{
+	g_autoptr(GKeyFile) file = g_key_file_new();
+	g_auto(GStrv) groups = NULL;
+	g_auto(GStrv) keys = NULL;
+
+	if (memchr(text, '\0', length) != NULL)
+		return bad_value(error, "not a text file");
+	/* with the translations, or a key such as threads[de] would be passed over in silence */
+	if (!g_key_file_load_from_data(file, text, length, G_KEY_FILE_KEEP_TRANSLATIONS, error))
+		return FALSE;
+	groups = g_key_file_get_groups(file, NULL);
+	for (char **group = groups; *group != NULL; group++)
+		if (strcmp(*group, FILE_GROUP) != 0)
+			return bad_value(error,
+					 "unknown group [%s]; there is only [" FILE_GROUP "]",
+					 *group);
+	/* a key that stands there twice is listed twice; NULL if there is no group at all */
+	keys = g_key_file_get_keys(file, FILE_GROUP, NULL, NULL);
+	for (char **key = keys; key != NULL && *key != NULL; key++)
+		if (!read_key(file, *key, given, error))
+			return FALSE;
+	return TRUE;
+}
+
+static gboolean set_from_file(Options *self, const char *path, GError **error)
+{
+	g_autoptr(GHashTable) given = given_new();
+	g_autofree char *text = NULL;
+	gsize length;
+
+	if (!g_file_get_contents(path, &text, &length, error)) {
+		g_prefix_error(error, "--config: ");
+		return FALSE;
+	}
+	if (!read_text(text, length, given, error) || !set_given(self, given, FALSE, "", error)) {
+		g_prefix_error(error, "%s: ", path);
+		return FALSE;
+	}
+	return TRUE;
+}
+
+static gboolean check(const Options *self, GError **error)
+{
+	gint64 sequences = G_GINT64_CONSTANT(1) << self->layout.sequence_bits;
+
+	if (self->sequence_start > sequences)
+		return bad_value(error,
+				 "sequence-start: %" G_GINT64_FORMAT " is above %" G_GINT64_FORMAT
+				 ", the sequences in a tick of the layout",
+				 self->sequence_start, sequences);
+	return layout_check_worker(&self->layout, MAX(self->datacenter_id, 0),
+				   MAX(self->worker_id, 0), error);
+}
+
+Options *options_new_from_args(int argc, char **argv, GError **error)
+{
+	g_autoptr(Options) self = new_with_defaults();
+	g_autoptr(GHashTable) given = given_new();
+
+	if (!read_args(argc, argv, given, error) || !set_given(self, given, TRUE, "--", error))
+		return NULL;
+	if (self->help || self->version || self->print_config)
+		return g_steal_pointer(&self);
+	if (self->config != NULL && !set_from_file(self, self->config, error))
+		return NULL;
+	if (!set_given(self, given, FALSE, "--", error) || !check(self, error))
+		return NULL;
+	return g_steal_pointer(&self);
+}
+
+void options_free(Options *self)
+{
+	if (self == NULL)
+		return;
+	g_free(self->config);
+	g_clear_pointer(&self->listen, g_ptr_array_unref);
+	address_free(self->advertise);
+	g_free(self->state_directory);
+	g_free(self);
+}

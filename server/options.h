@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "core/layout.h"
+#include "server/address.h"
+#include "server/log.h"
+
+/*
+ * What the operator asks for: defaults, then the config file, then the command line. A new option
+ * is a row in options-table.c and a field here.
+ */
+typedef struct {
+	/* command line only */
+	gboolean help, version, print_config; /* with one of these, the rest is as by default */
+	char *config;                         /* a path, or NULL */
+
+	/* addresses */
+	GPtrArray *listen;  /* of Address, one or more */
+	Address *advertise; /* what others are told; NULL: the first that is listened on */
+
+	/* the worker ID */
+	gint64 datacenter_id;  /* fits the layout; -1: not given */
+	gint64 worker_id;      /* fits the layout; -1: not given */
+	char *state_directory; /* NULL: not given */
+
+	/* IDs */
+	Layout layout;
+	gint64 max_ahead_ms;
+	gint64 max_clock_skew_ms;
+	gint64 sequence_start; /* a tick starts at a random sequence below this */
+	gint64 max_batch;
+	gint64 max_wait_ms;
+
+	/* connections */
+	gint64 threads;
+	gint64 max_connections;
+	gint64 max_frame_bytes;
+	gint64 max_depth;
+	gint64 frame_timeout_ms;
+	gint64 idle_timeout_ms; /* 0: none */
+	gint64 max_pending_bytes;
+	gint64 write_timeout_ms;
+	gboolean no_fast_path;
+
+	/* operation */
+	gint64 stop_timeout_ms;
+	LogLevel log_level;
+} Options;
+
+/**
+ * options_new_from_args:
+ * @argv: with the name of the program first; only read
+ *
+ * An option given twice on the command line counts as given last, but --listen adds up.
+ *
+ * Returns: (transfer full) (nullable): the options, checked against each other, or %NULL with an
+ * error of one line: where the value stands, its key, the value, the limit, what to do
+ */
+Options *options_new_from_args(int argc, char **argv, GError **error);
+void options_free(Options *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Options, options_free)

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/worker/plan.h"
+
+#define MIN_BACKOFF_US (50 * G_TIME_SPAN_MILLISECOND)
+#define MAX_BACKOFF_US G_USEC_PER_SEC
+
+/* The time to extend: when a quarter of the reservation has passed, so that three are in hand. One
+ * that ran out while idle, or by a step of the clock, is late already. */
+static gint64 extension_due_us(const PlanFacts *facts)
+{
+	if (facts->failures > 0)
+		return facts->retry_at_us;
+	if (facts->now_tick > facts->end_tick)
+		return facts->now_us;
+	return facts->written_at_us + facts->length_us / 4;
+}
+
+/* The instant at which the clock will show @tick, if nobody sets it. */
+static gint64 tick_at_us(const PlanFacts *facts, gint64 tick)
+{
+	return facts->now_us + (tick - facts->now_tick) * facts->tick_us;
+}
+
+static Plan when_due(PlanAction action, gint64 due_us, gint64 now_us)
+{
+	return now_us >= due_us ? (Plan){.action = action} : (Plan){PLAN_NOTHING, due_us};
+}
+
+static Plan plan_claim(const PlanFacts *facts)
+{
+	if (facts->waiting && facts->now_tick < facts->wait_until_tick)
+		return (Plan){PLAN_NOTHING, tick_at_us(facts, facts->wait_until_tick)};
+	return when_due(PLAN_CLAIM, facts->retry_at_us, facts->now_us);
+}
+
+static Plan plan_extension(const PlanFacts *facts)
+{
+	/* what failed is tried again even if nobody asks any more */
+	gboolean wanted = facts->wanted || facts->failures > 0;
+
+	/* no further than before: the clock was set back, and what is reserved will do */
+	if (wanted && facts->next_end_tick > facts->end_tick)
+		return when_due(PLAN_EXTEND, extension_due_us(facts), facts->now_us);
+	return (Plan){PLAN_NOTHING, G_MAXINT64};
+}
+
+Plan plan_next(const PlanFacts *facts)
+{
+	Plan plan;
+
+	if (facts->stopping && !facts->stopped)
+		return (Plan){.action = PLAN_STOP};
+	if (facts->stopped || facts->ended)
+		return (Plan){PLAN_NOTHING, G_MAXINT64};
+	if (!facts->has_lease)
+		return plan_claim(facts);
+	plan = plan_extension(facts);
+	if (plan.action == PLAN_NOTHING && !facts->begun)
+		plan.until_us = MIN(plan.until_us, tick_at_us(facts, facts->first_tick));
+	return plan;
+}
+
+WorkerState plan_state(const PlanFacts *facts)
+{
+	if (facts->stopped)
+		return WORKER_STOPPED;
+	if (!facts->has_lease) {
+		if (facts->waiting)
+			return WORKER_WAITING;
+		return facts->lost_lease ? WORKER_RECLAIMING : WORKER_STARTING;
+	}
+	if (facts->failures > 0 && facts->now_tick > facts->end_tick)
+		return WORKER_UNAVAILABLE;
+	return facts->begun ? WORKER_SERVING : WORKER_WAITING;
+}
+
+gint64 plan_ids_at_us(const PlanFacts *facts)
+{
+	if (facts->stopped || facts->stopping || facts->ended)
+		return PLAN_NEVER;
+	if (!facts->has_lease && facts->waiting)
+		return tick_at_us(facts, facts->wait_until_tick);
+	if (facts->failures > 0)
+		return facts->retry_at_us;
+	if (facts->has_lease && !facts->begun)
+		return tick_at_us(facts, facts->first_tick);
+	return PLAN_SOON;
+}
+
+gint64 plan_backoff_us(guint failures, gdouble jitter)
+{
+	gint64 longest_us = MIN_BACKOFF_US << MIN(failures - 1, 10);
+
+	longest_us = MIN(longest_us, MAX_BACKOFF_US);
+	return MIN_BACKOFF_US + (gint64)(jitter * (gdouble)(longest_us - MIN_BACKOFF_US));
+}

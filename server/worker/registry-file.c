@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/worker/registry-file.h"
+
+#include <json-glib/json-glib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/text.h"
+#include "server/worker/directory-identity.h"
+#include "server/worker/state-directory.h"
+#include "server/worker/worker-lock.h"
+
+#define LENGTH_MS 1000
+
+typedef struct {
+	Registry registry;
+	char *directory;
+	Layout layout;
+	guint datacenter_id;
+	guint worker_id;
+	char *nonce;
+	char *address;
+	char *machine_id; /* NULL: this machine's */
+	char *record_name;
+	WorkerLock *lock;
+	gint64 first_tick; /* of the lease that was claimed last */
+} RegistryFile;
+
+/* What stands in the record. */
+typedef struct {
+	char *text; /* its version; NULL: there is no record, and nothing was ever reserved */
+	gint64 end_tick;
+	char *owner;
+	char *address;
+} Record;
+
+static void record_clear(Record *self)
+{
+	g_free(self->text);
+	g_free(self->owner);
+	g_free(self->address);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Record, record_clear)
+
+static gboolean record_parse(Record *self, const Layout *layout)
+{
+	g_autoptr(GVariant) object = json_gvariant_deserialize_data(self->text, -1, "a{sv}", NULL);
+
+	return object != NULL && g_variant_n_children(object) == 3 &&
+	       g_variant_lookup(object, "reserved_until_tick", "x", &self->end_tick) &&
+	       g_variant_lookup(object, "owner", "s", &self->owner) &&
+	       g_variant_lookup(object, "address", "s", &self->address) && self->end_tick >= 0 &&
+	       self->end_tick <= layout_max_tick(layout);
+}
+
+/* @out_record must be empty. */
+static gboolean read_record(const RegistryFile *self, Record *out_record, GError **error)
+{
+	if (!state_directory_read(self->directory, self->record_name, &out_record->text, error))
+		return FALSE;
+	if (out_record->text == NULL || record_parse(out_record, &self->layout))
+		return TRUE;
+	g_set_error(
+		error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+		"the record %s/%s is damaged, so that nobody knows what was reserved: use another "
+		"--worker-id, or write an end into it that is past every ID",
+		self->directory, self->record_name);
+	return FALSE;
+}
+
+/* Reserves up to @end_tick, if the record still is what was read. */
+static gboolean write_record(const RegistryFile *self, const Record *read, gint64 end_tick,
+			     GError **error)
+{
+	g_autoptr(GVariant) object = g_variant_ref_sink(g_variant_new_parsed(
+		"{'reserved_until_tick': <%x>, 'owner': <%s>, 'address': <%s>}", end_tick,
+		self->nonce, self->address));
+	g_autofree char *text = json_gvariant_serialize_data(object, NULL);
+
+	return state_directory_replace(self->directory, self->record_name, read->text, text, error);
+}
+
+static gboolean take_lock(const RegistryFile *self, GError **error)
+{
+	g_autoptr(GError) local = NULL;
+
+	if (worker_lock_take(self->lock, &local))
+		return TRUE;
+	if (g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST,
+			    "worker %u of datacenter %u is %s: stop that server, or use another "
+			    "--worker-id",
+			    self->worker_id, self->datacenter_id, local->message);
+	else
+		g_propagate_error(error, g_steal_pointer(&local));
+	return FALSE;
+}
+
+/* Reads the record, which must be mine. */
+static gboolean read_own_record(const RegistryFile *self, Record *out_record, GError **error)
+{
+	if (!take_lock(self, error) || !read_record(self, out_record, error))
+		return FALSE;
+	if (g_strcmp0(out_record->owner, self->nonce) == 0)
+		return TRUE;
+	if (out_record->text == NULL)
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST, "the record %s/%s is gone",
+			    self->directory, self->record_name);
+	else
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST,
+			    "the record %s/%s is now of %s (owner %s)", self->directory,
+			    self->record_name, out_record->address, out_record->owner);
+	return FALSE;
+}
+
+static char *tick_text(const RegistryFile *self, gint64 tick)
+{
+	return text_time_ms(layout_tick_start_ms(&self->layout, tick));
+}
+
+/* The record is as far ahead as a claim now could reserve up to. */
+static gboolean refuse_claim(const RegistryFile *self, const Record *record, gint64 length_ticks,
+			     gint64 *out_wait_until_tick, GError **error)
+{
+	gint64 wait_until_tick = MAX(record->end_tick - length_ticks + 1, 0);
+	g_autofree char *end = tick_text(self, record->end_tick);
+	g_autofree char *wait_until = tick_text(self, wait_until_tick);
+
+	if (record->end_tick == layout_max_tick(&self->layout)) {
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			    "worker %u of datacenter %u is reserved up to %s, the end of the "
+			    "layout: use another --worker-id",
+			    self->worker_id, self->datacenter_id, end);
+		return FALSE;
+	}
+	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_WAIT,
+		    "worker %u of datacenter %u is reserved up to %s by a life before, whose clock "
+		    "was ahead of this one: wait until %s, set the clock right, or use another "
+		    "--worker-id",
+		    self->worker_id, self->datacenter_id, end, wait_until);
+	*out_wait_until_tick = wait_until_tick;
+	return FALSE;
+}
+
+static gboolean claim(RegistryFile *self, gint64 now_tick, gint64 length_ticks,
+		      Reservation *out_reservation, gint64 *out_wait_until_tick, GError **error)
+{
+	gint64 end_tick = MIN(now_tick + length_ticks, layout_max_tick(&self->layout));
+	g_auto(Record) record = {0};
+
+	if (!state_directory_prepare(self->directory, error) ||
+	    !directory_identity_check(self->directory, &self->layout, self->machine_id, error) ||
+	    !take_lock(self, error) || !read_record(self, &record, error))
+		return FALSE;
+	if (record.end_tick >= end_tick)
+		return refuse_claim(self, &record, length_ticks, out_wait_until_tick, error);
+	state_directory_clean(self->directory, self->record_name);
+	if (!write_record(self, &record, end_tick, error))
+		return FALSE;
+	self->first_tick = record.end_tick + 1;
+	*out_reservation = (Reservation){
+		.datacenter_id = self->datacenter_id,
+		.worker_id = self->worker_id,
+		.first_tick = self->first_tick,
+		.end_tick = end_tick,
+	};
+	return TRUE;
+}
+
+static gboolean registry_file_claim(Registry *registry, gint64 now_tick, gint64 length_ticks,
+				    Reservation *out_reservation, gint64 *out_wait_until_tick,
+				    GError **error)
+{
+	RegistryFile *self = (RegistryFile *)registry;
+	g_autoptr(GError) local = NULL;
+
+	if (claim(self, now_tick, length_ticks, out_reservation, out_wait_until_tick, &local))
+		return TRUE;
+	if (!g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_WAIT))
+		local->code = REGISTRY_ERROR_FATAL;
+	g_propagate_error(error, g_steal_pointer(&local));
+	return FALSE;
+}
+
+static gboolean registry_file_extend(Registry *registry, gint64 end_tick, gint64 *out_end_tick,
+				     GError **error)
+{
+	RegistryFile *self = (RegistryFile *)registry;
+	g_auto(Record) record = {0};
+
+	if (!read_own_record(self, &record, error))
+		return FALSE;
+	/* The record may be ahead of what was confirmed: an extension whose last step failed. */
+	end_tick = CLAMP(end_tick, record.end_tick, layout_max_tick(&self->layout));
+	if (!write_record(self, &record, end_tick, error))
+		return FALSE;
+	*out_end_tick = end_tick;
+	return TRUE;
+}
+
+static gboolean registry_file_hand_back(Registry *registry, gint64 last_tick, GError **error)
+{
+	RegistryFile *self = (RegistryFile *)registry;
+	g_auto(Record) record = {0};
+
+	return read_own_record(self, &record, error) &&
+	       write_record(self, &record, MAX(self->first_tick - 1, last_tick), error);
+}
+
+static void registry_file_free(Registry *registry)
+{
+	RegistryFile *self = (RegistryFile *)registry;
+
+	g_free(self->directory);
+	g_free(self->nonce);
+	g_free(self->address);
+	g_free(self->machine_id);
+	g_free(self->record_name);
+	worker_lock_free(self->lock);
+	g_free(self);
+}
+
+static const RegistryOps REGISTRY_FILE_OPS = {
+	.claim = registry_file_claim,
+	.extend = registry_file_extend,
+	.hand_back = registry_file_hand_back,
+	.free = registry_file_free,
+};
+
+Registry *registry_file_new(const RegistryFileConfig *config)
+{
+	RegistryFile *self = g_new0(RegistryFile, 1);
+	g_autofree char *stem =
+		g_strdup_printf("worker-%u-%u", config->datacenter_id, config->worker_id);
+	g_autofree char *lock_name = g_strconcat(stem, ".lock", NULL);
+	g_autofree char *lock_path = NULL;
+
+	self->registry = (Registry){
+		.ops = &REGISTRY_FILE_OPS,
+		.first_length_ms = LENGTH_MS,
+		.max_length_ms = LENGTH_MS,
+		.extend_when_idle = FALSE,
+	};
+	self->directory = g_canonicalize_filename(config->directory, NULL);
+	self->layout = *config->layout;
+	self->datacenter_id = config->datacenter_id;
+	self->worker_id = config->worker_id;
+	self->nonce = g_strdup(config->nonce);
+	self->address = g_strdup(config->address);
+	self->machine_id = g_strdup(config->machine_id);
+	self->record_name = g_strconcat(stem, ".json", NULL);
+	lock_path = g_build_filename(self->directory, lock_name, NULL);
+	self->lock = worker_lock_new(lock_path, config->address);
+	return &self->registry;
+}
+
+char *registry_file_default_directory(void)
+{
+	/* systemd: of several directories, with colons between, the first */
+	const char *named = g_getenv("STATE_DIRECTORY");
+
+	if (named != NULL && *named != '\0')
+		return g_strndup(named, strcspn(named, ":"));
+	if (geteuid() == 0)
+		return g_strdup("/var/lib/snowflaked");
+	return g_build_filename(g_get_user_state_dir(), "snowflaked", NULL);
+}

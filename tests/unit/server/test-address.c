@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "server/address.h"
+
+static const struct {
+	const char *text;
+	const char *host;
+	guint16 port;
+	const char *written;
+} GOOD[] = {
+	{"127.0.0.1:7609", "127.0.0.1", 7609, "127.0.0.1:7609"},
+	{"127.0.0.1", "127.0.0.1", 7609, "127.0.0.1:7609"},
+	{"0.0.0.0:0", "0.0.0.0", 0, "0.0.0.0:0"},
+	{"localhost:65535", "localhost", 65535, "localhost:65535"},
+	{"ids-1.example.org", "ids-1.example.org", 7609, "ids-1.example.org:7609"},
+	{"under_score:1", "under_score", 1, "under_score:1"},
+	{"7.example:1", "7.example", 1, "7.example:1"},
+	{"host:007", "host", 7, "host:7"},
+	{"*", "*", 7609, "*:7609"},
+	{"*:80", "*", 80, "*:80"},
+	{"[::1]:7609", "::1", 7609, "[::1]:7609"},
+	{"[::]", "::", 7609, "[::]:7609"},
+	{"[fe80::1%eth0]:1", "fe80::1%eth0", 1, "[fe80::1%eth0]:1"},
+	{"[::ffff:127.0.0.1]:1", "::ffff:127.0.0.1", 1, "[::ffff:127.0.0.1]:1"},
+};
+
+static const struct {
+	const char *text;
+	const char *fault;
+} BAD[] = {
+	{"", "the host is missing"},
+	{":7609", "the host is missing"},
+	{"host:", "the port is not a number from 0 to 65535"},
+	{"host:65536", "the port is not a number from 0 to 65535"},
+	{"host:-1", "the port is not a number from 0 to 65535"},
+	{"host:+1", "the port is not a number from 0 to 65535"},
+	{"host: 1", "the port is not a number from 0 to 65535"},
+	{"host:1 ", "the port is not a number from 0 to 65535"},
+	{"host:1x", "the port is not a number from 0 to 65535"},
+	{"host:0x10", "the port is not a number from 0 to 65535"},
+	{"host:99999999999999999999", "the port is not a number from 0 to 65535"},
+	{"[::1]:65536", "the port is not a number from 0 to 65535"},
+	{"::1", "stands in brackets"},
+	{"::1:7609", "stands in brackets"},
+	{"a:b:1", "stands in brackets"},
+	{"[::1", "the bracket is not closed"},
+	{"[::1]7609", "a port stands behind a colon"},
+	{"[::1]]:1", "a port stands behind a colon"},
+	{"[]:1", "not an IPv6 address"},
+	{"[localhost]:1", "not an IPv6 address"},
+	{"[127.0.0.1]:1", "not an IPv6 address"},
+	{"[::g]:1", "not an IPv6 address"},
+	{"7609", "not an IPv4 address"},
+	{"127.1:1", "not an IPv4 address"},
+	{"256.0.0.1:1", "not an IPv4 address"},
+	{"1.2.3.4.5:1", "not an IPv4 address"},
+	{"a b:1", "neither a name nor an IP address"},
+	{"http//h:1", "neither a name nor an IP address"},
+	{"**:1", "neither a name nor an IP address"},
+	{"h\xc3\xb6st:1", "neither a name nor an IP address"},
+};
+
+static void test_good(void)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(GOOD); i++) {
+		g_autoptr(GError) error = NULL;
+		g_autoptr(Address) address = address_parse(GOOD[i].text, &error);
+		g_autofree char *written = NULL;
+
+		g_test_message("%s", GOOD[i].text);
+		g_assert_no_error(error);
+		g_assert_cmpstr(address->host, ==, GOOD[i].host);
+		g_assert_cmpuint(address->port, ==, GOOD[i].port);
+		written = address_to_string(address);
+		g_assert_cmpstr(written, ==, GOOD[i].written);
+	}
+}
+
+static void test_bad(void)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(BAD); i++) {
+		g_autoptr(GError) error = NULL;
+
+		g_test_message("%s", BAD[i].text);
+		g_assert_null(address_parse(BAD[i].text, &error));
+		g_assert_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE);
+		g_assert_nonnull(strstr(error->message, BAD[i].fault));
+		g_assert_null(address_parse(BAD[i].text, NULL));
+	}
+}
+
+static void test_long_host(void)
+{
+	g_autofree char *longest = g_strnfill(253, 'a');
+	g_autofree char *too_long = g_strnfill(254, 'a');
+	g_autoptr(Address) address = address_parse(longest, NULL);
+
+	g_assert_nonnull(address);
+	g_assert_null(address_parse(too_long, NULL));
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/address/good", test_good);
+	g_test_add_func("/address/bad", test_bad);
+	g_test_add_func("/address/long-host", test_long_host);
+	return g_test_run();
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "server/options-table.h"
+
+/* @text with single blanks between its words, so that line breaks do not matter. */
+static char *one_line(const char *text)
+{
+	g_auto(GStrv) words = g_strsplit_set(text, " \n", -1);
+	g_autoptr(GString) line = g_string_new(NULL);
+
+	for (char **word = words; *word != NULL; word++)
+		if (**word != '\0')
+			g_string_append_printf(line, "%s%s", line->len > 0 ? " " : "", *word);
+	return g_string_free(g_steal_pointer(&line), FALSE);
+}
+
+static void assert_fits_columns(const char *text)
+{
+	g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+
+	for (char **line = lines; *line != NULL; line++) {
+		g_assert_cmpuint(strlen(*line), <=, 80);
+		g_assert_false(g_str_has_suffix(*line, " "));
+	}
+}
+
+static void test_help(void)
+{
+	g_autofree char *help = options_table_help();
+	g_autofree char *line = one_line(help);
+
+	assert_fits_columns(help);
+	g_assert_true(g_str_has_suffix(help, "\n"));
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
+		const OptionSpec *spec = &OPTIONS_TABLE[i];
+		g_autofree char *limits = options_table_limits(spec);
+		g_autofree char *expected =
+			g_strdup_printf("--%s%s%s %s%s%s%s", spec->name, spec->argument ? " " : "",
+					spec->argument ? spec->argument : "", spec->help,
+					*limits ? " (" : "", limits, *limits ? ")" : "");
+
+		g_test_message("%s", expected);
+		g_assert_nonnull(strstr(line, expected));
+	}
+}
+
+static void test_limits(void)
+{
+	static const struct {
+		const char *name;
+		const char *limits;
+	} CASES[] = {
+		{"max-ahead", "0 to 60000 ms, default 10"},
+		{"max-frame", "256 to 16777215 bytes, default 65536"},
+		{"max-depth", "1 to 1000, default 64"},
+		{"threads", "1 to 256, default half of the cores, at least 1"},
+		{"worker-id", "0 to what fits the layout, default none, which counts as 0"},
+		{"listen", "default 127.0.0.1:7609"},
+		{"help", ""},
+	};
+	guint found = 0;
+
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++)
+		for (gsize j = 0; j < G_N_ELEMENTS(CASES); j++)
+			if (strcmp(OPTIONS_TABLE[i].name, CASES[j].name) == 0) {
+				g_autofree char *limits = options_table_limits(&OPTIONS_TABLE[i]);
+
+				g_assert_cmpstr(limits, ==, CASES[j].limits);
+				found++;
+			}
+	g_assert_cmpuint(found, ==, G_N_ELEMENTS(CASES));
+}
+
+static char *read_source(const char *folder, const char *name)
+{
+	g_autofree char *path = g_test_build_filename(G_TEST_DIST, folder, name, NULL);
+	g_autoptr(GError) error = NULL;
+	char *text = NULL;
+
+	g_file_get_contents(path, &text, NULL, &error);
+	g_assert_no_error(error);
+	return text;
+}
+
+static void test_sample_config(void)
+{
+	g_autofree char *sample = options_table_sample_config();
+	g_autofree char *deployed = read_source("deploy", "snowflaked.conf");
+
+	g_assert_cmpstr(sample, ==, deployed);
+	assert_fits_columns(sample);
+}
+
+/* @text without the marks of roff. */
+static char *plain(const char *text)
+{
+	g_autoptr(GString) stripped = g_string_new(text);
+
+	g_string_replace(stripped, "\\-", "-", 0);
+	g_string_replace(stripped, "\\(aq", "'", 0);
+	g_string_replace(stripped, "\"", "", 0);
+	return one_line(stripped->str);
+}
+
+/* The paragraph of the manual that begins with the option, or NULL. */
+static const char *manual_entry(char **paragraphs, const OptionSpec *spec)
+{
+	g_autofree char *begin =
+		spec->argument ? g_strdup_printf(".BI --%s %s ", spec->name, spec->argument)
+			       : g_strdup_printf(".B --%s ", spec->name);
+
+	for (char **paragraph = paragraphs; *paragraph != NULL; paragraph++)
+		if (g_str_has_prefix(*paragraph, begin))
+			return *paragraph;
+	return NULL;
+}
+
+/* The manual has an entry for each option, with its limits, and for nothing else. */
+static void test_manual(void)
+{
+	g_autofree char *manual = read_source("docs/man", "snowflaked.8");
+	g_auto(GStrv) paragraphs = g_strsplit(manual, "\n.TP\n", -1);
+	guint n_entries = 0;
+
+	for (char **paragraph = paragraphs; *paragraph != NULL; paragraph++) {
+		char *text = plain(*paragraph);
+
+		g_free(*paragraph);
+		*paragraph = text;
+		n_entries += g_regex_match_simple("^\\.BI? --[a-z]", text, 0, 0);
+	}
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
+		g_autofree char *limits = options_table_limits(&OPTIONS_TABLE[i]);
+		const char *entry = manual_entry(paragraphs, &OPTIONS_TABLE[i]);
+
+		g_test_message("%s: %s", OPTIONS_TABLE[i].name, limits);
+		g_assert_nonnull(entry);
+		g_assert_nonnull(strstr(entry, limits));
+	}
+	g_assert_cmpuint(n_entries, ==, OPTIONS_TABLE_LENGTH);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/options-table/help", test_help);
+	g_test_add_func("/options-table/limits", test_limits);
+	g_test_add_func("/options-table/sample-config", test_sample_config);
+	g_test_add_func("/options-table/manual", test_manual);
+	return g_test_run();
+}

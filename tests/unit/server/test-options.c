@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+#include <unistd.h>
+
+#include "server/options-table.h"
+#include "server/options.h"
+
+static Options *parse_words(char **words, GError **error)
+{
+	g_autoptr(GPtrArray) argv = g_ptr_array_new();
+
+	g_ptr_array_add(argv, (gpointer) "snowflaked");
+	for (char **word = words; *word != NULL; word++)
+		g_ptr_array_add(argv, *word);
+	g_ptr_array_add(argv, NULL);
+	return options_new_from_args((int)argv->len - 1, (char **)argv->pdata, error);
+}
+
+/* @args with single blanks between; "" is none at all. */
+static Options *parse(const char *args, GError **error)
+{
+	g_auto(GStrv) words = g_strsplit(args, " ", -1);
+
+	return parse_words(words, error);
+}
+
+/* Behind @args goes a config file with @length bytes of @text; @out_path is its name. */
+static Options *parse_file(const char *args, const char *text, gssize length, char **out_path,
+			   GError **error)
+{
+	g_auto(GStrv) words = NULL;
+	g_autofree char *with_file = NULL;
+	Options *options;
+
+	close(g_file_open_tmp("options-XXXXXX", out_path, NULL));
+	g_assert_true(g_file_set_contents(*out_path, text, length, NULL));
+	with_file = g_strdup_printf("%s%s--config %s", args, *args != '\0' ? " " : "", *out_path);
+	options = parse(with_file, error);
+	unlink(*out_path);
+	return options;
+}
+
+static char *addresses_to_string(const GPtrArray *addresses)
+{
+	g_autoptr(GPtrArray) texts = g_ptr_array_new_with_free_func(g_free);
+
+	for (guint i = 0; i < addresses->len; i++)
+		g_ptr_array_add(texts, address_to_string(addresses->pdata[i]));
+	g_ptr_array_add(texts, NULL);
+	return g_strjoinv(";", (char **)texts->pdata);
+}
+
+static char *field_to_string(const Options *options, const OptionSpec *spec)
+{
+	gconstpointer field = G_STRUCT_MEMBER_P(options, spec->offset);
+
+	switch (spec->type) {
+	case OPTION_NUMBER:
+		return g_strdup_printf("%" G_GINT64_FORMAT, *(const gint64 *)field);
+	case OPTION_FLAG:
+		return g_strdup(*(const gboolean *)field ? "true" : "false");
+	case OPTION_PATH:
+		return g_strdup(*(char *const *)field);
+	case OPTION_ADDRESS:
+		return *(Address *const *)field ? address_to_string(*(Address *const *)field)
+						: NULL;
+	case OPTION_ADDRESSES:
+		return addresses_to_string(*(GPtrArray *const *)field);
+	case OPTION_LAYOUT:
+		return layout_to_string(field);
+	case OPTION_LEVEL:
+		return g_strdup_printf("%d", *(const LogLevel *)field);
+	}
+	g_assert_not_reached();
+}
+
+/* What is not at its default, as "name=value" in the order of the table; --config is left out. */
+static char *changes(const Options *options)
+{
+	g_autoptr(Options) defaults = parse("", NULL);
+	g_autoptr(GString) text = g_string_new(NULL);
+
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
+		const OptionSpec *spec = &OPTIONS_TABLE[i];
+		g_autofree char *value = field_to_string(options, spec);
+		g_autofree char *otherwise = field_to_string(defaults, spec);
+
+		if (g_strcmp0(value, otherwise) != 0 && strcmp(spec->name, "config") != 0)
+			g_string_append_printf(text, "%s%s=%s", text->len > 0 ? " " : "",
+					       spec->name, value);
+	}
+	return g_string_free(g_steal_pointer(&text), FALSE);
+}
+
+static void test_defaults(void)
+{
+	g_autoptr(Options) options = parse("", NULL);
+	g_autofree char *listen = addresses_to_string(options->listen);
+
+	g_assert_cmpstr(listen, ==, "127.0.0.1:7609");
+	g_assert_null(options->advertise);
+	g_assert_cmpint(options->datacenter_id, ==, -1);
+	g_assert_cmpint(options->worker_id, ==, -1);
+	g_assert_null(options->state_directory);
+	g_assert_true(layout_equal(&options->layout, &LAYOUT_TWITTER));
+	g_assert_cmpint(options->max_ahead_ms, ==, 10);
+	g_assert_cmpint(options->max_clock_skew_ms, ==, 10000);
+	g_assert_cmpint(options->sequence_start, ==, 1);
+	g_assert_cmpint(options->max_batch, ==, 10000);
+	g_assert_cmpint(options->max_wait_ms, ==, 1000);
+	g_assert_cmpint(options->threads, ==, MAX(1, g_get_num_processors() / 2));
+	g_assert_cmpint(options->max_connections, ==, 10000);
+	g_assert_cmpint(options->max_frame_bytes, ==, 65536);
+	g_assert_cmpint(options->max_depth, ==, 64);
+	g_assert_cmpint(options->frame_timeout_ms, ==, 10000);
+	g_assert_cmpint(options->idle_timeout_ms, ==, 0);
+	g_assert_cmpint(options->max_pending_bytes, ==, 1048576);
+	g_assert_cmpint(options->write_timeout_ms, ==, 30000);
+	g_assert_false(options->no_fast_path);
+	g_assert_cmpint(options->stop_timeout_ms, ==, 5000);
+	g_assert_cmpint(options->log_level, ==, LOG_LEVEL_INFO);
+	g_assert_false(options->help || options->version || options->print_config);
+	g_assert_null(options->config);
+}
+
+static const struct {
+	const char *args;
+	const char *changes;
+} GOOD_ARGS[] = {
+	{"", ""},
+	{"--", ""},
+	{"--listen *:1", "listen=*:1"},
+	{"--listen=[::1]:0 --listen localhost", "listen=[::1]:0;localhost:7609"},
+	{"--advertise ids.example.org:80", "advertise=ids.example.org:80"},
+	{"--datacenter-id 3", "datacenter-id=3"},
+	{"--worker-id 0", "worker-id=0"},
+	{"--worker-id=31 --datacenter-id=31", "datacenter-id=31 worker-id=31"},
+	{"--worker-id 2097151 --layout uid-generator",
+	 "worker-id=2097151 layout=epoch_ms=1474300800000,tick_ms=1000,time_bits=29,"
+	 "datacenter_bits=0,worker_bits=21,sequence_bits=13"},
+	{"--sequence-start 4096", "sequence-start=4096"},
+	{"--sequence-start 8192 --layout uid-generator",
+	 "layout=epoch_ms=1474300800000,tick_ms=1000,time_bits=29,"
+	 "datacenter_bits=0,worker_bits=21,sequence_bits=13 sequence-start=8192"},
+	{"--layout twitter", ""},
+	{"--state-directory /var/lib/ids", "state-directory=/var/lib/ids"},
+	{"--state-directory \xff", "state-directory=\xff"},
+	{"--state-directory --", "state-directory=--"},
+	{"--no-fast-path", "no-fast-path=true"},
+	{"--no-fast-path=true", "no-fast-path=true"},
+	{"--no-fast-path=false", ""},
+	{"--no-fast-path --threads 200", "threads=200 no-fast-path=true"},
+	{"--log-level error", "log-level=0"},
+	{"--log-level debug", "log-level=3"},
+	{"--max-ahead 5 --max-ahead 6", "max-ahead=6"},
+	{"--max-ahead 010", ""},
+	{"--max-batch 1000000 --max-ahead 0", "max-ahead=0 max-batch=1000000"},
+	{"--help", "help=true"},
+	{"--version", "version=true"},
+	{"--print-config", "print-config=true"},
+	{"--help --version", "help=true version=true"},
+	{"--help --threads x --config /does/not/exist --worker-id 99", "help=true"},
+	{"--threads x --version", "version=true"},
+};
+
+static void test_good_args(void)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(GOOD_ARGS); i++) {
+		g_autoptr(GError) error = NULL;
+		g_autoptr(Options) options = parse(GOOD_ARGS[i].args, &error);
+		g_autofree char *found = NULL;
+
+		g_test_message("%s", GOOD_ARGS[i].args);
+		g_assert_no_error(error);
+		found = changes(options);
+		g_assert_cmpstr(found, ==, GOOD_ARGS[i].changes);
+	}
+}
+
+/* The message is one line, and says @expected. */
+static void assert_refused(const Options *options, const GError *error, const char *expected)
+{
+	g_assert_null(options);
+	g_assert_nonnull(error);
+	g_test_message("-> %s", error->message);
+	g_assert_null(strchr(error->message, '\n'));
+	if (strstr(error->message, expected) == NULL)
+		g_error("expected \"%s\" in \"%s\"", expected, error->message);
+}
+
+static const struct {
+	const char *args;
+	const char *message;
+} BAD_ARGS[] = {
+	{"extra", "unexpected argument \"extra\"; see --help"},
+	{"--threads 1 extra", "unexpected argument \"extra\""},
+	{"-- extra", "\"; see --help"},
+	{"-", "\"-\"; see --help"},
+	{"--help extra", "--help: \"extra\" is neither true nor false"},
+	{"--nope", "unknown option \"--nope\"; see --help"},
+	{"--nope=1", "unknown option \"--nope=1\""},
+	{"--nope --help", "unknown option \"--nope\""},
+	{"-h", "unknown option \"-h\""},
+	{"-t 1", "unknown option \"-t\""},
+	{"--thread 1", "unknown option \"--thread\""},
+	{"--Threads 1", "unknown option \"--Threads\""},
+	{"--threads", "--threads; see --help"},
+	{"--config", "--config; see --help"},
+	{"--config=", "--config: the path is empty"},
+	{"--config /does/not/exist", "/does/not/exist"},
+	{"--config /", "--config: "},
+	{"--state-directory=", "--state-directory: the path is empty"},
+	{"--listen=", "--listen: \"\" is not HOST:PORT"},
+	{"--listen 7609", "--listen: \"7609\" is not HOST:PORT"},
+	{"--listen *:1 --listen h:x", "--listen: \"h:x\" is not HOST:PORT"},
+	{"--listen a:1;b:1", "--listen: \"a:1;b:1\" is not HOST:PORT"},
+	{"--advertise *:7609", "--advertise: \"*:7609\" is not an address that others can reach"},
+	{"--advertise 0.0.0.0:1", "not an address that others can reach"},
+	{"--advertise [::]:1", "not an address that others can reach"},
+	{"--advertise host:0", "not an address that others can reach"},
+	{"--advertise ::1", "--advertise: \"::1\" is not HOST:PORT"},
+	{"--layout x", "--layout: no layout is named \"x\""},
+	{"--layout=", "--layout: "},
+	{"--layout tick_ms=1", "--layout: "},
+	{"--log-level loud", "--log-level: \"loud\" is not one of error, warning, info, debug"},
+	{"--log-level INFO", "--log-level: \"INFO\""},
+	{"--no-fast-path=1", "--no-fast-path: \"1\" is neither true nor false"},
+	{"--no-fast-path=", "--no-fast-path: \"\" is neither true nor false"},
+	{"--worker-id 32", "worker ID 32 does not fit the layout, 0 to 31"},
+	{"--datacenter-id 32", "datacenter ID 32 does not fit the layout, 0 to 31"},
+	{"--datacenter-id 1 --layout uid-generator", "datacenter ID 1 does not fit the layout, 0"},
+	{"--worker-id 4294967296", "worker ID 4294967296 does not fit"},
+	{"--sequence-start 4097", "sequence-start: 4097 is above 4096"},
+	{"--sequence-start 8193 --layout uid-generator", "sequence-start: 8193 is above 8192"},
+	{"--threads \x1b[31m", "--threads: \"\\x1b[31m\" is not"},
+};
+
+static void test_bad_args(void)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(BAD_ARGS); i++) {
+		g_autoptr(GError) error = NULL;
+		g_autoptr(Options) options = NULL;
+
+		g_test_message("%s", BAD_ARGS[i].args);
+		options = parse(BAD_ARGS[i].args, &error);
+		assert_refused(options, error, BAD_ARGS[i].message);
+		g_assert_null(parse(BAD_ARGS[i].args, NULL));
+	}
+}
+
+#define G "[snowflaked]\n"
+
+static const struct {
+	const char *args;
+	const char *text;
+	const char *changes;
+} GOOD_FILES[] = {
+	{"", "", ""},
+	{"", "# nothing\n", ""},
+	{"", G, ""},
+	{"", G "threads=200\n", "threads=200"},
+	{"", G "  threads = 200  \n", "threads=200"},
+	{"", G "threads=200\t", "threads=200"},
+	{"", G "state-directory= /a b \n", "state-directory=/a b"},
+	{"", "[snowflaked]\r\nthreads=200\r\n", "threads=200"},
+	{"", G "threads=200\n" G "max-depth=5\n", "threads=200 max-depth=5"},
+	{"", G "listen=[::1]:0;*:1\n", "listen=[::1]:0;*:1"},
+	{"", G "listen=[::1]:0 ; *:1\n", "listen=[::1]:0;*:1"},
+	{"", G "no-fast-path=true\n", "no-fast-path=true"},
+	{"", G "no-fast-path=false\n", ""},
+	{"", G "state-directory=/a b\\s;c\n", "state-directory=/a b\\s;c"},
+	{"", G "state-directory=/\xff\n", "state-directory=/\xff"},
+	/* the command line comes first */
+	{"--threads 199", G "threads=200\nmax-depth=5\n", "threads=199 max-depth=5"},
+	{"--listen b:2", G "listen=a:1;c:3\n", "listen=b:2"},
+	{"--no-fast-path=false", G "no-fast-path=true\n", ""},
+	{"--layout uid-generator", G "worker-id=40\n",
+	 "worker-id=40 layout=epoch_ms=1474300800000,tick_ms=1000,time_bits=29,"
+	 "datacenter_bits=0,worker_bits=21,sequence_bits=13"},
+};
+
+static void test_good_files(void)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(GOOD_FILES); i++) {
+		g_autofree char *path = NULL;
+		g_autofree char *found = NULL;
+		g_autoptr(GError) error = NULL;
+		g_autoptr(Options) options = NULL;
+
+		g_test_message("%s: %s", GOOD_FILES[i].args, GOOD_FILES[i].text);
+		options = parse_file(GOOD_FILES[i].args, GOOD_FILES[i].text, -1, &path, &error);
+		g_assert_no_error(error);
+		g_assert_cmpstr(options->config, ==, path);
+		found = changes(options);
+		g_assert_cmpstr(found, ==, GOOD_FILES[i].changes);
+	}
+}
+
+static const struct {
+	const char *args;
+	const char *text;
+	const char *message; /* behind the name of the file */
+} BAD_FILES[] = {
+	{"", "threads=1\n", "Key file does not start with a group"},
+	{"", G "threads\n", "threads"},
+	{"", "[snowflaked\nthreads=1\n", "[snowflaked"},
+	{"", "\xef\xbb\xbf" G "threads=1\n", "[snowflaked]"},
+	{"", "[server]\n", "unknown group [server]; there is only [snowflaked]"},
+	{"", G "threads=1\n[other]\n", "unknown group [other]"},
+	{"", G "thread=1\n", "unknown key \"thread\"; --print-config shows all"},
+	{"", G "Threads=1\n", "unknown key \"Threads\""},
+	{"", G "threads[de]=1\n", "unknown key \"threads[de]\""},
+	{"", G "config=x\n", "unknown key \"config\""},
+	{"", G "help=true\n", "unknown key \"help\""},
+	{"", G "threads=1\nthreads=1\n", "threads is given twice; leave one"},
+	{"", G "threads=1\n" G "threads=2\n", "threads is given twice"},
+	{"", G "listen=a:1\nlisten=b:1\n", "listen is given twice"},
+	{"", G "threads=\n", "threads: \"\" is not a whole number in the range 1 to 256"},
+	{"", G "threads=4 # four\n", "threads: \"4 # four\" is not a whole number"},
+	{"", G "threads=257\n", "threads: \"257\" is not a whole number in the range 1 to 256"},
+	{"", G "listen=\n", "listen: \"\" is not HOST:PORT"},
+	{"", G "listen=a:1;\n", "listen: \"\" is not HOST:PORT"},
+	{"", G "listen=;a:1\n", "listen: \"\" is not HOST:PORT"},
+	{"", G "listen=a:1,b:1\n", "listen: \"a:1,b:1\" is not HOST:PORT"},
+	{"", G "advertise=\n", "advertise: \"\" is not HOST:PORT"},
+	{"", G "state-directory=\n", "state-directory: the path is empty"},
+	{"", G "no-fast-path\n", "no-fast-path"},
+	{"", G "no-fast-path=1\n", "no-fast-path: \"1\" is neither true nor false"},
+	{"", G "no-fast-path=True\n", "no-fast-path: \"True\" is neither true nor false"},
+	{"", G "log-level=loud\n", "log-level: \"loud\" is not one of"},
+	{"", G "layout=x\n", "layout: no layout is named \"x\""},
+	/* also where the command line says otherwise */
+	{"--threads 1", G "threads=0\n", "threads: \"0\" is not a whole number"},
+};
+
+static void test_bad_files(void)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(BAD_FILES); i++) {
+		g_autofree char *path = NULL;
+		g_autofree char *prefix = NULL;
+		g_autoptr(GError) error = NULL;
+		g_autoptr(Options) options = NULL;
+
+		g_test_message("%s: %s", BAD_FILES[i].args, BAD_FILES[i].text);
+		options = parse_file(BAD_FILES[i].args, BAD_FILES[i].text, -1, &path, &error);
+		assert_refused(options, error, BAD_FILES[i].message);
+		prefix = g_strdup_printf("%s: ", path);
+		g_assert_true(g_str_has_prefix(error->message, prefix));
+	}
+}
+
+static void test_file_with_nul(void)
+{
+	static const char TEXT[] = G "threads=4\0garbage\n";
+	g_autofree char *path = NULL;
+	g_autoptr(GError) error = NULL;
+	g_autoptr(Options) options = parse_file("", TEXT, sizeof TEXT - 1, &path, &error);
+
+	assert_refused(options, error, "not a text file");
+}
+
+/* @value for the option, on the command line and in a file. Both agree. */
+static Options *parse_number(const OptionSpec *spec, const char *value, GError **error)
+{
+	g_autofree char *arg = g_strdup_printf("--%s=%s", spec->name, value);
+	g_autofree char *text = g_strdup_printf(G "%s=%s\n", spec->name, value);
+	g_autofree char *path = NULL;
+	char *words[] = {arg, NULL};
+	g_autoptr(Options) from_file = parse_file("", text, -1, &path, NULL);
+	Options *from_args = parse_words(words, error);
+
+	g_test_message("%s", arg);
+	g_assert_cmpint(from_file != NULL, ==, from_args != NULL);
+	return from_args;
+}
+
+static void assert_number(const OptionSpec *spec, gint64 value)
+{
+	g_autofree char *text = g_strdup_printf("%" G_GINT64_FORMAT, value);
+	g_autoptr(GError) error = NULL;
+	g_autoptr(Options) options = parse_number(spec, text, &error);
+
+	g_assert_no_error(error);
+	g_assert_cmpint(G_STRUCT_MEMBER(gint64, options, spec->offset), ==, value);
+}
+
+static void assert_no_number(const OptionSpec *spec, const char *text)
+{
+	g_autofree char *range = options_table_range(spec);
+	g_autofree char *message = g_strdup_printf(
+		"--%s: \"%s\" is not a whole number in the range %s", spec->name, text, range);
+	g_autoptr(GError) error = NULL;
+	g_autoptr(Options) options = parse_number(spec, text, &error);
+
+	g_assert_null(options);
+	g_assert_cmpstr(error->message, ==, message);
+}
+
+/* Both ends of every range, one past them, and what is no number. */
+static void test_numbers(void)
+{
+	static const char *const BAD[] = {
+		"",
+		"x",
+		"1x",
+		"1.0",
+		"1e3",
+		"0x10",
+		"-1",
+		"+1",
+		"1,000",
+		"1_000",
+		"1 2",
+		"--1",
+		"inf",
+		"9223372036854775808",
+		"-9223372036854775809",
+		"18446744073709551615",
+		"18446744073709551616",
+		"18446744073709551617",
+		"99999999999999999999999999999999",
+	};
+
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
+		const OptionSpec *spec = &OPTIONS_TABLE[i];
+
+		if (spec->type != OPTION_NUMBER)
+			continue;
+		for (gsize j = 0; j < G_N_ELEMENTS(BAD); j++)
+			assert_no_number(spec, BAD[j]);
+		assert_number(spec, spec->min);
+		if (spec->min > 0) {
+			g_autofree char *below =
+				g_strdup_printf("%" G_GINT64_FORMAT, spec->min - 1);
+
+			assert_no_number(spec, below);
+		}
+		if (spec->max < G_MAXINT64) {
+			g_autofree char *above =
+				g_strdup_printf("%" G_GINT64_FORMAT, spec->max + 1);
+
+			assert_number(spec, spec->max);
+			assert_no_number(spec, above);
+		}
+	}
+}
+
+static void test_argv_is_only_read(void)
+{
+	char *argv[] = {(char *)"snowflaked", (char *)"--threads", (char *)"3", NULL};
+	char *before[G_N_ELEMENTS(argv)];
+	g_autoptr(Options) options = NULL;
+
+	memcpy(before, argv, sizeof argv);
+	options = options_new_from_args(3, argv, NULL);
+	g_assert_cmpint(options->threads, ==, 3);
+	g_assert_cmpmem(argv, sizeof argv, before, sizeof before);
+}
+
+static void test_no_program_name(void)
+{
+	char *argv[] = {NULL};
+	g_autoptr(Options) options = options_new_from_args(0, argv, NULL);
+
+	g_assert_nonnull(options);
+}
+
+/* With every default that the sample shows made an option, nothing changes. */
+static void test_sample_config_is_defaults(void)
+{
+	g_autofree char *sample = options_table_sample_config();
+	g_auto(GStrv) lines = g_strsplit(sample, "\n", -1);
+	g_autoptr(GString) text = g_string_new(NULL);
+	g_autofree char *found = NULL;
+	g_autofree char *path = NULL;
+	g_autoptr(GError) error = NULL;
+	g_autoptr(Options) options = NULL;
+	guint n_keys = 0;
+	guint n_set = 0;
+
+	for (char **line = lines; *line != NULL; line++) {
+		gboolean is_key = g_regex_match_simple("^#[a-z]", *line, 0, 0);
+		gboolean is_set = is_key && !g_str_has_suffix(*line, "=");
+
+		n_keys += is_key;
+		n_set += is_set;
+		g_string_append_printf(text, "%s\n", *line + is_set);
+	}
+	options = parse_file("", text->str, -1, &path, &error);
+	g_assert_no_error(error);
+	found = changes(options);
+	g_assert_cmpstr(found, ==, "");
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
+		n_keys -= !OPTIONS_TABLE[i].only_args;
+		n_set -= OPTIONS_TABLE[i].default_text != NULL;
+	}
+	g_assert_cmpuint(n_keys, ==, 0);
+	g_assert_cmpuint(n_set, ==, 0);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/options/defaults", test_defaults);
+	g_test_add_func("/options/good-args", test_good_args);
+	g_test_add_func("/options/bad-args", test_bad_args);
+	g_test_add_func("/options/good-files", test_good_files);
+	g_test_add_func("/options/bad-files", test_bad_files);
+	g_test_add_func("/options/file-with-nul", test_file_with_nul);
+	g_test_add_func("/options/numbers", test_numbers);
+	g_test_add_func("/options/argv-is-only-read", test_argv_is_only_read);
+	g_test_add_func("/options/no-program-name", test_no_program_name);
+	g_test_add_func("/options/sample-config-is-defaults", test_sample_config_is_defaults);
+	return g_test_run();
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "state-fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glib/gstdio.h>
+#include <json-glib/json-glib.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#define FILLER "filler"
+
+char *state_fixture_new(void)
+{
+	g_autoptr(GError) error = NULL;
+	char *directory = g_dir_make_tmp("snowflake-test-XXXXXX", &error);
+
+	g_assert_no_error(error);
+	return directory;
+}
+
+static void remove_tree(const char *path)
+{
+	g_autoptr(GDir) listing = NULL;
+	const char *entry;
+
+	if (g_file_test(path, G_FILE_TEST_IS_DIR) && !g_file_test(path, G_FILE_TEST_IS_SYMLINK))
+		listing = g_dir_open(path, 0, NULL);
+	while (listing != NULL && (entry = g_dir_read_name(listing)) != NULL) {
+		g_autofree char *child = g_build_filename(path, entry, NULL);
+
+		remove_tree(child);
+	}
+	g_remove(path);
+}
+
+void state_fixture_free(char *directory)
+{
+	umount2(directory, MNT_DETACH); /* if anything is mounted there */
+	remove_tree(directory);
+	g_free(directory);
+}
+
+gboolean state_fixture_mount(const char *directory)
+{
+	static gboolean is_private;
+
+	if (!is_private && (unshare(CLONE_NEWNS) != 0 ||
+			    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)) {
+		g_test_skip("mounting is not permitted");
+		return FALSE;
+	}
+	is_private = TRUE;
+	if (mount("tmpfs", directory, "tmpfs", 0, "size=64k,mode=0750") != 0) {
+		g_test_skip("a tmpfs cannot be mounted");
+		return FALSE;
+	}
+	return TRUE;
+}
+
+void state_fixture_set_read_only(const char *directory, gboolean read_only)
+{
+	g_assert_no_errno(mount("none", directory, NULL, MS_REMOUNT | (read_only ? MS_RDONLY : 0),
+				"size=64k"));
+}
+
+void state_fixture_fill(const char *directory)
+{
+	g_autofree char *path = g_build_filename(directory, FILLER, NULL);
+	static const char ZEROS[4096];
+	int fd = g_open(path, O_WRONLY | O_CREAT, 0600);
+	ssize_t n;
+
+	do
+		n = write(fd, ZEROS, sizeof ZEROS);
+	while (n > 0);
+	g_assert_cmpint(errno, ==, ENOSPC);
+	close(fd);
+}
+
+void state_fixture_empty(const char *directory)
+{
+	g_autofree char *path = g_build_filename(directory, FILLER, NULL);
+
+	g_assert_no_errno(g_unlink(path));
+}
+
+gint64 state_fixture_record_end(const char *directory, const char *name)
+{
+	g_autofree char *path = g_build_filename(directory, name, NULL);
+	g_autofree char *text = NULL;
+	g_autoptr(GVariant) record = NULL;
+	gint64 end_tick = -1;
+
+	if (g_file_get_contents(path, &text, NULL, NULL))
+		record = json_gvariant_deserialize_data(text, -1, "a{sv}", NULL);
+	if (record != NULL)
+		g_variant_lookup(record, "reserved_until_tick", "x", &end_tick);
+	return end_tick;
+}
+
+char *state_fixture_read(const char *directory, const char *name)
+{
+	g_autofree char *path = g_build_filename(directory, name, NULL);
+	g_autoptr(GError) error = NULL;
+	char *text = NULL;
+
+	g_file_get_contents(path, &text, NULL, &error);
+	g_assert_no_error(error);
+	return text;
+}
+
+void state_fixture_write(const char *directory, const char *name, const char *text)
+{
+	g_autofree char *path = g_build_filename(directory, name, NULL);
+	g_autoptr(GError) error = NULL;
+
+	g_file_set_contents(path, text, -1, &error);
+	g_assert_no_error(error);
+}
+
+gboolean state_fixture_has(const char *directory, const char *name)
+{
+	g_autofree char *path = g_build_filename(directory, name, NULL);
+
+	return g_file_test(path, G_FILE_TEST_EXISTS);
+}
+
+guint state_fixture_count(const char *directory, const char *suffix)
+{
+	g_autoptr(GDir) listing = g_dir_open(directory, 0, NULL);
+	const char *entry;
+	guint n = 0;
+
+	while ((entry = g_dir_read_name(listing)) != NULL)
+		n += g_str_has_suffix(entry, suffix);
+	return n;
+}

@@ -1,0 +1,636 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/worker/registry-file.h"
+
+#include <glib/gstdio.h>
+#include <json-glib/json-glib.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/text.h"
+#include "state-fixture.h"
+
+#define RECORD  "worker-0-3.json"
+#define LOCK    "worker-0-3.lock"
+#define NOW     G_GINT64_CONSTANT(500000000000)
+#define LENGTH  1000
+#define ADDRESS "127.0.0.1:7609"
+#define MACHINE "0123"
+
+static void free_registry(Registry *registry)
+{
+	registry->ops->free(registry);
+}
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Registry, free_registry)
+
+static Registry *new_registry(const char *directory, const char *nonce)
+{
+	return registry_file_new(&(RegistryFileConfig){
+		.directory = directory,
+		.layout = &LAYOUT_TWITTER,
+		.datacenter_id = 0,
+		.worker_id = 3,
+		.nonce = nonce,
+		.address = ADDRESS,
+		.machine_id = MACHINE,
+	});
+}
+
+static gboolean claim(Registry *registry, gint64 now_tick, Reservation *out_reservation,
+		      GError **error)
+{
+	gint64 wait_until_tick;
+
+	return registry->ops->claim(registry, now_tick, LENGTH, out_reservation, &wait_until_tick,
+				    error);
+}
+
+static Reservation claim_well(Registry *registry, gint64 now_tick)
+{
+	g_autoptr(GError) error = NULL;
+	Reservation reservation = {0};
+
+	claim(registry, now_tick, &reservation, &error);
+	g_assert_no_error(error);
+	return reservation;
+}
+
+static gint64 extend_well(Registry *registry, gint64 end_tick)
+{
+	g_autoptr(GError) error = NULL;
+	gint64 confirmed_tick = -1;
+
+	registry->ops->extend(registry, end_tick, &confirmed_tick, &error);
+	g_assert_no_error(error);
+	return confirmed_tick;
+}
+
+static void hand_back_well(Registry *registry, gint64 last_tick)
+{
+	g_autoptr(GError) error = NULL;
+
+	registry->ops->hand_back(registry, last_tick, &error);
+	g_assert_no_error(error);
+}
+
+static void assert_claim_fails(Registry *registry, RegistryError code, const char *message)
+{
+	g_autoptr(GError) error = NULL;
+	Reservation reservation;
+
+	g_assert_false(claim(registry, NOW, &reservation, &error));
+	g_assert_error(error, REGISTRY_ERROR, (gint)code);
+	g_test_message("%s", error->message);
+	g_assert_nonnull(strstr(error->message, message));
+}
+
+static void assert_extend_fails(Registry *registry, RegistryError code, const char *message)
+{
+	g_autoptr(GError) error = NULL;
+	gint64 end_tick = -7;
+
+	g_assert_false(registry->ops->extend(registry, NOW + 2 * LENGTH, &end_tick, &error));
+	g_assert_error(error, REGISTRY_ERROR, (gint)code);
+	g_test_message("%s", error->message);
+	g_assert_nonnull(strstr(error->message, message));
+	g_assert_cmpint(end_tick, ==, -7);
+}
+
+static void write_record(const char *directory, gint64 end_tick, const char *owner)
+{
+	g_autofree char *text = g_strdup_printf("{\"reserved_until_tick\":%" G_GINT64_FORMAT
+						",\"owner\":\"%s\",\"address\":\"other:1\"}",
+						end_tick, owner);
+
+	state_fixture_write(directory, RECORD, text);
+}
+
+static void test_life(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(Registry) registry = new_registry(directory, "n1");
+	g_autofree char *text = NULL;
+	Reservation reservation = claim_well(registry, NOW);
+
+	g_assert_cmpuint(reservation.datacenter_id, ==, 0);
+	g_assert_cmpuint(reservation.worker_id, ==, 3);
+	g_assert_cmpint(reservation.first_tick, ==, 1);
+	g_assert_cmpint(reservation.end_tick, ==, NOW + LENGTH);
+	text = state_fixture_read(directory, RECORD);
+	g_assert_cmpstr(text, ==,
+			"{\"reserved_until_tick\":500000001000,\"owner\":\"n1\","
+			"\"address\":\"" ADDRESS "\"}");
+
+	g_assert_cmpint(extend_well(registry, NOW + 1250), ==, NOW + 1250);
+	g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, NOW + 1250);
+	hand_back_well(registry, NOW + 300);
+	g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, NOW + 300);
+}
+
+/* What the next life gets, by what stands in the record. */
+static void test_next_life(void)
+{
+	const gint64 MAX_TICK = layout_max_tick(&LAYOUT_TWITTER);
+	const struct {
+		gint64 record_end, now;
+		gint64 first, end; /* of the reservation, or 0 */
+		gint64 wait_until; /* with WAIT, or -1 */
+	} CASES[] = {
+		{0, NOW, 1, NOW + 1000, -1},
+		{NOW - 5000, NOW, NOW - 4999, NOW + 1000, -1},
+		{NOW, NOW, NOW + 1, NOW + 1000, -1},
+		{NOW + 999, NOW, NOW + 1000, NOW + 1000, -1},
+		{NOW + 1000, NOW, 0, 0, NOW + 1},
+		{NOW + 1000, NOW + 1, NOW + 1001, NOW + 1001, -1},
+		{NOW + 3600000, NOW, 0, 0, NOW + 3600000 - 999},
+		{MAX_TICK - 1, MAX_TICK - 1, MAX_TICK, MAX_TICK, -1},
+		{MAX_TICK - 1, MAX_TICK + 5000, MAX_TICK, MAX_TICK, -1},
+		{0, -5000, 0, 0, 0},                 /* a clock before the epoch */
+		{MAX_TICK, MAX_TICK - 10, 0, 0, -1}, /* FATAL: there is nothing left */
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(StateFixture) directory = state_fixture_new();
+		g_autoptr(Registry) registry = new_registry(directory, "n2");
+		g_autoptr(GError) error = NULL;
+		Reservation reservation = {0};
+		gint64 wait_until = -1;
+		gboolean claimed;
+
+		g_test_message("case %u", i);
+		write_record(directory, CASES[i].record_end, "n1");
+		claimed = registry->ops->claim(registry, CASES[i].now, LENGTH, &reservation,
+					       &wait_until, &error);
+		g_assert_cmpint(claimed, ==, CASES[i].end != 0);
+		g_assert_cmpint(reservation.first_tick, ==, CASES[i].first);
+		g_assert_cmpint(reservation.end_tick, ==, CASES[i].end);
+		g_assert_cmpint(wait_until, ==, CASES[i].wait_until);
+		if (!claimed)
+			g_assert_cmpint(error->code, ==,
+					wait_until >= 0 ? REGISTRY_ERROR_WAIT
+							: REGISTRY_ERROR_FATAL);
+		g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==,
+				claimed ? CASES[i].end : CASES[i].record_end);
+	}
+}
+
+static void test_wait_message(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(Registry) registry = new_registry(directory, "n2");
+	g_autofree char *until =
+		text_time_ms(layout_tick_start_ms(&LAYOUT_TWITTER, NOW + 3600000 - LENGTH + 1));
+	g_autofree char *remedy = g_strdup_printf(
+		"wait until %s, set the clock right, or use another --worker-id", until);
+
+	write_record(directory, NOW + 3600000, "n1");
+	assert_claim_fails(registry, REGISTRY_ERROR_WAIT, remedy);
+}
+
+/* The end that is handed back, by the last tick used; the reservation begins at NOW + 1. */
+static void test_hand_back(void)
+{
+	static const struct {
+		gint64 last, end;
+	} CASES[] = {{NOW, NOW}, {NOW + 1, NOW + 1}, {NOW + 700, NOW + 700}, {0, NOW}};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(StateFixture) directory = state_fixture_new();
+		g_autoptr(Registry) registry = new_registry(directory, "n2");
+
+		write_record(directory, NOW, "n1");
+		claim_well(registry, NOW);
+		hand_back_well(registry, CASES[i].last);
+		g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, CASES[i].end);
+	}
+}
+
+/* An extension that failed after it was written has moved the record on. */
+static void test_extend_after_doubt(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(Registry) registry = new_registry(directory, "n1");
+
+	claim_well(registry, NOW);
+	write_record(directory, NOW + 1500, "n1");
+	g_assert_cmpint(extend_well(registry, NOW + 1400), ==, NOW + 1500);
+	g_assert_cmpint(extend_well(registry, NOW + 1600), ==, NOW + 1600);
+}
+
+static void test_end_of_layout(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(Registry) registry = new_registry(directory, "n1");
+	gint64 max_tick = layout_max_tick(&LAYOUT_TWITTER);
+
+	claim_well(registry, max_tick - 2000);
+	g_assert_cmpint(extend_well(registry, max_tick + 5), ==, max_tick);
+}
+
+static void test_damaged_record(void)
+{
+	static const char *const RECORDS[] = {
+		"",
+		"\n",
+		"{",
+		"{\"reserved_until_tick\":500000",
+		"{\"reserved_until_tick\":5,\"owner\":\"n\",\"address\":\"a:1\"",
+		"{\"reserved_until_tick\":5,\"owner\":\"n\",\"address\":\"a:1\"}}",
+		"hello",
+		"5",
+		"[]",
+		"{}",
+		"null",
+		"{\"owner\":\"n\",\"address\":\"a:1\"}",
+		"{\"reserved_until_tick\":5,\"address\":\"a:1\"}",
+		"{\"reserved_until_tick\":5,\"owner\":\"n\"}",
+		"{\"reserved_until_tick\":5,\"owner\":\"n\",\"address\":\"a:1\",\"more\":1}",
+		"{\"reserved_until_tick\":\"5\",\"owner\":\"n\",\"address\":\"a:1\"}",
+		"{\"reserved_until_tick\":5.5,\"owner\":\"n\",\"address\":\"a:1\"}",
+		"{\"reserved_until_tick\":null,\"owner\":\"n\",\"address\":\"a:1\"}",
+		"{\"reserved_until_tick\":5,\"owner\":7,\"address\":\"a:1\"}",
+		"{\"reserved_until_tick\":-1,\"owner\":\"n\",\"address\":\"a:1\"}",
+		"{\"reserved_until_tick\":2199023255552,\"owner\":\"n\",\"address\":\"a:1\"}",
+		"{\"reserved_until_tick\":9223372036854775808,\"owner\":\"n\",\"address\":\"a:1\"}",
+		"{\"reserved_until_tick\":18446744073709551617,\"owner\":\"n\",\"address\":\"a\"}",
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(RECORDS); i++) {
+		g_autoptr(StateFixture) directory = state_fixture_new();
+		g_autoptr(Registry) registry = new_registry(directory, "n");
+		g_autofree char *left = NULL;
+
+		g_test_message("%s", RECORDS[i]);
+		state_fixture_write(directory, RECORD, RECORDS[i]);
+		assert_claim_fails(registry, REGISTRY_ERROR_FATAL, RECORD " is damaged");
+		left = state_fixture_read(directory, RECORD);
+		g_assert_cmpstr(left, ==, RECORDS[i]);
+	}
+}
+
+static void test_damaged_while_held(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(Registry) registry = new_registry(directory, "n1");
+
+	claim_well(registry, NOW);
+	state_fixture_write(directory, RECORD, "");
+	assert_extend_fails(registry, REGISTRY_ERROR_FATAL, RECORD " is damaged");
+}
+
+static void test_record_of_another(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(Registry) registry = new_registry(directory, "n1");
+	g_autoptr(GError) error = NULL;
+
+	claim_well(registry, NOW);
+	write_record(directory, NOW + 1700, "n2");
+	assert_extend_fails(registry, REGISTRY_ERROR_LOST, "is now of other:1 (owner n2)");
+	g_assert_false(registry->ops->hand_back(registry, NOW, &error));
+	g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, NOW + 1700);
+	g_assert_cmpint(claim_well(registry, NOW + 1000).first_tick, ==, NOW + 1701);
+}
+
+static void test_record_removed(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(Registry) registry = new_registry(directory, "n1");
+	g_autofree char *path = g_build_filename(directory, RECORD, NULL);
+
+	claim_well(registry, NOW);
+	g_unlink(path);
+	assert_extend_fails(registry, REGISTRY_ERROR_LOST, "is gone");
+	g_assert_cmpint(claim_well(registry, NOW).end_tick, ==, NOW + LENGTH);
+}
+
+/* Other processes: each does one thing, says so over a pipe, and lives until it is killed or the
+ * other end of the pipe is closed. */
+typedef struct {
+	pid_t pid;
+	int to, from;
+} Child;
+
+typedef struct {
+	gboolean claimed;
+	Reservation reservation;
+	gint code;
+} Answer;
+
+static void G_GNUC_NORETURN child_main(const char *directory, guint worker_id, int in, int out)
+{
+	g_autofree char *nonce = g_strdup_printf("child-%d", (int)getpid());
+	Registry *registry = registry_file_new(&(RegistryFileConfig){
+		.directory = directory,
+		.layout = &LAYOUT_TWITTER,
+		.worker_id = worker_id,
+		.nonce = nonce,
+		.address = "child:1",
+		.machine_id = MACHINE,
+	});
+	g_autoptr(GError) error = NULL;
+	Answer answer = {0};
+	char go;
+
+	if (read(in, &go, 1) != 1)
+		_exit(1);
+	answer.claimed = claim(registry, NOW, &answer.reservation, &error);
+	answer.code = error != NULL ? error->code : 0;
+	if (write(out, &answer, sizeof answer) != sizeof answer)
+		_exit(1);
+	_exit(read(in, &go, 1) == 0 ? 0 : 1); /* at the end of file */
+}
+
+static Child start_child(const char *directory, guint worker_id)
+{
+	int in[2], out[2];
+	pid_t pid;
+
+	g_assert_no_errno(pipe(in));
+	g_assert_no_errno(pipe(out));
+	pid = fork();
+	if (pid == 0) {
+		/* only the parent's end keeps the child alive */
+		for (int fd = 3; fd < 1024; fd++)
+			if (fd != in[0] && fd != out[1])
+				close(fd);
+		child_main(directory, worker_id, in[0], out[1]);
+	}
+	close(in[0]);
+	close(out[1]);
+	return (Child){pid, in[1], out[0]};
+}
+
+static void let_go(const Child *child)
+{
+	g_assert_cmpint(write(child->to, "g", 1), ==, 1);
+}
+
+static Answer get_answer(const Child *child)
+{
+	Answer answer;
+
+	g_assert_cmpint(read(child->from, &answer, sizeof answer), ==, sizeof answer);
+	return answer;
+}
+
+static int end_child(const Child *child)
+{
+	int status;
+
+	close(child->to);
+	close(child->from);
+	g_assert_cmpint(waitpid(child->pid, &status, 0), ==, child->pid);
+	return status;
+}
+
+static void test_held_by_live_process(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(Registry) registry = new_registry(directory, "n1");
+	Child child = start_child(directory, 3);
+	g_autofree char *holder =
+		g_strdup_printf("is held by pid %d (child:1, started 20", (int)child.pid);
+
+	let_go(&child);
+	g_assert_true(get_answer(&child).claimed);
+	assert_claim_fails(registry, REGISTRY_ERROR_FATAL, holder);
+
+	/* killed, it lets go of the lock, but not of what it had reserved */
+	kill(child.pid, SIGKILL);
+	g_assert_cmpint(end_child(&child), ==, SIGKILL);
+	g_assert_cmpint(claim_well(registry, NOW + 1).first_tick, ==, NOW + LENGTH + 1);
+}
+
+/* Many servers find nothing there, all at once. */
+static void start_at_once(guint n, gboolean same_worker, guint *out_claimed)
+{
+	g_autoptr(StateFixture) fixture = state_fixture_new();
+	g_autofree char *directory = g_build_filename(fixture, "not", "there", "yet", NULL);
+	g_autofree Child *children = g_new(Child, n);
+
+	*out_claimed = 0;
+	for (guint i = 0; i < n; i++)
+		children[i] = start_child(directory, same_worker ? 3 : i);
+	for (guint i = 0; i < n; i++)
+		let_go(&children[i]);
+	for (guint i = 0; i < n; i++) {
+		Answer answer = get_answer(&children[i]);
+
+		*out_claimed += (guint)answer.claimed;
+		if (!answer.claimed)
+			g_assert_cmpint(answer.code, ==, REGISTRY_ERROR_FATAL);
+	}
+	for (guint i = 0; i < n; i++)
+		g_assert_cmpint(end_child(&children[i]), ==, 0);
+	g_assert_cmpuint(state_fixture_count(directory, ".new"), ==, 0);
+	g_assert_cmpuint(state_fixture_count(directory, "directory.json"), ==, 1);
+}
+
+static void test_first_starts_at_once(void)
+{
+	guint claimed;
+
+	start_at_once(32, FALSE, &claimed);
+	g_assert_cmpuint(claimed, ==, 32);
+	start_at_once(16, TRUE, &claimed);
+	g_assert_cmpuint(claimed, ==, 1);
+}
+
+/* Two servers behind two lock files of one name: uniqueness does not rest on the lock. */
+static void test_lock_removed(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autofree char *path = g_build_filename(directory, LOCK, NULL);
+	g_autoptr(Registry) first = new_registry(directory, "n1");
+	g_autoptr(Registry) second = new_registry(directory, "n2");
+
+	claim_well(first, NOW);
+	g_unlink(path);
+	g_assert_cmpint(claim_well(second, NOW + 1).first_tick, ==, NOW + LENGTH + 1);
+	assert_extend_fails(first, REGISTRY_ERROR_LOST, "is held by pid ");
+	assert_claim_fails(first, REGISTRY_ERROR_FATAL, "is held by pid ");
+	g_assert_cmpint(extend_well(second, NOW + 1500), ==, NOW + 1500);
+}
+
+static void test_lock_removed_and_made_again(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autofree char *path = g_build_filename(directory, LOCK, NULL);
+	g_autoptr(Registry) first = new_registry(directory, "n1");
+	g_autoptr(Registry) second = new_registry(directory, "n2");
+
+	claim_well(first, NOW);
+	g_unlink(path);
+	g_assert_cmpint(extend_well(first, NOW + 1500), ==, NOW + 1500);
+	assert_claim_fails(second, REGISTRY_ERROR_FATAL, "is held by pid ");
+}
+
+static void test_holder_not_named(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autofree char *path = g_build_filename(directory, LOCK, NULL);
+	g_autoptr(Registry) first = new_registry(directory, "n1");
+	g_autoptr(Registry) second = new_registry(directory, "n2");
+
+	claim_well(first, NOW);
+	g_assert_no_errno(truncate(path, 0));
+	assert_claim_fails(second, REGISTRY_ERROR_FATAL, "is held by another process");
+}
+
+static void test_leftovers(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(Registry) registry = new_registry(directory, "n1");
+
+	state_fixture_write(directory, RECORD ".1234.new", "{\"reserved_un");
+	state_fixture_write(directory, "directory.json.1234.new", "{");
+	g_assert_cmpint(claim_well(registry, NOW).first_tick, ==, 1);
+	g_assert_false(state_fixture_has(directory, RECORD ".1234.new"));
+}
+
+static void test_other_identity(void)
+{
+	static const char LAYOUT[] = "epoch_ms=1288834974657,tick_ms=1,time_bits=41,"
+				     "datacenter_bits=5,worker_bits=5,sequence_bits=12";
+	static const char OTHER[] = "epoch_ms=0,tick_ms=1,time_bits=41,"
+				    "datacenter_bits=5,worker_bits=5,sequence_bits=12";
+	const struct {
+		int format;
+		const char *layout, *machine, *message; /* NULL: no error */
+	} CASES[] = {
+		{1, LAYOUT, MACHINE, NULL},
+		{2, LAYOUT, MACHINE, "is of format 2, this server knows format 1"},
+		{1, OTHER, MACHINE, "directory.json is for layout epoch_ms=0,"},
+		{1, LAYOUT, "4567", "is of another machine (machine_id 4567, this one is 0123)"},
+		{1, LAYOUT, "none", "is of another machine (machine_id none, this one is 0123)"},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(StateFixture) directory = state_fixture_new();
+		g_autoptr(Registry) registry = new_registry(directory, "n1");
+		g_autofree char *text =
+			g_strdup_printf("{\"format\":%d,\"layout\":\"%s\",\"machine_id\":\"%s\"}",
+					CASES[i].format, CASES[i].layout, CASES[i].machine);
+
+		state_fixture_write(directory, "directory.json", text);
+		if (CASES[i].message != NULL)
+			assert_claim_fails(registry, REGISTRY_ERROR_FATAL, CASES[i].message);
+		else
+			claim_well(registry, NOW);
+		g_assert_cmpint(state_fixture_has(directory, RECORD), ==, CASES[i].message == NULL);
+	}
+}
+
+static void test_damaged_identity(void)
+{
+	static const char *const TEXTS[] = {"", "{", "[]", "{\"format\":\"1\"}"};
+
+	for (guint i = 0; i < G_N_ELEMENTS(TEXTS); i++) {
+		g_autoptr(StateFixture) directory = state_fixture_new();
+		g_autoptr(Registry) registry = new_registry(directory, "n1");
+
+		state_fixture_write(directory, "directory.json", TEXTS[i]);
+		assert_claim_fails(registry, REGISTRY_ERROR_FATAL, "directory.json is damaged");
+	}
+}
+
+/* The identity that a directory gets without being told one is this machine's, twice the same. */
+static void test_this_machine(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(Registry) told = new_registry(directory, "n2");
+
+	for (int i = 0; i < 2; i++) {
+		g_autoptr(Registry) registry = registry_file_new(&(RegistryFileConfig){
+			.directory = directory,
+			.layout = &LAYOUT_TWITTER,
+			.worker_id = 3,
+			.nonce = "n1",
+			.address = ADDRESS,
+		});
+
+		claim_well(registry, NOW + i);
+	}
+	assert_claim_fails(told, REGISTRY_ERROR_FATAL, "is of another machine");
+}
+
+static void test_read_only(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(Registry) registry = new_registry(directory, "n1");
+
+	if (!state_fixture_mount(directory))
+		return;
+	state_fixture_set_read_only(directory, TRUE);
+	assert_claim_fails(registry, REGISTRY_ERROR_FATAL, "Read-only file system");
+	state_fixture_set_read_only(directory, FALSE);
+	claim_well(registry, NOW);
+}
+
+static void test_full_disk(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(Registry) first = new_registry(directory, "n1");
+	g_autoptr(Registry) second = new_registry(directory, "n2");
+
+	if (!state_fixture_mount(directory))
+		return;
+	claim_well(first, NOW - 1);
+	state_fixture_fill(directory);
+	assert_extend_fails(first, REGISTRY_ERROR_FAILED, "No space left on device");
+	g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, NOW - 1 + LENGTH);
+
+	g_clear_pointer(&first, free_registry);
+	assert_claim_fails(second, REGISTRY_ERROR_FATAL, "No space left on device");
+	state_fixture_empty(directory);
+	g_assert_cmpint(claim_well(second, NOW).first_tick, ==, NOW + LENGTH);
+}
+
+/* The environment is read once per process by GLib, hence one test for all of it. */
+static void test_default_directory(void)
+{
+	g_autofree char *by_systemd = NULL, *first = NULL, *by_user = NULL;
+
+	g_setenv("STATE_DIRECTORY", "/var/lib/some", TRUE);
+	by_systemd = registry_file_default_directory();
+	g_assert_cmpstr(by_systemd, ==, "/var/lib/some");
+	g_setenv("STATE_DIRECTORY", "/var/lib/some:/var/lib/other", TRUE);
+	first = registry_file_default_directory();
+	g_assert_cmpstr(first, ==, "/var/lib/some");
+
+	g_unsetenv("STATE_DIRECTORY");
+	by_user = registry_file_default_directory();
+	if (geteuid() == 0)
+		g_assert_cmpstr(by_user, ==, "/var/lib/snowflaked");
+	else
+		g_assert_true(g_str_has_suffix(by_user, "/snowflaked"));
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/registry-file/life", test_life);
+	g_test_add_func("/registry-file/next-life", test_next_life);
+	g_test_add_func("/registry-file/wait-message", test_wait_message);
+	g_test_add_func("/registry-file/hand-back", test_hand_back);
+	g_test_add_func("/registry-file/extend-after-doubt", test_extend_after_doubt);
+	g_test_add_func("/registry-file/end-of-layout", test_end_of_layout);
+	g_test_add_func("/registry-file/damaged-record", test_damaged_record);
+	g_test_add_func("/registry-file/damaged-while-held", test_damaged_while_held);
+	g_test_add_func("/registry-file/record-of-another", test_record_of_another);
+	g_test_add_func("/registry-file/record-removed", test_record_removed);
+	g_test_add_func("/registry-file/held-by-live-process", test_held_by_live_process);
+	g_test_add_func("/registry-file/first-starts-at-once", test_first_starts_at_once);
+	g_test_add_func("/registry-file/lock-removed", test_lock_removed);
+	g_test_add_func("/registry-file/lock-made-again", test_lock_removed_and_made_again);
+	g_test_add_func("/registry-file/holder-not-named", test_holder_not_named);
+	g_test_add_func("/registry-file/leftovers", test_leftovers);
+	g_test_add_func("/registry-file/other-identity", test_other_identity);
+	g_test_add_func("/registry-file/damaged-identity", test_damaged_identity);
+	g_test_add_func("/registry-file/this-machine", test_this_machine);
+	g_test_add_func("/registry-file/read-only", test_read_only);
+	g_test_add_func("/registry-file/full-disk", test_full_disk);
+	g_test_add_func("/registry-file/default-directory", test_default_directory);
+	return g_test_run();
+}
