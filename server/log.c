@@ -38,6 +38,7 @@ static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_WORKER_CLAIMED] = {"worker-claimed", LOG_LEVEL_INFO, 0},
 	[LOG_WORKER_WAITING] = {"worker-waiting", LOG_LEVEL_WARNING, 0},
 	[LOG_WORKER_HANDED_BACK] = {"worker-handed-back", LOG_LEVEL_INFO, 0},
+	[LOG_HAND_BACK_FAILED] = {"hand-back-failed", LOG_LEVEL_WARNING, 0},
 	[LOG_WORKER_LOST] = {"worker-lost", LOG_LEVEL_ERROR, 0},
 	[LOG_DIRECTORY_UNIQUE] = {"directory-unique", LOG_LEVEL_WARNING, 0},
 	[LOG_EXTEND_FAILED] = {"extend-failed", LOG_LEVEL_WARNING, 0},

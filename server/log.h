@@ -27,9 +27,10 @@ typedef enum {
 	/* the worker ID */
 	LOG_STATE,              /* from, to: the registration */
 	LOG_WORKER_CLAIMED,     /* datacenter_id, worker_id, first, reserved_until */
-	LOG_WORKER_WAITING,     /* why, until, remedy */
+	LOG_WORKER_WAITING,     /* why; until, where time will help */
 	LOG_WORKER_HANDED_BACK, /* datacenter_id, worker_id, last */
-	LOG_WORKER_LOST,        /* another owner stands in the record: owner, address */
+	LOG_HAND_BACK_FAILED,   /* the next life waits for the reservation: error, reserved_until */
+	LOG_WORKER_LOST,        /* the record is another owner's: error */
 	LOG_DIRECTORY_UNIQUE,   /* neither ID was given: unique per state directory only */
 	LOG_EXTEND_FAILED,      /* error, reserved_until */
 	LOG_EXTEND_RECOVERED,   /* failed_ms */

@@ -215,34 +215,20 @@ static gboolean server_init(Server *self, const Options *options, GError **error
 
 /* Running */
 
-static gboolean on_lease_begins(gpointer user_data);
-
-/* Ready is when an ID can be drawn: a lease may have been claimed that begins in a moment. */
+/* Ready is when IDs can be drawn. */
 static void check_ready(Server *self)
 {
-	const Lease *lease = generator_lease(self->generator);
-	gint64 begins_in_ms;
+	WorkerStatus status;
 
-	if (self->ready || lease == NULL)
+	keeper_get_status(self->keeper, &status);
+	if (self->ready || status.state != WORKER_SERVING)
 		return;
-	begins_in_ms = layout_tick_start_ms(&self->options->layout, lease->first_tick) -
-		       clock_now_ms(&self->clock.clock) - self->options->max_ahead_ms;
-	if (begins_in_ms > 0) {
-		g_timeout_add((guint)MIN(begins_in_ms, G_MAXINT), on_lease_begins, self);
-		return;
-	}
 	self->ready = TRUE;
-	log_event(LOG_READY, "datacenter_id=%u worker_id=%u startup_ms=%" G_GINT64_FORMAT,
-		  lease->datacenter_id, lease->worker_id,
+	log_event(LOG_READY, "datacenter_id=%d worker_id=%d startup_ms=%" G_GINT64_FORMAT,
+		  status.datacenter_id, status.worker_id,
 		  (g_get_monotonic_time() - self->started_us) / 1000);
-	sd_notifyf(0, "READY=1\nSTATUS=datacenter %u, worker %u, serving on %s",
-		   lease->datacenter_id, lease->worker_id, self->address);
-}
-
-static gboolean on_lease_begins(gpointer user_data)
-{
-	check_ready(user_data);
-	return G_SOURCE_REMOVE;
+	sd_notifyf(0, "READY=1\nSTATUS=datacenter %d, worker %d, serving on %s",
+		   status.datacenter_id, status.worker_id, self->address);
 }
 
 static gboolean on_news(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer user_data)

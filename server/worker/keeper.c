@@ -211,7 +211,7 @@ static void end_trying(Keeper *self, GError *error)
 static void hold(Keeper *self, const Reservation *reservation)
 {
 	gint64 first_tick = MAX(reservation->first_tick, self->last_tick + 1);
-	g_autofree char *first = tick_text(self, first_tick);
+	g_autofree char *first = tick_text(self, MAX(first_tick, self->facts.now_tick));
 	g_autofree char *end = tick_text(self, reservation->end_tick);
 
 	self->lease = lease_new(self->layout, reservation->datacenter_id, reservation->worker_id,
@@ -341,8 +341,7 @@ static void hand_back(Keeper *self)
 		g_autofree char *why = log_quote(error->message);
 		g_autofree char *end = tick_text(self, self->facts.end_tick);
 
-		log_event(LOG_EXTEND_FAILED, "handing_back=true error=%s reserved_until=%s", why,
-			  end);
+		log_event(LOG_HAND_BACK_FAILED, "error=%s reserved_until=%s", why, end);
 	}
 }
 

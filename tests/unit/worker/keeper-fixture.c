@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "keeper-fixture.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* The log, in place of the server's: how often each event was logged, and the last line. */
+static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
+static guint logged[LOG_N_EVENTS];
+static char last_line[LOG_N_EVENTS][512];
+
+void log_event(LogEvent event, const char *fields, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, fields);
+	pthread_mutex_lock(&log_mutex);
+	logged[event]++;
+	g_vsnprintf(last_line[event], sizeof last_line[event], fields, arguments);
+	pthread_mutex_unlock(&log_mutex);
+	va_end(arguments);
+}
+
+char *log_quote(const char *text)
+{
+	return g_strdup_printf("\"%s\"", text);
+}
+
+guint times_logged(LogEvent event)
+{
+	guint n;
+
+	pthread_mutex_lock(&log_mutex);
+	n = logged[event];
+	pthread_mutex_unlock(&log_mutex);
+	return n;
+}
+
+void assert_logged(LogEvent event, guint times, const char *part)
+{
+	pthread_mutex_lock(&log_mutex);
+	g_assert_cmpuint(logged[event], ==, times);
+	g_assert_nonnull(strstr(last_line[event], part));
+	pthread_mutex_unlock(&log_mutex);
+}
+
+static void count_change(gpointer user_data)
+{
+	Server *self = user_data;
+
+	atomic_fetch_add(&self->changes, 1);
+}
+
+void server_init(Server *self)
+{
+	const GeneratorPolicy policy = {MAX_AHEAD_MS, 1, 1000};
+
+	pthread_mutex_lock(&log_mutex);
+	memset(logged, 0, sizeof logged);
+	pthread_mutex_unlock(&log_mutex);
+	*self = (Server){0};
+	system_clock_init(&self->clock);
+	self->generator = generator_new(&LAYOUT_TWITTER, &self->clock.clock, &policy);
+	fake_registry_init(&self->fake, &self->clock.clock);
+}
+
+void server_start_on(Server *self, Registry *registry)
+{
+	self->keeper = keeper_new(registry, self->generator, &self->clock,
+				  &(KeeperConfig){MAX_SKEW_MS, count_change, self});
+	keeper_start(self->keeper);
+}
+
+void server_start(Server *self)
+{
+	server_start_on(self, &self->fake.registry);
+}
+
+void server_clear(Server *self)
+{
+	keeper_free(self->keeper);
+	generator_free(self->generator);
+	fake_registry_clear(&self->fake);
+}
+
+WorkerState server_state(Server *self)
+{
+	WorkerStatus status;
+
+	keeper_get_status(self->keeper, &status);
+	return status.state;
+}
+
+gint64 server_tick(Server *self)
+{
+	return layout_tick_at(&LAYOUT_TWITTER, clock_now_ms(&self->clock.clock));
+}
+
+DrawStatus server_draw(Server *self, gint64 *out_id)
+{
+	DrawRefusal refusal;
+	IdRun run;
+	DrawStatus status = generator_draw(self->generator, 1, &run, &refusal);
+
+	if (status == DRAW_OK)
+		*out_id = id_run_get(&run, 0);
+	return status;
+}
+
+gint64 server_draw_in_time(Server *self)
+{
+	gint64 give_up_us = g_get_monotonic_time() + LIMIT_US;
+	gint64 id = -1;
+
+	while (server_draw(self, &id) != DRAW_OK) {
+		keeper_demand(self->keeper);
+		g_assert_cmpint(g_get_monotonic_time(), <, give_up_us);
+		g_usleep(500);
+	}
+	return id;
+}
+
+gint64 tick_of_id(gint64 id)
+{
+	return layout_tick_at(&LAYOUT_TWITTER, layout_decode(&LAYOUT_TWITTER, id).time_ms);
+}

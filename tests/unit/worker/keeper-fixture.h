@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "fake-registry.h"
+#include "server/log.h"
+#include "server/worker/keeper.h"
+
+/* A keeper with all that it needs, and a log to look into. */
+
+#define LIMIT_US     (20 * G_USEC_PER_SEC) /* for whatever is waited for */
+#define MAX_SKEW_MS  10000
+#define MAX_AHEAD_MS 10
+
+/* Waits for what must come. */
+#define WAIT_FOR(condition)                                                                        \
+	do {                                                                                       \
+		gint64 give_up_us_ = g_get_monotonic_time() + LIMIT_US;                            \
+                                                                                                   \
+		while (!(condition)) {                                                             \
+			g_assert_cmpint(g_get_monotonic_time(), <, give_up_us_);                   \
+			g_usleep(500);                                                             \
+		}                                                                                  \
+	} while (0)
+
+typedef struct {
+	SystemClock clock;
+	Generator *generator;
+	FakeRegistry fake; /* to start on, for the tests that take no other */
+	Keeper *keeper;
+	_Atomic guint changes; /* calls of changed() */
+} Server;
+
+/* Everything but the keeper, and the log is empty. */
+void server_init(Server *self);
+/* Makes and starts the keeper; takes the registry. */
+void server_start_on(Server *self, Registry *registry);
+void server_start(Server *self);
+void server_clear(Server *self);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Server, server_clear)
+
+WorkerState server_state(Server *self);
+gint64 server_tick(Server *self);
+DrawStatus server_draw(Server *self, gint64 *out_id);
+/* As a client does: asks again when it is refused for want of a reservation. */
+gint64 server_draw_in_time(Server *self);
+
+gint64 tick_of_id(gint64 id);
+
+/* How often an event was logged since server_init(). */
+guint times_logged(LogEvent event);
+/* It was so often, and the last line has @part in it. */
+void assert_logged(LogEvent event, guint times, const char *part);
