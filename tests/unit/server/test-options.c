@@ -28,7 +28,6 @@ static Options *parse(const char *args, GError **error)
 static Options *parse_file(const char *args, const char *text, gssize length, char **out_path,
 			   GError **error)
 {
-	g_auto(GStrv) words = NULL;
 	g_autofree char *with_file = NULL;
 	Options *options;
 
