@@ -68,11 +68,11 @@ static void print_line(Decoder *self, gint64 id, const LayoutParts *parts)
 	g_autofree char *local = local_time(parts->time_ms);
 
 	if (!self->any_line)
-		ctl_print("%19s  %-24s  %-29s  %10s  %6s  %8s\n", "id", "time (UTC)", "local time",
-			  "datacenter", "worker", "sequence");
+		ctl_output_print("%19s  %-24s  %-29s  %10s  %6s  %8s\n", "id", "time (UTC)",
+				 "local time", "datacenter", "worker", "sequence");
 	self->any_line = TRUE;
-	ctl_print("%19" G_GINT64_FORMAT "  %-24s  %-29s  %10u  %6u  %8u\n", id, utc, local,
-		  parts->datacenter_id, parts->worker_id, parts->sequence);
+	ctl_output_print("%19" G_GINT64_FORMAT "  %-24s  %-29s  %10u  %6u  %8u\n", id, utc, local,
+			 parts->datacenter_id, parts->worker_id, parts->sequence);
 }
 
 static void print_json(Decoder *self, gint64 id, const LayoutParts *parts)
@@ -101,7 +101,7 @@ static void decode(Decoder *self, const char *text)
 	gint64 id;
 
 	if (!read_id(self, text, &id, &error)) {
-		ctl_complain("%s", error->message);
+		ctl_output_complain("%s", error->message);
 		self->any_bad = TRUE;
 		return;
 	}
@@ -130,7 +130,7 @@ static void decode_standard_input(Decoder *self)
 	}
 	free(line);
 	if (ferror(stdin)) {
-		ctl_complain("cannot read standard input");
+		ctl_output_complain("cannot read standard input");
 		self->any_bad = TRUE;
 	}
 }
@@ -142,12 +142,13 @@ static gboolean prepare(Decoder *self)
 	if (form_name != NULL && !text_form_from_name(form_name, &self->form)) {
 		g_autofree char *shown = text_escape(form_name, strlen(form_name));
 
-		ctl_complain("--from \"%s\": there are decimal, hex, crockford, base62 and base58",
-			     shown);
+		ctl_output_complain(
+			"--from \"%s\": there are decimal, hex, crockford, base62 and base58",
+			shown);
 		return FALSE;
 	}
 	if (layout_text != NULL && !layout_parse(layout_text, &self->layout, &error)) {
-		ctl_complain("--layout: %s", error->message);
+		ctl_output_complain("--layout: %s", error->message);
 		return FALSE;
 	}
 	return TRUE;

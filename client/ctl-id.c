@@ -19,7 +19,7 @@ static void print_id(CtlArray *array, gint64 id)
 	char quoted[32];
 
 	if (array == NULL) {
-		ctl_print("%" G_GINT64_FORMAT "\n", id);
+		ctl_output_print("%" G_GINT64_FORMAT "\n", id);
 		return;
 	}
 	g_snprintf(quoted, sizeof(quoted), "\"%" G_GINT64_FORMAT "\"", id);
@@ -49,10 +49,10 @@ static void complain(const SnowflakeClient *client, const GError *error)
 	gint64 retry_after_ms = snowflake_client_get_retry_after_ms(client);
 
 	if (retry_after_ms > 0)
-		ctl_complain("%s; try again in %" G_GINT64_FORMAT " ms", error->message,
-			     retry_after_ms);
+		ctl_output_complain("%s; try again in %" G_GINT64_FORMAT " ms", error->message,
+				    retry_after_ms);
 	else
-		ctl_complain("%s", error->message);
+		ctl_output_complain("%s", error->message);
 }
 
 static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
@@ -61,7 +61,7 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 	g_autoptr(GError) error = NULL;
 
 	if (wanted < 1) {
-		ctl_complain("-n %" G_GINT64_FORMAT ", the least is 1", wanted);
+		ctl_output_complain("-n %" G_GINT64_FORMAT ", the least is 1", wanted);
 		return CTL_USAGE;
 	}
 

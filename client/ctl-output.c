@@ -13,11 +13,11 @@ static G_NORETURN void output_failed(void)
 
 	if (error == EPIPE)
 		exit(CTL_OK);
-	ctl_complain("cannot write to standard output: %s", g_strerror(error));
+	ctl_output_complain("cannot write to standard output: %s", g_strerror(error));
 	exit(CTL_FAILED);
 }
 
-void ctl_print(const char *format, ...)
+void ctl_output_print(const char *format, ...)
 {
 	va_list arguments;
 
@@ -30,13 +30,13 @@ void ctl_print(const char *format, ...)
 		output_failed();
 }
 
-void ctl_flush(void)
+void ctl_output_flush(void)
 {
 	if (fflush(stdout) != 0)
 		output_failed();
 }
 
-void ctl_complain(const char *format, ...)
+void ctl_output_complain(const char *format, ...)
 {
 	va_list arguments;
 
@@ -50,10 +50,10 @@ void ctl_complain(const char *format, ...)
 
 void ctl_array_add(CtlArray *self, const char *element)
 {
-	ctl_print("%s%s", self->count++ > 0 ? ",\n " : "[\n ", element);
+	ctl_output_print("%s%s", self->count++ > 0 ? ",\n " : "[\n ", element);
 }
 
 void ctl_array_end(CtlArray *self)
 {
-	ctl_print(self->count > 0 ? "\n]\n" : "[]\n");
+	ctl_output_print(self->count > 0 ? "\n]\n" : "[]\n");
 }

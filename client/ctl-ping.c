@@ -102,11 +102,11 @@ static gboolean ping(const GPtrArray *clients, Pong *out_pong, GError **error)
 
 static void print_line(const Pong *pong)
 {
-	ctl_print("%s: datacenter %" G_GINT64_FORMAT ", worker %" G_GINT64_FORMAT
-		  "%s%s, clock %+.1f ms, round trip %.3f ms\n",
-		  pong->server, pong->datacenter_id, pong->worker_id,
-		  pong->state != NULL ? ", " : "", pong->state != NULL ? pong->state : "",
-		  (double)pong->clock_skew_us / 1000, (double)pong->round_trip_us / 1000);
+	ctl_output_print("%s: datacenter %" G_GINT64_FORMAT ", worker %" G_GINT64_FORMAT
+			 "%s%s, clock %+.1f ms, round trip %.3f ms\n",
+			 pong->server, pong->datacenter_id, pong->worker_id,
+			 pong->state != NULL ? ", " : "", pong->state != NULL ? pong->state : "",
+			 (double)pong->clock_skew_us / 1000, (double)pong->round_trip_us / 1000);
 }
 
 static void print_json(CtlArray *array, const Pong *pong)
@@ -158,7 +158,7 @@ static gboolean ping_all(const GPtrArray *clients, CtlArray *array)
 		if (i > 0)
 			g_usleep((gulong)interval_ms * 1000);
 		if (!ping(clients, &pong, &error)) {
-			ctl_complain("%s", error->message);
+			ctl_output_complain("%s", error->message);
 			all_answered = FALSE;
 			continue;
 		}
@@ -166,7 +166,7 @@ static gboolean ping_all(const GPtrArray *clients, CtlArray *array)
 			print_json(array, &pong);
 		else
 			print_line(&pong);
-		ctl_flush();
+		ctl_output_flush();
 	}
 	return all_answered;
 }
@@ -176,11 +176,11 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 	CtlArray array = {0};
 
 	if (count < 1) {
-		ctl_complain("-c %d, the least is 1", count);
+		ctl_output_complain("-c %d, the least is 1", count);
 		return CTL_USAGE;
 	}
 	if (interval_ms < 0) {
-		ctl_complain("-i %d ms, the least is 0", interval_ms);
+		ctl_output_complain("-i %d ms, the least is 0", interval_ms);
 		return CTL_USAGE;
 	}
 

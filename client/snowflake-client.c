@@ -20,7 +20,7 @@ struct _SnowflakeClient {
 	gint64 retry_after_ms;
 };
 
-G_DEFINE_QUARK(snowflake - client - error - quark, snowflake_client_error)
+G_DEFINE_QUARK(snowflake_client_error_quark, snowflake_client_error)
 
 void snowflake_client_worker_free(SnowflakeClientWorker *worker)
 {

@@ -45,7 +45,7 @@ SnowflakeClient *ctl_client_new(const char *const *servers, const CtlOptions *op
 	SnowflakeClient *client = snowflake_client_new(servers, &error);
 
 	if (client == NULL)
-		ctl_complain("%s", error->message);
+		ctl_output_complain("%s", error->message);
 	else
 		snowflake_client_set_timeout_ms(client, options->timeout_ms);
 	return client;
@@ -133,20 +133,20 @@ static CtlStatus run_command(const CtlCommand *command, const CtlOptions *option
 	static const char *const none[] = {NULL};
 
 	if (options->timeout_ms < 1 || options->timeout_ms > MAX_TIMEOUT_MS) {
-		ctl_complain("--timeout %d ms, the range is 1 to %d", options->timeout_ms,
-			     MAX_TIMEOUT_MS);
+		ctl_output_complain("--timeout %d ms, the range is 1 to %d", options->timeout_ms,
+				    MAX_TIMEOUT_MS);
 		return CTL_USAGE;
 	}
 	if (command->arguments == NULL && arguments != NULL) {
-		ctl_complain("%s takes no argument, but there is \"%s\"", command->name,
-			     arguments[0]);
+		ctl_output_complain("%s takes no argument, but there is \"%s\"", command->name,
+				    arguments[0]);
 		return CTL_USAGE;
 	}
 
 	CtlStatus status =
 		command->run(options, arguments != NULL ? (const char *const *)arguments : none);
 
-	ctl_flush();
+	ctl_output_flush();
 	return status;
 }
 
@@ -179,20 +179,21 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		argc--;
 	}
 	if (!g_option_context_parse(context, &argc, &argv, &error)) {
-		ctl_complain("%s", error->message);
+		ctl_output_complain("%s", error->message);
 		return CTL_USAGE;
 	}
 	if (version) {
-		ctl_print("snowflakectl %s\n", VERSION);
-		ctl_flush();
+		ctl_output_print("snowflakectl %s\n", VERSION);
+		ctl_output_flush();
 		return CTL_OK;
 	}
 	if (command == NULL && arguments == NULL) {
-		ctl_complain("a command is missing; see snowflakectl --help");
+		ctl_output_complain("a command is missing; see snowflakectl --help");
 		return CTL_USAGE;
 	}
 	if (command == NULL) {
-		ctl_complain("there is no command \"%s\"; see snowflakectl --help", arguments[0]);
+		ctl_output_complain("there is no command \"%s\"; see snowflakectl --help",
+				    arguments[0]);
 		return CTL_USAGE;
 	}
 	options.servers = servers;

@@ -7,7 +7,7 @@
 #define YEAR_10000     G_GINT64_CONSTANT(253402300800) /* in seconds since the Unix epoch */
 #define END_OF_TIME_MS (YEAR_10000 * 1000)
 
-G_DEFINE_QUARK(layout - error - quark, layout_error)
+G_DEFINE_QUARK(layout_error_quark, layout_error)
 
 const Layout LAYOUT_TWITTER = {
 	.epoch_ms = 1288834974657,

@@ -6,7 +6,7 @@
 
 #define MAX_ESCAPED_BYTES 64
 
-G_DEFINE_QUARK(text - error - quark, text_error)
+G_DEFINE_QUARK(text_error_quark, text_error)
 
 typedef struct {
 	const char *name;

@@ -114,6 +114,19 @@ static void make_generator(Server *self)
 	self->generator = generator_new(&self->options->layout, &self->clock.clock, &policy);
 }
 
+/* Where it listens; by this machine's name if that is everywhere. */
+static char *default_address(const Server *self)
+{
+	static const char *const EVERYWHERE[] = {"*", "0.0.0.0", "::", NULL};
+	const Address *first = self->options->listen->pdata[0];
+	g_autofree char *address = rpc_server_address(self->rpc);
+
+	if (!g_strv_contains(EVERYWHERE, first->host))
+		return g_steal_pointer(&address);
+	/* the port is the bound one, which 0 stands for in the options */
+	return g_strconcat(g_get_host_name(), strrchr(address, ':'), NULL);
+}
+
 static gboolean make_rpc_server(Server *self, GError **error)
 {
 	const Options *options = self->options;
@@ -147,8 +160,8 @@ static gboolean make_rpc_server(Server *self, GError **error)
 		if (!rpc_server_listen(self->rpc, address->host, address->port, error))
 			return FALSE;
 	}
-	self->address = options->advertise ? address_to_string(options->advertise)
-					   : rpc_server_address(self->rpc);
+	self->address =
+		options->advertise ? address_to_string(options->advertise) : default_address(self);
 	return TRUE;
 }
 
@@ -254,7 +267,9 @@ static gboolean stop_by_signal(Server *self, int number)
 	log_event(LOG_STOPPING, "signal=%s", strsignal(number));
 	sd_notify(0, "STOPPING=1");
 	/* whoever asks twice does not want to wait */
-	signal(number, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGHUP, SIG_DFL);
 	g_main_loop_quit(self->loop);
 	return G_SOURCE_CONTINUE;
 }
@@ -294,7 +309,8 @@ static void add_sources(Server *self)
 
 static void log_start(const Server *self)
 {
-	g_autofree char *layout = layout_to_string(&self->options->layout);
+	g_autofree char *text = layout_to_string(&self->options->layout);
+	g_autofree char *layout = log_quote(text);
 
 	log_event(LOG_STARTING,
 		  "version=%s pid=%d datacenter_id=%" G_GINT64_FORMAT " worker_id=%" G_GINT64_FORMAT

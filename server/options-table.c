@@ -20,7 +20,8 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "May be given several times, in the file with semicolons between"},
 	{OPTION("advertise", ADDRESS, advertise, "HOST:PORT"),
 	 .default_note = "the first address of listen",
-	 .help = "where others reach this server, if that is not where it listens"},
+	 .help = "where others reach this server, if that is not where it listens; for one that "
+		 "listens everywhere, the machine's name"},
 
 	{.heading = "Worker ID",
 	 NUMBER("datacenter-id", datacenter_id, "N", 0, G_MAXINT64, NULL),

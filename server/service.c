@@ -22,7 +22,7 @@ typedef enum {
 } ServiceError;
 
 static GQuark service_error_quark(void);
-G_DEFINE_QUARK(service - error - quark, service_error)
+G_DEFINE_QUARK(service_error_quark, service_error)
 
 struct _Service {
 	SfSnowflakeExtendedHandler parent;
@@ -325,7 +325,8 @@ static void service_class_init(ServiceClass *klass)
 	SfSnowflakeHandlerClass *base = SF_SNOWFLAKE_HANDLER_CLASS(klass);
 	SfSnowflakeExtendedHandlerClass *extended = SF_SNOWFLAKE_EXTENDED_HANDLER_CLASS(klass);
 
-	service_error_quark(); /* the first use is not thread-safe; this is before there are loops */
+	service_error_quark(); /* the first use is not thread-safe; this is before there are loops
+				*/
 	base->get_worker_id = service_get_worker_id;
 	base->get_timestamp = service_get_timestamp;
 	base->get_id = service_get_id;

@@ -25,6 +25,7 @@ struct _Driver {
 	DriverConfig config;
 	GPtrArray *connections; /* that are open */
 	pthread_t thread;
+	gboolean started;
 	int epoll_fd;
 	Phase phase;
 	Tally *tally;
@@ -254,12 +255,17 @@ void driver_start(Driver *self, const DriverConfig *config)
 
 	self->config = *config;
 	failed = pthread_create(&self->thread, NULL, run, self);
+	self->started = failed == 0;
 	if (failed)
-		g_error("could not start a thread: %s", g_strerror(failed));
+		tally_add_errors(
+			self->tally, 1,
+			g_strdup_printf("could not start a thread: %s", g_strerror(failed)));
 }
 
 gboolean driver_wait(Driver *self, const struct timespec *deadline_realtime)
 {
+	if (!self->started)
+		return TRUE;
 	if (deadline_realtime)
 		return pthread_timedjoin_np(self->thread, NULL, deadline_realtime) == 0;
 	return pthread_join(self->thread, NULL) == 0;

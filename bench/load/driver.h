@@ -35,7 +35,7 @@ Driver *driver_new(GPtrArray *connections, GError **error);
 void driver_free(Driver *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Driver, driver_free)
 
-/* Starts the thread. @config is copied. */
+/* Starts the thread; that it does not start is an error in the tally. @config is copied. */
 void driver_start(Driver *self, const DriverConfig *config);
 
 /**

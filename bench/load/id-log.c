@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-IdLog *id_logs_new(guint n_logs, gsize limit)
+IdLog *id_log_new_all(guint n_logs, gsize limit)
 {
 	IdLog *logs = g_new0(IdLog, n_logs);
 	gsize room = MAX(limit / n_logs, 1);
@@ -15,7 +15,7 @@ IdLog *id_logs_new(guint n_logs, gsize limit)
 	return logs;
 }
 
-void id_logs_free(IdLog *logs)
+void id_log_free_all(IdLog *logs)
 {
 	if (!logs)
 		return;
@@ -31,7 +31,7 @@ static int compare_ids(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
-IdLogVerdict id_logs_check(IdLog *logs, guint n_logs)
+IdLogVerdict id_log_check_all(IdLog *logs, guint n_logs)
 {
 	gint64 *ids = logs[0].ids;
 	IdLogVerdict verdict = {0};

@@ -24,8 +24,8 @@ static inline void id_log_add(IdLog *self, gint64 id)
 }
 
 /* (transfer full): @n_logs logs with room for @limit IDs among them, at least one each. */
-IdLog *id_logs_new(guint n_logs, gsize limit);
-void id_logs_free(IdLog *logs);
+IdLog *id_log_new_all(guint n_logs, gsize limit);
+void id_log_free_all(IdLog *logs);
 
 typedef struct {
 	guint64 checked;
@@ -35,4 +35,4 @@ typedef struct {
 } IdLogVerdict;
 
 /* The logs are empty afterwards. */
-IdLogVerdict id_logs_check(IdLog *logs, guint n_logs);
+IdLogVerdict id_log_check_all(IdLog *logs, guint n_logs);

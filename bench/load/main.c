@@ -123,16 +123,16 @@ static gboolean load(const Options *options, GError **error)
 	if (!drivers)
 		return FALSE;
 	if (options->check)
-		id_logs = id_logs_new(drivers->len, (gsize)options->check_limit);
+		id_logs = id_log_new_all(drivers->len, (gsize)options->check_limit);
 	start_drivers(drivers, options, wire, id_logs);
 	wait_for_drivers(drivers);
 
 	for (guint i = 0; i < drivers->len; i++)
 		tally_merge(tally, driver_tally(drivers->pdata[i]));
 	if (id_logs) {
-		checked = id_logs_check(id_logs, drivers->len);
+		checked = id_log_check_all(id_logs, drivers->len);
 		verdict = &checked;
-		id_logs_free(id_logs);
+		id_log_free_all(id_logs);
 	}
 	report = (options->json ? report_json : report_text)(options, tally, verdict);
 	g_print("%s", report);

@@ -112,10 +112,10 @@ static void test_errors(void)
 static void test_duplicates(void)
 {
 	Server server = {.reply = HEAD "\0\0\0\0\0\0\0\1", .reply_bytes = 34};
-	IdLog *logs = id_logs_new(1, 1000000);
+	IdLog *logs = id_log_new_all(1, 1000000);
 	g_autoptr(Driver) driver = run_load(&server, logs);
 	const Tally *tally = driver_tally(driver);
-	IdLogVerdict verdict = id_logs_check(logs, 1);
+	IdLogVerdict verdict = id_log_check_all(logs, 1);
 
 	g_assert_cmpuint(tally->errors, ==, 0);
 	g_assert_cmpuint(tally->calls, >=, 2);
@@ -126,7 +126,7 @@ static void test_duplicates(void)
 	g_assert_cmpuint(verdict.checked, ==, tally->answered);
 	g_assert_cmpuint(verdict.duplicates, ==, tally->answered - 1);
 	g_assert_cmpint(verdict.duplicate, ==, 1);
-	id_logs_free(logs);
+	id_log_free_all(logs);
 }
 
 int main(int argc, char **argv)

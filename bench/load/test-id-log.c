@@ -21,19 +21,19 @@ static void test_check(void)
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-		IdLog *logs = id_logs_new(2, 7);
+		IdLog *logs = id_log_new_all(2, 7);
 		IdLogVerdict verdict;
 
 		for (gsize k = 0; k < 4 && cases[i].first[k] != 0; k++)
 			id_log_add(&logs[0], cases[i].first[k]);
 		for (gsize k = 0; k < 4 && cases[i].second[k] != 0; k++)
 			id_log_add(&logs[1], cases[i].second[k]);
-		verdict = id_logs_check(logs, 2);
+		verdict = id_log_check_all(logs, 2);
 		g_assert_cmpuint(verdict.checked, ==, cases[i].verdict.checked);
 		g_assert_cmpuint(verdict.left_out, ==, cases[i].verdict.left_out);
 		g_assert_cmpuint(verdict.duplicates, ==, cases[i].verdict.duplicates);
 		g_assert_cmpint(verdict.duplicate, ==, cases[i].verdict.duplicate);
-		id_logs_free(logs);
+		id_log_free_all(logs);
 	}
 }
 

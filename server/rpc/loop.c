@@ -198,7 +198,7 @@ static void watch_for(Loop *self, Connection *connection, guint32 events)
 		return;
 	connection->events = events;
 	if (epoll_ctl(self->epoll_fd, EPOLL_CTL_MOD, connection->fd, &event) != 0)
-		g_error("epoll_ctl: %s", g_strerror(errno));
+		g_error("epoll_ctl: %s", g_strerror(errno)); /* lint: allow fatal: our bug */
 }
 
 static guint32 events_for(Loop *self, const Connection *connection, ConnectionState state)
@@ -308,7 +308,7 @@ static void set_retry_timer(Loop *self)
 		return;
 	self->retry_at_us = at_us;
 	if (timerfd_settime(self->retry_fd, TFD_TIMER_ABSTIME, &timer, NULL) != 0)
-		g_error("timerfd_settime: %s", g_strerror(errno));
+		g_error("timerfd_settime: %s", g_strerror(errno)); /* lint: allow fatal: our bug */
 }
 
 static void expire(Loop *self, ConnectionQueue queue, Counter reason, const char *text)
@@ -336,7 +336,9 @@ static void adopt(Loop *self, int fd)
 	g_queue_push_tail_link(&self->all, &connection->all_link);
 	connection->events = EPOLLIN;
 	if (!watch(self, fd, connection, &error)) {
-		log_event(LOG_ACCEPT_FAILED, "error=\"%s\"", error->message);
+		g_autofree char *quoted = log_quote(error->message);
+
+		log_event(LOG_ACCEPT_FAILED, "error=%s", quoted);
 		end_connection(self, connection, COUNTER_CONNECTIONS_ENDED, NULL);
 		return;
 	}

@@ -1,4 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/worker/registry.h"
 
-G_DEFINE_QUARK(registry - error - quark, registry_error)
+G_DEFINE_QUARK(registry_error_quark, registry_error)

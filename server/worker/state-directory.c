@@ -15,7 +15,7 @@
 #define FILE_MODE        0640
 #define TEMPORARY_SUFFIX ".new"
 
-void state_fd_close(StateFd fd)
+void state_directory_close_fd(StateFd fd)
 {
 	close(fd);
 }

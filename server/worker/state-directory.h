@@ -16,8 +16,8 @@
 
 /* A descriptor that is closed at the end of its scope; -1: none. */
 typedef int StateFd;
-void state_fd_close(StateFd fd);
-G_DEFINE_AUTO_CLEANUP_FREE_FUNC(StateFd, state_fd_close, -1)
+void state_directory_close_fd(StateFd fd);
+G_DEFINE_AUTO_CLEANUP_FREE_FUNC(StateFd, state_directory_close_fd, -1)
 
 /**
  * state_directory_prepare:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fake-server.h"
+#include "tests/unit/client/fake-server.h"
 
 #include <arpa/inet.h>
 #include <poll.h>

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "client/client-call.h"
-#include "fake-server.h"
+#include "tests/unit/client/fake-server.h"
 
 #define SEQID   77
 #define N_IDS   3

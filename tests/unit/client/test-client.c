@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "client/snowflake-client.h"
-#include "fake-server.h"
+#include "tests/unit/client/fake-server.h"
 
 /* A port that was free a moment ago, on which nothing listens. */
 static char *dead_server(void)

@@ -7,7 +7,7 @@
 
 #include "client/client-call.h"
 #include "client/snowflake-client.h"
-#include "fake-server.h"
+#include "tests/unit/client/fake-server.h"
 
 #define SHORT_MS 200   /* for those that are to time out */
 #define LONG_MS  10000 /* for the others, on a slow machine */

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "fake-server.h"
+#include "tests/unit/client/fake-server.h"
 
 typedef struct {
 	int status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fake-registry.h"
+#include "tests/unit/worker/fake-registry.h"
 
 #include "core/layout.h"
 

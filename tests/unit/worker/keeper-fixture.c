@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "keeper-fixture.h"
+#include "tests/unit/worker/keeper-fixture.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -115,7 +115,7 @@ gint64 server_draw_in_time(Server *self)
 	while (server_draw(self, &id) != DRAW_OK) {
 		keeper_demand(self->keeper);
 		g_assert_cmpint(g_get_monotonic_time(), <, give_up_us);
-		g_usleep(500);
+		g_usleep(500); /* lint: allow sleep: between two looks */
 	}
 	return id;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "fake-registry.h"
 #include "server/log.h"
 #include "server/worker/keeper.h"
+#include "tests/unit/worker/fake-registry.h"
 
 /* A keeper with all that it needs, and a log to look into. */
 
@@ -18,7 +18,7 @@
                                                                                                    \
 		while (!(condition)) {                                                             \
 			g_assert_cmpint(g_get_monotonic_time(), <, give_up_us_);                   \
-			g_usleep(500);                                                             \
+			g_usleep(500); /* lint: allow sleep: between two looks */                  \
 		}                                                                                  \
 	} while (0)
 

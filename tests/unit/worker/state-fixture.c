@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "state-fixture.h"
+#include "tests/unit/worker/state-fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>

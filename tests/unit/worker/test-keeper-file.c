@@ -8,9 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "keeper-fixture.h"
 #include "server/worker/registry-file.h"
-#include "state-fixture.h"
+#include "tests/unit/worker/keeper-fixture.h"
+#include "tests/unit/worker/state-fixture.h"
 
 /* The keeper on a real directory. */
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "keeper-fixture.h"
+#include "tests/unit/worker/keeper-fixture.h"
 
 #define HOUR_NS   G_GINT64_CONSTANT(3600000000000)
 #define SECOND_NS G_GINT64_CONSTANT(1000000000)

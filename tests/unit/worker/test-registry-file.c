@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "core/text.h"
-#include "state-fixture.h"
+#include "tests/unit/worker/state-fixture.h"
 
 #define RECORD  "worker-0-3.json"
 #define LOCK    "worker-0-3.lock"

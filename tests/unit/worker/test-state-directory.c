@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "server/worker/registry.h"
-#include "state-fixture.h"
+#include "tests/unit/worker/state-fixture.h"
 
 #define NAME "some.json"
 
