@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/worker/directory-identity.h"
+
+#include "server/worker/registry.h"
+#include "tests/unit/worker/state-fixture.h"
+
+#define IDENTITY "directory.json"
+#define MACHINE  "0123"
+
+static void assert_refused(const char *directory, const char *machine_id, const char *message)
+{
+	g_autoptr(GError) error = NULL;
+
+	g_assert_false(directory_identity_check(directory, &LAYOUT_TWITTER, machine_id, &error));
+	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
+	g_test_message("%s", error->message);
+	g_assert_nonnull(strstr(error->message, message));
+}
+
+static void assert_accepted(const char *directory, const char *machine_id)
+{
+	g_autoptr(GError) error = NULL;
+
+	directory_identity_check(directory, &LAYOUT_TWITTER, machine_id, &error);
+	g_assert_no_error(error);
+}
+
+static void test_other(void)
+{
+	static const char LAYOUT[] = "epoch_ms=1288834974657,tick_ms=1,time_bits=41,"
+				     "datacenter_bits=5,worker_bits=5,sequence_bits=12";
+	static const char OTHER[] = "epoch_ms=0,tick_ms=1,time_bits=41,"
+				    "datacenter_bits=5,worker_bits=5,sequence_bits=12";
+	const struct {
+		int format;
+		const char *layout, *machine, *message; /* NULL: no error */
+	} CASES[] = {
+		{1, LAYOUT, MACHINE, NULL},
+		{2, LAYOUT, MACHINE, "is of format 2, this server knows format 1"},
+		{1, OTHER, MACHINE, "directory.json is for layout epoch_ms=0,"},
+		{1, LAYOUT, "4567", "is of another machine (machine_id 4567, this one is 0123)"},
+		{1, LAYOUT, "none", "is of another machine (machine_id none, this one is 0123)"},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(StateFixture) directory = state_fixture_new();
+		g_autofree char *text =
+			g_strdup_printf("{\"format\":%d,\"layout\":\"%s\",\"machine_id\":\"%s\"}",
+					CASES[i].format, CASES[i].layout, CASES[i].machine);
+
+		state_fixture_write(directory, IDENTITY, text);
+		if (CASES[i].message != NULL)
+			assert_refused(directory, MACHINE, CASES[i].message);
+		else
+			assert_accepted(directory, MACHINE);
+	}
+}
+
+static void test_damaged(void)
+{
+	static const char *const TEXTS[] = {"", "{", "[]", "{\"format\":\"1\"}"};
+
+	for (guint i = 0; i < G_N_ELEMENTS(TEXTS); i++) {
+		g_autoptr(StateFixture) directory = state_fixture_new();
+
+		state_fixture_write(directory, IDENTITY, TEXTS[i]);
+		assert_refused(directory, MACHINE, "directory.json is damaged");
+	}
+}
+
+/* The identity that a directory gets without being told one is this machine's, twice the same. */
+static void test_this_machine(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+
+	assert_accepted(directory, NULL);
+	assert_accepted(directory, NULL);
+	assert_refused(directory, MACHINE, "is of another machine");
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/directory-identity/other", test_other);
+	g_test_add_func("/directory-identity/damaged", test_damaged);
+	g_test_add_func("/directory-identity/this-machine", test_this_machine);
+	return g_test_run();
+}
