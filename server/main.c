@@ -143,6 +143,7 @@ static gboolean make_rpc_server(Server *self, GError **error)
 				.max_depth = (guint)options->max_depth,
 				.max_pending_bytes = (gsize)options->max_pending_bytes,
 				.max_wait_ms = options->max_wait_ms,
+				.turn_ids = generator_max_batch(self->generator),
 				.frame_timeout_ms = options->frame_timeout_ms,
 				.write_timeout_ms = options->write_timeout_ms,
 				.idle_timeout_ms = options->idle_timeout_ms,

@@ -70,11 +70,12 @@ static ServiceDraw service_await_clock(Service *self)
 
 ServiceDraw service_draw(Service *self, guint count, IdRun *out_run)
 {
-	if (G_UNLIKELY(self->turn->others_wait && !self->turn->front))
+	if (G_UNLIKELY(self->turn->others_wait && self->turn->quota == 0))
 		return service_park(self, AS_SOON_AS_FIRST_NS);
 	self->status = generator_draw(self->config->generator, count, out_run, &self->refusal);
 	if (G_LIKELY(self->status == DRAW_OK)) {
 		counters_add(self->counters, COUNTER_IDS_GENERATED, count);
+		self->turn->quota -= MIN(self->turn->quota, count);
 		return SERVICE_DRAWN;
 	}
 	if (self->status == DRAW_CLOCK_BACK || self->status == DRAW_CLOCK_OUTSIDE)

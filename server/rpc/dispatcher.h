@@ -17,8 +17,9 @@ typedef struct _Dispatcher Dispatcher;
 typedef struct {
 	/* by the loop, before a call */
 	gboolean others_wait; /* for IDs: a call for IDs goes behind them ... */
-	gboolean front;       /* ... unless its turn has come */
-	gboolean last_chance; /* it has waited for as long as it may: answer now */
+	guint quota;          /* ... unless its turn has come: as many IDs may be drawn first */
+	gboolean last_chance; /* the first call has waited for as long as it may: answer it now */
+	gboolean answered;    /* by the stream: a call was, since the loop reset it */
 	/* by the service */
 	gboolean parked; /* no answer yet, whatever was written is void */
 	gint64 wait_ns;  /* if parked, until another try makes sense; 0: until something changes */

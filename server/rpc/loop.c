@@ -38,6 +38,7 @@ struct _Loop {
 	Counters *counters;
 	ConnectionShared shared;
 	RpcTurn *turn;
+	guint turn_ids;
 	gint64 limits_us[N_QUEUES]; /* G_MAXINT64: none */
 	GQueue queues[N_QUEUES];
 	GQueue all;
@@ -88,6 +89,7 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 		.in_bytes = READ_BYTES,
 		.out = g_byte_array_new(),
 	};
+	self->turn_ids = limits->turn_ids;
 	self->turn = dispatcher_turn(self->shared.stream.dispatcher);
 	self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	self->inbox = inbox_new(error);
@@ -280,16 +282,16 @@ static void retry_parked(Loop *self, gboolean woken)
 
 		if (!woken && self->now_us < MIN(head->retry_us, deadline_us))
 			return;
-		self->turn->front = TRUE;
+		self->turn->quota = self->turn_ids;
+		self->turn->answered = FALSE;
 		self->turn->last_chance = self->now_us >= deadline_us;
 		self->turn->others_wait = self->queues[QUEUE_PARKED].length > 1;
 		state = connection_run(head, &self->shared, FALSE);
-		if (self->turn->front && state == CONNECTION_PARKED) {
-			self->turn->front = FALSE;
+		self->turn->quota = 0;
+		if (state == CONNECTION_PARKED && !self->turn->answered) {
 			settle(self, head, state); /* it stays the first */
 			return;
 		}
-		self->turn->front = FALSE;
 		leave_queue(self, head);
 		settle(self, head, state);
 	}

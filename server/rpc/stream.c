@@ -182,8 +182,8 @@ static StreamStatus answer_next(Pass *pass)
 		put_frame_header(pass->out, start);
 	counters_add(pass->shared->counters, COUNTER_CALLS, 1);
 	pass->consumed += length;
-	turn->front = FALSE; /* what is behind it has waited for nothing yet */
-	turn->last_chance = FALSE;
+	turn->answered = TRUE;
+	turn->last_chance = FALSE; /* what is behind it has not waited for long */
 	return status;
 }
 

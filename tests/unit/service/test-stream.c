@@ -167,10 +167,10 @@ static void test_parking(void)
 	g_assert_cmpuint(out->len, ==, 0);
 
 	/* its turn; the second call stands behind those others */
-	turn->front = TRUE;
+	turn->quota = 1;
 	g_assert_cmpint(stack_feed(stack, "", 0, out), ==, STREAM_PARKED);
 	g_assert_cmpuint(out->len, ==, 34);
-	g_assert_false(turn->front);
+	g_assert_cmpuint(turn->quota, ==, 0);
 
 	turn->others_wait = FALSE;
 	g_assert_cmpint(stack_feed(stack, "", 0, out), ==, STREAM_MORE);
@@ -188,7 +188,6 @@ static void test_last_chance(void)
 
 	g_assert_cmpint(generator_draw(stack->generator, 4096, &run, &refusal), ==, DRAW_OK);
 	wire_get_id(FORM_FRAMED_STRICT, 1, "foo", input);
-	stack_turn(stack)->front = TRUE;
 	stack_turn(stack)->last_chance = TRUE;
 	g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==, STREAM_MORE);
 	g_assert_nonnull(memmem(out->data, out->len, "WorkerIdUnavailable: ", 21));

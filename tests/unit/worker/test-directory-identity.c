@@ -21,7 +21,7 @@ static void assert_accepted(const char *directory, const char *machine_id)
 {
 	g_autoptr(GError) error = NULL;
 
-	directory_identity_check(directory, &LAYOUT_TWITTER, machine_id, &error);
+	g_assert_true(directory_identity_check(directory, &LAYOUT_TWITTER, machine_id, &error));
 	g_assert_no_error(error);
 }
 
