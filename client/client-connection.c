@@ -41,7 +41,7 @@ static gboolean give_up(gpointer user_data)
 
 /* GIO's own time limits are whole seconds, and a blocking look-up of a name has none. So connect in
  * a main loop of our own, with a timer beside it. */
-static void connect_within(const ClientAddress *address, guint timeout_ms, Attempt *attempt)
+static void connect_within(const Address *address, guint timeout_ms, Attempt *attempt)
 {
 	g_autoptr(GMainContext) context = g_main_context_new();
 	g_autoptr(GSocketClient) client = g_socket_client_new();
@@ -59,7 +59,7 @@ static void connect_within(const ClientAddress *address, guint timeout_ms, Attem
 	g_main_context_pop_thread_default(context);
 }
 
-static void set_connect_error(GError **error, const ClientAddress *address, guint timeout_ms,
+static void set_connect_error(GError **error, const Address *address, guint timeout_ms,
 			      const Attempt *attempt)
 {
 	if (attempt->timed_out) {
@@ -76,8 +76,7 @@ static void set_connect_error(GError **error, const ClientAddress *address, guin
 		    colon != NULL ? colon + 2 : attempt->error->message);
 }
 
-ClientConnection *client_connection_new(const ClientAddress *address, guint timeout_ms,
-					GError **error)
+ClientConnection *client_connection_new(const Address *address, guint timeout_ms, GError **error)
 {
 	g_autoptr(GCancellable) cancellable = g_cancellable_new();
 	Attempt attempt = {.cancellable = cancellable};

@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-#include "client/client-address.h"
+#include "common/address.h"
 
 /* A TCP connection to one server, which carries frames: four bytes of length, then a message. */
 typedef struct _ClientConnection ClientConnection;
@@ -17,8 +17,7 @@ typedef struct _ClientConnection ClientConnection;
  * Returns: (transfer full): a connection, or %NULL with UNREACHABLE or TIMEOUT set, which names
  *   the server
  */
-ClientConnection *client_connection_new(const ClientAddress *address, guint timeout_ms,
-					GError **error);
+ClientConnection *client_connection_new(const Address *address, guint timeout_ms, GError **error);
 void client_connection_free(ClientConnection *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ClientConnection, client_connection_free)
 

@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-#include "client/client-address.h"
 #include "client/client-call.h"
 #include "client/client-connection.h"
+#include "common/address.h"
 
 #define MAX_AGENT_BYTES 256
 
 struct _SnowflakeClient {
-	GPtrArray *servers; /* ClientAddress, one at least */
+	GPtrArray *servers; /* Address, one at least */
 	guint current;      /* the server that the connection is to, or that is tried first */
 	ClientConnection *connection; /* NULL: not now */
 	gboolean lacks_get_ids;       /* the server at the other end of the connection */
@@ -37,16 +37,21 @@ SnowflakeClient *snowflake_client_new(const char *const *servers, GError **error
 	static const char *const default_servers[] = {SNOWFLAKE_CLIENT_DEFAULT_SERVER, NULL};
 	g_autoptr(SnowflakeClient) self = g_new0(SnowflakeClient, 1);
 
-	self->servers = g_ptr_array_new_with_free_func((GDestroyNotify)client_address_free);
+	self->servers = g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
 	self->max_count = CLIENT_CALL_MAX_COUNT;
 	self->timeout_ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS;
 	if (servers == NULL || servers[0] == NULL)
 		servers = default_servers;
 	for (gsize i = 0; servers[i] != NULL; i++) {
-		ClientAddress *address = client_address_parse(servers[i], error);
+		g_autoptr(GError) fault = NULL;
+		Address *address = address_parse_peer(servers[i], &fault);
 
-		if (address == NULL)
+		if (address == NULL) {
+			g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR,
+					    SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
+					    fault->message);
 			return NULL;
+		}
 		g_ptr_array_add(self->servers, address);
 	}
 	return g_steal_pointer(&self);
@@ -67,7 +72,7 @@ void snowflake_client_set_timeout_ms(SnowflakeClient *self, guint timeout_ms)
 	self->timeout_ms = timeout_ms;
 }
 
-static const ClientAddress *current_server(const SnowflakeClient *self)
+static const Address *current_server(const SnowflakeClient *self)
 {
 	return self->servers->pdata[self->current];
 }

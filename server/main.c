@@ -117,11 +117,10 @@ static void make_generator(Server *self)
 /* Where it listens; by this machine's name if that is everywhere. */
 static char *default_address(const Server *self)
 {
-	static const char *const EVERYWHERE[] = {"*", "0.0.0.0", "::", NULL};
 	const Address *first = self->options->listen->pdata[0];
 	g_autofree char *address = rpc_server_address(self->rpc);
 
-	if (!g_strv_contains(EVERYWHERE, first->host))
+	if (!address_is_everywhere(first))
 		return g_steal_pointer(&address);
 	/* the port is the bound one, which 0 stands for in the options */
 	return g_strconcat(g_get_host_name(), strrchr(address, ':'), NULL);
@@ -162,7 +161,7 @@ static gboolean make_rpc_server(Server *self, GError **error)
 			return FALSE;
 	}
 	self->address =
-		options->advertise ? address_to_string(options->advertise) : default_address(self);
+		options->advertise ? g_strdup(options->advertise->text) : default_address(self);
 	return TRUE;
 }
 

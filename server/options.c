@@ -85,13 +85,10 @@ static gboolean set_path(const char *text, char **field, GError **error)
 
 static gboolean set_address(const char *text, Address **field, GError **error)
 {
-	g_autoptr(Address) address = address_parse(text, error);
+	g_autoptr(Address) address = address_parse_peer(text, error);
 
 	if (address == NULL)
 		return FALSE;
-	if (address->port == 0 || strcmp(address->host, "*") == 0 ||
-	    strcmp(address->host, "0.0.0.0") == 0 || strcmp(address->host, "::") == 0)
-		return bad_value(error, "\"%s\" is not an address that others can reach", text);
 	address_free(*field);
 	*field = g_steal_pointer(&address);
 	return TRUE;

@@ -3,8 +3,8 @@
 
 #include <glib.h>
 
+#include "common/address.h"
 #include "core/layout.h"
-#include "server/address.h"
 #include "server/log.h"
 
 /*

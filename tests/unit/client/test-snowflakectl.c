@@ -225,12 +225,12 @@ static void refuses_wrong_use(void)
 		{"ctl id -n -1", 2, "", "snowflakectl: -n -1, the least is 1"},
 		{"ctl id -n x", 2, "", "snowflakectl: "},
 		{"ctl id --timeout 0", 2, "", "snowflakectl: --timeout 0 ms, the range is 1 to"},
-		{"ctl id --server ''", 2, "", "snowflakectl: \"\" is not a server"},
-		{"ctl id --server a --server a:0", 2, "", "snowflakectl: \"a:0\" is not a server"},
-		{"SNOWFLAKE_SERVERS=a,b:x ctl id", 2, "", "snowflakectl: \"b:x\" is not a server"},
+		{"ctl id --server ''", 2, "", "snowflakectl: \"\" is not HOST:PORT: "},
+		{"ctl id --server a --server a:0", 2, "", "snowflakectl: \"a:0\" is not HOST:PORT: "},
+		{"SNOWFLAKE_SERVERS=a,b:x ctl id", 2, "", "snowflakectl: \"b:x\" is not HOST:PORT: "},
 		{"ctl ping -c 0", 2, "", "snowflakectl: -c 0, the least is 1"},
 		{"ctl ping -i -1", 2, "", "snowflakectl: -i -1 ms, the least is 0"},
-		{"ctl ping --server a:0", 2, "", "snowflakectl: \"a:0\" is not a server"},
+		{"ctl ping --server a:0", 2, "", "snowflakectl: \"a:0\" is not HOST:PORT: "},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)

@@ -44,7 +44,7 @@ static char *addresses_to_string(const GPtrArray *addresses)
 	g_autoptr(GPtrArray) texts = g_ptr_array_new_with_free_func(g_free);
 
 	for (guint i = 0; i < addresses->len; i++)
-		g_ptr_array_add(texts, address_to_string(addresses->pdata[i]));
+		g_ptr_array_add(texts, g_strdup(((const Address *)addresses->pdata[i])->text));
 	g_ptr_array_add(texts, NULL);
 	return g_strjoinv(";", (char **)texts->pdata);
 }
@@ -61,8 +61,7 @@ static char *field_to_string(const Options *options, const OptionSpec *spec)
 	case OPTION_PATH:
 		return g_strdup(*(char *const *)field);
 	case OPTION_ADDRESS:
-		return *(Address *const *)field ? address_to_string(*(Address *const *)field)
-						: NULL;
+		return *(Address *const *)field ? g_strdup((*(Address *const *)field)->text) : NULL;
 	case OPTION_ADDRESSES:
 		return addresses_to_string(*(GPtrArray *const *)field);
 	case OPTION_LAYOUT:
@@ -213,10 +212,11 @@ static const struct {
 	{"--listen 7609", "--listen: \"7609\" is not HOST:PORT"},
 	{"--listen *:1 --listen h:x", "--listen: \"h:x\" is not HOST:PORT"},
 	{"--listen a:1;b:1", "--listen: \"a:1;b:1\" is not HOST:PORT"},
-	{"--advertise *:7609", "--advertise: \"*:7609\" is not an address that others can reach"},
-	{"--advertise 0.0.0.0:1", "not an address that others can reach"},
-	{"--advertise [::]:1", "not an address that others can reach"},
-	{"--advertise host:0", "not an address that others can reach"},
+	{"--advertise *:7609",
+	 "--advertise: \"*:7609\" is not HOST:PORT: others cannot connect to this"},
+	{"--advertise 0.0.0.0:1", "others cannot connect to this"},
+	{"--advertise [::]:1", "others cannot connect to this"},
+	{"--advertise host:0", "others cannot connect to this"},
 	{"--advertise ::1", "--advertise: \"::1\" is not HOST:PORT"},
 	{"--layout x", "--layout: no layout is named \"x\""},
 	{"--layout=", "--layout: "},

@@ -3,13 +3,14 @@
 
 #include <glib.h>
 
-/* HOST:PORT, as written in options. Text only: nothing is looked up. */
+/* HOST:PORT, as written in options, of servers and of clients. Text only: nothing is looked up. */
 
 #define ADDRESS_DEFAULT_PORT 7609
 
 typedef struct {
 	char *host;   /* a name, an IPv4 address, an IPv6 address without brackets, or "*" */
 	guint16 port; /* 0: any free port */
+	char *text;   /* HOST:PORT, with brackets where they are needed */
 } Address;
 
 /**
@@ -21,8 +22,13 @@ typedef struct {
  * @text and says what to write
  */
 Address *address_parse(const char *text, GError **error);
+
+/* As address_parse(), for an address to connect to: it is neither every address of the machine nor
+ * does it leave the port open. */
+Address *address_parse_peer(const char *text, GError **error);
+
 void address_free(Address *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Address, address_free)
 
-/* (transfer full): as address_parse() reads it, always with the port. */
-char *address_to_string(const Address *self);
+/* Whether it stands for every address of the machine. */
+gboolean address_is_everywhere(const Address *self);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "server/address.h"
+#include "common/address.h"
 
 static const struct {
 	const char *text;
@@ -66,14 +66,12 @@ static void test_good(void)
 	for (gsize i = 0; i < G_N_ELEMENTS(GOOD); i++) {
 		g_autoptr(GError) error = NULL;
 		g_autoptr(Address) address = address_parse(GOOD[i].text, &error);
-		g_autofree char *written = NULL;
 
 		g_test_message("%s", GOOD[i].text);
 		g_assert_no_error(error);
 		g_assert_cmpstr(address->host, ==, GOOD[i].host);
 		g_assert_cmpuint(address->port, ==, GOOD[i].port);
-		written = address_to_string(address);
-		g_assert_cmpstr(written, ==, GOOD[i].written);
+		g_assert_cmpstr(address->text, ==, GOOD[i].written);
 	}
 }
 
@@ -87,6 +85,30 @@ static void test_bad(void)
 		g_assert_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE);
 		g_assert_nonnull(strstr(error->message, BAD[i].fault));
 		g_assert_null(address_parse(BAD[i].text, NULL));
+	}
+}
+
+/* What can be listened on cannot always be connected to. */
+static void test_peer(void)
+{
+	static const struct {
+		const char *text;
+		gboolean good;
+	} CASES[] = {
+		{"127.0.0.1:7609", TRUE}, {"[::1]", TRUE},
+		{"host:1", TRUE},         {"host:0", FALSE},
+		{"[::1]:0", FALSE},       {"*", FALSE},
+		{"0.0.0.0:7609", FALSE},  {"[::]:7609", FALSE},
+		{"::1", FALSE},           {"", FALSE},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(GError) error = NULL;
+		g_autoptr(Address) address = address_parse_peer(CASES[i].text, &error);
+
+		g_test_message("%s", CASES[i].text);
+		g_assert_true((address != NULL) == CASES[i].good);
+		g_assert_true((error == NULL) == CASES[i].good);
 	}
 }
 
@@ -105,6 +127,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/address/good", test_good);
 	g_test_add_func("/address/bad", test_bad);
+	g_test_add_func("/address/peer", test_peer);
 	g_test_add_func("/address/long-host", test_long_host);
 	return g_test_run();
 }

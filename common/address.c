@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/address.h"
+#include "common/address.h"
 
 #include <string.h>
-
-#include "core/text.h"
 
 #define MAX_HOST_BYTES 253 /* of a name in the DNS */
 
@@ -54,27 +52,46 @@ static const char *split(const char *text, char **out_host, const char **out_por
 	return bracketed ? bracketed_host_fault(*out_host) : host_fault(*out_host);
 }
 
+static Address *refuse(const char *text, const char *fault, GError **error)
+{
+	g_autofree char *escaped = g_strescape(text, NULL);
+
+	g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "\"%s\" is not HOST:PORT: %s",
+		    escaped, fault);
+	return NULL;
+}
+
 Address *address_parse(const char *text, GError **error)
 {
 	g_autofree char *host = NULL;
 	const char *port_text = NULL;
 	guint64 port = ADDRESS_DEFAULT_PORT;
 	const char *fault = split(text, &host, &port_text);
+	gboolean bracketed;
 	Address *self;
 
 	if (fault == NULL && port_text != NULL &&
 	    !g_ascii_string_to_unsigned(port_text, 10, 0, G_MAXUINT16, &port, NULL))
 		fault = "the port is not a number from 0 to 65535";
-	if (fault != NULL) {
-		g_autofree char *escaped = text_escape(text, strlen(text));
-
-		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-			    "\"%s\" is not HOST:PORT: %s", escaped, fault);
-		return NULL;
-	}
+	if (fault != NULL)
+		return refuse(text, fault, error);
+	bracketed = strchr(host, ':') != NULL;
 	self = g_new(Address, 1);
-	*self = (Address){g_steal_pointer(&host), (guint16)port};
+	self->text = g_strdup_printf(bracketed ? "[%s]:%u" : "%s:%u", host, (guint)port);
+	self->host = g_steal_pointer(&host);
+	self->port = (guint16)port;
 	return self;
+}
+
+Address *address_parse_peer(const char *text, GError **error)
+{
+	g_autoptr(Address) self = address_parse(text, error);
+
+	if (self == NULL)
+		return NULL;
+	if (address_is_everywhere(self) || self->port == 0)
+		return refuse(text, "others cannot connect to this", error);
+	return g_steal_pointer(&self);
 }
 
 void address_free(Address *self)
@@ -82,12 +99,13 @@ void address_free(Address *self)
 	if (self == NULL)
 		return;
 	g_free(self->host);
+	g_free(self->text);
 	g_free(self);
 }
 
-char *address_to_string(const Address *self)
+gboolean address_is_everywhere(const Address *self)
 {
-	if (strchr(self->host, ':') != NULL)
-		return g_strdup_printf("[%s]:%u", self->host, self->port);
-	return g_strdup_printf("%s:%u", self->host, self->port);
+	static const char *const EVERYWHERE[] = {"*", "0.0.0.0", "::", NULL};
+
+	return g_strv_contains(EVERYWHERE, self->host);
 }
