@@ -2,7 +2,6 @@
 #include "server/rpc/connection.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -169,17 +168,4 @@ ConnectionState connection_run(Connection *self, ConnectionShared *shared, gbool
 	if (status == STREAM_CLOSE || (self->eof && status == STREAM_MORE))
 		self->ending = TRUE;
 	return state_after(self, status);
-}
-
-char *connection_peer(const Connection *self)
-{
-	struct sockaddr_storage address;
-	socklen_t length = sizeof address;
-	char host[NI_MAXHOST], port[NI_MAXSERV];
-
-	if (getpeername(self->fd, (struct sockaddr *)&address, &length) != 0 ||
-	    getnameinfo((struct sockaddr *)&address, length, host, sizeof host, port, sizeof port,
-			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-		return g_strdup("unknown");
-	return g_strdup_printf(address.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
 }

@@ -74,6 +74,3 @@ ConnectionState connection_run(Connection *self, ConnectionShared *shared, gbool
 
 /* The bytes of replies that wait. */
 gsize connection_pending_bytes(const Connection *self);
-
-/* (transfer full): "127.0.0.1:50123", for the log. */
-char *connection_peer(const Connection *self);

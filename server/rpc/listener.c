@@ -100,19 +100,6 @@ gboolean listener_open(const char *host, guint16 port, GArray *fds, GError **err
 	return FALSE;
 }
 
-char *listener_address(int fd)
-{
-	struct sockaddr_storage address;
-	socklen_t length = sizeof address;
-	char host[NI_MAXHOST], port[NI_MAXSERV];
-
-	if (getsockname(fd, (struct sockaddr *)&address, &length) != 0 ||
-	    getnameinfo((struct sockaddr *)&address, length, host, sizeof host, port, sizeof port,
-			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-		return g_strdup("unknown");
-	return g_strdup_printf(address.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
-}
-
 int listener_accept(int fd)
 {
 	int connection = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);

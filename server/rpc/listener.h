@@ -16,9 +16,6 @@
 gboolean listener_open(const char *host, guint16 port, GArray *fds,
 		       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* (transfer full): "127.0.0.1:7609", "[::1]:7609": where the socket @fd is bound. */
-char *listener_address(int fd);
-
 /**
  * listener_accept:
  *

@@ -23,6 +23,7 @@
 #include "server/log.h"
 #include "server/rpc/connection.h"
 #include "server/rpc/inbox.h"
+#include "server/rpc/socket-name.h"
 
 #define MAX_EVENTS    256
 #define READ_BYTES    (16 * 1024)
@@ -180,7 +181,7 @@ static Connection *queue_head(Loop *self, ConnectionQueue queue)
 static void end_connection(Loop *self, Connection *connection, Counter reason, const char *text)
 {
 	if (reason != COUNTER_CONNECTIONS_ENDED) {
-		g_autofree char *peer = connection_peer(connection);
+		g_autofree char *peer = socket_name_peer(connection->fd);
 
 		counters_add(self->counters, reason, 1);
 		log_event(LOG_CONNECTION_CLOSED, "reason=\"%s\" peer=%s", text, peer);

@@ -10,6 +10,7 @@
 
 #include "server/log.h"
 #include "server/rpc/listener.h"
+#include "server/rpc/socket-name.h"
 
 /* Connections accepted before the main loop gets its turn. */
 #define ACCEPT_BATCH 256
@@ -79,7 +80,7 @@ gboolean rpc_server_listen(RpcServer *self, const char *host, guint16 port, GErr
 
 char *rpc_server_address(const RpcServer *self)
 {
-	return listener_address(g_array_index(self->listeners, int, 0));
+	return socket_name_local(g_array_index(self->listeners, int, 0));
 }
 
 /* The loop with the fewest connections; @out_all: how many there are in all. */
@@ -167,7 +168,7 @@ gboolean rpc_server_start(RpcServer *self, GError **error)
 	for (guint i = 0; i < self->listeners->len; i++) {
 		int listener = g_array_index(self->listeners, int, i);
 		guint source = g_unix_fd_add(listener, G_IO_IN, on_acceptable, self);
-		g_autofree char *address = listener_address(listener);
+		g_autofree char *address = socket_name_local(listener);
 
 		g_array_append_val(self->sources, source);
 		log_event(LOG_LISTENING, "address=%s", address);

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* (transfer full): "127.0.0.1:50123", "[::1]:50123"; "unknown" where it cannot be told. */
+
+/* The other end of the connected socket @fd. */
+char *socket_name_peer(int fd);
+
+/* This end of @fd. */
+char *socket_name_local(int fd);
