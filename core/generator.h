@@ -26,8 +26,9 @@ typedef struct {
 	/* How far the IDs may run ahead of the clock, in ms, 0 to 60000; rounded down to ticks. 0
 	 * is the behaviour of 2010. */
 	gint64 max_ahead_ms;
-	/* A tick that the clock begins starts at a random sequence in [0, n); 1: at 0. At most
-	 * 2^sequence_bits. */
+	/* A tick that the clock begins starts at a random sequence in [0, n); 1: at 0. More than
+	 * 2^sequence_bits counts as that. It is never a reason to refuse: where less room is left,
+	 * the start is nearer to 0. */
 	guint sequence_start_range;
 	/* The largest batch, 1 or more. */
 	guint max_batch;
@@ -54,18 +55,18 @@ static inline gint64 id_run_get(const IdRun *self, guint index)
 
 typedef enum {
 	DRAW_OK,
-	DRAW_WAIT,       /* the sequence ran out, the clock will allow it soon: wait_ns */
-	DRAW_UNRESERVED, /* no lease, past its end, or it begins later than now + max-ahead */
-	DRAW_CLOCK_BACK, /* the clock is behind the IDs issued by more than max-ahead: behind_ms */
+	DRAW_WAIT,          /* the sequence ran out, the clock will allow it soon: wait_ns */
+	DRAW_UNRESERVED,    /* no lease, past its end, or it begins later than now + max-ahead */
+	DRAW_CLOCK_BACK,    /* the clock is behind the last ID by more than max-ahead: behind_ms */
 	DRAW_CLOCK_OUTSIDE, /* the clock is before the epoch or past the end of the layout */
 } DrawStatus;
 
-/* Why a draw was refused. */
+/* More about a draw that was refused; 0 where nothing is said below. */
 typedef struct {
 	/* DRAW_WAIT, and DRAW_UNRESERVED where the lease begins later: how long until the clock
 	 * allows it, if nobody else draws; else 0, meaning that only the keeper can help. */
 	gint64 wait_ns;
-	/* DRAW_CLOCK_BACK: the last ID's time minus the clock. */
+	/* DRAW_CLOCK_BACK: the start of the last ID's tick minus the clock. */
 	gint64 behind_ms;
 } DrawRefusal;
 
@@ -92,7 +93,10 @@ guint generator_max_batch(const Generator *self);
  * @out_run: (out): the IDs; untouched unless DRAW_OK
  * @out_refusal: (out): untouched if DRAW_OK
  *
- * Never blocks and never sleeps.
+ * Never blocks and never sleeps. A refusal is true of an instant within the call: it does not come
+ * of what other threads did meanwhile. If several reasons hold, the status is the first of
+ * CLOCK_OUTSIDE, UNRESERVED for want of a lease that has begun, CLOCK_BACK, UNRESERVED for its
+ * end, WAIT.
  */
 DrawStatus generator_draw(Generator *self, guint count, IdRun *out_run, DrawRefusal *out_refusal);
 
@@ -109,6 +113,6 @@ Lease *generator_lease(const Generator *self);
  */
 void generator_publish(Generator *self, Lease *lease);
 
-/* The time of the last ID issued from the published lease, in ms since the Unix epoch; 0 if none.
- */
+/* The time of the last ID issued from the published lease, in ms since the Unix epoch; 0 if none
+ * was. */
 gint64 generator_last_ms(const Generator *self);

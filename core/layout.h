@@ -93,8 +93,8 @@ static inline gint64 layout_max_tick(const Layout *self)
 	return (gint64)((G_GUINT64_CONSTANT(1) << self->time_bits) - 1);
 }
 
-/* The tick that @time_ms lies in: negative before the epoch, above layout_max_tick() past the end.
- */
+/* The tick that @time_ms, any that a clock can give, lies in: negative before the epoch, above
+ * layout_max_tick() past the end. */
 static inline gint64 layout_tick_at(const Layout *self, gint64 time_ms)
 {
 	gint64 since_epoch_ms = time_ms - self->epoch_ms;

@@ -14,8 +14,7 @@ typedef enum {
 
 typedef enum {
 	TEXT_DECIMAL,
-	TEXT_HEX, /* 16 digits, zero padded, lower case; "0x" is read, not written; either case is
-		     read */
+	TEXT_HEX,       /* 16 digits, zero padded, lower case; reads upper case and a "0x", too */
 	TEXT_CROCKFORD, /* base 32, 13 digits, zero padded; case-insensitive, I L -> 1, O -> 0 */
 	TEXT_BASE62,    /* digits, upper, lower; 11 digits, zero padded */
 	TEXT_BASE58,    /* the alphabet of Flickr; no padding */

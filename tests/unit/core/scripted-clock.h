@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "core/clock.h"
+
+/*
+ * A clock that stands where the test puts it. What other threads could do while one reads the clock
+ * can be scripted too: on_reading is called once, by the reading of that number, after the time
+ * was taken.
+ */
+typedef struct {
+	Clock clock;
+	gint64 now_ns;
+	guint readings;
+	guint on_reading_number; /* from 1; 0: never */
+	void (*on_reading)(gpointer user_data);
+	gpointer user_data;
+} ScriptedClock;
+
+static gint64 scripted_clock_now_ns(const Clock *clock)
+{
+	ScriptedClock *self = (ScriptedClock *)clock;
+	gint64 now_ns = self->now_ns;
+
+	if (++self->readings == self->on_reading_number)
+		self->on_reading(self->user_data);
+	return now_ns;
+}
+
+static inline void scripted_clock_init(ScriptedClock *self, gint64 now_ms)
+{
+	*self = (ScriptedClock){.clock.now_ns = scripted_clock_now_ns,
+				.now_ns = now_ms * CLOCK_NS_PER_MS};
+}
+
+static inline void scripted_clock_set_ms(ScriptedClock *self, gint64 now_ms)
+{
+	self->now_ns = now_ms * CLOCK_NS_PER_MS;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/clock.h"
+
+#include "tests/unit/core/scripted-clock.h"
+
+#include <time.h>
+
+static gint64 read_ns(clockid_t id)
+{
+	struct timespec time;
+
+	clock_gettime(id, &time);
+	return time.tv_sec * G_GINT64_CONSTANT(1000000000) + time.tv_nsec;
+}
+
+static void test_follows_the_system(void)
+{
+	SystemClock clock;
+
+	system_clock_init(&clock);
+
+	/* a millisecond either way for what the system's clock may be corrected by meanwhile */
+	gint64 before_ns = read_ns(CLOCK_REALTIME) - CLOCK_NS_PER_MS;
+	gint64 now_ns = clock_now_ns(&clock.clock);
+	gint64 after_ns = read_ns(CLOCK_REALTIME) + CLOCK_NS_PER_MS;
+
+	g_assert_cmpint(now_ns, >=, before_ns);
+	g_assert_cmpint(now_ns, <=, after_ns);
+}
+
+static void test_never_steps_by_itself(void)
+{
+	SystemClock clock;
+	gint64 last_ns;
+
+	system_clock_init(&clock);
+	last_ns = clock_now_ns(&clock.clock);
+	for (int i = 0; i < 100000; i++) {
+		gint64 now_ns = clock_now_ns(&clock.clock);
+
+		g_assert_cmpint(now_ns, >=, last_ns);
+		last_ns = now_ns;
+	}
+}
+
+static void test_offset(void)
+{
+	SystemClock clock;
+
+	system_clock_init(&clock);
+	system_clock_set_offset_ns(&clock, -5);
+	g_assert_cmpint(system_clock_offset_ns(&clock), ==, -5);
+
+	gint64 before_ns = read_ns(CLOCK_BOOTTIME);
+	gint64 now_ns = clock_now_ns(&clock.clock);
+	gint64 after_ns = read_ns(CLOCK_BOOTTIME);
+
+	g_assert_cmpint(now_ns, >=, before_ns - 5);
+	g_assert_cmpint(now_ns, <=, after_ns - 5);
+}
+
+static void test_measures_the_offset(void)
+{
+	gint64 boot_before_ns = read_ns(CLOCK_BOOTTIME);
+	gint64 real_ns = read_ns(CLOCK_REALTIME);
+	gint64 boot_after_ns = read_ns(CLOCK_BOOTTIME);
+	gint64 offset_ns = system_clock_measure_offset_ns();
+
+	g_assert_cmpint(offset_ns, >=, real_ns - boot_after_ns - CLOCK_NS_PER_MS);
+	g_assert_cmpint(offset_ns, <=, real_ns - boot_before_ns + CLOCK_NS_PER_MS);
+}
+
+static void test_milliseconds(void)
+{
+	ScriptedClock clock;
+
+	scripted_clock_init(&clock, 0);
+	clock.now_ns = 1700000000123999999;
+	g_assert_cmpint(clock_now_ns(&clock.clock), ==, 1700000000123999999);
+	g_assert_cmpint(clock_now_ms(&clock.clock), ==, 1700000000123);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/clock/follows-the-system", test_follows_the_system);
+	g_test_add_func("/clock/never-steps-by-itself", test_never_steps_by_itself);
+	g_test_add_func("/clock/offset", test_offset);
+	g_test_add_func("/clock/measures-the-offset", test_measures_the_offset);
+	g_test_add_func("/clock/milliseconds", test_milliseconds);
+	return g_test_run();
+}

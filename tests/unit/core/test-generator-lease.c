@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/generator.h"
+
+#include "tests/unit/core/draws.h"
+
+#define TICK_SIZE 4096 /* IDs in a tick of Twitter's layout */
+
+static void test_no_lease(void)
+{
+	const GeneratorPolicy policy = {
+		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 1};
+	g_auto(Draws) draws;
+
+	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	g_assert_null(generator_lease(draws.generator));
+	g_assert_cmpint(generator_last_ms(draws.generator), ==, 0);
+	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
+	draws_publish(&draws, 2, T0_TICK, T0_TICK);
+	g_assert_true(generator_lease(draws.generator) == draws.lease);
+	draws_expect(&draws, T0_TICK, 0);
+}
+
+static void test_retired(void)
+{
+	g_auto(Draws) draws;
+
+	draws_init_ready(&draws, 10);
+	draws_expect(&draws, T0_TICK, 0);
+	g_assert_cmpint(lease_retire(draws.lease, &LAYOUT_TWITTER), ==, T0_TICK);
+	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
+	draws_set_ms(&draws, 100);
+	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
+	draws_set_ms(&draws, -100);
+	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
+	lease_extend(draws.lease, layout_max_tick(&LAYOUT_TWITTER));
+	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
+	g_assert_cmpint(lease_retire(draws.lease, &LAYOUT_TWITTER), ==, T0_TICK);
+}
+
+static void test_lease_end(void)
+{
+	const GeneratorPolicy policy = {
+		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 10000};
+	g_auto(Draws) draws;
+
+	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_publish(&draws, 2, T0_TICK - 5, T0_TICK + 1);
+	draws_set_ms(&draws, 1);
+	draws_expect(&draws, T0_TICK + 1, 0);
+	draws_set_ms(&draws, 2);
+	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
+	/* the clock may be past the end, the cursor may not: back in time there is still some */
+	draws_set_ms(&draws, 0);
+	draws_run(&draws, TICK_SIZE - 2);
+	draws_expect(&draws, T0_TICK + 1, TICK_SIZE - 1);
+	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
+
+	lease_extend(draws.lease, T0_TICK + 2);
+	draws_expect(&draws, T0_TICK + 2, 0);
+	draws_set_ms(&draws, 3);
+	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
+}
+
+static void test_batch_past_the_end(void)
+{
+	const GeneratorPolicy policy = {
+		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 10000};
+	g_auto(Draws) draws;
+
+	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_publish(&draws, 2, T0_TICK, T0_TICK + 1);
+	draws_run(&draws, 100);
+	draws_expect_refusal(&draws, 2 * TICK_SIZE - 99, DRAW_UNRESERVED, 0, 0);
+
+	IdRun run = draws_run(&draws, 2 * TICK_SIZE - 100);
+	LayoutParts last = layout_decode(&LAYOUT_TWITTER, id_run_get(&run, run.count - 1));
+
+	g_assert_cmpint(last.time_ms, ==, T0_MS + 1);
+	g_assert_cmpuint(last.sequence, ==, TICK_SIZE - 1);
+	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
+}
+
+static void test_lease_begins_later(void)
+{
+	const GeneratorPolicy policy = {
+		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 10000};
+	g_auto(Draws) draws;
+
+	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_publish(&draws, 2, T0_TICK + 30, T0_TICK + 40);
+	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 20 * MS, 0);
+	draws_expect_refusal(&draws, TICK_SIZE + 1, DRAW_UNRESERVED, 21 * MS, 0);
+	draws.clock.now_ns += 20 * MS - 1;
+	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 1, 0);
+	draws.clock.now_ns += 1;
+	draws_expect_refusal(&draws, TICK_SIZE + 1, DRAW_WAIT, MS, 0);
+	draws_expect(&draws, T0_TICK + 30, 0);
+}
+
+static void test_nothing_reserved(void)
+{
+	const GeneratorPolicy policy = {
+		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 1};
+	g_auto(Draws) draws;
+
+	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_publish(&draws, 2, T0_TICK, T0_TICK - 1);
+	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
+	lease_extend(draws.lease, T0_TICK);
+	draws_expect(&draws, T0_TICK, 0);
+}
+
+static void test_exhaustion(void)
+{
+	const GeneratorPolicy policy = {
+		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 10000};
+	const gint64 max_tick = layout_max_tick(&LAYOUT_TWITTER);
+	g_auto(Draws) draws;
+
+	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws.lease = lease_new(&LAYOUT_TWITTER, 31, 31, max_tick - 100, G_MAXINT64);
+	generator_publish(draws.generator, draws.lease);
+	scripted_clock_set_ms(&draws.clock, LAYOUT_TWITTER.epoch_ms + max_tick);
+	draws_expect_refusal(&draws, TICK_SIZE + 1, DRAW_UNRESERVED, 0, 0);
+	draws_run(&draws, TICK_SIZE - 1);
+	g_assert_cmpint(draws_id(&draws), ==, G_MAXINT64);
+	lease_extend(draws.lease, G_MAXINT64);
+	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
+	scripted_clock_set_ms(&draws.clock, LAYOUT_TWITTER.epoch_ms + max_tick + 1);
+	draws_expect_refusal(&draws, 1, DRAW_CLOCK_OUTSIDE, 0, 0);
+}
+
+static void test_last_ms(void)
+{
+	g_auto(Draws) draws;
+
+	draws_init_ready(&draws, 10);
+	g_assert_cmpint(generator_last_ms(draws.generator), ==, 0);
+	draws_expect(&draws, T0_TICK, 0);
+	g_assert_cmpint(generator_last_ms(draws.generator), ==, T0_MS);
+	draws_run(&draws, TICK_SIZE);
+	g_assert_cmpint(generator_last_ms(draws.generator), ==, T0_MS + 1);
+	lease_retire(draws.lease, &LAYOUT_TWITTER);
+	g_assert_cmpint(generator_last_ms(draws.generator), ==, T0_MS + 1);
+	draws_publish(&draws, 3, T0_TICK + 2, T0_TICK + 100);
+	g_assert_cmpint(generator_last_ms(draws.generator), ==, 0);
+}
+
+static void test_change_of_lease(void)
+{
+	g_auto(Draws) draws;
+	gint64 last_id = 0;
+
+	draws_init_ready(&draws, 10);
+	for (guint worker_id = 3; worker_id > 0; worker_id--) {
+		for (int i = 0; i < 100; i++) {
+			gint64 id = draws_id(&draws);
+
+			g_assert_cmpint(id, >, last_id);
+			last_id = id;
+		}
+
+		gint64 last_tick = lease_retire(draws.lease, &LAYOUT_TWITTER);
+
+		draws_publish(&draws, worker_id, last_tick + 1, last_tick + 100);
+	}
+	draws_expect(&draws, T0_TICK + 3, 0);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *path;
+		GTestFunc test;
+	} tests[] = {
+		{"/generator-lease/no-lease", test_no_lease},
+		{"/generator-lease/retired", test_retired},
+		{"/generator-lease/lease-end", test_lease_end},
+		{"/generator-lease/batch-past-the-end", test_batch_past_the_end},
+		{"/generator-lease/lease-begins-later", test_lease_begins_later},
+		{"/generator-lease/nothing-reserved", test_nothing_reserved},
+		{"/generator-lease/exhaustion", test_exhaustion},
+		{"/generator-lease/last-ms", test_last_ms},
+		{"/generator-lease/change-of-lease", test_change_of_lease},
+	};
+
+	g_test_init(&argc, &argv, NULL);
+	for (gsize i = 0; i < G_N_ELEMENTS(tests); i++)
+		g_test_add_func(tests[i].path, tests[i].test);
+	return g_test_run();
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What other threads may do in the middle of a draw, one case at a time: it happens while the draw
+ * reads the clock. The first look reads the clock before lease and cursor, every later one after
+ * them; a first look that finds nothing leads to a second.
+ */
+#include "core/generator.h"
+
+#include "tests/unit/core/draws.h"
+
+typedef struct {
+	Draws draws;
+	gint64 nested_id;
+} Race;
+
+static void race_init(Race *self, gint64 max_ahead_ms, gint64 end_tick)
+{
+	const GeneratorPolicy policy = {
+		.max_ahead_ms = max_ahead_ms, .sequence_start_range = 1, .max_batch = G_MAXUINT};
+
+	draws_init(&self->draws, &LAYOUT_TWITTER, &policy);
+	draws_publish(&self->draws, 2, T0_TICK, end_tick);
+	self->nested_id = 0;
+}
+
+static void race_clear(Race *self)
+{
+	draws_clear(&self->draws);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Race, race_clear)
+
+/* @action happens during the reading of that number from now on. */
+static void race_during_reading(Race *self, guint number, void (*action)(gpointer))
+{
+	self->draws.clock.readings = 0;
+	self->draws.clock.on_reading_number = number;
+	self->draws.clock.on_reading = action;
+	self->draws.clock.user_data = self;
+}
+
+static void draw_one(gpointer user_data)
+{
+	Race *race = user_data;
+
+	race->nested_id = draws_id(&race->draws);
+}
+
+static void extend_and_draw_one(gpointer user_data)
+{
+	Race *race = user_data;
+
+	lease_extend(race->draws.lease, T0_TICK + 100);
+	draw_one(race);
+}
+
+static void extend(gpointer user_data)
+{
+	Race *race = user_data;
+
+	lease_extend(race->draws.lease, T0_TICK + 100);
+}
+
+static void time_passes_and_one_is_drawn(gpointer user_data)
+{
+	Race *race = user_data;
+
+	draws_set_ms(&race->draws, 50);
+	draw_one(race);
+}
+
+static void retire(gpointer user_data)
+{
+	Race *race = user_data;
+
+	lease_retire(race->draws.lease, &LAYOUT_TWITTER);
+}
+
+static void extend_and_retire(gpointer user_data)
+{
+	extend(user_data);
+	retire(user_data);
+}
+
+static void change_lease(gpointer user_data)
+{
+	Race *race = user_data;
+	gint64 last_tick = lease_retire(race->draws.lease, &LAYOUT_TWITTER);
+
+	draws_publish(&race->draws, 7, last_tick + 1, T0_TICK + 100);
+}
+
+static void test_drawn_meanwhile(void)
+{
+	g_auto(Race) race;
+
+	race_init(&race, 10, T0_TICK + 100);
+	race_during_reading(&race, 1, draw_one);
+	draws_expect(&race.draws, T0_TICK, 1);
+	g_assert_cmpint(race.nested_id & 4095, ==, 0);
+}
+
+/* The swap of the second look fails. */
+static void test_swap_lost(void)
+{
+	g_auto(Race) race;
+
+	race_init(&race, 10, T0_TICK - 1);
+	race_during_reading(&race, 2, extend_and_draw_one);
+	draws_expect(&race.draws, T0_TICK, 1);
+	g_assert_cmpint(race.nested_id & 4095, ==, 0);
+	/* two of the draw itself, one of the nested one, one for the third look */
+	g_assert_cmpuint(race.draws.clock.readings, ==, 4);
+}
+
+/* A thread sleeps with its reading of the clock, and finds the IDs of others far ahead of it. */
+static void test_old_reading_is_no_step_back(void)
+{
+	g_auto(Race) race;
+
+	race_init(&race, 10, T0_TICK + 100);
+	race_during_reading(&race, 1, time_passes_and_one_is_drawn);
+	draws_expect(&race.draws, T0_TICK + 50, 1);
+}
+
+/* The same in the second look: lease and cursor, too, are old by the time of the answer. */
+static void test_old_view_is_no_reason_to_wait(void)
+{
+	g_auto(Race) race;
+
+	race_init(&race, 0, T0_TICK + 100);
+	draws_run(&race.draws, 4096);
+	race_during_reading(&race, 2, time_passes_and_one_is_drawn);
+	draws_expect(&race.draws, T0_TICK + 50, 1);
+}
+
+static void test_extended_meanwhile(void)
+{
+	for (guint reading = 1; reading <= 2; reading++) {
+		g_auto(Race) race;
+
+		race_init(&race, 10, T0_TICK - 1);
+		race_during_reading(&race, reading, extend);
+		draws_expect(&race.draws, T0_TICK, 0);
+	}
+}
+
+static void test_retired_meanwhile(void)
+{
+	static const struct {
+		gint64 end_tick;
+		guint reading;
+		void (*action)(gpointer);
+	} cases[] = {
+		{T0_TICK + 100, 1, retire},
+		{T0_TICK - 1, 2, retire},
+		/* the second look finds a run by then, and must not get it */
+		{T0_TICK - 1, 2, extend_and_retire},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_auto(Race) race;
+		IdRun run;
+		DrawRefusal refusal;
+
+		race_init(&race, 10, cases[i].end_tick);
+		race_during_reading(&race, cases[i].reading, cases[i].action);
+		g_assert_cmpint(generator_draw(race.draws.generator, 1, &run, &refusal), ==,
+				DRAW_UNRESERVED);
+		g_assert_cmphex(atomic_load(&race.draws.lease->cursor), ==, LEASE_CLOSED);
+		g_assert_cmpint(generator_last_ms(race.draws.generator), ==, 0);
+	}
+}
+
+/* The old lease is past its end, but no longer the lease: that is no reason to refuse. */
+static void test_changed_meanwhile(void)
+{
+	for (guint reading = 1; reading <= 2; reading++) {
+		g_auto(Race) race;
+
+		race_init(&race, 10, T0_TICK + 4);
+		draws_set_ms(&race.draws, 5);
+		race_during_reading(&race, reading, change_lease);
+		draws_expect(&race.draws, T0_TICK + 5, 0);
+		g_assert_cmpuint(race.draws.lease->worker_id, ==, 7);
+	}
+}
+
+/* Retired, then the look at the closed lease, and only then the next lease is published. */
+static void test_published_meanwhile(void)
+{
+	g_auto(Race) race;
+
+	race_init(&race, 10, T0_TICK + 100);
+	lease_retire(race.draws.lease, &LAYOUT_TWITTER);
+	race_during_reading(&race, 2, change_lease);
+	draws_expect(&race.draws, T0_TICK, 0);
+	g_assert_cmpuint(race.draws.lease->worker_id, ==, 7);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *path;
+		GTestFunc test;
+	} tests[] = {
+		{"/generator-races/drawn-meanwhile", test_drawn_meanwhile},
+		{"/generator-races/swap-lost", test_swap_lost},
+		{"/generator-races/old-reading-is-no-step-back", test_old_reading_is_no_step_back},
+		{"/generator-races/old-view-is-no-reason-to-wait",
+		 test_old_view_is_no_reason_to_wait},
+		{"/generator-races/extended-meanwhile", test_extended_meanwhile},
+		{"/generator-races/retired-meanwhile", test_retired_meanwhile},
+		{"/generator-races/changed-meanwhile", test_changed_meanwhile},
+		{"/generator-races/published-meanwhile", test_published_meanwhile},
+	};
+
+	g_test_init(&argc, &argv, NULL);
+	for (gsize i = 0; i < G_N_ELEMENTS(tests); i++)
+		g_test_add_func(tests[i].path, tests[i].test);
+	return g_test_run();
+}

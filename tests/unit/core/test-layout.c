@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/layout.h"
+
+#include "tests/unit/core/vectors.h"
+
+static const Layout uid_generator = {.epoch_ms = 1474300800000,
+				     .tick_ms = 1000,
+				     .time_bits = 29,
+				     .datacenter_bits = 0,
+				     .worker_bits = 21,
+				     .sequence_bits = 13};
+
+static void check_both_ways(const Layout *layout, const LayoutParts *parts, const char *id_text)
+{
+	g_autoptr(GError) error = NULL;
+	gint64 expected = g_ascii_strtoll(id_text, NULL, 10);
+	gint64 id = -1;
+
+	g_assert_true(layout_encode(layout, parts, &id, &error));
+	g_assert_no_error(error);
+	g_assert_cmpint(id, ==, expected);
+
+	LayoutParts decoded = layout_decode(layout, expected);
+
+	g_assert_cmpint(decoded.time_ms, ==, parts->time_ms);
+	g_assert_cmpuint(decoded.datacenter_id, ==, parts->datacenter_id);
+	g_assert_cmpuint(decoded.worker_id, ==, parts->worker_id);
+	g_assert_cmpuint(decoded.sequence, ==, parts->sequence);
+}
+
+static LayoutParts parts_of(JsonObject *vector)
+{
+	return (LayoutParts){
+		.time_ms = json_object_get_int_member(vector, "timestamp_ms"),
+		.datacenter_id = (guint)json_object_get_int_member(vector, "datacenter_id"),
+		.worker_id = (guint)json_object_get_int_member(vector, "worker_id"),
+		.sequence = (guint)json_object_get_int_member(vector, "sequence"),
+	};
+}
+
+/* The preset of that name has to be what the vectors say it is. */
+static void check_preset(const char *name, JsonObject *vector, Layout *out_layout)
+{
+	JsonObject *bits = json_object_get_object_member(vector, "bits");
+	const Layout expected = {
+		.epoch_ms = json_object_get_int_member(vector, "epoch_ms"),
+		.tick_ms = json_object_get_int_member(vector, "time_unit_ms"),
+		.time_bits = (guint)json_object_get_int_member(bits, "time"),
+		.datacenter_bits = (guint)json_object_get_int_member(bits, "datacenter"),
+		.worker_bits = (guint)json_object_get_int_member(bits, "worker"),
+		.sequence_bits = (guint)json_object_get_int_member(bits, "sequence"),
+	};
+
+	g_assert_true(layout_parse(name, out_layout, NULL));
+	g_assert_true(layout_equal(out_layout, &expected));
+}
+
+static void test_vectors(void)
+{
+	g_autoptr(JsonNode) root = vectors_load("layouts.json");
+	JsonObject *vectors = json_node_get_object(root);
+	JsonObject *twitter = json_object_get_object_member(vectors, "twitter");
+	JsonArray *ids = json_object_get_array_member(twitter, "ids");
+	JsonArray *others = json_object_get_array_member(vectors, "other_layouts");
+	Layout layout;
+
+	check_preset("twitter", twitter, &layout);
+	g_assert_true(layout_equal(&layout, &LAYOUT_TWITTER));
+	g_assert_cmpuint(json_array_get_length(ids), >, 0);
+	for (guint i = 0; i < json_array_get_length(ids); i++) {
+		JsonObject *vector = json_array_get_object_element(ids, i);
+		LayoutParts parts = parts_of(vector);
+
+		check_both_ways(&layout, &parts, json_object_get_string_member(vector, "id"));
+	}
+
+	g_assert_cmpuint(json_array_get_length(others), >, 0);
+	for (guint i = 0; i < json_array_get_length(others); i++) {
+		JsonObject *vector = json_array_get_object_element(others, i);
+		LayoutParts parts = parts_of(vector);
+
+		check_preset(json_object_get_string_member(vector, "layout"), vector, &layout);
+		check_both_ways(&layout, &parts, json_object_get_string_member(vector, "id"));
+	}
+}
+
+static guint64 mask(JsonObject *masks, const char *name)
+{
+	return g_ascii_strtoull(json_object_get_string_member(masks, name), NULL, 16);
+}
+
+static void test_masks(void)
+{
+	g_autoptr(JsonNode) root = vectors_load("layouts.json");
+	JsonObject *twitter = json_object_get_object_member(json_node_get_object(root), "twitter");
+	JsonObject *masks = json_object_get_object_member(twitter, "masks");
+	const LayoutParts parts[] = {
+		{LAYOUT_TWITTER.epoch_ms, 0, 0, 4095},
+		{LAYOUT_TWITTER.epoch_ms, 0, 31, 0},
+		{LAYOUT_TWITTER.epoch_ms, 31, 0, 0},
+		{LAYOUT_TWITTER.epoch_ms + layout_max_tick(&LAYOUT_TWITTER), 0, 0, 0},
+	};
+	const char *const names[] = {"sequence", "worker", "datacenter", "timestamp"};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(parts); i++) {
+		gint64 id;
+
+		g_assert_true(layout_encode(&LAYOUT_TWITTER, &parts[i], &id, NULL));
+		/* the mask of the time includes the sign bit, which an ID never has set */
+		g_assert_cmphex((guint64)id, ==, mask(masks, names[i]) & G_MAXINT64);
+	}
+}
+
+static void test_check(void)
+{
+	static const struct {
+		Layout layout;
+		const char *message; /* NULL: it can work */
+	} cases[] = {
+		{{0, 1, 41, 5, 5, 12}, NULL},
+		{{0, 1000, 32, 0, 0, 31}, NULL},
+		{{0, 1, 1, 31, 31, 0}, NULL},
+		{{253402300799999, 1, 1, 31, 31, 0},
+		 "1 time bits in ticks of 1 ms, from 253402300799999 ms on, last beyond the year "
+		 "9999; use fewer time bits"},
+		{{253402300799998, 1, 1, 31, 31, 0}, NULL},
+		{{253402300799997, 1, 1, 31, 31, 0}, NULL},
+		{{-1, 1, 41, 5, 5, 12}, "epoch_ms -1 is out of range, 0 to 253402300799999"},
+		{{253402300800000, 1, 1, 31, 31, 0},
+		 "epoch_ms 253402300800000 is out of range, 0 to 253402300799999"},
+		{{0, 0, 41, 5, 5, 12}, "tick_ms 0 is out of range, 1 to 1000"},
+		{{0, 1001, 41, 5, 5, 12}, "tick_ms 1001 is out of range, 1 to 1000"},
+		{{0, 1, 0, 31, 31, 1}, "time_bits 0 is out of range, 1 to 63"},
+		{{0, 1, 64, 0, 0, 0}, "time_bits 64 is out of range, 1 to 63"},
+		{{0, 1, 31, 32, 0, 0}, "datacenter_bits 32 is out of range, 0 to 31"},
+		{{0, 1, 31, 0, 32, 0}, "worker_bits 32 is out of range, 0 to 31"},
+		{{0, 1, 31, 0, 0, 32}, "sequence_bits 32 is out of range, 0 to 31"},
+		{{0, 1, 41, 5, 5, 11}, "the four fields have 62 bits in all, need 63"},
+		{{0, 1, 41, 5, 6, 12}, "the four fields have 64 bits in all, need 63"},
+		{{0, 1, 63, 0, 0, 0},
+		 "63 time bits in ticks of 1 ms, from 0 ms on, last beyond the year 9999; use "
+		 "fewer time bits"},
+		{{0, 1, 48, 0, 0, 15},
+		 "48 time bits in ticks of 1 ms, from 0 ms on, last beyond the year 9999; use "
+		 "fewer time bits"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autoptr(GError) error = NULL;
+
+		g_assert_true(layout_check(&cases[i].layout, &error) == (cases[i].message == NULL));
+		if (cases[i].message == NULL) {
+			g_assert_no_error(error);
+			continue;
+		}
+		g_assert_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID);
+		g_assert_cmpstr(error->message, ==, cases[i].message);
+	}
+}
+
+static void test_parse(void)
+{
+	static const struct {
+		const char *text;
+		Layout layout;
+	} cases[] = {
+		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5,sequence_bits="
+		 "12",
+		 {0, 1, 41, 5, 5, 12}},
+		{"sequence_bits=10,worker_bits=21,datacenter_bits=0,time_bits=32,tick_ms=1000,"
+		 "epoch_"
+		 "ms=1600000000000",
+		 {1600000000000, 1000, 32, 0, 21, 10}},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autoptr(GError) error = NULL;
+		Layout layout;
+
+		g_assert_true(layout_parse(cases[i].text, &layout, &error));
+		g_assert_no_error(error);
+		g_assert_true(layout_equal(&layout, &cases[i].layout));
+	}
+}
+
+static void test_parse_refuses(void)
+{
+	static const struct {
+		const char *text;
+		const char *message;
+	} cases[] = {
+		{"",
+		 "no layout is named \"\"; there are twitter, discord, uid-generator, or give all "
+		 "six fields"},
+		{"Twitter", "no layout is named \"Twitter\"; there are twitter, discord, "
+			    "uid-generator, or give all six fields"},
+		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5",
+		 "a layout needs all six fields, sequence_bits is missing"},
+		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5,sequence_bits="
+		 "11",
+		 "the four fields have 62 bits in all, need 63"},
+		{"epoch_ms=0,epoch_ms=0", "epoch_ms is given twice"},
+		{"epoch_ms=0,", "\"\" in a layout is not one of its fields with a number"},
+		{"epoch_ms=0,tick_ms",
+		 "\"tick_ms\" in a layout is not one of its fields with a number"},
+		{"epoch=0", "\"epoch=0\" in a layout is not one of its fields with a number"},
+		{" epoch_ms=0",
+		 "\" epoch_ms=0\" in a layout is not one of its fields with a number"},
+		{"epoch_ms=", "epoch_ms \"\" is not a number"},
+		{"epoch_ms=-1", "epoch_ms \"-1\" is not a number"},
+		{"epoch_ms=+1", "epoch_ms \"+1\" is not a number"},
+		{"epoch_ms= 1", "epoch_ms \" 1\" is not a number"},
+		{"epoch_ms=1=2", "epoch_ms \"1=2\" is not a number"},
+		{"epoch_ms=0x10", "epoch_ms \"0x10\" is not a number"},
+		{"epoch_ms=9223372036854775808",
+		 "epoch_ms \"9223372036854775808\" is not a number"},
+		/* would be 5 if it were cut to 32 bits */
+		{"worker_bits=4294967301", "worker_bits 4294967301 is out of range, 0 to 31"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autoptr(GError) error = NULL;
+		Layout layout = uid_generator;
+
+		g_assert_false(layout_parse(cases[i].text, &layout, &error));
+		g_assert_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID);
+		g_assert_cmpstr(error->message, ==, cases[i].message);
+		g_assert_true(layout_equal(&layout, &uid_generator));
+	}
+}
+
+static void test_presets(void)
+{
+	const char *const *names = layout_preset_names();
+
+	g_assert_cmpuint(g_strv_length((char **)names), ==, 3);
+	for (int i = 0; names[i] != NULL; i++) {
+		g_autoptr(GError) error = NULL;
+		g_autofree char *text = NULL;
+		Layout layout, reread;
+
+		g_assert_true(layout_parse(names[i], &layout, NULL));
+		g_assert_true(layout_check(&layout, &error));
+		g_assert_no_error(error);
+		text = layout_to_string(&layout);
+		g_assert_true(layout_parse(text, &reread, NULL));
+		g_assert_true(layout_equal(&layout, &reread));
+	}
+}
+
+static void test_equal(void)
+{
+	Layout others[] = {LAYOUT_TWITTER, LAYOUT_TWITTER, LAYOUT_TWITTER,
+			   LAYOUT_TWITTER, LAYOUT_TWITTER, LAYOUT_TWITTER};
+
+	others[0].epoch_ms++;
+	others[1].tick_ms++;
+	others[2].time_bits++;
+	others[3].datacenter_bits++;
+	others[4].worker_bits++;
+	others[5].sequence_bits++;
+	for (gsize i = 0; i < G_N_ELEMENTS(others); i++)
+		g_assert_false(layout_equal(&LAYOUT_TWITTER, &others[i]));
+	g_assert_true(layout_equal(&LAYOUT_TWITTER, &LAYOUT_TWITTER));
+}
+
+static void test_encode_refuses(void)
+{
+	static const struct {
+		const Layout *layout;
+		LayoutParts parts;
+		const char *message;
+	} cases[] = {
+		{&LAYOUT_TWITTER,
+		 {1288834974656, 0, 0, 0},
+		 "time 1288834974656 ms is outside the layout, 1288834974657 to 3487858230208"},
+		{&LAYOUT_TWITTER,
+		 {3487858230209, 0, 0, 0},
+		 "time 3487858230209 ms is outside the layout, 1288834974657 to 3487858230208"},
+		{&LAYOUT_TWITTER,
+		 {G_MININT64, 0, 0, 0},
+		 "time -9223372036854775808 ms is outside the layout, 1288834974657 to "
+		 "3487858230208"},
+		{&LAYOUT_TWITTER,
+		 {G_MAXINT64, 0, 0, 0},
+		 "time 9223372036854775807 ms is outside the layout, 1288834974657 to "
+		 "3487858230208"},
+		{&uid_generator,
+		 {1474300800000 + 536870912000, 0, 0, 0},
+		 "time 2011171712000 ms is outside the layout, 1474300800000 to 2011171711999"},
+		{&LAYOUT_TWITTER,
+		 {1700000000000, 32, 0, 0},
+		 "datacenter ID 32 does not fit the layout, 0 to 31"},
+		{&LAYOUT_TWITTER,
+		 {1700000000000, 0, 32, 0},
+		 "worker ID 32 does not fit the layout, 0 to 31"},
+		{&LAYOUT_TWITTER,
+		 {1700000000000, 0, G_MAXUINT, 0},
+		 "worker ID 4294967295 does not fit the layout, 0 to 31"},
+		{&LAYOUT_TWITTER,
+		 {1700000000000, 0, 0, 4096},
+		 "sequence 4096 does not fit the layout, 0 to 4095"},
+		{&uid_generator,
+		 {1700000000000, 1, 0, 0},
+		 "datacenter ID 1 does not fit the layout, 0 to 0"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autoptr(GError) error = NULL;
+		gint64 id = -7;
+
+		g_assert_false(layout_encode(cases[i].layout, &cases[i].parts, &id, &error));
+		g_assert_error(error, LAYOUT_ERROR, LAYOUT_ERROR_OUT_OF_RANGE);
+		g_assert_cmpstr(error->message, ==, cases[i].message);
+		g_assert_cmpint(id, ==, -7);
+	}
+}
+
+static void test_check_worker(void)
+{
+	static const struct {
+		gint64 datacenter_id;
+		gint64 worker_id;
+		const char *message;
+	} cases[] = {
+		{0, 0, NULL},
+		{31, 31, NULL},
+		{32, 0, "datacenter ID 32 does not fit the layout, 0 to 31"},
+		{-1, 0, "datacenter ID -1 does not fit the layout, 0 to 31"},
+		{0, 32, "worker ID 32 does not fit the layout, 0 to 31"},
+		{0, -1, "worker ID -1 does not fit the layout, 0 to 31"},
+		{0, G_MAXINT64, "worker ID 9223372036854775807 does not fit the layout, 0 to 31"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autoptr(GError) error = NULL;
+
+		g_assert_true(layout_check_worker(&LAYOUT_TWITTER, cases[i].datacenter_id,
+						  cases[i].worker_id,
+						  &error) == (cases[i].message == NULL));
+		if (cases[i].message != NULL) {
+			g_assert_error(error, LAYOUT_ERROR, LAYOUT_ERROR_OUT_OF_RANGE);
+			g_assert_cmpstr(error->message, ==, cases[i].message);
+		}
+	}
+}
+
+static void test_ticks(void)
+{
+	static const struct {
+		const Layout *layout;
+		gint64 after_epoch_ms;
+		gint64 tick;
+	} cases[] = {
+		{&LAYOUT_TWITTER, 0, 0},
+		{&LAYOUT_TWITTER, 1, 1},
+		{&LAYOUT_TWITTER, -1, -1},
+		{&uid_generator, 0, 0},
+		{&uid_generator, 999, 0},
+		{&uid_generator, 1000, 1},
+		{&uid_generator, 1999, 1},
+		{&uid_generator, -1, -1},
+		{&uid_generator, -1000, -1},
+		{&uid_generator, -1001, -2},
+		{&uid_generator, -474300800000, -474300800},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		const Layout *layout = cases[i].layout;
+		gint64 time_ms = layout->epoch_ms + cases[i].after_epoch_ms;
+		gint64 tick = layout_tick_at(layout, time_ms);
+
+		g_assert_cmpint(tick, ==, cases[i].tick);
+		g_assert_cmpint(layout_tick_start_ms(layout, tick), <=, time_ms);
+		g_assert_cmpint(layout_tick_start_ms(layout, tick + 1), >, time_ms);
+	}
+	g_assert_cmpint(layout_max_tick(&LAYOUT_TWITTER), ==, 2199023255551);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/layout/vectors", test_vectors);
+	g_test_add_func("/layout/masks", test_masks);
+	g_test_add_func("/layout/check", test_check);
+	g_test_add_func("/layout/parse", test_parse);
+	g_test_add_func("/layout/parse-refuses", test_parse_refuses);
+	g_test_add_func("/layout/presets", test_presets);
+	g_test_add_func("/layout/equal", test_equal);
+	g_test_add_func("/layout/encode-refuses", test_encode_refuses);
+	g_test_add_func("/layout/check-worker", test_check_worker);
+	g_test_add_func("/layout/ticks", test_ticks);
+	return g_test_run();
+}

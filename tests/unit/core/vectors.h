@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <json-glib/json-glib.h>
+
+/* The parsed file of that name in tests/vectors; G_TEST_SRCDIR says where tests is. */
+static inline JsonNode *vectors_load(const char *name)
+{
+	g_autoptr(JsonParser) parser = json_parser_new_immutable();
+	g_autofree char *path = g_test_build_filename(G_TEST_DIST, "vectors", name, NULL);
+	g_autoptr(GError) error = NULL;
+
+	json_parser_load_from_file(parser, path, &error);
+	g_assert_no_error(error);
+	return json_parser_steal_root(parser);
+}
