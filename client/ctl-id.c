@@ -44,17 +44,6 @@ static gboolean print_ids(SnowflakeClient *client, CtlArray *array, GError **err
 	return TRUE;
 }
 
-static void complain(const SnowflakeClient *client, const GError *error)
-{
-	gint64 retry_after_ms = snowflake_client_get_retry_after_ms(client);
-
-	if (retry_after_ms > 0)
-		ctl_output_complain("%s; try again in %" G_GINT64_FORMAT " ms", error->message,
-				    retry_after_ms);
-	else
-		ctl_output_complain("%s", error->message);
-}
-
 static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
 	CtlArray array = {0};
@@ -76,7 +65,7 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 	if (options->json)
 		ctl_array_end(&array);
 	if (!complete)
-		complain(client, error);
+		ctl_output_complain("%s", error->message);
 	return complete ? CTL_OK : CTL_FAILED;
 }
 

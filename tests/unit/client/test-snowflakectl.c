@@ -226,8 +226,10 @@ static void refuses_wrong_use(void)
 		{"ctl id -n x", 2, "", "snowflakectl: "},
 		{"ctl id --timeout 0", 2, "", "snowflakectl: --timeout 0 ms, the range is 1 to"},
 		{"ctl id --server ''", 2, "", "snowflakectl: \"\" is not HOST:PORT: "},
-		{"ctl id --server a --server a:0", 2, "", "snowflakectl: \"a:0\" is not HOST:PORT: "},
-		{"SNOWFLAKE_SERVERS=a,b:x ctl id", 2, "", "snowflakectl: \"b:x\" is not HOST:PORT: "},
+		{"ctl id --server a --server a:0", 2, "",
+		 "snowflakectl: \"a:0\" is not HOST:PORT: "},
+		{"SNOWFLAKE_SERVERS=a,b:x ctl id", 2, "",
+		 "snowflakectl: \"b:x\" is not HOST:PORT: "},
 		{"ctl ping -c 0", 2, "", "snowflakectl: -c 0, the least is 1"},
 		{"ctl ping -i -1", 2, "", "snowflakectl: -i -1 ms, the least is 0"},
 		{"ctl ping --server a:0", 2, "", "snowflakectl: \"a:0\" is not HOST:PORT: "},
@@ -302,7 +304,7 @@ static void id_prints(void)
 		{"ctl --server $OLD id --agent 1x 2>&1 | cut -d ' ' -f 3-", 0,
 		 "InvalidUserAgentError: why\n", ""},
 		{"ctl --server $A id --agent broken 2>&1 | cut -d ' ' -f 3-", 0,
-		 "WorkerIdUnavailable: why; try again in 250 ms\n", ""},
+		 "WorkerIdUnavailable: why\n", ""},
 		{"ctl --server $A id --agent broken 2>/dev/null", 1, "", ""},
 	};
 	atomic_llong next = 1;

@@ -1,0 +1,70 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""check-readme.py SNOWFLAKED
+
+Whether README.md agrees with the tree: its examples with docs/examples/, its options with the
+program's --help, and whether what it points at is there.
+"""
+import re
+import subprocess
+import sys
+
+from readme import EXAMPLES, ROOT, TEXT, examples, table
+
+
+def check_examples():
+    shown = examples()
+    for path in sorted(EXAMPLES.iterdir()):
+        # a file of its own needs a license, and a script its interpreter
+        text = re.sub(r"\A(?:#!.*\n)?.*SPDX-License-Identifier.*\n", "", path.read_text())
+        if path.name not in shown:
+            yield f"docs/examples/{path.name} is not shown"
+        elif shown.pop(path.name)[0] != text:
+            yield f"docs/examples/{path.name} is not what is shown"
+    for name in shown:
+        yield f"docs/examples/{name} is shown, but is not there"
+
+
+def options_in_help(program):
+    """--name ARGUMENT -> default, or "" if there is none."""
+    text = subprocess.run([program, "--help"], check=True, capture_output=True, text=True,
+                          timeout=60).stdout
+    entries = re.findall(r"^  (--[a-z-]+(?: [A-Z:]+)?)  +(.*\n(?: {10,}.*\n)*)", text, re.MULTILINE)
+    found = {}
+    for usage, description in entries:
+        default = re.search(r"default (.*)\)$", " ".join(description.split()))
+        found[usage] = default[1] if default else ""
+    return found
+
+
+def check_options(program):
+    known = options_in_help(program)
+    for usage, default, _ in table("Options"):
+        usage, default = usage.strip("`"), default.strip("`")
+        if usage not in known:
+            yield f"the option {usage} is not in --help"
+        elif default != known[usage]:
+            yield f"the default of {usage} is {known[usage]!r}, not {default!r}"
+    for name in set(re.findall(r"`snowflaked (--[a-z-]+)", TEXT)):
+        if not any(usage.split()[0] == name for usage in known):
+            yield f"the option {name} is not in --help"
+
+
+def check_paths():
+    targets = re.findall(r"\]\(([^)#:]+)\)", TEXT)
+    if len(targets) < len(table("Where things are")):
+        yield "a row of \"Where things are\" has no link"
+    for target in targets:
+        if not (ROOT / target).exists():
+            yield f"{target} is not there"
+
+
+def main(program):
+    problems = [*check_examples(), *check_options(program), *check_paths()]
+    for problem in problems:
+        print(f"README.md: {problem}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
