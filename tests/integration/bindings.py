@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Thrift bindings, generated for the time of a run: `current` is Python's for the IDL of this
+tree, `contract_2010` Python's for the original's, which has nothing but the four calls."""
+import atexit
+import importlib
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+INTEGRATION = pathlib.Path(__file__).resolve().parent
+ROOT = INTEGRATION.parent.parent
+IDL = ROOT / "snowflake.thrift"
+IDL_2010 = INTEGRATION / "clients" / "snowflake_2010.thrift"
+
+scratch = pathlib.Path(tempfile.mkdtemp(prefix="snowflake-bindings-"))
+atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+
+
+def generate(generator, idl):
+    """Runs `thrift --gen GENERATOR` once and returns the directory of what it made."""
+    directory = scratch / f"{generator.replace(':', '-').replace(',', '-')}-{idl.stem}"
+    if not directory.exists():
+        directory.mkdir()
+        subprocess.run(["thrift", "--gen", generator, "-out", directory, idl], check=True)
+    return directory
+
+
+class Bindings:
+    """The modules that Thrift's Python generator makes of one IDL."""
+
+    def __init__(self, idl):
+        sys.path.insert(0, str(generate("py", idl)))
+        self.Snowflake = importlib.import_module(f"{idl.stem}.Snowflake")
+        self.types = importlib.import_module(f"{idl.stem}.ttypes")
+        self.idl = idl
+
+
+current = Bindings(IDL)
+current.SnowflakeExtended = importlib.import_module(f"{IDL.stem}.SnowflakeExtended")
+contract_2010 = Bindings(IDL_2010)

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* client HOST PORT framed|unframed PROTOCOL COMMAND..., see ../official.py. */
+#include <stdlib.h>
+#include <string.h>
+#include <thrift/c_glib/protocol/thrift_binary_protocol.h>
+#include <thrift/c_glib/protocol/thrift_compact_protocol.h>
+#include <thrift/c_glib/transport/thrift_buffered_transport.h>
+#include <thrift/c_glib/transport/thrift_framed_transport.h>
+#include <thrift/c_glib/transport/thrift_socket.h>
+
+#include "snowflake.h"
+
+#define EXIT_EXCEPTION 3
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftSocket, g_object_unref)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftTransport, g_object_unref)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftProtocol, g_object_unref)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, g_object_unref)
+
+static gboolean print_id(gboolean success, const gint64 *id)
+{
+	if (success)
+		g_print("%" G_GINT64_FORMAT "\n", *id);
+	return success;
+}
+
+static gboolean print_info(SnowflakeIf *client, GError **error)
+{
+	gint64 value = 0;
+
+	return print_id(snowflake_if_get_worker_id(client, &value, error), &value) &&
+	       print_id(snowflake_if_get_datacenter_id(client, &value, error), &value) &&
+	       print_id(snowflake_if_get_timestamp(client, &value, error), &value);
+}
+
+static gboolean run(SnowflakeIf *client, char **command, GError **error)
+{
+	gint64 id = 0;
+
+	if (strcmp(command[0], "get_id") != 0)
+		return print_info(client, error);
+	for (int left = atoi(command[2]); left > 0; left--)
+		if (!print_id(snowflake_if_get_id(client, &id, command[1], error), &id))
+			return FALSE;
+	return TRUE;
+}
+
+int main(int argc G_GNUC_UNUSED, char **argv)
+{
+	g_autoptr(GError) error = NULL;
+	/* what stands on another borrows it: all of them live until the end */
+	g_autoptr(ThriftSocket) socket =
+		g_object_new(THRIFT_TYPE_SOCKET, "hostname", argv[1], "port", atoi(argv[2]), NULL);
+	g_autoptr(ThriftTransport) transport =
+		g_object_new(strcmp(argv[3], "framed") == 0 ? THRIFT_TYPE_FRAMED_TRANSPORT
+							    : THRIFT_TYPE_BUFFERED_TRANSPORT,
+			     "transport", socket, NULL);
+	g_autoptr(ThriftProtocol) protocol =
+		g_object_new(strcmp(argv[4], "compact") == 0 ? THRIFT_TYPE_COMPACT_PROTOCOL
+							     : THRIFT_TYPE_BINARY_PROTOCOL,
+			     "transport", transport, NULL);
+	g_autoptr(SnowflakeClient) client =
+		g_object_new(TYPE_SNOWFLAKE_CLIENT, "input_protocol", protocol, "output_protocol",
+			     protocol, NULL);
+
+	if (!thrift_transport_open(transport, &error)) {
+		g_printerr("%s\n", error->message);
+		return EXIT_FAILURE;
+	}
+	if (!run(SNOWFLAKE_IF(client), argv + 5, &error)) {
+		g_print("error %s %d: %s\n", g_quark_to_string(error->domain), error->code,
+			error->message);
+		return EXIT_EXCEPTION;
+	}
+	return EXIT_SUCCESS;
+}

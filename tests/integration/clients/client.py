@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""client.py BINDINGS MODULE HOST PORT framed|unframed PROTOCOL COMMAND...
+
+The commands, and what each of the clients in this directory prints, stand in ../official.py.
+"""
+import importlib
+import sys
+
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol, TBinaryProtocolAccelerated
+from thrift.protocol.TCompactProtocol import TCompactProtocol, TCompactProtocolAccelerated
+from thrift.Thrift import TException
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport, TFramedTransport
+
+PROTOCOLS = {
+    "strict": lambda transport: TBinaryProtocol(transport, True, True),
+    "unversioned": lambda transport: TBinaryProtocol(transport, False, False),
+    "compact": TCompactProtocol,
+    # `fallback=False`: fail rather than do without the C extension
+    "strict-accelerated": lambda transport: TBinaryProtocolAccelerated(transport, True, True,
+                                                                       fallback=False),
+    "compact-accelerated": lambda transport: TCompactProtocolAccelerated(transport, fallback=False),
+}
+
+
+def run(client, command, agent="", count="0"):
+    if command == "get_id":
+        for _ in range(int(count)):
+            print(client.get_id(agent))
+    elif command == "get_ids":
+        print(*client.get_ids(agent, int(count)), sep="\n")
+    else:
+        print(client.get_worker_id(), client.get_datacenter_id(), client.get_timestamp(), sep="\n")
+
+
+def main(bindings, module, host, port, framing, protocol, *command):
+    sys.path.insert(0, bindings)
+    service = importlib.import_module(module)
+    transport = TSocket(host, int(port))
+    transport.setTimeout(60000)
+    transport = (TFramedTransport if framing == "framed" else TBufferedTransport)(transport)
+    transport.open()
+    try:
+        run(service.Client(PROTOCOLS[protocol](transport)), *command)
+    except TException as error:
+        print(f"error {type(error).__name__}: {error.message}")
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

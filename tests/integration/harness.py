@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A snowflaked of the test's own: its process, port, state directory and log.
+
+A test fails when its server ends by itself, reports anything to a sanitizer, or writes a line to
+standard error that is not a log line. Waiting is for an event, with a limit; `PATIENCE` stretches
+the limits for the slow builds and `scaled()` shrinks the amounts.
+
+  SNOWFLAKE_BUILD   the build directory, <root>/build by default
+  SNOWFLAKE_SERVER  host:port of a server to test instead; only the tests of the wire run then
+  SNOWFLAKE_SCALE   what amounts are multiplied with: 1, or 0.02 in a sanitizer build
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+import uuid
+from typing import NamedTuple
+
+import wire
+from bindings import ROOT
+
+BUILD = pathlib.Path(os.environ.get("SNOWFLAKE_BUILD", ROOT / "build")).resolve()
+SNOWFLAKED = BUILD / "server" / "snowflaked"
+SNOWFLAKECTL = BUILD / "client" / "snowflakectl"
+ELSEWHERE = os.environ.get("SNOWFLAKE_SERVER")
+
+EPOCH_MS = 1288834974657
+LOOK_EVERY_S = 0.005
+LIBFAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+
+
+def _sanitizer():
+    try:
+        options = json.loads((BUILD / "meson-info" / "intro-buildoptions.json").read_text())
+    except FileNotFoundError:
+        return "none"
+    return next(option["value"] for option in options if option["name"] == "b_sanitize")
+
+
+SANITIZER = _sanitizer()
+SANITIZED = SANITIZER != "none"
+PATIENCE = 5 if SANITIZED else 1
+SCALE = float(os.environ.get("SNOWFLAKE_SCALE", 0.02 if SANITIZED else 1))
+
+ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin",
+    "LC_ALL": "C",
+    "G_DEBUG": "fatal-criticals",
+    "ASAN_OPTIONS": "exitcode=99:detect_leaks=1:detect_stack_use_after_return=1",
+    "UBSAN_OPTIONS": "exitcode=99:halt_on_error=1:print_stacktrace=1",
+    "TSAN_OPTIONS": "exitcode=99:halt_on_error=1:second_deadlock_stack=1:"
+                    f"suppressions={ROOT}/tests/tsan.suppressions",
+}
+
+
+def scaled(amount, least=1):
+    return max(least, int(amount * SCALE))
+
+
+def wait_for(condition, limit=10, what="the condition"):
+    """Polls until condition() is true, and returns what it returned."""
+    deadline = time.monotonic() + limit * PATIENCE
+    while not (result := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {limit * PATIENCE} s: {what}")
+        time.sleep(LOOK_EVERY_S)  # lint: allow sleep
+    return result
+
+
+class Parts(NamedTuple):
+    """An ID of the default layout, taken apart."""
+    time_ms: int
+    datacenter_id: int
+    worker_id: int
+    sequence: int
+
+    @classmethod
+    def of(cls, number):
+        return cls((number >> 22) + EPOCH_MS, number >> 17 & 31, number >> 12 & 31, number & 4095)
+
+
+class Event(NamedTuple):
+    level: str
+    name: str
+    fields: dict
+
+
+LOG_LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (error|warning|info|debug) "
+                      r"event=([a-z-]+)((?: [a-z_]+=(?:\"(?:[^\"\\]|\\.)*\"|[^\s\"]*))*)")
+LOG_FIELD = re.compile(r" ([a-z_]+)=(?:\"((?:[^\"\\]|\\.)*)\"|([^\s\"]*))")
+
+
+def parse_log_line(line):
+    """The event, or None if the line is not of the log."""
+    match = LOG_LINE.fullmatch(line)
+    if not match:
+        return None
+    fields = {key: re.sub(r"\\(.)", r"\1", quoted) or plain
+              for key, quoted, plain in LOG_FIELD.findall(match[3])}
+    return Event(match[1], match[2], fields)
+
+
+class Server:
+    """One process of snowflaked, from its start to its end."""
+
+    def __init__(self, *options, listen="127.0.0.1:0", environment=None, wrapper=(), user=None,
+                 program=SNOWFLAKED):
+        if listen:
+            options = ("--listen", listen, *options)
+        self.command = [*map(str, wrapper), str(program), *map(str, options)]
+        self.started = time.monotonic()
+        self.lines = []
+        self.events = []
+        self.strange = []  # lines that are not of the log
+        self.addresses = []
+        self.expect_end = False
+        self._changed = threading.Condition()
+        self._log_ended = False
+        self.process = subprocess.Popen(
+            self.command, env={**ENVIRONMENT, **(environment or {})}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+            user=user, group=user, extra_groups=[] if user else None, cwd="/")
+        threading.Thread(target=self._read_log, daemon=True).start()
+
+    def _read_log(self):
+        for line in self.process.stderr:
+            line = line.rstrip("\n")
+            event = parse_log_line(line)
+            with self._changed:
+                self.lines.append(line)
+                if event is None:
+                    self.strange.append(line)
+                else:
+                    self.events.append(event)
+                    if event.name == "listening":
+                        self.addresses.append(split_address(event.fields["address"]))
+                self._changed.notify_all()
+        with self._changed:
+            self._log_ended = True
+            self._changed.notify_all()
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    @property
+    def address(self):
+        return self.addresses[0]
+
+    @property
+    def log(self):
+        return "\n".join(self.lines)
+
+    def find(self, name, **fields):
+        """The first event of that name with those fields, or None."""
+        return next((event for event in list(self.events) if event.name == name
+                     and fields.items() <= event.fields.items()), None)
+
+    def wait_event(self, name, limit=10, **fields):
+        with self._changed:
+            self._changed.wait_for(lambda: self.find(name, **fields) or self._log_ended,
+                                   limit * PATIENCE)
+        event = self.find(name, **fields)
+        if event is None:
+            raise AssertionError(f"no event={name} {fields} in the log of {self.command}:\n"
+                                 f"{self.log or '(empty)'}")
+        return event
+
+    def wait_ready(self, limit=10):
+        self.wait_event("ready", limit)
+        return self
+
+    def wait_end(self, limit=10):
+        """The exit status, once the process has ended and its log was read to the end."""
+        self.expect_end = True
+        try:
+            status = self.process.wait(limit * PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {limit * PATIENCE} s:\n{self.log}") from None
+        with self._changed:
+            self._changed.wait_for(lambda: self._log_ended, 5 * PATIENCE)
+        return status
+
+    def send_signal(self, number):
+        self.process.send_signal(number)
+
+    def terminate(self, limit=10):
+        """The orderly end; returns the exit status."""
+        self.expect_end = True
+        self.process.terminate()
+        return self.wait_end(limit)
+
+    def kill(self):
+        self.expect_end = True
+        self.process.kill()
+        self.wait_end()
+
+    def check(self):
+        """Ends the process if it still runs and says what was wrong with it, or None."""
+        status = self.process.poll()
+        if status is None:
+            self.process.send_signal(signal.SIGCONT)
+            try:
+                status = self.terminate(20)
+            except AssertionError:
+                self.kill()
+                return f"did not end within the limit after SIGTERM:\n{self.log}"
+            if status != 0:
+                return f"ended with status {status} after SIGTERM:\n{self.log}"
+        elif not self.expect_end:
+            self.wait_end()
+            return f"ended by itself with status {status}:\n{self.log}"
+        if self.strange:
+            return "wrote lines that are not of its log:\n" + "\n".join(self.strange)
+        return None
+
+    def connect(self, timeout=20):
+        return wire.Connection(self.address, timeout * PATIENCE)
+
+    def call(self, method, *arguments):
+        """One call on a connection of its own, and what it returned."""
+        with self.connect() as connection:
+            return connection.call(wire.STRICT, method, *arguments).success
+
+    def counters(self):
+        return self.call("get_counters")
+
+    def open_connections(self):
+        """As the server counts them: the one that asks is among them."""
+        counters = self.counters()
+        return counters["connections_accepted"] - counters["connections_ended"]
+
+    def cpu_seconds(self):
+        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_kib(self):
+        status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status)[1])
+
+
+class OtherServer:
+    """The server that SNOWFLAKE_SERVER names: there is nothing of it but its address."""
+
+    def __init__(self, address):
+        self.address = split_address(address)
+
+    connect = Server.connect
+    call = Server.call
+    counters = Server.counters
+
+
+def split_address(text):
+    """("::1", 7609) from "[::1]:7609"."""
+    host, _, port = text.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+class ServerTest(unittest.TestCase):
+    """A test that starts servers. Each server is ended, and held to account, with the test."""
+
+    def setUp(self):
+        if ELSEWHERE:
+            self.skipTest("needs a server of its own")
+        self.directory = temporary_directory(self)
+        self.state = self.directory / "state"
+
+    def start(self, *options, ready=True, **settings):
+        """A server with `self.state` for its state directory, ready unless told otherwise."""
+        server = self.launch("--state-directory", self.state, *options, **settings)
+        return server.wait_ready() if ready else server
+
+    def launch(self, *options, **settings):
+        """A server with those options only."""
+        server = Server(*options, **settings)
+        self.addCleanup(self._hold_to_account, server)
+        return server
+
+    def _hold_to_account(self, server):
+        if problem := server.check():
+            self.fail(f"{' '.join(server.command)}\n{problem}")
+
+    def assert_refused(self, server, status, *words, limit=10):
+        """The server ends by itself, with that status and one line that holds the words."""
+        self.assertEqual(server.wait_end(limit), status, server.log)
+        lines = [line for line in server.lines if all(str(word) in line for word in words)]
+        self.assertEqual(len(lines), 1, f"one line with {words} expected in:\n{server.log}")
+        self.assertIsNone(server.find("ready"))
+        if status == 2:  # told before there is a log
+            server.strange.clear()
+
+
+class SharedServerTest(unittest.TestCase):
+    """A test of the wire only. One server, started with `options`, serves the whole class; or the
+    one that SNOWFLAKE_SERVER names."""
+    options = ()
+
+    @classmethod
+    def setUpClass(cls):
+        if ELSEWHERE:
+            if "--no-fast-path" in cls.options:
+                raise unittest.SkipTest("needs a server of its own")
+            cls.server = OtherServer(ELSEWHERE)
+            return
+        state = tempfile.mkdtemp(prefix="snowflake-state-")
+        cls.addClassCleanup(shutil.rmtree, state, ignore_errors=True)
+        cls.server = Server("--state-directory", state, *cls.options)
+        cls.addClassCleanup(cls._hold_to_account)
+        cls.server.wait_ready()
+
+    @classmethod
+    def _hold_to_account(cls):
+        if problem := cls.server.check():
+            raise AssertionError(problem)
+
+    def connect(self, timeout=20):
+        connection = self.server.connect(timeout)
+        self.addCleanup(connection.close)
+        return connection
+
+
+def reserve_ahead(state, seconds, datacenter_id=0, worker_id=0):
+    """Writes the record of an earlier life whose clock was ahead by that much."""
+    state.mkdir(exist_ok=True)
+    tick = int((time.time() + seconds) * 1000) - EPOCH_MS
+    (state / f"worker-{datacenter_id}-{worker_id}.json").write_text(json.dumps(
+        {"reserved_until_tick": tick, "owner": str(uuid.uuid4()), "address": "127.0.0.1:1"}))
+
+
+def temporary_directory(test):
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="snowflake-test-"))
+    test.addCleanup(shutil.rmtree, directory, ignore_errors=True)
+    return directory

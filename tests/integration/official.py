@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Official Thrift clients as programs: Python, Java and Node from the contract of this tree, and
+Python, C and Go from the contract of 2010. Each is called alike,
+
+    client HOST PORT framed|unframed PROTOCOL COMMAND...
+
+and prints a number a line for
+
+    get_id AGENT COUNT      COUNT calls, one after the other
+    get_ids AGENT COUNT     one call
+    info                    worker ID, datacenter ID, timestamp
+
+or, for an exception, "error NAME: MESSAGE" and status 3.
+"""
+import functools
+import os
+import subprocess
+from typing import Callable, NamedTuple
+
+from bindings import IDL, IDL_2010, INTEGRATION, generate, scratch
+from harness import BUILD, ENVIRONMENT, PATIENCE
+from wire import Form
+
+CLIENTS = INTEGRATION / "clients"
+EXCEPTION_STATUS = 3
+
+
+class ClientError(Exception):
+    """The client reported an exception: "NAME: MESSAGE"."""
+
+    def __init__(self, text, numbers):
+        super().__init__(text)
+        self.numbers = numbers  # printed before it
+
+
+class Client(NamedTuple):
+    name: str
+    forms: list
+    command: Callable  # what to run, and before that to build
+    environment: dict = {}
+
+    def start(self, address, form, *call):
+        host, port = address
+        return subprocess.Popen(
+            [*self.command(), host, str(port), "framed" if form.framed else "unframed",
+             form.protocol, *map(str, call)],
+            env={**ENVIRONMENT, "HOME": os.environ.get("HOME", "/"), **self.environment},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def call(self, address, form, *call):
+        return finish(self.start(address, form, *call))
+
+
+def finish(process):
+    """The numbers that a client printed; ClientError if it ended with an exception."""
+    output, errors = process.communicate(timeout=120 * PATIENCE)
+    lines = output.splitlines()
+    if process.returncode == EXCEPTION_STATUS and lines and lines[-1].startswith("error "):
+        raise ClientError(lines[-1].removeprefix("error "), [int(line) for line in lines[:-1]])
+    if process.returncode != 0:
+        raise AssertionError(f"{process.args} ended with {process.returncode}:\n{output}{errors}")
+    return [int(line) for line in lines]
+
+
+def _run(command, **settings):
+    done = subprocess.run(command, capture_output=True, text=True, **settings)
+    if done.returncode != 0:
+        raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+
+
+def _forms(*protocols):
+    return [Form(framed, protocol) for framed in (True, False) for protocol in protocols]
+
+
+def _python(idl, service):
+    return ["/usr/bin/python3", CLIENTS / "client.py", generate("py", idl), f"{idl.stem}.{service}"]
+
+
+@functools.cache
+def _java():
+    classes = scratch / "java-classes"
+    # its annotation is of a package that later Java releases left out
+    sources = generate("java:generated_annotations=suppress", IDL).rglob("*.java")
+    jars = ":".join(f"/usr/share/java/{jar}.jar" for jar in ("thrift", "slf4j-api"))
+    _run(["javac", "-nowarn", "-cp", jars, "-d", classes, CLIENTS / "Client.java", *sources])
+    return ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{classes}:{jars}",
+            "Client"]
+
+
+@functools.cache
+def _node():
+    if not (INTEGRATION / "node_modules" / "thrift").is_dir():
+        raise AssertionError("tests/integration/node_modules is missing: run `npm ci` there")
+    return ["node", CLIENTS / "client.js", generate("js:node,es6", IDL)]
+
+
+@functools.cache
+def _go():
+    path = scratch / "go"
+    (path / "src").mkdir(parents=True)
+    generated = generate("go", IDL_2010) / IDL_2010.stem
+    (path / "src" / IDL_2010.stem).symlink_to(generated)
+    program = path / "client-2010"
+    _run(["go", "build", "-o", program, CLIENTS / "client.go"],
+         env={**os.environ, "GO111MODULE": "off", "GOPATH": f"{path}:/usr/share/gocode",
+              "GOFLAGS": "", "GOCACHE": os.environ.get("GOCACHE", str(scratch / "go-cache"))})
+    return [program]
+
+
+def _c():
+    program = BUILD / "tests" / "integration" / "client-2010"
+    if not program.exists():
+        raise AssertionError(f"{program} is missing: build the tree")
+    return [program]
+
+
+PYTHON = Client("Python", _forms("strict", "unversioned", "compact"),
+                functools.partial(_python, IDL, "SnowflakeExtended"))
+PYTHON_ACCELERATED = Client("Python, accelerated",
+                            _forms("strict-accelerated", "compact-accelerated"), PYTHON.command)
+JAVA = Client("Java", _forms("strict", "unversioned", "compact"), _java)
+NODE = Client("Node", _forms("strict", "compact"), _node,
+              {"NODE_PATH": str(INTEGRATION / "node_modules"),
+               "PATH": os.environ.get("PATH", "/usr/bin:/bin")})
+PYTHON_2010 = Client("Python of 2010", _forms("strict", "unversioned", "compact"),
+                     functools.partial(_python, IDL_2010, "Snowflake"))
+C_2010 = Client("C of 2010", _forms("strict", "compact"), _c,
+                {"ASAN_OPTIONS": "detect_leaks=0"})  # Thrift's own
+GO_2010 = Client("Go of 2010", _forms("strict", "unversioned", "compact"), _go)
+
+CURRENT = [PYTHON, PYTHON_ACCELERATED, JAVA, NODE]
+OF_2010 = [PYTHON_2010, C_2010, GO_2010]

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every input of tests/vectors/bad_calls.py, sent to the running server.
+
+Whatever it gets, the server answers the next client, and has spent no memory and no processor
+time on it. What the offender itself gets stands in the tables below where it is one thing only.
+"""
+import importlib.util
+import socket
+import struct
+import time
+
+import wire
+from bindings import ROOT
+from harness import ELSEWHERE, SANITIZED, ServerTest, SharedServerTest, scaled, wait_for
+from wire import COMPACT, EXCEPTION, STRICT
+
+_spec = importlib.util.spec_from_file_location("bad_calls", ROOT / "tests/vectors/bad_calls.py")
+bad_calls = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(bad_calls)
+
+# What comes back on a framed connection. A number: a TApplicationException of that type; "id":
+# an ID; "refused": a typed exception. CLOSED: nothing, and the end. In order, if it is several.
+CLOSED = "closed"
+FRAMED_OUTCOMES = {
+    "frame_of_1_byte": [CLOSED],
+    "frame_of_version_only": [CLOSED],
+    "unversioned_without_arguments": [6],
+    "bad_version": [CLOSED],
+    "name_length_negative": [CLOSED],
+    "name_length_2g": [CLOSED],
+    "name_length_90m": [CLOSED],
+    "string_length_2g": [7],
+    "string_length_negative": [7],
+    "argument_missing": [6],
+    "no_stop_field": [7],
+    "unknown_method": [1],
+    "unknown_method_then_good": [1, "id"],
+    "type_reply": [CLOSED],
+    "type_exception": [CLOSED],
+    "type_oneway": [CLOSED],
+    "skipped_string_cut_short": [7],
+    "skipped_string_negative": [7],
+    "skipped_unknown_type": [7],
+    "structs_100k_deep": [CLOSED],
+    "structs_1m_deep": [CLOSED],
+    "structs_60_deep": ["id"],
+    "structs_15k_deep": [7],
+    "lists_11k_deep": [7],
+    "lists_1m_deep": [CLOSED],
+    "list_of_2g_voids": [7],
+    "list_of_2g_structs": [7],
+    "field_over_two_frames": [7, CLOSED],
+    "method_name_of_100k": [CLOSED],
+    "nul_in_method_name": [1],
+    "batch_count_negative": ["refused"],
+}
+COMPACT_OUTCOMES = {
+    "compact_endless_varint": [CLOSED],
+    "compact_name_length_2g": [CLOSED],
+    "compact_string_length_2g": [7],
+    "compact_bad_version": [CLOSED],
+    "compact_type_reply": [CLOSED],
+    "compact_bool_argument": [6],
+    "compact_list_of_2g": [7],
+    "compact_structs_60k_deep": [CLOSED],
+    "compact_unknown_method": [1],
+    "compact_cut_short": [7],
+}
+
+
+def without_frames(data):
+    """The payloads of a row of frames."""
+    payload = b""
+    while data:
+        length, = struct.unpack(">I", data[:4])
+        payload, data = payload + data[4:4 + length], data[4 + length:]
+    return payload
+
+
+def every_input():
+    """(name and form, bytes)"""
+    for name, data in bad_calls.CASES.items():
+        yield f"{name} framed", data
+        yield f"{name} unframed", without_frames(data)
+    yield from bad_calls.RAW.items()
+    for name, data in bad_calls.COMPACT.items():
+        yield f"{name} framed", bad_calls.frame(data)
+        yield f"{name} unframed", data
+
+
+def send_all(connection, data, then_shut_down):
+    """Sends what the server takes of it."""
+    try:
+        connection.send(data)
+        if then_shut_down:
+            connection.socket.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+
+
+class BadInput(SharedServerTest):
+    options = ("--frame-timeout", 500)
+
+    def offend(self, data):
+        """Sends it, ends the sending side, and waits for the server to end the other."""
+        with self.server.connect(timeout=5) as connection:
+            send_all(connection, data, then_shut_down=True)
+            return connection.rest()
+
+    def assert_good_is_answered(self):
+        with self.server.connect(timeout=5) as connection:
+            connection.send(bad_calls.GOOD)
+            self.assertGreater(connection.reply(STRICT).success, 0)
+
+    def test_the_server_answers_afterwards(self):
+        for name, data in every_input():
+            with self.subTest(name):
+                self.offend(data)
+                self.assert_good_is_answered()
+
+    def test_an_offender_that_stays_gets_an_answer_or_the_end(self):
+        if ELSEWHERE:
+            self.skipTest("needs a short limit for half a frame")
+        for name, data in every_input():
+            with self.subTest(name), self.server.connect(timeout=5) as connection:
+                send_all(connection, data, then_shut_down=False)
+                try:
+                    connection.socket.recv(1)
+                except ConnectionResetError:
+                    pass
+                self.assert_good_is_answered()
+
+    def test_what_comes_back_in_frames(self):
+        for name, outcomes in FRAMED_OUTCOMES.items():
+            with self.subTest(name):
+                self.assert_outcomes(bad_calls.CASES[name], STRICT, outcomes)
+
+    def test_what_comes_back_in_compact_frames(self):
+        for name, outcomes in COMPACT_OUTCOMES.items():
+            with self.subTest(name):
+                self.assert_outcomes(bad_calls.frame(bad_calls.COMPACT[name]), COMPACT, outcomes)
+
+    def assert_outcomes(self, data, form, outcomes):
+        with self.server.connect(timeout=5) as connection:
+            send_all(connection, data, then_shut_down=False)
+            got = [self.outcome(connection, form) for _ in outcomes]
+            self.assertEqual(got, outcomes)
+            if CLOSED not in outcomes:  # the connection lives
+                self.assertGreater(connection.call(form, "get_id", "a").success, 0)
+
+    def outcome(self, connection, form):
+        try:
+            reply = connection.reply(form)
+        except wire.Closed:
+            return CLOSED
+        if reply.kind == EXCEPTION:
+            return reply.value.type
+        return "id" if reply.value.success is not None else "refused"
+
+    def test_raw_bytes_get_nothing(self):
+        for name, data in bad_calls.RAW.items():
+            with self.subTest(name):
+                self.assertEqual(self.offend(data), b"")
+
+
+class BadInputOnTheGeneralPath(BadInput):
+    """The same without the hand-written path for the hot calls."""
+    options = (*BadInput.options, "--no-fast-path")
+
+
+class Costs(ServerTest):
+    """Memory and processor time. A sanitizer has its own view of both (and finds leaks itself)."""
+
+    def setUp(self):
+        super().setUp()
+        if SANITIZED:
+            self.skipTest("a sanitizer build keeps freed memory")
+
+    def test_bad_input_costs_nothing(self):
+        server = self.start("--frame-timeout", 500)
+        inputs = [data for _, data in every_input()]
+
+        def round_of_all():
+            for data in inputs:
+                with server.connect(timeout=5) as connection:
+                    send_all(connection, data, then_shut_down=True)
+                    connection.rest()
+
+        for _ in range(3):
+            round_of_all()
+        memory, processor = server.resident_kib(), server.cpu_seconds()
+        rounds = scaled(20, 2)
+        for _ in range(rounds):
+            round_of_all()
+        self.assertLess(server.resident_kib() - memory, 512)
+        self.assertLess((server.cpu_seconds() - processor) / (rounds * len(inputs)), 0.002)
+        self.assert_idle(server)
+
+    def assert_idle(self, server):
+        """With nothing to do it does nothing."""
+        processor, until = server.cpu_seconds(), time.monotonic() + 0.5
+        wait_for(lambda: time.monotonic() > until)
+        self.assertLess(server.cpu_seconds() - processor, 0.05)
+
+    def test_a_million_calls_leave_memory_flat(self):
+        self.assert_flat()
+
+    def test_a_million_calls_on_the_general_path_leave_memory_flat(self):
+        self.assert_flat("--no-fast-path")
+
+    def assert_flat(self, *options):
+        server = self.start(*options)
+        calls = 1000
+        pipeline = STRICT.call("get_id", "good") * calls
+        with server.connect() as connection:
+            connection.call(STRICT, "get_id", "good")
+
+            def burst():
+                connection.send(pipeline)
+                left = calls * 34  # what a reply to get_id takes
+                while left:
+                    left -= len(connection.socket.recv(left))
+
+            for _ in range(20):
+                burst()
+            memory = server.resident_kib()
+            for _ in range(scaled(1000)):
+                burst()
+            self.assertLess(server.resident_kib() - memory, 512)

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The system clock steps under a running server, and between one life and the next.
+
+libfaketime stands between the server and its clock. It does not go with a sanitizer, and leaves
+the monotonic clocks alone, as a real step does.
+"""
+import os
+import random
+import threading
+import time
+
+import wire
+from harness import LIBFAKETIME, SANITIZED, Parts, ServerTest, wait_for
+from wire import EXCEPTION, STRICT
+
+
+class FakeClock:
+    """The offset from the true time at which a server sees its system clock."""
+
+    def __init__(self, directory):
+        self.path = directory / "faketime"
+        self.offset_ms = 0
+        self.step_ms(0)
+        self.environment = {"LD_PRELOAD": LIBFAKETIME, "FAKETIME_TIMESTAMP_FILE": str(self.path),
+                            "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_NO_CACHE": "1"}
+
+    def step_ms(self, by_ms):
+        self.offset_ms += by_ms
+        new = self.path.with_suffix(".new")
+        new.write_text(f"{self.offset_ms / 1000:+.3f}\n")
+        new.rename(self.path)
+
+    def now_ms(self):
+        return time.time() * 1000 + self.offset_ms
+
+
+class ClockTest(ServerTest):
+    def setUp(self):
+        super().setUp()
+        if SANITIZED:
+            self.skipTest("libfaketime does not go with a sanitizer")
+        if not os.path.exists(LIBFAKETIME):
+            self.fail(f"{LIBFAKETIME} is missing: install faketime")
+        self.clock = FakeClock(self.directory)
+
+    def start(self, *options, **settings):
+        return super().start(*options, environment=self.clock.environment, **settings)
+
+    def assert_increasing(self, numbers):
+        self.assertTrue(all(a < b for a, b in zip(numbers, numbers[1:])), "not increasing")
+
+
+class Steps(ClockTest):
+    def draw_for(self, connection, seconds):
+        """(IDs, exceptions) of calls one after the other, for that long."""
+        numbers, exceptions = [], []
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            reply = connection.call(STRICT, "get_id", "good")
+            if reply.kind == EXCEPTION:
+                exceptions.append(reply.value)
+            else:
+                numbers.append(reply.success)
+        return numbers, exceptions
+
+    def test_a_small_step_back_goes_unnoticed(self):
+        server = self.start("--max-ahead", 10)
+        with server.connect() as connection:
+            numbers, exceptions = self.draw_for(connection, 0.2)
+            for _ in range(3):
+                self.clock.step_ms(-5)
+                more, refused = self.draw_for(connection, 0.3)
+                numbers += more
+                exceptions += refused
+        self.assertEqual(exceptions, [])
+        self.assert_increasing(numbers)
+        self.assertLess(abs(Parts.of(numbers[-1]).time_ms - self.clock.now_ms()), 100)
+
+    def test_a_large_step_back_is_refused_until_it_has_caught_up(self):
+        server = self.start()
+        with server.connect() as connection:
+            numbers, _ = self.draw_for(connection, 0.2)
+            self.clock.step_ms(-800)
+            server.wait_event("clock-back")
+            more, exceptions = self.draw_for(connection, 0.2)
+            typed = connection.call(STRICT, "get_ids", "good", 2).value
+            self.assertRegex(typed.clock.message, "^Clock moved backwards.  Refusing to generate")
+            self.assertGreater(connection.call(STRICT, "get_timestamp").success, 0)
+            self.assertGreater(len(exceptions), 0)
+            for exception in exceptions:
+                self.assertEqual(exception.type, 6)
+                self.assertRegex(exception.message,
+                                 "^InvalidSystemClock: Clock moved backwards.  Refusing to "
+                                 r"generate id for \d{2,3} milliseconds$")
+            numbers += more
+            numbers.append(wait_for(lambda: self.id_or_none(connection)))
+            more, exceptions = self.draw_for(connection, 0.2)
+        self.assertEqual(exceptions, [])
+        self.assert_increasing(numbers + more)
+
+    @staticmethod
+    def id_or_none(connection):
+        reply = connection.call(STRICT, "get_id", "good")
+        return None if reply.kind == EXCEPTION else reply.success
+
+    def test_a_step_back_with_max_ahead_0(self):
+        """As in 2010: a few milliseconds are refused already."""
+        server = self.start("--max-ahead", 0)
+        with server.connect() as connection:
+            self.draw_for(connection, 0.1)
+            self.clock.step_ms(-400)
+            refused = wait_for(lambda: self.draw_for(connection, 0.01)[1])
+            self.assertRegex(refused[0].message, "^InvalidSystemClock: ")
+
+    def test_a_step_forward_is_followed(self):
+        server = self.start("--max-clock-skew", 10000)
+        before = server.call("get_id", "good")
+        self.clock.step_ms(3000)
+        server.wait_event("clock-forward")
+        wait_for(lambda: abs(Parts.of(server.call("get_id", "good")).time_ms - self.clock.now_ms())
+                 < 500, what="IDs of the new time")
+        self.assertGreater(server.call("get_id", "good"), before)
+
+    def test_a_jump_is_not_believed_at_once(self):
+        server = self.start("--max-clock-skew", 10000)
+        self.clock.step_ms(3600 * 1000)
+        server.wait_event("clock-held")
+        with server.connect() as connection:
+            numbers, exceptions = self.draw_for(connection, 0.3)
+        self.assertEqual(exceptions, [])
+        self.assertLess(abs(Parts.of(numbers[-1]).time_ms - time.time() * 1000), 5000)
+        self.clock.step_ms(-3600 * 1000)
+        self.assertGreater(server.call("get_id", "good"), numbers[-1])
+
+
+class Load(threading.Thread):
+    """Draws IDs from one life of a server until that ends."""
+
+    def __init__(self, server):
+        super().__init__()
+        self.connection = server.connect()
+        self.numbers = []
+        self.start()
+
+    def run(self):
+        calls = (STRICT.call("get_id", "load") * 20 + STRICT.call("get_ids", "load", 200)
+                 + STRICT.call("get_id", "load") * 20)
+        try:
+            while True:
+                self.connection.send(calls)
+                for _ in range(41):
+                    reply = self.connection.reply(STRICT)
+                    if reply.kind != EXCEPTION:
+                        got = reply.success
+                        self.numbers += got if isinstance(got, list) else [got]
+        except (wire.Closed, OSError):
+            self.connection.close()
+
+
+class Kills(ClockTest):
+    LIVES = 20
+
+    def test_killed_under_load_with_the_clock_stepping_back(self):
+        """Each life issues IDs, and no ID is ever seen twice."""
+        chance = random.Random(2010)
+        steps_ms = [chance.choice((5, 20, 100, 500)) for _ in range(self.LIVES - 2)] + [1000, 2000]
+        chance.shuffle(steps_ms)
+        seen = set()
+        total = last = 0
+        for life, step_ms in enumerate(steps_ms):
+            server = self.start("--threads", 2)
+            loads = [Load(server) for _ in range(3)]
+            wait_for(lambda: all(len(load.numbers) > 2000 for load in loads),
+                     what=f"IDs from life {life}")
+            server.kill()
+            for load in loads:
+                load.join()
+                self.assert_increasing(load.numbers)
+                self.assertGreater(load.numbers[0], last)
+                total += len(load.numbers)
+                seen.update(load.numbers)
+            last = max(load.numbers[-1] for load in loads)
+            self.assertEqual(len(seen), total, f"an ID came twice, in life {life}")
+            self.clock.step_ms(-step_ms)

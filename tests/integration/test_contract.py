@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract itself: every generator takes it, and the part of 2010 is as it was."""
+import re
+import subprocess
+import tempfile
+import unittest
+
+from bindings import IDL, IDL_2010, current
+
+GENERATORS = ("c_glib", "cpp", "go", "java", "js", "js:node", "perl", "php", "py", "rb", "rs")
+
+
+def definitions(idl):
+    """{name: text} of what the file defines, without comments and spaces."""
+    text = re.sub(r"/\*.*?\*/", "", idl.read_text(), flags=re.DOTALL)
+    found = re.findall(r"(?:exception|struct|service) (\w+)([^{}]*\{[^{}]*\})", text)
+    return {name: re.sub(r"\s+", " ", body) for name, body in found}
+
+
+class Contract(unittest.TestCase):
+    def test_every_generator_takes_it(self):
+        for generator in GENERATORS:
+            with self.subTest(generator), tempfile.TemporaryDirectory() as directory:
+                done = subprocess.run(["thrift", "--strict", "--gen", generator, "-out", directory,
+                                       IDL], capture_output=True, text=True, check=False)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+
+    def test_the_part_of_2010_is_as_it_was(self):
+        ours = definitions(IDL)
+        original = definitions(IDL_2010)
+        self.assertEqual(set(original), {"InvalidSystemClock", "InvalidUserAgentError",
+                                         "AuditLogEntry", "Snowflake"})
+        for name, text in original.items():
+            with self.subTest(name):
+                self.assertEqual(ours[name], text)
+
+    def test_the_calls_of_2010_declare_no_exceptions(self):
+        """A client in Go or C would take a declared one for a success, and return ID 0."""
+        for call in ("get_worker_id", "get_timestamp", "get_id", "get_datacenter_id"):
+            result = getattr(current.Snowflake, f"{call}_result")
+            self.assertEqual([field[2] for field in result.thrift_spec if field], ["success"])

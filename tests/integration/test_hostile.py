@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that are slow, silent, deaf, rude or too many; and the others, served meanwhile."""
+import contextlib
+import os
+import resource
+import socket
+import threading
+import time
+
+import wire
+from harness import PATIENCE, SANITIZED, ServerTest, scaled, wait_for
+from wire import STRICT, UNFRAMED
+
+CALL = STRICT.call("get_id", "good")
+
+
+class Bystander:
+    """Another client of the same loop, which asks again and again and notes how long it took."""
+
+    def __init__(self, server):
+        self.server = server
+        self.calls = 0
+        self.slowest = 0
+        self.problem = None
+        self.ended = threading.Event()
+
+    def __enter__(self):
+        self.thread = threading.Thread(target=self.ask)
+        self.thread.start()
+        wait_for(lambda: self.calls or self.problem, what="a first answer to the bystander")
+        return self
+
+    def ask(self):
+        try:
+            with self.server.connect() as connection:
+                while not self.ended.wait(0.002):
+                    began = time.monotonic()
+                    connection.call(STRICT, "get_id", "bystander").success
+                    self.slowest = max(self.slowest, time.monotonic() - began)
+                    self.calls += 1
+        except Exception as error:
+            self.problem = error
+
+    def __exit__(self, kind, *_):
+        seen = self.calls
+        with contextlib.suppress(AssertionError):
+            wait_for(lambda: self.calls > seen or self.problem, 5)
+        self.ended.set()
+        self.thread.join()
+        if kind is None:
+            assert self.problem is None, f"the bystander was not served: {self.problem!r}"
+            assert self.calls > seen, "the bystander was not served to the end"
+            assert self.slowest < 0.5 * PATIENCE, f"a bystander's call took {self.slowest:.2f} s"
+
+
+def seconds_until_closed(connection):
+    began = time.monotonic()
+    connection.rest()
+    return time.monotonic() - began
+
+
+class Hostile(ServerTest):
+    def start(self, *options, **settings):
+        return super().start("--threads", 1, *options, **settings)
+
+    def test_one_byte_at_a_time(self):
+        """A frame has frame-timeout from its first byte, however steadily the bytes come."""
+        server = self.start("--frame-timeout", 600)
+        for form in (STRICT, UNFRAMED):
+            call = form.call("get_id", "a" * 200)
+            with self.subTest(str(form)), Bystander(server), server.connect() as connection:
+                connection.socket.setblocking(False)
+                began, sent = time.monotonic(), 0
+                with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+                    while not self.ended(connection.socket, 0.02):
+                        connection.send(call[sent:sent + 1])
+                        sent += 1
+                took = time.monotonic() - began
+                self.assertLess(sent, len(call))
+                self.assertGreater(took, 0.5)
+                self.assertLess(took, 2.5 * PATIENCE)
+        self.assertGreater(server.counters()["closed_frame_timeout"], 0)
+
+    @staticmethod
+    def ended(connected, pause):
+        """Whether the server has closed it, looked at for that long."""
+        connected.settimeout(pause)
+        try:
+            return connected.recv(1) == b""
+        except TimeoutError:
+            return False
+
+    def test_slow_but_in_time(self):
+        """The clock of a frame starts with its first byte, not with the connection's silence."""
+        server = self.start("--frame-timeout", 600)
+        with server.connect() as connection:
+            for _ in range(3):
+                until = time.monotonic() + 0.4
+                wait_for(lambda: time.monotonic() > until)
+                connection.send(CALL[:10])
+                connection.send(CALL[10:])
+                self.assertGreater(connection.reply(STRICT).success, 0)
+
+    def test_half_a_frame_and_then_nothing(self):
+        server = self.start("--frame-timeout", 400)
+        beginnings = (b"\0", CALL[:4], CALL[:5], CALL[:-1], UNFRAMED.call("get_id", "a")[:3],
+                      UNFRAMED.call("get_id", "a")[:-1], CALL + CALL[:9])
+        with Bystander(server):
+            for beginning in beginnings:
+                with self.subTest(beginning), server.connect() as connection:
+                    connection.send(beginning)
+                    took = seconds_until_closed(connection)
+                    self.assertGreater(took, 0.3)
+                    self.assertLess(took, 2 * PATIENCE)
+        self.assertEqual(server.counters()["closed_frame_timeout"], len(beginnings))
+        server.wait_event("connection-closed")
+
+    def test_idle_connections_stay(self):
+        """Without an idle timeout a connection may be silent for longer than half a frame may."""
+        server = self.start("--frame-timeout", 200)
+        with server.connect() as quiet, server.connect() as halfway, server.connect() as never:
+            quiet.call(STRICT, "get_id", "a")
+            halfway.send(CALL[:-1])
+            halfway.rest()
+            self.assertGreater(quiet.call(STRICT, "get_id", "a").success, 0)
+            self.assertGreater(never.call(STRICT, "get_id", "a").success, 0)
+
+    def test_idle_timeout(self):
+        server = self.start("--idle-timeout", 400)
+        with server.connect() as idle, server.connect() as never_spoke, Bystander(server):
+            idle.call(STRICT, "get_id", "a")
+            self.assertLess(seconds_until_closed(never_spoke), 2 * PATIENCE)
+            self.assertLess(seconds_until_closed(idle), 2 * PATIENCE)
+            with server.connect() as busy:
+                until = time.monotonic() + 1
+                while time.monotonic() < until:
+                    busy.call(STRICT, "get_id", "a")
+        self.assertGreaterEqual(server.counters()["closed_idle_timeout"], 2)
+
+    def test_one_that_never_reads(self):
+        """Beyond max-pending nothing more is read; after write-timeout it is closed."""
+        server = self.start("--max-pending", 65536, "--write-timeout", 800)
+        before = server.resident_kib()
+        pipeline = STRICT.call("get_ids", "good", 1000)
+        with Bystander(server), server.connect() as deaf:
+            deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            began = time.monotonic()
+            deaf.socket.settimeout(0.2)
+            sent = 0
+            with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+                while time.monotonic() < began + 10 * PATIENCE:
+                    with contextlib.suppress(TimeoutError):
+                        sent += deaf.socket.send(pipeline * 100)
+            took = time.monotonic() - began
+        self.assertGreater(took, 0.7)
+        self.assertLess(took, 5 * PATIENCE, "was not closed")
+        self.assertEqual(server.counters()["closed_write_timeout"], 1)
+        self.assertLess(sent, 64 << 20, "was read from without end")
+        if not SANITIZED:
+            self.assertLess(server.resident_kib() - before, 8 << 10)
+
+    def test_one_that_reads_late_gets_everything(self):
+        server = self.start("--max-pending", 65536)
+        count, calls = 1000, 400  # 3 MB of replies, more than the buffers hold
+        with Bystander(server), server.connect() as late:
+            sender = threading.Thread(
+                target=late.send, args=(STRICT.call("get_ids", "good", count) * calls,))
+            sender.start()
+            handled = server.counters()["ids_generated"]
+            wait_for(lambda: server.counters()["ids_generated"] > handled + count)
+            numbers = [number for _ in range(calls) for number in late.reply(STRICT).success]
+            sender.join()
+        self.assertEqual(len(numbers), count * calls)
+        self.assertTrue(all(a < b for a, b in zip(numbers, numbers[1:])))
+
+    def test_resets_in_the_middle_of_a_pipeline(self):
+        server = self.start()
+        with Bystander(server):
+            for number in range(scaled(300, 30)):
+                connection = server.connect()
+                connection.send(CALL * 2000)
+                if number % 3:
+                    connection.socket.recv(number)
+                connection.reset()
+        wait_for(lambda: server.open_connections() <= 1, what="the resets to be noticed")
+
+    def test_half_closed_clients_get_their_answers(self):
+        server = self.start()
+        with server.connect() as connection:
+            connection.send(CALL * 500)
+            connection.socket.shutdown(socket.SHUT_WR)
+            self.assertEqual(len(connection.rest()), 500 * 34)
+
+    def test_two_thousand_connections(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        server = self.start()
+        with contextlib.ExitStack() as stack, Bystander(server):
+            connections = [stack.enter_context(server.connect()) for _ in range(2000)]
+            numbers = set()
+            for connection in connections:
+                connection.send(CALL)
+            for connection in connections:
+                numbers.add(connection.reply(STRICT).success)
+            self.assertEqual(len(numbers), 2000)
+            self.assertGreaterEqual(server.open_connections(), 2000)
+        wait_for(lambda: server.open_connections() <= 1, what="the closes to be noticed")
+
+    def test_connections_beyond_the_limit(self):
+        server = self.start("--max-connections", 20)
+        with contextlib.ExitStack() as stack:
+            within = [stack.enter_context(server.connect()) for _ in range(20)]
+            for connection in within:
+                connection.call(STRICT, "get_id", "a")
+            for _ in range(50):
+                with server.connect() as beyond:
+                    with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+                        beyond.send(CALL)
+                    self.assertEqual(beyond.rest(), b"")
+            for connection in within:
+                self.assertGreater(connection.call(STRICT, "get_id", "a").success, 0)
+            server.wait_event("connection-refused")
+            within.pop().close()
+            self.wait_until_admitted(server)
+        refused = wait_for(lambda: self.answer(server, "get_counters"))["connections_refused"]
+        self.assertGreaterEqual(refused, 50)
+
+    @staticmethod
+    def answer(server, method, *arguments):
+        """What the call returned, or None if there is no room for the connection."""
+        try:
+            return server.call(method, *arguments)
+        except (wire.Closed, OSError):
+            return None
+
+    def wait_until_admitted(self, server):
+        wait_for(lambda: self.answer(server, "get_id", "a"), what="room for one more connection")
+
+    def test_out_of_file_descriptors(self):
+        """Fewer than the option asks for: said at the start, and no spinning at the limit."""
+        as_anybody = ("setpriv", "--bounding-set=-sys_resource", "--") if os.geteuid() == 0 else ()
+        server = self.start("--max-connections", 100000,
+                            wrapper=("prlimit", "--nofile=64:64", "--", *as_anybody))
+        server.wait_event("limits")
+        with contextlib.ExitStack() as stack:
+            held = [stack.enter_context(server.connect()) for _ in range(100)]
+            self.assertGreater(held[0].call(STRICT, "get_id", "a").success, 0)
+            processor, until = server.cpu_seconds(), time.monotonic() + 0.5
+            wait_for(lambda: time.monotonic() > until)
+            self.assertLess(server.cpu_seconds() - processor, 0.2 * PATIENCE)
+        self.wait_until_admitted(server)

@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start, readiness, stop, and what happens in between to the process as a whole."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import wire
+from harness import (ENVIRONMENT, PATIENCE, SNOWFLAKED, Parts, ServerTest, reserve_ahead,
+                     wait_for)
+from wire import STRICT
+
+CALL = STRICT.call("get_id", "good")
+# 16 IDs in 100 ms, so that calls wait for as long as a test likes.
+SLOW_LAYOUT = ("epoch_ms=1288834974657,tick_ms=100,time_bits=40,datacenter_bits=10,worker_bits=9,"
+               "sequence_bits=4")
+NOBODY = 65534
+
+
+class Start(ServerTest):
+    def without_options(self, **environment):
+        """A server without a single option, as a user who has no business in /var/lib."""
+        try:
+            socket.create_server(("127.0.0.1", 7609)).close()
+        except OSError:
+            self.skipTest("port 7609 is taken")
+        user = NOBODY if os.geteuid() == 0 else None
+        program = self.directory / "snowflaked"  # where that user may read it
+        shutil.copy(SNOWFLAKED, program)
+        if user is not None:
+            os.chown(self.directory, user, user)
+        server = self.launch(listen=None, program=program, user=user, environment={
+            name: str(self.directory / path) for name, path in environment.items()})
+        server.wait_ready()
+        self.assertEqual(server.address, ("127.0.0.1", 7609))
+        parts = Parts.of(server.call("get_id", "good"))
+        self.assertEqual((parts.datacenter_id, parts.worker_id), (0, 0))
+        server.wait_event("directory-unique")
+
+    def test_without_options(self):
+        self.without_options(XDG_STATE_HOME="xdg")
+        self.assertTrue((self.directory / "xdg/snowflaked/worker-0-0.json").exists())
+
+    def test_without_options_and_with_a_home(self):
+        self.without_options(HOME="home")
+        self.assertTrue((self.directory / "home/.local/state/snowflaked").is_dir())
+
+    def test_the_state_directory_of_systemd(self):
+        server = self.launch(environment={"STATE_DIRECTORY": str(self.state)})
+        server.wait_ready()
+        server.call("get_id", "good")
+        self.assertTrue((self.state / "worker-0-0.json").exists())
+
+    def test_the_ids_that_were_given(self):
+        server = self.start("--datacenter-id", 31, "--worker-id", 31)
+        parts = Parts.of(server.call("get_id", "good"))
+        self.assertEqual((parts.datacenter_id, parts.worker_id), (31, 31))
+        self.assertIsNone(server.find("directory-unique"))
+
+    def test_ipv6(self):
+        server = self.start(listen="[::1]:0")
+        self.assertEqual(server.address[0], "::1")
+        self.assertGreater(server.call("get_id", "good"), 0)
+
+    def test_several_addresses(self):
+        server = self.start("--listen", "[::1]:0", "--listen", "127.0.0.1:0")
+        self.assertEqual([host for host, _ in server.addresses], ["127.0.0.1", "::1", "127.0.0.1"])
+        for address in server.addresses:
+            with wire.Connection(address) as connection:
+                self.assertGreater(connection.call(STRICT, "get_id", "good").success, 0)
+
+    def test_a_port_in_use(self):
+        server = self.start()
+        host, port = server.address
+        second = self.launch("--state-directory", self.directory / "other",
+                             listen=f"{host}:{port}")
+        self.assert_refused(second, 1, "event=failed", host, port, "in use")
+
+    def test_config_file(self):
+        config = self.directory / "snowflaked.conf"
+        config.write_text("[snowflaked]\ndatacenter-id=3\nworker-id=4\nmax-batch=7\n"
+                          f"listen=127.0.0.1:0;[::1]:0\nstate-directory={self.state}\n")
+        server = self.launch("--config", config, "--worker-id", 5, listen=None)
+        server.wait_ready()
+        self.assertEqual(len(server.addresses), 2)
+        parts = Parts.of(server.call("get_id", "good"))
+        self.assertEqual((parts.datacenter_id, parts.worker_id), (3, 5))
+        with server.connect() as connection:
+            self.assertIsNotNone(connection.call(STRICT, "get_ids", "good", 8).value.count_error)
+
+    def test_the_printed_config_is_a_config(self):
+        config = self.directory / "snowflaked.conf"
+        config.write_text(self.output("--print-config"))
+        server = self.start("--config", config)
+        self.assertGreater(server.call("get_id", "good"), 0)
+
+    def output(self, *options):
+        done = subprocess.run([SNOWFLAKED, *options], env=ENVIRONMENT, capture_output=True,
+                              text=True, check=True)
+        self.assertEqual(done.stderr, "")
+        return done.stdout
+
+    def test_help_and_version(self):
+        self.assertRegex(self.output("--version"), r"^snowflaked \d+\.\d+\.\d+\n$")
+        for option in ("--listen", "--datacenter-id", "--state-directory", "--max-ahead"):
+            self.assertIn(option, self.output("--help"))
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run([SNOWFLAKED, "--help"], env=ENVIRONMENT, stdout=full,
+                                  stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+
+    def test_wrong_use(self):
+        config = self.directory / "snowflaked.conf"
+        config.write_text("[snowflaked]\nworker-idd=3\n")
+        bad_value = self.directory / "bad-value.conf"
+        bad_value.write_text("[snowflaked]\nmax-ahead=60001\n")
+        cases = (
+            (("--nonsense",), ("--nonsense",)),
+            (("extra",), ("extra",)),
+            (("--worker-id",), ("worker-id",)),
+            (("--worker-id", "32"), ("worker", "32", "31")),
+            (("--worker-id", "-1"), ("worker-id", "-1")),
+            (("--datacenter-id", "32"), ("datacenter", "32", "31")),
+            (("--worker-id", "x"), ("worker-id", "x")),
+            (("--worker-id", "1x"), ("worker-id", "1x")),
+            (("--worker-id", ""), ("worker-id",)),
+            (("--max-ahead", "60001"), ("max-ahead", "60001", "60000")),
+            (("--max-frame", "16777216"), ("max-frame", "16777216", "16777215")),
+            (("--max-batch", "0"), ("max-batch", "0", "1")),
+            (("--threads", "0"), ("threads", "0", "1")),
+            (("--sequence-start", "4097"), ("sequence-start", "4097", "4096")),
+            (("--layout", "nonsense"), ("layout", "nonsense")),
+            (("--layout", "twitter,"), ("layout",)),
+            (("--listen", "127.0.0.1:"), ("listen", "127.0.0.1:")),
+            (("--listen", ""), ("listen",)),
+            (("--listen", "127.0.0.1:65536"), ("listen", "65536")),
+            (("--log-level", "loud"), ("log-level", "loud", "debug")),
+            (("--config", self.directory / "missing"), ("missing",)),
+            (("--config", config), ("worker-idd",)),
+            (("--config", bad_value), ("max-ahead", "60001", "60000")),
+        )
+        for options, words in cases:
+            with self.subTest(options):
+                server = self.start(*options, ready=False)
+                self.assert_refused(server, 2, *words)
+                self.assertEqual(len(server.lines), 1, server.log)
+        self.assertFalse(self.state.exists(), "wrong use left something behind")
+
+    def test_an_address_that_is_not_here(self):
+        server = self.start(ready=False, listen="192.0.2.1:0")
+        self.assert_refused(server, 1, "event=failed", "192.0.2.1")
+
+
+class Readiness(ServerTest):
+    def setUp(self):
+        super().setUp()
+        path = str(self.directory / "notify")
+        self.notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(self.notifications.close)
+        self.notifications.settimeout(10 * PATIENCE)
+        self.notifications.bind(path)
+        self.environment = {"NOTIFY_SOCKET": path}
+
+    def wait_notification(self, wanted):
+        while True:
+            if wanted in self.notifications.recv(4096).decode().splitlines():
+                return
+
+    def test_ready_and_stopping(self):
+        server = self.start(ready=False, environment=self.environment)
+        self.wait_notification("READY=1")
+        self.assertGreater(server.call("get_id", "good"), 0)
+        server.process.terminate()
+        self.wait_notification("STOPPING=1")
+        self.assertEqual(server.wait_end(), 0)
+
+    def test_not_ready_before_an_id_can_be_drawn(self):
+        """What an earlier life reserved ends 1.5 s from now; no ID can come sooner."""
+        reserve_ahead(self.state, seconds=1.5)
+        reserved_until_ms = time.time() * 1000 + 1500
+        server = self.start(ready=False, environment=self.environment)
+        self.wait_notification("READY=1")
+        self.assertGreater(time.time() * 1000, reserved_until_ms - 100)
+        number = server.call("get_id", "good")
+        self.assertGreater(Parts.of(number).time_ms, reserved_until_ms - 10)
+
+
+class Stop(ServerTest):
+    def test_what_was_sent_is_answered(self):
+        """A thousand calls are under way when the signal comes; each of them gets its ID."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            with self.subTest(signal.Signals(number).name):
+                server = self.start()
+                with server.connect() as connection:
+                    connection.send(CALL * 1000)
+                    first = connection.reply(STRICT).success
+                    server.expect_end = True
+                    server.send_signal(number)
+                    numbers = [first] + [connection.reply(STRICT).success for _ in range(999)]
+                    self.assertEqual(len(set(numbers)), 1000)
+                    self.assertEqual(connection.rest(), b"")
+                self.assertEqual(server.wait_end(), 0)
+                server.wait_event("worker-handed-back")
+                server.wait_event("stopped")
+
+    def test_calls_that_wait_are_answered_too(self):
+        server = self.start("--layout", SLOW_LAYOUT, "--max-ahead", 0)
+        with server.connect() as connection:
+            connection.send(CALL * 80)  # the last of them 400 ms from now
+            connection.reply(STRICT)
+            server.expect_end = True
+            server.process.terminate()
+            for _ in range(79):
+                self.assertGreater(connection.reply(STRICT).success, 0)
+        self.assertEqual(server.wait_end(), 0)
+
+    def waits_for_ever(self, *options):
+        """A server whose client has calls for the next five seconds."""
+        server = self.start("--layout", SLOW_LAYOUT, "--max-ahead", 0, "--max-wait", 60000,
+                            *options)
+        connection = server.connect()
+        self.addCleanup(connection.close)
+        connection.send(CALL * 16 * 50)
+        connection.reply(STRICT)
+        return server
+
+    def test_a_stop_has_a_limit(self):
+        server = self.waits_for_ever("--stop-timeout", 300)
+        began = time.monotonic()
+        self.assertEqual(server.terminate(), 0)
+        self.assertTrue(0.25 < time.monotonic() - began < 1.5 * PATIENCE)
+
+    def test_a_second_signal_ends_it_at_once(self):
+        server = self.waits_for_ever("--stop-timeout", 60000)
+        server.expect_end = True
+        server.process.terminate()
+        server.wait_event("stopping")
+        began = time.monotonic()
+        # the first may just be being handled: as an operator does, again until it works
+        wait_for(lambda: server.process.poll() is not None or server.process.terminate(), 2)
+        self.assertLess(time.monotonic() - began, 0.5 * PATIENCE)
+        self.assertNotIn(server.wait_end(), (99, -signal.SIGABRT, -signal.SIGSEGV))
+
+    def test_idle_connections_do_not_hold_up_a_stop(self):
+        server = self.start()
+        with server.connect() as idle, server.connect() as half:
+            idle.call(STRICT, "get_id", "good")
+            half.send(CALL[:-1])
+            began = time.monotonic()
+            self.assertEqual(server.terminate(), 0)
+            self.assertLess(time.monotonic() - began, 1 * PATIENCE)
+
+    def test_nobody_is_admitted_any_more(self):
+        server = self.waits_for_ever("--stop-timeout", 2000)
+        server.expect_end = True
+        server.process.terminate()
+        server.wait_event("stopping")
+
+        def refused():
+            try:
+                with server.connect() as connection:
+                    connection.send(STRICT.call("get_timestamp"))
+                    return connection.rest() == b""
+            except OSError:
+                return True
+        wait_for(refused, 1, "the port to be closed")
+        self.assertEqual(server.wait_end(), 0)
+
+
+class Lives(ServerTest):
+    """One after the other on the same worker ID, and two at a time."""
+
+    def first_id(self, server, since):
+        number = server.wait_ready().call("get_id", "good")
+        return number, time.monotonic() - since
+
+    def test_at_once_after_an_orderly_end(self):
+        last = 0
+        for _ in range(5):
+            began = time.monotonic()
+            server = self.start(ready=False)
+            number, took = self.first_id(server, began)
+            self.assertGreater(number, last)
+            self.assertLess(took, 0.3 * PATIENCE)
+            last = server.call("get_ids", "good", 10000)[-1]  # up to 2 ms ahead of the clock
+            self.assertEqual(server.terminate(), 0)
+
+    def test_within_a_second_after_a_kill(self):
+        last = 0
+        for _ in range(3):
+            server = self.start()
+            last = server.call("get_ids", "good", 10000)[-1]
+            server.kill()
+            killed = time.monotonic()
+            server = self.start(ready=False)
+            number, took = self.first_id(server, killed)
+            self.assertGreater(number, last)
+            self.assertLess(took, 1 + 0.2 * PATIENCE)
+            self.assertEqual(server.terminate(), 0)
+
+    def test_two_on_one_worker_id(self):
+        first = self.start("--worker-id", 3)
+        host, port = first.address
+        second = self.start("--worker-id", 3, ready=False)
+        self.assert_refused(second, 1, "event=failed", "worker 3", f"pid {first.pid}",
+                            f"{host}:{port}")
+        self.assertGreater(first.call("get_id", "good"), 0)
+
+    def test_two_on_one_directory(self):
+        servers = [self.start("--worker-id", worker_id) for worker_id in (3, 4)]
+        servers.append(self.start("--datacenter-id", 1, "--worker-id", 3))
+        numbers = [number for server in servers for number in server.call("get_ids", "a", 10000)]
+        self.assertEqual(len(set(numbers)), 30000)
+
+    def test_stopped_and_continued_past_its_reservation(self):
+        server = self.start()
+        with server.connect() as connection:
+            numbers = connection.call(STRICT, "get_ids", "good", 1000).success
+            server.send_signal(signal.SIGSTOP)
+            until = now_ms() + 1500  # a reservation is 1 s long
+            connection.send(STRICT.call("get_ids", "good", 1000) * 3)
+            wait_for(lambda: now_ms() > until)
+            server.send_signal(signal.SIGCONT)
+            for _ in range(3):
+                numbers += connection.reply(STRICT).success
+            numbers += connection.call(STRICT, "get_ids", "good", 1000).success
+        self.assertTrue(all(a < b for a, b in zip(numbers, numbers[1:])))
+        self.assertGreater(Parts.of(numbers[-1]).time_ms, until)
+
+    def test_an_idle_server_lets_its_reservation_lapse(self):
+        """And does not write; the next call waits for a new one and gets its ID."""
+        server = self.start()
+        record = self.state / "worker-0-0.json"
+        until = server.call("get_worker").reserved_until_ms
+        wait_for(lambda: now_ms() > until + 200)
+        text = record.read_text()
+        numbers = [server.call("get_id", "good")]
+        self.assertNotEqual(record.read_text(), text)
+        for _ in range(3):
+            until = server.call("get_worker").reserved_until_ms
+            wait_for(lambda: now_ms() > until + 200)
+            numbers.append(server.call("get_id", "good"))
+        self.assertTrue(all(a < b for a, b in zip(numbers, numbers[1:])))
+
+
+def now_ms():
+    return time.time() * 1000

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bytes: six forms on one port, told apart by at most five bytes."""
+import json
+import socket
+import struct
+
+from bindings import ROOT
+from harness import SharedServerTest
+from wire import EXCEPTION, FORMS, ONEWAY, REPLY, STRICT, UNFRAMED, Form
+
+VECTORS = {name: bytes.fromhex(text)
+           for name, text in json.loads((ROOT / "tests/vectors/wire.json").read_text()).items()
+           if isinstance(text, str) and not name.startswith("note")}
+FRAME_LIMIT = 64 * 1024
+
+
+class Forms(SharedServerTest):
+    options = ("--threads", 1, "--datacenter-id", 1, "--worker-id", 1)
+
+    def setUp(self):
+        self.other = self.connect()
+
+    def settle(self):
+        """Once this is answered, the loop has read all that was sent before."""
+        self.other.call(STRICT, "get_timestamp")
+
+    def exchange(self, data):
+        """Everything the server has to say to those bytes."""
+        connection = self.connect()
+        connection.send(data)
+        connection.socket.shutdown(socket.SHUT_WR)
+        return connection.rest()
+
+    def assert_closes(self, data):
+        """The server closes on these bytes by itself, without a word."""
+        connection = self.connect()
+        connection.send(data)
+        self.assertEqual(connection.rest(), b"", data[:40])
+
+    def assert_answers(self, data, form):
+        connection = self.connect()
+        connection.send(data)
+        self.assertGreater(connection.reply(form).success, 0)
+
+    def test_framed_vectors(self):
+        for call in ("call_get_id_foo_seq0", "call_get_id_foo_seq0_unversioned_header"):
+            with self.subTest(call):
+                expected = VECTORS["reply_get_id_1_seq0"]
+                reply = self.exchange(VECTORS[call])
+                self.assertEqual(reply[:-9], expected[:-9])
+                self.assertEqual(reply[-1:], b"\0")
+                self.assertGreater(struct.unpack(">q", reply[-9:-1])[0], 1)
+
+    def test_vectors_of_the_other_calls(self):
+        expected = VECTORS["reply_get_id_1_seq0"][4:]  # without its frame
+        for method, seqid, vector in (("get_worker_id", 0, "call_get_worker_id_seq0"),
+                                      ("get_datacenter_id", 7, "call_get_datacenter_id_seq7"),
+                                      ("get_timestamp", 1, "call_get_timestamp_seq1")):
+            with self.subTest(method):
+                value = self.other.call(STRICT, method).success
+                reply = self.exchange(VECTORS[vector])
+                if method == "get_timestamp":  # between two readings of ours
+                    at, = struct.unpack(">q", reply[-9:-1])
+                    self.assertTrue(value <= at <= self.other.call(STRICT, method).success)
+                    value = at
+                message = (expected[:4] + struct.pack(">I", len(method)) + method.encode()
+                           + struct.pack(">i", seqid) + expected[18:21] + struct.pack(">q", value)
+                           + b"\0")
+                self.assertEqual(reply, struct.pack(">I", len(message)) + message)
+
+    def test_unframed_vectors(self):
+        reply = self.exchange(VECTORS["unframed_call_get_id_foo_seq0"])
+        self.assertEqual(reply[:-9], VECTORS["reply_get_id_1_seq0"][4:-9])
+        reply = self.exchange(VECTORS["compact_call_get_id_foo_seq1_unframed"])
+        expected = VECTORS["compact_reply_get_id_1_seq1_unframed"]  # ..., value 02, stop 00
+        self.assertEqual(reply[:len(expected) - 2], expected[:-2])
+        self.assertEqual(reply[-1:], b"\0")
+
+    def test_unknown_method_vector(self):
+        reply = self.exchange(STRICT.call("nope"))
+        message = VECTORS["reply_unknown_method_nope_seq1"]
+        header, fields = message[:20], message[20:-1]
+        text, kind = fields[:-7], fields[-7:]
+        self.assertIn(reply, (message, header + kind + text + b"\0"))
+
+    def test_every_form_and_call(self):
+        for form in FORMS:
+            connection = self.connect()
+            for method, arguments in (("get_id", ("infra-dm",)), ("get_worker_id", ()),
+                                      ("get_datacenter_id", ()), ("get_timestamp", ()),
+                                      ("get_ids", ("infra-dm", 3)), ("get_worker", ()),
+                                      ("get_counters", ())):
+                with self.subTest(form=str(form), method=method):
+                    reply = connection.call(form, method, *arguments)
+                    self.assertEqual((reply.method, reply.kind), (method, REPLY))
+                    self.assertIsNotNone(reply.success)
+
+    def test_the_sequence_id_comes_back(self):
+        for form in FORMS:
+            connection = self.connect()
+            for seqid in (0, 1, 7, 127, 128, 0x12345678, 2**31 - 1, -1, -2**31):
+                with self.subTest(form=str(form), seqid=seqid):
+                    self.assertEqual(connection.call(form, "get_id", "a", seqid=seqid).seqid, seqid)
+                    self.assertEqual(connection.call(form, "nope", seqid=seqid).seqid, seqid)
+
+    def test_the_first_byte(self):
+        rest = b"\x01\0\x01get_id"
+        for first in range(256):
+            if first not in (0x00, 0x80, 0x82):
+                with self.subTest(hex(first)):
+                    self.assert_closes(bytes([first]) + rest)
+
+    def test_the_frame_length(self):
+        for length in (0, FRAME_LIMIT + 1, 0x00FFFFFF):
+            with self.subTest(length):
+                self.assert_closes(struct.pack(">I", length) + b"\x80")
+        padding = self.padded(FRAME_LIMIT)
+        self.assertEqual(len(padding), FRAME_LIMIT)
+        self.assert_answers(STRICT.wrap(padding), STRICT)
+        self.assert_closes(STRICT.wrap(self.padded(FRAME_LIMIT + 1)))
+
+    def padded(self, length):
+        """A good get_id in strict binary, made as long as that by a field that is skipped."""
+        message = UNFRAMED.message("get_id", "a")[:-1]
+        padding = length - len(message) - 8
+        return message + b"\x0b\0\x09" + struct.pack(">I", padding) + b"x" * padding + b"\0"
+
+    def test_the_limit_holds_without_frames_too(self):
+        self.assert_answers(self.padded(FRAME_LIMIT), UNFRAMED)
+        connection = self.connect()
+        connection.send(self.padded(FRAME_LIMIT + 1))
+        self.assertEqual(connection.reply(UNFRAMED).value.type, 7)
+        self.assertEqual(connection.rest(), b"")
+
+    def test_the_fifth_byte(self):
+        """Behind a frame's length, or the name's: 80, 82, 00, a letter or _; nothing else."""
+        letters = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+        for fifth in range(256):
+            if fifth in (0x00, 0x80, 0x82) or fifth in letters:
+                continue
+            with self.subTest(hex(fifth)):
+                self.assert_closes(struct.pack(">I", 6) + bytes([fifth]))
+
+    def test_any_letter_begins_an_unversioned_name(self):
+        form = Form(False, "unversioned")
+        for letter in "azAZ_":
+            with self.subTest(letter):
+                reply = self.connect().call(form, letter + "ope")
+                self.assertEqual((reply.kind, reply.value.type), (EXCEPTION, 1))
+
+    def test_framing_is_fixed_for_the_connection(self):
+        connection = self.connect()
+        connection.call(STRICT, "get_id", "a")
+        connection.send(UNFRAMED.call("get_id", "a"))  # as a frame: 2 GiB long
+        self.assertEqual(connection.rest(), b"")
+
+        connection = self.connect()
+        connection.call(UNFRAMED, "get_id", "a")
+        connection.send(STRICT.call("get_id", "a"))  # unframed: a name of 29 bytes, and too little
+        connection.socket.shutdown(socket.SHUT_WR)
+        self.assertEqual(connection.rest(), b"")
+
+    def test_the_protocol_is_read_per_message(self):
+        for framed in (True, False):
+            connection = self.connect()
+            forms = [form for form in FORMS if form.framed == framed]
+            for form in forms + forms[::-1] + forms:
+                with self.subTest(framed=framed, form=str(form)):
+                    self.assertGreater(connection.call(form, "get_id", "a").success, 0)
+
+    def test_a_pipeline_is_answered_in_order(self):
+        for form in FORMS:
+            with self.subTest(str(form)):
+                connection = self.connect()
+                connection.send(b"".join(form.call("get_id", "a", seqid=n) for n in range(1000)))
+                replies = [connection.reply(form) for _ in range(1000)]
+                self.assertEqual([reply.seqid for reply in replies], list(range(1000)))
+                self.assert_increasing([reply.success for reply in replies])
+
+    def assert_increasing(self, numbers):
+        self.assertTrue(all(a < b for a, b in zip(numbers, numbers[1:])))
+
+    def test_a_pipeline_cut_anywhere(self):
+        for form in FORMS:
+            pipeline = (form.call("get_id", "foo", seqid=1) + form.call("nope", seqid=2)
+                        + form.call("get_ids", "foo", 2, seqid=3)
+                        + form.call("get_worker_id", seqid=4))
+            connection = self.connect()
+            for cut in range(1, len(pipeline)):
+                connection.send(pipeline[:cut])
+                self.settle()
+                connection.send(pipeline[cut:])
+                replies = [connection.reply(form) for _ in range(4)]
+                with self.subTest(form=str(form), cut=cut):
+                    self.assertEqual([reply.seqid for reply in replies], [1, 2, 3, 4])
+                    self.assertEqual([reply.kind for reply in replies],
+                                     [REPLY, EXCEPTION, REPLY, REPLY])
+                    self.assertEqual(len(replies[2].success), 2)
+
+    def test_a_pipeline_byte_by_byte(self):
+        for form in FORMS:
+            connection = self.connect()
+            for byte in form.call("get_id", "foo") * 2:
+                connection.send(bytes([byte]))
+                self.settle()
+            with self.subTest(str(form)):
+                self.assert_increasing([connection.reply(form).success for _ in range(2)])
+
+    def test_only_calls_are_taken(self):
+        for form in FORMS:
+            for kind in (REPLY, EXCEPTION, ONEWAY, 0, 5, 7):
+                with self.subTest(form=str(form), kind=kind):
+                    self.assert_closes(form.call("get_id", "a", kind=kind))
+
+    def test_bad_arguments_leave_a_framed_connection_alive(self):
+        """A string that is longer than its message: type 7, and the next call is answered."""
+        for protocol in ("strict", "compact"):
+            form = Form(True, protocol)
+            message = form.message("get_id", "foo")
+            length = message.index(b"foo") - 1
+            bad = message[:length] + b"\x7f" + message[length + 1:]
+            with self.subTest(protocol):
+                connection = self.connect()
+                connection.send(form.wrap(bad))
+                reply = connection.reply(form)
+                self.assertEqual((reply.method, reply.kind, reply.value.type),
+                                 ("get_id", EXCEPTION, 7))
+                self.assertGreater(connection.call(form, "get_id", "a").success, 0)
+
+    def test_arguments_that_are_not_in_the_contract_are_skipped(self):
+        every_type = b"".join((
+            b"\x02\0\x63\x01", b"\x03\0\x63\x7f", b"\x04\0\x63" + bytes(8), b"\x06\0\x63\0\1",
+            b"\x08\0\x63" + bytes(4), b"\x0a\0\x63" + bytes(8), b"\x0b\0\x63\0\0\0\1x",
+            b"\x0c\0\x63" + b"\x08\0\1" + bytes(4) + b"\0",
+            b"\x0d\0\x63\x0b\x08\0\0\0\1" + b"\0\0\0\1k" + bytes(4),
+            b"\x0e\0\x63\x08\0\0\0\1" + bytes(4), b"\x0f\0\x63\x0a\0\0\0\2" + bytes(16)))
+        for form in (STRICT, UNFRAMED):
+            message = form.message("get_id", "a")
+            with self.subTest(str(form)):
+                self.assert_answers(form.wrap(message[:-1] + every_type + b"\0"), form)
+
+    def test_an_argument_of_another_type_counts_as_missing(self):
+        message = STRICT.message("get_id", None)[:-1] + b"\x08\0\x01" + bytes(4) + b"\0"
+        connection = self.connect()
+        connection.send(STRICT.wrap(message))
+        reply = connection.reply(STRICT)
+        self.assertEqual((reply.kind, reply.value.type), (EXCEPTION, 6))
+
+
+class FormsOnTheGeneralPath(Forms):
+    """The same without the hand-written path for the hot calls."""
+    options = (*Forms.options, "--no-fast-path")
