@@ -2,6 +2,7 @@
 
 /* snowflaked: puts the parts together, runs them, takes them apart. */
 #include <errno.h>
+#include <fcntl.h>
 #include <glib-unix.h>
 #include <locale.h>
 #include <signal.h>
@@ -41,7 +42,6 @@ typedef struct {
 	GMainLoop *loop;
 	int news_fd; /* an eventfd: the keeper has news */
 	gboolean ready;
-	gboolean failed;
 } Server;
 
 static void log_failure(const char *message)
@@ -53,6 +53,12 @@ static void log_failure(const char *message)
 
 /* Construction */
 
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
 static void server_clear(Server *self)
 {
 	/* the keeper hands the worker ID back, so the loops must have ended before it */
@@ -63,8 +69,7 @@ static void server_clear(Server *self)
 	g_clear_pointer(&self->loop, g_main_loop_unref);
 	g_clear_pointer(&self->address, g_free);
 	g_clear_pointer(&self->nonce, g_free);
-	if (self->news_fd >= 0)
-		close(self->news_fd);
+	close_fd(self->news_fd);
 }
 
 /* As many descriptors as connections are allowed, or a line that says what stands in the way. */
@@ -168,8 +173,9 @@ static gboolean make_rpc_server(Server *self, GError **error)
 static void make_keeper(Server *self)
 {
 	const Options *options = self->options;
-	g_autofree char *directory = options->state_directory ? g_strdup(options->state_directory)
-							      : registry_file_default_directory();
+	g_autofree char *directory =
+		options->state_directory ? g_canonicalize_filename(options->state_directory, NULL)
+					 : registry_file_default_directory();
 	const RegistryFileConfig registry = {
 		.directory = directory,
 		.layout = &options->layout,
@@ -253,8 +259,6 @@ static gboolean on_news(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer 
 	if (read(fd, &count, sizeof count) < 0)
 		return G_SOURCE_CONTINUE;
 	if (error != NULL) {
-		log_failure(error->message);
-		self->failed = TRUE;
 		g_main_loop_quit(self->loop);
 	} else {
 		check_ready(self);
@@ -332,6 +336,8 @@ static void log_end(const Server *self)
 
 static gboolean server_run(Server *self, GError **error)
 {
+	GError *failure;
+
 	add_sources(self);
 	log_start(self);
 	if (!rpc_server_start(self->rpc, error))
@@ -341,7 +347,21 @@ static gboolean server_run(Server *self, GError **error)
 	rpc_server_stop(self->rpc, self->options->stop_timeout_ms);
 	keeper_stop(self->keeper);
 	log_end(self);
-	return !self->failed;
+	failure = keeper_error(self->keeper);
+	if (failure != NULL)
+		g_propagate_error(error, failure);
+	return failure == NULL;
+}
+
+/* Descriptors 0 to 2 are not for sockets and records, even if whoever started us closed them. */
+static void occupy_standard_descriptors(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	close_fd(fd);
 }
 
 static int serve(const Options *options)
@@ -350,6 +370,7 @@ static int serve(const Options *options)
 	Server server;
 	gboolean ok;
 
+	occupy_standard_descriptors();
 	log_set_level(options->log_level);
 	signal(SIGPIPE, SIG_IGN);
 	raise_descriptor_limit(options);

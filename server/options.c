@@ -256,6 +256,12 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 	text = g_key_file_get_value(file, FILE_GROUP, key, error);
 	if (text == NULL)
 		return FALSE;
+	/* the file says where, but not from where */
+	if (spec->type == OPTION_PATH && *text != '\0' && !g_path_is_absolute(g_strstrip(text))) {
+		g_autofree char *escaped = text_escape(text, strlen(text));
+
+		return bad_value(error, "%s: \"%s\" is not an absolute path", key, escaped);
+	}
 	if (spec->type != OPTION_ADDRESSES) {
 		given_add(given, key, g_strstrip(text));
 		return TRUE;

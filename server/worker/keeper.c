@@ -333,7 +333,9 @@ static void hand_back(Keeper *self)
 	gint64 last_tick = lease_retire(self->lease, self->layout);
 
 	if (self->registry->ops->hand_back(self->registry, last_tick, &error)) {
-		g_autofree char *last = tick_text(self, last_tick);
+		g_autofree char *last = last_tick >= self->lease->first_tick
+						? tick_text(self, last_tick)
+						: g_strdup("none");
 
 		log_event(LOG_WORKER_HANDED_BACK, "datacenter_id=%u worker_id=%u last=%s",
 			  self->lease->datacenter_id, self->lease->worker_id, last);

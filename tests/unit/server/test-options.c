@@ -323,6 +323,8 @@ static const struct {
 	{"", G "listen=a:1,b:1\n", "listen: \"a:1,b:1\" is not HOST:PORT"},
 	{"", G "advertise=\n", "advertise: \"\" is not HOST:PORT"},
 	{"", G "state-directory=\n", "state-directory: the path is empty"},
+	{"", G "state-directory=ids\n", "state-directory: \"ids\" is not an absolute path"},
+	{"", G "state-directory=\"/ids\"\n", "is not an absolute path"},
 	{"", G "no-fast-path\n", "no-fast-path"},
 	{"", G "no-fast-path=1\n", "no-fast-path: \"1\" is neither true nor false"},
 	{"", G "no-fast-path=True\n", "no-fast-path: \"True\" is neither true nor false"},

@@ -123,15 +123,19 @@ static StreamStatus call_at(gboolean fast, gint64 now_ms, guint issued, GByteArr
 static void test_refusals(void)
 {
 	static const struct {
+		const char *name;
 		gint64 now_ms;
 		guint issued;
+		StreamStatus status;
+		const char *reply; /* part of it; NULL: none */
 	} CASES[] = {
-		{1000, 4096}, /* the sequence is used up */
-		{1000, 4095}, /* one is left */
-		{1001, 4096}, /* a new tick */
-		{999, 1},     /* the clock stepped back */
-		{200000, 1},  /* past the lease */
-		{-1, 1},      /* before the epoch */
+		{"the sequence is used up", 1000, 4096, STREAM_PARKED, NULL},
+		{"one is left", 1000, 4095, STREAM_MORE, "get_id"},
+		{"a new tick", 1001, 4096, STREAM_MORE, "get_id"},
+		{"the clock stepped back", 999, 1, STREAM_MORE, "InvalidSystemClock: Clock moved"},
+		{"past the lease", 200000, 1, STREAM_PARKED, NULL},
+		{"before the epoch", -1, 1, STREAM_MORE,
+		 "InvalidSystemClock: the clock is outside"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
@@ -139,6 +143,12 @@ static void test_refusals(void)
 		g_autoptr(GByteArray) by_general = g_byte_array_new();
 		StreamStatus status = call_at(TRUE, CASES[i].now_ms, CASES[i].issued, by_fast);
 
+		g_test_message("%s", CASES[i].name);
+		g_assert_cmpint(status, ==, CASES[i].status);
+		g_assert_true((by_fast->len > 0) == (CASES[i].reply != NULL));
+		if (CASES[i].reply != NULL)
+			g_assert_nonnull(memmem(by_fast->data, by_fast->len, CASES[i].reply,
+						strlen(CASES[i].reply)));
 		g_assert_cmpint(status, ==,
 				call_at(FALSE, CASES[i].now_ms, CASES[i].issued, by_general));
 		g_assert_cmpmem(by_fast->data, by_fast->len, by_general->data, by_general->len);
