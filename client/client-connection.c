@@ -56,6 +56,10 @@ static void connect_within(const Address *address, guint timeout_ms, Attempt *at
 	while (!attempt->done)
 		g_main_context_iteration(context, TRUE);
 	g_source_destroy(timer);
+	/* an attempt at another address holds its socket and this context until it has heard that
+	 * it is cancelled */
+	while (g_main_context_iteration(context, FALSE))
+		;
 	g_main_context_pop_thread_default(context);
 }
 

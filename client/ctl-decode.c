@@ -122,8 +122,10 @@ static void decode_standard_input(Decoder *self)
 
 	while ((length = getline(&line, &size, stdin)) >= 0) {
 		/* a NUL ends the text for all that follows: make it show */
-		for (char *nul; (nul = memchr(line, '\0', (size_t)length)) != NULL;)
-			*nul = '?';
+		for (ssize_t i = 0; i < length; i++) {
+			if (line[i] == '\0')
+				line[i] = '?';
+		}
 		g_strstrip(line);
 		if (line[0] != '\0')
 			decode(self, line);

@@ -4,13 +4,14 @@
 
 #define BATCH 1000 /* IDs that are fetched before the first of them is printed */
 
-static gint64 wanted = 1;
+static char *wanted_text;
+static guint64 wanted = 1;
 static char *agent;
 
 static const GOptionEntry entries[] = {
-	{"number", 'n', 0, G_OPTION_ARG_INT64, &wanted, "How many IDs (default 1)", "N"},
+	{"number", 'n', 0, G_OPTION_ARG_STRING, &wanted_text, "How many IDs (default 1)", "N"},
 	{"agent", 0, 0, G_OPTION_ARG_STRING, &agent,
-	 "Who asks, as the server counts it (default snowflakectl)", "A"},
+	 "Who asks; the server checks its form only (default snowflakectl)", "A"},
 	G_OPTION_ENTRY_NULL,
 };
 
@@ -31,7 +32,7 @@ static gboolean print_ids(SnowflakeClient *client, CtlArray *array, GError **err
 {
 	const char *useragent = agent != NULL ? agent : "snowflakectl";
 
-	for (gint64 left = wanted; left > 0;) {
+	for (guint64 left = wanted; left > 0;) {
 		gint64 ids[BATCH];
 		guint count = MIN(left, BATCH);
 
@@ -49,10 +50,8 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 	CtlArray array = {0};
 	g_autoptr(GError) error = NULL;
 
-	if (wanted < 1) {
-		ctl_output_complain("-n %" G_GINT64_FORMAT ", the least is 1", wanted);
+	if (!ctl_number("-n N", wanted_text, 1, G_MAXINT64, &wanted))
 		return CTL_USAGE;
-	}
 
 	g_auto(GStrv) servers = ctl_servers(options);
 	g_autoptr(SnowflakeClient) client = ctl_client_new((const char *const *)servers, options);

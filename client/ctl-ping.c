@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <json-glib/json-glib.h>
+#include <string.h>
 
 #include "client/ctl-output.h"
 #include "client/ctl.h"
 
-#define MAX_TIME_MS G_GINT64_CONSTANT(253402300799999) /* the end of the year 9999 */
+#define MAX_TIME_MS     G_GINT64_CONSTANT(253402300799999) /* the end of the year 9999 */
+#define MAX_INTERVAL_MS 3600000
 
-static int count = 1;
-static int interval_ms = 1000;
+static char *count_text;
+static char *interval_text;
+static guint64 count = 1;
+static guint64 interval_ms = 1000;
 
 static const GOptionEntry entries[] = {
-	{"count", 'c', 0, G_OPTION_ARG_INT, &count, "How many times (default 1)", "N"},
-	{"interval", 'i', 0, G_OPTION_ARG_INT, &interval_ms, "Pause between (default 1000)", "MS"},
+	{"count", 'c', 0, G_OPTION_ARG_STRING, &count_text, "How many times (default 1)", "N"},
+	{"interval", 'i', 0, G_OPTION_ARG_STRING, &interval_text, "Pause between (default 1000)",
+	 "MS"},
 	G_OPTION_ENTRY_NULL,
 };
 
@@ -67,7 +72,8 @@ static gboolean measure(SnowflakeClient *client, Pong *pong, GError **error)
 		return FALSE;
 	if (server_ms < 0 || server_ms > MAX_TIME_MS) {
 		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			    "%s: a time of %" G_GINT64_FORMAT " ms",
+			    "%s: not an answer of a Snowflake server: a time of %" G_GINT64_FORMAT
+			    " ms",
 			    snowflake_client_get_server(client), server_ms);
 		return FALSE;
 	}
@@ -146,61 +152,65 @@ static GPtrArray *make_clients(const CtlOptions *options)
 	return g_steal_pointer(&clients);
 }
 
-/* %FALSE, and the message is out, if one of the pings got no answer. */
+/* A server of 2010 does not say; that it answers is all there is to know. */
+static gboolean is_serving(const Pong *pong)
+{
+	return pong->state == NULL || strcmp(pong->state, "serving") == 0;
+}
+
+/* %FALSE if one of the pings got no answer, and the message is out, or one from a server that is
+ * not serving, and its state is. */
 static gboolean ping_all(const GPtrArray *clients, CtlArray *array)
 {
-	gboolean all_answered = TRUE;
+	gboolean all_serving = TRUE;
 
-	for (int i = 0; i < count; i++) {
+	for (guint64 i = 0; i < count; i++) {
 		g_auto(Pong) pong = {0};
 		g_autoptr(GError) error = NULL;
 
 		if (i > 0)
-			g_usleep((gulong)interval_ms * 1000);
+			g_usleep(interval_ms * 1000);
 		if (!ping(clients, &pong, &error)) {
 			ctl_output_complain("%s", error->message);
-			all_answered = FALSE;
+			all_serving = FALSE;
 			continue;
 		}
+		all_serving &= is_serving(&pong);
 		if (array != NULL)
 			print_json(array, &pong);
 		else
 			print_line(&pong);
 		ctl_output_flush();
 	}
-	return all_answered;
+	return all_serving;
 }
 
 static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
 	CtlArray array = {0};
 
-	if (count < 1) {
-		ctl_output_complain("-c %d, the least is 1", count);
+	if (!ctl_number("-c N", count_text, 1, G_MAXINT64, &count) ||
+	    !ctl_number("-i MS", interval_text, 0, MAX_INTERVAL_MS, &interval_ms))
 		return CTL_USAGE;
-	}
-	if (interval_ms < 0) {
-		ctl_output_complain("-i %d ms, the least is 0", interval_ms);
-		return CTL_USAGE;
-	}
 
 	g_autoptr(GPtrArray) clients = make_clients(options);
 
 	if (clients == NULL)
 		return CTL_USAGE;
 
-	gboolean all_answered = ping_all(clients, options->json ? &array : NULL);
+	gboolean all_serving = ping_all(clients, options->json ? &array : NULL);
 
 	if (options->json)
 		ctl_array_end(&array);
-	return all_answered ? CTL_OK : CTL_FAILED;
+	return all_serving ? CTL_OK : CTL_FAILED;
 }
 
 const CtlCommand ctl_ping_command = {
 	.name = "ping",
 	.summary = "Shows which server answers.",
 	.details = "Its datacenter and worker ID, its state, how far its clock is from this "
-		   "machine's,\nand how long the answer took.",
+		   "machine's,\nand how long the answer took. Exit status 1 also if its state is "
+		   "not serving.",
 	.entries = entries,
 	.run = run,
 };

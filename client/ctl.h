@@ -17,7 +17,7 @@ typedef enum {
 typedef struct {
 	char **servers; /* NULL: see ctl_servers() */
 	gboolean json;
-	int timeout_ms;
+	guint64 timeout_ms;
 } CtlOptions;
 
 typedef struct {
@@ -32,6 +32,12 @@ typedef struct {
 extern const CtlCommand ctl_id_command;
 extern const CtlCommand ctl_decode_command;
 extern const CtlCommand ctl_ping_command;
+
+/* Sets *out_number to the number that the value @text of an option is, in decimal; leaves it where
+ * @text is NULL. %FALSE, and the message is out, if it is none from @min to @max: CTL_USAGE.
+ * @option: as --help writes it: "-n N" */
+gboolean ctl_number(const char *option, const char *text, guint64 min, guint64 max,
+		    guint64 *out_number);
 
 /* (transfer full): the servers in @options, else in $SNOWFLAKE_SERVERS, else the default one. */
 char **ctl_servers(const CtlOptions *options);

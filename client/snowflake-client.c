@@ -14,7 +14,7 @@ struct _SnowflakeClient {
 	guint current;      /* the server that the connection is to, or that is tried first */
 	ClientConnection *connection; /* NULL: not now */
 	gboolean lacks_get_ids;       /* the server at the other end of the connection */
-	guint max_count;              /* for one get_ids; lowered when a server refuses it */
+	guint max_count;              /* for one get_ids; lowered when that server refuses it */
 	gint32 seqid;
 	guint timeout_ms;
 	gint64 retry_after_ms;
@@ -91,6 +91,7 @@ static void disconnect(SnowflakeClient *self)
 {
 	g_clear_pointer(&self->connection, client_connection_free);
 	self->lacks_get_ids = FALSE;
+	self->max_count = CLIENT_CALL_MAX_COUNT;
 }
 
 /* Leaves the server: the next call begins with the one behind it in the list. */
@@ -307,6 +308,20 @@ static gboolean get_some(SnowflakeClient *self, const char *agent, guint count, 
 	return TRUE;
 }
 
+/* Whether @id is above the @last that a server without batches gave, as in a batch it would be. If
+ * not, leaves the server. */
+static gboolean check_order(SnowflakeClient *self, gint64 last, gint64 id, GError **error)
+{
+	if (id > last)
+		return TRUE;
+	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+		    "%s: not an answer of a Snowflake server: ID %" G_GINT64_FORMAT
+		    " after ID %" G_GINT64_FORMAT,
+		    current_server(self)->text, id, last);
+	leave(self);
+	return FALSE;
+}
+
 gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent, guint count,
 				  gint64 *out_ids, GError **error)
 {
@@ -322,7 +337,12 @@ gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent, guin
 	g_autofree gint64 *ids = g_new(gint64, count);
 
 	for (guint done = 0, got; done < count; done += got) {
+		guint server = self->current;
+
 		if (!get_some(self, agent, count - done, ids + done, &got, error))
+			return FALSE;
+		if (done > 0 && self->lacks_get_ids && self->current == server &&
+		    !check_order(self, ids[done - 1], ids[done], error))
 			return FALSE;
 	}
 	memcpy(out_ids, ids, count * sizeof(*ids));

@@ -12,7 +12,7 @@
  *   gint64 id;
  *
  *   if (client == NULL || !snowflake_client_get_id(client, "my-program", &id, &error))
- *           g_error("%s", error->message);
+ *           g_printerr("%s\n", error->message);
  *
  * Calls block, each with a limit in time. The client keeps one connection, to the first server of
  * its list that can be reached, stays with that server while it answers, and connects again when
@@ -36,8 +36,8 @@ typedef enum {
 	SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
 	/* The server's clock is behind the IDs it has issued. It passes, or needs its operator. */
 	SNOWFLAKE_CLIENT_ERROR_CLOCK,
-	/* The server holds no worker ID at present: ask again after
-	 * snowflake_client_get_retry_after_ms(). */
+	/* The server holds no worker ID at present: ask again later. After get_ids(),
+	 * snowflake_client_get_retry_after_ms() says when. */
 	SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
 	/* Nothing listens there, the name is unknown, or the connection broke. */
 	SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
@@ -124,5 +124,6 @@ SNOWFLAKE_CLIENT_EXPORT SnowflakeClientWorker *snowflake_client_get_worker(Snowf
  * answered it. */
 SNOWFLAKE_CLIENT_EXPORT const char *snowflake_client_get_server(const SnowflakeClient *self);
 
-/* After UNAVAILABLE: how long the server says to wait; 0: it did not say. */
+/* After get_ids() failed with UNAVAILABLE: how long the server says to wait; 0: it did not say, as
+ * in the answers to the other calls, which have no place for it. */
 SNOWFLAKE_CLIENT_EXPORT gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self);

@@ -8,8 +8,10 @@
 
 #include "client/ctl-output.h"
 #include "client/ctl.h"
+#include "core/text.h"
 
-#define MAX_TIMEOUT_MS 3600000
+#define MAX_TIMEOUT_MS   3600000
+#define SERVERS_VARIABLE "SNOWFLAKE_SERVERS"
 
 static const CtlCommand *const commands[] = {
 	&ctl_id_command,
@@ -17,9 +19,23 @@ static const CtlCommand *const commands[] = {
 	&ctl_ping_command,
 };
 
+gboolean ctl_number(const char *option, const char *text, guint64 min, guint64 max,
+		    guint64 *out_number)
+{
+	if (text == NULL || g_ascii_string_to_unsigned(text, 10, min, max, out_number, NULL))
+		return TRUE;
+
+	g_autofree char *shown = text_escape(text, strlen(text));
+
+	ctl_output_complain("%s: \"%s\" is not a whole number from %" G_GUINT64_FORMAT
+			    " to %" G_GUINT64_FORMAT,
+			    option, shown, min, max);
+	return FALSE;
+}
+
 char **ctl_servers(const CtlOptions *options)
 {
-	const char *environment = g_getenv("SNOWFLAKE_SERVERS");
+	const char *environment = g_getenv(SERVERS_VARIABLE);
 	g_autoptr(GStrvBuilder) servers = g_strv_builder_new();
 	g_auto(GStrv) parts = g_strsplit(environment != NULL ? environment : "", ",", -1);
 
@@ -45,7 +61,10 @@ SnowflakeClient *ctl_client_new(const char *const *servers, const CtlOptions *op
 	SnowflakeClient *client = snowflake_client_new(servers, &error);
 
 	if (client == NULL)
-		ctl_output_complain("%s", error->message);
+		ctl_output_complain("%s: %s",
+				    options->servers != NULL ? "--server, one at a time"
+							     : SERVERS_VARIABLE,
+				    error->message);
 	else
 		snowflake_client_set_timeout_ms(client, options->timeout_ms);
 	return client;
@@ -63,7 +82,9 @@ static const CtlCommand *command_by_name(const char *name)
 static gboolean is_option_with_value(const GOptionEntry *entries, const char *argument)
 {
 	for (const GOptionEntry *entry = entries; entry->long_name != NULL; entry++) {
-		gboolean is_long = g_str_has_prefix(argument, "--") &&
+		/* the entry of what remains has no name; "--" is not it */
+		gboolean is_long = entry->long_name[0] != '\0' &&
+				   g_str_has_prefix(argument, "--") &&
 				   strcmp(argument + 2, entry->long_name) == 0;
 		gboolean is_short = argument[1] == entry->short_name && argument[1] != '\0' &&
 				    argument[2] == '\0';
@@ -100,6 +121,7 @@ static char *summarize_commands(void)
 	for (gsize i = 0; i < G_N_ELEMENTS(commands); i++)
 		g_string_append_printf(summary, "\n  %-8s %s", commands[i]->name,
 				       commands[i]->summary);
+	g_string_append(summary, "\n\nsnowflakectl COMMAND --help shows a command's options.");
 	return g_string_free(summary, FALSE);
 }
 
@@ -119,6 +141,8 @@ static GOptionContext *make_context(const CtlCommand *command, const GOptionEntr
 
 	GOptionContext *context = g_option_context_new(usage);
 
+	/* GLib's own does not see whether it could be written */
+	g_option_context_set_help_enabled(context, FALSE);
 	g_option_context_set_summary(context, summary);
 	g_option_context_set_description(
 		context, "Exit status: 0, 1 if refused or not reachable, 2 if used wrongly.");
@@ -132,11 +156,6 @@ static CtlStatus run_command(const CtlCommand *command, const CtlOptions *option
 {
 	static const char *const none[] = {NULL};
 
-	if (options->timeout_ms < 1 || options->timeout_ms > MAX_TIMEOUT_MS) {
-		ctl_output_complain("--timeout %d ms, the range is 1 to %d", options->timeout_ms,
-				    MAX_TIMEOUT_MS);
-		return CTL_USAGE;
-	}
 	if (command->arguments == NULL && arguments != NULL) {
 		ctl_output_complain("%s takes no argument, but there is \"%s\"", command->name,
 				    arguments[0]);
@@ -150,20 +169,39 @@ static CtlStatus run_command(const CtlCommand *command, const CtlOptions *option
 	return status;
 }
 
+static CtlStatus print_help(GOptionContext *context)
+{
+	g_autofree char *help = g_option_context_get_help(context, TRUE, NULL);
+
+	ctl_output_print("%s", help);
+	ctl_output_flush();
+	return CTL_OK;
+}
+
+static CtlStatus print_version(void)
+{
+	ctl_output_print("snowflakectl %s\n", VERSION);
+	ctl_output_flush();
+	return CTL_OK;
+}
+
 static CtlStatus parse_and_run(int argc, char **argv)
 {
 	CtlOptions options = {.timeout_ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS};
 	g_auto(GStrv) servers = NULL;
 	g_auto(GStrv) arguments = NULL;
+	g_autofree char *timeout = NULL;
+	gboolean help = FALSE;
 	gboolean version = FALSE;
 	const GOptionEntry common[] = {
 		{"server", 0, 0, G_OPTION_ARG_STRING_ARRAY, &servers,
-		 "Where to ask (default " SNOWFLAKE_CLIENT_DEFAULT_SERVER "); again for others to "
-		 "turn to",
+		 "Where to ask; again for others to turn to (default $" SERVERS_VARIABLE
+		 ", or " SNOWFLAKE_CLIENT_DEFAULT_SERVER ")",
 		 "HOST:PORT"},
 		{"json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON", NULL},
-		{"timeout", 0, 0, G_OPTION_ARG_INT, &options.timeout_ms,
+		{"timeout", 0, 0, G_OPTION_ARG_STRING, &timeout,
 		 "For connecting, and for an answer (default 2000)", "MS"},
+		{"help", 'h', 0, G_OPTION_ARG_NONE, &help, "Print this", NULL},
 		{"version", 0, 0, G_OPTION_ARG_NONE, &version, "Print the version", NULL},
 		{G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &arguments, NULL, NULL},
 		G_OPTION_ENTRY_NULL,
@@ -182,11 +220,10 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		ctl_output_complain("%s", error->message);
 		return CTL_USAGE;
 	}
-	if (version) {
-		ctl_output_print("snowflakectl %s\n", VERSION);
-		ctl_output_flush();
-		return CTL_OK;
-	}
+	if (help)
+		return print_help(context);
+	if (version)
+		return print_version();
 	if (command == NULL && arguments == NULL) {
 		ctl_output_complain("a command is missing; see snowflakectl --help");
 		return CTL_USAGE;
@@ -196,6 +233,8 @@ static CtlStatus parse_and_run(int argc, char **argv)
 				    arguments[0]);
 		return CTL_USAGE;
 	}
+	if (!ctl_number("--timeout MS", timeout, 1, MAX_TIMEOUT_MS, &options.timeout_ms))
+		return CTL_USAGE;
 	options.servers = servers;
 	return run_command(command, &options, arguments);
 }

@@ -246,7 +246,7 @@ static void write_text_field(GByteArray *out, gint16 id, const char *text)
 	client_wire_write_string(out, text);
 }
 
-void fake_reply_worker(GByteArray *out, const FakeRequest *request)
+void fake_reply_worker(GByteArray *out, const FakeRequest *request, const char *state)
 {
 	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
 	client_wire_write_field(out, CLIENT_WIRE_STRUCT, 0);
@@ -260,7 +260,7 @@ void fake_reply_worker(GByteArray *out, const FakeRequest *request)
 	fake_write_i64(out, 1000);
 	client_wire_write_field(out, CLIENT_WIRE_I64, 6);
 	fake_write_i64(out, 2000);
-	write_text_field(out, 7, "serving");
+	write_text_field(out, 7, state);
 	client_wire_write_u8(out, CLIENT_WIRE_STOP);
 	client_wire_write_u8(out, CLIENT_WIRE_STOP);
 	fake_end(out);

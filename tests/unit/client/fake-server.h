@@ -55,4 +55,4 @@ void fake_reply_declared(GByteArray *out, const FakeRequest *request, gint16 fie
 			 const char *message, gint64 retry_after_ms);
 void fake_reply_exception(GByteArray *out, const FakeRequest *request, gint32 type,
 			  const char *message);
-void fake_reply_worker(GByteArray *out, const FakeRequest *request);
+void fake_reply_worker(GByteArray *out, const FakeRequest *request, const char *state);

@@ -30,7 +30,7 @@ static GByteArray *good_reply(gsize i)
 		fake_reply_ids(bytes, &request, 100, N_IDS);
 		break;
 	case CLIENT_RESULT_WORKER:
-		fake_reply_worker(bytes, &request);
+		fake_reply_worker(bytes, &request, "serving");
 		break;
 	}
 	g_byte_array_remove_range(bytes, 0, 4);

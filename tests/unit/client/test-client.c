@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <malloc.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "client/snowflake-client.h"
 #include "tests/unit/client/fake-server.h"
@@ -38,7 +42,7 @@ static FakeNext serve(const FakeRequest *request, GByteArray *out, gpointer data
 	if (service->largest_batch == 0)
 		fake_reply_exception(out, request, 1, "Invalid method name");
 	else if (g_str_equal(request->method, "get_worker"))
-		fake_reply_worker(out, request);
+		fake_reply_worker(out, request, "serving");
 	else if (request->count > service->largest_batch)
 		fake_reply_declared(out, request, 4, "too many", 0);
 	else
@@ -134,6 +138,75 @@ static void connects_by_name_and_ipv6(void)
 	g_autoptr(SnowflakeClient) client6 = client_of(fake_server_text(v6), NULL);
 
 	g_assert_true(snowflake_client_get_id(client6, "agent", &id, NULL));
+}
+
+/* Something at @port of ::1 that answers no attempt to connect: a listener whose backlog one
+ * connection fills. %FALSE if there is no such place. */
+static gboolean hang_at_ipv6(guint16 port, int out_fds[2])
+{
+	struct sockaddr_in6 v6 = {
+		.sin6_family = AF_INET6,
+		.sin6_addr = IN6ADDR_LOOPBACK_INIT,
+		.sin6_port = htons(port),
+	};
+	const struct sockaddr *any = (const struct sockaddr *)&v6;
+
+	for (guint i = 0; i < 2; i++)
+		out_fds[i] = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	return bind(out_fds[0], any, sizeof(v6)) == 0 && listen(out_fds[0], 0) == 0 &&
+	       connect(out_fds[1], any, sizeof(v6)) == 0;
+}
+
+static guint count_fds(void)
+{
+	g_autoptr(GDir) dir = g_dir_open("/proc/self/fd", 0, NULL);
+	guint count = 0;
+
+	while (g_dir_read_name(dir) != NULL)
+		count++;
+	return count;
+}
+
+static void connect_by_name(const char *server)
+{
+	g_autoptr(SnowflakeClient) client = client_of(server, NULL);
+	g_autoptr(GError) error = NULL;
+	gint64 id;
+
+	g_assert_true(snowflake_client_get_id(client, "agent", &id, &error));
+	g_assert_no_error(error);
+}
+
+/* GLib takes localhost for ::1 and 127.0.0.1, whatever the files of the machine say. */
+static void leaves_nothing_behind_at_an_address_that_hangs(void)
+{
+	Service service = {0};
+	g_autoptr(FakeServer) server = fake_server_new(serve, &service);
+	const char *port = strchr(fake_server_text(server), ':') + 1;
+	g_autofree char *by_name = g_strdup_printf("localhost:%s", port);
+	g_autofree char *hanging = g_strdup_printf("[::1]:%s", port);
+	g_autoptr(SnowflakeClient) client = client_of(hanging, NULL);
+	g_autoptr(GError) error = NULL;
+	gint64 id;
+	int fds[2];
+
+	if (!hang_at_ipv6((guint16)atoi(port), fds)) {
+		g_test_skip("no IPv6 on this machine, or the port is taken");
+	} else {
+		snowflake_client_set_timeout_ms(client, 100);
+		g_assert_false(snowflake_client_get_id(client, "agent", &id, &error));
+		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT);
+		connect_by_name(by_name);
+
+		guint before = count_fds();
+
+		for (guint i = 0; i < 4; i++)
+			connect_by_name(by_name);
+		/* the server may still have its end of the last connection, or of the one before */
+		g_assert_cmpuint(count_fds(), <=, before + 1);
+	}
+	close(fds[0]);
+	close(fds[1]);
 }
 
 static void refuses_wrong_arguments(void)
@@ -312,6 +385,37 @@ static void gets_many_ids(void)
 	}
 }
 
+/* Serves 1000 IDs, then has no clock. */
+static FakeNext serve_1000(const FakeRequest *request, GByteArray *out, gpointer data)
+{
+	Service *service = data;
+
+	if (atomic_load(&service->next_id) < 1000)
+		return serve(request, out, data);
+	fake_reply_declared(out, request, 1, "why", 0);
+	return FAKE_KEEP;
+}
+
+static void asks_another_server_for_as_many_as_before(void)
+{
+	enum { COUNT = 3500 };
+	Service small = {.largest_batch = 300};
+	Service large = {.largest_batch = 1000, .next_id = 5000};
+	g_autoptr(FakeServer) first = fake_server_new(serve_1000, &small);
+	g_autoptr(FakeServer) second = fake_server_new(serve, &large);
+	g_autoptr(SnowflakeClient) client =
+		client_of(fake_server_text(first), fake_server_text(second));
+	g_autoptr(GError) error = NULL;
+	gint64 ids[COUNT];
+
+	g_assert_true(snowflake_client_get_ids(client, "agent", COUNT, ids, &error));
+	g_assert_no_error(error);
+	g_assert_cmpint(ids[999], ==, 1000);
+	g_assert_cmpint(ids[1000], ==, 5001);
+	/* the 250 that the first did not serve any more, 1000, 1000, 250 */
+	g_assert_cmpuint(atomic_load(&large.n_get_ids), ==, 4);
+}
+
 static void tells_what_a_server_lacks(void)
 {
 	Service service = {0};
@@ -360,6 +464,8 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/client/makes-the-calls", makes_the_calls);
 	g_test_add_func("/client/connects-by-name-and-ipv6", connects_by_name_and_ipv6);
+	g_test_add_func("/client/leaves-nothing-behind",
+			leaves_nothing_behind_at_an_address_that_hangs);
 	g_test_add_func("/client/refuses-wrong-arguments", refuses_wrong_arguments);
 	g_test_add_func("/client/tells-why-it-was-refused", tells_why_it_was_refused);
 	g_test_add_func("/client/turns-to-another-server",
@@ -371,6 +477,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/client/reconnects-when-the-server-has-closed",
 			reconnects_when_the_server_has_closed);
 	g_test_add_func("/client/gets-many-ids", gets_many_ids);
+	g_test_add_func("/client/asks-another-server-for-as-many",
+			asks_another_server_for_as_many_as_before);
 	g_test_add_func("/client/tells-what-a-server-lacks", tells_what_a_server_lacks);
 	g_test_add_func("/client/keeps-no-memory", keeps_no_memory);
 	return g_test_run();

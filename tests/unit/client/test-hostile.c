@@ -301,6 +301,16 @@ static FakeNext ids_from_0(const FakeRequest *request, GByteArray *out, G_GNUC_U
 	return FAKE_KEEP;
 }
 
+static FakeNext always_id_7(const FakeRequest *request, GByteArray *out,
+			    G_GNUC_UNUSED gpointer data)
+{
+	if (g_str_equal(request->method, "get_id"))
+		fake_reply_i64(out, request, 7);
+	else
+		fake_reply_exception(out, request, 1, "unknown");
+	return FAKE_KEEP;
+}
+
 /* Never content with a count, and forgetful: the connection is closed each time. */
 static FakeNext never_content(const FakeRequest *request, GByteArray *out,
 			      G_GNUC_UNUSED gpointer data)
@@ -315,6 +325,7 @@ static void costs_an_error_in_get_ids(void)
 		{"decrease", ids_that_decrease, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
 		{"too-few", one_id_too_few, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
 		{"too-many", one_id_too_many, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+		{"always-7", always_id_7, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
 		{"from-0", ids_from_0, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
 		{"no-result", no_result, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
 	};

@@ -199,6 +199,8 @@ static void decode_prints(void)
 		{"ctl decode --json abc 910499571847892992", 1, JSON, "snowflakectl: \"abc\" "},
 		{"ctl decode ''", 1, "", "snowflakectl: \"\" "},
 		{"ctl decode -- -5", 1, "", "snowflakectl: \"-5\" "},
+		/* a line's cost grows with its length, not with the square of it */
+		{"head -c 16000000 /dev/zero | ctl decode", 1, "", "snowflakectl: \"??"},
 		{"printf '5\\0006\\n' | ctl decode", 1, "", "snowflakectl: \"5?6\" "},
 		{"ctl decode \"$(printf '\\033[2J')\"", 1, "", "snowflakectl: \"\\x1b[2J\" "},
 		{"ctl decode --from octal 7", 2, "", "snowflakectl: --from \"octal\""},
@@ -221,18 +223,41 @@ static void refuses_wrong_use(void)
 		{"ctl frobnicate", 2, "", "snowflakectl: there is no command \"frobnicate\""},
 		{"ctl id --from hex", 2, "", "snowflakectl: Unknown option --from"},
 		{"ctl id 7", 2, "", "snowflakectl: id takes no argument"},
-		{"ctl id -n 0", 2, "", "snowflakectl: -n 0, the least is 1"},
-		{"ctl id -n -1", 2, "", "snowflakectl: -n -1, the least is 1"},
-		{"ctl id -n x", 2, "", "snowflakectl: "},
-		{"ctl id --timeout 0", 2, "", "snowflakectl: --timeout 0 ms, the range is 1 to"},
-		{"ctl id --server ''", 2, "", "snowflakectl: \"\" is not HOST:PORT: "},
-		{"ctl id --server a --server a:0", 2, "",
-		 "snowflakectl: \"a:0\" is not HOST:PORT: "},
+		{"ctl id -n 0", 2, "",
+		 "snowflakectl: -n N: \"0\" is not a whole number from 1 to 9223372036854775807\n"},
+		{"ctl id -n -1", 2, "", "snowflakectl: -n N: \"-1\" is not "},
+		{"ctl id -n 0x10", 2, "", "snowflakectl: -n N: \"0x10\" is not "},
+		{"ctl id -n 9223372036854775808", 2, "", "snowflakectl: -n N: \"92233"},
+		{"ctl id -n ''", 2, "", "snowflakectl: -n N: \"\" is not "},
+		{"ctl id --timeout 0", 2, "",
+		 "snowflakectl: --timeout MS: \"0\" is not a whole number from 1 to 3600000\n"},
+		{"ctl id --timeout 2s", 2, "", "snowflakectl: --timeout MS: \"2s\" is not "},
+		{"ctl id --server ''", 2, "",
+		 "snowflakectl: --server, one at a time: \"\" is not HOST:PORT: "},
+		{"ctl id --server a --server a:1,b:1", 2, "",
+		 "snowflakectl: --server, one at a time: \"a:1,b:1\" is not HOST:PORT: "},
 		{"SNOWFLAKE_SERVERS=a,b:x ctl id", 2, "",
-		 "snowflakectl: \"b:x\" is not HOST:PORT: "},
-		{"ctl ping -c 0", 2, "", "snowflakectl: -c 0, the least is 1"},
-		{"ctl ping -i -1", 2, "", "snowflakectl: -i -1 ms, the least is 0"},
-		{"ctl ping --server a:0", 2, "", "snowflakectl: \"a:0\" is not HOST:PORT: "},
+		 "snowflakectl: SNOWFLAKE_SERVERS: \"b:x\" is not HOST:PORT: "},
+		{"ctl ping -c 0", 2, "", "snowflakectl: -c N: \"0\" is not "},
+		{"ctl ping -i -1", 2, "", "snowflakectl: -i MS: \"-1\" is not "},
+		{"ctl ping -i 3600001", 2, "",
+		 "snowflakectl: -i MS: \"3600001\" is not a whole number from 0 to 3600000\n"},
+		{"SNOWFLAKE_SERVERS=a:0 ctl ping", 2, "", "snowflakectl: SNOWFLAKE_SERVERS: "},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+		check(&cases[i]);
+}
+
+static void shows_help(void)
+{
+	static const Case cases[] = {
+		{"ctl --help | grep -c -e SNOWFLAKE_SERVERS -e 'COMMAND --help'", 0, "2\n", ""},
+		{"ctl id -h | grep -c -e --agent -e --timeout", 0, "2\n", ""},
+		{"ctl --help id | grep -c -e --agent", 0, "1\n", ""},
+		{"ctl --help >/dev/full", 1, "", "snowflakectl: cannot write to standard output: "},
+		{"ctl id --help >/dev/full", 1, "",
+		 "snowflakectl: cannot write to standard output: "},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
@@ -249,7 +274,7 @@ static FakeNext serve(const FakeRequest *request, GByteArray *out, gpointer data
 		fake_reply_ids(out, request, atomic_fetch_add(next, request->count),
 			       (guint)request->count);
 	else if (g_str_equal(request->method, "get_worker"))
-		fake_reply_worker(out, request);
+		fake_reply_worker(out, request, "serving");
 	else if (g_str_equal(request->method, "get_timestamp"))
 		fake_reply_i64(out, request, g_get_real_time() / 1000 + 60000);
 	else
@@ -257,12 +282,32 @@ static FakeNext serve(const FakeRequest *request, GByteArray *out, gpointer data
 	return FAKE_KEEP;
 }
 
-/* Of 2010: the four calls, and an error of its own. */
-static FakeNext serve_2010(const FakeRequest *request, GByteArray *out, G_GNUC_UNUSED gpointer data)
+/* Holds no worker ID yet. */
+static FakeNext serve_waiting(const FakeRequest *request, GByteArray *out, gpointer data)
 {
+	if (!g_str_equal(request->method, "get_worker"))
+		return serve(request, out, data);
+	fake_reply_worker(out, request, "waiting");
+	return FAKE_KEEP;
+}
+
+/* Has no clock to speak of. */
+static FakeNext serve_before_1970(const FakeRequest *request, GByteArray *out, gpointer data)
+{
+	if (!g_str_equal(request->method, "get_timestamp"))
+		return serve(request, out, data);
+	fake_reply_i64(out, request, -1);
+	return FAKE_KEEP;
+}
+
+/* Of 2010: the four calls, and an error of its own. */
+static FakeNext serve_2010(const FakeRequest *request, GByteArray *out, gpointer data)
+{
+	atomic_llong *next = data;
+
 	if (g_strcmp0(request->agent, "snowflakectl") == 0 &&
 	    g_str_equal(request->method, "get_id"))
-		fake_reply_i64(out, request, 42);
+		fake_reply_i64(out, request, atomic_fetch_add(next, 1));
 	else if (g_str_equal(request->method, "get_id"))
 		fake_reply_exception(out, request, 6, "InvalidUserAgentError: why");
 	else if (g_str_equal(request->method, "get_ids") ||
@@ -294,7 +339,10 @@ static void id_prints(void)
 		{"ctl --server $DEAD --server $A id", 0, "10\n", ""},
 		{"ctl --server $A id -n 2500 | tail -n 1", 0, "2510\n", ""},
 		{"ctl --server $A id -n 2490 | sort -n | uniq | wc -l", 0, "2490\n", ""},
-		{"ctl --server $OLD id -n 2", 0, "42\n42\n", ""},
+		{"ctl --server $OLD id -n 2", 0, "42\n43\n", ""},
+		/* numbers are decimal */
+		{"ctl --server $OLD -n 010 id | tail -n 1", 0, "53\n", ""},
+		{"ctl --server $OLD -- id", 0, "54\n", ""},
 		/* a reader that has had enough is no error; a full disk is */
 		{"{ ctl --server $A id -n 100000; echo $? >&2; } | head -n 1", 0, "5001\n", "0\n"},
 		{"ctl --server $A id >/dev/full", 1, "",
@@ -308,8 +356,9 @@ static void id_prints(void)
 		{"ctl --server $A id --agent broken 2>/dev/null", 1, "", ""},
 	};
 	atomic_llong next = 1;
+	atomic_llong next_old = 42;
 	g_autoptr(FakeServer) server = fake_server_new(serve, &next);
-	g_autoptr(FakeServer) old = fake_server_new(serve_2010, NULL);
+	g_autoptr(FakeServer) old = fake_server_new(serve_2010, &next_old);
 
 	export_servers(server, old);
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
@@ -319,8 +368,9 @@ static void id_prints(void)
 static void ping_prints(void)
 {
 	atomic_llong next = 1;
+	atomic_llong next_old = 42;
 	g_autoptr(FakeServer) server = fake_server_new(serve, &next);
-	g_autoptr(FakeServer) old = fake_server_new(serve_2010, NULL);
+	g_autoptr(FakeServer) old = fake_server_new(serve_2010, &next_old);
 
 	export_servers(server, old);
 
@@ -351,6 +401,25 @@ static void ping_prints(void)
 	check(&(Case){"ctl ping --json --server $DEAD 2>/dev/null", 1, "[]\n", ""});
 }
 
+static void ping_fails_without_a_serving_server(void)
+{
+	static const Case cases[] = {
+		{"ctl ping --server $A | sed 's/.*7, \\([a-z]*\\), .*/\\1/'", 0, "waiting\n", ""},
+		{"ctl ping --server $A >/dev/null", 1, "", ""},
+		{"ctl ping --json --server $A | tail -n 1", 0, "]\n", ""},
+		{"ctl ping --server $OLD 2>/dev/null", 1, "", ""},
+		{"ctl ping --server $OLD 2>&1 | cut -d ' ' -f 3-", 0,
+		 "not an answer of a Snowflake server: a time of -1 ms\n", ""},
+	};
+	atomic_llong next = 1;
+	g_autoptr(FakeServer) waiting = fake_server_new(serve_waiting, &next);
+	g_autoptr(FakeServer) timeless = fake_server_new(serve_before_1970, &next);
+
+	export_servers(waiting, timeless);
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+		check(&cases[i]);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -359,7 +428,9 @@ int main(int argc, char **argv)
 	g_test_add_func("/snowflakectl/decodes-the-parts", decodes_the_parts);
 	g_test_add_func("/snowflakectl/decode-prints", decode_prints);
 	g_test_add_func("/snowflakectl/refuses-wrong-use", refuses_wrong_use);
+	g_test_add_func("/snowflakectl/shows-help", shows_help);
 	g_test_add_func("/snowflakectl/id-prints", id_prints);
 	g_test_add_func("/snowflakectl/ping-prints", ping_prints);
+	g_test_add_func("/snowflakectl/ping-fails", ping_fails_without_a_serving_server);
 	return g_test_run();
 }
