@@ -9,8 +9,6 @@
 /* More is not read at once; also bounds the memory of many connections. */
 #define MAX_READ_BYTES 65536
 
-#define DEFAULT_PORT 7609
-
 struct _Connection {
 	GSocketConnection *socket;
 	int fd;
@@ -30,14 +28,14 @@ struct _Connection {
 	gint64 last_id;
 };
 
-Connection *connection_new(const char *server, const Wire *wire, GError **error)
+Connection *connection_new(const Address *server, const Wire *wire, GError **error)
 {
 	g_autoptr(GSocketClient) client = g_socket_client_new();
 	g_autoptr(GSocketConnection) socket = NULL;
 	Connection *self;
 
 	g_socket_client_set_enable_proxy(client, FALSE);
-	socket = g_socket_client_connect_to_host(client, server, DEFAULT_PORT, NULL, error);
+	socket = g_socket_client_connect_to_host(client, server->text, server->port, NULL, error);
 	if (!socket || !g_socket_set_option(g_socket_connection_get_socket(socket), IPPROTO_TCP,
 					    TCP_NODELAY, 1, error))
 		return NULL;

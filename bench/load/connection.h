@@ -4,6 +4,7 @@
 #include <gio/gio.h>
 
 #include "bench/load/wire.h"
+#include "common/address.h"
 
 /*
  * One connection and its calls in flight. Calls are answered in the order in which they were sent,
@@ -14,14 +15,13 @@ typedef struct _Connection Connection;
 
 /**
  * connection_new:
- * @server: "HOST:PORT"
  * @wire: borrowed
  *
  * Connects, and waits for that.
  *
  * Returns: (transfer full): or %NULL with an error of GIO
  */
-Connection *connection_new(const char *server, const Wire *wire, GError **error);
+Connection *connection_new(const Address *server, const Wire *wire, GError **error);
 void connection_free(Connection *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Connection, connection_free)
 

@@ -4,6 +4,9 @@
  * load: loads a Snowflake server with calls from a few threads (driver.h), each with connections of
  * its own, and reports rate, latency and errors.
  */
+#include <errno.h>
+#include <locale.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -109,6 +112,15 @@ static void wait_for_drivers(GPtrArray *drivers)
 		g_printerr("\r\033[K");
 }
 
+static gboolean print(const char *text, GError **error)
+{
+	if (fputs(text, stdout) >= 0 && fflush(stdout) == 0)
+		return TRUE;
+	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
+		    "cannot write to standard output: %s", g_strerror(errno));
+	return FALSE;
+}
+
 static gboolean load(const Options *options, GError **error)
 {
 	g_autoptr(Wire) wire = wire_new(options->call, options->agent, (guint)options->count,
@@ -135,7 +147,8 @@ static gboolean load(const Options *options, GError **error)
 		id_log_free_all(id_logs);
 	}
 	report = (options->json ? report_json : report_text)(options, tally, verdict);
-	g_print("%s", report);
+	if (!print(report, error))
+		return FALSE;
 	if (report_is_good(tally, verdict))
 		return TRUE;
 	g_set_error_literal(error, G_IO_ERROR, G_IO_ERROR_FAILED,
@@ -146,9 +159,11 @@ static gboolean load(const Options *options, GError **error)
 int main(int argc, char **argv)
 {
 	g_autoptr(GError) error = NULL;
-	g_autoptr(Options) options = options_parse(&argc, &argv, &error);
+	g_autoptr(Options) options = NULL;
 
+	setlocale(LC_CTYPE, "");
 	g_set_prgname("load");
+	options = options_parse(&argc, &argv, &error);
 	if (!options) {
 		g_printerr("load: %s\n", error->message);
 		return 2;

@@ -4,6 +4,8 @@
 /* 512 MiB with what the check itself needs. */
 #define DEFAULT_CHECK_LIMIT (32 * 1024 * 1024)
 
+#define DEFAULT_SERVER "127.0.0.1"
+
 static gboolean check_range(const char *option, double value, double min, double max,
 			    GError **error)
 {
@@ -40,12 +42,12 @@ static gboolean parse_call(const char *name, WireCall *out_call, GError **error)
 	return FALSE;
 }
 
-static gboolean parse_arguments(Options *self, int *argc, char ***argv, char **out_call,
-				GError **error)
+static gboolean parse_arguments(Options *self, int *argc, char ***argv, char **out_server,
+				char **out_call, GError **error)
 {
 	const GOptionEntry entries[] = {
-		{"server", 's', 0, G_OPTION_ARG_STRING, &self->server,
-		 "The server (127.0.0.1:7609)", "HOST:PORT"},
+		{"server", 's', 0, G_OPTION_ARG_STRING, out_server, "The server (127.0.0.1:7609)",
+		 "HOST:PORT"},
 		{"connections", 'c', 0, G_OPTION_ARG_INT, &self->connections,
 		 "Connections, among all threads (16)", "N"},
 		{"in-flight", 'f', 0, G_OPTION_ARG_INT, &self->in_flight,
@@ -83,6 +85,7 @@ static gboolean parse_arguments(Options *self, int *argc, char ***argv, char **o
 Options *options_parse(int *argc, char ***argv, GError **error)
 {
 	g_autoptr(Options) self = g_new(Options, 1);
+	g_autofree char *server = NULL;
 	g_autofree char *call = NULL;
 
 	*self = (Options){
@@ -95,7 +98,7 @@ Options *options_parse(int *argc, char ***argv, GError **error)
 		.warmup_s = 1,
 		.check_limit = DEFAULT_CHECK_LIMIT,
 	};
-	if (!parse_arguments(self, argc, argv, &call, error))
+	if (!parse_arguments(self, argc, argv, &server, &call, error))
 		return NULL;
 	if (*argc > 1) {
 		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_FAILED,
@@ -104,9 +107,10 @@ Options *options_parse(int *argc, char ***argv, GError **error)
 	}
 	if ((call && !parse_call(call, &self->call, error)) || !check_ranges(self, error))
 		return NULL;
-	/* only now: what stands there before parsing is not freed */
+	self->server = address_parse_peer(server ? server : DEFAULT_SERVER, error);
 	if (!self->server)
-		self->server = g_strdup("127.0.0.1:7609");
+		return NULL;
+	/* only now: what stands there before parsing is not freed */
 	if (!self->agent)
 		self->agent = g_strdup("load");
 	return g_steal_pointer(&self);
@@ -116,7 +120,7 @@ void options_free(Options *self)
 {
 	if (!self)
 		return;
-	g_free(self->server);
+	address_free(self->server);
 	g_free(self->agent);
 	g_free(self);
 }

@@ -2,10 +2,11 @@
 #pragma once
 
 #include "bench/load/wire.h"
+#include "common/address.h"
 
 /* What the command line asks for. */
 typedef struct {
-	char *server;
+	Address *server;
 	char *agent;
 	WireCall call;
 	int count; /* of IDs in a call of get_ids */

@@ -57,7 +57,7 @@ char *report_text(const Options *options, const Tally *tally, const IdLogVerdict
 {
 	g_autoptr(GString) out = g_string_new(NULL);
 
-	g_string_append_printf(out, "server   %s\n", options->server);
+	g_string_append_printf(out, "server   %s\n", options->server->text);
 	g_string_append_printf(out, "load     %s", wire_call_name(options->call));
 	if (options->call == WIRE_GET_IDS)
 		g_string_append_printf(out, " of %d", options->count);
@@ -111,7 +111,7 @@ static void begin_object(JsonBuilder *builder, const char *name)
 
 static void add_options(JsonBuilder *builder, const Options *options)
 {
-	add_string(builder, "server", options->server);
+	add_string(builder, "server", options->server->text);
 	add_string(builder, "call", wire_call_name(options->call));
 	if (options->call == WIRE_GET_IDS)
 		add_count(builder, "count", (guint64)options->count);

@@ -37,25 +37,28 @@ static void *serve(void *data)
 }
 
 /* (transfer full): where it listens */
-static char *server_listen(Server *self)
+/* (transfer full): where */
+static Address *server_listen(Server *self)
 {
 	struct sockaddr_in address = {
 		.sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 	};
 	socklen_t length = sizeof(address);
+	g_autofree char *text = NULL;
 
 	self->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	g_assert_cmpint(bind(self->listener, (struct sockaddr *)&address, length), ==, 0);
 	g_assert_cmpint(listen(self->listener, 1), ==, 0);
 	g_assert_cmpint(getsockname(self->listener, (struct sockaddr *)&address, &length), ==, 0);
-	return g_strdup_printf("127.0.0.1:%u", ntohs(address.sin_port));
+	text = g_strdup_printf("127.0.0.1:%u", ntohs(address.sin_port));
+	return address_parse_peer(text, NULL);
 }
 
 /* (transfer full): what 50 ms of load on @server come to */
 static Driver *run_load(Server *server, IdLog *id_log)
 {
-	g_autofree char *address = server_listen(server);
+	g_autoptr(Address) address = server_listen(server);
 	g_autoptr(Wire) wire = wire_new(WIRE_GET_ID, "test", 1, 1);
 	g_autoptr(GPtrArray) connections =
 		g_ptr_array_new_with_free_func((GDestroyNotify)connection_free);

@@ -237,8 +237,15 @@ class Server:
         counters = self.counters()
         return counters["connections_accepted"] - counters["connections_ended"]
 
+    def stat(self):
+        """The fields of /proc/PID/stat from the state on."""
+        return pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+
+    def state(self):
+        return self.stat()[0]
+
     def cpu_seconds(self):
-        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        fields = self.stat()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def resident_kib(self):

@@ -320,6 +320,7 @@ class Lives(ServerTest):
         with server.connect() as connection:
             numbers = connection.call(STRICT, "get_ids", "good", 1000).success
             server.send_signal(signal.SIGSTOP)
+            wait_for(lambda: server.state() == "T", what="the server to be stopped")
             until = now_ms() + 1500  # a reservation is 1 s long
             connection.send(STRICT.call("get_ids", "good", 1000) * 3)
             wait_for(lambda: now_ms() > until)

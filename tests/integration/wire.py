@@ -119,8 +119,10 @@ class Connection:
 
     def frame(self):
         """Reads one frame, whatever it holds."""
-        length, = struct.unpack(">I", self.socket.recv(4, socket.MSG_WAITALL))
-        return self.socket.recv(length, socket.MSG_WAITALL)
+        self._transport.expect_frame()
+        data = self._transport.readAll(self._transport.left)
+        self._transport.end_frame()
+        return data
 
     def rest(self):
         """Whatever still comes until the server ends the connection, in whichever way."""

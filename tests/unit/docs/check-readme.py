@@ -11,6 +11,8 @@ import sys
 
 from readme import EXAMPLES, ROOT, TEXT, examples, table
 
+LINK = r"\[[^]]*\]\(([^)#:]+)\)"  # to what is in the tree
+
 
 def check_examples():
     shown = examples()
@@ -51,10 +53,10 @@ def check_options(program):
 
 
 def check_paths():
-    targets = re.findall(r"\]\(([^)#:]+)\)", TEXT)
-    if len(targets) < len(table("Where things are")):
-        yield "a row of \"Where things are\" has no link"
-    for target in targets:
+    for path, _ in table("Where things are"):
+        if not re.fullmatch(LINK, path):
+            yield f"{path} in \"Where things are\" is not a link"
+    for target in re.findall(LINK, TEXT):
         if not (ROOT / target).exists():
             yield f"{target} is not there"
 

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that send more than they take, and stops in the middle of what was sent."""
+import contextlib
+import resource
+import signal
+import socket
+import threading
+import time
+import unittest
+
+from harness import PATIENCE, SANITIZED, ServerTest, wait_for
+from test_parking import GET_ID, PER_TICK, SLOW
+from wire import STRICT, Connection
+
+GET_TIMESTAMP = STRICT.call("get_timestamp")
+GET_COUNTERS = STRICT.call("get_counters")
+
+
+class Pending(ServerTest):
+    def test_calls_do_not_renew_the_write_timeout(self):
+        """It is about replies that are not taken, whatever the client goes on to say."""
+        server = self.start("--write-timeout", 500, "--max-pending", 1 << 30)
+        with server.connect() as greedy:
+            greedy.send(GET_COUNTERS * 40000)  # more replies than the sockets hold
+            wait_for(lambda: server.counters()["calls"] >= 40000, what="the calls to be answered")
+
+            def closed():
+                with contextlib.suppress(OSError):
+                    greedy.send(GET_TIMESTAMP)
+                return server.counters()["closed_write_timeout"] == 1
+            wait_for(closed, limit=5, what="the connection to be closed")
+
+    @unittest.skipIf(SANITIZED, "memory of a sanitizer build is its own")
+    def test_input_does_not_pile_up(self):
+        """A client that takes its replies, but sends faster than they can be made."""
+        server = self.start("--max-pending", 4096)
+        with server.connect() as busy:
+            busy.call(STRICT, "get_id", "a")
+            before = server.resident_kib()
+            reader = threading.Thread(target=busy.rest)
+            reader.start()
+            until = time.monotonic() + 2
+            while time.monotonic() < until:
+                busy.send(GET_COUNTERS * 1000)
+            grown = server.resident_kib() - before
+            busy.socket.shutdown(socket.SHUT_RDWR)
+            reader.join()
+        self.assertLess(grown, 4096)
+
+    def test_replies_are_not_kept_back_by_a_call_that_waits(self):
+        server = self.start(*SLOW, "--max-wait", 20000)
+        with contextlib.ExitStack() as stack, server.connect() as late:
+            for _ in range(20):  # each of them takes a tick
+                early = stack.enter_context(server.connect())
+                early.send(STRICT.call("get_ids", "a", PER_TICK))
+            late.call(STRICT, "get_timestamp")  # by now they are parked
+            late.send(GET_COUNTERS * 10000 + GET_ID)  # more replies than the sockets hold
+            began = time.monotonic()
+            for _ in range(10000):
+                late.frame()
+            took = time.monotonic() - began
+            late.frame()
+            waited = time.monotonic() - began
+        self.assertLess(took, waited - 0.5)
+
+
+class StopUnderPressure(ServerTest):
+    def test_what_came_behind_a_call_that_waits(self):
+        server = self.start(*SLOW)
+        with server.connect() as connection, server.connect() as other:
+            connection.send(GET_ID * PER_TICK * 2)
+            other.call(STRICT, "get_timestamp")  # by now the first is parked
+            connection.send(GET_TIMESTAMP)
+            server.send_signal(signal.SIGTERM)
+            for _ in range(PER_TICK * 2 + 1):
+                connection.reply(STRICT)
+            self.assertEqual(connection.rest(), b"")
+        self.assertEqual(server.wait_end(), 0)
+
+    def test_the_limit_of_a_stop_holds_for_calls_that_wait(self):
+        """They are answered with what there is, and the connection is closed."""
+        server = self.start(*SLOW, "--max-wait", 60000, "--stop-timeout", 300)
+        with server.connect() as connection:
+            connection.send(GET_ID * PER_TICK * 100)  # ten seconds of IDs
+            connection.reply(STRICT)
+            server.send_signal(signal.SIGTERM)
+            began = time.monotonic()
+            connection.rest()
+            self.assertLess(time.monotonic() - began, 3 * PATIENCE)
+        self.assertEqual(server.wait_end(), 0)
+
+    def test_connections_that_were_not_accepted_yet(self):
+        """Whoever is connected when the stop comes has been promised an answer."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        server = self.start()
+        server.send_signal(signal.SIGSTOP)
+        wait_for(lambda: server.state() == "T", what="the server to be stopped")
+        with contextlib.ExitStack() as stack:
+            waiting = [stack.enter_context(Connection(server.address)) for _ in range(600)]
+            for connection in waiting:
+                connection.send(GET_ID)
+            server.send_signal(signal.SIGTERM)
+            server.send_signal(signal.SIGCONT)
+            numbers = [connection.reply(STRICT).success for connection in waiting]
+        self.assertEqual(len(set(numbers)), 600)
+        self.assertEqual(server.wait_end(), 0)
