@@ -14,7 +14,7 @@
  * run out. So every later look reads the clock after the cursor, and a refusal stands only if lease
  * and cursor are the same after the clock and the end were read: then there was an instant at which
  * nothing else could have been answered. (Cursors only grow and no lease is published twice, so
- * equal means unchanged.)
+ * equal means unchanged. That there is none may come again, and is a refusal whenever it is seen.)
  */
 
 struct _Generator {
@@ -60,7 +60,8 @@ Generator *generator_new(const Layout *layout, const Clock *clock, const Generat
 
 	self->none = lease_new(layout, 0, 0, 1, 0);
 	lease_retire(self->none, layout);
-	generator_publish(self, self->none);
+	g_ptr_array_add(self->leases, self->none);
+	generator_publish(self, NULL);
 	return self;
 }
 
@@ -239,23 +240,16 @@ DrawStatus generator_draw(Generator *self, guint count, IdRun *out_run, DrawRefu
 	return look_again(self, count, out_run, out_refusal);
 }
 
-Lease *generator_lease(const Generator *self)
+const Lease *generator_lease(const Generator *self)
 {
-	Lease *lease = atomic_load(&self->lease);
+	const Lease *lease = atomic_load(&self->lease);
 
 	return lease != self->none ? lease : NULL;
 }
 
 void generator_publish(Generator *self, Lease *lease)
 {
-	g_ptr_array_add(self->leases, lease);
-	atomic_store(&self->lease, lease);
-}
-
-gint64 generator_last_ms(const Generator *self)
-{
-	const Lease *lease = atomic_load(&self->lease);
-	gint64 tick = (gint64)(lease_last_cursor(lease) >> self->layout.sequence_bits);
-
-	return tick >= lease->first_tick ? layout_tick_start_ms(&self->layout, tick) : 0;
+	if (lease != NULL)
+		g_ptr_array_add(self->leases, lease);
+	atomic_store(&self->lease, lease != NULL ? lease : self->none);
 }

@@ -101,18 +101,14 @@ guint generator_max_batch(const Generator *self);
 DrawStatus generator_draw(Generator *self, guint count, IdRun *out_run, DrawRefusal *out_refusal);
 
 /* The published lease, or NULL; it lives as long as the generator. */
-Lease *generator_lease(const Generator *self);
+const Lease *generator_lease(const Generator *self);
 
 /**
  * generator_publish:
- * @lease: (transfer full): drawn from, from now on
+ * @lease: (transfer full) (nullable): drawn from, from now on; NULL: there is none any more
  *
  * The lease before it stays until generator_free(): they are few and small, and a late reader is
  * harmless. For IDs to keep increasing, the caller retires the old lease first and begins the
  * new one after its last tick.
  */
 void generator_publish(Generator *self, Lease *lease);
-
-/* The time of the last ID issued from the published lease, in ms since the Unix epoch; 0 if none
- * was. */
-gint64 generator_last_ms(const Generator *self);

@@ -195,11 +195,6 @@ char *layout_to_string(const Layout *self)
 			       self->datacenter_bits, self->worker_bits, self->sequence_bits);
 }
 
-const char *const *layout_preset_names(void)
-{
-	return preset_names;
-}
-
 gboolean layout_equal(const Layout *a, const Layout *b)
 {
 	return a->epoch_ms == b->epoch_ms && a->tick_ms == b->tick_ms &&

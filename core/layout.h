@@ -66,9 +66,6 @@ gboolean layout_parse(const char *text, Layout *out_layout,
 /* (transfer full): the six fields, as layout_parse() reads them. */
 char *layout_to_string(const Layout *self);
 
-/* The names of the presets, NULL-terminated. */
-const char *const *layout_preset_names(void);
-
 gboolean layout_equal(const Layout *a, const Layout *b);
 
 /**

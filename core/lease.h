@@ -33,15 +33,17 @@ typedef struct {
 
 /**
  * lease_new:
+ * @datacenter_id: 0 to 2^datacenter_bits - 1 of the layout: layout_check_worker()
+ * @worker_id: 0 to 2^worker_bits - 1, likewise
  * @first_tick: the first tick that is reserved. Tick 0 is never issued (so that
  *   no ID is 0, which clients take for a failure): less than 1 counts as 1
  * @end_tick: the last tick that is reserved, more than layout_max_tick() counts
- *   as that; less than @first_tick is a lease that cannot issue anything yet
+ *   as that and below 0 as 0; less than @first_tick is a lease that cannot issue
+ *   anything yet
  *
  * @layout is only read here.
  *
- * Returns: (transfer full): a lease of which nothing was issued yet. The IDs
- * must fit the layout (layout_check_worker()).
+ * Returns: (transfer full): a lease of which nothing was issued yet
  */
 Lease *lease_new(const Layout *layout, guint datacenter_id, guint worker_id, gint64 first_tick,
 		 gint64 end_tick);

@@ -17,13 +17,14 @@
  */
 typedef enum {
 	/* the server */
-	LOG_STARTING,  /* version, pid, datacenter_id, worker_id, layout */
+	LOG_STARTING,  /* version, pid, datacenter_id, worker_id, layout, threads */
 	LOG_LISTENING, /* address */
 	LOG_READY,     /* the first lease is usable: datacenter_id, worker_id, startup_ms */
 	LOG_STOPPING,  /* signal */
 	LOG_STOPPED,   /* ids, calls, exceptions, uptime_s */
 	LOG_FAILED,    /* error: the server ends, or does not start */
-	LOG_LIMITS,    /* what the machine allows less of than the options ask for */
+	LOG_LIMITS,    /* fewer connections than the options ask for: file_descriptors,
+			  max_connections, remedy */
 	/* the worker ID */
 	LOG_STATE,              /* from, to: the registration */
 	LOG_WORKER_CLAIMED,     /* datacenter_id, worker_id, first, reserved_until */
@@ -40,7 +41,7 @@ typedef enum {
 	LOG_CLOCK_FORWARD, /* by_ms */
 	LOG_CLOCK_HELD,    /* by_ms: a jump that is not believed yet */
 	/* connections; each is limited to a line a second, with the number left out */
-	LOG_CONNECTION_REFUSED, /* reason, peer */
+	LOG_CONNECTION_REFUSED, /* reason */
 	LOG_CONNECTION_CLOSED,  /* reason, peer: a limit was passed, or the bytes made no sense */
 	LOG_ACCEPT_FAILED,      /* error */
 	LOG_N_EVENTS

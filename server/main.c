@@ -25,6 +25,9 @@
 
 #define EXIT_WRONG_USE 2
 
+/* A write that takes longer than this will not come back: a new process may do better. */
+#define KEEPER_HANGS_MS 60000
+
 /* Descriptors for anything but connections: listeners, loops, state files, the log. */
 #define SPARE_DESCRIPTORS 64
 
@@ -61,9 +64,8 @@ static void close_fd(int fd)
 
 static void server_clear(Server *self)
 {
-	/* the keeper hands the worker ID back, so the loops must have ended before it */
-	g_clear_pointer(&self->rpc, rpc_server_free);
 	g_clear_pointer(&self->keeper, keeper_free);
+	g_clear_pointer(&self->rpc, rpc_server_free);
 	g_clear_pointer(&self->generator, generator_free);
 	g_clear_pointer(&self->counters, counter_set_free);
 	g_clear_pointer(&self->loop, g_main_loop_unref);
@@ -72,28 +74,42 @@ static void server_clear(Server *self)
 	close_fd(self->news_fd);
 }
 
-/* As many descriptors as connections are allowed, or a line that says what stands in the way. */
-static void raise_descriptor_limit(const Options *options)
+/* The descriptors that the process may have, if possible @wanted or more. */
+static rlim_t raise_descriptor_limit(rlim_t wanted)
 {
-	rlim_t wanted =
-		(rlim_t)options->max_connections + 3 * (rlim_t)options->threads + SPARE_DESCRIPTORS;
-	struct rlimit limit;
+	struct rlimit limit = {0};
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
-		return;
-	limit.rlim_cur = wanted;
-	limit.rlim_max = MAX(limit.rlim_max, wanted); /* root may */
-	if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
-		return;
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-		return;
-	limit.rlim_cur = MIN(limit.rlim_max, wanted);
-	if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur >= wanted)
-		return;
+	getrlimit(RLIMIT_NOFILE, &limit); /* fails for wrong arguments only */
+	if (limit.rlim_cur >= wanted)
+		return limit.rlim_cur;
+	/* root may raise the hard limit too */
+	if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){wanted, MAX(limit.rlim_max, wanted)}) == 0)
+		return wanted;
+	wanted = MIN(wanted, limit.rlim_max);
+	if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){wanted, limit.rlim_max}) == 0)
+		return wanted;
+	return limit.rlim_cur;
+}
+
+/**
+ * As many connections as there are descriptors for. The rest is for the server itself: without one
+ * to write its record with, it could not go on serving those that are connected.
+ *
+ * Returns: the number, 0 if there is room for none
+ */
+static guint allowed_connections(const Options *options)
+{
+	rlim_t own = 3 * (rlim_t)options->threads + SPARE_DESCRIPTORS;
+	rlim_t descriptors = raise_descriptor_limit((rlim_t)options->max_connections + own);
+	rlim_t connections = descriptors > own ? descriptors - own : 0;
+
+	if (connections >= (rlim_t)options->max_connections)
+		return (guint)options->max_connections;
 	log_event(LOG_LIMITS,
-		  "file_descriptors=%llu wanted=%llu remedy=\"raise the limit (ulimit -n, "
+		  "file_descriptors=%llu max_connections=%llu remedy=\"raise the limit (ulimit -n, "
 		  "LimitNOFILE=) or lower --max-connections\"",
-		  (unsigned long long)limit.rlim_cur, (unsigned long long)wanted);
+		  (unsigned long long)descriptors, (unsigned long long)connections);
+	return (guint)connections;
 }
 
 /* The keeper's thread: what waits for a lease may go on, and the main thread looks what is new. */
@@ -103,8 +119,8 @@ static void on_keeper_changed(gpointer user_data)
 	guint64 one = 1;
 
 	rpc_server_wake(self->rpc);
-	if (write(self->news_fd, &one, sizeof one) < 0)
-		return; /* full: it is on its way already */
+	if (write(self->news_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+		g_critical("cannot wake the main thread: %s", g_strerror(errno));
 }
 
 static void make_generator(Server *self)
@@ -153,9 +169,15 @@ static gboolean make_rpc_server(Server *self, GError **error)
 				.idle_timeout_ms = options->idle_timeout_ms,
 			},
 		.n_loops = (guint)options->threads,
-		.max_connections = (guint)options->max_connections,
+		.max_connections = allowed_connections(options),
 	};
 
+	if (config.max_connections == 0) {
+		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_MFILE,
+			    "no file descriptors are left for connections: raise the limit "
+			    "(ulimit -n, LimitNOFILE=)");
+		return FALSE;
+	}
 	self->rpc = rpc_server_new(&config, self->counters, error);
 	if (self->rpc == NULL)
 		return FALSE;
@@ -253,11 +275,13 @@ static void check_ready(Server *self)
 static gboolean on_news(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer user_data)
 {
 	Server *self = user_data;
-	g_autoptr(GError) error = keeper_error(self->keeper);
+	g_autoptr(GError) error = NULL;
 	guint64 count;
 
+	/* first: news that comes after this makes the descriptor readable again */
 	if (read(fd, &count, sizeof count) < 0)
 		return G_SOURCE_CONTINUE;
+	error = keeper_error(self->keeper);
 	if (error != NULL) {
 		g_main_loop_quit(self->loop);
 	} else {
@@ -293,9 +317,13 @@ static gboolean on_sighup(gpointer user_data)
 	return stop_by_signal(user_data, SIGHUP);
 }
 
-static gboolean on_watchdog(gpointer user_data G_GNUC_UNUSED)
+/* Tells systemd that all threads go round, if they do. */
+static gboolean on_watchdog(gpointer user_data)
 {
-	sd_notify(0, "WATCHDOG=1");
+	Server *self = user_data;
+
+	if (rpc_server_responds(self->rpc) && keeper_idle_ms(self->keeper) < KEEPER_HANGS_MS)
+		sd_notify(0, "WATCHDOG=1");
 	return G_SOURCE_CONTINUE;
 }
 
@@ -308,7 +336,7 @@ static void add_sources(Server *self)
 	g_unix_signal_add(SIGHUP, on_sighup, self);
 	g_unix_fd_add(self->news_fd, G_IO_IN, on_news, self);
 	if (sd_watchdog_enabled(0, &watchdog_us) > 0)
-		g_timeout_add((guint)MAX(watchdog_us / 2000, 1), on_watchdog, NULL);
+		g_timeout_add((guint)MAX(watchdog_us / 2000, 1), on_watchdog, self);
 }
 
 static void log_start(const Server *self)
@@ -337,6 +365,7 @@ static void log_end(const Server *self)
 static gboolean server_run(Server *self, GError **error)
 {
 	GError *failure;
+	gboolean stopped;
 
 	add_sources(self);
 	log_start(self);
@@ -344,9 +373,12 @@ static gboolean server_run(Server *self, GError **error)
 		return FALSE;
 	keeper_start(self->keeper);
 	g_main_loop_run(self->loop);
+	/* the worker ID is handed back when nobody draws any more */
 	rpc_server_stop(self->rpc, self->options->stop_timeout_ms);
-	keeper_stop(self->keeper);
+	stopped = keeper_stop(self->keeper, self->options->stop_timeout_ms);
 	log_end(self);
+	if (!stopped)
+		_exit(EXIT_FAILURE); /* its thread may still use all that would be freed */
 	failure = keeper_error(self->keeper);
 	if (failure != NULL)
 		g_propagate_error(error, failure);
@@ -373,7 +405,6 @@ static int serve(const Options *options)
 	occupy_standard_descriptors();
 	log_set_level(options->log_level);
 	signal(SIGPIPE, SIG_IGN);
-	raise_descriptor_limit(options);
 	generated_types_init();
 	ok = server_init(&server, options, &error) && server_run(&server, &error);
 	if (error != NULL)

@@ -40,12 +40,11 @@ static gssize send_some(Connection *self, const guint8 *bytes, gsize length)
 	if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return 0;
 	if (sent > 0)
-		self->moved = TRUE;
+		self->sent = TRUE;
 	return sent;
 }
 
-/* Replies that an earlier pass left. */
-static gboolean send_pending(Connection *self)
+gboolean connection_send(Connection *self)
 {
 	gssize sent;
 
@@ -126,46 +125,51 @@ static gboolean answer(Connection *self, ConnectionShared *shared, gsize fresh,
 		bytes = self->in->data;
 		length = self->in->len;
 	} else {
-		self->moved = TRUE; /* whatever is left over is a message that begins now */
+		self->consumed = TRUE; /* what is left over is a message that begins now */
 	}
+	self->stream.room = shared->max_pending_bytes - connection_pending_bytes(self);
 	*out_status = stream_consume(&self->stream, &shared->stream, bytes, length, &consumed,
 				     shared->out, &self->bad);
 	if (consumed > 0)
-		self->moved = TRUE;
+		self->consumed = TRUE;
 	keep_rest(self, bytes, length, consumed);
 	return send_replies(self, shared->out);
 }
 
 static gboolean may_answer(const Connection *self, const ConnectionShared *shared)
 {
-	return !self->ending && connection_pending_bytes(self) < shared->stream.max_out_bytes;
+	return !self->ending && connection_pending_bytes(self) < shared->max_pending_bytes;
 }
 
-static ConnectionState state_after(const Connection *self, StreamStatus status)
+gboolean connection_may_read(const Connection *self, const ConnectionShared *shared)
 {
-	if (status == STREAM_PARKED)
-		return CONNECTION_PARKED;
+	return may_answer(self, shared) && !self->eof && !self->full;
+}
+
+static ConnectionState waiting_state(const Connection *self)
+{
 	/* after so many replies it is the turn of others, even if all of them could be sent */
-	if (connection_pending_bytes(self) > 0 || (status == STREAM_FULL && !self->ending))
+	if (connection_pending_bytes(self) > 0 || self->full)
 		return CONNECTION_WRITING;
 	return self->ending ? CONNECTION_ENDED : CONNECTION_READING;
 }
 
 ConnectionState connection_run(Connection *self, ConnectionShared *shared, gboolean read)
 {
-	StreamStatus status = STREAM_FULL; /* until it was asked */
+	StreamStatus status;
 	gssize fresh = 0;
 
-	self->moved = FALSE;
-	if (!send_pending(self))
+	self->sent = self->consumed = FALSE;
+	if (!connection_send(self))
 		return CONNECTION_ENDED;
-	if (read && !self->eof && may_answer(self, shared))
+	if (!may_answer(self, shared))
+		return waiting_state(self);
+	if (read && connection_may_read(self, shared))
 		fresh = receive(self, shared);
-	if (fresh < 0)
+	if (fresh < 0 || !answer(self, shared, (gsize)fresh, &status))
 		return CONNECTION_ENDED;
-	if (may_answer(self, shared) && !answer(self, shared, (gsize)fresh, &status))
-		return CONNECTION_ENDED;
+	self->full = status == STREAM_FULL;
 	if (status == STREAM_CLOSE || (self->eof && status == STREAM_MORE))
 		self->ending = TRUE;
-	return state_after(self, status);
+	return status == STREAM_PARKED ? CONNECTION_PARKED : waiting_state(self);
 }

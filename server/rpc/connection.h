@@ -24,7 +24,9 @@ typedef struct {
 	StreamShared stream;
 	guint8 *in; /* what was read just now */
 	gsize in_bytes;
-	GByteArray *out; /* replies of the pass in hand */
+	GByteArray *out;         /* replies of the pass in hand */
+	gsize max_pending_bytes; /* of replies that a client does not take: then it is not read from
+				  */
 } ConnectionShared;
 
 /* Which of the loop's queues it stands in; each has one time limit. */
@@ -44,10 +46,14 @@ typedef struct {
 	GByteArray *out; /* replies that are not sent yet; NULL: none */
 	guint out_sent;  /* of @out */
 	gboolean more;   /* the last read filled the buffer */
+	gboolean full;   /* complete calls may be left in @in: it is not read on before they are
+			    answered */
 	gboolean eof;    /* the client sends no more */
 	gboolean ending; /* close when the replies are sent */
-	gboolean moved;  /* in the last pass: a message was finished, or replies were taken */
-	const char *bad; /* what was wrong with its bytes; NULL: nothing */
+	/* in the last pass: */
+	gboolean sent;     /* the client took bytes of replies */
+	gboolean consumed; /* a message was finished, or what is left of one begins */
+	const char *bad;   /* what was wrong with its bytes; NULL: nothing */
 	/* the loop's */
 	GList all_link;
 	GList queue_link;
@@ -63,6 +69,12 @@ Connection *connection_new(int fd);
 
 /* Closes the socket. */
 void connection_free(Connection *self);
+
+/* Sends what waits to be sent, and no more. %FALSE: the connection is broken. */
+gboolean connection_send(Connection *self) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Whether there is room for what the client may say next. */
+gboolean connection_may_read(const Connection *self, const ConnectionShared *shared);
 
 /**
  * connection_run:

@@ -117,15 +117,15 @@ static void refuse_method(Dispatcher *self, ThriftProtocol *protocol, const guin
 			THRIFT_APPLICATION_EXCEPTION_ERROR_UNKNOWN_METHOD, text);
 }
 
+typedef gboolean (*ProcessorCall)(ThriftDispatchProcessor *, ThriftProtocol *, ThriftProtocol *,
+				  gchar *, gint32, GError **);
+
 /**
  * The generated processor that has the method: the generated look-up of a method that neither
  * service has recurses for ever when one service extends another, so the look-up is done here.
  *
  * Returns: the class's dispatch function, or NULL if no service has the method
  */
-typedef gboolean (*ProcessorCall)(ThriftDispatchProcessor *, ThriftProtocol *, ThriftProtocol *,
-				  gchar *, gint32, GError **);
-
 static ProcessorCall find_processor(Dispatcher *self, const char *name)
 {
 	SfSnowflakeExtendedProcessor *extended = SF_SNOWFLAKE_EXTENDED_PROCESSOR(self->processor);

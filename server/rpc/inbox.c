@@ -58,9 +58,8 @@ static void deliver(Inbox *self)
 	guint64 one = 1;
 
 	pthread_mutex_unlock(&self->lock);
-	/* it fails only if the bell is ringing already */
-	if (write(self->bell, &one, sizeof one) < 0)
-		return;
+	if (write(self->bell, &one, sizeof one) < 0 && errno != EAGAIN)
+		g_critical("cannot wake a loop: %s", g_strerror(errno));
 }
 
 void inbox_add_connection(Inbox *self, int fd)
@@ -96,8 +95,8 @@ void inbox_take(Inbox *self, InboxMail *out_mail)
 	guint64 rung;
 
 	/* silenced first: what is delivered after the taking rings again */
-	if (read(self->bell, &rung, sizeof rung) < 0)
-		rung = 0;
+	if (read(self->bell, &rung, sizeof rung) < 0 && errno != EAGAIN)
+		g_critical("cannot silence a loop's bell: %s", g_strerror(errno));
 	pthread_mutex_lock(&self->lock);
 	*out_mail = self->mail;
 	self->mail = empty;

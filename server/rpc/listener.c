@@ -9,6 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* Of silence, before a client is asked whether it is there; and as long again for its answer. */
+#define KEEPALIVE_S 60
+
 static gboolean set_option(int fd, int level, int option, int value)
 {
 	return setsockopt(fd, level, option, &value, sizeof value) == 0;
@@ -46,7 +49,7 @@ static struct addrinfo *resolve(const char *host, guint16 port, int family, GErr
 
 	if (failure != 0)
 		g_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED, "cannot listen on %s: %s", host,
-			    gai_strerror(failure));
+			    failure == EAI_SYSTEM ? g_strerror(errno) : gai_strerror(failure));
 	return addresses;
 }
 
@@ -57,23 +60,32 @@ static void close_from(GArray *fds, guint first)
 	g_array_set_size(fds, first);
 }
 
+/* An address of a family that this machine has not: no harm if the name has another. */
+static gboolean is_absent(int failure)
+{
+	return failure == EAFNOSUPPORT || failure == EADDRNOTAVAIL;
+}
+
+/* %FALSE with errno set if one cannot be opened, or none. */
 static gboolean open_all(const struct addrinfo *addresses, gboolean any, GArray *fds)
 {
 	guint first = fds->len;
+	int failure = 0;
 
-	for (; addresses != NULL; addresses = addresses->ai_next) {
+	for (; addresses != NULL && (failure == 0 || is_absent(failure));
+	     addresses = addresses->ai_next) {
 		int fd = open_socket(addresses, any);
 
-		if (fd < 0) {
-			int failure = errno;
-
-			close_from(fds, first);
-			errno = failure;
-			return FALSE;
-		}
-		g_array_append_val(fds, fd);
+		if (fd >= 0)
+			g_array_append_val(fds, fd);
+		else
+			failure = errno;
 	}
-	return TRUE;
+	if (fds->len > first && (failure == 0 || is_absent(failure)))
+		return TRUE;
+	close_from(fds, first);
+	errno = failure;
+	return FALSE;
 }
 
 gboolean listener_open(const char *host, guint16 port, GArray *fds, GError **error)
@@ -92,7 +104,7 @@ gboolean listener_open(const char *host, guint16 port, GArray *fds, GError **err
 		freeaddrinfo(addresses);
 		if (opened)
 			return TRUE;
-		if (errno != EAFNOSUPPORT && errno != EADDRNOTAVAIL)
+		if (!is_absent(errno))
 			break;
 	}
 	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
@@ -104,7 +116,13 @@ int listener_accept(int fd)
 {
 	int connection = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-	if (connection >= 0)
+	if (connection >= 0) {
 		set_option(connection, IPPROTO_TCP, TCP_NODELAY, 1);
+		/* a client that vanished without a word does not count as one for ever */
+		set_option(connection, SOL_SOCKET, SO_KEEPALIVE, 1);
+		set_option(connection, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S);
+		set_option(connection, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S / 4);
+		set_option(connection, IPPROTO_TCP, TCP_KEEPCNT, 4);
+	}
 	return connection;
 }

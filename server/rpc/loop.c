@@ -35,6 +35,7 @@ struct _Loop {
 	int retry_fd; /* a timerfd: the clock may allow what the first of the parked waits for */
 	Inbox *inbox;
 	_Atomic guint n_connections;
+	_Atomic guint64 rounds;
 	/* the thread's own */
 	Counters *counters;
 	ConnectionShared shared;
@@ -55,15 +56,30 @@ static gint64 limit_us(gint64 limit_ms)
 	return limit_ms == 0 ? G_MAXINT64 : limit_ms * 1000;
 }
 
+static gboolean fail(GError **error)
+{
+	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
+		    "cannot set up an event loop: %s", g_strerror(errno));
+	return FALSE;
+}
+
 static gboolean watch(Loop *self, int fd, void *tag, GError **error)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = tag};
 
-	if (fd >= 0 && epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0)
-		return TRUE;
-	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
-		    "cannot set up an event loop: %s", g_strerror(errno));
-	return FALSE;
+	return epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 || fail(error);
+}
+
+static gboolean open_descriptors(Loop *self, GError **error)
+{
+	self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (self->epoll_fd < 0)
+		return fail(error);
+	self->retry_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (self->retry_fd < 0)
+		return fail(error);
+	return watch(self, inbox_bell(self->inbox), self->inbox, error) &&
+	       watch(self, self->retry_fd, &self->retry_fd, error);
 }
 
 Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *counters,
@@ -84,21 +100,17 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 				.counters = counters,
 				.max_message_bytes = limits->max_frame_bytes,
 				.max_depth = limits->max_depth,
-				.max_out_bytes = limits->max_pending_bytes,
 			},
 		.in = g_malloc(READ_BYTES),
 		.in_bytes = READ_BYTES,
 		.out = g_byte_array_new(),
+		.max_pending_bytes = limits->max_pending_bytes,
 	};
 	self->turn_ids = limits->turn_ids;
 	self->turn = dispatcher_turn(self->shared.stream.dispatcher);
-	self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	self->epoll_fd = self->retry_fd = -1;
 	self->inbox = inbox_new(error);
-	self->retry_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (self->inbox == NULL || !watch(self, inbox_bell(self->inbox), self->inbox, error) ||
-	    !watch(self, self->retry_fd, &self->retry_fd, error))
-		return NULL;
-	return g_steal_pointer(&self);
+	return self->inbox != NULL && open_descriptors(self, error) ? g_steal_pointer(&self) : NULL;
 }
 
 static void close_if_open(int fd)
@@ -111,12 +123,6 @@ void loop_free(Loop *self)
 {
 	if (self == NULL)
 		return;
-	while (self->all.head != NULL) {
-		Connection *connection = self->all.head->data;
-
-		g_queue_unlink(&self->all, &connection->all_link);
-		connection_free(connection);
-	}
 	inbox_free(self->inbox);
 	stream_shared_clear(&self->shared.stream);
 	g_byte_array_unref(self->shared.out);
@@ -137,6 +143,11 @@ void loop_add(Loop *self, int fd)
 guint loop_n_connections(Loop *self)
 {
 	return atomic_load(&self->n_connections);
+}
+
+guint64 loop_rounds(Loop *self)
+{
+	return atomic_load(&self->rounds);
 }
 
 void loop_wake(Loop *self)
@@ -178,19 +189,23 @@ static Connection *queue_head(Loop *self, ConnectionQueue queue)
 
 /* One pass of one connection */
 
-static void end_connection(Loop *self, Connection *connection, Counter reason, const char *text)
+static void end_connection(Loop *self, Connection *connection)
 {
-	if (reason != COUNTER_CONNECTIONS_ENDED) {
-		g_autofree char *peer = socket_name_peer(connection->fd);
-
-		counters_add(self->counters, reason, 1);
-		log_event(LOG_CONNECTION_CLOSED, "reason=\"%s\" peer=%s", text, peer);
-	}
 	counters_add(self->counters, COUNTER_CONNECTIONS_ENDED, 1);
 	leave_queue(self, connection);
 	g_queue_unlink(&self->all, &connection->all_link);
 	connection_free(connection); /* closing takes it out of epoll */
 	atomic_fetch_sub(&self->n_connections, 1);
+}
+
+/* Ends it because of what the client did, which is counted and logged. */
+static void close_for(Loop *self, Connection *connection, Counter counter, const char *reason)
+{
+	g_autofree char *peer = socket_name_peer(connection->fd);
+
+	counters_add(self->counters, counter, 1);
+	log_event(LOG_CONNECTION_CLOSED, "reason=\"%s\" peer=%s", reason, peer);
+	end_connection(self, connection);
 }
 
 static void watch_for(Loop *self, Connection *connection, guint32 events)
@@ -206,14 +221,12 @@ static void watch_for(Loop *self, Connection *connection, guint32 events)
 
 static guint32 events_for(Loop *self, const Connection *connection, ConnectionState state)
 {
-	gsize pending = connection_pending_bytes(connection);
 	guint32 events = 0;
 
-	if (state == CONNECTION_PARKED)
-		return 0; /* its turn comes by the queue; epoll tells of its end unasked */
-	if (state == CONNECTION_WRITING)
+	/* a parked one is not read from: its turn comes by the queue */
+	if (state == CONNECTION_WRITING || connection_pending_bytes(connection) > 0)
 		events |= EPOLLOUT;
-	if (!connection->ending && !connection->eof && pending < self->shared.stream.max_out_bytes)
+	if (state != CONNECTION_PARKED && connection_may_read(connection, &self->shared))
 		events |= EPOLLIN;
 	return events;
 }
@@ -229,6 +242,9 @@ static void park(Loop *self, Connection *connection)
 {
 	gint64 wait_ns = self->turn->wait_ns;
 
+	/* the time it begins to wait, not that of the last look at the clock: the process may have
+	 * been stopped in between */
+	self->now_us = g_get_monotonic_time();
 	connection->retry_us = wait_ns == 0 ? G_MAXINT64 : self->now_us + wait_ns / 1000 + 1;
 	if (connection->queue != QUEUE_PARKED) {
 		counters_add(self->counters, COUNTER_WAITS, 1);
@@ -243,11 +259,12 @@ static void settle(Loop *self, Connection *connection, ConnectionState state)
 
 	if (state == CONNECTION_READING && self->draining)
 		state = CONNECTION_ENDED;
+	if (state == CONNECTION_ENDED && connection->bad != NULL) {
+		close_for(self, connection, COUNTER_CLOSED_BAD_BYTES, connection->bad);
+		return;
+	}
 	if (state == CONNECTION_ENDED) {
-		end_connection(self, connection,
-			       connection->bad ? COUNTER_CLOSED_BAD_BYTES
-					       : COUNTER_CONNECTIONS_ENDED,
-			       connection->bad);
+		end_connection(self, connection);
 		return;
 	}
 	watch_for(self, connection, events_for(self, connection, state));
@@ -256,7 +273,8 @@ static void settle(Loop *self, Connection *connection, ConnectionState state)
 		return;
 	}
 	queue = queue_for(connection, state);
-	if (connection->moved || queue != connection->queue)
+	if (queue != connection->queue ||
+	    (queue == QUEUE_WRITE ? connection->sent : connection->consumed))
 		enter_queue(self, connection, queue);
 }
 
@@ -289,12 +307,16 @@ static void retry_parked(Loop *self, gboolean woken)
 		self->turn->others_wait = self->queues[QUEUE_PARKED].length > 1;
 		state = connection_run(head, &self->shared, FALSE);
 		self->turn->quota = 0;
+		self->turn->last_chance = FALSE;
 		if (state == CONNECTION_PARKED && !self->turn->answered) {
 			settle(self, head, state); /* it stays the first */
 			return;
 		}
 		leave_queue(self, head);
-		settle(self, head, state);
+		if (self->draining && state == CONNECTION_READING)
+			run(self, head, TRUE); /* what came behind it while it was parked */
+		else
+			settle(self, head, state);
 	}
 }
 
@@ -314,12 +336,12 @@ static void set_retry_timer(Loop *self)
 		g_error("timerfd_settime: %s", g_strerror(errno)); /* lint: allow fatal: our bug */
 }
 
-static void expire(Loop *self, ConnectionQueue queue, Counter reason, const char *text)
+static void expire(Loop *self, ConnectionQueue queue, Counter counter, const char *reason)
 {
 	Connection *head;
 
 	while ((head = queue_head(self, queue)) != NULL && head->deadline_us <= self->now_us)
-		end_connection(self, head, reason, text);
+		close_for(self, head, counter, reason);
 }
 
 static void expire_all(Loop *self)
@@ -342,7 +364,7 @@ static void adopt(Loop *self, int fd)
 		g_autofree char *quoted = log_quote(error->message);
 
 		log_event(LOG_ACCEPT_FAILED, "error=%s", quoted);
-		end_connection(self, connection, COUNTER_CONNECTIONS_ENDED, NULL);
+		end_connection(self, connection);
 		return;
 	}
 	enter_queue(self, connection, QUEUE_IDLE);
@@ -405,6 +427,16 @@ static void silence_retry_timer(Loop *self)
 		self->retry_at_us = 0;
 }
 
+/* It takes replies to earlier calls, or was reset. That a client has closed in order is not heard
+ * of: its call keeps its place. */
+static void handle_parked(Loop *self, Connection *connection, guint32 events)
+{
+	if ((events & (EPOLLERR | EPOLLHUP)) != 0 || !connection_send(connection))
+		end_connection(self, connection);
+	else
+		watch_for(self, connection, events_for(self, connection, CONNECTION_PARKED));
+}
+
 /* The inbox and the queue of the parked are looked at after the connections. */
 static void handle(Loop *self, const struct epoll_event *event)
 {
@@ -419,11 +451,20 @@ static void handle(Loop *self, const struct epoll_event *event)
 		return;
 	}
 	if (connection->queue == QUEUE_PARKED) {
-		/* it is not watched for reading or writing, so this is its end */
-		end_connection(self, connection, COUNTER_CONNECTIONS_ENDED, NULL);
+		handle_parked(self, connection, event->events);
 		return;
 	}
 	run(self, connection, (event->events & ~(guint32)EPOLLOUT) != 0);
+}
+
+/* At the end of a drain: calls that still wait get their answer now, and every socket is closed. */
+static void close_all(Loop *self)
+{
+	for (GList *link = self->queues[QUEUE_PARKED].head; link != NULL; link = link->next)
+		((Connection *)link->data)->deadline_us = self->now_us;
+	retry_parked(self, TRUE);
+	while (self->all.head != NULL)
+		end_connection(self, self->all.head->data);
 }
 
 static void *loop_main(void *data)
@@ -441,9 +482,11 @@ static void *loop_main(void *data)
 		retry_parked(self, FALSE);
 		expire_all(self);
 		set_retry_timer(self);
+		atomic_fetch_add(&self->rounds, 1);
 		if (self->draining && self->now_us >= self->drain_deadline_us)
 			break;
 	}
+	close_all(self);
 	return NULL;
 }
 

@@ -12,12 +12,13 @@
  */
 typedef struct _Loop Loop;
 
+/* Time limits are 1 or more where nothing else is said. */
 typedef struct {
 	gsize max_frame_bytes;   /* of a message, framed or not */
 	guint max_depth;         /* of structs and containers inside each other */
 	gsize max_pending_bytes; /* of replies that a client does not take: then it is not read from
 				  */
-	gint64 max_wait_ms;      /* how long a call may wait for IDs */
+	gint64 max_wait_ms;      /* how long a call may wait for IDs; 0: it does not wait */
 	guint turn_ids; /* how many a connection may draw before those that wait behind it */
 	gint64 frame_timeout_ms; /* from the first byte of a message to its last */
 	gint64 write_timeout_ms; /* while the client takes nothing of what waits for it */
@@ -38,7 +39,8 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 void loop_free(Loop *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Loop, loop_free)
 
-gboolean loop_start(Loop *self, GError **error);
+/* %TRUE, or %FALSE with a GIOError set. */
+gboolean loop_start(Loop *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Waits for the end of the thread, which loop_drain() brings about. */
 void loop_join(Loop *self);
@@ -48,6 +50,9 @@ void loop_add(Loop *self, int fd);
 
 /* Any thread: the connections it has, or will have when it wakes. */
 guint loop_n_connections(Loop *self);
+
+/* Any thread: how many times it has gone round. It does so when it is woken. */
+guint64 loop_rounds(Loop *self);
 
 /* Any thread: what calls were parked for may be there. */
 void loop_wake(Loop *self);

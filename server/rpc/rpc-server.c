@@ -15,18 +15,39 @@
 /* Connections accepted before the main loop gets its turn. */
 #define ACCEPT_BATCH 256
 
+/* How long not to accept after an accept failed for want of something. */
+#define PAUSE_MS 100
+
+typedef struct {
+	RpcServer *server;
+	int fd;
+	guint source; /* watches the socket, or waits for the end of a pause; 0: neither */
+} Listener;
+
 struct _RpcServer {
-	GPtrArray *loops; /* of Loop */
+	GPtrArray *loops;    /* of Loop */
+	GArray *loop_rounds; /* of guint64: what rpc_server_responds() saw last */
 	guint max_connections;
 	Counters *counters;
-	GArray *listeners; /* of int */
-	GArray *sources;   /* of guint, one for each listener */
+	GPtrArray *listeners; /* of Listener */
 	gboolean started;
 	/* Given up for a moment when there are no descriptors left, so that the client can be
-	 * accepted and closed; otherwise the listener would stay readable and the thread would
-	 * spin. */
+	 * accepted and closed, not kept waiting; -1: another was faster to take it. */
 	int reserve_fd;
 };
+
+static void listener_free(Listener *self)
+{
+	if (self->source != 0)
+		g_source_remove(self->source);
+	close(self->fd);
+	g_free(self);
+}
+
+static int open_reserve(void)
+{
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
 
 RpcServer *rpc_server_new(const RpcServerConfig *config, CounterSet *counters, GError **error)
 {
@@ -34,9 +55,9 @@ RpcServer *rpc_server_new(const RpcServerConfig *config, CounterSet *counters, G
 
 	self->max_connections = config->max_connections;
 	self->counters = counter_set_add(counters);
-	self->listeners = g_array_new(FALSE, FALSE, sizeof(int));
-	self->sources = g_array_new(FALSE, FALSE, sizeof(guint));
-	self->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	self->listeners = g_ptr_array_new_with_free_func((GDestroyNotify)listener_free);
+	self->loop_rounds = g_array_new(FALSE, TRUE, sizeof(guint64));
+	self->reserve_fd = open_reserve();
 	self->loops = g_ptr_array_new_with_free_func((GDestroyNotify)loop_free);
 	for (guint i = 0; i < config->n_loops; i++) {
 		Loop *loop = loop_new(&config->service, &config->limits, counter_set_add(counters),
@@ -49,25 +70,14 @@ RpcServer *rpc_server_new(const RpcServerConfig *config, CounterSet *counters, G
 	return g_steal_pointer(&self);
 }
 
-static void close_listeners(RpcServer *self)
-{
-	for (guint i = 0; i < self->sources->len; i++)
-		g_source_remove(g_array_index(self->sources, guint, i));
-	g_array_set_size(self->sources, 0);
-	for (guint i = 0; i < self->listeners->len; i++)
-		close(g_array_index(self->listeners, int, i));
-	g_array_set_size(self->listeners, 0);
-}
-
 void rpc_server_free(RpcServer *self)
 {
 	if (self == NULL)
 		return;
 	rpc_server_stop(self, 0);
-	close_listeners(self);
-	g_array_unref(self->listeners);
-	g_array_unref(self->sources);
+	g_ptr_array_unref(self->listeners);
 	g_ptr_array_unref(self->loops);
+	g_array_unref(self->loop_rounds);
 	if (self->reserve_fd >= 0)
 		close(self->reserve_fd);
 	g_free(self);
@@ -75,12 +85,25 @@ void rpc_server_free(RpcServer *self)
 
 gboolean rpc_server_listen(RpcServer *self, const char *host, guint16 port, GError **error)
 {
-	return listener_open(host, port, self->listeners, error);
+	g_autoptr(GArray) fds = g_array_new(FALSE, FALSE, sizeof(int));
+
+	if (!listener_open(host, port, fds, error))
+		return FALSE;
+	for (guint i = 0; i < fds->len; i++) {
+		Listener *listener = g_new0(Listener, 1);
+
+		listener->server = self;
+		listener->fd = g_array_index(fds, int, i);
+		g_ptr_array_add(self->listeners, listener);
+	}
+	return TRUE;
 }
 
 char *rpc_server_address(const RpcServer *self)
 {
-	return socket_name_local(g_array_index(self->listeners, int, 0));
+	const Listener *first = self->listeners->pdata[0];
+
+	return socket_name_local(first->fd);
 }
 
 /* The loop with the fewest connections; @out_all: how many there are in all. */
@@ -120,8 +143,9 @@ static void place(RpcServer *self, int connection)
 		  self->max_connections);
 }
 
-/* No descriptor is left for the client that waits: it is closed, not kept waiting. */
-static void turn_away(RpcServer *self, int listener)
+/* No descriptor is left for the client that waits. Returns whether there was one: accepting says
+ * that there is no descriptor even if there is no client. */
+static gboolean turn_away(RpcServer *self, int listener)
 {
 	int connection;
 
@@ -129,48 +153,87 @@ static void turn_away(RpcServer *self, int listener)
 	connection = listener_accept(listener);
 	if (connection >= 0)
 		close(connection);
-	self->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	self->reserve_fd = open_reserve();
+	if (connection < 0)
+		return FALSE;
 	counters_add(self->counters, COUNTER_CONNECTIONS_REFUSED, 1);
 	log_event(LOG_CONNECTION_REFUSED, "reason=\"no file descriptors left\"");
+	return TRUE;
 }
 
-static gboolean on_acceptable(gint listener, GIOCondition condition G_GNUC_UNUSED,
-			      gpointer user_data)
+/* Accepts @most at most. %FALSE if the machine lacks something, so that trying on makes no sense.
+ */
+static gboolean accept_some(RpcServer *self, int listener, guint most)
 {
-	RpcServer *self = user_data;
-
-	for (guint i = 0; i < ACCEPT_BATCH; i++) {
+	if (self->reserve_fd < 0)
+		self->reserve_fd = open_reserve();
+	for (guint i = 0; i < most; i++) {
 		int connection = listener_accept(listener);
 
 		if (connection >= 0) {
 			place(self, connection);
 		} else if ((errno == EMFILE || errno == ENFILE) && self->reserve_fd >= 0) {
-			turn_away(self, listener);
+			if (!turn_away(self, listener))
+				break;
 		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
 			break;
 		} else if (errno != EINTR && errno != ECONNABORTED) {
 			log_event(LOG_ACCEPT_FAILED, "error=\"%s\"", g_strerror(errno));
-			break;
+			return FALSE;
 		}
 	}
-	return G_SOURCE_CONTINUE;
+	return TRUE;
+}
+
+static void watch(Listener *listener);
+
+static gboolean on_pause_over(gpointer user_data)
+{
+	watch(user_data);
+	return G_SOURCE_REMOVE;
+}
+
+static gboolean on_acceptable(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer user_data)
+{
+	Listener *listener = user_data;
+
+	if (accept_some(listener->server, fd, ACCEPT_BATCH))
+		return G_SOURCE_CONTINUE;
+	/* the socket stays readable, and the thread would spin */
+	listener->source = g_timeout_add(PAUSE_MS, on_pause_over, listener);
+	return G_SOURCE_REMOVE;
+}
+
+static void watch(Listener *listener)
+{
+	listener->source = g_unix_fd_add(listener->fd, G_IO_IN, on_acceptable, listener);
+}
+
+/* Starts the loops; those that could not be started are gone. */
+static gboolean start_loops(RpcServer *self, GError **error)
+{
+	for (guint i = 0; i < self->loops->len; i++)
+		if (!loop_start(self->loops->pdata[i], error)) {
+			g_ptr_array_set_size(self->loops, (gint)i);
+			return FALSE;
+		}
+	return TRUE;
 }
 
 gboolean rpc_server_start(RpcServer *self, GError **error)
 {
-	for (guint i = 0; i < self->loops->len; i++)
-		if (!loop_start(self->loops->pdata[i], error)) {
-			g_ptr_array_set_size(self->loops, (gint)i); /* those that run */
-			self->started = TRUE;
-			return FALSE;
-		}
 	self->started = TRUE;
+	g_array_set_size(self->loop_rounds, self->loops->len);
+	if (!start_loops(self, error)) {
+		g_ptr_array_set_size(self->listeners, 0);
+		rpc_server_stop(self, 0);
+		return FALSE;
+	}
 	for (guint i = 0; i < self->listeners->len; i++) {
-		int listener = g_array_index(self->listeners, int, i);
-		guint source = g_unix_fd_add(listener, G_IO_IN, on_acceptable, self);
-		g_autofree char *address = socket_name_local(listener);
+		Listener *listener = self->listeners->pdata[i];
+		g_autofree char *address = socket_name_local(listener->fd);
 
-		g_array_append_val(self->sources, source);
+		watch(listener);
 		log_event(LOG_LISTENING, "address=%s", address);
 	}
 	return TRUE;
@@ -182,6 +245,21 @@ void rpc_server_wake(RpcServer *self)
 		loop_wake(self->loops->pdata[i]);
 }
 
+gboolean rpc_server_responds(RpcServer *self)
+{
+	gboolean all = TRUE;
+
+	for (guint i = 0; i < self->loops->len; i++) {
+		guint64 *seen = &g_array_index(self->loop_rounds, guint64, i);
+		guint64 rounds = loop_rounds(self->loops->pdata[i]);
+
+		all = all && rounds != *seen;
+		*seen = rounds;
+	}
+	rpc_server_wake(self);
+	return all;
+}
+
 void rpc_server_stop(RpcServer *self, gint64 timeout_ms)
 {
 	if (!self->started)
@@ -189,8 +267,8 @@ void rpc_server_stop(RpcServer *self, gint64 timeout_ms)
 	self->started = FALSE;
 	/* those whose connection stands have been promised an answer */
 	for (guint i = 0; i < self->listeners->len; i++)
-		on_acceptable(g_array_index(self->listeners, int, i), G_IO_IN, self);
-	close_listeners(self);
+		accept_some(self, ((Listener *)self->listeners->pdata[i])->fd, SOMAXCONN);
+	g_ptr_array_set_size(self->listeners, 0);
 	for (guint i = 0; i < self->loops->len; i++)
 		loop_drain(self->loops->pdata[i], timeout_ms);
 	for (guint i = 0; i < self->loops->len; i++)

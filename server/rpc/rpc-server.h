@@ -9,7 +9,8 @@
 
 /*
  * The Thrift server: listens, accepts in the thread of the default main
- * context, and hands each connection to the loop that has the fewest.
+ * context, and hands each connection to the loop that has the fewest. That
+ * thread's only, but for rpc_server_wake().
  */
 typedef struct _RpcServer RpcServer;
 
@@ -32,12 +33,16 @@ gboolean rpc_server_listen(RpcServer *self, const char *host, guint16 port,
 /* (transfer full): the first address it listens on, with the port that was chosen. */
 char *rpc_server_address(const RpcServer *self);
 
-/* Starts the loops and accepts. */
+/* Starts the loops and accepts. After a failure nothing runs, and it cannot be started again. */
 gboolean rpc_server_start(RpcServer *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Any thread: what calls wait for may be there. */
 void rpc_server_wake(RpcServer *self);
 
+/* Whether every loop has gone round since this was asked last; asked for the first time after the
+ * start, say. For a watchdog, which leaves them time between two questions. */
+gboolean rpc_server_responds(RpcServer *self);
+
 /* Stops accepting, answers what has arrived, closes every connection, after @timeout_ms at the
- * latest, and ends the loops. */
+ * latest, and ends the loops. Blocks until then. */
 void rpc_server_stop(RpcServer *self, gint64 timeout_ms);

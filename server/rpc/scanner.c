@@ -224,11 +224,6 @@ const MessageHeader *scanner_header(const Scanner *self)
 	return &self->header;
 }
 
-gboolean scanner_has_header(const Scanner *self)
-{
-	return self->has_header;
-}
-
 const char *scanner_reason(const Scanner *self)
 {
 	return self->reason;

@@ -67,8 +67,5 @@ ScanStatus scanner_scan(Scanner *self, const guint8 *message, gsize available, g
 
 const MessageHeader *scanner_header(const Scanner *self);
 
-/* Whether the header was read in full. */
-gboolean scanner_has_header(const Scanner *self);
-
 /* After a SCAN_BAD_...: what is wrong, in a few words. */
 const char *scanner_reason(const Scanner *self);

@@ -205,7 +205,7 @@ StreamStatus stream_consume(Stream *self, StreamShared *shared, const guint8 *by
 	if (self->framing != FRAMING_UNKNOWN) {
 		do {
 			before = pass.consumed;
-			if (out->len >= shared->max_out_bytes)
+			if (out->len >= self->room)
 				status = STREAM_FULL;
 			else if (pass.consumed < length)
 				status = answer_next(&pass);

@@ -25,6 +25,8 @@ typedef enum { FRAMING_UNKNOWN, FRAMING_FRAMED, FRAMING_UNFRAMED } Framing;
 typedef struct {
 	Framing framing;
 	Scanner *scanner; /* of an unframed message that has begun; NULL: none */
+	gsize room;       /* by the caller: answer no further call once there are as many bytes of
+			     replies */
 } Stream;
 
 /* What the streams of one loop share. */
@@ -33,13 +35,12 @@ typedef struct {
 	Counters *counters;
 	gsize max_message_bytes;
 	guint max_depth;
-	gsize max_out_bytes; /* answer no further call while as many bytes of replies wait */
-	Scanner *spare;      /* for the next message; NULL: to be made */
+	Scanner *spare; /* for the next message; NULL: to be made */
 } StreamShared;
 
 typedef enum {
 	STREAM_MORE,   /* every complete message is answered */
-	STREAM_FULL,   /* more replies than max_out_bytes */
+	STREAM_FULL,   /* no room for more replies; complete messages may be left */
 	STREAM_PARKED, /* the next message waits, RpcTurn says for what */
 	STREAM_CLOSE,  /* send what is in @out, then close: the bytes made no sense */
 } StreamStatus;

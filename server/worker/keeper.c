@@ -12,11 +12,12 @@
 /*
  * The thread goes round: discipline the clock, take in what has changed, show the state that this
  * amounts to, do what the plan says or sleep. Whatever an action comes to is a fact for the next
- * round. Others leave word (asked, stopping) and read what is shown.
+ * round. Others leave word (asked, stopping), poke the thread, and read what is shown.
  */
 
 #define DISCIPLINE_INTERVAL_US (100 * G_TIME_SPAN_MILLISECOND)
-#define NEVER_RETRY_MS         1000 /* for callers of a server that is about to end */
+#define STUCK_US               G_USEC_PER_SEC /* a call of the registry that lasts as long hangs */
+#define RETRY_MS               1000           /* for callers, when nobody can tell */
 
 struct _Keeper {
 	Registry *registry;
@@ -32,17 +33,21 @@ struct _Keeper {
 	Lease *lease;            /* the generator's; NULL: none */
 	gint64 length_ms;        /* of the reservation, when it was written last */
 	guint64 cursor_at_write; /* the lease's, then */
-	gboolean demanded;       /* since then */
 	gint64 last_tick;        /* of the lease before: a new one begins later */
 	gint64 failing_since_us;
 	gboolean news; /* that changed() has not been called for */
 
 	/* Any thread's. */
-	_Atomic gboolean asked;   /* keeper_demand() was called since the last round */
+	_Atomic gboolean asked;   /* keeper_demand() was called since the last extension began */
 	_Atomic gint64 ids_at_us; /* plan_ids_at_us() of the last round */
-	pthread_mutex_t mutex;    /* for what follows; of it only the thread writes the status */
-	pthread_cond_t wake;      /* asked or stopping was set */
+	_Atomic gint64 round_began_us;
+	_Atomic gint64 calling_since_us; /* the registry; 0: not calling it */
+	pthread_mutex_t mutex; /* for what follows; of it only the thread writes the status */
+	pthread_cond_t wake;   /* poked was set */
+	pthread_cond_t end;    /* finished was set */
+	gboolean poked;
 	gboolean stopping;
+	gboolean finished; /* the thread is done with everything */
 	WorkerStatus status;
 	GError *error;
 
@@ -50,27 +55,6 @@ struct _Keeper {
 	gboolean running;
 	pthread_t thread;
 };
-
-#define MOVE(state) (1u << WORKER_##state)
-
-static const struct {
-	const char *name;
-	guint moves; /* the states that may follow */
-} STATES[] = {
-	[WORKER_STARTING] = {"starting", MOVE(WAITING) | MOVE(SERVING) | MOVE(STOPPED)},
-	[WORKER_WAITING] = {"waiting",
-			    MOVE(SERVING) | MOVE(RECLAIMING) | MOVE(UNAVAILABLE) | MOVE(STOPPED)},
-	[WORKER_SERVING] = {"serving", MOVE(RECLAIMING) | MOVE(UNAVAILABLE) | MOVE(STOPPED)},
-	[WORKER_RECLAIMING] = {"reclaiming", MOVE(WAITING) | MOVE(SERVING) | MOVE(STOPPED)},
-	[WORKER_UNAVAILABLE] = {"unavailable",
-				MOVE(WAITING) | MOVE(SERVING) | MOVE(RECLAIMING) | MOVE(STOPPED)},
-	[WORKER_STOPPED] = {"stopped", 0},
-};
-
-const char *worker_state_name(WorkerState state)
-{
-	return STATES[state].name;
-}
 
 static char *tick_text(const Keeper *self, gint64 tick)
 {
@@ -86,11 +70,9 @@ static void set_state(Keeper *self, WorkerState state)
 {
 	WorkerState old = self->status.state;
 
-	if ((STATES[old].moves & 1u << state) == 0) {
+	if (!worker_state_may_follow(old, state))
 		g_critical("the worker cannot go from %s to %s", worker_state_name(old),
 			   worker_state_name(state));
-		return;
-	}
 	pthread_mutex_lock(&self->mutex);
 	self->status.state = state;
 	pthread_mutex_unlock(&self->mutex);
@@ -147,21 +129,43 @@ static gint64 next_length_ms(const Keeper *self)
 	return MIN(2 * self->length_ms, self->registry->max_length_ms);
 }
 
+static void log_clock_outside(const Keeper *self, gint64 now_ms)
+{
+	g_autofree char *now = text_time_ms(now_ms);
+	g_autofree char *first = tick_text(self, 0);
+	g_autofree char *last = tick_text(self, layout_max_tick(self->layout));
+
+	log_event(LOG_WORKER_WAITING,
+		  "why=\"the clock, %s, is outside the layout's range, %s to %s: set it right\"",
+		  now, first, last);
+}
+
+static void look_at_clock(Keeper *self)
+{
+	PlanFacts *facts = &self->facts;
+	gint64 now_ms = clock_now_ms(&self->clock->clock);
+	gboolean was_outside = facts->outside;
+
+	facts->now_tick = layout_tick_at(self->layout, now_ms);
+	facts->outside = facts->now_tick < 0 || facts->now_tick > layout_max_tick(self->layout);
+	if (facts->outside && !was_outside)
+		log_clock_outside(self, now_ms);
+}
+
 static void look_around(Keeper *self)
 {
 	PlanFacts *facts = &self->facts;
 
 	facts->now_us = g_get_monotonic_time();
-	facts->now_tick = layout_tick_at(self->layout, clock_now_ms(&self->clock->clock));
+	atomic_store(&self->round_began_us, facts->now_us);
+	look_at_clock(self);
 	pthread_mutex_lock(&self->mutex);
 	facts->stopping = self->stopping;
 	pthread_mutex_unlock(&self->mutex);
-	if (atomic_exchange(&self->asked, FALSE))
-		self->demanded = TRUE;
 	if (!facts->has_lease)
 		return;
 	facts->begun = facts->begun || facts->now_tick >= facts->first_tick;
-	facts->wanted = self->registry->extend_when_idle || self->demanded ||
+	facts->wanted = self->registry->extend_when_idle || atomic_load(&self->asked) ||
 			lease_last_cursor(self->lease) != self->cursor_at_write;
 	facts->next_end_tick = MIN(facts->now_tick + ticks_of(self, next_length_ms(self)),
 				   layout_max_tick(self->layout));
@@ -258,7 +262,9 @@ static void claim(Keeper *self)
 		hold(self, &reservation);
 	} else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_WAIT)) {
 		wait_for_worker(self, wait_until_tick, error);
-	} else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL)) {
+	} else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL) ||
+		   !self->facts.lost_lease) {
+		/* a server that cannot start says so, one that has served holds out */
 		end_trying(self, g_steal_pointer(&error));
 	} else {
 		if (self->facts.failures == 0) {
@@ -276,6 +282,7 @@ static void lose(Keeper *self, const GError *error)
 	g_autofree char *why = log_quote(error->message);
 
 	self->last_tick = lease_retire(self->lease, self->layout);
+	generator_publish(self->generator, NULL);
 	self->lease = NULL;
 	self->facts.has_lease = FALSE;
 	self->facts.lost_lease = TRUE;
@@ -308,7 +315,7 @@ static void extend(Keeper *self)
 	gint64 end_tick;
 
 	/* what is asked for from here on may need the extension after this one */
-	self->demanded = FALSE;
+	atomic_store(&self->asked, FALSE);
 	if (self->registry->ops->extend(self->registry, self->facts.next_end_tick, &end_tick,
 					&error)) {
 		lease_extend(self->lease, end_tick);
@@ -355,21 +362,30 @@ static void stop(Keeper *self)
 	self->facts.stopped = TRUE;
 }
 
+static struct timespec monotonic_time(gint64 time_us)
+{
+	return (struct timespec){
+		.tv_sec = time_us / G_USEC_PER_SEC,
+		.tv_nsec = time_us % G_USEC_PER_SEC * 1000,
+	};
+}
+
 static void sleep_until(Keeper *self, gint64 until_us)
 {
-	struct timespec until = {
-		.tv_sec = until_us / G_USEC_PER_SEC,
-		.tv_nsec = until_us % G_USEC_PER_SEC * 1000,
-	};
+	struct timespec until = monotonic_time(until_us);
 
 	pthread_mutex_lock(&self->mutex);
-	if (!self->stopping && !atomic_load(&self->asked))
+	if (!self->poked)
 		pthread_cond_timedwait(&self->wake, &self->mutex, &until);
+	self->poked = FALSE;
 	pthread_mutex_unlock(&self->mutex);
 }
 
 static void follow(Keeper *self, const Plan *plan)
 {
+	gboolean calls = plan->action != PLAN_NOTHING;
+
+	atomic_store(&self->calling_since_us, calls ? g_get_monotonic_time() : 0);
 	switch (plan->action) {
 	case PLAN_NOTHING:
 		sleep_until(self, MIN(plan->until_us, self->next_discipline_us));
@@ -384,6 +400,7 @@ static void follow(Keeper *self, const Plan *plan)
 		stop(self);
 		break;
 	}
+	atomic_store(&self->calling_since_us, 0);
 }
 
 static void *keeper_thread(void *user_data)
@@ -400,6 +417,10 @@ static void *keeper_thread(void *user_data)
 		follow(self, &plan);
 	}
 	show(self);
+	pthread_mutex_lock(&self->mutex);
+	self->finished = TRUE;
+	pthread_cond_signal(&self->end);
+	pthread_mutex_unlock(&self->mutex);
 	return NULL;
 }
 
@@ -416,18 +437,22 @@ Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 	self->layout = generator_layout(generator);
 	self->facts.tick_us = self->layout->tick_ms * G_TIME_SPAN_MILLISECOND;
 	self->status = (WorkerStatus){.datacenter_id = -1, .worker_id = -1};
+	atomic_init(&self->round_began_us, g_get_monotonic_time());
 	pthread_mutex_init(&self->mutex, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&self->wake, &monotonic);
+	pthread_cond_init(&self->end, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	return self;
 }
 
 void keeper_start(Keeper *self)
 {
-	int code = pthread_create(&self->thread, NULL, keeper_thread, self);
+	int code;
 
+	atomic_store(&self->round_began_us, g_get_monotonic_time());
+	code = pthread_create(&self->thread, NULL, keeper_thread, self);
 	self->running = code == 0;
 	if (self->running) {
 		pthread_setname_np(self->thread, "keeper");
@@ -438,38 +463,94 @@ void keeper_start(Keeper *self)
 	show(self);
 }
 
-void keeper_stop(Keeper *self)
+/* With the mutex held. */
+static void poke(Keeper *self)
 {
+	self->poked = TRUE;
+	pthread_cond_signal(&self->wake);
+}
+
+/* Tells the thread to stop. %FALSE: it has not come to its end at @until_us. */
+static gboolean finish_thread(Keeper *self, gint64 until_us)
+{
+	struct timespec until = monotonic_time(until_us);
+	gboolean finished;
+
 	pthread_mutex_lock(&self->mutex);
 	self->stopping = TRUE;
-	pthread_cond_signal(&self->wake);
+	poke(self);
+	/* by the clock, not by what the wait says: one that is faked for a test ends it early */
+	while (!self->finished && g_get_monotonic_time() < until_us)
+		pthread_cond_timedwait(&self->end, &self->mutex, &until);
+	finished = self->finished;
 	pthread_mutex_unlock(&self->mutex);
-	if (self->running)
+	return finished;
+}
+
+static void log_hanging(Keeper *self, gint64 timeout_ms)
+{
+	g_autofree char *end = NULL;
+	WorkerStatus status;
+
+	keeper_get_status(self, &status);
+	end = status.reserved_until_ms != 0 ? text_time_ms(status.reserved_until_ms)
+					    : g_strdup("none");
+	log_event(LOG_HAND_BACK_FAILED,
+		  "error=\"no answer about the worker ID within %" G_GINT64_FORMAT
+		  " ms: is the disk stuck?\" reserved_until=%s",
+		  timeout_ms, end);
+}
+
+gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
+{
+	gint64 until_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
+
+	if (self->running) {
+		if (!finish_thread(self, until_us)) {
+			log_hanging(self, timeout_ms);
+			return FALSE;
+		}
 		pthread_join(self->thread, NULL);
-	self->running = FALSE;
+		self->running = FALSE;
+	}
 	if (!self->facts.stopped) { /* it never ran */
 		stop(self);
 		show(self);
 	}
+	return TRUE;
 }
 
 void keeper_free(Keeper *self)
 {
 	if (self == NULL)
 		return;
-	keeper_stop(self);
+	g_assert(!self->running);
 	self->registry->ops->free(self->registry);
+	pthread_cond_destroy(&self->end);
 	pthread_cond_destroy(&self->wake);
 	pthread_mutex_destroy(&self->mutex);
 	g_clear_error(&self->error);
 	g_free(self);
 }
 
+/* A call of the registry hangs, so that the thread cannot show what became of the lease. */
+static gboolean is_stuck(Keeper *self)
+{
+	gint64 since_us = atomic_load(&self->calling_since_us);
+
+	return since_us != 0 && g_get_monotonic_time() - since_us >= STUCK_US;
+}
+
 void keeper_get_status(Keeper *self, WorkerStatus *out_status)
 {
+	gint64 now_ms = clock_now_ms(&self->clock->clock);
+
 	pthread_mutex_lock(&self->mutex);
 	*out_status = self->status;
 	pthread_mutex_unlock(&self->mutex);
+	if (out_status->state == WORKER_SERVING && is_stuck(self) &&
+	    now_ms >= out_status->reserved_until_ms + self->layout->tick_ms)
+		out_status->state = WORKER_UNAVAILABLE;
 }
 
 GError *keeper_error(Keeper *self)
@@ -485,16 +566,23 @@ GError *keeper_error(Keeper *self)
 gint64 keeper_demand(Keeper *self)
 {
 	gint64 ids_at_us = atomic_load(&self->ids_at_us);
+	gint64 now_us = g_get_monotonic_time();
 
+	if (ids_at_us == PLAN_NEVER || is_stuck(self))
+		return RETRY_MS;
+	/* the thread goes on by itself then */
+	if (ids_at_us > now_us)
+		return (ids_at_us - now_us - 1) / G_TIME_SPAN_MILLISECOND + 1;
 	if (!atomic_exchange(&self->asked, TRUE)) {
 		pthread_mutex_lock(&self->mutex);
-		pthread_cond_signal(&self->wake);
+		poke(self);
 		pthread_mutex_unlock(&self->mutex);
 	}
-	if (ids_at_us == PLAN_NEVER)
-		return NEVER_RETRY_MS;
+	return 0;
+}
 
-	gint64 left_us = ids_at_us - g_get_monotonic_time();
-
-	return left_us <= 0 ? 0 : (left_us + G_TIME_SPAN_MILLISECOND - 1) / G_TIME_SPAN_MILLISECOND;
+gint64 keeper_idle_ms(Keeper *self)
+{
+	return (g_get_monotonic_time() - atomic_load(&self->round_began_us)) /
+	       G_TIME_SPAN_MILLISECOND;
 }

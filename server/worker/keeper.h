@@ -5,6 +5,7 @@
 
 #include "core/generator.h"
 #include "server/worker/registry.h"
+#include "server/worker/worker-state.h"
 
 /*
  * Keeps the generator supplied with a lease: claims a worker ID, extends its reservation as soon as
@@ -13,18 +14,6 @@
  * that publishes leases.
  */
 typedef struct _Keeper Keeper;
-
-typedef enum {
-	WORKER_STARTING,   /* no claim was answered yet */
-	WORKER_WAITING,    /* what a life before, or another server, has reserved must pass first */
-	WORKER_SERVING,    /* holds a lease that is, or on demand will be, good for the time now */
-	WORKER_RECLAIMING, /* lost its worker ID, or gave it up, and claims another */
-	WORKER_UNAVAILABLE, /* the reservation has run out and cannot be extended */
-	WORKER_STOPPED,     /* retired and handed back */
-} WorkerState;
-
-/* "starting", "waiting", ... */
-const char *worker_state_name(WorkerState state);
 
 typedef struct {
 	WorkerState state;
@@ -53,15 +42,25 @@ typedef struct {
 Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 		   const KeeperConfig *config);
 
-/* Starts the thread, which claims at once: again and again where the registry says FAILED or WAIT,
- * to the end where it says FATAL. */
+/* Starts the thread, which claims at once: again and again where the registry says WAIT. FAILED is
+ * tried again once there was a lease; before that it ends the trying, as FATAL always does. */
 void keeper_start(Keeper *self);
 
-/* Retires the lease, hands it back and ends the thread. The hand-back is tried once; what came of
- * it is logged. Idempotent. */
-void keeper_stop(Keeper *self);
+/**
+ * keeper_stop:
+ * @timeout_ms: how long to wait for the thread, 0 or more
+ *
+ * Retires the lease, hands it back and ends the thread. The hand-back is tried once; what came of
+ * it is logged. May be called again.
+ *
+ * Returns: %TRUE; or %FALSE, which is logged too, if the thread hangs in a call of the registry. It
+ * may come out of it at any time: until another call returns %TRUE, neither the keeper nor anything
+ * that it was given may be freed. The process is about to end. What it issues till then is
+ * reserved, but the next life waits for the reservation to pass
+ */
+gboolean keeper_stop(Keeper *self, gint64 timeout_ms);
 
-/* Stops if that was not done. */
+/* The thread must have ended (keeper_stop() returned %TRUE), or never have been started. */
 void keeper_free(Keeper *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Keeper, keeper_free)
 
@@ -70,6 +69,11 @@ void keeper_get_status(Keeper *self, WorkerStatus *out_status);
 
 /* Any thread: (transfer full) (nullable): the error that ended the keeper's trying, if one did. */
 GError *keeper_error(Keeper *self);
+
+/* Any thread: how long ago the thread's last round began, in ms; before keeper_start(), how long
+ * ago the keeper was made. Rounds begin ten times a second or more, unless a call of the registry
+ * hangs. */
+gint64 keeper_idle_ms(Keeper *self);
 
 /**
  * keeper_demand:

@@ -50,7 +50,9 @@ Plan plan_next(const PlanFacts *facts)
 
 	if (facts->stopping && !facts->stopped)
 		return (Plan){.action = PLAN_STOP};
-	if (facts->stopped || facts->ended)
+	/* outside, there is nothing to reserve; an end that was cut to the layout's last tick would
+	 * keep the worker ID for ever */
+	if (facts->stopped || facts->ended || facts->outside)
 		return (Plan){PLAN_NOTHING, G_MAXINT64};
 	if (!facts->has_lease)
 		return plan_claim(facts);
@@ -64,6 +66,8 @@ WorkerState plan_state(const PlanFacts *facts)
 {
 	if (facts->stopped)
 		return WORKER_STOPPED;
+	if (facts->outside)
+		return WORKER_WAITING;
 	if (!facts->has_lease) {
 		if (facts->waiting)
 			return WORKER_WAITING;
@@ -76,10 +80,10 @@ WorkerState plan_state(const PlanFacts *facts)
 
 gint64 plan_ids_at_us(const PlanFacts *facts)
 {
-	if (facts->stopped || facts->stopping || facts->ended)
+	if (facts->stopped || facts->stopping || facts->ended || facts->outside)
 		return PLAN_NEVER;
 	if (!facts->has_lease && facts->waiting)
-		return tick_at_us(facts, facts->wait_until_tick);
+		return MAX(tick_at_us(facts, facts->wait_until_tick), facts->retry_at_us);
 	if (facts->failures > 0)
 		return facts->retry_at_us;
 	if (facts->has_lease && !facts->begun)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "server/worker/keeper.h"
+#include <glib.h>
+
+#include "server/worker/worker-state.h"
 
 /*
  * What the keeper does next, as pure functions of what it knows.
@@ -11,7 +13,8 @@
 typedef struct {
 	gint64 now_us;
 	gint64 now_tick;
-	gint64 tick_us; /* how long a tick is */
+	gint64 tick_us;   /* how long a tick is */
+	gboolean outside; /* now_tick is outside the layout */
 
 	gboolean stopping; /* keeper_stop() was called */
 	gboolean stopped;  /* and what it asks for is done */
@@ -49,7 +52,7 @@ Plan plan_next(const PlanFacts *facts);
 WorkerState plan_state(const PlanFacts *facts);
 
 #define PLAN_SOON  0          /* an attempt is under way, or about to begin */
-#define PLAN_NEVER G_MAXINT64 /* not by this keeper */
+#define PLAN_NEVER G_MAXINT64 /* not by this keeper, or not before the clock is set right */
 
 /* When IDs that are refused now may be had: monotonic time, or one of the above. */
 gint64 plan_ids_at_us(const PlanFacts *facts);

@@ -176,7 +176,7 @@ static gboolean registry_file_claim(Registry *registry, gint64 now_tick, gint64 
 
 	if (claim(self, now_tick, length_ticks, out_reservation, out_wait_until_tick, &local))
 		return TRUE;
-	if (!g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_WAIT))
+	if (g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_LOST)) /* to a live server */
 		local->code = REGISTRY_ERROR_FATAL;
 	g_propagate_error(error, g_steal_pointer(&local));
 	return FALSE;

@@ -10,8 +10,8 @@
  * and made while IDs are being asked for, so that a server that was killed is
  * back after a second at most, and an idle one does not write.
  *
- * Nothing but WAIT is worth another try of a claim: what makes a directory
- * unusable is for an operator, so every other error of a claim is FATAL.
+ * A claim that finds the worker ID held, by the lock or in the record of another
+ * server that lives, fails with FATAL.
  */
 
 typedef struct {

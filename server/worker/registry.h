@@ -6,8 +6,9 @@
 /*
  * Where reservations are written: which worker ID is mine, and up to which tick.
  *
- * An interface; registry-file.c is one, over ZooKeeper is another. One thread calls it, the keeper;
- * calls block, and never overlap. The rules that hold for each of them:
+ * An interface, which registry-file.c implements; the rules below leave room for a service that
+ * several machines share. One thread calls it, the keeper; calls block, and never overlap. The
+ * rules that hold for each implementation:
  *
  * 1. A record holds the last reserved tick and the owner's nonce, fresh for each process start.
  * 2. Every write is conditional on the version that was read, and the new end is computed from that
@@ -20,8 +21,9 @@
 GQuark registry_error_quark(void);
 
 typedef enum {
-	/* It did not work and may work later: not reachable, disk full. It is tried again. A
-	 * registry that need not be waited for at the start answers a claim with FATAL instead. */
+	/* It did not work and may work later: not reachable, disk full. What to make of it is for
+	 * the keeper: it tries again, but not before its first lease, when whoever started the
+	 * server is there to be told. */
 	REGISTRY_ERROR_FAILED,
 	/* claim only: the worker ID is reserved past what a lease may begin at; the message names
 	 * until when, and the remedy. */
@@ -46,7 +48,7 @@ typedef struct _Registry Registry;
 typedef struct {
 	/**
 	 * claim:
-	 * @now_tick: the tick now
+	 * @now_tick: the tick now, which the layout has: 0 to layout_max_tick()
 	 * @length_ticks: the new end is @now_tick + @length_ticks
 	 * @out_wait_until_tick: (out): set with WAIT only: when to try again
 	 */

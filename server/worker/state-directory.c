@@ -15,6 +15,11 @@
 #define FILE_MODE        0640
 #define TEMPORARY_SUFFIX ".new"
 
+/* The lock is held for an instant; its holder may hang, but whoever waits must not. In all this is
+ * half of the shortest reservation: there is time for another try. */
+#define LOCK_TRIES    100
+#define LOCK_PAUSE_US 5000
+
 void state_directory_close_fd(StateFd fd)
 {
 	close(fd);
@@ -127,11 +132,31 @@ static gboolean write_durably(char *path, const char *text, GError **error)
 
 static gboolean lock_directory(int fd, const char *directory, GError **error)
 {
-	while (flock(fd, LOCK_EX) != 0)
-		if (errno != EINTR)
+	for (int tries = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; tries++) {
+		if (errno != EWOULDBLOCK)
 			return state_directory_fail("lock (is it on a local file system?)",
 						    directory, error);
+		if (tries == LOCK_TRIES) {
+			g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED,
+				    "%s is locked by another process, for longer than %d ms: is "
+				    "one stopped, or does something else lock it?",
+				    directory, LOCK_TRIES * LOCK_PAUSE_US / 1000);
+			return FALSE;
+		}
+		g_usleep(LOCK_PAUSE_US);
+	}
 	return TRUE;
+}
+
+static gboolean rename_if_equal(const char *temporary, const char *path, const char *present,
+				const char *expected, GError **error)
+{
+	if (g_strcmp0(present, expected) != 0) {
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST,
+			    "another process wrote %s at the same time", path);
+		return FALSE;
+	}
+	return g_rename(temporary, path) == 0 || state_directory_fail("replace", path, error);
 }
 
 /* The comparison and the renaming, with the directory's lock held for no longer than that. */
@@ -140,19 +165,12 @@ static gboolean swap(int directory_fd, const char *directory, const char *name,
 {
 	g_autofree char *path = g_build_filename(directory, name, NULL);
 	g_autofree char *present = NULL;
-	gboolean swapped = FALSE;
+	gboolean swapped;
 
 	if (!lock_directory(directory_fd, directory, error))
 		return FALSE;
-	if (!state_directory_read(directory, name, &present, error))
-		swapped = FALSE;
-	else if (g_strcmp0(present, expected) != 0)
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST,
-			    "another process wrote %s at the same time", path);
-	else if (g_rename(temporary, path) != 0)
-		state_directory_fail("replace", path, error);
-	else
-		swapped = TRUE;
+	swapped = state_directory_read(directory, name, &present, error) &&
+		  rename_if_equal(temporary, path, present, expected, error);
 	flock(directory_fd, LOCK_UN);
 	return swapped;
 }

@@ -92,7 +92,7 @@ static inline void draws_expect(Draws *self, gint64 tick, guint sequence)
 static inline void draws_expect_refusal(Draws *self, guint count, DrawStatus status, gint64 wait_ns,
 					gint64 behind_ms)
 {
-	Lease *lease = generator_lease(self->generator);
+	const Lease *lease = generator_lease(self->generator);
 	guint64 cursor = lease != NULL ? atomic_load(&lease->cursor) : 0;
 	gint64 end_tick = lease != NULL ? atomic_load(&lease->end_tick) : 0;
 	const IdRun untouched = {1, 2, 3, 4, 5};

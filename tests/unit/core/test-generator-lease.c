@@ -13,7 +13,6 @@ static void test_no_lease(void)
 
 	draws_init(&draws, &LAYOUT_TWITTER, &policy);
 	g_assert_null(generator_lease(draws.generator));
-	g_assert_cmpint(generator_last_ms(draws.generator), ==, 0);
 	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
 	draws_publish(&draws, 2, T0_TICK, T0_TICK);
 	g_assert_true(generator_lease(draws.generator) == draws.lease);
@@ -130,20 +129,21 @@ static void test_exhaustion(void)
 	draws_expect_refusal(&draws, 1, DRAW_CLOCK_OUTSIDE, 0, 0);
 }
 
-static void test_last_ms(void)
+/* After a loss: there is no lease again, and then another one. */
+static void test_no_lease_any_more(void)
 {
 	g_auto(Draws) draws;
 
 	draws_init_ready(&draws, 10);
-	g_assert_cmpint(generator_last_ms(draws.generator), ==, 0);
 	draws_expect(&draws, T0_TICK, 0);
-	g_assert_cmpint(generator_last_ms(draws.generator), ==, T0_MS);
-	draws_run(&draws, TICK_SIZE);
-	g_assert_cmpint(generator_last_ms(draws.generator), ==, T0_MS + 1);
-	lease_retire(draws.lease, &LAYOUT_TWITTER);
-	g_assert_cmpint(generator_last_ms(draws.generator), ==, T0_MS + 1);
-	draws_publish(&draws, 3, T0_TICK + 2, T0_TICK + 100);
-	g_assert_cmpint(generator_last_ms(draws.generator), ==, 0);
+	for (guint worker_id = 3; worker_id < 5; worker_id++) {
+		lease_retire(draws.lease, &LAYOUT_TWITTER);
+		generator_publish(draws.generator, NULL);
+		g_assert_null(generator_lease(draws.generator));
+		draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
+		draws_publish(&draws, worker_id, T0_TICK + worker_id, T0_TICK + 100);
+		draws_expect(&draws, T0_TICK + worker_id, 0);
+	}
 }
 
 static void test_change_of_lease(void)
@@ -180,7 +180,7 @@ int main(int argc, char **argv)
 		{"/generator-lease/lease-begins-later", test_lease_begins_later},
 		{"/generator-lease/nothing-reserved", test_nothing_reserved},
 		{"/generator-lease/exhaustion", test_exhaustion},
-		{"/generator-lease/last-ms", test_last_ms},
+		{"/generator-lease/no-lease-any-more", test_no_lease_any_more},
 		{"/generator-lease/change-of-lease", test_change_of_lease},
 	};
 

@@ -231,15 +231,14 @@ static void test_parse_refuses(void)
 
 static void test_presets(void)
 {
-	const char *const *names = layout_preset_names();
+	static const char *const NAMES[] = {"twitter", "discord", "uid-generator"};
 
-	g_assert_cmpuint(g_strv_length((char **)names), ==, 3);
-	for (int i = 0; names[i] != NULL; i++) {
+	for (gsize i = 0; i < G_N_ELEMENTS(NAMES); i++) {
 		g_autoptr(GError) error = NULL;
 		g_autofree char *text = NULL;
 		Layout layout, reread;
 
-		g_assert_true(layout_parse(names[i], &layout, NULL));
+		g_assert_true(layout_parse(NAMES[i], &layout, NULL));
 		g_assert_true(layout_check(&layout, &error));
 		g_assert_no_error(error);
 		text = layout_to_string(&layout);

@@ -51,9 +51,9 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 		.counters = counter_set_add(self->counters),
 		.max_message_bytes = 1024,
 		.max_depth = 64,
-		.max_out_bytes = 1024 * 1024,
 	};
 	self->shared.dispatcher = dispatcher_new(&service, self->shared.counters);
+	self->stream.room = 1024 * 1024;
 	self->in = g_byte_array_new();
 	stack_set_ms(self, 1000);
 	generator_publish(self->generator, lease_new(&LAYOUT_TWITTER, 1, 2, 1, 100000));

@@ -31,12 +31,19 @@ static gboolean fake_claim(Registry *registry, gint64 now_tick, gint64 length_ti
 	return code == WORKS;
 }
 
+static void hang_if_stuck(FakeRegistry *self)
+{
+	pthread_mutex_lock(&self->stuck);
+	pthread_mutex_unlock(&self->stuck);
+}
+
 static gboolean fake_extend(Registry *registry, gint64 end_tick, gint64 *out_end_tick,
 			    GError **error)
 {
 	FakeRegistry *self = (FakeRegistry *)registry;
 	int code;
 
+	hang_if_stuck(self);
 	pthread_mutex_lock(&self->mutex);
 	code = self->extend_code;
 	if (self->extensions < G_N_ELEMENTS(self->gained_ticks))
@@ -58,6 +65,7 @@ static gboolean fake_hand_back(Registry *registry, gint64 last_tick, GError **er
 	FakeRegistry *self = (FakeRegistry *)registry;
 	int code;
 
+	hang_if_stuck(self);
 	pthread_mutex_lock(&self->mutex);
 	code = self->extend_code;
 	self->hand_backs++;
@@ -83,10 +91,12 @@ void fake_registry_init(FakeRegistry *self, const Clock *clock)
 		.worker_id = 3,
 		.clock = clock,
 	};
+	pthread_mutex_init(&self->stuck, NULL);
 	pthread_mutex_init(&self->mutex, NULL);
 }
 
 void fake_registry_clear(FakeRegistry *self)
 {
 	pthread_mutex_destroy(&self->mutex);
+	pthread_mutex_destroy(&self->stuck);
 }

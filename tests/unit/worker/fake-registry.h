@@ -9,6 +9,7 @@
 /* A registry that does as it is told, and remembers what it was asked. */
 typedef struct {
 	Registry registry;
+	pthread_mutex_t stuck; /* while a test holds it, extend and hand_back hang */
 	pthread_mutex_t mutex; /* for what follows */
 	/* what to answer */
 	int claim_code, extend_code; /* a RegistryError, or WORKS */

@@ -51,7 +51,7 @@ static void count_change(gpointer user_data)
 	atomic_fetch_add(&self->changes, 1);
 }
 
-void server_init(Server *self)
+void server_init_layout(Server *self, const Layout *layout)
 {
 	const GeneratorPolicy policy = {MAX_AHEAD_MS, 1, 1000};
 
@@ -60,8 +60,13 @@ void server_init(Server *self)
 	pthread_mutex_unlock(&log_mutex);
 	*self = (Server){0};
 	system_clock_init(&self->clock);
-	self->generator = generator_new(&LAYOUT_TWITTER, &self->clock.clock, &policy);
+	self->generator = generator_new(layout, &self->clock.clock, &policy);
 	fake_registry_init(&self->fake, &self->clock.clock);
+}
+
+void server_init(Server *self)
+{
+	server_init_layout(self, &LAYOUT_TWITTER);
 }
 
 void server_start_on(Server *self, Registry *registry)
@@ -76,8 +81,14 @@ void server_start(Server *self)
 	server_start_on(self, &self->fake.registry);
 }
 
+void server_stop(Server *self)
+{
+	g_assert_true(keeper_stop(self->keeper, LIMIT_US / G_TIME_SPAN_MILLISECOND));
+}
+
 void server_clear(Server *self)
 {
+	server_stop(self);
 	keeper_free(self->keeper);
 	generator_free(self->generator);
 	fake_registry_clear(&self->fake);

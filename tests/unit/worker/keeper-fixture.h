@@ -32,9 +32,11 @@ typedef struct {
 
 /* Everything but the keeper, and the log is empty. */
 void server_init(Server *self);
+void server_init_layout(Server *self, const Layout *layout);
 /* Makes and starts the keeper; takes the registry. */
 void server_start_on(Server *self, Registry *registry);
 void server_start(Server *self);
+void server_stop(Server *self);
 void server_clear(Server *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Server, server_clear)
 

@@ -40,7 +40,7 @@ static void test_life(void)
 		id = server_draw_in_time(&server);
 		g_assert_cmpint(id, >, last);
 		last = id;
-		keeper_stop(server.keeper);
+		server_stop(&server);
 		/* all but what was used */
 		g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, tick_of_id(last));
 	}

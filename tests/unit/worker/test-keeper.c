@@ -7,6 +7,7 @@
 
 #define HOUR_NS   G_GINT64_CONSTANT(3600000000000)
 #define SECOND_NS G_GINT64_CONSTANT(1000000000)
+#define YEAR_NS   (365 * 24 * HOUR_NS)
 
 static void test_serves(void)
 {
@@ -141,7 +142,7 @@ static void test_extension_fails_for_good(void)
 	extensions = FAKE_GET(&server.fake, extensions);
 	WAIT_FOR(server_state(&server) == WORKER_UNAVAILABLE);
 	g_assert_cmpint(keeper_demand(server.keeper), >, 0);
-	keeper_stop(server.keeper);
+	server_stop(&server);
 	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, extensions);
 	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 1);
 }
@@ -176,8 +177,12 @@ static void test_stops_while_waiting(void)
 	server_start(&server);
 	WAIT_FOR(server_state(&server) == WORKER_WAITING);
 	g_assert_cmpint(keeper_demand(server.keeper), >, 3000000);
+	/* those who ask meanwhile do not wake it: it is left alone between its looks at the clock
+	 */
+	WAIT_FOR(keeper_demand(server.keeper) > 0 && keeper_idle_ms(server.keeper) >= 50);
+	WAIT_FOR(keeper_idle_ms(server.keeper) < 50);
 	started_us = g_get_monotonic_time();
-	keeper_stop(server.keeper);
+	server_stop(&server);
 	g_assert_cmpint(g_get_monotonic_time() - started_us, <, LIMIT_US);
 	g_assert_cmpint(server_state(&server), ==, WORKER_STOPPED);
 	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
@@ -202,35 +207,47 @@ static void test_clock_set_right_while_waiting(void)
 	WAIT_FOR(server_state(&server) == WORKER_SERVING);
 }
 
-static void test_claim_fails(void)
+/* For a server that has served already it is no reason to end. */
+static void test_claim_fails_after_loss(void)
 {
 	g_auto(Server) server;
 
 	server_init(&server);
-	server.fake.claim_code = REGISTRY_ERROR_FAILED;
 	server_start(&server);
+	server_draw_in_time(&server);
+	pthread_mutex_lock(&server.fake.mutex);
+	server.fake.extend_code = REGISTRY_ERROR_LOST;
+	server.fake.claim_code = REGISTRY_ERROR_FAILED;
+	pthread_mutex_unlock(&server.fake.mutex);
 	WAIT_FOR(FAKE_GET(&server.fake, claims) >= 4);
-	g_assert_cmpint(server_state(&server), ==, WORKER_STARTING);
+	g_assert_cmpint(server_state(&server), ==, WORKER_RECLAIMING);
+	g_assert_null(keeper_error(server.keeper));
 	assert_logged(LOG_WORKER_WAITING, 1, "why=\"claim says 0\"");
 	FAKE_SET(&server.fake, claim_code, WORKS);
 	WAIT_FOR(server_state(&server) == WORKER_SERVING);
 }
 
-static void test_claim_fails_for_good(void)
+static void check_claim_ends(int code, const char *message)
 {
 	g_auto(Server) server;
 	g_autoptr(GError) error = NULL;
 
 	server_init(&server);
-	server.fake.claim_code = REGISTRY_ERROR_FATAL;
+	server.fake.claim_code = code;
 	server_start(&server);
 	WAIT_FOR(atomic_load(&server.changes) > 0);
 	error = keeper_error(server.keeper);
-	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
-	g_assert_cmpstr(error->message, ==, "claim says 3");
+	g_assert_error(error, REGISTRY_ERROR, code);
+	g_assert_cmpstr(error->message, ==, message);
 	g_assert_cmpint(keeper_demand(server.keeper), >, 0);
-	keeper_stop(server.keeper);
+	server_stop(&server);
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
+}
+
+static void test_claim_ends(void)
+{
+	check_claim_ends(REGISTRY_ERROR_FATAL, "claim says 3");
+	check_claim_ends(REGISTRY_ERROR_FAILED, "claim says 0");
 }
 
 static void test_loses_worker(void)
@@ -238,7 +255,7 @@ static void test_loses_worker(void)
 	g_auto(Server) server;
 	WorkerStatus status;
 	gint64 before, after, id;
-	Lease *lease;
+	const Lease *lease;
 
 	server_init(&server);
 	server_start(&server);
@@ -252,6 +269,7 @@ static void test_loses_worker(void)
 	pthread_mutex_unlock(&server.fake.mutex);
 	WAIT_FOR(server_state(&server) == WORKER_RECLAIMING);
 	g_assert_cmphex(atomic_load(&lease->cursor), ==, LEASE_CLOSED);
+	g_assert_null(generator_lease(server.generator));
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
 	keeper_get_status(server.keeper, &status);
 	g_assert_cmpint(status.worker_id, ==, -1);
@@ -292,8 +310,8 @@ static void test_stops(void)
 	server_init(&server);
 	server_start(&server);
 	last = server_draw_in_time(&server);
-	keeper_stop(server.keeper);
-	keeper_stop(server.keeper);
+	server_stop(&server);
+	server_stop(&server);
 	g_assert_cmpint(server_state(&server), ==, WORKER_STOPPED);
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
 	g_assert_cmpint(keeper_demand(server.keeper), >, 0);
@@ -310,7 +328,7 @@ static void test_stops_unused(void)
 	server_init(&server);
 	server_start(&server);
 	WAIT_FOR(server_state(&server) == WORKER_SERVING);
-	keeper_stop(server.keeper);
+	server_stop(&server);
 	g_assert_cmpint(server.fake.last_tick, ==,
 			generator_lease(server.generator)->first_tick - 1);
 }
@@ -323,7 +341,7 @@ static void test_hand_back_fails(void)
 	server_start(&server);
 	WAIT_FOR(server_state(&server) == WORKER_SERVING);
 	FAKE_SET(&server.fake, extend_code, REGISTRY_ERROR_FAILED);
-	keeper_stop(server.keeper);
+	server_stop(&server);
 	g_assert_cmpint(server_state(&server), ==, WORKER_STOPPED);
 	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
 	g_assert_cmpuint(times_logged(LOG_WORKER_HANDED_BACK), ==, 0);
@@ -337,7 +355,7 @@ static void test_never_started(void)
 	server_init(&server);
 	server.keeper = keeper_new(&server.fake.registry, server.generator, &server.clock,
 				   &(KeeperConfig){MAX_SKEW_MS, NULL, NULL});
-	keeper_stop(server.keeper);
+	server_stop(&server);
 	g_assert_cmpint(server_state(&server), ==, WORKER_STOPPED);
 	g_assert_cmpuint(server.fake.claims, ==, 0);
 }
@@ -378,6 +396,102 @@ static void test_clock_held(void)
 	g_assert_cmpuint(times_logged(LOG_CLOCK_FORWARD), ==, 0);
 }
 
+/* Before the epoch, and past the end of a layout that ended in 2004: nothing is reserved. */
+static void test_clock_outside(void)
+{
+	static const Layout ENDED = {0, 1, 40, 5, 5, 13};
+	static const struct {
+		const Layout *layout;
+		gint64 wrong_ns, right_ns; /* from the time of the machine */
+		const char *range;
+	} CASES[] = {
+		{&LAYOUT_TWITTER, -20 * YEAR_NS, 0,
+		 "range, 2010-11-04T01:42:54.657Z to 2080-07-10T17:30:30.208Z"},
+		{&ENDED, 0, -30 * YEAR_NS,
+		 "range, 1970-01-01T00:00:00.000Z to 2004-11-03T19:53:47.775Z"},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_auto(Server) server;
+		gint64 offset_ns, id;
+
+		server_init_layout(&server, CASES[i].layout);
+		offset_ns = system_clock_offset_ns(&server.clock);
+		system_clock_set_offset_ns(&server.clock, offset_ns + CASES[i].wrong_ns);
+		server_start(&server);
+		WAIT_FOR(server_state(&server) == WORKER_WAITING);
+		WAIT_FOR(keeper_idle_ms(server.keeper) >= 50);
+		WAIT_FOR(keeper_idle_ms(server.keeper) < 50);
+		g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 0);
+		g_assert_cmpint(server_draw(&server, &id), ==, DRAW_CLOCK_OUTSIDE);
+		assert_logged(LOG_WORKER_WAITING, 1, CASES[i].range);
+
+		system_clock_set_offset_ns(&server.clock, offset_ns + CASES[i].right_ns);
+		WAIT_FOR(server_state(&server) == WORKER_SERVING);
+		g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
+	}
+}
+
+static void test_clock_outside_while_serving(void)
+{
+	g_auto(Server) server;
+	gint64 offset_ns;
+
+	server_init(&server);
+	offset_ns = system_clock_offset_ns(&server.clock);
+	server_start(&server);
+	server_draw_in_time(&server);
+	system_clock_set_offset_ns(&server.clock, offset_ns - 20 * YEAR_NS);
+	WAIT_FOR(server_state(&server) == WORKER_WAITING);
+	assert_logged(LOG_WORKER_WAITING, 1, "is outside the layout's range");
+	system_clock_set_offset_ns(&server.clock, offset_ns);
+	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	server_draw_in_time(&server);
+	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
+}
+
+/* A call of the registry that does not come back: a disk that is stuck. */
+static void test_registry_hangs(void)
+{
+	g_auto(Server) server;
+
+	server_init(&server);
+	server_start(&server);
+	server_draw_in_time(&server);
+	pthread_mutex_lock(&server.fake.stuck);
+	WAIT_FOR(server_state(&server) == WORKER_UNAVAILABLE);
+	g_assert_cmpint(server_tick(&server), >, FAKE_GET(&server.fake, end_tick));
+	g_assert_cmpint(keeper_demand(server.keeper), ==, 1000);
+	g_assert_cmpint(keeper_idle_ms(server.keeper), >=, 1000);
+	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 0);
+
+	pthread_mutex_unlock(&server.fake.stuck);
+	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	server_draw_in_time(&server);
+	WAIT_FOR(keeper_idle_ms(server.keeper) < 1000);
+	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
+}
+
+static void test_hand_back_hangs(void)
+{
+	g_auto(Server) server;
+
+	server_init(&server);
+	server_start(&server);
+	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	pthread_mutex_lock(&server.fake.stuck);
+	g_assert_false(keeper_stop(server.keeper, 20));
+	assert_logged(LOG_HAND_BACK_FAILED, 1,
+		      "within 20 ms: is the disk stuck?\" reserved_until=20");
+	g_assert_cmpint(server_state(&server), !=, WORKER_STOPPED);
+	g_assert_false(keeper_stop(server.keeper, 0));
+
+	pthread_mutex_unlock(&server.fake.stuck);
+	server_stop(&server);
+	g_assert_cmpint(server_state(&server), ==, WORKER_STOPPED);
+	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 1);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -391,8 +505,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper/waits", test_waits);
 	g_test_add_func("/keeper/stops-while-waiting", test_stops_while_waiting);
 	g_test_add_func("/keeper/clock-set-right", test_clock_set_right_while_waiting);
-	g_test_add_func("/keeper/claim-fails", test_claim_fails);
-	g_test_add_func("/keeper/claim-fails-for-good", test_claim_fails_for_good);
+	g_test_add_func("/keeper/claim-ends", test_claim_ends);
+	g_test_add_func("/keeper/claim-fails-after-loss", test_claim_fails_after_loss);
 	g_test_add_func("/keeper/loses-worker", test_loses_worker);
 	g_test_add_func("/keeper/begins-later", test_begins_later);
 	g_test_add_func("/keeper/stops", test_stops);
@@ -401,5 +515,9 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper/never-started", test_never_started);
 	g_test_add_func("/keeper/clock-back", test_clock_back);
 	g_test_add_func("/keeper/clock-held", test_clock_held);
+	g_test_add_func("/keeper/clock-outside", test_clock_outside);
+	g_test_add_func("/keeper/clock-outside-while-serving", test_clock_outside_while_serving);
+	g_test_add_func("/keeper/registry-hangs", test_registry_hangs);
+	g_test_add_func("/keeper/hand-back-hangs", test_hand_back_hangs);
 	return g_test_run();
 }

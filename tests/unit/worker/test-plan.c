@@ -56,7 +56,17 @@ static void test_without_lease(void)
 		 {.waiting = TRUE, .wait_until_tick = 1000, .retry_at_us = NOW + 50000},
 		 {PLAN_NOTHING, NOW + 50000},
 		 WORKER_WAITING,
-		 NOW},
+		 NOW + 50000},
+		{"the clock is outside the layout",
+		 {.outside = TRUE},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_WAITING,
+		 NEVER},
+		{"stop then",
+		 {.stopping = TRUE, .outside = TRUE},
+		 {PLAN_STOP, 0},
+		 WORKER_WAITING,
+		 NEVER},
 		{"after a loss",
 		 {.lost_lease = TRUE},
 		 {PLAN_CLAIM, 0},
@@ -172,10 +182,28 @@ static void test_with_lease(void)
 		facts.stopping = TRUE;
 		check("stop then", facts, (Plan){PLAN_STOP, 0}, CASES[i].state, NEVER);
 		facts.stopping = FALSE;
+		facts.outside = TRUE;
+		check("the clock is outside then", facts, (Plan){PLAN_NOTHING, NEVER},
+		      WORKER_WAITING, NEVER);
+		facts.outside = FALSE;
 		facts.ended = TRUE;
 		g_assert_cmpint(plan_next(&facts).action, ==, PLAN_NOTHING);
 		g_assert_cmpint(plan_ids_at_us(&facts), ==, NEVER);
 	}
+}
+
+/* A clock that leaves the layout and comes back may do so in every state but the last. */
+static void test_moves(void)
+{
+	for (WorkerState state = WORKER_STARTING; state < WORKER_STOPPED; state++) {
+		g_assert_true(worker_state_may_follow(state, WORKER_STOPPED));
+		g_assert_false(worker_state_may_follow(WORKER_STOPPED, state));
+		if (state != WORKER_WAITING) {
+			g_assert_true(worker_state_may_follow(state, WORKER_WAITING));
+			g_assert_true(worker_state_may_follow(WORKER_WAITING, state));
+		}
+	}
+	g_assert_false(worker_state_may_follow(WORKER_SERVING, WORKER_STARTING));
 }
 
 static void test_backoff(void)
@@ -200,6 +228,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/plan/without-lease", test_without_lease);
 	g_test_add_func("/plan/with-lease", test_with_lease);
+	g_test_add_func("/plan/moves", test_moves);
 	g_test_add_func("/plan/backoff", test_backoff);
 	return g_test_run();
 }

@@ -508,7 +508,7 @@ static void test_read_only(void)
 	if (!state_fixture_mount(directory))
 		return;
 	state_fixture_set_read_only(directory, TRUE);
-	assert_claim_fails(registry, REGISTRY_ERROR_FATAL, "Read-only file system");
+	assert_claim_fails(registry, REGISTRY_ERROR_FAILED, "Read-only file system");
 	state_fixture_set_read_only(directory, FALSE);
 	claim_well(registry, NOW);
 }
@@ -527,7 +527,7 @@ static void test_full_disk(void)
 	g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, NOW - 1 + LENGTH);
 
 	g_clear_pointer(&first, free_registry);
-	assert_claim_fails(second, REGISTRY_ERROR_FATAL, "No space left on device");
+	assert_claim_fails(second, REGISTRY_ERROR_FAILED, "No space left on device");
 	state_fixture_empty(directory);
 	g_assert_cmpint(claim_well(second, NOW).first_tick, ==, NOW + LENGTH);
 }

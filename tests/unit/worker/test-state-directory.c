@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/worker/state-directory.h"
 
+#include <fcntl.h>
 #include <glib/gstdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -124,6 +126,23 @@ static void test_concurrent_replace(void)
 	g_assert_cmpuint(state_fixture_count(directory, ""), ==, 1);
 }
 
+/* The lock's holder hangs: that must not hang whoever wants it next. */
+static void test_locked(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_auto(StateFd) holder = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	g_autoptr(GError) error = NULL;
+
+	g_assert_no_errno(flock(holder, LOCK_EX));
+	g_assert_false(state_directory_replace(directory, NAME, NULL, "one", &error));
+	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED);
+	g_assert_nonnull(strstr(error->message, "is locked by another process"));
+	g_assert_cmpuint(state_fixture_count(directory, ""), ==, 0);
+
+	g_assert_no_errno(flock(holder, LOCK_UN));
+	g_assert_true(state_directory_replace(directory, NAME, NULL, "one", NULL));
+}
+
 static void test_nul(void)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
@@ -180,6 +199,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/state-directory/of-another-user", test_of_another_user);
 	g_test_add_func("/state-directory/replace", test_replace);
 	g_test_add_func("/state-directory/concurrent-replace", test_concurrent_replace);
+	g_test_add_func("/state-directory/locked", test_locked);
 	g_test_add_func("/state-directory/nul", test_nul);
 	g_test_add_func("/state-directory/clean", test_clean);
 	g_test_add_func("/state-directory/full-disk", test_full_disk);
