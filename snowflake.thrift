@@ -52,6 +52,13 @@ exception InvalidCount {
   1: string message
 }
 
+/* The registry of the servers does not answer now; those that hold a worker ID go on. Ask again
+ * after retry_after_ms milliseconds. */
+exception RegistryUnavailable {
+  1: string message
+  2: i64 retry_after_ms
+}
+
 /* A server, as it describes itself. */
 struct Worker {
   1: i32 datacenter_id
@@ -71,6 +78,13 @@ service SnowflakeExtended extends Snowflake {
 
   /* The server that answers. */
   Worker get_worker()
+
+  /* All servers that are registered, as the one that answers sees them: no more than about a second
+   * old. Of itself it knows its state; of another, serving if its reservation is not over,
+   * unavailable if it is, and starting if it has no worker ID yet. A server with a state directory
+   * knows of itself only. */
+  list<Worker> get_workers()
+    throws (1: RegistryUnavailable registry)
 
   /* What the server has counted since its start, by name. */
   map<string, i64> get_counters()

@@ -11,19 +11,29 @@
 enum { MESSAGE_CALL = 1, MESSAGE_REPLY = 2, MESSAGE_EXCEPTION = 3 };
 enum { APPLICATION_UNKNOWN_METHOD = 1 };
 
+#define MAX_REPLY_BYTES         65536
+#define MAX_WORKERS_REPLY_BYTES 16777215
+
 /* The exceptions of the contract. The calls of 2010 have them by name only, at the start of the
  * message of a TApplicationException; the later ones as fields of the result. */
 static const struct {
 	const char *name;
-	gint16 field; /* in the result of get_ids */
+	ClientResult result; /* of the call that declares it ... */
+	gint16 field;        /* ... as this field */
 	SnowflakeClientError code;
 } exceptions[] = {
-	{"InvalidSystemClock", 1, SNOWFLAKE_CLIENT_ERROR_CLOCK},
-	{"InvalidUserAgentError", 2, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT},
-	{"WorkerIdUnavailable", 3, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE},
-	{"InvalidCount", 4, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT},
+	{"InvalidSystemClock", CLIENT_RESULT_IDS, 1, SNOWFLAKE_CLIENT_ERROR_CLOCK},
+	{"InvalidUserAgentError", CLIENT_RESULT_IDS, 2, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT},
+	{"WorkerIdUnavailable", CLIENT_RESULT_IDS, 3, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE},
+	{"InvalidCount", CLIENT_RESULT_IDS, 4, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT},
+	{"RegistryUnavailable", CLIENT_RESULT_WORKERS, 1, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE},
 };
 enum { FIELD_INVALID_COUNT = 4 };
+
+guint client_call_max_reply_bytes(const ClientCall *call)
+{
+	return call->result == CLIENT_RESULT_WORKERS ? MAX_WORKERS_REPLY_BYTES : MAX_REPLY_BYTES;
+}
 
 void client_call_write(const ClientCall *call, gint32 seqid, GByteArray *out)
 {
@@ -102,11 +112,12 @@ static gboolean read_application_exception(ClientWireReader *reader, const Clien
 	return FALSE;
 }
 
-/* An exception in the result of get_ids; %NULL where it is no such field. */
-static GError *read_declared_exception(ClientWireReader *reader, gint16 field, ClientReply *reply)
+/* An exception in the result; %NULL where the call declares none as this field. */
+static GError *read_declared_exception(ClientWireReader *reader, const ClientCall *call,
+				       gint16 field, ClientReply *reply)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(exceptions); i++) {
-		if (exceptions[i].field != field)
+		if (exceptions[i].result != call->result || exceptions[i].field != field)
 			continue;
 
 		gint64 retry_after_ms;
@@ -114,7 +125,8 @@ static GError *read_declared_exception(ClientWireReader *reader, gint16 field, C
 
 		if (exceptions[i].code == SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE)
 			reply->retry_after_ms = MAX(retry_after_ms, 0);
-		reply->count_refused = field == FIELD_INVALID_COUNT;
+		reply->count_refused =
+			call->result == CLIENT_RESULT_IDS && field == FIELD_INVALID_COUNT;
 		return g_error_new(SNOWFLAKE_CLIENT_ERROR, exceptions[i].code, "%s: %s",
 				   exceptions[i].name, message);
 	}
@@ -172,6 +184,19 @@ static SnowflakeClientWorker *read_worker(ClientWireReader *reader)
 	return worker;
 }
 
+static GPtrArray *read_workers(ClientWireReader *reader)
+{
+	GPtrArray *workers =
+		g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
+	gsize size = client_wire_read_list(reader, CLIENT_WIRE_STRUCT);
+
+	if (size > CLIENT_CALL_MAX_WORKERS)
+		reader->bad = TRUE;
+	for (gsize i = 0; i < size && !reader->bad; i++)
+		g_ptr_array_add(workers, read_worker(reader));
+	return workers;
+}
+
 /* %FALSE if a field of @type is not the result, and nothing was read. */
 static gboolean read_result(ClientWireReader *reader, const ClientCall *call, ClientWireType type,
 			    ClientReply *reply)
@@ -181,6 +206,7 @@ static gboolean read_result(ClientWireReader *reader, const ClientCall *call, Cl
 		[CLIENT_RESULT_NUMBER] = CLIENT_WIRE_I64,
 		[CLIENT_RESULT_IDS] = CLIENT_WIRE_LIST,
 		[CLIENT_RESULT_WORKER] = CLIENT_WIRE_STRUCT,
+		[CLIENT_RESULT_WORKERS] = CLIENT_WIRE_LIST,
 	};
 
 	if (type != types[call->result])
@@ -196,6 +222,10 @@ static gboolean read_result(ClientWireReader *reader, const ClientCall *call, Cl
 	case CLIENT_RESULT_WORKER:
 		g_clear_pointer(&reply->worker, snowflake_client_worker_free);
 		reply->worker = read_worker(reader);
+		break;
+	case CLIENT_RESULT_WORKERS:
+		g_clear_pointer(&reply->workers, g_ptr_array_unref);
+		reply->workers = read_workers(reader);
 		break;
 	}
 	if (call->result == CLIENT_RESULT_ID && reply->number <= 0)
@@ -214,9 +244,8 @@ static gboolean read_reply(ClientWireReader *reader, const ClientCall *call, Cli
 	while ((type = client_wire_read_field(reader, &id)) != CLIENT_WIRE_STOP) {
 		if (id == 0 && read_result(reader, call, type, reply)) {
 			has_result = TRUE;
-		} else if (id > 0 && type == CLIENT_WIRE_STRUCT && declared == NULL &&
-			   call->result == CLIENT_RESULT_IDS) {
-			declared = read_declared_exception(reader, id, reply);
+		} else if (id > 0 && type == CLIENT_WIRE_STRUCT && declared == NULL) {
+			declared = read_declared_exception(reader, call, id, reply);
 			if (declared == NULL)
 				client_wire_skip(reader, type);
 		} else {

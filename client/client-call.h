@@ -13,10 +13,11 @@
  */
 
 typedef enum {
-	CLIENT_RESULT_ID,     /* an i64 above 0 */
-	CLIENT_RESULT_NUMBER, /* an i64 */
-	CLIENT_RESULT_IDS,    /* a list of i64, as many as asked for, above 0 and increasing */
-	CLIENT_RESULT_WORKER, /* a struct Worker */
+	CLIENT_RESULT_ID,      /* an i64 above 0 */
+	CLIENT_RESULT_NUMBER,  /* an i64 */
+	CLIENT_RESULT_IDS,     /* a list of i64, as many as asked for, above 0 and increasing */
+	CLIENT_RESULT_WORKER,  /* a struct Worker */
+	CLIENT_RESULT_WORKERS, /* a list of them */
 } ClientResult;
 
 typedef struct {
@@ -30,14 +31,18 @@ typedef struct {
 	gint64 number;                 /* ID and NUMBER */
 	gint64 *ids;                   /* IDS: the caller's, room for count */
 	SnowflakeClientWorker *worker; /* WORKER: (transfer full), after a failure too */
+	GPtrArray *workers;            /* WORKERS: (transfer full), after a failure too */
 	gint64 retry_after_ms;         /* with UNAVAILABLE; 0: unknown */
 	gboolean count_refused;        /* with INVALID_ARGUMENT: it was the count, not the agent */
 } ClientReply;
 
-/* The most that a reply may have. */
-#define CLIENT_CALL_MAX_REPLY_BYTES 65536
-/* The most IDs to ask for at once: so that the reply is well below that. */
-#define CLIENT_CALL_MAX_COUNT       1000
+/* The most workers in a list: more than any layout in use has. */
+#define CLIENT_CALL_MAX_WORKERS 65536
+/* The most IDs to ask for at once: so that the reply is well below its limit. */
+#define CLIENT_CALL_MAX_COUNT   1000
+
+/* The most bytes that a reply to the call may have. */
+guint client_call_max_reply_bytes(const ClientCall *call);
 
 /* Appends the message, without the header of a frame. */
 void client_call_write(const ClientCall *call, gint32 seqid, GByteArray *out);

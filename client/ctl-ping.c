@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "client/ctl-output.h"
+#include "client/ctl-probe.h"
 #include "client/ctl.h"
 
-#define MAX_TIME_MS     G_GINT64_CONSTANT(253402300799999) /* the end of the year 9999 */
 #define MAX_INTERVAL_MS 3600000
 
 static char *count_text;
@@ -22,65 +22,15 @@ static const GOptionEntry entries[] = {
 
 typedef struct {
 	char *server;
-	gint64 datacenter_id;
-	gint64 worker_id;
-	char *state;          /* NULL: the server does not say */
-	gint64 clock_skew_us; /* the server's clock minus ours */
-	gint64 round_trip_us;
+	CtlProbe probe;
 } Pong;
 
 static void pong_clear(Pong *self)
 {
 	g_clear_pointer(&self->server, g_free);
-	g_clear_pointer(&self->state, g_free);
+	ctl_probe_clear(&self->probe);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Pong, pong_clear)
-
-/* A server of 2010 has no get_worker. */
-static gboolean identify_by_numbers(SnowflakeClient *client, Pong *pong, GError **error)
-{
-	return snowflake_client_get_datacenter_id(client, &pong->datacenter_id, error) &&
-	       snowflake_client_get_worker_id(client, &pong->worker_id, error);
-}
-
-static gboolean identify(SnowflakeClient *client, Pong *pong, GError **error)
-{
-	g_autoptr(GError) failure = NULL;
-	g_autoptr(SnowflakeClientWorker) worker = snowflake_client_get_worker(client, &failure);
-
-	if (g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED))
-		return identify_by_numbers(client, pong, error);
-	if (worker == NULL) {
-		g_propagate_error(error, g_steal_pointer(&failure));
-		return FALSE;
-	}
-	pong->datacenter_id = worker->datacenter_id;
-	pong->worker_id = worker->worker_id;
-	pong->state = g_steal_pointer(&worker->state);
-	return TRUE;
-}
-
-/* Takes the server's time to be that of the middle of the round trip. It comes in whole
- * milliseconds, cut off, so the true one is half of one later on average. */
-static gboolean measure(SnowflakeClient *client, Pong *pong, GError **error)
-{
-	gint64 sent_us = g_get_monotonic_time();
-	gint64 sent_real_us = g_get_real_time();
-	gint64 server_ms;
-
-	if (!snowflake_client_get_timestamp(client, &server_ms, error))
-		return FALSE;
-	if (server_ms < 0 || server_ms > MAX_TIME_MS) {
-		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			    "%s: not an answer of a Snowflake server: a time of %" G_GINT64_FORMAT
-			    " ms",
-			    snowflake_client_get_server(client), server_ms);
-		return FALSE;
-	}
-	pong->round_trip_us = g_get_monotonic_time() - sent_us;
-	pong->clock_skew_us = server_ms * 1000 + 500 - (sent_real_us + pong->round_trip_us / 2);
-	return TRUE;
-}
 
 /* The first of the servers that answers. A client for each, so that what is shown together was
  * said by one server. */
@@ -94,7 +44,7 @@ static gboolean ping(const GPtrArray *clients, Pong *out_pong, GError **error)
 		g_auto(Pong) pong = {0};
 
 		g_clear_error(&failure);
-		if (identify(client, &pong, &failure) && measure(client, &pong, &failure)) {
+		if (ctl_probe(client, &pong.probe, &failure)) {
 			pong.server = g_strdup(snowflake_client_get_server(client));
 			*out_pong = pong;
 			pong = (Pong){0};
@@ -108,25 +58,28 @@ static gboolean ping(const GPtrArray *clients, Pong *out_pong, GError **error)
 
 static void print_line(const Pong *pong)
 {
+	const CtlProbe *probe = &pong->probe;
+
 	ctl_output_print("%s: datacenter %" G_GINT64_FORMAT ", worker %" G_GINT64_FORMAT
 			 "%s%s, clock %+.1f ms, round trip %.3f ms\n",
-			 pong->server, pong->datacenter_id, pong->worker_id,
-			 pong->state != NULL ? ", " : "", pong->state != NULL ? pong->state : "",
-			 (double)pong->clock_skew_us / 1000, (double)pong->round_trip_us / 1000);
+			 pong->server, probe->datacenter_id, probe->worker_id,
+			 probe->state != NULL ? ", " : "", probe->state != NULL ? probe->state : "",
+			 (double)probe->clock_skew_us / 1000, (double)probe->round_trip_us / 1000);
 }
 
 static void print_json(CtlArray *array, const Pong *pong)
 {
+	const CtlProbe *probe = &pong->probe;
 	g_autoptr(JsonObject) object = json_object_new();
 	g_autoptr(JsonNode) node = json_node_new(JSON_NODE_OBJECT);
 
 	json_object_set_string_member(object, "server", pong->server);
-	json_object_set_int_member(object, "datacenter_id", pong->datacenter_id);
-	json_object_set_int_member(object, "worker_id", pong->worker_id);
-	if (pong->state != NULL)
-		json_object_set_string_member(object, "state", pong->state);
-	json_object_set_int_member(object, "clock_skew_us", pong->clock_skew_us);
-	json_object_set_int_member(object, "round_trip_us", pong->round_trip_us);
+	json_object_set_int_member(object, "datacenter_id", probe->datacenter_id);
+	json_object_set_int_member(object, "worker_id", probe->worker_id);
+	if (probe->state != NULL)
+		json_object_set_string_member(object, "state", probe->state);
+	json_object_set_int_member(object, "clock_skew_us", probe->clock_skew_us);
+	json_object_set_int_member(object, "round_trip_us", probe->round_trip_us);
 	json_node_set_object(node, object);
 
 	g_autofree char *element = json_to_string(node, FALSE);
@@ -155,7 +108,7 @@ static GPtrArray *make_clients(const CtlOptions *options)
 /* A server of 2010 does not say; that it answers is all there is to know. */
 static gboolean is_serving(const Pong *pong)
 {
-	return pong->state == NULL || strcmp(pong->state, "serving") == 0;
+	return pong->probe.state == NULL || strcmp(pong->probe.state, "serving") == 0;
 }
 
 /* %FALSE if one of the pings got no answer, and the message is out, or one from a server that is

@@ -4,6 +4,7 @@
 #include <glib.h>
 
 #include "client/snowflake-client.h"
+#include "common/znodes.h"
 
 /* The commands of snowflakectl: a file each, and a line each in the table of snowflakectl.c. */
 
@@ -15,7 +16,9 @@ typedef enum {
 
 /* The options that every command has. */
 typedef struct {
-	char **servers; /* NULL: see ctl_servers() */
+	char **servers;             /* NULL: see ctl_servers() */
+	const char *zookeeper;      /* NULL: see ctl_zookeeper_hosts() */
+	const char *zookeeper_auth; /* a file; NULL: none */
 	gboolean json;
 	guint64 timeout_ms;
 } CtlOptions;
@@ -25,6 +28,7 @@ typedef struct {
 	const char *arguments;       /* for --help: "[ID...]"; NULL: the command takes none */
 	const char *summary;         /* a line, for --help */
 	const char *details;         /* more lines, for the command's --help; or NULL */
+	gboolean takes_zookeeper;    /* --zookeeper is for it, too */
 	const GOptionEntry *entries; /* its own options, NULL-terminated */
 	CtlStatus (*run)(const CtlOptions *options, const char *const *arguments);
 } CtlCommand;
@@ -32,6 +36,8 @@ typedef struct {
 extern const CtlCommand ctl_id_command;
 extern const CtlCommand ctl_decode_command;
 extern const CtlCommand ctl_ping_command;
+extern const CtlCommand ctl_workers_command;
+extern const CtlCommand ctl_registry_command;
 
 /* Sets *out_number to the number that the value @text of an option is, in decimal; leaves it where
  * @text is NULL. %FALSE, and the message is out, if it is none from @min to @max: CTL_USAGE.
@@ -45,3 +51,9 @@ char **ctl_servers(const CtlOptions *options);
 /* (transfer full) (nullable): a client of @servers; if one does not parse, %NULL, and the message
  * is out: CTL_USAGE. */
 SnowflakeClient *ctl_client_new(const char *const *servers, const CtlOptions *options);
+
+/* Sets *out_hosts to the ZooKeeper in @options, or else, where they name no server, to the one in
+ * $SNOWFLAKE_ZOOKEEPER; to NULL if there is none. Sets *out_auth to "user:password", or to NULL.
+ * %FALSE, and the message is out, if one of them makes no sense: CTL_USAGE. */
+gboolean ctl_zookeeper_hosts(const CtlOptions *options, ZookeeperHosts **out_hosts,
+			     char **out_auth);

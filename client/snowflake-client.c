@@ -138,7 +138,7 @@ static gboolean exchange(SnowflakeClient *self, const ClientCall *call, ClientRe
 
 	self->seqid = seqid == G_MAXINT32 ? 0 : seqid + 1;
 	client_call_write(call, seqid, request);
-	if (client_connection_exchange(self->connection, request, CLIENT_CALL_MAX_REPLY_BYTES,
+	if (client_connection_exchange(self->connection, request, client_call_max_reply_bytes(call),
 				       self->timeout_ms, bytes, error) &&
 	    client_call_read(call, seqid, bytes->data, bytes->len, reply, error))
 		return TRUE;
@@ -232,6 +232,17 @@ SnowflakeClientWorker *snowflake_client_get_worker(SnowflakeClient *self, GError
 	if (perform(self, &call, &reply, error))
 		return reply.worker;
 	snowflake_client_worker_free(reply.worker);
+	return NULL;
+}
+
+GPtrArray *snowflake_client_get_workers(SnowflakeClient *self, GError **error)
+{
+	const ClientCall call = {.method = "get_workers", .result = CLIENT_RESULT_WORKERS};
+	ClientReply reply = {0};
+
+	if (perform(self, &call, &reply, error))
+		return reply.workers;
+	g_clear_pointer(&reply.workers, g_ptr_array_unref);
 	return NULL;
 }
 

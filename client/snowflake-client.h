@@ -36,8 +36,8 @@ typedef enum {
 	SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
 	/* The server's clock is behind the IDs it has issued. It passes, or needs its operator. */
 	SNOWFLAKE_CLIENT_ERROR_CLOCK,
-	/* The server holds no worker ID at present: ask again later. After get_ids(),
-	 * snowflake_client_get_retry_after_ms() says when. */
+	/* The server holds no worker ID at present, or its registry does not answer: ask again
+	 * later. snowflake_client_get_retry_after_ms() says when. */
 	SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
 	/* Nothing listens there, the name is unknown, or the connection broke. */
 	SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
@@ -120,10 +120,23 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_datacenter_id(
 SNOWFLAKE_CLIENT_EXPORT SnowflakeClientWorker *snowflake_client_get_worker(SnowflakeClient *self,
 									   GError **error);
 
+/**
+ * snowflake_client_get_workers:
+ *
+ * All servers that are registered with the one that answers, which knows its own state; of the
+ * others it knows what they have claimed: "serving" is one whose reservation is not over.
+ * UNAVAILABLE is set if the registry does not answer it, UNSUPPORTED if it is older than this call.
+ *
+ * Returns: (transfer full) (element-type SnowflakeClientWorker): the servers, freed with the array;
+ * or %NULL with an error set
+ */
+SNOWFLAKE_CLIENT_EXPORT GPtrArray *snowflake_client_get_workers(SnowflakeClient *self,
+								GError **error);
+
 /* The server that the next call goes to, as host:port: after a call that went well, the one that
  * answered it. */
 SNOWFLAKE_CLIENT_EXPORT const char *snowflake_client_get_server(const SnowflakeClient *self);
 
-/* After get_ids() failed with UNAVAILABLE: how long the server says to wait; 0: it did not say, as
- * in the answers to the other calls, which have no place for it. */
+/* After get_ids() or get_workers() failed with UNAVAILABLE: how long the server says to wait; 0: it
+ * did not say, as in the answers to the other calls, which have no place for it. */
 SNOWFLAKE_CLIENT_EXPORT gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self);

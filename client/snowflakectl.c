@@ -10,13 +10,13 @@
 #include "client/ctl.h"
 #include "core/text.h"
 
-#define MAX_TIMEOUT_MS   3600000
-#define SERVERS_VARIABLE "SNOWFLAKE_SERVERS"
+#define MAX_TIMEOUT_MS     3600000
+#define SERVERS_VARIABLE   "SNOWFLAKE_SERVERS"
+#define ZOOKEEPER_VARIABLE "SNOWFLAKE_ZOOKEEPER"
 
 static const CtlCommand *const commands[] = {
-	&ctl_id_command,
-	&ctl_decode_command,
-	&ctl_ping_command,
+	&ctl_id_command,      &ctl_decode_command,   &ctl_ping_command,
+	&ctl_workers_command, &ctl_registry_command,
 };
 
 gboolean ctl_number(const char *option, const char *text, guint64 min, guint64 max,
@@ -70,6 +70,49 @@ SnowflakeClient *ctl_client_new(const char *const *servers, const CtlOptions *op
 	return client;
 }
 
+/* --zookeeper, or what the environment has in its place; an empty one is none. */
+static const char *zookeeper_text(const CtlOptions *options)
+{
+	const char *environment = g_getenv(ZOOKEEPER_VARIABLE);
+
+	if (options->zookeeper != NULL)
+		return options->zookeeper;
+	if (options->servers != NULL || environment == NULL || environment[0] == '\0')
+		return NULL;
+	return environment;
+}
+
+gboolean ctl_zookeeper_hosts(const CtlOptions *options, ZookeeperHosts **out_hosts, char **out_auth)
+{
+	const char *text = zookeeper_text(options);
+	g_autoptr(ZookeeperHosts) hosts = NULL;
+	g_autofree char *auth = NULL;
+	g_autoptr(GError) error = NULL;
+
+	if (options->zookeeper != NULL && options->servers != NULL) {
+		ctl_output_complain("--server or --zookeeper, not both");
+		return FALSE;
+	}
+	if (text != NULL && (hosts = zookeeper_hosts_parse(text, &error)) == NULL) {
+		ctl_output_complain("%s: %s",
+				    options->zookeeper != NULL ? "--zookeeper" : ZOOKEEPER_VARIABLE,
+				    error->message);
+		return FALSE;
+	}
+	if (hosts != NULL && options->zookeeper_auth != NULL &&
+	    (auth = zookeeper_auth_read(options->zookeeper_auth, &error)) == NULL) {
+		ctl_output_complain("--zookeeper-auth: %s", error->message);
+		return FALSE;
+	}
+	if (hosts == NULL && options->zookeeper_auth != NULL) {
+		ctl_output_complain("--zookeeper-auth without --zookeeper");
+		return FALSE;
+	}
+	*out_hosts = g_steal_pointer(&hosts);
+	*out_auth = g_steal_pointer(&auth);
+	return TRUE;
+}
+
 static const CtlCommand *command_by_name(const char *name)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(commands); i++) {
@@ -115,8 +158,10 @@ static int find_command(int argc, char **argv, const GOptionEntry *common)
 
 static char *summarize_commands(void)
 {
-	GString *summary = g_string_new("Asks a Snowflake service for IDs, and takes IDs apart.\n\n"
-					"Commands:");
+	GString *summary =
+		g_string_new("Asks a Snowflake service for IDs and for its servers, and takes IDs "
+			     "apart.\n\n"
+			     "Commands:");
 
 	for (gsize i = 0; i < G_N_ELEMENTS(commands); i++)
 		g_string_append_printf(summary, "\n  %-8s %s", commands[i]->name,
@@ -156,6 +201,12 @@ static CtlStatus run_command(const CtlCommand *command, const CtlOptions *option
 {
 	static const char *const none[] = {NULL};
 
+	if (!command->takes_zookeeper &&
+	    (options->zookeeper != NULL || options->zookeeper_auth != NULL)) {
+		ctl_output_complain("%s does not ask ZooKeeper; it takes --server HOST:PORT",
+				    command->name);
+		return CTL_USAGE;
+	}
 	if (command->arguments == NULL && arguments != NULL) {
 		ctl_output_complain("%s takes no argument, but there is \"%s\"", command->name,
 				    arguments[0]);
@@ -191,6 +242,8 @@ static CtlStatus parse_and_run(int argc, char **argv)
 	g_auto(GStrv) servers = NULL;
 	g_auto(GStrv) arguments = NULL;
 	g_autofree char *timeout = NULL;
+	g_autofree char *zookeeper = NULL;
+	g_autofree char *zookeeper_auth = NULL;
 	gboolean help = FALSE;
 	gboolean version = FALSE;
 	const GOptionEntry common[] = {
@@ -198,6 +251,11 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		 "Where to ask; again for others to turn to (default $" SERVERS_VARIABLE
 		 ", or " SNOWFLAKE_CLIENT_DEFAULT_SERVER ")",
 		 "HOST:PORT"},
+		{"zookeeper", 0, 0, G_OPTION_ARG_STRING, &zookeeper,
+		 "Where servers register: HOST:PORT,...[/PATH] (default $" ZOOKEEPER_VARIABLE ")",
+		 "HOSTS"},
+		{"zookeeper-auth", 0, 0, G_OPTION_ARG_FILENAME, &zookeeper_auth,
+		 "A file with the servers' USER:PASSWORD for ZooKeeper", "FILE"},
 		{"json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON", NULL},
 		{"timeout", 0, 0, G_OPTION_ARG_STRING, &timeout,
 		 "For connecting, and for an answer (default 2000)", "MS"},
@@ -236,6 +294,8 @@ static CtlStatus parse_and_run(int argc, char **argv)
 	if (!ctl_number("--timeout MS", timeout, 1, MAX_TIMEOUT_MS, &options.timeout_ms))
 		return CTL_USAGE;
 	options.servers = servers;
+	options.zookeeper = zookeeper;
+	options.zookeeper_auth = zookeeper_auth;
 	return run_command(command, &options, arguments);
 }
 

@@ -40,13 +40,21 @@ static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_WORKER_HANDED_BACK] = {"worker-handed-back", LOG_LEVEL_INFO, 0},
 	[LOG_HAND_BACK_FAILED] = {"hand-back-failed", LOG_LEVEL_WARNING, 0},
 	[LOG_WORKER_LOST] = {"worker-lost", LOG_LEVEL_ERROR, 0},
+	[LOG_PEERS_UNREACHABLE] = {"peers-unreachable", LOG_LEVEL_WARNING, 0},
+	[LOG_PEERS_CONTRADICT] = {"peers-contradict", LOG_LEVEL_WARNING, 0},
 	[LOG_DIRECTORY_UNIQUE] = {"directory-unique", LOG_LEVEL_WARNING, 0},
 	[LOG_EXTEND_FAILED] = {"extend-failed", LOG_LEVEL_WARNING, 0},
 	[LOG_EXTEND_RECOVERED] = {"extend-recovered", LOG_LEVEL_INFO, 0},
 	[LOG_RESERVATION_SPENT] = {"reservation-spent", LOG_LEVEL_ERROR, 0},
+	[LOG_ZOOKEEPER_CONNECTED] = {"zookeeper-connected", LOG_LEVEL_INFO, 0},
+	[LOG_ZOOKEEPER_LOST] = {"zookeeper-lost", LOG_LEVEL_WARNING, 0},
+	[LOG_SESSION_EXPIRED] = {"session-expired", LOG_LEVEL_WARNING, 0},
+	[LOG_CLAIM_MADE] = {"claim-made", LOG_LEVEL_INFO, 0},
+	[LOG_REGISTRATION] = {"registration", LOG_LEVEL_DEBUG, 0},
 	[LOG_CLOCK_BACK] = {"clock-back", LOG_LEVEL_WARNING, 0},
 	[LOG_CLOCK_FORWARD] = {"clock-forward", LOG_LEVEL_WARNING, 0},
 	[LOG_CLOCK_HELD] = {"clock-held", LOG_LEVEL_WARNING, 0},
+	[LOG_CLOCK_DIFFERS] = {"clock-differs", LOG_LEVEL_WARNING, 0},
 	[LOG_CONNECTION_REFUSED] = {"connection-refused", LOG_LEVEL_WARNING,
 				    CONNECTION_INTERVAL_MS},
 	[LOG_CONNECTION_CLOSED] = {"connection-closed", LOG_LEVEL_INFO, CONNECTION_INTERVAL_MS},
@@ -75,16 +83,6 @@ static struct {
 void log_set_level(LogLevel level)
 {
 	atomic_store(&level_shown, level);
-}
-
-gboolean log_level_from_name(const char *name, LogLevel *out_level)
-{
-	for (guint i = 0; i < G_N_ELEMENTS(LEVELS); i++)
-		if (strcmp(name, LEVELS[i].name) == 0) {
-			*out_level = (LogLevel)i;
-			return TRUE;
-		}
-	return FALSE;
 }
 
 const char *log_event_name(LogEvent event)

@@ -17,7 +17,7 @@
  */
 typedef enum {
 	/* the server */
-	LOG_STARTING,  /* version, pid, datacenter_id, worker_id, layout, threads */
+	LOG_STARTING,  /* version, pid, registry, datacenter_id, worker_id, layout, threads */
 	LOG_LISTENING, /* address */
 	LOG_READY,     /* the first lease is usable: datacenter_id, worker_id, startup_ms */
 	LOG_STOPPING,  /* signal */
@@ -30,16 +30,25 @@ typedef enum {
 	LOG_WORKER_CLAIMED,     /* datacenter_id, worker_id, first, reserved_until */
 	LOG_WORKER_WAITING,     /* why; until, where time will help */
 	LOG_WORKER_HANDED_BACK, /* datacenter_id, worker_id, last */
-	LOG_HAND_BACK_FAILED,   /* the next life waits for the reservation: error, reserved_until */
+	LOG_HAND_BACK_FAILED,   /* whoever is next waits for its end: error, reserved_until */
 	LOG_WORKER_LOST,        /* the record is another owner's: error */
+	LOG_PEERS_UNREACHABLE,  /* servers that were to be asked before a claim: count, addresses */
+	LOG_PEERS_CONTRADICT,   /* asked again before it counts: error */
 	LOG_DIRECTORY_UNIQUE,   /* neither ID was given: unique per state directory only */
 	LOG_EXTEND_FAILED,      /* error, reserved_until */
 	LOG_EXTEND_RECOVERED,   /* failed_ms */
 	LOG_RESERVATION_SPENT,  /* calls are refused from now on: reserved_until */
+	/* ZooKeeper */
+	LOG_ZOOKEEPER_CONNECTED, /* session, timeout_ms */
+	LOG_ZOOKEEPER_LOST,      /* servers: IDs go on to the end of the reservation */
+	LOG_SESSION_EXPIRED,     /* session: another is made, with the same worker ID */
+	LOG_CLAIM_MADE,          /* path */
+	LOG_REGISTRATION,        /* from, to: its steps */
 	/* the clock */
 	LOG_CLOCK_BACK,    /* by_ms: calls may be refused until it has caught up */
 	LOG_CLOCK_FORWARD, /* by_ms */
 	LOG_CLOCK_HELD,    /* by_ms: a jump that is not believed yet */
+	LOG_CLOCK_DIFFERS, /* by_ms: ahead of the registry's clock, or negative: behind it */
 	/* connections; each is limited to a line a second, with the number left out */
 	LOG_CONNECTION_REFUSED, /* reason */
 	LOG_CONNECTION_CLOSED,  /* reason, peer: a limit was passed, or the bytes made no sense */
@@ -51,9 +60,6 @@ typedef enum { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEB
 
 /* Events above this level are left out; LOG_LEVEL_INFO until set. */
 void log_set_level(LogLevel level);
-
-/* %TRUE and @out_level for "error", "warning", "info", "debug". */
-gboolean log_level_from_name(const char *name, LogLevel *out_level) G_GNUC_WARN_UNUSED_RESULT;
 
 /* "worker-claimed", ... and the name of its level. */
 const char *log_event_name(LogEvent event);

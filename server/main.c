@@ -22,6 +22,7 @@
 #include "server/rpc/rpc-server.h"
 #include "server/service.h"
 #include "server/worker/registry-file.h"
+#include "server/worker/registry-zookeeper.h"
 
 #define EXIT_WRONG_USE 2
 
@@ -192,24 +193,19 @@ static gboolean make_rpc_server(Server *self, GError **error)
 	return TRUE;
 }
 
-static void make_keeper(Server *self)
+static Registry *make_registry_file(Server *self)
 {
 	const Options *options = self->options;
 	g_autofree char *directory =
 		options->state_directory ? g_canonicalize_filename(options->state_directory, NULL)
 					 : registry_file_default_directory();
-	const RegistryFileConfig registry = {
+	const RegistryFileConfig config = {
 		.directory = directory,
 		.layout = &options->layout,
 		.datacenter_id = (guint)MAX(options->datacenter_id, 0),
 		.worker_id = (guint)MAX(options->worker_id, 0),
 		.nonce = self->nonce,
 		.address = self->address,
-	};
-	const KeeperConfig config = {
-		.max_clock_skew_ms = options->max_clock_skew_ms,
-		.changed = on_keeper_changed,
-		.user_data = self,
 	};
 
 	if (options->datacenter_id < 0 && options->worker_id < 0) {
@@ -220,8 +216,61 @@ static void make_keeper(Server *self)
 			  "are unique among the servers on this directory only\"",
 			  quoted);
 	}
-	self->keeper =
-		keeper_new(registry_file_new(&registry), self->generator, &self->clock, &config);
+	return registry_file_new(&config);
+}
+
+static Registry *make_registry_zookeeper(Server *self, GError **error)
+{
+	const Options *options = self->options;
+	g_autofree char *auth = NULL;
+
+	if (options->zookeeper_auth != NULL) {
+		auth = zookeeper_auth_read(options->zookeeper_auth, error);
+		if (auth == NULL) {
+			g_prefix_error(error, "--zookeeper-auth: ");
+			return NULL;
+		}
+	}
+
+	const RegistryZookeeperConfig config = {
+		.hosts = options->zookeeper,
+		.auth = auth,
+		.layout = &options->layout,
+		.clock = &self->clock,
+		.datacenter_id = (guint)options->datacenter_id,
+		.worker_id = options->worker_id,
+		.nonce = self->nonce,
+		.address = self->address,
+		.version = SNOWFLAKE_VERSION,
+		.session_timeout_ms = options->session_timeout_ms,
+		.connect_timeout_ms = options->connect_timeout_ms,
+		.max_length_ms = options->reservation_ms,
+		.max_clock_skew_ms = options->max_clock_skew_ms,
+		.skip_sanity_checks = options->skip_sanity_checks,
+	};
+
+	return registry_zookeeper_new(&config);
+}
+
+static gboolean make_keeper(Server *self, GError **error)
+{
+	const Options *options = self->options;
+	Registry *registry = options->zookeeper != NULL ? make_registry_zookeeper(self, error)
+							: make_registry_file(self);
+	const KeeperConfig config = {
+		.max_clock_skew_ms = options->max_clock_skew_ms,
+		.reclaim_on_step_back = options->on_clock_step == OPTIONS_CLOCK_STEP_RECLAIM,
+		.max_ahead_ms = options->max_ahead_ms,
+		.address = self->address,
+		.nonce = self->nonce,
+		.changed = on_keeper_changed,
+		.user_data = self,
+	};
+
+	if (registry == NULL)
+		return FALSE;
+	self->keeper = keeper_new(registry, self->generator, &self->clock, &config);
+	return TRUE;
 }
 
 static gboolean server_init(Server *self, const Options *options, GError **error)
@@ -240,9 +289,8 @@ static gboolean server_init(Server *self, const Options *options, GError **error
 		return FALSE;
 	}
 	make_generator(self);
-	if (!make_rpc_server(self, error))
+	if (!make_rpc_server(self, error) || !make_keeper(self, error))
 		return FALSE;
-	make_keeper(self);
 	self->service = (ServiceConfig){
 		.generator = self->generator,
 		.keeper = self->keeper,
@@ -341,14 +389,21 @@ static void add_sources(Server *self)
 
 static void log_start(const Server *self)
 {
-	g_autofree char *text = layout_to_string(&self->options->layout);
+	const Options *options = self->options;
+	g_autofree char *text = layout_to_string(&options->layout);
 	g_autofree char *layout = log_quote(text);
+	g_autofree char *registry =
+		log_quote(options->zookeeper != NULL ? options->zookeeper->text : "files");
+	g_autofree char *worker_id =
+		options->worker_id < 0 && options->zookeeper != NULL
+			? g_strdup("any")
+			: g_strdup_printf("%" G_GINT64_FORMAT, MAX(options->worker_id, 0));
 
 	log_event(LOG_STARTING,
-		  "version=%s pid=%d datacenter_id=%" G_GINT64_FORMAT " worker_id=%" G_GINT64_FORMAT
-		  " layout=%s threads=%" G_GINT64_FORMAT,
-		  SNOWFLAKE_VERSION, getpid(), MAX(self->options->datacenter_id, 0),
-		  MAX(self->options->worker_id, 0), layout, self->options->threads);
+		  "version=%s pid=%d registry=%s datacenter_id=%" G_GINT64_FORMAT
+		  " worker_id=%s layout=%s threads=%" G_GINT64_FORMAT,
+		  SNOWFLAKE_VERSION, getpid(), registry, MAX(options->datacenter_id, 0), worker_id,
+		  layout, options->threads);
 }
 
 static void log_end(const Server *self)

@@ -9,7 +9,12 @@
 	.name = key, .type = OPTION_##kind, .offset = offsetof(Options, field), .argument = takes
 #define NUMBER(key, field, unit, least, most, otherwise)                                           \
 	OPTION(key, NUMBER, field, unit), .min = least, .max = most, .default_text = otherwise
+#define OF_ZOOKEEPER                       .of_zookeeper = TRUE
 #define ONLY_ARGS(key, kind, field, takes) OPTION(key, kind, field, takes), .only_args = TRUE
+
+/* As in LogLevel and OptionsClockStep. */
+static const char *const LEVELS[] = {"error", "warning", "info", "debug", NULL};
+static const char *const STEPS[] = {"refuse", "reclaim", NULL};
 
 const OptionSpec OPTIONS_TABLE[] = {
 	{.heading = "Addresses",
@@ -25,16 +30,40 @@ const OptionSpec OPTIONS_TABLE[] = {
 
 	{.heading = "Worker ID",
 	 NUMBER("datacenter-id", datacenter_id, "N", 0, G_MAXINT64, NULL),
-	 .default_note = "none, which counts as 0",
+	 .default_note = "none, which counts as 0; zookeeper needs one",
 	 .help = "the datacenter part of every ID; twitter's layout has room for 0 to 31"},
 	{NUMBER("worker-id", worker_id, "N", 0, G_MAXINT64, NULL),
-	 .default_note = "none, which counts as 0",
+	 .default_note = "none, which is 0, or with zookeeper any that is free",
 	 .help = "the worker part of every ID; twitter's layout has room for 0 to 31"},
 	{OPTION("state-directory", PATH, state_directory, "DIR"),
 	 .default_note = "$STATE_DIRECTORY, else /var/lib/snowflaked for root, else "
 			 "$XDG_STATE_HOME/snowflaked",
 	 .help = "where the reservations of worker IDs are kept; not to be copied to another "
 		 "machine"},
+
+	{.heading = "ZooKeeper",
+	 OPTION("zookeeper", ZOOKEEPER, zookeeper, "HOSTS"),
+	 .default_note = "none: reservations are kept in the state directory",
+	 .help = "where reservations are kept that many machines share: HOST:PORT of each server "
+		 "of ZooKeeper with commas between, and /PATH behind the last for a root other "
+		 "than " ZNODES_DEFAULT_ROOT},
+	{OPTION("zookeeper-auth", PATH, zookeeper_auth, "FILE"), OF_ZOOKEEPER,
+	 .default_note = "none: what the server writes is open to all",
+	 .help = "a file whose first line is USER:PASSWORD, for ZooKeeper's digest scheme"},
+	{NUMBER("session-timeout", session_timeout_ms, "MS", 1000, 60000, "10000"), OF_ZOOKEEPER,
+	 .help = "how long ZooKeeper waits for a server that is silent before it takes it for "
+		 "gone; "
+		 "ZooKeeper may change it to what its own settings allow"},
+	{NUMBER("connect-timeout", connect_timeout_ms, "MS", 100, 3600000, "30000"), OF_ZOOKEEPER,
+	 .help = "how long the first connection to ZooKeeper may take before the server gives up"},
+	{NUMBER("reservation", reservation_ms, "MS", 1000, 86400000, "600000"), OF_ZOOKEEPER,
+	 .help = "the longest reservation of a worker ID: for three quarters of it at least a "
+		 "server goes on without ZooKeeper; for all of it the worker ID of a server that "
+		 "was killed may stay reserved"},
+	{OPTION("skip-sanity-checks", FLAG, skip_sanity_checks, NULL), OF_ZOOKEEPER,
+	 .default_text = "false",
+	 .help = "do not ask the other servers of the datacenter, before a worker ID is claimed, "
+		 "who they are and what time it is"},
 
 	{.heading = "IDs",
 	 OPTION("layout", LAYOUT, layout, "L"),
@@ -46,7 +75,14 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .help = "how far the time in IDs may run ahead of the clock, in a burst or after the "
 		 "clock stepped back; 0 is the behaviour of 2010"},
 	{NUMBER("max-clock-skew", max_clock_skew_ms, "MS", 1, 3600000, "10000"),
-	 .help = "a jump of the clock forward by more than this is not believed at once"},
+	 .help = "how far the clock may be off: a jump forward by more than this is not believed "
+		 "at "
+		 "once, and a server whose clock is further from ZooKeeper's does not start"},
+	{OPTION("on-clock-step", CHOICE, on_clock_step, "WHAT"), .choices = STEPS,
+	 .default_text = "refuse",
+	 .help = "after the clock stepped back by more than max-ahead: refuse calls until it has "
+		 "caught up, or reclaim: take another worker ID, for which it needs zookeeper and "
+		 "no worker-id"},
 	{NUMBER("sequence-start", sequence_start, "N", 1, G_MAXINT64, "1"),
 	 .help = "a tick begins at a random sequence below this, which is at most "
 		 "2^sequence_bits; 1 is always 0"},
@@ -80,7 +116,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{.heading = "Operation",
 	 NUMBER("stop-timeout", stop_timeout_ms, "MS", 0, 3600000, "5000"),
 	 .help = "how long a stop waits for what is in flight"},
-	{OPTION("log-level", LEVEL, log_level, "LEVEL"), .default_text = "info",
+	{OPTION("log-level", CHOICE, log_level, "LEVEL"), .choices = LEVELS, .default_text = "info",
 	 .help = "what is logged: error, warning, info or debug, each with those before it"},
 	{ONLY_ARGS("config", PATH, config, "FILE"),
 	 .help = "read options from this file; the command line goes before it"},

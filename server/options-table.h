@@ -14,18 +14,21 @@ typedef enum {
 	OPTION_PATH,      /* char * */
 	OPTION_ADDRESS,   /* Address *, one that others can reach */
 	OPTION_ADDRESSES, /* GPtrArray * of Address; in the file with semicolons between */
+	OPTION_ZOOKEEPER, /* ZookeeperHosts * */
 	OPTION_LAYOUT,    /* Layout */
-	OPTION_LEVEL,     /* LogLevel */
+	OPTION_CHOICE,    /* an enum, with the names of its values in the order of these */
 } OptionType;
 
 typedef struct {
 	const char *heading; /* of the group that begins here, or NULL */
 	const char *name;    /* --name on the command line, name in the file */
 	OptionType type;
-	gsize offset;         /* of its field in Options */
-	gboolean only_args;   /* not in the file */
-	const char *argument; /* NULL for a flag; of a number the unit in capitals, or "N" */
-	gint64 min, max;      /* of a number, both allowed; max G_MAXINT64: what fits the layout */
+	gsize offset;               /* of its field in Options */
+	gboolean only_args;         /* not in the file */
+	gboolean of_zookeeper;      /* only with zookeeper; else it must be at its default */
+	const char *argument;       /* NULL for a flag; of a number the unit in capitals, or "N" */
+	const char *const *choices; /* of a choice: the names, with NULL behind */
+	gint64 min, max; /* of a number, both allowed; max G_MAXINT64: what fits the layout */
 	const char *default_text; /* as one would write it, or NULL */
 	const char *default_note; /* what holds where there is no default_text, or NULL */
 	const char *help;

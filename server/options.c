@@ -111,15 +111,30 @@ static gboolean set_addresses(const GPtrArray *texts, GPtrArray **field, GError 
 	return TRUE;
 }
 
-static gboolean set_level(const char *text, LogLevel *field, GError **error)
+static gboolean set_zookeeper(const char *text, ZookeeperHosts **field, GError **error)
 {
-	if (!log_level_from_name(text, field)) {
-		g_autofree char *escaped = text_escape(text, strlen(text));
+	g_autoptr(ZookeeperHosts) hosts = zookeeper_hosts_parse(text, error);
 
-		return bad_value(error, "\"%s\" is not one of error, warning, info, debug",
-				 escaped);
-	}
+	if (hosts == NULL)
+		return FALSE;
+	zookeeper_hosts_free(*field);
+	*field = g_steal_pointer(&hosts);
 	return TRUE;
+}
+
+static gboolean set_choice(const OptionSpec *spec, const char *text, guint *field, GError **error)
+{
+	g_autofree char *choices = NULL;
+	g_autofree char *escaped = NULL;
+
+	for (guint i = 0; spec->choices[i] != NULL; i++)
+		if (strcmp(text, spec->choices[i]) == 0) {
+			*field = i;
+			return TRUE;
+		}
+	choices = g_strjoinv(", ", (char **)spec->choices);
+	escaped = text_escape(text, strlen(text));
+	return bad_value(error, "\"%s\" is not one of %s", escaped, choices);
 }
 
 static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray *texts,
@@ -139,10 +154,12 @@ static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray
 		return set_address(text, field, error);
 	case OPTION_ADDRESSES:
 		return set_addresses(texts, field, error);
+	case OPTION_ZOOKEEPER:
+		return set_zookeeper(text, field, error);
 	case OPTION_LAYOUT:
 		return layout_parse(text, field, error);
-	case OPTION_LEVEL:
-		return set_level(text, field, error);
+	case OPTION_CHOICE:
+		return set_choice(spec, text, field, error);
 	}
 	g_assert_not_reached();
 }
@@ -315,6 +332,45 @@ static gboolean set_from_file(Options *self, const char *path, GError **error)
 	return TRUE;
 }
 
+/* Of an option of ZooKeeper's; they have no other types. */
+static gboolean is_at_default(const Options *self, const OptionSpec *spec)
+{
+	gconstpointer field = G_STRUCT_MEMBER_P(self, spec->offset);
+
+	if (spec->type == OPTION_NUMBER)
+		return *(const gint64 *)field == g_ascii_strtoll(spec->default_text, NULL, 10);
+	if (spec->type == OPTION_FLAG)
+		return !*(const gboolean *)field;
+	return *(char *const *)field == NULL;
+}
+
+static gboolean check_zookeeper(const Options *self, GError **error)
+{
+	if (self->zookeeper != NULL && self->datacenter_id < 0)
+		return bad_value(error,
+				 "zookeeper: needs datacenter-id: the same for all servers of "
+				 "a datacenter, another in each datacenter");
+	if (self->zookeeper != NULL && self->state_directory != NULL)
+		return bad_value(error, "state-directory: with zookeeper, reservations are kept "
+					"there; leave one of the two");
+	for (guint i = 0; self->zookeeper == NULL && i < OPTIONS_TABLE_LENGTH; i++) {
+		const OptionSpec *spec = &OPTIONS_TABLE[i];
+
+		if (spec->of_zookeeper && !is_at_default(self, spec))
+			return bad_value(error, "%s: does nothing without zookeeper", spec->name);
+	}
+	return TRUE;
+}
+
+static gboolean check_clock_step(const Options *self, GError **error)
+{
+	if (self->on_clock_step != OPTIONS_CLOCK_STEP_RECLAIM ||
+	    (self->zookeeper != NULL && self->worker_id < 0))
+		return TRUE;
+	return bad_value(error, "on-clock-step: reclaim takes another worker ID, so it needs "
+				"zookeeper, and no worker-id");
+}
+
 static gboolean check(const Options *self, GError **error)
 {
 	gint64 sequences = G_GINT64_CONSTANT(1) << self->layout.sequence_bits;
@@ -325,7 +381,8 @@ static gboolean check(const Options *self, GError **error)
 				 ", the sequences in a tick of the layout",
 				 self->sequence_start, sequences);
 	return layout_check_worker(&self->layout, MAX(self->datacenter_id, 0),
-				   MAX(self->worker_id, 0), error);
+				   MAX(self->worker_id, 0), error) &&
+	       check_zookeeper(self, error) && check_clock_step(self, error);
 }
 
 Options *options_new_from_args(int argc, char **argv, GError **error)
@@ -352,5 +409,7 @@ void options_free(Options *self)
 	g_clear_pointer(&self->listen, g_ptr_array_unref);
 	address_free(self->advertise);
 	g_free(self->state_directory);
+	zookeeper_hosts_free(self->zookeeper);
+	g_free(self->zookeeper_auth);
 	g_free(self);
 }

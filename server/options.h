@@ -4,8 +4,15 @@
 #include <glib.h>
 
 #include "common/address.h"
+#include "common/znodes.h"
 #include "core/layout.h"
 #include "server/log.h"
+
+/* What to do after the clock stepped back behind the last ID by more than max-ahead. */
+typedef enum {
+	OPTIONS_CLOCK_STEP_REFUSE,  /* refuse calls until it has caught up */
+	OPTIONS_CLOCK_STEP_RECLAIM, /* take another worker ID */
+} OptionsClockStep;
 
 /*
  * What the operator asks for: defaults, then the config file, then the command line. A new option
@@ -23,12 +30,21 @@ typedef struct {
 	/* the worker ID */
 	gint64 datacenter_id;  /* fits the layout; -1: not given */
 	gint64 worker_id;      /* fits the layout; -1: not given */
-	char *state_directory; /* NULL: not given */
+	char *state_directory; /* NULL: not given; always so with zookeeper */
+
+	/* ZooKeeper */
+	ZookeeperHosts *zookeeper; /* NULL: not given, reservations are in the state directory */
+	char *zookeeper_auth;      /* a path, or NULL: no digest */
+	gint64 session_timeout_ms;
+	gint64 connect_timeout_ms; /* of the first connection */
+	gint64 reservation_ms;     /* the longest one */
+	gboolean skip_sanity_checks;
 
 	/* IDs */
 	Layout layout;
 	gint64 max_ahead_ms;
 	gint64 max_clock_skew_ms;
+	OptionsClockStep on_clock_step;
 	gint64 sequence_start; /* a tick starts at a random sequence below this */
 	gint64 max_batch;
 	gint64 max_wait_ms;

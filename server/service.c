@@ -8,17 +8,22 @@
 
 #define MAX_AGENT_BYTES 256
 
+/* get_workers: how old its answer may be, and when to ask again if there is none. */
+#define WORKERS_MAX_AGE_MS     1000
+#define WORKERS_RETRY_AFTER_MS 1000
+
 /* A call that waits for no more than its turn. */
 #define AS_SOON_AS_FIRST_NS 1
 
 /* Why a call was refused, with what its exception tells. */
 #define SERVICE_ERROR (service_error_quark())
 typedef enum {
-	SERVICE_ERROR_CLOCK,  /* InvalidSystemClock */
-	SERVICE_ERROR_AGENT,  /* InvalidUserAgentError */
-	SERVICE_ERROR_WORKER, /* WorkerIdUnavailable */
-	SERVICE_ERROR_COUNT,  /* InvalidCount */
-	SERVICE_ERROR_PARKED, /* no answer yet; nobody will see it */
+	SERVICE_ERROR_CLOCK,    /* InvalidSystemClock */
+	SERVICE_ERROR_AGENT,    /* InvalidUserAgentError */
+	SERVICE_ERROR_WORKER,   /* WorkerIdUnavailable */
+	SERVICE_ERROR_COUNT,    /* InvalidCount */
+	SERVICE_ERROR_REGISTRY, /* RegistryUnavailable */
+	SERVICE_ERROR_PARKED,   /* no answer yet; nobody will see it */
 } ServiceError;
 
 static GQuark service_error_quark(void);
@@ -43,6 +48,7 @@ static ServiceDraw service_park(Service *self, gint64 wait_ns)
 {
 	self->turn->parked = TRUE;
 	self->turn->wait_ns = wait_ns;
+	self->turn->aside = FALSE;
 	return SERVICE_PARKED;
 }
 
@@ -185,6 +191,7 @@ static void service_set_untyped(Service *self, const GError *refusal, GError **e
 		[SERVICE_ERROR_AGENT] = "InvalidUserAgentError",
 		[SERVICE_ERROR_WORKER] = "WorkerIdUnavailable",
 		[SERVICE_ERROR_COUNT] = "InvalidCount",
+		[SERVICE_ERROR_REGISTRY] = "RegistryUnavailable",
 		[SERVICE_ERROR_PARKED] = "parked",
 	};
 
@@ -284,6 +291,7 @@ static gboolean service_get_ids(SfSnowflakeExtendedIf *iface, GArray **out_ids, 
 	case SERVICE_ERROR_COUNT:
 		*out_count = g_object_new(SF_TYPE_INVALID_COUNT, "message", refusal->message, NULL);
 		break;
+	case SERVICE_ERROR_REGISTRY:
 	case SERVICE_ERROR_PARKED:
 	default:
 		service_set_untyped(self, refusal, error);
@@ -293,18 +301,86 @@ static gboolean service_get_ids(SfSnowflakeExtendedIf *iface, GArray **out_ids, 
 	return FALSE;
 }
 
-static gboolean service_get_worker(SfSnowflakeExtendedIf *iface, SfWorker **out_worker,
-				   GError **error G_GNUC_UNUSED)
+static void service_describe_self(const ServiceConfig *config, SfWorker *out_worker)
 {
-	const ServiceConfig *config = SF_SERVICE(iface)->config;
 	WorkerStatus status;
 
 	keeper_get_status(config->keeper, &status);
-	g_object_set(*out_worker, "datacenter_id", status.datacenter_id, "worker_id",
+	g_object_set(out_worker, "datacenter_id", status.datacenter_id, "worker_id",
 		     status.worker_id, "address", config->address, "nonce", config->nonce,
 		     "claimed_at_ms", status.claimed_at_ms, "reserved_until_ms",
 		     status.reserved_until_ms, "state", worker_state_name(status.state), NULL);
+}
+
+static gboolean service_get_worker(SfSnowflakeExtendedIf *iface, SfWorker **out_worker,
+				   GError **error G_GNUC_UNUSED)
+{
+	service_describe_self(SF_SERVICE(iface)->config, *out_worker);
 	return TRUE;
+}
+
+/* What state another server is in, as far as the registry tells. */
+static WorkerState guess_state(const Worker *worker, gint64 now_ms)
+{
+	if (worker->worker_id < 0)
+		return WORKER_STARTING;
+	return worker->reserved_until_ms > now_ms ? WORKER_SERVING : WORKER_UNAVAILABLE;
+}
+
+static SfWorker *service_describe(const Service *self, const Worker *worker, gint64 now_ms)
+{
+	SfWorker *described = g_object_new(SF_TYPE_WORKER, NULL);
+
+	if (g_strcmp0(worker->nonce, self->config->nonce) == 0)
+		service_describe_self(self->config, described);
+	else
+		g_object_set(described, "datacenter_id", worker->datacenter_id, "worker_id",
+			     worker->worker_id, "address", worker->address, "nonce", worker->nonce,
+			     "claimed_at_ms", worker->claimed_at_ms, "reserved_until_ms",
+			     worker->reserved_until_ms, "state",
+			     worker_state_name(guess_state(worker, now_ms)), NULL);
+	return described;
+}
+
+/* The list; or NULL: parked if @error is not set. */
+static GPtrArray *service_await_workers(Service *self, GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+	GPtrArray *workers = NULL;
+
+	if (keeper_get_workers(self->config->keeper, WORKERS_MAX_AGE_MS, &workers, &failure))
+		return workers;
+	if (failure == NULL && !self->turn->last_chance) {
+		service_park(self, 0);
+		self->turn->aside = TRUE;
+		return NULL;
+	}
+	g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_REGISTRY, "%s, retry after %d ms",
+		    failure != NULL ? failure->message : "the registry has not answered yet",
+		    WORKERS_RETRY_AFTER_MS);
+	return NULL;
+}
+
+static gboolean service_get_workers(SfSnowflakeExtendedIf *iface, GPtrArray **out_workers,
+				    SfRegistryUnavailable **out_registry, GError **error)
+{
+	Service *self = SF_SERVICE(iface);
+	g_autoptr(GError) refusal = NULL;
+	g_autoptr(GPtrArray) workers = service_await_workers(self, &refusal);
+	gint64 now_ms = clock_now_ms(generator_clock(self->config->generator));
+
+	for (guint i = 0; workers != NULL && i < workers->len; i++)
+		g_ptr_array_add(*out_workers, service_describe(self, workers->pdata[i], now_ms));
+	if (workers != NULL)
+		return TRUE;
+	if (refusal == NULL) {
+		g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_PARKED, "parked");
+		return FALSE;
+	}
+	*out_registry = g_object_new(SF_TYPE_REGISTRY_UNAVAILABLE, "message", refusal->message,
+				     "retry_after_ms", (gint64)WORKERS_RETRY_AFTER_MS, NULL);
+	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
+	return FALSE;
 }
 
 static gboolean service_get_counters(SfSnowflakeExtendedIf *iface, GHashTable **out_counters,
@@ -334,6 +410,7 @@ static void service_class_init(ServiceClass *klass)
 	base->get_datacenter_id = service_get_datacenter_id;
 	extended->get_ids = service_get_ids;
 	extended->get_worker = service_get_worker;
+	extended->get_workers = service_get_workers;
 	extended->get_counters = service_get_counters;
 }
 

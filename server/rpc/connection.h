@@ -15,7 +15,7 @@
 typedef enum {
 	CONNECTION_READING, /* waits for the client */
 	CONNECTION_WRITING, /* replies wait for the client to take them */
-	CONNECTION_PARKED,  /* a call waits for an ID */
+	CONNECTION_PARKED,  /* a call waits: RpcTurn says for what */
 	CONNECTION_ENDED,   /* nothing more to come: free it */
 } ConnectionState;
 
@@ -36,6 +36,7 @@ typedef enum {
 	QUEUE_FRAME,  /* a message has begun */
 	QUEUE_WRITE,  /* replies wait for the client */
 	QUEUE_PARKED, /* a call waits for IDs */
+	QUEUE_ASIDE,  /* a call waits for something else */
 	N_QUEUES
 } ConnectionQueue;
 

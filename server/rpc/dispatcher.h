@@ -23,6 +23,7 @@ typedef struct {
 	/* by the service */
 	gboolean parked; /* no answer yet, whatever was written is void */
 	gint64 wait_ns;  /* if parked, until another try makes sense; 0: until something changes */
+	gboolean aside;  /* if parked, for something else than IDs: nobody waits behind it */
 } RpcTurn;
 
 /**

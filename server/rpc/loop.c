@@ -93,6 +93,7 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 	self->limits_us[QUEUE_FRAME] = limit_us(limits->frame_timeout_ms);
 	self->limits_us[QUEUE_WRITE] = limit_us(limits->write_timeout_ms);
 	self->limits_us[QUEUE_PARKED] = limits->max_wait_ms * 1000; /* here 0 is no wait at all */
+	self->limits_us[QUEUE_ASIDE] = self->limits_us[QUEUE_PARKED];
 	self->shared = (ConnectionShared){
 		.stream =
 			{
@@ -240,15 +241,16 @@ static ConnectionQueue queue_for(const Connection *connection, ConnectionState s
 
 static void park(Loop *self, Connection *connection)
 {
+	ConnectionQueue queue = self->turn->aside ? QUEUE_ASIDE : QUEUE_PARKED;
 	gint64 wait_ns = self->turn->wait_ns;
 
 	/* the time it begins to wait, not that of the last look at the clock: the process may have
 	 * been stopped in between */
 	self->now_us = g_get_monotonic_time();
 	connection->retry_us = wait_ns == 0 ? G_MAXINT64 : self->now_us + wait_ns / 1000 + 1;
-	if (connection->queue != QUEUE_PARKED) {
+	if (connection->queue != queue) {
 		counters_add(self->counters, COUNTER_WAITS, 1);
-		enter_queue(self, connection, QUEUE_PARKED);
+		enter_queue(self, connection, queue);
 	}
 }
 
@@ -290,34 +292,59 @@ static void run(Loop *self, Connection *connection, gboolean read)
 	settle(self, connection, state);
 }
 
-/* The first of the parked tries again, then the next, until one must go on waiting. */
+/* Tries the call again that waits on it. %FALSE: it must go on waiting, where it stands. */
+static gboolean retry(Loop *self, Connection *connection, guint quota, gboolean others_wait)
+{
+	ConnectionState state;
+
+	self->turn->quota = quota;
+	self->turn->answered = FALSE;
+	self->turn->last_chance = self->now_us >= connection->deadline_us;
+	self->turn->others_wait = others_wait;
+	state = connection_run(connection, &self->shared, FALSE);
+	self->turn->quota = 0;
+	self->turn->last_chance = FALSE;
+	if (state == CONNECTION_PARKED && !self->turn->answered) {
+		settle(self, connection, state);
+		return FALSE;
+	}
+	leave_queue(self, connection);
+	if (self->draining && state == CONNECTION_READING)
+		run(self, connection, TRUE); /* what came behind it while it was parked */
+	else
+		settle(self, connection, state);
+	return TRUE;
+}
+
+/* The first of those who wait for IDs tries again, then the next, until one must go on waiting. */
 static void retry_parked(Loop *self, gboolean woken)
 {
 	Connection *head;
 
 	while ((head = queue_head(self, QUEUE_PARKED)) != NULL) {
-		gint64 deadline_us = head->deadline_us;
-		ConnectionState state;
-
-		if (!woken && self->now_us < MIN(head->retry_us, deadline_us))
+		if (!woken && self->now_us < MIN(head->retry_us, head->deadline_us))
 			return;
-		self->turn->quota = self->turn_ids;
-		self->turn->answered = FALSE;
-		self->turn->last_chance = self->now_us >= deadline_us;
-		self->turn->others_wait = self->queues[QUEUE_PARKED].length > 1;
-		state = connection_run(head, &self->shared, FALSE);
-		self->turn->quota = 0;
-		self->turn->last_chance = FALSE;
-		if (state == CONNECTION_PARKED && !self->turn->answered) {
-			settle(self, head, state); /* it stays the first */
+		if (!retry(self, head, self->turn_ids, self->queues[QUEUE_PARKED].length > 1))
 			return;
-		}
-		leave_queue(self, head);
-		if (self->draining && state == CONNECTION_READING)
-			run(self, head, TRUE); /* what came behind it while it was parked */
-		else
-			settle(self, head, state);
 	}
+}
+
+/* Those who wait for something else try again, each for itself. */
+static void retry_aside(Loop *self, gboolean woken)
+{
+	for (GList *link = self->queues[QUEUE_ASIDE].head, *next; link != NULL; link = next) {
+		Connection *connection = link->data;
+
+		next = link->next; /* the pass may end the connection */
+		if (!woken && self->now_us < connection->deadline_us)
+			return;
+		retry(self, connection, 0, self->queues[QUEUE_PARKED].length > 0);
+	}
+}
+
+static gboolean is_parked(const Connection *connection)
+{
+	return connection->queue == QUEUE_PARKED || connection->queue == QUEUE_ASIDE;
 }
 
 static void set_retry_timer(Loop *self)
@@ -380,7 +407,7 @@ static void start_draining(Loop *self, gint64 timeout_ms)
 		Connection *connection = link->data;
 
 		next = link->next; /* the pass may end the connection */
-		if (connection->queue != QUEUE_PARKED)
+		if (!is_parked(connection))
 			run(self, connection, TRUE);
 	}
 }
@@ -395,8 +422,10 @@ static void empty_inbox(Loop *self)
 	inbox_take(self->inbox, &mail);
 	for (guint i = 0; i < mail.fds->len; i++)
 		adopt(self, g_array_index(mail.fds, int, i));
-	if (mail.wake)
+	if (mail.wake) {
+		retry_aside(self, TRUE);
 		retry_parked(self, TRUE);
+	}
 	if (mail.drain)
 		start_draining(self, mail.drain_timeout_ms);
 }
@@ -450,7 +479,7 @@ static void handle(Loop *self, const struct epoll_event *event)
 		silence_retry_timer(self);
 		return;
 	}
-	if (connection->queue == QUEUE_PARKED) {
+	if (is_parked(connection)) {
 		handle_parked(self, connection, event->events);
 		return;
 	}
@@ -460,8 +489,9 @@ static void handle(Loop *self, const struct epoll_event *event)
 /* At the end of a drain: calls that still wait get their answer now, and every socket is closed. */
 static void close_all(Loop *self)
 {
-	for (GList *link = self->queues[QUEUE_PARKED].head; link != NULL; link = link->next)
+	for (GList *link = self->all.head; link != NULL; link = link->next)
 		((Connection *)link->data)->deadline_us = self->now_us;
+	retry_aside(self, TRUE);
 	retry_parked(self, TRUE);
 	while (self->all.head != NULL)
 		end_connection(self, self->all.head->data);
@@ -479,6 +509,7 @@ static void *loop_main(void *data)
 		for (int i = 0; i < n; i++)
 			handle(self, &events[i]);
 		empty_inbox(self);
+		retry_aside(self, FALSE);
 		retry_parked(self, FALSE);
 		expire_all(self);
 		set_retry_timer(self);

@@ -7,21 +7,36 @@
 
 #define NOISE_NS CLOCK_NS_PER_MS /* two readings of a clock can be this far apart */
 
-ClockVerdict clock_discipline_judge(ClockDiscipline *self, gint64 offset_ns, gint64 measured_ns,
-				    gint64 max_step_ns, gint64 now_us)
+gint64 clock_discipline_ahead_ns(const RegistryClock *clock, gint64 offset_ns)
 {
-	gint64 step_ns = measured_ns - offset_ns;
-	gboolean same_jump =
-		self->held_since_us != 0 && ABS(measured_ns - self->held_offset_ns) < NOISE_NS;
+	if (!clock->known)
+		return 0;
+	if (offset_ns > clock->most_ns)
+		return offset_ns - clock->most_ns;
+	return MIN(offset_ns - clock->least_ns, 0);
+}
 
-	if (step_ns > max_step_ns && step_ns >= NOISE_NS) {
-		/* A registry with a clock of its own could be asked here instead of waiting. */
-		if (same_jump && now_us - self->held_since_us < CLOCK_DISCIPLINE_HOLD_US)
+static gboolean is_believed(const ClockReading *reading, gint64 stood_us)
+{
+	if (reading->clock.known)
+		return ABS(clock_discipline_ahead_ns(&reading->clock, reading->measured_ns)) <=
+		       reading->max_skew_ns;
+	return reading->measured_ns - reading->offset_ns <= reading->max_skew_ns ||
+	       stood_us >= CLOCK_DISCIPLINE_HOLD_US;
+}
+
+ClockVerdict clock_discipline_judge(ClockDiscipline *self, const ClockReading *reading)
+{
+	gint64 step_ns = reading->measured_ns - reading->offset_ns;
+	gboolean same_jump = self->held_since_us != 0 &&
+			     ABS(reading->measured_ns - self->held_offset_ns) < NOISE_NS;
+	gint64 stood_us = same_jump ? reading->now_us - self->held_since_us : 0;
+
+	if (ABS(step_ns) >= NOISE_NS && !is_believed(reading, stood_us)) {
+		if (same_jump)
 			return CLOCK_HELD;
-		if (!same_jump) {
-			*self = (ClockDiscipline){now_us, measured_ns};
-			return CLOCK_JUMPED;
-		}
+		*self = (ClockDiscipline){reading->now_us, reading->measured_ns};
+		return CLOCK_JUMPED;
 	}
 	*self = (ClockDiscipline){0};
 	if (ABS(step_ns) < NOISE_NS)

@@ -6,29 +6,43 @@
 #include "core/generator.h"
 #include "server/worker/registry.h"
 #include "server/worker/worker-state.h"
+#include "server/worker/worker.h"
 
 /*
  * Keeps the generator supplied with a lease: claims a worker ID, extends its reservation as soon as
  * a quarter of its length has passed, hands it back at the end; and disciplines the clock ten
  * times a second. One thread of its own, the only one that calls the registry and the only one
  * that publishes leases.
+ *
+ * A lease whose record was lost to another owner is served to its end, while a worker ID is claimed
+ * anew.
  */
 typedef struct _Keeper Keeper;
 
 typedef struct {
 	WorkerState state;
 	gint datacenter_id;       /* -1: none yet */
-	gint worker_id;           /* -1: none yet, or lost */
+	gint worker_id;           /* -1: none yet, or given up, or lost and served to its end */
 	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not yet */
 	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing reserved */
 } WorkerStatus;
 
 typedef struct {
-	/* A jump of the system's clock forward by more than this is not believed at once. */
+	/* A jump of the system's clock forward by more than this is not believed at once; nor, with
+	 * a registry that has a clock, is a step that ends further than this from it. */
 	gint64 max_clock_skew_ms;
-	/* Called in the keeper's thread, after a lease was published or extended, the state changed
-	 * or an attempt failed; also for a fatal error, which keeper_error() then returns. It may
-	 * call everything below but keeper_stop() and keeper_free(). */
+	/* After a step back by which the last ID is further ahead of the clock than
+	 * @max_ahead_ms, give the worker ID up and claim another, to go on in true time; the order
+	 * of IDs is then kept for each lease only. */
+	gboolean reclaim_on_step_back;
+	gint64 max_ahead_ms; /* the generator's; for the above */
+	/* (nullable): of this server, copied; for a list that has only this one */
+	const char *address;
+	const char *nonce;
+	/* Called in the keeper's thread, after a lease was published or extended, the state
+	 * changed, an attempt failed or a list of workers came or failed to; also for a fatal
+	 * error, which keeper_error() then returns. It may call everything below but keeper_stop()
+	 * and keeper_free(). */
 	void (*changed)(gpointer user_data);
 	gpointer user_data;
 } KeeperConfig;
@@ -50,11 +64,11 @@ void keeper_start(Keeper *self);
  * keeper_stop:
  * @timeout_ms: how long to wait for the thread, 0 or more
  *
- * Retires the lease, hands it back and ends the thread. The hand-back is tried once; what came of
- * it is logged. May be called again.
+ * Lets the operation under way come to its end, retires the lease, hands it back and ends the
+ * thread. The hand-back is tried once; what came of it is logged. May be called again.
  *
- * Returns: %TRUE; or %FALSE, which is logged too, if the thread hangs in a call of the registry. It
- * may come out of it at any time: until another call returns %TRUE, neither the keeper nor anything
+ * Returns: %TRUE; or %FALSE, which is logged too, if the registry does not answer. It may do so at
+ * any time: until another call returns %TRUE, neither the keeper nor anything
  * that it was given may be freed. The process is about to end. What it issues till then is
  * reserved, but the next life waits for the reservation to pass
  */
@@ -85,3 +99,18 @@ gint64 keeper_idle_ms(Keeper *self);
  * another try makes sense, in ms, 1 or more
  */
 gint64 keeper_demand(Keeper *self);
+
+/**
+ * keeper_get_workers:
+ * @max_age_ms: how old the list may be; less than 200 counts as that
+ * @out_workers: (out) (transfer full): of Worker, the caller's own; untouched unless %TRUE
+ *
+ * Any thread: all workers that the registry knows of; of a registry that knows of none but this
+ * one, this server. If what is known is older, the registry is asked; call again after changed().
+ *
+ * Returns: %TRUE; %FALSE without an error if the list is expected in a moment; or %FALSE with
+ * REGISTRY_ERROR_FAILED set if it did not come within 2 s, or will not come any more. A second
+ * after such a failure the next call asks again
+ */
+gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, GPtrArray **out_workers,
+			    GError **error);

@@ -5,6 +5,16 @@
 
 #include "server/worker/worker-state.h"
 
+typedef enum {
+	PLAN_NOTHING,
+	/* Begin this operation of the registry. */
+	PLAN_CLAIM,
+	PLAN_EXTEND,
+	PLAN_HAND_BACK,
+	PLAN_CANCEL, /* ask the one under way to come to its end */
+	PLAN_STOP,   /* nothing is under way or held any more: end */
+} PlanAction;
+
 /*
  * What the keeper does next, as pure functions of what it knows.
  *
@@ -20,18 +30,27 @@ typedef struct {
 	gboolean stopped;  /* and what it asks for is done */
 	gboolean ended;    /* by a fatal error: nothing more is tried */
 
+	/* The operation under way. */
+	PlanAction
+		busy; /* PLAN_CLAIM, PLAN_EXTEND or PLAN_HAND_BACK; PLAN_NOTHING: there is none */
+	gint64 busy_since_us;
+	gboolean cancelled; /* it was asked to come to its end */
+
 	/* The last attempt. */
 	guint failures;         /* FAILED in a row */
 	gint64 retry_at_us;     /* no other attempt before this */
 	gboolean waiting;       /* a claim was answered with WAIT ... */
-	gint64 wait_until_tick; /* ... until this tick */
+	gint64 wait_until_tick; /* ... until this tick; G_MAXINT64: nobody knows */
+	gboolean hurry;         /* the registry says that the next attempt is due now */
 
 	/* The lease. */
 	gboolean has_lease;
-	gboolean lost_lease; /* an earlier one was lost */
-	gboolean begun;      /* the clock has reached first_tick */
-	gboolean wanted;     /* extend it: IDs were asked for since the last write, or it
-				is kept up when idle too */
+	gboolean had_lease; /* an earlier one, or this one, was lost or given up */
+	gboolean lost;      /* its record is another's: it goes to its end and no further */
+	gboolean ahead;     /* the clock stepped back, and it is to be given up for that */
+	gboolean begun;     /* the clock has reached first_tick */
+	gboolean wanted;    /* extend it: IDs were asked for since the last write, or it
+			       is kept up when idle too */
 	gint64 first_tick;
 	gint64 end_tick;
 	gint64 next_end_tick; /* what an extension now would reserve up to */
@@ -39,7 +58,7 @@ typedef struct {
 	gint64 length_us;     /* of the reservation, then */
 } PlanFacts;
 
-typedef enum { PLAN_NOTHING, PLAN_CLAIM, PLAN_EXTEND, PLAN_STOP } PlanAction;
+#define PLAN_HANGS_US G_USEC_PER_SEC /* an operation that lasts as long hangs */
 
 typedef struct {
 	PlanAction action;
@@ -52,7 +71,7 @@ Plan plan_next(const PlanFacts *facts);
 WorkerState plan_state(const PlanFacts *facts);
 
 #define PLAN_SOON  0          /* an attempt is under way, or about to begin */
-#define PLAN_NEVER G_MAXINT64 /* not by this keeper, or not before the clock is set right */
+#define PLAN_NEVER G_MAXINT64 /* not by this keeper, or nobody knows when */
 
 /* When IDs that are refused now may be had: monotonic time, or one of the above. */
 gint64 plan_ids_at_us(const PlanFacts *facts);

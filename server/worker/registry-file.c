@@ -24,6 +24,9 @@ typedef struct {
 	char *record_name;
 	WorkerLock *lock;
 	gint64 first_tick; /* of the lease that was claimed last */
+	/* what poll() is to do, once */
+	enum { NOTHING, CLAIM, EXTEND, HAND_BACK } wanted;
+	gint64 argument; /* its length_ticks, end_tick or last_tick */
 } RegistryFile;
 
 /* What stands in the record. */
@@ -143,7 +146,7 @@ static gboolean refuse_claim(const RegistryFile *self, const Record *record, gin
 }
 
 static gboolean claim(RegistryFile *self, gint64 now_tick, gint64 length_ticks,
-		      Reservation *out_reservation, gint64 *out_wait_until_tick, GError **error)
+		      RegistryResult *out_result, GError **error)
 {
 	gint64 end_tick = MIN(now_tick + length_ticks, layout_max_tick(&self->layout));
 	g_auto(Record) record = {0};
@@ -153,12 +156,13 @@ static gboolean claim(RegistryFile *self, gint64 now_tick, gint64 length_ticks,
 	    !take_lock(self, error) || !read_record(self, &record, error))
 		return FALSE;
 	if (record.end_tick >= end_tick)
-		return refuse_claim(self, &record, length_ticks, out_wait_until_tick, error);
+		return refuse_claim(self, &record, length_ticks, &out_result->wait_until_tick,
+				    error);
 	state_directory_clean(self->directory, self->record_name);
 	if (!write_record(self, &record, end_tick, error))
 		return FALSE;
 	self->first_tick = record.end_tick + 1;
-	*out_reservation = (Reservation){
+	out_result->reservation = (Reservation){
 		.datacenter_id = self->datacenter_id,
 		.worker_id = self->worker_id,
 		.first_tick = self->first_tick,
@@ -167,25 +171,9 @@ static gboolean claim(RegistryFile *self, gint64 now_tick, gint64 length_ticks,
 	return TRUE;
 }
 
-static gboolean registry_file_claim(Registry *registry, gint64 now_tick, gint64 length_ticks,
-				    Reservation *out_reservation, gint64 *out_wait_until_tick,
-				    GError **error)
+static gboolean extend(RegistryFile *self, gint64 end_tick, RegistryResult *out_result,
+		       GError **error)
 {
-	RegistryFile *self = (RegistryFile *)registry;
-	g_autoptr(GError) local = NULL;
-
-	if (claim(self, now_tick, length_ticks, out_reservation, out_wait_until_tick, &local))
-		return TRUE;
-	if (g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_LOST)) /* to a live server */
-		local->code = REGISTRY_ERROR_FATAL;
-	g_propagate_error(error, g_steal_pointer(&local));
-	return FALSE;
-}
-
-static gboolean registry_file_extend(Registry *registry, gint64 end_tick, gint64 *out_end_tick,
-				     GError **error)
-{
-	RegistryFile *self = (RegistryFile *)registry;
 	g_auto(Record) record = {0};
 
 	if (!read_own_record(self, &record, error))
@@ -194,17 +182,68 @@ static gboolean registry_file_extend(Registry *registry, gint64 end_tick, gint64
 	end_tick = CLAMP(end_tick, record.end_tick, layout_max_tick(&self->layout));
 	if (!write_record(self, &record, end_tick, error))
 		return FALSE;
-	*out_end_tick = end_tick;
+	out_result->end_tick = end_tick;
 	return TRUE;
 }
 
-static gboolean registry_file_hand_back(Registry *registry, gint64 last_tick, GError **error)
+static gboolean hand_back(RegistryFile *self, gint64 last_tick, GError **error)
 {
-	RegistryFile *self = (RegistryFile *)registry;
 	g_auto(Record) record = {0};
 
 	return read_own_record(self, &record, error) &&
 	       write_record(self, &record, MAX(self->first_tick - 1, last_tick), error);
+}
+
+static void registry_file_claim(Registry *registry, gint64 length_ticks)
+{
+	RegistryFile *self = (RegistryFile *)registry;
+
+	self->wanted = CLAIM;
+	self->argument = length_ticks;
+}
+
+static void registry_file_extend(Registry *registry, gint64 end_tick)
+{
+	RegistryFile *self = (RegistryFile *)registry;
+
+	self->wanted = EXTEND;
+	self->argument = end_tick;
+}
+
+static void registry_file_hand_back(Registry *registry, gint64 last_tick)
+{
+	RegistryFile *self = (RegistryFile *)registry;
+
+	self->wanted = HAND_BACK;
+	self->argument = last_tick;
+}
+
+static gboolean registry_file_poll(Registry *registry, gint64 now_tick, RegistryResult *out_result)
+{
+	RegistryFile *self = (RegistryFile *)registry;
+	GError **error = &out_result->error;
+
+	if (self->wanted == NOTHING)
+		return FALSE;
+	*out_result = (RegistryResult){0};
+	switch (self->wanted) {
+	case NOTHING:
+		break;
+	case CLAIM:
+		claim(self, now_tick, self->argument, out_result, error);
+		/* to a live server */
+		if (g_error_matches(*error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
+			(*error)->code = REGISTRY_ERROR_FATAL;
+		break;
+	case EXTEND:
+		extend(self, self->argument, out_result, error);
+		break;
+	case HAND_BACK:
+		hand_back(self, self->argument, error);
+		break;
+	}
+	self->wanted = NOTHING;
+	return TRUE;
 }
 
 static void registry_file_free(Registry *registry)
@@ -224,6 +263,7 @@ static const RegistryOps REGISTRY_FILE_OPS = {
 	.claim = registry_file_claim,
 	.extend = registry_file_extend,
 	.hand_back = registry_file_hand_back,
+	.poll = registry_file_poll,
 	.free = registry_file_free,
 };
 
@@ -240,6 +280,7 @@ Registry *registry_file_new(const RegistryFileConfig *config)
 		.first_length_ms = LENGTH_MS,
 		.max_length_ms = LENGTH_MS,
 		.extend_when_idle = FALSE,
+		.poll_at_us = G_MAXINT64,
 	};
 	self->directory = g_canonicalize_filename(config->directory, NULL);
 	self->layout = *config->layout;

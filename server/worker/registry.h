@@ -6,9 +6,10 @@
 /*
  * Where reservations are written: which worker ID is mine, and up to which tick.
  *
- * An interface, which registry-file.c implements; the rules below leave room for a service that
- * several machines share. One thread calls it, the keeper; calls block, and never overlap. The
- * rules that hold for each implementation:
+ * An interface: registry-file.c is a directory of this machine, registry-zookeeper.c a service that
+ * many machines share. One thread calls it, the keeper. An operation is begun, and poll() goes on
+ * with it until it has come to its end; one is under way at a time. The rules that hold for each
+ * implementation:
  *
  * 1. A record holds the last reserved tick and the owner's nonce, fresh for each process start.
  * 2. Every write is conditional on the version that was read, and the new end is computed from that
@@ -25,13 +26,13 @@ typedef enum {
 	 * the keeper: it tries again, but not before its first lease, when whoever started the
 	 * server is there to be told. */
 	REGISTRY_ERROR_FAILED,
-	/* claim only: the worker ID is reserved past what a lease may begin at; the message names
-	 * until when, and the remedy. */
+	/* claim only: no worker ID is free; the message says why, and the remedy. */
 	REGISTRY_ERROR_WAIT,
-	/* extend only: the record is another owner's now. */
+	/* extend only: the record is another owner's now. What is left of the lease may still be
+	 * issued: whoever has the record begins behind it. */
 	REGISTRY_ERROR_LOST,
 	/* Stays so until an operator acts: held by a live server, another layout, another machine,
-	 * a wrong owner, a record that does not parse. */
+	 * a wrong owner, a clock that is off, a record that does not parse. */
 	REGISTRY_ERROR_FATAL,
 } RegistryError;
 
@@ -43,32 +44,57 @@ typedef struct {
 	gint64 end_tick;   /* the last tick reserved */
 } Reservation;
 
+/* How an operation ended. */
+typedef struct {
+	GError *error;           /* (transfer full) NULL: it worked, and what it gained follows */
+	Reservation reservation; /* of claim() */
+	gint64 end_tick;        /* of extend(): what is confirmed now, what was asked for or more */
+	gint64 wait_until_tick; /* of claim() with WAIT: when to try again; G_MAXINT64: unknown */
+} RegistryResult;
+
 typedef struct _Registry Registry;
 
 typedef struct {
+	/* Begins a claim: of the worker ID that is configured, or of one that is free. The new end
+	 * is the tick of the writing + @length_ticks. */
+	void (*claim)(Registry *self, gint64 length_ticks);
+	/* Begins to extend what is held, up to @end_tick. */
+	void (*extend)(Registry *self, gint64 end_tick);
+	/* Begins to hand back what is held. @last_tick: of the last ID issued, or the one before
+	 * the first reserved. The lease is retired, and stays so whatever comes of this. */
+	void (*hand_back)(Registry *self, gint64 last_tick);
 	/**
-	 * claim:
+	 * poll:
 	 * @now_tick: the tick now, which the layout has: 0 to layout_max_tick()
-	 * @length_ticks: the new end is @now_tick + @length_ticks
-	 * @out_wait_until_tick: (out): set with WAIT only: when to try again
+	 * @out_result: (out): set if an operation has come to its end
+	 *
+	 * Goes on with what is under way and with the registry's own upkeep. Blocks no longer than
+	 * a write to a disk of this machine.
+	 *
+	 * Returns: whether the operation under way has come to its end
 	 */
-	gboolean (*claim)(Registry *self, gint64 now_tick, gint64 length_ticks,
-			  Reservation *out_reservation, gint64 *out_wait_until_tick,
-			  GError **error);
-	/**
-	 * extend:
-	 * @end_tick: the end to reserve up to
-	 * @out_end_tick: (out): what is confirmed to be reserved now, @end_tick or more
-	 */
-	gboolean (*extend)(Registry *self, gint64 end_tick, gint64 *out_end_tick, GError **error);
-	/**
-	 * hand_back:
-	 * @last_tick: the tick of the last ID issued, or the one before the first reserved. The
-	 * lease is retired, and stays so whatever this returns
-	 */
-	gboolean (*hand_back)(Registry *self, gint64 last_tick, GError **error);
+	gboolean (*poll)(Registry *self, gint64 now_tick, RegistryResult *out_result);
+	/* Asks the operation under way, if there is one, to come to its end without waiting for
+	 * anybody: poll() will say how; with FAILED if nothing was written. NULL: none ever
+	 * waits. */
+	void (*cancel)(Registry *self);
+	/* Asks for another reading of the registry's clock; poll() takes it when it can. NULL: it
+	 * has no clock. */
+	void (*ask_clock)(Registry *self);
+	/* Asks for a list of all workers; poll() leaves it in @workers. NULL: it knows of none but
+	 * this one. */
+	void (*list)(Registry *self);
+	/* Lets others know that this server is gone, if they can be reached. */
 	void (*free)(Registry *self);
 } RegistryOps;
+
+/* The clock of a registry, as its offset to CLOCK_BOOTTIME: no less than the one, no more than the
+ * other. */
+typedef struct {
+	gboolean known;
+	gint64 least_ns;
+	gint64 most_ns;
+} RegistryClock;
 
 struct _Registry {
 	const RegistryOps *ops;
@@ -78,4 +104,15 @@ struct _Registry {
 	gint64 max_length_ms;
 	/* Whether to extend while no IDs are asked for. */
 	gboolean extend_when_idle;
+
+	/* Set by poll(), for the keeper to read after it. */
+	gint64 poll_at_us; /* monotonic: call it then, if nobody wakes before; or G_MAXINT64 */
+	gboolean hurry; /* what is to be extended, or waits, or has failed, is due now; the keeper
+			   takes note and clears it */
+	RegistryClock clock;
+	GPtrArray *workers; /* (nullable): of Worker, what list() asked for; the keeper takes it */
+
+	/* Set by the keeper before the first call: poll() is due. Any thread may call it. */
+	void (*wake)(gpointer user_data);
+	gpointer wake_data;
 };

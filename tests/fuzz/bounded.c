@@ -9,8 +9,8 @@
 #define ROUNDS 50000
 
 static const char *const METHODS[] = {
-	"get_id",        "get_ids",       "get_worker",        "get_counters",
-	"get_worker_id", "get_timestamp", "get_datacenter_id", "unknown",
+	"get_id",        "get_ids",           "get_worker",  "get_counters", "get_worker_id",
+	"get_timestamp", "get_datacenter_id", "get_workers", "unknown",
 };
 
 /* The NUL at the end of the literals is the stop byte of the arguments. */

@@ -145,6 +145,17 @@ class Calls(SharedServerTest):
         self.assertTrue(0 < worker.claimed_at_ms <= now)
         self.assertGreater(worker.reserved_until_ms, worker.claimed_at_ms)
 
+    def test_a_server_without_others_lists_itself(self):
+        if ELSEWHERE:
+            self.skipTest("it may have others")
+        self.call("get_id", "a")
+        workers = self.call("get_workers").success
+        self.assertEqual(len(workers), 1)
+        worker = self.call("get_worker").success
+        for field in ("datacenter_id", "worker_id", "address", "nonce", "claimed_at_ms", "state"):
+            self.assertEqual(getattr(workers[0], field), getattr(worker, field))
+        self.assertLessEqual(workers[0].reserved_until_ms, worker.reserved_until_ms)
+
     def test_counters(self):
         if ELSEWHERE:
             self.skipTest("others may be counted too")

@@ -39,3 +39,14 @@ class Contract(unittest.TestCase):
         for call in ("get_worker_id", "get_timestamp", "get_id", "get_datacenter_id"):
             result = getattr(current.Snowflake, f"{call}_result")
             self.assertEqual([field[2] for field in result.thrift_spec if field], ["success"])
+
+    def test_the_calls_since_then(self):
+        """What each takes and returns, by number: none of it may change."""
+        calls = {"get_ids": ((1, 2), (0, 1, 2, 3, 4)), "get_worker": ((), (0,)),
+                 "get_workers": ((), (0, 1)), "get_counters": ((), (0,))}
+        for call, numbers in calls.items():
+            with self.subTest(call):
+                found = tuple(
+                    tuple(field[0] for field in getattr(current.SnowflakeExtended, name).thrift_spec
+                          if field) for name in (f"{call}_args", f"{call}_result"))
+                self.assertEqual(found, numbers)

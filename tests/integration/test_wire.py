@@ -89,7 +89,7 @@ class Forms(SharedServerTest):
             for method, arguments in (("get_id", ("infra-dm",)), ("get_worker_id", ()),
                                       ("get_datacenter_id", ()), ("get_timestamp", ()),
                                       ("get_ids", ("infra-dm", 3)), ("get_worker", ()),
-                                      ("get_counters", ())):
+                                      ("get_workers", ()), ("get_counters", ())):
                 with self.subTest(form=str(form), method=method):
                     reply = connection.call(form, method, *arguments)
                     self.assertEqual((reply.method, reply.kind), (method, REPLY))

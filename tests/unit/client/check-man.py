@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-COMMANDS = ["id", "decode", "ping"]
+COMMANDS = ["id", "decode", "ping", "workers", "registry"]
 OPTION = re.compile(r"(?<![\w-])--?[a-z][a-z0-9-]*")
 
 
@@ -48,7 +48,7 @@ def main(program, page):
     same_commands = commands_in_help(program) == COMMANDS
     if not same_commands:
         print(f"--help names the commands {commands_in_help(program)}, not {COMMANDS}")
-    if not {"--server", "--json", "-n", "--layout", "-c"} <= in_help:
+    if not {"--server", "--json", "-n", "--layout", "-c", "--watch", "--yes"} <= in_help:
         print(f"--help was not understood: found only {sorted(in_help)}")
         return 1
     return 0 if in_help == in_man and same_commands else 1

@@ -246,14 +246,12 @@ static void write_text_field(GByteArray *out, gint16 id, const char *text)
 	client_wire_write_string(out, text);
 }
 
-void fake_reply_worker(GByteArray *out, const FakeRequest *request, const char *state)
+static void write_worker(GByteArray *out, guint worker_id, const char *state)
 {
-	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
-	client_wire_write_field(out, CLIENT_WIRE_STRUCT, 0);
 	client_wire_write_field(out, CLIENT_WIRE_I32, 1);
 	client_wire_write_i32(out, 3);
 	client_wire_write_field(out, CLIENT_WIRE_I32, 2);
-	client_wire_write_i32(out, 7);
+	client_wire_write_i32(out, (gint32)worker_id);
 	write_text_field(out, 3, "host.example:7609");
 	write_text_field(out, 4, "a-nonce");
 	client_wire_write_field(out, CLIENT_WIRE_I64, 5);
@@ -262,6 +260,25 @@ void fake_reply_worker(GByteArray *out, const FakeRequest *request, const char *
 	fake_write_i64(out, 2000);
 	write_text_field(out, 7, state);
 	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+}
+
+void fake_reply_worker(GByteArray *out, const FakeRequest *request, const char *state)
+{
+	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
+	client_wire_write_field(out, CLIENT_WIRE_STRUCT, 0);
+	write_worker(out, 7, state);
+	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	fake_end(out);
+}
+
+void fake_reply_workers(GByteArray *out, const FakeRequest *request, guint count)
+{
+	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
+	client_wire_write_field(out, CLIENT_WIRE_LIST, 0);
+	client_wire_write_u8(out, CLIENT_WIRE_STRUCT);
+	client_wire_write_i32(out, (gint32)count);
+	for (guint i = 0; i < count; i++)
+		write_worker(out, i, "serving");
 	client_wire_write_u8(out, CLIENT_WIRE_STOP);
 	fake_end(out);
 }

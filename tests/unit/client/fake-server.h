@@ -56,3 +56,4 @@ void fake_reply_declared(GByteArray *out, const FakeRequest *request, gint16 fie
 void fake_reply_exception(GByteArray *out, const FakeRequest *request, gint32 type,
 			  const char *message);
 void fake_reply_worker(GByteArray *out, const FakeRequest *request, const char *state);
+void fake_reply_workers(GByteArray *out, const FakeRequest *request, guint count);

@@ -13,6 +13,7 @@ static const ClientCall calls[] = {
 	{"get_timestamp", CLIENT_RESULT_NUMBER, NULL, 0},
 	{"get_ids", CLIENT_RESULT_IDS, "agent", N_IDS},
 	{"get_worker", CLIENT_RESULT_WORKER, NULL, 0},
+	{"get_workers", CLIENT_RESULT_WORKERS, NULL, 0},
 };
 
 /* Good replies to calls[i], without the header of the frame. */
@@ -31,6 +32,9 @@ static GByteArray *good_reply(gsize i)
 		break;
 	case CLIENT_RESULT_WORKER:
 		fake_reply_worker(bytes, &request, "serving");
+		break;
+	case CLIENT_RESULT_WORKERS:
+		fake_reply_workers(bytes, &request, 2);
 		break;
 	}
 	g_byte_array_remove_range(bytes, 0, 4);
@@ -53,7 +57,10 @@ static gboolean read_tight(const ClientCall *call, const guint8 *bytes, gsize le
 		g_assert_true(0 < ids[0] && ids[0] < ids[1] && ids[1] < ids[2]);
 	if (read && call->result == CLIENT_RESULT_WORKER)
 		g_assert_nonnull(reply.worker);
+	if (read && call->result == CLIENT_RESULT_WORKERS)
+		g_assert_nonnull(reply.workers);
 	snowflake_client_worker_free(reply.worker);
+	g_clear_pointer(&reply.workers, g_ptr_array_unref);
 	return read;
 }
 
@@ -145,6 +152,33 @@ static void skips_unknown_fields_to_a_depth(void)
 	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
 }
 
+/* A list of workers without a single field: a byte each. */
+static GByteArray *empty_workers(guint count)
+{
+	GByteArray *bytes = g_byte_array_new();
+
+	fake_begin(bytes, FAKE_REPLY, "get_workers", SEQID);
+	client_wire_write_field(bytes, CLIENT_WIRE_LIST, 0);
+	client_wire_write_u8(bytes, CLIENT_WIRE_STRUCT);
+	client_wire_write_i32(bytes, (gint32)count);
+	for (guint i = 0; i <= count; i++)
+		client_wire_write_u8(bytes, CLIENT_WIRE_STOP);
+	g_byte_array_remove_range(bytes, 0, 4);
+	return bytes;
+}
+
+static void refuses_lists_that_are_too_long(void)
+{
+	static const ClientCall call = {"get_workers", CLIENT_RESULT_WORKERS, NULL, 0};
+	g_autoptr(GByteArray) most = empty_workers(CLIENT_CALL_MAX_WORKERS);
+	g_autoptr(GByteArray) too_many = empty_workers(CLIENT_CALL_MAX_WORKERS + 1);
+	g_autoptr(GError) error = NULL;
+
+	g_assert_true(read_tight(&call, most->data, most->len, NULL));
+	g_assert_false(read_tight(&call, too_many->data, too_many->len, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
+}
+
 /* Damaged replies are refused with an error, or happen to be right: never anything else. */
 static void survives_damage(void)
 {
@@ -177,6 +211,8 @@ int main(int argc, char **argv)
 			refuses_what_is_cut_off_or_too_long);
 	g_test_add_func("/client-call/skips-unknown-fields-to-a-depth",
 			skips_unknown_fields_to_a_depth);
+	g_test_add_func("/client-call/refuses-lists-that-are-too-long",
+			refuses_lists_that_are_too_long);
 	g_test_add_func("/client-call/survives-damage", survives_damage);
 	return g_test_run();
 }

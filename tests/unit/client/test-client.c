@@ -416,6 +416,52 @@ static void asks_another_server_for_as_many_as_before(void)
 	g_assert_cmpuint(atomic_load(&large.n_get_ids), ==, 4);
 }
 
+static FakeNext list_workers(const FakeRequest *request, GByteArray *out, gpointer count)
+{
+	if (g_str_equal(request->method, "get_workers"))
+		fake_reply_workers(out, request, *(const guint *)count);
+	else
+		fake_reply_i64(out, request, 1);
+	return FAKE_KEEP;
+}
+
+/* As many as the layout of twitter has room for make a reply that is longer than any other. */
+static void lists_workers(void)
+{
+	guint count = 1024;
+	g_autoptr(FakeServer) server = fake_server_new(list_workers, &count);
+	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), NULL);
+	g_autoptr(GError) error = NULL;
+	g_autoptr(GPtrArray) workers = snowflake_client_get_workers(client, &error);
+	const SnowflakeClientWorker *last;
+
+	g_assert_no_error(error);
+	g_assert_cmpuint(workers->len, ==, count);
+	last = workers->pdata[count - 1];
+	g_assert_cmpint(last->worker_id, ==, (gint32)count - 1);
+	g_assert_cmpstr(last->address, ==, "host.example:7609");
+	g_assert_cmpstr(last->state, ==, "serving");
+}
+
+static FakeNext refuse_workers(const FakeRequest *request, GByteArray *out,
+			       G_GNUC_UNUSED gpointer data)
+{
+	fake_reply_declared(out, request, 1, "why", 1000);
+	return FAKE_KEEP;
+}
+
+static void tells_that_the_registry_does_not_answer(void)
+{
+	g_autoptr(FakeServer) server = fake_server_new(refuse_workers, NULL);
+	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), NULL);
+	g_autoptr(GError) error = NULL;
+
+	g_assert_null(snowflake_client_get_workers(client, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE);
+	g_assert_true(g_str_has_suffix(error->message, "RegistryUnavailable: why"));
+	g_assert_cmpint(snowflake_client_get_retry_after_ms(client), ==, 1000);
+}
+
 static void tells_what_a_server_lacks(void)
 {
 	Service service = {0};
@@ -425,6 +471,9 @@ static void tells_what_a_server_lacks(void)
 	gint64 id;
 
 	g_assert_null(snowflake_client_get_worker(client, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED);
+	g_clear_error(&error);
+	g_assert_null(snowflake_client_get_workers(client, &error));
 	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED);
 	g_assert_true(snowflake_client_get_id(client, "agent", &id, NULL));
 	g_assert_cmpuint(fake_server_connections(server), ==, 1);
@@ -479,6 +528,9 @@ int main(int argc, char **argv)
 	g_test_add_func("/client/gets-many-ids", gets_many_ids);
 	g_test_add_func("/client/asks-another-server-for-as-many",
 			asks_another_server_for_as_many_as_before);
+	g_test_add_func("/client/lists-workers", lists_workers);
+	g_test_add_func("/client/tells-that-the-registry-does-not-answer",
+			tells_that_the_registry_does_not_answer);
 	g_test_add_func("/client/tells-what-a-server-lacks", tells_what_a_server_lacks);
 	g_test_add_func("/client/keeps-no-memory", keeps_no_memory);
 	return g_test_run();

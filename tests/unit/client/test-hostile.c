@@ -35,7 +35,7 @@ static FakeNext empty_frame(G_GNUC_UNUSED const FakeRequest *request, GByteArray
 static FakeNext oversize_frame(G_GNUC_UNUSED const FakeRequest *request, GByteArray *out,
 			       G_GNUC_UNUSED gpointer data)
 {
-	client_wire_write_i32(out, CLIENT_CALL_MAX_REPLY_BYTES + 1);
+	client_wire_write_i32(out, 65536 + 1);
 	return FAKE_KEEP;
 }
 

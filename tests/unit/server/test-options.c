@@ -64,10 +64,14 @@ static char *field_to_string(const Options *options, const OptionSpec *spec)
 		return *(Address *const *)field ? g_strdup((*(Address *const *)field)->text) : NULL;
 	case OPTION_ADDRESSES:
 		return addresses_to_string(*(GPtrArray *const *)field);
+	case OPTION_ZOOKEEPER:
+		return *(ZookeeperHosts *const *)field
+			       ? g_strdup((*(ZookeeperHosts *const *)field)->text)
+			       : NULL;
 	case OPTION_LAYOUT:
 		return layout_to_string(field);
-	case OPTION_LEVEL:
-		return g_strdup_printf("%d", *(const LogLevel *)field);
+	case OPTION_CHOICE:
+		return g_strdup(spec->choices[*(const guint *)field]);
 	}
 	g_assert_not_reached();
 }
@@ -100,9 +104,16 @@ static void test_defaults(void)
 	g_assert_cmpint(options->datacenter_id, ==, -1);
 	g_assert_cmpint(options->worker_id, ==, -1);
 	g_assert_null(options->state_directory);
+	g_assert_null(options->zookeeper);
+	g_assert_null(options->zookeeper_auth);
+	g_assert_cmpint(options->session_timeout_ms, ==, 10000);
+	g_assert_cmpint(options->connect_timeout_ms, ==, 30000);
+	g_assert_cmpint(options->reservation_ms, ==, 600000);
+	g_assert_false(options->skip_sanity_checks);
 	g_assert_true(layout_equal(&options->layout, &LAYOUT_TWITTER));
 	g_assert_cmpint(options->max_ahead_ms, ==, 10);
 	g_assert_cmpint(options->max_clock_skew_ms, ==, 10000);
+	g_assert_cmpint(options->on_clock_step, ==, OPTIONS_CLOCK_STEP_REFUSE);
 	g_assert_cmpint(options->sequence_start, ==, 1);
 	g_assert_cmpint(options->max_batch, ==, 10000);
 	g_assert_cmpint(options->max_wait_ms, ==, 1000);
@@ -144,12 +155,22 @@ static const struct {
 	{"--state-directory /var/lib/ids", "state-directory=/var/lib/ids"},
 	{"--state-directory \xff", "state-directory=\xff"},
 	{"--state-directory --", "state-directory=--"},
+	{"--zookeeper a --datacenter-id 0", "datacenter-id=0 zookeeper=a"},
+	{"--zookeeper a:1 --datacenter-id 3 --zookeeper b:1,c:1/ids",
+	 "datacenter-id=3 zookeeper=b:1,c:1/ids"},
+	{"--zookeeper a --datacenter-id 0 --zookeeper-auth /a --session-timeout 4000 "
+	 "--connect-timeout 1000 --reservation 60000 --skip-sanity-checks",
+	 "datacenter-id=0 zookeeper=a zookeeper-auth=/a session-timeout=4000 connect-timeout=1000 "
+	 "reservation=60000 skip-sanity-checks=true"},
 	{"--no-fast-path", "no-fast-path=true"},
 	{"--no-fast-path=true", "no-fast-path=true"},
 	{"--no-fast-path=false", ""},
 	{"--no-fast-path --threads 200", "threads=200 no-fast-path=true"},
-	{"--log-level error", "log-level=0"},
-	{"--log-level debug", "log-level=3"},
+	{"--log-level error", "log-level=error"},
+	{"--log-level debug", "log-level=debug"},
+	{"--on-clock-step refuse", ""},
+	{"--on-clock-step reclaim --zookeeper a --datacenter-id 0",
+	 "datacenter-id=0 zookeeper=a on-clock-step=reclaim"},
 	{"--max-ahead 5 --max-ahead 6", "max-ahead=6"},
 	{"--max-ahead 010", ""},
 	{"--max-batch 1000000 --max-ahead 0", "max-ahead=0 max-batch=1000000"},
@@ -218,11 +239,29 @@ static const struct {
 	{"--advertise [::]:1", "others cannot connect to this"},
 	{"--advertise host:0", "others cannot connect to this"},
 	{"--advertise ::1", "--advertise: \"::1\" is not HOST:PORT"},
+	{"--zookeeper=", "--zookeeper: "},
+	{"--zookeeper a:x --datacenter-id 0", "--zookeeper: "},
+	{"--zookeeper a", "zookeeper: needs datacenter-id: "},
+	{"--zookeeper a --worker-id 1", "zookeeper: needs datacenter-id: "},
+	{"--zookeeper a --datacenter-id 32", "datacenter ID 32 does not fit the layout, 0 to 31"},
+	{"--zookeeper a --datacenter-id 0 --state-directory /a",
+	 "state-directory: with zookeeper, reservations are kept there; leave one of the two"},
+	{"--zookeeper-auth /a", "zookeeper-auth: does nothing without zookeeper"},
+	{"--session-timeout 10001", "session-timeout: does nothing without zookeeper"},
+	{"--connect-timeout 100", "connect-timeout: does nothing without zookeeper"},
+	{"--reservation 1000", "reservation: does nothing without zookeeper"},
+	{"--skip-sanity-checks", "skip-sanity-checks: does nothing without zookeeper"},
 	{"--layout x", "--layout: no layout is named \"x\""},
 	{"--layout=", "--layout: "},
 	{"--layout tick_ms=1", "--layout: "},
 	{"--log-level loud", "--log-level: \"loud\" is not one of error, warning, info, debug"},
 	{"--log-level INFO", "--log-level: \"INFO\""},
+	{"--on-clock-step wait", "--on-clock-step: \"wait\" is not one of refuse, reclaim"},
+	{"--on-clock-step=", "--on-clock-step: \"\" is not one of"},
+	{"--on-clock-step reclaim", "on-clock-step: reclaim takes another worker ID, so it needs "
+				    "zookeeper, and no worker-id"},
+	{"--on-clock-step reclaim --zookeeper a --datacenter-id 0 --worker-id 0",
+	 "on-clock-step: reclaim takes another worker ID"},
 	{"--no-fast-path=1", "--no-fast-path: \"1\" is neither true nor false"},
 	{"--no-fast-path=", "--no-fast-path: \"\" is neither true nor false"},
 	{"--worker-id 32", "worker ID 32 does not fit the layout, 0 to 31"},
@@ -266,6 +305,9 @@ static const struct {
 	{"", G "listen=[::1]:0;*:1\n", "listen=[::1]:0;*:1"},
 	{"", G "listen=[::1]:0 ; *:1\n", "listen=[::1]:0;*:1"},
 	{"", G "no-fast-path=true\n", "no-fast-path=true"},
+	{"--datacenter-id 1", G "zookeeper=a:1,b:1\nreservation=1000\n",
+	 "datacenter-id=1 zookeeper=a:1,b:1 reservation=1000"},
+	{"--zookeeper b", G "zookeeper=a\ndatacenter-id=1\n", "datacenter-id=1 zookeeper=b"},
 	{"", G "no-fast-path=false\n", ""},
 	{"", G "state-directory=/a b\\s;c\n", "state-directory=/a b\\s;c"},
 	{"", G "state-directory=/\xff\n", "state-directory=/\xff"},
@@ -328,6 +370,9 @@ static const struct {
 	{"", G "no-fast-path\n", "no-fast-path"},
 	{"", G "no-fast-path=1\n", "no-fast-path: \"1\" is neither true nor false"},
 	{"", G "no-fast-path=True\n", "no-fast-path: \"True\" is neither true nor false"},
+	{"", G "zookeeper=\n", "zookeeper: "},
+	{"", G "zookeeper=a\ndatacenter-id=1\nzookeeper-auth=a\n",
+	 "zookeeper-auth: \"a\" is not an absolute path"},
 	{"", G "log-level=loud\n", "log-level: \"loud\" is not one of"},
 	{"", G "layout=x\n", "layout: no layout is named \"x\""},
 	/* also where the command line says otherwise */
@@ -364,9 +409,12 @@ static void test_file_with_nul(void)
 static Options *parse_number(const OptionSpec *spec, const char *value, GError **error)
 {
 	g_autofree char *arg = g_strdup_printf("--%s=%s", spec->name, value);
-	g_autofree char *text = g_strdup_printf(G "%s=%s\n", spec->name, value);
+	g_autofree char *text = g_strdup_printf(
+		G "%s%s=%s\n", spec->of_zookeeper ? "zookeeper=a\ndatacenter-id=0\n" : "",
+		spec->name, value);
 	g_autofree char *path = NULL;
-	char *words[] = {arg, NULL};
+	char *words[] = {arg, spec->of_zookeeper ? (char *)"--zookeeper=a" : NULL,
+			 (char *)"--datacenter-id=0", NULL};
 	g_autoptr(Options) from_file = parse_file("", text, -1, &path, NULL);
 	Options *from_args = parse_words(words, error);
 

@@ -2,33 +2,117 @@
 #include "tests/unit/worker/fake-registry.h"
 
 #include "core/layout.h"
+#include "server/worker/worker.h"
 
-static gboolean fake_claim(Registry *registry, gint64 now_tick, gint64 length_ticks,
-			   Reservation *out_reservation, gint64 *out_wait_until_tick,
-			   GError **error)
+/* With the mutex held. */
+static void begin(FakeRegistry *self, int operation)
+{
+	g_assert_cmpint(self->under_way, ==, FAKE_NOTHING);
+	self->under_way = operation;
+	self->cancelled = FALSE;
+	self->begun++;
+}
+
+static void fake_claim(Registry *registry, gint64 length_ticks)
 {
 	FakeRegistry *self = (FakeRegistry *)registry;
-	int code;
 
 	pthread_mutex_lock(&self->mutex);
-	code = self->claim_code;
+	begin(self, FAKE_CLAIM);
+	self->length_ticks = length_ticks;
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static void fake_extend(Registry *registry, gint64 end_tick)
+{
+	FakeRegistry *self = (FakeRegistry *)registry;
+
+	pthread_mutex_lock(&self->mutex);
+	begin(self, FAKE_EXTEND);
+	self->asked_end_tick = end_tick;
+	if (self->extensions < G_N_ELEMENTS(self->gained_ticks))
+		self->gained_ticks[self->extensions] =
+			end_tick -
+			layout_tick_at(&LAYOUT_TWITTER, clock_now_ms(self->system_clock));
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static void fake_hand_back(Registry *registry, gint64 last_tick)
+{
+	FakeRegistry *self = (FakeRegistry *)registry;
+
+	pthread_mutex_lock(&self->mutex);
+	begin(self, FAKE_HAND_BACK);
+	self->last_tick = last_tick;
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static int code_of(const FakeRegistry *self)
+{
+	if (self->cancelled)
+		return self->cancel_code;
+	return self->under_way == FAKE_CLAIM ? self->claim_code : self->extend_code;
+}
+
+static void answer_claim(FakeRegistry *self, gint64 now_tick, int code, RegistryResult *result)
+{
 	self->claims++;
 	self->claimed_at_tick = now_tick;
-	if (code == WORKS) {
-		self->end_tick = now_tick + length_ticks;
-		*out_reservation = (Reservation){
-			.datacenter_id = 2,
-			.worker_id = self->worker_id,
-			.first_tick = self->first_tick != 0 ? self->first_tick : now_tick,
-			.end_tick = self->end_tick,
-		};
-	} else {
-		if (code == REGISTRY_ERROR_WAIT)
-			*out_wait_until_tick = now_tick + self->wait_ticks;
-		g_set_error(error, REGISTRY_ERROR, code, "claim says %d", code);
+	if (code == REGISTRY_ERROR_WAIT)
+		result->wait_until_tick =
+			self->wait_ticks != G_MAXINT64 ? now_tick + self->wait_ticks : G_MAXINT64;
+	if (code != WORKS)
+		return;
+	self->end_tick = now_tick + self->length_ticks;
+	result->reservation = (Reservation){
+		.datacenter_id = 2,
+		.worker_id = self->worker_id,
+		.first_tick = self->first_tick != 0 ? self->first_tick : now_tick,
+		.end_tick = self->end_tick,
+	};
+}
+
+static void answer_extension(FakeRegistry *self, int code, RegistryResult *result)
+{
+	self->extensions++;
+	if (code != WORKS)
+		return;
+	self->end_tick = MAX(self->end_tick, self->asked_end_tick);
+	result->end_tick = self->end_tick;
+}
+
+static void answer(FakeRegistry *self, gint64 now_tick, RegistryResult *result)
+{
+	static const char *const NAMES[] = {NULL, "claim", "extend", "hand-back"};
+	int code = code_of(self);
+
+	*result = (RegistryResult){0};
+	if (code != WORKS)
+		g_set_error(&result->error, REGISTRY_ERROR, code, "%s says %d",
+			    NAMES[self->under_way], code);
+	if (self->under_way == FAKE_CLAIM)
+		answer_claim(self, now_tick, code, result);
+	else if (self->under_way == FAKE_EXTEND)
+		answer_extension(self, code, result);
+	else
+		self->hand_backs++;
+	self->under_way = FAKE_NOTHING;
+}
+
+static void list_workers(FakeRegistry *self)
+{
+	if (!self->list_asked || self->n_workers == 0)
+		return;
+	self->list_asked = FALSE;
+	self->registry.workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	for (guint i = 0; i < self->n_workers; i++) {
+		Worker *worker = g_new0(Worker, 1);
+
+		worker->worker_id = (gint)i;
+		worker->address = g_strdup_printf("server:%u", i);
+		worker->nonce = g_strdup("nonce");
+		g_ptr_array_add(self->registry.workers, worker);
 	}
-	pthread_mutex_unlock(&self->mutex);
-	return code == WORKS;
 }
 
 static void hang_if_stuck(FakeRegistry *self)
@@ -37,43 +121,56 @@ static void hang_if_stuck(FakeRegistry *self)
 	pthread_mutex_unlock(&self->stuck);
 }
 
-static gboolean fake_extend(Registry *registry, gint64 end_tick, gint64 *out_end_tick,
-			    GError **error)
+static gboolean fake_poll(Registry *registry, gint64 now_tick, RegistryResult *out_result)
 {
 	FakeRegistry *self = (FakeRegistry *)registry;
-	int code;
+	gboolean done;
 
-	hang_if_stuck(self);
+	if (FAKE_GET(self, under_way) > FAKE_CLAIM)
+		hang_if_stuck(self);
 	pthread_mutex_lock(&self->mutex);
-	code = self->extend_code;
-	if (self->extensions < G_N_ELEMENTS(self->gained_ticks))
-		self->gained_ticks[self->extensions] =
-			end_tick - layout_tick_at(&LAYOUT_TWITTER, clock_now_ms(self->clock));
-	self->extensions++;
-	if (code == WORKS) {
-		self->end_tick = MAX(self->end_tick, end_tick);
-		*out_end_tick = self->end_tick;
-	} else {
-		g_set_error(error, REGISTRY_ERROR, code, "extend says %d", code);
-	}
+	self->polled_at_us = g_get_monotonic_time();
+	registry->clock = self->clock;
+	registry->hurry = self->hurry;
+	self->hurry = FALSE;
+	list_workers(self);
+	done = self->under_way != FAKE_NOTHING && (!self->pending || self->cancelled);
+	if (done)
+		answer(self, now_tick, out_result);
 	pthread_mutex_unlock(&self->mutex);
-	return code == WORKS;
+	return done;
 }
 
-static gboolean fake_hand_back(Registry *registry, gint64 last_tick, GError **error)
+static void fake_cancel(Registry *registry)
 {
 	FakeRegistry *self = (FakeRegistry *)registry;
-	int code;
 
-	hang_if_stuck(self);
 	pthread_mutex_lock(&self->mutex);
-	code = self->extend_code;
-	self->hand_backs++;
-	self->last_tick = last_tick;
-	if (code != WORKS)
-		g_set_error(error, REGISTRY_ERROR, code, "hand-back says %d", code);
+	self->cancels++;
+	self->cancelled = TRUE;
 	pthread_mutex_unlock(&self->mutex);
-	return code == WORKS;
+	registry->wake(registry->wake_data);
+}
+
+static void fake_ask_clock(Registry *registry)
+{
+	FakeRegistry *self = (FakeRegistry *)registry;
+
+	pthread_mutex_lock(&self->mutex);
+	self->clocks++;
+	if (self->fresh_clock.known)
+		self->clock = self->fresh_clock;
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static void fake_list(Registry *registry)
+{
+	FakeRegistry *self = (FakeRegistry *)registry;
+
+	pthread_mutex_lock(&self->mutex);
+	self->lists++;
+	self->list_asked = TRUE;
+	pthread_mutex_unlock(&self->mutex);
 }
 
 static void fake_free(Registry *registry G_GNUC_UNUSED)
@@ -82,14 +179,27 @@ static void fake_free(Registry *registry G_GNUC_UNUSED)
 
 void fake_registry_init(FakeRegistry *self, const Clock *clock)
 {
-	static const RegistryOps OPS = {fake_claim, fake_extend, fake_hand_back, fake_free};
+	static const RegistryOps OPS = {
+		.claim = fake_claim,
+		.extend = fake_extend,
+		.hand_back = fake_hand_back,
+		.poll = fake_poll,
+		.cancel = fake_cancel,
+		.ask_clock = fake_ask_clock,
+		.list = fake_list,
+		.free = fake_free,
+	};
 
 	*self = (FakeRegistry){
-		.registry = {&OPS, 400, 400, FALSE},
+		.registry = {.ops = &OPS,
+			     .first_length_ms = 400,
+			     .max_length_ms = 400,
+			     .poll_at_us = G_MAXINT64},
 		.claim_code = WORKS,
 		.extend_code = WORKS,
+		.cancel_code = REGISTRY_ERROR_FAILED,
 		.worker_id = 3,
-		.clock = clock,
+		.system_clock = clock,
 	};
 	pthread_mutex_init(&self->stuck, NULL);
 	pthread_mutex_init(&self->mutex, NULL);
@@ -97,6 +207,13 @@ void fake_registry_init(FakeRegistry *self, const Clock *clock)
 
 void fake_registry_clear(FakeRegistry *self)
 {
+	g_clear_pointer(&self->registry.workers, g_ptr_array_unref);
 	pthread_mutex_destroy(&self->mutex);
 	pthread_mutex_destroy(&self->stuck);
+}
+
+void fake_registry_go_on(FakeRegistry *self)
+{
+	FAKE_SET(self, pending, FALSE);
+	self->registry.wake(self->registry.wake_data);
 }

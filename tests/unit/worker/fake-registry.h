@@ -9,20 +9,34 @@
 /* A registry that does as it is told, and remembers what it was asked. */
 typedef struct {
 	Registry registry;
-	pthread_mutex_t stuck; /* while a test holds it, extend and hand_back hang */
+	pthread_mutex_t stuck; /* while a test holds it, extending and handing back hang in poll */
 	pthread_mutex_t mutex; /* for what follows */
 	/* what to answer */
-	int claim_code, extend_code; /* a RegistryError, or WORKS */
+	int claim_code, extend_code; /* a RegistryError, or WORKS; extend_code of a hand-back too */
+	int cancel_code;             /* for one that is cancelled; a claim may still WORK then */
+	gboolean pending;            /* operations stay under way; see fake_registry_go_on() */
 	gint64 first_tick;           /* of the next claim; 0: the tick asked at */
 	guint worker_id;
-	gint64 wait_ticks;
+	gint64 wait_ticks; /* G_MAXINT64: nobody knows until when */
+	gboolean hurry;    /* once */
+	RegistryClock clock;
+	RegistryClock fresh_clock; /* what the clock becomes when it is asked for, if it is known */
+	guint n_workers;           /* in a list; 0: none comes */
 	/* what was asked */
-	guint claims, extensions, hand_backs;
+	enum { FAKE_NOTHING, FAKE_CLAIM, FAKE_EXTEND, FAKE_HAND_BACK } under_way;
+	guint begun;                          /* operations, of any kind */
+	guint claims, extensions, hand_backs; /* that have come to their end */
+	guint cancels, clocks, lists;
+	gint64 length_ticks;
 	gint64 claimed_at_tick;
 	gint64 end_tick;        /* reserved */
+	gint64 asked_end_tick;  /* of the last extension */
 	gint64 gained_ticks[8]; /* by each of the first extensions: its end minus the tick then */
 	gint64 last_tick;
-	const Clock *clock;
+	gboolean cancelled;
+	gboolean list_asked;
+	gint64 polled_at_us;
+	const Clock *system_clock;
 } FakeRegistry;
 
 #define WORKS (-1)
@@ -30,6 +44,9 @@ typedef struct {
 /* It works, with reservations of 400 ms. @clock is what the keeper goes by. */
 void fake_registry_init(FakeRegistry *self, const Clock *clock);
 void fake_registry_clear(FakeRegistry *self);
+
+/* What has been pending is answered, and nothing is pending any more. */
+void fake_registry_go_on(FakeRegistry *self);
 
 /* Reading and writing a field of a fake, from a test. */
 #define FAKE_GET(fake, field)                                                                      \

@@ -72,7 +72,15 @@ void server_init(Server *self)
 void server_start_on(Server *self, Registry *registry)
 {
 	self->keeper = keeper_new(registry, self->generator, &self->clock,
-				  &(KeeperConfig){MAX_SKEW_MS, count_change, self});
+				  &(KeeperConfig){
+					  .max_clock_skew_ms = MAX_SKEW_MS,
+					  .reclaim_on_step_back = self->reclaim,
+					  .max_ahead_ms = MAX_AHEAD_MS,
+					  .address = "127.0.0.1:7609",
+					  .nonce = "n1",
+					  .changed = count_change,
+					  .user_data = self,
+				  });
 	keeper_start(self->keeper);
 }
 
@@ -134,4 +142,9 @@ gint64 server_draw_in_time(Server *self)
 gint64 tick_of_id(gint64 id)
 {
 	return layout_tick_at(&LAYOUT_TWITTER, layout_decode(&LAYOUT_TWITTER, id).time_ms);
+}
+
+RegistryClock registry_clock(gint64 offset_ns)
+{
+	return (RegistryClock){TRUE, offset_ns - CLOCK_NS_PER_MS, offset_ns + CLOCK_NS_PER_MS};
 }

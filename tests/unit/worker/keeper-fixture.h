@@ -26,6 +26,7 @@ typedef struct {
 	SystemClock clock;
 	Generator *generator;
 	FakeRegistry fake; /* to start on, for the tests that take no other */
+	gboolean reclaim;  /* after a step back */
 	Keeper *keeper;
 	_Atomic guint changes; /* calls of changed() */
 } Server;
@@ -47,6 +48,9 @@ DrawStatus server_draw(Server *self, gint64 *out_id);
 gint64 server_draw_in_time(Server *self);
 
 gint64 tick_of_id(gint64 id);
+
+/* A registry's clock, read to 2 ms, at this offset to CLOCK_BOOTTIME. */
+RegistryClock registry_clock(gint64 offset_ns);
 
 /* How often an event was logged since server_init(). */
 guint times_logged(LogEvent event);

@@ -74,9 +74,13 @@ static void test_cases(void)
 
 		for (guint i = 0;; i++) {
 			const Reading *reading = &CASES[c].readings[i];
-			ClockVerdict verdict =
-				clock_discipline_judge(&discipline, offset_ns, reading->measured_ns,
-						       MAX_STEP, START_US + reading->at_ms * 1000);
+			ClockVerdict verdict = clock_discipline_judge(
+				&discipline, &(ClockReading){
+						     .now_us = START_US + reading->at_ms * 1000,
+						     .offset_ns = offset_ns,
+						     .measured_ns = reading->measured_ns,
+						     .max_skew_ns = MAX_STEP,
+					     });
 
 			g_test_message("%s, reading %u", CASES[c].name, i);
 			g_assert_cmpint(verdict, ==, reading->verdict);
@@ -88,17 +92,133 @@ static void test_cases(void)
 	}
 }
 
+/* With a registry that has a clock, read to a second around @clock_ns, which may move. */
+typedef struct {
+	gint64 at_ms;
+	gint64 measured_ns;
+	gint64 clock_ns;
+	ClockVerdict verdict;
+} ReferredReading;
+
+static const struct {
+	const char *name;
+	guint n_readings;
+	ReferredReading readings[6];
+} REFERRED[] = {
+	{"noise", 2, {{0, MS - 1, 0, CLOCK_AGREES}, {100, 1 - MS, 0, CLOCK_AGREES}}},
+	{"noise, however far the registry's clock is",
+	 3,
+	 {{0, MS - 1, HOUR, CLOCK_AGREES},
+	  {100, 0, -HOUR, CLOCK_AGREES},
+	  {200, 0, 0, CLOCK_AGREES}}},
+	{"forward by the most", 1, {{0, MAX_STEP + SECOND, 0, CLOCK_STEPPED_FORWARD}}},
+	{"back by the most", 1, {{0, -MAX_STEP - SECOND, 0, CLOCK_STEPPED_BACK}}},
+	{"forward by one more is held, for as long as it takes",
+	 5,
+	 {{0, MAX_STEP + SECOND + 1, 0, CLOCK_JUMPED},
+	  {100, MAX_STEP + SECOND + 1, 0, CLOCK_HELD},
+	  {100000, MAX_STEP + SECOND + 1, 0, CLOCK_HELD},
+	  {100100, MAX_STEP + SECOND + 1, 1, CLOCK_STEPPED_FORWARD},
+	  {100200, MAX_STEP + SECOND + 1, 1, CLOCK_AGREES}}},
+	{"so is back by one more",
+	 4,
+	 {{0, -MAX_STEP - SECOND - 1, 0, CLOCK_JUMPED},
+	  {100000, -MAX_STEP - SECOND - 1, 0, CLOCK_HELD},
+	  {100100, -MAX_STEP - SECOND - 1, -1, CLOCK_STEPPED_BACK},
+	  {100200, -MAX_STEP - SECOND - 1, -1, CLOCK_AGREES}}},
+	{"an hour that the registry confirms", 1, {{0, HOUR, HOUR, CLOCK_STEPPED_FORWARD}}},
+	{"an hour back that it confirms", 1, {{0, -HOUR, -HOUR, CLOCK_STEPPED_BACK}}},
+	{"a blip leaves no mark",
+	 4,
+	 {{0, HOUR, 0, CLOCK_JUMPED},
+	  {60000, HOUR, 0, CLOCK_HELD},
+	  {60100, 0, 0, CLOCK_AGREES},
+	  {60200, HOUR, 0, CLOCK_JUMPED}}},
+	{"a blip back neither",
+	 3,
+	 {{0, -HOUR, 0, CLOCK_JUMPED}, {60000, -HOUR, 0, CLOCK_HELD}, {60100, 0, 0, CLOCK_AGREES}}},
+	{"another jump is another one",
+	 3,
+	 {{0, HOUR, 0, CLOCK_JUMPED},
+	  {100, 2 * HOUR, 0, CLOCK_JUMPED},
+	  {200, 2 * HOUR, 0, CLOCK_HELD}}},
+	{"from held to a step that is confirmed",
+	 2,
+	 {{0, HOUR, 0, CLOCK_JUMPED}, {1000, SECOND, 0, CLOCK_STEPPED_FORWARD}}},
+	{"a small step, further away from a clock that differs, is held",
+	 2,
+	 {{0, SECOND, -MAX_STEP - SECOND, CLOCK_JUMPED},
+	  {100, -SECOND, -MAX_STEP - SECOND, CLOCK_STEPPED_BACK}}},
+	{"and one towards it that does not reach it", 1, {{0, SECOND, HOUR, CLOCK_JUMPED}}},
+};
+
+static void test_referred(void)
+{
+	for (guint c = 0; c < G_N_ELEMENTS(REFERRED); c++) {
+		ClockDiscipline discipline = {0};
+		gint64 offset_ns = 0;
+
+		for (guint i = 0; i < REFERRED[c].n_readings; i++) {
+			const ReferredReading *one = &REFERRED[c].readings[i];
+			const ClockReading reading = {
+				.now_us = START_US + one->at_ms * 1000,
+				.offset_ns = offset_ns,
+				.measured_ns = one->measured_ns,
+				.max_skew_ns = MAX_STEP,
+				.clock = {TRUE, one->clock_ns - SECOND, one->clock_ns + SECOND},
+			};
+
+			g_test_message("%s, reading %u", REFERRED[c].name, i);
+			g_assert_cmpint(clock_discipline_judge(&discipline, &reading), ==,
+					one->verdict);
+			if (one->verdict == CLOCK_STEPPED_BACK ||
+			    one->verdict == CLOCK_STEPPED_FORWARD)
+				offset_ns = one->measured_ns;
+		}
+	}
+}
+
+/* What was held for want of a registry's clock is judged by it as soon as there is one. */
+static void test_clock_becomes_known(void)
+{
+	ClockDiscipline discipline = {0};
+	ClockReading reading = {.now_us = START_US, .measured_ns = HOUR, .max_skew_ns = MAX_STEP};
+
+	g_assert_cmpint(clock_discipline_judge(&discipline, &reading), ==, CLOCK_JUMPED);
+	reading.clock = (RegistryClock){TRUE, 0, 0};
+	reading.now_us += CLOCK_DISCIPLINE_HOLD_US;
+	g_assert_cmpint(clock_discipline_judge(&discipline, &reading), ==, CLOCK_HELD);
+	reading.clock = (RegistryClock){TRUE, HOUR, HOUR};
+	g_assert_cmpint(clock_discipline_judge(&discipline, &reading), ==, CLOCK_STEPPED_FORWARD);
+}
+
+static void test_ahead(void)
+{
+	static const struct {
+		RegistryClock clock;
+		gint64 offset_ns, ahead_ns;
+	} AHEAD[] = {
+		{{FALSE, 0, 0}, HOUR, 0}, {{TRUE, -5, 5}, 0, 0},  {{TRUE, -5, 5}, 5, 0},
+		{{TRUE, -5, 5}, 6, 1},    {{TRUE, -5, 5}, -5, 0}, {{TRUE, -5, 5}, -6, -1},
+		{{TRUE, 7, 7}, 7, 0},     {{TRUE, 7, 7}, 17, 10}, {{TRUE, 7, 7}, -3, -10},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(AHEAD); i++)
+		g_assert_cmpint(clock_discipline_ahead_ns(&AHEAD[i].clock, AHEAD[i].offset_ns), ==,
+				AHEAD[i].ahead_ns);
+}
+
 /* Not even a step that is larger than noise is believed, but noise still is no jump. */
 static void test_no_step_allowed(void)
 {
 	ClockDiscipline discipline = {0};
+	ClockReading reading = {.now_us = START_US, .measured_ns = MS - 1};
 
-	g_assert_cmpint(clock_discipline_judge(&discipline, 0, MS - 1, 0, START_US), ==,
-			CLOCK_AGREES);
-	g_assert_cmpint(clock_discipline_judge(&discipline, 0, MS, 0, START_US), ==, CLOCK_JUMPED);
-	g_assert_cmpint(
-		clock_discipline_judge(&discipline, 0, MS, 0, START_US + CLOCK_DISCIPLINE_HOLD_US),
-		==, CLOCK_STEPPED_FORWARD);
+	g_assert_cmpint(clock_discipline_judge(&discipline, &reading), ==, CLOCK_AGREES);
+	reading.measured_ns = MS;
+	g_assert_cmpint(clock_discipline_judge(&discipline, &reading), ==, CLOCK_JUMPED);
+	reading.now_us += CLOCK_DISCIPLINE_HOLD_US;
+	g_assert_cmpint(clock_discipline_judge(&discipline, &reading), ==, CLOCK_STEPPED_FORWARD);
 }
 
 int main(int argc, char **argv)
@@ -106,5 +226,8 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/clock-discipline/cases", test_cases);
 	g_test_add_func("/clock-discipline/no-step-allowed", test_no_step_allowed);
+	g_test_add_func("/clock-discipline/referred", test_referred);
+	g_test_add_func("/clock-discipline/clock-becomes-known", test_clock_becomes_known);
+	g_test_add_func("/clock-discipline/ahead", test_ahead);
 	return g_test_run();
 }

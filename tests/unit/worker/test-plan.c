@@ -6,6 +6,14 @@
 #define TICK  1000    /* us */
 #define NEVER G_MAXINT64
 
+typedef struct {
+	const char *name;
+	PlanFacts facts;
+	Plan plan;
+	WorkerState state;
+	gint64 ids_at_us;
+} Case;
+
 static void check(const char *name, PlanFacts facts, Plan expected, WorkerState state,
 		  gint64 ids_at_us)
 {
@@ -24,13 +32,7 @@ static void check(const char *name, PlanFacts facts, Plan expected, WorkerState 
 
 static void test_without_lease(void)
 {
-	static const struct {
-		const char *name;
-		PlanFacts facts;
-		Plan plan;
-		WorkerState state;
-		gint64 ids_at_us;
-	} CASES[] = {
+	static const Case CASES[] = {
 		{"the first claim", {0}, {PLAN_CLAIM, 0}, WORKER_STARTING, PLAN_SOON},
 		{"a claim failed",
 		 {.failures = 1, .retry_at_us = NOW + 1},
@@ -68,12 +70,12 @@ static void test_without_lease(void)
 		 WORKER_WAITING,
 		 NEVER},
 		{"after a loss",
-		 {.lost_lease = TRUE},
+		 {.had_lease = TRUE},
 		 {PLAN_CLAIM, 0},
 		 WORKER_RECLAIMING,
 		 PLAN_SOON},
 		{"after a loss, must wait",
-		 {.lost_lease = TRUE, .waiting = TRUE, .wait_until_tick = 1002},
+		 {.had_lease = TRUE, .waiting = TRUE, .wait_until_tick = 1002},
 		 {PLAN_NOTHING, NOW + 2 * TICK},
 		 WORKER_WAITING,
 		 NOW + 2 * TICK},
@@ -97,6 +99,80 @@ static void test_without_lease(void)
 		 {PLAN_NOTHING, NEVER},
 		 WORKER_STOPPED,
 		 NEVER},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++)
+		check(CASES[i].name, CASES[i].facts, CASES[i].plan, CASES[i].state,
+		      CASES[i].ids_at_us);
+}
+
+/* An operation is under way, or the registry has said something. */
+static void test_without_lease_but_news(void)
+{
+	static const Case CASES[] = {
+		{"must wait, and nobody knows until when",
+		 {.waiting = TRUE, .wait_until_tick = NEVER, .retry_at_us = NOW + 50000},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_WAITING,
+		 NEVER},
+		{"until the registry says so",
+		 {.waiting = TRUE,
+		  .wait_until_tick = NEVER,
+		  .retry_at_us = NOW + 50000,
+		  .hurry = 1},
+		 {PLAN_CLAIM, 0},
+		 WORKER_WAITING,
+		 PLAN_SOON},
+		{"a claim failed, and the registry says that it is due",
+		 {.had_lease = TRUE, .failures = 3, .retry_at_us = NOW + 50000, .hurry = TRUE},
+		 {PLAN_CLAIM, 0},
+		 WORKER_RECLAIMING,
+		 PLAN_SOON},
+		{"the clock is outside, whatever the registry says",
+		 {.outside = TRUE, .hurry = TRUE},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_WAITING,
+		 NEVER},
+		{"a claim is under way",
+		 {.busy = PLAN_CLAIM, .busy_since_us = NOW - 9000000},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_STARTING,
+		 PLAN_SOON},
+		{"another one, after it failed",
+		 {.busy = PLAN_CLAIM, .had_lease = TRUE, .failures = 1, .retry_at_us = NOW},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_RECLAIMING,
+		 PLAN_SOON},
+		{"another one, after it had to wait",
+		 {.busy = PLAN_CLAIM, .waiting = TRUE, .wait_until_tick = NEVER},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_WAITING,
+		 PLAN_SOON},
+		{"stop while a claim is under way",
+		 {.busy = PLAN_CLAIM, .stopping = TRUE},
+		 {PLAN_CANCEL, 0},
+		 WORKER_STARTING,
+		 NEVER},
+		{"once is enough",
+		 {.busy = PLAN_CLAIM, .stopping = TRUE, .cancelled = TRUE},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_STARTING,
+		 NEVER},
+		{"the lease is being given up",
+		 {.busy = PLAN_HAND_BACK, .had_lease = TRUE},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_RECLAIMING,
+		 PLAN_SOON},
+		{"stop then, which would do the same",
+		 {.busy = PLAN_HAND_BACK, .had_lease = TRUE, .stopping = TRUE},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_RECLAIMING,
+		 NEVER},
+		{"it was given up",
+		 {.had_lease = TRUE, .end_tick = 5000},
+		 {PLAN_CLAIM, 0},
+		 WORKER_RECLAIMING,
+		 PLAN_SOON},
 	};
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++)
@@ -180,7 +256,7 @@ static void test_with_lease(void)
 
 		check(CASES[i].name, facts, CASES[i].plan, CASES[i].state, CASES[i].ids_at_us);
 		facts.stopping = TRUE;
-		check("stop then", facts, (Plan){PLAN_STOP, 0}, CASES[i].state, NEVER);
+		check("stop then", facts, (Plan){PLAN_HAND_BACK, 0}, CASES[i].state, NEVER);
 		facts.stopping = FALSE;
 		facts.outside = TRUE;
 		check("the clock is outside then", facts, (Plan){PLAN_NOTHING, NEVER},
@@ -189,6 +265,166 @@ static void test_with_lease(void)
 		facts.ended = TRUE;
 		g_assert_cmpint(plan_next(&facts).action, ==, PLAN_NOTHING);
 		g_assert_cmpint(plan_ids_at_us(&facts), ==, NEVER);
+	}
+}
+
+/* The record is another's; the lease goes to its end, 1800 unless said otherwise. */
+static void test_with_lost_lease(void)
+{
+	static const Case CASES[] = {
+		{"at once another", {.begun = TRUE}, {PLAN_CLAIM, 0}, WORKER_SERVING, PLAN_SOON},
+		{"which is under way",
+		 {.begun = TRUE, .busy = PLAN_CLAIM},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"which failed",
+		 {.begun = TRUE, .failures = 1, .retry_at_us = NOW + 9},
+		 {PLAN_NOTHING, NOW + 9},
+		 WORKER_SERVING,
+		 NOW + 9},
+		{"which must wait",
+		 {.begun = TRUE, .waiting = TRUE, .wait_until_tick = 1002},
+		 {PLAN_NOTHING, NOW + 2 * TICK},
+		 WORKER_SERVING,
+		 NOW + 2 * TICK},
+		{"its last tick",
+		 {.begun = 1, .end_tick = 1000},
+		 {PLAN_CLAIM, 0},
+		 WORKER_SERVING,
+		 0},
+		{"one past it",
+		 {.begun = 1, .end_tick = 999},
+		 {PLAN_CLAIM, 0},
+		 WORKER_RECLAIMING,
+		 0},
+		{"one past it, which must wait",
+		 {.begun = TRUE, .end_tick = 999, .waiting = TRUE, .wait_until_tick = NEVER},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_WAITING,
+		 NEVER},
+		{"one past it, which failed",
+		 {.begun = TRUE, .end_tick = 999, .failures = 2, .retry_at_us = NOW},
+		 {PLAN_CLAIM, 0},
+		 WORKER_RECLAIMING,
+		 NOW},
+		{"the clock stepped back: there is nothing to hand back",
+		 {.begun = TRUE, .ahead = TRUE},
+		 {PLAN_CLAIM, 0},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"stop: there is nothing to hand back",
+		 {.begun = TRUE, .stopping = TRUE},
+		 {PLAN_STOP, 0},
+		 WORKER_SERVING,
+		 NEVER},
+		{"the clock is outside",
+		 {.begun = TRUE, .outside = TRUE},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_WAITING,
+		 NEVER},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		PlanFacts facts = CASES[i].facts;
+
+		facts.has_lease = facts.had_lease = facts.lost = facts.wanted = TRUE;
+		facts.first_tick = 100;
+		facts.end_tick = facts.end_tick != 0 ? facts.end_tick : 1800;
+		facts.next_end_tick = 2000;
+		check(CASES[i].name, facts, CASES[i].plan, CASES[i].state, CASES[i].ids_at_us);
+	}
+}
+
+/* What there is beside the times; the reservation is as above, and an extension is not due yet. */
+static void test_with_lease_and_news(void)
+{
+	static const Case CASES[] = {
+		{"the registry is in a hurry",
+		 {.wanted = TRUE, .hurry = TRUE},
+		 {PLAN_EXTEND, 0},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"but nobody asks for IDs",
+		 {.hurry = TRUE},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"in a hurry after a failure",
+		 {.failures = 2, .retry_at_us = NOW + 9, .hurry = TRUE},
+		 {PLAN_EXTEND, 0},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"in a hurry, but there is nothing to extend",
+		 {.wanted = TRUE, .hurry = TRUE, .next_end_tick = 1800},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"an extension is under way",
+		 {.wanted = TRUE,
+		  .hurry = TRUE,
+		  .busy = PLAN_EXTEND,
+		  .busy_since_us = NOW - 999999},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"for long, but there is time left",
+		 {.busy = PLAN_EXTEND, .busy_since_us = NOW - 9000000, .end_tick = 1000},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"past the end, but not for long",
+		 {.busy = PLAN_EXTEND, .busy_since_us = NOW - 999999, .end_tick = 999},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"past the end, and it hangs",
+		 {.busy = PLAN_EXTEND, .busy_since_us = NOW - 1000000, .end_tick = 999},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_UNAVAILABLE,
+		 PLAN_SOON},
+		{"stop while it is under way",
+		 {.busy = PLAN_EXTEND, .busy_since_us = NOW, .stopping = TRUE},
+		 {PLAN_CANCEL, 0},
+		 WORKER_SERVING,
+		 NEVER},
+		{"the clock stepped back, and it is to be given up",
+		 {.wanted = TRUE, .ahead = TRUE, .hurry = TRUE},
+		 {PLAN_HAND_BACK, 0},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"not before what is under way is done",
+		 {.ahead = TRUE, .busy = PLAN_EXTEND, .busy_since_us = NOW},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"the clock is outside, which is no step to make up for",
+		 {.ahead = TRUE, .outside = TRUE},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_WAITING,
+		 NEVER},
+		{"the registry's clock is behind, but what is held will do",
+		 {.wanted = TRUE, .next_end_tick = 900, .end_tick = 1000},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"it will not do any more",
+		 {.wanted = TRUE, .next_end_tick = 999, .end_tick = 999},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_UNAVAILABLE,
+		 NEVER},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		PlanFacts facts = CASES[i].facts;
+
+		facts.has_lease = facts.begun = TRUE;
+		facts.first_tick = 100;
+		facts.end_tick = facts.end_tick != 0 ? facts.end_tick : 1800;
+		facts.next_end_tick = facts.next_end_tick != 0 ? facts.next_end_tick : 2000;
+		facts.written_at_us = NOW - 200000;
+		facts.length_us = 1000000;
+		check(CASES[i].name, facts, CASES[i].plan, CASES[i].state, CASES[i].ids_at_us);
 	}
 }
 
@@ -227,7 +463,10 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/plan/without-lease", test_without_lease);
+	g_test_add_func("/plan/without-lease-but-news", test_without_lease_but_news);
 	g_test_add_func("/plan/with-lease", test_with_lease);
+	g_test_add_func("/plan/with-lease-and-news", test_with_lease_and_news);
+	g_test_add_func("/plan/with-lost-lease", test_with_lost_lease);
 	g_test_add_func("/plan/moves", test_moves);
 	g_test_add_func("/plan/backoff", test_backoff);
 	return g_test_run();

@@ -36,64 +36,78 @@ static Registry *new_registry(const char *directory, const char *nonce)
 	});
 }
 
-static gboolean claim(Registry *registry, gint64 now_tick, Reservation *out_reservation,
-		      GError **error)
+/* What was begun comes to its end in one go. */
+static RegistryResult poll_once(Registry *registry, gint64 now_tick)
 {
-	gint64 wait_until_tick;
+	RegistryResult result = {.wait_until_tick = -1};
+	RegistryResult again;
 
-	return registry->ops->claim(registry, now_tick, LENGTH, out_reservation, &wait_until_tick,
-				    error);
+	g_assert_true(registry->ops->poll(registry, now_tick, &result));
+	g_assert_false(registry->ops->poll(registry, now_tick, &again));
+	g_assert_cmpint(registry->poll_at_us, ==, G_MAXINT64);
+	return result;
+}
+
+static RegistryResult claim(Registry *registry, gint64 now_tick)
+{
+	registry->ops->claim(registry, LENGTH);
+	return poll_once(registry, now_tick);
 }
 
 static Reservation claim_well(Registry *registry, gint64 now_tick)
 {
-	g_autoptr(GError) error = NULL;
-	Reservation reservation = {0};
+	RegistryResult result = claim(registry, now_tick);
 
-	claim(registry, now_tick, &reservation, &error);
-	g_assert_no_error(error);
-	return reservation;
+	g_assert_no_error(result.error);
+	return result.reservation;
 }
 
 static gint64 extend_well(Registry *registry, gint64 end_tick)
 {
-	g_autoptr(GError) error = NULL;
-	gint64 confirmed_tick = -1;
+	RegistryResult result;
 
-	registry->ops->extend(registry, end_tick, &confirmed_tick, &error);
-	g_assert_no_error(error);
-	return confirmed_tick;
+	registry->ops->extend(registry, end_tick);
+	result = poll_once(registry, NOW);
+	g_assert_no_error(result.error);
+	return result.end_tick;
 }
 
-static void hand_back_well(Registry *registry, gint64 last_tick)
+static RegistryResult hand_back(Registry *registry, gint64 last_tick)
 {
-	g_autoptr(GError) error = NULL;
+	registry->ops->hand_back(registry, last_tick);
+	return poll_once(registry, NOW);
+}
 
-	registry->ops->hand_back(registry, last_tick, &error);
-	g_assert_no_error(error);
+static void assert_handed_back(Registry *registry, gint64 last_tick)
+{
+	RegistryResult result = hand_back(registry, last_tick);
+
+	g_assert_no_error(result.error);
+}
+
+static void assert_failed(const RegistryResult *result, RegistryError code, const char *message)
+{
+	g_autoptr(GError) error = result->error;
+
+	g_assert_error(error, REGISTRY_ERROR, (gint)code);
+	g_test_message("%s", error->message);
+	g_assert_nonnull(strstr(error->message, message));
 }
 
 static void assert_claim_fails(Registry *registry, RegistryError code, const char *message)
 {
-	g_autoptr(GError) error = NULL;
-	Reservation reservation;
+	RegistryResult result = claim(registry, NOW);
 
-	g_assert_false(claim(registry, NOW, &reservation, &error));
-	g_assert_error(error, REGISTRY_ERROR, (gint)code);
-	g_test_message("%s", error->message);
-	g_assert_nonnull(strstr(error->message, message));
+	assert_failed(&result, code, message);
 }
 
 static void assert_extend_fails(Registry *registry, RegistryError code, const char *message)
 {
-	g_autoptr(GError) error = NULL;
-	gint64 end_tick = -7;
+	RegistryResult result;
 
-	g_assert_false(registry->ops->extend(registry, NOW + 2 * LENGTH, &end_tick, &error));
-	g_assert_error(error, REGISTRY_ERROR, (gint)code);
-	g_test_message("%s", error->message);
-	g_assert_nonnull(strstr(error->message, message));
-	g_assert_cmpint(end_tick, ==, -7);
+	registry->ops->extend(registry, NOW + 2 * LENGTH);
+	result = poll_once(registry, NOW);
+	assert_failed(&result, code, message);
 }
 
 static void write_record(const char *directory, gint64 end_tick, const char *owner)
@@ -123,7 +137,7 @@ static void test_life(void)
 
 	g_assert_cmpint(extend_well(registry, NOW + 1250), ==, NOW + 1250);
 	g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, NOW + 1250);
-	hand_back_well(registry, NOW + 300);
+	assert_handed_back(registry, NOW + 300);
 	g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, NOW + 300);
 }
 
@@ -134,43 +148,39 @@ static void test_next_life(void)
 	const struct {
 		gint64 record_end, now;
 		gint64 first, end; /* of the reservation, or 0 */
-		gint64 wait_until; /* with WAIT, or -1 */
+		gint64 wait_until; /* with WAIT, or 0 */
 	} CASES[] = {
-		{0, NOW, 1, NOW + 1000, -1},
-		{NOW - 5000, NOW, NOW - 4999, NOW + 1000, -1},
-		{NOW, NOW, NOW + 1, NOW + 1000, -1},
-		{NOW + 999, NOW, NOW + 1000, NOW + 1000, -1},
+		{0, NOW, 1, NOW + 1000, 0},
+		{NOW - 5000, NOW, NOW - 4999, NOW + 1000, 0},
+		{NOW, NOW, NOW + 1, NOW + 1000, 0},
+		{NOW + 999, NOW, NOW + 1000, NOW + 1000, 0},
 		{NOW + 1000, NOW, 0, 0, NOW + 1},
-		{NOW + 1000, NOW + 1, NOW + 1001, NOW + 1001, -1},
+		{NOW + 1000, NOW + 1, NOW + 1001, NOW + 1001, 0},
 		{NOW + 3600000, NOW, 0, 0, NOW + 3600000 - 999},
-		{MAX_TICK - 1, MAX_TICK - 1, MAX_TICK, MAX_TICK, -1},
-		{MAX_TICK - 1, MAX_TICK + 5000, MAX_TICK, MAX_TICK, -1},
-		{0, -5000, 0, 0, 0},                 /* a clock before the epoch */
-		{MAX_TICK, MAX_TICK - 10, 0, 0, -1}, /* FATAL: there is nothing left */
+		{MAX_TICK - 1, MAX_TICK - 1, MAX_TICK, MAX_TICK, 0},
+		{MAX_TICK - 1, MAX_TICK, MAX_TICK, MAX_TICK, 0},
+		{MAX_TICK, MAX_TICK - 10, 0, 0, 0}, /* FATAL: there is nothing left */
 	};
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_autoptr(StateFixture) directory = state_fixture_new();
 		g_autoptr(Registry) registry = new_registry(directory, "n2");
-		g_autoptr(GError) error = NULL;
-		Reservation reservation = {0};
-		gint64 wait_until = -1;
-		gboolean claimed;
+		RegistryResult result;
 
 		g_test_message("case %u", i);
 		write_record(directory, CASES[i].record_end, "n1");
-		claimed = registry->ops->claim(registry, CASES[i].now, LENGTH, &reservation,
-					       &wait_until, &error);
-		g_assert_cmpint(claimed, ==, CASES[i].end != 0);
-		g_assert_cmpint(reservation.first_tick, ==, CASES[i].first);
-		g_assert_cmpint(reservation.end_tick, ==, CASES[i].end);
-		g_assert_cmpint(wait_until, ==, CASES[i].wait_until);
-		if (!claimed)
-			g_assert_cmpint(error->code, ==,
-					wait_until >= 0 ? REGISTRY_ERROR_WAIT
-							: REGISTRY_ERROR_FATAL);
+		result = claim(registry, CASES[i].now);
+		g_assert_cmpint(result.reservation.first_tick, ==, CASES[i].first);
+		g_assert_cmpint(result.reservation.end_tick, ==, CASES[i].end);
+		g_assert_cmpint(result.wait_until_tick, ==, CASES[i].wait_until);
 		g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==,
-				claimed ? CASES[i].end : CASES[i].record_end);
+				CASES[i].end != 0 ? CASES[i].end : CASES[i].record_end);
+		if (CASES[i].end != 0)
+			g_assert_no_error(result.error);
+		else if (CASES[i].wait_until != 0)
+			assert_failed(&result, REGISTRY_ERROR_WAIT, "is reserved up to");
+		else
+			assert_failed(&result, REGISTRY_ERROR_FATAL, "the end of the layout");
 	}
 }
 
@@ -200,7 +210,7 @@ static void test_hand_back(void)
 
 		write_record(directory, NOW, "n1");
 		claim_well(registry, NOW);
-		hand_back_well(registry, CASES[i].last);
+		assert_handed_back(registry, CASES[i].last);
 		g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, CASES[i].end);
 	}
 }
@@ -282,12 +292,13 @@ static void test_record_of_another(void)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(Registry) registry = new_registry(directory, "n1");
-	g_autoptr(GError) error = NULL;
+	RegistryResult result;
 
 	claim_well(registry, NOW);
 	write_record(directory, NOW + 1700, "n2");
 	assert_extend_fails(registry, REGISTRY_ERROR_LOST, "is now of other:1 (owner n2)");
-	g_assert_false(registry->ops->hand_back(registry, NOW, &error));
+	result = hand_back(registry, NOW);
+	assert_failed(&result, REGISTRY_ERROR_LOST, "is now of other:1 (owner n2)");
 	g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, NOW + 1700);
 	g_assert_cmpint(claim_well(registry, NOW + 1000).first_tick, ==, NOW + 1701);
 }
@@ -313,7 +324,6 @@ typedef struct {
 
 typedef struct {
 	gboolean claimed;
-	Reservation reservation;
 	gint code;
 } Answer;
 
@@ -328,14 +338,15 @@ static void G_GNUC_NORETURN child_main(const char *directory, guint worker_id, i
 		.address = "child:1",
 		.machine_id = MACHINE,
 	});
-	g_autoptr(GError) error = NULL;
 	Answer answer = {0};
+	RegistryResult result;
 	char go;
 
 	if (read(in, &go, 1) != 1)
 		_exit(1);
-	answer.claimed = claim(registry, NOW, &answer.reservation, &error);
-	answer.code = error != NULL ? error->code : 0;
+	result = claim(registry, NOW);
+	answer.claimed = result.error == NULL;
+	answer.code = result.error != NULL ? result.error->code : 0;
 	if (write(out, &answer, sizeof answer) != sizeof answer)
 		_exit(1);
 	_exit(read(in, &go, 1) == 0 ? 0 : 1); /* at the end of file */

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <json-glib/json-glib.h>
+
+/* Values that may be missing, for tables ("-") and for JSON (null). */
+
+/* (transfer full): RFC 3339; missing if @time_ms is 0 or no time that can be written. */
+char *ctl_format_time(gint64 time_ms);
+void ctl_format_json_time(JsonObject *object, const char *name, gint64 time_ms);
+
+/* (transfer full): @text, (nullable), safe to print. */
+char *ctl_format_text(const char *text);
+void ctl_format_json_text(JsonObject *object, const char *name, const char *text);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <json-glib/json-glib.h>
+
+#include "client/ctl-tree.h"
+
+/* Who may issue IDs with which worker ID, as "workers --reservations" lists it: a worker ID is held
+ * by a server that lives; or quarantined, since its time is reserved although nobody holds it; or
+ * free. One whose record does not parse is damaged: no server takes it. */
+
+/* To standard output. @now_ms: since the Unix epoch */
+void ctl_reservations_print_tables(const CtlTree *tree, gint64 now_ms);
+
+/* (transfer full): of a datacenter, for JSON. */
+JsonObject *ctl_reservations_to_json(const CtlTree *tree, const CtlDatacenter *datacenter,
+				     gint64 now_ms);

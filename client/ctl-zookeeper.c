@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/ctl-zookeeper.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* the client library's: it has two interfaces, and this is of the one with threads */
+#define THREADED
+#include <zookeeper/zookeeper.h>
+
+#define SESSION_MS 4000 /* what is asked for; ZooKeeper may grant another */
+#define QUIET_MS   50
+#define BURST_MS   500 /* as long may a burst of changes go on unseen */
+
+struct _CtlZookeeper {
+	zhandle_t *handle; /* NULL: given up */
+	char *servers;
+	gboolean has_auth;
+	guint timeout_ms;
+
+	/* What the client library's threads write, under the lock. */
+	pthread_mutex_t lock;
+	pthread_cond_t woken;
+	int state;
+	guint unanswered;
+	guint changes;
+};
+
+G_DEFINE_QUARK(ctl_zookeeper_error_quark, ctl_zookeeper_error)
+
+CtlZnode *ctl_znode_new(CtlZnodeOperation operation, char *path)
+{
+	CtlZnode *self = g_new0(CtlZnode, 1);
+
+	self->operation = operation;
+	self->path = path;
+	self->length = -1;
+	return self;
+}
+
+void ctl_znode_free(CtlZnode *self)
+{
+	if (self == NULL)
+		return;
+	g_free(self->path);
+	g_free(self->data);
+	g_strfreev(self->names);
+	g_free(self);
+}
+
+/* Threads of the client library. */
+
+static void on_session(CtlZookeeper *self, int state)
+{
+	/* what was changed while there was no connection */
+	if (state == ZOO_CONNECTED_STATE)
+		self->changes++;
+	self->state = state;
+}
+
+static void on_event(G_GNUC_UNUSED zhandle_t *handle, int type, int state,
+		     G_GNUC_UNUSED const char *path, void *context)
+{
+	CtlZookeeper *self = context;
+
+	pthread_mutex_lock(&self->lock);
+	if (type == ZOO_SESSION_EVENT)
+		on_session(self, state);
+	else
+		self->changes++;
+	pthread_cond_signal(&self->woken);
+	pthread_mutex_unlock(&self->lock);
+}
+
+static void on_answer(CtlZnode *znode, int code, const struct Stat *stat)
+{
+	CtlZookeeper *self = znode->in_session;
+
+	pthread_mutex_lock(&self->lock);
+	znode->code = code;
+	if (code == ZOK && stat != NULL) {
+		znode->version = stat->version;
+		znode->created_at_ms = stat->ctime;
+		znode->modified_at_ms = stat->mtime;
+	}
+	self->unanswered--;
+	pthread_cond_signal(&self->woken);
+	pthread_mutex_unlock(&self->lock);
+}
+
+static void on_data(int code, const char *value, int length, const struct Stat *stat,
+		    const void *context)
+{
+	CtlZnode *znode = (CtlZnode *)context;
+
+	if (code == ZOK) {
+		znode->data = length > 0 ? g_strndup(value, (gsize)length) : g_strdup("");
+		/* g_strndup() stops at a NUL, which is there to be seen */
+		if (length > 0)
+			memcpy(znode->data, value, (gsize)length);
+		znode->length = length;
+	}
+	on_answer(znode, code, stat);
+}
+
+static void on_names(int code, const struct String_vector *names, const void *context)
+{
+	CtlZnode *znode = (CtlZnode *)context;
+
+	if (code == ZOK) {
+		znode->names = g_new0(char *, (gsize)names->count + 1);
+		for (int i = 0; i < names->count; i++)
+			znode->names[i] = g_strdup(names->data[i]);
+	}
+	on_answer(znode, code, NULL);
+}
+
+static void on_stat(int code, const struct Stat *stat, const void *context)
+{
+	on_answer((CtlZnode *)context, code, stat);
+}
+
+static void on_created(int code, G_GNUC_UNUSED const char *path, const struct Stat *stat,
+		       const void *context)
+{
+	on_answer((CtlZnode *)context, code, stat);
+}
+
+/* The thread of the owner. */
+
+static struct timespec deadline_in(guint milliseconds)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	at.tv_sec += milliseconds / 1000;
+	at.tv_nsec += (long)(milliseconds % 1000) * 1000000;
+	if (at.tv_nsec >= 1000000000) {
+		at.tv_sec++;
+		at.tv_nsec -= 1000000000;
+	}
+	return at;
+}
+
+/* Under the lock, which it gives up meanwhile. %FALSE: it is @deadline. */
+static gboolean wait_until(CtlZookeeper *self, const struct timespec *deadline)
+{
+	return pthread_cond_timedwait(&self->woken, &self->lock, deadline) == 0;
+}
+
+/* No thread of the client library is left behind it, and nothing is under way. */
+static void give_up(CtlZookeeper *self)
+{
+	if (self->handle != NULL)
+		zookeeper_close(self->handle);
+	self->handle = NULL;
+}
+
+static gboolean lose(CtlZookeeper *self, GError **error, const char *what)
+{
+	give_up(self);
+	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_LOST, "ZooKeeper at %s: %s",
+		    self->servers, what);
+	return FALSE;
+}
+
+static gboolean wait_connected(CtlZookeeper *self, GError **error)
+{
+	struct timespec deadline = deadline_in(self->timeout_ms);
+	gboolean in_time = TRUE;
+
+	pthread_mutex_lock(&self->lock);
+	while (self->state != ZOO_CONNECTED_STATE && in_time)
+		in_time = wait_until(self, &deadline);
+
+	gboolean connected = self->state == ZOO_CONNECTED_STATE;
+
+	pthread_mutex_unlock(&self->lock);
+	if (connected)
+		return TRUE;
+
+	g_autofree char *what = g_strdup_printf("no connection within %u ms", self->timeout_ms);
+
+	return lose(self, error, what);
+}
+
+static CtlZookeeper *new_without_handle(const ZookeeperHosts *hosts, guint timeout_ms)
+{
+	CtlZookeeper *self = g_new0(CtlZookeeper, 1);
+	pthread_condattr_t attributes;
+
+	self->servers = g_strdup(hosts->servers);
+	self->timeout_ms = timeout_ms;
+	pthread_mutex_init(&self->lock, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&self->woken, &attributes);
+	pthread_condattr_destroy(&attributes);
+	return self;
+}
+
+CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *auth, guint timeout_ms,
+				    GError **error)
+{
+	g_autoptr(CtlZookeeper) self = new_without_handle(hosts, timeout_ms);
+
+	/* it would write to standard error */
+	zoo_set_debug_level((ZooLogLevel)0);
+	self->handle = zookeeper_init(self->servers, on_event, SESSION_MS, NULL, self, 0);
+	if (self->handle == NULL) {
+		lose(self, error, "the name of none of them can be looked up");
+		return NULL;
+	}
+	self->has_auth = auth != NULL;
+	if (auth != NULL &&
+	    zoo_add_auth(self->handle, "digest", auth, (int)strlen(auth), NULL, NULL) != ZOK) {
+		lose(self, error, "the user and password cannot be sent");
+		return NULL;
+	}
+	if (!wait_connected(self, error))
+		return NULL;
+	self->changes = 0;
+	return g_steal_pointer(&self);
+}
+
+void ctl_zookeeper_free(CtlZookeeper *self)
+{
+	if (self == NULL)
+		return;
+	give_up(self);
+	pthread_cond_destroy(&self->woken);
+	pthread_mutex_destroy(&self->lock);
+	g_free(self->servers);
+	g_free(self);
+}
+
+static int send_request(CtlZookeeper *self, CtlZnode *znode, watcher_fn watcher)
+{
+	const struct ACL_vector *acl = self->has_auth ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+
+	switch (znode->operation) {
+	case CTL_ZNODE_GET:
+		return zoo_awget(self->handle, znode->path, watcher, self, on_data, znode);
+	case CTL_ZNODE_LIST:
+		return zoo_awget_children(self->handle, znode->path, watcher, self, on_names,
+					  znode);
+	case CTL_ZNODE_SET:
+		return zoo_aset(self->handle, znode->path, znode->data, znode->length,
+				znode->version, on_stat, znode);
+	case CTL_ZNODE_CREATE:
+		return zoo_acreate2(self->handle, znode->path, znode->data, znode->length, acl, 0,
+				    on_created, znode);
+	case CTL_ZNODE_LOOK:
+		return zoo_awexists(self->handle, znode->path, watcher, self, on_stat, znode);
+	}
+	return ZBADARGUMENTS;
+}
+
+/* %FALSE: nothing was answered for too long. */
+static gboolean wait_answers(CtlZookeeper *self)
+{
+	struct timespec deadline = deadline_in(self->timeout_ms);
+	gboolean in_time = TRUE;
+
+	pthread_mutex_lock(&self->lock);
+
+	guint unanswered = self->unanswered;
+
+	while (self->unanswered > 0 && in_time) {
+		if (self->unanswered < unanswered)
+			deadline = deadline_in(self->timeout_ms);
+		unanswered = self->unanswered;
+		in_time = wait_until(self, &deadline) || self->unanswered < unanswered;
+	}
+	pthread_mutex_unlock(&self->lock);
+	return in_time;
+}
+
+static gboolean refuse(const CtlZookeeper *self, const CtlZnode *znode, GError **error)
+{
+	if (znode->code != ZNOAUTH)
+		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+			    "ZooKeeper at %s: %s: %s", self->servers, znode->path,
+			    zerror(znode->code));
+	else if (self->has_auth)
+		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+			    "not allowed at %s: the user and password of --zookeeper-auth are not "
+			    "those that the servers have",
+			    znode->path);
+	else
+		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+			    "not allowed at %s without the servers' user and password; see "
+			    "--zookeeper-auth",
+			    znode->path);
+	return FALSE;
+}
+
+static gboolean conclude(CtlZookeeper *self, CtlZnode *znode, GError **error)
+{
+	switch (znode->code) {
+	case ZOK:
+		znode->result = CTL_ZNODE_DONE;
+		return TRUE;
+	case ZNONODE:
+		znode->result = CTL_ZNODE_MISSING;
+		return TRUE;
+	case ZBADVERSION:
+	case ZNODEEXISTS:
+		znode->result = CTL_ZNODE_CONFLICT;
+		return TRUE;
+	case ZCONNECTIONLOSS:
+	case ZOPERATIONTIMEOUT:
+	case ZSESSIONEXPIRED:
+	case ZSESSIONMOVED:
+	case ZINVALIDSTATE:
+		return lose(self, error, "the connection is lost");
+	default:
+		return refuse(self, znode, error);
+	}
+}
+
+static gboolean do_all(CtlZookeeper *self, const GPtrArray *znodes, watcher_fn watcher,
+		       GError **error)
+{
+	if (self->handle == NULL)
+		return lose(self, error, "the connection was lost");
+	pthread_mutex_lock(&self->lock);
+	self->unanswered = znodes->len;
+	pthread_mutex_unlock(&self->lock);
+	for (guint i = 0; i < znodes->len; i++) {
+		CtlZnode *znode = znodes->pdata[i];
+
+		znode->in_session = self;
+
+		int code = send_request(self, znode, watcher);
+
+		if (code != ZOK)
+			on_answer(znode, code, NULL);
+	}
+	if (!wait_answers(self)) {
+		g_autofree char *what = g_strdup_printf("no answer within %u ms", self->timeout_ms);
+
+		return lose(self, error, what);
+	}
+	for (guint i = 0; i < znodes->len; i++) {
+		if (!conclude(self, znodes->pdata[i], error))
+			return FALSE;
+	}
+	return TRUE;
+}
+
+gboolean ctl_zookeeper_do(CtlZookeeper *self, const GPtrArray *znodes, GError **error)
+{
+	return do_all(self, znodes, NULL, error);
+}
+
+/* A missing znode has no data or children to watch. */
+static gboolean watch_missing(CtlZookeeper *self, const GPtrArray *znodes, GError **error)
+{
+	g_autoptr(GPtrArray) missing =
+		g_ptr_array_new_with_free_func((GDestroyNotify)ctl_znode_free);
+
+	for (guint i = 0; i < znodes->len; i++) {
+		const CtlZnode *znode = znodes->pdata[i];
+
+		if (znode->result == CTL_ZNODE_MISSING)
+			g_ptr_array_add(missing,
+					ctl_znode_new(CTL_ZNODE_LOOK, g_strdup(znode->path)));
+	}
+	if (!do_all(self, missing, on_event, error))
+		return FALSE;
+	for (guint i = 0; i < missing->len; i++) {
+		const CtlZnode *znode = missing->pdata[i];
+
+		/* made since it was read */
+		if (znode->result == CTL_ZNODE_DONE) {
+			pthread_mutex_lock(&self->lock);
+			self->changes++;
+			pthread_mutex_unlock(&self->lock);
+		}
+	}
+	return TRUE;
+}
+
+gboolean ctl_zookeeper_watch(CtlZookeeper *self, const GPtrArray *znodes, GError **error)
+{
+	return do_all(self, znodes, on_event, error) && watch_missing(self, znodes, error);
+}
+
+/* Under the lock. Waits for the first change; %FALSE: there is no connection. */
+static gboolean wait_first(CtlZookeeper *self)
+{
+	struct timespec deadline;
+	gboolean was_connected = TRUE;
+
+	for (;;) {
+		gboolean connected = self->state == ZOO_CONNECTED_STATE;
+
+		if (connected && self->changes > 0)
+			return TRUE;
+		if (self->state == ZOO_EXPIRED_SESSION_STATE)
+			return FALSE;
+		if (connected) {
+			pthread_cond_wait(&self->woken, &self->lock);
+		} else {
+			if (was_connected)
+				deadline = deadline_in(self->timeout_ms);
+			if (!wait_until(self, &deadline))
+				return self->state == ZOO_CONNECTED_STATE;
+		}
+		was_connected = connected;
+	}
+}
+
+/* Under the lock. */
+static void wait_quiet(CtlZookeeper *self)
+{
+	gint64 began_us = g_get_monotonic_time();
+	guint changes;
+
+	do {
+		struct timespec deadline = deadline_in(QUIET_MS);
+
+		changes = self->changes;
+		while (wait_until(self, &deadline))
+			;
+	} while (self->changes > changes &&
+		 g_get_monotonic_time() - began_us < BURST_MS * G_GINT64_CONSTANT(1000));
+}
+
+gboolean ctl_zookeeper_wait_change(CtlZookeeper *self, GError **error)
+{
+	if (self->handle == NULL)
+		return lose(self, error, "the connection was lost");
+	pthread_mutex_lock(&self->lock);
+
+	gboolean changed = wait_first(self);
+
+	if (changed)
+		wait_quiet(self);
+	self->changes = 0;
+	pthread_mutex_unlock(&self->lock);
+	return changed || lose(self, error, "the connection is lost");
+}

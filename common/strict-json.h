@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <json-glib/json-glib.h>
+
+/*
+ * Records in JSON, read to the letter. json-glib by itself takes more than JSON for JSON: comments,
+ * "var x =", octal and overlong numbers, a member twice. So the text is held against the grammar
+ * first, and json-glib only sees what is well formed.
+ */
+
+#define STRICT_JSON_ERROR (strict_json_error_quark())
+GQuark strict_json_error_quark(void);
+
+typedef enum {
+	STRICT_JSON_ERROR_INVALID, /* not JSON, or not the record that was asked for */
+} StrictJsonError;
+
+/**
+ * strict_json_parse_object:
+ * @text: need not end in a NUL
+ *
+ * One object and nothing beside it but white space; UTF-8; no NUL, written or escaped; no member
+ * twice; 16 levels deep at most. Whole numbers have 18 digits at most: those of 64 bits that a
+ * record needs do.
+ *
+ * Returns: (transfer full) (nullable): the object, or %NULL with INVALID set, which says at which
+ * byte
+ */
+JsonObject *strict_json_parse_object(const char *text, gsize length, GError **error);
+
+/* The member @name, a whole number from @min to @max, written without a point or an exponent.
+ * %FALSE with INVALID set, which names it, if it is missing or something else. */
+gboolean strict_json_get_int(JsonObject *object, const char *name, gint64 min, gint64 max,
+			     gint64 *out_number, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* (transfer none) (nullable): the member @name, a string. %NULL with INVALID set, which names it,
+ * if it is missing or something else. */
+const char *strict_json_get_string(JsonObject *object, const char *name, GError **error);
+
+/* (transfer full): on one line. Takes @object. */
+char *strict_json_print(JsonObject *object);

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "core/layout.h"
+
+/*
+ * What stands where in ZooKeeper, for the server that writes it and the tool that reads it:
+ *
+ *   ROOT/layout                                    how IDs divide, JSON; by the first server
+ *   ROOT/datacenters/D/claims/claim-NONCE-SEQ      ephemeral: a server that lives, JSON
+ *   ROOT/datacenters/D/reservations/W              worker ID W of D: up to when, and whose, JSON
+ *
+ * Nothing here speaks to ZooKeeper.
+ */
+
+#define ZNODES_DEFAULT_ROOT "/snowflake"
+
+/* Where ZooKeeper is: "a:2181,b:2181/root". Without a path the root is the default one. */
+typedef struct {
+	char *servers; /* "a:2181,b:2181", as ZooKeeper's client takes it */
+	char *root;    /* "/snowflake": begins with a slash, and does not end with one */
+	char *text;    /* as it was given */
+} ZookeeperHosts;
+
+/**
+ * zookeeper_hosts_parse:
+ *
+ * The port of each server is 2181 unless given.
+ *
+ * Returns: (transfer full) (nullable): or %NULL with an error that names what is wrong
+ */
+ZookeeperHosts *zookeeper_hosts_parse(const char *text, GError **error);
+void zookeeper_hosts_free(ZookeeperHosts *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(ZookeeperHosts, zookeeper_hosts_free)
+
+/**
+ * zookeeper_auth_read:
+ *
+ * Reads "user:password" for ZooKeeper's digest scheme from the first line of a file.
+ *
+ * Returns: (transfer full) (nullable): or %NULL with an error that names the file
+ */
+char *zookeeper_auth_read(const char *path, GError **error); /* lint: allow prefix: no type */
+
+/* (transfer full): paths. */
+char *znode_layout(const char *root);
+char *znode_datacenters(const char *root);
+char *znode_claims(const char *root, guint datacenter_id);
+char *znode_reservations(const char *root, guint datacenter_id);
+char *znode_reservation(const char *root, guint datacenter_id, guint worker_id);
+
+/* (transfer full): the name that ZooKeeper completes with a sequence number: "claim-NONCE-". */
+char *znode_claim_prefix(const char *nonce);
+
+/**
+ * znode_claim_parse_name:
+ * @name: "claim-NONCE-SEQ", without a path
+ * @out_nonce: (out) (transfer full)
+ * @out_sequence: (out): what ZooKeeper counted
+ *
+ * Returns: %FALSE, with nothing set, if @name is not the name of a claim
+ */
+gboolean znode_claim_parse_name(const char *name, char **out_nonce, gint64 *out_sequence);
+
+/* The number that @name is in decimal, as servers write it (no sign, no leading zero): a datacenter
+ * or a worker ID of 0 to @max. %FALSE if it is none. */
+gboolean znode_parse_number(const char *name, guint max, guint *out_number);
+
+/* A claim's data. Servers of later versions may add to it. */
+typedef struct {
+	char *host;
+	guint16 port;
+	gint64 pid;
+	char *version;
+	gint64 started_ms; /* since the Unix epoch; RFC 3339 in the JSON, as "started" */
+	gint worker_id;    /* -1: none yet; then it is not in the JSON */
+} ClaimRecord;
+
+/* (transfer full): JSON. */
+char *claim_record_to_json(const ClaimRecord *self);
+/* Fills @out_record, to be cleared by its owner. %FALSE, with an error set, if it is not such. */
+gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out_record,
+				GError **error);
+/* (transfer full): host and port as HOST:PORT, with brackets where they are needed. */
+char *claim_record_address(const ClaimRecord *self);
+void claim_record_clear(ClaimRecord *self);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ClaimRecord, claim_record_clear)
+
+/* A reservation's data. */
+typedef struct {
+	gint64 end_tick; /* the last tick reserved: "reserved_until_tick" */
+	char *owner;     /* a nonce; "": it was handed back, or is quarantined by an operator */
+	char *address;   /* host:port of the owner, for messages */
+} ReservationRecord;
+
+char *reservation_record_to_json(const ReservationRecord *self);
+/* Strict: what does not parse is an error, never an end of 0. */
+gboolean reservation_record_from_json(const char *text, gsize length, ReservationRecord *out_record,
+				      GError **error);
+void reservation_record_clear(ReservationRecord *self);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ReservationRecord, reservation_record_clear)
+
+/* The layout's, {"epoch_ms","tick_ms","time_bits","datacenter_bits","worker_bits",
+ * "sequence_bits"}. */
+char *znode_layout_to_json(const Layout *layout);
+gboolean znode_layout_from_json(const char *text, gsize length, Layout *out_layout, GError **error);

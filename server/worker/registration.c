@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/worker/registration.h"
+
+#include <string.h>
+
+#include "core/text.h"
+
+#define MAX_DESCRIBED 64 /* holders in one message */
+
+const char *registration_state_name(RegistrationState state)
+{
+	static const char *const NAMES[] = {
+		[REGISTRATION_CONNECTING] = "connecting", [REGISTRATION_PREPARING] = "preparing",
+		[REGISTRATION_LOOKING] = "looking",       [REGISTRATION_ANNOUNCING] = "announcing",
+		[REGISTRATION_CHECKING] = "checking",     [REGISTRATION_DOUBTING] = "doubting",
+		[REGISTRATION_RESERVING] = "reserving",   [REGISTRATION_PAUSING] = "pausing",
+		[REGISTRATION_SETTLING] = "settling",     [REGISTRATION_EXTENDING] = "extending",
+		[REGISTRATION_RETURNING] = "returning",   [REGISTRATION_TIMING] = "timing",
+		[REGISTRATION_LISTING] = "listing",       [REGISTRATION_RESTING] = "resting",
+	};
+
+	return NAMES[state];
+}
+
+static RegistrationState next_of_claim(const RegistrationFacts *facts)
+{
+	if (facts->now_us < facts->doubtful_till_us)
+		return REGISTRATION_DOUBTING;
+	if (facts->chosen)
+		return REGISTRATION_RESERVING;
+	/* by what is listed it is decided whom to ask; asking takes time, so that it is read anew
+	 * before a worker ID is chosen by it */
+	if (!facts->listed || facts->peers_checked)
+		return REGISTRATION_LOOKING;
+	return REGISTRATION_CHECKING;
+}
+
+RegistrationState registration_next(const RegistrationFacts *facts)
+{
+	if (!facts->connected)
+		return REGISTRATION_CONNECTING;
+	if (facts->now_us < facts->pause_till_us)
+		return REGISTRATION_PAUSING;
+	/* the last write first, whatever is wanted now */
+	if (facts->unsettled)
+		return REGISTRATION_SETTLING;
+	/* needs no claim: the version says whose it is */
+	if (facts->goal == GOAL_HAND_BACK)
+		return REGISTRATION_RETURNING;
+	if (!facts->prepared)
+		return REGISTRATION_PREPARING;
+	if (facts->claim == CLAIM_UNKNOWN)
+		return REGISTRATION_LOOKING;
+	if (facts->claim == CLAIM_NONE)
+		return REGISTRATION_ANNOUNCING;
+	if (facts->goal == GOAL_EXTEND)
+		return REGISTRATION_EXTENDING;
+	if (facts->wants_time)
+		return REGISTRATION_TIMING;
+	if (facts->goal == GOAL_CLAIM)
+		return next_of_claim(facts);
+	return facts->wants_list ? REGISTRATION_LISTING : REGISTRATION_RESTING;
+}
+
+/* What stands in the way of a worker ID. */
+typedef enum { FREE, HELD, QUARANTINED, DAMAGED } Obstacle;
+
+static Obstacle obstacle_of(const ListedReservation *reservation, const ZookeeperListing *listing,
+			    const RegistrationWish *wish)
+{
+	const ReservationRecord *record = &reservation->record;
+
+	if (reservation->damage != NULL)
+		return DAMAGED;
+	/* what has my nonce and is not my lease is left over: of a write that nobody waited for */
+	if (!g_str_equal(record->owner, wish->nonce) &&
+	    zookeeper_listing_find_claim(listing, record->owner, 0) != NULL)
+		return HELD;
+	return record->end_tick >= wish->now_tick ? QUARANTINED : FREE;
+}
+
+static gboolean is_wanted(const RegistrationWish *wish, guint worker_id)
+{
+	return wish->worker_id < 0 || wish->worker_id == (gint64)worker_id;
+}
+
+/* When the first of those that are quarantined, and wanted, is free. */
+static gint64 first_quarantine_ends(const ZookeeperListing *listing, const RegistrationWish *wish)
+{
+	gint64 tick = G_MAXINT64;
+
+	for (guint i = 0; i < listing->reservations->len; i++) {
+		const ListedReservation *reservation = listing->reservations->pdata[i];
+
+		if (is_wanted(wish, reservation->worker_id) &&
+		    obstacle_of(reservation, listing, wish) == QUARANTINED)
+			tick = MIN(tick, reservation->record.end_tick + 1);
+	}
+	return tick;
+}
+
+static const ListedReservation *find_reservation(const ZookeeperListing *listing, guint worker_id)
+{
+	for (guint i = 0; i < listing->reservations->len; i++) {
+		const ListedReservation *reservation = listing->reservations->pdata[i];
+
+		if (reservation->worker_id == worker_id)
+			return reservation;
+	}
+	return NULL;
+}
+
+/* ZooKeeper's count turns negative after 2^31. */
+static guint first_to_look_at(const RegistrationWish *wish)
+{
+	if (wish->worker_id >= 0)
+		return (guint)wish->worker_id;
+	return (guint)((guint64)wish->sequence % wish->n_workers);
+}
+
+RegistrationChoice registration_choose(const ZookeeperListing *listing,
+				       const RegistrationWish *wish)
+{
+	guint first = first_to_look_at(wish);
+	guint tries = wish->worker_id >= 0 ? 1 : wish->n_workers;
+
+	/* no longer than there are records: what has none is free */
+	for (guint i = 0; i < tries; i++) {
+		guint worker_id = (guint)(((guint64)first + i) % wish->n_workers);
+		const ListedReservation *reservation = find_reservation(listing, worker_id);
+
+		if (reservation == NULL)
+			return (RegistrationChoice){.found = TRUE,
+						    .worker_id = worker_id,
+						    .version = -1,
+						    .end_tick = -1};
+		if (obstacle_of(reservation, listing, wish) == FREE)
+			return (RegistrationChoice){
+				.found = TRUE,
+				.worker_id = worker_id,
+				.exists = TRUE,
+				.version = reservation->version,
+				.end_tick = reservation->record.end_tick,
+			};
+	}
+	return (RegistrationChoice){.wait_until_tick = first_quarantine_ends(listing, wish)};
+}
+
+static void describe_one(GString *text, const ListedReservation *reservation, Obstacle obstacle,
+			 const Layout *layout)
+{
+	const ReservationRecord *record = &reservation->record;
+	g_autofree char *end = NULL;
+	g_autofree char *address = NULL;
+
+	g_string_append_printf(text, "%sworker %u is ", text->len > 0 ? ", " : "",
+			       reservation->worker_id);
+	if (obstacle == DAMAGED) {
+		g_string_append_printf(text, "unknown (%s)", reservation->damage);
+		return;
+	}
+	address = text_escape(record->address, strlen(record->address));
+	end = text_time_ms(layout_tick_start_ms(layout, record->end_tick));
+	if (obstacle == HELD)
+		g_string_append_printf(text, "held by %s", address);
+	else
+		g_string_append_printf(text, "quarantined until %s", end);
+}
+
+static gint by_worker_id(gconstpointer a, gconstpointer b)
+{
+	const ListedReservation *first = *(ListedReservation *const *)a;
+	const ListedReservation *second = *(ListedReservation *const *)b;
+
+	return first->worker_id < second->worker_id ? -1 : first->worker_id > second->worker_id;
+}
+
+char *registration_describe(const ZookeeperListing *listing, const RegistrationWish *wish,
+			    const Layout *layout)
+{
+	GString *text = g_string_new(NULL);
+	guint described = 0;
+
+	g_ptr_array_sort(listing->reservations, by_worker_id);
+	for (guint i = 0; i < listing->reservations->len; i++) {
+		const ListedReservation *reservation = listing->reservations->pdata[i];
+		Obstacle obstacle = obstacle_of(reservation, listing, wish);
+
+		if (!is_wanted(wish, reservation->worker_id) || obstacle == FREE)
+			continue;
+		if (++described <= MAX_DESCRIBED)
+			describe_one(text, reservation, obstacle, layout);
+	}
+	if (described > MAX_DESCRIBED)
+		g_string_append_printf(text, ", and %u more", described - MAX_DESCRIBED);
+	return g_string_free(text, FALSE);
+}
+
+RegistrationSettlement registration_settle(const char *nonce, gint32 read_version,
+					   const ReservationRecord *record, gint32 version)
+{
+	if (record == NULL)
+		return read_version < 0 ? SETTLED_NOT : SETTLED_LOST;
+	/* wraps as ZooKeeper's does */
+	if (version == (gint32)((guint32)read_version + 1) && g_str_equal(record->owner, nonce))
+		return SETTLED_WRITTEN;
+	return version == read_version ? SETTLED_NOT : SETTLED_LOST;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "server/worker/zookeeper-listing.h"
+
+/*
+ * What a server that registers in ZooKeeper does next, as pure functions of what it knows. The
+ * picture is in docs/registration.md; registry-zookeeper.c collects the facts and does it.
+ *
+ * In each state one thing is under way. What comes of it changes the facts, and the facts give the
+ * next state: there is no other order of steps. So a lost connection needs no path of its own: it
+ * makes something unknown, and what is unknown is found out before anything rests on it.
+ */
+typedef enum {
+	REGISTRATION_CONNECTING, /* no session: waits for one */
+	REGISTRATION_PREPARING,  /* compares the layout; makes the znodes above the claims */
+	REGISTRATION_LOOKING,    /* reads all claims and reservations of the datacenter */
+	REGISTRATION_ANNOUNCING, /* creates its claim */
+	REGISTRATION_CHECKING,   /* asks the servers behind the other claims who they are */
+	REGISTRATION_DOUBTING,   /* they contradict: waits a session timeout, to ask again */
+	REGISTRATION_RESERVING,  /* writes a reservation: a worker ID is claimed */
+	REGISTRATION_PAUSING,    /* lost a race, or got an answer it has no use for */
+	REGISTRATION_SETTLING,   /* reads a record that may or may not have been written */
+	REGISTRATION_EXTENDING,  /* writes a later end to the reservation it holds */
+	REGISTRATION_RETURNING,  /* writes an earlier end: the lease is retired */
+	REGISTRATION_TIMING,     /* writes to its claim, for ZooKeeper's time */
+	REGISTRATION_LISTING,    /* reads all datacenters, for somebody who asked */
+	REGISTRATION_RESTING,    /* nothing to do */
+} RegistrationState;
+
+/* "connecting", "preparing", ... */
+const char *registration_state_name(RegistrationState state);
+
+/* What the keeper wants. */
+typedef enum { GOAL_NONE, GOAL_CLAIM, GOAL_EXTEND, GOAL_HAND_BACK } RegistrationGoal;
+
+typedef struct {
+	gint64 now_us;
+	RegistrationGoal goal;
+
+	gboolean connected;
+	gboolean prepared; /* layout and parents are there */
+	/* Its own claim. UNKNOWN in a new session, and when nobody knows what became of it. */
+	enum { CLAIM_UNKNOWN, CLAIM_NONE, CLAIM_MADE } claim;
+	gboolean listed;         /* since the claim was made, and nothing was decided by it yet */
+	gboolean peers_checked;  /* or there is nobody to ask, or it is not wanted */
+	gint64 doubtful_till_us; /* a contradiction is to stand until then; 0: there is none */
+	gboolean chosen;         /* a worker ID to claim */
+	gboolean unsettled;      /* a reservation was written, or was not */
+	gint64 pause_till_us;
+	gboolean wants_time;
+	gboolean wants_list;
+} RegistrationFacts;
+
+RegistrationState registration_next(const RegistrationFacts *facts);
+
+/* What a server looks for in a listing. */
+typedef struct {
+	const char *nonce;
+	gint64 sequence;  /* of its claim: where it begins to look */
+	gint64 worker_id; /* the only one it wants; -1: any */
+	guint n_workers;  /* that the layout has room for */
+	gint64 now_tick;
+} RegistrationWish;
+
+typedef struct {
+	gboolean found;
+	/* found */
+	guint worker_id;
+	gboolean exists; /* there is a record, and this is what stood in it */
+	gint32 version;
+	gint64 end_tick; /* -1 if there is no record */
+	/* not found */
+	gint64 wait_until_tick; /* the first quarantine has ended then; G_MAXINT64: there is none */
+} RegistrationChoice;
+
+/**
+ * registration_choose:
+ *
+ * The first worker ID that is free, from the sequence of the claim on upwards and around. One whose
+ * reservation's owner has a claim is held; else one whose end is not past is quarantined; what does
+ * not parse may be either.
+ */
+RegistrationChoice registration_choose(const ZookeeperListing *listing,
+				       const RegistrationWish *wish);
+
+/* (transfer full): who holds what, for the one who got nothing: "worker 0 is held by a:7609, ..."
+ */
+char *registration_describe(const ZookeeperListing *listing, const RegistrationWish *wish,
+			    const Layout *layout);
+
+/* What became of a write that may have taken place, by the record as it is read now. */
+typedef enum {
+	SETTLED_WRITTEN, /* what was read is held */
+	SETTLED_NOT,     /* it is as it was */
+	SETTLED_LOST,    /* somebody else has written */
+} RegistrationSettlement;
+
+/**
+ * registration_settle:
+ * @nonce: the owner that the write names
+ * @read_version: what it was conditional on; -1: that there is no record
+ * @record: (nullable): as it stands now; NULL: there is none
+ * @version: of that
+ *
+ * Only a version further than @read_version by one, with that owner, can be that write: so what
+ * was tried does not matter, and what stands there does.
+ */
+RegistrationSettlement registration_settle(const char *nonce, gint32 read_version,
+					   const ReservationRecord *record, gint32 version);

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "common/address.h"
+#include "server/worker/peer-check.h"
+#include "server/worker/registration.h"
+#include "server/worker/registry-zookeeper.h"
+
+/* What registry-zookeeper.c, which keeps session and goals, and zookeeper-steps.c, which does what
+ * a state is for, share. All of it is the keeper's thread's. */
+
+/* A reservation that is held. */
+typedef struct {
+	gboolean held;
+	guint worker_id;
+	gint32 version; /* of the record, as written by this server */
+	gint64 first_tick;
+	gint64 end_tick;
+} HeldReservation;
+
+/* A write whose outcome is not known yet: its reply is awaited, or lost. */
+typedef struct {
+	RegistrationGoal goal;
+	gint32 read_version;    /* that it is conditional on; -1: that there is no record */
+	HeldReservation wanted; /* what is held if it took place */
+} Attempt;
+
+typedef struct {
+	Registry registry; /* first: the interface */
+
+	char *servers, *root, *auth, *nonce, *version;
+	Address *address;
+	Layout layout;
+	const SystemClock *clock;
+	guint datacenter_id;
+	gint64 wanted_worker_id; /* -1: any */
+	gint64 session_timeout_ms, connect_timeout_ms, max_clock_skew_ms;
+	gint64 started_ms; /* since the Unix epoch */
+
+	RegistrationFacts facts;
+	RegistrationState state;
+	gboolean busy;   /* the state waits for a reply, a listing or peers */
+	guint64 request; /* whose reply ends the wait; 0: something else does */
+	gint64 now_tick;
+
+	/* the session */
+	ZookeeperSession *session; /* (nullable) */
+	gint64 session_id;         /* 0: it has not been connected yet */
+	gint64 handle_since_us;    /* when it was made, or its making failed */
+	gint64 unconnected_since_us;
+	char *no_session; /* (nullable): why there is none */
+
+	/* the goal */
+	gint64 goal_since_us;
+	gint64 length_ticks;    /* claim */
+	gint64 wanted_end_tick; /* extend */
+	gint64 last_tick;       /* hand back */
+	gboolean cancelled;
+	gboolean finished; /* the keeper has not fetched the result yet */
+	RegistryResult result;
+
+	/* the registration */
+	char *claim_path;      /* (nullable) */
+	guint64 watch_request; /* the one that set the watch on it */
+	gint64 claim_sequence;
+	gint64 announced_ns; /* CLOCK_BOOTTIME, before the claim was sent */
+	gboolean served;     /* there was a reservation once */
+	HeldReservation holding;
+	char *lost_why; /* (nullable): holding was lost, and the keeper does not know yet */
+	Attempt attempt;
+	RegistrationChoice choice;
+	gboolean making;           /* PREPARING: makes what is missing */
+	ZookeeperListing *listing; /* (nullable): LOOKING, CHECKING, LISTING */
+	PeerCheck *peer_check;     /* (nullable): CHECKING */
+	PeerReport doubts;         /* what peers said against it, the time before */
+	GArray *datacenters;       /* (nullable): of guint: LISTING, those still to be read */
+	GPtrArray *workers;        /* (nullable): of Worker: LISTING, so far */
+} RegistryZookeeper;
+
+/* The goal is reached, or not: (transfer full) (nullable) for @error. */
+void registry_zookeeper_finish(RegistryZookeeper *self, GError *error);
+void registry_zookeeper_fail(RegistryZookeeper *self, RegistryError code, const char *format, ...)
+	G_GNUC_PRINTF(3, 4);
+
+typedef enum {
+	ZOOKEEPER_SHORT_PAUSE, /* a race was lost: the others are not to be met again at once */
+	ZOOKEEPER_LONG_PAUSE,  /* an answer that makes no sense now */
+} ZookeeperPause;
+
+/* Nothing is begun for a while. */
+void registry_zookeeper_pause(RegistryZookeeper *self, ZookeeperPause pause);
+
+/* The state waits for the reply to @request. */
+void registry_zookeeper_await(RegistryZookeeper *self, guint64 request);
+
+/* Something else than a lost connection is wrong with @path: pauses, and fails the goal if it must
+ * not wait. */
+void registry_zookeeper_complain(RegistryZookeeper *self, const ZookeeperMessage *message,
+				 const char *path);
+
+/* A write was stamped by the leader's clock: 0 is no stamp. */
+void registry_zookeeper_note_time(RegistryZookeeper *self, gint64 time_ms, gint64 sent_ns,
+				  gint64 received_ns);
+
+/* A CHANGED of its path says if the claim goes. */
+void registry_zookeeper_watch_claim(RegistryZookeeper *self);
+
+/* (transfer full): the claim's data. @worker_id -1: none yet. */
+char *registry_zookeeper_claim_json(const RegistryZookeeper *self, gint worker_id);
+
+/* Of the session, or what it would ask for. */
+gint64 registry_zookeeper_timeout_ms(const RegistryZookeeper *self);

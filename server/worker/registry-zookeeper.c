@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/worker/registry-zookeeper-private.h"
+
+#include <unistd.h>
+
+#include "server/log.h"
+#include "server/worker/zookeeper-steps.h"
+
+/*
+ * Each poll takes in what ZooKeeper has said, looks after the session, and lets the registration go
+ * from state to state until it waits for something. What the keeper wants is the goal.
+ */
+
+/* A handle that has not been connected for as many session timeouts is replaced: servers that were
+ * restored from a backup refuse it for ever. */
+#define TIMEOUTS_TO_REPLACE   3
+/* No handle could be made, for want of a name: the next try. */
+#define NAME_RETRY_US         G_USEC_PER_SEC
+/* Within the time that a stop is given by default. */
+#define HAND_BACK_PATIENCE_US (3 * G_USEC_PER_SEC)
+
+#define FIRST_LENGTH_MS 10000
+
+#define MIN_PAUSE_US  (10 * G_TIME_SPAN_MILLISECOND)
+#define MAX_PAUSE_US  (60 * G_TIME_SPAN_MILLISECOND)
+#define LONG_PAUSE_US (500 * G_TIME_SPAN_MILLISECOND)
+
+void registry_zookeeper_finish(RegistryZookeeper *self, GError *error)
+{
+	g_assert(self->facts.goal != GOAL_NONE && !self->finished);
+	self->facts.goal = GOAL_NONE;
+	self->cancelled = FALSE;
+	self->finished = TRUE;
+	self->result.error = error;
+}
+
+void registry_zookeeper_fail(RegistryZookeeper *self, RegistryError code, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	registry_zookeeper_finish(
+		self, g_error_new_valist(REGISTRY_ERROR, (gint)code, format, arguments));
+	va_end(arguments);
+}
+
+void registry_zookeeper_pause(RegistryZookeeper *self, ZookeeperPause pause)
+{
+	gint64 length_us = LONG_PAUSE_US;
+
+	if (pause == ZOOKEEPER_SHORT_PAUSE)
+		length_us =
+			MIN_PAUSE_US + (gint64)(g_random_double() * (MAX_PAUSE_US - MIN_PAUSE_US));
+	self->facts.pause_till_us = g_get_monotonic_time() + length_us;
+}
+
+void registry_zookeeper_await(RegistryZookeeper *self, guint64 request)
+{
+	self->request = request;
+	self->busy = TRUE;
+}
+
+void registry_zookeeper_complain(RegistryZookeeper *self, const ZookeeperMessage *message,
+				 const char *path)
+{
+	gboolean forbidden = message->outcome == ZOOKEEPER_NO_AUTH;
+
+	registry_zookeeper_pause(self, ZOOKEEPER_LONG_PAUSE);
+	if (forbidden && self->facts.goal == GOAL_CLAIM && !self->served)
+		registry_zookeeper_fail(self, REGISTRY_ERROR_FATAL,
+					"ZooKeeper does not let this server read or write %s: give "
+					"the user and password that it was made with "
+					"(--zookeeper-auth)",
+					path);
+	else if (self->facts.goal == GOAL_EXTEND || self->facts.goal == GOAL_HAND_BACK)
+		registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED, "%s: %s", path,
+					message->reason);
+}
+
+void registry_zookeeper_note_time(RegistryZookeeper *self, gint64 time_ms, gint64 sent_ns,
+				  gint64 received_ns)
+{
+	if (time_ms == 0)
+		return;
+	self->registry.clock = (RegistryClock){
+		.known = TRUE,
+		.least_ns = time_ms * CLOCK_NS_PER_MS - received_ns,
+		/* it is cut to whole milliseconds */
+		.most_ns = (time_ms + 1) * CLOCK_NS_PER_MS - sent_ns,
+	};
+	self->facts.wants_time = FALSE;
+}
+
+void registry_zookeeper_watch_claim(RegistryZookeeper *self)
+{
+	self->watch_request = zookeeper_session_exists(self->session, self->claim_path, TRUE);
+}
+
+char *registry_zookeeper_claim_json(const RegistryZookeeper *self, gint worker_id)
+{
+	const ClaimRecord record = {
+		.host = self->address->host,
+		.port = self->address->port,
+		.pid = getpid(),
+		.version = self->version,
+		.started_ms = self->started_ms,
+		.worker_id = worker_id,
+	};
+
+	return claim_record_to_json(&record);
+}
+
+gint64 registry_zookeeper_timeout_ms(const RegistryZookeeper *self)
+{
+	return self->session != NULL ? zookeeper_session_timeout_ms(self->session)
+				     : self->session_timeout_ms;
+}
+
+static void set_state(RegistryZookeeper *self, RegistrationState state)
+{
+	if (state == self->state)
+		return;
+	log_event(LOG_REGISTRATION, "from=%s to=%s", registration_state_name(self->state),
+		  registration_state_name(state));
+	self->state = state;
+}
+
+/* What is under way will not be answered: whether it took place, nobody knows. */
+static void abandon_request(RegistryZookeeper *self)
+{
+	const ZookeeperMessage unsure = {
+		.type = ZOOKEEPER_REPLY,
+		.outcome = ZOOKEEPER_UNSURE,
+		.reason = "the session is gone",
+	};
+
+	g_clear_pointer(&self->listing, zookeeper_listing_free);
+	if (self->busy && self->request != 0) {
+		self->request = 0;
+		zookeeper_steps_reply(self, &unsure);
+	} else if (self->state == REGISTRATION_LOOKING || self->state == REGISTRATION_LISTING) {
+		self->busy = FALSE;
+	}
+}
+
+static void begin_session(RegistryZookeeper *self)
+{
+	const ZookeeperSessionConfig config = {
+		.servers = self->servers,
+		.auth = self->auth,
+		.timeout_ms = self->session_timeout_ms,
+		.wake = self->registry.wake,
+		.user_data = self->registry.wake_data,
+	};
+	g_autoptr(GError) error = NULL;
+
+	self->handle_since_us = self->facts.now_us;
+	g_clear_pointer(&self->no_session, g_free);
+	self->session = zookeeper_session_new(&config, &error);
+	if (self->session == NULL)
+		self->no_session = g_strdup(error->message);
+}
+
+static void end_session(RegistryZookeeper *self)
+{
+	g_clear_pointer(&self->session, zookeeper_session_free);
+	if (self->facts.connected)
+		self->unconnected_since_us = self->facts.now_us;
+	self->facts.connected = FALSE;
+	self->session_id = 0;
+	/* of an earlier session there may be a claim left */
+	if (self->announced_ns != 0)
+		self->facts.claim = CLAIM_UNKNOWN;
+	abandon_request(self);
+}
+
+static void on_connected(RegistryZookeeper *self, gint64 session_id)
+{
+	log_event(LOG_ZOOKEEPER_CONNECTED,
+		  "session=0x%" G_GINT64_MODIFIER "x timeout_ms=%" G_GINT64_FORMAT, session_id,
+		  zookeeper_session_timeout_ms(self->session));
+	self->session_id = session_id;
+	self->facts.connected = TRUE;
+	/* what failed for want of a connection; and a new session has no watches */
+	self->registry.hurry = self->facts.goal == GOAL_NONE;
+}
+
+static void on_disconnected(RegistryZookeeper *self)
+{
+	if (!self->facts.connected)
+		return;
+	self->facts.connected = FALSE;
+	self->unconnected_since_us = self->facts.now_us;
+	log_event(LOG_ZOOKEEPER_LOST, "servers=%s", self->servers);
+}
+
+static void on_expired(RegistryZookeeper *self)
+{
+	log_event(LOG_SESSION_EXPIRED, "session=0x%" G_GINT64_MODIFIER "x", self->session_id);
+	end_session(self);
+}
+
+static void on_denied(RegistryZookeeper *self)
+{
+	end_session(self);
+	if (self->facts.goal == GOAL_CLAIM && !self->served)
+		registry_zookeeper_fail(self, REGISTRY_ERROR_FATAL,
+					"ZooKeeper at %s refuses the user and password of "
+					"--zookeeper-auth",
+					self->servers);
+}
+
+static void on_changed(RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	if (g_strcmp0(message->path, self->claim_path) != 0)
+		self->registry.hurry = TRUE; /* claims came or went: a worker ID may be free */
+	else if (message->gone)
+		self->facts.claim = CLAIM_UNKNOWN;
+	else
+		registry_zookeeper_watch_claim(self);
+}
+
+static void on_reply(RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	if (self->listing != NULL && zookeeper_listing_take(self->listing, message)) {
+		if (self->listing->finished)
+			zookeeper_steps_listed(self);
+	} else if (self->busy && message->request == self->request) {
+		self->request = 0;
+		zookeeper_steps_reply(self, message);
+	} else if (message->request == self->watch_request &&
+		   message->outcome == ZOOKEEPER_NO_NODE) {
+		self->facts.claim = CLAIM_UNKNOWN;
+	}
+}
+
+static void take_message(RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	switch (message->type) {
+	case ZOOKEEPER_CONNECTED:
+		on_connected(self, message->session);
+		break;
+	case ZOOKEEPER_DISCONNECTED:
+		on_disconnected(self);
+		break;
+	case ZOOKEEPER_EXPIRED:
+		on_expired(self);
+		break;
+	case ZOOKEEPER_DENIED:
+		on_denied(self);
+		break;
+	case ZOOKEEPER_CHANGED:
+		on_changed(self, message);
+		break;
+	case ZOOKEEPER_REPLY:
+		on_reply(self, message);
+		break;
+	}
+}
+
+static void take_messages(RegistryZookeeper *self)
+{
+	ZookeeperMessage *next;
+
+	/* a message may end the session */
+	while (self->session != NULL && (next = zookeeper_session_take(self->session)) != NULL) {
+		g_autoptr(ZookeeperMessage) message = next;
+
+		take_message(self, message);
+	}
+	if (self->peer_check != NULL)
+		zookeeper_steps_look_at_peers(self);
+}
+
+/* The session */
+
+static gint64 replace_at_us(const RegistryZookeeper *self)
+{
+	gint64 patience_ms;
+
+	if (self->session == NULL)
+		return self->handle_since_us + (self->handle_since_us != 0 ? NAME_RETRY_US : 0);
+	patience_ms = TIMEOUTS_TO_REPLACE * zookeeper_session_timeout_ms(self->session);
+	return MAX(self->unconnected_since_us, self->handle_since_us) +
+	       patience_ms * G_TIME_SPAN_MILLISECOND;
+}
+
+static void look_after_session(RegistryZookeeper *self)
+{
+	if (self->facts.connected || self->facts.now_us < replace_at_us(self))
+		return;
+	if (self->session != NULL)
+		end_session(self);
+	begin_session(self);
+}
+
+/* Goals that cannot wait for a connection */
+
+static gint64 give_up_at_us(const RegistryZookeeper *self)
+{
+	if (self->facts.connected)
+		return G_MAXINT64;
+	switch (self->facts.goal) {
+	case GOAL_CLAIM: /* for the first connection; later it holds out */
+		if (self->announced_ns != 0)
+			return G_MAXINT64;
+		return self->goal_since_us + self->connect_timeout_ms * G_TIME_SPAN_MILLISECOND;
+	case GOAL_EXTEND:
+		return self->goal_since_us;
+	case GOAL_HAND_BACK:
+		return self->goal_since_us + HAND_BACK_PATIENCE_US;
+	case GOAL_NONE:
+		break;
+	}
+	return G_MAXINT64;
+}
+
+static void give_up(RegistryZookeeper *self)
+{
+	if (self->facts.goal == GOAL_CLAIM)
+		registry_zookeeper_fail(self, REGISTRY_ERROR_FATAL,
+					"no connection to ZooKeeper at %s within %" G_GINT64_FORMAT
+					" ms%s%s: is it running, and is the address right?",
+					self->servers, self->connect_timeout_ms,
+					self->no_session != NULL ? ": " : "",
+					self->no_session != NULL ? self->no_session : "");
+	else
+		registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED,
+					"no connection to ZooKeeper at %s", self->servers);
+}
+
+/* Whether a cancelled goal can be let go: nothing that was written is left in doubt, unless there
+ * is nobody who could tell. */
+static gboolean may_cancel(const RegistryZookeeper *self)
+{
+	if (!self->facts.connected)
+		return TRUE;
+	return self->facts.goal == GOAL_CLAIM && !self->facts.unsettled &&
+	       self->state != REGISTRATION_RESERVING;
+}
+
+static void look_after_goal(RegistryZookeeper *self)
+{
+	if (self->facts.goal == GOAL_NONE)
+		return;
+	if (self->cancelled && may_cancel(self)) {
+		registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED, "the server stops");
+		self->facts.chosen = FALSE;
+	} else if (self->facts.now_us >= give_up_at_us(self)) {
+		give_up(self);
+	}
+}
+
+static gboolean waits(RegistrationState state)
+{
+	return state == REGISTRATION_CONNECTING || state == REGISTRATION_PAUSING ||
+	       state == REGISTRATION_DOUBTING || state == REGISTRATION_RESTING;
+}
+
+static void go_on(RegistryZookeeper *self)
+{
+	while (!self->busy) {
+		set_state(self, registration_next(&self->facts));
+		if (waits(self->state))
+			return;
+		zookeeper_steps_start(self);
+	}
+}
+
+static gint64 look_again_at_us(const RegistryZookeeper *self)
+{
+	gint64 at_us = give_up_at_us(self);
+
+	if (!self->facts.connected)
+		at_us = MIN(at_us, replace_at_us(self));
+	if (self->state == REGISTRATION_PAUSING)
+		at_us = MIN(at_us, self->facts.pause_till_us);
+	if (self->state == REGISTRATION_DOUBTING)
+		at_us = MIN(at_us, self->facts.doubtful_till_us);
+	return at_us;
+}
+
+static gboolean registry_zookeeper_poll(Registry *registry, gint64 now_tick,
+					RegistryResult *out_result)
+{
+	RegistryZookeeper *self = (RegistryZookeeper *)registry;
+
+	self->now_tick = now_tick;
+	self->facts.now_us = g_get_monotonic_time();
+	if (self->goal_since_us == 0) /* nothing was wanted yet */
+		return FALSE;
+	take_messages(self);
+	look_after_session(self);
+	look_after_goal(self);
+	go_on(self);
+	look_after_goal(self);
+	self->registry.poll_at_us = look_again_at_us(self);
+	if (!self->finished)
+		return FALSE;
+	self->finished = FALSE;
+	*out_result = self->result;
+	return TRUE;
+}
+
+static void set_goal(RegistryZookeeper *self, RegistrationGoal goal)
+{
+	g_assert(self->facts.goal == GOAL_NONE && !self->finished);
+	self->facts.goal = goal;
+	self->goal_since_us = g_get_monotonic_time();
+	self->result = (RegistryResult){0};
+}
+
+static void registry_zookeeper_claim(Registry *registry, gint64 length_ticks)
+{
+	RegistryZookeeper *self = (RegistryZookeeper *)registry;
+
+	set_goal(self, GOAL_CLAIM);
+	self->length_ticks = length_ticks;
+	self->facts.listed = FALSE;
+	self->facts.chosen = FALSE;
+}
+
+static void registry_zookeeper_extend(Registry *registry, gint64 end_tick)
+{
+	RegistryZookeeper *self = (RegistryZookeeper *)registry;
+
+	set_goal(self, GOAL_EXTEND);
+	self->wanted_end_tick = end_tick;
+}
+
+static void registry_zookeeper_hand_back(Registry *registry, gint64 last_tick)
+{
+	RegistryZookeeper *self = (RegistryZookeeper *)registry;
+
+	set_goal(self, GOAL_HAND_BACK);
+	self->last_tick = last_tick;
+}
+
+static void registry_zookeeper_cancel(Registry *registry)
+{
+	RegistryZookeeper *self = (RegistryZookeeper *)registry;
+
+	self->cancelled = self->facts.goal != GOAL_NONE;
+}
+
+static void registry_zookeeper_ask_clock(Registry *registry)
+{
+	((RegistryZookeeper *)registry)->facts.wants_time = TRUE;
+}
+
+static void registry_zookeeper_list(Registry *registry)
+{
+	((RegistryZookeeper *)registry)->facts.wants_list = TRUE;
+}
+
+static void registry_zookeeper_free(Registry *registry)
+{
+	RegistryZookeeper *self = (RegistryZookeeper *)registry;
+
+	g_clear_pointer(&self->peer_check, peer_check_free);
+	g_clear_pointer(&self->listing, zookeeper_listing_free);
+	g_clear_pointer(&self->session, zookeeper_session_free);
+	g_clear_pointer(&self->datacenters, g_array_unref);
+	g_clear_pointer(&self->workers, g_ptr_array_unref);
+	g_clear_pointer(&self->registry.workers, g_ptr_array_unref);
+	if (self->finished)
+		g_clear_error(&self->result.error);
+	address_free(self->address);
+	g_free(self->claim_path);
+	peer_report_clear(&self->doubts);
+	g_free(self->lost_why);
+	g_free(self->no_session);
+	g_free(self->servers);
+	g_free(self->root);
+	g_free(self->auth);
+	g_free(self->nonce);
+	g_free(self->version);
+	g_free(self);
+}
+
+static const RegistryOps REGISTRY_ZOOKEEPER_OPS = {
+	.claim = registry_zookeeper_claim,
+	.extend = registry_zookeeper_extend,
+	.hand_back = registry_zookeeper_hand_back,
+	.poll = registry_zookeeper_poll,
+	.cancel = registry_zookeeper_cancel,
+	.ask_clock = registry_zookeeper_ask_clock,
+	.list = registry_zookeeper_list,
+	.free = registry_zookeeper_free,
+};
+
+Registry *registry_zookeeper_new(const RegistryZookeeperConfig *config)
+{
+	RegistryZookeeper *self = g_new0(RegistryZookeeper, 1);
+
+	self->registry = (Registry){
+		.ops = &REGISTRY_ZOOKEEPER_OPS,
+		.first_length_ms = MIN(FIRST_LENGTH_MS, config->max_length_ms),
+		.max_length_ms = config->max_length_ms,
+		.extend_when_idle = TRUE,
+		.poll_at_us = G_MAXINT64,
+	};
+	self->servers = g_strdup(config->hosts->servers);
+	self->root = g_strdup(config->hosts->root);
+	self->auth = g_strdup(config->auth);
+	self->nonce = g_strdup(config->nonce);
+	self->version = g_strdup(config->version);
+	self->address = address_parse(config->address, NULL);
+	self->layout = *config->layout;
+	self->clock = config->clock;
+	self->datacenter_id = config->datacenter_id;
+	self->wanted_worker_id = config->worker_id;
+	self->session_timeout_ms = config->session_timeout_ms;
+	self->connect_timeout_ms = config->connect_timeout_ms;
+	self->max_clock_skew_ms = config->max_clock_skew_ms;
+	self->started_ms = clock_now_ms(&config->clock->clock);
+	self->state = REGISTRATION_CONNECTING;
+	self->facts.claim = CLAIM_NONE; /* nobody else has this nonce */
+	self->facts.peers_checked = config->skip_sanity_checks;
+	return &self->registry;
+}

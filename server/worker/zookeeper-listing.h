@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "common/znodes.h"
+#include "server/worker/worker.h"
+#include "server/worker/zookeeper-session.h"
+
+/*
+ * What ZooKeeper holds of one datacenter: the claims of its servers and the reservations of its
+ * worker IDs, read in three steps of any number of requests each. It is no snapshot: what is
+ * decided by it holds only if the write that follows finds the versions that are listed here.
+ */
+
+typedef struct {
+	char *name; /* of the znode */
+	char *nonce;
+	gint64 sequence;
+	gint64 session; /* that it lives and dies with */
+	gint64 claimed_at_ms;
+	ClaimRecord record; /* the host is NULL if it does not parse */
+} ListedClaim;
+
+typedef struct {
+	guint worker_id;
+	gint32 version;
+	ReservationRecord record;
+	char *damage; /* (nullable): why the record does not parse; then there is none */
+} ListedReservation;
+
+typedef struct _ZookeeperListing ZookeeperListing;
+
+struct _ZookeeperListing {
+	guint datacenter_id;
+	GPtrArray *claims;       /* of ListedClaim */
+	GPtrArray *reservations; /* of ListedReservation */
+	gboolean finished;
+	ZookeeperOutcome outcome; /* once it is finished: OK, or why there is no listing */
+	const char *reason;       /* in words; static */
+	/* its own */
+	ZookeeperSession *session;
+	GHashTable *requests; /* those under way, by number */
+	char *claims_path;
+	char *reservations_path;
+	guint max_worker_id;
+};
+
+/**
+ * zookeeper_listing_new:
+ * @session: borrowed; what it has to say goes to take()
+ * @watch: a CHANGED of the path of the claims follows when one comes or goes
+ */
+ZookeeperListing *zookeeper_listing_new(ZookeeperSession *session, const char *root,
+					guint datacenter_id, guint max_worker_id, gboolean watch);
+void zookeeper_listing_free(ZookeeperListing *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(ZookeeperListing, zookeeper_listing_free)
+
+/* Goes on with a message of the session. %FALSE: it is not about this listing. */
+gboolean zookeeper_listing_take(ZookeeperListing *self, const ZookeeperMessage *message);
+
+/* The claim of that nonce and session (session 0: of any); or NULL. */
+const ListedClaim *zookeeper_listing_find_claim(const ZookeeperListing *self, const char *nonce,
+						gint64 session);
+
+/* Adds its servers to @workers, of Worker. */
+void zookeeper_listing_add_workers(const ZookeeperListing *self, const Layout *layout,
+				   GPtrArray *workers);

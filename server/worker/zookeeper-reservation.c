@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/worker/zookeeper-reservation.h"
+
+static char *reservation_path(const RegistryZookeeper *self, guint worker_id)
+{
+	return znode_reservation(self->root, self->datacenter_id, worker_id);
+}
+
+/* The owner that the attempt writes: nobody's, when it hands back. */
+static const char *owner_of(const RegistryZookeeper *self)
+{
+	return self->attempt.goal == GOAL_HAND_BACK ? "" : self->nonce;
+}
+
+static char *record_json(const RegistryZookeeper *self)
+{
+	const ReservationRecord record = {
+		.end_tick = self->attempt.wanted.end_tick,
+		.owner = (char *)owner_of(self),
+		.address = self->address->text,
+	};
+
+	return reservation_record_to_json(&record);
+}
+
+/* Commits the attempt, behind @first if there is such a write. */
+static void commit(RegistryZookeeper *self, const ZookeeperWrite *first)
+{
+	g_autofree char *path = reservation_path(self, self->attempt.wanted.worker_id);
+	g_autofree char *json = record_json(self);
+	ZookeeperWrite writes[ZOOKEEPER_MAX_WRITES];
+	guint n = 0;
+
+	if (first != NULL)
+		writes[n++] = *first;
+	writes[n++] = (ZookeeperWrite){
+		.type = self->attempt.read_version < 0 ? ZOOKEEPER_CREATE : ZOOKEEPER_SET,
+		.path = path,
+		.data = json,
+		.version = self->attempt.read_version,
+	};
+	registry_zookeeper_await(self, zookeeper_session_commit(self->session, writes, n));
+}
+
+static void reserve(RegistryZookeeper *self)
+{
+	const RegistrationChoice *choice = &self->choice;
+	g_autofree char *claim = registry_zookeeper_claim_json(self, (gint)choice->worker_id);
+
+	self->attempt = (Attempt){
+		.goal = GOAL_CLAIM,
+		.read_version = choice->version,
+		.wanted =
+			{
+				.held = TRUE,
+				.worker_id = choice->worker_id,
+				.first_tick = choice->end_tick + 1,
+				.end_tick = MIN(self->now_tick + self->length_ticks,
+						layout_max_tick(&self->layout)),
+			},
+	};
+	/* sets the claim's worker ID, which fails if the claim is gone */
+	commit(self, &(ZookeeperWrite){.type = ZOOKEEPER_SET,
+				       .path = self->claim_path,
+				       .data = claim,
+				       .version = -1});
+}
+
+static void extend(RegistryZookeeper *self)
+{
+	if (!self->holding.held) {
+		registry_zookeeper_fail(self, REGISTRY_ERROR_LOST, "%s", self->lost_why);
+		return;
+	}
+	self->attempt = (Attempt){
+		.goal = GOAL_EXTEND,
+		.read_version = self->holding.version,
+		.wanted = self->holding,
+	};
+	self->attempt.wanted.end_tick = CLAMP(self->wanted_end_tick, self->holding.end_tick,
+					      layout_max_tick(&self->layout));
+	commit(self, &(ZookeeperWrite){.type = ZOOKEEPER_CHECK, .path = self->claim_path});
+}
+
+static void hand_back(RegistryZookeeper *self)
+{
+	if (!self->holding.held) {
+		registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED, "%s", self->lost_why);
+		return;
+	}
+	self->attempt = (Attempt){
+		.goal = GOAL_HAND_BACK,
+		.read_version = self->holding.version,
+		.wanted = self->holding,
+	};
+	self->attempt.wanted.held = FALSE;
+	self->attempt.wanted.end_tick = MAX(self->holding.first_tick - 1, self->last_tick);
+	commit(self, NULL);
+}
+
+static void settle(RegistryZookeeper *self)
+{
+	g_autofree char *path = reservation_path(self, self->attempt.wanted.worker_id);
+
+	/* another server of the ensemble may be behind the one that took the write */
+	zookeeper_session_sync(self->session, path);
+	registry_zookeeper_await(self, zookeeper_session_get(self->session, path, FALSE));
+}
+
+static void hold(RegistryZookeeper *self)
+{
+	self->holding = self->attempt.wanted;
+	self->holding.version = self->attempt.read_version + 1;
+	self->facts.chosen = FALSE;
+}
+
+/* The attempt took place. */
+static void note_written(RegistryZookeeper *self)
+{
+	hold(self);
+	if (self->facts.goal != self->attempt.goal)
+		return; /* of a goal that was given up: it is held all the same */
+	if (self->attempt.goal == GOAL_CLAIM) {
+		self->served = TRUE;
+		self->result.reservation = (Reservation){
+			.datacenter_id = self->datacenter_id,
+			.worker_id = self->holding.worker_id,
+			.first_tick = self->holding.first_tick,
+			.end_tick = self->holding.end_tick,
+		};
+	}
+	self->result.end_tick = self->holding.end_tick;
+	registry_zookeeper_finish(self, NULL);
+}
+
+/* A claim is tried anew from a new listing; what was held is lost. (transfer full) for @why */
+static void note_lost(RegistryZookeeper *self, char *why)
+{
+	g_free(self->lost_why);
+	self->lost_why = why;
+	self->facts.chosen = FALSE;
+	self->facts.listed = FALSE;
+	if (self->attempt.goal != GOAL_CLAIM)
+		self->holding.held = FALSE;
+}
+
+static char *describe_owner(const RegistryZookeeper *self, const ReservationRecord *record,
+			    gint32 version)
+{
+	g_autofree char *path = reservation_path(self, self->attempt.wanted.worker_id);
+
+	if (record == NULL)
+		return g_strdup_printf("%s is gone, or does not parse", path);
+	if (g_str_equal(record->owner, self->nonce))
+		return g_strdup_printf("%s is of version %d, which this server did not write (its "
+				       "own was %d): was ZooKeeper restored from a backup? see "
+				       "snowflakectl registry quarantine",
+				       path, version, self->holding.version);
+	if (*record->owner == '\0')
+		return g_strdup_printf("%s was taken back by an operator", path);
+	return g_strdup_printf("%s is now of %s (owner %s)", path, record->address, record->owner);
+}
+
+static void settle_by(RegistryZookeeper *self, const ReservationRecord *record, gint32 version)
+{
+	self->facts.unsettled = FALSE;
+	switch (registration_settle(owner_of(self), self->attempt.read_version, record, version)) {
+	case SETTLED_WRITTEN:
+		/* what stands there is what is held, whatever was tried */
+		self->attempt.wanted.end_tick = record->end_tick;
+		/* it was computed some time ago: the extension goes on, a claim needs one */
+		self->registry.hurry = TRUE;
+		if (self->attempt.goal == GOAL_EXTEND)
+			hold(self);
+		else
+			note_written(self);
+		break;
+	case SETTLED_NOT:
+		/* the goal, if it still is one, goes on from here */
+		self->facts.chosen = FALSE;
+		self->facts.listed = FALSE;
+		break;
+	case SETTLED_LOST:
+		note_lost(self, describe_owner(self, record, version));
+		break;
+	}
+}
+
+static void on_settled(RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	g_auto(ReservationRecord) record = {0};
+
+	switch (message->outcome) {
+	case ZOOKEEPER_OK:
+		if (reservation_record_from_json(message->data, message->length, &record, NULL))
+			settle_by(self, &record, message->stat.version);
+		else /* of no owner, so of none of ours */
+			settle_by(self, NULL, -1);
+		break;
+	case ZOOKEEPER_NO_NODE:
+		settle_by(self, NULL, -1);
+		break;
+	case ZOOKEEPER_UNSURE:
+	case ZOOKEEPER_NODE_EXISTS:
+	case ZOOKEEPER_BAD_VERSION:
+	case ZOOKEEPER_NO_AUTH:
+		registry_zookeeper_complain(self, message, "its reservation");
+		break;
+	}
+}
+
+/* Another has written where this server was about to. */
+static void on_race(RegistryZookeeper *self)
+{
+	if (self->attempt.goal == GOAL_CLAIM) {
+		self->facts.chosen = FALSE;
+		self->facts.listed = FALSE;
+		registry_zookeeper_pause(self, ZOOKEEPER_SHORT_PAUSE);
+	} else { /* it is read what stands there now, and that decides */
+		self->facts.unsettled = TRUE;
+	}
+}
+
+static void on_written(RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	gboolean claim_is_gone = message->outcome == ZOOKEEPER_NO_NODE && message->failed == 0 &&
+				 self->attempt.goal != GOAL_HAND_BACK;
+
+	switch (message->outcome) {
+	case ZOOKEEPER_OK:
+		registry_zookeeper_note_time(self, message->stat.modified_ms, message->sent_ns,
+					     message->received_ns);
+		note_written(self);
+		break;
+	case ZOOKEEPER_UNSURE:
+		self->facts.unsettled = TRUE;
+		if (self->attempt.goal == GOAL_EXTEND && self->facts.goal == GOAL_EXTEND)
+			registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED, "%s", message->reason);
+		break;
+	case ZOOKEEPER_NO_NODE:
+	case ZOOKEEPER_NODE_EXISTS:
+	case ZOOKEEPER_BAD_VERSION:
+		if (claim_is_gone)
+			self->facts.claim = CLAIM_UNKNOWN;
+		else
+			on_race(self);
+		break;
+	case ZOOKEEPER_NO_AUTH:
+		registry_zookeeper_complain(self, message, "its reservation");
+		break;
+	}
+}
+
+void zookeeper_reservation_start(RegistryZookeeper *self)
+{
+	if (self->state == REGISTRATION_RESERVING)
+		reserve(self);
+	else if (self->state == REGISTRATION_EXTENDING)
+		extend(self);
+	else if (self->state == REGISTRATION_RETURNING)
+		hand_back(self);
+	else
+		settle(self);
+}
+
+void zookeeper_reservation_reply(RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	if (self->state == REGISTRATION_SETTLING)
+		on_settled(self, message);
+	else
+		on_written(self, message);
+}

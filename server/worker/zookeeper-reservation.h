@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "server/worker/registry-zookeeper-private.h"
+
+/* The writes that make IDs unique: a reservation is made, extended, handed back, and, when nobody
+ * knows whether that took place, read. Each write is conditional on the version that was read last,
+ * and its end is computed from that reading. */
+
+/* In the states RESERVING, SETTLING, EXTENDING and RETURNING; as zookeeper-steps.h has it. */
+void zookeeper_reservation_start(RegistryZookeeper *self);
+void zookeeper_reservation_reply(RegistryZookeeper *self, const ZookeeperMessage *message);

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/worker/zookeeper-session.h"
+
+#include <errno.h>
+#include <gio/gio.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#define THREADED /* of the two libraries, the one with threads of its own */
+#include <zookeeper/zookeeper.h>
+
+#define MAX_PATH_BYTES 512
+
+struct _ZookeeperSession {
+	ZookeeperSessionConfig config;
+	zhandle_t *handle;
+	guint64 last_request;
+	const struct ACL_vector *acl; /* of what is created */
+
+	pthread_mutex_t mutex; /* for what follows */
+	GQueue messages;       /* of ZookeeperMessage */
+	gint64 timeout_ms;
+};
+
+/* What the client's threads need for a reply. Theirs once the request was taken. */
+typedef struct {
+	ZookeeperSession *session;
+	guint64 number;
+	gint64 sent_ns;
+	/* of a transaction */
+	guint n_writes;
+	const struct Stat *stat; /* of the last set; NULL: there is none */
+	zoo_op_result_t results[ZOOKEEPER_MAX_WRITES];
+	struct Stat stats[ZOOKEEPER_MAX_WRITES];
+	char created[ZOOKEEPER_MAX_WRITES][MAX_PATH_BYTES];
+} Request;
+
+void zookeeper_message_free(ZookeeperMessage *message)
+{
+	if (message == NULL)
+		return;
+	g_strfreev(message->children);
+	g_free(message->data);
+	g_free(message->path);
+	g_free(message);
+}
+
+gint64 zookeeper_session_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (gint64)now.tv_sec * G_GINT64_CONSTANT(1000000000) + now.tv_nsec;
+}
+
+/* Any thread; (transfer full) */
+static void post(ZookeeperSession *self, ZookeeperMessage *message)
+{
+	pthread_mutex_lock(&self->mutex);
+	g_queue_push_tail(&self->messages, message);
+	pthread_mutex_unlock(&self->mutex);
+	self->config.wake(self->config.user_data);
+}
+
+/* The client's threads */
+
+static void on_session_event(ZookeeperSession *self, zhandle_t *handle, int state)
+{
+	ZookeeperMessage *message = g_new0(ZookeeperMessage, 1);
+
+	if (state == ZOO_CONNECTED_STATE) {
+		message->type = ZOOKEEPER_CONNECTED;
+		message->session = zoo_client_id(handle)->client_id;
+		pthread_mutex_lock(&self->mutex);
+		self->timeout_ms = zoo_recv_timeout(handle);
+		pthread_mutex_unlock(&self->mutex);
+	} else if (state == ZOO_EXPIRED_SESSION_STATE) {
+		message->type = ZOOKEEPER_EXPIRED;
+	} else if (state == ZOO_AUTH_FAILED_STATE) {
+		message->type = ZOOKEEPER_DENIED;
+	} else { /* there are undocumented states between attempts */
+		message->type = ZOOKEEPER_DISCONNECTED;
+	}
+	post(self, message);
+}
+
+static void on_event(zhandle_t *handle, int type, int state, const char *path, void *context)
+{
+	ZookeeperSession *self = context;
+	ZookeeperMessage *message;
+
+	if (type == ZOO_SESSION_EVENT) {
+		on_session_event(self, handle, state);
+		return;
+	}
+	message = g_new0(ZookeeperMessage, 1);
+	message->type = ZOOKEEPER_CHANGED;
+	message->path = g_strdup(path);
+	message->gone = type == ZOO_DELETED_EVENT;
+	post(self, message);
+}
+
+static ZookeeperOutcome outcome_of(int code)
+{
+	switch (code) {
+	case ZOK:
+		return ZOOKEEPER_OK;
+	case ZNONODE:
+		return ZOOKEEPER_NO_NODE;
+	case ZNODEEXISTS:
+		return ZOOKEEPER_NODE_EXISTS;
+	case ZBADVERSION:
+		return ZOOKEEPER_BAD_VERSION;
+	case ZNOAUTH:
+		return ZOOKEEPER_NO_AUTH;
+	default: /* connection lost, timed out, session expired or moved, closing, ... */
+		return ZOOKEEPER_UNSURE;
+	}
+}
+
+static ZookeeperStat stat_of(const struct Stat *stat)
+{
+	return (ZookeeperStat){
+		.version = stat->version,
+		.created_ms = stat->ctime,
+		.modified_ms = stat->mtime,
+		.owner_session = stat->ephemeralOwner,
+	};
+}
+
+static ZookeeperMessage *reply_new(const Request *request, int code, const struct Stat *stat)
+{
+	ZookeeperMessage *message = g_new0(ZookeeperMessage, 1);
+
+	message->type = ZOOKEEPER_REPLY;
+	message->request = request->number;
+	message->sent_ns = request->sent_ns;
+	message->received_ns = zookeeper_session_now_ns();
+	message->outcome = outcome_of(code);
+	message->reason = zerror(code);
+	if (code == ZOK && stat != NULL)
+		message->stat = stat_of(stat);
+	return message;
+}
+
+/* The request ends here. */
+static void post_reply(Request *request, ZookeeperMessage *message)
+{
+	post(request->session, message);
+	g_free(request);
+}
+
+static void on_done(int code, const void *data)
+{
+	Request *request = (Request *)data;
+
+	post_reply(request, reply_new(request, code, NULL));
+}
+
+static void on_stat(int code, const struct Stat *stat, const void *data)
+{
+	Request *request = (Request *)data;
+
+	post_reply(request, reply_new(request, code, stat));
+}
+
+static void on_data(int code, const char *value, int length, const struct Stat *stat,
+		    const void *data)
+{
+	Request *request = (Request *)data;
+	ZookeeperMessage *message = reply_new(request, code, stat);
+
+	if (code == ZOK) {
+		message->length = (gsize)MAX(length, 0); /* -1: it holds nothing */
+		message->data = g_strndup(value != NULL ? value : "", message->length);
+		if (message->length > 0) /* with its NULs, if there are any */
+			memcpy(message->data, value, message->length);
+	}
+	post_reply(request, message);
+}
+
+static void on_children(int code, const struct String_vector *names, const void *data)
+{
+	Request *request = (Request *)data;
+	ZookeeperMessage *message = reply_new(request, code, NULL);
+
+	if (code == ZOK) {
+		message->children = g_new0(char *, names->count + 1);
+		for (int i = 0; i < names->count; i++)
+			message->children[i] = g_strdup(names->data[i]);
+	}
+	post_reply(request, message);
+}
+
+static void on_created(int code, const char *path, const struct Stat *stat, const void *data)
+{
+	Request *request = (Request *)data;
+	ZookeeperMessage *message = reply_new(request, code, stat);
+
+	if (code == ZOK)
+		message->path = g_strdup(path);
+	post_reply(request, message);
+}
+
+static void on_synced(int code, const char *path G_GNUC_UNUSED, const void *data)
+{
+	on_done(code, data);
+}
+
+/* Which of the writes is to blame: the others are "rolled back" or "not tried". */
+static guint failed_write(const Request *request)
+{
+	for (guint i = 0; i < request->n_writes; i++)
+		if (request->results[i].err != ZOK &&
+		    request->results[i].err != ZRUNTIMEINCONSISTENCY)
+			return i;
+	return 0;
+}
+
+static void on_committed(int code, const void *data)
+{
+	Request *request = (Request *)data;
+	ZookeeperMessage *message = reply_new(request, code, request->stat);
+
+	if (message->outcome != ZOOKEEPER_OK && message->outcome != ZOOKEEPER_UNSURE)
+		message->failed = failed_write(request);
+	post_reply(request, message);
+}
+
+/* It would go to standard error otherwise. The events say what matters of it. */
+static void drop_log_line(const char *line G_GNUC_UNUSED)
+{
+}
+
+/* The owner's thread */
+
+ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config, GError **error)
+{
+	ZookeeperSession *self = g_new0(ZookeeperSession, 1);
+
+	self->config = *config;
+	self->timeout_ms = config->timeout_ms;
+	self->acl = config->auth != NULL ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+	g_queue_init(&self->messages);
+	pthread_mutex_init(&self->mutex, NULL);
+	zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
+	self->handle = zookeeper_init2(config->servers, on_event, (int)config->timeout_ms, NULL,
+				       self, 0, drop_log_line);
+	if (self->handle == NULL) {
+		g_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED,
+			    "none of the names in \"%s\" is known (%s)", config->servers,
+			    g_strerror(errno));
+		zookeeper_session_free(self);
+		return NULL;
+	}
+	if (config->auth != NULL)
+		zoo_add_auth(self->handle, "digest", config->auth, (int)strlen(config->auth), NULL,
+			     NULL);
+	return self;
+}
+
+void zookeeper_session_free(ZookeeperSession *self)
+{
+	if (self == NULL)
+		return;
+	if (self->handle != NULL)
+		zookeeper_close(self->handle); /* joins its threads */
+	g_queue_clear_full(&self->messages, (GDestroyNotify)zookeeper_message_free);
+	pthread_mutex_destroy(&self->mutex);
+	g_free(self);
+}
+
+ZookeeperMessage *zookeeper_session_take(ZookeeperSession *self)
+{
+	ZookeeperMessage *message;
+
+	pthread_mutex_lock(&self->mutex);
+	message = g_queue_pop_head(&self->messages);
+	pthread_mutex_unlock(&self->mutex);
+	return message;
+}
+
+gint64 zookeeper_session_timeout_ms(ZookeeperSession *self)
+{
+	gint64 timeout_ms;
+
+	pthread_mutex_lock(&self->mutex);
+	timeout_ms = self->timeout_ms;
+	pthread_mutex_unlock(&self->mutex);
+	return timeout_ms;
+}
+
+static Request *request_new(ZookeeperSession *self)
+{
+	Request *request = g_new0(Request, 1);
+
+	request->session = self;
+	request->number = ++self->last_request;
+	request->sent_ns = zookeeper_session_now_ns();
+	return request;
+}
+
+/* @code: what the client said to the request; it has taken it, or there will be no reply but
+ * this. */
+static guint64 sent(ZookeeperSession *self, Request *request, int code)
+{
+	if (code != ZOK)
+		post_reply(request, reply_new(request, code, NULL));
+	return self->last_request;
+}
+
+guint64 zookeeper_session_get(ZookeeperSession *self, const char *path, gboolean watch)
+{
+	Request *request = request_new(self);
+
+	return sent(self, request, zoo_aget(self->handle, path, watch, on_data, request));
+}
+
+guint64 zookeeper_session_exists(ZookeeperSession *self, const char *path, gboolean watch)
+{
+	Request *request = request_new(self);
+
+	return sent(self, request, zoo_aexists(self->handle, path, watch, on_stat, request));
+}
+
+guint64 zookeeper_session_children(ZookeeperSession *self, const char *path, gboolean watch)
+{
+	Request *request = request_new(self);
+
+	return sent(self, request,
+		    zoo_aget_children(self->handle, path, watch, on_children, request));
+}
+
+static guint64 create(ZookeeperSession *self, const char *path, const char *data, int mode)
+{
+	Request *request = request_new(self);
+
+	return sent(self, request,
+		    zoo_acreate2(self->handle, path, data, (int)strlen(data), self->acl, mode,
+				 on_created, request));
+}
+
+guint64 zookeeper_session_create(ZookeeperSession *self, const char *path, const char *data)
+{
+	return create(self, path, data, ZOO_PERSISTENT);
+}
+
+guint64 zookeeper_session_create_ephemeral(ZookeeperSession *self, const char *path,
+					   const char *data)
+{
+	return create(self, path, data, ZOO_EPHEMERAL | ZOO_SEQUENCE);
+}
+
+guint64 zookeeper_session_set(ZookeeperSession *self, const char *path, const char *data)
+{
+	Request *request = request_new(self);
+
+	return sent(self, request,
+		    zoo_aset(self->handle, path, data, (int)strlen(data), -1, on_stat, request));
+}
+
+guint64 zookeeper_session_delete(ZookeeperSession *self, const char *path)
+{
+	Request *request = request_new(self);
+
+	return sent(self, request, zoo_adelete(self->handle, path, -1, on_done, request));
+}
+
+guint64 zookeeper_session_sync(ZookeeperSession *self, const char *path)
+{
+	Request *request = request_new(self);
+
+	return sent(self, request, zoo_async(self->handle, path, on_synced, request));
+}
+
+guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *writes,
+				 guint n_writes)
+{
+	Request *request = request_new(self);
+	zoo_op_t ops[ZOOKEEPER_MAX_WRITES];
+
+	g_assert(n_writes >= 1 && n_writes <= ZOOKEEPER_MAX_WRITES);
+	request->n_writes = n_writes;
+	for (guint i = 0; i < n_writes; i++) {
+		const ZookeeperWrite *write = &writes[i];
+
+		switch (write->type) {
+		case ZOOKEEPER_CHECK:
+			zoo_check_op_init(&ops[i], write->path, -1);
+			break;
+		case ZOOKEEPER_CREATE:
+			zoo_create_op_init(&ops[i], write->path, write->data,
+					   (int)strlen(write->data), self->acl, ZOO_PERSISTENT,
+					   request->created[i], MAX_PATH_BYTES);
+			break;
+		case ZOOKEEPER_SET:
+			zoo_set_op_init(&ops[i], write->path, write->data, (int)strlen(write->data),
+					write->version, &request->stats[i]);
+			request->stat = &request->stats[i];
+			break;
+		}
+	}
+	return sent(self, request,
+		    zoo_amulti(self->handle, (int)n_writes, ops, request->results, on_committed,
+			       request));
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+/*
+ * A handle of ZooKeeper's C client. Its threads only leave messages here; whoever owns the session
+ * (one thread) is woken, and takes them out one by one. Nothing waits for ZooKeeper but new() and
+ * free(), which may.
+ *
+ * A session that has expired is of no more use: make another.
+ *
+ * The meaning of the codes and the rules of versions, watches and ephemeral znodes are ZooKeeper's:
+ * https://zookeeper.apache.org/doc/r3.8.0/zookeeperProgrammers.html
+ */
+typedef struct _ZookeeperSession ZookeeperSession;
+
+typedef enum {
+	ZOOKEEPER_CONNECTED,    /* the session is up, for the first time or again */
+	ZOOKEEPER_DISCONNECTED, /* what is asked for now fails at once */
+	ZOOKEEPER_EXPIRED,      /* the server has forgotten the session, and its claim with it */
+	ZOOKEEPER_DENIED,       /* the server does not take our authentication */
+	ZOOKEEPER_CHANGED,      /* a watch: something happened to @path */
+	ZOOKEEPER_REPLY,        /* to @request */
+} ZookeeperMessageType;
+
+typedef enum {
+	ZOOKEEPER_OK,
+	ZOOKEEPER_NO_NODE,
+	ZOOKEEPER_NODE_EXISTS,
+	ZOOKEEPER_BAD_VERSION,
+	ZOOKEEPER_NO_AUTH, /* an ACL forbids it */
+	ZOOKEEPER_UNSURE,  /* whether it took place nobody knows: read again */
+} ZookeeperOutcome;
+
+/* Of a znode. */
+typedef struct {
+	gint32 version;
+	gint64 created_ms;    /* by the clock of the leader that wrote it, since the Unix epoch */
+	gint64 modified_ms;   /* likewise */
+	gint64 owner_session; /* of an ephemeral one; else 0 */
+} ZookeeperStat;
+
+typedef struct {
+	ZookeeperMessageType type;
+	/* CONNECTED */
+	gint64 session;
+	/* CHANGED; REPLY to create: where it is */
+	char *path;
+	/* CHANGED */
+	gboolean gone;
+	/* REPLY */
+	guint64 request;
+	ZookeeperOutcome outcome;
+	const char *reason; /* what ZooKeeper's client says to it; static */
+	guint failed;       /* of commit, unless OK or UNSURE: the number of the write, from 0 */
+	char *data;         /* of get: NUL-terminated */
+	gsize length;       /* of the data, without that NUL */
+	GStrv children;     /* of children: names */
+	ZookeeperStat stat; /* of create, get and exists; of commit: of the last set */
+	gint64 sent_ns;     /* CLOCK_BOOTTIME, before the request left */
+	gint64 received_ns; /* CLOCK_BOOTTIME, after its reply came */
+} ZookeeperMessage;
+
+void zookeeper_message_free(ZookeeperMessage *message);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(ZookeeperMessage, zookeeper_message_free)
+
+typedef struct {
+	const char *servers; /* "host:port,..." */
+	const char *auth;    /* (nullable): "user:password": what is created is for them only */
+	gint64 timeout_ms;   /* of the session, if the servers agree */
+	void (*wake)(gpointer user_data); /* there is a message; called in threads of the client */
+	gpointer user_data;
+} ZookeeperSessionConfig;
+
+/**
+ * zookeeper_session_new:
+ *
+ * Connects in the background. Looks names up, which may block.
+ *
+ * Returns: (transfer full) (nullable): or %NULL with a G_IO_ERROR, if no name is known
+ */
+ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config, GError **error);
+
+/* Ends the session, and with it its ephemeral znodes, if the server can be told. wake() is not
+ * called any more when it returns. Takes some ms; seconds, if the server is stuck. */
+void zookeeper_session_free(ZookeeperSession *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(ZookeeperSession, zookeeper_session_free)
+
+/* (transfer full) (nullable): the next message. */
+ZookeeperMessage *zookeeper_session_take(ZookeeperSession *self);
+
+/* The time of sent_ns and received_ns. */
+gint64 zookeeper_session_now_ns(void);
+
+/* How long the session outlives its connection: what was asked for, or what the server has made of
+ * it, once there was a connection. */
+gint64 zookeeper_session_timeout_ms(ZookeeperSession *self);
+
+/* Requests. Each is answered by one REPLY with the number that it returns, in order, and UNSURE
+ * when the connection is or gets lost. @watch: and by a CHANGED when something happens to it. */
+
+guint64 zookeeper_session_get(ZookeeperSession *self, const char *path, gboolean watch);
+guint64 zookeeper_session_exists(ZookeeperSession *self, const char *path, gboolean watch);
+guint64 zookeeper_session_children(ZookeeperSession *self, const char *path, gboolean watch);
+guint64 zookeeper_session_create(ZookeeperSession *self, const char *path, const char *data);
+/* The path is completed with a sequence number; the znode goes when the session ends. */
+guint64 zookeeper_session_create_ephemeral(ZookeeperSession *self, const char *path,
+					   const char *data);
+/* Whatever the version. */
+guint64 zookeeper_session_set(ZookeeperSession *self, const char *path, const char *data);
+guint64 zookeeper_session_delete(ZookeeperSession *self, const char *path);
+/* What is read after this is no older than what was written, by anybody, before it. */
+guint64 zookeeper_session_sync(ZookeeperSession *self, const char *path);
+
+/* A part of a transaction. */
+typedef struct {
+	enum {
+		ZOOKEEPER_CHECK,  /* that it is there, whatever its version */
+		ZOOKEEPER_CREATE, /* a persistent znode */
+		ZOOKEEPER_SET,    /* @version -1: whatever it is */
+	} type;
+	const char *path;
+	const char *data;
+	gint32 version;
+} ZookeeperWrite;
+
+#define ZOOKEEPER_MAX_WRITES 2
+
+/* All of it or nothing. */
+guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *writes,
+				 guint n_writes);

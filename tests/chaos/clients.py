@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The clients: threads that draw IDs from one server all the time, whichever process it is at the
+moment, and hand all of them to the checker.
+
+Single IDs in bursts and batches of 1 to 1000, on connections of which some stay and some are made
+anew again and again. A call that is under way is never given up while the process lives: what a
+server that was stopped says when it goes on is seen too.
+"""
+import random
+import struct
+import threading
+import time
+
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.Thrift import TApplicationException
+from thrift.transport.TTransport import TMemoryBuffer
+
+import wire
+from checker import is_increasing
+from harness import EPOCH_MS
+from wire import EXCEPTION, STRICT
+
+AGENT = "chaos"
+ONE = STRICT.call("get_id", AGENT)
+BURST = 20             # single calls sent at once, at most
+LARGEST_BATCH = 1000
+PAUSE_S = 0.012        # between two draws, on the mean
+PAUSE_REFUSED_S = 0.05
+CALL_LIMIT_S = 60      # longer than any fault lasts
+STRING, STRUCT, I64, LIST = 11, 12, 10, 15
+
+
+class Refused(Exception):
+    """The server answered with an exception."""
+
+
+def numbers_of(frame):
+    """The IDs in one reply, or Refused. By hand, because there are very many."""
+    at = 12 + struct.unpack_from(">i", frame, 4)[0]  # behind version, length, name and seqid
+    if frame[3] != EXCEPTION:
+        kind, field = frame[at], struct.unpack_from(">h", frame, at + 1)[0]
+        if kind == I64:
+            return struct.unpack_from(">q", frame, at + 3)
+        if kind == LIST and field == 0:
+            count = struct.unpack_from(">i", frame, at + 4)[0]
+            return struct.unpack_from(f">{count}q", frame, at + 8)
+    raise Refused(refusal(frame))
+
+
+def refusal(frame):
+    """The text of an exception, declared or not, with its type in front."""
+    protocol = TBinaryProtocol(TMemoryBuffer(frame))
+    _, kind, _ = protocol.readMessageBegin()
+    if kind == EXCEPTION:
+        error = TApplicationException()
+        error.read(protocol)
+        return error.message
+    result = wire.EXTENDED.get_ids_result()
+    result.read(protocol)
+    error = result.clock or result.agent or result.worker or result.count_error
+    return f"{type(error).__name__}: {getattr(error, 'message', '')}"
+
+
+class Drawer(threading.Thread):
+    """Draws from one slot of the cluster until stop() is called."""
+
+    def __init__(self, slot, judge, seed, stays):
+        super().__init__(daemon=True, name=f"drawer of {slot.name}")
+        self.slot = slot
+        self.judge = judge
+        self.chance = random.Random(seed)
+        self.stays = stays  # keeps its connection as long as it can
+        self._stopped = threading.Event()
+
+    def stop(self):
+        self._stopped.set()
+
+    def run(self):
+        while not self._stopped.is_set():
+            life = self.slot.wait_life(0.2)
+            if life is not None:
+                self._draw_from(life)
+
+    def _draw_from(self, life):
+        """On one connection, until it ends."""
+        began = time.monotonic()
+        try:
+            with wire.Connection(life.address, CALL_LIMIT_S) as connection:
+                draws = 1_000_000 if self.stays else self.chance.randrange(1, 40)
+                last = 0
+                while draws > 0 and not self._stopped.is_set():
+                    draws -= 1
+                    began = time.monotonic()
+                    last = self._draw(connection, life, last)
+        except (wire.Closed, OSError) as error:
+            self.judge.failed(self.slot, life, began, f"{type(error).__name__} {error}".strip())
+            self._stopped.wait(PAUSE_REFUSED_S)
+
+    def _draw(self, connection, life, last):
+        """One burst or one batch; returns the last ID."""
+        if self.chance.random() < 0.5:
+            calls = self.chance.randrange(1, BURST)
+            connection.send(ONE * calls)
+        else:
+            calls = 1
+            count = int(LARGEST_BATCH ** self.chance.random())
+            connection.send(STRICT.call("get_ids", AGENT, count))
+        pause = PAUSE_S * 2 * self.chance.random()
+        for _ in range(calls):
+            began = time.monotonic()
+            try:
+                numbers = numbers_of(connection.frame())
+            except Refused as error:
+                self.judge.failed(self.slot, life, began, str(error))
+                pause = PAUSE_REFUSED_S
+                continue
+            self.judge.drawn(self.slot, life, began, numbers, last)
+            last = numbers[-1]
+        self._stopped.wait(pause)
+        return last
+
+
+class Judge:
+    """Takes what the clients see: every ID to the checker, every success and failure to the slot's
+    record of its service. What must never be is in `faults_seen`."""
+
+    def __init__(self, checker, datacenter_id, max_ahead_of_truth_ms):
+        self.checker = checker
+        self.datacenter_id = datacenter_id
+        self.max_ahead_of_truth_ms = max_ahead_of_truth_ms
+        self.disordered = []
+        self.strangers = []  # of another datacenter
+        self.futures = []
+        self.longest_silence_s = 0.0
+        self.silence_ended = None
+        self._lock = threading.Lock()
+        self._last_success = None
+
+    def drawn(self, slot, life, began, numbers, last):
+        self.checker.record(life.index, numbers)
+        now = time.monotonic()
+        if not life.reclaims and not (numbers[0] > last and is_increasing(numbers)):
+            self.disordered.append((life, last, numbers))
+        if any(number >> 17 & 31 != self.datacenter_id for number in numbers):
+            self.strangers.append((life, numbers))
+        ahead_ms = (max(numbers) >> 22) + EPOCH_MS - time.time() * 1000
+        if ahead_ms > self.max_ahead_of_truth_ms:
+            self.futures.append((life, numbers[-1], ahead_ms))
+        with self._lock:
+            if self._last_success is not None and now - self._last_success > self.longest_silence_s:
+                self.longest_silence_s = now - self._last_success
+                self.silence_ended = time.time()
+            self._last_success = now
+        slot.service.succeeded(began, now)
+
+    def failed(self, slot, life, began, why):
+        slot.service.failed(life, began, time.monotonic(), why)
+
+    def pause(self):
+        """Between two parts of a run, when nobody serves on purpose."""
+        with self._lock:
+            self._last_success = None

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The servers: slots that each keep one process of snowflaked running, behind a proxy to ZooKeeper
+and under a clock of their own, start the next one when it ends, and remember how it served."""
+import collections
+import pathlib
+import signal
+import threading
+import time
+
+from harness import LIBFAKETIME, SANITIZED, Server, split_address
+from proxy import Proxy
+
+DATACENTER_ID = 7
+GAVE_UP_PAUSE_S = 0.2
+FOR_EVER_S = 1e6
+
+
+class Trouble:
+    """One fault as one slot lived through it. Times are monotonic seconds, None: not yet."""
+
+    def __init__(self, kind, excused):
+        self.kind = kind
+        self.excused = excused      # failed calls are what is to be expected
+        self.began = time.monotonic()
+        self.ended = None           # the fault was taken back
+        self.served = None          # the first reply to a call made after that
+        self.silence_s = 0.0        # the longest time between two replies, from began to served
+        self.alone = True           # no other trouble of the slot overlapped
+
+    @property
+    def recovery_s(self):
+        return self.served - self.ended
+
+
+class Service:
+    """What the clients of one slot saw."""
+
+    def __init__(self):
+        self.gaps = []              # (seconds since the Unix epoch, why): failures without excuse
+        self.strict = False         # whether such failures count
+        self.refusals = collections.Counter()
+        self.slowest_s = 0.0        # of the calls outside of any trouble
+        self.closed = []            # troubles that are over
+        self._open = []
+        self._excused_at = 0.0
+        self._last_success = None
+        self._lock = threading.Lock()
+
+    def begin(self, kind, excused):
+        trouble = Trouble(kind, excused)
+        with self._lock:
+            self._open.append(trouble)
+            if len(self._open) > 1:
+                for one in self._open:
+                    one.alone = False
+        return trouble
+
+    def succeeded(self, began, now):
+        with self._lock:
+            since = self._last_success or began
+            self._last_success = now
+            if not self._open:
+                if began > self._excused_at:
+                    self.slowest_s = max(self.slowest_s, now - began)
+                return
+            for trouble in list(self._open):
+                trouble.silence_s = max(trouble.silence_s, now - max(since, trouble.began))
+                if trouble.ended is not None and began >= trouble.ended:
+                    trouble.served = now
+                    self._open.remove(trouble)
+                    self.closed.append(trouble)
+                    if trouble.excused:
+                        self._excused_at = now
+
+    def failed(self, life, began, now, why):
+        with self._lock:
+            self.refusals[why.partition(":")[0]] += 1
+            excused = (life.over or began <= self._excused_at
+                       or any(trouble.excused for trouble in self._open))
+            if self.strict and not excused:
+                self.gaps.append((time.time(), why, now - began))
+
+    def unserved(self, longer_than_s):
+        """Troubles that were taken back that long ago and since when no call succeeded."""
+        with self._lock:
+            return [trouble for trouble in self._open if trouble.ended is not None
+                    and time.monotonic() - trouble.ended > longer_than_s]
+
+    def open_kinds(self):
+        with self._lock:
+            return [trouble.kind for trouble in self._open]
+
+
+class Clock:
+    """The offset from the true time at which a slot's processes see the system clock. Without the
+    last setting waits of the server end at once, and it spins."""
+
+    def __init__(self, path):
+        self.path = path
+        self.set_ms(0)
+        self.environment = {} if SANITIZED else {
+            "LD_PRELOAD": LIBFAKETIME, "FAKETIME_TIMESTAMP_FILE": str(path),
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_FORCE_MONOTONIC_FIX": "0"}
+
+    def set_ms(self, offset_ms):
+        self.offset_ms = offset_ms
+        new = self.path.with_suffix(".new")
+        new.write_text(f"{offset_ms / 1000:+.3f}\n")
+        new.rename(self.path)
+
+
+class Life:
+    """One process of a slot, from exec to exit."""
+
+    def __init__(self, index, slot, server):
+        self.index = index
+        self.slot = slot
+        self.server = server
+        self.reclaims = slot.reclaims
+        self.began = time.time()
+        self.over = None            # when it ended, seconds since the Unix epoch
+        self.ending = None          # why we ended it: "kill", "restart", ...; None: we did not
+        self.wrong = None           # what no end of a process may look like
+        self.gave_up = None         # why it ended by itself before it was ready
+        self.log_path = None
+
+    def __str__(self):
+        return f"{self.slot.name} (process {self.server.pid}, life {self.index})"
+
+    @property
+    def address(self):
+        return self.server.address
+
+
+class Slot:
+    """Keeps one server running. `options` are those of its own, beside the cluster's."""
+
+    def __init__(self, cluster, name, options=()):
+        self.cluster = cluster
+        self.name = name
+        self.options = tuple(options)
+        self.reclaims = "reclaim" in self.options
+        self.service = Service()
+        self.clock = Clock(cluster.directory / f"{name}.clock")
+        self.proxy = Proxy(cluster.zookeeper) if cluster.zookeeper else None
+        self.life = None            # the process, ready or not
+        self._ready = None          # the same once it is ready
+        self._changed = threading.Condition()
+        self._wanted = True
+        self._hold = False
+        self._thread = threading.Thread(target=self._keep_running, daemon=True, name=name)
+        self._thread.start()
+
+    def wait_life(self, limit_s):
+        """The life that serves, or None if there is none within the limit."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ready is not None, limit_s)
+            return self._ready
+
+    def _registry(self):
+        if self.proxy:
+            return ("--zookeeper", self.proxy.connect_string, "--datacenter-id", DATACENTER_ID)
+        directory = self.cluster.directory / f"{self.name}.state"
+        return ("--state-directory", directory, "--datacenter-id", DATACENTER_ID)
+
+    def _keep_running(self):
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._hold)
+                if not self._wanted:
+                    return
+                server = Server(*self._registry(), *self.cluster.options, *self.options,
+                                environment=self.clock.environment)
+                life = self.life = self.cluster.new_life(self, server)
+                self._changed.notify_all()
+            try:
+                server.wait_event("ready", FOR_EVER_S)
+            except AssertionError:
+                pass  # it ended
+            else:
+                with self._changed:
+                    self._ready = life
+                    self._changed.notify_all()
+            server.process.wait()
+            with self._changed:
+                self._ready = None
+            life.over = time.time()
+            self.cluster.life_ended(life)
+            with self._changed:
+                if life.ending is None:
+                    self._changed.wait_for(lambda: not self._wanted, GAVE_UP_PAUSE_S)
+
+    def hold(self):
+        """No next process until release()."""
+        with self._changed:
+            self._hold = True
+
+    def release(self):
+        with self._changed:
+            self._hold = False
+            self._changed.notify_all()
+
+    def end_life(self, why, number):
+        """Ends the process of the moment by a signal; does not wait."""
+        with self._changed:
+            life = self.life
+        if life and life.over is None:
+            life.ending = life.ending or why
+            life.server.expect_end = True
+            life.server.send_signal(number)
+
+    def kill(self, why="kill"):
+        self.end_life(why, signal.SIGKILL)
+
+    def terminate(self, why="restart"):
+        self.end_life(why, signal.SIGTERM)
+
+    def pause(self):
+        self.life.server.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.life.server.send_signal(signal.SIGCONT)
+
+    def close(self, kill=False, limit_s=10):
+        """Ends the process for good, in an orderly way if it can and shall. May be called twice."""
+        with self._changed:
+            self._wanted = self._hold = False
+            self._changed.notify_all()
+        self.end_life("end", signal.SIGCONT)
+        self.end_life("end", signal.SIGKILL if kill else signal.SIGTERM)
+        self._thread.join(limit_s)
+        self.kill("end")
+        self._thread.join(limit_s)
+        if self.proxy:
+            self.proxy.close()
+
+
+class Cluster:
+    """All slots of a part of the run, those that faults add too. `zookeeper` is the connect string
+    or None for the file registry; `options` are those of every server; `writes_often` says that
+    each reserves again every few seconds at least."""
+
+    def __init__(self, directory, zookeeper, options, lives, writes_often=True):
+        self.directory = pathlib.Path(directory)
+        self.zookeeper = zookeeper
+        self.options = tuple(options)
+        self.writes_often = writes_often
+        self.lives = lives          # of the whole run; IDs name them by their index
+        self.slots = []             # those that are always there
+        self.guests = []            # those that faults added
+        self._lock = threading.Lock()
+
+    def add(self, name, options=(), guest=False):
+        slot = Slot(self, name, options)
+        (self.guests if guest else self.slots).append(slot)
+        return slot
+
+    def new_life(self, slot, server):
+        with self._lock:
+            life = Life(len(self.lives), slot, server)
+            self.lives.append(life)
+            return life
+
+    def life_ended(self, life):
+        """Its log goes to a file: a long run has many lives."""
+        server = life.server
+        status = server.wait_end()
+        life.log_path = self.directory / f"{life.slot.name}-life-{life.index}.log"
+        life.log_path.write_text(f"{' '.join(server.command)}\n{server.log}\n"
+                                 f"ended with status {status} at {life.over:.3f}, "
+                                 f"we did: {life.ending or 'nothing'}\n")
+        life.wrong = self._what_was_wrong(life, status)
+        failed = server.find("failed")
+        if life.ending is None and failed and not server.find("ready"):
+            life.gave_up = failed.fields.get("error", "no reason")
+        server.lines.clear()
+        server.events.clear()
+
+    @staticmethod
+    def _what_was_wrong(life, status):
+        """A server may end by itself only before it was ready, with a reason; and in an orderly
+        stop may fail to hand back. It may never crash."""
+        server = life.server
+        if server.strange:
+            return "wrote lines that are not of its log: " + " | ".join(server.strange[:5])
+        if status < 0 and not (status == -signal.SIGKILL and life.ending):
+            return f"ended by signal {-status}"
+        if life.ending is None and server.find("ready"):
+            return f"ended by itself with status {status} after it was ready"
+        if status not in (0, 1, -signal.SIGKILL):
+            return f"ended with status {status}"
+        return None
+
+    def close(self):
+        threads = [threading.Thread(target=slot.close) for slot in self.slots + self.guests]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()

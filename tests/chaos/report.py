@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run from its first server to its verdict: the parts, the progress, the table, the checks."""
+import collections
+import pathlib
+import random
+import shlex
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+import time
+
+import faults
+from checker import Checker, clock_text
+from clients import Drawer, Judge
+from cluster import DATACENTER_ID, Cluster
+from hands import Hands
+from harness import LIBFAKETIME, SANITIZED, wait_for
+from zookeeper import Ensemble
+
+DRAWERS = (True, True, False)  # of one server: whether it keeps its connection
+PROGRESS_S = 5
+START_LIMIT_S = 20
+RECOVERY_LIMIT_S = 30
+FUTURE_LIMIT_MS = 10000 + 1000  # --max-clock-skew, and some time for the way
+SHOWN = 10
+
+
+class Run:
+    def __init__(self, given):
+        self.given = given
+        self.seed = given.seed if given.seed is not None else random.SystemRandom().randrange(10**6)
+        self.logs = pathlib.Path(given.logs or tempfile.mkdtemp(prefix="snowflake-chaos-"))
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self.checker = Checker()
+        self.judge = Judge(self.checker, DATACENTER_ID, FUTURE_LIMIT_MS)
+        self.lives = []
+        self.done = collections.Counter()
+        self.impossible = collections.Counter()
+        self.troubles = []
+        self.gaps = []
+        self.stuck = []      # what did not serve again in time
+        self.problems = []   # of the run itself
+        self.history = ""
+        self.slowest_s = 0.0
+        self.refusals = collections.Counter()
+        self.aborted = False
+        self.ensemble = None
+        self.began = time.monotonic()
+        self._drawers = {}   # by slot
+
+    def command(self):
+        parts = ["tests/chaos/run", "--seed", str(self.seed), "--seconds", str(self.given.seconds),
+                 "--servers", str(self.given.servers)]
+        for option in ("build", "reservation", "kinds"):
+            if value := getattr(self.given, option):
+                parts += [f"--{option}", value]
+        return shlex.join(parts + ["--file-registry"] * self.given.file_registry)
+
+    def kinds(self):
+        chosen = self.given.kinds.split(",") if self.given.kinds else faults.KINDS
+        return [name for name in chosen
+                if not (self.given.file_registry and faults.KINDS[name].needs_zookeeper)
+                and not (SANITIZED and faults.KINDS[name].needs_clock)]
+
+    def parts(self):
+        """(seconds, regime) of each."""
+        if self.given.reservation == "default":
+            return [(self.given.seconds, faults.STEADY)]
+        if self.given.reservation:
+            return [(self.given.seconds, faults.short_regime(int(self.given.reservation)))]
+        steady = max(15, self.given.seconds * 3 // 10)
+        if self.given.file_registry or self.given.seconds - steady < 15:
+            return [(self.given.seconds, faults.short_regime())]
+        return [(self.given.seconds - steady, faults.short_regime()), (steady, faults.STEADY)]
+
+    def run(self):
+        print(f"chaos: seed {self.seed}, repeat with: {self.command()}", flush=True)
+        try:
+            if not self.given.file_registry:
+                self.ensemble = Ensemble()
+                self.ensemble.start()
+            for seconds, regime in self.parts():
+                self._run_part(seconds, regime)
+                if self.failures():
+                    break
+        except KeyboardInterrupt:
+            self.problems.append("interrupted")
+        finally:
+            if self.ensemble:
+                for index, node in enumerate(self.ensemble.nodes, 1):
+                    if node.log_path.exists():
+                        shutil.copy(node.log_path, self.logs / f"zookeeper-{index}.log")
+                self.ensemble.close()
+
+    # one part
+
+    def _options_of(self, index, regime):
+        """What makes the servers differ: reclaim, a pinned worker ID, two loops."""
+        if self.given.file_registry:
+            return ["--worker-id", index]
+        options = []
+        if index == 2 and not regime.steady:
+            options += ["--worker-id", 30]
+        if index % 3 == 1:
+            options += ["--on-clock-step", "reclaim"]
+        if index == 3:
+            options += ["--threads", 2]
+        return options
+
+    def _run_part(self, seconds, regime):
+        directory = self.logs / f"part-{'default' if regime.steady else 'short'}"
+        directory.mkdir(exist_ok=True)
+        connect_string = self.ensemble.connect_string if self.ensemble else None
+        options = regime.options if self.ensemble else ()
+        cluster = Cluster(directory, connect_string, options, self.lives, not regime.steady)
+        hands = Hands(cluster, self.ensemble, self._attach, self._detach)
+        try:
+            for index in range(self.given.servers):
+                cluster.add(f"server-{index}", self._options_of(index, regime))
+            wait_for(lambda: self.failures() or all(slot.wait_life(0) for slot in cluster.slots),
+                     START_LIMIT_S, "every server to be ready")
+            if self.failures():
+                return
+            for slot in cluster.slots:
+                slot.service.strict = regime.steady
+                self._attach(slot)
+            plan = faults.schedule(self.seed, seconds, self.given.servers, regime, self.kinds())
+            print(f"{regime.name}, {seconds} s, {len(plan)} faults", flush=True)
+            self._watch(cluster, hands, plan, seconds)
+        except AssertionError as error:
+            self.problems.append(str(error))
+            hands.note(f"the run failed: {error}")
+        finally:
+            self._end_part(cluster, hands)
+
+    def _watch(self, cluster, hands, plan, seconds):
+        began = time.monotonic()
+        hands.start(plan, began)
+        shown = began
+        checked = self.checker.checked
+        settled = threading.Event()
+        while (now := time.monotonic()) < began + seconds or hands.underway():
+            if now - shown >= PROGRESS_S:
+                rate = (self.checker.checked - checked) / (now - shown)
+                self._show_progress(cluster, hands, rate)
+                shown, checked = now, self.checker.checked
+            self._look_for_stuck(cluster)
+            if self.failures(cluster, hands):
+                self.aborted = True
+                settled.wait(1)  # what else there is to see of it
+                return
+            settled.wait(0.2)
+        wait_for(lambda: not any(slot.service.open_kinds() for slot in cluster.slots),
+                 RECOVERY_LIMIT_S, "every server to serve again at the end")
+
+    def _look_for_stuck(self, cluster):
+        for slot in cluster.slots:
+            for trouble in slot.service.unserved(RECOVERY_LIMIT_S):
+                self.stuck.append(f"{clock_text(time.time())} {slot.name} has not served for "
+                                  f"{RECOVERY_LIMIT_S} s after {trouble.kind}")
+
+    def _show_progress(self, cluster, hands, rate):
+        serving = sum(not slot.service.open_kinds() for slot in cluster.slots)
+        kinds = sorted({kind for slot in cluster.slots for kind in slot.service.open_kinds()})
+        print(f"{time.monotonic() - self.began:6.0f} s  {self.checker.checked / 1e6:.2f} million "
+              f"IDs ({rate / 1000:.0f} k/s)  {self.checker.duplicates} duplicates  "
+              f"{sum((self.done + hands.done).values())} faults  untroubled "
+              f"{serving}/{len(cluster.slots)}  {' '.join(kinds)}", flush=True)
+
+    def _end_part(self, cluster, hands):
+        hands.close()
+        for slot in cluster.slots:
+            slot.service.strict = False
+        for slot in list(self._drawers):
+            self._detach(slot)
+        cluster.close()
+        self.judge.pause()
+        for slot in cluster.slots:
+            self.troubles += slot.service.closed
+            self.gaps += [(at, slot.name, why, took) for at, why, took in slot.service.gaps]
+            self.slowest_s = max(self.slowest_s, slot.service.slowest_s)
+            self.refusals += slot.service.refusals
+        self.done += hands.done
+        self.impossible += hands.impossible
+        self.problems += hands.errors
+        self.history += hands.history_text() + "\n"
+
+    def _attach(self, slot):
+        self._drawers[slot] = [Drawer(slot, self.judge, f"{self.seed} {slot.name} {index}", stays)
+                               for index, stays in enumerate(DRAWERS)]
+        for drawer in self._drawers[slot]:
+            drawer.start()
+
+    def _detach(self, slot):
+        drawers = self._drawers.pop(slot)
+        for drawer in drawers:
+            drawer.stop()
+        for drawer in drawers:
+            drawer.join()
+
+    # the verdict
+
+    def failures(self, cluster=None, hands=None):
+        """Whether there is anything already that makes the run fail."""
+        gaps = cluster and any(slot.service.gaps for slot in cluster.slots)
+        return bool(self.checker.duplicates or self.judge.disordered or self.judge.strangers
+                    or self.judge.futures or self.gaps or gaps or self.stuck or self.problems
+                    or (hands and hands.errors) or any(life.wrong for life in self.lives))
+
+    def checks(self):
+        """(what holds, whether it does, what tells if not) of each."""
+        judge = self.judge
+        kinds = [kind for kind in self.kinds()
+                 if self.given.seconds >= 120 and not self.given.kinds
+                 and not self.done[kind] and not self.aborted]
+        return [
+            ("no ID came twice", not self.checker.duplicates, self._duplicates_text()),
+            ("IDs of one connection increase", not judge.disordered,
+             [f"{life}: {numbers[0]} after {last}" for life, last, numbers in judge.disordered]),
+            ("IDs are of the datacenter", not judge.strangers,
+             [f"{life}: {numbers[0]}" for life, numbers in judge.strangers]),
+            ("IDs are not of the future", not judge.futures,
+             [f"{life}: {one} is {ahead:.0f} ms ahead" for life, one, ahead in judge.futures]),
+            ("no call failed that need not", not self.gaps,
+             [f"{clock_text(at)} {name}: {why} (call of {took * 1000:.0f} ms)"
+              for at, name, why, took in self.gaps]),
+            ("every server served again", not self.stuck, self.stuck),
+            ("no server ended as it must not", not any(life.wrong for life in self.lives),
+             [f"{life}: {life.wrong}; {life.log_path}" for life in self.lives if life.wrong]),
+            ("every kind of fault happened", not kinds, [", ".join(kinds)]),
+            ("the run itself went well", not self.problems, self.problems),
+        ]
+
+    def _duplicates_text(self):
+        text = []
+        for one in self.checker.examples:
+            first, second = self.lives[one.first_life], self.lives[one.second_life]
+            text.append(f"{one}\n      by {first} at {clock_text(one.first_at)}, {first.log_path}"
+                        f"\n      by {second} at {clock_text(one.second_at)}, {second.log_path}")
+        return text
+
+    def show(self):
+        """`not met`: the cluster was in no state for the fault. The times are those of servers to
+        which nothing else happened meanwhile, `alone` of them; an ensemble's fault hits all."""
+        print(f"\n{'fault':15}{'times':>6}{'not met':>9}{'alone':>7}   longest silence, ms   "
+              f"to serve again, ms\n{'':37}     median     max      median     max")
+        for kind in self.kinds():
+            alone = [one for one in self.troubles if one.kind == kind and one.alone]
+            figures = [figure for values in ([one.silence_s * 1000 for one in alone],
+                                             [one.recovery_s * 1000 for one in alone])
+                       for figure in (statistics.median(values or [0]), max(values or [0]))]
+            print(f"{kind:15}{self.done[kind]:6}{self.impossible[kind]:9}{len(alone):7}     "
+                  "{:6.0f}  {:6.0f}      {:6.0f}  {:6.0f}".format(*figures))
+        self._show_totals()
+
+    def _show_totals(self):
+        refusals = ", ".join(f"{count} {why}" for why, count in self.refusals.most_common(6))
+        gave_up = collections.Counter(life.gave_up for life in self.lives if life.gave_up)
+        memory = self.checker.memory_bytes()
+        checked = max(1, self.checker.checked)
+        until = self.judge.silence_ended
+        ended = f" (until {clock_text(until)})" if until else ""
+        print(f"\nIDs checked                          {self.checker.checked}\n"
+              f"duplicates                           {self.checker.duplicates}\n"
+              f"worker IDs seen                      {self.checker.workers()}\n"
+              f"processes                            {len(self.lives)}\n"
+              f"failed calls                         {refusals or 'none'}\n"
+              f"longest time without any answer      {self.judge.longest_silence_s * 1000:.0f} ms"
+              f"{ended}\n"
+              f"slowest call outside of any fault    {self.slowest_s * 1000:.0f} ms\n"
+              f"memory of the checker                {memory / 1e6:.1f} MB, "
+              f"{memory / checked:.3f} bytes an ID\n"
+              f"gave up before they were ready       {sum(gave_up.values())}")
+        for why, count in gave_up.most_common(SHOWN):
+            print(f"    {count} times: {why}")
+        print()
+
+    def verdict(self):
+        """Prints it; returns the exit status."""
+        failed = [(what, details) for what, holds, details in self.checks() if not holds]
+        passed = len(self.checks()) - len(failed)
+        for what, details in failed:
+            print(f"FAILED: {what}: {len(details)}")
+            for line in details[:SHOWN]:
+                print(f"    {line}")
+        if failed:
+            (self.logs / "faults.log").write_text(self.history)
+            print(f"the faults until then:\n{self.history}\nrepeat with: {self.command()}\n"
+                  f"logs: {self.logs}")
+        elif not self.given.logs:
+            shutil.rmtree(self.logs, ignore_errors=True)
+        print(f"chaos: {passed} passed, {len(failed)} failed", flush=True)
+        return 1 if failed else 0
+
+
+def main(given):
+    if not SANITIZED and not pathlib.Path(LIBFAKETIME).exists():
+        print(f"{LIBFAKETIME} is missing: install faketime", file=sys.stderr)
+        return 2
+    run = Run(given)
+    run.run()
+    run.show()
+    return run.verdict()

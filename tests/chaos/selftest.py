@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sees that what a run must catch is caught: by made-up replies, and by real servers that are set
+up to issue the same IDs."""
+import pathlib
+import random
+import tempfile
+import unittest
+
+import faults
+from checker import SEQUENCE_MASK, Checker
+from clients import Drawer, Judge
+from cluster import DATACENTER_ID, Cluster, Service
+from harness import wait_for
+
+BASE = 1 << 40 << 22 | DATACENTER_ID << 17  # long ago, worker 0, sequence 0
+
+
+def number(tick, sequence, worker=0):
+    return BASE + (tick << 22) + (worker << 12) + sequence
+
+
+class StubSlot:
+    name = "slot"
+
+    def __init__(self):
+        self.service = Service()
+
+
+class StubLife:
+    index = 0
+    reclaims = False
+    over = None
+
+
+class WhatTheCheckerFinds(unittest.TestCase):
+    def setUp(self):
+        self.checker = Checker()
+
+    def record(self, *numbers, life=0):
+        return self.checker.record(life, list(numbers))
+
+    def test_the_same_single_id(self):
+        self.assertEqual(self.record(number(1, 1)), 0)
+        self.assertEqual(self.record(number(1, 1), life=1), 1)
+        found = self.checker.examples[0]
+        self.assertEqual((found.number, found.first_life, found.second_life), (number(1, 1), 0, 1))
+
+    def test_one_id_within_a_batch(self):
+        self.record(*(number(5, sequence) for sequence in range(100)))
+        self.assertEqual(self.record(number(5, 99)), 1)
+        self.assertEqual(self.record(number(5, 100)), 0)
+
+    def test_batches_that_overlap(self):
+        self.record(*(number(5, sequence) for sequence in range(100)))
+        self.assertEqual(self.record(*(number(5, sequence) for sequence in range(90, 200))), 10)
+        self.assertEqual(self.record(*(number(5, sequence) for sequence in range(80, 201))), 120)
+
+    def test_twice_in_one_reply(self):
+        self.assertEqual(self.record(number(1, 1), number(1, 2), number(1, 1)), 1)
+
+    def test_a_batch_that_carries_into_the_next_tick(self):
+        self.record(*(number(5, sequence) for sequence in range(SEQUENCE_MASK - 1,
+                                                                SEQUENCE_MASK + 1)), number(6, 0))
+        self.assertEqual(self.record(number(6, 0)), 1)
+        self.assertEqual(self.record(number(6, 1)), 0)
+
+    def test_another_worker_is_another_id(self):
+        self.record(number(5, 5))
+        self.assertEqual(self.record(number(5, 5, worker=1)), 0)
+
+    def test_whatever_comes_in_whatever_order(self):
+        chance = random.Random(1)
+        seen = set()
+        for _ in range(5000):
+            tick, first, worker = (chance.randrange(40), chance.randrange(SEQUENCE_MASK - 600),
+                                   chance.randrange(3))
+            count = chance.choice((1, 1, 1, 2, 30, 500))
+            numbers = [number(tick, sequence, worker) for sequence in range(first, first + count)
+                       if count == 1 or chance.random() < 0.95]
+            expected = sum(one in seen for one in numbers)
+            seen.update(numbers)
+            self.assertEqual(self.checker.record(chance.randrange(4), numbers), expected)
+
+
+class WhatTheJudgeFinds(unittest.TestCase):
+    def setUp(self):
+        self.judge = Judge(Checker(), DATACENTER_ID, 1000)
+        self.slot = StubSlot()
+
+    def draw(self, *numbers, last=0):
+        self.judge.drawn(self.slot, StubLife, 0.0, numbers, last)
+
+    def test_ids_that_do_not_increase(self):
+        self.draw(number(1, 1), last=number(1, 0))
+        self.assertEqual(self.judge.disordered, [])
+        self.draw(number(1, 1), last=number(1, 1))
+        self.draw(number(2, 1), number(2, 0))
+        self.assertEqual(len(self.judge.disordered), 2)
+
+    def test_an_id_of_another_datacenter(self):
+        self.draw(number(1, 1), number(1, 2, worker=32))
+        self.assertEqual(len(self.judge.strangers), 1)
+
+    def test_an_id_of_the_future(self):
+        self.draw((1 << 41) - 1 << 22 | DATACENTER_ID << 17)
+        self.assertEqual(len(self.judge.futures), 1)
+
+    def test_a_failure_without_an_excuse(self):
+        service = self.slot.service
+        service.strict = True
+        trouble = service.begin("kill", True)
+        service.failed(StubLife, 1.0, 1.1, "refused: excused")
+        self.assertEqual(service.gaps, [])
+        trouble.ended = 2.0
+        service.succeeded(2.1, 2.2)
+        service.failed(StubLife, 2.15, 2.3, "refused: begun before it served again")
+        self.assertEqual(service.gaps, [])
+        service.failed(StubLife, 2.25, 2.4, "refused: not excused")
+        service.begin("cut", False)
+        service.failed(StubLife, 2.25, 2.4, "refused: not excused either")
+        self.assertEqual(len(service.gaps), 2)
+
+    def test_a_server_that_does_not_serve_again(self):
+        trouble = self.slot.service.begin("kill", True)
+        self.assertEqual(self.slot.service.unserved(0), [])
+        trouble.ended = trouble.began - 10
+        self.assertEqual(self.slot.service.unserved(5), [trouble])
+
+
+class Schedules(unittest.TestCase):
+    def test_the_same_seed_gives_the_same_faults(self):
+        for regime in (faults.short_regime(), faults.STEADY):
+            first, again, other = (faults.schedule(seed, 200, 5, regime, faults.KINDS)
+                                   for seed in (1, 1, 2))
+            self.assertEqual(first, again)
+            self.assertNotEqual(first, other)
+
+    def test_every_kind_comes(self):
+        for regime, seconds in ((faults.short_regime(), 100), (faults.STEADY, 90)):
+            kinds = {fault.kind for fault in faults.schedule(3, seconds, 5, regime, faults.KINDS)}
+            expected = {kind for kind, what in faults.KINDS.items()
+                        if (what.steady if regime.steady else what.short)}
+            self.assertEqual(kinds, expected)
+
+
+class Sabotage(unittest.TestCase):
+    def test_two_servers_on_one_worker_id_are_found(self):
+        """Each with a state directory of its own, which is what must not be done."""
+        directory = tempfile.TemporaryDirectory(prefix="snowflake-chaos-")
+        self.addCleanup(directory.cleanup)
+        judge = Judge(Checker(), DATACENTER_ID, 1000)
+        lives = []
+        cluster = Cluster(pathlib.Path(directory.name), None, ("--worker-id", 3), lives)
+        self.addCleanup(cluster.close)
+        for name in ("one", "two"):
+            drawer = Drawer(cluster.add(name), judge, name, True)
+            self.addCleanup(drawer.join)
+            self.addCleanup(drawer.stop)
+            drawer.start()
+        wait_for(lambda: judge.checker.duplicates, 10, "a duplicate to be found")
+        wait_for(lambda: judge.checker.duplicates > 100, 10, "many duplicates to be found")
+        found = next(one for one in judge.checker.examples if one.first_life != one.second_life)
+        self.assertNotEqual(lives[found.first_life].slot, lives[found.second_life].slot)
+
+
+def main():
+    suite = unittest.defaultTestLoader.loadTestsFromModule(__import__(__name__))
+    result = unittest.TextTestRunner(verbosity=2).run(suite)
+    failed = len(result.failures) + len(result.errors)
+    print(f"chaos: {result.testsRun - failed} passed, {failed} failed")
+    return 1 if failed else 0

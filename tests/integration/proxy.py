@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A TCP proxy that knows ZooKeeper's framing, to stand between a server and ZooKeeper.
+
+    proxy = Proxy(zookeeper.connect_string)     # one port for each address
+    self.addCleanup(proxy.close)
+    server = self.launch("--zookeeper", proxy.connect_string, "--datacenter-id", 1)
+    proxy.cut()                                 # connections are reset, new ones refused
+    proxy.heal()
+
+What it can do, each for the connections of the moment and those to come, until heal():
+
+    cut()                         reset what is connected, refuse what connects
+    freeze(*directions)           accept and forward nothing; heal() delivers what was held back
+    delay(ms, *directions)        deliver everything that much later
+
+What it can do once, for whoever is connected at that time. Connections made later pass:
+
+    reset()                       reset the connections
+    drop_replies(cut_after_ms)    forward requests, swallow what comes back, then reset
+    drop_requests(cut_after_ms)   swallow requests, then reset
+    lose_next_reply(opcodes)      let the next request of that kind through, swallow its reply and
+                                  all behind it, then reset: the write was done, nobody heard
+    lose_next_request(opcodes)    swallow the next request of that kind and all behind it, then
+                                  reset: the write was not done
+
+With skip=N the next N requests of that kind are let off.
+The last two return a Trap: wait() returns once the reply, or the request, was swallowed. By then
+ZooKeeper has done the write in the first case, and never will in the second. Directions are
+TO_SERVER and TO_CLIENT; none named means both. `requests` counts what was forwarded, by opcode.
+
+The proxy is a thread of its own; every method may be called from any thread and returns when what
+it says is in force.
+"""
+import asyncio
+import collections
+import contextlib
+import socket
+import struct
+import threading
+
+from harness import PATIENCE, split_address
+from zookeeper import HOST, free_port
+
+CREATE, DELETE, EXISTS, GET_DATA, SET_DATA = 1, 2, 3, 4, 5
+GET_CHILDREN, SYNC, PING, GET_CHILDREN_2, CHECK, MULTI, CREATE_2 = 8, 9, 11, 12, 13, 14, 15
+CLOSE_SESSION = -11
+WRITES = frozenset((CREATE, DELETE, SET_DATA, MULTI, CREATE_2))
+REQUESTS = WRITES | {EXISTS, GET_DATA, GET_CHILDREN, SYNC, GET_CHILDREN_2, CHECK}
+
+TO_SERVER, TO_CLIENT = "to_server", "to_client"
+BOTH = (TO_SERVER, TO_CLIENT)
+LONGEST_FRAME = 1 << 24  # four letters of an admin word make a larger number than this
+
+
+class Trap:
+    """Waits for one request of certain opcodes. `opcode` is that of the one it caught."""
+
+    def __init__(self, opcodes, on_reply, cut_after_ms, skip=0):
+        self.opcodes = frozenset([opcodes] if isinstance(opcodes, int) else opcodes)
+        self.on_reply = on_reply
+        self.cut_after_ms = cut_after_ms
+        self.skip = skip
+        self.opcode = None
+        self._sprung = threading.Event()
+
+    def catches(self, opcode):
+        """Whether this request is the one. Counts those that are let off."""
+        if opcode not in self.opcodes:
+            return False
+        self.skip -= 1
+        return self.skip < 0
+
+    def spring(self):
+        self._sprung.set()
+
+    def is_set(self):
+        return self._sprung.is_set()
+
+    def wait(self, limit=10):
+        if not self._sprung.wait(limit * PATIENCE):
+            raise AssertionError(f"no request of {set(self.opcodes)} within {limit * PATIENCE} s")
+        return self.opcode
+
+
+class Proxy:
+    """`targets` is a connect string, "HOST:PORT,HOST:PORT"; see the head of this file."""
+
+    def __init__(self, targets):
+        self.requests = collections.Counter()
+        self.delays_ms = dict.fromkeys(BOTH, 0)
+        self._traps = []
+        self._links = set()
+        self._refuses = False
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._doors = [_Door(self, split_address(target)) for target in targets.split(",")]
+        self._do(self._start)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    @property
+    def connect_string(self):
+        return ",".join(f"{HOST}:{door.port}" for door in self._doors)
+
+    @property
+    def connections(self):
+        """How many clients are connected at the moment."""
+        return len(self._links)
+
+    def _do(self, function, *arguments):
+        """Calls it in the proxy's thread and returns what it returns."""
+        async def call():
+            result = function(*arguments)
+            return await result if asyncio.iscoroutine(result) else result
+        return asyncio.run_coroutine_threadsafe(call(), self._loop).result(10 * PATIENCE)
+
+    async def _start(self):
+        self.gates = {direction: asyncio.Event() for direction in BOTH}
+        for gate in self.gates.values():
+            gate.set()
+        for door in self._doors:
+            await door.open()
+
+    def close(self):
+        """Resets what is connected and ends the thread. May be called twice."""
+        if self._loop.is_closed():
+            return
+        self._do(self._shut)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10 * PATIENCE)
+        self._loop.close()
+
+    async def _shut(self):
+        for door in self._doors:
+            door.shut()
+        self._reset_links()
+        await asyncio.sleep(0)  # lint: allow sleep: one round of the loop, to close what was reset
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def cut(self):
+        self._do(self._cut)
+
+    def _cut(self):
+        if not self._refuses:
+            self._refuses = True
+            for door in self._doors:
+                door.refuse()
+        self._reset_links()
+
+    def reset(self):
+        self._do(self._reset_links)
+
+    def _reset_links(self):
+        for link in self._links:
+            link.reset()
+        self._links.clear()
+
+    def freeze(self, *directions):
+        self._do(lambda: [self.gates[direction].clear() for direction in directions or BOTH])
+
+    def delay(self, delay_ms, *directions):
+        self._do(self.delays_ms.update, dict.fromkeys(directions or BOTH, delay_ms))
+
+    def heal(self):
+        """Takes back cut, freeze and delay, and disarms the traps that caught nothing yet."""
+        self._do(self._heal)
+
+    async def _heal(self):
+        self._traps.clear()
+        self.delays_ms.update(dict.fromkeys(BOTH, 0))
+        for gate in self.gates.values():
+            gate.set()
+        if self._refuses:
+            self._refuses = False
+            for door in self._doors:
+                await door.open()
+
+    def drop_replies(self, cut_after_ms=0):
+        self._do(self._swallow, TO_CLIENT, cut_after_ms)
+
+    def drop_requests(self, cut_after_ms=0):
+        self._do(self._swallow, TO_SERVER, cut_after_ms)
+
+    def _swallow(self, direction, cut_after_ms):
+        for link in self._links:
+            link.swallow(direction, cut_after_ms)
+
+    def lose_next_reply(self, opcodes=WRITES, cut_after_ms=0, skip=0):
+        return self._do(self._arm, Trap(opcodes, True, cut_after_ms, skip))
+
+    def lose_next_request(self, opcodes=WRITES, cut_after_ms=0, skip=0):
+        return self._do(self._arm, Trap(opcodes, False, cut_after_ms, skip))
+
+    def _arm(self, trap):
+        self._traps.append(trap)
+        return trap
+
+    def take_trap(self, opcode):
+        """The trap that this request falls into, or None. In the proxy's thread."""
+        trap = next((trap for trap in self._traps if trap.catches(opcode)), None)
+        if trap:
+            self._traps.remove(trap)
+            trap.opcode = opcode
+        return trap
+
+    async def serve(self, target, reader, writer):
+        """One client, from its connect to its end."""
+        try:
+            link = _Link(self, reader, writer, *await asyncio.open_connection(*target))
+        except OSError:
+            _reset(writer)
+            return
+        self._links.add(link)
+        try:
+            await link.run()
+        finally:
+            self._links.discard(link)
+
+
+class _Door:
+    """A listening port for one address behind the proxy. The port stays its own while it
+    refuses: a socket that is bound and does not listen."""
+
+    def __init__(self, proxy, target):
+        self._proxy = proxy
+        self._target = target
+        self._server = None
+        self._socket = None
+        self.port = None
+        while self._socket is None:
+            with contextlib.suppress(OSError):
+                port = free_port()
+                self._socket = self._bound(port)
+                self.port = port
+
+    @staticmethod
+    def _bound(port):
+        made = socket.socket()
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            made.bind((HOST, port))
+        except OSError:
+            made.close()
+            raise
+        return made
+
+    async def open(self):
+        async def serve(reader, writer):
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._proxy.serve(self._target, reader, writer)
+        self._server = await asyncio.start_server(serve, sock=self._socket, limit=LONGEST_FRAME)
+
+    def refuse(self):
+        self.shut()
+        self._socket = self._bound(self.port)
+
+    def shut(self):
+        if self._server:
+            self._server.close()
+            self._server = None
+        self._socket.close()
+
+
+class _Link:
+    """One client's connection and the one to ZooKeeper that was made for it."""
+
+    def __init__(self, proxy, reader, writer, target_reader, target_writer):
+        self._proxy = proxy
+        self._ends = {TO_SERVER: (reader, target_writer), TO_CLIENT: (target_reader, writer)}
+        self._swallows = dict.fromkeys(BOTH, False)
+        self._awaited = {}  # xid of a request whose reply is to be lost: its trap
+        self._greeted = dict.fromkeys(BOTH, False)
+
+    async def run(self):
+        """Until one end closes: then the other is closed too, or reset as the one was."""
+        pumps = [asyncio.ensure_future(self._pump(direction)) for direction in BOTH]
+        try:
+            done, _ = await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            if all(pump.exception() is None for pump in done):
+                for _, writer in self._ends.values():
+                    writer.close()
+                return
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
+        self.reset()
+
+    def reset(self):
+        for _, writer in self._ends.values():
+            _reset(writer)
+
+    def swallow(self, direction, cut_after_ms):
+        self._swallows[direction] = True
+        asyncio.get_running_loop().call_later(cut_after_ms / 1000, self.reset)
+
+    async def _pump(self, direction):
+        """Takes frames in as they come (an admin word is none: then bytes) and gives them out when
+        they are due."""
+        queue = asyncio.Queue()
+        giver = asyncio.ensure_future(self._give(direction, queue))
+        try:
+            await self._take(direction, queue)
+            queue.put_nowait((0, b""))
+            await giver
+        finally:
+            giver.cancel()
+            await asyncio.gather(giver, return_exceptions=True)
+
+    async def _take(self, direction, queue):
+        reader = self._ends[direction][0]
+        loop = asyncio.get_running_loop()
+        framed = True
+        while data := await reader.read(4 if framed else 1 << 16):
+            if framed:
+                data += await reader.readexactly(4 - len(data))
+                length = struct.unpack(">i", data)[0]
+                framed = 0 <= length <= LONGEST_FRAME
+            if framed:
+                data += await reader.readexactly(length)
+            queue.put_nowait((loop.time() + self._proxy.delays_ms[direction] / 1000, data))
+
+    async def _give(self, direction, queue):
+        writer = self._ends[direction][1]
+        loop = asyncio.get_running_loop()
+        while True:
+            due, data = await queue.get()
+            if due > loop.time():
+                await asyncio.sleep(due - loop.time())  # lint: allow sleep: a delay is the purpose
+            await self._proxy.gates[direction].wait()
+            if not data:
+                return
+            self._inspect(direction, data)
+            if not self._swallows[direction]:
+                writer.write(data)
+                await writer.drain()
+
+    def _inspect(self, direction, frame):
+        """Looks for what a trap waits for. The first frame each way is the session's greeting,
+        which has no header."""
+        if not self._greeted[direction] or len(frame) < 12:
+            self._greeted[direction] = True
+            return
+        xid, opcode = struct.unpack(">ii", frame[4:12])
+        if direction == TO_SERVER:
+            self._inspect_request(xid, opcode)
+        elif xid in self._awaited:
+            self._catch(self._awaited.pop(xid), TO_CLIENT)
+
+    def _inspect_request(self, xid, opcode):
+        trap = None if self._swallows[TO_SERVER] else self._proxy.take_trap(opcode)
+        if trap and trap.on_reply:
+            self._awaited[xid] = trap
+        elif trap:
+            self._catch(trap, TO_SERVER)
+        if not self._swallows[TO_SERVER]:
+            self._proxy.requests[opcode] += 1
+
+    def _catch(self, trap, direction):
+        self.swallow(direction, trap.cut_after_ms)
+        trap.spring()
+
+
+def _reset(writer):
+    """Ends a connection with a reset rather than an orderly end."""
+    connection = writer.get_extra_info("socket")
+    with contextlib.suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()

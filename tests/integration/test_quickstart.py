@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""deploy/quickstart --cluster, to the end of everything that it starts."""
+import fcntl
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import termios
+import unittest
+
+from bindings import ROOT
+from harness import BUILD, ELSEWHERE, SANITIZED, Parts, temporary_directory, wait_for
+from zookeeper import CLASS_PATH
+
+QUICKSTART = ROOT / "deploy" / "quickstart"
+SERVES = "until Ctrl-C"
+LIMIT_S = 60
+HAS_ZOOKEEPER = shutil.which("java") and all(path.exists() for path in CLASS_PATH)
+
+
+@unittest.skipIf(ELSEWHERE, "needs servers of its own")
+@unittest.skipIf(SANITIZED, "one build is enough")
+@unittest.skipUnless(HAS_ZOOKEEPER, "not installed: libzookeeper-java libslf4j-java java")
+class Cluster(unittest.TestCase):
+    """A run on a terminal of its own. What it starts is known by the environment it has."""
+
+    def setUp(self):
+        self.scratch = temporary_directory(self)
+        self.temporary = self.scratch / "temporary"
+        self.temporary.mkdir()
+        self.terminal, self.inside = os.openpty()
+        self.addCleanup(os.close, self.terminal)
+        self.addCleanup(os.close, self.inside)
+        self.addCleanup(self.kill_all)
+
+    def launch(self, *options, **environment):
+        with open(self.scratch / "out", "wb") as out, open(self.scratch / "err", "wb") as err:
+            self.process = subprocess.Popen(
+                [QUICKSTART, "--cluster", *options], stdin=self.inside, stdout=out, stderr=err,
+                env={"PATH": os.environ["PATH"], "LC_ALL": "C", "SNOWFLAKE_BUILD": str(BUILD),
+                     "TMPDIR": str(self.temporary), **environment},
+                start_new_session=True,
+                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+
+    @property
+    def output(self):
+        return (self.scratch / "out").read_text()
+
+    @property
+    def told(self):
+        return (self.scratch / "err").read_text()
+
+    def processes(self, name=""):
+        """The pids of what this run started, whose command line contains the name."""
+        mark = f"TMPDIR={self.temporary}".encode()
+        found = []
+        for directory in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if (mark in (directory / "environ").read_bytes()
+                        and name.encode() in (directory / "cmdline").read_bytes()):
+                    found.append(int(directory.name))
+            except OSError:
+                continue  # it has ended
+        return found
+
+    def kill_all(self):
+        for pid in self.processes():
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+    def wait_told(self, text):
+        wait_for(lambda: text in self.told or self.process.poll() is not None, LIMIT_S, text)
+        self.assertIn(text, self.told)
+
+    def assert_ends(self, status):
+        """And leaves nothing behind."""
+        self.assertEqual(self.process.wait(LIMIT_S), status, self.told)
+        self.assertEqual(self.processes(), [])
+        self.assertEqual(list(self.temporary.iterdir()), [])
+
+    def assert_handed_back(self, servers):
+        self.assertEqual(self.told.count("handed back\n"), servers, self.told)
+
+    def test_once(self):
+        self.launch("--once")
+        self.assert_ends(0)
+        ids = [Parts.of(int(line)) for line in re.findall(r"^\d{15,19}$", self.output, re.M)]
+        decoded = re.findall(r"^\d{15,19} .* +1 +(\d+) +\d+$", self.output, re.M)
+        addresses = re.findall(r"server \d on (\S+) is worker (\d+) of datacenter 1", self.told)
+        self.assertEqual({parts.datacenter_id for parts in ids}, {1})
+        self.assertEqual([parts.worker_id for parts in ids], [int(worker) for worker in decoded])
+        self.assertEqual(len(addresses), 3)
+        self.assertEqual({parts.worker_id for parts in ids},
+                         {int(worker) for _, worker in addresses})
+        for address, worker in addresses:
+            self.assertRegex(self.output, rf"(?m)^ +1 +{worker} +{address} +serving ")
+        self.assert_handed_back(3)
+
+    def test_ctrl_c(self):
+        self.launch()
+        self.wait_told(SERVES)
+        for _ in range(2):  # once more, for the impatient
+            os.write(self.terminal, b"\x03")
+        self.assert_ends(0)
+        self.assert_handed_back(3)
+
+    def test_the_end_of_a_server_is_told(self):
+        self.launch()
+        self.wait_told(SERVES)
+        os.kill(self.processes("snowflaked")[0], signal.SIGKILL)
+        self.wait_told("(exit status 137); 2 of 3 are left")
+        self.process.terminate()
+        self.assert_ends(0)
+        self.assert_handed_back(2)
+
+    def test_stopped_before_it_serves(self):
+        self.launch()
+        self.wait_told("starting ZooKeeper")
+        self.process.terminate()
+        self.assert_ends(143)
+
+    def test_a_zookeeper_that_does_not_start(self):
+        self.launch(JAVA_TOOL_OPTIONS="-XX:NoSuchOption")
+        self.assert_ends(1)
+        self.assertRegex(self.told, r"ZooKeeper does not come up: .*NoSuchOption.*\n\Z")
+
+    def test_an_unknown_option(self):
+        self.launch("--twice")
+        self.assert_ends(2)
+        self.assertEqual(self.told, "quickstart: unknown argument --twice, see --help\n")

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections, sessions, claims, records and clocks that are lost, taken or wrong while a server
+lives. ZooKeeper itself stays up; test_zookeeper_outages.py is about the others."""
+import signal
+import uuid
+
+from harness import PATIENCE, wait_for
+from proxy import GET_DATA, MULTI, REQUESTS, SYNC
+from wire import EXCEPTION, STRICT
+from zookeeper_case import SESSION_MS, ZooKeeperTest, now_tick, tick_of, worker_id_of
+
+LOSSES = ("request", "reply")
+HOUR_MS = 3600 * 1000
+
+
+def lose(proxy, what, *arguments, **settings):
+    method = proxy.lose_next_request if what == "request" else proxy.lose_next_reply
+    return method(*arguments, **settings)
+
+
+class Sessions(ZooKeeperTest):
+    def test_a_session_that_expires_costs_nothing(self):
+        proxy = self.proxy()
+        server = self.member(via=proxy, reservation_ms=6000)
+        draw = self.draw(server)
+        before = self.wait_claim(server)
+        proxy.cut()
+        self.wait_claims(0)
+        proxy.heal()
+        server.wait_event("session-expired")
+        wait_for(lambda: self.tree.claim_of(server), what="a new claim")
+        version = self.tree.reservation(0).version
+        wait_for(lambda: self.tree.reservation(0).version > version, what="an extension")
+        draw.wait_ids()
+        self.assertEqual(draw.failures, [])
+        self.assertEqual(draw.worker_ids(), [0])
+        after = self.wait_claim(server)
+        self.assertEqual(after.nonce, before.nonce)
+        self.assertNotEqual((after.session, after.path), (before.session, before.path))
+        self.assert_registered(server)
+        self.assertIsNone(server.find("worker-lost"))
+
+    def test_a_short_cut_keeps_the_session(self):
+        proxy = self.proxy()
+        server = self.member(via=proxy, session_ms=10000, reservation_ms=6000)
+        draw = self.draw(server)
+        before = self.wait_claim(server)
+        for _ in range(5):
+            proxy.reset()
+            version = self.tree.reservation(0).version
+            wait_for(lambda version=version: self.tree.reservation(0).version > version)
+        self.assertEqual(draw.failures, [])
+        self.assertEqual(self.tree.claims(), [before])
+
+    def test_a_claim_deleted_by_hand_is_back_at_once(self):
+        server = self.member(reservation_ms=60000)
+        draw = self.draw(server)
+        claim = self.wait_claim(server)
+        self.tree.client.delete(claim.path)
+        wait_for(lambda: self.tree.claims(), 1, "the claim to be there again")
+        draw.wait_ids()
+        self.assertEqual(draw.failures, [])
+        self.assertEqual(draw.worker_ids(), [0])
+        self.assertIsNone(server.find("session-expired"))
+        self.assert_registered(server)
+
+    def test_all_that_is_the_datacenters_deleted_by_hand(self):
+        """Beyond what is promised between servers; one alone goes on behind its own last ID."""
+        server = self.member()
+        draw = self.draw(server)
+        draw.wait_ids()
+        self.delete_all(self.root + "/datacenters")
+        server.wait_event("worker-lost")
+        wait_for(lambda: len(self.tree.reservations()) == 1, what="a record")
+        draw.wait_ids(500)
+        self.assert_increasing(draw.numbers)
+        self.assertEqual(draw.failures, [])
+
+    def delete_all(self, path):
+        from kazoo.exceptions import NotEmptyError
+        while self.tree.client.exists(path):
+            try:
+                self.tree.client.delete(path, recursive=True)
+            except NotEmptyError:
+                pass  # the server was quicker
+
+    def test_stopped_for_longer_than_session_and_lease(self):
+        """With nobody who takes over, it has the same worker ID when it goes on."""
+        server = self.member()
+        draw = self.draw(server)
+        draw.wait_ids()
+        end_tick = self.tree.reservation(0).end_tick
+        server.send_signal(signal.SIGSTOP)
+        self.wait_claims(0)
+        wait_for(lambda: now_tick() > end_tick + 2000, what="the lease to be over")
+        had = len(draw.numbers)
+        server.send_signal(signal.SIGCONT)
+        draw.wait_ids()
+        late = [number for number in draw.numbers[had:had + 20] if tick_of(number) <= end_tick]
+        self.assertEqual([number for number in draw.numbers[had:]
+                          if end_tick < tick_of(number) <= end_tick + 2000], [])
+        self.assertLess(len(late), 20)
+        self.assertEqual(draw.worker_ids(), [0])
+        self.assert_registered(server)
+        server.wait_event("session-expired")
+
+
+class Records(ZooKeeperTest):
+    def test_a_record_taken_by_another_owner(self):
+        """What is reserved is served, while another worker ID is claimed."""
+        server = self.member()
+        draw = self.draw(server)
+        draw.wait_ids()
+        self.tree.write_reservation(0, self.tree.reservation(0).end_tick, "somebody-else")
+        lost = server.wait_event("worker-lost")
+        self.assertEqual(lost.level, "error")
+        self.assertIn("10.9.8.7:7609 (owner somebody-else)", lost.fields["error"])
+        draw.wait_ids(500)
+        self.assertEqual(draw.failures, [])
+        self.assertEqual(draw.worker_ids(), [0, 1])
+        self.assert_increasing(draw.numbers)
+        self.assert_registered(server)
+        self.assertEqual(self.tree.reservation(0).owner, "somebody-else")
+
+    def test_a_record_taken_while_there_is_no_other_worker_id(self):
+        """The lease is served to its end, not beyond; then there are none until the other one's
+        end, and then more behind that."""
+        server = self.member("--worker-id", 4)
+        draw = self.draw(server)
+        draw.wait_ids()
+        record = self.tree.reservation(4)
+        their_end = record.end_tick + 1000
+        self.tree.write_reservation(4, their_end, "somebody-else")
+        self.assertEqual(self.tree.reservation(4).version, record.version + 1)
+        server.wait_event("worker-lost")
+        self.assertIn("worker 4 is quarantined",
+                      server.wait_event("worker-waiting").fields["why"])
+        self.assertRegex(draw.wait_failure(), "^WorkerIdUnavailable")
+        served = list(draw.numbers)
+        self.assertLessEqual(tick_of(served[-1]), record.end_tick)
+        self.assertGreater(tick_of(served[-1]), record.end_tick - 200 * PATIENCE)
+        draw.wait_ids()
+        self.assertGreater(tick_of(draw.numbers[len(served)]), their_end)
+        self.assert_increasing(draw.numbers)
+        self.assert_registered(server)
+
+    def test_a_record_that_is_damaged_while_it_is_held(self):
+        server = self.member()
+        draw = self.draw(server)
+        draw.wait_ids()
+        self.tree.client.set(self.tree.reservation_path(0), b"{")
+        self.assertIn("does not parse", server.wait_event("worker-lost").fields["error"])
+        draw.wait_ids(500)
+        self.assertEqual(draw.failures, [])
+        self.assertEqual(draw.worker_ids(), [0, 1])
+        self.assertEqual(self.tree.client.get(self.tree.reservation_path(0))[0], b"{")
+
+
+class Losses(ZooKeeperTest):
+    """Each request of a server, lost on its way or with its reply, and the connection with it."""
+
+    def assert_one_of_each(self, server, root):
+        """One claim, of this session's, and no reservation but its own."""
+        self.tree.root = root
+        self.assert_registered(server)
+        self.assertEqual(len(self.tree.claims()), 1)
+        self.assertEqual([record.owner for record in self.tree.reservations().values()],
+                         [server.call("get_worker").nonce])
+
+    def start_through(self, case, skip, what):
+        """(server, trap, root) of a start that loses that request, with a root of its own."""
+        proxy = self.proxy()
+        trap = lose(proxy, what, REQUESTS, skip=skip)
+        root = f"{self.root}/{case}-{skip}-{what}"
+        return self.member(via=proxy, root=root, session_ms=5000, ready=False), trap, root
+
+    def test_at_each_request_of_a_start(self):
+        proxy = self.proxy()
+        self.member(via=proxy, session_ms=5000)
+        requests = sum(proxy.requests[opcode] for opcode in REQUESTS)
+        self.assertGreater(requests, 12)
+        starts = [self.start_through("first", skip, what)
+                  for skip in range(requests) for what in LOSSES]
+        caught = 0
+        for server, trap, root in starts:
+            with self.subTest(root):
+                server.wait_ready(20)
+                self.draw(server).wait_ids(50)
+                self.assert_one_of_each(server, root)
+                caught += trap.is_set()
+                self.assertEqual(server.terminate(), 0)
+                self.assertEqual(self.tree.claims(), [])
+        self.assertEqual(caught, len(starts))
+
+    def test_at_each_request_of_an_extension(self):
+        """And at those that find out what became of it."""
+        cases = [(first, then) for first in LOSSES
+                 for then in (None, *((what, opcode) for what in LOSSES
+                                      for opcode in (SYNC, GET_DATA, MULTI)))]
+        proxies = [self.proxy() for _ in cases]
+        servers = [self.member("--worker-id", index, "--skip-sanity-checks", via=proxy,
+                               session_ms=5000, reservation_ms=4000)
+                   for index, proxy in enumerate(proxies)]
+        draws = [self.draw(server) for server in servers]
+        traps = []
+        for (first, then), proxy in zip(cases, proxies):
+            traps.append(lose(proxy, first, MULTI))
+            if then:
+                what, opcode = then
+                traps.append(lose(proxy, what, opcode))
+        for trap in traps:
+            trap.wait(20)
+        versions = {worker_id: record.version + 1
+                    for worker_id, record in self.tree.reservations().items()}
+        wait_for(lambda: all(record.version > versions[worker_id]
+                             for worker_id, record in self.tree.reservations().items()),
+                 20, "two more extensions of each")
+        for index, (server, draw) in enumerate(zip(servers, draws)):
+            with self.subTest(cases[index]):
+                draw.stop()
+                self.assertEqual(draw.failures, [])
+                self.assertEqual(draw.worker_ids(), [index])
+                self.assert_registered(server)
+                self.assertIsNone(server.find("worker-lost"))
+        self.assertEqual(len(self.tree.claims()), len(servers))
+
+    def test_at_each_request_of_a_hand_back(self):
+        cases = [(first, then) for first in LOSSES
+                 for then in (None, *((what, opcode) for what in LOSSES
+                                      for opcode in (SYNC, GET_DATA)))]
+        for index, (first, then) in enumerate(cases):
+            with self.subTest((first, then)):
+                proxy = self.proxy()
+                server = self.member("--worker-id", index, via=proxy, session_ms=5000,
+                                     reservation_ms=60000)
+                last = server.call("get_id", "good")
+                traps = [lose(proxy, first, MULTI)]
+                if then:
+                    traps.append(lose(proxy, then[0], then[1]))
+                self.assertEqual(server.terminate(), 0)
+                self.assertEqual([trap.is_set() for trap in traps], [True] * len(traps))
+                self.assertIsNotNone(server.find("worker-handed-back"), server.log)
+                record = self.tree.reservation(index)
+                self.assertEqual((record.owner, record.end_tick), ("", tick_of(last)))
+                self.assertEqual(self.tree.claims(), [])
+
+    def test_replies_that_are_lost_in_silence(self):
+        """The connection stays, and nothing comes: it is for the client to notice."""
+        proxy = self.proxy()
+        server = self.member(via=proxy, reservation_ms=4000)
+        draw = self.draw(server)
+        for what in LOSSES:
+            trap = lose(proxy, what, MULTI, cut_after_ms=60000)
+            trap.wait()
+            version = self.tree.reservation(0).version
+            wait_for(lambda version=version: self.tree.reservation(0).version > version)
+        draw.wait_ids()
+        self.assertEqual(draw.failures, [])
+        self.assertEqual(draw.worker_ids(), [0])
+        self.assert_one_of_each(server, self.root)
+
+    def test_slow_replies(self):
+        proxy = self.proxy()
+        proxy.delay(SESSION_MS // 15)
+        server = self.member(via=proxy, reservation_ms=4000)
+        draw = self.draw(server)
+        version = self.tree.reservation(0).version
+        wait_for(lambda: self.tree.reservation(0).version > version, what="an extension")
+        draw.wait_ids()
+        self.assertEqual(draw.failures, [])
+        self.assertIsNone(server.find("session-expired"))
+        self.assert_one_of_each(server, self.root)
+
+
+class Clocks(ZooKeeperTest):
+    def setUp(self):
+        super().setUp()
+        self.clock = self.fake_clock()
+
+    def test_a_jump_of_an_hour_forward_and_back_leaves_no_mark(self):
+        server = self.member(environment=self.clock.environment)
+        draw = self.draw(server)
+        draw.wait_ids()
+        self.clock.step_ms(HOUR_MS)
+        server.wait_event("clock-held")
+        for _ in range(2):
+            record = self.tree.reservation(0)
+            self.assertLess(record.end_tick, now_tick() + 3000)
+            wait_for(lambda had=record: self.tree.reservation(0).version > had.version)
+        draw.wait_ids()
+        self.clock.step_ms(-HOUR_MS)
+        draw.wait_ids(500)
+        self.assertEqual(draw.failures, [])
+        self.assert_increasing(draw.numbers)
+        self.assertLess(tick_of(draw.numbers[-1]), now_tick() + 100)
+        self.assertIsNone(server.find("clock-forward"))
+        self.assertEqual(server.terminate(), 0)
+        self.assertLess(self.tree.reservation(0).end_tick, now_tick())
+
+    def test_a_step_back_is_refused_as_in_2010(self):
+        server = self.member(environment=self.clock.environment)
+        draw = self.draw(server)
+        draw.wait_ids()
+        self.clock.step_ms(-2000)
+        server.wait_event("clock-back")
+        draw.wait_ids(200)
+        self.assertGreater(len(draw.failures), 0)
+        for _, message in draw.failures:
+            self.assertRegex(message, "^InvalidSystemClock: Clock moved backwards.  Refusing to "
+                                      r"generate id for \d+ milliseconds$")
+        self.assertGreater(draw.gap_s, 1.5)
+        self.assertEqual(draw.worker_ids(), [0])
+        self.assert_increasing(draw.numbers)
+
+    def test_a_step_back_with_reclaim(self):
+        """True time again within a second, by another worker ID; order for each of them."""
+        server = self.member("--on-clock-step", "reclaim", environment=self.clock.environment)
+        draw = self.draw(server)
+        for worker_ids in ([0], [0, 1], [0, 1, 2]):
+            wait_for(lambda wanted=worker_ids: draw.worker_ids() == wanted)
+            draw.wait_ids(500)
+            self.assertLess(abs(tick_of(draw.numbers[-1]) - now_tick() - self.clock.offset_ms), 500)
+            self.clock.step_ms(-2000)
+        wait_for(lambda: len(draw.worker_ids()) == 4)
+        self.assertLess(draw.gap_s, 1.0)
+        by_worker = {}
+        for number in draw.numbers:
+            by_worker.setdefault(number >> 12 & 31, []).append(number)
+        for numbers in by_worker.values():
+            self.assert_increasing(numbers)
+        self.assert_registered(server)
+        owners = [self.tree.reservation(worker_id).owner for worker_id in (0, 1, 2)]
+        self.assertEqual(owners, ["", "", ""])
+
+    def test_a_pinned_server_waits_for_its_own_end_after_a_step_back(self):
+        """reclaim has no other worker ID to take: the record is behind its own last ID."""
+        server = self.member("--worker-id", 3, environment=self.clock.environment)
+        draw = self.draw(server)
+        draw.wait_ids()
+        last = draw.numbers[-1]
+        self.clock.step_ms(-1000)
+        server.wait_event("clock-back")
+        draw.wait_ids()
+        self.assertGreater(draw.numbers[-1], last)
+        self.assertEqual(worker_id_of(server), 3)

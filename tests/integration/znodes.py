@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What servers write into ZooKeeper, written by a test."""
+import json
+import time
+import uuid
+
+from harness import EPOCH_MS
+
+LAYOUT = {"epoch_ms": EPOCH_MS, "tick_ms": 1, "time_bits": 41, "datacenter_bits": 5,
+          "worker_bits": 5, "sequence_bits": 12}
+STARTED = "2026-11-20T20:02:28.660Z"
+
+
+def tick_in(seconds):
+    """The tick that begins so many seconds from now."""
+    return int((time.time() + seconds) * 1000) - EPOCH_MS
+
+
+def time_of(tick):
+    """As snowflakectl writes it."""
+    milliseconds = tick + EPOCH_MS
+    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(milliseconds // 1000))
+    return f"{seconds}.{milliseconds % 1000:03}Z"
+
+
+class Registry:
+    """A root of the test's own, over a kazoo client."""
+
+    def __init__(self, kazoo, root, acl=None):
+        self.kazoo = kazoo
+        self.root = root
+        self.acl = acl
+
+    def create(self, path, data=b"", **settings):
+        return self.kazoo.create(f"{self.root}/{path}", data, makepath=True, acl=self.acl,
+                                 **settings)
+
+    def make_layout(self, **other):
+        self.create("layout", json.dumps({**LAYOUT, **other}).encode())
+        self.create("datacenters")
+
+    def make_datacenter(self, datacenter):
+        for name in ("claims", "reservations"):
+            self.kazoo.ensure_path(f"{self.root}/datacenters/{datacenter}/{name}", acl=self.acl)
+
+    def claim(self, datacenter, address, worker_id=None, nonce=None):
+        """The path of a claim, and its nonce."""
+        nonce = nonce or str(uuid.uuid4())
+        path = self.create(f"datacenters/{datacenter}/claims/claim-{nonce}-",
+                           self.claim_data(address, worker_id), ephemeral=True, sequence=True)
+        return path, nonce
+
+    @staticmethod
+    def claim_data(address, worker_id=None):
+        host, _, port = address.rpartition(":")
+        record = {"host": host.strip("[]"), "port": int(port), "pid": 7, "version": "0",
+                  "started": STARTED}
+        if worker_id is not None:
+            record["worker_id"] = worker_id
+        return json.dumps(record).encode()
+
+    @staticmethod
+    def reservation_data(tick, owner="", address="a.example:7609"):
+        return json.dumps({"reserved_until_tick": tick, "owner": owner,
+                           "address": address}).encode()
+
+    def reservation_path(self, datacenter, worker_id):
+        return f"{self.root}/datacenters/{datacenter}/reservations/{worker_id}"
+
+    def reserve(self, datacenter, worker_id, tick, owner="", address="a.example:7609"):
+        self.create(f"datacenters/{datacenter}/reservations/{worker_id}",
+                    self.reservation_data(tick, owner, address))
+
+    def set_reservation(self, datacenter, worker_id, tick, owner="", version=-1):
+        self.kazoo.set(self.reservation_path(datacenter, worker_id),
+                       self.reservation_data(tick, owner), version)
+
+    def read_reservation(self, datacenter, worker_id):
+        return json.loads(self.kazoo.get(self.reservation_path(datacenter, worker_id))[0])
+
+    def everything(self, path="/"):
+        """Every znode below with all that writing to it would change."""
+        data, stat = self.kazoo.get(path)
+        found = {path: (data, stat.mzxid, stat.pzxid, stat.version, stat.cversion, stat.aversion)}
+        for name in self.kazoo.get_children(path):
+            if (path, name) != ("/", "zookeeper"):
+                found.update(self.everything(f"{path.rstrip('/')}/{name}"))
+        return found

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real ZooKeeper of the test's own: one node, or an ensemble of three.
+
+    zookeeper = Standalone().start()            # about half a second
+    self.addCleanup(zookeeper.close)            # or: with Standalone().start() as zookeeper:
+    server = self.launch("--zookeeper", zookeeper.connect_string, "--datacenter-id", 1)
+    zookeeper.kill(); zookeeper.restart()       # same data, same port
+
+    ensemble = Ensemble().start()               # about two seconds
+    ensemble.leader().kill()
+    ensemble.wait_serving()
+
+A node can be stopped (SIGTERM), killed (SIGKILL), paused (SIGSTOP), resumed and restarted. Its data
+and its log are files in a temporary directory, which close() removes together with the processes;
+what was not closed is closed when the interpreter ends. When a start fails, the log is in the
+exception. ZooKeeper's tick is 200 ms here, so that it grants session timeouts from 400 ms on.
+
+Debian packages: zookeeper, default-jre-headless, libslf4j-java; python3-kazoo for client().
+"""
+import atexit
+import logging
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from harness import PATIENCE, wait_for
+
+JAVA = ["java", "-Xmx48m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+        "-Dorg.slf4j.simpleLogger.showDateTime=true",
+        "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+        "-Dorg.slf4j.simpleLogger.showThreadName=false",
+        "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=warn",
+        "-Dorg.slf4j.simpleLogger.showShortLogName=true"]
+CLASS_PATH = [pathlib.Path("/usr/share/java") / name
+              for name in ("zookeeper.jar", "slf4j-simple.jar")]
+MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+HOST = "127.0.0.1"
+TICK_MS = 200
+START_ATTEMPTS = 5
+LOG_SHOWN_CHARACTERS = 4000
+START_MARK = "---- started\n"
+
+_chance = random.SystemRandom()
+
+
+def free_port():
+    """A port of the loopback that nobody listens on. It is below those that the kernel gives to
+    outgoing connections, so that whoever leaves it for a moment (a restart) gets it back."""
+    while True:
+        port = _chance.randrange(12000, 32000)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+        return port
+
+
+def client(connect_string, timeout=10):
+    """A kazoo client that is connected. Whoever asks for it ends it: stop(), then close()."""
+    from kazoo.client import KazooClient  # only some of the tests need it
+
+    logging.getLogger("kazoo").addHandler(logging.NullHandler())
+    made = KazooClient(hosts=connect_string, timeout=timeout)
+    made.start(timeout=timeout * PATIENCE)
+    return made
+
+
+class Node:
+    """One process of ZooKeeper, over as many lives as the test gives it. `client_port` is free for
+    use; `data` is the directory of its snapshots and logs, `log_path` what it says."""
+
+    def __init__(self, directory, client_port, config, environment=None):
+        self.data = directory / "data"
+        self.log_path = directory / "log"
+        self.client_port = client_port
+        self.config_path = directory / "zoo.cfg"
+        self.environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", **(environment or {})}
+        self.process = None
+        self.paused = False
+        self.data.mkdir(parents=True, exist_ok=True)
+        self.configure(config)
+
+    def configure(self, config):
+        self.config_path.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
+
+    @property
+    def address(self):
+        return f"{HOST}:{self.client_port}"
+
+    @property
+    def running(self):
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def log(self):
+        """What the process has said since its last start, or the end of it if that is long."""
+        return self._log()[-LOG_SHOWN_CHARACTERS:]
+
+    def _log(self):
+        return self.log_path.read_text(errors="replace").rpartition(START_MARK)[2]
+
+    def launch(self):
+        """Starts the process and does not wait for it."""
+        if self.running:
+            raise AssertionError(f"the node on port {self.client_port} is running already")
+        self.paused = False
+        with open(self.log_path, "ab") as log:
+            log.write(START_MARK.encode())
+            log.flush()
+            self.process = subprocess.Popen(
+                [*JAVA, "-cp", ":".join(map(str, CLASS_PATH)), MAIN_CLASS, str(self.config_path)],
+                env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                cwd=self.data)
+
+    def lost_its_port(self):
+        """The process could not have its port, because someone else had taken it."""
+        return "Address already in use" in self._log()
+
+    def four_letter_word(self, word, timeout=1):
+        """The answer to an admin word such as "srvr", or "" if there is none."""
+        try:
+            with socket.create_connection((HOST, self.client_port), timeout) as connection:
+                connection.settimeout(timeout)
+                connection.sendall(word.encode())
+                answer = b""
+                while data := connection.recv(1 << 16):
+                    answer += data
+                return answer.decode(errors="replace")
+        except OSError:
+            return ""
+
+    def status(self):
+        """What "srvr" tells, by name ("Mode", "Zxid", ...); empty while the node does not serve."""
+        if not self.running or self.paused:
+            return {}
+        pairs = (line.split(": ", 1) for line in self.four_letter_word("srvr").splitlines())
+        status = dict(pair for pair in pairs if len(pair) == 2)
+        return status if "Mode" in status else {}
+
+    def mode(self):
+        """"standalone", "leader" or "follower"; None while the node does not serve."""
+        return self.status().get("Mode")
+
+    def wait_serving(self, limit=20):
+        def look():
+            if not self.running:
+                raise AssertionError(f"ZooKeeper ended with status {self.process.returncode}")
+            return self.mode()
+
+        try:
+            return wait_for(look, limit, f"ZooKeeper on port {self.client_port} to serve")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.log}") from None
+
+    def restart(self):
+        """Starts a node that was stopped or killed, on its data and port, and waits until it
+        serves."""
+        self.launch()
+        self.wait_serving()
+        return self
+
+    def stop(self):
+        """The orderly end."""
+        self._end(signal.SIGTERM)
+
+    def kill(self):
+        self._end(signal.SIGKILL)
+
+    def _end(self, number):
+        if not self.running:
+            return
+        self.process.send_signal(number)
+        if self.paused:
+            self.resume()
+        self.process.wait(10 * PATIENCE)
+
+    def pause(self):
+        """Holds the process (SIGSTOP): its connections stay open and nothing answers."""
+        self.process.send_signal(signal.SIGSTOP)
+        self.paused = True
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+        self.paused = False
+
+
+class _Owner:
+    """A directory with nodes in it, which ends with its owner. `config` adds to zoo.cfg or replaces
+    lines of it; `environment` is the JVM's."""
+
+    def __init__(self, config=None, environment=None):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="snowflake-zookeeper-"))
+        self.nodes = []
+        self._extra = config or {}
+        self._environment = environment
+        atexit.register(self.close)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Kills what runs and removes the directory. May be called twice."""
+        atexit.unregister(self.close)
+        for node in self.nodes:
+            node.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def client(self, timeout=10):
+        return client(self.connect_string, timeout)
+
+    @property
+    def connect_string(self):
+        """What --zookeeper takes, without a chroot."""
+        return ",".join(node.address for node in self.nodes)
+
+    def _config(self, node_directory, **more):
+        return {"tickTime": TICK_MS, "maxSessionTimeout": 600000,
+                "dataDir": node_directory / "data", "preAllocSize": 1024, "maxClientCnxns": 0,
+                "admin.enableServer": "false", "4lw.commands.whitelist": "*",
+                **more, **self._extra}
+
+    def start(self):
+        """Starts on free ports and waits until it serves. Another program can take a port between
+        the choice and its use: then with other ports."""
+        for _ in range(START_ATTEMPTS):
+            self._make_nodes()
+            for node in self.nodes:
+                node.launch()
+            try:
+                self.wait_serving()
+                return self
+            except AssertionError:
+                lost = [node for node in self.nodes if node.lost_its_port()]
+                for node in self.nodes:
+                    node.kill()
+                if not lost:
+                    self.close()
+                    raise
+        self.close()
+        raise AssertionError(f"no free ports for ZooKeeper in {START_ATTEMPTS} attempts")
+
+
+class Standalone(_Owner):
+    """One node."""
+
+    def _make_nodes(self):
+        directory = self.directory / "node"
+        shutil.rmtree(directory, ignore_errors=True)
+        port = free_port()
+        config = self._config(directory, clientPort=port, clientPortAddress=HOST)
+        self.nodes = [Node(directory, port, config, self._environment)]
+
+    @property
+    def node(self):
+        return self.nodes[0]
+
+    @property
+    def data(self):
+        return self.node.data
+
+    def wait_serving(self, limit=20):
+        self.node.wait_serving(limit)
+        return self
+
+    def stop(self):
+        self.node.stop()
+
+    def kill(self):
+        self.node.kill()
+
+    def pause(self):
+        self.node.pause()
+
+    def resume(self):
+        self.node.resume()
+
+    def restart(self):
+        """On the same data and port, after a stop() or kill()."""
+        self.node.restart()
+        return self
+
+
+class Ensemble(_Owner):
+    """Three nodes, `nodes`; it serves while two of them do."""
+    SIZE = 3
+
+    def _make_nodes(self):
+        ports = [[free_port() for _ in range(3)] for _ in range(self.SIZE)]
+        members = {f"server.{index}": f"{HOST}:{peer}:{election}:participant;{HOST}:{clients}"
+                   for index, (peer, election, clients) in enumerate(ports, 1)}
+        self.nodes = []
+        for index, (_, _, clients) in enumerate(ports, 1):
+            directory = self.directory / f"node-{index}"
+            shutil.rmtree(directory, ignore_errors=True)
+            config = self._config(directory, standaloneEnabled="false", initLimit=25, syncLimit=10,
+                                  quorumListenOnAllIPs="false", **members)
+            node = Node(directory, clients, config, self._environment)
+            (node.data / "myid").write_text(f"{index}\n")
+            self.nodes.append(node)
+
+    def wait_serving(self, limit=20, all_nodes=True):
+        """Until every node that runs is in the quorum, or one of them leads if not `all_nodes`."""
+        deadline = time.monotonic() + limit * PATIENCE
+        if all_nodes:
+            for node in self.nodes:
+                if node.running and not node.paused:
+                    node.wait_serving(max(1, (deadline - time.monotonic()) / PATIENCE))
+        self.wait_leader(max(1, (deadline - time.monotonic()) / PATIENCE))
+        return self
+
+    def leader(self):
+        """The node that leads, or None while there is none. A leader that was paused believes in
+        itself for some time after it: the one of the latest epoch counts."""
+        leaders = [(int(status["Zxid"], 16), node) for node in self.nodes
+                   if (status := node.status()).get("Mode") == "leader"]
+        return max(leaders, key=lambda pair: pair[0])[1] if leaders else None
+
+    def followers(self):
+        return [node for node in self.nodes if node.mode() == "follower"]
+
+    def wait_leader(self, limit=20):
+        return wait_for(self.leader, limit, "ZooKeeper to have a leader")

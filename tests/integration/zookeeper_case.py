@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests of servers that register in ZooKeeper share: a ZooKeeper, a root of the test's own in
+it, what stands there, and threads that draw IDs all the while.
+
+However a test goes about it: at its end it fails if an ID came twice, or if two processes issued
+IDs in the same tick of the same worker ID, which no two leases may share.
+"""
+import itertools
+import json
+import os
+import threading
+import time
+from typing import NamedTuple
+
+import wire
+from harness import EPOCH_MS, LIBFAKETIME, PATIENCE, SANITIZED, Parts, ServerTest, wait_for
+from proxy import Proxy
+from test_clock import FakeClock
+from wire import EXCEPTION, STRICT
+from zookeeper import Standalone
+
+DATACENTER = 3
+SESSION_MS = 1000
+RESERVATION_MS = 2000
+BATCH = 20
+PACE_S = 0.002       # between two draws of a thread: two cores are all there is
+REFUSED_PACE_S = 0.01
+CALL_LIMIT_S = 60    # a server may be held up for as long
+
+_roots = itertools.count(1)
+_shared = []
+
+
+def shared_zookeeper():
+    """One for all tests that leave it as it is, each under a root of its own."""
+    if not _shared:
+        _shared.append(Standalone().start())
+    return _shared[0]
+
+
+class Claim(NamedTuple):
+    path: str
+    nonce: str
+    sequence: int
+    session: int
+    record: dict
+
+
+class Reservation(NamedTuple):
+    end_tick: int
+    owner: str
+    address: str
+    version: int
+
+
+class Tree:
+    """What stands below a root, read by a client of its own."""
+
+    def __init__(self, client, root):
+        self.client = client
+        self.root = root
+
+    @staticmethod
+    def unless_gone(method, path):
+        from kazoo.exceptions import NoNodeError
+        try:
+            return method(path)
+        except NoNodeError:
+            return None
+
+    def claims_path(self, datacenter_id=DATACENTER):
+        return f"{self.root}/datacenters/{datacenter_id}/claims"
+
+    def reservation_path(self, worker_id, datacenter_id=DATACENTER):
+        return f"{self.root}/datacenters/{datacenter_id}/reservations/{worker_id}"
+
+    def children(self, path):
+        """Their paths; none if the parent is not there."""
+        found = self.unless_gone(self.client.get_children, path)
+        return [f"{path}/{name}" for name in found or []]
+
+    def claims(self, datacenter_id=DATACENTER):
+        found = []
+        for path in self.children(self.claims_path(datacenter_id)):
+            if got := self.unless_gone(self.client.get, path):
+                data, stat = got
+                _, _, name = path.rpartition("/claim-")
+                nonce, _, sequence = name.rpartition("-")
+                found.append(Claim(path, nonce, int(sequence), stat.ephemeralOwner,
+                                   json.loads(data)))
+        return sorted(found, key=lambda claim: claim.sequence)
+
+    def claim_of(self, server):
+        """The only claim of that process, or None."""
+        found = [claim for claim in self.claims() if claim.record["pid"] == server.pid]
+        if len(found) > 1:
+            raise AssertionError(f"several claims: {found}\n{server.log}")
+        return found[0] if found else None
+
+    def reservations(self, datacenter_id=DATACENTER):
+        paths = self.children(f"{self.root}/datacenters/{datacenter_id}/reservations")
+        return {int(path.rpartition("/")[2]): self.reservation_at(path) for path in paths}
+
+    def reservation(self, worker_id):
+        return self.reservation_at(self.reservation_path(worker_id))
+
+    def reservation_at(self, path):
+        data, stat = self.client.get(path)
+        record = json.loads(data)
+        return Reservation(record["reserved_until_tick"], record["owner"], record["address"],
+                           stat.version)
+
+    def write_reservation(self, worker_id, end_tick, owner, address="10.9.8.7:7609"):
+        """As another server would have written it."""
+        path = self.reservation_path(worker_id)
+        data = json.dumps({"reserved_until_tick": end_tick, "owner": owner, "address": address})
+        if self.client.exists(path):
+            self.client.set(path, data.encode())
+        else:
+            self.client.create(path, data.encode(), makepath=True)
+
+    def make_claim(self, nonce, record, datacenter_id=DATACENTER):
+        """As another server would have made it; it lives as long as our client does."""
+        return self.client.create(f"{self.claims_path(datacenter_id)}/claim-{nonce}-",
+                                  json.dumps(record).encode(), ephemeral=True, sequence=True,
+                                  makepath=True)
+
+
+class Seen:
+    """Every ID that the test saw, and who issued IDs in which tick of which worker ID."""
+
+    def __init__(self):
+        self.sequence_bits = 12
+        self._numbers = set()
+        self._issuers = {}
+        self._lock = threading.Lock()
+        self.problems = []
+
+    def add(self, server, numbers):
+        with self._lock:
+            for number in numbers:
+                if number in self._numbers:
+                    self.problems.append(f"{number} {Parts.of(number)} came twice")
+                issuer = self._issuers.setdefault(number >> self.sequence_bits, server)
+                if issuer is not server:
+                    self.problems.append(f"{number} {Parts.of(number)} from process {server.pid}, "
+                                         f"in a tick of process {issuer.pid}")
+            self._numbers.update(numbers)
+
+
+class Drawer(threading.Thread):
+    """Draws IDs from one process until it is stopped or the process ends."""
+
+    def __init__(self, seen, server):
+        super().__init__(daemon=True)
+        self.server = server
+        self.numbers = []
+        self.failures = []   # (monotonic seconds, message)
+        self.gap_s = 0.0     # the longest time between two replies with IDs
+        self._last_success = time.monotonic()
+        self._seen = seen
+        self._end = threading.Event()
+        self._changed = threading.Condition()
+        self.start()
+
+    def run(self):
+        calls = itertools.cycle([STRICT.call("get_id", "good"),
+                                 STRICT.call("get_ids", "good", BATCH)])
+        try:
+            with self.server.connect(CALL_LIMIT_S) as connection:
+                while not self._end.is_set():
+                    connection.send(next(calls))
+                    self._take(connection.reply(STRICT))
+        except (wire.Closed, OSError) as error:
+            if not self.server.expect_end:
+                self._fail(repr(error))
+
+    def _take(self, reply):
+        success = None if reply.kind == EXCEPTION else reply.value.success
+        if success is None:
+            self._fail(refusal(reply))
+            self._end.wait(REFUSED_PACE_S)
+            return
+        numbers = success if isinstance(success, list) else [success]
+        self._seen.add(self.server, numbers)
+        now = time.monotonic()
+        with self._changed:
+            self.numbers += numbers
+            self.gap_s = max(self.gap_s, now - self._last_success)
+            self._last_success = now
+            self._changed.notify_all()
+        self._end.wait(PACE_S)
+
+    def _fail(self, message):
+        with self._changed:
+            self.failures.append((time.monotonic(), message))
+            self._changed.notify_all()
+
+    def stop(self):
+        self._end.set()
+        self.join(CALL_LIMIT_S * PATIENCE)
+
+    def _wait(self, condition, limit, what):
+        with self._changed:
+            if not self._changed.wait_for(condition, limit * PATIENCE):
+                raise AssertionError(f"{what} within {limit * PATIENCE} s from\n{self.server.log}\n"
+                                     f"failures: {self.failures[-3:]}")
+
+    def wait_ids(self, more=200, limit=10):
+        """That many IDs from now on. Returns the first of them."""
+        had = len(self.numbers)
+        self._wait(lambda: len(self.numbers) >= had + more, limit, f"no {more} IDs")
+        return self.numbers[had]
+
+    def wait_failure(self, limit=10):
+        """The message of the next call that fails."""
+        had = len(self.failures)
+        self._wait(lambda: len(self.failures) > had, limit, "no failed call")
+        return self.failures[had][1]
+
+    def worker_ids(self):
+        """Those in the IDs, in order of appearance."""
+        return list(dict.fromkeys(Parts.of(number).worker_id for number in self.numbers))
+
+
+def refusal(reply):
+    """What an exception says, declared or not."""
+    if reply.kind == EXCEPTION:
+        return reply.value.message
+    error = reply.value.clock or reply.value.agent or reply.value.worker or reply.value.count_error
+    return f"{type(error).__name__}: {getattr(error, 'message', '')}"
+
+
+class ZooKeeperTest(ServerTest):
+    """`tree` is what stands below the test's root of `zookeeper`; `seen` what was drawn."""
+    own_zookeeper = False  # for tests that stop or damage it
+
+    def setUp(self):
+        super().setUp()
+        self.seen = Seen()
+        self.addCleanup(self._check_seen)
+        if self.own_zookeeper:
+            self.zookeeper = Standalone().start()
+            self.addCleanup(self.zookeeper.close)
+        else:
+            self.zookeeper = shared_zookeeper()
+        self.root = f"/test-{os.getpid()}-{next(_roots)}"
+        self.tree = Tree(self.client(), self.root)
+
+    def _check_seen(self):
+        self.assertEqual(self.seen.problems[:5], [])
+
+    def client(self):
+        """A kazoo client, ended with the test."""
+        client = self.zookeeper.client()
+        self.addCleanup(client.close)
+        self.addCleanup(client.stop)
+        return client
+
+    def proxy(self):
+        proxy = Proxy(self.zookeeper.connect_string)
+        self.addCleanup(proxy.close)
+        return proxy
+
+    def member(self, *options, via=None, root=None, datacenter_id=DATACENTER, ready=True,
+               session_ms=SESSION_MS, reservation_ms=RESERVATION_MS, **settings):
+        """A server of the datacenter; `via` is a proxy."""
+        hosts = (via or self.zookeeper).connect_string + (root or self.root)
+        server = self.launch("--zookeeper", hosts, "--datacenter-id", datacenter_id,
+                             "--session-timeout", session_ms, "--reservation", reservation_ms,
+                             "--log-level", "debug", *options, **settings)
+        return server.wait_ready() if ready else server
+
+    def draw(self, server):
+        drawer = Drawer(self.seen, server)
+        self.addCleanup(drawer.stop)
+        return drawer
+
+    def fake_clock(self):
+        """Whose environment is for member(); with a step before that, for the next life only."""
+        if SANITIZED:
+            self.skipTest("libfaketime does not go with a sanitizer")
+        if not os.path.exists(LIBFAKETIME):
+            self.fail(f"{LIBFAKETIME} is missing: install faketime")
+        return FakeClock(self.directory)
+
+    def wait_claim(self, server):
+        return wait_for(lambda: self.tree.claim_of(server), what=f"a claim of {server.pid}")
+
+    def wait_claims(self, count, limit=10):
+        return wait_for(lambda: len(self.tree.claims()) == count, limit, f"{count} claims")
+
+    def assert_increasing(self, numbers):
+        self.assertTrue(all(a < b for a, b in zip(numbers, numbers[1:])), "not increasing")
+
+    def assert_registered(self, server):
+        """One claim, with the worker ID that it serves by, whose record names it."""
+        worker = server.call("get_worker")
+        claim = self.wait_claim(server)
+        self.assertEqual(claim.nonce, worker.nonce)
+        self.assertEqual(claim.record["worker_id"], worker.worker_id)
+        owned = [worker_id for worker_id, reservation in self.tree.reservations().items()
+                 if reservation.owner == worker.nonce]
+        self.assertEqual(owned, [worker.worker_id])
+
+
+def worker_id_of(server):
+    return server.call("get_worker_id")
+
+
+def tick_of(number):
+    return number >> 22
+
+
+def now_tick():
+    return int(time.time() * 1000) - EPOCH_MS

@@ -1,0 +1,960 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The reservation protocol, for spin: servers that claim worker IDs in a registry, draw IDs from
+ * what they have reserved, extend it, lose it, hand it back, crash and start again.
+ *
+ * The properties are assertions:
+ *
+ *   UNIQUE  no (worker ID, tick, sequence) is issued twice
+ *   ORDER   the IDs of one process increase
+ *
+ * tests/model/run checks them in several configurations, and that each rule is needed: for each it
+ * has a mutant (MUTANT_..., beside the rule below), in which spin must find a counterexample.
+ * README.md has the bounds and the figures.
+ *
+ * What is left out, and why nothing is lost by that:
+ *
+ * Clock. Every reading is any tick, for each thread and each keeper anew. So it does not matter
+ * when it is read, and no variable holds it: it is chosen where it is used. That the sequence has
+ * run out, or that the clock stepped back further than max-ahead, only refuses draws, and a draw
+ * that is not made is a behaviour of the model anyway.
+ *
+ * Claims and sessions. A claim in ZooKeeper says that its owner lives. Sessions may expire at any
+ * moment, with or without the process, and may be renewed at once. So to whoever looks, a claim may
+ * be there or not, and a transaction that needs one may fail: every look and every transaction here
+ * does either, which is all that sessions could do and more. With SESSIONS defined they are there
+ * all the same, step by step, so that this need not be believed.
+ *
+ * Pauses. Every option of every loop is one step. Between two steps of a process, all others may
+ * do anything. Where several things are one step, a comment says why no order of events is lost.
+ *
+ * Versions. Only whether the version now is the one that was read, or the one after it, ever
+ * matters. So each server counts how many writes there were since its reading: 0, 1, or more. The
+ * number of writes is not bounded.
+ *
+ * Nonces. A crash makes a nonce nobody's, so it is replaced by 0, which is also what a hand-back
+ * writes: a claimant may find the claim of a dead owner there or gone, and the same goes for a live
+ * one. The number of restarts is not bounded.
+ */
+
+#ifndef SERVERS
+#define SERVERS 2
+#endif
+#ifndef WORKERS
+#define WORKERS 1
+#endif
+#ifndef TICKS
+#define TICKS 3 /* the last tick there is; the first is 1 */
+#endif
+#ifndef SEQUENCES
+#define SEQUENCES 2 /* a tick */
+#endif
+#ifndef BATCH
+#define BATCH 2 /* the most IDs in one draw */
+#endif
+#ifndef LATE
+#define LATE 1 /* requests a record that may still arrive though nobody waits for them */
+#endif
+#ifndef THREADS
+#define THREADS 0 /* a server, each in single steps; 0: a draw is one step (see Drawer) */
+#endif
+
+#if SERVERS > 3 || WORKERS > 2 || TICKS > 7 || SEQUENCES > 2
+#error "too large for the fields below"
+#endif
+
+#ifdef MUTANT_SESSION_EVENTS
+#define SESSIONS
+#endif
+
+#if !defined(UNIQUE) && !defined(ORDER)
+#error "define UNIQUE or ORDER"
+#endif
+
+/* A cursor is tick and sequence in one number, so that adding carries. */
+#define CURSOR(tick, sequence) ((tick) * SEQUENCES + (sequence))
+#define TICK(cursor) ((cursor) / SEQUENCES)
+#define LAST_CURSOR CURSOR(TICKS, SEQUENCES - 1)
+#define CLOSED 31 /* the cursor of a lease that is retired, or that never was */
+
+#define MAX(a, b) ((a) > (b) -> (a) : (b))
+
+/* Nonces. 0 is nobody's: handed back, never claimed, or of a process that is dead. */
+#define NOBODY 0
+#ifdef MUTANT_NONCE_REUSED
+/* The nonce outlives a restart, and so does, paused, the process before it: both are called 1. */
+#define NONCE(server_) 1
+#else
+#define NONCE(server_) ((server_) + 1)
+#endif
+
+/*
+ * The registry: a record for each worker ID.
+ */
+typedef Record {
+	unsigned end : 3;   /* the last reserved tick; 0: none yet */
+	unsigned owner : 2; /* a nonce */
+#ifdef MUTANT_STALE_CLAIM
+	unsigned previous_end : 3; /* of the version before this one */
+#endif
+};
+Record record[WORKERS];
+
+/*
+ * Requests whose senders no longer wait for them, because they gave up or crashed, and which may
+ * still arrive. Their version is the one that the record has now: a request for an older one can
+ * change nothing any more, and is forgotten at once. One that is lost is one that never arrives.
+ */
+typedef Request {
+	bit sent;
+	unsigned end : 3;
+	unsigned owner : 2;
+};
+Request late[WORKERS * LATE];
+
+/*
+ * The servers.
+ */
+
+/* What the keeper is at. */
+#define OUT 0    /* nothing is reserved that could be extended; an old lease may still be served */
+#define SENT 1   /* a request was sent */
+#define DONE 2   /* the registry has executed it, and the reply is on its way */
+#define GAINED 3 /* a claim succeeded; its lease is not published yet */
+#define CLEARED 4 /* ... and the lease before it is retired */
+#define HELD 5   /* the reservation is mine as of the version known */
+
+#define CLAIM 1
+#define EXTEND 2
+#define HAND_BACK 3
+
+#define MANY 2
+
+typedef Lease {
+	unsigned worker : 1;
+	unsigned end : 3;    /* the last tick that may be issued */
+	unsigned cursor : 5; /* of the last ID issued, or the one before the first; or CLOSED */
+};
+
+/* Threads find the published lease by one pointer. A retired lease is kept for late readers, but
+ * its cursor is closed, and two places are enough: see publish(). */
+#if THREADS > 0
+#define LEASES 2
+#else
+#define LEASES 1
+#endif
+
+typedef Server {
+	unsigned step : 3;
+	unsigned op : 2;       /* SENT, DONE */
+	unsigned worker : 1;   /* unless OUT: whose record it is about */
+	unsigned age : 2;      /* unless OUT: writes since the version that is known: 0, 1, MANY */
+	unsigned read_end : 3; /* of a claim: the end that was read */
+	unsigned new_end : 3;  /* what the request sets it to; GAINED, CLEARED: what is held */
+	Lease lease[LEASES];
+	bit published; /* which of them */
+#ifdef ORDER
+	unsigned last : 5;        /* cursor of the last ID that this process issued; 0: none */
+	unsigned last_worker : 1; /* its worker ID */
+#endif
+#ifdef SESSIONS
+	bit session; /* lives, and with it the claim */
+#endif
+#ifdef MUTANT_HAND_BACK_RESUMED
+	unsigned saved_cursor : 5;
+#endif
+#ifdef MUTANT_HAND_BACK_BELOW_FIRST
+	bit drawn; /* an ID was drawn from the lease */
+#endif
+};
+Server server[SERVERS];
+
+#define ME server[s]
+#define LEASE server[s].lease[server[s].published]
+
+/* Whether the process has done anything; else a crash makes no difference. */
+#ifdef ORDER
+#define RUNS (ME.step != OUT || LEASE.cursor != CLOSED || ME.last != 0)
+#else
+#define RUNS (ME.step != OUT || LEASE.cursor != CLOSED)
+#endif
+
+/* Threads that draw in single steps. */
+#define IDLE 0
+#define LEASE_READ 1
+#define CURSOR_READ 2
+#define END_READ 3
+
+#if THREADS > 0
+typedef Thread {
+	unsigned step : 2;
+	bit lease;        /* the one it saw */
+	unsigned end : 3; /* END_READ: the end it saw */
+};
+Thread thread[SERVERS * THREADS];
+#endif
+
+/* Used within single steps only; 0 between them. */
+byte i;
+byte w;
+byte k;
+byte chosen;
+byte now;
+byte start;
+byte count;
+byte first;
+byte last;
+
+/*
+ * The properties.
+ */
+
+#ifdef UNIQUE
+/* One ID is watched: any one, of worker ID 0. If some ID can be issued twice, then it can when it
+ * is the one that is watched, and worker IDs differ in nothing but their number. */
+byte watched;
+bit issued;
+#endif
+
+#ifdef MUTANT_SESSION_EVENTS
+byte clock = 1;
+#endif
+
+inline issue(s, worker_, first_, last_)
+{
+	printf("server %d: issues worker %d, tick %d sequence %d to tick %d sequence %d\n", s,
+	       worker_, TICK(first_), (first_) % SEQUENCES, TICK(last_), (last_) % SEQUENCES);
+#ifdef UNIQUE
+	if
+	:: worker_ == 0 && first_ <= watched && watched <= last_ ->
+		assert(!issued);
+		issued = 1
+	:: else
+	fi;
+#endif
+#ifdef ORDER
+	assert(ME.last == 0 || TICK(first_) > TICK(ME.last) ||
+	       (worker_ == ME.last_worker && first_ > ME.last));
+	ME.last = last_;
+	ME.last_worker = worker_;
+#endif
+#ifdef MUTANT_HAND_BACK_BELOW_FIRST
+	ME.drawn = 1;
+#endif
+}
+
+/*
+ * Steps of the registry.
+ */
+
+/* Forgetting it is for the sake of fewer states; these mutants break what it rests on. */
+#if defined(MUTANT_CLAIM_UNVERSIONED) || defined(MUTANT_EXTENSION_UNVERSIONED) || \
+	defined(MUTANT_HAND_BACK_UNVERSIONED) || defined(MUTANT_ATTEMPT_ADOPTED) || \
+	defined(MUTANT_OLD_READING_RETRIED)
+#define FORGET_REQUEST(server_) skip
+#else
+#define FORGET_REQUEST(server_) server_.new_end = 0
+#endif
+
+/* A request is executed: the record changes, and so does its version. What was sent for the version
+ * before it is void now, and forgotten. */
+inline write(which, end_, owner_)
+{
+#ifdef MUTANT_STALE_CLAIM
+	record[which].previous_end = record[which].end;
+#endif
+	record[which].end = end_;
+	record[which].owner = owner_;
+	i = 0;
+	do
+	:: i < LATE ->
+		late[which * LATE + i].sent = 0;
+		late[which * LATE + i].end = 0;
+		late[which * LATE + i].owner = 0;
+		i++
+	:: else -> break
+	od;
+	i = 0;
+	do
+	:: i < SERVERS ->
+		if
+		:: server[i].step != OUT && server[i].worker == which && server[i].age < MANY ->
+			server[i].age++;
+			if
+			:: server[i].step == SENT -> FORGET_REQUEST(server[i])
+			:: else
+			fi
+		:: else
+		fi;
+		i++
+	:: else -> break
+	od;
+	i = 0
+}
+
+/* Whether the registry will execute what server s sent: every write is conditional. */
+#if defined(MUTANT_CLAIM_UNVERSIONED)
+#define VERSION_IS_RIGHT (ME.age == 0 || ME.op == CLAIM)
+#elif defined(MUTANT_EXTENSION_UNVERSIONED)
+#define VERSION_IS_RIGHT (ME.age == 0 || ME.op == EXTEND)
+#elif defined(MUTANT_HAND_BACK_UNVERSIONED)
+#define VERSION_IS_RIGHT (ME.age == 0 || ME.op == HAND_BACK)
+#else
+#define VERSION_IS_RIGHT (ME.age == 0)
+#endif
+
+/* Claims and extensions are transactions which check, too, that the claim is there. And whoever
+ * claims takes no worker ID whose owner has one. */
+#ifdef SESSIONS
+#define CLAIM_IS_THERE (ME.session || ME.op == HAND_BACK)
+#define LOOKS_FREE \
+	(record[w].owner == NOBODY || record[w].owner == NONCE(s) || \
+	 !server[record[w].owner - 1].session)
+#else
+#define CLAIM_IS_THERE true
+#define LOOKS_FREE true
+#endif
+#ifdef MUTANT_SESSION_EVENTS
+#define MAY_CLAIM (LEASE.cursor == CLOSED)
+#define MAY_RENEW (!ME.session && ME.step == OUT && LEASE.cursor == CLOSED)
+#else
+#define MAY_CLAIM true
+#define MAY_RENEW (!ME.session)
+#endif
+
+/* A request that nobody waits for any more stays on its way. If there are too many of them, one is
+ * dropped, any one. */
+inline leave_behind(which, end_, owner_)
+{
+	i = 0;
+	do
+	:: i < LATE && late[which * LATE + i].sent -> i++
+	:: else -> break
+	od;
+	if
+	:: i == LATE -> select(i : 0 .. LATE)
+	:: else
+	fi;
+	if
+	:: i < LATE ->
+		late[which * LATE + i].sent = 1;
+		late[which * LATE + i].end = end_;
+		late[which * LATE + i].owner = owner_
+	:: else
+	fi;
+	i = 0
+}
+
+proctype Registry()
+{
+	do
+	:: atomic {
+		select(k : 0 .. WORKERS * LATE - 1);
+		if
+		:: late[k].sent -> d_step {
+			w = k / LATE;
+			printf("registry: a late request arrives: worker %d, end %d, owner %d\n", w,
+			       late[k].end, late[k].owner);
+			write(w, late[k].end, late[k].owner);
+			w = 0
+		}
+		:: else
+		fi;
+		k = 0
+	}
+#ifdef MUTANT_SESSION_EVENTS
+	:: d_step {
+		clock < TICKS ->
+		clock++
+	}
+#endif
+#ifdef MUTANT_REGISTRY_ROLLED_BACK
+	/* A backup from before the first claim is restored. */
+	:: d_step {
+		record[0].end > 0 ->
+		printf("registry: rolled back\n");
+		write(0, 0, NOBODY);
+		write(0, 0, NOBODY)
+	}
+#endif
+	od
+}
+
+/*
+ * Steps of the keeper.
+ */
+
+inline go_out()
+{
+	ME.step = OUT;
+	ME.op = 0;
+	ME.worker = 0;
+	ME.age = 0;
+	ME.read_end = 0;
+	ME.new_end = 0
+}
+
+inline hold()
+{
+	ME.step = HELD;
+	ME.op = 0;
+	ME.read_end = 0;
+	ME.new_end = 0
+}
+
+/* Threads that still look at a lease as it was. Their swap will fail, which changes nothing, so
+ * they may as well have given up. */
+inline forget_views(from_step, lease_)
+{
+#if THREADS > 0
+	i = 0;
+	do
+	:: i < THREADS ->
+		if
+		:: thread[s * THREADS + i].step >= from_step &&
+		   thread[s * THREADS + i].lease == lease_ ->
+			thread[s * THREADS + i].step = IDLE;
+			thread[s * THREADS + i].lease = 0;
+			thread[s * THREADS + i].end = 0
+		:: else
+		fi;
+		i++
+	:: else -> break
+	od;
+	i = 0
+#else
+	skip
+#endif
+}
+
+/* Sends a request for the version that is known. */
+inline send(op_, end_)
+{
+	ME.step = SENT;
+	ME.op = op_;
+	ME.new_end = end_;
+	if
+	:: ME.age > 0 -> FORGET_REQUEST(ME)
+	:: else
+	fi
+}
+
+/* Closes a lease for good. */
+inline retire(lease_)
+{
+	ME.lease[lease_].cursor = CLOSED;
+	ME.lease[lease_].worker = 0;
+	ME.lease[lease_].end = 0;
+#ifdef MUTANT_HAND_BACK_BELOW_FIRST
+	ME.drawn = 0;
+#endif
+	forget_views(CURSOR_READ, lease_)
+}
+
+/* Where the lease of a claim begins: after the end that was read. Without reclaim, also after
+ * what this process issued before; with it (UNIQUE) it may go back to true time. */
+#if defined(MUTANT_OLD_END_REUSED)
+#define FIRST_TICK MAX(ME.read_end, 1)
+#elif defined(ORDER) && !defined(MUTANT_ORDER_FORGOTTEN)
+#define FIRST_TICK MAX(ME.read_end + 1, TICK(ME.last) + 1)
+#else
+#define FIRST_TICK (ME.read_end + 1)
+#endif
+
+/* The lease of the claim becomes the one that threads find. Its place is that of an older lease,
+ * retired long ago. Who still points to that one would find it closed, so they may as well have
+ * given up. */
+inline publish()
+{
+#if THREADS > 0
+	forget_views(LEASE_READ, 1 - ME.published);
+	ME.published = 1 - ME.published;
+#endif
+	LEASE.worker = ME.worker;
+	LEASE.end = ME.new_end;
+	LEASE.cursor = CURSOR(FIRST_TICK, 0) - 1;
+	printf("server %d: its lease on worker %d is tick %d to %d\n", s, LEASE.worker, FIRST_TICK,
+	       LEASE.end)
+}
+
+/* The request of this server was executed, as far as it knows, and what it holds ends at end_. */
+inline succeed(end_)
+{
+	if
+	:: ME.op == CLAIM ->
+		ME.new_end = end_;
+		ME.op = 0;
+#if THREADS > 0
+		ME.step = GAINED
+#else
+		/* One step, as the draws are: between retiring and publishing there is nothing to
+		 * draw from. */
+		retire(ME.published);
+		publish();
+		hold()
+#endif
+	:: ME.op == EXTEND ->
+		LEASE.end = MAX(LEASE.end, end_);
+		hold()
+	:: ME.op == HAND_BACK ->
+#ifdef MUTANT_HAND_BACK_BEFORE_RETIRING
+		retire(ME.published);
+#endif
+		go_out()
+	fi
+}
+
+/* What a claim reserves. It finds the worker ID free if its end is past, by a reading of the clock,
+ * and from the same reading it takes the new end: so that is any tick after the old one. */
+#define READ_END record[w].end
+#ifdef MUTANT_CLOCK_READ_AGAIN_BY_CLAIM
+#define LEAST_CLAIM 1
+#else
+#define LEAST_CLAIM (record[w].end + 1)
+#endif
+
+#ifdef MUTANT_SESSION_EVENTS
+/* Another design: who finds no claim of another has the worker ID, from the next tick on, until it
+ * is told that its own session expired. To be fair to it, the clock is right, and the same for
+ * all. */
+#undef READ_END
+#define READ_END clock
+#define choose_claim_end() chosen = TICKS
+#else
+#define choose_claim_end() select(chosen : LEAST_CLAIM .. TICKS)
+#endif
+
+/* An extension takes the larger of the end that it knows and now + length. */
+#ifdef MUTANT_EXTENSION_LOWERS
+#define LEAST_EXTENSION 1
+#else
+#define LEAST_EXTENSION LEASE.end
+#endif
+
+/* Where a hand-back sets the end to: max(first tick - 1, tick of the last ID). If there was no ID,
+ * the cursor stands before the first tick; so it has both. */
+#ifdef MUTANT_HAND_BACK_BELOW_FIRST
+#define HAND_BACK_END (ME.drawn -> TICK(LEASE.cursor) : 0)
+#else
+#define HAND_BACK_END TICK(LEASE.cursor)
+#endif
+
+proctype Keeper(byte s)
+{
+	do
+	/* Reads a record and sends a claim for it. One step: a pause in between is a request that
+	 * is slow. The reading may be out of date, which makes a request that fails; but it must
+	 * not be older than what this process itself has written there and got confirmed. */
+	:: atomic {
+		ME.step == OUT && MAY_CLAIM ->
+		select(w : 0 .. WORKERS - 1);
+		if
+		:: READ_END < TICKS && LOOKS_FREE ->
+			choose_claim_end();
+			skip; d_step {
+				printf("server %d: reads of worker %d: end %d, owner %d\n", s, w,
+				       record[w].end, record[w].owner);
+				printf("server %d: claims worker %d up to %d\n", s, w, chosen);
+				ME.worker = w;
+				ME.read_end = READ_END;
+				send(CLAIM, chosen)
+			}
+		:: else
+		fi;
+		w = 0;
+		chosen = 0
+	}
+
+#ifdef MUTANT_STALE_CLAIM
+	:: d_step {
+		ME.step == OUT && record[0].owner == NONCE(s) && record[0].end > 0 ->
+		printf("server %d: reads of worker 0 what was there before its own write: end %d\n",
+		       s, record[0].previous_end);
+		ME.age = 1;
+		ME.read_end = record[0].previous_end;
+		send(CLAIM, TICKS)
+	}
+#endif
+
+	/* Sends an extension, from what it knows. */
+	:: atomic {
+		ME.step == HELD ->
+		select(chosen : LEAST_EXTENSION .. TICKS);
+		skip; d_step {
+			printf("server %d: extends worker %d to %d\n", s, ME.worker, chosen);
+			send(EXTEND, chosen);
+			chosen = 0
+		}
+	}
+
+	/* Retires the lease and sends the hand-back. One step: nobody else sees the lease. It goes
+	 * on afterwards and may claim again, as with reclaim; one that stops is one that does not. */
+	:: d_step {
+		ME.step == HELD ->
+		printf("server %d: hands worker %d back, to %d\n", s, ME.worker, HAND_BACK_END);
+		send(HAND_BACK, HAND_BACK_END);
+#ifdef MUTANT_HAND_BACK_RESUMED
+		ME.saved_cursor = LEASE.cursor;
+#endif
+#ifndef MUTANT_HAND_BACK_BEFORE_RETIRING
+		retire(ME.published)
+#endif
+	}
+
+#ifndef MUTANT_SESSION_EVENTS
+	/* Wants another worker ID, or takes the reservation for lost: serves it out, but never
+	 * extends it. */
+	:: d_step {
+		ME.step == HELD ->
+		printf("server %d: gives up the reservation of worker %d\n", s, ME.worker);
+		go_out()
+	}
+#endif
+
+	/* The registry executes the request. */
+	:: d_step {
+		ME.step == SENT && VERSION_IS_RIGHT && CLAIM_IS_THERE ->
+		printf("registry: executes the request of server %d: worker %d, end %d\n", s,
+		       ME.worker, ME.new_end);
+		ME.step = DONE;
+		write(ME.worker, ME.new_end, (ME.op == HAND_BACK -> NOBODY : NONCE(s)))
+	}
+
+	/* The reply comes. The version known is now the one that the request made. */
+	:: d_step {
+		ME.step == DONE ->
+		printf("server %d: has the reply\n", s);
+		ME.age--;
+		succeed(ME.new_end)
+	}
+
+	/* The request or the reply was lost, the session expired, or the version was bad: it waits
+	 * no longer, and reads again. One step: a pause in between is a longer wait. */
+	:: atomic {
+		ME.step == SENT || ME.step == DONE ->
+		if
+		:: ME.step == SENT && ME.age == 0 ->
+			leave_behind(ME.worker, ME.new_end,
+				     (ME.op == HAND_BACK -> NOBODY : NONCE(s)))
+		:: else
+		fi;
+		printf("server %d: in doubt, reads of worker %d: end %d, owner %d\n", s, ME.worker,
+		       record[ME.worker].end, record[ME.worker].owner);
+		if
+		/* A hand-back is never resumed, whatever came of it. */
+		:: d_step {
+			ME.op == HAND_BACK ->
+#ifdef MUTANT_HAND_BACK_RESUMED
+			if
+			:: ME.age == 0 ->
+				LEASE.worker = ME.worker;
+				LEASE.end = record[ME.worker].end;
+				LEASE.cursor = ME.saved_cursor;
+				hold()
+			:: else -> go_out()
+			fi
+#else
+			succeed(0)
+#endif
+		}
+#ifdef MUTANT_UNCONFIRMED_COUNTED
+		:: d_step {
+			ME.op == EXTEND && ME.age == 0 ->
+			succeed(ME.new_end)
+		}
+#endif
+		/* Not written: starts over from the reading. It may also be that the reading is out
+		 * of date, and the extension was written, or somebody else's claim. */
+		:: d_step {
+			ME.op == CLAIM && ME.age == 0 ->
+			go_out()
+		}
+		:: d_step {
+			ME.op == EXTEND ->
+			hold()
+		}
+		/* Mine, in the version that I would have made: what was read is what I hold. */
+		:: d_step {
+			(ME.op == CLAIM || ME.op == EXTEND) && ME.age == 1 &&
+			record[ME.worker].owner == NONCE(s) ->
+			printf("server %d: finds it its own\n", s);
+			ME.age = 0;
+#ifdef MUTANT_ATTEMPT_ADOPTED
+			succeed(ME.new_end)
+#else
+			succeed(record[ME.worker].end)
+#endif
+		}
+		/* Anything else: lost. */
+		:: d_step {
+			(ME.op == CLAIM || ME.op == EXTEND) &&
+			(ME.age == MANY ||
+			 (ME.age == 1 && record[ME.worker].owner != NONCE(s))) ->
+			printf("server %d: finds it lost\n", s);
+#ifdef MUTANT_OLD_READING_RETRIED
+			if
+			:: ME.op == CLAIM ->
+				ME.step = SENT;
+				ME.age = 0
+			:: else -> go_out()
+			fi
+#else
+			go_out()
+#endif
+		}
+		fi
+	}
+
+#if THREADS > 0
+	/* After a claim: first the lease before it is retired, then the new one is published. */
+	:: d_step {
+		ME.step == GAINED ->
+#ifdef MUTANT_PUBLISHED_BEFORE_RETIRING
+		publish();
+#else
+		retire(ME.published);
+#endif
+		ME.step = CLEARED
+	}
+	:: d_step {
+		ME.step == CLEARED ->
+#ifdef MUTANT_PUBLISHED_BEFORE_RETIRING
+		retire(1 - ME.published);
+#else
+		publish();
+#endif
+		hold()
+	}
+#endif
+
+#ifdef SESSIONS
+	/* The session expires, at any time, and the server need not know. */
+	:: d_step {
+		ME.session ->
+		printf("registry: the session of server %d expires\n", s);
+		ME.session = 0
+	}
+	/* It makes another claim, of the same nonce. */
+	:: d_step {
+		MAY_RENEW ->
+		printf("server %d: has a session\n", s);
+		ME.session = 1
+	}
+#endif
+#ifdef MUTANT_SESSION_EVENTS
+	:: d_step {
+		!ME.session && LEASE.cursor != CLOSED ->
+		printf("server %d: is told that its session expired\n", s);
+		retire(ME.published);
+		go_out()
+	}
+#endif
+
+	/* Crashes, and starts again, when it likes, as another process. */
+	:: atomic {
+		RUNS ->
+		printf("server %d: crashes\n", s);
+		if
+		:: ME.step == SENT && ME.age == 0 ->
+			leave_behind(ME.worker, ME.new_end,
+				     (ME.op == HAND_BACK -> NOBODY : NONCE(s)))
+		:: else
+		fi;
+		skip; d_step {
+			go_out();
+			retire(0);
+#if THREADS > 0
+			retire(1);
+			forget_views(LEASE_READ, 0);
+			forget_views(LEASE_READ, 1);
+			ME.published = 0;
+#endif
+#ifdef ORDER
+			ME.last = 0;
+			ME.last_worker = 0;
+#endif
+#ifdef SESSIONS
+			ME.session = 0;
+#endif
+#ifndef MUTANT_NONCE_REUSED
+			do
+			:: i < WORKERS ->
+				if
+				:: record[i].owner == NONCE(s) -> record[i].owner = NOBODY
+				:: else
+				fi;
+				i++
+			:: else -> break
+			od;
+			i = 0;
+			do
+			:: i < WORKERS * LATE ->
+				if
+				:: late[i].owner == NONCE(s) -> late[i].owner = NOBODY
+				:: else
+				fi;
+				i++
+			:: else -> break
+			od;
+			i = 0
+#endif
+		}
+	}
+	od
+}
+
+/*
+ * Steps of a thread that draws IDs.
+ */
+
+/* Where the run of IDs begins, by any clock: at the cursor after the last, or in a later tick, at
+ * any sequence (--sequence-start). What the clock reads below the cursor makes no difference. */
+inline choose_run(cursor_)
+{
+#ifdef MUTANT_SESSION_EVENTS
+	now = clock;
+#else
+	select(now : TICK(cursor_) .. TICKS);
+#endif
+	if
+	:: now <= TICK(cursor_) -> first = cursor_ + 1
+	:: else ->
+		select(start : 0 .. SEQUENCES - 1);
+		first = MAX(cursor_ + 1, CURSOR(now, start))
+	fi;
+	select(count : 1 .. BATCH);
+	last = first + count - 1
+}
+
+/* Whether the run is reserved: it is the last ID that must not pass the end. */
+#ifdef MUTANT_FIRST_CHECKED
+#define FITS(end_) (TICK(first) <= (end_) && last <= LAST_CURSOR)
+#elif defined(MUTANT_SESSION_EVENTS)
+#define FITS(end_) (TICK(last) <= (end_) && TICK(last) <= clock)
+#else
+#define FITS(end_) (TICK(last) <= (end_))
+#endif
+
+/* The clock is read once a look, and the run that was checked is the run that is drawn. */
+#ifdef MUTANT_CLOCK_READ_AGAIN_BY_DRAW
+#define READ_AGAIN(cursor_) select(now : TICK(cursor_) .. TICKS); \
+	first = MAX(cursor_ + 1, CURSOR(now, 0)); last = first
+#else
+#define READ_AGAIN(cursor_) skip
+#endif
+
+inline draw(lease_, end_)
+{
+	choose_run(ME.lease[lease_].cursor);
+	if
+	:: FITS(end_) ->
+		READ_AGAIN(ME.lease[lease_].cursor);
+		skip; d_step {
+			ME.lease[lease_].cursor = last;
+			forget_views(CURSOR_READ, lease_);
+			issue(s, ME.lease[lease_].worker, first, last)
+		}
+	:: else
+	fi;
+	now = 0;
+	start = 0;
+	count = 0;
+	first = 0;
+	last = 0
+}
+
+#if THREADS > 0
+#define MINE thread[s * THREADS + t]
+
+/*
+ * As generator_draw() does it: the published lease, its cursor, its end, then the swap, each a step
+ * of its own. The value of the cursor need not be kept: once another has moved it, the swap can
+ * only fail (forget_views()), as cursors never go back. The loop around a failed swap is the loop
+ * of this process.
+ */
+proctype Drawer(byte s; byte t)
+{
+	do
+	:: d_step {
+		MINE.step == IDLE && LEASE.cursor != CLOSED ->
+		MINE.step = LEASE_READ;
+		MINE.lease = ME.published
+	}
+	:: d_step {
+		MINE.step == LEASE_READ ->
+		if
+		:: ME.lease[MINE.lease].cursor == CLOSED ->
+			MINE.step = IDLE;
+			MINE.lease = 0
+		:: else -> MINE.step = CURSOR_READ
+		fi
+	}
+	:: d_step {
+		MINE.step == CURSOR_READ ->
+		MINE.step = END_READ;
+		MINE.end = ME.lease[MINE.lease].end
+	}
+	:: atomic {
+		MINE.step == END_READ ->
+		draw(MINE.lease, MINE.end);
+		skip; d_step {
+			MINE.step = IDLE;
+			MINE.lease = 0;
+			MINE.end = 0
+		}
+	}
+	od
+}
+#else
+/*
+ * A draw in one step. Nothing is lost: if the swap succeeds, then lease and cursor are still what
+ * they were when they were read, and the end has only grown. So what is drawn in single steps
+ * could have been drawn in one, at the time of the swap. That also goes for several threads.
+ * (THREADS > 0 does not rest on this.)
+ */
+proctype Drawer(byte s)
+{
+	do
+	:: atomic {
+		LEASE.cursor != CLOSED && LEASE.cursor < CURSOR(LEASE.end, SEQUENCES - 1) ->
+		draw(0, LEASE.end)
+	}
+	od
+}
+#endif
+
+init {
+	byte s;
+	byte t;
+
+	atomic {
+#ifdef UNIQUE
+		select(watched : CURSOR(1, 0) .. LAST_CURSOR);
+#endif
+		run Registry();
+		do
+		:: s < SERVERS ->
+			ME.lease[0].cursor = CLOSED;
+#if THREADS > 0
+			ME.lease[1].cursor = CLOSED;
+#endif
+			run Keeper(s);
+#if THREADS > 0
+			t = 0;
+			do
+			:: t < THREADS ->
+				run Drawer(s, t);
+				t++
+			:: else -> break
+			od;
+#else
+			run Drawer(s);
+#endif
+			s++
+		:: else -> break
+		od;
+		s = 0;
+		t = 0
+	}
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "common/strict-json.h"
+
+/* Not JSON, or not what a record may be. Most of these json-glib by itself takes. */
+static const struct {
+	const char *text;
+	const char *fault;
+} BAD[] = {
+	{"", "is empty"},
+	{" \n", "is not a JSON object"},
+	{"[]", "is not a JSON object"},
+	{"5", "is not a JSON object"},
+	{"null", "is not a JSON object"},
+	{"var a = {}", "is not a JSON object"},
+	{"\xef\xbb\xbf{}", "is not a JSON object"},
+	{"{\"a\":\"\xff\"}", "is not UTF-8"},
+	{"{", "from byte 2"},
+	{"{}}", "from byte 3"},
+	{"{} {}", "from byte 4"},
+	{"{}x", "from byte 3"},
+	{"{} /* a */", "from byte 4"},
+	{"{// a\n}", "from byte 2"},
+	{"{a:1}", "from byte 2"},
+	{"{'a':1}", "from byte 2"},
+	{"{\"a\"}", "from byte 5"},
+	{"{\"a\":}", "from byte 6"},
+	{"{\"a\":1,}", "from byte 8"},
+	{"{,\"a\":1}", "from byte 2"},
+	{"{\"a\":1 \"b\":2}", "from byte 8"},
+	{"{\"a\":[1,]}", "from byte 9"},
+	{"{\"a\":[1}", "from byte 8"},
+	{"{\"a\":01}", "not JSON"},
+	{"{\"a\":-01}", "not JSON"},
+	{"{\"a\":0x1}", "not JSON"},
+	{"{\"a\":+1}", "not JSON"},
+	{"{\"a\":-}", "not JSON"},
+	{"{\"a\":.5}", "not JSON"},
+	{"{\"a\":1.}", "not JSON"},
+	{"{\"a\":1e}", "not JSON"},
+	{"{\"a\":1e+}", "not JSON"},
+	{"{\"a\":1000000000000000000}", "not JSON"},
+	{"{\"a\":99999999999999999999}", "not JSON"},
+	{"{\"a\":tru}", "not JSON"},
+	{"{\"a\":TRUE}", "not JSON"},
+	{"{\"a\":truex}", "not JSON"},
+	{"{\"a\":NaN}", "not JSON"},
+	{"{\"a\":\"x}", "not JSON"},
+	{"{\"a\":\"\n\"}", "not JSON"},
+	{"{\"a\":\"\\x41\"}", "not JSON"},
+	{"{\"a\":\"\\u12\"}", "not JSON"},
+	{"{\"a\":\"\\u0000\"}", "not JSON"},
+	{"{\"a\":\"\\ud83d\"}", "not JSON"},
+	{"{\"a\":\"\\ud83dx\"}", "not JSON"},
+	{"{\"a\":\"\\ud83d\\u0041\"}", "not JSON"},
+	{"{\"a\":\"\\ude00\"}", "not JSON"},
+	{"{\"a\":\"\\", "not JSON"},
+	{"{\"a\":1,\"a\":1}", "a member twice"},
+	{"{\"a\":1,\"\\u0061\":2}", "a member twice"},
+	{"{\"a\":[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]}", "not JSON"},
+};
+
+static const char *const GOOD[] = {
+	"{}",
+	" {\t}\r\n",
+	"{\"a\":1}",
+	"{ \"a\" : -1 , \"b\" : [ ] , \"c\" : { } }",
+	"{\"a\":[1,2.5,-0.5e-3,1E+2,null,true,false,\"x\",{\"a\":1,\"b\":[{}]}]}",
+	"{\"a\":999999999999999999,\"b\":-999999999999999999,\"c\":0,\"d\":-0}",
+	"{\"a\":12345678901234567890.0}",
+	"{\"\":\"\"}",
+	"{\"a\":\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\ud83d\\ude00\"}",
+	"{\"a\":\"\xc3\xa9\xf0\x9f\x98\x80\"}",
+	"{\"a\":[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]}",
+};
+
+/* The text in memory of its own size, so that a sanitizer sees what is read behind it. */
+static JsonObject *parse(const char *text, gsize length, GError **error)
+{
+	g_autofree char *copy = g_memdup2(text, length);
+
+	return strict_json_parse_object(copy, length, error);
+}
+
+static void test_bad(void)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(BAD); i++) {
+		g_autoptr(GError) error = NULL;
+
+		g_test_message("%s", BAD[i].text);
+		g_assert_null(parse(BAD[i].text, strlen(BAD[i].text), &error));
+		g_assert_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID);
+		g_test_message("%s", error->message);
+		g_assert_nonnull(strstr(error->message, BAD[i].fault));
+		g_assert_null(parse(BAD[i].text, strlen(BAD[i].text), NULL));
+	}
+}
+
+static void test_good(void)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(GOOD); i++) {
+		g_autoptr(GError) error = NULL;
+		g_autoptr(JsonObject) object = parse(GOOD[i], strlen(GOOD[i]), &error);
+
+		g_test_message("%s", GOOD[i]);
+		g_assert_no_error(error);
+		g_assert_nonnull(object);
+	}
+}
+
+/* Whatever a good text is cut to is none, and neither is one with a byte behind it. */
+static void test_cut_and_lengthened(void)
+{
+	static const char TEXT[] = "{\"a\":[1,2.5e1,null,\"\\u00e9\"],\"b\":{\"c\":-1}}";
+
+	for (gsize length = 0; length < strlen(TEXT); length++)
+		g_assert_null(parse(TEXT, length, NULL));
+	g_assert_null(parse(TEXT, sizeof(TEXT), NULL)); /* the NUL */
+	for (guint byte = 0; byte < 256; byte++) {
+		g_autofree char *longer = g_strdup_printf("%s%c", TEXT, (char)byte);
+		g_autoptr(JsonObject) object = parse(longer, strlen(TEXT) + 1, NULL);
+		gboolean white = byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
+
+		g_assert_true((object != NULL) == white);
+	}
+}
+
+static void test_int(void)
+{
+	static const struct {
+		const char *text;
+		const char *fault; /* NULL: it is 5 */
+	} CASES[] = {
+		{"{\"a\":5}", NULL},
+		{"{\"b\":5}", "\"a\" is missing"},
+		{"{\"a\":11}", "\"a\" is 11, not from -3 to 10"},
+		{"{\"a\":-4}", "\"a\" is -4, not from -3 to 10"},
+		{"{\"a\":5.0}", "\"a\" is not a whole number"},
+		{"{\"a\":5e0}", "\"a\" is not a whole number"},
+		{"{\"a\":\"5\"}", "\"a\" is not a whole number"},
+		{"{\"a\":true}", "\"a\" is not a whole number"},
+		{"{\"a\":null}", "\"a\" is not a whole number"},
+		{"{\"a\":[5]}", "\"a\" is not a whole number"},
+		{"{\"a\":{\"a\":5}}", "\"a\" is not a whole number"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(GError) error = NULL;
+		g_autoptr(JsonObject) object = parse(CASES[i].text, strlen(CASES[i].text), NULL);
+		gint64 number = 77;
+		gboolean good = strict_json_get_int(object, "a", -3, 10, &number, &error);
+
+		g_test_message("%s", CASES[i].text);
+		g_assert_true(good == (CASES[i].fault == NULL));
+		g_assert_cmpint(number, ==, good ? 5 : 77);
+		g_assert_cmpstr(good ? NULL : error->message, ==, CASES[i].fault);
+	}
+}
+
+static void test_string(void)
+{
+	static const char TEXT[] = "{\"a\":\"\\u00e9\",\"b\":5,\"c\":null}";
+	g_autoptr(JsonObject) object = parse(TEXT, strlen(TEXT), NULL);
+	g_autoptr(GError) error = NULL;
+
+	g_assert_cmpstr(strict_json_get_string(object, "a", &error), ==, "\xc3\xa9");
+	g_assert_no_error(error);
+	g_assert_null(strict_json_get_string(object, "b", &error));
+	g_assert_cmpstr(error->message, ==, "\"b\" is not a string");
+	g_clear_error(&error);
+	g_assert_null(strict_json_get_string(object, "c", &error));
+	g_clear_error(&error);
+	g_assert_null(strict_json_get_string(object, "d", &error));
+	g_assert_cmpstr(error->message, ==, "\"d\" is missing");
+}
+
+/* What is printed is read again, whatever is in its strings. */
+static void test_print(void)
+{
+	static const char *const STRINGS[] = {"", "a", "\"\\/\n\t\x01\x7f",
+					      "\xc3\xa9\xf0\x9f\x98\x80"};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(STRINGS); i++) {
+		JsonObject *object = json_object_new();
+
+		json_object_set_string_member(object, "a", STRINGS[i]);
+		json_object_set_int_member(object, "b", -999999999999999999);
+
+		g_autofree char *text = strict_json_print(object);
+		g_autoptr(JsonObject) again = parse(text, strlen(text), NULL);
+		gint64 number;
+
+		g_test_message("%s", text);
+		g_assert_nonnull(again);
+		g_assert_null(strchr(text, '\n'));
+		g_assert_cmpstr(strict_json_get_string(again, "a", NULL), ==, STRINGS[i]);
+		g_assert_true(strict_json_get_int(again, "b", G_MININT64, 0, &number, NULL));
+		g_assert_cmpint(number, ==, -999999999999999999);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/strict-json/bad", test_bad);
+	g_test_add_func("/strict-json/good", test_good);
+	g_test_add_func("/strict-json/cut-and-lengthened", test_cut_and_lengthened);
+	g_test_add_func("/strict-json/int", test_int);
+	g_test_add_func("/strict-json/string", test_string);
+	g_test_add_func("/strict-json/print", test_print);
+	return g_test_run();
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/worker/keeper.h"
+
+#include <string.h>
+
+#include "tests/unit/worker/keeper-fixture.h"
+
+/* The keeper and the clock: the system's, which steps, and the registry's, which may know better.
+ * The system's cannot be set here, so what steps is the offset that is in force. */
+
+#define HOUR_NS   G_GINT64_CONSTANT(3600000000000)
+#define MS_NS     G_GINT64_CONSTANT(1000000)
+#define SECOND_NS G_GINT64_CONSTANT(1000000000)
+#define YEAR_NS   (365 * 24 * HOUR_NS)
+
+/* A wait that is over because the clock was set right, not because time passed. */
+static void test_clock_set_right_while_waiting(void)
+{
+	g_auto(Server) server;
+	gint64 offset_ns;
+
+	server_init(&server);
+	offset_ns = system_clock_offset_ns(&server.clock);
+	system_clock_set_offset_ns(&server.clock, offset_ns - HOUR_NS);
+	server.fake.claim_code = REGISTRY_ERROR_WAIT;
+	server.fake.wait_ticks = 1800000;
+	server_start(&server);
+	WAIT_FOR(server_state(&server) == WORKER_WAITING);
+	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
+	FAKE_SET(&server.fake, claim_code, WORKS);
+	system_clock_set_offset_ns(&server.clock, offset_ns);
+	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+}
+
+/* The system's clock has stepped back by an hour, as the keeper sees it. */
+static void test_clock_back(void)
+{
+	g_auto(Server) server;
+	gint64 offset_ns;
+
+	server_init(&server);
+	offset_ns = system_clock_offset_ns(&server.clock);
+	system_clock_set_offset_ns(&server.clock, offset_ns + HOUR_NS);
+	server_start(&server);
+	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	g_assert_cmpint(ABS(system_clock_offset_ns(&server.clock) - offset_ns), <, SECOND_NS);
+	assert_logged(LOG_CLOCK_BACK, 1, "by_ms=3");
+	g_assert_cmpint(FAKE_GET(&server.fake, claimed_at_tick), <=, server_tick(&server));
+}
+
+/* It has jumped forward by an hour, which is not believed yet. */
+static void test_clock_held(void)
+{
+	g_auto(Server) server;
+	gint64 offset_ns;
+
+	server_init(&server);
+	offset_ns = system_clock_offset_ns(&server.clock);
+	system_clock_set_offset_ns(&server.clock, offset_ns - HOUR_NS);
+	server_start(&server);
+	WAIT_FOR(times_logged(LOG_CLOCK_HELD) == 1);
+	while (FAKE_GET(&server.fake, extensions) < 3)
+		server_draw_in_time(&server);
+	/* an hour behind the jump, as if there had been none */
+	g_assert_cmpint(system_clock_offset_ns(&server.clock), ==, offset_ns - HOUR_NS);
+	g_assert_cmpint(FAKE_GET(&server.fake, end_tick), <=, server_tick(&server) + 400);
+	assert_logged(LOG_CLOCK_HELD, 1, "by_ms=3");
+	g_assert_cmpuint(times_logged(LOG_CLOCK_FORWARD), ==, 0);
+}
+
+/* Before the epoch, and past the end of a layout that ended in 2004: nothing is reserved. */
+static void test_clock_outside(void)
+{
+	static const Layout ENDED = {0, 1, 40, 5, 5, 13};
+	static const struct {
+		const Layout *layout;
+		gint64 wrong_ns, right_ns; /* from the time of the machine */
+		const char *range;
+	} CASES[] = {
+		{&LAYOUT_TWITTER, -20 * YEAR_NS, 0,
+		 "range, 2010-11-04T01:42:54.657Z to 2080-07-10T17:30:30.208Z"},
+		{&ENDED, 0, -30 * YEAR_NS,
+		 "range, 1970-01-01T00:00:00.000Z to 2004-11-03T19:53:47.775Z"},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_auto(Server) server;
+		gint64 offset_ns, id;
+
+		server_init_layout(&server, CASES[i].layout);
+		offset_ns = system_clock_offset_ns(&server.clock);
+		system_clock_set_offset_ns(&server.clock, offset_ns + CASES[i].wrong_ns);
+		server_start(&server);
+		WAIT_FOR(server_state(&server) == WORKER_WAITING);
+		WAIT_FOR(keeper_idle_ms(server.keeper) >= 50);
+		WAIT_FOR(keeper_idle_ms(server.keeper) < 50);
+		g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 0);
+		g_assert_cmpint(server_draw(&server, &id), ==, DRAW_CLOCK_OUTSIDE);
+		assert_logged(LOG_WORKER_WAITING, 1, CASES[i].range);
+
+		system_clock_set_offset_ns(&server.clock, offset_ns + CASES[i].right_ns);
+		WAIT_FOR(server_state(&server) == WORKER_SERVING);
+		g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
+	}
+}
+
+static void test_clock_outside_while_serving(void)
+{
+	g_auto(Server) server;
+	gint64 offset_ns;
+
+	server_init(&server);
+	offset_ns = system_clock_offset_ns(&server.clock);
+	server_start(&server);
+	server_draw_in_time(&server);
+	system_clock_set_offset_ns(&server.clock, offset_ns - 20 * YEAR_NS);
+	WAIT_FOR(server_state(&server) == WORKER_WAITING);
+	assert_logged(LOG_WORKER_WAITING, 1, "is outside the layout's range");
+	system_clock_set_offset_ns(&server.clock, offset_ns);
+	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	server_draw_in_time(&server);
+	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
+}
+
+/* In force is an offset that is @ahead_ns ahead of the system's clock, and the registry agrees with
+ * it. */
+static gint64 start_ahead(Server *server, gint64 ahead_ns)
+{
+	gint64 true_ns;
+
+	server_init(server);
+	true_ns = system_clock_offset_ns(&server->clock);
+	system_clock_set_offset_ns(&server->clock, true_ns + ahead_ns);
+	server->fake.clock = registry_clock(true_ns + ahead_ns);
+	server->fake.registry.clock = server->fake.clock;
+	server_start(server);
+	return true_ns;
+}
+
+static gboolean is_true_time(Server *server, gint64 true_ns)
+{
+	return ABS(system_clock_offset_ns(&server->clock) - true_ns) < SECOND_NS;
+}
+
+static void test_registry_confirms(void)
+{
+	static const gint64 AHEAD_NS[] = {HOUR_NS, -HOUR_NS};
+
+	for (guint i = 0; i < G_N_ELEMENTS(AHEAD_NS); i++) {
+		g_auto(Server) server;
+		gint64 true_ns = start_ahead(&server, AHEAD_NS[i]);
+		LogEvent adopted = AHEAD_NS[i] > 0 ? LOG_CLOCK_BACK : LOG_CLOCK_FORWARD;
+
+		/* the registry is asked while it is held, and agrees with what is in force */
+		WAIT_FOR(FAKE_GET(&server.fake, clocks) >= 2);
+		assert_logged(LOG_CLOCK_HELD, 1, AHEAD_NS[i] > 0 ? "by_ms=-3" : "by_ms=3");
+		g_assert_cmpint(system_clock_offset_ns(&server.clock), ==, true_ns + AHEAD_NS[i]);
+		g_assert_cmpint(
+			ABS(tick_of_id(server_draw_in_time(&server)) - server_tick(&server)), <,
+			1000);
+
+		FAKE_SET(&server.fake, fresh_clock, registry_clock(true_ns));
+		WAIT_FOR(is_true_time(&server, true_ns));
+		assert_logged(adopted, 1, "by_ms=3");
+		assert_logged(LOG_CLOCK_HELD, 1, "by_ms=");
+		g_assert_cmpuint(times_logged(LOG_CLOCK_DIFFERS), ==, 0);
+	}
+}
+
+/* A step that the registry's clock confirms already is not held at all. */
+static void test_registry_agrees_at_once(void)
+{
+	g_auto(Server) server;
+	gint64 true_ns;
+
+	server_init(&server);
+	true_ns = system_clock_offset_ns(&server.clock);
+	system_clock_set_offset_ns(&server.clock, true_ns - HOUR_NS);
+	server.fake.registry.clock = server.fake.clock = registry_clock(true_ns);
+	server_start(&server);
+	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	g_assert_true(is_true_time(&server, true_ns));
+	assert_logged(LOG_CLOCK_FORWARD, 1, "by_ms=3");
+	g_assert_cmpuint(times_logged(LOG_CLOCK_HELD), ==, 0);
+	g_assert_cmpuint(FAKE_GET(&server.fake, clocks), ==, 0);
+}
+
+/* The registry's clock has moved, ours has not. */
+static void test_clock_differs(void)
+{
+	g_auto(Server) server;
+	gint64 true_ns = start_ahead(&server, 0);
+
+	server_draw_in_time(&server);
+	FAKE_SET(&server.fake, clock, registry_clock(true_ns + HOUR_NS));
+	WAIT_FOR(times_logged(LOG_CLOCK_DIFFERS) == 1);
+	assert_logged(LOG_CLOCK_DIFFERS, 1, "by_ms=-3599");
+	for (guint n = FAKE_GET(&server.fake, extensions);
+	     FAKE_GET(&server.fake, extensions) < n + 3;)
+		server_draw_in_time(&server);
+	assert_logged(LOG_CLOCK_DIFFERS, 1, "by_ms=-3599");
+	g_assert_true(is_true_time(&server, true_ns));
+	g_assert_cmpuint(times_logged(LOG_CLOCK_HELD), ==, 0);
+
+	/* another episode, once this one is over */
+	FAKE_SET(&server.fake, clock, registry_clock(true_ns));
+	for (guint n = FAKE_GET(&server.fake, extensions);
+	     FAKE_GET(&server.fake, extensions) < n + 2;)
+		server_draw_in_time(&server);
+	FAKE_SET(&server.fake, clock, registry_clock(true_ns - HOUR_NS));
+	WAIT_FOR(times_logged(LOG_CLOCK_DIFFERS) == 2);
+	assert_logged(LOG_CLOCK_DIFFERS, 2, "by_ms=3599");
+}
+
+/* No end is further than the registry's clock + the skew + the length. */
+static void test_ends_by_registry_clock(void)
+{
+	g_auto(Server) server;
+	gint64 true_ns = start_ahead(&server, 0);
+	gint64 limit_tick;
+
+	/* so far behind that a quarter of a second less can be had */
+	FAKE_SET(&server.fake, clock, registry_clock(true_ns - MAX_SKEW_MS * MS_NS - 250 * MS_NS));
+	WAIT_FOR(times_logged(LOG_CLOCK_DIFFERS) == 1);
+	for (guint n = FAKE_GET(&server.fake, extensions);
+	     FAKE_GET(&server.fake, extensions) < n + 3;)
+		server_draw_in_time(&server);
+	limit_tick = server_tick(&server) + 400 - 250 + 2;
+	g_assert_cmpint(FAKE_GET(&server.fake, asked_end_tick), <=, limit_tick);
+
+	/* and now nothing: what is held ends, and is not begun anew */
+	FAKE_SET(&server.fake, clock, registry_clock(true_ns - HOUR_NS));
+	WAIT_FOR(server_state(&server) == WORKER_UNAVAILABLE);
+	g_assert_cmpint(keeper_demand(server.keeper), ==, 1000);
+	FAKE_SET(&server.fake, clock, registry_clock(true_ns));
+	server_draw_in_time(&server);
+	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+}
+
+static void test_claims_by_registry_clock(void)
+{
+	g_auto(Server) server;
+
+	server_init(&server);
+	server.fake.clock = registry_clock(system_clock_offset_ns(&server.clock) -
+					   MAX_SKEW_MS * MS_NS - 250 * MS_NS);
+	server.fake.registry.clock = server.fake.clock;
+	server_start(&server);
+	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	g_assert_cmpint(FAKE_GET(&server.fake, length_ticks), <=, 400 - 250 + 2);
+	g_assert_cmpint(FAKE_GET(&server.fake, length_ticks), >, 400 - 250 - 50);
+}
+
+/* A step back that is adopted, with the last ID an hour ahead. */
+static void step_back(Server *server, gint64 true_ns)
+{
+	FAKE_SET(&server->fake, fresh_clock, registry_clock(true_ns));
+	WAIT_FOR(times_logged(LOG_CLOCK_BACK) == 1);
+}
+
+static void test_refuses(void)
+{
+	g_auto(Server) server;
+	gint64 true_ns = start_ahead(&server, HOUR_NS);
+	gint64 id;
+
+	server_draw_in_time(&server);
+	step_back(&server, true_ns);
+	WAIT_FOR(is_true_time(&server, true_ns));
+	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_CLOCK_BACK);
+	WAIT_FOR(keeper_idle_ms(server.keeper) >= 50);
+	WAIT_FOR(keeper_idle_ms(server.keeper) < 50);
+	g_assert_cmpint(server_state(&server), ==, WORKER_SERVING);
+	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
+}
+
+static void start_reclaiming(Server *server, gint64 *out_true_ns, gint64 *out_id)
+{
+	server_init(server);
+	server->reclaim = TRUE;
+	*out_true_ns = system_clock_offset_ns(&server->clock);
+	system_clock_set_offset_ns(&server->clock, *out_true_ns + HOUR_NS);
+	server->fake.registry.clock = server->fake.clock = registry_clock(*out_true_ns + HOUR_NS);
+	server_start(server);
+	*out_id = server_draw_in_time(server);
+	FAKE_SET(&server->fake, worker_id, 4);
+}
+
+static void test_reclaims(void)
+{
+	g_auto(Server) server;
+	gint64 true_ns, before, after;
+	const Lease *lease;
+
+	start_reclaiming(&server, &true_ns, &before);
+	lease = generator_lease(server.generator);
+	step_back(&server, true_ns);
+	after = server_draw_in_time(&server);
+	g_assert_cmpint(ABS(tick_of_id(after) - server_tick(&server)), <, 1000);
+	g_assert_cmpint(tick_of_id(after), <, tick_of_id(before) - 3000000);
+	g_assert_cmpuint(layout_decode(&LAYOUT_TWITTER, after).worker_id, ==, 4);
+	g_assert_cmphex(atomic_load(&lease->cursor), ==, LEASE_CLOSED);
+	g_assert_cmpint(FAKE_GET(&server.fake, last_tick), ==, tick_of_id(before));
+	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 1);
+	assert_logged(LOG_WORKER_HANDED_BACK, 1, "worker_id=3 last=20");
+	assert_logged(LOG_WORKER_CLAIMED, 2, "worker_id=4");
+	assert_logged(LOG_STATE, 3, "from=reclaiming to=serving");
+	/* and that is that */
+	WAIT_FOR(keeper_idle_ms(server.keeper) >= 50);
+	WAIT_FOR(keeper_idle_ms(server.keeper) < 50);
+	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 2);
+}
+
+static void test_reclaims_without_hand_back(void)
+{
+	g_auto(Server) server;
+	gint64 true_ns, before;
+
+	start_reclaiming(&server, &true_ns, &before);
+	FAKE_SET(&server.fake, extend_code, REGISTRY_ERROR_FAILED);
+	step_back(&server, true_ns);
+	g_assert_cmpint(tick_of_id(server_draw_in_time(&server)), <, tick_of_id(before) - 3000000);
+	assert_logged(LOG_HAND_BACK_FAILED, 1, "error=\"hand-back says 0\" reserved_until=20");
+	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 2);
+	FAKE_SET(&server.fake, extend_code, WORKS);
+}
+
+/* Another worker ID may not be free, or the registry not to be reached. */
+static void test_reclaims_later(void)
+{
+	g_auto(Server) server;
+	gint64 true_ns, before, id;
+
+	start_reclaiming(&server, &true_ns, &before);
+	FAKE_SET(&server.fake, claim_code, REGISTRY_ERROR_FAILED);
+	step_back(&server, true_ns);
+	WAIT_FOR(FAKE_GET(&server.fake, claims) >= 3);
+	g_assert_cmpint(server_state(&server), ==, WORKER_RECLAIMING);
+	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
+	FAKE_SET(&server.fake, wait_ticks, G_MAXINT64);
+	FAKE_SET(&server.fake, claim_code, REGISTRY_ERROR_WAIT);
+	WAIT_FOR(server_state(&server) == WORKER_WAITING);
+	assert_logged(LOG_STATE, 3, "from=reclaiming to=waiting");
+	FAKE_SET(&server.fake, claim_code, WORKS);
+	FAKE_SET(&server.fake, hurry, TRUE);
+	g_assert_cmpint(tick_of_id(server_draw_in_time(&server)), <, tick_of_id(before) - 3000000);
+}
+
+/* The record is lost, and then the clock steps back: there is nothing to hand back. */
+static void test_reclaims_after_loss(void)
+{
+	g_auto(Server) server;
+	gint64 true_ns, before;
+
+	start_reclaiming(&server, &true_ns, &before);
+	pthread_mutex_lock(&server.fake.mutex);
+	server.fake.extend_code = REGISTRY_ERROR_LOST;
+	server.fake.claim_code = REGISTRY_ERROR_FAILED;
+	pthread_mutex_unlock(&server.fake.mutex);
+	WAIT_FOR(times_logged(LOG_WORKER_LOST) == 1);
+	step_back(&server, true_ns);
+	WAIT_FOR(server_state(&server) == WORKER_RECLAIMING);
+	g_assert_null(generator_lease(server.generator));
+	pthread_mutex_lock(&server.fake.mutex);
+	server.fake.extend_code = server.fake.claim_code = WORKS;
+	pthread_mutex_unlock(&server.fake.mutex);
+	g_assert_cmpint(tick_of_id(server_draw_in_time(&server)), <, tick_of_id(before) - 3000000);
+	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/keeper-clock/set-right", test_clock_set_right_while_waiting);
+	g_test_add_func("/keeper-clock/back", test_clock_back);
+	g_test_add_func("/keeper-clock/held", test_clock_held);
+	g_test_add_func("/keeper-clock/outside", test_clock_outside);
+	g_test_add_func("/keeper-clock/outside-while-serving", test_clock_outside_while_serving);
+	g_test_add_func("/keeper-clock/registry-confirms", test_registry_confirms);
+	g_test_add_func("/keeper-clock/registry-agrees-at-once", test_registry_agrees_at_once);
+	g_test_add_func("/keeper-clock/differs", test_clock_differs);
+	g_test_add_func("/keeper-clock/ends-by-registry-clock", test_ends_by_registry_clock);
+	g_test_add_func("/keeper-clock/claims-by-registry-clock", test_claims_by_registry_clock);
+	g_test_add_func("/keeper-clock/refuses", test_refuses);
+	g_test_add_func("/keeper-clock/reclaims", test_reclaims);
+	g_test_add_func("/keeper-clock/reclaims-without-hand-back",
+			test_reclaims_without_hand_back);
+	g_test_add_func("/keeper-clock/reclaims-later", test_reclaims_later);
+	g_test_add_func("/keeper-clock/reclaims-after-loss", test_reclaims_after_loss);
+	return g_test_run();
+}

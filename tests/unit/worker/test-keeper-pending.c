@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/worker/keeper.h"
+
+#include <string.h>
+
+#include "tests/unit/worker/keeper-fixture.h"
+
+/* The keeper with a registry that takes its time, and one that has its own ideas about when. */
+
+/* The keeper has gone round since, more than once. */
+static void let_it_go_round(Server *server)
+{
+	for (int i = 0; i < 2; i++) {
+		WAIT_FOR(keeper_idle_ms(server->keeper) >= 50);
+		WAIT_FOR(keeper_idle_ms(server->keeper) < 50);
+	}
+}
+
+static void test_claim_takes_long(void)
+{
+	g_auto(Server) server;
+	gint64 id;
+
+	server_init(&server);
+	server.fake.pending = TRUE;
+	server_start(&server);
+	WAIT_FOR(FAKE_GET(&server.fake, begun) == 1);
+	g_assert_cmpint(keeper_demand(server.keeper), ==, 0);
+	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
+	let_it_go_round(&server);
+	g_assert_cmpint(server_state(&server), ==, WORKER_STARTING);
+	WAIT_FOR(keeper_demand(server.keeper) == 1000); /* it hangs */
+	g_assert_cmpuint(FAKE_GET(&server.fake, begun), ==, 1);
+
+	fake_registry_go_on(&server.fake);
+	server_draw_in_time(&server);
+	/* from the tick of the writing, not of the beginning */
+	g_assert_cmpint(FAKE_GET(&server.fake, claimed_at_tick), <=, server_tick(&server));
+	g_assert_cmpint(FAKE_GET(&server.fake, end_tick), ==,
+			FAKE_GET(&server.fake, claimed_at_tick) + 400);
+}
+
+/* The lease goes on, the clock is looked after, and nothing else is begun. */
+static void test_extension_takes_long(void)
+{
+	g_auto(Server) server;
+	gint64 before, id;
+
+	server_init(&server);
+	server_start(&server);
+	before = server_draw_in_time(&server);
+	FAKE_SET(&server.fake, pending, TRUE);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_EXTEND);
+	g_assert_true(server_draw(&server, &id) == DRAW_OK ||
+		      server_tick(&server) > FAKE_GET(&server.fake, end_tick));
+	g_assert_cmpint(keeper_idle_ms(server.keeper), <, 10000);
+	WAIT_FOR(server_state(&server) == WORKER_UNAVAILABLE);
+	WAIT_FOR(times_logged(LOG_RESERVATION_SPENT) == 1);
+	assert_logged(LOG_RESERVATION_SPENT, 1, "reserved_until=20");
+	g_assert_cmpint(keeper_demand(server.keeper), ==, 1000);
+	g_assert_cmpuint(times_logged(LOG_EXTEND_FAILED), ==, 0);
+
+	fake_registry_go_on(&server.fake);
+	g_assert_cmpint(server_draw_in_time(&server), >, before);
+	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	assert_logged(LOG_STATE, 3, "from=unavailable to=serving");
+}
+
+/* Whoever was told to wait, for nobody knows how long, goes on when the registry says so. */
+static void test_hurry_while_waiting(void)
+{
+	g_auto(Server) server;
+
+	server_init(&server);
+	server.fake.claim_code = REGISTRY_ERROR_WAIT;
+	server.fake.wait_ticks = G_MAXINT64;
+	server_start(&server);
+	WAIT_FOR(server_state(&server) == WORKER_WAITING);
+	g_assert_cmpint(keeper_demand(server.keeper), ==, 1000);
+	let_it_go_round(&server);
+	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
+	assert_logged(LOG_WORKER_WAITING, 1, "why=\"claim says 1\"");
+
+	FAKE_SET(&server.fake, hurry, TRUE);
+	WAIT_FOR(FAKE_GET(&server.fake, claims) == 2);
+	let_it_go_round(&server);
+	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 2);
+	FAKE_SET(&server.fake, claim_code, WORKS);
+	FAKE_SET(&server.fake, hurry, TRUE);
+	server_draw_in_time(&server);
+}
+
+static void test_hurry_extends(void)
+{
+	g_auto(Server) server;
+
+	server_init(&server);
+	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 3600000;
+	server.fake.registry.extend_when_idle = TRUE;
+	server_start(&server);
+	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	let_it_go_round(&server);
+	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 0);
+	FAKE_SET(&server.fake, hurry, TRUE);
+	WAIT_FOR(FAKE_GET(&server.fake, extensions) == 1);
+	let_it_go_round(&server);
+	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 1);
+}
+
+static void check_stops_while_claiming(int cancel_code)
+{
+	g_auto(Server) server;
+	GError *error;
+
+	server_init(&server);
+	server.fake.pending = TRUE;
+	server.fake.cancel_code = cancel_code;
+	server_start(&server);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_CLAIM);
+	if (cancel_code == WORKS) {
+		/* the hand-back is to be answered */
+		g_assert_false(keeper_stop(server.keeper, 0));
+		WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_HAND_BACK);
+		fake_registry_go_on(&server.fake);
+	}
+	server_stop(&server);
+	g_assert_cmpint(server_state(&server), ==, WORKER_STOPPED);
+	g_assert_cmpuint(server.fake.cancels, ==, 1);
+	g_assert_cmpuint(server.fake.claims, ==, 1);
+	assert_logged(LOG_STATE, 1, "from=starting to=stopped");
+	error = keeper_error(server.keeper);
+	g_assert_no_error(error); /* to be asked to stop is none */
+	g_assert_cmpuint(server.fake.hand_backs, ==, cancel_code == WORKS);
+	if (cancel_code == WORKS) {
+		g_assert_cmpint(server.fake.last_tick, ==,
+				generator_lease(server.generator)->first_tick - 1);
+		assert_logged(LOG_WORKER_HANDED_BACK, 1, "worker_id=3 last=none");
+	}
+}
+
+static void test_stops_while_claiming(void)
+{
+	check_stops_while_claiming(REGISTRY_ERROR_FAILED);
+	check_stops_while_claiming(WORKS);
+}
+
+static void test_stops_while_extending(void)
+{
+	g_auto(Server) server;
+	gint64 last;
+
+	server_init(&server);
+	server_start(&server);
+	last = server_draw_in_time(&server);
+	FAKE_SET(&server.fake, pending, TRUE);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_EXTEND);
+	g_assert_false(keeper_stop(server.keeper, 0));
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_HAND_BACK);
+	g_assert_cmpuint(FAKE_GET(&server.fake, cancels), ==, 1);
+	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 1);
+	/* a hand-back is not cancelled: it is let finish */
+	let_it_go_round(&server);
+	g_assert_cmpuint(FAKE_GET(&server.fake, cancels), ==, 1);
+	g_assert_cmpint(server_state(&server), !=, WORKER_STOPPED);
+
+	fake_registry_go_on(&server.fake);
+	server_stop(&server);
+	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
+	g_assert_cmpint(server.fake.last_tick, ==, tick_of_id(last));
+	assert_logged(LOG_HAND_BACK_FAILED, 1, "within 0 ms");
+	assert_logged(LOG_STATE, 2, "to=stopped");
+	g_assert_cmpuint(times_logged(LOG_EXTEND_FAILED), ==, 0);
+}
+
+/* A registry without cancel, or one that is past the point: the stop waits. */
+static void test_stop_waits(void)
+{
+	g_auto(Server) server;
+
+	server_init(&server);
+	server.fake.registry.ops = &(const RegistryOps){
+		.claim = server.fake.registry.ops->claim,
+		.extend = server.fake.registry.ops->extend,
+		.hand_back = server.fake.registry.ops->hand_back,
+		.poll = server.fake.registry.ops->poll,
+		.free = server.fake.registry.ops->free,
+	};
+	server.fake.pending = TRUE;
+	server_start(&server);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_CLAIM);
+	g_assert_false(keeper_stop(server.keeper, 20));
+	assert_logged(LOG_HAND_BACK_FAILED, 1, "within 20 ms\" reserved_until=none");
+	fake_registry_go_on(&server.fake);
+	server_stop(&server);
+	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
+	g_assert_cmpuint(server.fake.cancels, ==, 0);
+}
+
+static void test_polls_in_time(void)
+{
+	g_auto(Server) server;
+	gint64 wake_at_us = g_get_monotonic_time() + 30 * G_TIME_SPAN_MILLISECOND;
+
+	server_init(&server);
+	server.fake.registry.poll_at_us = wake_at_us;
+	server.fake.claim_code = REGISTRY_ERROR_WAIT;
+	server.fake.wait_ticks = 3600000;
+	server_start(&server);
+	/* it would sleep till the next look at the clock else */
+	WAIT_FOR(FAKE_GET(&server.fake, polled_at_us) >= wake_at_us);
+	g_assert_cmpint(FAKE_GET(&server.fake, claims), ==, 1);
+}
+
+/* Lists of workers */
+
+static GPtrArray *get_in_time(Server *server, gint64 max_age_ms)
+{
+	GPtrArray *workers = NULL;
+	GError *error = NULL;
+
+	WAIT_FOR(keeper_get_workers(server->keeper, max_age_ms, &workers, &error) || error != NULL);
+	g_assert_no_error(error);
+	return workers;
+}
+
+static void test_lists(void)
+{
+	g_autoptr(GPtrArray) first = NULL;
+	g_autoptr(GPtrArray) second = NULL;
+	g_autoptr(GPtrArray) third = NULL;
+	g_auto(Server) server;
+	guint changes;
+
+	server_init(&server);
+	server.fake.n_workers = 3;
+	server_start(&server);
+	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	let_it_go_round(&server);
+	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 0);
+	changes = atomic_load(&server.changes);
+	first = get_in_time(&server, 5000);
+	g_assert_cmpuint(atomic_load(&server.changes), >, changes);
+	g_assert_cmpuint(first->len, ==, 3);
+	g_assert_cmpstr(((Worker *)first->pdata[2])->address, ==, "server:2");
+
+	/* known already */
+	second = get_in_time(&server, 3600000);
+	g_assert_cmpuint(second->len, ==, 3);
+	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 1);
+
+	/* too old */
+	FAKE_SET(&server.fake, n_workers, 5);
+	while (third == NULL || third->len != 5) {
+		g_clear_pointer(&third, g_ptr_array_unref);
+		third = get_in_time(&server, 0);
+	}
+	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 2);
+	g_assert_cmpuint(first->len, ==, 3);
+}
+
+static void test_list_is_late(void)
+{
+	g_autoptr(GPtrArray) workers = NULL;
+	g_autoptr(GError) error = NULL;
+	g_auto(Server) server;
+	guint changes;
+
+	server_init(&server);
+	server_start(&server);
+	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	changes = atomic_load(&server.changes);
+	g_assert_false(keeper_get_workers(server.keeper, 0, &workers, &error));
+	g_assert_no_error(error);
+	g_assert_null(workers);
+	WAIT_FOR(atomic_load(&server.changes) > changes);
+	g_assert_false(keeper_get_workers(server.keeper, 0, &workers, &error));
+	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED);
+	g_assert_cmpstr(error->message, ==, "no list of the workers came within 2 s");
+	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 1);
+
+	/* it comes after all */
+	FAKE_SET(&server.fake, n_workers, 1);
+	WAIT_FOR(keeper_get_workers(server.keeper, 3600000, &workers, NULL));
+	g_assert_cmpuint(workers->len, ==, 1);
+}
+
+static void test_list_while_stopping(void)
+{
+	g_autoptr(GPtrArray) workers = NULL;
+	g_autoptr(GError) error = NULL;
+	g_auto(Server) server;
+
+	server_init(&server);
+	server_start(&server);
+	server_stop(&server);
+	g_assert_false(keeper_get_workers(server.keeper, 0, &workers, &error));
+	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/keeper-pending/claim-takes-long", test_claim_takes_long);
+	g_test_add_func("/keeper-pending/extension-takes-long", test_extension_takes_long);
+	g_test_add_func("/keeper-pending/hurry-while-waiting", test_hurry_while_waiting);
+	g_test_add_func("/keeper-pending/hurry-extends", test_hurry_extends);
+	g_test_add_func("/keeper-pending/stops-while-claiming", test_stops_while_claiming);
+	g_test_add_func("/keeper-pending/stops-while-extending", test_stops_while_extending);
+	g_test_add_func("/keeper-pending/stop-waits", test_stop_waits);
+	g_test_add_func("/keeper-pending/polls-in-time", test_polls_in_time);
+	g_test_add_func("/keeper-pending/lists", test_lists);
+	g_test_add_func("/keeper-pending/list-is-late", test_list_is_late);
+	g_test_add_func("/keeper-pending/list-while-stopping", test_list_while_stopping);
+	return g_test_run();
+}

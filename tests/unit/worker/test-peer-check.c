@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/snowflake-client.h"
+#include "server/worker/peer-check.h"
+#include "tests/unit/client/fake-server.h"
+
+#define DATACENTER_ID 3
+#define TIMEOUT_MS    60000 /* of checks that are to end before */
+#define SHORT_MS      200   /* of checks that are to run into it */
+#define MAX_SKEW_MS   10000
+#define PATIENCE_S    60
+
+/* A snowflaked of the test's own. */
+typedef struct {
+	GPid pid;
+	FILE *log; /* its standard error */
+	char *directory;
+	char *address;
+	char *nonce;
+} RealServer;
+
+/* The value of @key in the first line of the log that has @event. */
+static char *read_event(RealServer *self, const char *event, const char *key)
+{
+	g_autofree char *name = g_strdup_printf(" event=%s ", event);
+	g_autofree char *begin = g_strdup_printf(" %s=", key);
+	char line[1024];
+
+	while (fgets(line, sizeof line, self->log) != NULL) {
+		g_test_message("%s", g_strchomp(line));
+		if (strstr(line, name) != NULL) {
+			const char *value = strstr(line, begin) + strlen(begin);
+
+			return g_strndup(value, strcspn(value, " "));
+		}
+	}
+	g_error("the server ended before event=%s", event);
+}
+
+/* In the child: a test that fails takes its servers along. */
+static void die_with_parent(gpointer user_data G_GNUC_UNUSED)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+static RealServer *real_server_new(const char *worker_id)
+{
+	RealServer *self = g_new0(RealServer, 1);
+	g_autoptr(GError) error = NULL;
+	const char *servers[] = {NULL, NULL};
+	int log_fd;
+
+	self->directory = g_dir_make_tmp("peer-check-XXXXXX", NULL);
+	g_spawn_async_with_pipes(NULL,
+				 (char *[]){(char *)g_getenv("SNOWFLAKED"), (char *)"--listen",
+					    (char *)"127.0.0.1:0", (char *)"--datacenter-id",
+					    (char *)G_STRINGIFY(DATACENTER_ID),
+					    (char *)"--worker-id", (char *)worker_id,
+					    (char *)"--state-directory", self->directory, NULL},
+				 NULL, G_SPAWN_DO_NOT_REAP_CHILD, die_with_parent, NULL, &self->pid,
+				 NULL, NULL, &log_fd, &error);
+	g_assert_no_error(error);
+	self->log = fdopen(log_fd, "r");
+	self->address = read_event(self, "listening", "address");
+	g_free(read_event(self, "ready", "worker_id"));
+	servers[0] = self->address;
+
+	g_autoptr(SnowflakeClient) client = snowflake_client_new(servers, NULL);
+	g_autoptr(SnowflakeClientWorker) worker = snowflake_client_get_worker(client, &error);
+
+	g_assert_no_error(error);
+	self->nonce = g_strdup(worker->nonce);
+	return self;
+}
+
+static void remove_directory(const char *path)
+{
+	g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
+	const char *name;
+
+	while ((name = g_dir_read_name(directory)) != NULL) {
+		g_autofree char *file = g_build_filename(path, name, NULL);
+
+		unlink(file);
+	}
+	rmdir(path);
+}
+
+static void real_server_free(RealServer *self)
+{
+	int status;
+
+	kill(self->pid, SIGTERM);
+	g_assert_cmpint(waitpid(self->pid, &status, 0), ==, self->pid);
+	g_assert_cmpint(status, ==, 0);
+	remove_directory(self->directory);
+	fclose(self->log);
+	g_free(self->directory);
+	g_free(self->address);
+	g_free(self->nonce);
+	g_free(self);
+}
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(RealServer, real_server_free)
+
+/* A socket that is bound: one that listens lets clients connect, and never says a word. */
+static int silent_new(gboolean listens, char **out_address)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof address;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	g_assert_cmpint(bind(fd, (struct sockaddr *)&address, length), ==, 0);
+	g_assert_cmpint(getsockname(fd, (struct sockaddr *)&address, &length), ==, 0);
+	if (listens)
+		g_assert_cmpint(listen(fd, 128), ==, 0);
+	*out_address = g_strdup_printf("127.0.0.1:%u", ntohs(address.sin_port));
+	return fd;
+}
+
+/* Our side: the clock, the peers, and whether the check is done. */
+typedef struct {
+	Clock clock; /* first */
+	gint64 ahead_ms;
+	guint datacenter_id;
+	gint64 timeout_ms;
+	GPtrArray *peers;
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	guint n_done;
+} Asker;
+
+static gint64 asker_now_ns(const Clock *clock)
+{
+	return (g_get_real_time() + ((const Asker *)clock)->ahead_ms * 1000) * 1000;
+}
+
+static void asker_init(Asker *self)
+{
+	*self = (Asker){.clock.now_ns = asker_now_ns,
+			.datacenter_id = DATACENTER_ID,
+			.timeout_ms = TIMEOUT_MS,
+			.peers = g_ptr_array_new_with_free_func((GDestroyNotify)peer_free)};
+	pthread_mutex_init(&self->mutex, NULL);
+	pthread_cond_init(&self->changed, NULL);
+}
+
+static void asker_clear(Asker *self)
+{
+	g_clear_pointer(&self->peers, g_ptr_array_unref);
+	pthread_cond_destroy(&self->changed);
+	pthread_mutex_destroy(&self->mutex);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Asker, asker_clear)
+
+static void on_done(gpointer user_data)
+{
+	Asker *self = user_data;
+
+	pthread_mutex_lock(&self->mutex);
+	self->n_done++;
+	pthread_cond_signal(&self->changed);
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static PeerCheck *asker_begin(Asker *self)
+{
+	const PeerCheckConfig config = {
+		.clock = &self->clock,
+		.datacenter_id = self->datacenter_id,
+		.timeout_ms = self->timeout_ms,
+		.max_skew_ms = MAX_SKEW_MS,
+		.done = on_done,
+		.user_data = self,
+	};
+
+	return peer_check_new(g_steal_pointer(&self->peers), &config);
+}
+
+/* Asks them, and waits for the report. */
+static void asker_run(Asker *self, PeerReport *out_report)
+{
+	g_autoptr(PeerCheck) check = asker_begin(self);
+	struct timespec limit = {.tv_sec = g_get_real_time() / G_USEC_PER_SEC + PATIENCE_S};
+	PeerReport again = {0};
+
+	pthread_mutex_lock(&self->mutex);
+	while (self->n_done == 0)
+		g_assert_cmpint(pthread_cond_timedwait(&self->changed, &self->mutex, &limit), ==,
+				0);
+	pthread_mutex_unlock(&self->mutex);
+	g_assert_true(peer_check_take_report(check, out_report));
+	g_assert_false(peer_check_take_report(check, &again));
+	g_assert_cmpuint(self->n_done, ==, 1);
+}
+
+static void asker_add(Asker *self, const char *address, const char *nonce, gint worker_id)
+{
+	g_ptr_array_add(self->peers, peer_new(address, nonce, worker_id));
+}
+
+static void test_nobody_to_ask(void)
+{
+	g_auto(Asker) asker;
+	g_auto(PeerReport) report = {0};
+
+	asker_init(&asker);
+	asker_run(&asker, &report);
+	g_assert_cmpuint(report.contradictions->len, ==, 0);
+	g_assert_cmpuint(report.agreed + report.unreachable + report.stale, ==, 0);
+}
+
+static void test_servers_that_agree(void)
+{
+	g_autoptr(RealServer) first = real_server_new("7");
+	g_autoptr(RealServer) second = real_server_new("8");
+	g_auto(Asker) asker;
+	g_auto(PeerReport) report = {0};
+
+	asker_init(&asker);
+	asker_add(&asker, first->address, first->nonce, 7);
+	asker_add(&asker, second->address, second->nonce, -1);
+	asker_add(&asker, second->address, first->nonce, 9); /* a port that another has now */
+	/* more than there are threads */
+	for (guint i = 0; i < 60; i++)
+		asker_add(&asker, second->address, second->nonce, 8);
+	asker_run(&asker, &report);
+	g_assert_cmpuint(report.agreed, ==, 62);
+	g_assert_cmpuint(report.stale, ==, 1);
+	g_assert_cmpuint(report.unreachable, ==, 0);
+	g_assert_cmpuint(report.contradictions->len, ==, 0);
+}
+
+static void test_servers_that_contradict(void)
+{
+	static const struct {
+		guint datacenter_id;
+		gint worker_id;
+		gint64 ahead_ms;
+		const char *message;
+	} CASES[] = {
+		{3, 7, 0, NULL},
+		{3, 7, 9000, NULL},
+		{3, 7, -9000, NULL},
+		{3, 8, 0, " says 7, its claim says 8; "},
+		{4, 7, 0, " says 3, its claim is in datacenter 4, "},
+		{3, 7, 12000, " ms ahead of the median of 1 servers "},
+		{3, 7, -12000, " ms behind the median of 1 servers "},
+	};
+	g_autoptr(RealServer) server = real_server_new("7");
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_auto(Asker) asker;
+		g_auto(PeerReport) report = {0};
+
+		asker_init(&asker);
+		asker.datacenter_id = CASES[i].datacenter_id;
+		asker.ahead_ms = CASES[i].ahead_ms;
+		asker_add(&asker, server->address, server->nonce, CASES[i].worker_id);
+		asker_run(&asker, &report);
+		g_assert_cmpuint(report.contradictions->len, ==, CASES[i].message != NULL);
+		if (CASES[i].message != NULL) {
+			const PeerContradiction *one = report.contradictions->pdata[0];
+
+			g_test_message("%s", one->message);
+			g_assert_nonnull(strstr(one->message, CASES[i].message));
+		}
+	}
+}
+
+/* As a server of 2010; its IDs are 3 and 7, or it has none yet. */
+static FakeNext answer_as_of_2010(const FakeRequest *request, GByteArray *out, gpointer has_ids)
+{
+	if (strcmp(request->method, "get_timestamp") == 0)
+		fake_reply_i64(out, request, g_get_real_time() / 1000);
+	else if (strcmp(request->method, "get_worker") == 0)
+		fake_reply_exception(out, request, 1, "Invalid method name: 'get_worker'");
+	else if (has_ids == NULL)
+		fake_reply_exception(out, request, 6, "WorkerIdUnavailable: not yet");
+	else
+		fake_reply_i64(out, request, strcmp(request->method, "get_worker_id") == 0 ? 7 : 3);
+	return FAKE_KEEP;
+}
+
+static void test_servers_without_get_worker(void)
+{
+	static const struct {
+		gboolean has_ids;
+		gint worker_id;
+		const char *message;
+	} CASES[] = {
+		{TRUE, 7, NULL},
+		{TRUE, -1, NULL},
+		{TRUE, 8, " says 7, its claim says 8; "},
+		{FALSE, 8, NULL},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_auto(Asker) asker;
+		g_auto(PeerReport) report = {0};
+		g_autoptr(FakeServer) server =
+			fake_server_new(answer_as_of_2010, CASES[i].has_ids ? (gpointer) "" : NULL);
+
+		asker_init(&asker);
+		asker_add(&asker, fake_server_text(server), "a nonce", CASES[i].worker_id);
+		asker_run(&asker, &report);
+		g_assert_cmpuint(report.agreed, ==, CASES[i].message == NULL);
+		g_assert_cmpuint(report.contradictions->len, ==, CASES[i].message != NULL);
+		if (CASES[i].message != NULL) {
+			const PeerContradiction *one = report.contradictions->pdata[0];
+
+			g_assert_nonnull(strstr(one->message, CASES[i].message));
+		}
+	}
+}
+
+/* A time that no clock shows. */
+static FakeNext answer_extreme_time(const FakeRequest *request, GByteArray *out, gpointer time_ms)
+{
+	if (strcmp(request->method, "get_worker") == 0)
+		fake_reply_exception(out, request, 1, "Invalid method name: 'get_worker'");
+	else
+		fake_reply_i64(out, request, *(const gint64 *)time_ms);
+	return FAKE_KEEP;
+}
+
+static void test_extreme_times(void)
+{
+	static const gint64 TIMES_MS[] = {G_MININT64, -1, G_MAXINT64};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(TIMES_MS); i++) {
+		g_auto(Asker) asker;
+		g_auto(PeerReport) report = {0};
+		gint64 time_ms = TIMES_MS[i];
+		g_autoptr(FakeServer) server = fake_server_new(answer_extreme_time, &time_ms);
+		const PeerContradiction *last;
+
+		asker_init(&asker);
+		asker_add(&asker, fake_server_text(server), "a nonce", -1);
+		asker_run(&asker, &report);
+		g_assert_cmpuint(report.contradictions->len, >=, 1);
+		last = report.contradictions->pdata[report.contradictions->len - 1];
+		g_assert_cmpint(last->kind, ==, PEER_CLOCK);
+	}
+}
+
+static FakeNext answer_nonsense(const FakeRequest *request G_GNUC_UNUSED, GByteArray *out,
+				gpointer user_data G_GNUC_UNUSED)
+{
+	g_byte_array_append(out, (const guint8 *)"HTTP/1.1 400 Bad Request\r\n", 26);
+	return FAKE_CLOSE;
+}
+
+static void test_the_unreachable_do_not_hold_up_the_report(void)
+{
+	g_autofree char *silent = NULL, *refusing = NULL;
+	int silent_fd = silent_new(TRUE, &silent);
+	int refusing_fd = silent_new(FALSE, &refusing);
+	g_autoptr(FakeServer) no_server = fake_server_new(answer_nonsense, NULL);
+	gint64 started_us, took_us;
+	g_auto(Asker) asker;
+	g_auto(PeerReport) report = {0};
+
+	asker_init(&asker);
+	asker.timeout_ms = SHORT_MS;
+	asker_add(&asker, silent, "a", 1);
+	asker_add(&asker, refusing, "b", 2);
+	asker_add(&asker, fake_server_text(no_server), "c", 3);
+	asker_add(&asker, "no address", "d", 4);
+	asker_add(&asker, "", "e", 5);
+	asker_add(&asker, "name.invalid:7609", "f", 6);
+	for (guint i = 0; i < 60; i++)
+		asker_add(&asker, silent, "g", 7);
+	started_us = g_get_monotonic_time();
+	asker_run(&asker, &report);
+	took_us = g_get_monotonic_time() - started_us;
+	g_test_message("%" G_GINT64_FORMAT " us", took_us);
+	g_assert_cmpint(took_us, >=, SHORT_MS * 1000);
+	g_assert_cmpint(took_us, <, SHORT_MS * 1000 + 5 * G_USEC_PER_SEC);
+	g_assert_cmpuint(report.unreachable, ==, 66);
+	g_assert_cmpuint(report.contradictions->len, ==, 0);
+	close(silent_fd);
+	close(refusing_fd);
+}
+
+/* Whoever is refused at once is not waited for. */
+static void test_a_report_comes_as_soon_as_it_can(void)
+{
+	g_autofree char *refusing = NULL;
+	int refusing_fd = silent_new(FALSE, &refusing);
+	gint64 started_us = g_get_monotonic_time();
+	g_auto(Asker) asker;
+	g_auto(PeerReport) report = {0};
+
+	asker_init(&asker);
+	asker_add(&asker, refusing, "b", 2);
+	asker_run(&asker, &report);
+	g_assert_cmpuint(report.unreachable, ==, 1);
+	g_assert_cmpint(g_get_monotonic_time() - started_us, <, TIMEOUT_MS * 1000 / 2);
+	close(refusing_fd);
+}
+
+/* A server that answers when it is told to. */
+typedef struct {
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	gboolean asked, may_answer;
+} Gate;
+
+static void gate_set(Gate *self, gboolean *flag)
+{
+	pthread_mutex_lock(&self->mutex);
+	*flag = TRUE;
+	pthread_cond_broadcast(&self->changed);
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static void gate_await(Gate *self, const gboolean *flag)
+{
+	pthread_mutex_lock(&self->mutex);
+	while (!*flag)
+		pthread_cond_wait(&self->changed, &self->mutex);
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static FakeNext answer_when_told(const FakeRequest *request, GByteArray *out, gpointer user_data)
+{
+	Gate *gate = user_data;
+
+	gate_set(gate, &gate->asked);
+	gate_await(gate, &gate->may_answer);
+	fake_reply_worker(out, request, "serving");
+	return FAKE_KEEP;
+}
+
+static void test_free_neither_waits_nor_reports(void)
+{
+	Gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, FALSE, FALSE};
+	g_autoptr(FakeServer) server = fake_server_new(answer_when_told, &gate);
+	g_auto(Asker) asker;
+	PeerReport report = {0};
+	PeerCheck *check;
+
+	asker_init(&asker);
+	asker_add(&asker, fake_server_text(server), "a-nonce", 7);
+	check = asker_begin(&asker);
+	gate_await(&gate, &gate.asked);
+	g_assert_false(peer_check_take_report(check, &report));
+	peer_check_free(check); /* would wait for ever if it waited for the answer */
+	gate_set(&gate, &gate.may_answer);
+	/* returns when the asker has closed its connection */
+	g_clear_pointer(&server, fake_server_free);
+	g_assert_cmpuint(asker.n_done, ==, 0);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/peer-check/nobody-to-ask", test_nobody_to_ask);
+	g_test_add_func("/peer-check/servers-that-agree", test_servers_that_agree);
+	g_test_add_func("/peer-check/servers-that-contradict", test_servers_that_contradict);
+	g_test_add_func("/peer-check/servers-without-get-worker", test_servers_without_get_worker);
+	g_test_add_func("/peer-check/extreme-times", test_extreme_times);
+	g_test_add_func("/peer-check/the-unreachable-do-not-hold-up-the-report",
+			test_the_unreachable_do_not_hold_up_the_report);
+	g_test_add_func("/peer-check/a-report-comes-as-soon-as-it-can",
+			test_a_report_comes_as_soon_as_it_can);
+	g_test_add_func("/peer-check/free-neither-waits-nor-reports",
+			test_free_neither_waits_nor_reports);
+	return g_test_run();
+}

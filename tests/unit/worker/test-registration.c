@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/worker/registration.h"
+
+#define NOW 5000000 /* us */
+
+/* Connected and prepared, with a claim, wanting nothing; each case changes some of it. */
+#define SETTLED .now_us = NOW, .connected = TRUE, .prepared = TRUE, .claim = CLAIM_MADE
+
+typedef struct {
+	const char *name;
+	RegistrationFacts facts;
+	RegistrationState next;
+} NextCase;
+
+static void check_next(const NextCase *cases, guint n)
+{
+	for (guint i = 0; i < n; i++) {
+		g_test_message("%s", cases[i].name);
+		g_assert_cmpstr(registration_state_name(registration_next(&cases[i].facts)), ==,
+				registration_state_name(cases[i].next));
+	}
+}
+
+static void test_session(void)
+{
+	static const NextCase CASES[] = {
+		{"nothing is known", {.now_us = NOW}, REGISTRATION_CONNECTING},
+		{"without a connection nothing else is done",
+		 {.goal = GOAL_HAND_BACK, .unsettled = TRUE, .now_us = NOW},
+		 REGISTRATION_CONNECTING},
+		{"a new session looks at the layout first",
+		 {.connected = TRUE, .claim = CLAIM_NONE},
+		 REGISTRATION_PREPARING},
+		{"then it announces itself",
+		 {.connected = TRUE, .prepared = TRUE, .claim = CLAIM_NONE},
+		 REGISTRATION_ANNOUNCING},
+		{"it looks first, where a claim may be left",
+		 {.connected = TRUE, .prepared = TRUE, .claim = CLAIM_UNKNOWN},
+		 REGISTRATION_LOOKING},
+		{"whatever is wanted",
+		 {.connected = TRUE,
+		  .prepared = TRUE,
+		  .claim = CLAIM_UNKNOWN,
+		  .goal = GOAL_EXTEND,
+		  .wants_list = TRUE,
+		  .wants_time = TRUE},
+		 REGISTRATION_LOOKING},
+		{"and when nothing is", {SETTLED}, REGISTRATION_RESTING},
+		{"a pause goes before all of it",
+		 {SETTLED, .goal = GOAL_CLAIM, .unsettled = TRUE, .pause_till_us = NOW + 1},
+		 REGISTRATION_PAUSING},
+		{"until it is over", {SETTLED, .pause_till_us = NOW}, REGISTRATION_RESTING},
+	};
+
+	check_next(CASES, G_N_ELEMENTS(CASES));
+}
+
+static void test_claim(void)
+{
+	static const NextCase CASES[] = {
+		{"it reads who is there", {SETTLED, .goal = GOAL_CLAIM}, REGISTRATION_LOOKING},
+		{"it asks them",
+		 {SETTLED, .goal = GOAL_CLAIM, .listed = TRUE},
+		 REGISTRATION_CHECKING},
+		{"they contradict: it waits",
+		 {SETTLED, .goal = GOAL_CLAIM, .doubtful_till_us = NOW + 1},
+		 REGISTRATION_DOUBTING},
+		{"and reads anew whom to ask",
+		 {SETTLED, .goal = GOAL_CLAIM, .doubtful_till_us = NOW},
+		 REGISTRATION_LOOKING},
+		{"asked, it reads anew what is free",
+		 {SETTLED, .goal = GOAL_CLAIM, .peers_checked = TRUE},
+		 REGISTRATION_LOOKING},
+		{"a worker ID is chosen",
+		 {SETTLED, .goal = GOAL_CLAIM, .peers_checked = TRUE, .listed = TRUE,
+		  .chosen = TRUE},
+		 REGISTRATION_RESERVING},
+		{"nobody knows whether it was written",
+		 {SETTLED, .goal = GOAL_CLAIM, .peers_checked = TRUE, .chosen = TRUE,
+		  .unsettled = TRUE},
+		 REGISTRATION_SETTLING},
+		{"nor whether the claim is there: the record first",
+		 {.connected = TRUE,
+		  .prepared = TRUE,
+		  .claim = CLAIM_UNKNOWN,
+		  .goal = GOAL_CLAIM,
+		  .unsettled = TRUE},
+		 REGISTRATION_SETTLING},
+		{"the claim is gone: no reservation without it",
+		 {.connected = TRUE,
+		  .prepared = TRUE,
+		  .claim = CLAIM_NONE,
+		  .goal = GOAL_CLAIM,
+		  .peers_checked = TRUE,
+		  .chosen = TRUE},
+		 REGISTRATION_ANNOUNCING},
+	};
+
+	check_next(CASES, G_N_ELEMENTS(CASES));
+}
+
+static void test_life(void)
+{
+	static const NextCase CASES[] = {
+		{"an extension", {SETTLED, .goal = GOAL_EXTEND}, REGISTRATION_EXTENDING},
+		{"the one before is settled first",
+		 {SETTLED, .goal = GOAL_EXTEND, .unsettled = TRUE},
+		 REGISTRATION_SETTLING},
+		{"without a claim nothing is extended",
+		 {.connected = TRUE, .prepared = TRUE, .claim = CLAIM_NONE, .goal = GOAL_EXTEND},
+		 REGISTRATION_ANNOUNCING},
+		{"a hand-back needs no claim",
+		 {.connected = TRUE, .claim = CLAIM_UNKNOWN, .goal = GOAL_HAND_BACK},
+		 REGISTRATION_RETURNING},
+		{"but that the last write is settled",
+		 {SETTLED, .goal = GOAL_HAND_BACK, .unsettled = TRUE},
+		 REGISTRATION_SETTLING},
+		{"what nobody waits for is settled too",
+		 {SETTLED, .unsettled = TRUE},
+		 REGISTRATION_SETTLING},
+		{"ZooKeeper's time", {SETTLED, .wants_time = TRUE}, REGISTRATION_TIMING},
+		{"goes before a claim, which reserves by it",
+		 {SETTLED, .goal = GOAL_CLAIM, .wants_time = TRUE},
+		 REGISTRATION_TIMING},
+		{"a list", {SETTLED, .wants_list = TRUE}, REGISTRATION_LISTING},
+		{"waits for what the worker ID needs",
+		 {SETTLED, .wants_list = TRUE, .goal = GOAL_EXTEND},
+		 REGISTRATION_EXTENDING},
+	};
+
+	check_next(CASES, G_N_ELEMENTS(CASES));
+}
+
+/* Listings */
+
+#define MINE "nonce-mine"
+
+typedef struct {
+	guint worker_id;
+	gint64 end_tick;
+	const char *owner;
+	const char *damage;
+} Row;
+
+static void listing_clear(ZookeeperListing *self)
+{
+	g_ptr_array_unref(self->claims);
+	g_ptr_array_unref(self->reservations);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ZookeeperListing, listing_clear)
+
+/* @live: the nonces that have a claim. The version of a record is its worker ID + 100. */
+static ZookeeperListing make_listing(const Row *rows, guint n_rows, const char *const *live)
+{
+	ZookeeperListing listing = {
+		.claims = g_ptr_array_new_with_free_func(g_free),
+		.reservations = g_ptr_array_new_with_free_func(g_free),
+	};
+
+	for (guint i = 0; live[i] != NULL; i++) {
+		ListedClaim *claim = g_new0(ListedClaim, 1);
+
+		claim->nonce = (char *)live[i];
+		claim->session = 7;
+		g_ptr_array_add(listing.claims, claim);
+	}
+	for (guint i = 0; i < n_rows; i++) {
+		ListedReservation *reservation = g_new0(ListedReservation, 1);
+
+		reservation->worker_id = rows[i].worker_id;
+		reservation->version = (gint32)rows[i].worker_id + 100;
+		reservation->damage = (char *)rows[i].damage;
+		reservation->record.end_tick = rows[i].end_tick;
+		reservation->record.owner = (char *)rows[i].owner;
+		reservation->record.address = (char *)"a.example:7609";
+		g_ptr_array_add(listing.reservations, reservation);
+	}
+	return listing;
+}
+
+static const char *const LIVE[] = {MINE, "alive", NULL};
+
+/* Four worker IDs; the tick is 1000. */
+static const struct {
+	const char *name;
+	gint64 sequence;
+	gint64 wanted;
+	Row rows[4];
+	guint n_rows;
+	RegistrationChoice choice;
+} CHOICES[] = {
+	{"an empty datacenter: where the sequence points",
+	 6,
+	 -1,
+	 {{0}},
+	 0,
+	 {.found = TRUE, .worker_id = 2, .version = -1, .end_tick = -1}},
+	{"a sequence that has turned negative",
+	 -1,
+	 -1,
+	 {{0}},
+	 0,
+	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1}},
+	{"what is past is free, with the version and the end that were read",
+	 2,
+	 -1,
+	 {{2, 999, "dead", NULL}},
+	 1,
+	 {.found = TRUE, .worker_id = 2, .exists = TRUE, .version = 102, .end_tick = 999}},
+	{"what was handed back, too",
+	 2,
+	 -1,
+	 {{2, 999, "", NULL}},
+	 1,
+	 {.found = TRUE, .worker_id = 2, .exists = TRUE, .version = 102, .end_tick = 999}},
+	{"quarantined up to and with its last tick",
+	 2,
+	 -1,
+	 {{2, 1000, "dead", NULL}},
+	 1,
+	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1}},
+	{"handed back ahead of the clock is quarantined as well",
+	 2,
+	 -1,
+	 {{2, 1000, "", NULL}},
+	 1,
+	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1}},
+	{"held, although its time is past",
+	 2,
+	 -1,
+	 {{2, 5, "alive", NULL}},
+	 1,
+	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1}},
+	{"damaged is not free",
+	 2,
+	 -1,
+	 {{2, 0, NULL, "no end"}},
+	 1,
+	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1}},
+	{"round the end",
+	 3,
+	 -1,
+	 {{3, 5, "alive", NULL}, {0, 6, "dead", NULL}},
+	 2,
+	 {.found = TRUE, .worker_id = 0, .exists = TRUE, .version = 100, .end_tick = 6}},
+	{"my own, of a write that came late, once it is past",
+	 1,
+	 -1,
+	 {{1, 999, MINE, NULL}},
+	 1,
+	 {.found = TRUE, .worker_id = 1, .exists = TRUE, .version = 101, .end_tick = 999}},
+	{"my own, but not past",
+	 1,
+	 -1,
+	 {{1, 1000, MINE, NULL}},
+	 1,
+	 {.found = TRUE, .worker_id = 2, .version = -1, .end_tick = -1}},
+	{"none: the first end of a quarantine",
+	 0,
+	 -1,
+	 {{0, 5, "alive", NULL},
+	  {1, 1500, "dead", NULL},
+	  {2, 1200, "dead", NULL},
+	  {3, 1100, "alive", NULL}},
+	 4,
+	 {.wait_until_tick = 1201}},
+	{"none, and time does not help",
+	 0,
+	 -1,
+	 {{0, 5, "alive", NULL},
+	  {1, 5, "alive", NULL},
+	  {2, 5, "alive", NULL},
+	  {3, 0, NULL, "no end"}},
+	 4,
+	 {.wait_until_tick = G_MAXINT64}},
+	{"a pinned one is free",
+	 0,
+	 3,
+	 {{0, 5, "alive", NULL}},
+	 1,
+	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1}},
+	{"a pinned one is held: no other is looked at",
+	 0,
+	 3,
+	 {{3, 5, "alive", NULL}, {2, 1500, "dead", NULL}},
+	 2,
+	 {.wait_until_tick = G_MAXINT64}},
+	{"a pinned one is quarantined",
+	 0,
+	 3,
+	 {{3, 1700, "dead", NULL}, {2, 1500, "dead", NULL}},
+	 2,
+	 {.wait_until_tick = 1701}},
+};
+
+static void test_choose(void)
+{
+	for (guint i = 0; i < G_N_ELEMENTS(CHOICES); i++) {
+		g_auto(ZookeeperListing) listing =
+			make_listing(CHOICES[i].rows, CHOICES[i].n_rows, LIVE);
+		const RegistrationWish wish = {MINE, CHOICES[i].sequence, CHOICES[i].wanted, 4,
+					       1000};
+		RegistrationChoice choice = registration_choose(&listing, &wish);
+		const RegistrationChoice *expected = &CHOICES[i].choice;
+
+		g_test_message("%s", CHOICES[i].name);
+		g_assert_cmpint(choice.found, ==, expected->found);
+		g_assert_cmpuint(choice.worker_id, ==, expected->worker_id);
+		g_assert_cmpint(choice.exists, ==, expected->exists);
+		g_assert_cmpint(choice.version, ==, expected->version);
+		g_assert_cmpint(choice.end_tick, ==, expected->end_tick);
+		g_assert_cmpint(choice.wait_until_tick, ==, expected->wait_until_tick);
+	}
+}
+
+static void test_describe(void)
+{
+	static const Row ROWS[] = {{2, 1500, "dead", NULL},
+				   {0, 5, "alive", NULL},
+				   {1, 5, "dead", NULL},
+				   {3, 0, NULL, "no end"}};
+	const RegistrationWish any = {MINE, 0, -1, 4, 1000};
+	const RegistrationWish pinned = {MINE, 0, 2, 4, 1000};
+	g_auto(ZookeeperListing) listing = make_listing(ROWS, G_N_ELEMENTS(ROWS), LIVE);
+	g_autofree char *all = registration_describe(&listing, &any, &LAYOUT_TWITTER);
+	g_autofree char *one = registration_describe(&listing, &pinned, &LAYOUT_TWITTER);
+
+	g_assert_cmpstr(all, ==,
+			"worker 0 is held by a.example:7609, "
+			"worker 2 is quarantined until 2010-11-04T01:42:56.157Z, "
+			"worker 3 is unknown (no end)");
+	g_assert_cmpstr(one, ==, "worker 2 is quarantined until 2010-11-04T01:42:56.157Z");
+}
+
+static void test_settle(void)
+{
+	static const struct {
+		const char *name;
+		gint32 read_version;
+		gboolean exists;
+		const char *owner;
+		gint32 version;
+		RegistrationSettlement settlement;
+	} CASES[] = {
+		{"the write took place", 4, TRUE, MINE, 5, SETTLED_WRITTEN},
+		{"it did not", 4, TRUE, "other", 4, SETTLED_NOT},
+		{"an extension did not", 4, TRUE, MINE, 4, SETTLED_NOT},
+		{"another was first", 4, TRUE, "other", 5, SETTLED_LOST},
+		{"mine, but later than mine could be", 4, TRUE, MINE, 6, SETTLED_LOST},
+		{"mine, but earlier: rolled back", 4, TRUE, MINE, 3, SETTLED_LOST},
+		{"gone", 4, FALSE, NULL, 0, SETTLED_LOST},
+		{"it was created", -1, TRUE, MINE, 0, SETTLED_WRITTEN},
+		{"it was not", -1, FALSE, NULL, 0, SETTLED_NOT},
+		{"another created it", -1, TRUE, "other", 0, SETTLED_LOST},
+		{"the version wraps", G_MAXINT32, TRUE, MINE, G_MININT32, SETTLED_WRITTEN},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		const ReservationRecord record = {.owner = (char *)CASES[i].owner};
+
+		g_test_message("%s", CASES[i].name);
+		g_assert_cmpint(registration_settle(MINE, CASES[i].read_version,
+						    CASES[i].exists ? &record : NULL,
+						    CASES[i].version),
+				==, CASES[i].settlement);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/registration/next/session", test_session);
+	g_test_add_func("/registration/next/claim", test_claim);
+	g_test_add_func("/registration/next/life", test_life);
+	g_test_add_func("/registration/choose", test_choose);
+	g_test_add_func("/registration/describe", test_describe);
+	g_test_add_func("/registration/settle", test_settle);
+	return g_test_run();
+}
