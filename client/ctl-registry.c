@@ -278,8 +278,9 @@ const CtlCommand ctl_registry_command = {
 	.name = "registry",
 	.arguments = "quarantine",
 	.summary = "Makes a restored ZooKeeper safe.",
-	.details = "After ZooKeeper was restored from a backup: registry quarantine reserves every "
-		   "worker ID\nfor as long as servers may have reserved it since. It asks first.",
+	.details = "After ZooKeeper was restored from a backup, and before servers can reach it:\n"
+		   "registry quarantine reserves every worker ID for as long as servers may have\n"
+		   "reserved it since. It asks first.",
 	.takes_zookeeper = TRUE,
 	.entries = entries,
 	.run = run,

@@ -1,32 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/ctl-zookeeper.h"
 
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-/* the client library's: it has two interfaces, and this is of the one with threads */
-#define THREADED
-#include <zookeeper/zookeeper.h>
+#include "client/ctl-zookeeper-private.h"
 
 #define SESSION_MS 4000 /* what is asked for; ZooKeeper may grant another */
-#define QUIET_MS   50
-#define BURST_MS   500 /* as long may a burst of changes go on unseen */
-
-struct _CtlZookeeper {
-	zhandle_t *handle; /* NULL: given up */
-	char *servers;
-	gboolean has_auth;
-	guint timeout_ms;
-
-	/* What the client library's threads write, under the lock. */
-	pthread_mutex_t lock;
-	pthread_cond_t woken;
-	int state;
-	guint unanswered;
-	guint changes;
-};
 
 G_DEFINE_QUARK(ctl_zookeeper_error_quark, ctl_zookeeper_error)
 
@@ -60,8 +40,8 @@ static void on_session(CtlZookeeper *self, int state)
 	self->state = state;
 }
 
-static void on_event(G_GNUC_UNUSED zhandle_t *handle, int type, int state,
-		     G_GNUC_UNUSED const char *path, void *context)
+void ctl_zookeeper_on_event(G_GNUC_UNUSED zhandle_t *handle, int type, int state,
+			    G_GNUC_UNUSED const char *path, void *context)
 {
 	CtlZookeeper *self = context;
 
@@ -130,7 +110,7 @@ static void on_created(int code, G_GNUC_UNUSED const char *path, const struct St
 
 /* The thread of the owner. */
 
-static struct timespec deadline_in(guint milliseconds)
+struct timespec ctl_zookeeper_deadline(guint milliseconds)
 {
 	struct timespec at;
 
@@ -144,13 +124,11 @@ static struct timespec deadline_in(guint milliseconds)
 	return at;
 }
 
-/* Under the lock, which it gives up meanwhile. %FALSE: it is @deadline. */
-static gboolean wait_until(CtlZookeeper *self, const struct timespec *deadline)
+gboolean ctl_zookeeper_wait_until(CtlZookeeper *self, const struct timespec *deadline)
 {
 	return pthread_cond_timedwait(&self->woken, &self->lock, deadline) == 0;
 }
 
-/* No thread of the client library is left behind it, and nothing is under way. */
 static void give_up(CtlZookeeper *self)
 {
 	if (self->handle != NULL)
@@ -158,7 +136,7 @@ static void give_up(CtlZookeeper *self)
 	self->handle = NULL;
 }
 
-static gboolean lose(CtlZookeeper *self, GError **error, const char *what)
+gboolean ctl_zookeeper_lose(CtlZookeeper *self, GError **error, const char *what)
 {
 	give_up(self);
 	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_LOST, "ZooKeeper at %s: %s",
@@ -168,12 +146,12 @@ static gboolean lose(CtlZookeeper *self, GError **error, const char *what)
 
 static gboolean wait_connected(CtlZookeeper *self, GError **error)
 {
-	struct timespec deadline = deadline_in(self->timeout_ms);
+	struct timespec deadline = ctl_zookeeper_deadline(self->timeout_ms);
 	gboolean in_time = TRUE;
 
 	pthread_mutex_lock(&self->lock);
 	while (self->state != ZOO_CONNECTED_STATE && in_time)
-		in_time = wait_until(self, &deadline);
+		in_time = ctl_zookeeper_wait_until(self, &deadline);
 
 	gboolean connected = self->state == ZOO_CONNECTED_STATE;
 
@@ -183,7 +161,7 @@ static gboolean wait_connected(CtlZookeeper *self, GError **error)
 
 	g_autofree char *what = g_strdup_printf("no connection within %u ms", self->timeout_ms);
 
-	return lose(self, error, what);
+	return ctl_zookeeper_lose(self, error, what);
 }
 
 static CtlZookeeper *new_without_handle(const ZookeeperHosts *hosts, guint timeout_ms)
@@ -208,15 +186,16 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 
 	/* it would write to standard error */
 	zoo_set_debug_level((ZooLogLevel)0);
-	self->handle = zookeeper_init(self->servers, on_event, SESSION_MS, NULL, self, 0);
+	self->handle =
+		zookeeper_init(self->servers, ctl_zookeeper_on_event, SESSION_MS, NULL, self, 0);
 	if (self->handle == NULL) {
-		lose(self, error, "the name of none of them can be looked up");
+		ctl_zookeeper_lose(self, error, "the name of none of them can be looked up");
 		return NULL;
 	}
 	self->has_auth = auth != NULL;
 	if (auth != NULL &&
 	    zoo_add_auth(self->handle, "digest", auth, (int)strlen(auth), NULL, NULL) != ZOK) {
-		lose(self, error, "the user and password cannot be sent");
+		ctl_zookeeper_lose(self, error, "the user and password cannot be sent");
 		return NULL;
 	}
 	if (!wait_connected(self, error))
@@ -261,7 +240,7 @@ static int send_request(CtlZookeeper *self, CtlZnode *znode, watcher_fn watcher)
 /* %FALSE: nothing was answered for too long. */
 static gboolean wait_answers(CtlZookeeper *self)
 {
-	struct timespec deadline = deadline_in(self->timeout_ms);
+	struct timespec deadline = ctl_zookeeper_deadline(self->timeout_ms);
 	gboolean in_time = TRUE;
 
 	pthread_mutex_lock(&self->lock);
@@ -270,9 +249,10 @@ static gboolean wait_answers(CtlZookeeper *self)
 
 	while (self->unanswered > 0 && in_time) {
 		if (self->unanswered < unanswered)
-			deadline = deadline_in(self->timeout_ms);
+			deadline = ctl_zookeeper_deadline(self->timeout_ms);
 		unanswered = self->unanswered;
-		in_time = wait_until(self, &deadline) || self->unanswered < unanswered;
+		in_time =
+			ctl_zookeeper_wait_until(self, &deadline) || self->unanswered < unanswered;
 	}
 	pthread_mutex_unlock(&self->lock);
 	return in_time;
@@ -315,17 +295,17 @@ static gboolean conclude(CtlZookeeper *self, CtlZnode *znode, GError **error)
 	case ZSESSIONEXPIRED:
 	case ZSESSIONMOVED:
 	case ZINVALIDSTATE:
-		return lose(self, error, "the connection is lost");
+		return ctl_zookeeper_lose(self, error, "the connection is lost");
 	default:
 		return refuse(self, znode, error);
 	}
 }
 
-static gboolean do_all(CtlZookeeper *self, const GPtrArray *znodes, watcher_fn watcher,
-		       GError **error)
+gboolean ctl_zookeeper_request(CtlZookeeper *self, const GPtrArray *znodes, watcher_fn watcher,
+			       GError **error)
 {
 	if (self->handle == NULL)
-		return lose(self, error, "the connection was lost");
+		return ctl_zookeeper_lose(self, error, "the connection was lost");
 	pthread_mutex_lock(&self->lock);
 	self->unanswered = znodes->len;
 	pthread_mutex_unlock(&self->lock);
@@ -342,7 +322,7 @@ static gboolean do_all(CtlZookeeper *self, const GPtrArray *znodes, watcher_fn w
 	if (!wait_answers(self)) {
 		g_autofree char *what = g_strdup_printf("no answer within %u ms", self->timeout_ms);
 
-		return lose(self, error, what);
+		return ctl_zookeeper_lose(self, error, what);
 	}
 	for (guint i = 0; i < znodes->len; i++) {
 		if (!conclude(self, znodes->pdata[i], error))
@@ -353,94 +333,5 @@ static gboolean do_all(CtlZookeeper *self, const GPtrArray *znodes, watcher_fn w
 
 gboolean ctl_zookeeper_do(CtlZookeeper *self, const GPtrArray *znodes, GError **error)
 {
-	return do_all(self, znodes, NULL, error);
-}
-
-/* A missing znode has no data or children to watch. */
-static gboolean watch_missing(CtlZookeeper *self, const GPtrArray *znodes, GError **error)
-{
-	g_autoptr(GPtrArray) missing =
-		g_ptr_array_new_with_free_func((GDestroyNotify)ctl_znode_free);
-
-	for (guint i = 0; i < znodes->len; i++) {
-		const CtlZnode *znode = znodes->pdata[i];
-
-		if (znode->result == CTL_ZNODE_MISSING)
-			g_ptr_array_add(missing,
-					ctl_znode_new(CTL_ZNODE_LOOK, g_strdup(znode->path)));
-	}
-	if (!do_all(self, missing, on_event, error))
-		return FALSE;
-	for (guint i = 0; i < missing->len; i++) {
-		const CtlZnode *znode = missing->pdata[i];
-
-		/* made since it was read */
-		if (znode->result == CTL_ZNODE_DONE) {
-			pthread_mutex_lock(&self->lock);
-			self->changes++;
-			pthread_mutex_unlock(&self->lock);
-		}
-	}
-	return TRUE;
-}
-
-gboolean ctl_zookeeper_watch(CtlZookeeper *self, const GPtrArray *znodes, GError **error)
-{
-	return do_all(self, znodes, on_event, error) && watch_missing(self, znodes, error);
-}
-
-/* Under the lock. Waits for the first change; %FALSE: there is no connection. */
-static gboolean wait_first(CtlZookeeper *self)
-{
-	struct timespec deadline;
-	gboolean was_connected = TRUE;
-
-	for (;;) {
-		gboolean connected = self->state == ZOO_CONNECTED_STATE;
-
-		if (connected && self->changes > 0)
-			return TRUE;
-		if (self->state == ZOO_EXPIRED_SESSION_STATE)
-			return FALSE;
-		if (connected) {
-			pthread_cond_wait(&self->woken, &self->lock);
-		} else {
-			if (was_connected)
-				deadline = deadline_in(self->timeout_ms);
-			if (!wait_until(self, &deadline))
-				return self->state == ZOO_CONNECTED_STATE;
-		}
-		was_connected = connected;
-	}
-}
-
-/* Under the lock. */
-static void wait_quiet(CtlZookeeper *self)
-{
-	gint64 began_us = g_get_monotonic_time();
-	guint changes;
-
-	do {
-		struct timespec deadline = deadline_in(QUIET_MS);
-
-		changes = self->changes;
-		while (wait_until(self, &deadline))
-			;
-	} while (self->changes > changes &&
-		 g_get_monotonic_time() - began_us < BURST_MS * G_GINT64_CONSTANT(1000));
-}
-
-gboolean ctl_zookeeper_wait_change(CtlZookeeper *self, GError **error)
-{
-	if (self->handle == NULL)
-		return lose(self, error, "the connection was lost");
-	pthread_mutex_lock(&self->lock);
-
-	gboolean changed = wait_first(self);
-
-	if (changed)
-		wait_quiet(self);
-	self->changes = 0;
-	pthread_mutex_unlock(&self->lock);
-	return changed || lose(self, error, "the connection is lost");
+	return ctl_zookeeper_request(self, znodes, NULL, error);
 }

@@ -5,8 +5,8 @@
 
 /*
  * Records in JSON, read to the letter. json-glib by itself takes more than JSON for JSON: comments,
- * "var x =", octal and overlong numbers, a member twice. So the text is held against the grammar
- * first, and json-glib only sees what is well formed.
+ * "var x =", octal and overlong numbers, a member twice. So what was read is written again, and has
+ * to be what was there.
  */
 
 #define STRICT_JSON_ERROR (strict_json_error_quark())
@@ -20,12 +20,11 @@ typedef enum {
  * strict_json_parse_object:
  * @text: need not end in a NUL
  *
- * One object and nothing beside it but white space; UTF-8; no NUL, written or escaped; no member
- * twice; 16 levels deep at most. Whole numbers have 18 digits at most: those of 64 bits that a
- * record needs do.
+ * @text: (nullable): may be %NULL if @length is 0; need not end in a NUL
  *
- * Returns: (transfer full) (nullable): the object, or %NULL with INVALID set, which says at which
- * byte
+ * One object of at most 4096 bytes, as strict_json_print() writes it, but for blanks.
+ *
+ * Returns: (transfer full) (nullable): the object, or %NULL with INVALID set
  */
 JsonObject *strict_json_parse_object(const char *text, gsize length, GError **error);
 

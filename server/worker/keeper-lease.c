@@ -135,8 +135,6 @@ static void hold(Keeper *self, const Reservation *reservation)
 				first_tick, reservation->end_tick);
 	note_write(self, length_ms, lease_last_cursor(self->lease),
 		   written_at_us(self, reservation->end_tick, length_ms));
-	if (self->facts.stopping) /* nobody is to use it any more */
-		lease_retire(self->lease, self->layout);
 	generator_publish(self->generator, self->lease);
 	self->facts.has_lease = TRUE;
 	self->facts.waiting = FALSE;

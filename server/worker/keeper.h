@@ -67,10 +67,10 @@ void keeper_start(Keeper *self);
  * Lets the operation under way come to its end, retires the lease, hands it back and ends the
  * thread. The hand-back is tried once; what came of it is logged. May be called again.
  *
- * Returns: %TRUE; or %FALSE, which is logged too, if the registry does not answer. It may do so at
- * any time: until another call returns %TRUE, neither the keeper nor anything
- * that it was given may be freed. The process is about to end. What it issues till then is
- * reserved, but the next life waits for the reservation to pass
+ * Returns: %TRUE; or %FALSE, which is logged too, if the registry does not answer in time. It may
+ * do so later: until another call returns %TRUE, neither the keeper nor anything that it was given
+ * may be freed. The process is about to end. What it issues till then is reserved, but the next
+ * life waits for the reservation to pass
  */
 gboolean keeper_stop(Keeper *self, gint64 timeout_ms);
 

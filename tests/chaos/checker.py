@@ -12,9 +12,11 @@ import threading
 import time
 from typing import NamedTuple
 
-EPOCH_MS = 1288834974657
+from harness import EPOCH_MS
+
 SEQUENCE_BITS = 12
 SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
+WORKER_MASK = 1023  # of datacenter and worker together
 EXAMPLES = 20
 
 
@@ -26,9 +28,10 @@ class Duplicate(NamedTuple):
     second_at: float
 
     def __str__(self):
-        tick, worker = (self.number >> 22) + EPOCH_MS, self.number >> SEQUENCE_BITS & 1023
-        return (f"{self.number} (tick {clock_text(tick / 1000)}, datacenter {worker >> 5}, worker "
-                f"{worker & 31}, sequence {self.number & SEQUENCE_MASK})")
+        tick = (self.number >> 22) + EPOCH_MS
+        worker = self.number >> SEQUENCE_BITS & WORKER_MASK
+        return (f"{self.number} (tick {clock_text(tick / 1000)}, datacenter and worker {worker}, "
+                f"sequence {self.number & SEQUENCE_MASK})")
 
 
 def clock_text(seconds):
@@ -102,7 +105,7 @@ class Checker:
             return self.duplicates - before
 
     def _record_run(self, life, first, last, now):
-        ranges = self._workers.setdefault(first >> SEQUENCE_BITS & 1023, _Ranges())
+        ranges = self._workers.setdefault(first >> SEQUENCE_BITS & WORKER_MASK, _Ranges())
         low, high = _cursor(first), _cursor(last)
         if ranges.overlapping(low, high) is None:
             ranges.add(low, high, life, int((now - self.began) * 1000))

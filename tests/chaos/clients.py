@@ -16,7 +16,8 @@ from thrift.Thrift import TApplicationException
 from thrift.transport.TTransport import TMemoryBuffer
 
 import wire
-from checker import is_increasing
+from checker import SEQUENCE_BITS, WORKER_MASK, is_increasing
+from cluster import WORKER_BITS
 from harness import EPOCH_MS
 from wire import EXCEPTION, STRICT
 
@@ -27,7 +28,9 @@ LARGEST_BATCH = 1000
 PAUSE_S = 0.012        # between two draws, on the mean
 PAUSE_REFUSED_S = 0.05
 CALL_LIMIT_S = 60      # longer than any fault lasts
-STRING, STRUCT, I64, LIST = 11, 12, 10, 15
+I64, LIST = 10, 15     # types on the wire
+DATACENTER_SHIFT = SEQUENCE_BITS + WORKER_BITS
+DATACENTER_MASK = WORKER_MASK >> WORKER_BITS
 
 
 class Refused(Exception):
@@ -141,7 +144,8 @@ class Judge:
         now = time.monotonic()
         if not life.reclaims and not (numbers[0] > last and is_increasing(numbers)):
             self.disordered.append((life, last, numbers))
-        if any(number >> 17 & 31 != self.datacenter_id for number in numbers):
+        if any(number >> DATACENTER_SHIFT & DATACENTER_MASK != self.datacenter_id
+               for number in numbers):
             self.strangers.append((life, numbers))
         ahead_ms = (max(numbers) >> 22) + EPOCH_MS - time.time() * 1000
         if ahead_ms > self.max_ahead_of_truth_ms:

@@ -7,10 +7,15 @@ import signal
 import threading
 import time
 
-from harness import LIBFAKETIME, SANITIZED, Server, split_address
+from harness import EPOCH_MS, LIBFAKETIME, SANITIZED, Server
 from proxy import Proxy
 
+# Few worker IDs, so that a server often begins where another has just ended, or only seems to have.
+WORKER_BITS = 4
+LAYOUT = (f"epoch_ms={EPOCH_MS},tick_ms=1,time_bits=41,datacenter_bits={10 - WORKER_BITS},"
+          f"worker_bits={WORKER_BITS},sequence_bits=12")
 DATACENTER_ID = 7
+PINNED_WORKER_ID = 13
 GAVE_UP_PAUSE_S = 0.2
 FOR_EVER_S = 1e6
 
@@ -170,8 +175,8 @@ class Slot:
                 self._changed.wait_for(lambda: not self._hold)
                 if not self._wanted:
                     return
-                server = Server(*self._registry(), *self.cluster.options, *self.options,
-                                environment=self.clock.environment)
+                server = Server(*self._registry(), "--layout", LAYOUT, *self.cluster.options,
+                                *self.options, environment=self.clock.environment)
                 life = self.life = self.cluster.new_life(self, server)
                 self._changed.notify_all()
             try:

@@ -6,22 +6,29 @@ import math
 import random
 from typing import NamedTuple
 
+from cluster import WORKER_BITS
+
 SETTLE_S = 1.0     # between two faults of one server
 LAST_S = 6         # of a part, without new faults
 HOUR_MS = 3600 * 1000
 YOUNG_S = 8.0      # after a start a server with the default reservation has little in hand
 
-ENSEMBLE = -1      # as a target
+SPARE_WORKERS = 3   # beside those of the servers: two guests, and one more
+QUARANTINE_S = 620  # of a killed server with the default reservation, at most
+
+ENSEMBLE = -1       # as a target
+ABSENCES = ("cut", "stop", "freeze", "lose-request", "lose-reply")  # before a server is taken over
 
 
 class Kind(NamedTuple):
     """`short` and `steady`: how often, against others, with short reservations and with the
     default ones. `interrupts`: the server that it hits may refuse calls. `on_path`: it keeps a
-    server from reserving."""
+    server from reserving. `costs`: a worker ID is left to its quarantine."""
     short: int
     steady: int
     interrupts: bool = False
     on_path: bool = False
+    costs: bool = False
     of_ensemble: bool = False
     needs_zookeeper: bool = False
     needs_clock: bool = False
@@ -30,7 +37,7 @@ class Kind(NamedTuple):
 PATH = {"on_path": True, "needs_zookeeper": True}
 
 KINDS = {
-    "kill": Kind(4, 1, interrupts=True),
+    "kill": Kind(4, 1, interrupts=True, costs=True),
     "restart": Kind(3, 1, interrupts=True),
     "stop": Kind(4, 1, interrupts=True),
     "clock": Kind(5, 1, interrupts=True, needs_clock=True),
@@ -41,9 +48,10 @@ KINDS = {
     "delay": Kind(2, 1, **PATH),
     "lose-reply": Kind(4, 2, **PATH),
     "lose-request": Kind(2, 1, **PATH),
-    "start-lossy": Kind(3, 1, interrupts=True, **PATH),
+    "start-lossy": Kind(3, 1, interrupts=True, costs=True, **PATH),
     "claim-deleted": Kind(3, 2, **PATH),
-    "two-starts": Kind(2, 1, needs_zookeeper=True),
+    "two-starts": Kind(2, 1, costs=True, needs_zookeeper=True),
+    "taken-over": Kind(5, 0, interrupts=True, **PATH),
     "leader-killed": Kind(2, 2, of_ensemble=True, **PATH),
     "quorum-short": Kind(2, 2, of_ensemble=True, **PATH),
     "quorum-long": Kind(2, 0, interrupts=True, of_ensemble=True, **PATH),
@@ -108,6 +116,7 @@ def _amount_and_duration(kind, chance, regime):
         "start-lossy": (chance.randrange(300), (3, 3)),
         "claim-deleted": (0, (0, 0)),
         "two-starts": (chance.randrange(2), (2, 4)),
+        "taken-over": (chance.randrange(len(ABSENCES)), (lease_s * 1.2, lease_s * 2.5)),
         "leader-killed": (0, (0.5, 3)),
         "quorum-short": (chance.randrange(2), (lease_s * 0.1, lease_s * 0.3)),
         "quorum-long": (chance.randrange(2), (lease_s * 1.2, lease_s * 2.5)),
@@ -124,7 +133,8 @@ def schedule(seed, seconds, servers, regime, kinds):
                    for kind in kinds}
     free_at_s = dict.fromkeys(range(servers), 0.0)
     free_at_s[ENSEMBLE] = YOUNG_S if regime.steady else 0.0
-    faults, deck = [], []
+    faults, deck, costs_s = [], [], []
+    payable = (1 << WORKER_BITS) - servers - SPARE_WORKERS
     at_s = 1.0
     while at_s < seconds - LAST_S:
         if not deck:
@@ -133,6 +143,10 @@ def schedule(seed, seconds, servers, regime, kinds):
         for index, kind in enumerate(deck):
             if not (targets := _free_targets(kind, at_s, free_at_s, regime)):
                 continue
+            if regime.steady and KINDS[kind].costs:
+                if sum(at_s - cost_s < QUARANTINE_S for cost_s in costs_s) >= payable:
+                    continue
+                costs_s.append(at_s)
             del deck[index]
             target = chance.choice(targets)
             amount, duration_s = _amount_and_duration(kind, chance, regime)

@@ -8,12 +8,15 @@ import time
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
+import wire
 from checker import clock_text
-from cluster import DATACENTER_ID
-from faults import ENSEMBLE, KINDS, claim_of
+from cluster import DATACENTER_ID, PINNED_WORKER_ID
+from faults import ABSENCES, ENSEMBLE, KINDS, claim_of
 from proxy import BOTH, CREATE, CREATE_2, TO_CLIENT, TO_SERVER, WRITES
 
-NOTICED_S = 0.3  # a server looks at its clock ten times a second
+NOTICED_S = 0.3    # a server looks at its clock ten times a second
+TOGETHER_S = 0.5   # that one who was taken over and who took it are seen side by side
+WRITE_LIMIT_S = 2  # within which a server with a short reservation writes
 DIRECTIONS = (BOTH, (TO_SERVER,), (TO_CLIENT,))
 
 
@@ -32,6 +35,7 @@ class Hands:
         self.done = collections.Counter()       # by kind
         self.impossible = collections.Counter()
         self.history = []                       # (seconds since the Unix epoch, text)
+        self.taken = collections.Counter()      # of those that were taken over, by their absence
         self.errors = []                        # of the hands themselves
         self._client = ensemble.client() if ensemble else None
         self._ensemble_lock = threading.Lock()
@@ -116,7 +120,7 @@ class Hands:
     def _two_starts(self, fault, slot):
         """Two servers at once, in one half of the cases both for the same worker ID; in the end
         one is killed, the other ends in an orderly way."""
-        options = ("--worker-id", 29) if fault.amount else ()
+        options = ("--worker-id", PINNED_WORKER_ID) if fault.amount else ()
         guests = [self.cluster.add(f"guest-{fault.at_s:.3f}-{index}", options, guest=True)
                   for index in range(2)]
         for guest in guests:
@@ -127,6 +131,44 @@ class Hands:
         for guest in guests:
             self.detach(guest)
             self.cluster.guests.remove(guest)
+
+    def _taken_over(self, fault, slot):
+        """Away in one of five ways, while another waits for its worker ID and takes it as soon as
+        the reservation has passed."""
+        life = slot.life
+        try:
+            worker_id = life.server.call("get_worker_id")
+        except (AssertionError, IndexError, OSError, wire.Closed) as error:
+            raise Impossible("the server has no worker ID") from error
+        absence = ABSENCES[fault.amount]
+        rival = self.cluster.add(f"rival-{fault.at_s:.3f}", ("--worker-id", worker_id), guest=True)
+        self.attach(rival)
+        try:
+            if absence == "stop":
+                slot.pause()
+            elif absence == "freeze":
+                slot.proxy.freeze()
+            else:
+                if absence != "cut":
+                    self._lose(absence == "lose-reply", slot.proxy)
+                slot.proxy.cut()
+            self._wait(fault)
+            self.taken[absence] += rival.wait_life(0) is not None
+        finally:
+            life.server.send_signal(signal.SIGCONT)
+            slot.proxy.heal()
+            self._stopped.wait(TOGETHER_S)
+            rival.close(kill=bool(fault.amount % 2))
+            self.detach(rival)
+            self.cluster.guests.remove(rival)
+
+    @staticmethod
+    def _lose(reply, proxy):
+        trap = proxy.lose_next_reply() if reply else proxy.lose_next_request()
+        try:
+            trap.wait(WRITE_LIMIT_S)
+        except AssertionError as error:
+            raise Impossible("the server wrote nothing in that time") from error
 
     # faults of a clock
 

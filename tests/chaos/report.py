@@ -3,6 +3,7 @@
 import collections
 import pathlib
 import random
+import re
 import shlex
 import shutil
 import statistics
@@ -38,6 +39,7 @@ class Run:
         self.lives = []
         self.done = collections.Counter()
         self.impossible = collections.Counter()
+        self.taken = collections.Counter()
         self.troubles = []
         self.gaps = []
         self.stuck = []      # what did not serve again in time
@@ -96,13 +98,11 @@ class Run:
 
     # one part
 
-    def _options_of(self, index, regime):
-        """What makes the servers differ: reclaim, a pinned worker ID, two loops."""
+    def _options_of(self, index):
+        """What makes the servers differ: reclaim, two loops."""
         if self.given.file_registry:
             return ["--worker-id", index]
         options = []
-        if index == 2 and not regime.steady:
-            options += ["--worker-id", 30]
         if index % 3 == 1:
             options += ["--on-clock-step", "reclaim"]
         if index == 3:
@@ -118,7 +118,7 @@ class Run:
         hands = Hands(cluster, self.ensemble, self._attach, self._detach)
         try:
             for index in range(self.given.servers):
-                cluster.add(f"server-{index}", self._options_of(index, regime))
+                cluster.add(f"server-{index}", self._options_of(index))
             wait_for(lambda: self.failures() or all(slot.wait_life(0) for slot in cluster.slots),
                      START_LIMIT_S, "every server to be ready")
             if self.failures():
@@ -184,6 +184,7 @@ class Run:
             self.refusals += slot.service.refusals
         self.done += hands.done
         self.impossible += hands.impossible
+        self.taken += hands.taken
         self.problems += hands.errors
         self.history += hands.history_text() + "\n"
 
@@ -257,7 +258,9 @@ class Run:
 
     def _show_totals(self):
         refusals = ", ".join(f"{count} {why}" for why, count in self.refusals.most_common(6))
-        gave_up = collections.Counter(life.gave_up for life in self.lives if life.gave_up)
+        taken = ", ".join(f"{count} after {how}" for how, count in self.taken.items())
+        gave_up = collections.Counter(re.sub(r"\d[\d.]*", "N", life.gave_up)
+                                      for life in self.lives if life.gave_up)
         memory = self.checker.memory_bytes()
         checked = max(1, self.checker.checked)
         until = self.judge.silence_ended
@@ -265,6 +268,7 @@ class Run:
         print(f"\nIDs checked                          {self.checker.checked}\n"
               f"duplicates                           {self.checker.duplicates}\n"
               f"worker IDs seen                      {self.checker.workers()}\n"
+              f"taken over while away                {taken or 'none'}\n"
               f"processes                            {len(self.lives)}\n"
               f"failed calls                         {refusals or 'none'}\n"
               f"longest time without any answer      {self.judge.longest_silence_s * 1000:.0f} ms"

@@ -8,11 +8,11 @@ import unittest
 
 import faults
 from checker import SEQUENCE_MASK, Checker
-from clients import Drawer, Judge
-from cluster import DATACENTER_ID, Cluster, Service
+from clients import DATACENTER_SHIFT, Drawer, Judge
+from cluster import DATACENTER_ID, WORKER_BITS, Cluster, Service
 from harness import wait_for
 
-BASE = 1 << 40 << 22 | DATACENTER_ID << 17  # long ago, worker 0, sequence 0
+BASE = 1 << 40 << 22 | DATACENTER_ID << DATACENTER_SHIFT  # long ago, worker 0, sequence 0
 
 
 def number(tick, sequence, worker=0):
@@ -98,11 +98,11 @@ class WhatTheJudgeFinds(unittest.TestCase):
         self.assertEqual(len(self.judge.disordered), 2)
 
     def test_an_id_of_another_datacenter(self):
-        self.draw(number(1, 1), number(1, 2, worker=32))
+        self.draw(number(1, 1), number(1, 2, worker=1 << WORKER_BITS))
         self.assertEqual(len(self.judge.strangers), 1)
 
     def test_an_id_of_the_future(self):
-        self.draw((1 << 41) - 1 << 22 | DATACENTER_ID << 17)
+        self.draw((1 << 41) - 1 << 22 | DATACENTER_ID << DATACENTER_SHIFT)
         self.assertEqual(len(self.judge.futures), 1)
 
     def test_a_failure_without_an_excuse(self):

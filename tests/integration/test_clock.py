@@ -15,14 +15,16 @@ from wire import EXCEPTION, STRICT
 
 
 class FakeClock:
-    """The offset from the true time at which a server sees its system clock."""
+    """The offset from the true time at which a server sees its system clock. Without the last
+    setting of the environment its waits end at once, and it spins."""
 
     def __init__(self, directory):
         self.path = directory / "faketime"
         self.offset_ms = 0
         self.step_ms(0)
         self.environment = {"LD_PRELOAD": LIBFAKETIME, "FAKETIME_TIMESTAMP_FILE": str(self.path),
-                            "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_NO_CACHE": "1"}
+                            "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_NO_CACHE": "1",
+                            "FAKETIME_FORCE_MONOTONIC_FIX": "0"}
 
     def step_ms(self, by_ms):
         self.offset_ms += by_ms

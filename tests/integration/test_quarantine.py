@@ -5,10 +5,10 @@ import os
 import subprocess
 import threading
 import time
+import unittest
 import uuid
 
-from harness import ENVIRONMENT, EPOCH_MS, PATIENCE, SNOWFLAKECTL
-from kazoo.exceptions import BadVersionError, NoNodeError
+from harness import ENVIRONMENT, EPOCH_MS, PATIENCE, SANITIZED, SNOWFLAKECTL
 from test_snowflakectl import run
 from test_workers import FAR, ZookeeperTest
 from znodes import Registry, tick_in, time_of
@@ -110,6 +110,7 @@ class Quarantine(ZookeeperTest):
         self.assertEqual(len(self.kazoo.get_children(f"{self.registry.root}/datacenters")), 2)
         self.assert_fails(self.quarantine("--datacenter-id", 32), 2, "from 0 to 31")
 
+    @unittest.skipIf(SANITIZED, "faketime does not go with a sanitizer")
     def test_the_clock_of_this_machine_does_not_matter(self):
         self.registry.make_layout()
         self.registry.reserve(0, 1, tick_in(5))
@@ -118,8 +119,6 @@ class Quarantine(ZookeeperTest):
                 ["faketime", "-f", offset, SNOWFLAKECTL, "--zookeeper", self.hosts, "registry",
                  "quarantine", "--yes"], env=ENVIRONMENT, stdin=subprocess.DEVNULL,
                 capture_output=True, text=True, timeout=30 * PATIENCE, check=False)
-            if "ASan runtime" in done.stderr:
-                self.skipTest("faketime does not go with a sanitizer")
             self.assertEqual(done.returncode, 0, done)
             self.assert_until(self.registry.read_reservation(0, 1)["reserved_until_tick"],
                               DEFAULT_S + SKEW_S)
@@ -153,6 +152,8 @@ class Quarantine(ZookeeperTest):
 
     def test_who_writes_meanwhile_loses_nothing(self):
         """As servers extend: each write on the version that was read, and none on another's."""
+        from kazoo.exceptions import BadVersionError
+
         self.registry.make_layout()
         nonces = [str(uuid.uuid4()) for _ in range(4)]
         for worker_id, nonce in enumerate(nonces):
@@ -266,6 +267,4 @@ class Asking(ZookeeperTest):
         for arguments in ((), ("clean",), ("quarantine", "all")):
             self.assert_fails(self.ctl("registry", *arguments), 2, "one argument: quarantine")
         self.assert_fails(run("registry", "quarantine", "--yes"), 2, "needs --zookeeper")
-        with self.assertRaises(NoNodeError):
-            self.registry.read_reservation(0, 4)
         self.assertEqual(self.registry.everything(), self.before)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """deploy/quickstart --cluster, to the end of everything that it starts."""
+import contextlib
 import fcntl
 import os
 import pathlib
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -30,15 +32,19 @@ class Cluster(unittest.TestCase):
         self.scratch = temporary_directory(self)
         self.temporary = self.scratch / "temporary"
         self.temporary.mkdir()
-        self.terminal, self.inside = os.openpty()
-        self.addCleanup(os.close, self.terminal)
-        self.addCleanup(os.close, self.inside)
+        terminal, inside = os.openpty()
+        self.terminal = open(terminal, "r+b", buffering=0)
+        self.addCleanup(self.terminal.close)
+        self.inside = open(inside, "r+b", buffering=0)
+        self.addCleanup(self.inside.close)
         self.addCleanup(self.kill_all)
 
-    def launch(self, *options, **environment):
+    def launch(self, *options, shown=False, **environment):
+        """What it says goes to the terminal if `shown`, else to files."""
         with open(self.scratch / "out", "wb") as out, open(self.scratch / "err", "wb") as err:
             self.process = subprocess.Popen(
-                [QUICKSTART, "--cluster", *options], stdin=self.inside, stdout=out, stderr=err,
+                [QUICKSTART, "--cluster", *options], stdin=self.inside,
+                stdout=self.inside if shown else out, stderr=self.inside if shown else err,
                 env={"PATH": os.environ["PATH"], "LC_ALL": "C", "SNOWFLAKE_BUILD": str(BUILD),
                      "TMPDIR": str(self.temporary), **environment},
                 start_new_session=True,
@@ -67,7 +73,8 @@ class Cluster(unittest.TestCase):
 
     def kill_all(self):
         for pid in self.processes():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
 
     def wait_told(self, text):
@@ -101,19 +108,30 @@ class Cluster(unittest.TestCase):
     def test_ctrl_c(self):
         self.launch()
         self.wait_told(SERVES)
-        for _ in range(2):  # once more, for the impatient
-            os.write(self.terminal, b"\x03")
+        self.terminal.write(b"\x03")
+        self.wait_told("server 1 stopped")
+        self.terminal.write(b"\x03")  # impatience
         self.assert_ends(0)
         self.assert_handed_back(3)
 
     def test_the_end_of_a_server_is_told(self):
         self.launch()
         self.wait_told(SERVES)
-        os.kill(self.processes("snowflaked")[0], signal.SIGKILL)
-        self.wait_told("(exit status 137); 2 of 3 are left")
+        os.kill(self.processes("server/snowflaked")[0], signal.SIGKILL)
+        self.wait_told("ended: exit status 137; 2 of 3 left")
         self.process.terminate()
         self.assert_ends(0)
         self.assert_handed_back(2)
+
+    def test_a_terminal_that_goes_away(self):
+        self.launch(shown=True)
+        screen = b""
+        while SERVES.encode() not in screen:
+            self.assertTrue(select.select([self.terminal], [], [], LIMIT_S)[0], screen)
+            screen += self.terminal.read(4096)
+        self.inside.close()
+        self.terminal.close()
+        self.assert_ends(0)
 
     def test_stopped_before_it_serves(self):
         self.launch()

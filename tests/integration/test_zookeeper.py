@@ -104,6 +104,28 @@ class Claims(ZooKeeperTest):
         heir_draw.wait_ids()
         self.assertGreater(tick_of(heir_draw.numbers[0]), end_tick)
 
+    def test_a_worker_id_that_its_holder_gives_up_and_lives_on(self):
+        """No claim comes or goes: the one that waits has to look by itself."""
+        holder = self.member()
+        draw = self.draw(holder)
+        draw.wait_ids()
+        heir = self.member("--worker-id", 0, ready=False)
+        heir.wait_event("worker-waiting")
+        self.tree.write_reservation(0, self.tree.reservation(0).end_tick, "")  # by an operator
+        self.assertIn("taken back by an operator", holder.wait_event("worker-lost").fields["error"])
+        heir_draw = self.draw(heir.wait_ready(15))
+        heir_draw.wait_ids()
+        draw.wait_ids()
+        self.assertEqual(draw.failures, [])
+        self.assertEqual(heir_draw.worker_ids(), [0])
+
+    def test_a_damaged_reservation_that_is_repaired(self):
+        self.tree.client.create(self.tree.reservation_path(9), b"{", makepath=True)
+        server = self.member("--worker-id", 9, ready=False)
+        server.wait_event("worker-waiting")
+        self.tree.write_reservation(9, now_tick() - 1000, "")
+        server.wait_ready(15)
+
     def test_a_replacement_for_a_killed_server_takes_another_id_at_once(self):
         victim = self.member()
         self.draw(victim).wait_ids()
@@ -222,7 +244,8 @@ class Znodes(ZooKeeperTest):
 
     def test_strange_names_are_left_alone(self):
         strange = [f"{self.tree.claims_path()}/{name}" for name in ("claim", "claim--1", "x-1-2")]
-        strange += [self.tree.reservation_path(name) for name in ("x", "-1", "01", "32", "4294967296")]
+        strange += [self.tree.reservation_path(name)
+                    for name in ("x", "-1", "01", "32", "4294967296")]
         for path in strange:
             self.tree.client.create(path, b"?", makepath=True)
         server = self.member()

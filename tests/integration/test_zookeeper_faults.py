@@ -40,6 +40,20 @@ class Sessions(ZooKeeperTest):
         self.assert_registered(server)
         self.assertIsNone(server.find("worker-lost"))
 
+    def test_one_that_waits_gets_its_turn_after_its_session_expired(self):
+        holder = self.member("--worker-id", 5)
+        proxy = self.proxy()
+        heir = self.member("--worker-id", 5, via=proxy, ready=False)
+        heir.wait_event("worker-waiting")
+        proxy.cut()
+        self.wait_claims(1)
+        proxy.heal()
+        heir.wait_event("session-expired")
+        self.wait_claims(2)
+        holder.terminate()
+        heir.wait_ready()
+        self.assert_registered(heir)
+
     def test_a_short_cut_keeps_the_session(self):
         proxy = self.proxy()
         server = self.member(via=proxy, session_ms=10000, reservation_ms=6000)
@@ -243,6 +257,37 @@ class Losses(ZooKeeperTest):
                 record = self.tree.reservation(index)
                 self.assertEqual((record.owner, record.end_tick), ("", tick_of(last)))
                 self.assertEqual(self.tree.claims(), [])
+
+    def test_an_extension_that_is_lost_when_the_stop_comes(self):
+        for index, what in enumerate(LOSSES):
+            with self.subTest(what):
+                proxy = self.proxy()
+                server = self.member("--worker-id", index, via=proxy, session_ms=5000,
+                                     reservation_ms=1000)
+                trap = lose(proxy, what, MULTI)
+                trap.wait()
+                last = server.call("get_id", "good")
+                self.assertEqual(server.terminate(), 0)
+                record = self.tree.reservation(index)
+                self.assertEqual((record.owner, record.end_tick), ("", tick_of(last)))
+
+    def test_a_stop_at_each_step_of_a_start(self):
+        """Nothing is left: no claim, no worker ID that is not handed back."""
+        steps = ("connecting", "preparing", "announcing", "looking", "checking", "reserving")
+        self.member("--worker-id", 31)  # whom to ask
+        for step in steps:
+            with self.subTest(step):
+                proxy = self.proxy()
+                proxy.delay(30)
+                server = self.member(via=proxy, session_ms=5000, ready=False)
+                if step == "connecting":
+                    server.wait_event("listening")
+                else:
+                    server.wait_event("registration", to=step)
+                self.assertEqual(server.terminate(), 0)
+                self.assertEqual(len(self.tree.claims()), 1)
+                records = self.tree.reservations()
+                self.assertEqual([id_ for id_, record in records.items() if record.owner], [31])
 
     def test_replies_that_are_lost_in_silence(self):
         """The connection stays, and nothing comes: it is for the client to notice."""

@@ -240,12 +240,15 @@ class ZooKeeperTest(ServerTest):
         self.seen = Seen()
         self.addCleanup(self._check_seen)
         if self.own_zookeeper:
-            self.zookeeper = Standalone().start()
+            self.zookeeper = self.make_zookeeper()
             self.addCleanup(self.zookeeper.close)
         else:
             self.zookeeper = shared_zookeeper()
         self.root = f"/test-{os.getpid()}-{next(_roots)}"
         self.tree = Tree(self.client(), self.root)
+
+    def make_zookeeper(self):
+        return Standalone().start()
 
     def _check_seen(self):
         self.assertEqual(self.seen.problems[:5], [])
@@ -276,13 +279,15 @@ class ZooKeeperTest(ServerTest):
         self.addCleanup(drawer.stop)
         return drawer
 
-    def fake_clock(self):
-        """Whose environment is for member(); with a step before that, for the next life only."""
+    def fake_clock(self, name="own"):
+        """Whose environment is for member()."""
         if SANITIZED:
             self.skipTest("libfaketime does not go with a sanitizer")
         if not os.path.exists(LIBFAKETIME):
             self.fail(f"{LIBFAKETIME} is missing: install faketime")
-        return FakeClock(self.directory)
+        directory = self.directory / name
+        directory.mkdir()
+        return FakeClock(directory)
 
     def wait_claim(self, server):
         return wait_for(lambda: self.tree.claim_of(server), what=f"a claim of {server.pid}")

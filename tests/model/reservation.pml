@@ -207,6 +207,33 @@ byte first;
 byte last;
 
 /*
+ * Probes: that a model does nothing wrong says little if it does nothing. With PROBE defined, the
+ * assertion is that something does not happen; it must be violated.
+ */
+#define CLAIM_OVER_THE_DEAD 1    /* a server that holds a worker ID crashes, another claims it */
+#define CLAIM_OVER_THE_LIVING 2  /* ... is overtaken, and still draws from what it had */
+#define CLAIM_AFTER_HAND_BACK 3  /* ... hands it back, another claims it */
+#define DRAW_FROM_FOUND_CLAIM 4  /* the reply is lost, the claim is found written, and used */
+#define DRAW_FROM_FOUND_END 5    /* the same of an extension */
+#define DRAW_FROM_EXTENSION 6    /* an extension is confirmed, and its last tick used */
+#define LATE_REQUEST_FOUND 7     /* one that was given up is executed, its sender finds that */
+#define DRAW_AFTER_CHANGE 8      /* a process draws from worker ID 0, then from 1 */
+#define DRAW_OF_LAST_TICK 9
+
+#ifdef PROBE
+byte seen; /* the nonce of whom the first thing happened to */
+#define FIRST(probe, nonce) \
+	if :: PROBE == probe && seen == 0 -> seen = nonce :: else fi
+#define THEN(probe, condition) assert(!(PROBE == probe && (condition)))
+#define FORGET_SEEN \
+	if :: PROBE >= DRAW_FROM_FOUND_CLAIM && seen == NONCE(s) -> seen = 0 :: else fi
+#else
+#define FIRST(probe, nonce) skip
+#define THEN(probe, condition) skip
+#define FORGET_SEEN skip
+#endif
+
+/*
  * The properties.
  */
 
@@ -225,6 +252,16 @@ inline issue(s, worker_, first_, last_)
 {
 	printf("server %d: issues worker %d, tick %d sequence %d to tick %d sequence %d\n", s,
 	       worker_, TICK(first_), (first_) % SEQUENCES, TICK(last_), (last_) % SEQUENCES);
+	THEN(CLAIM_OVER_THE_LIVING, seen == NONCE(s) && worker_ == 0);
+	THEN(DRAW_FROM_FOUND_CLAIM, seen == NONCE(s));
+	THEN(DRAW_FROM_FOUND_END, seen == NONCE(s) && TICK(last_) == LEASE.end);
+	THEN(DRAW_FROM_EXTENSION, seen == NONCE(s) && TICK(last_) == LEASE.end);
+	THEN(DRAW_AFTER_CHANGE, seen == NONCE(s) && worker_ == 1);
+	THEN(DRAW_OF_LAST_TICK, TICK(last_) == TICKS);
+	if
+	:: worker_ == 0 -> FIRST(DRAW_AFTER_CHANGE, NONCE(s))
+	:: else
+	fi;
 #ifdef UNIQUE
 	if
 	:: worker_ == 0 && first_ <= watched && watched <= last_ ->
@@ -253,12 +290,15 @@ inline issue(s, worker_, first_, last_)
 	defined(MUTANT_HAND_BACK_UNVERSIONED) || defined(MUTANT_ATTEMPT_ADOPTED) || \
 	defined(MUTANT_OLD_READING_RETRIED)
 #define FORGET_REQUEST(server_) skip
+#define FORGET_READING(server_) skip
 #else
 #define FORGET_REQUEST(server_) server_.new_end = 0
+#define FORGET_READING(server_) server_.read_end = 0
 #endif
 
 /* A request is executed: the record changes, and so does its version. What was sent for the version
- * before it is void now, and forgotten. */
+ * before it is void now, and forgotten; so is what was read, unless the version is one that its
+ * reader may find to be its own. */
 inline write(which, end_, owner_)
 {
 #ifdef MUTANT_STALE_CLAIM
@@ -282,7 +322,13 @@ inline write(which, end_, owner_)
 		:: server[i].step != OUT && server[i].worker == which && server[i].age < MANY ->
 			server[i].age++;
 			if
-			:: server[i].step == SENT -> FORGET_REQUEST(server[i])
+			:: server[i].step == SENT ->
+				FORGET_REQUEST(server[i]);
+				if
+				:: server[i].age == MANY || record[which].owner != NONCE(i) ->
+					FORGET_READING(server[i])
+				:: else
+				fi
 			:: else
 			fi
 		:: else
@@ -356,6 +402,7 @@ proctype Registry()
 			w = k / LATE;
 			printf("registry: a late request arrives: worker %d, end %d, owner %d\n", w,
 			       late[k].end, late[k].owner);
+			FIRST(LATE_REQUEST_FOUND, late[k].owner);
 			write(w, late[k].end, late[k].owner);
 			w = 0
 		}
@@ -592,8 +639,10 @@ proctype Keeper(byte s)
 	 * on afterwards and may claim again, as with reclaim; one that stops is one that does not. */
 	:: d_step {
 		ME.step == HELD ->
-		printf("server %d: hands worker %d back, to %d\n", s, ME.worker, HAND_BACK_END);
-		send(HAND_BACK, HAND_BACK_END);
+		chosen = HAND_BACK_END;
+		printf("server %d: hands worker %d back, to %d\n", s, ME.worker, chosen);
+		send(HAND_BACK, chosen);
+		chosen = 0;
 #ifdef MUTANT_HAND_BACK_RESUMED
 		ME.saved_cursor = LEASE.cursor;
 #endif
@@ -617,6 +666,14 @@ proctype Keeper(byte s)
 		ME.step == SENT && VERSION_IS_RIGHT && CLAIM_IS_THERE ->
 		printf("registry: executes the request of server %d: worker %d, end %d\n", s,
 		       ME.worker, ME.new_end);
+		if
+		:: ME.op == CLAIM && record[ME.worker].owner != NONCE(s) ->
+			THEN(CLAIM_OVER_THE_DEAD, seen != 0 && seen != NONCE(s));
+			THEN(CLAIM_AFTER_HAND_BACK, seen != 0 && seen != NONCE(s));
+			FIRST(CLAIM_OVER_THE_LIVING, record[ME.worker].owner)
+		:: ME.op == HAND_BACK -> FIRST(CLAIM_AFTER_HAND_BACK, NONCE(s))
+		:: else
+		fi;
 		ME.step = DONE;
 		write(ME.worker, ME.new_end, (ME.op == HAND_BACK -> NOBODY : NONCE(s)))
 	}
@@ -626,6 +683,11 @@ proctype Keeper(byte s)
 		ME.step == DONE ->
 		printf("server %d: has the reply\n", s);
 		ME.age--;
+		if
+		:: ME.op == EXTEND && ME.new_end > LEASE.end ->
+			FIRST(DRAW_FROM_EXTENSION, NONCE(s))
+		:: else
+		fi;
 		succeed(ME.new_end)
 	}
 
@@ -648,6 +710,7 @@ proctype Keeper(byte s)
 #ifdef MUTANT_HAND_BACK_RESUMED
 			if
 			:: ME.age == 0 ->
+				printf("server %d: serves again\n", s);
 				LEASE.worker = ME.worker;
 				LEASE.end = record[ME.worker].end;
 				LEASE.cursor = ME.saved_cursor;
@@ -664,10 +727,10 @@ proctype Keeper(byte s)
 			succeed(ME.new_end)
 		}
 #endif
-		/* Not written: starts over from the reading. It may also be that the reading is out
-		 * of date, and the extension was written, or somebody else's claim. */
+		/* Not written: starts over from the reading. This may happen although it was written,
+		 * or something else was: the reading may be out of date. */
 		:: d_step {
-			ME.op == CLAIM && ME.age == 0 ->
+			ME.op == CLAIM ->
 			go_out()
 		}
 		:: d_step {
@@ -680,6 +743,13 @@ proctype Keeper(byte s)
 			record[ME.worker].owner == NONCE(s) ->
 			printf("server %d: finds it its own\n", s);
 			ME.age = 0;
+			THEN(LATE_REQUEST_FOUND, seen == NONCE(s));
+			if
+			:: ME.op == CLAIM -> FIRST(DRAW_FROM_FOUND_CLAIM, NONCE(s))
+			:: ME.op == EXTEND && record[ME.worker].end > LEASE.end ->
+				FIRST(DRAW_FROM_FOUND_END, NONCE(s))
+			:: else
+			fi;
 #ifdef MUTANT_ATTEMPT_ADOPTED
 			succeed(ME.new_end)
 #else
@@ -762,6 +832,11 @@ proctype Keeper(byte s)
 		:: else
 		fi;
 		skip; d_step {
+			if
+			:: ME.step == HELD && ME.age == 0 -> FIRST(CLAIM_OVER_THE_DEAD, NONCE(s))
+			:: else
+			fi;
+			FORGET_SEEN;
 			go_out();
 			retire(0);
 #if THREADS > 0

@@ -3,7 +3,7 @@
 """check-readme.py SNOWFLAKED
 
 Whether README.md agrees with the tree: its examples with docs/examples/, its options with the
-program's --help, and whether what it points at is there.
+program's --help, those of its commands too, and whether what it points at is there.
 """
 import re
 import subprocess
@@ -11,6 +11,8 @@ import sys
 
 from readme import EXAMPLES, ROOT, TEXT, examples, table
 
+# at the beginning of a line, which a backslash makes longer, or of code between backticks
+COMMAND = r"(?m)(?:^|`)(snowflaked|deploy/quickstart)((?: (?:\\\n|[^`\n])*)?)"
 LINK = r"\[[^]]*\]\(([^)#:]+)\)"  # to what is in the tree
 
 
@@ -27,11 +29,15 @@ def check_examples():
         yield f"docs/examples/{name} is shown, but is not there"
 
 
+def help_of(program):
+    return subprocess.run([program, "--help"], check=True, capture_output=True, text=True,
+                          timeout=60).stdout
+
+
 def options_in_help(program):
     """--name ARGUMENT -> default, or "" if there is none."""
-    text = subprocess.run([program, "--help"], check=True, capture_output=True, text=True,
-                          timeout=60).stdout
-    entries = re.findall(r"^  (--[a-z-]+(?: [A-Z:]+)?)  +(.*\n(?: {10,}.*\n)*)", text, re.MULTILINE)
+    entries = re.findall(r"^  (--[a-z-]+(?: [A-Z:]+)?)  +(.*\n(?: {10,}.*\n)*)", help_of(program),
+                         re.MULTILINE)
     found = {}
     for usage, description in entries:
         default = re.search(r"default (.*)\)$", " ".join(description.split()))
@@ -47,9 +53,16 @@ def check_options(program):
             yield f"the option {usage} is not in --help"
         elif default != known[usage]:
             yield f"the default of {usage} is {known[usage]!r}, not {default!r}"
-    for name in set(re.findall(r"`snowflaked (--[a-z-]+)", TEXT)):
-        if not any(usage.split()[0] == name for usage in known):
-            yield f"the option {name} is not in --help"
+
+
+def check_commands(snowflaked):
+    programs = {"snowflaked": snowflaked, "deploy/quickstart": ROOT / "deploy" / "quickstart"}
+    known = {name: re.findall(r"(?m)^  (--[a-z-]+)", help_of(program))
+             for name, program in programs.items()}
+    for name, arguments in re.findall(COMMAND, TEXT):
+        for option in re.findall(r" (--[a-z-]+)", arguments):
+            if option not in known[name]:
+                yield f"the option {option} of {name} is not in --help"
 
 
 def check_paths():
@@ -62,7 +75,8 @@ def check_paths():
 
 
 def main(program):
-    problems = [*check_examples(), *check_options(program), *check_paths()]
+    problems = [*check_examples(), *check_options(program), *check_commands(program),
+                *check_paths()]
     for problem in problems:
         print(f"README.md: {problem}")
     return 1 if problems else 0

@@ -63,7 +63,7 @@ static void answer_claim(FakeRegistry *self, gint64 now_tick, int code, Registry
 			self->wait_ticks != G_MAXINT64 ? now_tick + self->wait_ticks : G_MAXINT64;
 	if (code != WORKS)
 		return;
-	self->end_tick = now_tick + self->length_ticks;
+	self->end_tick = now_tick - self->late_ticks + self->length_ticks;
 	result->reservation = (Reservation){
 		.datacenter_id = 2,
 		.worker_id = self->worker_id,
@@ -129,7 +129,9 @@ static gboolean fake_poll(Registry *registry, gint64 now_tick, RegistryResult *o
 	if (FAKE_GET(self, under_way) > FAKE_CLAIM)
 		hang_if_stuck(self);
 	pthread_mutex_lock(&self->mutex);
-	self->polled_at_us = g_get_monotonic_time();
+	self->polls++;
+	if (self->poll_every_us != 0)
+		registry->poll_at_us = g_get_monotonic_time() + self->poll_every_us;
 	registry->clock = self->clock;
 	registry->hurry = self->hurry;
 	self->hurry = FALSE;

@@ -21,6 +21,8 @@ typedef struct {
 	gboolean hurry;    /* once */
 	RegistryClock clock;
 	RegistryClock fresh_clock; /* what the clock becomes when it is asked for, if it is known */
+	gint64 late_ticks;         /* how long ago a claim that is answered was written */
+	gint64 poll_every_us;      /* 0: no need to */
 	guint n_workers;           /* in a list; 0: none comes */
 	/* what was asked */
 	enum { FAKE_NOTHING, FAKE_CLAIM, FAKE_EXTEND, FAKE_HAND_BACK } under_way;
@@ -35,7 +37,7 @@ typedef struct {
 	gint64 last_tick;
 	gboolean cancelled;
 	gboolean list_asked;
-	gint64 polled_at_us;
+	guint polls;
 	const Clock *system_clock;
 } FakeRegistry;
 

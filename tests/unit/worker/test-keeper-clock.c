@@ -122,6 +122,46 @@ static void test_clock_outside_while_serving(void)
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
 }
 
+/* A claim under way then gains nothing before the clock is right. */
+static void test_clock_outside_while_claiming(void)
+{
+	g_auto(Server) server;
+	gint64 offset_ns;
+
+	server_init(&server);
+	server.fake.pending = TRUE;
+	offset_ns = system_clock_offset_ns(&server.clock);
+	server_start(&server);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_CLAIM);
+	system_clock_set_offset_ns(&server.clock, offset_ns - 20 * YEAR_NS);
+	WAIT_FOR(server_state(&server) == WORKER_WAITING);
+	fake_registry_go_on(&server.fake);
+	WAIT_FOR(keeper_idle_ms(server.keeper) >= 50);
+	WAIT_FOR(keeper_idle_ms(server.keeper) < 50);
+	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 0);
+	system_clock_set_offset_ns(&server.clock, offset_ns);
+	server_draw_in_time(&server);
+	g_assert_cmpuint(FAKE_GET(&server.fake, begun), ==, 1);
+}
+
+/* Handing back takes no clock. */
+static void test_stops_while_clock_outside(void)
+{
+	g_auto(Server) server;
+	gint64 last;
+
+	server_init(&server);
+	server_start(&server);
+	last = server_draw_in_time(&server);
+	system_clock_set_offset_ns(&server.clock,
+				   system_clock_offset_ns(&server.clock) - 20 * YEAR_NS);
+	WAIT_FOR(server_state(&server) == WORKER_WAITING);
+	/* at once, not when the clock is believed after all */
+	g_assert_true(keeper_stop(server.keeper, 5000));
+	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
+	g_assert_cmpint(server.fake.last_tick, ==, tick_of_id(last));
+}
+
 /* In force is an offset that is @ahead_ns ahead of the system's clock, and the registry agrees with
  * it. */
 static gint64 start_ahead(Server *server, gint64 ahead_ns)
@@ -148,11 +188,13 @@ static void test_registry_confirms(void)
 
 	for (guint i = 0; i < G_N_ELEMENTS(AHEAD_NS); i++) {
 		g_auto(Server) server;
+		gint64 started_us = g_get_monotonic_time();
 		gint64 true_ns = start_ahead(&server, AHEAD_NS[i]);
 		LogEvent adopted = AHEAD_NS[i] > 0 ? LOG_CLOCK_BACK : LOG_CLOCK_FORWARD;
 
 		/* the registry is asked while it is held, and agrees with what is in force */
 		WAIT_FOR(FAKE_GET(&server.fake, clocks) >= 2);
+		g_assert_cmpint(g_get_monotonic_time() - started_us, >=, G_USEC_PER_SEC);
 		assert_logged(LOG_CLOCK_HELD, 1, AHEAD_NS[i] > 0 ? "by_ms=-3" : "by_ms=3");
 		g_assert_cmpint(system_clock_offset_ns(&server.clock), ==, true_ns + AHEAD_NS[i]);
 		g_assert_cmpint(
@@ -330,6 +372,8 @@ static void test_reclaims_later(void)
 {
 	g_auto(Server) server;
 	gint64 true_ns, before, id;
+	WorkerStatus status;
+	guint claims;
 
 	start_reclaiming(&server, &true_ns, &before);
 	FAKE_SET(&server.fake, claim_code, REGISTRY_ERROR_FAILED);
@@ -337,12 +381,20 @@ static void test_reclaims_later(void)
 	WAIT_FOR(FAKE_GET(&server.fake, claims) >= 3);
 	g_assert_cmpint(server_state(&server), ==, WORKER_RECLAIMING);
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
+	g_assert_null(generator_lease(server.generator));
+	keeper_get_status(server.keeper, &status);
+	g_assert_cmpint(status.worker_id, ==, -1);
+	g_assert_cmpint(status.reserved_until_ms, ==, 0);
 	FAKE_SET(&server.fake, wait_ticks, G_MAXINT64);
 	FAKE_SET(&server.fake, claim_code, REGISTRY_ERROR_WAIT);
 	WAIT_FOR(server_state(&server) == WORKER_WAITING);
 	assert_logged(LOG_STATE, 3, "from=reclaiming to=waiting");
-	FAKE_SET(&server.fake, claim_code, WORKS);
+	/* told to go on, it fails: that is tried again by itself */
+	claims = FAKE_GET(&server.fake, claims);
+	FAKE_SET(&server.fake, claim_code, REGISTRY_ERROR_FAILED);
 	FAKE_SET(&server.fake, hurry, TRUE);
+	WAIT_FOR(FAKE_GET(&server.fake, claims) >= claims + 3);
+	FAKE_SET(&server.fake, claim_code, WORKS);
 	g_assert_cmpint(tick_of_id(server_draw_in_time(&server)), <, tick_of_id(before) - 3000000);
 }
 
@@ -376,6 +428,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper-clock/held", test_clock_held);
 	g_test_add_func("/keeper-clock/outside", test_clock_outside);
 	g_test_add_func("/keeper-clock/outside-while-serving", test_clock_outside_while_serving);
+	g_test_add_func("/keeper-clock/outside-while-claiming", test_clock_outside_while_claiming);
+	g_test_add_func("/keeper-clock/stops-while-outside", test_stops_while_clock_outside);
 	g_test_add_func("/keeper-clock/registry-confirms", test_registry_confirms);
 	g_test_add_func("/keeper-clock/registry-agrees-at-once", test_registry_agrees_at_once);
 	g_test_add_func("/keeper-clock/differs", test_clock_differs);

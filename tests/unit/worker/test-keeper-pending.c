@@ -196,19 +196,36 @@ static void test_stop_waits(void)
 	g_assert_cmpuint(server.fake.cancels, ==, 0);
 }
 
+/* By itself the keeper looks at the clock ten times a second, and no more often. */
 static void test_polls_in_time(void)
 {
+	enum { POLLS = 100 };
 	g_auto(Server) server;
-	gint64 wake_at_us = g_get_monotonic_time() + 30 * G_TIME_SPAN_MILLISECOND;
+	gint64 started_us = g_get_monotonic_time();
 
 	server_init(&server);
-	server.fake.registry.poll_at_us = wake_at_us;
+	server.fake.poll_every_us = 1000;
 	server.fake.claim_code = REGISTRY_ERROR_WAIT;
 	server.fake.wait_ticks = 3600000;
 	server_start(&server);
-	/* it would sleep till the next look at the clock else */
-	WAIT_FOR(FAKE_GET(&server.fake, polled_at_us) >= wake_at_us);
-	g_assert_cmpint(FAKE_GET(&server.fake, claims), ==, 1);
+	WAIT_FOR(FAKE_GET(&server.fake, polls) >= POLLS);
+	g_assert_cmpint(g_get_monotonic_time() - started_us, <, POLLS * 50000);
+	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
+}
+
+/* What was written long ago has less in hand, and is extended the sooner. */
+static void test_claim_is_confirmed_late(void)
+{
+	g_auto(Server) server;
+
+	server_init(&server);
+	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 3600000;
+	server.fake.registry.extend_when_idle = TRUE;
+	server.fake.late_ticks = 1000000;
+	server_start(&server);
+	WAIT_FOR(FAKE_GET(&server.fake, extensions) == 1);
+	let_it_go_round(&server);
+	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 1);
 }
 
 /* Lists of workers */
@@ -308,6 +325,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper-pending/stops-while-extending", test_stops_while_extending);
 	g_test_add_func("/keeper-pending/stop-waits", test_stop_waits);
 	g_test_add_func("/keeper-pending/polls-in-time", test_polls_in_time);
+	g_test_add_func("/keeper-pending/claim-is-confirmed-late", test_claim_is_confirmed_late);
 	g_test_add_func("/keeper-pending/lists", test_lists);
 	g_test_add_func("/keeper-pending/list-is-late", test_list_is_late);
 	g_test_add_func("/keeper-pending/list-while-stopping", test_list_while_stopping);

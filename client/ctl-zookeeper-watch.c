@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/ctl-zookeeper-private.h"
+
+#define QUIET_MS 50
+#define BURST_MS 500 /* as long may a burst of changes go on unseen */
+
+/* A missing znode has no data or children to watch. */
+static gboolean watch_missing(CtlZookeeper *self, const GPtrArray *znodes, GError **error)
+{
+	g_autoptr(GPtrArray) missing =
+		g_ptr_array_new_with_free_func((GDestroyNotify)ctl_znode_free);
+
+	for (guint i = 0; i < znodes->len; i++) {
+		const CtlZnode *znode = znodes->pdata[i];
+
+		if (znode->result == CTL_ZNODE_MISSING)
+			g_ptr_array_add(missing,
+					ctl_znode_new(CTL_ZNODE_LOOK, g_strdup(znode->path)));
+	}
+	if (!ctl_zookeeper_request(self, missing, ctl_zookeeper_on_event, error))
+		return FALSE;
+	for (guint i = 0; i < missing->len; i++) {
+		const CtlZnode *znode = missing->pdata[i];
+
+		/* made since it was read */
+		if (znode->result == CTL_ZNODE_DONE) {
+			pthread_mutex_lock(&self->lock);
+			self->changes++;
+			pthread_mutex_unlock(&self->lock);
+		}
+	}
+	return TRUE;
+}
+
+gboolean ctl_zookeeper_watch(CtlZookeeper *self, const GPtrArray *znodes, GError **error)
+{
+	return ctl_zookeeper_request(self, znodes, ctl_zookeeper_on_event, error) &&
+	       watch_missing(self, znodes, error);
+}
+
+/* Under the lock. Waits for the first change; %FALSE: there is no connection. */
+static gboolean wait_first(CtlZookeeper *self)
+{
+	struct timespec deadline;
+	gboolean was_connected = TRUE;
+
+	for (;;) {
+		gboolean connected = self->state == ZOO_CONNECTED_STATE;
+
+		if (connected && self->changes > 0)
+			return TRUE;
+		if (self->state == ZOO_EXPIRED_SESSION_STATE)
+			return FALSE;
+		if (connected) {
+			pthread_cond_wait(&self->woken, &self->lock);
+		} else {
+			if (was_connected)
+				deadline = ctl_zookeeper_deadline(self->timeout_ms);
+			if (!ctl_zookeeper_wait_until(self, &deadline))
+				return self->state == ZOO_CONNECTED_STATE;
+		}
+		was_connected = connected;
+	}
+}
+
+/* Under the lock. */
+static void wait_quiet(CtlZookeeper *self)
+{
+	gint64 began_us = g_get_monotonic_time();
+	guint changes;
+
+	do {
+		struct timespec deadline = ctl_zookeeper_deadline(QUIET_MS);
+
+		changes = self->changes;
+		while (ctl_zookeeper_wait_until(self, &deadline))
+			;
+	} while (self->changes > changes &&
+		 g_get_monotonic_time() - began_us < BURST_MS * G_GINT64_CONSTANT(1000));
+}
+
+gboolean ctl_zookeeper_wait_change(CtlZookeeper *self, GError **error)
+{
+	if (self->handle == NULL)
+		return ctl_zookeeper_lose(self, error, "the connection was lost");
+	pthread_mutex_lock(&self->lock);
+
+	gboolean changed = wait_first(self);
+
+	if (changed)
+		wait_quiet(self);
+	self->changes = 0;
+	pthread_mutex_unlock(&self->lock);
+	return changed || ctl_zookeeper_lose(self, error, "the connection is lost");
+}

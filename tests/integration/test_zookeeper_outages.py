@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ZooKeeper itself is restarted, gone, silent, empty or put back to an earlier state. Each test has
+one of its own."""
+import shutil
+import time
+
+from harness import PATIENCE, wait_for
+from wire import STRICT
+from zookeeper import Ensemble, Standalone
+from zookeeper_case import ZooKeeperTest, now_tick, tick_of
+
+HOUR_MS = 3600 * 1000
+
+
+class Outages(ZooKeeperTest):
+    own_zookeeper = True
+
+    def wait_extension(self, worker_id=0, limit=20):
+        version = self.tree.reservation(worker_id).version
+        wait_for(lambda: self.tree.reservation(worker_id).version > version, limit, "an extension")
+
+    def test_a_restart_is_not_noticed(self):
+        """Killed, and back on the same data."""
+        server = self.member(session_ms=5000, reservation_ms=4000)
+        draw = self.draw(server)
+        claim = self.wait_claim(server)
+        self.zookeeper.kill()
+        server.wait_event("zookeeper-lost")
+        draw.wait_ids()
+        self.zookeeper.restart()
+        self.wait_extension()
+        self.assertEqual(draw.failures, [])
+        self.assertEqual(draw.worker_ids(), [0])
+        self.assertEqual(self.tree.claims(), [claim])
+        self.assertIsNone(server.find("worker-lost"))
+
+    def test_gone_for_longer_than_the_lease(self):
+        server = self.member("--max-wait", 100)
+        draw = self.draw(server)
+        draw.wait_ids()
+        self.zookeeper.kill()
+        killed = now_tick()
+        message = draw.wait_failure()
+        served = draw.numbers[-1]
+        self.assertRegex(message, "^WorkerIdUnavailable")
+        self.assertGreater(tick_of(served), killed + 1000)
+        spent = server.wait_event("reservation-spent")
+        self.assertEqual(spent.level, "error")
+        self.assertEqual(server.call("get_worker").state, "unavailable")
+        with server.connect() as connection:
+            typed = connection.call(STRICT, "get_ids", "good", 5).value.worker
+            self.assertGreaterEqual(typed.retry_after_ms, 1)
+            self.assertGreater(connection.call(STRICT, "get_timestamp").success, 0)
+        # longer than three session timeouts: the handle is replaced meanwhile
+        wait_for(lambda: now_tick() > killed + 5000, what="a long outage")
+        self.assertEqual(len([event for event in server.events
+                              if event.name in ("extend-failed", "reservation-spent")]), 2)
+        self.zookeeper.restart()
+        server.wait_event("extend-recovered")
+        draw.wait_ids()
+        self.assertEqual(draw.worker_ids(), [0])
+        self.assert_increasing(draw.numbers)
+        self.assert_registered(server)
+        wait_for(lambda: len(self.tree.claims()) == 1, what="one claim")
+        self.assertEqual(server.terminate(), 0)
+        self.assertIsNotNone(server.find("worker-handed-back"))
+
+    def test_data_that_are_gone(self):
+        """Nothing is left, and the old session is refused. One server alone makes everything anew,
+        and goes on behind its own last ID."""
+        server = self.member()
+        draw = self.draw(server)
+        draw.wait_ids()
+        self.zookeeper.kill()
+        shutil.rmtree(self.zookeeper.data / "version-2")
+        self.zookeeper.restart()
+        server.wait_event("worker-lost", 20)
+        self.tree.client = self.client()
+        wait_for(lambda: self.tree.claim_of(server) and self.tree.reservations(), 20, "all anew")
+        draw.wait_ids()
+        self.assertIsNotNone(self.tree.client.exists(f"{self.root}/layout"))
+        self.assert_registered(server)
+        self.assert_increasing(draw.numbers)
+        self.assertEqual(server.terminate(), 0)
+
+    def test_data_from_a_backup(self):
+        """The record is behind what the server has written: it says so, and takes another."""
+        server = self.member()
+        draw = self.draw(server)
+        backup = self.directory / "backup"
+        self.zookeeper.kill()
+        shutil.copytree(self.zookeeper.data, backup)
+        self.zookeeper.restart()
+        self.wait_extension()
+        self.wait_extension()
+        self.zookeeper.kill()
+        shutil.rmtree(self.zookeeper.data)
+        shutil.copytree(backup, self.zookeeper.data)
+        self.zookeeper.restart()
+        lost = server.wait_event("worker-lost", 20)
+        self.assertIn("restored from a backup", lost.fields["error"])
+        self.assertIn("snowflakectl registry quarantine", lost.fields["error"])
+        wait_for(lambda: len(draw.worker_ids()) == 2, 20, "another worker ID")
+        draw.wait_ids()
+        self.assert_increasing(draw.numbers)
+        self.tree.client = self.client()
+        wait_for(lambda: len(self.tree.claims()) == 1, what="one claim")
+        self.assertEqual(self.tree.claim_of(server).record["worker_id"], draw.worker_ids()[-1])
+
+    def assert_stops(self, server, within_s):
+        began = time.monotonic()
+        server.terminate(30)
+        self.assertLess(time.monotonic() - began, within_s * PATIENCE)
+        return server.process.returncode
+
+    def test_a_stop_while_it_is_gone(self):
+        server, hasty = self.member(), self.member("--stop-timeout", 1000)
+        for one in (server, hasty):
+            self.draw(one).wait_ids()
+        self.zookeeper.kill()
+        for one in (server, hasty):
+            one.wait_event("zookeeper-lost")
+        self.assertEqual(self.assert_stops(hasty, 1.5), 1)
+        self.assertEqual(self.assert_stops(server, 4), 0)
+        for one in (server, hasty):
+            failed = one.find("hand-back-failed")
+            self.assertEqual(failed.level, "warning")
+            self.assertIn("reserved_until", failed.fields)
+        self.assertIn("within 1000 ms", hasty.find("hand-back-failed").fields["error"])
+        self.assertIn("no connection to ZooKeeper", server.find("hand-back-failed").fields["error"])
+
+    def test_a_stop_while_it_is_silent(self):
+        server = self.member()
+        hasty = self.member("--stop-timeout", 1000, session_ms=10000)  # has not noticed by then
+        for one in (server, hasty):
+            self.draw(one).wait_ids()
+        self.zookeeper.pause()
+        self.assertEqual(self.assert_stops(hasty, 2), 1)
+        self.assertIn("within 1000 ms", hasty.find("hand-back-failed").fields["error"])
+        self.assertEqual(self.assert_stops(server, 5), 0)
+        self.zookeeper.resume()
+        self.assertIsNotNone(server.find("hand-back-failed"))
+
+    def test_a_stop_while_it_comes_back(self):
+        """What is to be handed back is, if ZooKeeper is there in time."""
+        server = self.member(session_ms=5000, reservation_ms=60000)
+        last = server.call("get_id", "good")
+        self.zookeeper.kill()
+        server.wait_event("zookeeper-lost")
+        server.send_signal(15)
+        server.expect_end = True
+        server.wait_event("stopping")
+        self.zookeeper.restart()
+        self.assertEqual(server.wait_end(), 0)
+        self.assertIsNotNone(server.find("worker-handed-back"), server.log)
+        self.assertEqual(self.tree.reservation(0).end_tick, tick_of(last))
+        self.assertEqual(self.tree.claims(), [])
+
+    def test_silence_for_longer_than_the_session(self):
+        """It is stopped, and goes on: nobody has expired meanwhile, or all have."""
+        server = self.member(reservation_ms=8000)
+        draw = self.draw(server)
+        self.zookeeper.pause()
+        server.wait_event("zookeeper-lost")
+        draw.wait_ids(500)
+        self.zookeeper.resume()
+        wait_for(lambda: server.find("extend-recovered") or self.tree.reservation(0).version > 1)
+        self.wait_extension()
+        draw.wait_ids()
+        self.assertEqual(draw.failures, [])
+        self.assertEqual(draw.worker_ids(), [0])
+        wait_for(lambda: len(self.tree.claims()) == 1, what="one claim")
+        self.assert_registered(server)
+
+
+class Clocks(ZooKeeperTest):
+    """ZooKeeper's own clock is wrong: after a change of its leader, for one."""
+    own_zookeeper = True
+
+    def make_zookeeper(self):
+        self.their_clock = self.fake_clock("their")
+        return Standalone(environment=self.their_clock.environment).start()
+
+    def test_a_jump_is_believed_when_zookeepers_clock_agrees(self):
+        clock = self.fake_clock()
+        server = self.member(environment=clock.environment)
+        draw = self.draw(server)
+        draw.wait_ids()
+        clock.step_ms(HOUR_MS)
+        server.wait_event("clock-held")
+        draw.wait_ids()
+        self.assertLess(tick_of(draw.numbers[-1]), now_tick() + 1000)
+        self.their_clock.step_ms(HOUR_MS)
+        server.wait_event("clock-forward")
+        wait_for(lambda: abs(tick_of(draw.numbers[-1]) - now_tick() - HOUR_MS) < 1000)
+        self.assertEqual(draw.failures, [])
+        self.assertEqual(draw.worker_ids(), [0])
+        self.assert_increasing(draw.numbers)
+
+    def test_zookeepers_clock_is_ahead_and_right_again(self):
+        server = self.member()
+        draw = self.draw(server)
+        self.their_clock.step_ms(HOUR_MS)
+        server.wait_event("clock-differs")
+        version = self.tree.reservation(0).version
+        wait_for(lambda: self.tree.reservation(0).version > version + 1)
+        self.assertLess(self.tree.reservation(0).end_tick, now_tick() + 2500)
+        self.their_clock.step_ms(-HOUR_MS)
+        draw.wait_ids()
+        self.assertEqual(draw.failures, [])
+        self.assertLess(tick_of(draw.numbers[-1]), now_tick() + 100)
+
+    def test_zookeepers_clock_is_behind_and_right_again(self):
+        """What the server may reserve is bound to ZooKeeper's time, so that it runs dry; and has
+        IDs again when that is right."""
+        server = self.member()
+        draw = self.draw(server)
+        draw.wait_ids()
+        self.their_clock.step_ms(-HOUR_MS)
+        self.assertGreater(abs(int(server.wait_event("clock-differs").fields["by_ms"])), 3590000)
+        server.wait_event("reservation-spent")
+        self.assertRegex(draw.wait_failure(), "^WorkerIdUnavailable")
+        self.their_clock.step_ms(HOUR_MS)
+        draw.wait_ids()
+        self.assertEqual(draw.worker_ids(), [0])
+        self.assert_increasing(draw.numbers)
+
+
+class Quorum(ZooKeeperTest):
+    def make_zookeeper(self):
+        return Ensemble().start()
+
+    own_zookeeper = True
+
+    def test_a_leader_that_is_killed_is_not_noticed(self):
+        server = self.member(session_ms=4000, reservation_ms=6000)
+        draw = self.draw(server)
+        leader = self.zookeeper.leader()
+        leader.kill()
+        self.zookeeper.wait_serving(all_nodes=False)
+        version = self.tree.reservation(0).version
+        wait_for(lambda: self.tree.reservation(0).version > version, 20, "an extension")
+        draw.wait_ids()
+        self.assertEqual(draw.failures, [])
+        self.assertEqual(draw.worker_ids(), [0])
+        self.assert_registered(server)
