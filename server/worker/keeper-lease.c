@@ -150,16 +150,20 @@ static void hold(Keeper *self, const Reservation *reservation)
 }
 
 /* The record is another owner's, so nothing more can be reserved. What is reserved can be used: the
- * other one begins behind it. */
-static void lose(Keeper *self, const GError *error)
+ * other one begins behind it, unless somebody has set the record back. */
+static void lose(Keeper *self, const RegistryResult *result)
 {
-	g_autofree char *why = log_quote(error->message);
+	g_autofree char *why = log_quote(result->error->message);
 
 	self->facts.lost = TRUE;
 	self->facts.had_lease = TRUE;
 	self->facts.waiting = FALSE;
 	forget_failures(self);
 	log_event(LOG_WORKER_LOST, "error=%s", why);
+	if (result->overtaken) {
+		retire(self);
+		withdraw(self);
+	}
 }
 
 void keeper_lease_look(Keeper *self)
@@ -263,7 +267,7 @@ static void settle_extension(Keeper *self, RegistryResult *result)
 	if (error == NULL)
 		note_extended(self, result->end_tick);
 	else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
-		lose(self, error);
+		lose(self, result);
 	else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL))
 		keeper_lease_end_trying(self, g_steal_pointer(&result->error));
 	else if (!self->facts.stopping)

@@ -24,6 +24,7 @@ typedef struct {
 	char *record_name;
 	WorkerLock *lock;
 	gint64 first_tick; /* of the lease that was claimed last */
+	gint64 end_tick;   /* of it, as confirmed */
 	/* what poll() is to do, once */
 	enum { NOTHING, CLAIM, EXTEND, HAND_BACK } wanted;
 	gint64 argument; /* its length_ticks, end_tick or last_tick */
@@ -102,7 +103,7 @@ static gboolean take_lock(const RegistryFile *self, GError **error)
 /* Reads the record, which must be mine. */
 static gboolean read_own_record(const RegistryFile *self, Record *out_record, GError **error)
 {
-	if (!take_lock(self, error) || !read_record(self, out_record, error))
+	if (!read_record(self, out_record, error))
 		return FALSE;
 	if (g_strcmp0(out_record->owner, self->nonce) == 0)
 		return TRUE;
@@ -162,6 +163,7 @@ static gboolean claim(RegistryFile *self, gint64 now_tick, gint64 length_ticks,
 	if (!write_record(self, &record, end_tick, error))
 		return FALSE;
 	self->first_tick = record.end_tick + 1;
+	self->end_tick = end_tick;
 	out_result->reservation = (Reservation){
 		.datacenter_id = self->datacenter_id,
 		.worker_id = self->worker_id,
@@ -176,12 +178,17 @@ static gboolean extend(RegistryFile *self, gint64 end_tick, RegistryResult *out_
 {
 	g_auto(Record) record = {0};
 
-	if (!read_own_record(self, &record, error))
+	if (!take_lock(self, error))
 		return FALSE;
+	if (!read_own_record(self, &record, error)) {
+		out_result->overtaken = record.end_tick < self->end_tick;
+		return FALSE;
+	}
 	/* The record may be ahead of what was confirmed: an extension whose last step failed. */
 	end_tick = CLAMP(end_tick, record.end_tick, layout_max_tick(&self->layout));
 	if (!write_record(self, &record, end_tick, error))
 		return FALSE;
+	self->end_tick = end_tick;
 	out_result->end_tick = end_tick;
 	return TRUE;
 }
@@ -190,7 +197,7 @@ static gboolean hand_back(RegistryFile *self, gint64 last_tick, GError **error)
 {
 	g_auto(Record) record = {0};
 
-	return read_own_record(self, &record, error) &&
+	return take_lock(self, error) && read_own_record(self, &record, error) &&
 	       write_record(self, &record, MAX(self->first_tick - 1, last_tick), error);
 }
 

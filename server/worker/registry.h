@@ -29,7 +29,8 @@ typedef enum {
 	/* claim only: no worker ID is free; the message says why, and the remedy. */
 	REGISTRY_ERROR_WAIT,
 	/* extend only: the record is another owner's now. What is left of the lease may still be
-	 * issued: whoever has the record begins behind it. */
+	 * issued, unless the result says that it is overtaken: whoever has the record begins
+	 * behind it. */
 	REGISTRY_ERROR_LOST,
 	/* Stays so until an operator acts: held by a live server, another layout, another machine,
 	 * a wrong owner, a clock that is off, a record that does not parse. */
@@ -49,6 +50,8 @@ typedef struct {
 	GError *error;           /* (transfer full) NULL: it worked, and what it gained follows */
 	Reservation reservation; /* of claim() */
 	gint64 end_tick;        /* of extend(): what is confirmed now, what was asked for or more */
+	gboolean overtaken;     /* of extend() with LOST: the record is gone, or its end is before
+				   what was confirmed: others may be about to issue the same */
 	gint64 wait_until_tick; /* of claim() with WAIT: when to try again; G_MAXINT64: unknown */
 } RegistryResult;
 

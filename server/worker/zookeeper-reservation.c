@@ -69,6 +69,7 @@ static void reserve(RegistryZookeeper *self)
 static void extend(RegistryZookeeper *self)
 {
 	if (!self->holding.held) {
+		self->result.overtaken = self->overtaken;
 		registry_zookeeper_fail(self, REGISTRY_ERROR_LOST, "%s", self->lost_why);
 		return;
 	}
@@ -181,6 +182,7 @@ static void settle_by(RegistryZookeeper *self, const ReservationRecord *record, 
 		self->facts.listed = FALSE;
 		break;
 	case SETTLED_LOST:
+		self->overtaken = record == NULL || record->end_tick < self->holding.end_tick;
 		note_lost(self, describe_owner(self, record, version));
 		break;
 	}

@@ -100,16 +100,15 @@ class Clock:
     """The offset from the true time at which a slot's processes see the system clock. Without the
     last setting waits of the server end at once, and it spins."""
 
-    def __init__(self, path):
+    def __init__(self, path, offset_ms):
         self.path = path
-        self.set_ms(0)
+        self.set_ms(offset_ms)
         self.environment = {} if SANITIZED else {
             "LD_PRELOAD": LIBFAKETIME, "FAKETIME_TIMESTAMP_FILE": str(path),
             "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_NO_CACHE": "1",
             "FAKETIME_FORCE_MONOTONIC_FIX": "0"}
 
     def set_ms(self, offset_ms):
-        self.offset_ms = offset_ms
         new = self.path.with_suffix(".new")
         new.write_text(f"{offset_ms / 1000:+.3f}\n")
         new.rename(self.path)
@@ -139,15 +138,16 @@ class Life:
 
 
 class Slot:
-    """Keeps one server running. `options` are those of its own, beside the cluster's."""
+    """Keeps one server running. `options` are those of its own, beside the cluster's; `clock_ms`
+    is how wrong its clock is."""
 
-    def __init__(self, cluster, name, options=()):
+    def __init__(self, cluster, name, options=(), clock_ms=0):
         self.cluster = cluster
         self.name = name
         self.options = tuple(options)
         self.reclaims = "reclaim" in self.options
         self.service = Service()
-        self.clock = Clock(cluster.directory / f"{name}.clock")
+        self.clock = Clock(cluster.directory / f"{name}.clock", clock_ms)
         self.proxy = Proxy(cluster.zookeeper) if cluster.zookeeper else None
         self.life = None            # the process, ready or not
         self._ready = None          # the same once it is ready
@@ -256,8 +256,8 @@ class Cluster:
         self.guests = []            # those that faults added
         self._lock = threading.Lock()
 
-    def add(self, name, options=(), guest=False):
-        slot = Slot(self, name, options)
+    def add(self, name, options=(), guest=False, clock_ms=0):
+        slot = Slot(self, name, options, clock_ms)
         (self.guests if guest else self.slots).append(slot)
         return slot
 

@@ -17,7 +17,9 @@ SPARE_WORKERS = 3   # beside those of the servers: two guests, and one more
 QUARANTINE_S = 620  # of a killed server with the default reservation, at most
 
 ENSEMBLE = -1       # as a target
-ABSENCES = ("cut", "stop", "freeze", "lose-request", "lose-reply")  # before a server is taken over
+# Before a server is taken over.
+ABSENCES = ("cut", "stop", "freeze", "lose-request", "lose-reply", "kill", "restart")
+DIRECTIONS = ("both", "to_server", "to_client")
 
 
 class Kind(NamedTuple):
@@ -89,40 +91,46 @@ class Fault(NamedTuple):
     kind: str
     target: int          # a slot, or ENSEMBLE
     duration_s: float
-    amount: int          # of what the kind has: ms, or a variant
+    amount_ms: int       # of what the kind has: how late, how long until the cut, how wrong a clock
+    variant: str         # of the kind, or ""
 
     def __str__(self):
         where = "ensemble" if self.target == ENSEMBLE else f"server-{self.target}"
-        return f"{self.kind} {where} for {self.duration_s:.2f} s, amount {self.amount}"
+        return (f"{self.kind} {where} for {self.duration_s:.2f} s"
+                + (f", {self.amount_ms} ms" if self.amount_ms else "")
+                + (f", {self.variant}" if self.variant else ""))
 
 
-def _amount_and_duration(kind, chance, regime):
-    """(amount, seconds) of one fault."""
+class Shape(NamedTuple):
+    """What a fault of a kind may be like."""
+    duration_s: tuple = (0, 0)
+    amount_ms: int = 0
+    variants: tuple = ("",)
+
+
+def _shape(kind, chance, regime):
     lease_s, session_s = regime.reservation_s, regime.session_ms / 1000
     outage_s = 4.0 if regime.steady else 2 * lease_s  # default: three quarters of 10 s are in hand
     step_ms = chance.choice((-1, 1)) * int(math.exp(chance.uniform(0, math.log(HOUR_MS))))
-    ranges = {
-        "kill": (0, (0, 0)),
-        "restart": (0, (0, 0)),
-        "stop": (0, (session_s * 1.2, session_s * 3)),
-        "clock": (step_ms, (0.5, 4)),
-        "kill-clock": (step_ms, (2, 4)),
-        "cut": (0, (0.1, outage_s)),
-        "reset": (0, (0, 0)),
-        "freeze": (chance.randrange(3), (0.2, outage_s)),
-        "delay": (chance.randrange(20, 400), (0.5, 3)),
-        "lose-reply": (chance.randrange(300), (2, 2)),
-        "lose-request": (chance.randrange(300), (2, 2)),
-        "start-lossy": (chance.randrange(300), (3, 3)),
-        "claim-deleted": (0, (0, 0)),
-        "two-starts": (chance.randrange(2), (2, 4)),
-        "taken-over": (chance.randrange(len(ABSENCES)), (lease_s * 1.2, lease_s * 2.5)),
-        "leader-killed": (0, (0.5, 3)),
-        "quorum-short": (chance.randrange(2), (lease_s * 0.1, lease_s * 0.3)),
-        "quorum-long": (chance.randrange(2), (lease_s * 1.2, lease_s * 2.5)),
-    }
-    amount, (least, most) = ranges[kind]
-    return amount, round(chance.uniform(least, most), 3)
+    cut_after_ms = chance.randrange(300)
+    nodes = ("killed", "stopped")
+    return {
+        "stop": Shape((session_s * 1.2, session_s * 3)),
+        "clock": Shape((0.5, 4), step_ms),
+        "kill-clock": Shape((2, 4), step_ms),
+        "cut": Shape((0.1, outage_s)),
+        "freeze": Shape((0.2, outage_s), 0, DIRECTIONS),
+        "delay": Shape((0.5, 3), chance.randrange(20, 400)),
+        "lose-reply": Shape((2, 2), cut_after_ms),
+        "lose-request": Shape((2, 2), cut_after_ms),
+        "start-lossy": Shape((3, 3), cut_after_ms),
+        "two-starts": Shape((2, 4), 0, ("any worker ID", "the same worker ID")),
+        "taken-over": Shape((lease_s * 1.2, lease_s * 2.5), chance.randrange(-2000, 2000),
+                            ABSENCES),
+        "leader-killed": Shape((0.5, 3)),
+        "quorum-short": Shape((lease_s * 0.1, lease_s * 0.3), 0, nodes),
+        "quorum-long": Shape((lease_s * 1.2, lease_s * 2.5), 0, nodes),
+    }.get(kind, Shape())
 
 
 def schedule(seed, seconds, servers, regime, kinds):
@@ -149,8 +157,10 @@ def schedule(seed, seconds, servers, regime, kinds):
                 costs_s.append(at_s)
             del deck[index]
             target = chance.choice(targets)
-            amount, duration_s = _amount_and_duration(kind, chance, regime)
-            faults.append(Fault(round(at_s, 3), kind, target, duration_s, amount))
+            shape = _shape(kind, chance, regime)
+            duration_s = round(chance.uniform(*shape.duration_s), 3)
+            faults.append(Fault(round(at_s, 3), kind, target, duration_s, shape.amount_ms,
+                                chance.choice(shape.variants)))
             settle_s = 3 * SETTLE_S if regime.steady and KINDS[kind].on_path else SETTLE_S
             free_at_s[target] = at_s + duration_s + settle_s
             if regime.steady and KINDS[kind].interrupts:

@@ -11,13 +11,12 @@ from kazoo.handlers.threading import KazooTimeoutError
 import wire
 from checker import clock_text
 from cluster import DATACENTER_ID, PINNED_WORKER_ID
-from faults import ABSENCES, ENSEMBLE, KINDS, claim_of
-from proxy import BOTH, CREATE, CREATE_2, TO_CLIENT, TO_SERVER, WRITES
+from faults import ENSEMBLE, KINDS, claim_of
+from proxy import BOTH, CREATE, CREATE_2, WRITES
 
 NOTICED_S = 0.3    # a server looks at its clock ten times a second
 TOGETHER_S = 0.5   # that one who was taken over and who took it are seen side by side
 WRITE_LIMIT_S = 2  # within which a server with a short reservation writes
-DIRECTIONS = (BOTH, (TO_SERVER,), (TO_CLIENT,))
 
 
 class Impossible(Exception):
@@ -120,7 +119,7 @@ class Hands:
     def _two_starts(self, fault, slot):
         """Two servers at once, in one half of the cases both for the same worker ID; in the end
         one is killed, the other ends in an orderly way."""
-        options = ("--worker-id", PINNED_WORKER_ID) if fault.amount else ()
+        options = ("--worker-id", PINNED_WORKER_ID) if "same" in fault.variant else ()
         guests = [self.cluster.add(f"guest-{fault.at_s:.3f}-{index}", options, guest=True)
                   for index in range(2)]
         for guest in guests:
@@ -133,34 +132,41 @@ class Hands:
             self.cluster.guests.remove(guest)
 
     def _taken_over(self, fault, slot):
-        """Away in one of five ways, while another waits for its worker ID and takes it as soon as
-        the reservation has passed."""
+        """Away in one of many ways, while another, whose clock is a little wrong, waits for its
+        worker ID and takes it as soon as it can."""
         life = slot.life
         try:
             worker_id = life.server.call("get_worker_id")
         except (AssertionError, IndexError, OSError, wire.Closed) as error:
             raise Impossible("the server has no worker ID") from error
-        absence = ABSENCES[fault.amount]
-        rival = self.cluster.add(f"rival-{fault.at_s:.3f}", ("--worker-id", worker_id), guest=True)
+        rival = self.cluster.add(f"rival-{fault.at_s:.3f}", ("--worker-id", worker_id), guest=True,
+                                 clock_ms=fault.amount_ms)
         self.attach(rival)
         try:
-            if absence == "stop":
-                slot.pause()
-            elif absence == "freeze":
-                slot.proxy.freeze()
-            else:
-                if absence != "cut":
-                    self._lose(absence == "lose-reply", slot.proxy)
-                slot.proxy.cut()
+            self._take_away(fault.variant, slot)
             self._wait(fault)
-            self.taken[absence] += rival.wait_life(0) is not None
+            self.taken[fault.variant] += rival.wait_life(0) is not None
         finally:
             life.server.send_signal(signal.SIGCONT)
             slot.proxy.heal()
             self._stopped.wait(TOGETHER_S)
-            rival.close(kill=bool(fault.amount % 2))
+            rival.close(kill=fault.amount_ms % 2 == 0)
             self.detach(rival)
             self.cluster.guests.remove(rival)
+
+    def _take_away(self, absence, slot):
+        if absence == "stop":
+            slot.pause()
+        elif absence == "freeze":
+            slot.proxy.freeze()
+        elif absence == "kill":
+            slot.kill("taken-over")
+        elif absence == "restart":
+            slot.terminate("taken-over")
+        else:
+            if absence != "cut":
+                self._lose(absence == "lose-reply", slot.proxy)
+            slot.proxy.cut()
 
     @staticmethod
     def _lose(reply, proxy):
@@ -173,7 +179,7 @@ class Hands:
     # faults of a clock
 
     def _clock(self, fault, slot):
-        slot.clock.set_ms(fault.amount)
+        slot.clock.set_ms(fault.amount_ms)
         self._wait(fault)
         self._set_right(slot)
 
@@ -184,7 +190,7 @@ class Hands:
 
     def _kill_clock(self, fault, slot):
         """Killed, and started again under a clock that was set meanwhile."""
-        slot.clock.set_ms(fault.amount)
+        slot.clock.set_ms(fault.amount_ms)
         slot.kill("kill-clock")
         self._wait(fault)
         self._set_right(slot)
@@ -200,21 +206,21 @@ class Hands:
         slot.proxy.reset()
 
     def _freeze(self, fault, slot):
-        slot.proxy.freeze(*DIRECTIONS[fault.amount])
+        slot.proxy.freeze(*BOTH if fault.variant == "both" else [fault.variant])
         self._wait(fault)
         slot.proxy.heal()
 
     def _delay(self, fault, slot):
-        slot.proxy.delay(fault.amount)
+        slot.proxy.delay(fault.amount_ms)
         self._wait(fault)
         slot.proxy.heal()
 
     def _lose_reply(self, fault, slot):
-        trap = slot.proxy.lose_next_reply(WRITES, fault.amount)
+        trap = slot.proxy.lose_next_reply(WRITES, fault.amount_ms)
         self._await_trap(trap, fault, slot)
 
     def _lose_request(self, fault, slot):
-        trap = slot.proxy.lose_next_request(WRITES, fault.amount)
+        trap = slot.proxy.lose_next_request(WRITES, fault.amount_ms)
         self._await_trap(trap, fault, slot)
 
     def _await_trap(self, trap, fault, slot):
@@ -226,7 +232,7 @@ class Hands:
     def _await_sprung(self, trap, fault, slot):
         try:
             trap.wait(fault.duration_s)
-            self._stopped.wait(fault.amount / 1000)
+            self._stopped.wait(fault.amount_ms / 1000)
         except AssertionError as error:
             raise Impossible("the server wrote nothing in that time") from error
         finally:
@@ -234,7 +240,7 @@ class Hands:
 
     def _start_lossy(self, fault, slot):
         """Killed; the reply to the first thing that the next process creates is lost."""
-        trap = slot.proxy.lose_next_reply((CREATE, CREATE_2), fault.amount)
+        trap = slot.proxy.lose_next_reply((CREATE, CREATE_2), fault.amount_ms)
         slot.kill("start-lossy")
         self._await_sprung(trap, fault, slot)
 
@@ -268,12 +274,12 @@ class Hands:
         self._lose_quorum(fault)
 
     def _lose_quorum(self, fault):
-        """The leader and another, killed, or stopped where the amount says so."""
+        """The leader and another, killed, or stopped."""
         leader = self.ensemble.wait_leader()
         lost = [leader, next(node for node in self.ensemble.nodes if node is not leader)]
         for node in lost:
-            node.pause() if fault.amount else node.kill()
+            node.pause() if fault.variant == "stopped" else node.kill()
         self._wait(fault)
         for node in lost:
-            node.resume() if fault.amount else node.launch()
+            node.resume() if fault.variant == "stopped" else node.launch()
         self.ensemble.wait_serving()

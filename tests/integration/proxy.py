@@ -137,7 +137,7 @@ class Proxy:
 
     async def _shut(self):
         for door in self._doors:
-            door.shut()
+            door.close()
         self._reset_links()
         await asyncio.sleep(0)  # lint: allow sleep: one round of the loop, to close what was reset
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -226,46 +226,34 @@ class Proxy:
 
 
 class _Door:
-    """A listening port for one address behind the proxy. The port stays its own while it
-    refuses: a socket that is bound and does not listen."""
+    """A listening port for one address behind the proxy. The port stays its own while it refuses:
+    the socket remains bound and does not listen."""
 
     def __init__(self, proxy, target):
         self._proxy = proxy
         self._target = target
         self._server = None
         self._socket = None
-        self.port = None
         while self._socket is None:
             with contextlib.suppress(OSError):
-                port = free_port()
-                self._socket = self._bound(port)
-                self.port = port
-
-    @staticmethod
-    def _bound(port):
-        made = socket.socket()
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            made.bind((HOST, port))
-        except OSError:
-            made.close()
-            raise
-        return made
+                self._socket = socket.create_server((HOST, free_port()))
+        self.port = self._socket.getsockname()[1]
+        self._socket.shutdown(socket.SHUT_RDWR)
 
     async def open(self):
         async def serve(reader, writer):
             with contextlib.suppress(asyncio.CancelledError):
                 await self._proxy.serve(self._target, reader, writer)
-        self._server = await asyncio.start_server(serve, sock=self._socket, limit=LONGEST_FRAME)
+        self._server = await asyncio.start_server(serve, sock=self._socket.dup(),
+                                                  limit=LONGEST_FRAME)
 
     def refuse(self):
-        self.shut()
-        self._socket = self._bound(self.port)
+        self._server.close()
+        # closing is not enough: a process that is being started holds a copy for a moment
+        self._socket.shutdown(socket.SHUT_RDWR)
 
-    def shut(self):
-        if self._server:
-            self._server.close()
-            self._server = None
+    def close(self):
+        self._server.close()
         self._socket.close()
 
 

@@ -15,20 +15,29 @@ HOUR_MS = 3600 * 1000
 class Outages(ZooKeeperTest):
     own_zookeeper = True
 
-    def wait_extension(self, worker_id=0, limit=20):
-        version = self.tree.reservation(worker_id).version
-        wait_for(lambda: self.tree.reservation(worker_id).version > version, limit, "an extension")
+    def come_back(self):
+        """After a kill(): on the same data, or what is there instead. An old client may have been
+        expired, or wait before it tries again."""
+        self.zookeeper.restart()
+        self.tree.client = self.client()
+
+    def wait_extension(self, version=None):
+        """One later than that version of the record, or than that of now."""
+        if version is None:
+            version = self.tree.reservation(0).version
+        wait_for(lambda: self.tree.reservation(0).version > version, 20, "an extension")
 
     def test_a_restart_is_not_noticed(self):
         """Killed, and back on the same data."""
-        server = self.member(session_ms=5000, reservation_ms=4000)
+        server = self.member(session_ms=6000, reservation_ms=60000)
         draw = self.draw(server)
         claim = self.wait_claim(server)
+        version = self.tree.reservation(0).version
         self.zookeeper.kill()
         server.wait_event("zookeeper-lost")
         draw.wait_ids()
-        self.zookeeper.restart()
-        self.wait_extension()
+        self.come_back()
+        self.wait_extension(version)  # one is due as soon as there is a connection
         self.assertEqual(draw.failures, [])
         self.assertEqual(draw.worker_ids(), [0])
         self.assertEqual(self.tree.claims(), [claim])
@@ -55,7 +64,7 @@ class Outages(ZooKeeperTest):
         wait_for(lambda: now_tick() > killed + 5000, what="a long outage")
         self.assertEqual(len([event for event in server.events
                               if event.name in ("extend-failed", "reservation-spent")]), 2)
-        self.zookeeper.restart()
+        self.come_back()
         server.wait_event("extend-recovered")
         draw.wait_ids()
         self.assertEqual(draw.worker_ids(), [0])
@@ -73,9 +82,8 @@ class Outages(ZooKeeperTest):
         draw.wait_ids()
         self.zookeeper.kill()
         shutil.rmtree(self.zookeeper.data / "version-2")
-        self.zookeeper.restart()
+        self.come_back()
         server.wait_event("worker-lost", 20)
-        self.tree.client = self.client()
         wait_for(lambda: self.tree.claim_of(server) and self.tree.reservations(), 20, "all anew")
         draw.wait_ids()
         self.assertIsNotNone(self.tree.client.exists(f"{self.root}/layout"))
@@ -90,22 +98,51 @@ class Outages(ZooKeeperTest):
         backup = self.directory / "backup"
         self.zookeeper.kill()
         shutil.copytree(self.zookeeper.data, backup)
-        self.zookeeper.restart()
+        self.come_back()
         self.wait_extension()
         self.wait_extension()
         self.zookeeper.kill()
         shutil.rmtree(self.zookeeper.data)
         shutil.copytree(backup, self.zookeeper.data)
-        self.zookeeper.restart()
+        self.come_back()
         lost = server.wait_event("worker-lost", 20)
         self.assertIn("restored from a backup", lost.fields["error"])
         self.assertIn("snowflakectl registry quarantine", lost.fields["error"])
         wait_for(lambda: len(draw.worker_ids()) == 2, 20, "another worker ID")
         draw.wait_ids()
         self.assert_increasing(draw.numbers)
-        self.tree.client = self.client()
         wait_for(lambda: len(self.tree.claims()) == 1, what="one claim")
         self.assertEqual(self.tree.claim_of(server).record["worker_id"], draw.worker_ids()[-1])
+
+    def test_silence_for_longer_than_the_session(self):
+        """It is stopped, and goes on: nobody has expired meanwhile, or all have."""
+        server = self.member(reservation_ms=60000)
+        draw = self.draw(server)
+        version = self.tree.reservation(0).version
+        self.zookeeper.pause()
+        server.wait_event("zookeeper-lost")
+        draw.wait_ids(500)
+        self.zookeeper.resume()
+        self.tree.client = self.client()
+        self.wait_extension(version)
+        draw.wait_ids()
+        self.assertEqual(draw.failures, [])
+        self.assertEqual(draw.worker_ids(), [0])
+        wait_for(lambda: len(self.tree.claims()) == 1, what="one claim")
+        self.assert_registered(server)
+
+
+class Stops(ZooKeeperTest):
+    """Of the server, and of the way to ZooKeeper: one that is gone refuses connections, one that is
+    silent takes them."""
+
+    def setUp(self):
+        super().setUp()
+        self.way = self.proxy()
+
+    def draw_from(self, *servers):
+        for server in servers:
+            self.draw(server).wait_ids()
 
     def assert_stops(self, server, within_s):
         began = time.monotonic()
@@ -114,10 +151,10 @@ class Outages(ZooKeeperTest):
         return server.process.returncode
 
     def test_a_stop_while_it_is_gone(self):
-        server, hasty = self.member(), self.member("--stop-timeout", 1000)
-        for one in (server, hasty):
-            self.draw(one).wait_ids()
-        self.zookeeper.kill()
+        server = self.member(via=self.way)
+        hasty = self.member("--stop-timeout", 1000, via=self.way)
+        self.draw_from(server, hasty)
+        self.way.cut()
         for one in (server, hasty):
             one.wait_event("zookeeper-lost")
         self.assertEqual(self.assert_stops(hasty, 1.5), 1)
@@ -130,47 +167,30 @@ class Outages(ZooKeeperTest):
         self.assertIn("no connection to ZooKeeper", server.find("hand-back-failed").fields["error"])
 
     def test_a_stop_while_it_is_silent(self):
-        server = self.member()
-        hasty = self.member("--stop-timeout", 1000, session_ms=10000)  # has not noticed by then
-        for one in (server, hasty):
-            self.draw(one).wait_ids()
-        self.zookeeper.pause()
+        server = self.member(via=self.way)
+        hasty = self.member("--stop-timeout", 1000, session_ms=10000,  # has not noticed by then
+                            via=self.way)
+        self.draw_from(server, hasty)
+        self.way.freeze()
         self.assertEqual(self.assert_stops(hasty, 2), 1)
         self.assertIn("within 1000 ms", hasty.find("hand-back-failed").fields["error"])
         self.assertEqual(self.assert_stops(server, 5), 0)
-        self.zookeeper.resume()
         self.assertIsNotNone(server.find("hand-back-failed"))
 
     def test_a_stop_while_it_comes_back(self):
         """What is to be handed back is, if ZooKeeper is there in time."""
-        server = self.member(session_ms=5000, reservation_ms=60000)
+        server = self.member(session_ms=5000, reservation_ms=60000, via=self.way)
         last = server.call("get_id", "good")
-        self.zookeeper.kill()
+        self.way.cut()
         server.wait_event("zookeeper-lost")
         server.send_signal(15)
         server.expect_end = True
         server.wait_event("stopping")
-        self.zookeeper.restart()
+        self.way.heal()
         self.assertEqual(server.wait_end(), 0)
         self.assertIsNotNone(server.find("worker-handed-back"), server.log)
         self.assertEqual(self.tree.reservation(0).end_tick, tick_of(last))
         self.assertEqual(self.tree.claims(), [])
-
-    def test_silence_for_longer_than_the_session(self):
-        """It is stopped, and goes on: nobody has expired meanwhile, or all have."""
-        server = self.member(reservation_ms=8000)
-        draw = self.draw(server)
-        self.zookeeper.pause()
-        server.wait_event("zookeeper-lost")
-        draw.wait_ids(500)
-        self.zookeeper.resume()
-        wait_for(lambda: server.find("extend-recovered") or self.tree.reservation(0).version > 1)
-        self.wait_extension()
-        draw.wait_ids()
-        self.assertEqual(draw.failures, [])
-        self.assertEqual(draw.worker_ids(), [0])
-        wait_for(lambda: len(self.tree.claims()) == 1, what="one claim")
-        self.assert_registered(server)
 
 
 class Clocks(ZooKeeperTest):

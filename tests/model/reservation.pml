@@ -7,7 +7,8 @@
  * The properties are assertions:
  *
  *   UNIQUE  no (worker ID, tick, sequence) is issued twice
- *   ORDER   the IDs of one process increase
+ *   ORDER   the IDs of one process increase; which also says that servers do not reclaim: without
+ *           it, one that changes its lease may go back to true time
  *
  * tests/model/run checks them in several configurations, and that each rule is needed: for each it
  * has a mutant (MUTANT_..., beside the rule below), in which spin must find a counterexample.
@@ -118,12 +119,12 @@ Request late[WORKERS * LATE];
  */
 
 /* What the keeper is at. */
-#define OUT 0    /* nothing is reserved that could be extended; an old lease may still be served */
-#define SENT 1   /* a request was sent */
-#define DONE 2   /* the registry has executed it, and the reply is on its way */
-#define GAINED 3 /* a claim succeeded; its lease is not published yet */
-#define CLEARED 4 /* ... and the lease before it is retired */
-#define HELD 5   /* the reservation is mine as of the version known */
+#define OUT 0     /* nothing is reserved that could be extended; an old lease may be served */
+#define SENT 1    /* a request was sent */
+#define DONE 2    /* the registry has executed it, and the reply is on its way */
+#define GAINED 3  /* a claim succeeded; its lease is not published yet */
+#define CLEARED 4 /* a lease was retired or published, the other is still to be done */
+#define HELD 5    /* the reservation is mine as of the version known */
 
 #define CLAIM 1
 #define EXTEND 2
@@ -285,7 +286,8 @@ inline issue(s, worker_, first_, last_)
  * Steps of the registry.
  */
 
-/* Forgetting it is for the sake of fewer states; these mutants break what it rests on. */
+/* What was sent for an older version is void, and what was read then is of no use; to forget both
+ * makes fewer states. These mutants break what that rests on. */
 #if defined(MUTANT_CLAIM_UNVERSIONED) || defined(MUTANT_EXTENSION_UNVERSIONED) || \
 	defined(MUTANT_HAND_BACK_UNVERSIONED) || defined(MUTANT_ATTEMPT_ADOPTED) || \
 	defined(MUTANT_OLD_READING_RETRIED)
@@ -297,8 +299,8 @@ inline issue(s, worker_, first_, last_)
 #endif
 
 /* A request is executed: the record changes, and so does its version. What was sent for the version
- * before it is void now, and forgotten; so is what was read, unless the version is one that its
- * reader may find to be its own. */
+ * before it is void now. (What was read before is needed if its reader may find the new version to
+ * be its own.) */
 inline write(which, end_, owner_)
 {
 #ifdef MUTANT_STALE_CLAIM
@@ -500,7 +502,7 @@ inline retire(lease_)
 }
 
 /* Where the lease of a claim begins: after the end that was read. Without reclaim, also after
- * what this process issued before; with it (UNIQUE) it may go back to true time. */
+ * what this process issued before. */
 #if defined(MUTANT_OLD_END_REUSED)
 #define FIRST_TICK MAX(ME.read_end, 1)
 #elif defined(ORDER) && !defined(MUTANT_ORDER_FORGOTTEN)
@@ -727,8 +729,8 @@ proctype Keeper(byte s)
 			succeed(ME.new_end)
 		}
 #endif
-		/* Not written: starts over from the reading. This may happen although it was written,
-		 * or something else was: the reading may be out of date. */
+		/* Not written: starts over from the reading. This may happen although it was
+		 * written, or something else was: the reading may be out of date. */
 		:: d_step {
 			ME.op == CLAIM ->
 			go_out()
@@ -833,7 +835,8 @@ proctype Keeper(byte s)
 		fi;
 		skip; d_step {
 			if
-			:: ME.step == HELD && ME.age == 0 -> FIRST(CLAIM_OVER_THE_DEAD, NONCE(s))
+			:: ME.step == HELD && ME.age == 0 ->
+				FIRST(CLAIM_OVER_THE_DEAD, NONCE(s))
 			:: else
 			fi;
 			FORGET_SEEN;
@@ -972,7 +975,9 @@ proctype Drawer(byte s; byte t)
 	}
 	:: atomic {
 		MINE.step == END_READ ->
-		draw(MINE.lease, MINE.end);
+		k = MINE.lease;
+		draw(k, MINE.end);
+		k = 0;
 		skip; d_step {
 			MINE.step = IDLE;
 			MINE.lease = 0;

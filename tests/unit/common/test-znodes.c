@@ -489,9 +489,8 @@ static void test_bad_layouts(void)
 /* What parses after bytes of it were changed is written and read back as the same. */
 static void test_changed_bytes(void)
 {
-	static const char GOOD[] =
-		"{\"reserved_until_tick\":506369973996,\"owner\":\"" NONCE
-		"\",\"address\":\"\xc3\xa9:[1]\",\"more\":{\"a\":[-0.5,null]}}";
+	static const char GOOD[] = "{\"reserved_until_tick\":506369973996,\"owner\":\"" NONCE
+				   "\",\"address\":\"\xc3\xa9:[1]\",\"more\":{\"a\":[-0.5,null]}}";
 	static const char BYTES[] = "{}[]:,\"\\/0123456789-+.eEu \n\x80\xc3";
 	g_autoptr(GRand) random = g_rand_new_with_seed(7);
 	guint parsed = 0;

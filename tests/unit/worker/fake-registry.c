@@ -75,6 +75,7 @@ static void answer_claim(FakeRegistry *self, gint64 now_tick, int code, Registry
 static void answer_extension(FakeRegistry *self, int code, RegistryResult *result)
 {
 	self->extensions++;
+	result->overtaken = self->overtaken;
 	if (code != WORKS)
 		return;
 	self->end_tick = MAX(self->end_tick, self->asked_end_tick);

@@ -12,6 +12,7 @@ typedef struct {
 	pthread_mutex_t stuck; /* while a test holds it, extending and handing back hang in poll */
 	pthread_mutex_t mutex; /* for what follows */
 	/* what to answer */
+	gboolean overtaken;          /* what an extension with LOST says */
 	int claim_code, extend_code; /* a RegistryError, or WORKS; extend_code of a hand-back too */
 	int cancel_code;             /* for one that is cancelled; a claim may still WORK then */
 	gboolean pending;            /* operations stay under way; see fake_registry_go_on() */

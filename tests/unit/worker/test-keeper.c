@@ -237,6 +237,24 @@ static void test_serves_out_lost_lease(void)
 	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
 }
 
+/* Somebody has set the record back: what is left could be issued by others too. */
+static void test_drops_overtaken_lease(void)
+{
+	g_auto(Server) server;
+	gint64 before, id;
+
+	server_init(&server);
+	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 30000;
+	server.fake.overtaken = TRUE;
+	lose_worker(&server, &before);
+	WAIT_FOR(server_state(&server) == WORKER_RECLAIMING);
+	g_assert_null(generator_lease(server.generator));
+	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
+	find_worker(&server);
+	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	g_assert_cmpint(server_draw_in_time(&server), >, before);
+}
+
 /* No worker ID is found before it ends. For a server that has served it is no reason to end. */
 static void test_loses_worker(void)
 {
@@ -433,6 +451,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper/stops-while-waiting", test_stops_while_waiting);
 	g_test_add_func("/keeper/claim-ends", test_claim_ends);
 	g_test_add_func("/keeper/serves-out-lost-lease", test_serves_out_lost_lease);
+	g_test_add_func("/keeper/drops-overtaken-lease", test_drops_overtaken_lease);
 	g_test_add_func("/keeper/loses-worker", test_loses_worker);
 	g_test_add_func("/keeper/stops-after-loss", test_stops_after_loss);
 	g_test_add_func("/keeper/begins-later", test_begins_later);
