@@ -18,6 +18,7 @@ DATACENTER_ID = 7
 PINNED_WORKER_ID = 13
 GAVE_UP_PAUSE_S = 0.2
 FOR_EVER_S = 1e6
+ENDED_BY_US = (-signal.SIGKILL, -signal.SIGTERM)  # a second SIGTERM ends a stop that takes long
 
 
 class Trouble:
@@ -289,11 +290,11 @@ class Cluster:
         server = life.server
         if server.strange:
             return "wrote lines that are not of its log: " + " | ".join(server.strange[:5])
-        if status < 0 and not (status == -signal.SIGKILL and life.ending):
+        if status < 0 and not (status in ENDED_BY_US and life.ending):
             return f"ended by signal {-status}"
         if life.ending is None and server.find("ready"):
             return f"ended by itself with status {status} after it was ready"
-        if status not in (0, 1, -signal.SIGKILL):
+        if status not in (0, 1, *ENDED_BY_US):
             return f"ended with status {status}"
         return None
 

@@ -106,13 +106,13 @@ class Sessions(ZooKeeperTest):
         end_tick = self.tree.reservation(0).end_tick
         server.send_signal(signal.SIGSTOP)
         self.wait_claims(0)
-        wait_for(lambda: now_tick() > end_tick + 2000, what="the lease to be over")
+        wait_for(lambda: now_tick() > end_tick + 500, what="the lease to be over")
         had = len(draw.numbers)
         server.send_signal(signal.SIGCONT)
         draw.wait_ids()
         late = [number for number in draw.numbers[had:had + 20] if tick_of(number) <= end_tick]
         self.assertEqual([number for number in draw.numbers[had:]
-                          if end_tick < tick_of(number) <= end_tick + 2000], [])
+                          if end_tick < tick_of(number) <= end_tick + 500], [])
         self.assertLess(len(late), 20)
         self.assertEqual(draw.worker_ids(), [0])
         self.assert_registered(server)
@@ -213,7 +213,7 @@ class Losses(ZooKeeperTest):
                                       for opcode in (SYNC, GET_DATA, MULTI)))]
         proxies = [self.proxy() for _ in cases]
         servers = [self.member("--worker-id", index, "--skip-sanity-checks", via=proxy,
-                               session_ms=5000, reservation_ms=4000)
+                               session_ms=5000, reservation_ms=3000)
                    for index, proxy in enumerate(proxies)]
         draws = [self.draw(server) for server in servers]
         traps = []

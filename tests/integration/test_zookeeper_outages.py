@@ -2,6 +2,7 @@
 """ZooKeeper itself is restarted, gone, silent, empty or put back to an earlier state. Each test has
 one of its own."""
 import shutil
+import signal
 import time
 
 from harness import PATIENCE, wait_for
@@ -44,7 +45,7 @@ class Outages(ZooKeeperTest):
         self.assertIsNone(server.find("worker-lost"))
 
     def test_gone_for_longer_than_the_lease(self):
-        server = self.member("--max-wait", 100)
+        server = self.member("--max-wait", 100, reservation_ms=1000)
         draw = self.draw(server)
         draw.wait_ids()
         self.zookeeper.kill()
@@ -52,7 +53,7 @@ class Outages(ZooKeeperTest):
         message = draw.wait_failure()
         served = draw.numbers[-1]
         self.assertRegex(message, "^WorkerIdUnavailable")
-        self.assertGreater(tick_of(served), killed + 1000)
+        self.assertGreater(tick_of(served), killed + 500)
         spent = server.wait_event("reservation-spent")
         self.assertEqual(spent.level, "error")
         self.assertEqual(server.call("get_worker").state, "unavailable")
@@ -61,7 +62,7 @@ class Outages(ZooKeeperTest):
             self.assertGreaterEqual(typed.retry_after_ms, 1)
             self.assertGreater(connection.call(STRICT, "get_timestamp").success, 0)
         # longer than three session timeouts: the handle is replaced meanwhile
-        wait_for(lambda: now_tick() > killed + 5000, what="a long outage")
+        wait_for(lambda: now_tick() > killed + 4000, what="a long outage")
         self.assertEqual(len([event for event in server.events
                               if event.name in ("extend-failed", "reservation-spent")]), 2)
         self.come_back()
@@ -146,9 +147,9 @@ class Stops(ZooKeeperTest):
 
     def assert_stops(self, server, within_s):
         began = time.monotonic()
-        server.terminate(30)
+        status = server.wait_end(30) if server.expect_end else server.terminate(30)
         self.assertLess(time.monotonic() - began, within_s * PATIENCE)
-        return server.process.returncode
+        return status
 
     def test_a_stop_while_it_is_gone(self):
         server = self.member(via=self.way)
@@ -157,8 +158,10 @@ class Stops(ZooKeeperTest):
         self.way.cut()
         for one in (server, hasty):
             one.wait_event("zookeeper-lost")
+        server.expect_end = True
+        server.send_signal(signal.SIGTERM)
         self.assertEqual(self.assert_stops(hasty, 1.5), 1)
-        self.assertEqual(self.assert_stops(server, 4), 0)
+        self.assertEqual(self.assert_stops(server, 3), 0)
         for one in (server, hasty):
             failed = one.find("hand-back-failed")
             self.assertEqual(failed.level, "warning")
@@ -172,9 +175,11 @@ class Stops(ZooKeeperTest):
                             via=self.way)
         self.draw_from(server, hasty)
         self.way.freeze()
+        server.expect_end = True
+        server.send_signal(signal.SIGTERM)
         self.assertEqual(self.assert_stops(hasty, 2), 1)
         self.assertIn("within 1000 ms", hasty.find("hand-back-failed").fields["error"])
-        self.assertEqual(self.assert_stops(server, 5), 0)
+        self.assertEqual(self.assert_stops(server, 4), 0)
         self.assertIsNotNone(server.find("hand-back-failed"))
 
     def test_a_stop_while_it_comes_back(self):
@@ -198,7 +203,7 @@ class Clocks(ZooKeeperTest):
     own_zookeeper = True
 
     def make_zookeeper(self):
-        self.their_clock = self.fake_clock("their")
+        self.their_clock = self.fake_clock("their", of_server=False)
         return Standalone(environment=self.their_clock.environment).start()
 
     def test_a_jump_is_believed_when_zookeepers_clock_agrees(self):

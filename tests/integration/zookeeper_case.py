@@ -279,9 +279,9 @@ class ZooKeeperTest(ServerTest):
         self.addCleanup(drawer.stop)
         return drawer
 
-    def fake_clock(self, name="own"):
-        """Whose environment is for member()."""
-        if SANITIZED:
+    def fake_clock(self, name="own", of_server=True):
+        """Whose environment is for member(), or for the ZooKeeper."""
+        if SANITIZED and of_server:
             self.skipTest("libfaketime does not go with a sanitizer")
         if not os.path.exists(LIBFAKETIME):
             self.fail(f"{LIBFAKETIME} is missing: install faketime")

@@ -637,8 +637,8 @@ proctype Keeper(byte s)
 		}
 	}
 
-	/* Retires the lease and sends the hand-back. One step: nobody else sees the lease. It goes
-	 * on afterwards and may claim again, as with reclaim; one that stops is one that does not. */
+	/* Retires the lease and sends the hand-back. One step: nobody else sees the lease. It may
+	 * go on afterwards and claim again, as with reclaim; one that stops is one that does not. */
 	:: d_step {
 		ME.step == HELD ->
 		chosen = HAND_BACK_END;
