@@ -197,8 +197,11 @@ static gboolean hand_back(RegistryFile *self, gint64 last_tick, GError **error)
 {
 	g_auto(Record) record = {0};
 
-	return take_lock(self, error) && read_own_record(self, &record, error) &&
-	       write_record(self, &record, MAX(self->first_tick - 1, last_tick), error);
+	if (!take_lock(self, error) || !read_own_record(self, &record, error))
+		return FALSE;
+	/* a lease that begins behind its end, to keep the order of IDs, has issued nothing */
+	last_tick = MIN(MAX(self->first_tick - 1, last_tick), record.end_tick);
+	return write_record(self, &record, last_tick, error);
 }
 
 static void registry_file_claim(Registry *registry, gint64 length_ticks)

@@ -95,7 +95,9 @@ static void hand_back(RegistryZookeeper *self)
 		.wanted = self->holding,
 	};
 	self->attempt.wanted.held = FALSE;
-	self->attempt.wanted.end_tick = MAX(self->holding.first_tick - 1, self->last_tick);
+	/* a lease that begins behind its end, to keep the order of IDs, has issued nothing */
+	self->attempt.wanted.end_tick =
+		MIN(MAX(self->holding.first_tick - 1, self->last_tick), self->holding.end_tick);
 	commit(self, NULL);
 }
 

@@ -204,7 +204,11 @@ static void test_hand_back(void)
 {
 	static const struct {
 		gint64 last, end;
-	} CASES[] = {{NOW, NOW}, {NOW + 1, NOW + 1}, {NOW + 700, NOW + 700}, {0, NOW}};
+	} CASES[] = {{NOW, NOW},
+		     {NOW + 1, NOW + 1},
+		     {NOW + 700, NOW + 700},
+		     {0, NOW},
+		     {NOW + 3 * LENGTH, NOW + LENGTH}};
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_autoptr(StateFixture) directory = state_fixture_new();
