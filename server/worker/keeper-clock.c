@@ -68,6 +68,9 @@ static void watch_difference(Keeper *self)
 	gint64 offset_ns = system_clock_offset_ns(self->clock);
 	gint64 ahead_ns = clock_discipline_ahead_ns(&self->registry->clock, offset_ns);
 
+	/* nothing else may ask any more: without a lease nothing is extended */
+	if (self->clock_differs && self->facts.now_us - self->asked_clock_us >= ASK_INTERVAL_US)
+		ask_registry(self);
 	if (!self->clock_differs && ABS(ahead_ns) > max_skew_ns(self)) {
 		self->clock_differs = TRUE;
 		log_event(LOG_CLOCK_DIFFERS, "by_ms=%" G_GINT64_FORMAT, ahead_ns / CLOCK_NS_PER_MS);

@@ -55,6 +55,7 @@ typedef struct {
 	gint64 length_ticks;    /* claim */
 	gint64 wanted_end_tick; /* extend */
 	gint64 last_tick;       /* hand back */
+	gint64 look_again_us;   /* a claim waits, and a record may change unseen; 0: none does */
 	gboolean cancelled;
 	gboolean finished; /* the keeper has not fetched the result yet */
 	RegistryResult result;

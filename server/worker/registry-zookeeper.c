@@ -373,6 +373,8 @@ static gint64 look_again_at_us(const RegistryZookeeper *self)
 
 	if (!self->facts.connected)
 		at_us = MIN(at_us, replace_at_us(self));
+	if (self->look_again_us != 0)
+		at_us = MIN(at_us, self->look_again_us);
 	if (self->state == REGISTRATION_PAUSING)
 		at_us = MIN(at_us, self->facts.pause_till_us);
 	if (self->state == REGISTRATION_DOUBTING)
@@ -394,6 +396,10 @@ static gboolean registry_zookeeper_poll(Registry *registry, gint64 now_tick,
 	look_after_goal(self);
 	go_on(self);
 	look_after_goal(self);
+	if (self->look_again_us != 0 && self->facts.now_us >= self->look_again_us) {
+		self->look_again_us = 0;
+		self->registry.hurry = TRUE;
+	}
 	self->registry.poll_at_us = look_again_at_us(self);
 	if (!self->finished)
 		return FALSE;
@@ -406,6 +412,7 @@ static void set_goal(RegistryZookeeper *self, RegistrationGoal goal)
 {
 	g_assert(self->facts.goal == GOAL_NONE && !self->finished);
 	self->facts.goal = goal;
+	self->look_again_us = 0;
 	self->goal_since_us = g_get_monotonic_time();
 	self->result = (RegistryResult){0};
 }

@@ -118,15 +118,20 @@ static void add_reservation(ZookeeperListing *self, const Asked *asked,
 
 	reservation->worker_id = asked->worker_id;
 	reservation->version = message->stat.version;
-	if (!reservation_record_from_json(message->data, message->length, &reservation->record,
-					  &error))
+	if (message->outcome == ZOOKEEPER_NO_AUTH)
+		reservation->damage = g_strdup("may not be read without its --zookeeper-auth");
+	else if (!reservation_record_from_json(message->data, message->length, &reservation->record,
+					       &error))
 		reservation->damage = g_strdup(error->message);
 	g_ptr_array_add(self->reservations, reservation);
 }
 
 static void take_reply(ZookeeperListing *self, const Asked *asked, const ZookeeperMessage *message)
 {
-	if (message->outcome != ZOOKEEPER_OK) {
+	gboolean one_is_secret = message->outcome == ZOOKEEPER_NO_AUTH &&
+				 (asked->what == CLAIM || asked->what == RESERVATION);
+
+	if (message->outcome != ZOOKEEPER_OK && !one_is_secret) {
 		gboolean one_is_gone = message->outcome == ZOOKEEPER_NO_NODE &&
 				       (asked->what == CLAIM || asked->what == RESERVATION);
 

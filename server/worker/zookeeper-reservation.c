@@ -204,7 +204,9 @@ static void on_settled(RegistryZookeeper *self, const ZookeeperMessage *message)
 	case ZOOKEEPER_NO_NODE:
 		settle_by(self, NULL, -1);
 		break;
-	case ZOOKEEPER_UNSURE:
+	case ZOOKEEPER_UNSURE: /* it stays unsettled, and is read again */
+		registry_zookeeper_pause(self, ZOOKEEPER_SHORT_PAUSE);
+		break;
 	case ZOOKEEPER_NODE_EXISTS:
 	case ZOOKEEPER_BAD_VERSION:
 	case ZOOKEEPER_NO_AUTH:

@@ -254,6 +254,8 @@ ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config, GE
 		zookeeper_session_free(self);
 		return NULL;
 	}
+	/* not anew in each round of the client's thread: a handle that finds nobody is replaced */
+	zoo_set_servers_resolution_delay(self->handle, -1);
 	if (config->auth != NULL)
 		zoo_add_auth(self->handle, "digest", config->auth, (int)strlen(config->auth), NULL,
 			     NULL);

@@ -172,6 +172,8 @@ static void choose(RegistryZookeeper *self)
 		return;
 	holders = registration_describe(self->listing, &wish, &self->layout);
 	self->result.wait_until_tick = self->choice.wait_until_tick;
+	self->look_again_us = g_get_monotonic_time() +
+			      registry_zookeeper_timeout_ms(self) * G_TIME_SPAN_MILLISECOND;
 	if (wish.worker_id < 0)
 		registry_zookeeper_fail(self, REGISTRY_ERROR_WAIT,
 					"no worker ID of datacenter %u is free: %s",

@@ -17,6 +17,7 @@ LAYOUT = (f"epoch_ms={EPOCH_MS},tick_ms=1,time_bits=41,datacenter_bits={10 - WOR
 DATACENTER_ID = 7
 PINNED_WORKER_ID = 13
 GAVE_UP_PAUSE_S = 0.2
+END_LIMIT_S = 15
 FOR_EVER_S = 1e6
 ENDED_BY_US = (-signal.SIGKILL, -signal.SIGTERM)  # a second SIGTERM ends a stop that takes long
 
@@ -125,6 +126,7 @@ class Life:
         self.reclaims = slot.reclaims
         self.began = time.time()
         self.over = None            # when it ended, seconds since the Unix epoch
+        self.ended = threading.Event()
         self.ending = None          # why we ended it: "kill", "restart", ...; None: we did not
         self.wrong = None           # what no end of a process may look like
         self.gave_up = None         # why it ended by itself before it was ready
@@ -136,6 +138,12 @@ class Life:
     @property
     def address(self):
         return self.server.address
+
+    def pause(self):
+        self.server.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.server.send_signal(signal.SIGCONT)
 
 
 class Slot:
@@ -154,7 +162,6 @@ class Slot:
         self._ready = None          # the same once it is ready
         self._changed = threading.Condition()
         self._wanted = True
-        self._hold = False
         self._thread = threading.Thread(target=self._keep_running, daemon=True, name=name)
         self._thread.start()
 
@@ -173,7 +180,6 @@ class Slot:
     def _keep_running(self):
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: not self._hold)
                 if not self._wanted:
                     return
                 server = Server(*self._registry(), "--layout", LAYOUT, *self.cluster.options,
@@ -192,29 +198,22 @@ class Slot:
             with self._changed:
                 self._ready = None
             life.over = time.time()
+            life.ended.set()
             self.cluster.life_ended(life)
             with self._changed:
                 if life.ending is None:
                     self._changed.wait_for(lambda: not self._wanted, GAVE_UP_PAUSE_S)
 
-    def hold(self):
-        """No next process until release()."""
-        with self._changed:
-            self._hold = True
-
-    def release(self):
-        with self._changed:
-            self._hold = False
-            self._changed.notify_all()
-
-    def end_life(self, why, number):
-        """Ends the process of the moment by a signal; does not wait."""
+    def end_life(self, why, number, wait=True):
+        """Ends the process of the moment by a signal."""
         with self._changed:
             life = self.life
         if life and life.over is None:
             life.ending = life.ending or why
             life.server.expect_end = True
             life.server.send_signal(number)
+            if wait:
+                life.ended.wait(END_LIMIT_S)
 
     def kill(self, why="kill"):
         self.end_life(why, signal.SIGKILL)
@@ -222,21 +221,15 @@ class Slot:
     def terminate(self, why="restart"):
         self.end_life(why, signal.SIGTERM)
 
-    def pause(self):
-        self.life.server.send_signal(signal.SIGSTOP)
-
-    def resume(self):
-        self.life.server.send_signal(signal.SIGCONT)
-
     def close(self, kill=False, limit_s=10):
         """Ends the process for good, in an orderly way if it can and shall. May be called twice."""
         with self._changed:
-            self._wanted = self._hold = False
+            self._wanted = False
             self._changed.notify_all()
-        self.end_life("end", signal.SIGCONT)
-        self.end_life("end", signal.SIGKILL if kill else signal.SIGTERM)
+        self.end_life("end", signal.SIGCONT, wait=False)
+        self.end_life("end", signal.SIGKILL if kill else signal.SIGTERM, wait=False)
         self._thread.join(limit_s)
-        self.kill("end")
+        self.end_life("end", signal.SIGKILL, wait=False)
         self._thread.join(limit_s)
         if self.proxy:
             self.proxy.close()

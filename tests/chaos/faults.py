@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong, and when: a schedule that depends on nothing but the seed and the kind of run,
-and the hands that carry it out."""
-import json
+"""What goes wrong, and when: a schedule that depends on nothing but the seed and the kind of
+run."""
 import math
 import random
 from typing import NamedTuple
 
 from cluster import WORKER_BITS
 
-SETTLE_S = 1.0     # between two faults of one server
-LAST_S = 6         # of a part, without new faults
+SETTLE_S = 1.0         # between two faults of one server
+LAST_S = 6             # of a part, without new faults
+YOUNG_S = 8.0          # after a start a server with the default reservation has little in hand
 HOUR_MS = 3600 * 1000
-YOUNG_S = 8.0      # after a start a server with the default reservation has little in hand
+UNNOTICED_MS = 5       # of a clock: --max-ahead is 10
+INCREDIBLE_MS = 12000  # --max-clock-skew is 10000
+SPARE_WORKERS = 3      # beside those of the servers: two guests, and one more
+QUARANTINE_S = 620     # of a killed server with the default reservation, at most
 
-SPARE_WORKERS = 3   # beside those of the servers: two guests, and one more
-QUARANTINE_S = 620  # of a killed server with the default reservation, at most
-
-ENSEMBLE = -1       # as a target
+ENSEMBLE = -1          # as a target
 # Before a server is taken over.
 ABSENCES = ("cut", "stop", "freeze", "lose-request", "lose-reply", "kill", "restart")
 DIRECTIONS = ("both", "to_server", "to_client")
@@ -93,6 +93,12 @@ class Fault(NamedTuple):
     duration_s: float
     amount_ms: int       # of what the kind has: how late, how long until the cut, how wrong a clock
     variant: str         # of the kind, or ""
+
+    def interrupts(self):
+        """Whether the server that it hits may refuse calls. It must not notice a step of its clock
+        that is small, or a jump ahead that is not believed."""
+        harmless = abs(self.amount_ms) <= UNNOTICED_MS or self.amount_ms >= INCREDIBLE_MS
+        return KINDS[self.kind].interrupts and not (self.kind == "clock" and harmless)
 
     def __str__(self):
         where = "ensemble" if self.target == ENSEMBLE else f"server-{self.target}"
@@ -180,13 +186,3 @@ def _free_targets(kind, at_s, free_at_s, regime):
     if regime.steady and KINDS[kind].on_path and ENSEMBLE not in free:
         return []
     return [target for target in free if target != ENSEMBLE]
-
-
-def claim_of(client, datacenter_id, pid):
-    """The path of the claim that the process has made, or None."""
-    parent = f"/snowflake/datacenters/{datacenter_id}/claims"
-    for name in client.get_children(parent):
-        data = json.loads(client.get(f"{parent}/{name}")[0])
-        if data.get("pid") == pid:
-            return f"{parent}/{name}"
-    return None

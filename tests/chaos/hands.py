@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Carries the faults of a schedule out, each in a thread of its own, and remembers what it did."""
 import collections
-import signal
+import json
 import threading
 import time
 
@@ -11,12 +11,22 @@ from kazoo.handlers.threading import KazooTimeoutError
 import wire
 from checker import clock_text
 from cluster import DATACENTER_ID, PINNED_WORKER_ID
-from faults import ENSEMBLE, KINDS, claim_of
+from faults import ENSEMBLE, KINDS
 from proxy import BOTH, CREATE, CREATE_2, WRITES
 
 NOTICED_S = 0.3    # a server looks at its clock ten times a second
 TOGETHER_S = 0.5   # that one who was taken over and who took it are seen side by side
 WRITE_LIMIT_S = 2  # within which a server with a short reservation writes
+
+
+def claim_of(client, datacenter_id, pid):
+    """The path of the claim that the process has made, or None."""
+    parent = f"/snowflake/datacenters/{datacenter_id}/claims"
+    for name in client.get_children(parent):
+        data = json.loads(client.get(f"{parent}/{name}")[0])
+        if data.get("pid") == pid:
+            return f"{parent}/{name}"
+    return None
 
 
 class Impossible(Exception):
@@ -80,7 +90,7 @@ class Hands:
             [self.cluster.slots[fault.target]]
         kind = KINDS[fault.kind]
         self.note(f"begin {fault}")
-        troubles = [slot.service.begin(fault.kind, kind.interrupts) for slot in slots]
+        troubles = [slot.service.begin(fault.kind, fault.interrupts()) for slot in slots]
         act = getattr(self, "_" + fault.kind.replace("-", "_"))
         try:
             if kind.of_ensemble:
@@ -112,9 +122,9 @@ class Hands:
 
     def _stop(self, fault, slot):
         life = slot.life
-        slot.pause()
+        life.pause()
         self._wait(fault)
-        life.server.process.send_signal(signal.SIGCONT)
+        life.resume()
 
     def _two_starts(self, fault, slot):
         """Two servers at once, in one half of the cases both for the same worker ID; in the end
@@ -143,20 +153,20 @@ class Hands:
                                  clock_ms=fault.amount_ms)
         self.attach(rival)
         try:
-            self._take_away(fault.variant, slot)
+            self._take_away(fault.variant, slot, life)
             self._wait(fault)
             self.taken[fault.variant] += rival.wait_life(0) is not None
         finally:
-            life.server.send_signal(signal.SIGCONT)
+            life.resume()
             slot.proxy.heal()
             self._stopped.wait(TOGETHER_S)
             rival.close(kill=fault.amount_ms % 2 == 0)
             self.detach(rival)
             self.cluster.guests.remove(rival)
 
-    def _take_away(self, absence, slot):
+    def _take_away(self, absence, slot, life):
         if absence == "stop":
-            slot.pause()
+            life.pause()
         elif absence == "freeze":
             slot.proxy.freeze()
         elif absence == "kill":

@@ -25,6 +25,7 @@ PROGRESS_S = 5
 START_LIMIT_S = 20
 RECOVERY_LIMIT_S = 30
 FUTURE_LIMIT_MS = 10000 + 1000  # --max-clock-skew, and some time for the way
+PLANNED_OFTEN = 3  # a fault now and then finds the cluster in no state for it
 SHOWN = 10
 
 
@@ -37,6 +38,7 @@ class Run:
         self.checker = Checker()
         self.judge = Judge(self.checker, DATACENTER_ID, FUTURE_LIMIT_MS)
         self.lives = []
+        self.planned = collections.Counter()
         self.done = collections.Counter()
         self.impossible = collections.Counter()
         self.taken = collections.Counter()
@@ -87,6 +89,8 @@ class Run:
                 self._run_part(seconds, regime)
                 if self.failures():
                     break
+        except AssertionError as error:
+            self.problems.append(str(error))
         except KeyboardInterrupt:
             self.problems.append("interrupted")
         finally:
@@ -127,6 +131,7 @@ class Run:
                 slot.service.strict = regime.steady
                 self._attach(slot)
             plan = faults.schedule(self.seed, seconds, self.given.servers, regime, self.kinds())
+            self.planned += collections.Counter(fault.kind for fault in plan)
             print(f"{regime.name}, {seconds} s, {len(plan)} faults", flush=True)
             self._watch(cluster, hands, plan, seconds)
         except AssertionError as error:
@@ -170,12 +175,14 @@ class Run:
               f"{serving}/{len(cluster.slots)}  {' '.join(kinds)}", flush=True)
 
     def _end_part(self, cluster, hands):
-        hands.close()
-        for slot in cluster.slots:
-            slot.service.strict = False
-        for slot in list(self._drawers):
-            self._detach(slot)
-        cluster.close()
+        try:
+            hands.close()
+            for slot in cluster.slots:
+                slot.service.strict = False
+            for slot in list(self._drawers):
+                self._detach(slot)
+        finally:
+            cluster.close()
         self.judge.pause()
         for slot in cluster.slots:
             self.troubles += slot.service.closed
@@ -213,9 +220,8 @@ class Run:
     def checks(self):
         """(what holds, whether it does, what tells if not) of each."""
         judge = self.judge
-        kinds = [kind for kind in self.kinds()
-                 if self.given.seconds >= 120 and not self.given.kinds
-                 and not self.done[kind] and not self.aborted]
+        never = [kind for kind, times in self.planned.items()
+                 if times >= PLANNED_OFTEN and not self.done[kind] and not self.aborted]
         return [
             ("no ID came twice", not self.checker.duplicates, self._duplicates_text()),
             ("IDs of one connection increase", not judge.disordered,
@@ -230,7 +236,7 @@ class Run:
             ("every server served again", not self.stuck, self.stuck),
             ("no server ended as it must not", not any(life.wrong for life in self.lives),
              [f"{life}: {life.wrong}; {life.log_path}" for life in self.lives if life.wrong]),
-            ("every kind of fault happened", not kinds, [", ".join(kinds)]),
+            ("every kind of fault that was planned happened", not never, never),
             ("the run itself went well", not self.problems, self.problems),
         ]
 
