@@ -41,6 +41,7 @@ typedef enum {
 	/* ZooKeeper */
 	LOG_ZOOKEEPER_CONNECTED, /* session, timeout_ms */
 	LOG_ZOOKEEPER_LOST,      /* servers: IDs go on to the end of the reservation */
+	LOG_ZOOKEEPER_REFUSED,   /* error: something that time does not mend */
 	LOG_SESSION_EXPIRED,     /* session: another is made, with the same worker ID */
 	LOG_CLAIM_MADE,          /* path */
 	LOG_REGISTRATION,        /* from, to: its steps */

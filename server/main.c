@@ -432,8 +432,10 @@ static gboolean server_run(Server *self, GError **error)
 	rpc_server_stop(self->rpc, self->options->stop_timeout_ms);
 	stopped = keeper_stop(self->keeper, self->options->stop_timeout_ms);
 	log_end(self);
-	if (!stopped)
+	if (!stopped) {
+		log_failure("the worker ID was not handed back in time");
 		_exit(EXIT_FAILURE); /* its thread may still use all that would be freed */
+	}
 	failure = keeper_error(self->keeper);
 	if (failure != NULL)
 		g_propagate_error(error, failure);

@@ -176,7 +176,9 @@ void keeper_lease_look(Keeper *self)
 	gint64 cursor_tick = (gint64)(cursor >> self->layout->sequence_bits);
 
 	facts->begun = facts->begun || facts->now_tick >= facts->first_tick;
-	facts->ahead = self->config.reclaim_on_step_back && is_ahead(self, cursor_tick) &&
+	/* while nothing can be claimed, it is better to wait for the clock */
+	facts->ahead = self->config.reclaim_on_step_back && self->registry->reachable &&
+		       is_ahead(self, cursor_tick) &&
 		       (facts->begun || cursor_tick >= facts->first_tick);
 	if (facts->lost && !facts->outside && (facts->ahead || facts->now_tick > facts->end_tick)) {
 		retire(self);
@@ -194,7 +196,7 @@ void keeper_lease_look(Keeper *self)
 
 static void wait_for_worker(Keeper *self, gint64 until_tick, const GError *error)
 {
-	if (!self->facts.waiting) {
+	if (!self->facts.waiting || g_strcmp0(self->waiting_why, error->message) != 0) {
 		g_autofree char *why = log_quote(error->message);
 		g_autofree char *until =
 			until_tick != G_MAXINT64 ? keeper_clock_tick_text(self, until_tick) : NULL;
@@ -202,6 +204,8 @@ static void wait_for_worker(Keeper *self, gint64 until_tick, const GError *error
 		log_event(LOG_WORKER_WAITING, "why=%s%s%s", why, until != NULL ? " until=" : "",
 			  until != NULL ? until : "");
 	}
+	g_free(self->waiting_why);
+	self->waiting_why = g_strdup(error->message);
 	self->facts.waiting = TRUE;
 	self->facts.wait_until_tick = until_tick;
 	self->facts.failures = 0;

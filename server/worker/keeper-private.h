@@ -40,6 +40,7 @@ struct _Keeper {
 	guint64 next_cursor;     /* the lease's when that began */
 	gint64 last_tick;        /* of the lease before: a new one begins later */
 	gint64 failing_since_us;
+	char *waiting_why; /* (nullable): what was said last */
 
 	/* Any thread's. */
 	_Atomic gboolean asked;   /* keeper_demand() was called since the last extension began */

@@ -255,6 +255,7 @@ void keeper_free(Keeper *self)
 	pthread_cond_destroy(&self->end);
 	pthread_cond_destroy(&self->wake);
 	pthread_mutex_destroy(&self->mutex);
+	g_free(self->waiting_why);
 	g_clear_error(&self->error);
 	g_clear_pointer(&self->workers, g_ptr_array_unref);
 	g_free((char *)self->config.address);

@@ -138,7 +138,6 @@ RegistrationChoice registration_choose(const ZookeeperListing *listing,
 			return (RegistrationChoice){
 				.found = TRUE,
 				.worker_id = worker_id,
-				.exists = TRUE,
 				.version = reservation->version,
 				.end_tick = reservation->record.end_tick,
 			};
@@ -156,7 +155,7 @@ static void describe_one(GString *text, const ListedReservation *reservation, Ob
 	g_string_append_printf(text, "%sworker %u is ", text->len > 0 ? ", " : "",
 			       reservation->worker_id);
 	if (obstacle == DAMAGED) {
-		g_string_append_printf(text, "unknown (%s)", reservation->damage);
+		g_string_append_printf(text, "damaged (%s)", reservation->damage);
 		return;
 	}
 	address = text_escape(record->address, strlen(record->address));
@@ -196,13 +195,17 @@ char *registration_describe(const ZookeeperListing *listing, const RegistrationW
 	return g_string_free(text, FALSE);
 }
 
+gint32 registration_next_version(gint32 version)
+{
+	return (gint32)((guint32)version + 1);
+}
+
 RegistrationSettlement registration_settle(const char *nonce, gint32 read_version,
 					   const ReservationRecord *record, gint32 version)
 {
 	if (record == NULL)
 		return read_version < 0 ? SETTLED_NOT : SETTLED_LOST;
-	/* wraps as ZooKeeper's does */
-	if (version == (gint32)((guint32)read_version + 1) && g_str_equal(record->owner, nonce))
+	if (version == registration_next_version(read_version) && g_str_equal(record->owner, nonce))
 		return SETTLED_WRITTEN;
 	return version == read_version ? SETTLED_NOT : SETTLED_LOST;
 }

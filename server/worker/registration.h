@@ -69,9 +69,8 @@ typedef struct {
 	gboolean found;
 	/* found */
 	guint worker_id;
-	gboolean exists; /* there is a record, and this is what stood in it */
-	gint32 version;
-	gint64 end_tick; /* -1 if there is no record */
+	gint32 version;  /* of the record that was read; -1: there is none */
+	gint64 end_tick; /* what stood in it; -1: there is none */
 	/* not found */
 	gint64 wait_until_tick; /* the first quarantine has ended then; G_MAXINT64: there is none */
 } RegistrationChoice;
@@ -90,6 +89,10 @@ RegistrationChoice registration_choose(const ZookeeperListing *listing,
  */
 char *registration_describe(const ZookeeperListing *listing, const RegistrationWish *wish,
 			    const Layout *layout);
+
+/* The version of a record after a write that was conditional on @version. It wraps, as ZooKeeper's
+ * does; after -1, which is no record, comes 0. */
+gint32 registration_next_version(gint32 version);
 
 /* What became of a write that may have taken place, by the record as it is read now. */
 typedef enum {

@@ -290,6 +290,7 @@ Registry *registry_file_new(const RegistryFileConfig *config)
 		.first_length_ms = LENGTH_MS,
 		.max_length_ms = LENGTH_MS,
 		.extend_when_idle = FALSE,
+		.reachable = TRUE,
 		.poll_at_us = G_MAXINT64,
 	};
 	self->directory = g_canonicalize_filename(config->directory, NULL);

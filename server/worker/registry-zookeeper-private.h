@@ -52,10 +52,11 @@ typedef struct {
 
 	/* the goal */
 	gint64 goal_since_us;
-	gint64 length_ticks;    /* claim */
-	gint64 wanted_end_tick; /* extend */
-	gint64 last_tick;       /* hand back */
-	gint64 look_again_us;   /* a claim waits, and a record may change unseen; 0: none does */
+	gint64 length_ticks;       /* claim */
+	gint64 wanted_end_tick;    /* extend */
+	gint64 last_tick;          /* hand back */
+	gint64 look_again_us;      /* a claim waits, and a record may change unseen; 0: none does */
+	gboolean extension_failed; /* the last one */
 	gboolean cancelled;
 	gboolean finished; /* the keeper has not fetched the result yet */
 	RegistryResult result;
@@ -72,6 +73,7 @@ typedef struct {
 	Attempt attempt;
 	RegistrationChoice choice;
 	gboolean making;           /* PREPARING: makes what is missing */
+	gboolean synced;           /* SETTLING: what is read now is not old */
 	ZookeeperListing *listing; /* (nullable): LOOKING, CHECKING, LISTING */
 	PeerCheck *peer_check;     /* (nullable): CHECKING */
 	PeerReport doubts;         /* what peers said against it, the time before */
@@ -95,10 +97,14 @@ void registry_zookeeper_pause(RegistryZookeeper *self, ZookeeperPause pause);
 /* The state waits for the reply to @request. */
 void registry_zookeeper_await(RegistryZookeeper *self, guint64 request);
 
-/* Something else than a lost connection is wrong with @path: pauses, and fails the goal if it must
- * not wait. */
-void registry_zookeeper_complain(RegistryZookeeper *self, const ZookeeperMessage *message,
-				 const char *path);
+/* Something else than a lost connection is wrong: logs it, pauses, and fails the goal if it must
+ * not wait. Before the first reservation that is fatal. */
+void registry_zookeeper_complain(RegistryZookeeper *self, const char *format, ...)
+	G_GNUC_PRINTF(2, 3);
+
+/* What complain() is to say of a request about @path that was answered with @outcome. */
+void registry_zookeeper_complain_of(RegistryZookeeper *self, const char *path,
+				    ZookeeperOutcome outcome, const char *reason);
 
 /* A write was stamped by the leader's clock: 0 is no stamp. */
 void registry_zookeeper_note_time(RegistryZookeeper *self, gint64 time_ms, gint64 sent_ns,

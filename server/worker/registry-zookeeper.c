@@ -28,6 +28,8 @@
 void registry_zookeeper_finish(RegistryZookeeper *self, GError *error)
 {
 	g_assert(self->facts.goal != GOAL_NONE && !self->finished);
+	if (self->facts.goal == GOAL_EXTEND)
+		self->extension_failed = error != NULL;
 	self->facts.goal = GOAL_NONE;
 	self->cancelled = FALSE;
 	self->finished = TRUE;
@@ -60,21 +62,37 @@ void registry_zookeeper_await(RegistryZookeeper *self, guint64 request)
 	self->busy = TRUE;
 }
 
-void registry_zookeeper_complain(RegistryZookeeper *self, const ZookeeperMessage *message,
-				 const char *path)
+void registry_zookeeper_complain(RegistryZookeeper *self, const char *format, ...)
 {
-	gboolean forbidden = message->outcome == ZOOKEEPER_NO_AUTH;
+	g_autofree char *text = NULL;
+	g_autofree char *quoted = NULL;
+	va_list arguments;
 
+	va_start(arguments, format);
+	text = g_strdup_vprintf(format, arguments);
+	va_end(arguments);
+	quoted = log_quote(text);
 	registry_zookeeper_pause(self, ZOOKEEPER_LONG_PAUSE);
-	if (forbidden && self->facts.goal == GOAL_CLAIM && !self->served)
-		registry_zookeeper_fail(self, REGISTRY_ERROR_FATAL,
-					"ZooKeeper does not let this server read or write %s: give "
-					"the user and password that it was made with "
-					"(--zookeeper-auth)",
-					path);
-	else if (self->facts.goal == GOAL_EXTEND || self->facts.goal == GOAL_HAND_BACK)
-		registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED, "%s: %s", path,
-					message->reason);
+	if (self->facts.goal == GOAL_CLAIM && !self->served) {
+		registry_zookeeper_fail(self, REGISTRY_ERROR_FATAL, "%s", text);
+		return;
+	}
+	log_event(LOG_ZOOKEEPER_REFUSED, "error=%s", quoted);
+	if (self->facts.goal == GOAL_EXTEND || self->facts.goal == GOAL_HAND_BACK)
+		registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED, "%s", text);
+}
+
+void registry_zookeeper_complain_of(RegistryZookeeper *self, const char *path,
+				    ZookeeperOutcome outcome, const char *reason)
+{
+	if (outcome == ZOOKEEPER_NO_AUTH)
+		registry_zookeeper_complain(self,
+					    "ZooKeeper does not let this server read or write %s: "
+					    "give the user and password that it was made with "
+					    "(--zookeeper-auth)",
+					    path);
+	else
+		registry_zookeeper_complain(self, "ZooKeeper refuses %s: %s", path, reason);
 }
 
 void registry_zookeeper_note_time(RegistryZookeeper *self, gint64 time_ms, gint64 sent_ns,
@@ -168,6 +186,8 @@ static void end_session(RegistryZookeeper *self)
 		self->unconnected_since_us = self->facts.now_us;
 	self->facts.connected = FALSE;
 	self->session_id = 0;
+	self->watch_request = 0; /* the next session counts anew */
+	self->facts.chosen = FALSE;
 	/* of an earlier session there may be a claim left */
 	if (self->announced_ns != 0)
 		self->facts.claim = CLAIM_UNKNOWN;
@@ -181,8 +201,12 @@ static void on_connected(RegistryZookeeper *self, gint64 session_id)
 		  zookeeper_session_timeout_ms(self->session));
 	self->session_id = session_id;
 	self->facts.connected = TRUE;
-	/* what failed for want of a connection; and a new session has no watches */
-	self->registry.hurry = self->facts.goal == GOAL_NONE;
+	/* what failed for want of a connection, or waits: a new session has no watches */
+	if (self->extension_failed || self->look_again_us != 0)
+		self->registry.hurry = TRUE;
+	/* the request that set it may have been lost; twice does no harm */
+	if (self->facts.claim == CLAIM_MADE)
+		registry_zookeeper_watch_claim(self);
 }
 
 static void on_disconnected(RegistryZookeeper *self)
@@ -190,6 +214,7 @@ static void on_disconnected(RegistryZookeeper *self)
 	if (!self->facts.connected)
 		return;
 	self->facts.connected = FALSE;
+	self->facts.chosen = FALSE;
 	self->unconnected_since_us = self->facts.now_us;
 	log_event(LOG_ZOOKEEPER_LOST, "servers=%s", self->servers);
 }
@@ -203,17 +228,15 @@ static void on_expired(RegistryZookeeper *self)
 static void on_denied(RegistryZookeeper *self)
 {
 	end_session(self);
-	if (self->facts.goal == GOAL_CLAIM && !self->served)
-		registry_zookeeper_fail(self, REGISTRY_ERROR_FATAL,
-					"ZooKeeper at %s refuses the user and password of "
-					"--zookeeper-auth",
-					self->servers);
+	registry_zookeeper_complain(
+		self, "ZooKeeper at %s refuses the user and password of --zookeeper-auth",
+		self->servers);
 }
 
 static void on_changed(RegistryZookeeper *self, const ZookeeperMessage *message)
 {
-	if (g_strcmp0(message->path, self->claim_path) != 0)
-		self->registry.hurry = TRUE; /* claims came or went: a worker ID may be free */
+	if (g_strcmp0(message->path, self->claim_path) != 0) /* claims have come or gone */
+		self->registry.hurry = self->registry.hurry || self->look_again_us != 0;
 	else if (message->gone)
 		self->facts.claim = CLAIM_UNKNOWN;
 	else
@@ -304,7 +327,8 @@ static gint64 give_up_at_us(const RegistryZookeeper *self)
 	case GOAL_CLAIM: /* for the first connection; later it holds out */
 		if (self->announced_ns != 0)
 			return G_MAXINT64;
-		return self->goal_since_us + self->connect_timeout_ms * G_TIME_SPAN_MILLISECOND;
+		return MAX(self->goal_since_us, self->unconnected_since_us) +
+		       self->connect_timeout_ms * G_TIME_SPAN_MILLISECOND;
 	case GOAL_EXTEND:
 		return self->goal_since_us;
 	case GOAL_HAND_BACK:
@@ -335,8 +359,8 @@ static gboolean may_cancel(const RegistryZookeeper *self)
 {
 	if (!self->facts.connected)
 		return TRUE;
-	return self->facts.goal == GOAL_CLAIM && !self->facts.unsettled &&
-	       self->state != REGISTRATION_RESERVING;
+	return !self->facts.unsettled && self->state != REGISTRATION_RESERVING &&
+	       self->state != REGISTRATION_EXTENDING;
 }
 
 static void look_after_goal(RegistryZookeeper *self)
@@ -400,6 +424,7 @@ static gboolean registry_zookeeper_poll(Registry *registry, gint64 now_tick,
 		self->look_again_us = 0;
 		self->registry.hurry = TRUE;
 	}
+	self->registry.reachable = self->facts.connected;
 	self->registry.poll_at_us = look_again_at_us(self);
 	if (!self->finished)
 		return FALSE;

@@ -33,7 +33,8 @@ typedef enum {
 	 * behind it. */
 	REGISTRY_ERROR_LOST,
 	/* Stays so until an operator acts: held by a live server, another layout, another machine,
-	 * a wrong owner, a clock that is off, a record that does not parse. */
+	 * a wrong owner, a clock that is off, a record that does not parse (where there are others
+	 * to claim, those are claimed). */
 	REGISTRY_ERROR_FATAL,
 } RegistryError;
 
@@ -112,6 +113,7 @@ struct _Registry {
 	gint64 poll_at_us; /* monotonic: call it then, if nobody wakes before; or G_MAXINT64 */
 	gboolean hurry; /* what is to be extended, or waits, or has failed, is due now; the keeper
 			   takes note and clears it */
+	gboolean reachable; /* a hand-back now would get somewhere */
 	RegistryClock clock;
 	GPtrArray *workers; /* (nullable): of Worker, what list() asked for; the keeper takes it */
 

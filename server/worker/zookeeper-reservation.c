@@ -45,8 +45,14 @@ static void commit(RegistryZookeeper *self, const ZookeeperWrite *first)
 static void reserve(RegistryZookeeper *self)
 {
 	const RegistrationChoice *choice = &self->choice;
-	g_autofree char *claim = registry_zookeeper_claim_json(self, (gint)choice->worker_id);
+	g_autofree char *claim = NULL;
 
+	if (self->now_tick <= choice->end_tick) { /* the clock was set back since it was chosen */
+		self->facts.chosen = FALSE;
+		self->facts.listed = FALSE;
+		return;
+	}
+	claim = registry_zookeeper_claim_json(self, (gint)choice->worker_id);
 	self->attempt = (Attempt){
 		.goal = GOAL_CLAIM,
 		.read_version = choice->version,
@@ -106,14 +112,15 @@ static void settle(RegistryZookeeper *self)
 	g_autofree char *path = reservation_path(self, self->attempt.wanted.worker_id);
 
 	/* another server of the ensemble may be behind the one that took the write */
-	zookeeper_session_sync(self->session, path);
-	registry_zookeeper_await(self, zookeeper_session_get(self->session, path, FALSE));
+	registry_zookeeper_await(self, self->synced
+					       ? zookeeper_session_get(self->session, path, FALSE)
+					       : zookeeper_session_sync(self->session, path));
 }
 
 static void hold(RegistryZookeeper *self)
 {
 	self->holding = self->attempt.wanted;
-	self->holding.version = self->attempt.read_version + 1;
+	self->holding.version = registration_next_version(self->attempt.read_version);
 	self->facts.chosen = FALSE;
 }
 
@@ -153,7 +160,8 @@ static char *describe_owner(const RegistryZookeeper *self, const ReservationReco
 	g_autofree char *path = reservation_path(self, self->attempt.wanted.worker_id);
 
 	if (record == NULL)
-		return g_strdup_printf("%s is gone, or does not parse", path);
+		return g_strdup_printf("%s is gone, or damaged: was it deleted or edited by hand?",
+				       path);
 	if (g_str_equal(record->owner, self->nonce))
 		return g_strdup_printf("%s is of version %d, which this server did not write (its "
 				       "own was %d): was ZooKeeper restored from a backup? see "
@@ -184,16 +192,30 @@ static void settle_by(RegistryZookeeper *self, const ReservationRecord *record, 
 		self->facts.listed = FALSE;
 		break;
 	case SETTLED_LOST:
-		self->overtaken = record == NULL || record->end_tick < self->holding.end_tick;
+		self->overtaken = self->attempt.goal == GOAL_EXTEND &&
+				  (record == NULL || record->end_tick < self->holding.end_tick);
 		note_lost(self, describe_owner(self, record, version));
 		break;
 	}
+}
+
+static void complain(RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	g_autofree char *path = reservation_path(self, self->attempt.wanted.worker_id);
+
+	registry_zookeeper_complain_of(self, path, message->outcome, message->reason);
 }
 
 static void on_settled(RegistryZookeeper *self, const ZookeeperMessage *message)
 {
 	g_auto(ReservationRecord) record = {0};
 
+	if (!self->synced && message->outcome == ZOOKEEPER_OK) {
+		self->synced = TRUE;
+		settle(self);
+		return;
+	}
+	self->synced = FALSE;
 	switch (message->outcome) {
 	case ZOOKEEPER_OK:
 		if (reservation_record_from_json(message->data, message->length, &record, NULL))
@@ -210,7 +232,8 @@ static void on_settled(RegistryZookeeper *self, const ZookeeperMessage *message)
 	case ZOOKEEPER_NODE_EXISTS:
 	case ZOOKEEPER_BAD_VERSION:
 	case ZOOKEEPER_NO_AUTH:
-		registry_zookeeper_complain(self, message, "its reservation");
+	case ZOOKEEPER_REFUSED:
+		complain(self, message);
 		break;
 	}
 }
@@ -252,7 +275,8 @@ static void on_written(RegistryZookeeper *self, const ZookeeperMessage *message)
 			on_race(self);
 		break;
 	case ZOOKEEPER_NO_AUTH:
-		registry_zookeeper_complain(self, message, "its reservation");
+	case ZOOKEEPER_REFUSED:
+		complain(self, message);
 		break;
 	}
 }

@@ -12,6 +12,9 @@
 
 #define MAX_PATH_BYTES 512
 
+/* Servers of 3.7 and later say so, the client of 3.8 has no name for it. */
+#define QUOTA_EXCEEDED (-125)
+
 struct _ZookeeperSession {
 	ZookeeperSessionConfig config;
 	zhandle_t *handle;
@@ -114,6 +117,14 @@ static ZookeeperOutcome outcome_of(int code)
 		return ZOOKEEPER_BAD_VERSION;
 	case ZNOAUTH:
 		return ZOOKEEPER_NO_AUTH;
+	case ZBADARGUMENTS:
+	case ZINVALIDACL:
+	case ZNOCHILDRENFOREPHEMERALS:
+	case ZNOTEMPTY:
+	case ZNOTREADONLY:
+	case ZUNIMPLEMENTED:
+	case QUOTA_EXCEEDED:
+		return ZOOKEEPER_REFUSED;
 	default: /* connection lost, timed out, session expired or moved, closing, ... */
 		return ZOOKEEPER_UNSURE;
 	}

@@ -30,6 +30,7 @@ typedef enum {
 	ZOOKEEPER_NODE_EXISTS,
 	ZOOKEEPER_BAD_VERSION,
 	ZOOKEEPER_NO_AUTH, /* an ACL forbids it */
+	ZOOKEEPER_REFUSED, /* it did not take place, and will not: a quota, a wrong parent, ... */
 	ZOOKEEPER_UNSURE,  /* whether it took place nobody knows: read again */
 } ZookeeperOutcome;
 

@@ -48,6 +48,7 @@ static void note_claim(RegistryZookeeper *self, const char *path, gint64 sequenc
 	self->claim_sequence = sequence;
 	self->facts.claim = CLAIM_MADE;
 	self->facts.listed = FALSE;
+	self->facts.chosen = FALSE;
 	registry_zookeeper_watch_claim(self);
 	log_event(LOG_CLAIM_MADE, "path=%s", path);
 	registry_zookeeper_note_time(self, created_ms, self->announced_ns, received_ns);
@@ -68,6 +69,14 @@ static void announce(RegistryZookeeper *self)
 				 zookeeper_session_create_ephemeral(self->session, path, json));
 }
 
+static void complain_of_claims(RegistryZookeeper *self, ZookeeperOutcome outcome,
+			       const char *reason)
+{
+	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
+
+	registry_zookeeper_complain_of(self, claims, outcome, reason);
+}
+
 static void on_announced(RegistryZookeeper *self, const ZookeeperMessage *message)
 {
 	g_autofree char *nonce = NULL;
@@ -84,11 +93,13 @@ static void on_announced(RegistryZookeeper *self, const ZookeeperMessage *messag
 		break;
 	case ZOOKEEPER_UNSURE:
 		self->facts.claim = CLAIM_UNKNOWN;
+		registry_zookeeper_pause(self, ZOOKEEPER_SHORT_PAUSE);
 		break;
 	case ZOOKEEPER_NODE_EXISTS:
 	case ZOOKEEPER_BAD_VERSION:
 	case ZOOKEEPER_NO_AUTH:
-		registry_zookeeper_complain(self, message, "its claims");
+	case ZOOKEEPER_REFUSED:
+		complain_of_claims(self, message->outcome, message->reason);
 		break;
 	}
 }
@@ -98,16 +109,20 @@ static void on_announced(RegistryZookeeper *self, const ZookeeperMessage *messag
 static void look(RegistryZookeeper *self)
 {
 	/* whoever has to wait hears when a claim goes */
-	gboolean watch = self->facts.goal == GOAL_CLAIM && self->facts.peers_checked;
+	gboolean watch = self->facts.goal == GOAL_CLAIM;
+	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
 
+	/* a claim that was made with a lost reply is to be in it */
+	if (self->facts.claim == CLAIM_UNKNOWN)
+		zookeeper_session_sync(self->session, claims);
 	g_clear_pointer(&self->listing, zookeeper_listing_free);
 	self->listing = zookeeper_listing_new(self->session, self->root, self->datacenter_id,
 					      (1u << self->layout.worker_bits) - 1, watch);
 	self->busy = TRUE;
 }
 
-/* What an earlier session left would hold this server's place for a session timeout. */
-static void delete_stale_claims(RegistryZookeeper *self)
+/* What an earlier session left, or a creation that was done twice, would show this server twice. */
+static void delete_stale_claims(RegistryZookeeper *self, const ListedClaim *own)
 {
 	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
 
@@ -115,19 +130,32 @@ static void delete_stale_claims(RegistryZookeeper *self)
 		const ListedClaim *claim = self->listing->claims->pdata[i];
 		g_autofree char *path = g_strjoin("/", claims, claim->name, NULL);
 
-		if (g_str_equal(claim->nonce, self->nonce) && claim->session != self->session_id)
+		if (g_str_equal(claim->nonce, self->nonce) && claim != own)
 			zookeeper_session_delete(self->session, path);
 	}
 }
 
+/* The one that is known to be its own; of those that may be, any of this session. */
+static const ListedClaim *own_claim(const RegistryZookeeper *self)
+{
+	const char *name = self->claim_path != NULL ? strrchr(self->claim_path, '/') + 1 : NULL;
+
+	for (guint i = 0; i < self->listing->claims->len; i++) {
+		const ListedClaim *claim = self->listing->claims->pdata[i];
+
+		if (claim->session == self->session_id && g_strcmp0(claim->name, name) == 0)
+			return claim;
+	}
+	return zookeeper_listing_find_claim(self->listing, self->nonce, self->session_id);
+}
+
 static void find_claim(RegistryZookeeper *self)
 {
-	const ListedClaim *claim =
-		zookeeper_listing_find_claim(self->listing, self->nonce, self->session_id);
+	const ListedClaim *claim = own_claim(self);
 	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
 	g_autofree char *path = NULL;
 
-	delete_stale_claims(self);
+	delete_stale_claims(self, claim);
 	if (claim == NULL) {
 		self->facts.claim = CLAIM_NONE;
 		return;
@@ -180,8 +208,9 @@ static void choose(RegistryZookeeper *self)
 					self->datacenter_id, holders);
 	else
 		registry_zookeeper_fail(self, REGISTRY_ERROR_WAIT,
-					"--worker-id is not free in datacenter %u: %s",
-					self->datacenter_id, holders);
+					"--worker-id %" G_GINT64_FORMAT
+					" is not free in datacenter %u: %s",
+					wish.worker_id, self->datacenter_id, holders);
 }
 
 static void on_looked(RegistryZookeeper *self)
@@ -298,15 +327,13 @@ static void check_layout(RegistryZookeeper *self, const ZookeeperMessage *messag
 		}
 		theirs = layout_to_string(&layout);
 	}
-	registry_zookeeper_pause(self, ZOOKEEPER_LONG_PAUSE);
-	if (self->facts.goal != GOAL_CLAIM || self->served)
-		return;
-	registry_zookeeper_fail(self, REGISTRY_ERROR_FATAL,
-				"%s in ZooKeeper %s%s, this server's layout is %s: use that "
-				"layout, or another root (--zookeeper HOSTS/ROOT) for IDs that do "
-				"not mix with the old ones",
-				path, theirs != NULL ? "is " : "does not parse: ",
-				theirs != NULL ? theirs : error->message, ours);
+	registry_zookeeper_complain(
+		self,
+		"%s in ZooKeeper %s%s, this server's layout is %s: use that "
+		"layout, or another root (--zookeeper HOSTS/ROOT) for IDs that do "
+		"not mix with the old ones",
+		path, theirs != NULL ? "is " : "does not parse: ",
+		theirs != NULL ? theirs : error->message, ours);
 }
 
 static void on_prepared(RegistryZookeeper *self, const ZookeeperMessage *message)
@@ -322,14 +349,22 @@ static void on_prepared(RegistryZookeeper *self, const ZookeeperMessage *message
 			self->facts.prepared = TRUE;
 		break;
 	case ZOOKEEPER_NO_NODE:
-		make_all(self);
+		if (self->making)
+			registry_zookeeper_complain(
+				self,
+				"cannot make %s in ZooKeeper: make it, with what is above it, or "
+				"give a user and password that may (--zookeeper-auth)",
+				self->root);
+		else
+			make_all(self);
 		break;
 	case ZOOKEEPER_UNSURE:
 		registry_zookeeper_pause(self, ZOOKEEPER_SHORT_PAUSE);
 		break;
 	case ZOOKEEPER_BAD_VERSION:
 	case ZOOKEEPER_NO_AUTH:
-		registry_zookeeper_complain(self, message, self->root);
+	case ZOOKEEPER_REFUSED:
+		registry_zookeeper_complain_of(self, self->root, message->outcome, message->reason);
 		break;
 	}
 }
@@ -404,6 +439,14 @@ static void on_datacenters(RegistryZookeeper *self, const ZookeeperMessage *mess
 
 static void on_datacenter_listed(RegistryZookeeper *self)
 {
+	ZookeeperOutcome outcome = self->listing->outcome;
+
+	/* one whose first server is about to come is empty */
+	if (outcome != ZOOKEEPER_OK && outcome != ZOOKEEPER_NO_NODE) {
+		self->facts.wants_list = FALSE;
+		g_clear_pointer(&self->listing, zookeeper_listing_free);
+		return;
+	}
 	zookeeper_listing_add_workers(self->listing, &self->layout, self->workers);
 	g_clear_pointer(&self->listing, zookeeper_listing_free);
 	list_next(self);
@@ -484,18 +527,26 @@ void zookeeper_steps_listed(RegistryZookeeper *self)
 	const ZookeeperListing *listing = self->listing;
 
 	self->busy = FALSE;
-	if (listing->outcome == ZOOKEEPER_OK) {
-		if (self->state == REGISTRATION_LISTING)
-			on_datacenter_listed(self);
-		else
-			on_looked(self);
+	if (self->state == REGISTRATION_LISTING) {
+		on_datacenter_listed(self);
 		return;
 	}
-	if (self->state == REGISTRATION_LISTING)
-		self->facts.wants_list = FALSE;
-	if (listing->outcome == ZOOKEEPER_NO_NODE)
+	switch (listing->outcome) {
+	case ZOOKEEPER_OK:
+		on_looked(self);
+		return;
+	case ZOOKEEPER_NO_NODE:
 		self->facts.prepared = FALSE;
-	else
-		registry_zookeeper_pause(self, ZOOKEEPER_LONG_PAUSE);
+		break;
+	case ZOOKEEPER_UNSURE:
+		registry_zookeeper_pause(self, ZOOKEEPER_SHORT_PAUSE);
+		break;
+	case ZOOKEEPER_NODE_EXISTS:
+	case ZOOKEEPER_BAD_VERSION:
+	case ZOOKEEPER_NO_AUTH:
+	case ZOOKEEPER_REFUSED:
+		complain_of_claims(self, listing->outcome, listing->reason);
+		break;
+	}
 	g_clear_pointer(&self->listing, zookeeper_listing_free);
 }

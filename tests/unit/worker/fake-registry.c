@@ -197,6 +197,7 @@ void fake_registry_init(FakeRegistry *self, const Clock *clock)
 		.registry = {.ops = &OPS,
 			     .first_length_ms = 400,
 			     .max_length_ms = 400,
+			     .reachable = TRUE,
 			     .poll_at_us = G_MAXINT64},
 		.claim_code = WORKS,
 		.extend_code = WORKS,

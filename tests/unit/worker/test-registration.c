@@ -206,13 +206,13 @@ static const struct {
 	 -1,
 	 {{2, 999, "dead", NULL}},
 	 1,
-	 {.found = TRUE, .worker_id = 2, .exists = TRUE, .version = 102, .end_tick = 999}},
+	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 999}},
 	{"what was handed back, too",
 	 2,
 	 -1,
 	 {{2, 999, "", NULL}},
 	 1,
-	 {.found = TRUE, .worker_id = 2, .exists = TRUE, .version = 102, .end_tick = 999}},
+	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 999}},
 	{"quarantined up to and with its last tick",
 	 2,
 	 -1,
@@ -242,13 +242,13 @@ static const struct {
 	 -1,
 	 {{3, 5, "alive", NULL}, {0, 6, "dead", NULL}},
 	 2,
-	 {.found = TRUE, .worker_id = 0, .exists = TRUE, .version = 100, .end_tick = 6}},
+	 {.found = TRUE, .worker_id = 0, .version = 100, .end_tick = 6}},
 	{"my own, of a write that came late, once it is past",
 	 1,
 	 -1,
 	 {{1, 999, MINE, NULL}},
 	 1,
-	 {.found = TRUE, .worker_id = 1, .exists = TRUE, .version = 101, .end_tick = 999}},
+	 {.found = TRUE, .worker_id = 1, .version = 101, .end_tick = 999}},
 	{"my own, but not past",
 	 1,
 	 -1,
@@ -306,7 +306,6 @@ static void test_choose(void)
 		g_test_message("%s", CHOICES[i].name);
 		g_assert_cmpint(choice.found, ==, expected->found);
 		g_assert_cmpuint(choice.worker_id, ==, expected->worker_id);
-		g_assert_cmpint(choice.exists, ==, expected->exists);
 		g_assert_cmpint(choice.version, ==, expected->version);
 		g_assert_cmpint(choice.end_tick, ==, expected->end_tick);
 		g_assert_cmpint(choice.wait_until_tick, ==, expected->wait_until_tick);
@@ -328,7 +327,7 @@ static void test_describe(void)
 	g_assert_cmpstr(all, ==,
 			"worker 0 is held by a.example:7609, "
 			"worker 2 is quarantined until 2010-11-04T01:42:56.157Z, "
-			"worker 3 is unknown (no end)");
+			"worker 3 is damaged (no end)");
 	g_assert_cmpstr(one, ==, "worker 2 is quarantined until 2010-11-04T01:42:56.157Z");
 }
 
