@@ -43,7 +43,9 @@ class Cluster(unittest.TestCase):
         """What it says goes to the terminal if `shown`, else to files."""
         with open(self.scratch / "out", "wb") as out, open(self.scratch / "err", "wb") as err:
             self.process = subprocess.Popen(
-                [QUICKSTART, "--cluster", *options], stdin=self.inside,
+                # whoever runs the tests may ignore them, and a shell cannot undo that
+                ["env", "--default-signal=INT,HUP,TERM", QUICKSTART, "--cluster", *options],
+                stdin=self.inside,
                 stdout=self.inside if shown else out, stderr=self.inside if shown else err,
                 env={"PATH": os.environ["PATH"], "LC_ALL": "C", "SNOWFLAKE_BUILD": str(BUILD),
                      "TMPDIR": str(self.temporary), **environment},

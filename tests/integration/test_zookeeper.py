@@ -245,7 +245,7 @@ class Znodes(ZooKeeperTest):
         server = self.member()
         self.assertEqual(worker_id_of(server), 5)
         pinned = self.member("--worker-id", 1, ready=False)
-        self.assertIn("worker 1 is unknown", pinned.wait_event("worker-waiting").fields["why"])
+        self.assertIn("worker 1 is damaged", pinned.wait_event("worker-waiting").fields["why"])
         for worker_id, text in damaged.items():
             path = self.tree.reservation_path(worker_id)
             self.assertEqual(self.tree.client.get(path)[0], text)

@@ -163,7 +163,7 @@ class Records(ZooKeeperTest):
         draw = self.draw(server)
         draw.wait_ids()
         self.tree.client.set(self.tree.reservation_path(0), b"{")
-        self.assertIn("does not parse", server.wait_event("worker-lost").fields["error"])
+        self.assertIn("damaged", server.wait_event("worker-lost").fields["error"])
         draw.wait_ids(500)
         self.assertEqual(draw.failures, [])
         self.assertEqual(draw.worker_ids(), [0, 1])
