@@ -18,7 +18,6 @@
  * than the log.
  */
 
-#define FLAPPING_INTERVAL_MS   1000
 #define REFUSED_INTERVAL_MS    60000
 #define CONNECTION_INTERVAL_MS 1000 /* anybody who reaches the port can cause these events */
 
@@ -48,8 +47,8 @@ static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_EXTEND_FAILED] = {"extend-failed", LOG_LEVEL_WARNING, 0},
 	[LOG_EXTEND_RECOVERED] = {"extend-recovered", LOG_LEVEL_INFO, 0},
 	[LOG_RESERVATION_SPENT] = {"reservation-spent", LOG_LEVEL_ERROR, 0},
-	[LOG_ZOOKEEPER_CONNECTED] = {"zookeeper-connected", LOG_LEVEL_INFO, FLAPPING_INTERVAL_MS},
-	[LOG_ZOOKEEPER_LOST] = {"zookeeper-lost", LOG_LEVEL_WARNING, FLAPPING_INTERVAL_MS},
+	[LOG_ZOOKEEPER_CONNECTED] = {"zookeeper-connected", LOG_LEVEL_INFO, 0},
+	[LOG_ZOOKEEPER_LOST] = {"zookeeper-lost", LOG_LEVEL_WARNING, 0},
 	[LOG_ZOOKEEPER_REFUSED] = {"zookeeper-refused", LOG_LEVEL_ERROR, REFUSED_INTERVAL_MS},
 	[LOG_SESSION_EXPIRED] = {"session-expired", LOG_LEVEL_WARNING, 0},
 	[LOG_CLAIM_MADE] = {"claim-made", LOG_LEVEL_INFO, 0},

@@ -48,6 +48,7 @@ typedef struct {
 	gint64 session_id;         /* 0: it has not been connected yet */
 	gint64 handle_since_us;    /* when it was made, or its making failed */
 	gint64 unconnected_since_us;
+	gboolean told_connected; /* what the log said last */
 	char *no_session; /* (nullable): why there is none */
 
 	/* the goal */

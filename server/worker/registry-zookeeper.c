@@ -14,6 +14,8 @@
 /* A handle that has not been connected for as many session timeouts is replaced: servers that were
  * restored from a backup refuse it for ever. */
 #define TIMEOUTS_TO_REPLACE   3
+/* A connection that is back before this is not worth a word. */
+#define LOSS_TOLD_US          G_USEC_PER_SEC
 /* No handle could be made, for want of a name: the next try. */
 #define NAME_RETRY_US         G_USEC_PER_SEC
 /* Within the time that a stop is given by default. */
@@ -196,9 +198,11 @@ static void end_session(RegistryZookeeper *self)
 
 static void on_connected(RegistryZookeeper *self, gint64 session_id)
 {
-	log_event(LOG_ZOOKEEPER_CONNECTED,
-		  "session=0x%" G_GINT64_MODIFIER "x timeout_ms=%" G_GINT64_FORMAT, session_id,
-		  zookeeper_session_timeout_ms(self->session));
+	if (!self->told_connected)
+		log_event(LOG_ZOOKEEPER_CONNECTED,
+			  "session=0x%" G_GINT64_MODIFIER "x timeout_ms=%" G_GINT64_FORMAT,
+			  session_id, zookeeper_session_timeout_ms(self->session));
+	self->told_connected = TRUE;
 	self->session_id = session_id;
 	self->facts.connected = TRUE;
 	/* what failed for want of a connection, or waits: a new session has no watches */
@@ -216,11 +220,11 @@ static void on_disconnected(RegistryZookeeper *self)
 	self->facts.connected = FALSE;
 	self->facts.chosen = FALSE;
 	self->unconnected_since_us = self->facts.now_us;
-	log_event(LOG_ZOOKEEPER_LOST, "servers=%s", self->servers);
 }
 
 static void on_expired(RegistryZookeeper *self)
 {
+	self->told_connected = FALSE;
 	log_event(LOG_SESSION_EXPIRED, "session=0x%" G_GINT64_MODIFIER "x", self->session_id);
 	end_session(self);
 }
@@ -308,8 +312,18 @@ static gint64 replace_at_us(const RegistryZookeeper *self)
 	       patience_ms * G_TIME_SPAN_MILLISECOND;
 }
 
+static void tell_of_loss(RegistryZookeeper *self)
+{
+	if (self->facts.connected || !self->told_connected ||
+	    self->facts.now_us < self->unconnected_since_us + LOSS_TOLD_US)
+		return;
+	self->told_connected = FALSE;
+	log_event(LOG_ZOOKEEPER_LOST, "servers=%s", self->servers);
+}
+
 static void look_after_session(RegistryZookeeper *self)
 {
+	tell_of_loss(self);
 	if (self->facts.connected || self->facts.now_us < replace_at_us(self))
 		return;
 	if (self->session != NULL)
@@ -397,6 +411,8 @@ static gint64 look_again_at_us(const RegistryZookeeper *self)
 
 	if (!self->facts.connected)
 		at_us = MIN(at_us, replace_at_us(self));
+	if (!self->facts.connected && self->told_connected)
+		at_us = MIN(at_us, self->unconnected_since_us + LOSS_TOLD_US);
 	if (self->look_again_us != 0)
 		at_us = MIN(at_us, self->look_again_us);
 	if (self->state == REGISTRATION_PAUSING)

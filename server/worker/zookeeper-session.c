@@ -149,7 +149,7 @@ static ZookeeperMessage *reply_new(const Request *request, int code, const struc
 	message->sent_ns = request->sent_ns;
 	message->received_ns = zookeeper_session_now_ns();
 	message->outcome = outcome_of(code);
-	message->reason = zerror(code);
+	message->reason = code == QUOTA_EXCEEDED ? "its quota is used up" : zerror(code);
 	if (code == ZOK && stat != NULL)
 		message->stat = stat_of(stat);
 	return message;

@@ -441,8 +441,8 @@ static void on_datacenter_listed(RegistryZookeeper *self)
 {
 	ZookeeperOutcome outcome = self->listing->outcome;
 
-	/* one whose first server is about to come is empty */
-	if (outcome != ZOOKEEPER_OK && outcome != ZOOKEEPER_NO_NODE) {
+	/* one that may not be read, or whose first server is about to come, is passed over */
+	if (outcome == ZOOKEEPER_UNSURE) {
 		self->facts.wants_list = FALSE;
 		g_clear_pointer(&self->listing, zookeeper_listing_free);
 		return;

@@ -13,6 +13,8 @@ What it can do, each for the connections of the moment and those to come, until 
     freeze(*directions)           accept and forward nothing; heal() delivers what was held back
     delay(ms, *directions)        deliver everything that much later
 
+thaw() takes back freeze alone, and delivers what was held back.
+
 What it can do once, for whoever is connected at that time. Connections made later pass:
 
     reset()                       reset the connections
@@ -22,11 +24,14 @@ What it can do once, for whoever is connected at that time. Connections made lat
                                   all behind it, then reset: the write was done, nobody heard
     lose_next_request(opcodes)    swallow the next request of that kind and all behind it, then
                                   reset: the write was not done
+    hold_next_reply(opcodes)      let the next request of that kind through, and freeze TO_CLIENT
+                                  before its reply, until thaw() or heal()
 
 With skip=N the next N requests of that kind are let off.
-The last two return a Trap: wait() returns once the reply, or the request, was swallowed. By then
-ZooKeeper has done the write in the first case, and never will in the second. Directions are
-TO_SERVER and TO_CLIENT; none named means both. `requests` counts what was forwarded, by opcode.
+The last three return a Trap: wait() returns once the reply, or the request, was swallowed, or the
+replies are frozen. ZooKeeper has done the write in the first case, never will in the second, and
+is about to in the third. Directions are TO_SERVER and TO_CLIENT; none named means both. `requests`
+counts what was forwarded, by opcode.
 
 The proxy is a thread of its own; every method may be called from any thread and returns when what
 it says is in force.
@@ -55,11 +60,12 @@ LONGEST_FRAME = 1 << 24  # four letters of an admin word make a larger number th
 class Trap:
     """Waits for one request of certain opcodes. `opcode` is that of the one it caught."""
 
-    def __init__(self, opcodes, on_reply, cut_after_ms, skip=0):
+    def __init__(self, opcodes, on_reply, cut_after_ms=0, skip=0, holds=False):
         self.opcodes = frozenset([opcodes] if isinstance(opcodes, int) else opcodes)
         self.on_reply = on_reply
         self.cut_after_ms = cut_after_ms
         self.skip = skip
+        self.holds = holds
         self.opcode = None
         self._sprung = threading.Event()
 
@@ -166,6 +172,13 @@ class Proxy:
     def freeze(self, *directions):
         self._do(lambda: [self.gates[direction].clear() for direction in directions or BOTH])
 
+    def thaw(self):
+        self._do(self._open_gates)
+
+    def _open_gates(self):
+        for gate in self.gates.values():
+            gate.set()
+
     def delay(self, delay_ms, *directions):
         self._do(self.delays_ms.update, dict.fromkeys(directions or BOTH, delay_ms))
 
@@ -176,8 +189,7 @@ class Proxy:
     async def _heal(self):
         self._traps.clear()
         self.delays_ms.update(dict.fromkeys(BOTH, 0))
-        for gate in self.gates.values():
-            gate.set()
+        self._open_gates()
         if self._refuses:
             self._refuses = False
             for door in self._doors:
@@ -198,6 +210,9 @@ class Proxy:
 
     def lose_next_request(self, opcodes=WRITES, cut_after_ms=0, skip=0):
         return self._do(self._arm, Trap(opcodes, False, cut_after_ms, skip))
+
+    def hold_next_reply(self, opcodes=WRITES, skip=0):
+        return self._do(self._arm, Trap(opcodes, True, skip=skip, holds=True))
 
     def _arm(self, trap):
         self._traps.append(trap)
@@ -345,7 +360,10 @@ class _Link:
 
     def _inspect_request(self, xid, opcode):
         trap = None if self._swallows[TO_SERVER] else self._proxy.take_trap(opcode)
-        if trap and trap.on_reply:
+        if trap and trap.holds:
+            self._proxy.gates[TO_CLIENT].clear()
+            trap.spring()
+        elif trap and trap.on_reply:
             self._awaited[xid] = trap
         elif trap:
             self._catch(trap, TO_SERVER)

@@ -167,6 +167,7 @@ class Stops(ZooKeeperTest):
             self.assertEqual(failed.level, "warning")
             self.assertIn("reserved_until", failed.fields)
         self.assertIn("within 1000 ms", hasty.find("hand-back-failed").fields["error"])
+        self.assertIn("not handed back in time", hasty.find("failed").fields["error"])
         self.assertIn("no connection to ZooKeeper", server.find("hand-back-failed").fields["error"])
 
     def test_a_stop_while_it_is_silent(self):

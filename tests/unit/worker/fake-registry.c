@@ -134,6 +134,7 @@ static gboolean fake_poll(Registry *registry, gint64 now_tick, RegistryResult *o
 	if (self->poll_every_us != 0)
 		registry->poll_at_us = g_get_monotonic_time() + self->poll_every_us;
 	registry->clock = self->clock;
+	registry->reachable = self->reachable;
 	registry->hurry = self->hurry;
 	self->hurry = FALSE;
 	list_workers(self);
@@ -199,6 +200,7 @@ void fake_registry_init(FakeRegistry *self, const Clock *clock)
 			     .max_length_ms = 400,
 			     .reachable = TRUE,
 			     .poll_at_us = G_MAXINT64},
+		.reachable = TRUE,
 		.claim_code = WORKS,
 		.extend_code = WORKS,
 		.cancel_code = REGISTRY_ERROR_FAILED,

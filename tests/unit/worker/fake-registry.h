@@ -18,8 +18,9 @@ typedef struct {
 	gboolean pending;            /* operations stay under way; see fake_registry_go_on() */
 	gint64 first_tick;           /* of the next claim; 0: the tick asked at */
 	guint worker_id;
-	gint64 wait_ticks; /* G_MAXINT64: nobody knows until when */
-	gboolean hurry;    /* once */
+	gint64 wait_ticks;  /* G_MAXINT64: nobody knows until when */
+	gboolean hurry;     /* once */
+	gboolean reachable; /* what poll() says of it; operations go on all the same */
 	RegistryClock clock;
 	RegistryClock fresh_clock; /* what the clock becomes when it is asked for, if it is known */
 	gint64 late_ticks;         /* how long ago a claim that is answered was written */

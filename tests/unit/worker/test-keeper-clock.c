@@ -367,6 +367,37 @@ static void test_reclaims_without_hand_back(void)
 	FAKE_SET(&server.fake, extend_code, WORKS);
 }
 
+/* Without the registry there is no other worker ID to be had: the one that is held is kept, for
+ * when the clock has come to where it was. */
+static void test_reclaims_when_reachable(void)
+{
+	g_auto(Server) server;
+	gint64 true_ns, before, id;
+	guint polls;
+
+	start_reclaiming(&server, &true_ns, &before);
+	FAKE_SET(&server.fake, reachable, FALSE);
+	polls = FAKE_GET(&server.fake, polls);
+	WAIT_FOR(FAKE_GET(&server.fake, polls) > polls);
+	step_back(&server, true_ns);
+	WAIT_FOR(is_true_time(&server, true_ns));
+	for (guint i = 0; i < 3; i++) {
+		WAIT_FOR(keeper_idle_ms(server.keeper) >= 50);
+		WAIT_FOR(keeper_idle_ms(server.keeper) < 50);
+		g_assert_cmpint(server_draw(&server, &id), ==, DRAW_CLOCK_BACK);
+	}
+	g_assert_cmpint(server_state(&server), ==, WORKER_SERVING);
+	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
+	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
+
+	FAKE_SET(&server.fake, reachable, TRUE);
+	id = server_draw_in_time(&server);
+	g_assert_cmpint(tick_of_id(id), <, tick_of_id(before) - 3000000);
+	g_assert_cmpuint(layout_decode(&LAYOUT_TWITTER, id).worker_id, ==, 4);
+	g_assert_cmpint(FAKE_GET(&server.fake, last_tick), ==, tick_of_id(before));
+	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 1);
+}
+
 /* Another worker ID may not be free, or the registry not to be reached. */
 static void test_reclaims_later(void)
 {
@@ -439,6 +470,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper-clock/reclaims", test_reclaims);
 	g_test_add_func("/keeper-clock/reclaims-without-hand-back",
 			test_reclaims_without_hand_back);
+	g_test_add_func("/keeper-clock/reclaims-when-reachable", test_reclaims_when_reachable);
 	g_test_add_func("/keeper-clock/reclaims-later", test_reclaims_later);
 	g_test_add_func("/keeper-clock/reclaims-after-loss", test_reclaims_after_loss);
 	return g_test_run();
