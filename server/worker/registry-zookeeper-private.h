@@ -49,7 +49,7 @@ typedef struct {
 	gint64 handle_since_us;    /* when it was made, or its making failed */
 	gint64 unconnected_since_us;
 	gboolean told_connected; /* what the log said last */
-	char *no_session; /* (nullable): why there is none */
+	char *no_session;        /* (nullable): why there is none */
 
 	/* the goal */
 	gint64 goal_since_us;

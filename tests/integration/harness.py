@@ -54,8 +54,9 @@ ENVIRONMENT = {
     "LC_ALL": "C",
     "G_DEBUG": "fatal-criticals",
     # GLib's own allocator passes memory between threads behind a lock that TSan cannot see
-    **({"G_SLICE": "always-malloc"} if SANITIZED else {}),
+    **({"G_SLICE": "always-malloc"} if SANITIZER == "thread" else {}),
     "ASAN_OPTIONS": "exitcode=99:detect_leaks=1:detect_stack_use_after_return=1",
+    "LSAN_OPTIONS": f"suppressions={ROOT}/tests/lsan.suppressions:print_suppressions=0",
     "UBSAN_OPTIONS": "exitcode=99:halt_on_error=1:print_stacktrace=1",
     "TSAN_OPTIONS": "exitcode=99:halt_on_error=1:second_deadlock_stack=1:"
                     f"suppressions={ROOT}/tests/tsan.suppressions",
