@@ -3,9 +3,12 @@
 
 #include <string.h>
 
+#include "common/strict-json.h"
 #include "core/text.h"
 
-#define MAX_TIME_MS G_GINT64_CONSTANT(253402300799999) /* the end of the year 9999 */
+#define MAX_TIME_MS       G_GINT64_CONSTANT(253402300799999) /* the end of the year 9999 */
+#define MAX_ADDRESS_BYTES 259                                /* a name of 253, a colon and a port */
+#define MAX_ESCAPE_BYTES  64                                 /* what text_escape() does not cut */
 
 static gboolean is_time(gint64 time_ms)
 {
@@ -29,10 +32,57 @@ char *ctl_format_text(const char *text)
 	return text != NULL ? text_escape(text, strlen(text)) : g_strdup("-");
 }
 
+char *ctl_format_address(const char *address)
+{
+	if (address == NULL)
+		return g_strdup("-");
+
+	GString *shown = g_string_new(NULL);
+	gsize length = strlen(address);
+	gsize most = MIN(length, MAX_ADDRESS_BYTES);
+
+	for (gsize i = 0; i < most; i += MAX_ESCAPE_BYTES) {
+		g_autofree char *piece = text_escape(address + i, MIN(most - i, MAX_ESCAPE_BYTES));
+
+		g_string_append(shown, piece);
+	}
+	if (length > most)
+		g_string_append(shown, "...");
+	return g_string_free(shown, FALSE);
+}
+
 void ctl_format_json_text(JsonObject *object, const char *name, const char *text)
 {
 	if (text != NULL)
 		json_object_set_string_member(object, name, text);
 	else
 		json_object_set_null_member(object, name);
+}
+
+/* JSON has 16 bits in an escape; what needs more has two. */
+static void append_escape(GString *escaped, gunichar character)
+{
+	if (character >= 0x10000) {
+		character -= 0x10000;
+		g_string_append_printf(escaped, "\\u%04x", 0xd800 | (guint)(character >> 10));
+		character = 0xdc00 | (character & 0x3ff);
+	}
+	g_string_append_printf(escaped, "\\u%04x", (guint)character);
+}
+
+char *ctl_format_json(JsonObject *object)
+{
+	g_autofree char *json = strict_json_print(object);
+	GString *escaped = g_string_sized_new(strlen(json));
+
+	/* outside of strings JSON is ASCII */
+	for (const char *next = json; *next != '\0'; next = g_utf8_next_char(next)) {
+		gunichar character = g_utf8_get_char(next);
+
+		if (character < 0x7f)
+			g_string_append_c(escaped, (char)character);
+		else
+			append_escape(escaped, character);
+	}
+	return g_string_free(escaped, FALSE);
 }

@@ -9,6 +9,12 @@
 char *ctl_format_time(gint64 time_ms);
 void ctl_format_json_time(JsonObject *object, const char *name, gint64 time_ms);
 
-/* (transfer full): @text, (nullable), safe to print. */
+/* (transfer full): @text, (nullable), safe to print; cut at 64 bytes. */
 char *ctl_format_text(const char *text);
+/* Likewise of HOST:PORT, and cut where no such is as long. */
+char *ctl_format_address(const char *address);
 void ctl_format_json_text(JsonObject *object, const char *name, const char *text);
+
+/* (transfer full): on one line, and in ASCII, so that a terminal shows what is there. Takes
+ * @object. */
+char *ctl_format_json(JsonObject *object);

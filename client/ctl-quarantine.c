@@ -3,8 +3,11 @@
 
 #include <string.h>
 
+#include "client/ctl-format.h"
+
 #define AT_ONCE      1000
-#define MAX_ATTEMPTS 100 /* at a znode that somebody else writes to all the time */
+#define MAX_ATTEMPTS 100   /* at a znode that somebody else writes to all the time */
+#define MAX_SKEW_MS  10000 /* of ZooKeeper's clock against ours */
 
 typedef struct {
 	CtlZookeeper *zookeeper;
@@ -51,13 +54,25 @@ static CtlZnode *add(GPtrArray *znodes, CtlZnodeOperation operation, char *path)
 	return znode;
 }
 
+/* What is made is for those whom the servers let in, who need not be those that we come as. So is
+ * the parent of the datacenters, if it is not there. */
+static gboolean create_top(const Quarantine *self, GError **error)
+{
+	g_autoptr(GPtrArray) reads = znodes_new();
+	g_autoptr(GPtrArray) znodes = znodes_new();
+
+	add(reads, CTL_ZNODE_TAKE_ACL, znode_layout(self->root));
+	add(znodes, CTL_ZNODE_CREATE, znode_datacenters(self->root));
+	return ctl_zookeeper_do(self->zookeeper, reads, error) &&
+	       ctl_zookeeper_do(self->zookeeper, znodes, error);
+}
+
 /* What the records are to stand in, as far as it is not there. */
 static gboolean create_parents(const Quarantine *self, const GPtrArray *marks, GError **error)
 {
 	g_autoptr(GPtrArray) znodes = znodes_new();
 	const CtlMark *last = NULL;
 
-	add(znodes, CTL_ZNODE_CREATE, znode_datacenters(self->root));
 	for (guint i = 0; i < marks->len; i++) {
 		const CtlMark *mark = marks->pdata[i];
 
@@ -79,6 +94,23 @@ static gboolean too_many_attempts(const char *path, GError **error)
 	return FALSE;
 }
 
+/* A leader whose clock is behind would have us reserve for too short a time; one ahead, for too
+ * long. Which of two clocks is wrong, only the operator can tell. */
+static gboolean check_clock(gint64 theirs_ms, gint64 before_ms, gint64 after_ms, GError **error)
+{
+	if (theirs_ms >= before_ms - MAX_SKEW_MS && theirs_ms <= after_ms + MAX_SKEW_MS)
+		return TRUE;
+
+	g_autofree char *theirs = ctl_format_time(theirs_ms);
+	g_autofree char *ours = ctl_format_time(after_ms);
+
+	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+		    "the clock of ZooKeeper's leader is at %s, that of this machine at %s, more "
+		    "than %d s apart: nothing was reserved; set the clock that is wrong right",
+		    theirs, ours, MAX_SKEW_MS / 1000);
+	return FALSE;
+}
+
 /* ZooKeeper tells its time with a write only. So the parent of the datacenters is given the data
  * that it has. */
 static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **error)
@@ -92,11 +124,15 @@ static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **
 		if (!ctl_zookeeper_do(self->zookeeper, znodes, error))
 			return FALSE;
 		znode->operation = CTL_ZNODE_SET;
+
+		gint64 before_ms = g_get_real_time() / 1000;
+
 		if (!ctl_zookeeper_do(self->zookeeper, znodes, error))
 			return FALSE;
 		if (znode->result == CTL_ZNODE_DONE) {
 			*out_now_ms = znode->modified_at_ms;
-			return TRUE;
+			return check_clock(znode->modified_at_ms, before_ms,
+					   g_get_real_time() / 1000, error);
 		}
 	}
 	return too_many_attempts(path, error);
@@ -217,7 +253,8 @@ gboolean ctl_quarantine_apply(CtlZookeeper *zookeeper, const char *root, const L
 {
 	Quarantine self = {.zookeeper = zookeeper, .root = root, .layout = layout};
 
-	if (!create_parents(&self, marks, error) || !find_end(&self, length_ms, error))
+	if (!create_top(&self, error) || !find_end(&self, length_ms, error) ||
+	    !create_parents(&self, marks, error))
 		return FALSE;
 	for (guint i = 0; i < marks->len; i += AT_ONCE) {
 		g_autoptr(GPtrArray) some = g_ptr_array_new();

@@ -11,7 +11,6 @@
 #include "client/ctl-quarantine.h"
 #include "client/ctl-table.h"
 #include "client/ctl.h"
-#include "common/strict-json.h"
 
 #define MAX_RESERVATION_MS G_GINT64_CONSTANT(604800000) /* a week */
 #define CLOCK_SKEW_MS      10000                        /* what servers allow unless told */
@@ -117,7 +116,7 @@ static void print_table(const GPtrArray *marks)
 		ctl_table_add(table, g_strdup_printf("%u", mark->worker_id));
 		ctl_table_add(table, ctl_format_time(mark->before_ms));
 		ctl_table_add(table, ctl_format_time(mark->until_ms));
-		ctl_table_add(table, ctl_format_text(address));
+		ctl_table_add(table, ctl_format_address(address));
 	}
 	ctl_table_print(table);
 }
@@ -140,7 +139,7 @@ static void print_json(const GPtrArray *marks)
 		ctl_format_json_text(object, "owner_before", mark->owner);
 		ctl_format_json_text(object, "address", mark->address);
 
-		g_autofree char *element = strict_json_print(object);
+		g_autofree char *element = ctl_format_json(object);
 
 		ctl_array_add(&array, element);
 	}
@@ -240,6 +239,12 @@ static CtlStatus quarantine(const CtlOptions *options, const ZookeeperHosts *hos
 
 	if (datacenters == NULL)
 		return CTL_USAGE;
+	if (datacenters->len == 0) {
+		ctl_output_complain("no datacenter is at %s of ZooKeeper at %s: name those that "
+				    "servers have used with --datacenter-id",
+				    hosts->root, hosts->servers);
+		return CTL_FAILED;
+	}
 
 	g_autoptr(GPtrArray) marks = ctl_quarantine_plan(&tree->layout, datacenters);
 
@@ -282,6 +287,7 @@ const CtlCommand ctl_registry_command = {
 		   "registry quarantine reserves every worker ID for as long as servers may have\n"
 		   "reserved it since. It asks first.",
 	.takes_zookeeper = TRUE,
+	.takes_no_server = TRUE,
 	.entries = entries,
 	.run = run,
 };

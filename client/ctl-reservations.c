@@ -57,7 +57,7 @@ static void add_line(CtlTable *table, const CtlDatacenter *datacenter,
 	ctl_table_add(table, g_strdup(NAMES[state_of(reservation, now_ms)]));
 	ctl_table_add(table, ctl_format_time(reservation->reserved_until_ms));
 	ctl_table_add(table,
-		      ctl_format_text(address != NULL && address[0] != '\0' ? address : NULL));
+		      ctl_format_address(address != NULL && address[0] != '\0' ? address : NULL));
 }
 
 static void print_summary(const CtlTree *tree, const CtlDatacenter *datacenter, gint64 now_ms)

@@ -101,7 +101,9 @@ static gboolean read_layout(const Reader *self, const CtlZnode *layout, GError *
 {
 	if (layout->result == CTL_ZNODE_MISSING) {
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-			    "nothing at %s: no server has registered there", self->root);
+			    "nothing at %s of ZooKeeper at %s: no server has registered there; is "
+			    "the path behind --zookeeper the servers'?",
+			    self->root, ctl_zookeeper_servers(self->zookeeper));
 		return FALSE;
 	}
 	if (layout->length < 0 || !znode_layout_from_json(layout->data, (gsize)layout->length,

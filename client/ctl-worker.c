@@ -10,6 +10,7 @@
 #include "client/ctl-table.h"
 
 #define MAX_THREADS 256
+#define MAX_WORKERS 4096 /* to ask, because a server says so */
 #define UNREACHABLE "unreachable"
 
 static void worker_free(CtlWorker *self)
@@ -25,13 +26,6 @@ static GPtrArray *workers_new(void)
 	return g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
 }
 
-/* HOST:PORT, with brackets where they are needed. */
-static char *address_of(const ClaimRecord *record)
-{
-	return g_strdup_printf(strchr(record->host, ':') != NULL ? "[%s]:%u" : "%s:%u",
-			       record->host, (guint)record->port);
-}
-
 static CtlWorker *worker_of_claim(const CtlDatacenter *datacenter, const CtlClaim *claim)
 {
 	CtlWorker *self = g_new0(CtlWorker, 1);
@@ -42,7 +36,7 @@ static CtlWorker *worker_of_claim(const CtlDatacenter *datacenter, const CtlClai
 	self->nonce = g_strdup(claim->nonce);
 	self->claimed_at_ms = claim->claimed_at_ms;
 	if (claim->damage == NULL)
-		self->address = address_of(&claim->record);
+		self->address = claim_record_address(&claim->record);
 	if (self->worker_id >= 0)
 		reservation = ctl_datacenter_find(datacenter, (guint)self->worker_id);
 	if (reservation != NULL && reservation->holder != NULL &&
@@ -71,8 +65,9 @@ static CtlWorker *worker_of_answer(const SnowflakeClientWorker *answer)
 
 	self->datacenter_id = (guint)MAX(answer->datacenter_id, 0);
 	self->worker_id = MAX(answer->worker_id, -1);
-	self->address = g_utf8_make_valid(answer->address, -1);
-	self->nonce = g_utf8_make_valid(answer->nonce, -1);
+	if (answer->address[0] != '\0')
+		self->address = g_strdup(answer->address);
+	self->nonce = g_strdup(answer->nonce);
 	self->claimed_at_ms = answer->claimed_at_ms;
 	self->reserved_until_ms = answer->reserved_until_ms;
 	return self;
@@ -83,7 +78,7 @@ static void take_probe(CtlWorker *self, const CtlProbe *probe)
 {
 	if (g_strcmp0(probe->nonce, self->nonce) != 0)
 		return;
-	self->state = g_utf8_make_valid(probe->state, -1);
+	self->state = g_strdup(probe->state);
 	self->has_answered = TRUE;
 	self->round_trip_us = probe->round_trip_us;
 	self->clock_skew_us = probe->clock_skew_us;
@@ -124,6 +119,13 @@ GPtrArray *ctl_worker_of_server(SnowflakeClient *client, GError **error)
 
 	if (answers == NULL)
 		return NULL;
+	if (answers->len > MAX_WORKERS) {
+		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+			    "the server lists %u others, and more than %d are not asked; "
+			    "--zookeeper lists them too",
+			    answers->len, MAX_WORKERS);
+		return NULL;
+	}
 
 	GPtrArray *workers = workers_new();
 
@@ -235,7 +237,7 @@ void ctl_worker_print_table(const GPtrArray *workers)
 		ctl_table_add(table, worker->worker_id >= 0
 					     ? g_strdup_printf("%d", worker->worker_id)
 					     : g_strdup("-"));
-		ctl_table_add(table, ctl_format_text(worker->address));
+		ctl_table_add(table, ctl_format_address(worker->address));
 		ctl_table_add(table, ctl_format_text(worker->state));
 		ctl_table_add(table, ctl_format_time(worker->claimed_at_ms));
 		ctl_table_add(table, ctl_format_time(worker->reserved_until_ms));

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "client/ctl-format.h"
 #include "client/ctl-output.h"
 #include "client/ctl-reservations.h"
 #include "client/ctl-tree.h"
 #include "client/ctl-worker.h"
 #include "client/ctl.h"
-#include "common/strict-json.h"
 
 #define AGAIN_AFTER_US 1000000
 #define CLEAR_SCREEN   "\033[H\033[2J\033[3J"
@@ -42,7 +42,7 @@ static void print_json(const GPtrArray *objects)
 	g_autoptr(GString) line = g_string_new("[");
 
 	for (guint i = 0; i < objects->len; i++) {
-		g_autofree char *element = strict_json_print(objects->pdata[i]);
+		g_autofree char *element = ctl_format_json(objects->pdata[i]);
 
 		if (watch)
 			g_string_append_printf(line, "%s%s", i > 0 ? "," : "", element);
@@ -116,14 +116,14 @@ static gboolean complain_of(const CtlTree *tree)
 	return sound;
 }
 
-/* Ctrl-C ends a watch at once, but not in the middle of what is printed. */
+/* Ctrl-C ends a watch at once, but not in the middle of what is printed. A second one does: the
+ * reader may have stopped. */
 static atomic_bool is_printing;
 static atomic_bool is_interrupted;
 
 static void on_interrupt(G_GNUC_UNUSED int number)
 {
-	atomic_store(&is_interrupted, TRUE);
-	if (!atomic_load(&is_printing))
+	if (atomic_exchange(&is_interrupted, TRUE) || !atomic_load(&is_printing))
 		_exit(CTL_OK);
 }
 

@@ -25,6 +25,7 @@ struct _CtlZookeeper {
 	int state;
 	guint unanswered;
 	guint changes;
+	struct ACL_vector acl; /* for CREATE; empty: ZooKeeper refuses it */
 };
 
 /* A time on the clock of @woken. */

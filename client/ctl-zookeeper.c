@@ -108,6 +108,31 @@ static void on_created(int code, G_GNUC_UNUSED const char *path, const struct St
 	on_answer((CtlZnode *)context, code, stat);
 }
 
+static void take_acl(CtlZookeeper *self, const struct ACL_vector *acl)
+{
+	deallocate_ACL_vector(&self->acl);
+	allocate_ACL_vector(&self->acl, acl->count);
+	for (int i = 0; i < acl->count; i++) {
+		self->acl.data[i].perms = acl->data[i].perms;
+		/* the client library frees them */
+		self->acl.data[i].id.scheme = strdup(acl->data[i].id.scheme);
+		self->acl.data[i].id.id = strdup(acl->data[i].id.id);
+	}
+}
+
+static void on_acl(int code, struct ACL_vector *acl, struct Stat *stat, const void *context)
+{
+	CtlZnode *znode = (CtlZnode *)context;
+	CtlZookeeper *self = znode->in_session;
+
+	if (code == ZOK) {
+		pthread_mutex_lock(&self->lock);
+		take_acl(self, acl);
+		pthread_mutex_unlock(&self->lock);
+	}
+	on_answer(znode, code, stat);
+}
+
 /* The thread of the owner. */
 
 struct timespec ctl_zookeeper_deadline(guint milliseconds)
@@ -200,7 +225,9 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 	}
 	if (!wait_connected(self, error))
 		return NULL;
+	pthread_mutex_lock(&self->lock);
 	self->changes = 0;
+	pthread_mutex_unlock(&self->lock);
 	return g_steal_pointer(&self);
 }
 
@@ -211,14 +238,18 @@ void ctl_zookeeper_free(CtlZookeeper *self)
 	give_up(self);
 	pthread_cond_destroy(&self->woken);
 	pthread_mutex_destroy(&self->lock);
+	deallocate_ACL_vector(&self->acl);
 	g_free(self->servers);
 	g_free(self);
 }
 
+const char *ctl_zookeeper_servers(const CtlZookeeper *self)
+{
+	return self->servers;
+}
+
 static int send_request(CtlZookeeper *self, CtlZnode *znode, watcher_fn watcher)
 {
-	const struct ACL_vector *acl = self->has_auth ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
-
 	switch (znode->operation) {
 	case CTL_ZNODE_GET:
 		return zoo_awget(self->handle, znode->path, watcher, self, on_data, znode);
@@ -229,10 +260,12 @@ static int send_request(CtlZookeeper *self, CtlZnode *znode, watcher_fn watcher)
 		return zoo_aset(self->handle, znode->path, znode->data, znode->length,
 				znode->version, on_stat, znode);
 	case CTL_ZNODE_CREATE:
-		return zoo_acreate2(self->handle, znode->path, znode->data, znode->length, acl, 0,
-				    on_created, znode);
+		return zoo_acreate2(self->handle, znode->path, znode->data, znode->length,
+				    &self->acl, 0, on_created, znode);
 	case CTL_ZNODE_LOOK:
 		return zoo_awexists(self->handle, znode->path, watcher, self, on_stat, znode);
+	case CTL_ZNODE_TAKE_ACL:
+		return zoo_aget_acl(self->handle, znode->path, on_acl, znode);
 	}
 	return ZBADARGUMENTS;
 }

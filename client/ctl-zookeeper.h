@@ -22,11 +22,12 @@ typedef enum {
 } CtlZookeeperError;
 
 typedef enum {
-	CTL_ZNODE_GET,    /* its data */
-	CTL_ZNODE_LIST,   /* the names of its children */
-	CTL_ZNODE_SET,    /* other data, if it has that version */
-	CTL_ZNODE_CREATE, /* if it is not there */
-	CTL_ZNODE_LOOK,   /* whether it is there */
+	CTL_ZNODE_GET,      /* its data */
+	CTL_ZNODE_LIST,     /* the names of its children */
+	CTL_ZNODE_SET,      /* other data, if it has that version */
+	CTL_ZNODE_CREATE,   /* if it is not there; after a TAKE_ACL */
+	CTL_ZNODE_LOOK,     /* whether it is there */
+	CTL_ZNODE_TAKE_ACL, /* who may do what to it: that is what CREATE gives from then on */
 } CtlZnodeOperation;
 
 typedef enum {
@@ -60,8 +61,7 @@ typedef struct _CtlZookeeper CtlZookeeper;
 
 /**
  * ctl_zookeeper_connect:
- * @auth: (nullable): "user:password". With it, what CREATE makes is for that user only; without,
- *   for everybody
+ * @auth: (nullable): "user:password"
  * @timeout_ms: how long to connect may take, and then how long ZooKeeper may be without an answer
  *
  * Returns: (transfer full) (nullable): a session, or %NULL with an error set
@@ -70,6 +70,9 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 				    GError **error);
 void ctl_zookeeper_free(CtlZookeeper *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlZookeeper, ctl_zookeeper_free)
+
+/* (transfer none): "a:2181,b:2181", as it was given. */
+const char *ctl_zookeeper_servers(const CtlZookeeper *self);
 
 /* Does @znodes, an array of CtlZnode, all at once. %FALSE with an error set if one of them came to
  * none of the results above; the others may have been done all the same. */

@@ -29,6 +29,7 @@ typedef struct {
 	const char *summary;         /* a line, for --help */
 	const char *details;         /* more lines, for the command's --help; or NULL */
 	gboolean takes_zookeeper;    /* --zookeeper is for it, too */
+	gboolean takes_no_server;    /* --server is not shown in its --help */
 	const GOptionEntry *entries; /* its own options, NULL-terminated */
 	CtlStatus (*run)(const CtlOptions *options, const char *const *arguments);
 } CtlCommand;

@@ -246,7 +246,7 @@ static CtlStatus parse_and_run(int argc, char **argv)
 	g_autofree char *zookeeper_auth = NULL;
 	gboolean help = FALSE;
 	gboolean version = FALSE;
-	const GOptionEntry common[] = {
+	GOptionEntry common[] = {
 		{"server", 0, 0, G_OPTION_ARG_STRING_ARRAY, &servers,
 		 "Where to ask; again for others to turn to (default $" SERVERS_VARIABLE
 		 ", or " SNOWFLAKE_CLIENT_DEFAULT_SERVER ")",
@@ -266,8 +266,12 @@ static CtlStatus parse_and_run(int argc, char **argv)
 	};
 	int place = find_command(argc, argv, common);
 	const CtlCommand *command = place > 0 ? command_by_name(argv[place]) : NULL;
-	g_autoptr(GOptionContext) context = make_context(command, common);
 	g_autoptr(GError) error = NULL;
+
+	if (command != NULL && command->takes_no_server)
+		common[0].flags |= G_OPTION_FLAG_HIDDEN;
+
+	g_autoptr(GOptionContext) context = make_context(command, common);
 
 	if (command != NULL) {
 		/* what remains are its arguments; argv ends in NULL */
@@ -275,7 +279,7 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		argc--;
 	}
 	if (!g_option_context_parse(context, &argc, &argv, &error)) {
-		ctl_output_complain("%s", error->message);
+		ctl_output_complain("%s; see snowflakectl --help", error->message);
 		return CTL_USAGE;
 	}
 	if (help)

@@ -301,21 +301,17 @@ static gboolean service_get_ids(SfSnowflakeExtendedIf *iface, GArray **out_ids, 
 	return FALSE;
 }
 
-static void service_describe_self(const ServiceConfig *config, SfWorker *out_worker)
-{
-	WorkerStatus status;
-
-	keeper_get_status(config->keeper, &status);
-	g_object_set(out_worker, "datacenter_id", status.datacenter_id, "worker_id",
-		     status.worker_id, "address", config->address, "nonce", config->nonce,
-		     "claimed_at_ms", status.claimed_at_ms, "reserved_until_ms",
-		     status.reserved_until_ms, "state", worker_state_name(status.state), NULL);
-}
-
 static gboolean service_get_worker(SfSnowflakeExtendedIf *iface, SfWorker **out_worker,
 				   GError **error G_GNUC_UNUSED)
 {
-	service_describe_self(SF_SERVICE(iface)->config, *out_worker);
+	const ServiceConfig *config = SF_SERVICE(iface)->config;
+	WorkerStatus status;
+
+	keeper_get_status(config->keeper, &status);
+	g_object_set(*out_worker, "datacenter_id", status.datacenter_id, "worker_id",
+		     status.worker_id, "address", config->address, "nonce", config->nonce,
+		     "claimed_at_ms", status.claimed_at_ms, "reserved_until_ms",
+		     status.reserved_until_ms, "state", worker_state_name(status.state), NULL);
 	return TRUE;
 }
 
@@ -327,19 +323,21 @@ static WorkerState guess_state(const Worker *worker, gint64 now_ms)
 	return worker->reserved_until_ms > now_ms ? WORKER_SERVING : WORKER_UNAVAILABLE;
 }
 
+/* As the registry has it; but of itself a server knows its state. */
 static SfWorker *service_describe(const Service *self, const Worker *worker, gint64 now_ms)
 {
-	SfWorker *described = g_object_new(SF_TYPE_WORKER, NULL);
+	WorkerState state = guess_state(worker, now_ms);
 
-	if (g_strcmp0(worker->nonce, self->config->nonce) == 0)
-		service_describe_self(self->config, described);
-	else
-		g_object_set(described, "datacenter_id", worker->datacenter_id, "worker_id",
-			     worker->worker_id, "address", worker->address, "nonce", worker->nonce,
-			     "claimed_at_ms", worker->claimed_at_ms, "reserved_until_ms",
-			     worker->reserved_until_ms, "state",
-			     worker_state_name(guess_state(worker, now_ms)), NULL);
-	return described;
+	if (g_strcmp0(worker->nonce, self->config->nonce) == 0) {
+		WorkerStatus status;
+
+		keeper_get_status(self->config->keeper, &status);
+		state = status.state;
+	}
+	return g_object_new(SF_TYPE_WORKER, "datacenter_id", worker->datacenter_id, "worker_id",
+			    worker->worker_id, "address", worker->address, "nonce", worker->nonce,
+			    "claimed_at_ms", worker->claimed_at_ms, "reserved_until_ms",
+			    worker->reserved_until_ms, "state", worker_state_name(state), NULL);
 }
 
 /* The list; or NULL: parked if @error is not set. */

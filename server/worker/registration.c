@@ -200,12 +200,21 @@ gint32 registration_next_version(gint32 version)
 	return (gint32)((guint32)version + 1);
 }
 
-RegistrationSettlement registration_settle(const char *nonce, gint32 read_version,
+static gboolean stands(const ReservationRecord *record, const char *owner, gint64 end_tick)
+{
+	return record->end_tick == end_tick && (owner == NULL || g_str_equal(record->owner, owner));
+}
+
+RegistrationSettlement registration_settle(const RegistrationWrite *write,
 					   const ReservationRecord *record, gint32 version)
 {
 	if (record == NULL)
-		return read_version < 0 ? SETTLED_NOT : SETTLED_LOST;
-	if (version == registration_next_version(read_version) && g_str_equal(record->owner, nonce))
+		return write->read_version < 0 ? SETTLED_NOT : SETTLED_LOST;
+	if (!write->refused && version == registration_next_version(write->read_version) &&
+	    stands(record, write->owner, write->end_tick))
 		return SETTLED_WRITTEN;
-	return version == read_version ? SETTLED_NOT : SETTLED_LOST;
+	if (version == write->read_version &&
+	    stands(record, write->read_owner, write->read_end_tick))
+		return SETTLED_NOT;
+	return SETTLED_LOST;
 }

@@ -94,22 +94,30 @@ char *registration_describe(const ZookeeperListing *listing, const RegistrationW
  * does; after -1, which is no record, comes 0. */
 gint32 registration_next_version(gint32 version);
 
-/* What became of a write that may have taken place, by the record as it is read now. */
+/* A write, and what it rests on. */
+typedef struct {
+	gint32 read_version;    /* that it is conditional on; -1: that there is no record */
+	gint64 read_end_tick;   /* what stood there */
+	const char *read_owner; /* (nullable): likewise; NULL: any */
+	const char *owner;      /* what it writes */
+	gint64 end_tick;
+	gboolean refused; /* ZooKeeper has said that it did not take place */
+} RegistrationWrite;
+
+/* What became of it. */
 typedef enum {
-	SETTLED_WRITTEN, /* what was read is held */
-	SETTLED_NOT,     /* it is as it was */
-	SETTLED_LOST,    /* somebody else has written */
+	SETTLED_WRITTEN, /* it stands there, and is held */
+	SETTLED_NOT,     /* what it rests on stands there */
+	SETTLED_LOST, /* anything else: somebody has written, or ZooKeeper's history was changed */
 } RegistrationSettlement;
 
 /**
  * registration_settle:
- * @nonce: the owner that the write names
- * @read_version: what it was conditional on; -1: that there is no record
- * @record: (nullable): as it stands now; NULL: there is none
+ * @record: (nullable): as it stands now; NULL: there is none, or none that parses
  * @version: of that
  *
- * Only a version further than @read_version by one, with that owner, can be that write: so what
- * was tried does not matter, and what stands there does.
+ * The version alone does not tell: after a restore from a backup, and what operators do then, it
+ * may be what it was to be.
  */
-RegistrationSettlement registration_settle(const char *nonce, gint32 read_version,
+RegistrationSettlement registration_settle(const RegistrationWrite *write,
 					   const ReservationRecord *record, gint32 version);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "server/log.h"
+#include "server/worker/zookeeper-reservation.h"
 #include "server/worker/zookeeper-steps.h"
 
 /*
@@ -205,6 +206,7 @@ static void on_connected(RegistryZookeeper *self, gint64 session_id)
 	self->told_connected = TRUE;
 	self->session_id = session_id;
 	self->facts.connected = TRUE;
+	zookeeper_reservation_doubt(self);
 	/* what failed for want of a connection, or waits: a new session has no watches */
 	if (self->extension_failed || self->look_again_us != 0)
 		self->registry.hurry = TRUE;

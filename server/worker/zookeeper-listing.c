@@ -38,13 +38,13 @@ static void expect(ZookeeperListing *self, guint64 request, const Asked *asked)
 }
 
 ZookeeperListing *zookeeper_listing_new(ZookeeperSession *session, const char *root,
-					guint datacenter_id, guint max_worker_id, gboolean watch)
+					const Layout *layout, guint datacenter_id, gboolean watch)
 {
 	ZookeeperListing *self = g_new0(ZookeeperListing, 1);
 
 	self->session = session;
 	self->datacenter_id = datacenter_id;
-	self->max_worker_id = max_worker_id;
+	self->layout = *layout;
 	self->claims = g_ptr_array_new_with_free_func((GDestroyNotify)listed_claim_free);
 	self->reservations =
 		g_ptr_array_new_with_free_func((GDestroyNotify)listed_reservation_free);
@@ -87,7 +87,7 @@ static void ask_for_reservations(ZookeeperListing *self, const GStrv names)
 		g_autofree char *path = g_strjoin("/", self->reservations_path, names[i], NULL);
 		guint worker_id;
 
-		if (znode_parse_number(names[i], self->max_worker_id, &worker_id))
+		if (znode_parse_number(names[i], (1u << self->layout.worker_bits) - 1, &worker_id))
 			expect(self, zookeeper_session_get(self->session, path, FALSE),
 			       &(Asked){.what = RESERVATION, .worker_id = worker_id});
 	}
@@ -123,6 +123,8 @@ static void add_reservation(ZookeeperListing *self, const Asked *asked,
 	else if (!reservation_record_from_json(message->data, message->length, &reservation->record,
 					       &error))
 		reservation->damage = g_strdup(error->message);
+	else if (reservation->record.end_tick > layout_max_tick(&self->layout))
+		reservation->damage = g_strdup("its end is past the layout's");
 	g_ptr_array_add(self->reservations, reservation);
 }
 
@@ -194,8 +196,7 @@ static const ListedReservation *reservation_of(const ZookeeperListing *self, con
 	return NULL;
 }
 
-void zookeeper_listing_add_workers(const ZookeeperListing *self, const Layout *layout,
-				   GPtrArray *workers)
+void zookeeper_listing_add_workers(const ZookeeperListing *self, GPtrArray *workers)
 {
 	for (guint i = 0; i < self->claims->len; i++) {
 		const ListedClaim *claim = self->claims->pdata[i];
@@ -210,7 +211,7 @@ void zookeeper_listing_add_workers(const ZookeeperListing *self, const Layout *l
 		worker->claimed_at_ms = claim->claimed_at_ms;
 		if (reservation != NULL)
 			worker->reserved_until_ms =
-				layout_tick_start_ms(layout, reservation->record.end_tick);
+				layout_tick_start_ms(&self->layout, reservation->record.end_tick);
 		g_ptr_array_add(workers, worker);
 	}
 }

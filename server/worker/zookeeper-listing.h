@@ -41,16 +41,17 @@ struct _ZookeeperListing {
 	GHashTable *requests; /* those under way, by number */
 	char *claims_path;
 	char *reservations_path;
-	guint max_worker_id;
+	Layout layout;
 };
 
 /**
  * zookeeper_listing_new:
  * @session: borrowed; what it has to say goes to take()
+ * @layout: copied; a reservation past its end is damaged
  * @watch: a CHANGED of the path of the claims follows when one comes or goes
  */
 ZookeeperListing *zookeeper_listing_new(ZookeeperSession *session, const char *root,
-					guint datacenter_id, guint max_worker_id, gboolean watch);
+					const Layout *layout, guint datacenter_id, gboolean watch);
 void zookeeper_listing_free(ZookeeperListing *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ZookeeperListing, zookeeper_listing_free)
 
@@ -62,5 +63,4 @@ const ListedClaim *zookeeper_listing_find_claim(const ZookeeperListing *self, co
 						gint64 session);
 
 /* Adds its servers to @workers, of Worker. */
-void zookeeper_listing_add_workers(const ZookeeperListing *self, const Layout *layout,
-				   GPtrArray *workers);
+void zookeeper_listing_add_workers(const ZookeeperListing *self, GPtrArray *workers);

@@ -56,6 +56,7 @@ static void reserve(RegistryZookeeper *self)
 	self->attempt = (Attempt){
 		.goal = GOAL_CLAIM,
 		.read_version = choice->version,
+		.read_end_tick = choice->end_tick,
 		.wanted =
 			{
 				.held = TRUE,
@@ -72,6 +73,25 @@ static void reserve(RegistryZookeeper *self)
 				       .version = -1});
 }
 
+static Attempt attempt_on_holding(const RegistryZookeeper *self, RegistrationGoal goal)
+{
+	return (Attempt){
+		.goal = goal,
+		.read_version = self->holding.version,
+		.read_end_tick = self->holding.end_tick,
+		.wanted = self->holding,
+	};
+}
+
+void zookeeper_reservation_doubt(RegistryZookeeper *self)
+{
+	if (!self->holding.held || self->facts.unsettled)
+		return;
+	self->attempt = attempt_on_holding(self, GOAL_NONE);
+	self->attempt.refused = TRUE;
+	self->facts.unsettled = TRUE;
+}
+
 static void extend(RegistryZookeeper *self)
 {
 	if (!self->holding.held) {
@@ -79,11 +99,7 @@ static void extend(RegistryZookeeper *self)
 		registry_zookeeper_fail(self, REGISTRY_ERROR_LOST, "%s", self->lost_why);
 		return;
 	}
-	self->attempt = (Attempt){
-		.goal = GOAL_EXTEND,
-		.read_version = self->holding.version,
-		.wanted = self->holding,
-	};
+	self->attempt = attempt_on_holding(self, GOAL_EXTEND);
 	self->attempt.wanted.end_tick = CLAMP(self->wanted_end_tick, self->holding.end_tick,
 					      layout_max_tick(&self->layout));
 	commit(self, &(ZookeeperWrite){.type = ZOOKEEPER_CHECK, .path = self->claim_path});
@@ -95,11 +111,7 @@ static void hand_back(RegistryZookeeper *self)
 		registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED, "%s", self->lost_why);
 		return;
 	}
-	self->attempt = (Attempt){
-		.goal = GOAL_HAND_BACK,
-		.read_version = self->holding.version,
-		.wanted = self->holding,
-	};
+	self->attempt = attempt_on_holding(self, GOAL_HAND_BACK);
 	self->attempt.wanted.held = FALSE;
 	/* a lease that begins behind its end, to keep the order of IDs, has issued nothing */
 	self->attempt.wanted.end_tick =
@@ -150,8 +162,9 @@ static void note_lost(RegistryZookeeper *self, char *why)
 	self->lost_why = why;
 	self->facts.chosen = FALSE;
 	self->facts.listed = FALSE;
-	if (self->attempt.goal != GOAL_CLAIM)
-		self->holding.held = FALSE;
+	/* the keeper hears of it when it extends */
+	self->registry.hurry = self->registry.hurry || self->holding.held;
+	self->holding.held = FALSE;
 }
 
 static char *describe_owner(const RegistryZookeeper *self, const ReservationRecord *record,
@@ -164,8 +177,8 @@ static char *describe_owner(const RegistryZookeeper *self, const ReservationReco
 				       path);
 	if (g_str_equal(record->owner, self->nonce))
 		return g_strdup_printf("%s is of version %d, which this server did not write (its "
-				       "own was %d): was ZooKeeper restored from a backup? see "
-				       "snowflakectl registry quarantine",
+				       "own was %d): was ZooKeeper restored from a backup, or this "
+				       "process copied? see snowflakectl registry quarantine",
 				       path, version, self->holding.version);
 	if (*record->owner == '\0')
 		return g_strdup_printf("%s was taken back by an operator", path);
@@ -174,11 +187,19 @@ static char *describe_owner(const RegistryZookeeper *self, const ReservationReco
 
 static void settle_by(RegistryZookeeper *self, const ReservationRecord *record, gint32 version)
 {
+	const Attempt *attempt = &self->attempt;
+	const RegistrationWrite write = {
+		.read_version = attempt->read_version,
+		.read_end_tick = attempt->read_end_tick,
+		.read_owner = attempt->goal == GOAL_CLAIM ? NULL : self->nonce,
+		.owner = owner_of(self),
+		.end_tick = attempt->wanted.end_tick,
+		.refused = attempt->refused,
+	};
+
 	self->facts.unsettled = FALSE;
-	switch (registration_settle(owner_of(self), self->attempt.read_version, record, version)) {
+	switch (registration_settle(&write, record, version)) {
 	case SETTLED_WRITTEN:
-		/* what stands there is what is held, whatever was tried */
-		self->attempt.wanted.end_tick = record->end_tick;
 		/* it was computed some time ago: the extension goes on, a claim needs one */
 		self->registry.hurry = TRUE;
 		if (self->attempt.goal == GOAL_EXTEND)
@@ -192,7 +213,7 @@ static void settle_by(RegistryZookeeper *self, const ReservationRecord *record, 
 		self->facts.listed = FALSE;
 		break;
 	case SETTLED_LOST:
-		self->overtaken = self->attempt.goal == GOAL_EXTEND &&
+		self->overtaken = self->holding.held &&
 				  (record == NULL || record->end_tick < self->holding.end_tick);
 		note_lost(self, describe_owner(self, record, version));
 		break;
@@ -246,6 +267,7 @@ static void on_race(RegistryZookeeper *self)
 		self->facts.listed = FALSE;
 		registry_zookeeper_pause(self, ZOOKEEPER_SHORT_PAUSE);
 	} else { /* it is read what stands there now, and that decides */
+		self->attempt.refused = TRUE;
 		self->facts.unsettled = TRUE;
 	}
 }

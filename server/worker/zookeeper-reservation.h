@@ -10,3 +10,7 @@
 /* In the states RESERVING, SETTLING, EXTENDING and RETURNING; as zookeeper-steps.h has it. */
 void zookeeper_reservation_start(RegistryZookeeper *self);
 void zookeeper_reservation_reply(RegistryZookeeper *self, const ZookeeperMessage *message);
+
+/* A connection is new: in between, ZooKeeper may have been restored from a backup. So what is held
+ * is looked at before anything is written on it. */
+void zookeeper_reservation_doubt(RegistryZookeeper *self);

@@ -116,8 +116,8 @@ static void look(RegistryZookeeper *self)
 	if (self->facts.claim == CLAIM_UNKNOWN)
 		zookeeper_session_sync(self->session, claims);
 	g_clear_pointer(&self->listing, zookeeper_listing_free);
-	self->listing = zookeeper_listing_new(self->session, self->root, self->datacenter_id,
-					      (1u << self->layout.worker_bits) - 1, watch);
+	self->listing = zookeeper_listing_new(self->session, self->root, &self->layout,
+					      self->datacenter_id, watch);
 	self->busy = TRUE;
 }
 
@@ -414,8 +414,8 @@ static void list_next(RegistryZookeeper *self)
 	}
 	datacenter_id = g_array_index(self->datacenters, guint, self->datacenters->len - 1);
 	g_array_set_size(self->datacenters, self->datacenters->len - 1);
-	self->listing = zookeeper_listing_new(self->session, self->root, datacenter_id,
-					      (1u << self->layout.worker_bits) - 1, FALSE);
+	self->listing = zookeeper_listing_new(self->session, self->root, &self->layout,
+					      datacenter_id, FALSE);
 	self->busy = TRUE;
 }
 
@@ -447,7 +447,7 @@ static void on_datacenter_listed(RegistryZookeeper *self)
 		g_clear_pointer(&self->listing, zookeeper_listing_free);
 		return;
 	}
-	zookeeper_listing_add_workers(self->listing, &self->layout, self->workers);
+	zookeeper_listing_add_workers(self->listing, self->workers);
 	g_clear_pointer(&self->listing, zookeeper_listing_free);
 	list_next(self);
 }

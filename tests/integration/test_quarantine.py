@@ -2,11 +2,13 @@
 """snowflakectl registry quarantine: what makes a ZooKeeper safe that was restored from a backup."""
 import json
 import os
+import re
 import subprocess
 import threading
 import time
 import unittest
 import uuid
+from datetime import datetime
 
 from harness import ENVIRONMENT, EPOCH_MS, PATIENCE, SANITIZED, SNOWFLAKECTL
 from test_snowflakectl import run
@@ -20,6 +22,13 @@ DEFAULT_S = 600
 class Quarantine(ZookeeperTest):
     def quarantine(self, *arguments, **settings):
         return self.ctl("registry", "quarantine", "--yes", *arguments, **settings)
+
+    def quarantine_at(self, offset):
+        """On a machine whose clock is that far off."""
+        return subprocess.run(
+            ["faketime", "-f", offset, SNOWFLAKECTL, "--zookeeper", self.hosts, "registry",
+             "quarantine", "--yes"], env=ENVIRONMENT, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=30 * PATIENCE, check=False)
 
     def assert_until(self, tick, seconds):
         """The tick is that long from now, by ZooKeeper's clock, which is ours."""
@@ -111,17 +120,34 @@ class Quarantine(ZookeeperTest):
         self.assert_fails(self.quarantine("--datacenter-id", 32), 2, "from 0 to 31")
 
     @unittest.skipIf(SANITIZED, "faketime does not go with a sanitizer")
-    def test_the_clock_of_this_machine_does_not_matter(self):
+    def test_zookeepers_clock_counts_unless_ours_is_far_off(self):
         self.registry.make_layout()
         self.registry.reserve(0, 1, tick_in(5))
-        for offset in ("-2h", "+2h"):
-            done = subprocess.run(
-                ["faketime", "-f", offset, SNOWFLAKECTL, "--zookeeper", self.hosts, "registry",
-                 "quarantine", "--yes"], env=ENVIRONMENT, stdin=subprocess.DEVNULL,
-                capture_output=True, text=True, timeout=30 * PATIENCE, check=False)
+        parent = f"{self.registry.root}/datacenters"
+        before = self.registry.everything(self.registry.root)
+        for offset, seconds in (("-2h", -7200), ("+2h", 7200), ("-15s", -15), ("+15s", 15)):
+            done = self.quarantine_at(offset)
+            after = self.registry.everything(self.registry.root)
+            self.assert_fails(done, 1, "more than 10 s apart", "set the clock that is wrong right")
+            theirs, ours = map(datetime.fromisoformat, re.findall(r" at (\S+Z)", done.stderr))
+            self.assertAlmostEqual((ours - theirs).total_seconds(), seconds, delta=3 * PATIENCE)
+            # ZooKeeper tells its time with a write: of the data that was there
+            self.assertEqual(after.pop(parent)[0], before[parent][0])
+            self.assertEqual(after, {path: znode for path, znode in before.items()
+                                     if path != parent})
+        for offset in ("-5s", "+5s"):
+            done = self.quarantine_at(offset)
             self.assertEqual(done.returncode, 0, done)
             self.assert_until(self.registry.read_reservation(0, 1)["reserved_until_tick"],
                               DEFAULT_S + SKEW_S)
+
+    def test_without_a_datacenter_it_asks_for_one(self):
+        self.registry.make_layout()
+        before = self.registry.everything(self.registry.root)
+        self.assert_fails(self.quarantine(), 1, "no datacenter", self.registry.root,
+                          "--datacenter-id")
+        self.assertEqual(self.registry.everything(self.registry.root), before)
+        self.assertIn("32 made", self.assert_ok(self.quarantine("--datacenter-id", 4)))
 
     def test_a_damaged_record_is_left_and_said(self):
         self.registry.make_layout()
@@ -205,6 +231,21 @@ class Quarantine(ZookeeperTest):
         self.assert_ok(self.quarantine("--zookeeper-auth", password))
         for worker_id in (3, 4):
             self.assertEqual(kazoo.get_acls(registry.reservation_path(0, worker_id))[0], acl)
+
+    def test_what_was_made_is_open_where_the_rest_is(self):
+        """Servers without the password that the tool has would never have it again."""
+        self.registry.make_layout()
+        self.registry.reserve(0, 3, tick_in(5))
+        password = self.directory / "password"
+        password.write_text("ids:secret\n")
+        self.assert_ok(self.quarantine("--zookeeper-auth", password, "--datacenter-id", 7))
+        acl = self.kazoo.get_acls(f"{self.registry.root}/layout")[0]
+        for datacenter in (0, 7):
+            for worker_id in (3, 4):
+                path = self.registry.reservation_path(datacenter, worker_id)
+                self.assertEqual(self.kazoo.get_acls(path)[0], acl)
+        # as who has no password
+        self.assert_ok(self.quarantine())
 
 
 class Servers(ZookeeperTest):

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """snowflakectl workers: who is there, from a real ZooKeeper and from real servers."""
+import fcntl
 import json
 import os
 import queue
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -11,7 +13,7 @@ import threading
 import time
 import uuid
 
-from harness import ENVIRONMENT, PATIENCE, SNOWFLAKECTL, ServerTest
+from harness import ENVIRONMENT, PATIENCE, SNOWFLAKECTL, ServerTest, wait_for
 from test_snowflakectl import CtlTest, run
 from zookeeper import Standalone, free_port
 from znodes import Registry, tick_in, time_of
@@ -100,9 +102,10 @@ class Workers(ZookeeperTest):
     def test_the_columns_are_as_wide_as_what_is_in_them(self):
         self.registry.make_layout()
         self.registry.claim(3, f"127.0.0.1:{free_port()}", 1)
-        self.registry.claim(3, "a-name-that-is-long.invalid:7609", 31)
+        self.registry.claim(3, long := ".".join(["a" * 60] * 4) + ".invalid:7609", 31)
         lines = self.assert_ok(self.ctl("workers")).splitlines()
         self.assertEqual(len(lines), 3)
+        self.assertIn(f" {long} ", lines[2])
         for head in ("address", "state", "claimed at", "reserved until"):
             start = lines[0].index(head)
             for line in lines[1:]:
@@ -166,6 +169,14 @@ class Workers(ZookeeperTest):
         done = self.assert_ok(self.ctl("workers"))
         self.assertIn("h\\x1b[2J:1", done)
         self.assertNotIn("\x1b", done)
+        # in JSON as an escape, whatever it is
+        host = "h\x7f\x9b2J\u200e\u200f\u202a\u202e\u2066\u2069\U0001f600"
+        data = self.registry.claim_data("h:1", 3).decode().replace('"h"', f'"{host}"')
+        self.kazoo.set(path, data.replace("\x7f", "\\u007f").encode())
+        done = self.assert_ok(self.ctl("--json", "workers"))
+        self.assertTrue(done.isascii() and done.replace("\n", "").isprintable(), done)
+        self.assertEqual(json.loads(done)[0]["address"], f"{host}:1")
+
 
     def test_znodes_of_somebody_else_are_named_and_passed_over(self):
         self.registry.make_layout()
@@ -283,7 +294,8 @@ class ReadOnly(ZookeeperTest):
                           ("registry", "quarantine", "--yes")):
             done = self.ctl(*arguments)
             self.assert_fails(done, 1, f"nothing at {self.registry.root}",
-                              "no server has registered there")
+                              "no server has registered there",
+                              self.zookeeper.connect_string, "behind --zookeeper")
             self.assertEqual(done.stdout, "")
         self.assertEqual(self.registry.everything(), before)
 
@@ -442,6 +454,26 @@ class Watching(ZookeeperTest):
         process.stderr.close()
         os.close(leader)
         self.assertTrue(output.startswith(b"\x1b[H\x1b[2J"), output)
+
+    def test_a_second_interrupt_ends_it_where_nobody_reads(self):
+        self.registry.make_layout()
+        for worker_id in range(32):
+            self.registry.claim(0, "127.0.0.1:1", worker_id)
+        reader, writer = os.pipe()
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        process = subprocess.Popen(
+            [SNOWFLAKECTL, "--zookeeper", self.hosts, "--json", "workers", "--watch"],
+            env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.PIPE)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.kill)
+        wait_for(lambda: not select.select([], [writer], [], 0)[1], 20, "the pipe to be full")
+        process.send_signal(signal.SIGINT)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            process.wait(0.2)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(10 * PATIENCE), 0)
+        os.close(reader)
+        os.close(writer)
 
     def test_it_outlives_a_zookeeper_that_goes_and_comes_back(self):
         with Standalone() as own:

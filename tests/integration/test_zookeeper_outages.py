@@ -3,9 +3,10 @@
 one of its own."""
 import shutil
 import signal
+import subprocess
 import time
 
-from harness import PATIENCE, wait_for
+from harness import PATIENCE, SNOWFLAKECTL, wait_for
 from wire import STRICT
 from zookeeper import Ensemble, Standalone
 from zookeeper_case import ZooKeeperTest, now_tick, tick_of
@@ -114,6 +115,34 @@ class Outages(ZooKeeperTest):
         self.assert_increasing(draw.numbers)
         wait_for(lambda: len(self.tree.claims()) == 1, what="one claim")
         self.assertEqual(self.tree.claim_of(server).record["worker_id"], draw.worker_ids()[-1])
+
+    def test_a_backup_and_a_quarantine_at_the_version_that_the_server_wrote(self):
+        """The number of the version alone would tell a server that nothing has happened."""
+        server = self.member(reservation_ms=8000)
+        draw = self.draw(server)
+        backup = self.directory / "backup"
+        self.zookeeper.kill()
+        shutil.copytree(self.zookeeper.data, backup)
+        self.come_back()
+        version = self.tree.reservation(0).version
+        wait_for(lambda: self.tree.reservation(0).version == version + 1, what="an extension")
+        server.send_signal(signal.SIGSTOP)
+        self.zookeeper.kill()
+        shutil.rmtree(self.zookeeper.data)
+        shutil.copytree(backup, self.zookeeper.data)
+        self.come_back()
+        hosts = self.zookeeper.connect_string + self.root
+        subprocess.run([SNOWFLAKECTL, "--zookeeper", hosts, "registry", "quarantine", "--yes",
+                        "--reservation", "8000"], check=True, capture_output=True)
+        mark = self.tree.reservation(0)
+        self.assertEqual(mark.version, version + 1)
+        server.send_signal(signal.SIGCONT)
+        lost = server.wait_event("worker-lost", 20)
+        self.assertIn("taken back by an operator", lost.fields["error"])
+        self.assertEqual(self.tree.reservation(0), mark)
+        draw.stop()
+        server.terminate()
+        self.assertEqual(self.tree.reservation(0), mark)
 
     def test_silence_for_longer_than_the_session(self):
         """It is stopped, and goes on: nobody has expired meanwhile, or all have."""

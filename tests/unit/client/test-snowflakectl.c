@@ -221,7 +221,8 @@ static void refuses_wrong_use(void)
 		{"ctl", 2, "", "snowflakectl: a command is missing"},
 		{"ctl --json", 2, "", "snowflakectl: a command is missing"},
 		{"ctl frobnicate", 2, "", "snowflakectl: there is no command \"frobnicate\""},
-		{"ctl id --from hex", 2, "", "snowflakectl: Unknown option --from"},
+		{"ctl id --from hex", 2, "",
+		 "snowflakectl: Unknown option --from; see snowflakectl --help\n"},
 		{"ctl id 7", 2, "", "snowflakectl: id takes no argument"},
 		{"ctl id -n 0", 2, "",
 		 "snowflakectl: -n N: \"0\" is not a whole number from 1 to 9223372036854775807\n"},
@@ -255,6 +256,7 @@ static void shows_help(void)
 		{"ctl --help | grep -c -e SNOWFLAKE_SERVERS -e 'COMMAND --help'", 0, "2\n", ""},
 		{"ctl id -h | grep -c -e --agent -e --timeout", 0, "2\n", ""},
 		{"ctl --help id | grep -c -e --agent", 0, "1\n", ""},
+		{"ctl registry --help | grep -c -e --server", 1, "0\n", ""},
 		{"ctl --help >/dev/full", 1, "", "snowflakectl: cannot write to standard output: "},
 		{"ctl id --help >/dev/full", 1, "",
 		 "snowflakectl: cannot write to standard output: "},
@@ -420,6 +422,25 @@ static void ping_fails_without_a_serving_server(void)
 		check(&cases[i]);
 }
 
+/* Knows of very many others. */
+static FakeNext serve_many(const FakeRequest *request, GByteArray *out, gpointer data)
+{
+	if (!g_str_equal(request->method, "get_workers"))
+		return serve(request, out, data);
+	fake_reply_workers(out, request, 4097);
+	return FAKE_KEEP;
+}
+
+static void workers_does_not_ask_everybody(void)
+{
+	atomic_llong next = 1;
+	g_autoptr(FakeServer) server = fake_server_new(serve_many, &next);
+
+	export_servers(server, server);
+	check(&(Case){"ctl workers --server $A", 1, "",
+		      "snowflakectl: the server lists 4097 others, and more than 4096 are not "});
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -432,5 +453,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/snowflakectl/id-prints", id_prints);
 	g_test_add_func("/snowflakectl/ping-prints", ping_prints);
 	g_test_add_func("/snowflakectl/ping-fails", ping_fails_without_a_serving_server);
+	g_test_add_func("/snowflakectl/workers-many", workers_does_not_ask_everybody);
 	return g_test_run();
 }

@@ -176,7 +176,7 @@ static void test_what_it_says_of_each(void)
 		gint worker_id;
 		const char *address, *nonce, *state;
 	} EXPECTED[] = {
-		{3, "a:1", "own", "serving"}, /* itself: what it knows, not what is registered */
+		{3, "other-name:1", "own", "serving"}, /* its state, although its end is past */
 		{4, "b:1", "b", "serving"},
 		{5, "c:1", "c", "unavailable"},
 		{-1, "d:1", "d", "starting"},

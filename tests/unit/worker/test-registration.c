@@ -331,35 +331,56 @@ static void test_describe(void)
 	g_assert_cmpstr(one, ==, "worker 2 is quarantined until 2010-11-04T01:42:56.157Z");
 }
 
+/* A write on version 4, with end 100, of the end 200. */
 static void test_settle(void)
 {
 	static const struct {
 		const char *name;
 		gint32 read_version;
-		gboolean exists;
+		const char *read_owner;
+		gboolean refused, exists;
 		const char *owner;
+		gint64 end_tick;
 		gint32 version;
 		RegistrationSettlement settlement;
 	} CASES[] = {
-		{"the write took place", 4, TRUE, MINE, 5, SETTLED_WRITTEN},
-		{"it did not", 4, TRUE, "other", 4, SETTLED_NOT},
-		{"an extension did not", 4, TRUE, MINE, 4, SETTLED_NOT},
-		{"another was first", 4, TRUE, "other", 5, SETTLED_LOST},
-		{"mine, but later than mine could be", 4, TRUE, MINE, 6, SETTLED_LOST},
-		{"mine, but earlier: rolled back", 4, TRUE, MINE, 3, SETTLED_LOST},
-		{"gone", 4, FALSE, NULL, 0, SETTLED_LOST},
-		{"it was created", -1, TRUE, MINE, 0, SETTLED_WRITTEN},
-		{"it was not", -1, FALSE, NULL, 0, SETTLED_NOT},
-		{"another created it", -1, TRUE, "other", 0, SETTLED_LOST},
-		{"the version wraps", G_MAXINT32, TRUE, MINE, G_MININT32, SETTLED_WRITTEN},
+		{"it took place", 4, MINE, FALSE, TRUE, MINE, 200, 5, SETTLED_WRITTEN},
+		{"it did not", 4, MINE, FALSE, TRUE, MINE, 100, 4, SETTLED_NOT},
+		{"a claim did not", 4, NULL, FALSE, TRUE, "other", 100, 4, SETTLED_NOT},
+		{"another was first", 4, NULL, FALSE, TRUE, "other", 300, 5, SETTLED_LOST},
+		{"it was refused: another of my name", 4, MINE, TRUE, TRUE, MINE, 200, 5,
+		 SETTLED_LOST},
+		{"it was refused", 4, MINE, TRUE, TRUE, MINE, 100, 4, SETTLED_NOT},
+		{"mine, with another end", 4, MINE, FALSE, TRUE, MINE, 201, 5, SETTLED_LOST},
+		{"mine, but later than mine could be", 4, MINE, FALSE, TRUE, MINE, 200, 6,
+		 SETTLED_LOST},
+		{"mine, but earlier: rolled back", 4, MINE, FALSE, TRUE, MINE, 50, 3, SETTLED_LOST},
+		{"rolled back, and taken back by an operator", 4, MINE, FALSE, TRUE, "", 900, 4,
+		 SETTLED_LOST},
+		{"rolled back, and written by my name", 4, MINE, FALSE, TRUE, MINE, 90, 4,
+		 SETTLED_LOST},
+		{"gone", 4, MINE, FALSE, FALSE, NULL, 0, 0, SETTLED_LOST},
+		{"it was created", -1, NULL, FALSE, TRUE, MINE, 200, 0, SETTLED_WRITTEN},
+		{"it was not", -1, NULL, FALSE, FALSE, NULL, 0, 0, SETTLED_NOT},
+		{"another created it", -1, NULL, FALSE, TRUE, "other", 200, 0, SETTLED_LOST},
+		{"the version wraps", G_MAXINT32, MINE, FALSE, TRUE, MINE, 200, G_MININT32,
+		 SETTLED_WRITTEN},
 	};
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		const ReservationRecord record = {.owner = (char *)CASES[i].owner};
+		const ReservationRecord record = {.end_tick = CASES[i].end_tick,
+						  .owner = (char *)CASES[i].owner};
+		const RegistrationWrite write = {
+			.read_version = CASES[i].read_version,
+			.read_end_tick = 100,
+			.read_owner = CASES[i].read_owner,
+			.owner = MINE,
+			.end_tick = 200,
+			.refused = CASES[i].refused,
+		};
 
 		g_test_message("%s", CASES[i].name);
-		g_assert_cmpint(registration_settle(MINE, CASES[i].read_version,
-						    CASES[i].exists ? &record : NULL,
+		g_assert_cmpint(registration_settle(&write, CASES[i].exists ? &record : NULL,
 						    CASES[i].version),
 				==, CASES[i].settlement);
 	}
