@@ -11,6 +11,7 @@ import uuid
 from datetime import datetime
 
 from harness import ENVIRONMENT, EPOCH_MS, PATIENCE, SANITIZED, SNOWFLAKECTL
+from test_clock import FakeClock
 from test_snowflakectl import run
 from test_workers import FAR, ZookeeperTest
 from znodes import Registry, tick_in, time_of
@@ -22,13 +23,6 @@ DEFAULT_S = 600
 class Quarantine(ZookeeperTest):
     def quarantine(self, *arguments, **settings):
         return self.ctl("registry", "quarantine", "--yes", *arguments, **settings)
-
-    def quarantine_at(self, offset):
-        """On a machine whose clock is that far off."""
-        return subprocess.run(
-            ["faketime", "-f", offset, SNOWFLAKECTL, "--zookeeper", self.hosts, "registry",
-             "quarantine", "--yes"], env=ENVIRONMENT, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=30 * PATIENCE, check=False)
 
     def assert_until(self, tick, seconds):
         """The tick is that long from now, by ZooKeeper's clock, which is ours."""
@@ -125,8 +119,10 @@ class Quarantine(ZookeeperTest):
         self.registry.reserve(0, 1, tick_in(5))
         parent = f"{self.registry.root}/datacenters"
         before = self.registry.everything(self.registry.root)
-        for offset, seconds in (("-2h", -7200), ("+2h", 7200), ("-15s", -15), ("+15s", 15)):
-            done = self.quarantine_at(offset)
+        clock = FakeClock(self.directory)
+        for seconds in (-7200, 7200, -15, 15):
+            clock.step_ms(seconds * 1000 - clock.offset_ms)
+            done = self.quarantine(environment=clock.environment)
             after = self.registry.everything(self.registry.root)
             self.assert_fails(done, 1, "more than 10 s apart", "set the clock that is wrong right")
             theirs, ours = map(datetime.fromisoformat, re.findall(r" at (\S+Z)", done.stderr))
@@ -135,9 +131,9 @@ class Quarantine(ZookeeperTest):
             self.assertEqual(after.pop(parent)[0], before[parent][0])
             self.assertEqual(after, {path: znode for path, znode in before.items()
                                      if path != parent})
-        for offset in ("-5s", "+5s"):
-            done = self.quarantine_at(offset)
-            self.assertEqual(done.returncode, 0, done)
+        for seconds in (-5, 5):
+            clock.step_ms(seconds * 1000 - clock.offset_ms)
+            self.assert_ok(self.quarantine(environment=clock.environment))
             self.assert_until(self.registry.read_reservation(0, 1)["reserved_until_tick"],
                               DEFAULT_S + SKEW_S)
 
