@@ -85,7 +85,11 @@ static Attempt attempt_on_holding(const RegistryZookeeper *self, RegistrationGoa
 
 void zookeeper_reservation_doubt(RegistryZookeeper *self)
 {
-	if (!self->holding.held || self->facts.unsettled)
+	gboolean writing = self->busy && (self->state == REGISTRATION_EXTENDING ||
+					  self->state == REGISTRATION_RETURNING);
+
+	/* a write that is in doubt, or about to be, is looked at anyway */
+	if (!self->holding.held || self->facts.unsettled || writing)
 		return;
 	self->attempt = attempt_on_holding(self, GOAL_NONE);
 	self->attempt.refused = TRUE;
