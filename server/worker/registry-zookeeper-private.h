@@ -76,6 +76,7 @@ typedef struct {
 	Attempt attempt;
 	RegistrationChoice choice;
 	gboolean making;           /* PREPARING: makes what is missing */
+	gboolean lost_some;        /* PREPARING: what became of a part of it nobody knows */
 	gboolean synced;           /* SETTLING: what is read now is not old */
 	ZookeeperListing *listing; /* (nullable): LOOKING, CHECKING, LISTING */
 	PeerCheck *peer_check;     /* (nullable): CHECKING */

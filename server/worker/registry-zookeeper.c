@@ -260,6 +260,8 @@ static void on_reply(RegistryZookeeper *self, const ZookeeperMessage *message)
 	} else if (message->request == self->watch_request &&
 		   message->outcome == ZOOKEEPER_NO_NODE) {
 		self->facts.claim = CLAIM_UNKNOWN;
+	} else if (message->outcome == ZOOKEEPER_UNSURE) {
+		self->lost_some = TRUE;
 	}
 }
 

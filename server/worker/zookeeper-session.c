@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/worker/zookeeper-session.h"
 
-#include <errno.h>
 #include <gio/gio.h>
 #include <pthread.h>
 #include <string.h>
@@ -260,8 +259,7 @@ ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config, GE
 				       self, 0, drop_log_line);
 	if (self->handle == NULL) {
 		g_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED,
-			    "none of the names in \"%s\" is known (%s)", config->servers,
-			    g_strerror(errno));
+			    "none of the names in \"%s\" is known", config->servers);
 		zookeeper_session_free(self);
 		return NULL;
 	}

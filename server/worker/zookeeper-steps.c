@@ -294,7 +294,8 @@ static void create_parents_of(RegistryZookeeper *self, const char *path)
 	}
 }
 
-/* ZooKeeper takes them in this order, so that the answer to the last one tells enough. */
+/* ZooKeeper takes them in this order, so that the answer to the last one tells enough, unless the
+ * connection was lost between two of them. */
 static void make_all(RegistryZookeeper *self)
 {
 	g_autofree char *layout = znode_layout(self->root);
@@ -303,6 +304,7 @@ static void make_all(RegistryZookeeper *self)
 	g_autofree char *json = znode_layout_to_json(&self->layout);
 
 	self->making = TRUE;
+	self->lost_some = FALSE;
 	create_parents_of(self, layout);
 	zookeeper_session_create(self->session, layout, json);
 	create_parents_of(self, claims);
@@ -349,7 +351,9 @@ static void on_prepared(RegistryZookeeper *self, const ZookeeperMessage *message
 			self->facts.prepared = TRUE;
 		break;
 	case ZOOKEEPER_NO_NODE:
-		if (self->making)
+		if (self->making && self->lost_some)
+			registry_zookeeper_pause(self, ZOOKEEPER_SHORT_PAUSE);
+		else if (self->making)
 			registry_zookeeper_complain(
 				self,
 				"cannot make %s in ZooKeeper: make it, with what is above it, or "
