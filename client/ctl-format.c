@@ -6,13 +6,12 @@
 #include "common/strict-json.h"
 #include "core/text.h"
 
-#define MAX_TIME_MS       G_GINT64_CONSTANT(253402300799999) /* the end of the year 9999 */
-#define MAX_ADDRESS_BYTES 259                                /* a name of 253, a colon and a port */
-#define MAX_ESCAPE_BYTES  64                                 /* what text_escape() does not cut */
+#define MAX_ADDRESS_BYTES 259 /* a name of 253, a colon and a port */
+#define MAX_ESCAPE_BYTES  64  /* what text_escape() does not cut */
 
 static gboolean is_time(gint64 time_ms)
 {
-	return time_ms > 0 && time_ms <= MAX_TIME_MS;
+	return time_ms > 0 && time_ms <= CTL_FORMAT_MAX_TIME_MS;
 }
 
 char *ctl_format_time(gint64 time_ms)

@@ -3,6 +3,8 @@
 
 #include <json-glib/json-glib.h>
 
+#define CTL_FORMAT_MAX_TIME_MS G_GINT64_CONSTANT(253402300799999) /* the end of the year 9999 */
+
 /* Values that may be missing, for tables ("-") and for JSON (null). */
 
 /* (transfer full): RFC 3339; missing if @time_ms is 0 or no time that can be written. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/ctl-probe.h"
 
-#define MAX_TIME_MS G_GINT64_CONSTANT(253402300799999) /* the end of the year 9999 */
+#include "client/ctl-format.h"
 
 void ctl_probe_clear(CtlProbe *self)
 {
@@ -44,7 +44,7 @@ static gboolean measure(SnowflakeClient *client, CtlProbe *probe, GError **error
 
 	if (!snowflake_client_get_timestamp(client, &server_ms, error))
 		return FALSE;
-	if (server_ms < 0 || server_ms > MAX_TIME_MS) {
+	if (server_ms < 0 || server_ms > CTL_FORMAT_MAX_TIME_MS) {
 		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
 			    "%s: not an answer of a Snowflake server: a time of %" G_GINT64_FORMAT
 			    " ms",

@@ -40,29 +40,15 @@ GPtrArray *ctl_quarantine_plan(const Layout *layout, const GArray *datacenter_id
 	return marks;
 }
 
-static GPtrArray *znodes_new(void)
-{
-	return g_ptr_array_new_with_free_func((GDestroyNotify)ctl_znode_free);
-}
-
-/* @path: (transfer full) */
-static CtlZnode *add(GPtrArray *znodes, CtlZnodeOperation operation, char *path)
-{
-	CtlZnode *znode = ctl_znode_new(operation, path);
-
-	g_ptr_array_add(znodes, znode);
-	return znode;
-}
-
 /* What is made is for those whom the servers let in, who need not be those that we come as. So is
  * the parent of the datacenters, if it is not there. */
 static gboolean create_top(const Quarantine *self, GError **error)
 {
-	g_autoptr(GPtrArray) reads = znodes_new();
-	g_autoptr(GPtrArray) znodes = znodes_new();
+	g_autoptr(GPtrArray) reads = ctl_znode_list_new();
+	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
 
-	add(reads, CTL_ZNODE_TAKE_ACL, znode_layout(self->root));
-	add(znodes, CTL_ZNODE_CREATE, znode_datacenters(self->root));
+	ctl_znode_list_add(reads, CTL_ZNODE_TAKE_ACL, znode_layout(self->root));
+	ctl_znode_list_add(znodes, CTL_ZNODE_CREATE, znode_datacenters(self->root));
 	return ctl_zookeeper_do(self->zookeeper, reads, error) &&
 	       ctl_zookeeper_do(self->zookeeper, znodes, error);
 }
@@ -70,7 +56,7 @@ static gboolean create_top(const Quarantine *self, GError **error)
 /* What the records are to stand in, as far as it is not there. */
 static gboolean create_parents(const Quarantine *self, const GPtrArray *marks, GError **error)
 {
-	g_autoptr(GPtrArray) znodes = znodes_new();
+	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
 	const CtlMark *last = NULL;
 
 	for (guint i = 0; i < marks->len; i++) {
@@ -79,8 +65,9 @@ static gboolean create_parents(const Quarantine *self, const GPtrArray *marks, G
 		if (last == NULL || last->datacenter_id != mark->datacenter_id) {
 			char *reservations = znode_reservations(self->root, mark->datacenter_id);
 
-			add(znodes, CTL_ZNODE_CREATE, g_path_get_dirname(reservations));
-			add(znodes, CTL_ZNODE_CREATE, reservations);
+			ctl_znode_list_add(znodes, CTL_ZNODE_CREATE,
+					   g_path_get_dirname(reservations));
+			ctl_znode_list_add(znodes, CTL_ZNODE_CREATE, reservations);
 		}
 		last = mark;
 	}
@@ -118,8 +105,8 @@ static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **
 	g_autofree char *path = znode_datacenters(self->root);
 
 	for (int i = 0; i < MAX_ATTEMPTS; i++) {
-		g_autoptr(GPtrArray) znodes = znodes_new();
-		CtlZnode *znode = add(znodes, CTL_ZNODE_GET, g_strdup(path));
+		g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
+		CtlZnode *znode = ctl_znode_list_add(znodes, CTL_ZNODE_GET, g_strdup(path));
 
 		if (!ctl_zookeeper_do(self->zookeeper, znodes, error))
 			return FALSE;
@@ -192,8 +179,8 @@ static void add_write(const Quarantine *self, CtlMark *mark, const CtlZnode *rea
 		.owner = (char *)"",
 		.address = mark->address,
 	};
-	CtlZnode *write = add(writes, mark->had_record ? CTL_ZNODE_SET : CTL_ZNODE_CREATE,
-			      g_strdup(read->path));
+	CtlZnode *write = ctl_znode_list_add(
+		writes, mark->had_record ? CTL_ZNODE_SET : CTL_ZNODE_CREATE, g_strdup(read->path));
 
 	write->data = reservation_record_to_json(&raised);
 	write->length = (int)strlen(write->data);
@@ -204,15 +191,16 @@ static void add_write(const Quarantine *self, CtlMark *mark, const CtlZnode *rea
 /* Reads the records and writes them; leaves in @marks those that somebody else wrote to between. */
 static gboolean attempt(const Quarantine *self, GPtrArray *marks, GError **error)
 {
-	g_autoptr(GPtrArray) reads = znodes_new();
-	g_autoptr(GPtrArray) writes = znodes_new();
+	g_autoptr(GPtrArray) reads = ctl_znode_list_new();
+	g_autoptr(GPtrArray) writes = ctl_znode_list_new();
 	g_autoptr(GPtrArray) written = g_ptr_array_new(); /* a mark for each write */
 
 	for (guint i = 0; i < marks->len; i++) {
 		const CtlMark *mark = marks->pdata[i];
 
-		add(reads, CTL_ZNODE_GET,
-		    znode_reservation(self->root, mark->datacenter_id, mark->worker_id));
+		ctl_znode_list_add(
+			reads, CTL_ZNODE_GET,
+			znode_reservation(self->root, mark->datacenter_id, mark->worker_id));
 	}
 	if (!ctl_zookeeper_do(self->zookeeper, reads, error))
 		return FALSE;

@@ -41,20 +41,6 @@ void ctl_tree_free(CtlTree *self)
 	g_free(self);
 }
 
-static GPtrArray *znodes_new(void)
-{
-	return g_ptr_array_new_with_free_func((GDestroyNotify)ctl_znode_free);
-}
-
-/* @path: (transfer full) */
-static CtlZnode *add(GPtrArray *znodes, CtlZnodeOperation operation, char *path)
-{
-	CtlZnode *znode = ctl_znode_new(operation, path);
-
-	g_ptr_array_add(znodes, znode);
-	return znode;
-}
-
 static gboolean read_all(const Reader *self, const GPtrArray *znodes, GError **error)
 {
 	if (self->flags & CTL_TREE_WATCH)
@@ -120,9 +106,10 @@ static gboolean read_layout(const Reader *self, const CtlZnode *layout, GError *
 /* The layout, and which datacenters there are. */
 static gboolean read_top(const Reader *self, GError **error)
 {
-	g_autoptr(GPtrArray) znodes = znodes_new();
-	CtlZnode *layout = add(znodes, CTL_ZNODE_GET, znode_layout(self->root));
-	CtlZnode *datacenters = add(znodes, CTL_ZNODE_LIST, znode_datacenters(self->root));
+	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
+	CtlZnode *layout = ctl_znode_list_add(znodes, CTL_ZNODE_GET, znode_layout(self->root));
+	CtlZnode *datacenters =
+		ctl_znode_list_add(znodes, CTL_ZNODE_LIST, znode_datacenters(self->root));
 
 	if (!read_all(self, znodes, error) || !read_layout(self, layout, error))
 		return FALSE;
@@ -213,8 +200,8 @@ static void add_children(const Reader *self, GPtrArray *znodes, const CtlZnode *
 {
 	for (guint i = 0; list->names != NULL && list->names[i] != NULL; i++) {
 		if (is_ours(self, list->names[i]))
-			add(znodes, CTL_ZNODE_GET,
-			    g_strconcat(list->path, "/", list->names[i], NULL));
+			ctl_znode_list_add(znodes, CTL_ZNODE_GET,
+					   g_strconcat(list->path, "/", list->names[i], NULL));
 		else
 			add_strange(self, list->path, list->names[i]);
 	}
@@ -245,9 +232,9 @@ static void add_claimed(const Reader *self, GPtrArray *znodes, const CtlDatacent
 		gint worker_id = claim->record.worker_id;
 
 		if (worker_id >= 0 && g_hash_table_add(seen, GINT_TO_POINTER(worker_id)))
-			add(znodes, CTL_ZNODE_GET,
-			    znode_reservation(self->root, datacenter->datacenter_id,
-					      (guint)worker_id));
+			ctl_znode_list_add(znodes, CTL_ZNODE_GET,
+					   znode_reservation(self->root, datacenter->datacenter_id,
+							     (guint)worker_id));
 	}
 }
 
@@ -272,7 +259,8 @@ static gboolean read_lists(const Reader *self, const Step *step, GPtrArray *list
 	for (guint i = 0; i < datacenters->len; i++) {
 		const CtlDatacenter *datacenter = datacenters->pdata[i];
 
-		add(lists, CTL_ZNODE_LIST, step->list_path(self->root, datacenter->datacenter_id));
+		ctl_znode_list_add(lists, CTL_ZNODE_LIST,
+				   step->list_path(self->root, datacenter->datacenter_id));
 	}
 	return read_all(self, lists, error);
 }
@@ -280,8 +268,8 @@ static gboolean read_lists(const Reader *self, const Step *step, GPtrArray *list
 static gboolean read_step(const Reader *self, const Step *step, GError **error)
 {
 	const GPtrArray *datacenters = self->tree->datacenters;
-	g_autoptr(GPtrArray) lists = znodes_new();
-	g_autoptr(GPtrArray) znodes = znodes_new();
+	g_autoptr(GPtrArray) lists = ctl_znode_list_new();
+	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
 	g_autofree guint *ends = g_new(guint, datacenters->len + 1);
 
 	if (!read_lists(self, step, lists, error))

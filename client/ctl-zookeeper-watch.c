@@ -7,15 +7,13 @@
 /* A missing znode has no data or children to watch. */
 static gboolean watch_missing(CtlZookeeper *self, const GPtrArray *znodes, GError **error)
 {
-	g_autoptr(GPtrArray) missing =
-		g_ptr_array_new_with_free_func((GDestroyNotify)ctl_znode_free);
+	g_autoptr(GPtrArray) missing = ctl_znode_list_new();
 
 	for (guint i = 0; i < znodes->len; i++) {
 		const CtlZnode *znode = znodes->pdata[i];
 
 		if (znode->result == CTL_ZNODE_MISSING)
-			g_ptr_array_add(missing,
-					ctl_znode_new(CTL_ZNODE_LOOK, g_strdup(znode->path)));
+			ctl_znode_list_add(missing, CTL_ZNODE_LOOK, g_strdup(znode->path));
 	}
 	if (!ctl_zookeeper_request(self, missing, ctl_zookeeper_on_event, error))
 		return FALSE;

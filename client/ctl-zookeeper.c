@@ -10,24 +10,28 @@
 
 G_DEFINE_QUARK(ctl_zookeeper_error_quark, ctl_zookeeper_error)
 
-CtlZnode *ctl_znode_new(CtlZnodeOperation operation, char *path)
+static void znode_free(CtlZnode *self)
 {
-	CtlZnode *self = g_new0(CtlZnode, 1);
-
-	self->operation = operation;
-	self->path = path;
-	self->length = -1;
-	return self;
-}
-
-void ctl_znode_free(CtlZnode *self)
-{
-	if (self == NULL)
-		return;
 	g_free(self->path);
 	g_free(self->data);
 	g_strfreev(self->names);
 	g_free(self);
+}
+
+GPtrArray *ctl_znode_list_new(void)
+{
+	return g_ptr_array_new_with_free_func((GDestroyNotify)znode_free);
+}
+
+CtlZnode *ctl_znode_list_add(GPtrArray *self, CtlZnodeOperation operation, char *path)
+{
+	CtlZnode *znode = g_new0(CtlZnode, 1);
+
+	znode->operation = operation;
+	znode->path = path;
+	znode->length = -1;
+	g_ptr_array_add(self, znode);
+	return znode;
 }
 
 /* Threads of the client library. */

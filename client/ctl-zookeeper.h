@@ -52,10 +52,11 @@ typedef struct {
 	gpointer in_session; /* while it is under way */
 } CtlZnode;
 
-/* @path: (transfer full). SET and CREATE need more. */
-CtlZnode *ctl_znode_new(CtlZnodeOperation operation, char *path);
-void ctl_znode_free(CtlZnode *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlZnode, ctl_znode_free)
+/* (transfer full) (element-type CtlZnode) */
+GPtrArray *ctl_znode_list_new(void);
+
+/* @path: (transfer full). SET and CREATE need more. Returns: (transfer none): for that. */
+CtlZnode *ctl_znode_list_add(GPtrArray *self, CtlZnodeOperation operation, char *path);
 
 typedef struct _CtlZookeeper CtlZookeeper;
 

@@ -39,6 +39,7 @@ extern const CtlCommand ctl_decode_command;
 extern const CtlCommand ctl_ping_command;
 extern const CtlCommand ctl_workers_command;
 extern const CtlCommand ctl_registry_command;
+extern const CtlCommand ctl_bench_command;
 
 /* Sets *out_number to the number that the value @text of an option is, in decimal; leaves it where
  * @text is NULL. %FALSE, and the message is out, if it is none from @min to @max: CTL_USAGE.

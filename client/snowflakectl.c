@@ -16,7 +16,7 @@
 
 static const CtlCommand *const commands[] = {
 	&ctl_id_command,      &ctl_decode_command,   &ctl_ping_command,
-	&ctl_workers_command, &ctl_registry_command,
+	&ctl_workers_command, &ctl_registry_command, &ctl_bench_command,
 };
 
 gboolean ctl_number(const char *option, const char *text, guint64 min, guint64 max,

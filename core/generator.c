@@ -7,14 +7,18 @@
  *
  * To issue, any view will do: the swap proves that the cursor was right, the end only grows, and an
  * old reading of the clock makes at worst an older ID. So the first look reads the clock before it
- * touches the cursor, which keeps the time short in which another thread can get in between.
+ * touches the cursor, which keeps the time short in which another thread can get in between. If one
+ * does, the failed swap has told the new cursor and brought its cache line here: it looks again at
+ * once, by that cursor and the clock and end it has, before the line is gone. Reading the clock
+ * first would take longer than a whole draw of the other thread, which then wins again.
  *
  * To refuse takes more. A clock read before the cursor is older than the IDs that others drew
  * since: to a thread that slept in between, it seems to have stepped back, or the sequence to have
- * run out. So every later look reads the clock after the cursor, and a refusal stands only if lease
- * and cursor are the same after the clock and the end were read: then there was an instant at which
- * nothing else could have been answered. (Cursors only grow and no lease is published twice, so
- * equal means unchanged. That there is none may come again, and is a refusal whenever it is seen.)
+ * run out. So no look of generator_draw() refuses: look_again() does, which reads the clock after
+ * the cursor, and a refusal stands only if lease and cursor are the same after the clock and the
+ * end were read: then there was an instant at which nothing else could have been answered. (Cursors
+ * only grow and no lease is published twice, so equal means unchanged. That there is none may come
+ * again, and is a refusal whenever it is seen.)
  */
 
 struct _Generator {
@@ -40,7 +44,7 @@ typedef struct {
 /* What came of one look. */
 typedef enum {
 	LOOK_DREW,
-	LOOK_LOST,       /* another thread moved the cursor */
+	LOOK_LOST,       /* another thread moved the cursor; the view has it as it is now */
 	LOOK_FOUND_NONE, /* the view is against it */
 } Look;
 
@@ -181,23 +185,29 @@ static DrawStatus refuse(const Generator *self, const View *view, guint count,
 }
 
 /* Inline, as is find_run(), for the sake of the first look: it is what an ID costs. */
-static inline Look look(const Generator *self, View view, guint count, IdRun *out_run)
+static inline Look look(const Generator *self, View *view, guint count, IdRun *out_run)
 {
-	guint64 expected = view.cursor;
+	guint64 cursor = view->cursor; /* a copy, so that the view can stay in registers */
 	guint64 first;
 
-	if (G_UNLIKELY(!find_run(self, &view, count, &first)))
+	if (G_UNLIKELY(!find_run(self, view, count, &first)))
 		return LOOK_FOUND_NONE;
-	if (G_UNLIKELY(!atomic_compare_exchange_strong(&view.lease->cursor, &expected,
-						       first + count - 1)))
-		return LOOK_LOST;
-	*out_run = (IdRun){
+
+	/* made ready before the swap, which nothing behind it overtakes */
+	IdRun run = {
 		.first_cursor = first,
-		.fixed_bits = view.lease->fixed_bits,
+		.fixed_bits = view->lease->fixed_bits,
 		.count = count,
 		.sequence_bits = (guint8)self->layout.sequence_bits,
 		.time_shift = (guint8)(63 - self->layout.time_bits),
 	};
+
+	if (G_UNLIKELY(!atomic_compare_exchange_strong(&view->lease->cursor, &cursor,
+						       first + count - 1))) {
+		view->cursor = cursor;
+		return LOOK_LOST;
+	}
+	*out_run = run;
 	return LOOK_DREW;
 }
 
@@ -218,7 +228,7 @@ static G_GNUC_NO_INLINE DrawStatus look_again(const Generator *self, guint count
 		view.now_ns = clock_now_ns(self->clock);
 		view.end_tick = atomic_load(&view.lease->end_tick);
 
-		Look result = look(self, view, count, out_run);
+		Look result = look(self, &view, count, out_run);
 
 		if (result == LOOK_DREW)
 			return DRAW_OK;
@@ -230,12 +240,16 @@ static G_GNUC_NO_INLINE DrawStatus look_again(const Generator *self, guint count
 DrawStatus generator_draw(Generator *self, guint count, IdRun *out_run, DrawRefusal *out_refusal)
 {
 	View view;
+	Look result;
 
 	view.now_ns = clock_now_ns(self->clock);
 	view.lease = atomic_load(&self->lease);
 	view.cursor = atomic_load(&view.lease->cursor);
 	view.end_tick = atomic_load(&view.lease->end_tick);
-	if (G_LIKELY(look(self, view, count, out_run) == LOOK_DREW))
+	do
+		result = look(self, &view, count, out_run);
+	while (G_UNLIKELY(result == LOOK_LOST));
+	if (G_LIKELY(result == LOOK_DREW))
 		return DRAW_OK;
 	return look_again(self, count, out_run, out_refusal);
 }

@@ -90,16 +90,25 @@ static inline gint64 layout_max_tick(const Layout *self)
 	return (gint64)((G_GUINT64_CONSTANT(1) << self->time_bits) - 1);
 }
 
+/* Down, not towards 0; @divisor is more than 0. */
+static inline gint64 layout_floor_divide(gint64 value, gint64 divisor)
+{
+	return value >= 0 ? value / divisor : -1 - (-1 - value) / divisor;
+}
+
 /* The tick that @time_ms, any that a clock can give, lies in: negative before the epoch, above
  * layout_max_tick() past the end. */
 static inline gint64 layout_tick_at(const Layout *self, gint64 time_ms)
 {
 	gint64 since_epoch_ms = time_ms - self->epoch_ms;
 
+	/* an ID has to wait for it, so the common layouts are spared a division: where the divisor
+	 * is a constant, it is a multiplication */
 	if (G_LIKELY(self->tick_ms == 1))
-		return since_epoch_ms; /* spares the common layout a division */
-	return since_epoch_ms >= 0 ? since_epoch_ms / self->tick_ms
-				   : -1 - (-1 - since_epoch_ms) / self->tick_ms;
+		return since_epoch_ms;
+	if (self->tick_ms == 1000)
+		return layout_floor_divide(since_epoch_ms, 1000);
+	return layout_floor_divide(since_epoch_ms, self->tick_ms);
 }
 
 /* When @tick begins, in milliseconds since the Unix epoch. */

@@ -155,7 +155,7 @@ static gboolean make_rpc_server(Server *self, GError **error)
 		.service =
 			{
 				.new_handler = service_new,
-				.fast_call = options->no_fast_path ? NULL : fast_path_call,
+				.fast_path = options->no_fast_path ? NULL : fast_path_answer,
 				.user_data = &self->service,
 			},
 		.limits =

@@ -15,6 +15,12 @@
 /* A call that waits for no more than its turn. */
 #define AS_SOON_AS_FIRST_NS 1
 
+typedef enum {
+	DRAWN,
+	PARKED, /* the turn says for what */
+	REFUSED,
+} DrawOutcome;
+
 /* Why a call was refused, with what its exception tells. */
 #define SERVICE_ERROR (service_error_quark())
 typedef enum {
@@ -34,7 +40,7 @@ struct _Service {
 	const ServiceConfig *config;
 	RpcTurn *turn;
 	Counters *counters;
-	/* the last refusal of service_draw() */
+	/* the last refusal of a draw */
 	DrawStatus status;
 	DrawRefusal refusal;
 	gint64 retry_after_ms;
@@ -44,37 +50,43 @@ G_DEFINE_FINAL_TYPE(Service, service, SF_TYPE_SNOWFLAKE_EXTENDED_HANDLER)
 
 /* Drawing */
 
-static ServiceDraw service_park(Service *self, gint64 wait_ns)
+static gboolean service_count_is_valid(const Service *self, guint count)
+{
+	return count >= 1 && count <= generator_max_batch(self->config->generator);
+}
+
+static DrawOutcome service_park(Service *self, gint64 wait_ns)
 {
 	self->turn->parked = TRUE;
 	self->turn->wait_ns = wait_ns;
 	self->turn->aside = FALSE;
-	return SERVICE_PARKED;
+	return PARKED;
 }
 
 /* What only the keeper can help with: it is told, and says whether it is worth waiting. */
-static ServiceDraw service_ask_keeper(Service *self)
+static DrawOutcome service_ask_keeper(Service *self)
 {
 	gint64 retry_after_ms = keeper_demand(self->config->keeper);
 
 	if (retry_after_ms == 0 && !self->turn->last_chance)
 		return service_park(self, 0);
 	self->retry_after_ms = MAX(retry_after_ms, 1);
-	return SERVICE_REFUSED;
+	return REFUSED;
 }
 
 /* What the clock will bring, if it is not too long. */
-static ServiceDraw service_await_clock(Service *self)
+static DrawOutcome service_await_clock(Service *self)
 {
 	gint64 wait_ns = self->refusal.wait_ns;
 
 	if (!self->turn->last_chance && wait_ns <= self->config->max_wait_ms * 1000000)
 		return service_park(self, wait_ns);
 	self->retry_after_ms = wait_ns / 1000000 + 1;
-	return SERVICE_REFUSED;
+	return REFUSED;
 }
 
-ServiceDraw service_draw(Service *self, guint count, IdRun *out_run)
+/* @count: 1 to the generator's largest batch */
+static DrawOutcome service_try_draw(Service *self, guint count, IdRun *out_run)
 {
 	if (G_UNLIKELY(self->turn->others_wait && self->turn->quota == 0))
 		return service_park(self, AS_SOON_AS_FIRST_NS);
@@ -82,11 +94,33 @@ ServiceDraw service_draw(Service *self, guint count, IdRun *out_run)
 	if (G_LIKELY(self->status == DRAW_OK)) {
 		counters_add(self->counters, COUNTER_IDS_GENERATED, count);
 		self->turn->quota -= MIN(self->turn->quota, count);
-		return SERVICE_DRAWN;
+		return DRAWN;
 	}
 	if (self->status == DRAW_CLOCK_BACK || self->status == DRAW_CLOCK_OUTSIDE)
-		return SERVICE_REFUSED;
+		return REFUSED;
 	return self->refusal.wait_ns == 0 ? service_ask_keeper(self) : service_await_clock(self);
+}
+
+gboolean service_draw(Service *self, guint count, IdRun *out_run)
+{
+	return service_count_is_valid(self, count) &&
+	       service_try_draw(self, count, out_run) == DRAWN;
+}
+
+/* What is left of a tick is found by halves: the layout is at its limit then, and few draws are
+ * many IDs. */
+gboolean service_draw_some(Service *self, guint most, IdRun *out_run)
+{
+	guint count = MIN(most, generator_max_batch(self->config->generator));
+
+	if (self->turn->others_wait) /* at 0 it is not its turn, and it is parked */
+		count = MIN(count, MAX(self->turn->quota, 1));
+	for (; count > 0; count /= 2) {
+		self->turn->parked = FALSE; /* by the try for more */
+		if (service_try_draw(self, count, out_run) == DRAWN)
+			return TRUE;
+	}
+	return FALSE;
 }
 
 /* The refusal in words, of the original where it had any. */
@@ -154,12 +188,11 @@ static gboolean service_check_agent(const char *agent, GError **error)
 
 static gboolean service_check_count(const Service *self, gint count, GError **error)
 {
-	guint max = generator_max_batch(self->config->generator);
-
-	if (count >= 1 && (guint)count <= max)
+	/* negative ones are beyond every limit */
+	if (service_count_is_valid(self, (guint)count))
 		return TRUE;
 	g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_COUNT, "count %d is out of range, 1 to %u",
-		    count, max);
+		    count, generator_max_batch(self->config->generator));
 	return FALSE;
 }
 
@@ -168,13 +201,13 @@ static gboolean service_issue(Service *self, const char *agent, gint count, IdRu
 {
 	if (!service_check_agent(agent, error) || !service_check_count(self, count, error))
 		return FALSE;
-	switch (service_draw(self, (guint)count, out_run)) {
-	case SERVICE_DRAWN:
+	switch (service_try_draw(self, (guint)count, out_run)) {
+	case DRAWN:
 		return TRUE;
-	case SERVICE_PARKED:
+	case PARKED:
 		g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_PARKED, "parked");
 		return FALSE;
-	case SERVICE_REFUSED:
+	case REFUSED:
 	default:
 		service_set_refusal(self, error);
 		return FALSE;
@@ -212,33 +245,41 @@ static gboolean service_refuse_worker(Service *self, GError **error)
 
 /* The calls of 2010 */
 
+gboolean service_get_number(const Service *self, ServiceNumber number, gint64 *out_value)
+{
+	const Generator *generator = self->config->generator;
+	const Lease *lease = generator_lease(generator);
+
+	if (number == SERVICE_TIMESTAMP) {
+		*out_value = clock_now_ms(generator_clock(generator));
+		return TRUE;
+	}
+	if (lease == NULL)
+		return FALSE;
+	*out_value = number == SERVICE_WORKER_ID ? lease->worker_id : lease->datacenter_id;
+	return TRUE;
+}
+
 static gboolean service_get_worker_id(SfSnowflakeIf *iface, gint64 *out_id, GError **error)
 {
 	Service *self = SF_SERVICE(iface);
-	const Lease *lease = generator_lease(self->config->generator);
 
-	if (lease == NULL)
-		return service_refuse_worker(self, error);
-	*out_id = lease->worker_id;
-	return TRUE;
+	return service_get_number(self, SERVICE_WORKER_ID, out_id) ||
+	       service_refuse_worker(self, error);
 }
 
 static gboolean service_get_datacenter_id(SfSnowflakeIf *iface, gint64 *out_id, GError **error)
 {
 	Service *self = SF_SERVICE(iface);
-	const Lease *lease = generator_lease(self->config->generator);
 
-	if (lease == NULL)
-		return service_refuse_worker(self, error);
-	*out_id = lease->datacenter_id;
-	return TRUE;
+	return service_get_number(self, SERVICE_DATACENTER_ID, out_id) ||
+	       service_refuse_worker(self, error);
 }
 
 static gboolean service_get_timestamp(SfSnowflakeIf *iface, gint64 *out_ms,
 				      GError **error G_GNUC_UNUSED)
 {
-	*out_ms = clock_now_ms(generator_clock(SF_SERVICE(iface)->config->generator));
-	return TRUE;
+	return service_get_number(SF_SERVICE(iface), SERVICE_TIMESTAMP, out_ms);
 }
 
 static gboolean service_get_id(SfSnowflakeIf *iface, gint64 *out_id, const gchar *agent,

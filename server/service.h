@@ -34,11 +34,22 @@ SfSnowflakeExtendedHandler *service_new(gpointer config, RpcTurn *turn, Counters
 /* Whether the whole of it matches [a-zA-Z][a-zA-Z\-0-9]*, at most 256 bytes. */
 gboolean service_agent_is_valid(const char *agent, gsize length);
 
-typedef enum {
-	SERVICE_DRAWN,
-	SERVICE_PARKED,  /* the turn says for what */
-	SERVICE_REFUSED, /* the general path finds out again why, and says it */
-} ServiceDraw;
+/**
+ * service_draw:
+ * @count: any number
+ *
+ * Draws @count IDs, and counts them.
+ *
+ * Returns: %FALSE if there are none: the call is parked, as the turn says, or it is refused and the
+ * general path finds out again why
+ */
+gboolean service_draw(Service *self, guint count, IdRun *out_run);
 
-/* Draws @count IDs, 1 to the generator's largest batch, and counts them. */
-ServiceDraw service_draw(Service *self, guint count, IdRun *out_run);
+/* Likewise, but as many as can be had, up to @most, which is 1 or more. */
+gboolean service_draw_some(Service *self, guint most, IdRun *out_run);
+
+/* What the calls without arguments are answered with. */
+typedef enum { SERVICE_WORKER_ID, SERVICE_DATACENTER_ID, SERVICE_TIMESTAMP } ServiceNumber;
+
+/* %FALSE: there is no worker ID yet. */
+gboolean service_get_number(const Service *self, ServiceNumber number, gint64 *out_value);

@@ -4,7 +4,8 @@
  * The bare limit of a server on this machine: epoll, one read, a fixed answer to every complete
  * get_id frame in it, one write. The ID is a plain counter, nothing is parsed but the frame's
  * length and what says that it is get_id in strict binary. Connections are dealt out to the threads
- * in turn. Runs until it is killed.
+ * in turn. A connection has no buffer of its own, only what is left over of a read or a write: half
+ * a frame, or replies that the socket did not take. Runs until it is killed.
  */
 #include <errno.h>
 #include <glib.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -37,15 +39,22 @@ static const guint8 reply_template[] = "\0\0\0\x1e\x80\x01\0\x02\0\0\0\x06get_id
 
 G_STATIC_ASSERT(REPLY_BYTES == 34);
 
+/* Bytes on the heap; none: data is NULL. */
+typedef struct {
+	guint8 *data;
+	gsize length;
+} Rest;
+
 typedef struct {
 	int fd;
-	gsize filled; /* of buffer: a frame that is not complete yet */
-	guint8 buffer[READ_BYTES];
+	Rest call;    /* a frame that is not complete yet */
+	Rest replies; /* not sent yet; while there are any, nothing is read */
 } Connection;
 
 typedef struct {
 	int epoll_fd;
 	guint64 last_id;
+	guint8 calls[READ_BYTES];
 	guint8 replies[READ_BYTES / CALL_MIN_BYTES * REPLY_BYTES];
 } Loop;
 
@@ -55,14 +64,23 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* Answers the complete calls in @connection's buffer, or returns -1 if there is anything else. */
-static gssize answer(Loop *loop, Connection *connection)
+static void keep(Rest *rest, const guint8 *data, gsize length)
+{
+	guint8 *kept = length > 0 ? g_memdup2(data, length) : NULL;
+
+	g_free(rest->data);
+	*rest = (Rest){kept, length};
+}
+
+/* Answers the complete ones of the first @filled bytes of calls. Returns how many bytes that were,
+ * and in @out_replies the bytes of the replies; or -1 if there is anything else. */
+static gssize answer(Loop *loop, gsize filled, gsize *out_replies)
 {
 	gsize taken = 0;
 	guint8 *reply = loop->replies;
 
-	while (connection->filled - taken >= 4) {
-		const guint8 *call = connection->buffer + taken;
+	while (filled - taken >= 4) {
+		const guint8 *call = loop->calls + taken;
 		guint32 length;
 		guint64 id;
 
@@ -70,7 +88,7 @@ static gssize answer(Loop *loop, Connection *connection)
 		length = GUINT32_FROM_BE(length);
 		if (length < CALL_MIN_BYTES - 4 || length > READ_BYTES - 4)
 			return -1;
-		if (connection->filled - taken < 4 + (gsize)length)
+		if (filled - taken < 4 + (gsize)length)
 			break;
 		if (memcmp(call + 4, call_head, CALL_HEAD_BYTES) != 0)
 			return -1;
@@ -81,26 +99,69 @@ static gssize answer(Loop *loop, Connection *connection)
 		reply += REPLY_BYTES;
 		taken += 4 + length;
 	}
-	connection->filled -= taken;
-	memmove(connection->buffer, connection->buffer + taken, connection->filled);
-	return reply - loop->replies;
+	*out_replies = (gsize)(reply - loop->replies);
+	return (gssize)taken;
 }
 
-/* One read, one write. A client that does not read its replies is cut off. */
-static gboolean serve(Loop *loop, Connection *connection)
+static gboolean wait_for(Loop *loop, Connection *connection, guint32 events)
 {
-	gssize received = recv(connection->fd, connection->buffer + connection->filled,
-			       READ_BYTES - connection->filled, 0);
-	gssize to_send;
+	struct epoll_event event = {.events = events, .data.ptr = connection};
 
+	return epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, connection->fd, &event) == 0;
+}
+
+/* Sends, and keeps what the socket does not take. */
+static gboolean send_replies(Loop *loop, Connection *connection, const guint8 *data, gsize length)
+{
+	gboolean had_rest = connection->replies.data != NULL;
+	gssize sent = send(connection->fd, data, length, MSG_NOSIGNAL);
+
+	if (sent < 0 && errno != EAGAIN)
+		return FALSE;
+	sent = MAX(sent, 0);
+	if ((gsize)sent == length && !had_rest)
+		return TRUE;
+	keep(&connection->replies, data + sent, length - (gsize)sent);
+	return wait_for(loop, connection, connection->replies.data ? EPOLLOUT : EPOLLIN);
+}
+
+/* One read, one write. */
+static gboolean read_calls(Loop *loop, Connection *connection)
+{
+	Rest *rest = &connection->call;
+	gsize filled = rest->length, to_send;
+	gssize received, taken;
+
+	if (rest->data)
+		memcpy(loop->calls, rest->data, filled);
+	received = recv(connection->fd, loop->calls + filled, READ_BYTES - filled, 0);
 	if (received < 0)
-		return errno == EAGAIN || errno == EINTR;
+		return errno == EAGAIN;
 	if (received == 0)
 		return FALSE;
-	connection->filled += (gsize)received;
-	to_send = answer(loop, connection);
-	return to_send == 0 || (to_send > 0 && send(connection->fd, loop->replies, (gsize)to_send,
-						    MSG_NOSIGNAL) == to_send);
+	filled += (gsize)received;
+	taken = answer(loop, filled, &to_send);
+	if (taken < 0)
+		return FALSE;
+	if (rest->data || (gsize)taken < filled)
+		keep(rest, loop->calls + taken, filled - (gsize)taken);
+	return to_send == 0 || send_replies(loop, connection, loop->replies, to_send);
+}
+
+static gboolean serve(Loop *loop, Connection *connection)
+{
+	const Rest *rest = &connection->replies;
+
+	return rest->data ? send_replies(loop, connection, rest->data, rest->length)
+			  : read_calls(loop, connection);
+}
+
+static void connection_free(Connection *self)
+{
+	close(self->fd);
+	g_free(self->call.data);
+	g_free(self->replies.data);
+	g_free(self);
 }
 
 static void *run(void *data)
@@ -114,10 +175,8 @@ static void *run(void *data)
 		for (int i = 0; i < n_events; i++) {
 			Connection *connection = events[i].data.ptr;
 
-			if (!serve(loop, connection)) {
-				close(connection->fd);
-				g_free(connection);
-			}
+			if (!serve(loop, connection))
+				connection_free(connection);
 		}
 	}
 	return NULL;
@@ -157,6 +216,16 @@ static void accept_one(int listener, Loop *loop)
 		die("epoll_ctl");
 }
 
+static void raise_fd_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		die("could not read the fd limit");
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int main(int argc, char **argv)
 {
 	int port = 0, n_threads = 1;
@@ -176,6 +245,7 @@ int main(int argc, char **argv)
 		g_printerr("epoll-fixed: %s\n", error ? error->message : "a number out of range");
 		return 2;
 	}
+	raise_fd_limit();
 	loops = g_new0(Loop, n_threads);
 	for (int i = 0; i < n_threads; i++) {
 		pthread_t thread;

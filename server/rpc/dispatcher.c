@@ -15,7 +15,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftApplicationException, g_object_unref)
 struct _Dispatcher {
 	RpcTurn turn;
 	Counters *counters;
-	RpcFastCall fast_call;
+	RpcFastPath fast_path;
 	SpanTransport *transport;
 	ThriftProtocol *binary;
 	ThriftProtocol *compact;
@@ -29,7 +29,7 @@ Dispatcher *dispatcher_new(const RpcService *service, Counters *counters)
 	Dispatcher *self = g_new0(Dispatcher, 1);
 
 	self->counters = counters;
-	self->fast_call = service->fast_call;
+	self->fast_path = service->fast_path;
 	self->transport = span_transport_new();
 	self->binary = protocols_new(WIRE_STRICT, self->transport);
 	self->compact = protocols_new(WIRE_COMPACT, self->transport);
@@ -58,12 +58,11 @@ RpcTurn *dispatcher_turn(Dispatcher *self)
 	return &self->turn;
 }
 
-gsize dispatcher_fast_call(Dispatcher *self, const guint8 *message, gsize available, gboolean whole,
-			   GByteArray *out)
+gsize dispatcher_answer_fast(Dispatcher *self, const RpcInput *input, GByteArray *out,
+			     guint *out_answered)
 {
-	if (self->fast_call == NULL)
-		return 0;
-	return self->fast_call(self->handler, message, available, whole, out);
+	return self->fast_path == NULL ? 0
+				       : self->fast_path(self->handler, input, out, out_answered);
 }
 
 static ThriftProtocol *lend_protocol(Dispatcher *self, const guint8 *message,

@@ -26,27 +26,36 @@ typedef struct {
 	gboolean aside;  /* if parked, for something else than IDs: nobody waits behind it */
 } RpcTurn;
 
+/* What the client sent and was not answered yet. */
+typedef struct {
+	const guint8 *bytes; /* a message begins here, or its frame */
+	gsize length;
+	gboolean framed;
+	gsize max_message_bytes;
+	gsize room; /* no further call is answered after as many bytes of replies; 1 or more */
+} RpcInput;
+
 /**
- * RpcFastCall:
+ * RpcFastPath:
  * @handler: of the loop
- * @message: the bytes from the first byte of a message on
- * @whole: whether @available is exactly the message
- * @out: gets the reply
+ * @out: replies are appended, with their frames
+ * @out_answered: (out): the calls that were answered; untouched if none
  *
- * A short cut for the calls that it knows; it answers to the byte what the processor would. If it
- * sets RpcTurn.parked, the return value does not matter.
+ * A short cut for the calls that it knows: it answers the first ones, to the byte as the processor
+ * would.
  *
- * Returns: the length of the message that was answered, or 0 to leave it to the processor
+ * Returns: how many bytes were answered. If it has set RpcTurn.parked, the call behind them waits;
+ * if not, and there were none, the first call is left to the processor
  */
-typedef gsize (*RpcFastCall)(SfSnowflakeExtendedHandler *handler, const guint8 *message,
-			     gsize available, gboolean whole, GByteArray *out);
+typedef gsize (*RpcFastPath)(SfSnowflakeExtendedHandler *handler, const RpcInput *input,
+			     GByteArray *out, guint *out_answered);
 
 /* What is served. */
 typedef struct {
 	/* (transfer full): a handler for one loop. @turn and @counters outlive it. */
 	SfSnowflakeExtendedHandler *(*new_handler)(gpointer user_data, RpcTurn *turn,
 						   Counters *counters);
-	RpcFastCall fast_call; /* NULL: none */
+	RpcFastPath fast_path; /* NULL: none */
 	gpointer user_data;
 } RpcService;
 
@@ -57,9 +66,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Dispatcher, dispatcher_free)
 /* Borrowed; for the loop to set before a call, and to read after it. */
 RpcTurn *dispatcher_turn(Dispatcher *self);
 
-/* The service's short cut, for a message that was not scanned. See RpcFastCall. */
-gsize dispatcher_fast_call(Dispatcher *self, const guint8 *message, gsize available, gboolean whole,
-			   GByteArray *out);
+/* The service's short cut, if it has one, for messages that were not scanned. See RpcFastPath. */
+gsize dispatcher_answer_fast(Dispatcher *self, const RpcInput *input, GByteArray *out,
+			     guint *out_answered);
 
 /* Appends the reply to the call at @message to @out, unless it sets RpcTurn.parked. An unknown
  * method is answered with a TApplicationException of type 1. */

@@ -26,7 +26,7 @@
 #include "server/rpc/socket-name.h"
 
 #define MAX_EVENTS    256
-#define READ_BYTES    (16 * 1024)
+#define READ_BYTES    (64 * 1024)
 #define US_PER_SECOND G_GINT64_CONSTANT(1000000)
 
 struct _Loop {
@@ -258,6 +258,7 @@ static void park(Loop *self, Connection *connection)
 static void settle(Loop *self, Connection *connection, ConnectionState state)
 {
 	ConnectionQueue queue;
+	guint32 events;
 
 	if (state == CONNECTION_READING && self->draining)
 		state = CONNECTION_ENDED;
@@ -269,7 +270,12 @@ static void settle(Loop *self, Connection *connection, ConnectionState state)
 		end_connection(self, connection);
 		return;
 	}
-	watch_for(self, connection, events_for(self, connection, state));
+	events = events_for(self, connection, state);
+	/* EPOLLIN is left on until the client does send: most send nothing while they wait, and a
+	 * change is a system call */
+	if (state == CONNECTION_PARKED)
+		events |= connection->events & EPOLLIN;
+	watch_for(self, connection, events);
 	if (state == CONNECTION_PARKED) {
 		park(self, connection);
 		return;

@@ -111,21 +111,10 @@ static StreamStatus answer_message(Pass *pass, const guint8 *message, gsize avai
 				   gboolean whole, gsize *out_length, gboolean *out_answered)
 {
 	gsize limit = whole ? available : pass->shared->max_message_bytes;
-	Dispatcher *dispatcher = pass->shared->dispatcher;
+	Scanner *scanner = take_scanner(pass);
 	StreamStatus status;
 	ScanStatus scan;
-	Scanner *scanner;
 
-	if (pass->stream->scanner == NULL) {
-		*out_length =
-			dispatcher_fast_call(dispatcher, message, available, whole, pass->out);
-		*out_answered = *out_length > 0;
-		if (dispatcher_turn(dispatcher)->parked)
-			return STREAM_PARKED;
-		if (*out_answered)
-			return STREAM_MORE;
-	}
-	scanner = take_scanner(pass);
 	scan = scanner_scan(scanner, message, available, limit);
 	if (scan == SCAN_MORE) {
 		pass->stream->scanner = scanner; /* it goes on where it stopped */
@@ -144,8 +133,19 @@ static void put_frame_header(GByteArray *out, guint start)
 	memcpy(out->data + start, &length, sizeof length);
 }
 
-/* Answers the message at the front, if it is complete, and counts what it consumed. */
-static StreamStatus answer_next(Pass *pass)
+/* Counts @n_calls that were answered, and the bytes that they had. */
+static void count_answered(Pass *pass, gsize length, guint n_calls)
+{
+	RpcTurn *turn = dispatcher_turn(pass->shared->dispatcher);
+
+	counters_add(pass->shared->counters, COUNTER_CALLS, n_calls);
+	pass->consumed += length;
+	turn->answered = TRUE;
+	turn->last_chance = FALSE; /* what is behind it has not waited for long */
+}
+
+/* Answers the message at the front, if it is complete. */
+static StreamStatus answer_one(Pass *pass)
 {
 	const guint8 *front = pass->bytes + pass->consumed;
 	gsize left = pass->length - pass->consumed;
@@ -153,10 +153,8 @@ static StreamStatus answer_next(Pass *pass)
 	guint start = pass->out->len;
 	gboolean answered = FALSE;
 	gsize length = 0;
-	RpcTurn *turn = dispatcher_turn(pass->shared->dispatcher);
 	StreamStatus status;
 
-	turn->parked = FALSE;
 	if (framed) {
 		guint32 frame_length;
 
@@ -180,11 +178,33 @@ static StreamStatus answer_next(Pass *pass)
 	}
 	if (framed)
 		put_frame_header(pass->out, start);
-	counters_add(pass->shared->counters, COUNTER_CALLS, 1);
-	pass->consumed += length;
-	turn->answered = TRUE;
-	turn->last_chance = FALSE; /* what is behind it has not waited for long */
+	count_answered(pass, length, 1);
 	return status;
+}
+
+/* Answers the messages at the front by the short cut, as far as it goes; or else the first. */
+static StreamStatus answer_some(Pass *pass)
+{
+	RpcTurn *turn = dispatcher_turn(pass->shared->dispatcher);
+	const RpcInput input = {
+		.bytes = pass->bytes + pass->consumed,
+		.length = pass->length - pass->consumed,
+		.framed = pass->stream->framing == FRAMING_FRAMED,
+		.max_message_bytes = pass->shared->max_message_bytes,
+		.room = pass->stream->room - pass->out->len,
+	};
+	guint n_calls;
+	gsize length;
+
+	turn->parked = FALSE;
+	if (pass->stream->scanner != NULL) /* it is in a message already */
+		return answer_one(pass);
+	length = dispatcher_answer_fast(pass->shared->dispatcher, &input, pass->out, &n_calls);
+	if (length > 0)
+		count_answered(pass, length, n_calls);
+	if (turn->parked)
+		return STREAM_PARKED;
+	return length > 0 ? STREAM_MORE : answer_one(pass);
 }
 
 StreamStatus stream_consume(Stream *self, StreamShared *shared, const guint8 *bytes, gsize length,
@@ -208,7 +228,7 @@ StreamStatus stream_consume(Stream *self, StreamShared *shared, const guint8 *by
 			if (out->len >= self->room)
 				status = STREAM_FULL;
 			else if (pass.consumed < length)
-				status = answer_next(&pass);
+				status = answer_some(&pass);
 		} while (status == STREAM_MORE && pass.consumed > before);
 	}
 	*out_consumed = pass.consumed;

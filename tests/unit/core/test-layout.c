@@ -346,6 +346,12 @@ static void test_check_worker(void)
 
 static void test_ticks(void)
 {
+	static const Layout tens = {.epoch_ms = 1288834974657,
+				    .tick_ms = 10,
+				    .time_bits = 41,
+				    .datacenter_bits = 5,
+				    .worker_bits = 5,
+				    .sequence_bits = 12};
 	static const struct {
 		const Layout *layout;
 		gint64 after_epoch_ms;
@@ -354,6 +360,12 @@ static void test_ticks(void)
 		{&LAYOUT_TWITTER, 0, 0},
 		{&LAYOUT_TWITTER, 1, 1},
 		{&LAYOUT_TWITTER, -1, -1},
+		{&tens, 9, 0},
+		{&tens, 10, 1},
+		{&tens, 25, 2},
+		{&tens, -1, -1},
+		{&tens, -10, -1},
+		{&tens, -11, -2},
 		{&uid_generator, 0, 0},
 		{&uid_generator, 999, 0},
 		{&uid_generator, 1000, 1},

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/service/stack.h"
 
+#include <string.h>
+
 #include "gen-c_glib/generated-types.h"
 #include "server/fast-path.h"
 #include "server/log.h"
@@ -33,7 +35,7 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 		.address = "127.0.0.1:7609",
 		.nonce = "nonce",
 	};
-	const RpcService service = {service_new, fast ? fast_path_call : NULL, &self->config};
+	const RpcService service = {service_new, fast ? fast_path_answer : NULL, &self->config};
 
 	log_set_level(LOG_LEVEL_ERROR);
 	generated_types_init();
@@ -60,7 +62,7 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 	self->stream.room = 1024 * 1024;
 	self->in = g_byte_array_new();
 	stack_set_ms(self, 1000);
-	generator_publish(self->generator, lease_new(&LAYOUT_TWITTER, 1, 2, 1, 100000));
+	stack_publish(self, 1, 100000);
 	return self;
 }
 
@@ -75,19 +77,38 @@ void stack_free(Stack *self)
 	g_free(self);
 }
 
+void stack_hold(Stack *self, const void *bytes, gsize length)
+{
+	g_byte_array_append(self->in, bytes, (guint)length);
+}
+
 StreamStatus stack_feed(Stack *self, const void *bytes, gsize length, GByteArray *out)
 {
-	const char *reason = NULL;
+	g_autofree guint8 *exact = NULL;
 	gsize consumed = 0;
 	StreamStatus status;
 
-	g_byte_array_append(self->in, bytes, (guint)length);
-	status = stream_consume(&self->stream, &self->shared, self->in->data, self->in->len,
-				&consumed, out, &reason);
+	stack_hold(self, bytes, length);
+	/* no byte more than there are, for AddressSanitizer to see */
+	exact = g_malloc(MAX(self->in->len, 1));
+	if (self->in->len > 0)
+		memcpy(exact, self->in->data, self->in->len);
+	self->reason = NULL;
+	status = stream_consume(&self->stream, &self->shared, exact, self->in->len, &consumed, out,
+				&self->reason);
 	g_assert_cmpuint(consumed, <=, self->in->len);
-	g_assert_true((status == STREAM_CLOSE) == (reason != NULL));
+	g_assert_true((status == STREAM_CLOSE) == (self->reason != NULL));
 	g_byte_array_remove_range(self->in, 0, (guint)consumed);
+	self->consumed += consumed;
 	return status;
+}
+
+void stack_publish(Stack *self, gint64 first_tick, gint64 end_tick)
+{
+	if (self->lease != NULL)
+		lease_retire(self->lease, &LAYOUT_TWITTER);
+	self->lease = end_tick == 0 ? NULL : lease_new(&LAYOUT_TWITTER, 1, 2, first_tick, end_tick);
+	generator_publish(self->generator, self->lease);
 }
 
 void stack_set_ms(Stack *self, gint64 since_epoch_ms)

@@ -19,7 +19,10 @@ typedef struct {
 	ServiceConfig config;
 	StreamShared shared;
 	Stream stream;
-	GByteArray *in; /* not consumed yet */
+	Lease *lease;       /* the published one, or NULL; the generator's */
+	GByteArray *in;     /* not consumed yet */
+	gsize consumed;     /* all that was */
+	const char *reason; /* after STREAM_CLOSE: why */
 } Stack;
 
 /* Twitter's layout, datacenter 1, worker 2, frames of 1 KiB at most, depth 64. */
@@ -29,6 +32,13 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Stack, stack_free)
 
 /* Hands in bytes as a connection would, and appends the replies to @out. */
 StreamStatus stack_feed(Stack *self, const void *bytes, gsize length, GByteArray *out);
+
+/* Bytes that have arrived while nothing is read: the next stack_feed() hands them in before its
+ * own. */
+void stack_hold(Stack *self, const void *bytes, gsize length);
+
+/* Another lease instead, from and to these ticks, of the same worker; @end_tick 0: none. */
+void stack_publish(Stack *self, gint64 first_tick, gint64 end_tick);
 
 void stack_set_ms(Stack *self, gint64 since_epoch_ms);
 

@@ -16,8 +16,27 @@ typedef enum {
 
 /* (transfer full): a message of @type in the protocol of @form, without its frame. @body: the
  * arguments, to their stop byte. */
-GByteArray *wire_message(WireForm form, const char *method, guint8 type, guint8 seqid,
+GByteArray *wire_message(WireForm form, const char *method, guint8 type, gint32 seqid,
 			 const GByteArray *body);
+
+/* Arguments, field by field, with any ID and in any order. */
+typedef struct {
+	WireForm form;
+	gint16 last_id;
+	GByteArray *bytes;
+} WireBody;
+
+/* wire_body_end() frees what it holds. */
+WireBody wire_body(WireForm form);
+void wire_body_text(WireBody *self, gint16 id, const char *text, gsize length);
+void wire_body_i32(WireBody *self, gint16 id, gint32 value);
+
+/* A field of another type, small and well formed: the @kind-th of WIRE_BODY_OTHERS. */
+#define WIRE_BODY_OTHERS 8
+void wire_body_other(WireBody *self, gint16 id, guint kind);
+
+/* (transfer full): all of it, to the stop byte. */
+GByteArray *wire_body_end(WireBody *self);
 
 /* (transfer full): the arguments of get_id: @agent in its field, if it is not NULL. */
 GByteArray *wire_agent(WireForm form, const char *agent);
@@ -26,4 +45,4 @@ GByteArray *wire_agent(WireForm form, const char *agent);
 void wire_append(WireForm form, const GByteArray *message, GByteArray *out);
 
 /* Appends a whole good get_id. */
-void wire_get_id(WireForm form, guint8 seqid, const char *agent, GByteArray *out);
+void wire_get_id(WireForm form, gint32 seqid, const char *agent, GByteArray *out);

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is measured: of each experiment the steps of one round, in the order in which they are done.
+
+A step starts a server afresh, alone, loads it at one point, and ends it. The servers take turns at
+each point, and the rounds begin again, so that whatever the machine does meanwhile meets all alike.
+"""
+import dataclasses
+import functools
+import json
+import pathlib
+import tempfile
+import time
+import typing
+
+from probes import Sampler, first_id
+from servers import BARE, CHOICES, SERVERS, SUBJECT, SUBJECT_WIDE, free_port, running, spawn
+from tools import ROOT, Failure, cores_apart, keep_to, run_to_its_end
+
+SUSTAINED = 5     # times the seconds of a point
+LATENCY = 2       # likewise: it takes many calls to see one in a thousand
+RATE = 100000     # calls a second, of the open loop
+IDLE = 10000      # connections
+BATCH = 1000      # IDs in a call of get_ids
+# Of what the load reports.
+KEEP = ["calls_per_s", "ids_per_s", "latency_us", "load_cpu"]
+GENERATOR = "generator"  # no server, but it takes part like one
+
+CONNECTIONS = [1, 10, 100, 1000, 10000]  # one call in flight on each
+IN_FLIGHT = [1, 10, 100, 1000]           # on each of
+FEW_CONNECTIONS = [1, 16]
+
+LOAD_LIMIT_S = 60     # beyond the time that was asked for
+CLOSE_S = 0.1         # what a load does after the measured time, at most
+CLOSE_S_EACH = 0.00003
+TAIL = 0.8            # of the measured time, for the CPU
+START_LIMIT_S = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    experiment: str
+    server: str
+    point: str
+    seconds: float           # about, for the estimate
+    measure: typing.Callable  # of the build directory: figures
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    title: str
+    steps: typing.Callable  # of the options: the steps of one round
+    once: bool = False      # has rounds of its own
+
+
+def point(connections, in_flight):
+    return f"{connections}x{in_flight}"
+
+
+def _run_load(build, name, port, load, cores=()):
+    """What the load generator reports, and when it ended."""
+    settings = {"server": f"127.0.0.1:{port}", "call": SERVERS[name].call,
+                "warmup": SERVERS[name].warmup_s, **load}
+    command = [build / "client" / "snowflakectl", "bench", "--json",
+               *(f"--{key.replace('_', '-')}={value}" for key, value in settings.items())]
+    printed, complaints = run_to_its_end(keep_to(cores, command), load["duration"] + LOAD_LIMIT_S)
+    ended = time.monotonic()
+    try:
+        result = json.loads(printed)
+    except ValueError as error:
+        raise Failure(f"the load failed: {complaints.strip()[-500:]}") from error
+    if result["errors"] > 0:
+        raise Failure(f"{result['errors']} errors, the first: {result.get('first_error')}")
+    return result, ended
+
+
+def _cpu(sampler, result, ended):
+    """CPU time over the end of the measured time, where no connection is opened or closed."""
+    connections = result["connections"] + result.get("idle_connections", 0)
+    until = ended - CLOSE_S - CLOSE_S_EACH * connections
+    figures = sampler.cpu(until - TAIL * result["duration_s"], until)
+    if figures and result["calls_per_s"] > 0:
+        figures["cpu_us_per_call"] = figures["cpu_share"] * 1e6 / result["calls_per_s"]
+    return figures
+
+
+def _measure_load(name, load, with_memory, apart, build):
+    server_cores, load_cores = cores_apart() if apart else ((), ())
+    with running(name, build, server_cores) as (process, port):
+        with Sampler(process.pid, with_memory) as sampler:
+            result, ended = _run_load(build, name, port, load, load_cores)
+    figures = {key: result[key] for key in KEEP}
+    memory = {f"{key}_bytes": value for key, value in sampler.memory.items()}
+    return {**figures, **_cpu(sampler, result, ended), **memory}
+
+
+def _measure_latency(name, load, build):
+    """Nobody looks at the server meanwhile: one call in a thousand would feel it. The load never
+    sleeps at this rate, and a server that the scheduler sets on its core gets half of it."""
+    server_cores, load_cores = cores_apart()
+    with running(name, build, server_cores) as (_, port):
+        result, _ = _run_load(build, name, port, load, load_cores)
+    return {key: result[key] for key in [*KEEP, "histogram"]}
+
+
+def _seconds(name, load):
+    """About how long it takes, with start and end of everything."""
+    connections = load["connections"] + load.get("idle_connections", 0)
+    return load["duration"] + SERVERS[name].warmup_s + 0.3 + 0.0001 * connections
+
+
+def _load_step(experiment, name, at, load, with_memory=False, apart=False):
+    """apart: server and load have cores of their own."""
+    measure = functools.partial(_measure_load, name, load, with_memory, apart)
+    return Step(experiment, name, at, _seconds(name, load), measure)
+
+
+def _closed(connections, in_flight, duration, **more):
+    return {"connections": connections, "in_flight": in_flight, "duration": duration, **more}
+
+
+def _throughput(options):
+    for in_flight in (1, 32):
+        for name in CHOICES:
+            yield _load_step("throughput", name, point(16, in_flight),
+                             _closed(16, in_flight, options.seconds))
+    yield _load_step("throughput", SUBJECT, "sustained",
+                     _closed(16, 32, SUSTAINED * options.seconds))
+
+
+def _batches(options):
+    yield _load_step("batches", SUBJECT, point(4, 1),
+                     _closed(4, 1, options.seconds, call="get_ids", count=BATCH))
+
+
+def _latency(options):
+    for name in (SUBJECT, BARE):
+        load = {"connections": 16, "in_flight": 1000, "duration": LATENCY * options.seconds,
+                "rate": RATE}
+        yield Step("latency", name, "open", _seconds(name, load),
+                   functools.partial(_measure_latency, name, load))
+
+
+def _idle(options):
+    for idle in (0, IDLE):
+        yield _load_step("idle", SUBJECT, str(idle),
+                         _closed(16, 1, options.seconds, idle_connections=idle),
+                         with_memory=True)
+
+
+def growth_points():
+    """(connections, calls in flight on each) of the experiment on cost, each once."""
+    points = [(connections, 1) for connections in CONNECTIONS]
+    points += [(connections, in_flight) for connections in FEW_CONNECTIONS
+               for in_flight in IN_FLIGHT]
+    return list(dict.fromkeys(points))
+
+
+def _cost(options):
+    # With one call in flight both sleep most of the time, and wherever the scheduler wakes them
+    # makes a factor of three; so it has no choice.
+    for connections, in_flight in growth_points():
+        names = [SUBJECT, BARE, *([SUBJECT_WIDE] if in_flight > 1 else [])]
+        for name in names:
+            yield _load_step("cost", name, point(connections, in_flight),
+                             _closed(connections, in_flight, options.seconds), apart=True)
+
+
+def _measure_start(build):
+    """Milliseconds from exec to the first ID: with no state yet, and with that state."""
+    figures = {}
+    with tempfile.TemporaryDirectory(prefix="snowflake-bench-") as directory:
+        for key in ("first_start_ms", "next_start_ms"):
+            port = free_port()
+            command = [build / "server" / SUBJECT, "--listen", f"127.0.0.1:{port}",
+                       "--state-directory", pathlib.Path(directory) / "state"]
+            with spawn(command, pathlib.Path(directory) / "log"):
+                began = time.monotonic()
+                first_id(("127.0.0.1", port), START_LIMIT_S)
+                figures[key] = (time.monotonic() - began) * 1000
+    return figures
+
+
+def _memory(options):
+    for in_flight in (1, 32):
+        yield _load_step("memory", SUBJECT, point(16, in_flight),
+                         _closed(16, in_flight, min(1, options.seconds)), with_memory=True)
+    yield Step("memory", SUBJECT, "start", 0.2, _measure_start)
+
+
+def _measure_generator(options, build):
+    command = [ROOT / "bench" / "generator" / "run", "--json", "--build-dir", build,
+               "--rounds", str(options.rounds)]
+    printed, complaints = run_to_its_end(command)
+    try:
+        return json.loads(printed)
+    except ValueError as error:
+        raise Failure(f"bench/generator/run failed: {complaints.strip()[-500:]}") from error
+
+
+def _generator(options):
+    yield Step("generator", GENERATOR, "all", 4 + 4 * options.rounds,
+               functools.partial(_measure_generator, options))
+
+
+EXPERIMENTS = {
+    "throughput": Experiment("How many calls", _throughput),
+    "batches": Experiment("Many IDs in a call", _batches),
+    "latency": Experiment("How soon", _latency),
+    "idle": Experiment("Beside idle connections", _idle),
+    "cost": Experiment("What a call costs as work grows", _cost),
+    "generator": Experiment("The generator alone", _generator, once=True),
+    "memory": Experiment("Memory and start", _memory),
+}
+
+
+def plan(options):
+    """(round, step) of everything that was asked for, in order."""
+    wanted = [*options.servers, GENERATOR, *([SUBJECT_WIDE] if SUBJECT in options.servers else [])]
+    for name in options.experiments:
+        experiment = EXPERIMENTS[name]
+        for number in range(1, (1 if experiment.once else options.rounds) + 1):
+            for step in experiment.steps(options):
+                if step.server in wanted:
+                    yield number, step
+
+
+def record_of(number, step, build):
+    """The step's figures, or why there are none: one server's failure is not the end."""
+    record = {"experiment": step.experiment, "server": step.server, "point": step.point,
+              "round": number}
+    try:
+        return {**record, **step.measure(build)}
+    except (Failure, OSError, KeyError, ValueError) as error:
+        return {**record, "error": str(error) or repr(error)}

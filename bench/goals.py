@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the server is held to, and whether it is met.
+
+A ratio is taken within each round, between two that were measured one after the other; what counts
+is the median over the rounds.
+"""
+import dataclasses
+import operator
+import statistics
+
+from experiments import CONNECTIONS, FEW_CONNECTIONS, IDLE, IN_FLIGHT, point
+from servers import BARE, SUBJECT, SUBJECT_WIDE, THRIFT
+
+WALL = 4096000          # IDs a second that the layout allows
+AT_THE_WALL = 0.95      # of it: there the clock is what is measured
+MAX_COST = 1.1
+LATENCIES = [("p50", "p50", 1.2), ("p99", "p99", 1.5), ("p99_9", "p99.9", 1.5)]
+
+_SIGNS = {">=": (operator.ge, "at least"), ">": (operator.gt, "above"),
+          "<=": (operator.le, "at most"), "<": (operator.lt, "under")}
+_DIGITS = {"": 2, "x": 3, "%": 1, "ms": 2, "ns": 2, "KiB": 2, "MB": 2}
+
+
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    what: str
+    wanted: str
+    measured: str
+    met: bool | None  # None: not measured
+
+    @property
+    def verdict(self):
+        return {True: "met", False: "**not met**", None: "not measured"}[self.met]
+
+
+def judge(what, values, sign, limit, unit="x", note=""):
+    """The median of the values held against the limit."""
+    compare, word = _SIGNS[sign]
+    digits = _DIGITS[unit]
+    wanted = f"{word} {limit:g} {unit}".rstrip()
+    if not values:
+        return Goal(what, wanted, "-", None)
+    median = statistics.median(values)
+    spread = f" ({min(values):.{digits}f} to {max(values):.{digits}f})" if len(values) > 1 else ""
+    measured = f"{median:.{digits}f} {unit}".rstrip() + spread + note
+    return Goal(what, wanted, measured, compare(median, limit))
+
+
+def _scaled(values, factor):
+    return [value * factor for value in values]
+
+
+def _throughput(figures):
+    def ratios(name):
+        return figures.ratios("throughput", (SUBJECT, "16x1"), (name, "16x1"), "calls_per_s")
+
+    what = "get_id, 16 connections, 1 in flight, beside"
+    yield judge(f"{what} {BARE}", ratios(BARE), ">=", 0.95)
+    yield judge(f"{what} redis", ratios("redis"), ">", 1)
+    for name in THRIFT:
+        yield judge(f"{what} {name}", ratios(name), ">=", 2)
+    sustained = figures.values("throughput", SUBJECT, "sustained", "calls_per_s")
+    yield judge(f"get_id, 16 connections, 32 in flight, sustained, of {WALL:,} a second",
+                _scaled(sustained, 1 / WALL), ">=", 0.95)
+
+
+def _batches(figures):
+    ids = figures.values("batches", SUBJECT, "4x1", "ids_per_s")
+    cpu = figures.values("batches", SUBJECT, "4x1", "cpu_share")
+    yield judge(f"get_ids of 1,000, 4 connections, of {WALL:,} IDs a second",
+                _scaled(ids, 1 / WALL), ">=", 0.99)
+    yield judge("the server's CPU meanwhile, of one core", _scaled(cpu, 100), "<", 8, "%")
+
+
+def _latency(figures):
+    for key, label, limit in LATENCIES:
+        ratios = figures.ratios("latency", (SUBJECT, "open"), (BARE, "open"), "latency_us", key)
+        yield judge(f"{label} at 100,000 calls a second, beside {BARE}", ratios, "<=", limit)
+
+
+def _idle(figures):
+    beside, alone = (SUBJECT, str(IDLE)), (SUBJECT, "0")
+    kept = figures.ratios("idle", beside, alone, "calls_per_s")
+    with_idle = figures.by_round("idle", *beside, "rss_bytes")
+    without = figures.by_round("idle", *alone, "rss_bytes")
+    each = [(with_idle[number] - without[number]) / IDLE / 1024
+            for number in with_idle if number in without]
+    yield judge(f"throughput lost beside {IDLE:,} idle connections",
+                [100 * (1 - ratio) for ratio in kept], "<", 5, "%")
+    yield judge("resident memory of each of them", each, "<", 1, "KiB")
+
+
+def compared_with(figures, at):
+    """Which snowflaked is held against the bare server at a point, which knows no wall."""
+    rate = figures.median("cost", BARE, at, "calls_per_s")
+    return SUBJECT_WIDE if rate and rate > AT_THE_WALL * WALL else SUBJECT
+
+
+def cost_ratios(figures, at, name):
+    return figures.ratios("cost", (name, at), (BARE, at), "cpu_us_per_call")
+
+
+def _worst_cost(figures, what, points):
+    """The point with the highest median; nothing if one of the points is missing."""
+    ratios = {at: cost_ratios(figures, at, compared_with(figures, at)) for at in points}
+    if not all(ratios.values()):
+        return judge(what, [], "<=", MAX_COST)
+    worst = max(points, key=lambda at: statistics.median(ratios[at]))
+    return judge(what, ratios[worst], "<=", MAX_COST, note=f", at {worst}")
+
+
+def _cost(figures):
+    yield _worst_cost(figures, "CPU time per call, 1 to 10,000 connections, the worst point",
+                      [point(connections, 1) for connections in CONNECTIONS])
+    yield _worst_cost(figures, "CPU time per call, 1 to 1,000 in flight, the worst point",
+                      [point(connections, in_flight) for connections in FEW_CONNECTIONS
+                       for in_flight in IN_FLIGHT])
+
+
+def _generator(figures):
+    """Those of bench/generator/run, held against the limits that it gives."""
+    found = [goal for goal in figures.generator("goals") if "at_most" in goal or "at_least" in goal]
+    for goal in found:
+        sign, limit = ("<=", goal["at_most"]) if "at_most" in goal else (">=", goal["at_least"])
+        yield judge(f"generator: {goal['what']}", [goal["value"]], sign, limit, unit="")
+    if not found:
+        yield Goal("generator", "-", "-", None)
+
+
+def _memory(figures):
+    for at, label in (("16x1", "1 in flight"), ("16x32", "32 in flight")):
+        anonymous = figures.values("memory", SUBJECT, at, "anonymous_bytes")
+        yield judge(f"anonymous memory, 16 connections, {label}", _scaled(anonymous, 1e-6), "<", 2,
+                    "MB")
+    for key, label in (("first_start_ms", "start to first answer, fresh"),
+                       ("next_start_ms", "start to first answer, on the state of a run before")):
+        yield judge(label, figures.values("memory", SUBJECT, "start", key), "<", 10, "ms")
+
+
+JUDGES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,
+          "cost": _cost, "generator": _generator, "memory": _memory}
+
+
+def goals(figures, experiments):
+    for name in experiments:
+        if name in JUDGES:
+            yield from JUDGES[name](figures)

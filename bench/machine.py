@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine on which it was measured, and how busy it was before."""
+import os
+import pathlib
+import platform
+import re
+import resource
+import subprocess
+import time
+
+LOOK_S = 1
+BUSY_SHARE = 0.05  # of all cores
+
+PACKAGES = ["libthrift-0.17.0", "libthrift-java", "redis-server"]
+
+
+def _output(*command):
+    """The first line that a command prints, or nothing."""
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.partition("\n")[0] if done.returncode == 0 else ""
+
+
+class Others:
+    """How much of the machine others use, from when this is made."""
+
+    def __init__(self):
+        self.before = self._now()
+
+    @staticmethod
+    def _now():
+        """Ticks that processes used, ticks that there were, ticks that were our own."""
+        first = pathlib.Path("/proc/stat").read_text().splitlines()[0]
+        ticks = [int(field) for field in first.split()[1:9]]
+        own = [resource.getrusage(who) for who in (resource.RUSAGE_SELF,
+                                                   resource.RUSAGE_CHILDREN)]
+        own_s = sum(usage.ru_utime + usage.ru_stime for usage in own)
+        return sum(ticks[:3]), sum(ticks), own_s * os.sysconf("SC_CLK_TCK")
+
+    def share(self):
+        """Of all cores together. A child counts as one of the others until it has ended."""
+        used, total, own = (now - then for now, then in zip(self._now(), self.before))
+        return max(0, used - own) / max(1, total)
+
+
+def _busy_share():
+    others = Others()
+    time.sleep(LOOK_S)
+    return others.share()
+
+
+def _cpu():
+    text = pathlib.Path("/proc/cpuinfo").read_text()
+    model = re.search(r"^model name\s*:\s*(.*)$", text, re.MULTILINE)
+    virtual = re.search(r"^flags\s*:.* hypervisor\b", text, re.MULTILINE)
+    return {"cpu": model[1] if model else platform.machine(), "virtual": virtual is not None}
+
+
+def _versions(build):
+    versions = {name: _output("dpkg-query", "-W", "-f", "${Version}", name) for name in PACKAGES}
+    versions["java"] = _output("java", "-version")
+    versions["snowflaked"] = _output(build / "server" / "snowflaked", "--version")
+    return {name: version or "unknown" for name, version in versions.items()}
+
+
+def describe(build):
+    return {
+        "day": time.strftime("%Y-%m-%d", time.gmtime()),
+        **_cpu(),
+        "cores": os.cpu_count(),
+        "kernel": platform.release(),
+        "compiler": _output("cc", "--version"),
+        "busy_before": _busy_share(),
+        "load_average_before": os.getloadavg()[0],
+        "versions": _versions(build),
+    }

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run as Markdown: the machine, the goals, a table of each experiment, what failed."""
+import statistics
+
+from experiments import EXPERIMENTS, IDLE, RATE, growth_points, point
+from figures import Figures
+from goals import WALL, compared_with, cost_ratios, goals
+from servers import BARE, CHOICES, SERVERS, SUBJECT, SUBJECT_WIDE
+
+ROUNDS_OF_A_VERDICT = 9
+NOTHING = "-"
+
+PLOTS = {
+    "throughput": [("throughput", "Calls a second of each server")],
+    "latency": [("latency", "Latency by percentile, open loop")],
+    "cost": [("cost", "CPU time per call over connections and over calls in flight")],
+    "generator": [("generator", "Nanoseconds an ID costs")],
+}
+
+
+def _table(head, rows):
+    """Every column but the first is a number, and stands to the right."""
+    lines = ["| " + " | ".join(head) + " |", "|---" + "|--:" * (len(head) - 1) + "|"]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def _number(value, form):
+    return NOTHING if value is None else format(value, form)
+
+
+def _spread(values, form):
+    return f"{min(values):{form}} to {max(values):{form}}" if values else NOTHING
+
+
+def _median(values, form):
+    return format(statistics.median(values), form) if values else NOTHING
+
+
+def _throughput(figures):
+    parts = []
+    for at, label in (("16x1", "one call in flight on each"), ("16x32", "32 in flight on each"),
+                      ("sustained", "32 in flight on each, for longer")):
+        rows = [_throughput_row(figures, name, at) for name in CHOICES
+                if figures.values("throughput", name, at, "calls_per_s")]
+        head = ["server", "calls/s", "min to max", f"{SUBJECT} to it", "p50 us", "p99 us",
+                "p99.9 us", "CPU us/call", "CPU, cores", "of it kernel, %"]
+        parts.append(f"get_id, 16 connections, {label}:\n\n{_table(head, rows)}")
+    return "\n\n".join(parts)
+
+
+def _throughput_row(figures, name, at):
+    def median(*key):
+        return figures.median("throughput", name, at, *key)
+
+    rates = figures.values("throughput", name, at, "calls_per_s")
+    kernel = figures.values("throughput", name, at, "kernel_share")
+    ratios = figures.ratios("throughput", (SUBJECT, at), (name, at), "calls_per_s")
+    return [name, _median(rates, ",.0f"), _spread(rates, ",.0f"), _median(ratios, ".2f"),
+            *(_number(median("latency_us", key), ",.0f") for key in ("p50", "p99", "p99_9")),
+            _number(median("cpu_us_per_call"), ".2f"), _number(median("cpu_share"), ".2f"),
+            _median([100 * share for share in kernel], ".0f")]
+
+
+def _batches(figures):
+    def values(*key):
+        return figures.values("batches", SUBJECT, "4x1", *key)
+
+    rates = values("ids_per_s")
+    row = [_median(rates, ",.0f"), _spread(rates, ",.0f"),
+           _median([rate / WALL for rate in rates], ".4f"),
+           _median([100 * share for share in values("cpu_share")], ".1f")]
+    head = ["IDs/s", "min to max", f"of {WALL:,}", "server CPU, % of a core"]
+    return f"get_ids of 1,000, 4 connections:\n\n{_table(head, [row])}"
+
+
+def _latency(figures):
+    keys = ["p50", "p90", "p99", "p99_9", "p99_99", "max"]
+    rows = []
+    for name in (SUBJECT, BARE):
+        row = [_median(figures.values("latency", name, "open", "latency_us", key), ",.1f")
+               for key in keys]
+        rows.append([name, *row])
+    ratios = [figures.ratios("latency", (SUBJECT, "open"), (BARE, "open"), "latency_us", key)
+              for key in keys]
+    rows.append(["ratio", *(_median(values, ".2f") for values in ratios)])
+    head = ["microseconds", *(key.replace("_", ".") for key in keys)]
+    return (f"Open loop, {RATE:,} calls a second over 16 connections; the latency of a call counts "
+            f"from when it was due:\n\n{_table(head, rows)}")
+
+
+def _idle(figures):
+    rows = []
+    for idle in ("0", str(IDLE)):
+        rates = figures.values("idle", SUBJECT, idle, "calls_per_s")
+        resident = figures.values("idle", SUBJECT, idle, "rss_bytes")
+        rows.append([f"{int(idle):,}", _median(rates, ",.0f"), _spread(rates, ",.0f"),
+                     _median([value / 1024 for value in resident], ",.0f")])
+    head = ["idle connections", "calls/s", "min to max", "resident KiB"]
+    return f"get_id, 16 busy connections, one call in flight on each:\n\n{_table(head, rows)}"
+
+
+def _cost(figures):
+    rows = []
+    for connections, in_flight in growth_points():
+        at = point(connections, in_flight)
+        names = (BARE, SUBJECT, SUBJECT_WIDE)
+        cost = [_number(figures.median("cost", name, at, "cpu_us_per_call"), ".3f")
+                for name in names]
+        rates = [_number(figures.median("cost", name, at, "calls_per_s"), ",.0f")
+                 for name in names]
+        ratios = [_median(cost_ratios(figures, at, name), ".3f") for name in names[1:]]
+        judged = 1 if compared_with(figures, at) == SUBJECT_WIDE else 0
+        ratios[judged] = f"**{ratios[judged]}**"
+        rows.append([at, *cost, *ratios, *rates])
+    head = ["connections x in flight", BARE, SUBJECT, "wide", "ratio", "ratio, wide",
+            f"calls/s {BARE}", SUBJECT, "wide"]
+    return f"""The server's CPU time per call, in microseconds. It and the load do not share a core.
+
+{_table(head, rows)}
+
+"wide" is {SUBJECT} with a layout of 22 sequence bits. Where the bare server goes past
+{WALL:,} calls a second, which it can since it hands out no IDs, {SUBJECT} with
+the default layout waits for the clock: there is less to answer at each wake-up, and what a
+wake-up costs is shared by fewer calls. There the two are compared without that wall; everywhere
+else as they are. The ratio that counts is in bold."""
+
+
+def _generator(figures):
+    rows = []
+    for case in figures.generator("cases"):
+        cost = case["ns_per_id"]
+        rows.append([case["name"], str(case["threads"]), str(case["batch"]),
+                     f"{cost['median']:.2f}", f"{cost['min']:.2f} to {cost['max']:.2f}",
+                     f"{1e9 / cost['median']:,.0f}"])
+    head = ["in process, without the network", "threads", "IDs at a time", "ns/ID", "min to max",
+            "IDs/s"]
+    beside = [[goal["what"], f"{goal['value']:.2f} x"] for goal in figures.generator("goals")
+              if "at_least" not in goal and "at_most" not in goal]
+    return f"{_table(head, rows)}\n\n{_table(['of the medians', 'measured'], beside)}"
+
+
+def _memory(figures):
+    rows = []
+    for at, label in (("16x1", "16 connections, 1 in flight"),
+                      ("16x32", "16 connections, 32 in flight")):
+        for key, name in (("anonymous_bytes", "anonymous"), ("rss_bytes", "resident")):
+            values = [value / 1024 for value in figures.values("memory", SUBJECT, at, key)]
+            rows.append([f"{name} memory, {label}, KiB", _median(values, ",.0f"),
+                         _spread(values, ",.0f")])
+    for key, label in (("first_start_ms", "start to first answer, fresh, ms"),
+                       ("next_start_ms", "the same on the state of a run before, ms")):
+        values = figures.values("memory", SUBJECT, "start", key)
+        rows.append([label, _median(values, ".2f"), _spread(values, ".2f")])
+    return _table(["what", "median", "min to max"], rows)
+
+
+TABLES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,
+          "cost": _cost, "generator": _generator, "memory": _memory}
+
+
+def _machine(about, options):
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    kind = "virtual machine" if about["virtual"] else "machine"
+    return (f"{about['day']}: {about['cpu']}, {about['cores']} cores, a {kind}, Linux "
+            f"{about['kernel']}; {about['compiler']}; {versions}. Others used "
+            f"{100 * about['busy_before']:.0f} % of the CPU before the run, and "
+            f"{100 * about['busy_meanwhile']:.0f} % meanwhile; load average before "
+            f"{about['load_average_before']:.2f}. Server and load share the machine. Medians of "
+            f"{options['rounds']} interleaved rounds of {options['seconds']:g} s a point.")
+
+
+def _goals(figures, options):
+    rows = [[goal.what, goal.wanted, goal.measured, goal.verdict]
+            for goal in goals(figures, options["experiments"])]
+    note = ""
+    if options["rounds"] < ROUNDS_OF_A_VERDICT:
+        note = (f"\n\nWith {options['rounds']} rounds the verdicts are of little worth: it takes "
+                f"{ROUNDS_OF_A_VERDICT}.")
+    return _table(["what", "goal", "median (min to max)", "verdict"], rows) + note
+
+
+def _failures(figures):
+    lines = [f"* {record['experiment']}, {record['server']}, {record['point']}, round "
+             f"{record['round']}: {record['error']}" for record in figures.failures]
+    return "\n".join(lines)
+
+
+def markdown(run, plots=()):
+    """What a run, as bench/run --json has it, comes to. plots: names of those that were drawn."""
+    figures = Figures(run["records"])
+    options = run["options"]
+    parts = ["# What `bench/run` measured",
+             "How, and what limits it, is in [performance.md](../performance.md).",
+             "## The machine", _machine(run["machine"], options),
+             "The servers: " + "; ".join(f"{name}, {server.what}"
+                                         for name, server in SERVERS.items()) + ".",
+             "## Goals", _goals(figures, options)]
+    for name in options["experiments"]:
+        parts += [f"## {EXPERIMENTS[name].title}", TABLES[name](figures)]
+        parts += [f"![{title}]({plot}.svg)" for plot, title in PLOTS.get(name, [])
+                  if plot in plots]
+    if figures.failures:
+        parts += ["## What failed", _failures(figures)]
+    return "\n\n".join(parts) + "\n"
+
+
+def is_good(run):
+    """Whether all was measured and, if the rounds are enough for a verdict, all goals are met."""
+    figures = Figures(run["records"])
+    options = run["options"]
+    if figures.failures or not figures.records:
+        return False
+    return (options["rounds"] < ROUNDS_OF_A_VERDICT or
+            all(goal.met for goal in goals(figures, options["experiments"])))

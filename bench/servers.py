@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The servers that are measured: how each is started, and how it says where it listens."""
+import contextlib
+import dataclasses
+import pathlib
+import re
+import socket
+import subprocess
+import tempfile
+import time
+import typing
+
+from tools import LOOPS, Failure, keep_to
+
+SUBJECT = "snowflaked"
+BARE = "epoll-fixed"
+# The same server with 2^22 IDs a millisecond, so that the layout is no wall.
+SUBJECT_WIDE = "snowflaked-wide"
+WIDE_LAYOUT = ("epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bits=0,worker_bits=0,"
+               "sequence_bits=22")
+
+START_LIMIT_S = 20
+STOP_LIMIT_S = 10
+MAX_CONNECTIONS = 11000
+
+PORT_LINE = rb"^(\d+)\n"
+LISTENING = rb"event=listening address=127\.0\.0\.1:(\d+)\n(?:.*\n)*?.* event=ready "
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a server runs: the build it is of, a directory of its own, a port that is free."""
+    build: pathlib.Path
+    directory: pathlib.Path
+    port: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Server:
+    command: typing.Callable  # of a Place: the command line
+    listens: bytes            # what its log says then; its port, if that is not the Place's
+    what: str
+    call: str = "get_id"
+    warmup_s: float = 0.5
+
+
+def _snowflaked(*more):
+    return lambda place: [place.build / "server" / "snowflaked", "--listen", "127.0.0.1:0",
+                          "--state-directory", place.directory, "--threads", str(LOOPS),
+                          "--max-connections", str(MAX_CONNECTIONS), *more]
+
+
+def _peer(name, *more):
+    return lambda place: [place.build / "bench" / "peers" / name, *more]
+
+
+def _java(name):
+    return lambda place: ["java", "-jar", place.build / "bench" / "peers" / f"{name}.jar"]
+
+
+def _redis(place):
+    return ["redis-server", "--bind", "127.0.0.1", "--port", str(place.port), "--save", "",
+            "--appendonly", "no", "--dir", place.directory]
+
+
+SERVERS = {
+    SUBJECT: Server(_snowflaked(), LISTENING, "this server"),
+    BARE: Server(_peer(BARE, "--threads", str(LOOPS)), PORT_LINE,
+                 "a bare epoll loop with a fixed reply: the limit of the machine"),
+    "redis": Server(_redis, rb"Ready to accept connections", "Redis, by INCR, no persistence",
+                    call="redis-incr"),
+    "thrift-nonblocking": Server(_peer("thrift-nonblocking"), PORT_LINE,
+                                 "Thrift's C++ TNonblockingServer, the algorithm of 2010"),
+    "thrift-threaded": Server(_peer("thrift-threaded"), PORT_LINE,
+                              "Thrift's C++ TThreadedServer, likewise"),
+    "thrift-hsha": Server(_java("thrift-hsha"), PORT_LINE,
+                          "Thrift's Java THsHaServer, likewise: what the original was",
+                          warmup_s=2),  # for the just-in-time compiler
+    SUBJECT_WIDE: Server(_snowflaked("--layout", WIDE_LAYOUT), LISTENING,
+                         "snowflaked, with a layout that is no wall"),
+}
+THRIFT = [name for name in SERVERS if name.startswith("thrift-")]
+CHOICES = [name for name in SERVERS if name != SUBJECT_WIDE]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def stop(process):
+    process.terminate()
+    try:
+        process.wait(STOP_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def spawn(command, log):
+    """A process that is ended, by its own pid, whatever happens."""
+    try:
+        with open(log, "wb") as out:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+    except OSError as error:
+        raise Failure(f"cannot run {command[0]}: {error.strerror}") from error
+    try:
+        yield process
+    finally:
+        stop(process)
+
+
+def _wait_for_port(name, process, log, port):
+    deadline = time.monotonic() + START_LIMIT_S
+    while time.monotonic() < deadline and process.poll() is None:
+        found = re.search(SERVERS[name].listens, log.read_bytes(), re.MULTILINE)
+        if found:
+            return int(found[1]) if found.groups() else port
+        time.sleep(0.005)
+    raise Failure(f"{name} did not start: {log.read_text(errors='replace').strip()[-500:]}")
+
+
+@contextlib.contextmanager
+def running(name, build, cores=()):
+    """A server that serves, in a directory of its own, on those cores if there are any: yields its
+    process and its port."""
+    with tempfile.TemporaryDirectory(prefix="snowflake-bench-") as directory:
+        place = Place(build, pathlib.Path(directory), free_port())
+        log = place.directory / "log"
+        with spawn(keep_to(cores, SERVERS[name].command(place)), log) as process:
+            yield process, _wait_for_port(name, process, log, place.port)

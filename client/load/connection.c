@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/load/connection.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Is read at once, at least. */
+#define READ_BYTES 65536
+
+struct _LoadConnection {
+	GSocketConnection *socket;
+	int fd;
+	const Address *server;
+	const LoadWire *wire;
+	/* The calls in flight: a ring of wire->slots. */
+	gint64 *since_ns;
+	guint oldest;
+	guint in_flight;
+	/* Where in wire->requests the next write begins, and how much is to be written. */
+	gsize write_offset;
+	gsize unsent_bytes;
+	/* The beginning of a reply; NULL until there was one. */
+	guint8 *rest;
+	gsize rest_bytes;
+	gint64 last_id;
+};
+
+void load_connection_buffer_init(LoadConnectionBuffer *self, const LoadWire *wire)
+{
+	*self = (LoadConnectionBuffer){.size = READ_BYTES + wire->largest_reply};
+	self->bytes = g_malloc(self->size);
+}
+
+void load_connection_buffer_clear(LoadConnectionBuffer *self)
+{
+	g_clear_pointer(&self->bytes, g_free);
+}
+
+static GSocketConnection *open_socket(const Address *server, guint64 timeout_ms, GError **error)
+{
+	g_autoptr(GSocketClient) client = g_socket_client_new();
+	g_autoptr(GSocketConnection) socket = NULL;
+	g_autoptr(GError) failure = NULL;
+
+	g_socket_client_set_enable_proxy(client, FALSE);
+	g_socket_client_set_timeout(client, (guint)((timeout_ms + 999) / 1000));
+	socket =
+		g_socket_client_connect_to_host(client, server->text, server->port, NULL, &failure);
+	if (socket == NULL || !g_socket_set_option(g_socket_connection_get_socket(socket),
+						   IPPROTO_TCP, TCP_NODELAY, 1, &failure)) {
+		/* GIO's message may name the host once more; the reason is at its end */
+		const char *colon = g_strrstr(failure->message, ": ");
+
+		g_set_error(error, failure->domain, failure->code, "%s: cannot connect: %s",
+			    server->text, colon != NULL ? colon + 2 : failure->message);
+		return NULL;
+	}
+	return g_steal_pointer(&socket);
+}
+
+LoadConnection *load_connection_new(const Address *server, const LoadWire *wire, guint64 timeout_ms,
+				    GError **error)
+{
+	GSocketConnection *socket = open_socket(server, timeout_ms, error);
+	LoadConnection *self;
+
+	if (socket == NULL)
+		return NULL;
+	self = g_new0(LoadConnection, 1);
+	self->socket = socket;
+	self->fd = g_socket_get_fd(g_socket_connection_get_socket(socket));
+	self->server = server;
+	self->wire = wire;
+	self->since_ns = g_new(gint64, wire->slots);
+	return self;
+}
+
+void load_connection_free(LoadConnection *self)
+{
+	if (self == NULL)
+		return;
+	g_object_unref(self->socket);
+	g_free(self->since_ns);
+	g_free(self->rest);
+	g_free(self);
+}
+
+int load_connection_fd(const LoadConnection *self)
+{
+	return self->fd;
+}
+
+const char *load_connection_server(const LoadConnection *self)
+{
+	return self->server->text;
+}
+
+guint load_connection_in_flight(const LoadConnection *self)
+{
+	return self->in_flight;
+}
+
+guint load_connection_free_slots(const LoadConnection *self)
+{
+	return self->wire->slots - self->in_flight;
+}
+
+gboolean load_connection_is_silent(const LoadConnection *self)
+{
+	char byte;
+
+	return recv(self->fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+static gboolean fail(const char *what, GError **error)
+{
+	int number = errno;
+
+	g_set_error(error, G_IO_ERROR, (gint)g_io_error_from_errno(number), "%s: %s", what,
+		    g_strerror(number));
+	return FALSE;
+}
+
+void load_connection_add_call(LoadConnection *self, gint64 since_ns)
+{
+	guint slot = self->oldest + self->in_flight;
+
+	self->since_ns[slot < self->wire->slots ? slot : slot - self->wire->slots] = since_ns;
+	self->in_flight++;
+	self->unsent_bytes += self->wire->request_bytes;
+}
+
+gboolean load_connection_flush(LoadConnection *self, GError **error)
+{
+	const LoadWire *wire = self->wire;
+	gssize written;
+
+	if (self->unsent_bytes == 0)
+		return TRUE;
+	written = send(self->fd, wire->requests + self->write_offset, self->unsent_bytes,
+		       MSG_NOSIGNAL);
+	if (written < 0)
+		return errno == EAGAIN || errno == EINTR || fail("could not send", error);
+	self->unsent_bytes -= (gsize)written;
+	self->write_offset += (gsize)written;
+	if (self->write_offset >= wire->slots * wire->request_bytes)
+		self->write_offset -= wire->slots * wire->request_bytes;
+	return TRUE;
+}
+
+gboolean load_connection_wants_write(const LoadConnection *self)
+{
+	return self->unsent_bytes > 0;
+}
+
+gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buffer, GError **error)
+{
+	gssize received;
+
+	if (self->rest_bytes > 0)
+		memcpy(buffer->bytes, self->rest, self->rest_bytes);
+	buffer->taken = 0;
+	buffer->filled = self->rest_bytes;
+	received = recv(self->fd, buffer->bytes + buffer->filled, buffer->size - buffer->filled, 0);
+	if (received < 0)
+		return errno == EAGAIN || errno == EINTR || fail("could not receive", error);
+	if (received == 0) {
+		g_set_error_literal(error, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED,
+				    "the server closed the connection");
+		return FALSE;
+	}
+	buffer->filled += (gsize)received;
+	return TRUE;
+}
+
+/* A reply that is not complete is no longer than the largest. */
+static void keep_rest(LoadConnection *self, const LoadConnectionBuffer *buffer)
+{
+	self->rest_bytes = buffer->filled - buffer->taken;
+	if (self->rest_bytes == 0)
+		return;
+	if (self->rest == NULL)
+		self->rest = g_malloc(self->wire->largest_reply);
+	memcpy(self->rest, buffer->bytes + buffer->taken, self->rest_bytes);
+}
+
+LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBuffer *buffer,
+					  LoadWireReply *out_reply, gint64 *out_since_ns)
+{
+	LoadWireStatus status = LOAD_WIRE_INCOMPLETE;
+
+	if (buffer->taken < buffer->filled && self->in_flight == 0)
+		return LOAD_WIRE_BROKEN;
+	if (buffer->taken < buffer->filled)
+		status = load_wire_parse(self->wire, buffer->bytes + buffer->taken,
+					 buffer->filled - buffer->taken, self->oldest, out_reply);
+	if (status == LOAD_WIRE_INCOMPLETE)
+		keep_rest(self, buffer);
+	if (status == LOAD_WIRE_INCOMPLETE || status == LOAD_WIRE_BROKEN)
+		return status;
+
+	*out_since_ns = self->since_ns[self->oldest];
+	buffer->taken += out_reply->length;
+	self->oldest = self->oldest + 1 < self->wire->slots ? self->oldest + 1 : 0;
+	self->in_flight--;
+	return status;
+}
+
+gboolean load_connection_note_id(LoadConnection *self, gint64 id)
+{
+	gboolean above = id > self->last_id;
+
+	self->last_id = id;
+	return above;
+}

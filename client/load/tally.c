@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/load/tally.h"
+
+LoadTally *load_tally_new(void)
+{
+	return g_new0(LoadTally, 1);
+}
+
+void load_tally_free(LoadTally *self)
+{
+	if (!self)
+		return;
+	g_free(self->first_error);
+	g_free(self);
+}
+
+void load_tally_add_errors(LoadTally *self, guint64 count, char *message)
+{
+	self->errors += count;
+	if (self->first_error)
+		g_free(message);
+	else
+		self->first_error = message;
+}
+
+void load_tally_merge(LoadTally *self, const LoadTally *other)
+{
+	self->calls += other->calls;
+	self->in_time += other->in_time;
+	self->due += other->due;
+	self->queued += other->queued;
+	self->answered += other->answered;
+	self->out_of_order += other->out_of_order;
+	self->last_heard_ns = MAX(self->last_heard_ns, other->last_heard_ns);
+	self->cpu_user_us += other->cpu_user_us;
+	self->cpu_system_us += other->cpu_system_us;
+	load_tally_add_errors(self, other->errors, g_strdup(other->first_error));
+	load_histogram_merge(&self->latency_ns, &other->latency_ns);
+	load_histogram_merge(&self->lag_ns, &other->lag_ns);
+}

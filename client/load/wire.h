@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+/*
+ * The bytes of the calls and of their replies, in every form that the service speaks, and Redis's
+ * INCR for a comparison. All requests are made before the run, so that sending is one write of
+ * bytes that lie ready; a good reply is recognised by comparing it with a template.
+ *
+ * Immutable once made; all threads share one.
+ */
+typedef enum {
+	LOAD_WIRE_GET_ID,
+	LOAD_WIRE_GET_IDS,
+	LOAD_WIRE_GET_TIMESTAMP,
+	LOAD_WIRE_GET_WORKER_ID,
+	LOAD_WIRE_GET_DATACENTER_ID,
+	LOAD_WIRE_REDIS_INCR, /* of the key "snowflakectl-bench"; has neither framing nor protocol
+			       */
+} LoadWireCall;
+
+typedef enum { LOAD_WIRE_FRAMED, LOAD_WIRE_UNFRAMED } LoadWireFraming;
+
+/* Replies to unversioned calls are strict. */
+typedef enum { LOAD_WIRE_STRICT, LOAD_WIRE_COMPACT, LOAD_WIRE_UNVERSIONED } LoadWireProtocol;
+
+/* Names by value, NULL-terminated. */
+extern const char *const load_wire_call_names[];
+extern const char *const load_wire_framing_names[];
+extern const char *const load_wire_protocol_names[];
+
+/* Whether what the call returns are numbers that come once. */
+gboolean load_wire_gives_ids(LoadWireCall call);
+
+typedef struct {
+	guint call;        /* LoadWireCall */
+	guint framing;     /* LoadWireFraming */
+	guint protocol;    /* LoadWireProtocol */
+	const char *agent; /* sent as the useragent, by get_id and get_ids */
+	guint64 count;     /* of IDs in a call of get_ids */
+} LoadWireForm;
+
+typedef struct _LoadWire LoadWire;
+
+typedef enum {
+	LOAD_WIRE_INCOMPLETE, /* read on */
+	LOAD_WIRE_VALUES,
+	LOAD_WIRE_ERROR,  /* an exception, or anything else that is not a good reply to the call */
+	LOAD_WIRE_BROKEN, /* what follows cannot be told apart */
+} LoadWireStatus;
+
+typedef struct {
+	const guint8 *bytes; /* the whole reply; borrowed from the caller's buffer */
+	gsize length;
+	const guint8 *next_value; /* VALUES: for load_wire_next_value() */
+} LoadWireReply;
+
+/* One way to write calls and to read replies. */
+typedef struct {
+	/* Appends the request of @slot; all slots' requests are equally long. */
+	void (*append_request)(const LoadWire *wire, guint slot, GByteArray *out);
+	/* Fills in what is below "private" in @wire, and largest_reply. */
+	void (*make_template)(LoadWire *wire);
+	LoadWireStatus (*parse)(const LoadWire *wire, const guint8 *data, gsize length, guint slot,
+				LoadWireReply *out_reply);
+	gint64 (*next_value)(LoadWireReply *reply);
+	/* (transfer full) (nullable): the message of an exception, as it came. */
+	char *(*error_message)(const LoadWire *wire, const LoadWireReply *reply);
+} LoadWireCodec;
+
+extern const LoadWireCodec load_wire_binary_codec;
+extern const LoadWireCodec load_wire_compact_codec;
+extern const LoadWireCodec load_wire_redis_codec;
+
+struct _LoadWire {
+	LoadWireForm form;
+	const LoadWireCodec *codec;
+	guint slots;           /* calls that a connection may have in flight */
+	guint values_per_call; /* that a good reply holds */
+	gint64 least_value;    /* that makes sense */
+	gsize request_bytes;
+	/* Of slots 0 to slots - 1, twice: any run of them lies in one piece. */
+	guint8 *requests;
+	gsize largest_reply; /* in bytes; a reply that is longer is BROKEN */
+
+	/* private: what comes before the values in a good reply, slot by slot; all equally long */
+	GByteArray *starts;
+	gsize start_bytes;
+};
+
+/* The largest reply, unless a good one is larger: room for any exception. */
+#define LOAD_WIRE_MAX_ERROR_BYTES 4096
+
+/**
+ * load_wire_new:
+ * @form: copied, but for the agent
+ * @slots: 1 or more
+ */
+LoadWire *load_wire_new(const LoadWireForm *form, guint slots);
+void load_wire_free(LoadWire *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadWire, load_wire_free)
+
+/**
+ * load_wire_parse:
+ * @slot: of the call that this must be the reply to
+ * @out_reply: (out): untouched if INCOMPLETE or BROKEN
+ *
+ * Looks at what comes first in @data.
+ */
+static inline LoadWireStatus load_wire_parse(const LoadWire *self, const guint8 *data, gsize length,
+					     guint slot, LoadWireReply *out_reply)
+{
+	return self->codec->parse(self, data, length, slot, out_reply);
+}
+
+/* The next of the values_per_call numbers of a reply that is VALUES. */
+static inline gint64 load_wire_next_value(const LoadWire *self, LoadWireReply *reply)
+{
+	return self->codec->next_value(reply);
+}
+
+/* (transfer full): what a reply that was ERROR says, in printable ASCII. */
+char *load_wire_describe_error(const LoadWire *self, const LoadWireReply *reply);

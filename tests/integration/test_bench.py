@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""snowflakectl bench against a real server: every call in every form, both loops, its checks."""
+import itertools
+import json
+import re
+import signal
+import socket
+import subprocess
+import threading
+import unittest
+
+from harness import (ELSEWHERE, ENVIRONMENT, PATIENCE, SANITIZED, SNOWFLAKECTL, ServerTest,
+                     scaled, wait_for)
+
+CALLS = ("get_id", "get_ids", "get_timestamp", "get_worker_id", "get_datacenter_id")
+FRAMINGS = ("framed", "unframed")
+PROTOCOLS = ("strict", "compact", "unversioned")
+RATE = 500 if SANITIZED else 5000
+
+
+def command(server, *arguments):
+    host, port = server.address
+    return [SNOWFLAKECTL, "--server", f"{host}:{port}", "bench", *map(str, arguments)]
+
+
+def run(*arguments):
+    return subprocess.run([*map(str, arguments)], env=ENVIRONMENT, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=30 * PATIENCE, check=False)
+
+
+@unittest.skipIf(ELSEWHERE, "not about the server")
+class BenchTest(ServerTest):
+    def bench(self, server, *arguments):
+        """What a run without errors reports."""
+        done = run(*command(server, "--json", *arguments))
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["errors"], 0)
+        self.assertNotIn("first_error", report)
+        return report
+
+    def launch_bench(self, server, *arguments):
+        """One that runs; it is ended with the test."""
+        running = subprocess.Popen(command(server, *arguments), env=ENVIRONMENT, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+        def end():
+            if running.poll() is None:
+                running.kill()
+                running.communicate()
+        self.addCleanup(end)
+        return running
+
+    def assert_complains(self, done, status, *words):
+        self.assertEqual(done.returncode, status, done)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+
+class Forms(BenchTest):
+    def test_every_call_in_every_form(self):
+        server = self.start()
+        for call, framing, protocol in itertools.product(CALLS, FRAMINGS, PROTOCOLS):
+            with self.subTest(call=call, framing=framing, protocol=protocol):
+                report = self.bench(server, "--call", call, "--framing", framing, "--protocol",
+                                    protocol, "--calls", 40, "--connections", 2, "--in-flight", 3)
+                self.assertEqual((report["call"], report["framing"], report["protocol"]),
+                                 (call, framing, protocol))
+                self.assertEqual(report["calls"], 40)
+                self.assertEqual(report["ids"], {"get_id": 40, "get_ids": 4000}.get(call, 0))
+
+    def test_many_in_flight(self):
+        server = self.start()
+        for protocol in PROTOCOLS:
+            report = self.bench(server, "--protocol", protocol, "--calls", scaled(100_000, 8000),
+                                "--in-flight", 1000, "--connections", 4)
+            self.assertEqual(report["calls"], scaled(100_000, 8000))
+
+    def test_exceptions_are_errors_in_every_form(self):
+        server = self.start()
+        for framing, protocol in itertools.product(FRAMINGS, PROTOCOLS):
+            with self.subTest(framing=framing, protocol=protocol):
+                done = run(*command(server, "--agent", "1bad", "--calls", 5, "--framing", framing,
+                                    "--protocol", protocol, "--json", "--connections", 1))
+                self.assert_complains(done, 1, "5 errors", "an exception: ", "1bad")
+                self.assertEqual(json.loads(done.stdout)["errors"], 5)
+
+
+class Counts(BenchTest):
+    def test_as_many_calls_as_asked_for_by_the_servers_count(self):
+        server = self.start()
+        for count, connections, threads in ((1, 16, 1), (2, 16, 3), (17, 16, 3), (1000, 5, 2)):
+            before = server.counters()["ids_generated"]
+            report = self.bench(server, "--calls", count, "--connections", connections,
+                                "--threads", threads, "--in-flight", 2)
+            self.assertEqual(report["calls"], count)
+            self.assertEqual(report["answered"], count)
+            self.assertEqual(sum(bucket["calls"] for bucket in report["histogram"]), count)
+            self.assertEqual(server.counters()["ids_generated"] - before, count)
+
+    def test_check_finds_nothing_wrong(self):
+        server = self.start()
+        for call in ("get_id", "get_ids"):
+            report = self.bench(server, "--check", "--duration", 0.2, "--warmup", 0, "--call", call,
+                                "--in-flight", 8, "--threads", 2)
+            self.assertEqual((report["check"]["duplicates"], report["check"]["out_of_order"]),
+                             (0, 0))
+            self.assertGreater(report["check"]["checked"], 100)
+
+    def test_two_servers_share_the_connections(self):
+        first = self.start()
+        second = self.start("--worker-id", 1)
+        host, port = second.address
+        self.bench(first, "--server", f"{host}:{port}", "--calls", 100, "--connections", 4)
+        for server in (first, second):
+            self.assertGreaterEqual(server.counters()["connections_accepted"], 2)
+            self.assertGreater(server.counters()["ids_generated"], 0)
+
+    def test_idle_connections_are_there(self):
+        server = self.start()
+        self.launch_bench(server, "--idle-connections", 50, "--connections", 2, "--duration", 60)
+        # and the one that asks
+        wait_for(lambda: server.open_connections() >= 53, what="52 connections")
+
+    def test_idle_connections_that_are_closed_are_errors(self):
+        server = self.start("--idle-timeout", 200)
+        done = run(*command(server, "--idle-connections", 3, "--duration", 1, "--warmup", 0))
+        self.assert_complains(done, 1, "3 errors", "closed an idle connection")
+
+
+class OpenLoop(BenchTest):
+    def test_the_rate_is_reached(self):
+        server = self.start()
+        report = self.bench(server, "--rate", RATE, "--duration", 0.5, "--warmup", 0.1)
+        self.assertEqual((report["loop"], report["rate"]), ("open", RATE))
+        self.assertAlmostEqual(report["due"], RATE / 2, delta=1)
+        # all that were due, if not all in time, on a busy machine
+        self.assertEqual(report["calls"], report["due"])
+        self.assertGreater(report["calls_per_s"], RATE / 2)
+
+    def test_a_rate_that_is_out_of_reach_is_told(self):
+        server = self.start()
+        arguments = ("--rate", 50_000_000, "--duration", 0.05, "--warmup", 0, "--connections", 2,
+                     "--timeout", 100)
+        done = run(*command(server, *arguments))
+        self.assertIn("COULD NOT KEEP UP", done.stdout)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no answer in time", done.stderr)
+        report = json.loads(run(*command(server, *arguments, "--json")).stdout)
+        self.assertIs(report["kept_up"], False)
+
+    def test_a_stopped_server_shows_in_the_latency(self):
+        server = self.start()
+        running = self.launch_bench(server, "--rate", 200, "--duration", 1, "--warmup", 0,
+                                    "--json", "--timeout", 20000)
+        wait_for(lambda: server.counters()["ids_generated"] > 20, what="calls")
+        server.process.send_signal(signal.SIGSTOP)
+        threading.Timer(0.3, server.process.send_signal, (signal.SIGCONT,)).start()
+        report = json.loads(running.communicate(timeout=30 * PATIENCE)[0])
+        self.assertEqual(report["calls"], 200)
+        self.assertGreater(report["latency_us"]["p90"], 100_000)
+
+
+class Failures(BenchTest):
+    def test_a_server_that_is_killed(self):
+        server = self.start()
+        running = self.launch_bench(server, "--duration", 60, "--connections", 3)
+        wait_for(lambda: server.counters()["ids_generated"] > 20, what="calls")
+        server.kill()
+        output, complaints = running.communicate(timeout=20 * PATIENCE)
+        self.assertEqual(running.returncode, 1)
+        self.assertEqual(len(complaints.splitlines()), 1, complaints)
+        self.assertRegex(complaints, r"^snowflakectl: 3 errors, the first: 127\.0\.0\.1:\d+: ")
+        self.assertIn("latency", output)
+
+    def test_no_server(self):
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            address = f"127.0.0.1:{closed.getsockname()[1]}"
+        self.assert_complains(run(SNOWFLAKECTL, "bench", "--server", address), 1, address,
+                              "cannot connect")
+
+    def test_a_server_of_something_else(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            def answer():
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(1000)
+                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                    connection.recv(1000)
+            threading.Thread(target=answer, daemon=True).start()
+            address = f"127.0.0.1:{listener.getsockname()[1]}"
+            self.assert_complains(run(SNOWFLAKECTL, "bench", "--server", address, "--connections",
+                                      1, "--duration", 0.1), 1, address, "no reply")
+
+    def test_wrong_options(self):
+        for arguments, words in (
+                (("--connections", 0), ("--connections", '"0"', "1 to 100000")),
+                (("--duration", "x"), ("--duration", '"x"', "0.01 to 86400")),
+                (("--call", "x"), ("--call", '"x"', "get_ids")),
+                (("--calls", 1, "--rate", 1), ("--calls", "--rate")),
+                (("--calls", 1, "--duration", 1), ("--calls", "--duration")),
+                (("--threads", 2, "--connections", 1), ("--threads", "--connections")),
+                (("--server", "a:b:c"), ("a:b:c",)),
+                (("--zookeeper", "a"), ("bench", "ZooKeeper")),
+                (("x",), ("bench takes no argument", '"x"'))):
+            with self.subTest(arguments):
+                self.assert_complains(run(SNOWFLAKECTL, "bench", *arguments), 2, *words)
+
+
+class Report(BenchTest):
+    def test_what_is_printed(self):
+        done = run(*command(self.start(), "--duration", 0.1, "--warmup", 0, "--check"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        self.assertEqual(re.findall(r"^(\w+(?: CPU)?) ", done.stdout, re.MULTILINE),
+                         ["server", "load", "calls", "IDs", "errors", "latency", "load CPU",
+                          "check"])
+
+    def test_the_json(self):
+        report = self.bench(self.start(), "--duration", 0.1, "--warmup", 0.1, "--threads", 2)
+        self.assertEqual(
+            {"server", "call", "framing", "protocol", "connections", "in_flight", "threads",
+             "idle_connections", "loop", "duration_s", "warmup_s", "calls", "calls_per_s", "ids",
+             "ids_per_s", "answered", "errors", "latency_us", "load_cpu", "histogram"},
+            set(report))
+        latency = report["latency_us"]
+        values = [latency[key] for key in ("p50", "p90", "p99", "p99_9", "p99_99", "max")]
+        self.assertEqual(values, sorted(values))
+        self.assertGreater(latency["mean"], 0)
+        self.assertEqual(sum(bucket["calls"] for bucket in report["histogram"]), report["calls"])
+        self.assertGreaterEqual(report["answered"], report["calls"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,223 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whether bench/run plans what its goals need, and whether each verdict falls where it should.
+
+Measures nothing: the figures are made up so that every goal is just met; then one of them is moved
+past its limit, and that goal alone must say so.
+"""
+import argparse
+import copy
+import importlib.util
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BENCH = pathlib.Path(__file__).resolve().parents[3] / "bench"
+sys.path.insert(0, str(BENCH))
+sys.dont_write_bytecode = True
+
+import experiments
+import goals
+import report
+from figures import Figures
+from servers import BARE, CHOICES, SUBJECT, SUBJECT_WIDE, THRIFT
+
+ROUNDS = 9
+OVER_THE_WALL = "16x100"
+CASES = [{"name": "generator", "threads": threads, "batch": 1,
+          "ns_per_id": {"median": 20, "min": 19, "max": 22}} for threads in (1, 2)]
+
+
+def generator(cost_ns=12, speedup=0.5):
+    return {"cases": CASES, "goals": [{"what": "cost", "value": cost_ns, "at_most": 12},
+                                      {"what": "speedup", "value": speedup, "at_least": 0.5},
+                                      {"what": "beside another", "value": 0}]}
+
+
+JUST_MET = {
+    ("throughput", SUBJECT, "16x1"): {"calls_per_s": 190000},
+    ("throughput", BARE, "16x1"): {"calls_per_s": 200000},
+    ("throughput", "redis", "16x1"): {"calls_per_s": 189999},
+    **{("throughput", name, "16x1"): {"calls_per_s": 95000} for name in THRIFT},
+    ("throughput", SUBJECT, "sustained"): {"calls_per_s": 3891200},
+    ("batches", SUBJECT, "4x1"): {"ids_per_s": 4055040, "cpu_share": 0.0799},
+    ("latency", SUBJECT, "open"): {"latency_us": {"p50": 120, "p99": 150, "p99_9": 150}},
+    ("latency", BARE, "open"): {"latency_us": {"p50": 100, "p99": 100, "p99_9": 100}},
+    ("idle", SUBJECT, "10000"): {"calls_per_s": 95001, "rss_bytes": 8000000 + 10239999},
+    ("idle", SUBJECT, "0"): {"calls_per_s": 100000, "rss_bytes": 8000000},
+    ("cost", BARE, OVER_THE_WALL): {"calls_per_s": 6000000, "cpu_us_per_call": 1.0},
+    ("cost", SUBJECT, OVER_THE_WALL): {"cpu_us_per_call": 2.0},
+    ("generator", "generator", "all"): generator(),
+    ("memory", SUBJECT, "16x1"): {"anonymous_bytes": 1999999},
+    ("memory", SUBJECT, "16x32"): {"anonymous_bytes": 1999999},
+    ("memory", SUBJECT, "start"): {"first_start_ms": 9.99, "next_start_ms": 9.99},
+}
+COST = {BARE: {"calls_per_s": 1000000, "cpu_us_per_call": 1.0},
+        SUBJECT: {"cpu_us_per_call": 1.1}, SUBJECT_WIDE: {"cpu_us_per_call": 1.1}}
+
+# What is moved, how far, and the beginning of the goal that is then not met.
+BROKEN = [
+    (("throughput", BARE, "16x1"), {"calls_per_s": 200001}, f"get_id, 16 connections, 1 in flight, "
+     f"beside {BARE}"),
+    (("throughput", "redis", "16x1"), {"calls_per_s": 190000},
+     "get_id, 16 connections, 1 in flight, beside redis"),
+    *((("throughput", name, "16x1"), {"calls_per_s": 95001},
+       f"get_id, 16 connections, 1 in flight, beside {name}") for name in THRIFT),
+    (("throughput", SUBJECT, "sustained"), {"calls_per_s": 3891199},
+     "get_id, 16 connections, 32 in flight, sustained"),
+    (("batches", SUBJECT, "4x1"), {"ids_per_s": 4055039}, "get_ids"),
+    (("batches", SUBJECT, "4x1"), {"cpu_share": 0.08}, "the server's CPU meanwhile"),
+    (("latency", SUBJECT, "open"), {"latency_us": {"p50": 121, "p99": 150, "p99_9": 150}}, "p50"),
+    (("latency", SUBJECT, "open"), {"latency_us": {"p50": 120, "p99": 151, "p99_9": 150}},
+     "p99 "),
+    (("latency", SUBJECT, "open"), {"latency_us": {"p50": 120, "p99": 150, "p99_9": 151}},
+     "p99.9 "),
+    (("idle", SUBJECT, "10000"), {"calls_per_s": 95000}, "throughput lost"),
+    (("idle", SUBJECT, "10000"), {"rss_bytes": 8000000 + 10240000}, "resident memory"),
+    (("cost", SUBJECT, "10000x1"), {"cpu_us_per_call": 1.11},
+     "CPU time per call, 1 to 10,000 connections"),
+    (("cost", SUBJECT, "16x10"), {"cpu_us_per_call": 1.11},
+     "CPU time per call, 1 to 1,000 in flight"),
+    (("cost", SUBJECT_WIDE, OVER_THE_WALL), {"cpu_us_per_call": 1.11},
+     "CPU time per call, 1 to 1,000 in flight"),
+    (("generator", "generator", "all"), generator(cost_ns=12.01), "generator: cost"),
+    (("generator", "generator", "all"), generator(speedup=0.49), "generator: speedup"),
+    (("memory", SUBJECT, "16x1"), {"anonymous_bytes": 2000000},
+     "anonymous memory, 16 connections, 1 "),
+    (("memory", SUBJECT, "16x32"), {"anonymous_bytes": 2000000},
+     "anonymous memory, 16 connections, 32"),
+    (("memory", SUBJECT, "start"), {"first_start_ms": 10}, "start to first answer, fresh"),
+    (("memory", SUBJECT, "start"), {"next_start_ms": 10}, "start to first answer, on the state"),
+]
+
+
+def options():
+    return argparse.Namespace(rounds=ROUNDS, seconds=2, servers=CHOICES,
+                              experiments=list(experiments.EXPERIMENTS))
+
+
+def just_met():
+    """A run in which every goal is just met, with a record for every step that is planned."""
+    records = []
+    for number, step in experiments.plan(options()):
+        key = (step.experiment, step.server, step.point)
+        made_up = JUST_MET.get(key, COST.get(step.server, {}) if key[0] == "cost" else {})
+        records.append({"experiment": key[0], "server": key[1], "point": key[2], "round": number,
+                        **copy.deepcopy(made_up)})
+    machine = {"day": "today", "cpu": "made up", "cores": 2, "virtual": True, "kernel": "6",
+               "compiler": "cc", "busy_before": 0, "busy_meanwhile": 0, "load_average_before": 0,
+               "versions": {"redis-server": "7"}}
+    return {"machine": machine, "options": vars(options()), "records": records}
+
+
+def move(run, key, figures, rounds=ROUNDS):
+    """Moves the figures of as many rounds."""
+    for record in run["records"]:
+        if (record["experiment"], record["server"], record["point"]) == key and \
+                record["round"] <= rounds:
+            record.update(figures)
+
+
+def verdicts(run):
+    return {goal.what: goal.met for goal in goals.goals(Figures(run["records"]),
+                                                        run["options"]["experiments"])}
+
+
+class Verdicts(unittest.TestCase):
+    def test_every_goal_is_met_at_its_limit(self):
+        found = verdicts(just_met())
+        self.assertEqual([what for what, met in found.items() if met is not True], [])
+        self.assertTrue(report.is_good(just_met()))
+
+    def test_a_figure_past_its_limit_fails_its_goal_and_no_other(self):
+        for key, figures, what in BROKEN:
+            with self.subTest(key=key, figures=figures):
+                run = just_met()
+                move(run, key, figures)
+                failed = [goal for goal, met in verdicts(run).items() if met is not True]
+                self.assertEqual(len(failed), 1, failed)
+                self.assertTrue(failed[0].startswith(what), failed[0])
+                self.assertIn("**not met**", report.markdown(run))
+                self.assertFalse(report.is_good(run))
+
+    def test_every_goal_can_fail(self):
+        tried = [what for _, _, what in BROKEN]
+        spared = [goal for goal in verdicts(just_met())
+                  if not any(goal.startswith(what) for what in tried)]
+        self.assertEqual(spared, [])
+
+    def test_the_median_round_decides(self):
+        for rounds, met in ((ROUNDS // 2, True), (ROUNDS // 2 + 1, False)):
+            run = just_met()
+            move(run, ("throughput", "redis", "16x1"), {"calls_per_s": 190000}, rounds)
+            self.assertIs(verdicts(run)["get_id, 16 connections, 1 in flight, beside redis"], met)
+
+    def test_what_was_not_measured_is_not_met(self):
+        run = just_met()
+        run["records"] = [record for record in run["records"]
+                          if (record["server"], record["point"]) != (BARE, "1000x1")]
+        found = verdicts(run)
+        self.assertIs(found["CPU time per call, 1 to 10,000 connections, the worst point"], None)
+        self.assertFalse(report.is_good(run))
+
+    def test_without_the_wall_only_where_the_bare_server_passes_it(self):
+        figures = Figures(just_met()["records"])
+        self.assertEqual(goals.compared_with(figures, OVER_THE_WALL), SUBJECT_WIDE)
+        self.assertEqual(goals.compared_with(figures, "16x10"), SUBJECT)
+
+
+class Reports(unittest.TestCase):
+    def test_one_failure_is_told_and_leaves_the_rest(self):
+        run = just_met()
+        move(run, ("throughput", "redis", "16x1"), {"error": "gone fishing"}, rounds=1)
+        text = report.markdown(run)
+        self.assertIn("throughput, redis, 16x1, round 1: gone fishing", text)
+        self.assertIs(verdicts(run)["get_id, 16 connections, 1 in flight, beside redis"], True)
+        self.assertFalse(report.is_good(run))
+
+    def test_no_figures_at_all_are_no_reason_to_fall_over(self):
+        run = just_met()
+        run["records"] = []
+        self.assertIn("not measured", report.markdown(run))
+        self.assertFalse(report.is_good(run))
+
+    @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "no matplotlib")
+    def test_plots_are_drawn_of_what_there_is(self):
+        import plots
+        with tempfile.TemporaryDirectory() as directory:
+            self.assertEqual(plots.draw({"records": []}, pathlib.Path(directory)), [])
+            self.assertEqual(plots.draw(just_met(), pathlib.Path(directory)), ["cost", "generator"])
+            self.assertEqual(sorted(file.name for file in pathlib.Path(directory).iterdir()),
+                             ["cost.svg", "generator.svg"])
+
+
+class Command(unittest.TestCase):
+    def test_help_names_experiments_and_servers(self):
+        text = subprocess.run([BENCH / "run", "--help"], check=True, capture_output=True,
+                              text=True, timeout=60).stdout
+        for name in [*experiments.EXPERIMENTS, *CHOICES]:
+            self.assertRegex(text, rf"(?m)^  {name} ")
+
+    def test_a_kept_run_is_told_again_and_its_goals_decide_the_status(self):
+        missed = just_met()
+        move(missed, *BROKEN[0][:2])
+        for run, status in ((just_met(), 0), (missed, 1)):
+            with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+                json.dump(run, file)
+                file.flush()
+                done = subprocess.run([BENCH / "run", "--report", file.name], check=False,
+                                      capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stdout), (status, report.markdown(run)))
+
+    def test_wrong_use_is_refused(self):
+        for arguments in (["--servers", "apache"], ["--experiments", "all"], ["--rounds", "-1"]):
+            done = subprocess.run([BENCH / "run", *arguments], capture_output=True, text=True,
+                                  timeout=60, check=False)
+            self.assertEqual(done.returncode, 2, done)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <gio/gio.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client/load/driver.h"
+
+#define MS 1000000
+
+static const LoadWireForm get_id = {.agent = "test"};
+
+#define HEAD "\0\0\0\x1e\x80\1\0\2\0\0\0\6get_id\0\0\0\0\x0a\0\0"
+#define GOOD HEAD "\0\0\0\0\0\0\0\1"
+#define OOPS "\0\0\0\x24\x80\1\0\3\0\0\0\6get_id\0\0\0\0\x0b\0\1\0\0\0\3oop\x08\0\2\0\0\0\6\0"
+
+/* A server of one connection that answers whatever it reads with the same bytes. */
+typedef struct {
+	int listener;
+	const char *reply;
+	gsize reply_bytes; /* 0: closes instead */
+	gboolean silent;
+	guint stall_ms; /* once, before the first reply */
+	guint calls;    /* it has read */
+} Server;
+
+static void *serve(void *data)
+{
+	Server *self = data;
+	int fd = accept(self->listener, NULL, NULL);
+	char buffer[4096];
+
+	g_assert_cmpint(fd, >=, 0);
+	while (recv(fd, buffer, sizeof(buffer), 0) > 0) {
+		if (self->silent)
+			continue;
+		if (self->calls++ == 0 && self->stall_ms > 0)
+			g_usleep(self->stall_ms * 1000); /* lint: allow sleep: a stall */
+		if (self->reply_bytes == 0 ||
+		    send(fd, self->reply, self->reply_bytes, MSG_NOSIGNAL) < 0)
+			break;
+	}
+	close(fd);
+	return NULL;
+}
+
+/* (transfer full): where it listens */
+static Address *server_listen(Server *self)
+{
+	struct sockaddr_in address = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	socklen_t length = sizeof(address);
+	g_autofree char *text = NULL;
+
+	self->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	g_assert_cmpint(bind(self->listener, (struct sockaddr *)&address, length), ==, 0);
+	g_assert_cmpint(listen(self->listener, 1), ==, 0);
+	g_assert_cmpint(getsockname(self->listener, (struct sockaddr *)&address, &length), ==, 0);
+	text = g_strdup_printf("127.0.0.1:%u", ntohs(address.sin_port));
+	return address_parse_peer(text, NULL);
+}
+
+typedef struct {
+	guint duration_ms; /* 0: no limit */
+	guint timeout_ms;
+	guint calls;
+	double rate;
+	guint slots;
+	LoadIdLog *id_log;
+} Load;
+
+/* (transfer full): what @load on @server comes to */
+static LoadDriver *run_load(Server *server, const Load *load)
+{
+	g_autoptr(Address) address = server_listen(server);
+	g_autoptr(LoadWire) wire = load_wire_new(&get_id, MAX(load->slots, 1));
+	g_autoptr(GPtrArray) connections =
+		g_ptr_array_new_with_free_func((GDestroyNotify)load_connection_free);
+	LoadDriverConfig config = {.wire = wire, .id_log = load->id_log, .calls = G_MAXUINT64};
+	g_autoptr(GError) error = NULL;
+	pthread_t thread;
+	LoadDriver *driver;
+
+	g_assert_cmpint(pthread_create(&thread, NULL, serve, server), ==, 0);
+	g_ptr_array_add(connections, load_connection_new(address, wire, 10000, &error));
+	g_assert_no_error(error);
+	driver = load_driver_new(g_steal_pointer(&connections), &error);
+	g_assert_no_error(error);
+	config.timeout_ns = (gint64)(load->timeout_ms > 0 ? load->timeout_ms : 30000) * MS;
+	config.measure_from_ns = load_driver_now_ns();
+	config.measure_until_ns = load->duration_ms > 0
+					  ? config.measure_from_ns + (gint64)load->duration_ms * MS
+					  : G_MAXINT64;
+	if (load->calls > 0)
+		config.calls = load->calls;
+	if (load->rate > 0)
+		config.schedule = load_schedule_make(config.measure_from_ns, load->rate, 1, 0, 1);
+	load_driver_start(driver, &config);
+	g_assert_true(load_driver_wait(driver, NULL));
+	pthread_join(thread, NULL);
+	close(server->listener);
+	return driver;
+}
+
+static void errors_are_told(void)
+{
+	static const struct {
+		Server server;
+		const char *error;
+	} cases[] = {
+		{{.reply_bytes = 0}, "*: the server closed the connection, with 1 calls in flight"},
+		{{.silent = TRUE}, "*: no answer in time, with 1 calls in flight"},
+		{{.reply = "HTTP/1.1 400\r\n", .reply_bytes = 14},
+		 "*: bytes that are no reply, with 1 calls in flight"},
+		{{.reply = OOPS, .reply_bytes = sizeof(OOPS) - 1}, "*: an exception: oop"},
+		{{.reply = HEAD "\0\0\0\0\0\0\0\0", .reply_bytes = 34}, "*: a number below 1"},
+		{{.reply = HEAD "\x80\0\0\0\0\0\0\1", .reply_bytes = 34}, "*: a number below 1"},
+		/* more replies than calls: the second is no reply to anything */
+		{{.reply = GOOD "\0" GOOD, .reply_bytes = 68},
+		 "*: bytes that are no reply, with 0 calls in flight"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		Server server = cases[i].server;
+		Load load = {.duration_ms = 20, .timeout_ms = server.silent ? 50 : 0};
+		g_autoptr(LoadDriver) driver = run_load(&server, &load);
+		const LoadTally *tally = load_driver_tally(driver);
+
+		g_test_message("%s", tally->first_error);
+		g_assert_true(g_pattern_match_simple(cases[i].error, tally->first_error));
+		g_assert_true(g_str_has_prefix(tally->first_error, "127.0.0.1:"));
+		g_assert_cmpuint(tally->errors, >=, 1);
+		g_assert_cmpuint(load_driver_errors(driver), <=, tally->errors);
+	}
+}
+
+/* The same ID for every call: each but the first is a duplicate, and not above the one before. */
+static void duplicates_are_seen(void)
+{
+	Server server = {.reply = GOOD, .reply_bytes = 34};
+	LoadIdLog *logs = load_id_log_new_all(1, 1000000);
+	Load load = {.duration_ms = 50, .id_log = logs};
+	g_autoptr(LoadDriver) driver = run_load(&server, &load);
+	const LoadTally *tally = load_driver_tally(driver);
+	LoadIdLogVerdict verdict = load_id_log_check_all(logs, 1);
+
+	g_assert_cmpuint(tally->errors, ==, 0);
+	g_assert_cmpuint(tally->calls, >=, 2);
+	g_assert_cmpuint(tally->calls, <=, tally->answered);
+	g_assert_cmpuint(tally->in_time, ==, tally->calls);
+	g_assert_cmpuint(tally->latency_ns.total, ==, tally->calls);
+	g_assert_cmpuint(tally->out_of_order, ==, tally->answered - 1);
+	g_assert_cmpuint(verdict.checked, ==, tally->answered);
+	g_assert_cmpuint(verdict.duplicates, ==, tally->answered - 1);
+	g_assert_cmpint(verdict.duplicate, ==, 1);
+	load_id_log_free_all(logs);
+}
+
+static void calls_are_as_many_as_asked_for(void)
+{
+	static const guint counts[] = {1, 2, 100};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(counts); i++) {
+		Server server = {.reply = GOOD, .reply_bytes = 34};
+		Load load = {.calls = counts[i]};
+		g_autoptr(LoadDriver) driver = run_load(&server, &load);
+		const LoadTally *tally = load_driver_tally(driver);
+
+		g_assert_cmpuint(tally->errors, ==, 0);
+		g_assert_cmpuint(tally->calls, ==, counts[i]);
+		g_assert_cmpuint(tally->latency_ns.total, ==, counts[i]);
+		g_assert_cmpuint(server.calls, ==, counts[i]);
+	}
+}
+
+/* Nothing comes: it is over after the timeout, though no time was set for the whole. */
+static void silence_ends_a_number_of_calls(void)
+{
+	Server server = {.silent = TRUE};
+	Load load = {.calls = 10, .timeout_ms = 50};
+	g_autoptr(LoadDriver) driver = run_load(&server, &load);
+
+	g_assert_cmpuint(load_driver_tally(driver)->calls, ==, 0);
+	g_assert_cmpuint(load_driver_tally(driver)->errors, ==, 1);
+}
+
+/* A closed loop would lose one call to the stall; here it meets all that are due meanwhile. With
+ * one slot they wait for it here, with many in the socket. */
+static void a_stall_shows(void)
+{
+	Server server = {.reply = GOOD, .reply_bytes = 34, .stall_ms = 200};
+	Load load = {.duration_ms = 500, .rate = 400};
+	g_autoptr(LoadDriver) driver = run_load(&server, &load);
+	const LoadTally *tally = load_driver_tally(driver);
+
+	g_assert_cmpuint(tally->errors, ==, 0);
+	g_assert_cmpuint(tally->due, ==, 200);
+	g_assert_cmpuint(tally->calls, ==, 200);
+	g_assert_cmpuint(tally->latency_ns.total, ==, 200);
+	/* those due in the 200 ms, but for the first, which had a slot */
+	g_assert_cmpuint(tally->queued, >=, 79);
+	g_assert_cmpuint(load_histogram_quantile(&tally->latency_ns, 0.99), >=, 190 * MS);
+	/* a fifth waited half of it or longer */
+	g_assert_cmpuint(load_histogram_quantile(&tally->latency_ns, 0.81), >=, 100 * MS);
+}
+
+/* What is due and could not be sent in time is an error, and does not disappear. */
+static void calls_that_were_never_sent_are_errors(void)
+{
+	Server server = {.silent = TRUE};
+	Load load = {.duration_ms = 50, .rate = 1000, .timeout_ms = 50};
+	g_autoptr(LoadDriver) driver = run_load(&server, &load);
+	const LoadTally *tally = load_driver_tally(driver);
+
+	g_assert_cmpuint(tally->due, ==, 50);
+	g_assert_cmpuint(tally->calls, ==, 0);
+	g_assert_cmpuint(tally->errors, ==, 50);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/load-driver/errors", errors_are_told);
+	g_test_add_func("/load-driver/duplicates", duplicates_are_seen);
+	g_test_add_func("/load-driver/calls", calls_are_as_many_as_asked_for);
+	g_test_add_func("/load-driver/silence", silence_ends_a_number_of_calls);
+	g_test_add_func("/load-driver/stall", a_stall_shows);
+	g_test_add_func("/load-driver/never-sent", calls_that_were_never_sent_are_errors);
+	return g_test_run();
+}
