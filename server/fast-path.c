@@ -52,7 +52,8 @@ static const NumberCall NUMBER_CALLS[] = {
 	 SERVICE_DATACENTER_ID},
 };
 
-/* The reply to get_id: frame, head, seqid, the head of the field success, the ID, stop. */
+/* The reply to get_id; a call has the seqid in the same place: frame, head, seqid, the head of the
+ * field success, the ID, stop. */
 typedef struct {
 	guint8 frame[4];
 	guint8 head[14];
@@ -143,24 +144,29 @@ static gboolean close_message(const RpcInput *input, Bytes *message)
 	return take(message, "\0", 1) && (!input->framed || message->at == message->end);
 }
 
+static inline gboolean is_equal_word(const guint8 *one, const guint8 *other)
+{
+	guint64 a, b;
+
+	memcpy(&a, one, sizeof a);
+	memcpy(&b, other, sizeof b);
+	return a == b;
+}
+
 /* Both have @length bytes, 8 or more. Inline, unlike memcmp(): calls are short. */
 static inline gboolean is_equal(const guint8 *one, const guint8 *other, gsize length)
 {
-	guint64 differences = 0;
-	guint64 a, b;
+	gsize last = length - sizeof(guint64);
 
-	for (gsize at = 0; at < length; at += sizeof a) {
-		gsize from = MIN(at, length - sizeof a);
-
-		memcpy(&a, one + from, sizeof a);
-		memcpy(&b, other + from, sizeof b);
-		differences |= a ^ b;
-	}
-	return differences == 0;
+	for (gsize at = 0; at < last; at += sizeof(guint64))
+		if (!is_equal_word(one + at, other + at))
+			return FALSE;
+	return is_equal_word(one + last, other + last);
 }
 
-/* How many calls in a row, up to @most, are the first one but for the seqid. */
-static guint count_run(const guint8 *first, gsize call_bytes, gsize seqid_at, gsize most)
+/* How many calls in a row, up to @most, are the first one but for the seqid. Inline for each
+ * framing, which gives the seqid's place. */
+static inline guint count_run(const guint8 *first, gsize call_bytes, gsize seqid_at, gsize most)
 {
 	gsize behind_at = seqid_at + sizeof ID_REPLY.seqid;
 	const guint8 *call = first + call_bytes;
@@ -237,7 +243,11 @@ static gsize answer_get_id(Service *service, const RpcInput *input, Bytes messag
 	call_bytes = (gsize)(message.at - input->bytes);
 	most = MIN(input->length / call_bytes, (input->room + reply_bytes - 1) / reply_bytes);
 	most = MIN(most, MAX_RUN);
-	calls = count_run(input->bytes, call_bytes, (gsize)(seqid - input->bytes), most);
+	if (input->framed)
+		calls = count_run(input->bytes, call_bytes, offsetof(IdReply, seqid), most);
+	else
+		calls = count_run(input->bytes, call_bytes,
+				  offsetof(IdReply, seqid) - sizeof ID_REPLY.frame, most);
 	while (answered < calls && service_draw_some(service, calls - answered, &run)) {
 		append_ids(input, run, seqid + answered * call_bytes, call_bytes, out);
 		answered += run.count;

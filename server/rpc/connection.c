@@ -78,7 +78,7 @@ static gboolean send_replies(Connection *self, GByteArray *replies)
 			self->out = g_byte_array_new();
 		g_byte_array_append(self->out, replies->data + sent, replies->len - (guint)sent);
 	}
-	g_byte_array_set_size(replies, 0);
+	replies->len = 0; /* g_byte_array_set_size() would move what is behind the end */
 	return TRUE;
 }
 

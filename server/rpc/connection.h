@@ -40,26 +40,28 @@ typedef enum {
 	N_QUEUES
 } ConnectionQueue;
 
+/* What every pass needs stands first, in 64 bytes: with thousands of connections a pass begins with
+ * the memory that it does not find in the caches. */
 typedef struct {
 	int fd;
+	guint32 events;        /* what the loop has epoll watch for */
+	ConnectionQueue queue; /* the loop's */
+	guint out_sent;        /* of @out */
+	GByteArray *in;        /* bytes that are not consumed yet; NULL: none */
+	GByteArray *out;       /* replies that are not sent yet; NULL: none */
 	Stream stream;
-	GByteArray *in;  /* bytes that are not consumed yet; NULL: none */
-	GByteArray *out; /* replies that are not sent yet; NULL: none */
-	guint out_sent;  /* of @out */
-	gboolean more;   /* the last read filled the buffer */
-	gboolean full;   /* complete calls may be left in @in: it is not read on before they are
-			    answered */
-	gboolean eof;    /* the client sends no more */
-	gboolean ending; /* close when the replies are sent */
+	guint more : 1;   /* the last read filled the buffer */
+	guint full : 1;   /* complete calls may be left in @in: it is not read on before they are
+			     answered */
+	guint eof : 1;    /* the client sends no more */
+	guint ending : 1; /* close when the replies are sent */
 	/* in the last pass: */
-	gboolean sent;     /* the client took bytes of replies */
-	gboolean consumed; /* a message was finished, or what is left of one begins */
-	const char *bad;   /* what was wrong with its bytes; NULL: nothing */
+	guint sent : 1;     /* the client took bytes of replies */
+	guint consumed : 1; /* a message was finished, or what is left of one begins */
+	const char *bad;    /* what was wrong with its bytes; NULL: nothing */
 	/* the loop's */
 	GList all_link;
 	GList queue_link;
-	ConnectionQueue queue;
-	guint32 events;     /* what epoll watches for */
 	gint64 deadline_us; /* in its queue, monotonic */
 	gint64 retry_us; /* parked: when the clock may allow it; G_MAXINT64: not by the clock alone
 			  */

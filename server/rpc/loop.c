@@ -44,7 +44,7 @@ struct _Loop {
 	gint64 limits_us[N_QUEUES]; /* G_MAXINT64: none */
 	GQueue queues[N_QUEUES];
 	GQueue all;
-	gint64 now_us;
+	gint64 now_us;      /* in this round; 0: nobody has asked yet */
 	gboolean rung;      /* the inbox's bell is heard */
 	gint64 retry_at_us; /* what the retry timer is set to; 0: off */
 	gboolean draining;
@@ -161,6 +161,13 @@ void loop_drain(Loop *self, gint64 timeout_ms)
 	inbox_drain(self->inbox, timeout_ms);
 }
 
+static gint64 now_us(Loop *self)
+{
+	if (self->now_us == 0)
+		self->now_us = g_get_monotonic_time();
+	return self->now_us;
+}
+
 /* The queues */
 
 static void leave_queue(Loop *self, Connection *connection)
@@ -179,7 +186,7 @@ static void enter_queue(Loop *self, Connection *connection, ConnectionQueue queu
 	if (queue == QUEUE_NONE || limit == G_MAXINT64)
 		return;
 	connection->queue = queue;
-	connection->deadline_us = self->now_us + limit;
+	connection->deadline_us = now_us(self) + limit;
 	g_queue_push_tail_link(&self->queues[queue], &connection->queue_link);
 }
 
@@ -247,7 +254,7 @@ static void park(Loop *self, Connection *connection)
 	/* the time it begins to wait, not that of the last look at the clock: the process may have
 	 * been stopped in between */
 	self->now_us = g_get_monotonic_time();
-	connection->retry_us = wait_ns == 0 ? G_MAXINT64 : self->now_us + wait_ns / 1000 + 1;
+	connection->retry_us = wait_ns == 0 ? G_MAXINT64 : now_us(self) + wait_ns / 1000 + 1;
 	if (connection->queue != queue) {
 		counters_add(self->counters, COUNTER_WAITS, 1);
 		enter_queue(self, connection, queue);
@@ -305,7 +312,7 @@ static gboolean retry(Loop *self, Connection *connection, guint quota, gboolean 
 
 	self->turn->quota = quota;
 	self->turn->answered = FALSE;
-	self->turn->last_chance = self->now_us >= connection->deadline_us;
+	self->turn->last_chance = now_us(self) >= connection->deadline_us;
 	self->turn->others_wait = others_wait;
 	state = connection_run(connection, &self->shared, FALSE);
 	self->turn->quota = 0;
@@ -328,7 +335,7 @@ static void retry_parked(Loop *self, gboolean woken)
 	Connection *head;
 
 	while ((head = queue_head(self, QUEUE_PARKED)) != NULL) {
-		if (!woken && self->now_us < MIN(head->retry_us, head->deadline_us))
+		if (!woken && now_us(self) < MIN(head->retry_us, head->deadline_us))
 			return;
 		if (!retry(self, head, self->turn_ids, self->queues[QUEUE_PARKED].length > 1))
 			return;
@@ -342,7 +349,7 @@ static void retry_aside(Loop *self, gboolean woken)
 		Connection *connection = link->data;
 
 		next = link->next; /* the pass may end the connection */
-		if (!woken && self->now_us < connection->deadline_us)
+		if (!woken && now_us(self) < connection->deadline_us)
 			return;
 		retry(self, connection, 0, self->queues[QUEUE_PARKED].length > 0);
 	}
@@ -373,7 +380,7 @@ static void expire(Loop *self, ConnectionQueue queue, Counter counter, const cha
 {
 	Connection *head;
 
-	while ((head = queue_head(self, queue)) != NULL && head->deadline_us <= self->now_us)
+	while ((head = queue_head(self, queue)) != NULL && head->deadline_us <= now_us(self))
 		close_for(self, head, counter, reason);
 }
 
@@ -408,7 +415,7 @@ static void adopt(Loop *self, int fd)
 static void start_draining(Loop *self, gint64 timeout_ms)
 {
 	self->draining = TRUE;
-	self->drain_deadline_us = self->now_us + timeout_ms * 1000;
+	self->drain_deadline_us = now_us(self) + timeout_ms * 1000;
 	for (GList *link = self->all.head, *next; link != NULL; link = next) {
 		Connection *connection = link->data;
 
@@ -496,7 +503,7 @@ static void handle(Loop *self, const struct epoll_event *event)
 static void close_all(Loop *self)
 {
 	for (GList *link = self->all.head; link != NULL; link = link->next)
-		((Connection *)link->data)->deadline_us = self->now_us;
+		((Connection *)link->data)->deadline_us = now_us(self);
 	retry_aside(self, TRUE);
 	retry_parked(self, TRUE);
 	while (self->all.head != NULL)
@@ -511,7 +518,7 @@ static void *loop_main(void *data)
 	while (!self->draining || self->all.length > 0) {
 		int n = epoll_wait(self->epoll_fd, events, MAX_EVENTS, timeout_ms(self));
 
-		self->now_us = g_get_monotonic_time();
+		self->now_us = 0;
 		for (int i = 0; i < n; i++)
 			handle(self, &events[i]);
 		empty_inbox(self);
@@ -520,7 +527,7 @@ static void *loop_main(void *data)
 		expire_all(self);
 		set_retry_timer(self);
 		atomic_fetch_add(&self->rounds, 1);
-		if (self->draining && self->now_us >= self->drain_deadline_us)
+		if (self->draining && now_us(self) >= self->drain_deadline_us)
 			break;
 	}
 	close_all(self);
