@@ -144,7 +144,7 @@ def _idle(options):
     for idle in (0, IDLE):
         yield _load_step("idle", SUBJECT, str(idle),
                          _closed(16, 1, options.seconds, idle_connections=idle),
-                         with_memory=True)
+                         with_memory=True, apart=True)
 
 
 def growth_points():

@@ -201,6 +201,13 @@ def _generator(figures):
 PLOTS = {"throughput": _throughput, "latency": _latency, "cost": _cost, "generator": _generator}
 
 
+def _save(figure, path):
+    """As text that a repository takes: without a date, and without blanks at the ends of lines."""
+    figure.savefig(path, metadata={"Date": None})
+    lines = path.read_text().splitlines()
+    path.write_text("".join(f"{line.rstrip()}\n" for line in lines))
+
+
 def draw(run, directory):
     """Writes what there are figures for; returns the names."""
     figures = Figures(run["records"])
@@ -209,7 +216,7 @@ def draw(run, directory):
         for name, plot in PLOTS.items():
             figure = plot(figures)
             if figure:
-                figure.savefig(directory / f"{name}.svg", metadata={"Date": None})
+                _save(figure, directory / f"{name}.svg")
                 drawn.append(name)
         pyplot.close("all")
     return drawn

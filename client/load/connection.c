@@ -187,12 +187,20 @@ static void keep_rest(LoadConnection *self, const LoadConnectionBuffer *buffer)
 	memcpy(self->rest, buffer->bytes + buffer->taken, self->rest_bytes);
 }
 
+/* Whether there is a call in flight that was sent to its end. */
+static gboolean awaits_reply(const LoadConnection *self)
+{
+	gsize request_bytes = self->wire->request_bytes;
+
+	return self->in_flight * request_bytes >= self->unsent_bytes + request_bytes;
+}
+
 LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBuffer *buffer,
 					  LoadWireReply *out_reply, gint64 *out_since_ns)
 {
 	LoadWireStatus status = LOAD_WIRE_INCOMPLETE;
 
-	if (buffer->taken < buffer->filled && self->in_flight == 0)
+	if (buffer->taken < buffer->filled && !awaits_reply(self))
 		return LOAD_WIRE_BROKEN;
 	if (buffer->taken < buffer->filled)
 		status = load_wire_parse(self->wire, buffer->bytes + buffer->taken,

@@ -90,7 +90,8 @@ gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buf
  * @out_since_ns: (out): VALUES and ERROR only: of the call
  *
  * Takes the next of the replies that were received, until it is INCOMPLETE: then what is left is
- * kept for the next read. BROKEN also stands for a reply that no call waits for.
+ * kept for the next read. BROKEN also stands for a reply that no call waits for that
+ * was sent to its end.
  */
 LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBuffer *buffer,
 					  LoadWireReply *out_reply, gint64 *out_since_ns);

@@ -27,7 +27,7 @@ typedef enum {
 	PHASE_OVER,
 } Phase;
 
-/* A connection, and its share of an open loop: every len-th call of the schedule. */
+/* A connection, and its share of an open loop: every n_lanes-th call of the schedule. */
 typedef struct {
 	LoadConnection *connection; /* NULL once it is lost */
 	guint64 next_call;          /* to be sent here */
@@ -37,10 +37,9 @@ typedef struct {
 
 struct _LoadDriver {
 	LoadDriverConfig config;
-	GPtrArray *connections; /* owns them */
+	GPtrArray *connections; /* owns those that are open */
 	Lane *lanes;
 	guint n_lanes;
-	guint lanes_left; /* whose connection is open */
 	LoadConnectionBuffer buffer;
 	pthread_t thread;
 	gboolean started;
@@ -90,7 +89,6 @@ LoadDriver *load_driver_new(GPtrArray *connections, GError **error)
 	self->connections = connections;
 	self->lanes = g_new0(Lane, connections->len);
 	self->n_lanes = connections->len;
-	self->lanes_left = connections->len;
 	self->tally = load_tally_new();
 	self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (self->epoll_fd < 0) {
@@ -130,7 +128,6 @@ static void give_up(LoadDriver *self, Lane *lane, const char *why)
 					      in_flight));
 	self->in_flight -= in_flight;
 	self->waiting -= lane->waiting;
-	self->lanes_left--;
 	g_ptr_array_remove_fast(self->connections, lane->connection);
 	*lane = (Lane){0};
 }
@@ -182,7 +179,7 @@ static void follow_clock(LoadDriver *self)
 		set_phase(self, PHASE_DRAIN);
 	if (self->phase == PHASE_DRAIN && self->in_flight == 0 && self->waiting == 0)
 		set_phase(self, PHASE_OVER);
-	if (self->lanes_left == 0 || self->now_ns >= limit_ns(self))
+	if (self->connections->len == 0 || self->now_ns >= limit_ns(self))
 		set_phase(self, PHASE_OVER);
 }
 
@@ -240,10 +237,10 @@ static void take_reply(LoadDriver *self, LoadConnection *connection, LoadWireSta
 		return;
 	}
 	tally->answered++;
+	tally->in_time += is_measured(self, self->now_ns);
 	if (!is_measured(self, is_open_loop(self) ? since_ns : self->now_ns))
 		return;
 	tally->calls++;
-	tally->in_time += self->now_ns < self->config.measure_until_ns;
 	load_histogram_record(&tally->latency_ns, (guint64)(self->now_ns - since_ns));
 }
 
@@ -377,12 +374,14 @@ static gboolean serve(LoadDriver *self, Lane *lane, GError **error)
 
 static int wait_for_events(LoadDriver *self, struct epoll_event *events)
 {
-	gint64 wait_ns = MIN(self->next_due_ns - self->now_ns - SPIN_NS, MAX_WAIT_NS);
+	gint64 due_ns = self->phase < PHASE_DRAIN ? self->next_due_ns : G_MAXINT64;
+	gint64 wait_ns = MIN(due_ns - self->now_ns - SPIN_NS, MAX_WAIT_NS);
 	struct timespec limit = {.tv_nsec = MAX(wait_ns, 0)};
 	int n_events = epoll_pwait2(self->epoll_fd, events, MAX_EVENTS, &limit, NULL);
 
-	/* before Linux 5.11: what is left of the last millisecond is spent looking */
-	if (n_events < 0 && errno == ENOSYS)
+	/* before Linux 5.11, or where a sandbox does not know it: what is left of the last
+	 * millisecond is spent looking */
+	if (n_events < 0 && errno != EINTR)
 		n_events = epoll_wait(self->epoll_fd, events, MAX_EVENTS,
 				      (int)(limit.tv_nsec / NS_PER_MS));
 	return n_events;
@@ -404,6 +403,21 @@ static void begin(LoadDriver *self)
 	follow_clock(self);
 }
 
+/* Open loop. Calls that were due when no connection was left, or when this thread could not run
+ * until all was over, are errors like the others that were not sent. */
+static void count_due_calls(LoadDriver *self)
+{
+	const LoadDriverConfig *config = &self->config;
+	const LoadSchedule *schedule = &config->schedule;
+	guint64 all = load_schedule_count(schedule, schedule->start_ns, config->measure_until_ns);
+
+	self->tally->due =
+		load_schedule_count(schedule, config->measure_from_ns, config->measure_until_ns);
+	if (self->next_due < all)
+		load_tally_add_errors(self->tally, all - self->next_due,
+				      g_strdup("calls were due that could not be sent in time"));
+}
+
 /* What is left of the connections when it is over. */
 static void end(LoadDriver *self)
 {
@@ -416,9 +430,7 @@ static void end(LoadDriver *self)
 	}
 	g_ptr_array_set_size(self->connections, 0);
 	if (is_open_loop(self))
-		self->tally->due =
-			load_schedule_count(&self->config.schedule, self->config.measure_from_ns,
-					    self->config.measure_until_ns);
+		count_due_calls(self);
 	self->tally->last_heard_ns = self->last_heard_ns;
 }
 

@@ -32,7 +32,7 @@ void load_histogram_record(LoadHistogram *self, guint64 value)
 {
 	self->counts[bucket_of(value)]++;
 	self->total++;
-	self->sum += value;
+	self->sum += (double)value;
 	self->max = MAX(self->max, value);
 }
 
@@ -60,5 +60,5 @@ guint64 load_histogram_quantile(const LoadHistogram *self, double fraction)
 
 double load_histogram_mean(const LoadHistogram *self)
 {
-	return self->total > 0 ? (double)self->sum / (double)self->total : 0;
+	return self->total > 0 ? self->sum / (double)self->total : 0;
 }

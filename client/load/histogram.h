@@ -15,7 +15,7 @@
 typedef struct {
 	guint64 counts[LOAD_HISTOGRAM_BUCKETS];
 	guint64 total;
-	guint64 sum; /* of the values; they must not be so many that it overflows */
+	double sum; /* of the values: calls that wait long would overflow 64 bits */
 	guint64 max;
 } LoadHistogram; /* begins as all zeros */
 
@@ -25,7 +25,7 @@ void load_histogram_record(LoadHistogram *self, guint64 value);
 void load_histogram_merge(LoadHistogram *self, const LoadHistogram *other);
 
 /**
- * histogram_quantile:
+ * load_histogram_quantile:
  * @fraction: 0 to 1; 0.99 is the 99th percentile
  *
  * Returns: the largest value of the bucket that the quantile lies in, at most the maximum; 0 if

@@ -6,10 +6,13 @@
 
 LoadIdLog *load_id_log_new_all(guint n_logs, gsize limit)
 {
-	LoadIdLog *logs = g_new0(LoadIdLog, n_logs);
 	gsize room = MAX(limit / n_logs, 1);
-	gint64 *ids = g_new(gint64, room * n_logs);
+	gint64 *ids = g_try_new(gint64, room * n_logs);
+	LoadIdLog *logs;
 
+	if (ids == NULL)
+		return NULL;
+	logs = g_new0(LoadIdLog, n_logs);
 	for (guint i = 0; i < n_logs; i++)
 		logs[i] = (LoadIdLog){.ids = ids + i * room, .room = room};
 	return logs;

@@ -23,7 +23,8 @@ static inline void load_id_log_add(LoadIdLog *self, gint64 id)
 		self->left_out++;
 }
 
-/* (transfer full): @n_logs logs with room for @limit IDs among them, at least one each. */
+/* (transfer full) (nullable): @n_logs logs with room for @limit IDs among them, at least one each;
+ * NULL if there is no memory for so many. */
 LoadIdLog *load_id_log_new_all(guint n_logs, gsize limit);
 void load_id_log_free_all(LoadIdLog *logs);
 

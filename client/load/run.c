@@ -176,8 +176,15 @@ gboolean run_load(const LoadOptions *options, LoadRunProgress progress, LoadRepo
 	drivers = idle != NULL ? make_drivers(options, wire, error) : NULL;
 	if (drivers == NULL)
 		return FALSE;
-	if (options->check)
+	if (options->check) {
 		id_logs = load_id_log_new_all(drivers->len, options->check_limit);
+		if (id_logs == NULL) {
+			g_set_error(error, G_IO_ERROR, G_IO_ERROR_NO_SPACE,
+				    "--check-limit: no memory for %" G_GUINT64_FORMAT " IDs",
+				    options->check_limit);
+			return FALSE;
+		}
+	}
 	start_ns = load_driver_now_ns();
 	start_drivers(drivers, options, wire, start_ns, id_logs);
 	wait_for_drivers(drivers, progress);

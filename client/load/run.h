@@ -19,7 +19,7 @@ typedef void (*LoadRunProgress)(guint second, guint64 calls, guint64 errors);
  * files of the process as far as it has to, and may.
  *
  * Returns: %TRUE, even if calls failed, or %FALSE with an error of GIO if a connection could not
- *   be opened
+ *   be opened, or there is no memory for the IDs to be checked
  */
 gboolean run_load(const LoadOptions *options, LoadRunProgress progress, LoadReport *out_report,
 		  GError **error);

@@ -10,9 +10,9 @@
  */
 typedef struct {
 	guint64 calls;    /* measured, good replies */
-	guint64 in_time;  /* of these, before the measured time was over */
+	guint64 in_time;  /* good replies that came in the measured time */
 	guint64 due;      /* open loop: all that were due in the measured time */
-	guint64 queued;   /* open loop: of these, that found no slot free when they were due */
+	guint64 queued;   /* open loop: of these, that were sent when a slot became free */
 	guint64 answered; /* good replies, measured or not */
 	guint64 errors;
 	guint64 out_of_order; /* IDs that are not above the one before on their connection */

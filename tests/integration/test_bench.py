@@ -132,9 +132,9 @@ class Counts(BenchTest):
 class OpenLoop(BenchTest):
     def test_the_rate_is_reached(self):
         server = self.start()
-        report = self.bench(server, "--rate", RATE, "--duration", 0.5, "--warmup", 0.1)
+        report = self.bench(server, "--rate", RATE, "--duration", 2, "--warmup", 0.1)
         self.assertEqual((report["loop"], report["rate"]), ("open", RATE))
-        self.assertAlmostEqual(report["due"], RATE / 2, delta=1)
+        self.assertAlmostEqual(report["due"], RATE * 2, delta=1)
         # all that were due, if not all in time, on a busy machine
         self.assertEqual(report["calls"], report["due"])
         self.assertGreater(report["calls_per_s"], RATE / 2)
@@ -151,15 +151,16 @@ class OpenLoop(BenchTest):
         self.assertIs(report["kept_up"], False)
 
     def test_a_stopped_server_shows_in_the_latency(self):
+        # one connection: a closed loop would lose one call to it, and 99 in 100 were fast
         server = self.start()
-        running = self.launch_bench(server, "--rate", 200, "--duration", 1, "--warmup", 0,
-                                    "--json", "--timeout", 20000)
+        running = self.launch_bench(server, "--rate", 200, "--duration", 2, "--warmup", 0,
+                                    "--connections", 1, "--json", "--timeout", 20000)
         wait_for(lambda: server.counters()["ids_generated"] > 20, what="calls")
         server.process.send_signal(signal.SIGSTOP)
         threading.Timer(0.3, server.process.send_signal, (signal.SIGCONT,)).start()
         report = json.loads(running.communicate(timeout=30 * PATIENCE)[0])
-        self.assertEqual(report["calls"], 200)
-        self.assertGreater(report["latency_us"]["p90"], 100_000)
+        self.assertEqual(report["calls"], 400)
+        self.assertGreater(report["latency_us"]["p99"], 100_000)
 
 
 class Failures(BenchTest):
@@ -217,7 +218,7 @@ class Report(BenchTest):
                           "check"])
 
     def test_the_json(self):
-        report = self.bench(self.start(), "--duration", 0.1, "--warmup", 0.1, "--threads", 2)
+        report = self.bench(self.start(), "--duration", 0.1, "--warmup", 0.3, "--threads", 2)
         self.assertEqual(
             {"server", "call", "framing", "protocol", "connections", "in_flight", "threads",
              "idle_connections", "loop", "duration_s", "warmup_s", "calls", "calls_per_s", "ids",
@@ -228,7 +229,7 @@ class Report(BenchTest):
         self.assertEqual(values, sorted(values))
         self.assertGreater(latency["mean"], 0)
         self.assertEqual(sum(bucket["calls"] for bucket in report["histogram"]), report["calls"])
-        self.assertGreaterEqual(report["answered"], report["calls"])
+        self.assertGreater(report["answered"], report["calls"])
 
 
 if __name__ == "__main__":

@@ -88,6 +88,11 @@ static void test_mean(void)
 	load_histogram_record(histogram, 1000000);
 	load_histogram_record(histogram, 1000001);
 	g_assert_cmpfloat(load_histogram_mean(histogram), ==, 1000000.5);
+
+	/* whose sum is more than 64 bits hold */
+	load_histogram_record(histogram, G_MAXUINT64);
+	load_histogram_record(histogram, G_MAXUINT64);
+	g_assert_cmpfloat(load_histogram_mean(histogram), >, 9e18);
 }
 
 /* The buckets follow each other without a gap: a value one above the end of one is in the next. */
