@@ -213,10 +213,21 @@ class Command(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (status, report.markdown(run)))
 
     def test_wrong_use_is_refused(self):
-        for arguments in (["--servers", "apache"], ["--experiments", "all"], ["--rounds", "-1"]):
+        for arguments in (["--servers", "apache"], ["--experiments", "all"], ["--rounds", "-1"],
+                          ["--rounds", "0"]):
             done = subprocess.run([BENCH / "run", *arguments], capture_output=True, text=True,
                                   timeout=60, check=False)
             self.assertEqual(done.returncode, 2, done)
+
+    def test_what_cannot_work_is_told_in_a_line_before_anything_is_measured(self):
+        for arguments, complaint in (
+                (["--report", "/dev/null"], "/dev/null is not what --json has written"),
+                (["--report", "/nowhere/run.json"], "No such file"),
+                (["--build-dir", "/nowhere"], "build it, or leave out --build-dir")):
+            done = subprocess.run([BENCH / "run", *arguments], capture_output=True, text=True,
+                                  timeout=60, check=False)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertRegex(done.stderr, rf"^bench/run: .*{complaint}.*\n$")
 
 
 if __name__ == "__main__":
