@@ -130,21 +130,13 @@ def _latency(figures):
     return figure
 
 
-def _cost_line(axes, figures, name, points):
-    """Median and reach of the CPU time per call; nothing where there are no figures."""
-    found = [(load, figures.values("cost", name, at, "cpu_us_per_call")) for load, at in points]
+def _line(axes, name, points, values_at):
+    """Medians; nothing where there are no figures."""
+    found = [(load, values_at(at)) for load, at in points]
     found = [(load, values) for load, values in found if values]
     if found:
         axes.plot([load for load, _ in found], [statistics.median(values) for _, values in found],
                   label=name, **LINES[name])
-
-
-def _ratio_line(axes, figures, name, points):
-    found = [(load, cost_ratios(figures, at, name)) for load, at in points]
-    found = [(load, ratios) for load, ratios in found if ratios]
-    if found:
-        axes.plot([load for load, _ in found], [statistics.median(ratios) for _, ratios in found],
-                  **LINES[name])
 
 
 def _cost_panels():
@@ -161,9 +153,10 @@ def _cost(figures):
     for column, (title, unit, points) in enumerate(_cost_panels()):
         top, bottom = axes[0][column], axes[1][column]
         for name in (BARE, SUBJECT_WIDE, SUBJECT):
-            _cost_line(top, figures, name, points)
+            _line(top, name, points, lambda at, name=name: figures.values(
+                "cost", name, at, "cpu_us_per_call"))
         for name in (SUBJECT_WIDE, SUBJECT):
-            _ratio_line(bottom, figures, name, points)
+            _line(bottom, name, points, lambda at, name=name: cost_ratios(figures, at, name))
         bottom.axhline(MAX_COST, color=GREY, linewidth=1, linestyle=":")
         top.set_title(title)
         top.set_xscale("log")

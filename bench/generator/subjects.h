@@ -15,7 +15,6 @@ typedef enum {
 	SUBJECT_SECONDS,        /* core/generator, ticks of 1 s, 31 sequence bits */
 	SUBJECT_ORIGINAL,       /* the algorithm of 2010 with 22 sequence bits */
 	SUBJECT_ORIGINAL_12BIT, /* with its own 12 */
-	N_SUBJECTS,
 } SubjectKind;
 
 #define SUBJECT_MAX_BATCH 1000

@@ -214,7 +214,7 @@ class Command(unittest.TestCase):
 
     def test_wrong_use_is_refused(self):
         for arguments in (["--servers", "apache"], ["--experiments", "all"], ["--rounds", "-1"],
-                          ["--rounds", "0"]):
+                          ["--rounds", "0"], ["--seconds", "nan"]):
             done = subprocess.run([BENCH / "run", *arguments], capture_output=True, text=True,
                                   timeout=60, check=False)
             self.assertEqual(done.returncode, 2, done)
