@@ -11,6 +11,11 @@ and prints a number a line for
     info                    worker ID, datacenter ID, timestamp
 
 or, for an exception, "error NAME: MESSAGE" and status 3.
+
+Each makes sure that a reply is the one to its call. Thrift's code does so in Go (name and sequence
+ID) and Java (sequence ID, of what is not an exception); in Node a reply whose sequence ID is not
+awaited answers nothing, and the client waits on until it is given up. Those three count from 1 on
+each connection. The Python and the C client do it themselves, with sequence IDs at random.
 """
 import functools
 import os

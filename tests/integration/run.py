@@ -10,6 +10,7 @@ import argparse
 import os
 import pathlib
 import sys
+import threading
 import time
 import unittest
 
@@ -21,6 +22,8 @@ class LineResult(unittest.TestResult):
         super().__init__()
         self.passed = 0
         self.problems = []
+        self.thread_errors = []
+        threading.excepthook = self._thread_ended
 
     def startTest(self, test):
         super().startTest(test)
@@ -29,6 +32,8 @@ class LineResult(unittest.TestResult):
 
     def stopTest(self, test):
         super().stopTest(test)
+        while self.thread_errors:
+            self._problem(test, self.thread_errors.pop())
         if self.verdict == "ok":
             self.passed += 1
         print(f"{self.verdict:6} {test.id()} ({time.monotonic() - self.began:.1f} s)", flush=True)
@@ -49,6 +54,10 @@ class LineResult(unittest.TestResult):
     def addSubTest(self, test, subtest, err):
         if err is not None:
             self._problem(subtest, err)
+
+    def _thread_ended(self, how):
+        """By an exception: a check that is made in a thread counts like any other."""
+        self.thread_errors.append((how.exc_type, how.exc_value, how.exc_traceback))
 
     def _problem(self, test, err):
         self.verdict = "FAILED"

@@ -20,6 +20,7 @@ _spec.loader.exec_module(bad_calls)
 
 # What comes back on a framed connection. A number: a TApplicationException of that type; "id":
 # an ID; "refused": a typed exception. CLOSED: nothing, and the end. In order, if it is several.
+# All calls bear the sequence ID 1, and most are to get_id.
 CLOSED = "closed"
 FRAMED_OUTCOMES = {
     "frame_of_1_byte": [CLOSED],
@@ -66,6 +67,13 @@ COMPACT_OUTCOMES = {
     "compact_unknown_method": [1],
     "compact_cut_short": [7],
 }
+OTHER_METHODS = {
+    "unknown_method": ["nope"],
+    "unknown_method_then_good": ["nope", "get_id"],
+    "nul_in_method_name": [r"get_id\x00zz"],
+    "batch_count_negative": ["get_ids"],
+    "compact_unknown_method": ["nope"],
+}
 
 
 def without_frames(data):
@@ -88,10 +96,20 @@ def every_input():
         yield f"{name} unframed", data
 
 
-def send_all(connection, data, then_shut_down):
+def sequence_ids(said):
+    """Of the replies in frames; without frames, of the first."""
+    while said:
+        framed = said[0] == 0
+        reply = said[4:] if framed else said
+        at = 2 if reply[0] == 0x82 else 11 + struct.unpack_from(">i", reply, 4)[0]
+        yield reply[at]
+        said = said[4 + struct.unpack_from(">I", said)[0]:] if framed else b""
+
+
+def send_all(connection, data, then_shut_down, awaits=()):
     """Sends what the server takes of it."""
     try:
-        connection.send(data)
+        connection.send(data, awaits)
         if then_shut_down:
             connection.socket.shutdown(socket.SHUT_WR)
     except OSError:
@@ -105,12 +123,13 @@ class BadInput(SharedServerTest):
         """Sends it, ends the sending side, and waits for the server to end the other."""
         with self.server.connect(timeout=5) as connection:
             send_all(connection, data, then_shut_down=True)
-            return connection.rest()
+            said = connection.rest()
+        self.assertLessEqual(set(sequence_ids(said)), {1}, "the reply to somebody else")
+        return said
 
     def assert_good_is_answered(self):
         with self.server.connect(timeout=5) as connection:
-            connection.send(bad_calls.GOOD)
-            self.assertGreater(connection.reply(STRICT).success, 0)
+            self.assertGreater(connection.call(STRICT, "get_id", "good").success, 0)
 
     def test_the_server_answers_afterwards(self):
         for name, data in every_input():
@@ -133,16 +152,19 @@ class BadInput(SharedServerTest):
     def test_what_comes_back_in_frames(self):
         for name, outcomes in FRAMED_OUTCOMES.items():
             with self.subTest(name):
-                self.assert_outcomes(bad_calls.CASES[name], STRICT, outcomes)
+                self.assert_outcomes(name, bad_calls.CASES[name], STRICT, outcomes)
 
     def test_what_comes_back_in_compact_frames(self):
         for name, outcomes in COMPACT_OUTCOMES.items():
             with self.subTest(name):
-                self.assert_outcomes(bad_calls.frame(bad_calls.COMPACT[name]), COMPACT, outcomes)
+                data = bad_calls.frame(bad_calls.COMPACT[name])
+                self.assert_outcomes(name, data, COMPACT, outcomes)
 
-    def assert_outcomes(self, data, form, outcomes):
+    def assert_outcomes(self, name, data, form, outcomes):
+        replies = sum(outcome != CLOSED for outcome in outcomes)
+        awaits = [(method, 1) for method in OTHER_METHODS.get(name, ["get_id"] * replies)]
         with self.server.connect(timeout=5) as connection:
-            send_all(connection, data, then_shut_down=False)
+            send_all(connection, data, then_shut_down=False, awaits=awaits)
             got = [self.outcome(connection, form) for _ in outcomes]
             self.assertEqual(got, outcomes)
             if CLOSED not in outcomes:  # the connection lives
@@ -212,14 +234,18 @@ class Costs(ServerTest):
         server = self.start(*options)
         calls = 1000
         pipeline = STRICT.call("get_id", "good") * calls
+        reply = struct.Struct(">IIi6si12x")  # frame, version, name, seqid; all the rest is an ID
         with server.connect() as connection:
             connection.call(STRICT, "get_id", "good")
 
             def burst():
-                connection.send(pipeline)
-                left = calls * 34  # what a reply to get_id takes
-                while left:
-                    left -= len(connection.socket.recv(left))
+                data, awaited = pipeline.encode()
+                connection.send(data)
+                replies = bytearray()
+                while len(replies) < calls * reply.size:
+                    replies += connection.socket.recv(calls * reply.size)
+                self.assertEqual(list(reply.iter_unpack(replies)),
+                                 [(30, 0x80010002, 6, b"get_id", seqid) for _, seqid in awaited])
 
             for _ in range(20):
                 burst()

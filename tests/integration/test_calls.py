@@ -18,8 +18,8 @@ INVALID_AGENTS = (b"", b"1", b"1asdf", b"-a", b"a_b", b"a b", b" a", b"a ", b"a.
 def with_agent(form, method, agent, *arguments):
     """A call whose useragent is any bytes."""
     placeholder = "Q" * len(agent)
-    call = form.call(method, placeholder, *arguments)
-    return call.replace(placeholder.encode(), agent) if agent else call
+    message = form.message(method, placeholder, *arguments)
+    return form.call_of(message.replace(placeholder.encode(), agent) if agent else message)
 
 
 class Calls(SharedServerTest):
@@ -97,8 +97,7 @@ class Calls(SharedServerTest):
         self.assertIn(r"\x1b", message)
 
     def test_a_name_with_a_nul_is_unknown(self):
-        self.connection.send(STRICT.wrap(
-            STRICT.message("get_idQzz", "a").replace(b"get_idQzz", b"get_id\0zz")))
+        self.connection.send(STRICT.call("get_id\0zz", "a"))
         reply = self.connection.reply(STRICT)
         self.assertEqual((reply.kind, reply.value.type), (EXCEPTION, 1))
         self.assertGreater(self.call("get_id", "a").success, 0)
@@ -109,7 +108,9 @@ class Calls(SharedServerTest):
                 reply = self.call(method)
                 self.assertEqual((reply.kind, reply.value.type), (EXCEPTION, 1))
                 self.assertEqual(reply.value.message, f"Invalid method name: '{method}'")
-        reply = self.call("x" * 60000)
+        message = STRICT.message("x" * 60000, seqid=7)
+        self.connection.send(STRICT.wrap(message), awaits=[("x" * 64 + "...", 7)])
+        reply = self.connection.reply(STRICT)
         self.assertEqual((reply.kind, reply.value.type), (EXCEPTION, 1))
         self.assertLess(len(reply.value.message), 200)
         self.assertGreater(self.call("get_id", "a").success, 0)

@@ -35,7 +35,7 @@ class Bystander:
             with self.server.connect() as connection:
                 while not self.ended.wait(0.002):
                     began = time.monotonic()
-                    connection.call(STRICT, "get_id", "bystander").success
+                    connection.call(STRICT, "get_ids", "bystander", 2).success
                     self.slowest = max(self.slowest, time.monotonic() - began)
                     self.calls += 1
         except Exception as error:
@@ -55,7 +55,7 @@ class Bystander:
 
 def seconds_until_closed(connection):
     began = time.monotonic()
-    connection.rest()
+    assert connection.rest() == b"", "a reply without a call"
     return time.monotonic() - began
 
 
@@ -67,7 +67,7 @@ class Hostile(ServerTest):
         """A frame has frame-timeout from its first byte, however steadily the bytes come."""
         server = self.start("--frame-timeout", 600)
         for form in (STRICT, UNFRAMED):
-            call = form.call("get_id", "a" * 200)
+            call = bytes(form.call("get_id", "a" * 200))
             with self.subTest(str(form)), Bystander(server), server.connect() as connection:
                 connection.socket.setblocking(False)
                 began, sent = time.monotonic(), 0
@@ -97,18 +97,23 @@ class Hostile(ServerTest):
             for _ in range(3):
                 until = time.monotonic() + 0.4
                 wait_for(lambda: time.monotonic() > until)
-                connection.send(CALL[:10])
-                connection.send(CALL[10:])
+                data = connection.encode(CALL)
+                connection.send(data[:10])
+                connection.send(data[10:])
                 self.assertGreater(connection.reply(STRICT).success, 0)
 
     def test_half_a_frame_and_then_nothing(self):
         server = self.start("--frame-timeout", 400)
-        beginnings = (b"\0", CALL[:4], CALL[:5], CALL[:-1], UNFRAMED.call("get_id", "a")[:3],
-                      UNFRAMED.call("get_id", "a")[:-1], CALL + CALL[:9])
+        framed, unframed = bytes(CALL), bytes(UNFRAMED.call("get_id", "a"))
+        beginnings = ((0, b"\0"), (0, framed[:4]), (0, framed[:5]), (0, framed[:-1]),
+                      (0, unframed[:3]), (0, unframed[:-1]), (1, framed[:9]))
         with Bystander(server):
-            for beginning in beginnings:
-                with self.subTest(beginning), server.connect() as connection:
-                    connection.send(beginning)
+            for calls, beginning in beginnings:
+                with (self.subTest(calls=calls, beginning=beginning),
+                      server.connect() as connection):
+                    connection.send(connection.encode(CALL * calls) + beginning)
+                    for _ in range(calls):
+                        connection.reply(STRICT)
                     took = seconds_until_closed(connection)
                     self.assertGreater(took, 0.3)
                     self.assertLess(took, 2 * PATIENCE)
@@ -120,8 +125,8 @@ class Hostile(ServerTest):
         server = self.start("--frame-timeout", 200)
         with server.connect() as quiet, server.connect() as halfway, server.connect() as never:
             quiet.call(STRICT, "get_id", "a")
-            halfway.send(CALL[:-1])
-            halfway.rest()
+            halfway.send(bytes(CALL)[:-1])
+            self.assertEqual(halfway.rest(), b"")
             self.assertGreater(quiet.call(STRICT, "get_id", "a").success, 0)
             self.assertGreater(never.call(STRICT, "get_id", "a").success, 0)
 
@@ -141,7 +146,7 @@ class Hostile(ServerTest):
         """Beyond max-pending nothing more is read; after write-timeout it is closed."""
         server = self.start("--max-pending", 65536, "--write-timeout", 800)
         before = server.resident_kib()
-        pipeline = STRICT.call("get_ids", "good", 1000)
+        pipeline = bytes(STRICT.call("get_timestamp") + STRICT.call("get_ids", "good", 1000) * 100)
         with Bystander(server), server.connect() as deaf:
             deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             began = time.monotonic()
@@ -150,7 +155,7 @@ class Hostile(ServerTest):
             with contextlib.suppress(ConnectionResetError, BrokenPipeError):
                 while time.monotonic() < began + 10 * PATIENCE:
                     with contextlib.suppress(TimeoutError):
-                        sent += deaf.socket.send(pipeline * 100)
+                        sent += deaf.socket.send(pipeline)
             took = time.monotonic() - began
         self.assertGreater(took, 0.7)
         self.assertLess(took, 5 * PATIENCE, "was not closed")
@@ -175,10 +180,11 @@ class Hostile(ServerTest):
 
     def test_resets_in_the_middle_of_a_pipeline(self):
         server = self.start()
+        others = STRICT.call("get_timestamp") + CALL
         with Bystander(server):
             for number in range(scaled(300, 30)):
                 connection = server.connect()
-                connection.send(CALL * 2000)
+                connection.send(others * 1000)
                 if number % 3:
                     connection.socket.recv(number)
                 connection.reset()
@@ -189,7 +195,9 @@ class Hostile(ServerTest):
         with server.connect() as connection:
             connection.send(CALL * 500)
             connection.socket.shutdown(socket.SHUT_WR)
-            self.assertEqual(len(connection.rest()), 500 * 34)
+            for _ in range(500):
+                connection.reply(STRICT)
+            self.assertEqual(connection.rest(), b"")
 
     def test_two_thousand_connections(self):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -248,7 +248,7 @@ class Stop(ServerTest):
         server = self.start()
         with server.connect() as idle, server.connect() as half:
             idle.call(STRICT, "get_id", "good")
-            half.send(CALL[:-1])
+            half.send(bytes(CALL)[:-1])
             began = time.monotonic()
             self.assertEqual(server.terminate(), 0)
             self.assertLess(time.monotonic() - began, 1 * PATIENCE)

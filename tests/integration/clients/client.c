@@ -5,6 +5,7 @@
 #include <string.h>
 #include <thrift/c_glib/protocol/thrift_binary_protocol.h>
 #include <thrift/c_glib/protocol/thrift_compact_protocol.h>
+#include <thrift/c_glib/protocol/thrift_protocol_decorator.h>
 #include <thrift/c_glib/transport/thrift_buffered_transport.h>
 #include <thrift/c_glib/transport/thrift_framed_transport.h>
 #include <thrift/c_glib/transport/thrift_socket.h>
@@ -17,6 +18,53 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftSocket, g_object_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftTransport, g_object_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftProtocol, g_object_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, g_object_unref)
+
+/* The generated code sends the sequence ID 0 and looks at none: this makes one for each call, and
+ * holds the reply against it. */
+typedef struct {
+	ThriftProtocolDecorator parent;
+	gint32 seqid;
+} CheckedProtocol;
+
+typedef ThriftProtocolDecoratorClass CheckedProtocolClass;
+
+GType checked_protocol_get_type(void);
+G_DEFINE_TYPE(CheckedProtocol, checked_protocol, THRIFT_TYPE_PROTOCOL_DECORATOR)
+
+static gint32 write_message_begin(ThriftProtocol *protocol, const gchar *name,
+				  const ThriftMessageType type, const gint32 seqid G_GNUC_UNUSED,
+				  GError **error)
+{
+	CheckedProtocol *self = (CheckedProtocol *)protocol;
+
+	self->seqid = g_random_int_range(1, G_MAXINT32);
+	return thrift_protocol_write_message_begin(self->parent.concrete_protocol, name, type,
+						   self->seqid, error);
+}
+
+static gint32 read_message_begin(ThriftProtocol *protocol, gchar **name, ThriftMessageType *type,
+				 gint32 *seqid, GError **error)
+{
+	CheckedProtocol *self = (CheckedProtocol *)protocol;
+	gint32 read = thrift_protocol_read_message_begin(self->parent.concrete_protocol, name, type,
+							 seqid, error);
+
+	if (read >= 0 && *seqid != self->seqid) {
+		g_printerr("a reply to call %d, not to %d\n", *seqid, self->seqid);
+		exit(EXIT_FAILURE);
+	}
+	return read;
+}
+
+static void checked_protocol_class_init(CheckedProtocolClass *klass)
+{
+	THRIFT_PROTOCOL_CLASS(klass)->write_message_begin = write_message_begin;
+	THRIFT_PROTOCOL_CLASS(klass)->read_message_begin = read_message_begin;
+}
+
+static void checked_protocol_init(CheckedProtocol *self G_GNUC_UNUSED)
+{
+}
 
 static gboolean print_id(gboolean success, const gint64 *id)
 {
@@ -60,9 +108,10 @@ int main(int argc G_GNUC_UNUSED, char **argv)
 		g_object_new(strcmp(argv[4], "compact") == 0 ? THRIFT_TYPE_COMPACT_PROTOCOL
 							     : THRIFT_TYPE_BINARY_PROTOCOL,
 			     "transport", transport, NULL);
-	g_autoptr(SnowflakeClient) client =
-		g_object_new(TYPE_SNOWFLAKE_CLIENT, "input_protocol", protocol, "output_protocol",
-			     protocol, NULL);
+	g_autoptr(ThriftProtocol) checked = g_object_new(checked_protocol_get_type(), "transport",
+							 transport, "protocol", protocol, NULL);
+	g_autoptr(SnowflakeClient) client = g_object_new(TYPE_SNOWFLAKE_CLIENT, "input_protocol",
+							 checked, "output_protocol", checked, NULL);
 
 	if (!thrift_transport_open(transport, &error)) {
 		g_printerr("%s\n", error->message);

@@ -4,6 +4,8 @@
 The commands, and what each of the clients in this directory prints, stand in ../official.py.
 """
 import importlib
+import itertools
+import random
 import sys
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol, TBinaryProtocolAccelerated
@@ -12,14 +14,37 @@ from thrift.Thrift import TException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TFramedTransport
 
+_seqids = itertools.count(random.randrange(1 << 30))
+
+
+def checked(protocol):
+    """The same protocol with a check that the generated code does without: whether a reply is the
+    one to the call that was made. The C extension has to do with what is within a message only, so
+    this goes for the accelerated ones too."""
+
+    class Checked(protocol):
+        def writeMessageBegin(self, name, ttype, seqid):
+            self.awaited = (name, next(_seqids))
+            super().writeMessageBegin(name, ttype, self.awaited[1])
+
+        def readMessageBegin(self):
+            name, kind, seqid = super().readMessageBegin()
+            if (name, seqid) != self.awaited:
+                raise AssertionError(f"a reply to {name} {seqid}, not to {self.awaited}")
+            return name, kind, seqid
+
+    return Checked
+
+
 PROTOCOLS = {
-    "strict": lambda transport: TBinaryProtocol(transport, True, True),
-    "unversioned": lambda transport: TBinaryProtocol(transport, False, False),
-    "compact": TCompactProtocol,
+    "strict": lambda transport: checked(TBinaryProtocol)(transport, True, True),
+    "unversioned": lambda transport: checked(TBinaryProtocol)(transport, False, False),
+    "compact": checked(TCompactProtocol),
     # `fallback=False`: fail rather than do without the C extension
-    "strict-accelerated": lambda transport: TBinaryProtocolAccelerated(transport, True, True,
-                                                                       fallback=False),
-    "compact-accelerated": lambda transport: TCompactProtocolAccelerated(transport, fallback=False),
+    "strict-accelerated": lambda transport: checked(TBinaryProtocolAccelerated)(
+        transport, True, True, fallback=False),
+    "compact-accelerated": lambda transport: checked(TCompactProtocolAccelerated)(
+        transport, fallback=False),
 }
 
 
