@@ -88,6 +88,7 @@ static DrawOutcome service_await_clock(Service *self)
 /* @count: 1 to the generator's largest batch */
 static DrawOutcome service_try_draw(Service *self, guint count, IdRun *out_run)
 {
+	self->turn->ids = count;
 	if (G_UNLIKELY(self->turn->others_wait && self->turn->quota == 0))
 		return service_park(self, AS_SOON_AS_FIRST_NS);
 	self->status = generator_draw(self->config->generator, count, out_run, &self->refusal);

@@ -2,8 +2,13 @@
 #include "server/rpc/connection.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+/* An array of replies that has grown beyond this is not kept for the next pass. */
+#define KEPT_OUT_BYTES (256 * 1024)
 
 Connection *connection_new(int fd)
 {
@@ -61,8 +66,8 @@ gboolean connection_send(Connection *self)
 	return TRUE;
 }
 
-/* The replies of this pass, which are in the loop's array; what cannot be sent is kept. */
-static gboolean send_replies(Connection *self, GByteArray *replies)
+/* The replies of this pass; what cannot be sent is kept. */
+static gboolean send_replies(Connection *self, const GByteArray *replies)
 {
 	gssize sent = 0;
 
@@ -78,8 +83,17 @@ static gboolean send_replies(Connection *self, GByteArray *replies)
 			self->out = g_byte_array_new();
 		g_byte_array_append(self->out, replies->data + sent, replies->len - (guint)sent);
 	}
-	replies->len = 0; /* g_byte_array_set_size() would move what is behind the end */
 	return TRUE;
+}
+
+/* The replies of a pass are its own: sent, kept by the connection, or lost with it. */
+static void empty_replies(ConnectionShared *shared)
+{
+	if (G_UNLIKELY(shared->out->len > KEPT_OUT_BYTES)) {
+		g_byte_array_unref(shared->out);
+		shared->out = g_byte_array_new();
+	}
+	shared->out->len = 0; /* g_byte_array_set_size() would move what is behind the end */
 }
 
 /* Reads once. Returns the bytes read, 0 if there were none, -1 if the connection is broken. */
@@ -110,6 +124,17 @@ static void keep_rest(Connection *self, const guint8 *bytes, gsize length, gsize
 		self->in = g_byte_array_new();
 		g_byte_array_append(self->in, bytes + consumed, (guint)(length - consumed));
 	}
+}
+
+/* Part of a message is there, and no reply takes the acknowledgement of it along. A client that
+ * writes a message in two waits for that if it has not switched Nagle's algorithm off, and the
+ * kernel delays it by 40 ms: so it is sent now. */
+static void acknowledge(const Connection *self)
+{
+	int on = 1;
+
+	/* if it fails, it is slower, and that is all */
+	(void)setsockopt(self->fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
 }
 
 /* Answers what is in hand: @fresh bytes in the loop's buffer, behind those that were kept. */
@@ -148,13 +173,20 @@ gboolean connection_may_read(const Connection *self, const ConnectionShared *sha
 
 static ConnectionState waiting_state(const Connection *self)
 {
-	/* after so many replies it is the turn of others, even if all of them could be sent */
-	if (connection_pending_bytes(self) > 0 || self->full)
+	if (connection_pending_bytes(self) > 0)
 		return CONNECTION_WRITING;
+	if (self->full)
+		return CONNECTION_CUT_OFF;
 	return self->ending ? CONNECTION_ENDED : CONNECTION_READING;
 }
 
-ConnectionState connection_run(Connection *self, ConnectionShared *shared, gboolean read)
+ConnectionState connection_flush(Connection *self)
+{
+	self->sent = self->consumed = FALSE;
+	return connection_send(self) ? waiting_state(self) : CONNECTION_ENDED;
+}
+
+static ConnectionState run_pass(Connection *self, ConnectionShared *shared, gboolean read)
 {
 	StreamStatus status;
 	gssize fresh = 0;
@@ -171,5 +203,15 @@ ConnectionState connection_run(Connection *self, ConnectionShared *shared, gbool
 	self->full = status == STREAM_FULL;
 	if (status == STREAM_CLOSE || (self->eof && status == STREAM_MORE))
 		self->ending = TRUE;
+	if (fresh > 0 && status == STREAM_MORE && self->in != NULL && !self->sent && !self->more)
+		acknowledge(self);
 	return status == STREAM_PARKED ? CONNECTION_PARKED : waiting_state(self);
+}
+
+ConnectionState connection_run(Connection *self, ConnectionShared *shared, gboolean read)
+{
+	ConnectionState state = run_pass(self, shared, read);
+
+	empty_replies(shared);
+	return state;
 }

@@ -15,6 +15,7 @@
 typedef enum {
 	CONNECTION_READING, /* waits for the client */
 	CONNECTION_WRITING, /* replies wait for the client to take them */
+	CONNECTION_CUT_OFF, /* its turn is over, calls are left: run it again, after others */
 	CONNECTION_PARKED,  /* a call waits: RpcTurn says for what */
 	CONNECTION_ENDED,   /* nothing more to come: free it */
 } ConnectionState;
@@ -24,7 +25,7 @@ typedef struct {
 	StreamShared stream;
 	guint8 *in; /* what was read just now */
 	gsize in_bytes;
-	GByteArray *out;         /* replies of the pass in hand */
+	GByteArray *out;         /* replies of the pass in hand; between passes it is empty */
 	gsize max_pending_bytes; /* of replies that a client does not take: then it is not read from
 				  */
 } ConnectionShared;
@@ -32,11 +33,13 @@ typedef struct {
 /* Which of the loop's queues it stands in; each has one time limit. */
 typedef enum {
 	QUEUE_NONE,
-	QUEUE_IDLE,   /* between two messages */
-	QUEUE_FRAME,  /* a message has begun */
-	QUEUE_WRITE,  /* replies wait for the client */
-	QUEUE_PARKED, /* a call waits for IDs */
-	QUEUE_ASIDE,  /* a call waits for something else */
+	QUEUE_IDLE,    /* between two messages */
+	QUEUE_FRAME,   /* a message has begun */
+	QUEUE_WRITE,   /* replies wait for the client */
+	QUEUE_CUT_OFF, /* calls wait for its next turn; without a time limit */
+	QUEUE_SINGLE,  /* a call waits for one ID */
+	QUEUE_BATCH,   /* a call waits for several IDs */
+	QUEUE_ASIDE,   /* a call waits for something else */
 	N_QUEUES
 } ConnectionQueue;
 
@@ -76,6 +79,9 @@ void connection_free(Connection *self);
 /* Sends what waits to be sent, and no more. %FALSE: the connection is broken. */
 gboolean connection_send(Connection *self) G_GNUC_WARN_UNUSED_RESULT;
 
+/* Likewise, for one that is WRITING. CUT_OFF: all is sent, and calls are left. */
+ConnectionState connection_flush(Connection *self);
+
 /* Whether there is room for what the client may say next. */
 gboolean connection_may_read(const Connection *self, const ConnectionShared *shared);
 
@@ -83,7 +89,8 @@ gboolean connection_may_read(const Connection *self, const ConnectionShared *sha
  * connection_run:
  * @read: whether to read from the socket first
  *
- * Sends what waits to be sent, answers what can be answered.
+ * Sends what waits to be sent, answers what can be answered in one turn. What a pass puts into
+ * @shared is gone with it, however it ends: nothing of it may reach another connection.
  */
 ConnectionState connection_run(Connection *self, ConnectionShared *shared, gboolean read);
 

@@ -13,17 +13,19 @@
  */
 typedef struct _Dispatcher Dispatcher;
 
-/* What the loop and the service tell each other about the call in hand. */
+/* What the loop and the service tell each other about the calls of a pass. */
 typedef struct {
-	/* by the loop, before a call */
+	/* by the loop, before a pass, which begins with all others 0 */
 	gboolean others_wait; /* for IDs: a call for IDs goes behind them ... */
 	guint quota;          /* ... unless its turn has come: as many IDs may be drawn first */
 	gboolean last_chance; /* the first call has waited for as long as it may: answer it now */
-	gboolean answered;    /* by the stream: a call was, since the loop reset it */
+	gboolean closing;     /* no call may wait any more */
+	gboolean answered;    /* by the stream: a call was */
 	/* by the service */
 	gboolean parked; /* no answer yet, whatever was written is void */
 	gint64 wait_ns;  /* if parked, until another try makes sense; 0: until something changes */
 	gboolean aside;  /* if parked, for something else than IDs: nobody waits behind it */
+	guint ids;       /* if parked for IDs, how many at once */
 } RpcTurn;
 
 /* What the client sent and was not answered yet. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Each connection that waits for something with a time limit stands in the
- * queue of that thing. All who stand in one queue have the same limit, so the
- * first in it is the first to run out, and there is nothing to sort.
+ * A turn of a connection is short. One that has more calls than fit into it
+ * is cut off, and goes on when it is its turn again: between two looks at the
+ * sockets one of those has a turn, and all that have just become readable go
+ * before it. So whoever asks for little waits for little, and nobody starves.
  *
- * Calls that wait for IDs are answered in the order in which they came: only
- * the head of the queue of the parked tries again, and a call for IDs on any
- * other connection goes behind.
+ * Calls that wait for IDs are answered in the order in which they came, single
+ * ones and batches each in theirs (queues.h): only one of them tries again, and
+ * a call for IDs on any other connection goes behind.
  */
 #include "server/rpc/loop.h"
 
@@ -17,36 +18,47 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "server/log.h"
 #include "server/rpc/connection.h"
 #include "server/rpc/inbox.h"
+#include "server/rpc/queues.h"
+#include "server/rpc/retry-timer.h"
 #include "server/rpc/socket-name.h"
 
 #define MAX_EVENTS    256
 #define READ_BYTES    (64 * 1024)
 #define US_PER_SECOND G_GINT64_CONSTANT(1000000)
 
+/* A turn, beyond its first answer. Some five of the dearer calls; many hundreds of the cheap. */
+#define TURN_US 50
+
+/* Of parked connections that may be answered at once, before others are looked at. */
+#define MAX_RETRIES 16
+
+/* For the last answers, when a drain has run out of time. */
+#define LAST_ANSWERS_US US_PER_SECOND
+
 struct _Loop {
 	pthread_t thread;
 	int epoll_fd;
-	int retry_fd; /* a timerfd: the clock may allow what the first of the parked waits for */
+	RetryTimer retry_timer;
 	Inbox *inbox;
 	_Atomic guint n_connections;
 	_Atomic guint64 rounds;
+	_Atomic int failure; /* an errno: the thread could not go on */
+	LoopFailed failed;
+	gpointer user_data;
 	/* the thread's own */
 	Counters *counters;
 	ConnectionShared shared;
 	RpcTurn *turn;
-	guint turn_ids;
-	gint64 limits_us[N_QUEUES]; /* G_MAXINT64: none */
-	GQueue queues[N_QUEUES];
+	Queues queues;
 	GQueue all;
-	gint64 now_us;      /* in this round; 0: nobody has asked yet */
-	gboolean rung;      /* the inbox's bell is heard */
-	gint64 retry_at_us; /* what the retry timer is set to; 0: off */
+	gboolean rung;         /* the inbox's bell is heard */
+	gboolean woken_parked; /* what calls were parked for may be there, and they have not ... */
+	gboolean woken_aside;  /* ... all tried again */
 	gboolean draining;
 	gint64 drain_deadline_us;
 };
@@ -75,25 +87,42 @@ static gboolean open_descriptors(Loop *self, GError **error)
 	self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (self->epoll_fd < 0)
 		return fail(error);
-	self->retry_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (self->retry_fd < 0)
+	if (!retry_timer_init(&self->retry_timer))
 		return fail(error);
 	return watch(self, inbox_bell(self->inbox), self->inbox, error) &&
-	       watch(self, self->retry_fd, &self->retry_fd, error);
+	       watch(self, self->retry_timer.fd, &self->retry_timer, error);
+}
+
+static void set_limits(Queues *queues, const RpcLimits *limits)
+{
+	gint64 max_wait_us = limits->max_wait_ms * 1000; /* here 0 is no wait at all */
+
+	*queues = (Queues){
+		.limits_us =
+			{
+				[QUEUE_NONE] = G_MAXINT64,
+				[QUEUE_IDLE] = limit_us(limits->idle_timeout_ms),
+				[QUEUE_FRAME] = limit_us(limits->frame_timeout_ms),
+				[QUEUE_WRITE] = limit_us(limits->write_timeout_ms),
+				[QUEUE_CUT_OFF] = G_MAXINT64,
+				[QUEUE_SINGLE] = max_wait_us,
+				[QUEUE_BATCH] = max_wait_us,
+				[QUEUE_ASIDE] = max_wait_us,
+			},
+		.turn_ids = limits->turn_ids,
+		.clock_us = g_get_monotonic_time,
+	};
 }
 
 Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *counters,
-	       GError **error)
+	       LoopFailed failed, gpointer user_data, GError **error)
 {
 	g_autoptr(Loop) self = g_new0(Loop, 1);
 
+	self->failed = failed;
+	self->user_data = user_data;
 	self->counters = counters;
-	self->limits_us[QUEUE_NONE] = G_MAXINT64;
-	self->limits_us[QUEUE_IDLE] = limit_us(limits->idle_timeout_ms);
-	self->limits_us[QUEUE_FRAME] = limit_us(limits->frame_timeout_ms);
-	self->limits_us[QUEUE_WRITE] = limit_us(limits->write_timeout_ms);
-	self->limits_us[QUEUE_PARKED] = limits->max_wait_ms * 1000; /* here 0 is no wait at all */
-	self->limits_us[QUEUE_ASIDE] = self->limits_us[QUEUE_PARKED];
+	set_limits(&self->queues, limits);
 	self->shared = (ConnectionShared){
 		.stream =
 			{
@@ -101,15 +130,16 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 				.counters = counters,
 				.max_message_bytes = limits->max_frame_bytes,
 				.max_depth = limits->max_depth,
+				.turn_us = TURN_US,
+				.now_us = g_get_monotonic_time,
 			},
 		.in = g_malloc(READ_BYTES),
 		.in_bytes = READ_BYTES,
 		.out = g_byte_array_new(),
 		.max_pending_bytes = limits->max_pending_bytes,
 	};
-	self->turn_ids = limits->turn_ids;
 	self->turn = dispatcher_turn(self->shared.stream.dispatcher);
-	self->epoll_fd = self->retry_fd = -1;
+	self->epoll_fd = self->retry_timer.fd = -1;
 	self->inbox = inbox_new(error);
 	return self->inbox != NULL && open_descriptors(self, error) ? g_steal_pointer(&self) : NULL;
 }
@@ -128,7 +158,7 @@ void loop_free(Loop *self)
 	stream_shared_clear(&self->shared.stream);
 	g_byte_array_unref(self->shared.out);
 	g_free(self->shared.in);
-	close_if_open(self->retry_fd);
+	close_if_open(self->retry_timer.fd);
 	close_if_open(self->epoll_fd);
 	g_free(self);
 }
@@ -151,6 +181,11 @@ guint64 loop_rounds(Loop *self)
 	return atomic_load(&self->rounds);
 }
 
+int loop_failure(Loop *self)
+{
+	return atomic_load(&self->failure);
+}
+
 void loop_wake(Loop *self)
 {
 	inbox_wake(self->inbox);
@@ -161,46 +196,12 @@ void loop_drain(Loop *self, gint64 timeout_ms)
 	inbox_drain(self->inbox, timeout_ms);
 }
 
-static gint64 now_us(Loop *self)
-{
-	if (self->now_us == 0)
-		self->now_us = g_get_monotonic_time();
-	return self->now_us;
-}
-
-/* The queues */
-
-static void leave_queue(Loop *self, Connection *connection)
-{
-	if (connection->queue != QUEUE_NONE)
-		g_queue_unlink(&self->queues[connection->queue], &connection->queue_link);
-	connection->queue = QUEUE_NONE;
-}
-
-/* Puts it at the end of @queue, with the whole time limit before it. */
-static void enter_queue(Loop *self, Connection *connection, ConnectionQueue queue)
-{
-	gint64 limit = self->limits_us[queue];
-
-	leave_queue(self, connection);
-	if (queue == QUEUE_NONE || limit == G_MAXINT64)
-		return;
-	connection->queue = queue;
-	connection->deadline_us = now_us(self) + limit;
-	g_queue_push_tail_link(&self->queues[queue], &connection->queue_link);
-}
-
-static Connection *queue_head(Loop *self, ConnectionQueue queue)
-{
-	return self->queues[queue].head == NULL ? NULL : self->queues[queue].head->data;
-}
-
 /* One pass of one connection */
 
 static void end_connection(Loop *self, Connection *connection)
 {
 	counters_add(self->counters, COUNTER_CONNECTIONS_ENDED, 1);
-	leave_queue(self, connection);
+	queues_leave(&self->queues, connection);
 	g_queue_unlink(&self->all, &connection->all_link);
 	connection_free(connection); /* closing takes it out of epoll */
 	atomic_fetch_sub(&self->n_connections, 1);
@@ -231,8 +232,8 @@ static guint32 events_for(Loop *self, const Connection *connection, ConnectionSt
 {
 	guint32 events = 0;
 
-	/* a parked one is not read from: its turn comes by the queue */
-	if (state == CONNECTION_WRITING || connection_pending_bytes(connection) > 0)
+	/* one that is parked or cut off is not read from: its turn comes by the queue */
+	if (connection_pending_bytes(connection) > 0)
 		events |= EPOLLOUT;
 	if (state != CONNECTION_PARKED && connection_may_read(connection, &self->shared))
 		events |= EPOLLIN;
@@ -243,21 +244,27 @@ static ConnectionQueue queue_for(const Connection *connection, ConnectionState s
 {
 	if (state == CONNECTION_WRITING)
 		return QUEUE_WRITE;
+	if (state == CONNECTION_CUT_OFF)
+		return QUEUE_CUT_OFF;
 	return connection->in != NULL ? QUEUE_FRAME : QUEUE_IDLE;
 }
 
 static void park(Loop *self, Connection *connection)
 {
-	ConnectionQueue queue = self->turn->aside ? QUEUE_ASIDE : QUEUE_PARKED;
+	ConnectionQueue queue = self->turn->ids > 1 ? QUEUE_BATCH : QUEUE_SINGLE;
 	gint64 wait_ns = self->turn->wait_ns;
+
+	if (self->turn->aside)
+		queue = QUEUE_ASIDE;
 
 	/* the time it begins to wait, not that of the last look at the clock: the process may have
 	 * been stopped in between */
-	self->now_us = g_get_monotonic_time();
-	connection->retry_us = wait_ns == 0 ? G_MAXINT64 : now_us(self) + wait_ns / 1000 + 1;
+	queues_forget_time(&self->queues);
+	connection->retry_us =
+		wait_ns == 0 ? G_MAXINT64 : queues_now_us(&self->queues) + wait_ns / 1000 + 1;
 	if (connection->queue != queue) {
 		counters_add(self->counters, COUNTER_WAITS, 1);
-		enter_queue(self, connection, queue);
+		queues_enter(&self->queues, connection, queue);
 	}
 }
 
@@ -280,7 +287,7 @@ static void settle(Loop *self, Connection *connection, ConnectionState state)
 	events = events_for(self, connection, state);
 	/* EPOLLIN is left on until the client does send: most send nothing while they wait, and a
 	 * change is a system call */
-	if (state == CONNECTION_PARKED)
+	if (state == CONNECTION_PARKED || state == CONNECTION_CUT_OFF)
 		events |= connection->events & EPOLLIN;
 	watch_for(self, connection, events);
 	if (state == CONNECTION_PARKED) {
@@ -288,40 +295,49 @@ static void settle(Loop *self, Connection *connection, ConnectionState state)
 		return;
 	}
 	queue = queue_for(connection, state);
-	if (queue != connection->queue ||
+	if (queue != connection->queue || queue == QUEUE_CUT_OFF ||
 	    (queue == QUEUE_WRITE ? connection->sent : connection->consumed))
-		enter_queue(self, connection, queue);
+		queues_enter(&self->queues, connection, queue);
+}
+
+/* One pass, by the terms that the loop gives and by no earlier ones. */
+static ConnectionState pass(Loop *self, Connection *connection, RpcTurn terms, gboolean read)
+{
+	*self->turn = terms;
+	return connection_run(connection, &self->shared, read);
 }
 
 static void run(Loop *self, Connection *connection, gboolean read)
 {
+	const RpcTurn terms = {.others_wait = queues_waiting_for_ids(&self->queues) > 0};
 	ConnectionState state;
 
-	self->turn->others_wait = self->queues[QUEUE_PARKED].length > 0;
 	do /* once; at the end until all that has arrived is answered */
-		state = connection_run(connection, &self->shared, read);
+		state = pass(self, connection, terms, read);
 	while (self->draining && state == CONNECTION_READING && connection->more &&
 	       g_get_monotonic_time() < self->drain_deadline_us);
 	settle(self, connection, state);
 }
 
+/* Calls that wait */
+
 /* Tries the call again that waits on it. %FALSE: it must go on waiting, where it stands. */
 static gboolean retry(Loop *self, Connection *connection, guint quota, gboolean others_wait)
 {
-	ConnectionState state;
+	const RpcTurn terms = {
+		.others_wait = others_wait,
+		.quota = quota,
+		.last_chance = queues_has_run_out(&self->queues, connection),
+	};
+	ConnectionQueue queue = connection->queue;
+	ConnectionState state = pass(self, connection, terms, FALSE);
 
-	self->turn->quota = quota;
-	self->turn->answered = FALSE;
-	self->turn->last_chance = now_us(self) >= connection->deadline_us;
-	self->turn->others_wait = others_wait;
-	state = connection_run(connection, &self->shared, FALSE);
-	self->turn->quota = 0;
-	self->turn->last_chance = FALSE;
+	queues_note_drawn(&self->queues, queue, quota - MIN(self->turn->quota, quota));
 	if (state == CONNECTION_PARKED && !self->turn->answered) {
 		settle(self, connection, state);
 		return FALSE;
 	}
-	leave_queue(self, connection);
+	queues_leave(&self->queues, connection);
 	if (self->draining && state == CONNECTION_READING)
 		run(self, connection, TRUE); /* what came behind it while it was parked */
 	else
@@ -330,57 +346,71 @@ static gboolean retry(Loop *self, Connection *connection, guint quota, gboolean 
 }
 
 /* The first of those who wait for IDs tries again, then the next, until one must go on waiting. */
-static void retry_parked(Loop *self, gboolean woken)
+static void retry_parked(Loop *self)
 {
-	Connection *head;
+	Connection *next = queues_next_for_ids(&self->queues);
 
-	while ((head = queue_head(self, QUEUE_PARKED)) != NULL) {
-		if (!woken && now_us(self) < MIN(head->retry_us, head->deadline_us))
+	for (guint tries = 0; next != NULL && tries < MAX_RETRIES; tries++) {
+		if (!self->woken_parked &&
+		    queues_now_us(&self->queues) < MIN(next->retry_us, next->deadline_us))
 			return;
-		if (!retry(self, head, self->turn_ids, self->queues[QUEUE_PARKED].length > 1))
+		if (!retry(self, next, queues_quota(&self->queues, next),
+			   queues_waiting_for_ids(&self->queues) > 1)) {
+			self->woken_parked = FALSE;
 			return;
+		}
+		next = queues_next_for_ids(&self->queues);
 	}
+	self->woken_parked = next != NULL; /* there may be more for it */
 }
 
-/* Those who wait for something else try again, each for itself. */
-static void retry_aside(Loop *self, gboolean woken)
+/* Those who wait for something else, all for the same: likewise. */
+static void retry_aside(Loop *self)
 {
-	for (GList *link = self->queues[QUEUE_ASIDE].head, *next; link != NULL; link = next) {
-		Connection *connection = link->data;
+	Connection *head = queues_head(&self->queues, QUEUE_ASIDE);
 
-		next = link->next; /* the pass may end the connection */
-		if (!woken && now_us(self) < connection->deadline_us)
+	for (guint tries = 0; head != NULL && tries < MAX_RETRIES; tries++) {
+		if (!self->woken_aside && queues_now_us(&self->queues) < head->deadline_us)
 			return;
-		retry(self, connection, 0, self->queues[QUEUE_PARKED].length > 0);
+		if (!retry(self, head, 0, queues_waiting_for_ids(&self->queues) > 0)) {
+			self->woken_aside = FALSE;
+			return;
+		}
+		head = queues_head(&self->queues, QUEUE_ASIDE);
 	}
+	self->woken_aside = head != NULL;
+}
+
+/* The first of those that were cut off has a turn. */
+static void run_cut_off(Loop *self)
+{
+	Connection *head = queues_head(&self->queues, QUEUE_CUT_OFF);
+
+	if (head != NULL)
+		run(self, head, TRUE);
 }
 
 static gboolean is_parked(const Connection *connection)
 {
-	return connection->queue == QUEUE_PARKED || connection->queue == QUEUE_ASIDE;
+	return connection->queue == QUEUE_SINGLE || connection->queue == QUEUE_BATCH ||
+	       connection->queue == QUEUE_ASIDE;
 }
 
 static void set_retry_timer(Loop *self)
 {
-	Connection *head = queue_head(self, QUEUE_PARKED);
-	gint64 at_us = head == NULL || head->retry_us == G_MAXINT64 ? 0 : head->retry_us;
-	struct itimerspec timer = {
-		.it_value = {.tv_sec = at_us / US_PER_SECOND,
-			     .tv_nsec = at_us % US_PER_SECOND * 1000},
-	};
+	Connection *next = queues_next_for_ids(&self->queues);
 
-	if (at_us == self->retry_at_us)
-		return;
-	self->retry_at_us = at_us;
-	if (timerfd_settime(self->retry_fd, TFD_TIMER_ABSTIME, &timer, NULL) != 0)
-		g_error("timerfd_settime: %s", g_strerror(errno)); /* lint: allow fatal: our bug */
+	if (!self->woken_parked) /* else it is tried again at once */
+		retry_timer_set(&self->retry_timer,
+				next == NULL || next->retry_us == G_MAXINT64 ? 0 : next->retry_us);
 }
 
 static void expire(Loop *self, ConnectionQueue queue, Counter counter, const char *reason)
 {
 	Connection *head;
 
-	while ((head = queue_head(self, queue)) != NULL && head->deadline_us <= now_us(self))
+	while ((head = queues_head(&self->queues, queue)) != NULL &&
+	       head->deadline_us <= queues_now_us(&self->queues))
 		close_for(self, head, counter, reason);
 }
 
@@ -407,7 +437,7 @@ static void adopt(Loop *self, int fd)
 		end_connection(self, connection);
 		return;
 	}
-	enter_queue(self, connection, QUEUE_IDLE);
+	queues_enter(&self->queues, connection, QUEUE_IDLE);
 	if (self->draining)
 		run(self, connection, TRUE);
 }
@@ -415,7 +445,7 @@ static void adopt(Loop *self, int fd)
 static void start_draining(Loop *self, gint64 timeout_ms)
 {
 	self->draining = TRUE;
-	self->drain_deadline_us = now_us(self) + timeout_ms * 1000;
+	self->drain_deadline_us = queues_now_us(&self->queues) + timeout_ms * 1000;
 	for (GList *link = self->all.head, *next; link != NULL; link = next) {
 		Connection *connection = link->data;
 
@@ -435,10 +465,8 @@ static void empty_inbox(Loop *self)
 	inbox_take(self->inbox, &mail);
 	for (guint i = 0; i < mail.fds->len; i++)
 		adopt(self, g_array_index(mail.fds, int, i));
-	if (mail.wake) {
-		retry_aside(self, TRUE);
-		retry_parked(self, TRUE);
-	}
+	if (mail.wake)
+		self->woken_parked = self->woken_aside = TRUE;
 	if (mail.drain)
 		start_draining(self, mail.drain_timeout_ms);
 }
@@ -448,25 +476,16 @@ static void empty_inbox(Loop *self)
 /* For epoll_wait(): until the first time limit runs out, rounded up; -1: for ever. */
 static int timeout_ms(Loop *self)
 {
-	gint64 first_us = self->draining ? self->drain_deadline_us : G_MAXINT64;
+	gint64 first_us = queues_first_deadline_us(&self->queues);
 
-	for (guint queue = QUEUE_NONE + 1; queue < N_QUEUES; queue++) {
-		Connection *head = queue_head(self, queue);
-
-		if (head != NULL)
-			first_us = MIN(first_us, head->deadline_us);
-	}
+	if (self->woken_parked || self->woken_aside ||
+	    queues_head(&self->queues, QUEUE_CUT_OFF) != NULL)
+		return 0;
+	if (self->draining)
+		first_us = MIN(first_us, self->drain_deadline_us);
 	if (first_us == G_MAXINT64)
 		return -1;
 	return (int)CLAMP((first_us - g_get_monotonic_time() + 999) / 1000, 0, G_MAXINT);
-}
-
-static void silence_retry_timer(Loop *self)
-{
-	guint64 expirations;
-
-	if (read(self->retry_fd, &expirations, sizeof expirations) == sizeof expirations)
-		self->retry_at_us = 0;
 }
 
 /* It takes replies to earlier calls, or was reset. That a client has closed in order is not heard
@@ -479,7 +498,19 @@ static void handle_parked(Loop *self, Connection *connection, guint32 events)
 		watch_for(self, connection, events_for(self, connection, CONNECTION_PARKED));
 }
 
-/* The inbox and the queue of the parked are looked at after the connections. */
+/* Calls are left of what was read: it is not read on. Or its replies were taken, and it may go
+ * behind the others that were cut off. */
+static void handle_cut_off(Loop *self, Connection *connection, guint32 events)
+{
+	if ((events & (EPOLLERR | EPOLLHUP)) != 0)
+		end_connection(self, connection);
+	else if (connection->queue == QUEUE_CUT_OFF)
+		watch_for(self, connection, events_for(self, connection, CONNECTION_CUT_OFF));
+	else
+		settle(self, connection, connection_flush(connection));
+}
+
+/* The inbox and the queues are looked at after the connections. */
 static void handle(Loop *self, const struct epoll_event *event)
 {
 	Connection *connection = event->data.ptr;
@@ -488,49 +519,82 @@ static void handle(Loop *self, const struct epoll_event *event)
 		self->rung = TRUE;
 		return;
 	}
-	if (event->data.ptr == &self->retry_fd) {
-		silence_retry_timer(self);
+	if (event->data.ptr == &self->retry_timer) {
+		retry_timer_silence(&self->retry_timer);
 		return;
 	}
 	if (is_parked(connection)) {
 		handle_parked(self, connection, event->events);
 		return;
 	}
+	if (connection->full) {
+		handle_cut_off(self, connection, event->events);
+		return;
+	}
 	run(self, connection, (event->events & ~(guint32)EPOLLOUT) != 0);
+}
+
+/* Answers, with what there is, all that was read from the connections of a queue, and ends them. */
+static void close_queue(Loop *self, ConnectionQueue queue, gint64 until_us)
+{
+	const RpcTurn terms = {.last_chance = TRUE, .closing = TRUE};
+	Connection *head;
+
+	while ((head = queues_head(&self->queues, queue)) != NULL) {
+		while (g_get_monotonic_time() < until_us &&
+		       pass(self, head, terms, FALSE) == CONNECTION_CUT_OFF)
+			;
+		end_connection(self, head);
+	}
 }
 
 /* At the end of a drain: calls that still wait get their answer now, and every socket is closed. */
 static void close_all(Loop *self)
 {
-	for (GList *link = self->all.head; link != NULL; link = link->next)
-		((Connection *)link->data)->deadline_us = now_us(self);
-	retry_aside(self, TRUE);
-	retry_parked(self, TRUE);
+	gint64 until_us = g_get_monotonic_time() + LAST_ANSWERS_US;
+
+	for (ConnectionQueue queue = QUEUE_CUT_OFF; queue < N_QUEUES; queue++)
+		close_queue(self, queue, until_us);
 	while (self->all.head != NULL)
 		end_connection(self, self->all.head->data);
+}
+
+/* Waits for what there is to do, and does it. %FALSE: it cannot, see loop_failure(). */
+static gboolean go_round(Loop *self)
+{
+	struct epoll_event events[MAX_EVENTS];
+	int n = epoll_wait(self->epoll_fd, events, MAX_EVENTS, timeout_ms(self));
+
+	if (n < 0 && errno != EINTR) {
+		atomic_store(&self->failure, errno);
+		return FALSE;
+	}
+	queues_forget_time(&self->queues);
+	for (int i = 0; i < n; i++)
+		handle(self, &events[i]);
+	empty_inbox(self);
+	retry_aside(self);
+	retry_parked(self);
+	run_cut_off(self);
+	expire_all(self);
+	set_retry_timer(self);
+	atomic_fetch_add(&self->rounds, 1);
+	return TRUE;
 }
 
 static void *loop_main(void *data)
 {
 	Loop *self = data;
-	struct epoll_event events[MAX_EVENTS];
 
-	while (!self->draining || self->all.length > 0) {
-		int n = epoll_wait(self->epoll_fd, events, MAX_EVENTS, timeout_ms(self));
+	gboolean well = TRUE;
 
-		self->now_us = 0;
-		for (int i = 0; i < n; i++)
-			handle(self, &events[i]);
-		empty_inbox(self);
-		retry_aside(self, FALSE);
-		retry_parked(self, FALSE);
-		expire_all(self);
-		set_retry_timer(self);
-		atomic_fetch_add(&self->rounds, 1);
-		if (self->draining && now_us(self) >= self->drain_deadline_us)
-			break;
-	}
+	while (well &&
+	       (!self->draining ||
+		(self->all.length > 0 && queues_now_us(&self->queues) < self->drain_deadline_us)))
+		well = go_round(self);
 	close_all(self);
+	if (!well)
+		self->failed(self->user_data);
 	return NULL;
 }
 

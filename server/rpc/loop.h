@@ -25,15 +25,19 @@ typedef struct {
 	gint64 idle_timeout_ms;  /* between messages; 0: for ever */
 } RpcLimits;
 
+/* In the loop's thread, once it has closed its connections: see loop_failure(). */
+typedef void (*LoopFailed)(gpointer user_data);
+
 /**
  * loop_new:
  * @service: copied
  * @counters: borrowed, of this loop alone
+ * @failed: called if the loop cannot go on
  *
  * Returns: (transfer full): a loop whose thread has not started, or %NULL with a GIOError set
  */
 Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *counters,
-	       GError **error);
+	       LoopFailed failed, gpointer user_data, GError **error);
 
 /* After the thread has ended, or never started. */
 void loop_free(Loop *self);
@@ -53,6 +57,9 @@ guint loop_n_connections(Loop *self);
 
 /* Any thread: how many times it has gone round. It does so when it is woken. */
 guint64 loop_rounds(Loop *self);
+
+/* Any thread: the errno because of which the thread has ended; 0: none. */
+int loop_failure(Loop *self);
 
 /* Any thread: what calls were parked for may be there. */
 void loop_wake(Loop *self);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <gio/gio.h>
 #include <glib-unix.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -61,7 +62,7 @@ RpcServer *rpc_server_new(const RpcServerConfig *config, CounterSet *counters, G
 	self->loops = g_ptr_array_new_with_free_func((GDestroyNotify)loop_free);
 	for (guint i = 0; i < config->n_loops; i++) {
 		Loop *loop = loop_new(&config->service, &config->limits, counter_set_add(counters),
-				      error);
+				      config->failed, config->user_data, error);
 
 		if (loop == NULL)
 			return NULL;
@@ -258,6 +259,20 @@ gboolean rpc_server_responds(RpcServer *self)
 	}
 	rpc_server_wake(self);
 	return all;
+}
+
+gboolean rpc_server_check(RpcServer *self, GError **error)
+{
+	for (guint i = 0; i < self->loops->len; i++) {
+		int failure = loop_failure(self->loops->pdata[i]);
+
+		if (failure == 0)
+			continue;
+		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure),
+			    "an event loop cannot wait for events: %s", g_strerror(failure));
+		return FALSE;
+	}
+	return TRUE;
 }
 
 void rpc_server_stop(RpcServer *self, gint64 timeout_ms)

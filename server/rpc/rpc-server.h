@@ -19,6 +19,9 @@ typedef struct {
 	RpcLimits limits;
 	guint n_loops;
 	guint max_connections; /* beyond it: accept and close */
+	/* Any thread: an event loop cannot go on, see rpc_server_check(). */
+	LoopFailed failed;
+	gpointer user_data;
 } RpcServerConfig;
 
 /* @counters: borrowed. (transfer full), or %NULL with a GIOError set. */
@@ -42,6 +45,9 @@ void rpc_server_wake(RpcServer *self);
 /* Whether every loop has gone round since this was asked last; asked for the first time after the
  * start, say. For a watchdog, which leaves them time between two questions. */
 gboolean rpc_server_responds(RpcServer *self);
+
+/* %FALSE with a GIOError set: an event loop has ended, and its connections with it. */
+gboolean rpc_server_check(RpcServer *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Stops accepting, answers what has arrived, closes every connection, after @timeout_ms at the
  * latest, and ends the loops. Blocks until then. */

@@ -89,10 +89,37 @@ static ReadStatus strict_header(ByteReader *reader, MessageHeader *out_header)
 	return status;
 }
 
+static gboolean is_name_byte(guint8 byte)
+{
+	return g_ascii_isalnum(byte) || byte == '_' || byte == ':' || byte == '.';
+}
+
+/* All of it that is there is looked at: what is no name will not become one. */
+static ReadStatus read_unversioned_name(ByteReader *reader, MessageHeader *header)
+{
+	guint32 length = 0;
+	ReadStatus status = read_size(reader, &length);
+	gsize start = reader->position;
+
+	if (status != READ_OK)
+		return status;
+	if (length > SCANNER_MAX_UNVERSIONED_NAME_BYTES)
+		return byte_reader_bad(reader, "a name of more than 256 bytes");
+	status = byte_reader_skip(reader, length);
+	if (status == READ_BAD)
+		return status;
+	for (gsize i = start; i < MIN(start + length, reader->available); i++)
+		if (!is_name_byte(reader->bytes[i]))
+			return byte_reader_bad(reader, "a name with bytes that no name has");
+	header->name_offset = start;
+	header->name_length = length;
+	return status;
+}
+
 static ReadStatus unversioned_header(ByteReader *reader, MessageHeader *out_header)
 {
 	MessageHeader header = *out_header;
-	ReadStatus status = read_name(reader, &header);
+	ReadStatus status = read_unversioned_name(reader, &header);
 
 	if (status == READ_OK)
 		status = byte_reader_u8(reader, &header.type);

@@ -23,7 +23,8 @@ struct _Scanner {
 	gboolean has_header;
 	const char *reason;
 	gsize position;
-	Shape next; /* the value that comes next; SHAPE_NONE: ask the innermost level */
+	Shape next;   /* the value that comes next; SHAPE_NONE: ask the innermost level */
+	guint values; /* that were read */
 	guint max_depth;
 	guint depth;    /* of levels that are open; the arguments are the first */
 	Level levels[]; /* max_depth + 1 */
@@ -50,6 +51,7 @@ void scanner_reset(Scanner *self)
 	self->reason = NULL;
 	self->position = 0;
 	self->next = (Shape){SHAPE_NONE, 0};
+	self->values = 0;
 	self->depth = 0;
 }
 
@@ -151,28 +153,33 @@ static ReadStatus scan_step(Scanner *self, ByteReader *reader)
 
 	if (self->next.kind == SHAPE_NONE)
 		return scan_level(self, reader);
+	if (self->values == SCANNER_MAX_VALUES)
+		return byte_reader_bad(reader, "more values than a message may hold");
 	status = scan_value(self, reader);
-	if (status == READ_OK)
+	if (status == READ_OK) {
 		self->next = (Shape){SHAPE_NONE, 0};
+		self->values++;
+	}
 	return status;
 }
 
-static ReadStatus choose_grammar(Scanner *self, ByteReader *reader)
+static ReadStatus choose_grammar(ByteReader *reader, const ScannerGrammar **out_grammar,
+				 WireProtocol *out_protocol)
 {
 	if (byte_reader_left(reader) == 0)
 		return READ_SHORT;
 	switch (reader->bytes[reader->position]) {
 	case 0x80:
-		self->header.protocol = WIRE_STRICT;
-		self->grammar = &SCANNER_GRAMMAR_STRICT;
+		*out_protocol = WIRE_STRICT;
+		*out_grammar = &SCANNER_GRAMMAR_STRICT;
 		return READ_OK;
 	case 0x82:
-		self->header.protocol = WIRE_COMPACT;
-		self->grammar = &SCANNER_GRAMMAR_COMPACT;
+		*out_protocol = WIRE_COMPACT;
+		*out_grammar = &SCANNER_GRAMMAR_COMPACT;
 		return READ_OK;
 	case 0x00:
-		self->header.protocol = WIRE_UNVERSIONED;
-		self->grammar = &SCANNER_GRAMMAR_UNVERSIONED;
+		*out_protocol = WIRE_UNVERSIONED;
+		*out_grammar = &SCANNER_GRAMMAR_UNVERSIONED;
 		return READ_OK;
 	default:
 		return byte_reader_bad(reader, "unknown protocol");
@@ -181,7 +188,9 @@ static ReadStatus choose_grammar(Scanner *self, ByteReader *reader)
 
 static ReadStatus scan_header(Scanner *self, ByteReader *reader)
 {
-	ReadStatus status = self->grammar ? READ_OK : choose_grammar(self, reader);
+	ReadStatus status =
+		self->grammar ? READ_OK
+			      : choose_grammar(reader, &self->grammar, &self->header.protocol);
 
 	if (status == READ_OK)
 		status = self->grammar->header(reader, &self->header);
@@ -217,6 +226,21 @@ ScanStatus scanner_scan(Scanner *self, const guint8 *message, gsize available, g
 		return SCAN_MORE;
 	self->reason = status == READ_SHORT ? "longer than a message may be" : reader.reason;
 	return self->has_header ? SCAN_BAD_ARGUMENTS : SCAN_BAD_HEADER;
+}
+
+gboolean scanner_may_begin(const guint8 *message, gsize available, gsize length,
+			   const char **out_reason)
+{
+	ByteReader reader = {.bytes = message, .available = available, .limit = length};
+	MessageHeader header = {0};
+	const ScannerGrammar *grammar;
+	ReadStatus status = choose_grammar(&reader, &grammar, &header.protocol);
+
+	if (status == READ_OK)
+		status = grammar->header(&reader, &header);
+	if (status == READ_BAD)
+		*out_reason = reader.reason;
+	return status != READ_BAD;
 }
 
 const MessageHeader *scanner_header(const Scanner *self)

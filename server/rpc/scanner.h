@@ -9,10 +9,21 @@
  * nothing nests deeper than the limit. Whoever reads the message after that
  * needs no checks of its own; Thrift's c_glib has few that hold.
  *
+ * A message has no more than SCANNER_MAX_VALUES values, so that none keeps its
+ * readers busy for long: the calls of the service have three at most.
+ *
  * It resumes where it stopped when bytes arrive one by one, so that the work
  * is linear in the bytes.
  */
 typedef struct _Scanner Scanner;
+
+/* Fields of structs, items of lists and sets, keys and values of maps: all that nest in a message.
+ */
+#define SCANNER_MAX_VALUES 256
+
+/* The longest name in an unversioned header. There a name begins a message, and nothing else tells
+ * it from other bytes: it has letters, digits, underscores, dots and colons only. */
+#define SCANNER_MAX_UNVERSIONED_NAME_BYTES 256
 
 typedef enum {
 	WIRE_STRICT,      /* binary, versioned header: first byte 80 */
@@ -64,6 +75,18 @@ void scanner_reset(Scanner *self);
  * Returns: what is known of the message; for anything but SCAN_MORE, reset before the next one
  */
 ScanStatus scanner_scan(Scanner *self, const guint8 *message, gsize available, gsize max_length);
+
+/**
+ * scanner_may_begin:
+ * @available: 1 or more
+ * @length: of the whole message, more than that
+ * @out_reason: (out): why not
+ *
+ * Whether what is there of a message is a header, or can become one. For a message that is scanned
+ * when it is complete, and is not worth waiting for if not.
+ */
+gboolean scanner_may_begin(const guint8 *message, gsize available, gsize length,
+			   const char **out_reason);
 
 const MessageHeader *scanner_header(const Scanner *self);
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/rpc/stream.h"
 
+#include <string.h>
+
 #include "server/rpc/byte-reader.h"
+#include "server/rpc/foreign.h"
 
 #define FRAME_HEADER_BYTES 4
 
@@ -13,6 +16,7 @@ typedef struct {
 	gsize length;
 	gsize consumed;
 	GByteArray *out;
+	gint64 ends_us; /* of the turn; 0: nobody has looked at the clock yet */
 	const char *reason;
 } Pass;
 
@@ -31,6 +35,25 @@ static guint32 peek_length(const guint8 *bytes)
 	return GUINT32_FROM_BE(length);
 }
 
+/* What stands at @at is no Thrift, or not enough of it is there to tell what else it is. */
+static StreamStatus close_foreign(Pass *pass, gsize at)
+{
+	const ForeignProtocol *protocol = NULL;
+
+	switch (foreign_find(pass->bytes + at, pass->length - at, at > 0, &protocol)) {
+	case FOREIGN_MAYBE:
+		return STREAM_MORE;
+	case FOREIGN_YES:
+		if (at == 0 && protocol->reply != NULL)
+			g_byte_array_append(pass->out, (const guint8 *)protocol->reply,
+					    (guint)strlen(protocol->reply));
+		return pass_close(pass, protocol->reason);
+	case FOREIGN_UNKNOWN:
+	default:
+		return pass_close(pass, "unknown protocol");
+	}
+}
+
 static StreamStatus detect_framing(Pass *pass)
 {
 	const guint8 *bytes = pass->bytes;
@@ -43,7 +66,7 @@ static StreamStatus detect_framing(Pass *pass)
 		return STREAM_MORE;
 	}
 	if (bytes[0] != 0x00)
-		return pass_close(pass, "unknown protocol");
+		return close_foreign(pass, 0);
 	if (pass->length < FRAME_HEADER_BYTES)
 		return STREAM_MORE;
 	length = peek_length(bytes);
@@ -56,8 +79,21 @@ static StreamStatus detect_framing(Pass *pass)
 	else if (g_ascii_isalpha(bytes[4]) || bytes[4] == '_')
 		pass->stream->framing = FRAMING_UNFRAMED;
 	else
-		return pass_close(pass, "unknown protocol");
+		return close_foreign(pass, FRAME_HEADER_BYTES);
 	return STREAM_MORE;
+}
+
+/* The header makes no sense. Of what begins with a length and a letter, as an unversioned name
+ * does, that may come from another protocol's frame. */
+static StreamStatus close_bad_header(Pass *pass, const char *reason)
+{
+	const ForeignProtocol *protocol;
+
+	if (!pass->stream->understood && pass->length > FRAME_HEADER_BYTES &&
+	    foreign_find(pass->bytes + FRAME_HEADER_BYTES, pass->length - FRAME_HEADER_BYTES, TRUE,
+			 &protocol) == FOREIGN_YES)
+		return pass_close(pass, protocol->reason);
+	return pass_close(pass, reason);
 }
 
 /* The message has been scanned to its end, good or bad. Sets @out_answered if there is a reply. */
@@ -68,7 +104,7 @@ static StreamStatus answer_scanned(Pass *pass, const Scanner *scanner, ScanStatu
 	Dispatcher *dispatcher = pass->shared->dispatcher;
 
 	if (scan == SCAN_BAD_HEADER)
-		return pass_close(pass, scanner_reason(scanner));
+		return close_bad_header(pass, scanner_reason(scanner));
 	if (header->type != MESSAGE_CALL)
 		return pass_close(pass, "not a call");
 	if (scan == SCAN_BAD_ARGUMENTS) {
@@ -140,8 +176,19 @@ static void count_answered(Pass *pass, gsize length, guint n_calls)
 
 	counters_add(pass->shared->counters, COUNTER_CALLS, n_calls);
 	pass->consumed += length;
+	pass->stream->understood = TRUE;
 	turn->answered = TRUE;
-	turn->last_chance = FALSE; /* what is behind it has not waited for long */
+	turn->last_chance = turn->closing; /* what is behind it has not waited for long */
+}
+
+/* A frame that has not arrived to its end; of what makes no sense there will be no end. */
+static StreamStatus await_frame(Pass *pass, const guint8 *message, gsize available, gsize length)
+{
+	const char *reason = NULL;
+
+	return available == 0 || scanner_may_begin(message, available, length, &reason)
+		       ? STREAM_MORE
+		       : close_bad_header(pass, reason);
 }
 
 /* Answers the message at the front, if it is complete. */
@@ -164,7 +211,8 @@ static StreamStatus answer_one(Pass *pass)
 		if (frame_length == 0 || frame_length > pass->shared->max_message_bytes)
 			return pass_close(pass, "frame length out of range");
 		if (left - FRAME_HEADER_BYTES < frame_length)
-			return STREAM_MORE;
+			return await_frame(pass, front + FRAME_HEADER_BYTES,
+					   left - FRAME_HEADER_BYTES, frame_length);
 		g_byte_array_set_size(pass->out, start + FRAME_HEADER_BYTES);
 		status = answer_message(pass, front + FRAME_HEADER_BYTES, frame_length, TRUE,
 					&length, &answered);
@@ -207,6 +255,19 @@ static StreamStatus answer_some(Pass *pass)
 	return length > 0 ? STREAM_MORE : answer_one(pass);
 }
 
+/* The clock is read only where more than one answer is to be given: most passes have one. */
+static gboolean is_turn_over(Pass *pass)
+{
+	gint64 now_us;
+
+	if (pass->consumed == 0)
+		return FALSE;
+	now_us = pass->shared->now_us();
+	if (pass->ends_us == 0)
+		pass->ends_us = now_us + pass->shared->turn_us;
+	return now_us >= pass->ends_us;
+}
+
 StreamStatus stream_consume(Stream *self, StreamShared *shared, const guint8 *bytes, gsize length,
 			    gsize *out_consumed, GByteArray *out, const char **out_reason)
 {
@@ -228,7 +289,7 @@ StreamStatus stream_consume(Stream *self, StreamShared *shared, const guint8 *by
 			if (out->len >= self->room)
 				status = STREAM_FULL;
 			else if (pass.consumed < length)
-				status = answer_some(&pass);
+				status = is_turn_over(&pass) ? STREAM_FULL : answer_some(&pass);
 		} while (status == STREAM_MORE && pass.consumed > before);
 	}
 	*out_consumed = pass.consumed;

@@ -18,15 +18,17 @@
  *   b4 = 80: framed strict   82: framed compact   00: framed unversioned binary
  *   b4 a letter or _: unframed unversioned (L is the length of the method's name)   else: close
  *
- * The framing is fixed by the first message; the protocol is each message's own.
+ * The framing is fixed by the first message; the protocol is each message's own. What is no Thrift
+ * is closed as soon as it shows, and named if it can be (foreign.h); HTTP is told so in HTTP.
  */
 typedef enum { FRAMING_UNKNOWN, FRAMING_FRAMED, FRAMING_UNFRAMED } Framing;
 
 typedef struct {
-	Framing framing;
-	Scanner *scanner; /* of an unframed message that has begun; NULL: none */
-	gsize room;       /* by the caller: answer no further call once there are as many bytes of
-			     replies */
+	Framing framing : 8;
+	guint understood : 1; /* a message was answered: it speaks Thrift */
+	Scanner *scanner;     /* of an unframed message that has begun; NULL: none */
+	gsize room; /* by the caller: answer no further call once there are as many bytes of
+		       replies */
 } Stream;
 
 /* What the streams of one loop share. */
@@ -35,12 +37,16 @@ typedef struct {
 	Counters *counters;
 	gsize max_message_bytes;
 	guint max_depth;
+	/* How long a connection may answer calls before it is the turn of others, from its first
+	 * answer on; and the monotonic clock for it, which is not asked where one answer is all. */
+	gint64 turn_us;
+	gint64 (*now_us)(void);
 	Scanner *spare; /* for the next message; NULL: to be made */
 } StreamShared;
 
 typedef enum {
-	STREAM_MORE,   /* every complete message is answered */
-	STREAM_FULL,   /* no room for more replies; complete messages may be left */
+	STREAM_MORE, /* every complete message is answered */
+	STREAM_FULL, /* enough for one turn, of replies or of time; complete messages may be left */
 	STREAM_PARKED, /* the next message waits, RpcTurn says for what */
 	STREAM_CLOSE,  /* send what is in @out, then close: the bytes made no sense */
 } StreamStatus;

@@ -10,7 +10,7 @@ import unittest
 
 from harness import PATIENCE, SANITIZED, ServerTest, wait_for
 from test_parking import GET_ID, PER_TICK, SLOW
-from wire import STRICT, Closed, Connection
+from wire import EXCEPTION, STRICT, Closed, Connection
 
 # So many IDs in each tick that no call waits for the clock.
 WIDE = ("--layout", "epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bits=0,"
@@ -62,7 +62,8 @@ class Pending(ServerTest):
                 early = stack.enter_context(server.connect())
                 early.send(STRICT.call("get_ids", "a", PER_TICK))
             late.call(STRICT, "get_timestamp")  # by now they are parked
-            late.send(GET_COUNTERS * 10000 + GET_ID)  # more replies than the sockets hold
+            # more replies than the sockets hold
+            late.send(GET_COUNTERS * 10000 + STRICT.call("get_ids", "a", PER_TICK))
             began = time.monotonic()
             for _ in range(10000):
                 late.frame()
@@ -86,15 +87,22 @@ class StopUnderPressure(ServerTest):
         self.assertEqual(server.wait_end(), 0)
 
     def test_the_limit_of_a_stop_holds_for_calls_that_wait(self):
-        """They are answered with what there is, and the connection is closed."""
+        """They are answered with what there is, every one of them, and the connection is closed."""
         server = self.start(*SLOW, "--max-wait", 60000, "--stop-timeout", 300)
-        with server.connect() as connection:
-            connection.send(GET_ID * PER_TICK * 100)  # ten seconds of IDs
-            connection.reply(STRICT)
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(server.connect()) for _ in range(3)]
+            for client in clients:
+                client.send(GET_ID * PER_TICK * 100)  # ten seconds of IDs each
+            clients[0].reply(STRICT)
             server.send_signal(signal.SIGTERM)
             began = time.monotonic()
-            read_to_the_end(connection)
+            replies = [client.reply(STRICT) for number, client in enumerate(clients)
+                       for _ in range(PER_TICK * 100 - (number == 0))]
+            for client in clients:
+                self.assertEqual(client.rest(), b"")
             self.assertLess(time.monotonic() - began, 3 * PATIENCE)
+        refused = sum(reply.kind == EXCEPTION for reply in replies)
+        self.assertTrue(0 < refused < len(replies), refused)
         self.assertEqual(server.wait_end(), 0)
 
     def test_connections_that_were_not_accepted_yet(self):

@@ -235,6 +235,43 @@ static void test_limit(void)
 			SCAN_BAD_ARGUMENTS);
 }
 
+/* A list of @items bools; the list is a value itself. @values: of small fields behind it. */
+static GByteArray *message_of(guint items, guint values)
+{
+	GByteArray *message = g_byte_array_new();
+
+	g_byte_array_append(message, (const guint8 *)STRICT "\17\0\1\2\0\0", 20);
+	g_byte_array_append(message, (const guint8[]){(guint8)(items >> 8), (guint8)items}, 2);
+	g_byte_array_set_size(message, message->len + items);
+	memset(message->data + message->len - items, 1, items);
+	for (guint i = 0; i < values; i++)
+		g_byte_array_append(message, (const guint8 *)"\2\0\1\1", 4);
+	g_byte_array_append(message, (const guint8 *)"", 1);
+	return message;
+}
+
+/* As many values as a message may hold, however they nest, and one more. */
+static void test_values(void)
+{
+	static const struct {
+		guint items, values;
+	} MIXES[] = {{SCANNER_MAX_VALUES - 1, 0}, {0, SCANNER_MAX_VALUES - 1}, {100, 155}};
+	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH);
+
+	G_STATIC_ASSERT(SCANNER_MAX_VALUES == 256);
+	for (gsize i = 0; i < G_N_ELEMENTS(MIXES); i++) {
+		g_autoptr(GByteArray) most = message_of(MIXES[i].items, MIXES[i].values);
+		g_autoptr(GByteArray) more = message_of(MIXES[i].items + 1, MIXES[i].values);
+
+		scanner_reset(scanner);
+		g_assert_cmpint(scanner_scan(scanner, most->data, most->len, 10000), ==, SCAN_DONE);
+		scanner_reset(scanner);
+		g_assert_cmpint(scanner_scan(scanner, more->data, more->len, 10000), ==,
+				SCAN_BAD_ARGUMENTS);
+		g_assert_nonnull(strstr(scanner_reason(scanner), "values"));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -243,5 +280,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/scanner/length", test_length);
 	g_test_add_func("/scanner/header", test_header);
 	g_test_add_func("/scanner/limit", test_limit);
+	g_test_add_func("/scanner/values", test_values);
 	return g_test_run();
 }

@@ -12,6 +12,14 @@ static gint64 stack_now_ns(const Clock *clock)
 	return ((const Stack *)clock)->now_ns;
 }
 
+gint64 stack_us_per_look;
+static gint64 now_us = 1;
+
+static gint64 stack_now_us(void)
+{
+	return now_us += stack_us_per_look;
+}
+
 static void registry_free(Registry *registry)
 {
 	g_free(registry);
@@ -57,6 +65,8 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 		.counters = counter_set_add(self->counters),
 		.max_message_bytes = 1024,
 		.max_depth = 64,
+		.turn_us = STACK_TURN_US,
+		.now_us = stack_now_us,
 	};
 	self->shared.dispatcher = dispatcher_new(&service, self->shared.counters);
 	self->stream.room = 1024 * 1024;

@@ -25,6 +25,12 @@ typedef struct {
 	const char *reason; /* after STREAM_CLOSE: why */
 } Stack;
 
+#define STACK_TURN_US 10
+
+/* How far the clock of turns goes on each time somebody looks at it; 0 until set: no turn is ever
+ * over. Of all stacks. */
+extern gint64 stack_us_per_look;
+
 /* Twitter's layout, datacenter 1, worker 2, frames of 1 KiB at most, depth 64. */
 Stack *stack_new(gboolean fast, gint64 max_ahead_ms);
 void stack_free(Stack *self);

@@ -18,7 +18,8 @@ static void test_framing(void)
 		{BYTES("\x80"), FRAMING_UNFRAMED, FALSE},
 		{BYTES("\x82"), FRAMING_UNFRAMED, FALSE},
 		{BYTES("\x81"), FRAMING_UNKNOWN, TRUE},
-		{BYTES("G"), FRAMING_UNKNOWN, TRUE},
+		{BYTES("G"), FRAMING_UNKNOWN, FALSE}, /* it may be HTTP, which gets an answer */
+		{BYTES("Gx"), FRAMING_UNKNOWN, TRUE},
 		{BYTES("\x16\x03\x01"), FRAMING_UNKNOWN, TRUE},
 		{BYTES("\xff"), FRAMING_UNKNOWN, TRUE},
 		{BYTES("\0\0\0"), FRAMING_UNKNOWN, FALSE},
@@ -47,6 +48,73 @@ static void test_framing(void)
 		g_assert_true((status == STREAM_CLOSE) == CASES[i].closed);
 		g_assert_cmpuint(out->len, ==, 0);
 	}
+}
+
+/* What is no Thrift is named, and closed as soon as it shows, not when its time is over. */
+static void test_foreign(void)
+{
+	static const struct {
+		const char *bytes;
+		gsize length;
+		const char *reason; /* begins so */
+		gboolean answered;
+	} CASES[] = {
+		{BYTES("GET "), "HTTP", TRUE},
+		{BYTES("POST "), "HTTP", TRUE},
+		{BYTES("OPTIONS "), "HTTP", TRUE},
+		{BYTES("PRI "), "HTTP", TRUE},
+		{BYTES("\x16\3"), "TLS", FALSE},
+		{BYTES("PROXY "), "a PROXY header", FALSE},
+		{BYTES("\r\n\r\n\0\r\nQUIT\n"), "a PROXY header", FALSE},
+		{BYTES("["), "JSON", FALSE},
+		{BYTES("{"), "JSON", FALSE},
+		{BYTES("x\x9c"), "zlib", FALSE},
+		{BYTES("\0\0\0\144GET "), "HTTP", FALSE},
+		{BYTES("\0\0\0\144POST "), "HTTP", FALSE},
+		{BYTES("\0\0\0\144["), "JSON", FALSE},
+		{BYTES("\0\0\0\144x\xda"), "zlib", FALSE},
+		{BYTES("\0\0\0\144\x0f\xff"), "THeader", FALSE},
+		{BYTES("\0\0\0\144\x0f\x0f"), "unknown protocol", FALSE},
+		{BYTES("\0\0\0\144get "), "a name with bytes", FALSE},
+		{BYTES("\0\0\0\144ge\0"), "a name with bytes", FALSE},
+		{BYTES("\0\0\1\1n"), "a name of more than 256 bytes", FALSE},
+		/* framed, and not there to its end */
+		{BYTES("\0\0\0\144\0\0\0\020get "), "a name with bytes", FALSE},
+		{BYTES("\0\0\2\0\0\0\1\1"), "a name of more than 256 bytes", FALSE},
+		{BYTES("\0\0\0\144\0\xff\xff\xff"), "a name of more than 256 bytes", FALSE},
+		{BYTES("\0\0\0\144\x80\2\0\1"), "unknown version", FALSE},
+		{BYTES("\0\0\0\144\x82\3"), "unknown version", FALSE},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(Stack) stack = stack_new(TRUE, 10);
+		g_autoptr(GByteArray) out = g_byte_array_new();
+		StreamStatus status = STREAM_MORE;
+		gsize n = 0;
+
+		g_test_message("case %" G_GSIZE_FORMAT ": %s", i, CASES[i].reason);
+		for (; n < CASES[i].length && status == STREAM_MORE; n++)
+			status = stack_feed(stack, CASES[i].bytes + n, 1, out);
+		g_assert_cmpint(status, ==, STREAM_CLOSE);
+		g_assert_cmpuint(n, ==, CASES[i].length); /* no byte earlier */
+		g_assert_true(g_str_has_prefix(stack->reason, CASES[i].reason));
+		g_assert_true((out->len > 0) == CASES[i].answered);
+		if (CASES[i].answered)
+			g_assert_cmpmem(out->data, 13, "HTTP/1.1 400 ", 13);
+	}
+}
+
+/* Behind a message that was understood the same bytes are no foreign protocol. */
+static void test_foreign_later(void)
+{
+	g_autoptr(Stack) stack = stack_new(TRUE, 10);
+	g_autoptr(GByteArray) input = g_byte_array_new();
+	g_autoptr(GByteArray) out = g_byte_array_new();
+
+	wire_get_id(FORM_UNFRAMED_UNVERSIONED, 1, "foo", input);
+	g_byte_array_append(input, (const guint8 *)"\0\0\0\144GET ", 8);
+	g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==, STREAM_CLOSE);
+	g_assert_cmpstr(stack->reason, ==, "a name with bytes that no name has");
 }
 
 /* A pipeline in each form, cut at every place, is answered alike. */
@@ -211,10 +279,47 @@ static void test_full(void)
 	g_assert_cmpuint(out->len, ==, 2 * 34);
 }
 
+/* A turn ends some time after its first answer, and the next one goes on where it stopped. */
+static void test_turn(void)
+{
+	static const struct {
+		gint64 us_per_look;
+		guint replies; /* of 5, in the first turn */
+	} CASES[] = {{0, 5}, {1, 5}, {4, 4}, {5, 3}, {10, 2}, {1000, 2}};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(Stack) stack = stack_new(FALSE, 10);
+		g_autoptr(GByteArray) input = g_byte_array_new();
+		g_autoptr(GByteArray) out = g_byte_array_new();
+		guint turns = 1;
+
+		g_test_message("%d us", (int)CASES[i].us_per_look);
+		stack_us_per_look = CASES[i].us_per_look;
+		for (int n = 0; n < 5; n++)
+			wire_get_id(FORM_FRAMED_STRICT, (guint8)n, "foo", input);
+		g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==,
+				CASES[i].replies < 5 ? STREAM_FULL : STREAM_MORE);
+		g_assert_cmpuint(out->len, ==, CASES[i].replies * 34);
+		while (stack->in->len > 0) {
+			StreamStatus status = stack_feed(stack, "", 0, out);
+
+			turns++;
+			g_assert_cmpint(status, ==, stack->in->len > 0 ? STREAM_FULL : STREAM_MORE);
+		}
+		g_assert_cmpuint(turns, ==, (5 + CASES[i].replies - 1) / CASES[i].replies);
+		g_assert_cmpuint(out->len, ==, 5 * 34);
+		for (guint n = 0; n < 5; n++)
+			g_assert_cmpuint(out->data[n * 34 + 21], ==, n); /* the seqid */
+	}
+	stack_us_per_look = 0;
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/stream/framing", test_framing);
+	g_test_add_func("/stream/foreign", test_foreign);
+	g_test_add_func("/stream/foreign-later", test_foreign_later);
 	g_test_add_func("/stream/cuts", test_cuts);
 	g_test_add_func("/stream/protocol-per-message", test_protocol_per_message);
 	g_test_add_func("/stream/types", test_types);
@@ -222,5 +327,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/stream/parking", test_parking);
 	g_test_add_func("/stream/last-chance", test_last_chance);
 	g_test_add_func("/stream/full", test_full);
+	g_test_add_func("/stream/turn", test_turn);
 	return g_test_run();
 }

@@ -67,7 +67,7 @@ static void bench_start_loop(Bench *self, gint64 max_wait_ms)
 				  .frame_timeout_ms = PATIENCE_MS,
 				  .write_timeout_ms = PATIENCE_MS};
 
-	self->loop = loop_new(&service, &limits, counter_set_add(self->counters), NULL);
+	self->loop = loop_new(&service, &limits, counter_set_add(self->counters), NULL, NULL, NULL);
 	g_assert_true(loop_start(self->loop, NULL));
 }
 

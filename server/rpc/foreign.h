@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+/*
+ * What a client speaks that does not speak Thrift as this port does, by the
+ * first bytes that it sends: so that the log can name it, and tell a wrong
+ * port from an attack.
+ */
+typedef struct {
+	const char *reason; /* for the log */
+	const char *reply;  /* what it is told before it is closed; NULL: nothing */
+} ForeignProtocol;
+
+typedef enum {
+	FOREIGN_UNKNOWN, /* none of those that are known */
+	FOREIGN_MAYBE,   /* further bytes will tell */
+	FOREIGN_YES,
+} ForeignMatch;
+
+/**
+ * foreign_find:
+ * @framed: a length stands before the bytes, as Thrift's framed transport puts it there
+ * @out_protocol: (out): static; FOREIGN_YES only
+ */
+ForeignMatch foreign_find(const guint8 *bytes, gsize length, gboolean framed,
+			  const ForeignProtocol **out_protocol);

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/rpc/queues.h"
+
+gint64 queues_now_us(Queues *self)
+{
+	if (self->now_us == 0)
+		self->now_us = self->clock_us();
+	return self->now_us;
+}
+
+void queues_forget_time(Queues *self)
+{
+	self->now_us = 0;
+}
+
+void queues_leave(Queues *self, Connection *connection)
+{
+	if (connection->queue != QUEUE_NONE)
+		g_queue_unlink(&self->queues[connection->queue], &connection->queue_link);
+	connection->queue = QUEUE_NONE;
+}
+
+void queues_enter(Queues *self, Connection *connection, ConnectionQueue queue)
+{
+	gint64 limit = self->limits_us[queue];
+
+	queues_leave(self, connection);
+	if (limit == G_MAXINT64 && queue != QUEUE_CUT_OFF)
+		return;
+	connection->queue = queue;
+	connection->deadline_us = limit == G_MAXINT64 ? limit : queues_now_us(self) + limit;
+	g_queue_push_tail_link(&self->queues[queue], &connection->queue_link);
+}
+
+Connection *queues_head(const Queues *self, ConnectionQueue queue)
+{
+	return self->queues[queue].head == NULL ? NULL : self->queues[queue].head->data;
+}
+
+guint queues_waiting_for_ids(const Queues *self)
+{
+	return self->queues[QUEUE_SINGLE].length + self->queues[QUEUE_BATCH].length;
+}
+
+gboolean queues_has_run_out(Queues *self, const Connection *connection)
+{
+	return queues_now_us(self) >= connection->deadline_us;
+}
+
+gint64 queues_first_deadline_us(const Queues *self)
+{
+	gint64 first_us = G_MAXINT64;
+
+	for (guint queue = QUEUE_NONE + 1; queue < N_QUEUES; queue++) {
+		const Connection *head = queues_head(self, queue);
+
+		if (head != NULL)
+			first_us = MIN(first_us, head->deadline_us);
+	}
+	return first_us;
+}
+
+Connection *queues_next_for_ids(Queues *self)
+{
+	Connection *single = queues_head(self, QUEUE_SINGLE);
+	Connection *batch = queues_head(self, QUEUE_BATCH);
+
+	if (single == NULL || batch == NULL)
+		return single == NULL ? batch : single;
+	if (queues_has_run_out(self, single))
+		return single;
+	if (queues_has_run_out(self, batch))
+		return batch;
+	return self->single_ids > 0 ? single : batch;
+}
+
+guint queues_quota(const Queues *self, const Connection *connection)
+{
+	if (connection->queue == QUEUE_SINGLE && self->queues[QUEUE_BATCH].length > 0)
+		return MAX(self->single_ids, 1);
+	return self->turn_ids;
+}
+
+void queues_note_drawn(Queues *self, ConnectionQueue queue, guint ids)
+{
+	if (queue == QUEUE_BATCH)
+		self->single_ids = MIN(self->single_ids + ids, self->turn_ids);
+	else
+		self->single_ids -= MIN(self->single_ids, ids);
+}

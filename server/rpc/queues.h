@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "server/rpc/connection.h"
+
+/*
+ * Where the connections of a loop wait. All who stand in one queue have the
+ * same time limit, so the first in it is the first to run out, and there is
+ * nothing to sort.
+ *
+ * Those who wait for IDs stand in two queues, for one ID and for several, and
+ * only one of them draws next. While there is somebody in both, a batch is
+ * followed by as many single IDs as it had, and those by the next batch: each
+ * gets half.
+ *
+ * Its loop's thread only.
+ */
+typedef struct {
+	gint64 limits_us[N_QUEUES]; /* G_MAXINT64: none */
+	guint turn_ids;             /* that one may draw before those that wait behind it */
+	gint64 (*clock_us)(void);   /* monotonic */
+	/* private */
+	GQueue queues[N_QUEUES];
+	gint64 now_us;    /* 0: nobody has asked since queues_forget_time() */
+	guint single_ids; /* that may be drawn before the next batch */
+} Queues;
+
+/* The time, read once until it is forgotten. */
+gint64 queues_now_us(Queues *self);
+void queues_forget_time(Queues *self);
+
+void queues_leave(Queues *self, Connection *connection);
+
+/* Puts it at the end of @queue, with the whole time limit before it. Who is idle, or anything else
+ * but cut off, without a limit, stands nowhere. */
+void queues_enter(Queues *self, Connection *connection, ConnectionQueue queue);
+
+/* The first in it, or NULL. */
+Connection *queues_head(const Queues *self, ConnectionQueue queue);
+
+/* How many wait for IDs. */
+guint queues_waiting_for_ids(const Queues *self);
+
+/* Whether its time limit has run out. */
+gboolean queues_has_run_out(Queues *self, const Connection *connection);
+
+/* When the first time limit runs out; G_MAXINT64: none does. */
+gint64 queues_first_deadline_us(const Queues *self);
+
+/* Who draws next of those who wait for IDs, or is told that there are none; NULL: nobody waits. */
+Connection *queues_next_for_ids(Queues *self);
+
+/* How many IDs it may draw before it is the turn of others. It stands in a queue for IDs. */
+guint queues_quota(const Queues *self, const Connection *connection);
+
+/* One from @queue has drawn so many. */
+void queues_note_drawn(Queues *self, ConnectionQueue queue, guint ids);

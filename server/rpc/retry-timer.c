@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/rpc/retry-timer.h"
+
+#include <errno.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define US_PER_SECOND G_GINT64_CONSTANT(1000000)
+
+gboolean retry_timer_init(RetryTimer *self)
+{
+	*self = (RetryTimer){.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
+	return self->fd >= 0;
+}
+
+void retry_timer_set(RetryTimer *self, gint64 at_us)
+{
+	struct itimerspec timer = {
+		.it_value = {.tv_sec = at_us / US_PER_SECOND,
+			     .tv_nsec = at_us % US_PER_SECOND * 1000},
+	};
+
+	if (at_us == self->at_us)
+		return;
+	self->at_us = at_us;
+	if (timerfd_settime(self->fd, TFD_TIMER_ABSTIME, &timer, NULL) != 0)
+		g_error("timerfd_settime: %s", g_strerror(errno)); /* lint: allow fatal: our bug */
+}
+
+void retry_timer_silence(RetryTimer *self)
+{
+	guint64 expirations;
+
+	if (read(self->fd, &expirations, sizeof expirations) == sizeof expirations)
+		self->at_us = 0;
+}

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that speak something else: closed as soon as it shows, named in the log, and HTTP told so
+in HTTP."""
+import http.client
+import socket
+import ssl
+import time
+import zlib
+
+from thrift.protocol.TJSONProtocol import TJSONProtocol
+from thrift.transport.THeaderTransport import THeaderTransport
+from thrift.transport.TTransport import TFramedTransport, TMemoryBuffer
+from thrift.transport.TZlibTransport import TZlibTransport
+
+from harness import PATIENCE, ServerTest
+from wire import EXCEPTION, EXTENDED, Form
+
+SOON_S = 2  # the limit of half a message is 10
+UNVERSIONED = Form(True, "unversioned")
+
+
+def written(wrap, protocol=None):
+    """What a client writes that calls get_id through those layers."""
+    buffer = TMemoryBuffer()
+    transport = wrap(buffer)
+    if protocol is None:
+        transport.write(Form(False, "strict").message("get_id", "a"))
+        transport.flush()
+    else:
+        EXTENDED.Client(protocol(transport)).send_get_id("a")
+    return buffer.getvalue()
+
+
+def framed_zlib(buffer):
+    return TZlibTransport(TFramedTransport(buffer))
+
+
+CASES = {
+    "zlib": {"zlib": written(TZlibTransport), "framed zlib": written(framed_zlib),
+             "zlib, fast": zlib.compress(b"get_id", 1), "zlib, best": zlib.compress(b"get_id", 9)},
+    "JSON": {"JSON": written(lambda buffer: buffer, TJSONProtocol),
+             "framed JSON": written(TFramedTransport, TJSONProtocol), "REST": b'{"id": 1}'},
+    "THeader": {"THeader": written(lambda buffer: THeaderTransport(buffer, [0]))},
+    "HTTP": {"framed HTTP": b"\0\0\0\x64POST /rpc HTTP/1.1\r\n"},
+    "TLS": {"TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"},
+    "a PROXY header": {"PROXY 1": b"PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n",
+                       "PROXY 2": b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + bytes(12)},
+    "a name with bytes": {"noise": b"\0\0\0\x20ab cd", "NUL": b"\0\0\0\x20ab\0",
+                          "framed": b"\0\0\0\x30\0\0\0\x10get-id"},
+    "a name of more than 256": {"unframed": b"\0\0\1\1a", "framed": b"\0\0\x10\0\0\0\1\1a"},
+    "unknown version": {"strict": b"\0\0\0\x30\x80\2\0\1", "compact": b"\0\0\0\x30\x82\x22"},
+    "unknown protocol": {"SSH": b"SSH-2.0-OpenSSH_9.2\r\n", "Redis": b"*1\r\n$4\r\nPING\r\n"},
+}
+
+
+class Foreign(ServerTest):
+    def assert_soon(self, began):
+        self.assertLess(time.monotonic() - began, SOON_S * PATIENCE)
+
+    def test_named_and_closed(self):
+        for reason, inputs in CASES.items():
+            server = self.start("--threads", 1)  # the log has a line a second for such an event
+            for name, data in inputs.items():
+                with self.subTest(reason=reason, name=name), server.connect() as connection:
+                    began = time.monotonic()
+                    connection.send(data)
+                    self.assertEqual(connection.rest(), b"")
+                    self.assert_soon(began)
+            closed = server.wait_event("connection-closed")
+            self.assertTrue(closed.fields["reason"].startswith(reason), closed)
+            server.terminate()
+
+    def test_http_is_answered(self):
+        server = self.start()
+        for method in ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"):
+            with self.subTest(method):
+                client = http.client.HTTPConnection(*server.address, timeout=10)
+                client.request(method, "/", body=b"x" * 100 if method[0] == "P" else None)
+                response = client.getresponse()
+                text = response.read().decode()
+                self.assertEqual(response.status, 400)
+                self.assertEqual("speaks Apache Thrift" in text, method != "HEAD")
+                client.close()
+        closed = server.wait_event("connection-closed")
+        self.assertTrue(closed.fields["reason"].startswith("HTTP"), closed)
+
+    def test_a_large_upload_is_answered(self):
+        """The answer is not lost because the rest of the request was not read."""
+        server = self.start()
+        with socket.create_connection(server.address, timeout=10) as client:
+            client.sendall(b"POST / HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 200_000)
+            self.assertEqual(client.recv(12), b"HTTP/1.1 400")
+
+    def test_http_in_pieces(self):
+        server = self.start()
+        with server.connect() as connection:
+            for byte in b"GET / HTTP/1.0\r\n\r\n"[:4]:
+                connection.send(bytes([byte]))
+            self.assertTrue(connection.rest().startswith(b"HTTP/1.1 400 "))
+
+    def test_a_client_that_wants_tls(self):
+        server = self.start()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        began = time.monotonic()
+        with socket.create_connection(server.address, timeout=10) as plain, \
+                self.assertRaises(OSError):
+            context.wrap_socket(plain)
+        self.assert_soon(began)
+        closed = server.wait_event("connection-closed")
+        self.assertTrue(closed.fields["reason"].startswith("TLS"), closed)
+
+    def test_an_unknown_method_is_answered_as_such(self):
+        server = self.start()
+        for framed in (True, False):
+            form = Form(framed, "unversioned")
+            for name in ("nope", "a.b_C9", "Service:method", "x" * 256):
+                with self.subTest(framed=framed, name=name), server.connect() as connection:
+                    reply = self.call_unknown(connection, form, name)
+                    self.assertEqual((reply.kind, reply.value.type), (EXCEPTION, 1))
+                    self.assertGreater(connection.call(form, "get_id", "a").success, 0)
+
+    @staticmethod
+    def call_unknown(connection, form, name):
+        data = form.wrap(form.message(name, seqid=7))
+        # what is sent back is cut at 64 bytes
+        connection.send(data, awaits=[(name if len(name) <= 64 else name[:64] + "...", 7)])
+        return connection.reply(form)
