@@ -20,14 +20,25 @@ typedef struct {
 static Generated generated[G_N_ELEMENTS(get_types)];
 static GObjectClass *object_class;
 
+/* The entry of a generated class; NULL: it is none. */
+static const Generated *find(gpointer class)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(generated); i++)
+		if (generated[i].class == class)
+			return &generated[i];
+	return NULL;
+}
+
 static void finalize_and_chain_up(GObject *object)
 {
-	GObjectClass *class = G_OBJECT_GET_CLASS(object);
-	const Generated *found = generated;
+	gpointer class = G_OBJECT_GET_CLASS(object);
+	const Generated *found = NULL;
 
-	while (found->class != class)
-		found++;
-	found->finalize(object);
+	/* a class derived from a generated one has inherited this function */
+	for (; class != NULL && found == NULL; class = g_type_class_peek_parent(class))
+		found = find(class);
+	if (found != NULL)
+		found->finalize(object);
 	object_class->finalize(object);
 }
 

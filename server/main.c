@@ -21,6 +21,7 @@
 #include "server/options.h"
 #include "server/rpc/rpc-server.h"
 #include "server/service.h"
+#include "server/signals.h"
 #include "server/worker/registry-file.h"
 #include "server/worker/registry-zookeeper.h"
 
@@ -44,7 +45,7 @@ typedef struct {
 	ServiceConfig service;
 	RpcServer *rpc;
 	GMainLoop *loop;
-	int news_fd; /* an eventfd: the keeper has news */
+	int news_fd; /* an eventfd: the keeper has news, or an event loop has failed */
 	gboolean ready;
 } Server;
 
@@ -113,15 +114,23 @@ static guint allowed_connections(const Options *options)
 	return (guint)connections;
 }
 
-/* The keeper's thread: what waits for a lease may go on, and the main thread looks what is new. */
-static void on_keeper_changed(gpointer user_data)
+/* Any thread: the main thread looks what is new. */
+static void wake_main(gpointer user_data)
 {
 	Server *self = user_data;
 	guint64 one = 1;
 
-	rpc_server_wake(self->rpc);
 	if (write(self->news_fd, &one, sizeof one) < 0 && errno != EAGAIN)
 		g_critical("cannot wake the main thread: %s", g_strerror(errno));
+}
+
+/* The keeper's thread: what waits for a lease may go on, too. */
+static void on_keeper_changed(gpointer user_data)
+{
+	Server *self = user_data;
+
+	rpc_server_wake(self->rpc);
+	wake_main(self);
 }
 
 static void make_generator(Server *self)
@@ -171,6 +180,8 @@ static gboolean make_rpc_server(Server *self, GError **error)
 			},
 		.n_loops = (guint)options->threads,
 		.max_connections = allowed_connections(options),
+		.failed = wake_main,
+		.user_data = self,
 	};
 
 	if (config.max_connections == 0) {
@@ -330,39 +341,27 @@ static gboolean on_news(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer 
 	if (read(fd, &count, sizeof count) < 0)
 		return G_SOURCE_CONTINUE;
 	error = keeper_error(self->keeper);
-	if (error != NULL) {
+	if (error != NULL || !rpc_server_check(self->rpc, &error))
 		g_main_loop_quit(self->loop);
-	} else {
+	else
 		check_ready(self);
-	}
 	return G_SOURCE_CONTINUE;
 }
 
-static gboolean stop_by_signal(Server *self, int number)
+static void on_signal(int number, gboolean stop, guint sender, gpointer user_data)
 {
-	log_event(LOG_STOPPING, "signal=%s", strsignal(number));
+	Server *self = user_data;
+	g_autofree char *name = log_quote(strsignal(number));
+
+	if (!stop) {
+		log_event(LOG_SIGNAL_IGNORED, "signal=%s pid=%u", name, sender);
+		return;
+	}
+	log_event(LOG_STOPPING, "signal=%s", name);
 	sd_notify(0, "STOPPING=1");
 	/* whoever asks twice does not want to wait */
-	signal(SIGTERM, SIG_DFL);
-	signal(SIGINT, SIG_DFL);
-	signal(SIGHUP, SIG_DFL);
+	signals_kill_at_next_stop();
 	g_main_loop_quit(self->loop);
-	return G_SOURCE_CONTINUE;
-}
-
-static gboolean on_sigterm(gpointer user_data)
-{
-	return stop_by_signal(user_data, SIGTERM);
-}
-
-static gboolean on_sigint(gpointer user_data)
-{
-	return stop_by_signal(user_data, SIGINT);
-}
-
-static gboolean on_sighup(gpointer user_data)
-{
-	return stop_by_signal(user_data, SIGHUP);
 }
 
 /* Tells systemd that all threads go round, if they do. */
@@ -375,16 +374,16 @@ static gboolean on_watchdog(gpointer user_data)
 	return G_SOURCE_CONTINUE;
 }
 
-static void add_sources(Server *self)
+static gboolean add_sources(Server *self, GError **error)
 {
 	uint64_t watchdog_us = 0;
 
-	g_unix_signal_add(SIGTERM, on_sigterm, self);
-	g_unix_signal_add(SIGINT, on_sigint, self);
-	g_unix_signal_add(SIGHUP, on_sighup, self);
+	if (!signals_watch(on_signal, self, error))
+		return FALSE;
 	g_unix_fd_add(self->news_fd, G_IO_IN, on_news, self);
 	if (sd_watchdog_enabled(0, &watchdog_us) > 0)
 		g_timeout_add((guint)MAX(watchdog_us / 2000, 1), on_watchdog, self);
+	return TRUE;
 }
 
 static void log_start(const Server *self)
@@ -422,9 +421,8 @@ static gboolean server_run(Server *self, GError **error)
 	GError *failure;
 	gboolean stopped;
 
-	add_sources(self);
 	log_start(self);
-	if (!rpc_server_start(self->rpc, error))
+	if (!add_sources(self, error) || !rpc_server_start(self->rpc, error))
 		return FALSE;
 	keeper_start(self->keeper);
 	g_main_loop_run(self->loop);
@@ -437,9 +435,10 @@ static gboolean server_run(Server *self, GError **error)
 		_exit(EXIT_FAILURE); /* its thread may still use all that would be freed */
 	}
 	failure = keeper_error(self->keeper);
-	if (failure != NULL)
-		g_propagate_error(error, failure);
-	return failure == NULL;
+	if (failure == NULL)
+		return rpc_server_check(self->rpc, error);
+	g_propagate_error(error, failure);
+	return FALSE;
 }
 
 /* Descriptors 0 to 2 are not for sockets and records, even if whoever started us closed them. */
@@ -462,6 +461,7 @@ static int serve(const Options *options)
 	occupy_standard_descriptors();
 	log_set_level(options->log_level);
 	signal(SIGPIPE, SIG_IGN);
+	signals_block();
 	generated_types_init();
 	ok = server_init(&server, options, &error) && server_run(&server, &error);
 	if (error != NULL)

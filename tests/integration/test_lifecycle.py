@@ -8,8 +8,8 @@ import subprocess
 import time
 
 import wire
-from harness import (ENVIRONMENT, PATIENCE, SNOWFLAKED, Parts, ServerTest, reserve_ahead,
-                     wait_for)
+from harness import (BUILD, ENVIRONMENT, PATIENCE, SANITIZED, SNOWFLAKED, Parts, ServerTest,
+                     reserve_ahead, wait_for)
 from wire import STRICT
 
 CALL = STRICT.call("get_id", "good")
@@ -191,7 +191,7 @@ class Readiness(ServerTest):
 class Stop(ServerTest):
     def test_what_was_sent_is_answered(self):
         """A thousand calls are under way when the signal comes; each of them gets its ID."""
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             with self.subTest(signal.Signals(number).name):
                 server = self.start()
                 with server.connect() as connection:
@@ -205,6 +205,40 @@ class Stop(ServerTest):
                 self.assertEqual(server.wait_end(), 0)
                 server.wait_event("worker-handed-back")
                 server.wait_event("stopped")
+
+    def test_signals_that_mean_nothing(self):
+        """None of those that would kill a process does so without a word and a hand-back."""
+        numbers = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF,
+                   signal.SIGIO, signal.SIGPWR, signal.SIGXCPU, signal.SIGXFSZ, signal.SIGRTMIN,
+                   signal.SIGRTMAX, 16)  # SIGSTKFLT, which Python has no name for
+        server = self.start()
+        with server.connect() as connection:
+            for number in numbers:
+                with self.subTest(number):
+                    server.send_signal(number)
+                    self.assertGreater(connection.call(STRICT, "get_id", "good").success, 0)
+        ignored = server.wait_event("signal-ignored")
+        self.assertEqual(ignored.fields["pid"], str(os.getpid()))
+        self.assertEqual(server.terminate(), 0)
+        server.wait_event("worker-handed-back")
+
+    def test_a_loop_that_cannot_go_on(self):
+        """What it waits with fails: it does not spin, the server ends, and hands back."""
+        if SANITIZED:
+            self.skipTest("a sanitizer wants to be the first library")
+        library = BUILD / "tests" / "integration" / "libfailing-epoll.so"
+        fails = self.directory / "fails"
+        server = self.start("--threads", 2, environment={"LD_PRELOAD": str(library),
+                                                         "EPOLL_FAILS_IF": str(fails)})
+        with server.connect() as connection:
+            self.assertGreater(connection.call(STRICT, "get_id", "good").success, 0)
+            fails.touch()
+            server.expect_end = True
+            connection.send(CALL)  # wakes it up
+            self.assertEqual(server.wait_end(), 1)
+        failed = server.wait_event("failed")
+        self.assertIn("an event loop cannot wait for events", failed.fields["error"])
+        server.wait_event("worker-handed-back")
 
     def test_calls_that_wait_are_answered_too(self):
         server = self.start("--layout", SLOW_LAYOUT, "--max-ahead", 0)

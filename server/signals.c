@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/signals.h"
+
+#include <errno.h>
+#include <glib-unix.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+
+static const int STOPS[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+
+/* Beside the real-time signals. Their default action is the end of the process, see signal(7). */
+static const int OTHERS[] = {SIGUSR1, SIGUSR2, SIGALRM,   SIGVTALRM, SIGPROF,
+			     SIGIO,   SIGPWR,  SIGSTKFLT, SIGXCPU,   SIGXFSZ};
+
+typedef struct {
+	SignalHeard heard;
+	gpointer user_data;
+} Listener;
+
+static void add_stops(sigset_t *set)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(STOPS); i++)
+		sigaddset(set, STOPS[i]);
+}
+
+static sigset_t watched(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	add_stops(&set);
+	for (gsize i = 0; i < G_N_ELEMENTS(OTHERS); i++)
+		sigaddset(&set, OTHERS[i]);
+	for (int number = SIGRTMIN; number <= SIGRTMAX; number++)
+		sigaddset(&set, number);
+	return set;
+}
+
+void signals_block(void)
+{
+	sigset_t set = watched();
+
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+static gboolean is_stop(int number)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(STOPS); i++)
+		if (STOPS[i] == number)
+			return TRUE;
+	return FALSE;
+}
+
+static gboolean on_signal(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer user_data)
+{
+	const Listener *listener = user_data;
+	struct signalfd_siginfo info;
+
+	if (read(fd, &info, sizeof info) == sizeof info)
+		listener->heard((int)info.ssi_signo, is_stop((int)info.ssi_signo), info.ssi_pid,
+				listener->user_data);
+	return G_SOURCE_CONTINUE;
+}
+
+gboolean signals_watch(SignalHeard heard, gpointer user_data, GError **error)
+{
+	sigset_t set = watched();
+	int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK); /* as long as the process */
+	Listener *listener;
+
+	if (fd < 0) {
+		g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(errno),
+			    "cannot watch for signals: %s", g_strerror(errno));
+		return FALSE;
+	}
+	listener = g_new(Listener, 1);
+	*listener = (Listener){heard, user_data};
+	g_unix_fd_add_full(G_PRIORITY_DEFAULT, fd, G_IO_IN, on_signal, listener, g_free);
+	return TRUE;
+}
+
+void signals_kill_at_next_stop(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	add_stops(&set);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+/*
+ * Signals as events of the main loop, so that none that somebody sends ends the process before it
+ * has handed its worker ID back: those that ask it to stop, and those that would kill it because
+ * nobody has thought of them. Left alone are those that tell of a fault of the process itself,
+ * those of job control, and the ones that do no harm.
+ *
+ * The main thread's only.
+ */
+
+/* Blocks them, for this thread and those that it starts: call it before there are others. They are
+ * heard of once they are watched. */
+void signals_block(void);
+
+/* A signal came: @stop: one of those that ask for the end. @sender: a process ID; 0: the kernel. */
+typedef void (*SignalHeard)(int number, gboolean stop, guint sender, gpointer user_data);
+
+/* Calls @heard from the default main context. %FALSE with a GFileError set. */
+gboolean signals_watch(SignalHeard heard, gpointer user_data,
+		       GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* From now on those that ask for the end bring it about at once. */
+void signals_kill_at_next_stop(void);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gen-c_glib/generated-types.h"
+#include "sf_snowflake_extended.h"
+
+typedef struct {
+	SfWorker parent;
+} DerivedWorker;
+
+typedef struct {
+	SfWorkerClass parent;
+} DerivedWorkerClass;
+
+static GType derived_worker_get_type(void);
+G_DEFINE_FINAL_TYPE(DerivedWorker, derived_worker, SF_TYPE_WORKER)
+
+static void derived_worker_class_init(DerivedWorkerClass *klass G_GNUC_UNUSED)
+{
+}
+
+static void derived_worker_init(DerivedWorker *self G_GNUC_UNUSED)
+{
+}
+
+static void note_end(gpointer user_data, GObject *object G_GNUC_UNUSED)
+{
+	*(gboolean *)user_data = TRUE;
+}
+
+static void make_and_free(GType type)
+{
+	GObject *object = g_object_new(type, "nonce", "n", NULL);
+	gboolean ended = FALSE;
+
+	g_object_weak_ref(object, note_end, &ended);
+	g_object_unref(object);
+	g_assert_true(ended);
+}
+
+/* Those that are generated, and one that is derived from them after the finalizers were mended. */
+static void test_finalize(void)
+{
+	generated_types_init();
+	make_and_free(SF_TYPE_WORKER);
+	make_and_free(derived_worker_get_type());
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/generated-types/finalize", test_finalize);
+	return g_test_run();
+}
