@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each reply goes to the client that made the call, whatever others do: their connections share
+the memory of a loop. wire.Connection holds every reply against its call."""
+import contextlib
+import random
+import signal
+import socket
+import threading
+import time
+
+from harness import PATIENCE, ServerTest, wait_for
+from wire import FORMS, STRICT, WrongReply
+
+LASTS_S = 1.5
+RUDE, POLITE = 3, 3
+CALLS = (("get_id", "a"), ("get_ids", "a", 3), ("get_ids", "a", 1000), ("get_timestamp",),
+         ("get_worker_id",), ("get_counters",), ("get_id", "1"), ("nope",))
+
+
+def some_calls(form, chance):
+    calls = form.call("get_timestamp")
+    for _ in range(chance.randrange(4)):
+        calls += form.call(*chance.choice(CALLS)) * chance.randrange(1, 30)
+    return calls
+
+
+class Rude(threading.Thread):
+    """Sends calls, takes some of the replies or none, and resets; again and again."""
+
+    def __init__(self, server, seed, until):
+        super().__init__()
+        self.server = server
+        self.chance = random.Random(seed)
+        self.until = until
+        self.resets = 0
+        self.start()
+
+    def run(self):
+        while time.monotonic() < self.until:
+            with self.server.connect() as connection:
+                with contextlib.suppress(TimeoutError):
+                    for _ in range(self.chance.randrange(1, 4)):
+                        self.speak(connection)
+                connection.reset()
+                self.resets += 1
+
+    def speak(self, connection):
+        connection.send(some_calls(self.chance.choice(FORMS[:3]), self.chance))
+        if self.chance.random() < 0.5:
+            connection.socket.settimeout(self.chance.random() * 0.001)
+            connection.socket.recv(self.chance.randrange(1, 2000))
+            connection.socket.settimeout(20 * PATIENCE)
+
+
+class Polite(threading.Thread):
+    """Counts the replies to its calls and those of its connections that got a wrong one."""
+
+    def __init__(self, server, form, seed, until):
+        super().__init__()
+        self.server = server
+        self.form = form
+        self.chance = random.Random(seed)
+        self.until = until
+        self.answered = 0
+        self.wrong = []
+        self.start()
+
+    def run(self):
+        while time.monotonic() < self.until:
+            try:
+                self.speak()
+            except Exception as error:  # in another form a reply is no reply; a lost one: a timeout
+                self.wrong.append(repr(error))
+
+    def speak(self):
+        with self.server.connect(timeout=5) as connection:
+            for _ in range(20):
+                calls = some_calls(self.form, self.chance)
+                connection.send(calls)
+                for _ in calls:
+                    connection.reply(self.form)
+                    self.answered += 1
+            connection.socket.shutdown(socket.SHUT_WR)
+            if said := connection.rest():
+                raise WrongReply(f"{len(said)} bytes more than the replies")
+
+
+class Replies(ServerTest):
+    path = ()  # an option that chooses how calls are answered
+
+    def test_what_could_not_be_sent_goes_to_nobody_else(self):
+        """One who resets is found by the loop just before one who waits for an answer."""
+        server = self.start("--threads", 1, *self.path)
+        for form in FORMS:
+            with (self.subTest(str(form)), server.connect() as gone,
+                  server.connect() as other):
+                gone.call(form, "get_id", "a")
+                other.call(STRICT, "get_timestamp")
+                server.send_signal(signal.SIGSTOP)
+                wait_for(lambda: server.state() == "T", what="the server to be stopped")
+                gone.send(form.call("get_id", "a"))
+                gone.reset()
+                other.send(STRICT.call("get_timestamp"))
+                server.send_signal(signal.SIGCONT)
+                self.assertGreater(other.reply(STRICT).success, 0)
+                self.assertEqual(other.call(STRICT, "get_id", "1").value.type, 6)
+                self.assertGreater(other.call(STRICT, "get_timestamp").success, 0)
+
+    def test_among_clients_that_reset(self):
+        self.assert_polite_ones_are_answered(threads=1)
+
+    def test_among_clients_that_reset_on_two_loops(self):
+        self.assert_polite_ones_are_answered(threads=2)
+
+    def assert_polite_ones_are_answered(self, threads):
+        server = self.start("--threads", threads, *self.path)
+        until = time.monotonic() + LASTS_S
+        rude = [Rude(server, seed, until) for seed in range(RUDE)]
+        polite = [Polite(server, form, str(form), until) for form in FORMS[:POLITE]]
+        for thread in rude + polite:
+            thread.join()
+        wrong = [one for thread in polite for one in thread.wrong]
+        answered = sum(thread.answered for thread in polite)
+        resets = sum(thread.resets for thread in rude)
+        self.assertEqual(len(wrong), 0, f"beside {answered} right ones and {resets} resets, of "
+                         f"which the first was {wrong[:1]}")
+        self.assertGreater(resets, 20)
+        self.assertGreater(answered, 500)
+
+
+class RepliesOnTheGeneralPath(Replies):
+    """The same without the hand-written path for the hot calls."""
+    path = ("--no-fast-path",)
