@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "server/service.h"
+#include "server/strict-reply.h"
 
 /* A head is what stands before the seqid: version and type, the length of the name, the name. */
 typedef struct {
@@ -39,17 +40,24 @@ static const Head GET_ID = CALL("\6", "get_id");
 static const Head GET_IDS = CALL("\7", "get_ids");
 static const Head GET_IDS_REPLY = REPLY("\7", "get_ids");
 
+static const Head GET_WORKER = CALL("\12", "get_worker");
+
 /* A call without arguments. */
 typedef struct {
 	Head call, reply;
+	const char *method;
 	ServiceNumber number;
 } NumberCall;
 
+#define NUMBER_CALL(length, name, number)                                                          \
+	{                                                                                          \
+		CALL(length, name), REPLY(length, name), name, number                              \
+	}
+
 static const NumberCall NUMBER_CALLS[] = {
-	{CALL("\15", "get_timestamp"), REPLY("\15", "get_timestamp"), SERVICE_TIMESTAMP},
-	{CALL("\15", "get_worker_id"), REPLY("\15", "get_worker_id"), SERVICE_WORKER_ID},
-	{CALL("\21", "get_datacenter_id"), REPLY("\21", "get_datacenter_id"),
-	 SERVICE_DATACENTER_ID},
+	NUMBER_CALL("\15", "get_timestamp", SERVICE_TIMESTAMP),
+	NUMBER_CALL("\15", "get_worker_id", SERVICE_WORKER_ID),
+	NUMBER_CALL("\21", "get_datacenter_id", SERVICE_DATACENTER_ID),
 };
 
 /* The reply to get_id; a call has the seqid in the same place: frame, head, seqid, the head of the
@@ -110,15 +118,21 @@ static gboolean take_number(Bytes *self, guint32 *out_number)
 	return TRUE;
 }
 
-static gboolean take_agent(Bytes *self)
+/* Whatever it is. */
+static gboolean take_agent(Bytes *self, Bytes *out_agent)
 {
-	const char *agent;
 	guint32 length;
 
 	if (!take(self, "\13\0\1", 3) || !take_number(self, &length))
 		return FALSE;
-	agent = (const char *)self->at;
-	return skip(self, length) && service_agent_is_valid(agent, length);
+	out_agent->at = self->at;
+	out_agent->end = self->at + length;
+	return skip(self, length);
+}
+
+static gboolean is_valid_agent(const Bytes *agent)
+{
+	return service_agent_is_valid((const char *)agent->at, (gsize)(agent->end - agent->at));
 }
 
 /* The first message, as far as it is there. */
@@ -228,6 +242,64 @@ static void append_ids(const RpcInput *input, IdRun run, const guint8 *seqid, gs
 		put_ids(to, sizeof ID_REPLY.frame, run, seqid, call_bytes);
 }
 
+/* A call for IDs of which none were issued. A NUL in the agent is something that the processor
+ * reads in its own way. Returns %FALSE if the call is left to it, or parked. */
+static gboolean refuse_ids(Service *service, const Bytes *agent, gint count, Refusal *out_refusal)
+{
+	gsize length = (gsize)(agent->end - agent->at);
+
+	return memchr(agent->at, 0, length) == NULL &&
+	       service_refuse_ids(service, (const char *)agent->at, length, count, out_refusal);
+}
+
+/* The refusals are out of line, so that they do not make the good calls dearer. */
+
+static G_NO_INLINE gboolean refuse_get_id(Service *service, const RpcInput *input,
+					  const guint8 *seqid, const Bytes *agent, GByteArray *out)
+{
+	g_auto(Refusal) refusal = {0};
+
+	if (!refuse_ids(service, agent, 1, &refusal))
+		return FALSE;
+	strict_reply_exception(&refusal, "get_id", seqid, input->framed, out);
+	return TRUE;
+}
+
+static G_NO_INLINE gboolean refuse_get_ids(Service *service, const RpcInput *input,
+					   const guint8 *seqid, const Bytes *agent, gint count,
+					   GByteArray *out)
+{
+	g_auto(Refusal) refusal = {0};
+
+	if (!refuse_ids(service, agent, count, &refusal))
+		return FALSE;
+	strict_reply_refused_ids(&refusal, seqid, input->framed, out);
+	return TRUE;
+}
+
+static G_NO_INLINE void refuse_number(Service *service, const RpcInput *input, const guint8 *seqid,
+				      const char *method, GByteArray *out)
+{
+	g_auto(Refusal) refusal = {0};
+
+	service_refuse_number(service, &refusal);
+	strict_reply_exception(&refusal, method, seqid, input->framed, out);
+}
+
+/* As many as can be of @calls good ones in a row. */
+static guint issue_ids(Service *service, const RpcInput *input, guint calls, const guint8 *seqid,
+		       gsize call_bytes, GByteArray *out)
+{
+	guint answered = 0;
+	IdRun run;
+
+	while (answered < calls && service_draw_some(service, calls - answered, &run)) {
+		append_ids(input, run, seqid + answered * call_bytes, call_bytes, out);
+		answered += run.count;
+	}
+	return answered;
+}
+
 static gsize answer_get_id(Service *service, const RpcInput *input, Bytes message, GByteArray *out,
 			   guint *out_answered)
 {
@@ -235,23 +307,25 @@ static gsize answer_get_id(Service *service, const RpcInput *input, Bytes messag
 	gsize reply_bytes = id_reply_bytes(input);
 	gsize call_bytes, most;
 	guint calls, answered = 0;
-	IdRun run;
+	Bytes agent;
 
-	if (!skip(&message, sizeof ID_REPLY.seqid) || !take_agent(&message) ||
+	if (!skip(&message, sizeof ID_REPLY.seqid) || !take_agent(&message, &agent) ||
 	    !close_message(input, &message))
 		return 0;
 	call_bytes = (gsize)(message.at - input->bytes);
-	most = MIN(input->length / call_bytes, (input->room + reply_bytes - 1) / reply_bytes);
-	most = MIN(most, MAX_RUN);
-	if (input->framed)
-		calls = count_run(input->bytes, call_bytes, offsetof(IdReply, seqid), most);
-	else
-		calls = count_run(input->bytes, call_bytes,
-				  offsetof(IdReply, seqid) - sizeof ID_REPLY.frame, most);
-	while (answered < calls && service_draw_some(service, calls - answered, &run)) {
-		append_ids(input, run, seqid + answered * call_bytes, call_bytes, out);
-		answered += run.count;
+	if (is_valid_agent(&agent)) {
+		most = MIN(input->length / call_bytes,
+			   (input->room + reply_bytes - 1) / reply_bytes);
+		most = MIN(most, MAX_RUN);
+		if (input->framed)
+			calls = count_run(input->bytes, call_bytes, offsetof(IdReply, seqid), most);
+		else
+			calls = count_run(input->bytes, call_bytes,
+					  offsetof(IdReply, seqid) - sizeof ID_REPLY.frame, most);
+		answered = issue_ids(service, input, calls, seqid, call_bytes, out);
 	}
+	if (answered == 0 && refuse_get_id(service, input, seqid, &agent, out))
+		answered = 1;
 	if (answered > 0)
 		*out_answered = answered;
 	return answered * call_bytes;
@@ -282,28 +356,49 @@ static inline void put_list(guint8 *to, IdRun run)
 		put_number(to + i * sizeof(gint64), id_run_get(&run, i));
 }
 
+static void append_list(const RpcInput *input, IdRun run, const guint8 *seqid, GByteArray *out)
+{
+	static const char LIST_FIELD[] = {15, 0, 0, 10};
+	guint32 count = GUINT32_TO_BE(run.count);
+	guint8 *to =
+		begin_reply(input, &GET_IDS_REPLY, seqid,
+			    sizeof LIST_FIELD + sizeof count + run.count * sizeof(gint64), out);
+
+	memcpy(to, LIST_FIELD, sizeof LIST_FIELD);
+	memcpy(to + sizeof LIST_FIELD, &count, sizeof count);
+	put_list(to + sizeof LIST_FIELD + sizeof count, run);
+}
+
 static gsize answer_get_ids(Service *service, const RpcInput *input, Bytes message, GByteArray *out,
 			    guint *out_answered)
 {
-	static const char LIST_FIELD[] = {15, 0, 0, 10};
 	const guint8 *seqid = message.at;
+	Bytes agent;
 	guint32 count;
-	guint8 *to;
 	IdRun run;
 
-	if (!skip(&message, sizeof ID_REPLY.seqid) || !take_agent(&message) ||
+	if (!skip(&message, sizeof ID_REPLY.seqid) || !take_agent(&message, &agent) ||
 	    !take(&message, "\10\0\2", 3) || !take_number(&message, &count) ||
-	    !close_message(input, &message) || !service_draw(service, count, &run))
+	    !close_message(input, &message))
 		return 0;
-	to = begin_reply(input, &GET_IDS_REPLY, seqid,
-			 sizeof LIST_FIELD + sizeof count + count * sizeof(gint64), out);
-	count = GUINT32_TO_BE(count);
-	memcpy(to, LIST_FIELD, sizeof LIST_FIELD);
-	memcpy(to + sizeof LIST_FIELD, &count, sizeof count);
-	to += sizeof LIST_FIELD + sizeof count;
-	put_list(to, run);
+	if (!is_valid_agent(&agent) || !service_draw(service, count, &run)) {
+		if (!refuse_get_ids(service, input, seqid, &agent, (gint)count, out))
+			return 0;
+	} else {
+		append_list(input, run, seqid, out);
+	}
 	*out_answered = 1;
 	return (gsize)(message.at - input->bytes);
+}
+
+static void append_number(const RpcInput *input, const NumberCall *call, gint64 number,
+			  const guint8 *seqid, GByteArray *out)
+{
+	guint8 *to =
+		begin_reply(input, &call->reply, seqid, sizeof ID_REPLY.field + sizeof number, out);
+
+	memcpy(to, ID_REPLY.field, sizeof ID_REPLY.field);
+	put_number(to + sizeof ID_REPLY.field, number);
 }
 
 static gsize answer_number(Service *service, const RpcInput *input, Bytes message,
@@ -311,14 +406,27 @@ static gsize answer_number(Service *service, const RpcInput *input, Bytes messag
 {
 	const guint8 *seqid = message.at;
 	gint64 number;
-	guint8 *to;
 
-	if (!skip(&message, sizeof ID_REPLY.seqid) || !close_message(input, &message) ||
-	    !service_get_number(service, call->number, &number))
+	if (!skip(&message, sizeof ID_REPLY.seqid) || !close_message(input, &message))
 		return 0;
-	to = begin_reply(input, &call->reply, seqid, sizeof ID_REPLY.field + sizeof number, out);
-	memcpy(to, ID_REPLY.field, sizeof ID_REPLY.field);
-	put_number(to + sizeof ID_REPLY.field, number);
+	if (service_get_number(service, call->number, &number))
+		append_number(input, call, number, seqid, out);
+	else
+		refuse_number(service, input, seqid, call->method, out);
+	*out_answered = 1;
+	return (gsize)(message.at - input->bytes);
+}
+
+static gsize answer_get_worker(Service *service, const RpcInput *input, Bytes message,
+			       GByteArray *out, guint *out_answered)
+{
+	const guint8 *seqid = message.at;
+	ServiceSelf self;
+
+	if (!skip(&message, sizeof ID_REPLY.seqid) || !close_message(input, &message))
+		return 0;
+	service_describe_self(service, &self);
+	strict_reply_worker(&self, seqid, input->framed, out);
 	*out_answered = 1;
 	return (gsize)(message.at - input->bytes);
 }
@@ -339,5 +447,7 @@ gsize fast_path_answer(SfSnowflakeExtendedHandler *handler, const RpcInput *inpu
 		if (take_head(&message, &NUMBER_CALLS[i].call))
 			return answer_number(service, input, message, &NUMBER_CALLS[i], out,
 					     out_answered);
+	if (take_head(&message, &GET_WORKER))
+		return answer_get_worker(service, input, message, out, out_answered);
 	return 0;
 }

@@ -4,8 +4,6 @@
 #include <string.h>
 #include <thrift/c_glib/thrift_application_exception.h>
 
-#include "core/text.h"
-
 #define MAX_AGENT_BYTES 256
 
 /* get_workers: how old its answer may be, and when to ask again if there is none. */
@@ -14,26 +12,6 @@
 
 /* A call that waits for no more than its turn. */
 #define AS_SOON_AS_FIRST_NS 1
-
-typedef enum {
-	DRAWN,
-	PARKED, /* the turn says for what */
-	REFUSED,
-} DrawOutcome;
-
-/* Why a call was refused, with what its exception tells. */
-#define SERVICE_ERROR (service_error_quark())
-typedef enum {
-	SERVICE_ERROR_CLOCK,    /* InvalidSystemClock */
-	SERVICE_ERROR_AGENT,    /* InvalidUserAgentError */
-	SERVICE_ERROR_WORKER,   /* WorkerIdUnavailable */
-	SERVICE_ERROR_COUNT,    /* InvalidCount */
-	SERVICE_ERROR_REGISTRY, /* RegistryUnavailable */
-	SERVICE_ERROR_PARKED,   /* no answer yet; nobody will see it */
-} ServiceError;
-
-static GQuark service_error_quark(void);
-G_DEFINE_QUARK(service_error_quark, service_error)
 
 struct _Service {
 	SfSnowflakeExtendedHandler parent;
@@ -55,57 +33,65 @@ static gboolean service_count_is_valid(const Service *self, guint count)
 	return count >= 1 && count <= generator_max_batch(self->config->generator);
 }
 
-static DrawOutcome service_park(Service *self, gint64 wait_ns)
+static void service_park(Service *self, gint64 wait_ns)
 {
 	self->turn->parked = TRUE;
 	self->turn->wait_ns = wait_ns;
 	self->turn->aside = FALSE;
-	return PARKED;
 }
 
 /* What only the keeper can help with: it is told, and says whether it is worth waiting. */
-static DrawOutcome service_ask_keeper(Service *self)
+static void service_ask_keeper(Service *self)
 {
 	gint64 retry_after_ms = keeper_demand(self->config->keeper);
 
 	if (retry_after_ms == 0 && !self->turn->last_chance)
-		return service_park(self, 0);
+		service_park(self, 0);
 	self->retry_after_ms = MAX(retry_after_ms, 1);
-	return REFUSED;
 }
 
 /* What the clock will bring, if it is not too long. */
-static DrawOutcome service_await_clock(Service *self)
+static void service_await_clock(Service *self)
 {
 	gint64 wait_ns = self->refusal.wait_ns;
 
 	if (!self->turn->last_chance && wait_ns <= self->config->max_wait_ms * 1000000)
-		return service_park(self, wait_ns);
+		service_park(self, wait_ns);
 	self->retry_after_ms = wait_ns / 1000000 + 1;
-	return REFUSED;
 }
 
-/* @count: 1 to the generator's largest batch */
-static DrawOutcome service_try_draw(Service *self, guint count, IdRun *out_run)
+/* Without IDs a call is parked, or, if the clock is wrong or the wait too long, refused. */
+static G_NO_INLINE void service_park_or_refuse(Service *self)
+{
+	if (self->status == DRAW_CLOCK_BACK || self->status == DRAW_CLOCK_OUTSIDE)
+		return;
+	if (self->refusal.wait_ns == 0)
+		service_ask_keeper(self);
+	else
+		service_await_clock(self);
+}
+
+/* @count: 1 to the generator's largest batch. %FALSE: parked, or refused, as the turn says */
+static gboolean service_try_draw(Service *self, guint count, IdRun *out_run)
 {
 	self->turn->ids = count;
-	if (G_UNLIKELY(self->turn->others_wait && self->turn->quota == 0))
-		return service_park(self, AS_SOON_AS_FIRST_NS);
+	if (G_UNLIKELY(self->turn->others_wait && self->turn->quota == 0)) {
+		service_park(self, AS_SOON_AS_FIRST_NS);
+		return FALSE;
+	}
 	self->status = generator_draw(self->config->generator, count, out_run, &self->refusal);
 	if (G_LIKELY(self->status == DRAW_OK)) {
 		counters_add(self->counters, COUNTER_IDS_GENERATED, count);
 		self->turn->quota -= MIN(self->turn->quota, count);
-		return DRAWN;
+		return TRUE;
 	}
-	if (self->status == DRAW_CLOCK_BACK || self->status == DRAW_CLOCK_OUTSIDE)
-		return REFUSED;
-	return self->refusal.wait_ns == 0 ? service_ask_keeper(self) : service_await_clock(self);
+	service_park_or_refuse(self);
+	return FALSE;
 }
 
 gboolean service_draw(Service *self, guint count, IdRun *out_run)
 {
-	return service_count_is_valid(self, count) &&
-	       service_try_draw(self, count, out_run) == DRAWN;
+	return service_count_is_valid(self, count) && service_try_draw(self, count, out_run);
 }
 
 /* What is left of a tick is found by halves: the layout is at its limit then, and few draws are
@@ -118,46 +104,10 @@ gboolean service_draw_some(Service *self, guint most, IdRun *out_run)
 		count = MIN(count, MAX(self->turn->quota, 1));
 	for (; count > 0; count /= 2) {
 		self->turn->parked = FALSE; /* by the try for more */
-		if (service_try_draw(self, count, out_run) == DRAWN)
+		if (service_try_draw(self, count, out_run))
 			return TRUE;
 	}
 	return FALSE;
-}
-
-/* The refusal in words, of the original where it had any. */
-static void service_set_refusal(const Service *self, GError **error)
-{
-	const Layout *layout = generator_layout(self->config->generator);
-	g_autofree char *first = NULL, *last = NULL;
-
-	switch (self->status) {
-	case DRAW_CLOCK_BACK:
-		g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_CLOCK,
-			    "Clock moved backwards.  Refusing to generate id for %" G_GINT64_FORMAT
-			    " milliseconds",
-			    self->refusal.behind_ms);
-		break;
-	case DRAW_CLOCK_OUTSIDE:
-		first = text_time_ms(layout->epoch_ms);
-		last = text_time_ms(layout_tick_start_ms(layout, layout_max_tick(layout)));
-		g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_CLOCK,
-			    "the clock is outside the layout's range, %s to %s", first, last);
-		break;
-	case DRAW_WAIT:
-		g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_WORKER,
-			    "every ID of the present time is taken, retry after %" G_GINT64_FORMAT
-			    " ms",
-			    self->retry_after_ms);
-		break;
-	case DRAW_UNRESERVED:
-	case DRAW_OK:
-	default:
-		g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_WORKER,
-			    "no reservation for the present time, retry after %" G_GINT64_FORMAT
-			    " ms",
-			    self->retry_after_ms);
-		break;
-	}
 }
 
 /* Checking what the client said */
@@ -172,76 +122,90 @@ gboolean service_agent_is_valid(const char *agent, gsize length)
 	return TRUE;
 }
 
-static gboolean service_check_agent(const char *agent, GError **error)
-{
-	g_autofree char *quoted = NULL;
-	gsize length = agent == NULL ? 0 : strlen(agent);
+/* Refusing */
 
-	if (service_agent_is_valid(agent, length))
-		return TRUE;
-	quoted = text_escape(agent == NULL ? "" : agent, length);
-	g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_AGENT,
-		    "useragent '%s' is not a letter followed by letters, digits and hyphens, "
-		    "%d bytes at most",
-		    quoted, MAX_AGENT_BYTES);
-	return FALSE;
-}
-
-static gboolean service_check_count(const Service *self, gint count, GError **error)
+/* Of the last draw. */
+static Refusal service_refuse_draw(const Service *self)
 {
-	/* negative ones are beyond every limit */
-	if (service_count_is_valid(self, (guint)count))
-		return TRUE;
-	g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_COUNT, "count %d is out of range, 1 to %u",
-		    count, generator_max_batch(self->config->generator));
-	return FALSE;
-}
-
-static gboolean service_issue(Service *self, const char *agent, gint count, IdRun *out_run,
-			      GError **error)
-{
-	if (!service_check_agent(agent, error) || !service_check_count(self, count, error))
-		return FALSE;
-	switch (service_try_draw(self, (guint)count, out_run)) {
-	case DRAWN:
-		return TRUE;
-	case PARKED:
-		g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_PARKED, "parked");
-		return FALSE;
-	case REFUSED:
+	switch (self->status) {
+	case DRAW_CLOCK_BACK:
+		return refusal_of_clock_back(self->refusal.behind_ms);
+	case DRAW_CLOCK_OUTSIDE:
+		return refusal_of_clock_outside(generator_layout(self->config->generator));
+	case DRAW_WAIT:
+		return refusal_for_now(REFUSAL_WORKER, "every ID of the present time is taken",
+				       self->retry_after_ms);
+	case DRAW_UNRESERVED:
+	case DRAW_OK:
 	default:
-		service_set_refusal(self, error);
-		return FALSE;
+		return refusal_for_now(REFUSAL_WORKER, "no reservation for the present time",
+				       self->retry_after_ms);
 	}
 }
 
-/* Exceptions */
-
-/* An untyped exception, as the four calls of 2010 have them: its type is the code of the error. */
-static void service_set_untyped(Service *self, const GError *refusal, GError **error)
+gboolean service_refuse_ids(Service *self, const char *agent, gsize length, gint count,
+			    Refusal *out_refusal)
 {
-	static const char *const NAMES[] = {
-		[SERVICE_ERROR_CLOCK] = "InvalidSystemClock",
-		[SERVICE_ERROR_AGENT] = "InvalidUserAgentError",
-		[SERVICE_ERROR_WORKER] = "WorkerIdUnavailable",
-		[SERVICE_ERROR_COUNT] = "InvalidCount",
-		[SERVICE_ERROR_REGISTRY] = "RegistryUnavailable",
-		[SERVICE_ERROR_PARKED] = "parked",
-	};
-
-	if (refusal->code != SERVICE_ERROR_PARKED)
-		counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
-	g_set_error(error, SERVICE_ERROR, THRIFT_APPLICATION_EXCEPTION_ERROR_INTERNAL_ERROR,
-		    "%s: %s", NAMES[refusal->code], refusal->message);
+	if (!service_agent_is_valid(agent, length))
+		*out_refusal = refusal_of_agent(agent, length, MAX_AGENT_BYTES);
+	else if (!service_count_is_valid(self, (guint)count))
+		*out_refusal =
+			refusal_of_count(count, generator_max_batch(self->config->generator));
+	else if (self->turn->parked)
+		return FALSE;
+	else
+		*out_refusal = service_refuse_draw(self);
+	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
+	return TRUE;
 }
 
-static gboolean service_refuse_worker(Service *self, GError **error)
+void service_refuse_number(Service *self, Refusal *out_refusal)
 {
-	g_autoptr(GError) refusal =
-		g_error_new(SERVICE_ERROR, SERVICE_ERROR_WORKER, "no worker ID is claimed yet");
+	*out_refusal = refusal_of_worker_id();
+	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
+}
 
-	service_set_untyped(self, refusal, error);
+/* Exceptions. The code of an error is the type of an untyped one. */
+
+static gboolean set_untyped(const Refusal *refusal, GError **error)
+{
+	g_autofree char *text = refusal_untyped(refusal);
+
+	g_set_error_literal(error, THRIFT_APPLICATION_EXCEPTION_ERROR,
+			    THRIFT_APPLICATION_EXCEPTION_ERROR_INTERNAL_ERROR, text);
 	return FALSE;
+}
+
+/* There is no answer yet; nobody will see this one. */
+static gboolean set_parked(GError **error)
+{
+	g_set_error_literal(error, THRIFT_APPLICATION_EXCEPTION_ERROR,
+			    THRIFT_APPLICATION_EXCEPTION_ERROR_INTERNAL_ERROR, "parked");
+	return FALSE;
+}
+
+/* @agent: NULL if it was left out */
+static gboolean service_issue(Service *self, const char *agent, gint count, IdRun *out_run)
+{
+	/* negative counts are beyond every limit */
+	return agent != NULL && service_agent_is_valid(agent, strlen(agent)) &&
+	       service_draw(self, (guint)count, out_run);
+}
+
+static gboolean service_refuse_issue(Service *self, const char *agent, gint count,
+				     Refusal *out_refusal)
+{
+	if (agent == NULL)
+		agent = "";
+	return service_refuse_ids(self, agent, strlen(agent), count, out_refusal);
+}
+
+static gboolean service_set_no_number(Service *self, GError **error)
+{
+	g_auto(Refusal) refusal = {0};
+
+	service_refuse_number(self, &refusal);
+	return set_untyped(&refusal, error);
 }
 
 /* The calls of 2010 */
@@ -266,7 +230,7 @@ static gboolean service_get_worker_id(SfSnowflakeIf *iface, gint64 *out_id, GErr
 	Service *self = SF_SERVICE(iface);
 
 	return service_get_number(self, SERVICE_WORKER_ID, out_id) ||
-	       service_refuse_worker(self, error);
+	       service_set_no_number(self, error);
 }
 
 static gboolean service_get_datacenter_id(SfSnowflakeIf *iface, gint64 *out_id, GError **error)
@@ -274,7 +238,7 @@ static gboolean service_get_datacenter_id(SfSnowflakeIf *iface, gint64 *out_id, 
 	Service *self = SF_SERVICE(iface);
 
 	return service_get_number(self, SERVICE_DATACENTER_ID, out_id) ||
-	       service_refuse_worker(self, error);
+	       service_set_no_number(self, error);
 }
 
 static gboolean service_get_timestamp(SfSnowflakeIf *iface, gint64 *out_ms,
@@ -287,15 +251,16 @@ static gboolean service_get_id(SfSnowflakeIf *iface, gint64 *out_id, const gchar
 			       GError **error)
 {
 	Service *self = SF_SERVICE(iface);
-	g_autoptr(GError) refusal = NULL;
+	g_auto(Refusal) refusal = {0};
 	IdRun run;
 
-	if (!service_issue(self, agent, 1, &run, &refusal)) {
-		service_set_untyped(self, refusal, error);
-		return FALSE;
+	if (service_issue(self, agent, 1, &run)) {
+		*out_id = id_run_get(&run, 0);
+		return TRUE;
 	}
-	*out_id = id_run_get(&run, 0);
-	return TRUE;
+	if (!service_refuse_issue(self, agent, 1, &refusal))
+		return set_parked(error);
+	return set_untyped(&refusal, error);
 }
 
 /* The calls beyond */
@@ -307,53 +272,66 @@ static gboolean service_get_ids(SfSnowflakeExtendedIf *iface, GArray **out_ids, 
 				GError **error)
 {
 	Service *self = SF_SERVICE(iface);
-	g_autoptr(GError) refusal = NULL;
+	g_auto(Refusal) refusal = {0};
 	IdRun run;
 
-	if (service_issue(self, agent, count, &run, &refusal)) {
+	if (service_issue(self, agent, count, &run)) {
 		g_array_set_size(*out_ids, run.count);
 		for (guint i = 0; i < run.count; i++)
 			g_array_index(*out_ids, gint64, i) = id_run_get(&run, i);
 		return TRUE;
 	}
-	switch ((ServiceError)refusal->code) {
-	case SERVICE_ERROR_CLOCK:
-		*out_clock = g_object_new(SF_TYPE_INVALID_SYSTEM_CLOCK, "message", refusal->message,
+	if (!service_refuse_issue(self, agent, count, &refusal))
+		return set_parked(error);
+	switch (refusal.kind) {
+	case REFUSAL_CLOCK:
+		*out_clock = g_object_new(SF_TYPE_INVALID_SYSTEM_CLOCK, "message", refusal.message,
 					  NULL);
-		break;
-	case SERVICE_ERROR_AGENT:
-		*out_agent = g_object_new(SF_TYPE_INVALID_USER_AGENT_ERROR, "message",
-					  refusal->message, NULL);
-		break;
-	case SERVICE_ERROR_WORKER:
-		*out_worker =
-			g_object_new(SF_TYPE_WORKER_ID_UNAVAILABLE, "message", refusal->message,
-				     "retry_after_ms", self->retry_after_ms, NULL);
-		break;
-	case SERVICE_ERROR_COUNT:
-		*out_count = g_object_new(SF_TYPE_INVALID_COUNT, "message", refusal->message, NULL);
-		break;
-	case SERVICE_ERROR_REGISTRY:
-	case SERVICE_ERROR_PARKED:
-	default:
-		service_set_untyped(self, refusal, error);
 		return FALSE;
+	case REFUSAL_AGENT:
+		*out_agent = g_object_new(SF_TYPE_INVALID_USER_AGENT_ERROR, "message",
+					  refusal.message, NULL);
+		return FALSE;
+	case REFUSAL_WORKER:
+		*out_worker =
+			g_object_new(SF_TYPE_WORKER_ID_UNAVAILABLE, "message", refusal.message,
+				     "retry_after_ms", refusal.retry_after_ms, NULL);
+		return FALSE;
+	case REFUSAL_COUNT:
+		*out_count = g_object_new(SF_TYPE_INVALID_COUNT, "message", refusal.message, NULL);
+		return FALSE;
+	case REFUSAL_REGISTRY:
+	default:
+		return set_untyped(&refusal, error);
 	}
-	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
-	return FALSE;
+}
+
+void service_describe_self(const Service *self, ServiceSelf *out_self)
+{
+	WorkerStatus status;
+
+	keeper_get_status(self->config->keeper, &status);
+	*out_self = (ServiceSelf){
+		.datacenter_id = status.datacenter_id,
+		.worker_id = status.worker_id,
+		.address = self->config->address,
+		.nonce = self->config->nonce,
+		.claimed_at_ms = status.claimed_at_ms,
+		.reserved_until_ms = status.reserved_until_ms,
+		.state = worker_state_name(status.state),
+	};
 }
 
 static gboolean service_get_worker(SfSnowflakeExtendedIf *iface, SfWorker **out_worker,
 				   GError **error G_GNUC_UNUSED)
 {
-	const ServiceConfig *config = SF_SERVICE(iface)->config;
-	WorkerStatus status;
+	ServiceSelf worker;
 
-	keeper_get_status(config->keeper, &status);
-	g_object_set(*out_worker, "datacenter_id", status.datacenter_id, "worker_id",
-		     status.worker_id, "address", config->address, "nonce", config->nonce,
-		     "claimed_at_ms", status.claimed_at_ms, "reserved_until_ms",
-		     status.reserved_until_ms, "state", worker_state_name(status.state), NULL);
+	service_describe_self(SF_SERVICE(iface), &worker);
+	g_object_set(*out_worker, "datacenter_id", worker.datacenter_id, "worker_id",
+		     worker.worker_id, "address", worker.address, "nonce", worker.nonce,
+		     "claimed_at_ms", worker.claimed_at_ms, "reserved_until_ms",
+		     worker.reserved_until_ms, "state", worker.state, NULL);
 	return TRUE;
 }
 
@@ -382,8 +360,8 @@ static SfWorker *service_describe(const Service *self, const Worker *worker, gin
 			    worker->reserved_until_ms, "state", worker_state_name(state), NULL);
 }
 
-/* The list; or NULL: parked if @error is not set. */
-static GPtrArray *service_await_workers(Service *self, GError **error)
+/* The list; or NULL: parked, as the turn says, or refused. */
+static GPtrArray *service_await_workers(Service *self, Refusal *out_refusal)
 {
 	g_autoptr(GError) failure = NULL;
 	GPtrArray *workers = NULL;
@@ -395,9 +373,11 @@ static GPtrArray *service_await_workers(Service *self, GError **error)
 		self->turn->aside = TRUE;
 		return NULL;
 	}
-	g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_REGISTRY, "%s, retry after %d ms",
-		    failure != NULL ? failure->message : "the registry has not answered yet",
-		    WORKERS_RETRY_AFTER_MS);
+	*out_refusal = refusal_for_now(REFUSAL_REGISTRY,
+				       failure != NULL ? failure->message
+						       : "the registry has not answered yet",
+				       WORKERS_RETRY_AFTER_MS);
+	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
 	return NULL;
 }
 
@@ -405,7 +385,7 @@ static gboolean service_get_workers(SfSnowflakeExtendedIf *iface, GPtrArray **ou
 				    SfRegistryUnavailable **out_registry, GError **error)
 {
 	Service *self = SF_SERVICE(iface);
-	g_autoptr(GError) refusal = NULL;
+	g_auto(Refusal) refusal = {0};
 	g_autoptr(GPtrArray) workers = service_await_workers(self, &refusal);
 	gint64 now_ms = clock_now_ms(generator_clock(self->config->generator));
 
@@ -413,13 +393,10 @@ static gboolean service_get_workers(SfSnowflakeExtendedIf *iface, GPtrArray **ou
 		g_ptr_array_add(*out_workers, service_describe(self, workers->pdata[i], now_ms));
 	if (workers != NULL)
 		return TRUE;
-	if (refusal == NULL) {
-		g_set_error(error, SERVICE_ERROR, SERVICE_ERROR_PARKED, "parked");
-		return FALSE;
-	}
-	*out_registry = g_object_new(SF_TYPE_REGISTRY_UNAVAILABLE, "message", refusal->message,
-				     "retry_after_ms", (gint64)WORKERS_RETRY_AFTER_MS, NULL);
-	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
+	if (self->turn->parked)
+		return set_parked(error);
+	*out_registry = g_object_new(SF_TYPE_REGISTRY_UNAVAILABLE, "message", refusal.message,
+				     "retry_after_ms", refusal.retry_after_ms, NULL);
 	return FALSE;
 }
 
@@ -442,8 +419,8 @@ static void service_class_init(ServiceClass *klass)
 	SfSnowflakeHandlerClass *base = SF_SNOWFLAKE_HANDLER_CLASS(klass);
 	SfSnowflakeExtendedHandlerClass *extended = SF_SNOWFLAKE_EXTENDED_HANDLER_CLASS(klass);
 
-	service_error_quark(); /* the first use is not thread-safe; this is before there are loops
-				*/
+	/* the first use is not thread-safe; this is before there are loops */
+	thrift_application_exception_error_quark();
 	base->get_worker_id = service_get_worker_id;
 	base->get_timestamp = service_get_timestamp;
 	base->get_id = service_get_id;

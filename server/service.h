@@ -3,6 +3,7 @@
 
 #include "core/generator.h"
 #include "server/counters.h"
+#include "server/refusal.h"
 #include "server/rpc/dispatcher.h"
 #include "server/worker/keeper.h"
 
@@ -40,8 +41,7 @@ gboolean service_agent_is_valid(const char *agent, gsize length);
  *
  * Draws @count IDs, and counts them.
  *
- * Returns: %FALSE if there are none: the call is parked, as the turn says, or it is refused and the
- * general path finds out again why
+ * Returns: %FALSE if there are none: service_refuse_ids() says why
  */
 gboolean service_draw(Service *self, guint count, IdRun *out_run);
 
@@ -53,3 +53,32 @@ typedef enum { SERVICE_WORKER_ID, SERVICE_DATACENTER_ID, SERVICE_TIMESTAMP } Ser
 
 /* %FALSE: there is no worker ID yet. */
 gboolean service_get_number(const Service *self, ServiceNumber number, gint64 *out_value);
+
+/* What get_worker is answered with; the texts are borrowed, and live as long as the service. */
+typedef struct {
+	gint datacenter_id; /* -1: none yet */
+	gint worker_id;     /* likewise */
+	const char *address;
+	const char *nonce;
+	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not yet */
+	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing reserved */
+	const char *state;
+} ServiceSelf;
+
+void service_describe_self(const Service *self, ServiceSelf *out_self);
+
+/**
+ * service_refuse_ids:
+ * @agent: as the client sent it, @length bytes
+ * @out_refusal: (out): to be cleared; untouched on %FALSE
+ *
+ * Says why a call for IDs is not answered with any, after service_agent_is_valid(), service_draw()
+ * or service_draw_some() has failed, and counts the exception.
+ *
+ * Returns: %FALSE if the call is parked, as the turn says
+ */
+gboolean service_refuse_ids(Service *self, const char *agent, gsize length, gint count,
+			    Refusal *out_refusal);
+
+/* Likewise, after service_get_number() has failed. */
+void service_refuse_number(Service *self, Refusal *out_refusal);

@@ -14,32 +14,42 @@
 
 #define ROUNDS 12000
 
-/* The calls that the fast path answers, as clients send them. */
-static const struct {
+typedef struct {
 	const char *method;
-	gboolean agent;
-	gint32 count; /* 0: none */
-} CALLS[] = {
-	{"get_id", TRUE, 0},
-	{"get_ids", TRUE, 3},
-	{"get_timestamp", FALSE, 0},
-	{"get_worker_id", FALSE, 0},
-	{"get_datacenter_id", FALSE, 0},
+	const char *agent; /* NULL: none */
+	gboolean counted;
+	gint32 count;
+} Call;
+
+/* The calls that the fast path answers, as clients send them: good ones, then bad ones. The
+ * shortest is the third. */
+#define N_GOOD 6
+static const Call CALLS[] = {
+	{"get_id", "agent-1", FALSE, 0},       {"get_ids", "agent-1", TRUE, 3},
+	{"get_timestamp", NULL, FALSE, 0},     {"get_worker_id", NULL, FALSE, 0},
+	{"get_datacenter_id", NULL, FALSE, 0}, {"get_worker", NULL, FALSE, 0},
+	{"get_id", "1asdf", FALSE, 0},         {"get_ids", "a b", TRUE, 3},
+	{"get_ids", "agent-1", TRUE, 0},       {"get_ids", "agent-1", TRUE, G_MININT32},
 };
 
-static void append_good(WireForm form, gsize call, gint32 seqid, GByteArray *out)
+static void append_call(WireForm form, const Call *call, gint32 seqid, GByteArray *out)
 {
 	WireBody body = wire_body(form);
 	g_autoptr(GByteArray) arguments = NULL;
 	g_autoptr(GByteArray) message = NULL;
 
-	if (CALLS[call].agent)
-		wire_body_text(&body, 1, "agent-1", 7);
-	if (CALLS[call].count != 0)
-		wire_body_i32(&body, 2, CALLS[call].count);
+	if (call->agent != NULL)
+		wire_body_text(&body, 1, call->agent, strlen(call->agent));
+	if (call->counted)
+		wire_body_i32(&body, 2, call->count);
 	arguments = wire_body_end(&body);
-	message = wire_message(form, CALLS[call].method, 1, seqid, arguments);
+	message = wire_message(form, call->method, 1, seqid, arguments);
 	wire_append(form, message, out);
+}
+
+static void append_good(WireForm form, gsize call, gint32 seqid, GByteArray *out)
+{
+	append_call(form, &CALLS[call], seqid, out);
 }
 
 static int scaled(int rounds)
@@ -238,7 +248,7 @@ static void test_every_cut(void)
 		g_autoptr(GByteArray) bytes = g_byte_array_new();
 
 		for (gint32 i = 0; i < 3 * (gint32)G_N_ELEMENTS(CALLS); i++)
-			append_good(form, (gsize)i % 7 % G_N_ELEMENTS(CALLS), i, bytes);
+			append_good(form, (gsize)i * 3 % G_N_ELEMENTS(CALLS), i, bytes);
 		for (guint cut = 0; cut < bytes->len; cut++) {
 			g_autoptr(Pair) pair = pair_new(10);
 
@@ -316,38 +326,46 @@ static void test_fewer(void)
 /* Refusals, and calls that must wait. */
 static void test_refusals(void)
 {
+	static const Call FOR_ONE[] = {{"get_id", "agent-1", FALSE, 0},
+				       {"get_ids", "agent-1", TRUE, 1}};
 	static const struct {
 		const char *name;
 		gint64 now_ms;
 		guint left; /* at 1000 */
+		gboolean last_chance;
 		StreamStatus status;
 		const char *reply; /* part of it; NULL: none */
 	} CASES[] = {
-		{"the sequence is used up", 1000, 0, STREAM_PARKED, NULL},
-		{"one is left", 1000, 1, STREAM_MORE, "get_id"},
-		{"a new tick", 1001, 0, STREAM_MORE, "get_id"},
-		{"the clock stepped back", 999, 4095, STREAM_MORE,
-		 "InvalidSystemClock: Clock moved"},
-		{"past the lease", 200000, 4095, STREAM_PARKED, NULL},
-		{"before the epoch", -1, 4095, STREAM_MORE,
-		 "InvalidSystemClock: the clock is outside"},
+		{"the sequence is used up", 1000, 0, FALSE, STREAM_PARKED, NULL},
+		{"... and it has waited", 1000, 0, TRUE, STREAM_MORE,
+		 "every ID of the present time is taken, retry after 2 ms"},
+		{"one is left", 1000, 1, FALSE, STREAM_MORE, "get_id"},
+		{"a new tick", 1001, 0, FALSE, STREAM_MORE, "get_id"},
+		{"the clock stepped back", 999, 4095, FALSE, STREAM_MORE,
+		 "Clock moved backwards.  Refusing to generate id for 1 milliseconds"},
+		{"past the lease", 200000, 4095, FALSE, STREAM_PARKED, NULL},
+		{"... and it has waited", 200000, 4095, TRUE, STREAM_MORE,
+		 "no reservation for the present time, retry after 1 ms"},
+		{"before the epoch", -1, 4095, FALSE, STREAM_MORE, "the clock is outside"},
 	};
 
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES) * G_N_ELEMENTS(FOR_ONE); i++) {
+		gsize n = i / G_N_ELEMENTS(FOR_ONE);
 		g_autoptr(Pair) pair = pair_new(0);
 		g_autoptr(GByteArray) call = g_byte_array_new();
 		const GByteArray *out = pair->fast.out;
 
-		g_test_message("%s", CASES[i].name);
-		pair_leave(pair, CASES[i].left);
-		pair_set_ns(pair, CASES[i].now_ms * CLOCK_NS_PER_MS);
-		append_good(FORM_FRAMED_STRICT, 0, 1, call);
+		g_test_message("%s", CASES[n].name);
+		pair_leave(pair, CASES[n].left);
+		pair_set_ns(pair, CASES[n].now_ms * CLOCK_NS_PER_MS);
+		pair_set_turn(pair, FALSE, 0, CASES[n].last_chance);
+		append_call(FORM_FRAMED_STRICT, &FOR_ONE[i % G_N_ELEMENTS(FOR_ONE)], 1, call);
 		pair_feed(pair, call->data, call->len, NULL);
-		g_assert_cmpint(pair->fast.status, ==, CASES[i].status);
-		g_assert_true((out->len > 0) == (CASES[i].reply != NULL));
-		if (CASES[i].reply != NULL)
-			g_assert_nonnull(memmem(out->data, out->len, CASES[i].reply,
-						strlen(CASES[i].reply)));
+		g_assert_cmpint(pair->fast.status, ==, CASES[n].status);
+		g_assert_true((out->len > 0) == (CASES[n].reply != NULL));
+		if (CASES[n].reply != NULL)
+			g_assert_nonnull(memmem(out->data, out->len, CASES[n].reply,
+						strlen(CASES[n].reply)));
 	}
 }
 
@@ -373,19 +391,93 @@ static gboolean count_extended(ThriftDispatchProcessor *self, ThriftProtocol *in
 	return dispatch_extended(self, in, out, name, seqid, error);
 }
 
-/* How many of 3 such calls the processor was asked for. */
-static guint count_processed(gboolean fast, WireForm form, gsize call)
+typedef enum { NO_TROUBLE, CLOCK_BACK, CLOCK_OUTSIDE, LEASE_LATER, NO_LEASE } Trouble;
+
+static void cause(Stack *stack, Trouble trouble)
+{
+	DrawRefusal refusal;
+	IdRun run;
+
+	switch (trouble) {
+	case CLOCK_BACK:
+		g_assert_cmpint(generator_draw(stack->generator, 1, &run, &refusal), ==, DRAW_OK);
+		stack_set_ms(stack, 900);
+		break;
+	case CLOCK_OUTSIDE:
+		stack_set_ms(stack, -1);
+		break;
+	case LEASE_LATER: /* than a call may wait */
+		stack_publish(stack, 9000, 10000);
+		break;
+	case NO_LEASE:
+		stack_publish(stack, 0, 0);
+		break;
+	case NO_TROUBLE:
+	default:
+		break;
+	}
+}
+
+/* How many of 3 such calls the processor was asked for. @reply: in the last answer */
+static guint count_processed(gboolean fast, WireForm form, const Call *call, Trouble trouble,
+			     guint exceptions, const char *reply)
 {
 	g_autoptr(Stack) stack = stack_new(fast, 10);
 	g_autoptr(GByteArray) bytes = g_byte_array_new();
 	g_autoptr(GByteArray) out = g_byte_array_new();
 
+	cause(stack, trouble);
 	for (gint32 i = 0; i < 3; i++)
-		append_good(form, call, i, bytes);
+		append_call(form, call, i, bytes);
 	processed = 0;
 	g_assert_cmpint(stack_feed(stack, bytes->data, bytes->len, out), ==, STREAM_MORE);
+	g_assert_nonnull(memmem(out->data, out->len, reply, strlen(reply)));
+	g_assert_cmpuint(counter_set_sum(stack->counters, COUNTER_CALLS), ==, 3);
+	g_assert_cmpuint(counter_set_sum(stack->counters, COUNTER_EXCEPTIONS), ==, exceptions);
 	return processed;
 }
+
+static void check_taken(const Call *call, Trouble trouble, guint exceptions, const char *reply)
+{
+	static const WireForm FORMS[] = {FORM_FRAMED_STRICT, FORM_UNFRAMED_STRICT};
+
+	g_test_message("%s, %s", call->method, reply);
+	for (gsize i = 0; i < G_N_ELEMENTS(FORMS); i++) {
+		g_assert_cmpuint(count_processed(FALSE, FORMS[i], call, trouble, exceptions, reply),
+				 ==, 3);
+		g_assert_cmpuint(count_processed(TRUE, FORMS[i], call, trouble, exceptions, reply),
+				 ==, 0);
+	}
+}
+
+#define X64 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+
+static const struct {
+	Call call;
+	Trouble trouble;
+	const char *reply; /* part of it */
+} REFUSED[] = {
+	{{"get_id", "", FALSE, 0}, NO_TROUBLE, "InvalidUserAgentError: useragent '' is not"},
+	{{"get_id", "-a", FALSE, 0}, NO_TROUBLE, "InvalidUserAgentError: useragent '-a' is not"},
+	{{"get_id", "a\xff", FALSE, 0}, NO_TROUBLE, "useragent 'a\\xff' is not"},
+	{{"get_id", X64 X64 X64 X64 "x", FALSE, 0}, NO_TROUBLE, X64 "...' is not a letter"},
+	{{"get_ids", "", TRUE, 1}, NO_TROUBLE, "useragent '' is not a letter"},
+	{{"get_ids", "", TRUE, 0}, NO_TROUBLE, "useragent '' is not a letter"},
+	{{"get_ids", "a\n", TRUE, 1}, NO_TROUBLE, "useragent 'a\\x0a' is not a letter"},
+	{{"get_ids", "a", TRUE, 0}, NO_TROUBLE, "count 0 is out of range, 1 to 10000"},
+	{{"get_ids", "a", TRUE, -1}, NO_TROUBLE, "count -1 is out of range, 1 to 10000"},
+	{{"get_ids", "a", TRUE, 10001}, NO_TROUBLE, "count 10001 is out of range"},
+	{{"get_ids", "a", TRUE, G_MAXINT32}, NO_TROUBLE, "count 2147483647 is out of range"},
+	{{"get_ids", "a", TRUE, G_MININT32}, NO_TROUBLE, "count -2147483648 is out of range"},
+	{{"get_id", "a", FALSE, 0}, CLOCK_BACK, "InvalidSystemClock: Clock moved backwards."},
+	{{"get_ids", "a", TRUE, 2}, CLOCK_BACK, "Clock moved backwards."},
+	{{"get_id", "a", FALSE, 0}, CLOCK_OUTSIDE, "InvalidSystemClock: the clock is outside"},
+	{{"get_ids", "a", TRUE, 2}, CLOCK_OUTSIDE, "the clock is outside"},
+	{{"get_id", "a", FALSE, 0}, LEASE_LATER, "WorkerIdUnavailable: no reservation"},
+	{{"get_ids", "a", TRUE, 2}, LEASE_LATER, "no reservation for the present time"},
+	{{"get_worker_id", NULL, FALSE, 0}, NO_LEASE, "WorkerIdUnavailable: no worker ID"},
+	{{"get_datacenter_id", NULL, FALSE, 0}, NO_LEASE, "WorkerIdUnavailable: no worker ID"},
+};
 
 static void test_taken(void)
 {
@@ -397,13 +489,10 @@ static void test_taken(void)
 	dispatch_extended = extended->dispatch_call;
 	base->dispatch_call = count_base;
 	extended->dispatch_call = count_extended;
-	for (gsize i = 0; i < G_N_ELEMENTS(CALLS); i++) {
-		g_test_message("%s", CALLS[i].method);
-		g_assert_cmpuint(count_processed(FALSE, FORM_FRAMED_STRICT, i), ==, 3);
-		g_assert_cmpuint(count_processed(FALSE, FORM_UNFRAMED_STRICT, i), ==, 3);
-		g_assert_cmpuint(count_processed(TRUE, FORM_FRAMED_STRICT, i), ==, 0);
-		g_assert_cmpuint(count_processed(TRUE, FORM_UNFRAMED_STRICT, i), ==, 0);
-	}
+	for (gsize i = 0; i < G_N_ELEMENTS(CALLS); i++)
+		check_taken(&CALLS[i], NO_TROUBLE, i < N_GOOD ? 0 : 3, CALLS[i].method);
+	for (gsize i = 0; i < G_N_ELEMENTS(REFUSED); i++)
+		check_taken(&REFUSED[i].call, REFUSED[i].trouble, 3, REFUSED[i].reply);
 	base->dispatch_call = dispatch_base;
 	extended->dispatch_call = dispatch_extended;
 	g_type_class_unref(extended);

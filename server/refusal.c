@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/refusal.h"
+
+#include "core/text.h"
+
+void refusal_clear(Refusal *self)
+{
+	g_clear_pointer(&self->message, g_free);
+}
+
+char *refusal_untyped(const Refusal *self)
+{
+	static const char *const NAMES[] = {
+		[REFUSAL_CLOCK] = "InvalidSystemClock",
+		[REFUSAL_AGENT] = "InvalidUserAgentError",
+		[REFUSAL_WORKER] = "WorkerIdUnavailable",
+		[REFUSAL_COUNT] = "InvalidCount",
+		[REFUSAL_REGISTRY] = "RegistryUnavailable",
+	};
+
+	return g_strconcat(NAMES[self->kind], ": ", self->message, NULL);
+}
+
+Refusal refusal_of_clock_back(gint64 behind_ms)
+{
+	return (Refusal){
+		.kind = REFUSAL_CLOCK,
+		.message = g_strdup_printf("Clock moved backwards.  Refusing to generate id "
+					   "for %" G_GINT64_FORMAT " milliseconds",
+					   behind_ms),
+	};
+}
+
+Refusal refusal_of_clock_outside(const Layout *layout)
+{
+	g_autofree char *first = text_time_ms(layout->epoch_ms);
+	g_autofree char *last = text_time_ms(layout_tick_start_ms(layout, layout_max_tick(layout)));
+
+	return (Refusal){
+		.kind = REFUSAL_CLOCK,
+		.message = g_strdup_printf("the clock is outside the layout's range, %s to %s",
+					   first, last),
+	};
+}
+
+Refusal refusal_of_agent(const char *agent, gsize length, guint max_bytes)
+{
+	g_autofree char *quoted = text_escape(agent, length);
+
+	return (Refusal){
+		.kind = REFUSAL_AGENT,
+		.message = g_strdup_printf("useragent '%s' is not a letter followed by letters, "
+					   "digits and hyphens, %u bytes at most",
+					   quoted, max_bytes),
+	};
+}
+
+Refusal refusal_of_count(gint count, guint max)
+{
+	return (Refusal){
+		.kind = REFUSAL_COUNT,
+		.message = g_strdup_printf("count %d is out of range, 1 to %u", count, max),
+	};
+}
+
+Refusal refusal_of_worker_id(void)
+{
+	return (Refusal){
+		.kind = REFUSAL_WORKER,
+		.message = g_strdup("no worker ID is claimed yet"),
+	};
+}
+
+Refusal refusal_for_now(RefusalKind kind, const char *why, gint64 retry_after_ms)
+{
+	return (Refusal){
+		.kind = kind,
+		.message = g_strdup_printf("%s, retry after %" G_GINT64_FORMAT " ms", why,
+					   retry_after_ms),
+		.retry_after_ms = retry_after_ms,
+	};
+}
