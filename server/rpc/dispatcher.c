@@ -10,7 +10,12 @@
 /* The longest useful name of a method is far below; a longer one is unknown without a look-up. */
 #define MAX_NAME_BYTES 64
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftApplicationException, g_object_unref)
+/* A method as it was called, without the service's name that TMultiplexedProtocol puts in front. */
+typedef struct {
+	const char *bytes;
+	gsize length;
+	gboolean of_2010; /* only the calls of the base service are served */
+} MethodName;
 
 struct _Dispatcher {
 	RpcTurn turn;
@@ -70,33 +75,62 @@ static ThriftProtocol *lend_protocol(Dispatcher *self, const guint8 *message,
 {
 	span_transport_lend(self->transport, message + header->arguments_offset,
 			    header->length - header->arguments_offset, out);
-	return header->protocol == WIRE_COMPACT ? self->compact : self->binary;
+	if (header->protocol != WIRE_COMPACT)
+		return self->binary;
+	protocols_reset_compact(self->compact);
+	return self->compact;
+}
+
+static MethodName method_name(const guint8 *message, const MessageHeader *header)
+{
+	static const struct {
+		const char *prefix;
+		gboolean of_2010;
+	} SERVICES[] = {{"Snowflake:", TRUE}, {"SnowflakeExtended:", FALSE}};
+	MethodName name = {(const char *)message + header->name_offset, header->name_length, FALSE};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(SERVICES); i++) {
+		gsize length = strlen(SERVICES[i].prefix);
+
+		if (name.length >= length && memcmp(name.bytes, SERVICES[i].prefix, length) == 0)
+			return (MethodName){name.bytes + length, name.length - length,
+					    SERVICES[i].of_2010};
+	}
+	return name;
+}
+
+/* A TApplicationException, without the object: it would cost more than all else. */
+static gboolean write_application_exception(ThriftProtocol *protocol, const char *message,
+					    gint32 type, GError **error)
+{
+	return thrift_protocol_write_struct_begin(protocol, "TApplicationException", error) >= 0 &&
+	       thrift_protocol_write_field_begin(protocol, "message", T_STRING, 1, error) >= 0 &&
+	       thrift_protocol_write_string(protocol, message, error) >= 0 &&
+	       thrift_protocol_write_field_end(protocol, error) >= 0 &&
+	       thrift_protocol_write_field_begin(protocol, "type", T_I32, 2, error) >= 0 &&
+	       thrift_protocol_write_i32(protocol, type, error) >= 0 &&
+	       thrift_protocol_write_field_end(protocol, error) >= 0 &&
+	       thrift_protocol_write_field_stop(protocol, error) >= 0 &&
+	       thrift_protocol_write_struct_end(protocol, error) >= 0;
 }
 
 static void write_exception(Dispatcher *self, ThriftProtocol *protocol, const char *method,
-			    gint32 seqid, gint type, const char *message)
+			    gint32 seqid, gint32 type, const char *message)
 {
 	g_autoptr(GError) error = NULL;
-	g_autoptr(ThriftApplicationException) exception = g_object_new(
-		THRIFT_TYPE_APPLICATION_EXCEPTION, "type", type, "message", message, NULL);
 
 	if (thrift_protocol_write_message_begin(protocol, method, T_EXCEPTION, seqid, &error) < 0 ||
-	    thrift_struct_write(THRIFT_STRUCT(exception), protocol, &error) < 0 ||
+	    !write_application_exception(protocol, message, type, &error) ||
 	    thrift_protocol_write_message_end(protocol, &error) < 0)
 		g_error("a reply: %s", error->message); /* lint: allow fatal: memory takes it */
 	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
 }
 
-/* The method's name as it may be sent back: escaped, cut. */
-static char *printable_name(const guint8 *message, const MessageHeader *header)
-{
-	return text_escape((const char *)message + header->name_offset, header->name_length);
-}
-
 void dispatcher_refuse(Dispatcher *self, const guint8 *message, const MessageHeader *header,
 		       const char *reason, GByteArray *out)
 {
-	g_autofree char *name = printable_name(message, header);
+	MethodName method = method_name(message, header);
+	g_autofree char *name = text_escape(method.bytes, method.length);
 	MessageHeader empty = *header;
 	ThriftProtocol *protocol;
 
@@ -106,13 +140,13 @@ void dispatcher_refuse(Dispatcher *self, const guint8 *message, const MessageHea
 			THRIFT_APPLICATION_EXCEPTION_ERROR_PROTOCOL_ERROR, reason);
 }
 
-static void refuse_method(Dispatcher *self, ThriftProtocol *protocol, const guint8 *message,
-			  const MessageHeader *header)
+static void refuse_method(Dispatcher *self, ThriftProtocol *protocol, const MethodName *method,
+			  gint32 seqid)
 {
-	g_autofree char *name = printable_name(message, header);
+	g_autofree char *name = text_escape(method->bytes, method->length);
 	g_autofree char *text = g_strdup_printf("Invalid method name: '%s'", name);
 
-	write_exception(self, protocol, name, header->seqid,
+	write_exception(self, protocol, name, seqid,
 			THRIFT_APPLICATION_EXCEPTION_ERROR_UNKNOWN_METHOD, text);
 }
 
@@ -125,11 +159,11 @@ typedef gboolean (*ProcessorCall)(ThriftDispatchProcessor *, ThriftProtocol *, T
  *
  * Returns: the class's dispatch function, or NULL if no service has the method
  */
-static ProcessorCall find_processor(Dispatcher *self, const char *name)
+static ProcessorCall find_processor(Dispatcher *self, const char *name, gboolean of_2010)
 {
 	SfSnowflakeExtendedProcessor *extended = SF_SNOWFLAKE_EXTENDED_PROCESSOR(self->processor);
 
-	if (g_hash_table_contains(extended->process_map, name))
+	if (!of_2010 && g_hash_table_contains(extended->process_map, name))
 		return SF_SNOWFLAKE_EXTENDED_PROCESSOR_GET_CLASS(extended)->dispatch_call;
 	if (g_hash_table_contains(extended->parent.process_map, name))
 		return self->base_class->dispatch_call;
@@ -139,7 +173,7 @@ static ProcessorCall find_processor(Dispatcher *self, const char *name)
 void dispatcher_call(Dispatcher *self, const guint8 *message, const MessageHeader *header,
 		     GByteArray *out)
 {
-	const char *name_bytes = (const char *)message + header->name_offset;
+	MethodName method = method_name(message, header);
 	ThriftProtocol *protocol = lend_protocol(self, message, header, out);
 	g_autoptr(GError) error = NULL;
 	char name[MAX_NAME_BYTES + 1] = "";
@@ -147,19 +181,18 @@ void dispatcher_call(Dispatcher *self, const guint8 *message, const MessageHeade
 	guint start = out->len;
 
 	/* a name with a NUL in it is not the name before the NUL */
-	if (header->name_length <= MAX_NAME_BYTES &&
-	    memchr(name_bytes, 0, header->name_length) == NULL) {
-		memcpy(name, name_bytes, header->name_length);
-		call = find_processor(self, name);
+	if (method.length <= MAX_NAME_BYTES && memchr(method.bytes, 0, method.length) == NULL) {
+		memcpy(name, method.bytes, method.length);
+		call = find_processor(self, name, method.of_2010);
 	}
 	if (call == NULL) {
-		refuse_method(self, protocol, message, header);
+		refuse_method(self, protocol, &method, header->seqid);
 		return;
 	}
 	/* the callee frees the name */
-	if (!call(self->processor, protocol, protocol, g_strdup(name), header->seqid, &error) &&
-	    error != NULL) {
+	if (!call(self->processor, protocol, protocol, g_strdup(name), header->seqid, &error)) {
 		g_byte_array_set_size(out, start);
-		dispatcher_refuse(self, message, header, error->message, out);
+		dispatcher_refuse(self, message, header,
+				  error != NULL ? error->message : "unreadable arguments", out);
 	}
 }

@@ -73,7 +73,10 @@ gsize dispatcher_answer_fast(Dispatcher *self, const RpcInput *input, GByteArray
 			     guint *out_answered);
 
 /* Appends the reply to the call at @message to @out, unless it sets RpcTurn.parked. An unknown
- * method is answered with a TApplicationException of type 1. */
+ * method is answered with a TApplicationException of type 1.
+ *
+ * "Snowflake:get_id" is get_id too, as TMultiplexedProtocol calls it: behind "Snowflake:" there are
+ * the calls of that service only, behind "SnowflakeExtended:" all. The reply has the bare name. */
 void dispatcher_call(Dispatcher *self, const guint8 *message, const MessageHeader *header,
 		     GByteArray *out);
 

@@ -112,3 +112,13 @@ ThriftProtocol *protocols_new(WireProtocol wire, SpanTransport *transport)
 
 	return g_object_new(type, "transport", transport, NULL);
 }
+
+void protocols_reset_compact(ThriftProtocol *protocol)
+{
+	ThriftCompactProtocol *compact = THRIFT_COMPACT_PROTOCOL(protocol);
+
+	g_queue_clear(&compact->_last_field);
+	compact->_last_field_id = 0;
+	compact->_has_bool_value = FALSE;
+	compact->_bool_field_name = NULL;
+}

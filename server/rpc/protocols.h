@@ -14,5 +14,10 @@
  */
 
 /* (transfer full): reads and writes the arguments and replies of calls of @wire (the answer to an
- * unversioned call is versioned). It keeps nothing from one message to the next. */
+ * unversioned call is versioned). */
 ThriftProtocol *protocols_new(WireProtocol wire, SpanTransport *transport);
+
+/* Makes the compact one ready for a call, whatever became of the one before: what it remembers
+ * within a message, such as a boolean that came with the head of its field, is forgotten. The
+ * binary one remembers nothing. */
+void protocols_reset_compact(ThriftProtocol *protocol);

@@ -87,6 +87,14 @@ void stack_free(Stack *self)
 	g_free(self);
 }
 
+void stack_reconnect(Stack *self)
+{
+	stream_clear(&self->stream);
+	self->stream = (Stream){.room = self->stream.room};
+	g_byte_array_set_size(self->in, 0);
+	*stack_turn(self) = (RpcTurn){0};
+}
+
 void stack_hold(Stack *self, const void *bytes, gsize length)
 {
 	g_byte_array_append(self->in, bytes, (guint)length);

@@ -39,6 +39,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Stack, stack_free)
 /* Hands in bytes as a connection would, and appends the replies to @out. */
 StreamStatus stack_feed(Stack *self, const void *bytes, gsize length, GByteArray *out);
 
+/* Another connection of the same loop, instead. */
+void stack_reconnect(Stack *self);
+
 /* Bytes that have arrived while nothing is read: the next stack_feed() hands them in before its
  * own. */
 void stack_hold(Stack *self, const void *bytes, gsize length);

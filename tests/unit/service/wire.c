@@ -131,6 +131,7 @@ void wire_body_other(WireBody *self, gint16 id, guint kind)
 		{15, "\x8\0\0\0\1\0\0\0\2", 9},              /* list of one i32 */
 		{12, "\xb\0\1\0\0\0\1x\0", 9},               /* struct of a string */
 		{13, "\xb\x8\0\0\0\1\0\0\0\1k\0\0\0\5", 15}, /* map from string to i32 */
+		{15, "\2\0\0\0\2\1\0", 7},                   /* list of two bools */
 	};
 	static const struct {
 		guint8 type;
@@ -145,6 +146,7 @@ void wire_body_other(WireBody *self, gint16 id, guint kind)
 		{9, "\x15\4", 2},
 		{12, "\x18\1x\0", 4},
 		{11, "\1\x85\1k\12", 5},
+		{9, "\x21\1\2", 3},
 	};
 
 	append_field(self, id, BINARY[kind].type, COMPACT[kind].type);

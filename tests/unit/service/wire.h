@@ -32,7 +32,7 @@ void wire_body_text(WireBody *self, gint16 id, const char *text, gsize length);
 void wire_body_i32(WireBody *self, gint16 id, gint32 value);
 
 /* A field of another type, small and well formed: the @kind-th of WIRE_BODY_OTHERS. */
-#define WIRE_BODY_OTHERS 8
+#define WIRE_BODY_OTHERS 9
 void wire_body_other(WireBody *self, gint16 id, guint kind);
 
 /* (transfer full): all of it, to the stop byte. */

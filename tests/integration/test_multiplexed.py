@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Official clients that put the service's name in front of the method's, as they do to servers that
+have several services on one port."""
+import contextlib
+
+from bindings import contract_2010, current
+from harness import SharedServerTest
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.protocol.TCompactProtocol import TCompactProtocol
+from thrift.protocol.TMultiplexedProtocol import TMultiplexedProtocol
+from thrift.Thrift import TApplicationException, TMessageType, TType
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport, TFramedTransport
+
+TRANSPORTS = (TFramedTransport, TBufferedTransport)
+PROTOCOLS = {
+    "strict": lambda transport: TBinaryProtocol(transport, True, True),
+    "unversioned": lambda transport: TBinaryProtocol(transport, False, False),
+    "compact": TCompactProtocol,
+}
+
+
+class Multiplexed(SharedServerTest):
+    options = ("--datacenter-id", 3, "--worker-id", 4)
+
+    @contextlib.contextmanager
+    def open(self, framing, protocol, service):
+        """A protocol whose calls are of that service."""
+        socket = TSocket(*self.server.address)
+        socket.setTimeout(20_000)
+        transport = framing(socket)
+        transport.open()
+        try:
+            yield TMultiplexedProtocol(PROTOCOLS[protocol](transport), service)
+        finally:
+            transport.close()
+
+    def over_every_form(self, service, check):
+        for framing in TRANSPORTS:
+            for protocol in PROTOCOLS:
+                with (self.subTest(framing=framing.__name__, protocol=protocol),
+                      self.open(framing, protocol, service) as multiplexed):
+                    check(multiplexed)
+
+    def assert_unknown(self, text, call, *arguments):
+        with self.assertRaises(TApplicationException) as caught:
+            call(*arguments)
+        self.assertEqual(caught.exception.type, TApplicationException.UNKNOWN_METHOD)
+        self.assertEqual(caught.exception.message, f"Invalid method name: '{text}'")
+
+    def test_the_service_of_2010(self):
+        def check(protocol):
+            for bindings in (contract_2010, current):
+                client = bindings.Snowflake.Client(protocol)
+                self.assertGreater(client.get_id("a"), 0)
+                self.assertLess(client.get_id("a"), client.get_id("a"))
+                self.assertGreater(client.get_timestamp(), 0)
+                self.assertEqual(client.get_worker_id(), self.server.call("get_worker_id"))
+                self.assertEqual(client.get_datacenter_id(), self.server.call("get_datacenter_id"))
+                with self.assertRaisesRegex(TApplicationException, "^InvalidUserAgentError: "):
+                    client.get_id("1")
+        self.over_every_form("Snowflake", check)
+
+    def test_the_service_of_2010_has_its_calls_only(self):
+        def check(protocol):
+            client = current.SnowflakeExtended.Client(protocol)
+            self.assert_unknown("get_ids", client.get_ids, "a", 3)
+            self.assert_unknown("get_worker", client.get_worker)
+            self.assert_unknown("get_workers", client.get_workers)
+            self.assert_unknown("get_counters", client.get_counters)
+            self.assertGreater(client.get_id("a"), 0)
+        self.over_every_form("Snowflake", check)
+
+    def test_the_extended_service(self):
+        def check(protocol):
+            client = current.SnowflakeExtended.Client(protocol)
+            numbers = [client.get_id("a"), *client.get_ids("a", 3)]
+            self.assertEqual(sorted(set(numbers)), numbers)
+            with self.assertRaises(current.types.InvalidCount):
+                client.get_ids("a", 0)
+            with self.assertRaises(current.types.InvalidUserAgentError):
+                client.get_ids("", 1)
+            self.assertEqual(client.get_worker().worker_id, client.get_worker_id())
+            self.assertGreaterEqual(len(client.get_workers()), 1)
+            self.assertGreater(client.get_counters()["calls"], 0)
+        self.over_every_form("SnowflakeExtended", check)
+
+    def test_another_service(self):
+        def check(protocol):
+            client = current.SnowflakeExtended.Client(protocol)
+            self.assert_unknown("Other:get_id", client.get_id, "a")
+            self.assert_unknown("Other:get_ids", client.get_ids, "a", 1)
+        self.over_every_form("Other", check)
+
+    def test_a_reply_has_the_bare_name(self):
+        def check(protocol):
+            client = current.SnowflakeExtended.Client(protocol)
+            for send, arguments, method, kind in (
+                    (client.send_get_id, ("a",), "get_id", TMessageType.REPLY),
+                    (client.send_get_id, ("1",), "get_id", TMessageType.EXCEPTION),
+                    (client.send_get_ids, ("a", 2), "get_ids", TMessageType.EXCEPTION)):
+                send(*arguments)
+                self.assertEqual(protocol.readMessageBegin()[:2], (method, kind))
+                protocol.skip(TType.STRUCT)
+                protocol.readMessageEnd()
+        self.over_every_form("Snowflake", check)
+
+
+class MultiplexedOnTheGeneralPath(Multiplexed):
+    """The same without the hand-written path for the hot calls."""
+    options = (*Multiplexed.options, "--no-fast-path")
