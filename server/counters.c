@@ -20,6 +20,7 @@ static const char *const NAMES[N_COUNTERS] = {
 	[COUNTER_CLOSED_FRAME_TIMEOUT] = "closed_frame_timeout",
 	[COUNTER_CLOSED_WRITE_TIMEOUT] = "closed_write_timeout",
 	[COUNTER_CLOSED_IDLE_TIMEOUT] = "closed_idle_timeout",
+	[COUNTER_CLOSED_FOR_ROOM] = "closed_for_room",
 };
 
 CounterSet *counter_set_new(void)

@@ -14,13 +14,14 @@ typedef enum {
 	COUNTER_EXCEPTIONS, /* of them, those answered with an exception */
 	COUNTER_WAITS,      /* calls that waited for the clock or for a reservation */
 	COUNTER_CONNECTIONS_ACCEPTED,
-	COUNTER_CONNECTIONS_REFUSED, /* beyond the limit */
+	COUNTER_CONNECTIONS_REFUSED, /* beyond a limit */
 	COUNTER_CONNECTIONS_ENDED,
 	/* connections closed by the server, by reason */
 	COUNTER_CLOSED_BAD_BYTES,
 	COUNTER_CLOSED_FRAME_TIMEOUT,
 	COUNTER_CLOSED_WRITE_TIMEOUT,
 	COUNTER_CLOSED_IDLE_TIMEOUT,
+	COUNTER_CLOSED_FOR_ROOM,
 	N_COUNTERS
 } Counter;
 

@@ -51,9 +51,11 @@ typedef enum {
 	LOG_CLOCK_FORWARD, /* by_ms */
 	LOG_CLOCK_HELD,    /* by_ms: a jump that is not believed yet */
 	LOG_CLOCK_DIFFERS, /* by_ms: ahead of the registry's clock, or negative: behind it */
-	/* connections; each is limited to a line a second, with the number left out */
-	LOG_CONNECTION_REFUSED, /* reason */
-	LOG_CONNECTION_CLOSED,  /* reason, peer: a limit was passed, or the bytes made no sense */
+	/* connections; each is limited to a line a second, refusals to one a minute, with the
+	 * number left out */
+	LOG_CONNECTION_REFUSED, /* reason, address, connections, remedy */
+	LOG_CONNECTION_CLOSED,  /* reason, peer: a limit was passed, the bytes made no sense, or
+				   another needed the room */
 	LOG_ACCEPT_FAILED,      /* error */
 	LOG_N_EVENTS
 } LogEvent;

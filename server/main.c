@@ -31,7 +31,10 @@
 #define KEEPER_HANGS_MS 60000
 
 /* Descriptors for anything but connections: listeners, loops, state files, the log. */
-#define SPARE_DESCRIPTORS 64
+#define SPARE_DESCRIPTORS (64 + ROSTER_MOST_LEAVING)
+
+/* A connection that is silent for as long may be closed for another, when the server is full. */
+#define IDLE_MS 10000
 
 typedef struct {
 	const Options *options;
@@ -179,12 +182,18 @@ static gboolean make_rpc_server(Server *self, GError **error)
 				.idle_timeout_ms = options->idle_timeout_ms,
 			},
 		.n_loops = (guint)options->threads,
-		.max_connections = allowed_connections(options),
+		.roster =
+			{
+				.max_connections = allowed_connections(options),
+				.max_per_address = (guint)options->max_connections_per_address,
+				/* whoever waits for an answer is silent too */
+				.idle_ms = (guint)MAX(IDLE_MS, options->max_wait_ms + 1000),
+			},
 		.failed = wake_main,
 		.user_data = self,
 	};
 
-	if (config.max_connections == 0) {
+	if (config.roster.max_connections == 0) {
 		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_MFILE,
 			    "no file descriptors are left for connections: raise the limit "
 			    "(ulimit -n, LimitNOFILE=)");

@@ -97,7 +97,11 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .default_note = "half of the cores, at least 1",
 	 .help = "event loops, each with connections of its own"},
 	{NUMBER("max-connections", max_connections, "N", 1, 1000000, "10000"),
-	 .help = "connections at a time; those beyond are closed at once"},
+	 .help = "connections at a time; one more takes the place of one that has been silent for "
+		 "10 s, of the client address that has most, or is closed at once"},
+	{NUMBER("max-connections-per-address", max_connections_per_address, "N", 0, 1000000, "0"),
+	 .help = "connections of one client address; those beyond are closed at once; 0 is no "
+		 "limit"},
 	{NUMBER("max-frame", max_frame_bytes, "BYTES", 256, 16777215, "65536"),
 	 .help = "size of one call"},
 	{NUMBER("max-depth", max_depth, "N", 1, 1000, "64"),

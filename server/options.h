@@ -52,6 +52,7 @@ typedef struct {
 	/* connections */
 	gint64 threads;
 	gint64 max_connections;
+	gint64 max_connections_per_address; /* 0: no limit */
 	gint64 max_frame_bytes;
 	gint64 max_depth;
 	gint64 frame_timeout_ms;

@@ -3,6 +3,7 @@
 
 #include <glib.h>
 
+#include "server/rpc/roster.h"
 #include "server/rpc/stream.h"
 
 /*
@@ -63,6 +64,7 @@ typedef struct {
 	guint consumed : 1; /* a message was finished, or what is left of one begins */
 	const char *bad;    /* what was wrong with its bytes; NULL: nothing */
 	/* the loop's */
+	RosterEntry *entry; /* NULL: none */
 	GList all_link;
 	GList queue_link;
 	gint64 deadline_us; /* in its queue, monotonic */

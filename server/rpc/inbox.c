@@ -15,12 +15,12 @@ struct _Inbox {
 
 static InboxMail empty_mail(void)
 {
-	return (InboxMail){.fds = g_array_new(FALSE, FALSE, sizeof(int))};
+	return (InboxMail){.connections = g_array_new(FALSE, FALSE, sizeof(InboxConnection))};
 }
 
 void inbox_mail_clear(InboxMail *self)
 {
-	g_clear_pointer(&self->fds, g_array_unref);
+	g_clear_pointer(&self->connections, g_array_unref);
 }
 
 Inbox *inbox_new(GError **error)
@@ -44,8 +44,12 @@ void inbox_free(Inbox *self)
 {
 	if (self == NULL)
 		return;
-	for (guint i = 0; i < self->mail.fds->len; i++)
-		close(g_array_index(self->mail.fds, int, i));
+	for (guint i = 0; i < self->mail.connections->len; i++) {
+		InboxConnection *left = &g_array_index(self->mail.connections, InboxConnection, i);
+
+		roster_remove(left->entry);
+		close(left->fd);
+	}
 	inbox_mail_clear(&self->mail);
 	pthread_mutex_destroy(&self->lock);
 	close(self->bell);
@@ -62,10 +66,12 @@ static void deliver(Inbox *self)
 		g_critical("cannot wake a loop: %s", g_strerror(errno));
 }
 
-void inbox_add_connection(Inbox *self, int fd)
+void inbox_add_connection(Inbox *self, int fd, RosterEntry *entry)
 {
+	const InboxConnection connection = {fd, entry};
+
 	pthread_mutex_lock(&self->lock);
-	g_array_append_val(self->mail.fds, fd);
+	g_array_append_val(self->mail.connections, connection);
 	deliver(self);
 }
 

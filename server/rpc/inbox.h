@@ -3,12 +3,19 @@
 
 #include <glib.h>
 
+#include "server/rpc/roster.h"
+
 /* What other threads ask of a loop, and the bell that wakes it. */
 typedef struct _Inbox Inbox;
 
 typedef struct {
-	GArray *fds;   /* (element-type int): of new connections */
-	gboolean wake; /* what calls were parked for may be there */
+	int fd;
+	RosterEntry *entry; /* NULL: in no roster */
+} InboxConnection;
+
+typedef struct {
+	GArray *connections; /* of InboxConnection */
+	gboolean wake;       /* what calls were parked for may be there */
 	gboolean drain;
 	gint64 drain_timeout_ms;
 } InboxMail;
@@ -19,12 +26,12 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(InboxMail, inbox_mail_clear)
 /* (transfer full), or %NULL with a GIOError set. */
 Inbox *inbox_new(GError **error);
 
-/* Closes the sockets that nobody took. */
+/* Closes the sockets that nobody took, and takes them off the roster. */
 void inbox_free(Inbox *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Inbox, inbox_free)
 
 /* Any thread. */
-void inbox_add_connection(Inbox *self, int fd);
+void inbox_add_connection(Inbox *self, int fd, RosterEntry *entry);
 void inbox_wake(Inbox *self);
 void inbox_drain(Inbox *self, gint64 timeout_ms);
 

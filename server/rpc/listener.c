@@ -112,9 +112,12 @@ gboolean listener_open(const char *host, guint16 port, GArray *fds, GError **err
 	return FALSE;
 }
 
-int listener_accept(int fd)
+int listener_accept(int fd, struct sockaddr_storage *out_peer)
 {
-	int connection = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+	socklen_t length = sizeof peer;
+	int connection =
+		accept4(fd, (struct sockaddr *)&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	if (connection >= 0) {
 		set_option(connection, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -123,6 +126,7 @@ int listener_accept(int fd)
 		set_option(connection, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S);
 		set_option(connection, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S / 4);
 		set_option(connection, IPPROTO_TCP, TCP_KEEPCNT, 4);
+		*out_peer = peer;
 	}
 	return connection;
 }

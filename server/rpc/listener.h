@@ -2,6 +2,7 @@
 #pragma once
 
 #include <glib.h>
+#include <sys/socket.h>
 
 /* Listening sockets. */
 
@@ -18,7 +19,8 @@ gboolean listener_open(const char *host, guint16 port, GArray *fds,
 
 /**
  * listener_accept:
+ * @out_peer: (out): the other end's address; of no family where it cannot be told
  *
  * Returns: a connected non-blocking socket without Nagle's delay, or -1 with errno set
  */
-int listener_accept(int fd);
+int listener_accept(int fd, struct sockaddr_storage *out_peer);

@@ -165,10 +165,10 @@ void loop_free(Loop *self)
 
 /* Other threads */
 
-void loop_add(Loop *self, int fd)
+void loop_add(Loop *self, int fd, RosterEntry *entry)
 {
 	atomic_fetch_add(&self->n_connections, 1);
-	inbox_add_connection(self->inbox, fd);
+	inbox_add_connection(self->inbox, fd, entry);
 }
 
 guint loop_n_connections(Loop *self)
@@ -203,6 +203,7 @@ static void end_connection(Loop *self, Connection *connection)
 	counters_add(self->counters, COUNTER_CONNECTIONS_ENDED, 1);
 	queues_leave(&self->queues, connection);
 	g_queue_unlink(&self->all, &connection->all_link);
+	roster_remove(connection->entry);
 	connection_free(connection); /* closing takes it out of epoll */
 	atomic_fetch_sub(&self->n_connections, 1);
 }
@@ -423,14 +424,15 @@ static void expire_all(Loop *self)
 
 /* The inbox */
 
-static void adopt(Loop *self, int fd)
+static void adopt(Loop *self, const InboxConnection *newcomer)
 {
-	Connection *connection = connection_new(fd);
+	Connection *connection = connection_new(newcomer->fd);
 	g_autoptr(GError) error = NULL;
 
+	connection->entry = newcomer->entry;
 	g_queue_push_tail_link(&self->all, &connection->all_link);
 	connection->events = EPOLLIN;
-	if (!watch(self, fd, connection, &error)) {
+	if (!watch(self, connection->fd, connection, &error)) {
 		g_autofree char *quoted = log_quote(error->message);
 
 		log_event(LOG_ACCEPT_FAILED, "error=%s", quoted);
@@ -463,8 +465,8 @@ static void empty_inbox(Loop *self)
 		return;
 	self->rung = FALSE;
 	inbox_take(self->inbox, &mail);
-	for (guint i = 0; i < mail.fds->len; i++)
-		adopt(self, g_array_index(mail.fds, int, i));
+	for (guint i = 0; i < mail.connections->len; i++)
+		adopt(self, &g_array_index(mail.connections, InboxConnection, i));
 	if (mail.wake)
 		self->woken_parked = self->woken_aside = TRUE;
 	if (mail.drain)

@@ -5,6 +5,7 @@
 
 #include "server/counters.h"
 #include "server/rpc/dispatcher.h"
+#include "server/rpc/roster.h"
 
 /*
  * A thread that serves its own connections over epoll. Nothing is shared
@@ -49,8 +50,9 @@ gboolean loop_start(Loop *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 /* Waits for the end of the thread, which loop_drain() brings about. */
 void loop_join(Loop *self);
 
-/* Any thread: hands over a connected non-blocking socket. */
-void loop_add(Loop *self, int fd);
+/* Any thread: hands over a connected non-blocking socket. @entry: taken off its roster before the
+ * socket is closed; %NULL: none */
+void loop_add(Loop *self, int fd, RosterEntry *entry);
 
 /* Any thread: the connections it has, or will have when it wakes. */
 guint loop_n_connections(Loop *self);

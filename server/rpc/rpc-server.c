@@ -19,6 +19,9 @@
 /* How long not to accept after an accept failed for want of something. */
 #define PAUSE_MS 100
 
+/* ... and for loops to close what made room. */
+#define ROOM_PAUSE_MS 1
+
 typedef struct {
 	RpcServer *server;
 	int fd;
@@ -28,7 +31,8 @@ typedef struct {
 struct _RpcServer {
 	GPtrArray *loops;    /* of Loop */
 	GArray *loop_rounds; /* of guint64: what rpc_server_responds() saw last */
-	guint max_connections;
+	Roster *roster;
+	RosterConfig limits;
 	Counters *counters;
 	GPtrArray *listeners; /* of Listener */
 	gboolean started;
@@ -54,7 +58,8 @@ RpcServer *rpc_server_new(const RpcServerConfig *config, CounterSet *counters, G
 {
 	g_autoptr(RpcServer) self = g_new0(RpcServer, 1);
 
-	self->max_connections = config->max_connections;
+	self->limits = config->roster;
+	self->roster = roster_new(&config->roster);
 	self->counters = counter_set_add(counters);
 	self->listeners = g_ptr_array_new_with_free_func((GDestroyNotify)listener_free);
 	self->loop_rounds = g_array_new(FALSE, TRUE, sizeof(guint64));
@@ -78,6 +83,7 @@ void rpc_server_free(RpcServer *self)
 	rpc_server_stop(self, 0);
 	g_ptr_array_unref(self->listeners);
 	g_ptr_array_unref(self->loops);
+	roster_free(self->roster);
 	g_array_unref(self->loop_rounds);
 	if (self->reserve_fd >= 0)
 		close(self->reserve_fd);
@@ -107,72 +113,122 @@ char *rpc_server_address(const RpcServer *self)
 	return socket_name_local(first->fd);
 }
 
-/* The loop with the fewest connections; @out_all: how many there are in all. */
-static Loop *choose_loop(RpcServer *self, guint *out_all)
+static Loop *choose_loop(RpcServer *self)
 {
 	Loop *chosen = NULL;
 	guint fewest = G_MAXUINT;
-	guint all = 0;
 
 	for (guint i = 0; i < self->loops->len; i++) {
 		Loop *loop = self->loops->pdata[i];
 		guint n = loop_n_connections(loop);
 
-		all += n;
 		if (n < fewest) {
 			fewest = n;
 			chosen = loop;
 		}
 	}
-	*out_all = all;
 	return chosen;
 }
 
-static void place(RpcServer *self, int connection)
+/* @address: whose fault it may be, with so many @connections */
+static void refuse(RpcServer *self, int connection, const char *address, guint connections,
+		   const char *reason, const char *remedy)
 {
-	guint all = 0;
-	Loop *loop = choose_loop(self, &all);
-
-	if (all < self->max_connections) {
-		counters_add(self->counters, COUNTER_CONNECTIONS_ACCEPTED, 1);
-		loop_add(loop, connection);
-		return;
-	}
 	close(connection);
 	counters_add(self->counters, COUNTER_CONNECTIONS_REFUSED, 1);
-	log_event(LOG_CONNECTION_REFUSED, "reason=\"more than %u connections\"",
-		  self->max_connections);
+	log_event(LOG_CONNECTION_REFUSED, "reason=\"%s\" address=%s connections=%u remedy=\"%s\"",
+		  reason, address, connections, remedy);
+}
+
+static void refuse_full(RpcServer *self, int connection)
+{
+	guint most;
+	g_autofree char *address = roster_biggest(self->roster, &most);
+	g_autofree char *reason = g_strdup_printf(
+		"more than %u connections, and none of the address that has most is idle for %g s",
+		self->limits.max_connections, self->limits.idle_ms / 1e3);
+
+	refuse(self, connection, address, most, reason,
+	       "let clients keep and share connections, or raise --max-connections");
+}
+
+static void refuse_address(RpcServer *self, int connection, const struct sockaddr *peer)
+{
+	g_autofree char *address = roster_address(peer);
+	guint most = self->limits.max_per_address;
+	g_autofree char *reason = g_strdup_printf("more than %u connections of one address", most);
+
+	refuse(self, connection, address, most, reason,
+	       "let its clients keep and share connections, or raise "
+	       "--max-connections-per-address");
+}
+
+static void refuse_for_descriptors(RpcServer *self, int connection)
+{
+	guint most;
+	g_autofree char *address = roster_biggest(self->roster, &most);
+
+	refuse(self, connection, address, most, "no file descriptors left",
+	       "raise the limit (ulimit -n, LimitNOFILE=) or lower --max-connections");
+}
+
+static void note_left(RpcServer *self, const char *peer)
+{
+	counters_add(self->counters, COUNTER_CLOSED_FOR_ROOM, 1);
+	log_event(LOG_CONNECTION_CLOSED, "reason=\"idle, and room was needed\" peer=%s", peer);
+}
+
+static void place(RpcServer *self, int connection, const struct sockaddr *peer)
+{
+	g_autofree char *left = NULL;
+	RosterEntry *entry = NULL;
+
+	switch (roster_admit(self->roster, connection, peer, g_get_monotonic_time(), &entry,
+			     &left)) {
+	case ROSTER_ADMITTED:
+		counters_add(self->counters, COUNTER_CONNECTIONS_ACCEPTED, 1);
+		loop_add(choose_loop(self), connection, entry);
+		break;
+	case ROSTER_FULL:
+		refuse_full(self, connection);
+		break;
+	case ROSTER_ADDRESS_FULL:
+		refuse_address(self, connection, peer);
+		break;
+	}
+	if (left != NULL)
+		note_left(self, left);
 }
 
 /* No descriptor is left for the client that waits. Returns whether there was one: accepting says
  * that there is no descriptor even if there is no client. */
 static gboolean turn_away(RpcServer *self, int listener)
 {
+	struct sockaddr_storage peer;
 	int connection;
 
 	close(self->reserve_fd);
-	connection = listener_accept(listener);
+	connection = listener_accept(listener, &peer);
 	if (connection >= 0)
-		close(connection);
+		refuse_for_descriptors(self, connection);
 	self->reserve_fd = open_reserve();
-	if (connection < 0)
-		return FALSE;
-	counters_add(self->counters, COUNTER_CONNECTIONS_REFUSED, 1);
-	log_event(LOG_CONNECTION_REFUSED, "reason=\"no file descriptors left\"");
-	return TRUE;
+	return connection >= 0;
 }
 
-/* Accepts @most at most. %FALSE if the machine lacks something, so that trying on makes no sense.
- */
-static gboolean accept_some(RpcServer *self, int listener, guint most)
+/* Accepts @most at most. Returns for how long trying on makes no sense, in milliseconds. */
+static guint accept_some(RpcServer *self, int listener, guint most)
 {
 	if (self->reserve_fd < 0)
 		self->reserve_fd = open_reserve();
 	for (guint i = 0; i < most; i++) {
-		int connection = listener_accept(listener);
+		struct sockaddr_storage peer;
+		int connection;
 
+		if (!roster_ready(self->roster))
+			return ROOM_PAUSE_MS;
+		connection = listener_accept(listener, &peer);
 		if (connection >= 0) {
-			place(self, connection);
+			place(self, connection, (const struct sockaddr *)&peer);
 		} else if ((errno == EMFILE || errno == ENFILE) && self->reserve_fd >= 0) {
 			if (!turn_away(self, listener))
 				break;
@@ -180,10 +236,10 @@ static gboolean accept_some(RpcServer *self, int listener, guint most)
 			break;
 		} else if (errno != EINTR && errno != ECONNABORTED) {
 			log_event(LOG_ACCEPT_FAILED, "error=\"%s\"", g_strerror(errno));
-			return FALSE;
+			return PAUSE_MS;
 		}
 	}
-	return TRUE;
+	return 0;
 }
 
 static void watch(Listener *listener);
@@ -197,11 +253,12 @@ static gboolean on_pause_over(gpointer user_data)
 static gboolean on_acceptable(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer user_data)
 {
 	Listener *listener = user_data;
+	guint pause_ms = accept_some(listener->server, fd, ACCEPT_BATCH);
 
-	if (accept_some(listener->server, fd, ACCEPT_BATCH))
+	if (pause_ms == 0)
 		return G_SOURCE_CONTINUE;
 	/* the socket stays readable, and the thread would spin */
-	listener->source = g_timeout_add(PAUSE_MS, on_pause_over, listener);
+	listener->source = g_timeout_add(pause_ms, on_pause_over, listener);
 	return G_SOURCE_REMOVE;
 }
 

@@ -6,6 +6,7 @@
 #include "server/counters.h"
 #include "server/rpc/dispatcher.h"
 #include "server/rpc/loop.h"
+#include "server/rpc/roster.h"
 
 /*
  * The Thrift server: listens, accepts in the thread of the default main
@@ -18,7 +19,7 @@ typedef struct {
 	RpcService service;
 	RpcLimits limits;
 	guint n_loops;
-	guint max_connections; /* beyond it: accept and close */
+	RosterConfig roster; /* who is not admitted is accepted and closed */
 	/* Any thread: an event loop cannot go on, see rpc_server_check(). */
 	LoopFailed failed;
 	gpointer user_data;

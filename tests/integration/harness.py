@@ -224,8 +224,8 @@ class Server:
             return "wrote lines that are not of its log:\n" + "\n".join(self.strange)
         return None
 
-    def connect(self, timeout=20):
-        return wire.Connection(self.address, timeout * PATIENCE)
+    def connect(self, timeout=20, source=None):
+        return wire.Connection(self.address, timeout * PATIENCE, source)
 
     def call(self, method, *arguments):
         """One call on a connection of its own, and what it returned."""

@@ -147,14 +147,17 @@ class WrongReply(AssertionError):
 
 
 class Connection:
-    """A socket that is spoken to by hand. Each wait has a limit, `timeout` seconds.
+    """A socket that is spoken to by hand. Each wait has a limit, `timeout` seconds. `source` is the
+    address it comes from, or None.
 
     One thread may send while another reads."""
 
-    def __init__(self, address, timeout=20):
+    def __init__(self, address, timeout=20, source=None):
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM)
         self.socket.settimeout(timeout)
+        if source:
+            self.socket.bind((source, 0))
         self.socket.connect(address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._transport = _Incoming(self.socket)

@@ -124,7 +124,7 @@ static int bench_connect(Bench *self)
 
 	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), ==,
 			0);
-	loop_add(self->loop, fds[1]);
+	loop_add(self->loop, fds[1], NULL);
 	return fds[0];
 }
 

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server that is full: who makes room, who is refused, and what is left of a flood."""
+import contextlib
+import resource
+import socket
+import time
+import unittest
+
+import wire
+from harness import PATIENCE, SANITIZED, ServerTest, wait_for
+from wire import STRICT
+
+IDLE_S = 10
+HERE, THERE, ELSEWHERE = "127.0.0.1", "127.0.0.2", "127.0.0.3"
+CALL = STRICT.call("get_id", "good")
+
+
+def is_closed(connection):
+    """Whether the server has ended it; what it sent before is not read."""
+    connection.socket.setblocking(False)
+    try:
+        return connection.socket.recv(1, socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+    finally:
+        connection.socket.settimeout(20 * PATIENCE)
+
+
+class Crowd:
+    """A full server: a few clients that call once a second, the others silent, all of one
+    address. `first` is one of the former."""
+
+    def __init__(self, test, server, size, active=5):
+        self.server = server
+        self.connections = [server.connect(source=HERE) for _ in range(size)]
+        for connection in self.connections:
+            test.addCleanup(connection.close)
+        self.active, self.idle = self.connections[:active], self.connections[active:]
+        for connection in self.connections[::2]:  # the others never say anything
+            connection.call(STRICT, "get_id", "crowd")
+        wait_for(lambda: self.counters()["connections_accepted"] == size)
+
+    def counters(self):
+        return self.active[0].call(STRICT, "get_counters").success
+
+    def call(self):
+        for connection in self.active:
+            connection.call(STRICT, "get_id", "crowd")
+
+    def closed(self):
+        return sum(map(is_closed, self.connections))
+
+
+def is_served(server, source):
+    """Whether somebody new from there gets an answer."""
+    with server.connect(source=source) as connection:
+        try:
+            return connection.call(STRICT, "get_id", "newcomer").success > 0
+        except (wire.Closed, OSError):
+            return False
+
+
+class Full(ServerTest):
+    def start(self, *options, **settings):
+        self.state = self.directory / f"state-{len(list(self.directory.iterdir()))}"
+        return super().start(*options, **settings)
+
+    def test_room_is_made_by_those_who_are_idle(self):
+        """All that needs ten seconds of silence, in the same ten seconds."""
+        one = Crowd(self, self.start("--threads", 1, "--max-connections", 20), 20)
+        two = Crowd(self, self.start("--threads", 2, "--max-connections", 20), 20)
+        rush = Crowd(self, self.start("--threads", 2, "--max-connections", 110), 110)
+        waits = Crowd(self, self.start("--max-connections", 20, "--max-wait", 20000), 20)
+        crowds = (one, two, rush, waits)
+        silent_since = time.monotonic()
+        for crowd in crowds:
+            for source in (HERE, THERE) * 5:
+                self.assertFalse(is_served(crowd.server, source))
+            self.assert_refusal_told(crowd.server, "20 connections" if crowd is not rush else
+                                     "110 connections", 20 if crowd is not rush else 110)
+        self.assertLess(time.monotonic(), silent_since + IDLE_S, "too slow to be a test")
+
+        def ten_seconds_later():
+            for crowd in crowds:
+                crowd.call()
+            return time.monotonic() > silent_since + IDLE_S + 1.2  # a search in vain: a second
+        while not ten_seconds_later():
+            at = time.monotonic()
+            wait_for(lambda at=at: time.monotonic() > at + 0.5)
+
+        for crowd in (one, two):
+            self.assert_room_is_made(crowd)
+        self.assert_room_for_many(rush, 45)
+        # whose call may wait for 20 s is not idle after 10
+        self.assertFalse(is_served(waits.server, THERE))
+        self.assertEqual(waits.closed(), 0)
+        for crowd in crowds:
+            crowd.call()
+            self.assertEqual(sum(map(is_closed, crowd.active)), 0)
+            self.assert_refusal_told(crowd.server, "connections", None)
+
+    def assert_refusal_told(self, server, words, connections):
+        """By one line in all, at that."""
+        event = server.wait_event("connection-refused")
+        self.assertEqual(event.level, "error")
+        self.assertIn(words, event.fields["reason"])
+        self.assertIn("idle", event.fields["reason"])
+        self.assertIn("--max-connections", event.fields["remedy"])
+        self.assertEqual(event.fields["address"], HERE)
+        if connections:
+            self.assertEqual(int(event.fields["connections"]), connections)
+        self.assertEqual(sum(event.name == "connection-refused" for event in server.events), 1)
+
+    def assert_room_is_made(self, crowd):
+        refused = crowd.counters()["connections_refused"]
+        self.assertTrue(is_served(crowd.server, THERE))
+        # that one has gone again, or will have in a moment, and leaves its place
+        with contextlib.ExitStack() as stack:
+            newcomers = [stack.enter_context(crowd.server.connect(source=ELSEWHERE))
+                         for _ in range(4)]
+            for newcomer in newcomers:
+                self.assertGreater(newcomer.call(STRICT, "get_id", "newcomer").success, 0)
+        counters = crowd.counters()
+        self.assertEqual(counters["connections_refused"], refused)
+        self.assertIn(counters["closed_for_room"], (4, 5))
+        wait_for(lambda: crowd.closed() == counters["closed_for_room"])
+        event = crowd.server.wait_event("connection-closed")
+        self.assertIn("room", event.fields["reason"])
+        self.assertTrue(event.fields["peer"].startswith(HERE + ":"))
+
+    def assert_room_for_many(self, crowd, count):
+        """More at once than may be on their way out."""
+        with contextlib.ExitStack() as stack:
+            newcomers = [stack.enter_context(crowd.server.connect(source=THERE))
+                         for _ in range(count)]
+            for newcomer in newcomers:
+                newcomer.send(CALL)
+            for newcomer in newcomers:
+                self.assertGreater(newcomer.reply(STRICT).success, 0)
+            self.assertEqual(crowd.counters()["closed_for_room"], count)
+            wait_for(lambda: crowd.closed() == count)
+
+    def test_connections_of_one_address(self):
+        for threads in (1, 2):
+            server = self.start("--threads", threads, "--max-connections-per-address", 3)
+            with contextlib.ExitStack() as stack:
+                held = [stack.enter_context(server.connect(source=HERE)) for _ in range(3)]
+                for connection in held:
+                    connection.call(STRICT, "get_id", "a")
+                for _ in range(5):
+                    self.assertFalse(is_served(server, HERE))
+                self.assertTrue(is_served(server, THERE))
+                event = server.wait_event("connection-refused")
+                self.assertEqual(event.level, "error")
+                self.assertIn("3 connections of one address", event.fields["reason"])
+                self.assertEqual(event.fields["address"], HERE)
+                self.assertEqual(event.fields["connections"], "3")
+                self.assertEqual(held[0].call(STRICT, "get_counters").success[
+                    "connections_refused"], 5)
+                held.pop().close()
+                wait_for(lambda s=server: is_served(s, HERE), what="room for one more")
+
+    def test_one_address_by_both_families(self):
+        """A client that comes by IPv4 to a socket for both is the same as to one for IPv4."""
+        server = self.start("--max-connections-per-address", 2, listen="*:0")
+        server.addresses[0] = (HERE, server.addresses[0][1])
+        with server.connect() as first, server.connect() as second:
+            for connection in (first, second):
+                connection.call(STRICT, "get_id", "a")
+            self.assertFalse(is_served(server, HERE))
+            self.assertEqual(server.wait_event("connection-refused").fields["address"], HERE)
+
+
+@unittest.skipIf(SANITIZED, "memory of a sanitizer build is its own")
+class Memory(ServerTest):
+    def setUp(self):
+        super().setUp()
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+
+    def assert_given_back(self, flood, least_kib):
+        """@flood returns connections; what they took is the system's again when they have gone."""
+        server = self.start("--threads", 2)
+        server.call("get_id", "a")
+        before = server.resident_kib()
+        with contextlib.ExitStack() as stack:
+            flood(server, stack)
+            wait_for(lambda: server.resident_kib() > before + least_kib, what="the flood")
+        wait_for(lambda: server.resident_kib() < before + 4096, 20,
+                 "the memory of the flood to go back")
+
+    def test_half_messages(self):
+        beginning = STRICT.call("get_id", "a" * 60000)[:30000]
+
+        def flood(server, stack):
+            for _ in range(1000):
+                stack.enter_context(server.connect()).send(beginning)
+        self.assert_given_back(flood, 20 << 10)
+
+    def test_replies_that_nobody_reads(self):
+        calls = STRICT.call("get_ids", "a", 1000) * 400
+
+        def flood(server, stack):
+            for _ in range(20):
+                deaf = stack.enter_context(server.connect())
+                deaf.send(calls)
+        self.assert_given_back(flood, 8 << 10)

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/rpc/roster.h"
+
+#define SECOND_US G_GINT64_CONSTANT(1000000)
+#define LONG_US   (100 * SECOND_US)
+#define MOST      200
+#define WAIT_MS   20000
+#define IDLE_MS   10000
+#define NOBODY    1000
+
+/* Connections of the loopback, from both ends; which are idle says the test. */
+typedef struct {
+	Roster *roster;
+	gint64 now_us;
+	guint n;
+	int servers[MOST];
+	int clients[MOST];
+	RosterEntry *entries[MOST];
+} Crowd;
+
+static struct {
+	gboolean idle[1024]; /* by descriptor */
+	guint asked;
+} kernel;
+
+static gboolean is_idle(int fd, guint idle_ms)
+{
+	g_assert_cmpuint(idle_ms, ==, IDLE_MS);
+	kernel.asked++;
+	return kernel.idle[fd];
+}
+
+static Crowd *crowd_new(guint max_connections, guint max_per_address)
+{
+	const RosterConfig config = {max_connections, max_per_address, IDLE_MS, is_idle};
+	Crowd *self = g_new0(Crowd, 1);
+
+	memset(&kernel, 0, sizeof kernel);
+	self->roster = roster_new(&config);
+	self->now_us = LONG_US;
+	return self;
+}
+
+static void leave(Crowd *self, guint i)
+{
+	if (self->entries[i] == NULL)
+		return;
+	roster_remove(g_steal_pointer(&self->entries[i]));
+	close(self->servers[i]);
+	close(self->clients[i]);
+}
+
+static void crowd_free(Crowd *self)
+{
+	for (guint i = 0; i < self->n; i++)
+		leave(self, i);
+	g_assert_cmpuint(roster_n_connections(self->roster), ==, 0);
+	roster_free(self->roster);
+	g_free(self);
+}
+
+static void connect_pair(int *out_server, int *out_client)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof address;
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+	g_assert_cmpint(bind(listener, (struct sockaddr *)&address, length), ==, 0);
+	g_assert_cmpint(listen(listener, 1), ==, 0);
+	g_assert_cmpint(getsockname(listener, (struct sockaddr *)&address, &length), ==, 0);
+	*out_client = socket(AF_INET, SOCK_STREAM, 0);
+	g_assert_cmpint(connect(*out_client, (struct sockaddr *)&address, length), ==, 0);
+	*out_server = accept(listener, NULL, NULL);
+	g_assert_cmpint(*out_server, >=, 0);
+	close(listener);
+}
+
+static struct sockaddr_storage parse(const char *text)
+{
+	struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
+	struct sockaddr_in *v4 = (struct sockaddr_in *)&address;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&address;
+
+	if (inet_pton(AF_INET, text, &v4->sin_addr) == 1)
+		address.ss_family = AF_INET;
+	else if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1)
+		address.ss_family = AF_INET6;
+	return address;
+}
+
+/* One more, as if from @address; its place in the crowd is n - 1 if it is admitted. */
+static RosterVerdict arrive(Crowd *self, const char *address)
+{
+	struct sockaddr_storage from = parse(address);
+	g_autofree char *left = NULL;
+	RosterVerdict verdict;
+	guint i = self->n;
+
+	g_assert_cmpuint(i, <, MOST);
+	connect_pair(&self->servers[i], &self->clients[i]);
+	kernel.idle[self->servers[i]] = FALSE;
+	verdict = roster_admit(self->roster, self->servers[i], (struct sockaddr *)&from,
+			       self->now_us, &self->entries[i], &left);
+	if (verdict == ROSTER_ADMITTED) {
+		g_assert_nonnull(self->entries[i]);
+		self->n++;
+		return verdict;
+	}
+	g_assert_null(left);
+	g_assert_null(self->entries[i]); /* untouched */
+	close(self->servers[i]);
+	close(self->clients[i]);
+	return verdict;
+}
+
+static void arrive_many(Crowd *self, const char *address, guint n)
+{
+	for (guint i = 0; i < n; i++)
+		g_assert_cmpint(arrive(self, address), ==, ROSTER_ADMITTED);
+}
+
+static void set_idle(Crowd *self, guint i)
+{
+	kernel.idle[self->servers[i]] = TRUE;
+}
+
+/* Whether the client sees the end of its connection. */
+static gboolean is_shut_down(Crowd *self, guint i)
+{
+	char byte;
+
+	if (recv(self->clients[i], &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
+		return TRUE;
+	g_assert_cmpint(errno, ==, EAGAIN);
+	return FALSE;
+}
+
+static guint count_shut_down(Crowd *self)
+{
+	guint n = 0;
+
+	for (guint i = 0; i < self->n; i++)
+		n += self->entries[i] != NULL && is_shut_down(self, i);
+	return n;
+}
+
+static void assert_biggest(Crowd *self, const char *address, guint connections)
+{
+	guint n;
+	g_autofree char *biggest = roster_biggest(self->roster, &n);
+
+	g_assert_cmpstr(biggest, ==, address);
+	g_assert_cmpuint(n, ==, connections);
+}
+
+/* Both ways to write an IPv4 address are one; nothing else is. */
+static void test_addresses(void)
+{
+	static const struct {
+		const char *address;
+		const char *biggest; /* after it has come */
+		guint connections;
+	} CASES[] = {
+		{"10.0.0.1", "10.0.0.1", 1},        {"10.0.0.2", NULL, 1},
+		{"::ffff:10.0.0.2", "10.0.0.2", 2}, {"::10.0.0.2", "10.0.0.2", 2},
+		{"2001:db8::1", "10.0.0.2", 2},     {"2001:db8::1", NULL, 2},
+		{"2001:db8::1", "2001:db8::1", 3},  {"", "2001:db8::1", 3},
+	};
+	Crowd *crowd = crowd_new(MOST, 0);
+
+	assert_biggest(crowd, "none", 0);
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		guint n;
+		g_autofree char *biggest = NULL;
+
+		arrive_many(crowd, CASES[i].address, 1);
+		biggest = roster_biggest(crowd->roster, &n);
+		g_assert_cmpuint(n, ==, CASES[i].connections);
+		if (CASES[i].biggest != NULL)
+			g_assert_cmpstr(biggest, ==, CASES[i].biggest);
+		g_assert_cmpuint(roster_n_connections(crowd->roster), ==, i + 1);
+	}
+	crowd_free(crowd);
+}
+
+/* Who has most, as they come and go, against counting them. */
+static void test_most(void)
+{
+	static const char *const ADDRESSES[] = {"10.0.0.1", "10.0.0.2", "::1", "2001:db8::1"};
+	g_autoptr(GRand) random = g_rand_new_with_seed(7609);
+	Crowd *crowd = crowd_new(MOST, 0);
+	guint numbers[4] = {0};
+	guint whose[MOST];
+
+	for (guint i = 0; i < MOST; i++) {
+		guint most = 0, reported, gone;
+		g_autofree char *biggest = NULL;
+
+		whose[i] = (guint)g_rand_int_range(random, 0, 4);
+		arrive_many(crowd, ADDRESSES[whose[i]], 1);
+		numbers[whose[i]]++;
+		gone = (guint)g_rand_int_range(random, 0, (gint)i + 1);
+		if (i % 3 == 0 && crowd->entries[gone] != NULL) {
+			leave(crowd, gone);
+			numbers[whose[gone]]--;
+		}
+		for (guint j = 0; j < 4; j++)
+			most = MAX(most, numbers[j]);
+		biggest = roster_biggest(crowd->roster, &reported);
+		g_assert_cmpuint(reported, ==, most);
+		for (guint j = 0; j < 4; j++)
+			if (g_str_equal(biggest, ADDRESSES[j]))
+				g_assert_cmpuint(numbers[j], ==, most);
+	}
+	crowd_free(crowd);
+}
+
+static void test_per_address(void)
+{
+	Crowd *crowd = crowd_new(10, 2);
+
+	arrive_many(crowd, "10.0.0.1", 2);
+	set_idle(crowd, 0);
+	g_assert_cmpint(arrive(crowd, "10.0.0.1"), ==, ROSTER_ADDRESS_FULL);
+	g_assert_cmpint(arrive(crowd, "::ffff:10.0.0.1"), ==, ROSTER_ADDRESS_FULL);
+	arrive_many(crowd, "10.0.0.2", 2);
+	g_assert_cmpint(arrive(crowd, "10.0.0.2"), ==, ROSTER_ADDRESS_FULL);
+	leave(crowd, 0);
+	arrive_many(crowd, "10.0.0.1", 1);
+	g_assert_cmpint(arrive(crowd, "10.0.0.1"), ==, ROSTER_ADDRESS_FULL);
+	g_assert_cmpuint(kernel.asked, ==, 0);
+	crowd_free(crowd);
+}
+
+/* Room is made by the address that has most only, and by an idle one of it. */
+static void test_room(void)
+{
+	static const struct {
+		const char *name;
+		guint big, small; /* how many each of two addresses has */
+		guint idle;       /* NOBODY: none */
+		guint closed;     /* NOBODY: the newcomer is refused */
+	} CASES[] = {
+		{"nobody is idle", 3, 2, NOBODY, NOBODY},
+		{"the first", 3, 2, 0, 0},
+		{"the last of the biggest", 3, 2, 2, 2},
+		{"of the smaller one", 3, 2, 3, NOBODY},
+		{"two have as many: of the first", 2, 2, 1, 1},
+		{"two have as many: of the second", 2, 2, 3, 3},
+		{"far in the list", 150, 10, 149, 149},
+		{"all of the list", 150, 10, 155, NOBODY},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		guint all = CASES[i].big + CASES[i].small;
+		gboolean refused = CASES[i].closed == NOBODY;
+		Crowd *crowd = crowd_new(all, 0);
+
+		g_test_message("%s", CASES[i].name);
+		arrive_many(crowd, "10.0.0.1", CASES[i].big);
+		arrive_many(crowd, "10.0.0.2", CASES[i].small);
+		g_assert_cmpuint(kernel.asked, ==, 0);
+		if (CASES[i].idle != NOBODY)
+			set_idle(crowd, CASES[i].idle);
+		g_assert_cmpint(arrive(crowd, "10.0.0.3"), ==,
+				refused ? ROSTER_FULL : ROSTER_ADMITTED);
+		g_assert_cmpuint(kernel.asked, <=, all);
+		g_assert_cmpuint(count_shut_down(crowd), ==, refused ? 0 : 1);
+		if (!refused)
+			g_assert_true(is_shut_down(crowd, CASES[i].closed));
+		g_assert_cmpuint(roster_n_connections(crowd->roster), ==, all);
+		crowd_free(crowd);
+	}
+}
+
+/* What was looked at and found busy is looked at last. */
+static void test_rotation(void)
+{
+	Crowd *crowd = crowd_new(100, 0);
+
+	arrive_many(crowd, "10.0.0.1", 100);
+	for (guint i = 90; i < 100; i++)
+		set_idle(crowd, i);
+	arrive_many(crowd, "10.0.0.2", 1);
+	g_assert_cmpuint(kernel.asked, ==, 91);
+	for (guint i = 1; i < 10; i++) {
+		arrive_many(crowd, "10.0.0.2", 1);
+		g_assert_cmpuint(kernel.asked, ==, 91 + i);
+		g_assert_true(is_shut_down(crowd, 90 + i));
+	}
+	g_assert_cmpint(arrive(crowd, "10.0.0.2"), ==, ROSTER_FULL);
+	g_assert_cmpuint(kernel.asked, ==, 100 + 90);
+	crowd_free(crowd);
+}
+
+/* After nobody was found, nobody is looked for until a second has passed. */
+static void test_barren(void)
+{
+	Crowd *crowd = crowd_new(70, 0);
+
+	arrive_many(crowd, "10.0.0.1", 70);
+	g_assert_cmpint(arrive(crowd, "10.0.0.2"), ==, ROSTER_FULL);
+	g_assert_cmpuint(kernel.asked, ==, 70);
+	set_idle(crowd, 5);
+	crowd->now_us += ROSTER_REST_US - 1;
+	g_assert_cmpint(arrive(crowd, "10.0.0.2"), ==, ROSTER_FULL);
+	g_assert_cmpuint(kernel.asked, ==, 70);
+	g_assert_false(is_shut_down(crowd, 5));
+	crowd->now_us++;
+	arrive_many(crowd, "10.0.0.2", 1);
+	g_assert_true(is_shut_down(crowd, 5));
+	/* one who leaves by himself makes room at once */
+	g_assert_cmpint(arrive(crowd, "10.0.0.2"), ==, ROSTER_FULL);
+	leave(crowd, 6);
+	arrive_many(crowd, "10.0.0.2", 1);
+	crowd_free(crowd);
+}
+
+/* Those who are told to leave count no more, but there may be so many of them only. */
+static void test_leaving(void)
+{
+	Crowd *crowd = crowd_new(64, 0);
+
+	arrive_many(crowd, "10.0.0.1", 64);
+	for (guint i = 0; i < 64; i++)
+		set_idle(crowd, i);
+	for (guint i = 0; i < ROSTER_MOST_LEAVING; i++) {
+		g_assert_true(roster_ready(crowd->roster));
+		arrive_many(crowd, "10.0.0.2", 1);
+	}
+	g_assert_false(roster_ready(crowd->roster));
+	g_assert_cmpuint(count_shut_down(crowd), ==, ROSTER_MOST_LEAVING);
+	g_assert_cmpuint(roster_n_connections(crowd->roster), ==, 64);
+	leave(crowd, 0);
+	g_assert_true(roster_ready(crowd->roster));
+	g_assert_cmpuint(roster_n_connections(crowd->roster), ==, 64);
+	crowd_free(crowd);
+}
+
+/* The kernel's own word. No wait: idle for 0 ms is everybody who owes and is owed nothing. */
+static void test_idle(void)
+{
+	char bytes[65536] = {0};
+	int server, client;
+
+	connect_pair(&server, &client);
+	g_assert_true(roster_is_idle(server, 0)); /* never said anything */
+	g_assert_false(roster_is_idle(server, IDLE_MS));
+	g_assert_cmpint(send(client, bytes, 1, 0), ==, 1);
+	g_assert_cmpint(poll(&(struct pollfd){server, POLLIN, 0}, 1, WAIT_MS), ==, 1);
+	g_assert_false(roster_is_idle(server, 0)); /* is to be read */
+	g_assert_cmpint(recv(server, bytes, 1, 0), ==, 1);
+	g_assert_true(roster_is_idle(server, 0));
+	while (send(server, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+		;
+	g_assert_false(roster_is_idle(server, 0)); /* takes nothing */
+	close(server);
+	close(client);
+}
+
+static void *come_and_go(void *data)
+{
+	Crowd *crowd = data;
+
+	/* closes what was shut down, as a loop does, until the last one has gone */
+	for (guint i = 0; i < MOST / 2; i++) {
+		char byte;
+
+		g_assert_cmpint(recv(crowd->servers[i], &byte, 1, 0), ==, 0);
+		roster_remove(crowd->entries[i]);
+		close(crowd->servers[i]);
+	}
+	return NULL;
+}
+
+/* Room is made and taken while another thread closes. */
+static void test_threads(void)
+{
+	Crowd *crowd = crowd_new(MOST / 2, 0);
+	pthread_t thread;
+
+	arrive_many(crowd, "10.0.0.1", MOST / 2);
+	for (guint i = 0; i < MOST / 2; i++)
+		set_idle(crowd, i);
+	g_assert_cmpint(pthread_create(&thread, NULL, come_and_go, crowd), ==, 0);
+	for (guint i = 0; i < MOST / 2; i++) {
+		g_autofree char *address = NULL;
+
+		while (!roster_ready(crowd->roster))
+			g_thread_yield();
+		address = g_strdup_printf("10.1.0.%u", i);
+		arrive_many(crowd, address, 1);
+	}
+	pthread_join(thread, NULL);
+	for (guint i = 0; i < MOST / 2; i++) {
+		crowd->entries[i] = NULL;
+		close(crowd->clients[i]);
+	}
+	g_assert_cmpuint(roster_n_connections(crowd->roster), ==, MOST / 2);
+	crowd_free(crowd);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/roster/addresses", test_addresses);
+	g_test_add_func("/roster/most", test_most);
+	g_test_add_func("/roster/per-address", test_per_address);
+	g_test_add_func("/roster/room", test_room);
+	g_test_add_func("/roster/rotation", test_rotation);
+	g_test_add_func("/roster/barren", test_barren);
+	g_test_add_func("/roster/leaving", test_leaving);
+	g_test_add_func("/roster/idle", test_idle);
+	g_test_add_func("/roster/threads", test_threads);
+	return g_test_run();
+}
