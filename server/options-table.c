@@ -135,6 +135,9 @@ const guint OPTIONS_TABLE_LENGTH = G_N_ELEMENTS(OPTIONS_TABLE);
 #define HELP_INDENT "                          "
 #define COLUMNS     80
 
+/* Behind the dashes; a longer usage has a line of its own. */
+#define USAGE_COLUMNS ((int)strlen(HELP_INDENT) - 4)
+
 char *options_table_range(const OptionSpec *spec)
 {
 	g_autofree char *unit = NULL;
@@ -202,7 +205,9 @@ char *options_table_help(void)
 
 		if (spec->heading != NULL)
 			g_string_append_printf(out, "\n%s:\n", spec->heading);
-		g_string_append_printf(out, "  --%-*s", (int)strlen(HELP_INDENT) - 4, usage);
+		g_string_append_printf(out, "  --%-*s", USAGE_COLUMNS, usage);
+		if ((int)strlen(usage) >= USAGE_COLUMNS)
+			g_string_append(out, "\n" HELP_INDENT);
 		append_description(out, spec, HELP_INDENT);
 	}
 	return g_string_free(out, FALSE);
