@@ -186,6 +186,9 @@ static void place(RpcServer *self, int connection, const struct sockaddr *peer)
 	switch (roster_admit(self->roster, connection, peer, g_get_monotonic_time(), &entry,
 			     &left)) {
 	case ROSTER_ADMITTED:
+		/* counted before the newcomer can ask */
+		if (left != NULL)
+			note_left(self, left);
 		counters_add(self->counters, COUNTER_CONNECTIONS_ACCEPTED, 1);
 		loop_add(choose_loop(self), connection, entry);
 		break;
@@ -196,8 +199,6 @@ static void place(RpcServer *self, int connection, const struct sockaddr *peer)
 		refuse_address(self, connection, peer);
 		break;
 	}
-	if (left != NULL)
-		note_left(self, left);
 }
 
 /* No descriptor is left for the client that waits. Returns whether there was one: accepting says
