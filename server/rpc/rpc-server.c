@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gio/gio.h>
 #include <glib-unix.h>
+#include <malloc.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -22,6 +23,11 @@
 /* ... and for loops to close what made room. */
 #define ROOM_PAUSE_MS 1
 
+/* From so many connections on, the memory that they took is given back when most of them have gone:
+ * how many there are is looked at as often. */
+#define FLOOD_CONNECTIONS 64
+#define FLOOD_LOOK_S      5
+
 typedef struct {
 	RpcServer *server;
 	int fd;
@@ -33,6 +39,8 @@ struct _RpcServer {
 	GArray *loop_rounds; /* of guint64: what rpc_server_responds() saw last */
 	Roster *roster;
 	RosterConfig limits;
+	guint peak;         /* of connections, since memory was given back */
+	guint flood_source; /* 0: there was no flood */
 	Counters *counters;
 	GPtrArray *listeners; /* of Listener */
 	gboolean started;
@@ -81,6 +89,8 @@ void rpc_server_free(RpcServer *self)
 	if (self == NULL)
 		return;
 	rpc_server_stop(self, 0);
+	if (self->flood_source != 0)
+		g_source_remove(self->flood_source);
 	g_ptr_array_unref(self->listeners);
 	g_ptr_array_unref(self->loops);
 	roster_free(self->roster);
@@ -178,6 +188,29 @@ static void note_left(RpcServer *self, const char *peer)
 	log_event(LOG_CONNECTION_CLOSED, "reason=\"idle, and room was needed\" peer=%s", peer);
 }
 
+/* The allocator keeps what lies between what is in use, and of other threads all of it. */
+static gboolean on_flood_look(gpointer user_data)
+{
+	RpcServer *self = user_data;
+	guint n = roster_n_connections(self->roster);
+
+	if (n >= self->peak / 2)
+		return G_SOURCE_CONTINUE;
+	malloc_trim(0);
+	self->peak = n;
+	if (n >= FLOOD_CONNECTIONS)
+		return G_SOURCE_CONTINUE;
+	self->flood_source = 0;
+	return G_SOURCE_REMOVE;
+}
+
+static void watch_flood(RpcServer *self)
+{
+	self->peak = MAX(self->peak, roster_n_connections(self->roster));
+	if (self->peak >= FLOOD_CONNECTIONS && self->flood_source == 0)
+		self->flood_source = g_timeout_add_seconds(FLOOD_LOOK_S, on_flood_look, self);
+}
+
 static void place(RpcServer *self, int connection, const struct sockaddr *peer)
 {
 	g_autofree char *left = NULL;
@@ -191,6 +224,7 @@ static void place(RpcServer *self, int connection, const struct sockaddr *peer)
 			note_left(self, left);
 		counters_add(self->counters, COUNTER_CONNECTIONS_ACCEPTED, 1);
 		loop_add(choose_loop(self), connection, entry);
+		watch_flood(self);
 		break;
 	case ROSTER_FULL:
 		refuse_full(self, connection);
