@@ -31,7 +31,8 @@
 /* A write that takes longer than this will not come back: a new process may do better. */
 #define KEEPER_HANGS_MS 60000
 
-/* Descriptors for anything but connections: listeners, loops, state files, the log. */
+/* Descriptors for anything but connections: listeners, loops, state files, the log; and for those
+ * connections that make room for others. */
 #define SPARE_DESCRIPTORS (64 + ROSTER_MOST_LEAVING)
 
 /* A connection that is silent for as long may be closed for another, when the server is full. */
