@@ -63,11 +63,6 @@ struct _Loop {
 	gint64 drain_deadline_us;
 };
 
-static gint64 limit_us(gint64 limit_ms)
-{
-	return limit_ms == 0 ? G_MAXINT64 : limit_ms * 1000;
-}
-
 static gboolean fail(GError **error)
 {
 	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
@@ -93,27 +88,6 @@ static gboolean open_descriptors(Loop *self, GError **error)
 	       watch(self, self->retry_timer.fd, &self->retry_timer, error);
 }
 
-static void set_limits(Queues *queues, const RpcLimits *limits)
-{
-	gint64 max_wait_us = limits->max_wait_ms * 1000; /* here 0 is no wait at all */
-
-	*queues = (Queues){
-		.limits_us =
-			{
-				[QUEUE_NONE] = G_MAXINT64,
-				[QUEUE_IDLE] = limit_us(limits->idle_timeout_ms),
-				[QUEUE_FRAME] = limit_us(limits->frame_timeout_ms),
-				[QUEUE_WRITE] = limit_us(limits->write_timeout_ms),
-				[QUEUE_CUT_OFF] = G_MAXINT64,
-				[QUEUE_SINGLE] = max_wait_us,
-				[QUEUE_BATCH] = max_wait_us,
-				[QUEUE_ASIDE] = max_wait_us,
-			},
-		.turn_ids = limits->turn_ids,
-		.clock_us = g_get_monotonic_time,
-	};
-}
-
 Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *counters,
 	       LoopFailed failed, gpointer user_data, GError **error)
 {
@@ -122,7 +96,7 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 	self->failed = failed;
 	self->user_data = user_data;
 	self->counters = counters;
-	set_limits(&self->queues, limits);
+	queues_init(&self->queues, limits, g_get_monotonic_time);
 	self->shared = (ConnectionShared){
 		.stream =
 			{

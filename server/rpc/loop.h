@@ -6,25 +6,13 @@
 #include "server/counters.h"
 #include "server/rpc/dispatcher.h"
 #include "server/rpc/roster.h"
+#include "server/rpc/rpc-limits.h"
 
 /*
  * A thread that serves its own connections over epoll. Nothing is shared
  * between loops but what the service draws IDs from.
  */
 typedef struct _Loop Loop;
-
-/* Time limits are 1 or more where nothing else is said. */
-typedef struct {
-	gsize max_frame_bytes;   /* of a message, framed or not */
-	guint max_depth;         /* of structs and containers inside each other */
-	gsize max_pending_bytes; /* of replies that a client does not take: then it is not read from
-				  */
-	gint64 max_wait_ms;      /* how long a call may wait for IDs; 0: it does not wait */
-	guint turn_ids; /* how many a connection may draw before those that wait behind it */
-	gint64 frame_timeout_ms; /* from the first byte of a message to its last */
-	gint64 write_timeout_ms; /* while the client takes nothing of what waits for it */
-	gint64 idle_timeout_ms;  /* between messages; 0: for ever */
-} RpcLimits;
 
 /* In the loop's thread, once it has closed its connections: see loop_failure(). */
 typedef void (*LoopFailed)(gpointer user_data);

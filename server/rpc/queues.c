@@ -1,6 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/rpc/queues.h"
 
+static gint64 limit_us(gint64 limit_ms)
+{
+	return limit_ms == 0 ? G_MAXINT64 : limit_ms * 1000;
+}
+
+void queues_init(Queues *self, const RpcLimits *limits, gint64 (*clock_us)(void))
+{
+	gint64 max_wait_us = limits->max_wait_ms * 1000; /* here 0 is no wait at all */
+
+	*self = (Queues){
+		.limits_us =
+			{
+				[QUEUE_NONE] = G_MAXINT64,
+				[QUEUE_IDLE] = limit_us(limits->idle_timeout_ms),
+				[QUEUE_FRAME] = limit_us(limits->frame_timeout_ms),
+				[QUEUE_WRITE] = limit_us(limits->write_timeout_ms),
+				[QUEUE_CUT_OFF] = G_MAXINT64,
+				[QUEUE_SINGLE] = max_wait_us,
+				[QUEUE_BATCH] = max_wait_us,
+				[QUEUE_ASIDE] = max_wait_us,
+			},
+		.turn_ids = limits->turn_ids,
+		.clock_us = clock_us,
+	};
+}
+
 gint64 queues_now_us(Queues *self)
 {
 	if (self->now_us == 0)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "server/rpc/connection.h"
+#include "server/rpc/rpc-limits.h"
 
 /*
  * Where the connections of a loop wait. All who stand in one queue have the
@@ -16,14 +17,17 @@
  * Its loop's thread only.
  */
 typedef struct {
-	gint64 limits_us[N_QUEUES]; /* G_MAXINT64: none */
-	guint turn_ids;             /* that one may draw before those that wait behind it */
-	gint64 (*clock_us)(void);   /* monotonic */
 	/* private */
+	gint64 limits_us[N_QUEUES]; /* G_MAXINT64: none */
+	guint turn_ids;
+	gint64 (*clock_us)(void);
 	GQueue queues[N_QUEUES];
 	gint64 now_us;    /* 0: nobody has asked since queues_forget_time() */
 	guint single_ids; /* that may be drawn before the next batch */
 } Queues;
+
+/* @clock_us: monotonic */
+void queues_init(Queues *self, const RpcLimits *limits, gint64 (*clock_us)(void));
 
 /* The time, read once until it is forgotten. */
 gint64 queues_now_us(Queues *self);
