@@ -2,6 +2,7 @@
 """What a process costs, as the kernel counts it, and how soon a server answers."""
 import contextlib
 import pathlib
+import random
 import re
 import socket
 import struct
@@ -12,11 +13,7 @@ import typing
 SAMPLE_S = 0.1
 RETRY_S = 0.0001
 
-_CALL = (b"\x80\x01\x00\x01" + struct.pack(">i", 6) + b"get_id" + struct.pack(">i", 1) +
-         b"\x0b\x00\x01" + struct.pack(">i", 5) + b"bench" + b"\x00")
-GET_ID_FRAME = struct.pack(">i", len(_CALL)) + _CALL
 REPLY_BYTES = 34
-_REPLY_HEAD = b"\x80\x01\x00\x02" + struct.pack(">i", 6) + b"get_id"
 
 
 def cpu_ns(pid):
@@ -107,19 +104,27 @@ def _receive(connection, wanted):
     return data
 
 
+def _get_id(seqid):
+    """The call in its frame, and what its reply begins with behind the frame's length."""
+    method = struct.pack(">i6si", 6, b"get_id", seqid)
+    call = b"\x80\x01\x00\x01" + method + b"\x0b\x00\x01\x00\x00\x00\x05bench\x00"
+    return struct.pack(">i", len(call)) + call, b"\x80\x01\x00\x02" + method
+
+
 def first_id(address, limit_s):
     """Connects as soon as there is somebody, and returns the first ID that comes."""
     deadline = time.monotonic() + limit_s
+    call, reply_head = _get_id(random.randrange(1 << 31))
     while True:
         try:
             with socket.create_connection(address, timeout=limit_s) as connection:
-                connection.sendall(GET_ID_FRAME)
+                connection.sendall(call)
                 reply = _receive(connection, REPLY_BYTES)
                 break
         except ConnectionRefusedError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(RETRY_S)
-    if reply[4:18] != _REPLY_HEAD:
+    if not reply.startswith(reply_head, 4):
         raise ConnectionError(f"not the reply to get_id: {reply!r}")
     return struct.unpack(">q", reply[25:33])[0]

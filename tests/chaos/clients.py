@@ -3,10 +3,12 @@
 moment, and hand all of them to the checker.
 
 Single IDs in bursts and batches of 1 to 1000, on connections of which some stay and some are made
-anew again and again. A call that is under way is never given up while the process lives: what a
-server that was stopped says when it goes on is seen too.
+anew again and again, some of them reset in the middle of a burst. No other call that is under way
+is given up while the process lives: what a server that was stopped says when it goes on is seen
+too. Beside them others ask for other things. Each reply is held against its call.
 """
 import random
+import socket
 import struct
 import threading
 import time
@@ -17,7 +19,7 @@ from thrift.transport.TTransport import TMemoryBuffer
 
 import wire
 from checker import SEQUENCE_BITS, WORKER_MASK, is_increasing
-from cluster import WORKER_BITS
+from cluster import DATACENTER_ID, WORKER_BITS
 from harness import EPOCH_MS
 from wire import EXCEPTION, STRICT
 
@@ -28,6 +30,7 @@ LARGEST_BATCH = 1000
 PAUSE_S = 0.012        # between two draws, on the mean
 PAUSE_REFUSED_S = 0.05
 CALL_LIMIT_S = 60      # longer than any fault lasts
+RESETS = 0.5           # of the connections that do not stay; the others end in an orderly way
 I64, LIST = 10, 15     # types on the wire
 DATACENTER_SHIFT = SEQUENCE_BITS + WORKER_BITS
 DATACENTER_MASK = WORKER_MASK >> WORKER_BITS
@@ -64,15 +67,14 @@ def refusal(frame):
     return f"{type(error).__name__}: {getattr(error, 'message', '')}"
 
 
-class Drawer(threading.Thread):
-    """Draws from one slot of the cluster until stop() is called."""
+class Client(threading.Thread):
+    """Speaks to one slot of the cluster until stop() is called."""
 
-    def __init__(self, slot, judge, seed, stays):
-        super().__init__(daemon=True, name=f"drawer of {slot.name}")
+    def __init__(self, slot, judge, seed):
+        super().__init__(daemon=True, name=f"{type(self).__name__} of {slot.name}")
         self.slot = slot
         self.judge = judge
         self.chance = random.Random(seed)
-        self.stays = stays  # keeps its connection as long as it can
         self._stopped = threading.Event()
 
     def stop(self):
@@ -82,9 +84,28 @@ class Drawer(threading.Thread):
         while not self._stopped.is_set():
             life = self.slot.wait_life(0.2)
             if life is not None:
-                self._draw_from(life)
+                self.speak_to(life)
 
-    def _draw_from(self, life):
+    def _end(self, connection, calls):
+        """Some connections with a reset that leaves replies unread; the others say all there is."""
+        if self.chance.random() < RESETS:
+            connection.send(calls)
+            for _ in range(self.chance.randrange(len(calls)) if self.chance.random() < 0.5 else 0):
+                connection.frame()
+            connection.reset()
+            self.judge.resets += 1
+            return
+        connection.socket.shutdown(socket.SHUT_WR)
+        if said := connection.rest():
+            raise wire.WrongReply(f"{len(said)} bytes more than the replies")
+
+
+class Drawer(Client):
+    def __init__(self, slot, judge, seed, stays):
+        super().__init__(slot, judge, seed)
+        self.stays = stays  # keeps its connection as long as it can
+
+    def speak_to(self, life):
         """On one connection, until it ends."""
         began = time.monotonic()
         try:
@@ -95,6 +116,10 @@ class Drawer(threading.Thread):
                     draws -= 1
                     began = time.monotonic()
                     last = self._draw(connection, life, last)
+                began = time.monotonic()
+                self._end(connection, ONE * BURST)
+        except wire.WrongReply as error:
+            self.judge.foreign.append((life, str(error)))
         except (wire.Closed, OSError) as error:
             self.judge.failed(self.slot, life, began, f"{type(error).__name__} {error}".strip())
             self._stopped.wait(PAUSE_REFUSED_S)
@@ -123,6 +148,48 @@ class Drawer(threading.Thread):
         return last
 
 
+def refuses(reply, *reasons):
+    return reply.kind == EXCEPTION and reply.value.message.startswith(reasons)
+
+
+# (call, whether a reply is an answer to it)
+QUESTIONS = [
+    (STRICT.call("get_timestamp"), lambda reply: reply.success > 0),
+    (STRICT.call("get_worker_id"), lambda reply: refuses(reply, "WorkerIdUnavailable: ")
+     or 0 <= reply.success < 1 << WORKER_BITS),
+    (STRICT.call("get_worker"), lambda reply: reply.success.datacenter_id == DATACENTER_ID),
+    (STRICT.call("get_id", "1bad"), lambda reply: refuses(reply, "InvalidUserAgentError: ")),
+    (STRICT.call("get_ids", "1bad", 7), lambda reply: reply.value.agent is not None),
+    (STRICT.call("nope"), lambda reply: refuses(reply, "Invalid method name: ")),
+]
+
+
+class Asker(Client):
+    """Asks for what is not an ID. Whether it is served does not count, only what it is told."""
+
+    def speak_to(self, life):
+        try:
+            with wire.Connection(life.address, CALL_LIMIT_S) as connection:
+                for _ in range(self.chance.randrange(1, 40)):
+                    self._ask(connection, life)
+                    if self._stopped.wait(PAUSE_S * 2 * self.chance.random()):
+                        break
+                self._end(connection, QUESTIONS[0][0] * BURST)
+        except AssertionError as error:  # of wire.py
+            self.judge.foreign.append((life, str(error)))
+        except (wire.Closed, OSError):
+            self._stopped.wait(PAUSE_REFUSED_S)
+
+    def _ask(self, connection, life):
+        asked = self.chance.choices(QUESTIONS, k=self.chance.randrange(1, 6))
+        for call, _ in asked:
+            connection.send(call)
+        for _, is_answer in asked:
+            reply = connection.reply(STRICT)
+            if not is_answer(reply):
+                self.judge.foreign.append((life, str(reply)))
+
+
 class Judge:
     """Takes what the clients see: every ID to the checker, every success and failure to the slot's
     record of its service. What must never be is in `faults_seen`."""
@@ -134,6 +201,8 @@ class Judge:
         self.disordered = []
         self.strangers = []  # of another datacenter
         self.futures = []
+        self.foreign = []    # replies that do not answer the call that was next
+        self.resets = 0      # that clients made
         self.longest_silence_s = 0.0
         self.silence_ended = None
         self._lock = threading.Lock()

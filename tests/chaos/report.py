@@ -14,7 +14,7 @@ import time
 
 import faults
 from checker import Checker, clock_text
-from clients import Drawer, Judge
+from clients import Asker, Drawer, Judge
 from cluster import DATACENTER_ID, Cluster
 from hands import Hands
 from harness import LIBFAKETIME, SANITIZED, wait_for
@@ -52,7 +52,7 @@ class Run:
         self.aborted = False
         self.ensemble = None
         self.began = time.monotonic()
-        self._drawers = {}   # by slot
+        self._clients = {}   # by slot
 
     def command(self):
         parts = ["tests/chaos/run", "--seed", str(self.seed), "--seconds", str(self.given.seconds),
@@ -179,7 +179,7 @@ class Run:
             hands.close()
             for slot in cluster.slots:
                 slot.service.strict = False
-            for slot in list(self._drawers):
+            for slot in list(self._clients):
                 self._detach(slot)
         finally:
             cluster.close()
@@ -196,26 +196,29 @@ class Run:
         self.history += hands.history_text() + "\n"
 
     def _attach(self, slot):
-        self._drawers[slot] = [Drawer(slot, self.judge, f"{self.seed} {slot.name} {index}", stays)
-                               for index, stays in enumerate(DRAWERS)]
-        for drawer in self._drawers[slot]:
-            drawer.start()
+        clients = [Drawer(slot, self.judge, f"{self.seed} {slot.name} {index}", stays)
+                   for index, stays in enumerate(DRAWERS)]
+        self._clients[slot] = [*clients, Asker(slot, self.judge, f"{self.seed} {slot.name} asks")]
+        for client in self._clients[slot]:
+            client.start()
 
     def _detach(self, slot):
-        drawers = self._drawers.pop(slot)
-        for drawer in drawers:
-            drawer.stop()
-        for drawer in drawers:
-            drawer.join()
+        clients = self._clients.pop(slot)
+        for client in clients:
+            client.stop()
+        for client in clients:
+            client.join()
 
     # the verdict
 
     def failures(self, cluster=None, hands=None):
         """Whether there is anything already that makes the run fail."""
         gaps = cluster and any(slot.service.gaps for slot in cluster.slots)
-        return bool(self.checker.duplicates or self.judge.disordered or self.judge.strangers
-                    or self.judge.futures or self.gaps or gaps or self.stuck or self.problems
-                    or (hands and hands.errors) or any(life.wrong for life in self.lives))
+        judge = self.judge
+        return bool(self.checker.duplicates or judge.disordered or judge.strangers
+                    or judge.futures or judge.foreign or self.gaps or gaps or self.stuck
+                    or self.problems or (hands and hands.errors)
+                    or any(life.wrong for life in self.lives))
 
     def checks(self):
         """(what holds, whether it does, what tells if not) of each."""
@@ -230,6 +233,8 @@ class Run:
              [f"{life}: {numbers[0]}" for life, numbers in judge.strangers]),
             ("IDs are not of the future", not judge.futures,
              [f"{life}: {one} is {ahead:.0f} ms ahead" for life, one, ahead in judge.futures]),
+            ("no foreign replies: each answers its call", not judge.foreign,
+             [f"{life}: {why}" for life, why in judge.foreign]),
             ("no call failed that need not", not self.gaps,
              [f"{clock_text(at)} {name}: {why} (call of {took * 1000:.0f} ms)"
               for at, name, why, took in self.gaps]),
@@ -273,6 +278,8 @@ class Run:
         ended = f" (until {clock_text(until)})" if until else ""
         print(f"\nIDs checked                          {self.checker.checked}\n"
               f"duplicates                           {self.checker.duplicates}\n"
+              f"foreign replies                      {len(self.judge.foreign)}\n"
+              f"connections that clients reset       {self.judge.resets}\n"
               f"worker IDs seen                      {self.checker.workers()}\n"
               f"taken over while away                {taken or 'none'}\n"
               f"processes                            {len(self.lives)}\n"

@@ -3,12 +3,15 @@
 up to issue the same IDs."""
 import pathlib
 import random
+import socket
+import struct
 import tempfile
+import threading
 import unittest
 
 import faults
 from checker import SEQUENCE_MASK, Checker
-from clients import DATACENTER_SHIFT, Drawer, Judge
+from clients import DATACENTER_SHIFT, Asker, Drawer, Judge
 from cluster import DATACENTER_ID, WORKER_BITS, Cluster, Service
 from harness import wait_for
 
@@ -125,6 +128,65 @@ class WhatTheJudgeFinds(unittest.TestCase):
         self.assertEqual(self.slot.service.unserved(0), [])
         trouble.ended = trouble.began - 10
         self.assertEqual(self.slot.service.unserved(5), [trouble])
+
+
+class Impostor:
+    """Answers each call as get_timestamp or get_id would be answered, but for what `alter` makes
+    of method and sequence ID."""
+
+    index = 0
+    reclaims = False
+    over = None
+
+    def __init__(self, alter):
+        self.alter = alter
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.address = self.listening.getsockname()
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+
+    def serve(self):
+        connection, _ = self.listening.accept()
+        with connection, connection.makefile("rwb") as stream:
+            while length := stream.read(4):
+                call = stream.read(struct.unpack(">I", length)[0])
+                end = 8 + struct.unpack_from(">i", call, 4)[0]
+                method, seqid = self.alter(call[8:end], *struct.unpack_from(">i", call, end))
+                reply = struct.pack(f">II{len(method)}sibhqb", 0x80010002, len(method), method,
+                                    seqid, 10, 0, number(1, seqid & SEQUENCE_MASK), 0)
+                try:
+                    stream.write(struct.pack(">I", len(reply)) + reply)
+                    stream.flush()
+                except OSError:
+                    return
+
+    def close(self):
+        self.thread.join()
+        self.listening.close()
+
+
+class ForeignReplies(unittest.TestCase):
+    def told_by(self, client, alter):
+        """What a client that speaks to such a server has to say of it."""
+        judge = Judge(Checker(), DATACENTER_ID, 1000)
+        impostor = Impostor(alter)
+        self.addCleanup(impostor.close)
+        client(StubSlot(), judge, 1).speak_to(impostor)
+        return [text for _, text in judge.foreign]
+
+    def test_what_does_not_answer_its_call_is_found(self):
+        for name, alter in (("of another call", lambda method, seqid: (method, seqid + 1)),
+                            ("of another method", lambda method, seqid: (b"get_other", seqid))):
+            for client in (lambda *given: Drawer(*given, False), Asker):
+                with self.subTest(name):
+                    told = self.told_by(client, alter)
+                    self.assertEqual(len(told), 1)
+                    self.assertRegex(told[0], "^a reply to .*, not to ")
+
+    def test_a_wrong_answer_is_found(self):
+        """An ID is no worker ID, and no refusal."""
+        told = self.told_by(Asker, lambda method, seqid: (method, seqid))
+        self.assertGreater(len(told), 0)
 
 
 class Schedules(unittest.TestCase):

@@ -125,7 +125,7 @@ class Replies(ServerTest):
         self.assertEqual(len(wrong), 0, f"beside {answered} right ones and {resets} resets, of "
                          f"which the first was {wrong[:1]}")
         self.assertGreater(resets, 20)
-        self.assertGreater(answered, 500)
+        self.assertGreater(answered, 100)
 
 
 class RepliesOnTheGeneralPath(Replies):

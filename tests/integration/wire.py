@@ -166,8 +166,10 @@ class Connection:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, *_):
         self.close()
+        if kind is None and self._transport.buffer and not self._awaited:
+            raise WrongReply(f"{len(self._transport.buffer)} bytes, but no call waits for a reply")
 
     def close(self):
         self.socket.close()

@@ -7,6 +7,21 @@
 
 #define BYTES(literal) (literal), sizeof(literal) - 1
 
+#define REPLY_BYTES 34
+
+/* What was answered are @count IDs in framed strict, to calls with sequence IDs from @first on. */
+static void assert_ids(const GByteArray *out, guint8 first, guint count)
+{
+	g_assert_cmpuint(out->len, ==, count * REPLY_BYTES);
+	for (guint i = 0; i < count; i++) {
+		const guint8 seqid[] = {0, 0, 0, (guint8)(first + i)};
+		const guint8 *reply = out->data + (gsize)i * REPLY_BYTES;
+
+		g_assert_cmpmem(reply, 18, "\0\0\0\36\x80\1\0\2\0\0\0\6get_id", 18);
+		g_assert_cmpmem(reply + 18, sizeof seqid, seqid, sizeof seqid);
+	}
+}
+
 /* The first bytes decide: six forms, or the end. */
 static void test_framing(void)
 {
@@ -238,12 +253,12 @@ static void test_parking(void)
 	/* its turn; the second call stands behind those others */
 	turn->quota = 1;
 	g_assert_cmpint(stack_feed(stack, "", 0, out), ==, STREAM_PARKED);
-	g_assert_cmpuint(out->len, ==, 34);
+	assert_ids(out, 1, 1);
 	g_assert_cmpuint(turn->quota, ==, 0);
 
 	turn->others_wait = FALSE;
 	g_assert_cmpint(stack_feed(stack, "", 0, out), ==, STREAM_MORE);
-	g_assert_cmpuint(out->len, ==, 68);
+	assert_ids(out, 1, 2);
 }
 
 /* After the last chance there is an answer, and it is an error. */
@@ -274,10 +289,10 @@ static void test_full(void)
 	for (int i = 0; i < 5; i++)
 		wire_get_id(FORM_FRAMED_STRICT, (guint8)i, "foo", input);
 	g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==, STREAM_FULL);
-	g_assert_cmpuint(out->len, ==, 3 * 34);
+	assert_ids(out, 0, 3);
 	g_byte_array_set_size(out, 0);
 	g_assert_cmpint(stack_feed(stack, "", 0, out), ==, STREAM_MORE);
-	g_assert_cmpuint(out->len, ==, 2 * 34);
+	assert_ids(out, 3, 2);
 }
 
 /* A turn ends some time after its first answer, and the next one goes on where it stopped. */

@@ -128,12 +128,13 @@ static int bench_connect(Bench *self)
 	return fds[0];
 }
 
+/* The sequence ID is that of the connection: what is said to another is no reply. */
 static void send_call(int fd, const ClientCall *call)
 {
 	g_autoptr(GByteArray) message = g_byte_array_new();
 	guint32 length;
 
-	client_call_write(call, 1, message);
+	client_call_write(call, fd, message);
 	length = GUINT32_TO_BE(message->len);
 	g_byte_array_prepend(message, (const guint8 *)&length, sizeof length);
 	g_assert_cmpint(write(fd, message->data, message->len), ==, message->len);
@@ -167,7 +168,7 @@ static gboolean read_reply(int fd, const ClientCall *call, ClientReply *reply, G
 	length = GUINT32_FROM_BE(length);
 	bytes = g_malloc(length);
 	read_all(fd, bytes, length);
-	return client_call_read(call, 1, bytes, length, reply, error);
+	return client_call_read(call, fd, bytes, length, reply, error);
 }
 
 static void test_what_it_says_of_each(void)
