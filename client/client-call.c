@@ -112,9 +112,10 @@ static gboolean read_application_exception(ClientWireReader *reader, const Clien
 	return FALSE;
 }
 
-/* An exception in the result; %NULL where the call declares none as this field. */
+/* An exception in the result; %NULL where the call declares none as this field. What else it says
+ * goes into @refusal. */
 static GError *read_declared_exception(ClientWireReader *reader, const ClientCall *call,
-				       gint16 field, ClientReply *reply)
+				       gint16 field, ClientReply *refusal)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(exceptions); i++) {
 		if (exceptions[i].result != call->result || exceptions[i].field != field)
@@ -124,8 +125,8 @@ static GError *read_declared_exception(ClientWireReader *reader, const ClientCal
 		g_autofree char *message = read_exception(reader, &retry_after_ms);
 
 		if (exceptions[i].code == SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE)
-			reply->retry_after_ms = MAX(retry_after_ms, 0);
-		reply->count_refused =
+			refusal->retry_after_ms = MAX(retry_after_ms, 0);
+		refusal->count_refused =
 			call->result == CLIENT_RESULT_IDS && field == FIELD_INVALID_COUNT;
 		return g_error_new(SNOWFLAKE_CLIENT_ERROR, exceptions[i].code, "%s: %s",
 				   exceptions[i].name, message);
@@ -237,6 +238,7 @@ static gboolean read_reply(ClientWireReader *reader, const ClientCall *call, Cli
 			   GError **error)
 {
 	g_autoptr(GError) declared = NULL;
+	ClientReply refusal = {0};
 	gboolean has_result = FALSE;
 	ClientWireType type;
 	gint16 id;
@@ -245,7 +247,7 @@ static gboolean read_reply(ClientWireReader *reader, const ClientCall *call, Cli
 		if (id == 0 && read_result(reader, call, type, reply)) {
 			has_result = TRUE;
 		} else if (id > 0 && type == CLIENT_WIRE_STRUCT && declared == NULL) {
-			declared = read_declared_exception(reader, call, id, reply);
+			declared = read_declared_exception(reader, call, id, &refusal);
 			if (declared == NULL)
 				client_wire_skip(reader, type);
 		} else {
@@ -255,6 +257,8 @@ static gboolean read_reply(ClientWireReader *reader, const ClientCall *call, Cli
 	if (reader->bad || reader->left > 0)
 		return malformed(error, "a result that does not parse");
 	if (declared != NULL) {
+		reply->retry_after_ms = refusal.retry_after_ms;
+		reply->count_refused = refusal.count_refused;
 		g_propagate_error(error, g_steal_pointer(&declared));
 		return FALSE;
 	}

@@ -49,7 +49,8 @@ void client_call_write(const ClientCall *call, gint32 seqid, GByteArray *out);
 
 /**
  * client_call_read:
- * @reply: (inout): the result is set on success, retry_after_ms and count_refused on failure
+ * @reply: (inout): the result is set on success; retry_after_ms and count_refused are set when the
+ *   server says them in a reply that is right otherwise, and else stay as they are
  *
  * Returns: %TRUE, or %FALSE with the server's error set, or PROTOCOL if the bytes are not a reply
  *   to this call

@@ -15,7 +15,7 @@ struct _SnowflakeClient {
 	ClientConnection *connection; /* NULL: not now */
 	gboolean lacks_get_ids;       /* the server at the other end of the connection */
 	guint max_count;              /* for one get_ids; lowered when that server refuses it */
-	gint32 seqid;
+	gint32 seqid;                 /* of the next call; 0 or above */
 	guint timeout_ms;
 	gint64 retry_after_ms;
 };
@@ -39,6 +39,8 @@ SnowflakeClient *snowflake_client_new(const char *const *servers, GError **error
 
 	self->servers = g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
 	self->max_count = CLIENT_CALL_MAX_COUNT;
+	/* so that an answer to another client's call is not taken for one of this client's */
+	self->seqid = (gint32)(g_random_int() & G_MAXINT32);
 	self->timeout_ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS;
 	if (servers == NULL || servers[0] == NULL)
 		servers = default_servers;

@@ -124,6 +124,74 @@ static void refuses_what_is_cut_off_or_too_long(void)
 	}
 }
 
+static void refuses_answers_to_other_calls(void)
+{
+	static const struct {
+		const char *method;
+		gint32 seqid;
+		guint8 type;
+	} others[] = {
+		{"get_id", SEQID - 1, FAKE_REPLY},
+		{"get_id", SEQID + 1, FAKE_REPLY},
+		{"get_id", -SEQID, FAKE_REPLY},
+		{"get_id", SEQID << 8, FAKE_REPLY},
+		{"get_ie", SEQID, FAKE_REPLY},
+		{"get_ids", SEQID, FAKE_REPLY},
+		{"get_i", SEQID, FAKE_REPLY},
+		{"", SEQID, FAKE_REPLY},
+		{"get_id", SEQID + 1, FAKE_EXCEPTION},
+		{"get_ids", SEQID, FAKE_EXCEPTION},
+		{"get_timestamp", SEQID, FAKE_EXCEPTION},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(others); i++) {
+		const FakeRequest request = {(char *)others[i].method, others[i].seqid, NULL, 0};
+		g_autoptr(GByteArray) bytes = g_byte_array_new();
+		g_autoptr(GError) error = NULL;
+
+		if (others[i].type == FAKE_REPLY)
+			fake_reply_i64(bytes, &request, 42);
+		else
+			fake_reply_exception(bytes, &request, 6, "InvalidSystemClock");
+		g_byte_array_remove_range(bytes, 0, 4);
+		g_test_message("%s, %d", others[i].method, others[i].seqid);
+		g_assert_false(read_tight(&calls[0], bytes->data, bytes->len, &error));
+		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
+		g_assert_true(g_str_has_suffix(error->message, "the answer to another call"));
+	}
+}
+
+/* What a reply says beside its error counts only if the whole of it is right. */
+static void a_damaged_refusal_says_nothing_else(void)
+{
+	static const struct {
+		gsize call;
+		gint16 field;
+		gint64 retry_after_ms;
+		gboolean count_refused;
+	} cases[] = {{2, 4, 0, TRUE}, {2, 3, 250, FALSE}, {4, 1, 250, FALSE}};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		const ClientCall *call = &calls[cases[i].call];
+		const FakeRequest request = {(char *)call->method, SEQID, NULL, 0};
+		g_autoptr(GByteArray) bytes = g_byte_array_new();
+
+		fake_reply_declared(bytes, &request, cases[i].field, "why",
+				    cases[i].retry_after_ms);
+		g_byte_array_append(bytes, (const guint8 *)"", 1);
+		for (gsize length = 4; length <= bytes->len; length++) {
+			gboolean whole = length == bytes->len - 1;
+			ClientReply reply = {0};
+
+			g_assert_false(client_call_read(call, SEQID, bytes->data + 4, length - 4,
+							&reply, NULL));
+			g_assert_cmpint(reply.retry_after_ms, ==,
+					whole ? cases[i].retry_after_ms : 0);
+			g_assert_cmpint(reply.count_refused, ==, whole && cases[i].count_refused);
+		}
+	}
+}
+
 /* A good reply to get_id with an unknown field before the result: structs in structs. */
 static GByteArray *nested_reply(guint depth)
 {
@@ -209,6 +277,10 @@ int main(int argc, char **argv)
 	g_test_add_func("/client-call/reads-good-replies", reads_good_replies);
 	g_test_add_func("/client-call/refuses-what-is-cut-off-or-too-long",
 			refuses_what_is_cut_off_or_too_long);
+	g_test_add_func("/client-call/refuses-answers-to-other-calls",
+			refuses_answers_to_other_calls);
+	g_test_add_func("/client-call/a-damaged-refusal-says-nothing-else",
+			a_damaged_refusal_says_nothing_else);
 	g_test_add_func("/client-call/skips-unknown-fields-to-a-depth",
 			skips_unknown_fields_to_a_depth);
 	g_test_add_func("/client-call/refuses-lists-that-are-too-long",

@@ -355,6 +355,39 @@ static void reconnects_when_the_server_has_closed(void)
 	}
 }
 
+static FakeNext note_seqid(const FakeRequest *request, GByteArray *out, gpointer last_seqid)
+{
+	atomic_store((atomic_int *)last_seqid, request->seqid);
+	fake_reply_i64(out, request, 1);
+	return FAKE_KEEP;
+}
+
+/* Each client from a number of its own, on whatever connections. */
+static void numbers_its_calls(void)
+{
+	gint32 firsts[2];
+
+	for (gsize i = 0; i < G_N_ELEMENTS(firsts); i++) {
+		atomic_int last_seqid = -1;
+		g_autoptr(FakeServer) server = fake_server_new(note_seqid, &last_seqid);
+		g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), NULL);
+
+		for (guint n = 0; n < 3; n++) {
+			gint64 id;
+			gint32 before = atomic_load(&last_seqid);
+
+			g_assert_true(snowflake_client_get_id(client, "agent", &id, NULL));
+			g_assert_cmpint(atomic_load(&last_seqid), >=, 0);
+			if (n == 0)
+				firsts[i] = atomic_load(&last_seqid);
+			else
+				g_assert_cmpint(atomic_load(&last_seqid), ==,
+						before == G_MAXINT32 ? 0 : before + 1);
+		}
+	}
+	g_assert_cmpint(firsts[0], !=, firsts[1]);
+}
+
 static void gets_many_ids(void)
 {
 	enum { COUNT = 2500 };
@@ -525,6 +558,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/client/passes-over-dead-servers", passes_over_dead_servers);
 	g_test_add_func("/client/reconnects-when-the-server-has-closed",
 			reconnects_when_the_server_has_closed);
+	g_test_add_func("/client/numbers-its-calls", numbers_its_calls);
 	g_test_add_func("/client/gets-many-ids", gets_many_ids);
 	g_test_add_func("/client/asks-another-server-for-as-many",
 			asks_another_server_for_as_many_as_before);

@@ -88,6 +88,37 @@ static FakeNext wrong_seqid(const FakeRequest *request, GByteArray *out,
 	return FAKE_KEEP;
 }
 
+static FakeNext seqid_of_the_call_before(const FakeRequest *request, GByteArray *out,
+					 G_GNUC_UNUSED gpointer data)
+{
+	FakeRequest other = *request;
+
+	other.seqid--;
+	fake_reply_i64(out, &other, 42);
+	return FAKE_KEEP;
+}
+
+/* One that counts its calls from 0. */
+static FakeNext seqid_of_another_client(const FakeRequest *request, GByteArray *out,
+					G_GNUC_UNUSED gpointer data)
+{
+	FakeRequest other = *request;
+
+	other.seqid = 0;
+	fake_reply_i64(out, &other, 42);
+	return FAKE_KEEP;
+}
+
+static FakeNext exception_for_another_call(const FakeRequest *request, GByteArray *out,
+					   G_GNUC_UNUSED gpointer data)
+{
+	FakeRequest other = *request;
+
+	other.seqid++;
+	fake_reply_exception(out, &other, 6, "InvalidSystemClock");
+	return FAKE_KEEP;
+}
+
 static FakeNext wrong_method(const FakeRequest *request, GByteArray *out,
 			     G_GNUC_UNUSED gpointer data)
 {
@@ -225,6 +256,9 @@ static const Case cases[] = {
 	{"half-a-frame-and-close", half_a_frame_and_close, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE},
 	{"drip", drip, SNOWFLAKE_CLIENT_ERROR_TIMEOUT},
 	{"wrong-seqid", wrong_seqid, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"seqid-of-the-call-before", seqid_of_the_call_before, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"seqid-of-another-client", seqid_of_another_client, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"exception-for-another-call", exception_for_another_call, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
 	{"wrong-method", wrong_method, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
 	{"longer-method", longer_method, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
 	{"echo-of-the-call", echo_of_the_call, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
@@ -311,6 +345,16 @@ static FakeNext always_id_7(const FakeRequest *request, GByteArray *out,
 	return FAKE_KEEP;
 }
 
+/* Not content with a count either, and says so in a reply that does not parse. */
+static FakeNext count_refused_and_more(const FakeRequest *request, GByteArray *out,
+				       G_GNUC_UNUSED gpointer data)
+{
+	fake_reply_declared(out, request, 4, "too many", 0);
+	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	fake_end(out);
+	return FAKE_KEEP;
+}
+
 /* Never content with a count, and forgetful: the connection is closed each time. */
 static FakeNext never_content(const FakeRequest *request, GByteArray *out,
 			      G_GNUC_UNUSED gpointer data)
@@ -328,6 +372,7 @@ static void costs_an_error_in_get_ids(void)
 		{"always-7", always_id_7, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
 		{"from-0", ids_from_0, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
 		{"no-result", no_result, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+		{"count-refused", count_refused_and_more, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(batches); i++) {
@@ -342,6 +387,9 @@ static void costs_an_error_in_get_ids(void)
 		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, (gint)batches[i].code);
 		for (gsize j = 0; j < G_N_ELEMENTS(ids); j++)
 			g_assert_cmpint(ids[j], ==, 4711);
+		/* it was not asked for fewer; by get_id, it gives an ID that is out of order */
+		g_assert_cmpuint(fake_server_requests(server), ==,
+				 batches[i].answer == always_id_7 ? 3 : 1);
 	}
 }
 
@@ -361,6 +409,65 @@ static void ends_with_a_server_that_is_never_content(void)
 				SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT) ||
 		g_error_matches(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE));
 	g_assert_cmpuint(fake_server_requests(server), <=, 20);
+}
+
+static FakeNext each_answer_twice(const FakeRequest *request, GByteArray *out, gpointer data)
+{
+	gint64 *last_id = data;
+
+	fake_reply_i64(out, request, ++*last_id);
+
+	g_autofree guint8 *once = g_memdup2(out->data, out->len);
+
+	g_byte_array_append(out, once, out->len);
+	return FAKE_KEEP;
+}
+
+/* The copy is there before the next call, which is made on a new connection. */
+static void an_answer_is_taken_once(void)
+{
+	gint64 last_id = 0;
+	g_autoptr(FakeServer) server = fake_server_new(each_answer_twice, &last_id);
+	const char *const servers[] = {fake_server_text(server), NULL};
+	g_autoptr(SnowflakeClient) client = snowflake_client_new(servers, NULL);
+
+	for (guint i = 1; i <= 20; i++) {
+		gint64 id;
+
+		g_assert_true(snowflake_client_get_id(client, "agent", &id, NULL));
+		g_assert_cmpint(id, ==, i);
+		g_assert_cmpuint(fake_server_connections(server), ==, i);
+	}
+}
+
+/* Answers all calls as it did the first. */
+static FakeNext the_first_answer_again(const FakeRequest *request, GByteArray *out, gpointer data)
+{
+	GByteArray *first = data;
+
+	if (first->len == 0)
+		fake_reply_i64(first, request, 42);
+	g_byte_array_append(out, first->data, first->len);
+	return FAKE_KEEP;
+}
+
+static void an_answer_that_comes_again_is_refused(void)
+{
+	g_autoptr(GByteArray) first = g_byte_array_new();
+	g_autoptr(FakeServer) server = fake_server_new(the_first_answer_again, first);
+	const char *const servers[] = {fake_server_text(server), NULL};
+	g_autoptr(SnowflakeClient) client = snowflake_client_new(servers, NULL);
+	gint64 id;
+
+	g_assert_true(snowflake_client_get_id(client, "agent", &id, NULL));
+	for (guint i = 1; i <= 3; i++) {
+		g_autoptr(GError) error = NULL;
+
+		g_assert_false(snowflake_client_get_id(client, "agent", &id, &error));
+		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
+		g_assert_true(g_str_has_suffix(error->message, "the answer to another call"));
+		g_assert_cmpuint(fake_server_connections(server), ==, i);
+	}
 }
 
 static FakeNext escape_sequence(const FakeRequest *request, GByteArray *out,
@@ -393,6 +500,8 @@ int main(int argc, char **argv)
 	}
 	g_test_add_func("/client-hostile/get-ids", costs_an_error_in_get_ids);
 	g_test_add_func("/client-hostile/never-content", ends_with_a_server_that_is_never_content);
+	g_test_add_func("/client-hostile/answer-twice", an_answer_is_taken_once);
+	g_test_add_func("/client-hostile/answer-again", an_answer_that_comes_again_is_refused);
 	g_test_add_func("/client-hostile/cannot-reach-the-terminal", cannot_reach_the_terminal);
 	return g_test_run();
 }
