@@ -19,9 +19,8 @@ struct _LoadConnection {
 	gint64 *since_ns;
 	guint oldest;
 	guint in_flight;
-	/* Where in wire->requests the next write begins, and how much is to be written. */
-	gsize write_offset;
-	gsize unsent_bytes;
+	guint32 oldest_call; /* its number, of all calls of the connection */
+	gsize unsent_bytes;  /* of the calls in flight, at their end */
 	/* The beginning of a reply; NULL until there was one. */
 	guint8 *rest;
 	gsize rest_bytes;
@@ -32,11 +31,16 @@ void load_connection_buffer_init(LoadConnectionBuffer *self, const LoadWire *wir
 {
 	*self = (LoadConnectionBuffer){.size = READ_BYTES + wire->largest_reply};
 	self->bytes = g_malloc(self->size);
+	self->requests = g_malloc(wire->slots * wire->request_bytes);
+	for (guint i = 0; i < wire->slots; i++)
+		memcpy(self->requests + i * wire->request_bytes, wire->request,
+		       wire->request_bytes);
 }
 
 void load_connection_buffer_clear(LoadConnectionBuffer *self)
 {
 	g_clear_pointer(&self->bytes, g_free);
+	g_clear_pointer(&self->requests, g_free);
 }
 
 static GSocketConnection *open_socket(const Address *server, guint64 timeout_ms, GError **error)
@@ -75,6 +79,7 @@ LoadConnection *load_connection_new(const Address *server, const LoadWire *wire,
 	self->server = server;
 	self->wire = wire;
 	self->since_ns = g_new(gint64, wire->slots);
+	self->oldest_call = g_random_int();
 	return self;
 }
 
@@ -133,21 +138,22 @@ void load_connection_add_call(LoadConnection *self, gint64 since_ns)
 	self->unsent_bytes += self->wire->request_bytes;
 }
 
-gboolean load_connection_flush(LoadConnection *self, GError **error)
+gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffer, GError **error)
 {
-	const LoadWire *wire = self->wire;
+	gsize request_bytes = self->wire->request_bytes;
+	guint count = (guint)((self->unsent_bytes + request_bytes - 1) / request_bytes);
+	gsize sent_of_first = count * request_bytes - self->unsent_bytes;
 	gssize written;
 
-	if (self->unsent_bytes == 0)
+	if (count == 0)
 		return TRUE;
-	written = send(self->fd, wire->requests + self->write_offset, self->unsent_bytes,
-		       MSG_NOSIGNAL);
+	load_wire_number_requests(self->wire, buffer->requests, count,
+				  self->oldest_call + self->in_flight - count);
+	written =
+		send(self->fd, buffer->requests + sent_of_first, self->unsent_bytes, MSG_NOSIGNAL);
 	if (written < 0)
 		return errno == EAGAIN || errno == EINTR || fail("could not send", error);
 	self->unsent_bytes -= (gsize)written;
-	self->write_offset += (gsize)written;
-	if (self->write_offset >= wire->slots * wire->request_bytes)
-		self->write_offset -= wire->slots * wire->request_bytes;
 	return TRUE;
 }
 
@@ -204,15 +210,17 @@ LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBu
 		return LOAD_WIRE_BROKEN;
 	if (buffer->taken < buffer->filled)
 		status = load_wire_parse(self->wire, buffer->bytes + buffer->taken,
-					 buffer->filled - buffer->taken, self->oldest, out_reply);
+					 buffer->filled - buffer->taken, self->oldest_call,
+					 out_reply);
 	if (status == LOAD_WIRE_INCOMPLETE)
 		keep_rest(self, buffer);
-	if (status == LOAD_WIRE_INCOMPLETE || status == LOAD_WIRE_BROKEN)
+	if (status != LOAD_WIRE_VALUES && status != LOAD_WIRE_ERROR)
 		return status;
 
 	*out_since_ns = self->since_ns[self->oldest];
 	buffer->taken += out_reply->length;
 	self->oldest = self->oldest + 1 < self->wire->slots ? self->oldest + 1 : 0;
+	self->oldest_call++;
 	self->in_flight--;
 	return status;
 }

@@ -8,16 +8,17 @@
 
 /*
  * One connection and its calls in flight. Calls are answered in the order in which they were sent,
- * so their slots form a ring: the oldest is the one whose reply comes next. Non-blocking once it
- * is open; never waits.
+ * so their slots form a ring: the oldest is the one whose reply comes next. A reply to any other
+ * is not taken. Non-blocking once it is open; never waits.
  */
 typedef struct _LoadConnection LoadConnection;
 
 /*
- * Where a thread receives, for all of its connections: so it stays in the cache, and a connection
- * has memory of its own only for a reply that was cut off.
+ * Where a thread receives, for all of its connections, and whence it sends: so it stays in the
+ * cache, and a connection has memory of its own only for a reply that was cut off.
  */
 typedef struct {
+	guint8 *requests; /* as many as there are slots */
 	guint8 *bytes;
 	gsize size;
 	/* What was received and not yet taken: bytes[taken] to bytes[filled - 1]. */
@@ -61,13 +62,14 @@ void load_connection_add_call(LoadConnection *self, gint64 since_ns);
 
 /**
  * load_connection_flush:
+ * @buffer: its requests are used; what was received stays
  *
  * One write, if there is anything to be sent. What the socket does not take stays for the next
  * time.
  *
  * Returns: %FALSE with an error of GIO if the connection is lost
  */
-gboolean load_connection_flush(LoadConnection *self, GError **error);
+gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffer, GError **error);
 
 /* Whether bytes wait for the socket to take them. */
 gboolean load_connection_wants_write(const LoadConnection *self);
@@ -91,7 +93,7 @@ gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buf
  *
  * Takes the next of the replies that were received, until it is INCOMPLETE: then what is left is
  * kept for the next read. BROKEN also stands for a reply that no call waits for that
- * was sent to its end.
+ * was sent to its end. After FOREIGN and BROKEN the connection is of no use any more.
  */
 LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBuffer *buffer,
 					  LoadWireReply *out_reply, gint64 *out_since_ns);

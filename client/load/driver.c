@@ -291,7 +291,7 @@ static gboolean flush(LoadDriver *self, Lane *lane, GError **error)
 {
 	gboolean wants_write;
 
-	if (!load_connection_flush(lane->connection, error))
+	if (!load_connection_flush(lane->connection, &self->buffer, error))
 		return FALSE;
 	wants_write = load_connection_wants_write(lane->connection);
 	if (wants_write == lane->watches_write)
@@ -356,9 +356,11 @@ static gboolean serve(LoadDriver *self, Lane *lane, GError **error)
 	self->last_heard_ns = self->now_ns;
 	while ((status = load_connection_next_reply(connection, &self->buffer, &reply,
 						    &since_ns)) != LOAD_WIRE_INCOMPLETE) {
-		if (status == LOAD_WIRE_BROKEN) {
+		if (status == LOAD_WIRE_BROKEN || status == LOAD_WIRE_FOREIGN) {
 			g_set_error_literal(error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA,
-					    "bytes that are no reply");
+					    status == LOAD_WIRE_FOREIGN
+						    ? "the reply to another call"
+						    : "bytes that are no reply");
 			return FALSE;
 		}
 		take_reply(self, connection, status, &reply, since_ns);

@@ -21,6 +21,9 @@ enum {
 
 enum { MESSAGE_REPLY = 2, MESSAGE_EXCEPTION = 3 };
 
+#define STRICT_VERSION   0x800100
+#define COMPACT_PROTOCOL 0x82
+
 #define MAX_DEPTH 3
 
 typedef struct {
@@ -188,38 +191,49 @@ static void skip_list(Reader *self)
 		skip_integer(self, 8);
 }
 
-/* Type, name and sequence number, in the order that the protocol has. */
-static guint take_header(Reader *self)
+static void take_name(Reader *self, LoadScanHeader *header)
 {
-	guint type;
+	header->name_bytes = take_length(self);
+	header->name = (const char *)take(self, header->name_bytes);
+}
 
-	if (self->compact) {
-		if (take_number(self, 1) != 0x82)
-			fail(self, LOAD_SCAN_BROKEN);
-		type = (guint)take_number(self, 1) >> 5;
-		take_varint(self);
-		take(self, take_varint(self));
-		return type;
-	}
+/* Type, name and sequence number, in the order that the protocol has. */
+static void take_header(Reader *self, LoadScanHeader *header)
+{
+	guint32 version = (guint32)take_number(self, self->compact ? 2 : 4);
+	gboolean known = version >> 8 == (self->compact ? COMPACT_PROTOCOL : STRICT_VERSION);
+	guint type = self->compact ? version >> 5 & 7 : version & 0xff;
 
-	guint version = (guint)take_number(self, 4);
-
-	if (version >> 8 != 0x800100)
+	if (!known || (type != MESSAGE_REPLY && type != MESSAGE_EXCEPTION))
 		fail(self, LOAD_SCAN_BROKEN);
-	take(self, take_number(self, 4));
-	take(self, 4);
-	return version & 0xff;
+	if (self->compact) {
+		header->seqid = take_varint(self);
+		take_name(self, header);
+	} else {
+		take_name(self, header);
+		header->seqid = take_number(self, 4);
+	}
+}
+
+LoadScanStatus load_scan_header(gboolean compact, const guint8 *data, gsize length,
+				LoadScanHeader *out_header)
+{
+	Reader reader = {.at = data, .left = length, .compact = compact};
+	LoadScanHeader header;
+
+	take_header(&reader, &header);
+	if (reader.status == LOAD_SCAN_COMPLETE)
+		*out_header = header;
+	return reader.status;
 }
 
 LoadScanStatus load_scan(gboolean compact, const guint8 *data, gsize length, LoadScan *out_scan)
 {
 	LoadScan scan = {0};
+	LoadScanHeader header;
 	Reader reader = {.at = data, .left = length, .compact = compact, .scan = &scan};
-	guint type = take_header(&reader);
 
-	if (reader.status == LOAD_SCAN_COMPLETE && type != MESSAGE_REPLY &&
-	    type != MESSAGE_EXCEPTION)
-		return LOAD_SCAN_BROKEN;
+	take_header(&reader, &header);
 	skip_struct(&reader);
 	if (reader.status != LOAD_SCAN_COMPLETE)
 		return reader.status;

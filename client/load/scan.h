@@ -21,6 +21,23 @@ typedef struct {
 	gsize text_bytes;
 } LoadScan;
 
+/* What says which call a message answers. */
+typedef struct {
+	const char *name; /* not terminated */
+	gsize name_bytes;
+	guint64 seqid;
+} LoadScanHeader;
+
+/**
+ * load_scan_header:
+ * @out_header: (out): COMPLETE only
+ *
+ * Reads the header of what comes first in @data, and nothing behind it. As load_scan() does, it
+ * takes only that of a reply or of an exception.
+ */
+LoadScanStatus load_scan_header(gboolean compact, const guint8 *data, gsize length,
+				LoadScanHeader *out_header);
+
 /**
  * load_scan:
  * @compact: the compact protocol; else strict binary

@@ -10,13 +10,14 @@ static const char request[] = "*2\r\n$4\r\nINCR\r\n$18\r\nsnowflakectl-bench\r\n
 
 #define MAX_DIGITS 18 /* that 64 bits have room for, whatever they are */
 
-static void append_request(G_GNUC_UNUSED const LoadWire *wire, G_GNUC_UNUSED guint slot,
-			   GByteArray *out)
+static void make_templates(LoadWire *wire)
 {
-	g_byte_array_append(out, (const guint8 *)request, sizeof(request) - 1);
+	wire->request_bytes = sizeof(request) - 1;
+	wire->request = g_memdup2(request, wire->request_bytes);
 }
 
-static void make_template(G_GNUC_UNUSED LoadWire *wire)
+static void number_requests(G_GNUC_UNUSED const LoadWire *wire, G_GNUC_UNUSED guint8 *requests,
+			    G_GNUC_UNUSED guint count, G_GNUC_UNUSED guint32 call)
 {
 }
 
@@ -34,7 +35,7 @@ static gboolean is_number(const LoadWireReply *reply)
 }
 
 static LoadWireStatus parse(const LoadWire *wire, const guint8 *data, gsize length,
-			    G_GNUC_UNUSED guint slot, LoadWireReply *out_reply)
+			    G_GNUC_UNUSED guint32 call, LoadWireReply *out_reply)
 {
 	const guint8 *end = memchr(data, '\n', MIN(length, wire->largest_reply));
 
@@ -63,8 +64,8 @@ static char *error_message(G_GNUC_UNUSED const LoadWire *wire, const LoadWireRep
 }
 
 const LoadWireCodec load_wire_redis_codec = {
-	.append_request = append_request,
-	.make_template = make_template,
+	.make_templates = make_templates,
+	.number_requests = number_requests,
 	.parse = parse,
 	.next_value = next_value,
 	.error_message = error_message,

@@ -17,10 +17,12 @@ enum { MESSAGE_CALL = 1, MESSAGE_REPLY = 2 };
 #define FRAME_BYTES      4
 #define MAX_VARINT_BYTES 10
 
-/* In the compact protocol, sequence numbers below this take one byte each. Where there are more
- * slots, all take three, which they do from FIRST_LONG_SEQID on: requests are equally long. */
-#define SHORT_SEQIDS     128
-#define FIRST_LONG_SEQID (1u << 14)
+/* Sequence numbers have 31 bits, of which the highest is set: so they are positive, and in the
+ * compact protocol all take five bytes. */
+#define SEQID_BASE          (1u << 30)
+#define SEQID_MASK          (SEQID_BASE - 1)
+#define BINARY_SEQID_BYTES  4
+#define COMPACT_SEQID_BYTES 5
 
 static gboolean is_compact(const LoadWire *wire)
 {
@@ -43,6 +45,14 @@ static guint32 read_u32(const guint8 *bytes)
 
 	memcpy(&value, bytes, sizeof(value));
 	return GUINT32_FROM_BE(value);
+}
+
+static guint64 read_word(const guint8 *bytes)
+{
+	guint64 value;
+
+	memcpy(&value, bytes, sizeof(value));
+	return value;
 }
 
 /* Writing */
@@ -114,12 +124,51 @@ static void append_name(const LoadWire *wire, GByteArray *out)
 		append_text(wire, out, load_wire_call_names[wire->form.call]);
 }
 
-static void append_seqid(const LoadWire *wire, GByteArray *out, guint slot)
+static guint32 seqid_of(guint32 call)
 {
+	return SEQID_BASE | (call & SEQID_MASK);
+}
+
+/* Returns: where in @out it is */
+static gsize append_seqid(const LoadWire *wire, GByteArray *out)
+{
+	gsize offset = out->len;
+
 	if (is_compact(wire))
-		append_varint(out, wire->slots > SHORT_SEQIDS ? FIRST_LONG_SEQID + slot : slot);
+		append_varint(out, SEQID_BASE);
 	else
-		append_u32(out, slot);
+		append_u32(out, SEQID_BASE);
+	return offset;
+}
+
+static void set_binary_seqid(guint8 *at, guint32 call)
+{
+	guint32 big_endian = GUINT32_TO_BE(seqid_of(call));
+
+	memcpy(at, &big_endian, BINARY_SEQID_BYTES);
+}
+
+static void set_compact_seqid(guint8 *at, guint32 call)
+{
+	guint32 left = seqid_of(call);
+
+	for (guint i = 0; i < COMPACT_SEQID_BYTES - 1; i++, left >>= 7)
+		at[i] = (guint8)(left | 0x80);
+	at[COMPACT_SEQID_BYTES - 1] = (guint8)left;
+}
+
+static void number_requests(const LoadWire *wire, guint8 *requests, guint count, guint32 call)
+{
+	gboolean compact = is_compact(wire);
+	gsize request_bytes = wire->request_bytes;
+	guint8 *at = requests + wire->request_seqid_offset;
+
+	for (guint i = 0; i < count; i++, at += request_bytes) {
+		if (compact)
+			set_compact_seqid(at, call + i);
+		else
+			set_binary_seqid(at, call + i);
+	}
 }
 
 static void append_arguments(const LoadWire *wire, GByteArray *out)
@@ -141,21 +190,22 @@ static void append_arguments(const LoadWire *wire, GByteArray *out)
 	append_u8(out, BINARY_STOP);
 }
 
-static void append_request(const LoadWire *wire, guint slot, GByteArray *out)
+static void make_request(LoadWire *wire)
 {
-	guint begin = out->len;
-	guint message;
+	GByteArray *out = g_byte_array_new();
+	gsize before = frame_bytes(wire);
 	guint32 length;
 
-	if (frame_bytes(wire) > 0)
+	if (before > 0)
 		append_u32(out, 0);
-	message = out->len;
 	append_start(wire, out, MESSAGE_CALL);
-	append_seqid(wire, out, slot);
+	wire->request_seqid_offset = append_seqid(wire, out);
 	append_name(wire, out);
 	append_arguments(wire, out);
-	length = GUINT32_TO_BE(out->len - message);
-	memcpy(out->data + begin, &length, message - begin);
+	length = GUINT32_TO_BE(out->len - (guint)before);
+	memcpy(out->data, &length, before);
+	wire->request_bytes = out->len;
+	wire->request = g_byte_array_free(out, FALSE);
 }
 
 /* Reading */
@@ -183,16 +233,34 @@ static void append_result(const LoadWire *wire, GByteArray *out)
 	}
 }
 
-static void make_template(LoadWire *wire)
+/* The last word overlaps the one before. */
+static void make_start_words(LoadWire *wire, const GByteArray *start)
 {
+	gsize seqid_bytes = is_compact(wire) ? COMPACT_SEQID_BYTES : BINARY_SEQID_BYTES;
+	g_autofree guint8 *mask = g_malloc(start->len);
+
+	memset(mask, 0xff, start->len);
+	memset(mask + wire->start_seqid_offset, 0, seqid_bytes);
+	for (gsize offset = 0; offset < start->len; offset += sizeof(guint64)) {
+		gsize at = MIN(offset, start->len - sizeof(guint64));
+
+		g_assert(wire->n_start_words < LOAD_WIRE_MAX_START_WORDS);
+		wire->start_words[wire->n_start_words++] =
+			(LoadWireWord){at, read_word(start->data + at), read_word(mask + at)};
+	}
+}
+
+static void make_templates(LoadWire *wire)
+{
+	g_autoptr(GByteArray) start = g_byte_array_new();
 	gsize value_bytes = is_compact(wire) ? MAX_VARINT_BYTES : sizeof(gint64);
 
-	for (guint slot = 0; slot < wire->slots; slot++) {
-		append_start(wire, wire->starts, MESSAGE_REPLY);
-		append_seqid(wire, wire->starts, slot);
-		append_result(wire, wire->starts);
-	}
-	wire->start_bytes = wire->starts->len / wire->slots;
+	make_request(wire);
+	append_start(wire, start, MESSAGE_REPLY);
+	wire->start_seqid_offset = append_seqid(wire, start);
+	append_result(wire, start);
+	wire->start_bytes = start->len;
+	make_start_words(wire, start);
 	wire->largest_reply =
 		frame_bytes(wire) + wire->start_bytes + wire->values_per_call * value_bytes + 1;
 }
@@ -221,24 +289,68 @@ static const guint8 *skip_values(const LoadWire *wire, const guint8 *at, const g
 	return at;
 }
 
-/* (nullable): the end of the good reply to @slot at @message, if there is one, complete. */
+static gboolean has_seqid(const LoadWire *wire, const guint8 *message, guint32 call)
+{
+	const guint8 *at = message + wire->start_seqid_offset;
+	guint8 compact[COMPACT_SEQID_BYTES];
+
+	if (!is_compact(wire))
+		return read_u32(at) == seqid_of(call);
+	set_compact_seqid(compact, call);
+	return memcmp(at, compact, COMPACT_SEQID_BYTES) == 0;
+}
+
+/* Whether @message, which is as long, begins like a good reply to the call. */
+static gboolean has_start(const LoadWire *wire, const guint8 *message, guint32 call)
+{
+	guint64 differing = 0;
+
+	for (guint i = 0; i < wire->n_start_words; i++) {
+		const LoadWireWord *word = &wire->start_words[i];
+
+		differing |= (read_word(message + word->offset) ^ word->value) & word->mask;
+	}
+	return differing == 0 && has_seqid(wire, message, call);
+}
+
+/* (nullable): the end of the good reply to the call at @message, if there is one, complete. */
 static const guint8 *match(const LoadWire *wire, const guint8 *message, const guint8 *end,
-			   guint slot)
+			   guint32 call)
 {
 	const guint8 *at;
 
-	if ((gsize)(end - message) < wire->start_bytes ||
-	    memcmp(message, wire->starts->data + slot * wire->start_bytes, wire->start_bytes) != 0)
+	if ((gsize)(end - message) < wire->start_bytes || !has_start(wire, message, call))
 		return NULL;
 	at = skip_values(wire, message + wire->start_bytes, end);
 	return at != NULL && at < end && *at == BINARY_STOP ? at + 1 : NULL;
 }
 
-static LoadWireStatus parse_framed(const LoadWire *wire, const guint8 *data, gsize length,
-				   guint slot, LoadWireReply *out_reply)
+/* Of what is not a good reply: ERROR if it is a reply to the call for all that. */
+static LoadWireStatus judge(const LoadWire *wire, const guint8 *message, gsize length, guint32 call)
 {
+	const char *name = load_wire_call_names[wire->form.call];
+	LoadScanHeader header;
+
+	switch (load_scan_header(is_compact(wire), message, length, &header)) {
+	case LOAD_SCAN_INCOMPLETE:
+		return LOAD_WIRE_INCOMPLETE;
+	case LOAD_SCAN_BROKEN:
+		return LOAD_WIRE_BROKEN;
+	case LOAD_SCAN_COMPLETE:
+		break;
+	}
+	return header.seqid == seqid_of(call) && header.name_bytes == strlen(name) &&
+			       memcmp(header.name, name, header.name_bytes) == 0
+		       ? LOAD_WIRE_ERROR
+		       : LOAD_WIRE_FOREIGN;
+}
+
+static LoadWireStatus parse_framed(const LoadWire *wire, const guint8 *data, gsize length,
+				   guint32 call, LoadWireReply *out_reply)
+{
+	const guint8 *message = data + FRAME_BYTES;
+	LoadWireStatus status;
 	gsize bytes;
-	gboolean good;
 
 	if (length < FRAME_BYTES)
 		return LOAD_WIRE_INCOMPLETE;
@@ -248,24 +360,25 @@ static LoadWireStatus parse_framed(const LoadWire *wire, const guint8 *data, gsi
 	if (bytes > length)
 		return LOAD_WIRE_INCOMPLETE;
 
-	good = match(wire, data + FRAME_BYTES, data + bytes, slot) == data + bytes;
-	*out_reply = (LoadWireReply){data, bytes, data + FRAME_BYTES + wire->start_bytes};
-	return good ? LOAD_WIRE_VALUES : LOAD_WIRE_ERROR;
-}
-
-static LoadWireStatus parse_unframed(const LoadWire *wire, const guint8 *data, gsize length,
-				     guint slot, LoadWireReply *out_reply)
-{
-	const guint8 *end = match(wire, data, data + length, slot);
-	LoadScan scan;
-
-	if (end != NULL) {
-		*out_reply = (LoadWireReply){data, (gsize)(end - data), data + wire->start_bytes};
+	if (match(wire, message, data + bytes, call) == data + bytes) {
+		*out_reply = (LoadWireReply){data, bytes, message + wire->start_bytes};
 		return LOAD_WIRE_VALUES;
 	}
+	status = judge(wire, message, bytes - FRAME_BYTES, call);
+	if (status == LOAD_WIRE_ERROR)
+		*out_reply = (LoadWireReply){data, bytes, NULL};
+	return status == LOAD_WIRE_INCOMPLETE ? LOAD_WIRE_BROKEN : status;
+}
+
+/* Of a reply without a frame that is an error. */
+static LoadWireStatus find_end(const LoadWire *wire, const guint8 *data, gsize length,
+			       LoadWireReply *out_reply)
+{
+	LoadScan scan;
+
 	switch (load_scan(is_compact(wire), data, length, &scan)) {
 	case LOAD_SCAN_INCOMPLETE:
-		return length < wire->largest_reply ? LOAD_WIRE_INCOMPLETE : LOAD_WIRE_BROKEN;
+		return LOAD_WIRE_INCOMPLETE;
 	case LOAD_SCAN_COMPLETE:
 		*out_reply = (LoadWireReply){data, scan.bytes, NULL};
 		return LOAD_WIRE_ERROR;
@@ -275,12 +388,29 @@ static LoadWireStatus parse_unframed(const LoadWire *wire, const guint8 *data, g
 	return LOAD_WIRE_BROKEN;
 }
 
-static LoadWireStatus parse(const LoadWire *wire, const guint8 *data, gsize length, guint slot,
+static LoadWireStatus parse_unframed(const LoadWire *wire, const guint8 *data, gsize length,
+				     guint32 call, LoadWireReply *out_reply)
+{
+	const guint8 *end = match(wire, data, data + length, call);
+	LoadWireStatus status;
+
+	if (end != NULL) {
+		*out_reply = (LoadWireReply){data, (gsize)(end - data), data + wire->start_bytes};
+		return LOAD_WIRE_VALUES;
+	}
+	status = judge(wire, data, length, call);
+	if (status == LOAD_WIRE_ERROR)
+		status = find_end(wire, data, length, out_reply);
+	return status == LOAD_WIRE_INCOMPLETE && length >= wire->largest_reply ? LOAD_WIRE_BROKEN
+									       : status;
+}
+
+static LoadWireStatus parse(const LoadWire *wire, const guint8 *data, gsize length, guint32 call,
 			    LoadWireReply *out_reply)
 {
 	if (wire->form.framing == LOAD_WIRE_FRAMED)
-		return parse_framed(wire, data, length, slot, out_reply);
-	return parse_unframed(wire, data, length, slot, out_reply);
+		return parse_framed(wire, data, length, call, out_reply);
+	return parse_unframed(wire, data, length, call, out_reply);
 }
 
 static gint64 next_binary_value(LoadWireReply *reply)
@@ -319,16 +449,16 @@ static char *error_message(const LoadWire *wire, const LoadWireReply *reply)
 }
 
 const LoadWireCodec load_wire_binary_codec = {
-	.append_request = append_request,
-	.make_template = make_template,
+	.make_templates = make_templates,
+	.number_requests = number_requests,
 	.parse = parse,
 	.next_value = next_binary_value,
 	.error_message = error_message,
 };
 
 const LoadWireCodec load_wire_compact_codec = {
-	.append_request = append_request,
-	.make_template = make_template,
+	.make_templates = make_templates,
+	.number_requests = number_requests,
 	.parse = parse,
 	.next_value = next_compact_value,
 	.error_message = error_message,

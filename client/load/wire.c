@@ -30,18 +30,6 @@ static gint64 least_value_of(LoadWireCall call)
 	return call == LOAD_WIRE_GET_WORKER_ID || call == LOAD_WIRE_GET_DATACENTER_ID ? 0 : 1;
 }
 
-static void make_requests(LoadWire *self)
-{
-	GByteArray *requests = g_byte_array_new();
-
-	for (guint i = 0; i < 2; i++) {
-		for (guint slot = 0; slot < self->slots; slot++)
-			self->codec->append_request(self, slot, requests);
-	}
-	self->request_bytes = requests->len / (2 * (gsize)self->slots);
-	self->requests = g_byte_array_free(requests, FALSE);
-}
-
 LoadWire *load_wire_new(const LoadWireForm *form, guint slots)
 {
 	LoadWire *self = g_new0(LoadWire, 1);
@@ -51,10 +39,8 @@ LoadWire *load_wire_new(const LoadWireForm *form, guint slots)
 	self->slots = slots;
 	self->values_per_call = form->call == LOAD_WIRE_GET_IDS ? (guint)form->count : 1;
 	self->least_value = least_value_of(form->call);
-	self->starts = g_byte_array_new();
-	self->codec->make_template(self);
+	self->codec->make_templates(self);
 	self->largest_reply = MAX(self->largest_reply, LOAD_WIRE_MAX_ERROR_BYTES);
-	make_requests(self);
 	return self;
 }
 
@@ -62,8 +48,7 @@ void load_wire_free(LoadWire *self)
 {
 	if (self == NULL)
 		return;
-	g_free(self->requests);
-	g_byte_array_unref(self->starts);
+	g_free(self->request);
 	g_free(self);
 }
 

@@ -5,8 +5,11 @@
 
 /*
  * The bytes of the calls and of their replies, in every form that the service speaks, and Redis's
- * INCR for a comparison. All requests are made before the run, so that sending is one write of
- * bytes that lie ready; a good reply is recognised by comparing it with a template.
+ * INCR for a comparison. The bytes of a request are made before the run, all but its sequence
+ * number; a good reply is recognised by comparing it with a template.
+ *
+ * Every call on a connection has another sequence number, and its reply must bear it; a connection
+ * begins at any of them. Redis has none, so a reply to another call cannot be told there.
  *
  * Immutable once made; all threads share one.
  */
@@ -46,8 +49,9 @@ typedef struct _LoadWire LoadWire;
 typedef enum {
 	LOAD_WIRE_INCOMPLETE, /* read on */
 	LOAD_WIRE_VALUES,
-	LOAD_WIRE_ERROR,  /* an exception, or anything else that is not a good reply to the call */
-	LOAD_WIRE_BROKEN, /* what follows cannot be told apart */
+	LOAD_WIRE_ERROR,   /* an exception, or another reply to the call that is not a good one */
+	LOAD_WIRE_FOREIGN, /* the reply to another call; what follows cannot be trusted */
+	LOAD_WIRE_BROKEN,  /* no reply; what follows cannot be told apart */
 } LoadWireStatus;
 
 typedef struct {
@@ -58,12 +62,11 @@ typedef struct {
 
 /* One way to write calls and to read replies. */
 typedef struct {
-	/* Appends the request of @slot; all slots' requests are equally long. */
-	void (*append_request)(const LoadWire *wire, guint slot, GByteArray *out);
-	/* Fills in what is below "private" in @wire, and largest_reply. */
-	void (*make_template)(LoadWire *wire);
-	LoadWireStatus (*parse)(const LoadWire *wire, const guint8 *data, gsize length, guint slot,
-				LoadWireReply *out_reply);
+	/* Fills in request, request_bytes, largest_reply and what is below "private". */
+	void (*make_templates)(LoadWire *wire);
+	void (*number_requests)(const LoadWire *wire, guint8 *requests, guint count, guint32 call);
+	LoadWireStatus (*parse)(const LoadWire *wire, const guint8 *data, gsize length,
+				guint32 call, LoadWireReply *out_reply);
 	gint64 (*next_value)(LoadWireReply *reply);
 	/* (transfer full) (nullable): the message of an exception, as it came. */
 	char *(*error_message)(const LoadWire *wire, const LoadWireReply *reply);
@@ -73,20 +76,32 @@ extern const LoadWireCodec load_wire_binary_codec;
 extern const LoadWireCodec load_wire_compact_codec;
 extern const LoadWireCodec load_wire_redis_codec;
 
+/* Eight bytes to compare with, as far as the mask has ones. */
+typedef struct {
+	gsize offset;
+	guint64 value;
+	guint64 mask;
+} LoadWireWord;
+
+#define LOAD_WIRE_MAX_START_WORDS 4
+
 struct _LoadWire {
 	LoadWireForm form;
 	const LoadWireCodec *codec;
 	guint slots;           /* calls that a connection may have in flight */
 	guint values_per_call; /* that a good reply holds */
 	gint64 least_value;    /* that makes sense */
+	guint8 *request;       /* load_wire_number_requests() completes a copy of it */
 	gsize request_bytes;
-	/* Of slots 0 to slots - 1, twice: any run of them lies in one piece. */
-	guint8 *requests;
 	gsize largest_reply; /* in bytes; a reply that is longer is BROKEN */
 
-	/* private: what comes before the values in a good reply, slot by slot; all equally long */
-	GByteArray *starts;
+	/* private: where the sequence number is in a request; what comes before the values in a
+	 * good reply, where it is in that, and all but it */
+	gsize request_seqid_offset;
 	gsize start_bytes;
+	gsize start_seqid_offset;
+	LoadWireWord start_words[LOAD_WIRE_MAX_START_WORDS];
+	guint n_start_words;
 };
 
 /* The largest reply, unless a good one is larger: room for any exception. */
@@ -102,16 +117,30 @@ void load_wire_free(LoadWire *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadWire, load_wire_free)
 
 /**
+ * load_wire_number_requests:
+ * @requests: @count copies of the request, one behind the other
+ * @call: the first one's number, among the calls of its connection; the others' follow, and begin
+ *   anew behind the largest
+ *
+ * Sets the sequence numbers.
+ */
+static inline void load_wire_number_requests(const LoadWire *self, guint8 *requests, guint count,
+					     guint32 call)
+{
+	self->codec->number_requests(self, requests, count, call);
+}
+
+/**
  * load_wire_parse:
- * @slot: of the call that this must be the reply to
- * @out_reply: (out): untouched if INCOMPLETE or BROKEN
+ * @call: the number of the call that this must be the reply to
+ * @out_reply: (out): VALUES and ERROR only; else untouched
  *
  * Looks at what comes first in @data.
  */
 static inline LoadWireStatus load_wire_parse(const LoadWire *self, const guint8 *data, gsize length,
-					     guint slot, LoadWireReply *out_reply)
+					     guint32 call, LoadWireReply *out_reply)
 {
-	return self->codec->parse(self, data, length, slot, out_reply);
+	return self->codec->parse(self, data, length, call, out_reply);
 }
 
 /* The next of the values_per_call numbers of a reply that is VALUES. */
