@@ -183,7 +183,7 @@ class Memory(ServerTest):
 
     def assert_given_back(self, clients, length, took_kib, may_stay_kib):
         """So many clients begin a message, as much of it, and go away."""
-        beginning = STRICT.call("get_id", "a" * 60000)[:length]
+        beginning = bytes(STRICT.call("get_id", "a" * 60000))[:length]
         server = self.start("--threads", 2)
         server.call("get_id", "a")
         before = server.resident_kib()
