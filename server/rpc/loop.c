@@ -452,8 +452,11 @@ static void empty_inbox(Loop *self)
 /* For epoll_wait(): until the first time limit runs out, rounded up; -1: for ever. */
 static int timeout_ms(Loop *self)
 {
-	gint64 first_us = queues_first_deadline_us(&self->queues);
+	gint64 first_us;
 
+	if (queues_are_empty(&self->queues) && !self->draining)
+		return -1;
+	first_us = queues_first_deadline_us(&self->queues);
 	if (self->woken_parked || self->woken_aside ||
 	    queues_head(&self->queues, QUEUE_CUT_OFF) != NULL)
 		return 0;
@@ -535,6 +538,22 @@ static void close_all(Loop *self)
 		end_connection(self, self->all.head->data);
 }
 
+/* Nor is anything left of those that did. */
+static gboolean nobody_waits(const Loop *self)
+{
+	return queues_are_empty(&self->queues) && self->retry_timer.at_us == 0 &&
+	       !self->woken_parked && !self->woken_aside;
+}
+
+static void serve_queues(Loop *self)
+{
+	retry_aside(self);
+	retry_parked(self);
+	run_cut_off(self);
+	expire_all(self);
+	set_retry_timer(self);
+}
+
 /* Waits for what there is to do, and does it. %FALSE: it cannot, see loop_failure(). */
 static gboolean go_round(Loop *self)
 {
@@ -549,11 +568,8 @@ static gboolean go_round(Loop *self)
 	for (int i = 0; i < n; i++)
 		handle(self, &events[i]);
 	empty_inbox(self);
-	retry_aside(self);
-	retry_parked(self);
-	run_cut_off(self);
-	expire_all(self);
-	set_retry_timer(self);
+	if (!nobody_waits(self))
+		serve_queues(self);
 	atomic_fetch_add(&self->rounds, 1);
 	return TRUE;
 }

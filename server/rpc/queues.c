@@ -41,9 +41,11 @@ void queues_forget_time(Queues *self)
 
 void queues_leave(Queues *self, Connection *connection)
 {
-	if (connection->queue != QUEUE_NONE)
-		g_queue_unlink(&self->queues[connection->queue], &connection->queue_link);
+	if (connection->queue == QUEUE_NONE)
+		return;
+	g_queue_unlink(&self->queues[connection->queue], &connection->queue_link);
 	connection->queue = QUEUE_NONE;
+	self->length--;
 }
 
 void queues_enter(Queues *self, Connection *connection, ConnectionQueue queue)
@@ -56,16 +58,7 @@ void queues_enter(Queues *self, Connection *connection, ConnectionQueue queue)
 	connection->queue = queue;
 	connection->deadline_us = limit == G_MAXINT64 ? limit : queues_now_us(self) + limit;
 	g_queue_push_tail_link(&self->queues[queue], &connection->queue_link);
-}
-
-Connection *queues_head(const Queues *self, ConnectionQueue queue)
-{
-	return self->queues[queue].head == NULL ? NULL : self->queues[queue].head->data;
-}
-
-guint queues_waiting_for_ids(const Queues *self)
-{
-	return self->queues[QUEUE_SINGLE].length + self->queues[QUEUE_BATCH].length;
+	self->length++;
 }
 
 gboolean queues_has_run_out(Queues *self, const Connection *connection)

@@ -22,6 +22,7 @@ typedef struct {
 	guint turn_ids;
 	gint64 (*clock_us)(void);
 	GQueue queues[N_QUEUES];
+	guint length;     /* of all of them */
 	gint64 now_us;    /* 0: nobody has asked since queues_forget_time() */
 	guint single_ids; /* that may be drawn before the next batch */
 } Queues;
@@ -40,10 +41,22 @@ void queues_leave(Queues *self, Connection *connection);
 void queues_enter(Queues *self, Connection *connection, ConnectionQueue queue);
 
 /* The first in it, or NULL. */
-Connection *queues_head(const Queues *self, ConnectionQueue queue);
+static inline Connection *queues_head(const Queues *self, ConnectionQueue queue)
+{
+	return self->queues[queue].head == NULL ? NULL : self->queues[queue].head->data;
+}
+
+/* Whether nobody waits for anything, as most times. */
+static inline gboolean queues_are_empty(const Queues *self)
+{
+	return self->length == 0;
+}
 
 /* How many wait for IDs. */
-guint queues_waiting_for_ids(const Queues *self);
+static inline guint queues_waiting_for_ids(const Queues *self)
+{
+	return self->queues[QUEUE_SINGLE].length + self->queues[QUEUE_BATCH].length;
+}
 
 /* Whether its time limit has run out. */
 gboolean queues_has_run_out(Queues *self, const Connection *connection);
