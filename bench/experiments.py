@@ -5,13 +5,18 @@ A step starts a server afresh, alone, loads it at one point, and ends it. The se
 each point, and the rounds begin again, so that whatever the machine does meanwhile meets all alike.
 """
 import dataclasses
+import contextlib
 import functools
 import json
 import pathlib
+import signal
+import subprocess
+import sys
 import tempfile
 import time
 import typing
 
+from neighbours import BURSTS, KINDS
 from probes import Sampler, first_id
 from servers import BARE, CHOICES, SERVERS, SUBJECT, SUBJECT_WIDE, free_port, running, spawn
 from tools import ROOT, Failure, cores_apart, keep_to, run_to_its_end
@@ -21,6 +26,11 @@ LATENCY = 2       # likewise: it takes many calls to see one in a thousand
 RATE = 100000     # calls a second, of the open loop
 IDLE = 10000      # connections
 BATCH = 1000      # IDs in a call of get_ids
+BESIDE_RATE = 1000           # calls a second, of the one client beside neighbours
+BESIDE_TIMEOUT_MS = 30000    # a stall is to be measured, not to be an error
+BESIDE_WARMUP_S = 0.2
+ALONE = "alone"
+BURST_KINDS = [*BURSTS, "mixed"]
 # Of what the load reports.
 KEEP = ["calls_per_s", "ids_per_s", "latency_us", "load_cpu"]
 GENERATOR = "generator"  # no server, but it takes part like one
@@ -30,6 +40,7 @@ IN_FLIGHT = [1, 10, 100, 1000]           # on each of
 FEW_CONNECTIONS = [1, 16]
 
 LOAD_LIMIT_S = 60     # beyond the time that was asked for
+NEIGHBOUR_LIMIT_S = 300  # however long the load takes
 CLOSE_S = 0.1         # what a load does after the measured time, at most
 CLOSE_S_EACH = 0.00003
 TAIL = 0.8            # of the measured time, for the CPU
@@ -155,6 +166,48 @@ def growth_points():
     return list(dict.fromkeys(points))
 
 
+@contextlib.contextmanager
+def _beside(kind, port, cores):
+    """A neighbour that gives way to the load, which shares its cores: yields a dict that holds what
+    it did in the end."""
+    did = {}
+    if kind == ALONE:
+        yield did
+        return
+    command = keep_to(cores, ["nice", "-n", "19", sys.executable, ROOT / "bench" / "neighbours.py",
+                              kind, "--port", str(port), "--seconds", str(NEIGHBOUR_LIMIT_S)])
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as process:
+        try:
+            if process.stdout.readline() != "ready\n":
+                raise Failure(f"no neighbour: {process.communicate()[1].strip()[-500:]}")
+            yield did
+            process.send_signal(signal.SIGTERM)
+            printed, complaints = process.communicate(timeout=LOAD_LIMIT_S)
+        finally:
+            process.kill()
+    if process.returncode != 0:
+        raise Failure(f"the neighbour failed: {complaints.strip()[-500:]}")
+    did.update(json.loads(printed))
+
+
+def _measure_beside(kind, load, build):
+    server_cores, load_cores = cores_apart()
+    with running(SUBJECT, build, server_cores) as (_, port):
+        with _beside(kind, port, load_cores) as neighbour:
+            result, _ = _run_load(build, SUBJECT, port, load, load_cores)
+    return {**{key: result[key] for key in KEEP}, "neighbour": neighbour}
+
+
+def _neighbours(options):
+    load = {"connections": 1, "in_flight": 64, "duration": options.seconds, "rate": BESIDE_RATE,
+            "warmup": BESIDE_WARMUP_S, "timeout": BESIDE_TIMEOUT_MS}
+    for kind in (ALONE, *KINDS):
+        connections = KINDS[kind].connections if kind in KINDS else 0
+        yield Step("neighbours", SUBJECT, kind, 0.5 + options.seconds + 0.0001 * connections,
+                   functools.partial(_measure_beside, kind, load))
+
+
 def _cost(options):
     # With one call in flight both sleep most of the time, and wherever the scheduler wakes them
     # makes a factor of three; so it has no choice.
@@ -207,6 +260,7 @@ EXPERIMENTS = {
     "batches": Experiment("Many IDs in a call", _batches),
     "latency": Experiment("How soon", _latency),
     "idle": Experiment("Beside idle connections", _idle),
+    "neighbours": Experiment("Beside hostile neighbours", _neighbours),
     "cost": Experiment("What a call costs as work grows", _cost),
     "generator": Experiment("The generator alone", _generator, once=True),
     "memory": Experiment("Memory and start", _memory),

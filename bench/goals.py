@@ -8,7 +8,7 @@ import dataclasses
 import operator
 import statistics
 
-from experiments import CONNECTIONS, FEW_CONNECTIONS, IDLE, IN_FLIGHT, point
+from experiments import BURST_KINDS, CONNECTIONS, FEW_CONNECTIONS, IDLE, IN_FLIGHT, point
 from servers import BARE, SUBJECT, SUBJECT_WIDE, THRIFT
 
 WALL = 4096000          # IDs a second that the layout allows
@@ -90,6 +90,26 @@ def _idle(figures):
     yield judge("resident memory of each of them", each, "<", 1, "KiB")
 
 
+def _beside(figures, what, kinds, limit_ms):
+    """The kind of neighbour with the highest median of p99; nothing if one of them is missing."""
+    def values_ms(kind, key):
+        return _scaled(figures.values("neighbours", SUBJECT, kind, "latency_us", key), 1e-3)
+
+    tails = {kind: values_ms(kind, "p99") for kind in kinds}
+    if not all(tails.values()):
+        return judge(what, [], "<", limit_ms, "ms")
+    worst = max(kinds, key=lambda kind: statistics.median(tails[kind]))
+    return judge(what, tails[worst], "<", limit_ms, "ms", note=f", beside {worst}; max "
+                 f"{statistics.median(values_ms(worst, 'max')):.2f} ms")
+
+
+def _neighbours(figures):
+    yield _beside(figures, "p99 of a paced client beside bursts on 100 connections, the worst kind",
+                  BURST_KINDS, 5)
+    yield _beside(figures, "p99 of a paced client beside get_ids(10000) on 1,000 connections",
+                  ["greedy"], 20)
+
+
 def compared_with(figures, at):
     """Which snowflaked is held against the bare server at a point, which knows no wall."""
     rate = figures.median("cost", BARE, at, "calls_per_s")
@@ -138,7 +158,7 @@ def _memory(figures):
 
 
 JUDGES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,
-          "cost": _cost, "generator": _generator, "memory": _memory}
+          "neighbours": _neighbours, "cost": _cost, "generator": _generator, "memory": _memory}
 
 
 def goals(figures, experiments):

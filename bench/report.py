@@ -2,9 +2,10 @@
 """A run as Markdown: the machine, the goals, a table of each experiment, what failed."""
 import statistics
 
-from experiments import EXPERIMENTS, IDLE, RATE, growth_points, point
+from experiments import ALONE, BESIDE_RATE, EXPERIMENTS, IDLE, RATE, growth_points, point
 from figures import Figures
 from goals import WALL, compared_with, cost_ratios, goals
+from neighbours import KINDS
 from servers import BARE, CHOICES, SERVERS, SUBJECT, SUBJECT_WIDE
 
 ROUNDS_OF_A_VERDICT = 9
@@ -99,6 +100,40 @@ def _idle(figures):
     return f"get_id, 16 busy connections, one call in flight on each:\n\n{_table(head, rows)}"
 
 
+def _neighbours(figures):
+    rows = [_neighbours_row(figures, kind) for kind in (ALONE, *KINDS)]
+    head = ["beside", "p50 ms", "p99 ms", "min to max", "max ms", "its connections", "its calls/s",
+            "its replies/s", "of them errors, %", "its CPU, cores"]
+    return (f"get_id, one client at {BESIDE_RATE:,} calls a second, open loop; the latency of a "
+            f"call counts from when it was due:\n\n{_table(head, rows)}\n\n{_whats()}")
+
+
+def _whats():
+    """What the kinds of neighbours do; kinds that do the same, in one line."""
+    names = {}
+    for name, kind in KINDS.items():
+        names.setdefault(kind.what, []).append(name)
+    return "\n".join(f"* {', '.join(same)}: {what}" for what, same in names.items())
+
+
+def _neighbours_row(figures, kind):
+    def latencies_ms(key):
+        return [value / 1000 for value in figures.values("neighbours", SUBJECT, kind, "latency_us",
+                                                         key)]
+
+    def share(part, whole, form, factor=1):
+        both = zip(figures.values("neighbours", SUBJECT, kind, "neighbour", part),
+                   figures.values("neighbours", SUBJECT, kind, "neighbour", whole))
+        return _median([factor * value / by for value, by in both if by], form)
+
+    connections = f"{KINDS[kind].connections:,}" if kind in KINDS else NOTHING
+    tails = latencies_ms("p99")
+    return [kind, _median(latencies_ms("p50"), ",.2f"), _median(tails, ",.2f"),
+            _spread(tails, ",.2f"), _median(latencies_ms("max"), ",.2f"), connections,
+            share("sent", "seconds", ",.0f"), share("replies", "seconds", ",.0f"),
+            share("errors", "replies", ".0f", 100), share("cpu_s", "seconds", ".2f")]
+
+
 def _cost(figures):
     rows = []
     for connections, in_flight in growth_points():
@@ -155,7 +190,7 @@ def _memory(figures):
 
 
 TABLES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,
-          "cost": _cost, "generator": _generator, "memory": _memory}
+          "neighbours": _neighbours, "cost": _cost, "generator": _generator, "memory": _memory}
 
 
 def _machine(about, options):

@@ -23,6 +23,7 @@ import experiments
 import goals
 import report
 from figures import Figures
+from neighbours import KINDS
 from servers import BARE, CHOICES, SUBJECT, SUBJECT_WIDE, THRIFT
 
 ROUNDS = 9
@@ -37,6 +38,11 @@ def generator(cost_ns=12, speedup=0.5):
                                       {"what": "beside another", "value": 0}]}
 
 
+def beside(p99_ms):
+    return {"latency_us": {"p50": 100, "p99": p99_ms * 1000, "max": p99_ms * 2000},
+            "neighbour": {"seconds": 2, "sent": 1000, "replies": 900, "errors": 9, "cpu_s": 1}}
+
+
 JUST_MET = {
     ("throughput", SUBJECT, "16x1"): {"calls_per_s": 190000},
     ("throughput", BARE, "16x1"): {"calls_per_s": 200000},
@@ -48,6 +54,8 @@ JUST_MET = {
     ("latency", BARE, "open"): {"latency_us": {"p50": 100, "p99": 100, "p99_9": 100}},
     ("idle", SUBJECT, "10000"): {"calls_per_s": 95001, "rss_bytes": 8000000 + 10239999},
     ("idle", SUBJECT, "0"): {"calls_per_s": 100000, "rss_bytes": 8000000},
+    **{("neighbours", SUBJECT, kind): beside(4.99) for kind in experiments.BURST_KINDS},
+    ("neighbours", SUBJECT, "greedy"): beside(19.99),
     ("cost", BARE, OVER_THE_WALL): {"calls_per_s": 6000000, "cpu_us_per_call": 1.0},
     ("cost", SUBJECT, OVER_THE_WALL): {"cpu_us_per_call": 2.0},
     ("generator", "generator", "all"): generator(),
@@ -77,6 +85,9 @@ BROKEN = [
      "p99.9 "),
     (("idle", SUBJECT, "10000"), {"calls_per_s": 95000}, "throughput lost"),
     (("idle", SUBJECT, "10000"), {"rss_bytes": 8000000 + 10240000}, "resident memory"),
+    *((("neighbours", SUBJECT, kind), beside(5), "p99 of a paced client beside bursts")
+      for kind in experiments.BURST_KINDS),
+    (("neighbours", SUBJECT, "greedy"), beside(20), "p99 of a paced client beside get_ids"),
     (("cost", SUBJECT, "10000x1"), {"cpu_us_per_call": 1.11},
      "CPU time per call, 1 to 10,000 connections"),
     (("cost", SUBJECT, "16x10"), {"cpu_us_per_call": 1.11},
@@ -177,6 +188,19 @@ class Reports(unittest.TestCase):
         self.assertIn("throughput, redis, 16x1, round 1: gone fishing", text)
         self.assertIs(verdicts(run)["get_id, 16 connections, 1 in flight, beside redis"], True)
         self.assertFalse(report.is_good(run))
+
+    def test_a_row_for_each_kind_of_neighbour_with_what_it_drew(self):
+        text = report.markdown(just_met())
+        self.assertIn("| mixed | 0.10 | 4.99 | 4.99 to 4.99 | 9.98 | 100 | 500 | 450 | 1 | 0.50 |",
+                      text)
+        for kind in [experiments.ALONE, *KINDS]:
+            self.assertRegex(text, rf"(?m)^\| {kind} \|")
+
+    def test_the_worst_kind_of_neighbour_is_named(self):
+        run = just_met()
+        move(run, ("neighbours", SUBJECT, "bad-count"), beside(7))
+        self.assertIn("7.00 ms (7.00 to 7.00), beside bad-count; max 14.00 ms",
+                      report.markdown(run))
 
     def test_no_figures_at_all_are_no_reason_to_fall_over(self):
         run = just_met()
