@@ -376,7 +376,8 @@ class OneByOne(Refilling):
 
 
 class Resets(Neighbour):
-    """A pipeline on each connection; the oldest is reset, unread, and another one made."""
+    """A pipeline on each connection, reset unread: by turns the oldest one, and the newest, most
+    likely while its calls are being answered."""
     tick_s = 0.001
     reads = False
 
@@ -384,14 +385,18 @@ class Resets(Neighbour):
         connection.make_calls(connection.call.fit)
 
     def tick(self):
-        fd, oldest = next(iter(self.connections.items()), (None, None))
-        if oldest is not None:
-            del self.connections[fd]
-            oldest.reset()
-        connection = self.connect(0)
-        fd = connection.socket.fileno()
-        self.epoll.register(fd, 0)
-        self.attempt(fd, connection, self.begin)
+        self.reset(next(iter(self.connections), None))
+        for _ in range(2):
+            connection = self.connect(0)
+            fd = connection.socket.fileno()
+            self.epoll.register(fd, 0)
+            self.attempt(fd, connection, self.begin)
+        time.sleep(random.uniform(0, self.tick_s))
+        self.reset(fd)
+
+    def reset(self, fd):
+        if fd in self.connections:
+            self.connections.pop(fd).reset()
 
 
 class SlowReaders(Neighbour):
