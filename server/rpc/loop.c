@@ -365,12 +365,6 @@ static void run_cut_off(Loop *self)
 		run(self, head, TRUE);
 }
 
-static gboolean is_parked(const Connection *connection)
-{
-	return connection->queue == QUEUE_SINGLE || connection->queue == QUEUE_BATCH ||
-	       connection->queue == QUEUE_ASIDE;
-}
-
 static void set_retry_timer(Loop *self)
 {
 	Connection *next = queues_next_for_ids(&self->queues);
@@ -426,7 +420,7 @@ static void start_draining(Loop *self, gint64 timeout_ms)
 		Connection *connection = link->data;
 
 		next = link->next; /* the pass may end the connection */
-		if (!is_parked(connection))
+		if (!queues_is_parked(connection))
 			run(self, connection, TRUE);
 	}
 }
@@ -502,7 +496,7 @@ static void handle(Loop *self, const struct epoll_event *event)
 		retry_timer_silence(&self->retry_timer);
 		return;
 	}
-	if (is_parked(connection)) {
+	if (queues_is_parked(connection)) {
 		handle_parked(self, connection, event->events);
 		return;
 	}

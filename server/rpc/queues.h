@@ -46,6 +46,13 @@ static inline Connection *queues_head(const Queues *self, ConnectionQueue queue)
 	return self->queues[queue].head == NULL ? NULL : self->queues[queue].head->data;
 }
 
+/* Whether a call of it waits for what is not there yet. */
+static inline gboolean queues_is_parked(const Connection *connection)
+{
+	return connection->queue == QUEUE_SINGLE || connection->queue == QUEUE_BATCH ||
+	       connection->queue == QUEUE_ASIDE;
+}
+
 /* Whether nobody waits for anything, as most times. */
 static inline gboolean queues_are_empty(const Queues *self)
 {

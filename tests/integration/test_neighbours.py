@@ -6,6 +6,7 @@ not the server's fault: a case may be tried three times before it fails for bein
 wrong fails at once.
 """
 import json
+import os
 import subprocess
 import sys
 from typing import NamedTuple
@@ -23,9 +24,12 @@ MAX_WAIT_S = 1
 WAIT_LIMIT_S = 2 * MAX_WAIT_S + 1
 TRIES = 3
 RATE = 200 if SANITIZED else 1000
-SECONDS = 1.5
+SECONDS = 1
 LIMIT_S = 60
 FEW = "only few of them under sanitizers"
+# What is measured is the server, not when the machine lets the client look at its replies: with as
+# many loops as cores each is busy.
+AT_ONCE = ["nice", "-n", "-15"] if os.geteuid() == 0 else []
 
 
 class Seen(NamedTuple):
@@ -57,7 +61,7 @@ class Neighbours(ServerTest):
     def be_client(self, server):
         """The latency of its calls, and which error was for being late; no other is accepted."""
         done = subprocess.run(
-            [SNOWFLAKECTL, "--server", f"127.0.0.1:{server.address[1]}", "bench", "--connections",
+            [*AT_ONCE, SNOWFLAKECTL, "--server", f"127.0.0.1:{server.address[1]}", "bench", "--connections",
              "1", "--in-flight", "64", "--rate", str(RATE), "--warmup", "0.2", "--duration",
              str(SECONDS), "--timeout", str(10000 * PATIENCE), "--json"], env=ENVIRONMENT,
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S * PATIENCE,
