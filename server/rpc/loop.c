@@ -27,9 +27,8 @@
 #include "server/rpc/retry-timer.h"
 #include "server/rpc/socket-name.h"
 
-#define MAX_EVENTS    256
-#define READ_BYTES    (64 * 1024)
-#define US_PER_SECOND G_GINT64_CONSTANT(1000000)
+#define MAX_EVENTS 256
+#define READ_BYTES (64 * 1024)
 
 /* A turn, beyond its first answer. Some five of the dearer calls; many hundreds of the cheap. */
 #define TURN_US 50
@@ -38,7 +37,7 @@
 #define MAX_RETRIES 16
 
 /* For the last answers, when a drain has run out of time. */
-#define LAST_ANSWERS_US US_PER_SECOND
+#define LAST_ANSWERS_US 1000000
 
 struct _Loop {
 	pthread_t thread;

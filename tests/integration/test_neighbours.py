@@ -61,8 +61,8 @@ class Neighbours(ServerTest):
     def be_client(self, server):
         """The latency of its calls, and which error was for being late; no other is accepted."""
         done = subprocess.run(
-            [*AT_ONCE, SNOWFLAKECTL, "--server", f"127.0.0.1:{server.address[1]}", "bench", "--connections",
-             "1", "--in-flight", "64", "--rate", str(RATE), "--warmup", "0.2", "--duration",
+            [*AT_ONCE, SNOWFLAKECTL, "--server", f"127.0.0.1:{server.address[1]}", "bench",
+             "--connections", "1", "--in-flight", "64", "--rate", str(RATE), "--warmup", "0.2", "--duration",
              str(SECONDS), "--timeout", str(10000 * PATIENCE), "--json"], env=ENVIRONMENT,
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S * PATIENCE,
             check=False)
