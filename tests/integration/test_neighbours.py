@@ -62,9 +62,9 @@ class Neighbours(ServerTest):
         """The latency of its calls, and which error was for being late; no other is accepted."""
         done = subprocess.run(
             [*AT_ONCE, SNOWFLAKECTL, "--server", f"127.0.0.1:{server.address[1]}", "bench",
-             "--connections", "1", "--in-flight", "64", "--rate", str(RATE), "--warmup", "0.2", "--duration",
-             str(SECONDS), "--timeout", str(10000 * PATIENCE), "--json"], env=ENVIRONMENT,
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S * PATIENCE,
+             "--connections", "1", "--in-flight", "64", "--rate", str(RATE), "--warmup", "0.2",
+             "--duration", str(SECONDS), "--timeout", str(10000 * PATIENCE), "--json"],
+            env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S * PATIENCE,
             check=False)
         report = json.loads(done.stdout)
         late = report.get("first_error")

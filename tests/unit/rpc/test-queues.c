@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+
+#include "server/rpc/queues.h"
+
+#define TURN_IDS 100
+
+static gint64 now_us;
+static guint looks;
+
+static gint64 scripted_clock_us(void)
+{
+	looks++;
+	return now_us;
+}
+
+static const RpcLimits LIMITS = {
+	.max_wait_ms = 10,
+	.turn_ids = TURN_IDS,
+	.frame_timeout_ms = 20,
+	.write_timeout_ms = 30,
+	.idle_timeout_ms = 0,
+};
+
+static void set_up(Queues *queues)
+{
+	now_us = 1000000;
+	looks = 0;
+	queues_init(queues, &LIMITS, scripted_clock_us);
+}
+
+static Connection *connection(void)
+{
+	return connection_new(open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
+static void pass_time(Queues *queues, gint64 us)
+{
+	now_us += us;
+	queues_forget_time(queues);
+}
+
+/* Each queue has its limit; without one there is nothing to wait for, but for a turn. */
+static void test_limits(void)
+{
+	static const struct {
+		ConnectionQueue queue;
+		gint64 limit_us; /* 0: none */
+		gboolean stands;
+	} CASES[] = {
+		{QUEUE_IDLE, 0, FALSE},     {QUEUE_FRAME, 20000, TRUE},  {QUEUE_WRITE, 30000, TRUE},
+		{QUEUE_CUT_OFF, 0, TRUE},   {QUEUE_SINGLE, 10000, TRUE}, {QUEUE_BATCH, 10000, TRUE},
+		{QUEUE_ASIDE, 10000, TRUE},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		Queues queues;
+		Connection *one = connection();
+		gint64 first_us;
+
+		set_up(&queues);
+		g_assert_true(queues_are_empty(&queues));
+		queues_enter(&queues, one, CASES[i].queue);
+		g_assert_true(queues_are_empty(&queues) == !CASES[i].stands);
+		g_assert_true(queues_head(&queues, CASES[i].queue) ==
+			      (CASES[i].stands ? one : NULL));
+		first_us = queues_first_deadline_us(&queues);
+		if (CASES[i].limit_us == 0) {
+			g_assert_cmpint(first_us, ==, G_MAXINT64);
+		} else {
+			g_assert_cmpint(first_us, ==, now_us + CASES[i].limit_us);
+			pass_time(&queues, CASES[i].limit_us - 1);
+			g_assert_false(queues_has_run_out(&queues, one));
+			pass_time(&queues, 1);
+			g_assert_true(queues_has_run_out(&queues, one));
+		}
+		queues_leave(&queues, one);
+		g_assert_true(queues_are_empty(&queues));
+		g_assert_null(queues_head(&queues, CASES[i].queue));
+		connection_free(one);
+	}
+}
+
+/* In order of entering; entering again is behind the others, and leaving twice does no harm. */
+static void test_order(void)
+{
+	Queues queues;
+	Connection *first = connection(), *second = connection();
+
+	set_up(&queues);
+	queues_enter(&queues, first, QUEUE_CUT_OFF);
+	queues_enter(&queues, second, QUEUE_CUT_OFF);
+	g_assert_true(queues_head(&queues, QUEUE_CUT_OFF) == first);
+	queues_enter(&queues, first, QUEUE_CUT_OFF);
+	g_assert_true(queues_head(&queues, QUEUE_CUT_OFF) == second);
+	queues_enter(&queues, second, QUEUE_FRAME);
+	g_assert_true(queues_head(&queues, QUEUE_CUT_OFF) == first);
+	queues_leave(&queues, first);
+	queues_leave(&queues, first);
+	queues_leave(&queues, second);
+	g_assert_true(queues_are_empty(&queues));
+	connection_free(first);
+	connection_free(second);
+}
+
+static void test_time_is_read_once(void)
+{
+	Queues queues;
+
+	set_up(&queues);
+	g_assert_cmpint(queues_now_us(&queues), ==, now_us);
+	g_assert_cmpint(queues_now_us(&queues), ==, now_us);
+	g_assert_cmpuint(looks, ==, 1);
+	pass_time(&queues, 1);
+	g_assert_cmpint(queues_now_us(&queues), ==, now_us);
+	g_assert_cmpuint(looks, ==, 2);
+}
+
+/* As the loop does: the next one draws what it may. */
+static ConnectionQueue draw(Queues *queues, guint ids)
+{
+	Connection *next = queues_next_for_ids(queues);
+	ConnectionQueue queue = next->queue;
+
+	queues_note_drawn(queues, queue, MIN(ids, queues_quota(queues, next)));
+	queues_enter(queues, next, queue);
+	return queue;
+}
+
+/* While both wait, each gets half. */
+static void test_half_each(void)
+{
+	Queues queues;
+	Connection *single = connection(), *batch = connection();
+	guint ids[N_QUEUES] = {0};
+
+	set_up(&queues);
+	queues_enter(&queues, batch, QUEUE_BATCH);
+	queues_enter(&queues, single, QUEUE_SINGLE);
+	for (guint i = 0; i < 10000; i++) {
+		guint batch_ids = 1 + i % TURN_IDS;
+		ConnectionQueue next = queues_next_for_ids(&queues)->queue;
+
+		ids[draw(&queues, next == QUEUE_BATCH ? batch_ids : 1)] +=
+			next == QUEUE_BATCH ? batch_ids : 1;
+	}
+	g_assert_cmpuint(ids[QUEUE_SINGLE], >=, ids[QUEUE_BATCH] - TURN_IDS);
+	g_assert_cmpuint(ids[QUEUE_SINGLE], <=, ids[QUEUE_BATCH]);
+	connection_free(single);
+	connection_free(batch);
+}
+
+/* Whoever waits alone has all there is, and saves nothing up. */
+static void test_alone(void)
+{
+	static const ConnectionQueue QUEUES[] = {QUEUE_SINGLE, QUEUE_BATCH};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(QUEUES); i++) {
+		Queues queues;
+		Connection *alone = connection(), *other = connection();
+
+		set_up(&queues);
+		g_assert_null(queues_next_for_ids(&queues));
+		queues_enter(&queues, alone, QUEUES[i]);
+		for (guint n = 0; n < 50; n++) {
+			g_assert_cmpuint(queues_quota(&queues, alone), ==, TURN_IDS);
+			g_assert_cmpint(draw(&queues, TURN_IDS), ==, QUEUES[i]);
+		}
+		queues_enter(&queues, other, QUEUE_SINGLE + QUEUE_BATCH - QUEUES[i]);
+		for (guint n = 0; n <= TURN_IDS; n++) /* the turn of the other comes soon */
+			if (draw(&queues, QUEUES[i] == QUEUE_BATCH ? 1 : TURN_IDS) != QUEUES[i])
+				break;
+			else
+				g_assert_cmpuint(n, <, TURN_IDS);
+		connection_free(alone);
+		connection_free(other);
+	}
+}
+
+/* Whose time is over is told so, whoever's turn it is. */
+static void test_run_out(void)
+{
+	Queues queues;
+	Connection *single = connection(), *batch = connection();
+
+	set_up(&queues);
+	queues_enter(&queues, single, QUEUE_SINGLE);
+	pass_time(&queues, 5000);
+	queues_enter(&queues, batch, QUEUE_BATCH);
+	g_assert_true(queues_next_for_ids(&queues) == batch); /* nothing saved up for single ones */
+	pass_time(&queues, 5000);
+	g_assert_true(queues_next_for_ids(&queues) == single);
+	queues_leave(&queues, single);
+	queues_note_drawn(&queues, QUEUE_BATCH, 50);
+	queues_enter(&queues, single, QUEUE_SINGLE);
+	g_assert_true(queues_next_for_ids(&queues) == single);
+	pass_time(&queues, 5000);
+	g_assert_true(queues_next_for_ids(&queues) == batch);
+	connection_free(single);
+	connection_free(batch);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/queues/limits", test_limits);
+	g_test_add_func("/queues/order", test_order);
+	g_test_add_func("/queues/time-is-read-once", test_time_is_read_once);
+	g_test_add_func("/queues/half-each", test_half_each);
+	g_test_add_func("/queues/alone", test_alone);
+	g_test_add_func("/queues/run-out", test_run_out);
+	return g_test_run();
+}
