@@ -64,8 +64,8 @@ class Neighbours(ServerTest):
             [*AT_ONCE, SNOWFLAKECTL, "--server", f"127.0.0.1:{server.address[1]}", "bench",
              "--connections", "1", "--in-flight", "64", "--rate", str(RATE), "--warmup", "0.2",
              "--duration", str(SECONDS), "--timeout", str(10000 * PATIENCE), "--json"],
-            env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S * PATIENCE,
-            check=False)
+            env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=LIMIT_S * PATIENCE, check=False)
         report = json.loads(done.stdout)
         late = report.get("first_error")
         if late is not None:
