@@ -54,6 +54,7 @@ typedef enum {
 	/* connections; each is limited to a line a second, refusals to one a minute, with the
 	 * number left out */
 	LOG_CONNECTION_REFUSED, /* reason, address, connections, remedy */
+	LOG_ADDRESS_REFUSED,    /* reason, address, connections, remedy: that address only */
 	LOG_CONNECTION_CLOSED,  /* reason, peer: a limit was passed, the bytes made no sense, or
 				   another needed the room */
 	LOG_ACCEPT_FAILED,      /* error */

@@ -436,8 +436,10 @@ static gboolean server_run(Server *self, GError **error)
 	GError *failure;
 	gboolean stopped;
 
+	if (!add_sources(self, error))
+		return FALSE;
 	log_start(self);
-	if (!add_sources(self, error) || !rpc_server_start(self->rpc, error))
+	if (!rpc_server_start(self->rpc, error))
 		return FALSE;
 	keeper_start(self->keeper);
 	g_main_loop_run(self->loop);
@@ -476,7 +478,6 @@ static int serve(const Options *options)
 	occupy_standard_descriptors();
 	log_set_level(options->log_level);
 	signal(SIGPIPE, SIG_IGN);
-	signals_block();
 	generated_types_init();
 	ok = server_init(&server, options, &error) && server_run(&server, &error);
 	if (error != NULL)

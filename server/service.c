@@ -75,7 +75,7 @@ static G_NO_INLINE void service_park_or_refuse(Service *self)
 static gboolean service_try_draw(Service *self, guint count, IdRun *out_run)
 {
 	self->turn->ids = count;
-	if (G_UNLIKELY(self->turn->others_wait && self->turn->quota == 0)) {
+	if (G_UNLIKELY(self->turn->others_wait && count > self->turn->quota)) {
 		service_park(self, AS_SOON_AS_FIRST_NS);
 		return FALSE;
 	}

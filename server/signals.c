@@ -36,13 +36,6 @@ static sigset_t watched(void)
 	return set;
 }
 
-void signals_block(void)
-{
-	sigset_t set = watched();
-
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-}
-
 static gboolean is_stop(int number)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(STOPS); i++)
@@ -54,11 +47,17 @@ static gboolean is_stop(int number)
 static gboolean on_signal(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer user_data)
 {
 	const Listener *listener = user_data;
-	struct signalfd_siginfo info;
+	struct signalfd_siginfo info, stop = {0};
 
-	if (read(fd, &info, sizeof info) == sizeof info)
-		listener->heard((int)info.ssi_signo, is_stop((int)info.ssi_signo), info.ssi_pid,
-				listener->user_data);
+	while (read(fd, &info, sizeof info) == sizeof info) {
+		if (is_stop((int)info.ssi_signo))
+			stop = info;
+		else
+			listener->heard((int)info.ssi_signo, FALSE, info.ssi_pid,
+					listener->user_data);
+	}
+	if (stop.ssi_signo != 0)
+		listener->heard((int)stop.ssi_signo, TRUE, stop.ssi_pid, listener->user_data);
 	return G_SOURCE_CONTINUE;
 }
 
@@ -75,6 +74,7 @@ gboolean signals_watch(SignalHeard heard, gpointer user_data, GError **error)
 	}
 	listener = g_new(Listener, 1);
 	*listener = (Listener){heard, user_data};
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	g_unix_fd_add_full(G_PRIORITY_DEFAULT, fd, G_IO_IN, on_signal, listener, g_free);
 	return TRUE;
 }
@@ -85,5 +85,6 @@ void signals_kill_at_next_stop(void)
 
 	sigemptyset(&set);
 	add_stops(&set);
+	sigdelset(&set, SIGHUP);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }

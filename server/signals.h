@@ -12,16 +12,15 @@
  * The main thread's only.
  */
 
-/* Blocks them, for this thread and those that it starts: call it before there are others. They are
- * heard of once they are watched. */
-void signals_block(void);
-
 /* A signal came: @stop: one of those that ask for the end. @sender: a process ID; 0: the kernel. */
 typedef void (*SignalHeard)(int number, gboolean stop, guint sender, gpointer user_data);
 
-/* Calls @heard from the default main context. %FALSE with a GFileError set. */
+/* Calls @heard from the default main context, and only so: they are blocked for this thread and
+ * those that it starts, so there must be no others yet. Of several that ask for the end at once,
+ * one is heard. %FALSE with a GFileError set. */
 gboolean signals_watch(SignalHeard heard, gpointer user_data,
 		       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* From now on those that ask for the end bring it about at once. */
+/* From now on those that ask for the end bring it about at once. But SIGHUP, which comes along with
+ * others: of a terminal that is closed, or of systemd. */
 void signals_kill_at_next_stop(void);

@@ -10,6 +10,9 @@
 /* An array of replies that has grown beyond this is not kept for the next pass. */
 #define KEPT_OUT_BYTES (256 * 1024)
 
+/* Of a client that is closed for what it said. */
+#define MOST_DISCARDING_READS 16
+
 Connection *connection_new(int fd)
 {
 	Connection *self = g_new0(Connection, 1);
@@ -62,6 +65,10 @@ gboolean connection_send(Connection *self)
 	if (connection_pending_bytes(self) == 0) {
 		g_clear_pointer(&self->out, g_byte_array_unref);
 		self->out_sent = 0;
+	} else if (self->out_sent >= self->out->len / 2) {
+		/* replies come as others go: what has gone must not add up */
+		g_byte_array_remove_range(self->out, 0, self->out_sent);
+		self->out_sent = 0;
 	}
 	return TRUE;
 }
@@ -111,6 +118,16 @@ static gssize receive(Connection *self, ConnectionShared *shared)
 	if (received == 0)
 		self->eof = TRUE;
 	return received;
+}
+
+void connection_discard(Connection *self, ConnectionShared *shared)
+{
+	guint reads = 0;
+
+	shutdown(self->fd, SHUT_WR);
+	while (reads++ < MOST_DISCARDING_READS &&
+	       recv(self->fd, shared->in, shared->in_bytes, 0) > 0)
+		;
 }
 
 /* Keeps what the stream did not consume of @bytes, which may be those it kept before. */
@@ -201,6 +218,8 @@ static ConnectionState run_pass(Connection *self, ConnectionShared *shared, gboo
 	if (fresh < 0 || !answer(self, shared, (gsize)fresh, &status))
 		return CONNECTION_ENDED;
 	self->full = status == STREAM_FULL;
+	if (status == STREAM_FULL || status == STREAM_PARKED)
+		self->more = TRUE; /* it is not read meanwhile */
 	if (status == STREAM_CLOSE || (self->eof && status == STREAM_MORE))
 		self->ending = TRUE;
 	if (fresh > 0 && status == STREAM_MORE && self->in != NULL && !self->sent && !self->more)

@@ -7,9 +7,10 @@
 #include "server/rpc/stream.h"
 
 /*
- * One client's socket. It reads what is there, has every complete call in it
- * answered, and writes the replies at once. Between two calls it holds no
- * buffers: those that a pass needs belong to the loop.
+ * One client's socket. It reads what is there, has the complete calls in it
+ * answered, as many as a turn has time for, and writes the replies at once.
+ * Between two calls it holds no buffers: those that a pass needs belong to the
+ * loop.
  *
  * Its loop's thread only.
  */
@@ -54,7 +55,7 @@ typedef struct {
 	GByteArray *in;        /* bytes that are not consumed yet; NULL: none */
 	GByteArray *out;       /* replies that are not sent yet; NULL: none */
 	Stream stream;
-	guint more : 1;   /* the last read filled the buffer */
+	guint more : 1;   /* there may be more to read: it is to be asked for */
 	guint full : 1;   /* complete calls may be left in @in: it is not read on before they are
 			     answered */
 	guint eof : 1;    /* the client sends no more */
@@ -95,6 +96,11 @@ gboolean connection_may_read(const Connection *self, const ConnectionShared *sha
  * @shared is gone with it, however it ends: nothing of it may reach another connection.
  */
 ConnectionState connection_run(Connection *self, ConnectionShared *shared, gboolean read);
+
+/* Reads away what has come, before it is closed because of that: bytes that were not read make the
+ * kernel reset the connection, and a client may then lose the last reply. What comes later still
+ * does so. */
+void connection_discard(Connection *self, ConnectionShared *shared);
 
 /* The bytes of replies that wait. */
 gsize connection_pending_bytes(const Connection *self);

@@ -3,7 +3,7 @@
 /*
  * A turn of a connection is short. One that has more calls than fit into it
  * is cut off, and goes on when it is its turn again: between two looks at the
- * sockets one of those has a turn, and all that have just become readable go
+ * sockets one of those has a turn, and those that have just become readable go
  * before it. So whoever asks for little waits for little, and nobody starves.
  *
  * Calls that wait for IDs are answered in the order in which they came, single
@@ -55,9 +55,9 @@ struct _Loop {
 	RpcTurn *turn;
 	Queues queues;
 	GQueue all;
-	gboolean rung;         /* the inbox's bell is heard */
-	gboolean woken_parked; /* what calls were parked for may be there, and they have not ... */
-	gboolean woken_aside;  /* ... all tried again */
+	gboolean rung;        /* the inbox's bell is heard */
+	gboolean behind;      /* more of those who wait for IDs may be answered at once */
+	gboolean woken_aside; /* what others wait for may be there, and not all have tried again */
 	gboolean draining;
 	gint64 drain_deadline_us;
 };
@@ -223,13 +223,17 @@ static ConnectionQueue queue_for(const Connection *connection, ConnectionState s
 	return connection->in != NULL ? QUEUE_FRAME : QUEUE_IDLE;
 }
 
+static ConnectionQueue queue_to_park_in(const RpcTurn *turn)
+{
+	if (turn->aside)
+		return QUEUE_ASIDE;
+	return turn->ids > 1 ? QUEUE_BATCH : QUEUE_SINGLE;
+}
+
 static void park(Loop *self, Connection *connection)
 {
-	ConnectionQueue queue = self->turn->ids > 1 ? QUEUE_BATCH : QUEUE_SINGLE;
+	ConnectionQueue queue = queue_to_park_in(self->turn);
 	gint64 wait_ns = self->turn->wait_ns;
-
-	if (self->turn->aside)
-		queue = QUEUE_ASIDE;
 
 	/* the time it begins to wait, not that of the last look at the clock: the process may have
 	 * been stopped in between */
@@ -248,9 +252,11 @@ static void settle(Loop *self, Connection *connection, ConnectionState state)
 	ConnectionQueue queue;
 	guint32 events;
 
+	/* at the end all that has arrived is answered, turn by turn */
 	if (state == CONNECTION_READING && self->draining)
-		state = CONNECTION_ENDED;
+		state = connection->more ? CONNECTION_CUT_OFF : CONNECTION_ENDED;
 	if (state == CONNECTION_ENDED && connection->bad != NULL) {
+		connection_discard(connection, &self->shared);
 		close_for(self, connection, COUNTER_CLOSED_BAD_BYTES, connection->bad);
 		return;
 	}
@@ -284,13 +290,8 @@ static ConnectionState pass(Loop *self, Connection *connection, RpcTurn terms, g
 static void run(Loop *self, Connection *connection, gboolean read)
 {
 	const RpcTurn terms = {.others_wait = queues_waiting_for_ids(&self->queues) > 0};
-	ConnectionState state;
 
-	do /* once; at the end until all that has arrived is answered */
-		state = pass(self, connection, terms, read);
-	while (self->draining && state == CONNECTION_READING && connection->more &&
-	       g_get_monotonic_time() < self->drain_deadline_us);
-	settle(self, connection, state);
+	settle(self, connection, pass(self, connection, terms, read));
 }
 
 /* Calls that wait */
@@ -312,10 +313,7 @@ static gboolean retry(Loop *self, Connection *connection, guint quota, gboolean 
 		return FALSE;
 	}
 	queues_leave(&self->queues, connection);
-	if (self->draining && state == CONNECTION_READING)
-		run(self, connection, TRUE); /* what came behind it while it was parked */
-	else
-		settle(self, connection, state);
+	settle(self, connection, state);
 	return TRUE;
 }
 
@@ -323,19 +321,13 @@ static gboolean retry(Loop *self, Connection *connection, guint quota, gboolean 
 static void retry_parked(Loop *self)
 {
 	Connection *next = queues_next_for_ids(&self->queues);
+	guint tries = 0;
 
-	for (guint tries = 0; next != NULL && tries < MAX_RETRIES; tries++) {
-		if (!self->woken_parked &&
-		    queues_now_us(&self->queues) < MIN(next->retry_us, next->deadline_us))
-			return;
-		if (!retry(self, next, queues_quota(&self->queues, next),
-			   queues_waiting_for_ids(&self->queues) > 1)) {
-			self->woken_parked = FALSE;
-			return;
-		}
+	while (next != NULL && tries++ < MAX_RETRIES && queues_is_due(&self->queues, next) &&
+	       retry(self, next, queues_quota(&self->queues, next),
+		     queues_waiting_for_ids(&self->queues) > 1))
 		next = queues_next_for_ids(&self->queues);
-	}
-	self->woken_parked = next != NULL; /* there may be more for it */
+	self->behind = next != NULL && queues_is_due(&self->queues, next);
 }
 
 /* Those who wait for something else, all for the same: likewise. */
@@ -368,7 +360,7 @@ static void set_retry_timer(Loop *self)
 {
 	Connection *next = queues_next_for_ids(&self->queues);
 
-	if (!self->woken_parked) /* else it is tried again at once */
+	if (!self->behind) /* else it is tried again at once */
 		retry_timer_set(&self->retry_timer,
 				next == NULL || next->retry_us == G_MAXINT64 ? 0 : next->retry_us);
 }
@@ -434,8 +426,10 @@ static void empty_inbox(Loop *self)
 	inbox_take(self->inbox, &mail);
 	for (guint i = 0; i < mail.connections->len; i++)
 		adopt(self, &g_array_index(mail.connections, InboxConnection, i));
-	if (mail.wake)
-		self->woken_parked = self->woken_aside = TRUE;
+	if (mail.wake) {
+		queues_wake(&self->queues);
+		self->woken_aside = TRUE;
+	}
 	if (mail.drain)
 		start_draining(self, mail.drain_timeout_ms);
 }
@@ -450,8 +444,7 @@ static int timeout_ms(Loop *self)
 	if (queues_are_empty(&self->queues) && !self->draining)
 		return -1;
 	first_us = queues_first_deadline_us(&self->queues);
-	if (self->woken_parked || self->woken_aside ||
-	    queues_head(&self->queues, QUEUE_CUT_OFF) != NULL)
+	if (self->behind || self->woken_aside || queues_head(&self->queues, QUEUE_CUT_OFF) != NULL)
 		return 0;
 	if (self->draining)
 		first_us = MIN(first_us, self->drain_deadline_us);
@@ -534,8 +527,8 @@ static void close_all(Loop *self)
 /* Nor is anything left of those that did. */
 static gboolean nobody_waits(const Loop *self)
 {
-	return queues_are_empty(&self->queues) && self->retry_timer.at_us == 0 &&
-	       !self->woken_parked && !self->woken_aside;
+	return queues_are_empty(&self->queues) && !retry_timer_is_set(&self->retry_timer) &&
+	       !self->woken_aside;
 }
 
 static void serve_queues(Loop *self)

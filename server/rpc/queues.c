@@ -13,7 +13,6 @@ void queues_init(Queues *self, const RpcLimits *limits, gint64 (*clock_us)(void)
 	*self = (Queues){
 		.limits_us =
 			{
-				[QUEUE_NONE] = G_MAXINT64,
 				[QUEUE_IDLE] = limit_us(limits->idle_timeout_ms),
 				[QUEUE_FRAME] = limit_us(limits->frame_timeout_ms),
 				[QUEUE_WRITE] = limit_us(limits->write_timeout_ms),
@@ -66,6 +65,20 @@ gboolean queues_has_run_out(Queues *self, const Connection *connection)
 	return queues_now_us(self) >= connection->deadline_us;
 }
 
+gboolean queues_is_due(Queues *self, const Connection *connection)
+{
+	return queues_now_us(self) >= MIN(connection->retry_us, connection->deadline_us);
+}
+
+void queues_wake(Queues *self)
+{
+	static const ConnectionQueue FOR_IDS[] = {QUEUE_SINGLE, QUEUE_BATCH};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(FOR_IDS); i++)
+		for (GList *link = self->queues[FOR_IDS[i]].head; link != NULL; link = link->next)
+			((Connection *)link->data)->retry_us = queues_now_us(self);
+}
+
 gint64 queues_first_deadline_us(const Queues *self)
 {
 	gint64 first_us = G_MAXINT64;
@@ -86,10 +99,8 @@ Connection *queues_next_for_ids(Queues *self)
 
 	if (single == NULL || batch == NULL)
 		return single == NULL ? batch : single;
-	if (queues_has_run_out(self, single))
-		return single;
-	if (queues_has_run_out(self, batch))
-		return batch;
+	if (queues_has_run_out(self, single) || queues_has_run_out(self, batch))
+		return single->deadline_us <= batch->deadline_us ? single : batch;
 	return self->single_ids > 0 ? single : batch;
 }
 

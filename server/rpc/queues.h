@@ -68,6 +68,12 @@ static inline guint queues_waiting_for_ids(const Queues *self)
 /* Whether its time limit has run out. */
 gboolean queues_has_run_out(Queues *self, const Connection *connection);
 
+/* Whether it may try again now, or its time limit has run out. It is parked. */
+gboolean queues_is_due(Queues *self, const Connection *connection);
+
+/* What those who wait for IDs wait for may be there: all of them are due. */
+void queues_wake(Queues *self);
+
 /* When the first time limit runs out; G_MAXINT64: none does. */
 gint64 queues_first_deadline_us(const Queues *self);
 

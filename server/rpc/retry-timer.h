@@ -13,6 +13,11 @@ typedef struct {
 /* %FALSE with errno set. */
 gboolean retry_timer_init(RetryTimer *self) G_GNUC_WARN_UNUSED_RESULT;
 
+static inline gboolean retry_timer_is_set(const RetryTimer *self)
+{
+	return self->at_us != 0;
+}
+
 /* @at_us: 0: never. Costs nothing if that is what it is set to. */
 void retry_timer_set(RetryTimer *self, gint64 at_us);
 

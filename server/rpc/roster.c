@@ -20,11 +20,13 @@
 
 #include "server/rpc/socket-name.h"
 
-/* Looked at under one hold of the lock. */
-#define CHUNK 64
+/* Looked at under one hold of the lock; and so many times for one newcomer, some 20 ms, as the
+ * thread has other things to do. */
+#define CHUNK       64
+#define MOST_CHUNKS 256
 
 typedef struct {
-	struct in6_addr address; /* of IPv4: mapped, as a socket for both families has it */
+	struct in6_addr address; /* see address_of() */
 	GQueue entries;
 	GList link;     /* in the queue of its number of entries */
 	guint64 search; /* the last one that has looked at all of them */
@@ -49,6 +51,7 @@ struct _Roster {
 	guint n_leaving;
 	/* the admitting thread's own */
 	guint64 search;
+	gboolean searching; /* it has not looked at all of them yet */
 	gint64 rest_until_us;
 };
 
@@ -67,12 +70,16 @@ static gboolean address_equal(gconstpointer a, gconstpointer b)
 	return memcmp(a, b, sizeof(struct in6_addr)) == 0;
 }
 
+/* IPv4: mapped, as a socket for both families has it. IPv6: the first half, as whoever has one
+ * address has all that begin alike (RFC 6177). */
 static struct in6_addr address_of(const struct sockaddr *address)
 {
 	struct in6_addr result = IN6ADDR_ANY_INIT;
 
 	if (address->sa_family == AF_INET6) {
 		result = ((const struct sockaddr_in6 *)address)->sin6_addr;
+		if (!IN6_IS_ADDR_V4MAPPED(&result))
+			memset(&result.s6_addr[8], 0, 8);
 	} else if (address->sa_family == AF_INET) {
 		result.s6_addr[10] = result.s6_addr[11] = 0xff;
 		memcpy(&result.s6_addr[12], &((const struct sockaddr_in *)address)->sin_addr, 4);
@@ -84,11 +91,12 @@ static char *address_text(const struct in6_addr *address)
 {
 	char text[INET6_ADDRSTRLEN];
 
-	if (IN6_IS_ADDR_V4MAPPED(address))
+	if (IN6_IS_ADDR_V4MAPPED(address)) {
 		inet_ntop(AF_INET, &address->s6_addr[12], text, sizeof text);
-	else
-		inet_ntop(AF_INET6, address, text, sizeof text);
-	return g_strdup(text);
+		return g_strdup(text);
+	}
+	inet_ntop(AF_INET6, address, text, sizeof text);
+	return g_strconcat(text, "/64", NULL);
 }
 
 char *roster_address(const struct sockaddr *address)
@@ -245,17 +253,21 @@ static gboolean search_chunk(Roster *self, char **out_left)
 static char *make_room(Roster *self, gint64 now_us)
 {
 	char *left = NULL;
-	gboolean more;
 
 	if (now_us < self->rest_until_us)
 		return NULL;
-	self->search++;
-	do {
+	if (!self->searching)
+		self->search++;
+	self->searching = TRUE;
+	for (guint chunk = 0; self->searching && chunk < MOST_CHUNKS; chunk++) {
 		pthread_mutex_lock(&self->lock);
-		more = search_chunk(self, &left);
+		self->searching = search_chunk(self, &left);
 		pthread_mutex_unlock(&self->lock);
-	} while (more);
-	if (left == NULL)
+		if (self->searching)
+			g_usleep(
+				1); /* a lock taken at once again lets in nobody who waits for it */
+	}
+	if (left == NULL && !self->searching)
 		self->rest_until_us = now_us + ROSTER_REST_US;
 	return left;
 }

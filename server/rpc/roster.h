@@ -5,10 +5,9 @@
 #include <sys/socket.h>
 
 /*
- * Who is connected, by client address; and who makes room when the server is
- * full: a connection that has been idle for long enough, of the address that
- * has most. If those are all in use a newcomer is refused, so that nobody pays
- * for what others do.
+ * Who is connected, by client address, of which IPv6 counts the first 64 bits; and who makes room
+ * when the server is full: a connection that has been idle for long enough, of the address that has
+ * most. If those are all in use a newcomer is refused, so that nobody pays for what others do.
  *
  * Whether a connection is idle is asked of the kernel when room is needed, so
  * that calls cost nothing here. One thread admits, any thread removes.
@@ -71,7 +70,7 @@ void roster_remove(RosterEntry *entry);
 /* Connections, without those that are leaving. */
 guint roster_n_connections(Roster *self);
 
-/* (transfer full): "127.0.0.1", "::1"; "::" for a family without addresses. */
+/* (transfer full): "127.0.0.1", "2001:db8::/64"; "::/64" for a family without addresses. */
 char *roster_address(const struct sockaddr *address);
 
 /* Returns: (transfer full): the address that has most connections, "none" if there are none

@@ -23,6 +23,9 @@
 /* ... and for loops to close what made room. */
 #define ROOM_PAUSE_MS 1
 
+/* Of such pauses, when the server stops. */
+#define MOST_LAST_TRIES 100
+
 /* From so many connections on, the memory that they took is given back when most of them have gone:
  * how many there are is looked at as often. */
 #define FLOOD_CONNECTIONS 64
@@ -123,6 +126,7 @@ char *rpc_server_address(const RpcServer *self)
 	return socket_name_local(first->fd);
 }
 
+/* That has the fewest connections; one that has failed only if there is no other. */
 static Loop *choose_loop(RpcServer *self)
 {
 	Loop *chosen = NULL;
@@ -130,7 +134,7 @@ static Loop *choose_loop(RpcServer *self)
 
 	for (guint i = 0; i < self->loops->len; i++) {
 		Loop *loop = self->loops->pdata[i];
-		guint n = loop_n_connections(loop);
+		guint n = loop_failure(loop) == 0 ? loop_n_connections(loop) : G_MAXUINT - 1;
 
 		if (n < fewest) {
 			fewest = n;
@@ -141,13 +145,13 @@ static Loop *choose_loop(RpcServer *self)
 }
 
 /* @address: whose fault it may be, with so many @connections */
-static void refuse(RpcServer *self, int connection, const char *address, guint connections,
-		   const char *reason, const char *remedy)
+static void refuse(RpcServer *self, int connection, LogEvent event, const char *address,
+		   guint connections, const char *reason, const char *remedy)
 {
 	close(connection);
 	counters_add(self->counters, COUNTER_CONNECTIONS_REFUSED, 1);
-	log_event(LOG_CONNECTION_REFUSED, "reason=\"%s\" address=%s connections=%u remedy=\"%s\"",
-		  reason, address, connections, remedy);
+	log_event(event, "reason=\"%s\" address=%s connections=%u remedy=\"%s\"", reason, address,
+		  connections, remedy);
 }
 
 static void refuse_full(RpcServer *self, int connection)
@@ -158,7 +162,7 @@ static void refuse_full(RpcServer *self, int connection)
 		"more than %u connections, and none of the address that has most is idle for %g s",
 		self->limits.max_connections, self->limits.idle_ms / 1e3);
 
-	refuse(self, connection, address, most, reason,
+	refuse(self, connection, LOG_CONNECTION_REFUSED, address, most, reason,
 	       "let clients keep and share connections, or raise --max-connections");
 }
 
@@ -168,7 +172,7 @@ static void refuse_address(RpcServer *self, int connection, const struct sockadd
 	guint most = self->limits.max_per_address;
 	g_autofree char *reason = g_strdup_printf("more than %u connections of one address", most);
 
-	refuse(self, connection, address, most, reason,
+	refuse(self, connection, LOG_ADDRESS_REFUSED, address, most, reason,
 	       "let its clients keep and share connections, or raise "
 	       "--max-connections-per-address");
 }
@@ -178,7 +182,7 @@ static void refuse_for_descriptors(RpcServer *self, int connection)
 	guint most;
 	g_autofree char *address = roster_biggest(self->roster, &most);
 
-	refuse(self, connection, address, most, "no file descriptors left",
+	refuse(self, connection, LOG_CONNECTION_REFUSED, address, most, "no file descriptors left",
 	       "raise the limit (ulimit -n, LimitNOFILE=) or lower --max-connections");
 }
 
@@ -367,14 +371,23 @@ gboolean rpc_server_check(RpcServer *self, GError **error)
 	return TRUE;
 }
 
+/* Those whose connection stands have been promised an answer. */
+static void accept_the_rest(RpcServer *self, int listener)
+{
+	for (guint tries = 0; tries < MOST_LAST_TRIES; tries++) {
+		if (accept_some(self, listener, SOMAXCONN) != ROOM_PAUSE_MS)
+			return;
+		g_usleep(1000 * ROOM_PAUSE_MS);
+	}
+}
+
 void rpc_server_stop(RpcServer *self, gint64 timeout_ms)
 {
 	if (!self->started)
 		return;
 	self->started = FALSE;
-	/* those whose connection stands have been promised an answer */
 	for (guint i = 0; i < self->listeners->len; i++)
-		accept_some(self, ((Listener *)self->listeners->pdata[i])->fd, SOMAXCONN);
+		accept_the_rest(self, ((Listener *)self->listeners->pdata[i])->fd);
 	g_ptr_array_set_size(self->listeners, 0);
 	for (guint i = 0; i < self->loops->len; i++)
 		loop_drain(self->loops->pdata[i], timeout_ms);

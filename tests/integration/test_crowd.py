@@ -152,7 +152,7 @@ class Full(ServerTest):
                 for _ in range(5):
                     self.assertFalse(is_served(server, HERE))
                 self.assertTrue(is_served(server, THERE))
-                event = server.wait_event("connection-refused")
+                event = server.wait_event("address-refused")
                 self.assertEqual(event.level, "error")
                 self.assertIn("3 connections of one address", event.fields["reason"])
                 self.assertEqual(event.fields["address"], HERE)
@@ -170,7 +170,7 @@ class Full(ServerTest):
             for connection in (first, second):
                 connection.call(STRICT, "get_id", "a")
             self.assertFalse(is_served(server, HERE))
-            self.assertEqual(server.wait_event("connection-refused").fields["address"], HERE)
+            self.assertEqual(server.wait_event("address-refused").fields["address"], HERE)
 
 
 @unittest.skipIf(SANITIZED, "memory of a sanitizer build is its own")

@@ -206,6 +206,27 @@ class Stop(ServerTest):
                 server.wait_event("worker-handed-back")
                 server.wait_event("stopped")
 
+    def test_several_signals_at_once(self):
+        """They are one wish, not one and its repetition: the worker ID is handed back."""
+        server = self.start()
+        server.send_signal(signal.SIGSTOP)
+        wait_for(lambda: server.state() == "T", what="the server to be stopped")
+        server.expect_end = True
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCONT):
+            server.send_signal(number)
+        self.assertEqual(server.wait_end(), 0)
+        server.wait_event("worker-handed-back")
+
+    def test_a_hangup_behind_another_signal(self):
+        """As systemd sends it, and a terminal that is closed."""
+        server = self.waits_for_ever("--stop-timeout", 500)
+        server.expect_end = True
+        server.process.terminate()
+        server.wait_event("stopping")
+        server.send_signal(signal.SIGHUP)
+        self.assertEqual(server.wait_end(), 0)
+        server.wait_event("worker-handed-back")
+
     def test_signals_that_mean_nothing(self):
         """None of those that would kill a process does so without a word and a hand-back."""
         numbers = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF,

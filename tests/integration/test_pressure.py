@@ -86,6 +86,23 @@ class StopUnderPressure(ServerTest):
             self.assertEqual(connection.rest(), b"")
         self.assertEqual(server.wait_end(), 0)
 
+    def test_what_came_behind_calls_whose_turn_is_not_yet(self):
+        """More calls than fit a turn, and further ones that were not read yet when the stop came."""
+        server = self.start("--threads", 1)
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(server.connect()) for _ in range(30)]
+            for client in clients:
+                client.send(GET_COUNTERS * 1500)  # read at once, and more than ten milliseconds
+            clients[0].frame()
+            for client in clients:
+                client.send(GET_TIMESTAMP * 100)
+            server.send_signal(signal.SIGTERM)
+            for number, client in enumerate(clients):
+                for _ in range(1600 - (number == 0)):
+                    client.frame()
+                self.assertEqual(client.rest(), b"")
+        self.assertEqual(server.wait_end(), 0)
+
     def test_the_limit_of_a_stop_holds_for_calls_that_wait(self):
         """They are answered with what there is, every one of them, and the connection is closed."""
         server = self.start(*SLOW, "--max-wait", 60000, "--stop-timeout", 300)

@@ -177,6 +177,32 @@ static void test_alone(void)
 	}
 }
 
+/* A wake-up is for all who wait: one who then waits for the clock does not use it up. */
+static void test_wake(void)
+{
+	Queues queues;
+	Connection *single = connection(), *batch = connection();
+
+	set_up(&queues);
+	queues_enter(&queues, single, QUEUE_SINGLE);
+	queues_enter(&queues, batch, QUEUE_BATCH);
+	single->retry_us = batch->retry_us = G_MAXINT64;
+	g_assert_false(queues_is_due(&queues, single) || queues_is_due(&queues, batch));
+	queues_wake(&queues);
+	g_assert_true(queues_is_due(&queues, single) && queues_is_due(&queues, batch));
+	batch->retry_us = now_us + 1000;
+	g_assert_true(queues_is_due(&queues, single) && !queues_is_due(&queues, batch));
+	pass_time(&queues, 1000);
+	g_assert_true(queues_is_due(&queues, batch));
+	single->retry_us = G_MAXINT64;
+	pass_time(&queues, 8999);
+	g_assert_false(queues_is_due(&queues, single));
+	pass_time(&queues, 1); /* its time limit */
+	g_assert_true(queues_is_due(&queues, single));
+	connection_free(single);
+	connection_free(batch);
+}
+
 /* Whose time is over is told so, whoever's turn it is. */
 static void test_run_out(void)
 {
@@ -196,6 +222,8 @@ static void test_run_out(void)
 	g_assert_true(queues_next_for_ids(&queues) == single);
 	pass_time(&queues, 5000);
 	g_assert_true(queues_next_for_ids(&queues) == batch);
+	pass_time(&queues, 10000); /* both, the batch for longer */
+	g_assert_true(queues_next_for_ids(&queues) == batch);
 	connection_free(single);
 	connection_free(batch);
 }
@@ -208,6 +236,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/queues/time-is-read-once", test_time_is_read_once);
 	g_test_add_func("/queues/half-each", test_half_each);
 	g_test_add_func("/queues/alone", test_alone);
+	g_test_add_func("/queues/wake", test_wake);
 	g_test_add_func("/queues/run-out", test_run_out);
 	return g_test_run();
 }

@@ -161,7 +161,7 @@ static void assert_biggest(Crowd *self, const char *address, guint connections)
 	g_assert_cmpuint(n, ==, connections);
 }
 
-/* Both ways to write an IPv4 address are one; nothing else is. */
+/* Both ways to write an IPv4 address are one, and those of IPv6 that begin alike. */
 static void test_addresses(void)
 {
 	static const struct {
@@ -169,10 +169,15 @@ static void test_addresses(void)
 		const char *biggest; /* after it has come */
 		guint connections;
 	} CASES[] = {
-		{"10.0.0.1", "10.0.0.1", 1},        {"10.0.0.2", NULL, 1},
-		{"::ffff:10.0.0.2", "10.0.0.2", 2}, {"::10.0.0.2", "10.0.0.2", 2},
-		{"2001:db8::1", "10.0.0.2", 2},     {"2001:db8::1", NULL, 2},
-		{"2001:db8::1", "2001:db8::1", 3},  {"", "2001:db8::1", 3},
+		{"10.0.0.1", "10.0.0.1", 1},
+		{"10.0.0.2", NULL, 1},
+		{"::ffff:10.0.0.2", "10.0.0.2", 2},
+		{"::10.0.0.2", "10.0.0.2", 2},
+		{"2001:db8::1", "10.0.0.2", 2},
+		{"2001:db8::2", NULL, 2},
+		{"2001:db8::3:4:5:6", "2001:db8::/64", 3},
+		{"2001:db8:0:1::1", "2001:db8::/64", 3},
+		{"", "2001:db8::/64", 3},
 	};
 	Crowd *crowd = crowd_new(MOST, 0);
 

@@ -54,9 +54,56 @@ static void test_gone_before_its_replies(void)
 	stack->shared = shared.stream;
 }
 
+/* One that takes its replies as fast as they come, but always has some to take: what it has taken
+ * does not add up. */
+static void test_pending_does_not_grow(void)
+{
+	enum { BACKLOG = 400, ROUNDS = 3000, MAX_PENDING = 1 << 20 };
+	g_autoptr(Stack) stack = stack_new(TRUE, 10);
+	g_autoptr(GByteArray) out = g_byte_array_new();
+	g_autoptr(GByteArray) call = g_byte_array_new();
+	g_autofree guint8 *in = g_malloc(BUFFER_BYTES);
+	ConnectionShared shared = {
+		.stream = stack->shared,
+		.in = in,
+		.in_bytes = BUFFER_BYTES,
+		.out = out,
+		.max_pending_bytes = MAX_PENDING,
+	};
+	const int least = 1;
+	Connection *connection;
+	guint8 reply[REPLY_BYTES];
+	int fd = client_that_calls(0, &connection);
+	guint most = 0;
+
+	g_assert_cmpint(setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &least, sizeof least), ==,
+			0);
+	for (guint8 i = 1; i < 3; i++)
+		wire_get_id(FORM_FRAMED_STRICT, i, "foo", call);
+	for (guint i = 0; i < BACKLOG; i++) {
+		g_assert_cmpint(write(fd, call->data, call->len), ==, call->len);
+		connection_run(connection, &shared, TRUE);
+	}
+	g_assert_cmpuint(connection_pending_bytes(connection), >, REPLY_BYTES);
+	for (guint i = 0; i < ROUNDS; i++) {
+		g_assert_cmpint(write(fd, call->data, call->len), ==, call->len);
+		connection_run(connection, &shared, TRUE);
+		for (guint n = 0; n < 2; n++)
+			g_assert_cmpint(read(fd, reply, sizeof reply), ==, sizeof reply);
+		g_assert_cmpuint(connection_pending_bytes(connection), >, 0);
+		most = MAX(most, connection->out->len);
+	}
+	g_assert_cmpuint(most, <=, 3 * 2 * (BACKLOG + 1) * REPLY_BYTES);
+
+	close(fd);
+	connection_free(connection);
+	stack->shared = shared.stream;
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/connection/gone-before-its-replies", test_gone_before_its_replies);
+	g_test_add_func("/connection/pending-does-not-grow", test_pending_does_not_grow);
 	return g_test_run();
 }

@@ -278,6 +278,41 @@ static void test_last_chance(void)
 	g_assert_false(stack_turn(stack)->last_chance);
 }
 
+/* While others wait, a call draws no more than its turn allows. */
+static void test_quota(void)
+{
+	static const struct {
+		gint count;
+		guint quota;
+		StreamStatus status;
+	} CASES[] = {{3, 0, STREAM_PARKED},
+		     {3, 2, STREAM_PARKED},
+		     {3, 3, STREAM_MORE},
+		     {1, 1, STREAM_MORE},
+		     {1, 0, STREAM_PARKED}};
+
+	for (guint i = 0; i < 2 * G_N_ELEMENTS(CASES); i++) {
+		guint n = i / 2;
+		g_autoptr(Stack) stack = stack_new(i % 2 == 0, 10);
+		g_autoptr(GByteArray) out = g_byte_array_new();
+		g_autoptr(GByteArray) input = g_byte_array_new();
+		g_autoptr(GByteArray) arguments = NULL;
+		g_autoptr(GByteArray) message = NULL;
+		WireBody body = wire_body(FORM_FRAMED_STRICT);
+
+		wire_body_text(&body, 1, "foo", 3);
+		wire_body_i32(&body, 2, CASES[n].count);
+		arguments = wire_body_end(&body);
+		message = wire_message(FORM_FRAMED_STRICT, "get_ids", 1, 1, arguments);
+		wire_append(FORM_FRAMED_STRICT, message, input);
+		*stack_turn(stack) = (RpcTurn){.others_wait = TRUE, .quota = CASES[n].quota};
+		g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==,
+				CASES[n].status);
+		if (CASES[n].status == STREAM_PARKED)
+			g_assert_cmpuint(stack_turn(stack)->ids, ==, CASES[n].count);
+	}
+}
+
 /* Replies that nobody takes: it stops, and goes on later where it stopped. */
 static void test_full(void)
 {
@@ -538,6 +573,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/stream/bad-arguments", test_bad_arguments);
 	g_test_add_func("/stream/parking", test_parking);
 	g_test_add_func("/stream/last-chance", test_last_chance);
+	g_test_add_func("/stream/quota", test_quota);
 	g_test_add_func("/stream/full", test_full);
 	g_test_add_func("/stream/turn", test_turn);
 	g_test_add_func("/stream/multiplexed", test_multiplexed);
