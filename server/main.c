@@ -39,8 +39,9 @@
 #define IDLE_MS 10000
 
 /* A buffer of so many bytes goes back to the system when it is freed. glibc's own limit begins
- * higher, and rises to the largest that it has seen. */
-#define MAPPED_BYTES (64 * 1024)
+ * there, and rises to the largest that it has seen. Smaller ones come and go with every connection
+ * that is cut off. */
+#define MAPPED_BYTES (128 * 1024)
 
 typedef struct {
 	const Options *options;

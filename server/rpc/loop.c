@@ -30,8 +30,13 @@
 #define MAX_EVENTS 256
 #define READ_BYTES (64 * 1024)
 
-/* A turn, beyond its first answer. Some five of the dearer calls; many hundreds of the cheap. */
+/* A turn, beyond its first answer. Some ten of the dearer calls; many hundreds of the cheap. */
 #define TURN_US 50
+
+/* What is shared out if many have become readable at once, and the shortest share: whoever is last
+ * waits for all of them. */
+#define ROUND_US    1000
+#define MIN_TURN_US 10
 
 /* Of parked connections that may be answered at once, before others are looked at. */
 #define MAX_RETRIES 16
@@ -453,26 +458,18 @@ static int timeout_ms(Loop *self)
 	return (int)CLAMP((first_us - g_get_monotonic_time() + 999) / 1000, 0, G_MAXINT);
 }
 
-/* It takes replies to earlier calls, or was reset. That a client has closed in order is not heard
- * of: its call keeps its place. */
-static void handle_parked(Loop *self, Connection *connection, guint32 events)
-{
-	if ((events & (EPOLLERR | EPOLLHUP)) != 0 || !connection_send(connection))
-		end_connection(self, connection);
-	else
-		watch_for(self, connection, events_for(self, connection, CONNECTION_PARKED));
-}
-
-/* Calls are left of what was read: it is not read on. Or its replies were taken, and it may go
- * behind the others that were cut off. */
-static void handle_cut_off(Loop *self, Connection *connection, guint32 events)
+/* Calls of it wait, parked or for its turn, and it is not read. It takes replies to earlier calls,
+ * or was reset. That a client has closed in order is not heard of: its call keeps its place. */
+static void handle_waiting(Loop *self, Connection *connection, guint32 events)
 {
 	if ((events & (EPOLLERR | EPOLLHUP)) != 0)
 		end_connection(self, connection);
-	else if (connection->queue == QUEUE_CUT_OFF)
-		watch_for(self, connection, events_for(self, connection, CONNECTION_CUT_OFF));
-	else
+	else if (connection->queue == QUEUE_WRITE)
 		settle(self, connection, connection_flush(connection));
+	else if (!connection_send(connection))
+		end_connection(self, connection);
+	else
+		watch_for(self, connection, events_for(self, connection, CONNECTION_PARKED));
 }
 
 /* The inbox and the queues are looked at after the connections. */
@@ -488,12 +485,8 @@ static void handle(Loop *self, const struct epoll_event *event)
 		retry_timer_silence(&self->retry_timer);
 		return;
 	}
-	if (queues_is_parked(connection)) {
-		handle_parked(self, connection, event->events);
-		return;
-	}
-	if (connection->full) {
-		handle_cut_off(self, connection, event->events);
+	if (queues_is_parked(connection) || connection->full) {
+		handle_waiting(self, connection, event->events);
 		return;
 	}
 	run(self, connection, (event->events & ~(guint32)EPOLLOUT) != 0);
@@ -540,6 +533,12 @@ static void serve_queues(Loop *self)
 	set_retry_timer(self);
 }
 
+/* For each of @n that have become readable. */
+static gint64 turn_us(int n)
+{
+	return n <= ROUND_US / TURN_US ? TURN_US : MAX(ROUND_US / n, MIN_TURN_US);
+}
+
 /* Waits for what there is to do, and does it. %FALSE: it cannot, see loop_failure(). */
 static gboolean go_round(Loop *self)
 {
@@ -551,8 +550,10 @@ static gboolean go_round(Loop *self)
 		return FALSE;
 	}
 	queues_forget_time(&self->queues);
+	self->shared.stream.turn_us = turn_us(n);
 	for (int i = 0; i < n; i++)
 		handle(self, &events[i]);
+	self->shared.stream.turn_us = TURN_US;
 	empty_inbox(self);
 	if (!nobody_waits(self))
 		serve_queues(self);

@@ -87,7 +87,7 @@ class StopUnderPressure(ServerTest):
         self.assertEqual(server.wait_end(), 0)
 
     def test_what_came_behind_calls_whose_turn_is_not_yet(self):
-        """More calls than fit a turn, and further ones that were not read yet when the stop came."""
+        """More calls than fit a turn, and others that were not read yet when the stop came."""
         server = self.start("--threads", 1)
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(server.connect()) for _ in range(30)]
