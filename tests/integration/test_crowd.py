@@ -183,8 +183,8 @@ class Memory(ServerTest):
 
     def assert_given_back(self, clients, length, took_kib, may_stay_kib):
         """So many clients begin a message, as much of it, and go away."""
-        beginning = bytes(STRICT.call("get_id", "a" * 60000))[:length]
-        server = self.start("--threads", 2)
+        beginning = bytes(STRICT.call("get_id", "a" * (length + 1)))[:length]
+        server = self.start("--threads", 2, "--max-frame", 1 << 20)
         server.call("get_id", "a")
         before = server.resident_kib()
         with contextlib.ExitStack() as stack:
@@ -195,7 +195,7 @@ class Memory(ServerTest):
                  what="the memory of the flood to go back")
 
     def test_large_buffers(self):
-        self.assert_given_back(60, 60000, 3000, 1024)
+        self.assert_given_back(20, 300_000, 5000, 1024)
 
     def test_small_buffers_of_many(self):
         self.assert_given_back(1000, 30000, 20000, 2048)
