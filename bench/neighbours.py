@@ -472,6 +472,7 @@ def batch(count):
 
 GOOD = agent(b"neighbour") + b"\0"
 LIST_OF_BOOLS = struct.pack(">bhbI", 15, 99, 2, 60000) + b"\1" * 60000
+LONG_AGENT = agent(bytes(65000)) + b"\0"
 SMALL_FIELDS = b"".join(struct.pack(">bhb", 2, number, 1) for number in range(100, 16100))
 
 BURSTS = {
@@ -508,9 +509,10 @@ KINDS = {
                          SlowReaders, [Call(b"get_ids", batch(SMALL_BATCH))], 200),
     "slow-writers": Kind("get_id, byte by byte", SlowWriters, [GET_ID], 3000),
     "idle": Kind("nothing is said", Neighbour, [GET_ID], 10000),
-    "big-messages": Kind("get_id with nearly 64 KiB of unknown fields", OneByOne,
+    "big-messages": Kind("get_id with nearly 64 KiB of unknown fields, or of agent", OneByOne,
                          [Call(b"get_id", LIST_OF_BOOLS + GOOD),
-                          Call(b"get_id", SMALL_FIELDS + GOOD)], 100),
+                          Call(b"get_id", SMALL_FIELDS + GOOD),
+                          Call(b"get_id", LONG_AGENT)], 100),
 }
 
 

@@ -66,6 +66,7 @@ typedef struct {
 	const char *bad;    /* what was wrong with its bytes; NULL: nothing */
 	/* the loop's */
 	RosterEntry *entry; /* NULL: none */
+	gboolean waits;     /* for the server, as the roster has it */
 	GList all_link;
 	GList queue_link;
 	gint64 deadline_us; /* in its queue, monotonic */

@@ -63,6 +63,7 @@ struct _Loop {
 	gboolean rung;        /* the inbox's bell is heard */
 	gboolean behind;      /* more of those who wait for IDs may be answered at once */
 	gboolean woken_aside; /* what others wait for may be there, and not all have tried again */
+	gint64 looked_us;     /* before the last look at the sockets; 0: it did not tell all */
 	gboolean draining;
 	gint64 drain_deadline_us;
 };
@@ -219,25 +220,9 @@ static guint32 events_for(Loop *self, const Connection *connection, ConnectionSt
 	return events;
 }
 
-static ConnectionQueue queue_for(const Connection *connection, ConnectionState state)
-{
-	if (state == CONNECTION_WRITING)
-		return QUEUE_WRITE;
-	if (state == CONNECTION_CUT_OFF)
-		return QUEUE_CUT_OFF;
-	return connection->in != NULL ? QUEUE_FRAME : QUEUE_IDLE;
-}
-
-static ConnectionQueue queue_to_park_in(const RpcTurn *turn)
-{
-	if (turn->aside)
-		return QUEUE_ASIDE;
-	return turn->ids > 1 ? QUEUE_BATCH : QUEUE_SINGLE;
-}
-
 static void park(Loop *self, Connection *connection)
 {
-	ConnectionQueue queue = queue_to_park_in(self->turn);
+	ConnectionQueue queue = queues_choose(connection, CONNECTION_PARKED, self->turn);
 	gint64 wait_ns = self->turn->wait_ns;
 
 	/* the time it begins to wait, not that of the last look at the clock: the process may have
@@ -249,6 +234,15 @@ static void park(Loop *self, Connection *connection)
 		counters_add(self->counters, COUNTER_WAITS, 1);
 		queues_enter(&self->queues, connection, queue);
 	}
+}
+
+/* One that waits for the server is silent too, but not idle. */
+static void note_waiting(Connection *connection, gboolean waits)
+{
+	if (connection->waits == waits)
+		return;
+	connection->waits = waits;
+	roster_set_waits(connection->entry, waits);
 }
 
 /* Decides what the connection waits for after a pass, or ends it. */
@@ -269,6 +263,7 @@ static void settle(Loop *self, Connection *connection, ConnectionState state)
 		end_connection(self, connection);
 		return;
 	}
+	note_waiting(connection, state != CONNECTION_READING);
 	events = events_for(self, connection, state);
 	/* EPOLLIN is left on until the client does send: most send nothing while they wait, and a
 	 * change is a system call */
@@ -279,7 +274,7 @@ static void settle(Loop *self, Connection *connection, ConnectionState state)
 		park(self, connection);
 		return;
 	}
-	queue = queue_for(connection, state);
+	queue = queues_choose(connection, state, self->turn);
 	if (queue != connection->queue || queue == QUEUE_CUT_OFF ||
 	    (queue == QUEUE_WRITE ? connection->sent : connection->consumed))
 		queues_enter(&self->queues, connection, queue);
@@ -370,12 +365,14 @@ static void set_retry_timer(Loop *self)
 				next == NULL || next->retry_us == G_MAXINT64 ? 0 : next->retry_us);
 }
 
+/* By the time before the last look at the sockets: what had come by then has been read, also if the
+ * process was stopped meanwhile. */
 static void expire(Loop *self, ConnectionQueue queue, Counter counter, const char *reason)
 {
 	Connection *head;
 
 	while ((head = queues_head(&self->queues, queue)) != NULL &&
-	       head->deadline_us <= queues_now_us(&self->queues))
+	       head->deadline_us <= self->looked_us)
 		close_for(self, head, counter, reason);
 }
 
@@ -448,6 +445,7 @@ static int timeout_ms(Loop *self)
 
 	if (queues_are_empty(&self->queues) && !self->draining)
 		return -1;
+	self->looked_us = g_get_monotonic_time();
 	first_us = queues_first_deadline_us(&self->queues);
 	if (self->behind || self->woken_aside || queues_head(&self->queues, QUEUE_CUT_OFF) != NULL)
 		return 0;
@@ -455,7 +453,7 @@ static int timeout_ms(Loop *self)
 		first_us = MIN(first_us, self->drain_deadline_us);
 	if (first_us == G_MAXINT64)
 		return -1;
-	return (int)CLAMP((first_us - g_get_monotonic_time() + 999) / 1000, 0, G_MAXINT);
+	return (int)CLAMP((first_us - self->looked_us + 999) / 1000, 0, G_MAXINT);
 }
 
 /* Calls of it wait, parked or for its turn, and it is not read. It takes replies to earlier calls,
@@ -549,6 +547,8 @@ static gboolean go_round(Loop *self)
 		atomic_store(&self->failure, errno);
 		return FALSE;
 	}
+	if (n < 0 || n == MAX_EVENTS)
+		self->looked_us = 0; /* not all is known of */
 	queues_forget_time(&self->queues);
 	self->shared.stream.turn_us = turn_us(n);
 	for (int i = 0; i < n; i++)

@@ -26,26 +26,35 @@ static GType span_compact_protocol_get_type(void);
 G_DEFINE_FINAL_TYPE(SpanBinaryProtocol, span_binary_protocol, THRIFT_TYPE_BINARY_PROTOCOL)
 G_DEFINE_FINAL_TYPE(SpanCompactProtocol, span_compact_protocol, THRIFT_TYPE_COMPACT_PROTOCOL)
 
+/* More than the service takes: a text that is cut there is refused all the same, and says so with
+ * its first bytes. Messages may be large; what becomes of them must not take long. */
+#define MAX_TEXT_BYTES 512
+
 static ByteReader *protocol_reader(ThriftProtocol *protocol)
 {
 	return span_transport_reader(SPAN_TRANSPORT(protocol->transport));
 }
 
-/* (transfer full): text without a NUL, so that nothing is cut off its end. */
+/* (transfer full): text without a NUL, so that nothing is cut off its end but what is more than any
+ * text may have. */
 static char *text_without_nul(const guint8 *bytes, gsize length)
 {
-	GString *text;
+	char *text, *end;
 
+	length = MIN(length, MAX_TEXT_BYTES);
 	if (length == 0 || memchr(bytes, 0, length) == NULL)
 		return g_strndup((const char *)bytes, length);
-	text = g_string_sized_new(length + 16);
+	end = text = g_malloc(2 * length + 1);
 	for (gsize i = 0; i < length; i++) {
-		if (bytes[i] == 0)
-			g_string_append(text, "\xc0\x80");
-		else
-			g_string_append_c(text, (char)bytes[i]);
+		if (bytes[i] == 0) {
+			*end++ = '\xc0';
+			*end++ = '\x80';
+		} else {
+			*end++ = (char)bytes[i];
+		}
 	}
-	return g_string_free(text, FALSE);
+	*end = '\0';
+	return text;
 }
 
 /* @start: where the string began, for the number of bytes read, which is returned. */

@@ -38,6 +38,26 @@ void queues_forget_time(Queues *self)
 	self->now_us = 0;
 }
 
+ConnectionQueue queues_choose(const Connection *connection, ConnectionState state,
+			      const RpcTurn *turn)
+{
+	switch (state) {
+	case CONNECTION_WRITING:
+		return QUEUE_WRITE;
+	case CONNECTION_CUT_OFF:
+		return QUEUE_CUT_OFF;
+	case CONNECTION_PARKED:
+		if (turn->aside)
+			return QUEUE_ASIDE;
+		return turn->ids > 1 ? QUEUE_BATCH : QUEUE_SINGLE;
+	case CONNECTION_READING:
+		return connection->in != NULL ? QUEUE_FRAME : QUEUE_IDLE;
+	case CONNECTION_ENDED:
+	default:
+		return QUEUE_NONE;
+	}
+}
+
 void queues_leave(Queues *self, Connection *connection)
 {
 	if (connection->queue == QUEUE_NONE)

@@ -15,6 +15,7 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
@@ -35,9 +36,10 @@ typedef struct {
 struct _RosterEntry {
 	Roster *roster;
 	int fd;
-	Peer *peer;     /* NULL: is leaving */
-	GList link;     /* in the peer's */
-	guint64 search; /* the last one that has looked at it */
+	_Atomic gboolean waits; /* for the server */
+	Peer *peer;             /* NULL: is leaving */
+	GList link;             /* in the peer's */
+	guint64 search;         /* the last one that has looked at it */
 };
 
 struct _Roster {
@@ -241,7 +243,8 @@ static gboolean search_chunk(Roster *self, char **out_left)
 		}
 		entry->search = self->search;
 		rotate(&peer->entries, &entry->link);
-		if (self->config.is_idle(entry->fd, self->config.idle_ms)) {
+		if (!atomic_load(&entry->waits) &&
+		    self->config.is_idle(entry->fd, self->config.idle_ms)) {
 			*out_left = shut_down(self, entry);
 			return FALSE;
 		}
@@ -315,6 +318,12 @@ RosterVerdict roster_admit(Roster *self, int fd, const struct sockaddr *address,
 	pthread_mutex_unlock(&self->lock);
 	*out_left = left;
 	return ROSTER_ADMITTED;
+}
+
+void roster_set_waits(RosterEntry *entry, gboolean waits)
+{
+	if (entry != NULL)
+		atomic_store(&entry->waits, waits);
 }
 
 void roster_remove(RosterEntry *entry)

@@ -63,6 +63,10 @@ gboolean roster_ready(Roster *self);
 RosterVerdict roster_admit(Roster *self, int fd, const struct sockaddr *address, gint64 now_us,
 			   RosterEntry **out_entry, char **out_left);
 
+/* Any thread: whether calls of it wait for the server, so that it is not idle however silent.
+ * @entry: NULL is let through */
+void roster_set_waits(RosterEntry *entry, gboolean waits);
+
 /* Any thread, before it closes the socket: which may otherwise be another's by the time that it is
  * shut down. @entry: NULL is let through */
 void roster_remove(RosterEntry *entry);

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import resource
+import signal
 import socket
 import threading
 import time
@@ -189,6 +190,30 @@ class Hostile(ServerTest):
                     connection.socket.recv(number)
                 connection.reset()
         wait_for(lambda: server.open_connections() <= 1, what="the resets to be noticed")
+
+    def test_a_server_that_was_stopped_for_longer_than_its_limits(self):
+        """What arrived in time is answered, also if it was not read in time."""
+        server = self.start("--frame-timeout", 300, "--idle-timeout", 400)
+        with contextlib.ExitStack() as stack:
+            halves = [stack.enter_context(server.connect()) for _ in range(300)]
+            wholes = [stack.enter_context(server.connect()) for _ in range(300)]
+            rests = []
+            for connection in halves:
+                data = connection.encode(CALL)
+                connection.send(data[:15])
+                rests.append(data[15:])
+            server.call("get_timestamp")  # by now they have been read
+            server.send_signal(signal.SIGSTOP)
+            wait_for(lambda: server.state() == "T", what="the server to be stopped")
+            for connection, rest in zip(halves, rests):
+                connection.send(rest)
+            for connection in wholes:
+                connection.send(CALL)
+            until = time.monotonic() + 0.6
+            wait_for(lambda: time.monotonic() > until)
+            server.send_signal(signal.SIGCONT)
+            for connection in halves + wholes:
+                self.assertGreater(connection.reply(STRICT).success, 0)
 
     def test_half_closed_clients_get_their_answers(self):
         server = self.start()

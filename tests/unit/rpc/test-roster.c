@@ -200,6 +200,7 @@ static void test_addresses(void)
 static void test_most(void)
 {
 	static const char *const ADDRESSES[] = {"10.0.0.1", "10.0.0.2", "::1", "2001:db8::1"};
+	static const char *const NAMES[] = {"10.0.0.1", "10.0.0.2", "::/64", "2001:db8::/64"};
 	g_autoptr(GRand) random = g_rand_new_with_seed(7609);
 	Crowd *crowd = crowd_new(MOST, 0);
 	guint numbers[4] = {0};
@@ -222,7 +223,7 @@ static void test_most(void)
 		biggest = roster_biggest(crowd->roster, &reported);
 		g_assert_cmpuint(reported, ==, most);
 		for (guint j = 0; j < 4; j++)
-			if (g_str_equal(biggest, ADDRESSES[j]))
+			if (g_str_equal(biggest, NAMES[j]))
 				g_assert_cmpuint(numbers[j], ==, most);
 	}
 	crowd_free(crowd);
@@ -284,6 +285,25 @@ static void test_room(void)
 		g_assert_cmpuint(roster_n_connections(crowd->roster), ==, all);
 		crowd_free(crowd);
 	}
+}
+
+/* One whose calls wait for the server is silent, but not idle. */
+static void test_waits(void)
+{
+	Crowd *crowd = crowd_new(2, 0);
+
+	arrive_many(crowd, "10.0.0.1", 2);
+	set_idle(crowd, 0);
+	set_idle(crowd, 1);
+	roster_set_waits(crowd->entries[0], TRUE);
+	arrive_many(crowd, "10.0.0.1", 1);
+	g_assert_true(is_shut_down(crowd, 1));
+	g_assert_cmpint(arrive(crowd, "10.0.0.1"), ==, ROSTER_FULL);
+	roster_set_waits(crowd->entries[0], FALSE);
+	crowd->now_us += ROSTER_REST_US;
+	arrive_many(crowd, "10.0.0.1", 1);
+	g_assert_true(is_shut_down(crowd, 0));
+	crowd_free(crowd);
 }
 
 /* What was looked at and found busy is looked at last. */
@@ -420,6 +440,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/roster/most", test_most);
 	g_test_add_func("/roster/per-address", test_per_address);
 	g_test_add_func("/roster/room", test_room);
+	g_test_add_func("/roster/waits", test_waits);
 	g_test_add_func("/roster/rotation", test_rotation);
 	g_test_add_func("/roster/barren", test_barren);
 	g_test_add_func("/roster/leaving", test_leaving);
