@@ -8,8 +8,8 @@
 #include "server/worker/keeper.h"
 
 /*
- * The handler of the Thrift calls: the one place where a refusal becomes a
- * Thrift exception. Each loop has one of its own.
+ * The handler of the Thrift calls: what they are answered with, or refused.
+ * Each loop has one of its own.
  *
  * A call that must wait for IDs is parked: the handler says so in the RpcTurn,
  * and its loop asks again.
