@@ -63,7 +63,6 @@ struct _Loop {
 	gboolean rung;        /* the inbox's bell is heard */
 	gboolean behind;      /* more of those who wait for IDs may be answered at once */
 	gboolean woken_aside; /* what others wait for may be there, and not all have tried again */
-	gint64 looked_us;     /* before the last look at the sockets; 0: it did not tell all */
 	gboolean draining;
 	gint64 drain_deadline_us;
 };
@@ -365,14 +364,11 @@ static void set_retry_timer(Loop *self)
 				next == NULL || next->retry_us == G_MAXINT64 ? 0 : next->retry_us);
 }
 
-/* By the time before the last look at the sockets: what had come by then has been read, also if the
- * process was stopped meanwhile. */
 static void expire(Loop *self, ConnectionQueue queue, Counter counter, const char *reason)
 {
 	Connection *head;
 
-	while ((head = queues_head(&self->queues, queue)) != NULL &&
-	       head->deadline_us <= self->looked_us)
+	while ((head = queues_expired(&self->queues, queue)) != NULL)
 		close_for(self, head, counter, reason);
 }
 
@@ -441,11 +437,11 @@ static void empty_inbox(Loop *self)
 /* For epoll_wait(): until the first time limit runs out, rounded up; -1: for ever. */
 static int timeout_ms(Loop *self)
 {
-	gint64 first_us;
+	gint64 now_us, first_us;
 
 	if (queues_are_empty(&self->queues) && !self->draining)
 		return -1;
-	self->looked_us = g_get_monotonic_time();
+	now_us = queues_begin_look(&self->queues, self->all.length / MAX_EVENTS + 1);
 	first_us = queues_first_deadline_us(&self->queues);
 	if (self->behind || self->woken_aside || queues_head(&self->queues, QUEUE_CUT_OFF) != NULL)
 		return 0;
@@ -453,7 +449,7 @@ static int timeout_ms(Loop *self)
 		first_us = MIN(first_us, self->drain_deadline_us);
 	if (first_us == G_MAXINT64)
 		return -1;
-	return (int)CLAMP((first_us - self->looked_us + 999) / 1000, 0, G_MAXINT);
+	return (int)CLAMP((first_us - now_us + 999) / 1000, 0, G_MAXINT);
 }
 
 /* Calls of it wait, parked or for its turn, and it is not read. It takes replies to earlier calls,
@@ -547,8 +543,8 @@ static gboolean go_round(Loop *self)
 		atomic_store(&self->failure, errno);
 		return FALSE;
 	}
-	if (n < 0 || n == MAX_EVENTS)
-		self->looked_us = 0; /* not all is known of */
+	if (n >= 0)
+		queues_end_look(&self->queues, n < MAX_EVENTS);
 	queues_forget_time(&self->queues);
 	self->shared.stream.turn_us = turn_us(n);
 	for (int i = 0; i < n; i++)

@@ -85,6 +85,32 @@ gboolean queues_has_run_out(Queues *self, const Connection *connection)
 	return queues_now_us(self) >= connection->deadline_us;
 }
 
+gint64 queues_begin_look(Queues *self, guint most_looks)
+{
+	gint64 now = self->clock_us();
+
+	if (self->look_began_us == 0) {
+		self->look_began_us = now;
+		self->looks_left = most_looks;
+	}
+	return now;
+}
+
+void queues_end_look(Queues *self, gboolean all)
+{
+	if (!all && self->looks_left-- > 1)
+		return;
+	self->looked_us = self->look_began_us;
+	self->look_began_us = 0;
+}
+
+Connection *queues_expired(const Queues *self, ConnectionQueue queue)
+{
+	Connection *head = queues_head(self, queue);
+
+	return head != NULL && head->deadline_us <= self->looked_us ? head : NULL;
+}
+
 gboolean queues_is_due(Queues *self, const Connection *connection)
 {
 	return queues_now_us(self) >= MIN(connection->retry_us, connection->deadline_us);

@@ -22,7 +22,10 @@ typedef struct {
 	guint turn_ids;
 	gint64 (*clock_us)(void);
 	GQueue queues[N_QUEUES];
-	guint length;     /* of all of them */
+	guint length; /* of all of them */
+	gint64 look_began_us;
+	guint looks_left;
+	gint64 looked_us;
 	gint64 now_us;    /* 0: nobody has asked since queues_forget_time() */
 	guint single_ids; /* that may be drawn before the next batch */
 } Queues;
@@ -43,6 +46,21 @@ void queues_leave(Queues *self, Connection *connection);
 /* Puts it at the end of @queue, with the whole time limit before it. Who is idle, or anything else
  * but cut off, without a limit, stands nowhere. */
 void queues_enter(Queues *self, Connection *connection, ConnectionQueue queue);
+
+/**
+ * queues_begin_look:
+ * @most_looks: after as many everybody who has something to say now has been heard
+ *
+ * The sockets are about to be looked at. queues_end_look() says whether that told of all.
+ *
+ * Returns: the time
+ */
+gint64 queues_begin_look(Queues *self, guint most_looks);
+void queues_end_look(Queues *self, gboolean all);
+
+/* The first in it whose time limit had run out when a look began that has told of all: what had
+ * come by then has been read, also if the process was stopped meanwhile. NULL: none. */
+Connection *queues_expired(const Queues *self, ConnectionQueue queue);
 
 /* The first in it, or NULL. */
 static inline Connection *queues_head(const Queues *self, ConnectionQueue queue)

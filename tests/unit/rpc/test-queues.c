@@ -177,6 +177,33 @@ static void test_alone(void)
 	}
 }
 
+/* Time limits are held against what was there at the last look that told of all. */
+static void test_expired(void)
+{
+	Queues queues;
+	Connection *one = connection();
+
+	set_up(&queues);
+	queues_enter(&queues, one, QUEUE_FRAME);
+	queues_begin_look(&queues, 3);
+	pass_time(&queues, 20000); /* the process was stopped, say */
+	queues_end_look(&queues, TRUE);
+	g_assert_null(queues_expired(&queues, QUEUE_FRAME));
+	queues_begin_look(&queues, 3);
+	g_assert_null(queues_expired(&queues, QUEUE_FRAME));
+	for (guint look = 1; look < 3; look++) {
+		queues_end_look(&queues, FALSE);
+		g_assert_null(queues_expired(&queues, QUEUE_FRAME));
+		queues_begin_look(&queues, 3);
+	}
+	queues_end_look(&queues, FALSE); /* by now all have been told of that were ready at first */
+	g_assert_true(queues_expired(&queues, QUEUE_FRAME) == one);
+	g_assert_null(queues_expired(&queues, QUEUE_WRITE));
+	queues_leave(&queues, one);
+	g_assert_null(queues_expired(&queues, QUEUE_FRAME));
+	connection_free(one);
+}
+
 /* A wake-up is for all who wait: one who then waits for the clock does not use it up. */
 static void test_wake(void)
 {
@@ -236,6 +263,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/queues/time-is-read-once", test_time_is_read_once);
 	g_test_add_func("/queues/half-each", test_half_each);
 	g_test_add_func("/queues/alone", test_alone);
+	g_test_add_func("/queues/expired", test_expired);
 	g_test_add_func("/queues/wake", test_wake);
 	g_test_add_func("/queues/run-out", test_run_out);
 	return g_test_run();
