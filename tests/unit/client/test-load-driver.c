@@ -2,6 +2,7 @@
 #include <gio/gio.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -41,6 +42,7 @@ typedef struct {
 	guint stall_ms; /* once, before the first reply */
 	guint calls;    /* it has read */
 	guint32 first_seqid;
+	sem_t over; /* the load is */
 } Server;
 
 static gboolean skip(int fd, gsize length)
@@ -132,8 +134,11 @@ static void *serve(void *data)
 			g_usleep(self->stall_ms * 1000); /* lint: allow sleep: a stall */
 		if (!answer(self, fd, seqid))
 			break;
-		if (self->trick == TOO_EARLY && !skip(fd, left))
+		/* nor is it read on, or all of it might go in one piece after all */
+		if (self->trick == TOO_EARLY) {
+			sem_wait(&self->over);
 			break;
+		}
 	}
 	close(fd);
 	return NULL;
@@ -182,6 +187,7 @@ static LoadDriver *run_load(Server *server, const Load *load)
 	pthread_t thread;
 	LoadDriver *driver;
 
+	g_assert_cmpint(sem_init(&server->over, 0, 0), ==, 0);
 	g_assert_cmpint(pthread_create(&thread, NULL, serve, server), ==, 0);
 	g_ptr_array_add(connections, load_connection_new(address, wire, 10000, &error));
 	g_assert_no_error(error);
@@ -199,7 +205,9 @@ static LoadDriver *run_load(Server *server, const Load *load)
 		config.schedule = load_schedule_make(start_ns, load->rate, 1, 0, 1);
 	load_driver_start(driver, &config);
 	g_assert_true(load_driver_wait(driver, NULL));
+	sem_post(&server->over);
 	pthread_join(thread, NULL);
+	sem_destroy(&server->over);
 	close(server->listener);
 	return driver;
 }
