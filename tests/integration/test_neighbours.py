@@ -2,8 +2,8 @@
 """One client with few calls to make, beside neighbours (bench/neighbours.py) who make many.
 
 The client's calls are due at fixed instants, and their latency counts from then. A busy machine is
-not the server's fault: a case may be tried six times before it fails for being slow. What is wrong
-fails at once.
+not the server's fault: a case may be tried several times before it fails for being slow, and more
+often while the client is slow without a neighbour too. What is wrong fails at once.
 """
 import json
 import os
@@ -22,7 +22,9 @@ GREEDY_P99_MS = 20
 MAX_WAIT_S = 1
 # Of two calls on a connection the second waits when the first is done; a busy machine adds to it.
 WAIT_LIMIT_S = 2 * MAX_WAIT_S + 1
-TRIES = 6
+TRIES = 4
+MOST_TRIES = 20  # with those that a machine spoils that is slow by itself
+ALONE_P99_MS = 1
 RATE = 200 if SANITIZED else 1000
 SECONDS = 1
 LIMIT_S = 60
@@ -76,7 +78,8 @@ class Neighbours(ServerTest):
     def hold(self, kind, p99_ms, *options, problem_of=lambda neighbour: None):
         """Tries until it is as it should be, and fails if it never is."""
         problems = []
-        while len(problems) < TRIES:
+        spoiled = 0
+        while len(problems) - spoiled < TRIES and len(problems) < MOST_TRIES:
             server = self.start(*options, wrapper=SERVER_FIRST)
             seen = self.beside(server, kind)
             self.assertEqual(server.terminate(), 0, server.log)
@@ -86,7 +89,15 @@ class Neighbours(ServerTest):
             latencies = ", ".join(f"{key} {value:.1f} ms"
                                   for key, value in seen.latency_ms.items())
             problems.append(f"{latencies}; {problem or 'p99 is too much'}; {seen.neighbour}")
+            spoiled += problem is None and self.is_slow_alone(*options)
         self.fail(f"beside {kind}, {' '.join(map(str, options))}:\n" + "\n".join(problems))
+
+    def is_slow_alone(self, *options):
+        """Whether the machine is what is slow at the moment."""
+        server = self.start(*options, wrapper=SERVER_FIRST)
+        latency_ms, _ = self.be_client(server)
+        self.assertEqual(server.terminate(), 0, server.log)
+        return latency_ms["p99"] > ALONE_P99_MS * PATIENCE
 
     def hold_bursts(self, kind, *options):
         self.hold(kind, BURST_P99_MS, *options, problem_of=self.bursts_problem)
