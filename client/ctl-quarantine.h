@@ -10,7 +10,7 @@
  * may have reserved more since, or a worker ID that has no record in the backup at all. So each
  * worker ID of the datacenters, with a record or without, gets one that lasts as long as any
  * reservation can that was made before; and no owner, so that a server that had it finds that it is
- * another's and claims anew, while it serves what is left of its time.
+ * another's, drops it and claims anew.
  *
  * Ends only grow, and every write is conditional on the version that was read: to do it twice, or
  * half of it, is harmless.

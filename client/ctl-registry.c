@@ -86,8 +86,8 @@ static gboolean confirm(const ZookeeperHosts *hosts, const GArray *datacenters, 
 	fprintf(stderr,
 		"At ZooKeeper %s%s, each of the %u worker IDs of datacenter %s\n"
 		"will be reserved for the next %" G_GUINT64_FORMAT
-		" s, and be nobody's. Servers that run serve what is left of\n"
-		"their reservations, and may then be without a worker ID until that time.\n"
+		" s, and be nobody's. Servers that run drop\n"
+		"their reservations, and may be without a worker ID until that time.\n"
 		"Type yes to go on: ",
 		hosts->servers, hosts->root, worker_ids, names->str,
 		(reservation_ms + CLOCK_SKEW_MS) / 1000);

@@ -93,7 +93,6 @@ static gint64 retire(Keeper *self)
 {
 	self->last_tick = lease_retire(self->lease, self->layout);
 	self->facts.has_lease = FALSE;
-	self->facts.lost = FALSE;
 	self->facts.had_lease = TRUE;
 	return self->last_tick;
 }
@@ -128,8 +127,6 @@ static void hold(Keeper *self, const Reservation *reservation)
 	g_autofree char *first = NULL, *end = NULL;
 	gint64 first_tick;
 
-	if (self->facts.has_lease) /* the one that was lost */
-		retire(self);
 	first_tick = first_tick_of(self, reservation);
 	self->lease = lease_new(self->layout, reservation->datacenter_id, reservation->worker_id,
 				first_tick, reservation->end_tick);
@@ -149,21 +146,16 @@ static void hold(Keeper *self, const Reservation *reservation)
 		  reservation->datacenter_id, reservation->worker_id, first, end);
 }
 
-/* The record is another owner's, so nothing more can be reserved. What is reserved can be used: the
- * other one begins behind it, unless somebody has set the record back. */
+/* The record is another's, who may have begun before its end: nothing more is issued from it. */
 static void lose(Keeper *self, const RegistryResult *result)
 {
 	g_autofree char *why = log_quote(result->error->message);
 
-	self->facts.lost = TRUE;
-	self->facts.had_lease = TRUE;
+	retire(self);
+	withdraw(self);
 	self->facts.waiting = FALSE;
 	forget_failures(self);
 	log_event(LOG_WORKER_LOST, "error=%s", why);
-	if (result->overtaken) {
-		retire(self);
-		withdraw(self);
-	}
 }
 
 void keeper_lease_look(Keeper *self)
@@ -180,11 +172,6 @@ void keeper_lease_look(Keeper *self)
 	facts->ahead = self->config.reclaim_on_step_back && self->registry->reachable &&
 		       is_ahead(self, cursor_tick) &&
 		       (facts->begun || cursor_tick >= facts->first_tick);
-	if (facts->lost && !facts->outside && (facts->ahead || facts->now_tick > facts->end_tick)) {
-		retire(self);
-		withdraw(self);
-		return;
-	}
 	facts->wanted = self->registry->extend_when_idle || atomic_load(&self->asked) ||
 			cursor != self->cursor_at_write;
 	facts->next_end_tick = MIN(facts->now_tick - keeper_clock_excess_ticks(self) +
@@ -270,8 +257,6 @@ static void settle_extension(Keeper *self, RegistryResult *result)
 
 	if (error == NULL)
 		note_extended(self, result->end_tick);
-	else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
-		lose(self, result);
 	else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL))
 		keeper_lease_end_trying(self, g_steal_pointer(&result->error));
 	else if (!self->facts.stopping)
@@ -303,11 +288,14 @@ static void settle(Keeper *self, RegistryResult *result)
 
 	self->facts.busy = PLAN_NOTHING;
 	atomic_store(&self->busy_since_us, 0);
-	if (action == PLAN_CLAIM)
+	if (self->facts.has_lease &&
+	    g_error_matches(result->error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
+		lose(self, result); /* whatever is under way, if anything is */
+	else if (action == PLAN_CLAIM)
 		settle_claim(self, result);
 	else if (action == PLAN_EXTEND)
 		settle_extension(self, result);
-	else
+	else if (action == PLAN_HAND_BACK)
 		settle_hand_back(self, result);
 	g_clear_error(&result->error);
 }
@@ -379,7 +367,5 @@ void keeper_lease_cancel(Keeper *self)
 
 void keeper_lease_stop(Keeper *self)
 {
-	if (self->facts.has_lease) /* it was lost */
-		retire(self);
 	self->facts.stopped = TRUE;
 }

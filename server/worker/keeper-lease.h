@@ -10,7 +10,7 @@
 /* Goes on with the operation under way, and with the registry's upkeep. */
 void keeper_lease_poll(Keeper *self);
 
-/* Looks how the lease fares, and drops a lost one that is spent. */
+/* Looks how the lease fares. */
 void keeper_lease_look(Keeper *self);
 
 /* @action: PLAN_CLAIM, PLAN_EXTEND or PLAN_HAND_BACK */
@@ -19,7 +19,7 @@ void keeper_lease_begin(Keeper *self, PlanAction action);
 /* The operation under way is to come to its end. */
 void keeper_lease_cancel(Keeper *self);
 
-/* Nothing is under way, and nothing is to be handed back. */
+/* Nothing is under way, and there is no lease. */
 void keeper_lease_stop(Keeper *self);
 
 /* Ends the keeper's trying; (transfer full) for @error. */

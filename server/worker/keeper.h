@@ -14,15 +14,14 @@
  * times a second. One thread of its own, the only one that calls the registry and the only one
  * that publishes leases.
  *
- * A lease whose record was lost to another owner is served to its end, while a worker ID is claimed
- * anew.
+ * A lease whose record was lost to another owner is dropped at once, and a worker ID claimed anew.
  */
 typedef struct _Keeper Keeper;
 
 typedef struct {
 	WorkerState state;
 	gint datacenter_id;       /* -1: none yet */
-	gint worker_id;           /* -1: none yet, or given up, or lost and served to its end */
+	gint worker_id;           /* -1: none yet, or given up, or lost */
 	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not yet */
 	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing reserved */
 } WorkerStatus;

@@ -62,7 +62,6 @@ static Plan plan_while_busy(const PlanFacts *facts)
 
 Plan plan_next(const PlanFacts *facts)
 {
-	gboolean owns_record = facts->has_lease && !facts->lost;
 	Plan plan;
 
 	if (facts->stopped)
@@ -70,12 +69,12 @@ Plan plan_next(const PlanFacts *facts)
 	if (facts->busy != PLAN_NOTHING)
 		return plan_while_busy(facts);
 	if (facts->stopping)
-		return (Plan){.action = owns_record ? PLAN_HAND_BACK : PLAN_STOP};
+		return (Plan){.action = facts->has_lease ? PLAN_HAND_BACK : PLAN_STOP};
 	/* outside, there is nothing to reserve; an end that was cut to the layout's last tick would
 	 * keep the worker ID for ever */
 	if (facts->ended || facts->outside)
 		return WAIT_FOR_NEWS;
-	if (!owns_record)
+	if (!facts->has_lease)
 		return plan_claim(facts);
 	if (facts->ahead)
 		return (Plan){.action = PLAN_HAND_BACK};
@@ -104,7 +103,7 @@ WorkerState plan_state(const PlanFacts *facts)
 		return WORKER_STOPPED;
 	if (facts->outside)
 		return WORKER_WAITING;
-	if (!facts->has_lease || (facts->lost && spent)) {
+	if (!facts->has_lease) {
 		if (facts->waiting)
 			return WORKER_WAITING;
 		return facts->had_lease ? WORKER_RECLAIMING : WORKER_STARTING;
@@ -116,19 +115,17 @@ WorkerState plan_state(const PlanFacts *facts)
 
 gint64 plan_ids_at_us(const PlanFacts *facts)
 {
-	gboolean owns_record = facts->has_lease && !facts->lost;
-
 	if (facts->stopped || facts->stopping || facts->ended || facts->outside)
 		return PLAN_NEVER;
-	if (owns_record && facts->now_tick > facts->end_tick && is_out_of_reach(facts))
+	if (facts->has_lease && facts->now_tick > facts->end_tick && is_out_of_reach(facts))
 		return PLAN_NEVER;
 	if (facts->busy == PLAN_NOTHING && !facts->hurry) {
-		if (!owns_record && facts->waiting)
+		if (!facts->has_lease && facts->waiting)
 			return MAX(tick_at_us(facts, facts->wait_until_tick), facts->retry_at_us);
 		if (facts->failures > 0)
 			return facts->retry_at_us;
 	}
-	if (owns_record && !facts->begun)
+	if (facts->has_lease && !facts->begun)
 		return tick_at_us(facts, facts->first_tick);
 	return PLAN_SOON;
 }

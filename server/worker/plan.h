@@ -45,8 +45,7 @@ typedef struct {
 
 	/* The lease. */
 	gboolean has_lease;
-	gboolean had_lease; /* an earlier one, or this one, was lost or given up */
-	gboolean lost;      /* its record is another's: it goes to its end and no further */
+	gboolean had_lease; /* one was lost or given up */
 	gboolean ahead;     /* the clock stepped back, and it is to be given up for that */
 	gboolean begun;     /* the clock has reached first_tick */
 	gboolean wanted;    /* extend it: IDs were asked for since the last write, or it

@@ -180,10 +180,8 @@ static gboolean extend(RegistryFile *self, gint64 end_tick, RegistryResult *out_
 
 	if (!take_lock(self, error))
 		return FALSE;
-	if (!read_own_record(self, &record, error)) {
-		out_result->overtaken = record.end_tick < self->end_tick;
+	if (!read_own_record(self, &record, error))
 		return FALSE;
-	}
 	/* The record may be ahead of what was confirmed: an extension whose last step failed. */
 	end_tick = CLAMP(end_tick, record.end_tick, layout_max_tick(&self->layout));
 	if (!write_record(self, &record, end_tick, error))

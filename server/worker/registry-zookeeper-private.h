@@ -71,8 +71,7 @@ typedef struct {
 	gint64 announced_ns; /* CLOCK_BOOTTIME, before the claim was sent */
 	gboolean served;     /* there was a reservation once */
 	HeldReservation holding;
-	char *lost_why;     /* (nullable): holding was lost, and the keeper does not know yet */
-	gboolean overtaken; /* it was: RegistryResult has what that means */
+	char *lost_why; /* (nullable): holding was lost, and the keeper does not know yet */
 	Attempt attempt;
 	RegistrationChoice choice;
 	gboolean making;           /* PREPARING: makes what is missing */

@@ -393,6 +393,27 @@ static void look_after_goal(RegistryZookeeper *self)
 	}
 }
 
+/* The keeper hears of it at once, whatever it wants. */
+static void report_loss(RegistryZookeeper *self)
+{
+	g_autofree char *why = NULL;
+
+	if (self->lost_why == NULL || self->finished)
+		return;
+	why = g_steal_pointer(&self->lost_why);
+	if (self->facts.goal != GOAL_NONE) {
+		registry_zookeeper_fail(self,
+					self->facts.goal == GOAL_HAND_BACK ? REGISTRY_ERROR_FAILED
+									   : REGISTRY_ERROR_LOST,
+					"%s", why);
+		return;
+	}
+	self->finished = TRUE;
+	self->result = (RegistryResult){
+		.error = g_error_new_literal(REGISTRY_ERROR, REGISTRY_ERROR_LOST, why),
+	};
+}
+
 static gboolean waits(RegistrationState state)
 {
 	return state == REGISTRATION_CONNECTING || state == REGISTRATION_PAUSING ||
@@ -413,6 +434,8 @@ static gint64 look_again_at_us(const RegistryZookeeper *self)
 {
 	gint64 at_us = give_up_at_us(self);
 
+	if (self->lost_why != NULL)
+		return self->facts.now_us;
 	if (!self->facts.connected)
 		at_us = MIN(at_us, replace_at_us(self));
 	if (!self->facts.connected && self->told_connected)
@@ -436,6 +459,7 @@ static gboolean registry_zookeeper_poll(Registry *registry, gint64 now_tick,
 	if (self->goal_since_us == 0) /* nothing was wanted yet */
 		return FALSE;
 	take_messages(self);
+	report_loss(self);
 	look_after_session(self);
 	look_after_goal(self);
 	go_on(self);

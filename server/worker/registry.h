@@ -28,9 +28,11 @@ typedef enum {
 	REGISTRY_ERROR_FAILED,
 	/* claim only: no worker ID is free; the message says why, and the remedy. */
 	REGISTRY_ERROR_WAIT,
-	/* extend only: the record is another owner's now. What is left of the lease may still be
-	 * issued, unless the result says that it is overtaken: whoever has the record begins
-	 * behind it. */
+	/* The record is not as this server has written it last: another's, set back, or gone. So
+	 * nothing more may be issued by it: others may be about to issue the same. What was held
+	 * is held no more, and is not to be handed back. poll() says so as soon as it knows: that
+	 * is how the extend() under way ends, or, with nothing under way, it comes unasked. A
+	 * hand_back() that ends with it did not work, and that is all. */
 	REGISTRY_ERROR_LOST,
 	/* Stays so until an operator acts: held by a live server, another layout, another machine,
 	 * a wrong owner, a clock that is off, a record that does not parse (where there are others
@@ -51,8 +53,6 @@ typedef struct {
 	GError *error;           /* (transfer full) NULL: it worked, and what it gained follows */
 	Reservation reservation; /* of claim() */
 	gint64 end_tick;        /* of extend(): what is confirmed now, what was asked for or more */
-	gboolean overtaken;     /* of extend() with LOST: the record is gone, or its end is before
-				   what was confirmed: others may be about to issue the same */
 	gint64 wait_until_tick; /* of claim() with WAIT: when to try again; G_MAXINT64: unknown */
 } RegistryResult;
 
@@ -70,12 +70,13 @@ typedef struct {
 	/**
 	 * poll:
 	 * @now_tick: the tick now, which the layout has: 0 to layout_max_tick()
-	 * @out_result: (out): set if an operation has come to its end
+	 * @out_result: (out): set if an operation has come to its end, or a lease is lost
 	 *
 	 * Goes on with what is under way and with the registry's own upkeep. Blocks no longer than
 	 * a write to a disk of this machine.
 	 *
-	 * Returns: whether the operation under way has come to its end
+	 * Returns: whether the operation under way has come to its end; or, if none is, whether
+	 * what is held is LOST
 	 */
 	gboolean (*poll)(Registry *self, gint64 now_tick, RegistryResult *out_result);
 	/* Asks the operation under way, if there is one, to come to its end without waiting for

@@ -98,11 +98,6 @@ void zookeeper_reservation_doubt(RegistryZookeeper *self)
 
 static void extend(RegistryZookeeper *self)
 {
-	if (!self->holding.held) {
-		self->result.overtaken = self->overtaken;
-		registry_zookeeper_fail(self, REGISTRY_ERROR_LOST, "%s", self->lost_why);
-		return;
-	}
 	self->attempt = attempt_on_holding(self, GOAL_EXTEND);
 	self->attempt.wanted.end_tick = CLAMP(self->wanted_end_tick, self->holding.end_tick,
 					      layout_max_tick(&self->layout));
@@ -111,10 +106,6 @@ static void extend(RegistryZookeeper *self)
 
 static void hand_back(RegistryZookeeper *self)
 {
-	if (!self->holding.held) {
-		registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED, "%s", self->lost_why);
-		return;
-	}
 	self->attempt = attempt_on_holding(self, GOAL_HAND_BACK);
 	self->attempt.wanted.held = FALSE;
 	/* a lease that begins behind its end, to keep the order of IDs, has issued nothing */
@@ -162,13 +153,15 @@ static void note_written(RegistryZookeeper *self)
 /* A claim is tried anew from a new listing; what was held is lost. (transfer full) for @why */
 static void note_lost(RegistryZookeeper *self, char *why)
 {
-	g_free(self->lost_why);
-	self->lost_why = why;
 	self->facts.chosen = FALSE;
 	self->facts.listed = FALSE;
-	/* the keeper hears of it when it extends */
-	self->registry.hurry = self->registry.hurry || self->holding.held;
+	if (!self->holding.held) {
+		g_free(why);
+		return;
+	}
 	self->holding.held = FALSE;
+	g_free(self->lost_why);
+	self->lost_why = why;
 }
 
 static char *describe_owner(const RegistryZookeeper *self, const ReservationRecord *record,
@@ -217,8 +210,6 @@ static void settle_by(RegistryZookeeper *self, const ReservationRecord *record, 
 		self->facts.listed = FALSE;
 		break;
 	case SETTLED_LOST:
-		self->overtaken = self->holding.held &&
-				  (record == NULL || record->end_tick < self->holding.end_tick);
 		note_lost(self, describe_owner(self, record, version));
 		break;
 	}

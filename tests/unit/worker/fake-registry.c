@@ -75,7 +75,6 @@ static void answer_claim(FakeRegistry *self, gint64 now_tick, int code, Registry
 static void answer_extension(FakeRegistry *self, int code, RegistryResult *result)
 {
 	self->extensions++;
-	result->overtaken = self->overtaken;
 	if (code != WORKS)
 		return;
 	self->end_tick = MAX(self->end_tick, self->asked_end_tick);
@@ -98,6 +97,15 @@ static void answer(FakeRegistry *self, gint64 now_tick, RegistryResult *result)
 	else
 		self->hand_backs++;
 	self->under_way = FAKE_NOTHING;
+}
+
+static void answer_lost(FakeRegistry *self, RegistryResult *result)
+{
+	self->lost = FALSE;
+	self->under_way = FAKE_NOTHING;
+	*result = (RegistryResult){
+		.error = g_error_new(REGISTRY_ERROR, REGISTRY_ERROR_LOST, "it is another's"),
+	};
 }
 
 static void list_workers(FakeRegistry *self)
@@ -138,8 +146,11 @@ static gboolean fake_poll(Registry *registry, gint64 now_tick, RegistryResult *o
 	registry->hurry = self->hurry;
 	self->hurry = FALSE;
 	list_workers(self);
-	done = self->under_way != FAKE_NOTHING && (!self->pending || self->cancelled);
-	if (done)
+	done = self->lost ||
+	       (self->under_way != FAKE_NOTHING && (!self->pending || self->cancelled));
+	if (self->lost)
+		answer_lost(self, out_result);
+	else if (done)
 		answer(self, now_tick, out_result);
 	pthread_mutex_unlock(&self->mutex);
 	return done;

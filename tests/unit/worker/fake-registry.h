@@ -12,7 +12,6 @@ typedef struct {
 	pthread_mutex_t stuck; /* while a test holds it, extending and handing back hang in poll */
 	pthread_mutex_t mutex; /* for what follows */
 	/* what to answer */
-	gboolean overtaken;          /* what an extension with LOST says */
 	int claim_code, extend_code; /* a RegistryError, or WORKS; extend_code of a hand-back too */
 	int cancel_code;             /* for one that is cancelled; a claim may still WORK then */
 	gboolean pending;            /* operations stay under way; see fake_registry_go_on() */
@@ -20,6 +19,7 @@ typedef struct {
 	guint worker_id;
 	gint64 wait_ticks;  /* G_MAXINT64: nobody knows until when */
 	gboolean hurry;     /* once */
+	gboolean lost;      /* once: LOST, whatever is under way, if anything is */
 	gboolean reachable; /* what poll() says of it; operations go on all the same */
 	RegistryClock clock;
 	RegistryClock fresh_clock; /* what the clock becomes when it is asked for, if it is known */

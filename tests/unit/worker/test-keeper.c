@@ -184,17 +184,30 @@ static void test_stops_while_waiting(void)
 	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
 }
 
-/* The record is another's: nothing more can be reserved, and no worker ID can be had. */
-static void lose_worker(Server *server, gint64 *out_before)
+/* The record is another's, and no worker ID can be had. */
+typedef enum { AS_EXTENSION, DURING_EXTENSION, UNASKED } Loss;
+
+static void extend_in_vain(Server *server)
+{
+	FAKE_SET(&server->fake, pending, TRUE);
+	FAKE_SET(&server->fake, hurry, TRUE);
+	WAIT_FOR(FAKE_GET(&server->fake, under_way) == FAKE_EXTEND);
+}
+
+static void lose_worker(Server *server, Loss loss, gint64 *out_before)
 {
 	server_start(server);
 	*out_before = server_draw_in_time(server);
+	if (loss == DURING_EXTENSION)
+		extend_in_vain(server);
 	pthread_mutex_lock(&server->fake.mutex);
+	server->fake.pending = FALSE;
 	server->fake.extend_code = REGISTRY_ERROR_LOST;
 	server->fake.claim_code = REGISTRY_ERROR_FAILED;
 	server->fake.worker_id = 1; /* a lower one, which makes lower IDs within a tick */
 	server->fake.first_tick = tick_of_id(*out_before) - 1000;
-	server->fake.hurry = TRUE;
+	server->fake.hurry = loss == AS_EXTENSION;
+	server->fake.lost = loss != AS_EXTENSION;
 	pthread_mutex_unlock(&server->fake.mutex);
 	WAIT_FOR(times_logged(LOG_WORKER_LOST) == 1);
 }
@@ -206,57 +219,8 @@ static void find_worker(Server *server)
 	pthread_mutex_unlock(&server->fake.mutex);
 }
 
-/* What is left of the lease is issued, and nobody notices the change. */
-static void test_serves_out_lost_lease(void)
-{
-	g_auto(Server) server;
-	WorkerStatus status;
-	gint64 before, last;
-	const Lease *lease;
-
-	server_init(&server);
-	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 30000;
-	lose_worker(&server, &before);
-	lease = generator_lease(server.generator);
-	WAIT_FOR(FAKE_GET(&server.fake, claims) >= 4);
-	g_assert_cmpint(server_state(&server), ==, WORKER_SERVING);
-	g_assert_cmpint(server_draw(&server, &last), ==, DRAW_OK);
-	g_assert_cmpint(last, >, before);
-	keeper_get_status(server.keeper, &status);
-	g_assert_cmpint(status.worker_id, ==, 3);
-	assert_logged(LOG_WORKER_WAITING, 1, "why=\"claim says 0\"");
-
-	find_worker(&server);
-	WAIT_FOR(generator_lease(server.generator) != lease);
-	g_assert_cmphex(atomic_load(&lease->cursor), ==, LEASE_CLOSED);
-	g_assert_cmpint(generator_lease(server.generator)->first_tick, ==, tick_of_id(last) + 1);
-	g_assert_cmpint(server_draw_in_time(&server), >, last);
-	WAIT_FOR(times_logged(LOG_WORKER_CLAIMED) == 2);
-	g_assert_cmpuint(times_logged(LOG_STATE), ==, 1);
-	g_assert_cmpuint(times_logged(LOG_WORKER_LOST), ==, 1);
-	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
-}
-
-/* Somebody has set the record back: what is left could be issued by others too. */
-static void test_drops_overtaken_lease(void)
-{
-	g_auto(Server) server;
-	gint64 before, id;
-
-	server_init(&server);
-	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 30000;
-	server.fake.overtaken = TRUE;
-	lose_worker(&server, &before);
-	WAIT_FOR(server_state(&server) == WORKER_RECLAIMING);
-	g_assert_null(generator_lease(server.generator));
-	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
-	find_worker(&server);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
-	g_assert_cmpint(server_draw_in_time(&server), >, before);
-}
-
-/* No worker ID is found before it ends. For a server that has served it is no reason to end. */
-static void test_loses_worker(void)
+/* At once, however much of it is left. For a server that has served it is no reason to end. */
+static void test_loses_worker(gconstpointer loss)
 {
 	g_auto(Server) server;
 	gint64 before, after, id;
@@ -264,15 +228,18 @@ static void test_loses_worker(void)
 	const Lease *lease;
 
 	server_init(&server);
-	lose_worker(&server, &before);
+	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 60000;
+	lose_worker(&server, GPOINTER_TO_INT(loss), &before);
 	WAIT_FOR(server_state(&server) == WORKER_RECLAIMING);
-	g_assert_cmpint(server_tick(&server), >, FAKE_GET(&server.fake, end_tick));
+	g_assert_cmpint(server_tick(&server), <, FAKE_GET(&server.fake, end_tick));
 	g_assert_null(generator_lease(server.generator));
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
 	keeper_get_status(server.keeper, &status);
 	g_assert_cmpint(status.worker_id, ==, -1);
 	g_assert_cmpint(status.reserved_until_ms, ==, 0);
-	assert_logged(LOG_WORKER_LOST, 1, "extend says 2");
+	assert_logged(LOG_WORKER_LOST, 1,
+		      loss == GINT_TO_POINTER(AS_EXTENSION) ? "extend says 2" : "it is another's");
+	WAIT_FOR(times_logged(LOG_WORKER_WAITING) == 1);
 	assert_logged(LOG_WORKER_WAITING, 1, "why=\"claim says 0\"");
 	g_assert_null(keeper_error(server.keeper));
 
@@ -283,6 +250,7 @@ static void test_loses_worker(void)
 	g_assert_cmpint(lease->first_tick, >, tick_of_id(before));
 	g_assert_cmpuint(layout_decode(&LAYOUT_TWITTER, after).worker_id, ==, 1);
 	assert_logged(LOG_STATE, 3, "from=reclaiming to=serving");
+	g_assert_cmpuint(times_logged(LOG_WORKER_LOST), ==, 1);
 	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
 }
 
@@ -293,7 +261,7 @@ static void test_stops_after_loss(void)
 	gint64 before, id;
 
 	server_init(&server);
-	lose_worker(&server, &before);
+	lose_worker(&server, UNASKED, &before);
 	server_stop(&server);
 	g_assert_cmpint(server_state(&server), ==, WORKER_STOPPED);
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
@@ -450,9 +418,12 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper/waits", test_waits);
 	g_test_add_func("/keeper/stops-while-waiting", test_stops_while_waiting);
 	g_test_add_func("/keeper/claim-ends", test_claim_ends);
-	g_test_add_func("/keeper/serves-out-lost-lease", test_serves_out_lost_lease);
-	g_test_add_func("/keeper/drops-overtaken-lease", test_drops_overtaken_lease);
-	g_test_add_func("/keeper/loses-worker", test_loses_worker);
+	g_test_add_data_func("/keeper/loses-worker/as-extension", GINT_TO_POINTER(AS_EXTENSION),
+			     test_loses_worker);
+	g_test_add_data_func("/keeper/loses-worker/during-extension",
+			     GINT_TO_POINTER(DURING_EXTENSION), test_loses_worker);
+	g_test_add_data_func("/keeper/loses-worker/unasked", GINT_TO_POINTER(UNASKED),
+			     test_loses_worker);
 	g_test_add_func("/keeper/stops-after-loss", test_stops_after_loss);
 	g_test_add_func("/keeper/begins-later", test_begins_later);
 	g_test_add_func("/keeper/stops", test_stops);

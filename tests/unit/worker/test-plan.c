@@ -268,74 +268,6 @@ static void test_with_lease(void)
 	}
 }
 
-/* The record is another's; the lease goes to its end, 1800 unless said otherwise. */
-static void test_with_lost_lease(void)
-{
-	static const Case CASES[] = {
-		{"at once another", {.begun = TRUE}, {PLAN_CLAIM, 0}, WORKER_SERVING, PLAN_SOON},
-		{"which is under way",
-		 {.begun = TRUE, .busy = PLAN_CLAIM},
-		 {PLAN_NOTHING, NEVER},
-		 WORKER_SERVING,
-		 PLAN_SOON},
-		{"which failed",
-		 {.begun = TRUE, .failures = 1, .retry_at_us = NOW + 9},
-		 {PLAN_NOTHING, NOW + 9},
-		 WORKER_SERVING,
-		 NOW + 9},
-		{"which must wait",
-		 {.begun = TRUE, .waiting = TRUE, .wait_until_tick = 1002},
-		 {PLAN_NOTHING, NOW + 2 * TICK},
-		 WORKER_SERVING,
-		 NOW + 2 * TICK},
-		{"its last tick",
-		 {.begun = 1, .end_tick = 1000},
-		 {PLAN_CLAIM, 0},
-		 WORKER_SERVING,
-		 0},
-		{"one past it",
-		 {.begun = 1, .end_tick = 999},
-		 {PLAN_CLAIM, 0},
-		 WORKER_RECLAIMING,
-		 0},
-		{"one past it, which must wait",
-		 {.begun = TRUE, .end_tick = 999, .waiting = TRUE, .wait_until_tick = NEVER},
-		 {PLAN_NOTHING, NEVER},
-		 WORKER_WAITING,
-		 NEVER},
-		{"one past it, which failed",
-		 {.begun = TRUE, .end_tick = 999, .failures = 2, .retry_at_us = NOW},
-		 {PLAN_CLAIM, 0},
-		 WORKER_RECLAIMING,
-		 NOW},
-		{"the clock stepped back: there is nothing to hand back",
-		 {.begun = TRUE, .ahead = TRUE},
-		 {PLAN_CLAIM, 0},
-		 WORKER_SERVING,
-		 PLAN_SOON},
-		{"stop: there is nothing to hand back",
-		 {.begun = TRUE, .stopping = TRUE},
-		 {PLAN_STOP, 0},
-		 WORKER_SERVING,
-		 NEVER},
-		{"the clock is outside",
-		 {.begun = TRUE, .outside = TRUE},
-		 {PLAN_NOTHING, NEVER},
-		 WORKER_WAITING,
-		 NEVER},
-	};
-
-	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		PlanFacts facts = CASES[i].facts;
-
-		facts.has_lease = facts.had_lease = facts.lost = facts.wanted = TRUE;
-		facts.first_tick = 100;
-		facts.end_tick = facts.end_tick != 0 ? facts.end_tick : 1800;
-		facts.next_end_tick = 2000;
-		check(CASES[i].name, facts, CASES[i].plan, CASES[i].state, CASES[i].ids_at_us);
-	}
-}
-
 /* What there is beside the times; the reservation is as above, and an extension is not due yet. */
 static void test_with_lease_and_news(void)
 {
@@ -466,7 +398,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/plan/without-lease-but-news", test_without_lease_but_news);
 	g_test_add_func("/plan/with-lease", test_with_lease);
 	g_test_add_func("/plan/with-lease-and-news", test_with_lease_and_news);
-	g_test_add_func("/plan/with-lost-lease", test_with_lost_lease);
 	g_test_add_func("/plan/moves", test_moves);
 	g_test_add_func("/plan/backoff", test_backoff);
 	return g_test_run();
