@@ -99,6 +99,17 @@ const char *strict_json_get_string(JsonObject *object, const char *name, GError 
 	return node != NULL ? json_node_get_string(node) : NULL;
 }
 
+gboolean strict_json_check_size(JsonObject *object, guint members, GError **error)
+{
+	guint present = json_object_get_size(object);
+
+	if (present == members)
+		return TRUE;
+	g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
+		    "there are %u members, not %u", present, members);
+	return FALSE;
+}
+
 char *strict_json_print(JsonObject *object)
 {
 	g_autoptr(JsonNode) node = json_node_new(JSON_NODE_OBJECT);

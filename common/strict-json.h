@@ -18,8 +18,6 @@ typedef enum {
 
 /**
  * strict_json_parse_object:
- * @text: need not end in a NUL
- *
  * @text: (nullable): may be %NULL if @length is 0; need not end in a NUL
  *
  * One object of at most 4096 bytes, as strict_json_print() writes it, but for blanks.
@@ -36,6 +34,11 @@ gboolean strict_json_get_int(JsonObject *object, const char *name, gint64 min, g
 /* (transfer none) (nullable): the member @name, a string. %NULL with INVALID set, which names it,
  * if it is missing or something else. */
 const char *strict_json_get_string(JsonObject *object, const char *name, GError **error);
+
+/* That the object has as many members as are known, so none that means something else. %FALSE with
+ * INVALID set. */
+gboolean strict_json_check_size(JsonObject *object, guint members,
+				GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* (transfer full): on one line. Takes @object. */
 char *strict_json_print(JsonObject *object);

@@ -3,6 +3,7 @@
 
 #include <glib.h>
 
+#include "common/reservation-record.h"
 #include "core/layout.h"
 
 /*
@@ -87,20 +88,6 @@ gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out
 char *claim_record_address(const ClaimRecord *self);
 void claim_record_clear(ClaimRecord *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ClaimRecord, claim_record_clear)
-
-/* A reservation's data. */
-typedef struct {
-	gint64 end_tick; /* the last tick reserved: "reserved_until_tick" */
-	char *owner;     /* a nonce; "": it was handed back, or is quarantined by an operator */
-	char *address;   /* host:port of the owner, for messages */
-} ReservationRecord;
-
-char *reservation_record_to_json(const ReservationRecord *self);
-/* Strict: what does not parse is an error, never an end of 0. */
-gboolean reservation_record_from_json(const char *text, gsize length, ReservationRecord *out_record,
-				      GError **error);
-void reservation_record_clear(ReservationRecord *self);
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ReservationRecord, reservation_record_clear)
 
 /* The layout's, {"epoch_ms","tick_ms","time_bits","datacenter_bits","worker_bits",
  * "sequence_bits"}. */

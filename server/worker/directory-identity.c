@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/worker/directory-identity.h"
 
-#include <json-glib/json-glib.h>
+#include <string.h>
 #include <systemd/sd-id128.h>
 
+#include "common/strict-json.h"
 #include "server/worker/registry.h"
 #include "server/worker/state-directory.h"
 
 #define IDENTITY_NAME "directory.json"
 #define FORMAT        1
+#define MEMBERS       3
 #define NO_MACHINE_ID "none"
 
 /* Makes of the machine's ID, which is not to be given away, one of our own. */
@@ -24,15 +26,23 @@ static char *this_machine_id(void)
 	return g_strdup(sd_id128_to_string(id, text));
 }
 
+/* (transfer full) */
+static char *identity_to_json(const Layout *layout, const char *machine_id)
+{
+	JsonObject *identity = json_object_new();
+	g_autofree char *layout_text = layout_to_string(layout);
+
+	json_object_set_int_member(identity, "format", FORMAT);
+	json_object_set_string_member(identity, "layout", layout_text);
+	json_object_set_string_member(identity, "machine_id", machine_id);
+	return strict_json_print(identity);
+}
+
 /* The first of several servers that start at once makes it; the others find it made. */
 static gboolean make_identity(const char *directory, const Layout *layout, const char *machine_id,
 			      GError **error)
 {
-	g_autofree char *layout_text = layout_to_string(layout);
-	g_autoptr(GVariant) identity = g_variant_ref_sink(
-		g_variant_new_parsed("{'format': <%x>, 'layout': <%s>, 'machine_id': <%s>}",
-				     (gint64)FORMAT, layout_text, machine_id));
-	g_autofree char *text = json_gvariant_serialize_data(identity, NULL);
+	g_autofree char *text = identity_to_json(layout, machine_id);
 	g_autoptr(GError) local = NULL;
 
 	if (state_directory_replace(directory, IDENTITY_NAME, NULL, text, &local) ||
@@ -42,46 +52,66 @@ static gboolean make_identity(const char *directory, const Layout *layout, const
 	return FALSE;
 }
 
+static gboolean refuse_damaged(const char *path, const GError *why, GError **error)
+{
+	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+		    "%s is damaged, %s: repair it, or use another --state-directory and "
+		    "--worker-id",
+		    path, why->message);
+	return FALSE;
+}
+
+static gboolean check_layout(const char *path, const char *theirs, const Layout *layout,
+			     GError **error)
+{
+	g_autofree char *ours = layout_to_string(layout);
+
+	if (g_str_equal(theirs, ours))
+		return TRUE;
+	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+		    "%s is for layout %s, this server's is %s: use that layout, or another "
+		    "--state-directory for IDs that do not mix with the old ones",
+		    path, theirs, ours);
+	return FALSE;
+}
+
+static gboolean check_machine(const char *path, const char *theirs, const char *ours,
+			      GError **error)
+{
+	if (g_str_equal(theirs, ours))
+		return TRUE;
+	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+		    "%s is of another machine (machine_id %s, this one is %s): a copy in use "
+		    "in two places issues every ID twice, so use another --state-directory and "
+		    "--worker-id; if it was moved here for good, write this machine_id into it",
+		    path, theirs, ours);
+	return FALSE;
+}
+
 static gboolean check_identity(const char *path, const char *text, const Layout *layout,
 			       const char *machine_id, GError **error)
 {
-	g_autoptr(GVariant) identity = json_gvariant_deserialize_data(text, -1, "a{sv}", NULL);
-	g_autofree char *our_layout = layout_to_string(layout);
+	g_autoptr(GError) local = NULL;
+	g_autoptr(JsonObject) identity = strict_json_parse_object(text, strlen(text), &local);
 	const char *their_layout, *their_machine;
 	gint64 format;
 
-	if (identity == NULL || !g_variant_lookup(identity, "format", "x", &format)) {
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "%s is damaged: repair it, or use another --state-directory and "
-			    "--worker-id",
-			    path);
-		return FALSE;
-	}
-	if (format != FORMAT || !g_variant_lookup(identity, "layout", "&s", &their_layout) ||
-	    !g_variant_lookup(identity, "machine_id", "&s", &their_machine)) {
+	if (identity == NULL ||
+	    !strict_json_get_int(identity, "format", 0, G_MAXINT64, &format, &local))
+		return refuse_damaged(path, local, error);
+	if (format != FORMAT) {
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
 			    "%s is of format %" G_GINT64_FORMAT ", this server knows format %d: "
 			    "use the version of the server that made it",
 			    path, format, FORMAT);
 		return FALSE;
 	}
-	if (!g_str_equal(their_layout, our_layout)) {
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "%s is for layout %s, this server's is %s: use that layout, or another "
-			    "--state-directory for IDs that do not mix with the old ones",
-			    path, their_layout, our_layout);
-		return FALSE;
-	}
-	if (!g_str_equal(their_machine, machine_id)) {
-		g_set_error(
-			error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			"%s is of another machine (machine_id %s, this one is %s): a copy in use "
-			"in two places issues every ID twice, so use another --state-directory and "
-			"--worker-id; if it was moved here for good, write this machine_id into it",
-			path, their_machine, machine_id);
-		return FALSE;
-	}
-	return TRUE;
+	if ((their_layout = strict_json_get_string(identity, "layout", &local)) == NULL ||
+	    (their_machine = strict_json_get_string(identity, "machine_id", &local)) == NULL ||
+	    !strict_json_check_size(identity, MEMBERS, &local))
+		return refuse_damaged(path, local, error);
+	return check_layout(path, their_layout, layout, error) &&
+	       check_machine(path, their_machine, machine_id, error);
 }
 
 gboolean directory_identity_check(const char *directory, const Layout *layout,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/worker/registry-file.h"
 
-#include <json-glib/json-glib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/reservation-record.h"
 #include "core/text.h"
 #include "server/worker/directory-identity.h"
 #include "server/worker/state-directory.h"
@@ -30,39 +30,31 @@ typedef struct {
 	gint64 argument; /* its length_ticks, end_tick or last_tick */
 } RegistryFile;
 
-/* What stands in the record. */
+/* What was read. */
 typedef struct {
 	char *text; /* its version; NULL: there is no record, and nothing was ever reserved */
-	gint64 end_tick;
-	char *owner;
-	char *address;
-} Record;
+	ReservationRecord record;
+} Reading;
 
-static void record_clear(Record *self)
+static void reading_clear(Reading *self)
 {
 	g_free(self->text);
-	g_free(self->owner);
-	g_free(self->address);
+	reservation_record_clear(&self->record);
 }
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Record, record_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Reading, reading_clear)
 
-static gboolean record_parse(Record *self, const Layout *layout)
+static gboolean parse(Reading *self, const Layout *layout)
 {
-	g_autoptr(GVariant) object = json_gvariant_deserialize_data(self->text, -1, "a{sv}", NULL);
-
-	return object != NULL && g_variant_n_children(object) == 3 &&
-	       g_variant_lookup(object, "reserved_until_tick", "x", &self->end_tick) &&
-	       g_variant_lookup(object, "owner", "s", &self->owner) &&
-	       g_variant_lookup(object, "address", "s", &self->address) && self->end_tick >= 0 &&
-	       self->end_tick <= layout_max_tick(layout);
+	return reservation_record_from_json(self->text, strlen(self->text), &self->record, NULL) &&
+	       self->record.end_tick <= layout_max_tick(layout);
 }
 
-/* @out_record must be empty. */
-static gboolean read_record(const RegistryFile *self, Record *out_record, GError **error)
+/* @out_reading must be empty. */
+static gboolean read_record(const RegistryFile *self, Reading *out_reading, GError **error)
 {
-	if (!state_directory_read(self->directory, self->record_name, &out_record->text, error))
+	if (!state_directory_read(self->directory, self->record_name, &out_reading->text, error))
 		return FALSE;
-	if (out_record->text == NULL || record_parse(out_record, &self->layout))
+	if (out_reading->text == NULL || parse(out_reading, &self->layout))
 		return TRUE;
 	g_set_error(
 		error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
@@ -73,13 +65,15 @@ static gboolean read_record(const RegistryFile *self, Record *out_record, GError
 }
 
 /* Reserves up to @end_tick, if the record still is what was read. */
-static gboolean write_record(const RegistryFile *self, const Record *read, gint64 end_tick,
+static gboolean write_record(const RegistryFile *self, const Reading *read, gint64 end_tick,
 			     GError **error)
 {
-	g_autoptr(GVariant) object = g_variant_ref_sink(g_variant_new_parsed(
-		"{'reserved_until_tick': <%x>, 'owner': <%s>, 'address': <%s>}", end_tick,
-		self->nonce, self->address));
-	g_autofree char *text = json_gvariant_serialize_data(object, NULL);
+	const ReservationRecord record = {
+		.end_tick = end_tick,
+		.owner = self->nonce,
+		.address = self->address,
+	};
+	g_autofree char *text = reservation_record_to_json(&record);
 
 	return state_directory_replace(self->directory, self->record_name, read->text, text, error);
 }
@@ -101,19 +95,20 @@ static gboolean take_lock(const RegistryFile *self, GError **error)
 }
 
 /* Reads the record, which must be mine. */
-static gboolean read_own_record(const RegistryFile *self, Record *out_record, GError **error)
+static gboolean read_own_record(const RegistryFile *self, Reading *out_reading, GError **error)
 {
-	if (!read_record(self, out_record, error))
+	if (!read_record(self, out_reading, error))
 		return FALSE;
-	if (g_strcmp0(out_record->owner, self->nonce) == 0)
+	if (g_strcmp0(out_reading->record.owner, self->nonce) == 0)
 		return TRUE;
-	if (out_record->text == NULL)
+	if (out_reading->text == NULL)
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST, "the record %s/%s is gone",
 			    self->directory, self->record_name);
 	else
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST,
 			    "the record %s/%s is now of %s (owner %s)", self->directory,
-			    self->record_name, out_record->address, out_record->owner);
+			    self->record_name, out_reading->record.address,
+			    out_reading->record.owner);
 	return FALSE;
 }
 
@@ -123,8 +118,8 @@ static char *tick_text(const RegistryFile *self, gint64 tick)
 }
 
 /* The record is as far ahead as a claim now could reserve up to. */
-static gboolean refuse_claim(const RegistryFile *self, const Record *record, gint64 length_ticks,
-			     gint64 *out_wait_until_tick, GError **error)
+static gboolean refuse_claim(const RegistryFile *self, const ReservationRecord *record,
+			     gint64 length_ticks, gint64 *out_wait_until_tick, GError **error)
 {
 	gint64 wait_until_tick = MAX(record->end_tick - length_ticks + 1, 0);
 	g_autofree char *end = tick_text(self, record->end_tick);
@@ -150,19 +145,19 @@ static gboolean claim(RegistryFile *self, gint64 now_tick, gint64 length_ticks,
 		      RegistryResult *out_result, GError **error)
 {
 	gint64 end_tick = MIN(now_tick + length_ticks, layout_max_tick(&self->layout));
-	g_auto(Record) record = {0};
+	g_auto(Reading) reading = {0};
 
 	if (!state_directory_prepare(self->directory, error) ||
 	    !directory_identity_check(self->directory, &self->layout, self->machine_id, error) ||
-	    !take_lock(self, error) || !read_record(self, &record, error))
+	    !take_lock(self, error) || !read_record(self, &reading, error))
 		return FALSE;
-	if (record.end_tick >= end_tick)
-		return refuse_claim(self, &record, length_ticks, &out_result->wait_until_tick,
-				    error);
+	if (reading.record.end_tick >= end_tick)
+		return refuse_claim(self, &reading.record, length_ticks,
+				    &out_result->wait_until_tick, error);
 	state_directory_clean(self->directory, self->record_name);
-	if (!write_record(self, &record, end_tick, error))
+	if (!write_record(self, &reading, end_tick, error))
 		return FALSE;
-	self->first_tick = record.end_tick + 1;
+	self->first_tick = reading.record.end_tick + 1;
 	self->end_tick = end_tick;
 	out_result->reservation = (Reservation){
 		.datacenter_id = self->datacenter_id,
@@ -176,15 +171,15 @@ static gboolean claim(RegistryFile *self, gint64 now_tick, gint64 length_ticks,
 static gboolean extend(RegistryFile *self, gint64 end_tick, RegistryResult *out_result,
 		       GError **error)
 {
-	g_auto(Record) record = {0};
+	g_auto(Reading) reading = {0};
 
 	if (!take_lock(self, error))
 		return FALSE;
-	if (!read_own_record(self, &record, error))
+	if (!read_own_record(self, &reading, error))
 		return FALSE;
 	/* The record may be ahead of what was confirmed: an extension whose last step failed. */
-	end_tick = CLAMP(end_tick, record.end_tick, layout_max_tick(&self->layout));
-	if (!write_record(self, &record, end_tick, error))
+	end_tick = CLAMP(end_tick, reading.record.end_tick, layout_max_tick(&self->layout));
+	if (!write_record(self, &reading, end_tick, error))
 		return FALSE;
 	self->end_tick = end_tick;
 	out_result->end_tick = end_tick;
@@ -193,13 +188,13 @@ static gboolean extend(RegistryFile *self, gint64 end_tick, RegistryResult *out_
 
 static gboolean hand_back(RegistryFile *self, gint64 last_tick, GError **error)
 {
-	g_auto(Record) record = {0};
+	g_auto(Reading) reading = {0};
 
-	if (!take_lock(self, error) || !read_own_record(self, &record, error))
+	if (!take_lock(self, error) || !read_own_record(self, &reading, error))
 		return FALSE;
 	/* a lease that begins behind its end, to keep the order of IDs, has issued nothing */
-	last_tick = MIN(MAX(self->first_tick - 1, last_tick), record.end_tick);
-	return write_record(self, &record, last_tick, error);
+	last_tick = MIN(MAX(self->first_tick - 1, last_tick), reading.record.end_tick);
+	return write_record(self, &reading, last_tick, error);
 }
 
 static void registry_file_claim(Registry *registry, gint64 length_ticks)

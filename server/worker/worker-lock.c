@@ -3,12 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <json-glib/json-glib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/strict-json.h"
 #include "core/text.h"
 #include "server/worker/registry.h"
 #include "server/worker/state-directory.h"
@@ -59,15 +59,16 @@ static gboolean is_at_path(int fd, const char *path)
 static char *describe_holder(const char *path)
 {
 	g_autofree char *text = NULL;
-	g_autoptr(GVariant) holder = NULL;
+	g_autoptr(JsonObject) holder = NULL;
 	const char *address, *started;
+	gsize length;
 	gint64 pid;
 
-	if (g_file_get_contents(path, &text, NULL, NULL))
-		holder = json_gvariant_deserialize_data(text, -1, "a{sv}", NULL);
-	if (holder == NULL || !g_variant_lookup(holder, "pid", "x", &pid) ||
-	    !g_variant_lookup(holder, "address", "&s", &address) ||
-	    !g_variant_lookup(holder, "started", "&s", &started))
+	if (g_file_get_contents(path, &text, &length, NULL))
+		holder = strict_json_parse_object(text, length, NULL);
+	if (holder == NULL || !strict_json_get_int(holder, "pid", 0, G_MAXINT64, &pid, NULL) ||
+	    (address = strict_json_get_string(holder, "address", NULL)) == NULL ||
+	    (started = strict_json_get_string(holder, "started", NULL)) == NULL)
 		return g_strdup("another process");
 	return g_strdup_printf("pid %" G_GINT64_FORMAT " (%s, started %s)", pid, address, started);
 }
@@ -76,11 +77,13 @@ static char *describe_holder(const char *path)
 static void write_holder(WorkerLock *self)
 {
 	g_autofree char *started = text_time_ms(g_get_real_time() / 1000);
-	g_autoptr(GVariant) holder = g_variant_ref_sink(
-		g_variant_new_parsed("{'pid': <%x>, 'address': <%s>, 'started': <%s>}",
-				     (gint64)getpid(), self->address, started));
-	g_autofree char *text = json_gvariant_serialize_data(holder, NULL);
+	JsonObject *holder = json_object_new();
+	g_autofree char *text = NULL;
 
+	json_object_set_int_member(holder, "pid", getpid());
+	json_object_set_string_member(holder, "address", self->address);
+	json_object_set_string_member(holder, "started", started);
+	text = strict_json_print(holder);
 	if (ftruncate(self->fd, 0) != 0 || pwrite(self->fd, text, strlen(text), 0) < 0)
 		g_debug("cannot write %s: %s", self->path, g_strerror(errno));
 }

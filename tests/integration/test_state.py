@@ -47,8 +47,11 @@ class Unusable(ServerTest):
 
     def test_a_damaged_record(self):
         for text in ("", "{", "{}", '{"reserved_until_tick": "x"}', "\0", "[1]",
-                     '{"reserved_until_tick": -1, "owner": "a", "address": "b"}'):
-            with self.subTest(text):
+                     '{"reserved_until_tick": -1, "owner": "a", "address": "b"}',
+                     '{"reserved_until_tick": 0506475077573, "owner": "a", "address": "b"}',
+                     '{"reserved_until_tick": 5, "owner": "a", "address": "b", "more": 1}',
+                     "[" * 100_000):
+            with self.subTest(text[:100]):
                 self.state.mkdir(exist_ok=True)
                 (self.state / "worker-0-0.json").write_text(text)
                 self.assert_start_refused("worker-0-0.json")

@@ -348,90 +348,6 @@ static void test_bad_claims(void)
 	}
 }
 
-static void test_reservation(void)
-{
-	static const struct {
-		const char *text;
-		gint64 end_tick;
-		const char *owner;
-	} CASES[] = {
-		{"{\"reserved_until_tick\":0,\"owner\":\"\",\"address\":\"\"}", 0, ""},
-		{"{\"reserved_until_tick\":506369973996,\"owner\":\"" NONCE "\",\"address\":\"\"}",
-		 506369973996, NONCE},
-		{"{\"reserved_until_tick\":999999999999999999,\"owner\":\"\",\"address\":\"\"}",
-		 999999999999999999, ""},
-	};
-
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_autoptr(GError) error = NULL;
-		g_auto(ReservationRecord) record = {0};
-		const char *text = CASES[i].text;
-
-		g_test_message("%s", text);
-		g_assert_true(reservation_record_from_json(text, strlen(text), &record, &error));
-		g_assert_no_error(error);
-		g_assert_cmpint(record.end_tick, ==, CASES[i].end_tick);
-		g_assert_cmpstr(record.owner, ==, CASES[i].owner);
-		g_assert_cmpstr(record.address, ==, "");
-
-		g_autofree char *written = reservation_record_to_json(&record);
-
-		g_assert_cmpstr(written, ==, text);
-	}
-}
-
-static void test_bad_reservations(void)
-{
-	static const struct {
-		const char *text;
-		const char *fault;
-	} CASES[] = {
-		{"", "not a JSON object as"},
-		{"0", "not a JSON object as"},
-		{"{}", "\"reserved_until_tick\" is missing"},
-		{"{\"owner\":\"\",\"address\":\"\"}", "\"reserved_until_tick\" is missing"},
-		{"{\"reserved_until_tick\":5,\"address\":\"\"}", "\"owner\" is missing"},
-		{"{\"reserved_until_tick\":5,\"owner\":\"\"}", "\"address\" is missing"},
-		{"{\"reserved_until_tick\":5,\"owner\":null,\"address\":\"\"}",
-		 "\"owner\" is not a string"},
-		{"{\"reserved_until_tick\":5,\"owner\":\"\",\"address\":7}",
-		 "\"address\" is not a string"},
-		{"{\"reserved_until_tick\":-1,\"owner\":\"\",\"address\":\"\"}",
-		 "\"reserved_until_tick\" is -1, not from 0"},
-		{"{\"reserved_until_tick\":5.5,\"owner\":\"\",\"address\":\"\"}",
-		 "\"reserved_until_tick\" is not a whole"},
-		{"{\"reserved_until_tick\":1e3,\"owner\":\"\",\"address\":\"\"}",
-		 "not a JSON object as"},
-		{"{\"reserved_until_tick\":\"5\",\"owner\":\"\",\"address\":\"\"}",
-		 "\"reserved_until_tick\" is not a whole"},
-		{"{\"reserved_until_tick\":010,\"owner\":\"\",\"address\":\"\"}",
-		 "not a JSON object as"},
-		{"{\"reserved_until_tick\":9223372036854775808,\"owner\":\"\",\"address\":\"\"}",
-		 "not a JSON object as"},
-		{"{\"reserved_until_tick\":5,\"owner\":\"\",\"address\":\"\"}}",
-		 "not a JSON object as"},
-		{"{\"reserved_until_tick\":5,\"reserved_until_tick\":6,\"owner\":\"\","
-		 "\"address\":\"\"}",
-		 "not a JSON object as"},
-	};
-
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_autoptr(GError) error = NULL;
-		ReservationRecord record = {.end_tick = 77};
-		const char *text = CASES[i].text;
-
-		g_test_message("%s", text);
-		g_assert_false(reservation_record_from_json(text, strlen(text), &record, &error));
-		g_assert_nonnull(strstr(error->message, CASES[i].fault));
-		g_assert_cmpint(record.end_tick, ==, 77);
-		g_assert_null(record.owner);
-	}
-	/* as is one with a NUL behind it */
-	g_assert_false(reservation_record_from_json(
-		"{\"reserved_until_tick\":5,\"owner\":\"\",\"address\":\"\"}", 50,
-		&(ReservationRecord){0}, NULL));
-}
-
 #define LAYOUT                                                                                     \
 	"{\"epoch_ms\":1288834974657,\"tick_ms\":1,\"time_bits\":41,\"datacenter_bits\":5,"        \
 	"\"worker_bits\":5,\"sequence_bits\":12"
@@ -486,42 +402,6 @@ static void test_bad_layouts(void)
 	}
 }
 
-/* What parses after bytes of it were changed is written and read back as the same. */
-static void test_changed_bytes(void)
-{
-	static const char GOOD[] = "{\"reserved_until_tick\":506369973996,\"owner\":\"" NONCE
-				   "\",\"address\":\"\xc3\xa9:[1]\",\"more\":{\"a\":[-0.5,null]}}";
-	static const char BYTES[] = "{}[]:,\"\\/0123456789-+.eEu \n\x80\xc3";
-	g_autoptr(GRand) random = g_rand_new_with_seed(7);
-	guint parsed = 0;
-
-	for (int round = 0; round < 50000; round++) {
-		gsize length = (gsize)g_rand_int_range(random, 1, sizeof(GOOD) + 1);
-		/* of its own size, so that a sanitizer sees what is read behind it */
-		g_autofree char *text = g_memdup2(GOOD, round % 2 == 0 ? sizeof(GOOD) - 1 : length);
-		g_auto(ReservationRecord) record = {0};
-
-		if (round % 2 == 0)
-			length = sizeof(GOOD) - 1;
-		for (int edits = g_rand_int_range(random, 1, 3); edits > 0; edits--)
-			text[g_rand_int_range(random, 0, (gint32)length)] =
-				BYTES[g_rand_int_range(random, 0, sizeof(BYTES))];
-		if (!reservation_record_from_json(text, length, &record, NULL))
-			continue;
-		parsed++;
-		g_assert_cmpint(record.end_tick, >=, 0);
-
-		g_autofree char *written = reservation_record_to_json(&record);
-		g_auto(ReservationRecord) again = {0};
-
-		g_assert_true(reservation_record_from_json(written, strlen(written), &again, NULL));
-		g_assert_cmpint(again.end_tick, ==, record.end_tick);
-		g_assert_cmpstr(again.owner, ==, record.owner);
-		g_assert_cmpstr(again.address, ==, record.address);
-	}
-	g_assert_cmpuint(parsed, >, 1000);
-}
-
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -534,9 +414,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/znodes/claim", test_claim);
 	g_test_add_func("/znodes/claim/may-say-more", test_claim_may_say_more);
 	g_test_add_func("/znodes/claim/bad", test_bad_claims);
-	g_test_add_func("/znodes/reservation", test_reservation);
-	g_test_add_func("/znodes/reservation/bad", test_bad_reservations);
-	g_test_add_func("/znodes/reservation/changed-bytes", test_changed_bytes);
 	g_test_add_func("/znodes/layout", test_layout);
 	g_test_add_func("/znodes/layout/bad", test_bad_layouts);
 	return g_test_run();

@@ -4,11 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
-#include <json-glib/json-glib.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <unistd.h>
+
+#include "common/reservation-record.h"
 
 #define FILLER "filler"
 
@@ -91,14 +92,13 @@ gint64 state_fixture_record_end(const char *directory, const char *name)
 {
 	g_autofree char *path = g_build_filename(directory, name, NULL);
 	g_autofree char *text = NULL;
-	g_autoptr(GVariant) record = NULL;
-	gint64 end_tick = -1;
+	g_auto(ReservationRecord) record = {.end_tick = -1};
+	gsize length;
 
-	if (g_file_get_contents(path, &text, NULL, NULL))
-		record = json_gvariant_deserialize_data(text, -1, "a{sv}", NULL);
-	if (record != NULL)
-		g_variant_lookup(record, "reserved_until_tick", "x", &end_tick);
-	return end_tick;
+	if (g_file_get_contents(path, &text, &length, NULL) &&
+	    reservation_record_from_json(text, length, &record, NULL))
+		return record.end_tick;
+	return -1;
 }
 
 char *state_fixture_read(const char *directory, const char *name)

@@ -6,6 +6,9 @@
 
 #define IDENTITY "directory.json"
 #define MACHINE  "0123"
+#define LAYOUT                                                                                     \
+	"epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5,"           \
+	"sequence_bits=12"
 
 static void assert_refused(const char *directory, const char *machine_id, const char *message)
 {
@@ -27,8 +30,6 @@ static void assert_accepted(const char *directory, const char *machine_id)
 
 static void test_other(void)
 {
-	static const char LAYOUT[] = "epoch_ms=1288834974657,tick_ms=1,time_bits=41,"
-				     "datacenter_bits=5,worker_bits=5,sequence_bits=12";
 	static const char OTHER[] = "epoch_ms=0,tick_ms=1,time_bits=41,"
 				    "datacenter_bits=5,worker_bits=5,sequence_bits=12";
 	const struct {
@@ -58,7 +59,18 @@ static void test_other(void)
 
 static void test_damaged(void)
 {
-	static const char *const TEXTS[] = {"", "{", "[]", "{\"format\":\"1\"}"};
+	static const char *const TEXTS[] = {
+		"",
+		"{",
+		"[]",
+		"{\"format\":\"1\"}",
+		"{\"format\":1}",
+		"{\"format\":01,\"layout\":\"twitter\",\"machine_id\":\"0123\"}",
+		"{\"format\":1,\"layout\":\"" LAYOUT "\",\"machine_id\":\"0123\",\"more\":1}",
+		"{\"format\":1,\"layout\":\"" LAYOUT "\",\"machine_id\":\"4567\","
+		"\"machine_id\":\"0123\"}",
+		"{\"format\":1,\"layout\":\"" LAYOUT "\",\"machine_id\":\"0123\"} /* */",
+	};
 
 	for (guint i = 0; i < G_N_ELEMENTS(TEXTS); i++) {
 		g_autoptr(StateFixture) directory = state_fixture_new();

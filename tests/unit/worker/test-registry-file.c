@@ -2,7 +2,6 @@
 #include "server/worker/registry-file.h"
 
 #include <glib/gstdio.h>
-#include <json-glib/json-glib.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -259,6 +258,11 @@ static void test_damaged_record(void)
 		"{\"reserved_until_tick\":5,\"address\":\"a:1\"}",
 		"{\"reserved_until_tick\":5,\"owner\":\"n\"}",
 		"{\"reserved_until_tick\":5,\"owner\":\"n\",\"address\":\"a:1\",\"more\":1}",
+		"{\"reserved_until_tick\":0506475077573,\"owner\":\"n\",\"address\":\"a:1\"}",
+		"{\"reserved_until_tick\":0x10,\"owner\":\"n\",\"address\":\"a:1\"}",
+		"{\"reserved_until_tick\":5,\"owner\":\"n\",\"address\":\"a:1\"} // 9",
+		"{\"reserved_until_tick\":9,\"owner\":\"n\",\"address\":\"a\","
+		"\"reserved_until_tick\":5}",
 		"{\"reserved_until_tick\":\"5\",\"owner\":\"n\",\"address\":\"a:1\"}",
 		"{\"reserved_until_tick\":5.5,\"owner\":\"n\",\"address\":\"a:1\"}",
 		"{\"reserved_until_tick\":null,\"owner\":\"n\",\"address\":\"a:1\"}",

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+/*
+ * A reservation, as it stands in ZooKeeper and in a state directory: up to when a worker ID is
+ * reserved, and by whom. An end that is read too low breaks uniqueness, so what is read is what was
+ * written, and nothing else.
+ */
+typedef struct {
+	gint64 end_tick; /* the last tick reserved: "reserved_until_tick" */
+	char *owner;     /* a nonce; "": it was handed back, or is quarantined by an operator */
+	char *address;   /* host:port of the owner, for messages */
+} ReservationRecord;
+
+/* (transfer full): JSON. */
+char *reservation_record_to_json(const ReservationRecord *self);
+
+/**
+ * reservation_record_from_json:
+ * @text: (nullable): may be %NULL if @length is 0; need not end in a NUL
+ * @out_record: (out): to be cleared by its owner; untouched on failure
+ *
+ * Strict: what does not parse, or says more, is an error, never an end of 0.
+ *
+ * Returns: %FALSE, with an error set, if it is not such a record
+ */
+gboolean reservation_record_from_json(const char *text, gsize length, ReservationRecord *out_record,
+				      GError **error);
+void reservation_record_clear(ReservationRecord *self);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ReservationRecord, reservation_record_clear)
