@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/address.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 
 #define MAX_HOST_BYTES 253 /* of a name in the DNS */
@@ -94,6 +95,14 @@ Address *address_parse_peer(const char *text, GError **error)
 	return g_steal_pointer(&self);
 }
 
+Address *address_copy(const Address *self)
+{
+	Address *copy = g_new(Address, 1);
+
+	*copy = (Address){g_strdup(self->host), self->port, g_strdup(self->text)};
+	return copy;
+}
+
 void address_free(Address *self)
 {
 	if (self == NULL)
@@ -103,9 +112,28 @@ void address_free(Address *self)
 	g_free(self);
 }
 
+/* "::", in any spelling, also of an interface alone. */
+static gboolean is_unspecified_v6(const char *host)
+{
+	g_autofree char *bare = g_strndup(host, strcspn(host, "%"));
+	struct in6_addr address;
+
+	if (inet_pton(AF_INET6, bare, &address) != 1)
+		return FALSE;
+	if (IN6_IS_ADDR_V4MAPPED(&address))
+		memset(&address, 0, 12);
+	return IN6_IS_ADDR_UNSPECIFIED(&address);
+}
+
+static gboolean is_unspecified_v4(const char *host)
+{
+	struct in_addr address;
+
+	return inet_pton(AF_INET, host, &address) == 1 && address.s_addr == INADDR_ANY;
+}
+
 gboolean address_is_everywhere(const Address *self)
 {
-	static const char *const EVERYWHERE[] = {"*", "0.0.0.0", "::", NULL};
-
-	return g_strv_contains(EVERYWHERE, self->host);
+	return strcmp(self->host, "*") == 0 || is_unspecified_v4(self->host) ||
+	       is_unspecified_v6(self->host);
 }

@@ -27,8 +27,11 @@ Address *address_parse(const char *text, GError **error);
  * does it leave the port open. */
 Address *address_parse_peer(const char *text, GError **error);
 
+/* (transfer full) */
+Address *address_copy(const Address *self);
 void address_free(Address *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Address, address_free)
 
-/* Whether it stands for every address of the machine. */
+/* Whether it stands for every address of the machine: "*", and the unspecified address in any
+ * spelling. */
 gboolean address_is_everywhere(const Address *self);

@@ -14,6 +14,7 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "common/address.h"
 #include "core/text.h"
 #include "gen-c_glib/generated-types.h"
 #include "server/fast-path.h"
@@ -246,11 +247,33 @@ static Registry *make_registry_file(Server *self)
 	return registry_file_new(&config);
 }
 
+/* Others are told this address. What was given with --advertise is one; a host name may be
+ * anything, as the one of a container that is all digits. */
+static Address *advertised_address(const Server *self, GError **error)
+{
+	g_autoptr(GError) local = NULL;
+	Address *address = address_parse_peer(self->address, &local);
+
+	if (address == NULL) {
+		g_autofree char *name = g_strescape(g_get_host_name(), NULL);
+
+		g_set_error(
+			error, local->domain, local->code,
+			"nobody could reach this server by the machine's host name \"%s\" (%s): "
+			"say where others reach it, with --advertise HOST:PORT",
+			name, local->message);
+	}
+	return address;
+}
+
 static Registry *make_registry_zookeeper(Server *self, GError **error)
 {
 	const Options *options = self->options;
+	g_autoptr(Address) address = advertised_address(self, error);
 	g_autofree char *auth = NULL;
 
+	if (address == NULL)
+		return NULL;
 	if (options->zookeeper_auth != NULL) {
 		auth = zookeeper_auth_read(options->zookeeper_auth, error);
 		if (auth == NULL) {
@@ -267,7 +290,7 @@ static Registry *make_registry_zookeeper(Server *self, GError **error)
 		.datacenter_id = (guint)options->datacenter_id,
 		.worker_id = options->worker_id,
 		.nonce = self->nonce,
-		.address = self->address,
+		.address = address,
 		.version = SNOWFLAKE_VERSION,
 		.session_timeout_ms = options->session_timeout_ms,
 		.connect_timeout_ms = options->connect_timeout_ms,

@@ -581,7 +581,7 @@ Registry *registry_zookeeper_new(const RegistryZookeeperConfig *config)
 	self->auth = g_strdup(config->auth);
 	self->nonce = g_strdup(config->nonce);
 	self->version = g_strdup(config->version);
-	self->address = address_parse(config->address, NULL);
+	self->address = address_copy(config->address);
 	self->layout = *config->layout;
 	self->clock = config->clock;
 	self->datacenter_id = config->datacenter_id;

@@ -112,6 +112,53 @@ static void test_peer(void)
 	}
 }
 
+static void test_everywhere(void)
+{
+	static const struct {
+		const char *text;
+		gboolean everywhere;
+	} CASES[] = {
+		{"*", TRUE},
+		{"0.0.0.0", TRUE},
+		{"[::]", TRUE},
+		{"[::0]", TRUE},
+		{"[0::]", TRUE},
+		{"[0:0:0:0:0:0:0:0]", TRUE},
+		{"[0000::0000]", TRUE},
+		{"[::0.0.0.0]", TRUE},
+		{"[::ffff:0.0.0.0]", TRUE},
+		{"[::FFFF:0:0]", TRUE},
+		{"127.0.0.1", FALSE},
+		{"0.0.0.1", FALSE},
+		{"[::1]", FALSE},
+		{"[::1%eth0]", FALSE},
+		{"[::ffff:0.0.0.1]", FALSE},
+		{"[::fffe:0.0.0.0]", FALSE},
+		{"[1::]", FALSE},
+		{"localhost", FALSE},
+		{"everywhere.example", FALSE},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(Address) address = address_parse(CASES[i].text, NULL);
+
+		g_test_message("%s", CASES[i].text);
+		g_assert_nonnull(address);
+		g_assert_cmpint(address_is_everywhere(address), ==, CASES[i].everywhere);
+	}
+}
+
+static void test_copy(void)
+{
+	g_autoptr(Address) address = address_parse("[::1]:7", NULL);
+	g_autoptr(Address) copy = address_copy(address);
+
+	g_clear_pointer(&address, address_free);
+	g_assert_cmpstr(copy->host, ==, "::1");
+	g_assert_cmpuint(copy->port, ==, 7);
+	g_assert_cmpstr(copy->text, ==, "[::1]:7");
+}
+
 static void test_long_host(void)
 {
 	g_autofree char *longest = g_strnfill(253, 'a');
@@ -128,6 +175,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/address/good", test_good);
 	g_test_add_func("/address/bad", test_bad);
 	g_test_add_func("/address/peer", test_peer);
+	g_test_add_func("/address/everywhere", test_everywhere);
+	g_test_add_func("/address/copy", test_copy);
 	g_test_add_func("/address/long-host", test_long_host);
 	return g_test_run();
 }
