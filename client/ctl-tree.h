@@ -27,7 +27,7 @@ typedef struct {
 	ReservationRecord record;
 	char *damage;             /* (nullable): why there is no record */
 	gint64 reserved_until_ms; /* since the Unix epoch: the beginning of the last tick */
-	const CtlClaim *holder;   /* (nullable): its owner, if that lives */
+	const CtlClaim *holder;   /* (nullable): its owner, if that lives and names no other */
 } CtlReservation;
 
 typedef struct {

@@ -74,7 +74,7 @@ static Obstacle obstacle_of(const ListedReservation *reservation, const Zookeepe
 		return DAMAGED;
 	/* what has my nonce and is not my lease is left over: of a write that nobody waited for */
 	if (!g_str_equal(record->owner, wish->nonce) &&
-	    zookeeper_listing_find_claim(listing, record->owner, 0) != NULL)
+	    zookeeper_listing_is_held(listing, reservation))
 		return HELD;
 	return record->end_tick >= wish->now_tick ? QUARANTINED : FREE;
 }

@@ -78,9 +78,9 @@ typedef struct {
 /**
  * registration_choose:
  *
- * The first worker ID that is free, from the sequence of the claim on upwards and around. One whose
- * reservation's owner has a claim is held; else one whose end is not past is quarantined; what does
- * not parse may be either.
+ * The first worker ID that is free, from the sequence of the claim on upwards and around. One that
+ * zookeeper_listing_is_held() is held; else one whose end is not past is quarantined; what does not
+ * parse may be either.
  */
 RegistrationChoice registration_choose(const ZookeeperListing *listing,
 				       const RegistrationWish *wish);

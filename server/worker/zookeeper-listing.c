@@ -185,12 +185,32 @@ const ListedClaim *zookeeper_listing_find_claim(const ZookeeperListing *self, co
 	return NULL;
 }
 
-static const ListedReservation *reservation_of(const ZookeeperListing *self, const char *nonce)
+/* A claim that names another worker ID has left this one. */
+static gboolean holds(const ListedClaim *claim, const ListedReservation *reservation)
+{
+	gint worker_id = claim->record.worker_id;
+
+	return reservation->damage == NULL &&
+	       g_str_equal(reservation->record.owner, claim->nonce) &&
+	       (worker_id < 0 || worker_id == (gint)reservation->worker_id);
+}
+
+gboolean zookeeper_listing_is_held(const ZookeeperListing *self,
+				   const ListedReservation *reservation)
+{
+	for (guint i = 0; i < self->claims->len; i++)
+		if (holds(self->claims->pdata[i], reservation))
+			return TRUE;
+	return FALSE;
+}
+
+static const ListedReservation *reservation_of(const ZookeeperListing *self,
+					       const ListedClaim *claim)
 {
 	for (guint i = 0; i < self->reservations->len; i++) {
 		const ListedReservation *reservation = self->reservations->pdata[i];
 
-		if (reservation->damage == NULL && g_str_equal(reservation->record.owner, nonce))
+		if (holds(claim, reservation))
 			return reservation;
 	}
 	return NULL;
@@ -200,7 +220,7 @@ void zookeeper_listing_add_workers(const ZookeeperListing *self, GPtrArray *work
 {
 	for (guint i = 0; i < self->claims->len; i++) {
 		const ListedClaim *claim = self->claims->pdata[i];
-		const ListedReservation *reservation = reservation_of(self, claim->nonce);
+		const ListedReservation *reservation = reservation_of(self, claim);
 		Worker *worker = g_new0(Worker, 1);
 
 		worker->datacenter_id = (gint)self->datacenter_id;

@@ -62,5 +62,10 @@ gboolean zookeeper_listing_take(ZookeeperListing *self, const ZookeeperMessage *
 const ListedClaim *zookeeper_listing_find_claim(const ZookeeperListing *self, const char *nonce,
 						gint64 session);
 
+/* Whether its owner has a claim that names this worker ID, or none yet (or does not parse). What is
+ * of an owner whose claim names another worker ID was left behind. */
+gboolean zookeeper_listing_is_held(const ZookeeperListing *self,
+				   const ListedReservation *reservation);
+
 /* Adds its servers to @workers, of Worker. */
 void zookeeper_listing_add_workers(const ZookeeperListing *self, GPtrArray *workers);

@@ -177,7 +177,6 @@ class Workers(ZookeeperTest):
         self.assertTrue(done.isascii() and done.replace("\n", "").isprintable(), done)
         self.assertEqual(json.loads(done)[0]["address"], f"{host}:1")
 
-
     def test_znodes_of_somebody_else_are_named_and_passed_over(self):
         self.registry.make_layout()
         self.registry.claim(0, "h.invalid:1", 3)
@@ -234,17 +233,18 @@ class Reservations(ZookeeperTest):
         self.registry.reserve(1, 3, past, nonce, "h.invalid:1")  # late, but its owner lives
         self.registry.reserve(1, 30, later, str(uuid.uuid4()), "b.example:1")
         self.registry.reserve(1, 4, later + 1, "", "c.example:1")
+        self.registry.reserve(1, 8, later + 2, nonce, "h.invalid:1")  # its owner has another
+        self.registry.reserve(1, 9, past, self.registry.claim(1, "u.invalid:1")[1], "u.invalid:1")
         self.registry.reserve(1, 5, past, str(uuid.uuid4()), "d.example:1")
         self.registry.reserve(1, 6, past, "", "")  # nobody ever had it
         self.registry.create("datacenters/1/reservations/7", b"{\"reserved_until_tick\":1e3}")
         self.registry.make_datacenter(9)
-
         done = self.ctl("--json", "workers", "--reservations")
         self.assert_fails(done, 1, "reservations/7", "reserved_until_tick")
         first, second = json.loads(done.stdout)
         listed = first.pop("reservations")
-        self.assertEqual(first, {"datacenter_id": 1, "worker_ids": 32, "held": 1,
-                                 "quarantined": 2, "free": 28, "damaged": 1})
+        self.assertEqual(first, {"datacenter_id": 1, "worker_ids": 32, "held": 2,
+                                 "quarantined": 3, "free": 26, "damaged": 1})
         self.assertEqual(second, {"datacenter_id": 9, "worker_ids": 32, "held": 0,
                                   "quarantined": 0, "free": 32, "damaged": 0,
                                   "reservations": []})
@@ -254,14 +254,14 @@ class Reservations(ZookeeperTest):
             [(3, "held", time_of(past), "h.invalid:1"),
              (4, "quarantined", time_of(later + 1), "c.example:1"),
              (5, "free", time_of(past), "d.example:1"), (7, "damaged", None, None),
+             (8, "quarantined", time_of(later + 2), "h.invalid:1"),
+             (9, "held", time_of(past), "u.invalid:1"),
              (30, "quarantined", time_of(later), "b.example:1")])
-
         lines = self.ctl("workers", "--reservations").stdout.splitlines()
-        self.assertEqual([line.split()[:3] for line in lines[1:6]],
-                         [["1", "3", "held"], ["1", "4", "quarantined"], ["1", "5", "free"],
-                          ["1", "7", "damaged"], ["1", "30", "quarantined"]])
-        self.assertEqual(lines[6:], [
-            "datacenter 1: 1 held, 2 quarantined, 28 free, 1 damaged, of 32 worker IDs",
+        self.assertEqual([line.split()[:3] for line in lines[1:8]],
+                         [["1", str(each["worker_id"]), each["state"]] for each in listed])
+        self.assertEqual(lines[8:], [
+            "datacenter 1: 2 held, 3 quarantined, 26 free, 1 damaged, of 32 worker IDs",
             "datacenter 9: 0 held, 0 quarantined, 32 free, of 32 worker IDs"])
 
     def test_another_layout_has_other_worker_ids(self):

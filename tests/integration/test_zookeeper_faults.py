@@ -184,6 +184,23 @@ class Records(ZooKeeperTest):
         self.assertEqual(draw.worker_ids(), [0, 1])
         self.assert_increasing(draw.numbers)
 
+    def test_a_record_that_is_written_again_as_it_was(self):
+        """Its version is not the server's, so it leaves; though the owner lives, its claim names
+        another worker ID then, and who waits for the old one gets it at its end."""
+        server = self.member()
+        draw = self.draw(server)
+        record = self.tree.reservation(0)
+        self.tree.write_reservation(0, record.end_tick, record.owner, record.address)
+        server.wait_event("worker-lost")
+        wait_for(lambda: self.tree.claim_of(server).record["worker_id"] == 1, what="another")
+        heir = self.member("--worker-id", 0)
+        self.assertGreater(tick_of(heir.call("get_id", "good")), record.end_tick)
+        draw.wait_ids()
+        self.assertEqual(draw.worker_ids(), [0, 1])
+        (theirs,) = [worker for worker in heir.call("get_workers")
+                     if worker.nonce == server.call("get_worker").nonce]
+        self.assertEqual(theirs.worker_id, 1)
+
     def test_a_record_that_is_damaged_while_it_is_held(self):
         server = self.member()
         draw = self.draw(server)

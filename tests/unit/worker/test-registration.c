@@ -149,18 +149,24 @@ static void listing_clear(ZookeeperListing *self)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ZookeeperListing, listing_clear)
 
-/* @live: the nonces that have a claim. The version of a record is its worker ID + 100. */
-static ZookeeperListing make_listing(const Row *rows, guint n_rows, const char *const *live)
+typedef struct {
+	const char *nonce;
+	gint worker_id;
+} LiveRow;
+
+/* @live: the claims, up to one of no nonce. The version of a record is its worker ID + 100. */
+static ZookeeperListing make_listing(const Row *rows, guint n_rows, const LiveRow *live)
 {
 	ZookeeperListing listing = {
 		.claims = g_ptr_array_new_with_free_func(g_free),
 		.reservations = g_ptr_array_new_with_free_func(g_free),
 	};
 
-	for (guint i = 0; live[i] != NULL; i++) {
+	for (guint i = 0; live[i].nonce != NULL; i++) {
 		ListedClaim *claim = g_new0(ListedClaim, 1);
 
-		claim->nonce = (char *)live[i];
+		claim->nonce = (char *)live[i].nonce;
+		claim->record.worker_id = live[i].worker_id;
 		claim->session = 7;
 		g_ptr_array_add(listing.claims, claim);
 	}
@@ -178,7 +184,10 @@ static ZookeeperListing make_listing(const Row *rows, guint n_rows, const char *
 	return listing;
 }
 
-static const char *const LIVE[] = {MINE, "alive", NULL};
+/* "moved" has left an older claim behind. */
+static const LiveRow LIVE[] = {
+	{MINE, -1}, {"alive", -1}, {"two", 2}, {"moved", 0}, {"moved", 1}, {NULL, -1},
+};
 
 /* Four worker IDs; the tick is 1000. */
 static const struct {
@@ -231,6 +240,30 @@ static const struct {
 	 {{2, 5, "alive", NULL}},
 	 1,
 	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1}},
+	{"held, as the claim of its owner names it",
+	 2,
+	 -1,
+	 {{2, 5, "two", NULL}},
+	 1,
+	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1}},
+	{"left by an owner whose claim names another: until its last tick",
+	 1,
+	 1,
+	 {{1, 1000, "two", NULL}},
+	 1,
+	 {.wait_until_tick = 1001}},
+	{"and free after that",
+	 1,
+	 1,
+	 {{1, 999, "two", NULL}},
+	 1,
+	 {.found = TRUE, .worker_id = 1, .version = 101, .end_tick = 999}},
+	{"held, as any claim of its owner names it",
+	 0,
+	 -1,
+	 {{0, 5, "moved", NULL}, {1, 5, "moved", NULL}, {2, 5, "moved", NULL}},
+	 3,
+	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 5}},
 	{"damaged is not free",
 	 2,
 	 -1,
@@ -312,9 +345,32 @@ static void test_choose(void)
 	}
 }
 
+/* Each with the reservation that it holds, not with one that it has left behind. */
+static void test_workers(void)
+{
+	static const Row ROWS[] = {{1, 1500, "two", NULL},
+				   {2, 1400, "two", NULL},
+				   {3, 1300, "alive", NULL},
+				   {0, 1200, "left", NULL}};
+	static const LiveRow CLAIMS[] = {{"two", 2}, {"alive", -1}, {"left", 7}, {NULL, -1}};
+	static const gint WORKER_IDS[] = {2, 3, -1};
+	g_auto(ZookeeperListing) listing = make_listing(ROWS, G_N_ELEMENTS(ROWS), CLAIMS);
+	g_autoptr(GPtrArray) workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+
+	listing.layout = LAYOUT_TWITTER;
+	zookeeper_listing_add_workers(&listing, workers);
+	g_assert_cmpuint(workers->len, ==, G_N_ELEMENTS(WORKER_IDS));
+	for (guint i = 0; i < workers->len; i++) {
+		const Worker *worker = workers->pdata[i];
+
+		g_assert_cmpint(worker->worker_id, ==, WORKER_IDS[i]);
+		g_assert_cmpint(worker->reserved_until_ms != 0, ==, WORKER_IDS[i] >= 0);
+	}
+}
+
 static void test_describe(void)
 {
-	static const Row ROWS[] = {{2, 1500, "dead", NULL},
+	static const Row ROWS[] = {{2, 1500, "moved", NULL},
 				   {0, 5, "alive", NULL},
 				   {1, 5, "dead", NULL},
 				   {3, 0, NULL, "no end"}};
@@ -393,6 +449,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/registration/next/claim", test_claim);
 	g_test_add_func("/registration/next/life", test_life);
 	g_test_add_func("/registration/choose", test_choose);
+	g_test_add_func("/registration/workers", test_workers);
 	g_test_add_func("/registration/describe", test_describe);
 	g_test_add_func("/registration/settle", test_settle);
 	return g_test_run();
