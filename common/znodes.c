@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/znodes.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/address.h"
 #include "common/strict-json.h"
@@ -105,12 +109,57 @@ void zookeeper_hosts_free(ZookeeperHosts *self)
 	g_free(self);
 }
 
+/* A file of the owner's, and not a FIFO, which would be waited for. */
+static gboolean check_auth_file(const char *path, int fd, GError **error)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return refuse(error, "%s: %s", path, g_strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return refuse(error, "%s is not a regular file", path);
+	if ((st.st_mode & S_IRWXO) != 0)
+		return refuse(error,
+			      "%s holds a password, and its mode %04o lets everybody have it: "
+			      "chmod o-rwx %s",
+			      path, (guint)(st.st_mode & 07777), path);
+	return TRUE;
+}
+
+/* (transfer full) (nullable): up to @max_bytes, and a NUL. */
+static char *read_start(const char *path, int fd, gsize max_bytes, gsize *out_length,
+			GError **error)
+{
+	g_autofree char *text = g_malloc0(max_bytes + 1);
+	gsize length = 0;
+	ssize_t got;
+
+	do {
+		got = read(fd, text + length, max_bytes - length);
+		length += (gsize)MAX(got, 0);
+	} while (got > 0 || (got < 0 && errno == EINTR));
+	if (got < 0) {
+		refuse(error, "%s: %s", path, g_strerror(errno));
+		return NULL;
+	}
+	*out_length = length;
+	return g_steal_pointer(&text);
+}
+
 char *zookeeper_auth_read(const char *path, GError **error)
 {
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	g_autofree char *text = NULL;
-	gsize length;
+	gsize length = 0;
 
-	if (!g_file_get_contents(path, &text, &length, error))
+	if (fd < 0) {
+		refuse(error, "%s: %s", path, g_strerror(errno));
+		return NULL;
+	}
+	if (check_auth_file(path, fd, error))
+		text = read_start(path, fd, MAX_AUTH_BYTES + 2, &length, error);
+	close(fd);
+	if (text == NULL)
 		return NULL;
 
 	/* what is wrong is not quoted: it may be a password */

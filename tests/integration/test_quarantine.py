@@ -223,6 +223,7 @@ class Quarantine(ZookeeperTest):
         registry.reserve(0, 3, tick_in(5))
         password = self.directory / "password"
         password.write_text("ids:secret\n")
+        password.chmod(0o600)
         self.assert_fails(self.quarantine(), 1, "not allowed")
         self.assert_ok(self.quarantine("--zookeeper-auth", password))
         for worker_id in (3, 4):
@@ -234,6 +235,7 @@ class Quarantine(ZookeeperTest):
         self.registry.reserve(0, 3, tick_in(5))
         password = self.directory / "password"
         password.write_text("ids:secret\n")
+        password.chmod(0o600)
         self.assert_ok(self.quarantine("--zookeeper-auth", password, "--datacenter-id", 7))
         acl = self.kazoo.get_acls(f"{self.registry.root}/layout")[0]
         for datacenter in (0, 7):

@@ -5,6 +5,7 @@ import contextlib
 import re
 import socket
 import time
+import os
 import uuid
 
 from harness import PATIENCE, wait_for
@@ -32,7 +33,7 @@ class Connecting(ZooKeeperTest):
 
     def test_an_unknown_host_name(self):
         self.assert_gives_up("no-such-host.invalid:2181", "no-such-host.invalid:2181",
-                             "none of the names")
+                             "its name cannot be looked up (no-such-host.invalid: ")
 
     def test_a_server_that_accepts_and_says_nothing(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -98,9 +99,10 @@ class Clock(ZooKeeperTest):
 
 
 class Auth(ZooKeeperTest):
-    def auth_file(self, text):
+    def auth_file(self, text, mode=0o600):
         path = self.directory / f"auth-{uuid.uuid4()}"
         path.write_text(text)
+        path.chmod(mode)
         return path
 
     def insider(self):
@@ -162,6 +164,20 @@ class Auth(ZooKeeperTest):
                      self.auth_file("\nuser:password\n")):
             server = self.member("--zookeeper-auth", path, ready=False)
             self.assert_refused(server, 1, "event=failed", "--zookeeper-auth", path)
+
+    def test_a_file_that_is_not_the_servers_alone(self):
+        for mode in (0o604, 0o602, 0o601, 0o777):
+            path = self.auth_file(SECRET, mode)
+            server = self.member("--zookeeper-auth", path, ready=False)
+            self.assert_refused(server, 1, "event=failed", f"mode {mode:04o}",
+                                f"chmod o-rwx {path}")
+        self.member("--zookeeper-auth", self.auth_file(SECRET, 0o640))
+
+    def test_a_file_that_would_be_waited_for(self):
+        path = self.directory / "fifo"
+        os.mkfifo(path, 0o600)
+        server = self.member("--zookeeper-auth", path, ready=False)
+        self.assert_refused(server, 1, "event=failed", f"{path} is not a regular file")
 
     def test_a_fleet_that_is_given_a_password_one_by_one(self):
         """What one of them writes with it, the others cannot read. It hurts none of those that

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <glib/gstdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/znodes.h"
 
@@ -108,6 +109,7 @@ static void test_auth(void)
 
 		g_test_message("%s", CASES[i].text);
 		g_assert_true(g_file_set_contents(path, CASES[i].text, CASES[i].length, NULL));
+		g_assert_cmpint(g_chmod(path, 0600), ==, 0);
 
 		g_autofree char *auth = zookeeper_auth_read(path, &error);
 
@@ -124,6 +126,48 @@ static void test_auth(void)
 
 	g_assert_null(zookeeper_auth_read(path, &error));
 	g_assert_nonnull(strstr(error->message, path));
+	g_rmdir(directory);
+}
+
+static void check_refused_auth(const char *path, const char *word)
+{
+	g_autoptr(GError) error = NULL;
+
+	g_assert_null(zookeeper_auth_read(path, &error));
+	g_assert_nonnull(strstr(error->message, path));
+	g_assert_nonnull(strstr(error->message, word));
+}
+
+static void test_auth_of_others(void)
+{
+	const struct {
+		int mode;
+		const char *word; /* NULL: it is taken */
+	} CASES[] = {
+		{0600, NULL},          {0400, NULL},        {0660, NULL},
+		{0604, "mode 0604"},   {0602, "mode 0602"}, {0601, "mode 0601"},
+		{0644, "chmod o-rwx"},
+	};
+	g_autofree char *directory = g_dir_make_tmp("znodes-XXXXXX", NULL);
+	g_autofree char *path = g_build_filename(directory, "auth", NULL);
+	g_autofree char *fifo = g_build_filename(directory, "fifo", NULL);
+
+	g_assert_true(g_file_set_contents(path, "user:secret\n", -1, NULL));
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_assert_cmpint(g_chmod(path, CASES[i].mode), ==, 0);
+		if (CASES[i].word == NULL) {
+			g_autofree char *auth = zookeeper_auth_read(path, NULL);
+
+			g_assert_cmpstr(auth, ==, "user:secret");
+		} else {
+			check_refused_auth(path, CASES[i].word);
+		}
+	}
+	g_assert_cmpint(mkfifo(fifo, 0600), ==, 0);
+	check_refused_auth(fifo, "not a regular file");
+	check_refused_auth(directory, "not a regular file");
+	g_remove(fifo);
+	g_remove(path);
 	g_rmdir(directory);
 }
 
@@ -408,6 +452,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/znodes/hosts", test_hosts);
 	g_test_add_func("/znodes/hosts/bad", test_bad_hosts);
 	g_test_add_func("/znodes/auth", test_auth);
+	g_test_add_func("/znodes/auth-of-others", test_auth_of_others);
 	g_test_add_func("/znodes/paths", test_paths);
 	g_test_add_func("/znodes/claim-names", test_claim_names);
 	g_test_add_func("/znodes/numbers", test_numbers);
