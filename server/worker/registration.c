@@ -7,6 +7,9 @@
 
 #define MAX_DESCRIBED 64 /* holders in one message */
 
+#define MIN_REPAY_PAUSE_US G_USEC_PER_SEC
+#define MAX_REPAY_PAUSE_US (30 * G_USEC_PER_SEC)
+
 const char *registration_state_name(RegistrationState state)
 {
 	static const char *const NAMES[] = {
@@ -16,7 +19,8 @@ const char *registration_state_name(RegistrationState state)
 		[REGISTRATION_RESERVING] = "reserving",   [REGISTRATION_PAUSING] = "pausing",
 		[REGISTRATION_SETTLING] = "settling",     [REGISTRATION_EXTENDING] = "extending",
 		[REGISTRATION_RETURNING] = "returning",   [REGISTRATION_TIMING] = "timing",
-		[REGISTRATION_LISTING] = "listing",       [REGISTRATION_RESTING] = "resting",
+		[REGISTRATION_LISTING] = "listing",       [REGISTRATION_REPAYING] = "repaying",
+		[REGISTRATION_RESTING] = "resting",
 	};
 
 	return NAMES[state];
@@ -59,7 +63,16 @@ RegistrationState registration_next(const RegistrationFacts *facts)
 		return REGISTRATION_TIMING;
 	if (facts->goal == GOAL_CLAIM)
 		return next_of_claim(facts);
-	return facts->wants_list ? REGISTRATION_LISTING : REGISTRATION_RESTING;
+	if (facts->wants_list)
+		return REGISTRATION_LISTING;
+	if (facts->repay_at_us != 0 && facts->now_us >= facts->repay_at_us)
+		return REGISTRATION_REPAYING;
+	return REGISTRATION_RESTING;
+}
+
+gint64 registration_repay_pause_us(guint tries)
+{
+	return MIN(MIN_REPAY_PAUSE_US << MIN(tries - 1, 10), MAX_REPAY_PAUSE_US);
 }
 
 /* What stands in the way of a worker ID. */

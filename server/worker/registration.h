@@ -27,6 +27,7 @@ typedef enum {
 	REGISTRATION_RETURNING,  /* writes an earlier end: the lease is retired */
 	REGISTRATION_TIMING,     /* writes to its claim, for ZooKeeper's time */
 	REGISTRATION_LISTING,    /* reads all datacenters, for somebody who asked */
+	REGISTRATION_REPAYING,   /* as RETURNING, what could not be handed back before */
 	REGISTRATION_RESTING,    /* nothing to do */
 } RegistrationState;
 
@@ -52,9 +53,19 @@ typedef struct {
 	gint64 pause_till_us;
 	gboolean wants_time;
 	gboolean wants_list;
+	gint64 repay_at_us; /* a hand-back that failed is tried again then; 0: none is owed */
 } RegistrationFacts;
 
 RegistrationState registration_next(const RegistrationFacts *facts);
+
+/**
+ * registration_repay_pause_us:
+ * @tries: that failed, 1 or more
+ *
+ * Returns: the pause before a hand-back is tried again: 1 s, then twice as long each time, 30 s at
+ * most
+ */
+gint64 registration_repay_pause_us(guint tries);
 
 /* What a server looks for in a listing. */
 typedef struct {

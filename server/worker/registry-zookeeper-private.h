@@ -25,7 +25,21 @@ typedef struct {
 	gint64 read_end_tick;   /* what stood there */
 	gboolean refused;       /* it did not take place */
 	HeldReservation wanted; /* what is held if it took place */
+	enum {
+		ATTEMPT_ON_HOLDING, /* or to get one */
+		ATTEMPT_ON_DEBT,
+		ATTEMPT_FORGOTTEN, /* on an older debt: what became of it does not matter */
+	} on;
 } Attempt;
+
+/* A reservation of a lease that is retired, and could not be handed back. It is never a lease
+ * again: what is left of it is for others. */
+typedef struct {
+	HeldReservation reservation; /* not held: nothing is owed */
+	gint64 last_tick;            /* of the last ID issued */
+	guint tries;                 /* that failed */
+	gboolean looked_at;          /* on this connection; it stood there */
+} Debt;
 
 typedef struct {
 	Registry registry; /* first: the interface */
@@ -72,6 +86,8 @@ typedef struct {
 	gboolean served;     /* there was a reservation once */
 	HeldReservation holding;
 	char *lost_why; /* (nullable): holding was lost, and the keeper does not know yet */
+	Debt debt;
+	gboolean look_at_held; /* once a debt is settled: the connection is new */
 	Attempt attempt;
 	RegistrationChoice choice;
 	gboolean making;           /* PREPARING: makes what is missing */

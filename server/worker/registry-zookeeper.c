@@ -33,6 +33,8 @@ void registry_zookeeper_finish(RegistryZookeeper *self, GError *error)
 	g_assert(self->facts.goal != GOAL_NONE && !self->finished);
 	if (self->facts.goal == GOAL_EXTEND)
 		self->extension_failed = error != NULL;
+	if (self->facts.goal == GOAL_HAND_BACK && error != NULL)
+		zookeeper_reservation_owe(self);
 	self->facts.goal = GOAL_NONE;
 	self->cancelled = FALSE;
 	self->finished = TRUE;
@@ -444,6 +446,8 @@ static gint64 look_again_at_us(const RegistryZookeeper *self)
 		at_us = MIN(at_us, self->look_again_us);
 	if (self->state == REGISTRATION_PAUSING)
 		at_us = MIN(at_us, self->facts.pause_till_us);
+	if (self->state == REGISTRATION_RESTING && self->facts.repay_at_us != 0)
+		at_us = MIN(at_us, self->facts.repay_at_us);
 	if (self->state == REGISTRATION_DOUBTING)
 		at_us = MIN(at_us, self->facts.doubtful_till_us);
 	return at_us;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/worker/zookeeper-reservation.h"
 
+#include "core/text.h"
+#include "server/log.h"
+
 static char *reservation_path(const RegistryZookeeper *self, guint worker_id)
 {
 	return znode_reservation(self->root, self->datacenter_id, worker_id);
@@ -73,45 +76,155 @@ static void reserve(RegistryZookeeper *self)
 				       .version = -1});
 }
 
-static Attempt attempt_on_holding(const RegistryZookeeper *self, RegistrationGoal goal)
+static Attempt attempt_on(const HeldReservation *reservation, RegistrationGoal goal)
 {
 	return (Attempt){
 		.goal = goal,
-		.read_version = self->holding.version,
-		.read_end_tick = self->holding.end_tick,
-		.wanted = self->holding,
+		.read_version = reservation->version,
+		.read_end_tick = reservation->end_tick,
+		.wanted = *reservation,
 	};
 }
 
-void zookeeper_reservation_doubt(RegistryZookeeper *self)
+/* Reads what stands there, as if a write had been refused. */
+static void look_at(RegistryZookeeper *self, const HeldReservation *reservation)
 {
-	gboolean writing = self->busy && (self->state == REGISTRATION_EXTENDING ||
-					  self->state == REGISTRATION_RETURNING);
-
-	/* a write that is in doubt, or about to be, is looked at anyway */
-	if (!self->holding.held || self->facts.unsettled || writing)
-		return;
-	self->attempt = attempt_on_holding(self, GOAL_NONE);
+	self->attempt = attempt_on(reservation, GOAL_NONE);
 	self->attempt.refused = TRUE;
 	self->facts.unsettled = TRUE;
 }
 
+/* Nobody has heard yet what became of the attempt. */
+static gboolean is_open(const RegistryZookeeper *self)
+{
+	gboolean writing =
+		self->state == REGISTRATION_RESERVING || self->state == REGISTRATION_EXTENDING ||
+		self->state == REGISTRATION_RETURNING || self->state == REGISTRATION_REPAYING;
+
+	return self->facts.unsettled || (self->busy && writing);
+}
+
+void zookeeper_reservation_doubt(RegistryZookeeper *self)
+{
+	self->debt.looked_at = FALSE;
+	if (self->debt.reservation.held)
+		self->facts.repay_at_us = self->facts.now_us;
+	if (!self->holding.held)
+		return;
+	/* a write that is in doubt, or about to be, is looked at anyway */
+	if (!is_open(self))
+		look_at(self, &self->holding);
+	else if (self->attempt.on != ATTEMPT_ON_HOLDING)
+		self->look_at_held = TRUE;
+}
+
 static void extend(RegistryZookeeper *self)
 {
-	self->attempt = attempt_on_holding(self, GOAL_EXTEND);
+	self->attempt = attempt_on(&self->holding, GOAL_EXTEND);
 	self->attempt.wanted.end_tick = CLAMP(self->wanted_end_tick, self->holding.end_tick,
 					      layout_max_tick(&self->layout));
 	commit(self, &(ZookeeperWrite){.type = ZOOKEEPER_CHECK, .path = self->claim_path});
 }
 
+static Attempt attempt_to_return(const HeldReservation *reservation, gint64 last_tick)
+{
+	Attempt attempt = attempt_on(reservation, GOAL_HAND_BACK);
+
+	attempt.wanted.held = FALSE;
+	/* a lease that begins behind its end, to keep the order of IDs, has issued nothing */
+	attempt.wanted.end_tick =
+		MIN(MAX(reservation->first_tick - 1, last_tick), reservation->end_tick);
+	return attempt;
+}
+
 static void hand_back(RegistryZookeeper *self)
 {
-	self->attempt = attempt_on_holding(self, GOAL_HAND_BACK);
-	self->attempt.wanted.held = FALSE;
-	/* a lease that begins behind its end, to keep the order of IDs, has issued nothing */
-	self->attempt.wanted.end_tick =
-		MIN(MAX(self->holding.first_tick - 1, self->last_tick), self->holding.end_tick);
+	self->attempt = attempt_to_return(&self->holding, self->last_tick);
 	commit(self, NULL);
+}
+
+/* What is owed */
+
+static void put_off(RegistryZookeeper *self)
+{
+	self->debt.tries++;
+	self->facts.repay_at_us =
+		g_get_monotonic_time() + registration_repay_pause_us(self->debt.tries);
+}
+
+static void forget_debt(RegistryZookeeper *self)
+{
+	self->debt = (Debt){0};
+	self->facts.repay_at_us = 0;
+}
+
+void zookeeper_reservation_owe(RegistryZookeeper *self)
+{
+	if (!self->holding.held)
+		return;
+	self->debt = (Debt){.reservation = self->holding, .last_tick = self->last_tick};
+	self->holding.held = FALSE;
+	/* if it is open, it is about this one, or about what was owed before */
+	self->attempt.on =
+		self->attempt.on == ATTEMPT_ON_HOLDING ? ATTEMPT_ON_DEBT : ATTEMPT_FORGOTTEN;
+	self->look_at_held = FALSE;
+	put_off(self);
+}
+
+static void repay(RegistryZookeeper *self)
+{
+	const Debt *debt = &self->debt;
+
+	if (self->now_tick > debt->reservation.end_tick) {
+		forget_debt(self);
+	} else if (!debt->looked_at) {
+		look_at(self, &debt->reservation);
+		self->attempt.on = ATTEMPT_ON_DEBT;
+	} else {
+		put_off(self);
+		self->attempt = attempt_to_return(&debt->reservation, debt->last_tick);
+		self->attempt.on = ATTEMPT_ON_DEBT;
+		commit(self, NULL);
+	}
+}
+
+static void note_repaid(RegistryZookeeper *self)
+{
+	const Debt *debt = &self->debt;
+	g_autofree char *last =
+		debt->last_tick >= debt->reservation.first_tick
+			? text_time_ms(layout_tick_start_ms(&self->layout, debt->last_tick))
+			: g_strdup("none");
+
+	log_event(LOG_WORKER_HANDED_BACK, "datacenter_id=%u worker_id=%u last=%s",
+		  self->datacenter_id, debt->reservation.worker_id, last);
+	forget_debt(self);
+}
+
+/* What became of an attempt on a debt. An extension that took place after all is owed as well. */
+static void settle_debt(RegistryZookeeper *self, RegistrationSettlement settlement)
+{
+	const Attempt *attempt = &self->attempt;
+
+	if (attempt->on == ATTEMPT_FORGOTTEN)
+		return;
+	self->debt.looked_at = TRUE;
+	if (settlement == SETTLED_LOST) {
+		forget_debt(self);
+	} else if (settlement == SETTLED_WRITTEN && attempt->goal == GOAL_HAND_BACK) {
+		note_repaid(self);
+	} else if (settlement == SETTLED_WRITTEN) {
+		self->debt.reservation = attempt->wanted;
+		self->debt.reservation.version = registration_next_version(attempt->read_version);
+	}
+}
+
+/* The connection was new when the attempt on a debt was open. */
+static void look_at_held(RegistryZookeeper *self)
+{
+	if (self->look_at_held && self->holding.held)
+		look_at(self, &self->holding);
+	self->look_at_held = FALSE;
 }
 
 static void settle(RegistryZookeeper *self)
@@ -134,6 +247,11 @@ static void hold(RegistryZookeeper *self)
 /* The attempt took place. */
 static void note_written(RegistryZookeeper *self)
 {
+	if (self->attempt.on != ATTEMPT_ON_HOLDING) {
+		settle_debt(self, SETTLED_WRITTEN);
+		look_at_held(self);
+		return;
+	}
 	hold(self);
 	if (self->facts.goal != self->attempt.goal)
 		return; /* of a goal that was given up: it is held all the same */
@@ -193,9 +311,16 @@ static void settle_by(RegistryZookeeper *self, const ReservationRecord *record, 
 		.end_tick = attempt->wanted.end_tick,
 		.refused = attempt->refused,
 	};
+	RegistrationSettlement settlement;
 
 	self->facts.unsettled = FALSE;
-	switch (registration_settle(&write, record, version)) {
+	settlement = registration_settle(&write, record, version);
+	if (attempt->on != ATTEMPT_ON_HOLDING) {
+		settle_debt(self, settlement);
+		look_at_held(self);
+		return;
+	}
+	switch (settlement) {
 	case SETTLED_WRITTEN:
 		/* it was computed some time ago: the extension goes on, a claim needs one */
 		self->registry.hurry = TRUE;
@@ -217,6 +342,15 @@ static void settle_by(RegistryZookeeper *self, const ReservationRecord *record, 
 
 static void complain(RegistryZookeeper *self, const ZookeeperMessage *message)
 {
+	/* it has been said, and nobody waits for it: what cannot be read is left to its end */
+	if (self->attempt.on != ATTEMPT_ON_HOLDING) {
+		if (self->facts.unsettled)
+			settle_debt(self, SETTLED_LOST);
+		self->facts.unsettled = FALSE;
+		look_at_held(self);
+		return;
+	}
+
 	g_autofree char *path = reservation_path(self, self->attempt.wanted.worker_id);
 
 	registry_zookeeper_complain_of(self, path, message->outcome, message->reason);
@@ -306,6 +440,8 @@ void zookeeper_reservation_start(RegistryZookeeper *self)
 		extend(self);
 	else if (self->state == REGISTRATION_RETURNING)
 		hand_back(self);
+	else if (self->state == REGISTRATION_REPAYING)
+		repay(self);
 	else
 		settle(self);
 }

@@ -7,10 +7,15 @@
  * knows whether that took place, read. Each write is conditional on the version that was read last,
  * and its end is computed from that reading. */
 
-/* In the states RESERVING, SETTLING, EXTENDING and RETURNING; as zookeeper-steps.h has it. */
+/* In the states RESERVING, SETTLING, EXTENDING, RETURNING and REPAYING; as zookeeper-steps.h has
+ * it. */
 void zookeeper_reservation_start(RegistryZookeeper *self);
 void zookeeper_reservation_reply(RegistryZookeeper *self, const ZookeeperMessage *message);
 
 /* A connection is new: in between, ZooKeeper may have been restored from a backup. So what is held
- * is looked at before anything is written on it. */
+ * or owed is looked at before anything is written on it. */
 void zookeeper_reservation_doubt(RegistryZookeeper *self);
+
+/* The hand-back of what is held has failed: it is tried again while the registration rests, until
+ * it is written, is another's, or has ended. What was owed before that is left to its end. */
+void zookeeper_reservation_owe(RegistryZookeeper *self);

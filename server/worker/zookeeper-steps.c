@@ -477,6 +477,7 @@ void zookeeper_steps_start(RegistryZookeeper *self)
 	case REGISTRATION_SETTLING:
 	case REGISTRATION_EXTENDING:
 	case REGISTRATION_RETURNING:
+	case REGISTRATION_REPAYING:
 		zookeeper_reservation_start(self);
 		break;
 	case REGISTRATION_TIMING:
@@ -507,6 +508,7 @@ void zookeeper_steps_reply(RegistryZookeeper *self, const ZookeeperMessage *mess
 	case REGISTRATION_SETTLING:
 	case REGISTRATION_EXTENDING:
 	case REGISTRATION_RETURNING:
+	case REGISTRATION_REPAYING:
 		zookeeper_reservation_reply(self, message);
 		break;
 	case REGISTRATION_TIMING:

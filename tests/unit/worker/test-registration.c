@@ -123,12 +123,46 @@ static void test_life(void)
 		 {SETTLED, .goal = GOAL_CLAIM, .wants_time = TRUE},
 		 REGISTRATION_TIMING},
 		{"a list", {SETTLED, .wants_list = TRUE}, REGISTRATION_LISTING},
+		{"a list goes before what is owed",
+		 {SETTLED, .wants_list = TRUE, .repay_at_us = NOW},
+		 REGISTRATION_LISTING},
 		{"waits for what the worker ID needs",
 		 {SETTLED, .wants_list = TRUE, .goal = GOAL_EXTEND},
 		 REGISTRATION_EXTENDING},
 	};
 
 	check_next(CASES, G_N_ELEMENTS(CASES));
+}
+
+/* What is owed is never in the way. */
+static void test_debt(void)
+{
+	static const NextCase CASES[] = {
+		{"due", {SETTLED, .repay_at_us = NOW}, REGISTRATION_REPAYING},
+		{"not due yet", {SETTLED, .repay_at_us = NOW + 1}, REGISTRATION_RESTING},
+		{"in doubt", {SETTLED, .repay_at_us = NOW, .unsettled = 1}, REGISTRATION_SETTLING},
+		{"an extension",
+		 {SETTLED, .repay_at_us = NOW, .goal = GOAL_EXTEND},
+		 REGISTRATION_EXTENDING},
+		{"a claim",
+		 {SETTLED, .repay_at_us = NOW, .goal = GOAL_CLAIM},
+		 REGISTRATION_LOOKING},
+		{"another hand-back",
+		 {SETTLED, .repay_at_us = NOW, .goal = GOAL_HAND_BACK},
+		 REGISTRATION_RETURNING},
+		{"without a claim",
+		 {.connected = TRUE, .prepared = TRUE, .claim = CLAIM_NONE, .repay_at_us = 1},
+		 REGISTRATION_ANNOUNCING},
+	};
+	static const struct {
+		guint tries;
+		gint64 pause_s;
+	} PAUSES[] = {{1, 1}, {2, 2}, {3, 4}, {5, 16}, {6, 30}, {7, 30}, {G_MAXUINT, 30}};
+
+	check_next(CASES, G_N_ELEMENTS(CASES));
+	for (guint i = 0; i < G_N_ELEMENTS(PAUSES); i++)
+		g_assert_cmpint(registration_repay_pause_us(PAUSES[i].tries), ==,
+				PAUSES[i].pause_s * G_USEC_PER_SEC);
 }
 
 /* Listings */
@@ -448,6 +482,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/registration/next/session", test_session);
 	g_test_add_func("/registration/next/claim", test_claim);
 	g_test_add_func("/registration/next/life", test_life);
+	g_test_add_func("/registration/next/debt", test_debt);
 	g_test_add_func("/registration/choose", test_choose);
 	g_test_add_func("/registration/workers", test_workers);
 	g_test_add_func("/registration/describe", test_describe);

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hand-backs that fail while the server lives on: it has stepped back in time, and left its worker
+ID for another. Each server runs for two extensions before, so that what it leaves is long."""
+from harness import Parts, wait_for
+from proxy import MULTI, TO_SERVER
+from zookeeper_case import ZooKeeperTest, now_tick, tick_of
+
+SESSION_MS = 5000
+RESERVATION_MS = 60000
+
+
+class HandBacks(ZooKeeperTest):
+    def setUp(self):
+        super().setUp()
+        self.clock = self.fake_clock()
+
+    def start(self, **settings):
+        server = self.member("--on-clock-step", "reclaim", environment=self.clock.environment,
+                             session_ms=SESSION_MS, reservation_ms=RESERVATION_MS, **settings)
+        wait_for(lambda: self.tree.reservation(0).version >= 2, 20, "two extensions")
+        return server, self.draw(server)
+
+    def assert_repaid(self, server, draw, left):
+        """What was left is handed back, and another one can have it."""
+        back = server.wait_event("worker-handed-back")
+        self.assertEqual(back.fields["worker_id"], "0")
+        record = self.tree.reservation(0)
+        last_tick = tick_of(max(number for number in draw.numbers
+                                if Parts.of(number).worker_id == 0))
+        self.assertEqual((record.owner, record.end_tick), ("", last_tick))
+        heir_draw = self.draw(self.member("--worker-id", 0))
+        heir_draw.wait_ids()
+        self.assertLess(now_tick(), left.end_tick - 1000)
+        wait_for(lambda: draw.worker_ids() == [0, 1], what="another worker ID")
+        draw.wait_ids()
+        self.assert_registered(server)
+
+    def test_one_that_is_refused(self):
+        from kazoo.security import OPEN_ACL_UNSAFE, make_acl
+        server, draw = self.start()
+        draw.wait_ids()
+        path = self.tree.reservation_path(0)
+        self.tree.client.set_acls(path, [make_acl("world", "anyone", read=True, admin=True)])
+        left = self.tree.reservation(0)
+        self.clock.step_ms(-2000)
+        server.wait_event("hand-back-failed")
+        wait_for(lambda: draw.worker_ids() == [0, 1], what="another worker ID")
+        server.wait_event("registration", to="repaying")
+        self.assertEqual(self.tree.reservation(0), left)
+        self.assertIsNone(server.find("worker-handed-back"))
+        self.tree.client.set_acls(path, OPEN_ACL_UNSAFE)
+        self.assert_repaid(server, draw, left)
+        self.assertEqual(len([event for event in server.events
+                              if event.name in ("hand-back-failed", "zookeeper-refused")]), 2)
+
+    def cut(self, proxy, server, what):
+        """Steps back, and cuts the hand-back off with its request or its reply."""
+        if what == "reply":
+            trap = proxy.hold_next_reply(MULTI)
+            self.clock.step_ms(-2000)
+            trap.wait()
+        else:
+            proxy.freeze(TO_SERVER)
+            self.clock.step_ms(-2000)
+            server.wait_event("registration", to="returning")
+        proxy.cut()
+
+    def check_cut_off(self, what):
+        proxy = self.proxy()
+        server, draw = self.start(via=proxy)
+        left = self.tree.reservation(0)
+        self.cut(proxy, server, what)
+        server.wait_event("hand-back-failed")
+        proxy.heal()
+        self.assert_repaid(server, draw, left)
+
+    def test_one_whose_request_is_lost(self):
+        self.check_cut_off("request")
+
+    def test_one_whose_reply_is_lost(self):
+        self.check_cut_off("reply")
+
+    def test_what_is_anothers_by_then_is_left_alone(self):
+        proxy = self.proxy()
+        server, draw = self.start(via=proxy)
+        left = self.tree.reservation(0)
+        self.cut(proxy, server, "request")
+        server.wait_event("hand-back-failed")
+        self.tree.write_reservation(0, left.end_tick, "somebody-else")
+        theirs = self.tree.reservation(0)
+        proxy.heal()
+        wait_for(lambda: self.tree.reservations().get(1, left).version == 1, 20, "an extension")
+        self.assertEqual(self.tree.reservation(0), theirs)
+        self.assertIsNone(server.find("worker-handed-back"))
+        self.assertIsNone(server.find("worker-lost"))
+        draw.wait_ids()
+        self.assertEqual(draw.worker_ids(), [0, 1])
