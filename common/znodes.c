@@ -189,9 +189,19 @@ char *znode_layout(const char *root)
 	return g_strconcat(root, "/layout", NULL);
 }
 
+char *znode_limits(const char *root)
+{
+	return g_strconcat(root, "/limits", NULL);
+}
+
 char *znode_datacenters(const char *root)
 {
 	return g_strconcat(root, "/datacenters", NULL);
+}
+
+char *znode_floor(const char *root, guint datacenter_id)
+{
+	return g_strdup_printf("%s/datacenters/%u/floor", root, datacenter_id);
 }
 
 char *znode_claims(const char *root, guint datacenter_id)
@@ -264,6 +274,8 @@ char *claim_record_to_json(const ClaimRecord *self)
 	json_object_set_string_member(object, "started", started);
 	if (self->worker_id >= 0)
 		json_object_set_int_member(object, "worker_id", self->worker_id);
+	if (self->session_timeout_ms > 0)
+		json_object_set_int_member(object, "session_timeout_ms", self->session_timeout_ms);
 	return strict_json_print(object);
 }
 
@@ -302,6 +314,7 @@ gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out
 	gint64 pid;
 	gint64 started_ms;
 	gint64 worker_id = -1;
+	gint64 session_timeout_ms = 0;
 
 	if (object == NULL || (host = strict_json_get_string(object, "host", error)) == NULL ||
 	    !strict_json_get_int(object, "port", 1, G_MAXUINT16, &port, error) ||
@@ -312,6 +325,10 @@ gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out
 	if (json_object_has_member(object, "worker_id") &&
 	    !strict_json_get_int(object, "worker_id", 0, G_MAXINT, &worker_id, error))
 		return FALSE;
+	if (json_object_has_member(object, "session_timeout_ms") &&
+	    !strict_json_get_int(object, "session_timeout_ms", 1, G_MAXINT, &session_timeout_ms,
+				 error))
+		return FALSE;
 	*out_record = (ClaimRecord){
 		.host = g_strdup(host),
 		.port = (guint16)port,
@@ -319,6 +336,7 @@ gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out
 		.version = g_strdup(version),
 		.started_ms = started_ms,
 		.worker_id = (gint)worker_id,
+		.session_timeout_ms = session_timeout_ms,
 	};
 	return TRUE;
 }
@@ -360,6 +378,19 @@ static gboolean get_bits(JsonObject *object, const char *name, guint *out_bits, 
 	return TRUE;
 }
 
+/* @fields: those that were found to be there, in words */
+static gboolean has_only(JsonObject *object, guint n_fields, const char *text, gsize length,
+			 const char *fields, GError **error)
+{
+	g_autofree char *shown = text_escape(text, length);
+
+	if (json_object_get_size(object) == n_fields)
+		return TRUE;
+	g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID, "\"%s\" has more than %s",
+		    shown, fields);
+	return FALSE;
+}
+
 gboolean znode_layout_from_json(const char *text, gsize length, Layout *out_layout, GError **error)
 {
 	g_autoptr(JsonObject) object = strict_json_parse_object(text, length, error);
@@ -375,13 +406,57 @@ gboolean znode_layout_from_json(const char *text, gsize length, Layout *out_layo
 	    !layout_check(&layout, error))
 		return FALSE;
 	/* what else a layout says could be about where the bits are */
-	if (json_object_get_size(object) != 6) {
-		g_autofree char *shown = text_escape(text, length);
-
-		g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
-			    "\"%s\" has more than the six fields of a layout", shown);
+	if (!has_only(object, 6, text, length, "the six fields of a layout", error))
 		return FALSE;
-	}
 	*out_layout = layout;
+	return TRUE;
+}
+
+char *znode_limits_to_json(const ZnodeLimits *limits)
+{
+	JsonObject *object = json_object_new();
+
+	json_object_set_int_member(object, "max_clock_skew_ms", limits->max_clock_skew_ms);
+	json_object_set_int_member(object, "reservation_ms", limits->reservation_ms);
+	return strict_json_print(object);
+}
+
+gboolean znode_limits_from_json(const char *text, gsize length, ZnodeLimits *out_limits,
+				GError **error)
+{
+	g_autoptr(JsonObject) object = strict_json_parse_object(text, length, error);
+	ZnodeLimits limits;
+
+	if (object == NULL ||
+	    !strict_json_get_int(object, "max_clock_skew_ms", 1, ZNODES_MAX_CLOCK_SKEW_MS,
+				 &limits.max_clock_skew_ms, error) ||
+	    !strict_json_get_int(object, "reservation_ms", 1, ZNODES_MAX_RESERVATION_MS,
+				 &limits.reservation_ms, error) ||
+	    !has_only(object, 2, text, length, "the two fields of limits", error))
+		return FALSE;
+	*out_limits = limits;
+	return TRUE;
+}
+
+char *znode_floor_to_json(gint64 floor_tick)
+{
+	JsonObject *object = json_object_new();
+
+	json_object_set_int_member(object, "floor_tick", floor_tick);
+	return strict_json_print(object);
+}
+
+gboolean znode_floor_from_json(const char *text, gsize length, const Layout *layout,
+			       gint64 *out_floor_tick, GError **error)
+{
+	g_autoptr(JsonObject) object = strict_json_parse_object(text, length, error);
+	gint64 floor_tick;
+
+	if (object == NULL ||
+	    !strict_json_get_int(object, "floor_tick", 0, layout_max_tick(layout), &floor_tick,
+				 error) ||
+	    !has_only(object, 1, text, length, "a floor's one field", error))
+		return FALSE;
+	*out_floor_tick = floor_tick;
 	return TRUE;
 }

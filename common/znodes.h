@@ -10,6 +10,8 @@
  * What stands where in ZooKeeper, for the server that writes it and the tool that reads it:
  *
  *   ROOT/layout                                    how IDs divide, JSON; by the first server
+ *   ROOT/limits                                    how far ahead servers may have reserved, JSON
+ *   ROOT/datacenters/D/floor                       no claim begins at or before this tick, JSON
  *   ROOT/datacenters/D/claims/claim-NONCE-SEQ      ephemeral: a server that lives, JSON
  *   ROOT/datacenters/D/reservations/W              worker ID W of D: up to when, and whose, JSON
  *
@@ -17,6 +19,11 @@
  */
 
 #define ZNODES_DEFAULT_ROOT "/snowflake"
+
+/* The most that options of servers allow. */
+#define ZNODES_MAX_CLOCK_SKEW_MS      3600000
+#define ZNODES_MAX_RESERVATION_MS     86400000
+#define ZNODES_MAX_SESSION_TIMEOUT_MS 60000
 
 /* Where ZooKeeper is: "a:2181,b:2181/root". Without a path the root is the default one. */
 typedef struct {
@@ -48,7 +55,9 @@ char *zookeeper_auth_read(const char *path, GError **error); /* lint: allow pref
 
 /* (transfer full): paths. */
 char *znode_layout(const char *root);
+char *znode_limits(const char *root);
 char *znode_datacenters(const char *root);
+char *znode_floor(const char *root, guint datacenter_id);
 char *znode_claims(const char *root, guint datacenter_id);
 char *znode_reservations(const char *root, guint datacenter_id);
 char *znode_reservation(const char *root, guint datacenter_id, guint worker_id);
@@ -76,8 +85,9 @@ typedef struct {
 	guint16 port;
 	gint64 pid;
 	char *version;
-	gint64 started_ms; /* since the Unix epoch; RFC 3339 in the JSON, as "started" */
-	gint worker_id;    /* -1: none yet; then it is not in the JSON */
+	gint64 started_ms;         /* since the Unix epoch; RFC 3339 in the JSON, as "started" */
+	gint worker_id;            /* -1: none yet; then it is not in the JSON */
+	gint64 session_timeout_ms; /* that ZooKeeper granted; 0: not known, and not in the JSON */
 } ClaimRecord;
 
 /* (transfer full): JSON. */
@@ -94,3 +104,23 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ClaimRecord, claim_record_clear)
  * "sequence_bits"}. */
 char *znode_layout_to_json(const Layout *layout);
 gboolean znode_layout_from_json(const char *text, gsize length, Layout *out_layout, GError **error);
+
+/* How far ahead of ZooKeeper's time an end can be that a server of this root has written: the
+ * largest of the options that bear on it, of all servers that ever were. */
+typedef struct {
+	gint64 max_clock_skew_ms;
+	gint64 reservation_ms;
+} ZnodeLimits;
+
+char *znode_limits_to_json(const ZnodeLimits *limits);
+/* Strict, as a reservation's. */
+gboolean znode_limits_from_json(const char *text, gsize length, ZnodeLimits *out_limits,
+				GError **error);
+
+/* A datacenter's floor, {"floor_tick"}: 0 by the server that makes the datacenter, and raised by
+ * operators only. It is made before the reservations: a datacenter that has those and no floor is
+ * damaged. */
+char *znode_floor_to_json(gint64 floor_tick);
+/* Strict likewise: what does not parse is never a floor of 0. */
+gboolean znode_floor_from_json(const char *text, gsize length, const Layout *layout,
+			       gint64 *out_floor_tick, GError **error);

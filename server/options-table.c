@@ -50,13 +50,16 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{OPTION("zookeeper-auth", PATH, zookeeper_auth, "FILE"), OF_ZOOKEEPER,
 	 .default_note = "none: what the server writes is open to all",
 	 .help = "a file whose first line is USER:PASSWORD, for ZooKeeper's digest scheme"},
-	{NUMBER("session-timeout", session_timeout_ms, "MS", 1000, 60000, "10000"), OF_ZOOKEEPER,
+	{NUMBER("session-timeout", session_timeout_ms, "MS", 1000, ZNODES_MAX_SESSION_TIMEOUT_MS,
+		"10000"),
+	 OF_ZOOKEEPER,
 	 .help = "how long ZooKeeper waits for a server that is silent before it takes it for "
 		 "gone; "
 		 "ZooKeeper may change it to what its own settings allow"},
 	{NUMBER("connect-timeout", connect_timeout_ms, "MS", 100, 3600000, "30000"), OF_ZOOKEEPER,
 	 .help = "how long the first connection to ZooKeeper may take before the server gives up"},
-	{NUMBER("reservation", reservation_ms, "MS", 1000, 86400000, "600000"), OF_ZOOKEEPER,
+	{NUMBER("reservation", reservation_ms, "MS", 1000, ZNODES_MAX_RESERVATION_MS, "600000"),
+	 OF_ZOOKEEPER,
 	 .help = "the longest reservation of a worker ID: for three quarters of it at least a "
 		 "server goes on without ZooKeeper; for all of it the worker ID of a server that "
 		 "was killed may stay reserved"},
@@ -74,7 +77,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{NUMBER("max-ahead", max_ahead_ms, "MS", 0, 60000, "10"),
 	 .help = "how far the time in IDs may run ahead of the clock, in a burst or after the "
 		 "clock stepped back; 0 is the behaviour of 2010"},
-	{NUMBER("max-clock-skew", max_clock_skew_ms, "MS", 1, 3600000, "10000"),
+	{NUMBER("max-clock-skew", max_clock_skew_ms, "MS", 1, ZNODES_MAX_CLOCK_SKEW_MS, "10000"),
 	 .help = "how far the clock may be off: a jump forward by more than this is not believed "
 		 "at "
 		 "once, and a server whose clock is further from ZooKeeper's does not start"},

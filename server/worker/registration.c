@@ -131,29 +131,42 @@ static guint first_to_look_at(const RegistrationWish *wish)
 	return (guint)((guint64)wish->sequence % wish->n_workers);
 }
 
+static gboolean is_below_floor(const ZookeeperListing *listing, const RegistrationWish *wish)
+{
+	return wish->now_tick <= listing->floor_tick;
+}
+
+/* @reservation: (nullable): its record */
+static RegistrationChoice choice_of(const ZookeeperListing *listing, guint worker_id,
+				    const ListedReservation *reservation)
+{
+	gint64 end_tick = reservation != NULL ? reservation->record.end_tick : -1;
+
+	return (RegistrationChoice){
+		.found = TRUE,
+		.worker_id = worker_id,
+		.version = reservation != NULL ? reservation->version : -1,
+		.end_tick = end_tick,
+		.first_tick = MAX(end_tick, listing->floor_tick) + 1,
+		.floor_version = listing->floor_version,
+	};
+}
+
 RegistrationChoice registration_choose(const ZookeeperListing *listing,
 				       const RegistrationWish *wish)
 {
 	guint first = first_to_look_at(wish);
 	guint tries = wish->worker_id >= 0 ? 1 : wish->n_workers;
 
+	if (is_below_floor(listing, wish))
+		return (RegistrationChoice){.wait_until_tick = listing->floor_tick + 1};
 	/* no longer than there are records: what has none is free */
 	for (guint i = 0; i < tries; i++) {
 		guint worker_id = (guint)(((guint64)first + i) % wish->n_workers);
 		const ListedReservation *reservation = find_reservation(listing, worker_id);
 
-		if (reservation == NULL)
-			return (RegistrationChoice){.found = TRUE,
-						    .worker_id = worker_id,
-						    .version = -1,
-						    .end_tick = -1};
-		if (obstacle_of(reservation, listing, wish) == FREE)
-			return (RegistrationChoice){
-				.found = TRUE,
-				.worker_id = worker_id,
-				.version = reservation->version,
-				.end_tick = reservation->record.end_tick,
-			};
+		if (reservation == NULL || obstacle_of(reservation, listing, wish) == FREE)
+			return choice_of(listing, worker_id, reservation);
 	}
 	return (RegistrationChoice){.wait_until_tick = first_quarantine_ends(listing, wish)};
 }
@@ -187,12 +200,24 @@ static gint by_worker_id(gconstpointer a, gconstpointer b)
 	return first->worker_id < second->worker_id ? -1 : first->worker_id > second->worker_id;
 }
 
+static char *describe_floor(const ZookeeperListing *listing, const Layout *layout)
+{
+	g_autofree char *until = text_time_ms(layout_tick_start_ms(layout, listing->floor_tick));
+
+	return g_strdup_printf("datacenter %u is quarantined until %s by an operator "
+			       "(snowflakectl registry quarantine)",
+			       listing->datacenter_id, until);
+}
+
 char *registration_describe(const ZookeeperListing *listing, const RegistrationWish *wish,
 			    const Layout *layout)
 {
-	GString *text = g_string_new(NULL);
+	GString *text = NULL;
 	guint described = 0;
 
+	if (is_below_floor(listing, wish))
+		return describe_floor(listing, layout);
+	text = g_string_new(NULL);
 	g_ptr_array_sort(listing->reservations, by_worker_id);
 	for (guint i = 0; i < listing->reservations->len; i++) {
 		const ListedReservation *reservation = listing->reservations->pdata[i];

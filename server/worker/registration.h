@@ -80,8 +80,10 @@ typedef struct {
 	gboolean found;
 	/* found */
 	guint worker_id;
-	gint32 version;  /* of the record that was read; -1: there is none */
-	gint64 end_tick; /* what stood in it; -1: there is none */
+	gint32 version;    /* of the record that was read; -1: there is none */
+	gint64 end_tick;   /* what stood in it; -1: there is none */
+	gint64 first_tick; /* that may be reserved: behind that end, and the datacenter's floor */
+	gint32 floor_version; /* of the floor that was read */
 	/* not found */
 	gint64 wait_until_tick; /* the first quarantine has ended then; G_MAXINT64: there is none */
 } RegistrationChoice;
@@ -91,7 +93,7 @@ typedef struct {
  *
  * The first worker ID that is free, from the sequence of the claim on upwards and around. One that
  * zookeeper_listing_is_held() is held; else one whose end is not past is quarantined; what does not
- * parse may be either.
+ * parse may be either. As long as the datacenter's floor is not past, all are quarantined.
  */
 RegistrationChoice registration_choose(const ZookeeperListing *listing,
 				       const RegistrationWish *wish);

@@ -41,6 +41,21 @@ typedef struct {
 	gboolean looked_at;          /* on this connection; it stood there */
 } Debt;
 
+/* What PREPARING waits for. */
+typedef enum {
+	PREPARATION_LAYOUT,
+	PREPARATION_LIMITS,
+	PREPARATION_RAISING, /* the limits */
+	PREPARATION_RESERVATIONS,
+	PREPARATION_CLAIMS,
+	PREPARATION_MAKING, /* what is missing of layout or datacenter */
+} PreparationStep;
+
+typedef struct {
+	char *path;
+	char *data; /* (nullable): NULL for what only leads to another */
+} MissingZnode;
+
 typedef struct {
 	Registry registry; /* first: the interface */
 
@@ -90,8 +105,9 @@ typedef struct {
 	gboolean look_at_held; /* once a debt is settled: the connection is new */
 	Attempt attempt;
 	RegistrationChoice choice;
-	gboolean making;           /* PREPARING: makes what is missing */
-	gboolean lost_some;        /* PREPARING: what became of a part of it nobody knows */
+	PreparationStep preparation;
+	GPtrArray *missing;        /* (nullable): of MissingZnode: PREPARING, in order */
+	guint n_made;              /* of them */
 	gboolean synced;           /* SETTLING: what is read now is not old */
 	ZookeeperListing *listing; /* (nullable): LOOKING, CHECKING, LISTING */
 	PeerCheck *peer_check;     /* (nullable): CHECKING */

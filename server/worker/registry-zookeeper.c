@@ -128,6 +128,7 @@ char *registry_zookeeper_claim_json(const RegistryZookeeper *self, gint worker_i
 		.version = self->version,
 		.started_ms = self->started_ms,
 		.worker_id = worker_id,
+		.session_timeout_ms = registry_zookeeper_timeout_ms(self),
 	};
 
 	return claim_record_to_json(&record);
@@ -262,8 +263,6 @@ static void on_reply(RegistryZookeeper *self, const ZookeeperMessage *message)
 	} else if (message->request == self->watch_request &&
 		   message->outcome == ZOOKEEPER_NO_NODE) {
 		self->facts.claim = CLAIM_UNKNOWN;
-	} else if (message->outcome == ZOOKEEPER_UNSURE) {
-		self->lost_some = TRUE;
 	}
 }
 
@@ -540,6 +539,7 @@ static void registry_zookeeper_free(Registry *registry)
 	g_clear_pointer(&self->peer_check, peer_check_free);
 	g_clear_pointer(&self->listing, zookeeper_listing_free);
 	g_clear_pointer(&self->session, zookeeper_session_free);
+	g_clear_pointer(&self->missing, g_ptr_array_unref);
 	g_clear_pointer(&self->datacenters, g_array_unref);
 	g_clear_pointer(&self->workers, g_ptr_array_unref);
 	g_clear_pointer(&self->registry.workers, g_ptr_array_unref);

@@ -3,7 +3,7 @@
 
 /* What a request asks for. */
 typedef struct {
-	enum { CLAIMS, RESERVATIONS, CLAIM, RESERVATION } what;
+	enum { CLAIMS, RESERVATIONS, FLOOR, CLAIM, RESERVATION } what;
 	char *name; /* CLAIM: of the znode */
 	guint worker_id;
 } Asked;
@@ -41,6 +41,7 @@ ZookeeperListing *zookeeper_listing_new(ZookeeperSession *session, const char *r
 					const Layout *layout, guint datacenter_id, gboolean watch)
 {
 	ZookeeperListing *self = g_new0(ZookeeperListing, 1);
+	g_autofree char *floor = znode_floor(root, datacenter_id);
 
 	self->session = session;
 	self->datacenter_id = datacenter_id;
@@ -56,6 +57,8 @@ ZookeeperListing *zookeeper_listing_new(ZookeeperSession *session, const char *r
 	       &(Asked){.what = CLAIMS});
 	expect(self, zookeeper_session_children(session, self->reservations_path, FALSE),
 	       &(Asked){.what = RESERVATIONS});
+	/* behind the reservations: where those are, it was before */
+	expect(self, zookeeper_session_get(session, floor, FALSE), &(Asked){.what = FLOOR});
 	return self;
 }
 
@@ -66,6 +69,7 @@ void zookeeper_listing_free(ZookeeperListing *self)
 	g_hash_table_unref(self->requests);
 	g_ptr_array_unref(self->claims);
 	g_ptr_array_unref(self->reservations);
+	g_free(self->floor_damage);
 	g_free(self->claims_path);
 	g_free(self->reservations_path);
 	g_free(self);
@@ -128,14 +132,30 @@ static void add_reservation(ZookeeperListing *self, const Asked *asked,
 	g_ptr_array_add(self->reservations, reservation);
 }
 
+static void note_floor(ZookeeperListing *self, const ZookeeperMessage *message)
+{
+	g_autoptr(GError) error = NULL;
+
+	self->floor_version = message->stat.version;
+	if (message->outcome == ZOOKEEPER_NO_NODE)
+		self->floor_damage = g_strdup("is missing");
+	else if (message->outcome == ZOOKEEPER_NO_AUTH)
+		self->floor_damage = g_strdup("may not be read without its --zookeeper-auth");
+	else if (!znode_floor_from_json(message->data, message->length, &self->layout,
+					&self->floor_tick, &error))
+		self->floor_damage = g_strdup_printf("does not parse: %s", error->message);
+}
+
 static void take_reply(ZookeeperListing *self, const Asked *asked, const ZookeeperMessage *message)
 {
-	gboolean one_is_secret = message->outcome == ZOOKEEPER_NO_AUTH &&
-				 (asked->what == CLAIM || asked->what == RESERVATION);
+	gboolean is_one = asked->what == CLAIM || asked->what == RESERVATION;
+	gboolean one_is_gone = message->outcome == ZOOKEEPER_NO_NODE && is_one;
+	/* which matters to whoever claims, and to nobody else */
+	gboolean no_floor = message->outcome == ZOOKEEPER_NO_NODE && asked->what == FLOOR;
+	gboolean one_is_secret =
+		message->outcome == ZOOKEEPER_NO_AUTH && (is_one || asked->what == FLOOR);
 
-	if (message->outcome != ZOOKEEPER_OK && !one_is_secret) {
-		gboolean one_is_gone = message->outcome == ZOOKEEPER_NO_NODE &&
-				       (asked->what == CLAIM || asked->what == RESERVATION);
+	if (message->outcome != ZOOKEEPER_OK && !one_is_secret && !no_floor) {
 
 		if (!one_is_gone && self->outcome == ZOOKEEPER_OK) {
 			self->outcome = message->outcome;
@@ -149,6 +169,9 @@ static void take_reply(ZookeeperListing *self, const Asked *asked, const Zookeep
 		break;
 	case RESERVATIONS:
 		ask_for_reservations(self, message->children);
+		break;
+	case FLOOR:
+		note_floor(self, message);
 		break;
 	case CLAIM:
 		add_claim(self, asked, message);

@@ -6,8 +6,8 @@
 #include "server/worker/zookeeper-session.h"
 
 /*
- * What ZooKeeper holds of one datacenter: the claims of its servers and the reservations of its
- * worker IDs, read in three steps of any number of requests each. It is no snapshot: what is
+ * What ZooKeeper holds of one datacenter: its floor, the claims of its servers and the reservations
+ * of its worker IDs, read in three steps of any number of requests each. It is no snapshot: what is
  * decided by it holds only if the write that follows finds the versions that are listed here.
  */
 
@@ -33,6 +33,9 @@ struct _ZookeeperListing {
 	guint datacenter_id;
 	GPtrArray *claims;       /* of ListedClaim */
 	GPtrArray *reservations; /* of ListedReservation */
+	gint64 floor_tick;
+	gint32 floor_version;
+	char *floor_damage; /* (nullable): why there is none, although there are reservations */
 	gboolean finished;
 	ZookeeperOutcome outcome; /* once it is finished: OK, or why there is no listing */
 	const char *reason;       /* in words; static */

@@ -26,8 +26,11 @@ static char *record_json(const RegistryZookeeper *self)
 	return reservation_record_to_json(&record);
 }
 
-/* Commits the attempt, behind @first if there is such a write. */
-static void commit(RegistryZookeeper *self, const ZookeeperWrite *first)
+/* The writes of an attempt, as ZookeeperMessage.failed counts them. */
+enum { CLAIM_WRITE, RECORD_WRITE, FLOOR_CHECK };
+
+/* Commits the attempt, behind @first and before @last, if there are such. */
+static void commit(RegistryZookeeper *self, const ZookeeperWrite *first, const ZookeeperWrite *last)
 {
 	g_autofree char *path = reservation_path(self, self->attempt.wanted.worker_id);
 	g_autofree char *json = record_json(self);
@@ -42,6 +45,8 @@ static void commit(RegistryZookeeper *self, const ZookeeperWrite *first)
 		.data = json,
 		.version = self->attempt.read_version,
 	};
+	if (last != NULL)
+		writes[n++] = *last;
 	registry_zookeeper_await(self, zookeeper_session_commit(self->session, writes, n));
 }
 
@@ -49,8 +54,9 @@ static void reserve(RegistryZookeeper *self)
 {
 	const RegistrationChoice *choice = &self->choice;
 	g_autofree char *claim = NULL;
+	g_autofree char *floor = znode_floor(self->root, self->datacenter_id);
 
-	if (self->now_tick <= choice->end_tick) { /* the clock was set back since it was chosen */
+	if (self->now_tick < choice->first_tick) { /* the clock was set back since it was chosen */
 		self->facts.chosen = FALSE;
 		self->facts.listed = FALSE;
 		return;
@@ -64,16 +70,20 @@ static void reserve(RegistryZookeeper *self)
 			{
 				.held = TRUE,
 				.worker_id = choice->worker_id,
-				.first_tick = choice->end_tick + 1,
+				.first_tick = choice->first_tick,
 				.end_tick = MIN(self->now_tick + self->length_ticks,
 						layout_max_tick(&self->layout)),
 			},
 	};
-	/* sets the claim's worker ID, which fails if the claim is gone */
-	commit(self, &(ZookeeperWrite){.type = ZOOKEEPER_SET,
-				       .path = self->claim_path,
-				       .data = claim,
-				       .version = -1});
+	/* sets the claim's worker ID, which fails if the claim is gone; and fails if the floor was
+	 * raised since */
+	commit(self,
+	       &(ZookeeperWrite){.type = ZOOKEEPER_SET,
+				 .path = self->claim_path,
+				 .data = claim,
+				 .version = -1},
+	       &(ZookeeperWrite){
+		       .type = ZOOKEEPER_CHECK, .path = floor, .version = choice->floor_version});
 }
 
 static Attempt attempt_on(const HeldReservation *reservation, RegistrationGoal goal)
@@ -123,7 +133,9 @@ static void extend(RegistryZookeeper *self)
 	self->attempt = attempt_on(&self->holding, GOAL_EXTEND);
 	self->attempt.wanted.end_tick = CLAMP(self->wanted_end_tick, self->holding.end_tick,
 					      layout_max_tick(&self->layout));
-	commit(self, &(ZookeeperWrite){.type = ZOOKEEPER_CHECK, .path = self->claim_path});
+	commit(self,
+	       &(ZookeeperWrite){.type = ZOOKEEPER_CHECK, .path = self->claim_path, .version = -1},
+	       NULL);
 }
 
 static Attempt attempt_to_return(const HeldReservation *reservation, gint64 last_tick)
@@ -140,7 +152,7 @@ static Attempt attempt_to_return(const HeldReservation *reservation, gint64 last
 static void hand_back(RegistryZookeeper *self)
 {
 	self->attempt = attempt_to_return(&self->holding, self->last_tick);
-	commit(self, NULL);
+	commit(self, NULL, NULL);
 }
 
 /* What is owed */
@@ -184,7 +196,7 @@ static void repay(RegistryZookeeper *self)
 		put_off(self);
 		self->attempt = attempt_to_return(&debt->reservation, debt->last_tick);
 		self->attempt.on = ATTEMPT_ON_DEBT;
-		commit(self, NULL);
+		commit(self, NULL, NULL);
 	}
 }
 
@@ -403,8 +415,9 @@ static void on_race(RegistryZookeeper *self)
 
 static void on_written(RegistryZookeeper *self, const ZookeeperMessage *message)
 {
-	gboolean claim_is_gone = message->outcome == ZOOKEEPER_NO_NODE && message->failed == 0 &&
-				 self->attempt.goal != GOAL_HAND_BACK;
+	gboolean is_gone = message->outcome == ZOOKEEPER_NO_NODE;
+	gboolean claim_is_gone =
+		is_gone && message->failed == CLAIM_WRITE && self->attempt.goal != GOAL_HAND_BACK;
 
 	switch (message->outcome) {
 	case ZOOKEEPER_OK:
@@ -420,6 +433,8 @@ static void on_written(RegistryZookeeper *self, const ZookeeperMessage *message)
 	case ZOOKEEPER_NO_NODE:
 	case ZOOKEEPER_NODE_EXISTS:
 	case ZOOKEEPER_BAD_VERSION:
+		if (is_gone && message->failed == FLOOR_CHECK)
+			self->facts.prepared = FALSE;
 		if (claim_is_gone)
 			self->facts.claim = CLAIM_UNKNOWN;
 		else

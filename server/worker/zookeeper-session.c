@@ -398,7 +398,7 @@ guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *w
 
 		switch (write->type) {
 		case ZOOKEEPER_CHECK:
-			zoo_check_op_init(&ops[i], write->path, -1);
+			zoo_check_op_init(&ops[i], write->path, write->version);
 			break;
 		case ZOOKEEPER_CREATE:
 			zoo_create_op_init(&ops[i], write->path, write->data,

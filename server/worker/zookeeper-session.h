@@ -117,7 +117,7 @@ guint64 zookeeper_session_sync(ZookeeperSession *self, const char *path);
 /* A part of a transaction. */
 typedef struct {
 	enum {
-		ZOOKEEPER_CHECK,  /* that it is there, whatever its version */
+		ZOOKEEPER_CHECK,  /* that it is there, at @version; -1: whatever it is */
 		ZOOKEEPER_CREATE, /* a persistent znode */
 		ZOOKEEPER_SET,    /* @version -1: whatever it is */
 	} type;
@@ -126,7 +126,7 @@ typedef struct {
 	gint32 version;
 } ZookeeperWrite;
 
-#define ZOOKEEPER_MAX_WRITES 2
+#define ZOOKEEPER_MAX_WRITES 3
 
 /* All of it or nothing. */
 guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *writes,

@@ -6,6 +6,7 @@
 #include "core/text.h"
 #include "server/log.h"
 #include "server/worker/worker.h"
+#include "server/worker/zookeeper-preparation.h"
 #include "server/worker/zookeeper-reservation.h"
 
 #define PEERS_TIMEOUT_MS 1000
@@ -183,6 +184,17 @@ static GPtrArray *peers_of(const RegistryZookeeper *self)
 	return g_steal_pointer(&peers);
 }
 
+/* Nobody knows how far its reservations went: whoever holds one may go on, but none begins. */
+static void complain_of_floor(RegistryZookeeper *self)
+{
+	g_autofree char *path = znode_floor(self->root, self->datacenter_id);
+
+	registry_zookeeper_complain(self,
+				    "%s in ZooKeeper %s, so no worker ID can be claimed: run "
+				    "snowflakectl registry quarantine",
+				    path, self->listing->floor_damage);
+}
+
 static void choose(RegistryZookeeper *self)
 {
 	const RegistrationWish wish = {
@@ -194,6 +206,10 @@ static void choose(RegistryZookeeper *self)
 	};
 	g_autofree char *holders = NULL;
 
+	if (self->listing->floor_damage != NULL) {
+		complain_of_floor(self);
+		return;
+	}
 	self->choice = registration_choose(self->listing, &wish);
 	self->facts.chosen = self->choice.found;
 	if (self->facts.chosen)
@@ -272,105 +288,6 @@ void zookeeper_steps_look_at_peers(RegistryZookeeper *self)
 	peer_report_clear(&self->doubts);
 	self->doubts = report;
 	report = (PeerReport){0};
-}
-
-/* Layout and parents */
-
-static void prepare(RegistryZookeeper *self)
-{
-	g_autofree char *path = znode_layout(self->root);
-
-	self->making = FALSE;
-	registry_zookeeper_await(self, zookeeper_session_get(self->session, path, FALSE));
-}
-
-static void create_parents_of(RegistryZookeeper *self, const char *path)
-{
-	for (const char *slash = strchr(path + 1, '/'); slash != NULL;
-	     slash = strchr(slash + 1, '/')) {
-		g_autofree char *parent = g_strndup(path, (gsize)(slash - path));
-
-		zookeeper_session_create(self->session, parent, "");
-	}
-}
-
-/* ZooKeeper takes them in this order, so that the answer to the last one tells enough, unless the
- * connection was lost between two of them. */
-static void make_all(RegistryZookeeper *self)
-{
-	g_autofree char *layout = znode_layout(self->root);
-	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
-	g_autofree char *reservations = znode_reservations(self->root, self->datacenter_id);
-	g_autofree char *json = znode_layout_to_json(&self->layout);
-
-	self->making = TRUE;
-	self->lost_some = FALSE;
-	create_parents_of(self, layout);
-	zookeeper_session_create(self->session, layout, json);
-	create_parents_of(self, claims);
-	zookeeper_session_create(self->session, claims, "");
-	registry_zookeeper_await(self, zookeeper_session_create(self->session, reservations, ""));
-}
-
-static void check_layout(RegistryZookeeper *self, const ZookeeperMessage *message)
-{
-	g_autofree char *path = znode_layout(self->root);
-	g_autofree char *reservations = znode_reservations(self->root, self->datacenter_id);
-	g_autofree char *theirs = NULL;
-	g_autofree char *ours = layout_to_string(&self->layout);
-	g_autoptr(GError) error = NULL;
-	Layout layout;
-
-	if (znode_layout_from_json(message->data, message->length, &layout, &error)) {
-		if (layout_equal(&layout, &self->layout)) {
-			registry_zookeeper_await(
-				self, zookeeper_session_exists(self->session, reservations, FALSE));
-			return;
-		}
-		theirs = layout_to_string(&layout);
-	}
-	registry_zookeeper_complain(
-		self,
-		"%s in ZooKeeper %s%s, this server's layout is %s: use that "
-		"layout, or another root (--zookeeper HOSTS/ROOT) for IDs that do "
-		"not mix with the old ones",
-		path, theirs != NULL ? "is " : "does not parse: ",
-		theirs != NULL ? theirs : error->message, ours);
-}
-
-static void on_prepared(RegistryZookeeper *self, const ZookeeperMessage *message)
-{
-	switch (message->outcome) {
-	case ZOOKEEPER_OK:
-	case ZOOKEEPER_NODE_EXISTS:
-		if (self->making) /* by us or by another: what is there now is to be looked at */
-			prepare(self);
-		else if (message->data != NULL)
-			check_layout(self, message);
-		else
-			self->facts.prepared = TRUE;
-		break;
-	case ZOOKEEPER_NO_NODE:
-		if (self->making && self->lost_some)
-			registry_zookeeper_pause(self, ZOOKEEPER_SHORT_PAUSE);
-		else if (self->making)
-			registry_zookeeper_complain(
-				self,
-				"cannot make %s in ZooKeeper: make it, with what is above it, or "
-				"give a user and password that may (--zookeeper-auth)",
-				self->root);
-		else
-			make_all(self);
-		break;
-	case ZOOKEEPER_UNSURE:
-		registry_zookeeper_pause(self, ZOOKEEPER_SHORT_PAUSE);
-		break;
-	case ZOOKEEPER_BAD_VERSION:
-	case ZOOKEEPER_NO_AUTH:
-	case ZOOKEEPER_REFUSED:
-		registry_zookeeper_complain_of(self, self->root, message->outcome, message->reason);
-		break;
-	}
 }
 
 /* ZooKeeper's time */
@@ -462,7 +379,7 @@ void zookeeper_steps_start(RegistryZookeeper *self)
 {
 	switch (self->state) {
 	case REGISTRATION_PREPARING:
-		prepare(self);
+		zookeeper_preparation_start(self);
 		break;
 	case REGISTRATION_LOOKING:
 		look(self);
@@ -499,7 +416,7 @@ void zookeeper_steps_reply(RegistryZookeeper *self, const ZookeeperMessage *mess
 	self->busy = FALSE;
 	switch (self->state) {
 	case REGISTRATION_PREPARING:
-		on_prepared(self, message);
+		zookeeper_preparation_reply(self, message);
 		break;
 	case REGISTRATION_ANNOUNCING:
 		on_announced(self, message);

@@ -128,6 +128,7 @@ class Claims(ZooKeeperTest):
         self.assertEqual(heir_draw.worker_ids(), [0])
 
     def test_a_damaged_reservation_that_is_repaired(self):
+        self.tree.set_floor(0)
         self.tree.client.create(self.tree.reservation_path(9), b"{", makepath=True)
         server = self.member("--worker-id", 9, ready=False)
         server.wait_event("worker-waiting")
@@ -240,6 +241,7 @@ class Znodes(ZooKeeperTest):
     def test_a_damaged_reservation_is_an_error_and_not_zero(self):
         damaged = {0: b"", 1: b"{}", 2: b'{"reserved_until_tick":-1,"owner":"","address":""}',
                    3: b"\xff\0", 4: b'{"reserved_until_tick":1.5,"owner":"","address":""}'}
+        self.tree.set_floor(0)
         for worker_id, text in damaged.items():
             self.tree.client.create(self.tree.reservation_path(worker_id), text, makepath=True)
         server = self.member()
@@ -254,6 +256,7 @@ class Znodes(ZooKeeperTest):
         strange = [f"{self.tree.claims_path()}/{name}" for name in ("claim", "claim--1", "x-1-2")]
         strange += [self.tree.reservation_path(name)
                     for name in ("x", "-1", "01", "32", "4294967296")]
+        self.tree.set_floor(0)
         for path in strange:
             self.tree.client.create(path, b"?", makepath=True)
         server = self.member()

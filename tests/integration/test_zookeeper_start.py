@@ -126,7 +126,7 @@ class Auth(ZooKeeperTest):
         wrong = self.client()
         wrong.add_auth("digest", "cluster:wrong")
         paths = list(self.everything(insider, self.root))
-        self.assertEqual(len(paths), 9, paths)  # 2 of the root, 5 below, a claim, a reservation
+        self.assertEqual(len(paths), 11, paths)  # 2 of the root, 7 below, a claim, a reservation
         for outsider in (stranger, wrong):
             for path in paths:
                 with self.subTest(path):

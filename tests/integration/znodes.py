@@ -39,24 +39,48 @@ class Registry:
         self.create("layout", json.dumps({**LAYOUT, **other}).encode())
         self.create("datacenters")
 
-    def make_datacenter(self, datacenter):
-        for name in ("claims", "reservations"):
-            self.kazoo.ensure_path(f"{self.root}/datacenters/{datacenter}/{name}", acl=self.acl)
+    def make_limits(self, max_clock_skew_ms, reservation_ms):
+        self.create("limits", json.dumps({"max_clock_skew_ms": max_clock_skew_ms,
+                                          "reservation_ms": reservation_ms}).encode())
 
-    def claim(self, datacenter, address, worker_id=None, nonce=None):
+    def make_datacenter(self, datacenter, floor_tick=0):
+        """With the floor before the reservations, as servers do it; what is there stays."""
+        base = f"{self.root}/datacenters/{datacenter}"
+        if not self.kazoo.exists(f"{base}/floor"):
+            self.create(f"datacenters/{datacenter}/floor", self.floor_data(floor_tick))
+        for name in ("claims", "reservations"):
+            self.kazoo.ensure_path(f"{base}/{name}", acl=self.acl)
+
+    @staticmethod
+    def floor_data(tick):
+        return json.dumps({"floor_tick": tick}).encode()
+
+    def floor_path(self, datacenter):
+        return f"{self.root}/datacenters/{datacenter}/floor"
+
+    def set_floor(self, datacenter, tick):
+        self.kazoo.set(self.floor_path(datacenter), self.floor_data(tick))
+
+    def read_floor(self, datacenter):
+        return json.loads(self.kazoo.get(self.floor_path(datacenter))[0])["floor_tick"]
+
+    def claim(self, datacenter, address, worker_id=None, nonce=None, session_timeout_ms=None):
         """The path of a claim, and its nonce."""
         nonce = nonce or str(uuid.uuid4())
+        self.make_datacenter(datacenter)
         path = self.create(f"datacenters/{datacenter}/claims/claim-{nonce}-",
-                           self.claim_data(address, worker_id), ephemeral=True, sequence=True)
+                           self.claim_data(address, worker_id, session_timeout_ms), ephemeral=True, sequence=True)
         return path, nonce
 
     @staticmethod
-    def claim_data(address, worker_id=None):
+    def claim_data(address, worker_id=None, session_timeout_ms=None):
         host, _, port = address.rpartition(":")
         record = {"host": host.strip("[]"), "port": int(port), "pid": 7, "version": "0",
                   "started": STARTED}
         if worker_id is not None:
             record["worker_id"] = worker_id
+        if session_timeout_ms is not None:
+            record["session_timeout_ms"] = session_timeout_ms
         return json.dumps(record).encode()
 
     @staticmethod
@@ -68,6 +92,7 @@ class Registry:
         return f"{self.root}/datacenters/{datacenter}/reservations/{worker_id}"
 
     def reserve(self, datacenter, worker_id, tick, owner="", address="a.example:7609"):
+        self.make_datacenter(datacenter)
         self.create(f"datacenters/{datacenter}/reservations/{worker_id}",
                     self.reservation_data(tick, owner, address))
 

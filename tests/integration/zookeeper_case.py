@@ -110,14 +110,31 @@ class Tree:
         return Reservation(record["reserved_until_tick"], record["owner"], record["address"],
                            stat.version)
 
+    def floor_path(self, datacenter_id=DATACENTER):
+        return f"{self.root}/datacenters/{datacenter_id}/floor"
+
+    def floor(self, datacenter_id=DATACENTER):
+        return json.loads(self.client.get(self.floor_path(datacenter_id))[0])["floor_tick"]
+
+    def set_floor(self, tick, datacenter_id=DATACENTER):
+        """As an operator would have raised it; as a server would have made it, if it is not there.
+        """
+        data = json.dumps({"floor_tick": tick}).encode()
+        if self.client.exists(self.floor_path(datacenter_id)):
+            self.client.set(self.floor_path(datacenter_id), data)
+        else:
+            self.client.create(self.floor_path(datacenter_id), data, makepath=True)
+
     def write_reservation(self, worker_id, end_tick, owner, address="10.9.8.7:7609"):
         """As another server would have written it."""
         path = self.reservation_path(worker_id)
         data = json.dumps({"reserved_until_tick": end_tick, "owner": owner, "address": address})
         if self.client.exists(path):
             self.client.set(path, data.encode())
-        else:
-            self.client.create(path, data.encode(), makepath=True)
+            return
+        if not self.client.exists(self.floor_path()):
+            self.set_floor(0)
+        self.client.create(path, data.encode(), makepath=True)
 
     def make_claim(self, nonce, record, datacenter_id=DATACENTER):
         """As another server would have made it; it lives as long as our client does."""

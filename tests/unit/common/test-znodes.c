@@ -178,7 +178,9 @@ static void test_paths(void)
 		const char *expected;
 	} CASES[] = {
 		{znode_layout("/s"), "/s/layout"},
+		{znode_limits("/s"), "/s/limits"},
 		{znode_datacenters("/s/t"), "/s/t/datacenters"},
+		{znode_floor("/s", 7), "/s/datacenters/7/floor"},
 		{znode_claims("/s", 0), "/s/datacenters/0/claims"},
 		{znode_reservations("/s", 31), "/s/datacenters/31/reservations"},
 		{znode_reservation("/s", 4294967295, 7),

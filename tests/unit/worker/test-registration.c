@@ -223,11 +223,12 @@ static const LiveRow LIVE[] = {
 	{MINE, -1}, {"alive", -1}, {"two", 2}, {"moved", 0}, {"moved", 1}, {NULL, -1},
 };
 
-/* Four worker IDs; the tick is 1000. */
+/* Four worker IDs; the tick is 1000; the floor of version 5. */
 static const struct {
 	const char *name;
 	gint64 sequence;
 	gint64 wanted;
+	gint64 floor_tick;
 	Row rows[4];
 	guint n_rows;
 	RegistrationChoice choice;
@@ -235,96 +236,112 @@ static const struct {
 	{"an empty datacenter: where the sequence points",
 	 6,
 	 -1,
+	 0,
 	 {{0}},
 	 0,
-	 {.found = TRUE, .worker_id = 2, .version = -1, .end_tick = -1}},
+	 {.found = TRUE, .worker_id = 2, .version = -1, .end_tick = -1, .first_tick = 1}},
 	{"a sequence that has turned negative",
 	 -1,
 	 -1,
+	 0,
 	 {{0}},
 	 0,
-	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1}},
+	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1, .first_tick = 1}},
 	{"what is past is free, with the version and the end that were read",
 	 2,
 	 -1,
+	 0,
 	 {{2, 999, "dead", NULL}},
 	 1,
-	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 999}},
+	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 999, .first_tick = 1000}},
 	{"what was handed back, too",
 	 2,
 	 -1,
+	 0,
 	 {{2, 999, "", NULL}},
 	 1,
-	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 999}},
+	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 999, .first_tick = 1000}},
 	{"quarantined up to and with its last tick",
 	 2,
 	 -1,
+	 0,
 	 {{2, 1000, "dead", NULL}},
 	 1,
-	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1}},
+	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1, .first_tick = 1}},
 	{"handed back ahead of the clock is quarantined as well",
 	 2,
 	 -1,
+	 0,
 	 {{2, 1000, "", NULL}},
 	 1,
-	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1}},
+	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1, .first_tick = 1}},
 	{"held, although its time is past",
 	 2,
 	 -1,
+	 0,
 	 {{2, 5, "alive", NULL}},
 	 1,
-	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1}},
+	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1, .first_tick = 1}},
 	{"held, as the claim of its owner names it",
 	 2,
 	 -1,
+	 0,
 	 {{2, 5, "two", NULL}},
 	 1,
-	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1}},
+	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1, .first_tick = 1}},
 	{"left by an owner whose claim names another: until its last tick",
 	 1,
 	 1,
+	 0,
 	 {{1, 1000, "two", NULL}},
 	 1,
 	 {.wait_until_tick = 1001}},
 	{"and free after that",
 	 1,
 	 1,
+	 0,
 	 {{1, 999, "two", NULL}},
 	 1,
-	 {.found = TRUE, .worker_id = 1, .version = 101, .end_tick = 999}},
+	 {.found = TRUE, .worker_id = 1, .version = 101, .end_tick = 999, .first_tick = 1000}},
 	{"held, as any claim of its owner names it",
 	 0,
 	 -1,
+	 0,
 	 {{0, 5, "moved", NULL}, {1, 5, "moved", NULL}, {2, 5, "moved", NULL}},
 	 3,
-	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 5}},
+	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 5, .first_tick = 6}},
 	{"damaged is not free",
 	 2,
 	 -1,
+	 0,
 	 {{2, 0, NULL, "no end"}},
 	 1,
-	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1}},
+	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1, .first_tick = 1}},
 	{"round the end",
 	 3,
 	 -1,
+	 0,
 	 {{3, 5, "alive", NULL}, {0, 6, "dead", NULL}},
 	 2,
-	 {.found = TRUE, .worker_id = 0, .version = 100, .end_tick = 6}},
+	 {.found = TRUE, .worker_id = 0, .version = 100, .end_tick = 6, .first_tick = 7}},
 	{"my own, of a write that came late, once it is past",
 	 1,
 	 -1,
+	 0,
 	 {{1, 999, MINE, NULL}},
 	 1,
-	 {.found = TRUE, .worker_id = 1, .version = 101, .end_tick = 999}},
+	 {.found = TRUE, .worker_id = 1, .version = 101, .end_tick = 999, .first_tick = 1000}},
 	{"my own, but not past",
 	 1,
 	 -1,
+	 0,
 	 {{1, 1000, MINE, NULL}},
 	 1,
-	 {.found = TRUE, .worker_id = 2, .version = -1, .end_tick = -1}},
+	 {.found = TRUE, .worker_id = 2, .version = -1, .end_tick = -1, .first_tick = 1}},
 	{"none: the first end of a quarantine",
 	 0,
 	 -1,
+	 0,
 	 {{0, 5, "alive", NULL},
 	  {1, 1500, "dead", NULL},
 	  {2, 1200, "dead", NULL},
@@ -334,6 +351,7 @@ static const struct {
 	{"none, and time does not help",
 	 0,
 	 -1,
+	 0,
 	 {{0, 5, "alive", NULL},
 	  {1, 5, "alive", NULL},
 	  {2, 5, "alive", NULL},
@@ -343,21 +361,73 @@ static const struct {
 	{"a pinned one is free",
 	 0,
 	 3,
+	 0,
 	 {{0, 5, "alive", NULL}},
 	 1,
-	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1}},
+	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1, .first_tick = 1}},
 	{"a pinned one is held: no other is looked at",
 	 0,
 	 3,
+	 0,
 	 {{3, 5, "alive", NULL}, {2, 1500, "dead", NULL}},
 	 2,
 	 {.wait_until_tick = G_MAXINT64}},
 	{"a pinned one is quarantined",
 	 0,
 	 3,
+	 0,
 	 {{3, 1700, "dead", NULL}, {2, 1500, "dead", NULL}},
 	 2,
 	 {.wait_until_tick = 1701}},
+	{"what ended below the floor begins behind that",
+	 2,
+	 -1,
+	 899,
+	 {{2, 700, "dead", NULL}},
+	 1,
+	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 700, .first_tick = 900}},
+	{"what ended at it too",
+	 2,
+	 -1,
+	 899,
+	 {{2, 899, "", NULL}},
+	 1,
+	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 899, .first_tick = 900}},
+	{"what ended behind it begins behind its end",
+	 2,
+	 -1,
+	 899,
+	 {{2, 900, "dead", NULL}},
+	 1,
+	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 900, .first_tick = 901}},
+	{"what was never used begins behind the floor",
+	 2,
+	 -1,
+	 899,
+	 {{0}},
+	 0,
+	 {.found = TRUE, .worker_id = 2, .version = -1, .end_tick = -1, .first_tick = 900}},
+	{"the floor is past by one tick",
+	 2,
+	 -1,
+	 999,
+	 {{0}},
+	 0,
+	 {.found = TRUE, .worker_id = 2, .version = -1, .end_tick = -1, .first_tick = 1000}},
+	{"up to and with the floor, nothing is free",
+	 2,
+	 -1,
+	 1000,
+	 {{2, 5, "dead", NULL}},
+	 1,
+	 {.wait_until_tick = 1001}},
+	{"not a pinned one either, whenever it would be by its record",
+	 0,
+	 3,
+	 1600,
+	 {{3, 1700, "dead", NULL}},
+	 1,
+	 {.wait_until_tick = 1601}},
 };
 
 static void test_choose(void)
@@ -367,14 +437,20 @@ static void test_choose(void)
 			make_listing(CHOICES[i].rows, CHOICES[i].n_rows, LIVE);
 		const RegistrationWish wish = {MINE, CHOICES[i].sequence, CHOICES[i].wanted, 4,
 					       1000};
-		RegistrationChoice choice = registration_choose(&listing, &wish);
 		const RegistrationChoice *expected = &CHOICES[i].choice;
+
+		listing.floor_tick = CHOICES[i].floor_tick;
+		listing.floor_version = 5;
+
+		RegistrationChoice choice = registration_choose(&listing, &wish);
 
 		g_test_message("%s", CHOICES[i].name);
 		g_assert_cmpint(choice.found, ==, expected->found);
 		g_assert_cmpuint(choice.worker_id, ==, expected->worker_id);
 		g_assert_cmpint(choice.version, ==, expected->version);
 		g_assert_cmpint(choice.end_tick, ==, expected->end_tick);
+		g_assert_cmpint(choice.first_tick, ==, expected->first_tick);
+		g_assert_cmpint(choice.floor_version, ==, expected->found ? 5 : 0);
 		g_assert_cmpint(choice.wait_until_tick, ==, expected->wait_until_tick);
 	}
 }
@@ -419,6 +495,22 @@ static void test_describe(void)
 			"worker 2 is quarantined until 2010-11-04T01:42:56.157Z, "
 			"worker 3 is damaged (no end)");
 	g_assert_cmpstr(one, ==, "worker 2 is quarantined until 2010-11-04T01:42:56.157Z");
+}
+
+static void test_describe_floor(void)
+{
+	static const Row ROWS[] = {{2, 1500, "dead", NULL}};
+	const RegistrationWish any = {MINE, 0, -1, 4, 1000};
+	g_auto(ZookeeperListing) listing = make_listing(ROWS, G_N_ELEMENTS(ROWS), LIVE);
+
+	listing.datacenter_id = 3;
+	listing.floor_tick = 1500;
+
+	g_autofree char *text = registration_describe(&listing, &any, &LAYOUT_TWITTER);
+
+	g_assert_cmpstr(text, ==,
+			"datacenter 3 is quarantined until 2010-11-04T01:42:56.157Z by an operator "
+			"(snowflakectl registry quarantine)");
 }
 
 /* A write on version 4, with end 100, of the end 200. */
@@ -486,6 +578,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/registration/choose", test_choose);
 	g_test_add_func("/registration/workers", test_workers);
 	g_test_add_func("/registration/describe", test_describe);
+	g_test_add_func("/registration/describe/floor", test_describe_floor);
 	g_test_add_func("/registration/settle", test_settle);
 	return g_test_run();
 }

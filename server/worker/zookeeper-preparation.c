@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/worker/zookeeper-preparation.h"
+
+#include <string.h>
+
+static void await(RegistryZookeeper *self, PreparationStep step, guint64 request)
+{
+	self->preparation = step;
+	registry_zookeeper_await(self, request);
+}
+
+static void read_layout(RegistryZookeeper *self)
+{
+	g_autofree char *path = znode_layout(self->root);
+
+	await(self, PREPARATION_LAYOUT, zookeeper_session_get(self->session, path, FALSE));
+}
+
+static void read_limits(RegistryZookeeper *self)
+{
+	g_autofree char *path = znode_limits(self->root);
+
+	await(self, PREPARATION_LIMITS, zookeeper_session_get(self->session, path, FALSE));
+}
+
+static void look_for_reservations(RegistryZookeeper *self)
+{
+	g_autofree char *path = znode_reservations(self->root, self->datacenter_id);
+
+	await(self, PREPARATION_RESERVATIONS, zookeeper_session_exists(self->session, path, FALSE));
+}
+
+static void look_for_claims(RegistryZookeeper *self)
+{
+	g_autofree char *path = znode_claims(self->root, self->datacenter_id);
+
+	await(self, PREPARATION_CLAIMS, zookeeper_session_exists(self->session, path, FALSE));
+}
+
+/* Making */
+
+static void missing_znode_free(MissingZnode *znode)
+{
+	g_free(znode->path);
+	g_free(znode->data);
+	g_free(znode);
+}
+
+/* @data: (transfer full) (nullable): NULL for what only leads to another */
+static void add(GPtrArray *missing, char *path, char *data)
+{
+	MissingZnode *znode = g_new(MissingZnode, 1);
+
+	*znode = (MissingZnode){path, data};
+	g_ptr_array_add(missing, znode);
+}
+
+static void add_parents_of(GPtrArray *missing, const char *path)
+{
+	for (const char *slash = strchr(path + 1, '/'); slash != NULL;
+	     slash = strchr(slash + 1, '/'))
+		add(missing, g_strndup(path, (gsize)(slash - path)), NULL);
+}
+
+/* Each is sent when the one before has been answered: a connection that is lost and back between
+ * two would leave out one of them. */
+static void make_next(RegistryZookeeper *self)
+{
+	const MissingZnode *next;
+
+	if (self->n_made == self->missing->len) { /* by us or by another: it is looked at anew */
+		read_layout(self);
+		return;
+	}
+	next = self->missing->pdata[self->n_made];
+	await(self, PREPARATION_MAKING,
+	      zookeeper_session_create(self->session, next->path,
+				       next->data != NULL ? next->data : ""));
+}
+
+static void begin_making(RegistryZookeeper *self)
+{
+	g_clear_pointer(&self->missing, g_ptr_array_unref);
+	self->missing = g_ptr_array_new_with_free_func((GDestroyNotify)missing_znode_free);
+	self->n_made = 0;
+}
+
+static void make_layout(RegistryZookeeper *self)
+{
+	char *path = znode_layout(self->root);
+
+	begin_making(self);
+	add_parents_of(self->missing, path);
+	add(self->missing, path, znode_layout_to_json(&self->layout));
+	make_next(self);
+}
+
+static void make_datacenter(RegistryZookeeper *self)
+{
+	char *floor = znode_floor(self->root, self->datacenter_id);
+
+	begin_making(self);
+	add_parents_of(self->missing, floor);
+	add(self->missing, floor, znode_floor_to_json(0));
+	add(self->missing, znode_claims(self->root, self->datacenter_id), g_strdup(""));
+	add(self->missing, znode_reservations(self->root, self->datacenter_id), g_strdup(""));
+	make_next(self);
+}
+
+/* They were deleted by hand: where there are reservations, no floor is made. */
+static void make_claims(RegistryZookeeper *self)
+{
+	begin_making(self);
+	add(self->missing, znode_claims(self->root, self->datacenter_id), g_strdup(""));
+	make_next(self);
+}
+
+static void complain_of(RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	registry_zookeeper_complain_of(self, self->root, message->outcome, message->reason);
+}
+
+static void on_made(RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	const MissingZnode *znode = self->missing->pdata[self->n_made];
+	gboolean is_there =
+		message->outcome == ZOOKEEPER_OK || message->outcome == ZOOKEEPER_NODE_EXISTS;
+
+	/* one that leads to others may be there, and still be forbidden to make */
+	if (is_there || znode->data == NULL) {
+		self->n_made++;
+		make_next(self);
+	} else if (message->outcome == ZOOKEEPER_NO_NODE) {
+		registry_zookeeper_complain(
+			self,
+			"cannot make %s in ZooKeeper: make it, with what is above it, or "
+			"give a user and password that may (--zookeeper-auth)",
+			self->root);
+	} else {
+		complain_of(self, message);
+	}
+}
+
+/* The layout */
+
+static void check_layout(RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	g_autofree char *path = znode_layout(self->root);
+	g_autofree char *theirs = NULL;
+	g_autofree char *ours = layout_to_string(&self->layout);
+	g_autoptr(GError) error = NULL;
+	Layout layout;
+
+	if (znode_layout_from_json(message->data, message->length, &layout, &error)) {
+		if (layout_equal(&layout, &self->layout)) {
+			read_limits(self);
+			return;
+		}
+		theirs = layout_to_string(&layout);
+	}
+	registry_zookeeper_complain(
+		self,
+		"%s in ZooKeeper %s%s, this server's layout is %s: use that "
+		"layout, or another root (--zookeeper HOSTS/ROOT) for IDs that do "
+		"not mix with the old ones",
+		path, theirs != NULL ? "is " : "does not parse: ",
+		theirs != NULL ? theirs : error->message, ours);
+}
+
+/* The limits */
+
+static ZnodeLimits own_limits(const RegistryZookeeper *self)
+{
+	return (ZnodeLimits){
+		.max_clock_skew_ms = self->max_clock_skew_ms,
+		.reservation_ms = self->registry.max_length_ms,
+	};
+}
+
+/* @version: that was read; -1: there are none */
+static void write_limits(RegistryZookeeper *self, const ZnodeLimits *limits, gint32 version)
+{
+	g_autofree char *path = znode_limits(self->root);
+	g_autofree char *json = znode_limits_to_json(limits);
+	const ZookeeperWrite write = {
+		.type = version < 0 ? ZOOKEEPER_CREATE : ZOOKEEPER_SET,
+		.path = path,
+		.data = json,
+		.version = version,
+	};
+
+	await(self, PREPARATION_RAISING, zookeeper_session_commit(self->session, &write, 1));
+}
+
+static void make_limits(RegistryZookeeper *self)
+{
+	const ZnodeLimits ours = own_limits(self);
+
+	write_limits(self, &ours, -1);
+}
+
+static void check_limits(RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	const ZnodeLimits ours = own_limits(self);
+	g_autofree char *path = znode_limits(self->root);
+	g_autoptr(GError) error = NULL;
+	ZnodeLimits limits;
+
+	if (!znode_limits_from_json(message->data, message->length, &limits, &error)) {
+		registry_zookeeper_complain(self,
+					    "%s in ZooKeeper does not parse: %s: delete it, and "
+					    "restart all servers, so that each adds its own to it",
+					    path, error->message);
+		return;
+	}
+	if (limits.max_clock_skew_ms >= ours.max_clock_skew_ms &&
+	    limits.reservation_ms >= ours.reservation_ms) {
+		look_for_reservations(self);
+		return;
+	}
+	limits.max_clock_skew_ms = MAX(limits.max_clock_skew_ms, ours.max_clock_skew_ms);
+	limits.reservation_ms = MAX(limits.reservation_ms, ours.reservation_ms);
+	write_limits(self, &limits, message->stat.version);
+}
+
+/* All steps */
+
+void zookeeper_preparation_start(RegistryZookeeper *self)
+{
+	read_layout(self);
+}
+
+static void on_answer(RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	gboolean missing = message->outcome == ZOOKEEPER_NO_NODE;
+
+	switch (self->preparation) {
+	case PREPARATION_LAYOUT:
+		if (missing)
+			make_layout(self);
+		else
+			check_layout(self, message);
+		break;
+	case PREPARATION_LIMITS:
+		if (missing)
+			make_limits(self);
+		else
+			check_limits(self, message);
+		break;
+	case PREPARATION_RAISING: /* by us or by another, who may have less */
+		if (missing)
+			read_layout(self);
+		else
+			read_limits(self);
+		break;
+	case PREPARATION_RESERVATIONS: /* the last part of a datacenter */
+		if (missing)
+			make_datacenter(self);
+		else
+			look_for_claims(self);
+		break;
+	case PREPARATION_CLAIMS:
+		if (missing)
+			make_claims(self);
+		else
+			self->facts.prepared = TRUE;
+		break;
+	case PREPARATION_MAKING:
+		on_made(self, message);
+		break;
+	}
+}
+
+void zookeeper_preparation_reply(RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	switch (message->outcome) {
+	case ZOOKEEPER_OK:
+	case ZOOKEEPER_NO_NODE:
+	case ZOOKEEPER_NODE_EXISTS:
+	case ZOOKEEPER_BAD_VERSION:
+		on_answer(self, message);
+		break;
+	case ZOOKEEPER_UNSURE: /* it begins anew */
+		registry_zookeeper_pause(self, ZOOKEEPER_SHORT_PAUSE);
+		break;
+	case ZOOKEEPER_NO_AUTH:
+	case ZOOKEEPER_REFUSED:
+		if (self->preparation == PREPARATION_MAKING)
+			on_made(self, message);
+		else
+			complain_of(self, message);
+		break;
+	}
+}
