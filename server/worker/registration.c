@@ -148,6 +148,7 @@ static RegistrationChoice choice_of(const ZookeeperListing *listing, guint worke
 		.version = reservation != NULL ? reservation->version : -1,
 		.end_tick = end_tick,
 		.first_tick = MAX(end_tick, listing->floor_tick) + 1,
+		.floor_tick = listing->floor_tick,
 		.floor_version = listing->floor_version,
 	};
 }
@@ -231,6 +232,13 @@ char *registration_describe(const ZookeeperListing *listing, const RegistrationW
 	if (described > MAX_DESCRIBED)
 		g_string_append_printf(text, ", and %u more", described - MAX_DESCRIBED);
 	return g_string_free(text, FALSE);
+}
+
+gboolean registration_may_keep(gint64 floor_tick, gint64 end_tick, gint64 now_tick,
+			       gint64 skew_ticks)
+{
+	/* this clock may be behind as far as the other was ahead */
+	return end_tick >= floor_tick || end_tick - now_tick >= 2 * skew_ticks;
 }
 
 gint32 registration_next_version(gint32 version)

@@ -16,6 +16,7 @@ typedef struct {
 	gint32 version; /* of the record, as written by this server */
 	gint64 first_tick;
 	gint64 end_tick;
+	gint64 floor_tick; /* the floor that it is known to be safe with */
 } HeldReservation;
 
 /* A write whose outcome is not known yet: its reply is awaited, or lost. */
@@ -48,6 +49,7 @@ typedef enum {
 	PREPARATION_RAISING, /* the limits */
 	PREPARATION_RESERVATIONS,
 	PREPARATION_CLAIMS,
+	PREPARATION_FLOOR,  /* for what is held */
 	PREPARATION_MAKING, /* what is missing of layout or datacenter */
 } PreparationStep;
 
@@ -106,6 +108,7 @@ typedef struct {
 	Attempt attempt;
 	RegistrationChoice choice;
 	PreparationStep preparation;
+	gint64 largest_skew_ms;    /* that any server of the root allows its clock */
 	GPtrArray *missing;        /* (nullable): of MissingZnode: PREPARING, in order */
 	guint n_made;              /* of them */
 	gboolean synced;           /* SETTLING: what is read now is not old */

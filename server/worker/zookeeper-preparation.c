@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "server/worker/zookeeper-reservation.h"
+
 static void await(RegistryZookeeper *self, PreparationStep step, guint64 request)
 {
 	self->preparation = step;
@@ -35,6 +37,16 @@ static void look_for_claims(RegistryZookeeper *self)
 	g_autofree char *path = znode_claims(self->root, self->datacenter_id);
 
 	await(self, PREPARATION_CLAIMS, zookeeper_session_exists(self->session, path, FALSE));
+}
+
+/* For what is held: a raised floor says that history may have been lost. */
+static void read_floor(RegistryZookeeper *self)
+{
+	g_autofree char *path = znode_floor(self->root, self->datacenter_id);
+
+	/* another server of the ensemble may be behind the one that raised it */
+	zookeeper_session_sync(self->session, path);
+	await(self, PREPARATION_FLOOR, zookeeper_session_get(self->session, path, FALSE));
 }
 
 /* Making */
@@ -213,6 +225,7 @@ static void check_limits(RegistryZookeeper *self, const ZookeeperMessage *messag
 					    path, error->message);
 		return;
 	}
+	self->largest_skew_ms = MAX(limits.max_clock_skew_ms, ours.max_clock_skew_ms);
 	if (limits.max_clock_skew_ms >= ours.max_clock_skew_ms &&
 	    limits.reservation_ms >= ours.reservation_ms) {
 		look_for_reservations(self);
@@ -221,6 +234,19 @@ static void check_limits(RegistryZookeeper *self, const ZookeeperMessage *messag
 	limits.max_clock_skew_ms = MAX(limits.max_clock_skew_ms, ours.max_clock_skew_ms);
 	limits.reservation_ms = MAX(limits.reservation_ms, ours.reservation_ms);
 	write_limits(self, &limits, message->stat.version);
+}
+
+/* The floor */
+
+/* One that is missing or damaged, as by hand, keeps servers from claiming, and only from that. */
+static void check_floor(RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	gint64 floor_tick;
+
+	if (message->outcome == ZOOKEEPER_OK &&
+	    znode_floor_from_json(message->data, message->length, &self->layout, &floor_tick, NULL))
+		zookeeper_reservation_check_floor(self, floor_tick);
+	self->facts.prepared = TRUE;
 }
 
 /* All steps */
@@ -263,7 +289,10 @@ static void on_answer(RegistryZookeeper *self, const ZookeeperMessage *message)
 		if (missing)
 			make_claims(self);
 		else
-			self->facts.prepared = TRUE;
+			read_floor(self);
+		break;
+	case PREPARATION_FLOOR:
+		check_floor(self, message);
 		break;
 	case PREPARATION_MAKING:
 		on_made(self, message);
@@ -287,6 +316,8 @@ void zookeeper_preparation_reply(RegistryZookeeper *self, const ZookeeperMessage
 	case ZOOKEEPER_REFUSED:
 		if (self->preparation == PREPARATION_MAKING)
 			on_made(self, message);
+		else if (self->preparation == PREPARATION_FLOOR)
+			check_floor(self, message);
 		else
 			complain_of(self, message);
 		break;

@@ -71,6 +71,7 @@ static void reserve(RegistryZookeeper *self)
 				.held = TRUE,
 				.worker_id = choice->worker_id,
 				.first_tick = choice->first_tick,
+				.floor_tick = choice->floor_tick,
 				.end_tick = MIN(self->now_tick + self->length_ticks,
 						layout_max_tick(&self->layout)),
 			},
@@ -292,6 +293,26 @@ static void note_lost(RegistryZookeeper *self, char *why)
 	self->holding.held = FALSE;
 	g_free(self->lost_why);
 	self->lost_why = why;
+}
+
+void zookeeper_reservation_check_floor(RegistryZookeeper *self, gint64 floor_tick)
+{
+	gint64 skew_ticks = self->largest_skew_ms / self->layout.tick_ms + 1;
+	g_autofree char *until = NULL;
+
+	if (!self->holding.held || floor_tick == self->holding.floor_tick)
+		return;
+	if (registration_may_keep(floor_tick, self->holding.end_tick, self->now_tick, skew_ticks)) {
+		self->holding.floor_tick = floor_tick;
+		return;
+	}
+	until = text_time_ms(layout_tick_start_ms(&self->layout, floor_tick));
+	note_lost(self,
+		  g_strdup_printf(
+			  "datacenter %u was quarantined until %s by an operator (snowflakectl "
+			  "registry quarantine), and the reservation ends too soon to be sure "
+			  "that in what was lost nobody else had worker ID %u",
+			  self->datacenter_id, until, self->holding.worker_id));
 }
 
 static char *describe_owner(const RegistryZookeeper *self, const ReservationRecord *record,

@@ -16,6 +16,10 @@ void zookeeper_reservation_reply(RegistryZookeeper *self, const ZookeeperMessage
  * or owed is looked at before anything is written on it. */
 void zookeeper_reservation_doubt(RegistryZookeeper *self);
 
+/* The datacenter's floor, read on this connection, in PREPARING: what is held is lost if it may
+ * have been another's in a history that was lost. */
+void zookeeper_reservation_check_floor(RegistryZookeeper *self, gint64 floor_tick);
+
 /* The hand-back of what is held has failed: it is tried again while the registration rests, until
  * it is written, is another's, or has ended. What was owed before that is left to its end. */
 void zookeeper_reservation_owe(RegistryZookeeper *self);
