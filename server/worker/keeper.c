@@ -263,12 +263,15 @@ void keeper_free(Keeper *self)
 	g_free(self);
 }
 
-/* The registry hangs, maybe in a call, so that the thread cannot show what became of the lease. */
+/* The registry hangs; or the thread does, with no operation under way, so that it cannot show what
+ * became of the lease. */
 static gboolean is_stuck(Keeper *self)
 {
 	gint64 since_us = atomic_load(&self->busy_since_us);
+	gint64 hangs_since_us = g_get_monotonic_time() - PLAN_HANGS_US;
 
-	return since_us != 0 && g_get_monotonic_time() - since_us >= PLAN_HANGS_US;
+	return (since_us != 0 && since_us <= hangs_since_us) ||
+	       atomic_load(&self->round_began_us) <= hangs_since_us;
 }
 
 void keeper_get_status(Keeper *self, WorkerStatus *out_status)

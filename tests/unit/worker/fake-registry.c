@@ -135,7 +135,7 @@ static gboolean fake_poll(Registry *registry, gint64 now_tick, RegistryResult *o
 	FakeRegistry *self = (FakeRegistry *)registry;
 	gboolean done;
 
-	if (FAKE_GET(self, under_way) > FAKE_CLAIM)
+	if (FAKE_GET(self, under_way) > FAKE_CLAIM || FAKE_GET(self, upkeep_hangs))
 		hang_if_stuck(self);
 	pthread_mutex_lock(&self->mutex);
 	self->polls++;

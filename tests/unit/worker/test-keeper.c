@@ -386,6 +386,27 @@ static void test_registry_hangs(void)
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
 }
 
+/* It does not even begin to extend, so that no operation is under way. */
+static void test_upkeep_hangs(void)
+{
+	g_auto(Server) server;
+
+	server_init(&server);
+	server_start(&server);
+	server_draw_in_time(&server);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_NOTHING);
+	pthread_mutex_lock(&server.fake.stuck);
+	FAKE_SET(&server.fake, upkeep_hangs, TRUE);
+	WAIT_FOR(server_state(&server) == WORKER_UNAVAILABLE);
+	g_assert_cmpint(FAKE_GET(&server.fake, under_way), ==, FAKE_NOTHING);
+	g_assert_cmpint(server_tick(&server), >, FAKE_GET(&server.fake, end_tick));
+	g_assert_cmpint(keeper_demand(server.keeper), ==, 1000);
+
+	pthread_mutex_unlock(&server.fake.stuck);
+	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	server_draw_in_time(&server);
+}
+
 static void test_hand_back_hangs(void)
 {
 	g_auto(Server) server;
@@ -431,6 +452,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper/hand-back-fails", test_hand_back_fails);
 	g_test_add_func("/keeper/never-started", test_never_started);
 	g_test_add_func("/keeper/registry-hangs", test_registry_hangs);
+	g_test_add_func("/keeper/upkeep-hangs", test_upkeep_hangs);
 	g_test_add_func("/keeper/hand-back-hangs", test_hand_back_hangs);
 	return g_test_run();
 }
