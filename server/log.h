@@ -40,12 +40,13 @@ typedef enum {
 	LOG_EXTEND_RECOVERED,   /* failed_ms */
 	LOG_RESERVATION_SPENT,  /* calls are refused from now on: reserved_until */
 	/* ZooKeeper */
-	LOG_ZOOKEEPER_CONNECTED, /* session, timeout_ms */
-	LOG_ZOOKEEPER_LOST,      /* servers: IDs go on to the end of the reservation */
-	LOG_ZOOKEEPER_REFUSED,   /* error: something that time does not mend */
-	LOG_SESSION_EXPIRED,     /* session: another is made, with the same worker ID */
-	LOG_CLAIM_MADE,          /* path */
-	LOG_REGISTRATION,        /* from, to: its steps */
+	LOG_ZOOKEEPER_CONNECTED,     /* session, timeout_ms */
+	LOG_ZOOKEEPER_LOST,          /* servers: IDs go on to the end of the reservation */
+	LOG_ZOOKEEPER_NAMES_UNKNOWN, /* error: where it was is tried, if that is known */
+	LOG_ZOOKEEPER_REFUSED,       /* error: something that time does not mend */
+	LOG_SESSION_EXPIRED,         /* session: another is made, with the same worker ID */
+	LOG_CLAIM_MADE,              /* path */
+	LOG_REGISTRATION,            /* from, to: its steps */
 	/* the clock */
 	LOG_CLOCK_BACK,    /* by_ms: calls may be refused until it has caught up */
 	LOG_CLOCK_FORWARD, /* by_ms */

@@ -77,12 +77,16 @@ typedef struct {
 	gint64 now_tick;
 
 	/* the session */
-	ZookeeperSession *session; /* (nullable) */
+	ZookeeperSession *session; /* (nullable): it is opened */
+	ZookeeperSession *opening; /* (nullable): takes the place of @session once it is opened */
 	gint64 session_id;         /* 0: it has not been connected yet */
-	gint64 handle_since_us;    /* when it was made, or its making failed */
+	gint64 opened_us;          /* when @session was */
+	gint64 open_at_us;         /* no other is opened before */
 	gint64 unconnected_since_us;
 	gboolean told_connected; /* what the log said last */
-	char *no_session;        /* (nullable): why there is none */
+	GStrv addresses;         /* (nullable): ZooKeeper's, as they were known last */
+	gboolean addresses_good; /* ZooKeeper has just been there */
+	char *unknown;           /* (nullable): the names that cannot be looked up, and why */
 
 	/* the goal */
 	gint64 goal_since_us;

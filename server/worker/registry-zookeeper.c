@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "server/log.h"
+#include "server/worker/zookeeper-opening.h"
 #include "server/worker/zookeeper-reservation.h"
 #include "server/worker/zookeeper-steps.h"
 
@@ -12,13 +13,10 @@
  * from state to state until it waits for something. What the keeper wants is the goal.
  */
 
-/* A handle that has not been connected for as many session timeouts is replaced: servers that were
- * restored from a backup refuse it for ever. */
-#define TIMEOUTS_TO_REPLACE   3
 /* A connection that is back before this is not worth a word. */
 #define LOSS_TOLD_US          G_USEC_PER_SEC
-/* No handle could be made, for want of a name: the next try. */
-#define NAME_RETRY_US         G_USEC_PER_SEC
+/* For a session to be closed before the process ends, and its claim to go. */
+#define CLOSE_PATIENCE_MS     2000
 /* Within the time that a stop is given by default. */
 #define HAND_BACK_PATIENCE_US (3 * G_USEC_PER_SEC)
 
@@ -167,24 +165,6 @@ static void abandon_request(RegistryZookeeper *self)
 	}
 }
 
-static void begin_session(RegistryZookeeper *self)
-{
-	const ZookeeperSessionConfig config = {
-		.servers = self->servers,
-		.auth = self->auth,
-		.timeout_ms = self->session_timeout_ms,
-		.wake = self->registry.wake,
-		.user_data = self->registry.wake_data,
-	};
-	g_autoptr(GError) error = NULL;
-
-	self->handle_since_us = self->facts.now_us;
-	g_clear_pointer(&self->no_session, g_free);
-	self->session = zookeeper_session_new(&config, &error);
-	if (self->session == NULL)
-		self->no_session = g_strdup(error->message);
-}
-
 static void end_session(RegistryZookeeper *self)
 {
 	g_clear_pointer(&self->session, zookeeper_session_free);
@@ -227,11 +207,14 @@ static void on_disconnected(RegistryZookeeper *self)
 	self->unconnected_since_us = self->facts.now_us;
 }
 
+/* ZooKeeper has said so: that is where it is. */
 static void on_expired(RegistryZookeeper *self)
 {
 	self->told_connected = FALSE;
 	log_event(LOG_SESSION_EXPIRED, "session=0x%" G_GINT64_MODIFIER "x", self->session_id);
 	end_session(self);
+	self->addresses_good = TRUE;
+	zookeeper_opening_drop(self);
 }
 
 static void on_denied(RegistryZookeeper *self)
@@ -269,6 +252,9 @@ static void on_reply(RegistryZookeeper *self, const ZookeeperMessage *message)
 static void take_message(RegistryZookeeper *self, const ZookeeperMessage *message)
 {
 	switch (message->type) {
+	case ZOOKEEPER_OPENED:
+	case ZOOKEEPER_NO_NAMES:
+		break;
 	case ZOOKEEPER_CONNECTED:
 		on_connected(self, message->session);
 		break;
@@ -290,7 +276,7 @@ static void take_message(RegistryZookeeper *self, const ZookeeperMessage *messag
 	}
 }
 
-static void take_messages(RegistryZookeeper *self)
+static void take_from_session(RegistryZookeeper *self)
 {
 	ZookeeperMessage *next;
 
@@ -300,27 +286,41 @@ static void take_messages(RegistryZookeeper *self)
 
 		take_message(self, message);
 	}
+}
+
+static void take_opened(RegistryZookeeper *self)
+{
+	ZookeeperSession *opened = zookeeper_opening_take(self);
+
+	if (opened == NULL)
+		return;
+	/* that has not found ZooKeeper in all its time */
+	if (self->session != NULL)
+		end_session(self);
+	self->session = opened;
+}
+
+static void take_messages(RegistryZookeeper *self)
+{
+	take_from_session(self);
+	take_opened(self);
+	take_from_session(self);
 	if (self->peer_check != NULL)
 		zookeeper_steps_look_at_peers(self);
 }
 
 /* The session */
 
-static gint64 replace_at_us(const RegistryZookeeper *self)
+static gint64 tell_of_loss_at_us(const RegistryZookeeper *self)
 {
-	gint64 patience_ms;
-
-	if (self->session == NULL)
-		return self->handle_since_us + (self->handle_since_us != 0 ? NAME_RETRY_US : 0);
-	patience_ms = TIMEOUTS_TO_REPLACE * zookeeper_session_timeout_ms(self->session);
-	return MAX(self->unconnected_since_us, self->handle_since_us) +
-	       patience_ms * G_TIME_SPAN_MILLISECOND;
+	if (self->facts.connected || !self->told_connected)
+		return G_MAXINT64;
+	return self->unconnected_since_us + LOSS_TOLD_US;
 }
 
 static void tell_of_loss(RegistryZookeeper *self)
 {
-	if (self->facts.connected || !self->told_connected ||
-	    self->facts.now_us < self->unconnected_since_us + LOSS_TOLD_US)
+	if (self->facts.now_us < tell_of_loss_at_us(self))
 		return;
 	self->told_connected = FALSE;
 	log_event(LOG_ZOOKEEPER_LOST, "servers=%s", self->servers);
@@ -329,11 +329,8 @@ static void tell_of_loss(RegistryZookeeper *self)
 static void look_after_session(RegistryZookeeper *self)
 {
 	tell_of_loss(self);
-	if (self->facts.connected || self->facts.now_us < replace_at_us(self))
-		return;
-	if (self->session != NULL)
-		end_session(self);
-	begin_session(self);
+	if (self->facts.now_us >= zookeeper_opening_at_us(self))
+		zookeeper_opening_begin(self);
 }
 
 /* Goals that cannot wait for a connection */
@@ -360,13 +357,14 @@ static gint64 give_up_at_us(const RegistryZookeeper *self)
 
 static void give_up(RegistryZookeeper *self)
 {
+	g_autofree char *why = zookeeper_opening_why_not(self);
+
 	if (self->facts.goal == GOAL_CLAIM)
 		registry_zookeeper_fail(self, REGISTRY_ERROR_FATAL,
 					"no connection to ZooKeeper at %s within %" G_GINT64_FORMAT
 					" ms%s%s: is it running, and is the address right?",
 					self->servers, self->connect_timeout_ms,
-					self->no_session != NULL ? ": " : "",
-					self->no_session != NULL ? self->no_session : "");
+					why != NULL ? ": " : "", why != NULL ? why : "");
 	else
 		registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED,
 					"no connection to ZooKeeper at %s", self->servers);
@@ -437,10 +435,8 @@ static gint64 look_again_at_us(const RegistryZookeeper *self)
 
 	if (self->lost_why != NULL)
 		return self->facts.now_us;
-	if (!self->facts.connected)
-		at_us = MIN(at_us, replace_at_us(self));
-	if (!self->facts.connected && self->told_connected)
-		at_us = MIN(at_us, self->unconnected_since_us + LOSS_TOLD_US);
+	at_us = MIN(at_us, zookeeper_opening_at_us(self));
+	at_us = MIN(at_us, tell_of_loss_at_us(self));
 	if (self->look_again_us != 0)
 		at_us = MIN(at_us, self->look_again_us);
 	if (self->state == REGISTRATION_PAUSING)
@@ -538,8 +534,10 @@ static void registry_zookeeper_free(Registry *registry)
 
 	g_clear_pointer(&self->peer_check, peer_check_free);
 	g_clear_pointer(&self->listing, zookeeper_listing_free);
-	g_clear_pointer(&self->session, zookeeper_session_free);
 	g_clear_pointer(&self->missing, g_ptr_array_unref);
+	zookeeper_opening_drop(self);
+	if (self->session != NULL)
+		zookeeper_session_close(self->session, CLOSE_PATIENCE_MS);
 	g_clear_pointer(&self->datacenters, g_array_unref);
 	g_clear_pointer(&self->workers, g_ptr_array_unref);
 	g_clear_pointer(&self->registry.workers, g_ptr_array_unref);
@@ -549,7 +547,8 @@ static void registry_zookeeper_free(Registry *registry)
 	g_free(self->claim_path);
 	peer_report_clear(&self->doubts);
 	g_free(self->lost_why);
-	g_free(self->no_session);
+	g_strfreev(self->addresses);
+	g_free(self->unknown);
 	g_free(self->servers);
 	g_free(self->root);
 	g_free(self->auth);

@@ -1,29 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/worker/zookeeper-session.h"
+#include "server/worker/zookeeper-session-private.h"
 
-#include <gio/gio.h>
-#include <pthread.h>
 #include <string.h>
 #include <time.h>
-
-#define THREADED /* of the two libraries, the one with threads of its own */
-#include <zookeeper/zookeeper.h>
 
 #define MAX_PATH_BYTES 512
 
 /* Servers of 3.7 and later say so, the client of 3.8 has no name for it. */
 #define QUOTA_EXCEEDED (-125)
-
-struct _ZookeeperSession {
-	ZookeeperSessionConfig config;
-	zhandle_t *handle;
-	guint64 last_request;
-	const struct ACL_vector *acl; /* of what is created */
-
-	pthread_mutex_t mutex; /* for what follows */
-	GQueue messages;       /* of ZookeeperMessage */
-	gint64 timeout_ms;
-};
 
 /* What the client's threads need for a reply. Theirs once the request was taken. */
 typedef struct {
@@ -43,6 +27,8 @@ void zookeeper_message_free(ZookeeperMessage *message)
 	if (message == NULL)
 		return;
 	g_strfreev(message->children);
+	g_strfreev(message->addresses);
+	g_free(message->unknown);
 	g_free(message->data);
 	g_free(message->path);
 	g_free(message);
@@ -60,9 +46,14 @@ gint64 zookeeper_session_now_ns(void)
 static void post(ZookeeperSession *self, ZookeeperMessage *message)
 {
 	pthread_mutex_lock(&self->mutex);
-	g_queue_push_tail(&self->messages, message);
+	if (self->ending) {
+		zookeeper_message_free(message);
+	} else {
+		g_queue_push_tail(&self->messages, message);
+		/* behind the lock, so that none comes later than the end */
+		self->config.wake(self->config.user_data);
+	}
 	pthread_mutex_unlock(&self->mutex);
-	self->config.wake(self->config.user_data);
 }
 
 /* The client's threads */
@@ -87,7 +78,8 @@ static void on_session_event(ZookeeperSession *self, zhandle_t *handle, int stat
 	post(self, message);
 }
 
-static void on_event(zhandle_t *handle, int type, int state, const char *path, void *context)
+void zookeeper_session_on_event(zhandle_t *handle, int type, int state, const char *path,
+				void *context)
 {
 	ZookeeperSession *self = context;
 	ZookeeperMessage *message;
@@ -238,56 +230,15 @@ static void on_committed(int code, const void *data)
 	post_reply(request, message);
 }
 
-/* It would go to standard error otherwise. The events say what matters of it. */
-static void drop_log_line(const char *line G_GNUC_UNUSED)
-{
-}
-
 /* The owner's thread */
-
-ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config, GError **error)
-{
-	ZookeeperSession *self = g_new0(ZookeeperSession, 1);
-
-	self->config = *config;
-	self->timeout_ms = config->timeout_ms;
-	self->acl = config->auth != NULL ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
-	g_queue_init(&self->messages);
-	pthread_mutex_init(&self->mutex, NULL);
-	zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
-	self->handle = zookeeper_init2(config->servers, on_event, (int)config->timeout_ms, NULL,
-				       self, 0, drop_log_line);
-	if (self->handle == NULL) {
-		g_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED,
-			    "none of the names in \"%s\" is known", config->servers);
-		zookeeper_session_free(self);
-		return NULL;
-	}
-	/* not anew in each round of the client's thread: a handle that finds nobody is replaced */
-	zoo_set_servers_resolution_delay(self->handle, -1);
-	if (config->auth != NULL)
-		zoo_add_auth(self->handle, "digest", config->auth, (int)strlen(config->auth), NULL,
-			     NULL);
-	return self;
-}
-
-void zookeeper_session_free(ZookeeperSession *self)
-{
-	if (self == NULL)
-		return;
-	if (self->handle != NULL)
-		zookeeper_close(self->handle); /* joins its threads */
-	g_queue_clear_full(&self->messages, (GDestroyNotify)zookeeper_message_free);
-	pthread_mutex_destroy(&self->mutex);
-	g_free(self);
-}
 
 ZookeeperMessage *zookeeper_session_take(ZookeeperSession *self)
 {
-	ZookeeperMessage *message;
+	ZookeeperMessage *message = NULL;
 
 	pthread_mutex_lock(&self->mutex);
-	message = g_queue_pop_head(&self->messages);
+	if (self->opened)
+		message = g_queue_pop_head(&self->messages);
 	pthread_mutex_unlock(&self->mutex);
 	return message;
 }

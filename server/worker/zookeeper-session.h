@@ -4,9 +4,9 @@
 #include <glib.h>
 
 /*
- * A handle of ZooKeeper's C client. Its threads only leave messages here; whoever owns the session
- * (one thread) is woken, and takes them out one by one. Nothing waits for ZooKeeper but new() and
- * free(), which may.
+ * A handle of ZooKeeper's C client, and a thread that makes it and closes it: both may take their
+ * time. The threads only leave messages here; whoever owns the session (one thread) is woken, and
+ * takes them out one by one. Nothing waits for ZooKeeper or for a name server but close().
  *
  * A session that has expired is of no more use: make another.
  *
@@ -16,6 +16,10 @@
 typedef struct _ZookeeperSession ZookeeperSession;
 
 typedef enum {
+	/* The first message is one of these two. */
+	ZOOKEEPER_OPENED,   /* connecting begins; requests may be made */
+	ZOOKEEPER_NO_NAMES, /* no server's address is known: nothing else comes */
+
 	ZOOKEEPER_CONNECTED,    /* the session is up, for the first time or again */
 	ZOOKEEPER_DISCONNECTED, /* what is asked for now fails at once */
 	ZOOKEEPER_EXPIRED,      /* the server has forgotten the session, and its claim with it */
@@ -44,6 +48,10 @@ typedef struct {
 
 typedef struct {
 	ZookeeperMessageType type;
+	/* OPENED, NO_NAMES */
+	char *unknown; /* (nullable): the names that cannot be looked up, and why */
+	/* OPENED */
+	GStrv addresses; /* that it connects to: see zookeeper_names_look_up() */
 	/* CONNECTED */
 	gint64 session;
 	/* CHANGED; REPLY to create: where it is */
@@ -68,23 +76,34 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ZookeeperMessage, zookeeper_message_free)
 
 typedef struct {
 	const char *servers; /* "host:port,..." */
-	const char *auth;    /* (nullable): "user:password": what is created is for them only */
-	gint64 timeout_ms;   /* of the session, if the servers agree */
-	void (*wake)(gpointer user_data); /* there is a message; called in threads of the client */
+	GStrv known; /* (nullable): addresses of @servers, for names that cannot be looked up */
+	gboolean look_up;  /* FALSE: @known will do for all of them */
+	const char *auth;  /* (nullable): "user:password": what is created is for them only */
+	gint64 timeout_ms; /* of the session, if the servers agree */
+	void (*wake)(gpointer user_data); /* there is a message; called in any thread */
 	gpointer user_data;
 } ZookeeperSessionConfig;
 
 /**
  * zookeeper_session_new:
+ * @config: copied
  *
- * Connects in the background. Looks names up, which may block.
+ * Looks names up and connects in the background.
  *
- * Returns: (transfer full) (nullable): or %NULL with a G_IO_ERROR, if no name is known
+ * Returns: (transfer full): a session, which OPENED or NO_NAMES comes of
  */
-ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config, GError **error);
+ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config);
 
-/* Ends the session, and with it its ephemeral znodes, if the server can be told. wake() is not
- * called any more when it returns. Takes some ms; seconds, if the server is stuck. */
+/**
+ * zookeeper_session_close:
+ * @timeout_ms: how long to wait for the end, 0 or more
+ *
+ * Ends the session, and with it its ephemeral znodes, if the server can be told. wake() is not
+ * called any more when it returns. Takes some ms; seconds, if the server is stuck or a name is
+ * being looked up: what is not done in time is done in the background.
+ */
+void zookeeper_session_close(ZookeeperSession *self, gint64 timeout_ms);
+/* The same, without waiting. */
 void zookeeper_session_free(ZookeeperSession *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ZookeeperSession, zookeeper_session_free)
 

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ZooKeeper's servers are given by names, and the name server is slow, silent or gone.
+
+SNOWFLAKE_LONG=1 makes the outages as long as real ones: five minutes instead of ten seconds.
+"""
+import os
+import signal
+import socket
+import threading
+import time
+
+import name_server
+from harness import PATIENCE, wait_for
+from name_server import NameServer
+from zookeeper_case import ZooKeeperTest
+
+NAMES = ("zk1.test", "zk2.test")
+LONG = bool(os.environ.get("SNOWFLAKE_LONG"))
+RESERVATION_MS = 60000 if LONG else 6000
+GONE_S = 300 if LONG else 11
+# of a look-up of one name that nobody answers: seconds, tries
+PATIENCE_OF_RESOLVER = (30, 3) if LONG else (2, 2)
+RECONNECT_S = 5
+WATCHDOG_S = 2
+
+
+class Watchdog:
+    """systemd's end: hears that the server's threads go round, every half of its time."""
+
+    def __init__(self, test):
+        self.environment = {"NOTIFY_SOCKET": str(test.directory / "notify"),
+                            "WATCHDOG_USEC": str(WATCHDOG_S * 1000000)}
+        self.longest_gap_s = 0.0
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(self.environment["NOTIFY_SOCKET"])
+        self._heard = None
+        threading.Thread(target=self._listen, daemon=True).start()
+        test.addCleanup(self._socket.close)
+
+    def _listen(self):
+        while True:
+            try:
+                message = self._socket.recv(4096).decode()
+            except OSError:
+                return
+            if "WATCHDOG=1" in message.splitlines():
+                now = time.monotonic()
+                self.longest_gap_s = max(self.gap_s(now), self.longest_gap_s)
+                self._heard = now
+
+    def gap_s(self, now=None):
+        return (now or time.monotonic()) - self._heard if self._heard else 0
+
+
+class Names(ZooKeeperTest):
+    def setUp(self):
+        super().setUp()
+        name_server.skip_unless_possible()
+        self.way = self.proxy()
+        _, _, self.port = self.way.connect_string.rpartition(":")
+
+    def named_member(self, names, *options, ready=True, **settings):
+        """A server that knows ZooKeeper by name only."""
+        hosts = ",".join(f"{name}:{self.port}" for name in names.names)
+        server = self.launch("--zookeeper", hosts + self.root, "--datacenter-id", 3,
+                             *options, wrapper=names.wrapper(), **settings)
+        return server.wait_ready(30) if ready else server
+
+    def names(self, *names, patience=PATIENCE_OF_RESOLVER):
+        return NameServer(self, *(names or NAMES), patience=patience)
+
+
+class FirstStart(Names):
+    def test_a_name_server_that_is_silent(self):
+        """The limit for the first connection holds, and so does that of a stop."""
+        names = self.names(patience=(5, 2))
+        names.silence()
+        hasty = self.named_member(names, "--connect-timeout", 1500, ready=False)
+        stopped = self.named_member(names, ready=False)
+        wait_for(lambda: names.queries >= 4, what="both to look names up")
+        began = time.monotonic()
+        self.assertEqual(stopped.terminate(), 0)
+        self.assertLess(time.monotonic() - began, 2 * PATIENCE)
+        self.assert_refused(hasty, 1, "event=failed", "no connection to ZooKeeper",
+                            "within 1500 ms", "its name is still being looked up")
+        self.assertLess(time.monotonic() - hasty.started, 3 * PATIENCE)
+
+    def test_names_that_nobody_knows(self):
+        names = self.names()
+        names.names = ()
+        server = self.launch("--zookeeper", f"{NAMES[0]}:1,{NAMES[1]}:2", "--datacenter-id", 3,
+                             "--connect-timeout", 1500, wrapper=names.wrapper())
+        self.assert_refused(server, 1, "event=failed", "its name cannot be looked up", *NAMES)
+        self.assertEqual(len([event for event in server.events
+                              if event.name == "zookeeper-names-unknown"]), 1, server.log)
+
+    def test_one_name_that_is_known_is_enough(self):
+        names = self.names()
+        server = self.launch("--zookeeper", f"nobody.test:1,{NAMES[0]}:{self.port}{self.root}",
+                             "--datacenter-id", 3, wrapper=names.wrapper()).wait_ready()
+        self.assertIn("nobody.test", server.wait_event("zookeeper-names-unknown").fields["error"])
+
+    def test_names_that_take_longer_than_the_patience_with_a_handle(self):
+        """Three session timeouts are for connecting, not for looking names up."""
+        names = self.names("zk1.test", "zk2.test", "zk3.test", patience=(5, 2))
+        names.answer(after_s=1.5)
+        self.named_member(names, "--session-timeout", 1000)
+        self.assertEqual(names.queries, 6)
+
+
+class Outage(Names):
+    def test_names_are_not_looked_up_to_reconnect(self):
+        """ZooKeeper's own client would, hundreds of times a second."""
+        names = self.names()
+        server = self.named_member(names, "--session-timeout", 10000)
+        queries, cpu_s = names.queries, server.cpu_seconds()
+        self.way.cut()
+        server.wait_event("zookeeper-lost")
+        began = time.monotonic()
+        wait_for(lambda: time.monotonic() > began + 2, what="two seconds without ZooKeeper")
+        self.assertEqual(names.queries, queries)
+        self.assertLess(server.cpu_seconds() - cpu_s, 0.3 * PATIENCE)
+        self.way.heal()
+        wait_for(lambda: self.connections(server) == 2, RECONNECT_S, "a connection")
+
+    def test_an_expired_session_is_replaced_without_a_name_server(self):
+        """ZooKeeper has said so itself, at the address where it is."""
+        names = self.names(patience=(5, 2))
+        server = self.named_member(names, "--session-timeout", 1000)
+        names.silence()
+        self.way.freeze()
+        wait_for(lambda: self.tree.claims() == [], what="the session to expire")
+        self.way.heal()
+        server.wait_event("session-expired")
+        wait_for(self.tree.claims, 2, "another claim")
+        self.assertEqual(server.call("get_worker").worker_id, 0)
+
+    def test_both_are_gone(self):
+        """To the reservation's end nothing is to be noticed; from then on everybody is told. And
+        when ZooKeeper is back the server is, though no name can be looked up."""
+        names = self.names(patience=PATIENCE_OF_RESOLVER)
+        watchdog = Watchdog(self)
+        server = self.named_member(names, "--session-timeout", 1000, "--reservation",
+                                   RESERVATION_MS, "--max-wait", 100,
+                                   environment=watchdog.environment)
+        draw = self.draw(server)
+        wait_for(lambda: self.lease_left_s(server) > 0.7 * RESERVATION_MS / 1000, 60, "a lease")
+        names.silence()
+        self.way.cut()
+        ends_at = time.monotonic() + self.lease_left_s(server)
+        back_at = time.monotonic() + GONE_S
+        server.wait_event("zookeeper-lost")
+        wait_for(lambda: time.monotonic() > ends_at + 1 or server.find("reservation-spent"),
+                 RESERVATION_MS, "the reservation's end")
+        self.assertIsNotNone(server.find("reservation-spent"), server.log)
+        self.assertEqual(server.call("get_worker").state, "unavailable")
+        self.assertGreater(draw.wait_failure() and draw.failures[0][0], ends_at - 0.5)
+        wait_for(lambda: time.monotonic() > back_at, GONE_S, "the end of the outage")
+        self.assertEqual(server.call("get_worker").state, "unavailable")
+        self.assertIsNotNone(server.find("zookeeper-names-unknown") or LONG, server.log)
+        self.assert_comes_back(server, draw)
+        self.assertLess(max(watchdog.longest_gap_s, watchdog.gap_s()), 2 * WATCHDOG_S * PATIENCE)
+        names.answer()
+        self.assertEqual(server.terminate(), 0)
+        self.assertEqual(self.tree.claims(), [])
+
+    def assert_comes_back(self, server, draw):
+        self.way.heal()
+        server.wait_event("extend-recovered", RECONNECT_S)
+        draw.wait_ids()
+        self.assertEqual(server.call("get_worker").state, "serving")
+        self.assertEqual(draw.worker_ids(), [0])
+        self.assert_increasing(draw.numbers)
+
+    @staticmethod
+    def lease_left_s(server):
+        return server.call("get_worker").reserved_until_ms / 1000 - time.time()
+
+    def test_a_stop_while_names_are_looked_up_again(self):
+        names = self.names(patience=(5, 2))
+        server = self.named_member(names, "--session-timeout", 1000)
+        queries = names.queries
+        names.silence()
+        self.way.cut()
+        wait_for(lambda: names.queries > queries, what="names to be looked up")
+        began = time.monotonic()
+        self.assertEqual(server.terminate(), 0)
+        self.assertLess(time.monotonic() - began, 4.5 * PATIENCE)  # 3 s for the hand-back
+        self.assertIsNotNone(server.find("hand-back-failed"))
+
+    def test_an_orderly_stop_while_a_look_up_hangs(self):
+        """It is connected again, and what was begun in its place is of no use: the claim goes."""
+        names = self.names(patience=(5, 2))
+        server = self.named_member(names, "--session-timeout", 1000)
+        queries = names.queries
+        names.silence()
+        self.way.cut()
+        wait_for(lambda: names.queries > queries, what="names to be looked up")
+        self.way.heal()
+        wait_for(lambda: self.connections(server) == 2, RECONNECT_S, "a connection")
+        server.send_signal(signal.SIGTERM)
+        self.assertEqual(server.wait_end(2), 0)
+        self.assertIsNotNone(server.find("worker-handed-back"), server.log)
+        self.assertEqual(self.tree.claims(), [])
+
+    @staticmethod
+    def connections(server):
+        return len([event for event in server.events if event.name == "zookeeper-connected"])
