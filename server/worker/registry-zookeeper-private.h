@@ -84,6 +84,7 @@ typedef struct {
 	gint64 open_at_us;         /* no other is opened before */
 	gint64 unconnected_since_us;
 	gboolean told_connected; /* what the log said last */
+	gboolean told_expired;   /* likewise: and whether there is another is still to be said */
 	GStrv addresses;         /* (nullable): ZooKeeper's, as they were known last */
 	gboolean addresses_good; /* ZooKeeper has just been there */
 	char *unknown;           /* (nullable): the names that cannot be looked up, and why */

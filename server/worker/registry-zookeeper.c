@@ -207,12 +207,14 @@ static void on_disconnected(RegistryZookeeper *self)
 	self->unconnected_since_us = self->facts.now_us;
 }
 
-/* ZooKeeper has said so: that is where it is. */
+/* ZooKeeper has said so: that is where it is, and from now on it is missed. */
 static void on_expired(RegistryZookeeper *self)
 {
 	self->told_connected = FALSE;
+	self->told_expired = TRUE;
 	log_event(LOG_SESSION_EXPIRED, "session=0x%" G_GINT64_MODIFIER "x", self->session_id);
 	end_session(self);
+	self->unconnected_since_us = self->facts.now_us;
 	self->addresses_good = TRUE;
 	zookeeper_opening_drop(self);
 }
@@ -313,16 +315,19 @@ static void take_messages(RegistryZookeeper *self)
 
 static gint64 tell_of_loss_at_us(const RegistryZookeeper *self)
 {
-	if (self->facts.connected || !self->told_connected)
+	if (self->facts.connected || (!self->told_connected && !self->told_expired))
 		return G_MAXINT64;
 	return self->unconnected_since_us + LOSS_TOLD_US;
 }
 
 static void tell_of_loss(RegistryZookeeper *self)
 {
+	if (self->facts.connected)
+		self->told_expired = FALSE;
 	if (self->facts.now_us < tell_of_loss_at_us(self))
 		return;
 	self->told_connected = FALSE;
+	self->told_expired = FALSE;
 	log_event(LOG_ZOOKEEPER_LOST, "servers=%s", self->servers);
 }
 
@@ -340,8 +345,8 @@ static gint64 give_up_at_us(const RegistryZookeeper *self)
 	if (self->facts.connected)
 		return G_MAXINT64;
 	switch (self->facts.goal) {
-	case GOAL_CLAIM: /* for the first connection; later it holds out */
-		if (self->announced_ns != 0)
+	case GOAL_CLAIM: /* before it has served; later it holds out */
+		if (self->served)
 			return G_MAXINT64;
 		return MAX(self->goal_since_us, self->unconnected_since_us) +
 		       self->connect_timeout_ms * G_TIME_SPAN_MILLISECOND;

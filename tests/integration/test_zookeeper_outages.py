@@ -7,6 +7,7 @@ import subprocess
 import time
 
 from harness import PATIENCE, SNOWFLAKECTL, wait_for
+from proxy import CREATE_2
 from wire import STRICT
 from zookeeper import Ensemble, Standalone
 from zookeeper_case import ZooKeeperTest, now_tick, tick_of
@@ -160,6 +161,55 @@ class Outages(ZooKeeperTest):
         self.assertEqual(draw.worker_ids(), [0])
         wait_for(lambda: len(self.tree.claims()) == 1, what="one claim")
         self.assert_registered(server)
+
+
+class Words(ZooKeeperTest):
+    """Nobody waits for long without being told what for."""
+
+    def setUp(self):
+        super().setUp()
+        self.way = self.proxy()
+
+    def test_a_loss_right_after_a_session_has_expired(self):
+        """There was a word of the loss before; this is another."""
+        server = self.member(via=self.way)
+        self.way.cut()
+        server.wait_event("zookeeper-lost")
+        wait_for(lambda: self.tree.claims() == [], what="the session to expire")
+        self.way.heal()
+        self.way.admit(1)  # which hears that it has expired
+        server.wait_event("session-expired")
+        wait_for(lambda: self.names_of_events(server) ==
+                 ["zookeeper-connected", "zookeeper-lost", "session-expired", "zookeeper-lost"], 3,
+                 "a word of the second loss")
+        self.way.heal()
+        wait_for(lambda: self.names_of_events(server)[-1] == "zookeeper-connected")
+        self.assertEqual(len(self.names_of_events(server)), 5)
+
+    def test_a_session_that_expires_is_no_loss(self):
+        server = self.member(via=self.way)
+        self.way.freeze()
+        wait_for(lambda: self.tree.claims() == [], what="the session to expire")
+        self.way.heal()
+        wait_for(self.tree.claims, what="another claim")
+        server.wait_event("extend-recovered")
+        names = self.names_of_events(server)
+        self.assertEqual(names[-2:], ["session-expired", "zookeeper-connected"], server.log)
+
+    @staticmethod
+    def names_of_events(server):
+        return [event.name for event in list(server.events)
+                if event.name in ("zookeeper-connected", "zookeeper-lost", "session-expired")]
+
+    def test_a_first_start_that_is_cut_off_behind_its_claim(self):
+        """The limit holds until it has served."""
+        self.member().terminate()  # so that the claim is the first thing to be made
+        trap = self.way.lose_next_request({CREATE_2})
+        server = self.member("--connect-timeout", 1000, via=self.way, ready=False)
+        trap.wait()
+        self.way.cut()
+        self.assert_refused(server, 1, "event=failed", "no connection to ZooKeeper",
+                            "within 1000 ms")
 
 
 class Stops(ZooKeeperTest):
