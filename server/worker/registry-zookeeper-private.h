@@ -124,7 +124,7 @@ typedef struct {
 	GPtrArray *workers;        /* (nullable): of Worker: LISTING, so far */
 } RegistryZookeeper;
 
-/* The goal is reached, or not: (transfer full) (nullable) for @error. */
+/* The goal is reached, or not: (transfer full) (nullable) for @error. Without a goal: LOST. */
 void registry_zookeeper_finish(RegistryZookeeper *self, GError *error);
 void registry_zookeeper_fail(RegistryZookeeper *self, RegistryError code, const char *format, ...)
 	G_GNUC_PRINTF(3, 4);
@@ -132,6 +132,9 @@ void registry_zookeeper_fail(RegistryZookeeper *self, RegistryError code, const 
 typedef enum {
 	ZOOKEEPER_SHORT_PAUSE, /* a race was lost: the others are not to be met again at once */
 	ZOOKEEPER_LONG_PAUSE,  /* an answer that makes no sense now */
+	/* nobody knows what became of a request: none for want of a connection, else a long one, as
+	 * the next answer may be the same */
+	ZOOKEEPER_UNSURE_PAUSE,
 } ZookeeperPause;
 
 /* Nothing is begun for a while. */

@@ -28,7 +28,7 @@
 
 void registry_zookeeper_finish(RegistryZookeeper *self, GError *error)
 {
-	g_assert(self->facts.goal != GOAL_NONE && !self->finished);
+	g_assert(!self->finished);
 	if (self->facts.goal == GOAL_EXTEND)
 		self->extension_failed = error != NULL;
 	if (self->facts.goal == GOAL_HAND_BACK && error != NULL)
@@ -53,6 +53,8 @@ void registry_zookeeper_pause(RegistryZookeeper *self, ZookeeperPause pause)
 {
 	gint64 length_us = LONG_PAUSE_US;
 
+	if (pause == ZOOKEEPER_UNSURE_PAUSE && !self->facts.connected)
+		return;
 	if (pause == ZOOKEEPER_SHORT_PAUSE)
 		length_us =
 			MIN_PAUSE_US + (gint64)(g_random_double() * (MAX_PAUSE_US - MIN_PAUSE_US));
@@ -189,6 +191,7 @@ static void on_connected(RegistryZookeeper *self, gint64 session_id)
 	self->told_connected = TRUE;
 	self->session_id = session_id;
 	self->facts.connected = TRUE;
+	self->facts.pause_till_us = 0;
 	zookeeper_reservation_doubt(self);
 	/* what failed for want of a connection, or waits: a new session has no watches */
 	if (self->extension_failed || self->look_again_us != 0)
@@ -405,17 +408,10 @@ static void report_loss(RegistryZookeeper *self)
 	if (self->lost_why == NULL || self->finished)
 		return;
 	why = g_steal_pointer(&self->lost_why);
-	if (self->facts.goal != GOAL_NONE) {
-		registry_zookeeper_fail(self,
-					self->facts.goal == GOAL_HAND_BACK ? REGISTRY_ERROR_FAILED
-									   : REGISTRY_ERROR_LOST,
-					"%s", why);
-		return;
-	}
-	self->finished = TRUE;
-	self->result = (RegistryResult){
-		.error = g_error_new_literal(REGISTRY_ERROR, REGISTRY_ERROR_LOST, why),
-	};
+	if (self->facts.goal == GOAL_HAND_BACK)
+		registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED, "%s", why);
+	else
+		registry_zookeeper_fail(self, REGISTRY_ERROR_LOST, "%s", why);
 }
 
 static gboolean waits(RegistrationState state)
@@ -478,6 +474,7 @@ static gboolean registry_zookeeper_poll(Registry *registry, gint64 now_tick,
 		return FALSE;
 	self->finished = FALSE;
 	*out_result = self->result;
+	self->result = (RegistryResult){0};
 	return TRUE;
 }
 

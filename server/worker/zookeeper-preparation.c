@@ -310,7 +310,7 @@ void zookeeper_preparation_reply(RegistryZookeeper *self, const ZookeeperMessage
 		on_answer(self, message);
 		break;
 	case ZOOKEEPER_UNSURE: /* it begins anew */
-		registry_zookeeper_pause(self, ZOOKEEPER_SHORT_PAUSE);
+		registry_zookeeper_pause(self, ZOOKEEPER_UNSURE_PAUSE);
 		break;
 	case ZOOKEEPER_NO_AUTH:
 	case ZOOKEEPER_REFUSED:

@@ -410,7 +410,7 @@ static void on_settled(RegistryZookeeper *self, const ZookeeperMessage *message)
 		settle_by(self, NULL, -1);
 		break;
 	case ZOOKEEPER_UNSURE: /* it stays unsettled, and is read again */
-		registry_zookeeper_pause(self, ZOOKEEPER_SHORT_PAUSE);
+		registry_zookeeper_pause(self, ZOOKEEPER_UNSURE_PAUSE);
 		break;
 	case ZOOKEEPER_NODE_EXISTS:
 	case ZOOKEEPER_BAD_VERSION:
@@ -448,6 +448,7 @@ static void on_written(RegistryZookeeper *self, const ZookeeperMessage *message)
 		break;
 	case ZOOKEEPER_UNSURE:
 		self->facts.unsettled = TRUE;
+		registry_zookeeper_pause(self, ZOOKEEPER_UNSURE_PAUSE);
 		if (self->attempt.goal == GOAL_EXTEND && self->facts.goal == GOAL_EXTEND)
 			registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED, "%s", message->reason);
 		break;

@@ -94,7 +94,7 @@ static void on_announced(RegistryZookeeper *self, const ZookeeperMessage *messag
 		break;
 	case ZOOKEEPER_UNSURE:
 		self->facts.claim = CLAIM_UNKNOWN;
-		registry_zookeeper_pause(self, ZOOKEEPER_SHORT_PAUSE);
+		registry_zookeeper_pause(self, ZOOKEEPER_UNSURE_PAUSE);
 		break;
 	case ZOOKEEPER_NODE_EXISTS:
 	case ZOOKEEPER_BAD_VERSION:
@@ -462,7 +462,7 @@ void zookeeper_steps_listed(RegistryZookeeper *self)
 		self->facts.prepared = FALSE;
 		break;
 	case ZOOKEEPER_UNSURE:
-		registry_zookeeper_pause(self, ZOOKEEPER_SHORT_PAUSE);
+		registry_zookeeper_pause(self, ZOOKEEPER_UNSURE_PAUSE);
 		break;
 	case ZOOKEEPER_NODE_EXISTS:
 	case ZOOKEEPER_BAD_VERSION:

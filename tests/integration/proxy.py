@@ -27,6 +27,11 @@ What it can do once, for whoever is connected at that time. Connections made lat
     hold_next_reply(opcodes)      let the next request of that kind through, and freeze TO_CLIENT
                                   before its reply, until thaw() or heal()
 
+What it can do to requests of some kind until heal():
+
+    answer(error, opcodes, about) answer those that have `about` in them with that error code;
+                                  ZooKeeper never sees them. `answered` has the times, monotonic
+
 With skip=N the next N requests of that kind are let off.
 The last three return a Trap: wait() returns once the reply, or the request, was swallowed, or the
 replies are frozen. ZooKeeper has done the write in the first case, never will in the second, and
@@ -42,6 +47,7 @@ import contextlib
 import socket
 import struct
 import threading
+import time
 
 from harness import PATIENCE, split_address
 from zookeeper import HOST, free_port
@@ -94,6 +100,8 @@ class Proxy:
     def __init__(self, targets):
         self.requests = collections.Counter()
         self.delays_ms = dict.fromkeys(BOTH, 0)
+        self.answered = []
+        self._errors = []  # of answer(): (error, opcodes, about)
         self._traps = []
         self._links = set()
         self._refuses = False
@@ -188,6 +196,7 @@ class Proxy:
 
     async def _heal(self):
         self._traps.clear()
+        self._errors.clear()
         self.delays_ms.update(dict.fromkeys(BOTH, 0))
         self._open_gates()
         if self._refuses:
@@ -213,6 +222,15 @@ class Proxy:
 
     def hold_next_reply(self, opcodes=WRITES, skip=0):
         return self._do(self._arm, Trap(opcodes, True, skip=skip, holds=True))
+
+    def answer(self, error, opcodes=REQUESTS, about=b""):
+        opcodes = frozenset([opcodes] if isinstance(opcodes, int) else opcodes)
+        self._do(self._errors.append, (error, opcodes, about))
+
+    def error_for(self, opcode, frame):
+        """What this request is to be answered with, or None. In the proxy's thread."""
+        return next((error for error, opcodes, about in self._errors
+                     if opcode in opcodes and about in frame), None)
 
     def _arm(self, trap):
         self._traps.append(trap)
@@ -280,6 +298,7 @@ class _Link:
         self._ends = {TO_SERVER: (reader, target_writer), TO_CLIENT: (target_reader, writer)}
         self._swallows = dict.fromkeys(BOTH, False)
         self._awaited = {}  # xid of a request whose reply is to be lost: its trap
+        self._replies = {}  # xid of a request that was replaced: what follows its reply's header
         self._greeted = dict.fromkeys(BOTH, False)
 
     async def run(self):
@@ -342,6 +361,7 @@ class _Link:
             if not data:
                 return
             self._inspect(direction, data)
+            data = self._exchange(direction, data)
             if not self._swallows[direction]:
                 writer.write(data)
                 await writer.drain()
@@ -370,9 +390,67 @@ class _Link:
         if not self._swallows[TO_SERVER]:
             self._proxy.requests[opcode] += 1
 
+    def _exchange(self, direction, frame):
+        """A request that is to be answered with an error gives way to a harmless one, whose reply
+        gives way to that answer: so replies come in the order of requests."""
+        if len(frame) < 12:
+            return frame
+        xid, opcode = struct.unpack(">ii", frame[4:12])
+        if direction == TO_SERVER:
+            error = self._proxy.error_for(opcode, frame)
+            if error is None:
+                return frame
+            self._replies[xid] = _error_reply(error, opcode, frame[12:])
+            self._proxy.answered.append(time.monotonic())
+            return _framed(struct.pack(">iii1s?", xid, EXISTS, 1, b"/", False))
+        if xid in self._replies:
+            return _framed(frame[4:16] + self._replies.pop(xid))
+        return frame
+
     def _catch(self, trap, direction):
         self.swallow(direction, trap.cut_after_ms)
         trap.spring()
+
+
+def _framed(body):
+    return struct.pack(">i", len(body)) + body
+
+
+def _error_reply(error, opcode, body):
+    """What follows xid and zxid: the error, or the same for each write of a transaction."""
+    if opcode != MULTI:
+        return struct.pack(">i", error)
+    one = struct.pack(">i?ii", -1, False, error, error)
+    return struct.pack(">i", 0) + one * _count_writes(body) + struct.pack(">i?i", -1, True, -1)
+
+
+def _count_writes(body):
+    """Of a transaction: CHECK, CREATE, SET_DATA and DELETE of any path."""
+    at = count = 0
+
+    def number():
+        nonlocal at
+        at += 4
+        return struct.unpack_from(">i", body, at - 4)[0]
+
+    def skip_text():
+        nonlocal at
+        length = number()
+        at += max(length, 0)
+
+    while (opcode := number()) != -1:
+        at += 5  # done, err
+        skip_text()
+        if opcode in (CREATE, SET_DATA):
+            skip_text()
+        if opcode == CREATE:
+            for _ in range(number()):
+                number()
+                skip_text()
+                skip_text()
+        number()  # a version, or flags
+        count += 1
+    return count
 
 
 def _reset(writer):
