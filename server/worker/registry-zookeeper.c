@@ -191,6 +191,8 @@ static void on_connected(RegistryZookeeper *self, gint64 session_id)
 	self->told_connected = TRUE;
 	self->session_id = session_id;
 	self->facts.connected = TRUE;
+	/* all may have been deleted and made anew, by servers of another layout */
+	self->facts.prepared = FALSE;
 	self->facts.pause_till_us = 0;
 	zookeeper_reservation_doubt(self);
 	/* what failed for want of a connection, or waits: a new session has no watches */

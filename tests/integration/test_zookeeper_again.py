@@ -1,14 +1,81 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of ZooKeeper that say nothing."""
+"""What a server finds when it is connected again, and answers of ZooKeeper that say nothing."""
 import itertools
+import json
 
+import znodes
 from harness import wait_for
 from proxy import CREATE_2, GET_CHILDREN, GET_DATA, MULTI, SYNC
-from zookeeper_case import ZooKeeperTest
+from zookeeper_case import DATACENTER, SESSION_MS, ZooKeeperTest
 
 LONG_SESSION_MS = 10000
 SYSTEM_ERROR = -1    # a code that nothing is known about
 PAUSE_S = 0.5
+
+
+class Connections(ZooKeeperTest):
+    def make_layout(self, **other):
+        path = f"{self.root}/layout"
+        data = json.dumps({**znodes.LAYOUT, **other}).encode()
+        if self.tree.client.exists(path):
+            self.tree.client.set(path, data)
+        else:
+            self.tree.client.create(path, data, makepath=True)
+
+    def check_another_layout(self, session_ms):
+        """All is deleted and made anew, by servers of another layout, while a server is away."""
+        proxy = self.proxy()
+        server = self.member(via=proxy, session_ms=session_ms)
+        draw = self.draw(server)
+        draw.wait_ids()
+        proxy.cut()
+        if session_ms == SESSION_MS:
+            self.wait_claims(0)
+        self.tree.client.delete(self.root, recursive=True)
+        self.make_layout(sequence_bits=11, time_bits=42)
+        registry = znodes.Registry(self.tree.client, self.root)
+        registry.make_datacenter(DATACENTER)
+        made = registry.everything(self.root)
+        proxy.heal()
+        server.wait_event("worker-lost")
+        self.assertIn(f"{self.root}/layout in ZooKeeper is ",
+                      server.wait_event("zookeeper-refused").fields["error"])
+        self.assertRegex(draw.wait_failure(), "^WorkerIdUnavailable")
+        tries = self.count_tries(server)
+        wait_for(lambda: self.count_tries(server) > tries + 3, what="more tries")
+        self.assertEqual(registry.everything(self.root), made)
+        for name in ("worker-lost", "zookeeper-refused"):
+            self.assertEqual(len([event for event in server.events if event.name == name]), 1)
+        self.assertEqual(server.find("session-expired") is not None, session_ms == SESSION_MS)
+        self.make_layout()
+        draw.wait_ids()
+        self.assert_increasing(draw.numbers)
+        self.assert_registered(server)
+
+    @staticmethod
+    def count_tries(server):
+        return len([event for event in server.events
+                    if event.name == "registration" and event.fields["to"] == "preparing"])
+
+    def test_another_layout_and_the_same_session(self):
+        self.check_another_layout(LONG_SESSION_MS)
+
+    def test_another_layout_and_another_session(self):
+        self.check_another_layout(SESSION_MS)
+
+    def test_a_new_connection_costs_no_call(self):
+        proxy = self.proxy()
+        server = self.member(via=proxy, session_ms=LONG_SESSION_MS)
+        draw = self.draw(server)
+        for _ in range(5):
+            tries = self.count_tries(server)
+            proxy.reset()
+            wait_for(lambda tries=tries: self.count_tries(server) > tries, what="another look")
+            version = self.tree.reservation(0).version
+            wait_for(lambda version=version: self.tree.reservation(0).version > version)
+        draw.wait_ids()
+        self.assertEqual(draw.failures, [])
+        self.assertEqual(draw.worker_ids(), [0])
 
 
 class Answers(ZooKeeperTest):
