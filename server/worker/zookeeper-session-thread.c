@@ -5,6 +5,8 @@
 #include "server/worker/zookeeper-names.h"
 #include "server/worker/zookeeper-session-private.h"
 
+static pthread_once_t log_once = PTHREAD_ONCE_INIT;
+
 static void session_destroy(ZookeeperSession *self)
 {
 	g_queue_clear_full(&self->messages, (GDestroyNotify)zookeeper_message_free);
@@ -17,11 +19,6 @@ static void session_destroy(ZookeeperSession *self)
 }
 
 /* The session's own thread */
-
-/* It would go to standard error otherwise. The events say what matters of it. */
-static void drop_log_line(const char *line G_GNUC_UNUSED)
-{
-}
 
 /* (transfer full): the first message, with its names. */
 static ZookeeperMessage *find_names(const ZookeeperSessionConfig *config)
@@ -40,8 +37,8 @@ static zhandle_t *open_handle(ZookeeperSession *self, const GStrv addresses)
 {
 	const ZookeeperSessionConfig *config = &self->config;
 	g_autofree char *hosts = zookeeper_names_join(addresses);
-	zhandle_t *handle = zookeeper_init2(hosts, zookeeper_session_on_event,
-					    (int)config->timeout_ms, NULL, self, 0, drop_log_line);
+	zhandle_t *handle = zookeeper_init(hosts, zookeeper_session_on_event,
+					   (int)config->timeout_ms, NULL, self, 0);
 
 	if (handle == NULL)
 		return NULL;
@@ -120,6 +117,13 @@ static void *session_thread(void *user_data)
 
 /* The owner's thread */
 
+/* It would go to standard error, from a buffer that the handles of a process share without a lock.
+ * The events say what matters of it. */
+static void quiet_log(void)
+{
+	zoo_set_debug_level((ZooLogLevel)0);
+}
+
 static void init_threads(ZookeeperSession *self)
 {
 	pthread_condattr_t monotonic;
@@ -158,7 +162,7 @@ ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 	self->acl = config->auth != NULL ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
 	g_queue_init(&self->messages);
 	init_threads(self);
-	zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
+	pthread_once(&log_once, quiet_log);
 	code = start_thread(self);
 	if (code != 0) {
 		ZookeeperMessage *message = g_new0(ZookeeperMessage, 1);
