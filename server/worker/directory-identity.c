@@ -6,7 +6,6 @@
 
 #include "common/strict-json.h"
 #include "server/worker/registry.h"
-#include "server/worker/state-directory.h"
 
 #define IDENTITY_NAME "directory.json"
 #define FORMAT        1
@@ -39,13 +38,16 @@ static char *identity_to_json(const Layout *layout, const char *machine_id)
 }
 
 /* The first of several servers that start at once makes it; the others find it made. */
-static gboolean make_identity(const char *directory, const Layout *layout, const char *machine_id,
-			      GError **error)
+static gboolean make_identity(const StateDirectory *directory, const Layout *layout,
+			      const char *machine_id, GError **error)
 {
 	g_autofree char *text = identity_to_json(layout, machine_id);
 	g_autoptr(GError) local = NULL;
 
-	if (state_directory_replace(directory, IDENTITY_NAME, NULL, text, &local) ||
+	/* so where it stands, the directory has a name that lasts */
+	if (!state_directory_sync_name(directory, error))
+		return FALSE;
+	if (state_directory_make(directory, IDENTITY_NAME, text, &local) ||
 	    g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
 		return TRUE;
 	g_propagate_error(error, g_steal_pointer(&local));
@@ -114,10 +116,10 @@ static gboolean check_identity(const char *path, const char *text, const Layout 
 	       check_machine(path, their_machine, machine_id, error);
 }
 
-gboolean directory_identity_check(const char *directory, const Layout *layout,
+gboolean directory_identity_check(const StateDirectory *directory, const Layout *layout,
 				  const char *machine_id, GError **error)
 {
-	g_autofree char *path = g_build_filename(directory, IDENTITY_NAME, NULL);
+	g_autofree char *path = state_directory_file_path(directory, IDENTITY_NAME);
 	g_autofree char *machine = machine_id != NULL ? g_strdup(machine_id) : this_machine_id();
 	g_autofree char *text = NULL;
 
@@ -126,5 +128,13 @@ gboolean directory_identity_check(const char *directory, const Layout *layout,
 	if (text == NULL && (!make_identity(directory, layout, machine, error) ||
 			     !state_directory_read(directory, IDENTITY_NAME, &text, error)))
 		return FALSE;
-	return check_identity(path, text, layout, machine, error);
+	if (text == NULL) {
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED, "%s was made and is gone",
+			    path);
+		return FALSE;
+	}
+	if (!check_identity(path, text, layout, machine, error))
+		return FALSE;
+	state_directory_clean(directory, IDENTITY_NAME);
+	return TRUE;
 }

@@ -12,6 +12,9 @@
 
 #define LENGTH_MS 1000
 
+/* How long nobody notices that the directory was replaced. */
+#define LOOK_EVERY_US (100 * G_TIME_SPAN_MILLISECOND)
+
 typedef struct {
 	Registry registry;
 	char *directory;
@@ -22,7 +25,10 @@ typedef struct {
 	char *address;
 	char *machine_id; /* NULL: this machine's */
 	char *record_name;
+	char *record_path;
 	WorkerLock *lock;
+	StateFd record_fd; /* the record as this server wrote it last, kept open so that no other
+			      file has its inode; -1: nothing is held */
 	gint64 first_tick; /* of the lease that was claimed last */
 	gint64 end_tick;   /* of it, as confirmed */
 	/* what poll() is to do, once */
@@ -50,23 +56,30 @@ static gboolean parse(Reading *self, const Layout *layout)
 }
 
 /* @out_reading must be empty. */
-static gboolean read_record(const RegistryFile *self, Reading *out_reading, GError **error)
+static gboolean read_record(const RegistryFile *self, const StateDirectory *directory,
+			    Reading *out_reading, GError **error)
 {
-	if (!state_directory_read(self->directory, self->record_name, &out_reading->text, error))
+	if (!state_directory_read(directory, self->record_name, &out_reading->text, error))
 		return FALSE;
 	if (out_reading->text == NULL || parse(out_reading, &self->layout))
 		return TRUE;
-	g_set_error(
-		error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-		"the record %s/%s is damaged, so that nobody knows what was reserved: use another "
-		"--worker-id, or write an end into it that is past every ID",
-		self->directory, self->record_name);
+	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+		    "the record %s is damaged, so that nobody knows what was reserved: use another "
+		    "--worker-id, or write an end into it that is past every ID",
+		    self->record_path);
 	return FALSE;
 }
 
+static void forget_record(RegistryFile *self)
+{
+	if (self->record_fd >= 0)
+		close(self->record_fd);
+	self->record_fd = -1;
+}
+
 /* Reserves up to @end_tick, if the record still is what was read. */
-static gboolean write_record(const RegistryFile *self, const Reading *read, gint64 end_tick,
-			     GError **error)
+static gboolean write_record(RegistryFile *self, const StateDirectory *directory,
+			     const Reading *read, gint64 end_tick, GError **error)
 {
 	const ReservationRecord record = {
 		.end_tick = end_tick,
@@ -74,15 +87,22 @@ static gboolean write_record(const RegistryFile *self, const Reading *read, gint
 		.address = self->address,
 	};
 	g_autofree char *text = reservation_record_to_json(&record);
+	StateFd written = -1;
+	gboolean confirmed = state_directory_replace(directory, self->record_name, read->text, text,
+						     &written, error);
 
-	return state_directory_replace(self->directory, self->record_name, read->text, text, error);
+	if (written >= 0) {
+		forget_record(self);
+		self->record_fd = written;
+	}
+	return confirmed;
 }
 
-static gboolean take_lock(const RegistryFile *self, GError **error)
+static gboolean take_lock(const RegistryFile *self, const StateDirectory *directory, GError **error)
 {
 	g_autoptr(GError) local = NULL;
 
-	if (worker_lock_take(self->lock, &local))
+	if (worker_lock_take(self->lock, directory, &local))
 		return TRUE;
 	if (g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST,
@@ -94,22 +114,50 @@ static gboolean take_lock(const RegistryFile *self, GError **error)
 	return FALSE;
 }
 
-/* Reads the record, which must be mine. */
-static gboolean read_own_record(const RegistryFile *self, Reading *out_reading, GError **error)
+static gboolean lose(const RegistryFile *self, const char *what, GError **error)
 {
-	if (!read_record(self, out_reading, error))
-		return FALSE;
-	if (g_strcmp0(out_reading->record.owner, self->nonce) == 0)
-		return TRUE;
-	if (out_reading->text == NULL)
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST, "the record %s/%s is gone",
-			    self->directory, self->record_name);
-	else
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST,
-			    "the record %s/%s is now of %s (owner %s)", self->directory,
-			    self->record_name, out_reading->record.address,
-			    out_reading->record.owner);
+	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST, "the record %s %s",
+		    self->record_path, what);
 	return FALSE;
+}
+
+/* Reads the record, which must be mine, and of no earlier end than was confirmed. */
+static gboolean read_own_record(const RegistryFile *self, const StateDirectory *directory,
+				Reading *out_reading, GError **error)
+{
+	const ReservationRecord *record = &out_reading->record;
+	g_autofree char *other = NULL;
+
+	if (!read_record(self, directory, out_reading, error))
+		return FALSE;
+	if (out_reading->text == NULL)
+		return lose(self, "is gone", error);
+	if (!g_str_equal(record->owner, self->nonce)) {
+		other = g_strdup_printf("is now of %s (owner %s)", record->address, record->owner);
+		return lose(self, other, error);
+	}
+	return record->end_tick >= self->end_tick || lose(self, "was set back", error);
+}
+
+/* Whether the record still is the file that this server wrote. Anything else may be the record of
+ * another server already, which knows nothing of this one. */
+static gboolean check_record(const RegistryFile *self, GError **error)
+{
+	g_autoptr(StateDirectory) directory = NULL;
+	g_autoptr(GError) local = NULL;
+	g_auto(Reading) reading = {0};
+
+	if (self->record_fd < 0 || state_directory_is_at(self->record_path, self->record_fd))
+		return TRUE;
+	directory = state_directory_open(self->directory, NULL);
+	if (directory == NULL)
+		return lose(self, "is gone", error);
+	if (!read_own_record(self, directory, &reading, &local) &&
+	    g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_LOST)) {
+		g_propagate_error(error, g_steal_pointer(&local));
+		return FALSE;
+	}
+	return lose(self, "was replaced", error);
 }
 
 static char *tick_text(const RegistryFile *self, gint64 tick)
@@ -145,17 +193,18 @@ static gboolean claim(RegistryFile *self, gint64 now_tick, gint64 length_ticks,
 		      RegistryResult *out_result, GError **error)
 {
 	gint64 end_tick = MIN(now_tick + length_ticks, layout_max_tick(&self->layout));
+	g_autoptr(StateDirectory) directory = state_directory_prepare(self->directory, error);
 	g_auto(Reading) reading = {0};
 
-	if (!state_directory_prepare(self->directory, error) ||
-	    !directory_identity_check(self->directory, &self->layout, self->machine_id, error) ||
-	    !take_lock(self, error) || !read_record(self, &reading, error))
+	if (directory == NULL ||
+	    !directory_identity_check(directory, &self->layout, self->machine_id, error) ||
+	    !take_lock(self, directory, error) || !read_record(self, directory, &reading, error))
 		return FALSE;
 	if (reading.record.end_tick >= end_tick)
 		return refuse_claim(self, &reading.record, length_ticks,
 				    &out_result->wait_until_tick, error);
-	state_directory_clean(self->directory, self->record_name);
-	if (!write_record(self, &reading, end_tick, error))
+	state_directory_clean(directory, self->record_name);
+	if (!write_record(self, directory, &reading, end_tick, error))
 		return FALSE;
 	self->first_tick = reading.record.end_tick + 1;
 	self->end_tick = end_tick;
@@ -168,18 +217,28 @@ static gboolean claim(RegistryFile *self, gint64 now_tick, gint64 length_ticks,
 	return TRUE;
 }
 
+/* Opens the directory and takes in what is held there. */
+static StateDirectory *open_held(const RegistryFile *self, Reading *out_reading, GError **error)
+{
+	g_autoptr(StateDirectory) directory = state_directory_open(self->directory, error);
+
+	if (directory == NULL || !take_lock(self, directory, error) ||
+	    !read_own_record(self, directory, out_reading, error))
+		return NULL;
+	return g_steal_pointer(&directory);
+}
+
 static gboolean extend(RegistryFile *self, gint64 end_tick, RegistryResult *out_result,
 		       GError **error)
 {
 	g_auto(Reading) reading = {0};
+	g_autoptr(StateDirectory) directory = open_held(self, &reading, error);
 
-	if (!take_lock(self, error))
-		return FALSE;
-	if (!read_own_record(self, &reading, error))
+	if (directory == NULL)
 		return FALSE;
 	/* The record may be ahead of what was confirmed: an extension whose last step failed. */
 	end_tick = CLAMP(end_tick, reading.record.end_tick, layout_max_tick(&self->layout));
-	if (!write_record(self, &reading, end_tick, error))
+	if (!write_record(self, directory, &reading, end_tick, error))
 		return FALSE;
 	self->end_tick = end_tick;
 	out_result->end_tick = end_tick;
@@ -189,12 +248,13 @@ static gboolean extend(RegistryFile *self, gint64 end_tick, RegistryResult *out_
 static gboolean hand_back(RegistryFile *self, gint64 last_tick, GError **error)
 {
 	g_auto(Reading) reading = {0};
+	g_autoptr(StateDirectory) directory = open_held(self, &reading, error);
 
-	if (!take_lock(self, error) || !read_own_record(self, &reading, error))
+	if (directory == NULL)
 		return FALSE;
 	/* a lease that begins behind its end, to keep the order of IDs, has issued nothing */
 	last_tick = MIN(MAX(self->first_tick - 1, last_tick), reading.record.end_tick);
-	return write_record(self, &reading, last_tick, error);
+	return write_record(self, directory, &reading, last_tick, error);
 }
 
 static void registry_file_claim(Registry *registry, gint64 length_ticks)
@@ -221,14 +281,10 @@ static void registry_file_hand_back(Registry *registry, gint64 last_tick)
 	self->argument = last_tick;
 }
 
-static gboolean registry_file_poll(Registry *registry, gint64 now_tick, RegistryResult *out_result)
+static void run(RegistryFile *self, gint64 now_tick, RegistryResult *out_result)
 {
-	RegistryFile *self = (RegistryFile *)registry;
 	GError **error = &out_result->error;
 
-	if (self->wanted == NOTHING)
-		return FALSE;
-	*out_result = (RegistryResult){0};
 	switch (self->wanted) {
 	case NOTHING:
 		break;
@@ -245,8 +301,26 @@ static gboolean registry_file_poll(Registry *registry, gint64 now_tick, Registry
 		hand_back(self, self->argument, error);
 		break;
 	}
+}
+
+static gboolean registry_file_poll(Registry *registry, gint64 now_tick, RegistryResult *out_result)
+{
+	RegistryFile *self = (RegistryFile *)registry;
+	RegistryResult result = {0};
+	gboolean lost = !check_record(self, &result.error);
+	gboolean news = lost || self->wanted != NOTHING;
+
+	if (!lost)
+		run(self, now_tick, &result);
+	if (g_error_matches(result.error, REGISTRY_ERROR, REGISTRY_ERROR_LOST) ||
+	    self->wanted == HAND_BACK || (self->wanted == CLAIM && result.error != NULL))
+		forget_record(self);
 	self->wanted = NOTHING;
-	return TRUE;
+	self->registry.poll_at_us =
+		self->record_fd >= 0 ? g_get_monotonic_time() + LOOK_EVERY_US : G_MAXINT64;
+	if (news)
+		*out_result = result;
+	return news;
 }
 
 static void registry_file_free(Registry *registry)
@@ -258,6 +332,8 @@ static void registry_file_free(Registry *registry)
 	g_free(self->address);
 	g_free(self->machine_id);
 	g_free(self->record_name);
+	g_free(self->record_path);
+	forget_record(self);
 	worker_lock_free(self->lock);
 	g_free(self);
 }
@@ -276,7 +352,6 @@ Registry *registry_file_new(const RegistryFileConfig *config)
 	g_autofree char *stem =
 		g_strdup_printf("worker-%u-%u", config->datacenter_id, config->worker_id);
 	g_autofree char *lock_name = g_strconcat(stem, ".lock", NULL);
-	g_autofree char *lock_path = NULL;
 
 	self->registry = (Registry){
 		.ops = &REGISTRY_FILE_OPS,
@@ -294,8 +369,9 @@ Registry *registry_file_new(const RegistryFileConfig *config)
 	self->address = g_strdup(config->address);
 	self->machine_id = g_strdup(config->machine_id);
 	self->record_name = g_strconcat(stem, ".json", NULL);
-	lock_path = g_build_filename(self->directory, lock_name, NULL);
-	self->lock = worker_lock_new(lock_path, config->address);
+	self->record_path = g_build_filename(self->directory, self->record_name, NULL);
+	self->record_fd = -1;
+	self->lock = worker_lock_new(lock_name, config->address);
 	return &self->registry;
 }
 

@@ -10,6 +10,10 @@
  * and made while IDs are being asked for, so that a server that was killed is
  * back after a second at most, and an idle one does not write.
  *
+ * Whether the record still is the file that this server wrote is looked at ten times a second, so
+ * that a lease ends with LOST soon after the directory was removed or replaced: a server that
+ * starts there finds nothing, and issues what this one issues.
+ *
  * A claim that finds the worker ID held, by the lock or in the record of another
  * server that lives, fails with FATAL.
  */

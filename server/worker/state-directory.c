@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/worker/state-directory.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
@@ -11,8 +12,10 @@
 
 #include "server/worker/registry.h"
 
-#define DIRECTORY_MODE   0750
-#define FILE_MODE        0640
+#define DIRECTORY_MODE   0700
+#define FILE_MODE        0600
+#define OTHERS_MAY_WRITE (S_IWGRP | S_IWOTH)
+#define MAX_BYTES        4096
 #define TEMPORARY_SUFFIX ".new"
 
 /* The lock is held for an instant; its holder may hang, but whoever waits must not. In all this is
@@ -20,9 +23,23 @@
 #define LOCK_TRIES    100
 #define LOCK_PAUSE_US 5000
 
+struct _StateDirectory {
+	char *path; /* for messages */
+	StateFd fd;
+};
+
 void state_directory_close_fd(StateFd fd)
 {
 	close(fd);
+}
+
+void state_directory_free(StateDirectory *self)
+{
+	if (self == NULL)
+		return;
+	close(self->fd);
+	g_free(self->path);
+	g_free(self);
 }
 
 gboolean state_directory_fail(const char *what, const char *path, GError **error)
@@ -34,73 +51,238 @@ gboolean state_directory_fail(const char *what, const char *path, GError **error
 	return FALSE;
 }
 
-static gboolean sync_directory(const char *directory, GError **error)
+char *state_directory_file_path(const StateDirectory *self, const char *name)
 {
-	g_auto(StateFd) fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	return (fd >= 0 && fsync(fd) == 0) || state_directory_fail("sync", directory, error);
+	return g_build_filename(self->path, name, NULL);
 }
 
-/* A directory is only as durable as its name in its parent, hence the sync. */
-static gboolean make_directory(const char *directory, GError **error)
+gboolean state_directory_fail_file(const StateDirectory *self, const char *what, const char *name,
+				   GError **error)
 {
-	g_autofree char *parent = g_path_get_dirname(directory);
+	int code = errno;
+	g_autofree char *path = state_directory_file_path(self, name);
 
-	if (g_file_test(directory, G_FILE_TEST_EXISTS))
+	errno = code;
+	return state_directory_fail(what, path, error);
+}
+
+/* The directory */
+
+/* (nullable): with errno set. */
+static StateDirectory *open_directory(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	StateDirectory *self;
+
+	if (fd < 0)
+		return NULL;
+	self = g_new(StateDirectory, 1);
+	*self = (StateDirectory){g_strdup(path), fd};
+	return self;
+}
+
+StateDirectory *state_directory_open(const char *path, GError **error)
+{
+	StateDirectory *self = open_directory(path);
+
+	if (self == NULL)
+		state_directory_fail("open", path, error);
+	return self;
+}
+
+gboolean state_directory_sync_name(const StateDirectory *self, GError **error)
+{
+	g_auto(StateFd) parent = openat(self->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat own, above;
+
+	/* whoever made it in a directory that is closed to us made it for good */
+	if (parent < 0 && errno == EACCES)
 		return TRUE;
-	if (!make_directory(parent, error))
+	if (parent < 0 || fstat(self->fd, &own) != 0 || fstat(parent, &above) != 0)
+		return state_directory_fail("look at the parent of", self->path, error);
+	/* a mount point does not hang on its name; EINVAL: a file system that is never written */
+	return own.st_dev != above.st_dev || fsync(parent) == 0 || errno == EINVAL ||
+	       state_directory_fail("sync the parent of", self->path, error);
+}
+
+static gboolean make_parent(const char *path, GError **error);
+
+static gboolean make_directory(const char *path, GError **error)
+{
+	g_autofree char *parent = g_path_get_dirname(path);
+
+	if (!g_file_test(parent, G_FILE_TEST_EXISTS) && !make_parent(parent, error))
 		return FALSE;
 	/* EEXIST: another server was faster */
-	if (g_mkdir(directory, DIRECTORY_MODE) != 0 && errno != EEXIST)
-		return state_directory_fail("make the directory", directory, error);
-	return sync_directory(parent, error);
+	return g_mkdir(path, DIRECTORY_MODE) == 0 || errno == EEXIST ||
+	       state_directory_fail("make the directory", path, error);
 }
 
-gboolean state_directory_prepare(const char *directory, GError **error)
+/* Its name is synced before anything is made in it. */
+static gboolean make_parent(const char *path, GError **error)
+{
+	g_autoptr(StateDirectory) made = NULL;
+
+	if (!make_directory(path, error))
+		return FALSE;
+	made = state_directory_open(path, error);
+	return made != NULL && state_directory_sync_name(made, error);
+}
+
+static gboolean check_directory(const StateDirectory *self, GError **error)
 {
 	struct stat info;
 
-	if (!make_directory(directory, error))
-		return FALSE;
-	if (stat(directory, &info) != 0)
-		return state_directory_fail("look at", directory, error);
-	if (!S_ISDIR(info.st_mode)) {
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "%s is not a directory: name another --state-directory", directory);
-		return FALSE;
-	}
+	if (fstat(self->fd, &info) != 0)
+		return state_directory_fail("look at", self->path, error);
 	if (info.st_uid != geteuid()) {
 		g_set_error(
 			error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
 			"the state directory %s belongs to user %u, this server runs as user %u: "
 			"run it as that user, or name another --state-directory",
-			directory, (guint)info.st_uid, (guint)geteuid());
+			self->path, (guint)info.st_uid, (guint)geteuid());
+		return FALSE;
+	}
+	if ((info.st_mode & OTHERS_MAY_WRITE) != 0) {
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			    "the state directory %s has mode %04o, so that others may change what "
+			    "is reserved: chmod go-w it, or name a new directory inside of it",
+			    self->path, (guint)info.st_mode & 07777);
 		return FALSE;
 	}
 	return TRUE;
 }
 
-gboolean state_directory_read(const char *directory, const char *name, char **out_text,
+/* Sets @error by errno. */
+static void refuse_directory(const char *path, GError **error)
+{
+	int code = errno;
+
+	if (code == ENOTDIR && g_file_test(path, G_FILE_TEST_EXISTS)) {
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			    "%s is not a directory: name another --state-directory", path);
+		return;
+	}
+	errno = code;
+	state_directory_fail("open", path, error);
+}
+
+StateDirectory *state_directory_prepare(const char *path, GError **error)
+{
+	g_autoptr(StateDirectory) self = open_directory(path);
+
+	if (self == NULL && errno == ENOENT) {
+		if (!make_directory(path, error))
+			return NULL;
+		self = open_directory(path);
+	}
+	if (self == NULL) {
+		refuse_directory(path, error);
+		return NULL;
+	}
+	return check_directory(self, error) ? g_steal_pointer(&self) : NULL;
+}
+
+/* Its files */
+
+/* (transfer full) (nullable): what is wrong with it. */
+static char *file_fault(const struct stat *info)
+{
+	if (!S_ISREG(info->st_mode))
+		return g_strdup("it is not a regular file");
+	if (info->st_uid != geteuid())
+		return g_strdup_printf("it belongs to user %u, this server runs as user %u",
+				       (guint)info->st_uid, (guint)geteuid());
+	/* 0: it was replaced meanwhile */
+	if (info->st_nlink > 1)
+		return g_strdup_printf("it has %u links, the most is 1", (guint)info->st_nlink);
+	if (info->st_size > MAX_BYTES)
+		return g_strdup_printf("it has %" G_GINT64_FORMAT " bytes, the most is %d",
+				       (gint64)info->st_size, MAX_BYTES);
+	return NULL;
+}
+
+static gboolean refuse_file(const StateDirectory *self, const char *name, const char *fault,
+			    GError **error)
+{
+	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+		    "%s/%s is not as a server leaves it, %s: find out who changed it, or use "
+		    "another --state-directory and --worker-id",
+		    self->path, name, fault);
+	return FALSE;
+}
+
+static gboolean check_file(const StateDirectory *self, const char *name, int fd, GError **error)
+{
+	g_autofree char *fault = NULL;
+	struct stat info;
+
+	if (fstat(fd, &info) != 0)
+		return state_directory_fail_file(self, "look at", name, error);
+	fault = file_fault(&info);
+	return fault == NULL || refuse_file(self, name, fault, error);
+}
+
+StateFd state_directory_open_file(const StateDirectory *self, const char *name, int flags,
+				  GError **error)
+{
+	/* O_NONBLOCK: a FIFO has nobody at its other end */
+	g_auto(StateFd) fd =
+		openat(self->fd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, FILE_MODE);
+
+	if (fd < 0 && errno == ELOOP)
+		refuse_file(self, name, "it is a symbolic link", error);
+	else if (fd < 0 && errno != ENOENT)
+		state_directory_fail_file(self, "open", name, error);
+	else if (fd >= 0 && check_file(self, name, fd, error))
+		return g_steal_fd(&fd);
+	return -1;
+}
+
+/* Returns the number of bytes, or -1 with errno set. */
+static gssize read_all(int fd, char *buffer, gsize size)
+{
+	gsize length = 0;
+
+	while (length < size) {
+		ssize_t n = read(fd, buffer + length, size - length);
+
+		if (n == 0)
+			break;
+		if (n > 0)
+			length += (gsize)n;
+		else if (errno != EINTR)
+			return -1;
+	}
+	return (gssize)length;
+}
+
+gboolean state_directory_read(const StateDirectory *self, const char *name, char **out_text,
 			      GError **error)
 {
-	g_autofree char *path = g_build_filename(directory, name, NULL);
-	g_autofree char *text = NULL;
 	g_autoptr(GError) local = NULL;
-	gsize length;
+	g_auto(StateFd) fd = state_directory_open_file(self, name, O_RDONLY, &local);
+	char buffer[MAX_BYTES + 1] = {0};
+	gssize length;
 
-	if (g_file_get_contents(path, &text, &length, &local)) {
-		if (strlen(text) != length) {
-			g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-				    "%s is damaged: it holds a NUL at byte %zu", path,
-				    strlen(text));
-			return FALSE;
-		}
-	} else if (!g_error_matches(local, G_FILE_ERROR, G_FILE_ERROR_NOENT)) {
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED, "cannot read %s: %s",
-			    path, local->message);
+	if (local != NULL) {
+		g_propagate_error(error, g_steal_pointer(&local));
 		return FALSE;
 	}
-	*out_text = g_steal_pointer(&text);
+	if (fd < 0) {
+		*out_text = NULL;
+		return TRUE;
+	}
+	length = read_all(fd, buffer, MAX_BYTES);
+	if (length < 0)
+		return state_directory_fail_file(self, "read", name, error);
+	if (memchr(buffer, '\0', (gsize)length) != NULL) {
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			    "%s/%s is damaged: it holds a NUL at byte %zu", self->path, name,
+			    strlen(buffer));
+		return FALSE;
+	}
+	*out_text = g_strdup(buffer);
 	return TRUE;
 }
 
@@ -121,26 +303,34 @@ static gboolean write_all(int fd, const char *text)
 	return TRUE;
 }
 
-/* A file of a new name: two writers never share one. @path is a template for g_mkstemp(). */
-static gboolean write_durably(char *path, const char *text, GError **error)
+/* A file of a new name: two writers never share one, and nobody has put it there. Returns a
+ * descriptor, or -1. */
+static StateFd write_durably(const StateDirectory *self, const char *name, const char *text,
+			     GError **error)
 {
-	g_auto(StateFd) fd = g_mkstemp_full(path, O_WRONLY | O_CLOEXEC, FILE_MODE);
+	g_auto(StateFd) fd = openat(
+		self->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
 
-	return (fd >= 0 && write_all(fd, text) && fsync(fd) == 0) ||
-	       state_directory_fail("write", path, error);
+	if (fd < 0 || !write_all(fd, text) || fsync(fd) != 0) {
+		state_directory_fail_file(self, "write", name, error);
+		if (fd >= 0)
+			unlinkat(self->fd, name, 0);
+		return -1;
+	}
+	return g_steal_fd(&fd);
 }
 
-static gboolean lock_directory(int fd, const char *directory, GError **error)
+static gboolean lock_directory(const StateDirectory *self, GError **error)
 {
-	for (int tries = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; tries++) {
+	for (int tries = 0; flock(self->fd, LOCK_EX | LOCK_NB) != 0; tries++) {
 		if (errno != EWOULDBLOCK)
 			return state_directory_fail("lock (is it on a local file system?)",
-						    directory, error);
+						    self->path, error);
 		if (tries == LOCK_TRIES) {
 			g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED,
 				    "%s is locked by another process, for longer than %d ms: is "
 				    "one stopped, or does something else lock it?",
-				    directory, LOCK_TRIES * LOCK_PAUSE_US / 1000);
+				    self->path, LOCK_TRIES * LOCK_PAUSE_US / 1000);
 			return FALSE;
 		}
 		g_usleep(LOCK_PAUSE_US);
@@ -148,60 +338,126 @@ static gboolean lock_directory(int fd, const char *directory, GError **error)
 	return TRUE;
 }
 
-static gboolean rename_if_equal(const char *temporary, const char *path, const char *present,
+static void unlock_directory(const StateDirectory *self)
+{
+	flock(self->fd, LOCK_UN);
+}
+
+static gboolean rename_if_equal(const StateDirectory *self, const char *temporary, const char *name,
 				const char *expected, GError **error)
 {
+	g_autofree char *present = NULL;
+
+	if (!state_directory_read(self, name, &present, error))
+		return FALSE;
 	if (g_strcmp0(present, expected) != 0) {
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST,
-			    "another process wrote %s at the same time", path);
+			    "another process wrote %s/%s at the same time", self->path, name);
 		return FALSE;
 	}
-	return g_rename(temporary, path) == 0 || state_directory_fail("replace", path, error);
+	return renameat(self->fd, temporary, self->fd, name) == 0 ||
+	       state_directory_fail_file(self, "replace", name, error);
 }
 
 /* The comparison and the renaming, with the directory's lock held for no longer than that. */
-static gboolean swap(int directory_fd, const char *directory, const char *name,
-		     const char *expected, const char *temporary, GError **error)
+static gboolean swap(const StateDirectory *self, const char *temporary, const char *name,
+		     const char *expected, GError **error)
 {
-	g_autofree char *path = g_build_filename(directory, name, NULL);
-	g_autofree char *present = NULL;
 	gboolean swapped;
 
-	if (!lock_directory(directory_fd, directory, error))
+	if (!lock_directory(self, error))
 		return FALSE;
-	swapped = state_directory_read(directory, name, &present, error) &&
-		  rename_if_equal(temporary, path, present, expected, error);
-	flock(directory_fd, LOCK_UN);
+	swapped = rename_if_equal(self, temporary, name, expected, error);
+	unlock_directory(self);
 	return swapped;
 }
 
-gboolean state_directory_replace(const char *directory, const char *name, const char *expected,
-				 const char *text, GError **error)
+/* Returns a descriptor of the file, which is in place but may not stay so, or -1. */
+static StateFd put(const StateDirectory *self, const char *name, const char *expected,
+		   const char *text, GError **error)
 {
-	g_auto(StateFd) directory_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	/* by processes of one number, in containers, and those that were forked from one */
 	g_autofree char *temporary =
-		g_strconcat(directory, "/", name, ".XXXXXX" TEMPORARY_SUFFIX, NULL);
+		g_strdup_printf("%s.%d-%08x" TEMPORARY_SUFFIX, name, (int)getpid(), g_random_int());
+	g_auto(StateFd) fd = write_durably(self, temporary, text, error);
 
-	if (directory_fd < 0)
-		return state_directory_fail("open", directory, error);
-	if (!write_durably(temporary, text, error) ||
-	    !swap(directory_fd, directory, name, expected, temporary, error)) {
-		g_unlink(temporary);
-		return FALSE;
+	if (fd < 0)
+		return -1;
+	if (!swap(self, temporary, name, expected, error)) {
+		unlinkat(self->fd, temporary, 0);
+		return -1;
 	}
-	return fsync(directory_fd) == 0 || state_directory_fail("sync", directory, error);
+	return g_steal_fd(&fd);
 }
 
-void state_directory_clean(const char *directory, const char *name)
+gboolean state_directory_replace(const StateDirectory *self, const char *name, const char *expected,
+				 const char *text, StateFd *out_file, GError **error)
 {
-	g_autoptr(GDir) listing = g_dir_open(directory, 0, NULL);
-	g_autofree char *prefix = g_strconcat(name, ".", NULL);
-	const char *entry;
+	g_auto(StateFd) fd = put(self, name, expected, text, error);
 
-	while (listing != NULL && (entry = g_dir_read_name(listing)) != NULL) {
-		g_autofree char *path = g_build_filename(directory, entry, NULL);
+	if (fd < 0)
+		return FALSE;
+	if (out_file != NULL)
+		*out_file = g_steal_fd(&fd);
+	return fsync(self->fd) == 0 || state_directory_fail("sync", self->path, error);
+}
 
-		if (g_str_has_prefix(entry, prefix) && g_str_has_suffix(entry, TEMPORARY_SUFFIX))
-			g_unlink(path);
+gboolean state_directory_make(const StateDirectory *self, const char *name, const char *text,
+			      GError **error)
+{
+	g_auto(StateFd) fd = put(self, name, NULL, text, error);
+
+	return fd >= 0;
+}
+
+static void remove_leftovers(const StateDirectory *self, DIR *listing, const char *prefix)
+{
+	const struct dirent *entry;
+
+	while ((entry = readdir(listing)) != NULL) {
+		if (g_str_has_prefix(entry->d_name, prefix) &&
+		    g_str_has_suffix(entry->d_name, TEMPORARY_SUFFIX))
+			unlinkat(self->fd, entry->d_name, 0);
 	}
+}
+
+void state_directory_clean(const StateDirectory *self, const char *name)
+{
+	g_autofree char *prefix = g_strconcat(name, ".", NULL);
+	int fd = openat(self->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *listing = fd >= 0 ? fdopendir(fd) : NULL;
+
+	if (listing == NULL) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	/* nothing is taken away between its comparison and its renaming */
+	if (lock_directory(self, NULL)) {
+		remove_leftovers(self, listing, prefix);
+		unlock_directory(self);
+	}
+	closedir(listing);
+}
+
+/* -1: nobody can tell. */
+static int is_same_file(int directory_fd, const char *name, int fd)
+{
+	struct stat open_file, named_file;
+
+	if (fstatat(directory_fd, name, &named_file, AT_SYMLINK_NOFOLLOW) != 0)
+		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : -1;
+	if (fstat(fd, &open_file) != 0)
+		return -1;
+	return open_file.st_dev == named_file.st_dev && open_file.st_ino == named_file.st_ino;
+}
+
+gboolean state_directory_has(const StateDirectory *self, const char *name, int fd)
+{
+	return is_same_file(self->fd, name, fd) == 1;
+}
+
+gboolean state_directory_is_at(const char *path, int fd)
+{
+	return is_same_file(AT_FDCWD, path, fd) != 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <glib.h>
+#include "server/worker/state-directory.h"
 
 /*
  * A lock file that says which live process holds a worker ID. The lock goes with
@@ -17,11 +17,12 @@ typedef struct _WorkerLock WorkerLock;
 
 /**
  * worker_lock_new:
+ * @name: of the file
  * @address: what to tell those who are refused, host:port
  *
  * Returns: (transfer full): a lock that is not held
  */
-WorkerLock *worker_lock_new(const char *path, const char *address);
+WorkerLock *worker_lock_new(const char *name, const char *address);
 /* Lets it go. */
 void worker_lock_free(WorkerLock *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WorkerLock, worker_lock_free)
@@ -29,10 +30,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WorkerLock, worker_lock_free)
 /**
  * worker_lock_take:
  *
- * Takes the lock, if it is not held already under this path: a file that was removed or replaced
+ * Takes the lock, if it is not held already in this directory: a file that was removed or replaced
  * since is made and locked anew.
  *
  * Returns: %TRUE; or %FALSE with LOST and who it is in the message if another process holds it, or
- * with FAILED
+ * with FAILED, or with FATAL if the file is not as expected in a state directory
  */
-gboolean worker_lock_take(WorkerLock *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean worker_lock_take(WorkerLock *self, const StateDirectory *directory,
+			  GError **error) G_GNUC_WARN_UNUSED_RESULT;

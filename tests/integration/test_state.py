@@ -3,12 +3,14 @@
 import ctypes
 import json
 import os
+import signal
 import subprocess
+import threading
 import time
 import unittest
 
-from harness import Parts, ServerTest, reserve_ahead, wait_for
-from wire import EXCEPTION, STRICT
+from harness import PATIENCE, Parts, ServerTest, reserve_ahead, wait_for
+from wire import EXCEPTION, STRICT, Closed
 
 CLONE_NEWNS = 0x00020000
 
@@ -71,6 +73,37 @@ class Unusable(ServerTest):
         os.chown(self.state, 12345, 12345)
         self.assert_start_refused(str(self.state), "12345")
 
+    def test_a_directory_that_others_may_write(self):
+        """One who can write there could plant a link, by which the server would write elsewhere."""
+        self.state.mkdir()
+        (self.directory / "precious").write_text("precious")
+        (self.state / "worker-0-0.lock").symlink_to(self.directory / "precious")
+        for mode in (0o770, 0o702, 0o1777):
+            with self.subTest(oct(mode)):
+                self.state.chmod(mode)
+                self.assert_start_refused(f"mode {mode:04o}", "chmod go-w")
+        self.state.chmod(0o755)
+        self.assert_start_refused("worker-0-0.lock", "a symbolic link")
+        self.assertEqual((self.directory / "precious").read_text(), "precious")
+
+    def test_a_record_that_is_none(self):
+        """Nobody writes into the other end of a FIFO, and 4 GiB are not read."""
+        self.start().terminate()
+        record = self.state / "worker-0-0.json"
+        record.unlink()
+        os.mkfifo(record)
+        self.assert_start_refused(str(record), "not a regular file")
+        record.unlink()
+        record.touch()
+        os.truncate(record, 4 << 30)
+        self.assert_start_refused(str(record), "4294967296 bytes")
+
+    def test_what_is_made_is_for_the_owner_only(self):
+        self.start().call("get_id", "good")
+        self.assertEqual(self.state.stat().st_mode & 0o777, 0o700)
+        for path in self.state.iterdir():
+            self.assertEqual(path.stat().st_mode & 0o777, 0o600, path)
+
     def test_a_directory_that_is_not_ours_to_write(self):
         if os.geteuid() == 0:
             server = self.launch("--state-directory", "/sys/kernel/snowflaked")
@@ -116,11 +149,11 @@ class Disks(ServerTest):
         self.assert_refused(self.start(ready=False), 1, "event=failed", str(self.state), *words)
 
     def test_read_only(self):
-        mount(self.state, "ro")
+        mount(self.state, "ro,mode=0700")
         self.assert_start_refused("Read-only file system")
 
     def test_full(self):
-        mount(self.state, "size=16k")
+        mount(self.state, "size=16k,mode=0700")
         self.fill()
         self.assert_start_refused("No space left on device")
 
@@ -136,7 +169,7 @@ class Disks(ServerTest):
 
     def test_full_while_running(self):
         """It serves what it has reserved, refuses, and goes on when there is room again."""
-        mount(self.state, "size=64k")
+        mount(self.state, "size=64k,mode=0700")
         server = self.start()
         numbers = []
         with server.connect() as connection:
@@ -168,7 +201,7 @@ class Disks(ServerTest):
 
     def test_full_at_the_end(self):
         """The hand-back fails: the next life waits instead, and no ID comes twice."""
-        mount(self.state, "size=64k")
+        mount(self.state, "size=64k,mode=0700")
         server = self.start()
         last = server.call("get_ids", "good", 1000)[-1]
         filler = self.fill()
@@ -177,22 +210,102 @@ class Disks(ServerTest):
         self.assertGreater(self.start().call("get_id", "good"), last)
 
 
+class Drawer:
+    """Draws from a server without a pause, on a connection of its own, until that ends."""
+
+    def __init__(self, server):
+        self.numbers = []
+        self._connection = server.connect()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._draw)
+        self._thread.start()
+
+    def _draw(self):
+        with self._connection as connection:
+            while not self._stopped:
+                try:
+                    reply = connection.call(STRICT, "get_id", "good")
+                except (Closed, OSError):
+                    return
+                if reply.kind != EXCEPTION:
+                    self.numbers.append(reply.value.success)
+
+    def wait_for_more(self):
+        before = len(self.numbers)
+        wait_for(lambda: len(self.numbers) > before + 100, what="IDs")
+
+    def stop(self):
+        self._stopped = True
+        self._thread.join()
+        return self.numbers
+
+
 class Running(ServerTest):
     """What can happen to the directory of a server that runs."""
 
-    def test_the_directory_goes_away_and_comes_back(self):
-        server = self.start()
-        last = server.call("get_id", "good")
-        away = self.directory / "away"
-        self.state.rename(away)
-        refused = wait_for(lambda: self.refusal(server), what="the reservation to run out")
-        self.assertRegex(refused.message, "^WorkerIdUnavailable: ")
-        away.rename(self.state)
-        wait_for(lambda: not self.refusal(server), what="IDs again")
-        self.assertGreater(server.call("get_id", "good"), last)
+    # It looks ten times a second. Else it would serve three quarters of its second at least.
+    NOTICED_MS = 100 * PATIENCE + 300
 
-    @staticmethod
-    def refusal(server):
-        with server.connect() as connection:
-            reply = connection.call(STRICT, "get_id", "good")
-            return reply.value if reply.kind == EXCEPTION else None
+    def start_drawing(self, server):
+        drawer = Drawer(server)
+        self.addCleanup(drawer.stop)
+        drawer.wait_for_more()
+        return drawer
+
+    def test_the_directory_goes_away(self):
+        """It is made anew, for the server that runs."""
+        server = self.start()
+        drawer = self.start_drawing(server)
+        self.state.rename(self.directory / "away")
+        lost = server.wait_event("worker-lost")
+        self.assertIn("worker-0-0.json is gone", lost.fields["error"])
+        drawer.wait_for_more()
+        second = self.start(ready=False)
+        self.assert_refused(second, 1, "event=failed", f"held by pid {server.pid}")
+        numbers = drawer.stop()
+        self.assertTrue(all(a < b for a, b in zip(numbers, numbers[1:])))
+        self.assertEqual(server.terminate(), 0)
+        self.assertGreater(self.start().call("get_id", "good"), numbers[-1])
+
+    def test_the_record_goes_away(self):
+        server = self.start()
+        drawer = self.start_drawing(server)
+        (self.state / "worker-0-0.json").unlink()
+        server.wait_event("worker-lost")
+        drawer.wait_for_more()
+        numbers = drawer.stop()
+        self.assertTrue(all(a < b for a, b in zip(numbers, numbers[1:])))
+
+    def test_a_server_that_is_idle_notices(self):
+        server = self.start()
+        self.state.rename(self.directory / "away")
+        server.wait_event("worker-lost")
+
+    def test_a_second_server_starts_in_another_directory_of_that_name(self):
+        """The first one is stopped meanwhile, so that it cannot be there before the second. What it
+        issues from there on, the second may issue too: that is over soon."""
+        first = self.start()
+        drawer = self.start_drawing(first)
+        first.send_signal(signal.SIGSTOP)
+        self.state.rename(self.directory / "away")
+        second = self.start()
+        other = self.start_drawing(second)
+        continued_ms = time.time() * 1000
+        first.send_signal(signal.SIGCONT)
+        self.assertEqual(first.wait_end(), 1, first.log)
+        self.assertIn("is now of", first.wait_event("worker-lost").fields["error"])
+        self.assertIn(f"held by pid {second.pid}", first.wait_event("failed").fields["error"])
+        other.wait_for_more()
+        self.assertLess(Parts.of(drawer.stop()[-1]).time_ms, continued_ms + self.NOTICED_MS)
+
+    def test_how_long_it_goes_on(self):
+        """With nobody in its way, and no way back."""
+        server = self.start()
+        drawer = self.start_drawing(server)
+        self.state.rename(self.directory / "away")
+        self.state.touch()
+        gone_ms = time.time() * 1000
+        self.assertEqual(server.wait_end(), 1, server.log)
+        self.assertIn("is gone", server.wait_event("worker-lost").fields["error"])
+        self.assertIn("is not a directory", server.wait_event("failed").fields["error"])
+        self.assertLess(Parts.of(drawer.stop()[-1]).time_ms, gone_ms + self.NOTICED_MS)

@@ -10,11 +10,18 @@
 	"epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5,"           \
 	"sequence_bits=12"
 
+static gboolean check(const char *path, const char *machine_id, GError **error)
+{
+	g_autoptr(StateDirectory) directory = state_directory_open(path, NULL);
+
+	return directory_identity_check(directory, &LAYOUT_TWITTER, machine_id, error);
+}
+
 static void assert_refused(const char *directory, const char *machine_id, const char *message)
 {
 	g_autoptr(GError) error = NULL;
 
-	g_assert_false(directory_identity_check(directory, &LAYOUT_TWITTER, machine_id, &error));
+	g_assert_false(check(directory, machine_id, &error));
 	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
 	g_test_message("%s", error->message);
 	g_assert_nonnull(strstr(error->message, message));
@@ -24,7 +31,7 @@ static void assert_accepted(const char *directory, const char *machine_id)
 {
 	g_autoptr(GError) error = NULL;
 
-	g_assert_true(directory_identity_check(directory, &LAYOUT_TWITTER, machine_id, &error));
+	g_assert_true(check(directory, machine_id, &error));
 	g_assert_no_error(error);
 }
 
@@ -90,11 +97,24 @@ static void test_this_machine(void)
 	assert_refused(directory, MACHINE, "is of another machine");
 }
 
+/* What a crash left while the identity was made goes, and that of records is not touched. */
+static void test_leftovers(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+
+	state_fixture_write(directory, IDENTITY ".1234.new", "{");
+	state_fixture_write(directory, "worker-0-1.json.1234.new", "{");
+	assert_accepted(directory, MACHINE);
+	g_assert_cmpuint(state_fixture_count(directory, ""), ==, 2);
+	g_assert_true(state_fixture_has(directory, "worker-0-1.json.1234.new"));
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/directory-identity/other", test_other);
 	g_test_add_func("/directory-identity/damaged", test_damaged);
 	g_test_add_func("/directory-identity/this-machine", test_this_machine);
+	g_test_add_func("/directory-identity/leftovers", test_leftovers);
 	return g_test_run();
 }

@@ -14,22 +14,49 @@
 
 #define NAME "some.json"
 
+static StateDirectory *open_directory(const char *path)
+{
+	g_autoptr(GError) error = NULL;
+	StateDirectory *directory = state_directory_open(path, &error);
+
+	g_assert_no_error(error);
+	return directory;
+}
+
+static void assert_mode(const char *directory, const char *name, mode_t mode)
+{
+	g_autofree char *path = g_build_filename(directory, name, NULL);
+	GStatBuf info;
+
+	g_assert_no_errno(g_lstat(path, &info));
+	g_assert_cmphex(info.st_mode, ==, mode);
+}
+
+static void assert_refused(const char *path, RegistryError code, const char *message)
+{
+	g_autoptr(GError) error = NULL;
+
+	g_assert_null(state_directory_prepare(path, &error));
+	g_assert_error(error, REGISTRY_ERROR, (gint)code);
+	g_test_message("%s", error->message);
+	g_assert_nonnull(strstr(error->message, message));
+}
+
 static void test_made_with_parents(void)
 {
 	g_autoptr(StateFixture) fixture = state_fixture_new();
-	g_autofree char *parent = g_build_filename(fixture, "a", NULL);
-	g_autofree char *directory = g_build_filename(parent, "b", "c", NULL);
+	g_autofree char *path = g_build_filename(fixture, "a", "b", "c", NULL);
 	g_autoptr(GError) error = NULL;
-	GStatBuf info;
 
 	for (int i = 0; i < 2; i++) { /* the second time it is there */
-		g_assert_true(state_directory_prepare(directory, &error));
+		g_autoptr(StateDirectory) directory = state_directory_prepare(path, &error);
+
+		g_assert_no_error(error);
+		g_assert_true(state_directory_sync_name(directory, &error));
 		g_assert_no_error(error);
 	}
-	g_assert_no_errno(g_stat(directory, &info));
-	g_assert_cmphex(info.st_mode, ==, S_IFDIR | 0750);
-	g_assert_no_errno(g_stat(parent, &info));
-	g_assert_cmphex(info.st_mode, ==, S_IFDIR | 0750);
+	assert_mode(fixture, "a", S_IFDIR | 0700);
+	assert_mode(fixture, "a/b/c", S_IFDIR | 0700);
 }
 
 static void test_not_a_directory(void)
@@ -37,16 +64,13 @@ static void test_not_a_directory(void)
 	g_autoptr(StateFixture) fixture = state_fixture_new();
 	g_autofree char *file = g_build_filename(fixture, "file", NULL);
 	g_autofree char *below = g_build_filename(file, "below", NULL);
-	g_autoptr(GError) error = NULL;
+	g_autofree char *fifo = g_build_filename(fixture, "fifo", NULL);
 
 	state_fixture_write(fixture, "file", "x");
-	g_assert_false(state_directory_prepare(file, &error));
-	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
-	g_assert_nonnull(strstr(error->message, "is not a directory"));
-	g_clear_error(&error);
-	g_assert_false(state_directory_prepare(below, &error));
-	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED);
-	g_assert_nonnull(strstr(error->message, "Not a directory"));
+	assert_refused(file, REGISTRY_ERROR_FATAL, "is not a directory");
+	assert_refused(below, REGISTRY_ERROR_FAILED, "Not a directory");
+	g_assert_no_errno(mkfifo(fifo, 0600));
+	assert_refused(fifo, REGISTRY_ERROR_FATAL, "is not a directory");
 }
 
 static void test_of_another_user(void)
@@ -54,45 +78,212 @@ static void test_of_another_user(void)
 	g_autoptr(StateFixture) fixture = state_fixture_new();
 	/* root can give a directory away, anybody else finds one of root's */
 	const char *directory = geteuid() == 0 ? fixture : "/";
-	g_autoptr(GError) error = NULL;
 
 	if (geteuid() == 0)
 		g_assert_no_errno(chown(fixture, 65534, 65534));
-	g_assert_false(state_directory_prepare(directory, &error));
+	assert_refused(directory, REGISTRY_ERROR_FATAL,
+		       geteuid() == 0 ? "belongs to user 65534" : "belongs to user 0");
+}
+
+static void test_mode(void)
+{
+	static const struct {
+		mode_t mode;
+		const char *message; /* NULL: it is taken */
+	} CASES[] = {
+		{0700, NULL},
+		{0755, NULL},
+		{0770, "has mode 0770, so that others may change what is reserved: chmod go-w"},
+		{0720, "has mode 0720"},
+		{0702, "has mode 0702"},
+		{02775, "has mode 2775"},
+		{01777, "has mode 1777"},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(StateFixture) fixture = state_fixture_new();
+
+		g_assert_no_errno(chmod(fixture, CASES[i].mode));
+		if (CASES[i].message != NULL) {
+			assert_refused(fixture, REGISTRY_ERROR_FATAL, CASES[i].message);
+		} else {
+			g_autoptr(StateDirectory) directory =
+				state_directory_prepare(fixture, NULL);
+
+			g_assert_nonnull(directory);
+		}
+	}
+}
+
+static void make_fifo(const char *path)
+{
+	g_assert_no_errno(mkfifo(path, 0600));
+}
+
+static void make_link(const char *path)
+{
+	g_autofree char *target = g_strconcat(path, ".target", NULL);
+
+	g_assert_true(g_file_set_contents(target, "precious", -1, NULL));
+	g_assert_no_errno(symlink(target, path));
+}
+
+static void make_second_name(const char *path)
+{
+	g_autofree char *target = g_strconcat(path, ".target", NULL);
+
+	g_assert_true(g_file_set_contents(target, "precious", -1, NULL));
+	g_assert_no_errno(link(target, path));
+}
+
+static void make_directory(const char *path)
+{
+	g_assert_no_errno(mkdir(path, 0700));
+}
+
+static void make_huge(const char *path)
+{
+	g_assert_true(g_file_set_contents(path, "", 0, NULL));
+	g_assert_no_errno(truncate(path, G_GINT64_CONSTANT(4) << 30));
+}
+
+static void make_of_another(const char *path)
+{
+	g_assert_true(g_file_set_contents(path, "", 0, NULL));
+	if (geteuid() == 0)
+		g_assert_no_errno(chown(path, 65534, 65534));
+}
+
+/* What somebody else may have put there is neither followed nor waited for. */
+static void test_planted(void)
+{
+	static const struct {
+		void (*make)(const char *path);
+		const char *message;
+		gboolean by_root;
+	} CASES[] = {
+		{make_fifo, "not a regular file", FALSE},
+		{make_link, "it is a symbolic link", FALSE},
+		{make_second_name, "it has 2 links", FALSE},
+		{make_directory, "", FALSE},
+		{make_huge, "it has 4294967296 bytes, the most is 4096", FALSE},
+		{make_of_another, "it belongs to user 65534", TRUE},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(StateFixture) fixture = state_fixture_new();
+		g_autoptr(StateDirectory) directory = open_directory(fixture);
+		g_autofree char *path = g_build_filename(fixture, NAME, NULL);
+		g_autofree char *text = NULL;
+		g_autoptr(GError) error = NULL;
+		g_autoptr(GError) opened = NULL;
+
+		if (CASES[i].by_root && geteuid() != 0)
+			continue;
+		CASES[i].make(path);
+		g_assert_false(state_directory_read(directory, NAME, &text, &error));
+		g_test_message("%s", error->message);
+		g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
+		g_assert_nonnull(strstr(error->message, CASES[i].message));
+		g_assert_null(text);
+		/* as for the lock */
+		g_assert_cmpint(
+			state_directory_open_file(directory, NAME, O_RDWR | O_CREAT, &opened), ==,
+			-1);
+		g_assert_nonnull(opened);
+		g_assert_false(state_directory_replace(directory, NAME, NULL, "one", NULL, NULL));
+		if (state_fixture_has(fixture, NAME ".target")) {
+			g_autofree char *left = state_fixture_read(fixture, NAME ".target");
+
+			g_assert_cmpstr(left, ==, "precious");
+		}
+	}
+}
+
+/* The largest that is read, and one byte more. */
+static void test_size(void)
+{
+	g_autoptr(StateFixture) fixture = state_fixture_new();
+	g_autoptr(StateDirectory) directory = open_directory(fixture);
+	g_autofree char *longest = g_strnfill(4096, 'a');
+	g_autofree char *too_long = g_strnfill(4097, 'a');
+	g_autofree char *text = NULL;
+	g_autoptr(GError) error = NULL;
+
+	state_fixture_write(fixture, NAME, longest);
+	g_assert_true(state_directory_read(directory, NAME, &text, NULL));
+	g_assert_cmpstr(text, ==, longest);
+	state_fixture_write(fixture, NAME, too_long);
+	g_assert_false(state_directory_read(directory, NAME, &text, &error));
 	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
-	g_assert_nonnull(strstr(error->message,
-				geteuid() == 0 ? "belongs to user 65534" : "belongs to user 0"));
 }
 
 static void test_replace(void)
 {
-	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(StateFixture) fixture = state_fixture_new();
+	g_autoptr(StateDirectory) directory = open_directory(fixture);
 	g_autofree char *missing = NULL, *present = NULL, *left = NULL;
 	g_autoptr(GError) error = NULL;
 
 	g_assert_true(state_directory_read(directory, NAME, &missing, &error));
 	g_assert_null(missing);
-	g_assert_true(state_directory_replace(directory, NAME, NULL, "one", &error));
-	g_assert_true(state_directory_replace(directory, NAME, "one", "two", &error));
+	g_assert_true(state_directory_replace(directory, NAME, NULL, "one", NULL, &error));
+	g_assert_true(state_directory_replace(directory, NAME, "one", "two", NULL, &error));
 	g_assert_no_error(error);
 	g_assert_true(state_directory_read(directory, NAME, &present, &error));
 	g_assert_cmpstr(present, ==, "two");
+	assert_mode(fixture, NAME, S_IFREG | 0600);
 
 	/* what was read is not what is there */
 	static const char *const OLD[] = {NULL, "", "one", "two "};
 	for (guint i = 0; i < G_N_ELEMENTS(OLD); i++) {
-		g_assert_false(state_directory_replace(directory, NAME, OLD[i], "three", &error));
+		g_assert_false(
+			state_directory_replace(directory, NAME, OLD[i], "three", NULL, &error));
 		g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST);
 		g_clear_error(&error);
 	}
-	left = state_fixture_read(directory, NAME);
+	g_assert_false(state_directory_make(directory, NAME, "three", &error));
+	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST);
+	left = state_fixture_read(fixture, NAME);
 	g_assert_cmpstr(left, ==, "two");
-	g_assert_cmpuint(state_fixture_count(directory, ""), ==, 1);
+	g_assert_cmpuint(state_fixture_count(fixture, ""), ==, 1);
+}
+
+/* Whether what was written is still what stands there, by its name in the directory as it was
+ * opened, and by its path. */
+static void test_is_at(void)
+{
+	g_autoptr(StateFixture) fixture = state_fixture_new();
+	g_autofree char *path = g_build_filename(fixture, "state", NULL);
+	g_autofree char *away = g_build_filename(fixture, "away", NULL);
+	g_autofree char *file = g_build_filename(path, NAME, NULL);
+	g_autoptr(StateDirectory) directory = state_directory_prepare(path, NULL);
+	g_auto(StateFd) fd = -1;
+
+	g_assert_true(state_directory_replace(directory, NAME, NULL, "one", &fd, NULL));
+	g_assert_true(state_directory_has(directory, NAME, fd));
+	g_assert_true(state_directory_is_at(file, fd));
+
+	g_assert_no_errno(rename(path, away));
+	g_assert_true(state_directory_has(directory, NAME, fd));
+	g_assert_false(state_directory_is_at(file, fd));
+	g_assert_no_errno(rename(away, path));
+	g_assert_true(state_directory_is_at(file, fd));
+
+	/* the same text, another file */
+	g_assert_true(state_directory_replace(directory, NAME, "one", "one", NULL, NULL));
+	g_assert_false(state_directory_has(directory, NAME, fd));
+	g_assert_false(state_directory_is_at(file, fd));
+	g_assert_no_errno(unlink(file));
+	g_assert_false(state_directory_has(directory, NAME, fd));
+	g_assert_false(state_directory_is_at(file, fd));
 }
 
 /* Each of many processes counts up one number: none of their replacements may be lost. */
-static void count_up(const char *directory, guint times)
+static void count_up(const char *path, guint times)
 {
+	g_autoptr(StateDirectory) directory = open_directory(path);
+
 	for (guint i = 0; i < times;) {
 		g_autofree char *text = NULL;
 		g_autofree char *next = NULL;
@@ -100,7 +291,7 @@ static void count_up(const char *directory, guint times)
 		if (!state_directory_read(directory, NAME, &text, NULL))
 			_exit(1);
 		next = g_strdup_printf("%d", atoi(text) + 1);
-		i += (guint)state_directory_replace(directory, NAME, text, next, NULL);
+		i += (guint)state_directory_replace(directory, NAME, text, next, NULL, NULL);
 	}
 	_exit(0);
 }
@@ -129,24 +320,26 @@ static void test_concurrent_replace(void)
 /* The lock's holder hangs: that must not hang whoever wants it next. */
 static void test_locked(void)
 {
-	g_autoptr(StateFixture) directory = state_fixture_new();
-	g_auto(StateFd) holder = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	g_autoptr(StateFixture) fixture = state_fixture_new();
+	g_autoptr(StateDirectory) directory = open_directory(fixture);
+	g_auto(StateFd) holder = open(fixture, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	g_autoptr(GError) error = NULL;
 
 	g_assert_no_errno(flock(holder, LOCK_EX));
-	g_assert_false(state_directory_replace(directory, NAME, NULL, "one", &error));
+	g_assert_false(state_directory_replace(directory, NAME, NULL, "one", NULL, &error));
 	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED);
 	g_assert_nonnull(strstr(error->message, "is locked by another process"));
-	g_assert_cmpuint(state_fixture_count(directory, ""), ==, 0);
+	g_assert_cmpuint(state_fixture_count(fixture, ""), ==, 0);
 
 	g_assert_no_errno(flock(holder, LOCK_UN));
-	g_assert_true(state_directory_replace(directory, NAME, NULL, "one", NULL));
+	g_assert_true(state_directory_replace(directory, NAME, NULL, "one", NULL, NULL));
 }
 
 static void test_nul(void)
 {
-	g_autoptr(StateFixture) directory = state_fixture_new();
-	g_autofree char *path = g_build_filename(directory, NAME, NULL);
+	g_autoptr(StateFixture) fixture = state_fixture_new();
+	g_autoptr(StateDirectory) directory = open_directory(fixture);
+	g_autofree char *path = g_build_filename(fixture, NAME, NULL);
 	g_autofree char *text = NULL;
 	g_autoptr(GError) error = NULL;
 
@@ -158,37 +351,41 @@ static void test_nul(void)
 
 static void test_clean(void)
 {
-	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(StateFixture) fixture = state_fixture_new();
+	g_autoptr(StateDirectory) directory = open_directory(fixture);
 
-	state_fixture_write(directory, "worker-0-1.json", "");
-	state_fixture_write(directory, "worker-0-1.json.1234.new", "");
-	state_fixture_write(directory, "worker-0-1.json.5678.new", "");
-	state_fixture_write(directory, "worker-0-10.json.1234.new", "");
+	state_fixture_write(fixture, "worker-0-1.json", "");
+	state_fixture_write(fixture, "worker-0-1.json.1234.new", "");
+	state_fixture_write(fixture, "worker-0-1.json.5678.new", "");
+	state_fixture_write(fixture, "worker-0-10.json.1234.new", "");
 	state_directory_clean(directory, "worker-0-1.json");
-	g_assert_cmpuint(state_fixture_count(directory, ""), ==, 2);
-	g_assert_true(state_fixture_has(directory, "worker-0-1.json"));
-	g_assert_true(state_fixture_has(directory, "worker-0-10.json.1234.new"));
+	g_assert_cmpuint(state_fixture_count(fixture, ""), ==, 2);
+	g_assert_true(state_fixture_has(fixture, "worker-0-1.json"));
+	g_assert_true(state_fixture_has(fixture, "worker-0-10.json.1234.new"));
 }
 
 static void test_full_disk(void)
 {
-	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(StateFixture) fixture = state_fixture_new();
 	g_autofree char *left = NULL;
 	g_autoptr(GError) error = NULL;
 
-	if (!state_fixture_mount(directory))
+	if (!state_fixture_mount(fixture))
 		return;
-	state_fixture_write(directory, NAME, "one");
-	state_fixture_fill(directory);
-	g_assert_false(state_directory_replace(directory, NAME, "one", "two", &error));
+
+	g_autoptr(StateDirectory) directory = open_directory(fixture);
+
+	state_fixture_write(fixture, NAME, "one");
+	state_fixture_fill(fixture);
+	g_assert_false(state_directory_replace(directory, NAME, "one", "two", NULL, &error));
 	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED);
 	g_assert_nonnull(strstr(error->message, "No space left on device"));
-	left = state_fixture_read(directory, NAME);
+	left = state_fixture_read(fixture, NAME);
 	g_assert_cmpstr(left, ==, "one");
-	g_assert_cmpuint(state_fixture_count(directory, ".new"), ==, 0);
+	g_assert_cmpuint(state_fixture_count(fixture, ".new"), ==, 0);
 
-	state_fixture_empty(directory);
-	g_assert_true(state_directory_replace(directory, NAME, "one", "two", NULL));
+	state_fixture_empty(fixture);
+	g_assert_true(state_directory_replace(directory, NAME, "one", "two", NULL, NULL));
 }
 
 int main(int argc, char **argv)
@@ -197,6 +394,10 @@ int main(int argc, char **argv)
 	g_test_add_func("/state-directory/made-with-parents", test_made_with_parents);
 	g_test_add_func("/state-directory/not-a-directory", test_not_a_directory);
 	g_test_add_func("/state-directory/of-another-user", test_of_another_user);
+	g_test_add_func("/state-directory/mode", test_mode);
+	g_test_add_func("/state-directory/planted", test_planted);
+	g_test_add_func("/state-directory/size", test_size);
+	g_test_add_func("/state-directory/is-at", test_is_at);
 	g_test_add_func("/state-directory/replace", test_replace);
 	g_test_add_func("/state-directory/concurrent-replace", test_concurrent_replace);
 	g_test_add_func("/state-directory/locked", test_locked);
