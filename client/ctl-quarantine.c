@@ -5,7 +5,6 @@
 
 #include "client/ctl-format.h"
 
-#define AT_ONCE      1000
 #define MAX_ATTEMPTS 100   /* at a znode that somebody else writes to all the time */
 #define MAX_SKEW_MS  10000 /* of ZooKeeper's clock against ours */
 
@@ -13,31 +12,101 @@ typedef struct {
 	CtlZookeeper *zookeeper;
 	const char *root;
 	const Layout *layout;
-	gint64 end_tick;
+	gint64 floor_tick;
 } Quarantine;
 
-static void mark_free(CtlMark *self)
+/* The limits */
+
+void ctl_limits_clear(CtlLimits *self)
 {
-	g_free(self->owner);
-	g_free(self->address);
+	g_clear_pointer(&self->why, g_free);
+}
+
+static CtlLimits limits_of(const char *path, const ZnodeLimits *noted, const ZnodeLimits *given)
+{
+	gboolean more = given->max_clock_skew_ms > noted->max_clock_skew_ms ||
+			given->reservation_ms > noted->reservation_ms;
+
+	return (CtlLimits){
+		.limits =
+			{
+				.max_clock_skew_ms =
+					MAX(given->max_clock_skew_ms, noted->max_clock_skew_ms),
+				.reservation_ms = MAX(given->reservation_ms, noted->reservation_ms),
+			},
+		.why = g_strdup_printf(more ? "as given and in %s" : "as %s has them", path),
+	};
+}
+
+/* @fault: (transfer none): why there are none of the servers */
+static CtlLimits limits_without(const char *fault, const ZnodeLimits *given)
+{
+	if (given->max_clock_skew_ms > 0 && given->reservation_ms > 0)
+		return (CtlLimits){*given, g_strdup_printf("as given; %s", fault)};
+	return (CtlLimits){
+		.limits = {MAX(given->max_clock_skew_ms, ZNODES_MAX_CLOCK_SKEW_MS),
+			   MAX(given->reservation_ms, ZNODES_MAX_RESERVATION_MS)},
+		.why = g_strdup_printf("the most that servers allow, since %s; if you know what "
+				       "they had, give both",
+				       fault),
+	};
+}
+
+gboolean ctl_quarantine_limits(CtlZookeeper *zookeeper, const char *root, const ZnodeLimits *given,
+			       CtlLimits *out_limits, GError **error)
+{
+	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
+	CtlZnode *znode = ctl_znode_list_add(znodes, CTL_ZNODE_GET, znode_limits(root));
+	g_autoptr(GError) failure = NULL;
+	g_autofree char *fault = NULL;
+	ZnodeLimits noted;
+
+	if (!ctl_zookeeper_do(zookeeper, znodes, error))
+		return FALSE;
+	if (znode->result != CTL_ZNODE_DONE) {
+		fault = g_strdup_printf("there is no %s", znode->path);
+		*out_limits = limits_without(fault, given);
+	} else if (!znode_limits_from_json(znode->data, (gsize)MAX(znode->length, 0), &noted,
+					   &failure)) {
+		fault = g_strdup_printf("%s does not parse (%s)", znode->path, failure->message);
+		*out_limits = limits_without(fault, given);
+	} else {
+		*out_limits = limits_of(znode->path, &noted, given);
+	}
+	return TRUE;
+}
+
+/* The floors */
+
+static void floor_free(CtlFloor *self)
+{
 	g_free(self->damage);
 	g_free(self);
 }
 
-GPtrArray *ctl_quarantine_plan(const Layout *layout, const GArray *datacenter_ids)
+static guint count_claims(const CtlTree *tree, guint datacenter_id)
 {
-	GPtrArray *marks = g_ptr_array_new_with_free_func((GDestroyNotify)mark_free);
+	for (guint i = 0; i < tree->datacenters->len; i++) {
+		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+
+		if (datacenter->datacenter_id == datacenter_id)
+			return datacenter->claims->len;
+	}
+	return 0;
+}
+
+GPtrArray *ctl_quarantine_plan(const CtlTree *tree, const GArray *datacenter_ids)
+{
+	GPtrArray *floors = g_ptr_array_new_with_free_func((GDestroyNotify)floor_free);
 
 	for (guint i = 0; i < datacenter_ids->len; i++) {
-		for (guint worker_id = 0; worker_id >> layout->worker_bits == 0; worker_id++) {
-			CtlMark *mark = g_new0(CtlMark, 1);
+		CtlFloor *floor = g_new0(CtlFloor, 1);
 
-			mark->datacenter_id = g_array_index(datacenter_ids, guint, i);
-			mark->worker_id = worker_id;
-			g_ptr_array_add(marks, mark);
-		}
+		floor->datacenter_id = g_array_index(datacenter_ids, guint, i);
+		floor->n_claims = count_claims(tree, floor->datacenter_id);
+		g_ptr_array_add(floors, floor);
 	}
-	return marks;
+	return floors;
 }
 
 /* What is made is for those whom the servers let in, who need not be those that we come as. So is
@@ -53,23 +122,16 @@ static gboolean create_top(const Quarantine *self, GError **error)
 	       ctl_zookeeper_do(self->zookeeper, znodes, error);
 }
 
-/* What the records are to stand in, as far as it is not there. */
-static gboolean create_parents(const Quarantine *self, const GPtrArray *marks, GError **error)
+/* What the floors are to stand in, as far as it is not there. A server makes the rest. */
+static gboolean create_parents(const Quarantine *self, const GPtrArray *floors, GError **error)
 {
 	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
-	const CtlMark *last = NULL;
 
-	for (guint i = 0; i < marks->len; i++) {
-		const CtlMark *mark = marks->pdata[i];
+	for (guint i = 0; i < floors->len; i++) {
+		const CtlFloor *floor = floors->pdata[i];
+		g_autofree char *path = znode_floor(self->root, floor->datacenter_id);
 
-		if (last == NULL || last->datacenter_id != mark->datacenter_id) {
-			char *reservations = znode_reservations(self->root, mark->datacenter_id);
-
-			ctl_znode_list_add(znodes, CTL_ZNODE_CREATE,
-					   g_path_get_dirname(reservations));
-			ctl_znode_list_add(znodes, CTL_ZNODE_CREATE, reservations);
-		}
-		last = mark;
+		ctl_znode_list_add(znodes, CTL_ZNODE_CREATE, g_path_get_dirname(path));
 	}
 	return ctl_zookeeper_do(self->zookeeper, znodes, error);
 }
@@ -81,8 +143,8 @@ static gboolean too_many_attempts(const char *path, GError **error)
 	return FALSE;
 }
 
-/* A leader whose clock is behind would have us reserve for too short a time; one ahead, for too
- * long. Which of two clocks is wrong, only the operator can tell. */
+/* A leader whose clock is behind would have us raise floors too little; one ahead, too much. Which
+ * of two clocks is wrong, only the operator can tell. */
 static gboolean check_clock(gint64 theirs_ms, gint64 before_ms, gint64 after_ms, GError **error)
 {
 	if (theirs_ms >= before_ms - MAX_SKEW_MS && theirs_ms <= after_ms + MAX_SKEW_MS)
@@ -93,7 +155,7 @@ static gboolean check_clock(gint64 theirs_ms, gint64 before_ms, gint64 after_ms,
 
 	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
 		    "the clock of ZooKeeper's leader is at %s, that of this machine at %s, more "
-		    "than %d s apart: nothing was reserved; set the clock that is wrong right",
+		    "than %d s apart: no floor was raised; set the clock that is wrong right",
 		    theirs, ours, MAX_SKEW_MS / 1000);
 	return FALSE;
 }
@@ -125,9 +187,10 @@ static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **
 	return too_many_attempts(path, error);
 }
 
-/* Sets the end, the last tick that a reservation can have that was made until now. */
-static gboolean find_end(Quarantine *self, gint64 length_ms, GError **error)
+/* Sets the floor, the last tick that a reservation can have that was made until now. */
+static gboolean find_floor(Quarantine *self, const ZnodeLimits *limits, GError **error)
 {
+	gint64 length_ms = limits->max_clock_skew_ms + limits->reservation_ms;
 	gint64 now_ms;
 
 	if (!read_clock(self, &now_ms, error))
@@ -142,116 +205,116 @@ static gboolean find_end(Quarantine *self, gint64 length_ms, GError **error)
 			    now_ms);
 		return FALSE;
 	}
-	self->end_tick = MIN(layout_tick_at(self->layout, now_ms + length_ms),
-			     layout_max_tick(self->layout));
+	self->floor_tick = MIN(layout_tick_at(self->layout, now_ms + length_ms),
+			       layout_max_tick(self->layout));
 	return TRUE;
 }
 
 static gint64 time_of(const Quarantine *self, gint64 tick)
 {
-	return layout_tick_start_ms(self->layout, MIN(tick, layout_max_tick(self->layout)));
+	return tick > 0 ? layout_tick_start_ms(self->layout, tick) : 0;
+}
+
+/* Sets what @read says. %FALSE: it does not parse. */
+static gboolean take_floor(const Quarantine *self, CtlFloor *floor, const CtlZnode *read,
+			   gint64 *out_tick)
+{
+	g_autoptr(GError) failure = NULL;
+
+	*out_tick = 0;
+	floor->had_floor = read->result == CTL_ZNODE_DONE;
+	if (floor->had_floor && !znode_floor_from_json(read->data, (gsize)MAX(read->length, 0),
+						       self->layout, out_tick, &failure)) {
+		floor->damage = g_strdup_printf("%s: %s", read->path, failure->message);
+		return FALSE;
+	}
+	floor->before_ms = time_of(self, *out_tick);
+	return TRUE;
 }
 
 /* Adds the write that @read calls for, if it calls for one. */
-static void add_write(const Quarantine *self, CtlMark *mark, const CtlZnode *read,
+static void add_write(const Quarantine *self, CtlFloor *floor, const CtlZnode *read,
 		      GPtrArray *writes, GPtrArray *written)
 {
-	g_auto(ReservationRecord) record = {0};
-	g_autoptr(GError) failure = NULL;
+	gint64 tick;
 
-	g_clear_pointer(&mark->owner, g_free);
-	g_clear_pointer(&mark->address, g_free);
-	mark->had_record = read->result == CTL_ZNODE_DONE;
-	if (mark->had_record &&
-	    !reservation_record_from_json(read->data, (gsize)MAX(read->length, 0), &record,
-					  &failure)) {
-		mark->damage = g_strdup_printf("%s: %s", read->path, failure->message);
+	if (!take_floor(self, floor, read, &tick))
+		return;
+	floor->floor_ms = time_of(self, MAX(tick, self->floor_tick));
+	if (floor->had_floor && tick >= self->floor_tick) {
+		floor->done = TRUE;
 		return;
 	}
-	if (mark->had_record)
-		mark->before_ms = time_of(self, record.end_tick);
-	mark->owner = g_strdup(mark->had_record ? record.owner : "");
-	mark->address = g_strdup(mark->had_record ? record.address : "");
-	mark->until_ms = time_of(self, MAX(record.end_tick, self->end_tick));
 
-	const ReservationRecord raised = {
-		.end_tick = MAX(record.end_tick, self->end_tick),
-		.owner = (char *)"",
-		.address = mark->address,
-	};
 	CtlZnode *write = ctl_znode_list_add(
-		writes, mark->had_record ? CTL_ZNODE_SET : CTL_ZNODE_CREATE, g_strdup(read->path));
+		writes, floor->had_floor ? CTL_ZNODE_SET : CTL_ZNODE_CREATE, g_strdup(read->path));
 
-	write->data = reservation_record_to_json(&raised);
+	write->data = znode_floor_to_json(self->floor_tick);
 	write->length = (int)strlen(write->data);
 	write->version = read->version;
-	g_ptr_array_add(written, mark);
+	g_ptr_array_add(written, floor);
 }
 
-/* Reads the records and writes them; leaves in @marks those that somebody else wrote to between. */
-static gboolean attempt(const Quarantine *self, GPtrArray *marks, GError **error)
+/* Reads the floors and writes them; leaves in @floors those that somebody else wrote to between. */
+static gboolean attempt(const Quarantine *self, GPtrArray *floors, GError **error)
 {
 	g_autoptr(GPtrArray) reads = ctl_znode_list_new();
 	g_autoptr(GPtrArray) writes = ctl_znode_list_new();
-	g_autoptr(GPtrArray) written = g_ptr_array_new(); /* a mark for each write */
+	g_autoptr(GPtrArray) written = g_ptr_array_new(); /* a floor for each write */
 
-	for (guint i = 0; i < marks->len; i++) {
-		const CtlMark *mark = marks->pdata[i];
+	for (guint i = 0; i < floors->len; i++) {
+		const CtlFloor *floor = floors->pdata[i];
 
-		ctl_znode_list_add(
-			reads, CTL_ZNODE_GET,
-			znode_reservation(self->root, mark->datacenter_id, mark->worker_id));
+		ctl_znode_list_add(reads, CTL_ZNODE_GET,
+				   znode_floor(self->root, floor->datacenter_id));
 	}
 	if (!ctl_zookeeper_do(self->zookeeper, reads, error))
 		return FALSE;
-	for (guint i = 0; i < marks->len; i++)
-		add_write(self, marks->pdata[i], reads->pdata[i], writes, written);
+	for (guint i = 0; i < floors->len; i++)
+		add_write(self, floors->pdata[i], reads->pdata[i], writes, written);
 	if (!ctl_zookeeper_do(self->zookeeper, writes, error))
 		return FALSE;
-	g_ptr_array_set_size(marks, 0);
+	g_ptr_array_set_size(floors, 0);
 	for (guint i = 0; i < writes->len; i++) {
 		const CtlZnode *write = writes->pdata[i];
-		CtlMark *mark = written->pdata[i];
+		CtlFloor *floor = written->pdata[i];
 
-		mark->done = write->result == CTL_ZNODE_DONE;
-		if (!mark->done)
-			g_ptr_array_add(marks, mark);
+		floor->done = write->result == CTL_ZNODE_DONE;
+		floor->raised = floor->done;
+		if (!floor->done)
+			g_ptr_array_add(floors, floor);
 	}
 	return TRUE;
 }
 
-static gboolean mark_some(const Quarantine *self, GPtrArray *marks, GError **error)
+static gboolean raise_all(const Quarantine *self, const GPtrArray *floors, GError **error)
 {
-	for (int i = 0; i < MAX_ATTEMPTS && marks->len > 0; i++) {
-		if (!attempt(self, marks, error))
+	g_autoptr(GPtrArray) left = g_ptr_array_new();
+
+	for (guint i = 0; i < floors->len; i++)
+		g_ptr_array_add(left, floors->pdata[i]);
+	for (int i = 0; i < MAX_ATTEMPTS && left->len > 0; i++) {
+		if (!attempt(self, left, error))
 			return FALSE;
 	}
-	if (marks->len == 0)
+	if (left->len == 0)
 		return TRUE;
 
-	const CtlMark *mark = marks->pdata[0];
-	g_autofree char *path = znode_reservation(self->root, mark->datacenter_id, mark->worker_id);
+	const CtlFloor *floor = left->pdata[0];
+	g_autofree char *path = znode_floor(self->root, floor->datacenter_id);
 
 	return too_many_attempts(path, error);
 }
 
 gboolean ctl_quarantine_apply(CtlZookeeper *zookeeper, const char *root, const Layout *layout,
-			      const GPtrArray *marks, gint64 length_ms, gint64 *out_until_ms,
-			      GError **error)
+			      const GPtrArray *floors, const ZnodeLimits *limits,
+			      gint64 *out_until_ms, GError **error)
 {
 	Quarantine self = {.zookeeper = zookeeper, .root = root, .layout = layout};
 
-	if (!create_top(&self, error) || !find_end(&self, length_ms, error) ||
-	    !create_parents(&self, marks, error))
+	if (!create_top(&self, error) || !find_floor(&self, limits, error) ||
+	    !create_parents(&self, floors, error) || !raise_all(&self, floors, error))
 		return FALSE;
-	for (guint i = 0; i < marks->len; i += AT_ONCE) {
-		g_autoptr(GPtrArray) some = g_ptr_array_new();
-
-		for (guint j = i; j < MIN(i + AT_ONCE, marks->len); j++)
-			g_ptr_array_add(some, marks->pdata[j]);
-		if (!mark_some(&self, some, error))
-			return FALSE;
-	}
-	*out_until_ms = time_of(&self, self.end_tick);
+	*out_until_ms = time_of(&self, self.floor_tick);
 	return TRUE;
 }

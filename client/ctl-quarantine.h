@@ -7,39 +7,59 @@
 
 /*
  * Makes a registry safe that was restored from a backup. What its reservations say is old: a server
- * may have reserved more since, or a worker ID that has no record in the backup at all. So each
- * worker ID of the datacenters, with a record or without, gets one that lasts as long as any
- * reservation can that was made before; and no owner, so that a server that had it finds that it is
- * another's, drops it and claims anew.
+ * may have reserved more since, or a worker ID that has no record in the backup at all. So the
+ * floor of each datacenter is raised past all that can have been reserved until now: ZooKeeper's
+ * time, as far as a server's clock may be ahead of it, and as long as a reservation may be. The
+ * records stay as they are, and a server that finds its own as it wrote it goes on.
  *
- * Ends only grow, and every write is conditional on the version that was read: to do it twice, or
+ * Floors only grow, and every write is conditional on the version that was read: to do it twice, or
  * half of it, is harmless.
  */
 
-/* One worker ID, and what became of its record. */
+/* What a floor is computed from, and where that is from. */
+typedef struct {
+	ZnodeLimits limits;
+	char *why; /* in words */
+} CtlLimits;
+
+void ctl_limits_clear(CtlLimits *self);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(CtlLimits, ctl_limits_clear)
+
+/**
+ * ctl_quarantine_limits:
+ * @given: of the operator; 0: not given
+ * @out_limits: (out): the larger of what the servers have noted and what is given; where they have
+ *   noted nothing that parses, what is given if it is all, or else the most that servers allow
+ *
+ * Returns: %FALSE with an error set if ZooKeeper cannot tell
+ */
+gboolean ctl_quarantine_limits(CtlZookeeper *zookeeper, const char *root, const ZnodeLimits *given,
+			       CtlLimits *out_limits, GError **error);
+
+/* One datacenter, and what became of its floor. */
 typedef struct {
 	guint datacenter_id;
-	guint worker_id;
-	gboolean had_record; /* then: */
-	gint64 before_ms;    /* reserved until; since the Unix epoch */
-	char *owner;         /* "": nobody's */
-	char *address;
-	char *damage;    /* (nullable): why the record does not parse; it was left as it is */
-	gboolean done;   /* then: */
-	gint64 until_ms; /* reserved until, now */
-} CtlMark;
+	guint n_claims;
+	gboolean had_floor; /* then: */
+	gint64 before_ms;   /* since the Unix epoch; 0: it was never raised */
+	char *damage;       /* (nullable): why it does not parse; it was left as it is */
+	gboolean done;      /* then: */
+	gboolean raised;    /* else it was there already, as high or higher */
+	gint64 floor_ms;    /* now */
+} CtlFloor;
 
-/* (transfer full): of CtlMark: all worker IDs of these datacenters, not done yet.
+/* (transfer full): of CtlFloor: not done yet.
+ * @tree: with the claims to count
  * @datacenter_ids: of guint */
-GPtrArray *ctl_quarantine_plan(const Layout *layout, const GArray *datacenter_ids);
+GPtrArray *ctl_quarantine_plan(const CtlTree *tree, const GArray *datacenter_ids);
 
 /**
  * ctl_quarantine_apply:
- * @length_ms: from now, by ZooKeeper's clock
- * @out_until_ms: (out): when that is; since the Unix epoch
+ * @floors: of ctl_quarantine_plan()
+ * @out_until_ms: (out): the floor that all of them have at least; since the Unix epoch
  *
- * Returns: %TRUE; or %FALSE with an error set, and then the marks tell how far it came
+ * Returns: %TRUE; or %FALSE with an error set, and then the floors tell how far it came
  */
 gboolean ctl_quarantine_apply(CtlZookeeper *zookeeper, const char *root, const Layout *layout,
-			      const GPtrArray *marks, gint64 length_ms, gint64 *out_until_ms,
-			      GError **error);
+			      const GPtrArray *floors, const ZnodeLimits *limits,
+			      gint64 *out_until_ms, GError **error);

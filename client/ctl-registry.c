@@ -7,28 +7,52 @@
 #include <unistd.h>
 
 #include "client/ctl-format.h"
+#include "client/ctl-live.h"
 #include "client/ctl-output.h"
 #include "client/ctl-quarantine.h"
 #include "client/ctl-table.h"
 #include "client/ctl.h"
 
-#define MAX_RESERVATION_MS G_GINT64_CONSTANT(604800000) /* a week */
-#define CLOCK_SKEW_MS      10000                        /* what servers allow unless told */
-#define MAX_WORKER_BITS    12 /* beyond that a record for each worker ID is too much to ask */
+/* More than servers allow: for a clock of ZooKeeper that was wrong. */
+#define MAX_GIVEN_MS G_GINT64_CONSTANT(604800000) /* a week */
 
 static char *reservation_text;
-static guint64 reservation_ms = 600000;
+static char *skew_text;
 static char **datacenter_texts;
+static gboolean even_if_servers_live;
 static gboolean yes;
 
 static const GOptionEntry entries[] = {
 	{"reservation", 0, 0, G_OPTION_ARG_STRING, &reservation_text,
-	 "The longest --reservation that servers have (default 600000)", "MS"},
+	 "A longer --reservation of servers than the backup knows", "MS"},
+	{"max-clock-skew", 0, 0, G_OPTION_ARG_STRING, &skew_text,
+	 "A larger --max-clock-skew of servers than the backup knows", "MS"},
 	{"datacenter-id", 0, 0, G_OPTION_ARG_STRING_ARRAY, &datacenter_texts,
 	 "A datacenter that the backup does not know; again for more", "N"},
+	{"even-if-servers-live", 0, 0, G_OPTION_ARG_NONE, &even_if_servers_live,
+	 "Do not wait for claims to go, nor stop at those that stay", NULL},
 	{"yes", 0, 0, G_OPTION_ARG_NONE, &yes, "Do not ask", NULL},
 	G_OPTION_ENTRY_NULL,
 };
+
+/* Where it is done, and to what. */
+typedef struct {
+	const CtlOptions *options;
+	const ZookeeperHosts *hosts;
+	CtlZookeeper *zookeeper;
+	CtlTree *tree; /* before anything was done */
+	GArray *datacenters;
+	CtlLimits limits;
+} Quarantine;
+
+static void quarantine_clear(Quarantine *self)
+{
+	g_clear_pointer(&self->tree, ctl_tree_free);
+	g_clear_pointer(&self->zookeeper, ctl_zookeeper_free);
+	g_clear_pointer(&self->datacenters, g_array_unref);
+	ctl_limits_clear(&self->limits);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Quarantine, quarantine_clear)
 
 static gint compare_numbers(gconstpointer a, gconstpointer b)
 {
@@ -75,22 +99,29 @@ static GArray *choose_datacenters(const CtlTree *tree)
 }
 
 /* It is asked on standard error, as the answer on standard output may be for a file. */
-static gboolean confirm(const ZookeeperHosts *hosts, const GArray *datacenters, guint worker_ids)
+static gboolean confirm(const Quarantine *self)
 {
+	const ZnodeLimits *limits = &self->limits.limits;
 	char line[16] = "";
 	g_autoptr(GString) names = g_string_new(NULL);
 
-	for (guint i = 0; i < datacenters->len; i++)
+	for (guint i = 0; i < self->datacenters->len; i++)
 		g_string_append_printf(names, "%s%u", i > 0 ? ", " : "",
-				       g_array_index(datacenters, guint, i));
+				       g_array_index(self->datacenters, guint, i));
 	fprintf(stderr,
-		"At ZooKeeper %s%s, each of the %u worker IDs of datacenter %s\n"
-		"will be reserved for the next %" G_GUINT64_FORMAT
-		" s, and be nobody's. Servers that run drop\n"
-		"their reservations, and may be without a worker ID until that time.\n"
+		"At ZooKeeper %s%s, no worker ID of datacenter %s will be claimed\n"
+		"for the next %" G_GINT64_FORMAT " s: --max-clock-skew %" G_GINT64_FORMAT
+		" and --reservation %" G_GINT64_FORMAT " of servers,\n"
+		"%s.\n"
+		"A backup does not know, so think of:\n"
+		"- servers that came after it with more of these two: give these options;\n"
+		"- datacenters that were first used after it: give --datacenter-id;\n"
+		"- a clock of ZooKeeper's that was ahead of what it is now: add as much to "
+		"--max-clock-skew.\n"
 		"Type yes to go on: ",
-		hosts->servers, hosts->root, worker_ids, names->str,
-		(reservation_ms + CLOCK_SKEW_MS) / 1000);
+		self->hosts->servers, self->hosts->root, names->str,
+		(limits->max_clock_skew_ms + limits->reservation_ms) / 1000,
+		limits->max_clock_skew_ms, limits->reservation_ms, self->limits.why);
 	fflush(stderr);
 	if (fgets(line, sizeof(line), stdin) != NULL && strcmp(g_strstrip(line), "yes") == 0)
 		return TRUE;
@@ -98,46 +129,66 @@ static gboolean confirm(const ZookeeperHosts *hosts, const GArray *datacenters, 
 	return FALSE;
 }
 
-static void print_table(const GPtrArray *marks)
+/* Whether no server is hit that lives; else, and when nobody can tell, the message is out. Leaves
+ * what was found. */
+static gboolean check_live(Quarantine *self)
+{
+	g_autoptr(GError) error = NULL;
+	CtlTree *found = NULL;
+
+	if (even_if_servers_live)
+		return TRUE;
+	found = ctl_live_wait(self->zookeeper, self->hosts->root, &error);
+	if (found == NULL) {
+		ctl_output_complain("%s; nothing was changed", error->message);
+		return FALSE;
+	}
+	ctl_tree_free(self->tree);
+	self->tree = found;
+	if (ctl_live_count(found) == 0)
+		return TRUE;
+	ctl_output_complain("nothing was changed: %u of the servers live", ctl_live_count(found));
+	ctl_live_complain(found);
+	ctl_output_complain("stop them, or keep them from reaching this ZooKeeper, and run it "
+			    "again; --even-if-servers-live goes on all the same");
+	return FALSE;
+}
+
+static void print_table(const GPtrArray *floors)
 {
 	static const char *const HEADS[] = {
-		">datacenter",       ">worker",   "was reserved until",
-		"is reserved until", "owner was", NULL,
+		">datacenter", "floor before", "floor now", ">claims", NULL,
 	};
 	g_autoptr(CtlTable) table = ctl_table_new(HEADS);
 
-	for (guint i = 0; i < marks->len; i++) {
-		const CtlMark *mark = marks->pdata[i];
-		const char *address = mark->done && mark->owner[0] != '\0' ? mark->address : NULL;
+	for (guint i = 0; i < floors->len; i++) {
+		const CtlFloor *floor = floors->pdata[i];
 
-		if (!mark->done)
+		if (!floor->done)
 			continue;
-		ctl_table_add(table, g_strdup_printf("%u", mark->datacenter_id));
-		ctl_table_add(table, g_strdup_printf("%u", mark->worker_id));
-		ctl_table_add(table, ctl_format_time(mark->before_ms));
-		ctl_table_add(table, ctl_format_time(mark->until_ms));
-		ctl_table_add(table, ctl_format_address(address));
+		ctl_table_add(table, g_strdup_printf("%u", floor->datacenter_id));
+		ctl_table_add(table, ctl_format_time(floor->before_ms));
+		ctl_table_add(table, ctl_format_time(floor->floor_ms));
+		ctl_table_add(table, g_strdup_printf("%u", floor->n_claims));
 	}
 	ctl_table_print(table);
 }
 
-static void print_json(const GPtrArray *marks)
+static void print_json(const GPtrArray *floors)
 {
 	CtlArray array = {0};
 
-	for (guint i = 0; i < marks->len; i++) {
-		const CtlMark *mark = marks->pdata[i];
+	for (guint i = 0; i < floors->len; i++) {
+		const CtlFloor *floor = floors->pdata[i];
 		JsonObject *object;
 
-		if (!mark->done)
+		if (!floor->done)
 			continue;
 		object = json_object_new();
-		json_object_set_int_member(object, "datacenter_id", mark->datacenter_id);
-		json_object_set_int_member(object, "worker_id", mark->worker_id);
-		ctl_format_json_time(object, "reserved_until_before", mark->before_ms);
-		ctl_format_json_time(object, "reserved_until", mark->until_ms);
-		ctl_format_json_text(object, "owner_before", mark->owner);
-		ctl_format_json_text(object, "address", mark->address);
+		json_object_set_int_member(object, "datacenter_id", floor->datacenter_id);
+		ctl_format_json_time(object, "floor_before", floor->before_ms);
+		ctl_format_json_time(object, "floor", floor->floor_ms);
+		json_object_set_int_member(object, "claims", floor->n_claims);
 
 		g_autofree char *element = ctl_format_json(object);
 
@@ -146,17 +197,18 @@ static void print_json(const GPtrArray *marks)
 	ctl_array_end(&array);
 }
 
-/* The marks that were left out, on standard error. Returns how many. */
-static guint complain_of(const GPtrArray *marks)
+/* The floors that were left out, on standard error. Returns how many. */
+static guint complain_of(const GPtrArray *floors)
 {
 	guint damaged = 0;
 
-	for (guint i = 0; i < marks->len; i++) {
-		const CtlMark *mark = marks->pdata[i];
+	for (guint i = 0; i < floors->len; i++) {
+		const CtlFloor *floor = floors->pdata[i];
 
-		if (mark->damage != NULL) {
-			ctl_output_complain("%s; left as it is, and no server takes it",
-					    mark->damage);
+		if (floor->damage != NULL) {
+			ctl_output_complain("%s; left as it is, and no server claims a worker ID "
+					    "there: delete it, and run this again",
+					    floor->damage);
 			damaged++;
 		}
 	}
@@ -164,107 +216,122 @@ static guint complain_of(const GPtrArray *marks)
 }
 
 /* In a line, beside JSON on standard error. */
-static void print_summary(const GPtrArray *marks, gint64 until_ms, gboolean json)
+static void print_summary(const Quarantine *self, const GPtrArray *floors, gint64 until_ms)
 {
+	const ZnodeLimits *limits = &self->limits.limits;
 	g_autofree char *until = ctl_format_time(until_ms);
 	g_autofree char *line = NULL;
 	guint raised = 0;
-	guint made = 0;
-	guint further = 0;
+	guint left = 0;
 
-	for (guint i = 0; i < marks->len; i++) {
-		const CtlMark *mark = marks->pdata[i];
+	for (guint i = 0; i < floors->len; i++) {
+		const CtlFloor *floor = floors->pdata[i];
 
-		if (mark->done && !mark->had_record)
-			made++;
-		else if (mark->done && mark->before_ms >= until_ms)
-			further++;
-		else if (mark->done)
-			raised++;
+		raised += floor->raised;
+		left += floor->done && !floor->raised;
 	}
-	line = g_strdup_printf("%u worker IDs: %u reservations raised, %u made, %u left where they "
-			       "were, further ahead; nobody takes one before %s",
-			       marks->len, raised, made, further, until);
-	if (json)
+	line = g_strdup_printf(
+		"%u floor%s raised, %u left where they were, further ahead; nobody "
+		"claims a worker ID before %s: ZooKeeper's time, and %" G_GINT64_FORMAT
+		" ms of --max-clock-skew, and %" G_GINT64_FORMAT " ms of --reservation (%s)",
+		raised, raised == 1 ? "" : "s", left, until, limits->max_clock_skew_ms,
+		limits->reservation_ms, self->limits.why);
+	if (self->options->json)
 		ctl_output_complain("%s", line);
 	else
 		ctl_output_print("%s\n", line);
 }
 
-static CtlStatus apply(const CtlOptions *options, const ZookeeperHosts *hosts,
-		       CtlZookeeper *zookeeper, const CtlTree *tree, const GPtrArray *marks)
+static CtlStatus apply(const Quarantine *self)
 {
+	g_autoptr(GPtrArray) floors = ctl_quarantine_plan(self->tree, self->datacenters);
 	g_autoptr(GError) error = NULL;
 	gint64 until_ms = 0;
 	gboolean complete =
-		ctl_quarantine_apply(zookeeper, hosts->root, &tree->layout, marks,
-				     (gint64)reservation_ms + CLOCK_SKEW_MS, &until_ms, &error);
+		ctl_quarantine_apply(self->zookeeper, self->hosts->root, &self->tree->layout,
+				     floors, &self->limits.limits, &until_ms, &error);
 
-	if (options->json)
-		print_json(marks);
+	if (self->options->json)
+		print_json(floors);
 	else
-		print_table(marks);
+		print_table(floors);
 	if (complete)
-		print_summary(marks, until_ms, options->json);
+		print_summary(self, floors, until_ms);
 	ctl_output_flush();
 	if (!complete)
 		ctl_output_complain("%s; run it again: the registry is not safe yet",
 				    error->message);
-	return complain_of(marks) == 0 && complete ? CTL_OK : CTL_FAILED;
+	return complain_of(floors) == 0 && complete ? CTL_OK : CTL_FAILED;
+}
+
+/* Finds out what is to be done. */
+static CtlStatus look(Quarantine *self, const char *auth, const ZnodeLimits *given)
+{
+	g_autoptr(GError) error = NULL;
+
+	self->zookeeper =
+		ctl_zookeeper_connect(self->hosts, auth, (guint)self->options->timeout_ms, &error);
+	if (self->zookeeper != NULL)
+		self->tree = ctl_tree_read(self->zookeeper, self->hosts->root, 0, &error);
+	if (self->tree == NULL || !ctl_quarantine_limits(self->zookeeper, self->hosts->root, given,
+							 &self->limits, &error)) {
+		ctl_output_complain("%s", error->message);
+		return CTL_FAILED;
+	}
+	self->datacenters = choose_datacenters(self->tree);
+	if (self->datacenters == NULL)
+		return CTL_USAGE;
+	if (self->datacenters->len == 0) {
+		ctl_output_complain("no datacenter is at %s of ZooKeeper at %s: name those that "
+				    "servers have used with --datacenter-id",
+				    self->hosts->root, self->hosts->servers);
+		return CTL_FAILED;
+	}
+	return CTL_OK;
 }
 
 static CtlStatus quarantine(const CtlOptions *options, const ZookeeperHosts *hosts,
 			    const char *auth)
 {
-	g_autoptr(GError) error = NULL;
-	g_autoptr(CtlZookeeper) zookeeper =
-		ctl_zookeeper_connect(hosts, auth, (guint)options->timeout_ms, &error);
-	g_autoptr(CtlTree) tree =
-		zookeeper != NULL ? ctl_tree_read(zookeeper, hosts->root, 0, &error) : NULL;
+	g_auto(Quarantine) self = {.options = options, .hosts = hosts};
+	guint64 skew_ms = 0;
+	guint64 reservation_ms = 0;
 
-	if (tree == NULL) {
-		ctl_output_complain("%s", error->message);
-		return CTL_FAILED;
-	}
-	if (tree->layout.worker_bits > MAX_WORKER_BITS) {
-		ctl_output_complain(
-			"the layout has %u worker IDs in a datacenter, too many to mark "
-			"one by one; stop all servers instead, and start none before "
-			"%" G_GUINT64_FORMAT " s have passed",
-			1u << tree->layout.worker_bits, (reservation_ms + CLOCK_SKEW_MS) / 1000);
-		return CTL_FAILED;
-	}
-
-	g_autoptr(GArray) datacenters = choose_datacenters(tree);
-
-	if (datacenters == NULL)
+	if (!ctl_number("--reservation MS", reservation_text, 1, MAX_GIVEN_MS, &reservation_ms) ||
+	    !ctl_number("--max-clock-skew MS", skew_text, 1, MAX_GIVEN_MS, &skew_ms))
 		return CTL_USAGE;
-	if (datacenters->len == 0) {
-		ctl_output_complain("no datacenter is at %s of ZooKeeper at %s: name those that "
-				    "servers have used with --datacenter-id",
-				    hosts->root, hosts->servers);
-		return CTL_FAILED;
-	}
 
-	g_autoptr(GPtrArray) marks = ctl_quarantine_plan(&tree->layout, datacenters);
+	const ZnodeLimits given = {(gint64)skew_ms, (gint64)reservation_ms};
+	CtlStatus status = look(&self, auth, &given);
 
-	if (!yes && !confirm(hosts, datacenters, marks->len))
+	if (status != CTL_OK)
+		return status;
+	if ((!yes && !confirm(&self)) || !check_live(&self))
 		return CTL_FAILED;
-	return apply(options, hosts, zookeeper, tree, marks);
+	return apply(&self);
 }
+
+/* What can be done, by the argument that asks for it. */
+static const struct {
+	const char *name;
+	CtlStatus (*run)(const CtlOptions *options, const ZookeeperHosts *hosts, const char *auth);
+} ACTIONS[] = {
+	{"quarantine", quarantine},
+};
 
 static CtlStatus run(const CtlOptions *options, const char *const *arguments)
 {
 	g_autoptr(ZookeeperHosts) hosts = NULL;
 	g_autofree char *auth = NULL;
+	guint action = 0;
 
-	if (g_strcmp0(arguments[0], "quarantine") != 0 || arguments[1] != NULL) {
+	while (action < G_N_ELEMENTS(ACTIONS) && g_strcmp0(arguments[0], ACTIONS[action].name) != 0)
+		action++;
+	if (action == G_N_ELEMENTS(ACTIONS) || arguments[1] != NULL) {
 		ctl_output_complain("registry takes one argument: quarantine");
 		return CTL_USAGE;
 	}
-	if (!ctl_number("--reservation MS", reservation_text, 1, MAX_RESERVATION_MS,
-			&reservation_ms) ||
-	    !ctl_zookeeper_hosts(options, &hosts, &auth))
+	if (!ctl_zookeeper_hosts(options, &hosts, &auth))
 		return CTL_USAGE;
 	if (hosts == NULL) {
 		ctl_output_complain("registry needs --zookeeper HOSTS");
@@ -276,7 +343,7 @@ static CtlStatus run(const CtlOptions *options, const char *const *arguments)
 			"on without");
 		return CTL_USAGE;
 	}
-	return quarantine(options, hosts, auth);
+	return ACTIONS[action].run(options, hosts, auth);
 }
 
 const CtlCommand ctl_registry_command = {
@@ -284,8 +351,8 @@ const CtlCommand ctl_registry_command = {
 	.arguments = "quarantine",
 	.summary = "Makes a restored ZooKeeper safe.",
 	.details = "After ZooKeeper was restored from a backup, and before servers can reach it:\n"
-		   "registry quarantine reserves every worker ID for as long as servers may have\n"
-		   "reserved it since. It asks first.",
+		   "registry quarantine has no worker ID claimed for as long as servers may have\n"
+		   "reserved since. It asks first, and stops if servers live.",
 	.takes_zookeeper = TRUE,
 	.takes_no_server = TRUE,
 	.entries = entries,

@@ -14,20 +14,30 @@ static const char *const NAMES[N_STATES] = {
 	[DAMAGED] = "damaged",
 };
 
-static State state_of(const CtlReservation *reservation, gint64 now_ms)
+static gboolean is_below_floor(const CtlDatacenter *datacenter, gint64 now_ms)
+{
+	return datacenter->floor_ms >= now_ms;
+}
+
+static State state_of(const CtlDatacenter *datacenter, const CtlReservation *reservation,
+		      gint64 now_ms)
 {
 	if (reservation->damage != NULL)
 		return DAMAGED;
 	if (reservation->holder != NULL)
 		return HELD;
-	return reservation->reserved_until_ms >= now_ms ? QUARANTINED : FREE;
+	return reservation->reserved_until_ms >= now_ms || is_below_floor(datacenter, now_ms)
+		       ? QUARANTINED
+		       : FREE;
 }
 
-/* Made by "registry quarantine", and no server had it since. */
-static gboolean was_never_used(const CtlReservation *reservation, gint64 now_ms)
+/* Until when nobody takes it: where it is the floor that says so, until then. */
+static gint64 until_ms(const CtlDatacenter *datacenter, const CtlReservation *reservation,
+		       gint64 now_ms)
 {
-	return state_of(reservation, now_ms) == FREE && reservation->record.owner[0] == '\0' &&
-	       reservation->record.address[0] == '\0';
+	if (state_of(datacenter, reservation, now_ms) != QUARANTINED)
+		return reservation->reserved_until_ms;
+	return MAX(reservation->reserved_until_ms, datacenter->floor_ms);
 }
 
 static gint64 count_worker_ids(const CtlTree *tree)
@@ -35,16 +45,18 @@ static gint64 count_worker_ids(const CtlTree *tree)
 	return G_GINT64_CONSTANT(1) << tree->layout.worker_bits;
 }
 
-/* How many worker IDs of the datacenter are in each state: those without a record are free. */
+/* How many worker IDs of the datacenter are in each state: those without a record are free, or
+ * below the floor. */
 static void count(const CtlTree *tree, const CtlDatacenter *datacenter, gint64 now_ms,
 		  gint64 out_counts[static N_STATES])
 {
+	gint64 rest = count_worker_ids(tree) - datacenter->reservations->len;
+
 	for (int i = 0; i < N_STATES; i++)
 		out_counts[i] = 0;
 	for (guint i = 0; i < datacenter->reservations->len; i++)
-		out_counts[state_of(datacenter->reservations->pdata[i], now_ms)]++;
-	out_counts[FREE] = count_worker_ids(tree) - out_counts[HELD] - out_counts[QUARANTINED] -
-			   out_counts[DAMAGED];
+		out_counts[state_of(datacenter, datacenter->reservations->pdata[i], now_ms)]++;
+	out_counts[is_below_floor(datacenter, now_ms) ? QUARANTINED : FREE] += rest;
 }
 
 static void add_line(CtlTable *table, const CtlDatacenter *datacenter,
@@ -54,8 +66,8 @@ static void add_line(CtlTable *table, const CtlDatacenter *datacenter,
 
 	ctl_table_add(table, g_strdup_printf("%u", datacenter->datacenter_id));
 	ctl_table_add(table, g_strdup_printf("%u", reservation->worker_id));
-	ctl_table_add(table, g_strdup(NAMES[state_of(reservation, now_ms)]));
-	ctl_table_add(table, ctl_format_time(reservation->reserved_until_ms));
+	ctl_table_add(table, g_strdup(NAMES[state_of(datacenter, reservation, now_ms)]));
+	ctl_table_add(table, ctl_format_time(until_ms(datacenter, reservation, now_ms)));
 	ctl_table_add(table,
 		      ctl_format_address(address != NULL && address[0] != '\0' ? address : NULL));
 }
@@ -71,7 +83,13 @@ static void print_summary(const CtlTree *tree, const CtlDatacenter *datacenter, 
 			 counts[FREE]);
 	if (counts[DAMAGED] > 0)
 		ctl_output_print(", %" G_GINT64_FORMAT " damaged", counts[DAMAGED]);
-	ctl_output_print(", of %" G_GINT64_FORMAT " worker IDs\n", count_worker_ids(tree));
+	ctl_output_print(", of %" G_GINT64_FORMAT " worker IDs", count_worker_ids(tree));
+	if (is_below_floor(datacenter, now_ms)) {
+		g_autofree char *until = ctl_format_time(datacenter->floor_ms);
+
+		ctl_output_print("; quarantined until %s by an operator", until);
+	}
+	ctl_output_print("\n");
 }
 
 void ctl_reservations_print_tables(const CtlTree *tree, gint64 now_ms)
@@ -83,25 +101,23 @@ void ctl_reservations_print_tables(const CtlTree *tree, gint64 now_ms)
 	for (guint i = 0; i < tree->datacenters->len; i++) {
 		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
 
-		for (guint j = 0; j < datacenter->reservations->len; j++) {
-			const CtlReservation *reservation = datacenter->reservations->pdata[j];
-
-			if (!was_never_used(reservation, now_ms))
-				add_line(table, datacenter, reservation, now_ms);
-		}
+		for (guint j = 0; j < datacenter->reservations->len; j++)
+			add_line(table, datacenter, datacenter->reservations->pdata[j], now_ms);
 	}
 	ctl_table_print(table);
 	for (guint i = 0; i < tree->datacenters->len; i++)
 		print_summary(tree, tree->datacenters->pdata[i], now_ms);
 }
 
-static JsonObject *reservation_to_json(const CtlReservation *reservation, gint64 now_ms)
+static JsonObject *reservation_to_json(const CtlDatacenter *datacenter,
+				       const CtlReservation *reservation, gint64 now_ms)
 {
 	JsonObject *object = json_object_new();
 
 	json_object_set_int_member(object, "worker_id", reservation->worker_id);
-	json_object_set_string_member(object, "state", NAMES[state_of(reservation, now_ms)]);
-	ctl_format_json_time(object, "reserved_until", reservation->reserved_until_ms);
+	json_object_set_string_member(object, "state",
+				      NAMES[state_of(datacenter, reservation, now_ms)]);
+	ctl_format_json_time(object, "reserved_until", until_ms(datacenter, reservation, now_ms));
 	ctl_format_json_text(object, "address", reservation->record.address);
 	ctl_format_json_text(object, "owner", reservation->record.owner);
 	return object;
@@ -119,12 +135,12 @@ JsonObject *ctl_reservations_to_json(const CtlTree *tree, const CtlDatacenter *d
 	json_object_set_int_member(object, "worker_ids", count_worker_ids(tree));
 	for (int i = 0; i < N_STATES; i++)
 		json_object_set_int_member(object, NAMES[i], counts[i]);
+	ctl_format_json_time(object, "floor", datacenter->floor_ms);
 	for (guint i = 0; i < datacenter->reservations->len; i++) {
 		const CtlReservation *reservation = datacenter->reservations->pdata[i];
 
-		if (!was_never_used(reservation, now_ms))
-			json_array_add_object_element(reservations,
-						      reservation_to_json(reservation, now_ms));
+		json_array_add_object_element(reservations,
+					      reservation_to_json(datacenter, reservation, now_ms));
 	}
 	json_object_set_array_member(object, "reservations", reservations);
 	return object;

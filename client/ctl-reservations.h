@@ -7,7 +7,8 @@
 
 /* Who may issue IDs with which worker ID, as "workers --reservations" lists it: a worker ID is held
  * by a server that lives; or quarantined, since its time is reserved although nobody holds it; or
- * free. One whose record does not parse is damaged: no server takes it. */
+ * free. One whose record does not parse is damaged: no server takes it. As long as a datacenter's
+ * floor is not past, none of it is free. */
 
 /* To standard output. @now_ms: since the Unix epoch */
 void ctl_reservations_print_tables(const CtlTree *tree, gint64 now_ms);

@@ -29,6 +29,7 @@ static void datacenter_free(CtlDatacenter *self)
 {
 	g_ptr_array_unref(self->claims);
 	g_ptr_array_unref(self->reservations);
+	g_free(self->floor_damage);
 	g_free(self);
 }
 
@@ -304,6 +305,56 @@ static gboolean read_step(const Reader *self, const Step *step, GError **error)
 	return TRUE;
 }
 
+/* @has_reservations: whether there is what a floor is made before */
+static void parse_floor(const Reader *self, CtlDatacenter *datacenter, const CtlZnode *znode,
+			gboolean has_reservations)
+{
+	g_autoptr(GError) error = NULL;
+	gint64 tick;
+
+	if (znode->result == CTL_ZNODE_MISSING) {
+		if (has_reservations)
+			datacenter->floor_damage =
+				g_strdup_printf("%s is missing, so no worker ID can be claimed: "
+						"see registry quarantine",
+						znode->path);
+		return;
+	}
+	if (!znode_floor_from_json(znode->data, (gsize)MAX(znode->length, 0), &self->tree->layout,
+				   &tick, &error))
+		datacenter->floor_damage = damage_of(znode, error);
+	else if (tick > 0)
+		datacenter->floor_ms = end_ms(&self->tree->layout, tick);
+}
+
+static gboolean read_floors(const Reader *self, GError **error)
+{
+	const GPtrArray *datacenters = self->tree->datacenters;
+	g_autoptr(GPtrArray) parents = ctl_znode_list_new();
+	g_autoptr(GPtrArray) floors = ctl_znode_list_new();
+
+	if (!(self->flags & CTL_TREE_ALL_RESERVATIONS))
+		return TRUE;
+	for (guint i = 0; i < datacenters->len; i++) {
+		const CtlDatacenter *datacenter = datacenters->pdata[i];
+
+		ctl_znode_list_add(parents, CTL_ZNODE_LOOK,
+				   znode_reservations(self->root, datacenter->datacenter_id));
+		ctl_znode_list_add(floors, CTL_ZNODE_GET,
+				   znode_floor(self->root, datacenter->datacenter_id));
+	}
+	/* the floors last: what is made behind them is not there without them */
+	if (!ctl_zookeeper_do(self->zookeeper, parents, error) || !read_all(self, floors, error))
+		return FALSE;
+	for (guint i = 0; i < datacenters->len; i++) {
+		const CtlZnode *parent = parents->pdata[i];
+
+		parse_floor(self, datacenters->pdata[i], floors->pdata[i],
+			    parent->result == CTL_ZNODE_DONE);
+	}
+	return TRUE;
+}
+
 CtlTree *ctl_tree_read(CtlZookeeper *zookeeper, const char *root, CtlTreeFlags flags,
 		       GError **error)
 {
@@ -316,7 +367,8 @@ CtlTree *ctl_tree_read(CtlZookeeper *zookeeper, const char *root, CtlTreeFlags f
 	    !read_step(&reader,
 		       flags & CTL_TREE_ALL_RESERVATIONS ? &ALL_RESERVATIONS
 							 : &CLAIMED_RESERVATIONS,
-		       error))
+		       error) ||
+	    !read_floors(&reader, error))
 		return NULL;
 	for (guint i = 0; i < tree->datacenters->len; i++) {
 		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];

@@ -7,7 +7,7 @@
 #include "common/znodes.h"
 
 /*
- * What the servers have written into ZooKeeper, as plain data. It is read in four steps of many
+ * What the servers have written into ZooKeeper, as plain data. It is read in a few steps of many
  * requests each, so it is no snapshot: a server that comes or goes meanwhile may be seen in part.
  */
 
@@ -34,6 +34,9 @@ typedef struct {
 	guint datacenter_id;
 	GPtrArray *claims;       /* of CtlClaim, in the order they were made in */
 	GPtrArray *reservations; /* of CtlReservation, by worker ID */
+	/* with CTL_TREE_ALL_RESERVATIONS: no claim begins at or before this */
+	gint64 floor_ms; /* since the Unix epoch: the beginning of that tick; 0: any time will do */
+	char *floor_damage; /* (nullable): why there is no floor, although there should be one */
 } CtlDatacenter;
 
 typedef struct {
@@ -43,7 +46,7 @@ typedef struct {
 } CtlTree;
 
 typedef enum {
-	/* every reservation; else only those of worker IDs that a claim names */
+	/* every reservation, and the floors; else only those of worker IDs that a claim names */
 	CTL_TREE_ALL_RESERVATIONS = 1 << 0,
 	/* ctl_zookeeper_wait_change() tells when something of it has changed */
 	CTL_TREE_WATCH = 1 << 1,

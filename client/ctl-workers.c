@@ -105,6 +105,9 @@ static gboolean complain_of(const CtlTree *tree)
 				ctl_output_complain("%s", claim->damage);
 			sound &= claim->damage == NULL;
 		}
+		if (datacenter->floor_damage != NULL)
+			ctl_output_complain("%s", datacenter->floor_damage);
+		sound &= datacenter->floor_damage == NULL;
 		for (guint j = 0; j < datacenter->reservations->len; j++) {
 			const CtlReservation *reservation = datacenter->reservations->pdata[j];
 

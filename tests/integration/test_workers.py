@@ -225,57 +225,6 @@ class Workers(ZookeeperTest):
         self.assertLess(took, 5 * PATIENCE)
 
 
-class Reservations(ZookeeperTest):
-    def test_held_quarantined_free_and_damaged(self):
-        self.registry.make_layout()
-        _, nonce = self.registry.claim(1, "h.invalid:1", 3)
-        later, past = tick_in(FAR), tick_in(-5)
-        self.registry.reserve(1, 3, past, nonce, "h.invalid:1")  # late, but its owner lives
-        self.registry.reserve(1, 30, later, str(uuid.uuid4()), "b.example:1")
-        self.registry.reserve(1, 4, later + 1, "", "c.example:1")
-        self.registry.reserve(1, 8, later + 2, nonce, "h.invalid:1")  # its owner has another
-        self.registry.reserve(1, 9, past, self.registry.claim(1, "u.invalid:1")[1], "u.invalid:1")
-        self.registry.reserve(1, 5, past, str(uuid.uuid4()), "d.example:1")
-        self.registry.reserve(1, 6, past, "", "")  # nobody ever had it
-        self.registry.create("datacenters/1/reservations/7", b"{\"reserved_until_tick\":1e3}")
-        self.registry.make_datacenter(9)
-        done = self.ctl("--json", "workers", "--reservations")
-        self.assert_fails(done, 1, "reservations/7", "reserved_until_tick")
-        first, second = json.loads(done.stdout)
-        listed = first.pop("reservations")
-        self.assertEqual(first, {"datacenter_id": 1, "worker_ids": 32, "held": 2,
-                                 "quarantined": 3, "free": 26, "damaged": 1})
-        self.assertEqual(second, {"datacenter_id": 9, "worker_ids": 32, "held": 0,
-                                  "quarantined": 0, "free": 32, "damaged": 0,
-                                  "reservations": []})
-        self.assertEqual(
-            [(each["worker_id"], each["state"], each["reserved_until"], each["address"])
-             for each in listed],
-            [(3, "held", time_of(past), "h.invalid:1"),
-             (4, "quarantined", time_of(later + 1), "c.example:1"),
-             (5, "free", time_of(past), "d.example:1"), (7, "damaged", None, None),
-             (8, "quarantined", time_of(later + 2), "h.invalid:1"),
-             (9, "held", time_of(past), "u.invalid:1"),
-             (30, "quarantined", time_of(later), "b.example:1")])
-        lines = self.ctl("workers", "--reservations").stdout.splitlines()
-        self.assertEqual([line.split()[:3] for line in lines[1:8]],
-                         [["1", str(each["worker_id"]), each["state"]] for each in listed])
-        self.assertEqual(lines[8:], [
-            "datacenter 1: 2 held, 3 quarantined, 26 free, 1 damaged, of 32 worker IDs",
-            "datacenter 9: 0 held, 0 quarantined, 32 free, of 32 worker IDs"])
-
-    def test_another_layout_has_other_worker_ids(self):
-        self.registry.make_layout(datacenter_bits=3, worker_bits=7)
-        self.registry.reserve(7, 127, tick_in(FAR))
-        self.registry.make_datacenter(8)
-        done = self.ctl("--json", "workers", "--reservations")
-        self.assertEqual(done.returncode, 0)
-        self.assertIn("datacenters/8 is not of a server", done.stderr)
-        listed, = json.loads(done.stdout)
-        self.assertEqual((listed["worker_ids"], listed["quarantined"], listed["free"]),
-                         (128, 1, 127))
-
-
 class ReadOnly(ZookeeperTest):
     def test_nothing_is_made_or_changed(self):
         self.registry.make_layout()
@@ -390,6 +339,8 @@ class Watching(ZookeeperTest):
             watch.wait_list(lambda found: found[0]["quarantined"] == 1)
             self.registry.set_reservation(0, 5, tick_in(-FAR))
             watch.wait_list(lambda found: found[0]["free"] == 32)
+            self.registry.set_floor(0, tick_in(FAR))
+            watch.wait_list(lambda found: found[0]["free"] == 0)
 
     def test_what_was_missing_is_watched_for(self):
         self.registry.make_layout()

@@ -69,7 +69,8 @@ class Registry:
         nonce = nonce or str(uuid.uuid4())
         self.make_datacenter(datacenter)
         path = self.create(f"datacenters/{datacenter}/claims/claim-{nonce}-",
-                           self.claim_data(address, worker_id, session_timeout_ms), ephemeral=True, sequence=True)
+                           self.claim_data(address, worker_id, session_timeout_ms),
+                           ephemeral=True, sequence=True)
         return path, nonce
 
     @staticmethod
