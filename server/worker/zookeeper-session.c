@@ -4,6 +4,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/znode-acl.h"
+
 #define MAX_PATH_BYTES 512
 
 /* Servers of 3.7 and later say so, the client of 3.8 has no name for it. */
@@ -125,6 +127,7 @@ static ZookeeperStat stat_of(const struct Stat *stat)
 {
 	return (ZookeeperStat){
 		.version = stat->version,
+		.acl_version = stat->aversion,
 		.created_ms = stat->ctime,
 		.modified_ms = stat->mtime,
 		.owner_session = stat->ephemeralOwner,
@@ -192,6 +195,17 @@ static void on_children(int code, const struct String_vector *names, const void 
 		for (int i = 0; i < names->count; i++)
 			message->children[i] = g_strdup(names->data[i]);
 	}
+	post_reply(request, message);
+}
+
+static void on_acl(int code, struct ACL_vector *acl, struct Stat *stat, const void *data)
+{
+	Request *request = (Request *)data;
+	ZookeeperMessage *message = reply_new(request, code, stat);
+
+	for (int i = 0; code == ZOK && i < acl->count; i++)
+		if (znode_acl_is_open(acl->data[i].id.scheme, acl->data[i].perms))
+			message->open = TRUE;
 	post_reply(request, message);
 }
 
@@ -327,6 +341,22 @@ guint64 zookeeper_session_delete(ZookeeperSession *self, const char *path)
 	Request *request = request_new(self);
 
 	return sent(self, request, zoo_adelete(self->handle, path, -1, on_done, request));
+}
+
+guint64 zookeeper_session_get_acl(ZookeeperSession *self, const char *path)
+{
+	Request *request = request_new(self);
+
+	return sent(self, request, zoo_aget_acl(self->handle, path, on_acl, request));
+}
+
+guint64 zookeeper_session_set_acl(ZookeeperSession *self, const char *path, gint32 acl_version)
+{
+	Request *request = request_new(self);
+
+	return sent(self, request,
+		    zoo_aset_acl(self->handle, path, acl_version, (struct ACL_vector *)self->acl,
+				 on_done, request));
 }
 
 guint64 zookeeper_session_sync(ZookeeperSession *self, const char *path)

@@ -41,6 +41,7 @@ typedef enum {
 /* Of a znode. */
 typedef struct {
 	gint32 version;
+	gint32 acl_version;
 	gint64 created_ms;    /* by the clock of the leader that wrote it, since the Unix epoch */
 	gint64 modified_ms;   /* likewise */
 	gint64 owner_session; /* of an ephemeral one; else 0 */
@@ -66,7 +67,8 @@ typedef struct {
 	char *data;         /* of get: NUL-terminated */
 	gsize length;       /* of the data, without that NUL */
 	GStrv children;     /* of children: names */
-	ZookeeperStat stat; /* of create, get and exists; of commit: of the last set */
+	gboolean open;      /* of get_acl: as znode-acl.h has it */
+	ZookeeperStat stat; /* of create, get, exists and get_acl; of commit: of the last set */
 	gint64 sent_ns;     /* CLOCK_BOOTTIME, before the request left */
 	gint64 received_ns; /* CLOCK_BOOTTIME, after its reply came */
 } ZookeeperMessage;
@@ -130,6 +132,10 @@ guint64 zookeeper_session_create_ephemeral(ZookeeperSession *self, const char *p
 /* Whatever the version. */
 guint64 zookeeper_session_set(ZookeeperSession *self, const char *path, const char *data);
 guint64 zookeeper_session_delete(ZookeeperSession *self, const char *path);
+/* Who may do what; NO_AUTH for whoever may neither read nor administer it. */
+guint64 zookeeper_session_get_acl(ZookeeperSession *self, const char *path);
+/* From now on as what this session creates; BAD_VERSION unless its ACL has that version. */
+guint64 zookeeper_session_set_acl(ZookeeperSession *self, const char *path, gint32 acl_version);
 /* What is read after this is no older than what was written, by anybody, before it. */
 guint64 zookeeper_session_sync(ZookeeperSession *self, const char *path);
 

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/znode-acl.h"
+
+#define READ   1
+#define WRITE  2
+#define CREATE 4
+#define DELETE 8
+#define ADMIN  16
+#define ALL    31
+
+static void test_open(void)
+{
+	static const struct {
+		const char *scheme;
+		gint permissions;
+		gboolean open;
+	} CASES[] = {
+		{"world", ALL, TRUE},   {"world", READ, FALSE},         {"world", 0, FALSE},
+		{"world", WRITE, TRUE}, {"world", CREATE, TRUE},        {"world", DELETE, TRUE},
+		{"world", ADMIN, TRUE}, {"world", READ | DELETE, TRUE}, {"digest", ALL, FALSE},
+		{"ip", ALL, FALSE},     {"sasl", WRITE | ADMIN, FALSE},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_test_message("%s %d", CASES[i].scheme, CASES[i].permissions);
+		g_assert_cmpint(znode_acl_is_open(CASES[i].scheme, CASES[i].permissions), ==,
+				CASES[i].open);
+	}
+}
+
+/* As ZooKeeper's own DigestAuthenticationProvider makes them. */
+static void test_identity(void)
+{
+	static const struct {
+		const char *auth;
+		const char *identity;
+	} CASES[] = {
+		{"super:test", "super:D/InIHSb7yEEbrWz8b9l71RjZJU="},
+		{"cluster:s3cret:with:colons", "cluster:8nvrCoLpqqvUM3fNEGfSTej38Bs="},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autofree char *identity = znode_acl_identity(CASES[i].auth);
+
+		g_assert_cmpstr(identity, ==, CASES[i].identity);
+	}
+}
+
+static void test_of(void)
+{
+	static const struct {
+		const char *scheme;
+		const char *id;
+		gint permissions;
+		gboolean is_of;
+	} CASES[] = {
+		{"digest", "ids:aGFzaA==", ALL, TRUE},    {"digest", "ids:x", ALL, TRUE},
+		{"digest", "ids:aGFzaA==", READ, FALSE},  {"digest", "ids:b3RoZXI=", ALL, FALSE},
+		{"digest", "other:aGFzaA==", ALL, FALSE}, {"digest", "other:x", ALL, FALSE},
+		{"sasl", "ids:aGFzaA==", ALL, FALSE},     {"world", "anyone", ALL, FALSE},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_test_message("%s:%s %d", CASES[i].scheme, CASES[i].id, CASES[i].permissions);
+		g_assert_cmpint(znode_acl_is_of(CASES[i].scheme, CASES[i].id, CASES[i].permissions,
+						"ids:aGFzaA=="),
+				==, CASES[i].is_of);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/znode-acl/open", test_open);
+	g_test_add_func("/znode-acl/identity", test_identity);
+	g_test_add_func("/znode-acl/of", test_of);
+	return g_test_run();
+}
