@@ -46,7 +46,9 @@ typedef enum {
 	LOG_ZOOKEEPER_REFUSED,       /* error: something that time does not mend */
 	LOG_SESSION_EXPIRED,         /* session: another is made, with the same worker ID */
 	LOG_CLAIM_MADE,              /* path */
-	LOG_REGISTRATION,            /* from, to: its steps */
+	LOG_REGISTRY_SECURED, /* what was open to anyone is closed: root, datacenter_id, znodes,
+				 open_claims: of servers that may not write it any more */
+	LOG_REGISTRATION,     /* from, to: its steps */
 	/* the clock */
 	LOG_CLOCK_BACK,    /* by_ms: calls may be refused until it has caught up */
 	LOG_CLOCK_FORWARD, /* by_ms */

@@ -20,7 +20,7 @@ const char *registration_state_name(RegistrationState state)
 		[REGISTRATION_SETTLING] = "settling",     [REGISTRATION_EXTENDING] = "extending",
 		[REGISTRATION_RETURNING] = "returning",   [REGISTRATION_TIMING] = "timing",
 		[REGISTRATION_LISTING] = "listing",       [REGISTRATION_REPAYING] = "repaying",
-		[REGISTRATION_RESTING] = "resting",
+		[REGISTRATION_RESTING] = "resting",       [REGISTRATION_SECURING] = "securing",
 	};
 
 	return NAMES[state];
@@ -53,6 +53,8 @@ RegistrationState registration_next(const RegistrationFacts *facts)
 		return REGISTRATION_RETURNING;
 	if (!facts->prepared)
 		return REGISTRATION_PREPARING;
+	if (!facts->secured)
+		return REGISTRATION_SECURING;
 	if (facts->claim == CLAIM_UNKNOWN)
 		return REGISTRATION_LOOKING;
 	if (facts->claim == CLAIM_NONE)

@@ -5,6 +5,7 @@
 #include "server/worker/peer-check.h"
 #include "server/worker/registration.h"
 #include "server/worker/registry-zookeeper.h"
+#include "server/worker/zookeeper-guard.h"
 
 /* What registry-zookeeper.c, which keeps session and goals, and zookeeper-steps.c, which does what
  * a state is for, share. All of it is the keeper's thread's. */
@@ -116,6 +117,7 @@ typedef struct {
 	gint64 largest_skew_ms;    /* that any server of the root allows its clock */
 	GPtrArray *missing;        /* (nullable): of MissingZnode: PREPARING, in order */
 	guint n_made;              /* of them */
+	ZookeeperGuard *guard;     /* (nullable): SECURING */
 	gboolean synced;           /* SETTLING: what is read now is not old */
 	ZookeeperListing *listing; /* (nullable): LOOKING, CHECKING, LISTING */
 	PeerCheck *peer_check;     /* (nullable): CHECKING */

@@ -6,6 +6,7 @@
 #include "server/log.h"
 #include "server/worker/zookeeper-opening.h"
 #include "server/worker/zookeeper-reservation.h"
+#include "server/worker/zookeeper-securing.h"
 #include "server/worker/zookeeper-steps.h"
 
 /*
@@ -91,11 +92,12 @@ void registry_zookeeper_complain_of(RegistryZookeeper *self, const char *path,
 				    ZookeeperOutcome outcome, const char *reason)
 {
 	if (outcome == ZOOKEEPER_NO_AUTH)
-		registry_zookeeper_complain(self,
-					    "ZooKeeper does not let this server read or write %s: "
-					    "give the user and password that it was made with "
-					    "(--zookeeper-auth)",
-					    path);
+		registry_zookeeper_complain(
+			self,
+			"ZooKeeper does not let this server read or write %s: "
+			"give the user and password that the other servers have "
+			"(--zookeeper-auth)",
+			path);
 	else
 		registry_zookeeper_complain(self, "ZooKeeper refuses %s: %s", path, reason);
 }
@@ -159,10 +161,12 @@ static void abandon_request(RegistryZookeeper *self)
 	};
 
 	g_clear_pointer(&self->listing, zookeeper_listing_free);
+	g_clear_pointer(&self->guard, zookeeper_guard_free);
 	if (self->busy && self->request != 0) {
 		self->request = 0;
 		zookeeper_steps_reply(self, &unsure);
-	} else if (self->state == REGISTRATION_LOOKING || self->state == REGISTRATION_LISTING) {
+	} else if (self->state == REGISTRATION_LOOKING || self->state == REGISTRATION_LISTING ||
+		   self->state == REGISTRATION_SECURING) {
 		self->busy = FALSE;
 	}
 }
@@ -193,6 +197,7 @@ static void on_connected(RegistryZookeeper *self, gint64 session_id)
 	self->facts.connected = TRUE;
 	/* all may have been deleted and made anew, by servers of another layout */
 	self->facts.prepared = FALSE;
+	self->facts.secured = !zookeeper_securing_is_wanted(self);
 	self->facts.pause_till_us = 0;
 	zookeeper_reservation_doubt(self);
 	/* what failed for want of a connection, or waits: a new session has no watches */
@@ -247,6 +252,8 @@ static void on_reply(RegistryZookeeper *self, const ZookeeperMessage *message)
 	if (self->listing != NULL && zookeeper_listing_take(self->listing, message)) {
 		if (self->listing->finished)
 			zookeeper_steps_listed(self);
+	} else if (zookeeper_securing_take(self, message)) {
+		return;
 	} else if (self->busy && message->request == self->request) {
 		self->request = 0;
 		zookeeper_steps_reply(self, message);
@@ -538,6 +545,7 @@ static void registry_zookeeper_free(Registry *registry)
 
 	g_clear_pointer(&self->peer_check, peer_check_free);
 	g_clear_pointer(&self->listing, zookeeper_listing_free);
+	g_clear_pointer(&self->guard, zookeeper_guard_free);
 	g_clear_pointer(&self->missing, g_ptr_array_unref);
 	zookeeper_opening_drop(self);
 	if (self->session != NULL)

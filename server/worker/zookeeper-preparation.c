@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "server/worker/zookeeper-reservation.h"
+#include "server/worker/zookeeper-securing.h"
 
 static void await(RegistryZookeeper *self, PreparationStep step, guint64 request)
 {
@@ -247,6 +248,8 @@ static void check_floor(RegistryZookeeper *self, const ZookeeperMessage *message
 	    znode_floor_from_json(message->data, message->length, &self->layout, &floor_tick, NULL))
 		zookeeper_reservation_check_floor(self, floor_tick);
 	self->facts.prepared = TRUE;
+	/* somebody may have made them since, and open */
+	self->facts.secured = !zookeeper_securing_is_wanted(self);
 }
 
 /* All steps */

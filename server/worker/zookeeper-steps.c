@@ -8,6 +8,7 @@
 #include "server/worker/worker.h"
 #include "server/worker/zookeeper-preparation.h"
 #include "server/worker/zookeeper-reservation.h"
+#include "server/worker/zookeeper-securing.h"
 
 #define PEERS_TIMEOUT_MS 1000
 
@@ -381,6 +382,9 @@ void zookeeper_steps_start(RegistryZookeeper *self)
 	case REGISTRATION_PREPARING:
 		zookeeper_preparation_start(self);
 		break;
+	case REGISTRATION_SECURING:
+		zookeeper_securing_start(self);
+		break;
 	case REGISTRATION_LOOKING:
 		look(self);
 		break;
@@ -434,6 +438,7 @@ void zookeeper_steps_reply(RegistryZookeeper *self, const ZookeeperMessage *mess
 	case REGISTRATION_LISTING:
 		on_datacenters(self, message);
 		break;
+	case REGISTRATION_SECURING:
 	case REGISTRATION_LOOKING:
 	case REGISTRATION_CONNECTING:
 	case REGISTRATION_CHECKING:

@@ -179,27 +179,6 @@ class Auth(ZooKeeperTest):
         server = self.member("--zookeeper-auth", path, ready=False)
         self.assert_refused(server, 1, "event=failed", f"{path} is not a regular file")
 
-    def test_a_fleet_that_is_given_a_password_one_by_one(self):
-        """What one of them writes with it, the others cannot read. It hurts none of those that
-        live, and one that starts without it does, or says why not."""
-        old = self.member()
-        draw = self.draw(old)
-        new = self.member("--zookeeper-auth", self.auth_file(SECRET))
-        self.draw(new).wait_ids()
-        late = self.member(ready=False)
-        wait_for(lambda: late.find("ready") or late.find("failed") or late.find("worker-waiting"),
-                 what="a word of the one that starts without it")
-        if late.find("failed"):
-            self.assert_refused(late, 1, "event=failed", "--zookeeper-auth")
-        claims = self.tree.claims_path()
-        (path,) = [f"{claims}/{name}" for name in self.tree.client.get_children(claims)
-                   if old.call("get_worker").nonce in name]
-        self.tree.client.delete(path)
-        version = self.tree.reservation(0).version
-        wait_for(lambda: self.tree.reservation(0).version > version + 2, what="extensions")
-        draw.wait_ids()
-        self.assertEqual(draw.failures, [])
-
     def test_what_is_open_stays_usable(self):
         """Without a password everything is open, for a tool to look at."""
         self.member()

@@ -4,7 +4,8 @@
 #define NOW 5000000 /* us */
 
 /* Connected and prepared, with a claim, wanting nothing; each case changes some of it. */
-#define SETTLED .now_us = NOW, .connected = TRUE, .prepared = TRUE, .claim = CLAIM_MADE
+#define SETTLED                                                                                    \
+	.now_us = NOW, .connected = TRUE, .prepared = TRUE, .secured = TRUE, .claim = CLAIM_MADE
 
 typedef struct {
 	const char *name;
@@ -31,15 +32,22 @@ static void test_session(void)
 		{"a new session looks at the layout first",
 		 {.connected = TRUE, .claim = CLAIM_NONE},
 		 REGISTRATION_PREPARING},
-		{"then it announces itself",
+		{"then at who may write there",
 		 {.connected = TRUE, .prepared = TRUE, .claim = CLAIM_NONE},
+		 REGISTRATION_SECURING},
+		{"before it extends",
+		 {.connected = TRUE, .prepared = TRUE, .claim = CLAIM_MADE, .goal = GOAL_EXTEND},
+		 REGISTRATION_SECURING},
+		{"then it announces itself",
+		 {.connected = TRUE, .prepared = TRUE, .secured = TRUE, .claim = CLAIM_NONE},
 		 REGISTRATION_ANNOUNCING},
 		{"it looks first, where a claim may be left",
-		 {.connected = TRUE, .prepared = TRUE, .claim = CLAIM_UNKNOWN},
+		 {.connected = TRUE, .prepared = TRUE, .secured = TRUE, .claim = CLAIM_UNKNOWN},
 		 REGISTRATION_LOOKING},
 		{"whatever is wanted",
 		 {.connected = TRUE,
 		  .prepared = TRUE,
+		  .secured = TRUE,
 		  .claim = CLAIM_UNKNOWN,
 		  .goal = GOAL_EXTEND,
 		  .wants_list = TRUE,
@@ -82,6 +90,7 @@ static void test_claim(void)
 		{"nor whether the claim is there: the record first",
 		 {.connected = TRUE,
 		  .prepared = TRUE,
+		  .secured = TRUE,
 		  .claim = CLAIM_UNKNOWN,
 		  .goal = GOAL_CLAIM,
 		  .unsettled = TRUE},
@@ -89,6 +98,7 @@ static void test_claim(void)
 		{"the claim is gone: no reservation without it",
 		 {.connected = TRUE,
 		  .prepared = TRUE,
+		  .secured = TRUE,
 		  .claim = CLAIM_NONE,
 		  .goal = GOAL_CLAIM,
 		  .peers_checked = TRUE,
@@ -107,7 +117,11 @@ static void test_life(void)
 		 {SETTLED, .goal = GOAL_EXTEND, .unsettled = TRUE},
 		 REGISTRATION_SETTLING},
 		{"without a claim nothing is extended",
-		 {.connected = TRUE, .prepared = TRUE, .claim = CLAIM_NONE, .goal = GOAL_EXTEND},
+		 {.connected = TRUE,
+		  .prepared = TRUE,
+		  .secured = TRUE,
+		  .claim = CLAIM_NONE,
+		  .goal = GOAL_EXTEND},
 		 REGISTRATION_ANNOUNCING},
 		{"a hand-back needs no claim",
 		 {.connected = TRUE, .claim = CLAIM_UNKNOWN, .goal = GOAL_HAND_BACK},
