@@ -10,6 +10,7 @@
 #include "client/ctl-live.h"
 #include "client/ctl-output.h"
 #include "client/ctl-quarantine.h"
+#include "client/ctl-secure.h"
 #include "client/ctl-table.h"
 #include "client/ctl.h"
 
@@ -19,6 +20,7 @@
 static char *reservation_text;
 static char *skew_text;
 static char **datacenter_texts;
+static char *admin_auth;
 static gboolean even_if_servers_live;
 static gboolean yes;
 
@@ -29,8 +31,10 @@ static const GOptionEntry entries[] = {
 	 "A larger --max-clock-skew of servers than the backup knows", "MS"},
 	{"datacenter-id", 0, 0, G_OPTION_ARG_STRING_ARRAY, &datacenter_texts,
 	 "A datacenter that the backup does not know; again for more", "N"},
+	{"admin-auth", 0, 0, G_OPTION_ARG_FILENAME, &admin_auth,
+	 "secure: USER:PASSWORD of who may close what the servers may not", "FILE"},
 	{"even-if-servers-live", 0, 0, G_OPTION_ARG_NONE, &even_if_servers_live,
-	 "Do not wait for claims to go, nor stop at those that stay", NULL},
+	 "Do not stop at servers that live, nor wait for claims to go", NULL},
 	{"yes", 0, 0, G_OPTION_ARG_NONE, &yes, "Do not ask", NULL},
 	G_OPTION_ENTRY_NULL,
 };
@@ -311,13 +315,33 @@ static CtlStatus quarantine(const CtlOptions *options, const ZookeeperHosts *hos
 	return apply(&self);
 }
 
+static CtlStatus secure(const CtlOptions *options, const ZookeeperHosts *hosts, const char *auth)
+{
+	const CtlSecureOptions own = {admin_auth, yes, even_if_servers_live};
+
+	return ctl_secure_run(options, &own, hosts, auth);
+}
+
 /* What can be done, by the argument that asks for it. */
 static const struct {
 	const char *name;
 	CtlStatus (*run)(const CtlOptions *options, const ZookeeperHosts *hosts, const char *auth);
 } ACTIONS[] = {
 	{"quarantine", quarantine},
+	{"secure", secure},
 };
+
+static gboolean is_secure(const char *action)
+{
+	return strcmp(action, "secure") == 0;
+}
+
+static gboolean has_option_of_another(const char *action)
+{
+	if (is_secure(action))
+		return reservation_text != NULL || skew_text != NULL || datacenter_texts != NULL;
+	return admin_auth != NULL;
+}
 
 static CtlStatus run(const CtlOptions *options, const char *const *arguments)
 {
@@ -328,7 +352,14 @@ static CtlStatus run(const CtlOptions *options, const char *const *arguments)
 	while (action < G_N_ELEMENTS(ACTIONS) && g_strcmp0(arguments[0], ACTIONS[action].name) != 0)
 		action++;
 	if (action == G_N_ELEMENTS(ACTIONS) || arguments[1] != NULL) {
-		ctl_output_complain("registry takes one argument: quarantine");
+		ctl_output_complain("registry takes one argument: quarantine or secure");
+		return CTL_USAGE;
+	}
+	if (has_option_of_another(arguments[0])) {
+		ctl_output_complain("registry %s does not take %s", arguments[0],
+				    is_secure(arguments[0]) ? "--reservation, --max-clock-skew or "
+							      "--datacenter-id"
+							    : "--admin-auth");
 		return CTL_USAGE;
 	}
 	if (!ctl_zookeeper_hosts(options, &hosts, &auth))
@@ -348,11 +379,13 @@ static CtlStatus run(const CtlOptions *options, const char *const *arguments)
 
 const CtlCommand ctl_registry_command = {
 	.name = "registry",
-	.arguments = "quarantine",
-	.summary = "Makes a restored ZooKeeper safe.",
+	.arguments = "quarantine|secure",
+	.summary = "Makes a restored ZooKeeper safe, or one that is open to anyone.",
 	.details = "After ZooKeeper was restored from a backup, and before servers can reach it:\n"
 		   "registry quarantine has no worker ID claimed for as long as servers may have\n"
-		   "reserved since. It asks first, and stops if servers live.",
+		   "reserved since. It asks first, and stops if servers live.\n\n"
+		   "For servers that get a --zookeeper-auth: registry secure closes to everybody\n"
+		   "else what they made without. It asks first.",
 	.takes_zookeeper = TRUE,
 	.takes_no_server = TRUE,
 	.entries = entries,

@@ -16,7 +16,7 @@ typedef struct _CtlZookeeper CtlZookeeper;
 struct _CtlZookeeper {
 	zhandle_t *handle; /* NULL: given up */
 	char *servers;
-	gboolean has_auth;
+	char *identity; /* of the auth it was made with, for ACLs; NULL: it came without */
 	guint timeout_ms;
 
 	/* What the client library's threads write, under the lock. */

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "client/ctl-zookeeper-private.h"
+#include "common/znode-acl.h"
 
 #define SESSION_MS 4000 /* what is asked for; ZooKeeper may grant another */
 
@@ -66,6 +67,7 @@ static void on_answer(CtlZnode *znode, int code, const struct Stat *stat)
 	znode->code = code;
 	if (code == ZOK && stat != NULL) {
 		znode->version = stat->version;
+		znode->acl_version = stat->aversion;
 		znode->created_at_ms = stat->ctime;
 		znode->modified_at_ms = stat->mtime;
 	}
@@ -135,6 +137,35 @@ static void on_acl(int code, struct ACL_vector *acl, struct Stat *stat, const vo
 		pthread_mutex_unlock(&self->lock);
 	}
 	on_answer(znode, code, stat);
+}
+
+static void on_looked_acl(int code, struct ACL_vector *acl, struct Stat *stat, const void *context)
+{
+	CtlZnode *znode = (CtlZnode *)context;
+	const CtlZookeeper *self = znode->in_session;
+
+	znode->is_open = FALSE;
+	znode->is_ours = FALSE;
+	for (int i = 0; code == ZOK && i < acl->count; i++) {
+		const struct ACL *entry = &acl->data[i];
+
+		if (znode_acl_is_open(entry->id.scheme, entry->perms))
+			znode->is_open = TRUE;
+		if (self->identity != NULL &&
+		    znode_acl_is_of(entry->id.scheme, entry->id.id, entry->perms, self->identity))
+			znode->is_ours = TRUE;
+	}
+	on_answer(znode, code, stat);
+}
+
+static void on_done(int code, const void *context)
+{
+	on_answer((CtlZnode *)context, code, NULL);
+}
+
+static void on_synced(int code, G_GNUC_UNUSED const char *path, const void *context)
+{
+	on_answer((CtlZnode *)context, code, NULL);
 }
 
 /* The thread of the owner. */
@@ -208,6 +239,14 @@ static CtlZookeeper *new_without_handle(const ZookeeperHosts *hosts, guint timeo
 	return self;
 }
 
+gboolean ctl_zookeeper_add_auth(CtlZookeeper *self, const char *auth, GError **error)
+{
+	if (self->handle != NULL &&
+	    zoo_add_auth(self->handle, "digest", auth, (int)strlen(auth), NULL, NULL) == ZOK)
+		return TRUE;
+	return ctl_zookeeper_lose(self, error, "the user and password cannot be sent");
+}
+
 CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *auth, guint timeout_ms,
 				    GError **error)
 {
@@ -221,13 +260,9 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 		ctl_zookeeper_lose(self, error, "the name of none of them can be looked up");
 		return NULL;
 	}
-	self->has_auth = auth != NULL;
-	if (auth != NULL &&
-	    zoo_add_auth(self->handle, "digest", auth, (int)strlen(auth), NULL, NULL) != ZOK) {
-		ctl_zookeeper_lose(self, error, "the user and password cannot be sent");
-		return NULL;
-	}
-	if (!wait_connected(self, error))
+	self->identity = auth != NULL ? znode_acl_identity(auth) : NULL;
+	if ((auth != NULL && !ctl_zookeeper_add_auth(self, auth, error)) ||
+	    !wait_connected(self, error))
 		return NULL;
 	pthread_mutex_lock(&self->lock);
 	self->changes = 0;
@@ -243,6 +278,7 @@ void ctl_zookeeper_free(CtlZookeeper *self)
 	pthread_cond_destroy(&self->woken);
 	pthread_mutex_destroy(&self->lock);
 	deallocate_ACL_vector(&self->acl);
+	g_free(self->identity);
 	g_free(self->servers);
 	g_free(self);
 }
@@ -250,6 +286,16 @@ void ctl_zookeeper_free(CtlZookeeper *self)
 const char *ctl_zookeeper_servers(const CtlZookeeper *self)
 {
 	return self->servers;
+}
+
+static int send_close(CtlZookeeper *self, CtlZnode *znode)
+{
+	struct ACL ours = {ZOO_PERM_ALL, {(char *)"digest", self->identity}};
+	struct ACL_vector acl = {1, &ours};
+
+	if (self->identity == NULL)
+		return ZINVALIDACL;
+	return zoo_aset_acl(self->handle, znode->path, znode->acl_version, &acl, on_done, znode);
 }
 
 static int send_request(CtlZookeeper *self, CtlZnode *znode, watcher_fn watcher)
@@ -270,6 +316,12 @@ static int send_request(CtlZookeeper *self, CtlZnode *znode, watcher_fn watcher)
 		return zoo_awexists(self->handle, znode->path, watcher, self, on_stat, znode);
 	case CTL_ZNODE_TAKE_ACL:
 		return zoo_aget_acl(self->handle, znode->path, on_acl, znode);
+	case CTL_ZNODE_LOOK_ACL:
+		return zoo_aget_acl(self->handle, znode->path, on_looked_acl, znode);
+	case CTL_ZNODE_SYNC:
+		return zoo_async(self->handle, znode->path, on_synced, znode);
+	case CTL_ZNODE_CLOSE:
+		return send_close(self, znode);
 	}
 	return ZBADARGUMENTS;
 }
@@ -301,7 +353,7 @@ static gboolean refuse(const CtlZookeeper *self, const CtlZnode *znode, GError *
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
 			    "ZooKeeper at %s: %s: %s", self->servers, znode->path,
 			    zerror(znode->code));
-	else if (self->has_auth)
+	else if (self->identity != NULL)
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
 			    "not allowed at %s: the user and password of --zookeeper-auth are not "
 			    "those that the servers have",
@@ -314,8 +366,17 @@ static gboolean refuse(const CtlZookeeper *self, const CtlZnode *znode, GError *
 	return FALSE;
 }
 
+static gboolean may_be_denied(const CtlZnode *znode)
+{
+	return znode->operation == CTL_ZNODE_LOOK_ACL || znode->operation == CTL_ZNODE_CLOSE;
+}
+
 static gboolean conclude(CtlZookeeper *self, CtlZnode *znode, GError **error)
 {
+	if (znode->code == ZNOAUTH && may_be_denied(znode)) {
+		znode->result = CTL_ZNODE_DENIED;
+		return TRUE;
+	}
 	switch (znode->code) {
 	case ZOK:
 		znode->result = CTL_ZNODE_DONE;

@@ -8,7 +8,8 @@
 /*
  * A session with ZooKeeper that asks and waits: many requests at once, answered in one go.
  *
- * For one thread. It never leaves anything behind in ZooKeeper but what a SET or a CREATE says.
+ * For one thread. It never leaves anything behind in ZooKeeper but what a SET, a CREATE or a CLOSE
+ * says.
  */
 
 #define CTL_ZOOKEEPER_ERROR (ctl_zookeeper_error_quark())
@@ -28,22 +29,29 @@ typedef enum {
 	CTL_ZNODE_CREATE,   /* if it is not there; after a TAKE_ACL */
 	CTL_ZNODE_LOOK,     /* whether it is there */
 	CTL_ZNODE_TAKE_ACL, /* who may do what to it: that is what CREATE gives from then on */
+	CTL_ZNODE_LOOK_ACL, /* who may do what to it: is_open and is_ours */
+	CTL_ZNODE_SYNC,     /* what is read after this is no older than what came in before it */
+	CTL_ZNODE_CLOSE,    /* to all but the @auth of connect, if its ACL has that version */
 } CtlZnodeOperation;
 
 typedef enum {
 	CTL_ZNODE_DONE,
 	CTL_ZNODE_MISSING,  /* there is no such znode */
 	CTL_ZNODE_CONFLICT, /* it has another version, or is there already */
+	CTL_ZNODE_DENIED,   /* LOOK_ACL and CLOSE: not allowed; of others it is an error */
 } CtlZnodeResult;
 
 /* One request and its answer. */
 typedef struct {
 	CtlZnodeOperation operation;
 	char *path;
-	char *data;     /* what GET has read, with a NUL behind it; what SET or CREATE writes */
-	int length;     /* of data; -1: the znode has none */
-	gint32 version; /* what GET has read; what SET asks for, and the one after it */
-	char **names;   /* what LIST has read; in no order */
+	char *data;         /* what GET has read, with a NUL behind it; what SET or CREATE writes */
+	int length;         /* of data; -1: the znode has none */
+	gint32 version;     /* what GET has read; what SET asks for, and the one after it */
+	char **names;       /* what LIST has read; in no order */
+	gint32 acl_version; /* what LOOK_ACL has read; what CLOSE asks for */
+	gboolean is_open;   /* LOOK_ACL: as znode-acl.h has it */
+	gboolean is_ours;   /* LOOK_ACL: the @auth of connect may do everything */
 	gint64 created_at_ms;  /* by ZooKeeper's clock, since the Unix epoch; not by LIST */
 	gint64 modified_at_ms; /* likewise */
 	CtlZnodeResult result;
@@ -71,6 +79,9 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 				    GError **error);
 void ctl_zookeeper_free(CtlZookeeper *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlZookeeper, ctl_zookeeper_free)
+
+/* Comes with another "user:password" too, from now on. */
+gboolean ctl_zookeeper_add_auth(CtlZookeeper *self, const char *auth, GError **error);
 
 /* (transfer none): "a:2181,b:2181", as it was given. */
 const char *ctl_zookeeper_servers(const CtlZookeeper *self);

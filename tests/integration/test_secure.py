@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""snowflakectl registry secure: what closes a ZooKeeper that was open to anyone."""
+import contextlib
+import json
+import os
+import subprocess
+import threading
+import time
+import uuid
+
+from harness import ENVIRONMENT, PATIENCE, SNOWFLAKECTL
+from test_snowflakectl import run
+from test_workers import ZookeeperTest
+from znodes import Registry
+
+SECRET = "ids:s3cret:with:colons"
+ADMIN = "admin:0ther"
+PARENTS = ["", "/layout", "/limits", "/datacenters"]
+OF_DATACENTER = ["", "/floor", "/claims", "/reservations"]
+
+
+def acl_of(auth):
+    from kazoo.security import make_digest_acl
+    return make_digest_acl(*auth.split(":", 1), all=True)
+
+
+def anyone(**permissions):
+    from kazoo.security import make_acl
+    return make_acl("world", "anyone", **permissions)
+
+
+class SecureTest(ZookeeperTest):
+    """A tree of two datacenters with two reservations each; `kazoo` is a stranger's."""
+
+    def setUp(self):
+        super().setUp()
+        self.password = self.password_file(SECRET)
+        self.insider = self.client_of(SECRET)
+        self.root = self.registry.root
+        self.registry.make_layout()
+        self.registry.create("limits")
+        for datacenter in (1, 7):
+            self.registry.make_datacenter(datacenter)
+            self.registry.create(f"datacenters/{datacenter}/floor")
+            for worker_id in (0, 31):
+                self.registry.reserve(datacenter, worker_id, 5)
+        self.paths = [self.root + name for name in PARENTS]
+        for datacenter in (1, 7):
+            self.paths += [f"{self.root}/datacenters/{datacenter}{name}" for name in OF_DATACENTER]
+            self.paths += [self.registry.reservation_path(datacenter, worker_id)
+                           for worker_id in (0, 31)]
+
+    def client_of(self, auth):
+        client = self.zookeeper.client()
+        self.addCleanup(client.close)
+        self.addCleanup(client.stop)
+        client.add_auth("digest", auth)
+        return client
+
+    def password_file(self, auth):
+        path = self.directory / str(uuid.uuid4())
+        path.write_text(auth + "\n")
+        return path
+
+    def secure(self, *arguments, **settings):
+        return self.ctl("--zookeeper-auth", self.password, "registry", "secure", "--yes",
+                        *arguments, **settings)
+
+    def secure_json(self, *arguments):
+        done = self.ctl("--zookeeper-auth", self.password, "--json", "registry", "secure", "--yes",
+                        *arguments)
+        return done, json.loads(done.stdout)
+
+    def acls(self):
+        """Of all that is there, by path."""
+        pending = [self.root]
+        found = {}
+        while pending:
+            requests = [(path, self.insider.get_acls_async(path),
+                         self.insider.get_children_async(path)) for path in pending]
+            pending = []
+            for path, acl, names in requests:
+                found[path] = acl.get(30)[0]
+                pending += [f"{path}/{name}" for name in names.get(30)]
+        return found
+
+    def assert_closed(self, paths):
+        from kazoo.exceptions import NoAuthError
+        from kazoo.security import OPEN_ACL_UNSAFE
+        for path in paths:
+            with self.subTest(path):
+                self.assertEqual(self.insider.get_acls(path)[0], [acl_of(SECRET)])
+                self.assertRaises(NoAuthError, self.kazoo.set, path, b"")
+                self.assertRaises(NoAuthError, self.kazoo.create, path + "/x", b"")
+                self.assertRaises(NoAuthError, self.kazoo.set_acls, path, OPEN_ACL_UNSAFE)
+                if path != self.root:
+                    self.assertRaises(NoAuthError, self.kazoo.delete, path)
+
+
+class WholeTree(SecureTest):
+    def test_all_of_it_is_closed(self):
+        self.assertEqual(len(self.paths), 16)
+        self.assertEqual(
+            self.assert_ok(self.secure()),
+            "16 znodes: 16 were open to anyone, 16 of them are closed now; 0 are someone else's\n")
+        self.assertEqual(set(self.acls()), set(self.paths))
+        self.assert_closed(self.paths)
+
+    def test_twice_is_as_good_as_once(self):
+        self.assert_ok(self.secure())
+        before = Registry(self.insider, self.root).everything(self.root)
+        self.assertEqual(
+            self.assert_ok(self.secure()),
+            "16 znodes: 0 were open to anyone, 0 of them are closed now; 0 are someone else's\n")
+        self.assertEqual(Registry(self.insider, self.root).everything(self.root), before)
+
+    def test_half_done_is_done_by_the_next(self):
+        for path in self.paths[:5]:
+            self.kazoo.set_acls(path, [acl_of(SECRET)])
+        self.assertIn("16 znodes: 11 were open to anyone, 11 of them",
+                      self.assert_ok(self.secure()))
+        self.assert_closed(self.paths)
+
+    def test_as_json(self):
+        done, closed = self.secure_json()
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("16 znodes: 16 were open", done.stderr)
+        self.assertEqual({each["path"] for each in closed}, set(self.paths))
+        # parents before what is in them
+        order = [each["path"] for each in closed]
+        for path in order[1:]:
+            self.assertLess(order.index(path.rpartition("/")[0]), order.index(path))
+        self.assertEqual({(each["before"], each["after"]) for each in closed}, {("open", "closed")})
+        done, closed = self.secure_json()
+        self.assertEqual((done.returncode, closed), (0, []))
+
+    def test_thousands_of_reservations(self):
+        paths = [self.registry.reservation_path(datacenter, worker_id)
+                 for datacenter in (1, 7) for worker_id in range(1, 1025) if worker_id != 31]
+        for request in [self.kazoo.create_async(path, b"") for path in paths]:
+            request.get(30)
+        began = time.monotonic()
+        self.assertIn("of them are closed now; 0 are", self.assert_ok(self.secure()))
+        self.assertLess(time.monotonic() - began, 10 * PATIENCE)
+        acls = self.acls()
+        self.assertEqual(len(acls), 16 + len(paths))
+        self.assertEqual({tuple(acl) for acl in acls.values()}, {(acl_of(SECRET),)})
+
+    def test_what_servers_do_not_make_is_named_and_left(self):
+        strange = ["other", "datacenters/x", "datacenters/1/y", "datacenters/1/reservations/007"]
+        for path in strange:
+            self.registry.create(path)
+        done = self.secure()
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("16 znodes: 16 were open", done.stdout)
+        for path in strange:
+            self.assertIn(f"{self.root}/{path} is none of a server's; left as it is", done.stderr)
+            self.assertTrue(any(acl.id.scheme == "world" for acl
+                                in self.kazoo.get_acls(f"{self.root}/{path}")[0]))
+        self.assert_closed(self.paths)
+
+    def test_what_is_no_registry_is_left(self):
+        self.kazoo.delete(f"{self.root}/layout")
+        before = self.registry.everything(self.root)
+        self.assert_fails(self.secure(), 1, f"no layout at {self.root}")
+        self.assertEqual(self.registry.everything(self.root), before)
+
+    def test_who_sets_acls_all_the_time_does_not_slip_through(self):
+        """While one is being set, ZooKeeper judges by the one before. Either the other is shut out,
+        or that it is not closed is said."""
+        from kazoo.exceptions import NoAuthError
+        from kazoo.security import OPEN_ACL_UNSAFE
+        path = self.registry.reservation_path(7, 31)
+        stop = threading.Event()
+
+        def keep_open():
+            with contextlib.suppress(NoAuthError):
+                while not stop.is_set():
+                    self.kazoo.set_acls(path, OPEN_ACL_UNSAFE)
+
+        thread = threading.Thread(target=keep_open, daemon=True)
+        thread.start()
+        done = self.secure()
+        stop.set()
+        thread.join()
+        if done.returncode != 0:
+            self.assert_fails(done, 1, f"{path}: somebody else set its ACL", "run it again")
+            self.assert_ok(self.secure())
+        self.assert_closed(self.paths)
+
+    def test_servers_with_the_password_find_it_closed(self):
+        self.assert_ok(self.secure())
+        server = self.launch("--zookeeper", self.hosts, "--datacenter-id", 7, "--zookeeper-auth",
+                             self.password).wait_ready()
+        server.call("get_id", "test")
+        self.assertIsNone(server.find("registry-secured"))
+        self.assert_refused(self.launch("--zookeeper", self.hosts, "--datacenter-id", 7), 1,
+                            "event=failed", "does not let this server", "--zookeeper-auth")
+
+
+class Live(SecureTest):
+    def test_servers_without_a_password_are_named(self):
+        server = self.launch("--zookeeper", self.hosts, "--datacenter-id", 1).wait_ready()
+        address = "%s:%d" % server.address
+        path, _ = self.registry.claim(7, "b.example:7610", 3)
+        with_password = self.insider.create(
+            f"{self.root}/datacenters/7/claims/claim-{uuid.uuid4()}-",
+            Registry.claim_data("c.example:1"), ephemeral=True, sequence=True,
+            acl=[acl_of(SECRET)])
+        before = self.acls()
+        done = self.secure()
+        self.assert_fails(done, 1, "nothing was changed: 2 servers live", address,
+                          "b.example:7610", "--even-if-servers-live")
+        self.assertNotIn("c.example", done.stderr)
+        self.assertEqual(self.acls(), before)
+
+        self.assertIn("were open", self.assert_ok(self.secure("--even-if-servers-live")))
+        self.assert_closed(self.paths)
+        # a claim is its owner's, and nobody else's to delete
+        from kazoo.exceptions import NoAuthError
+        after = self.acls()
+        for claim in (path, with_password):
+            self.assertEqual(after[claim], before[claim])
+            self.assertRaises(NoAuthError, self.kazoo.delete, claim)
+        server.call("get_id", "test")  # of what it has reserved
+
+
+class SomeoneElses(SecureTest):
+    def test_what_may_not_be_closed_is_said(self):
+        rights = [acl_of(ADMIN), anyone(read=True, write=True, create=True, delete=True)]
+        open_one, closed_one = f"{self.root}/datacenters/1", f"{self.root}/datacenters/7"
+        self.kazoo.set_acls(open_one, rights)
+        self.kazoo.set_acls(closed_one, [acl_of(ADMIN)])
+        done, found = self.secure_json()
+        self.assertEqual(done.returncode, 1)
+        states = {each["path"]: (each["before"], each["after"]) for each in found}
+        self.assertEqual(states[open_one], ("open", "open"))
+        self.assertEqual(states[closed_one], ("someone else's", "someone else's"))
+        self.assertEqual(list(states.values()).count(("open", "closed")), 9)
+        self.assertIn("11 znodes: 10 were open to anyone, 9 of them are closed now; "
+                      "2 are someone else's", done.stderr)
+        self.assertIn(f"{open_one} is open to anyone", done.stderr)
+        self.assertIn(f"{closed_one} is someone else's", done.stderr)
+        # what is in the one that is open was closed all the same
+        self.assert_closed([path for path in self.paths if path.startswith(open_one + "/")
+                            and "claims" not in path and "floor" not in path
+                            and path.count("/") > 4])
+
+        done = self.secure("--admin-auth", self.password_file(ADMIN))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"{closed_one} is someone else's", done.stderr)
+        self.assertNotIn(open_one, done.stderr)
+        self.assertEqual(self.insider.get_acls(open_one)[0], [acl_of(SECRET)])
+
+    def test_readable_and_not_ours_is_someone_elses(self):
+        self.kazoo.set_acls(self.root, [acl_of(ADMIN), anyone(read=True)])
+        done = self.secure()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("16 znodes: 15 were open to anyone, 15 of them are closed now; "
+                      "1 are someone else's", done.stdout)
+        self.assert_closed(self.paths[1:])
+
+    def test_an_administrator_beside_the_servers_stays(self):
+        acl = [acl_of(ADMIN), acl_of(SECRET), anyone(read=True)]
+        self.kazoo.set_acls(self.root, acl)
+        self.assertIn("15 were open to anyone, 15 of them are closed now; 0 are",
+                      self.assert_ok(self.secure()))
+        self.assertEqual(self.insider.get_acls(self.root)[0], acl)
+
+
+class Asking(SecureTest):
+    """It asks first, at a terminal; and without one it does nothing."""
+
+    def answer(self, text):
+        leader, follower = os.openpty()
+        process = subprocess.Popen(
+            [SNOWFLAKECTL, "--zookeeper", self.hosts, "--zookeeper-auth", self.password,
+             "registry", "secure"], env=ENVIRONMENT, stdin=follower, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True)
+        os.close(follower)
+        os.write(leader, text)
+        _, said = process.communicate(timeout=20 * PATIENCE)
+        os.close(leader)
+        return process.returncode, said
+
+    def test_anything_but_yes_changes_nothing(self):
+        before = self.registry.everything(self.root)
+        for text in (b"y\n", b"no\n", b"\x04"):
+            status, said = self.answer(text)
+            self.assertEqual(status, 1, said)
+            self.assertTrue(said.endswith("nothing was changed\n"), said)
+        self.assert_fails(self.ctl("--zookeeper-auth", self.password, "registry", "secure"), 2,
+                          "no terminal", "--yes")
+        self.assertEqual(self.registry.everything(self.root), before)
+        status, said = self.answer(b"yes\n")
+        self.assertEqual(status, 0, said)
+        for word in ("16 of 16 znodes", "user ids alone", self.root):
+            self.assertIn(word, said)
+        self.assertNotIn("s3cret", said)
+        self.assert_closed(self.paths)
+
+    def test_wrong_arguments_are_named(self):
+        before = self.registry.everything(self.root)
+        for words, arguments in (
+                (["one argument: quarantine or secure"], ["secure", "all"]),
+                (["secure does not take --reservation"], ["secure", "--reservation", "5"]),
+                (["secure does not take", "--datacenter-id"], ["secure", "--datacenter-id", "5"]),
+                (["quarantine does not take --admin-auth"],
+                 ["quarantine", "--admin-auth", self.password]),
+                (["--admin-auth", "not USER:PASSWORD"],
+                 ["secure", "--admin-auth", self.password_file("nonsense")])):
+            self.assert_fails(self.ctl("--zookeeper-auth", self.password, "registry", "--yes",
+                                       *arguments), 2, *words)
+        self.assert_fails(self.ctl("registry", "secure", "--yes"), 2, "--zookeeper-auth FILE")
+        self.assert_fails(run("registry", "secure", "--yes"), 2, "needs --zookeeper")
+        self.assertEqual(self.registry.everything(self.root), before)
