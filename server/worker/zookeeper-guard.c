@@ -62,13 +62,17 @@ static void fail(ZookeeperGuard *self, const Asked *asked, const ZookeeperMessag
 
 /* Stages */
 
+static void add(ZookeeperGuard *self, const char *parent, const char *name)
+{
+	g_autofree char *path = g_strconcat(parent, "/", name, NULL);
+
+	look_at(&self->now, path, FALSE);
+}
+
 static void add_all(ZookeeperGuard *self, const char *parent, const char *const *names)
 {
-	for (; *names != NULL; names++) {
-		g_autofree char *path = g_strconcat(parent, "/", *names, NULL);
-
-		look_at(&self->now, path, FALSE);
-	}
+	for (; *names != NULL; names++)
+		add(self, parent, *names);
 }
 
 static void begin_stage(ZookeeperGuard *self)
@@ -194,12 +198,26 @@ static void on_closing(ZookeeperGuard *self, const Asked *asked, const Zookeeper
 	}
 }
 
+/* What else somebody has put there no server reads. */
+static gboolean is_of_servers(const ZookeeperGuard *self, const char *name)
+{
+	g_autofree char *nonce = NULL;
+	gint64 sequence;
+	guint worker_id;
+
+	return self->stage == CLAIMS ? znode_claim_parse_name(name, &nonce, &sequence)
+				     : znode_parse_number(name, G_MAXUINT, &worker_id);
+}
+
 static void on_children(ZookeeperGuard *self, const Asked *asked, const ZookeeperMessage *message)
 {
-	if (message->outcome == ZOOKEEPER_OK)
-		add_all(self, asked->path, (const char *const *)message->children);
-	else if (message->outcome != ZOOKEEPER_NO_NODE)
+	if (message->outcome == ZOOKEEPER_OK) {
+		for (char **name = message->children; *name != NULL; name++)
+			if (is_of_servers(self, *name))
+				add(self, asked->path, *name);
+	} else if (message->outcome != ZOOKEEPER_NO_NODE) {
 		fail(self, asked, message);
+	}
 }
 
 gboolean zookeeper_guard_take(ZookeeperGuard *self, const ZookeeperMessage *message)

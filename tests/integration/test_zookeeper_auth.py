@@ -238,6 +238,14 @@ class SomeoneElses(AuthTest):
         why = self.guarded("--worker-id", 0, ready=False).wait_event("worker-waiting")
         self.assertIn("may not be read", why.fields["why"])
 
+    def test_what_is_no_reservation_is_left(self):
+        """No server reads it, so it keeps none from starting."""
+        self.make_open_tree()
+        path = self.tree.reservation_path("007")
+        self.stranger.create(path, b"")
+        self.take_over(path)
+        self.draw(self.guarded()).wait_ids()
+
     def test_who_has_served_goes_on_trying(self):
         proxy = self.proxy()
         server = self.guarded(via=proxy, reservation_ms=6000)
