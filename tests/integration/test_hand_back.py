@@ -2,7 +2,7 @@
 """Hand-backs that fail while the server lives on: it has stepped back in time, and left its worker
 ID for another. Each server runs for two extensions before, so that what it leaves is long."""
 from harness import Parts, wait_for
-from proxy import MULTI, TO_SERVER
+from proxy import MULTI, SYSTEM_ERROR, TO_SERVER
 from zookeeper_case import ZooKeeperTest, now_tick, tick_of
 
 SESSION_MS = 5000
@@ -35,12 +35,16 @@ class HandBacks(ZooKeeperTest):
         draw.wait_ids()
         self.assert_registered(server)
 
+    def refuse(self):
+        from kazoo.security import make_acl
+        self.tree.client.set_acls(self.tree.reservation_path(0),
+                                  [make_acl("world", "anyone", read=True, admin=True)])
+
     def test_one_that_is_refused(self):
-        from kazoo.security import OPEN_ACL_UNSAFE, make_acl
+        from kazoo.security import OPEN_ACL_UNSAFE
         server, draw = self.start()
         draw.wait_ids()
-        path = self.tree.reservation_path(0)
-        self.tree.client.set_acls(path, [make_acl("world", "anyone", read=True, admin=True)])
+        self.refuse()
         left = self.tree.reservation(0)
         self.clock.step_ms(-2000)
         server.wait_event("hand-back-failed")
@@ -48,7 +52,7 @@ class HandBacks(ZooKeeperTest):
         server.wait_event("registration", to="repaying")
         self.assertEqual(self.tree.reservation(0), left)
         self.assertIsNone(server.find("worker-handed-back"))
-        self.tree.client.set_acls(path, OPEN_ACL_UNSAFE)
+        self.tree.client.set_acls(self.tree.reservation_path(0), OPEN_ACL_UNSAFE)
         self.assert_repaid(server, draw, left)
         self.assertEqual(len([event for event in server.events
                               if event.name in ("hand-back-failed", "zookeeper-refused")]), 2)
@@ -95,3 +99,28 @@ class HandBacks(ZooKeeperTest):
         self.assertIsNone(server.find("worker-lost"))
         draw.wait_ids()
         self.assertEqual(draw.worker_ids(), [0, 1])
+
+    def test_a_new_connection_while_one_is_in_doubt(self):
+        """Both are looked at: what is owed, and what is held by now, which was set back."""
+        proxy = self.proxy()
+        server, draw = self.start(via=proxy)
+        self.refuse()
+        self.clock.step_ms(-2000)
+        wait_for(lambda: self.tree.reservations().get(1), what="another worker ID")
+        wait_for(lambda: self.tree.reservation(1).version == 1, what="its extension")
+        proxy.answer(SYSTEM_ERROR, MULTI, b"/reservations/0")
+        proxy.reset()  # so that the next try is due
+        wait_for(lambda: proxy.answered, what="a try")
+        proxy.cut()
+        held = self.tree.reservation(1)
+        self.tree.write_reservation(1, held.end_tick - 1000, held.owner)
+        extensions = self.count_extensions(server)
+        proxy.heal()
+        server.wait_event("worker-lost")
+        self.assertEqual(self.count_extensions(server), extensions)
+        wait_for(lambda: draw.worker_ids() == [0, 1, 2], what="another worker ID")
+
+    @staticmethod
+    def count_extensions(server):
+        return len([event for event in server.events
+                    if event.name == "registration" and event.fields["to"] == "extending"])

@@ -5,11 +5,10 @@ import json
 
 import znodes
 from harness import wait_for
-from proxy import CREATE_2, GET_CHILDREN, GET_DATA, MULTI, SYNC
+from proxy import CREATE_2, GET_CHILDREN, GET_DATA, MULTI, SYNC, SYSTEM_ERROR
 from zookeeper_case import DATACENTER, SESSION_MS, ZooKeeperTest
 
 LONG_SESSION_MS = 10000
-SYSTEM_ERROR = -1    # a code that nothing is known about
 PAUSE_S = 0.5
 
 
