@@ -61,6 +61,9 @@
 #define THREADS 0 /* a server, each in single steps; 0: a draw is one step (see Drawer) */
 #endif
 
+/* RESTORES: how often a backup is restored; not defined: there are no backups.
+ * SPAN: what was sent before that may arrive after it. */
+
 #if SERVERS > 3 || WORKERS > 2 || TICKS > 7 || SEQUENCES > 2
 #error "too large for the fields below"
 #endif
@@ -78,6 +81,10 @@
 #define TICK(cursor) ((cursor) / SEQUENCES)
 #define LAST_CURSOR CURSOR(TICKS, SEQUENCES - 1)
 #define CLOSED 31 /* the cursor of a lease that is retired, or that never was */
+
+#ifdef RESTORES
+#define RESTORES_LEFT (restores < RESTORES)
+#endif
 
 #define MAX(a, b) ((a) > (b) -> (a) : (b))
 
@@ -99,8 +106,26 @@ typedef Record {
 #ifdef MUTANT_STALE_CLAIM
 	unsigned previous_end : 3; /* of the version before this one */
 #endif
+#ifdef RESTORES
+	unsigned since : 2; /* writes since the backup: 0, 1, 2, or more */
+	bit rewritten;      /* since a backup was restored, none; but in what was lost by that */
+#endif
 };
 Record record[WORKERS];
+
+#ifdef RESTORES
+/* No claim begins at or before this tick. */
+unsigned floor : 3;
+unsigned floor_version : 2;
+
+/* The backup. The first is of the empty registry. */
+Record backup[WORKERS];
+unsigned backup_floor : 3;
+unsigned backup_floor_version : 2;
+
+unsigned restores : 2;
+unsigned highest_end : 3; /* that was ever written */
+#endif
 
 /*
  * Requests whose senders no longer wait for them, because they gave up or crashed, and which may
@@ -130,7 +155,12 @@ Request late[WORKERS * LATE];
 #define EXTEND 2
 #define HAND_BACK 3
 
+/* The age of what a server knows: writes since that version. After a restore it may be negative,
+ * modulo 8: the version is still to come, and will be another one. */
 #define MANY 2
+#define FAR_AHEAD 5 /* by 3 or more; that it is met again is not searched */
+#define OLDER(age_) ((age_) == MANY || (age_) == FAR_AHEAD -> (age_) : ((age_) + 1) % 8)
+#define NEWER(age_) ((age_) == FAR_AHEAD -> FAR_AHEAD : ((age_) + 7) % 8)
 
 typedef Lease {
 	unsigned worker : 1;
@@ -150,8 +180,8 @@ typedef Server {
 	unsigned step : 3;
 	unsigned op : 2;       /* SENT, DONE */
 	unsigned worker : 1;   /* unless OUT: whose record it is about */
-	unsigned age : 2;      /* unless OUT: writes since the version that is known: 0, 1, MANY */
-	unsigned read_end : 3; /* of a claim: the end that was read */
+	unsigned age : 3;      /* unless OUT: writes since the version that is known: 0, 1, MANY */
+	unsigned read_end : 3; /* of a claim: the end that was read, or the floor, if higher */
 	unsigned new_end : 3;  /* what the request sets it to; GAINED, CLEARED: what is held */
 	Lease lease[LEASES];
 	bit published; /* which of them */
@@ -161,6 +191,11 @@ typedef Server {
 #endif
 #ifdef SESSIONS
 	bit session; /* lives, and with it the claim */
+#endif
+#ifdef RESTORES
+	unsigned floor_version : 2;   /* unless OUT: that was read before the claim */
+	unsigned age_if_restored : 3; /* unless OUT: what the age would be, if the backup was */
+	bit reconnected;              /* unless OUT: a backup was restored since it read */
 #endif
 #ifdef MUTANT_HAND_BACK_RESUMED
 	unsigned saved_cursor : 5;
@@ -220,6 +255,9 @@ byte last;
 #define LATE_REQUEST_FOUND 7     /* one that was given up is executed, its sender finds that */
 #define DRAW_AFTER_CHANGE 8      /* a process draws from worker ID 0, then from 1 */
 #define DRAW_OF_LAST_TICK 9
+#define DRAW_AFTER_QUARANTINE 10 /* a claim after a restore and quarantine is used */
+#define DRAW_FROM_KEPT 11        /* a lease from before it is extended, and used beyond the floor */
+#define DRAW_FROM_LOST 12        /* a lease that the restored registry does not know is served out */
 
 #ifdef PROBE
 byte seen; /* the nonce of whom the first thing happened to */
@@ -228,10 +266,13 @@ byte seen; /* the nonce of whom the first thing happened to */
 #define THEN(probe, condition) assert(!(PROBE == probe && (condition)))
 #define FORGET_SEEN \
 	if :: PROBE >= DRAW_FROM_FOUND_CLAIM && seen == NONCE(s) -> seen = 0 :: else fi
+#define FORGET_KEPT \
+	if :: PROBE == DRAW_FROM_KEPT && seen == NONCE(s) -> seen = 0 :: else fi
 #else
 #define FIRST(probe, nonce) skip
 #define THEN(probe, condition) skip
 #define FORGET_SEEN skip
+#define FORGET_KEPT skip
 #endif
 
 /*
@@ -259,6 +300,11 @@ inline issue(s, worker_, first_, last_)
 	THEN(DRAW_FROM_EXTENSION, seen == NONCE(s) && TICK(last_) == LEASE.end);
 	THEN(DRAW_AFTER_CHANGE, seen == NONCE(s) && worker_ == 1);
 	THEN(DRAW_OF_LAST_TICK, TICK(last_) == TICKS);
+#ifdef RESTORES
+	THEN(DRAW_AFTER_QUARANTINE, seen == NONCE(s) && TICK(first_) > floor);
+	THEN(DRAW_FROM_KEPT, seen == NONCE(s) && TICK(first_) > floor);
+	THEN(DRAW_FROM_LOST, ME.reconnected && ME.step == HELD && ME.age != 0);
+#endif
 	if
 	:: worker_ == 0 -> FIRST(DRAW_AFTER_CHANGE, NONCE(s))
 	:: else
@@ -290,7 +336,7 @@ inline issue(s, worker_, first_, last_)
  * makes fewer states. These mutants break what that rests on. */
 #if defined(MUTANT_CLAIM_UNVERSIONED) || defined(MUTANT_EXTENSION_UNVERSIONED) || \
 	defined(MUTANT_HAND_BACK_UNVERSIONED) || defined(MUTANT_ATTEMPT_ADOPTED) || \
-	defined(MUTANT_OLD_READING_RETRIED)
+	defined(MUTANT_OLD_READING_RETRIED) || defined(RESTORES)
 #define FORGET_REQUEST(server_) skip
 #define FORGET_READING(server_) skip
 #else
@@ -308,6 +354,15 @@ inline write(which, end_, owner_)
 #endif
 	record[which].end = end_;
 	record[which].owner = owner_;
+#ifdef RESTORES
+	record[which].rewritten = 0;
+	if
+	:: RESTORES_LEFT ->
+		highest_end = MAX(highest_end, end_);
+		record[which].since = (record[which].since < 3 -> record[which].since + 1 : 3)
+	:: else
+	fi;
+#endif
 	i = 0;
 	do
 	:: i < LATE ->
@@ -321,8 +376,9 @@ inline write(which, end_, owner_)
 	do
 	:: i < SERVERS ->
 		if
-		:: server[i].step != OUT && server[i].worker == which && server[i].age < MANY ->
-			server[i].age++;
+		:: server[i].step != OUT && server[i].worker == which &&
+		   OLDER(server[i].age) != server[i].age ->
+			server[i].age = OLDER(server[i].age);
 			if
 			:: server[i].step == SENT ->
 				FORGET_REQUEST(server[i]);
@@ -369,6 +425,139 @@ inline write(which, end_, owner_)
 #else
 #define MAY_CLAIM true
 #define MAY_RENEW (!ME.session)
+#endif
+
+#ifdef RESTORES
+/*
+ * Backups.
+ */
+
+/* Every write is conditional on the floor, too: it must be the one that was read before the claim.
+ * And what was sent over a connection arrives over that one, or never; but with SPAN it need not
+ * be so. */
+#if defined(MUTANT_FLOOR_IGNORED) || defined(MUTANT_FLOOR_UNVERSIONED)
+#define FLOOR_IS_RIGHT (ME.floor_version == floor_version || ME.op == CLAIM)
+#elif defined(MUTANT_EXTENSION_OVER_FLOOR)
+#define FLOOR_IS_RIGHT (ME.floor_version == floor_version || ME.op == EXTEND)
+#elif defined(MUTANT_HAND_BACK_OVER_FLOOR)
+#define FLOOR_IS_RIGHT (ME.floor_version == floor_version || ME.op == HAND_BACK)
+#else
+#define FLOOR_IS_RIGHT (ME.floor_version == floor_version)
+#endif
+#ifdef SPAN
+#define CONNECTION_IS_RIGHT true
+#else
+#define CONNECTION_IS_RIGHT (!ME.reconnected)
+#endif
+
+inline back_up()
+{
+	printf("registry: is backed up\n");
+	i = 0;
+	do
+	:: i < WORKERS ->
+		record[i].since = 0;
+		backup[i].end = record[i].end;
+		backup[i].owner = record[i].owner;
+		backup[i].rewritten = record[i].rewritten;
+		i++
+	:: else -> break
+	od;
+	backup_floor = floor;
+	backup_floor_version = floor_version;
+	i = 0;
+	do
+	:: i < SERVERS ->
+		server[i].age_if_restored = server[i].age;
+		i++
+	:: else -> break
+	od;
+	i = 0
+}
+
+/* The backup cannot be restored any more. To forget what only matters if it is makes fewer
+ * states. */
+inline forget_backup()
+{
+	highest_end = 0;
+	backup_floor = 0;
+	backup_floor_version = 0;
+	i = 0;
+	do
+	:: i < WORKERS ->
+		backup[i].end = 0;
+		backup[i].owner = NOBODY;
+		backup[i].rewritten = 0;
+		i++
+	:: else -> break
+	od;
+	i = 0;
+	do
+	:: i < SERVERS ->
+		server[i].age_if_restored = 0;
+		i++
+	:: else -> break
+	od;
+	i = 0
+}
+
+/* The backup is restored, and the floor raised, before any server can reach it: so one step. A
+ * request that nobody waits for is forgotten: the floor is not the one that its sender had read. */
+inline restore(floor_)
+{
+	printf("registry: is restored, and the floor raised to %d\n", floor_);
+	i = 0;
+	do
+	:: i < WORKERS ->
+		backup[i].rewritten = (backup[i].rewritten || record[i].since > 0);
+		record[i].end = backup[i].end;
+		record[i].owner = backup[i].owner;
+		record[i].rewritten = backup[i].rewritten;
+		record[i].since = 0;
+		i++
+	:: else -> break
+	od;
+	i = 0;
+	do
+	:: i < WORKERS * LATE ->
+		late[i].sent = 0;
+		late[i].end = 0;
+		late[i].owner = NOBODY;
+		i++
+	:: else -> break
+	od;
+	i = 0;
+	do
+	:: i < SERVERS ->
+		if
+		:: server[i].step != OUT ->
+			server[i].age = server[i].age_if_restored;
+			server[i].reconnected = 1
+		:: else
+		fi;
+		i++
+	:: else -> break
+	od;
+	i = 0;
+	floor = floor_;
+	floor_version = backup_floor_version + 1;
+	restores++;
+	if
+	:: !RESTORES_LEFT -> forget_backup()
+	:: else
+	fi
+}
+
+/* What the operator raises the floor to: any tick, but no lower than any end that was ever
+ * written. */
+#ifdef MUTANT_FLOOR_TOO_LOW
+#define LEAST_FLOOR (highest_end > 0 -> highest_end - 1 : 0)
+#else
+#define LEAST_FLOOR highest_end
+#endif
+#else
+#define FLOOR_IS_RIGHT true
+#define CONNECTION_IS_RIGHT true
 #endif
 
 /* A request that nobody waits for any more stays on its way. If there are too many of them, one is
@@ -418,6 +607,20 @@ proctype Registry()
 		clock++
 	}
 #endif
+#ifdef RESTORES
+	:: d_step {
+		RESTORES_LEFT ->
+		back_up()
+	}
+	:: atomic {
+		RESTORES_LEFT ->
+		select(chosen : LEAST_FLOOR .. TICKS);
+		skip; d_step {
+			restore(chosen);
+			chosen = 0
+		}
+	}
+#endif
 #ifdef MUTANT_REGISTRY_ROLLED_BACK
 	/* A backup from before the first claim is restored. */
 	:: d_step {
@@ -441,7 +644,12 @@ inline go_out()
 	ME.worker = 0;
 	ME.age = 0;
 	ME.read_end = 0;
-	ME.new_end = 0
+	ME.new_end = 0;
+#ifdef RESTORES
+	ME.floor_version = 0;
+	ME.age_if_restored = 0;
+	ME.reconnected = 0
+#endif
 }
 
 inline hold()
@@ -484,7 +692,7 @@ inline send(op_, end_)
 	ME.op = op_;
 	ME.new_end = end_;
 	if
-	:: ME.age > 0 -> FORGET_REQUEST(ME)
+	:: ME.age != 0 -> FORGET_REQUEST(ME)
 	:: else
 	fi
 }
@@ -501,7 +709,7 @@ inline retire(lease_)
 	forget_views(CURSOR_READ, lease_)
 }
 
-/* Where the lease of a claim begins: after the end that was read. Without reclaim, also after
+/* Where the lease of a claim begins: after the end, and the floor, that was read. Without reclaim, also after
  * what this process issued before. */
 #if defined(MUTANT_OLD_END_REUSED)
 #define FIRST_TICK MAX(ME.read_end, 1)
@@ -525,6 +733,18 @@ inline publish()
 	LEASE.cursor = CURSOR(FIRST_TICK, 0) - 1;
 	printf("server %d: its lease on worker %d is tick %d to %d\n", s, LEASE.worker, FIRST_TICK,
 	       LEASE.end)
+}
+
+/* Of its record, the version that it made. */
+inline know_next_version()
+{
+	ME.age = NEWER(ME.age);
+#ifdef RESTORES
+	if
+	:: RESTORES_LEFT -> ME.age_if_restored = NEWER(ME.age_if_restored)
+	:: else
+	fi
+#endif
 }
 
 /* The request of this server was executed, as far as it knows, and what it holds ends at end_. */
@@ -554,13 +774,17 @@ inline succeed(end_)
 	fi
 }
 
-/* What a claim reserves. It finds the worker ID free if its end is past, by a reading of the clock,
- * and from the same reading it takes the new end: so that is any tick after the old one. */
+/* What a claim reserves. It finds the worker ID free if its end is past, and the floor, by a reading
+ * of the clock, and from the same reading it takes the new end: so that is any tick after both. */
+#if defined(RESTORES) && !defined(MUTANT_FLOOR_IGNORED)
+#define READ_END MAX(record[w].end, floor)
+#else
 #define READ_END record[w].end
+#endif
 #ifdef MUTANT_CLOCK_READ_AGAIN_BY_CLAIM
 #define LEAST_CLAIM 1
 #else
-#define LEAST_CLAIM (record[w].end + 1)
+#define LEAST_CLAIM (READ_END + 1)
 #endif
 
 #ifdef MUTANT_SESSION_EVENTS
@@ -589,6 +813,15 @@ inline succeed(end_)
 #define HAND_BACK_END TICK(LEASE.cursor)
 #endif
 
+/* Which the record does not tell: another may have claimed it in what was lost, and still serve.
+ * The server may take it for sure if its own end was not past, by any clock, when the floor was
+ * raised; it may as well never do so. */
+#ifdef MUTANT_OVERTAKEN_GOES_ON
+#define NOBODY_ELSE_HAD_IT true
+#else
+#define NOBODY_ELSE_HAD_IT (!record[ME.worker].rewritten)
+#endif
+
 proctype Keeper(byte s)
 {
 	do
@@ -607,6 +840,11 @@ proctype Keeper(byte s)
 				printf("server %d: claims worker %d up to %d\n", s, w, chosen);
 				ME.worker = w;
 				ME.read_end = READ_END;
+#ifdef RESTORES
+				ME.floor_version = floor_version;
+				ME.age_if_restored = (RESTORES_LEFT -> (8 - record[w].since) % 8 : 0);
+				FORGET_KEPT;
+#endif
 				send(CLAIM, chosen)
 			}
 		:: else
@@ -628,7 +866,7 @@ proctype Keeper(byte s)
 
 	/* Sends an extension, from what it knows. */
 	:: atomic {
-		ME.step == HELD ->
+		ME.step == HELD && CONNECTION_IS_RIGHT ->
 		select(chosen : LEAST_EXTENSION .. TICKS);
 		skip; d_step {
 			printf("server %d: extends worker %d to %d\n", s, ME.worker, chosen);
@@ -640,7 +878,7 @@ proctype Keeper(byte s)
 	/* Retires the lease and sends the hand-back. One step: nobody else sees the lease. It may
 	 * go on afterwards and claim again, as with reclaim; one that stops is one that does not. */
 	:: d_step {
-		ME.step == HELD ->
+		ME.step == HELD && CONNECTION_IS_RIGHT ->
 		chosen = HAND_BACK_END;
 		printf("server %d: hands worker %d back, to %d\n", s, ME.worker, chosen);
 		send(HAND_BACK, chosen);
@@ -663,9 +901,25 @@ proctype Keeper(byte s)
 	}
 #endif
 
+#ifdef RESTORES
+	/* After a restore there is a new connection, and what is held is read before anything else.
+	 * If the record is what it was, and nobody else can have claimed the worker ID in what was
+	 * lost, then it goes on, under the new floor. */
+	:: d_step {
+		ME.step == HELD && ME.reconnected && ME.age == 0 &&
+		record[ME.worker].owner == NONCE(s) && record[ME.worker].end == LEASE.end &&
+		NOBODY_ELSE_HAD_IT ->
+		printf("server %d: finds its record as it was\n", s);
+		FIRST(DRAW_FROM_KEPT, NONCE(s));
+		ME.floor_version = floor_version;
+		ME.reconnected = 0
+	}
+#endif
+
 	/* The registry executes the request. */
 	:: d_step {
-		ME.step == SENT && VERSION_IS_RIGHT && CLAIM_IS_THERE ->
+		ME.step == SENT && VERSION_IS_RIGHT && CLAIM_IS_THERE && FLOOR_IS_RIGHT &&
+		CONNECTION_IS_RIGHT ->
 		printf("registry: executes the request of server %d: worker %d, end %d\n", s,
 		       ME.worker, ME.new_end);
 		if
@@ -676,6 +930,12 @@ proctype Keeper(byte s)
 		:: ME.op == HAND_BACK -> FIRST(CLAIM_AFTER_HAND_BACK, NONCE(s))
 		:: else
 		fi;
+#ifdef RESTORES
+		if
+		:: ME.op == CLAIM && restores > 0 -> FIRST(DRAW_AFTER_QUARANTINE, NONCE(s))
+		:: else
+		fi;
+#endif
 		ME.step = DONE;
 		write(ME.worker, ME.new_end, (ME.op == HAND_BACK -> NOBODY : NONCE(s)))
 	}
@@ -684,7 +944,7 @@ proctype Keeper(byte s)
 	:: d_step {
 		ME.step == DONE ->
 		printf("server %d: has the reply\n", s);
-		ME.age--;
+		know_next_version();
 		if
 		:: ME.op == EXTEND && ME.new_end > LEASE.end ->
 			FIRST(DRAW_FROM_EXTENSION, NONCE(s))
@@ -698,7 +958,7 @@ proctype Keeper(byte s)
 	:: atomic {
 		ME.step == SENT || ME.step == DONE ->
 		if
-		:: ME.step == SENT && ME.age == 0 ->
+		:: ME.step == SENT && ME.age == 0 && FLOOR_IS_RIGHT && CONNECTION_IS_RIGHT ->
 			leave_behind(ME.worker, ME.new_end,
 				     (ME.op == HAND_BACK -> NOBODY : NONCE(s)))
 		:: else
@@ -744,7 +1004,7 @@ proctype Keeper(byte s)
 			(ME.op == CLAIM || ME.op == EXTEND) && ME.age == 1 &&
 			record[ME.worker].owner == NONCE(s) ->
 			printf("server %d: finds it its own\n", s);
-			ME.age = 0;
+			know_next_version();
 			THEN(LATE_REQUEST_FOUND, seen == NONCE(s));
 			if
 			:: ME.op == CLAIM -> FIRST(DRAW_FROM_FOUND_CLAIM, NONCE(s))
@@ -761,7 +1021,7 @@ proctype Keeper(byte s)
 		/* Anything else: lost. */
 		:: d_step {
 			(ME.op == CLAIM || ME.op == EXTEND) &&
-			(ME.age == MANY ||
+			(ME.age > 1 ||
 			 (ME.age == 1 && record[ME.worker].owner != NONCE(s))) ->
 			printf("server %d: finds it lost\n", s);
 #ifdef MUTANT_OLD_READING_RETRIED
@@ -828,7 +1088,7 @@ proctype Keeper(byte s)
 		RUNS ->
 		printf("server %d: crashes\n", s);
 		if
-		:: ME.step == SENT && ME.age == 0 ->
+		:: ME.step == SENT && ME.age == 0 && FLOOR_IS_RIGHT && CONNECTION_IS_RIGHT ->
 			leave_behind(ME.worker, ME.new_end,
 				     (ME.op == HAND_BACK -> NOBODY : NONCE(s)))
 		:: else
@@ -862,6 +1122,12 @@ proctype Keeper(byte s)
 				:: record[i].owner == NONCE(s) -> record[i].owner = NOBODY
 				:: else
 				fi;
+#ifdef RESTORES
+				if
+				:: backup[i].owner == NONCE(s) -> backup[i].owner = NOBODY
+				:: else
+				fi;
+#endif
 				i++
 			:: else -> break
 			od;
