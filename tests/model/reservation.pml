@@ -37,6 +37,20 @@
  * Nonces. A crash makes a nonce nobody's, so it is replaced by 0, which is also what a hand-back
  * writes: a claimant may find the claim of a dead owner there or gone, and the same goes for a live
  * one. The number of restarts is not bounded.
+ *
+ * Restores. With RESTORES defined, the registry is backed up at any moments, and the last backup
+ * restored at any moment, RESTORES times in all: records, floor and all versions are what they
+ * were. In the same step the floor is raised (snowflakectl registry quarantine), before any server
+ * can reach the registry. What is taken for granted is only that the floor is no lower than any
+ * end that was ever written; clocks still are any. A version counts on from the backup's, so
+ * that one from what was lost is met again, with other content.
+ *
+ * A restore breaks every connection, but not every session: an ensemble begins a new epoch, and
+ * by that takes the sessions of the backup for its own. So what a server knows is of a connection,
+ * not of a session: what was read over one is not used over another. With SPAN the model does
+ * without that rule: whoever has not noticed goes on, and requests arrive after the restore.
+ * Then the floor's version alone is what refuses them, and that is enough for one restore; but
+ * not for two of the same backup, where both floors have one version.
  */
 
 #ifndef SERVERS
@@ -61,8 +75,8 @@
 #define THREADS 0 /* a server, each in single steps; 0: a draw is one step (see Drawer) */
 #endif
 
-/* RESTORES: how often a backup is restored; not defined: there are no backups.
- * SPAN: what was sent before that may arrive after it. */
+/* RESTORES: how often a backup is restored; else there are none. SPAN: what was sent before that
+ * may arrive after it. */
 
 #if SERVERS > 3 || WORKERS > 2 || TICKS > 7 || SEQUENCES > 2
 #error "too large for the fields below"
@@ -108,7 +122,7 @@ typedef Record {
 #endif
 #ifdef RESTORES
 	unsigned since : 2; /* writes since the backup: 0, 1, 2, or more */
-	bit rewritten;      /* since a backup was restored, none; but in what was lost by that */
+	bit rewritten;      /* this version is of a backup, and in what was lost it had successors */
 #endif
 };
 Record record[WORKERS];
@@ -256,8 +270,8 @@ byte last;
 #define DRAW_AFTER_CHANGE 8      /* a process draws from worker ID 0, then from 1 */
 #define DRAW_OF_LAST_TICK 9
 #define DRAW_AFTER_QUARANTINE 10 /* a claim after a restore and quarantine is used */
-#define DRAW_FROM_KEPT 11        /* a lease from before it is extended, and used beyond the floor */
-#define DRAW_FROM_LOST 12        /* a lease that the restored registry does not know is served out */
+#define DRAW_FROM_KEPT 11        /* a lease from before it is extended, used beyond the floor */
+#define DRAW_FROM_LOST 12        /* one that the restored registry does not know is served out */
 
 #ifdef PROBE
 byte seen; /* the nonce of whom the first thing happened to */
@@ -432,9 +446,8 @@ inline write(which, end_, owner_)
  * Backups.
  */
 
-/* Every write is conditional on the floor, too: it must be the one that was read before the claim.
- * And what was sent over a connection arrives over that one, or never; but with SPAN it need not
- * be so. */
+/* Every write is conditional on the version of the floor, too: it must be the one that was read for
+ * the claim. */
 #if defined(MUTANT_FLOOR_IGNORED) || defined(MUTANT_FLOOR_UNVERSIONED)
 #define FLOOR_IS_RIGHT (ME.floor_version == floor_version || ME.op == CLAIM)
 #elif defined(MUTANT_EXTENSION_OVER_FLOOR)
@@ -501,8 +514,8 @@ inline forget_backup()
 	i = 0
 }
 
-/* The backup is restored, and the floor raised, before any server can reach it: so one step. A
- * request that nobody waits for is forgotten: the floor is not the one that its sender had read. */
+/* The backup is restored, and the floor raised. A request that nobody waits for is forgotten: the
+ * floor is not the one that its sender had read. */
 inline restore(floor_)
 {
 	printf("registry: is restored, and the floor raised to %d\n", floor_);
@@ -813,9 +826,9 @@ inline succeed(end_)
 #define HAND_BACK_END TICK(LEASE.cursor)
 #endif
 
-/* Which the record does not tell: another may have claimed it in what was lost, and still serve.
- * The server may take it for sure if its own end was not past, by any clock, when the floor was
- * raised; it may as well never do so. */
+/* Of that the record says nothing: another may have claimed the worker ID in what was lost, and
+ * still serve it. It is so if this server's end was not past, by any clock, when the registry was
+ * restored: nobody claims before. A server that never goes on needs no such rule. */
 #ifdef MUTANT_OVERTAKEN_GOES_ON
 #define NOBODY_ELSE_HAD_IT true
 #else
@@ -893,7 +906,7 @@ proctype Keeper(byte s)
 
 #ifndef MUTANT_SESSION_EVENTS
 	/* Wants another worker ID, or takes the reservation for lost: serves it out, but never
-	 * extends it. */
+	 * extends it. (Who retires a lost lease at once is one that draws nothing more.) */
 	:: d_step {
 		ME.step == HELD ->
 		printf("server %d: gives up the reservation of worker %d\n", s, ME.worker);
@@ -902,9 +915,9 @@ proctype Keeper(byte s)
 #endif
 
 #ifdef RESTORES
-	/* After a restore there is a new connection, and what is held is read before anything else.
-	 * If the record is what it was, and nobody else can have claimed the worker ID in what was
-	 * lost, then it goes on, under the new floor. */
+	/* After a restore there is a new connection, and what is held is read before anything is
+	 * written. If the record is what it was, and nobody else can have claimed the worker ID in
+	 * what was lost, then it goes on, under the new floor. */
 	:: d_step {
 		ME.step == HELD && ME.reconnected && ME.age == 0 &&
 		record[ME.worker].owner == NONCE(s) && record[ME.worker].end == LEASE.end &&
