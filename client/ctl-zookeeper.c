@@ -81,7 +81,9 @@ static void on_data(int code, const char *value, int length, const struct Stat *
 {
 	CtlZnode *znode = (CtlZnode *)context;
 
-	if (code == ZOK) {
+	if (code == ZOK && !znode_data_make_sense(length, value)) {
+		code = ZMARSHALLINGERROR;
+	} else if (code == ZOK) {
 		znode->data = length > 0 ? g_strndup(value, (gsize)length) : g_strdup("");
 		/* g_strndup() stops at a NUL, which is there to be seen */
 		if (length > 0)
@@ -95,7 +97,9 @@ static void on_names(int code, const struct String_vector *names, const void *co
 {
 	CtlZnode *znode = (CtlZnode *)context;
 
-	if (code == ZOK) {
+	if (code == ZOK && !znode_names_make_sense(names->count, names->data)) {
+		code = ZMARSHALLINGERROR;
+	} else if (code == ZOK) {
 		znode->names = g_new0(char *, (gsize)names->count + 1);
 		for (int i = 0; i < names->count; i++)
 			znode->names[i] = g_strdup(names->data[i]);
@@ -349,7 +353,11 @@ static gboolean wait_answers(CtlZookeeper *self)
 
 static gboolean refuse(const CtlZookeeper *self, const CtlZnode *znode, GError **error)
 {
-	if (znode->code != ZNOAUTH)
+	if (znode->code == ZMARSHALLINGERROR)
+		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+			    "ZooKeeper at %s: %s: its answer makes no sense", self->servers,
+			    znode->path);
+	else if (znode->code != ZNOAUTH)
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
 			    "ZooKeeper at %s: %s: %s", self->servers, znode->path,
 			    zerror(znode->code));

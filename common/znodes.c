@@ -15,6 +15,8 @@
 #define CLAIM_PREFIX   "claim-"
 #define NONCE_LENGTH   36 /* a uuid */
 #define MAX_AUTH_BYTES 1024
+#define MAX_NAMES      1000000 /* an answer with more does not fit ZooKeeper's limit of 1 MB ... */
+#define MAX_DATA_BYTES (8 << 20) /* ... unless that was raised */
 
 static gboolean refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
@@ -182,6 +184,21 @@ char *zookeeper_auth_read(const char *path, GError **error)
 		return NULL;
 	}
 	return g_steal_pointer(&text);
+}
+
+gboolean znode_names_make_sense(gint count, char *const *names)
+{
+	if (count < 0 || count > MAX_NAMES || (count > 0 && names == NULL))
+		return FALSE;
+	for (gint i = 0; i < count; i++)
+		if (names[i] == NULL)
+			return FALSE;
+	return TRUE;
+}
+
+gboolean znode_data_make_sense(gint length, const char *data)
+{
+	return length >= -1 && length <= MAX_DATA_BYTES && (length <= 0 || data != NULL);
 }
 
 char *znode_layout(const char *root)

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "common/znode-acl.h"
+#include "common/znodes.h"
 
 #define MAX_PATH_BYTES 512
 
@@ -149,6 +150,12 @@ static ZookeeperMessage *reply_new(const Request *request, int code, const struc
 	return message;
 }
 
+static void refuse(ZookeeperMessage *message)
+{
+	message->outcome = ZOOKEEPER_REFUSED;
+	message->reason = "its answer makes no sense";
+}
+
 /* The request ends here. */
 static void post_reply(Request *request, ZookeeperMessage *message)
 {
@@ -176,7 +183,9 @@ static void on_data(int code, const char *value, int length, const struct Stat *
 	Request *request = (Request *)data;
 	ZookeeperMessage *message = reply_new(request, code, stat);
 
-	if (code == ZOK) {
+	if (code == ZOK && !znode_data_make_sense(length, value)) {
+		refuse(message);
+	} else if (code == ZOK) {
 		message->length = (gsize)MAX(length, 0); /* -1: it holds nothing */
 		message->data = g_strndup(value != NULL ? value : "", message->length);
 		if (message->length > 0) /* with its NULs, if there are any */
@@ -190,8 +199,10 @@ static void on_children(int code, const struct String_vector *names, const void 
 	Request *request = (Request *)data;
 	ZookeeperMessage *message = reply_new(request, code, NULL);
 
-	if (code == ZOK) {
-		message->children = g_new0(char *, names->count + 1);
+	if (code == ZOK && !znode_names_make_sense(names->count, names->data)) {
+		refuse(message);
+	} else if (code == ZOK) {
+		message->children = g_new0(char *, (gsize)names->count + 1);
 		for (int i = 0; i < names->count; i++)
 			message->children[i] = g_strdup(names->data[i]);
 	}
@@ -214,7 +225,9 @@ static void on_created(int code, const char *path, const struct Stat *stat, cons
 	Request *request = (Request *)data;
 	ZookeeperMessage *message = reply_new(request, code, stat);
 
-	if (code == ZOK)
+	if (code == ZOK && (path == NULL || *path != '/'))
+		refuse(message);
+	else if (code == ZOK)
 		message->path = g_strdup(path);
 	post_reply(request, message);
 }

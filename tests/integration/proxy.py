@@ -12,6 +12,8 @@ What it can do, each for the connections of the moment and those to come, until 
     cut()                         reset what is connected, refuse what connects
     freeze(*directions)           accept and forward nothing; heal() delivers what was held back
     delay(ms, *directions)        deliver everything that much later
+    admit(number)                 let in as many of those that connect from now on, reset the others
+    lie(opcode, body)             put `body` into the replies to requests of that kind
 
 thaw() takes back freeze alone, and delivers what was held back.
 
@@ -106,6 +108,8 @@ class Proxy:
         self._traps = []
         self._links = set()
         self._refuses = False
+        self._admitted = None  # how many more; None: all
+        self.lies = {}         # opcode: body
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -191,13 +195,25 @@ class Proxy:
     def delay(self, delay_ms, *directions):
         self._do(self.delays_ms.update, dict.fromkeys(directions or BOTH, delay_ms))
 
+    def admit(self, number):
+        self._do(self._admit, number)
+
+    def _admit(self, number):
+        self._admitted = number
+
+    def lie(self, opcode, body):
+        self._do(self.lies.__setitem__, opcode, body)
+
     def heal(self):
-        """Takes back cut, freeze and delay, and disarms the traps that caught nothing yet."""
+        """Takes back cut, freeze, delay, admit and lie, and disarms the traps that caught nothing
+        yet."""
         self._do(self._heal)
 
     async def _heal(self):
         self._traps.clear()
         self._errors.clear()
+        self._admitted = None
+        self.lies.clear()
         self.delays_ms.update(dict.fromkeys(BOTH, 0))
         self._open_gates()
         if self._refuses:
@@ -247,6 +263,11 @@ class Proxy:
 
     async def serve(self, target, reader, writer):
         """One client, from its connect to its end."""
+        if self._admitted == 0:
+            _reset(writer)
+            return
+        if self._admitted is not None:
+            self._admitted -= 1
         try:
             link = _Link(self, reader, writer, *await asyncio.open_connection(*target))
         except OSError:
@@ -301,6 +322,7 @@ class _Link:
         self._awaited = {}  # xid of a request whose reply is to be lost: its trap
         self._replies = {}  # xid of a request that was replaced: what follows its reply's header
         self._greeted = dict.fromkeys(BOTH, False)
+        self._lies = {}     # xid of a request that is answered with a lie: its body
 
     async def run(self):
         """Until one end closes: then the other is closed too, or reset as the one was."""
@@ -361,11 +383,23 @@ class _Link:
             await self._proxy.gates[direction].wait()
             if not data:
                 return
+            data = self._alter(direction, data)
             self._inspect(direction, data)
             data = self._exchange(direction, data)
             if not self._swallows[direction]:
                 writer.write(data)
                 await writer.drain()
+
+    def _alter(self, direction, frame):
+        xid = frame[4:8]
+        if direction == TO_SERVER and self._greeted[direction] and len(frame) >= 12:
+            opcode, = struct.unpack(">i", frame[8:12])
+            if opcode in self._proxy.lies:
+                self._lies[xid] = self._proxy.lies[opcode]
+        elif direction == TO_CLIENT and xid in self._lies:
+            frame = frame[4:16] + struct.pack(">i", 0) + self._lies.pop(xid)
+            frame = struct.pack(">i", len(frame)) + frame
+        return frame
 
     def _inspect(self, direction, frame):
         """Looks for what a trap waits for. The first frame each way is the session's greeting,

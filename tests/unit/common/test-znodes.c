@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <glib/gstdio.h>
+#include <glib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/znodes.h"
 
@@ -81,94 +80,25 @@ static void test_bad_hosts(void)
 	zookeeper_hosts_free(NULL);
 }
 
-static void test_auth(void)
+static void test_answers(void)
 {
-	g_autofree char *long_line = g_strnfill(1030, 'p');
-	const struct {
-		const char *text;
-		gssize length;
-		const char *auth; /* NULL: an error */
-	} CASES[] = {
-		{"user:secret", -1, "user:secret"},
-		{"user:secret\n", -1, "user:secret"},
-		{"user:secret\r\n", -1, "user:secret"},
-		{"user:se:cr et \nmore", -1, "user:se:cr et "},
-		{"", -1, NULL},
-		{"\nuser:secret\n", -1, NULL},
-		{"user", -1, NULL},
-		{"user:", -1, NULL},
-		{":secret", -1, NULL},
-		{"user:sec\0ret", 12, NULL},
-		{long_line, -1, NULL},
-	};
-	g_autofree char *directory = g_dir_make_tmp("znodes-XXXXXX", NULL);
-	g_autofree char *path = g_build_filename(directory, "auth", NULL);
+	char *names[] = {(char *)"a", (char *)"b", NULL};
 
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_autoptr(GError) error = NULL;
+	g_assert_true(znode_names_make_sense(0, NULL));
+	g_assert_true(znode_names_make_sense(2, names));
+	g_assert_false(znode_names_make_sense(3, names));
+	g_assert_false(znode_names_make_sense(1, NULL));
+	g_assert_false(znode_names_make_sense(-1, names));
+	g_assert_false(znode_names_make_sense(G_MININT, names));
+	g_assert_false(znode_names_make_sense(1000001, names));
 
-		g_test_message("%s", CASES[i].text);
-		g_assert_true(g_file_set_contents(path, CASES[i].text, CASES[i].length, NULL));
-		g_assert_cmpint(g_chmod(path, 0600), ==, 0);
-
-		g_autofree char *auth = zookeeper_auth_read(path, &error);
-
-		g_assert_cmpstr(auth, ==, CASES[i].auth);
-		g_assert_true((error == NULL) == (auth != NULL));
-		if (error != NULL) {
-			g_assert_nonnull(strstr(error->message, path));
-			g_assert_null(strstr(error->message, "ecret"));
-		}
-	}
-	g_remove(path);
-
-	g_autoptr(GError) error = NULL;
-
-	g_assert_null(zookeeper_auth_read(path, &error));
-	g_assert_nonnull(strstr(error->message, path));
-	g_rmdir(directory);
-}
-
-static void check_refused_auth(const char *path, const char *word)
-{
-	g_autoptr(GError) error = NULL;
-
-	g_assert_null(zookeeper_auth_read(path, &error));
-	g_assert_nonnull(strstr(error->message, path));
-	g_assert_nonnull(strstr(error->message, word));
-}
-
-static void test_auth_of_others(void)
-{
-	const struct {
-		int mode;
-		const char *word; /* NULL: it is taken */
-	} CASES[] = {
-		{0600, NULL},          {0400, NULL},        {0660, NULL},
-		{0604, "mode 0604"},   {0602, "mode 0602"}, {0601, "mode 0601"},
-		{0644, "chmod o-rwx"},
-	};
-	g_autofree char *directory = g_dir_make_tmp("znodes-XXXXXX", NULL);
-	g_autofree char *path = g_build_filename(directory, "auth", NULL);
-	g_autofree char *fifo = g_build_filename(directory, "fifo", NULL);
-
-	g_assert_true(g_file_set_contents(path, "user:secret\n", -1, NULL));
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_assert_cmpint(g_chmod(path, CASES[i].mode), ==, 0);
-		if (CASES[i].word == NULL) {
-			g_autofree char *auth = zookeeper_auth_read(path, NULL);
-
-			g_assert_cmpstr(auth, ==, "user:secret");
-		} else {
-			check_refused_auth(path, CASES[i].word);
-		}
-	}
-	g_assert_cmpint(mkfifo(fifo, 0600), ==, 0);
-	check_refused_auth(fifo, "not a regular file");
-	check_refused_auth(directory, "not a regular file");
-	g_remove(fifo);
-	g_remove(path);
-	g_rmdir(directory);
+	g_assert_true(znode_data_make_sense(-1, NULL));
+	g_assert_true(znode_data_make_sense(0, NULL));
+	g_assert_true(znode_data_make_sense(8 << 20, "x"));
+	g_assert_false(znode_data_make_sense((8 << 20) + 1, "x"));
+	g_assert_false(znode_data_make_sense(1, NULL));
+	g_assert_false(znode_data_make_sense(-2, "x"));
+	g_assert_false(znode_data_make_sense(G_MININT, NULL));
 }
 
 static void test_paths(void)
@@ -453,8 +383,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/znodes/hosts", test_hosts);
 	g_test_add_func("/znodes/hosts/bad", test_bad_hosts);
-	g_test_add_func("/znodes/auth", test_auth);
-	g_test_add_func("/znodes/auth-of-others", test_auth_of_others);
+	g_test_add_func("/znodes/answers", test_answers);
 	g_test_add_func("/znodes/paths", test_paths);
 	g_test_add_func("/znodes/claim-names", test_claim_names);
 	g_test_add_func("/znodes/numbers", test_numbers);
