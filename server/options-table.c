@@ -57,7 +57,8 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "gone; "
 		 "ZooKeeper may change it to what its own settings allow"},
 	{NUMBER("connect-timeout", connect_timeout_ms, "MS", 100, 3600000, "30000"), OF_ZOOKEEPER,
-	 .help = "how long the first connection to ZooKeeper may take before the server gives up"},
+	 .help = "how long a server that starts may be without a connection to ZooKeeper before "
+		 "it gives up"},
 	{NUMBER("reservation", reservation_ms, "MS", 1000, ZNODES_MAX_RESERVATION_MS, "600000"),
 	 OF_ZOOKEEPER,
 	 .help = "the longest reservation of a worker ID: for three quarters of it at least a "

@@ -40,7 +40,8 @@ typedef struct {
  * registry_zookeeper_new:
  * @config: copied, but for the clock
  *
- * Connects to nothing before the first claim. free ends the session, and the claim with it.
+ * Connects to nothing before the first claim. free ends the session, and the claim with it; it
+ * waits for that for 2 s at most.
  *
  * Returns: (transfer full): reservations in ZooKeeper
  */

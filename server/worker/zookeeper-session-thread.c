@@ -101,6 +101,7 @@ static void *session_thread(void *user_data)
 	ZookeeperSession *self = user_data;
 	gboolean left;
 
+	pthread_setname_np(pthread_self(), "session");
 	open_session(self);
 	wait_for_end(self);
 	if (self->handle != NULL)
