@@ -161,11 +161,13 @@ static char *default_address(const Server *self)
 {
 	const Address *first = self->options->listen->pdata[0];
 	g_autofree char *address = rpc_server_address(self->rpc);
+	/* the kernel takes any bytes for a name, records and replies do not */
+	g_autofree char *name = g_utf8_make_valid(g_get_host_name(), -1);
 
 	if (!address_is_everywhere(first))
 		return g_steal_pointer(&address);
 	/* the port is the bound one, which 0 stands for in the options */
-	return g_strconcat(g_get_host_name(), strrchr(address, ':'), NULL);
+	return g_strconcat(name, strrchr(address, ':'), NULL);
 }
 
 static gboolean make_rpc_server(Server *self, GError **error)

@@ -121,7 +121,7 @@ static gboolean lose(const RegistryFile *self, const char *what, GError **error)
 	return FALSE;
 }
 
-/* Reads the record, which must be mine, and of no earlier end than was confirmed. */
+/* Reads the record, which must be mine. */
 static gboolean read_own_record(const RegistryFile *self, const StateDirectory *directory,
 				Reading *out_reading, GError **error)
 {
@@ -136,7 +136,7 @@ static gboolean read_own_record(const RegistryFile *self, const StateDirectory *
 		other = g_strdup_printf("is now of %s (owner %s)", record->address, record->owner);
 		return lose(self, other, error);
 	}
-	return record->end_tick >= self->end_tick || lose(self, "was set back", error);
+	return TRUE;
 }
 
 /* Whether the record still is the file that this server wrote. Anything else may be the record of
@@ -236,6 +236,8 @@ static gboolean extend(RegistryFile *self, gint64 end_tick, RegistryResult *out_
 
 	if (directory == NULL)
 		return FALSE;
+	if (reading.record.end_tick < self->end_tick)
+		return lose(self, "was set back", error);
 	/* The record may be ahead of what was confirmed: an extension whose last step failed. */
 	end_tick = CLAMP(end_tick, reading.record.end_tick, layout_max_tick(&self->layout));
 	if (!write_record(self, directory, &reading, end_tick, error))

@@ -91,8 +91,9 @@ gboolean state_directory_replace(const StateDirectory *self, const char *name, c
 gboolean state_directory_make(const StateDirectory *self, const char *name, const char *text,
 			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Removes what crashes left of replacements of the file. What others are about to put in its place
- * goes too: either nobody does, or it is not to be replaced any more. */
+/* Removes what crashes left of replacements of the file. For when none of another process can
+ * succeed any more: to whoever holds the lock of a record, or, of what is made once, when it is
+ * there. */
 void state_directory_clean(const StateDirectory *self, const char *name);
 
 /* Whether the file that is open is still the one of this name in the directory. */

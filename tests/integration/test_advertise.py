@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a server that listens everywhere says that it is: at the machine's name, if that is one."""
+import json
 import os
 import sys
 import unittest
 
-from harness import ServerTest
+from harness import ServerTest, wait_for
 
 CLONE_NEWUTS = 0x04000000
 
@@ -12,7 +13,7 @@ CLONE_NEWUTS = 0x04000000
 ON_MACHINE = f"""
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
-name = sys.argv[1].encode()
+name = os.fsencode(sys.argv[1])
 if libc.unshare({CLONE_NEWUTS}) != 0 or libc.sethostname(name, len(name)) != 0:
     raise OSError(ctypes.get_errno(), "cannot set the host name")
 os.execv(sys.argv[2], sys.argv[2:])
@@ -38,10 +39,23 @@ class HostName(ServerTest):
         self.assert_refused(server, 1, "event=failed", "127.0.0.1:1")
 
     def test_it_does_not_matter_for_files(self):
-        server = self.launch_on("123456789012", "--state-directory", self.state, listen="*:0")
-        server.wait_ready()
-        self.assertEqual(server.call("get_worker").address,
-                         f"123456789012:{server.address[1]}")
+        for name, written in ("123456789012",) * 2, ("a \udcff\"", "a \ufffd\""):
+            with self.subTest(written):
+                server = self.launch_on(name, "--state-directory", self.state, listen="*:0")
+                server.wait_ready()
+                last = self.draw_through_an_extension(server)
+                self.assertEqual(server.call("get_worker").address,
+                                 f"{written}:{server.address[1]}")
+                self.assertEqual(server.terminate(), 0)
+                record = json.loads((self.state / "worker-0-0.json").read_text())
+                self.assertEqual(record["address"], f"{written}:{server.address[1]}")
+                self.assertGreaterEqual(record["reserved_until_tick"], last >> 22)
+
+    def draw_through_an_extension(self, server):
+        record = self.state / "worker-0-0.json"
+        before = record.read_text()
+        return wait_for(lambda: (number := server.call("get_id", "good"))
+                        and record.read_text() != before and number)
 
     def test_it_stands_for_everywhere_in_any_spelling(self):
         for listen in EVERYWHERE:

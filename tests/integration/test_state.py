@@ -113,6 +113,18 @@ class Unusable(ServerTest):
             self.assert_start_refused(str(self.state))
 
 
+@unittest.skipUnless(os.geteuid() == 0, "needs root")
+class Prepared(ServerTest):
+    """A directory that root made, for a server of another user."""
+    USER = 12345
+
+    def test_below_one_that_is_closed(self):
+        self.directory.chmod(0o711)
+        self.state.mkdir(mode=0o700)
+        os.chown(self.state, self.USER, self.USER)
+        self.assertGreater(self.start(user=self.USER).call("get_id", "good"), 0)
+
+
 class Ahead(ServerTest):
     """A record from a life whose clock was ahead."""
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/worker/directory-identity.h"
 
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "server/worker/registry.h"
 #include "tests/unit/worker/state-fixture.h"
 
@@ -9,6 +13,19 @@
 #define LAYOUT                                                                                     \
 	"epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5,"           \
 	"sequence_bits=12"
+
+static GArray *synced; /* of ino_t, in order */
+
+/* In the place of the C library's. */
+int fsync(int fd)
+{
+	struct stat info;
+
+	g_assert_no_errno(fstat(fd, &info));
+	if (synced != NULL)
+		g_array_append_val(synced, info.st_ino);
+	return (int)syscall(SYS_fsync, fd);
+}
 
 static gboolean check(const char *path, const char *machine_id, GError **error)
 {
@@ -109,12 +126,40 @@ static void test_leftovers(void)
 	g_assert_true(state_fixture_has(directory, "worker-0-1.json.1234.new"));
 }
 
+static ino_t inode_of(const char *directory, const char *name)
+{
+	g_autofree char *path = g_build_filename(directory, name, NULL);
+	struct stat info;
+
+	g_assert_no_errno(stat(path, &info));
+	return info.st_ino;
+}
+
+/* The name of a directory that was there is on the disk before its identity is, and that says so to
+ * all who come later. */
+static void test_name_is_synced(void)
+{
+	g_autoptr(StateFixture) fixture = state_fixture_new();
+	g_autofree char *directory = g_build_filename(fixture, "state", NULL);
+
+	g_assert_no_errno(mkdir(directory, 0700));
+	synced = g_array_new(FALSE, FALSE, sizeof(ino_t));
+	assert_accepted(directory, MACHINE);
+	g_assert_cmpuint(synced->len, ==, 2);
+	g_assert_cmpuint(g_array_index(synced, ino_t, 0), ==, inode_of(fixture, "."));
+	g_assert_cmpuint(g_array_index(synced, ino_t, 1), ==, inode_of(directory, IDENTITY));
+	assert_accepted(directory, MACHINE);
+	g_assert_cmpuint(synced->len, ==, 2);
+	g_clear_pointer(&synced, g_array_unref);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/directory-identity/other", test_other);
 	g_test_add_func("/directory-identity/damaged", test_damaged);
 	g_test_add_func("/directory-identity/this-machine", test_this_machine);
+	g_test_add_func("/directory-identity/name-is-synced", test_name_is_synced);
 	g_test_add_func("/directory-identity/leftovers", test_leftovers);
 	return g_test_run();
 }

@@ -115,6 +115,7 @@ static void test_hand_back(void)
 		file_fixture_write_record(directory, NOW, "n1");
 		file_fixture_claim_well(registry, NOW);
 		assert_handed_back(registry, CASES[i].last);
+		assert_handed_back(registry, CASES[i].last); /* the first one may be in doubt */
 		g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, CASES[i].end);
 	}
 }
