@@ -15,9 +15,9 @@
  */
 typedef enum {
 	REGISTRATION_CONNECTING, /* no session: waits for one */
-	REGISTRATION_PREPARING,  /* compares the layout; makes the znodes above the claims */
+	REGISTRATION_PREPARING,  /* compares layout and limits; makes what is above the claims */
 	REGISTRATION_SECURING,   /* closes to strangers what was made without a password */
-	REGISTRATION_LOOKING,    /* reads all claims and reservations of the datacenter */
+	REGISTRATION_LOOKING,    /* reads floor, claims and reservations of the datacenter */
 	REGISTRATION_ANNOUNCING, /* creates its claim */
 	REGISTRATION_CHECKING,   /* asks the servers behind the other claims who they are */
 	REGISTRATION_DOUBTING,   /* they contradict: waits a session timeout, to ask again */
@@ -43,7 +43,7 @@ typedef struct {
 	RegistrationGoal goal;
 
 	gboolean connected;
-	gboolean prepared; /* layout and parents are there */
+	gboolean prepared; /* layout, limits and parents are there */
 	gboolean secured;  /* since it was connected; or without a password */
 	/* Its own claim. UNKNOWN in a new session, and when nobody knows what became of it. */
 	enum { CLAIM_UNKNOWN, CLAIM_NONE, CLAIM_MADE } claim;

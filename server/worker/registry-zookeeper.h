@@ -14,9 +14,9 @@
  * worker IDs are worth looking at.
  *
  * A claim ends with WAIT while no worker ID is free, with FATAL if this server must not join:
- * another layout, a clock that is off, no access, no connection in time. Before the first
- * reservation it is patient about everything else. An extension ends with FAILED while there is no
- * connection; the session is kept up, and replaced when it must be, in between.
+ * another layout, a clock that is off, a floor that is gone, no access, no connection in time.
+ * Before the first reservation it is patient about everything else. An extension ends with FAILED
+ * while there is no connection; the session is kept up, and replaced when it must be, in between.
  */
 
 typedef struct {

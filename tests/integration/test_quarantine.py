@@ -360,14 +360,13 @@ class Servers(ServersTest):
         self.assertIsNone(old.find("worker-lost"))
 
     def test_a_claim_begins_behind_the_floor(self):
-        """Although its record ended before it, and its clock is just past it."""
+        """Although its record ended before it; and nothing is handed back below it."""
         self.tree.write_reservation(5, tick_in(-600), "")
         self.tree.set_floor(tick_in(0.3))
-        server = self.member("--worker-id", 5)
         floor = self.tree.floor()
-        self.assertGreater(server.call("get_id", "test") >> 22, floor)
+        server = self.member("--worker-id", 5)
         self.assertEqual(server.terminate(), 0)
-        self.assertGreaterEqual(self.tree.reservation(5).end_tick, floor)
+        self.assertEqual(self.tree.reservation(5).end_tick, floor)
 
     def test_a_floor_that_is_raised_between_looking_and_reserving(self):
         """The transaction finds that it is not what was read."""
@@ -388,6 +387,16 @@ class Servers(ServersTest):
         self.assert_waits_for_floor(server)
         self.assertNotIn("worker_id", self.tree.claim_of(server).record)
 
+    def test_the_first_server_of_a_datacenter_that_has_a_floor(self):
+        """Of which an operator knew, and the backup did not: it makes the rest, and waits."""
+        self.member().terminate()
+        done = self.quarantine("--datacenter-id", 7)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        server = self.member(datacenter_id=7, ready=False)
+        why = server.wait_event("worker-waiting").fields["why"]
+        self.assertIn(f"datacenter 7 is quarantined until {time_of(self.tree.floor(7))}", why)
+        self.assertEqual(self.tree.reservations(7), {})
+
     def test_a_datacenter_without_a_floor(self):
         """Its servers go on, and none begins, until an operator has looked at it."""
         old = self.member()
@@ -406,6 +415,14 @@ class Servers(ServersTest):
         wait_for(lambda: self.tree.reservation(0).version > version, what="an extension")
         draw.wait_ids()
         self.assertEqual(draw.failures, [])
+
+    def test_reservations_without_anything_else(self):
+        """A floor is not made beside them, whatever else is missing and made."""
+        self.tree.client.create(self.tree.reservation_path(9), b"{", makepath=True)
+        self.assert_refused(self.member(ready=False), 1, "event=failed", self.tree.floor_path(),
+                            "is missing")
+        self.assertIsNone(self.tree.client.exists(self.tree.floor_path()))
+        self.assertIsNotNone(self.tree.client.exists(self.tree.claims_path()))
 
     def test_the_limits_are_the_largest_of_all_servers(self):
         path = f"{self.root}/limits"
