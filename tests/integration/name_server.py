@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """A name server of the test's own, and processes that ask no other.
 
-    names = NameServer("zk1.test", "zk2.test")  # each is 127.0.0.1
-    self.addCleanup(names.close)
+    names = NameServer(self, "zk1.test", "zk2.test")  # each is 127.0.0.1
     server = self.launch(..., wrapper=names.wrapper())
     names.silence(); names.answer(); names.answer(after_s=1.5)
 
 `queries` counts the questions that came: two for each look-up, of an IPv4 and of an IPv6 address.
 A process sees it by a mount namespace with files of its own over those in /etc; for that, and for
 port 53, a test must be root, as skip_unless_possible() says.
+
+NameService is the same without a test. It knows every name, and can have trouble with some only:
+
+    SILENT    no answer: a look-up fails after the resolver's patience
+    SLOW      the answer comes later
+    MISSING   there is no such name
+    FAILING   the name server cannot say
 """
 import contextlib
+import functools
 import os
+import pathlib
 import random
 import socket
 import struct
@@ -21,8 +29,12 @@ import unittest
 
 from harness import temporary_directory
 
-A, OK, NO_SUCH_NAME = 1, 0, 3
+SILENT, SLOW, MISSING, FAILING = "silent", "slow", "missing", "failing"
+TROUBLES = (SILENT, SLOW, MISSING, FAILING)
+ADDRESS = "127.0.0.1"
+A, OK, CANNOT_SAY, NO_SUCH_NAME = 1, 0, 2, 3
 LIFETIME_S = 0
+LONGEST_QUERY = 4096
 ATTEMPTS = 20
 # $1 is a directory with the files, and the command follows it
 MOUNT_AND_RUN = """
@@ -41,19 +53,35 @@ def skip_unless_possible():
     subprocess.run(["unshare", "--mount", "true"], check=True)
 
 
-class NameServer:
-    """`patience` is what the resolver gives it: seconds to wait for an answer, and how often."""
+@functools.cache
+def possible():
+    try:
+        skip_unless_possible()
+    except unittest.SkipTest:
+        return False
+    return True
 
-    def __init__(self, test, *names, patience=(2, 2)):
-        self.names = names
+
+class NameService:
+    """Its files go to `directory`. `patience` is what the resolver gives it: seconds to wait for an
+    answer, and how often."""
+
+    def __init__(self, directory, patience=(1, 2)):
         self.queries = 0
-        self._silent = False
-        self._after_s = 0
-        self._directory = temporary_directory(test)
+        self._troubles = {}  # by name: (what, after_s)
+        self._lock = threading.Lock()
+        self._directory = pathlib.Path(directory)
         self._socket = self._bind()
         self._write_files(*patience)
-        threading.Thread(target=self._serve, daemon=True).start()
-        test.addCleanup(self._socket.close)
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def close(self):
+        """May be called twice."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._socket.close()
 
     @staticmethod
     def _bind():
@@ -78,41 +106,76 @@ class NameServer:
         return ["unshare", "--mount", "--propagation", "private", "sh", "-c", MOUNT_AND_RUN, "sh",
                 str(self._directory)]
 
-    def silence(self):
-        self._silent = True
+    def trouble(self, name, what, after_s=0):
+        """With that name and all below it, or with all for "", until heal() of the same."""
+        with self._lock:
+            self._troubles[name] = (what, after_s)
 
-    def answer(self, after_s=0):
-        self._after_s = after_s
-        self._silent = False
+    def heal(self, name):
+        with self._lock:
+            self._troubles.pop(name, None)
+
+    def _trouble_with(self, name):
+        with self._lock:
+            return next((trouble for above, trouble in self._troubles.items()
+                         if above in ("", name) or name.endswith(f".{above}")), (None, 0))
+
+    def knows(self, _):
+        return True
 
     def _serve(self):
         with contextlib.suppress(OSError):  # closed
             while True:
-                query, client = self._socket.recvfrom(512)
-                self.queries += 1
-                if self._silent:
-                    continue
-                if self._after_s:
-                    timer = threading.Timer(self._after_s, self._reply, (query, client))
-                    timer.daemon = True
-                    timer.start()
-                else:
-                    self._reply(query, client)
+                query, client = self._socket.recvfrom(LONGEST_QUERY)
+                if not client:
+                    return
+                with contextlib.suppress(struct.error, IndexError):
+                    self._take(query, client)
 
-    def _reply(self, query, client):
+    def _take(self, query, client):
+        self.queries += 1
+        name, kind, end = _parse(query)
+        what, after_s = self._trouble_with(name)
+        code = OK if self.knows(name) else NO_SUCH_NAME
+        code = {MISSING: NO_SUCH_NAME, FAILING: CANNOT_SAY}.get(what, code)
+        answers = int(code == OK and kind == A)
+        header = query[:2] + struct.pack(">HHHHH", 0x8180 | code, 1, answers, 0, 0)
+        record = struct.pack(">HHHIH", 0xC00C, A, 1, LIFETIME_S, 4) + socket.inet_aton(ADDRESS)
+        reply = header + query[12:end] + record * answers
+        if what == SLOW:
+            timer = threading.Timer(after_s, self._send, (reply, client))
+            timer.daemon = True
+            timer.start()
+        elif what != SILENT:
+            self._send(reply, client)
+
+    def _send(self, reply, client):
         with contextlib.suppress(OSError):
-            self._socket.sendto(self._answer_to(query), client)
+            self._socket.sendto(reply, client)
 
-    def _answer_to(self, query):
-        """An address for the names, and for others that there is none."""
-        labels, end = [], 12
-        while query[end]:
-            labels.append(query[end + 1:end + 1 + query[end]].decode())
-            end += 1 + query[end]
-        kind, = struct.unpack(">H", query[end + 1:end + 3])
-        known = ".".join(labels).lower() in self.names
-        answers = int(known and kind == A)
-        header = query[:2] + struct.pack(">HHHHH", 0x8180 | (OK if known else NO_SUCH_NAME), 1,
-                                         answers, 0, 0)
-        record = struct.pack(">HHHIH4B", 0xC00C, A, 1, LIFETIME_S, 4, 127, 0, 0, 1)
-        return header + query[12:end + 5] + record * answers
+
+class NameServer(NameService):
+    """Of one test. Other names than `names` do not exist."""
+
+    def __init__(self, test, *names, patience=(2, 2)):
+        self.names = names
+        super().__init__(temporary_directory(test), patience)
+        test.addCleanup(self.close)
+
+    def knows(self, name):
+        return name in self.names
+
+    def silence(self):
+        self.trouble("", SILENT)
+
+    def answer(self, after_s=0):
+        self.trouble("", SLOW, after_s) if after_s else self.heal("")
+
+
+def _parse(query):
+    """(name, type, where the question ends)"""
+    labels, end = [], 12
+    while length := query[end]:
+        labels.append(query[end + 1:end + 1 + length].decode("ascii", "replace").lower())
+        end += 1 + length
+    return ".".join(labels), struct.unpack_from(">H", query, end + 1)[0], end + 5
