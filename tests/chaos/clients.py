@@ -111,11 +111,11 @@ class Drawer(Client):
         try:
             with wire.Connection(life.address, CALL_LIMIT_S) as connection:
                 draws = 1_000_000 if self.stays else self.chance.randrange(1, 40)
-                last = 0
+                lasts = {}
                 while draws > 0 and not self._stopped.is_set():
                     draws -= 1
                     began = time.monotonic()
-                    last = self._draw(connection, life, last)
+                    self._draw(connection, life, lasts)
                 began = time.monotonic()
                 self._end(connection, ONE * BURST)
         except wire.WrongReply as error:
@@ -124,8 +124,8 @@ class Drawer(Client):
             self.judge.failed(self.slot, life, began, f"{type(error).__name__} {error}".strip())
             self._stopped.wait(PAUSE_REFUSED_S)
 
-    def _draw(self, connection, life, last):
-        """One burst or one batch; returns the last ID."""
+    def _draw(self, connection, life, lasts):
+        """One burst or one batch. `lasts` are the last IDs of the connection, for Judge.drawn."""
         if self.chance.random() < 0.5:
             calls = self.chance.randrange(1, BURST)
             connection.send(ONE * calls)
@@ -142,10 +142,8 @@ class Drawer(Client):
                 self.judge.failed(self.slot, life, began, str(error))
                 pause = PAUSE_REFUSED_S
                 continue
-            self.judge.drawn(self.slot, life, began, numbers, last)
-            last = numbers[-1]
+            self.judge.drawn(self.slot, life, began, numbers, lasts)
         self._stopped.wait(pause)
-        return last
 
 
 def refuses(reply, *reasons):
@@ -190,11 +188,24 @@ class Asker(Client):
                 self.judge.foreign.append((life, str(reply)))
 
 
+def worker_of(number):
+    return number >> SEQUENCE_BITS & WORKER_MASK
+
+
+def by_worker(numbers):
+    """They are of one worker ID, or of two where a server has changed it between them: with
+    --on-clock-step=reclaim only those of one increase."""
+    if all(worker_of(number) == worker_of(numbers[0]) for number in numbers):
+        return (numbers,)
+    return [[number for number in numbers if worker_of(number) == worker]
+            for worker in dict.fromkeys(map(worker_of, numbers))]
+
+
 class Judge:
     """Takes what the clients see: every ID to the checker, every success and failure to the slot's
     record of its service. What must never be is in `faults_seen`."""
 
-    def __init__(self, checker, datacenter_id, max_ahead_of_truth_ms):
+    def __init__(self, checker, datacenter_id, max_ahead_of_truth_ms=0):
         self.checker = checker
         self.datacenter_id = datacenter_id
         self.max_ahead_of_truth_ms = max_ahead_of_truth_ms
@@ -208,11 +219,15 @@ class Judge:
         self._lock = threading.Lock()
         self._last_success = None
 
-    def drawn(self, slot, life, began, numbers, last):
+    def drawn(self, slot, life, began, numbers, lasts):
+        """`lasts` is the caller's own for one connection, empty at first."""
         self.checker.record(life.index, numbers)
         now = time.monotonic()
-        if not life.reclaims and not (numbers[0] > last and is_increasing(numbers)):
-            self.disordered.append((life, last, numbers))
+        for ordered in by_worker(numbers) if life.reclaims else (numbers,):
+            key = worker_of(ordered[0]) if life.reclaims else None
+            if not (ordered[0] > lasts.get(key, 0) and is_increasing(ordered)):
+                self.disordered.append((life, lasts.get(key, 0), ordered))
+            lasts[key] = ordered[-1]
         if any(number >> DATACENTER_SHIFT & DATACENTER_MASK != self.datacenter_id
                for number in numbers):
             self.strangers.append((life, numbers))

@@ -157,7 +157,8 @@ class Slot:
         self.reclaims = "reclaim" in self.options
         self.service = Service()
         self.clock = Clock(cluster.directory / f"{name}.clock", clock_ms)
-        self.proxy = Proxy(cluster.zookeeper) if cluster.zookeeper else None
+        self.domain = f"{name.replace('.', '-')}.chaos"  # ZooKeeper's, as this server is told
+        self.proxy = cluster.new_way() if cluster.zookeeper else None
         self.life = None            # the process, ready or not
         self._ready = None          # the same once it is ready
         self._changed = threading.Condition()
@@ -173,9 +174,15 @@ class Slot:
 
     def _registry(self):
         if self.proxy:
-            return ("--zookeeper", self.proxy.connect_string, "--datacenter-id", DATACENTER_ID)
+            return ("--zookeeper", self._connect_string(), "--datacenter-id", DATACENTER_ID)
         directory = self.cluster.directory / f"{self.name}.state"
         return ("--state-directory", directory, "--datacenter-id", DATACENTER_ID)
+
+    def _connect_string(self):
+        if not self.cluster.names:
+            return self.proxy.connect_string
+        ports = (address.rpartition(":")[2] for address in self.proxy.connect_string.split(","))
+        return ",".join(f"zk{index}.{self.domain}:{port}" for index, port in enumerate(ports, 1))
 
     def _keep_running(self):
         while True:
@@ -183,7 +190,8 @@ class Slot:
                 if not self._wanted:
                     return
                 server = Server(*self._registry(), "--layout", LAYOUT, *self.cluster.options,
-                                *self.options, environment=self.clock.environment)
+                                *self.options, environment=self.clock.environment,
+                                wrapper=self.cluster.wrapper())
                 life = self.life = self.cluster.new_life(self, server)
                 self._changed.notify_all()
             try:
@@ -232,23 +240,60 @@ class Slot:
         self.end_life("end", signal.SIGKILL, wait=False)
         self._thread.join(limit_s)
         if self.proxy:
-            self.proxy.close()
+            self.cluster.end_way(self.proxy)
 
 
 class Cluster:
     """All slots of a part of the run, those that faults add too. `zookeeper` is the connect string
     or None for the file registry; `options` are those of every server; `writes_often` says that
-    each reserves again every few seconds at least."""
+    each reserves again every few seconds at least; `names` answers what ZooKeeper's addresses are,
+    None: servers are told them."""
 
-    def __init__(self, directory, zookeeper, options, lives, writes_often=True):
+    def __init__(self, directory, zookeeper, options, lives, writes_often=True, names=None):
         self.directory = pathlib.Path(directory)
         self.zookeeper = zookeeper
         self.options = tuple(options)
         self.writes_often = writes_often
+        self.names = names
         self.lives = lives          # of the whole run; IDs name them by their index
         self.slots = []             # those that are always there
         self.guests = []            # those that faults added
         self._lock = threading.Lock()
+        self._ways = []             # of every slot, to ZooKeeper
+        self._barred = False
+        self._ways_lock = threading.Lock()
+
+    def wrapper(self):
+        """What a server's command line begins with."""
+        return self.names.wrapper() if self.names else ()
+
+    def new_way(self):
+        way = Proxy(self.zookeeper)
+        with self._ways_lock:
+            if self._barred:
+                way.bar()
+            self._ways.append(way)
+        return way
+
+    def end_way(self, way):
+        with self._ways_lock:
+            if way in self._ways:
+                self._ways.remove(way)
+        way.close()
+
+    def bar_ways(self):
+        """No server reaches ZooKeeper, one that starts now neither, whatever other faults end."""
+        self._set_ways(True, lambda way: way.bar())
+
+    def unbar_ways(self, but=None):
+        """All again, but one."""
+        self._set_ways(False, lambda way: None if way is but else way.unbar())
+
+    def _set_ways(self, barred, set_way):
+        with self._ways_lock:
+            self._barred = barred
+            for way in self._ways:
+                set_way(way)
 
     def add(self, name, options=(), guest=False, clock_ms=0):
         slot = Slot(self, name, options, clock_ms)

@@ -1,32 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Carries the faults of a schedule out, each in a thread of its own, and remembers what it did."""
 import collections
-import json
+import contextlib
+import shutil
+import signal
+import subprocess
 import threading
 import time
 
-from kazoo.exceptions import KazooException, NoNodeError
-from kazoo.handlers.threading import KazooTimeoutError
-
 import wire
 from checker import clock_text
-from cluster import DATACENTER_ID, PINNED_WORKER_ID
+from cluster import PINNED_WORKER_ID
 from faults import ENSEMBLE, KINDS
+from harness import ENVIRONMENT, PATIENCE, SNOWFLAKECTL, wait_for
 from proxy import BOTH, CREATE, CREATE_2, WRITES
+from records import CLAIMS, NO_CREATION, Away, Records
 
 NOTICED_S = 0.3    # a server looks at its clock ten times a second
 TOGETHER_S = 0.5   # that one who was taken over and who took it are seen side by side
 WRITE_LIMIT_S = 2  # within which a server with a short reservation writes
-
-
-def claim_of(client, datacenter_id, pid):
-    """The path of the claim that the process has made, or None."""
-    parent = f"/snowflake/datacenters/{datacenter_id}/claims"
-    for name in client.get_children(parent):
-        data = json.loads(client.get(f"{parent}/{name}")[0])
-        if data.get("pid") == pid:
-            return f"{parent}/{name}"
-    return None
+ENDS = {"kill": signal.SIGKILL, "restart": signal.SIGTERM}
+FREE_LIMIT_S = 40  # within which a worker ID is free again: the longest time without ZooKeeper too
+QUARANTINE_LIMIT_S = 60
 
 
 class Impossible(Exception):
@@ -34,19 +29,22 @@ class Impossible(Exception):
 
 
 class Hands:
-    """`attach` and `detach` are called with the slots that a fault adds and takes away again."""
+    """`attach` and `detach` are called with the slots that a fault adds and takes away again.
+    `quarantines`: what is restored from a backup is put under quarantine, as it must be."""
 
-    def __init__(self, cluster, ensemble, attach, detach):
+    def __init__(self, cluster, ensemble, attach, detach, quarantines=True):
         self.cluster = cluster
         self.ensemble = ensemble
         self.attach = attach
         self.detach = detach
+        self.quarantines = quarantines
         self.done = collections.Counter()       # by kind
         self.impossible = collections.Counter()
         self.history = []                       # (seconds since the Unix epoch, text)
         self.taken = collections.Counter()      # of those that were taken over, by their absence
         self.errors = []                        # of the hands themselves
-        self._client = ensemble.client() if ensemble else None
+        self._records = Records(ensemble) if ensemble else None
+        self._backups = []                      # directories, the oldest first
         self._ensemble_lock = threading.Lock()
         self._stopped = threading.Event()
         self._starter = None
@@ -72,9 +70,10 @@ class Hands:
             self._starter.join()
         for thread in self._threads:
             thread.join()
-        if self._client:
-            self._client.stop()
-            self._client.close()
+        if self._records:
+            self._records.close()
+        for backup in self._backups:
+            shutil.rmtree(backup, ignore_errors=True)
 
     def underway(self):
         return sum(thread.is_alive() for thread in self._threads)
@@ -86,20 +85,17 @@ class Hands:
         return "\n".join(f"{clock_text(at)} {text}" for at, text in list(self.history))
 
     def _live_through(self, fault):
-        slots = self.cluster.slots if fault.target == ENSEMBLE else \
-            [self.cluster.slots[fault.target]]
         kind = KINDS[fault.kind]
+        target = [] if fault.target == ENSEMBLE else [self.cluster.slots[fault.target]]
+        slots = self.cluster.slots if kind.of_ensemble else target
         self.note(f"begin {fault}")
         troubles = [slot.service.begin(fault.kind, fault.interrupts()) for slot in slots]
         act = getattr(self, "_" + fault.kind.replace("-", "_"))
         try:
-            if kind.of_ensemble:
-                with self._ensemble_lock:
-                    act(fault)
-            else:
-                act(fault, slots[0])
+            with self._ensemble_lock if kind.of_ensemble else contextlib.nullcontext():
+                act(fault, *target)
             self.done[fault.kind] += 1
-        except Impossible as reason:
+        except (Impossible, Away) as reason:
             self.impossible[fault.kind] += 1
             self.note(f"not possible: {fault}: {reason}")
         except Exception as error:  # whatever it was: the run has failed, and says so
@@ -130,39 +126,44 @@ class Hands:
         """Two servers at once, in one half of the cases both for the same worker ID; in the end
         one is killed, the other ends in an orderly way."""
         options = ("--worker-id", PINNED_WORKER_ID) if "same" in fault.variant else ()
-        guests = [self.cluster.add(f"guest-{fault.at_s:.3f}-{index}", options, guest=True)
-                  for index in range(2)]
-        for guest in guests:
-            self.attach(guest)
-        self._wait(fault)
-        guests[0].close(kill=True)
-        guests[1].close()
-        for guest in guests:
-            self.detach(guest)
-            self.cluster.guests.remove(guest)
+        with self._guest(f"guest-{fault.at_s:.3f}-1", options), \
+                self._guest(f"guest-{fault.at_s:.3f}-0", options, kill=True):
+            self._wait(fault)
 
     def _taken_over(self, fault, slot):
         """Away in one of many ways, while another, whose clock is a little wrong, waits for its
         worker ID and takes it as soon as it can."""
         life = slot.life
+        worker_id = self._worker_id_of(life)
+        with self._guest(f"rival-{fault.at_s:.3f}", ("--worker-id", worker_id),
+                         kill=fault.amount_ms % 2 == 0, clock_ms=fault.amount_ms) as rival:
+            try:
+                self._take_away(fault.variant, slot, life)
+                self._wait(fault)
+                self.taken[fault.variant] += rival.wait_life(0) is not None
+            finally:
+                life.resume()
+                slot.proxy.heal()
+                self._stopped.wait(TOGETHER_S)
+
+    @contextlib.contextmanager
+    def _guest(self, name, options, kill=False, clock_ms=0):
+        """One more server for some time, which then is killed or ends in an orderly way."""
+        guest = self.cluster.add(name, options, guest=True, clock_ms=clock_ms)
+        self.attach(guest)
         try:
-            worker_id = life.server.call("get_worker_id")
+            yield guest
+        finally:
+            guest.close(kill)
+            self.detach(guest)
+            self.cluster.guests.remove(guest)
+
+    @staticmethod
+    def _worker_id_of(life):
+        try:
+            return life.server.call("get_worker_id")
         except (AssertionError, IndexError, OSError, wire.Closed) as error:
             raise Impossible("the server has no worker ID") from error
-        rival = self.cluster.add(f"rival-{fault.at_s:.3f}", ("--worker-id", worker_id), guest=True,
-                                 clock_ms=fault.amount_ms)
-        self.attach(rival)
-        try:
-            self._take_away(fault.variant, slot, life)
-            self._wait(fault)
-            self.taken[fault.variant] += rival.wait_life(0) is not None
-        finally:
-            life.resume()
-            slot.proxy.heal()
-            self._stopped.wait(TOGETHER_S)
-            rival.close(kill=fault.amount_ms % 2 == 0)
-            self.detach(rival)
-            self.cluster.guests.remove(rival)
 
     def _take_away(self, absence, slot, life):
         if absence == "stop":
@@ -205,6 +206,49 @@ class Hands:
         self._wait(fault)
         self._set_right(slot)
 
+    def _reclaim(self, fault, slot):
+        """Its clock is set back and its hand-back fails, so that it takes another worker ID and
+        leaves one behind that has its owner's name in it. That one must come free."""
+        life = slot.life
+        worker_id = self._worker_id_of(life)
+        record = self._records.reservation(worker_id)
+        owner = self._records.owner_of(worker_id)
+        if fault.variant == "refused":
+            self._records.refuse(record)
+        else:
+            slot.proxy.lose_next_request(WRITES)
+        try:
+            slot.clock.set_ms(fault.amount_ms)
+            self._await_other_worker_id(life, worker_id, fault.duration_s)
+        finally:
+            slot.proxy.heal()
+            if fault.variant == "refused":
+                self._records.allow(record)
+            self._set_right(slot)
+        self.taken[f"reclaim, {fault.variant}"] += 1
+        self._await_free(fault, worker_id, owner)
+
+    def _await_other_worker_id(self, life, worker_id, limit_s):
+        def look():
+            with contextlib.suppress(Impossible):
+                return self._stopped.is_set() or self._worker_id_of(life) != worker_id
+
+        try:
+            wait_for(look, limit_s, "another worker ID")
+        except AssertionError as error:
+            raise Impossible("the server has kept its worker ID") from error
+
+    def _await_free(self, fault, worker_id, owner):
+        """Until somebody else has it, for whom it had to be free."""
+        def look():
+            with contextlib.suppress(Away):
+                if self._records.owner_of(worker_id) not in ("", owner):
+                    return True
+            return self._stopped.is_set() or heir.wait_life(0)
+
+        with self._guest(f"heir-{fault.at_s:.3f}", ("--worker-id", worker_id)) as heir:
+            wait_for(look, FREE_LIMIT_S, f"worker ID {worker_id} to be free again")
+
     # faults of the way to ZooKeeper
 
     def _cut(self, fault, slot):
@@ -224,6 +268,23 @@ class Hands:
         slot.proxy.delay(fault.amount_ms)
         self._wait(fault)
         slot.proxy.heal()
+
+    def _names(self, fault, slot):
+        """Nobody knows where ZooKeeper is while the server has to find it again."""
+        how, what = fault.variant.split(", ")
+        self.cluster.names.trouble(slot.domain, how, fault.amount_ms / 1000)
+        try:
+            if what == "cut":
+                slot.proxy.cut()
+            else:
+                slot.end_life("names", ENDS[what])
+            self._stopped.wait(fault.duration_s / 2)
+            if fault.amount_ms % 2:  # there again, and not to be found
+                slot.proxy.heal()
+            self._stopped.wait(fault.duration_s / 2)
+        finally:
+            slot.proxy.heal()
+            self.cluster.names.heal(slot.domain)
 
     def _lose_reply(self, fault, slot):
         trap = slot.proxy.lose_next_reply(WRITES, fault.amount_ms)
@@ -257,19 +318,23 @@ class Hands:
     # faults of ZooKeeper
 
     def _delete_claim(self, slot):
-        life = slot.life
-        try:
-            path = claim_of(self._client, DATACENTER_ID, life.server.pid)
-            if path is None:
-                raise Impossible("the server has no claim")
-            self._client.delete(path)
-        except NoNodeError as error:
-            raise Impossible("the claim went away by itself") from error
-        except (KazooException, KazooTimeoutError) as error:
-            raise Impossible(f"ZooKeeper does not answer: {type(error).__name__}") from error
+        self._records.delete_claim_of(slot.life.server.pid)
 
     def _claim_deleted(self, _, slot):
         self._delete_claim(slot)
+
+    def _refused(self, fault, slot):
+        """May not write its record, or, as the next process, not even announce itself."""
+        what, _, meanwhile = fault.variant.partition(", ")
+        path, acl = (CLAIMS, NO_CREATION) if what == "claims" else \
+            (self._records.reservation(self._worker_id_of(slot.life)), None)
+        self._records.refuse(path, acl)
+        try:
+            if meanwhile:
+                slot.end_life("refused", ENDS[meanwhile])
+            self._wait(fault)
+        finally:
+            self._records.allow(path)
 
     def _leader_killed(self, fault):
         leader = self.ensemble.wait_leader()
@@ -293,3 +358,54 @@ class Hands:
         for node in lost:
             node.resume() if fault.variant == "stopped" else node.launch()
         self.ensemble.wait_serving()
+
+    def _restored(self, fault, straggler):
+        """ZooKeeper forgets some seconds, while one server does not hear of it and serves on, and
+        another waits for its worker ID."""
+        backup = self._back_up(fault.variant)
+        self._stopped.wait(fault.amount_ms / 1000)
+        until = time.monotonic() + fault.duration_s - fault.amount_ms / 1000
+        worker_id = self._worker_id_of(straggler.life)
+        self.cluster.bar_ways()
+        try:
+            self._restore(backup)
+            self.cluster.unbar_ways(but=straggler.proxy)
+            with self._guest(f"rival-{fault.at_s:.3f}", ("--worker-id", worker_id)) as rival:
+                self._stopped.wait(until - time.monotonic())
+                self.taken["restored"] += rival.wait_life(0) is not None
+                self.cluster.unbar_ways()
+                self._stopped.wait(TOGETHER_S)
+        finally:
+            self.cluster.unbar_ways()
+
+    def _back_up(self, variant):
+        """The directory of one that was made now, or of the first."""
+        if variant == "the oldest" and self._backups:
+            return self._backups[0]
+        leader = self.ensemble.wait_leader()
+        node = next(node for node in self.ensemble.nodes if node is not leader)
+        backup = self.cluster.directory / f"backup-{len(self._backups)}"
+        if "stopped" in variant:
+            node.stop()
+        node.back_up(backup)
+        if "stopped" in variant:
+            node.restart()
+        self._backups.append(backup)
+        return backup
+
+    def _restore(self, backup):
+        self._records.close()
+        try:
+            self.ensemble.restore(backup)
+        finally:
+            self._records.reconnect()
+        self._records.allow_all()
+        if not self.quarantines:
+            return
+        command = [SNOWFLAKECTL, "--zookeeper", self.ensemble.connect_string, "registry",
+                   "quarantine", "--yes"]
+        done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True,
+                              timeout=QUARANTINE_LIMIT_S * PATIENCE)
+        self.note(f"quarantine: {(done.stdout + done.stderr).strip().splitlines()[-1:]}")
+        if done.returncode != 0:
+            raise AssertionError(f"snowflakectl ended with {done.returncode}: {done.stderr}")

@@ -18,13 +18,16 @@ from clients import Asker, Drawer, Judge
 from cluster import DATACENTER_ID, Cluster
 from hands import Hands
 from harness import LIBFAKETIME, SANITIZED, wait_for
+from name_server import NameService, possible
 from zookeeper import Ensemble
 
 DRAWERS = (True, True, False)  # of one server: whether it keeps its connection
 PROGRESS_S = 5
 START_LIMIT_S = 20
 RECOVERY_LIMIT_S = 30
-FUTURE_LIMIT_MS = 10000 + 1000  # --max-clock-skew, and some time for the way
+WAY_MS = 1000  # of a reply
+SHARES = {"restored": 0.25, "steady": 0.3}  # of the time, by the deck; the short one has the rest
+SHORTEST_PART_S = 15
 PLANNED_OFTEN = 3  # a fault now and then finds the cluster in no state for it
 SHOWN = 10
 
@@ -36,7 +39,7 @@ class Run:
         self.logs = pathlib.Path(given.logs or tempfile.mkdtemp(prefix="snowflake-chaos-"))
         self.logs.mkdir(parents=True, exist_ok=True)
         self.checker = Checker()
-        self.judge = Judge(self.checker, DATACENTER_ID, FUTURE_LIMIT_MS)
+        self.judge = Judge(self.checker, DATACENTER_ID)
         self.lives = []
         self.planned = collections.Counter()
         self.done = collections.Counter()
@@ -51,6 +54,7 @@ class Run:
         self.refusals = collections.Counter()
         self.aborted = False
         self.ensemble = None
+        self.names = None
         self.began = time.monotonic()
         self._clients = {}   # by slot
 
@@ -66,7 +70,8 @@ class Run:
         chosen = self.given.kinds.split(",") if self.given.kinds else faults.KINDS
         return [name for name in chosen
                 if not (self.given.file_registry and faults.KINDS[name].needs_zookeeper)
-                and not (SANITIZED and faults.KINDS[name].needs_clock)]
+                and not (SANITIZED and faults.KINDS[name].needs_clock)
+                and (possible() or not faults.KINDS[name].needs_names)]
 
     def parts(self):
         """(seconds, regime) of each."""
@@ -74,10 +79,18 @@ class Run:
             return [(self.given.seconds, faults.STEADY)]
         if self.given.reservation:
             return [(self.given.seconds, faults.short_regime(int(self.given.reservation)))]
-        steady = max(15, self.given.seconds * 3 // 10)
-        if self.given.file_registry or self.given.seconds - steady < 15:
+        if self.given.file_registry:
             return [(self.given.seconds, faults.short_regime())]
-        return [(self.given.seconds - steady, faults.short_regime()), (steady, faults.STEADY)]
+        # restores come first: what the others allow would keep servers waiting after each
+        short = faults.short_regime()
+        regimes = [regime for regime in (faults.RESTORED, short, faults.STEADY)
+                   if any(regime.has(kind) for kind in self.kinds())]
+        shares = [SHARES.get(regime.deck, 1 - sum(SHARES.values())) for regime in regimes]
+        parts = [(int(self.given.seconds * share / sum(shares)), regime)
+                 for share, regime in zip(shares, regimes)]
+        if min(seconds for seconds, _ in parts) < SHORTEST_PART_S:
+            return [(self.given.seconds, short)]
+        return parts
 
     def run(self):
         print(f"chaos: seed {self.seed}, repeat with: {self.command()}", flush=True)
@@ -85,6 +98,7 @@ class Run:
             if not self.given.file_registry:
                 self.ensemble = Ensemble()
                 self.ensemble.start()
+                self._start_names()
             for seconds, regime in self.parts():
                 self._run_part(seconds, regime)
                 if self.failures():
@@ -99,6 +113,14 @@ class Run:
                     if node.log_path.exists():
                         shutil.copy(node.log_path, self.logs / f"zookeeper-{index}.log")
                 self.ensemble.close()
+            if self.names:
+                self.names.close()
+
+    def _start_names(self):
+        if possible():
+            self.names = NameService(self.logs)
+        else:
+            print("not root: servers are told addresses of ZooKeeper, names cannot fail")
 
     # one part
 
@@ -107,18 +129,20 @@ class Run:
         if self.given.file_registry:
             return ["--worker-id", index]
         options = []
-        if index % 3 == 1:
+        if faults.reclaims(index):
             options += ["--on-clock-step", "reclaim"]
         if index == 3:
             options += ["--threads", 2]
         return options
 
     def _run_part(self, seconds, regime):
-        directory = self.logs / f"part-{'default' if regime.steady else 'short'}"
+        directory = self.logs / f"part-{regime.deck}"
         directory.mkdir(exist_ok=True)
+        self.judge.max_ahead_of_truth_ms = regime.max_clock_skew_ms + WAY_MS
         connect_string = self.ensemble.connect_string if self.ensemble else None
         options = regime.options if self.ensemble else ()
-        cluster = Cluster(directory, connect_string, options, self.lives, not regime.steady)
+        cluster = Cluster(directory, connect_string, options, self.lives,
+                          regime.deck == "short", self.names)
         hands = Hands(cluster, self.ensemble, self._attach, self._detach)
         try:
             for index in range(self.given.servers):
@@ -269,7 +293,7 @@ class Run:
 
     def _show_totals(self):
         refusals = ", ".join(f"{count} {why}" for why, count in self.refusals.most_common(6))
-        taken = ", ".join(f"{count} after {how}" for how, count in self.taken.items())
+        taken = ", ".join(f"{count} after {how}" for how, count in self.taken.items() if count)
         gave_up = collections.Counter(re.sub(r"\d[\d.]*", "N", life.gave_up)
                                       for life in self.lives if life.gave_up)
         memory = self.checker.memory_bytes()

@@ -5,15 +5,20 @@ import pathlib
 import random
 import socket
 import struct
+import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 import faults
 from checker import SEQUENCE_MASK, Checker
 from clients import DATACENTER_SHIFT, Asker, Drawer, Judge
 from cluster import DATACENTER_ID, WORKER_BITS, Cluster, Service
+from hands import Hands
 from harness import wait_for
+from name_server import FAILING, MISSING, SILENT, SLOW, NameService, possible
+from zookeeper import Ensemble
 
 BASE = 1 << 40 << 22 | DATACENTER_ID << DATACENTER_SHIFT  # long ago, worker 0, sequence 0
 
@@ -89,16 +94,33 @@ class WhatTheJudgeFinds(unittest.TestCase):
     def setUp(self):
         self.judge = Judge(Checker(), DATACENTER_ID, 1000)
         self.slot = StubSlot()
+        self.lasts = {}
 
-    def draw(self, *numbers, last=0):
-        self.judge.drawn(self.slot, StubLife, 0.0, numbers, last)
+    def draw(self, *numbers, life=StubLife):
+        """On one connection."""
+        self.judge.drawn(self.slot, life, 0.0, numbers, self.lasts)
 
     def test_ids_that_do_not_increase(self):
-        self.draw(number(1, 1), last=number(1, 0))
+        self.draw(number(1, 0))
+        self.draw(number(1, 1))
         self.assertEqual(self.judge.disordered, [])
-        self.draw(number(1, 1), last=number(1, 1))
+        self.draw(number(1, 1))
         self.draw(number(2, 1), number(2, 0))
-        self.assertEqual(len(self.judge.disordered), 2)
+        self.draw(number(1, 7, worker=1))
+        self.assertEqual(len(self.judge.disordered), 3)
+
+    def test_a_server_that_reclaims_keeps_the_order_of_each_worker_id(self):
+        class Reclaimer(StubLife):
+            reclaims = True
+
+        for numbers in ([number(5, 5)], [number(1, 1, worker=1)], [number(5, 6)],
+                        [number(6, 0), number(2, 0, worker=1)], [number(2, 1, worker=1)]):
+            self.draw(*numbers, life=Reclaimer)
+        self.assertEqual(self.judge.disordered, [])
+        self.draw(number(2, 1, worker=1), life=Reclaimer)
+        self.draw(number(7, 0), number(3, 1, worker=1), number(3, 0, worker=1), life=Reclaimer)
+        self.draw(number(6, 7), life=Reclaimer)
+        self.assertEqual(len(self.judge.disordered), 3)
 
     def test_an_id_of_another_datacenter(self):
         self.draw(number(1, 1), number(1, 2, worker=1 << WORKER_BITS))
@@ -190,19 +212,53 @@ class ForeignReplies(unittest.TestCase):
 
 
 class Schedules(unittest.TestCase):
+    regimes = ((faults.short_regime(), 120), (faults.STEADY, 90), (faults.RESTORED, 75))
+
     def test_the_same_seed_gives_the_same_faults(self):
-        for regime in (faults.short_regime(), faults.STEADY):
+        for regime, _ in self.regimes:
             first, again, other = (faults.schedule(seed, 200, 5, regime, faults.KINDS)
                                    for seed in (1, 1, 2))
             self.assertEqual(first, again)
             self.assertNotEqual(first, other)
 
     def test_every_kind_comes(self):
-        for regime, seconds in ((faults.short_regime(), 100), (faults.STEADY, 90)):
+        for regime, seconds in self.regimes:
             kinds = {fault.kind for fault in faults.schedule(3, seconds, 5, regime, faults.KINDS)}
-            expected = {kind for kind, what in faults.KINDS.items()
-                        if (what.steady if regime.steady else what.short)}
+            expected = {kind for kind in faults.KINDS if regime.has(kind)}
             self.assertEqual(kinds, expected)
+
+    def test_a_kind_of_a_server_that_is_not_there_keeps_no_other_from_coming(self):
+        kinds = {fault.kind for fault in faults.schedule(3, 120, 1, faults.short_regime(),
+                                                         ("reclaim", "kill"))}
+        self.assertEqual(kinds, {"kill"})
+
+
+@unittest.skipUnless(possible(), "needs root")
+class Names(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory(prefix="snowflake-chaos-")
+        self.addCleanup(directory.cleanup)
+        self.names = NameService(directory.name)
+        self.addCleanup(self.names.close)
+
+    def look_up(self, name):
+        """(whether it is found, after how many seconds)"""
+        began = time.monotonic()
+        found = subprocess.run([*self.names.wrapper(), "getent", "ahosts", name],
+                               stdout=subprocess.DEVNULL, check=False).returncode == 0
+        return found, time.monotonic() - began
+
+    def test_troubles_are_those_of_their_domain(self):
+        for what, is_found, least_s in ((SILENT, False, 2), (SLOW, True, 0.3),
+                                        (MISSING, False, 0), (FAILING, False, 0)):
+            with self.subTest(what):
+                self.names.trouble("one.chaos", what, 0.3)
+                found, took_s = self.look_up("zk1.one.chaos")
+                self.assertEqual(found, is_found)
+                self.assertGreaterEqual(took_s, least_s)
+                self.assertTrue(self.look_up("zk1.another-one.chaos")[0])
+        self.names.heal("one.chaos")
+        self.assertTrue(self.look_up("zk1.one.chaos")[0])
 
 
 class Sabotage(unittest.TestCase):
@@ -223,6 +279,36 @@ class Sabotage(unittest.TestCase):
         wait_for(lambda: judge.checker.duplicates > 100, 10, "many duplicates to be found")
         found = next(one for one in judge.checker.examples if one.first_life != one.second_life)
         self.assertNotEqual(lives[found.first_life].slot, lives[found.second_life].slot)
+
+    def test_a_restore_without_quarantine_is_found(self):
+        """Which is what that fault must be able to show."""
+        directory = tempfile.TemporaryDirectory(prefix="snowflake-chaos-")
+        self.addCleanup(directory.cleanup)
+        ensemble = Ensemble()
+        self.addCleanup(ensemble.close)
+        ensemble.start()
+        judge = Judge(Checker(), DATACENTER_ID)
+        drawers = []
+
+        def attach(slot):
+            drawers.append(Drawer(slot, judge, slot.name, True))
+            drawers[-1].start()
+
+        regime = faults.RESTORED
+        cluster = Cluster(pathlib.Path(directory.name), ensemble.connect_string, regime.options, [])
+        hands = Hands(cluster, ensemble, attach, lambda slot: None, quarantines=False)
+        attach(cluster.add("one"))
+        wait_for(lambda: judge.checker.checked, 10, "the server to serve")
+        hands.start([faults.Fault(0, "restored", 0, 2 * regime.reservation_s, 6000,
+                                  faults.BACKUPS[0])], time.monotonic())
+        try:
+            wait_for(lambda: judge.checker.duplicates > 100, 30, "many duplicates to be found")
+        finally:
+            for drawer in drawers:
+                drawer.stop()
+            hands.close()
+            cluster.close()
+        self.assertEqual(hands.errors, [])
 
 
 def main():
