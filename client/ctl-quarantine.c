@@ -5,14 +5,13 @@
 
 #include "client/ctl-format.h"
 
-#define MAX_ATTEMPTS 100   /* at a znode that somebody else writes to all the time */
-#define MAX_SKEW_MS  10000 /* of ZooKeeper's clock against ours */
+#define MAX_ATTEMPTS 100 /* at a znode that somebody else writes to all the time */
 
 typedef struct {
 	CtlZookeeper *zookeeper;
 	const char *root;
 	const Layout *layout;
-	gint64 floor_tick;
+	ZnodeFloor floor;
 } Quarantine;
 
 /* The limits */
@@ -147,7 +146,8 @@ static gboolean too_many_attempts(const char *path, GError **error)
  * of two clocks is wrong, only the operator can tell. */
 static gboolean check_clock(gint64 theirs_ms, gint64 before_ms, gint64 after_ms, GError **error)
 {
-	if (theirs_ms >= before_ms - MAX_SKEW_MS && theirs_ms <= after_ms + MAX_SKEW_MS)
+	if (theirs_ms >= before_ms - CTL_QUARANTINE_SLACK_MS &&
+	    theirs_ms <= after_ms + CTL_QUARANTINE_SLACK_MS)
 		return TRUE;
 
 	g_autofree char *theirs = ctl_format_time(theirs_ms);
@@ -156,7 +156,7 @@ static gboolean check_clock(gint64 theirs_ms, gint64 before_ms, gint64 after_ms,
 	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
 		    "the clock of ZooKeeper's leader is at %s, that of this machine at %s, more "
 		    "than %d s apart: no floor was raised; set the clock that is wrong right",
-		    theirs, ours, MAX_SKEW_MS / 1000);
+		    theirs, ours, CTL_QUARANTINE_SLACK_MS / 1000);
 	return FALSE;
 }
 
@@ -187,26 +187,31 @@ static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **
 	return too_many_attempts(path, error);
 }
 
-/* Sets the floor, the last tick that a reservation can have that was made until now. */
+/* Sets the floor, by what can have been until now: the last tick that a reservation has, and the
+ * last that a server's clock has shown. The leader of before may have been ahead of this one. */
 static gboolean find_floor(Quarantine *self, const ZnodeLimits *limits, GError **error)
 {
-	gint64 length_ms = limits->max_clock_skew_ms + limits->reservation_ms;
-	gint64 now_ms;
+	gint64 max_tick = layout_max_tick(self->layout);
+	gint64 now_ms, clock_ms;
 
 	if (!read_clock(self, &now_ms, error))
 		return FALSE;
 
 	gint64 tick = layout_tick_at(self->layout, now_ms);
 
-	if (tick < 0 || tick > layout_max_tick(self->layout)) {
+	if (tick < 0 || tick > max_tick) {
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
 			    "ZooKeeper's clock, at %" G_GINT64_FORMAT
 			    " ms since 1970, is outside the layout",
 			    now_ms);
 		return FALSE;
 	}
-	self->floor_tick = MIN(layout_tick_at(self->layout, now_ms + length_ms),
-			       layout_max_tick(self->layout));
+	clock_ms = now_ms + CTL_QUARANTINE_SLACK_MS + limits->max_clock_skew_ms;
+	self->floor = (ZnodeFloor){
+		.tick = MIN(layout_tick_at(self->layout, clock_ms + limits->reservation_ms),
+			    max_tick),
+		.clock_tick = MIN(layout_tick_at(self->layout, clock_ms), max_tick),
+	};
 	return TRUE;
 }
 
@@ -217,39 +222,41 @@ static gint64 time_of(const Quarantine *self, gint64 tick)
 
 /* Sets what @read says. %FALSE: it does not parse. */
 static gboolean take_floor(const Quarantine *self, CtlFloor *floor, const CtlZnode *read,
-			   gint64 *out_tick)
+			   ZnodeFloor *out_floor)
 {
 	g_autoptr(GError) failure = NULL;
 
-	*out_tick = 0;
+	*out_floor = (ZnodeFloor){0};
 	floor->had_floor = read->result == CTL_ZNODE_DONE;
 	if (floor->had_floor && !znode_floor_from_json(read->data, (gsize)MAX(read->length, 0),
-						       self->layout, out_tick, &failure)) {
+						       self->layout, out_floor, &failure)) {
 		floor->damage = g_strdup_printf("%s: %s", read->path, failure->message);
 		return FALSE;
 	}
-	floor->before_ms = time_of(self, *out_tick);
+	floor->before_ms = time_of(self, out_floor->tick);
 	return TRUE;
 }
 
-/* Adds the write that @read calls for, if it calls for one. */
+/* Adds the write that @read calls for. One that is far enough is written all the same: its version
+ * tells the servers that something has happened. */
 static void add_write(const Quarantine *self, CtlFloor *floor, const CtlZnode *read,
 		      GPtrArray *writes, GPtrArray *written)
 {
-	gint64 tick;
+	ZnodeFloor before;
 
-	if (!take_floor(self, floor, read, &tick))
+	if (!take_floor(self, floor, read, &before))
 		return;
-	floor->floor_ms = time_of(self, MAX(tick, self->floor_tick));
-	if (floor->had_floor && tick >= self->floor_tick) {
-		floor->done = TRUE;
-		return;
-	}
 
+	const ZnodeFloor now = {
+		.tick = MAX(before.tick, self->floor.tick),
+		.clock_tick = MAX(before.clock_tick, self->floor.clock_tick),
+	};
 	CtlZnode *write = ctl_znode_list_add(
 		writes, floor->had_floor ? CTL_ZNODE_SET : CTL_ZNODE_CREATE, g_strdup(read->path));
 
-	write->data = znode_floor_to_json(self->floor_tick);
+	floor->floor_ms = time_of(self, now.tick);
+	floor->raised = now.tick > before.tick;
+	write->data = znode_floor_to_json(&now);
 	write->length = (int)strlen(write->data);
 	write->version = read->version;
 	g_ptr_array_add(written, floor);
@@ -280,7 +287,6 @@ static gboolean attempt(const Quarantine *self, GPtrArray *floors, GError **erro
 		CtlFloor *floor = written->pdata[i];
 
 		floor->done = write->result == CTL_ZNODE_DONE;
-		floor->raised = floor->done;
 		if (!floor->done)
 			g_ptr_array_add(floors, floor);
 	}
@@ -315,6 +321,6 @@ gboolean ctl_quarantine_apply(CtlZookeeper *zookeeper, const char *root, const L
 	if (!create_top(&self, error) || !find_floor(&self, limits, error) ||
 	    !create_parents(&self, floors, error) || !raise_all(&self, floors, error))
 		return FALSE;
-	*out_until_ms = time_of(&self, self.floor_tick);
+	*out_until_ms = time_of(&self, self.floor.tick);
 	return TRUE;
 }

@@ -16,6 +16,10 @@
  * half of it, is harmless.
  */
 
+/* ZooKeeper's clock may be as far from this machine's, and as far from what it was before, as when
+ * another leads. */
+#define CTL_QUARANTINE_SLACK_MS 10000
+
 /* What a floor is computed from, and where that is from. */
 typedef struct {
 	ZnodeLimits limits;

@@ -120,11 +120,12 @@ static gboolean confirm(const Quarantine *self)
 		"A backup does not know, so think of:\n"
 		"- servers that came after it with more of these two: give these options;\n"
 		"- datacenters that were first used after it: give --datacenter-id;\n"
-		"- a clock of ZooKeeper's that was ahead of what it is now: add as much to "
-		"--max-clock-skew.\n"
+		"- a clock of ZooKeeper's that was more than 10 s ahead of what it is now: add as\n"
+		"  much to --max-clock-skew.\n"
 		"Type yes to go on: ",
 		self->hosts->servers, self->hosts->root, names->str,
-		(limits->max_clock_skew_ms + limits->reservation_ms) / 1000,
+		(CTL_QUARANTINE_SLACK_MS + limits->max_clock_skew_ms + limits->reservation_ms) /
+			1000,
 		limits->max_clock_skew_ms, limits->reservation_ms, self->limits.why);
 	fflush(stderr);
 	if (fgets(line, sizeof(line), stdin) != NULL && strcmp(g_strstrip(line), "yes") == 0)
@@ -231,15 +232,16 @@ static void print_summary(const Quarantine *self, const GPtrArray *floors, gint6
 	for (guint i = 0; i < floors->len; i++) {
 		const CtlFloor *floor = floors->pdata[i];
 
-		raised += floor->raised;
+		raised += floor->done && floor->raised;
 		left += floor->done && !floor->raised;
 	}
 	line = g_strdup_printf(
 		"%u floor%s raised, %u left where they were, further ahead; nobody "
 		"claims a worker ID before %s: ZooKeeper's time, and %" G_GINT64_FORMAT
-		" ms of --max-clock-skew, and %" G_GINT64_FORMAT " ms of --reservation (%s)",
+		" ms of --max-clock-skew, and %" G_GINT64_FORMAT " ms of --reservation (%s), "
+		"and %d ms",
 		raised, raised == 1 ? "" : "s", left, until, limits->max_clock_skew_ms,
-		limits->reservation_ms, self->limits.why);
+		limits->reservation_ms, self->limits.why, CTL_QUARANTINE_SLACK_MS);
 	if (self->options->json)
 		ctl_output_complain("%s", line);
 	else

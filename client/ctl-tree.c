@@ -310,7 +310,7 @@ static void parse_floor(const Reader *self, CtlDatacenter *datacenter, const Ctl
 			gboolean has_reservations)
 {
 	g_autoptr(GError) error = NULL;
-	gint64 tick;
+	ZnodeFloor floor;
 
 	if (znode->result == CTL_ZNODE_MISSING) {
 		if (has_reservations)
@@ -321,10 +321,10 @@ static void parse_floor(const Reader *self, CtlDatacenter *datacenter, const Ctl
 		return;
 	}
 	if (!znode_floor_from_json(znode->data, (gsize)MAX(znode->length, 0), &self->tree->layout,
-				   &tick, &error))
+				   &floor, &error))
 		datacenter->floor_damage = damage_of(znode, error);
-	else if (tick > 0)
-		datacenter->floor_ms = end_ms(&self->tree->layout, tick);
+	else if (floor.tick > 0)
+		datacenter->floor_ms = end_ms(&self->tree->layout, floor.tick);
 }
 
 static gboolean read_floors(const Reader *self, GError **error)

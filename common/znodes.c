@@ -455,25 +455,27 @@ gboolean znode_limits_from_json(const char *text, gsize length, ZnodeLimits *out
 	return TRUE;
 }
 
-char *znode_floor_to_json(gint64 floor_tick)
+char *znode_floor_to_json(const ZnodeFloor *floor)
 {
 	JsonObject *object = json_object_new();
 
-	json_object_set_int_member(object, "floor_tick", floor_tick);
+	json_object_set_int_member(object, "floor_tick", floor->tick);
+	json_object_set_int_member(object, "clock_tick", floor->clock_tick);
 	return strict_json_print(object);
 }
 
 gboolean znode_floor_from_json(const char *text, gsize length, const Layout *layout,
-			       gint64 *out_floor_tick, GError **error)
+			       ZnodeFloor *out_floor, GError **error)
 {
 	g_autoptr(JsonObject) object = strict_json_parse_object(text, length, error);
-	gint64 floor_tick;
+	ZnodeFloor floor;
 
 	if (object == NULL ||
-	    !strict_json_get_int(object, "floor_tick", 0, layout_max_tick(layout), &floor_tick,
+	    !strict_json_get_int(object, "floor_tick", 0, layout_max_tick(layout), &floor.tick,
 				 error) ||
-	    !has_only(object, 1, text, length, "a floor's one field", error))
+	    !strict_json_get_int(object, "clock_tick", 0, floor.tick, &floor.clock_tick, error) ||
+	    !has_only(object, 2, text, length, "the two fields of a floor", error))
 		return FALSE;
-	*out_floor_tick = floor_tick;
+	*out_floor = floor;
 	return TRUE;
 }

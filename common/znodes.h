@@ -123,10 +123,15 @@ char *znode_limits_to_json(const ZnodeLimits *limits);
 gboolean znode_limits_from_json(const char *text, gsize length, ZnodeLimits *out_limits,
 				GError **error);
 
-/* A datacenter's floor, {"floor_tick"}: 0 by the server that makes the datacenter, and raised by
- * operators only. It is made before the reservations: a datacenter that has those and no floor is
- * damaged. */
-char *znode_floor_to_json(gint64 floor_tick);
+/* A datacenter's floor, {"floor_tick","clock_tick"}: both 0 by the server that makes the
+ * datacenter, and raised by operators only. It is made before the reservations: a datacenter that
+ * has those and no floor is damaged. */
+typedef struct {
+	gint64 tick;       /* no claim begins at or before it */
+	gint64 clock_tick; /* when it was raised, no server's clock was further: up to the tick */
+} ZnodeFloor;
+
+char *znode_floor_to_json(const ZnodeFloor *floor);
 /* Strict likewise: what does not parse is never a floor of 0. */
 gboolean znode_floor_from_json(const char *text, gsize length, const Layout *layout,
-			       gint64 *out_floor_tick, GError **error);
+			       ZnodeFloor *out_floor, GError **error);

@@ -135,7 +135,7 @@ static guint first_to_look_at(const RegistrationWish *wish)
 
 static gboolean is_below_floor(const ZookeeperListing *listing, const RegistrationWish *wish)
 {
-	return wish->now_tick <= listing->floor_tick;
+	return wish->now_tick <= listing->floor.tick;
 }
 
 /* @reservation: (nullable): its record */
@@ -149,8 +149,7 @@ static RegistrationChoice choice_of(const ZookeeperListing *listing, guint worke
 		.worker_id = worker_id,
 		.version = reservation != NULL ? reservation->version : -1,
 		.end_tick = end_tick,
-		.first_tick = MAX(end_tick, listing->floor_tick) + 1,
-		.floor_tick = listing->floor_tick,
+		.first_tick = MAX(end_tick, listing->floor.tick) + 1,
 		.floor_version = listing->floor_version,
 	};
 }
@@ -162,7 +161,7 @@ RegistrationChoice registration_choose(const ZookeeperListing *listing,
 	guint tries = wish->worker_id >= 0 ? 1 : wish->n_workers;
 
 	if (is_below_floor(listing, wish))
-		return (RegistrationChoice){.wait_until_tick = listing->floor_tick + 1};
+		return (RegistrationChoice){.wait_until_tick = listing->floor.tick + 1};
 	/* no longer than there are records: what has none is free */
 	for (guint i = 0; i < tries; i++) {
 		guint worker_id = (guint)(((guint64)first + i) % wish->n_workers);
@@ -205,7 +204,7 @@ static gint by_worker_id(gconstpointer a, gconstpointer b)
 
 static char *describe_floor(const ZookeeperListing *listing, const Layout *layout)
 {
-	g_autofree char *until = text_time_ms(layout_tick_start_ms(layout, listing->floor_tick));
+	g_autofree char *until = text_time_ms(layout_tick_start_ms(layout, listing->floor.tick));
 
 	return g_strdup_printf("datacenter %u is quarantined until %s by an operator "
 			       "(snowflakectl registry quarantine)",
@@ -234,13 +233,6 @@ char *registration_describe(const ZookeeperListing *listing, const RegistrationW
 	if (described > MAX_DESCRIBED)
 		g_string_append_printf(text, ", and %u more", described - MAX_DESCRIBED);
 	return g_string_free(text, FALSE);
-}
-
-gboolean registration_may_keep(gint64 floor_tick, gint64 end_tick, gint64 now_tick,
-			       gint64 skew_ticks)
-{
-	/* this clock may be behind as far as the other was ahead */
-	return end_tick >= floor_tick || end_tick - now_tick >= 2 * skew_ticks;
 }
 
 gint32 registration_next_version(gint32 version)

@@ -106,21 +106,6 @@ RegistrationChoice registration_choose(const ZookeeperListing *listing,
 char *registration_describe(const ZookeeperListing *listing, const RegistrationWish *wish,
 			    const Layout *layout);
 
-/**
- * registration_may_keep:
- * @floor_tick: of the datacenter, raised since the reservation was made
- * @end_tick: of the reservation, whose record is what this server has written
- * @skew_ticks: the largest that the limits allow, of any clock from ZooKeeper's
- *
- * A raised floor says that history may have been lost, and the record does not say whether another
- * server had its worker ID in that. It cannot have had it before it saw the end pass, by a clock
- * that was ahead at most; and behind the floor nobody has had it.
- *
- * Returns: whether the reservation can be extended
- */
-gboolean registration_may_keep(gint64 floor_tick, gint64 end_tick, gint64 now_tick,
-			       gint64 skew_ticks);
-
 /* The version of a record after a write that was conditional on @version. It wraps, as ZooKeeper's
  * does; after -1, which is no record, comes 0. */
 gint32 registration_next_version(gint32 version);

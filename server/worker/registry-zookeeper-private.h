@@ -17,7 +17,7 @@ typedef struct {
 	gint32 version; /* of the record, as written by this server */
 	gint64 first_tick;
 	gint64 end_tick;
-	gint64 floor_tick; /* the floor that it is known to be safe with */
+	gint32 floor_version; /* that it is known to be safe with; -1: there was none */
 } HeldReservation;
 
 /* A write whose outcome is not known yet: its reply is awaited, or lost. */
@@ -111,10 +111,10 @@ typedef struct {
 	char *lost_why; /* (nullable): holding was lost, and the keeper does not know yet */
 	Debt debt;
 	gboolean look_at_held; /* once a debt is settled: the connection is new */
+	gboolean written_here; /* on this connection, to the record that is held */
 	Attempt attempt;
 	RegistrationChoice choice;
 	PreparationStep preparation;
-	gint64 largest_skew_ms;    /* that any server of the root allows its clock */
 	GPtrArray *missing;        /* (nullable): of MissingZnode: PREPARING, in order */
 	guint n_made;              /* of them */
 	ZookeeperGuard *guard;     /* (nullable): SECURING */

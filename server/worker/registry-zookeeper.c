@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "server/log.h"
+#include "server/worker/zookeeper-connection.h"
 #include "server/worker/zookeeper-opening.h"
 #include "server/worker/zookeeper-reservation.h"
 #include "server/worker/zookeeper-securing.h"
@@ -14,8 +15,6 @@
  * from state to state until it waits for something. What the keeper wants is the goal.
  */
 
-/* A connection that is back before this is not worth a word. */
-#define LOSS_TOLD_US          G_USEC_PER_SEC
 /* For a session to be closed before the process ends, and its claim to go. */
 #define CLOSE_PATIENCE_MS     2000
 /* Within the time that a stop is given by default. */
@@ -151,205 +150,6 @@ static void set_state(RegistryZookeeper *self, RegistrationState state)
 	self->state = state;
 }
 
-/* What is under way will not be answered: whether it took place, nobody knows. */
-static void abandon_request(RegistryZookeeper *self)
-{
-	const ZookeeperMessage unsure = {
-		.type = ZOOKEEPER_REPLY,
-		.outcome = ZOOKEEPER_UNSURE,
-		.reason = "the session is gone",
-	};
-
-	g_clear_pointer(&self->listing, zookeeper_listing_free);
-	g_clear_pointer(&self->guard, zookeeper_guard_free);
-	if (self->busy && self->request != 0) {
-		self->request = 0;
-		zookeeper_steps_reply(self, &unsure);
-	} else if (self->state == REGISTRATION_LOOKING || self->state == REGISTRATION_LISTING ||
-		   self->state == REGISTRATION_SECURING) {
-		self->busy = FALSE;
-	}
-}
-
-static void end_session(RegistryZookeeper *self)
-{
-	g_clear_pointer(&self->session, zookeeper_session_free);
-	if (self->facts.connected)
-		self->unconnected_since_us = self->facts.now_us;
-	self->facts.connected = FALSE;
-	self->session_id = 0;
-	self->watch_request = 0; /* the next session counts anew */
-	self->facts.chosen = FALSE;
-	/* of an earlier session there may be a claim left */
-	if (self->announced_ns != 0)
-		self->facts.claim = CLAIM_UNKNOWN;
-	abandon_request(self);
-}
-
-static void on_connected(RegistryZookeeper *self, gint64 session_id)
-{
-	if (!self->told_connected)
-		log_event(LOG_ZOOKEEPER_CONNECTED,
-			  "session=0x%" G_GINT64_MODIFIER "x timeout_ms=%" G_GINT64_FORMAT,
-			  session_id, zookeeper_session_timeout_ms(self->session));
-	self->told_connected = TRUE;
-	self->session_id = session_id;
-	self->facts.connected = TRUE;
-	/* all may have been deleted and made anew, by servers of another layout */
-	self->facts.prepared = FALSE;
-	self->facts.secured = !zookeeper_securing_is_wanted(self);
-	self->facts.pause_till_us = 0;
-	zookeeper_reservation_doubt(self);
-	/* what failed for want of a connection, or waits: a new session has no watches */
-	if (self->extension_failed || self->look_again_us != 0)
-		self->registry.hurry = TRUE;
-	/* the request that set it may have been lost; twice does no harm */
-	if (self->facts.claim == CLAIM_MADE)
-		registry_zookeeper_watch_claim(self);
-}
-
-static void on_disconnected(RegistryZookeeper *self)
-{
-	if (!self->facts.connected)
-		return;
-	self->facts.connected = FALSE;
-	self->facts.chosen = FALSE;
-	self->unconnected_since_us = self->facts.now_us;
-}
-
-/* ZooKeeper has said so: that is where it is, and from now on it is missed. */
-static void on_expired(RegistryZookeeper *self)
-{
-	self->told_connected = FALSE;
-	self->told_expired = TRUE;
-	log_event(LOG_SESSION_EXPIRED, "session=0x%" G_GINT64_MODIFIER "x", self->session_id);
-	end_session(self);
-	self->unconnected_since_us = self->facts.now_us;
-	self->addresses_good = TRUE;
-	zookeeper_opening_drop(self);
-}
-
-static void on_denied(RegistryZookeeper *self)
-{
-	end_session(self);
-	registry_zookeeper_complain(
-		self, "ZooKeeper at %s refuses the user and password of --zookeeper-auth",
-		self->servers);
-}
-
-static void on_changed(RegistryZookeeper *self, const ZookeeperMessage *message)
-{
-	if (g_strcmp0(message->path, self->claim_path) != 0) /* claims have come or gone */
-		self->registry.hurry = self->registry.hurry || self->look_again_us != 0;
-	else if (message->gone)
-		self->facts.claim = CLAIM_UNKNOWN;
-	else
-		registry_zookeeper_watch_claim(self);
-}
-
-static void on_reply(RegistryZookeeper *self, const ZookeeperMessage *message)
-{
-	if (self->listing != NULL && zookeeper_listing_take(self->listing, message)) {
-		if (self->listing->finished)
-			zookeeper_steps_listed(self);
-	} else if (zookeeper_securing_take(self, message)) {
-		return;
-	} else if (self->busy && message->request == self->request) {
-		self->request = 0;
-		zookeeper_steps_reply(self, message);
-	} else if (message->request == self->watch_request &&
-		   message->outcome == ZOOKEEPER_NO_NODE) {
-		self->facts.claim = CLAIM_UNKNOWN;
-	}
-}
-
-static void take_message(RegistryZookeeper *self, const ZookeeperMessage *message)
-{
-	switch (message->type) {
-	case ZOOKEEPER_OPENED:
-	case ZOOKEEPER_NO_NAMES:
-		break;
-	case ZOOKEEPER_CONNECTED:
-		on_connected(self, message->session);
-		break;
-	case ZOOKEEPER_DISCONNECTED:
-		on_disconnected(self);
-		break;
-	case ZOOKEEPER_EXPIRED:
-		on_expired(self);
-		break;
-	case ZOOKEEPER_DENIED:
-		on_denied(self);
-		break;
-	case ZOOKEEPER_CHANGED:
-		on_changed(self, message);
-		break;
-	case ZOOKEEPER_REPLY:
-		on_reply(self, message);
-		break;
-	}
-}
-
-static void take_from_session(RegistryZookeeper *self)
-{
-	ZookeeperMessage *next;
-
-	/* a message may end the session */
-	while (self->session != NULL && (next = zookeeper_session_take(self->session)) != NULL) {
-		g_autoptr(ZookeeperMessage) message = next;
-
-		take_message(self, message);
-	}
-}
-
-static void take_opened(RegistryZookeeper *self)
-{
-	ZookeeperSession *opened = zookeeper_opening_take(self);
-
-	if (opened == NULL)
-		return;
-	/* that has not found ZooKeeper in all its time */
-	if (self->session != NULL)
-		end_session(self);
-	self->session = opened;
-}
-
-static void take_messages(RegistryZookeeper *self)
-{
-	take_from_session(self);
-	take_opened(self);
-	take_from_session(self);
-	if (self->peer_check != NULL)
-		zookeeper_steps_look_at_peers(self);
-}
-
-/* The session */
-
-static gint64 tell_of_loss_at_us(const RegistryZookeeper *self)
-{
-	if (self->facts.connected || (!self->told_connected && !self->told_expired))
-		return G_MAXINT64;
-	return self->unconnected_since_us + LOSS_TOLD_US;
-}
-
-static void tell_of_loss(RegistryZookeeper *self)
-{
-	if (self->facts.connected)
-		self->told_expired = FALSE;
-	if (self->facts.now_us < tell_of_loss_at_us(self))
-		return;
-	self->told_connected = FALSE;
-	self->told_expired = FALSE;
-	log_event(LOG_ZOOKEEPER_LOST, "servers=%s", self->servers);
-}
-
-static void look_after_session(RegistryZookeeper *self)
-{
-	tell_of_loss(self);
-	if (self->facts.now_us >= zookeeper_opening_at_us(self))
-		zookeeper_opening_begin(self);
-}
-
 /* Goals that cannot wait for a connection */
 
 static gint64 give_up_at_us(const RegistryZookeeper *self)
@@ -446,7 +246,7 @@ static gint64 look_again_at_us(const RegistryZookeeper *self)
 	if (self->lost_why != NULL)
 		return self->facts.now_us;
 	at_us = MIN(at_us, zookeeper_opening_at_us(self));
-	at_us = MIN(at_us, tell_of_loss_at_us(self));
+	at_us = MIN(at_us, zookeeper_connection_tell_at_us(self));
 	if (self->look_again_us != 0)
 		at_us = MIN(at_us, self->look_again_us);
 	if (self->state == REGISTRATION_PAUSING)
@@ -467,9 +267,9 @@ static gboolean registry_zookeeper_poll(Registry *registry, gint64 now_tick,
 	self->facts.now_us = g_get_monotonic_time();
 	if (self->goal_since_us == 0) /* nothing was wanted yet */
 		return FALSE;
-	take_messages(self);
+	zookeeper_connection_take_messages(self);
 	report_loss(self);
-	look_after_session(self);
+	zookeeper_connection_look_after(self);
 	look_after_goal(self);
 	go_on(self);
 	look_after_goal(self);

@@ -141,8 +141,8 @@ static void note_floor(ZookeeperListing *self, const ZookeeperMessage *message)
 		self->floor_damage = g_strdup("is missing");
 	else if (message->outcome == ZOOKEEPER_NO_AUTH)
 		self->floor_damage = g_strdup("may not be read without its --zookeeper-auth");
-	else if (!znode_floor_from_json(message->data, message->length, &self->layout,
-					&self->floor_tick, &error))
+	else if (!znode_floor_from_json(message->data, message->length, &self->layout, &self->floor,
+					&error))
 		self->floor_damage = g_strdup_printf("does not parse: %s", error->message);
 }
 

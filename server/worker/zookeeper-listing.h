@@ -33,7 +33,7 @@ struct _ZookeeperListing {
 	guint datacenter_id;
 	GPtrArray *claims;       /* of ListedClaim */
 	GPtrArray *reservations; /* of ListedReservation */
-	gint64 floor_tick;
+	ZnodeFloor floor;
 	gint32 floor_version;
 	char *floor_damage; /* (nullable): why there is none, although there are reservations */
 	gboolean finished;

@@ -114,7 +114,7 @@ static void make_datacenter(RegistryZookeeper *self)
 
 	begin_making(self);
 	add_parents_of(self->missing, floor);
-	add(self->missing, floor, znode_floor_to_json(0));
+	add(self->missing, floor, znode_floor_to_json(&(ZnodeFloor){0}));
 	add(self->missing, znode_claims(self->root, self->datacenter_id), g_strdup(""));
 	add(self->missing, znode_reservations(self->root, self->datacenter_id), g_strdup(""));
 	make_next(self);
@@ -226,7 +226,6 @@ static void check_limits(RegistryZookeeper *self, const ZookeeperMessage *messag
 					    path, error->message);
 		return;
 	}
-	self->largest_skew_ms = MAX(limits.max_clock_skew_ms, ours.max_clock_skew_ms);
 	if (limits.max_clock_skew_ms >= ours.max_clock_skew_ms &&
 	    limits.reservation_ms >= ours.reservation_ms) {
 		look_for_reservations(self);
@@ -239,14 +238,15 @@ static void check_limits(RegistryZookeeper *self, const ZookeeperMessage *messag
 
 /* The floor */
 
-/* One that is missing or damaged, as by hand, keeps servers from claiming, and only from that. */
+/* One that is missing or damaged keeps servers from claiming, and only from that. */
 static void check_floor(RegistryZookeeper *self, const ZookeeperMessage *message)
 {
-	gint64 floor_tick;
+	ZnodeFloor floor;
+	gboolean known =
+		message->outcome == ZOOKEEPER_OK &&
+		znode_floor_from_json(message->data, message->length, &self->layout, &floor, NULL);
 
-	if (message->outcome == ZOOKEEPER_OK &&
-	    znode_floor_from_json(message->data, message->length, &self->layout, &floor_tick, NULL))
-		zookeeper_reservation_check_floor(self, floor_tick);
+	zookeeper_reservation_check_floor(self, known ? &floor : NULL, message->stat.version);
 	self->facts.prepared = TRUE;
 	/* somebody may have made them since, and open */
 	self->facts.secured = !zookeeper_securing_is_wanted(self);

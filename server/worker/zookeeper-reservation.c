@@ -26,35 +26,46 @@ static char *record_json(const RegistryZookeeper *self)
 	return reservation_record_to_json(&record);
 }
 
-/* The writes of an attempt, as ZookeeperMessage.failed counts them. */
-enum { CLAIM_WRITE, RECORD_WRITE, FLOOR_CHECK };
-
-/* Commits the attempt, behind @first and before @last, if there are such. */
-static void commit(RegistryZookeeper *self, const ZookeeperWrite *first, const ZookeeperWrite *last)
+/* Commits the attempt, behind @claim if there is such a write. It fails if the floor is not the one
+ * that it rests on. */
+static void commit(RegistryZookeeper *self, const ZookeeperWrite *claim)
 {
-	g_autofree char *path = reservation_path(self, self->attempt.wanted.worker_id);
+	const HeldReservation *wanted = &self->attempt.wanted;
+	g_autofree char *path = reservation_path(self, wanted->worker_id);
+	g_autofree char *floor = znode_floor(self->root, self->datacenter_id);
 	g_autofree char *json = record_json(self);
 	ZookeeperWrite writes[ZOOKEEPER_MAX_WRITES];
 	guint n = 0;
 
-	if (first != NULL)
-		writes[n++] = *first;
+	if (claim != NULL)
+		writes[n++] = *claim;
 	writes[n++] = (ZookeeperWrite){
 		.type = self->attempt.read_version < 0 ? ZOOKEEPER_CREATE : ZOOKEEPER_SET,
 		.path = path,
 		.data = json,
 		.version = self->attempt.read_version,
 	};
-	if (last != NULL)
-		writes[n++] = *last;
+	if (wanted->floor_version >= 0)
+		writes[n++] = (ZookeeperWrite){
+			.type = ZOOKEEPER_CHECK, .path = floor, .version = wanted->floor_version};
 	registry_zookeeper_await(self, zookeeper_session_commit(self->session, writes, n));
+}
+
+/* Which of its writes failed. */
+static gboolean failed_at_claim(const RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	return self->attempt.goal != GOAL_HAND_BACK && message->failed == 0;
+}
+
+static gboolean failed_at_floor(const RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	return message->failed == (self->attempt.goal == GOAL_HAND_BACK ? 1 : 2);
 }
 
 static void reserve(RegistryZookeeper *self)
 {
 	const RegistrationChoice *choice = &self->choice;
 	g_autofree char *claim = NULL;
-	g_autofree char *floor = znode_floor(self->root, self->datacenter_id);
 
 	if (self->now_tick < choice->first_tick) { /* the clock was set back since it was chosen */
 		self->facts.chosen = FALSE;
@@ -71,20 +82,16 @@ static void reserve(RegistryZookeeper *self)
 				.held = TRUE,
 				.worker_id = choice->worker_id,
 				.first_tick = choice->first_tick,
-				.floor_tick = choice->floor_tick,
+				.floor_version = choice->floor_version,
 				.end_tick = MIN(self->now_tick + self->length_ticks,
 						layout_max_tick(&self->layout)),
 			},
 	};
-	/* sets the claim's worker ID, which fails if the claim is gone; and fails if the floor was
-	 * raised since */
-	commit(self,
-	       &(ZookeeperWrite){.type = ZOOKEEPER_SET,
-				 .path = self->claim_path,
-				 .data = claim,
-				 .version = -1},
-	       &(ZookeeperWrite){
-		       .type = ZOOKEEPER_CHECK, .path = floor, .version = choice->floor_version});
+	/* sets the claim's worker ID, which fails if the claim is gone */
+	commit(self, &(ZookeeperWrite){.type = ZOOKEEPER_SET,
+				       .path = self->claim_path,
+				       .data = claim,
+				       .version = -1});
 }
 
 static Attempt attempt_on(const HeldReservation *reservation, RegistrationGoal goal)
@@ -135,8 +142,7 @@ static void extend(RegistryZookeeper *self)
 	self->attempt.wanted.end_tick = CLAMP(self->wanted_end_tick, self->holding.end_tick,
 					      layout_max_tick(&self->layout));
 	commit(self,
-	       &(ZookeeperWrite){.type = ZOOKEEPER_CHECK, .path = self->claim_path, .version = -1},
-	       NULL);
+	       &(ZookeeperWrite){.type = ZOOKEEPER_CHECK, .path = self->claim_path, .version = -1});
 }
 
 static Attempt attempt_to_return(const HeldReservation *reservation, gint64 last_tick)
@@ -153,7 +159,7 @@ static Attempt attempt_to_return(const HeldReservation *reservation, gint64 last
 static void hand_back(RegistryZookeeper *self)
 {
 	self->attempt = attempt_to_return(&self->holding, self->last_tick);
-	commit(self, NULL, NULL);
+	commit(self, NULL);
 }
 
 /* What is owed */
@@ -197,7 +203,7 @@ static void repay(RegistryZookeeper *self)
 		put_off(self);
 		self->attempt = attempt_to_return(&debt->reservation, debt->last_tick);
 		self->attempt.on = ATTEMPT_ON_DEBT;
-		commit(self, NULL, NULL);
+		commit(self, NULL);
 	}
 }
 
@@ -295,22 +301,30 @@ static void note_lost(RegistryZookeeper *self, char *why)
 	self->lost_why = why;
 }
 
-void zookeeper_reservation_check_floor(RegistryZookeeper *self, gint64 floor_tick)
+/* A raised floor says that history may have been lost, and the record does not say whether another
+ * server had its worker ID in that. None can have had it before it saw the end of the reservation
+ * pass. And where ZooKeeper has taken a write over this connection, nothing was lost since. */
+static gboolean may_keep(const RegistryZookeeper *self, const ZnodeFloor *floor)
 {
-	gint64 skew_ticks = self->largest_skew_ms / self->layout.tick_ms + 1;
+	return self->written_here || self->holding.end_tick >= floor->clock_tick;
+}
+
+void zookeeper_reservation_check_floor(RegistryZookeeper *self, const ZnodeFloor *floor,
+				       gint32 version)
+{
 	g_autofree char *until = NULL;
 
-	if (!self->holding.held || floor_tick == self->holding.floor_tick)
+	if (!self->holding.held)
 		return;
-	if (registration_may_keep(floor_tick, self->holding.end_tick, self->now_tick, skew_ticks)) {
-		self->holding.floor_tick = floor_tick;
+	if (floor == NULL || version == self->holding.floor_version || may_keep(self, floor)) {
+		self->holding.floor_version = floor != NULL ? version : -1;
 		return;
 	}
-	until = text_time_ms(layout_tick_start_ms(&self->layout, floor_tick));
+	until = text_time_ms(layout_tick_start_ms(&self->layout, floor->tick));
 	note_lost(self,
 		  g_strdup_printf(
 			  "datacenter %u was quarantined until %s by an operator (snowflakectl "
-			  "registry quarantine), and the reservation ends too soon to be sure "
+			  "registry quarantine), and the reservation ended too soon to be sure "
 			  "that in what was lost nobody else had worker ID %u",
 			  self->datacenter_id, until, self->holding.worker_id));
 }
@@ -434,16 +448,28 @@ static void on_race(RegistryZookeeper *self)
 	}
 }
 
+/* An operator has raised the floor since, or somebody has deleted it: it is read anew. What is to
+ * be returned is left to its end: nobody can claim it before. */
+static void on_other_floor(RegistryZookeeper *self)
+{
+	self->facts.prepared = FALSE;
+	if (self->attempt.on != ATTEMPT_ON_HOLDING)
+		forget_debt(self);
+	else if (self->attempt.goal == GOAL_HAND_BACK && self->facts.goal == GOAL_HAND_BACK)
+		registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED,
+					"the floor of datacenter %u has changed",
+					self->datacenter_id);
+	else
+		on_race(self);
+}
+
 static void on_written(RegistryZookeeper *self, const ZookeeperMessage *message)
 {
-	gboolean is_gone = message->outcome == ZOOKEEPER_NO_NODE;
-	gboolean claim_is_gone =
-		is_gone && message->failed == CLAIM_WRITE && self->attempt.goal != GOAL_HAND_BACK;
-
 	switch (message->outcome) {
 	case ZOOKEEPER_OK:
 		registry_zookeeper_note_time(self, message->stat.modified_ms, message->sent_ns,
 					     message->received_ns);
+		self->written_here = self->attempt.on == ATTEMPT_ON_HOLDING;
 		note_written(self);
 		break;
 	case ZOOKEEPER_UNSURE:
@@ -455,9 +481,9 @@ static void on_written(RegistryZookeeper *self, const ZookeeperMessage *message)
 	case ZOOKEEPER_NO_NODE:
 	case ZOOKEEPER_NODE_EXISTS:
 	case ZOOKEEPER_BAD_VERSION:
-		if (is_gone && message->failed == FLOOR_CHECK)
-			self->facts.prepared = FALSE;
-		if (claim_is_gone)
+		if (failed_at_floor(self, message))
+			on_other_floor(self);
+		else if (failed_at_claim(self, message))
 			self->facts.claim = CLAIM_UNKNOWN;
 		else
 			on_race(self);

@@ -5,7 +5,7 @@
 
 /* The writes that make IDs unique: a reservation is made, extended, handed back, and, when nobody
  * knows whether that took place, read. Each write is conditional on the version that was read last,
- * and its end is computed from that reading. */
+ * and on that of the floor, and its end is computed from that reading. */
 
 /* In the states RESERVING, SETTLING, EXTENDING, RETURNING and REPAYING; as zookeeper-steps.h has
  * it. */
@@ -17,8 +17,10 @@ void zookeeper_reservation_reply(RegistryZookeeper *self, const ZookeeperMessage
 void zookeeper_reservation_doubt(RegistryZookeeper *self);
 
 /* The datacenter's floor, read on this connection, in PREPARING: what is held is lost if it may
- * have been another's in a history that was lost. */
-void zookeeper_reservation_check_floor(RegistryZookeeper *self, gint64 floor_tick);
+ * have been another's in a history that was lost. @floor: (nullable): %NULL if it is missing or
+ * damaged, as by hand: nothing follows from that for what is held. */
+void zookeeper_reservation_check_floor(RegistryZookeeper *self, const ZnodeFloor *floor,
+				       gint32 version);
 
 /* The hand-back of what is held has failed: it is tried again while the registration rests, until
  * it is written, is another's, or has ended. What was owed before that is left to its end. */

@@ -5,7 +5,7 @@
     server = self.launch(..., wrapper=names.wrapper())
     names.silence(); names.answer(); names.answer(after_s=1.5)
 
-`queries` counts the questions that came: two for each look-up, of an IPv4 and of an IPv6 address.
+`queries` counts the questions for an IPv4 address: one for each look-up, and for each repetition.
 A process sees it by a mount namespace with files of its own over those in /etc; for that, and for
 port 53, a test must be root, as skip_unless_possible() says.
 
@@ -133,8 +133,8 @@ class NameService:
                     self._take(query, client)
 
     def _take(self, query, client):
-        self.queries += 1
         name, kind, end = _parse(query)
+        self.queries += kind == A
         what, after_s = self._trouble_with(name)
         code = OK if self.knows(name) else NO_SUCH_NAME
         code = {MISSING: NO_SUCH_NAME, FAILING: CANNOT_SAY}.get(what, code)

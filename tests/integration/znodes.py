@@ -53,7 +53,7 @@ class Registry:
 
     @staticmethod
     def floor_data(tick):
-        return json.dumps({"floor_tick": tick}).encode()
+        return json.dumps({"floor_tick": tick, "clock_tick": tick}).encode()
 
     def floor_path(self, datacenter):
         return f"{self.root}/datacenters/{datacenter}/floor"

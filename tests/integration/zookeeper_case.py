@@ -119,7 +119,7 @@ class Tree:
     def set_floor(self, tick, datacenter_id=DATACENTER):
         """As an operator would have raised it; as a server would have made it, if it is not there.
         """
-        data = json.dumps({"floor_tick": tick}).encode()
+        data = json.dumps({"floor_tick": tick, "clock_tick": tick}).encode()
         if self.client.exists(self.floor_path(datacenter_id)):
             self.client.set(self.floor_path(datacenter_id), data)
         else:

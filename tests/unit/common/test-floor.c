@@ -59,19 +59,22 @@ static void test_bad_limits(void)
 
 static void test_floor(void)
 {
-	const gint64 CASES[] = {0, 1, 506369973996, layout_max_tick(&LAYOUT_TWITTER)};
+	const gint64 last = layout_max_tick(&LAYOUT_TWITTER);
+	const ZnodeFloor CASES[] = {
+		{0, 0}, {1, 0}, {506369973996, 506369363996}, {last, 0}, {last, last}};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_autofree char *text = znode_floor_to_json(CASES[i]);
+		g_autofree char *text = znode_floor_to_json(&CASES[i]);
 		g_autoptr(GError) error = NULL;
-		gint64 tick;
+		ZnodeFloor floor;
 
 		g_assert_true(
-			znode_floor_from_json(text, strlen(text), &LAYOUT_TWITTER, &tick, &error));
+			znode_floor_from_json(text, strlen(text), &LAYOUT_TWITTER, &floor, &error));
 		g_assert_no_error(error);
-		g_assert_cmpint(tick, ==, CASES[i]);
-		if (i == 0)
-			g_assert_cmpstr(text, ==, "{\"floor_tick\":0}");
+		g_assert_cmpint(floor.tick, ==, CASES[i].tick);
+		g_assert_cmpint(floor.clock_tick, ==, CASES[i].clock_tick);
+		if (i == 1)
+			g_assert_cmpstr(text, ==, "{\"floor_tick\":1,\"clock_tick\":0}");
 	}
 }
 
@@ -83,24 +86,30 @@ static void test_bad_floors(void)
 	} CASES[] = {
 		{"", "not a JSON object as"},
 		{"{}", "\"floor_tick\" is missing"},
-		{"{\"floor_tick\":-1}", "\"floor_tick\" is -1"},
-		{"{\"floor_tick\":2199023255552}", "\"floor_tick\" is 2199023255552"},
-		{"{\"floor_tick\":\"5\"}", "not a whole"},
-		{"{\"floor_tick\":1.5}", "not a whole"},
-		{"{\"floor_tick\":5,\"more\":1}", "more than a floor's one field"},
-		{"{\"floor_tick\":5,\"floor_tick\":0}", "not a JSON object as"},
+		{"{\"floor_tick\":5}", "\"clock_tick\" is missing"},
+		{"{\"floor_tick\":-1,\"clock_tick\":0}", "\"floor_tick\" is -1"},
+		{"{\"floor_tick\":2199023255552,\"clock_tick\":0}",
+		 "\"floor_tick\" is 2199023255552"},
+		{"{\"floor_tick\":\"5\",\"clock_tick\":0}", "not a whole"},
+		{"{\"floor_tick\":1.5,\"clock_tick\":0}", "not a whole"},
+		{"{\"floor_tick\":5,\"clock_tick\":-1}", "\"clock_tick\" is -1"},
+		{"{\"floor_tick\":5,\"clock_tick\":6}", "\"clock_tick\" is 6"},
+		{"{\"floor_tick\":5,\"clock_tick\":5,\"more\":1}",
+		 "more than the two fields of a floor"},
+		{"{\"floor_tick\":5,\"clock_tick\":0,\"floor_tick\":0}", "not a JSON object as"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_autoptr(GError) error = NULL;
 		const char *text = CASES[i].text;
-		gint64 tick = 77;
+		ZnodeFloor floor = {77, 78};
 
 		g_test_message("%s", text);
 		g_assert_false(
-			znode_floor_from_json(text, strlen(text), &LAYOUT_TWITTER, &tick, &error));
+			znode_floor_from_json(text, strlen(text), &LAYOUT_TWITTER, &floor, &error));
 		g_assert_nonnull(strstr(error->message, CASES[i].fault));
-		g_assert_cmpint(tick, ==, 77);
+		g_assert_cmpint(floor.tick, ==, 77);
+		g_assert_cmpint(floor.clock_tick, ==, 78);
 	}
 }
 

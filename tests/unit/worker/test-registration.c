@@ -453,7 +453,7 @@ static void test_choose(void)
 					       1000};
 		const RegistrationChoice *expected = &CHOICES[i].choice;
 
-		listing.floor_tick = CHOICES[i].floor_tick;
+		listing.floor.tick = CHOICES[i].floor_tick;
 		listing.floor_version = 5;
 
 		RegistrationChoice choice = registration_choose(&listing, &wish);
@@ -466,32 +466,6 @@ static void test_choose(void)
 		g_assert_cmpint(choice.first_tick, ==, expected->first_tick);
 		g_assert_cmpint(choice.floor_version, ==, expected->found ? 5 : 0);
 		g_assert_cmpint(choice.wait_until_tick, ==, expected->wait_until_tick);
-	}
-}
-
-/* The tick is 1000, clocks are off by 10 at most. */
-static const struct {
-	const char *name;
-	gint64 floor_tick;
-	gint64 end_tick;
-	gboolean keeps;
-} KEPT[] = {
-	{"far from its end", 1500, 1100, TRUE},
-	{"nobody can have seen it end", 1500, 1020, TRUE},
-	{"somebody whose clock was ahead can have", 1500, 1019, FALSE},
-	{"its end is at the floor", 1010, 1010, TRUE},
-	{"its end is one tick below", 1011, 1010, FALSE},
-	{"spent, and below the floor", 1500, 900, FALSE},
-	{"spent, and above it", 800, 900, TRUE},
-};
-
-static void test_may_keep(void)
-{
-	for (guint i = 0; i < G_N_ELEMENTS(KEPT); i++) {
-		g_test_message("%s", KEPT[i].name);
-		g_assert_cmpint(
-			registration_may_keep(KEPT[i].floor_tick, KEPT[i].end_tick, 1000, 10), ==,
-			KEPT[i].keeps);
 	}
 }
 
@@ -544,7 +518,7 @@ static void test_describe_floor(void)
 	g_auto(ZookeeperListing) listing = make_listing(ROWS, G_N_ELEMENTS(ROWS), LIVE);
 
 	listing.datacenter_id = 3;
-	listing.floor_tick = 1500;
+	listing.floor.tick = 1500;
 
 	g_autofree char *text = registration_describe(&listing, &any, &LAYOUT_TWITTER);
 
@@ -616,7 +590,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/registration/next/life", test_life);
 	g_test_add_func("/registration/next/debt", test_debt);
 	g_test_add_func("/registration/choose", test_choose);
-	g_test_add_func("/registration/keep", test_may_keep);
 	g_test_add_func("/registration/workers", test_workers);
 	g_test_add_func("/registration/describe", test_describe);
 	g_test_add_func("/registration/describe/floor", test_describe_floor);
