@@ -20,6 +20,7 @@ NOTICED_S = 0.3    # a server looks at its clock ten times a second
 TOGETHER_S = 0.5   # that one who was taken over and who took it are seen side by side
 WRITE_LIMIT_S = 2  # within which a server with a short reservation writes
 ENDS = {"kill": signal.SIGKILL, "restart": signal.SIGTERM}
+CHANGE_LIMIT_S = 12  # for another worker ID: longer than ZooKeeper is away
 FREE_LIMIT_S = 40  # within which a worker ID is free again: the longest time without ZooKeeper too
 QUARANTINE_LIMIT_S = 60
 
@@ -216,10 +217,10 @@ class Hands:
         if fault.variant == "refused":
             self._records.refuse(record)
         else:
-            slot.proxy.lose_next_request(WRITES)
+            slot.proxy.lose_next_request(WRITES, -fault.amount_ms // 2)
         try:
             slot.clock.set_ms(fault.amount_ms)
-            self._await_other_worker_id(life, worker_id, fault.duration_s)
+            self._await_other_worker_id(life, worker_id)
         finally:
             slot.proxy.heal()
             if fault.variant == "refused":
@@ -228,13 +229,13 @@ class Hands:
         self.taken[f"reclaim, {fault.variant}"] += 1
         self._await_free(fault, worker_id, owner)
 
-    def _await_other_worker_id(self, life, worker_id, limit_s):
+    def _await_other_worker_id(self, life, worker_id):
         def look():
             with contextlib.suppress(Impossible):
                 return self._stopped.is_set() or self._worker_id_of(life) != worker_id
 
         try:
-            wait_for(look, limit_s, "another worker ID")
+            wait_for(look, CHANGE_LIMIT_S, "another worker ID")
         except AssertionError as error:
             raise Impossible("the server has kept its worker ID") from error
 

@@ -326,8 +326,9 @@ class Run:
             print(f"FAILED: {what}: {len(details)}")
             for line in details[:SHOWN]:
                 print(f"    {line}")
-        if failed:
+        if failed or self.given.logs:
             (self.logs / "faults.log").write_text(self.history)
+        if failed:
             print(f"the faults until then:\n{self.history}\nrepeat with: {self.command()}\n"
                   f"logs: {self.logs}")
         elif not self.given.logs:
