@@ -227,7 +227,7 @@ class Hands:
                 self._records.allow(record)
             self._set_right(slot)
         self.taken[f"reclaim, {fault.variant}"] += 1
-        self._await_free(fault, worker_id, owner)
+        self._await_free(fault, life, worker_id, owner)
 
     def _await_other_worker_id(self, life, worker_id):
         def look():
@@ -239,11 +239,12 @@ class Hands:
         except AssertionError as error:
             raise Impossible("the server has kept its worker ID") from error
 
-    def _await_free(self, fault, worker_id, owner):
-        """Until somebody else has it, for whom it had to be free."""
+    def _await_free(self, fault, life, worker_id, owner):
+        """Until somebody else has it, for whom it had to be free, or who left it has it again."""
         def look():
-            with contextlib.suppress(Away):
-                if self._records.owner_of(worker_id) not in ("", owner):
+            with contextlib.suppress(Away, Impossible):
+                if self._records.owner_of(worker_id) not in ("", owner) or \
+                        self._worker_id_of(life) == worker_id:
                     return True
             return self._stopped.is_set() or heir.wait_life(0)
 
