@@ -263,15 +263,20 @@ void keeper_free(Keeper *self)
 	g_free(self);
 }
 
-/* The registry hangs; or the thread does, with no operation under way, so that it cannot show what
- * became of the lease. */
-static gboolean is_stuck(Keeper *self)
+/* The registry hangs, maybe in a call. */
+static gboolean operation_hangs(Keeper *self)
 {
 	gint64 since_us = atomic_load(&self->busy_since_us);
-	gint64 hangs_since_us = g_get_monotonic_time() - PLAN_HANGS_US;
 
-	return (since_us != 0 && since_us <= hangs_since_us) ||
-	       atomic_load(&self->round_began_us) <= hangs_since_us;
+	return since_us != 0 && g_get_monotonic_time() - since_us >= PLAN_HANGS_US;
+}
+
+/* The thread cannot show what became of the lease, for whatever reason. */
+static gboolean is_stuck(Keeper *self)
+{
+	gint64 round_us = g_get_monotonic_time() - atomic_load(&self->round_began_us);
+
+	return operation_hangs(self) || round_us >= PLAN_HANGS_US;
 }
 
 void keeper_get_status(Keeper *self, WorkerStatus *out_status)
@@ -301,7 +306,8 @@ gint64 keeper_demand(Keeper *self)
 	gint64 ids_at_us = atomic_load(&self->ids_at_us);
 	gint64 now_us = g_get_monotonic_time();
 
-	if (ids_at_us == PLAN_NEVER || is_stuck(self))
+	/* behind a pause of the whole process the thread's round is long too, and about to end */
+	if (ids_at_us == PLAN_NEVER || operation_hangs(self))
 		return RETRY_MS;
 	/* the thread goes on by itself then */
 	if (ids_at_us > now_us)

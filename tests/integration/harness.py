@@ -344,6 +344,13 @@ def reserve_ahead(state, seconds, datacenter_id=0, worker_id=0):
         {"reserved_until_tick": tick, "owner": str(uuid.uuid4()), "address": "127.0.0.1:1"}))
 
 
+def secret_file(path, text, mode=0o600):
+    """A file for --zookeeper-auth."""
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
 def temporary_directory(test):
     directory = pathlib.Path(tempfile.mkdtemp(prefix="snowflake-test-"))
     test.addCleanup(shutil.rmtree, directory, ignore_errors=True)

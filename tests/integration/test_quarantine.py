@@ -11,7 +11,8 @@ import unittest
 import uuid
 from datetime import datetime
 
-from harness import ENVIRONMENT, EPOCH_MS, PATIENCE, SANITIZED, SNOWFLAKECTL, wait_for
+from harness import (ENVIRONMENT, EPOCH_MS, PATIENCE, SANITIZED, SNOWFLAKECTL, secret_file,
+                     wait_for)
 from proxy import GET_CHILDREN, GET_CHILDREN_2, GET_DATA
 from test_clock import FakeClock
 from test_snowflakectl import run
@@ -241,8 +242,7 @@ class Quarantine(QuarantineTest):
         registry.make_layout()
         registry.make_limits(SKEW_MS, RESERVATION_MS)
         registry.make_datacenter(0)
-        password = self.directory / "password"
-        password.write_text("ids:secret\n")
+        password = secret_file(self.directory / "password", "ids:secret\n")
         command = ("--zookeeper", self.zookeeper.connect_string + registry.root, "registry",
                    "quarantine", "--yes", "--datacenter-id", 1)
         self.assert_fails(run(*command), 1, "not allowed")
@@ -253,8 +253,7 @@ class Quarantine(QuarantineTest):
     def test_what_was_made_is_open_where_the_rest_is(self):
         """Servers without the password that the tool has would never have it again."""
         self.registry.make_datacenter(0)
-        password = self.directory / "password"
-        password.write_text("ids:secret\n")
+        password = secret_file(self.directory / "password", "ids:secret\n")
         self.assert_ok(self.quarantine("--zookeeper-auth", password, "--datacenter-id", 7))
         acl = self.kazoo.get_acls(f"{self.registry.root}/layout")[0]
         for datacenter in (0, 7):

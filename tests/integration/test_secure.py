@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 
-from harness import ENVIRONMENT, PATIENCE, SNOWFLAKECTL
+from harness import ENVIRONMENT, PATIENCE, SNOWFLAKECTL, secret_file
 from test_snowflakectl import run
 from test_workers import ZookeeperTest
 from znodes import Registry
@@ -58,9 +58,7 @@ class SecureTest(ZookeeperTest):
         return client
 
     def password_file(self, auth):
-        path = self.directory / str(uuid.uuid4())
-        path.write_text(auth + "\n")
-        return path
+        return secret_file(self.directory / str(uuid.uuid4()), auth + "\n")
 
     def secure(self, *arguments, **settings):
         return self.ctl("--zookeeper-auth", self.password, "registry", "secure", "--yes",

@@ -6,7 +6,7 @@ import threading
 import uuid
 
 import znodes
-from harness import wait_for
+from harness import secret_file, wait_for
 from zookeeper_case import DATACENTER, Tree, ZooKeeperTest, worker_id_of
 
 SECRET = "cluster:s3cret:with:colons"
@@ -32,9 +32,7 @@ class AuthTest(ZooKeeperTest):
         self.insider.add_auth("digest", SECRET)
 
     def auth_file(self, text):
-        path = self.directory / f"auth-{uuid.uuid4()}"
-        path.write_text(text + "\n")
-        return path
+        return secret_file(self.directory / f"auth-{uuid.uuid4()}", text + "\n")
 
     def guarded(self, *options, **settings):
         """A server with the password."""

@@ -2,13 +2,14 @@
 """What a server makes sure of before it takes a worker ID: that ZooKeeper is there and lets it in,
 that its clock is right, and that its peers are who they should be."""
 import contextlib
+import os
 import re
 import socket
+import subprocess
 import time
-import os
 import uuid
 
-from harness import PATIENCE, wait_for
+from harness import PATIENCE, SNOWFLAKECTL, secret_file, wait_for
 from zookeeper import free_port
 from zookeeper_case import DATACENTER, SESSION_MS, Tree, ZooKeeperTest, worker_id_of
 
@@ -33,7 +34,7 @@ class Connecting(ZooKeeperTest):
 
     def test_an_unknown_host_name(self):
         self.assert_gives_up("no-such-host.invalid:2181", "no-such-host.invalid:2181",
-                             "its name cannot be looked up (no-such-host.invalid: ")
+                             "none of the names")
 
     def test_a_server_that_accepts_and_says_nothing(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -100,10 +101,7 @@ class Clock(ZooKeeperTest):
 
 class Auth(ZooKeeperTest):
     def auth_file(self, text, mode=0o600):
-        path = self.directory / f"auth-{uuid.uuid4()}"
-        path.write_text(text)
-        path.chmod(mode)
-        return path
+        return secret_file(self.directory / f"auth-{uuid.uuid4()}", text, mode)
 
     def insider(self):
         client = self.client()
@@ -171,6 +169,7 @@ class Auth(ZooKeeperTest):
             server = self.member("--zookeeper-auth", path, ready=False)
             self.assert_refused(server, 1, "event=failed", f"mode {mode:04o}",
                                 f"chmod o-rwx {path}")
+            self.assertIn(f"mode {mode:04o}", self.complaint_of_tool(path))
         self.member("--zookeeper-auth", self.auth_file(SECRET, 0o640))
 
     def test_a_file_that_would_be_waited_for(self):
@@ -178,6 +177,13 @@ class Auth(ZooKeeperTest):
         os.mkfifo(path, 0o600)
         server = self.member("--zookeeper-auth", path, ready=False)
         self.assert_refused(server, 1, "event=failed", f"{path} is not a regular file")
+        self.assertIn(f"{path} is not a regular file", self.complaint_of_tool(path))
+
+    def complaint_of_tool(self, path):
+        done = subprocess.run([SNOWFLAKECTL, "--zookeeper", "h", "--zookeeper-auth", path,
+                               "workers"], check=False, capture_output=True, text=True, timeout=10)
+        self.assertEqual(done.returncode, 2)
+        return done.stderr
 
     def test_what_is_open_stays_usable(self):
         """Without a password everything is open, for a tool to look at."""

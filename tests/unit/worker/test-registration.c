@@ -165,7 +165,11 @@ static void test_debt(void)
 		 {SETTLED, .repay_at_us = NOW, .goal = GOAL_HAND_BACK},
 		 REGISTRATION_RETURNING},
 		{"without a claim",
-		 {.connected = TRUE, .prepared = TRUE, .claim = CLAIM_NONE, .repay_at_us = 1},
+		 {.connected = TRUE,
+		  .prepared = TRUE,
+		  .secured = TRUE,
+		  .claim = CLAIM_NONE,
+		  .repay_at_us = 1},
 		 REGISTRATION_ANNOUNCING},
 	};
 	static const struct {
