@@ -104,9 +104,10 @@ typedef struct {
 	/* the registration */
 	char *claim_path;      /* (nullable) */
 	guint64 watch_request; /* the one that set the watch on it */
-	gint64 claim_sequence;
-	gint64 announced_ns; /* CLOCK_BOOTTIME, before the claim was sent */
-	gboolean served;     /* there was a reservation once */
+	gint64 claim_sequence; /* where the search for a worker ID begins */
+	guint n_passed_over;   /* records that ZooKeeper refused, since a claim was wanted */
+	gint64 announced_ns;   /* CLOCK_BOOTTIME, before the claim was sent */
+	gboolean served;       /* there was a reservation once */
 	HeldReservation holding;
 	char *lost_why; /* (nullable): holding was lost, and the keeper does not know yet */
 	Debt debt;

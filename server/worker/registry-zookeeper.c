@@ -302,6 +302,7 @@ static void registry_zookeeper_claim(Registry *registry, gint64 length_ticks)
 
 	set_goal(self, GOAL_CLAIM);
 	self->length_ticks = length_ticks;
+	self->n_passed_over = 0;
 	self->facts.listed = FALSE;
 	self->facts.chosen = FALSE;
 }

@@ -387,6 +387,35 @@ static void settle_by(RegistryZookeeper *self, const ReservationRecord *record, 
 	}
 }
 
+/* Another has written where this server was about to. */
+static void on_race(RegistryZookeeper *self)
+{
+	if (self->attempt.goal == GOAL_CLAIM) {
+		self->facts.chosen = FALSE;
+		self->facts.listed = FALSE;
+		registry_zookeeper_pause(self, ZOOKEEPER_SHORT_PAUSE);
+	} else { /* it is read what stands there now, and that decides */
+		self->attempt.refused = TRUE;
+		self->facts.unsettled = TRUE;
+	}
+}
+
+/* One record that may not be written does not stand for all of them: the next try begins behind
+ * it. */
+static gboolean pass_over(RegistryZookeeper *self, const char *path, const char *reason)
+{
+	g_autofree char *text = g_strdup_printf("%s is passed over: %s", path, reason);
+	g_autofree char *quoted = log_quote(text);
+
+	if (self->attempt.goal != GOAL_CLAIM || self->facts.unsettled ||
+	    self->wanted_worker_id >= 0 || ++self->n_passed_over >= 1u << self->layout.worker_bits)
+		return FALSE;
+	log_event(LOG_ZOOKEEPER_REFUSED, "error=%s", quoted);
+	self->claim_sequence = (gint64)self->attempt.wanted.worker_id + 1;
+	on_race(self);
+	return TRUE;
+}
+
 static void complain(RegistryZookeeper *self, const ZookeeperMessage *message)
 {
 	/* it has been said, and nobody waits for it: what cannot be read is left to its end */
@@ -400,7 +429,8 @@ static void complain(RegistryZookeeper *self, const ZookeeperMessage *message)
 
 	g_autofree char *path = reservation_path(self, self->attempt.wanted.worker_id);
 
-	registry_zookeeper_complain_of(self, path, message->outcome, message->reason);
+	if (!pass_over(self, path, message->reason))
+		registry_zookeeper_complain_of(self, path, message->outcome, message->reason);
 }
 
 static void on_settled(RegistryZookeeper *self, const ZookeeperMessage *message)
@@ -432,19 +462,6 @@ static void on_settled(RegistryZookeeper *self, const ZookeeperMessage *message)
 	case ZOOKEEPER_REFUSED:
 		complain(self, message);
 		break;
-	}
-}
-
-/* Another has written where this server was about to. */
-static void on_race(RegistryZookeeper *self)
-{
-	if (self->attempt.goal == GOAL_CLAIM) {
-		self->facts.chosen = FALSE;
-		self->facts.listed = FALSE;
-		registry_zookeeper_pause(self, ZOOKEEPER_SHORT_PAUSE);
-	} else { /* it is read what stands there now, and that decides */
-		self->attempt.refused = TRUE;
-		self->facts.unsettled = TRUE;
 	}
 }
 

@@ -38,10 +38,9 @@ class SecureTest(ZookeeperTest):
         self.insider = self.client_of(SECRET)
         self.root = self.registry.root
         self.registry.make_layout()
-        self.registry.create("limits")
+        self.registry.make_limits(10000, 600000)
         for datacenter in (1, 7):
             self.registry.make_datacenter(datacenter)
-            self.registry.create(f"datacenters/{datacenter}/floor")
             for worker_id in (0, 31):
                 self.registry.reserve(datacenter, worker_id, 5)
         self.paths = [self.root + name for name in PARENTS]

@@ -140,6 +140,7 @@ class OpenTree(AuthTest):
     def test_a_thousand_reservations(self):
         layout = {**znodes.LAYOUT, "datacenter_bits": 0, "worker_bits": 10}
         self.stranger.create(f"{self.root}/layout", json.dumps(layout).encode(), makepath=True)
+        self.tree.set_floor(0, 0)
         reservations = f"{self.root}/datacenters/0/reservations"
         self.stranger.ensure_path(reservations)
         self.stranger.ensure_path(f"{self.root}/datacenters/0/claims")
@@ -150,7 +151,7 @@ class OpenTree(AuthTest):
             request.get(30)
         server = self.guarded("--layout", ",".join(f"{key}={value}" for key, value in
                                                    layout.items()), datacenter_id=0)
-        self.assertEqual(server.wait_event("registry-secured").fields["znodes"], "1030")
+        self.assertEqual(server.wait_event("registry-secured").fields["znodes"], "1031")
         acls = [self.insider.get_acls_async(path) for path in self.below(self.root)]
         for request in acls:
             self.assertEqual(request.get(30)[0], [acl_of(SECRET)])
@@ -215,6 +216,19 @@ class SomeoneElses(AuthTest):
                                     "snowflakectl registry secure")
                 self.give_back(path)
         self.guarded()
+
+    def test_reservations_that_may_not_be_written_are_passed_over(self):
+        """By a server without a password, unless that goes for all."""
+        self.make_open_tree()  # whose claim was the first
+        for worker_id in range(1, 32):
+            self.tree.write_reservation(worker_id, 5, "")
+        for worker_id in (1, 2):
+            self.insider.set_acls(self.tree.reservation_path(worker_id), [anyone(read=True)])
+        self.assertEqual(self.member().call("get_worker").worker_id, 3)
+        for worker_id in (0, *range(4, 32)):
+            self.insider.set_acls(self.tree.reservation_path(worker_id), [anyone(read=True)])
+        self.assert_refused(self.member(ready=False), 1, "event=failed",
+                            "does not let this server read or write")
 
     def test_a_root_that_may_not_be_looked_at(self):
         self.make_open_tree()
