@@ -15,7 +15,8 @@ What it can do, each for the connections of the moment and those to come, until 
     admit(number)                 let in as many of those that connect from now on, reset the others
     lie(opcode, body)             put `body` into the replies to requests of that kind
 
-thaw() takes back freeze alone, and delivers what was held back.
+thaw() takes back freeze alone, and delivers what was held back. bar() is a cut that heal() does not
+take back: unbar() does.
 
 What it can do once, for whoever is connected at that time. Connections made later pass:
 
@@ -63,6 +64,7 @@ REQUESTS = WRITES | {EXISTS, GET_DATA, GET_CHILDREN, SYNC, GET_CHILDREN_2, CHECK
 
 TO_SERVER, TO_CLIENT = "to_server", "to_client"
 BOTH = (TO_SERVER, TO_CLIENT)
+CUT, BAR = "cut", "bar"  # why it refuses
 LONGEST_FRAME = 1 << 24  # four letters of an admin word make a larger number than this
 
 
@@ -107,7 +109,7 @@ class Proxy:
         self._errors = []  # of answer(): (error, opcodes, about)
         self._traps = []
         self._links = set()
-        self._refuses = False
+        self._refuses = set()
         self._admitted = None  # how many more; None: all
         self.lies = {}         # opcode: body
         self._loop = asyncio.new_event_loop()
@@ -165,14 +167,27 @@ class Proxy:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def cut(self):
-        self._do(self._cut)
+        self._do(self._refuse, CUT)
 
-    def _cut(self):
+    def bar(self):
+        self._do(self._refuse, BAR)
+
+    def unbar(self):
+        self._do(self._let_in, BAR)
+
+    def _refuse(self, why):
         if not self._refuses:
-            self._refuses = True
             for door in self._doors:
                 door.refuse()
+        self._refuses.add(why)
         self._reset_links()
+
+    async def _let_in(self, why):
+        refused = bool(self._refuses)
+        self._refuses.discard(why)
+        if refused and not self._refuses:
+            for door in self._doors:
+                await door.open()
 
     def reset(self):
         self._do(self._reset_links)
@@ -216,10 +231,7 @@ class Proxy:
         self.lies.clear()
         self.delays_ms.update(dict.fromkeys(BOTH, 0))
         self._open_gates()
-        if self._refuses:
-            self._refuses = False
-            for door in self._doors:
-                await door.open()
+        await self._let_in(CUT)
 
     def drop_replies(self, cut_after_ms=0):
         self._do(self._swallow, TO_CLIENT, cut_after_ms)
@@ -272,6 +284,9 @@ class Proxy:
             link = _Link(self, reader, writer, *await asyncio.open_connection(*target))
         except OSError:
             _reset(writer)
+            return
+        if self._refuses:  # since it was let in
+            link.reset()
             return
         self._links.add(link)
         try:

@@ -13,7 +13,8 @@
 A node can be stopped (SIGTERM), killed (SIGKILL), paused (SIGSTOP), resumed and restarted. Its data
 and its log are files in a temporary directory, which close() removes together with the processes;
 what was not closed is closed when the interpreter ends. When a start fails, the log is in the
-exception. ZooKeeper's tick is 200 ms here, so that it grants session timeouts from 400 ms on.
+exception. back_up() copies what a node remembers and restore() puts such a copy in the place of it.
+ZooKeeper's tick is 200 ms here, so that it grants session timeouts from 400 ms on.
 
 Debian packages: zookeeper, default-jre-headless, libslf4j-java; python3-kazoo for client().
 """
@@ -43,6 +44,7 @@ HOST = "127.0.0.1"
 TICK_MS = 200
 START_ATTEMPTS = 5
 LOG_SHOWN_CHARACTERS = 4000
+MEMORY = "version-2"  # within a node's data, beside the number of the node
 START_MARK = "---- started\n"
 
 _chance = random.SystemRandom()
@@ -190,6 +192,15 @@ class Node:
         self.process.send_signal(signal.SIGCONT)
         self.paused = False
 
+    def back_up(self, directory):
+        """Copies the snapshots and logs of the moment, of a node that runs or does not."""
+        shutil.copytree(self.data / MEMORY, directory)
+
+    def restore(self, directory):
+        """Puts the copy in the place of what is there, while the node does not run."""
+        shutil.rmtree(self.data / MEMORY, ignore_errors=True)
+        shutil.copytree(directory, self.data / MEMORY)
+
 
 class _Owner:
     """A directory with nodes in it, which ends with its owner. `config` adds to zoo.cfg or replaces
@@ -324,6 +335,15 @@ class Ensemble(_Owner):
         leaders = [(int(status["Zxid"], 16), node) for node in self.nodes
                    if (status := node.status()).get("Mode") == "leader"]
         return max(leaders, key=lambda pair: pair[0])[1] if leaders else None
+
+    def restore(self, directory):
+        """Kills all nodes and starts them with the copy of one of them, on the same ports."""
+        for node in self.nodes:
+            node.kill()
+        for node in self.nodes:
+            node.restore(directory)
+            node.launch()
+        return self.wait_serving()
 
     def followers(self):
         return [node for node in self.nodes if node.mode() == "follower"]
