@@ -3,6 +3,7 @@
 import json
 import time
 import uuid
+from typing import NamedTuple
 
 from harness import EPOCH_MS
 
@@ -21,6 +22,12 @@ def time_of(tick):
     milliseconds = tick + EPOCH_MS
     seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(milliseconds // 1000))
     return f"{seconds}.{milliseconds % 1000:03}Z"
+
+
+class Floor(NamedTuple):
+    tick: int
+    clock_tick: int
+    version: int
 
 
 class Registry:
@@ -52,17 +59,20 @@ class Registry:
             self.kazoo.ensure_path(f"{base}/{name}", acl=self.acl)
 
     @staticmethod
-    def floor_data(tick):
-        return json.dumps({"floor_tick": tick, "clock_tick": tick}).encode()
+    def floor_data(tick, clock_tick=None):
+        return json.dumps({"floor_tick": tick,
+                           "clock_tick": tick if clock_tick is None else clock_tick}).encode()
 
     def floor_path(self, datacenter):
         return f"{self.root}/datacenters/{datacenter}/floor"
 
-    def set_floor(self, datacenter, tick):
-        self.kazoo.set(self.floor_path(datacenter), self.floor_data(tick))
+    def set_floor(self, datacenter, tick, clock_tick=None):
+        self.kazoo.set(self.floor_path(datacenter), self.floor_data(tick, clock_tick))
 
     def read_floor(self, datacenter):
-        return json.loads(self.kazoo.get(self.floor_path(datacenter))[0])["floor_tick"]
+        data, stat = self.kazoo.get(self.floor_path(datacenter))
+        floor = json.loads(data)
+        return Floor(floor["floor_tick"], floor["clock_tick"], stat.version)
 
     def claim(self, datacenter, address, worker_id=None, nonce=None, session_timeout_ms=None):
         """The path of a claim, and its nonce."""

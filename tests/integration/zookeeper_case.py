@@ -17,6 +17,7 @@ from harness import EPOCH_MS, LIBFAKETIME, PATIENCE, SANITIZED, Parts, ServerTes
 from proxy import Proxy
 from test_clock import FakeClock
 from wire import EXCEPTION, STRICT
+from znodes import Registry
 from zookeeper import Standalone
 
 DATACENTER = 3
@@ -119,7 +120,7 @@ class Tree:
     def set_floor(self, tick, datacenter_id=DATACENTER):
         """As an operator would have raised it; as a server would have made it, if it is not there.
         """
-        data = json.dumps({"floor_tick": tick, "clock_tick": tick}).encode()
+        data = Registry.floor_data(tick)
         if self.client.exists(self.floor_path(datacenter_id)):
             self.client.set(self.floor_path(datacenter_id), data)
         else:

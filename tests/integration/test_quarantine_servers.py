@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What servers do when an operator has raised the floor of their datacenter."""
+import json
+import shutil
+import time
+
+from harness import wait_for
+from proxy import GET_CHILDREN, GET_CHILDREN_2, GET_DATA
+from test_snowflakectl import run
+from znodes import Registry, tick_in, time_of
+from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, tick_of
+
+HALF_AN_HOUR_MS = 1800000
+
+
+class ServersTest(ZooKeeperTest):
+    def quarantine(self, *arguments, **settings):
+        hosts = self.zookeeper.connect_string + self.root
+        return run("--zookeeper", hosts, "registry", "quarantine", "--yes", *arguments, **settings)
+
+    def assert_waits_for_floor(self, server):
+        fields = server.wait_event("worker-waiting").fields
+        floor = self.tree.floor()
+        self.assertIn(f"datacenter {DATACENTER} is quarantined until {time_of(floor)} by an "
+                      "operator (snowflakectl registry quarantine)", fields["why"])
+        self.assertEqual(fields["until"], time_of(floor + 1))
+        return floor
+
+    def read_floor(self):
+        return Registry(self.tree.client, self.root).read_floor(DATACENTER)
+
+    def assert_went_on(self, server, draw, worker_id):
+        draw.wait_ids()
+        self.assertEqual(draw.failures, [])
+        self.assertEqual(draw.worker_ids(), [worker_id])
+        self.assertIsNone(server.find("worker-lost"))
+
+
+class Servers(ServersTest):
+    """Beside an operator."""
+
+    def test_a_server_that_runs_goes_on_and_a_new_one_waits(self):
+        options = ("--max-clock-skew", 1000)
+        old = self.member(*options)
+        draw = self.draw(old)
+        draw.wait_ids()
+        refused = self.quarantine()
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn(f"worker 0  127.0.0.1:{old.address[1]}", refused.stderr)
+        record = self.tree.reservation(0)
+        done = self.quarantine("--even-if-servers-live", "--reservation", 4000)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        floor = self.tree.floor()
+        new = self.member(*options, ready=False)
+        pinned = self.member("--worker-id", 9, *options, ready=False)
+        self.assertEqual(self.assert_waits_for_floor(new), floor)
+        self.assert_waits_for_floor(pinned)
+        wait_for(lambda: self.tree.reservation(0).version > record.version + 1,
+                 what="extensions below the floor")
+        self.tree.set_floor(tick_in(0.5))  # so that the test need not wait for long
+        floor = self.tree.floor()
+        for server in (new, pinned):
+            first = self.draw(server.wait_ready()).wait_ids()
+            self.assertGreater(tick_of(first), floor)
+        self.assert_went_on(old, draw, 0)
+
+    def test_young_servers(self):
+        """What they hold ends before the floor's clock tick, but on a connection that stays nothing
+        was lost since they wrote it."""
+        servers = [self.member(reservation_ms=60000) for _ in range(3)]
+        draws = [self.draw(server) for server in servers]
+        done = self.quarantine("--even-if-servers-live")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        records = self.tree.reservations()
+        self.assertLess(max(record.end_tick for record in records.values()),
+                        self.read_floor().clock_tick)
+        self.assert_ends(servers.pop(), draws.pop(), 2, records.pop(2))
+        for worker_id, (server, draw) in enumerate(zip(servers, draws)):
+            wait_for(lambda: self.tree.reservation(worker_id).version > records[worker_id].version,
+                     what="an extension")
+            self.assert_went_on(server, draw, worker_id)
+            self.assert_ends(server, draw, worker_id)
+
+    def assert_ends(self, server, draw, worker_id, left=None):
+        """It hands back; unless it does so on the floor of before: then the record, which is as
+        given, is left to its end."""
+        draw.stop()
+        self.assertEqual(draw.failures, [])
+        self.assertEqual(server.terminate(), 0)
+        record = self.tree.reservation(worker_id)
+        failed = server.find("hand-back-failed")
+        if failed and left:
+            self.assertIn(f"floor of datacenter {DATACENTER} has changed", failed.fields["error"])
+            self.assertEqual(record, left)
+        else:
+            self.assertIsNotNone(server.find("worker-handed-back"), server.log)
+            self.assertEqual((record.owner, record.end_tick), ("", tick_of(draw.numbers[-1])))
+
+    def test_a_claim_begins_behind_the_floor(self):
+        """Although its record ended before it; and nothing is handed back below it."""
+        self.tree.write_reservation(5, tick_in(-600), "")
+        self.tree.set_floor(tick_in(0.3))
+        floor = self.tree.floor()
+        server = self.member("--worker-id", 5)
+        self.assertEqual(server.terminate(), 0)
+        self.assertEqual(self.tree.reservation(5).end_tick, floor)
+
+    def test_a_floor_that_is_raised_between_looking_and_reserving(self):
+        """The transaction finds that it is not what was read."""
+        way = self.proxy()
+        way_before = way.requests[GET_DATA]
+        self.member().terminate()  # so that all is there
+        looking = way.hold_next_reply((GET_CHILDREN, GET_CHILDREN_2))
+        server = self.member("--skip-sanity-checks", via=way, ready=False, session_ms=10000)
+        looking.wait()
+        # those of preparing, and the floor's
+        wait_for(lambda: way.requests[GET_DATA] >= way_before + 3, what="the floor to be read")
+        self.tree.client.get(self.tree.floor_path())
+        self.tree.set_floor(tick_in(600))
+        way.thaw()
+        wait_for(lambda: server.find("worker-waiting") or server.find("worker-claimed"))
+        self.assertIsNone(server.find("worker-claimed"))
+        self.assertIsNotNone(server.find("registration", **{"from": "reserving", "to": "pausing"}))
+        self.assert_waits_for_floor(server)
+        self.assertNotIn("worker_id", self.tree.claim_of(server).record)
+
+    def test_the_first_server_of_a_datacenter_that_has_a_floor(self):
+        """Of which an operator knew, and the backup did not: it makes the rest, and waits."""
+        self.member().terminate()
+        done = self.quarantine("--datacenter-id", 7)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        server = self.member(datacenter_id=7, ready=False)
+        why = server.wait_event("worker-waiting").fields["why"]
+        self.assertIn(f"datacenter 7 is quarantined until {time_of(self.tree.floor(7))}", why)
+        self.assertEqual(self.tree.reservations(7), {})
+
+    def test_a_datacenter_without_a_floor(self):
+        """Its servers go on, and none begins, until an operator has looked at it."""
+        old = self.member()
+        draw = self.draw(old)
+        for text in (b"", b"{}", b'{"floor_tick":1,"clock_tick":2}', None):
+            self.tree.client.delete(self.tree.floor_path())
+            if text is not None:
+                self.tree.client.create(self.tree.floor_path(), text)
+            late = self.member(ready=False)
+            self.assert_refused(late, 1, "event=failed", self.tree.floor_path(),
+                                "snowflakectl registry quarantine")
+            if text is not None:  # it is not made good by anybody
+                self.assertEqual(self.tree.client.get(self.tree.floor_path())[0], text)
+        self.assertIsNone(self.tree.client.exists(self.tree.floor_path()))
+        version = self.tree.reservation(0).version
+        wait_for(lambda: self.tree.reservation(0).version > version, what="an extension")
+        self.assert_went_on(old, draw, 0)
+        self.assert_ends(old, draw, 0)
+
+    def test_reservations_without_anything_else(self):
+        """A floor is not made beside them, whatever else is missing and made."""
+        self.tree.client.create(self.tree.reservation_path(9), b"{", makepath=True)
+        self.assert_refused(self.member(ready=False), 1, "event=failed", self.tree.floor_path(),
+                            "is missing")
+        self.assertIsNone(self.tree.client.exists(self.tree.floor_path()))
+        self.assertIsNotNone(self.tree.client.exists(self.tree.claims_path()))
+
+    def test_the_limits_are_the_largest_of_all_servers(self):
+        path = f"{self.root}/limits"
+
+        def limits():
+            noted = json.loads(self.tree.client.get(path)[0])
+            return noted["max_clock_skew_ms"], noted["reservation_ms"]
+
+        for skew, reservation, expected in ((10000, 3000, (10000, 3000)),
+                                            (5000, 2000, (10000, 3000)),
+                                            (20000, 2000, (20000, 3000)),
+                                            (5000, 4000, (20000, 4000)),
+                                            (20000, 4000, (20000, 4000))):
+            self.member("--max-clock-skew", skew, reservation_ms=reservation).terminate()
+            self.assertEqual(limits(), expected)
+        self.assertEqual(self.tree.client.get(path)[1].version, 2)
+        self.tree.client.set(path, b"{}")
+        self.assert_refused(self.member(ready=False), 1, "event=failed", path, "does not parse")
+
+    def test_the_limits_when_many_start_at_once(self):
+        servers = [self.member("--max-clock-skew", 1000 + i, reservation_ms=9000 - i, ready=False)
+                   for i in range(6)]
+        for server in servers:
+            server.wait_ready()
+        noted = json.loads(self.tree.client.get(f"{self.root}/limits")[0])
+        self.assertEqual(noted, {"max_clock_skew_ms": 1005, "reservation_ms": 9000})
+
+    def test_a_claim_says_how_long_it_outlives_its_server(self):
+        server = self.member(session_ms=3000)
+        self.assertEqual(self.tree.claim_of(server).record["session_timeout_ms"], 3000)
+
+
+class Restored(ServersTest):
+    """A ZooKeeper of the test's own, from a backup."""
+    own_zookeeper = True
+
+    def back_up(self):
+        backup = self.directory / "backup"
+        self.zookeeper.kill()
+        shutil.copytree(self.zookeeper.data, backup)
+        self.zookeeper.restart()
+        return backup
+
+    def restore(self, backup):
+        self.zookeeper.kill()
+        shutil.rmtree(self.zookeeper.data)
+        shutil.copytree(backup, self.zookeeper.data)
+        self.zookeeper.restart()
+        self.tree.client = self.client()
+
+    def test_clocks_half_an_hour_ahead(self):
+        """Which the servers allow. What one of them has reserved after the backup, of a worker ID
+        that the backup does not know, the next one does not begin in, although its clock, as
+        far ahead, was set back a little."""
+        allowed = ("--max-clock-skew", 3600000)
+        clock = self.fake_clock()
+        clock.step_ms(HALF_AN_HOUR_MS)
+        known = self.member("--worker-id", 9, *allowed)
+        backup = self.back_up()
+        known.kill()
+        victim = self.member("--worker-id", 5, *allowed, environment=clock.environment)
+        began = time.monotonic()
+        draw = self.draw(victim)
+        draw.wait_ids(2000)
+        victim.kill()
+        self.restore(backup)
+        self.assertEqual([claim.record["worker_id"] for claim in self.tree.claims()], [9])
+        done = self.quarantine()
+        self.assertEqual(done.returncode, 0, done)
+        self.assertRegex(done.stderr, "^1 claim is left; within 3 s .*\n$")  # that of a dead one
+        self.assertEqual(self.tree.claims(), [])
+        # it sees the time at which the other drew
+        clock.step_ms(round((began - time.monotonic()) * 1000))
+        late = self.member("--worker-id", 5, *allowed, environment=clock.environment, ready=False)
+        wait_for(lambda: late.find("worker-waiting") or late.find("ready"), 15)
+        if late.find("ready"):
+            self.draw(late).wait_ids(2000)  # the end of the test says what came twice
+        floor = self.assert_waits_for_floor(late)
+        self.assertGreater(floor, tick_of(draw.numbers[-1]))
+
+    def test_who_goes_on(self):
+        """Two find their records as they wrote them. Of one the reservation has ended since, and in
+        what was lost another had its worker ID, and has it still."""
+        allowed = ("--max-clock-skew", 1000)
+        way, heirs_way = self.proxy(), self.proxy()
+        long = self.member("--worker-id", 9, *allowed, via=way, reservation_ms=60000)
+        short = self.member("--worker-id", 5, *allowed, via=way)
+        long_draw, short_draw = self.draw(long), self.draw(short)
+        wait_for(lambda: long.call("get_worker").reserved_until_ms > (time.time() + 30) * 1000, 20,
+                 "a long reservation")
+        way.cut()
+        backup = self.back_up()
+        heir = self.member("--worker-id", 5, *allowed, via=heirs_way, reservation_ms=10000,
+                           ready=False).wait_ready(20)
+        heir_draw = self.draw(heir)
+        heir_draw.wait_ids()
+        heirs_way.cut()
+        self.restore(backup)
+        records = self.tree.reservations()
+        done = self.quarantine()
+        self.assertEqual(done.returncode, 0, done)
+        floor = self.read_floor()
+        self.assertLess(records[5].end_tick, now_tick())
+        self.assertGreater(records[9].end_tick, floor.clock_tick)
+
+        way.heal()
+        why = short.wait_event("worker-lost").fields["error"]
+        self.assertIn(f"quarantined until {time_of(floor.tick)} by an operator (snowflakectl "
+                      "registry quarantine)", why)
+        self.assert_waits_for_floor(short)
+        wait_for(lambda: self.tree.reservation(9).version > records[9].version, 20, "an extension")
+        self.assert_went_on(long, long_draw, 9)
+        self.assertLessEqual(tick_of(short_draw.numbers[-1]), records[5].end_tick)
+        heirs_way.heal()
+        heir.wait_event("worker-lost")
+        self.assertEqual(self.tree.reservation(5), records[5])
