@@ -315,12 +315,31 @@ void keeper_lease_poll(Keeper *self)
 
 /* The operations */
 
+/* No end may be further ahead of the registry's clock than a reservation and the skew that is
+ * allowed: it is by that that others know what can have been reserved. */
+static void refuse_to_claim(Keeper *self)
+{
+	gint64 retry_ticks = ticks_of(self, G_TIME_SPAN_SECOND / G_TIME_SPAN_MILLISECOND);
+	RegistryResult result = {
+		.error = g_error_new_literal(
+			REGISTRY_ERROR, REGISTRY_ERROR_WAIT,
+			"this machine's clock is too far ahead of the registry's (see "
+			"event=clock-differs): set it right"),
+		.wait_until_tick = self->facts.now_tick + retry_ticks,
+	};
+
+	settle(self, &result);
+}
+
 static void claim(Keeper *self)
 {
 	gint64 length_ticks =
 		ticks_of(self, self->registry->first_length_ms) - keeper_clock_excess_ticks(self);
 
-	self->registry->ops->claim(self->registry, MAX(length_ticks, 1));
+	if (length_ticks >= 1)
+		self->registry->ops->claim(self->registry, length_ticks);
+	else
+		refuse_to_claim(self);
 }
 
 static void extend(Keeper *self)

@@ -47,6 +47,10 @@ static void end_session(RegistryZookeeper *self)
 
 static void on_connected(RegistryZookeeper *self, gint64 session_id)
 {
+	/* what was asked for since the connection before was lost is sent over this one: on what
+	 * nobody has looked at */
+	abandon_request(self);
+	self->synced = FALSE;
 	if (!self->told_connected)
 		log_event(LOG_ZOOKEEPER_CONNECTED,
 			  "session=0x%" G_GINT64_MODIFIER "x timeout_ms=%" G_GINT64_FORMAT,

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "server/log.h"
 #include "server/worker/zookeeper-reservation.h"
 #include "server/worker/zookeeper-securing.h"
 
@@ -212,18 +213,33 @@ static void make_limits(RegistryZookeeper *self)
 	write_limits(self, &ours, -1);
 }
 
+/* They are for whoever claims: what is held is extended all the same. */
+static void pass_over_limits(RegistryZookeeper *self, const char *fault)
+{
+	g_autofree char *path = znode_limits(self->root);
+	g_autofree char *text = g_strdup_printf(
+		"%s in ZooKeeper cannot be used (%s), so no worker ID can be claimed: make it one "
+		"that every server may read and write, or delete it: each server adds its own to "
+		"it when it connects",
+		path, fault);
+	g_autofree char *quoted = log_quote(text);
+
+	if (!self->holding.held) {
+		registry_zookeeper_complain(self, "%s", text);
+		return;
+	}
+	log_event(LOG_ZOOKEEPER_REFUSED, "error=%s", quoted);
+	look_for_reservations(self);
+}
+
 static void check_limits(RegistryZookeeper *self, const ZookeeperMessage *message)
 {
 	const ZnodeLimits ours = own_limits(self);
-	g_autofree char *path = znode_limits(self->root);
 	g_autoptr(GError) error = NULL;
 	ZnodeLimits limits;
 
 	if (!znode_limits_from_json(message->data, message->length, &limits, &error)) {
-		registry_zookeeper_complain(self,
-					    "%s in ZooKeeper does not parse: %s: delete it, and "
-					    "restart all servers, so that each adds its own to it",
-					    path, error->message);
+		pass_over_limits(self, error->message);
 		return;
 	}
 	if (limits.max_clock_skew_ms >= ours.max_clock_skew_ms &&
@@ -246,10 +262,10 @@ static void check_floor(RegistryZookeeper *self, const ZookeeperMessage *message
 		message->outcome == ZOOKEEPER_OK &&
 		znode_floor_from_json(message->data, message->length, &self->layout, &floor, NULL);
 
-	zookeeper_reservation_check_floor(self, known ? &floor : NULL, message->stat.version);
 	self->facts.prepared = TRUE;
 	/* somebody may have made them since, and open */
 	self->facts.secured = !zookeeper_securing_is_wanted(self);
+	zookeeper_reservation_check_floor(self, known ? &floor : NULL, message->stat.version);
 }
 
 /* All steps */
@@ -319,8 +335,9 @@ void zookeeper_preparation_reply(RegistryZookeeper *self, const ZookeeperMessage
 	case ZOOKEEPER_REFUSED:
 		if (self->preparation == PREPARATION_MAKING)
 			on_made(self, message);
-		else if (self->preparation == PREPARATION_FLOOR)
-			check_floor(self, message);
+		else if (self->preparation == PREPARATION_LIMITS ||
+			 self->preparation == PREPARATION_RAISING)
+			pass_over_limits(self, message->reason);
 		else
 			complain_of(self, message);
 		break;

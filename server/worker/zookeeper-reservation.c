@@ -297,6 +297,7 @@ static void note_lost(RegistryZookeeper *self, char *why)
 		return;
 	}
 	self->holding.held = FALSE;
+	self->facts.prepared = FALSE; /* some of it matters for a claim only */
 	g_free(self->lost_why);
 	self->lost_why = why;
 }
@@ -316,7 +317,8 @@ void zookeeper_reservation_check_floor(RegistryZookeeper *self, const ZnodeFloor
 
 	if (!self->holding.held)
 		return;
-	if (floor == NULL || version == self->holding.floor_version || may_keep(self, floor)) {
+	/* its version alone does not tell: in another history it may have had the same */
+	if (floor == NULL || may_keep(self, floor)) {
 		self->holding.floor_version = floor != NULL ? version : -1;
 		return;
 	}
@@ -416,8 +418,32 @@ static gboolean pass_over(RegistryZookeeper *self, const char *path, const char 
 	return TRUE;
 }
 
+/* What ZooKeeper has refused. */
+static char *refused_path(const RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	if (!self->facts.unsettled && failed_at_claim(self, message))
+		return g_strdup(self->claim_path);
+	if (!self->facts.unsettled && failed_at_floor(self, message))
+		return znode_floor(self->root, self->datacenter_id);
+	return reservation_path(self, self->attempt.wanted.worker_id);
+}
+
+/* What was written, or held, has ended meanwhile, so that it need not be known any more. */
+static gboolean give_up_settling(RegistryZookeeper *self, const char *path, const char *reason)
+{
+	if (!self->facts.unsettled || self->now_tick <= self->attempt.wanted.end_tick ||
+	    self->now_tick <= self->attempt.read_end_tick)
+		return FALSE;
+	self->facts.unsettled = FALSE;
+	note_lost(self,
+		  g_strdup_printf("%s cannot be read any more, and has ended: %s", path, reason));
+	return TRUE;
+}
+
 static void complain(RegistryZookeeper *self, const ZookeeperMessage *message)
 {
+	g_autofree char *path = refused_path(self, message);
+
 	/* it has been said, and nobody waits for it: what cannot be read is left to its end */
 	if (self->attempt.on != ATTEMPT_ON_HOLDING) {
 		if (self->facts.unsettled)
@@ -426,10 +452,8 @@ static void complain(RegistryZookeeper *self, const ZookeeperMessage *message)
 		look_at_held(self);
 		return;
 	}
-
-	g_autofree char *path = reservation_path(self, self->attempt.wanted.worker_id);
-
-	if (!pass_over(self, path, message->reason))
+	if (!give_up_settling(self, path, message->reason) &&
+	    !pass_over(self, path, message->reason))
 		registry_zookeeper_complain_of(self, path, message->outcome, message->reason);
 }
 
@@ -470,14 +494,16 @@ static void on_settled(RegistryZookeeper *self, const ZookeeperMessage *message)
 static void on_other_floor(RegistryZookeeper *self)
 {
 	self->facts.prepared = FALSE;
-	if (self->attempt.on != ATTEMPT_ON_HOLDING)
+	if (self->attempt.on != ATTEMPT_ON_HOLDING) {
 		forget_debt(self);
-	else if (self->attempt.goal == GOAL_HAND_BACK && self->facts.goal == GOAL_HAND_BACK)
+		look_at_held(self);
+	} else if (self->attempt.goal == GOAL_HAND_BACK && self->facts.goal == GOAL_HAND_BACK) {
 		registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED,
 					"the floor of datacenter %u has changed",
 					self->datacenter_id);
-	else
+	} else {
 		on_race(self);
+	}
 }
 
 static void on_written(RegistryZookeeper *self, const ZookeeperMessage *message)
@@ -486,7 +512,7 @@ static void on_written(RegistryZookeeper *self, const ZookeeperMessage *message)
 	case ZOOKEEPER_OK:
 		registry_zookeeper_note_time(self, message->stat.modified_ms, message->sent_ns,
 					     message->received_ns);
-		self->written_here = self->attempt.on == ATTEMPT_ON_HOLDING;
+		self->written_here = self->written_here || self->attempt.on == ATTEMPT_ON_HOLDING;
 		note_written(self);
 		break;
 	case ZOOKEEPER_UNSURE:

@@ -39,7 +39,7 @@ static void on_guarded(RegistryZookeeper *self)
 	if (guard->outcome == ZOOKEEPER_OK)
 		self->facts.secured = TRUE;
 	else if (guard->outcome == ZOOKEEPER_UNSURE)
-		registry_zookeeper_pause(self, ZOOKEEPER_SHORT_PAUSE);
+		registry_zookeeper_pause(self, ZOOKEEPER_UNSURE_PAUSE);
 	else
 		complain(self, guard);
 }

@@ -21,7 +21,7 @@ typedef enum {
 	ZOOKEEPER_NO_NAMES, /* no server's address is known: nothing else comes */
 
 	ZOOKEEPER_CONNECTED,    /* the session is up, for the first time or again */
-	ZOOKEEPER_DISCONNECTED, /* what is asked for now fails at once */
+	ZOOKEEPER_DISCONNECTED, /* what is asked for now fails at once, or waits for the next one */
 	ZOOKEEPER_EXPIRED,      /* the server has forgotten the session, and its claim with it */
 	ZOOKEEPER_DENIED,       /* the server does not take our authentication */
 	ZOOKEEPER_CHANGED,      /* a watch: something happened to @path */

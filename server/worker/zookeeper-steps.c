@@ -82,13 +82,17 @@ static void complain_of_claims(RegistryZookeeper *self, ZookeeperOutcome outcome
 static void on_announced(RegistryZookeeper *self, const ZookeeperMessage *message)
 {
 	g_autofree char *nonce = NULL;
+	const char *name;
 	gint64 sequence;
 
 	switch (message->outcome) {
 	case ZOOKEEPER_OK:
-		if (znode_claim_parse_name(strrchr(message->path, '/') + 1, &nonce, &sequence))
+		name = strrchr(message->path, '/');
+		if (name != NULL && znode_claim_parse_name(name + 1, &nonce, &sequence))
 			note_claim(self, message->path, sequence, message->stat.created_ms,
 				   message->received_ns);
+		else
+			complain_of_claims(self, ZOOKEEPER_REFUSED, "its answer makes no sense");
 		break;
 	case ZOOKEEPER_NO_NODE:
 		self->facts.prepared = FALSE;
@@ -301,6 +305,13 @@ static void ask_time(RegistryZookeeper *self)
 				 zookeeper_session_set(self->session, self->claim_path, json));
 }
 
+/* Nothing waits for it: whoever needs it asks again. */
+static void on_no_time(RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	self->facts.wants_time = FALSE;
+	registry_zookeeper_complain_of(self, self->claim_path, message->outcome, message->reason);
+}
+
 static void on_time(RegistryZookeeper *self, const ZookeeperMessage *message)
 {
 	if (message->outcome == ZOOKEEPER_OK)
@@ -308,8 +319,10 @@ static void on_time(RegistryZookeeper *self, const ZookeeperMessage *message)
 					     message->received_ns);
 	else if (message->outcome == ZOOKEEPER_NO_NODE)
 		self->facts.claim = CLAIM_UNKNOWN;
+	else if (message->outcome == ZOOKEEPER_UNSURE)
+		registry_zookeeper_pause(self, ZOOKEEPER_UNSURE_PAUSE);
 	else
-		registry_zookeeper_pause(self, ZOOKEEPER_LONG_PAUSE);
+		on_no_time(self, message);
 }
 
 /* All datacenters, for somebody who asked */

@@ -9,7 +9,7 @@ from cluster import WORKER_BITS
 from name_server import TROUBLES
 
 SETTLE_S = 1.0         # between two faults of one server
-RESTORED_S = 4.0       # more behind a restore, until worker IDs can be claimed again
+RESTORED_S = 14.0      # more behind a restore, until worker IDs can be claimed again
 LAST_S = 6             # of a part, without new faults
 YOUNG_S = 8.0          # after a start a server with the default reservation has little in hand
 HOUR_MS = 3600 * 1000

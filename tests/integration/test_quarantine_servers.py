@@ -177,7 +177,8 @@ class Servers(ServersTest):
             self.assertEqual(limits(), expected)
         self.assertEqual(self.tree.client.get(path)[1].version, 2)
         self.tree.client.set(path, b"{}")
-        self.assert_refused(self.member(ready=False), 1, "event=failed", path, "does not parse")
+        self.assert_refused(self.member(ready=False), 1, "event=failed", path, "is missing",
+                            "delete it")
 
     def test_the_limits_when_many_start_at_once(self):
         servers = [self.member("--max-clock-skew", 1000 + i, reservation_ms=9000 - i, ready=False)

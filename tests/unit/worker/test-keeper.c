@@ -400,7 +400,8 @@ static void test_upkeep_hangs(void)
 	WAIT_FOR(server_state(&server) == WORKER_UNAVAILABLE);
 	g_assert_cmpint(FAKE_GET(&server.fake, under_way), ==, FAKE_NOTHING);
 	g_assert_cmpint(server_tick(&server), >, FAKE_GET(&server.fake, end_tick));
-	g_assert_cmpint(keeper_demand(server.keeper), ==, 1000);
+	/* calls wait as long as they may: nobody can tell it from a pause of the whole process */
+	g_assert_cmpint(keeper_demand(server.keeper), ==, 0);
 
 	pthread_mutex_unlock(&server.fake.stuck);
 	WAIT_FOR(server_state(&server) == WORKER_SERVING);
