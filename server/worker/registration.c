@@ -5,7 +5,7 @@
 
 #include "core/text.h"
 
-#define MAX_DESCRIBED 64 /* holders in one message */
+#define MAX_DESCRIBED_BYTES 2000 /* of holders in one message: a line of the log has 4 KB */
 
 #define MIN_REPAY_PAUSE_US G_USEC_PER_SEC
 #define MAX_REPAY_PAUSE_US (30 * G_USEC_PER_SEC)
@@ -215,7 +215,7 @@ char *registration_describe(const ZookeeperListing *listing, const RegistrationW
 			    const Layout *layout)
 {
 	GString *text = NULL;
-	guint described = 0;
+	guint left_out = 0;
 
 	if (is_below_floor(listing, wish))
 		return describe_floor(listing, layout);
@@ -227,11 +227,13 @@ char *registration_describe(const ZookeeperListing *listing, const RegistrationW
 
 		if (!is_wanted(wish, reservation->worker_id) || obstacle == FREE)
 			continue;
-		if (++described <= MAX_DESCRIBED)
+		if (text->len < MAX_DESCRIBED_BYTES)
 			describe_one(text, reservation, obstacle, layout);
+		else
+			left_out++;
 	}
-	if (described > MAX_DESCRIBED)
-		g_string_append_printf(text, ", and %u more", described - MAX_DESCRIBED);
+	if (left_out > 0)
+		g_string_append_printf(text, ", and %u more", left_out);
 	return g_string_free(text, FALSE);
 }
 

@@ -162,6 +162,9 @@ void registry_zookeeper_note_time(RegistryZookeeper *self, gint64 time_ms, gint6
 /* A CHANGED of its path says if the claim goes. */
 void registry_zookeeper_watch_claim(RegistryZookeeper *self);
 
+/* It is gone although the session lives: so may be all else, and be made anew by others. */
+void registry_zookeeper_lose_claim(RegistryZookeeper *self);
+
 /* (transfer full): the claim's data. @worker_id -1: none yet. */
 char *registry_zookeeper_claim_json(const RegistryZookeeper *self, gint worker_id);
 

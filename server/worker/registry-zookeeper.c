@@ -120,6 +120,14 @@ void registry_zookeeper_watch_claim(RegistryZookeeper *self)
 	self->watch_request = zookeeper_session_exists(self->session, self->claim_path, TRUE);
 }
 
+void registry_zookeeper_lose_claim(RegistryZookeeper *self)
+{
+	self->facts.claim = CLAIM_UNKNOWN;
+	self->facts.prepared = FALSE;
+	self->written_here = FALSE;
+	zookeeper_reservation_doubt(self);
+}
+
 char *registry_zookeeper_claim_json(const RegistryZookeeper *self, gint worker_id)
 {
 	const ClaimRecord record = {

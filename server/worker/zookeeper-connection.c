@@ -106,7 +106,7 @@ static void on_changed(RegistryZookeeper *self, const ZookeeperMessage *message)
 	if (g_strcmp0(message->path, self->claim_path) != 0) /* claims have come or gone */
 		self->registry.hurry = self->registry.hurry || self->look_again_us != 0;
 	else if (message->gone)
-		self->facts.claim = CLAIM_UNKNOWN;
+		registry_zookeeper_lose_claim(self);
 	else
 		registry_zookeeper_watch_claim(self);
 }
@@ -123,7 +123,7 @@ static void on_reply(RegistryZookeeper *self, const ZookeeperMessage *message)
 		zookeeper_steps_reply(self, message);
 	} else if (message->request == self->watch_request &&
 		   message->outcome == ZOOKEEPER_NO_NODE) {
-		self->facts.claim = CLAIM_UNKNOWN;
+		registry_zookeeper_lose_claim(self);
 	}
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/worker/zookeeper-opening.h"
 
+#include <string.h>
+
 #include "server/log.h"
 
 /* A session that has tried for as many of its timeouts is replaced: servers that were restored from
@@ -8,6 +10,17 @@
 #define TIMEOUTS_TO_REPLACE 3
 /* From one attempt to the next, at least. */
 #define INTERVAL_US         G_USEC_PER_SEC
+
+/* ZooKeeper's client gives each address two thirds of a session timeout at most. */
+static gint64 timeouts_to_replace(const RegistryZookeeper *self)
+{
+	gint64 n_addresses = 0;
+
+	for (guint i = 0; self->addresses != NULL && self->addresses[i] != NULL; i++)
+		for (const char *c = self->addresses[i]; c != NULL; c = strchr(c + 1, ','))
+			n_addresses++;
+	return MAX(TIMEOUTS_TO_REPLACE, n_addresses);
+}
 
 gint64 zookeeper_opening_at_us(const RegistryZookeeper *self)
 {
@@ -17,7 +30,7 @@ gint64 zookeeper_opening_at_us(const RegistryZookeeper *self)
 		return G_MAXINT64;
 	if (self->session == NULL)
 		return self->open_at_us;
-	patience_ms = TIMEOUTS_TO_REPLACE * zookeeper_session_timeout_ms(self->session);
+	patience_ms = timeouts_to_replace(self) * zookeeper_session_timeout_ms(self->session);
 	return MAX(self->open_at_us, MAX(self->unconnected_since_us, self->opened_us) +
 					     patience_ms * G_TIME_SPAN_MILLISECOND);
 }

@@ -428,15 +428,18 @@ static char *refused_path(const RegistryZookeeper *self, const ZookeeperMessage 
 	return reservation_path(self, self->attempt.wanted.worker_id);
 }
 
-/* What was written, or held, has ended meanwhile, so that it need not be known any more. */
-static gboolean give_up_settling(RegistryZookeeper *self, const char *path, const char *reason)
+/* What is held, or was to be, has ended, and can be neither read nor extended: another will do. */
+static gboolean give_up_ended(RegistryZookeeper *self, const char *path, const char *reason)
 {
-	if (!self->facts.unsettled || self->now_tick <= self->attempt.wanted.end_tick ||
-	    self->now_tick <= self->attempt.read_end_tick)
+	gint64 end_tick =
+		self->facts.unsettled ? self->attempt.wanted.end_tick : self->attempt.read_end_tick;
+
+	if (self->now_tick <= end_tick ||
+	    (!self->facts.unsettled && self->attempt.goal != GOAL_EXTEND))
 		return FALSE;
 	self->facts.unsettled = FALSE;
 	note_lost(self,
-		  g_strdup_printf("%s cannot be read any more, and has ended: %s", path, reason));
+		  g_strdup_printf("%s has ended, and ZooKeeper refuses it: %s", path, reason));
 	return TRUE;
 }
 
@@ -452,8 +455,7 @@ static void complain(RegistryZookeeper *self, const ZookeeperMessage *message)
 		look_at_held(self);
 		return;
 	}
-	if (!give_up_settling(self, path, message->reason) &&
-	    !pass_over(self, path, message->reason))
+	if (!give_up_ended(self, path, message->reason) && !pass_over(self, path, message->reason))
 		registry_zookeeper_complain_of(self, path, message->outcome, message->reason);
 }
 
@@ -527,7 +529,7 @@ static void on_written(RegistryZookeeper *self, const ZookeeperMessage *message)
 		if (failed_at_floor(self, message))
 			on_other_floor(self);
 		else if (failed_at_claim(self, message))
-			self->facts.claim = CLAIM_UNKNOWN;
+			registry_zookeeper_lose_claim(self);
 		else
 			on_race(self);
 		break;

@@ -153,6 +153,23 @@ class Servers(ServersTest):
         self.assert_went_on(old, draw, 0)
         self.assert_ends(old, draw, 0)
 
+    def test_a_floor_that_was_made_anew(self):
+        """It is of the version that the server knows, and says all the same that the server's
+        reservation may have been another's."""
+        proxy = self.proxy()
+        server = self.member(via=proxy)
+        draw = self.draw(server)
+        draw.wait_ids()
+        proxy.cut()
+        record = self.tree.reservation(0)
+        self.assertEqual(self.read_floor().version, 0)
+        self.tree.client.delete(self.tree.floor_path())
+        self.tree.set_floor(record.end_tick + 1)
+        self.assertEqual(self.read_floor().version, 0)
+        proxy.heal()
+        self.assertIn("quarantined", server.wait_event("worker-lost").fields["error"])
+        self.assertEqual(self.tree.reservation(0), record)
+
     def test_reservations_without_anything_else(self):
         """A floor is not made beside them, whatever else is missing and made."""
         self.tree.client.create(self.tree.reservation_path(9), b"{", makepath=True)

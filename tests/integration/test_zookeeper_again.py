@@ -2,6 +2,7 @@
 """What a server finds when it is connected again, and answers of ZooKeeper that say nothing."""
 import itertools
 import json
+import signal
 
 import znodes
 from harness import wait_for
@@ -21,13 +22,17 @@ class Connections(ZooKeeperTest):
         else:
             self.tree.client.create(path, data, makepath=True)
 
-    def check_another_layout(self, session_ms):
+    def check_another_layout(self, session_ms, paused=False):
         """All is deleted and made anew, by servers of another layout, while a server is away."""
         proxy = self.proxy()
         server = self.member(via=proxy, session_ms=session_ms)
         draw = self.draw(server)
         draw.wait_ids()
-        proxy.cut()
+        if paused:
+            server.send_signal(signal.SIGSTOP)
+            wait_for(lambda: server.state() == "T", what="the server to be stopped")
+        else:
+            proxy.cut()
         if session_ms == SESSION_MS:
             self.wait_claims(0)
         self.tree.client.delete(self.root, recursive=True)
@@ -35,6 +40,7 @@ class Connections(ZooKeeperTest):
         registry = znodes.Registry(self.tree.client, self.root)
         registry.make_datacenter(DATACENTER)
         made = registry.everything(self.root)
+        server.send_signal(signal.SIGCONT)
         proxy.heal()
         server.wait_event("worker-lost")
         self.assertIn(f"{self.root}/layout in ZooKeeper is ",
@@ -58,6 +64,9 @@ class Connections(ZooKeeperTest):
 
     def test_another_layout_and_the_same_session(self):
         self.check_another_layout(LONG_SESSION_MS)
+
+    def test_another_layout_and_the_same_connection(self):
+        self.check_another_layout(LONG_SESSION_MS, paused=True)
 
     def test_another_layout_and_another_session(self):
         self.check_another_layout(SESSION_MS)

@@ -217,6 +217,23 @@ class SomeoneElses(AuthTest):
                 self.give_back(path)
         self.guarded()
 
+    def test_who_may_not_write_its_reservation_any_more_takes_another(self):
+        """When it has ended; whether it may still be read or not."""
+        self.make_open_tree()
+        for acl in ([anyone(read=True)], [acl_of(ADMIN)]):
+            proxy = self.proxy()
+            server = self.member(via=proxy)
+            draw = self.draw(server)
+            draw.wait_ids()
+            worker_id = server.call("get_worker").worker_id
+            self.insider.set_acls(self.tree.reservation_path(worker_id), acl)
+            proxy.reset()  # so that it reads it
+            lost = server.wait_event("worker-lost")
+            self.assertIn("has ended, and ZooKeeper refuses it", lost.fields["error"])
+            draw.wait_ids()
+            self.assertNotEqual(server.call("get_worker").worker_id, worker_id)
+            self.assert_increasing(draw.numbers)
+
     def test_reservations_that_may_not_be_written_are_passed_over(self):
         """By a server without a password, unless that goes for all."""
         self.make_open_tree()  # whose claim was the first
