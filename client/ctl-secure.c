@@ -71,12 +71,32 @@ static void complain_of(const CtlSecureTree *tree)
 				    tree->strange->len - MAX_NAMED);
 }
 
-static CtlStatus report(const CtlSecureTree *tree, gboolean json)
+/* (transfer full) (nullable): servers that came without a password, by their addresses; %NULL:
+ * there are none. */
+static char *name_servers(const CtlSecureTree *tree)
+{
+	g_autoptr(GString) names = g_string_new(NULL);
+
+	if (tree->servers->len == 0)
+		return NULL;
+	for (guint i = 0; i < MIN(tree->servers->len, MAX_NAMED); i++) {
+		g_autofree char *address = ctl_format_address(tree->servers->pdata[i]);
+
+		g_string_append_printf(names, "%s%s", i > 0 ? ", " : "", address);
+	}
+	if (tree->servers->len > MAX_NAMED)
+		g_string_append_printf(names, ", and %u more", tree->servers->len - MAX_NAMED);
+	return g_string_free(g_steal_pointer(&names), FALSE);
+}
+
+static CtlStatus report(const CtlSecureTree *tree, const CtlSecureOptions *own, gboolean json)
 {
 	g_autofree char *line = g_strdup_printf(
 		"%u znodes: %u were open to anyone, %u of them are closed now; %u are someone "
 		"else's",
 		tree->znodes, tree->open, tree->done, tree->others);
+	g_autofree char *servers = name_servers(tree);
+	gboolean unexpected = servers != NULL && !own->even_if_servers_live;
 
 	if (json)
 		print_json(tree);
@@ -86,27 +106,24 @@ static CtlStatus report(const CtlSecureTree *tree, gboolean json)
 	if (json)
 		ctl_output_complain("%s", line);
 	complain_of(tree);
-	return tree->others > 0 ? CTL_FAILED : CTL_OK;
+	if (servers != NULL)
+		ctl_output_complain("%u servers live that came without a user and password, and "
+				    "cannot extend their reservations any more: %s",
+				    tree->servers->len, servers);
+	return tree->others > 0 || unexpected ? CTL_FAILED : CTL_OK;
 }
 
 /* Servers that came without a password could not write any more. */
 static gboolean refuse_servers(const CtlSecureTree *tree)
 {
-	g_autoptr(GString) names = g_string_new(NULL);
+	g_autofree char *servers = name_servers(tree);
 
-	if (tree->servers->len == 0)
+	if (servers == NULL)
 		return FALSE;
-	for (guint i = 0; i < MIN(tree->servers->len, MAX_NAMED); i++) {
-		g_autofree char *address = ctl_format_address(tree->servers->pdata[i]);
-
-		g_string_append_printf(names, "%s%s", i > 0 ? ", " : "", address);
-	}
-	if (tree->servers->len > MAX_NAMED)
-		g_string_append_printf(names, ", and %u more", tree->servers->len - MAX_NAMED);
 	ctl_output_complain("nothing was changed: %u servers live that came without a user and "
 			    "password, and could not extend their reservations any more: %s; "
 			    "stop them first, or go on with --even-if-servers-live",
-			    tree->servers->len, names->str);
+			    tree->servers->len, servers);
 	return TRUE;
 }
 
@@ -137,27 +154,38 @@ static CtlStatus fail(const GError *error)
 	return CTL_FAILED;
 }
 
+static CtlStatus close_all(const CtlOptions *options, const CtlSecureOptions *own,
+			   const ZookeeperHosts *hosts, CtlZookeeper *zookeeper)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(CtlSecureTree) tree = ctl_secure_tree_walk(zookeeper, hosts->root, TRUE, &error);
+
+	if (tree != NULL)
+		return report(tree, own, options->json);
+	g_prefix_error(&error, "not all of it is closed; run it again: ");
+	return fail(error);
+}
+
+/* The question may stand for long, so what it was asked about is looked at once more. */
 static CtlStatus secure(const CtlOptions *options, const CtlSecureOptions *own,
 			const ZookeeperHosts *hosts, const char *auth, CtlZookeeper *zookeeper)
 {
-	g_autoptr(GError) error = NULL;
-	g_autoptr(CtlSecureTree) before =
-		ctl_secure_tree_walk(zookeeper, hosts->root, FALSE, &error);
-	g_autoptr(CtlSecureTree) after = NULL;
+	for (gboolean agreed = own->yes;; agreed = TRUE) {
+		g_autoptr(GError) error = NULL;
+		g_autoptr(CtlSecureTree) found =
+			ctl_secure_tree_walk(zookeeper, hosts->root, FALSE, &error);
 
-	if (before == NULL)
-		return fail(error);
-	if (before->open == 0)
-		return report(before, options->json);
-	if ((!own->even_if_servers_live && refuse_servers(before)) ||
-	    (!own->yes && !confirm(before, hosts, auth)))
-		return CTL_FAILED;
-	after = ctl_secure_tree_walk(zookeeper, hosts->root, TRUE, &error);
-	if (after == NULL) {
-		g_prefix_error(&error, "not all of it is closed; run it again: ");
-		return fail(error);
+		if (found == NULL)
+			return fail(error);
+		if (found->open == 0)
+			return report(found, own, options->json);
+		if (!own->even_if_servers_live && refuse_servers(found))
+			return CTL_FAILED;
+		if (agreed)
+			return close_all(options, own, hosts, zookeeper);
+		if (!confirm(found, hosts, auth))
+			return CTL_FAILED;
 	}
-	return report(after, options->json);
 }
 
 CtlStatus ctl_secure_run(const CtlOptions *options, const CtlSecureOptions *own,

@@ -55,7 +55,7 @@ import time
 from harness import PATIENCE, split_address
 from zookeeper import HOST, free_port
 
-CREATE, DELETE, EXISTS, GET_DATA, SET_DATA = 1, 2, 3, 4, 5
+CREATE, DELETE, EXISTS, GET_DATA, SET_DATA, SET_ACL = 1, 2, 3, 4, 5, 7
 GET_CHILDREN, SYNC, PING, GET_CHILDREN_2, CHECK, MULTI, CREATE_2 = 8, 9, 11, 12, 13, 14, 15
 CLOSE_SESSION = -11
 SYSTEM_ERROR = -1  # that the server has no rule for

@@ -9,6 +9,7 @@ import time
 import uuid
 
 from harness import ENVIRONMENT, PATIENCE, SNOWFLAKECTL, secret_file
+from proxy import SET_ACL, Proxy
 from test_snowflakectl import run
 from test_workers import ZookeeperTest
 from znodes import Registry
@@ -211,7 +212,11 @@ class Live(SecureTest):
         self.assertNotIn("c.example", done.stderr)
         self.assertEqual(self.acls(), before)
 
-        self.assertIn("were open", self.assert_ok(self.secure("--even-if-servers-live")))
+        done = self.secure("--even-if-servers-live")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("were open", done.stdout)
+        self.assertIn("2 servers live", done.stderr)
+        self.assertIn(address, done.stderr)
         self.assert_closed(self.paths)
         # a claim is its owner's, and nobody else's to delete
         from kazoo.exceptions import NoAuthError
@@ -220,6 +225,26 @@ class Live(SecureTest):
             self.assertEqual(after[claim], before[claim])
             self.assertRaises(NoAuthError, self.kazoo.delete, claim)
         server.call("get_id", "test")  # of what it has reserved
+        # nothing is left to be closed, and it still has to be started anew
+        self.assert_fails(self.secure(), 1, "2 servers live", address)
+
+    def test_a_server_that_comes_while_it_is_closed_is_named(self):
+        proxy = Proxy(self.zookeeper.connect_string)
+        self.addCleanup(proxy.close)
+        closing = proxy.hold_next_reply(SET_ACL)
+        process = subprocess.Popen(
+            [SNOWFLAKECTL, "--zookeeper", proxy.connect_string + self.root, "--zookeeper-auth",
+             self.password, "registry", "secure", "--yes"], env=ENVIRONMENT,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        closing.wait()
+        self.registry.claim(7, "b.example:7610", 3)
+        proxy.thaw()
+        output, said = process.communicate(timeout=20 * PATIENCE)
+        self.assertEqual(process.returncode, 1, said)
+        self.assertIn("16 znodes: 16 were open to anyone, 16 of them", output)
+        self.assertIn("1 servers live", said)
+        self.assertIn("b.example:7610", said)
+        self.assert_closed(self.paths)
 
 
 class SomeoneElses(SecureTest):
@@ -268,17 +293,22 @@ class SomeoneElses(SecureTest):
 class Asking(SecureTest):
     """It asks first, at a terminal; and without one it does nothing."""
 
-    def answer(self, text):
+    def answer(self, text, meanwhile=lambda: None):
+        """@meanwhile: what is done while the question stands"""
         leader, follower = os.openpty()
         process = subprocess.Popen(
             [SNOWFLAKECTL, "--zookeeper", self.hosts, "--zookeeper-auth", self.password,
              "registry", "secure"], env=ENVIRONMENT, stdin=follower, stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE, text=True)
         os.close(follower)
+        question = ""
+        while not question.endswith("go on: "):
+            question += process.stderr.read(1) or self.fail(question)
+        meanwhile()
         os.write(leader, text)
         _, said = process.communicate(timeout=20 * PATIENCE)
         os.close(leader)
-        return process.returncode, said
+        return process.returncode, question + said
 
     def test_anything_but_yes_changes_nothing(self):
         before = self.registry.everything(self.root)
@@ -294,6 +324,21 @@ class Asking(SecureTest):
         for word in ("16 of 16 znodes", "user ids alone", self.root):
             self.assertIn(word, said)
         self.assertNotIn("s3cret", said)
+        self.assert_closed(self.paths)
+
+    def test_a_server_that_comes_while_it_asks(self):
+        before = self.acls()
+        claims = []
+        status, said = self.answer(
+            b"yes\n", lambda: claims.append(self.registry.claim(7, "b.example:7610", 3)[0]))
+        self.assertEqual(status, 1, said)
+        self.assertRegex(said, "nothing was changed: 1 servers live .* b.example:7610; stop")
+        self.kazoo.delete(claims[0])
+        self.assertEqual(self.acls(), before)
+
+    def test_somebody_else_closes_it_while_it_asks(self):
+        status, said = self.answer(b"yes\n", lambda: self.assert_ok(self.secure()))
+        self.assertEqual(status, 0, said)
         self.assert_closed(self.paths)
 
     def test_wrong_arguments_are_named(self):
