@@ -44,7 +44,7 @@ typedef struct {
 	const CtlOptions *options;
 	const ZookeeperHosts *hosts;
 	CtlZookeeper *zookeeper;
-	CtlTree *tree; /* before anything was done */
+	CtlTree *tree; /* as it was read last before anything was done */
 	GArray *datacenters;
 	CtlLimits limits;
 } Quarantine;
@@ -138,19 +138,18 @@ static gboolean confirm(const Quarantine *self)
  * what was found. */
 static gboolean check_live(Quarantine *self)
 {
+	const char *root = self->hosts->root;
 	g_autoptr(GError) error = NULL;
-	CtlTree *found = NULL;
+	CtlTree *found = even_if_servers_live ? ctl_tree_read(self->zookeeper, root, 0, &error)
+					      : ctl_live_wait(self->zookeeper, root, &error);
 
-	if (even_if_servers_live)
-		return TRUE;
-	found = ctl_live_wait(self->zookeeper, self->hosts->root, &error);
 	if (found == NULL) {
 		ctl_output_complain("%s; nothing was changed", error->message);
 		return FALSE;
 	}
 	ctl_tree_free(self->tree);
 	self->tree = found;
-	if (ctl_live_count(found) == 0)
+	if (even_if_servers_live || ctl_live_count(found) == 0)
 		return TRUE;
 	ctl_output_complain("nothing was changed: %u of the servers live", ctl_live_count(found));
 	ctl_live_complain(found);
@@ -248,6 +247,53 @@ static void print_summary(const Quarantine *self, const GPtrArray *floors, gint6
 		ctl_output_print("%s\n", line);
 }
 
+/* Says which of @tree are not of those that were done. Returns how many. */
+static guint complain_of_new(const Quarantine *self, const CtlTree *tree)
+{
+	guint n = 0;
+
+	for (guint i = 0; i < tree->datacenters->len; i++) {
+		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+
+		if (has_number(self->datacenters, datacenter->datacenter_id))
+			continue;
+		ctl_output_complain("datacenter %u was made meanwhile, and its floor is not raised",
+				    datacenter->datacenter_id);
+		n++;
+	}
+	return n;
+}
+
+/* A server that came after the last look, and before the floors were raised, may have claimed by
+ * what is old. Whether there is none; else the message is out. */
+static gboolean check_nobody_came(const Quarantine *self)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(CtlTree) tree = NULL;
+	guint n_new;
+	guint n_claims;
+
+	if (even_if_servers_live)
+		return TRUE;
+	tree = ctl_tree_read(self->zookeeper, self->hosts->root, 0, &error);
+	if (tree == NULL) {
+		ctl_output_complain("%s; run it again: servers may have come meanwhile",
+				    error->message);
+		return FALSE;
+	}
+	n_new = complain_of_new(self, tree);
+	n_claims = ctl_live_count(tree);
+	if (n_claims > 0) {
+		ctl_output_complain("%u servers came meanwhile", n_claims);
+		ctl_live_complain(tree);
+	}
+	if (n_new == 0 && n_claims == 0)
+		return TRUE;
+	ctl_output_complain("the registry is not safe yet: keep servers from reaching this "
+			    "ZooKeeper, stop those that are there, and run it again");
+	return FALSE;
+}
+
 static CtlStatus apply(const Quarantine *self)
 {
 	g_autoptr(GPtrArray) floors = ctl_quarantine_plan(self->tree, self->datacenters);
@@ -267,23 +313,23 @@ static CtlStatus apply(const Quarantine *self)
 	if (!complete)
 		ctl_output_complain("%s; run it again: the registry is not safe yet",
 				    error->message);
-	return complain_of(floors) == 0 && complete ? CTL_OK : CTL_FAILED;
+	if (complain_of(floors) > 0)
+		complete = FALSE;
+	return check_nobody_came(self) && complete ? CTL_OK : CTL_FAILED;
 }
 
-/* Finds out what is to be done. */
-static CtlStatus look(Quarantine *self, const char *auth, const ZnodeLimits *given)
+/* What is to be done, by the tree that was read last. */
+static CtlStatus plan(Quarantine *self, const ZnodeLimits *given)
 {
 	g_autoptr(GError) error = NULL;
 
-	self->zookeeper =
-		ctl_zookeeper_connect(self->hosts, auth, (guint)self->options->timeout_ms, &error);
-	if (self->zookeeper != NULL)
-		self->tree = ctl_tree_read(self->zookeeper, self->hosts->root, 0, &error);
-	if (self->tree == NULL || !ctl_quarantine_limits(self->zookeeper, self->hosts->root, given,
-							 &self->limits, &error)) {
+	ctl_limits_clear(&self->limits);
+	if (!ctl_quarantine_limits(self->zookeeper, self->hosts->root, given, &self->limits,
+				   &error)) {
 		ctl_output_complain("%s", error->message);
 		return CTL_FAILED;
 	}
+	g_clear_pointer(&self->datacenters, g_array_unref);
 	self->datacenters = choose_datacenters(self->tree);
 	if (self->datacenters == NULL)
 		return CTL_USAGE;
@@ -294,6 +340,24 @@ static CtlStatus look(Quarantine *self, const char *auth, const ZnodeLimits *giv
 		return CTL_FAILED;
 	}
 	return CTL_OK;
+}
+
+/* Finds out what there is, and asks. */
+static CtlStatus look(Quarantine *self, const char *auth, const ZnodeLimits *given)
+{
+	g_autoptr(GError) error = NULL;
+	CtlStatus status;
+
+	self->zookeeper =
+		ctl_zookeeper_connect(self->hosts, auth, (guint)self->options->timeout_ms, &error);
+	if (self->zookeeper != NULL)
+		self->tree = ctl_tree_read(self->zookeeper, self->hosts->root, 0, &error);
+	if (self->tree == NULL) {
+		ctl_output_complain("%s", error->message);
+		return CTL_FAILED;
+	}
+	status = plan(self, given);
+	return status == CTL_OK && !yes && !confirm(self) ? CTL_FAILED : status;
 }
 
 static CtlStatus quarantine(const CtlOptions *options, const ZookeeperHosts *hosts,
@@ -312,9 +376,11 @@ static CtlStatus quarantine(const CtlOptions *options, const ZookeeperHosts *hos
 
 	if (status != CTL_OK)
 		return status;
-	if ((!yes && !confirm(&self)) || !check_live(&self))
+	if (!check_live(&self))
 		return CTL_FAILED;
-	return apply(&self);
+	/* the question and the wait took their time */
+	status = plan(&self, &given);
+	return status == CTL_OK ? apply(&self) : status;
 }
 
 static CtlStatus secure(const CtlOptions *options, const ZookeeperHosts *hosts, const char *auth)

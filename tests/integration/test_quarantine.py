@@ -11,6 +11,7 @@ import uuid
 from datetime import datetime
 
 from harness import ENVIRONMENT, PATIENCE, SANITIZED, SNOWFLAKECTL, secret_file, wait_for
+from proxy import SET_DATA, Proxy
 from test_clock import FakeClock
 from test_snowflakectl import run
 from test_workers import FAR, ZookeeperTest
@@ -284,6 +285,12 @@ class Quarantine(QuarantineTest):
 class Live(QuarantineTest):
     """Claims: of servers that live, and of those that are gone."""
 
+    def begin(self, hosts, *arguments):
+        return subprocess.Popen(
+            [SNOWFLAKECTL, "--zookeeper", hosts, "registry", "quarantine", "--yes", *arguments],
+            env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True)
+
     def test_servers_that_live_are_named_and_nothing_is_changed(self):
         self.registry.claim(1, "a.example:7609", 4, session_timeout_ms=400)
         self.registry.claim(2, "[::1]:7610", session_timeout_ms=400)
@@ -319,10 +326,7 @@ class Live(QuarantineTest):
             with self.subTest(timeouts=timeouts):
                 paths = [self.registry.claim(1, "a.example:1", i, session_timeout_ms=timeout)[0]
                          for i, timeout in enumerate(timeouts)]
-                process = subprocess.Popen(
-                    [SNOWFLAKECTL, "--zookeeper", self.hosts, "registry", "quarantine", "--yes"],
-                    env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE, text=True)
+                process = self.begin(self.hosts)
                 said = process.stderr.readline()
                 self.assertIn(f"2 claims are left; within {seconds} s", said)
                 floor = self.registry.read_floor(1)
@@ -332,6 +336,48 @@ class Live(QuarantineTest):
                 self.assertEqual((process.returncode, complaints), (0, ""))
                 self.assertIn("1 floor raised", output)
                 self.assert_raised(self.registry.read_floor(1), floor.version + 1)
+
+
+    def test_a_datacenter_that_comes_while_it_waits(self):
+        path, _ = self.registry.claim(1, "a.example:1", session_timeout_ms=20000)
+        process = self.begin(self.hosts)
+        self.assertIn("1 claim is left", process.stderr.readline())
+        self.registry.make_datacenter(9)
+        self.kazoo.delete(path)
+        output, complaints = process.communicate(timeout=20 * PATIENCE)
+        self.assertEqual((process.returncode, complaints), (0, ""))
+        self.assertIn("2 floors raised", output)
+        self.assertEqual(self.registry.read_floor(9), self.registry.read_floor(1))
+
+    def test_what_comes_while_the_floors_are_raised_is_named(self):
+        """It has claimed by what is old."""
+        self.registry.make_datacenter(1)
+        proxy = Proxy(self.zookeeper.connect_string)
+        self.addCleanup(proxy.close)
+        for options in ((), ("--even-if-servers-live",)):
+            clock = proxy.hold_next_reply(SET_DATA)  # behind it the floors
+            process = self.begin(proxy.connect_string + self.registry.root, *options)
+            clock.wait()
+            path, _ = self.registry.claim(1, "a.example:7609", 4)
+            new, _ = self.registry.claim(9 - len(options), "a.example:7610")
+            proxy.thaw()
+            output, complaints = process.communicate(timeout=20 * PATIENCE)
+            self.assertIn("raised", output)
+            if options:
+                self.assertEqual((process.returncode, complaints), (0, ""))
+            else:
+                self.assertEqual(process.returncode, 1, complaints)
+                self.assertEqual(complaints.splitlines(), [
+                    "snowflakectl: datacenter 9 was made meanwhile, and its floor is not raised",
+                    "snowflakectl: 2 servers came meanwhile",
+                    "  datacenter 1  worker 4  a.example:7609",
+                    "  datacenter 9  worker -  a.example:7610",
+                    "snowflakectl: the registry is not safe yet: keep servers from reaching this "
+                    "ZooKeeper, stop those that are there, and run it again"])
+            for each in (path, new):
+                self.kazoo.delete(each)
+        self.assert_ok(self.quarantine())
+        self.assertGreater(self.registry.read_floor(9).tick, 0)
 
 
 class Asking(ZookeeperTest):
@@ -344,17 +390,22 @@ class Asking(ZookeeperTest):
         self.registry.reserve(0, 3, tick_in(5))
         self.before = self.registry.everything()
 
-    def answer(self, text):
-        """The exit status, and what was said on standard error."""
+    def answer(self, text, meanwhile=lambda: None):
+        """The exit status, and what was said on standard error.
+        @meanwhile: what is done while the question stands"""
         leader, follower = os.openpty()
         process = subprocess.Popen(
             [SNOWFLAKECTL, "--zookeeper", self.hosts, "registry", "quarantine"], env=ENVIRONMENT,
             stdin=follower, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         os.close(follower)
+        question = ""
+        while not question.endswith("go on: "):
+            question += process.stderr.read(1) or self.fail(question)
+        meanwhile()
         os.write(leader, text)
         _, said = process.communicate(timeout=20 * PATIENCE)
         os.close(leader)
-        return process.returncode, said
+        return process.returncode, question + said
 
     def test_yes_goes_on(self):
         status, said = self.answer(b"yes\n")
@@ -363,6 +414,18 @@ class Asking(ZookeeperTest):
                      "--max-clock-skew 10000", "--reservation 600000", "--datacenter-id"):
             self.assertIn(word, said)
         self.assertEqual(self.registry.read_floor(0).version, 1)
+
+    def test_what_comes_while_it_asks_counts(self):
+        """A datacenter, and a server that had more reserved."""
+        def come():
+            self.registry.make_datacenter(5)
+            self.kazoo.delete(f"{self.registry.root}/limits")
+            self.registry.make_limits(SKEW_MS, 3600000)
+
+        status, said = self.answer(b"yes\n", come)
+        self.assertEqual(status, 0, said)
+        for datacenter in (0, 5):
+            self.assertGreater(self.registry.read_floor(datacenter).tick, tick_in(3600))
 
     def test_anything_else_does_not(self):
         for text in (b"y\n", b"no\n", b"\n", b"yes, but\n", b"\x04"):
