@@ -142,6 +142,13 @@ static gboolean too_many_attempts(const char *path, GError **error)
 	return FALSE;
 }
 
+static gboolean is_gone(const char *path, GError **error)
+{
+	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+		    "%s is gone: somebody else has deleted it meanwhile", path);
+	return FALSE;
+}
+
 /* A leader whose clock is behind would have us raise floors too little; one ahead, too much. Which
  * of two clocks is wrong, only the operator can tell. */
 static gboolean check_clock(gint64 theirs_ms, gint64 before_ms, gint64 after_ms, GError **error)
@@ -172,6 +179,8 @@ static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **
 
 		if (!ctl_zookeeper_do(self->zookeeper, znodes, error))
 			return FALSE;
+		if (znode->result == CTL_ZNODE_MISSING)
+			return is_gone(path, error);
 		znode->operation = CTL_ZNODE_SET;
 
 		gint64 before_ms = g_get_real_time() / 1000;
@@ -268,6 +277,7 @@ static gboolean attempt(const Quarantine *self, GPtrArray *floors, GError **erro
 	g_autoptr(GPtrArray) reads = ctl_znode_list_new();
 	g_autoptr(GPtrArray) writes = ctl_znode_list_new();
 	g_autoptr(GPtrArray) written = g_ptr_array_new(); /* a floor for each write */
+	const char *orphan = NULL;
 
 	for (guint i = 0; i < floors->len; i++) {
 		const CtlFloor *floor = floors->pdata[i];
@@ -289,8 +299,15 @@ static gboolean attempt(const Quarantine *self, GPtrArray *floors, GError **erro
 		floor->done = write->result == CTL_ZNODE_DONE;
 		if (!floor->done)
 			g_ptr_array_add(floors, floor);
+		if (write->operation == CTL_ZNODE_CREATE && write->result == CTL_ZNODE_MISSING)
+			orphan = write->path;
 	}
-	return TRUE;
+	if (orphan == NULL)
+		return TRUE;
+
+	g_autofree char *parent = g_path_get_dirname(orphan);
+
+	return is_gone(parent, error);
 }
 
 static gboolean raise_all(const Quarantine *self, const GPtrArray *floors, GError **error)

@@ -11,7 +11,7 @@ import uuid
 from datetime import datetime
 
 from harness import ENVIRONMENT, PATIENCE, SANITIZED, SNOWFLAKECTL, secret_file, wait_for
-from proxy import SET_DATA, Proxy
+from proxy import CREATE_2, GET_DATA, SET_DATA, Proxy
 from test_clock import FakeClock
 from test_snowflakectl import run
 from test_workers import FAR, ZookeeperTest
@@ -20,6 +20,7 @@ from znodes import Registry, tick_in, time_of
 SKEW_MS = 10000
 RESERVATION_MS = 600000
 SLACK_S = 10
+NO_NODE = -101
 SKEW_S, RESERVATION_S = SKEW_MS / 1000, RESERVATION_MS / 1000
 LENGTH_S = SLACK_S + SKEW_S + RESERVATION_S
 MOST = (3600, 86400)  # of what servers allow
@@ -193,6 +194,23 @@ class Quarantine(QuarantineTest):
         self.kazoo.delete(self.registry.floor_path(0))
         self.assert_ok(self.quarantine())
         self.assert_raised(self.registry.read_floor(0), 0)
+
+    def test_what_is_deleted_meanwhile_is_named(self):
+        """The parent of the datacenters, by whose data it asks the time, and a datacenter."""
+        self.registry.make_datacenter(1)
+        proxy = Proxy(self.zookeeper.connect_string)
+        self.addCleanup(proxy.close)
+        parent = f"{self.registry.root}/datacenters"
+        for opcodes, path, gone in (((GET_DATA, SET_DATA), parent, parent),
+                                    (CREATE_2, f"{parent}/1/floor", f"{parent}/1")):
+            self.kazoo.delete(self.registry.floor_path(1))
+            for end in (b"\0", b"\xff"):  # behind a path: a flag, or the length of the data
+                proxy.answer(NO_NODE, opcodes, path.encode() + end)
+            self.assert_fails(run("--zookeeper", proxy.connect_string + self.registry.root,
+                                  "registry", "quarantine", "--yes"),
+                              1, f"{gone} is gone: somebody else has deleted it meanwhile", "again")
+            proxy.heal()
+            self.assert_ok(self.quarantine())
 
     def test_a_damaged_floor_is_left_and_said(self):
         self.registry.make_datacenter(0)
