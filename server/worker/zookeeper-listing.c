@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/worker/zookeeper-listing.h"
 
+#define QUARANTINE                                                                                 \
+	"snowflakectl registry quarantine, with --even-if-servers-live where servers run, which "  \
+	"lets them go on"
+
 /* What a request asks for. */
 typedef struct {
 	enum { CLAIMS, RESERVATIONS, FLOOR, CLAIM, RESERVATION } what;
@@ -137,13 +141,17 @@ static void note_floor(ZookeeperListing *self, const ZookeeperMessage *message)
 	g_autoptr(GError) error = NULL;
 
 	self->floor_version = message->stat.version;
-	if (message->outcome == ZOOKEEPER_NO_NODE)
+	if (message->outcome == ZOOKEEPER_NO_NODE) {
 		self->floor_damage = g_strdup("is missing");
-	else if (message->outcome == ZOOKEEPER_NO_AUTH)
+		self->floor_remedy = "run " QUARANTINE;
+	} else if (message->outcome == ZOOKEEPER_NO_AUTH) {
 		self->floor_damage = g_strdup("may not be read without its --zookeeper-auth");
-	else if (!znode_floor_from_json(message->data, message->length, &self->layout, &self->floor,
-					&error))
+		self->floor_remedy = "let this server read it";
+	} else if (!znode_floor_from_json(message->data, message->length, &self->layout,
+					  &self->floor, &error)) {
 		self->floor_damage = g_strdup_printf("does not parse: %s", error->message);
+		self->floor_remedy = "delete it, and run " QUARANTINE;
+	}
 }
 
 static void take_reply(ZookeeperListing *self, const Asked *asked, const ZookeeperMessage *message)

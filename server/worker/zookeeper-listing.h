@@ -36,6 +36,7 @@ struct _ZookeeperListing {
 	ZnodeFloor floor;
 	gint32 floor_version;
 	char *floor_damage; /* (nullable): why there is none, although there are reservations */
+	const char *floor_remedy; /* with that: what an operator has to do */
 	gboolean finished;
 	ZookeeperOutcome outcome; /* once it is finished: OK, or why there is no listing */
 	const char *reason;       /* in words; static */

@@ -194,10 +194,8 @@ static void complain_of_floor(RegistryZookeeper *self)
 {
 	g_autofree char *path = znode_floor(self->root, self->datacenter_id);
 
-	registry_zookeeper_complain(self,
-				    "%s in ZooKeeper %s, so no worker ID can be claimed: run "
-				    "snowflakectl registry quarantine",
-				    path, self->listing->floor_damage);
+	registry_zookeeper_complain(self, "%s in ZooKeeper %s; so no worker ID can be claimed: %s",
+				    path, self->listing->floor_damage, self->listing->floor_remedy);
 }
 
 static void choose(RegistryZookeeper *self)

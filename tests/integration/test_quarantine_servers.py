@@ -143,15 +143,22 @@ class Servers(ServersTest):
             if text is not None:
                 self.tree.client.create(self.tree.floor_path(), text)
             late = self.member(ready=False)
-            self.assert_refused(late, 1, "event=failed", self.tree.floor_path(),
-                                "snowflakectl registry quarantine")
+            what = "is missing" if text is None else "does not parse"
+            remedy = "" if text is None else "delete it, and "
+            self.assert_refused(late, 1, "event=failed", f"{self.tree.floor_path()} in ZooKeeper "
+                                f"{what}", f"so no worker ID can be claimed: {remedy}run "
+                                "snowflakectl registry quarantine, with --even-if-servers-live")
             if text is not None:  # it is not made good by anybody
                 self.assertEqual(self.tree.client.get(self.tree.floor_path())[0], text)
         self.assertIsNone(self.tree.client.exists(self.tree.floor_path()))
         version = self.tree.reservation(0).version
         wait_for(lambda: self.tree.reservation(0).version > version, what="an extension")
         self.assert_went_on(old, draw, 0)
+        # what it says is to be done helps
+        self.assertEqual(self.quarantine("--even-if-servers-live").returncode, 0)
+        self.assert_went_on(old, draw, 0)
         self.assert_ends(old, draw, 0)
+        self.assert_waits_for_floor(self.member(ready=False))
 
     def test_a_floor_that_was_made_anew(self):
         """It is of the version that the server knows, and says all the same that the server's
