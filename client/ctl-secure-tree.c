@@ -167,23 +167,14 @@ static gboolean settle(const Walk *self, const GPtrArray *level, GError **error)
 
 /* From level to level */
 
-static gboolean is_one_of(const char *name, const char *const *names)
-{
-	return g_strv_contains(names, name);
-}
-
 static gboolean is_of_root(const char *name)
 {
-	static const char *const NAMES[] = {"layout", "limits", "datacenters", NULL};
-
-	return is_one_of(name, NAMES);
+	return g_strv_contains(ZNODES_OF_ROOT, name);
 }
 
 static gboolean is_of_datacenter(const char *name)
 {
-	static const char *const NAMES[] = {"floor", "claims", "reservations", NULL};
-
-	return is_one_of(name, NAMES);
+	return g_strv_contains(ZNODES_OF_DATACENTER, name);
 }
 
 static gboolean is_number(const char *name)
@@ -284,10 +275,10 @@ static gboolean walk_datacenters(const Walk *self, const GPtrArray *datacenters,
 	below = list_children(self, datacenters, NULL, is_of_datacenter, error);
 	if (below == NULL || !settle(self, below, error))
 		return FALSE;
-	reservations = list_children(self, below, "reservations", is_number, error);
+	reservations = list_children(self, below, ZNODES_RESERVATIONS, is_number, error);
 	if (reservations == NULL || !settle(self, reservations, error))
 		return FALSE;
-	claims = list_children(self, below, "claims", is_claim, error);
+	claims = list_children(self, below, ZNODES_CLAIMS, is_claim, error);
 	return claims != NULL && read_claims(self, claims, error);
 }
 
@@ -321,7 +312,7 @@ static gboolean walk(const Walk *self, GError **error)
 	below = list_children(self, top, NULL, is_of_root, error);
 	if (below == NULL || !settle(self, below, error))
 		return FALSE;
-	datacenters = list_children(self, below, "datacenters", is_number, error);
+	datacenters = list_children(self, below, ZNODES_DATACENTERS, is_number, error);
 	return datacenters != NULL && walk_datacenters(self, datacenters, error);
 }
 

@@ -12,11 +12,17 @@
 #include "core/text.h"
 
 #define DEFAULT_PORT   2181
+#define LAYOUT         "layout"
+#define LIMITS         "limits"
+#define FLOOR          "floor"
 #define CLAIM_PREFIX   "claim-"
 #define NONCE_LENGTH   36 /* a uuid */
 #define MAX_AUTH_BYTES 1024
 #define MAX_NAMES      1000000 /* an answer with more does not fit ZooKeeper's limit of 1 MB ... */
 #define MAX_DATA_BYTES (8 << 20) /* ... unless that was raised */
+
+const char *const ZNODES_OF_ROOT[] = {LAYOUT, LIMITS, ZNODES_DATACENTERS, NULL};
+const char *const ZNODES_OF_DATACENTER[] = {FLOOR, ZNODES_CLAIMS, ZNODES_RESERVATIONS, NULL};
 
 static gboolean refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
@@ -203,37 +209,44 @@ gboolean znode_data_make_sense(gint length, const char *data)
 
 char *znode_layout(const char *root)
 {
-	return g_strconcat(root, "/layout", NULL);
+	return g_strconcat(root, "/" LAYOUT, NULL);
 }
 
 char *znode_limits(const char *root)
 {
-	return g_strconcat(root, "/limits", NULL);
+	return g_strconcat(root, "/" LIMITS, NULL);
 }
 
 char *znode_datacenters(const char *root)
 {
-	return g_strconcat(root, "/datacenters", NULL);
+	return g_strconcat(root, "/" ZNODES_DATACENTERS, NULL);
+}
+
+static char *of_datacenter(const char *root, guint datacenter_id, const char *name)
+{
+	return g_strdup_printf("%s/" ZNODES_DATACENTERS "/%u/%s", root, datacenter_id, name);
 }
 
 char *znode_floor(const char *root, guint datacenter_id)
 {
-	return g_strdup_printf("%s/datacenters/%u/floor", root, datacenter_id);
+	return of_datacenter(root, datacenter_id, FLOOR);
 }
 
 char *znode_claims(const char *root, guint datacenter_id)
 {
-	return g_strdup_printf("%s/datacenters/%u/claims", root, datacenter_id);
+	return of_datacenter(root, datacenter_id, ZNODES_CLAIMS);
 }
 
 char *znode_reservations(const char *root, guint datacenter_id)
 {
-	return g_strdup_printf("%s/datacenters/%u/reservations", root, datacenter_id);
+	return of_datacenter(root, datacenter_id, ZNODES_RESERVATIONS);
 }
 
 char *znode_reservation(const char *root, guint datacenter_id, guint worker_id)
 {
-	return g_strdup_printf("%s/datacenters/%u/reservations/%u", root, datacenter_id, worker_id);
+	g_autofree char *parent = znode_reservations(root, datacenter_id);
+
+	return g_strdup_printf("%s/%u", parent, worker_id);
 }
 
 char *znode_claim_prefix(const char *nonce)

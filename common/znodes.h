@@ -53,6 +53,14 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ZookeeperHosts, zookeeper_hosts_free)
  */
 char *zookeeper_auth_read(const char *path, GError **error); /* lint: allow prefix: no type */
 
+#define ZNODES_CLAIMS       "claims"
+#define ZNODES_DATACENTERS  "datacenters"
+#define ZNODES_RESERVATIONS "reservations"
+
+/* The names of all that servers make in the root, and in a datacenter; %NULL behind them. */
+extern const char *const ZNODES_OF_ROOT[];
+extern const char *const ZNODES_OF_DATACENTER[];
+
 /* (transfer full): paths. */
 char *znode_layout(const char *root);
 char *znode_limits(const char *root);

@@ -77,8 +77,6 @@ static void add_all(ZookeeperGuard *self, const char *parent, const char *const 
 
 static void begin_stage(ZookeeperGuard *self)
 {
-	static const char *const OF_ROOT[] = {"layout", "limits", "datacenters", NULL};
-	static const char *const OF_DATACENTER[] = {"floor", "claims", "reservations", NULL};
 	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
 	g_autofree char *reservations = znode_reservations(self->root, self->datacenter_id);
 	g_autofree char *datacenter = g_path_get_dirname(claims);
@@ -88,13 +86,13 @@ static void begin_stage(ZookeeperGuard *self)
 		look_at(&self->now, self->root, FALSE);
 		break;
 	case BELOW_ROOT:
-		add_all(self, self->root, OF_ROOT);
+		add_all(self, self->root, ZNODES_OF_ROOT);
 		break;
 	case DATACENTER:
 		look_at(&self->now, datacenter, FALSE);
 		break;
 	case BELOW_DATACENTER:
-		add_all(self, datacenter, OF_DATACENTER);
+		add_all(self, datacenter, ZNODES_OF_DATACENTER);
 		break;
 	case RESERVATIONS:
 		ask_children(self, reservations);

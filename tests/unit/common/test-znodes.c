@@ -125,6 +125,31 @@ static void test_paths(void)
 	}
 }
 
+/* What has a path is in a list, and nothing else: what is not is left open to anyone. */
+static void test_lists(void)
+{
+	const struct {
+		const char *const *names;
+		char *paths[4];
+	} CASES[] = {
+		{ZNODES_OF_ROOT, {znode_layout(""), znode_limits(""), znode_datacenters("")}},
+		{ZNODES_OF_DATACENTER,
+		 {znode_floor("", 0), znode_claims("", 0), znode_reservations("", 0)}},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		gsize n = 0;
+
+		for (; CASES[i].paths[n] != NULL; n++) {
+			g_autofree char *path = CASES[i].paths[n];
+
+			g_test_message("%s", path);
+			g_assert_true(g_strv_contains(CASES[i].names, strrchr(path, '/') + 1));
+		}
+		g_assert_cmpuint(g_strv_length((char **)CASES[i].names), ==, n);
+	}
+}
+
 static void test_claim_names(void)
 {
 	static const struct {
@@ -385,6 +410,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/znodes/hosts/bad", test_bad_hosts);
 	g_test_add_func("/znodes/answers", test_answers);
 	g_test_add_func("/znodes/paths", test_paths);
+	g_test_add_func("/znodes/lists", test_lists);
 	g_test_add_func("/znodes/claim-names", test_claim_names);
 	g_test_add_func("/znodes/numbers", test_numbers);
 	g_test_add_func("/znodes/claim", test_claim);
