@@ -172,15 +172,6 @@ static gint64 end_ms(const Layout *layout, gint64 tick)
 	return layout_tick_start_ms(layout, MIN(tick, layout_max_tick(layout)));
 }
 
-/* As servers judge it: a claim that names another worker ID has left this one. */
-static gboolean holds(const CtlClaim *claim, const CtlReservation *reservation)
-{
-	gint worker_id = claim->record.worker_id;
-
-	return strcmp(claim->nonce, reservation->record.owner) == 0 &&
-	       (worker_id < 0 || worker_id == (gint)reservation->worker_id);
-}
-
 static void parse_reservation(const Reader *self, CtlDatacenter *datacenter, const CtlZnode *znode)
 {
 	const char *name = strrchr(znode->path, '/') + 1;
@@ -199,7 +190,8 @@ static void parse_reservation(const Reader *self, CtlDatacenter *datacenter, con
 	for (guint i = 0; i < datacenter->claims->len; i++) {
 		const CtlClaim *claim = datacenter->claims->pdata[i];
 
-		if (holds(claim, reservation))
+		if (claim_record_holds(&claim->record, claim->nonce, &reservation->record,
+				       reservation->worker_id))
 			reservation->holder = claim;
 	}
 }

@@ -371,6 +371,13 @@ gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out
 	return TRUE;
 }
 
+gboolean claim_record_holds(const ClaimRecord *self, const char *nonce,
+			    const ReservationRecord *reservation, guint worker_id)
+{
+	return strcmp(nonce, reservation->owner) == 0 &&
+	       (self->worker_id < 0 || (guint)self->worker_id == worker_id);
+}
+
 char *claim_record_address(const ClaimRecord *self)
 {
 	gboolean bare = strchr(self->host, ':') == NULL;

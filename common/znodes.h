@@ -109,6 +109,11 @@ char *claim_record_to_json(const ClaimRecord *self);
 /* Fills @out_record, to be cleared by its owner. %FALSE, with an error set, if it is not such. */
 gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out_record,
 				GError **error);
+/* Whether who has this claim holds the reservation of that worker ID: it is its owner, and names
+ * this worker ID, or none yet. One that names another has left it.
+ * @nonce: of the claim's name */
+gboolean claim_record_holds(const ClaimRecord *self, const char *nonce,
+			    const ReservationRecord *reservation, guint worker_id);
 /* (transfer full): host and port as HOST:PORT, with brackets where they are needed. */
 char *claim_record_address(const ClaimRecord *self);
 void claim_record_clear(ClaimRecord *self);

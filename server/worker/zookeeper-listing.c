@@ -216,14 +216,11 @@ const ListedClaim *zookeeper_listing_find_claim(const ZookeeperListing *self, co
 	return NULL;
 }
 
-/* A claim that names another worker ID has left this one. */
 static gboolean holds(const ListedClaim *claim, const ListedReservation *reservation)
 {
-	gint worker_id = claim->record.worker_id;
-
 	return reservation->damage == NULL &&
-	       g_str_equal(reservation->record.owner, claim->nonce) &&
-	       (worker_id < 0 || worker_id == (gint)reservation->worker_id);
+	       claim_record_holds(&claim->record, claim->nonce, &reservation->record,
+				  reservation->worker_id);
 }
 
 gboolean zookeeper_listing_is_held(const ZookeeperListing *self,

@@ -279,6 +279,29 @@ static void test_claim(void)
 	}
 }
 
+static void test_claim_holds(void)
+{
+	static const struct {
+		gint claimed;
+		const char *owner;
+		guint worker_id;
+		gboolean holds;
+	} CASES[] = {
+		{-1, NONCE, 0, TRUE},  {-1, NONCE, 31, TRUE}, {0, NONCE, 0, TRUE},
+		{31, NONCE, 31, TRUE}, {0, NONCE, 31, FALSE}, {31, NONCE, 0, FALSE},
+		{31, "", 31, FALSE},   {-1, "", 31, FALSE},   {31, NONCE "0", 31, FALSE},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		const ClaimRecord claim = {.worker_id = CASES[i].claimed};
+		const ReservationRecord reservation = {.owner = (char *)CASES[i].owner};
+
+		g_test_message("%" G_GSIZE_FORMAT, i);
+		g_assert_cmpint(claim_record_holds(&claim, NONCE, &reservation, CASES[i].worker_id),
+				==, CASES[i].holds);
+	}
+}
+
 /* A server of a later version says more, perhaps of kinds that are not known here. */
 static void test_claim_may_say_more(void)
 {
@@ -415,6 +438,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/znodes/numbers", test_numbers);
 	g_test_add_func("/znodes/claim", test_claim);
 	g_test_add_func("/znodes/claim/may-say-more", test_claim_may_say_more);
+	g_test_add_func("/znodes/claim/holds", test_claim_holds);
 	g_test_add_func("/znodes/claim/bad", test_bad_claims);
 	g_test_add_func("/znodes/layout", test_layout);
 	g_test_add_func("/znodes/layout/bad", test_bad_layouts);
