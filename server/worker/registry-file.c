@@ -254,8 +254,10 @@ static gboolean hand_back(RegistryFile *self, gint64 last_tick, GError **error)
 
 	if (directory == NULL)
 		return FALSE;
-	/* a lease that begins behind its end, to keep the order of IDs, has issued nothing */
-	last_tick = MIN(MAX(self->first_tick - 1, last_tick), reading.record.end_tick);
+	/* a lease that begins behind its end, to keep the order of IDs, has issued nothing; a
+	 * record that was set back does not lower the end of one that has */
+	last_tick = MIN(MAX(self->first_tick - 1, last_tick),
+			MAX(reading.record.end_tick, self->end_tick));
 	return write_record(self, directory, &reading, last_tick, error);
 }
 

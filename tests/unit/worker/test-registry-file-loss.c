@@ -29,6 +29,39 @@ static void test_set_back(void)
 	file_fixture_assert_extend_fails(registry, REGISTRY_ERROR_LOST, RECORD " was set back");
 }
 
+/* The end that is handed back, by the last tick used and by what was put into the record of a
+ * reservation from NOW + 1 to NOW + LENGTH. */
+static void test_hand_back_after_set_back(void)
+{
+	static const struct {
+		gint64 last, put, end;
+	} CASES[] = {
+		{NOW + 700, NOW + 300, NOW + 700},
+		{NOW + 700, 0, NOW + 700},
+		{NOW + LENGTH, NOW + LENGTH - 1, NOW + LENGTH},
+		{NOW + 3 * LENGTH, NOW + 300, NOW + LENGTH},
+		{0, NOW - 5, NOW},
+		{NOW + 700, NOW + 2 * LENGTH, NOW + 700},
+		/* an extension in doubt */
+		{NOW + 3 * LENGTH, NOW + 2 * LENGTH, NOW + 2 * LENGTH},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(StateFixture) directory = state_fixture_new();
+		g_autoptr(Registry) registry = file_fixture_registry(directory, "n1");
+		g_autofree char *text = file_fixture_record_text(CASES[i].put, "n1");
+		RegistryResult result;
+
+		g_test_message("case %u", i);
+		file_fixture_write_record(directory, NOW, "n0");
+		file_fixture_claim_well(registry, NOW);
+		file_fixture_write_in_place(directory, text);
+		result = file_fixture_hand_back(registry, CASES[i].last);
+		g_assert_no_error(result.error);
+		g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, CASES[i].end);
+	}
+}
+
 static void remove_record(const char *directory)
 {
 	g_autofree char *path = g_build_filename(directory, RECORD, NULL);
@@ -226,6 +259,8 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/registry-file-loss/damaged-while-held", test_damaged_while_held);
 	g_test_add_func("/registry-file-loss/set-back", test_set_back);
+	g_test_add_func("/registry-file-loss/hand-back-after-set-back",
+			test_hand_back_after_set_back);
 	g_test_add_func("/registry-file-loss/noticed", test_noticed);
 	g_test_add_func("/registry-file-loss/made-anew", test_made_anew);
 	g_test_add_func("/registry-file-loss/inode-is-kept", test_inode_is_kept);
