@@ -29,6 +29,7 @@ typedef struct {
 	WorkerLock *lock;
 	StateFd record_fd; /* the record as this server wrote it last, kept open so that no other
 			      file has its inode; -1: nothing is held */
+	gboolean runs;     /* it has claimed once */
 	gint64 first_tick; /* of the lease that was claimed last */
 	gint64 end_tick;   /* of it, as confirmed */
 	/* what poll() is to do, once */
@@ -139,6 +140,16 @@ static gboolean read_own_record(const RegistryFile *self, const StateDirectory *
 	return TRUE;
 }
 
+/* The directory of a server that runs. */
+static StateDirectory *open_again(const RegistryFile *self, GError **error)
+{
+	StateDirectory *directory = state_directory_open(self->directory, error);
+
+	if (directory != NULL)
+		state_directory_allow_links(directory);
+	return directory;
+}
+
 /* Whether the record still is the file that this server wrote. Anything else may be the record of
  * another server already, which knows nothing of this one. */
 static gboolean check_record(const RegistryFile *self, GError **error)
@@ -149,7 +160,7 @@ static gboolean check_record(const RegistryFile *self, GError **error)
 
 	if (self->record_fd < 0 || state_directory_is_at(self->record_path, self->record_fd))
 		return TRUE;
-	directory = state_directory_open(self->directory, NULL);
+	directory = open_again(self, NULL);
 	if (directory == NULL)
 		return lose(self, "is gone", error);
 	if (!read_own_record(self, directory, &reading, &local) &&
@@ -189,11 +200,21 @@ static gboolean refuse_claim(const RegistryFile *self, const ReservationRecord *
 	return FALSE;
 }
 
+static StateDirectory *prepare(const RegistryFile *self, GError **error)
+{
+	StateDirectory *directory = state_directory_prepare(self->directory, error);
+
+	/* not at a start, which finds out that the directory shares its files with another */
+	if (directory != NULL && self->runs)
+		state_directory_allow_links(directory);
+	return directory;
+}
+
 static gboolean claim(RegistryFile *self, gint64 now_tick, gint64 length_ticks,
 		      RegistryResult *out_result, GError **error)
 {
 	gint64 end_tick = MIN(now_tick + length_ticks, layout_max_tick(&self->layout));
-	g_autoptr(StateDirectory) directory = state_directory_prepare(self->directory, error);
+	g_autoptr(StateDirectory) directory = prepare(self, error);
 	g_auto(Reading) reading = {0};
 
 	if (directory == NULL ||
@@ -206,6 +227,7 @@ static gboolean claim(RegistryFile *self, gint64 now_tick, gint64 length_ticks,
 	state_directory_clean(directory, self->record_name);
 	if (!write_record(self, directory, &reading, end_tick, error))
 		return FALSE;
+	self->runs = TRUE;
 	self->first_tick = reading.record.end_tick + 1;
 	self->end_tick = end_tick;
 	out_result->reservation = (Reservation){
@@ -220,7 +242,7 @@ static gboolean claim(RegistryFile *self, gint64 now_tick, gint64 length_ticks,
 /* Opens the directory and takes in what is held there. */
 static StateDirectory *open_held(const RegistryFile *self, Reading *out_reading, GError **error)
 {
-	g_autoptr(StateDirectory) directory = state_directory_open(self->directory, error);
+	g_autoptr(StateDirectory) directory = open_again(self, error);
 
 	if (directory == NULL || !take_lock(self, directory, error) ||
 	    !read_own_record(self, directory, out_reading, error))

@@ -26,6 +26,7 @@
 struct _StateDirectory {
 	char *path; /* for messages */
 	StateFd fd;
+	gboolean links_allowed;
 };
 
 void state_directory_close_fd(StateFd fd)
@@ -77,8 +78,13 @@ static StateDirectory *open_directory(const char *path)
 	if (fd < 0)
 		return NULL;
 	self = g_new(StateDirectory, 1);
-	*self = (StateDirectory){g_strdup(path), fd};
+	*self = (StateDirectory){.path = g_strdup(path), .fd = fd};
 	return self;
+}
+
+void state_directory_allow_links(StateDirectory *self)
+{
+	self->links_allowed = TRUE;
 }
 
 StateDirectory *state_directory_open(const char *path, GError **error)
@@ -186,7 +192,7 @@ StateDirectory *state_directory_prepare(const char *path, GError **error)
 /* Its files */
 
 /* (transfer full) (nullable): what is wrong with it. */
-static char *file_fault(const struct stat *info)
+static char *file_fault(const struct stat *info, nlink_t most_links)
 {
 	if (!S_ISREG(info->st_mode))
 		return g_strdup("it is not a regular file");
@@ -194,8 +200,11 @@ static char *file_fault(const struct stat *info)
 		return g_strdup_printf("it belongs to user %u, this server runs as user %u",
 				       (guint)info->st_uid, (guint)geteuid());
 	/* 0: it was replaced meanwhile */
-	if (info->st_nlink > 1)
-		return g_strdup_printf("it has %u links, the most is 1", (guint)info->st_nlink);
+	if (info->st_nlink > most_links)
+		return g_strdup_printf(
+			"it has %u links, the most is 1 (if the others are a snapshot's, give it a "
+			"file of its own while no server runs: cp -p FILE x && mv x FILE)",
+			(guint)info->st_nlink);
 	if (info->st_size > MAX_BYTES)
 		return g_strdup_printf("it has %" G_GINT64_FORMAT " bytes, the most is %d",
 				       (gint64)info->st_size, MAX_BYTES);
@@ -212,14 +221,21 @@ static gboolean refuse_file(const StateDirectory *self, const char *name, const 
 	return FALSE;
 }
 
-static gboolean check_file(const StateDirectory *self, const char *name, int fd, GError **error)
+/* A file that is written in place never has another name. */
+static nlink_t most_links(const StateDirectory *self, int flags)
+{
+	return self->links_allowed && (flags & O_ACCMODE) == O_RDONLY ? G_MAXUINT : 1;
+}
+
+static gboolean check_file(const StateDirectory *self, const char *name, int fd, int flags,
+			   GError **error)
 {
 	g_autofree char *fault = NULL;
 	struct stat info;
 
 	if (fstat(fd, &info) != 0)
 		return state_directory_fail_file(self, "look at", name, error);
-	fault = file_fault(&info);
+	fault = file_fault(&info, most_links(self, flags));
 	return fault == NULL || refuse_file(self, name, fault, error);
 }
 
@@ -234,7 +250,7 @@ StateFd state_directory_open_file(const StateDirectory *self, const char *name, 
 		refuse_file(self, name, "it is a symbolic link", error);
 	else if (fd < 0 && errno != ENOENT)
 		state_directory_fail_file(self, "open", name, error);
-	else if (fd >= 0 && check_file(self, name, fd, error))
+	else if (fd >= 0 && check_file(self, name, fd, flags, error))
 		return g_steal_fd(&fd);
 	return -1;
 }

@@ -310,6 +310,29 @@ class Running(ServerTest):
         other.wait_for_more()
         self.assertLess(Parts.of(drawer.stop()[-1]).time_ms, continued_ms + self.NOTICED_MS)
 
+    def test_a_snapshot_of_hard_links(self):
+        """The server that runs goes on; the next start says what to do."""
+        server = self.start()
+        drawer = self.start_drawing(server)
+        snapshot = self.directory / "snapshot"
+        snapshot.mkdir()
+        for name in ("directory.json", "worker-0-0.lock", "worker-0-0.json"):
+            os.link(self.state / name, snapshot / name)
+        record = self.state / "worker-0-0.json"
+        before = record.read_text()
+        wait_for(lambda: record.read_text() != before, what="an extension")
+        drawer.wait_for_more()
+        drawer.stop()
+        self.assertIsNone(server.find("worker-lost"))
+        self.assertEqual(server.terminate(), 0)
+        refused = self.start(ready=False)
+        self.assert_refused(refused, 1, "event=failed", "directory.json", "it has 2 links",
+                            "cp -p FILE x && mv x FILE")
+        for path in self.state.iterdir():
+            subprocess.run(["cp", "-p", path, self.state / "x"], check=True)
+            (self.state / "x").rename(path)
+        self.assertGreater(self.start().call("get_id", "good"), drawer.numbers[-1])
+
     def test_how_long_it_goes_on(self):
         """With nobody in its way, and no way back."""
         server = self.start()

@@ -254,6 +254,78 @@ static void test_lock_removed_and_made_again(void)
 	file_fixture_assert_claim_fails(second, REGISTRY_ERROR_FATAL, "is held by pid ");
 }
 
+/* cp -al */
+static void link_file(const char *directory, const char *name)
+{
+	g_autofree char *path = g_build_filename(directory, name, NULL);
+	g_autofree char *other = g_strconcat(path, ".link", NULL);
+
+	g_assert_no_errno(link(path, other));
+}
+
+static void unlink_other(const char *directory, const char *name)
+{
+	g_autofree char *path = g_build_filename(directory, name, NULL);
+	g_autofree char *other = g_strconcat(path, ".link", NULL);
+
+	g_assert_no_errno(g_unlink(other));
+}
+
+/* What a snapshot of hard links does to a server that runs is nothing; a start, which may be one on
+ * a copy in use, is refused. */
+static void test_links(void)
+{
+	static const char *const NAMES[] = {"directory.json", LOCK, RECORD};
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(Registry) first = file_fixture_registry(directory, "n1");
+	g_autoptr(Registry) second = file_fixture_registry(directory, "n2");
+	RegistryResult result;
+
+	file_fixture_claim_well(first, NOW);
+	for (guint i = 0; i < G_N_ELEMENTS(NAMES); i++)
+		link_file(directory, NAMES[i]);
+	g_assert_cmpint(file_fixture_extend_well(first, NOW + 1500), ==, NOW + 1500);
+	unlink_other(directory, RECORD);
+	link_file(directory, RECORD);
+	result = file_fixture_hand_back(first, NOW + 600);
+	g_assert_no_error(result.error);
+	unlink_other(directory, RECORD);
+	link_file(directory, RECORD);
+	g_assert_cmpint(file_fixture_claim_well(first, NOW + 700).first_tick, ==, NOW + 601);
+	result = file_fixture_hand_back(first, NOW + 800);
+	g_assert_no_error(result.error);
+	g_clear_pointer(&first, file_fixture_free);
+
+	for (guint i = 0; i < G_N_ELEMENTS(NAMES); i++)
+		unlink_other(directory, NAMES[i]);
+	for (guint i = 0; i < G_N_ELEMENTS(NAMES); i++) {
+		g_test_message("%s", NAMES[i]);
+		link_file(directory, NAMES[i]);
+		file_fixture_assert_claim_fails(second, REGISTRY_ERROR_FATAL,
+						"cp -p FILE x && mv x FILE");
+		unlink_other(directory, NAMES[i]);
+	}
+	file_fixture_claim_well(second, NOW);
+}
+
+/* It is written in place: made anew for a server that runs, it may be no other file either. */
+static void test_lock_with_two_names(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(Registry) registry = file_fixture_registry(directory, "n1");
+	g_autofree char *path = g_build_filename(directory, LOCK, NULL);
+	g_autofree char *left = NULL;
+
+	file_fixture_claim_well(registry, NOW);
+	g_assert_no_errno(g_unlink(path));
+	state_fixture_write(directory, LOCK, "precious");
+	link_file(directory, LOCK);
+	file_fixture_assert_extend_fails(registry, REGISTRY_ERROR_FATAL,
+					 LOCK " is not as a server leaves it, it has 2 links");
+	left = state_fixture_read(directory, LOCK);
+	g_assert_cmpstr(left, ==, "precious");
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -268,5 +340,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/registry-file-loss/record-removed", test_record_removed);
 	g_test_add_func("/registry-file-loss/lock-removed", test_lock_removed);
 	g_test_add_func("/registry-file-loss/lock-made-again", test_lock_removed_and_made_again);
+	g_test_add_func("/registry-file-loss/links", test_links);
+	g_test_add_func("/registry-file-loss/lock-with-two-names", test_lock_with_two_names);
 	return g_test_run();
 }
