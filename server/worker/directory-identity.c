@@ -116,6 +116,38 @@ static gboolean check_identity(const char *path, const char *text, const Layout 
 	       check_machine(path, their_machine, machine_id, error);
 }
 
+static gboolean refuse_records(const StateDirectory *directory, const char *record,
+			       const Layout *layout, const char *machine_id, GError **error)
+{
+	g_autofree char *record_path = state_directory_file_path(directory, record);
+	g_autofree char *text = identity_to_json(layout, machine_id);
+
+	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+		    "%s is there without " IDENTITY_NAME ", which says what layout its ticks are "
+		    "in: bring that back, or use another --state-directory and --worker-id; if the "
+		    "record was made here and for this layout, write into it %s",
+		    record_path, text);
+	return FALSE;
+}
+
+/* %NULL: there is none, and no record either. */
+static gboolean read_identity(const StateDirectory *directory, const Layout *layout,
+			      const char *machine_id, char **out_text, GError **error)
+{
+	g_autofree char *record = NULL;
+
+	if (!state_directory_read(directory, IDENTITY_NAME, out_text, error))
+		return FALSE;
+	if (*out_text != NULL)
+		return TRUE;
+	/* whoever made a record since has made the identity before it */
+	if (!state_directory_find(directory, "worker-", ".json", &record, error) ||
+	    (record != NULL && !state_directory_read(directory, IDENTITY_NAME, out_text, error)))
+		return FALSE;
+	return record == NULL || *out_text != NULL ||
+	       refuse_records(directory, record, layout, machine_id, error);
+}
+
 gboolean directory_identity_check(const StateDirectory *directory, const Layout *layout,
 				  const char *machine_id, GError **error)
 {
@@ -123,7 +155,7 @@ gboolean directory_identity_check(const StateDirectory *directory, const Layout 
 	g_autofree char *machine = machine_id != NULL ? g_strdup(machine_id) : this_machine_id();
 	g_autofree char *text = NULL;
 
-	if (!state_directory_read(directory, IDENTITY_NAME, &text, error))
+	if (!read_identity(directory, layout, machine, &text, error))
 		return FALSE;
 	if (text == NULL && (!make_identity(directory, layout, machine, error) ||
 			     !state_directory_read(directory, IDENTITY_NAME, &text, error)))

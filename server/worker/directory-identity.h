@@ -10,7 +10,8 @@
  *
  * What a state directory was made for stands in its file directory.json: the format of the
  * records, the layout that their ticks are in, and the machine. The first server writes it, and it
- * is on the disk with the first record. In another layout a tick is another time, and a copied
+ * is on the disk with the first record; where there is a record and none of it, nobody knows any
+ * more, and it is not made anew. In another layout a tick is another time, and a copied
  * directory would be used twice.
  *
  * Returns: %TRUE; or %FALSE with REGISTRY_ERROR_FATAL, which says what differs and what to do, or

@@ -426,34 +426,59 @@ gboolean state_directory_make(const StateDirectory *self, const char *name, cons
 	return fd >= 0;
 }
 
-static void remove_leftovers(const StateDirectory *self, DIR *listing, const char *prefix)
+static void close_listing(DIR *listing)
+{
+	closedir(listing);
+}
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(DIR, close_listing)
+
+/* (nullable): with errno set. */
+static DIR *open_listing(const StateDirectory *self)
+{
+	g_auto(StateFd) fd = openat(self->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *listing = fd >= 0 ? fdopendir(fd) : NULL;
+
+	if (listing != NULL)
+		g_steal_fd(&fd);
+	return listing;
+}
+
+/* (nullable): the next name in it, with errno set to 0 at its end. */
+static const char *next_name(DIR *listing, const char *prefix, const char *suffix)
 {
 	const struct dirent *entry;
 
-	while ((entry = readdir(listing)) != NULL) {
+	for (errno = 0; (entry = readdir(listing)) != NULL; errno = 0)
 		if (g_str_has_prefix(entry->d_name, prefix) &&
-		    g_str_has_suffix(entry->d_name, TEMPORARY_SUFFIX))
-			unlinkat(self->fd, entry->d_name, 0);
-	}
+		    g_str_has_suffix(entry->d_name, suffix))
+			return entry->d_name;
+	return NULL;
+}
+
+gboolean state_directory_find(const StateDirectory *self, const char *prefix, const char *suffix,
+			      char **out_name, GError **error)
+{
+	g_autoptr(DIR) listing = open_listing(self);
+	const char *name = listing != NULL ? next_name(listing, prefix, suffix) : NULL;
+
+	if (name == NULL && (listing == NULL || errno != 0))
+		return state_directory_fail("list", self->path, error);
+	*out_name = g_strdup(name);
+	return TRUE;
 }
 
 void state_directory_clean(const StateDirectory *self, const char *name)
 {
 	g_autofree char *prefix = g_strconcat(name, ".", NULL);
-	int fd = openat(self->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *listing = fd >= 0 ? fdopendir(fd) : NULL;
+	g_autoptr(DIR) listing = open_listing(self);
+	const char *leftover;
 
-	if (listing == NULL) {
-		if (fd >= 0)
-			close(fd);
-		return;
-	}
 	/* nothing is taken away between its comparison and its renaming */
-	if (lock_directory(self, NULL)) {
-		remove_leftovers(self, listing, prefix);
-		unlock_directory(self);
-	}
-	closedir(listing);
+	if (listing == NULL || !lock_directory(self, NULL))
+		return;
+	while ((leftover = next_name(listing, prefix, TEMPORARY_SUFFIX)) != NULL)
+		unlinkat(self->fd, leftover, 0);
+	unlock_directory(self);
 }
 
 /* -1: nobody can tell. */

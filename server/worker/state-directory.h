@@ -96,6 +96,16 @@ gboolean state_directory_replace(const StateDirectory *self, const char *name, c
 gboolean state_directory_make(const StateDirectory *self, const char *name, const char *text,
 			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+/**
+ * state_directory_find:
+ * @out_name: (out) (transfer full) (nullable): a file whose name begins and ends so, %NULL if there
+ * is none
+ *
+ * Returns: %TRUE, or %FALSE with FAILED
+ */
+gboolean state_directory_find(const StateDirectory *self, const char *prefix, const char *suffix,
+			      char **out_name, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
 /* Removes what crashes left of replacements of the file. For when none of another process can
  * succeed any more: to whoever holds the lock of a record, or, of what is made once, when it is
  * there. */

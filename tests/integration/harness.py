@@ -338,7 +338,7 @@ class SharedServerTest(unittest.TestCase):
 
 def reserve_ahead(state, seconds, datacenter_id=0, worker_id=0):
     """Writes the record of an earlier life whose clock was ahead by that much."""
-    state.mkdir(exist_ok=True)
+    Server("--state-directory", state).wait_ready().terminate()  # what the directory is bound to
     tick = int((time.time() + seconds) * 1000) - EPOCH_MS
     (state / f"worker-{datacenter_id}-{worker_id}.json").write_text(json.dumps(
         {"reserved_until_tick": tick, "owner": str(uuid.uuid4()), "address": "127.0.0.1:1"}))

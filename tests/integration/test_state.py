@@ -39,6 +39,13 @@ class Unusable(ServerTest):
         self.assert_start_refused("1288834974657", "1420070400000", str(self.state),
                                   options=("--layout", "discord", "--worker-id", 1))
 
+    def test_another_layout_and_no_identity(self):
+        self.start().call("get_id", "good")
+        (self.state / "directory.json").unlink()
+        self.assert_start_refused("worker-0-0.json is there without directory.json",
+                                  options=("--layout", "discord", "--worker-id", 1))
+        self.assertFalse((self.state / "directory.json").exists())
+
     def test_another_machine(self):
         self.start().terminate()
         identity = self.state / "directory.json"
@@ -48,15 +55,15 @@ class Unusable(ServerTest):
         self.assert_start_refused("another machine", str(identity))
 
     def test_a_damaged_record(self):
+        self.start().terminate()
         for text in ("", "{", "{}", '{"reserved_until_tick": "x"}', "\0", "[1]",
                      '{"reserved_until_tick": -1, "owner": "a", "address": "b"}',
                      '{"reserved_until_tick": 0506475077573, "owner": "a", "address": "b"}',
                      '{"reserved_until_tick": 5, "owner": "a", "address": "b", "more": 1}',
                      "[" * 100_000):
             with self.subTest(text[:100]):
-                self.state.mkdir(exist_ok=True)
                 (self.state / "worker-0-0.json").write_text(text)
-                self.assert_start_refused("worker-0-0.json")
+                self.assert_start_refused("worker-0-0.json is ")
                 self.assertEqual((self.state / "worker-0-0.json").read_text(), text)
 
     def test_not_a_directory(self):

@@ -6,6 +6,10 @@
 #include "server/worker/registry-file.h"
 #include "tests/unit/worker/state-fixture.h"
 
+#define IDENTITY                                                                                   \
+	"{\"format\":1,\"layout\":\"epoch_ms=1288834974657,tick_ms=1,time_bits=41,"                \
+	"datacenter_bits=5,worker_bits=5,sequence_bits=12\",\"machine_id\":\"" MACHINE "\"}"
+
 void file_fixture_free(Registry *registry)
 {
 	registry->ops->free(registry);
@@ -97,11 +101,18 @@ char *file_fixture_record_text(gint64 end_tick, const char *owner)
 			       end_tick, owner);
 }
 
+void file_fixture_write_text(const char *directory, const char *text)
+{
+	if (!state_fixture_has(directory, "directory.json"))
+		state_fixture_write(directory, "directory.json", IDENTITY);
+	state_fixture_write(directory, RECORD, text);
+}
+
 void file_fixture_write_record(const char *directory, gint64 end_tick, const char *owner)
 {
 	g_autofree char *text = file_fixture_record_text(end_tick, owner);
 
-	state_fixture_write(directory, RECORD, text);
+	file_fixture_write_text(directory, text);
 }
 
 void file_fixture_write_in_place(const char *directory, const char *text)

@@ -34,6 +34,8 @@ void file_fixture_assert_extend_fails(Registry *registry, RegistryError code, co
 
 /* (transfer full): what a record of another address holds. */
 char *file_fixture_record_text(gint64 end_tick, const char *owner);
+/* As a life before left it. */
+void file_fixture_write_text(const char *directory, const char *text);
 void file_fixture_write_record(const char *directory, gint64 end_tick, const char *owner);
 /* As an editor, or a restore from a backup, that keeps the file. */
 void file_fixture_write_in_place(const char *directory, const char *text);

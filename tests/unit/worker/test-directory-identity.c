@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/worker/directory-identity.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -25,6 +27,29 @@ int fsync(int fd)
 	if (synced != NULL)
 		g_array_append_val(synced, info.st_ino);
 	return (int)syscall(SYS_fsync, fd);
+}
+
+static const char *start_between; /* (nullable): where another server starts before a listing */
+
+static void write_identity(const char *directory, int format, const char *layout,
+			   const char *machine)
+{
+	g_autofree char *text = g_strdup_printf(
+		"{\"format\":%d,\"layout\":\"%s\",\"machine_id\":\"%s\"}", format, layout, machine);
+
+	state_fixture_write(directory, IDENTITY, text);
+}
+
+/* In the place of the C library's. */
+DIR *fdopendir(int fd)
+{
+	DIR *(*original)(int) = (DIR * (*)(int)) dlsym(RTLD_NEXT, "fdopendir");
+
+	if (start_between != NULL) {
+		write_identity(start_between, 1, LAYOUT, MACHINE);
+		state_fixture_write(start_between, "worker-0-1.json", "");
+	}
+	return original(fd);
 }
 
 static gboolean check(const char *path, const char *machine_id, GError **error)
@@ -69,11 +94,8 @@ static void test_other(void)
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_autoptr(StateFixture) directory = state_fixture_new();
-		g_autofree char *text =
-			g_strdup_printf("{\"format\":%d,\"layout\":\"%s\",\"machine_id\":\"%s\"}",
-					CASES[i].format, CASES[i].layout, CASES[i].machine);
 
-		state_fixture_write(directory, IDENTITY, text);
+		write_identity(directory, CASES[i].format, CASES[i].layout, CASES[i].machine);
 		if (CASES[i].message != NULL)
 			assert_refused(directory, MACHINE, CASES[i].message);
 		else
@@ -102,6 +124,46 @@ static void test_damaged(void)
 		state_fixture_write(directory, IDENTITY, TEXTS[i]);
 		assert_refused(directory, MACHINE, "directory.json is damaged");
 	}
+}
+
+/* Nobody knows for what layout the records are: it is not made anew. */
+static void test_missing(void)
+{
+	static const struct {
+		const char *name;
+		gboolean is_record;
+	} CASES[] = {
+		{"worker-0-1.json", TRUE},  {"worker-31-31.json", TRUE},
+		{"worker-0-1.lock", FALSE}, {"worker-0-1.json.1234.new", FALSE},
+		{"lost+found", FALSE},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(StateFixture) directory = state_fixture_new();
+
+		state_fixture_write(directory, CASES[i].name, "");
+		if (!CASES[i].is_record) {
+			assert_accepted(directory, MACHINE);
+			continue;
+		}
+		assert_refused(directory, MACHINE, " is there without directory.json");
+		assert_refused(directory, MACHINE,
+			       "write into it {\"format\":1,\"layout\":\"" LAYOUT
+			       "\",\"machine_id\":\"" MACHINE "\"}");
+		g_assert_false(state_fixture_has(directory, IDENTITY));
+		write_identity(directory, 1, LAYOUT, MACHINE);
+		assert_accepted(directory, MACHINE);
+	}
+}
+
+/* Its record comes behind its identity, so whoever sees the record looks again. */
+static void test_another_start_between(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+
+	start_between = directory;
+	assert_accepted(directory, MACHINE);
+	start_between = NULL;
 }
 
 /* The identity that a directory gets without being told one is this machine's, twice the same. */
@@ -158,6 +220,8 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/directory-identity/other", test_other);
 	g_test_add_func("/directory-identity/damaged", test_damaged);
+	g_test_add_func("/directory-identity/missing", test_missing);
+	g_test_add_func("/directory-identity/another-start-between", test_another_start_between);
 	g_test_add_func("/directory-identity/this-machine", test_this_machine);
 	g_test_add_func("/directory-identity/name-is-synced", test_name_is_synced);
 	g_test_add_func("/directory-identity/leftovers", test_leftovers);

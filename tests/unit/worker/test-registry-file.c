@@ -182,7 +182,7 @@ static void test_damaged_record(void)
 		g_autofree char *left = NULL;
 
 		g_test_message("%s", RECORDS[i]);
-		state_fixture_write(directory, RECORD, RECORDS[i]);
+		file_fixture_write_text(directory, RECORDS[i]);
 		file_fixture_assert_claim_fails(registry, REGISTRY_ERROR_FATAL,
 						RECORD " is damaged");
 		left = state_fixture_read(directory, RECORD);
