@@ -136,9 +136,13 @@ static gboolean read_top(const Reader *self, GError **error)
 	return TRUE;
 }
 
-static char *damage_of(const CtlZnode *znode, GError *error)
+/* @error: what its text is, unless it may not be read */
+static char *damage_of(const CtlZnode *znode, const GError *error)
 {
-	return g_strdup_printf("%s: %s", znode->path, error->message);
+	return g_strdup_printf("%s: %s", znode->path,
+			       znode->result == CTL_ZNODE_DENIED
+				       ? "it may not be read by this user and password, or without"
+				       : error->message);
 }
 
 static void parse_claim(const Reader *self, CtlDatacenter *datacenter, const CtlZnode *znode)
@@ -196,14 +200,20 @@ static void parse_reservation(const Reader *self, CtlDatacenter *datacenter, con
 	}
 }
 
+/* Asks for a claim's or a reservation's data: one that is secret says nothing of the others.
+ * @path: (transfer full) */
+static void add_one(GPtrArray *znodes, char *path)
+{
+	ctl_znode_list_add(znodes, CTL_ZNODE_GET, path)->may_be_denied = TRUE;
+}
+
 /* Asks for the data of the children that @list has. */
 static void add_children(const Reader *self, GPtrArray *znodes, const CtlZnode *list,
 			 gboolean (*is_ours)(const Reader *self, const char *name))
 {
 	for (guint i = 0; list->names != NULL && list->names[i] != NULL; i++) {
 		if (is_ours(self, list->names[i]))
-			ctl_znode_list_add(znodes, CTL_ZNODE_GET,
-					   g_strconcat(list->path, "/", list->names[i], NULL));
+			add_one(znodes, g_strconcat(list->path, "/", list->names[i], NULL));
 		else
 			add_strange(self, list->path, list->names[i]);
 	}
@@ -234,9 +244,8 @@ static void add_claimed(const Reader *self, GPtrArray *znodes, const CtlDatacent
 		gint worker_id = claim->record.worker_id;
 
 		if (worker_id >= 0 && g_hash_table_add(seen, GINT_TO_POINTER(worker_id)))
-			ctl_znode_list_add(znodes, CTL_ZNODE_GET,
-					   znode_reservation(self->root, datacenter->datacenter_id,
-							     (guint)worker_id));
+			add_one(znodes, znode_reservation(self->root, datacenter->datacenter_id,
+							  (guint)worker_id));
 	}
 }
 
@@ -290,7 +299,7 @@ static gboolean read_step(const Reader *self, const Step *step, GError **error)
 			const CtlZnode *znode = znodes->pdata[j];
 
 			/* it may have gone since it was listed */
-			if (znode->result == CTL_ZNODE_DONE)
+			if (znode->result != CTL_ZNODE_MISSING)
 				step->parse(self, datacenters->pdata[i], znode);
 		}
 	}

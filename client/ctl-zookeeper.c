@@ -31,6 +31,7 @@ CtlZnode *ctl_znode_list_add(GPtrArray *self, CtlZnodeOperation operation, char 
 	znode->operation = operation;
 	znode->path = path;
 	znode->length = -1;
+	znode->may_be_denied = operation == CTL_ZNODE_LOOK_ACL || operation == CTL_ZNODE_CLOSE;
 	g_ptr_array_add(self, znode);
 	return znode;
 }
@@ -374,14 +375,9 @@ static gboolean refuse(const CtlZookeeper *self, const CtlZnode *znode, GError *
 	return FALSE;
 }
 
-static gboolean may_be_denied(const CtlZnode *znode)
-{
-	return znode->operation == CTL_ZNODE_LOOK_ACL || znode->operation == CTL_ZNODE_CLOSE;
-}
-
 static gboolean conclude(CtlZookeeper *self, CtlZnode *znode, GError **error)
 {
-	if (znode->code == ZNOAUTH && may_be_denied(znode)) {
+	if (znode->code == ZNOAUTH && znode->may_be_denied) {
 		znode->result = CTL_ZNODE_DENIED;
 		return TRUE;
 	}

@@ -38,7 +38,7 @@ typedef enum {
 	CTL_ZNODE_DONE,
 	CTL_ZNODE_MISSING,  /* there is no such znode */
 	CTL_ZNODE_CONFLICT, /* it has another version, or is there already */
-	CTL_ZNODE_DENIED,   /* LOOK_ACL and CLOSE: not allowed; of others it is an error */
+	CTL_ZNODE_DENIED,   /* it is not allowed; an error, unless may_be_denied is set */
 } CtlZnodeResult;
 
 /* One request and its answer. */
@@ -52,8 +52,9 @@ typedef struct {
 	gint32 acl_version; /* what LOOK_ACL has read; what CLOSE asks for */
 	gboolean is_open;   /* LOOK_ACL: as znode-acl.h has it */
 	gboolean is_ours;   /* LOOK_ACL: the @auth of connect may do everything */
-	gint64 created_at_ms;  /* by ZooKeeper's clock, since the Unix epoch; not by LIST */
-	gint64 modified_at_ms; /* likewise */
+	gint64 created_at_ms;   /* by ZooKeeper's clock, since the Unix epoch; not by LIST */
+	gint64 modified_at_ms;  /* likewise */
+	gboolean may_be_denied; /* set by ctl_znode_list_add() for LOOK_ACL and CLOSE */
 	CtlZnodeResult result;
 
 	int code;            /* the client library's own */

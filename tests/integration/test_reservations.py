@@ -47,6 +47,22 @@ class Reservations(ZookeeperTest):
             "datacenter 1: 2 held, 3 quarantined, 26 free, 1 damaged, of 32 worker IDs",
             "datacenter 9: 0 held, 0 quarantined, 32 free, of 32 worker IDs"])
 
+    def test_one_that_is_secret_hides_no_other(self):
+        """Servers pass it over; so does the tool, which names it."""
+        from kazoo.security import make_digest_acl
+        self.registry.make_layout()
+        self.registry.make_limits(10000, 600000)
+        for worker_id in (3, 4):
+            self.registry.reserve(1, worker_id, tick_in(-5), "", "a.example:1")
+        secret = self.registry.reservation_path(1, 3)
+        self.kazoo.set_acls(secret, [make_digest_acl("some", "one", all=True)])
+        done = self.ctl("--json", "workers", "--reservations")
+        self.assert_fails(done, 1, secret, "may not be read")
+        listed, = json.loads(done.stdout)
+        self.assertEqual([(each["worker_id"], each["state"]) for each in listed["reservations"]],
+                         [(3, "damaged"), (4, "free")])
+        self.assertEqual(self.ctl("registry", "quarantine", "--yes").returncode, 0)
+
     def test_below_the_floor_nothing_is_free(self):
         self.registry.make_layout()
         _, nonce = self.registry.claim(1, "h.invalid:1", 3)
