@@ -401,14 +401,23 @@ Registry *registry_file_new(const RegistryFileConfig *config)
 	return &self->registry;
 }
 
+/* (transfer full): systemd names several directories with colons between. */
+static char *first_named(const char *named)
+{
+	named += strspn(named, ":");
+	return g_strndup(named, strcspn(named, ":"));
+}
+
 char *registry_file_default_directory(void)
 {
-	/* systemd: of several directories, with colons between, the first */
 	const char *named = g_getenv("STATE_DIRECTORY");
+	g_autofree char *first = first_named(named != NULL ? named : "");
+	g_autofree char *of_user = NULL;
 
-	if (named != NULL && *named != '\0')
-		return g_strndup(named, strcspn(named, ":"));
+	if (*first != '\0')
+		return g_canonicalize_filename(first, NULL);
 	if (geteuid() == 0)
 		return g_strdup("/var/lib/snowflaked");
-	return g_build_filename(g_get_user_state_dir(), "snowflaked", NULL);
+	of_user = g_build_filename(g_get_user_state_dir(), "snowflaked", NULL);
+	return g_canonicalize_filename(of_user, NULL);
 }

@@ -38,6 +38,7 @@ typedef struct {
  */
 Registry *registry_file_new(const RegistryFileConfig *config);
 
-/* (transfer full): where the state goes when no --state-directory is given: $STATE_DIRECTORY, else
- * /var/lib/snowflaked for root, else $XDG_STATE_HOME/snowflaked. */
+/* (transfer full): where the state goes when no --state-directory is given: the first directory in
+ * $STATE_DIRECTORY, else /var/lib/snowflaked for root, else $XDG_STATE_HOME/snowflaked. Absolute.
+ */
 char *registry_file_default_directory(void);

@@ -396,21 +396,35 @@ static void test_full_disk(void)
 /* The environment is read once per process by GLib, hence one test for all of it. */
 static void test_default_directory(void)
 {
-	g_autofree char *by_systemd = NULL, *first = NULL, *by_user = NULL;
+	g_autofree char *relative = g_canonicalize_filename("some", NULL);
+	const struct {
+		const char *named, *directory; /* NULL: unset, and what the user has without it */
+	} CASES[] = {
+		{"/var/lib/some", "/var/lib/some"},
+		{"/var/lib/some:/var/lib/other", "/var/lib/some"},
+		{":/var/lib/some", "/var/lib/some"},
+		{"::/var/lib/some:", "/var/lib/some"},
+		{"some", relative},
+		{":", NULL},
+		{"", NULL},
+		{NULL, NULL},
+	};
 
-	g_setenv("STATE_DIRECTORY", "/var/lib/some", TRUE);
-	by_systemd = registry_file_default_directory();
-	g_assert_cmpstr(by_systemd, ==, "/var/lib/some");
-	g_setenv("STATE_DIRECTORY", "/var/lib/some:/var/lib/other", TRUE);
-	first = registry_file_default_directory();
-	g_assert_cmpstr(first, ==, "/var/lib/some");
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autofree char *directory = NULL;
 
-	g_unsetenv("STATE_DIRECTORY");
-	by_user = registry_file_default_directory();
-	if (geteuid() == 0)
-		g_assert_cmpstr(by_user, ==, "/var/lib/snowflaked");
-	else
-		g_assert_true(g_str_has_suffix(by_user, "/snowflaked"));
+		g_unsetenv("STATE_DIRECTORY");
+		if (CASES[i].named != NULL)
+			g_setenv("STATE_DIRECTORY", CASES[i].named, TRUE);
+		directory = registry_file_default_directory();
+		g_assert_true(g_path_is_absolute(directory));
+		if (CASES[i].directory != NULL)
+			g_assert_cmpstr(directory, ==, CASES[i].directory);
+		else if (geteuid() == 0)
+			g_assert_cmpstr(directory, ==, "/var/lib/snowflaked");
+		else
+			g_assert_true(g_str_has_suffix(directory, "/snowflaked"));
+	}
 }
 
 int main(int argc, char **argv)
