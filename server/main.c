@@ -156,15 +156,23 @@ static void make_generator(Server *self)
 	self->generator = generator_new(&self->options->layout, &self->clock.clock, &policy);
 }
 
+/* Also by a name, or a number that only the resolver knows, as 0x0. */
+static gboolean is_bound_everywhere(const Server *self, const char *bound)
+{
+	const Address *first = self->options->listen->pdata[0];
+	g_autoptr(Address) address = address_parse(bound, NULL);
+
+	return address_is_everywhere(first) || (address != NULL && address_is_everywhere(address));
+}
+
 /* Where it listens; by this machine's name if that is everywhere. */
 static char *default_address(const Server *self)
 {
-	const Address *first = self->options->listen->pdata[0];
 	g_autofree char *address = rpc_server_address(self->rpc);
 	/* the kernel takes any bytes for a name, records and replies do not */
 	g_autofree char *name = g_utf8_make_valid(g_get_host_name(), -1);
 
-	if (!address_is_everywhere(first))
+	if (!is_bound_everywhere(self, address))
 		return g_steal_pointer(&address);
 	/* the port is the bound one, which 0 stands for in the options */
 	return g_strconcat(name, strrchr(address, ':'), NULL);

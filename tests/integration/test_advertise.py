@@ -19,7 +19,7 @@ if libc.unshare({CLONE_NEWUTS}) != 0 or libc.sethostname(name, len(name)) != 0:
 os.execv(sys.argv[2], sys.argv[2:])
 """
 NO_ZOOKEEPER = ("--zookeeper", "127.0.0.1:1", "--datacenter-id", 1)
-EVERYWHERE = ("*:0", "0.0.0.0:0", "[::0]:0")
+EVERYWHERE = ("*:0", "0.0.0.0:0", "[::0]:0", "0x0:0")
 
 
 @unittest.skipUnless(os.geteuid() == 0, "needs root")
