@@ -50,24 +50,31 @@ static void reading_clear(Reading *self)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Reading, reading_clear)
 
-static gboolean parse(Reading *self, const Layout *layout)
+static gboolean parse(Reading *self, const Layout *layout, GError **error)
 {
-	return reservation_record_from_json(self->text, strlen(self->text), &self->record, NULL) &&
-	       self->record.end_tick <= layout_max_tick(layout);
+	if (!reservation_record_from_json(self->text, strlen(self->text), &self->record, error))
+		return FALSE;
+	if (self->record.end_tick <= layout_max_tick(layout))
+		return TRUE;
+	g_set_error_literal(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			    "its reserved_until_tick is past the end of the layout");
+	return FALSE;
 }
 
 /* @out_reading must be empty. */
 static gboolean read_record(const RegistryFile *self, const StateDirectory *directory,
 			    Reading *out_reading, GError **error)
 {
+	g_autoptr(GError) fault = NULL;
+
 	if (!state_directory_read(directory, self->record_name, &out_reading->text, error))
 		return FALSE;
-	if (out_reading->text == NULL || parse(out_reading, &self->layout))
+	if (out_reading->text == NULL || parse(out_reading, &self->layout, &fault))
 		return TRUE;
 	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-		    "the record %s is damaged, so that nobody knows what was reserved: use another "
-		    "--worker-id, or write an end into it that is past every ID",
-		    self->record_path);
+		    "the record %s is damaged (%s), so that nobody knows what was reserved: use "
+		    "another --worker-id, or write an end into it that is past every ID",
+		    self->record_path, fault->message);
 	return FALSE;
 }
 

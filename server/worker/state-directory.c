@@ -17,6 +17,7 @@
 #define OTHERS_MAY_WRITE (S_IWGRP | S_IWOTH)
 #define MAX_BYTES        4096
 #define TEMPORARY_SUFFIX ".new"
+#define NOT_REGULAR      "it is not a regular file"
 
 /* The lock is held for an instant; its holder may hang, but whoever waits must not. In all this is
  * half of the shortest reservation: there is time for another try. */
@@ -111,6 +112,23 @@ gboolean state_directory_sync_name(const StateDirectory *self, GError **error)
 	       state_directory_fail("sync the parent of", self->path, error);
 }
 
+/* Sets @error by errno. */
+static void refuse_directory(const char *path, GError **error)
+{
+	int code = errno;
+
+	if (code == ENOTDIR && g_file_test(path, G_FILE_TEST_EXISTS)) {
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			    "%s is not a directory: name another --state-directory", path);
+		return;
+	}
+	errno = code;
+	state_directory_fail(code == ENOENT && g_file_test(path, G_FILE_TEST_IS_SYMLINK)
+				     ? "follow the link"
+				     : "open",
+			     path, error);
+}
+
 static gboolean make_parent(const char *path, GError **error);
 
 static gboolean make_directory(const char *path, GError **error)
@@ -131,8 +149,12 @@ static gboolean make_parent(const char *path, GError **error)
 
 	if (!make_directory(path, error))
 		return FALSE;
-	made = state_directory_open(path, error);
-	return made != NULL && state_directory_sync_name(made, error);
+	made = open_directory(path);
+	if (made == NULL) {
+		refuse_directory(path, error);
+		return FALSE;
+	}
+	return state_directory_sync_name(made, error);
 }
 
 static gboolean check_directory(const StateDirectory *self, GError **error)
@@ -159,20 +181,6 @@ static gboolean check_directory(const StateDirectory *self, GError **error)
 	return TRUE;
 }
 
-/* Sets @error by errno. */
-static void refuse_directory(const char *path, GError **error)
-{
-	int code = errno;
-
-	if (code == ENOTDIR && g_file_test(path, G_FILE_TEST_EXISTS)) {
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "%s is not a directory: name another --state-directory", path);
-		return;
-	}
-	errno = code;
-	state_directory_fail("open", path, error);
-}
-
 StateDirectory *state_directory_prepare(const char *path, GError **error)
 {
 	g_autoptr(StateDirectory) self = open_directory(path);
@@ -195,7 +203,7 @@ StateDirectory *state_directory_prepare(const char *path, GError **error)
 static char *file_fault(const struct stat *info, nlink_t most_links)
 {
 	if (!S_ISREG(info->st_mode))
-		return g_strdup("it is not a regular file");
+		return g_strdup(NOT_REGULAR);
 	if (info->st_uid != geteuid())
 		return g_strdup_printf("it belongs to user %u, this server runs as user %u",
 				       (guint)info->st_uid, (guint)geteuid());
@@ -227,6 +235,15 @@ static nlink_t most_links(const StateDirectory *self, int flags)
 	return self->links_allowed && (flags & O_ACCMODE) == O_RDONLY ? G_MAXUINT : 1;
 }
 
+/* What is wrong with a file that cannot be opened, by errno, or NULL. */
+static const char *opening_fault(int code)
+{
+	if (code == ELOOP)
+		return "it is a symbolic link";
+	/* a directory, a socket */
+	return code == EISDIR || code == ENXIO ? NOT_REGULAR : NULL;
+}
+
 static gboolean check_file(const StateDirectory *self, const char *name, int fd, int flags,
 			   GError **error)
 {
@@ -246,8 +263,10 @@ StateFd state_directory_open_file(const StateDirectory *self, const char *name, 
 	g_auto(StateFd) fd =
 		openat(self->fd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, FILE_MODE);
 
-	if (fd < 0 && errno == ELOOP)
-		refuse_file(self, name, "it is a symbolic link", error);
+	const char *fault = fd < 0 ? opening_fault(errno) : NULL;
+
+	if (fault != NULL)
+		refuse_file(self, name, fault, error);
 	else if (fd < 0 && errno != ENOENT)
 		state_directory_fail_file(self, "open", name, error);
 	else if (fd >= 0 && check_file(self, name, fd, flags, error))

@@ -190,6 +190,29 @@ static void test_damaged_record(void)
 	}
 }
 
+static void test_damage_is_named(void)
+{
+	static const struct {
+		const char *record, *fault;
+	} CASES[] = {
+		{"hello", RECORD " is damaged (\"hello\" is not a JSON object"},
+		{"{\"owner\":\"n\",\"address\":\"a:1\"}",
+		 "(\"reserved_until_tick\" is missing), so that"},
+		{"{\"reserved_until_tick\":5,\"owner\":\"n\",\"address\":\"a:1\",\"more\":1}",
+		 "(there are 4 members, not 3)"},
+		{"{\"reserved_until_tick\":2199023255552,\"owner\":\"n\",\"address\":\"a:1\"}",
+		 "(its reserved_until_tick is past the end of the layout)"},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(StateFixture) directory = state_fixture_new();
+		g_autoptr(Registry) registry = file_fixture_registry(directory, "n");
+
+		file_fixture_write_text(directory, CASES[i].record);
+		file_fixture_assert_claim_fails(registry, REGISTRY_ERROR_FATAL, CASES[i].fault);
+	}
+}
+
 /* What befalls the directory of a server that runs. */
 
 /* Other processes: each does one thing, says so over a pipe, and lives until it is killed or the
@@ -437,6 +460,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/registry-file/extend-after-doubt", test_extend_after_doubt);
 	g_test_add_func("/registry-file/end-of-layout", test_end_of_layout);
 	g_test_add_func("/registry-file/damaged-record", test_damaged_record);
+	g_test_add_func("/registry-file/damage-is-named", test_damage_is_named);
 	g_test_add_func("/registry-file/held-by-live-process", test_held_by_live_process);
 	g_test_add_func("/registry-file/first-starts-at-once", test_first_starts_at_once);
 	g_test_add_func("/registry-file/holder-not-named", test_holder_not_named);

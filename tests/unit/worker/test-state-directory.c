@@ -5,7 +5,9 @@
 #include <glib/gstdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,6 +73,17 @@ static void test_not_a_directory(void)
 	assert_refused(below, REGISTRY_ERROR_FAILED, "Not a directory");
 	g_assert_no_errno(mkfifo(fifo, 0600));
 	assert_refused(fifo, REGISTRY_ERROR_FATAL, "is not a directory");
+}
+
+static void test_dangling_link(void)
+{
+	g_autoptr(StateFixture) fixture = state_fixture_new();
+	g_autofree char *link = g_build_filename(fixture, "link", NULL);
+	g_autofree char *below = g_build_filename(link, "below", NULL);
+
+	g_assert_no_errno(symlink("nowhere", link));
+	assert_refused(link, REGISTRY_ERROR_FAILED, "cannot follow the link ");
+	assert_refused(below, REGISTRY_ERROR_FAILED, "cannot follow the link ");
 }
 
 static void test_of_another_user(void)
@@ -141,6 +154,17 @@ static void make_directory(const char *path)
 	g_assert_no_errno(mkdir(path, 0700));
 }
 
+static void make_socket(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	g_assert_cmpuint(g_strlcpy(address.sun_path, path, sizeof address.sun_path), <,
+			 sizeof address.sun_path);
+	g_assert_no_errno(bind(fd, (struct sockaddr *)&address, sizeof address));
+	close(fd);
+}
+
 static void make_huge(const char *path)
 {
 	g_assert_true(g_file_set_contents(path, "", 0, NULL));
@@ -165,7 +189,8 @@ static void test_planted(void)
 		{make_fifo, "not a regular file", FALSE},
 		{make_link, "it is a symbolic link", FALSE},
 		{make_second_name, "it has 2 links", FALSE},
-		{make_directory, "", FALSE},
+		{make_directory, "not a regular file", FALSE},
+		{make_socket, "not a regular file", FALSE},
 		{make_huge, "it has 4294967296 bytes, the most is 4096", FALSE},
 		{make_of_another, "it belongs to user 65534", TRUE},
 	};
@@ -190,7 +215,8 @@ static void test_planted(void)
 		g_assert_cmpint(
 			state_directory_open_file(directory, NAME, O_RDWR | O_CREAT, &opened), ==,
 			-1);
-		g_assert_nonnull(opened);
+		g_assert_error(opened, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
+		g_assert_nonnull(strstr(opened->message, CASES[i].message));
 		g_assert_false(state_directory_replace(directory, NAME, NULL, "one", NULL, NULL));
 		if (state_fixture_has(fixture, NAME ".target")) {
 			g_autofree char *left = state_fixture_read(fixture, NAME ".target");
@@ -393,6 +419,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/state-directory/made-with-parents", test_made_with_parents);
 	g_test_add_func("/state-directory/not-a-directory", test_not_a_directory);
+	g_test_add_func("/state-directory/dangling-link", test_dangling_link);
 	g_test_add_func("/state-directory/of-another-user", test_of_another_user);
 	g_test_add_func("/state-directory/mode", test_mode);
 	g_test_add_func("/state-directory/planted", test_planted);
