@@ -242,9 +242,16 @@ static void note_extension_failed(Keeper *self, const GError *error)
 
 static void note_extended(Keeper *self, gint64 end_tick)
 {
-	if (self->facts.failures > 0)
+	const PlanFacts *facts = &self->facts;
+	gint64 end_us = facts->now_us + (facts->end_tick + 1 - facts->now_tick) * facts->tick_us;
+	gint64 now_us = g_get_monotonic_time();
+	/* it took longer than what was left */
+	gboolean was_late = facts->busy_since_us < end_us && now_us >= end_us;
+
+	if (facts->failures > 0 || was_late)
 		log_event(LOG_EXTEND_RECOVERED, "failed_ms=%" G_GINT64_FORMAT,
-			  (g_get_monotonic_time() - self->failing_since_us) /
+			  (now_us -
+			   (facts->failures > 0 ? self->failing_since_us : facts->busy_since_us)) /
 				  G_TIME_SPAN_MILLISECOND);
 	lease_extend(self->lease, end_tick);
 	note_write(self, self->next_length_ms, self->next_cursor, self->facts.busy_since_us);

@@ -72,6 +72,7 @@ static void test_lapses_when_idle(void)
 	g_assert_cmpint(keeper_demand(server.keeper), ==, 0);
 	WAIT_FOR(server_draw(&server, &id) == DRAW_OK);
 	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), >=, 1);
+	g_assert_cmpuint(times_logged(LOG_EXTEND_RECOVERED), ==, 0);
 }
 
 /* Lengths double from the first to the longest. */
@@ -384,6 +385,8 @@ static void test_registry_hangs(void)
 	server_draw_in_time(&server);
 	WAIT_FOR(keeper_idle_ms(server.keeper) < 1000);
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
+	g_assert_cmpuint(times_logged(LOG_EXTEND_RECOVERED), >=, 1);
+	g_assert_cmpuint(times_logged(LOG_EXTEND_FAILED), ==, 0);
 }
 
 /* It does not even begin to extend, so that no operation is under way. */
