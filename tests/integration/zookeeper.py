@@ -69,7 +69,9 @@ def client(connect_string, timeout=10):
     from kazoo.client import KazooClient  # only some of the tests need it
 
     logging.getLogger("kazoo").addHandler(logging.NullHandler())
-    made = KazooClient(hosts=connect_string, timeout=timeout)
+    # by itself it waits for up to a minute before it tries to connect again
+    made = KazooClient(hosts=connect_string, timeout=timeout,
+                       connection_retry={"max_tries": -1, "delay": 0.1, "max_delay": 1})
     made.start(timeout=timeout * PATIENCE)
     return made
 
