@@ -93,16 +93,17 @@ class Refused(ZooKeeperTest):
 
     def test_another_layout_while_serving(self):
         """The root is replaced by one with another layout, where worker IDs mean something else:
-        nothing is written there. What is reserved is served, the log says what is wrong, and a
-        stop is as quick as ever."""
+        nothing is written there. What was reserved is gone with it, and dropped at once; the log
+        says what is wrong, and a stop is as quick as ever."""
         server = self.member()
         draw = self.draw(server)
         draw.wait_ids()
         self.replace_root({**znodes.LAYOUT, "worker_bits": 4, "sequence_bits": 13})
-        for event in ("extend-failed", "zookeeper-refused"):
-            error = server.wait_event(event).fields["error"]
-            self.assertRegex(error, f"^{self.root}/layout in ZooKeeper is .*worker_bits=4,.*"
-                                    "this server's layout is .*worker_bits=5,.*another root")
+        lost = server.wait_event("worker-lost").fields["error"]
+        self.assertTrue(lost.startswith(f"{self.tree.reservation_path(0)} is gone"), lost)
+        error = server.wait_event("zookeeper-refused").fields["error"]
+        self.assertRegex(error, f"^{self.root}/layout in ZooKeeper is .*worker_bits=4,.*"
+                                "this server's layout is .*worker_bits=5,.*another root")
         self.assertRegex(draw.wait_failure(), "^WorkerIdUnavailable")
         draw.stop()
         began = time.monotonic()
