@@ -293,6 +293,27 @@ static void test_claims_by_registry_clock(void)
 	g_assert_cmpint(FAKE_GET(&server.fake, length_ticks), >, 400 - 250 - 50);
 }
 
+/* So far ahead of the registry's clock that no end may be as far, nothing is claimed. */
+static void test_claims_nothing_far_ahead(void)
+{
+	g_auto(Server) server;
+	gint64 true_ns, id;
+
+	server_init(&server);
+	true_ns = system_clock_offset_ns(&server.clock);
+	server.fake.clock = registry_clock(true_ns - HOUR_NS);
+	server.fake.registry.clock = server.fake.clock;
+	server_start(&server);
+	WAIT_FOR(server_state(&server) == WORKER_WAITING);
+	WAIT_FOR(FAKE_GET(&server.fake, clocks) > 0);
+	g_assert_cmpuint(FAKE_GET(&server.fake, begun), ==, 0);
+	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
+
+	FAKE_SET(&server.fake, clock, registry_clock(true_ns));
+	server_draw_in_time(&server);
+	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
+}
+
 /* A step back that is adopted, with the last ID an hour ahead. */
 static void step_back(Server *server, gint64 true_ns)
 {
@@ -466,6 +487,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper-clock/differs", test_clock_differs);
 	g_test_add_func("/keeper-clock/ends-by-registry-clock", test_ends_by_registry_clock);
 	g_test_add_func("/keeper-clock/claims-by-registry-clock", test_claims_by_registry_clock);
+	g_test_add_func("/keeper-clock/claims-nothing-far-ahead", test_claims_nothing_far_ahead);
 	g_test_add_func("/keeper-clock/refuses", test_refuses);
 	g_test_add_func("/keeper-clock/reclaims", test_reclaims);
 	g_test_add_func("/keeper-clock/reclaims-without-hand-back",
