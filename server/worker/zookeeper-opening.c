@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "server/log.h"
+#include "server/worker/zookeeper-names.h"
 
 /* A session that has tried for as many of its timeouts is replaced: servers that were restored from
  * a backup refuse it for ever, and names may mean other addresses by then. */
@@ -14,11 +15,12 @@
 /* ZooKeeper's client gives each address two thirds of a session timeout at most. */
 static gint64 timeouts_to_replace(const RegistryZookeeper *self)
 {
-	gint64 n_addresses = 0;
+	g_autofree char *addresses =
+		self->addresses != NULL ? zookeeper_names_join(self->addresses) : g_strdup("");
+	gint64 n_addresses = *addresses != '\0';
 
-	for (guint i = 0; self->addresses != NULL && self->addresses[i] != NULL; i++)
-		for (const char *c = self->addresses[i]; c != NULL; c = strchr(c + 1, ','))
-			n_addresses++;
+	for (const char *c = addresses; (c = strchr(c, ',')) != NULL; c++)
+		n_addresses++;
 	return MAX(TIMEOUTS_TO_REPLACE, n_addresses);
 }
 
