@@ -13,6 +13,7 @@
 /* A reservation that is held. */
 typedef struct {
 	gboolean held;
+	guint serial; /* of the claim that gained it: which of all this process had it is */
 	guint worker_id;
 	gint32 version; /* of the record, as written by this server */
 	gint64 first_tick;
@@ -27,11 +28,6 @@ typedef struct {
 	gint64 read_end_tick;   /* what stood there */
 	gboolean refused;       /* it did not take place */
 	HeldReservation wanted; /* what is held if it took place */
-	enum {
-		ATTEMPT_ON_HOLDING, /* or to get one */
-		ATTEMPT_ON_DEBT,
-		ATTEMPT_FORGOTTEN, /* on an older debt: what became of it does not matter */
-	} on;
 } Attempt;
 
 /* A reservation of a lease that is retired, and could not be handed back. It is never a lease
@@ -111,8 +107,9 @@ typedef struct {
 	HeldReservation holding;
 	char *lost_why; /* (nullable): holding was lost, and the keeper does not know yet */
 	Debt debt;
-	gboolean look_at_held; /* once a debt is settled: the connection is new */
-	gboolean written_here; /* on this connection, to the record that is held */
+	guint n_claims;        /* that were tried: the serial of the last */
+	gboolean looked_at;    /* what is held stood there, on this connection */
+	gboolean written_here; /* and ZooKeeper has taken a write to it, on this connection */
 	Attempt attempt;
 	RegistrationChoice choice;
 	PreparationStep preparation;

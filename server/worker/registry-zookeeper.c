@@ -124,7 +124,6 @@ void registry_zookeeper_lose_claim(RegistryZookeeper *self)
 {
 	self->facts.claim = CLAIM_UNKNOWN;
 	self->facts.prepared = FALSE;
-	self->written_here = FALSE;
 	zookeeper_reservation_doubt(self);
 }
 
@@ -240,6 +239,7 @@ static gboolean waits(RegistrationState state)
 static void go_on(RegistryZookeeper *self)
 {
 	while (!self->busy) {
+		zookeeper_reservation_look(self);
 		set_state(self, registration_next(&self->facts));
 		if (waits(self->state))
 			return;

@@ -62,7 +62,6 @@ static void on_connected(RegistryZookeeper *self, gint64 session_id)
 	self->facts.prepared = FALSE;
 	self->facts.secured = !zookeeper_securing_is_wanted(self);
 	self->facts.pause_till_us = 0;
-	self->written_here = FALSE;
 	zookeeper_reservation_doubt(self);
 	/* what failed for want of a connection, or waits: a new session has no watches */
 	if (self->extension_failed || self->look_again_us != 0)

@@ -80,6 +80,7 @@ static void reserve(RegistryZookeeper *self)
 		.wanted =
 			{
 				.held = TRUE,
+				.serial = ++self->n_claims,
 				.worker_id = choice->worker_id,
 				.first_tick = choice->first_tick,
 				.floor_version = choice->floor_version,
@@ -112,28 +113,32 @@ static void look_at(RegistryZookeeper *self, const HeldReservation *reservation)
 	self->facts.unsettled = TRUE;
 }
 
-/* Nobody has heard yet what became of the attempt. */
-static gboolean is_open(const RegistryZookeeper *self)
+/* Whether the attempt is on that one. Since it was made, what was held may be owed, or lost. */
+static gboolean is_on(const RegistryZookeeper *self, const HeldReservation *reservation)
 {
-	gboolean writing =
-		self->state == REGISTRATION_RESERVING || self->state == REGISTRATION_EXTENDING ||
-		self->state == REGISTRATION_RETURNING || self->state == REGISTRATION_REPAYING;
+	return reservation->held && reservation->serial == self->attempt.wanted.serial;
+}
 
-	return self->facts.unsettled || (self->busy && writing);
+/* What became of an attempt on anything else does not matter any more. */
+static gboolean is_to_hold(const RegistryZookeeper *self)
+{
+	return self->attempt.goal == GOAL_CLAIM || is_on(self, &self->holding);
 }
 
 void zookeeper_reservation_doubt(RegistryZookeeper *self)
 {
+	self->looked_at = FALSE;
+	self->written_here = FALSE;
 	self->debt.looked_at = FALSE;
 	if (self->debt.reservation.held)
 		self->facts.repay_at_us = self->facts.now_us;
-	if (!self->holding.held)
-		return;
-	/* a write that is in doubt, or about to be, is looked at anyway */
-	if (!is_open(self))
+}
+
+void zookeeper_reservation_look(RegistryZookeeper *self)
+{
+	/* an attempt that is open is settled first */
+	if (self->holding.held && !self->looked_at && !self->facts.unsettled)
 		look_at(self, &self->holding);
-	else if (self->attempt.on != ATTEMPT_ON_HOLDING)
-		self->look_at_held = TRUE;
 }
 
 static void extend(RegistryZookeeper *self)
@@ -183,10 +188,6 @@ void zookeeper_reservation_owe(RegistryZookeeper *self)
 		return;
 	self->debt = (Debt){.reservation = self->holding, .last_tick = self->last_tick};
 	self->holding.held = FALSE;
-	/* if it is open, it is about this one, or about what was owed before */
-	self->attempt.on =
-		self->attempt.on == ATTEMPT_ON_HOLDING ? ATTEMPT_ON_DEBT : ATTEMPT_FORGOTTEN;
-	self->look_at_held = FALSE;
 	put_off(self);
 }
 
@@ -198,11 +199,9 @@ static void repay(RegistryZookeeper *self)
 		forget_debt(self);
 	} else if (!debt->looked_at) {
 		look_at(self, &debt->reservation);
-		self->attempt.on = ATTEMPT_ON_DEBT;
 	} else {
 		put_off(self);
 		self->attempt = attempt_to_return(&debt->reservation, debt->last_tick);
-		self->attempt.on = ATTEMPT_ON_DEBT;
 		commit(self, NULL);
 	}
 }
@@ -225,8 +224,6 @@ static void settle_debt(RegistryZookeeper *self, RegistrationSettlement settleme
 {
 	const Attempt *attempt = &self->attempt;
 
-	if (attempt->on == ATTEMPT_FORGOTTEN)
-		return;
 	self->debt.looked_at = TRUE;
 	if (settlement == SETTLED_LOST) {
 		forget_debt(self);
@@ -236,14 +233,6 @@ static void settle_debt(RegistryZookeeper *self, RegistrationSettlement settleme
 		self->debt.reservation = attempt->wanted;
 		self->debt.reservation.version = registration_next_version(attempt->read_version);
 	}
-}
-
-/* The connection was new when the attempt on a debt was open. */
-static void look_at_held(RegistryZookeeper *self)
-{
-	if (self->look_at_held && self->holding.held)
-		look_at(self, &self->holding);
-	self->look_at_held = FALSE;
 }
 
 static void settle(RegistryZookeeper *self)
@@ -266,11 +255,6 @@ static void hold(RegistryZookeeper *self)
 /* The attempt took place. */
 static void note_written(RegistryZookeeper *self)
 {
-	if (self->attempt.on != ATTEMPT_ON_HOLDING) {
-		settle_debt(self, SETTLED_WRITTEN);
-		look_at_held(self);
-		return;
-	}
 	hold(self);
 	if (self->facts.goal != self->attempt.goal)
 		return; /* of a goal that was given up: it is held all the same */
@@ -345,7 +329,7 @@ static char *describe_owner(const RegistryZookeeper *self, const ReservationReco
 				       "process copied? see snowflakectl registry quarantine",
 				       path, version, self->holding.version);
 	if (*record->owner == '\0')
-		return g_strdup_printf("%s was taken back by an operator", path);
+		return g_strdup_printf("%s is nobody's now: was it edited by hand?", path);
 	return g_strdup_printf("%s is now of %s (owner %s)", path, record->address, record->owner);
 }
 
@@ -364,11 +348,11 @@ static void settle_by(RegistryZookeeper *self, const ReservationRecord *record, 
 
 	self->facts.unsettled = FALSE;
 	settlement = registration_settle(&write, record, version);
-	if (attempt->on != ATTEMPT_ON_HOLDING) {
+	if (is_on(self, &self->debt.reservation))
 		settle_debt(self, settlement);
-		look_at_held(self);
+	if (!is_to_hold(self))
 		return;
-	}
+	self->looked_at = TRUE;
 	switch (settlement) {
 	case SETTLED_WRITTEN:
 		/* it was computed some time ago: the extension goes on, a claim needs one */
@@ -448,11 +432,10 @@ static void complain(RegistryZookeeper *self, const ZookeeperMessage *message)
 	g_autofree char *path = refused_path(self, message);
 
 	/* it has been said, and nobody waits for it: what cannot be read is left to its end */
-	if (self->attempt.on != ATTEMPT_ON_HOLDING) {
-		if (self->facts.unsettled)
-			settle_debt(self, SETTLED_LOST);
+	if (!is_to_hold(self)) {
+		if (self->facts.unsettled && is_on(self, &self->debt.reservation))
+			forget_debt(self);
 		self->facts.unsettled = FALSE;
-		look_at_held(self);
 		return;
 	}
 	if (!give_up_ended(self, path, message->reason) && !pass_over(self, path, message->reason))
@@ -496,9 +479,8 @@ static void on_settled(RegistryZookeeper *self, const ZookeeperMessage *message)
 static void on_other_floor(RegistryZookeeper *self)
 {
 	self->facts.prepared = FALSE;
-	if (self->attempt.on != ATTEMPT_ON_HOLDING) {
+	if (is_on(self, &self->debt.reservation)) {
 		forget_debt(self);
-		look_at_held(self);
 	} else if (self->attempt.goal == GOAL_HAND_BACK && self->facts.goal == GOAL_HAND_BACK) {
 		registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED,
 					"the floor of datacenter %u has changed",
@@ -508,14 +490,24 @@ static void on_other_floor(RegistryZookeeper *self)
 	}
 }
 
+static void on_confirmed(RegistryZookeeper *self)
+{
+	if (is_on(self, &self->debt.reservation)) {
+		settle_debt(self, SETTLED_WRITTEN);
+	} else if (is_to_hold(self)) {
+		self->looked_at = self->looked_at || self->attempt.goal == GOAL_CLAIM;
+		self->written_here = self->looked_at;
+		note_written(self);
+	}
+}
+
 static void on_written(RegistryZookeeper *self, const ZookeeperMessage *message)
 {
 	switch (message->outcome) {
 	case ZOOKEEPER_OK:
 		registry_zookeeper_note_time(self, message->stat.modified_ms, message->sent_ns,
 					     message->received_ns);
-		self->written_here = self->written_here || self->attempt.on == ATTEMPT_ON_HOLDING;
-		note_written(self);
+		on_confirmed(self);
 		break;
 	case ZOOKEEPER_UNSURE:
 		self->facts.unsettled = TRUE;

@@ -16,6 +16,10 @@ void zookeeper_reservation_reply(RegistryZookeeper *self, const ZookeeperMessage
  * or owed is looked at before anything is written on it. */
 void zookeeper_reservation_doubt(RegistryZookeeper *self);
 
+/* Before the next step: if what is held is in doubt, and no attempt is open, it is to be settled.
+ */
+void zookeeper_reservation_look(RegistryZookeeper *self);
+
 /* The datacenter's floor, read on this connection, in PREPARING: what is held is lost if it may
  * have been another's in a history that was lost. @floor: (nullable): %NULL if it is missing or
  * damaged, as by hand: nothing follows from that for what is held. */
