@@ -10,7 +10,7 @@
  */
 typedef struct {
 	gint64 end_tick; /* the last tick reserved: "reserved_until_tick" */
-	char *owner;     /* a nonce; "": it was handed back, or is quarantined by an operator */
+	char *owner;     /* a nonce; "": it was handed back */
 	char *address;   /* host:port of the owner, for messages */
 } ReservationRecord;
 

@@ -154,23 +154,32 @@ static void note_floor(ZookeeperListing *self, const ZookeeperMessage *message)
 	}
 }
 
-static void take_reply(ZookeeperListing *self, const Asked *asked, const ZookeeperMessage *message)
+/* Whether @message says something of what was asked for; else what was is gone, or there is no
+ * listing. */
+static gboolean is_told(ZookeeperListing *self, const Asked *asked, const ZookeeperMessage *message)
 {
 	gboolean is_one = asked->what == CLAIM || asked->what == RESERVATION;
-	gboolean one_is_gone = message->outcome == ZOOKEEPER_NO_NODE && is_one;
-	/* which matters to whoever claims, and to nobody else */
-	gboolean no_floor = message->outcome == ZOOKEEPER_NO_NODE && asked->what == FLOOR;
-	gboolean one_is_secret =
-		message->outcome == ZOOKEEPER_NO_AUTH && (is_one || asked->what == FLOOR);
+	gboolean is_floor = asked->what == FLOOR;
 
-	if (message->outcome != ZOOKEEPER_OK && !one_is_secret && !no_floor) {
-
-		if (!one_is_gone && self->outcome == ZOOKEEPER_OK) {
-			self->outcome = message->outcome;
-			self->reason = message->reason;
-		}
-		return;
+	if (message->outcome == ZOOKEEPER_OK)
+		return TRUE;
+	/* a floor that is missing matters to whoever claims, and to nobody else */
+	if ((message->outcome == ZOOKEEPER_NO_AUTH && (is_one || is_floor)) ||
+	    (message->outcome == ZOOKEEPER_NO_NODE && is_floor))
+		return TRUE;
+	if (message->outcome == ZOOKEEPER_NO_NODE && is_one)
+		return FALSE;
+	if (self->outcome == ZOOKEEPER_OK) {
+		self->outcome = message->outcome;
+		self->reason = message->reason;
 	}
+	return FALSE;
+}
+
+static void take_reply(ZookeeperListing *self, const Asked *asked, const ZookeeperMessage *message)
+{
+	if (!is_told(self, asked, message))
+		return;
 	switch (asked->what) {
 	case CLAIMS:
 		ask_for_claims(self, message->children);

@@ -44,8 +44,13 @@ static zhandle_t *open_handle(ZookeeperSession *self, const GStrv addresses)
 		return NULL;
 	/* while it is connected there is no need to */
 	zoo_set_servers_resolution_delay(handle, -1);
-	if (config->auth != NULL)
-		zoo_add_auth(handle, "digest", config->auth, (int)strlen(config->auth), NULL, NULL);
+	if (config->auth != NULL && zoo_add_auth(handle, "digest", config->auth,
+						 (int)strlen(config->auth), NULL, NULL) != ZOK) {
+		/* what is made without it would be open */
+		zookeeper_close(handle);
+		errno = EACCES;
+		return NULL;
+	}
 	return handle;
 }
 
