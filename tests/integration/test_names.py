@@ -176,13 +176,18 @@ class Outage(Names):
     def lease_left_s(server):
         return server.call("get_worker").reserved_until_ms / 1000 - time.time()
 
-    def test_a_stop_while_names_are_looked_up_again(self):
+    def member_that_looks_up(self):
+        """It has lost ZooKeeper, and no name server answers it."""
         names = self.names(patience=(5, 2))
         server = self.named_member(names, "--session-timeout", 1000)
         queries = names.queries
         names.silence()
         self.way.cut()
         wait_for(lambda: names.queries > queries, what="names to be looked up")
+        return server
+
+    def test_a_stop_while_names_are_looked_up_again(self):
+        server = self.member_that_looks_up()
         began = time.monotonic()
         self.assertEqual(server.terminate(), 0)
         self.assertLess(time.monotonic() - began, 4.5 * PATIENCE)  # 3 s for the hand-back
@@ -190,12 +195,7 @@ class Outage(Names):
 
     def test_an_orderly_stop_while_a_look_up_hangs(self):
         """It is connected again, and what was begun in its place is of no use: the claim goes."""
-        names = self.names(patience=(5, 2))
-        server = self.named_member(names, "--session-timeout", 1000)
-        queries = names.queries
-        names.silence()
-        self.way.cut()
-        wait_for(lambda: names.queries > queries, what="names to be looked up")
+        server = self.member_that_looks_up()
         self.way.heal()
         wait_for(lambda: self.connections(server) == 2, RECONNECT_S, "a connection")
         server.send_signal(signal.SIGTERM)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """snowflakectl registry quarantine: what makes a ZooKeeper safe that was restored from a backup."""
 import json
-import os
 import re
 import subprocess
 import threading
@@ -13,7 +12,7 @@ from datetime import datetime
 from harness import ENVIRONMENT, PATIENCE, SANITIZED, SNOWFLAKECTL, secret_file, wait_for
 from proxy import CREATE_2, GET_DATA, SET_DATA, Proxy
 from test_clock import FakeClock
-from test_snowflakectl import run
+from test_snowflakectl import answer_question, run
 from test_workers import FAR, ZookeeperTest
 from znodes import Registry, tick_in, time_of
 
@@ -408,22 +407,9 @@ class Asking(ZookeeperTest):
         self.registry.reserve(0, 3, tick_in(5))
         self.before = self.registry.everything()
 
-    def answer(self, text, meanwhile=lambda: None):
-        """The exit status, and what was said on standard error.
-        @meanwhile: what is done while the question stands"""
-        leader, follower = os.openpty()
-        process = subprocess.Popen(
-            [SNOWFLAKECTL, "--zookeeper", self.hosts, "registry", "quarantine"], env=ENVIRONMENT,
-            stdin=follower, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        os.close(follower)
-        question = ""
-        while not question.endswith("go on: "):
-            question += process.stderr.read(1) or self.fail(question)
-        meanwhile()
-        os.write(leader, text)
-        _, said = process.communicate(timeout=20 * PATIENCE)
-        os.close(leader)
-        return process.returncode, question + said
+    def answer(self, text, **settings):
+        return answer_question(self.fail, ("--zookeeper", self.hosts, "registry", "quarantine"),
+                               text, **settings)
 
     def test_yes_goes_on(self):
         status, said = self.answer(b"yes\n")

@@ -2,7 +2,6 @@
 """snowflakectl registry secure: what closes a ZooKeeper that was open to anyone."""
 import contextlib
 import json
-import os
 import subprocess
 import threading
 import time
@@ -10,7 +9,7 @@ import uuid
 
 from harness import ENVIRONMENT, PATIENCE, SNOWFLAKECTL, secret_file
 from proxy import SET_ACL, Proxy
-from test_snowflakectl import run
+from test_snowflakectl import answer_question, run
 from test_workers import ZookeeperTest
 from znodes import Registry
 
@@ -293,22 +292,9 @@ class SomeoneElses(SecureTest):
 class Asking(SecureTest):
     """It asks first, at a terminal; and without one it does nothing."""
 
-    def answer(self, text, meanwhile=lambda: None):
-        """@meanwhile: what is done while the question stands"""
-        leader, follower = os.openpty()
-        process = subprocess.Popen(
-            [SNOWFLAKECTL, "--zookeeper", self.hosts, "--zookeeper-auth", self.password,
-             "registry", "secure"], env=ENVIRONMENT, stdin=follower, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, text=True)
-        os.close(follower)
-        question = ""
-        while not question.endswith("go on: "):
-            question += process.stderr.read(1) or self.fail(question)
-        meanwhile()
-        os.write(leader, text)
-        _, said = process.communicate(timeout=20 * PATIENCE)
-        os.close(leader)
-        return process.returncode, question + said
+    def answer(self, text, **settings):
+        return answer_question(self.fail, ("--zookeeper", self.hosts, "--zookeeper-auth",
+                                           self.password, "registry", "secure"), text, **settings)
 
     def test_anything_but_yes_changes_nothing(self):
         before = self.registry.everything(self.root)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line tool, as a shell sees it: output, messages, exit status."""
 import json
+import os
 import socket
 import subprocess
 import threading
@@ -27,6 +28,23 @@ def run(*arguments, **settings):
                           stdin=settings.pop("stdin", subprocess.DEVNULL), timeout=30 * PATIENCE,
                           stdout=settings.pop("stdout", subprocess.PIPE),
                           stderr=subprocess.PIPE, check=False, **settings)
+
+
+def answer_question(fail, arguments, text, meanwhile=lambda: None):
+    """The exit status of a command that asks at a terminal, and all that it said on standard error.
+    @meanwhile: what is done while the question stands"""
+    leader, follower = os.openpty()
+    process = subprocess.Popen([SNOWFLAKECTL, *map(str, arguments)], env=ENVIRONMENT, text=True,
+                               stdin=follower, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    os.close(follower)
+    question = ""
+    while not question.endswith("go on: "):
+        question += process.stderr.read(1) or fail(question)
+    meanwhile()
+    os.write(leader, text)
+    _, said = process.communicate(timeout=20 * PATIENCE)
+    os.close(leader)
+    return process.returncode, question + said
 
 
 @unittest.skipIf(ELSEWHERE, "not about the server")
