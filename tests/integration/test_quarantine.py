@@ -407,9 +407,9 @@ class Asking(ZookeeperTest):
         self.registry.reserve(0, 3, tick_in(5))
         self.before = self.registry.everything()
 
-    def answer(self, text, **settings):
+    def answer(self, text, *meanwhile):
         return answer_question(self.fail, ("--zookeeper", self.hosts, "registry", "quarantine"),
-                               text, **settings)
+                               text, *meanwhile)
 
     def test_yes_goes_on(self):
         status, said = self.answer(b"yes\n")

@@ -292,9 +292,9 @@ class SomeoneElses(SecureTest):
 class Asking(SecureTest):
     """It asks first, at a terminal; and without one it does nothing."""
 
-    def answer(self, text, **settings):
+    def answer(self, text, *meanwhile):
         return answer_question(self.fail, ("--zookeeper", self.hosts, "--zookeeper-auth",
-                                           self.password, "registry", "secure"), text, **settings)
+                                           self.password, "registry", "secure"), text, *meanwhile)
 
     def test_anything_but_yes_changes_nothing(self):
         before = self.registry.everything(self.root)
