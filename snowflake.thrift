@@ -67,7 +67,11 @@ struct Worker {
   4: string nonce            /* a uuid, fresh for each start of the process */
   5: i64 claimed_at_ms       /* since the Unix epoch; 0: not yet */
   6: i64 reserved_until_ms   /* since the Unix epoch; 0: nothing reserved */
-  7: string state            /* starting, waiting, serving, reclaiming, unavailable, unreachable */
+  7: string state            /* starting, waiting, serving, reclaiming, unavailable, draining;
+                              * in a list also unreachable */
+  8: i64 as_of_ms            /* when this was so, since the Unix epoch, by the clock of the server
+                              * that says it */
+  9: string kind             /* server */
 }
 
 service SnowflakeExtended extends Snowflake {

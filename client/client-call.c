@@ -164,6 +164,7 @@ static SnowflakeClientWorker *read_worker(ClientWireReader *reader)
 	worker->address = g_strdup("");
 	worker->nonce = g_strdup("");
 	worker->state = g_strdup("");
+	worker->kind = g_strdup("");
 	while ((type = client_wire_read_field(reader, &id)) != CLIENT_WIRE_STOP) {
 		if (id == 1 && type == CLIENT_WIRE_I32)
 			worker->datacenter_id = client_wire_read_i32(reader);
@@ -179,6 +180,10 @@ static SnowflakeClientWorker *read_worker(ClientWireReader *reader)
 			worker->reserved_until_ms = client_wire_read_i64(reader);
 		else if (id == 7 && type == CLIENT_WIRE_STRING)
 			replace(&worker->state, client_wire_read_text(reader));
+		else if (id == 8 && type == CLIENT_WIRE_I64)
+			worker->as_of_ms = client_wire_read_i64(reader);
+		else if (id == 9 && type == CLIENT_WIRE_STRING)
+			replace(&worker->kind, client_wire_read_text(reader));
 		else
 			client_wire_skip(reader, type);
 	}

@@ -29,6 +29,7 @@ void snowflake_client_worker_free(SnowflakeClientWorker *worker)
 	g_free(worker->address);
 	g_free(worker->nonce);
 	g_free(worker->state);
+	g_free(worker->kind);
 	g_free(worker);
 }
 

@@ -57,7 +57,10 @@ typedef struct {
 	char *nonce;              /* a uuid, fresh for each start of the server */
 	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not yet */
 	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing reserved */
-	char *state;              /* starting, waiting, serving, reclaiming, unavailable */
+	char *state;     /* starting, waiting, serving, reclaiming, unavailable, draining */
+	gint64 as_of_ms; /* since the Unix epoch, by the clock of the server that says it:
+			  * when this was so; 0: it does not say */
+	char *kind;      /* server; empty: it does not say */
 } SnowflakeClientWorker;
 
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_worker_free(SnowflakeClientWorker *worker);

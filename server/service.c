@@ -13,6 +13,8 @@
 /* A call that waits for no more than its turn. */
 #define AS_SOON_AS_FIRST_NS 1
 
+#define KIND "server"
+
 struct _Service {
 	SfSnowflakeExtendedHandler parent;
 	const ServiceConfig *config;
@@ -319,6 +321,8 @@ void service_describe_self(const Service *self, ServiceSelf *out_self)
 		.claimed_at_ms = status.claimed_at_ms,
 		.reserved_until_ms = status.reserved_until_ms,
 		.state = worker_state_name(status.state),
+		.as_of_ms = clock_now_ms(generator_clock(self->config->generator)),
+		.kind = KIND,
 	};
 }
 
@@ -331,7 +335,8 @@ static gboolean service_get_worker(SfSnowflakeExtendedIf *iface, SfWorker **out_
 	g_object_set(*out_worker, "datacenter_id", worker.datacenter_id, "worker_id",
 		     worker.worker_id, "address", worker.address, "nonce", worker.nonce,
 		     "claimed_at_ms", worker.claimed_at_ms, "reserved_until_ms",
-		     worker.reserved_until_ms, "state", worker.state, NULL);
+		     worker.reserved_until_ms, "state", worker.state, "as_of_ms", worker.as_of_ms,
+		     "kind", worker.kind, NULL);
 	return TRUE;
 }
 
@@ -357,7 +362,8 @@ static SfWorker *service_describe(const Service *self, const Worker *worker, gin
 	return g_object_new(SF_TYPE_WORKER, "datacenter_id", worker->datacenter_id, "worker_id",
 			    worker->worker_id, "address", worker->address, "nonce", worker->nonce,
 			    "claimed_at_ms", worker->claimed_at_ms, "reserved_until_ms",
-			    worker->reserved_until_ms, "state", worker_state_name(state), NULL);
+			    worker->reserved_until_ms, "state", worker_state_name(state),
+			    "as_of_ms", now_ms, "kind", KIND, NULL);
 }
 
 /* The list; or NULL: parked, as the turn says, or refused. */

@@ -63,6 +63,8 @@ typedef struct {
 	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not yet */
 	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing reserved */
 	const char *state;
+	gint64 as_of_ms; /* since the Unix epoch */
+	const char *kind;
 } ServiceSelf;
 
 void service_describe_self(const Service *self, ServiceSelf *out_self);

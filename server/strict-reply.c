@@ -136,6 +136,8 @@ void strict_reply_worker(const ServiceSelf *worker, const guint8 seqid[static 4]
 	put_i64(&reply, 5, worker->claimed_at_ms);
 	put_i64(&reply, 6, worker->reserved_until_ms);
 	put_text(&reply, 7, worker->state);
+	put_i64(&reply, 8, worker->as_of_ms);
+	put_text(&reply, 9, worker->kind);
 	put_stop(&reply);
 	end(&reply);
 }
