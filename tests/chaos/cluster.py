@@ -87,11 +87,11 @@ class Service:
             if self.strict and not excused:
                 self.gaps.append((time.time(), why, now - began))
 
-    def unserved(self, longer_than_s):
-        """Troubles that were taken back that long ago and since when no call succeeded."""
+    def unserved(self, longer_than_s, not_before):
+        """Troubles since whose end no call succeeded for that long, or since `not_before`."""
         with self._lock:
             return [trouble for trouble in self._open if trouble.ended is not None
-                    and time.monotonic() - trouble.ended > longer_than_s]
+                    and time.monotonic() - max(trouble.ended, not_before) > longer_than_s]
 
     def open_kinds(self):
         with self._lock:
@@ -258,6 +258,7 @@ class Cluster:
         self.lives = lives          # of the whole run; IDs name them by their index
         self.slots = []             # those that are always there
         self.guests = []            # those that faults added
+        self.quarantined_until = 0  # no worker ID is claimed before; by the monotonic clock
         self._lock = threading.Lock()
         self._ways = []             # of every slot, to ZooKeeper
         self._barred = False

@@ -2,6 +2,8 @@
 """Carries the faults of a schedule out, each in a thread of its own, and remembers what it did."""
 import collections
 import contextlib
+import datetime
+import json
 import shutil
 import signal
 import subprocess
@@ -402,12 +404,18 @@ class Hands:
         finally:
             self._records.reconnect()
         self._records.allow_all()
-        if not self.quarantines:
-            return
-        command = [SNOWFLAKECTL, "--zookeeper", self.ensemble.connect_string, "registry",
+        if self.quarantines:
+            self._quarantine()
+
+    def _quarantine(self):
+        command = [SNOWFLAKECTL, "--zookeeper", self.ensemble.connect_string, "--json", "registry",
                    "quarantine", "--yes"]
         done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True,
                               timeout=QUARANTINE_LIMIT_S * PATIENCE)
         self.note(f"quarantine: {(done.stdout + done.stderr).strip().splitlines()[-1:]}")
         if done.returncode != 0:
             raise AssertionError(f"snowflakectl ended with {done.returncode}: {done.stderr}")
+        floors = [datetime.datetime.fromisoformat(datacenter["floor"].replace("Z", "+00:00"))
+                  for datacenter in json.loads(done.stdout)]
+        left_s = max(floors).timestamp() - time.time()
+        self.cluster.quarantined_until = time.monotonic() + left_s

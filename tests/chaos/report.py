@@ -186,7 +186,7 @@ class Run:
 
     def _look_for_stuck(self, cluster):
         for slot in cluster.slots:
-            for trouble in slot.service.unserved(RECOVERY_LIMIT_S):
+            for trouble in slot.service.unserved(RECOVERY_LIMIT_S, cluster.quarantined_until):
                 self.stuck.append(f"{clock_text(time.time())} {slot.name} has not served for "
                                   f"{RECOVERY_LIMIT_S} s after {trouble.kind}")
 

@@ -147,9 +147,10 @@ class WhatTheJudgeFinds(unittest.TestCase):
 
     def test_a_server_that_does_not_serve_again(self):
         trouble = self.slot.service.begin("kill", True)
-        self.assertEqual(self.slot.service.unserved(0), [])
+        self.assertEqual(self.slot.service.unserved(0, 0), [])
         trouble.ended = trouble.began - 10
-        self.assertEqual(self.slot.service.unserved(5), [trouble])
+        self.assertEqual(self.slot.service.unserved(5, 0), [trouble])
+        self.assertEqual(self.slot.service.unserved(5, time.monotonic()), [])
 
 
 class Impostor:

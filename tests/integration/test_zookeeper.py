@@ -120,7 +120,7 @@ class Claims(ZooKeeperTest):
         heir = self.member("--worker-id", 0, ready=False)
         heir.wait_event("worker-waiting")
         self.tree.write_reservation(0, self.tree.reservation(0).end_tick, "")  # by an operator
-        self.assertIn("taken back by an operator", holder.wait_event("worker-lost").fields["error"])
+        self.assertIn("is nobody's now", holder.wait_event("worker-lost").fields["error"])
         heir_draw = self.draw(heir.wait_ready(15))
         heir_draw.wait_ids()
         draw.wait_ids()
