@@ -25,8 +25,9 @@ ENDED_BY_US = (-signal.SIGKILL, -signal.SIGTERM)  # a second SIGTERM ends a stop
 class Trouble:
     """One fault as one slot lived through it. Times are monotonic seconds, None: not yet."""
 
-    def __init__(self, kind, excused):
+    def __init__(self, kind, excused, of_ensemble):
         self.kind = kind
+        self.of_ensemble = of_ensemble  # ZooKeeper was not there, or not for long
         self.excused = excused      # failed calls are what is to be expected
         self.began = time.monotonic()
         self.ended = None           # the fault was taken back
@@ -53,8 +54,8 @@ class Service:
         self._last_success = None
         self._lock = threading.Lock()
 
-    def begin(self, kind, excused):
-        trouble = Trouble(kind, excused)
+    def begin(self, kind, excused, of_ensemble=False):
+        trouble = Trouble(kind, excused, of_ensemble)
         with self._lock:
             self._open.append(trouble)
             if len(self._open) > 1:
@@ -88,10 +89,15 @@ class Service:
                 self.gaps.append((time.time(), why, now - began))
 
     def unserved(self, longer_than_s, not_before):
-        """Troubles since whose end no call succeeded for that long, or since `not_before`."""
+        """Troubles since whose end no call succeeded for that long. It does not count while
+        ZooKeeper is away, however long it takes to come back, nor what was before `not_before`."""
         with self._lock:
+            if any(trouble.of_ensemble and trouble.ended is None for trouble in self._open):
+                return []
+            since = max([not_before, *(trouble.ended for trouble in self._open
+                                       if trouble.of_ensemble)])
             return [trouble for trouble in self._open if trouble.ended is not None
-                    and time.monotonic() - max(trouble.ended, not_before) > longer_than_s]
+                    and time.monotonic() - max(trouble.ended, since) > longer_than_s]
 
     def open_kinds(self):
         with self._lock:

@@ -92,7 +92,8 @@ class Hands:
         target = [] if fault.target == ENSEMBLE else [self.cluster.slots[fault.target]]
         slots = self.cluster.slots if kind.of_ensemble else target
         self.note(f"begin {fault}")
-        troubles = [slot.service.begin(fault.kind, fault.interrupts()) for slot in slots]
+        troubles = [slot.service.begin(fault.kind, fault.interrupts(), kind.of_ensemble)
+                    for slot in slots]
         act = getattr(self, "_" + fault.kind.replace("-", "_"))
         try:
             with self._ensemble_lock if kind.of_ensemble else contextlib.nullcontext():

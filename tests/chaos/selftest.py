@@ -151,6 +151,12 @@ class WhatTheJudgeFinds(unittest.TestCase):
         trouble.ended = trouble.began - 10
         self.assertEqual(self.slot.service.unserved(5, 0), [trouble])
         self.assertEqual(self.slot.service.unserved(5, time.monotonic()), [])
+        outage = self.slot.service.begin("quorum-long", True, True)
+        self.assertEqual(self.slot.service.unserved(5, 0), [])
+        outage.ended = outage.began
+        self.assertEqual(self.slot.service.unserved(5, 0), [])
+        outage.ended = outage.began - 7
+        self.assertEqual(self.slot.service.unserved(5, 0), [trouble, outage])
 
 
 class Impostor:
