@@ -21,6 +21,19 @@ typedef struct {
 	gboolean timed_out;
 } Attempt;
 
+static gint64 end_us(ClientLimit limit)
+{
+	return limit.start_us + limit.ms * G_TIME_SPAN_MILLISECOND;
+}
+
+/* Rounded up, so that a timer does not go off before the end. */
+static guint left_ms(ClientLimit limit)
+{
+	gint64 left_us = MAX(end_us(limit) - g_get_monotonic_time(), 0);
+
+	return (guint)((left_us + G_TIME_SPAN_MILLISECOND - 1) / G_TIME_SPAN_MILLISECOND);
+}
+
 static void connected(GObject *source, GAsyncResult *result, gpointer user_data)
 {
 	Attempt *attempt = user_data;
@@ -41,12 +54,12 @@ static gboolean give_up(gpointer user_data)
 
 /* GIO's own time limits are whole seconds, and a blocking look-up of a name has none. So connect in
  * a main loop of our own, with a timer beside it. */
-static void connect_within(const Address *address, guint timeout_ms, Attempt *attempt)
+static void connect_within(const Address *address, ClientLimit limit, Attempt *attempt)
 {
 	g_autoptr(GMainContext) context = g_main_context_new();
 	g_autoptr(GSocketClient) client = g_socket_client_new();
 	g_autoptr(GSocketConnectable) target = g_network_address_new(address->host, address->port);
-	g_autoptr(GSource) timer = g_timeout_source_new(timeout_ms);
+	g_autoptr(GSource) timer = g_timeout_source_new(left_ms(limit));
 
 	g_main_context_push_thread_default(context);
 	g_source_set_callback(timer, give_up, attempt, NULL);
@@ -63,12 +76,11 @@ static void connect_within(const Address *address, guint timeout_ms, Attempt *at
 	g_main_context_pop_thread_default(context);
 }
 
-static void set_connect_error(GError **error, const Address *address, guint timeout_ms,
-			      const Attempt *attempt)
+static void set_connect_error(GError **error, ClientLimit limit, const Attempt *attempt)
 {
 	if (attempt->timed_out) {
 		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
-			    "%s: no connection within %u ms", address->text, timeout_ms);
+			    "no connection within %u ms", limit.ms);
 		return;
 	}
 
@@ -76,18 +88,17 @@ static void set_connect_error(GError **error, const Address *address, guint time
 	const char *colon = g_strrstr(attempt->error->message, ": ");
 
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
-		    "%s: cannot connect: %s", address->text,
-		    colon != NULL ? colon + 2 : attempt->error->message);
+		    "cannot connect: %s", colon != NULL ? colon + 2 : attempt->error->message);
 }
 
-ClientConnection *client_connection_new(const Address *address, guint timeout_ms, GError **error)
+ClientConnection *client_connection_new(const Address *address, ClientLimit limit, GError **error)
 {
 	g_autoptr(GCancellable) cancellable = g_cancellable_new();
 	Attempt attempt = {.cancellable = cancellable};
 
-	connect_within(address, timeout_ms, &attempt);
+	connect_within(address, limit, &attempt);
 	if (attempt.stream == NULL) {
-		set_connect_error(error, address, timeout_ms, &attempt);
+		set_connect_error(error, limit, &attempt);
 		g_clear_error(&attempt.error);
 		return NULL;
 	}
@@ -194,10 +205,10 @@ static gboolean receive_frame(ClientConnection *self, guint max_bytes, gint64 de
 }
 
 gboolean client_connection_exchange(ClientConnection *self, const GByteArray *request,
-				    guint max_reply_bytes, guint timeout_ms, GByteArray *out_reply,
+				    guint max_reply_bytes, ClientLimit limit, GByteArray *out_reply,
 				    GError **error)
 {
-	gint64 deadline_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
+	gint64 deadline_us = end_us(limit);
 	g_autoptr(GError) failure = NULL;
 
 	if (send_frame(self, request, deadline_us, &failure) &&
@@ -206,7 +217,7 @@ gboolean client_connection_exchange(ClientConnection *self, const GByteArray *re
 
 	if (g_error_matches(failure, G_IO_ERROR, G_IO_ERROR_TIMED_OUT))
 		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
-			    "no answer within %u ms", timeout_ms);
+			    "no answer within %u ms", limit.ms);
 	else if (failure->domain == SNOWFLAKE_CLIENT_ERROR)
 		g_propagate_error(error, g_steal_pointer(&failure));
 	else

@@ -8,16 +8,21 @@
 /* A TCP connection to one server, which carries frames: four bytes of length, then a message. */
 typedef struct _ClientConnection ClientConnection;
 
+/* How long something may take, and since when: what comes after it has what is left of it. */
+typedef struct {
+	gint64 start_us; /* g_get_monotonic_time() */
+	guint ms;
+} ClientLimit;
+
 /**
  * client_connection_new:
- * @timeout_ms: how long it may take, the look-up of the name included
  *
- * Tries every address that the name has.
+ * Tries every address that the name has. A look-up that the limit cuts short goes on in a thread of
+ * GLib's, until the resolver gives up; nobody waits for it.
  *
- * Returns: (transfer full): a connection, or %NULL with UNREACHABLE or TIMEOUT set, which names
- *   the server
+ * Returns: (transfer full): a connection, or %NULL with UNREACHABLE or TIMEOUT set
  */
-ClientConnection *client_connection_new(const Address *address, guint timeout_ms, GError **error);
+ClientConnection *client_connection_new(const Address *address, ClientLimit limit, GError **error);
 void client_connection_free(ClientConnection *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ClientConnection, client_connection_free)
 
@@ -29,7 +34,6 @@ gboolean client_connection_is_stale(ClientConnection *self);
  * client_connection_exchange:
  * @request: a message
  * @max_reply_bytes: of the message that answers it
- * @timeout_ms: how long it may take
  * @out_reply: (out): set to the message that answers it; undefined on failure
  *
  * After a failure the connection is of no use any more.
@@ -37,5 +41,5 @@ gboolean client_connection_is_stale(ClientConnection *self);
  * Returns: %TRUE, or %FALSE with UNREACHABLE, TIMEOUT or PROTOCOL set
  */
 gboolean client_connection_exchange(ClientConnection *self, const GByteArray *request,
-				    guint max_reply_bytes, guint timeout_ms, GByteArray *out_reply,
+				    guint max_reply_bytes, ClientLimit limit, GByteArray *out_reply,
 				    GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -17,6 +17,7 @@ struct _SnowflakeClient {
 	guint max_count;              /* for one get_ids; lowered when that server refuses it */
 	gint32 seqid;                 /* of the next call; 0 or above */
 	guint timeout_ms;
+	gint64 deadline_us; /* of the call under way, by g_get_monotonic_time() */
 	gint64 retry_after_ms;
 };
 
@@ -71,7 +72,7 @@ void snowflake_client_free(SnowflakeClient *self)
 
 void snowflake_client_set_timeout_ms(SnowflakeClient *self, guint timeout_ms)
 {
-	g_return_if_fail(timeout_ms > 0);
+	g_return_if_fail(self != NULL && timeout_ms > 0);
 	self->timeout_ms = timeout_ms;
 }
 
@@ -82,11 +83,13 @@ static const Address *current_server(const SnowflakeClient *self)
 
 const char *snowflake_client_get_server(const SnowflakeClient *self)
 {
+	g_return_val_if_fail(self != NULL, NULL);
 	return current_server(self)->text;
 }
 
 gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self)
 {
+	g_return_val_if_fail(self != NULL, 0);
 	return self->retry_after_ms;
 }
 
@@ -104,36 +107,8 @@ static void leave(SnowflakeClient *self)
 	self->current = (self->current + 1) % self->servers->len;
 }
 
-static void append_message(GString *messages, const GError *error)
-{
-	g_string_append_printf(messages, "%s%s", messages->len > 0 ? "; " : "", error->message);
-}
-
-/* Tries each server once, from the current one on. */
-static gboolean connect_to_any(SnowflakeClient *self, GError **error)
-{
-	g_autoptr(GString) messages = g_string_new(NULL);
-	g_autoptr(GError) failure = NULL;
-
-	if (self->connection != NULL && client_connection_is_stale(self->connection))
-		disconnect(self);
-	for (guint i = 0; self->connection == NULL && i < self->servers->len; i++) {
-		g_clear_error(&failure);
-		self->connection =
-			client_connection_new(current_server(self), self->timeout_ms, &failure);
-		if (self->connection == NULL) {
-			append_message(messages, failure);
-			leave(self);
-		}
-	}
-	if (self->connection != NULL)
-		return TRUE;
-	g_set_error_literal(error, failure->domain, failure->code, messages->str);
-	return FALSE;
-}
-
-static gboolean exchange(SnowflakeClient *self, const ClientCall *call, ClientReply *reply,
-			 GError **error)
+static gboolean exchange(SnowflakeClient *self, const ClientCall *call, ClientLimit limit,
+			 ClientReply *reply, GError **error)
 {
 	g_autoptr(GByteArray) request = g_byte_array_new();
 	g_autoptr(GByteArray) bytes = g_byte_array_new();
@@ -141,12 +116,42 @@ static gboolean exchange(SnowflakeClient *self, const ClientCall *call, ClientRe
 
 	self->seqid = seqid == G_MAXINT32 ? 0 : seqid + 1;
 	client_call_write(call, seqid, request);
-	if (client_connection_exchange(self->connection, request, client_call_max_reply_bytes(call),
-				       self->timeout_ms, bytes, error) &&
-	    client_call_read(call, seqid, bytes->data, bytes->len, reply, error))
-		return TRUE;
-	g_prefix_error(error, "%s: ", current_server(self)->text);
-	return FALSE;
+	return client_connection_exchange(self->connection, request,
+					  client_call_max_reply_bytes(call), limit, bytes, error) &&
+	       client_call_read(call, seqid, bytes->data, bytes->len, reply, error);
+}
+
+/* Makes the call at the current server. A connection that stood and breaks may have done so at any
+ * time since the call before: that says nothing of the server, which is connected to again. */
+static gboolean attempt(SnowflakeClient *self, const ClientCall *call, ClientLimit limit,
+			ClientReply *reply, GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+
+	if (self->connection != NULL && !client_connection_is_stale(self->connection)) {
+		if (exchange(self, call, limit, reply, &failure))
+			return TRUE;
+		if (!g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR,
+				     SNOWFLAKE_CLIENT_ERROR_UNREACHABLE)) {
+			g_propagate_error(error, g_steal_pointer(&failure));
+			return FALSE;
+		}
+	}
+	disconnect(self);
+	self->connection = client_connection_new(current_server(self), limit, error);
+	return self->connection != NULL && exchange(self, call, limit, reply, error);
+}
+
+/* Of the time that is left, half at each server, and all of it at the last one. */
+static ClientLimit limit_of_attempt(const SnowflakeClient *self, gboolean is_last)
+{
+	gint64 now_us = g_get_monotonic_time();
+	gint64 left_us = MAX(self->deadline_us - now_us, 0) / (is_last ? 1 : 2);
+
+	return (ClientLimit){
+		.start_us = now_us,
+		.ms = (guint)((left_us + G_TIME_SPAN_MILLISECOND - 1) / G_TIME_SPAN_MILLISECOND),
+	};
 }
 
 /* After a call that failed: leaves the server where another may do better. */
@@ -170,31 +175,56 @@ static gboolean move_on(SnowflakeClient *self, const GError *error)
 	}
 }
 
-/* Any call may be repeated: it changes nothing but the ID that comes next. */
+static void append_message(GString *messages, const char *server, const GError *error)
+{
+	g_string_append_printf(messages, "%s%s: %s", messages->len > 0 ? "; " : "", server,
+			       error->message);
+}
+
+/* At each server once, from the current one on, while there is time. Any call may be repeated: it
+ * changes nothing but the ID that comes next. */
 static gboolean perform(SnowflakeClient *self, const ClientCall *call, ClientReply *reply,
 			GError **error)
 {
 	g_autoptr(GString) messages = g_string_new(NULL);
 	g_autoptr(GError) failure = NULL;
+	guint left = self->servers->len;
+	gboolean done, moved;
 
-	for (guint tries = MIN(self->servers->len, 2); tries > 0; tries--) {
+	do {
+		const char *server = current_server(self)->text;
+
 		g_clear_error(&failure);
 		reply->retry_after_ms = 0;
 		reply->count_refused = FALSE;
-
-		gboolean connected = connect_to_any(self, &failure);
-
-		if (connected && exchange(self, call, reply, &failure))
-			break;
-		append_message(messages, failure);
-		if (!connected || !move_on(self, failure))
-			break;
-	}
+		done = attempt(self, call, limit_of_attempt(self, left == 1), reply, &failure);
+		moved = !done && move_on(self, failure);
+		if (!done)
+			append_message(messages, server, failure);
+	} while (moved && --left > 0 && g_get_monotonic_time() < self->deadline_us);
 	self->retry_after_ms = reply->retry_after_ms;
-	if (failure == NULL)
+	if (done)
 		return TRUE;
 	g_set_error_literal(error, failure->domain, failure->code, messages->str);
 	return FALSE;
+}
+
+static gboolean refuse_argument(GError **error, const char *what)
+{
+	g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
+			    what);
+	return FALSE;
+}
+
+/* What every call begins with: its time runs from here. @out: where the answer goes */
+static gboolean begin(SnowflakeClient *self, const void *out, GError **error)
+{
+	if (self == NULL)
+		return refuse_argument(error, "no client");
+	if (out == NULL)
+		return refuse_argument(error, "no place for the answer");
+	self->deadline_us = g_get_monotonic_time() + self->timeout_ms * G_TIME_SPAN_MILLISECOND;
+	return TRUE;
 }
 
 static gboolean get_number(SnowflakeClient *self, const char *method, gint64 *out_number,
@@ -203,7 +233,7 @@ static gboolean get_number(SnowflakeClient *self, const char *method, gint64 *ou
 	const ClientCall call = {.method = method, .result = CLIENT_RESULT_NUMBER};
 	ClientReply reply = {0};
 
-	if (!perform(self, &call, &reply, error))
+	if (!begin(self, out_number, error) || !perform(self, &call, &reply, error))
 		return FALSE;
 	*out_number = reply.number;
 	return TRUE;
@@ -232,7 +262,7 @@ SnowflakeClientWorker *snowflake_client_get_worker(SnowflakeClient *self, GError
 	const ClientCall call = {.method = "get_worker", .result = CLIENT_RESULT_WORKER};
 	ClientReply reply = {0};
 
-	if (perform(self, &call, &reply, error))
+	if (begin(self, self, error) && perform(self, &call, &reply, error))
 		return reply.worker;
 	snowflake_client_worker_free(reply.worker);
 	return NULL;
@@ -243,7 +273,7 @@ GPtrArray *snowflake_client_get_workers(SnowflakeClient *self, GError **error)
 	const ClientCall call = {.method = "get_workers", .result = CLIENT_RESULT_WORKERS};
 	ClientReply reply = {0};
 
-	if (perform(self, &call, &reply, error))
+	if (begin(self, self, error) && perform(self, &call, &reply, error))
 		return reply.workers;
 	g_clear_pointer(&reply.workers, g_ptr_array_unref);
 	return NULL;
@@ -253,6 +283,9 @@ GPtrArray *snowflake_client_get_workers(SnowflakeClient *self, GError **error)
  * long to be read, and so to be answered. */
 static gboolean check_agent(const char *agent, GError **error)
 {
+	if (agent == NULL)
+		return refuse_argument(error, "no useragent");
+
 	gsize length = strlen(agent);
 
 	if (length <= MAX_AGENT_BYTES)
@@ -262,16 +295,22 @@ static gboolean check_agent(const char *agent, GError **error)
 	return FALSE;
 }
 
-gboolean snowflake_client_get_id(SnowflakeClient *self, const char *agent, gint64 *out_id,
-				 GError **error)
+static gboolean get_one(SnowflakeClient *self, const char *agent, gint64 *out_id, GError **error)
 {
 	const ClientCall call = {.method = "get_id", .result = CLIENT_RESULT_ID, .agent = agent};
 	ClientReply reply = {0};
 
-	if (!check_agent(agent, error) || !perform(self, &call, &reply, error))
+	if (!perform(self, &call, &reply, error))
 		return FALSE;
 	*out_id = reply.number;
 	return TRUE;
+}
+
+gboolean snowflake_client_get_id(SnowflakeClient *self, const char *agent, gint64 *out_id,
+				 GError **error)
+{
+	return begin(self, out_id, error) && check_agent(agent, error) &&
+	       get_one(self, agent, out_id, error);
 }
 
 /* Asks for @count IDs, or for fewer if the server says that it is too many for one call. */
@@ -316,7 +355,7 @@ static gboolean get_some(SnowflakeClient *self, const char *agent, guint count, 
 		}
 		self->lacks_get_ids = TRUE;
 	}
-	if (!snowflake_client_get_id(self, agent, out_ids, error))
+	if (!get_one(self, agent, out_ids, error))
 		return FALSE;
 	*out_count = 1;
 	return TRUE;
@@ -339,22 +378,21 @@ static gboolean check_order(SnowflakeClient *self, gint64 last, gint64 id, GErro
 gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent, guint count,
 				  gint64 *out_ids, GError **error)
 {
-	if (count == 0) {
-		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR,
-				    SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
-				    "a count of 0, the least is 1");
+	if (!begin(self, out_ids, error) || !check_agent(agent, error))
 		return FALSE;
-	}
-	if (!check_agent(agent, error))
-		return FALSE;
+	if (count == 0)
+		return refuse_argument(error, "a count of 0, the least is 1");
 
 	g_autofree gint64 *ids = g_new(gint64, count);
 
 	for (guint done = 0, got; done < count; done += got) {
 		guint server = self->current;
 
-		if (!get_some(self, agent, count - done, ids + done, &got, error))
+		if (!get_some(self, agent, count - done, ids + done, &got, error)) {
+			if (done > 0)
+				g_prefix_error(error, "after %u of %u IDs: ", done, count);
 			return FALSE;
+		}
 		if (done > 0 && self->lacks_get_ids && self->current == server &&
 		    !check_order(self, ids[done - 1], ids[done], error))
 			return FALSE;

@@ -14,10 +14,13 @@
  *   if (client == NULL || !snowflake_client_get_id(client, "my-program", &id, &error))
  *           g_printerr("%s\n", error->message);
  *
- * Calls block, each with a limit in time. The client keeps one connection, to the first server of
- * its list that can be reached, stays with that server while it answers, and connects again when
- * the connection is gone. A call that the server cannot serve or does not answer is repeated once,
- * at the next server that can be reached: harmless, because an ID lost on the way is only a gap.
+ * Calls block, each with a limit in time for all that it does (snowflake_client_set_timeout_ms()).
+ * The client keeps one connection, to the first server of its list that serves it, stays with that
+ * server while it does, and connects again when the connection is gone. A call that the server
+ * cannot serve or does not answer is repeated at the next server of the list, and so on, at each
+ * once: harmless, because an ID lost on the way is only a gap. For the same reason a call is
+ * repeated at the same server, once, where the connection stood before the call and breaks: the
+ * server may have closed it since the call before.
  *
  * A client may be used by one thread at a time. Make one for each thread.
  */
@@ -32,7 +35,8 @@ typedef struct _SnowflakeClient SnowflakeClient;
 SNOWFLAKE_CLIENT_EXPORT GQuark snowflake_client_error_quark(void);
 
 typedef enum {
-	/* An argument is wrong: a server's name, the useragent, a count of 0. */
+	/* An argument is wrong: a server's name, the useragent, a count of 0, or a %NULL where
+	 * something must be. */
 	SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
 	/* The server's clock is behind the IDs it has issued. It passes, or needs its operator. */
 	SNOWFLAKE_CLIENT_ERROR_CLOCK,
@@ -41,7 +45,7 @@ typedef enum {
 	SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
 	/* Nothing listens there, the name is unknown, or the connection broke. */
 	SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
-	/* No connection, or no answer, in the time allowed. */
+	/* No connection, or no answer, in the time that the last server tried was given. */
 	SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
 	/* The server does not know this call: get_worker() of a server of 2010. */
 	SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
@@ -80,7 +84,22 @@ SNOWFLAKE_CLIENT_EXPORT SnowflakeClient *snowflake_client_new(const char *const 
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_free(SnowflakeClient *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, snowflake_client_free)
 
-/* How long connecting to one server may take, and how long its answer to one call; 1 or more. */
+/**
+ * snowflake_client_set_timeout_ms:
+ * @timeout_ms: 1 or more; SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS unless set
+ *
+ * How long one call of a function below may take, whatever it does and however many servers there
+ * are: looking names up, connecting, sending, waiting for answers, turning to other servers; for
+ * get_ids(), all of its batches.
+ *
+ * A server may take half of the time that is left, and the last one to be tried all of it. So one
+ * that hangs leaves time for another. Where so many hang that the time is over before the end of
+ * the list, the next call begins with the server that comes then.
+ *
+ * What is not bounded: a look-up of a name cannot be stopped. The call returns in time, but the
+ * look-up goes on in a thread of GLib's until the resolver gives up. Its threads are few: where
+ * many look-ups hang, those of other names wait for one.
+ */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_timeout_ms(SnowflakeClient *self,
 							     guint timeout_ms);
 
@@ -101,7 +120,8 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_id(SnowflakeClient *self, 
  * @out_ids: (out) (array length=count): room for @count IDs; untouched on failure
  *
  * Many IDs with few calls, or, from a server that lacks get_ids, with a call each. They increase
- * unless another server had to step in.
+ * unless another server had to step in. All in the time of one call: whoever wants millions allows
+ * more of it, or asks for them in parts.
  *
  * Returns: %TRUE, or %FALSE with an error set
  */

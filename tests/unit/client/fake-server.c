@@ -84,7 +84,10 @@ static gboolean serve_one(FakeServer *self, int fd)
 
 	g_free(request.method);
 	g_free(request.agent);
-	return send_all(fd, out, next == FAKE_DRIP ? 1 : out->len) && next != FAKE_CLOSE;
+	if (next == FAKE_STOP)
+		shutdown(self->listener, SHUT_RDWR);
+	return send_all(fd, out, next == FAKE_DRIP ? 1 : out->len) && next != FAKE_CLOSE &&
+	       next != FAKE_STOP;
 }
 
 static gpointer run(gpointer data)

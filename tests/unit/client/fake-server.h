@@ -20,6 +20,7 @@ typedef enum {
 	FAKE_KEEP,  /* send what was appended, go on */
 	FAKE_CLOSE, /* send it, then close the connection */
 	FAKE_DRIP,  /* send it a byte every 20 ms */
+	FAKE_STOP,  /* send it, then close the connection, and take no other */
 } FakeNext;
 
 /* Appends the bytes that answer @request, the header of the frame included. Runs in the server's

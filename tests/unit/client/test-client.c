@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
 #include <malloc.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "client/snowflake-client.h"
 #include "tests/unit/client/fake-server.h"
@@ -50,12 +46,6 @@ static FakeNext serve(const FakeRequest *request, GByteArray *out, gpointer data
 			       atomic_fetch_add(&service->next_id, request->count) + 1,
 			       (guint)request->count);
 	return FAKE_KEEP;
-}
-
-static FakeNext serve_and_close(const FakeRequest *request, GByteArray *out, gpointer data)
-{
-	serve(request, out, data);
-	return FAKE_CLOSE;
 }
 
 /* What a server refuses with, in each of the two ways of the contract. */
@@ -140,75 +130,6 @@ static void connects_by_name_and_ipv6(void)
 	g_assert_true(snowflake_client_get_id(client6, "agent", &id, NULL));
 }
 
-/* Something at @port of ::1 that answers no attempt to connect: a listener whose backlog one
- * connection fills. %FALSE if there is no such place. */
-static gboolean hang_at_ipv6(guint16 port, int out_fds[2])
-{
-	struct sockaddr_in6 v6 = {
-		.sin6_family = AF_INET6,
-		.sin6_addr = IN6ADDR_LOOPBACK_INIT,
-		.sin6_port = htons(port),
-	};
-	const struct sockaddr *any = (const struct sockaddr *)&v6;
-
-	for (guint i = 0; i < 2; i++)
-		out_fds[i] = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	return bind(out_fds[0], any, sizeof(v6)) == 0 && listen(out_fds[0], 0) == 0 &&
-	       connect(out_fds[1], any, sizeof(v6)) == 0;
-}
-
-static guint count_fds(void)
-{
-	g_autoptr(GDir) dir = g_dir_open("/proc/self/fd", 0, NULL);
-	guint count = 0;
-
-	while (g_dir_read_name(dir) != NULL)
-		count++;
-	return count;
-}
-
-static void connect_by_name(const char *server)
-{
-	g_autoptr(SnowflakeClient) client = client_of(server, NULL);
-	g_autoptr(GError) error = NULL;
-	gint64 id;
-
-	g_assert_true(snowflake_client_get_id(client, "agent", &id, &error));
-	g_assert_no_error(error);
-}
-
-/* GLib takes localhost for ::1 and 127.0.0.1, whatever the files of the machine say. */
-static void leaves_nothing_behind_at_an_address_that_hangs(void)
-{
-	Service service = {0};
-	g_autoptr(FakeServer) server = fake_server_new(serve, &service);
-	const char *port = strchr(fake_server_text(server), ':') + 1;
-	g_autofree char *by_name = g_strdup_printf("localhost:%s", port);
-	g_autofree char *hanging = g_strdup_printf("[::1]:%s", port);
-	g_autoptr(SnowflakeClient) client = client_of(hanging, NULL);
-	g_autoptr(GError) error = NULL;
-	gint64 id;
-	int fds[2];
-
-	if (!hang_at_ipv6((guint16)atoi(port), fds)) {
-		g_test_skip("no IPv6 on this machine, or the port is taken");
-	} else {
-		snowflake_client_set_timeout_ms(client, 100);
-		g_assert_false(snowflake_client_get_id(client, "agent", &id, &error));
-		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT);
-		connect_by_name(by_name);
-
-		guint before = count_fds();
-
-		for (guint i = 0; i < 4; i++)
-			connect_by_name(by_name);
-		/* the server may still have its end of the last connection, or of the one before */
-		g_assert_cmpuint(count_fds(), <=, before + 1);
-	}
-	close(fds[0]);
-	close(fds[1]);
-}
-
 static void refuses_wrong_arguments(void)
 {
 	g_autofree char *dead = dead_server();
@@ -227,6 +148,71 @@ static void refuses_wrong_arguments(void)
 	g_assert_false(snowflake_client_get_ids(client, "agent", 0, &id, &error));
 	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT);
 	g_assert_cmpint(id, ==, 4711);
+}
+
+/* How a call ends that may be given NULL for @client, and is for its other arguments. */
+typedef gboolean (*CallWithNull)(SnowflakeClient *client, GError **error);
+
+static gboolean id_without_agent(SnowflakeClient *client, GError **error)
+{
+	gint64 id;
+
+	return snowflake_client_get_id(client, NULL, &id, error);
+}
+
+static gboolean ids_without_agent(SnowflakeClient *client, GError **error)
+{
+	gint64 id;
+
+	return snowflake_client_get_ids(client, NULL, 1, &id, error);
+}
+
+static gboolean id_without_place(SnowflakeClient *client, GError **error)
+{
+	return snowflake_client_get_id(client, "agent", NULL, error);
+}
+
+static gboolean ids_without_place(SnowflakeClient *client, GError **error)
+{
+	return snowflake_client_get_ids(client, "agent", 1, NULL, error);
+}
+
+static gboolean timestamp_without_place(SnowflakeClient *client, GError **error)
+{
+	return snowflake_client_get_timestamp(client, NULL, error);
+}
+
+static gboolean worker_without_client(G_GNUC_UNUSED SnowflakeClient *client, GError **error)
+{
+	return snowflake_client_get_worker(NULL, error) != NULL;
+}
+
+static gboolean workers_without_client(G_GNUC_UNUSED SnowflakeClient *client, GError **error)
+{
+	return snowflake_client_get_workers(NULL, error) != NULL;
+}
+
+static void refuses_null(void)
+{
+	static const CallWithNull calls[] = {
+		id_without_agent,       ids_without_agent,       id_without_place,
+		ids_without_place,      timestamp_without_place, worker_without_client,
+		workers_without_client,
+	};
+	Service service = {.largest_batch = 1000};
+	g_autoptr(FakeServer) server = fake_server_new(serve, &service);
+	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), NULL);
+
+	for (gsize i = 0; i < 2 * G_N_ELEMENTS(calls); i++) {
+		g_autoptr(GError) error = NULL;
+
+		g_test_message("call %zu", i / 2);
+		g_assert_false(calls[i / 2](i % 2 == 0 ? client : NULL, &error));
+		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR,
+			       SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT);
+		g_assert_false(calls[i / 2](i % 2 == 0 ? client : NULL, NULL));
+	}
+	g_assert_cmpuint(fake_server_requests(server), ==, 0);
 }
 
 static const Refusal refusals[] = {
@@ -318,41 +304,6 @@ static void keeps_the_connection_after_a_refusal(void)
 		g_assert_false(get_one(client, &refusals[0], NULL));
 	g_assert_cmpuint(fake_server_requests(server), ==, 3);
 	g_assert_cmpuint(fake_server_connections(server), ==, 1);
-}
-
-static void passes_over_dead_servers(void)
-{
-	Service service = {0};
-	g_autofree char *dead = dead_server();
-	g_autoptr(FakeServer) server = fake_server_new(serve, &service);
-	g_autoptr(SnowflakeClient) client = client_of(dead, fake_server_text(server));
-	g_autoptr(SnowflakeClient) hopeless = client_of(dead, dead);
-	g_autoptr(GError) error = NULL;
-	gint64 id;
-
-	g_assert_true(snowflake_client_get_id(client, "agent", &id, NULL));
-	g_assert_false(snowflake_client_get_id(hopeless, "agent", &id, &error));
-	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE);
-}
-
-static void reconnects_when_the_server_has_closed(void)
-{
-	Service service = {0};
-	g_autoptr(FakeServer) server = fake_server_new(serve_and_close, &service);
-	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), NULL);
-	gint64 limit_us = g_get_monotonic_time() + 10 * G_TIME_SPAN_SECOND;
-
-	for (guint i = 1; i <= 20; i++) {
-		g_autoptr(GError) error = NULL;
-		gint64 id;
-
-		g_assert_true(snowflake_client_get_id(client, "agent", &id, &error));
-		g_assert_no_error(error);
-		/* over loopback, the client's end is closed with it */
-		while (fake_server_closed(server) < i && g_get_monotonic_time() < limit_us)
-			g_thread_yield();
-		g_assert_cmpuint(fake_server_closed(server), ==, i);
-	}
 }
 
 static FakeNext note_seqid(const FakeRequest *request, GByteArray *out, gpointer last_seqid)
@@ -447,6 +398,20 @@ static void asks_another_server_for_as_many_as_before(void)
 	g_assert_cmpint(ids[1000], ==, 5001);
 	/* the 250 that the first did not serve any more, 1000, 1000, 250 */
 	g_assert_cmpuint(atomic_load(&large.n_get_ids), ==, 4);
+}
+
+static void tells_how_far_it_came(void)
+{
+	Service service = {.largest_batch = 1000};
+	g_autoptr(FakeServer) server = fake_server_new(serve_1000, &service);
+	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), NULL);
+	g_autofree char *message = g_strdup_printf(
+		"after 1000 of 1500 IDs: %s: InvalidSystemClock: why", fake_server_text(server));
+	g_autoptr(GError) error = NULL;
+	gint64 ids[1500];
+
+	g_assert_false(snowflake_client_get_ids(client, "agent", 1500, ids, &error));
+	g_assert_cmpstr(error->message, ==, message);
 }
 
 static FakeNext list_workers(const FakeRequest *request, GByteArray *out, gpointer count)
@@ -546,22 +511,19 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/client/makes-the-calls", makes_the_calls);
 	g_test_add_func("/client/connects-by-name-and-ipv6", connects_by_name_and_ipv6);
-	g_test_add_func("/client/leaves-nothing-behind",
-			leaves_nothing_behind_at_an_address_that_hangs);
 	g_test_add_func("/client/refuses-wrong-arguments", refuses_wrong_arguments);
+	g_test_add_func("/client/refuses-null", refuses_null);
 	g_test_add_func("/client/tells-why-it-was-refused", tells_why_it_was_refused);
 	g_test_add_func("/client/turns-to-another-server",
 			turns_to_another_server_where_that_helps);
 	g_test_add_func("/client/retries-once", retries_once);
 	g_test_add_func("/client/keeps-the-connection-after-a-refusal",
 			keeps_the_connection_after_a_refusal);
-	g_test_add_func("/client/passes-over-dead-servers", passes_over_dead_servers);
-	g_test_add_func("/client/reconnects-when-the-server-has-closed",
-			reconnects_when_the_server_has_closed);
 	g_test_add_func("/client/numbers-its-calls", numbers_its_calls);
 	g_test_add_func("/client/gets-many-ids", gets_many_ids);
 	g_test_add_func("/client/asks-another-server-for-as-many",
 			asks_another_server_for_as_many_as_before);
+	g_test_add_func("/client/tells-how-far-it-came", tells_how_far_it_came);
 	g_test_add_func("/client/lists-workers", lists_workers);
 	g_test_add_func("/client/tells-that-the-registry-does-not-answer",
 			tells_that_the_registry_does_not_answer);

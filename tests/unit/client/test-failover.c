@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Servers that hang, go away and come back, and how long the client takes for it. */
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client/snowflake-client.h"
+#include "tests/unit/client/fake-server.h"
+
+#define MAX_SERVERS  30
+#define HANGING_NAME "hanging.example"
+/* what a machine that is busy with other things may take beyond the limit */
+#define SLACK_MS     2000
+
+static FakeNext serve(const FakeRequest *request, GByteArray *out, G_GNUC_UNUSED gpointer data)
+{
+	fake_reply_i64(out, request, 1);
+	return FAKE_KEEP;
+}
+
+static FakeNext serve_and_close(const FakeRequest *request, GByteArray *out, gpointer data)
+{
+	serve(request, out, data);
+	return FAKE_CLOSE;
+}
+
+static FakeNext say_nothing(G_GNUC_UNUSED const FakeRequest *request, G_GNUC_UNUSED GByteArray *out,
+			    G_GNUC_UNUSED gpointer data)
+{
+	return FAKE_KEEP;
+}
+
+static FakeNext lack_worker_id(const FakeRequest *request, GByteArray *out,
+			       G_GNUC_UNUSED gpointer data)
+{
+	fake_reply_exception(out, request, 6, "WorkerIdUnavailable: why");
+	return FAKE_KEEP;
+}
+
+/* A port that was free a moment ago, on which nothing listens. */
+static char *dead_server(void)
+{
+	g_autoptr(FakeServer) server = fake_server_new(NULL, NULL);
+
+	return g_strdup(fake_server_text(server));
+}
+
+/* A listener whose backlog one connection fills, so that no other is made. */
+static char *deaf_server(int out_fds[2])
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr *any = (struct sockaddr *)&v4;
+	socklen_t length = sizeof(v4);
+
+	for (guint i = 0; i < 2; i++)
+		out_fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	g_assert_cmpint(bind(out_fds[0], any, length), ==, 0);
+	g_assert_cmpint(listen(out_fds[0], 0), ==, 0);
+	g_assert_cmpint(getsockname(out_fds[0], any, &length), ==, 0);
+	g_assert_cmpint(connect(out_fds[1], any, length), ==, 0);
+	return g_strdup_printf("127.0.0.1:%u", ntohs(v4.sin_port));
+}
+
+/* One name has no answer, for as long as a test holds the lock. */
+static pthread_mutex_t looking_up = PTHREAD_MUTEX_INITIALIZER;
+static atomic_uint n_lookups;
+
+/* In front of the resolver's. */
+int getaddrinfo(const char *restrict name, const char *restrict service,
+		const struct addrinfo *restrict hints, struct addrinfo **restrict out)
+{
+	int (*look_up)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+	if (name == NULL || !g_str_equal(name, HANGING_NAME)) {
+		*(void **)&look_up = dlsym(RTLD_NEXT, "getaddrinfo");
+		return look_up(name, service, hints, out);
+	}
+	atomic_fetch_add(&n_lookups, 1);
+	pthread_mutex_lock(&looking_up);
+	pthread_mutex_unlock(&looking_up);
+	return EAI_AGAIN;
+}
+
+/* A client of @n times @bad, and of @good behind it if there is one. */
+static SnowflakeClient *client_of(const char *bad, guint n, const char *good)
+{
+	const char *servers[MAX_SERVERS + 2] = {NULL};
+	g_autoptr(GError) error = NULL;
+
+	g_assert_cmpuint(n, <=, MAX_SERVERS);
+	for (guint i = 0; i < n; i++)
+		servers[i] = bad;
+	servers[n] = good;
+
+	SnowflakeClient *client = snowflake_client_new(servers, &error);
+
+	g_assert_no_error(error);
+	return client;
+}
+
+static gboolean get_id(SnowflakeClient *client, GError **error)
+{
+	gint64 id;
+
+	return snowflake_client_get_id(client, "agent", &id, error);
+}
+
+/* The call fails or not, and in any case ends in time. */
+static gboolean get_id_within(SnowflakeClient *client, guint timeout_ms, GError **error)
+{
+	gint64 start_us = g_get_monotonic_time();
+
+	snowflake_client_set_timeout_ms(client, timeout_ms);
+
+	gboolean got = get_id(client, error);
+	gint64 took_ms = (g_get_monotonic_time() - start_us) / 1000;
+
+	g_test_message("%" G_GINT64_FORMAT " ms of %u", took_ms, timeout_ms);
+	g_assert_cmpint(took_ms, <, timeout_ms + SLACK_MS);
+	return got;
+}
+
+/* What hangs, and where. */
+typedef struct {
+	FakeServer *mute;
+	char *deaf;
+	int deaf_fds[2];
+	const char *servers[3];
+} Hanging;
+
+static void hanging_init(Hanging *self)
+{
+	self->mute = fake_server_new(say_nothing, NULL);
+	self->deaf = deaf_server(self->deaf_fds);
+	self->servers[0] = fake_server_text(self->mute);
+	self->servers[1] = self->deaf;
+	self->servers[2] = HANGING_NAME;
+	pthread_mutex_lock(&looking_up);
+}
+
+/* The clients are gone. */
+static void hanging_clear(Hanging *self)
+{
+	pthread_mutex_unlock(&looking_up);
+	close(self->deaf_fds[0]);
+	close(self->deaf_fds[1]);
+	g_free(self->deaf);
+	fake_server_free(self->mute);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Hanging, hanging_clear)
+
+static void a_call_ends_in_time(void)
+{
+	static const struct {
+		guint n_servers;
+		guint timeout_ms;
+	} cases[] = {{1, 300}, {2, 2500}, {MAX_SERVERS, 300}};
+	g_auto(Hanging) hanging = {0};
+
+	hanging_init(&hanging);
+	for (gsize i = 0; i < G_N_ELEMENTS(hanging.servers); i++) {
+		for (gsize j = 0; j < G_N_ELEMENTS(cases); j++) {
+			g_autoptr(SnowflakeClient) client =
+				client_of(hanging.servers[i], cases[j].n_servers, NULL);
+			g_autoptr(GError) error = NULL;
+
+			g_test_message("%u of %s", cases[j].n_servers, hanging.servers[i]);
+			g_assert_false(get_id_within(client, cases[j].timeout_ms, &error));
+			g_assert_error(error, SNOWFLAKE_CLIENT_ERROR,
+				       SNOWFLAKE_CLIENT_ERROR_TIMEOUT);
+		}
+	}
+	g_assert_cmpuint(atomic_load(&n_lookups), >, 0);
+}
+
+static void one_that_hangs_leaves_time_for_another(void)
+{
+	g_auto(Hanging) hanging = {0};
+	g_autoptr(FakeServer) good = fake_server_new(serve, NULL);
+
+	hanging_init(&hanging);
+	for (gsize i = 0; i < G_N_ELEMENTS(hanging.servers); i++) {
+		g_autoptr(SnowflakeClient) client =
+			client_of(hanging.servers[i], 2, fake_server_text(good));
+		g_autoptr(GError) error = NULL;
+
+		g_test_message("%s", hanging.servers[i]);
+		g_assert_true(get_id_within(client, 2000, &error));
+		g_assert_no_error(error);
+		/* and stays there */
+		g_assert_cmpstr(snowflake_client_get_server(client), ==, fake_server_text(good));
+		g_assert_true(get_id_within(client, 2000, &error));
+		g_assert_cmpstr(snowflake_client_get_server(client), ==, fake_server_text(good));
+	}
+}
+
+/* Something at @port of ::1 that answers no attempt to connect: a listener whose backlog one
+ * connection fills. %FALSE if there is no such place. */
+static gboolean hang_at_ipv6(guint16 port, int out_fds[2])
+{
+	struct sockaddr_in6 v6 = {
+		.sin6_family = AF_INET6,
+		.sin6_addr = IN6ADDR_LOOPBACK_INIT,
+		.sin6_port = htons(port),
+	};
+	const struct sockaddr *any = (const struct sockaddr *)&v6;
+
+	for (guint i = 0; i < 2; i++)
+		out_fds[i] = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	return bind(out_fds[0], any, sizeof(v6)) == 0 && listen(out_fds[0], 0) == 0 &&
+	       connect(out_fds[1], any, sizeof(v6)) == 0;
+}
+
+static guint count_fds(void)
+{
+	g_autoptr(GDir) dir = g_dir_open("/proc/self/fd", 0, NULL);
+	guint count = 0;
+
+	while (g_dir_read_name(dir) != NULL)
+		count++;
+	return count;
+}
+
+static void connect_by_name(const char *server)
+{
+	g_autoptr(SnowflakeClient) client = client_of(server, 1, NULL);
+	g_autoptr(GError) error = NULL;
+
+	g_assert_true(get_id(client, &error));
+	g_assert_no_error(error);
+}
+
+/* GLib takes localhost for ::1 and 127.0.0.1, whatever the files of the machine say. */
+static void leaves_nothing_behind_at_an_address_that_hangs(void)
+{
+	g_autoptr(FakeServer) server = fake_server_new(serve, NULL);
+	const char *port = strchr(fake_server_text(server), ':') + 1;
+	g_autofree char *by_name = g_strdup_printf("localhost:%s", port);
+	g_autofree char *hanging = g_strdup_printf("[::1]:%s", port);
+	g_autoptr(SnowflakeClient) client = client_of(hanging, 1, NULL);
+	g_autoptr(GError) error = NULL;
+	int fds[2];
+
+	if (!hang_at_ipv6((guint16)atoi(port), fds)) {
+		g_test_skip("no IPv6 on this machine, or the port is taken");
+	} else {
+		snowflake_client_set_timeout_ms(client, 100);
+		g_assert_false(get_id(client, &error));
+		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT);
+		connect_by_name(by_name);
+
+		guint before = count_fds();
+
+		for (guint i = 0; i < 4; i++)
+			connect_by_name(by_name);
+		/* the server may still have its end of the last connection, or of the one before */
+		g_assert_cmpuint(count_fds(), <=, before + 1);
+	}
+	close(fds[0]);
+	close(fds[1]);
+}
+
+/* One that has no batches, and takes two thirds of a second for an ID. */
+static FakeNext drip_ids(const FakeRequest *request, GByteArray *out, G_GNUC_UNUSED gpointer data)
+{
+	if (g_str_equal(request->method, "get_ids")) {
+		fake_reply_exception(out, request, 1, "unknown");
+		return FAKE_KEEP;
+	}
+	fake_reply_i64(out, request, g_get_monotonic_time());
+	return FAKE_DRIP;
+}
+
+static void all_batches_share_the_time(void)
+{
+	enum { COUNT = 10, TIMEOUT_MS = 1500 };
+	g_autoptr(FakeServer) server = fake_server_new(drip_ids, NULL);
+	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), 1, NULL);
+	g_autoptr(GError) error = NULL;
+	gint64 start_us = g_get_monotonic_time();
+	gint64 ids[COUNT];
+
+	snowflake_client_set_timeout_ms(client, TIMEOUT_MS);
+	g_assert_false(snowflake_client_get_ids(client, "agent", COUNT, ids, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT);
+	g_assert_cmpint((g_get_monotonic_time() - start_us) / 1000, <, TIMEOUT_MS + SLACK_MS);
+}
+
+static void passes_over_dead_servers(void)
+{
+	g_autofree char *dead = dead_server();
+	g_autoptr(FakeServer) server = fake_server_new(serve, NULL);
+	g_autoptr(SnowflakeClient) client = client_of(dead, 5, fake_server_text(server));
+	g_autoptr(SnowflakeClient) hopeless = client_of(dead, 5, NULL);
+	g_autoptr(GError) error = NULL;
+
+	g_assert_true(get_id(client, NULL));
+	g_assert_false(get_id(hopeless, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE);
+}
+
+static void asks_each_server_once(void)
+{
+	g_autoptr(FakeServer) bad = fake_server_new(lack_worker_id, NULL);
+	g_autoptr(FakeServer) good = fake_server_new(serve, NULL);
+	g_autoptr(SnowflakeClient) client =
+		client_of(fake_server_text(bad), 3, fake_server_text(good));
+	g_autoptr(SnowflakeClient) hopeless = client_of(fake_server_text(bad), 3, NULL);
+	g_autoptr(GError) error = NULL;
+
+	g_assert_true(get_id(client, NULL));
+	g_assert_cmpuint(fake_server_requests(bad), ==, 3);
+	g_assert_cmpuint(fake_server_requests(good), ==, 1);
+	g_assert_false(get_id(hopeless, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE);
+	g_assert_cmpuint(fake_server_requests(bad), ==, 6);
+}
+
+static void reconnects_when_the_server_has_closed(void)
+{
+	g_autoptr(FakeServer) server = fake_server_new(serve_and_close, NULL);
+	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), 1, NULL);
+	gint64 limit_us = g_get_monotonic_time() + 10 * G_TIME_SPAN_SECOND;
+
+	for (guint i = 1; i <= 20; i++) {
+		g_autoptr(GError) error = NULL;
+
+		g_assert_true(get_id(client, &error));
+		g_assert_no_error(error);
+		/* over loopback, the client's end is closed with it */
+		while (fake_server_closed(server) < i && g_get_monotonic_time() < limit_us)
+			g_thread_yield();
+		g_assert_cmpuint(fake_server_closed(server), ==, i);
+	}
+	g_assert_cmpuint(fake_server_requests(server), ==, 20);
+}
+
+/* Answers the calls of a script, one letter each, and those behind its end like the last: (s)erve,
+ * (c)lose, close behind a (h)alf answer, s(t)op. */
+typedef struct {
+	const char *letters;
+	guint at;
+} Script;
+
+static FakeNext follow(const FakeRequest *request, GByteArray *out, gpointer data)
+{
+	Script *script = data;
+	char letter = script->letters[script->at];
+
+	if (script->letters[script->at + 1] != '\0')
+		script->at++;
+	if (letter == 's' || letter == 'h')
+		fake_reply_i64(out, request, 1);
+	if (letter == 'h')
+		g_byte_array_set_size(out, out->len / 2);
+	return letter == 's' ? FAKE_KEEP : letter == 't' ? FAKE_STOP : FAKE_CLOSE;
+}
+
+/* With one server in the list, and the connection of the call before gone when the call is under
+ * way. */
+static void repeats_a_call_whose_connection_breaks(void)
+{
+	static const struct {
+		const char *letters;
+		const char *calls; /* whether each goes (w)ell or (b)adly */
+		guint n_requests;
+	} cases[] = {
+		{"scs", "www", 4},   {"shs", "www", 4},
+		{"scshs", "www", 5}, {"sc", "wb", 3}, /* once only */
+		{"cs", "bw", 2}, /* on a connection that was made for the call: not at all */
+		{"st", "wb", 2}, /* there is no other */
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		Script script = {cases[i].letters, 0};
+		g_autoptr(FakeServer) server = fake_server_new(follow, &script);
+		g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), 1, NULL);
+
+		g_test_message("%s", cases[i].letters);
+		for (const char *call = cases[i].calls; *call != '\0'; call++) {
+			g_autoptr(GError) error = NULL;
+
+			g_assert_true(get_id(client, &error) == (*call == 'w'));
+			if (error != NULL)
+				g_assert_error(error, SNOWFLAKE_CLIENT_ERROR,
+					       SNOWFLAKE_CLIENT_ERROR_UNREACHABLE);
+		}
+		g_assert_cmpuint(fake_server_requests(server), ==, cases[i].n_requests);
+	}
+}
+
+/* As it does to be shut down: it takes no more connections, and closes those it has. */
+static void turns_to_another_server_when_one_stops(void)
+{
+	Script script = {"st", 0};
+	g_autoptr(FakeServer) stopping = fake_server_new(follow, &script);
+	g_autoptr(FakeServer) other = fake_server_new(serve, NULL);
+	g_autoptr(SnowflakeClient) client =
+		client_of(fake_server_text(stopping), 1, fake_server_text(other));
+	g_autoptr(GError) error = NULL;
+
+	for (guint i = 0; i < 3; i++) {
+		g_assert_true(get_id(client, &error));
+		g_assert_no_error(error);
+	}
+	g_assert_cmpuint(fake_server_requests(stopping), ==, 2);
+	g_assert_cmpuint(fake_server_requests(other), ==, 2);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/failover/a-call-ends-in-time", a_call_ends_in_time);
+	g_test_add_func("/failover/a-hang-leaves-time", one_that_hangs_leaves_time_for_another);
+	g_test_add_func("/failover/leaves-nothing-behind",
+			leaves_nothing_behind_at_an_address_that_hangs);
+	g_test_add_func("/failover/all-batches-share-the-time", all_batches_share_the_time);
+	g_test_add_func("/failover/passes-over-dead-servers", passes_over_dead_servers);
+	g_test_add_func("/failover/asks-each-server-once", asks_each_server_once);
+	g_test_add_func("/failover/reconnects-when-the-server-has-closed",
+			reconnects_when_the_server_has_closed);
+	g_test_add_func("/failover/repeats-a-call", repeats_a_call_whose_connection_breaks);
+	g_test_add_func("/failover/turns-to-another-when-one-stops",
+			turns_to_another_server_when_one_stops);
+	return g_test_run();
+}
