@@ -107,6 +107,25 @@ static void leave(SnowflakeClient *self)
 	self->current = (self->current + 1) % self->servers->len;
 }
 
+/* Not g_random_...(), whose state a process shares with those that it forks. */
+void snowflake_client_shuffle_servers(SnowflakeClient *self)
+{
+	g_return_if_fail(self != NULL);
+
+	g_autoptr(GRand) random = g_rand_new();
+	gpointer *servers = self->servers->pdata;
+
+	disconnect(self);
+	self->current = 0;
+	for (guint left = self->servers->len; left > 1; left--) {
+		gint32 drawn = g_rand_int_range(random, 0, (gint32)left);
+		gpointer server = servers[drawn];
+
+		servers[drawn] = servers[left - 1];
+		servers[left - 1] = server;
+	}
+}
+
 static gboolean exchange(SnowflakeClient *self, const ClientCall *call, ClientLimit limit,
 			 ClientReply *reply, GError **error)
 {

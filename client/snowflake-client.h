@@ -103,6 +103,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, snowflake_client_free)
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_timeout_ms(SnowflakeClient *self,
 							     guint timeout_ms);
 
+/* Puts the servers into an order drawn at random, for this client alone, and begins with the first
+ * of it. Without, they are tried in the order given: many clients with one list are all at one
+ * server, and all go to the same one when it fails. */
+SNOWFLAKE_CLIENT_EXPORT void snowflake_client_shuffle_servers(SnowflakeClient *self);
+
 /**
  * snowflake_client_get_id:
  * @agent: who asks, [a-zA-Z][a-zA-Z\-0-9]*, at most 256 bytes

@@ -415,6 +415,101 @@ static void turns_to_another_server_when_one_stops(void)
 	g_assert_cmpuint(fake_server_requests(other), ==, 2);
 }
 
+/* Eight places where nothing listens, which differ in their last digit. */
+static char **dead_servers(void)
+{
+	g_autofree char *dead = dead_server();
+	char **servers = g_new0(char *, 9);
+
+	for (guint i = 0; i < 8; i++)
+		servers[i] = g_strdup_printf("127.0.0.%u%s", i + 1, strchr(dead, ':'));
+	return servers;
+}
+
+static SnowflakeClient *shuffled_client(char **servers)
+{
+	SnowflakeClient *client = snowflake_client_new((const char *const *)servers, NULL);
+
+	snowflake_client_shuffle_servers(client);
+	return client;
+}
+
+static char last_digit(const char *server)
+{
+	return server[strlen("127.0.0.")];
+}
+
+/* The digits of the servers, as a call that fails tries them. */
+static char *order_of(SnowflakeClient *client)
+{
+	g_autoptr(GError) error = NULL;
+
+	g_assert_false(get_id(client, &error));
+
+	g_auto(GStrv) messages = g_strsplit(error->message, "; ", -1);
+	GString *order = g_string_new(NULL);
+
+	for (guint i = 0; messages[i] != NULL; i++)
+		g_string_append_c(order, last_digit(messages[i]));
+	return g_string_free(order, FALSE);
+}
+
+static void tries_servers_in_their_order(void)
+{
+	g_auto(GStrv) servers = dead_servers();
+	g_autoptr(SnowflakeClient) client =
+		snowflake_client_new((const char *const *)servers, NULL);
+	g_autofree char *order = order_of(client);
+
+	g_assert_cmpstr(order, ==, "12345678");
+}
+
+/* Where the first is drawn and the others follow as they stand, there are 8 orders. */
+static void shuffles_servers(void)
+{
+	g_auto(GStrv) servers = dead_servers();
+	g_autoptr(GHashTable) orders = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+
+	for (guint i = 0; i < 30; i++) {
+		g_autoptr(SnowflakeClient) client = shuffled_client(servers);
+		char *order = order_of(client);
+
+		g_assert_cmpuint(strlen(order), ==, 8);
+		for (const char *digit = "12345678"; *digit != '\0'; digit++)
+			g_assert_nonnull(strchr(order, *digit));
+		g_hash_table_add(orders, order);
+	}
+	g_assert_cmpuint(g_hash_table_size(orders), >, 8);
+}
+
+static void any_server_may_be_the_first(void)
+{
+	g_auto(GStrv) servers = dead_servers();
+	guint n_first[8] = {0};
+
+	for (guint i = 0; i < 8 * 100; i++) {
+		g_autoptr(SnowflakeClient) client = shuffled_client(servers);
+
+		n_first[last_digit(snowflake_client_get_server(client)) - '1']++;
+	}
+	/* 100 on average, and 50 is more than five standard deviations off */
+	for (guint i = 0; i < 8; i++)
+		g_assert_cmpuint(n_first[i], >, 50);
+}
+
+static void shuffles_what_is_in_use(void)
+{
+	g_autoptr(FakeServer) server = fake_server_new(serve, NULL);
+	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), 1, NULL);
+
+	for (guint i = 1; i <= 3; i++) {
+		g_assert_true(get_id(client, NULL));
+		g_assert_true(get_id(client, NULL));
+		g_assert_cmpuint(fake_server_connections(server), ==, i);
+		snowflake_client_shuffle_servers(client);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -430,5 +525,9 @@ int main(int argc, char **argv)
 	g_test_add_func("/failover/repeats-a-call", repeats_a_call_whose_connection_breaks);
 	g_test_add_func("/failover/turns-to-another-when-one-stops",
 			turns_to_another_server_when_one_stops);
+	g_test_add_func("/failover/tries-servers-in-their-order", tries_servers_in_their_order);
+	g_test_add_func("/failover/shuffles-servers", shuffles_servers);
+	g_test_add_func("/failover/any-server-may-be-the-first", any_server_may_be_the_first);
+	g_test_add_func("/failover/shuffles-what-is-in-use", shuffles_what_is_in_use);
 	return g_test_run();
 }
