@@ -3,6 +3,8 @@
 
 #include <glib.h>
 
+G_BEGIN_DECLS
+
 /*
  * A client of the Snowflake service: unique, roughly time-ordered 64-bit IDs.
  *
@@ -22,7 +24,7 @@
  * repeated at the same server, once, where the connection stood before the call and breaks: the
  * server may have closed it since the call before.
  *
- * A client may be used by one thread at a time. Make one for each thread.
+ * A client may be used by one thread at a time. Make one for each thread. Usable from C++.
  */
 typedef struct _SnowflakeClient SnowflakeClient;
 
@@ -168,3 +170,5 @@ SNOWFLAKE_CLIENT_EXPORT const char *snowflake_client_get_server(const SnowflakeC
 /* After get_ids() or get_workers() failed with UNAVAILABLE: how long the server says to wait; 0: it
  * did not say, as in the answers to the other calls, which have no place for it. */
 SNOWFLAKE_CLIENT_EXPORT gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self);
+
+G_END_DECLS

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A program in C++ that uses the library as it is installed.
+
+#include <snowflake-client.h>
+
+static void links_and_calls()
+{
+	const char *const servers[] = {"127.0.0.1:1", nullptr};
+	GError *error = nullptr;
+	SnowflakeClient *client = snowflake_client_new(servers, &error);
+	gint64 id = 4711;
+
+	g_assert_no_error(error);
+	g_assert_false(snowflake_client_get_id(client, nullptr, &id, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT);
+	g_assert_cmpint(id, ==, 4711);
+	g_clear_error(&error);
+	snowflake_client_free(client);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, nullptr);
+	g_test_add_func("/cplusplus/links-and-calls", links_and_calls);
+	return g_test_run();
+}
