@@ -2,16 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """run-examples.py SNOWFLAKED SNOWFLAKECTL
 
-Runs the first calls of README.md against a real server, by the commands that stand there. One
-whose tools are not installed is skipped, and said to be. Prints TAP.
+Runs the first calls of README.md against a real server, by the commands that stand there, and then
+against what is not one that works: each says so in one line, and ends. One whose tools are not
+installed is skipped, and said to be. Prints TAP.
 """
+import contextlib
+import functools
 import os
 import pathlib
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from readme import EXAMPLES, ROOT, examples
@@ -22,6 +28,7 @@ README_PORT = "7609"
 WORKER_ID = 7
 START_LIMIT_S = 30
 RUN_LIMIT_S = 120
+END_LIMIT_S = 30 # the examples wait for 2 s; the rest is for a machine that is busy
 
 NEEDS = {
     "first-id.sh": ["sh"],
@@ -64,7 +71,19 @@ def environment(build, port):
     }
 
 
-def run(name, commands, port, directory, settings):
+def call(commands, directory, settings, limit_s, stderr):
+    with subprocess.Popen(["sh", "-e", "-c", commands], cwd=directory, env=settings, text=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr,
+                          start_new_session=True) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(commands, process.returncode, stdout, stderr)
+
+
+def problem_of_first_run(port, name, commands, directory, settings):
     """What is wrong with the example, or None."""
     directory.mkdir()
     text = (EXAMPLES / name).read_text()
@@ -72,9 +91,7 @@ def run(name, commands, port, directory, settings):
     shutil.copy(ROOT / "snowflake.thrift", directory)
     if NODE_MODULES.is_dir():
         (directory / "node_modules").symlink_to(NODE_MODULES)
-    done = subprocess.run(["sh", "-e", "-c", commands or f"sh -e {name}"], cwd=directory,
-                          env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, timeout=RUN_LIMIT_S, check=False)
+    done = call(commands, directory, settings, RUN_LIMIT_S, subprocess.STDOUT)
     ids = [int(number) for number in re.findall(r"\b\d{15,19}\b", done.stdout)]
     if done.returncode != 0 or not ids:
         return f"status {done.returncode}:\n{done.stdout}"
@@ -83,22 +100,78 @@ def run(name, commands, port, directory, settings):
     return None
 
 
-def run_all(port, build, scratch):
-    """Whether every example did what it should."""
-    good = True
-    shown = examples()
-    print(f"1..{len(shown)}")
-    for number, (name, (_, commands)) in enumerate(shown.items(), 1):
-        absent = [str(tool) for tool in NEEDS[name] if not is_there(tool)]
-        if absent:
-            print(f"ok {number} {name} # SKIP not installed: {' '.join(absent)}")
-            continue
-        problem = run(name, commands, port, scratch / name, environment(build, port))
-        print(f"{'not ok' if problem else 'ok'} {number} {name}")
-        for line in (problem or "").splitlines():
-            print(f"# {line}")
-        good = good and not problem
-    return good
+def problem_in_trouble(_name, commands, directory, settings):
+    """What is wrong with how the example ends without an ID, or None. It is there already, so only
+    the last of its commands, and what that is told by the environment, are run again."""
+    *before, last = commands.strip().splitlines()
+    again = [line for line in before if line.startswith("export ")] + [last]
+    try:
+        done = call("\n".join(again), directory, settings, END_LIMIT_S, subprocess.PIPE)
+    except subprocess.TimeoutExpired:
+        return f"it still runs after {END_LIMIT_S} s"
+    if done.returncode != 1 or done.stdout or done.stderr.count("\n") != 1:
+        return f"status {done.returncode}:\n{done.stdout}{done.stderr}"
+    return None
+
+
+@contextlib.contextmanager
+def listening(port, backlog):
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(backlog)
+        yield listener
+
+
+@contextlib.contextmanager
+def one_that_closes(port):
+    def close_all():
+        with contextlib.suppress(OSError):
+            while True:
+                listener.accept()[0].close()
+
+    with listening(port, 16) as listener:
+        thread = threading.Thread(target=close_all)
+        thread.start()
+        try:
+            yield
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)  # wakes accept()
+            thread.join()
+
+
+@contextlib.contextmanager
+def one_that_is_deaf(port):
+    """One connection fills its backlog, so that no other is made."""
+    with listening(port, 0), socket.create_connection(("127.0.0.1", port)):
+        yield
+
+
+class Report:
+    """Runs the examples, one way after another, and prints TAP."""
+
+    def __init__(self, port, build, scratch):
+        self.good = True
+        self._shown = examples()
+        self._scratch = scratch
+        self._settings = environment(build, port)
+        self._count = 0
+
+    def run(self, case, problem_of):
+        """problem_of(NAME, COMMANDS, DIRECTORY, ENVIRONMENT): what is wrong, or None"""
+        for name, (_, commands) in self._shown.items():
+            absent = [str(tool) for tool in NEEDS[name] if not is_there(tool)]
+            problem = None if absent else problem_of(
+                name, commands or f"sh -e {name}", self._scratch / name, self._settings)
+            self._count += 1
+            print(f"{'not ok' if problem else 'ok'} {self._count} {name}: {case}"
+                  + (f" # SKIP not installed: {' '.join(absent)}" if absent else ""), flush=True)
+            for line in (problem or "").splitlines():
+                print(f"# {line}")
+            self.good = self.good and not problem
+
+    def end(self):
+        print(f"1..{self._count}")
 
 
 def main(snowflaked, snowflakectl):
@@ -107,11 +180,21 @@ def main(snowflaked, snowflakectl):
         scratch = pathlib.Path(name)
         server = start_server(snowflaked, scratch)
         try:
-            good = run_all(wait_for_port(server, scratch), build, scratch)
+            port = wait_for_port(server, scratch)
+            report = Report(port, build, scratch)
+            report.run("IDs", functools.partial(problem_of_first_run, port))
+            server.send_signal(signal.SIGSTOP)
+            report.run("a server that hangs", problem_in_trouble)
         finally:
+            server.send_signal(signal.SIGCONT)
             server.terminate()
             status = server.wait(START_LIMIT_S)
-    return 0 if good and status == 0 else 1
+        report.run("nobody there", problem_in_trouble)
+        for case, trouble in (("closed at once", one_that_closes), ("deaf", one_that_is_deaf)):
+            with trouble(int(port)):
+                report.run(case, problem_in_trouble)
+        report.end()
+    return 0 if report.good and status == 0 else 1
 
 
 if __name__ == "__main__":
