@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/suggestion.h"
 #include "core/text.h"
 #include "server/options-table.h"
 
@@ -231,6 +232,35 @@ static GOptionContext *context_new(GHashTable *given)
 	return context;
 }
 
+/* (nullable): the option that was probably meant.
+ * @in_file: one that the file may have */
+static const char *suggest(const char *typed, gboolean in_file)
+{
+	g_autofree const char **names = g_new0(const char *, OPTIONS_TABLE_LENGTH + 1);
+	guint count = 0;
+
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
+		if (!in_file || !OPTIONS_TABLE[i].only_args)
+			names[count++] = OPTIONS_TABLE[i].name;
+	}
+	return suggestion_find(typed, names);
+}
+
+/* Of what GLib has left over. */
+static gboolean refuse_arg(const char *arg, GError **error)
+{
+	g_autofree char *escaped = text_escape(arg, strlen(arg));
+	gboolean is_long = g_str_has_prefix(arg, "--");
+	g_autofree char *name = is_long ? g_strndup(arg + 2, strcspn(arg + 2, "=")) : NULL;
+	const char *meant = is_long ? suggest(name, FALSE) : NULL;
+
+	if (meant != NULL)
+		return bad_value(error, "unknown option \"%s\"; did you mean --%s?", escaped,
+				 meant);
+	return bad_value(error, "%s \"%s\"; see --help",
+			 *arg == '-' ? "unknown option" : "unexpected argument", escaped);
+}
+
 static gboolean read_args(int argc, char **argv, GHashTable *given, GError **error)
 {
 	g_autoptr(GOptionContext) context = context_new(given);
@@ -241,14 +271,7 @@ static gboolean read_args(int argc, char **argv, GHashTable *given, GError **err
 		args[i] = g_strdup(argv[i]);
 	if (!g_option_context_parse_strv(context, &args, &missing))
 		return bad_value(error, "%s; see --help", missing->message);
-	if (args[0] != NULL && args[1] != NULL) {
-		g_autofree char *escaped = text_escape(args[1], strlen(args[1]));
-
-		return bad_value(error, "%s \"%s\"; see --help",
-				 *args[1] == '-' ? "unknown option" : "unexpected argument",
-				 escaped);
-	}
-	return TRUE;
+	return args[0] == NULL || args[1] == NULL || refuse_arg(args[1], error);
 }
 
 static const OptionSpec *spec_by_key(const char *key)
@@ -265,8 +288,13 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 	g_autofree char *text = NULL;
 	g_auto(GStrv) texts = NULL;
 
-	if (spec == NULL)
+	if (spec == NULL) {
+		const char *meant = suggest(key, TRUE);
+
+		if (meant != NULL)
+			return bad_value(error, "unknown key \"%s\"; did you mean %s?", key, meant);
 		return bad_value(error, "unknown key \"%s\"; --print-config shows all", key);
+	}
 	if (g_hash_table_contains(given, key))
 		return bad_value(error, "%s is given twice; leave one", key);
 	/* without escapes, as on the command line */

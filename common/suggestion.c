@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/suggestion.h"
+
+#include <string.h>
+
+#define MAX_TYPED_BYTES  64 /* no name is as long */
+#define BYTES_FOR_A_STEP 3  /* typed wrong once in so many, it is still the same word */
+
+static guint min3(guint a, guint b, guint c)
+{
+	return MIN(MIN(a, b), c);
+}
+
+guint suggestion_distance(const char *a, const char *b)
+{
+	gsize columns = strlen(b) + 1;
+	/* the distances of the beginnings of @a from those of @b: of the last three of @a */
+	g_autofree guint *cells = g_new(guint, 3 * columns);
+	guint *before = cells;
+	guint *last = cells + columns;
+	guint *row = cells + 2 * columns;
+
+	for (gsize j = 0; j < columns; j++)
+		row[j] = (guint)j;
+	for (gsize i = 1; a[i - 1] != '\0'; i++) {
+		guint *oldest = before;
+
+		before = last;
+		last = row;
+		row = oldest;
+		row[0] = (guint)i;
+		for (gsize j = 1; j < columns; j++) {
+			row[j] = min3(last[j] + 1, row[j - 1] + 1,
+				      last[j - 1] + (a[i - 1] != b[j - 1]));
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				row[j] = MIN(row[j], before[j - 2] + 1);
+		}
+	}
+	return row[columns - 1];
+}
+
+const char *suggestion_find(const char *typed, const char *const *names)
+{
+	gsize length = strlen(typed);
+	guint least = (guint)(length + 1) / BYTES_FOR_A_STEP + 1;
+	const char *nearest = NULL;
+
+	if (length > MAX_TYPED_BYTES)
+		return NULL;
+	for (gsize i = 0; names[i] != NULL; i++) {
+		guint distance = suggestion_distance(typed, names[i]);
+
+		if (distance < least) {
+			least = distance;
+			nearest = names[i];
+		}
+	}
+	return nearest;
+}

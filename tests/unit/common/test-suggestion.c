@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/suggestion.h"
+
+static const struct {
+	const char *a;
+	const char *b;
+	guint distance;
+} DISTANCES[] = {
+	{"", "", 0},
+	{"", "ping", 4},
+	{"ping", "ping", 0},
+	{"ping", "pings", 1},
+	{"ping", "ing", 1},
+	{"ping", "pong", 1},
+	{"ping", "ipng", 1},
+	{"ping", "pign", 1},
+	{"ping", "ingp", 2},
+	{"ping", "ignp", 3},
+	{"ping", "gnip", 3},
+	{"ab", "ba", 1},
+	{"abc", "ca", 3}, /* two that were swapped stay neighbours */
+	{"abcd", "badc", 2},
+	{"a", "b", 1},
+	{"decode", "dcoede", 2},
+	{"workers", "wokers", 1},
+	{"sitting", "kitten", 3},
+};
+
+static void test_distance(void)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(DISTANCES); i++) {
+		const char *a = DISTANCES[i].a;
+		const char *b = DISTANCES[i].b;
+
+		g_test_message("%s, %s", a, b);
+		g_assert_cmpuint(suggestion_distance(a, b), ==, DISTANCES[i].distance);
+		g_assert_cmpuint(suggestion_distance(b, a), ==, DISTANCES[i].distance);
+	}
+}
+
+#define TEN "0123456789"
+
+static const struct {
+	const char *typed;
+	const char *found;
+} SUGGESTIONS[] = {
+	{"wokers", "workers"},
+	{"wrokers", "workers"},
+	{"worker", "workers"},
+	{"Workers", "workers"},
+	{"pnig", "ping"},
+	{"pong", "ping"},
+	{"is", "id"},
+	{"ping", "ping"},
+	/* a step for three bytes */
+	{"wkrs", NULL},
+	{"wokrs", "workers"},
+	{"wkrs-", NULL},
+	{"worxxx", NULL},
+	/* of two as near, the first */
+	{"pig", "ping"},
+	{"nonsense", NULL},
+	{"x", NULL},
+	{"", NULL},
+	{TEN TEN TEN TEN TEN TEN "0123", TEN TEN TEN TEN TEN TEN "01234"},
+	{TEN TEN TEN TEN TEN TEN "012345", NULL},
+};
+
+static void test_suggestion(void)
+{
+	static const char *const names[] = {
+		"id", "ping", "pigs", "workers", TEN TEN TEN TEN TEN TEN "01234", NULL,
+	};
+	static const char *const none[] = {NULL};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(SUGGESTIONS); i++) {
+		g_test_message("%s", SUGGESTIONS[i].typed);
+		g_assert_cmpstr(suggestion_find(SUGGESTIONS[i].typed, names), ==,
+				SUGGESTIONS[i].found);
+	}
+	g_assert_null(suggestion_find("ping", none));
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/suggestion/distance", test_distance);
+	g_test_add_func("/suggestion/find", test_suggestion);
+	return g_test_run();
+}
