@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <json-glib/json-glib.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/ctl-output.h"
 #include "client/ctl.h"
@@ -114,13 +116,29 @@ static void decode(Decoder *self, const char *text)
 		print_line(self, id, &parts);
 }
 
+/* What is decoded is seen before more is waited for. */
+static void flush_if_it_waits(void)
+{
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+
+	if (poll(&input, 1, 0) == 0)
+		ctl_output_flush();
+}
+
+static gboolean read_line(char **line, size_t *size, ssize_t *out_length)
+{
+	flush_if_it_waits();
+	*out_length = getline(line, size, stdin);
+	return *out_length >= 0;
+}
+
 static void decode_standard_input(Decoder *self)
 {
 	char *line = NULL;
 	size_t size = 0;
 	ssize_t length;
 
-	while ((length = getline(&line, &size, stdin)) >= 0) {
+	while (read_line(&line, &size, &length)) {
 		/* a NUL ends the text for all that follows: make it show */
 		for (ssize_t i = 0; i < length; i++) {
 			if (line[i] == '\0')
@@ -170,7 +188,9 @@ static CtlStatus run(const CtlOptions *options, const char *const *arguments)
 		decode_standard_input(&decoder);
 	for (gsize i = 0; arguments[i] != NULL; i++)
 		decode(&decoder, arguments[i]);
-	if (decoder.json)
+	if (decoder.any_bad)
+		ctl_array_end_failed(&decoder.array);
+	else if (decoder.json)
 		ctl_array_end(&decoder.array);
 	return decoder.any_bad ? CTL_FAILED : CTL_OK;
 }

@@ -40,6 +40,8 @@ static gboolean print_ids(SnowflakeClient *client, CtlArray *array, GError **err
 			return FALSE;
 		for (guint i = 0; i < count; i++)
 			print_id(array, ids[i]);
+		/* the next ones may take their time */
+		ctl_output_flush();
 		left -= count;
 	}
 	return TRUE;
@@ -61,11 +63,14 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 
 	gboolean complete = print_ids(client, options->json ? &array : NULL, &error);
 
-	if (options->json)
-		ctl_array_end(&array);
-	if (!complete)
-		ctl_output_complain("%s", error->message);
-	return complete ? CTL_OK : CTL_FAILED;
+	if (complete) {
+		if (options->json)
+			ctl_array_end(&array);
+		return CTL_OK;
+	}
+	ctl_array_end_failed(&array);
+	ctl_output_complain_of(error, snowflake_client_get_retry_after_ms(client));
+	return CTL_FAILED;
 }
 
 const CtlCommand ctl_id_command = {

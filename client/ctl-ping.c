@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <json-glib/json-glib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "client/ctl-format.h"
+#include "client/ctl-interrupt.h"
 #include "client/ctl-output.h"
+#include "client/ctl-parallel.h"
 #include "client/ctl-probe.h"
 #include "client/ctl.h"
 
@@ -20,78 +23,86 @@ static const GOptionEntry entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
+/* A server, and what it has said last. A client for each, so that what is shown together was said
+ * by one server. */
 typedef struct {
-	char *server;
+	SnowflakeClient *client;
 	CtlProbe probe;
-} Pong;
+	GError *error; /* NULL: it has answered */
+} Target;
 
-static void pong_clear(Pong *self)
+static void target_free(Target *self)
 {
-	g_clear_pointer(&self->server, g_free);
+	snowflake_client_free(self->client);
 	ctl_probe_clear(&self->probe);
+	g_clear_error(&self->error);
+	g_free(self);
 }
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Pong, pong_clear)
 
-/* The first of the servers that answers. A client for each, so that what is shown together was
- * said by one server. */
-static gboolean ping(const GPtrArray *clients, Pong *out_pong, GError **error)
+/* What has been seen, in all rounds. */
+typedef struct {
+	GPtrArray *targets;
+	CtlArray *array; /* NULL: lines */
+	guint64 asked;
+	guint64 answered;
+	guint64 serving;
+} Pinger;
+
+/* In a thread of its own. */
+static void ask(gpointer item, G_GNUC_UNUSED gpointer data)
 {
-	g_autoptr(GString) messages = g_string_new(NULL);
-	g_autoptr(GError) failure = NULL;
+	Target *target = item;
 
-	for (guint i = 0; i < clients->len; i++) {
-		SnowflakeClient *client = clients->pdata[i];
-		g_auto(Pong) pong = {0};
+	ctl_probe_clear(&target->probe);
+	g_clear_error(&target->error);
+	ctl_probe(target->client, &target->probe, &target->error);
+}
 
-		g_clear_error(&failure);
-		if (ctl_probe(client, &pong.probe, &failure)) {
-			pong.server = g_strdup(snowflake_client_get_server(client));
-			*out_pong = pong;
-			pong = (Pong){0};
-			return TRUE;
-		}
-		g_string_append_printf(messages, "%s%s", i > 0 ? "; " : "", failure->message);
+static void print_line(const Target *target)
+{
+	const CtlProbe *probe = &target->probe;
+	g_autofree char *state = probe->state != NULL ? ctl_format_text(probe->state) : NULL;
+
+	/* it begins with the server */
+	if (target->error != NULL) {
+		ctl_output_print("%s\n", target->error->message);
+		return;
 	}
-	g_set_error_literal(error, failure->domain, failure->code, messages->str);
-	return FALSE;
-}
-
-static void print_line(const Pong *pong)
-{
-	const CtlProbe *probe = &pong->probe;
-
 	ctl_output_print("%s: datacenter %" G_GINT64_FORMAT ", worker %" G_GINT64_FORMAT
 			 "%s%s, clock %+.1f ms, round trip %.3f ms\n",
-			 pong->server, probe->datacenter_id, probe->worker_id,
-			 probe->state != NULL ? ", " : "", probe->state != NULL ? probe->state : "",
+			 snowflake_client_get_server(target->client), probe->datacenter_id,
+			 probe->worker_id, state != NULL ? ", " : "", state != NULL ? state : "",
 			 (double)probe->clock_skew_us / 1000, (double)probe->round_trip_us / 1000);
 }
 
-static void print_json(CtlArray *array, const Pong *pong)
+static void print_json(CtlArray *array, const Target *target)
 {
-	const CtlProbe *probe = &pong->probe;
-	g_autoptr(JsonObject) object = json_object_new();
-	g_autoptr(JsonNode) node = json_node_new(JSON_NODE_OBJECT);
+	const CtlProbe *probe = &target->probe;
+	JsonObject *object = json_object_new();
 
-	json_object_set_string_member(object, "server", pong->server);
-	json_object_set_int_member(object, "datacenter_id", probe->datacenter_id);
-	json_object_set_int_member(object, "worker_id", probe->worker_id);
-	if (probe->state != NULL)
-		json_object_set_string_member(object, "state", probe->state);
-	json_object_set_int_member(object, "clock_skew_us", probe->clock_skew_us);
-	json_object_set_int_member(object, "round_trip_us", probe->round_trip_us);
-	json_node_set_object(node, object);
+	json_object_set_string_member(object, "server",
+				      snowflake_client_get_server(target->client));
+	if (target->error != NULL) {
+		ctl_output_complain_of(target->error, 0);
+		ctl_output_set_error(object, target->error);
+	} else {
+		json_object_set_int_member(object, "datacenter_id", probe->datacenter_id);
+		json_object_set_int_member(object, "worker_id", probe->worker_id);
+		if (probe->state != NULL)
+			json_object_set_string_member(object, "state", probe->state);
+		json_object_set_int_member(object, "clock_skew_us", probe->clock_skew_us);
+		json_object_set_int_member(object, "round_trip_us", probe->round_trip_us);
+	}
 
-	g_autofree char *element = json_to_string(node, FALSE);
+	g_autofree char *element = ctl_format_json(object);
 
 	ctl_array_add(array, element);
 }
 
 /* NULL, and the message is out, if a server does not parse. */
-static GPtrArray *make_clients(const CtlOptions *options)
+static GPtrArray *make_targets(const CtlOptions *options)
 {
-	g_autoptr(GPtrArray) clients =
-		g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_free);
+	g_autoptr(GPtrArray) targets = g_ptr_array_new_with_free_func((GDestroyNotify)target_free);
 	g_auto(GStrv) servers = ctl_servers(options);
 
 	for (gsize i = 0; servers[i] != NULL; i++) {
@@ -100,42 +111,48 @@ static GPtrArray *make_clients(const CtlOptions *options)
 
 		if (client == NULL)
 			return NULL;
-		g_ptr_array_add(clients, client);
+
+		Target *target = g_new0(Target, 1);
+
+		target->client = client;
+		g_ptr_array_add(targets, target);
 	}
-	return g_steal_pointer(&clients);
+	return g_steal_pointer(&targets);
 }
 
 /* A server of 2010 does not say; that it answers is all there is to know. */
-static gboolean is_serving(const Pong *pong)
+static gboolean is_serving(const CtlProbe *probe)
 {
-	return pong->probe.state == NULL || strcmp(pong->probe.state, "serving") == 0;
+	return probe->state == NULL || strcmp(probe->state, "serving") == 0;
 }
 
-/* %FALSE if one of the pings got no answer, and the message is out, or one from a server that is
- * not serving, and its state is. */
-static gboolean ping_all(const GPtrArray *clients, CtlArray *array)
+static void set_last_words(const Pinger *self)
 {
-	gboolean all_serving = TRUE;
+	ctl_interrupt_set_last_words(
+		STDERR_FILENO,
+		g_strdup_printf("%ssnowflakectl: interrupted; %" G_GUINT64_FORMAT
+				" of %" G_GUINT64_FORMAT " pings were answered\n",
+				isatty(STDERR_FILENO) ? "\n" : "", self->answered, self->asked));
+}
 
-	for (guint64 i = 0; i < count; i++) {
-		g_auto(Pong) pong = {0};
-		g_autoptr(GError) error = NULL;
+/* All at once, so that one that hangs holds up nobody but the next round. */
+static void ping(Pinger *self)
+{
+	ctl_parallel_do(self->targets, ask, NULL);
+	for (guint i = 0; i < self->targets->len; i++) {
+		const Target *target = self->targets->pdata[i];
 
-		if (i > 0)
-			g_usleep(interval_ms * 1000);
-		if (!ping(clients, &pong, &error)) {
-			ctl_output_complain("%s", error->message);
-			all_serving = FALSE;
-			continue;
-		}
-		all_serving &= is_serving(&pong);
-		if (array != NULL)
-			print_json(array, &pong);
+		self->asked++;
+		self->answered += target->error == NULL;
+		self->serving += target->error == NULL && is_serving(&target->probe);
+		if (self->array != NULL)
+			print_json(self->array, target);
 		else
-			print_line(&pong);
-		ctl_output_flush();
+			print_line(target);
 	}
-	return all_serving;
+	if (self->array == NULL)
+		set_last_words(self);
+	ctl_output_flush();
 }
 
 static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
@@ -146,24 +163,27 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 	    !ctl_number("-i MS", interval_text, 0, MAX_INTERVAL_MS, &interval_ms))
 		return CTL_USAGE;
 
-	g_autoptr(GPtrArray) clients = make_clients(options);
+	g_autoptr(GPtrArray) targets = make_targets(options);
+	Pinger pinger = {.targets = targets, .array = options->json ? &array : NULL};
 
-	if (clients == NULL)
+	if (targets == NULL)
 		return CTL_USAGE;
-
-	gboolean all_serving = ping_all(clients, options->json ? &array : NULL);
-
+	for (guint64 i = 0; i < count; i++) {
+		if (i > 0)
+			g_usleep(interval_ms * 1000);
+		ping(&pinger);
+	}
 	if (options->json)
 		ctl_array_end(&array);
-	return all_serving ? CTL_OK : CTL_FAILED;
+	return pinger.serving == pinger.asked ? CTL_OK : CTL_FAILED;
 }
 
 const CtlCommand ctl_ping_command = {
 	.name = "ping",
-	.summary = "Shows which server answers.",
+	.summary = "Shows how each server answers.",
 	.details = "Its datacenter and worker ID, its state, how far its clock is from this "
-		   "machine's,\nand how long the answer took. Exit status 1 also if its state is "
-		   "not serving.",
+		   "machine's,\nand how long the answer took; or why there is none. All --server "
+		   "are asked at once.\nExit status 1 if one did not answer, or is not serving.",
 	.entries = entries,
 	.run = run,
 };

@@ -326,7 +326,7 @@ static CtlStatus plan(Quarantine *self, const ZnodeLimits *given)
 	ctl_limits_clear(&self->limits);
 	if (!ctl_quarantine_limits(self->zookeeper, self->hosts->root, given, &self->limits,
 				   &error)) {
-		ctl_output_complain("%s", error->message);
+		ctl_output_complain_of(error, 0);
 		return CTL_FAILED;
 	}
 	g_clear_pointer(&self->datacenters, g_array_unref);
@@ -353,7 +353,7 @@ static CtlStatus look(Quarantine *self, const char *auth, const ZnodeLimits *giv
 	if (self->zookeeper != NULL)
 		self->tree = ctl_tree_read(self->zookeeper, self->hosts->root, 0, &error);
 	if (self->tree == NULL) {
-		ctl_output_complain("%s", error->message);
+		ctl_output_complain_of(error, 0);
 		return CTL_FAILED;
 	}
 	status = plan(self, given);

@@ -150,7 +150,7 @@ static gboolean confirm(const CtlSecureTree *tree, const ZookeeperHosts *hosts, 
 
 static CtlStatus fail(const GError *error)
 {
-	ctl_output_complain("%s", error->message);
+	ctl_output_complain_of(error, 0);
 	return CTL_FAILED;
 }
 

@@ -6,7 +6,7 @@
 #include "client/snowflake-client.h"
 #include "common/znodes.h"
 
-/* The commands of snowflakectl: a file each, and a line each in the table of snowflakectl.c. */
+/* The commands of snowflakectl: a file each, and a line each in the table of ctl.c. */
 
 typedef enum {
 	CTL_OK = 0,
@@ -40,6 +40,15 @@ extern const CtlCommand ctl_ping_command;
 extern const CtlCommand ctl_workers_command;
 extern const CtlCommand ctl_registry_command;
 extern const CtlCommand ctl_bench_command;
+/* It is for snowflakectl.c itself, and has no run. */
+extern const CtlCommand ctl_help_command;
+
+/* All of them, with NULL behind. */
+extern const CtlCommand *const CTL_COMMANDS[];
+
+/* What stands in for --server and --zookeeper. */
+#define CTL_SERVERS_VARIABLE   "SNOWFLAKE_SERVERS"
+#define CTL_ZOOKEEPER_VARIABLE "SNOWFLAKE_ZOOKEEPER"
 
 /* Sets *out_number to the number that the value @text of an option is, in decimal; leaves it where
  * @text is NULL. %FALSE, and the message is out, if it is none from @min to @max: CTL_USAGE.

@@ -6,125 +6,16 @@
 #include <signal.h>
 #include <string.h>
 
+#include "client/ctl-help.h"
 #include "client/ctl-output.h"
 #include "client/ctl.h"
-#include "core/text.h"
 
-#define MAX_TIMEOUT_MS     3600000
-#define SERVERS_VARIABLE   "SNOWFLAKE_SERVERS"
-#define ZOOKEEPER_VARIABLE "SNOWFLAKE_ZOOKEEPER"
-
-static const CtlCommand *const commands[] = {
-	&ctl_id_command,      &ctl_decode_command,   &ctl_ping_command,
-	&ctl_workers_command, &ctl_registry_command, &ctl_bench_command,
-};
-
-gboolean ctl_number(const char *option, const char *text, guint64 min, guint64 max,
-		    guint64 *out_number)
-{
-	if (text == NULL || g_ascii_string_to_unsigned(text, 10, min, max, out_number, NULL))
-		return TRUE;
-
-	g_autofree char *shown = text_escape(text, strlen(text));
-
-	ctl_output_complain("%s: \"%s\" is not a whole number from %" G_GUINT64_FORMAT
-			    " to %" G_GUINT64_FORMAT,
-			    option, shown, min, max);
-	return FALSE;
-}
-
-char **ctl_servers(const CtlOptions *options)
-{
-	const char *environment = g_getenv(SERVERS_VARIABLE);
-	g_autoptr(GStrvBuilder) servers = g_strv_builder_new();
-	g_auto(GStrv) parts = g_strsplit(environment != NULL ? environment : "", ",", -1);
-
-	if (options->servers != NULL)
-		return g_strdupv(options->servers);
-	for (gsize i = 0; parts[i] != NULL; i++) {
-		if (g_strstrip(parts[i])[0] != '\0')
-			g_strv_builder_add(servers, parts[i]);
-	}
-
-	char **found = g_strv_builder_end(servers);
-
-	if (found[0] == NULL) {
-		g_strfreev(found);
-		found = g_strsplit(SNOWFLAKE_CLIENT_DEFAULT_SERVER, ",", -1);
-	}
-	return found;
-}
-
-SnowflakeClient *ctl_client_new(const char *const *servers, const CtlOptions *options)
-{
-	g_autoptr(GError) error = NULL;
-	SnowflakeClient *client = snowflake_client_new(servers, &error);
-
-	if (client == NULL)
-		ctl_output_complain("%s: %s",
-				    options->servers != NULL ? "--server, one at a time"
-							     : SERVERS_VARIABLE,
-				    error->message);
-	else
-		snowflake_client_set_timeout_ms(client, options->timeout_ms);
-	return client;
-}
-
-/* --zookeeper, or what the environment has in its place; an empty one is none. */
-static const char *zookeeper_text(const CtlOptions *options)
-{
-	const char *environment = g_getenv(ZOOKEEPER_VARIABLE);
-
-	if (options->zookeeper != NULL)
-		return options->zookeeper;
-	if (options->servers != NULL || environment == NULL || environment[0] == '\0')
-		return NULL;
-	return environment;
-}
-
-gboolean ctl_zookeeper_hosts(const CtlOptions *options, ZookeeperHosts **out_hosts, char **out_auth)
-{
-	const char *text = zookeeper_text(options);
-	g_autoptr(ZookeeperHosts) hosts = NULL;
-	g_autofree char *auth = NULL;
-	g_autoptr(GError) error = NULL;
-
-	if (options->zookeeper != NULL && options->servers != NULL) {
-		ctl_output_complain("--server or --zookeeper, not both");
-		return FALSE;
-	}
-	if (text != NULL && (hosts = zookeeper_hosts_parse(text, &error)) == NULL) {
-		ctl_output_complain("%s: %s",
-				    options->zookeeper != NULL ? "--zookeeper" : ZOOKEEPER_VARIABLE,
-				    error->message);
-		return FALSE;
-	}
-	if (hosts != NULL && options->zookeeper_auth != NULL &&
-	    (auth = zookeeper_auth_read(options->zookeeper_auth, &error)) == NULL) {
-		ctl_output_complain("--zookeeper-auth: %s", error->message);
-		return FALSE;
-	}
-	if (hosts == NULL && options->zookeeper_auth != NULL) {
-		ctl_output_complain("--zookeeper-auth without --zookeeper");
-		return FALSE;
-	}
-	*out_hosts = g_steal_pointer(&hosts);
-	*out_auth = g_steal_pointer(&auth);
-	return TRUE;
-}
-
-static const CtlCommand *command_by_name(const char *name)
-{
-	for (gsize i = 0; i < G_N_ELEMENTS(commands); i++) {
-		if (strcmp(commands[i]->name, name) == 0)
-			return commands[i];
-	}
-	return NULL;
-}
+#define MAX_TIMEOUT_MS 3600000
 
 static gboolean is_option_with_value(const GOptionEntry *entries, const char *argument)
 {
-	for (const GOptionEntry *entry = entries; entry->long_name != NULL; entry++) {
+	for (const GOptionEntry *entry = entries; entry != NULL && entry->long_name != NULL;
+	     entry++) {
 		/* the entry of what remains has no name; "--" is not it */
 		gboolean is_long = entry->long_name[0] != '\0' &&
 				   g_str_has_prefix(argument, "--") &&
@@ -140,61 +31,43 @@ static gboolean is_option_with_value(const GOptionEntry *entries, const char *ar
 
 /* The place of the command in @argv: of the first argument that is neither an option nor the value
  * of one; 0 if there is none. */
-static int find_command(int argc, char **argv, const GOptionEntry *common)
+static int find_command(char **argv, const GOptionEntry *common)
 {
-	for (int i = 1; i < argc; i++) {
+	for (int i = 1; argv[i] != NULL; i++) {
 		if (argv[i][0] != '-')
 			return i;
 
 		gboolean has_value = is_option_with_value(common, argv[i]);
 
-		for (gsize j = 0; j < G_N_ELEMENTS(commands); j++)
-			has_value |= is_option_with_value(commands[j]->entries, argv[i]);
-		if (has_value)
+		for (gsize j = 0; CTL_COMMANDS[j] != NULL; j++)
+			has_value |= is_option_with_value(CTL_COMMANDS[j]->entries, argv[i]);
+		if (has_value && argv[i + 1] != NULL)
 			i++;
 	}
 	return 0;
 }
 
-static char *summarize_commands(void)
+/* (nullable): takes it out of @argv, which ends in NULL. */
+static char *take_command(int *argc, char **argv, const GOptionEntry *common)
 {
-	GString *summary =
-		g_string_new("Asks a Snowflake service for IDs and for its servers, and takes IDs "
-			     "apart.\n\n"
-			     "Commands:");
+	int place = find_command(argv, common);
+	char *name = place > 0 ? argv[place] : NULL;
 
-	for (gsize i = 0; i < G_N_ELEMENTS(commands); i++)
-		g_string_append_printf(summary, "\n  %-8s %s", commands[i]->name,
-				       commands[i]->summary);
-	g_string_append(summary, "\n\nsnowflakectl COMMAND --help shows a command's options.");
-	return g_string_free(summary, FALSE);
+	if (name != NULL) {
+		memmove(argv + place, argv + place + 1, (gsize)(*argc - place) * sizeof(*argv));
+		--*argc;
+	}
+	return name;
 }
 
-/* For the --help of a command, or of the program where @command is NULL. */
-static GOptionContext *make_context(const CtlCommand *command, const GOptionEntry *common)
+/* (nullable): of what the parser has left over. */
+static const char *find_unknown_option(char **argv)
 {
-	g_autofree char *usage = NULL;
-	g_autofree char *summary = NULL;
-
-	if (command != NULL) {
-		usage = g_strjoin(" ", command->name, command->arguments, NULL);
-		summary = g_strjoin("\n", command->summary, command->details, NULL);
-	} else {
-		usage = g_strdup("COMMAND");
-		summary = summarize_commands();
+	for (int i = 1; argv[i] != NULL; i++) {
+		if (argv[i][0] == '-' && argv[i][1] != '\0' && strcmp(argv[i], "--") != 0)
+			return argv[i];
 	}
-
-	GOptionContext *context = g_option_context_new(usage);
-
-	/* GLib's own does not see whether it could be written */
-	g_option_context_set_help_enabled(context, FALSE);
-	g_option_context_set_summary(context, summary);
-	g_option_context_set_description(
-		context, "Exit status: 0, 1 if refused or not reachable, 2 if used wrongly.");
-	if (command != NULL)
-		g_option_context_add_main_entries(context, command->entries, NULL);
-	g_option_context_add_main_entries(context, common, NULL);
-	return context;
+	return NULL;
 }
 
 static CtlStatus run_command(const CtlCommand *command, const CtlOptions *options, char **arguments)
@@ -213,26 +86,18 @@ static CtlStatus run_command(const CtlCommand *command, const CtlOptions *option
 		return CTL_USAGE;
 	}
 
-	CtlStatus status =
-		command->run(options, arguments != NULL ? (const char *const *)arguments : none);
-
-	ctl_output_flush();
-	return status;
+	return command->run(options, arguments != NULL ? (const char *const *)arguments : none);
 }
 
-static CtlStatus print_help(GOptionContext *context)
+/* @asked: by the command "help", which takes no more than the name of another one */
+static CtlStatus print_help(const CtlCommand *command, const GOptionEntry *common, gboolean asked,
+			    char **arguments)
 {
-	g_autofree char *help = g_option_context_get_help(context, TRUE, NULL);
-
-	ctl_output_print("%s", help);
-	ctl_output_flush();
-	return CTL_OK;
-}
-
-static CtlStatus print_version(void)
-{
-	ctl_output_print("snowflakectl %s\n", VERSION);
-	ctl_output_flush();
+	if (asked && arguments != NULL) {
+		ctl_output_complain("help takes one command, but there is \"%s\"", arguments[0]);
+		return CTL_USAGE;
+	}
+	ctl_help_print(command, common);
 	return CTL_OK;
 }
 
@@ -248,11 +113,12 @@ static CtlStatus parse_and_run(int argc, char **argv)
 	gboolean version = FALSE;
 	GOptionEntry common[] = {
 		{"server", 0, 0, G_OPTION_ARG_STRING_ARRAY, &servers,
-		 "Where to ask; again for others to turn to (default $" SERVERS_VARIABLE
+		 "Where to ask; again for others to turn to (default $" CTL_SERVERS_VARIABLE
 		 ", or " SNOWFLAKE_CLIENT_DEFAULT_SERVER ")",
 		 "HOST:PORT"},
 		{"zookeeper", 0, 0, G_OPTION_ARG_STRING, &zookeeper,
-		 "Where servers register: HOST:PORT,...[/PATH] (default $" ZOOKEEPER_VARIABLE ")",
+		 "Where servers register: HOST:PORT,...[/PATH] (default $" CTL_ZOOKEEPER_VARIABLE
+		 ")",
 		 "HOSTS"},
 		{"zookeeper-auth", 0, 0, G_OPTION_ARG_FILENAME, &zookeeper_auth,
 		 "A file with the servers' USER:PASSWORD for ZooKeeper", "FILE"},
@@ -264,35 +130,43 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		{G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &arguments, NULL, NULL},
 		G_OPTION_ENTRY_NULL,
 	};
-	int place = find_command(argc, argv, common);
-	const CtlCommand *command = place > 0 ? command_by_name(argv[place]) : NULL;
-	g_autoptr(GError) error = NULL;
+	char *name = take_command(&argc, argv, common);
+	gboolean asked = FALSE;
+
+	while (g_strcmp0(name, ctl_help_command.name) == 0) {
+		asked = TRUE;
+		name = take_command(&argc, argv, common);
+	}
+
+	const CtlCommand *command = name != NULL ? ctl_help_find_command(name) : NULL;
 
 	if (command != NULL && command->takes_no_server)
 		common[0].flags |= G_OPTION_FLAG_HIDDEN;
 
-	g_autoptr(GOptionContext) context = make_context(command, common);
+	g_autoptr(GOptionContext) context = ctl_help_context(command, common);
+	g_autoptr(GError) error = NULL;
+	const char *unknown;
 
-	if (command != NULL) {
-		/* what remains are its arguments; argv ends in NULL */
-		memmove(argv + place, argv + place + 1, (argc - place) * sizeof(*argv));
-		argc--;
-	}
 	if (!g_option_context_parse(context, &argc, &argv, &error)) {
 		ctl_output_complain("%s; see snowflakectl --help", error->message);
 		return CTL_USAGE;
 	}
-	if (help)
-		return print_help(context);
-	if (version)
-		return print_version();
-	if (command == NULL && arguments == NULL) {
-		ctl_output_complain("a command is missing; see snowflakectl --help");
+	if ((unknown = find_unknown_option(argv)) != NULL) {
+		ctl_help_complain_of_option(unknown, command, common);
 		return CTL_USAGE;
 	}
+	if (command == NULL && (name != NULL || arguments != NULL)) {
+		ctl_help_complain_of_command(name != NULL ? name : arguments[0]);
+		return CTL_USAGE;
+	}
+	if (help || asked)
+		return print_help(command, common, asked, arguments);
+	if (version) {
+		ctl_output_print("snowflakectl %s\n", VERSION);
+		return CTL_OK;
+	}
 	if (command == NULL) {
-		ctl_output_complain("there is no command \"%s\"; see snowflakectl --help",
-				    arguments[0]);
+		ctl_output_complain("a command is missing; see snowflakectl --help");
 		return CTL_USAGE;
 	}
 	if (!ctl_number("--timeout MS", timeout, 1, MAX_TIMEOUT_MS, &options.timeout_ms))
@@ -303,11 +177,26 @@ static CtlStatus parse_and_run(int argc, char **argv)
 	return run_command(command, &options, arguments);
 }
 
+/* Also where something else on the line makes no sense. */
+static gboolean wants_json(char **argv)
+{
+	for (int i = 1; argv[i] != NULL && strcmp(argv[i], "--") != 0; i++) {
+		if (strcmp(argv[i], "--json") == 0)
+			return TRUE;
+	}
+	return FALSE;
+}
+
 int main(int argc, char **argv)
 {
+	CtlStatus status;
+
 	setlocale(LC_ALL, "");
 	/* a reader that goes away is seen where it is written to */
 	signal(SIGPIPE, SIG_IGN);
 	g_set_prgname("snowflakectl");
-	return parse_and_run(argc, argv);
+	ctl_output_begin(wants_json(argv));
+	status = parse_and_run(argc, argv);
+	ctl_output_end(status);
+	return status;
 }

@@ -4,15 +4,10 @@ import json
 import os
 import socket
 import subprocess
-import threading
 import unittest
 
-from thrift.protocol.TBinaryProtocol import TBinaryProtocolFactory
-from thrift.server.TServer import TThreadedServer
-from thrift.transport.TSocket import TServerSocket
-from thrift.transport.TTransport import TFramedTransportFactory
-
-from bindings import ROOT, contract_2010
+from bindings import ROOT
+from fake_servers import Extended, Of2010, nobody, serve, serve_2010
 from harness import (ELSEWHERE, ENVIRONMENT, PATIENCE, SNOWFLAKECTL, Parts, ServerTest,
                      SharedServerTest, reserve_ahead)
 
@@ -95,17 +90,6 @@ class Asking(SharedServerTest, CtlTest):
         done = self.ask("id", "--agent", "1bad")
         self.assert_fails(done, 1, "1bad")
         self.assertEqual(done.stdout, "")
-        self.assertEqual(json.loads(self.ask("--json", "id", "--agent", "1bad").stdout or "[]"), [])
-
-    def test_ping(self):
-        output = self.assert_ok(self.ask("ping"))
-        self.assertEqual(len(output.splitlines()), 1)
-        for word in (self.server_option[1], "datacenter 3", "worker 9"):
-            self.assertIn(word, output)
-        pong, = json.loads(self.assert_ok(self.ask("--json", "ping")))
-        self.assertEqual((pong["datacenter_id"], pong["worker_id"]), (3, 9))
-        self.assertLess(abs(pong["clock_skew_us"]), 100_000)
-        self.assertTrue(0 < pong["round_trip_us"] < 1_000_000 * PATIENCE)
 
     def test_the_servers_from_the_environment(self):
         environment = {"SNOWFLAKE_SERVERS": self.server_option[1]}
@@ -113,21 +97,16 @@ class Asking(SharedServerTest, CtlTest):
 
     def test_failover(self):
         with socket.create_server(("127.0.0.1", 0)) as deaf:  # accepts, and never answers
-            with socket.create_server(("127.0.0.1", 0)) as closed:
-                nobody = f"127.0.0.1:{closed.getsockname()[1]}"
+            gone = nobody()
             silent = f"127.0.0.1:{deaf.getsockname()[1]}"
-            for first in (nobody, silent):
+            for first in (gone, silent):
                 with self.subTest(first):
                     output = self.assert_ok(run("--server", first, *self.server_option,
                                                 "--timeout", 300, "id"))
                     self.assertGreater(int(output), 0)
-                    self.assertIn(self.server_option[1],
-                                  self.assert_ok(run("--server", first, *self.server_option,
-                                                     "--timeout", 300, "ping")))
-            self.assert_fails(run("--server", nobody, "id"), 1, nobody)
-            self.assert_fails(run("--server", nobody, "--server", silent, "--timeout", 300, "id"),
+            self.assert_fails(run("--server", gone, "id"), 1, gone)
+            self.assert_fails(run("--server", gone, "--server", silent, "--timeout", 300, "id"),
                               1, silent)
-            self.assert_fails(run("--server", nobody, "ping"), 1, nobody)
 
     def test_output_that_cannot_be_written(self):
         for command in (("id",), ("id", "-n", 5000), ("ping",), ("decode", 1), ("--json", "id"),
@@ -164,46 +143,46 @@ class Refused(ServerTest, CtlTest):
         self.assertEqual(len(output.split()), 5)
 
 
-class FakeOf2010:
-    """The four calls, and nothing else."""
-
-    def __init__(self):
-        self.last = 0
-
-    def get_worker_id(self):
-        return 11
-
-    def get_datacenter_id(self):
-        return 12
-
-    def get_timestamp(self):
-        return 1
-
-    def get_id(self, _useragent):
-        self.last += 1
-        return self.last
-
-
 class ServersOf2010(CtlTest):
     """get_ids where the server has it, else get_id."""
 
-    def setUp(self):
-        listener = TServerSocket("127.0.0.1", 0)
-        listener.listen()
-        port = listener.handle.getsockname()[1]
-        listener.listen = lambda: None  # serve() would do it again
-        server = TThreadedServer(contract_2010.Snowflake.Processor(FakeOf2010()), listener,
-                                 TFramedTransportFactory(), TBinaryProtocolFactory(), daemon=True)
-        # it cannot be stopped: it ends with this process
-        threading.Thread(target=server.serve, daemon=True).start()
-        self.address = f"127.0.0.1:{port}"
-
     def test_ids(self):
-        self.assertEqual(self.assert_ok(run("--server", self.address, "id", "-n", 3)), "1\n2\n3\n")
+        address = serve_2010(Of2010())
+        self.assertEqual(self.assert_ok(run("--server", address, "id", "-n", 3)), "1\n2\n3\n")
 
-    def test_ping(self):
-        output = self.assert_ok(run("--server", self.address, "ping"))
-        self.assertIn("datacenter 12, worker 11", output)
+
+class Ids(CtlTest):
+    def test_what_is_printed(self):
+        cases = (
+            (("id",), "1\n"), (("id", "-n", 3), "2\n3\n4\n"), (("-n", 2, "id"), "5\n6\n"),
+            (("id", "--json", "-n", 2), '[\n "7",\n "8"\n]\n'),
+            (("-n", "010", "id"), "".join(f"{i}\n" for i in range(9, 19))),  # it is decimal
+            (("--", "id"), "19\n"),
+        )
+        address = serve(Extended())
+        for arguments, output in cases:
+            with self.subTest(arguments):
+                self.assertEqual(self.assert_ok(run("--server", address, *arguments)), output)
+
+    def test_servers_in_the_environment(self):
+        environment = {"SNOWFLAKE_SERVERS": f" {nobody()},, {serve(Extended(first=5))} "}
+        self.assertEqual(self.assert_ok(run("id", environment=environment)), "5\n")
+
+    def test_what_the_server_says(self):
+        address = serve(Extended())
+        done = run("--server", address, "id", "--agent", "refused")
+        self.assert_fails(done, 1, f"snowflakectl: {address}: WorkerIdUnavailable: why")
+        self.assertEqual(done.stdout, "")
+
+
+class Workers(CtlTest):
+    def test_not_everybody_is_asked(self):
+        class Crowded(Extended):
+            def get_workers(self):
+                return [self.get_worker()] * 4097
+
+        self.assert_fails(run("workers", "--server", serve(Crowded())), 1,
+                          "lists 4097 others, and more than 4096 are not asked")
 
 
 class Decode(CtlTest):
@@ -251,18 +230,38 @@ class Decode(CtlTest):
                 self.assertTrue(done.stderr.strip().isprintable(), done.stderr)
 
     def test_the_text(self):
-        output = self.assert_ok(run("decode", "910499571847892992",
-                                    environment={"TZ": "Asia/Kolkata"}))
-        for word in ("910499571847892992", "2017-09-20T13:43:08.849Z", "2017-09-20T19:13:08.849",
-                     "17", "25", "0"):
-            self.assertIn(word, output)
+        head = ("                 id  time (UTC)                local time                     "
+                "datacenter  worker  sequence\n")
+        line = (" 910499571847892992  2017-09-20T13:43:08.849Z  {}          "
+                "17      25         0\n")
+        utc = line.format("2017-09-20T13:43:08.849+00:00")
+        for arguments in (("910499571847892992",), ("0x0ca2be895c239000",),
+                          ("0XCA2BE895C239000",), ("--from", "crockford", "0s8nyh5e27400")):
+            with self.subTest(arguments):
+                self.assertEqual(self.assert_ok(run("decode", *arguments)), head + utc)
+        self.assertEqual(self.assert_ok(run("decode", "910499571847892992",
+                                            environment={"TZ": "Asia/Kolkata"})),
+                         head + line.format("2017-09-20T19:13:08.849+05:30"))
+        done = run("decode", "abc", "910499571847892992", "9223372036854775808")
+        self.assertEqual((done.returncode, done.stdout), (1, head + utc))
+        self.assertRegex(done.stderr, '^snowflakectl: "abc" is .*\nsnowflakectl: "92.*8" is .*\n$')
+
+    def test_the_json(self):
+        text = ('[\n {"id":"910499571847892992","timestamp_ms":1505914988849,'
+                '"time":"2017-09-20T13:43:08.849Z","datacenter_id":17,"worker_id":25,'
+                '"sequence":0}\n]\n')
+        for arguments in (("--json", "decode"), ("decode", "--json")):
+            self.assertEqual(self.assert_ok(run(*arguments, "910499571847892992")), text)
+        done = run("decode", "--json", "abc", "910499571847892992")
+        self.assert_fails(done, 1, '"abc"')
+        self.assertEqual(done.stdout, text)
 
     def test_standard_input(self):
         def decode(text, *arguments):
             return subprocess.run([SNOWFLAKECTL, *arguments, "decode"], env=ENVIRONMENT, input=text,
                                   capture_output=True, check=False)
 
-        done = decode(b"1\n\n  910499571847892992  \n2", "--json")
+        done = decode(b"1\n\n  910499571847892992 \r\n2", "--json")
         self.assertEqual([entry["id"] for entry in json.loads(done.stdout)],
                          ["1", "910499571847892992", "2"])
         self.assertEqual((done.returncode, done.stderr), (0, b""))
@@ -270,32 +269,133 @@ class Decode(CtlTest):
         self.assertEqual(done.returncode, 1)
         self.assertEqual([entry["id"] for entry in json.loads(done.stdout)], ["1", "2"])
         self.assertEqual(len(done.stderr.splitlines()), 2)
-        done = decode(b"", "--json")
-        self.assertEqual((json.loads(done.stdout), done.returncode), ([], 0))
+        for options, output in (((), b""), (("--json",), b"[]\n")):
+            done = decode(b"", *options)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, output, b""))
+        for text, shown in ((b"5\0006\n", b'"5?6"'), (b"\x1b[2J\n", b'"\\x1b[2J"')):
+            done = decode(text)
+            self.assertEqual(done.returncode, 1)
+            self.assertTrue(done.stderr.startswith(b"snowflakectl: " + shown), done.stderr)
+
+    def test_a_line_costs_what_its_length_costs(self):
+        """And not the square of it."""
+        with open("/dev/zero", "rb") as zero:
+            text = zero.read(16_000_000)
+        done = subprocess.run([SNOWFLAKECTL, "decode"], env=ENVIRONMENT, input=text,
+                              capture_output=True, timeout=30 * PATIENCE, check=False)
+        self.assertEqual((done.returncode, done.stdout), (1, b""))
+        self.assertTrue(done.stderr.startswith(b'snowflakectl: "???'), done.stderr[:100])
+
+    def test_standard_input_that_cannot_be_read(self):
+        directory = os.open("/", os.O_RDONLY)
+        self.addCleanup(os.close, directory)
+        self.assert_fails(run("decode", stdin=directory), 1, "cannot read standard input")
+
+    def test_standard_output_that_is_closed(self):
+        done = run("decode", 7, preexec_fn=lambda: os.close(1))
+        self.assert_fails(done, 1, "cannot write to standard output: ")
 
 
 class WrongUse(CtlTest):
     def test_status_2(self):
+        number = 'snowflakectl: {} "{}" is not a whole number from {} to {}'
         cases = (
-            ((), "command"), (("nonsense",), "nonsense"), (("--nonsense",), "--nonsense"),
-            (("id", "-n", "0"), "0"), (("id", "-n", "-1"), "-1"), (("id", "-n", "x"), "x"),
-            (("id", "-n"), "-n"), (("id", "extra"), "extra"), (("ping", "extra"), "extra"),
-            (("--timeout", "0", "id"), "timeout"), (("--server", "", "id"), ""),
+            ((), "snowflakectl: a command is missing; see snowflakectl --help"),
+            (("--json",), "a command is missing"),
+            (("-",), 'there is no command "-"; see snowflakectl --help'),
+            (("id", "-n"), "-n"),
+            (("id", "-n", "0"), number.format("-n N:", 0, 1, 2**63 - 1)),
+            (("id", "-n", "-1"), '-n N: "-1" is not '),
+            (("id", "-n", "0x10"), '-n N: "0x10" is not '),
+            (("id", "-n", ""), '-n N: "" is not '),
+            (("id", "-n", 2**63), f'-n N: "{2**63}" is not '),
+            (("id", "extra"), 'id takes no argument, but there is "extra"'),
+            (("ping", "extra"), "extra"),
+            (("id", "\x1b[2J"), r'there is "\x1b[2J"'),
+            (("id", "--timeout", 0), number.format("--timeout MS:", 0, 1, 3600000)),
+            (("--timeout", "2s", "id"), '--timeout MS: "2s" is not '),
+            (("--server", "", "id"), '--server, one at a time: "" is not HOST:PORT: '),
             (("--server", "127.0.0.1:65536", "id"), "65536"),
-            (("--server", "127.0.0.1:x", "id"), "127.0.0.1:x"),
-            (("decode", "--from", "base64", "1"), "base64"),
-            (("decode", "--layout", "nonsense", "1"), "nonsense"),
-            (("decode", "-n", "1", "1"), "-n"),
+            (("--server", "a", "--server", "a:1,b:1", "id"), '"a:1,b:1" is not HOST:PORT: '),
+            (("ping", "-c", 0), number.format("-c N:", 0, 1, 2**63 - 1)),
+            (("ping", "-i", -1), '-i MS: "-1" is not '),
+            (("ping", "-i", 3600001), number.format("-i MS:", 3600001, 0, 3600000)),
+            (("decode", "--from", "base64", "1"), '--from "base64": there are decimal, hex, '),
+            (("decode", "--layout", "nonsense", "1"), "--layout: "),
         )
-        for arguments, word in cases:
+        for arguments, words in cases:
             with self.subTest(arguments):
                 done = run(*arguments)
-                self.assert_fails(done, 2, word)
+                self.assert_fails(done, 2, words)
+                if "--json" not in arguments:
+                    self.assertEqual(done.stdout, "")
+
+    def test_the_environment(self):
+        for servers, words in (("a,b:x", '"b:x" is not HOST:PORT: '), ("a:0", "a:0")):
+            for command in ("id", "ping"):
+                done = run(command, environment={"SNOWFLAKE_SERVERS": servers})
+                self.assert_fails(done, 2, "snowflakectl: SNOWFLAKE_SERVERS: ", words)
+
+    def test_what_was_probably_meant(self):
+        cases = (
+            (("wokers",), 'there is no command "wokers"; did you mean workers?'),
+            (("wokers", "--watch"), "did you mean workers?"),
+            (("frobnicate",), 'there is no command "frobnicate"; see snowflakectl --help'),
+            (("help", "pnig"), 'there is no command "pnig"; did you mean ping?'),
+            (("nonsense", "--help"), 'there is no command "nonsense"; see '),
+            (("id", "--sever", "a"), 'unknown option "--sever"; did you mean --server?'),
+            (("--sever", "a", "id"), 'unknown option "--sever"; did you mean --server?'),
+            (("id", "--sever=a"), 'unknown option "--sever=a"; did you mean --server?'),
+            (("id", "--jsn"), "did you mean --json?"),
+            (("id", "--numbr", "3"), "did you mean --number?"),
+            (("--numbr", "3"), "did you mean --number?"),
+            # of another command
+            (("decode", "--numbr"), 'unknown option "--numbr"; see snowflakectl decode --help'),
+            (("id", "--from", "hex"), 'unknown option "--from"; see snowflakectl id --help'),
+            (("decode", "-n", "1"), 'unknown option "-n"; see snowflakectl decode --help'),
+            (("id", "-nx", "1"), 'unknown option "-x"; see '),
+            (("--nonsense",), 'unknown option "--nonsense"; see snowflakectl --help'),
+        )
+        for arguments, words in cases:
+            with self.subTest(arguments):
+                done = run(*arguments)
+                self.assert_fails(done, 2, words)
                 self.assertEqual(done.stdout, "")
 
-    def test_help_and_version(self):
+
+class Help(CtlTest):
+    COMMANDS = ("id", "decode", "ping", "workers", "registry", "bench")
+
+    def test_version(self):
         self.assertRegex(self.assert_ok(run("--version")), r"^snowflakectl \d+\.\d+\.\d+\n$")
+
+    def test_of_the_program(self):
         output = self.assert_ok(run("--help"))
-        for command in ("id", "decode", "ping"):
-            self.assertIn(command, output)
-            self.assertIn("Usage", self.assert_ok(run(command, "--help")))
+        for word in (*self.COMMANDS, "help", "SNOWFLAKE_SERVERS", "COMMAND --help"):
+            self.assertIn(word, output)
+        for arguments in (("-h",), ("help",), ("--json", "-h"), ("help", "-h"), ("help", "help")):
+            self.assertEqual(self.assert_ok(run(*arguments)), output)
+
+    def test_of_a_command(self):
+        texts = set()
+        for command in self.COMMANDS:
+            output = self.assert_ok(run(command, "--help"))
+            texts.add(output)
+            self.assertIn("Usage:\n  snowflakectl [OPTION", output)
+            self.assertEqual("--server" in output, command != "registry")
+            for arguments in ((command, "-h"), ("-h", command), ("help", command),
+                              ("--server", "a", command, "-h")):
+                with self.subTest(arguments):
+                    self.assertEqual(self.assert_ok(run(*arguments)), output)
+        self.assertEqual(len(texts), len(self.COMMANDS))
+        self.assertIn("--agent", self.assert_ok(run("help", "id")))
+
+    def test_one_at_a_time(self):
+        self.assert_fails(run("help", "id", "ping"), 2,
+                          'help takes one command, but there is "ping"')
+
+    def test_that_cannot_be_written(self):
+        for arguments in (("--help",), ("id", "--help"), ("help",), ("--version",)):
+            with self.subTest(arguments), open("/dev/full", "w", encoding="ascii") as full:
+                self.assert_fails(run(*arguments, stdout=full), 1,
+                                  "cannot write to standard output: No space left on device")

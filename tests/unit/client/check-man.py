@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-COMMANDS = ["id", "decode", "ping", "workers", "registry", "bench"]
+COMMANDS = ["id", "decode", "ping", "workers", "registry", "bench", "help"]
 OPTION = re.compile(r"(?<![\w-])--?[a-z][a-z0-9-]*")
 
 

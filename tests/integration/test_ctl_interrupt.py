@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ctrl-C in snowflakectl: it ends by the signal, and what it has printed is complete."""
+import json
+import os
+import pathlib
+import re
+import select
+import signal
+import subprocess
+import threading
+
+from fake_servers import Extended, hanging, nobody, serve
+from harness import ENVIRONMENT, PATIENCE, SNOWFLAKECTL, wait_for
+from test_snowflakectl import CtlTest
+
+ENOUGH = 1 << 40  # not done before the test is
+
+
+def has_signal(process, which, number):
+    """Whether it is in that set of /proc/PID/status."""
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    signals = int(re.search(rf"^{which}:\s*([0-9a-f]+)$", status, re.MULTILINE)[1], 16)
+    return signals >> number - 1 & 1
+
+
+class Interrupt(CtlTest):
+    def start(self, *arguments, **settings):
+        process = subprocess.Popen(
+            [SNOWFLAKECTL, *map(str, arguments)], env=ENVIRONMENT, text=True,
+            **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
+               **settings})
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        limit = threading.Timer(30 * PATIENCE, process.kill)  # so that what is read has an end
+        limit.start()
+        self.addCleanup(limit.cancel)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                self.addCleanup(pipe.close)
+        return process
+
+    def read_to(self, process, end):
+        """What it prints up to that, which it has to print soon: the last line may have no end."""
+        begun = ""
+        while not begun.endswith(end):
+            begun += process.stdout.read(1) or self.fail(begun)
+        return begun
+
+    def interrupt(self, process, number=signal.SIGINT):
+        """What it still says then, on standard output and on standard error."""
+        process.send_signal(number)
+        output, errors = process.stdout.read(), process.stderr.read()
+        self.assertEqual(process.wait(), -number, errors)
+        return output, errors
+
+    def test_an_array_is_closed(self):
+        server = ("--server", serve(Extended()))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            for end, *arguments in (("}", "ping", "-c", ENOUGH, "-i", 20),
+                                    ("}", "ping", "-c", ENOUGH, "-i", 0),
+                                    ("}", "ping", "-c", 2, "-i", 3600000),
+                                    (",\n", "id", "-n", ENOUGH)):
+                with self.subTest(arguments, number=number):
+                    process = self.start("--json", *server, *arguments)
+                    begun = self.read_to(process, end)
+                    output, errors = self.interrupt(process, number)
+                    self.assertGreater(len(json.loads(begun + output)), 0)
+                    self.assertEqual(errors, "")
+
+    def test_lines_are_whole(self):
+        process = self.start("id", "-n", ENOUGH, "--server", serve(Extended()))
+        first = process.stdout.readline()
+        output, errors = self.interrupt(process)
+        numbers = [int(line) for line in (first + output).splitlines()]
+        self.assertEqual(numbers, list(range(1, numbers[-1] + 1)))
+        self.assertEqual((output[-1:], errors), ("\n", ""))
+
+    def test_what_was_seen_by_ping(self):
+        dead = nobody()
+        process = self.start("ping", "-c", 2, "-i", 3600000, "--server", serve(Extended()),
+                             "--server", dead)
+        lines = [process.stdout.readline() for _ in range(2)]
+        self.assertEqual(lines[1], f"{dead}: cannot connect: Connection refused\n")
+        self.assertEqual(self.interrupt(process),
+                         ("", "snowflakectl: interrupted; 1 of 2 pings were answered\n"))
+
+    def test_before_anything_was_printed(self):
+        for command in ("id", "ping", "workers"):
+            for json_option in ((), ("--json",)):
+                with self.subTest(command, json=json_option):
+                    listener, address = hanging(self)
+                    process = self.start(command, "--server", address, "--timeout", 3600000,
+                                         *json_option)
+                    with listener.accept()[0]:
+                        output, errors = self.interrupt(process)
+                    self.assertEqual(errors, "")
+                    self.assertEqual(json.loads(output) if json_option else output,
+                                     {"error": "interrupted", "kind": "interrupted"}
+                                     if json_option else "")
+
+    def test_decoded_from_a_pipe(self):
+        process = self.start("decode", "--json", stdin=subprocess.PIPE)
+        process.stdin.write("5\n6\n")
+        process.stdin.flush()
+        # they are not kept back while it waits for more
+        begun = self.read_to(process, '"sequence":6}')
+        output, _ = self.interrupt(process)
+        self.assertEqual([entry["id"] for entry in json.loads(begun + output)], ["5", "6"])
+
+    def test_a_second_one_while_nobody_reads(self):
+        for descriptor in (pipe := os.pipe()):
+            self.addCleanup(os.close, descriptor)
+        process = self.start("--json", "id", "-n", ENOUGH, "--server", serve(Extended()),
+                             stdout=pipe[1])
+        wait_for(lambda: not select.select([], [pipe[1]], [], 0)[1], what="a full pipe")
+        process.send_signal(signal.SIGINT)
+        wait_for(lambda: not has_signal(process, "SigCgt", signal.SIGINT))
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(), -signal.SIGINT)
+
+    def test_one_that_is_ignored(self):
+        """As in the background of a script."""
+        process = self.start(
+            "--json", "ping", "-c", ENOUGH, "-i", 20, "--server", serve(Extended()),
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+        begun = self.read_to(process, "}")
+        process.send_signal(signal.SIGINT)
+        begun += self.read_to(process, "}") + self.read_to(process, "}")
+        output, _ = self.interrupt(process, signal.SIGTERM)
+        self.assertGreater(len(json.loads(begun + output)), 2)
+
+    def test_at_a_terminal(self):
+        leader, follower = os.openpty()
+        self.addCleanup(os.close, leader)
+
+        def take_terminal():
+            os.setsid()
+            os.close(os.open(os.ttyname(follower), os.O_RDWR))  # now it controls this session
+
+        process = self.start("ping", "-c", 2, "-i", 3600000, "--server", serve(Extended()),
+                             stdin=follower, stdout=follower, stderr=follower,
+                             preexec_fn=take_terminal)
+        os.close(follower)
+        seen = b""
+        while b"\n" not in seen:
+            seen += os.read(leader, 4096)
+        os.write(leader, b"\x03")
+        self.assertEqual(process.wait(), -signal.SIGINT)
+        seen += os.read(leader, 4096)
+        self.assertTrue(seen.endswith(
+            b"\r\n^C\r\nsnowflakectl: interrupted; 1 of 1 pings were answered\r\n"), seen)
