@@ -124,7 +124,7 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		 "A file with the servers' USER:PASSWORD for ZooKeeper", "FILE"},
 		{"json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON", NULL},
 		{"timeout", 0, 0, G_OPTION_ARG_STRING, &timeout,
-		 "For connecting, and for an answer (default 2000)", "MS"},
+		 "For a call, connecting and other servers included (default 2000)", "MS"},
 		{"help", 'h', 0, G_OPTION_ARG_NONE, &help, "Print this", NULL},
 		{"version", 0, 0, G_OPTION_ARG_NONE, &version, "Print the version", NULL},
 		{G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &arguments, NULL, NULL},
