@@ -5,7 +5,7 @@
 
 #include "core/text.h"
 
-#define MAX_DESCRIBED_BYTES 2000 /* of holders in one message: a line of the log has 4 KB */
+#define MAX_NAMED_BYTES 60 /* of holders in one message; the last goes beyond */
 
 #define MIN_REPAY_PAUSE_US G_USEC_PER_SEC
 #define MAX_REPAY_PAUSE_US (30 * G_USEC_PER_SEC)
@@ -173,33 +173,26 @@ RegistrationChoice registration_choose(const ZookeeperListing *listing,
 	return (RegistrationChoice){.wait_until_tick = first_quarantine_ends(listing, wish)};
 }
 
-static void describe_one(GString *text, const ListedReservation *reservation, Obstacle obstacle,
-			 const Layout *layout)
+static char *describe_address(const ListedReservation *reservation)
 {
-	const ReservationRecord *record = &reservation->record;
-	g_autofree char *end = NULL;
-	g_autofree char *address = NULL;
-
-	g_string_append_printf(text, "%sworker %u is ", text->len > 0 ? ", " : "",
-			       reservation->worker_id);
-	if (obstacle == DAMAGED) {
-		g_string_append_printf(text, "damaged (%s)", reservation->damage);
-		return;
-	}
-	address = text_escape(record->address, strlen(record->address));
-	end = text_time_ms(layout_tick_start_ms(layout, record->end_tick));
-	if (obstacle == HELD)
-		g_string_append_printf(text, "held by %s", address);
-	else
-		g_string_append_printf(text, "quarantined until %s", end);
+	return text_escape(reservation->record.address, strlen(reservation->record.address));
 }
 
-static gint by_worker_id(gconstpointer a, gconstpointer b)
+/* The only one that is wanted. */
+static char *describe_one(const ListedReservation *reservation, Obstacle obstacle,
+			  const Layout *layout)
 {
-	const ListedReservation *first = *(ListedReservation *const *)a;
-	const ListedReservation *second = *(ListedReservation *const *)b;
+	g_autofree char *address = NULL;
+	g_autofree char *end = NULL;
 
-	return first->worker_id < second->worker_id ? -1 : first->worker_id > second->worker_id;
+	if (obstacle == DAMAGED)
+		return g_strdup_printf("worker %u is damaged (%s)", reservation->worker_id,
+				       reservation->damage);
+	address = describe_address(reservation);
+	end = text_time_ms(layout_tick_start_ms(layout, reservation->record.end_tick));
+	if (obstacle == HELD)
+		return g_strdup_printf("worker %u is held by %s", reservation->worker_id, address);
+	return g_strdup_printf("worker %u is quarantined until %s", reservation->worker_id, end);
 }
 
 static char *describe_floor(const ZookeeperListing *listing, const Layout *layout)
@@ -211,30 +204,102 @@ static char *describe_floor(const ZookeeperListing *listing, const Layout *layou
 			       listing->datacenter_id, until);
 }
 
+static gint by_worker_id(gconstpointer a, gconstpointer b)
+{
+	const ListedReservation *first = *(ListedReservation *const *)a;
+	const ListedReservation *second = *(ListedReservation *const *)b;
+
+	return first->worker_id < second->worker_id ? -1 : first->worker_id > second->worker_id;
+}
+
+static gint by_end(gconstpointer a, gconstpointer b)
+{
+	const ListedReservation *first = *(ListedReservation *const *)a;
+	const ListedReservation *second = *(ListedReservation *const *)b;
+
+	if (first->record.end_tick != second->record.end_tick)
+		return first->record.end_tick < second->record.end_tick ? -1 : 1;
+	return by_worker_id(a, b);
+}
+
+/* (element-type ListedReservation) (transfer container): those that are in the way like that */
+static GPtrArray *find_obstacles(const ZookeeperListing *listing, const RegistrationWish *wish,
+				 Obstacle obstacle, GCompareFunc order)
+{
+	GPtrArray *found = g_ptr_array_new();
+
+	for (guint i = 0; i < listing->reservations->len; i++) {
+		ListedReservation *reservation = listing->reservations->pdata[i];
+
+		if (obstacle_of(reservation, listing, wish) == obstacle)
+			g_ptr_array_add(found, reservation);
+	}
+	g_ptr_array_sort(found, order);
+	return found;
+}
+
+static void append_count(GString *text, const GPtrArray *found, const char *what)
+{
+	g_string_append_printf(text, "%s%u %s %s", text->len > 0 ? ", " : "", found->len,
+			       found->len == 1 ? "is" : "are", what);
+}
+
+static void describe_held(GString *text, const GPtrArray *held)
+{
+	gsize start;
+	guint i;
+
+	if (held->len == 0)
+		return;
+	append_count(text, held, "held (");
+	start = text->len;
+	for (i = 0; i < held->len && text->len - start < MAX_NAMED_BYTES; i++) {
+		const ListedReservation *reservation = held->pdata[i];
+		g_autofree char *address = describe_address(reservation);
+
+		g_string_append_printf(text, "%sworker %u by %s", i > 0 ? ", " : "",
+				       reservation->worker_id, address);
+	}
+	g_string_append(text, i < held->len ? ", ...)" : ")");
+}
+
+static void describe_first(GString *text, const GPtrArray *found, const char *what)
+{
+	const ListedReservation *first;
+
+	if (found->len == 0)
+		return;
+	first = found->pdata[0];
+	append_count(text, found, what);
+	g_string_append_printf(text, " (%sworker %u)", found->len > 1 ? "first " : "",
+			       first->worker_id);
+}
+
+static char *describe_all(const ZookeeperListing *listing, const RegistrationWish *wish)
+{
+	g_autoptr(GPtrArray) held = find_obstacles(listing, wish, HELD, by_worker_id);
+	g_autoptr(GPtrArray) quarantined = find_obstacles(listing, wish, QUARANTINED, by_end);
+	g_autoptr(GPtrArray) damaged = find_obstacles(listing, wish, DAMAGED, by_worker_id);
+	GString *text = g_string_new(NULL);
+
+	describe_held(text, held);
+	describe_first(text, quarantined, "quarantined");
+	describe_first(text, damaged, "damaged");
+	return g_string_free(text, FALSE);
+}
+
 char *registration_describe(const ZookeeperListing *listing, const RegistrationWish *wish,
 			    const Layout *layout)
 {
-	GString *text = NULL;
-	guint left_out = 0;
+	const ListedReservation *wanted;
 
 	if (is_below_floor(listing, wish))
 		return describe_floor(listing, layout);
-	text = g_string_new(NULL);
-	g_ptr_array_sort(listing->reservations, by_worker_id);
-	for (guint i = 0; i < listing->reservations->len; i++) {
-		const ListedReservation *reservation = listing->reservations->pdata[i];
-		Obstacle obstacle = obstacle_of(reservation, listing, wish);
-
-		if (!is_wanted(wish, reservation->worker_id) || obstacle == FREE)
-			continue;
-		if (text->len < MAX_DESCRIBED_BYTES)
-			describe_one(text, reservation, obstacle, layout);
-		else
-			left_out++;
-	}
-	if (left_out > 0)
-		g_string_append_printf(text, ", and %u more", left_out);
-	return g_string_free(text, FALSE);
+	if (wish->worker_id < 0)
+		return describe_all(listing, wish);
+	/* it is there: what has no record is free */
+	wanted = find_reservation(listing, (guint)wish->worker_id);
+	return describe_one(wanted, obstacle_of(wanted, listing, wish), layout);
 }
 
 gint32 registration_next_version(gint32 version)

@@ -101,8 +101,9 @@ typedef struct {
 RegistrationChoice registration_choose(const ZookeeperListing *listing,
 				       const RegistrationWish *wish);
 
-/* (transfer full): who holds what, for the one who got nothing: "worker 0 is held by a:7609, ..."
- */
+/* (transfer full): what is in the way, for the one who got nothing, in some 200 bytes:
+ * "30 are held (worker 0 by a:7609, ...), 2 are quarantined (first worker 7)"; of the only one that
+ * it wants: "worker 9 is held by a:7609" */
 char *registration_describe(const ZookeeperListing *listing, const RegistrationWish *wish,
 			    const Layout *layout);
 

@@ -327,10 +327,39 @@ static void test_describe(void)
 	g_autofree char *one = registration_describe(&listing, &pinned, &LAYOUT_TWITTER);
 
 	g_assert_cmpstr(all, ==,
-			"worker 0 is held by a.example:7609, "
-			"worker 2 is quarantined until 2010-11-04T01:42:56.157Z, "
-			"worker 3 is damaged (no end)");
+			"1 is held (worker 0 by a.example:7609), 1 is quarantined (worker 2), "
+			"1 is damaged (worker 3)");
 	g_assert_cmpstr(one, ==, "worker 2 is quarantined until 2010-11-04T01:42:56.157Z");
+}
+
+/* However many are in the way: few by name, in order, and the listing stays as it was. */
+static void test_describe_many(void)
+{
+	static const LiveRow ALIVE[] = {{"alive", -1}, {NULL, -1}};
+	const RegistrationWish any = {MINE, 0, -1, 1024, 1000};
+	Row rows[1024];
+
+	for (guint i = 0; i < G_N_ELEMENTS(rows); i++) {
+		guint worker_id = G_N_ELEMENTS(rows) - 1 - i;
+
+		rows[i] = (Row){worker_id, 5, "alive", NULL};
+		if (worker_id >= 1000)
+			rows[i] = (Row){worker_id, 2000 + ABS((gint64)worker_id - 1010), "dead",
+					NULL};
+		if (worker_id >= 1020)
+			rows[i].damage = "no end";
+	}
+
+	g_auto(ZookeeperListing) listing = make_listing(rows, G_N_ELEMENTS(rows), ALIVE);
+	g_autofree char *text = registration_describe(&listing, &any, &LAYOUT_TWITTER);
+
+	g_assert_cmpstr(text, ==,
+			"1000 are held (worker 0 by a.example:7609, worker 1 by a.example:7609, "
+			"worker 2 by a.example:7609, ...), 20 are quarantined (first worker 1010), "
+			"4 are damaged (first worker 1020)");
+	for (guint i = 0; i < G_N_ELEMENTS(rows); i++)
+		g_assert_cmpuint(((ListedReservation *)listing.reservations->pdata[i])->worker_id,
+				 ==, rows[i].worker_id);
 }
 
 static void test_describe_floor(void)
@@ -410,6 +439,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/registration/choose", test_choose);
 	g_test_add_func("/registration/workers", test_workers);
 	g_test_add_func("/registration/describe", test_describe);
+	g_test_add_func("/registration/describe/many", test_describe_many);
 	g_test_add_func("/registration/describe/floor", test_describe_floor);
 	g_test_add_func("/registration/settle", test_settle);
 	return g_test_run();
