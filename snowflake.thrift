@@ -52,8 +52,8 @@ exception InvalidCount {
   1: string message
 }
 
-/* The registry of the servers does not answer now; those that hold a worker ID go on. Ask again
- * after retry_after_ms milliseconds. */
+/* The registry of the servers does not answer now, and has not since the server started; those that
+ * hold a worker ID go on. Ask again after retry_after_ms milliseconds. */
 exception RegistryUnavailable {
   1: string message
   2: i64 retry_after_ms
@@ -65,8 +65,11 @@ struct Worker {
   2: i32 worker_id           /* -1: none yet */
   3: string address          /* host:port, where clients reach it */
   4: string nonce            /* a uuid, fresh for each start of the process */
-  5: i64 claimed_at_ms       /* since the Unix epoch; 0: not yet */
-  6: i64 reserved_until_ms   /* since the Unix epoch; 0: nothing reserved */
+  5: i64 claimed_at_ms       /* since the Unix epoch: when its claim was made, by ZooKeeper's clock,
+                              * anew when a session with it is lost; with a state directory, when
+                              * it claimed its worker ID, by its own clock; 0: not yet */
+  6: i64 reserved_until_ms   /* since the Unix epoch; 0: nothing is reserved: what was is over, or
+                              * there never was anything */
   7: string state            /* starting, waiting, serving, reclaiming, unavailable, draining;
                               * in a list also unreachable */
   8: i64 as_of_ms            /* when this was so, since the Unix epoch, by the clock of the server
@@ -84,9 +87,11 @@ service SnowflakeExtended extends Snowflake {
   Worker get_worker()
 
   /* All servers that are registered, as the one that answers sees them: no more than about a second
-   * old. Of itself it knows its state; of another, serving if its reservation is not over,
-   * unavailable if it is, and starting if it has no worker ID yet. A server with a state directory
-   * knows of itself only. */
+   * old while ZooKeeper answers it; else as in the last list that it has had. When that was,
+   * as_of_ms says. What it says of another was so then: serving if its reservation was not over,
+   * unavailable if it was, and starting if it had no worker ID yet. Itself it describes as
+   * get_worker does, now, and is always there. A server with a state directory knows of itself
+   * only. */
   list<Worker> get_workers()
     throws (1: RegistryUnavailable registry)
 

@@ -153,9 +153,11 @@ SNOWFLAKE_CLIENT_EXPORT SnowflakeClientWorker *snowflake_client_get_worker(Snowf
 /**
  * snowflake_client_get_workers:
  *
- * All servers that are registered with the one that answers, which knows its own state; of the
- * others it knows what they have claimed: "serving" is one whose reservation is not over.
- * UNAVAILABLE is set if the registry does not answer it, UNSUPPORTED if it is older than this call.
+ * All servers that are registered with the one that answers, which is itself among them as it is
+ * now. Of the others it knows what they have claimed: "serving" is one whose reservation was not
+ * over at as_of_ms. That is about a second ago at most, unless the registry does not answer it:
+ * then it tells the last list that it has had. UNAVAILABLE is set if there never was one,
+ * UNSUPPORTED if it is older than this call.
  *
  * Returns: (transfer full) (element-type SnowflakeClientWorker): the servers, freed with the array;
  * or %NULL with an error set

@@ -321,8 +321,7 @@ static gboolean make_keeper(Server *self, GError **error)
 		.max_clock_skew_ms = options->max_clock_skew_ms,
 		.reclaim_on_step_back = options->on_clock_step == OPTIONS_CLOCK_STEP_RECLAIM,
 		.max_ahead_ms = options->max_ahead_ms,
-		.address = self->address,
-		.nonce = self->nonce,
+		.datacenter_id = (gint)MAX(options->datacenter_id, 0),
 		.changed = on_keeper_changed,
 		.user_data = self,
 	};

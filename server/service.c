@@ -326,55 +326,54 @@ void service_describe_self(const Service *self, ServiceSelf *out_self)
 	};
 }
 
-static gboolean service_get_worker(SfSnowflakeExtendedIf *iface, SfWorker **out_worker,
-				   GError **error G_GNUC_UNUSED)
+static void fill_with_self(const Service *self, SfWorker *out_worker)
 {
 	ServiceSelf worker;
 
-	service_describe_self(SF_SERVICE(iface), &worker);
-	g_object_set(*out_worker, "datacenter_id", worker.datacenter_id, "worker_id",
+	service_describe_self(self, &worker);
+	g_object_set(out_worker, "datacenter_id", worker.datacenter_id, "worker_id",
 		     worker.worker_id, "address", worker.address, "nonce", worker.nonce,
 		     "claimed_at_ms", worker.claimed_at_ms, "reserved_until_ms",
 		     worker.reserved_until_ms, "state", worker.state, "as_of_ms", worker.as_of_ms,
 		     "kind", worker.kind, NULL);
+}
+
+static gboolean service_get_worker(SfSnowflakeExtendedIf *iface, SfWorker **out_worker,
+				   GError **error G_GNUC_UNUSED)
+{
+	fill_with_self(SF_SERVICE(iface), *out_worker);
 	return TRUE;
 }
 
-/* What state another server is in, as far as the registry tells. */
-static WorkerState guess_state(const Worker *worker, gint64 now_ms)
+/* What state another server was in, as far as the registry tells. */
+static WorkerState guess_state(const Worker *worker)
 {
 	if (worker->worker_id < 0)
 		return WORKER_STARTING;
-	return worker->reserved_until_ms > now_ms ? WORKER_SERVING : WORKER_UNAVAILABLE;
+	return worker->reserved_until_ms != 0 ? WORKER_SERVING : WORKER_UNAVAILABLE;
 }
 
-/* As the registry has it; but of itself a server knows its state. */
-static SfWorker *service_describe(const Service *self, const Worker *worker, gint64 now_ms)
+static SfWorker *describe_other(const Worker *worker, gint64 as_of_ms)
 {
-	WorkerState state = guess_state(worker, now_ms);
-
-	if (g_strcmp0(worker->nonce, self->config->nonce) == 0) {
-		WorkerStatus status;
-
-		keeper_get_status(self->config->keeper, &status);
-		state = status.state;
-	}
 	return g_object_new(SF_TYPE_WORKER, "datacenter_id", worker->datacenter_id, "worker_id",
 			    worker->worker_id, "address", worker->address, "nonce", worker->nonce,
 			    "claimed_at_ms", worker->claimed_at_ms, "reserved_until_ms",
-			    worker->reserved_until_ms, "state", worker_state_name(state),
-			    "as_of_ms", now_ms, "kind", KIND, NULL);
+			    worker->reserved_until_ms, "state",
+			    worker_state_name(guess_state(worker)), "as_of_ms", as_of_ms, "kind",
+			    KIND, NULL);
 }
 
 /* The list; or NULL: parked, as the turn says, or refused. */
-static GPtrArray *service_await_workers(Service *self, Refusal *out_refusal)
+static GPtrArray *service_await_workers(Service *self, gint64 *out_as_of_ms, Refusal *out_refusal)
 {
+	gboolean may_wait = !self->turn->last_chance;
 	g_autoptr(GError) failure = NULL;
 	GPtrArray *workers = NULL;
 
-	if (keeper_get_workers(self->config->keeper, WORKERS_MAX_AGE_MS, &workers, &failure))
+	if (keeper_get_workers(self->config->keeper, WORKERS_MAX_AGE_MS, may_wait, &workers,
+			       out_as_of_ms, &failure))
 		return workers;
-	if (failure == NULL && !self->turn->last_chance) {
+	if (failure == NULL && may_wait) {
 		service_park(self, 0);
 		self->turn->aside = TRUE;
 		return NULL;
@@ -387,18 +386,34 @@ static GPtrArray *service_await_workers(Service *self, Refusal *out_refusal)
 	return NULL;
 }
 
+/* Itself as it is now, whatever the list says of it, and the others. */
+static void service_describe_all(const Service *self, const GPtrArray *workers, gint64 as_of_ms,
+				 GPtrArray *out_workers)
+{
+	SfWorker *own = g_object_new(SF_TYPE_WORKER, NULL);
+
+	fill_with_self(self, own);
+	g_ptr_array_add(out_workers, own);
+	for (guint i = 0; i < workers->len; i++) {
+		const Worker *worker = workers->pdata[i];
+
+		if (g_strcmp0(worker->nonce, self->config->nonce) != 0)
+			g_ptr_array_add(out_workers, describe_other(worker, as_of_ms));
+	}
+}
+
 static gboolean service_get_workers(SfSnowflakeExtendedIf *iface, GPtrArray **out_workers,
 				    SfRegistryUnavailable **out_registry, GError **error)
 {
 	Service *self = SF_SERVICE(iface);
+	gint64 as_of_ms = 0;
 	g_auto(Refusal) refusal = {0};
-	g_autoptr(GPtrArray) workers = service_await_workers(self, &refusal);
-	gint64 now_ms = clock_now_ms(generator_clock(self->config->generator));
+	g_autoptr(GPtrArray) workers = service_await_workers(self, &as_of_ms, &refusal);
 
-	for (guint i = 0; workers != NULL && i < workers->len; i++)
-		g_ptr_array_add(*out_workers, service_describe(self, workers->pdata[i], now_ms));
-	if (workers != NULL)
+	if (workers != NULL) {
+		service_describe_all(self, workers, as_of_ms, *out_workers);
 		return TRUE;
+	}
 	if (self->turn->parked)
 		return set_parked(error);
 	*out_registry = g_object_new(SF_TYPE_REGISTRY_UNAVAILABLE, "message", refusal.message,

@@ -56,12 +56,12 @@ gboolean service_get_number(const Service *self, ServiceNumber number, gint64 *o
 
 /* What get_worker is answered with; the texts are borrowed, and live as long as the service. */
 typedef struct {
-	gint datacenter_id; /* -1: none yet */
-	gint worker_id;     /* likewise */
+	gint datacenter_id;
+	gint worker_id; /* -1: none yet */
 	const char *address;
 	const char *nonce;
 	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not yet */
-	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing reserved */
+	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing is reserved */
 	const char *state;
 	gint64 as_of_ms; /* since the Unix epoch */
 	const char *kind;

@@ -15,6 +15,11 @@ char *keeper_clock_tick_text(const Keeper *self, gint64 tick)
 	return text_time_ms(layout_tick_start_ms(self->layout, tick));
 }
 
+gint64 keeper_clock_reserved_until_ms(const Keeper *self, gint64 end_ms, gint64 now_ms)
+{
+	return now_ms < end_ms + self->layout->tick_ms ? end_ms : 0;
+}
+
 static gint64 max_skew_ns(const Keeper *self)
 {
 	return self->config.max_clock_skew_ms * CLOCK_NS_PER_MS;

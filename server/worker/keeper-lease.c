@@ -36,9 +36,14 @@ static void show_reserved(Keeper *self, gint64 end_tick)
 static void show_worker(Keeper *self, const Lease *lease)
 {
 	pthread_mutex_lock(&self->mutex);
-	self->status.datacenter_id = (gint)lease->datacenter_id;
 	self->status.worker_id = (gint)lease->worker_id;
-	self->status.claimed_at_ms = clock_now_ms(&self->clock->clock);
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static void show_claim(Keeper *self)
+{
+	pthread_mutex_lock(&self->mutex);
+	self->status.claimed_at_ms = self->registry->claimed_at_ms;
 	pthread_mutex_unlock(&self->mutex);
 }
 
@@ -310,11 +315,14 @@ static void settle(Keeper *self, RegistryResult *result)
 void keeper_lease_poll(Keeper *self)
 {
 	RegistryResult result = {0};
+	gboolean has_ended;
 
 	/* a hand-back does not depend on the time */
 	if (self->facts.outside && !self->facts.stopping)
 		return;
-	if (self->registry->ops->poll(self->registry, self->inside_tick, &result))
+	has_ended = self->registry->ops->poll(self->registry, self->inside_tick, &result);
+	show_claim(self);
+	if (has_ended)
 		settle(self, &result);
 	self->facts.hurry = self->facts.hurry || self->registry->hurry;
 	self->registry->hurry = FALSE;

@@ -17,7 +17,7 @@ struct _Keeper {
 	Registry *registry;
 	Generator *generator;
 	SystemClock *clock;
-	KeeperConfig config; /* with texts of its own */
+	KeeperConfig config;
 	const Layout *layout;
 
 	/* The thread's own. */
@@ -42,6 +42,9 @@ struct _Keeper {
 	gint64 failing_since_us;
 	char *waiting_why; /* (nullable): what was said last */
 
+	/* keeper-workers */
+	gint64 list_due_us; /* a list is taken then, if nobody asks before */
+
 	/* Any thread's. */
 	_Atomic gboolean asked;   /* keeper_demand() was called since the last extension began */
 	_Atomic gint64 ids_at_us; /* plan_ids_at_us() of the last round */
@@ -56,8 +59,10 @@ struct _Keeper {
 	WorkerStatus status;
 	GError *error;
 	GPtrArray *workers;    /* (nullable): of Worker, the registry's last list ... */
+	gint64 workers_ns;     /* ... its workers_ns ... */
 	gint64 listed_us;      /* ... and when it came */
 	gint64 list_asked_us;  /* when one was asked for that has not come; 0: none */
+	gint64 heard_us;       /* the registry's, last */
 	gboolean list_wanted;  /* the thread has not passed that on yet */
 	gboolean list_is_late; /* and changed() was called for it */
 

@@ -1,12 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/worker/keeper-workers.h"
 
+#include "server/worker/keeper-clock.h"
 #include "server/worker/keeper-private.h"
 
-#define LATE_US    (2 * G_USEC_PER_SEC)
-/* After a list was late: refuse, so that all who waited for it hear so, then ask again. */
-#define REFUSE_US  G_USEC_PER_SEC
-#define MIN_AGE_MS 200 /* or whoever is told that a list came might find it too old already */
+#define LATE_US     (2 * G_USEC_PER_SEC)
+/* If there is an old list, it is late when the registry has been silent for as long. */
+#define SILENT_US   (300 * G_TIME_SPAN_MILLISECOND)
+/* After a list was late: tell all who waited for it so, then ask again. */
+#define LATE_FOR_US G_USEC_PER_SEC
+#define MIN_AGE_MS  200 /* or whoever is told that a list came might find it too old already */
+
+#define MIN_PAUSE_WORKERS 300 /* a second for each */
+
+gint64 keeper_workers_pause_us(guint n_workers, gdouble jitter)
+{
+	gint64 longest_us = MAX(n_workers, MIN_PAUSE_WORKERS) * G_USEC_PER_SEC;
+
+	return longest_us / 2 + (gint64)((gdouble)longest_us / 2 * jitter);
+}
+
+void keeper_workers_put_off(Keeper *self)
+{
+	guint n_workers = self->workers != NULL ? self->workers->len : 0;
+
+	self->list_due_us =
+		g_get_monotonic_time() + keeper_workers_pause_us(n_workers, g_random_double());
+}
 
 void keeper_workers_ask(Keeper *self)
 {
@@ -20,109 +40,130 @@ void keeper_workers_ask(Keeper *self)
 		self->registry->ops->list(self->registry);
 }
 
+/* What follows is with the mutex held. */
+
+static void ask(Keeper *self, gint64 now_us)
+{
+	self->list_asked_us = now_us;
+	self->list_wanted = TRUE;
+	self->poked = TRUE;
+	pthread_cond_signal(&self->wake);
+}
+
+/* When what was asked for is late. */
+static gint64 late_at_us(const Keeper *self)
+{
+	gint64 late_us = self->list_asked_us + LATE_US;
+
+	if (self->workers == NULL)
+		return late_us;
+	return MIN(late_us, MAX(self->list_asked_us, self->heard_us) + SILENT_US);
+}
+
+static void take(Keeper *self, GPtrArray *list, gint64 now_us)
+{
+	g_clear_pointer(&self->workers, g_ptr_array_unref);
+	self->workers = list;
+	self->workers_ns = self->registry->workers_ns;
+	self->listed_us = now_us;
+	self->list_asked_us = 0;
+	self->news = TRUE;
+	keeper_workers_put_off(self);
+}
+
+static void look_after_list(Keeper *self, gint64 now_us)
+{
+	gboolean is_late = self->list_asked_us != 0 && now_us >= late_at_us(self);
+
+	self->news = self->news || (is_late && !self->list_is_late);
+	self->list_is_late = is_late;
+	if (self->registry->ops->list == NULL || now_us < self->list_due_us)
+		return;
+	ask(self, now_us);
+	keeper_workers_put_off(self);
+}
+
 void keeper_workers_take(Keeper *self)
 {
 	GPtrArray *list = g_steal_pointer(&self->registry->workers);
 	gint64 now_us = g_get_monotonic_time();
 
 	pthread_mutex_lock(&self->mutex);
-	if (list != NULL) {
-		g_clear_pointer(&self->workers, g_ptr_array_unref);
-		self->workers = list;
-		self->listed_us = now_us;
-		self->list_asked_us = 0;
-		self->news = TRUE;
-	} else if (self->list_asked_us != 0 && !self->list_is_late &&
-		   now_us - self->list_asked_us >= LATE_US) {
-		self->list_is_late = TRUE;
-		self->news = TRUE;
-	}
+	self->heard_us = self->registry->heard_us;
+	if (list != NULL)
+		take(self, list, now_us);
+	/* or all of a fleet would list when it finds its registry again */
+	if (!self->registry->reachable)
+		keeper_workers_put_off(self);
+	look_after_list(self, now_us);
 	pthread_mutex_unlock(&self->mutex);
 }
 
-static GPtrArray *array_new(void)
+static gint64 as_of_ms(const Keeper *self)
 {
-	return g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	/* the offset of now: what was so before a step of the clock has the age that it has */
+	return (self->workers_ns + system_clock_offset_ns(self->clock)) / CLOCK_NS_PER_MS;
 }
 
-/* With the mutex held. */
-static GPtrArray *copy_list(const Keeper *self)
+static Worker *copy_worker(const Keeper *self, const Worker *worker)
 {
-	GPtrArray *copy = array_new();
+	Worker *copy = g_new(Worker, 1);
 
-	for (guint i = 0; i < self->workers->len; i++) {
-		const Worker *worker = self->workers->pdata[i];
-		Worker *own = g_new(Worker, 1);
-
-		*own = *worker;
-		own->address = g_strdup(worker->address);
-		own->nonce = g_strdup(worker->nonce);
-		g_ptr_array_add(copy, own);
-	}
+	*copy = *worker;
+	copy->address = g_strdup(worker->address);
+	copy->nonce = g_strdup(worker->nonce);
+	copy->reserved_until_ms =
+		keeper_clock_reserved_until_ms(self, worker->reserved_until_ms, as_of_ms(self));
 	return copy;
 }
 
-/* With the mutex held. */
-static GPtrArray *list_this_one(const Keeper *self)
+static GPtrArray *copy_list(const Keeper *self)
 {
-	GPtrArray *list = array_new();
-	Worker *worker = g_new(Worker, 1);
+	GPtrArray *copy = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
 
-	*worker = (Worker){
-		.datacenter_id = self->status.datacenter_id,
-		.worker_id = self->status.worker_id,
-		.address = g_strdup(self->config.address),
-		.nonce = g_strdup(self->config.nonce),
-		.claimed_at_ms = self->status.claimed_at_ms,
-		.reserved_until_ms = self->status.reserved_until_ms,
-	};
-	g_ptr_array_add(list, worker);
-	return list;
+	for (guint i = 0; self->workers != NULL && i < self->workers->len; i++)
+		g_ptr_array_add(copy, copy_worker(self, self->workers->pdata[i]));
+	return copy;
 }
 
-/* With the mutex held: asks, unless that was done. %FALSE: no list is to be expected. */
-static gboolean expect_list(Keeper *self, gint64 now_us, GError **error)
+/* Asks, unless that was done. Returns: why no list is to be expected in a moment; NULL: one is */
+static const char *why_no_list(Keeper *self, gint64 now_us)
 {
-	gint64 waited_us = now_us - self->list_asked_us;
-
-	if (self->stopping) {
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED,
-			    "this server is stopping");
-		return FALSE;
-	}
-	if (self->list_asked_us != 0 && waited_us >= LATE_US && waited_us < LATE_US + REFUSE_US) {
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED,
-			    "no list of the workers came within %d s",
-			    (int)(LATE_US / G_USEC_PER_SEC));
-		return FALSE;
-	}
-	if (self->list_asked_us == 0 || waited_us >= LATE_US) {
-		self->list_asked_us = now_us;
-		self->list_is_late = FALSE;
-		self->list_wanted = TRUE;
-		self->poked = TRUE;
-		pthread_cond_signal(&self->wake);
-	}
-	return TRUE;
+	if (self->stopping)
+		return "this server is stopping";
+	if (self->list_asked_us == 0 || now_us >= late_at_us(self) + LATE_FOR_US)
+		ask(self, now_us);
+	return now_us >= late_at_us(self) ? "no list of the workers came within 2 s" : NULL;
 }
 
-gboolean keeper_workers_get(Keeper *self, gint64 max_age_ms, GPtrArray **out_workers,
-			    GError **error)
+static GPtrArray *get(Keeper *self, gint64 max_age_us, gboolean may_wait, GError **error)
+{
+	gint64 now_us = g_get_monotonic_time();
+	const char *why_not = NULL;
+
+	if (self->registry->ops->list == NULL ||
+	    (self->workers != NULL && now_us - self->listed_us <= max_age_us))
+		return copy_list(self);
+	why_not = why_no_list(self, now_us);
+	if (self->workers != NULL && (why_not != NULL || !may_wait))
+		return copy_list(self);
+	if (why_not != NULL)
+		g_set_error_literal(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED, why_not);
+	return NULL;
+}
+
+gboolean keeper_workers_get(Keeper *self, gint64 max_age_ms, gboolean may_wait,
+			    GPtrArray **out_workers, gint64 *out_as_of_ms, GError **error)
 {
 	gint64 max_age_us = MAX(max_age_ms, MIN_AGE_MS) * G_TIME_SPAN_MILLISECOND;
-	gint64 now_us = g_get_monotonic_time();
-	GPtrArray *list = NULL;
+	GPtrArray *list;
 
 	pthread_mutex_lock(&self->mutex);
-	if (self->registry->ops->list == NULL)
-		list = list_this_one(self);
-	else if (self->workers != NULL && now_us - self->listed_us <= max_age_us)
-		list = copy_list(self);
-	else
-		expect_list(self, now_us, error);
+	list = get(self, max_age_us, may_wait, error);
+	if (list != NULL) {
+		*out_workers = list;
+		*out_as_of_ms = as_of_ms(self);
+	}
 	pthread_mutex_unlock(&self->mutex);
-	if (list == NULL)
-		return FALSE;
-	*out_workers = list;
-	return TRUE;
+	return list != NULL;
 }

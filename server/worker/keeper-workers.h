@@ -8,9 +8,23 @@
 /* The thread: passes on to the registry that a list is wanted. */
 void keeper_workers_ask(Keeper *self);
 
-/* The thread: takes a list that has come, or notes that it is late. */
+/* The thread: takes a list that has come, notes that one is late, or says that one is due. */
 void keeper_workers_take(Keeper *self);
 
+/* The thread, or before there is one: no list is due for a while. */
+void keeper_workers_put_off(Keeper *self);
+
+/**
+ * keeper_workers_pause_us:
+ * @n_workers: in the list before; 0: there was none
+ * @jitter: in [0, 1), at random
+ *
+ * Returns: the pause before a list that nobody has asked for: half a second to a second for each
+ * worker, so that the reads do not grow with the square of the fleet; 150 to 300 s at least. By the
+ * jitter those who have started, or found their registry, together do not list together
+ */
+gint64 keeper_workers_pause_us(guint n_workers, gdouble jitter);
+
 /* Any thread: see keeper_get_workers(). */
-gboolean keeper_workers_get(Keeper *self, gint64 max_age_ms, GPtrArray **out_workers,
-			    GError **error);
+gboolean keeper_workers_get(Keeper *self, gint64 max_age_ms, gboolean may_wait,
+			    GPtrArray **out_workers, gint64 *out_as_of_ms, GError **error);

@@ -168,11 +168,10 @@ Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 	self->generator = generator;
 	self->clock = clock;
 	self->config = *config;
-	self->config.address = g_strdup(config->address);
-	self->config.nonce = g_strdup(config->nonce);
 	self->layout = generator_layout(generator);
 	self->facts.tick_us = self->layout->tick_ms * G_TIME_SPAN_MILLISECOND;
-	self->status = (WorkerStatus){.datacenter_id = -1, .worker_id = -1};
+	self->status = (WorkerStatus){.datacenter_id = config->datacenter_id, .worker_id = -1};
+	keeper_workers_put_off(self);
 	atomic_init(&self->round_began_us, g_get_monotonic_time());
 	init_threads(self);
 	registry->wake = on_wake;
@@ -258,8 +257,6 @@ void keeper_free(Keeper *self)
 	g_free(self->waiting_why);
 	g_clear_error(&self->error);
 	g_clear_pointer(&self->workers, g_ptr_array_unref);
-	g_free((char *)self->config.address);
-	g_free((char *)self->config.nonce);
 	g_free(self);
 }
 
@@ -286,8 +283,10 @@ void keeper_get_status(Keeper *self, WorkerStatus *out_status)
 	pthread_mutex_lock(&self->mutex);
 	*out_status = self->status;
 	pthread_mutex_unlock(&self->mutex);
+	out_status->reserved_until_ms =
+		keeper_clock_reserved_until_ms(self, out_status->reserved_until_ms, now_ms);
 	if (out_status->state == WORKER_SERVING && is_stuck(self) &&
-	    now_ms >= out_status->reserved_until_ms + self->layout->tick_ms)
+	    out_status->reserved_until_ms == 0)
 		out_status->state = WORKER_UNAVAILABLE;
 }
 
@@ -320,10 +319,10 @@ gint64 keeper_demand(Keeper *self)
 	return 0;
 }
 
-gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, GPtrArray **out_workers,
-			    GError **error)
+gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
+			    GPtrArray **out_workers, gint64 *out_as_of_ms, GError **error)
 {
-	return keeper_workers_get(self, max_age_ms, out_workers, error);
+	return keeper_workers_get(self, max_age_ms, may_wait, out_workers, out_as_of_ms, error);
 }
 
 gint64 keeper_idle_ms(Keeper *self)

@@ -20,10 +20,10 @@ typedef struct _Keeper Keeper;
 
 typedef struct {
 	WorkerState state;
-	gint datacenter_id;       /* -1: none yet */
+	gint datacenter_id;
 	gint worker_id;           /* -1: none yet, or given up, or lost */
-	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not yet */
-	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing reserved */
+	gint64 claimed_at_ms;     /* since the Unix epoch: the registry's; 0: not yet */
+	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing is reserved now */
 } WorkerStatus;
 
 typedef struct {
@@ -35,9 +35,7 @@ typedef struct {
 	 * of IDs is then kept for each lease only. */
 	gboolean reclaim_on_step_back;
 	gint64 max_ahead_ms; /* the generator's; for the above */
-	/* (nullable): of this server, copied; for a list that has only this one */
-	const char *address;
-	const char *nonce;
+	gint datacenter_id;  /* of this server */
 	/* Called in the keeper's thread, after a lease was published or extended, the state
 	 * changed, an attempt failed or a list of workers came or failed to; also for a fatal
 	 * error, which keeper_error() then returns. It may call everything below but keeper_stop()
@@ -102,14 +100,19 @@ gint64 keeper_demand(Keeper *self);
 /**
  * keeper_get_workers:
  * @max_age_ms: how old the list may be; less than 200 counts as that
+ * @may_wait: %FALSE: an older one will do
  * @out_workers: (out) (transfer full): of Worker, the caller's own; untouched unless %TRUE
+ * @out_as_of_ms: (out): since the Unix epoch, by the clock as it is now: when that was so;
+ * untouched unless %TRUE
  *
- * Any thread: all workers that the registry knows of; of a registry that knows of none but this
- * one, this server. If what is known is older, the registry is asked; call again after changed().
+ * Any thread: all workers that the registry knows of, this one maybe among them; of a registry that
+ * knows of none but this one, none. If what is known is older, the registry is asked; call again
+ * after changed(). If nothing at all is heard of it for 300 ms, the last list will do. The keeper
+ * takes one from time to time, too, so that there is one when the registry is away.
  *
- * Returns: %TRUE; %FALSE without an error if the list is expected in a moment; or %FALSE with
- * REGISTRY_ERROR_FAILED set if it did not come within 2 s, or will not come any more. A second
- * after such a failure the next call asks again
+ * Returns: %TRUE; %FALSE without an error if a list is expected in a moment; or, if there never was
+ * one, %FALSE with REGISTRY_ERROR_FAILED set if it did not come within 2 s, or will not come any
+ * more. A second after one did not come the next call asks again
  */
-gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, GPtrArray **out_workers,
-			    GError **error);
+gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
+			    GPtrArray **out_workers, gint64 *out_as_of_ms, GError **error);

@@ -235,6 +235,7 @@ static gboolean claim(RegistryFile *self, gint64 now_tick, gint64 length_ticks,
 	if (!write_record(self, directory, &reading, end_tick, error))
 		return FALSE;
 	self->runs = TRUE;
+	self->registry.claimed_at_ms = layout_tick_start_ms(&self->layout, now_tick);
 	self->first_tick = reading.record.end_tick + 1;
 	self->end_tick = end_tick;
 	out_result->reservation = (Reservation){

@@ -122,6 +122,7 @@ typedef struct {
 	PeerReport doubts;         /* what peers said against it, the time before */
 	GArray *datacenters;       /* (nullable): of guint: LISTING, those still to be read */
 	GPtrArray *workers;        /* (nullable): of Worker: LISTING, so far */
+	gint64 workers_ns;         /* CLOCK_BOOTTIME, before any of them was read */
 } RegistryZookeeper;
 
 /* The goal is reached, or not: (transfer full) (nullable) for @error. Without a goal: LOST. */

@@ -116,7 +116,11 @@ struct _Registry {
 			   takes note and clears it */
 	gboolean reachable; /* a hand-back now would get somewhere */
 	RegistryClock clock;
+	gint64 claimed_at_ms; /* since the Unix epoch: when what shows this server to others was
+				 made, last; 0: not yet */
+	gint64 heard_us;      /* monotonic: when it was answered last, whatever it had asked */
 	GPtrArray *workers; /* (nullable): of Worker, what list() asked for; the keeper takes it */
+	gint64 workers_ns;  /* CLOCK_BOOTTIME: when the reading of @workers began */
 
 	/* Set by the keeper before the first call: poll() is due. Any thread may call it. */
 	void (*wake)(gpointer user_data);

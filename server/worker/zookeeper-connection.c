@@ -112,6 +112,8 @@ static void on_changed(RegistryZookeeper *self, const ZookeeperMessage *message)
 
 static void on_reply(RegistryZookeeper *self, const ZookeeperMessage *message)
 {
+	if (message->outcome != ZOOKEEPER_UNSURE)
+		self->registry.heard_us = self->facts.now_us;
 	if (self->listing != NULL && zookeeper_listing_take(self->listing, message)) {
 		if (self->listing->finished)
 			zookeeper_steps_listed(self);

@@ -53,6 +53,7 @@ static void note_claim(RegistryZookeeper *self, const char *path, gint64 sequenc
 	self->facts.chosen = FALSE;
 	registry_zookeeper_watch_claim(self);
 	log_event(LOG_CLAIM_MADE, "path=%s", path);
+	self->registry.claimed_at_ms = created_ms;
 	registry_zookeeper_note_time(self, created_ms, self->announced_ns, received_ns);
 	check_clock(self);
 	if (self->holding.held) /* its reservation is to show that it lives on */
@@ -332,6 +333,7 @@ static void list_datacenters(RegistryZookeeper *self)
 	g_clear_pointer(&self->listing, zookeeper_listing_free);
 	g_clear_pointer(&self->workers, g_ptr_array_unref);
 	self->workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	self->workers_ns = zookeeper_session_now_ns();
 	registry_zookeeper_await(self, zookeeper_session_children(self->session, path, FALSE));
 }
 
@@ -342,6 +344,7 @@ static void list_next(RegistryZookeeper *self)
 	if (self->datacenters->len == 0) {
 		g_clear_pointer(&self->registry.workers, g_ptr_array_unref);
 		self->registry.workers = g_steal_pointer(&self->workers);
+		self->registry.workers_ns = self->workers_ns;
 		self->facts.wants_list = FALSE;
 		return;
 	}

@@ -38,11 +38,7 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 {
 	Stack *self = g_new0(Stack, 1);
 	const GeneratorPolicy policy = {max_ahead_ms, 1, 10000};
-	const KeeperConfig keeper = {
-		.max_clock_skew_ms = 10000,
-		.address = "127.0.0.1:7609",
-		.nonce = "nonce",
-	};
+	const KeeperConfig keeper = {.max_clock_skew_ms = 10000};
 	const RpcService service = {service_new, fast ? fast_path_answer : NULL, &self->config};
 
 	log_set_level(LOG_LEVEL_ERROR);

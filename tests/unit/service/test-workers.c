@@ -30,12 +30,13 @@ typedef struct {
 	Loop *loop;
 } Bench;
 
-/* In the keeper's thread: one server of each kind. */
+/* In the keeper's thread: one server of each kind, and this one with what was so before. */
 static void list_one_of_each(Registry *registry)
 {
 	static const Worker WORKERS[] = {
-		{2, 3, (char *)"other-name:1", (char *)"own", 1, 2},
 		{2, 4, (char *)"b:1", (char *)"b", 1000, FAR_MS},
+		{2, 9, (char *)"other-name:1", (char *)"own", 1, 2},
+		{2, 9, (char *)"other-name:1", (char *)"own", 2, FAR_MS},
 		{2, 5, (char *)"c:1", (char *)"c", 1000, 2000},
 		{2, -1, (char *)"d:1", (char *)"d", 1000, 0},
 	};
@@ -76,8 +77,7 @@ static void bench_init(Bench *self, gboolean lists, gint64 max_wait_ms)
 {
 	const GeneratorPolicy policy = {10, 1, 1000};
 	const KeeperConfig keeper = {.max_clock_skew_ms = 10000,
-				     .address = "a:1",
-				     .nonce = "own",
+				     .datacenter_id = 2,
 				     .changed = on_changed,
 				     .user_data = self};
 
@@ -176,11 +176,12 @@ static void test_what_it_says_of_each(void)
 	static const struct {
 		gint worker_id;
 		const char *address, *nonce, *state;
+		gboolean is_reserved;
 	} EXPECTED[] = {
-		{3, "other-name:1", "own", "serving"}, /* its state, although its end is past */
-		{4, "b:1", "b", "serving"},
-		{5, "c:1", "c", "unavailable"},
-		{-1, "d:1", "d", "starting"},
+		{3, "a:1", "own", "serving", TRUE}, /* as it is, once, whatever was */
+		{4, "b:1", "b", "serving", TRUE},
+		{5, "c:1", "c", "unavailable", FALSE},
+		{-1, "d:1", "d", "starting", FALSE},
 	};
 	g_auto(Bench) bench;
 	int fd;
@@ -209,6 +210,7 @@ static void test_what_it_says_of_each(void)
 		g_assert_cmpstr(worker->address, ==, EXPECTED[i].address);
 		g_assert_cmpstr(worker->nonce, ==, EXPECTED[i].nonce);
 		g_assert_cmpstr(worker->state, ==, EXPECTED[i].state);
+		g_assert_cmpint(worker->reserved_until_ms != 0, ==, EXPECTED[i].is_reserved);
 	}
 	close(fd);
 }
@@ -235,7 +237,7 @@ static void test_ids_do_not_wait_for_the_registry(void)
 	FAKE_SET(&bench.fake, n_workers, 7);
 	read_reply(lister, &GET_WORKERS, &reply, &error);
 	g_assert_no_error(error);
-	g_assert_cmpuint(reply.workers->len, ==, 7);
+	g_assert_cmpuint(reply.workers->len, ==, 8); /* and itself */
 	g_ptr_array_unref(reply.workers);
 	g_assert_true(read_reply(lister, &GET_ID, &reply, &error));
 	close(lister);
@@ -267,6 +269,65 @@ static void test_a_registry_that_does_not_answer(void)
 			g_assert_cmpint(reply.retry_after_ms, ==, 1000);
 		}
 		g_assert_cmpuint(counter_set_sum(bench.counters, COUNTER_EXCEPTIONS), ==, 3);
+		close(fd);
+	}
+}
+
+/* Reads the reply to a get_workers: the others' as_of_ms, which all of them have. */
+static gint64 read_old_list(int fd, guint n_others, gint64 *out_own_as_of_ms)
+{
+	g_autoptr(GPtrArray) workers = NULL;
+	g_autoptr(GError) error = NULL;
+	ClientReply reply = {0};
+	gint64 as_of_ms;
+
+	read_reply(fd, &GET_WORKERS, &reply, &error);
+	g_assert_no_error(error);
+	workers = reply.workers;
+	g_assert_cmpuint(workers->len, ==, n_others + 1);
+	*out_own_as_of_ms = ((SnowflakeClientWorker *)workers->pdata[0])->as_of_ms;
+	as_of_ms = ((SnowflakeClientWorker *)workers->pdata[1])->as_of_ms;
+	for (guint i = 2; i < workers->len; i++)
+		g_assert_cmpint(((SnowflakeClientWorker *)workers->pdata[i])->as_of_ms, ==,
+				as_of_ms);
+	return as_of_ms;
+}
+
+static void ask_until_listed(Bench *bench, int fd, guint n_workers)
+{
+	ClientReply reply = {0};
+
+	FAKE_SET(&bench->fake, n_workers, n_workers);
+	do
+		send_call(fd, &GET_WORKERS);
+	while (!read_reply(fd, &GET_WORKERS, &reply, NULL));
+	FAKE_SET(&bench->fake, n_workers, 0);
+	g_ptr_array_unref(reply.workers);
+}
+
+/* It answered once: that is told, and when it was, in a moment or as soon as a call must not wait
+ * any more. */
+static void test_a_registry_that_went_away(void)
+{
+	static const gint64 MAX_WAITS_MS[] = {0, 50, PATIENCE_MS};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(MAX_WAITS_MS); i++) {
+		g_auto(Bench) bench;
+		gint64 first_ms, own_ms, began_ms;
+		int fd;
+
+		bench_init(&bench, FALSE, MAX_WAITS_MS[i]);
+		fd = bench_connect(&bench);
+		ask_until_listed(&bench, fd, 7);
+		send_call(fd, &GET_WORKERS);
+		first_ms = read_old_list(fd, 7, &own_ms);
+		while (clock_now_ms(&bench.clock.clock) <= first_ms + 1500)
+			g_usleep(5000); /* lint: allow sleep: until the list is old */
+		began_ms = clock_now_ms(&bench.clock.clock);
+		send_call(fd, &GET_WORKERS);
+		g_assert_cmpint(read_old_list(fd, 7, &own_ms), ==, first_ms);
+		g_assert_cmpint(own_ms, >=, began_ms);
+		g_assert_cmpint(clock_now_ms(&bench.clock.clock) - began_ms, <, 1500);
 		close(fd);
 	}
 }
@@ -323,6 +384,7 @@ int main(int argc, char **argv)
 			test_ids_do_not_wait_for_the_registry);
 	g_test_add_func("/workers/a-registry-that-does-not-answer",
 			test_a_registry_that_does_not_answer);
+	g_test_add_func("/workers/a-registry-that-went-away", test_a_registry_that_went_away);
 	g_test_add_func("/workers/a-drain-answers-who-waits", test_a_drain_answers_who_waits);
 	g_test_add_func("/workers/who-goes-away-is-forgotten", test_who_goes_away_is_forgotten);
 	return g_test_run();

@@ -58,6 +58,7 @@ static void answer_claim(FakeRegistry *self, gint64 now_tick, int code, Registry
 {
 	self->claims++;
 	self->claimed_at_tick = now_tick;
+	self->registry.claimed_at_ms = layout_tick_start_ms(&LAYOUT_TWITTER, now_tick);
 	if (code == REGISTRY_ERROR_WAIT)
 		result->wait_until_tick =
 			self->wait_ticks != G_MAXINT64 ? now_tick + self->wait_ticks : G_MAXINT64;
@@ -113,6 +114,9 @@ static void list_workers(FakeRegistry *self)
 	if (!self->list_asked || self->n_workers == 0)
 		return;
 	self->list_asked = FALSE;
+	self->registry.workers_ns =
+		clock_now_ns(self->system_clock) -
+		system_clock_offset_ns((const SystemClock *)self->system_clock) - self->list_age_ns;
 	self->registry.workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
 	for (guint i = 0; i < self->n_workers; i++) {
 		Worker *worker = g_new0(Worker, 1);
@@ -120,6 +124,7 @@ static void list_workers(FakeRegistry *self)
 		worker->worker_id = (gint)i;
 		worker->address = g_strdup_printf("server:%u", i);
 		worker->nonce = g_strdup("nonce");
+		worker->reserved_until_ms = self->reserved_until_ms;
 		g_ptr_array_add(self->registry.workers, worker);
 	}
 }
@@ -142,6 +147,8 @@ static gboolean fake_poll(Registry *registry, gint64 now_tick, RegistryResult *o
 	if (self->poll_every_us != 0)
 		registry->poll_at_us = g_get_monotonic_time() + self->poll_every_us;
 	registry->clock = self->clock;
+	if (self->is_heard)
+		registry->heard_us = g_get_monotonic_time();
 	registry->reachable = self->reachable;
 	registry->hurry = self->hurry;
 	self->hurry = FALSE;

@@ -27,6 +27,9 @@ typedef struct {
 	gint64 poll_every_us;      /* 0: no need to */
 	gboolean upkeep_hangs;     /* with @stuck: poll() does, with nothing under way too */
 	guint n_workers;           /* in a list; 0: none comes */
+	gboolean is_heard;         /* whenever it is polled */
+	gint64 list_age_ns;        /* how long ago a list was read that comes now */
+	gint64 reserved_until_ms;  /* of each in a list */
 	/* what was asked */
 	enum { FAKE_NOTHING, FAKE_CLAIM, FAKE_EXTEND, FAKE_HAND_BACK } under_way;
 	guint begun;                          /* operations, of any kind */
@@ -46,7 +49,7 @@ typedef struct {
 
 #define WORKS (-1)
 
-/* It works, with reservations of 400 ms. @clock is what the keeper goes by. */
+/* It works, with reservations of 400 ms. @clock is what the keeper goes by, a SystemClock's. */
 void fake_registry_init(FakeRegistry *self, const Clock *clock);
 void fake_registry_clear(FakeRegistry *self);
 

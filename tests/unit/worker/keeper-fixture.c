@@ -76,8 +76,7 @@ void server_start_on(Server *self, Registry *registry)
 					  .max_clock_skew_ms = MAX_SKEW_MS,
 					  .reclaim_on_step_back = self->reclaim,
 					  .max_ahead_ms = MAX_AHEAD_MS,
-					  .address = "127.0.0.1:7609",
-					  .nonce = "n1",
+					  .datacenter_id = 2,
 					  .changed = count_change,
 					  .user_data = self,
 				  });

@@ -53,13 +53,21 @@ static void test_idle(void)
 	struct stat before, after;
 	g_auto(Server) server;
 	gint64 end_tick, id;
+	WorkerStatus status;
 
 	server_init(&server);
 	server_start_on(&server, file_registry(directory, "n1"));
 	WAIT_FOR(server_state(&server) == WORKER_SERVING);
 	g_assert_no_errno(stat(path, &before));
 	end_tick = state_fixture_record_end(directory, RECORD);
+	keeper_get_status(server.keeper, &status);
+	g_assert_cmpint(status.reserved_until_ms, ==,
+			layout_tick_start_ms(&LAYOUT_TWITTER, end_tick));
+	g_assert_cmpint(ABS(status.claimed_at_ms + 1000 - status.reserved_until_ms), <=, 1);
 	WAIT_FOR(server_tick(&server) > end_tick + MAX_AHEAD_MS);
+	keeper_get_status(server.keeper, &status);
+	g_assert_cmpint(status.reserved_until_ms, ==, 0);
+	g_assert_cmpint(status.state, ==, WORKER_SERVING);
 	g_assert_no_errno(stat(path, &after));
 	g_assert_cmpint(before.st_ino, ==, after.st_ino);
 	g_assert_cmpint(before.st_mtim.tv_nsec, ==, after.st_mtim.tv_nsec);

@@ -228,92 +228,6 @@ static void test_claim_is_confirmed_late(void)
 	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 1);
 }
 
-/* Lists of workers */
-
-static GPtrArray *get_in_time(Server *server, gint64 max_age_ms)
-{
-	GPtrArray *workers = NULL;
-	GError *error = NULL;
-
-	WAIT_FOR(keeper_get_workers(server->keeper, max_age_ms, &workers, &error) || error != NULL);
-	g_assert_no_error(error);
-	return workers;
-}
-
-static void test_lists(void)
-{
-	g_autoptr(GPtrArray) first = NULL;
-	g_autoptr(GPtrArray) second = NULL;
-	g_autoptr(GPtrArray) third = NULL;
-	g_auto(Server) server;
-	guint changes;
-
-	server_init(&server);
-	server.fake.n_workers = 3;
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
-	let_it_go_round(&server);
-	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 0);
-	changes = atomic_load(&server.changes);
-	first = get_in_time(&server, 5000);
-	g_assert_cmpuint(atomic_load(&server.changes), >, changes);
-	g_assert_cmpuint(first->len, ==, 3);
-	g_assert_cmpstr(((Worker *)first->pdata[2])->address, ==, "server:2");
-
-	/* known already */
-	second = get_in_time(&server, 3600000);
-	g_assert_cmpuint(second->len, ==, 3);
-	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 1);
-
-	/* too old */
-	FAKE_SET(&server.fake, n_workers, 5);
-	while (third == NULL || third->len != 5) {
-		g_clear_pointer(&third, g_ptr_array_unref);
-		third = get_in_time(&server, 0);
-	}
-	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 2);
-	g_assert_cmpuint(first->len, ==, 3);
-}
-
-static void test_list_is_late(void)
-{
-	g_autoptr(GPtrArray) workers = NULL;
-	g_autoptr(GError) error = NULL;
-	g_auto(Server) server;
-	guint changes;
-
-	server_init(&server);
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
-	changes = atomic_load(&server.changes);
-	g_assert_false(keeper_get_workers(server.keeper, 0, &workers, &error));
-	g_assert_no_error(error);
-	g_assert_null(workers);
-	WAIT_FOR(atomic_load(&server.changes) > changes);
-	g_assert_false(keeper_get_workers(server.keeper, 0, &workers, &error));
-	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED);
-	g_assert_cmpstr(error->message, ==, "no list of the workers came within 2 s");
-	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 1);
-
-	/* it comes after all */
-	FAKE_SET(&server.fake, n_workers, 1);
-	WAIT_FOR(keeper_get_workers(server.keeper, 3600000, &workers, NULL));
-	g_assert_cmpuint(workers->len, ==, 1);
-}
-
-static void test_list_while_stopping(void)
-{
-	g_autoptr(GPtrArray) workers = NULL;
-	g_autoptr(GError) error = NULL;
-	g_auto(Server) server;
-
-	server_init(&server);
-	server_start(&server);
-	server_stop(&server);
-	g_assert_false(keeper_get_workers(server.keeper, 0, &workers, &error));
-	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED);
-}
-
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -326,8 +240,5 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper-pending/stop-waits", test_stop_waits);
 	g_test_add_func("/keeper-pending/polls-in-time", test_polls_in_time);
 	g_test_add_func("/keeper-pending/claim-is-confirmed-late", test_claim_is_confirmed_late);
-	g_test_add_func("/keeper-pending/lists", test_lists);
-	g_test_add_func("/keeper-pending/list-is-late", test_list_is_late);
-	g_test_add_func("/keeper-pending/list-while-stopping", test_list_while_stopping);
 	return g_test_run();
 }

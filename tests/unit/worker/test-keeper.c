@@ -21,6 +21,7 @@ static void test_serves(void)
 	g_assert_cmpint(status.datacenter_id, ==, 2);
 	g_assert_cmpint(status.worker_id, ==, 3);
 	g_assert_cmpint(ABS(status.claimed_at_ms - g_get_real_time() / 1000), <, 10000);
+	g_assert_cmpint(status.claimed_at_ms, ==, server.fake.registry.claimed_at_ms);
 	g_assert_cmpint(status.reserved_until_ms, >, status.claimed_at_ms);
 	assert_logged(LOG_STATE, 1, "from=starting to=serving");
 	assert_logged(LOG_WORKER_CLAIMED, 1, "datacenter_id=2 worker_id=3 first=20");

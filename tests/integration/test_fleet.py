@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is there, as a server tells it: with ZooKeeper, and without it."""
+import time
+
+from harness import PATIENCE, ServerTest, wait_for
+from wire import STRICT
+from znodes import Registry, tick_in
+from zookeeper_case import DATACENTER, ZooKeeperTest
+
+LONG_SESSION_MS = 10000     # ZooKeeper is not missed for two thirds of it
+LONG_RESERVATION_MS = 60000
+FRESH_MS = 1000             # how old a list may be while ZooKeeper answers
+LONG_WAIT = ("--max-wait", 20000)
+
+
+def now_ms():
+    return int(time.time() * 1000)
+
+
+def by_nonce(workers):
+    return {worker.nonce: worker for worker in workers}
+
+
+class Fleet(ZooKeeperTest):
+    own_zookeeper = True
+
+    def setUp(self):
+        super().setUp()
+        self.servers = []
+
+    def member(self, *options, **settings):
+        server = super().member(*options, **settings)
+        self.servers.append(server)
+        return server
+
+    def members(self, count, **settings):
+        for _ in range(count):
+            self.member(*LONG_WAIT, session_ms=LONG_SESSION_MS,
+                        reservation_ms=LONG_RESERVATION_MS, **settings)
+        return self.servers
+
+    def list_of(self, server):
+        """Its own entry, those of others, and how long it took."""
+        began = time.monotonic()
+        with server.connect() as connection:
+            reply = connection.call(STRICT, "get_workers")
+        took = time.monotonic() - began
+        self.assertIsNotNone(reply.value.success, reply)
+        workers = by_nonce(reply.value.success)
+        self.assertEqual(len(workers), len(reply.value.success))
+        return workers.pop(server.call("get_worker").nonce), list(workers.values()), took
+
+    def fresh_list_of(self, server):
+        """One with all others in it, and when it was taken: not before, not after."""
+        count = len(self.servers) - 1
+        while True:
+            before = now_ms()
+            _, others, _ = self.list_of(server)
+            after = now_ms()
+            if len(others) == count and min(other.as_of_ms for other in others) >= before:
+                return by_nonce(others), before, after
+
+    def assert_tells_old_list(self, server, old, before, after):
+        """At once; itself as it is now, and the others as they were then."""
+        asked = now_ms()
+        own, others, took = self.list_of(server)
+        self.assertLess(took, 1.5 * PATIENCE)  # of 20 that it would wait for a list
+        self.assertLess(abs(asked - own.as_of_ms), 5000 * PATIENCE)
+        self.assertGreaterEqual(own.as_of_ms, asked - 5)
+        self.assertEqual(by_nonce(others), old)
+        for other in others:
+            self.assertTrue(before - 5 <= other.as_of_ms <= after + 5, (before, other, after))
+            self.assertEqual(other.state, "serving")
+
+    def wait_until_old(self, after):
+        wait_for(lambda: now_ms() > after + 2 * FRESH_MS, what="an old list")
+
+    def lose(self, how):
+        server = self.members(3)[0]
+        for _ in range(2):  # the second time when it was back
+            old, before, after = self.fresh_list_of(server)
+            self.wait_until_old(after)
+            how()
+            for _ in range(3):
+                self.assert_tells_old_list(server, old, before, after)
+            yield server
+
+    def test_zookeeper_is_killed(self):
+        for server in self.lose(self.zookeeper.kill):
+            server.wait_event("zookeeper-lost")
+            self.assertEqual(server.call("get_worker").state, "serving")
+            self.zookeeper.restart()
+
+    def test_zookeeper_hangs(self):
+        for server in self.lose(self.zookeeper.pause):
+            self.assertIsNone(server.find("zookeeper-lost"))
+            self.zookeeper.resume()
+
+    def test_while_zookeeper_answers_no_list_is_old(self):
+        server = self.members(2)[0]
+        for _ in range(3):
+            _, (other,), _ = self.list_of(server)
+            self.assertLess(now_ms() - other.as_of_ms, 2 * FRESH_MS * PATIENCE)
+        *_, after = self.fresh_list_of(server)
+        self.wait_until_old(after)
+        # one that has come meanwhile is in the next list, however long nobody has asked
+        self.members(1)
+        _, others, _ = self.list_of(server)
+        self.assertEqual(len(others), 2)
+
+    def test_there_never_was_a_list(self):
+        server = self.member("--max-wait", 200, session_ms=LONG_SESSION_MS,
+                             reservation_ms=LONG_RESERVATION_MS)
+        self.zookeeper.pause()
+        began = time.monotonic()
+        with server.connect() as connection:
+            refused = connection.call(STRICT, "get_workers").value.registry
+        self.assertLess(time.monotonic() - began, 1.5 * PATIENCE)
+        self.assertIn("has not answered yet", refused.message)
+        self.assertGreaterEqual(refused.retry_after_ms, 1)
+        self.zookeeper.resume()
+        wait_for(lambda: server.call("get_workers"), what="a list")
+
+    def test_reservations_that_are_over_since(self):
+        """Of itself it knows that it is out; of the other it tells what it knew."""
+        server, other = (self.member(*LONG_WAIT, reservation_ms=1000) for _ in range(2))
+        self.fresh_list_of(server)
+        self.zookeeper.kill()
+        for each in (server, other):
+            each.wait_event("reservation-spent")
+        own, (theirs,), _ = self.list_of(server)
+        self.assertEqual((own.state, own.reserved_until_ms), ("unavailable", 0))
+        self.assertEqual(theirs.state, "serving")
+        self.assertTrue(theirs.as_of_ms < theirs.reserved_until_ms < own.as_of_ms, (theirs, own))
+
+    def test_the_worker_id_was_lost_since(self):
+        server = self.member(*LONG_WAIT)
+        self.list_of(server)
+        self.tree.write_reservation(0, self.tree.reservation(0).end_tick, "another")
+        wait_for(lambda: server.call("get_worker").worker_id == 1, what="another worker ID")
+        self.zookeeper.kill()
+        own, others, _ = self.list_of(server)
+        self.assertEqual((own.worker_id, others), (1, []))
+        worker = server.call("get_worker")
+        for field in ("datacenter_id", "worker_id", "address", "claimed_at_ms", "kind"):
+            self.assertEqual(getattr(own, field), getattr(worker, field))
+
+    def test_one_that_waits(self):
+        holder = self.member("--worker-id", 9)
+        waiter = self.member("--worker-id", 9, ready=False)
+        waiter.wait_event("worker-waiting")
+        own, (theirs,), _ = self.list_of(waiter)
+        self.assertEqual((own.datacenter_id, own.worker_id, own.state, own.reserved_until_ms),
+                         (DATACENTER, -1, "waiting", 0))
+        self.assertEqual((theirs.worker_id, theirs.state), (9, "serving"))
+        _, (waiting,), _ = self.list_of(holder)
+        self.assertEqual((waiting.worker_id, waiting.state), (-1, "starting"))
+
+    def claimed_at(self, server):
+        """As ZooKeeper has it."""
+        return self.tree.client.get(self.wait_claim(server).path)[1].ctime
+
+    def assert_claimed_at(self, server, claimed_at):
+        self.assertEqual(server.call("get_worker").claimed_at_ms, claimed_at)
+        for each in self.servers:
+            wait_for(lambda: by_nonce(each.call("get_workers"))[  # pylint: disable=W0640
+                server.call("get_worker").nonce].claimed_at_ms == claimed_at, what="that time")
+
+    def test_when_it_was_claimed(self):
+        server, _ = (self.member() for _ in range(2))
+        first = self.claimed_at(server)
+        self.assert_claimed_at(server, first)
+        self.tree.client.delete(self.wait_claim(server).path)
+        second = wait_for(lambda: (found := self.claimed_at(server)) != first and found,
+                          what="another claim")
+        wait_for(lambda: server.call("get_worker").claimed_at_ms == second, what="its time")
+        self.assert_claimed_at(server, second)
+
+    def test_all_worker_ids_are_held(self):
+        """Whoever waits says so in a line that can be read."""
+        self.member().terminate()
+        registry = Registry(self.tree.client, self.root)
+        registry.make_datacenter(DATACENTER)
+        for worker_id in reversed(range(32)):
+            nonce = "gone"
+            end = tick_in(600 + worker_id)
+            if worker_id != 20:
+                _, nonce = registry.claim(DATACENTER, "server.example.com:7609", worker_id)
+            self.tree.write_reservation(worker_id, end, nonce, "server.example.com:7609")
+        server = self.member("--skip-sanity-checks", "--max-wait", 0, ready=False)
+        fields = server.wait_event("worker-waiting").fields
+        self.assertEqual(
+            fields["why"],
+            f"no worker ID of datacenter {DATACENTER} is free: 31 are held "
+            "(worker 0 by server.example.com:7609, worker 1 by server.example.com:7609, ...), "
+            "1 is quarantined (worker 20)")
+        self.assertIn("until", fields)
+        line, = (line for line in server.lines if "event=worker-waiting" in line)
+        self.assertLess(len(line), 300)
+        reply = server.connect().call(STRICT, "get_id", "good")
+        self.assertLess(len(reply.value.message), 300)
+
+
+class OnADirectory(ServerTest):
+    def assert_reserved(self, server, is_reserved):
+        for worker in (server.call("get_worker"), *server.call("get_workers")):
+            self.assertEqual(worker.state, "serving")
+            self.assertEqual(worker.claimed_at_ms, self.claimed_at_ms)
+            self.assertEqual(worker.reserved_until_ms > worker.as_of_ms, is_reserved, worker)
+            self.assertEqual(worker.reserved_until_ms == 0, not is_reserved, worker)
+
+    def test_nothing_is_reserved_while_it_is_idle(self):
+        began = now_ms()
+        server = self.start()
+        self.claimed_at_ms = server.call("get_worker").claimed_at_ms
+        self.assertTrue(began - 5 <= self.claimed_at_ms <= now_ms() + 5)
+        for _ in range(2):
+            wait_for(lambda: server.call("get_worker").reserved_until_ms == 0,
+                     what="the end of the reservation")
+            self.assert_reserved(server, False)
+            server.call("get_id", "good")
+            self.assert_reserved(server, True)

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/worker/keeper-workers.h"
+
+#include "server/worker/keeper-private.h"
+#include "tests/unit/worker/keeper-fixture.h"
+
+#define ANY_AGE_MS 3600000
+#define SECOND_NS  (1000 * (gint64)CLOCK_NS_PER_MS)
+#define HOUR_NS    (3600 * SECOND_NS)
+
+static gint64 as_of_ms; /* of the list that get() and get_in_time() had last */
+
+static GPtrArray *get(Server *server, gint64 max_age_ms, gboolean may_wait, GError **error)
+{
+	GPtrArray *workers = NULL;
+
+	if (!keeper_get_workers(server->keeper, max_age_ms, may_wait, &workers, &as_of_ms, error))
+		g_assert_null(workers);
+	return workers;
+}
+
+static GPtrArray *get_in_time(Server *server, gint64 max_age_ms)
+{
+	g_autoptr(GError) error = NULL;
+	GPtrArray *workers = NULL;
+
+	WAIT_FOR((workers = get(server, max_age_ms, TRUE, &error)) != NULL || error != NULL);
+	g_assert_no_error(error);
+	return workers;
+}
+
+/* One with so many workers, and then none comes any more. */
+static void take_only_list(Server *server, guint n_workers)
+{
+	g_autoptr(GPtrArray) workers = NULL;
+
+	FAKE_SET(&server->fake, n_workers, n_workers);
+	workers = get_in_time(server, ANY_AGE_MS);
+	g_assert_cmpuint(workers->len, ==, n_workers);
+	FAKE_SET(&server->fake, n_workers, 0);
+}
+
+static gint64 clock_ms(const Server *server)
+{
+	return clock_now_ms(&server->clock.clock);
+}
+
+static void start(Server *server)
+{
+	server_init(server);
+	server_start(server);
+	WAIT_FOR(server_state(server) == WORKER_SERVING);
+}
+
+static void test_lists(void)
+{
+	g_autoptr(GPtrArray) first = NULL;
+	g_autoptr(GPtrArray) second = NULL;
+	g_autoptr(GPtrArray) third = NULL;
+	g_auto(Server) server;
+	gint64 began_ms;
+	guint changes;
+
+	start(&server);
+	server.fake.n_workers = 3;
+	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 0);
+	changes = atomic_load(&server.changes);
+	began_ms = clock_ms(&server);
+	first = get_in_time(&server, 5000);
+	g_assert_cmpuint(atomic_load(&server.changes), >, changes);
+	g_assert_cmpuint(first->len, ==, 3);
+	g_assert_cmpstr(((Worker *)first->pdata[2])->address, ==, "server:2");
+	g_assert_cmpint(as_of_ms, >=, began_ms - 1);
+	g_assert_cmpint(as_of_ms, <=, clock_ms(&server) + 1);
+
+	/* known already */
+	second = get_in_time(&server, ANY_AGE_MS);
+	g_assert_cmpuint(second->len, ==, 3);
+	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 1);
+
+	/* too old */
+	FAKE_SET(&server.fake, n_workers, 5);
+	while (third == NULL || third->len != 5) {
+		g_clear_pointer(&third, g_ptr_array_unref);
+		third = get_in_time(&server, 0);
+	}
+	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 2);
+	g_assert_cmpuint(first->len, ==, 3);
+}
+
+static void test_late_without_an_old_one(void)
+{
+	g_autoptr(GPtrArray) workers = NULL;
+	g_autoptr(GError) error = NULL;
+	g_auto(Server) server;
+	guint changes;
+
+	start(&server);
+	changes = atomic_load(&server.changes);
+	g_assert_null(get(&server, 0, FALSE, &error));
+	g_assert_no_error(error);
+	WAIT_FOR(atomic_load(&server.changes) > changes);
+	g_assert_null(get(&server, 0, TRUE, &error));
+	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED);
+	g_assert_cmpstr(error->message, ==, "no list of the workers came within 2 s");
+	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 1);
+
+	/* it comes after all */
+	FAKE_SET(&server.fake, n_workers, 1);
+	WAIT_FOR((workers = get(&server, ANY_AGE_MS, TRUE, NULL)) != NULL);
+	g_assert_cmpuint(workers->len, ==, 1);
+}
+
+/* The registry is away: the last list will do, with its time. */
+static void test_late_with_an_old_one(void)
+{
+	g_autoptr(GPtrArray) at_once = NULL;
+	g_autoptr(GPtrArray) waited = NULL;
+	g_autoptr(GPtrArray) again = NULL;
+	g_autoptr(GPtrArray) fresh = NULL;
+	g_auto(Server) server;
+	gint64 taken_ms, began_us;
+	guint changes;
+
+	start(&server);
+	take_only_list(&server, 3);
+	taken_ms = as_of_ms;
+	WAIT_FOR(clock_ms(&server) > taken_ms + 400); /* too old, whatever is asked for */
+	began_us = g_get_monotonic_time();
+	changes = atomic_load(&server.changes);
+	g_assert_null(get(&server, 0, TRUE, NULL));
+	at_once = get(&server, 0, FALSE, NULL);
+	g_assert_nonnull(at_once);
+	g_assert_cmpint(as_of_ms, ==, taken_ms);
+
+	waited = get_in_time(&server, 0);
+	g_assert_cmpuint(waited->len, ==, 3);
+	g_assert_cmpint(as_of_ms, ==, taken_ms);
+	g_assert_cmpint(g_get_monotonic_time() - began_us, >=, 300000);
+	g_assert_cmpint(g_get_monotonic_time() - began_us, <, 1500000);
+	WAIT_FOR(atomic_load(&server.changes) > changes); /* who waits is told */
+
+	/* nobody waits for what is late */
+	again = get(&server, 0, TRUE, NULL);
+	g_assert_nonnull(again);
+	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 2);
+
+	/* the registry is back */
+	FAKE_SET(&server.fake, n_workers, 4);
+	while (fresh == NULL || fresh->len != 4) {
+		g_clear_pointer(&fresh, g_ptr_array_unref);
+		fresh = get_in_time(&server, 0);
+	}
+	g_assert_cmpint(as_of_ms, >, taken_ms);
+}
+
+/* While the registry answers, it is waited for, but not for ever. */
+static void test_late_though_it_answers(void)
+{
+	g_autoptr(GPtrArray) workers = NULL;
+	g_auto(Server) server;
+	gint64 began_us;
+
+	start(&server);
+	take_only_list(&server, 3);
+	WAIT_FOR(clock_ms(&server) > as_of_ms + 400);
+	FAKE_SET(&server.fake, is_heard, TRUE);
+	began_us = g_get_monotonic_time();
+	workers = get_in_time(&server, 0);
+	g_assert_cmpuint(workers->len, ==, 3);
+	g_assert_cmpint(g_get_monotonic_time() - began_us, >=, 2 * G_USEC_PER_SEC);
+}
+
+/* It is asked again and again, or nobody would ever hear of what is new. */
+static void test_asks_again(void)
+{
+	g_auto(Server) server;
+
+	start(&server);
+	take_only_list(&server, 1);
+	for (guint lists = FAKE_GET(&server.fake, lists);
+	     FAKE_GET(&server.fake, lists) < lists + 2;)
+		g_ptr_array_unref(get_in_time(&server, 0));
+}
+
+/* Of when it was read, however long it took to come. */
+static void test_is_as_old_as_its_reading(void)
+{
+	g_auto(Server) server;
+	gint64 now_ms;
+
+	start(&server);
+	FAKE_SET(&server.fake, list_age_ns, HOUR_NS);
+	take_only_list(&server, 1);
+	now_ms = clock_ms(&server);
+	g_assert_cmpint(as_of_ms, <=, now_ms - HOUR_NS / CLOCK_NS_PER_MS);
+	g_assert_cmpint(as_of_ms, >, now_ms - HOUR_NS / CLOCK_NS_PER_MS - 10000);
+}
+
+/* Its age is what it is, by whatever clock. */
+static void test_clock_steps(void)
+{
+	static const gint64 STEPS_NS[] = {-HOUR_NS, -50 * SECOND_NS};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(STEPS_NS); i++) {
+		g_auto(Server) server;
+		gint64 offset_ns, taken_ms;
+
+		start(&server);
+		take_only_list(&server, 1);
+		taken_ms = as_of_ms;
+		offset_ns = system_clock_offset_ns(&server.clock);
+		system_clock_set_offset_ns(&server.clock, offset_ns + STEPS_NS[i]);
+		g_ptr_array_unref(get(&server, ANY_AGE_MS, TRUE, NULL));
+		g_assert_cmpint(as_of_ms, ==, taken_ms + STEPS_NS[i] / CLOCK_NS_PER_MS);
+	}
+}
+
+/* Nothing is reserved that was over when the list was taken; what is over since was reserved. */
+static void test_reservations_that_are_over(void)
+{
+	static const struct {
+		gint64 end_ms; /* from when the list was read; G_MININT64: never used, tick 0 */
+		gboolean is_reserved;
+	} CASES[] = {{30000, TRUE}, {1000, TRUE}, {-1000, FALSE}, {G_MININT64, FALSE}};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(GPtrArray) workers = NULL;
+		g_auto(Server) server;
+		gint64 end_ms;
+
+		start(&server);
+		end_ms = clock_ms(&server) - 10000 + CASES[i].end_ms;
+		if (CASES[i].end_ms == G_MININT64)
+			end_ms = layout_tick_start_ms(&LAYOUT_TWITTER, 0);
+		FAKE_SET(&server.fake, list_age_ns, 10 * SECOND_NS);
+		FAKE_SET(&server.fake, reserved_until_ms, end_ms);
+		take_only_list(&server, 1);
+		workers = get_in_time(&server, ANY_AGE_MS);
+		g_assert_cmpint(((Worker *)workers->pdata[0])->reserved_until_ms, ==,
+				CASES[i].is_reserved ? end_ms : 0);
+	}
+}
+
+static void test_stopping(void)
+{
+	g_autoptr(GPtrArray) workers = NULL;
+	g_autoptr(GError) error = NULL;
+	g_auto(Server) none, old;
+
+	start(&none);
+	server_stop(&none);
+	g_assert_null(get(&none, 0, TRUE, &error));
+	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED);
+
+	start(&old);
+	take_only_list(&old, 2);
+	server_stop(&old);
+	WAIT_FOR(clock_ms(&old) > as_of_ms + 400);
+	workers = get(&old, 0, TRUE, NULL);
+	g_assert_nonnull(workers);
+	g_assert_cmpuint(workers->len, ==, 2);
+}
+
+/* A list that nobody has asked for. The thread does not run: the test is it. */
+static void test_one_is_due(void)
+{
+	static const struct {
+		const char *name;
+		gboolean reachable;
+		gboolean is_due;
+		guint lists;
+	} CASES[] = {
+		{"not yet", TRUE, FALSE, 0},
+		{"due", TRUE, TRUE, 1},
+		{"nobody to ask", FALSE, TRUE, 0},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_auto(Server) server;
+		gint64 now_us = g_get_monotonic_time();
+		Keeper *keeper;
+
+		g_test_message("%s", CASES[i].name);
+		server_init(&server);
+		keeper = server.keeper = keeper_new(&server.fake.registry, server.generator,
+						    &server.clock, &(KeeperConfig){0});
+		server.fake.registry.reachable = CASES[i].reachable;
+		g_assert_cmpint(keeper->list_due_us, >=, now_us + 150 * G_USEC_PER_SEC);
+		if (CASES[i].is_due)
+			keeper->list_due_us = now_us;
+		for (guint round = 0; round < 3; round++) {
+			keeper_workers_take(keeper);
+			keeper_workers_ask(keeper);
+			g_assert_cmpuint(server.fake.lists, ==, CASES[i].lists);
+			g_assert_cmpint(keeper->list_due_us, >=, now_us + 150 * G_USEC_PER_SEC);
+		}
+	}
+}
+
+/* By the size of the fleet. */
+static void test_pause(void)
+{
+	static const struct {
+		guint n_workers;
+		gdouble jitter;
+		gint64 pause_s;
+	} CASES[] = {{0, 0, 150},   {0, 0.5, 225},  {300, 0, 150},
+		     {301, 0, 150}, {1024, 0, 512}, {1024, 0.5, 768}};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++)
+		g_assert_cmpint(keeper_workers_pause_us(CASES[i].n_workers, CASES[i].jitter) /
+					G_USEC_PER_SEC,
+				==, CASES[i].pause_s);
+	g_assert_cmpint(keeper_workers_pause_us(1024, 0.999999), <, 1024 * G_USEC_PER_SEC);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/keeper-workers/lists", test_lists);
+	g_test_add_func("/keeper-workers/late-without-an-old-one", test_late_without_an_old_one);
+	g_test_add_func("/keeper-workers/late-with-an-old-one", test_late_with_an_old_one);
+	g_test_add_func("/keeper-workers/late-though-it-answers", test_late_though_it_answers);
+	g_test_add_func("/keeper-workers/asks-again", test_asks_again);
+	g_test_add_func("/keeper-workers/is-as-old-as-its-reading", test_is_as_old_as_its_reading);
+	g_test_add_func("/keeper-workers/clock-steps", test_clock_steps);
+	g_test_add_func("/keeper-workers/reservations-that-are-over",
+			test_reservations_that_are_over);
+	g_test_add_func("/keeper-workers/stopping", test_stopping);
+	g_test_add_func("/keeper-workers/one-is-due", test_one_is_due);
+	g_test_add_func("/keeper-workers/pause", test_pause);
+	return g_test_run();
+}
