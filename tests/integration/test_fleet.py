@@ -108,6 +108,22 @@ class Fleet(ZooKeeperTest):
         _, others, _ = self.list_of(server)
         self.assertEqual(len(others), 2)
 
+    def test_zookeeper_is_slow(self):
+        """It answers all the while, and that is waited for. The list is as old as its first part."""
+        way = self.proxy()
+        server = self.members(1, via=way)[0]
+        self.members(1)
+        for datacenter in range(4, 14):  # each read when the one before was
+            Registry(self.tree.client, self.root).make_datacenter(datacenter)
+        *_, after = self.fresh_list_of(server)
+        self.wait_until_old(after)
+        way.delay(20)
+        asked = now_ms()
+        _, (other,), took = self.list_of(server)
+        self.assertGreater(took, 0.8)  # 21 times to and fro
+        self.assertGreaterEqual(other.as_of_ms, asked - 5)
+        self.assertLess(other.as_of_ms, asked + took * 500)
+
     def test_there_never_was_a_list(self):
         server = self.member("--max-wait", 200, session_ms=LONG_SESSION_MS,
                              reservation_ms=LONG_RESERVATION_MS)

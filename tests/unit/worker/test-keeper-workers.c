@@ -175,12 +175,13 @@ static void test_late_though_it_answers(void)
 static void test_asks_again(void)
 {
 	g_auto(Server) server;
+	guint lists;
 
 	start(&server);
 	take_only_list(&server, 1);
-	for (guint lists = FAKE_GET(&server.fake, lists);
-	     FAKE_GET(&server.fake, lists) < lists + 2;)
-		g_ptr_array_unref(get_in_time(&server, 0));
+	lists = FAKE_GET(&server.fake, lists);
+	WAIT_FOR((g_ptr_array_unref(get_in_time(&server, 0)),
+		  FAKE_GET(&server.fake, lists) >= lists + 2));
 }
 
 /* Of when it was read, however long it took to come. */
