@@ -40,7 +40,7 @@ void keeper_workers_ask(Keeper *self)
 		self->registry->ops->list(self->registry);
 }
 
-/* What follows is with the mutex held. */
+/* The static ones from here on are called with the mutex held. */
 
 static void ask(Keeper *self, gint64 now_us)
 {

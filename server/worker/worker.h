@@ -9,7 +9,7 @@ typedef struct {
 	gint worker_id; /* -1: none yet */
 	char *address;  /* host:port */
 	char *nonce;
-	gint64 claimed_at_ms;     /* since the Unix epoch: when its claim was made */
+	gint64 claimed_at_ms;     /* since the Unix epoch: when the claim was made */
 	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing is reserved */
 } Worker;
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who is there, as a server tells it: with ZooKeeper, and without it."""
+import pathlib
 import time
 
 from harness import PATIENCE, ServerTest, wait_for
@@ -51,39 +52,49 @@ class Fleet(ZooKeeperTest):
         return workers.pop(server.call("get_worker").nonce), list(workers.values()), took
 
     def fresh_list_of(self, server):
-        """One with all others in it, and when it was taken: not before, not after."""
+        """One with all others in it, each serving, that was not taken before it was asked for."""
         count = len(self.servers) - 1
         while True:
-            before = now_ms()
+            asked = now_ms()
             _, others, _ = self.list_of(server)
-            after = now_ms()
-            if len(others) == count and min(other.as_of_ms for other in others) >= before:
-                return by_nonce(others), before, after
+            if len(others) == count and all(other.state == "serving" and other.as_of_ms >= asked
+                                            for other in others):
+                return others, asked
 
-    def assert_tells_old_list(self, server, old, before, after):
-        """At once; itself as it is now, and the others as they were then."""
+    def assert_tells_old_list(self, server, others):
+        """At once, and itself as it is now."""
         asked = now_ms()
-        own, others, took = self.list_of(server)
+        own, told, took = self.list_of(server)
         self.assertLess(took, 1.5 * PATIENCE)  # of 20 that it would wait for a list
-        self.assertLess(abs(asked - own.as_of_ms), 5000 * PATIENCE)
-        self.assertGreaterEqual(own.as_of_ms, asked - 5)
-        self.assertEqual(by_nonce(others), old)
-        for other in others:
-            self.assertTrue(before - 5 <= other.as_of_ms <= after + 5, (before, other, after))
-            self.assertEqual(other.state, "serving")
+        self.assertTrue(asked - 5 <= own.as_of_ms <= now_ms() + 5, (asked, own))
+        self.assertEqual(by_nonce(told), by_nonce(others))
 
-    def wait_until_old(self, after):
-        wait_for(lambda: now_ms() > after + 2 * FRESH_MS, what="an old list")
+    def wait_until_old(self, taken):
+        wait_for(lambda: now_ms() > taken + 2 * FRESH_MS, what="an old list")
 
     def lose(self, how):
+        """Twice, so that it was back in between."""
         server = self.members(3)[0]
-        for _ in range(2):  # the second time when it was back
-            old, before, after = self.fresh_list_of(server)
-            self.wait_until_old(after)
+        for _ in range(2):
+            before, asked = self.fresh_list_of(server)
             how()
+            lost = now_ms()
+            self.wait_until_old(lost)
+            _, others, _ = self.list_of(server)  # it may have been read to the last moment
+            self.assertEqual(set(by_nonce(others)), set(by_nonce(before)))
+            for other in others:
+                self.assertTrue(asked - 5 <= other.as_of_ms <= lost + 5, (asked, other, lost))
+                self.assertEqual(other.state, "serving")
             for _ in range(3):
-                self.assert_tells_old_list(server, old, before, after)
+                self.assert_tells_old_list(server, others)
             yield server
+
+    def pause(self):
+        """Until none of its threads is at work."""
+        self.zookeeper.pause()
+        tasks = pathlib.Path(f"/proc/{self.zookeeper.node.process.pid}/task")
+        wait_for(lambda: all((task / "stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+                             for task in tasks.iterdir()), what="ZooKeeper to stand still")
 
     def test_zookeeper_is_killed(self):
         for server in self.lose(self.zookeeper.kill):
@@ -92,7 +103,7 @@ class Fleet(ZooKeeperTest):
             self.zookeeper.restart()
 
     def test_zookeeper_hangs(self):
-        for server in self.lose(self.zookeeper.pause):
+        for server in self.lose(self.pause):
             self.assertIsNone(server.find("zookeeper-lost"))
             self.zookeeper.resume()
 
@@ -101,22 +112,22 @@ class Fleet(ZooKeeperTest):
         for _ in range(3):
             _, (other,), _ = self.list_of(server)
             self.assertLess(now_ms() - other.as_of_ms, 2 * FRESH_MS * PATIENCE)
-        *_, after = self.fresh_list_of(server)
-        self.wait_until_old(after)
+        self.fresh_list_of(server)
+        self.wait_until_old(now_ms())
         # one that has come meanwhile is in the next list, however long nobody has asked
         self.members(1)
         _, others, _ = self.list_of(server)
         self.assertEqual(len(others), 2)
 
     def test_zookeeper_is_slow(self):
-        """It answers all the while, and that is waited for. The list is as old as its first part."""
+        """It answers all the while, and is waited for. The list is as old as its first part."""
         way = self.proxy()
         server = self.members(1, via=way)[0]
         self.members(1)
         for datacenter in range(4, 14):  # each read when the one before was
             Registry(self.tree.client, self.root).make_datacenter(datacenter)
-        *_, after = self.fresh_list_of(server)
-        self.wait_until_old(after)
+        self.fresh_list_of(server)
+        self.wait_until_old(now_ms())
         way.delay(20)
         asked = now_ms()
         _, (other,), took = self.list_of(server)
@@ -127,7 +138,7 @@ class Fleet(ZooKeeperTest):
     def test_there_never_was_a_list(self):
         server = self.member("--max-wait", 200, session_ms=LONG_SESSION_MS,
                              reservation_ms=LONG_RESERVATION_MS)
-        self.zookeeper.pause()
+        self.pause()
         began = time.monotonic()
         with server.connect() as connection:
             refused = connection.call(STRICT, "get_workers").value.registry
