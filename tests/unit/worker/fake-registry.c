@@ -129,10 +129,13 @@ static void list_workers(FakeRegistry *self)
 	}
 }
 
+/* With the mutex held. */
 static void hang_if_stuck(FakeRegistry *self)
 {
-	pthread_mutex_lock(&self->stuck);
-	pthread_mutex_unlock(&self->stuck);
+	if (self->under_way <= FAKE_CLAIM && !self->upkeep_hangs)
+		return;
+	while (self->stuck)
+		pthread_cond_wait(&self->unstuck, &self->mutex);
 }
 
 static gboolean fake_poll(Registry *registry, gint64 now_tick, RegistryResult *out_result)
@@ -140,9 +143,8 @@ static gboolean fake_poll(Registry *registry, gint64 now_tick, RegistryResult *o
 	FakeRegistry *self = (FakeRegistry *)registry;
 	gboolean done;
 
-	if (FAKE_GET(self, under_way) > FAKE_CLAIM || FAKE_GET(self, upkeep_hangs))
-		hang_if_stuck(self);
 	pthread_mutex_lock(&self->mutex);
+	hang_if_stuck(self);
 	self->polls++;
 	if (self->poll_every_us != 0)
 		registry->poll_at_us = g_get_monotonic_time() + self->poll_every_us;
@@ -225,19 +227,27 @@ void fake_registry_init(FakeRegistry *self, const Clock *clock)
 		.worker_id = 3,
 		.system_clock = clock,
 	};
-	pthread_mutex_init(&self->stuck, NULL);
 	pthread_mutex_init(&self->mutex, NULL);
+	pthread_cond_init(&self->unstuck, NULL);
 }
 
 void fake_registry_clear(FakeRegistry *self)
 {
 	g_clear_pointer(&self->registry.workers, g_ptr_array_unref);
+	pthread_cond_destroy(&self->unstuck);
 	pthread_mutex_destroy(&self->mutex);
-	pthread_mutex_destroy(&self->stuck);
 }
 
 void fake_registry_go_on(FakeRegistry *self)
 {
 	FAKE_SET(self, pending, FALSE);
 	self->registry.wake(self->registry.wake_data);
+}
+
+void fake_registry_unstick(FakeRegistry *self)
+{
+	pthread_mutex_lock(&self->mutex);
+	self->stuck = FALSE;
+	pthread_cond_signal(&self->unstuck);
+	pthread_mutex_unlock(&self->mutex);
 }

@@ -9,8 +9,9 @@
 /* A registry that does as it is told, and remembers what it was asked. */
 typedef struct {
 	Registry registry;
-	pthread_mutex_t stuck; /* while a test holds it, extending and handing back hang in poll */
 	pthread_mutex_t mutex; /* for what follows */
+	pthread_cond_t unstuck;
+	gboolean stuck; /* extending and handing back hang in poll; see fake_registry_unstick() */
 	/* what to answer */
 	int claim_code, extend_code; /* a RegistryError, or WORKS; extend_code of a hand-back too */
 	int cancel_code;             /* for one that is cancelled; a claim may still WORK then */
@@ -55,6 +56,8 @@ void fake_registry_clear(FakeRegistry *self);
 
 /* What has been pending is answered, and nothing is pending any more. */
 void fake_registry_go_on(FakeRegistry *self);
+
+void fake_registry_unstick(FakeRegistry *self);
 
 /* Reading and writing a field of a fake, from a test. */
 #define FAKE_GET(fake, field)                                                                      \

@@ -51,7 +51,7 @@ static void count_change(gpointer user_data)
 	atomic_fetch_add(&self->changes, 1);
 }
 
-void server_init_layout(Server *self, const Layout *layout)
+static void init(Server *self, const Layout *layout)
 {
 	const GeneratorPolicy policy = {MAX_AHEAD_MS, 1, 1000};
 
@@ -64,9 +64,20 @@ void server_init_layout(Server *self, const Layout *layout)
 	fake_registry_init(&self->fake, &self->clock.clock);
 }
 
+void server_init_layout(Server *self, const Layout *layout)
+{
+	scripted_time_begin();
+	init(self, layout);
+}
+
 void server_init(Server *self)
 {
 	server_init_layout(self, &LAYOUT_TWITTER);
+}
+
+void server_init_real(Server *self)
+{
+	init(self, &LAYOUT_TWITTER);
 }
 
 void server_start_on(Server *self, Registry *registry)
@@ -99,6 +110,7 @@ void server_clear(Server *self)
 	keeper_free(self->keeper);
 	generator_free(self->generator);
 	fake_registry_clear(&self->fake);
+	scripted_time_end();
 }
 
 WorkerState server_state(Server *self)
@@ -130,12 +142,23 @@ gint64 server_draw_in_time(Server *self)
 	gint64 give_up_us = g_get_monotonic_time() + LIMIT_US;
 	gint64 id = -1;
 
+	scripted_time_settle();
 	while (server_draw(self, &id) != DRAW_OK) {
 		keeper_demand(self->keeper);
 		g_assert_cmpint(g_get_monotonic_time(), <, give_up_us);
-		g_usleep(500); /* lint: allow sleep: between two looks */
+		scripted_time_pass(G_TIME_SPAN_MILLISECOND);
 	}
 	return id;
+}
+
+void server_draw_until_extended(Server *self, guint times)
+{
+	guint extensions = FAKE_GET(&self->fake, extensions) + times;
+
+	while (FAKE_GET(&self->fake, extensions) < extensions) {
+		server_draw_in_time(self);
+		scripted_time_pass(G_TIME_SPAN_MILLISECOND);
+	}
 }
 
 gint64 tick_of_id(gint64 id)

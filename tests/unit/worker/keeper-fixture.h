@@ -4,21 +4,24 @@
 #include "server/log.h"
 #include "server/worker/keeper.h"
 #include "tests/unit/worker/fake-registry.h"
+#include "tests/unit/worker/scripted-time.h"
 
-/* A keeper with all that it needs, and a log to look into. */
+/* A keeper with all that it needs, and a log to look into. Its time is scripted: whenever the test
+ * looks, the keeper has done all that there was to do by then. */
 
 #define LIMIT_US     (20 * G_USEC_PER_SEC) /* for whatever is waited for */
 #define MAX_SKEW_MS  10000
 #define MAX_AHEAD_MS 10
 
-/* Waits for what must come. */
+/* Lets time pass until what must come has come. */
 #define WAIT_FOR(condition)                                                                        \
 	do {                                                                                       \
 		gint64 give_up_us_ = g_get_monotonic_time() + LIMIT_US;                            \
                                                                                                    \
+		scripted_time_settle();                                                            \
 		while (!(condition)) {                                                             \
 			g_assert_cmpint(g_get_monotonic_time(), <, give_up_us_);                   \
-			g_usleep(500); /* lint: allow sleep: between two looks */                  \
+			scripted_time_pass(G_TIME_SPAN_MILLISECOND);                               \
 		}                                                                                  \
 	} while (0)
 
@@ -34,6 +37,8 @@ typedef struct {
 /* Everything but the keeper, and the log is empty. */
 void server_init(Server *self);
 void server_init_layout(Server *self, const Layout *layout);
+/* On the machine's time: for several threads or processes that draw at once. */
+void server_init_real(Server *self);
 /* Makes and starts the keeper; takes the registry. */
 void server_start_on(Server *self, Registry *registry);
 void server_start(Server *self);
@@ -46,6 +51,8 @@ gint64 server_tick(Server *self);
 DrawStatus server_draw(Server *self, gint64 *out_id);
 /* As a client does: asks again when it is refused for want of a reservation. */
 gint64 server_draw_in_time(Server *self);
+/* An ID each millisecond, until the fake has come to the end of so many extensions more. */
+void server_draw_until_extended(Server *self, guint times);
 
 gint64 tick_of_id(gint64 id);
 

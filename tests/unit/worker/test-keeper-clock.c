@@ -59,8 +59,7 @@ static void test_clock_held(void)
 	system_clock_set_offset_ns(&server.clock, offset_ns - HOUR_NS);
 	server_start(&server);
 	WAIT_FOR(times_logged(LOG_CLOCK_HELD) == 1);
-	while (FAKE_GET(&server.fake, extensions) < 3)
-		server_draw_in_time(&server);
+	server_draw_until_extended(&server, 3);
 	/* an hour behind the jump, as if there had been none */
 	g_assert_cmpint(system_clock_offset_ns(&server.clock), ==, offset_ns - HOUR_NS);
 	g_assert_cmpint(FAKE_GET(&server.fake, end_tick), <=, server_tick(&server) + 400);
@@ -237,18 +236,14 @@ static void test_clock_differs(void)
 	FAKE_SET(&server.fake, clock, registry_clock(true_ns + HOUR_NS));
 	WAIT_FOR(times_logged(LOG_CLOCK_DIFFERS) == 1);
 	assert_logged(LOG_CLOCK_DIFFERS, 1, "by_ms=-3599");
-	for (guint n = FAKE_GET(&server.fake, extensions);
-	     FAKE_GET(&server.fake, extensions) < n + 3;)
-		server_draw_in_time(&server);
+	server_draw_until_extended(&server, 3);
 	assert_logged(LOG_CLOCK_DIFFERS, 1, "by_ms=-3599");
 	g_assert_true(is_true_time(&server, true_ns));
 	g_assert_cmpuint(times_logged(LOG_CLOCK_HELD), ==, 0);
 
 	/* another episode, once this one is over */
 	FAKE_SET(&server.fake, clock, registry_clock(true_ns));
-	for (guint n = FAKE_GET(&server.fake, extensions);
-	     FAKE_GET(&server.fake, extensions) < n + 2;)
-		server_draw_in_time(&server);
+	server_draw_until_extended(&server, 2);
 	FAKE_SET(&server.fake, clock, registry_clock(true_ns - HOUR_NS));
 	WAIT_FOR(times_logged(LOG_CLOCK_DIFFERS) == 2);
 	assert_logged(LOG_CLOCK_DIFFERS, 2, "by_ms=3599");
@@ -264,9 +259,7 @@ static void test_ends_by_registry_clock(void)
 	/* so far behind that a quarter of a second less can be had */
 	FAKE_SET(&server.fake, clock, registry_clock(true_ns - MAX_SKEW_MS * MS_NS - 250 * MS_NS));
 	WAIT_FOR(times_logged(LOG_CLOCK_DIFFERS) == 1);
-	for (guint n = FAKE_GET(&server.fake, extensions);
-	     FAKE_GET(&server.fake, extensions) < n + 3;)
-		server_draw_in_time(&server);
+	server_draw_until_extended(&server, 3);
 	limit_tick = server_tick(&server) + 400 - 250 + 2;
 	g_assert_cmpint(FAKE_GET(&server.fake, asked_end_tick), <=, limit_tick);
 

@@ -146,7 +146,7 @@ static void test_record_covers_ids(void)
 	g_auto(Server) server;
 	gint64 end_tick;
 
-	server_init(&server);
+	server_init_real(&server);
 	server_start_on(&server, file_registry(directory, "n1"));
 	server_draw_in_time(&server);
 	for (int i = 0; i < THREADS; i++) {
@@ -173,7 +173,7 @@ static void G_GNUC_NORETURN draw_until_killed(const char *directory, int out)
 	g_autofree char *nonce = g_strdup_printf("life-%d", (int)getpid());
 	Server server;
 
-	server_init(&server);
+	server_init_real(&server);
 	server_start_on(&server, file_registry(directory, nonce));
 	for (;;) {
 		gint64 id = server_draw_in_time(&server);
