@@ -172,6 +172,21 @@ void fake_server_free(FakeServer *self)
 	g_free(self);
 }
 
+int fake_silent_new(gboolean listens, char **out_address)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof address;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	g_assert_cmpint(bind(fd, (struct sockaddr *)&address, length), ==, 0);
+	g_assert_cmpint(getsockname(fd, (struct sockaddr *)&address, &length), ==, 0);
+	if (listens)
+		g_assert_cmpint(listen(fd, 128), ==, 0);
+	*out_address = g_strdup_printf("127.0.0.1:%u", ntohs(address.sin_port));
+	return fd;
+}
+
 void fake_write_i64(GByteArray *out, gint64 value)
 {
 	guint64 bytes = GUINT64_TO_BE((guint64)value);

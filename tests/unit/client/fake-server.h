@@ -42,6 +42,10 @@ guint fake_server_closed(const FakeServer *self);
 void fake_server_free(FakeServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(FakeServer, fake_server_free)
 
+/* A socket that is bound, to be closed by the caller; its port is nobody else's until then. One
+ * that listens lets clients connect and never says a word, the other refuses them. */
+int fake_silent_new(gboolean listens, char **out_address);
+
 /* For answers: a message in a frame is begun, is filled by client_wire_write_... and the functions
  * below, and is ended. */
 enum { FAKE_REPLY = 2, FAKE_EXCEPTION = 3 };

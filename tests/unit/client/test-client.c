@@ -5,14 +5,7 @@
 
 #include "client/snowflake-client.h"
 #include "tests/unit/client/fake-server.h"
-
-/* A port that was free a moment ago, on which nothing listens. */
-static char *dead_server(void)
-{
-	g_autoptr(FakeServer) server = fake_server_new(NULL, NULL);
-
-	return g_strdup(fake_server_text(server));
-}
+#include "tests/unit/patience.h"
 
 /* A server that works, and counts. */
 typedef struct {
@@ -132,7 +125,8 @@ static void connects_by_name_and_ipv6(void)
 
 static void refuses_wrong_arguments(void)
 {
-	g_autofree char *dead = dead_server();
+	g_autofree char *dead = NULL;
+	int dead_fd = fake_silent_new(FALSE, &dead);
 	g_autoptr(SnowflakeClient) client = client_of(dead, NULL);
 	g_autofree char *long_agent = g_strnfill(257, 'a');
 	const char *const servers[] = {"localhost", "local host", NULL};
@@ -148,6 +142,7 @@ static void refuses_wrong_arguments(void)
 	g_assert_false(snowflake_client_get_ids(client, "agent", 0, &id, &error));
 	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT);
 	g_assert_cmpint(id, ==, 4711);
+	close(dead_fd);
 }
 
 /* How a call ends that may be given NULL for @client, and is for its other arguments. */

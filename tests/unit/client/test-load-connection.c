@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "client/load/connection.h"
+#include "tests/unit/patience.h"
 
 #define CALL_BYTES    31 /* get_id, with the agent "a" */
 #define REPLY_BYTES   34
@@ -94,7 +95,7 @@ static void send_bytes(Fixture *self, gsize i, const guint8 *bytes, gsize length
 	struct pollfd arrival = {load_connection_fd(self->connections[i]), POLLIN, 0};
 
 	g_assert_cmpint(send(self->ends[i], bytes, length, MSG_NOSIGNAL), ==, (gssize)length);
-	g_assert_cmpint(poll(&arrival, 1, 10000), ==, 1);
+	g_assert_cmpint(poll(&arrival, 1, PATIENCE_MS), ==, 1);
 }
 
 static void receive(Fixture *self, gsize i)

@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "server/rpc/roster.h"
+#include "tests/unit/patience.h"
 
 #define SECOND_US G_GINT64_CONSTANT(1000000)
 #define LONG_US   (100 * SECOND_US)
 #define MOST      200
-#define WAIT_MS   20000
 #define IDLE_MS   10000
 #define NOBODY    1000
 
@@ -380,7 +380,7 @@ static void test_idle(void)
 	g_assert_true(roster_is_idle(server, 0)); /* never said anything */
 	g_assert_false(roster_is_idle(server, IDLE_MS));
 	g_assert_cmpint(send(client, bytes, 1, 0), ==, 1);
-	g_assert_cmpint(poll(&(struct pollfd){server, POLLIN, 0}, 1, WAIT_MS), ==, 1);
+	g_assert_cmpint(poll(&(struct pollfd){server, POLLIN, 0}, 1, PATIENCE_MS), ==, 1);
 	g_assert_false(roster_is_idle(server, 0)); /* is to be read */
 	g_assert_cmpint(recv(server, bytes, 1, 0), ==, 1);
 	g_assert_true(roster_is_idle(server, 0));

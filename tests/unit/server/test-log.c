@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "server/log.h"
+#include "tests/unit/patience.h"
 
 #define TIME       "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z "
-#define WAIT_S     10
 #define N_THREADS  8
 #define N_LINES    1000
 #define PIPE_BYTES 4096
@@ -128,7 +128,7 @@ static void test_events(void)
  * logged before. */
 static char *second_line(LogEvent event, guint *out_before)
 {
-	gint64 limit_us = g_get_monotonic_time() + WAIT_S * G_USEC_PER_SEC;
+	gint64 limit_us = g_get_monotonic_time() + PATIENCE_US;
 	g_auto(GStrv) lines = NULL;
 	guint n = 0;
 

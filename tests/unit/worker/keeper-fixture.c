@@ -101,7 +101,7 @@ void server_start(Server *self)
 
 void server_stop(Server *self)
 {
-	g_assert_true(keeper_stop(self->keeper, LIMIT_US / G_TIME_SPAN_MILLISECOND));
+	g_assert_true(keeper_stop(self->keeper, PATIENCE_MS));
 }
 
 void server_clear(Server *self)
@@ -139,7 +139,7 @@ DrawStatus server_draw(Server *self, gint64 *out_id)
 
 gint64 server_draw_in_time(Server *self)
 {
-	gint64 give_up_us = g_get_monotonic_time() + LIMIT_US;
+	gint64 give_up_us = g_get_monotonic_time() + PATIENCE_US;
 	gint64 id = -1;
 
 	scripted_time_settle();

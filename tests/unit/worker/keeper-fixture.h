@@ -3,20 +3,20 @@
 
 #include "server/log.h"
 #include "server/worker/keeper.h"
+#include "tests/unit/patience.h"
 #include "tests/unit/worker/fake-registry.h"
 #include "tests/unit/worker/scripted-time.h"
 
 /* A keeper with all that it needs, and a log to look into. Its time is scripted: whenever the test
  * looks, the keeper has done all that there was to do by then. */
 
-#define LIMIT_US     (20 * G_USEC_PER_SEC) /* for whatever is waited for */
 #define MAX_SKEW_MS  10000
 #define MAX_AHEAD_MS 10
 
 /* Lets time pass until what must come has come. */
 #define WAIT_FOR(condition)                                                                        \
 	do {                                                                                       \
-		gint64 give_up_us_ = g_get_monotonic_time() + LIMIT_US;                            \
+		gint64 give_up_us_ = g_get_monotonic_time() + PATIENCE_US;                         \
                                                                                                    \
 		scripted_time_settle();                                                            \
 		while (!(condition)) {                                                             \

@@ -11,12 +11,12 @@
 #include "client/snowflake-client.h"
 #include "server/worker/peer-check.h"
 #include "tests/unit/client/fake-server.h"
+#include "tests/unit/patience.h"
 
 #define DATACENTER_ID 3
 #define TIMEOUT_MS    60000 /* of checks that are to end before */
 #define SHORT_MS      200   /* of checks that are to run into it */
 #define MAX_SKEW_MS   10000
-#define PATIENCE_S    60
 
 /* A snowflaked of the test's own. */
 typedef struct {
@@ -109,22 +109,6 @@ static void real_server_free(RealServer *self)
 	g_free(self);
 }
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(RealServer, real_server_free)
-
-/* A socket that is bound: one that listens lets clients connect, and never says a word. */
-static int silent_new(gboolean listens, char **out_address)
-{
-	struct sockaddr_in address = {.sin_family = AF_INET,
-				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t length = sizeof address;
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	g_assert_cmpint(bind(fd, (struct sockaddr *)&address, length), ==, 0);
-	g_assert_cmpint(getsockname(fd, (struct sockaddr *)&address, &length), ==, 0);
-	if (listens)
-		g_assert_cmpint(listen(fd, 128), ==, 0);
-	*out_address = g_strdup_printf("127.0.0.1:%u", ntohs(address.sin_port));
-	return fd;
-}
 
 /* Our side: the clock, the peers, and whether the check is done. */
 typedef struct {
@@ -362,8 +346,8 @@ static FakeNext answer_nonsense(const FakeRequest *request G_GNUC_UNUSED, GByteA
 static void test_the_unreachable_do_not_hold_up_the_report(void)
 {
 	g_autofree char *silent = NULL, *refusing = NULL;
-	int silent_fd = silent_new(TRUE, &silent);
-	int refusing_fd = silent_new(FALSE, &refusing);
+	int silent_fd = fake_silent_new(TRUE, &silent);
+	int refusing_fd = fake_silent_new(FALSE, &refusing);
 	g_autoptr(FakeServer) no_server = fake_server_new(answer_nonsense, NULL);
 	gint64 started_us, took_us;
 	g_auto(Asker) asker;
@@ -395,7 +379,7 @@ static void test_the_unreachable_do_not_hold_up_the_report(void)
 static void test_a_report_comes_as_soon_as_it_can(void)
 {
 	g_autofree char *refusing = NULL;
-	int refusing_fd = silent_new(FALSE, &refusing);
+	int refusing_fd = fake_silent_new(FALSE, &refusing);
 	gint64 started_us = g_get_monotonic_time();
 	g_auto(Asker) asker;
 	g_auto(PeerReport) report = {0};
