@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 
-from harness import EPOCH_MS, LIBFAKETIME, SANITIZED, Server
+from harness import EPOCH_MS, SANITIZED, Server, libfaketime
 from proxy import Proxy
 
 # Few worker IDs, so that a server often begins where another has just ended, or only seems to have.
@@ -112,7 +112,7 @@ class Clock:
         self.path = path
         self.set_ms(offset_ms)
         self.environment = {} if SANITIZED else {
-            "LD_PRELOAD": LIBFAKETIME, "FAKETIME_TIMESTAMP_FILE": str(path),
+            "LD_PRELOAD": libfaketime(), "FAKETIME_TIMESTAMP_FILE": str(path),
             "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_NO_CACHE": "1",
             "FAKETIME_FORCE_MONOTONIC_FIX": "0"}
 

@@ -17,7 +17,7 @@ from checker import Checker, clock_text
 from clients import Asker, Drawer, Judge
 from cluster import DATACENTER_ID, Cluster
 from hands import Hands
-from harness import LIBFAKETIME, SANITIZED, wait_for
+from harness import SANITIZED, libfaketime, wait_for
 from name_server import NameService, possible
 from zookeeper import Ensemble
 
@@ -338,8 +338,10 @@ class Run:
 
 
 def main(given):
-    if not SANITIZED and not pathlib.Path(LIBFAKETIME).exists():
-        print(f"{LIBFAKETIME} is missing: install faketime", file=sys.stderr)
+    try:
+        _ = SANITIZED or libfaketime()
+    except AssertionError as error:
+        print(error, file=sys.stderr)
         return 2
     run = Run(given)
     run.run()

@@ -70,12 +70,6 @@ def serve_2010(handler):
     return serve(handler, contract_2010.Snowflake)
 
 
-def nobody():
-    """An address at which nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        return f"127.0.0.1:{closed.getsockname()[1]}"
-
-
 def hanging(test):
     """A socket that takes connections and never answers, and its address."""
     listener = socket.create_server(("127.0.0.1", 0))

@@ -3,18 +3,20 @@
 
 A test fails when its server ends by itself, reports anything to a sanitizer, or writes a line to
 standard error that is not a log line. Waiting is for an event, with a limit; `PATIENCE` stretches
-the limits for the slow builds and `scaled()` shrinks the amounts.
+the limits on a busy machine (pace.py) and for the slow builds, and `scaled()` shrinks the amounts.
 
   SNOWFLAKE_BUILD   the build directory, <root>/build by default
   SNOWFLAKE_SERVER  host:port of a server to test instead; only the tests of the wire run then
   SNOWFLAKE_SCALE   what amounts are multiplied with: 1, or 0.02 in a sanitizer build
 """
+import functools
 import json
 import os
 import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -25,6 +27,7 @@ from typing import NamedTuple
 
 import wire
 from bindings import ROOT
+from pace import Pace
 
 BUILD = pathlib.Path(os.environ.get("SNOWFLAKE_BUILD", ROOT / "build")).resolve()
 SNOWFLAKED = BUILD / "server" / "snowflaked"
@@ -33,7 +36,6 @@ ELSEWHERE = os.environ.get("SNOWFLAKE_SERVER")
 
 EPOCH_MS = 1288834974657
 LOOK_EVERY_S = 0.005
-LIBFAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 
 
 def _sanitizer():
@@ -46,7 +48,9 @@ def _sanitizer():
 
 SANITIZER = _sanitizer()
 SANITIZED = SANITIZER != "none"
-PATIENCE = 5 if SANITIZED else 1
+BUILD_FACTOR = 5 if SANITIZED else 1  # for what counts processor time
+PACE = Pace(BUILD_FACTOR)
+PATIENCE = PACE.patience()  # as the machine was at the start
 SCALE = float(os.environ.get("SNOWFLAKE_SCALE", 0.02 if SANITIZED else 1))
 
 ENVIRONMENT = {
@@ -63,18 +67,47 @@ ENVIRONMENT = {
 }
 
 
+@functools.cache
+def libfaketime():
+    """What faketime has the loader preload: only that knows where the library is."""
+    try:
+        done = subprocess.run(["faketime", "-f", "+0s", "env"], capture_output=True, text=True,
+                              check=True)
+        return re.search("^LD_PRELOAD=(.+)$", done.stdout, re.MULTILINE)[1]
+    except (OSError, subprocess.CalledProcessError, TypeError) as error:
+        raise AssertionError(f"faketime does not work, install it: {error!r}") from None
+
+
 def scaled(amount, least=1):
     return max(least, int(amount * SCALE))
 
 
 def wait_for(condition, limit=10, what="the condition"):
     """Polls until condition() is true, and returns what it returned."""
-    deadline = time.monotonic() + limit * PATIENCE
+    began = time.monotonic()
+    over = False
     while not (result := condition()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {limit * PATIENCE} s: {what}")
+        if over:
+            raise AssertionError(f"not within {limit * PACE.patience()} s: {what}")
         time.sleep(LOOK_EVERY_S)  # lint: allow sleep
+        over = PACE.is_over(began, limit)  # then there is one more look
     return result
+
+
+def wait_on(changed, condition, limit):
+    """The same for what a threading.Condition is notified of; returns whether it came to be."""
+    began = time.monotonic()
+    while not changed.wait_for(condition, limit * PACE.patience()):
+        if PACE.is_over(began, limit):
+            return False
+    return True
+
+
+def assert_soon(began, limit, what="it"):
+    """That it is not `limit` seconds since `began` yet, as an idle machine counts them."""
+    took = time.monotonic() - began
+    if PACE.is_over(began, limit):
+        raise AssertionError(f"{what} took {took:.2f} s of {limit * PACE.patience()} s at most")
 
 
 class Parts(NamedTuple):
@@ -168,8 +201,7 @@ class Server:
 
     def wait_event(self, name, limit=10, **fields):
         with self._changed:
-            self._changed.wait_for(lambda: self.find(name, **fields) or self._log_ended,
-                                   limit * PATIENCE)
+            wait_on(self._changed, lambda: self.find(name, **fields) or self._log_ended, limit)
         event = self.find(name, **fields)
         if event is None:
             raise AssertionError(f"no event={name} {fields} in the log of {self.command}:\n"
@@ -184,12 +216,12 @@ class Server:
         """The exit status, once the process has ended and its log was read to the end."""
         self.expect_end = True
         try:
-            status = self.process.wait(limit * PATIENCE)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"still running after {limit * PATIENCE} s:\n{self.log}") from None
+            wait_for(lambda: self.process.poll() is not None, limit)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\nstill running:\n{self.log}") from None
         with self._changed:
-            self._changed.wait_for(lambda: self._log_ended, 5 * PATIENCE)
-        return status
+            wait_on(self._changed, lambda: self._log_ended, 5)
+        return self.process.returncode
 
     def send_signal(self, number):
         self.process.send_signal(number)
@@ -342,6 +374,14 @@ def reserve_ahead(state, seconds, datacenter_id=0, worker_id=0):
     tick = int((time.time() + seconds) * 1000) - EPOCH_MS
     (state / f"worker-{datacenter_id}-{worker_id}.json").write_text(json.dumps(
         {"reserved_until_tick": tick, "owner": str(uuid.uuid4()), "address": "127.0.0.1:1"}))
+
+
+def dead_address(test):
+    """HOST:PORT where nobody listens, nor will while the test lasts: the port is taken."""
+    taken = socket.socket()
+    test.addCleanup(taken.close)
+    taken.bind(("127.0.0.1", 0))
+    return f"127.0.0.1:{taken.getsockname()[1]}"
 
 
 def secret_file(path, text, mode=0o600):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A name server of the test's own, and processes that ask no other.
 
-    names = NameServer(self, "zk1.test", "zk2.test")  # each is 127.0.0.1
+    names = NameServer(self, "zk1.test", "zk2.test")  # each is zookeeper.HOST
     server = self.launch(..., wrapper=names.wrapper())
     names.silence(); names.answer(); names.answer(after_s=1.5)
 
@@ -28,10 +28,10 @@ import threading
 import unittest
 
 from harness import temporary_directory
+from zookeeper import HOST
 
 SILENT, SLOW, MISSING, FAILING = "silent", "slow", "missing", "failing"
 TROUBLES = (SILENT, SLOW, MISSING, FAILING)
-ADDRESS = "127.0.0.1"
 A, OK, CANNOT_SAY, NO_SUCH_NAME = 1, 0, 2, 3
 LIFETIME_S = 0
 LONGEST_QUERY = 4096
@@ -140,7 +140,7 @@ class NameService:
         code = {MISSING: NO_SUCH_NAME, FAILING: CANNOT_SAY}.get(what, code)
         answers = int(code == OK and kind == A)
         header = query[:2] + struct.pack(">HHHHH", 0x8180 | code, 1, answers, 0, 0)
-        record = struct.pack(">HHHIH", 0xC00C, A, 1, LIFETIME_S, 4) + socket.inet_aton(ADDRESS)
+        record = struct.pack(">HHHIH", 0xC00C, A, 1, LIFETIME_S, 4) + socket.inet_aton(HOST)
         reply = header + query[12:end] + record * answers
         if what == SLOW:
             timer = threading.Timer(after_s, self._send, (reply, client))

@@ -10,7 +10,7 @@ import threading
 import unittest
 
 from harness import (ELSEWHERE, ENVIRONMENT, PATIENCE, SANITIZED, SNOWFLAKECTL, ServerTest,
-                     scaled, wait_for)
+                     dead_address, scaled, wait_for)
 
 CALLS = ("get_id", "get_ids", "get_timestamp", "get_worker_id", "get_datacenter_id")
 FRAMINGS = ("framed", "unframed")
@@ -176,8 +176,7 @@ class Failures(BenchTest):
         self.assertIn("latency", output)
 
     def test_no_server(self):
-        with socket.create_server(("127.0.0.1", 0)) as closed:
-            address = f"127.0.0.1:{closed.getsockname()[1]}"
+        address = dead_address(self)
         self.assert_complains(run(SNOWFLAKECTL, "bench", "--server", address), 1, address,
                               "cannot connect")
 
@@ -189,10 +188,12 @@ class Failures(BenchTest):
                     connection.recv(1000)
                     connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
                     connection.recv(1000)
-            threading.Thread(target=answer, daemon=True).start()
+            answering = threading.Thread(target=answer, daemon=True)
+            answering.start()
             address = f"127.0.0.1:{listener.getsockname()[1]}"
             self.assert_complains(run(SNOWFLAKECTL, "bench", "--server", address, "--connections",
                                       1, "--duration", 0.1), 1, address, "no reply")
+            answering.join()
 
     def test_wrong_options(self):
         for arguments, words in (

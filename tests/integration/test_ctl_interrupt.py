@@ -9,8 +9,8 @@ import signal
 import subprocess
 import threading
 
-from fake_servers import Extended, hanging, nobody, serve
-from harness import ENVIRONMENT, PATIENCE, SNOWFLAKECTL, wait_for
+from fake_servers import Extended, hanging, serve
+from harness import ENVIRONMENT, PATIENCE, SNOWFLAKECTL, dead_address, wait_for
 from test_snowflakectl import CtlTest
 from test_workers import ZookeeperTest
 
@@ -79,7 +79,7 @@ class Interrupt(InterruptTest):
         self.assertEqual((output[-1:], errors), ("\n", ""))
 
     def test_what_was_seen_by_ping(self):
-        dead = nobody()
+        dead = dead_address(self)
         process = self.start("ping", "-c", 2, "-i", 3600000, "--server", serve(Extended()),
                              "--server", dead)
         lines = [process.stdout.readline() for _ in range(2)]

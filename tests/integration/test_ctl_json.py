@@ -2,7 +2,8 @@
 """What scripts read from snowflakectl --json when something fails: JSON all the same."""
 import json
 
-from fake_servers import Extended, Of2010, hanging, nobody, serve, serve_2010
+from fake_servers import Extended, Of2010, hanging, serve, serve_2010
+from harness import dead_address
 from test_snowflakectl import CtlTest, run
 
 
@@ -17,7 +18,7 @@ class Failures(CtlTest):
         self.assertEqual(error, {"error": message, **members})
 
     def test_an_object_in_place_of_what_there_is_none_of(self):
-        dead = nobody()
+        dead = dead_address(self)
         cases = (
             (("id", "--server", dead), 1, "unreachable"),
             (("id", "--server", hanging(self)[1], "--timeout", 300), 1, "timeout"),

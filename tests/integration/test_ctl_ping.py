@@ -5,8 +5,8 @@ import re
 import signal
 import time
 
-from fake_servers import Extended, Of2010, hanging, nobody, serve, serve_2010
-from harness import PATIENCE, ServerTest
+from fake_servers import Extended, Of2010, hanging, serve, serve_2010
+from harness import PATIENCE, ServerTest, dead_address
 from test_snowflakectl import CtlTest, run
 
 
@@ -24,7 +24,7 @@ class Ping(CtlTest):
         self.assertEqual(blank_times(done.stdout).splitlines(), lines)
 
     def test_each_server_once_a_round(self):
-        first, old, dead = serve(Extended()), serve_2010(Of2010()), nobody()
+        first, old, dead = serve(Extended()), serve_2010(Of2010()), dead_address(self)
         shown = {
             first: f"{first}: datacenter 3, worker 7, serving, clock N ms, round trip N ms",
             old: f"{old}: datacenter 12, worker 11, clock N ms, round trip N ms",
@@ -39,14 +39,14 @@ class Ping(CtlTest):
                                   lines * 3)
 
     def test_servers_in_the_environment(self):
-        first, dead = serve(Extended()), nobody()
+        first, dead = serve(Extended()), dead_address(self)
         done = run("ping", environment={"SNOWFLAKE_SERVERS": f"{dead},{first}"})
         self.assertEqual(done.returncode, 1)
         self.assertEqual([line.partition(": ")[0] for line in done.stdout.splitlines()],
                          [dead, first])
 
     def test_the_json(self):
-        servers = serve(Extended(clock_skew_ms=60000)), nobody()
+        servers = serve(Extended(clock_skew_ms=60000)), dead_address(self)
         done = run("ping", "--json", "-c", 2, "-i", 0, *named(*servers))
         why = f"{servers[1]}: cannot connect: Connection refused"
         self.assertEqual((done.returncode, done.stderr), (1, f"snowflakectl: {why}\n" * 2))

@@ -12,7 +12,7 @@ from thrift.transport.THeaderTransport import THeaderTransport
 from thrift.transport.TTransport import TFramedTransport, TMemoryBuffer
 from thrift.transport.TZlibTransport import TZlibTransport
 
-from harness import PATIENCE, ServerTest
+from harness import ServerTest, assert_soon
 from wire import EXCEPTION, EXTENDED, Form
 
 SOON_S = 2  # the limit of half a message is 10
@@ -54,9 +54,6 @@ CASES = {
 
 
 class Foreign(ServerTest):
-    def assert_soon(self, began):
-        self.assertLess(time.monotonic() - began, SOON_S * PATIENCE)
-
     def test_named_and_closed(self):
         for reason, inputs in CASES.items():
             server = self.start("--threads", 1)  # the log has a line a second for such an event
@@ -65,7 +62,7 @@ class Foreign(ServerTest):
                     began = time.monotonic()
                     connection.send(data)
                     self.assertEqual(connection.rest(), b"")
-                    self.assert_soon(began)
+                    assert_soon(began, SOON_S)
             closed = server.wait_event("connection-closed")
             self.assertTrue(closed.fields["reason"].startswith(reason), closed)
             server.terminate()
@@ -106,7 +103,7 @@ class Foreign(ServerTest):
         with socket.create_connection(server.address, timeout=10) as plain, \
                 self.assertRaises(OSError):
             context.wrap_socket(plain)
-        self.assert_soon(began)
+        assert_soon(began, SOON_S)
         closed = server.wait_event("connection-closed")
         self.assertTrue(closed.fields["reason"].startswith("TLS"), closed)
 

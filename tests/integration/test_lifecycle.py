@@ -9,7 +9,7 @@ import time
 
 import wire
 from harness import (BUILD, ENVIRONMENT, PATIENCE, SANITIZED, SNOWFLAKED, Parts, ServerTest,
-                     reserve_ahead, wait_for)
+                     assert_soon, reserve_ahead, wait_for)
 from wire import STRICT
 
 CALL = STRICT.call("get_id", "good")
@@ -286,7 +286,8 @@ class Stop(ServerTest):
         server = self.waits_for_ever("--stop-timeout", 300)
         began = time.monotonic()
         self.assertEqual(server.terminate(), 0)
-        self.assertTrue(0.25 < time.monotonic() - began < 1.5 * PATIENCE)
+        self.assertGreater(time.monotonic() - began, 0.25)
+        assert_soon(began, 1.5)
 
     def test_a_second_signal_ends_it_at_once(self):
         server = self.waits_for_ever("--stop-timeout", 60000)
@@ -296,7 +297,7 @@ class Stop(ServerTest):
         began = time.monotonic()
         # the first may just be being handled: as an operator does, again until it works
         wait_for(lambda: server.process.poll() is not None or server.process.terminate(), 2)
-        self.assertLess(time.monotonic() - began, 0.5 * PATIENCE)
+        assert_soon(began, 0.5)
         self.assertNotIn(server.wait_end(), (99, -signal.SIGABRT, -signal.SIGSEGV))
 
     def test_idle_connections_do_not_hold_up_a_stop(self):
@@ -306,7 +307,7 @@ class Stop(ServerTest):
             half.send(bytes(CALL)[:-1])
             began = time.monotonic()
             self.assertEqual(server.terminate(), 0)
-            self.assertLess(time.monotonic() - began, 1 * PATIENCE)
+            assert_soon(began, 1)
 
     def test_nobody_is_admitted_any_more(self):
         server = self.waits_for_ever("--stop-timeout", 2000)
@@ -328,18 +329,14 @@ class Stop(ServerTest):
 class Lives(ServerTest):
     """One after the other on the same worker ID, and two at a time."""
 
-    def first_id(self, server, since):
-        number = server.wait_ready().call("get_id", "good")
-        return number, time.monotonic() - since
-
     def test_at_once_after_an_orderly_end(self):
         last = 0
         for _ in range(5):
             began = time.monotonic()
-            server = self.start(ready=False)
-            number, took = self.first_id(server, began)
-            self.assertGreater(number, last)
-            self.assertLess(took, 0.3 * PATIENCE)
+            server = self.start()
+            self.assertGreater(server.call("get_id", "good"), last)
+            assert_soon(began, 0.3)
+            self.assertIsNone(server.find("state", to="waiting"))  # however slow the machine
             last = server.call("get_ids", "good", 10000)[-1]  # up to 2 ms ahead of the clock
             self.assertEqual(server.terminate(), 0)
 
@@ -350,10 +347,9 @@ class Lives(ServerTest):
             last = server.call("get_ids", "good", 10000)[-1]
             server.kill()
             killed = time.monotonic()
-            server = self.start(ready=False)
-            number, took = self.first_id(server, killed)
-            self.assertGreater(number, last)
-            self.assertLess(took, 1 + 0.2 * PATIENCE)
+            server = self.start()
+            self.assertGreater(server.call("get_id", "good"), last)
+            assert_soon(killed, 1.2)
             self.assertEqual(server.terminate(), 0)
 
     def test_two_on_one_worker_id(self):

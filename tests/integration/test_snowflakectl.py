@@ -7,9 +7,9 @@ import subprocess
 import unittest
 
 from bindings import ROOT
-from fake_servers import Extended, Of2010, nobody, serve, serve_2010
+from fake_servers import Extended, Of2010, serve, serve_2010
 from harness import (ELSEWHERE, ENVIRONMENT, PATIENCE, SNOWFLAKECTL, Parts, ServerTest,
-                     SharedServerTest, reserve_ahead)
+                     SharedServerTest, dead_address, reserve_ahead)
 
 LAYOUTS = json.loads((ROOT / "tests/vectors/layouts.json").read_text())
 TEXTS = json.loads((ROOT / "tests/vectors/text.json").read_text())
@@ -97,7 +97,7 @@ class Asking(SharedServerTest, CtlTest):
 
     def test_failover(self):
         with socket.create_server(("127.0.0.1", 0)) as deaf:  # accepts, and never answers
-            gone = nobody()
+            gone = dead_address(self)
             silent = f"127.0.0.1:{deaf.getsockname()[1]}"
             for first in (gone, silent):
                 with self.subTest(first):
@@ -165,7 +165,7 @@ class Ids(CtlTest):
                 self.assertEqual(self.assert_ok(run("--server", address, *arguments)), output)
 
     def test_servers_in_the_environment(self):
-        environment = {"SNOWFLAKE_SERVERS": f" {nobody()},, {serve(Extended(first=5))} "}
+        environment = {"SNOWFLAKE_SERVERS": f" {dead_address(self)},, {serve(Extended(first=5))} "}
         self.assertEqual(self.assert_ok(run("id", environment=environment)), "5\n")
 
     def test_what_the_server_says(self):

@@ -13,9 +13,10 @@ import threading
 import time
 import uuid
 
-from harness import ENVIRONMENT, PATIENCE, SNOWFLAKECTL, ServerTest, secret_file, wait_for
+from harness import (ENVIRONMENT, PATIENCE, SNOWFLAKECTL, ServerTest, assert_soon, dead_address,
+                     secret_file, wait_for)
 from test_snowflakectl import CtlTest, run
-from zookeeper import Standalone, free_port
+from zookeeper import Standalone
 from znodes import Registry, tick_in, time_of
 
 FAR = 600
@@ -61,7 +62,7 @@ class Workers(ZookeeperTest):
         self.registry.make_layout()
         _, first, first_nonce = self.start_server("--datacenter-id", 1, "--worker-id", 4)
         _, second, second_nonce = self.start_server("--datacenter-id", 1, "--worker-id", 5)
-        gone = f"127.0.0.1:{free_port()}"
+        gone = dead_address(self)
         end = tick_in(FAR)
         claims = [self.registry.claim(1, second, 5, second_nonce),
                   self.registry.claim(1, first, 4, first_nonce),
@@ -101,7 +102,7 @@ class Workers(ZookeeperTest):
 
     def test_the_columns_are_as_wide_as_what_is_in_them(self):
         self.registry.make_layout()
-        self.registry.claim(3, f"127.0.0.1:{free_port()}", 1)
+        self.registry.claim(3, dead_address(self), 1)
         self.registry.claim(3, long := ".".join(["a" * 60] * 4) + ".invalid:7609", 31)
         lines = self.assert_ok(self.ctl("workers")).splitlines()
         self.assertEqual(len(lines), 3)
@@ -146,9 +147,9 @@ class Workers(ZookeeperTest):
             self.registry.claim(0, address, 20, nonce)
             began = time.monotonic()
             listed = self.listed("--timeout", 500, "workers")
-            took = time.monotonic() - began
+            self.assertGreaterEqual(time.monotonic() - began, 0.5)
+            assert_soon(began, 2)
         self.assertEqual([each["state"] for each in listed], ["unreachable"] * 20 + ["serving"])
-        self.assertTrue(0.5 <= took < 2 * PATIENCE, took)
 
     def test_a_damaged_claim_is_shown(self):
         self.registry.make_layout()
@@ -201,7 +202,7 @@ class Workers(ZookeeperTest):
 
     def test_a_full_fleet_is_listed_quickly(self):
         self.registry.make_layout()
-        address = f"127.0.0.1:{free_port()}"
+        address = dead_address(self)
         waiting = []
         for datacenter in range(32):
             self.registry.make_datacenter(datacenter)
@@ -218,11 +219,10 @@ class Workers(ZookeeperTest):
             each.get()
         began = time.monotonic()
         listed = self.listed("workers")
-        took = time.monotonic() - began
+        assert_soon(began, 5)
         self.assertEqual([(each["datacenter_id"], each["worker_id"]) for each in listed],
                          [(i, j) for i in range(32) for j in range(32)])
         self.assertTrue(all(each["reserved_until"] for each in listed))
-        self.assertLess(took, 5 * PATIENCE)
 
 
 class ReadOnly(ZookeeperTest):
@@ -468,7 +468,7 @@ class FromServers(ZookeeperTest):
         self.assertIsNotNone(listed["clock_skew_us"])
 
     def test_no_server_answers(self):
-        self.assert_fails(run("--server", f"127.0.0.1:{free_port()}", "workers"), 1,
+        self.assert_fails(run("--server", dead_address(self), "workers"), 1,
                           "Connection refused")
 
     def test_servers_of_a_cluster_know_each_other(self):
@@ -523,7 +523,7 @@ class Options(ZookeeperTest):
                  ["--zookeeper", "h", "--zookeeper-auth", bad, "workers"]),
                 (1, ["can be looked up"], ["--zookeeper", "h.invalid", "workers"]),
                 (1, ["no connection within 100 ms"],
-                 ["--timeout", 100, "--zookeeper", f"127.0.0.1:{free_port()}", "workers"])):
+                 ["--timeout", 100, "--zookeeper", dead_address(self), "workers"])):
             with self.subTest(arguments):
                 done = run(*arguments)
                 self.assert_fails(done, status, *words)

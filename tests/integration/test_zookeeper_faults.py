@@ -4,7 +4,7 @@ lives. ZooKeeper itself stays up; test_zookeeper_outages.py is about the others.
 import signal
 import time
 
-from harness import PATIENCE, wait_for
+from harness import assert_soon, wait_for
 from proxy import GET_DATA, MULTI, REQUESTS, SYNC
 from wire import EXCEPTION, STRICT
 from zookeeper_case import SESSION_MS, ZooKeeperTest, now_tick, tick_of, worker_id_of
@@ -178,7 +178,7 @@ class Records(ZooKeeperTest):
         proxy.heal()
         self.assertIn("was ZooKeeper restored from a backup",
                       server.wait_event("worker-lost").fields["error"])
-        self.assertLess(time.monotonic() - back_at, 3 * PATIENCE)
+        assert_soon(back_at, 3)
         self.assertEqual(self.tree.reservation(0).version, version + 1)
         draw.wait_ids()
         self.assertEqual(draw.worker_ids(), [0, 1])

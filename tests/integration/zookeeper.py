@@ -20,6 +20,7 @@ Debian packages: zookeeper, default-jre-headless, libslf4j-java; python3-kazoo f
 """
 import atexit
 import logging
+import os
 import pathlib
 import random
 import shutil
@@ -40,7 +41,9 @@ JAVA = ["java", "-Xmx48m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-
 CLASS_PATH = [pathlib.Path("/usr/share/java") / name
               for name in ("zookeeper.jar", "slf4j-simple.jar")]
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-HOST = "127.0.0.1"
+# An address of the loopback that is this process's alone: of those that run beside it, none takes
+# a port that a server of ours has left for a moment.
+HOST = f"127.{64 | os.getpid() >> 16}.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
 TICK_MS = 200
 START_ATTEMPTS = 5
 LOG_SHOWN_CHARACTERS = 4000
@@ -51,8 +54,8 @@ _chance = random.SystemRandom()
 
 
 def free_port():
-    """A port of the loopback that nobody listens on. It is below those that the kernel gives to
-    outgoing connections, so that whoever leaves it for a moment (a restart) gets it back."""
+    """A port of HOST that nobody listens on. It is below those that the kernel gives to outgoing
+    connections, so that whoever leaves it for a moment (a restart) gets it back."""
     while True:
         port = _chance.randrange(12000, 32000)
         with socket.socket() as probe:

@@ -13,7 +13,7 @@ import time
 from typing import NamedTuple
 
 import wire
-from harness import EPOCH_MS, LIBFAKETIME, PATIENCE, SANITIZED, Parts, ServerTest, wait_for
+from harness import EPOCH_MS, PACE, SANITIZED, Parts, ServerTest, wait_for, wait_on
 from proxy import Proxy
 from test_clock import FakeClock
 from wire import EXCEPTION, STRICT
@@ -216,13 +216,13 @@ class Drawer(threading.Thread):
 
     def stop(self):
         self._end.set()
-        self.join(CALL_LIMIT_S * PATIENCE)
+        wait_for(lambda: not self.is_alive(), CALL_LIMIT_S, "the end of the drawing")
 
     def _wait(self, condition, limit, what):
         with self._changed:
-            if not self._changed.wait_for(condition, limit * PATIENCE):
-                raise AssertionError(f"{what} within {limit * PATIENCE} s from\n{self.server.log}\n"
-                                     f"failures: {self.failures[-3:]}")
+            if not wait_on(self._changed, condition, limit):
+                raise AssertionError(f"{what} within {limit * PACE.patience()} s from\n"
+                                     f"{self.server.log}\nfailures: {self.failures[-3:]}")
 
     def wait_ids(self, more=200, limit=10):
         """That many IDs from now on. Returns the first of them."""
@@ -301,8 +301,6 @@ class ZooKeeperTest(ServerTest):
         """Whose environment is for member(), or for the ZooKeeper."""
         if SANITIZED and of_server:
             self.skipTest("libfaketime does not go with a sanitizer")
-        if not os.path.exists(LIBFAKETIME):
-            self.fail(f"{LIBFAKETIME} is missing: install faketime")
         directory = self.directory / name
         directory.mkdir()
         return FakeClock(directory)
