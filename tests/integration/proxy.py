@@ -107,6 +107,7 @@ class Proxy:
         self.delays_ms = dict.fromkeys(BOTH, 0)
         self.answered = []
         self._errors = []  # of answer(): (error, opcodes, about)
+        self._problems = []  # what went wrong with a link, other than that its ends were lost
         self._traps = []
         self._links = set()
         self._refuses = set()
@@ -148,13 +149,16 @@ class Proxy:
             await door.open()
 
     def close(self):
-        """Resets what is connected and ends the thread. May be called twice."""
+        """Resets what is connected and ends the thread. Raises what went wrong in the proxy itself.
+        May be called twice."""
         if self._loop.is_closed():
             return
         self._do(self._shut)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10 * PATIENCE)
         self._loop.close()
+        if self._problems:
+            raise AssertionError("the proxy failed") from self._problems[0]
 
     async def _shut(self):
         for door in self._doors:
@@ -291,6 +295,8 @@ class Proxy:
         self._links.add(link)
         try:
             await link.run()
+        except Exception as error:
+            self._problems.append(error)
         finally:
             self._links.discard(link)
 
@@ -353,6 +359,9 @@ class _Link:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
         self.reset()
+        for pump in done:
+            if not isinstance(pump.exception(), (OSError, EOFError, type(None))):
+                raise pump.exception()
 
     def reset(self):
         for _, writer in self._ends.values():
