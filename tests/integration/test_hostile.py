@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients that are slow, silent, deaf, rude or too many; and the others, served meanwhile."""
 import contextlib
+import functools
 import os
 import resource
 import signal
@@ -9,19 +10,22 @@ import threading
 import time
 
 import wire
-from harness import PATIENCE, SANITIZED, ServerTest, scaled, wait_for
+from harness import (BUILD_FACTOR, PATIENCE, SANITIZED, ServerTest, assert_soon, scaled,
+                     wait_for)
 from wire import STRICT, UNFRAMED
 
 CALL = STRICT.call("get_id", "good")
 
 
 class Bystander:
-    """Another client of the same loop, which asks again and again and notes how long it took."""
+    """Another client of the same loop, which asks again and again and notes how long it took; and
+    how long the same takes at the same time with a server that nobody troubles."""
 
-    def __init__(self, server):
+    def __init__(self, test, server):
         self.server = server
+        self.untroubled = test.untroubled
         self.calls = 0
-        self.slowest = 0
+        self.slowest = self.slowest_untroubled = 0
         self.problem = None
         self.ended = threading.Event()
 
@@ -33,14 +37,20 @@ class Bystander:
 
     def ask(self):
         try:
-            with self.server.connect() as connection:
+            with self.server.connect() as connection, self.untroubled.connect() as other:
                 while not self.ended.wait(0.002):
-                    began = time.monotonic()
-                    connection.call(STRICT, "get_ids", "bystander", 2).success
-                    self.slowest = max(self.slowest, time.monotonic() - began)
+                    self.slowest = max(self.slowest, self.seconds_of_call(connection))
+                    self.slowest_untroubled = max(self.slowest_untroubled,
+                                                  self.seconds_of_call(other))
                     self.calls += 1
         except Exception as error:
             self.problem = error
+
+    @staticmethod
+    def seconds_of_call(connection):
+        began = time.monotonic()
+        connection.call(STRICT, "get_ids", "bystander", 2).success
+        return time.monotonic() - began
 
     def __exit__(self, kind, *_):
         seen = self.calls
@@ -51,35 +61,42 @@ class Bystander:
         if kind is None:
             assert self.problem is None, f"the bystander was not served: {self.problem!r}"
             assert self.calls > seen, "the bystander was not served to the end"
-            assert self.slowest < 0.5 * PATIENCE, f"a bystander's call took {self.slowest:.2f} s"
+            limit = 0.5 * BUILD_FACTOR + 3 * self.slowest_untroubled
+            assert self.slowest < limit, (f"a bystander's call took {self.slowest:.2f} s, limit "
+                                          f"{limit:.2f} s")
 
 
-def seconds_until_closed(connection):
+def assert_closed_within(connection, limit):
+    """Returns when it began."""
     began = time.monotonic()
     assert connection.rest() == b"", "a reply without a call"
-    return time.monotonic() - began
+    assert_soon(began, limit, "the close")
+    return began
 
 
 class Hostile(ServerTest):
     def start(self, *options, **settings):
         return super().start("--threads", 1, *options, **settings)
 
+    @functools.cached_property
+    def untroubled(self):
+        return self.start("--worker-id", 31)
+
     def test_one_byte_at_a_time(self):
         """A frame has frame-timeout from its first byte, however steadily the bytes come."""
         server = self.start("--frame-timeout", 600)
         for form in (STRICT, UNFRAMED):
             call = bytes(form.call("get_id", "a" * 200))
-            with self.subTest(str(form)), Bystander(server), server.connect() as connection:
+            with self.subTest(str(form)), Bystander(self, server), server.connect() as connection:
                 connection.socket.setblocking(False)
                 began, sent = time.monotonic(), 0
                 with contextlib.suppress(ConnectionResetError, BrokenPipeError):
                     while not self.ended(connection.socket, 0.02):
                         connection.send(call[sent:sent + 1])
                         sent += 1
-                took = time.monotonic() - began
                 self.assertLess(sent, len(call))
-                self.assertGreater(took, 0.5)
-                self.assertLess(took, 2.5 * PATIENCE)
+                self.assertGreater(time.monotonic() - began, 0.5)
+                assert_soon(began, 2.5)
         self.assertGreater(server.counters()["closed_frame_timeout"], 0)
 
     @staticmethod
@@ -108,16 +125,15 @@ class Hostile(ServerTest):
         framed, unframed = bytes(CALL), bytes(UNFRAMED.call("get_id", "a"))
         beginnings = ((0, b"\0"), (0, framed[:4]), (0, framed[:5]), (0, framed[:-1]),
                       (0, unframed[:3]), (0, unframed[:-1]), (1, framed[:9]))
-        with Bystander(server):
+        with Bystander(self, server):
             for calls, beginning in beginnings:
                 with (self.subTest(calls=calls, beginning=beginning),
                       server.connect() as connection):
                     connection.send(connection.encode(CALL * calls) + beginning)
                     for _ in range(calls):
                         connection.reply(STRICT)
-                    took = seconds_until_closed(connection)
-                    self.assertGreater(took, 0.3)
-                    self.assertLess(took, 2 * PATIENCE)
+                    began = assert_closed_within(connection, 2)
+                    self.assertGreater(time.monotonic() - began, 0.3)
         self.assertEqual(server.counters()["closed_frame_timeout"], len(beginnings))
         server.wait_event("connection-closed")
 
@@ -133,10 +149,10 @@ class Hostile(ServerTest):
 
     def test_idle_timeout(self):
         server = self.start("--idle-timeout", 400)
-        with server.connect() as idle, server.connect() as never_spoke, Bystander(server):
+        with server.connect() as idle, server.connect() as never_spoke, Bystander(self, server):
             idle.call(STRICT, "get_id", "a")
-            self.assertLess(seconds_until_closed(never_spoke), 2 * PATIENCE)
-            self.assertLess(seconds_until_closed(idle), 2 * PATIENCE)
+            assert_closed_within(never_spoke, 2)
+            assert_closed_within(idle, 2)
             with server.connect() as busy:
                 until = time.monotonic() + 1
                 while time.monotonic() < until:
@@ -148,7 +164,7 @@ class Hostile(ServerTest):
         server = self.start("--max-pending", 65536, "--write-timeout", 800)
         before = server.resident_kib()
         pipeline = bytes(STRICT.call("get_timestamp") + STRICT.call("get_ids", "good", 1000) * 100)
-        with Bystander(server), server.connect() as deaf:
+        with Bystander(self, server), server.connect() as deaf:
             deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             began = time.monotonic()
             deaf.socket.settimeout(0.2)
@@ -157,9 +173,8 @@ class Hostile(ServerTest):
                 while time.monotonic() < began + 10 * PATIENCE:
                     with contextlib.suppress(TimeoutError):
                         sent += deaf.socket.send(pipeline)
-            took = time.monotonic() - began
-        self.assertGreater(took, 0.7)
-        self.assertLess(took, 5 * PATIENCE, "was not closed")
+            self.assertGreater(time.monotonic() - began, 0.7)
+            assert_soon(began, 5, "to be closed")
         self.assertEqual(server.counters()["closed_write_timeout"], 1)
         self.assertLess(sent, 64 << 20, "was read from without end")
         if not SANITIZED:
@@ -168,7 +183,7 @@ class Hostile(ServerTest):
     def test_one_that_reads_late_gets_everything(self):
         server = self.start("--max-pending", 65536)
         count, calls = 1000, 400  # 3 MB of replies, more than the buffers hold
-        with Bystander(server), server.connect() as late:
+        with Bystander(self, server), server.connect() as late:
             sender = threading.Thread(
                 target=late.send, args=(STRICT.call("get_ids", "good", count) * calls,))
             sender.start()
@@ -182,7 +197,7 @@ class Hostile(ServerTest):
     def test_resets_in_the_middle_of_a_pipeline(self):
         server = self.start()
         others = STRICT.call("get_timestamp") + CALL
-        with Bystander(server):
+        with Bystander(self, server):
             for number in range(scaled(300, 30)):
                 connection = server.connect()
                 connection.send(others * 1000)
@@ -229,7 +244,7 @@ class Hostile(ServerTest):
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         server = self.start()
-        with contextlib.ExitStack() as stack, Bystander(server):
+        with contextlib.ExitStack() as stack, Bystander(self, server):
             connections = [stack.enter_context(server.connect()) for _ in range(2000)]
             numbers = set()
             for connection in connections:
@@ -281,7 +296,7 @@ class Hostile(ServerTest):
             held = [stack.enter_context(server.connect()) for _ in range(100)]
             processor, until = server.cpu_seconds(), time.monotonic() + 0.5
             wait_for(lambda: time.monotonic() > until)
-            self.assertLess(server.cpu_seconds() - processor, 0.2 * PATIENCE)
+            self.assertLess(server.cpu_seconds() - processor, 0.4 if SANITIZED else 0.2)
             until = time.monotonic() + 1.5  # longer than one reservation
             while time.monotonic() < until:
                 self.assertGreater(held[0].call(STRICT, "get_id", "a").success, 0)

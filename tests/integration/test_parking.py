@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 
-from harness import PATIENCE, SANITIZED, ServerTest, wait_for
+from harness import SANITIZED, ServerTest, assert_soon, wait_for
 from wire import EXCEPTION, FORMS, STRICT
 
 # 16 IDs each 100 ms. With max-ahead 0 the waits are long enough to look at.
@@ -36,19 +36,27 @@ class Parking(ServerTest):
 
     def test_other_calls_go_on(self):
         self.start()
+        for ticks in (8, 80):  # a busy machine may not make so many calls meanwhile
+            took, waited = self.seconds_of_calls(ticks)
+            if took < waited - 2 * TICK_S:
+                return
+        self.fail(f"the other calls took {took:.2f} s, those that waited {waited:.2f} s")
+
+    def seconds_of_calls(self, ticks):
+        """Of other calls while some wait for so long, and of those."""
         waiting = self.connect()
-        waiting.send(GET_ID * PER_TICK * 8)  # 700 ms or more
+        waiting.send(GET_ID * PER_TICK * ticks)
         began = time.monotonic()
         for _ in range(20):
             self.settle()
             self.assertGreaterEqual(self.other.call(STRICT, "get_worker_id").success, 0)
             self.assertEqual(self.other.call(STRICT, "get_id", "1").kind, EXCEPTION)
         took = time.monotonic() - began
-        numbers = [waiting.reply(STRICT).success for _ in range(PER_TICK * 8)]
+        numbers = [waiting.reply(STRICT).success for _ in range(PER_TICK * ticks)]
         waited = time.monotonic() - began
-        self.assertGreater(waited, 6 * TICK_S)
-        self.assertLess(took, waited - 2 * TICK_S)
+        self.assertGreater(waited, (ticks - 2) * TICK_S)
         self.assert_increasing(numbers)
+        return took, waited
 
     def test_in_order_of_arrival(self):
         """Batches of many connections, and single IDs among them: each first come, first served,
@@ -63,8 +71,7 @@ class Parking(ServerTest):
             asked.append((connection, count))
         began = time.monotonic()
         answers = [connection.reply(STRICT).success for connection, _ in asked]
-        took = time.monotonic() - began
-        self.assertLess(took, 13 * TICK_S * PATIENCE)  # at most a tick for each call
+        assert_soon(began, 13 * TICK_S)  # at most a tick for each call
         self.assertEqual([len(answer) for answer in answers], [count for _, count in asked])
         singles = [answer[0] for answer in answers if len(answer) == 1]
         batches = [answer for answer in answers if len(answer) > 1]
@@ -101,7 +108,7 @@ class Parking(ServerTest):
         for connection in connections:
             connection.send(STRICT.call("get_ids", "good", PER_TICK))
         replies = [connection.reply(STRICT) for connection in connections]
-        self.assertLess(time.monotonic() - began, 1.0 * PATIENCE)
+        assert_soon(began, 1.0)
         refused = [reply.value.worker for reply in replies if reply.value.success is None]
         served = [reply.value.success for reply in replies if reply.value.success is not None]
         self.assertGreaterEqual(len(served), 2)
@@ -117,7 +124,7 @@ class Parking(ServerTest):
         began = time.monotonic()
         connection.send(GET_ID * PER_TICK * 10)
         replies = [connection.reply(STRICT) for _ in range(PER_TICK * 10)]
-        self.assertLess(time.monotonic() - began, 3 * TICK_S * PATIENCE)
+        assert_soon(began, 3 * TICK_S)
         refused = [reply for reply in replies if reply.kind == EXCEPTION]
         self.assertGreater(len(refused), PER_TICK)
         for reply in refused:
@@ -139,7 +146,7 @@ class Parking(ServerTest):
         began = time.monotonic()
         self.assertGreater(self.other.call(STRICT, "get_id", "good").success, 0)
         # nobody waits for IDs that no one will take
-        self.assertLess(time.monotonic() - began, 20 * TICK_S * PATIENCE)
+        assert_soon(began, 20 * TICK_S)
         wait_for(lambda: server.open_connections() <= 2, what="the closes to be noticed")
 
     def test_a_batch_that_no_tick_can_hold(self):
@@ -155,6 +162,7 @@ class FullRate(ServerTest):
 
     def test_a_call_behind_batches(self):
         server = self.start("--threads", 1)
+        untroubled = self.start("--threads", 1, "--worker-id", 1)
         stop = threading.Event()
         batches = []
 
@@ -168,25 +176,31 @@ class FullRate(ServerTest):
 
         thread = threading.Thread(target=keep_a_batch_waiting)
         thread.start()
-        waits_ms = []
+        waits_ms, untroubled_ms = [], []
         try:
             wait_for(lambda: batches)
-            with server.connect() as connection:
+            with server.connect() as connection, untroubled.connect() as other:
                 for _ in range(300):
-                    began = time.monotonic()
-                    connection.call(STRICT, "get_id", "single").success
-                    waits_ms.append((time.monotonic() - began) * 1000)
+                    waits_ms.append(self.ms_of_call(connection))
+                    untroubled_ms.append(self.ms_of_call(other))
         finally:
             stop.set()
             thread.join()
         waits_ms.sort()
+        untroubled_ms.sort()
         print(f"       behind {len(batches)} batches of 10000: median "
               f"{statistics.median(waits_ms):.2f} ms, 99 % {waits_ms[-4]:.2f} ms, longest "
               f"{waits_ms[-1]:.2f} ms", file=sys.stderr)
-        # 10000 IDs are 2.44 ms of the layout; the rest is for a busy machine
+        # 10000 IDs are 2.44 ms of the layout
         if not SANITIZED:
-            self.assertLess(statistics.median(waits_ms), 5)
-            self.assertLess(waits_ms[-15], 50)
+            self.assertLess(statistics.median(waits_ms), 5 + 3 * statistics.median(untroubled_ms))
+            self.assertLess(waits_ms[-15], 50 + 3 * untroubled_ms[-15])
+
+    @staticmethod
+    def ms_of_call(connection):
+        began = time.monotonic()
+        connection.call(STRICT, "get_id", "single").success
+        return (time.monotonic() - began) * 1000
 
     def test_the_full_rate_is_reached(self):
         """A million IDs take 244 ms, less what may be ahead of the clock."""
@@ -196,10 +210,10 @@ class FullRate(ServerTest):
             connection.send(STRICT.call("get_ids", "batch", 10000) * 100)
             numbers = connection.reply(STRICT).success
             for _ in range(98):
-                self.assertEqual(len(connection.reply(STRICT).success), 10000)
+                self.assertGreater(len(connection.frame()), 8 * 10000)
             last = connection.reply(STRICT).success[-1]
             took = time.monotonic() - began
+            assert_soon(began, 1.5, "a million IDs")
         spread_ms = (last >> 22) - (numbers[0] >> 22)
         self.assertGreater(took, 0.2)
-        self.assertLess(spread_ms, 1500 * PATIENCE)
         self.assertGreaterEqual(spread_ms, 243)

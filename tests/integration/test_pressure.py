@@ -8,13 +8,14 @@ import threading
 import time
 import unittest
 
-from harness import PATIENCE, SANITIZED, ServerTest, wait_for
+from harness import SANITIZED, ServerTest, assert_soon, wait_for
 from test_parking import GET_ID, PER_TICK, SLOW
 from wire import EXCEPTION, STRICT, Closed, Connection
 
 # So many IDs in each tick that no call waits for the clock.
 WIDE = ("--layout", "epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bits=0,"
         "worker_bits=0,sequence_bits=22")
+AT_LEISURE = ("--stop-timeout", 300000)  # where the limit of a stop is not what is looked at
 GET_TIMESTAMP = STRICT.call("get_timestamp")
 GET_COUNTERS = STRICT.call("get_counters")
 
@@ -56,9 +57,17 @@ class Pending(ServerTest):
         self.assertLess(grown, 4096)
 
     def test_replies_are_not_kept_back_by_a_call_that_waits(self):
-        server = self.start(*SLOW, "--max-wait", 20000)
+        server = self.start(*SLOW, "--max-wait", 60000)
+        for ticks in (20, 100, 500):  # a busy machine may not make so many replies meanwhile
+            took, waited = self.seconds_of_replies(server, ticks)
+            if took < waited - 0.5:
+                return
+        self.fail(f"the replies took {took:.2f} s, the call behind them {waited:.2f} s")
+
+    def seconds_of_replies(self, server, ticks):
+        """Of those before a call that waits for so long, and of its own."""
         with contextlib.ExitStack() as stack, server.connect() as late:
-            for _ in range(20):  # each of them takes a tick
+            for _ in range(ticks):  # each of them takes a tick
                 early = stack.enter_context(server.connect())
                 early.send(STRICT.call("get_ids", "a", PER_TICK))
             late.call(STRICT, "get_timestamp")  # by now they are parked
@@ -69,13 +78,12 @@ class Pending(ServerTest):
                 late.frame()
             took = time.monotonic() - began
             late.frame()
-            waited = time.monotonic() - began
-        self.assertLess(took, waited - 0.5)
+            return took, time.monotonic() - began
 
 
 class StopUnderPressure(ServerTest):
     def test_what_came_behind_a_call_that_waits(self):
-        server = self.start(*SLOW)
+        server = self.start(*SLOW, "--max-wait", 60000, *AT_LEISURE)
         with server.connect() as connection, server.connect() as other:
             connection.send(GET_ID * PER_TICK * 2)
             other.call(STRICT, "get_timestamp")  # by now the first is parked
@@ -88,7 +96,7 @@ class StopUnderPressure(ServerTest):
 
     def test_what_came_behind_calls_whose_turn_is_not_yet(self):
         """More calls than fit a turn, and others that were not read yet when the stop came."""
-        server = self.start("--threads", 1)
+        server = self.start("--threads", 1, *AT_LEISURE)
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(server.connect()) for _ in range(30)]
             for client in clients:
@@ -117,7 +125,7 @@ class StopUnderPressure(ServerTest):
                        for _ in range(PER_TICK * 100 - (number == 0))]
             for client in clients:
                 self.assertEqual(client.rest(), b"")
-            self.assertLess(time.monotonic() - began, 3 * PATIENCE)
+            assert_soon(began, 3)
         refused = sum(reply.kind == EXCEPTION for reply in replies)
         self.assertTrue(0 < refused < len(replies), refused)
         self.assertEqual(server.wait_end(), 0)
@@ -127,7 +135,7 @@ class StopUnderPressure(ServerTest):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        server = self.start()
+        server = self.start(*AT_LEISURE)
         server.send_signal(signal.SIGSTOP)
         wait_for(lambda: server.state() == "T", what="the server to be stopped")
         with contextlib.ExitStack() as stack:
