@@ -160,6 +160,9 @@ void registry_zookeeper_note_time(RegistryZookeeper *self, gint64 time_ms, gint6
 /* A CHANGED of its path says if the claim goes. */
 void registry_zookeeper_watch_claim(RegistryZookeeper *self);
 
+/* There is none, so nothing is decided by one. */
+void registry_zookeeper_drop_listing(RegistryZookeeper *self);
+
 /* It is gone although the session lives: so may be all else, and be made anew by others. */
 void registry_zookeeper_lose_claim(RegistryZookeeper *self);
 

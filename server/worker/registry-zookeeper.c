@@ -120,6 +120,12 @@ void registry_zookeeper_watch_claim(RegistryZookeeper *self)
 	self->watch_request = zookeeper_session_exists(self->session, self->claim_path, TRUE);
 }
 
+void registry_zookeeper_drop_listing(RegistryZookeeper *self)
+{
+	g_clear_pointer(&self->listing, zookeeper_listing_free);
+	self->facts.listed = FALSE;
+}
+
 void registry_zookeeper_lose_claim(RegistryZookeeper *self)
 {
 	self->facts.claim = CLAIM_UNKNOWN;

@@ -19,7 +19,7 @@ static void abandon_request(RegistryZookeeper *self)
 		.reason = "the session is gone",
 	};
 
-	g_clear_pointer(&self->listing, zookeeper_listing_free);
+	registry_zookeeper_drop_listing(self);
 	g_clear_pointer(&self->guard, zookeeper_guard_free);
 	if (self->busy && self->request != 0) {
 		self->request = 0;

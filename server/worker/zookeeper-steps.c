@@ -122,7 +122,7 @@ static void look(RegistryZookeeper *self)
 	/* a claim that was made with a lost reply is to be in it */
 	if (self->facts.claim == CLAIM_UNKNOWN)
 		zookeeper_session_sync(self->session, claims);
-	g_clear_pointer(&self->listing, zookeeper_listing_free);
+	registry_zookeeper_drop_listing(self);
 	self->listing = zookeeper_listing_new(self->session, self->root, &self->layout,
 					      self->datacenter_id, watch);
 	self->busy = TRUE;
@@ -273,9 +273,8 @@ void zookeeper_steps_look_at_peers(RegistryZookeeper *self)
 	if (!peer_check_take_report(self->peer_check, &report))
 		return;
 	g_clear_pointer(&self->peer_check, peer_check_free);
-	g_clear_pointer(&self->listing, zookeeper_listing_free);
+	registry_zookeeper_drop_listing(self);
 	self->busy = FALSE;
-	self->facts.listed = FALSE;
 	confirmed = self->facts.doubtful_till_us != 0
 			    ? peer_report_confirmed(&report, &self->doubts)
 			    : NULL;
@@ -330,7 +329,7 @@ static void list_datacenters(RegistryZookeeper *self)
 {
 	g_autofree char *path = znode_datacenters(self->root);
 
-	g_clear_pointer(&self->listing, zookeeper_listing_free);
+	registry_zookeeper_drop_listing(self);
 	g_clear_pointer(&self->workers, g_ptr_array_unref);
 	self->workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
 	self->workers_ns = zookeeper_session_now_ns();
@@ -380,11 +379,11 @@ static void on_datacenter_listed(RegistryZookeeper *self)
 	/* one that may not be read, or whose first server is about to come, is passed over */
 	if (outcome == ZOOKEEPER_UNSURE) {
 		self->facts.wants_list = FALSE;
-		g_clear_pointer(&self->listing, zookeeper_listing_free);
+		registry_zookeeper_drop_listing(self);
 		return;
 	}
 	zookeeper_listing_add_workers(self->listing, self->workers);
-	g_clear_pointer(&self->listing, zookeeper_listing_free);
+	registry_zookeeper_drop_listing(self);
 	list_next(self);
 }
 
@@ -490,5 +489,5 @@ void zookeeper_steps_listed(RegistryZookeeper *self)
 		complain_of_claims(self, listing->outcome, listing->reason);
 		break;
 	}
-	g_clear_pointer(&self->listing, zookeeper_listing_free);
+	registry_zookeeper_drop_listing(self);
 }

@@ -21,6 +21,7 @@ take back: unbar() does.
 What it can do once, for whoever is connected at that time. Connections made later pass:
 
     reset()                       reset the connections
+    end()                         close them behind what has come from ZooKeeper by now
     drop_replies(cut_after_ms)    forward requests, swallow what comes back, then reset
     drop_requests(cut_after_ms)   swallow requests, then reset
     lose_next_reply(opcodes)      let the next request of that kind through, swallow its reply and
@@ -39,7 +40,7 @@ With skip=N the next N requests of that kind are let off.
 The last three return a Trap: wait() returns once the reply, or the request, was swallowed, or the
 replies are frozen. ZooKeeper has done the write in the first case, never will in the second, and
 is about to in the third. Directions are TO_SERVER and TO_CLIENT; none named means both. `requests`
-counts what was forwarded, by opcode.
+counts what was forwarded, by opcode; `held_back` what has come from ZooKeeper and is not.
 
 The proxy is a thread of its own; every method may be called from any thread and returns when what
 it says is in force.
@@ -110,6 +111,7 @@ class Proxy:
         self._problems = []  # what went wrong with a link, other than that its ends were lost
         self._traps = []
         self._links = set()
+        self.n_connected = 0  # ever
         self._refuses = set()
         self._admitted = None  # how many more; None: all
         self.lies = {}         # opcode: body
@@ -200,6 +202,13 @@ class Proxy:
         for link in self._links:
             link.reset()
         self._links.clear()
+
+    def end(self):
+        self._do(lambda: [link.end() for link in self._links])
+
+    @property
+    def held_back(self):
+        return self._do(lambda: sum(link.held_back for link in self._links))
 
     def freeze(self, *directions):
         self._do(lambda: [self.gates[direction].clear() for direction in directions or BOTH])
@@ -293,6 +302,7 @@ class Proxy:
             link.reset()
             return
         self._links.add(link)
+        self.n_connected += 1
         try:
             await link.run()
         except Exception as error:
@@ -344,6 +354,7 @@ class _Link:
         self._replies = {}  # xid of a request that was replaced: what follows its reply's header
         self._greeted = dict.fromkeys(BOTH, False)
         self._lies = {}     # xid of a request that is answered with a lie: its body
+        self.held_back = 0  # what has come from ZooKeeper and was not given out yet
 
     async def run(self):
         """Until one end closes: then the other is closed too, or reset as the one was."""
@@ -366,6 +377,9 @@ class _Link:
     def reset(self):
         for _, writer in self._ends.values():
             _reset(writer)
+
+    def end(self):
+        self._ends[TO_CLIENT][0].feed_eof()
 
     def swallow(self, direction, cut_after_ms):
         self._swallows[direction] = True
@@ -396,6 +410,7 @@ class _Link:
             if framed:
                 data += await reader.readexactly(length)
             queue.put_nowait((loop.time() + self._proxy.delays_ms[direction] / 1000, data))
+            self.held_back += direction == TO_CLIENT
 
     async def _give(self, direction, queue):
         writer = self._ends[direction][1]
@@ -413,6 +428,7 @@ class _Link:
             if not self._swallows[direction]:
                 writer.write(data)
                 await writer.drain()
+            self.held_back -= direction == TO_CLIENT
 
     def _alter(self, direction, frame):
         xid = frame[4:8]

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One thread of a server stands still, while the others go on."""
+import contextlib
+import ctypes
+import os
+import pathlib
+
+DETACH, SEIZE, INTERRUPT = 17, 0x4206, 0x4207  # sys/ptrace.h
+ALL_THREADS = 0x40000000  # __WALL of sys/wait.h
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+_libc.ptrace.restype = ctypes.c_long
+
+
+def _ptrace(request, thread_id):
+    if _libc.ptrace(request, thread_id, None, None) != 0:
+        raise OSError(ctypes.get_errno(), f"ptrace: {os.strerror(ctypes.get_errno())}")
+
+
+def _thread_id(process_id, name):
+    for task in pathlib.Path(f"/proc/{process_id}/task").iterdir():
+        if (task / "comm").read_text().strip() == name:
+            return int(task.name)
+    raise AssertionError(f"process {process_id} has no thread {name}")
+
+
+@contextlib.contextmanager
+def held_thread(process_id, name):
+    thread_id = _thread_id(process_id, name)
+    _ptrace(SEIZE, thread_id)
+    _ptrace(INTERRUPT, thread_id)
+    os.waitpid(thread_id, ALL_THREADS)
+    try:
+        yield
+    finally:
+        _ptrace(DETACH, thread_id)
