@@ -18,8 +18,8 @@ import typing
 
 from neighbours import BURSTS, KINDS
 from probes import Sampler, first_id
-from servers import BARE, CHOICES, SERVERS, SUBJECT, SUBJECT_WIDE, free_port, running, spawn
-from tools import ROOT, Failure, cores_apart, keep_to, run_to_its_end
+from servers import BARE, CHOICES, SERVERS, SUBJECT, SUBJECT_WIDE, free_port, running
+from tools import ROOT, Failure, cores_apart, keep_to, run_to_its_end, spawn
 
 SUSTAINED = 5     # times the seconds of a point
 LATENCY = 2       # likewise: it takes many calls to see one in a thousand

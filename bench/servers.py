@@ -3,14 +3,11 @@
 import contextlib
 import dataclasses
 import pathlib
-import re
 import socket
-import subprocess
 import tempfile
-import time
 import typing
 
-from tools import LOOPS, Failure, keep_to
+from tools import LOOPS, keep_to, spawn, wait_for_log
 
 SUBJECT = "snowflaked"
 BARE = "epoll-fixed"
@@ -20,7 +17,6 @@ WIDE_LAYOUT = ("epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bits=0,
                "sequence_bits=22")
 
 START_LIMIT_S = 20
-STOP_LIMIT_S = 10
 MAX_CONNECTIONS = 11000
 
 PORT_LINE = rb"^(\d+)\n"
@@ -89,39 +85,6 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def stop(process):
-    process.terminate()
-    try:
-        process.wait(STOP_LIMIT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-@contextlib.contextmanager
-def spawn(command, log):
-    """A process that is ended, by its own pid, whatever happens."""
-    try:
-        with open(log, "wb") as out:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-    except OSError as error:
-        raise Failure(f"cannot run {command[0]}: {error.strerror}") from error
-    try:
-        yield process
-    finally:
-        stop(process)
-
-
-def _wait_for_port(name, process, log, port):
-    deadline = time.monotonic() + START_LIMIT_S
-    while time.monotonic() < deadline and process.poll() is None:
-        found = re.search(SERVERS[name].listens, log.read_bytes(), re.MULTILINE)
-        if found:
-            return int(found[1]) if found.groups() else port
-        time.sleep(0.005)
-    raise Failure(f"{name} did not start: {log.read_text(errors='replace').strip()[-500:]}")
-
-
 @contextlib.contextmanager
 def running(name, build, cores=()):
     """A server that serves, in a directory of its own, on those cores if there are any: yields its
@@ -130,4 +93,5 @@ def running(name, build, cores=()):
         place = Place(build, pathlib.Path(directory), free_port())
         log = place.directory / "log"
         with spawn(keep_to(cores, SERVERS[name].command(place)), log) as process:
-            yield process, _wait_for_port(name, process, log, place.port)
+            found = wait_for_log(name, process, log, SERVERS[name].listens, START_LIMIT_S)
+            yield process, int(found[1]) if found.groups() else place.port

@@ -1,24 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the other parts of bench/run stand on: messages, failures, packages, the build."""
+"""What the programs in bench/ stand on: messages, failures, packages, the build, processes."""
+import contextlib
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LOOPS = max(1, (os.cpu_count() or 1) // 2)  # of the servers that have loops; snowflaked's default
 
-_CORES = sorted(os.sched_getaffinity(0))
+STOP_LIMIT_S = 10
+LOOK_EVERY_S = 0.005
 
-PACKAGES = ["fonts-dejavu-core", "g++", "libboost-dev", "libevent-dev", "libslf4j-java",
-            "libthrift-dev", "libthrift-java", "python3-matplotlib", "redis-server"]
+_CORES = sorted(os.sched_getaffinity(0))
+_PROGRAM = os.path.relpath(os.path.realpath(sys.argv[0]), ROOT)
+
 # Programs that serve whatever package they came in, and Debian's package of each.
 PROGRAMS = {"java": "default-jre-headless", "javac": "default-jdk-headless"}
-
-PEERS = ["epoll-fixed", "thrift-nonblocking", "thrift-threaded", "thrift-hsha"]
-TARGETS = ["snowflaked", "snowflakectl", "bench-generator", *PEERS]
 
 
 class Failure(Exception):
@@ -26,7 +28,7 @@ class Failure(Exception):
 
 
 def say(text):
-    print(f"bench/run: {text}", file=sys.stderr, flush=True)
+    print(f"{_PROGRAM}: {text}", file=sys.stderr, flush=True)
 
 
 def _run_quietly(command, log):
@@ -68,21 +70,56 @@ def run_to_its_end(command, limit_s=None):
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def install_packages():
-    wanted = [*PACKAGES, *(package for program, package in PROGRAMS.items()
-                           if not shutil.which(program))]
+def _stop(process, limit_s):
+    process.terminate()
+    try:
+        process.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def spawn(command, log, stop_limit_s=STOP_LIMIT_S, **settings):
+    """A process that is ended, by its own pid, whatever happens. What it says goes to the log; the
+    settings are those of Popen."""
+    try:
+        with open(log, "wb") as out:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                       **settings)
+    except OSError as error:
+        raise Failure(f"cannot run {command[0]}: {error.strerror}") from error
+    try:
+        yield process
+    finally:
+        _stop(process, stop_limit_s)
+
+
+def wait_for_log(name, process, log, pattern, limit_s):
+    """Where its log says what it is waited for: a match of the pattern, of bytes."""
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline and process.poll() is None:
+        found = re.search(pattern, log.read_bytes(), re.MULTILINE)
+        if found:
+            return found
+        time.sleep(LOOK_EVERY_S)
+    raise Failure(f"{name} did not start: {log.read_text(errors='replace').strip()[-500:]}")
+
+
+def install_packages(packages, programs=()):
+    """Those packages, and those of the programs that are not there."""
+    wanted = [*packages, *(PROGRAMS[name] for name in programs if not shutil.which(name))]
     command = [ROOT / "deploy" / "install-packages", "--build", *wanted]
     if subprocess.run(command, check=False).returncode != 0:
         raise Failure("not all packages are there")
 
 
-def build(directory):
-    """Makes all that is measured, and what measures it, in a release build."""
+def build(directory, targets, *options):
+    """Makes the targets in a release build with those options of meson."""
     directory.mkdir(exist_ok=True)
     log = directory / "build.log"
     log.unlink(missing_ok=True)
     say(f"building in {directory}")
     if not (directory / "build.ninja").exists():
-        _run_quietly(["meson", "setup", "--buildtype=release", "-Dbench=enabled", directory, ROOT],
-                     log)
-    _run_quietly(["meson", "compile", "-C", directory, *TARGETS], log)
+        _run_quietly(["meson", "setup", "--buildtype=release", *options, directory, ROOT], log)
+    _run_quietly(["meson", "compile", "-C", directory, *targets], log)

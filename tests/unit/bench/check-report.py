@@ -7,6 +7,7 @@ past its limit, and that goal alone must say so.
 """
 import argparse
 import copy
+import importlib.machinery
 import importlib.util
 import json
 import pathlib
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 BENCH = pathlib.Path(__file__).resolve().parents[3] / "bench"
 sys.path.insert(0, str(BENCH))
@@ -30,6 +32,14 @@ ROUNDS = 9
 OVER_THE_WALL = "16x100"
 CASES = [{"name": "generator", "threads": threads, "batch": 1,
           "ns_per_id": {"median": 20, "min": 19, "max": 22}} for threads in (1, 2)]
+
+
+def run_program():
+    """bench/run as a module."""
+    loader = importlib.machinery.SourceFileLoader("bench_run", str(BENCH / "run"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench_run", loader))
+    loader.exec_module(module)
+    return module
 
 
 def generator(cost_ns=12, speedup=0.5):
@@ -235,6 +245,18 @@ class Command(unittest.TestCase):
                 done = subprocess.run([BENCH / "run", "--report", file.name], check=False,
                                       capture_output=True, text=True, timeout=60)
             self.assertEqual((done.returncode, done.stdout), (status, report.markdown(run)))
+
+    def test_what_came_of_a_step_is_told_as_far_as_it_was_measured(self):
+        bench_run = run_program()
+        for record, told in (
+                ({"error": "lost"}, ["  failed: lost"]),
+                ({"calls_per_s": 1234.5, "cpu_us_per_call": 2.5},
+                 ["  1,234 calls/s, 2.500 us of CPU each"]),
+                ({"calls_per_s": 1234.5}, ["  1,234 calls/s"]),
+                ({"anonymous_bytes": 1}, [])):
+            with unittest.mock.patch.object(bench_run, "say") as say:
+                bench_run._say_what_came(record)
+            self.assertEqual([call.args[0] for call in say.call_args_list], told)
 
     def test_wrong_use_is_refused(self):
         for arguments in (["--servers", "apache"], ["--experiments", "all"], ["--rounds", "-1"],
