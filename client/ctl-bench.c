@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include "client/load/run.h"
 
 static LoadOptions bench = LOAD_OPTIONS_DEFAULTS;
+static atomic_bool interrupted;
 
 static gboolean set(const char *name, const char *value, G_GNUC_UNUSED gpointer data,
 		    GError **error)
@@ -65,26 +67,53 @@ static void show_progress(guint second, guint64 calls, guint64 errors)
 		   second, calls, errors);
 }
 
-static CtlStatus load(const CtlOptions *options)
+static void interrupt(G_GNUC_UNUSED int number)
+{
+	atomic_store(&interrupted, true);
+}
+
+/* The first Ctrl-C ends the load, and what it came to is told; the second one kills. */
+static void hear_interrupt(void)
+{
+	struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESETHAND | SA_RESTART};
+	struct sigaction before;
+
+	sigaction(SIGINT, NULL, &before);
+	if (before.sa_handler != SIG_IGN)
+		sigaction(SIGINT, &action, NULL);
+}
+
+static LoadReport load(LoadRun *load_run)
 {
 	gboolean show = isatty(STDERR_FILENO);
-	g_auto(LoadReport) report = {0};
-	g_autoptr(GError) error = NULL;
-	gboolean done = run_load(&bench, show ? show_progress : NULL, &report, &error);
+	LoadReport report;
 
+	hear_interrupt();
+	report = load_run_go(load_run, show ? show_progress : NULL, &interrupted);
 	if (show)
 		g_printerr("\r\033[K");
-	if (!done) {
+	return report;
+}
+
+static CtlStatus load_and_report(const CtlOptions *options)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(LoadRun) load_run = load_run_new(&bench, &error);
+
+	if (load_run == NULL) {
 		ctl_output_complain("%s", error->message);
 		return CTL_FAILED;
 	}
 
+	g_auto(LoadReport) report = load(load_run);
 	g_autofree char *text = (options->json ? load_report_json : load_report_text)(&report);
 	g_autofree char *complaint = load_report_complaint(&report);
 
 	ctl_output_print("%s", text);
 	if (complaint != NULL)
 		ctl_output_complain("%s", complaint);
+	if (load_report_is_interrupted(&report))
+		return CTL_INTERRUPTED;
 	return complaint == NULL ? CTL_OK : CTL_FAILED;
 }
 
@@ -102,7 +131,7 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 		return CTL_USAGE;
 	bench.servers = servers;
 	bench.timeout_ms = options->timeout_ms;
-	return load(options);
+	return load_and_report(options);
 }
 
 const CtlCommand ctl_bench_command = {
@@ -111,7 +140,9 @@ const CtlCommand ctl_bench_command = {
 	.details = "Sends a call for each that is answered; with --rate, calls when they are due, "
 		   "whatever comes\nback, and latency counts from then. Calls are get_id, get_ids, "
 		   "get_timestamp, get_worker_id,\nget_datacenter_id, or, for a comparison, "
-		   "redis-incr. Exit status 1 if any call failed.",
+		   "redis-incr. A connection that ends is made again.\nCtrl-C ends the load, and "
+		   "shows "
+		   "what it came to. Exit status 1 if any call failed, 130 after\nCtrl-C.",
 	.entries = entries,
 	.run = run,
 };

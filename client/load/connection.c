@@ -11,9 +11,9 @@
 #define READ_BYTES 65536
 
 struct _LoadConnection {
-	GSocketConnection *socket;
+	GSocket *socket;
 	int fd;
-	const Address *server;
+	const LoadServer *server;
 	const LoadWire *wire;
 	/* The calls in flight: a ring of wire->slots. */
 	gint64 *since_ns;
@@ -43,44 +43,103 @@ void load_connection_buffer_clear(LoadConnectionBuffer *self)
 	g_clear_pointer(&self->requests, g_free);
 }
 
-static GSocketConnection *open_socket(const Address *server, guint64 timeout_ms, GError **error)
+static gboolean refuse(const LoadServer *server, const GError *failure, GError **error)
 {
-	g_autoptr(GSocketClient) client = g_socket_client_new();
-	g_autoptr(GSocketConnection) socket = NULL;
+	g_set_error(error, failure->domain, failure->code, "%s: cannot connect: %s",
+		    load_server_name(server), failure->message);
+	return FALSE;
+}
+
+/* (transfer full) (nullable): a socket that does not block, and is being connected. */
+static GSocket *begin_socket(GSocketAddress *place, GError **error)
+{
+	g_autoptr(GSocket) socket =
+		g_socket_new(g_socket_address_get_family(place), G_SOCKET_TYPE_STREAM,
+			     G_SOCKET_PROTOCOL_TCP, error);
 	g_autoptr(GError) failure = NULL;
 
-	g_socket_client_set_enable_proxy(client, FALSE);
-	g_socket_client_set_timeout(client, (guint)((timeout_ms + 999) / 1000));
-	socket =
-		g_socket_client_connect_to_host(client, server->text, server->port, NULL, &failure);
-	if (socket == NULL || !g_socket_set_option(g_socket_connection_get_socket(socket),
-						   IPPROTO_TCP, TCP_NODELAY, 1, &failure)) {
-		/* GIO's message may name the host once more; the reason is at its end */
-		const char *colon = g_strrstr(failure->message, ": ");
-
-		g_set_error(error, failure->domain, failure->code, "%s: cannot connect: %s",
-			    server->text, colon != NULL ? colon + 2 : failure->message);
+	if (socket == NULL || !g_socket_set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1, error))
+		return NULL;
+	g_socket_set_blocking(socket, FALSE);
+	if (!g_socket_connect(socket, place, NULL, &failure) &&
+	    !g_error_matches(failure, G_IO_ERROR, G_IO_ERROR_PENDING)) {
+		g_propagate_error(error, g_steal_pointer(&failure));
 		return NULL;
 	}
 	return g_steal_pointer(&socket);
 }
 
-LoadConnection *load_connection_new(const Address *server, const LoadWire *wire, guint64 timeout_ms,
-				    GError **error)
+LoadConnection *load_connection_begin(const LoadServer *server, guint attempt, const LoadWire *wire,
+				      GError **error)
 {
-	GSocketConnection *socket = open_socket(server, timeout_ms, error);
+	g_autoptr(GError) failure = NULL;
+	GSocket *socket;
 	LoadConnection *self;
 
-	if (socket == NULL)
+	if (server->places->len == 0) {
+		g_propagate_error(error, g_error_copy(server->trouble));
 		return NULL;
+	}
+	socket = begin_socket(server->places->pdata[attempt % server->places->len], &failure);
+	if (socket == NULL) {
+		refuse(server, failure, error);
+		return NULL;
+	}
 	self = g_new0(LoadConnection, 1);
 	self->socket = socket;
-	self->fd = g_socket_get_fd(g_socket_connection_get_socket(socket));
+	self->fd = g_socket_get_fd(socket);
 	self->server = server;
 	self->wire = wire;
 	self->since_ns = g_new(gint64, wire->slots);
 	self->oldest_call = g_random_int();
 	return self;
+}
+
+gboolean load_connection_finish(LoadConnection *self, GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+
+	return g_socket_check_connect_result(self->socket, &failure) ||
+	       refuse(self->server, failure, error);
+}
+
+/* Of a connection that was begun: waits until it is made, or not. */
+static gboolean wait_for(LoadConnection *self, guint64 timeout_ms, GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+
+	if (!g_socket_condition_timed_wait(self->socket, G_IO_OUT,
+					   (gint64)timeout_ms * G_TIME_SPAN_MILLISECOND, NULL,
+					   &failure))
+		return refuse(self->server, failure, error);
+	return load_connection_finish(self, error);
+}
+
+/* Of the server's places only the one at @place. */
+static void keep_place(LoadServer *server, guint place)
+{
+	GSocketAddress *kept = g_object_ref(server->places->pdata[place]);
+
+	g_ptr_array_set_size(server->places, 0);
+	g_ptr_array_add(server->places, kept);
+}
+
+LoadConnection *load_connection_open(LoadServer *server, const LoadWire *wire, guint64 timeout_ms,
+				     GError **error)
+{
+	for (guint i = 0; i < server->places->len; i++) {
+		g_autoptr(LoadConnection) self = NULL;
+
+		g_clear_error(&server->trouble);
+		self = load_connection_begin(server, i, wire, &server->trouble);
+		if (self != NULL && wait_for(self, timeout_ms, &server->trouble)) {
+			keep_place(server, i);
+			g_clear_error(&server->trouble);
+			return g_steal_pointer(&self);
+		}
+	}
+	g_propagate_error(error, g_error_copy(server->trouble));
+	return NULL;
 }
 
 void load_connection_free(LoadConnection *self)
@@ -98,9 +157,9 @@ int load_connection_fd(const LoadConnection *self)
 	return self->fd;
 }
 
-const char *load_connection_server(const LoadConnection *self)
+const LoadServer *load_connection_server(const LoadConnection *self)
 {
-	return self->server->text;
+	return self->server;
 }
 
 guint load_connection_in_flight(const LoadConnection *self)

@@ -3,8 +3,8 @@
 
 #include <gio/gio.h>
 
+#include "client/load/server.h"
 #include "client/load/wire.h"
-#include "common/address.h"
 
 /*
  * One connection and its calls in flight. Calls are answered in the order in which they were sent,
@@ -30,24 +30,41 @@ void load_connection_buffer_init(LoadConnectionBuffer *self, const LoadWire *wir
 void load_connection_buffer_clear(LoadConnectionBuffer *self);
 
 /**
- * load_connection_new:
- * @server: borrowed
+ * load_connection_open:
+ * @server: borrowed; what cannot be connected to becomes its trouble, and of its places only the
+ *   one that could be stays
  * @wire: borrowed
- * @timeout_ms: how long it may take, rounded up to seconds
+ * @timeout_ms: how long it may take at each place
  *
  * Connects, and waits for that.
  *
+ * Returns: (transfer full): or %NULL with the server's trouble
+ */
+LoadConnection *load_connection_open(LoadServer *server, const LoadWire *wire, guint64 timeout_ms,
+				     GError **error);
+
+/**
+ * load_connection_begin:
+ * @server: borrowed
+ * @attempt: which one it is: they take the server's places in turn
+ *
+ * Begins to connect. When the socket can be written to, load_connection_finish() says what came of
+ * it.
+ *
  * Returns: (transfer full): or %NULL with an error of GIO, which names the server
  */
-LoadConnection *load_connection_new(const Address *server, const LoadWire *wire, guint64 timeout_ms,
-				    GError **error);
+LoadConnection *load_connection_begin(const LoadServer *server, guint attempt, const LoadWire *wire,
+				      GError **error);
+
+/* %FALSE with an error of GIO, which names the server, if it is not connected. */
+gboolean load_connection_finish(LoadConnection *self, GError **error);
+
 void load_connection_free(LoadConnection *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadConnection, load_connection_free)
 
 int load_connection_fd(const LoadConnection *self);
 
-/* HOST:PORT. */
-const char *load_connection_server(const LoadConnection *self);
+const LoadServer *load_connection_server(const LoadConnection *self);
 
 /* Of the slots of the wire: those that wait for a reply, and the others. */
 guint load_connection_in_flight(const LoadConnection *self);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/load/driver.h"
+#include "client/load/driver-private.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -11,52 +10,13 @@
 
 #define MAX_EVENTS 256
 #define NS_PER_S   G_GINT64_CONSTANT(1000000000)
-#define NS_PER_MS  G_GINT64_CONSTANT(1000000)
 
 /* How late a change of phase is noticed while nothing comes. */
-#define MAX_WAIT_NS (20 * NS_PER_MS)
+#define MAX_WAIT_NS (20 * LOAD_NS_PER_MS)
 
 /* A thread that sleeps wakes up late, most times by less than this. So for the last part before a
  * call is due it does not sleep but looks again and again, for replies too. */
 #define SPIN_NS G_GINT64_CONSTANT(40000)
-
-typedef enum {
-	PHASE_WARM_UP,
-	PHASE_MEASURE,
-	PHASE_DRAIN, /* no more calls are made */
-	PHASE_OVER,
-} Phase;
-
-/* A connection, and its share of an open loop: every n_lanes-th call of the schedule. */
-typedef struct {
-	LoadConnection *connection; /* NULL once it is lost */
-	guint64 next_call;          /* to be sent here */
-	guint64 waiting;            /* calls that are due and were not sent */
-	gboolean watches_write;
-} Lane;
-
-struct _LoadDriver {
-	LoadDriverConfig config;
-	GPtrArray *connections; /* owns those that are open */
-	Lane *lanes;
-	guint n_lanes;
-	LoadConnectionBuffer buffer;
-	pthread_t thread;
-	gboolean started;
-	int epoll_fd;
-	Phase phase;
-	gint64 now_ns; /* when the clock was last read */
-	gint64 last_heard_ns;
-	guint64 calls_left; /* closed loop: to be made */
-	guint64 next_due;   /* open loop: the next call of the schedule */
-	gint64 next_due_ns;
-	guint64 in_flight; /* on all connections */
-	guint64 waiting;   /* of all lanes */
-	LoadTally *tally;
-	/* What the tally says, for other threads. */
-	_Atomic guint64 answered;
-	_Atomic guint64 errors;
-};
 
 gint64 load_driver_now_ns(void)
 {
@@ -71,24 +31,26 @@ static gboolean is_open_loop(const LoadDriver *self)
 	return self->config.schedule.interval_ns > 0;
 }
 
-static gboolean watch(LoadDriver *self, int operation, Lane *lane, guint32 events, GError **error)
+static gboolean begin_lane(LoadDriver *self, LoadLane *lane, guint number,
+			   LoadConnection *connection, GError **error)
 {
-	struct epoll_event event = {.events = events, .data.ptr = lane};
-
-	if (epoll_ctl(self->epoll_fd, operation, load_connection_fd(lane->connection), &event) == 0)
-		return TRUE;
-	g_set_error(error, G_IO_ERROR, (gint)g_io_error_from_errno(errno),
-		    "could not watch a connection: %s", g_strerror(errno));
-	return FALSE;
+	*lane = (LoadLane){
+		.connection = connection,
+		.state = LOAD_LANE_UP,
+		.next_call = number,
+		.wanted_ns = G_MAXINT64,
+	};
+	g_ptr_array_find(self->servers, load_connection_server(connection), &lane->server);
+	return load_lane_watch(self, lane, EPOLL_CTL_ADD, EPOLLIN, error);
 }
 
-LoadDriver *load_driver_new(GPtrArray *connections, GError **error)
+LoadDriver *load_driver_new(GPtrArray *servers, GPtrArray *connections, GError **error)
 {
+	g_autoptr(GPtrArray) given = connections;
 	g_autoptr(LoadDriver) self = g_new0(LoadDriver, 1);
 
-	self->connections = connections;
-	self->lanes = g_new0(Lane, connections->len);
-	self->n_lanes = connections->len;
+	self->servers = servers;
+	self->lanes = g_new0(LoadLane, connections->len);
 	self->tally = load_tally_new();
 	self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (self->epoll_fd < 0) {
@@ -96,12 +58,20 @@ LoadDriver *load_driver_new(GPtrArray *connections, GError **error)
 			    "could not make an epoll: %s", g_strerror(errno));
 		return NULL;
 	}
-	for (guint i = 0; i < connections->len; i++) {
-		self->lanes[i] = (Lane){.connection = connections->pdata[i], .next_call = i};
-		if (!watch(self, EPOLL_CTL_ADD, &self->lanes[i], EPOLLIN, error))
+	while (given->len > 0) {
+		LoadConnection *connection = g_ptr_array_steal_index(given, 0);
+		guint number = self->n_lanes++;
+
+		if (!begin_lane(self, &self->lanes[number], number, connection, error))
 			return NULL;
 	}
 	return g_steal_pointer(&self);
+}
+
+static void close_lanes(LoadDriver *self)
+{
+	for (guint i = 0; i < self->n_lanes; i++)
+		g_clear_pointer(&self->lanes[i].connection, load_connection_free);
 }
 
 void load_driver_free(LoadDriver *self)
@@ -110,26 +80,11 @@ void load_driver_free(LoadDriver *self)
 		return;
 	if (self->epoll_fd >= 0)
 		close(self->epoll_fd);
-	g_ptr_array_unref(self->connections);
+	close_lanes(self);
 	g_free(self->lanes);
 	load_connection_buffer_clear(&self->buffer);
 	load_tally_free(self->tally);
 	g_free(self);
-}
-
-/* Closes the connection; the calls that it has in flight, or that wait for it, are errors. */
-static void give_up(LoadDriver *self, Lane *lane, const char *why)
-{
-	guint in_flight = load_connection_in_flight(lane->connection);
-
-	load_tally_add_errors(self->tally, MAX(in_flight + lane->waiting, 1),
-			      g_strdup_printf("%s: %s, with %u calls in flight",
-					      load_connection_server(lane->connection), why,
-					      in_flight));
-	self->in_flight -= in_flight;
-	self->waiting -= lane->waiting;
-	g_ptr_array_remove_fast(self->connections, lane->connection);
-	*lane = (Lane){0};
 }
 
 /* Reading the clock, and what hangs on it */
@@ -145,11 +100,11 @@ static void add_cpu_time(LoadTally *tally, gint64 sign)
 		sign * (now.ru_stime.tv_sec * G_USEC_PER_SEC + now.ru_stime.tv_usec);
 }
 
-static void set_phase(LoadDriver *self, Phase phase)
+static void set_phase(LoadDriver *self, LoadPhase phase)
 {
-	if (phase == PHASE_MEASURE)
+	if (phase == LOAD_PHASE_MEASURE)
 		add_cpu_time(self->tally, -1);
-	if (self->phase == PHASE_MEASURE)
+	if (self->phase == LOAD_PHASE_MEASURE)
 		add_cpu_time(self->tally, 1);
 	self->phase = phase;
 }
@@ -158,8 +113,8 @@ static gint64 limit_ns(const LoadDriver *self)
 {
 	const LoadDriverConfig *config = &self->config;
 
-	return (config->calls < G_MAXUINT64 ? self->last_heard_ns : config->measure_until_ns) +
-	       config->timeout_ns;
+	return config->calls < G_MAXUINT64 ? self->last_heard_ns + config->silence_ns
+					   : config->measure_until_ns + config->timeout_ns;
 }
 
 /* Whether no more calls are to be made. */
@@ -173,14 +128,14 @@ static gboolean is_done(const LoadDriver *self)
 static void follow_clock(LoadDriver *self)
 {
 	self->now_ns = load_driver_now_ns();
-	if (self->phase == PHASE_WARM_UP && self->now_ns >= self->config.measure_from_ns)
-		set_phase(self, PHASE_MEASURE);
-	if (self->phase == PHASE_MEASURE && is_done(self))
-		set_phase(self, PHASE_DRAIN);
-	if (self->phase == PHASE_DRAIN && self->in_flight == 0 && self->waiting == 0)
-		set_phase(self, PHASE_OVER);
-	if (self->connections->len == 0 || self->now_ns >= limit_ns(self))
-		set_phase(self, PHASE_OVER);
+	if (self->phase == LOAD_PHASE_WARM_UP && self->now_ns >= self->config.measure_from_ns)
+		set_phase(self, LOAD_PHASE_MEASURE);
+	if (self->phase == LOAD_PHASE_MEASURE && is_done(self))
+		set_phase(self, LOAD_PHASE_DRAIN);
+	if (self->phase == LOAD_PHASE_DRAIN && self->in_flight == 0 && self->waiting == 0)
+		set_phase(self, LOAD_PHASE_OVER);
+	if (self->now_ns >= limit_ns(self))
+		set_phase(self, LOAD_PHASE_OVER);
 }
 
 static gboolean is_measured(const LoadDriver *self, gint64 time_ns)
@@ -214,7 +169,7 @@ static gboolean take_values(LoadDriver *self, LoadConnection *connection, LoadWi
 static char *describe_error(LoadDriver *self, LoadConnection *connection, LoadWireStatus status,
 			    const LoadWireReply *reply)
 {
-	const char *server = load_connection_server(connection);
+	const char *server = load_server_name(load_connection_server(connection));
 	g_autofree char *text = NULL;
 
 	if (self->tally->first_error != NULL)
@@ -233,7 +188,9 @@ static void take_reply(LoadDriver *self, LoadConnection *connection, LoadWireSta
 
 	self->in_flight--;
 	if (G_UNLIKELY(status == LOAD_WIRE_ERROR || !take_values(self, connection, reply))) {
-		load_tally_add_errors(tally, 1, describe_error(self, connection, status, reply));
+		load_tally_add_errors(
+			tally, status == LOAD_WIRE_ERROR ? LOAD_ERROR_EXCEPTION : LOAD_ERROR_WRONG,
+			1, describe_error(self, connection, status, reply));
 		return;
 	}
 	tally->answered++;
@@ -246,34 +203,43 @@ static void take_reply(LoadDriver *self, LoadConnection *connection, LoadWireSta
 
 /* Calls */
 
-static void add_call(LoadDriver *self, LoadConnection *connection, gint64 since_ns)
+static void add_call(LoadDriver *self, LoadLane *lane, gint64 since_ns)
 {
-	load_connection_add_call(connection, since_ns);
+	if (load_connection_in_flight(lane->connection) == 0)
+		lane->heard_ns = self->now_ns;
+	load_connection_add_call(lane->connection, since_ns);
 	self->in_flight++;
 }
 
+static void want(LoadDriver *self, LoadLane *lane, gint64 since_ns)
+{
+	load_gaps_want(&self->tally->gaps, since_ns);
+	lane->wanted_ns = MIN(lane->wanted_ns, since_ns);
+}
+
 /* Closed loop: as many as there are slots, and calls to be made. */
-static void fill_slots(LoadDriver *self, Lane *lane)
+static void fill_slots(LoadDriver *self, LoadLane *lane)
 {
 	guint64 n = MIN(load_connection_free_slots(lane->connection), self->calls_left);
 
-	if (self->phase >= PHASE_DRAIN)
+	if (self->phase >= LOAD_PHASE_DRAIN || n == 0)
 		return;
 	self->calls_left -= n;
+	want(self, lane, self->now_ns);
 	for (guint64 i = 0; i < n; i++)
-		add_call(self, lane->connection, self->now_ns);
+		add_call(self, lane, self->now_ns);
 }
 
 /* Open loop: those that wait, as far as there are slots.
- * @lag_ns: (nullable): how late they are; NULL if they waited for a slot */
-static void send_waiting(LoadDriver *self, Lane *lane, LoadHistogram *lag_ns)
+ * @lag_ns: (nullable): how late they are; NULL if they waited for a slot or for the connection */
+static void send_waiting(LoadDriver *self, LoadLane *lane, LoadHistogram *lag_ns)
 {
 	guint64 n = MIN(load_connection_free_slots(lane->connection), lane->waiting);
 
 	for (guint64 i = 0; i < n; i++) {
 		gint64 due_ns = load_schedule_due_ns(&self->config.schedule, lane->next_call);
 
-		add_call(self, lane->connection, due_ns);
+		add_call(self, lane, due_ns);
 		lane->next_call += self->n_lanes;
 		if (!is_measured(self, due_ns))
 			continue;
@@ -287,7 +253,7 @@ static void send_waiting(LoadDriver *self, Lane *lane, LoadHistogram *lag_ns)
 }
 
 /* One write, and from then on waking up when the socket takes the rest, if there is any. */
-static gboolean flush(LoadDriver *self, Lane *lane, GError **error)
+static gboolean flush(LoadDriver *self, LoadLane *lane, GError **error)
 {
 	gboolean wants_write;
 
@@ -297,28 +263,43 @@ static gboolean flush(LoadDriver *self, Lane *lane, GError **error)
 	if (wants_write == lane->watches_write)
 		return TRUE;
 	lane->watches_write = wants_write;
-	return watch(self, EPOLL_CTL_MOD, lane, wants_write ? EPOLLIN | EPOLLOUT : EPOLLIN, error);
+	return load_lane_watch(self, lane, EPOLL_CTL_MOD,
+			       wants_write ? EPOLLIN | EPOLLOUT : EPOLLIN, error);
 }
 
-static void flush_or_give_up(LoadDriver *self, Lane *lane)
+static void flush_or_lose(LoadDriver *self, LoadLane *lane)
 {
 	g_autoptr(GError) error = NULL;
 
 	if (!flush(self, lane, &error))
-		give_up(self, lane, error->message);
+		load_lane_lose(self, lane, error);
+}
+
+/* What there is room for. */
+static gboolean send_more(LoadDriver *self, LoadLane *lane, GError **error)
+{
+	if (is_open_loop(self))
+		send_waiting(self, lane, NULL);
+	else
+		fill_slots(self, lane);
+	return flush(self, lane, error);
+}
+
+gboolean load_lane_set_going(LoadDriver *self, LoadLane *lane, GError **error)
+{
+	if (is_open_loop(self))
+		load_lane_expire(self, lane);
+	return send_more(self, lane, error);
 }
 
 /* The next call of the schedule is due. */
 static void note_due_call(LoadDriver *self)
 {
-	Lane *lane = &self->lanes[self->next_due % self->n_lanes];
+	LoadLane *lane = &self->lanes[self->next_due % self->n_lanes];
 
-	if (lane->connection == NULL) {
-		load_tally_add_errors(self->tally, 1, NULL);
-	} else {
-		lane->waiting++;
-		self->waiting++;
-	}
+	want(self, lane, self->next_due_ns);
+	lane->waiting++;
+	self->waiting++;
 	self->next_due++;
 	self->next_due_ns = load_schedule_due_ns(&self->config.schedule, self->next_due);
 }
@@ -332,28 +313,23 @@ static void make_due_calls(LoadDriver *self)
 	while (self->next_due_ns < before_ns)
 		note_due_call(self);
 	for (guint64 i = first; i < MIN(self->next_due, first + self->n_lanes); i++) {
-		Lane *lane = &self->lanes[i % self->n_lanes];
+		LoadLane *lane = &self->lanes[i % self->n_lanes];
 
-		if (lane->connection == NULL)
+		if (lane->state != LOAD_LANE_UP)
 			continue;
 		follow_clock(self);
 		send_waiting(self, lane, &self->tally->lag_ns);
-		flush_or_give_up(self, lane);
+		flush_or_lose(self, lane);
 	}
 }
 
-/* One read, and one write of the calls that the replies made room for. */
-static gboolean serve(LoadDriver *self, Lane *lane, GError **error)
+/* The replies that were received. */
+static gboolean take_replies(LoadDriver *self, LoadConnection *connection, GError **error)
 {
-	LoadConnection *connection = lane->connection;
 	LoadWireReply reply;
 	LoadWireStatus status;
 	gint64 since_ns;
 
-	if (!load_connection_receive(connection, &self->buffer, error))
-		return FALSE;
-	follow_clock(self);
-	self->last_heard_ns = self->now_ns;
 	while ((status = load_connection_next_reply(connection, &self->buffer, &reply,
 						    &since_ns)) != LOAD_WIRE_INCOMPLETE) {
 		if (status == LOAD_WIRE_BROKEN || status == LOAD_WIRE_FOREIGN) {
@@ -365,19 +341,66 @@ static gboolean serve(LoadDriver *self, Lane *lane, GError **error)
 		}
 		take_reply(self, connection, status, &reply, since_ns);
 	}
-	if (is_open_loop(self))
-		send_waiting(self, lane, NULL);
-	else
-		fill_slots(self, lane);
-	return flush(self, lane, error);
+	return TRUE;
+}
+
+/* There were good replies. */
+static void end_gaps(LoadDriver *self, LoadLane *lane)
+{
+	gboolean wanted = load_connection_in_flight(lane->connection) + lane->waiting > 0;
+
+	load_gaps_end_one(&self->tally->gaps, self->now_ns, self->in_flight + self->waiting > 0);
+	self->tally->longest_gap_ns =
+		MAX(self->tally->longest_gap_ns, self->now_ns - lane->wanted_ns);
+	lane->wanted_ns = wanted ? self->now_ns : G_MAXINT64;
+}
+
+/* One read, and one write of the calls that the replies made room for. */
+static gboolean serve(LoadDriver *self, LoadLane *lane, GError **error)
+{
+	guint64 answered = self->tally->answered;
+	gboolean good;
+
+	if (!load_connection_receive(lane->connection, &self->buffer, error))
+		return FALSE;
+	follow_clock(self);
+	self->last_heard_ns = self->now_ns;
+	lane->heard_ns = self->now_ns;
+	good = take_replies(self, lane->connection, error);
+	if (self->tally->answered > answered)
+		end_gaps(self, lane);
+	if (!good)
+		return FALSE;
+	lane->failures = 0;
+	return send_more(self, lane, error);
+}
+
+static void attend(LoadDriver *self, LoadLane *lane)
+{
+	g_autoptr(GError) error = NULL;
+
+	switch (lane->state) {
+	case LOAD_LANE_LOST: /* in the same poll */
+		break;
+	case LOAD_LANE_CONNECTING:
+		follow_clock(self);
+		if (!load_lane_finish(self, lane, &error))
+			load_lane_lose(self, lane, error);
+		break;
+	case LOAD_LANE_UP:
+		if (!serve(self, lane, &error))
+			load_lane_lose(self, lane, error);
+		break;
+	}
 }
 
 /* The thread */
 
 static int wait_for_events(LoadDriver *self, struct epoll_event *events)
 {
-	gint64 due_ns = self->phase < PHASE_DRAIN ? self->next_due_ns : G_MAXINT64;
-	gint64 wait_ns = MIN(due_ns - self->now_ns - SPIN_NS, MAX_WAIT_NS);
+	gint64 due_ns = self->phase < LOAD_PHASE_DRAIN ? self->next_due_ns : G_MAXINT64;
+	gint64 next_ns = MIN(due_ns - SPIN_NS, self->next_look_ns);
+	gint64 wait_ns = MIN(next_ns - self->now_ns, MAX_WAIT_NS);
 	struct timespec limit = {.tv_nsec = MAX(wait_ns, 0)};
 	int n_events = epoll_pwait2(self->epoll_fd, events, MAX_EVENTS, &limit, NULL);
 
@@ -385,7 +408,7 @@ static int wait_for_events(LoadDriver *self, struct epoll_event *events)
 	 * millisecond is spent looking */
 	if (n_events < 0 && errno != EINTR)
 		n_events = epoll_wait(self->epoll_fd, events, MAX_EVENTS,
-				      (int)(limit.tv_nsec / NS_PER_MS));
+				      (int)(limit.tv_nsec / LOAD_NS_PER_MS));
 	return n_events;
 }
 
@@ -396,65 +419,105 @@ static void begin(LoadDriver *self)
 	load_connection_buffer_init(&self->buffer, self->config.wire);
 	self->calls_left = self->config.calls;
 	self->last_heard_ns = load_driver_now_ns();
+	load_gaps_begin(&self->tally->gaps, self->last_heard_ns);
 	self->next_due_ns = is_open_loop(self) ? self->config.schedule.start_ns : G_MAXINT64;
 	for (guint i = 0; i < self->n_lanes && !is_open_loop(self); i++) {
 		follow_clock(self);
 		fill_slots(self, &self->lanes[i]);
-		flush_or_give_up(self, &self->lanes[i]);
+		flush_or_lose(self, &self->lanes[i]);
 	}
 	follow_clock(self);
 }
 
-/* Open loop. Calls that were due when no connection was left, or when this thread could not run
- * until all was over, are errors like the others that were not sent. */
-static void count_due_calls(LoadDriver *self)
+/* Over at once. */
+static void stop(LoadDriver *self)
+{
+	self->tally->stopped_ns = self->now_ns;
+	self->config.measure_until_ns = MIN(self->config.measure_until_ns, self->now_ns);
+	set_phase(self, LOAD_PHASE_OVER);
+}
+
+/* What is left of the connection when it is over. */
+static void end_lane(LoadDriver *self, LoadLane *lane)
+{
+	const char *server = load_server_name(self->servers->pdata[lane->server]);
+	guint in_flight =
+		lane->connection != NULL ? load_connection_in_flight(lane->connection) : 0;
+
+	if (lane->wanted_ns < self->now_ns)
+		self->tally->longest_gap_ns =
+			MAX(self->tally->longest_gap_ns, self->now_ns - lane->wanted_ns);
+	if (self->tally->stopped_ns > 0)
+		return;
+	if (in_flight > 0)
+		load_tally_add_errors(
+			self->tally, LOAD_ERROR_TIMED_OUT, in_flight,
+			g_strdup_printf("%s: no answer in time, with %u calls in flight", server,
+					in_flight));
+	if (lane->waiting > 0)
+		load_tally_add_errors(
+			self->tally, LOAD_ERROR_UNSENT, lane->waiting,
+			g_strdup_printf("%s: calls were due that could not be sent in time",
+					server));
+}
+
+/* Calls that were never made: closed loop, there was only silence; open loop, this thread could not
+ * run until all was over. */
+static void count_never_made(LoadDriver *self)
 {
 	const LoadDriverConfig *config = &self->config;
 	const LoadSchedule *schedule = &config->schedule;
-	guint64 all = load_schedule_count(schedule, schedule->start_ns, config->measure_until_ns);
+	guint64 never_made = config->calls < G_MAXUINT64 ? self->calls_left : 0;
 
-	self->tally->due =
-		load_schedule_count(schedule, config->measure_from_ns, config->measure_until_ns);
-	if (self->next_due < all)
-		load_tally_add_errors(self->tally, all - self->next_due,
-				      g_strdup("calls were due that could not be sent in time"));
+	if (is_open_loop(self))
+		never_made = load_schedule_count(schedule, schedule->start_ns,
+						 config->measure_until_ns) -
+			     self->next_due;
+	if (never_made > 0)
+		load_tally_add_errors(self->tally, LOAD_ERROR_UNSENT, never_made,
+				      g_strdup("calls were wanted that could not be sent in time"));
 }
 
-/* What is left of the connections when it is over. */
 static void end(LoadDriver *self)
 {
-	for (guint i = 0; i < self->n_lanes; i++) {
-		Lane *lane = &self->lanes[i];
+	LoadDriverConfig *config = &self->config;
 
-		if (lane->connection != NULL &&
-		    load_connection_in_flight(lane->connection) + lane->waiting > 0)
-			give_up(self, lane, "no answer in time");
-	}
-	g_ptr_array_set_size(self->connections, 0);
+	for (guint i = 0; i < self->n_lanes; i++)
+		end_lane(self, &self->lanes[i]);
+	close_lanes(self);
+	if (self->tally->stopped_ns == 0)
+		count_never_made(self);
 	if (is_open_loop(self))
-		count_due_calls(self);
+		self->tally->due =
+			load_schedule_count(&config->schedule, config->measure_from_ns,
+					    MAX(config->measure_from_ns, config->measure_until_ns));
+	load_gaps_end(&self->tally->gaps, self->now_ns);
 	self->tally->last_heard_ns = self->last_heard_ns;
 }
 
 static void *run(void *data)
 {
 	LoadDriver *self = data;
+	const atomic_bool *stopper = self->config.stop;
 	struct epoll_event events[MAX_EVENTS];
 
 	begin(self);
-	while (self->phase != PHASE_OVER) {
+	while (self->phase != LOAD_PHASE_OVER) {
+		gint64 began_ns = self->now_ns;
 		int n_events = wait_for_events(self, events);
 
 		for (int i = 0; i < n_events; i++) {
-			Lane *lane = events[i].data.ptr;
-			g_autoptr(GError) error = NULL;
-
-			if (lane->connection != NULL && !serve(self, lane, &error))
-				give_up(self, lane, error->message);
+			attend(self, events[i].data.ptr);
 			make_due_calls(self);
 		}
+		if (n_events < MAX_EVENTS)
+			self->polled_ns = began_ns;
 		follow_clock(self);
 		make_due_calls(self);
+		if (self->now_ns >= self->next_look_ns)
+			load_lane_look_at_all(self);
+		if (stopper != NULL && atomic_load_explicit(stopper, memory_order_relaxed))
+			stop(self);
 		atomic_store_explicit(&self->answered, self->tally->answered, memory_order_relaxed);
 		atomic_store_explicit(&self->errors, self->tally->errors, memory_order_relaxed);
 	}
@@ -471,7 +534,7 @@ void load_driver_start(LoadDriver *self, const LoadDriverConfig *config)
 	self->started = failed == 0;
 	if (failed != 0)
 		load_tally_add_errors(
-			self->tally, 1,
+			self->tally, LOAD_ERROR_UNSENT, 1,
 			g_strdup_printf("could not start a thread: %s", g_strerror(failed)));
 }
 

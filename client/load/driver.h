@@ -2,6 +2,8 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 
 #include "client/load/connection.h"
 #include "client/load/id-log.h"
@@ -18,6 +20,11 @@
  * is sent when there is one, and its latency still counts from when it was due: so a server that
  * stalls, or is too slow, is not spared the calls that it kept from being sent.
  *
+ * A connection that ends, or on which nothing comes for the timeout though calls are in flight, is
+ * made again, to the next of the servers; the calls in flight are errors. A closed loop makes no
+ * calls on it meanwhile. In an open loop they are due as ever, and sent when there is a connection;
+ * one that has none within the timeout from when it was due is an error.
+ *
  * After the measured time no more calls are made. Those in flight, or due and not sent, have the
  * timeout to be answered; a call that is not is an error. The connections are closed at the end.
  */
@@ -28,23 +35,29 @@ typedef struct {
 	/* CLOCK_MONOTONIC; see LoadTally for what is measured in this time. */
 	gint64 measure_from_ns;
 	gint64 measure_until_ns;
-	/* Closed loop: so many are made, and when they are answered, or when nothing comes for the
-	 * timeout, it is over; measure_until_ns is G_MAXINT64 then. Else this is G_MAXUINT64. */
+	/* Closed loop: so many are made, and when they are answered, or are errors, it is over;
+	 * measure_until_ns is G_MAXINT64 then. When nothing comes for @silence_ns it is over, too,
+	 * and those that were not made are errors. Else this is G_MAXUINT64. */
 	guint64 calls;
+	gint64 silence_ns;
 	LoadSchedule schedule; /* interval_ns is 0 for a closed loop */
 	gint64 timeout_ns;
+	/* (nullable), borrowed: when it is set it is over at once; what is in flight, or due, is
+	 * then neither a call nor an error. */
+	const atomic_bool *stop;
 	LoadIdLog *
 		id_log; /* (nullable), borrowed: also checks that IDs increase on each connection */
 } LoadDriverConfig;
 
 /**
  * load_driver_new:
- * @connections: (transfer full) (element-type LoadConnection): with load_connection_free() as free
- *   function
+ * @servers: borrowed (element-type LoadServer): which a connection takes in turn
+ * @connections: (transfer full) (element-type LoadConnection): to some of these, with
+ *   load_connection_free() as free function
  *
  * Returns: (transfer full): or %NULL with an error of GIO
  */
-LoadDriver *load_driver_new(GPtrArray *connections, GError **error);
+LoadDriver *load_driver_new(GPtrArray *servers, GPtrArray *connections, GError **error);
 void load_driver_free(LoadDriver *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadDriver, load_driver_free)
 

@@ -12,6 +12,20 @@ static const struct {
 	{"p99.9", "p99_9", 0.999}, {"p99.99", "p99_99", 0.9999}, {"max", "max", 1},
 };
 
+/* By LoadError: what a text and JSON call them. */
+static const struct {
+	const char *label;
+	const char *key;
+} error_kinds[LOAD_N_ERRORS] = {
+	[LOAD_ERROR_BROKEN] = {"broken", "broken"},
+	[LOAD_ERROR_TIMED_OUT] = {"timed out", "timed_out"},
+	[LOAD_ERROR_UNSENT] = {"not sent", "not_sent"},
+	[LOAD_ERROR_EXCEPTION] = {"exceptions", "exceptions"},
+	[LOAD_ERROR_WRONG] = {"wrong", "wrong"},
+};
+
+#define FASTEST_CALLS 3 /* that an outage is longer than */
+
 void load_report_clear(LoadReport *self)
 {
 	g_clear_pointer(&self->tally, load_tally_free);
@@ -25,6 +39,11 @@ static double per_second(const LoadReport *self, guint64 count)
 static double quantile_us(const LoadHistogram *histogram, gsize index)
 {
 	return (double)load_histogram_quantile(histogram, quantiles[index].fraction) / 1000;
+}
+
+static double ms(gint64 ns)
+{
+	return (double)ns / 1e6;
 }
 
 static double cpu_s(gint64 cpu_us)
@@ -52,6 +71,18 @@ static char *server_names(const LoadOptions *options)
 	return g_string_free(names, FALSE);
 }
 
+gboolean load_report_is_interrupted(const LoadReport *self)
+{
+	return self->tally->stopped_ns > 0;
+}
+
+gint64 load_report_outage_ns(const LoadReport *self)
+{
+	guint64 fastest_ns = load_histogram_quantile(&self->tally->latency_ns, 0);
+
+	return MAX(LOAD_GAPS_SHORTEST_NS, (gint64)fastest_ns * FASTEST_CALLS);
+}
+
 gboolean load_report_kept_up(const LoadReport *self)
 {
 	const LoadTally *tally = self->tally;
@@ -67,7 +98,7 @@ char *load_report_complaint(const LoadReport *self)
 	if (tally->errors > 0)
 		return g_strdup_printf("%" G_GUINT64_FORMAT " %s, the first: %s", tally->errors,
 				       tally->errors == 1 ? "error" : "errors", tally->first_error);
-	if (tally->calls == 0)
+	if (tally->calls == 0 && !load_report_is_interrupted(self))
 		return g_strdup("no call was answered in the measured time");
 	if (self->verdict.duplicates > 0)
 		return g_strdup_printf("%" G_GINT64_FORMAT " came twice", self->verdict.duplicate);
@@ -104,6 +135,60 @@ static void append_load(GString *out, const LoadReport *self)
 				       options->warmup_s);
 }
 
+static void append_interrupt(GString *out, const LoadReport *self)
+{
+	if (self->measured_s > 0)
+		g_string_append_printf(out, "INTERRUPTED after %.3f s of what was to be measured\n",
+				       self->measured_s);
+	else
+		g_string_append(out, "INTERRUPTED in the warm-up: nothing was measured\n");
+}
+
+static void append_errors(GString *out, const LoadTally *tally)
+{
+	const char *before = " (";
+
+	g_string_append_printf(out, "errors    %" G_GUINT64_FORMAT, tally->errors);
+	for (guint i = 0; i < LOAD_N_ERRORS; i++) {
+		if (tally->errors_of[i] == 0)
+			continue;
+		g_string_append_printf(out, "%s%" G_GUINT64_FORMAT " %s", before,
+				       tally->errors_of[i], error_kinds[i].label);
+		before = ", ";
+	}
+	if (tally->errors > 0)
+		g_string_append_printf(out, "), the first: %s", tally->first_error);
+	g_string_append_c(out, '\n');
+}
+
+static void append_outages(GString *out, const LoadReport *self)
+{
+	const LoadTally *tally = self->tally;
+	gint64 longer_than_ns = load_report_outage_ns(self);
+	LoadOutages outages = load_gaps_outages(&tally->gaps, longer_than_ns);
+
+	if (tally->made_again + tally->refused > 0)
+		g_string_append_printf(out,
+				       "connections  %" G_GUINT64_FORMAT
+				       " made again, %" G_GUINT64_FORMAT " refused",
+				       tally->made_again, tally->refused);
+	if (tally->refused > 0)
+		g_string_append_printf(out, ", the first: %s", tally->first_refusal);
+	if (tally->made_again + tally->refused > 0)
+		g_string_append_c(out, '\n');
+	if (outages.count == 0)
+		g_string_append_printf(out, "outages   none longer than %.0f ms",
+				       ms(longer_than_ns));
+	else
+		g_string_append_printf(
+			out, "outages   %" G_GUINT64_FORMAT ", the longest %.1f ms, in all %.1f ms",
+			outages.count, ms(outages.longest_ns), ms(outages.total_ns));
+	if (outages.goes_on)
+		g_string_append(out, ", NOT OVER AT THE END");
+	g_string_append_printf(out, "; of one connection %.1f ms at most\n",
+			       ms(tally->longest_gap_ns));
+}
+
 static void append_calls(GString *out, const LoadReport *self)
 {
 	const LoadTally *tally = self->tally;
@@ -117,9 +202,6 @@ static void append_calls(GString *out, const LoadReport *self)
 		g_string_append_printf(
 			out, "\nIDs       %.0f /s",
 			per_second(self, tally->in_time * ids_per_call(self->options)));
-	g_string_append_printf(out, "\nerrors    %" G_GUINT64_FORMAT, tally->errors);
-	if (tally->first_error != NULL)
-		g_string_append_printf(out, ", the first: %s", tally->first_error);
 	g_string_append_c(out, '\n');
 }
 
@@ -167,13 +249,18 @@ char *load_report_text(const LoadReport *self)
 
 	g_string_append_printf(out, "server    %s\n", servers);
 	append_load(out, self);
+	if (load_report_is_interrupted(self))
+		append_interrupt(out, self);
 	append_calls(out, self);
+	append_errors(out, tally);
+	append_outages(out, self);
 	append_quantiles(out, "latency ", &tally->latency_ns);
 	if (self->options->rate > 0) {
 		append_quantiles(out, "sent late", &tally->lag_ns);
 		g_string_append_printf(out,
 				       "waited    %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
-				       " calls, for a call in flight to be answered\n",
+				       " calls, for a call in flight to be answered, or for a "
+				       "connection\n",
 				       tally->queued, tally->due);
 	}
 	g_string_append_printf(out, "load CPU  user %.2f s, system %.2f s\n",
@@ -203,6 +290,12 @@ static void add_string(JsonBuilder *builder, const char *name, const char *value
 	json_builder_add_string_value(builder, value);
 }
 
+static void add_flag(JsonBuilder *builder, const char *name, gboolean value)
+{
+	json_builder_set_member_name(builder, name);
+	json_builder_add_boolean_value(builder, value);
+}
+
 static void begin_object(JsonBuilder *builder, const char *name)
 {
 	json_builder_set_member_name(builder, name);
@@ -230,6 +323,7 @@ static void add_options(JsonBuilder *builder, const LoadReport *self)
 	add_string(builder, "loop", options->rate > 0 ? "open" : "closed");
 	add_number(builder, "duration_s", self->measured_s);
 	add_number(builder, "warmup_s", options->calls > 0 ? 0 : options->warmup_s);
+	add_flag(builder, "interrupted", load_report_is_interrupted(self));
 }
 
 static void add_quantiles(JsonBuilder *builder, const char *name, const LoadHistogram *histogram)
@@ -266,9 +360,36 @@ static void add_calls(JsonBuilder *builder, const LoadReport *self)
 	add_count(builder, "ids", tally->calls * ids);
 	add_number(builder, "ids_per_s", per_second(self, tally->in_time * ids));
 	add_count(builder, "answered", tally->answered);
+}
+
+static void add_errors(JsonBuilder *builder, const LoadTally *tally)
+{
 	add_count(builder, "errors", tally->errors);
+	begin_object(builder, "errors_by_kind");
+	for (guint i = 0; i < LOAD_N_ERRORS; i++)
+		add_count(builder, error_kinds[i].key, tally->errors_of[i]);
+	json_builder_end_object(builder);
 	if (tally->first_error != NULL)
 		add_string(builder, "first_error", tally->first_error);
+	add_count(builder, "connections_made_again", tally->made_again);
+	add_count(builder, "connections_refused", tally->refused);
+	if (tally->first_refusal != NULL)
+		add_string(builder, "first_refusal", tally->first_refusal);
+}
+
+static void add_outages(JsonBuilder *builder, const LoadReport *self)
+{
+	gint64 longer_than_ns = load_report_outage_ns(self);
+	LoadOutages outages = load_gaps_outages(&self->tally->gaps, longer_than_ns);
+
+	begin_object(builder, "outages");
+	add_number(builder, "longer_than_ms", ms(longer_than_ns));
+	add_count(builder, "count", outages.count);
+	add_number(builder, "total_ms", ms(outages.total_ns));
+	add_number(builder, "longest_ms", ms(outages.longest_ns));
+	add_flag(builder, "over", !outages.goes_on);
+	add_number(builder, "longest_of_a_connection_ms", ms(self->tally->longest_gap_ns));
+	json_builder_end_object(builder);
 }
 
 static void add_open_loop(JsonBuilder *builder, const LoadReport *self)
@@ -276,8 +397,7 @@ static void add_open_loop(JsonBuilder *builder, const LoadReport *self)
 	const LoadTally *tally = self->tally;
 
 	add_number(builder, "rate", self->options->rate);
-	json_builder_set_member_name(builder, "kept_up");
-	json_builder_add_boolean_value(builder, load_report_kept_up(self));
+	add_flag(builder, "kept_up", load_report_kept_up(self));
 	add_count(builder, "due", tally->due);
 	add_count(builder, "waited", tally->queued);
 	add_quantiles(builder, "sent_late_us", &tally->lag_ns);
@@ -315,6 +435,8 @@ char *load_report_json(const LoadReport *self)
 	json_builder_begin_object(builder);
 	add_options(builder, self);
 	add_calls(builder, self);
+	add_errors(builder, self->tally);
+	add_outages(builder, self);
 	if (self->options->rate > 0)
 		add_open_loop(builder, self);
 	add_quantiles(builder, "latency_us", &self->tally->latency_ns);

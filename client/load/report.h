@@ -16,6 +16,12 @@ typedef struct {
 void load_report_clear(LoadReport *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(LoadReport, load_report_clear)
 
+/* Whether it was stopped before its end. */
+gboolean load_report_is_interrupted(const LoadReport *self);
+
+/* What an outage is longer than: 100 ms, and three times as long as the fastest call. */
+gint64 load_report_outage_ns(const LoadReport *self);
+
 /* Open loop: whether as good as all calls that were due were answered in the measured time. */
 gboolean load_report_kept_up(const LoadReport *self);
 
@@ -26,5 +32,5 @@ char *load_report_text(const LoadReport *self);
 char *load_report_json(const LoadReport *self);
 
 /* (transfer full) (nullable): in a line, what was wrong; %NULL if calls were answered, all of them
- * well, and all checks passed. */
+ * well, and all checks passed. If it was interrupted there need be none. */
 char *load_report_complaint(const LoadReport *self);

@@ -9,6 +9,11 @@
 /* For what is open besides the connections. */
 #define SPARE_FDS 64
 
+#define NS_PER_MS G_GINT64_CONSTANT(1000000)
+
+/* Beyond the timeout: for a server to come back, or another one to be found. */
+#define SILENCE_NS (10000 * NS_PER_MS)
+
 static void raise_fd_limit(rlim_t wanted)
 {
 	struct rlimit limit;
@@ -20,18 +25,47 @@ static void raise_fd_limit(rlim_t wanted)
 	}
 }
 
+struct _LoadRun {
+	const LoadOptions *options;
+	LoadWire *wire;
+	GPtrArray *servers; /* of LoadServer */
+	GPtrArray *idle;    /* of LoadConnection */
+	GPtrArray *drivers; /* of LoadDriver */
+	LoadIdLog *id_logs; /* (nullable): as many as drivers */
+	LoadTally *tally;
+};
+
+/* (transfer full) (nullable): to the server whose turn it is, or else the next; NULL with the first
+ * server's trouble. */
+static LoadConnection *open_connection(LoadRun *self, guint64 number, GError **error)
+{
+	guint n_servers = self->servers->len;
+
+	for (guint i = 0; i < n_servers; i++) {
+		LoadServer *server = self->servers->pdata[(number + i) % n_servers];
+		LoadConnection *connection;
+
+		if (server->trouble != NULL)
+			continue;
+		connection =
+			load_connection_open(server, self->wire, self->options->timeout_ms, NULL);
+		if (connection != NULL)
+			return connection;
+		load_tally_add_refusal(self->tally, server->trouble->message);
+	}
+	g_propagate_error(error, g_error_copy(((LoadServer *)self->servers->pdata[0])->trouble));
+	return NULL;
+}
+
 /* (transfer full) (element-type LoadConnection): the connections from @first to before @end, of all
  * that there are; the servers have them in turn. */
-static GPtrArray *open_connections(const LoadOptions *options, const LoadWire *wire, guint64 first,
-				   guint64 end, GError **error)
+static GPtrArray *open_connections(LoadRun *self, guint64 first, guint64 end, GError **error)
 {
 	g_autoptr(GPtrArray) connections =
 		g_ptr_array_new_with_free_func((GDestroyNotify)load_connection_free);
 
 	for (guint64 i = first; i < end; i++) {
-		const Address *server = options->servers->pdata[i % options->servers->len];
-		LoadConnection *connection =
-			load_connection_new(server, wire, options->timeout_ms, error);
+		LoadConnection *connection = open_connection(self, i, error);
 
 		if (connection == NULL)
 			return NULL;
@@ -47,24 +81,23 @@ static guint64 share_before(const LoadOptions *options, guint64 total, guint64 t
 	       total % options->threads * thread / options->threads;
 }
 
-/* (transfer full) (element-type LoadDriver) */
-static GPtrArray *make_drivers(const LoadOptions *options, const LoadWire *wire, GError **error)
+static gboolean make_drivers(LoadRun *self, GError **error)
 {
-	g_autoptr(GPtrArray) drivers =
-		g_ptr_array_new_with_free_func((GDestroyNotify)load_driver_free);
+	const LoadOptions *options = self->options;
 
 	for (guint64 i = 0; i < options->threads; i++) {
-		GPtrArray *connections = open_connections(
-			options, wire, share_before(options, options->connections, i),
-			share_before(options, options->connections, i + 1), error);
-		LoadDriver *driver =
-			connections != NULL ? load_driver_new(connections, error) : NULL;
+		GPtrArray *connections =
+			open_connections(self, share_before(options, options->connections, i),
+					 share_before(options, options->connections, i + 1), error);
+		LoadDriver *driver = connections != NULL
+					     ? load_driver_new(self->servers, connections, error)
+					     : NULL;
 
 		if (driver == NULL)
-			return NULL;
-		g_ptr_array_add(drivers, driver);
+			return FALSE;
+		g_ptr_array_add(self->drivers, driver);
 	}
-	return g_steal_pointer(&drivers);
+	return TRUE;
 }
 
 static LoadDriverConfig make_config(const LoadOptions *options, const LoadWire *wire,
@@ -77,7 +110,8 @@ static LoadDriverConfig make_config(const LoadOptions *options, const LoadWire *
 		.measure_from_ns = start_ns,
 		.measure_until_ns = G_MAXINT64,
 		.calls = G_MAXUINT64,
-		.timeout_ns = (gint64)options->timeout_ms * 1000000,
+		.timeout_ns = (gint64)options->timeout_ms * NS_PER_MS,
+		.silence_ns = (gint64)options->timeout_ms * NS_PER_MS + SILENCE_NS,
 	};
 
 	if (options->calls > 0) {
@@ -93,15 +127,15 @@ static LoadDriverConfig make_config(const LoadOptions *options, const LoadWire *
 	return config;
 }
 
-static void start_drivers(GPtrArray *drivers, const LoadOptions *options, const LoadWire *wire,
-			  gint64 start_ns, LoadIdLog *id_logs)
+static void start_drivers(LoadRun *self, gint64 start_ns, const atomic_bool *stop)
 {
-	for (guint i = 0; i < drivers->len; i++) {
-		LoadDriverConfig config = make_config(options, wire, start_ns, i);
+	for (guint i = 0; i < self->drivers->len; i++) {
+		LoadDriverConfig config = make_config(self->options, self->wire, start_ns, i);
 
-		if (id_logs != NULL)
-			config.id_log = &id_logs[i];
-		load_driver_start(drivers->pdata[i], &config);
+		config.stop = stop;
+		if (self->id_logs != NULL)
+			config.id_log = &self->id_logs[i];
+		load_driver_start(self->drivers->pdata[i], &config);
 	}
 }
 
@@ -143,57 +177,93 @@ static void look_at_idle(GPtrArray *idle, LoadTally *tally)
 		LoadConnection *connection = idle->pdata[i];
 
 		if (!load_connection_is_silent(connection))
-			load_tally_add_errors(tally, 1,
-					      g_strdup_printf("%s: closed an idle connection",
-							      load_connection_server(connection)));
+			load_tally_add_errors(
+				tally, LOAD_ERROR_BROKEN, 1,
+				g_strdup_printf(
+					"%s: closed an idle connection",
+					load_server_name(load_connection_server(connection))));
 	}
 }
 
-static LoadReport make_report(const LoadOptions *options, GPtrArray *drivers, gint64 start_ns)
+/* How long was measured. */
+static double measured_s(const LoadRun *self, gint64 start_ns)
 {
-	LoadReport report = {
-		.options = options, .tally = load_tally_new(), .measured_s = options->duration_s};
+	const LoadOptions *options = self->options;
+	gint64 stopped_ns = self->tally->stopped_ns;
+	gint64 end_ns = stopped_ns > 0 ? stopped_ns : self->tally->last_heard_ns;
+	double seconds = (double)(end_ns - start_ns) / 1e9;
 
-	for (guint i = 0; i < drivers->len; i++)
-		load_tally_merge(report.tally, load_driver_tally(drivers->pdata[i]));
 	if (options->calls > 0)
-		report.measured_s = (double)(report.tally->last_heard_ns - start_ns) / 1e9;
-	return report;
+		return seconds;
+	if (stopped_ns == 0)
+		return options->duration_s;
+	return CLAMP(seconds - options->warmup_s, 0, options->duration_s);
 }
 
-gboolean run_load(const LoadOptions *options, LoadRunProgress progress, LoadReport *out_report,
-		  GError **error)
+static LoadIdLog *make_id_logs(const LoadOptions *options, GError **error)
 {
-	g_autoptr(LoadWire) wire = load_wire_new(&options->form, (guint)options->in_flight);
-	g_autoptr(GPtrArray) idle = NULL;
-	g_autoptr(GPtrArray) drivers = NULL;
-	LoadIdLog *id_logs = NULL;
-	gint64 start_ns;
+	LoadIdLog *logs = load_id_log_new_all((guint)options->threads, options->check_limit);
 
+	if (logs == NULL)
+		g_set_error(error, G_IO_ERROR, G_IO_ERROR_NO_SPACE,
+			    "--check-limit: no memory for %" G_GUINT64_FORMAT " IDs",
+			    options->check_limit);
+	return logs;
+}
+
+LoadRun *load_run_new(const LoadOptions *options, GError **error)
+{
+	g_autoptr(LoadRun) self = g_new0(LoadRun, 1);
+
+	self->options = options;
+	self->wire = load_wire_new(&options->form, (guint)options->in_flight);
+	self->servers = g_ptr_array_new_with_free_func((GDestroyNotify)load_server_free);
+	self->drivers = g_ptr_array_new_with_free_func((GDestroyNotify)load_driver_free);
+	self->tally = load_tally_new();
 	raise_fd_limit(options->connections + options->idle_connections + options->threads +
 		       SPARE_FDS);
-	idle = open_connections(options, wire, 0, options->idle_connections, error);
-	drivers = idle != NULL ? make_drivers(options, wire, error) : NULL;
-	if (drivers == NULL)
-		return FALSE;
-	if (options->check) {
-		id_logs = load_id_log_new_all(drivers->len, options->check_limit);
-		if (id_logs == NULL) {
-			g_set_error(error, G_IO_ERROR, G_IO_ERROR_NO_SPACE,
-				    "--check-limit: no memory for %" G_GUINT64_FORMAT " IDs",
-				    options->check_limit);
-			return FALSE;
-		}
-	}
-	start_ns = load_driver_now_ns();
-	start_drivers(drivers, options, wire, start_ns, id_logs);
-	wait_for_drivers(drivers, progress);
+	for (guint i = 0; i < options->servers->len; i++) {
+		LoadServer *server = load_server_new(options->servers->pdata[i]);
 
-	*out_report = make_report(options, drivers, start_ns);
-	look_at_idle(idle, out_report->tally);
-	if (id_logs != NULL) {
-		out_report->verdict = load_id_log_check_all(id_logs, drivers->len);
-		load_id_log_free_all(id_logs);
+		g_ptr_array_add(self->servers, server);
+		if (server->trouble != NULL)
+			load_tally_add_refusal(self->tally, server->trouble->message);
 	}
-	return TRUE;
+	self->idle = open_connections(self, 0, options->idle_connections, error);
+	if (self->idle == NULL || !make_drivers(self, error))
+		return NULL;
+	if (options->check && (self->id_logs = make_id_logs(options, error)) == NULL)
+		return NULL;
+	return g_steal_pointer(&self);
+}
+
+void load_run_free(LoadRun *self)
+{
+	if (self == NULL)
+		return;
+	g_clear_pointer(&self->idle, g_ptr_array_unref);
+	g_ptr_array_unref(self->drivers);
+	g_ptr_array_unref(self->servers);
+	load_id_log_free_all(self->id_logs);
+	load_wire_free(self->wire);
+	load_tally_free(self->tally);
+	g_free(self);
+}
+
+LoadReport load_run_go(LoadRun *self, LoadRunProgress progress, const atomic_bool *stop)
+{
+	LoadReport report = {.options = self->options};
+	gint64 start_ns = load_driver_now_ns();
+
+	start_drivers(self, start_ns, stop);
+	wait_for_drivers(self->drivers, progress);
+
+	for (guint i = 0; i < self->drivers->len; i++)
+		load_tally_merge(self->tally, load_driver_tally(self->drivers->pdata[i]));
+	look_at_idle(self->idle, self->tally);
+	if (self->id_logs != NULL)
+		report.verdict = load_id_log_check_all(self->id_logs, self->drivers->len);
+	report.measured_s = measured_s(self, start_ns);
+	report.tally = g_steal_pointer(&self->tally);
+	return report;
 }

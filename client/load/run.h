@@ -2,6 +2,8 @@
 #pragma once
 
 #include <gio/gio.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 
 #include "client/load/options.h"
 #include "client/load/report.h"
@@ -9,17 +11,30 @@
 /* Called once a second by the thread that runs the load. @calls: answered in the last second */
 typedef void (*LoadRunProgress)(guint second, guint64 calls, guint64 errors);
 
+/* The connections of a load, and the threads that share them. */
+typedef struct _LoadRun LoadRun;
+
 /**
- * run_load:
- * @options: that passed load_options_check()
- * @progress: (nullable)
- * @out_report: (out): what it came to; borrows @options
+ * load_run_new:
+ * @options: that passed load_options_check(); borrowed
  *
- * Opens the connections, loads the servers, and waits until it is over. Raises the limit of open
- * files of the process as far as it has to, and may.
+ * Opens the connections. One that a server does not take goes to the next of them, and no more go
+ * to that server. Raises the limit of open files of the process as far as it has to, and may.
  *
- * Returns: %TRUE, even if calls failed, or %FALSE with an error of GIO if a connection could not
- *   be opened, or there is no memory for the IDs to be checked
+ * Returns: (transfer full): or %NULL with an error of GIO if no server takes connections, or there
+ *   is no memory for the IDs to be checked
  */
-gboolean run_load(const LoadOptions *options, LoadRunProgress progress, LoadReport *out_report,
-		  GError **error);
+LoadRun *load_run_new(const LoadOptions *options, GError **error);
+void load_run_free(LoadRun *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadRun, load_run_free)
+
+/**
+ * load_run_go:
+ * @progress: (nullable)
+ * @stop: as soon as it is set, the load ends
+ *
+ * Loads the servers, and waits until it is over. To be called once.
+ *
+ * Returns: what it came to, whether calls failed or not; borrows the options
+ */
+LoadReport load_run_go(LoadRun *self, LoadRunProgress progress, const atomic_bool *stop);

@@ -20,6 +20,7 @@
 typedef struct {
 	LoadWire *wire;
 	Address *address;
+	LoadServer *server;
 	LoadConnectionBuffer buffer;
 	LoadConnection *connections[N_CONNECTIONS];
 	int ends[N_CONNECTIONS]; /* of the server */
@@ -48,13 +49,14 @@ static void set_up(Fixture *self, G_GNUC_UNUSED gconstpointer data)
 	static const LoadWireForm form = {.agent = "a"};
 	int listener = listen_somewhere(&self->address);
 
+	self->server = load_server_new(self->address);
 	self->wire = load_wire_new(&form, 3);
 	load_connection_buffer_init(&self->buffer, self->wire);
 	for (gsize i = 0; i < N_CONNECTIONS; i++) {
 		g_autoptr(GError) error = NULL;
 
 		self->connections[i] =
-			load_connection_new(self->address, self->wire, 10000, &error);
+			load_connection_open(self->server, self->wire, 10000, &error);
 		g_assert_no_error(error);
 		self->ends[i] = accept(listener, NULL, NULL);
 		g_assert_cmpint(self->ends[i], >=, 0);
@@ -70,6 +72,7 @@ static void tear_down(Fixture *self, G_GNUC_UNUSED gconstpointer data)
 	}
 	load_connection_buffer_clear(&self->buffer);
 	load_wire_free(self->wire);
+	load_server_free(self->server);
 	address_free(self->address);
 }
 

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <gio/gio.h>
+
+#include "common/address.h"
+
+/*
+ * A server that is loaded, and where it is. Its name is looked up once, before the load: nothing
+ * that waits has a place in a thread of load. Immutable while that runs; all threads share it.
+ */
+typedef struct {
+	const Address *address; /* borrowed */
+	GPtrArray *places;      /* of GSocketAddress: what the name stands for; may be empty */
+	GError *trouble;        /* (nullable): why nothing can be expected of it */
+} LoadServer;
+
+/* (transfer full): looks the name up, and waits for that; that it fails is the trouble.
+ * @address: borrowed */
+LoadServer *load_server_new(const Address *address);
+void load_server_free(LoadServer *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadServer, load_server_free)
+
+/* HOST:PORT, as it was given. */
+const char *load_server_name(const LoadServer *self);

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""snowflakectl bench while servers die, hang, refuse and come back; and what Ctrl-C leaves."""
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+import unittest
+
+from harness import ELSEWHERE, ENVIRONMENT, PATIENCE, SNOWFLAKECTL, reserve_ahead, wait_for
+from test_bench import BenchTest, command, run
+
+CONNECTIONS = 16
+SECONDS = 3 * PATIENCE  # of load, which what happens to the servers is but a part of
+MEASURE = ("--warmup", 0, "--duration", SECONDS)
+DOWN_S = 0.5
+INTERRUPT = b"\x03"
+
+
+def name_of(server):
+    host, port = server.address
+    return f"{host}:{port}"
+
+
+def free_address():
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        return f"127.0.0.1:{closed.getsockname()[1]}"
+
+
+def elapsed_ms(since):
+    return (time.monotonic() - since) * 1000
+
+
+class OutageTest(BenchTest):
+    def begin(self, server, *arguments):
+        """One that prints JSON, and has made calls."""
+        running = self.launch_bench(server, "--json", *arguments)
+        wait_for(lambda: server.counters()["ids_generated"] > 100, what="calls")
+        return running
+
+    def finish(self, running, status=1):
+        output, complaints = running.communicate(timeout=20 * PATIENCE)
+        self.assertEqual(running.returncode, status, complaints)
+        return json.loads(output)
+
+    def after(self, seconds, what):
+        timer = threading.Timer(seconds, what)
+        timer.start()
+        timer.join()
+
+    def assert_outage(self, report, at_least_ms, at_most_ms):
+        """One of that length, which is over; a busy machine may add others."""
+        outages = report["outages"]
+        self.assertIs(outages["over"], True, outages)
+        self.assertGreaterEqual(outages["count"], 1)
+        self.assertGreaterEqual(outages["longest_ms"], at_least_ms)
+        self.assertLessEqual(outages["longest_ms"], at_most_ms)
+        self.assertGreaterEqual(outages["total_ms"], outages["longest_ms"])
+        self.assertGreaterEqual(outages["longest_of_a_connection_ms"], outages["longest_ms"])
+
+    def assert_all_broken(self, report):
+        """Once each, or more often: a server that is killed may end its connections first, and then
+        the listener."""
+        self.assertGreaterEqual(self.errors_of(report, "broken"), CONNECTIONS)
+
+    def errors_of(self, report, *kinds):
+        """How many there are of these; there are no others."""
+        counts = {kind: count for kind, count in report["errors_by_kind"].items() if count}
+        self.assertLessEqual(set(counts), set(kinds), report.get("first_error"))
+        self.assertEqual(sum(counts.values()), report["errors"])
+        return sum(counts.values())
+
+
+@unittest.skipIf(ELSEWHERE, "not about the server")
+class OneServer(OutageTest):
+    def kill_and_start_again(self, server):
+        """Returns how long it was away, at least, and at most."""
+        killed = time.monotonic()
+        server.kill()
+        down = time.monotonic()
+        self.after(DOWN_S, lambda: None)
+        away_ms = elapsed_ms(down)
+        self.start(listen=name_of(server))
+        return away_ms, elapsed_ms(killed)
+
+    def test_it_is_killed_and_comes_back(self):
+        server = self.start()
+        running = self.begin(server, *MEASURE, "--check", "--threads", 2)
+        at_least_ms, at_most_ms = self.kill_and_start_again(server)
+        report = self.finish(running)
+        # and until a connection is made again, and has an answer
+        self.assert_outage(report, at_least_ms, at_most_ms + 500 * PATIENCE)
+        self.assert_all_broken(report)
+        self.assertEqual(report["connections_made_again"], report["errors"])
+        self.assertGreater(report["connections_refused"], 0)
+        self.assertIn("cannot connect: ", report["first_refusal"])
+        self.assertEqual((report["check"]["duplicates"], report["check"]["out_of_order"]), (0, 0))
+
+    def test_calls_that_are_due_meanwhile_wait(self):
+        server = self.start()
+        running = self.begin(server, *MEASURE, "--rate", 500, "--timeout", 30000)
+        at_least_ms, at_most_ms = self.kill_and_start_again(server)
+        output, complaints = running.communicate(timeout=20 * PATIENCE)
+        report = json.loads(output)
+        broken = self.errors_of(report, "broken")
+        # if none was in flight when it was killed, none has failed
+        self.assertEqual(running.returncode, 1 if broken else 0, complaints)
+        self.assertEqual(report["calls"] + broken, report["due"])
+        self.assert_outage(report, at_least_ms, at_most_ms + 500 * PATIENCE)
+        self.assertGreaterEqual(report["latency_us"]["max"] / 1000, at_least_ms - 10)
+
+    def test_calls_wait_no_longer_than_the_timeout(self):
+        server = self.start()
+        running = self.begin(server, *MEASURE, "--rate", 500, "--timeout", 200)
+        self.kill_and_start_again(server)
+        report = self.finish(running)
+        errors = self.errors_of(report, "broken", "timed_out", "not_sent")
+        self.assertEqual(report["calls"] + errors, report["due"])
+        # of those due in the first 0.3 s
+        self.assertGreater(report["errors_by_kind"]["not_sent"], 500 * (DOWN_S - 0.2) / 2)
+
+    def test_it_is_killed_for_good(self):
+        server = self.start()
+        running = self.begin(server, *MEASURE)
+        server.kill()
+        report = self.finish(running)
+        self.assert_all_broken(report)
+        self.assertIs(report["outages"]["over"], False)
+        self.assertGreater(report["outages"]["longest_ms"], 1000)
+        self.assertEqual(report["duration_s"], SECONDS)
+
+    def test_it_hangs_for_a_while(self):
+        server = self.start()
+        running = self.begin(server, *MEASURE, "--timeout", 300)
+        stopped = time.monotonic()
+        server.send_signal(signal.SIGSTOP)
+        self.after(2 * DOWN_S, lambda: server.send_signal(signal.SIGCONT))
+        report = self.finish(running)
+        self.assert_outage(report, 2000 * DOWN_S - 10, elapsed_ms(stopped))
+        # connections are made, by the kernel, and calls time out there too
+        self.assertGreaterEqual(self.errors_of(report, "timed_out", "broken"), 2 * CONNECTIONS)
+        self.assertGreaterEqual(report["connections_made_again"], 2 * CONNECTIONS)
+
+    def test_it_hangs_for_less_than_the_timeout(self):
+        server = self.start()
+        running = self.begin(server, *MEASURE, "--timeout", 30000)
+        server.send_signal(signal.SIGSTOP)
+        self.after(DOWN_S, lambda: server.send_signal(signal.SIGCONT))
+        report = self.finish(running, 0)
+        self.assert_outage(report, 1000 * DOWN_S - 10, 1000 * SECONDS)
+        self.assertEqual((report["errors"], report["connections_made_again"]), (0, 0))
+
+    def test_the_load_itself_is_stopped_for_longer_than_the_timeout(self):
+        """What came meanwhile is not late."""
+        server = self.start()
+        running = self.begin(server, *MEASURE, "--timeout", 300)
+        running.send_signal(signal.SIGSTOP)
+        self.after(2 * DOWN_S, lambda: running.send_signal(signal.SIGCONT))
+        report = self.finish(running, 0)
+        self.assertEqual((report["errors"], report["connections_made_again"]), (0, 0))
+        # it cannot tell this from a server that hangs
+        self.assert_outage(report, 2000 * DOWN_S - 50, 1000 * SECONDS)
+
+    def test_it_refuses_at_first(self):
+        reserve_ahead(self.state, seconds=2)
+        server = self.start("--max-wait", 20, ready=False)
+        server.wait_event("listening")
+        done = run(*command(server, "--rate", 200, *MEASURE, "--json"))
+        report = json.loads(done.stdout)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertGreater(self.errors_of(report, "exceptions"), 10)
+        self.assertIn("WorkerIdUnavailable", report["first_error"])
+        self.assert_outage(report, 100, 1000 * SECONDS)
+        self.assertEqual(report["connections_made_again"], 0)
+
+    def test_nothing_is_wanted_while_nothing_is_due(self):
+        report = self.bench(self.start(), "--rate", 2, "--duration", 2, "--warmup", 0)
+        self.assertEqual(report["outages"]["count"], 0, report["outages"])
+
+    def test_what_is_printed(self):
+        server = self.start()
+        running = self.launch_bench(server, *MEASURE)
+        wait_for(lambda: server.counters()["ids_generated"] > 100, what="calls")
+        server.kill()
+        output, complaints = running.communicate(timeout=20 * PATIENCE)
+        self.assertEqual(len(complaints.splitlines()), 1, complaints)
+        self.assertRegex(complaints, r"^snowflakectl: \d+ errors, the first: 127\.0\.0\.1:\d+: ")
+        self.assertRegex(output, r"(?m)^errors    (\d+) \(\1 broken\), the first: 127\.0\.0\.1:")
+        self.assertRegex(output, r"(?m)^connections  \d+ made again, \d+ refused, the first: 127\.")
+        self.assertRegex(output, r"(?m)^outages   \d+, the longest \d+\.\d ms, in all \d+\.\d ms, "
+                                 r"NOT OVER AT THE END; of one connection \d+\.\d ms at most$")
+        self.assertIn("latency", output)
+
+
+@unittest.skipIf(ELSEWHERE, "not about the server")
+class TwoServers(OutageTest):
+    def setUp(self):
+        super().setUp()
+        self.first = self.start()
+        self.second = self.start("--worker-id", 1)
+
+    def test_one_is_killed(self):
+        running = self.begin(self.first, "--server", name_of(self.second), *MEASURE,
+                             "--check")
+        self.first.kill()
+        wait_for(lambda: self.second.open_connections() > CONNECTIONS, what="all connections")
+        report = self.finish(running)
+        self.assertEqual(self.errors_of(report, "broken"), CONNECTIONS // 2)
+        self.assertEqual(report["connections_made_again"], CONNECTIONS // 2)
+        self.assertIs(report["outages"]["over"], True)
+        self.assertLess(report["outages"]["longest_ms"], 1000 * SECONDS / 2)
+        self.assertEqual((report["check"]["duplicates"], report["check"]["out_of_order"]), (0, 0))
+
+    def test_one_hangs(self):
+        running = self.begin(self.first, "--server", name_of(self.second), *MEASURE,
+                             "--timeout", 300)
+        self.first.send_signal(signal.SIGSTOP)
+        wait_for(lambda: self.second.open_connections() > CONNECTIONS, what="all connections")
+        report = self.finish(running)
+        self.assertEqual(self.errors_of(report, "timed_out"), CONNECTIONS // 2)
+        self.assertEqual(report["connections_made_again"], CONNECTIONS // 2)
+
+    def test_one_is_stopped_in_order(self):
+        """What it has taken it answers; a number of calls is as many as it is."""
+        calls = 20_000
+        running = self.begin(self.first, "--server", name_of(self.second), "--calls", calls,
+                             "--connections", 2)
+        self.assertEqual(self.first.terminate(), 0)
+        output, _ = running.communicate(timeout=30 * PATIENCE)
+        report = json.loads(output)
+        self.assertEqual(report["answered"] + self.errors_of(report, "broken"), calls)
+
+
+@unittest.skipIf(ELSEWHERE, "not about the server")
+class DownAtTheStart(OutageTest):
+    def test_one_of_two(self):
+        server = self.start()
+        down = free_address()
+        for names in ([down, name_of(server)], [name_of(server), down]):
+            done = run(SNOWFLAKECTL, "--server", names[0], "--server", names[1], "bench", "--json",
+                       "--calls", 100, "--connections", 4, "--idle-connections", 2)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), names)
+            report = json.loads(done.stdout)
+            self.assertEqual((report["calls"], report["connections_refused"]), (100, 1))
+            self.assertRegex(report["first_refusal"], f"^{down}: cannot connect: ")
+
+    def test_both(self):
+        down = [free_address(), free_address()]
+        done = run(SNOWFLAKECTL, "--server", down[0], "--server", down[1], "bench")
+        self.assert_complains(done, 1, down[0], "cannot connect")
+
+    def test_a_name_that_nobody_has(self):
+        server = self.start()
+        done = run(SNOWFLAKECTL, "--server", "nobody.invalid:1", "--server", name_of(server),
+                   "bench", "--json", "--calls", 100)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("nobody.invalid:1: cannot connect: ",
+                      json.loads(done.stdout)["first_refusal"])
+        done = run(SNOWFLAKECTL, "--server", "nobody.invalid:1", "bench")
+        self.assert_complains(done, 1, "nobody.invalid:1", "cannot connect")
+
+
+@unittest.skipIf(ELSEWHERE, "not about the server")
+class Interrupted(OutageTest):
+    def launch_on_terminal(self, server, *arguments, **settings):
+        """One on a terminal, whose other end is self.leader; it has made calls."""
+        self.leader, follower = os.openpty()
+        self.addCleanup(os.close, self.leader)
+        before = server.counters()["ids_generated"]
+        running = subprocess.Popen(
+            ["setsid", "--ctty", *command(server, *arguments)], env=ENVIRONMENT, stdin=follower,
+            stderr=follower, **{"stdout": follower, **settings})
+        os.close(follower)
+        self.addCleanup(lambda: running.poll() is None and (running.kill(), running.wait()))
+        wait_for(lambda: server.counters()["ids_generated"] > before + 100, what="calls")
+        return running
+
+    def read_terminal(self):
+        """What it shows until nobody has it open any more."""
+        shown = b""
+        while True:
+            try:
+                part = os.read(self.leader, 65536)
+            except OSError:
+                return shown.decode()
+            shown += part
+
+    def interrupt(self):
+        os.write(self.leader, INTERRUPT)
+
+    def test_text(self):
+        server = self.start()
+        for arguments, line in (
+                (("--duration", 600, "--warmup", 0), r"INTERRUPTED after \d+\.\d{3} s of "),
+                (("--calls", 10**12), r"INTERRUPTED after \d+\.\d{3} s of "),
+                (("--warmup", 600), "INTERRUPTED in the warm-up: nothing was measured")):
+            with self.subTest(arguments):
+                running = self.launch_on_terminal(server, *arguments)
+                self.interrupt()
+                shown = self.read_terminal()
+                self.assertEqual(running.wait(20 * PATIENCE), 130, shown)
+                self.assertRegex(shown, rf"(?m)^{line}")
+                self.assertRegex(shown, r"(?m)^errors    0\r?$")
+                self.assertRegex(shown, r"(?m)^load CPU ")
+                self.assertNotIn("snowflakectl: ", shown)
+
+    def test_json(self):
+        server = self.start()
+        for arguments, measured in ((("--duration", 600, "--warmup", 0, "--check"), True),
+                                    (("--rate", 500, "--duration", 600, "--warmup", 0), True),
+                                    (("--calls", 10**12, "--threads", 2), True),
+                                    (("--warmup", 600), False),
+                                    (("--rate", 500, "--warmup", 600), False)):
+            with self.subTest(arguments):
+                running = self.launch_on_terminal(server, "--json", *arguments,
+                                                  stdout=subprocess.PIPE)
+                self.interrupt()
+                report = json.loads(running.communicate(timeout=20 * PATIENCE)[0])
+                self.assertEqual(running.returncode, 130)
+                self.assertIs(report["interrupted"], True)
+                self.assertEqual(report["errors"], 0)
+                self.assertEqual(report["calls"] > 0, measured)
+                self.assertLess(report["duration_s"], 60)
+                self.assertEqual(report["duration_s"] > 0, measured)
+                self.assertGreater(report["answered"], 0)
+                if "rate" in report:
+                    self.assertLess(report["due"], 500 * 60)
+
+    def test_during_an_outage(self):
+        server = self.start()
+        running = self.launch_on_terminal(server, "--json", "--duration", 600, "--warmup", 0,
+                                          stdout=subprocess.PIPE)
+        server.kill()
+        self.after(DOWN_S, self.interrupt)
+        report = json.loads(running.communicate(timeout=20 * PATIENCE)[0])
+        self.assertEqual(running.returncode, 130)
+        self.assertIs(report["outages"]["over"], False)
+        self.assertGreaterEqual(report["outages"]["longest_ms"], 1000 * DOWN_S - 50)
+        self.assert_all_broken(report)
+
+    def test_a_second_one_kills(self):
+        """The first one's report goes into a pipe that is full."""
+        ours, theirs = os.pipe()
+        self.addCleanup(os.close, ours)
+        os.set_blocking(theirs, False)
+        try:
+            while True:
+                os.write(theirs, bytes(4096))
+        except BlockingIOError:
+            os.set_blocking(theirs, True)
+        running = self.launch_on_terminal(self.start(), "--duration", 600, stdout=theirs)
+        os.close(theirs)
+        self.interrupt()
+        with self.assertRaises(subprocess.TimeoutExpired):
+            running.wait(1)
+        self.interrupt()
+        self.assertEqual(running.wait(20 * PATIENCE), -signal.SIGINT)
+
+
+if __name__ == "__main__":
+    unittest.main()
