@@ -11,10 +11,20 @@
 char *ctl_format_time(gint64 time_ms);
 void ctl_format_json_time(JsonObject *object, const char *name, gint64 time_ms);
 
+/* (transfer full): until when something is reserved, as a time, with "(ended)" behind one that is
+ * past; missing as above. */
+char *ctl_format_until(gint64 until_ms, gint64 now_ms);
+/* Likewise, short: "for 8 s", "ended 3 min ago". */
+char *ctl_format_until_short(gint64 until_ms, gint64 now_ms);
+/* (transfer full): whole seconds, or minutes, hours or days where there are two of them. */
+char *ctl_format_span(gint64 span_ms);
+
 /* (transfer full): @text, (nullable), safe to print; cut at 64 bytes. */
 char *ctl_format_text(const char *text);
 /* Likewise of HOST:PORT, and cut where no such is as long. */
 char *ctl_format_address(const char *address);
+/* Likewise of a path in ZooKeeper, where anybody may have named a znode. */
+char *ctl_format_path(const char *path);
 void ctl_format_json_text(JsonObject *object, const char *name, const char *text);
 
 /* (transfer full): on one line, and in ASCII, so that a terminal shows what is there. Takes

@@ -46,7 +46,7 @@ static void complain_of(const CtlSecureTree *tree)
 
 	for (guint i = 0; i < tree->notable->len && named < MAX_NAMED; i++) {
 		const CtlSecureZnode *znode = tree->notable->pdata[i];
-		g_autofree char *path = g_strescape(znode->path, NULL);
+		g_autofree char *path = ctl_format_path(znode->path);
 
 		named++;
 		if (znode->state == CTL_SECURE_DENIED)
@@ -62,7 +62,7 @@ static void complain_of(const CtlSecureTree *tree)
 		ctl_output_complain("... and %u more that are someone else's",
 				    tree->others - named);
 	for (guint i = 0; i < MIN(tree->strange->len, MAX_NAMED); i++) {
-		g_autofree char *path = g_strescape(tree->strange->pdata[i], NULL);
+		g_autofree char *path = ctl_format_path(tree->strange->pdata[i]);
 
 		ctl_output_complain("%s is none of a server's; left as it is", path);
 	}

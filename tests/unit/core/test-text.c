@@ -201,6 +201,10 @@ static void test_escape(void)
 		{"\\\"'", 3, "\\x5c\\x22\\x27"},
 		{"\x1f\x7f\x80\xff", 4, "\\x1f\\x7f\\x80\\xff"},
 		{"a\r\nb", 4, "a\\x0d\\x0ab"},
+		/* what turns the writing round, ends a line or cannot be seen, in UTF-8 */
+		{"\u202e\u2066", 6, "\\xe2\\x80\\xae\\xe2\\x81\\xa6"},
+		{"\u2028\xc2\x85", 5, "\\xe2\\x80\\xa8\\xc2\\x85"},
+		{"\u200b\ufeff", 6, "\\xe2\\x80\\x8b\\xef\\xbb\\xbf"},
 		{SIXTY_FOUR, 64, SIXTY_FOUR},
 		{SIXTY_FOUR "x", 65, SIXTY_FOUR "..."},
 	};
