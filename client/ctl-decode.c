@@ -7,9 +7,12 @@
 #include <unistd.h>
 
 #include "client/ctl-output.h"
+#include "client/ctl-table.h"
 #include "client/ctl.h"
 #include "core/layout.h"
 #include "core/text.h"
+
+#define LINE_COLUMNS 106
 
 static char *form_name;
 static char *layout_text;
@@ -27,6 +30,7 @@ typedef struct {
 	gboolean has_form;
 	TextForm form; /* if has_form; otherwise each ID tells */
 	gboolean json;
+	gboolean is_short; /* lines without the local time */
 	CtlArray array;
 	gboolean any_line;
 	gboolean any_bad;
@@ -64,16 +68,30 @@ static char *local_time(gint64 time_ms)
 	return g_strdup_printf("%s.%03d%s", time, (int)(time_ms % 1000), zone);
 }
 
+/* (transfer full): a line has it where there is room. */
+static char *local_column(const Decoder *self, const char *text)
+{
+	return self->is_short ? g_strdup("") : g_strdup_printf("%-29s  ", text);
+}
+
+static void print_head(const Decoder *self)
+{
+	g_autofree char *local = local_column(self, "local time");
+
+	ctl_output_print("%19s  %-24s  %s%10s  %6s  %8s\n", "id", "time (UTC)", local, "datacenter",
+			 "worker", "sequence");
+}
+
 static void print_line(Decoder *self, gint64 id, const LayoutParts *parts)
 {
 	g_autofree char *utc = text_time_ms(parts->time_ms);
-	g_autofree char *local = local_time(parts->time_ms);
+	g_autofree char *time = local_time(parts->time_ms);
+	g_autofree char *local = local_column(self, time);
 
 	if (!self->any_line)
-		ctl_output_print("%19s  %-24s  %-29s  %10s  %6s  %8s\n", "id", "time (UTC)",
-				 "local time", "datacenter", "worker", "sequence");
+		print_head(self);
 	self->any_line = TRUE;
-	ctl_output_print("%19" G_GINT64_FORMAT "  %-24s  %-29s  %10u  %6u  %8u\n", id, utc, local,
+	ctl_output_print("%19" G_GINT64_FORMAT "  %-24s  %s%10u  %6u  %8u\n", id, utc, local,
 			 parts->datacenter_id, parts->worker_id, parts->sequence);
 }
 
@@ -180,6 +198,7 @@ static CtlStatus run(const CtlOptions *options, const char *const *arguments)
 		.layout = LAYOUT_TWITTER,
 		.has_form = form_name != NULL,
 		.json = options->json,
+		.is_short = ctl_table_room() < LINE_COLUMNS,
 	};
 
 	if (!prepare(&decoder))

@@ -7,6 +7,7 @@ void ctl_probe_clear(CtlProbe *self)
 {
 	g_clear_pointer(&self->nonce, g_free);
 	g_clear_pointer(&self->state, g_free);
+	g_clear_pointer(&self->worker, snowflake_client_worker_free);
 }
 
 /* A server of 2010 has no get_worker. */
@@ -29,8 +30,9 @@ static gboolean identify(SnowflakeClient *client, CtlProbe *probe, GError **erro
 	}
 	probe->datacenter_id = worker->datacenter_id;
 	probe->worker_id = worker->worker_id;
-	probe->nonce = g_steal_pointer(&worker->nonce);
-	probe->state = g_steal_pointer(&worker->state);
+	probe->nonce = g_strdup(worker->nonce);
+	probe->state = g_strdup(worker->state);
+	probe->worker = g_steal_pointer(&worker);
 	return TRUE;
 }
 

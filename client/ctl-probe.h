@@ -13,6 +13,7 @@ typedef struct {
 	char *state;          /* likewise */
 	gint64 clock_skew_us; /* the server's clock minus ours */
 	gint64 round_trip_us;
+	SnowflakeClientWorker *worker; /* all that it says; NULL: a server of 2010 */
 } CtlProbe;
 
 /* Asks the server that @client stands for. %FALSE, with @out_probe untouched and an error set, if

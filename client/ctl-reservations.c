@@ -60,16 +60,35 @@ static void count(const CtlTree *tree, const CtlDatacenter *datacenter, gint64 n
 }
 
 static void add_line(CtlTable *table, const CtlDatacenter *datacenter,
-		     const CtlReservation *reservation, gint64 now_ms)
+		     const CtlReservation *reservation, gint64 now_ms, gboolean is_short)
 {
 	const char *address = reservation->record.address;
+	gint64 end_ms = until_ms(datacenter, reservation, now_ms);
 
 	ctl_table_add(table, g_strdup_printf("%u", datacenter->datacenter_id));
 	ctl_table_add(table, g_strdup_printf("%u", reservation->worker_id));
 	ctl_table_add(table, g_strdup(NAMES[state_of(datacenter, reservation, now_ms)]));
-	ctl_table_add(table, ctl_format_time(until_ms(datacenter, reservation, now_ms)));
+	ctl_table_add(table, is_short ? ctl_format_until_short(end_ms, now_ms)
+				      : ctl_format_until(end_ms, now_ms));
 	ctl_table_add(table,
 		      ctl_format_address(address != NULL && address[0] != '\0' ? address : NULL));
+}
+
+static CtlTable *make_table(const CtlTree *tree, gint64 now_ms, gboolean is_short)
+{
+	static const char *const HEADS[] = {">datacenter",    ">worker", "state",
+					    "reserved until", "address", NULL};
+	static const char *const SHORT[] = {">dc", ">worker", "state", "reserved", "address", NULL};
+	CtlTable *table = ctl_table_new(is_short ? SHORT : HEADS);
+
+	for (guint i = 0; i < tree->datacenters->len; i++) {
+		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+
+		for (guint j = 0; j < datacenter->reservations->len; j++)
+			add_line(table, datacenter, datacenter->reservations->pdata[j], now_ms,
+				 is_short);
+	}
+	return table;
 }
 
 static void print_summary(const CtlTree *tree, const CtlDatacenter *datacenter, gint64 now_ms)
@@ -92,19 +111,15 @@ static void print_summary(const CtlTree *tree, const CtlDatacenter *datacenter, 
 	ctl_output_print("\n");
 }
 
-void ctl_reservations_print_tables(const CtlTree *tree, gint64 now_ms)
+void ctl_reservations_print_tables(const CtlTree *tree, gint64 now_ms, guint max_lines)
 {
-	static const char *const HEADS[] = {">datacenter",    ">worker", "state",
-					    "reserved until", "address", NULL};
-	g_autoptr(CtlTable) table = ctl_table_new(HEADS);
+	g_autoptr(CtlTable) full = make_table(tree, now_ms, FALSE);
+	g_autoptr(CtlTable) brief = make_table(tree, now_ms, TRUE);
 
-	for (guint i = 0; i < tree->datacenters->len; i++) {
-		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
-
-		for (guint j = 0; j < datacenter->reservations->len; j++)
-			add_line(table, datacenter, datacenter->reservations->pdata[j], now_ms);
-	}
-	ctl_table_print(table);
+	/* as much as the summaries leave */
+	ctl_table_print(ctl_table_fits(full) ? full : brief,
+			max_lines > tree->datacenters->len ? max_lines - tree->datacenters->len
+							   : 0);
 	for (guint i = 0; i < tree->datacenters->len; i++)
 		print_summary(tree, tree->datacenters->pdata[i], now_ms);
 }

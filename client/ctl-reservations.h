@@ -10,8 +10,8 @@
  * free. One whose record does not parse is damaged: no server takes it. As long as a datacenter's
  * floor is not past, none of it is free. */
 
-/* To standard output. @now_ms: since the Unix epoch */
-void ctl_reservations_print_tables(const CtlTree *tree, gint64 now_ms);
+/* To standard output, in @max_lines lines. @now_ms: since the Unix epoch */
+void ctl_reservations_print_tables(const CtlTree *tree, gint64 now_ms, guint max_lines);
 
 /* (transfer full): of a datacenter, for JSON. */
 JsonObject *ctl_reservations_to_json(const CtlTree *tree, const CtlDatacenter *datacenter,

@@ -170,9 +170,12 @@ static void parse_claim(const Reader *self, CtlDatacenter *datacenter, const Ctl
 	g_ptr_array_add(datacenter->claims, claim);
 }
 
-/* As servers tell it: when the last tick reserved begins. One behind the layout's end is at it. */
+/* As servers tell it: when the last tick reserved begins. One behind the layout's end is at it;
+ * tick 0, which is never issued, is none. */
 static gint64 end_ms(const Layout *layout, gint64 tick)
 {
+	if (tick == 0)
+		return 0;
 	return layout_tick_start_ms(layout, MIN(tick, layout_max_tick(layout)));
 }
 
@@ -324,7 +327,7 @@ static void parse_floor(const Reader *self, CtlDatacenter *datacenter, const Ctl
 	if (!znode_floor_from_json(znode->data, (gsize)MAX(znode->length, 0), &self->tree->layout,
 				   &floor, &error))
 		datacenter->floor_damage = damage_of(znode, error);
-	else if (floor.tick > 0)
+	else
 		datacenter->floor_ms = end_ms(&self->tree->layout, floor.tick);
 }
 

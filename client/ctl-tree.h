@@ -26,7 +26,8 @@ typedef struct {
 	gint32 version;
 	ReservationRecord record;
 	char *damage;             /* (nullable): why there is no record */
-	gint64 reserved_until_ms; /* since the Unix epoch: the beginning of the last tick */
+	gint64 reserved_until_ms; /* since the Unix epoch: the beginning of the last tick; 0: never
+				   */
 	const CtlClaim *holder;   /* (nullable): its owner, if that lives and names no other */
 } CtlReservation;
 

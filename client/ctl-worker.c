@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/ctl-worker.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "client/ctl-format.h"
-#include "client/ctl-probe.h"
-#include "client/ctl-table.h"
+#include "client/ctl-parallel.h"
 
-#define MAX_THREADS 256
-#define MAX_WORKERS 4096 /* to ask, because a server says so */
 #define UNREACHABLE "unreachable"
+#define OLD_MS      3000   /* servers tell of each other what was so a second or two ago */
+#define CLOCK_US    100000 /* a difference of clocks that is no news */
 
-static void worker_free(CtlWorker *self)
+void ctl_worker_free(CtlWorker *self)
 {
+	if (self == NULL)
+		return;
 	g_free(self->address);
 	g_free(self->nonce);
+	g_free(self->kind);
 	g_free(self->state);
 	g_free(self);
 }
 
-static GPtrArray *workers_new(void)
+GPtrArray *ctl_worker_list_new(void)
 {
-	return g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	return g_ptr_array_new_with_free_func((GDestroyNotify)ctl_worker_free);
 }
 
-static CtlWorker *worker_of_claim(const CtlDatacenter *datacenter, const CtlClaim *claim)
+static CtlWorker *worker_of_claim(const CtlDatacenter *datacenter, const CtlClaim *claim,
+				  gint64 as_of_ms)
 {
 	CtlWorker *self = g_new0(CtlWorker, 1);
 	const CtlReservation *reservation = NULL;
@@ -35,6 +36,7 @@ static CtlWorker *worker_of_claim(const CtlDatacenter *datacenter, const CtlClai
 	self->worker_id = claim->record.worker_id;
 	self->nonce = g_strdup(claim->nonce);
 	self->claimed_at_ms = claim->claimed_at_ms;
+	self->as_of_ms = as_of_ms;
 	if (claim->damage == NULL)
 		self->address = claim_record_address(&claim->record);
 	if (self->worker_id >= 0)
@@ -45,97 +47,77 @@ static CtlWorker *worker_of_claim(const CtlDatacenter *datacenter, const CtlClai
 	return self;
 }
 
-GPtrArray *ctl_worker_of_tree(const CtlTree *tree)
+GPtrArray *ctl_worker_of_tree(const CtlTree *tree, gint64 as_of_ms)
 {
-	GPtrArray *workers = workers_new();
+	GPtrArray *workers = ctl_worker_list_new();
 
 	for (guint i = 0; i < tree->datacenters->len; i++) {
 		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
 
 		for (guint j = 0; j < datacenter->claims->len; j++)
 			g_ptr_array_add(workers,
-					worker_of_claim(datacenter, datacenter->claims->pdata[j]));
+					worker_of_claim(datacenter, datacenter->claims->pdata[j],
+							as_of_ms));
 	}
 	return workers;
 }
 
-static CtlWorker *worker_of_answer(const SnowflakeClientWorker *answer)
+static void replace(char **text, const char *other)
+{
+	g_free(*text);
+	*text = other[0] != '\0' ? g_strdup(other) : NULL;
+}
+
+/* When it was so, by our clock. What does not say is taken to be so now; nothing is so later. */
+static gint64 by_our_clock(const SnowflakeClientWorker *said, gint64 clock_skew_us)
+{
+	gint64 now_ms = g_get_real_time() / 1000;
+
+	if (said->as_of_ms <= 0 || said->as_of_ms > CTL_FORMAT_MAX_TIME_MS)
+		return now_ms;
+	return MIN(said->as_of_ms - clock_skew_us / 1000, now_ms);
+}
+
+static void take_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64 clock_skew_us)
+{
+	self->datacenter_id = (guint)MAX(said->datacenter_id, 0);
+	self->worker_id = MAX(said->worker_id, -1);
+	replace(&self->address, said->address);
+	replace(&self->nonce, said->nonce);
+	self->claimed_at_ms = said->claimed_at_ms;
+	self->reserved_until_ms = said->reserved_until_ms;
+	self->as_of_ms = by_our_clock(said, clock_skew_us);
+	replace(&self->kind, said->kind);
+}
+
+CtlWorker *ctl_worker_of_hearsay(const SnowflakeClientWorker *said, gint64 clock_skew_us)
 {
 	CtlWorker *self = g_new0(CtlWorker, 1);
 
-	self->datacenter_id = (guint)MAX(answer->datacenter_id, 0);
-	self->worker_id = MAX(answer->worker_id, -1);
-	if (answer->address[0] != '\0')
-		self->address = g_strdup(answer->address);
-	self->nonce = g_strdup(answer->nonce);
-	self->claimed_at_ms = answer->claimed_at_ms;
-	self->reserved_until_ms = answer->reserved_until_ms;
+	take_said(self, said, clock_skew_us);
+	self->is_hearsay = TRUE;
 	return self;
 }
 
-/* Takes @probe over if it is this server that has answered. */
+/* What the server itself says. */
 static void take_probe(CtlWorker *self, const CtlProbe *probe)
 {
-	if (g_strcmp0(probe->nonce, self->nonce) != 0)
-		return;
 	self->state = g_strdup(probe->state);
 	self->has_answered = TRUE;
 	self->round_trip_us = probe->round_trip_us;
 	self->clock_skew_us = probe->clock_skew_us;
+	replace(&self->kind, probe->worker->kind);
+	if (self->is_hearsay)
+		take_said(self, probe->worker, probe->clock_skew_us);
+	self->is_hearsay = FALSE;
 }
 
-/* (transfer full) (nullable): of SnowflakeClientWorker. A server of an earlier version can tell of
- * itself only. */
-static GPtrArray *get_workers(SnowflakeClient *client, GError **error)
+CtlWorker *ctl_worker_of_probe(const CtlProbe *probe)
 {
-	g_autoptr(GError) failure = NULL;
-	GPtrArray *answers = snowflake_client_get_workers(client, &failure);
+	CtlWorker *self = ctl_worker_of_hearsay(probe->worker, probe->clock_skew_us);
 
-	if (answers != NULL)
-		return answers;
-	if (!g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED)) {
-		g_propagate_error(error, g_steal_pointer(&failure));
-		return NULL;
-	}
-
-	SnowflakeClientWorker *answer = snowflake_client_get_worker(client, error);
-
-	if (answer == NULL)
-		return NULL;
-	answers = g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
-	g_ptr_array_add(answers, answer);
-	return answers;
-}
-
-GPtrArray *ctl_worker_of_server(SnowflakeClient *client, GError **error)
-{
-	g_auto(CtlProbe) probe = {0};
-
-	/* it can be reached, whatever it takes for its own address */
-	if (!ctl_probe(client, &probe, error))
-		return NULL;
-
-	g_autoptr(GPtrArray) answers = get_workers(client, error);
-
-	if (answers == NULL)
-		return NULL;
-	if (answers->len > MAX_WORKERS) {
-		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			    "the server lists %u others, and more than %d are not asked; "
-			    "--zookeeper lists them too",
-			    answers->len, MAX_WORKERS);
-		return NULL;
-	}
-
-	GPtrArray *workers = workers_new();
-
-	for (guint i = 0; i < answers->len; i++) {
-		CtlWorker *worker = worker_of_answer(answers->pdata[i]);
-
-		take_probe(worker, &probe);
-		g_ptr_array_add(workers, worker);
-	}
-	return workers;
+	take_probe(self, probe);
+	return self;
 }
 
 static gint compare(gconstpointer a, gconstpointer b)
@@ -150,8 +132,9 @@ static gint compare(gconstpointer a, gconstpointer b)
 		return left->datacenter_id > right->datacenter_id ? 1 : -1;
 	if (left_id != right_id)
 		return left_id > right_id ? 1 : -1;
-	return (left->claimed_at_ms > right->claimed_at_ms) -
-	       (left->claimed_at_ms < right->claimed_at_ms);
+	if (left->claimed_at_ms != right->claimed_at_ms)
+		return left->claimed_at_ms > right->claimed_at_ms ? 1 : -1;
+	return g_strcmp0(left->nonce, right->nonce);
 }
 
 void ctl_worker_sort(GPtrArray *workers)
@@ -159,115 +142,72 @@ void ctl_worker_sort(GPtrArray *workers)
 	g_ptr_array_sort(workers, compare);
 }
 
-static void ask(CtlWorker *self, guint timeout_ms)
+void ctl_worker_set_unreachable(CtlWorker *self)
 {
+	g_free(self->state);
+	self->state = g_strdup(UNREACHABLE);
+}
+
+static void ask(gpointer item, gpointer data)
+{
+	CtlWorker *self = item;
+	const guint *timeout_ms = data;
+
+	if (self->state != NULL)
+		return;
+
 	const char *const servers[] = {self->address, NULL};
 	g_autoptr(SnowflakeClient) client =
 		self->address != NULL ? snowflake_client_new(servers, NULL) : NULL;
 	g_auto(CtlProbe) probe = {0};
 
-	if (client != NULL) {
-		snowflake_client_set_timeout_ms(client, timeout_ms);
-		if (ctl_probe(client, &probe, NULL))
-			take_probe(self, &probe);
-	}
-	if (self->state == NULL)
-		self->state = g_strdup(UNREACHABLE);
-}
-
-typedef struct {
-	GPtrArray *workers;
-	guint timeout_ms;
-	atomic_uint next;
-} Asking;
-
-static void *ask_some(void *data)
-{
-	Asking *asking = data;
-
-	for (;;) {
-		guint i = atomic_fetch_add(&asking->next, 1);
-
-		if (i >= asking->workers->len)
-			return NULL;
-
-		CtlWorker *worker = asking->workers->pdata[i];
-
-		if (worker->state == NULL)
-			ask(worker, asking->timeout_ms);
-	}
+	if (client != NULL)
+		snowflake_client_set_timeout_ms(client, *timeout_ms);
+	if (client != NULL && ctl_probe(client, &probe, NULL) && probe.worker != NULL &&
+	    g_strcmp0(probe.nonce, self->nonce) == 0)
+		take_probe(self, &probe);
+	else
+		ctl_worker_set_unreachable(self);
 }
 
 void ctl_worker_ask_all(GPtrArray *workers, guint timeout_ms)
 {
-	Asking asking = {.workers = workers, .timeout_ms = timeout_ms};
-	pthread_t threads[MAX_THREADS];
-	guint count = 0;
-
-	while (count < MIN(workers->len, MAX_THREADS) &&
-	       pthread_create(&threads[count], NULL, ask_some, &asking) == 0)
-		count++;
-	/* if there is not even one thread to have */
-	ask_some(&asking);
-	for (guint i = 0; i < count; i++)
-		pthread_join(threads[i], NULL);
+	ctl_parallel_do(workers, ask, &timeout_ms);
 }
 
-/* @sign: of a number that may be below 0 */
-static char *milliseconds(const CtlWorker *worker, gint64 value_us, gboolean sign)
+static gboolean is_same_clock(const CtlWorker *self, const CtlWorker *before)
 {
-	double value_ms = (double)value_us / 1000;
+	gint64 uncertain_us = CLOCK_US + self->round_trip_us + before->round_trip_us;
 
-	if (!worker->has_answered)
-		return g_strdup("-");
-	return sign ? g_strdup_printf("%+.1f ms", value_ms) : g_strdup_printf("%.3f ms", value_ms);
+	return ABS(self->clock_skew_us - before->clock_skew_us) <= uncertain_us;
 }
 
-void ctl_worker_print_table(const GPtrArray *workers)
+static gboolean is_same(const CtlWorker *self, const CtlWorker *before)
 {
-	static const char *const HEADS[] = {">datacenter", ">worker",    "address",
-					    "state",       "claimed at", "reserved until",
-					    ">round trip", ">clock",     NULL};
-	g_autoptr(CtlTable) table = ctl_table_new(HEADS);
+	return self->datacenter_id == before->datacenter_id &&
+	       self->worker_id == before->worker_id &&
+	       self->claimed_at_ms == before->claimed_at_ms &&
+	       self->reserved_until_ms == before->reserved_until_ms &&
+	       self->is_hearsay == before->is_hearsay &&
+	       self->has_answered == before->has_answered &&
+	       g_strcmp0(self->address, before->address) == 0 &&
+	       g_strcmp0(self->nonce, before->nonce) == 0 &&
+	       g_strcmp0(self->kind, before->kind) == 0 &&
+	       g_strcmp0(self->state, before->state) == 0 && is_same_clock(self, before);
+}
 
+gboolean ctl_worker_same(const GPtrArray *workers, const GPtrArray *before)
+{
+	if (workers->len != before->len)
+		return FALSE;
 	for (guint i = 0; i < workers->len; i++) {
-		const CtlWorker *worker = workers->pdata[i];
-
-		ctl_table_add(table, g_strdup_printf("%u", worker->datacenter_id));
-		ctl_table_add(table, worker->worker_id >= 0
-					     ? g_strdup_printf("%d", worker->worker_id)
-					     : g_strdup("-"));
-		ctl_table_add(table, ctl_format_address(worker->address));
-		ctl_table_add(table, ctl_format_text(worker->state));
-		ctl_table_add(table, ctl_format_time(worker->claimed_at_ms));
-		ctl_table_add(table, ctl_format_time(worker->reserved_until_ms));
-		ctl_table_add(table, milliseconds(worker, worker->round_trip_us, FALSE));
-		ctl_table_add(table, milliseconds(worker, worker->clock_skew_us, TRUE));
+		if (!is_same(workers->pdata[i], before->pdata[i]))
+			return FALSE;
 	}
-	ctl_table_print(table);
+	return TRUE;
 }
 
-static void set_measured(JsonObject *object, const char *name, const CtlWorker *worker,
-			 gint64 value)
+gboolean ctl_worker_is_old(gint64 as_of_ms, gint64 now_ms)
 {
-	if (worker->has_answered)
-		json_object_set_int_member(object, name, value);
-	else
-		json_object_set_null_member(object, name);
-}
-
-JsonObject *ctl_worker_to_json(const CtlWorker *self)
-{
-	JsonObject *object = json_object_new();
-
-	json_object_set_int_member(object, "datacenter_id", self->datacenter_id);
-	json_object_set_int_member(object, "worker_id", self->worker_id);
-	ctl_format_json_text(object, "address", self->address);
-	ctl_format_json_text(object, "state", self->state);
-	ctl_format_json_time(object, "claimed_at", self->claimed_at_ms);
-	ctl_format_json_time(object, "reserved_until", self->reserved_until_ms);
-	ctl_format_json_text(object, "nonce", self->nonce);
-	set_measured(object, "round_trip_us", self, self->round_trip_us);
-	set_measured(object, "clock_skew_us", self, self->clock_skew_us);
-	return object;
+	return now_ms - as_of_ms > OLD_MS;
 }

@@ -3,11 +3,10 @@
 
 #include <json-glib/json-glib.h>
 
+#include "client/ctl-probe.h"
 #include "client/ctl-tree.h"
-#include "client/snowflake-client.h"
 
-/* The servers that live, as "workers" lists them. */
-
+/* A server as "workers" lists it. */
 typedef struct {
 	guint datacenter_id;
 	gint worker_id; /* -1: none yet */
@@ -15,6 +14,9 @@ typedef struct {
 	char *nonce;
 	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not known */
 	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing is, or not known */
+	gint64 as_of_ms;          /* when that was so, by our clock */
+	char *kind;               /* NULL: not known */
+	gboolean is_hearsay;      /* others say so: what it says itself is put in place */
 
 	char *state;           /* NULL: not asked */
 	gboolean has_answered; /* then: */
@@ -22,14 +24,29 @@ typedef struct {
 	gint64 clock_skew_us; /* the server's clock minus ours */
 } CtlWorker;
 
-/* (transfer full): the workers of a tree, not asked yet. */
-GPtrArray *ctl_worker_of_tree(const CtlTree *tree);
+void ctl_worker_free(CtlWorker *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlWorker, ctl_worker_free)
 
-/* (transfer full) (nullable): the workers that a server knows of, not asked yet but for itself. */
-GPtrArray *ctl_worker_of_server(SnowflakeClient *client, GError **error);
+/* (transfer full) (element-type CtlWorker) */
+GPtrArray *ctl_worker_list_new(void);
+
+/* (transfer full): the workers of a tree, not asked yet.
+ * @as_of_ms: when it was so, since the Unix epoch */
+GPtrArray *ctl_worker_of_tree(const CtlTree *tree, gint64 as_of_ms);
+
+/* (transfer full): hearsay, not asked yet.
+ * @clock_skew_us: of the server that says so */
+CtlWorker *ctl_worker_of_hearsay(const SnowflakeClientWorker *said, gint64 clock_skew_us);
+
+/* (transfer full): the server that has answered, by what it says itself.
+ * @probe: with its worker */
+CtlWorker *ctl_worker_of_probe(const CtlProbe *probe);
 
 /* By datacenter ID and worker ID; those without one come last. */
 void ctl_worker_sort(GPtrArray *workers);
+
+/* Not asked again. */
+void ctl_worker_set_unreachable(CtlWorker *self);
 
 /**
  * ctl_worker_ask_all:
@@ -39,7 +56,14 @@ void ctl_worker_sort(GPtrArray *workers);
  */
 void ctl_worker_ask_all(GPtrArray *workers, guint timeout_ms);
 
-/* To standard output. */
-void ctl_worker_print_table(const GPtrArray *workers);
+/* Whether who lists them again has nothing new to tell: the times that answers took, and what they
+ * make uncertain in a clock, are not news. Both are sorted. */
+gboolean ctl_worker_same(const GPtrArray *workers, const GPtrArray *before);
+
+/* Whether it was said so long ago that it may be otherwise by now. */
+gboolean ctl_worker_is_old(gint64 as_of_ms, gint64 now_ms);
+
+/* To standard output, in as many columns as there is room for, and in @max_lines lines. */
+void ctl_worker_print_table(const GPtrArray *workers, guint max_lines);
 /* (transfer full) */
 JsonObject *ctl_worker_to_json(const CtlWorker *self);

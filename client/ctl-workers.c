@@ -1,178 +1,267 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "workers": who is there, from ZooKeeper or from a server. Reads only. */
+/* "workers": who is there, from ZooKeeper or from servers. Reads only. */
 
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "client/ctl-fleet.h"
 #include "client/ctl-format.h"
+#include "client/ctl-notes.h"
 #include "client/ctl-output.h"
 #include "client/ctl-reservations.h"
 #include "client/ctl-tree.h"
+#include "client/ctl-watch.h"
 #include "client/ctl-worker.h"
 #include "client/ctl.h"
 
-#define AGAIN_AFTER_US 1000000
-#define CLEAR_SCREEN   "\033[H\033[2J\033[3J"
+#define AGAIN_AFTER_MS 1000
+#define MAX_STRANGE    32 /* znodes to name */
 
 static gboolean watch;
 static gboolean reservations;
 
 static const GOptionEntry entries[] = {
 	{"watch", 'w', 0, G_OPTION_ARG_NONE, &watch,
-	 "Print it again whenever it changes, until Ctrl-C; needs --zookeeper", NULL},
+	 "Print it again whenever it changes, until Ctrl-C; on a terminal every second, until q",
+	 NULL},
 	{"reservations", 'r', 0, G_OPTION_ARG_NONE, &reservations,
 	 "The worker IDs instead: held, quarantined or free; needs --zookeeper", NULL},
 	G_OPTION_ENTRY_NULL,
 };
 
+/* What is printed at a time. */
+typedef struct {
+	GPtrArray *workers;  /* of CtlWorker, sorted; NULL: nobody tells */
+	GPtrArray *elements; /* of char *: JSON; of reservations, or with --json */
+	CtlNotes *notes;
+} List;
+
+static void list_clear(List *self)
+{
+	g_clear_pointer(&self->workers, g_ptr_array_unref);
+	g_clear_pointer(&self->elements, g_ptr_array_unref);
+	g_clear_pointer(&self->notes, ctl_notes_free);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(List, list_clear)
+
 typedef struct {
 	const CtlOptions *options;
-	ZookeeperHosts *hosts;
-	char *auth;
-	guint printed; /* how many times */
+	const ZookeeperHosts *hosts; /* NULL: servers are asked */
+	const char *auth;
+	gboolean redraws; /* on a terminal */
+	gboolean is_due;  /* to print, even if it is what was printed last */
+	guint printed;    /* how many times */
+	List last;
+
+	CtlTree *tree;        /* (nullable): what ZooKeeper has ... */
+	gint64 tree_as_of_ms; /* ... and had at that time, since the Unix epoch */
 } Lister;
 
-/* Elements on lines of their own, or all on one where one list follows another. */
-static void print_json(const GPtrArray *objects)
+/* What is to be printed */
+
+static List list_new(void)
 {
-	CtlArray array = {0};
-	g_autoptr(GString) line = g_string_new("[");
-
-	for (guint i = 0; i < objects->len; i++) {
-		g_autofree char *element = ctl_format_json(objects->pdata[i]);
-
-		if (watch)
-			g_string_append_printf(line, "%s%s", i > 0 ? "," : "", element);
-		else
-			ctl_array_add(&array, element);
-	}
-	if (watch)
-		ctl_output_print("%s]\n", line->str);
-	else
-		ctl_array_end(&array);
+	return (List){
+		.elements = g_ptr_array_new_with_free_func(g_free),
+		.notes = ctl_notes_new(),
+	};
 }
 
-static void print_workers(const Lister *self, const GPtrArray *workers)
+/* @workers: (transfer full) (nullable) */
+static void take_workers(const Lister *self, List *list, GPtrArray *workers)
 {
-	g_autoptr(GPtrArray) objects = g_ptr_array_new();
-
-	if (!self->options->json && workers->len == 0) {
-		ctl_output_complain("no server is registered");
-		return;
-	}
-	if (!self->options->json) {
-		ctl_worker_print_table(workers);
-		return;
-	}
-	for (guint i = 0; i < workers->len; i++)
-		g_ptr_array_add(objects, ctl_worker_to_json(workers->pdata[i]));
-	print_json(objects);
+	list->workers = workers;
+	for (guint i = 0; self->options->json && workers != NULL && i < workers->len; i++)
+		g_ptr_array_add(list->elements,
+				ctl_format_json(ctl_worker_to_json(workers->pdata[i])));
 }
 
-static void print_reservations(const Lister *self, const CtlTree *tree)
+static void take_reservations(List *list, const CtlTree *tree, gint64 now_ms)
 {
-	gint64 now_ms = g_get_real_time() / 1000;
-	g_autoptr(GPtrArray) objects = g_ptr_array_new();
-
-	if (!self->options->json) {
-		ctl_reservations_print_tables(tree, now_ms);
-		return;
-	}
 	for (guint i = 0; i < tree->datacenters->len; i++)
-		g_ptr_array_add(objects, ctl_reservations_to_json(tree, tree->datacenters->pdata[i],
-								  now_ms));
-	print_json(objects);
+		g_ptr_array_add(list->elements,
+				ctl_format_json(ctl_reservations_to_json(
+					tree, tree->datacenters->pdata[i], now_ms)));
+}
+
+static void note_strange(CtlNotes *notes, const GPtrArray *strange)
+{
+	for (guint i = 0; i < MIN(strange->len, MAX_STRANGE); i++) {
+		g_autofree char *path = ctl_format_path(strange->pdata[i]);
+
+		ctl_notes_add(notes, "%s is not of a server: passed over", path);
+	}
+	if (strange->len > MAX_STRANGE)
+		ctl_notes_add(notes, "... and %u more that are not of a server",
+			      strange->len - MAX_STRANGE);
+}
+
+/* @damage: (nullable). Returns whether there is none. */
+static gboolean note_damage(CtlNotes *notes, const char *damage)
+{
+	if (damage != NULL)
+		ctl_notes_add(notes, "%s", damage);
+	return damage == NULL;
 }
 
 /* What cannot be shown for what it is. %FALSE: there is a record that does not parse. */
-static gboolean complain_of(const CtlTree *tree)
+static gboolean note_tree(CtlNotes *notes, const CtlTree *tree)
 {
 	gboolean sound = TRUE;
 
-	for (guint i = 0; i < tree->strange->len; i++)
-		ctl_output_complain("%s is not of a server: passed over",
-				    (const char *)tree->strange->pdata[i]);
+	note_strange(notes, tree->strange);
 	for (guint i = 0; i < tree->datacenters->len; i++) {
 		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
 
 		for (guint j = 0; j < datacenter->claims->len; j++) {
 			const CtlClaim *claim = datacenter->claims->pdata[j];
 
-			if (claim->damage != NULL)
-				ctl_output_complain("%s", claim->damage);
-			sound &= claim->damage == NULL;
+			sound &= note_damage(notes, claim->damage);
 		}
-		if (datacenter->floor_damage != NULL)
-			ctl_output_complain("%s", datacenter->floor_damage);
-		sound &= datacenter->floor_damage == NULL;
+		sound &= note_damage(notes, datacenter->floor_damage);
 		for (guint j = 0; j < datacenter->reservations->len; j++) {
 			const CtlReservation *reservation = datacenter->reservations->pdata[j];
 
-			if (reservation->damage != NULL)
-				ctl_output_complain("%s", reservation->damage);
-			sound &= reservation->damage == NULL;
+			sound &= note_damage(notes, reservation->damage);
 		}
 	}
 	return sound;
 }
 
-/* Ctrl-C ends a watch at once, but not in the middle of what is printed. A second one does: the
- * reader may have stopped. */
-static atomic_bool is_printing;
-static atomic_bool is_interrupted;
+/* Printing it */
 
-static void on_interrupt(G_GNUC_UNUSED int number)
+/* Elements on lines of their own, or all on one where one list follows another. */
+static void print_json(const GPtrArray *elements)
 {
-	if (atomic_exchange(&is_interrupted, TRUE) || !atomic_load(&is_printing))
-		_exit(CTL_OK);
-}
+	CtlArray array = {0};
 
-static void end_print(void)
-{
-	ctl_output_flush();
-	atomic_store(&is_printing, FALSE);
-	if (atomic_load(&is_interrupted))
-		exit(CTL_OK);
-}
-
-/* On a terminal in the place of the one before. */
-static void begin_print(Lister *self)
-{
-	atomic_store(&is_printing, TRUE);
-	if (watch && !self->options->json) {
-		if (isatty(STDOUT_FILENO))
-			ctl_output_print(CLEAR_SCREEN);
-		else if (self->printed > 0)
-			ctl_output_print("\n");
+	if (watch) {
+		for (guint i = 0; i < elements->len; i++)
+			ctl_output_print("%s%s", i > 0 ? "," : "[",
+					 (const char *)elements->pdata[i]);
+		ctl_output_print("%s\n", elements->len > 0 ? "]" : "[]");
+		return;
 	}
-	self->printed++;
+	for (guint i = 0; i < elements->len; i++)
+		ctl_array_add(&array, elements->pdata[i]);
+	ctl_array_end(&array);
 }
 
-static gboolean list_once(Lister *self, CtlZookeeper *zookeeper, gboolean *out_sound,
-			  GError **error)
+/* How long a table may be: what is drawn in the place of the one before leaves room for the time,
+ * the notes, which may be longer than a line, and the cursor. */
+static guint max_lines(const Lister *self, const List *list)
+{
+	guint lines = ctl_watch_lines();
+	guint taken = 2 + 2 * ctl_notes_count(list->notes);
+
+	if (!self->redraws)
+		return G_MAXUINT;
+	return lines > taken ? lines - taken : 0;
+}
+
+static void print_list(const Lister *self, const List *list)
+{
+	if (self->options->json) {
+		print_json(list->elements);
+		return;
+	}
+	if (watch && self->printed > 0 && !self->redraws)
+		ctl_output_print("\n");
+	if (watch)
+		ctl_watch_print_time();
+	if (reservations)
+		ctl_reservations_print_tables(self->tree, g_get_real_time() / 1000,
+					      max_lines(self, list));
+	else if (list->workers != NULL && list->workers->len > 0)
+		ctl_worker_print_table(list->workers, max_lines(self, list));
+}
+
+static gboolean is_same(const List *self, const List *before)
+{
+	if (!reservations)
+		return ctl_worker_same(self->workers, before->workers);
+	if (self->elements->len != before->elements->len)
+		return FALSE;
+	for (guint i = 0; i < self->elements->len; i++) {
+		if (strcmp(self->elements->pdata[i], before->elements->pdata[i]) != 0)
+			return FALSE;
+	}
+	return TRUE;
+}
+
+/* Prints @list, unless it would say again what is there to read, and takes it. */
+static void show(Lister *self, List *list)
+{
+	gboolean is_known = reservations || list->workers != NULL;
+	gboolean is_news = is_known && (self->is_due || !is_same(list, &self->last));
+
+	ctl_watch_begin_print(self->redraws);
+	if (is_news || self->redraws) {
+		print_list(self, list);
+		self->printed++;
+	}
+	ctl_output_flush();
+	ctl_notes_complain(list->notes,
+			   self->redraws && isatty(STDERR_FILENO) ? NULL : self->last.notes);
+	ctl_watch_end_print();
+	self->is_due = !is_known;
+	list_clear(&self->last);
+	self->last = *list;
+	*list = (List){0};
+}
+
+/* By ZooKeeper */
+
+static void note_lost(const Lister *self, CtlNotes *notes, const GError *lost)
+{
+	g_autofree char *age = ctl_format_span(g_get_real_time() / 1000 - self->tree_as_of_ms);
+
+	ctl_notes_add_on(
+		notes, "lost",
+		g_strdup_printf("%s; trying again; the list is %s old", lost->message, age));
+}
+
+/* @lost: why the tree may be otherwise by now; NULL: it is not.
+ * %FALSE: there is a record that does not parse. */
+static gboolean show_tree(Lister *self, const GError *lost)
+{
+	g_auto(List) list = list_new();
+	gboolean sound = note_tree(list.notes, self->tree);
+
+	if (lost == NULL)
+		self->tree_as_of_ms = g_get_real_time() / 1000;
+	else
+		note_lost(self, list.notes, lost);
+	if (reservations) {
+		take_reservations(&list, self->tree, g_get_real_time() / 1000);
+	} else {
+		GPtrArray *workers = ctl_worker_of_tree(self->tree, self->tree_as_of_ms);
+
+		/* by now the servers know better what ZooKeeper has */
+		for (guint i = 0; i < workers->len; i++)
+			((CtlWorker *)workers->pdata[i])->is_hearsay = lost != NULL;
+		ctl_worker_ask_all(workers, (guint)self->options->timeout_ms);
+		ctl_worker_sort(workers);
+		take_workers(self, &list, workers);
+		if (workers->len == 0 && !self->options->json)
+			ctl_notes_add(list.notes, "no server is registered");
+	}
+	show(self, &list);
+	return sound;
+}
+
+/* %FALSE: the tree is what it was. */
+static gboolean read_tree(Lister *self, CtlZookeeper *zookeeper, GError **error)
 {
 	CtlTreeFlags flags =
 		(reservations ? CTL_TREE_ALL_RESERVATIONS : 0) | (watch ? CTL_TREE_WATCH : 0);
-	g_autoptr(CtlTree) tree = ctl_tree_read(zookeeper, self->hosts->root, flags, error);
+	CtlTree *tree = ctl_tree_read(zookeeper, self->hosts->root, flags, error);
 
 	if (tree == NULL)
 		return FALSE;
-
-	g_autoptr(GPtrArray) workers = ctl_worker_of_tree(tree);
-
-	if (!reservations)
-		ctl_worker_ask_all(workers, (guint)self->options->timeout_ms);
-	ctl_worker_sort(workers);
-	begin_print(self);
-	if (reservations)
-		print_reservations(self, tree);
-	else
-		print_workers(self, workers);
-	end_print();
-	*out_sound = complain_of(tree);
+	ctl_tree_free(self->tree);
+	self->tree = tree;
 	return TRUE;
 }
 
@@ -182,36 +271,48 @@ static CtlZookeeper *open_session(const Lister *self, GError **error)
 				     error);
 }
 
-/* Lists, and lists again when something has changed, until the session is lost. */
-static void watch_session(Lister *self, CtlZookeeper *zookeeper, GError **error)
+static gboolean is_lost(const GError *error)
 {
-	gboolean sound;
-
-	do {
-		if (!list_once(self, zookeeper, &sound, error))
-			return;
-	} while (ctl_zookeeper_wait_change(zookeeper, error));
+	return g_error_matches(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_LOST);
 }
 
-/* Ends with Ctrl-C, or if there is nothing to watch. */
-static CtlStatus keep_watching(Lister *self)
+static CtlStatus fail(const GError *error)
 {
-	signal(SIGINT, on_interrupt);
+	ctl_output_complain("%s%s", error->message,
+			    is_lost(error) && !reservations
+				    ? "; --server HOST:PORT asks servers, without ZooKeeper"
+				    : "");
+	return CTL_FAILED;
+}
+
+/* Lists, and lists again when something has changed or a while has passed, until the session is
+ * lost. */
+static void watch_session(Lister *self, CtlZookeeper *zookeeper, GError **error)
+{
+	gboolean changed = TRUE;
+
+	self->is_due = TRUE;
+	do {
+		if (changed && !read_tree(self, zookeeper, error))
+			return;
+		show_tree(self, NULL);
+	} while (ctl_zookeeper_wait_change(zookeeper, AGAIN_AFTER_MS, &changed, error));
+}
+
+/* Ends from outside, or if there is nothing to watch. Without ZooKeeper, the servers that it had
+ * are asked. */
+static CtlStatus watch_zookeeper(Lister *self)
+{
 	for (;;) {
 		g_autoptr(GError) error = NULL;
 		g_autoptr(CtlZookeeper) zookeeper = open_session(self, &error);
 
 		if (zookeeper != NULL)
 			watch_session(self, zookeeper, &error);
-		if (self->printed == 0 ||
-		    !g_error_matches(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_LOST)) {
-			ctl_output_complain("%s", error->message);
-			return CTL_FAILED;
-		}
-		/* once, however many attempts it takes then */
-		if (zookeeper != NULL)
-			ctl_output_complain("%s; trying again", error->message);
-		g_usleep(AGAIN_AFTER_US);
+		if (self->tree == NULL || !is_lost(error))
+			return fail(error);
+		show_tree(self, error);
+		g_usleep(AGAIN_AFTER_MS * G_TIME_SPAN_MILLISECOND);
 	}
 }
 
@@ -219,35 +320,41 @@ static CtlStatus list_zookeeper(Lister *self)
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(CtlZookeeper) zookeeper = open_session(self, &error);
-	gboolean sound = FALSE;
 
-	if (zookeeper == NULL || !list_once(self, zookeeper, &sound, &error)) {
-		ctl_output_complain("%s", error->message);
-		return CTL_FAILED;
-	}
-	return sound ? CTL_OK : CTL_FAILED;
+	if (zookeeper == NULL || !read_tree(self, zookeeper, &error))
+		return fail(error);
+	return show_tree(self, NULL) ? CTL_OK : CTL_FAILED;
 }
 
-static CtlStatus list_server(Lister *self)
+/* By servers */
+
+/* Once, or again and again, if one of them answers. */
+static CtlStatus list_servers(Lister *self)
 {
-	g_auto(GStrv) servers = ctl_servers(self->options);
-	g_autoptr(SnowflakeClient) client =
-		ctl_client_new((const char *const *)servers, self->options);
-	g_autoptr(GError) error = NULL;
+	g_autoptr(CtlFleet) fleet = ctl_fleet_new(self->options);
 
-	if (client == NULL)
+	if (fleet == NULL)
 		return CTL_USAGE;
+	do {
+		g_auto(List) list = list_new();
 
-	g_autoptr(GPtrArray) workers = ctl_worker_of_server(client, &error);
-
-	if (workers == NULL) {
-		ctl_output_complain("%s", error->message);
-		return CTL_FAILED;
-	}
-	ctl_worker_ask_all(workers, (guint)self->options->timeout_ms);
-	ctl_worker_sort(workers);
-	print_workers(self, workers);
+		take_workers(self, &list, ctl_fleet_ask(fleet, list.notes));
+		if (list.workers == NULL && self->printed == 0) {
+			ctl_notes_complain(list.notes, NULL);
+			return CTL_FAILED;
+		}
+		show(self, &list);
+		if (watch)
+			g_usleep(AGAIN_AFTER_MS * G_TIME_SPAN_MILLISECOND);
+	} while (watch);
 	return CTL_OK;
+}
+
+static CtlStatus list(Lister *self)
+{
+	if (self->hosts == NULL)
+		return list_servers(self);
+	return watch ? watch_zookeeper(self) : list_zookeeper(self);
 }
 
 static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
@@ -257,24 +364,33 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 
 	if (!ctl_zookeeper_hosts(options, &hosts, &auth))
 		return CTL_USAGE;
-
-	Lister lister = {.options = options, .hosts = hosts, .auth = auth};
-
-	if (hosts == NULL && (watch || reservations)) {
-		ctl_output_complain("%s needs --zookeeper HOSTS",
-				    watch ? "--watch" : "--reservations");
+	if (hosts == NULL && reservations) {
+		ctl_output_complain("--reservations needs --zookeeper HOSTS");
 		return CTL_USAGE;
 	}
-	if (hosts == NULL)
-		return list_server(&lister);
-	return watch ? keep_watching(&lister) : list_zookeeper(&lister);
+	if (watch)
+		ctl_watch_begin();
+
+	Lister lister = {
+		.options = options,
+		.hosts = hosts,
+		.auth = auth,
+		.redraws = watch && !options->json && isatty(STDOUT_FILENO),
+		.is_due = TRUE,
+	};
+	CtlStatus status = list(&lister);
+
+	list_clear(&lister.last);
+	ctl_tree_free(lister.tree);
+	return status;
 }
 
 const CtlCommand ctl_workers_command = {
 	.name = "workers",
 	.summary = "Lists the servers of the service.",
-	.details = "Asks ZooKeeper where --zookeeper names it, else a server; and then each server "
-		   "for its\nstate and clock. One that does not answer is listed as unreachable.",
+	.details = "Asks ZooKeeper where --zookeeper names it, else every --server, each for all "
+		   "that it\nknows of; and then each server for its state and clock. One that does "
+		   "not answer\nis listed as unreachable.",
 	.takes_zookeeper = TRUE,
 	.entries = entries,
 	.run = run,

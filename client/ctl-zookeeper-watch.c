@@ -36,8 +36,9 @@ gboolean ctl_zookeeper_watch(CtlZookeeper *self, const GPtrArray *znodes, GError
 	       watch_missing(self, znodes, error);
 }
 
-/* Under the lock. Waits for the first change; %FALSE: there is no connection. */
-static gboolean wait_first(CtlZookeeper *self)
+/* Under the lock. Waits for the first change, or, as long as there is a connection, until @end.
+ * %FALSE: there is none. */
+static gboolean wait_first(CtlZookeeper *self, const struct timespec *end)
 {
 	struct timespec deadline;
 	gboolean was_connected = TRUE;
@@ -50,7 +51,8 @@ static gboolean wait_first(CtlZookeeper *self)
 		if (self->state == ZOO_EXPIRED_SESSION_STATE)
 			return FALSE;
 		if (connected) {
-			pthread_cond_wait(&self->woken, &self->lock);
+			if (!ctl_zookeeper_wait_until(self, end))
+				return TRUE;
 		} else {
 			if (was_connected)
 				deadline = ctl_zookeeper_deadline(self->timeout_ms);
@@ -77,17 +79,23 @@ static void wait_quiet(CtlZookeeper *self)
 		 g_get_monotonic_time() - began_us < BURST_MS * G_GINT64_CONSTANT(1000));
 }
 
-gboolean ctl_zookeeper_wait_change(CtlZookeeper *self, GError **error)
+gboolean ctl_zookeeper_wait_change(CtlZookeeper *self, guint max_ms, gboolean *out_changed,
+				   GError **error)
 {
+	struct timespec end = ctl_zookeeper_deadline(max_ms);
+
 	if (self->handle == NULL)
 		return ctl_zookeeper_lose(self, error, "the connection was lost");
 	pthread_mutex_lock(&self->lock);
 
-	gboolean changed = wait_first(self);
+	gboolean connected = wait_first(self, &end);
+	gboolean changed = connected && self->changes > 0;
 
 	if (changed)
 		wait_quiet(self);
+	if (connected)
+		*out_changed = changed;
 	self->changes = 0;
 	pthread_mutex_unlock(&self->lock);
-	return changed || ctl_zookeeper_lose(self, error, "the connection is lost");
+	return connected || ctl_zookeeper_lose(self, error, "the connection is lost");
 }

@@ -12,6 +12,14 @@ from thrift.transport.TTransport import TFramedTransportFactory
 
 from bindings import contract_2010, current
 
+NOBODY = "127.0.0.1:1"  # a port that the kernel never hands out
+
+Worker = current.types.Worker
+
+
+def now_ms():
+    return int(time.time() * 1000)
+
 
 class Of2010:
     """The four calls, and nothing else."""
@@ -42,10 +50,10 @@ class Extended:
         self.next = first
 
     def get_worker(self):
-        return current.types.Worker(3, 7, "a.example:7609", str(uuid.uuid4()), 1, 2, self.state)
+        return Worker(3, 7, "a.example:7609", str(uuid.uuid4()), 1, 2, self.state)
 
     def get_timestamp(self):
-        return int(time.time() * 1000) + self.clock_skew_ms
+        return now_ms() + self.clock_skew_ms
 
     def get_ids(self, useragent, count):
         if useragent == "refused":
@@ -54,13 +62,57 @@ class Extended:
         return list(range(self.next - count, self.next))
 
 
-def serve(handler, service=current.SnowflakeExtended):
+class Told:
+    """`said` is what get_worker answers, but for as_of_ms; `others` what get_workers has besides:
+    of Worker, an exception to be raised, or a function that returns these."""
+
+    def __init__(self, datacenter_id=0, worker_id=0, others=(), ahead_ms=0, lacks=()):
+        self.ahead_ms = ahead_ms  # of its clock
+        self.others = others
+        self.asked = 0
+        self.age_ms = 0  # of what it says of itself
+        self.address = serve(self, lacks=lacks)
+        self.said = Worker(datacenter_id=datacenter_id, worker_id=worker_id, address=self.address,
+                           nonce=str(uuid.uuid4()), claimed_at_ms=now_ms(),
+                           reserved_until_ms=now_ms() + 600_000, state="serving", kind="server")
+
+    def now_ms(self):
+        return now_ms() + self.ahead_ms
+
+    def get_timestamp(self):
+        return self.now_ms()
+
+    def get_worker(self):
+        self.asked += 1
+        self.said.as_of_ms = self.now_ms() - self.age_ms
+        return self.said
+
+    def get_workers(self):
+        others = self.others() if callable(self.others) else self.others
+        if isinstance(others, Exception):
+            raise others
+        return [self.get_worker(), *others]
+
+    def of_another(self, age_ms, **fields):
+        """A row of its list: as its clock has it, of one that is not there."""
+        row = Worker(datacenter_id=0, worker_id=9, address=NOBODY, nonce=str(uuid.uuid4()),
+                     claimed_at_ms=now_ms() - 60_000, reserved_until_ms=now_ms() + 300_000,
+                     state="serving", as_of_ms=self.now_ms() - age_ms, kind="server")
+        for name, value in fields.items():
+            setattr(row, name, value)
+        return row
+
+
+def serve(handler, service=current.SnowflakeExtended, lacks=()):
     """The address. It cannot be stopped: it ends with this process."""
     listener = TServerSocket("127.0.0.1", 0)
     listener.listen()
     port = listener.handle.getsockname()[1]
     listener.listen = lambda: None  # serve() would do it again
-    server = TThreadedServer(service.Processor(handler), listener, TFramedTransportFactory(),
+    processor = service.Processor(handler)
+    for call in lacks:
+        del processor._processMap[call]
+    server = TThreadedServer(processor, listener, TFramedTransportFactory(),
                              TBinaryProtocolFactory(), daemon=True)
     threading.Thread(target=server.serve, daemon=True).start()
     return f"127.0.0.1:{port}"

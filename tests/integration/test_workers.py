@@ -1,20 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """snowflakectl workers: who is there, from a real ZooKeeper and from real servers."""
-import fcntl
 import json
-import os
-import queue
 import re
-import select
-import signal
 import socket
-import subprocess
-import threading
 import time
 import uuid
 
-from harness import (ENVIRONMENT, PATIENCE, SNOWFLAKECTL, ServerTest, assert_soon, dead_address,
-                     secret_file, wait_for)
+from harness import PATIENCE, ServerTest, assert_soon, dead_address, secret_file
 from test_snowflakectl import CtlTest, run
 from zookeeper import Standalone
 from znodes import Registry, tick_in, time_of
@@ -76,9 +68,12 @@ class Workers(ZookeeperTest):
         def expected(datacenter, worker, address, state, nonce, tick):
             return {"datacenter_id": datacenter, "worker_id": worker, "address": address,
                     "state": state, "claimed_at": time_of(made[nonce] - 1288834974657),
-                    "reserved_until": time_of(tick), "nonce": nonce}
+                    "reserved_until": time_of(tick), "nonce": nonce, "hearsay": False,
+                    "kind": None if state == "unreachable" else "server"}
 
         listed = self.listed("workers")
+        for each in listed:
+            self.assertRegex(each.pop("as_of"), r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
         measured = [(each.pop("round_trip_us"), each.pop("clock_skew_us")) for each in listed]
         self.assertEqual(listed, [
             expected(0, 17, gone, "unreachable", gone_nonce, end + 2),
@@ -233,8 +228,6 @@ class ReadOnly(ZookeeperTest):
         before = self.registry.everything()
         for arguments in (("workers",), ("workers", "--reservations"), ("--json", "workers")):
             self.assert_ok(self.ctl(*arguments))
-        with Watch(self, "--json", "workers", "--watch") as watch:
-            watch.next_list()
         self.assertEqual(self.registry.everything(), before)
 
     def test_where_nothing_is_nothing_is_made(self):
@@ -254,202 +247,6 @@ class ReadOnly(ZookeeperTest):
                 self.registry.create("layout", b"x")
             self.kazoo.set(f"{self.registry.root}/layout", data)
             self.assert_fails(self.ctl("workers"), 1, f"{self.registry.root}/layout: ")
-
-
-class Watch:
-    """A snowflakectl that watches, and what it prints."""
-
-    def __init__(self, test, *arguments, environment=None):
-        self.test = test
-        self.process = subprocess.Popen(
-            [SNOWFLAKECTL, "--zookeeper", test.hosts, *map(str, arguments)], text=True,
-            env={**ENVIRONMENT, **(environment or {})}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.lines = queue.Queue()
-        self.complaints = queue.Queue()
-        for stream, lines in ((self.process.stdout, self.lines),
-                              (self.process.stderr, self.complaints)):
-            threading.Thread(target=self._read, args=(stream, lines), daemon=True).start()
-
-    @staticmethod
-    def _read(stream, lines):
-        for line in stream:
-            lines.put(line.rstrip("\n"))
-        stream.close()
-
-    def next_line(self, lines=None):
-        try:
-            return (lines or self.lines).get(timeout=20 * PATIENCE)
-        except queue.Empty:
-            raise AssertionError(f"no line from {self.process.args}") from None
-
-    def next_list(self):
-        return json.loads(self.next_line())
-
-    def wait_list(self, condition):
-        """The first list from here on that is as wanted."""
-        while not condition(found := self.next_list()):
-            pass
-        return found
-
-    def interrupt(self):
-        self.process.send_signal(signal.SIGINT)
-        return self.process.wait(10 * PATIENCE)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-
-
-class Watching(ZookeeperTest):
-    def workers(self, found):
-        return sorted((each["datacenter_id"], each["worker_id"]) for each in found)
-
-    def test_each_change_is_a_list(self):
-        self.registry.make_layout()
-        with Watch(self, "--json", "workers", "--watch") as watch:
-            self.assertEqual(watch.next_list(), [])
-            path, nonce = self.registry.claim(5, "h.invalid:1")
-            self.assertEqual(self.workers(watch.wait_list(len)), [(5, -1)])
-            self.registry.reserve(5, 9, (end := tick_in(FAR)), nonce)
-            self.kazoo.set(path, self.registry.claim_data("h.invalid:1", 9))
-            found, = watch.wait_list(lambda found: found[0]["worker_id"] == 9)
-            self.assertEqual(found["reserved_until"], time_of(end))
-            self.registry.set_reservation(5, 9, end + 5000, nonce)
-            watch.wait_list(lambda found: found[0]["reserved_until"] == time_of(end + 5000))
-            other, _ = self.registry.claim(6, "h.invalid:1", 1)
-            watch.wait_list(lambda found: self.workers(found) == [(5, 9), (6, 1)])
-            self.kazoo.delete(path)
-            watch.wait_list(lambda found: self.workers(found) == [(6, 1)])
-            self.kazoo.delete(other)
-            watch.wait_list(lambda found: found == [])
-            self.assertEqual(watch.interrupt(), 0)
-            self.assertTrue(watch.complaints.empty())
-
-    def test_reservations_are_watched_too(self):
-        self.registry.make_layout()
-        self.registry.make_datacenter(0)
-        with Watch(self, "--json", "workers", "--reservations", "--watch") as watch:
-            self.assertEqual(watch.next_list()[0]["free"], 32)
-            self.registry.reserve(0, 5, tick_in(FAR))
-            watch.wait_list(lambda found: found[0]["quarantined"] == 1)
-            self.registry.set_reservation(0, 5, tick_in(-FAR))
-            watch.wait_list(lambda found: found[0]["free"] == 32)
-            self.registry.set_floor(0, tick_in(FAR))
-            watch.wait_list(lambda found: found[0]["free"] == 0)
-
-    def test_what_was_missing_is_watched_for(self):
-        self.registry.make_layout()
-        self.registry.create("datacenters/5")
-        with Watch(self, "--json", "workers", "--watch") as watch:
-            self.assertEqual(watch.next_list(), [])
-            self.registry.claim(5, "h.invalid:1", 9)
-            self.assertEqual(self.workers(watch.wait_list(len)), [(5, 9)])
-
-    def test_a_burst_is_seen_together(self):
-        self.registry.make_layout()
-        end = tick_in(FAR)
-        self.registry.reserve(0, 3, end)
-        with Watch(self, "--json", "workers", "--reservations", "--watch") as watch:
-            watch.next_list()
-            began = time.monotonic()
-            for i in range(1, 301):
-                self.registry.set_reservation(0, 3, end + i)
-            last, lists = time_of(end + 300), 1
-            while watch.next_list()[0]["reservations"][0]["reserved_until"] != last:
-                lists += 1
-            # it waits for 50 ms without a change before it looks
-            self.assertLessEqual(lists, (time.monotonic() - began) / 0.05)
-
-    def test_nothing_is_printed_while_nothing_changes(self):
-        self.registry.make_layout()
-        self.registry.make_datacenter(0)
-        path, _ = self.registry.claim(0, "127.0.0.1:1", 1)
-        with Watch(self, "--json", "workers", "--watch") as watch:
-            watch.next_list()
-            data, stat = self.kazoo.get(path)
-            self.registry.reserve(0, 20, tick_in(FAR))  # nobody's who lives
-            self.kazoo.create(f"{self.registry.root}/other", data)
-            self.kazoo.set(path, self.registry.claim_data("127.0.0.1:1", 2), stat.version)
-            self.assertEqual(self.workers(watch.next_list()), [(0, 2)])
-            self.assertEqual(watch.interrupt(), 0)
-            self.assertTrue(watch.lines.empty())
-
-    def test_tables_have_an_empty_line_between(self):
-        self.registry.make_layout()
-        path, _ = self.registry.claim(0, "127.0.0.1:1", 1)
-        with Watch(self, "workers", "--watch") as watch:
-            first = [watch.next_line(), watch.next_line()]
-            self.kazoo.set(path, self.registry.claim_data("127.0.0.1:1", 2))
-            second = [watch.next_line(), watch.next_line(), watch.next_line()]
-            self.assertEqual(second[:2], ["", first[0]])
-            self.assertEqual((first[1].split()[1], second[2].split()[1]), ("1", "2"))
-
-    def test_a_terminal_is_cleared(self):
-        self.registry.make_layout()
-        self.registry.claim(0, "127.0.0.1:1", 1)
-        leader, follower = os.openpty()
-        process = subprocess.Popen(
-            [SNOWFLAKECTL, "--zookeeper", self.hosts, "workers", "--watch"], env=ENVIRONMENT,
-            stdin=subprocess.DEVNULL, stdout=follower, stderr=subprocess.PIPE)
-        os.close(follower)
-        output = b""
-        while b"unreachable" not in output:
-            output += os.read(leader, 4096)
-        process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(10 * PATIENCE), 0)
-        process.stderr.close()
-        os.close(leader)
-        self.assertTrue(output.startswith(b"\x1b[H\x1b[2J"), output)
-
-    def test_a_second_interrupt_ends_it_where_nobody_reads(self):
-        self.registry.make_layout()
-        for worker_id in range(32):
-            self.registry.claim(0, "127.0.0.1:1", worker_id)
-        reader, writer = os.pipe()
-        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
-        process = subprocess.Popen(
-            [SNOWFLAKECTL, "--zookeeper", self.hosts, "--json", "workers", "--watch"],
-            env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.PIPE)
-        self.addCleanup(process.stderr.close)
-        self.addCleanup(process.kill)
-        wait_for(lambda: not select.select([], [writer], [], 0)[1], 20, "the pipe to be full")
-        process.send_signal(signal.SIGINT)
-        with self.assertRaises(subprocess.TimeoutExpired):
-            process.wait(0.2)
-        process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(10 * PATIENCE), 0)
-        os.close(reader)
-        os.close(writer)
-
-    def test_it_outlives_a_zookeeper_that_goes_and_comes_back(self):
-        with Standalone() as own:
-            own.start()
-            kazoo = own.client()
-            self.addCleanup(kazoo.close)
-            self.addCleanup(kazoo.stop)
-            registry = Registry(kazoo, self.registry.root)
-            self.hosts = own.connect_string + registry.root
-            registry.make_layout()
-            registry.make_datacenter(0)
-            with Watch(self, "--timeout", 500, "--json", "workers", "--watch") as watch:
-                self.assertEqual(watch.next_list(), [])
-                own.kill()
-                self.assertIn("trying again", watch.next_line(watch.complaints))
-                own.restart()
-                self.assertEqual(watch.next_list(), [])
-                kazoo.retry(registry.claim, 0, "127.0.0.1:1", 7)
-                watch.wait_list(lambda found: self.workers(found) == [(0, 7)])
-                own.pause()
-                self.assertIn("trying again", watch.next_line(watch.complaints))
-                own.resume()
-                watch.next_list()
-                self.assertEqual(watch.interrupt(), 0)
-                self.assertTrue(watch.complaints.empty())
 
 
 class FromServers(ZookeeperTest):
@@ -509,7 +306,6 @@ class Options(ZookeeperTest):
         for status, words, arguments in (
                 (2, ["--server or --zookeeper"],
                  ["--server", "h", "--zookeeper", "h", "workers"]),
-                (2, ["--watch needs --zookeeper"], ["workers", "--watch"]),
                 (2, ["--reservations needs --zookeeper"], ["workers", "--reservations"]),
                 (2, ["workers takes no argument"], ["workers", "all"]),
                 (2, ["id does not ask ZooKeeper"], ["--zookeeper", "h", "id"]),
@@ -522,7 +318,7 @@ class Options(ZookeeperTest):
                 (2, ["--zookeeper-auth", "not USER:PASSWORD"],
                  ["--zookeeper", "h", "--zookeeper-auth", bad, "workers"]),
                 (1, ["can be looked up"], ["--zookeeper", "h.invalid", "workers"]),
-                (1, ["no connection within 100 ms"],
+                (1, ["no connection within 100 ms", "--server HOST:PORT asks servers"],
                  ["--timeout", 100, "--zookeeper", dead_address(self), "workers"])):
             with self.subTest(arguments):
                 done = run(*arguments)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program on a terminal of its own, of a given size, which a test reads and types at."""
+import fcntl
+import os
+import select
+import struct
+import subprocess
+import termios
+import threading
+
+from harness import ENVIRONMENT, PATIENCE, wait_for
+
+LOCAL_MODES = 3
+CLEAR = "\x1b[H\x1b[J"
+
+
+class Terminal:
+    def __init__(self, command, columns=80, rows=24, environment=None):
+        self.leader, follower = os.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.before = termios.tcgetattr(self.leader)
+        self.output = ""
+        self._text = threading.Condition()
+        self.process = subprocess.Popen(
+            list(map(str, command)), env={**ENVIRONMENT, "TZ": "UTC", **(environment or {})},
+            stdin=follower, stdout=follower, stderr=follower, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        self._follower = follower  # so that what is printed last can be read
+        self._ended = False
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        while not self._ended:
+            if not select.select([self.leader], [], [], 0.05)[0]:
+                continue
+            text = os.read(self.leader, 65536).decode().replace("\r\n", "\n")
+            with self._text:
+                self.output += text
+                self._text.notify_all()
+
+    def wait_output(self, condition, limit=20):
+        """Until condition(output) is true; returns the output."""
+        with self._text:
+            if not self._text.wait_for(lambda: condition(self.output), limit * PATIENCE):
+                raise AssertionError(f"not within {limit} s in:\n{self.output}")
+            return self.output
+
+    def screens(self):
+        """What was drawn, each in the place of the one before; the last one may be half drawn."""
+        return self.output.split(CLEAR)[1:]
+
+    def modes(self):
+        return termios.tcgetattr(self.leader)[LOCAL_MODES]
+
+    def takes_keys(self):
+        """Whether a key is read without Enter, and not shown."""
+        return not self.modes() & (termios.ICANON | termios.ECHO)
+
+    def is_as_before(self):
+        return termios.tcgetattr(self.leader) == self.before
+
+    def type(self, text):
+        os.write(self.leader, text.encode())
+
+    def wait_end(self):
+        """The exit status, once all that was printed has been read."""
+        status = self.process.wait(20 * PATIENCE)
+        wait_for(lambda: not select.select([self.leader], [], [], 0.1)[0], 20, "the end of it")
+        return status
+
+    def is_stopped(self):
+        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] == "T"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._ended = True
+        self._reader.join()
+        os.close(self.leader)
+        os.close(self._follower)
+
+
+def run_on_terminal(command, columns, environment=None):
+    """The exit status and all that was printed."""
+    with Terminal(command, columns, environment=environment) as terminal:
+        status = terminal.wait_end()
+        return status, terminal.output

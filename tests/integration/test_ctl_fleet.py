@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""snowflakectl workers --server: what several servers tell, each of itself and of others."""
+import json
+import re
+import signal
+import socket
+import time
+
+from bindings import current
+from fake_servers import Told, now_ms
+from harness import PATIENCE, ServerTest, dead_address, wait_for
+from test_snowflakectl import CtlTest, run
+from test_workers import ZookeeperTest, cells
+from zookeeper import Standalone
+
+RegistryUnavailable = current.types.RegistryUnavailable
+AWAY = RegistryUnavailable(message="the registry has not answered yet", retry_after_ms=1000)
+
+
+def servers(*named):
+    """Options that name them all."""
+    return [word for each in named
+            for word in ("--server", each if isinstance(each, str) else each.address)]
+
+
+def list_all(*named, options=()):
+    """The exit status, the rows by nonce, and the lines on standard error."""
+    done = run(*servers(*named), "--json", *options, "workers")
+    rows = json.loads(done.stdout) if done.stdout else []
+    return done.returncode, {row["nonce"]: row for row in rows}, done.stderr.splitlines()
+
+
+def iso_ms(text):
+    """The milliseconds since 1970 of a time in JSON."""
+    seconds, milliseconds = re.fullmatch(r"(.*)\.(\d{3})Z", text).groups()
+    parsed = time.strptime(seconds + " UTC", "%Y-%m-%dT%H:%M:%S %Z")
+    return int(time.mktime(parsed) - time.timezone) * 1000 + int(milliseconds)
+
+
+class Merged(CtlTest):
+    def test_what_a_server_says_of_itself_counts(self):
+        one, two = Told(worker_id=1), Told(worker_id=2)
+        two.said.state = "draining"
+        one.others = [one.of_another(0, address=two.address, nonce=two.said.nonce, worker_id=7,
+                                     reserved_until_ms=now_ms() + 1, kind="other")]
+        # whether it was named, or is asked for what the other said of it
+        for named in ((one,), (one, two), (two, one)):
+            status, rows, said = list_all(*named)
+            self.assertEqual((status, said, len(rows)), (0, [], 2))
+            row = rows[two.said.nonce]
+            self.assertEqual((row["worker_id"], row["state"], row["kind"], row["hearsay"]),
+                             (2, "draining", "server", False))
+            self.assertEqual(iso_ms(row["reserved_until"]), two.said.reserved_until_ms)
+            self.assertLess(abs(now_ms() - iso_ms(row["as_of"])), 1000 * PATIENCE)
+
+    def test_what_another_says_later_does_not_count(self):
+        one, two = Told(worker_id=1), Told(worker_id=2)
+        two.age_ms = 5000
+        one.others = [one.of_another(0, nonce=two.said.nonce, worker_id=7)]  # where nobody is
+        for named in ((one, two), (two, one)):
+            status, rows, said = list_all(*named)
+            self.assertEqual((status, said, len(rows)), (0, [], 2))
+            row = rows[two.said.nonce]
+            self.assertEqual((row["worker_id"], row["state"], row["address"]),
+                             (2, "serving", two.address))
+
+    def test_of_hearsay_the_freshest_counts(self):
+        # by its clock, the one with the fresher list is hours behind
+        old = Told(worker_id=1)
+        fresh = Told(worker_id=2, ahead_ms=-7_200_000)
+        gone = old.of_another(20_000, worker_id=3)
+        old.others = [gone]
+        fresh.others = [fresh.of_another(10_000, worker_id=4, nonce=gone.nonce,
+                                         address=gone.address, kind="later")]
+        for named in ((old, fresh), (fresh, old)):
+            status, rows, _ = list_all(*named)
+            self.assertEqual((status, len(rows)), (0, 3))
+            row = rows[gone.nonce]
+            self.assertEqual((row["worker_id"], row["kind"], row["state"], row["hearsay"],
+                              row["round_trip_us"]), (4, "later", "unreachable", True, None))
+            self.assertLess(abs(now_ms() - 10_000 - iso_ms(row["as_of"])), 2000 * PATIENCE)
+
+    def test_what_is_old_is_marked(self):
+        one = Told(worker_id=1)
+        alive = Told(worker_id=2)
+        one.others = [one.of_another(65_000, worker_id=3),
+                      one.of_another(65_000, nonce=alive.said.nonce, address=alive.address)]
+        done = run(*servers(one), "workers")
+        table = cells(done.stdout)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(table[0][-1], "seen")
+        self.assertEqual([line[1] for line in table], ["worker", "1", "2", "3"])
+        self.assertEqual([line[-1] for line in table[1:3]], ["now", "now"])
+        self.assertRegex(table[3][-1], r"^(6\d|7\d) s ago$")
+        self.assertRegex(done.stderr, r"^snowflakectl: the list is (6\d|7\d) s old: ZooKeeper does "
+                         rf"not answer {one.address}; servers that came since are missing\n$")
+        # as fresh as it can be: nothing to mark
+        one.others = [one.of_another(1000, worker_id=3)]
+        output = self.assert_ok(run(*servers(one), "workers"))
+        self.assertNotIn("seen", output)
+
+    def test_a_list_that_another_server_has_fresher_is_not_missed(self):
+        one, two = Told(worker_id=1), Told(worker_id=2)
+        two.others = [two.of_another(0, nonce=one.said.nonce, address=one.address)]
+        for others in (AWAY, [one.of_another(60_000, nonce=two.said.nonce, address=two.address)]):
+            one.others = others
+            status, rows, said = list_all(one, two)
+            self.assertEqual((status, len(rows), said), (0, 2, []))
+            # its list is of another registry
+            status, rows, said = list_all(one, Told(worker_id=3))
+            self.assertEqual((status, len(said)), (0, 1))
+            self.assertIn(one.address, said[0])
+
+    def test_a_server_without_a_list_tells_of_itself(self):
+        for server in (Told(worker_id=5, others=AWAY),
+                       Told(worker_id=5, lacks=["get_workers"])):
+            status, rows, said = list_all(server)
+            self.assertEqual((status, list(rows)), (0, [server.said.nonce]))
+            self.assertEqual(rows[server.said.nonce]["state"], "serving")
+            self.assertEqual(len(said), 1)
+            self.assertIn(server.address, said[0])
+            self.assertIn("others may be missing", said[0])
+
+    def test_rows_without_a_nonce_are_not_taken_for_one(self):
+        one = Told(worker_id=1)
+        one.others = [one.of_another(0, nonce="", worker_id=worker_id) for worker_id in (2, 3)]
+        done = run(*servers(one), "--json", "workers")
+        self.assertEqual([row["worker_id"] for row in json.loads(done.stdout)], [1, 2, 3])
+
+    def test_times_that_make_no_sense(self):
+        one = Told(worker_id=1)
+        one.others = [one.of_another(0, worker_id=worker_id, as_of_ms=as_of_ms)
+                      for worker_id, as_of_ms in enumerate((0, -1, 2**63 - 1, -2**63,
+                                                            now_ms() + 10**9), 2)]
+        status, rows, said = list_all(one)
+        self.assertEqual((status, said, len(rows)), (0, [], 6))
+        for row in rows.values():
+            self.assertLess(abs(now_ms() - iso_ms(row["as_of"])), 2000 * PATIENCE)
+
+
+class Missing(CtlTest, ServerTest):
+    """Named servers that do not answer."""
+
+    def test_they_are_named_with_the_reason(self):
+        one = Told(worker_id=1)
+        nobody = [dead_address(self) for _ in range(2)]
+        for named in ((nobody[0], one, nobody[1]), (one, *nobody), (*nobody, one)):
+            status, rows, said = list_all(*named)
+            self.assertEqual((status, list(rows)), (0, [one.said.nonce]))
+            self.assertEqual(said, [f"snowflakectl: {each}: cannot connect: Connection refused"
+                                    for each in nobody])
+        status, rows, said = list_all(*nobody)
+        self.assertEqual((status, rows, len(said)), (1, {}, 2))
+
+    def test_servers_that_hang_are_waited_for_once_and_together(self):
+        hung = self.start()
+        address = "%s:%d" % hung.address
+        one = Told(worker_id=1)
+        # asked by name, it is not asked again for what another says of it
+        one.others = [one.of_another(0, address=address, nonce=hung.call("get_worker").nonce)]
+        hung.send_signal(signal.SIGSTOP)
+        wait_for(lambda: hung.state() == "T")
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            other = "127.0.0.1:%d" % silent.getsockname()[1]
+            began = time.monotonic()
+            status, rows, said = list_all(other, address, one, options=("--timeout", 1000))
+            took = time.monotonic() - began
+        hung.send_signal(signal.SIGCONT)
+        self.assertEqual((status, sorted(row["state"] for row in rows.values())),
+                         (0, ["serving", "unreachable"]))
+        self.assertEqual(said, [f"snowflakectl: {each}: no answer within 1000 ms"
+                                for each in (other, address)])
+        self.assertTrue(1 <= took < 1.9 * PATIENCE, took)
+
+    def test_the_environment_names_several(self):
+        one, two = Told(worker_id=1), Told(worker_id=2)
+        done = run("--json", "workers",
+                   environment={"SNOWFLAKE_SERVERS": f"{one.address},{two.address}"})
+        self.assertEqual([row["worker_id"] for row in json.loads(self.assert_ok(done))], [1, 2])
+
+
+class Real(ZookeeperTest):
+    def test_several_registries_are_one_list(self):
+        _, alone, _ = self.start_server("--datacenter-id", 7, "--worker-id", 3)
+        clustered = [self.launch("--zookeeper", self.hosts, "--datacenter-id", 1)
+                     for _ in range(2)]
+        address = "%s:%d" % clustered[0].wait_ready().address
+        clustered[1].wait_ready()
+        status, rows, said = list_all(alone, address)
+        self.assertEqual((status, said), (0, []))
+        self.assertEqual([(row["datacenter_id"], row["state"]) for row in rows.values()],
+                         [(1, "serving"), (1, "serving"), (7, "serving")])
+
+    def test_without_zookeeper_servers_still_tell(self):
+        with Standalone().start() as own:
+            hosts = own.connect_string + self.registry.root
+            first, second = (self.launch("--zookeeper", hosts, "--datacenter-id", 1)
+                             for _ in range(2))
+            named = ["%s:%d" % each.wait_ready().address for each in (first, second)]
+            wait_for(lambda: len(list_all(named[0])[1]) == 2, 10, "a list of two")
+            own.kill()
+            done = run("--timeout", 500, "--zookeeper", hosts, "workers")
+            self.assert_fails(done, 1, own.connect_string, "--server HOST:PORT asks servers")
+
+            def told():
+                """Whether it is said that ZooKeeper does not answer: by an old list, or none."""
+                status, rows, said = list_all(*named)
+                self.assertEqual((status, len(rows)), (0, 2))
+                self.assertEqual({row["state"] for row in rows.values()}, {"serving"})
+                return said
+
+            for line in wait_for(told, 20, "a note"):
+                self.assertRegex(line, "the list is .* old: ZooKeeper|others may be missing")
+            for server in (first, second):
+                server.kill()  # what they hold cannot be handed back

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How snowflakectl shows things: what fits a terminal, times that are none, and names that would
+play with who reads them."""
+import json
+import unicodedata
+import uuid
+
+from fake_servers import Told, now_ms
+from harness import SNOWFLAKECTL, secret_file
+from terminal import run_on_terminal
+from test_snowflakectl import CtlTest, run
+from test_workers import ZookeeperTest, cells
+from znodes import tick_in, time_of
+
+FULL = ["datacenter", "worker", "address", "state", "claimed at", "reserved until", "round trip",
+        "clock"]
+BRIEF = ["dc", "worker", "address", "state", "reserved", "clock"]
+ID = 2123869607440678912
+# a writing direction, ends of lines and what cannot be seen, of what ZooKeeper takes in a name
+NASTY = "\u202e\u2028\u2029\u2066\u200b\u200f\u061c\u00ad\ufeff\u180e"
+
+
+class Widths(CtlTest):
+    def setUp(self):
+        self.server = Told(worker_id=1)
+        self.server.others = [self.server.of_another(0, worker_id=2)]
+
+    def on_terminal(self, columns, *arguments, environment=None, server=True):
+        """The lines at that width."""
+        options = ("--server", self.server.address) if server else ()
+        status, output = run_on_terminal([SNOWFLAKECTL, *options, *arguments], columns,
+                                         environment)
+        self.assertEqual(status, 0, output)
+        return output.splitlines()
+
+    def test_workers(self):
+        for columns, heads in ((80, BRIEF), (100, BRIEF), (140, FULL), (200, FULL)):
+            with self.subTest(columns):
+                lines = self.on_terminal(columns, "workers")
+                self.assertEqual(cells(lines[0]), [heads])
+                self.assertEqual(len(lines), 3)
+                self.assertLessEqual(max(map(len, lines)), columns)
+
+    def test_what_is_old_fits_too(self):
+        self.server.others = [self.server.of_another(600_000, worker_id=31, datacenter_id=31)]
+        *lines, note = self.on_terminal(80, "workers")
+        self.assertEqual(cells(lines[0]), [[*BRIEF, "seen"]])
+        self.assertEqual(cells(lines[2])[0][-1], "10 min ago")
+        self.assertLessEqual(max(map(len, lines)), 80)
+        self.assertIn("is 10 min old", note)
+
+    def test_where_every_column_fits_it_is_the_table_of_a_pipe(self):
+        piped = run("--server", self.server.address, "workers").stdout.splitlines()
+        shown = self.on_terminal(200, "workers")
+        self.assertEqual([cells(line)[0][:5] for line in shown],
+                         [cells(line)[0][:5] for line in piped])
+
+    def test_no_address_is_cut(self):
+        long = ".".join(["a" * 60] * 2) + ".invalid:7609"
+        self.server.others[0].address = long
+        self.assertIn(long, self.on_terminal(80, "workers")[2])
+
+    def test_columns_count_where_a_terminal_has_no_size(self):
+        for columns, variable, heads in ((0, "80", BRIEF), (0, "200", FULL), (0, None, FULL),
+                                         (0, "0", FULL), (0, "x", FULL), (200, "80", FULL)):
+            with self.subTest(columns=columns, variable=variable):
+                environment = {"COLUMNS": variable} if variable else {}
+                self.assertEqual(cells(self.on_terminal(columns, "workers",
+                                                        environment=environment)[0]), [heads])
+        piped = run("--server", self.server.address, "workers", environment={"COLUMNS": "80"})
+        self.assertEqual(cells(self.assert_ok(piped))[0], FULL)
+
+    def test_until_when_in_short(self):
+        for seconds, shown in ((8.5, "for 8 s"), (119.5, "for 119 s"), (121, "for 2 min"),
+                               (3 * 86400 + 9, "for 3 d"), (5 * 3600 + 9, "for 5 h"),
+                               (-8, "ended 8 s ago"), (-7201, "ended 2 h ago")):
+            self.server.said.reserved_until_ms = now_ms() + int(seconds * 1000)
+            self.assertEqual(cells(self.on_terminal(80, "workers")[1])[0][4], shown)
+
+    def test_decode(self):
+        brief = ["id", "time (UTC)", "datacenter", "worker", "sequence"]
+        full = ["id", "time (UTC)", "local time", "datacenter", "worker", "sequence"]
+        for columns, heads in ((80, brief), (105, brief), (106, full)):
+            lines = self.on_terminal(columns, "decode", ID, server=False)
+            self.assertEqual(cells(lines[0]), [heads])
+            self.assertEqual(cells(lines[1])[0][:2], [str(ID), "2026-11-20T20:02:28.660Z"])
+            self.assertLessEqual(max(map(len, lines)), columns)
+            self.assertEqual(len({len(line) for line in lines}), 1)
+
+
+class Times(ZookeeperTest):
+    def setUp(self):
+        super().setUp()
+        self.registry.make_layout()
+
+    def test_reservations_that_are_over_or_never_were(self):
+        nonce = str(uuid.uuid4())
+        ended, to_come = tick_in(-7300), tick_in(605)
+        self.registry.claim(1, "127.0.0.1:1", 0, nonce)
+        for worker_id, tick, owner in ((0, 0, nonce), (1, 0, ""), (2, ended, ""), (3, to_come, "")):
+            self.registry.reserve(1, worker_id, tick, owner)
+        found, = self.listed("workers", "--reservations")
+        self.assertEqual([(each["state"], each["reserved_until"])
+                          for each in found["reservations"]],
+                         [("held", None), ("free", None), ("free", time_of(ended)),
+                          ("quarantined", time_of(to_come))])
+        table = cells(self.assert_ok(self.ctl("workers", "--reservations")))[1:-1]
+        self.assertEqual([line[3] for line in table],
+                         ["-", "-", f"{time_of(ended)} (ended)", time_of(to_come)])
+        status, output = run_on_terminal([SNOWFLAKECTL, "--zookeeper", self.hosts, "workers", "-r"],
+                                         80)
+        lines = output.splitlines()
+        self.assertEqual(status, 0)
+        self.assertEqual(cells(lines[0]), [["dc", "worker", "state", "reserved", "address"]])
+        self.assertEqual([cells(line)[0][3] for line in lines[1:-1]],
+                         ["-", "-", "ended 2 h ago", "for 10 min"])
+        self.assertLessEqual(max(map(len, lines)), 80)
+        listed, = self.listed("workers")
+        self.assertIsNone(listed["reserved_until"])
+        self.assertEqual(cells(self.ctl("workers").stdout)[1][5], "-")
+
+    def test_an_idle_server_on_the_file_registry(self):
+        server, address, _ = self.start_server()
+        until_ms = server.call("get_worker").reserved_until_ms
+        self.assertLess(abs(until_ms - now_ms()), 3_600_000)
+        table = cells(self.assert_ok(run("--server", address, "workers")))
+        self.assertRegex(table[1][5], r"^\S+Z( \(ended\))?$")
+
+
+class Names(ZookeeperTest):
+    """What anybody may call a znode."""
+
+    def assert_plain(self, text):
+        for character in text.replace("\n", ""):
+            self.assertTrue(character.isascii() and character.isprintable(),
+                            f"{unicodedata.name(character, repr(character))} in {text!r}")
+
+    def test_they_are_shown_escaped(self):
+        places = [f"{NASTY}", f"datacenters/{NASTY}", f"datacenters/0/{NASTY}",
+                  f"datacenters/0/claims/{NASTY}", f"datacenters/0/reservations/{NASTY}"]
+        self.registry.make_layout()
+        self.registry.make_datacenter(0)
+        for place in places:
+            self.registry.create(place)
+        auth = secret_file(self.directory / "auth", "ids:secret\n")
+        for named, arguments in (
+                (3, ["workers", "--reservations"]), (2, ["workers"]),
+                (3, ["--json", "workers", "--reservations"]),
+                (0, ["registry", "quarantine", "--yes"]),
+                (5, ["--zookeeper-auth", auth, "registry", "secure", "--yes"]),
+                (5, ["--json", "--zookeeper-auth", auth, "registry", "secure", "--yes"])):
+            with self.subTest(arguments):
+                done = self.ctl(*arguments)
+                self.assertEqual(done.returncode, 0, done)
+                self.assert_plain(done.stdout + done.stderr)
+                self.assertEqual(done.stderr.count("\\xe2\\x80\\xae\\xe2\\x80\\xa8"), named,
+                                 done.stderr)
+
+    def test_not_all_of_very_many_are_named(self):
+        self.registry.make_layout()
+        for i in range(40):
+            self.registry.create(f"datacenters/x{i}")
+        done = self.ctl("workers")
+        lines = [line for line in done.stderr.splitlines() if "not of a server" in line]
+        self.assertEqual(len(lines), 33)
+        self.assertIn("8 more", lines[-1])
+        self.assertEqual(json.loads(self.ctl("--json", "workers").stdout), [])
