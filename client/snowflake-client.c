@@ -165,11 +165,16 @@ static gboolean attempt(SnowflakeClient *self, const ClientCall *call, ClientLim
 static ClientLimit limit_of_attempt(const SnowflakeClient *self, gboolean is_last)
 {
 	gint64 now_us = g_get_monotonic_time();
-	gint64 left_us = MAX(self->deadline_us - now_us, 0) / (is_last ? 1 : 2);
+	gint64 half_us = MAX(self->deadline_us - now_us, 0) / 2;
 
+	if (is_last) /* what it is told of in the end is the limit that was set */
+		return (ClientLimit){
+			.start_us = self->deadline_us - self->timeout_ms * G_TIME_SPAN_MILLISECOND,
+			.ms = self->timeout_ms,
+		};
 	return (ClientLimit){
 		.start_us = now_us,
-		.ms = (guint)((left_us + G_TIME_SPAN_MILLISECOND - 1) / G_TIME_SPAN_MILLISECOND),
+		.ms = (guint)((half_us + G_TIME_SPAN_MILLISECOND - 1) / G_TIME_SPAN_MILLISECOND),
 	};
 }
 

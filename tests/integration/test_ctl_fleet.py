@@ -26,7 +26,10 @@ def servers(*named):
 def list_all(*named, options=()):
     """The exit status, the rows by nonce, and the lines on standard error."""
     done = run(*servers(*named), "--json", *options, "workers")
-    rows = json.loads(done.stdout) if done.stdout else []
+    rows = json.loads(done.stdout)
+    if done.returncode != 0:
+        assert rows.keys() >= {"error", "kind"}, rows
+        rows = []
     return done.returncode, {row["nonce"]: row for row in rows}, done.stderr.splitlines()
 
 

@@ -41,7 +41,7 @@ class Failures(CtlTest):
             (("id", "--server", ""), 2, "usage"),
             (("ping", "--server", "a:b"), 2, "usage"),
             (("bench", "--count", 0), 2, "usage"),
-            (("workers", "--watch"), 2, "usage"),
+            (("workers", "--reservations"), 2, "usage"),
             (("registry",), 2, "usage"),
             (("help", "nonsense"), 2, "usage"),
         )
