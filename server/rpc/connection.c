@@ -4,14 +4,12 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 /* An array of replies that has grown beyond this is not kept for the next pass. */
 #define KEPT_OUT_BYTES (256 * 1024)
-
-/* Of a client that is closed for what it said. */
-#define MOST_DISCARDING_READS 16
 
 Connection *connection_new(int fd)
 {
@@ -23,11 +21,17 @@ Connection *connection_new(int fd)
 	return self;
 }
 
-void connection_free(Connection *self)
+static void drop_buffers(Connection *self)
 {
 	stream_clear(&self->stream);
 	g_clear_pointer(&self->in, g_byte_array_unref);
 	g_clear_pointer(&self->out, g_byte_array_unref);
+	self->out_sent = 0;
+}
+
+void connection_free(Connection *self)
+{
+	drop_buffers(self);
 	close(self->fd);
 	g_free(self);
 }
@@ -120,14 +124,15 @@ static gssize receive(Connection *self, ConnectionShared *shared)
 	return received;
 }
 
-void connection_discard(Connection *self, ConnectionShared *shared)
+void connection_half_close(Connection *self)
 {
-	guint reads = 0;
+	drop_buffers(self);
+	shutdown(self->fd, SHUT_WR); /* fails if the client was faster */
+}
 
-	shutdown(self->fd, SHUT_WR);
-	while (reads++ < MOST_DISCARDING_READS &&
-	       recv(self->fd, shared->in, shared->in_bytes, 0) > 0)
-		;
+gboolean connection_discard(Connection *self, ConnectionShared *shared)
+{
+	return receive(self, shared) >= 0 && !self->eof;
 }
 
 /* Keeps what the stream did not consume of @bytes, which may be those it kept before. */
@@ -183,9 +188,21 @@ static gboolean may_answer(const Connection *self, const ConnectionShared *share
 	return !self->ending && connection_pending_bytes(self) < shared->max_pending_bytes;
 }
 
-gboolean connection_may_read(const Connection *self, const ConnectionShared *shared)
+static gboolean may_read(const Connection *self, const ConnectionShared *shared)
 {
 	return may_answer(self, shared) && !self->eof && !self->full;
+}
+
+guint32 connection_events(const Connection *self, const ConnectionShared *shared,
+			  ConnectionState state)
+{
+	guint32 events = 0;
+
+	if (connection_pending_bytes(self) > 0)
+		events |= EPOLLOUT;
+	if (state != CONNECTION_PARKED && may_read(self, shared))
+		events |= EPOLLIN;
+	return events;
 }
 
 static ConnectionState waiting_state(const Connection *self)
@@ -213,7 +230,7 @@ static ConnectionState run_pass(Connection *self, ConnectionShared *shared, gboo
 		return CONNECTION_ENDED;
 	if (!may_answer(self, shared))
 		return waiting_state(self);
-	if (read && connection_may_read(self, shared))
+	if (read && may_read(self, shared))
 		fresh = receive(self, shared);
 	if (fresh < 0 || !answer(self, shared, (gsize)fresh, &status))
 		return CONNECTION_ENDED;

@@ -42,6 +42,7 @@ typedef enum {
 	QUEUE_SINGLE,  /* a call waits for one ID */
 	QUEUE_BATCH,   /* a call waits for several IDs */
 	QUEUE_ASIDE,   /* a call waits for something else */
+	QUEUE_LINGER,  /* it has had its last reply: what still comes is read away */
 	N_QUEUES
 } ConnectionQueue;
 
@@ -86,8 +87,10 @@ gboolean connection_send(Connection *self) G_GNUC_WARN_UNUSED_RESULT;
 /* Likewise, for one that is WRITING. CUT_OFF: all is sent, and calls are left. */
 ConnectionState connection_flush(Connection *self);
 
-/* Whether there is room for what the client may say next. */
-gboolean connection_may_read(const Connection *self, const ConnectionShared *shared);
+/* What the loop is to have epoll watch for after a pass. One that is parked or cut off is not read
+ * from: its turn comes by the queue. */
+guint32 connection_events(const Connection *self, const ConnectionShared *shared,
+			  ConnectionState state);
 
 /**
  * connection_run:
@@ -98,10 +101,13 @@ gboolean connection_may_read(const Connection *self, const ConnectionShared *sha
  */
 ConnectionState connection_run(Connection *self, ConnectionShared *shared, gboolean read);
 
-/* Reads away what has come, before it is closed because of that: bytes that were not read make the
- * kernel reset the connection, and a client may then lose the last reply. What comes later still
- * does so. */
-void connection_discard(Connection *self, ConnectionShared *shared);
+/* Says that no reply comes any more, and drops what it holds of calls and replies. The client may
+ * not have heard that yet, and bytes that were not read when a socket is closed make the kernel
+ * reset the connection: so connection_discard() is for what it still sends. */
+void connection_half_close(Connection *self);
+
+/* Reads away some of what has come. %FALSE: no more will come. */
+gboolean connection_discard(Connection *self, ConnectionShared *shared) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The bytes of replies that wait. */
 gsize connection_pending_bytes(const Connection *self);

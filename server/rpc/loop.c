@@ -18,11 +18,11 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "server/log.h"
 #include "server/rpc/connection.h"
 #include "server/rpc/inbox.h"
+#include "server/rpc/poller.h"
 #include "server/rpc/queues.h"
 #include "server/rpc/retry-timer.h"
 #include "server/rpc/socket-name.h"
@@ -46,7 +46,7 @@
 
 struct _Loop {
 	pthread_t thread;
-	int epoll_fd;
+	int poller;
 	RetryTimer retry_timer;
 	Inbox *inbox;
 	_Atomic guint n_connections;
@@ -67,29 +67,15 @@ struct _Loop {
 	gint64 drain_deadline_us;
 };
 
-static gboolean fail(GError **error)
-{
-	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
-		    "cannot set up an event loop: %s", g_strerror(errno));
-	return FALSE;
-}
-
-static gboolean watch(Loop *self, int fd, void *tag, GError **error)
-{
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = tag};
-
-	return epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 || fail(error);
-}
+/* How a connection is done with. */
+typedef void (*LeaveFunc)(Loop *self, Connection *connection);
 
 static gboolean open_descriptors(Loop *self, GError **error)
 {
-	self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (self->epoll_fd < 0)
-		return fail(error);
-	if (!retry_timer_init(&self->retry_timer))
-		return fail(error);
-	return watch(self, inbox_bell(self->inbox), self->inbox, error) &&
-	       watch(self, self->retry_timer.fd, &self->retry_timer, error);
+	self->poller = poller_new(error);
+	return self->poller >= 0 && retry_timer_init(&self->retry_timer, error) &&
+	       poller_add(self->poller, inbox_bell(self->inbox), self->inbox, error) &&
+	       poller_add(self->poller, self->retry_timer.fd, &self->retry_timer, error);
 }
 
 Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *counters,
@@ -117,15 +103,9 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 		.max_pending_bytes = limits->max_pending_bytes,
 	};
 	self->turn = dispatcher_turn(self->shared.stream.dispatcher);
-	self->epoll_fd = self->retry_timer.fd = -1;
+	self->poller = self->retry_timer.fd = -1;
 	self->inbox = inbox_new(error);
 	return self->inbox != NULL && open_descriptors(self, error) ? g_steal_pointer(&self) : NULL;
-}
-
-static void close_if_open(int fd)
-{
-	if (fd >= 0)
-		close(fd);
 }
 
 void loop_free(Loop *self)
@@ -136,8 +116,8 @@ void loop_free(Loop *self)
 	stream_shared_clear(&self->shared.stream);
 	g_byte_array_unref(self->shared.out);
 	g_free(self->shared.in);
-	close_if_open(self->retry_timer.fd);
-	close_if_open(self->epoll_fd);
+	retry_timer_clear(&self->retry_timer);
+	poller_free(self->poller);
 	g_free(self);
 }
 
@@ -186,37 +166,12 @@ static void end_connection(Loop *self, Connection *connection)
 	atomic_fetch_sub(&self->n_connections, 1);
 }
 
-/* Ends it because of what the client did, which is counted and logged. */
-static void close_for(Loop *self, Connection *connection, Counter counter, const char *reason)
-{
-	g_autofree char *peer = socket_name_peer(connection->fd);
-
-	counters_add(self->counters, counter, 1);
-	log_event(LOG_CONNECTION_CLOSED, "reason=\"%s\" peer=%s", reason, peer);
-	end_connection(self, connection);
-}
-
 static void watch_for(Loop *self, Connection *connection, guint32 events)
 {
-	struct epoll_event event = {.events = events, .data.ptr = connection};
-
 	if (connection->events == events)
 		return;
 	connection->events = events;
-	if (epoll_ctl(self->epoll_fd, EPOLL_CTL_MOD, connection->fd, &event) != 0)
-		g_error("epoll_ctl: %s", g_strerror(errno)); /* lint: allow fatal: our bug */
-}
-
-static guint32 events_for(Loop *self, const Connection *connection, ConnectionState state)
-{
-	guint32 events = 0;
-
-	/* one that is parked or cut off is not read from: its turn comes by the queue */
-	if (connection_pending_bytes(connection) > 0)
-		events |= EPOLLOUT;
-	if (state != CONNECTION_PARKED && connection_may_read(connection, &self->shared))
-		events |= EPOLLIN;
-	return events;
+	poller_change(self->poller, connection->fd, connection, events);
 }
 
 static void park(Loop *self, Connection *connection)
@@ -244,18 +199,43 @@ static void note_waiting(Connection *connection, gboolean waits)
 	roster_set_waits(connection->entry, waits);
 }
 
+/* It has had its last reply. It is closed when the client has heard so, or after a moment. */
+static void hang_up(Loop *self, Connection *connection)
+{
+	if (connection->queue == QUEUE_LINGER)
+		return;
+	connection_half_close(connection);
+	note_waiting(connection, FALSE);
+	watch_for(self, connection, EPOLLIN);
+	queues_forget_time(&self->queues); /* all of them have the whole moment */
+	queues_enter(&self->queues, connection, QUEUE_LINGER);
+}
+
+/* What the client did, and is closed for. */
+static void note_offence(Loop *self, Connection *connection, Counter counter, const char *reason)
+{
+	g_autofree char *peer = socket_name_peer(connection->fd);
+
+	counters_add(self->counters, counter, 1);
+	log_event(LOG_CONNECTION_CLOSED, "reason=\"%s\" peer=%s", reason, peer);
+}
+
 /* Decides what the connection waits for after a pass, or ends it. */
 static void settle(Loop *self, Connection *connection, ConnectionState state)
 {
 	ConnectionQueue queue;
 	guint32 events;
 
-	/* at the end all that has arrived is answered, turn by turn */
-	if (state == CONNECTION_READING && self->draining)
-		state = connection->more ? CONNECTION_CUT_OFF : CONNECTION_ENDED;
+	if (state == CONNECTION_READING && self->draining) {
+		if (!connection->more) {
+			hang_up(self, connection);
+			return;
+		}
+		state = CONNECTION_CUT_OFF; /* all that has arrived is answered, turn by turn */
+	}
 	if (state == CONNECTION_ENDED && connection->bad != NULL) {
-		connection_discard(connection, &self->shared);
-		close_for(self, connection, COUNTER_CLOSED_BAD_BYTES, connection->bad);
+		note_offence(self, connection, COUNTER_CLOSED_BAD_BYTES, connection->bad);
+		hang_up(self, connection);
 		return;
 	}
 	if (state == CONNECTION_ENDED) {
@@ -263,7 +243,7 @@ static void settle(Loop *self, Connection *connection, ConnectionState state)
 		return;
 	}
 	note_waiting(connection, state != CONNECTION_READING);
-	events = events_for(self, connection, state);
+	events = connection_events(connection, &self->shared, state);
 	/* EPOLLIN is left on until the client does send: most send nothing while they wait, and a
 	 * change is a system call */
 	if (state == CONNECTION_PARKED || state == CONNECTION_CUT_OFF)
@@ -364,19 +344,28 @@ static void set_retry_timer(Loop *self)
 				next == NULL || next->retry_us == G_MAXINT64 ? 0 : next->retry_us);
 }
 
-static void expire(Loop *self, ConnectionQueue queue, Counter counter, const char *reason)
+static void expire(Loop *self, ConnectionQueue queue, Counter counter, const char *reason,
+		   LeaveFunc leave)
 {
 	Connection *head;
 
-	while ((head = queues_expired(&self->queues, queue)) != NULL)
-		close_for(self, head, counter, reason);
+	while ((head = queues_expired(&self->queues, queue)) != NULL) {
+		note_offence(self, head, counter, reason);
+		leave(self, head);
+	}
 }
 
 static void expire_all(Loop *self)
 {
-	expire(self, QUEUE_IDLE, COUNTER_CLOSED_IDLE_TIMEOUT, "idle for too long");
-	expire(self, QUEUE_FRAME, COUNTER_CLOSED_FRAME_TIMEOUT, "half a message for too long");
-	expire(self, QUEUE_WRITE, COUNTER_CLOSED_WRITE_TIMEOUT, "takes no replies");
+	Connection *head;
+
+	expire(self, QUEUE_IDLE, COUNTER_CLOSED_IDLE_TIMEOUT, "idle for too long", hang_up);
+	expire(self, QUEUE_FRAME, COUNTER_CLOSED_FRAME_TIMEOUT, "half a message for too long",
+	       hang_up);
+	/* whoever reads nothing would not see the end either */
+	expire(self, QUEUE_WRITE, COUNTER_CLOSED_WRITE_TIMEOUT, "takes no replies", end_connection);
+	while ((head = queues_expired(&self->queues, QUEUE_LINGER)) != NULL)
+		end_connection(self, head);
 }
 
 /* The inbox */
@@ -389,7 +378,7 @@ static void adopt(Loop *self, const InboxConnection *newcomer)
 	connection->entry = newcomer->entry;
 	g_queue_push_tail_link(&self->all, &connection->all_link);
 	connection->events = EPOLLIN;
-	if (!watch(self, connection->fd, connection, &error)) {
+	if (!poller_add(self->poller, connection->fd, connection, &error)) {
 		g_autofree char *quoted = log_quote(error->message);
 
 		log_event(LOG_ACCEPT_FAILED, "error=%s", quoted);
@@ -409,7 +398,7 @@ static void start_draining(Loop *self, gint64 timeout_ms)
 		Connection *connection = link->data;
 
 		next = link->next; /* the pass may end the connection */
-		if (!queues_is_parked(connection))
+		if (!queues_takes_no_calls(connection))
 			run(self, connection, TRUE);
 	}
 }
@@ -452,18 +441,27 @@ static int timeout_ms(Loop *self)
 	return (int)CLAMP((first_us - now_us + 999) / 1000, 0, G_MAXINT);
 }
 
+static void handle_lingering(Loop *self, Connection *connection)
+{
+	if (!connection_discard(connection, &self->shared))
+		end_connection(self, connection);
+}
+
 /* Calls of it wait, parked or for its turn, and it is not read. It takes replies to earlier calls,
  * or was reset. That a client has closed in order is not heard of: its call keeps its place. */
 static void handle_waiting(Loop *self, Connection *connection, guint32 events)
 {
-	if ((events & (EPOLLERR | EPOLLHUP)) != 0)
+	if (connection->queue == QUEUE_LINGER)
+		handle_lingering(self, connection);
+	else if ((events & (EPOLLERR | EPOLLHUP)) != 0)
 		end_connection(self, connection);
 	else if (connection->queue == QUEUE_WRITE)
 		settle(self, connection, connection_flush(connection));
 	else if (!connection_send(connection))
 		end_connection(self, connection);
 	else
-		watch_for(self, connection, events_for(self, connection, CONNECTION_PARKED));
+		watch_for(self, connection,
+			  connection_events(connection, &self->shared, CONNECTION_PARKED));
 }
 
 /* The inbox and the queues are looked at after the connections. */
@@ -479,15 +477,16 @@ static void handle(Loop *self, const struct epoll_event *event)
 		retry_timer_silence(&self->retry_timer);
 		return;
 	}
-	if (queues_is_parked(connection) || connection->full) {
+	if (queues_takes_no_calls(connection) || connection->full) {
 		handle_waiting(self, connection, event->events);
 		return;
 	}
 	run(self, connection, (event->events & ~(guint32)EPOLLOUT) != 0);
 }
 
-/* Answers, with what there is, all that was read from the connections of a queue, and ends them. */
-static void close_queue(Loop *self, ConnectionQueue queue, gint64 until_us)
+/* Answers, with what there is, all that was read from the connections of a queue, which leave it
+ * by @leave. */
+static void answer_queue(Loop *self, ConnectionQueue queue, gint64 until_us, LeaveFunc leave)
 {
 	const RpcTurn terms = {.last_chance = TRUE, .closing = TRUE};
 	Connection *head;
@@ -496,19 +495,21 @@ static void close_queue(Loop *self, ConnectionQueue queue, gint64 until_us)
 		while (g_get_monotonic_time() < until_us &&
 		       pass(self, head, terms, FALSE) == CONNECTION_CUT_OFF)
 			;
-		end_connection(self, head);
+		leave(self, head);
 	}
 }
 
-/* At the end of a drain: calls that still wait get their answer now, and every socket is closed. */
-static void close_all(Loop *self)
+/* There is no more time: calls that still wait get their answer now, and all leave. */
+static void leave_all(Loop *self, LeaveFunc leave)
 {
 	gint64 until_us = g_get_monotonic_time() + LAST_ANSWERS_US;
 
-	for (ConnectionQueue queue = QUEUE_CUT_OFF; queue < N_QUEUES; queue++)
-		close_queue(self, queue, until_us);
-	while (self->all.head != NULL)
-		end_connection(self, self->all.head->data);
+	for (ConnectionQueue queue = QUEUE_CUT_OFF; queue < QUEUE_LINGER; queue++)
+		answer_queue(self, queue, until_us, leave);
+	for (GList *link = self->all.head, *next; link != NULL; link = next) {
+		next = link->next;
+		leave(self, link->data);
+	}
 }
 
 /* Nor is anything left of those that did. */
@@ -537,7 +538,7 @@ static gint64 turn_us(int n)
 static gboolean go_round(Loop *self)
 {
 	struct epoll_event events[MAX_EVENTS];
-	int n = epoll_wait(self->epoll_fd, events, MAX_EVENTS, timeout_ms(self));
+	int n = epoll_wait(self->poller, events, MAX_EVENTS, timeout_ms(self));
 
 	if (n < 0 && errno != EINTR) {
 		atomic_store(&self->failure, errno);
@@ -560,16 +561,19 @@ static gboolean go_round(Loop *self)
 static void *loop_main(void *data)
 {
 	Loop *self = data;
-
 	gboolean well = TRUE;
 
-	while (well &&
-	       (!self->draining ||
-		(self->all.length > 0 && queues_now_us(&self->queues) < self->drain_deadline_us)))
+	while (well && (!self->draining || self->all.length > 0)) {
+		if (self->draining && queues_now_us(&self->queues) >= self->drain_deadline_us) {
+			self->drain_deadline_us = G_MAXINT64;
+			leave_all(self, hang_up);
+		}
 		well = go_round(self);
-	close_all(self);
-	if (!well)
+	}
+	if (!well) {
+		leave_all(self, end_connection);
 		self->failed(self->user_data);
+	}
 	return NULL;
 }
 

@@ -54,6 +54,6 @@ int loop_failure(Loop *self);
 /* Any thread: what calls were parked for may be there. */
 void loop_wake(Loop *self);
 
-/* Any thread: answer what has arrived, close each connection when its replies are sent, and all of
- * them after @timeout_ms; then end. */
+/* Any thread: answer what has arrived, hang up when the replies are sent, and on everybody after
+ * @timeout_ms; then end, QUEUES_LINGER_MS after the last hang-up at the latest. */
 void loop_drain(Loop *self, gint64 timeout_ms);

@@ -20,6 +20,7 @@ void queues_init(Queues *self, const RpcLimits *limits, gint64 (*clock_us)(void)
 				[QUEUE_SINGLE] = max_wait_us,
 				[QUEUE_BATCH] = max_wait_us,
 				[QUEUE_ASIDE] = max_wait_us,
+				[QUEUE_LINGER] = limit_us(QUEUES_LINGER_MS),
 			},
 		.turn_ids = limits->turn_ids,
 		.clock_us = clock_us,

@@ -4,6 +4,10 @@
 #include "server/rpc/connection.h"
 #include "server/rpc/rpc-limits.h"
 
+/* How long what comes behind the last reply is read away, unless the client ends it: time for what
+ * was under way to arrive. */
+#define QUEUES_LINGER_MS 250
+
 /*
  * Where the connections of a loop wait. All who stand in one queue have the
  * same time limit, so the first in it is the first to run out, and there is
@@ -68,11 +72,11 @@ static inline Connection *queues_head(const Queues *self, ConnectionQueue queue)
 	return self->queues[queue].head == NULL ? NULL : self->queues[queue].head->data;
 }
 
-/* Whether a call of it waits for what is not there yet. */
-static inline gboolean queues_is_parked(const Connection *connection)
+/* Whether it takes no calls: one waits for what is not there yet, or it has had its last reply. */
+static inline gboolean queues_takes_no_calls(const Connection *connection)
 {
 	return connection->queue == QUEUE_SINGLE || connection->queue == QUEUE_BATCH ||
-	       connection->queue == QUEUE_ASIDE;
+	       connection->queue == QUEUE_ASIDE || connection->queue == QUEUE_LINGER;
 }
 
 /* Whether nobody waits for anything, as most times. */

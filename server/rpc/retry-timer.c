@@ -2,15 +2,26 @@
 #include "server/rpc/retry-timer.h"
 
 #include <errno.h>
+#include <gio/gio.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #define US_PER_SECOND G_GINT64_CONSTANT(1000000)
 
-gboolean retry_timer_init(RetryTimer *self)
+gboolean retry_timer_init(RetryTimer *self, GError **error)
 {
 	*self = (RetryTimer){.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
-	return self->fd >= 0;
+	if (self->fd >= 0)
+		return TRUE;
+	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno), "cannot make a timer: %s",
+		    g_strerror(errno));
+	return FALSE;
+}
+
+void retry_timer_clear(RetryTimer *self)
+{
+	if (self->fd >= 0)
+		close(self->fd);
 }
 
 void retry_timer_set(RetryTimer *self, gint64 at_us)

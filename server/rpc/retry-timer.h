@@ -10,8 +10,11 @@ typedef struct {
 	gint64 at_us; /* monotonic; 0: off */
 } RetryTimer;
 
-/* %FALSE with errno set. */
-gboolean retry_timer_init(RetryTimer *self) G_GNUC_WARN_UNUSED_RESULT;
+/* %FALSE with a GIOError set. */
+gboolean retry_timer_init(RetryTimer *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Also one whose descriptor is -1. */
+void retry_timer_clear(RetryTimer *self);
 
 static inline gboolean retry_timer_is_set(const RetryTimer *self)
 {

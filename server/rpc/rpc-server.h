@@ -50,6 +50,6 @@ gboolean rpc_server_responds(RpcServer *self);
 /* %FALSE with a GIOError set: an event loop has ended, and its connections with it. */
 gboolean rpc_server_check(RpcServer *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Stops accepting, answers what has arrived, closes every connection, after @timeout_ms at the
- * latest, and ends the loops. Blocks until then. */
+/* Stops accepting, answers what has arrived, closes every connection, and ends the loops: see
+ * loop_drain(). Blocks until then. */
 void rpc_server_stop(RpcServer *self, gint64 timeout_ms);

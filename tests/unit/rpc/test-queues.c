@@ -48,9 +48,10 @@ static void test_limits(void)
 		gint64 limit_us; /* 0: none */
 		gboolean stands;
 	} CASES[] = {
-		{QUEUE_IDLE, 0, FALSE},     {QUEUE_FRAME, 20000, TRUE},  {QUEUE_WRITE, 30000, TRUE},
-		{QUEUE_CUT_OFF, 0, TRUE},   {QUEUE_SINGLE, 10000, TRUE}, {QUEUE_BATCH, 10000, TRUE},
-		{QUEUE_ASIDE, 10000, TRUE},
+		{QUEUE_IDLE, 0, FALSE},      {QUEUE_FRAME, 20000, TRUE},
+		{QUEUE_WRITE, 30000, TRUE},  {QUEUE_CUT_OFF, 0, TRUE},
+		{QUEUE_SINGLE, 10000, TRUE}, {QUEUE_BATCH, 10000, TRUE},
+		{QUEUE_ASIDE, 10000, TRUE},  {QUEUE_LINGER, QUEUES_LINGER_MS * 1000, TRUE},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
