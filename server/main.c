@@ -44,6 +44,9 @@
  * that is cut off. */
 #define MAPPED_BYTES (128 * 1024)
 
+/* What a stop may take beyond its options: the last answers and replies, and some. */
+#define STOP_SPARE_MS 5000
+
 typedef struct {
 	const Options *options;
 	gint64 started_us; /* monotonic */
@@ -369,7 +372,7 @@ static void check_ready(Server *self)
 	WorkerStatus status;
 
 	keeper_get_status(self->keeper, &status);
-	if (self->ready || status.state != WORKER_SERVING)
+	if (self->ready || self->service.draining || status.state != WORKER_SERVING)
 		return;
 	self->ready = TRUE;
 	log_event(LOG_READY, "datacenter_id=%d worker_id=%d startup_ms=%" G_GINT64_FORMAT,
@@ -396,20 +399,33 @@ static gboolean on_news(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer 
 	return G_SOURCE_CONTINUE;
 }
 
+static gboolean on_drained(gpointer user_data)
+{
+	Server *self = user_data;
+
+	g_main_loop_quit(self->loop);
+	return G_SOURCE_REMOVE;
+}
+
 static void on_signal(int number, gboolean stop, guint sender, gpointer user_data)
 {
 	Server *self = user_data;
+	gint64 delay_ms = self->options->drain_delay_ms;
 	g_autofree char *name = log_quote(strsignal(number));
 
 	if (!stop) {
 		log_event(LOG_SIGNAL_IGNORED, "signal=%s pid=%u", name, sender);
 		return;
 	}
-	log_event(LOG_STOPPING, "signal=%s", name);
-	sd_notify(0, "STOPPING=1");
+	if (self->service.draining) /* by one that does not count twice */
+		return;
+	self->service.draining = TRUE;
+	log_event(LOG_STOPPING, "signal=%s drain_ms=%" G_GINT64_FORMAT, name, delay_ms);
+	sd_notifyf(0, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%" G_GINT64_FORMAT,
+		   1000 * (delay_ms + 2 * self->options->stop_timeout_ms + STOP_SPARE_MS));
 	/* whoever asks twice does not want to wait */
 	signals_kill_at_next_stop();
-	g_main_loop_quit(self->loop);
+	g_timeout_add((guint)delay_ms, on_drained, self);
 }
 
 /* Tells systemd that all threads go round, if they do. */

@@ -122,7 +122,10 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .help = "answer every call by the general path: the same bytes, slower"},
 
 	{.heading = "Operation",
-	 NUMBER("stop-timeout", stop_timeout_ms, "MS", 0, 3600000, "5000"),
+	 NUMBER("drain-delay", drain_delay_ms, "MS", 0, 3600000, "0"),
+	 .help = "how long a server that is told to stop serves on, saying that it is draining, so "
+		 "that clients go elsewhere first"},
+	{NUMBER("stop-timeout", stop_timeout_ms, "MS", 0, 3600000, "5000"),
 	 .help = "how long a stop waits for what is in flight"},
 	{OPTION("log-level", CHOICE, log_level, "LEVEL"), .choices = LEVELS, .default_text = "info",
 	 .help = "what is logged: error, warning, info or debug, each with those before it"},

@@ -62,6 +62,7 @@ typedef struct {
 	gboolean no_fast_path;
 
 	/* operation */
+	gint64 drain_delay_ms;
 	gint64 stop_timeout_ms;
 	LogLevel log_level;
 } Options;

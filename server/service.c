@@ -308,6 +308,13 @@ static gboolean service_get_ids(SfSnowflakeExtendedIf *iface, GArray **out_ids, 
 	}
 }
 
+static const char *service_state(const Service *self, const WorkerStatus *status)
+{
+	if (atomic_load_explicit(&self->config->draining, memory_order_relaxed))
+		return "draining";
+	return worker_state_name(status->state);
+}
+
 void service_describe_self(const Service *self, ServiceSelf *out_self)
 {
 	WorkerStatus status;
@@ -320,7 +327,7 @@ void service_describe_self(const Service *self, ServiceSelf *out_self)
 		.nonce = self->config->nonce,
 		.claimed_at_ms = status.claimed_at_ms,
 		.reserved_until_ms = status.reserved_until_ms,
-		.state = worker_state_name(status.state),
+		.state = service_state(self, &status),
 		.as_of_ms = clock_now_ms(generator_clock(self->config->generator)),
 		.kind = KIND,
 	};

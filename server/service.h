@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "core/generator.h"
 #include "server/counters.h"
 #include "server/refusal.h"
@@ -27,6 +29,9 @@ typedef struct {
 	const char *address; /* host:port, where clients reach this server */
 	const char *nonce;   /* a uuid, fresh for each start of the process */
 	gint64 max_wait_ms;  /* how long a call may be parked */
+	/* about to stop: the server says so of itself, whatever state the keeper is in; set by any
+	 * thread */
+	_Atomic gboolean draining;
 } ServiceConfig;
 
 /* An RpcService.new_handler; its user_data is a ServiceConfig that outlives the handlers. */

@@ -164,17 +164,19 @@ class Readiness(ServerTest):
         self.notifications.bind(path)
         self.environment = {"NOTIFY_SOCKET": path}
 
-    def wait_notification(self, wanted):
+    def wait_notification(self, *wanted):
         while True:
-            if wanted in self.notifications.recv(4096).decode().splitlines():
+            if set(wanted) <= set(self.notifications.recv(4096).decode().splitlines()):
                 return
 
     def test_ready_and_stopping(self):
-        server = self.start(ready=False, environment=self.environment)
+        server = self.start("--drain-delay", 100, "--stop-timeout", 2000, ready=False,
+                            environment=self.environment)
         self.wait_notification("READY=1")
         self.assertGreater(server.call("get_id", "good"), 0)
         server.process.terminate()
-        self.wait_notification("STOPPING=1")
+        extend_us = 1000 * (100 + 2 * 2000 + 5000)
+        self.wait_notification("STOPPING=1", f"EXTEND_TIMEOUT_USEC={extend_us}")
         self.assertEqual(server.wait_end(), 0)
 
     def test_not_ready_before_an_id_can_be_drawn(self):

@@ -126,6 +126,7 @@ static void test_defaults(void)
 	g_assert_cmpint(options->max_pending_bytes, ==, 1048576);
 	g_assert_cmpint(options->write_timeout_ms, ==, 30000);
 	g_assert_false(options->no_fast_path);
+	g_assert_cmpint(options->drain_delay_ms, ==, 0);
 	g_assert_cmpint(options->stop_timeout_ms, ==, 5000);
 	g_assert_cmpint(options->log_level, ==, LOG_LEVEL_INFO);
 	g_assert_false(options->help || options->version || options->print_config);

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stop as clients see it: it is said first, calls are served on, and then each connection ends
+with an end of file. A reset is a failure."""
+import contextlib
+import math
+import random
+import signal
+import socket
+import struct
+import time
+import unittest
+
+from harness import PATIENCE, SANITIZED, ServerTest, reserve_ahead, scaled, wait_for
+from test_lifecycle import SLOW_LAYOUT
+from wire import STRICT
+
+CALL = STRICT.call("get_id", "good")
+CALL_BYTES = len(bytes(CALL))
+REPLY_BYTES = 34
+SEQID_AT = 18
+LINGER_S = 0.25
+
+
+class Delay(ServerTest):
+    def drain(self, *options, delay_ms=1500):
+        """A server that has been told to stop."""
+        server = self.start("--drain-delay", delay_ms, *options)
+        server.expect_end = True
+        server.process.terminate()
+        stopping = server.wait_event("stopping")
+        self.assertEqual(stopping.fields["drain_ms"], str(delay_ms))
+        return server
+
+    def test_it_says_so_and_serves_on(self):
+        for options in ((), ("--no-fast-path",)):
+            with self.subTest(options):
+                server = self.drain(*options, "--threads", 2)
+                began = time.monotonic()
+                with server.connect() as connection:
+                    numbers = []
+                    # the reservation is extended meanwhile: it is 1 s long
+                    while time.monotonic() - began < 1.2:
+                        self.assertEqual(server.call("get_worker").state, "draining")
+                        numbers.append(connection.call(STRICT, "get_id", "good").success)
+                    self.assertEqual([worker.state for worker in server.call("get_workers")],
+                                     ["draining"])
+                    self.assertEqual(connection.rest(), b"")
+                self.assertTrue(all(a < b for a, b in zip(numbers, numbers[1:])))
+                self.assertEqual(server.wait_end(), 0)
+                self.assertGreater(time.monotonic() - began, 1.3)
+                server.wait_event("worker-handed-back")
+                self.assertEqual([event.name for event in server.events].count("stopping"), 1)
+
+    def test_it_was_serving_before(self):
+        server = self.start("--drain-delay", 60000)
+        self.assertEqual(server.call("get_worker").state, "serving")
+        server.kill()
+
+    def test_a_second_signal_ends_it_at_once(self):
+        server = self.drain(delay_ms=60000)
+        began = time.monotonic()
+        # the first may just be being handled: as an operator does, again until it works
+        wait_for(lambda: server.process.poll() is not None or server.process.terminate(), 2)
+        self.assertLess(time.monotonic() - began, 0.5 * PATIENCE)
+        self.assertEqual(server.wait_end(), -signal.SIGTERM)
+
+    def test_a_hangup_counts_once(self):
+        server = self.drain()
+        server.send_signal(signal.SIGHUP)
+        server.send_signal(signal.SIGUSR1)
+        server.wait_event("signal-ignored")  # they are heard in order
+        self.assertGreater(server.call("get_id", "good"), 0)
+        self.assertEqual(server.wait_end(), 0)
+        self.assertEqual([event.name for event in server.events].count("stopping"), 1)
+
+    def test_not_ready_any_more(self):
+        """Nothing is made ready once it has been told to stop."""
+        reserve_ahead(self.state, seconds=1.5)
+        server = self.start("--drain-delay", 3000, ready=False)
+        server.wait_event("listening")
+        server.expect_end = True
+        server.process.terminate()
+        server.wait_event("state", to="serving")
+        self.assertEqual(server.wait_end(), 0)
+        self.assertIsNone(server.find("ready"))
+
+
+class Client:
+    """Calls for IDs, no more than `ahead` of which wait for a reply, until the server ends the
+    connection. It does next to nothing with the replies meanwhile, so that it is not slower than
+    the server, and there are calls on their way at any time. Their sequence IDs count up from 0."""
+    CALLS = b"".join(bytes(CALL)[:SEQID_AT] + struct.pack(">i", seqid) + bytes(CALL)[SEQID_AT + 4:]
+                     for seqid in range(100000))
+
+    def __init__(self, server, ahead):
+        self.socket = server.connect().socket
+        self.socket.setblocking(False)
+        self.ahead_bytes = ahead * CALL_BYTES
+        self.sent = 0
+        self.received = bytearray()
+        self.ended = False
+
+    def step(self):
+        """Raises ConnectionResetError if the server has closed the connection in that way."""
+        with contextlib.suppress(BlockingIOError):
+            data = self.socket.recv(1 << 20)
+            self.received += data
+            self.ended = not data
+        until = len(self.received) // REPLY_BYTES * CALL_BYTES + self.ahead_bytes
+        if not self.ended and until > self.sent:
+            with contextlib.suppress(BlockingIOError, BrokenPipeError):  # the end can be read
+                self.sent += self.socket.send(self.CALLS[self.sent:until])
+
+    def numbers(self):
+        """The IDs that came, held against the calls."""
+        if len(self.received) % REPLY_BYTES != 0:
+            raise AssertionError("the end of file stands in the middle of a reply")
+        replies = list(struct.iter_unpack(">18xi3xqx", self.received))
+        if [seqid for seqid, _ in replies] != list(range(len(replies))):
+            raise AssertionError("replies that do not answer the calls")
+        return [number for _, number in replies]
+
+
+class Crossing(ServerTest):
+    AHEAD = (1, 1, 2, 100, 1000, 1500)
+
+    def stop_under_load(self, *options):
+        server = self.start("--threads", 2, *options)
+        server.expect_end = True
+        clients = [Client(server, ahead) for ahead in self.AHEAD]
+        for client in clients:
+            self.addCleanup(client.socket.close)
+        stop_at = time.monotonic() + random.uniform(0.01, 0.05)
+        while not all(client.ended for client in clients):
+            for client in clients:
+                if not client.ended:
+                    client.step()
+            if time.monotonic() > stop_at and all(client.received for client in clients):
+                server.process.terminate()
+                stop_at = math.inf
+        self.assertEqual(server.wait_end(), 0)
+        numbers = [number for client in clients for number in client.numbers()]
+        self.assertEqual(len(set(numbers)), len(numbers))
+        # whatever was answered has arrived
+        self.assertEqual(server.wait_event("stopped").fields["calls"], str(len(numbers)))
+
+    def test_every_call_is_answered_or_sees_the_end(self):
+        for round_ in range(scaled(10, 4)):
+            with self.subTest(round_):
+                self.stop_under_load()
+
+    def test_also_after_a_delay(self):
+        for round_ in range(scaled(3, 1)):
+            with self.subTest(round_):
+                self.stop_under_load("--drain-delay", 50)
+
+    def test_calls_that_were_not_read_yet(self):
+        """They have come before the stop, but there was no room for their replies."""
+        server = self.start("--max-pending", 4096, "--max-batch", 1000000, "--max-ahead", 60000)
+        with server.connect() as connection:
+            connection.send(STRICT.call("get_ids", "good", 1000000))  # more than the kernel takes
+            self.assertTrue(connection.socket.recv(1, socket.MSG_PEEK))
+            connection.send(CALL * 10)
+            server.expect_end = True
+            server.process.terminate()
+            server.wait_event("stopping")
+            for _ in range(1 + 10):
+                connection.frame()
+            self.assertEqual(connection.socket.recv(1), b"")
+        self.assertEqual(server.wait_end(), 0)
+
+
+class HalfClosed(ServerTest):
+    """The server is held in the moment between its last reply and the closing of the socket."""
+
+    def talk_on(self, server, connection):
+        """Waits for the end of file. What is sent behind it is read away: none of it is answered by
+        a reset. Raises BrokenPipeError if the socket was closed before the server was held."""
+        while connection.socket.recv(1 << 16):
+            pass
+        if not server.find("stopping"):
+            server.call("get_timestamp")  # its loop has done what was to do behind the last reply
+        server.send_signal(signal.SIGSTOP)
+        wait_for(lambda: server.process.poll() is not None or server.state() in "TZ")
+        for _ in range(5):
+            connection.socket.sendall(bytes(CALL) * 1000)
+        server.send_signal(signal.SIGCONT)
+        if server.find("stopping"):
+            server.wait_end()
+        else:
+            wait_for(lambda: server.open_connections() == 1, what="the connection to be closed")
+        self.assertEqual(connection.socket.recv(1), b"")
+        self.assertEqual(connection.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), 0)
+
+    def attempt(self, *options, begin):
+        """By `begin` a server hangs up on a connection."""
+        server = self.start(*options)
+        server.expect_end = True
+        with server.connect() as connection:
+            begin(server, connection)
+            try:
+                self.talk_on(server, connection)
+            except BrokenPipeError:
+                server.kill()
+                raise
+
+    def attempt_some(self, *options, begin):
+        """Again, if this test was too slow."""
+        for _ in range(4):
+            with contextlib.suppress(BrokenPipeError):
+                return self.attempt(*options, begin=begin)
+        return self.attempt(*options, begin=begin)
+
+    def test_a_call_behind_the_last_reply(self):
+        def begin(server, connection):
+            connection.call(STRICT, "get_id", "good")
+            server.process.terminate()
+            server.wait_event("stopping")
+        self.attempt_some(begin=begin)
+
+    def test_a_call_behind_an_idle_timeout(self):
+        def begin(_, connection):
+            connection.call(STRICT, "get_id", "good")
+        self.attempt_some("--idle-timeout", 400 * PATIENCE, begin=begin)
+
+    def test_a_body_behind_a_foreign_request(self):
+        """What HTTP is told is not lost, however long the request goes on."""
+        def begin(_, connection):
+            connection.socket.sendall(b"POST / HTTP/1.1\r\nContent-Length: 175000\r\n\r\n")
+            self.assertIn(b" 400 ", connection.socket.recv(1 << 16))
+        self.attempt_some(begin=begin)
+
+
+class Limits(ServerTest):
+    def test_idle_clients_cost_a_moment(self):
+        server = self.start("--stop-timeout", 60000)
+        idle = [server.connect() for _ in range(100)]
+        for connection in idle:
+            self.addCleanup(connection.close)
+            connection.call(STRICT, "get_id", "good")
+        began = time.monotonic()
+        self.assertEqual(server.terminate(), 0)
+        self.assertLess(time.monotonic() - began, LINGER_S + 0.75 * PATIENCE)
+        for connection in idle:
+            self.assertEqual(connection.socket.recv(1), b"")
+
+    def stop_a_client_that_hangs_up(self):
+        """How long the server lives on then."""
+        server = self.start()
+        with server.connect() as connection:
+            connection.call(STRICT, "get_id", "good")
+            server.expect_end = True
+            server.process.terminate()
+            self.assertEqual(connection.socket.recv(1), b"")
+        began = time.monotonic()
+        self.assertEqual(server.wait_end(), 0)
+        return time.monotonic() - began
+
+    @unittest.skipIf(SANITIZED, "the end of the process takes longer than what is measured")
+    def test_nobody_waits_where_all_hang_up(self):
+        self.assertLess(min(self.stop_a_client_that_hangs_up() for _ in range(5)), 0.6 * LINGER_S)
+
+    def test_a_client_that_talks_on(self):
+        """It neither holds up the stop, nor is it reset before it has heard the end."""
+        server = self.start("--stop-timeout", 60000)
+        with server.connect() as connection:
+            connection.call(STRICT, "get_id", "good")
+            server.expect_end = True
+            server.process.terminate()
+            began = time.monotonic()
+            while server.process.poll() is None:
+                try:
+                    connection.socket.sendall(bytes(CALL))
+                except BrokenPipeError:
+                    break
+                self.assertLess(time.monotonic() - began, LINGER_S + 1.5 * PATIENCE)
+            while connection.socket.recv(1 << 16):
+                pass
+        self.assertEqual(server.wait_end(), 0)
+
+    def test_what_ran_out_of_time_ends_in_order_too(self):
+        """Calls that are not even read by then are no reason for a reset."""
+        server = self.start("--layout", SLOW_LAYOUT, "--max-ahead", 0, "--max-wait", 60000,
+                            "--stop-timeout", 300)
+        with server.connect() as connection:
+            connection.send(CALL * 16 * 50)
+            connection.reply(STRICT)
+            connection.send(CALL * 1000)
+            server.expect_end = True
+            server.process.terminate()
+            while connection.socket.recv(1 << 16):
+                pass
+        self.assertEqual(server.wait_end(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
