@@ -6,7 +6,6 @@ import time
 
 from harness import assert_soon, wait_for
 from proxy import GET_DATA, MULTI, REQUESTS, SYNC
-from wire import EXCEPTION, STRICT
 from zookeeper_case import SESSION_MS, ZooKeeperTest, now_tick, tick_of, worker_id_of
 
 LOSSES = ("request", "reply")
