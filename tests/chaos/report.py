@@ -11,8 +11,10 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 
 import faults
+import thread_errors
 from checker import Checker, clock_text
 from clients import Asker, Drawer, Judge
 from cluster import DATACENTER_ID, Cluster
@@ -94,6 +96,7 @@ class Run:
 
     def run(self):
         print(f"chaos: seed {self.seed}, repeat with: {self.command()}", flush=True)
+        thread_errors.watch(self._thread_ended)
         try:
             if not self.given.file_registry:
                 self.ensemble = Ensemble()
@@ -115,6 +118,10 @@ class Run:
                 self.ensemble.close()
             if self.names:
                 self.names.close()
+
+    def _thread_ended(self, thread, error):
+        text = "".join(traceback.format_exception(*error))
+        self.problems.append(f"{thread.name} ended: {text}")
 
     def _start_names(self):
         if possible():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sees that what a run must catch is caught: by made-up replies, and by real servers that are set
 up to issue the same IDs."""
+import argparse
 import pathlib
 import random
 import socket
@@ -9,15 +10,18 @@ import subprocess
 import tempfile
 import threading
 import time
+import traceback
 import unittest
 
 import faults
+import thread_errors
 from checker import SEQUENCE_MASK, Checker
 from clients import DATACENTER_SHIFT, Asker, Drawer, Judge
 from cluster import DATACENTER_ID, WORKER_BITS, Cluster, Service
 from hands import Hands
 from harness import wait_for
 from name_server import FAILING, MISSING, SILENT, SLOW, NameService, possible
+from report import Run
 from zookeeper import Ensemble
 
 BASE = 1 << 40 << 22 | DATACENTER_ID << DATACENTER_SHIFT  # long ago, worker 0, sequence 0
@@ -218,6 +222,25 @@ class ForeignReplies(unittest.TestCase):
         self.assertGreater(len(told), 0)
 
 
+class ThreadsThatEnd(unittest.TestCase):
+    def test_one_that_ends_by_an_exception_fails_the_run(self):
+        def parts():
+            thread = threading.Thread(target=self.fail, args=("a check in a thread",))
+            thread.start()
+            thread.join()
+            return []
+
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.addCleanup(setattr, threading, "excepthook", threading.excepthook)
+        run = Run(argparse.Namespace(seed=1, seconds=15, servers=1, build=None, reservation=None,
+                                     kinds=None, file_registry=True, logs=directory.name))
+        run.parts = parts
+        run.run()
+        self.assertTrue(run.failures())
+        self.assertRegex(run.problems[0], r"(?s)^Thread-\d+ .* ended: .*a check in a thread")
+
+
 class Schedules(unittest.TestCase):
     regimes = ((faults.short_regime(), 120), (faults.STEADY, 90), (faults.RESTORED, 75))
 
@@ -319,8 +342,12 @@ class Sabotage(unittest.TestCase):
 
 
 def main():
+    ended = []
+    thread_errors.watch(lambda *error: ended.append(error))
     suite = unittest.defaultTestLoader.loadTestsFromModule(__import__(__name__))
     result = unittest.TextTestRunner(verbosity=2).run(suite)
-    failed = len(result.failures) + len(result.errors)
+    for thread, error in ended:
+        print(f"{thread.name} ended:", *traceback.format_exception(*error))
+    failed = len(result.failures) + len(result.errors) + len(ended)
     print(f"chaos: {result.testsRun - failed} passed, {failed} failed")
     return 1 if failed else 0
