@@ -1,69 +1,163 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the integration tests: run.py [--build DIR] [PATTERN...]
+"""Runs the integration tests: run.py [--build DIR] [--jobs N] [PATTERN...]
 
-With patterns, only tests whose name (test_wire.Forms.test_every_form) contains one of them. A line
-a test, then what failed, then the line "integration: N passed, N failed, N skipped". Ends with
-status 1 if a test failed, or if none ran.
+With patterns, only tests whose name (test_wire.Forms.test_every_form) contains one of them; each
+must be in one. A line a test, and what was wrong with it; then the slowest ones; then the line
+"integration: N passed, N failed, N skipped". Ends with status 1 if a test failed, or none ran.
+
+A class runs in one process, N classes at a time. Most tests wait most of the time, so N may be
+higher than the number of processors. A class that has ALONE, the reason why, runs when the others
+have ended, by itself.
 """
 import argparse
+import collections
+import concurrent.futures
+import contextlib
+import json
 import os
 import pathlib
+import signal
+import subprocess
 import sys
 import threading
-import time
 import unittest
 
+HERE = pathlib.Path(__file__).resolve().parent
+# The classes that take longest, which is why they come first: what comes last alone has nobody to
+# share the machine with.
+LONGEST = ("test_clients.Clients", "test_hand_back.HandBacks", "test_zookeeper_outages.Outages",
+           "test_quarantine_servers.Restored", "test_zookeeper_faults.Losses", "test_names.Outage",
+           "test_quickstart.Cluster", "test_clock.Kills")
+SLOWEST_SHOWN = 20
+END_LIMIT_S = 60  # of a process that has nothing left to run
 
-class LineResult(unittest.TestResult):
-    """Says what runs and how it went."""
+
+class Report:
+    """What came of the tests. Threads of ours tell it."""
 
     def __init__(self):
-        super().__init__()
-        self.passed = 0
-        self.problems = []
-        self.thread_errors = []
-        threading.excepthook = self._thread_ended
+        self.seconds = {}
+        self.passed = set()
+        self.skipped = set()
+        self.failed = set()
+        self._lock = threading.Lock()
 
-    def startTest(self, test):
-        super().startTest(test)
-        self.began = time.monotonic()
-        self.verdict = "ok"
+    def problem(self, name, text):
+        with self._lock:
+            self.failed.add(name)
+            print(f"FAILED {name}\n{text.rstrip()}\n", flush=True)
 
-    def stopTest(self, test):
-        super().stopTest(test)
-        while self.thread_errors:
-            self._problem(test, self.thread_errors.pop())
-        if self.verdict == "ok":
-            self.passed += 1
-        print(f"{self.verdict:6} {test.id()} ({time.monotonic() - self.began:.1f} s)", flush=True)
+    def over(self, name, verdict, seconds):
+        with self._lock:
+            self.seconds[name] = seconds
+            if verdict == "ok":
+                self.passed.add(name)
+            elif verdict != "FAILED":
+                self.skipped.add(name)
+            print(f"{verdict:6} {name} ({seconds:.1f} s)", flush=True)
 
-    def addSuccess(self, test):
-        pass
+    def show(self):
+        slowest = sorted(self.seconds, key=self.seconds.get, reverse=True)[:SLOWEST_SHOWN]
+        print(f"the {len(slowest)} slowest of {sum(self.seconds.values()):.0f} s:")
+        for name in slowest:
+            print(f"{self.seconds[name]:7.1f} s  {name}")
+        print(f"integration: {len(self.passed - self.failed)} passed, {len(self.failed)} failed, "
+              f"{len(self.skipped - self.failed)} skipped")
+        return 1 if self.failed or not self.passed | self.skipped else 0
 
-    def addSkip(self, test, reason):
-        super().addSkip(test, reason)
-        self.verdict = f"skip, {reason}:"
 
-    def addFailure(self, test, err):
-        self._problem(test, err)
+class Worker:
+    """One process of worker.py, in a process group of its own with all that its tests start."""
 
-    def addError(self, test, err):
-        self._problem(test, err)
+    def __init__(self, report):
+        self.report = report
+        self.process = subprocess.Popen(
+            [sys.executable, str(HERE / "worker.py")], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True, process_group=0)
 
-    def addSubTest(self, test, subtest, err):
-        if err is not None:
-            self._problem(subtest, err)
+    def run(self, tests):
+        """Whether the process lives on when they have run."""
+        with contextlib.suppress(BrokenPipeError):
+            print(json.dumps(tests), file=self.process.stdin, flush=True)
+        over = set()
+        for line in self.process.stdout:
+            told = json.loads(line)
+            if "end" in told:
+                return True
+            over.add(told.get("test"))
+            self._pass_on(told)
+        missing = [name for name in tests if name not in over]
+        self.report.problem(missing[0] if missing else tests[-1],
+                            f"the process that runs it ended with status {self.process.wait()}")
+        return False
 
-    def _thread_ended(self, how):
-        """By an exception: a check that is made in a thread counts like any other."""
-        self.thread_errors.append((how.exc_type, how.exc_value, how.exc_traceback))
+    def _pass_on(self, told):
+        if "problem" in told:
+            self.report.problem(told["problem"], told["text"])
+        else:
+            self.report.over(told["test"], told["verdict"], told["seconds"])
 
-    def _problem(self, test, err):
-        self.verdict = "FAILED"
-        text = f"FAILED {test.id()}\n{self._exc_info_to_string(err, test)}"
-        self.problems.append((test.id(), text))
-        print(text, flush=True)
+    def end(self):
+        """In an orderly way. What its threads say at last counts too."""
+        name = f"the end of process {self.process.pid}"
+        timer = threading.Timer(END_LIMIT_S, self.stop)
+        timer.start()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        for line in self.process.stdout:
+            self._pass_on(json.loads(line))
+        status = self.process.wait()
+        timer.cancel()
+        if status != 0:
+            self.report.problem(name, f"status {status}")
+
+    def stop(self):
+        """With all that its tests have started."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            os.killpg(self.process.pid, signal.SIGCONT)
+
+
+class Pool:
+    """Processes that take classes from a list until it is empty."""
+
+    def __init__(self, report):
+        self.report = report
+        self._workers = set()
+        self._stopped = False
+
+    def run(self, classes, jobs):
+        """`classes` are lists of tests."""
+        waiting = collections.deque(classes)
+        with concurrent.futures.ThreadPoolExecutor(jobs) as threads:
+            works = [threads.submit(self._work, waiting) for _ in range(min(jobs, len(waiting)))]
+            try:
+                for work in works:
+                    work.result()
+            except BaseException:
+                self._stop()
+                raise
+
+    def _work(self, waiting):
+        worker = None
+        while (tests := self._next(waiting)) is not None:
+            if worker is None:
+                worker = Worker(self.report)
+                self._workers.add(worker)
+            if not worker.run(tests):
+                worker = None
+        if worker is not None:
+            worker.end()
+
+    def _next(self, waiting):
+        with contextlib.suppress(IndexError):
+            return None if self._stopped else waiting.popleft()
+
+    def _stop(self):
+        self._stopped = True
+        for worker in list(self._workers):
+            worker.stop()
 
 
 def tests_in(suite):
@@ -74,29 +168,58 @@ def tests_in(suite):
             yield test
 
 
+def choose(patterns):
+    """The tests by class, those that are to come first in front; and the names of classes that run
+    alone. Or the reason why there is nothing to choose from."""
+    loader = unittest.TestLoader()
+    every = {test.id(): test for test in tests_in(loader.discover(str(HERE)))}
+    if loader.errors:
+        raise LookupError("\n".join(loader.errors))
+    for pattern in patterns:
+        if not any(pattern in name for name in every):
+            raise LookupError(f"no test has {pattern} in its name")
+    classes, alone = collections.defaultdict(list), set()
+    for name, test in every.items():
+        class_name = name.rpartition(".")[0]
+        if not patterns or any(pattern in name for pattern in patterns):
+            classes[class_name].append(name)
+        if hasattr(test, "ALONE"):
+            alone.add(class_name)
+    known = {name.rpartition(".")[0] for name in every}
+    if unknown := set(LONGEST) - known:
+        raise LookupError(f"LONGEST names a class that is not there: {' '.join(unknown)}")
+    first = {name: place for place, name in enumerate(LONGEST)}
+    return dict(sorted(classes.items(), key=lambda one: first.get(one[0], len(first)))), alone
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", help="the build directory")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="default 1")
     parser.add_argument("patterns", nargs="*", metavar="PATTERN")
     arguments = parser.parse_args()
+    if arguments.jobs < 1:
+        parser.error(f"--jobs {arguments.jobs}: 1 or more")
     if arguments.build:
         os.environ["SNOWFLAKE_BUILD"] = arguments.build
 
     import harness  # not before the build directory is known
     if not harness.ELSEWHERE and not harness.SNOWFLAKED.exists():
         parser.error(f"{harness.SNOWFLAKED} is missing: build it, or name the --build directory")
-    here = pathlib.Path(__file__).resolve().parent
-    every = tests_in(unittest.defaultTestLoader.discover(str(here)))
-    suite = unittest.TestSuite(
-        test for test in every
-        if not arguments.patterns or any(pattern in test.id() for pattern in arguments.patterns))
-    result = LineResult()
-    suite.run(result)
-
-    failed = len({name for name, _ in result.problems})
-    print(f"integration: {result.passed} passed, {failed} failed, {len(result.skipped)} skipped")
-    return 1 if failed or result.passed + len(result.skipped) == 0 else 0
+    try:
+        classes, alone = choose(arguments.patterns)
+    except LookupError as error:
+        parser.error(str(error))
+    report = Report()
+    pool = Pool(report)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        pool.run([tests for name, tests in classes.items() if name not in alone], arguments.jobs)
+        pool.run([tests for name, tests in classes.items() if name in alone], 1)
+    except KeyboardInterrupt:
+        report.problem("the run", "interrupted")
+    return report.show()
 
 
 if __name__ == "__main__":

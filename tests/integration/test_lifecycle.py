@@ -7,6 +7,7 @@ import socket
 import subprocess
 import time
 
+import default_port
 import wire
 from harness import (BUILD, ENVIRONMENT, PATIENCE, SANITIZED, SNOWFLAKED, Parts, ServerTest,
                      assert_soon, reserve_ahead, wait_for)
@@ -22,6 +23,7 @@ NOBODY = 65534
 class Start(ServerTest):
     def without_options(self, **environment):
         """A server without a single option, as a user who has no business in /var/lib."""
+        default_port.borrow(self)
         try:
             socket.create_server(("127.0.0.1", 7609)).close()
         except OSError:

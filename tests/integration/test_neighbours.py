@@ -56,6 +56,8 @@ class Seen(NamedTuple):
 
 
 class Neighbours(ServerTest):
+    ALONE = "measures latency"
+
     def beside(self, server, other, kind):
         """What a client of each sees while the first has a neighbour of that kind."""
         port = server.address[1]

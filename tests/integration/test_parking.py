@@ -158,6 +158,8 @@ class Parking(ServerTest):
 
 
 class FullRate(ServerTest):
+    ALONE = "measures rates"
+
     """The default layout, 4096 IDs a millisecond."""
 
     def test_a_call_behind_batches(self):

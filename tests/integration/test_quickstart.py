@@ -12,6 +12,7 @@ import subprocess
 import termios
 import unittest
 
+import default_port
 from bindings import ROOT
 from harness import BUILD, ELSEWHERE, SANITIZED, Parts, temporary_directory, wait_for
 from zookeeper import CLASS_PATH
@@ -29,6 +30,7 @@ class Cluster(unittest.TestCase):
     """A run on a terminal of its own. What it starts is known by the environment it has."""
 
     def setUp(self):
+        default_port.borrow(self)
         self.scratch = temporary_directory(self)
         self.temporary = self.scratch / "temporary"
         self.temporary.mkdir()

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process of run.py: runs the tests that it is told, and tells what came of them.
+
+A line of standard input is a JSON list of names of tests, all of one class. Standard output has a
+JSON object a line: {"problem", "text"} for what went wrong, with the name of the test, or of
+setUpClass() and its kin; {"test", "verdict", "seconds"} for a test that is over; {"end"} when all
+that were told are. What the tests themselves print goes to standard error.
+"""
+import gc
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+import unittest
+
+import thread_errors
+
+
+class Result(unittest.TestResult):
+    """Tells how each test went. A thread that ends badly is a problem of the test that runs, or of
+    the one that it has outlived."""
+
+    def __init__(self, tell):
+        super().__init__()
+        self.tell = tell
+        self._failed = set()
+        self._skip = None
+        self._running = "no test yet"
+        self._outlived = {}  # by thread: the first test that was over before it
+        self._thread_errors = []
+        thread_errors.watch(lambda *error: self._thread_errors.append(error))
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.tell_thread_errors()
+        self._running = test.id()
+        self._skip = None
+        self._began = time.monotonic()
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        self.tell_thread_errors()
+        self._outlived = {thread: self._outlived.get(thread, test.id())
+                          for thread in threading.enumerate()
+                          if thread is not threading.main_thread()}
+        verdict = "FAILED" if test.id() in self._failed else self._skip or "ok"
+        self.tell(test=test.id(), verdict=verdict, seconds=time.monotonic() - self._began)
+
+    def tell_thread_errors(self):
+        while self._thread_errors:
+            thread, error = self._thread_errors.pop(0)
+            text = "".join(traceback.format_exception(*error))
+            self._problem(self._outlived.get(thread, self._running), f"in {thread.name}: {text}")
+
+    def addSuccess(self, test):
+        pass
+
+    def addSkip(self, test, reason):
+        self._skip = f"skip, {reason}:"
+        if not isinstance(test, unittest.TestCase):  # setUpClass()
+            self.tell(test=test.id(), verdict=self._skip, seconds=0)
+
+    def addFailure(self, test, err):
+        self.addError(test, err)
+
+    def addError(self, test, err):
+        self._problem(test.id(), self._exc_info_to_string(err, test))
+
+    def addSubTest(self, test, subtest, err):
+        if err is not None:
+            self._problem(test.id(), f"{subtest}\n{self._exc_info_to_string(err, test)}")
+
+    def _problem(self, name, text):
+        self._failed.add(name)
+        self.tell(problem=name, text=text)
+
+
+def main():
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def tell(**what):
+        print(json.dumps(what), file=answers, flush=True)
+
+    result = Result(tell)
+    for line in sys.stdin:
+        unittest.defaultTestLoader.loadTestsFromNames(json.loads(line)).run(result)
+        gc.collect()  # a task of asyncio that failed says so when it is collected
+        result.tell_thread_errors()
+        tell(end=True)
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()  # run.py has the patience
+    result.tell_thread_errors()
+
+
+if __name__ == "__main__":
+    main()
