@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the steps of tests/run, several at a time, and adds up what came of them.
+
+A step is a command, or what is made of one here. It succeeds if its exit status is 0, if it has
+tests, and if none of them failed. What takes as long as it takes because it waits runs beside what
+computes: there is a lane for each, and the steps of a lane run one after the other. Those of the
+lane that computes give way (nice) to the others, who have limits.
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import threading
+import time
+from typing import NamedTuple
+
+LANES = COMPUTES, WAITS, CHAOS = "computes", "waits", "chaos"
+LOG_LINES_SHOWN = 100
+LOG_LINES_HIDDEN = re.compile(r"ok|skip|\[\d+/\d+\]|.* OK  ")
+
+
+class Numbers(NamedTuple):
+    passed: int
+    failed: int
+    skipped: int
+    why: str = ""  # what is wrong beside the tests that failed
+
+    @property
+    def well(self):
+        return self.failed == 0
+
+
+class Step(NamedTuple):
+    name: str
+    tiers: tuple       # those that it is in
+    lane: str
+    needs: tuple       # the names of steps that must have passed; only those that run too
+    command: tuple
+    count: object      # a function of the exit status and the log: Numbers
+    environment: dict = {}
+    shows: str = ""    # the lines of its log that are told if it succeeds begin with this
+
+
+def judge(status, passed, failed, skipped):
+    """That a step ended badly counts, whatever it has said before."""
+    if passed + failed + skipped == 0:
+        return Numbers(0, 1, 0, "it has found nothing to test")
+    if status != 0 and failed == 0:
+        return Numbers(passed, 1, skipped, f"it ended with status {status}")
+    return Numbers(passed, failed, skipped)
+
+
+def check(status, _):
+    """Of a step that is one test."""
+    return judge(status, int(status == 0), int(status != 0), 0)
+
+
+def suite(name):
+    """Of a step that says "NAME: N passed, N failed", perhaps with ", N skipped" behind."""
+    summary = re.compile(rf"^{name}: (\d+) passed, (\d+) failed(?:, (\d+) skipped)?", re.MULTILINE)
+
+    def count(status, log):
+        found = summary.findall(log)
+        if len(found) != 1:
+            return Numbers(0, 1, 0, f"it ended with status {status} and {len(found)} summaries")
+        return judge(status, *(int(number or 0) for number in found[0]))
+    return count
+
+
+def meson(build):
+    """Of `meson test` there. A program that speaks TAP counts for the tests in it, another for one;
+    one that failed in whatever way counts as a failure even if each of its tests passed."""
+    def count(status, _):
+        try:
+            lines = (build / "meson-logs" / "testlog.json").read_text().splitlines()
+        except FileNotFoundError:
+            return Numbers(0, 1, 0, f"it ended with status {status} and no log of meson's")
+        totals = [_totals(json.loads(line)) for line in lines]
+        return judge(status, *(sum(column) for column in zip((0, 0, 0), *totals)))
+    return count
+
+
+def _totals(test):
+    lines = test.get("stdout", "").splitlines()
+    skipped = sum(1 for line in lines if re.match(r"ok \d+.*# SKIP", line))
+    passed = sum(1 for line in lines if re.match(r"ok \d+", line)) - skipped
+    failed = sum(1 for line in lines if re.match(r"not ok \d+", line))
+    if test["result"] == "SKIP":
+        return 0, 0, max(skipped, 1)
+    is_empty = "1..0" in lines
+    if test["result"] in ("OK", "EXPECTEDFAIL") and not is_empty:
+        return max(passed, 1 - min(skipped, 1)), 0, skipped
+    return passed, max(failed, 1), skipped
+
+
+class Runner:
+    """`say` prints a line; `logs` is the directory of what the steps print."""
+
+    def __init__(self, steps, logs, say=print):
+        self.steps = steps
+        self.logs = logs
+        self.say = say
+        self.numbers = {}  # by name, of the steps that are over
+        self.pids = set()  # of processes that were not reaped
+        self._stopped = False
+        self._changed = threading.Condition(threading.RLock())
+
+    def run(self):
+        """Numbers of all."""
+        threads = [threading.Thread(target=self._run_lane, args=(lane,)) for lane in LANES]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        except BaseException:
+            self.stop()
+            raise
+        missing = [step.name for step in self.steps if step.name not in self.numbers]
+        every = list(self.numbers.values())
+        return Numbers(sum(one.passed for one in every),
+                       sum(one.failed for one in every) + len(missing),
+                       sum(one.skipped for one in every),
+                       f"never came to an end: {', '.join(missing)}" if missing else "")
+
+    def stop(self):
+        """Ends what runs, with all that it has started. A process that was reaped is left alone:
+        its pid may be another's by now."""
+        with self._changed:
+            self._stopped = True
+            for pid in self.pids:
+                os.killpg(pid, signal.SIGTERM)
+                os.killpg(pid, signal.SIGCONT)
+            self._changed.notify_all()
+
+    def _run_lane(self, lane):
+        try:
+            for step in self.steps:
+                if step.lane == lane and not self._stopped:
+                    self._run_step(step)
+        except BaseException:  # others may wait for what it was to run
+            self.stop()
+            raise
+
+    def _run_step(self, step):
+        began = time.monotonic()
+        log = self.logs / (re.sub(r"[^a-z0-9]+", "-", step.name) + ".log")
+        cpu_s = 0
+        if bad := self._wait_needed(step):
+            numbers = Numbers(0, 1, 0, f"not run, because of {', '.join(bad)}")
+            log.write_text("")
+        else:
+            began = time.monotonic()
+            status, cpu_s = self._execute(step, log)
+            numbers = step.count(status, log.read_text(errors="replace"))
+        with self._changed:
+            self.numbers[step.name] = numbers
+            self._changed.notify_all()
+            if not self._stopped:
+                self._show(step, numbers, log, time.monotonic() - began, cpu_s)
+
+    def _wait_needed(self, step):
+        """The names of those that did not go well."""
+        names = [other.name for other in self.steps if other.name in step.needs]
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._stopped or all(name in self.numbers for name in names))
+            return [name for name in names
+                    if name not in self.numbers or not self.numbers[name].well]
+
+    def _execute(self, step, log):
+        """Exit status and seconds of CPU."""
+        with open(log, "wb") as out, self._changed:
+            if self._stopped:
+                return -signal.SIGTERM, 0
+            process = subprocess.Popen(
+                ["nice", *step.command] if step.lane == COMPUTES else step.command, stdout=out,
+                stderr=out, stdin=subprocess.DEVNULL, env={**os.environ, **step.environment},
+                process_group=0)
+            self.pids.add(process.pid)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        with self._changed:
+            _, status, usage = os.wait4(process.pid, 0)
+            self.pids.remove(process.pid)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return process.returncode, usage.ru_utime + usage.ru_stime
+
+    def _show(self, step, numbers, log, took_s, cpu_s):
+        self.say(f"{step.name:28} {numbers.passed:5d} passed, {numbers.failed} failed, "
+                 f"{numbers.skipped} skipped ({took_s:.0f} s, {cpu_s:.0f} s of CPU)")
+        lines = log.read_text(errors="replace").splitlines()
+        if numbers.well:
+            for line in lines if step.shows else ():
+                if re.match(step.shows, line):
+                    self.say(f"    {line}")
+            return
+        lines = [line for line in lines if not LOG_LINES_HIDDEN.match(line)]
+        for line in lines[-LOG_LINES_SHOWN:] + [numbers.why] * bool(numbers.why):
+            self.say(f"    {line}")
+        self.say(f"    all of it: {log}")
+
+
+def run_to_the_end(steps, logs):
+    """Exit status of a program that does nothing else."""
+    def interrupted(number, _):
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupted)
+    pathlib.Path(logs).mkdir(parents=True, exist_ok=True)
+    numbers = Runner(steps, logs, lambda line: print(line, flush=True)).run()
+    if numbers.skipped:
+        print(f"skipped: {numbers.skipped}, each with its reason in the log of its step")
+    if numbers.why:
+        print(numbers.why)
+    print(f"{numbers.passed} passed, {numbers.failed} failed")
+    return 0 if numbers.well else 1

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sees that a step that ends badly, or has nothing to test, is a failure: by stand-ins for steps,
+and for the integration tests."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+from runner import CHAOS, COMPUTES, WAITS, Runner, Step, check, meson, suite
+
+INTEGRATION = pathlib.Path(__file__).resolve().parent / "integration"
+sys.path.append(str(INTEGRATION))
+LIMIT_S = 60
+FOR_EVER = "exec tail -f /dev/null"
+
+
+class SelfTest(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        self.said = []
+
+    def step(self, name, script, count=check, lane=COMPUTES, needs=()):
+        return Step(name, (), lane, needs, ("sh", "-c", script), count)
+
+    def run_steps(self, *steps):
+        return Runner(steps, self.directory, self.said.append).run()
+
+
+class Steps(SelfTest):
+    def test_suites(self):
+        """Script; passed, failed, skipped."""
+        for script, expected in (
+                ("echo s: 2 passed, 0 failed", (2, 0, 0)),
+                ("echo s: 2 passed, 0 failed, 3 skipped", (2, 0, 3)),
+                ("echo s: 0 passed, 0 failed, 3 skipped", (0, 0, 3)),
+                ("echo s: 2 passed, 1 failed; exit 1", (2, 1, 0)),
+                ("echo s: 2 passed, 1 failed", (2, 1, 0)),
+                ("echo s: 2 passed, 0 failed; exit 1", (2, 1, 0)),
+                ("echo s: 2 passed, 0 failed; kill -9 $$", (2, 1, 0)),
+                ("echo s: 0 passed, 0 failed", (0, 1, 0)),
+                ("echo s: 1 passed, 0 failed; echo s: 1 passed, 0 failed", (0, 1, 0)),
+                ("echo another: 2 passed, 0 failed", (0, 1, 0)),
+                ("true", (0, 1, 0)),
+                ("exit 2", (0, 1, 0)),
+                ("exec /no/such/program", (0, 1, 0))):
+            with self.subTest(script):
+                numbers = self.run_steps(self.step("it", script, suite("s")))
+                self.assertEqual(numbers[:3], expected, self.said)
+
+    def test_checks(self):
+        for script, expected in (("true", (1, 0, 0)), ("exit 1", (0, 1, 0)),
+                                 ("kill -9 $$", (0, 1, 0))):
+            with self.subTest(script):
+                self.assertEqual(self.run_steps(self.step("it", script))[:3], expected)
+
+    def test_tests_of_meson(self):
+        """Exit status, what each program came to and printed; passed, failed, skipped."""
+        for status, programs, expected in (
+                (0, [("OK", "1..2\nok 1 a\nok 2 b")], (2, 0, 0)),
+                (0, [("OK", "")], (1, 0, 0)),
+                (0, [("OK", "1..2\nok 1 a\nok 2 b # SKIP c")], (1, 0, 1)),
+                (0, [("OK", "1..1\nok 1 a # SKIP c")], (0, 0, 1)),
+                (0, [("SKIP", "")], (0, 0, 1)),
+                (1, [("FAIL", "1..1\nok 1 a"), ("OK", "")], (2, 1, 0)),
+                (1, [("FAIL", "1..2\nnot ok 1 a\nnot ok 2 b")], (0, 2, 0)),
+                (1, [("OK", "")], (1, 1, 0)),
+                (0, [("OK", ""), ("OK", "1..0")], (1, 1, 0)),
+                (0, [], (0, 1, 0)),
+                (1, None, (0, 1, 0))):
+            with self.subTest(status=status, programs=programs):
+                log = self.directory / "meson-logs" / "testlog.json"
+                log.parent.mkdir(exist_ok=True)
+                log.unlink(missing_ok=True)
+                if programs is not None:
+                    log.write_text("".join(json.dumps({"result": result, "stdout": text}) + "\n"
+                                           for result, text in programs))
+                numbers = self.run_steps(self.step("it", f"exit {status}", meson(self.directory)))
+                self.assertEqual(numbers[:3], expected, self.said)
+
+    def test_what_is_needed_comes_first_and_must_have_passed(self):
+        mark = self.directory / "mark"
+        numbers = self.run_steps(
+            self.step("needs", f"[ -e {mark} ]", lane=WAITS, needs=("makes",)),
+            self.step("makes", f"touch {mark}"),
+            self.step("needs too", "true", lane=CHAOS, needs=("fails",)),
+            self.step("fails", "false"))
+        self.assertEqual(numbers[:3], (2, 2, 0), self.said)
+        self.assertIn("    not run, because of fails", self.said)
+
+    def test_a_step_whose_numbers_cannot_be_had(self):
+        def count(status, log):
+            raise ValueError(log)
+
+        self.addCleanup(setattr, threading, "excepthook", threading.excepthook)
+        threading.excepthook = lambda how: None
+        numbers = self.run_steps(self.step("it", "true", count),
+                                 self.step("waits", "true", lane=WAITS, needs=("it",)))
+        self.assertFalse(numbers.well)
+
+    def test_what_is_stopped_leaves_nothing_behind(self):
+        """Nor is it a success. A process that was reaped has no part in it."""
+        pids = self.directory / "pids"
+        os.mkfifo(pids)
+        runner = Runner([self.step("over", "true"),
+                         self.step("child", f"tail -f /dev/null & echo $! >{pids}; {FOR_EVER}"),
+                         self.step("never", "true")], self.directory, self.said.append)
+        thread = threading.Thread(target=lambda: setattr(self, "numbers", runner.run()))
+        thread.start()
+        child = int(pids.read_text())
+        self.assertEqual(len(runner.pids), 1)
+        runner.stop()
+        thread.join(LIMIT_S)
+        self.assertFalse(self.numbers.well)
+        self.assertIn("never", self.numbers.why)
+        deadline = time.monotonic() + LIMIT_S
+        while self.runs(child):
+            self.assertLess(time.monotonic(), deadline)
+            threading.Event().wait(0.005)
+
+    @staticmethod
+    def runs(pid):
+        """Whether it does anything yet: init need not be quick to reap it."""
+        try:
+            status = pathlib.Path(f"/proc/{pid}/stat").read_text()
+        except FileNotFoundError:
+            return False
+        return status.rpartition(")")[2].split()[0] != "Z"
+
+
+MODULE = '''
+import asyncio
+import os
+import threading
+import unittest
+
+
+class Good(unittest.TestCase):
+    def test_good(self):
+        pass
+
+    def test_skipped(self):
+        self.skipTest("why")
+
+
+class Bad(unittest.TestCase):
+    def test_subtests(self):
+        for number in range(3):
+            with self.subTest(number):
+                self.assertEqual(number, 0)
+
+
+class Nothing(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        raise ValueError("nothing to run on")
+
+    def test_never(self):
+        pass
+
+
+class Killed(unittest.TestCase):
+    def test_killed(self):
+        print("integration: 9 passed, 0 failed")
+        os.kill(os.getpid(), 9)
+
+
+class Ended(unittest.TestCase):
+    def test_ended(self):
+        os._exit(0)
+
+
+class Threads(unittest.TestCase):
+    def test_thread(self):
+        thread = threading.Thread(target=self.fail)
+        thread.start()
+        thread.join()
+
+
+class Outlived(unittest.TestCase):
+    gate = threading.Event()
+
+    def test_1(self):
+        threading.Thread(target=lambda: self.gate.wait() and self.fail("late")).start()
+
+    def test_2(self):
+        self.gate.set()
+
+
+class WhenAllIsOver(unittest.TestCase):
+    def test_1(self):
+        def fail():
+            threading.Event().wait(0.5)  # for the end of the test
+            self.fail("at the very end")
+
+        threading.Thread(target=fail).start()
+
+
+class Tasks(unittest.TestCase):
+    def test_task(self):
+        async def fail():
+            self.fail()
+
+        async def forget():
+            asyncio.ensure_future(fail())
+            await asyncio.sleep(0)
+        asyncio.run(forget())
+
+
+class Alone(unittest.TestCase):
+    ALONE = "for the sake of it"
+
+    def test_alone(self):
+        pass
+'''
+LONG = '''
+import unittest
+
+
+class {}(unittest.TestCase):
+    def test_long(self):
+        pass
+'''
+HARNESS = '''
+import pathlib
+ELSEWHERE = None
+SNOWFLAKED = pathlib.Path(__file__)
+'''
+
+
+class Integration(SelfTest):
+    def setUp(self):
+        super().setUp()
+        import run  # whose path was not known before
+        self.longest = run.LONGEST
+        for name in ("run.py", "worker.py", "thread_errors.py"):
+            shutil.copy(INTEGRATION / name, self.directory)
+        (self.directory / "harness.py").write_text(HARNESS)
+        (self.directory / "test_one.py").write_text(MODULE)
+        for name in self.longest:
+            module, _, class_name = name.partition(".")
+            with open(self.directory / f"{module}.py", "a", encoding="utf-8") as file:
+                file.write(LONG.format(class_name))
+
+    def run_tests(self, *arguments):
+        return subprocess.run([sys.executable, self.directory / "run.py", *arguments], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT_S)
+
+    def test_what_comes_of_tests(self):
+        """Patterns; exit status, and the last line."""
+        for patterns, status, summary in (
+                (["one.Good"], 0, "1 passed, 0 failed, 1 skipped"),
+                (["test_skipped"], 0, "0 passed, 0 failed, 1 skipped"),
+                (["one.Good", "one.Bad"], 1, "1 passed, 1 failed, 1 skipped"),
+                (["Nothing"], 1, "0 passed, 1 failed, 0 skipped"),
+                (["Killed", "test_good"], 1, "1 passed, 1 failed, 0 skipped"),
+                (["Ended"], 1, "0 passed, 1 failed, 0 skipped"),
+                (["Threads"], 1, "0 passed, 1 failed, 0 skipped"),
+                (["Outlived"], 1, "1 passed, 1 failed, 0 skipped"),
+                (["WhenAllIsOver"], 1, "0 passed, 1 failed, 0 skipped"),
+                (["Tasks"], 1, "0 passed, 1 failed, 0 skipped"),
+                (["Alone"], 0, "1 passed, 0 failed, 0 skipped"),
+                ([], 1, f"{len(self.longest) + 3} passed, 8 failed, 1 skipped")):
+            for jobs in ("1",) if patterns else ("1", "3"):
+                with self.subTest(patterns=patterns, jobs=jobs):
+                    done = self.run_tests("--jobs", jobs, *patterns)
+                    self.assertEqual(done.stdout.splitlines()[-1], f"integration: {summary}",
+                                     done.stdout)
+                    self.assertEqual(done.returncode, status, done.stdout)
+
+    def test_a_thread_that_a_test_has_left_counts_for_that_test(self):
+        done = self.run_tests("Outlived")
+        self.assertIn("FAILED test_one.Outlived.test_1\n", done.stdout)
+        self.assertRegex(done.stdout, r"ok +test_one.Outlived.test_2 ")
+
+    def test_a_pattern_without_a_test(self):
+        done = self.run_tests("Good", "Godo")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no test has Godo in its name", done.stdout)
+        self.assertNotIn("integration: ", done.stdout)
+
+    def test_a_module_that_is_broken(self):
+        (self.directory / "test_two.py").write_text("import no_such_module\n")
+        done = self.run_tests("Good")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no_such_module", done.stdout)
+
+
+def main():
+    suite = unittest.defaultTestLoader.loadTestsFromName(__name__)
+    result = unittest.TextTestRunner(verbosity=2).run(suite)
+    failed = len({getattr(test, "test_case", test) for test, _ in result.failures + result.errors})
+    print(f"runner: {result.testsRun - failed} passed, {failed} failed")
+    return 0 if result.wasSuccessful() and result.testsRun else 1

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests/run runs: the table of its steps, and which of them are in which tier."""
+import argparse
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+
+import runner
+import runner_selftest
+from runner import CHAOS, COMPUTES, WAITS, Step, check, meson, suite
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILDS = pathlib.Path(os.environ.get("SNOWFLAKE_TEST_BUILDS", ROOT / "build-tests"))
+PROCESSORS = len(os.sched_getaffinity(0))
+CHAOS_S, LONG_CHAOS_S, FUZZ_S = 300, 3600, 900
+
+QUICK, USUAL, FULL = "quick", "usual", "full"
+TIERS = {
+    QUICK: "lint, and one build",
+    USUAL: "what continuous integration runs; at most 12 minutes on two cores",
+    FULL: "all there is; some hours",
+}
+ALL, MORE = (QUICK, USUAL, FULL), (USUAL, FULL)
+
+# Under ThreadSanitizer: what has to do with threads, connections and their order.
+THREADED = ("test_calls.Calls.", "test_wire.Forms.", "test_parking", "test_pressure",
+            "test_hostile", "test_replies", "test_neighbours", "test_crowd", "test_lifecycle.Stop",
+            "test_lifecycle.Lives", "test_zookeeper_faults", "test_names")
+
+SANITIZED = {
+    "G_SLICE": "always-malloc",  # what GLib keeps for itself sanitizers do not see change hands
+    "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1",
+    "LSAN_OPTIONS": f"suppressions={ROOT}/tests/lsan.suppressions:print_suppressions=0",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    "TSAN_OPTIONS": f"halt_on_error=1:suppressions={ROOT}/tests/tsan.suppressions",
+}
+
+
+def program(path, *arguments):
+    return (str(ROOT / path), *map(str, arguments))
+
+
+def build(name, tiers, *options, **environment):
+    script = '[ -e "$0/build.ninja" ] || meson setup "$0" "$@" && exec ninja -C "$0"'
+    return Step(f"{name}: build", tiers, COMPUTES, (), (
+        "sh", "-c", script, str(BUILDS / name), str(ROOT), *options), check, environment)
+
+
+def unit_tests(name, tiers, *under):
+    directory = BUILDS / name
+    script = 'rm -f "$0" && exec "$@"'
+    return Step(f"{name}: unit tests", tiers, COMPUTES, (f"{name}: build",), (
+        "sh", "-c", script, str(directory / "meson-logs" / "testlog.json"), *under,
+        "meson", "test", "-C", str(directory), "--no-rebuild", "--print-errorlogs"),
+        meson(directory), {} if name == "release" else SANITIZED)
+
+
+def integration_tests(name, tiers, jobs, patterns=(), under=(), **environment):
+    """`jobs` a processor."""
+    return Step(f"{name}: integration tests", tiers, WAITS, (f"{name}: build",), (
+        *under, *program("tests/integration/run.py", "--build", BUILDS / name, "--jobs",
+                         jobs * PROCESSORS, *patterns)), suite("integration"),
+        {"GOCACHE": os.environ.get("GOCACHE", f"{BUILDS}/go-cache"),
+         **({} if name == "release" else SANITIZED), **environment})
+
+
+def of_release(name, tiers, lane, counts, *command, shows=""):
+    return Step(name, tiers, lane, ("release: build",), program(*command), suite(counts),
+                shows=shows)
+
+
+def chaos(tiers, seconds):
+    return of_release("chaos", tiers, CHAOS, "chaos", "tests/chaos/run", "--build",
+                      BUILDS / "release", "--seconds", seconds)
+
+
+def fuzz(target):
+    return Step(f"fuzz: {target}", (FULL,), COMPUTES, ("fuzz: build",), (
+        str(BUILDS / "fuzz" / "tests" / "fuzz" / target), f"-max_total_time={FUZZ_S}"), check,
+        SANITIZED)
+
+
+def without_randomization():
+    """Where addresses are very random, ThreadSanitizer does not find its way."""
+    under = ("setarch", "--addr-no-randomize")
+    with contextlib.suppress(FileNotFoundError):
+        if subprocess.run([*under, "true"], stderr=subprocess.DEVNULL).returncode == 0:
+            return under
+    return ()
+
+
+def table(chaos_s):
+    """The steps of a lane run in this order."""
+    instructions = ("bench/instructions", "--build-dir", BUILDS / "release")
+    under = without_randomization()
+    return [
+        build("release", ALL, "--buildtype=release"),
+        Step("tests/run: self-test", ALL, COMPUTES, (), program("tests/run", "--self-test"),
+             suite("runner")),
+        Step("lint: self-test", ALL, COMPUTES, (), program("tests/lint", "--self-test"), check),
+        Step("lint", ALL, COMPUTES, (), program("tests/lint"), check),
+        build("asan", MORE, "-Db_sanitize=address,undefined", "-Dbench=disabled"),
+        build("tsan", MORE, "-Db_sanitize=thread", "-Dbench=disabled"),
+        unit_tests("release", ALL),
+        build("clang", MORE, CC="clang", CXX="clang++"),
+        unit_tests("asan", MORE),
+        unit_tests("tsan", MORE, *under),
+        of_release("instructions: self-test", ALL, COMPUTES, "instructions", *instructions,
+                   "--self-test"),
+        of_release("instructions", ALL, COMPUTES, "instructions", *instructions,
+                   shows=r"\||not judged"),
+        Step("model", (USUAL,), COMPUTES, (), program("tests/model/run"), suite("model")),
+        Step("model", (FULL,), COMPUTES, (), program("tests/model/run", "--full"), suite("model")),
+        build("fuzz", (FULL,), "-Dfuzz=true", "-Db_sanitize=address,undefined",
+              "-Db_lundef=false", CC="clang", CXX="clang++"),
+        fuzz("fuzz-stream"),
+        fuzz("fuzz-fast-path"),
+
+        integration_tests("release", (QUICK, USUAL), 2),
+        integration_tests("release", (FULL,), 2, SNOWFLAKE_LONG="1"),
+        integration_tests("asan", (USUAL,), 2),
+        integration_tests("asan", (FULL,), 2, SNOWFLAKE_LONG="1"),
+        integration_tests("tsan", (USUAL,), 2, THREADED, under),
+        integration_tests("tsan", (FULL,), 2, (), under, SNOWFLAKE_LONG="1"),
+
+        of_release("chaos: self-test", MORE, CHAOS, "chaos", "tests/chaos/run", "--build",
+                   BUILDS / "release", "--self-test"),
+        chaos((USUAL,), chaos_s or CHAOS_S),
+        chaos((FULL,), chaos_s or LONG_CHAOS_S),
+    ]
+
+
+def show(steps):
+    for tier, what in TIERS.items():
+        print(f"{tier}: {what}")
+    for step in steps:
+        tiers = " ".join(f"{tier if tier in step.tiers else '-':5}" for tier in TIERS)
+        print(f"{tiers}  {step.lane:8}  {step.name}")
+
+
+def main():
+    parser = argparse.ArgumentParser(add_help=False)  # tests/run helps
+    parser.add_argument("--quick", action="store_const", dest="tier", const=QUICK, default=USUAL)
+    parser.add_argument("--full", action="store_const", dest="tier", const=FULL)
+    parser.add_argument("--chaos-seconds", type=int)
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--self-test", action="store_true")
+    parser.add_argument("patterns", nargs="*")
+    given = parser.parse_args()
+    if given.self_test:
+        return runner_selftest.main()
+    steps = table(given.chaos_seconds)
+    if given.list:
+        show(steps)
+        return 0
+    steps = [step for step in steps if given.tier in step.tiers]
+    if given.patterns:
+        steps = [build("release", ALL, "--buildtype=release"),
+                 integration_tests("release", ALL, 2, given.patterns)]
+    return runner.run_to_the_end(steps, BUILDS / "logs")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
