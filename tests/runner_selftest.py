@@ -33,6 +33,21 @@ class SelfTest(unittest.TestCase):
     def run_steps(self, *steps):
         return Runner(steps, self.directory, self.said.append).run()
 
+    def wait_ended(self, pid):
+        deadline = time.monotonic() + LIMIT_S
+        while self.runs(pid):
+            self.assertLess(time.monotonic(), deadline)
+            threading.Event().wait(0.005)
+
+    @staticmethod
+    def runs(pid):
+        """Whether it does anything yet: init need not be quick to reap it."""
+        try:
+            status = pathlib.Path(f"/proc/{pid}/stat").read_text()
+        except FileNotFoundError:
+            return False
+        return status.rpartition(")")[2].split()[0] != "Z"
+
 
 class Steps(SelfTest):
     def test_suites(self):
@@ -120,24 +135,13 @@ class Steps(SelfTest):
         thread.join(LIMIT_S)
         self.assertFalse(self.numbers.well)
         self.assertIn("never", self.numbers.why)
-        deadline = time.monotonic() + LIMIT_S
-        while self.runs(child):
-            self.assertLess(time.monotonic(), deadline)
-            threading.Event().wait(0.005)
-
-    @staticmethod
-    def runs(pid):
-        """Whether it does anything yet: init need not be quick to reap it."""
-        try:
-            status = pathlib.Path(f"/proc/{pid}/stat").read_text()
-        except FileNotFoundError:
-            return False
-        return status.rpartition(")")[2].split()[0] != "Z"
+        self.wait_ended(child)
 
 
 MODULE = '''
 import asyncio
 import os
+import subprocess
 import threading
 import unittest
 
@@ -168,6 +172,9 @@ class Nothing(unittest.TestCase):
 
 class Killed(unittest.TestCase):
     def test_killed(self):
+        left = subprocess.Popen(["tail", "-f", "/dev/null"])
+        with open("left", "w") as file:
+            file.write(str(left.pid))
         print("integration: 9 passed, 0 failed")
         os.kill(os.getpid(), 9)
 
@@ -251,7 +258,8 @@ class Integration(SelfTest):
 
     def run_tests(self, *arguments):
         return subprocess.run([sys.executable, self.directory / "run.py", *arguments], text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT_S)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT_S,
+                              cwd=self.directory)
 
     def test_what_comes_of_tests(self):
         """Patterns; exit status, and the last line."""
@@ -274,6 +282,10 @@ class Integration(SelfTest):
                     self.assertEqual(done.stdout.splitlines()[-1], f"integration: {summary}",
                                      done.stdout)
                     self.assertEqual(done.returncode, status, done.stdout)
+
+    def test_what_a_process_that_died_has_left_ends(self):
+        self.run_tests("Killed")
+        self.wait_ended(int((self.directory / "left").read_text()))
 
     def test_a_thread_that_a_test_has_left_counts_for_that_test(self):
         done = self.run_tests("Outlived")

@@ -59,7 +59,7 @@ class Report:
 
     def show(self):
         slowest = sorted(self.seconds, key=self.seconds.get, reverse=True)[:SLOWEST_SHOWN]
-        print(f"the {len(slowest)} slowest of {sum(self.seconds.values()):.0f} s:")
+        print(f"the {len(slowest)} slowest, of {sum(self.seconds.values()):.0f} s in all:")
         for name in slowest:
             print(f"{self.seconds[name]:7.1f} s  {name}")
         print(f"integration: {len(self.passed - self.failed)} passed, {len(self.failed)} failed, "
@@ -72,6 +72,7 @@ class Worker:
 
     def __init__(self, report):
         self.report = report
+        self._reaping = threading.Lock()
         self.process = subprocess.Popen(
             [sys.executable, str(HERE / "worker.py")], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True, process_group=0)
@@ -89,7 +90,7 @@ class Worker:
             self._pass_on(told)
         missing = [name for name in tests if name not in over]
         self.report.problem(missing[0] if missing else tests[-1],
-                            f"the process that runs it ended with status {self.process.wait()}")
+                            f"the process that runs it ended with status {self._reap()}")
         return False
 
     def _pass_on(self, told):
@@ -107,16 +108,25 @@ class Worker:
             self.process.stdin.close()
         for line in self.process.stdout:
             self._pass_on(json.loads(line))
-        status = self.process.wait()
+        status = self._reap()
         timer.cancel()
         if status != 0:
             self.report.problem(name, f"status {status}")
 
+    def _reap(self):
+        """Its exit status. What its tests have left ends too."""
+        os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+        with self._reaping:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            return self.process.wait()
+
     def stop(self):
-        """With all that its tests have started."""
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGTERM)
-            os.killpg(self.process.pid, signal.SIGCONT)
+        """With all that its tests have started; unless it was reaped, and its pid may be another's.
+        """
+        with self._reaping:
+            if self.process.returncode is None:
+                os.killpg(self.process.pid, signal.SIGTERM)
+                os.killpg(self.process.pid, signal.SIGCONT)
 
 
 class Pool:
