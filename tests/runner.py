@@ -6,6 +6,7 @@ tests, and if none of them failed. What takes as long as it takes because it wai
 computes: there is a lane for each, and the steps of a lane run one after the other. Those of the
 lane that computes give way (nice) to the others, who have limits.
 """
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -109,15 +110,14 @@ class Runner:
 
     def run(self):
         """Numbers of all."""
-        threads = [threading.Thread(target=self._run_lane, args=(lane,)) for lane in LANES]
-        try:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        except BaseException:
-            self.stop()
-            raise
+        with concurrent.futures.ThreadPoolExecutor(len(LANES)) as threads:
+            lanes = [threads.submit(self._run_lane, lane) for lane in LANES]
+            try:
+                for lane in lanes:
+                    lane.result()
+            except BaseException:
+                self.stop()
+                raise
         missing = [step.name for step in self.steps if step.name not in self.numbers]
         every = list(self.numbers.values())
         return Numbers(sum(one.passed for one in every),
@@ -204,10 +204,14 @@ class Runner:
 
 def run_to_the_end(steps, logs):
     """Exit status of a program that does nothing else."""
+    ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
     def interrupted(number, _):
+        for each in ends:  # a second signal does not hurry it: that would leave something behind
+            signal.signal(each, signal.SIG_IGN)
         raise SystemExit(128 + number)
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ends:
         signal.signal(number, interrupted)
     pathlib.Path(logs).mkdir(parents=True, exist_ok=True)
     numbers = Runner(steps, logs, lambda line: print(line, flush=True)).run()

@@ -114,11 +114,9 @@ class Steps(SelfTest):
         def count(status, log):
             raise ValueError(log)
 
-        self.addCleanup(setattr, threading, "excepthook", threading.excepthook)
-        threading.excepthook = lambda how: None
-        numbers = self.run_steps(self.step("it", "true", count),
-                                 self.step("waits", "true", lane=WAITS, needs=("it",)))
-        self.assertFalse(numbers.well)
+        with self.assertRaises(ValueError):
+            self.run_steps(self.step("it", "true", count),
+                           self.step("waits", "true", lane=WAITS, needs=("it",)))
 
     def test_what_is_stopped_leaves_nothing_behind(self):
         """Nor is it a success. A process that was reaped has no part in it."""

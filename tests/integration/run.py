@@ -202,6 +202,19 @@ def choose(patterns):
     return dict(sorted(classes.items(), key=lambda one: first.get(one[0], len(first)))), alone
 
 
+def end_on_signals():
+    """In an orderly way, which a second signal does not hurry: that would leave servers behind."""
+    ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def end(*_):
+        for number in ends:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in ends:
+        signal.signal(number, end)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -223,7 +236,7 @@ def main():
         parser.error(str(error))
     report = Report()
     pool = Pool(report)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    end_on_signals()
     try:
         pool.run([tests for name, tests in classes.items() if name not in alone], arguments.jobs)
         pool.run([tests for name, tests in classes.items() if name in alone], 1)
