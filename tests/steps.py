@@ -19,7 +19,7 @@ CHAOS_S, LONG_CHAOS_S, FUZZ_S = 300, 3600, 900
 QUICK, USUAL, FULL = "quick", "usual", "full"
 TIERS = {
     QUICK: "lint, and one build",
-    USUAL: "what continuous integration runs; at most 12 minutes on two cores",
+    USUAL: "what continuous integration runs; it may take 12 minutes on two cores",
     FULL: "all there is; some hours",
 }
 ALL, MORE = (QUICK, USUAL, FULL), (USUAL, FULL)
