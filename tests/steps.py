@@ -26,8 +26,9 @@ ALL, MORE = (QUICK, USUAL, FULL), (USUAL, FULL)
 
 # Under ThreadSanitizer: what has to do with threads, connections and their order.
 THREADED = ("test_calls.Calls.", "test_wire.Forms.", "test_parking", "test_pressure",
-            "test_hostile", "test_replies", "test_neighbours", "test_crowd", "test_lifecycle.Stop",
-            "test_lifecycle.Lives", "test_zookeeper_faults", "test_names")
+            "test_hostile", "test_replies", "test_neighbours", "test_crowd", "test_drain",
+            "test_lifecycle.Stop", "test_lifecycle.Lives", "test_zookeeper_faults",
+            "test_zookeeper_again.Batches", "test_names")
 
 SANITIZED = {
     "G_SLICE": "always-malloc",  # what GLib keeps for itself sanitizers do not see change hands

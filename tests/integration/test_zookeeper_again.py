@@ -150,7 +150,8 @@ class Batches(ZooKeeperTest):
         registry.claim(DATACENTER, dead_address(self), 9)
         proxy = self.proxy()
         trap = proxy.hold_next_reply(REQUESTS, skip=index)
-        return self.member(via=proxy, root=root, session_ms=LONG_SESSION_MS, ready=False), proxy, trap
+        server = self.member(via=proxy, root=root, session_ms=LONG_SESSION_MS, ready=False)
+        return server, proxy, trap
 
     def test_at_each_reply_of_a_start(self):
         starts = [self.start_beside(index) for index in range(REQUESTS_OF_A_START)]
