@@ -38,10 +38,11 @@ char *ctl_format_until(gint64 until_ms, gint64 now_ms)
 char *ctl_format_until_short(gint64 until_ms, gint64 now_ms)
 {
 	gboolean ended = until_ms < now_ms;
-	g_autofree char *span = ctl_format_span(ended ? now_ms - until_ms : until_ms - now_ms);
+	g_autofree char *span = NULL;
 
 	if (!is_time(until_ms))
 		return g_strdup("-");
+	span = ctl_format_span(ended ? now_ms - until_ms : until_ms - now_ms);
 	return ended ? g_strdup_printf("ended %s ago", span) : g_strdup_printf("for %s", span);
 }
 

@@ -31,7 +31,6 @@ THREADED = ("test_calls.Calls.", "test_wire.Forms.", "test_parking", "test_press
             "test_zookeeper_again.Batches", "test_names")
 
 SANITIZED = {
-    "G_SLICE": "always-malloc",  # what GLib keeps for itself sanitizers do not see change hands
     "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1",
     "LSAN_OPTIONS": f"suppressions={ROOT}/tests/lsan.suppressions:print_suppressions=0",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
@@ -55,7 +54,10 @@ def unit_tests(name, tiers, *under):
     return Step(f"{name}: unit tests", tiers, COMPUTES, (f"{name}: build",), (
         "sh", "-c", script, str(directory / "meson-logs" / "testlog.json"), *under,
         "meson", "test", "-C", str(directory), "--no-rebuild", "--print-errorlogs"),
-        meson(directory), {} if name == "release" else SANITIZED)
+        meson(directory), {} if name == "release" else {
+            **SANITIZED,
+            # what GLib keeps for itself ThreadSanitizer does not see change hands
+            **({"G_SLICE": "always-malloc"} if name == "tsan" else {})})
 
 
 def integration_tests(name, tiers, jobs, patterns=(), under=(), **environment):
