@@ -70,8 +70,7 @@ struct Worker {
                               * it claimed its worker ID, by its own clock; 0: not yet */
   6: i64 reserved_until_ms   /* since the Unix epoch; 0: nothing is reserved: what was is over, or
                               * there never was anything */
-  7: string state            /* starting, waiting, serving, reclaiming, unavailable, draining;
-                              * in a list also unreachable */
+  7: string state            /* starting, waiting, serving, reclaiming, unavailable, draining */
   8: i64 as_of_ms            /* when this was so, since the Unix epoch, by the clock of the server
                               * that says it */
   9: string kind             /* server */

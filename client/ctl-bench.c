@@ -101,7 +101,7 @@ static CtlStatus load_and_report(const CtlOptions *options)
 	g_autoptr(LoadRun) load_run = load_run_new(&bench, &error);
 
 	if (load_run == NULL) {
-		ctl_output_complain("%s", error->message);
+		ctl_output_complain_of(error, 0);
 		return CTL_FAILED;
 	}
 

@@ -12,7 +12,8 @@
 #include "core/layout.h"
 #include "core/text.h"
 
-#define LINE_COLUMNS 106
+#define LINE_COLUMNS        106
+#define MAX_UNFLUSHED_LINES 1000
 
 static char *form_name;
 static char *layout_text;
@@ -134,18 +135,21 @@ static void decode(Decoder *self, const char *text)
 		print_line(self, id, &parts);
 }
 
-/* What is decoded is seen before more is waited for. */
-static void flush_if_it_waits(void)
+/* What is decoded is seen before more is waited for; and Ctrl-C is heard. */
+static void flush_now_and_then(void)
 {
+	static guint lines; /* since the last time */
 	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
 
-	if (poll(&input, 1, 0) == 0)
-		ctl_output_flush();
+	if (++lines < MAX_UNFLUSHED_LINES && poll(&input, 1, 0) != 0)
+		return;
+	ctl_output_flush();
+	lines = 0;
 }
 
 static gboolean read_line(char **line, size_t *size, ssize_t *out_length)
 {
-	flush_if_it_waits();
+	flush_now_and_then();
 	*out_length = getline(line, size, stdin);
 	return *out_length >= 0;
 }

@@ -19,6 +19,7 @@ typedef struct {
 	CtlWorker *self;      /* until it is in the list of all */
 	GPtrArray *others;    /* of CtlWorker; NULL: it has no list */
 	gint64 list_as_of_ms; /* of what is oldest in it, by our clock */
+	gboolean list_is_old; /* it was when it came */
 	GError *failure;      /* why there is no answer, or no list */
 } Member;
 
@@ -77,6 +78,7 @@ static void take_list(Member *self, const GPtrArray *answers, gint64 clock_skew_
 		self->list_as_of_ms = MIN(self->list_as_of_ms, other->as_of_ms);
 		g_ptr_array_add(self->others, other);
 	}
+	self->list_is_old = ctl_worker_is_old(self->list_as_of_ms, g_get_real_time() / 1000);
 }
 
 static void ask(gpointer item, G_GNUC_UNUSED gpointer data)
@@ -114,8 +116,7 @@ static void ask(gpointer item, G_GNUC_UNUSED gpointer data)
 
 static gboolean has_list(const Member *self, gboolean old)
 {
-	return self->others != NULL &&
-	       ctl_worker_is_old(self->list_as_of_ms, g_get_real_time() / 1000) == old;
+	return self->others != NULL && self->list_is_old == old;
 }
 
 static gboolean lists(const Member *self, const char *nonce)
@@ -173,7 +174,7 @@ static void note_all(const CtlFleet *self, CtlNotes *notes)
 		const Member *member = self->members->pdata[i];
 
 		if (member->has_failed)
-			ctl_notes_add(notes, "%s", member->failure->message);
+			ctl_notes_add_failure(notes, member->failure);
 		else if (member->others == NULL && !is_made_up_for(self, member))
 			ctl_notes_add_on(notes, snowflake_client_get_server(member->client),
 					 g_strdup_printf("%s; others may be missing",

@@ -70,8 +70,8 @@ void ctl_help_print(const CtlCommand *command, const GOptionEntry *common)
 	g_autoptr(GOptionContext) context = context_new(usage, NULL);
 
 	g_option_context_set_summary(context, summary);
-	g_option_context_set_description(
-		context, "Exit status: 0, 1 if refused or not reachable, 2 if used wrongly.");
+	g_option_context_set_description(context, "Exit status: 0, 1 if refused or not reachable, "
+						  "2 if used wrongly, 130 after Ctrl-C.");
 	if (command != NULL)
 		add_entries(context, command->entries);
 	add_entries(context, common);

@@ -13,6 +13,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlNotes, ctl_notes_free)
 void ctl_notes_add(CtlNotes *self, const char *format, ...) G_GNUC_PRINTF(2, 3);
 /* @text: (transfer full): of which only @topic makes it another than the one before */
 void ctl_notes_add_on(CtlNotes *self, const char *topic, char *text);
+/* Of what kind it is, too. */
+void ctl_notes_add_failure(CtlNotes *self, const GError *failure);
 
 guint ctl_notes_count(const CtlNotes *self);
 

@@ -135,6 +135,16 @@ void ctl_output_complain(const char *format, ...)
 }
 
 /* (nullable) */
+static const char *kind_of_io(int code)
+{
+	if (code == G_IO_ERROR_TIMED_OUT)
+		return "timeout";
+	return code == G_IO_ERROR_CONNECTION_REFUSED || code == G_IO_ERROR_HOST_UNREACHABLE ||
+			       code == G_IO_ERROR_NETWORK_UNREACHABLE
+		       ? "unreachable"
+		       : NULL;
+}
+
 static const char *kind_of(const GError *error)
 {
 	static const char *const KINDS[] = {
@@ -151,7 +161,7 @@ static const char *kind_of(const GError *error)
 		return "unreachable";
 	if (error->domain == SNOWFLAKE_CLIENT_ERROR && error->code < (int)G_N_ELEMENTS(KINDS))
 		return KINDS[error->code];
-	return NULL;
+	return error->domain == G_IO_ERROR ? kind_of_io(error->code) : NULL;
 }
 
 void ctl_output_complain_of(const GError *error, gint64 retry_after_ms)

@@ -178,7 +178,7 @@ static void print_table(const GPtrArray *floors)
 	ctl_table_print(table, G_MAXUINT);
 }
 
-static void print_json(const GPtrArray *floors)
+static void print_json(const GPtrArray *floors, gboolean complete)
 {
 	CtlArray array = {0};
 
@@ -198,7 +198,7 @@ static void print_json(const GPtrArray *floors)
 
 		ctl_array_add(&array, element);
 	}
-	ctl_array_end(&array);
+	(complete ? ctl_array_end : ctl_array_end_failed)(&array);
 }
 
 /* The floors that were left out, on standard error. Returns how many. */
@@ -304,7 +304,7 @@ static CtlStatus apply(const Quarantine *self)
 				     floors, &self->limits.limits, &until_ms, &error);
 
 	if (self->options->json)
-		print_json(floors);
+		print_json(floors, complete);
 	else
 		print_table(floors);
 	if (complete)

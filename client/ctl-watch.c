@@ -21,6 +21,7 @@
 
 static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT};
 
+static char buffer[BUFFER_BYTES]; /* of standard output */
 static gboolean has_keys;
 static struct termios before; /* with has_keys */
 static atomic_bool is_set;    /* the terminal, for keys */
@@ -166,7 +167,7 @@ void ctl_watch_begin(void)
 	sigdelset(&set, SIGTTOU);
 	has_keys = isatty(STDOUT_FILENO) && tcgetattr(STDIN_FILENO, &before) == 0;
 	/* a table in one write, so that it does not flicker */
-	setvbuf(stdout, NULL, _IOFBF, BUFFER_BYTES);
+	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
 	atexit(set_back);
 	set_terminal();
 	signals = signalfd(-1, &set, SFD_CLOEXEC);

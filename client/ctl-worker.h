@@ -65,5 +65,6 @@ gboolean ctl_worker_is_old(gint64 as_of_ms, gint64 now_ms);
 
 /* To standard output, in as many columns as there is room for, and in @max_lines lines. */
 void ctl_worker_print_table(const GPtrArray *workers, guint max_lines);
+
 /* (transfer full) */
 JsonObject *ctl_worker_to_json(const CtlWorker *self);

@@ -278,10 +278,13 @@ static gboolean is_lost(const GError *error)
 
 static CtlStatus fail(const GError *error)
 {
-	ctl_output_complain("%s%s", error->message,
-			    is_lost(error) && !reservations
-				    ? "; --server HOST:PORT asks servers, without ZooKeeper"
-				    : "");
+	const char *hint = is_lost(error) && !reservations
+				   ? "; --server HOST:PORT asks servers, without ZooKeeper"
+				   : "";
+	g_autoptr(GError) told =
+		g_error_new(error->domain, error->code, "%s%s", error->message, hint);
+
+	ctl_output_complain_of(told, 0);
 	return CTL_FAILED;
 }
 

@@ -248,6 +248,7 @@ static gboolean begin(SnowflakeClient *self, const void *out, GError **error)
 	if (out == NULL)
 		return refuse_argument(error, "no place for the answer");
 	self->deadline_us = g_get_monotonic_time() + self->timeout_ms * G_TIME_SPAN_MILLISECOND;
+	self->retry_after_ms = 0;
 	return TRUE;
 }
 

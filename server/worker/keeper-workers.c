@@ -11,21 +11,20 @@
 #define LATE_FOR_US G_USEC_PER_SEC
 #define MIN_AGE_MS  200 /* or whoever is told that a list came might find it too old already */
 
-#define MIN_PAUSE_WORKERS 300 /* a second for each */
+#define MIN_PAUSE_READS 600 /* half a second for each */
 
-gint64 keeper_workers_pause_us(guint n_workers, gdouble jitter)
+gint64 keeper_workers_pause_us(guint n_reads, gdouble jitter)
 {
-	gint64 longest_us = MAX(n_workers, MIN_PAUSE_WORKERS) * G_USEC_PER_SEC;
+	gint64 longest_us = (gint64)MAX(n_reads, MIN_PAUSE_READS) * (G_USEC_PER_SEC / 2);
 
 	return longest_us / 2 + (gint64)((gdouble)longest_us / 2 * jitter);
 }
 
 void keeper_workers_put_off(Keeper *self)
 {
-	guint n_workers = self->workers != NULL ? self->workers->len : 0;
-
 	self->list_due_us =
-		g_get_monotonic_time() + keeper_workers_pause_us(n_workers, g_random_double());
+		g_get_monotonic_time() +
+		keeper_workers_pause_us(self->registry->workers_reads, g_random_double());
 }
 
 void keeper_workers_ask(Keeper *self)
@@ -45,6 +44,7 @@ void keeper_workers_ask(Keeper *self)
 static void ask(Keeper *self, gint64 now_us)
 {
 	self->list_asked_us = now_us;
+	self->list_is_late = FALSE;
 	self->list_wanted = TRUE;
 	self->poked = TRUE;
 	pthread_cond_signal(&self->wake);

@@ -16,14 +16,15 @@ void keeper_workers_put_off(Keeper *self);
 
 /**
  * keeper_workers_pause_us:
- * @n_workers: in the list before; 0: there was none
+ * @n_reads: that the list before took; 0: there was none
  * @jitter: in [0, 1), at random
  *
- * Returns: the pause before a list that nobody has asked for: half a second to a second for each
- * worker, so that the reads do not grow with the square of the fleet; 150 to 300 s at least. By the
- * jitter those who have started, or found their registry, together do not list together
+ * Returns: the pause before a list that nobody has asked for: a quarter to half a second for each
+ * read, so that a server reads four times a second at most, however large the fleet; 150 to 300 s
+ * at least. By the jitter those who have started, or found their registry, together do not list
+ * together
  */
-gint64 keeper_workers_pause_us(guint n_workers, gdouble jitter);
+gint64 keeper_workers_pause_us(guint n_reads, gdouble jitter);
 
 /* Any thread: see keeper_get_workers(). */
 gboolean keeper_workers_get(Keeper *self, gint64 max_age_ms, gboolean may_wait,

@@ -107,7 +107,8 @@ gint64 keeper_demand(Keeper *self);
  *
  * Any thread: all workers that the registry knows of, this one maybe among them; of a registry that
  * knows of none but this one, none. If what is known is older, the registry is asked; call again
- * after changed(). If nothing at all is heard of it for 300 ms, the last list will do. The keeper
+ * after changed(). If nothing at all is heard of it for 300 ms, or no list for 2 s, or this server
+ * is stopping, the last list will do. The keeper
  * takes one from time to time, too, so that there is one when the registry is away.
  *
  * Returns: %TRUE; %FALSE without an error if a list is expected in a moment; or, if there never was

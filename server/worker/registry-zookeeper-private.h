@@ -123,6 +123,7 @@ typedef struct {
 	GArray *datacenters;       /* (nullable): of guint: LISTING, those still to be read */
 	GPtrArray *workers;        /* (nullable): of Worker: LISTING, so far */
 	gint64 workers_ns;         /* CLOCK_BOOTTIME, before any of them was read */
+	guint workers_reads;       /* that it has taken so far */
 } RegistryZookeeper;
 
 /* The goal is reached, or not: (transfer full) (nullable) for @error. Without a goal: LOST. */

@@ -119,8 +119,9 @@ struct _Registry {
 	gint64 claimed_at_ms; /* since the Unix epoch: when what shows this server to others was
 				 made, last; 0: not yet */
 	gint64 heard_us;      /* monotonic: when it was answered last, whatever it had asked */
-	GPtrArray *workers; /* (nullable): of Worker, what list() asked for; the keeper takes it */
-	gint64 workers_ns;  /* CLOCK_BOOTTIME: when the reading of @workers began */
+	GPtrArray *workers;  /* (nullable): of Worker, what list() asked for; the keeper takes it */
+	gint64 workers_ns;   /* CLOCK_BOOTTIME: when the reading of @workers began */
+	guint workers_reads; /* how many reads it took, last; 0: there was none */
 
 	/* Set by the keeper before the first call: poll() is due. Any thread may call it. */
 	void (*wake)(gpointer user_data);

@@ -38,6 +38,7 @@ static void expect(ZookeeperListing *self, guint64 request, const Asked *asked)
 	guint64 *key = g_new(guint64, 1);
 
 	*key = request;
+	self->n_reads++;
 	g_hash_table_insert(self->requests, key, g_memdup2(asked, sizeof *asked));
 }
 

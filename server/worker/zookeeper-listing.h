@@ -31,6 +31,7 @@ typedef struct _ZookeeperListing ZookeeperListing;
 
 struct _ZookeeperListing {
 	guint datacenter_id;
+	guint n_reads;           /* that it took */
 	GPtrArray *claims;       /* of ListedClaim */
 	GPtrArray *reservations; /* of ListedReservation */
 	ZnodeFloor floor;

@@ -333,6 +333,7 @@ static void list_datacenters(RegistryZookeeper *self)
 	g_clear_pointer(&self->workers, g_ptr_array_unref);
 	self->workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
 	self->workers_ns = zookeeper_session_now_ns();
+	self->workers_reads = 1;
 	registry_zookeeper_await(self, zookeeper_session_children(self->session, path, FALSE));
 }
 
@@ -344,6 +345,7 @@ static void list_next(RegistryZookeeper *self)
 		g_clear_pointer(&self->registry.workers, g_ptr_array_unref);
 		self->registry.workers = g_steal_pointer(&self->workers);
 		self->registry.workers_ns = self->workers_ns;
+		self->registry.workers_reads = self->workers_reads;
 		self->facts.wants_list = FALSE;
 		return;
 	}
@@ -383,6 +385,7 @@ static void on_datacenter_listed(RegistryZookeeper *self)
 		return;
 	}
 	zookeeper_listing_add_workers(self->listing, self->workers);
+	self->workers_reads += self->listing->n_reads;
 	registry_zookeeper_drop_listing(self);
 	list_next(self);
 }

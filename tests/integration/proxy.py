@@ -354,6 +354,7 @@ class _Link:
         self._replies = {}  # xid of a request that was replaced: what follows its reply's header
         self._greeted = dict.fromkeys(BOTH, False)
         self._lies = {}     # xid of a request that is answered with a lie: its body
+        self._takers = {}   # by direction: the task that takes frames in
         self.held_back = 0  # what has come from ZooKeeper and was not given out yet
 
     async def run(self):
@@ -379,7 +380,7 @@ class _Link:
             _reset(writer)
 
     def end(self):
-        self._ends[TO_CLIENT][0].feed_eof()
+        self._takers[TO_CLIENT].cancel()
 
     def swallow(self, direction, cut_after_ms):
         self._swallows[direction] = True
@@ -389,14 +390,18 @@ class _Link:
         """Takes frames in as they come (an admin word is none: then bytes) and gives them out when
         they are due."""
         queue = asyncio.Queue()
+        taker = self._takers[direction] = asyncio.ensure_future(self._take(direction, queue))
         giver = asyncio.ensure_future(self._give(direction, queue))
         try:
-            await self._take(direction, queue)
+            await asyncio.wait([taker])
+            if not taker.cancelled():
+                taker.result()
             queue.put_nowait((0, b""))
             await giver
         finally:
-            giver.cancel()
-            await asyncio.gather(giver, return_exceptions=True)
+            for each in (taker, giver):
+                each.cancel()
+            await asyncio.gather(taker, giver, return_exceptions=True)
 
     async def _take(self, direction, queue):
         reader = self._ends[direction][0]

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -12,6 +13,12 @@ from harness import ENVIRONMENT, PATIENCE, wait_for
 
 LOCAL_MODES = 3
 CLEAR = "\x1b[H\x1b[J"
+
+
+def as_at_a_terminal():
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    for number in (signal.SIGINT, signal.SIGQUIT):  # a shell has what it runs behind ignore them
+        signal.signal(number, signal.SIG_DFL)
 
 
 class Terminal:
@@ -24,7 +31,7 @@ class Terminal:
         self.process = subprocess.Popen(
             list(map(str, command)), env={**ENVIRONMENT, "TZ": "UTC", **(environment or {})},
             stdin=follower, stdout=follower, stderr=follower, start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+            preexec_fn=as_at_a_terminal)
         self._follower = follower  # so that what is printed last can be read
         self._ended = False
         self._reader = threading.Thread(target=self._read, daemon=True)

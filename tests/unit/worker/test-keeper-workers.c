@@ -301,17 +301,22 @@ static void test_one_is_due(void)
 static void test_pause(void)
 {
 	static const struct {
-		guint n_workers;
+		guint n_reads;
 		gdouble jitter;
 		gint64 pause_s;
-	} CASES[] = {{0, 0, 150},   {0, 0.5, 225},  {300, 0, 150},
-		     {301, 0, 150}, {1024, 0, 512}, {1024, 0.5, 768}};
+	} CASES[] = {{0, 0, 150},
+		     {0, 0.5, 225},
+		     {600, 0, 150},
+		     {602, 0, 150},
+		     {2048, 0, 512},
+		     {2048, 0.5, 768},
+		     {G_MAXUINT, 0, 1073741823}};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++)
-		g_assert_cmpint(keeper_workers_pause_us(CASES[i].n_workers, CASES[i].jitter) /
+		g_assert_cmpint(keeper_workers_pause_us(CASES[i].n_reads, CASES[i].jitter) /
 					G_USEC_PER_SEC,
 				==, CASES[i].pause_s);
-	g_assert_cmpint(keeper_workers_pause_us(1024, 0.999999), <, 1024 * G_USEC_PER_SEC);
+	g_assert_cmpint(keeper_workers_pause_us(2048, 0.999999), <, 1024 * G_USEC_PER_SEC);
 }
 
 int main(int argc, char **argv)
