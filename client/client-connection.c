@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/client-connection.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <gio/gio.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <unistd.h>
 
 #include "client/snowflake-client.h"
+
+#define CONNECTING_DESCRIPTORS 4
 
 struct _ClientConnection {
 	GSocketConnection *stream;
@@ -52,6 +57,22 @@ static gboolean give_up(gpointer user_data)
 	return G_SOURCE_REMOVE;
 }
 
+/* GLib ends the program where it gets none for a main context and what waits in it. So they are
+ * had and given back before. */
+static gboolean has_descriptors(int *out_errno)
+{
+	int fds[CONNECTING_DESCRIPTORS];
+	guint count = 0;
+
+	while (count < G_N_ELEMENTS(fds) &&
+	       (fds[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+		count++;
+	*out_errno = errno;
+	for (guint i = 0; i < count; i++)
+		close(fds[i]);
+	return count == G_N_ELEMENTS(fds);
+}
+
 /* GIO's own time limits are whole seconds, and a blocking look-up of a name has none. So connect in
  * a main loop of our own, with a timer beside it. */
 static void connect_within(const Address *address, ClientLimit limit, Attempt *attempt)
@@ -95,7 +116,13 @@ ClientConnection *client_connection_new(const Address *address, ClientLimit limi
 {
 	g_autoptr(GCancellable) cancellable = g_cancellable_new();
 	Attempt attempt = {.cancellable = cancellable};
+	int code;
 
+	if (!has_descriptors(&code)) {
+		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
+			    "cannot connect: %s", g_strerror(code));
+		return NULL;
+	}
 	connect_within(address, limit, &attempt);
 	if (attempt.stream == NULL) {
 		set_connect_error(error, limit, &attempt);
@@ -134,7 +161,8 @@ static gboolean wait_if_it_would_block(ClientConnection *self, GIOCondition cond
 		return FALSE;
 	g_clear_error(error);
 
-	gint64 left_us = deadline_us - g_get_monotonic_time();
+	/* GLib cuts it off to milliseconds, and so might not wait at all */
+	gint64 left_us = deadline_us - g_get_monotonic_time() + G_TIME_SPAN_MILLISECOND - 1;
 
 	return g_socket_condition_timed_wait(self->socket, condition, MAX(left_us, 0), NULL, error);
 }

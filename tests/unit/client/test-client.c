@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "client/snowflake-client.h"
 #include "tests/unit/client/fake-server.h"
@@ -208,6 +212,36 @@ static void refuses_null(void)
 		g_assert_false(calls[i / 2](i % 2 == 0 ? client : NULL, NULL));
 	}
 	g_assert_cmpuint(fake_server_requests(server), ==, 0);
+}
+
+/* GLib would end the program. */
+static void out_of_descriptors(void)
+{
+	Service service = {.largest_batch = 1000};
+	g_autoptr(FakeServer) server = fake_server_new(serve, &service);
+	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), NULL);
+	g_autoptr(GArray) fds = g_array_new(FALSE, FALSE, sizeof(int));
+	struct rlimit before, few;
+	gint64 id;
+	int fd;
+
+	g_assert_cmpint(getrlimit(RLIMIT_NOFILE, &before), ==, 0);
+	few = (struct rlimit){.rlim_cur = 64, .rlim_max = before.rlim_max};
+	g_assert_cmpint(setrlimit(RLIMIT_NOFILE, &few), ==, 0);
+	while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+		g_array_append_val(fds, fd);
+	for (guint n_left = 0; n_left < 4; n_left++) {
+		g_autoptr(GError) error = NULL;
+
+		g_assert_false(snowflake_client_get_id(client, "agent", &id, &error));
+		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE);
+		g_assert_nonnull(strstr(error->message, g_strerror(EMFILE)));
+		close(g_array_index(fds, int, n_left));
+	}
+	for (guint i = 4; i < fds->len; i++)
+		close(g_array_index(fds, int, i));
+	g_assert_cmpint(setrlimit(RLIMIT_NOFILE, &before), ==, 0);
+	g_assert_true(snowflake_client_get_id(client, "agent", &id, NULL));
 }
 
 static const Refusal refusals[] = {
@@ -508,6 +542,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/client/connects-by-name-and-ipv6", connects_by_name_and_ipv6);
 	g_test_add_func("/client/refuses-wrong-arguments", refuses_wrong_arguments);
 	g_test_add_func("/client/refuses-null", refuses_null);
+	g_test_add_func("/client/out-of-descriptors", out_of_descriptors);
 	g_test_add_func("/client/tells-why-it-was-refused", tells_why_it_was_refused);
 	g_test_add_func("/client/turns-to-another-server",
 			turns_to_another_server_where_that_helps);
