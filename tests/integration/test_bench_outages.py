@@ -176,8 +176,9 @@ class OneServer(OutageTest):
         self.assertEqual(report["connections_made_again"], 0)
 
     def test_nothing_is_wanted_while_nothing_is_due(self):
-        report = self.bench(self.start(), "--rate", 2, "--duration", 2, "--warmup", 0)
-        self.assertEqual(report["outages"]["count"], 0, report["outages"])
+        report = self.bench(self.start(), "--rate", 1, "--duration", 3, "--warmup", 0)
+        # a busy machine may stall a call, but not for as long as nothing was due
+        self.assertLess(report["outages"]["longest_ms"] or 0, 900, report["outages"])
 
     def test_what_is_printed(self):
         server = self.start()
