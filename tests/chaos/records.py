@@ -65,7 +65,11 @@ class Records:
 
     def refuse(self, path, acl=None):
         """Whoever writes there is refused, until allow()."""
-        self._ask(lambda client: client.set_acls(path, acl or NO_WRITES))
+        try:
+            self._ask(lambda client: client.set_acls(path, acl or NO_WRITES))
+        except Away:
+            self.allow(path)  # it may have taken place all the same
+            raise
 
     def allow(self, path):
         """As soon as ZooKeeper can be told."""

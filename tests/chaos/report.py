@@ -27,6 +27,7 @@ DRAWERS = (True, True, False)  # of one server: whether it keeps its connection
 PROGRESS_S = 5
 START_LIMIT_S = 20
 RECOVERY_LIMIT_S = 30
+SILENCE_LIMIT_S = 120  # of all servers: no fault takes so long, nor what comes together
 WAY_MS = 1000  # of a reply
 SHARES = {"restored": 0.25, "steady": 0.3}  # of the time, by the deck; the short one has the rest
 SHORTEST_PART_S = 15
@@ -270,6 +271,8 @@ class Run:
              [f"{clock_text(at)} {name}: {why} (call of {took * 1000:.0f} ms)"
               for at, name, why, took in self.gaps]),
             ("every server served again", not self.stuck, self.stuck),
+            ("some server answered all the while", judge.longest_silence_s <= SILENCE_LIMIT_S,
+             [f"none did for {judge.longest_silence_s:.0f} s"]),
             ("no server ended as it must not", not any(life.wrong for life in self.lives),
              [f"{life}: {life.wrong}; {life.log_path}" for life in self.lives if life.wrong]),
             ("every kind of fault that was planned happened", not never, never),
