@@ -176,6 +176,7 @@ class Fleet(ZooKeeperTest):
         holder = self.member("--worker-id", 9)
         waiter = self.member("--worker-id", 9, ready=False)
         waiter.wait_event("worker-waiting")
+        wait_for(lambda: waiter.call("get_worker").state == "waiting", what="the state")
         own, (theirs,), _ = self.list_of(waiter)
         self.assertEqual((own.datacenter_id, own.worker_id, own.state, own.reserved_until_ms),
                          (DATACENTER, -1, "waiting", 0))

@@ -85,7 +85,7 @@ class Claims(ZooKeeperTest):
         waiting = heir.wait_event("worker-waiting")
         self.assertEqual(waiting.level, "warning")
         self.assertIn(f"worker 9 is held by 127.0.0.1:{holder.address[1]}", waiting.fields["why"])
-        self.assertEqual(heir.call("get_worker").state, "waiting")
+        wait_for(lambda: heir.call("get_worker").state == "waiting", what="the state")
         self.assertEqual(heir.call("get_worker").worker_id, -1)
         holder.terminate()
         began = time.monotonic()
