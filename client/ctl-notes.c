@@ -3,25 +3,29 @@
 
 #include "client/ctl-output.h"
 
+typedef struct {
+	char *topic;
+	char *text;
+	GError *failure; /* (nullable): that it tells of */
+} Note;
+
 struct _CtlNotes {
-	GPtrArray *topics; /* of char * ... */
-	GPtrArray *texts;  /* ... and the text on each ... */
-	GPtrArray *errors; /* ... and, or NULL, of what kind it is: of GError */
+	GPtrArray *notes; /* of Note */
 };
 
-static void error_free(gpointer error)
+static void note_free(Note *self)
 {
-	if (error != NULL)
-		g_error_free(error);
+	g_free(self->topic);
+	g_free(self->text);
+	g_clear_error(&self->failure);
+	g_free(self);
 }
 
 CtlNotes *ctl_notes_new(void)
 {
 	CtlNotes *self = g_new(CtlNotes, 1);
 
-	self->topics = g_ptr_array_new_with_free_func(g_free);
-	self->texts = g_ptr_array_new_with_free_func(g_free);
-	self->errors = g_ptr_array_new_with_free_func(error_free);
+	self->notes = g_ptr_array_new_with_free_func((GDestroyNotify)note_free);
 	return self;
 }
 
@@ -29,10 +33,21 @@ void ctl_notes_free(CtlNotes *self)
 {
 	if (self == NULL)
 		return;
-	g_ptr_array_unref(self->topics);
-	g_ptr_array_unref(self->texts);
-	g_ptr_array_unref(self->errors);
+	g_ptr_array_unref(self->notes);
 	g_free(self);
+}
+
+/* @text: (transfer full) */
+static void add(CtlNotes *self, const char *topic, char *text, const GError *failure)
+{
+	Note *note = g_new(Note, 1);
+
+	*note = (Note){
+		.topic = g_strdup(topic),
+		.text = text,
+		.failure = failure != NULL ? g_error_copy(failure) : NULL,
+	};
+	g_ptr_array_add(self->notes, note);
 }
 
 void ctl_notes_add(CtlNotes *self, const char *format, ...)
@@ -44,41 +59,45 @@ void ctl_notes_add(CtlNotes *self, const char *format, ...)
 	char *text = g_strdup_vprintf(format, arguments);
 
 	va_end(arguments);
-	ctl_notes_add_on(self, text, text);
+	add(self, text, text, NULL);
 }
 
 void ctl_notes_add_on(CtlNotes *self, const char *topic, char *text)
 {
-	g_ptr_array_add(self->topics, g_strdup(topic));
-	g_ptr_array_add(self->texts, text);
-	g_ptr_array_add(self->errors, NULL);
+	add(self, topic, text, NULL);
 }
 
 void ctl_notes_add_failure(CtlNotes *self, const GError *failure)
 {
-	ctl_notes_add_on(self, failure->message, g_strdup(failure->message));
-	self->errors->pdata[self->errors->len - 1] = g_error_copy(failure);
+	add(self, failure->message, g_strdup(failure->message), failure);
 }
 
 guint ctl_notes_count(const CtlNotes *self)
 {
-	return self->texts->len;
+	return self->notes->len;
 }
 
-static void complain(const CtlNotes *self, guint i)
+static gboolean has_topic(const CtlNotes *self, const char *topic)
 {
-	if (self->errors->pdata[i] != NULL)
-		ctl_output_complain_of(self->errors->pdata[i], 0);
-	else
-		ctl_output_complain("%s", (const char *)self->texts->pdata[i]);
+	for (guint i = 0; self != NULL && i < self->notes->len; i++) {
+		const Note *note = self->notes->pdata[i];
+
+		if (g_str_equal(note->topic, topic))
+			return TRUE;
+	}
+	return FALSE;
 }
 
 void ctl_notes_complain(const CtlNotes *self, const CtlNotes *before)
 {
-	for (guint i = 0; i < self->topics->len; i++) {
-		if (before == NULL ||
-		    !g_ptr_array_find_with_equal_func(before->topics, self->topics->pdata[i],
-						      g_str_equal, NULL))
-			complain(self, i);
+	for (guint i = 0; i < self->notes->len; i++) {
+		const Note *note = self->notes->pdata[i];
+
+		if (has_topic(before, note->topic))
+			continue;
+		if (note->failure != NULL)
+			ctl_output_complain_of(note->failure, 0);
+		else
+			ctl_output_complain("%s", note->text);
 	}
 }
