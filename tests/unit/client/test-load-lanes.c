@@ -3,13 +3,13 @@
 /* Connections that end, and are made again. */
 
 #include <gio/gio.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "client/load/driver.h"
+#include "tests/unit/client/fake-server.h"
 
 #define MS 1000000
 
@@ -76,18 +76,9 @@ static void *serve(void *data)
 /* (transfer full): where it listens */
 static Address *server_start(Server *self)
 {
-	struct sockaddr_in address = {
-		.sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-	};
-	socklen_t length = sizeof(address);
 	g_autofree char *text = NULL;
 
-	self->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	g_assert_cmpint(bind(self->listener, (struct sockaddr *)&address, length), ==, 0);
-	g_assert_cmpint(listen(self->listener, 10), ==, 0);
-	g_assert_cmpint(getsockname(self->listener, (struct sockaddr *)&address, &length), ==, 0);
-	text = g_strdup_printf("127.0.0.1:%u", ntohs(address.sin_port));
+	self->listener = fake_silent_new(TRUE, &text);
 	g_assert_cmpint(pthread_create(&self->thread, NULL, serve, self), ==, 0);
 	return address_parse_peer(text, NULL);
 }
