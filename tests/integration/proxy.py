@@ -12,7 +12,8 @@ What it can do, each for the connections of the moment and those to come, until 
     cut()                         reset what is connected, refuse what connects
     freeze(*directions)           accept and forward nothing; heal() delivers what was held back
     delay(ms, *directions)        deliver everything that much later
-    admit(number)                 let in as many of those that connect from now on, reset the others
+    admit(number)                 let in as many of those that connect from now on, reset the others;
+                                  takes back a cut
     lie(opcode, body)             put `body` into the replies to requests of that kind
 
 thaw() takes back freeze alone, and delivers what was held back. bar() is a cut that heal() does not
@@ -226,8 +227,9 @@ class Proxy:
     def admit(self, number):
         self._do(self._admit, number)
 
-    def _admit(self, number):
+    async def _admit(self, number):
         self._admitted = number
+        await self._let_in(CUT)
 
     def lie(self, opcode, body):
         self._do(self.lies.__setitem__, opcode, body)

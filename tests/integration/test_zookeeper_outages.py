@@ -179,7 +179,6 @@ class Words(ZooKeeperTest):
         self.way.cut()
         server.wait_event("zookeeper-lost")
         wait_for(lambda: self.tree.claims() == [], what="the session to expire")
-        self.way.heal()
         self.way.admit(1)  # which hears that it has expired
         server.wait_event("session-expired")
         wait_for(lambda: self.names_of_events(server) ==
