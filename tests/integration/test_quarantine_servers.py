@@ -11,6 +11,7 @@ from znodes import Registry, tick_in, time_of
 from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, tick_of
 
 HALF_AN_HOUR_MS = 1800000
+LONG_SESSION_MS = 20000  # longer than a busy machine holds up a connection that is to stay
 
 
 class ServersTest(ZooKeeperTest):
@@ -31,7 +32,7 @@ class ServersTest(ZooKeeperTest):
 
     def assert_went_on(self, server, draw, worker_id):
         draw.wait_ids()
-        self.assertEqual(draw.failures, [])
+        self.assertEqual(draw.failures[:3], [], server.log)
         self.assertEqual(draw.worker_ids(), [worker_id])
         self.assertIsNone(server.find("worker-lost"))
 
@@ -67,7 +68,7 @@ class Servers(ServersTest):
     def test_young_servers(self):
         """What they hold ends before the floor's clock tick, but on a connection that stays nothing
         was lost since they wrote it."""
-        servers = [self.member(reservation_ms=60000) for _ in range(3)]
+        servers = [self.member(reservation_ms=60000, session_ms=LONG_SESSION_MS) for _ in range(3)]
         draws = [self.draw(server) for server in servers]
         done = self.quarantine("--even-if-servers-live")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
