@@ -3,8 +3,9 @@
 """Runs the integration tests: run.py [--build DIR] [--jobs N] [PATTERN...]
 
 With patterns, only tests whose name (test_wire.Forms.test_every_form) contains one of them; each
-must be in one. A line a test, and what was wrong with it; then the slowest ones; then the line
-"integration: N passed, N failed, N skipped". Ends with status 1 if a test failed, or none ran.
+must be in one. A line a test, and what was wrong with it; then those that cost the processor most, and
+those that took longest; then the line "integration: N passed, N failed, N skipped". Ends with
+status 1 if a test failed, or none ran.
 
 A class runs in one process, N classes at a time. Most tests wait most of the time, so N may be
 higher than the number of processors. A class that has ALONE, the reason why, runs when the others
@@ -29,7 +30,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 LONGEST = ("test_clients.Clients", "test_hand_back.HandBacks", "test_zookeeper_outages.Outages",
            "test_quarantine_servers.Restored", "test_zookeeper_faults.Losses", "test_names.Outage",
            "test_quickstart.Cluster", "test_clock.Kills")
-SLOWEST_SHOWN = 20
+SHOWN = 20  # of those that cost most, or took longest
 END_LIMIT_S = 60  # of a process that has nothing left to run
 
 
@@ -38,6 +39,7 @@ class Report:
 
     def __init__(self):
         self.seconds = {}
+        self.cpu_s = collections.Counter()
         self.passed = set()
         self.skipped = set()
         self.failed = set()
@@ -48,20 +50,27 @@ class Report:
             self.failed.add(name)
             print(f"FAILED {name}\n{text.rstrip()}\n", flush=True)
 
-    def over(self, name, verdict, seconds):
+    def class_over(self, tests, cpu_s):
+        """What its tests shared has ended."""
+        with self._lock:
+            self.cpu_s[f"{tests[0].rpartition('.')[0]}, its end"] += cpu_s
+
+    def over(self, name, verdict, seconds, cpu_s):
         with self._lock:
             self.seconds[name] = seconds
+            self.cpu_s[name] += cpu_s
             if verdict == "ok":
                 self.passed.add(name)
             elif verdict != "FAILED":
                 self.skipped.add(name)
-            print(f"{verdict:6} {name} ({seconds:.1f} s)", flush=True)
+            print(f"{verdict:6} {name} ({seconds:.1f} s, {cpu_s:.1f} s of CPU)", flush=True)
 
     def show(self):
-        slowest = sorted(self.seconds, key=self.seconds.get, reverse=True)[:SLOWEST_SHOWN]
-        print(f"the {len(slowest)} slowest, of {sum(self.seconds.values()):.0f} s in all:")
-        for name in slowest:
-            print(f"{self.seconds[name]:7.1f} s  {name}")
+        for what, seconds in (("s of CPU", self.cpu_s), ("s", self.seconds)):
+            most = collections.Counter(seconds).most_common(SHOWN)
+            print(f"the {len(most)} that took most, of {sum(seconds.values()):.0f} {what} in all:")
+            for name, took in most:
+                print(f"{took:7.1f} {what}  {name}")
         print(f"integration: {len(self.passed - self.failed)} passed, {len(self.failed)} failed, "
               f"{len(self.skipped - self.failed)} skipped")
         return 1 if self.failed or not self.passed | self.skipped else 0
@@ -85,6 +94,7 @@ class Worker:
         for line in self.process.stdout:
             told = json.loads(line)
             if "end" in told:
+                self.report.class_over(tests, told["cpu"])
                 return True
             over.add(told.get("test"))
             self._pass_on(told)
@@ -97,7 +107,8 @@ class Worker:
         if "problem" in told:
             self.report.problem(told["problem"], told["text"])
         else:
-            self.report.over(told["test"], told["verdict"], told["seconds"])
+            self.report.over(told["test"], told["verdict"], told["seconds"],
+                             told["cpu"])
 
     def end(self):
         """In an orderly way. What its threads say at last counts too."""

@@ -3,12 +3,16 @@
 
 A line of standard input is a JSON list of names of tests, all of one class. Standard output has a
 JSON object a line: {"problem", "text"} for what went wrong, with the name of the test, or of
-setUpClass() and its kin; {"test", "verdict", "seconds"} for a test that is over; {"end"} when all
-that were told are. What the tests themselves print goes to standard error.
+setUpClass() and its kin; {"test", "verdict", "seconds", "cpu"} for a test that is over; {"end",
+"cpu"} when all that were told are. What the tests themselves print goes to standard error.
+
+"cpu" is in seconds of the processor, since the test before. Of the processes that a test starts
+those count that have ended; what a class shares counts at its end.
 """
 import gc
 import json
 import os
+import resource
 import signal
 import sys
 import threading
@@ -19,13 +23,26 @@ import unittest
 import thread_errors
 
 
+class Cpu:
+    def __init__(self):
+        self._had = 0
+        self.take()
+
+    def take(self):
+        """The seconds of CPU since it was asked the last time."""
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        before, self._had = self._had, sum(one.ru_utime + one.ru_stime for one in used)
+        return self._had - before
+
+
 class Result(unittest.TestResult):
     """Tells how each test went. A thread that ends badly is a problem of the test that runs, or of
     the one that it has outlived."""
 
-    def __init__(self, tell):
+    def __init__(self, tell, cpu):
         super().__init__()
         self.tell = tell
+        self.cpu = cpu
         self._failed = set()
         self._skip = None
         self._running = "no test yet"
@@ -47,7 +64,8 @@ class Result(unittest.TestResult):
                           for thread in threading.enumerate()
                           if thread is not threading.main_thread()}
         verdict = "FAILED" if test.id() in self._failed else self._skip or "ok"
-        self.tell(test=test.id(), verdict=verdict, seconds=time.monotonic() - self._began)
+        self.tell(test=test.id(), verdict=verdict, seconds=time.monotonic() - self._began,
+                  cpu=self.cpu.take())
 
     def tell_thread_errors(self):
         while self._thread_errors:
@@ -61,7 +79,7 @@ class Result(unittest.TestResult):
     def addSkip(self, test, reason):
         self._skip = f"skip, {reason}:"
         if not isinstance(test, unittest.TestCase):  # setUpClass()
-            self.tell(test=test.id(), verdict=self._skip, seconds=0)
+            self.tell(test=test.id(), verdict=self._skip, seconds=0, cpu=0)
 
     def addFailure(self, test, err):
         self.addError(test, err)
@@ -86,12 +104,13 @@ def main():
     def tell(**what):
         print(json.dumps(what), file=answers, flush=True)
 
-    result = Result(tell)
+    cpu = Cpu()
+    result = Result(tell, cpu)
     for line in sys.stdin:
         unittest.defaultTestLoader.loadTestsFromNames(json.loads(line)).run(result)
         gc.collect()  # a task of asyncio that failed says so when it is collected
         result.tell_thread_errors()
-        tell(end=True)
+        tell(end=True, cpu=cpu.take())
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()  # run.py has the patience
