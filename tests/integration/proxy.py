@@ -12,8 +12,8 @@ What it can do, each for the connections of the moment and those to come, until 
     cut()                         reset what is connected, refuse what connects
     freeze(*directions)           accept and forward nothing; heal() delivers what was held back
     delay(ms, *directions)        deliver everything that much later
-    admit(number)                 let in as many of those that connect from now on, reset the others;
-                                  takes back a cut
+    admit(number)                 let in as many of those that connect from now on, also after a
+                                  cut, and reset the others
     lie(opcode, body)             put `body` into the replies to requests of that kind
 
 thaw() takes back freeze alone, and delivers what was held back. bar() is a cut that heal() does not
