@@ -35,15 +35,45 @@ static JsonObject *refuse(const char *text, gsize length, GError **error)
 	return NULL;
 }
 
+/* json-glib 1.6 leaks at an escaped surrogate without its other half. None is written here: what is
+ * beyond ASCII is not escaped. A backslash that is escaped itself begins nothing. */
+static gboolean escapes_surrogate(const char *text)
+{
+	for (const char *at = text; (at = strchr(at, '\\')) != NULL && at[1] != '\0'; at += 2)
+		if (g_ascii_strncasecmp(at, "\\ud", 3) == 0)
+			return TRUE;
+	return FALSE;
+}
+
+/* And it leaks what stands behind a first value. Without that it keeps the second, which is not all
+ * that was there either. */
+static void drop_value_before(JsonParser *parser)
+{
+	g_autoptr(JsonNode) before = json_parser_steal_root(parser);
+}
+
+/* (transfer full) (nullable) */
+static JsonNode *parse(const char *text)
+{
+	g_autoptr(JsonParser) parser = json_parser_new();
+
+	g_signal_connect(parser, "object-start", G_CALLBACK(drop_value_before), NULL);
+	g_signal_connect(parser, "array-start", G_CALLBACK(drop_value_before), NULL);
+	if (!json_parser_load_from_data(parser, text, -1, NULL))
+		return NULL;
+	return json_parser_steal_root(parser);
+}
+
 JsonObject *strict_json_parse_object(const char *text, gsize length, GError **error)
 {
 	g_autofree char *copy = g_strndup(text != NULL ? text : "", length);
 	g_autofree char *printed = NULL;
 	g_autoptr(JsonNode) root = NULL;
 
-	if (length > MAX_BYTES || strlen(copy) != length || !g_utf8_validate(copy, -1, NULL))
+	if (length > MAX_BYTES || strlen(copy) != length || !g_utf8_validate(copy, -1, NULL) ||
+	    escapes_surrogate(copy))
 		return refuse(copy, length, error);
-	root = json_from_string(copy, NULL);
+	root = parse(copy);
 	if (root == NULL || !JSON_NODE_HOLDS_OBJECT(root))
 		return refuse(copy, length, error);
 	printed = json_to_string(root, FALSE);

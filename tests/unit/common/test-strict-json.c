@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <malloc.h>
 #include <string.h>
 
 #include "common/strict-json.h"
@@ -16,6 +17,11 @@ static const char *const BAD[] = {
 	"{",
 	"{}}",
 	"{} {}",
+	"{\"a\":1}{\"b\":[]}",
+	"[] {}",
+	"{} []",
+	"5 {\"a\":1}",
+	"{\"a\":1} {\"b\":",
 	"{}x",
 	"{} /* a */",
 	"{// a\n}",
@@ -50,6 +56,10 @@ static const char *const BAD[] = {
 	"{\"a\":\"\\ud83d\"}",
 	"{\"a\":\"\\ud83dx\"}",
 	"{\"a\":\"\\ud83d\\u0041\"}",
+	"{\"a\":\"\\uD83D\\ud83d\"}",
+	"{\"a\":\"\\ud83d\\ude00\"}",
+	"{\"a\":\"\\\\\\ud83d\\u0041\"}",
+	"{\"\\ud83d\\u0041\":1}",
 	"{\"a\":\"\\ude00\"}",
 	"{\"a\":\"\\",
 	"{\"a\":1,\"a\":1}",
@@ -65,6 +75,7 @@ static const char *const GOOD[] = {
 	"{\"a\":9223372036854775807,\"b\":-9223372036854775807,\"c\":0}",
 	"{\"a\":\"\\\"\\\\/\\b\\f\\n\\r\\t\"}",
 	"{\"a\":\"\xc3\xa9\xf0\x9f\x98\x80\"}",
+	"{\"a\":\"\\\\ud83d\"}",
 };
 
 /* The text in memory of its own size, so that a sanitizer sees what is read behind it. */
@@ -85,6 +96,17 @@ static void test_bad(void)
 		g_assert_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID);
 		g_assert_null(parse(BAD[i], strlen(BAD[i]), NULL));
 	}
+}
+
+/* A damaged record may be read each second, for months. */
+static void test_bad_ones_leave_nothing(void)
+{
+	size_t before = mallinfo2().uordblks;
+
+	for (guint round = 0; round < 2000; round++)
+		for (gsize i = 0; i < G_N_ELEMENTS(BAD); i++)
+			g_assert_null(parse(BAD[i], strlen(BAD[i]), NULL));
+	g_assert_cmpuint(mallinfo2().uordblks, <, before + 64 * 1024);
 }
 
 static void test_good(void)
@@ -168,7 +190,7 @@ static void test_string(void)
 static void test_print(void)
 {
 	static const char *const STRINGS[] = {"", "a", "\"\\/\n\t\x01\x7f",
-					      "\xc3\xa9\xf0\x9f\x98\x80"};
+					      "\xc3\xa9\xf0\x9f\x98\x80", "\\ud83d"};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(STRINGS); i++) {
 		JsonObject *object = json_object_new();
@@ -193,6 +215,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/strict-json/bad", test_bad);
+	g_test_add_func("/strict-json/bad-ones-leave-nothing", test_bad_ones_leave_nothing);
 	g_test_add_func("/strict-json/good", test_good);
 	g_test_add_func("/strict-json/cut-and-lengthened", test_cut_and_lengthened);
 	g_test_add_func("/strict-json/int", test_int);
