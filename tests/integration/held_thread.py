@@ -18,16 +18,19 @@ def _ptrace(request, thread_id):
         raise OSError(ctypes.get_errno(), f"ptrace: {os.strerror(ctypes.get_errno())}")
 
 
-def _thread_id(process_id, name):
-    for task in pathlib.Path(f"/proc/{process_id}/task").iterdir():
-        if (task / "comm").read_text().strip() == name:
-            return int(task.name)
-    raise AssertionError(f"process {process_id} has no thread {name}")
+def _thread_id(process_id, name, index):
+    tasks = sorted(pathlib.Path(f"/proc/{process_id}/task").iterdir(),
+                   key=lambda task: int(task.name))
+    named = [task for task in tasks if (task / "comm").read_text().strip() == name]
+    if not named:
+        raise AssertionError(f"process {process_id} has no thread {name}")
+    return int(named[index].name)
 
 
 @contextlib.contextmanager
-def held_thread(process_id, name):
-    thread_id = _thread_id(process_id, name)
+def held_thread(process_id, name, index=0):
+    """`index` is among those of that name, the oldest first."""
+    thread_id = _thread_id(process_id, name, index)
     _ptrace(SEIZE, thread_id)
     _ptrace(INTERRUPT, thread_id)
     os.waitpid(thread_id, ALL_THREADS)

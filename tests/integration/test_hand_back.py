@@ -100,6 +100,28 @@ class HandBacks(ZooKeeperTest):
         draw.wait_ids()
         self.assertEqual(draw.worker_ids(), [0, 1])
 
+    def test_one_that_took_place_is_not_taken_for_what_is_held_by_now(self):
+        """Its reply is lost, when there is another worker ID."""
+        from kazoo.security import OPEN_ACL_UNSAFE
+        proxy = self.proxy()
+        server, draw = self.start(via=proxy)
+        self.refuse()
+        self.clock.step_ms(-2000)
+        wait_for(lambda: self.tree.reservations().get(1), what="another worker ID")
+        wait_for(lambda: self.tree.reservation(1).version >= 1, what="its extension")
+        self.tree.client.set_acls(self.tree.reservation_path(0), OPEN_ACL_UNSAFE)
+        trap = proxy.lose_next_reply(MULTI)
+        proxy.reset()  # so that the next try is due
+        trap.wait()
+        server.wait_event("worker-handed-back")
+        returned = self.tree.reservation(0)
+        self.assertEqual(returned.owner, "")
+        wait_for(lambda: self.tree.reservation(1).version > 1, 20, "another extension")
+        self.assertEqual(self.tree.reservation(0), returned)
+        self.assertIsNone(server.find("worker-lost"))
+        self.assertEqual(draw.worker_ids(), [0, 1])
+        self.assert_registered(server)
+
     def test_a_new_connection_while_one_is_in_doubt(self):
         """Both are looked at: what is owed, and what is held by now, which was set back."""
         proxy = self.proxy()

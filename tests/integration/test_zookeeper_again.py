@@ -12,6 +12,8 @@ from zookeeper_case import DATACENTER, SESSION_MS, ZooKeeperTest
 
 LONG_SESSION_MS = 10000
 REQUESTS_OF_A_START = 24  # beside another server
+# ZooKeeper's client calls back in a thread that it has made last, which has its maker's name.
+CALLBACKS = ("session", -1)
 PAUSE_S = 0.5
 
 
@@ -169,3 +171,73 @@ class Batches(ZooKeeperTest):
                 server.wait_ready()
                 self.assertEqual(server.terminate(), 0)
         self.assertGreater(caught, REQUESTS_OF_A_START - 3)
+
+
+class Crossings(ZooKeeperTest):
+    """Requests that go over another connection than the server believes."""
+
+    def setUp(self):
+        super().setUp()
+        self.way = self.proxy()
+        # longer than a busy machine holds up a connection that is to stay
+        self.server = self.member(via=self.way, session_ms=20000, reservation_ms=10000)
+        self.drawer = self.draw(self.server)
+
+    def wait_extension(self):
+        """Until the server has heard of one."""
+        had = self.count_extensions()
+        wait_for(lambda: self.count_extensions() > had, what="an extension")
+
+    def count_extensions(self):
+        return len([event for event in self.server.events if event.name == "registration"
+                    and (event.fields["from"], event.fields["to"]) == ("extending", "resting")])
+
+    def assert_undisturbed(self):
+        self.drawer.wait_ids()
+        self.assertEqual(self.drawer.worker_ids(), [0])
+        self.assertIsNone(self.server.find("worker-lost"))
+        self.assert_registered(self.server)
+
+    def test_an_extension_that_is_sent_before_the_server_hears_of_a_new_connection(self):
+        """It asks whether that took place. The reply comes after all, but answers no question."""
+        self.wait_extension()  # so that for a while there is none
+        with held_thread(self.server.pid, *CALLBACKS):
+            self.way.reset()
+            self.way.hold_next_reply(MULTI).wait()
+            wait_for(lambda: self.way.held_back, what="the reply")
+            question = self.way.lose_next_reply(SYNC, cut_after_ms=500)
+            asked = self.way.requests[SYNC]
+        wait_for(lambda: self.way.requests[SYNC] > asked, what="a question")
+        self.assertEqual(self.way.n_connected, 2)
+        read = self.way.requests[GET_DATA]
+        self.way.admit(0)
+        self.way.thaw()
+        question.wait()
+        wait_for(lambda: self.way.connections == 0, what="the connection to end")
+        self.assertEqual(self.way.requests[GET_DATA], read)  # which is what comes behind an answer
+        self.way.heal()
+        self.wait_extension()
+        self.assert_undisturbed()
+
+    def test_what_was_read_over_the_connection_before_does_not_count(self):
+        """Of another layout, that came with the new connection, the server reads before it
+        extends."""
+        layout = self.tree.client.get(f"{self.root}/layout")[0]
+        other = json.dumps({**znodes.LAYOUT, "sequence_bits": 11, "time_bits": 42}).encode()
+        trap = self.way.hold_next_reply(GET_DATA, skip=2)  # behind what is held, and the layout
+        self.way.reset()
+        trap.wait()
+        wait_for(lambda: self.way.held_back, what="the reply")
+        with held_thread(self.server.pid, "keeper"):
+            before = self.way.n_connected
+            self.way.end()
+            self.way.thaw()
+            wait_for(lambda: self.way.n_connected > before, what="another connection")
+            self.tree.client.set(f"{self.root}/layout", other)
+            version = self.tree.reservation(0).version
+        self.assertIn(f"{self.root}/layout in ZooKeeper is ",
+                      self.server.wait_event("zookeeper-refused").fields["error"])
+        self.assertEqual(self.tree.reservation(0).version, version)
+        self.tree.client.set(f"{self.root}/layout", layout)
+        self.wait_extension()
+        self.assert_undisturbed()
