@@ -16,15 +16,16 @@ void keeper_workers_put_off(Keeper *self);
 
 /**
  * keeper_workers_pause_us:
- * @n_reads: that the list before took; 0: there was none
+ * @n_workers: in the list before, each of which lists as well; 0: there was none
+ * @n_reads: that it took; 0: there was none
  * @jitter: in [0, 1), at random
  *
- * Returns: the pause before a list that nobody has asked for: a quarter to half a second for each
- * read, so that a server reads four times a second at most, however large the fleet; 150 to 300 s
- * at least. By the jitter those who have started, or found their registry, together do not list
- * together
+ * Returns: the pause before a list that nobody has asked for: a quarter of a second for each read,
+ * or a millisecond for each read of each worker if that is longer, so that a server reads four
+ * times a second at most, and all of a fleet 1,000 times; 150 s at least. By the jitter, up to as
+ * much again, those who have started, or found their registry, together do not list together
  */
-gint64 keeper_workers_pause_us(guint n_reads, gdouble jitter);
+gint64 keeper_workers_pause_us(guint n_workers, guint n_reads, gdouble jitter);
 
 /* Any thread: see keeper_get_workers(). */
 gboolean keeper_workers_get(Keeper *self, gint64 max_age_ms, gboolean may_wait,
