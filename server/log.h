@@ -31,7 +31,8 @@ typedef enum {
 	LOG_WORKER_CLAIMED,     /* datacenter_id, worker_id, first, reserved_until */
 	LOG_WORKER_WAITING,     /* why; until, where time will help */
 	LOG_WORKER_HANDED_BACK, /* datacenter_id, worker_id, last */
-	LOG_HAND_BACK_FAILED,   /* whoever is next waits for its end: error, reserved_until */
+	LOG_HAND_BACK_FAILED,   /* whoever is next waits for its end: error, reserved_until; of a
+				   stop meaning */
 	LOG_WORKER_LOST,        /* the record is another owner's: error */
 	LOG_PEERS_UNREACHABLE,  /* servers that were to be asked before a claim: count, addresses */
 	LOG_PEERS_CONTRADICT,   /* asked again before it counts: error */

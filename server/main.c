@@ -44,7 +44,11 @@
  * that is cut off. */
 #define MAPPED_BYTES (128 * 1024)
 
-/* What a stop may take beyond its options: the last answers and replies, and some. */
+/* For the hand-back, when --stop-timeout is short, or what was in flight took all of it. */
+#define HAND_BACK_LEAST_MS 1000
+
+/* What a stop may take beyond its options: the last answers and replies, HAND_BACK_LEAST_MS, the
+ * end of the keeper and of its session, and some. */
 #define STOP_SPARE_MS 5000
 
 typedef struct {
@@ -422,7 +426,7 @@ static void on_signal(int number, gboolean stop, guint sender, gpointer user_dat
 	self->service.draining = TRUE;
 	log_event(LOG_STOPPING, "signal=%s drain_ms=%" G_GINT64_FORMAT, name, delay_ms);
 	sd_notifyf(0, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%" G_GINT64_FORMAT,
-		   1000 * (delay_ms + 2 * self->options->stop_timeout_ms + STOP_SPARE_MS));
+		   1000 * (delay_ms + self->options->stop_timeout_ms + STOP_SPARE_MS));
 	/* whoever asks twice does not want to wait */
 	signals_kill_at_next_stop();
 	g_timeout_add((guint)delay_ms, on_drained, self);
@@ -480,6 +484,19 @@ static void log_end(const Server *self)
 		  (g_get_monotonic_time() - self->started_us) / G_USEC_PER_SEC);
 }
 
+/* %FALSE: the keeper hangs. */
+static gboolean server_stop(Server *self)
+{
+	gint64 timeout_ms = self->options->stop_timeout_ms;
+	gint64 began_us = g_get_monotonic_time();
+	gint64 left_ms;
+
+	rpc_server_stop(self->rpc, timeout_ms);
+	/* the worker ID is handed back when nobody draws any more */
+	left_ms = timeout_ms - (g_get_monotonic_time() - began_us) / 1000;
+	return keeper_stop(self->keeper, MAX(left_ms, HAND_BACK_LEAST_MS));
+}
+
 static gboolean server_run(Server *self, GError **error)
 {
 	GError *failure;
@@ -492,9 +509,7 @@ static gboolean server_run(Server *self, GError **error)
 		return FALSE;
 	keeper_start(self->keeper);
 	g_main_loop_run(self->loop);
-	/* the worker ID is handed back when nobody draws any more */
-	rpc_server_stop(self->rpc, self->options->stop_timeout_ms);
-	stopped = keeper_stop(self->keeper, self->options->stop_timeout_ms);
+	stopped = server_stop(self);
 	log_end(self);
 	if (!stopped) {
 		log_failure("the worker ID was not handed back in time");

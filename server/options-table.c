@@ -126,7 +126,8 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .help = "how long a server that is told to stop serves on, saying that it is draining, so "
 		 "that clients go elsewhere first"},
 	{NUMBER("stop-timeout", stop_timeout_ms, "MS", 0, 3600000, "5000"),
-	 .help = "how long a stop waits for what is in flight"},
+	 .help = "how long a stop waits for what is in flight, then for the hand-back of the "
+		 "worker ID, which has 1 s at least"},
 	{OPTION("log-level", CHOICE, log_level, "LEVEL"), .choices = LEVELS, .default_text = "info",
 	 .help = "what is logged: error, warning, info or debug, each with those before it"},
 	{ONLY_ARGS("config", PATH, config, "FILE"),

@@ -290,7 +290,10 @@ static void settle_hand_back(Keeper *self, const RegistryResult *result)
 		g_autofree char *why = log_quote(result->error->message);
 		g_autofree char *end = keeper_clock_tick_text(self, self->facts.end_tick);
 
-		log_event(LOG_HAND_BACK_FAILED, "error=%s reserved_until=%s", why, end);
+		log_event(LOG_HAND_BACK_FAILED, "error=%s reserved_until=%s%s", why, end,
+			  self->facts.stopping ? " meaning=\"nobody has the worker ID until then, "
+						 "so that no ID comes twice\""
+					       : "");
 	}
 }
 

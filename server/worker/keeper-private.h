@@ -54,7 +54,7 @@ struct _Keeper {
 	pthread_cond_t wake;   /* poked was set */
 	pthread_cond_t end;    /* finished was set */
 	gboolean poked;
-	gboolean stopping;
+	gint64 stop_by_us; /* monotonic: it stops, and waits for the registry till then; 0: not */
 	gboolean finished; /* the thread is done with everything */
 	WorkerStatus status;
 	GError *error;

@@ -136,7 +136,7 @@ static GPtrArray *copy_list(const Keeper *self)
 /* Asks, unless that was done. Returns: why no list is to be expected in a moment; NULL: one is */
 static const char *why_no_list(Keeper *self, gint64 now_us)
 {
-	if (self->stopping)
+	if (self->stop_by_us != 0)
 		return "this server is stopping";
 	if (self->list_asked_us == 0 || now_us >= late_at_us(self) + LATE_FOR_US)
 		ask(self, now_us);

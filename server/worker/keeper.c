@@ -11,11 +11,14 @@
 /*
  * The thread goes round: discipline the clock, go on with the registry's operation, take in what
  * has changed, show the state that this amounts to, begin what the plan says or sleep. Whatever an
- * operation comes to is a fact for the next round. Others leave word (asked, stopping,
+ * operation comes to is a fact for the next round. Others leave word (asked, stop_by_us,
  * list_wanted), poke the thread, and read what is shown.
  */
 
 #define RETRY_MS 1000 /* for callers, when nobody can tell */
+
+/* For the thread to end, once it waits for the registry no more: a busy machine may hold it up. */
+#define END_PATIENCE_US G_USEC_PER_SEC
 
 static void set_state(Keeper *self, WorkerState state)
 {
@@ -43,7 +46,8 @@ static void begin_round(Keeper *self)
 	facts->now_us = g_get_monotonic_time();
 	atomic_store(&self->round_began_us, facts->now_us);
 	pthread_mutex_lock(&self->mutex);
-	facts->stopping = self->stopping;
+	facts->stopping = self->stop_by_us != 0;
+	self->registry->stop_by_us = self->stop_by_us;
 	pthread_mutex_unlock(&self->mutex);
 }
 
@@ -195,14 +199,15 @@ void keeper_start(Keeper *self)
 	show(self);
 }
 
-/* Tells the thread to stop. %FALSE: it has not come to its end at @until_us. */
-static gboolean finish_thread(Keeper *self, gint64 until_us)
+/* Tells the thread to stop, and to wait for the registry till @by_us. %FALSE: it hangs. */
+static gboolean finish_thread(Keeper *self, gint64 by_us)
 {
+	gint64 until_us = by_us + END_PATIENCE_US;
 	struct timespec until = monotonic_time(until_us);
 	gboolean finished;
 
 	pthread_mutex_lock(&self->mutex);
-	self->stopping = TRUE;
+	self->stop_by_us = by_us;
 	poke(self);
 	/* by the clock, not by what the wait says: one that is faked for a test ends it early */
 	while (!self->finished && g_get_monotonic_time() < until_us)
@@ -228,10 +233,10 @@ static void log_hanging(Keeper *self, gint64 timeout_ms)
 
 gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
 {
-	gint64 until_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
+	gint64 by_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
 
 	if (self->running) {
-		if (!finish_thread(self, until_us)) {
+		if (!finish_thread(self, by_us)) {
 			log_hanging(self, timeout_ms);
 			return FALSE;
 		}

@@ -59,15 +59,17 @@ void keeper_start(Keeper *self);
 
 /**
  * keeper_stop:
- * @timeout_ms: how long to wait for the thread, 0 or more
+ * @timeout_ms: how long to wait for who must answer the registry, 0 or more
  *
  * Lets the operation under way come to its end, retires the lease, hands it back and ends the
- * thread. The hand-back is tried once; what came of it is logged. May be called again.
+ * thread. Whoever is away may come back in that time; then it is given up. What came of it is
+ * logged. May be called again.
  *
- * Returns: %TRUE; or %FALSE, which is logged too, if the registry does not answer in time. It may
- * do so later: until another call returns %TRUE, neither the keeper nor anything that it was given
- * may be freed. The process is about to end. What it issues till then is reserved, but the next
- * life waits for the reservation to pass
+ * Returns: %TRUE; or %FALSE, which is logged too, if the thread has not ended a second after that:
+ * a call of the registry hangs, as a write to a disk may. It may end later: until another call
+ * returns %TRUE, neither the keeper nor anything that it was given may be freed. The process is
+ * about to end. What it issues till then is reserved, but the next life waits for the reservation
+ * to pass
  */
 gboolean keeper_stop(Keeper *self, gint64 timeout_ms);
 

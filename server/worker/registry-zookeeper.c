@@ -16,9 +16,7 @@
  */
 
 /* For a session to be closed before the process ends, and its claim to go. */
-#define CLOSE_PATIENCE_MS     2000
-/* Within the time that a stop is given by default. */
-#define HAND_BACK_PATIENCE_US (3 * G_USEC_PER_SEC)
+#define CLOSE_PATIENCE_MS 2000
 
 #define FIRST_LENGTH_MS 10000
 
@@ -163,10 +161,19 @@ static void set_state(RegistryZookeeper *self, RegistrationState state)
 	self->state = state;
 }
 
-/* Goals that cannot wait for a connection */
+/* Goals that cannot wait for a connection, or for an answer */
+
+static gboolean is_for_stop(const RegistryZookeeper *self)
+{
+	return self->registry.stop_by_us != 0 &&
+	       (self->cancelled || self->facts.goal == GOAL_HAND_BACK);
+}
 
 static gint64 give_up_at_us(const RegistryZookeeper *self)
 {
+	/* ZooKeeper may be connected, and silent */
+	if (is_for_stop(self))
+		return self->registry.stop_by_us;
 	if (self->facts.connected)
 		return G_MAXINT64;
 	switch (self->facts.goal) {
@@ -176,9 +183,8 @@ static gint64 give_up_at_us(const RegistryZookeeper *self)
 		return MAX(self->goal_since_us, self->unconnected_since_us) +
 		       self->connect_timeout_ms * G_TIME_SPAN_MILLISECOND;
 	case GOAL_EXTEND:
-		return self->goal_since_us;
 	case GOAL_HAND_BACK:
-		return self->goal_since_us + HAND_BACK_PATIENCE_US;
+		return self->goal_since_us;
 	case GOAL_NONE:
 		break;
 	}
@@ -196,15 +202,17 @@ static void give_up(RegistryZookeeper *self)
 					self->servers, self->connect_timeout_ms,
 					why != NULL ? ": " : "", why != NULL ? why : "");
 	else
-		registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED,
-					"no connection to ZooKeeper at %s", self->servers);
+		registry_zookeeper_fail(
+			self, REGISTRY_ERROR_FAILED, "no %s ZooKeeper at %s%s",
+			self->facts.connected ? "answer from" : "connection to", self->servers,
+			is_for_stop(self) ? "; the claim goes when the session ends" : "");
 }
 
 /* Whether a cancelled goal can be let go: nothing that was written is left in doubt, unless there
  * is nobody who could tell. */
 static gboolean may_cancel(const RegistryZookeeper *self)
 {
-	if (!self->facts.connected)
+	if (!self->facts.connected || self->facts.now_us >= give_up_at_us(self))
 		return TRUE;
 	return !self->facts.unsettled && self->state != REGISTRATION_RESERVING &&
 	       self->state != REGISTRATION_EXTENDING;

@@ -65,7 +65,9 @@ typedef struct {
 	/* Begins to extend what is held, up to @end_tick. */
 	void (*extend)(Registry *self, gint64 end_tick);
 	/* Begins to hand back what is held. @last_tick: of the last ID issued, or the one before
-	 * the first reserved. The lease is retired, and stays so whatever comes of this. */
+	 * the first reserved. The lease is retired, and stays so whatever comes of this. While
+	 * nobody can be reached it ends with FAILED at once; if the server stops, at stop_by_us,
+	 * when it ends anyway. */
 	void (*hand_back)(Registry *self, gint64 last_tick);
 	/**
 	 * poll:
@@ -80,8 +82,8 @@ typedef struct {
 	 */
 	gboolean (*poll)(Registry *self, gint64 now_tick, RegistryResult *out_result);
 	/* Asks the operation under way, if there is one, to come to its end without waiting for
-	 * anybody: poll() will say how; with FAILED if nothing was written. NULL: none ever
-	 * waits. */
+	 * anybody: poll() will say how; with FAILED if nothing was written, or nobody can tell by
+	 * stop_by_us. NULL: none ever waits. */
 	void (*cancel)(Registry *self);
 	/* Asks for another reading of the registry's clock; poll() takes it when it can. NULL: it
 	 * has no clock. */
@@ -109,6 +111,10 @@ struct _Registry {
 	gint64 max_length_ms;
 	/* Whether to extend while no IDs are asked for. */
 	gboolean extend_when_idle;
+
+	/* Set by the keeper, for poll() to read. */
+	gint64 stop_by_us; /* monotonic: the server stops, and waits for nobody after that; 0: it
+			      does not stop */
 
 	/* Set by poll(), for the keeper to read after it. */
 	gint64 poll_at_us; /* monotonic: call it then, if nobody wakes before; or G_MAXINT64 */

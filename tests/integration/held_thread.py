@@ -37,4 +37,7 @@ def held_thread(process_id, name, index=0):
     try:
         yield
     finally:
-        _ptrace(DETACH, thread_id)
+        try:
+            _ptrace(DETACH, thread_id)
+        except ProcessLookupError:
+            os.waitpid(thread_id, ALL_THREADS)  # it has ended, and so can the process

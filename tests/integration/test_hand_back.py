@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hand-backs that fail while the server lives on: it has stepped back in time, and left its worker
-ID for another. Each server runs for two extensions before, so that what it leaves is long."""
-from harness import Parts, wait_for
+"""Hand-backs that ZooKeeper refuses, or does not answer."""
+import signal
+import time
+
+from harness import Parts, assert_soon, wait_for
 from proxy import MULTI, SYSTEM_ERROR, TO_SERVER
+from test_lifecycle import CALL, SLOW_LAYOUT
+from wire import STRICT
 from zookeeper_case import ZooKeeperTest, now_tick, tick_of
 
 SESSION_MS = 5000
@@ -10,6 +14,9 @@ RESERVATION_MS = 60000
 
 
 class HandBacks(ZooKeeperTest):
+    """That fail while the server lives on: it has stepped back in time, and left its worker ID for
+    another. Each server runs for two extensions before, so that what it leaves is long."""
+
     def setUp(self):
         super().setUp()
         self.clock = self.fake_clock()
@@ -47,7 +54,8 @@ class HandBacks(ZooKeeperTest):
         self.refuse()
         left = self.tree.reservation(0)
         self.clock.step_ms(-2000)
-        server.wait_event("hand-back-failed")
+        failed = server.wait_event("hand-back-failed")
+        self.assertNotIn("meaning", failed.fields)  # it is for a server that does not go on
         wait_for(lambda: draw.worker_ids() == [0, 1], what="another worker ID")
         server.wait_event("registration", to="repaying")
         self.assertEqual(self.tree.reservation(0), left)
@@ -146,3 +154,167 @@ class HandBacks(ZooKeeperTest):
     def count_extensions(server):
         return len([event for event in server.events
                     if event.name == "registration" and event.fields["to"] == "extending"])
+
+
+class Stops(ZooKeeperTest):
+    """Of a server whose ZooKeeper is away: killed, so that it refuses connections, or paused, so
+    that it takes them and is silent."""
+    own_zookeeper = True
+
+    def assert_stops(self, server, least_s, limit_s):
+        """In order, however the hand-back ends."""
+        began = time.monotonic()
+        self.assertEqual(server.wait_end(60) if server.expect_end else server.terminate(60), 0,
+                         server.log)
+        self.assertGreater(time.monotonic() - began, least_s)
+        assert_soon(began, limit_s)
+        self.assertIsNone(server.find("failed"))
+
+    def assert_not_handed_back(self, server, error):
+        self.assertIsNone(server.find("worker-handed-back"))
+        failed, = [event for event in server.events if event.name == "hand-back-failed"]
+        self.assertEqual(failed.level, "warning")
+        self.assertRegex(failed.fields["error"], f"^{error} ZooKeeper at .*; the claim goes when")
+        self.assertRegex(failed.fields["reserved_until"], "^20")
+        self.assertIn("nobody has the worker ID until then", failed.fields["meaning"])
+
+    def slow(self, *options):
+        """A server with few IDs."""
+        return self.member("--layout", SLOW_LAYOUT, "--max-ahead", 0, "--max-wait", 60000,
+                           reservation_ms=60000, *options)
+
+    def waits_for_ever(self, *options):
+        """One whose client has calls for the next five seconds."""
+        server = self.slow(*options)
+        connection = server.connect()
+        self.addCleanup(connection.close)
+        connection.send(CALL * 16 * 50)
+        connection.reply(STRICT)
+        return server
+
+    def test_it_is_killed(self):
+        servers = [self.member("--stop-timeout", stop_ms) for stop_ms in (3500, 1000)]
+        for server in servers:
+            self.draw(server).wait_ids()
+        self.zookeeper.kill()
+        for server in servers:
+            server.wait_event("zookeeper-lost")
+        for server, stop_s in zip(servers, (3.5, 1)):
+            self.assert_stops(server, stop_s, stop_s + 1)
+            self.assert_not_handed_back(server, "no connection to")
+        self.zookeeper.restart()
+        self.assert_heir()
+
+    def assert_heir(self):
+        """Whoever has the worker ID next begins behind it."""
+        self.draw(self.member("--worker-id", 0, ready=False).wait_ready(30)).wait_ids()
+
+    def test_it_is_silent(self):
+        """One server notices and tries anew; to the other it looks connected to the end."""
+        servers = [self.member("--stop-timeout", 2500),
+                   self.member("--stop-timeout", 1000, session_ms=20000)]
+        for server in servers:
+            self.draw(server).wait_ids()
+        self.zookeeper.pause()
+        cases = ((2.5, "no connection to"), (1, "no answer from"))
+        for server, (stop_s, error) in zip(servers, cases):
+            # closing the session takes two seconds at most
+            self.assert_stops(server, stop_s, stop_s + 3)
+            self.assert_not_handed_back(server, error)
+        self.zookeeper.resume()
+        self.assert_heir()
+
+    def test_it_is_silent_about_an_extension(self):
+        server = self.member("--stop-timeout", 1000, session_ms=20000, reservation_ms=60000)
+        self.zookeeper.pause()
+        server.wait_event("registration", 20, to="extending")
+        self.assert_stops(server, 1, 4)
+        self.assert_not_handed_back(server, "no answer from")
+        self.zookeeper.resume()  # for those who end with the test
+
+    def test_it_is_silent_about_the_first_reservation(self):
+        """There is no worker ID to be handed back yet."""
+        self.member().terminate()  # so that the reservation is the first thing to be written
+        way = self.proxy()
+        trap = way.hold_next_reply(MULTI)
+        server = self.member("--stop-timeout", 1000, session_ms=20000, via=way, ready=False)
+        trap.wait()
+        self.assertIsNotNone(server.find("registration", to="reserving"))
+        self.assert_stops(server, 1, 4)
+        self.assertIsNone(server.find("hand-back-failed"))
+        self.assertIsNone(server.find("worker-claimed"))
+
+    def test_it_comes_back(self):
+        """Later than anything but the limit of the stop."""
+        server = self.member("--stop-timeout", 60000, session_ms=5000, reservation_ms=60000)
+        last = server.call("get_id", "good")
+        self.zookeeper.kill()
+        server.wait_event("zookeeper-lost")
+        server.expect_end = True
+        server.process.terminate()
+        server.wait_event("stopping")
+        began = time.monotonic()
+        wait_for(lambda: time.monotonic() > began + 4, what="a while")
+        self.zookeeper.restart()
+        self.assert_stops(server, 0, 10)
+        self.assertIsNotNone(server.find("worker-handed-back"), server.log)
+        self.assertIsNone(server.find("hand-back-failed"))
+        self.tree.client = self.client()
+        record = self.tree.reservation(0)
+        self.assertEqual((record.owner, record.end_tick), ("", tick_of(last)))
+        self.assertEqual(self.tree.claims(), [])
+
+    def test_it_is_heard_again(self):
+        """What was asked before the silence is answered."""
+        server = self.member("--stop-timeout", 60000, session_ms=20000, reservation_ms=60000)
+        self.zookeeper.pause()
+        server.expect_end = True
+        server.process.terminate()
+        server.wait_event("registration", to="returning")
+        self.zookeeper.resume()
+        self.assert_stops(server, 0, 5)
+        self.assertIsNotNone(server.find("worker-handed-back"), server.log)
+
+    def test_a_second_signal(self):
+        """Ends the waiting for ZooKeeper, as any other."""
+        server = self.member("--stop-timeout", 60000)
+        self.zookeeper.kill()
+        server.wait_event("zookeeper-lost")
+        server.expect_end = True
+        server.process.terminate()
+        wait_for(lambda: not self.listens(server), what="the port to be closed")
+        began = time.monotonic()
+        server.process.terminate()
+        self.assertEqual(server.wait_end(), -signal.SIGTERM)
+        assert_soon(began, 1)
+
+    @staticmethod
+    def listens(server):
+        try:
+            server.connect().close()
+        except OSError:
+            return False
+        return True
+
+    def test_no_time(self):
+        """Is for the calls: they are cut. The hand-back has a second."""
+        server = self.waits_for_ever("--stop-timeout", 0)
+        self.assert_stops(server, 0, 1)
+        self.assertIsNotNone(server.find("worker-handed-back"), server.log)
+        server = self.waits_for_ever("--stop-timeout", 0)
+        self.zookeeper.kill()
+        self.assert_stops(server, 1, 2)
+        self.assert_not_handed_back(server, "no connection to")
+
+    def test_calls_take_all_of_the_time(self):
+        """The hand-back has a second beyond it, not as much again."""
+        later = self.slow("--stop-timeout", 5500)
+        server = self.waits_for_ever("--stop-timeout", 3000)
+        self.zookeeper.kill()
+        for one in (server, later):
+            one.expect_end = True
+            one.process.terminate()
+        self.assert_stops(server, 3.5, 5)
+        self.assertIsNone(later.process.poll())
+        self.assert_not_handed_back(server, "no connection to")
+        self.assert_stops(later, 0, 5)

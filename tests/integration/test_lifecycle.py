@@ -11,6 +11,7 @@ import default_port
 import wire
 from harness import (BUILD, ENVIRONMENT, PATIENCE, SANITIZED, SNOWFLAKED, Parts, ServerTest,
                      assert_soon, reserve_ahead, wait_for)
+from held_thread import held_thread
 from wire import STRICT
 
 CALL = STRICT.call("get_id", "good")
@@ -177,7 +178,7 @@ class Readiness(ServerTest):
         self.wait_notification("READY=1")
         self.assertGreater(server.call("get_id", "good"), 0)
         server.process.terminate()
-        extend_us = 1000 * (100 + 2 * 2000 + 5000)
+        extend_us = 1000 * (100 + 2000 + 5000)
         self.wait_notification("STOPPING=1", f"EXTEND_TIMEOUT_USEC={extend_us}")
         self.assertEqual(server.wait_end(), 0)
 
@@ -292,6 +293,25 @@ class Stop(ServerTest):
         self.assertEqual(server.terminate(), 0)
         self.assertGreater(time.monotonic() - began, 0.25)
         assert_soon(began, 1.5)
+
+    def test_a_stop_without_time(self):
+        """Whoever waits is cut off; the worker ID is handed back all the same."""
+        server = self.waits_for_ever("--stop-timeout", 0)
+        began = time.monotonic()
+        self.assertEqual(server.terminate(), 0)
+        assert_soon(began, 1)
+        server.wait_event("worker-handed-back")
+
+    def test_a_keeper_that_hangs(self):
+        """As in a write to its disk: that is no stop in order."""
+        server = self.start("--stop-timeout", 300)
+        server.expect_end = True
+        with held_thread(server.pid, "keeper"):
+            server.process.terminate()
+            wait_for(lambda: server.state() == "Z", what="its end, with the thread held")
+        self.assertEqual(server.wait_end(), 1)
+        self.assertIn("not handed back in time", server.find("failed").fields["error"])
+        self.assertIn("within 1000 ms", server.find("hand-back-failed").fields["error"])
 
     def test_a_second_signal_ends_it_at_once(self):
         server = self.waits_for_ever("--stop-timeout", 60000)

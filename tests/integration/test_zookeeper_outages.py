@@ -4,9 +4,8 @@ one of its own."""
 import shutil
 import signal
 import subprocess
-import time
 
-from harness import SNOWFLAKECTL, assert_soon, wait_for
+from harness import SNOWFLAKECTL, wait_for
 from proxy import CREATE_2
 from wire import STRICT
 from znodes import time_of
@@ -212,72 +211,6 @@ class Words(ZooKeeperTest):
         self.way.cut()
         self.assert_refused(server, 1, "event=failed", "no connection to ZooKeeper",
                             "within 1000 ms")
-
-
-class Stops(ZooKeeperTest):
-    """Of the server, and of the way to ZooKeeper: one that is gone refuses connections, one that is
-    silent takes them."""
-
-    def setUp(self):
-        super().setUp()
-        self.way = self.proxy()
-
-    def draw_from(self, *servers):
-        for server in servers:
-            self.draw(server).wait_ids()
-
-    def assert_stops(self, server, within_s):
-        began = time.monotonic()
-        status = server.wait_end(30) if server.expect_end else server.terminate(30)
-        assert_soon(began, within_s)
-        return status
-
-    def test_a_stop_while_it_is_gone(self):
-        server = self.member(via=self.way)
-        hasty = self.member("--stop-timeout", 1000, via=self.way)
-        self.draw_from(server, hasty)
-        self.way.cut()
-        for one in (server, hasty):
-            one.wait_event("zookeeper-lost")
-        server.expect_end = True
-        server.send_signal(signal.SIGTERM)
-        self.assertEqual(self.assert_stops(hasty, 1.5), 1)
-        self.assertEqual(self.assert_stops(server, 3), 0)
-        for one in (server, hasty):
-            failed = one.find("hand-back-failed")
-            self.assertEqual(failed.level, "warning")
-            self.assertIn("reserved_until", failed.fields)
-        self.assertIn("within 1000 ms", hasty.find("hand-back-failed").fields["error"])
-        self.assertIn("not handed back in time", hasty.find("failed").fields["error"])
-        self.assertIn("no connection to ZooKeeper", server.find("hand-back-failed").fields["error"])
-
-    def test_a_stop_while_it_is_silent(self):
-        server = self.member(via=self.way)
-        hasty = self.member("--stop-timeout", 1000, session_ms=10000,  # has not noticed by then
-                            via=self.way)
-        self.draw_from(server, hasty)
-        self.way.freeze()
-        server.expect_end = True
-        server.send_signal(signal.SIGTERM)
-        self.assertEqual(self.assert_stops(hasty, 2), 1)
-        self.assertIn("within 1000 ms", hasty.find("hand-back-failed").fields["error"])
-        self.assertEqual(self.assert_stops(server, 4), 0)
-        self.assertIsNotNone(server.find("hand-back-failed"))
-
-    def test_a_stop_while_it_comes_back(self):
-        """What is to be handed back is, if ZooKeeper is there in time."""
-        server = self.member(session_ms=5000, reservation_ms=60000, via=self.way)
-        last = server.call("get_id", "good")
-        self.way.cut()
-        server.wait_event("zookeeper-lost")
-        server.send_signal(15)
-        server.expect_end = True
-        server.wait_event("stopping")
-        self.way.heal()
-        self.assertEqual(server.wait_end(), 0)
-        self.assertIsNotNone(server.find("worker-handed-back"), server.log)
-        self.assertEqual(self.tree.reservation(0).end_tick, tick_of(last))
-        self.assertEqual(self.tree.claims(), [])
 
 
 class Clocks(ZooKeeperTest):

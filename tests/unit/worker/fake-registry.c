@@ -51,6 +51,8 @@ static int code_of(const FakeRegistry *self)
 {
 	if (self->cancelled)
 		return self->cancel_code;
+	if (self->unheard && self->under_way == FAKE_HAND_BACK)
+		return REGISTRY_ERROR_FAILED;
 	return self->under_way == FAKE_CLAIM ? self->claim_code : self->extend_code;
 }
 
@@ -138,6 +140,18 @@ static void hang_if_stuck(FakeRegistry *self)
 		pthread_cond_wait(&self->unstuck, &self->mutex);
 }
 
+/* With the mutex held: whether what is under way comes to its end now. */
+static gboolean is_done(const FakeRegistry *self)
+{
+	gint64 stop_by_us = self->registry.stop_by_us;
+
+	if (self->under_way == FAKE_NOTHING)
+		return FALSE;
+	if (self->unheard && self->under_way == FAKE_HAND_BACK)
+		return stop_by_us != 0 && g_get_monotonic_time() >= stop_by_us;
+	return !self->pending || self->cancelled;
+}
+
 static gboolean fake_poll(Registry *registry, gint64 now_tick, RegistryResult *out_result)
 {
 	FakeRegistry *self = (FakeRegistry *)registry;
@@ -155,8 +169,7 @@ static gboolean fake_poll(Registry *registry, gint64 now_tick, RegistryResult *o
 	registry->hurry = self->hurry;
 	self->hurry = FALSE;
 	list_workers(self);
-	done = self->lost ||
-	       (self->under_way != FAKE_NOTHING && (!self->pending || self->cancelled));
+	done = self->lost || is_done(self);
 	if (self->lost)
 		answer_lost(self, out_result);
 	else if (done)

@@ -16,6 +16,7 @@ typedef struct {
 	int claim_code, extend_code; /* a RegistryError, or WORKS; extend_code of a hand-back too */
 	int cancel_code;             /* for one that is cancelled; a claim may still WORK then */
 	gboolean pending;            /* operations stay under way; see fake_registry_go_on() */
+	gboolean unheard;            /* a hand-back stays under way, and fails at stop_by_us */
 	gint64 first_tick;           /* of the next claim; 0: the tick asked at */
 	guint worker_id;
 	gint64 wait_ticks;  /* G_MAXINT64: nobody knows until when */

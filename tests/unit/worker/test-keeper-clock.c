@@ -381,6 +381,21 @@ static void test_reclaims_without_hand_back(void)
 	FAKE_SET(&server.fake, extend_code, WORKS);
 }
 
+/* The hand-back that is under way is the stop's from then on, and may take as long as that. */
+static void test_stops_while_reclaiming(void)
+{
+	g_auto(Server) server;
+	gint64 true_ns, before;
+
+	start_reclaiming(&server, &true_ns, &before);
+	FAKE_SET(&server.fake, unheard, TRUE);
+	step_back(&server, true_ns);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_HAND_BACK);
+	g_assert_true(keeper_stop(server.keeper, 5000));
+	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
+	assert_logged(LOG_HAND_BACK_FAILED, 1, "meaning=\"nobody has the worker ID until then");
+}
+
 /* Without the registry there is no other worker ID to be had: the one that is held is kept, for
  * when the clock has come to where it was. */
 static void test_reclaims_when_reachable(void)
@@ -485,6 +500,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper-clock/reclaims", test_reclaims);
 	g_test_add_func("/keeper-clock/reclaims-without-hand-back",
 			test_reclaims_without_hand_back);
+	g_test_add_func("/keeper-clock/stops-while-reclaiming", test_stops_while_reclaiming);
 	g_test_add_func("/keeper-clock/reclaims-when-reachable", test_reclaims_when_reachable);
 	g_test_add_func("/keeper-clock/reclaims-later", test_reclaims_later);
 	g_test_add_func("/keeper-clock/reclaims-after-loss", test_reclaims_after_loss);

@@ -172,6 +172,27 @@ static void test_stops_while_extending(void)
 	g_assert_cmpuint(times_logged(LOG_EXTEND_FAILED), ==, 0);
 }
 
+/* Who must answer is away: that is waited for as long as the stop may take, and ends in order. */
+static void test_hand_back_is_given_up(void)
+{
+	enum { STOP_MS = 30000, ROUND_MS = 100 };
+	g_auto(Server) server;
+	gint64 began_us, took_us;
+
+	server_init(&server);
+	server.fake.unheard = TRUE;
+	server_start(&server);
+	server_draw_in_time(&server);
+	began_us = g_get_monotonic_time();
+	g_assert_true(keeper_stop(server.keeper, STOP_MS));
+	took_us = g_get_monotonic_time() - began_us;
+	g_assert_cmpint(took_us, >=, STOP_MS * G_TIME_SPAN_MILLISECOND);
+	g_assert_cmpint(took_us, <=, (STOP_MS + ROUND_MS) * G_TIME_SPAN_MILLISECOND);
+	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
+	g_assert_cmpint(server_state(&server), ==, WORKER_STOPPED);
+	assert_logged(LOG_HAND_BACK_FAILED, 1, "meaning=\"nobody has the worker ID until then");
+}
+
 /* A registry without cancel, or one that is past the point: the stop waits. */
 static void test_stop_waits(void)
 {
@@ -237,6 +258,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper-pending/hurry-extends", test_hurry_extends);
 	g_test_add_func("/keeper-pending/stops-while-claiming", test_stops_while_claiming);
 	g_test_add_func("/keeper-pending/stops-while-extending", test_stops_while_extending);
+	g_test_add_func("/keeper-pending/hand-back-is-given-up", test_hand_back_is_given_up);
 	g_test_add_func("/keeper-pending/stop-waits", test_stop_waits);
 	g_test_add_func("/keeper-pending/polls-in-time", test_polls_in_time);
 	g_test_add_func("/keeper-pending/claim-is-confirmed-late", test_claim_is_confirmed_late);

@@ -414,6 +414,7 @@ static void test_hand_back_hangs(void)
 	g_auto(Server) server;
 
 	server_init(&server);
+	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 3600000;
 	server_start(&server);
 	WAIT_FOR(server_state(&server) == WORKER_SERVING);
 	FAKE_SET(&server.fake, stuck, TRUE);
