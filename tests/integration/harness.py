@@ -36,6 +36,7 @@ ELSEWHERE = os.environ.get("SNOWFLAKE_SERVER")
 
 EPOCH_MS = 1288834974657
 LOOK_EVERY_S = 0.005
+LONG_WAIT_MS = 60000
 
 
 def _sanitizer():
@@ -359,7 +360,8 @@ class SharedServerTest(unittest.TestCase):
             return
         state = tempfile.mkdtemp(prefix="snowflake-state-")
         cls.addClassCleanup(shutil.rmtree, state, ignore_errors=True)
-        cls.server = Server("--state-directory", state, *cls.options)
+        # a busy machine's disk may take longer than the second that calls wait for it
+        cls.server = Server("--state-directory", state, "--max-wait", LONG_WAIT_MS, *cls.options)
         cls.addClassCleanup(cls._hold_to_account)
         cls.server.wait_ready()
 
