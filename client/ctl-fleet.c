@@ -18,7 +18,7 @@ typedef struct {
 	gboolean has_failed;  /* it has not answered; else: */
 	CtlWorker *self;      /* until it is in the list of all */
 	GPtrArray *others;    /* of CtlWorker; NULL: it has no list */
-	gint64 list_as_of_ms; /* of what is oldest in it, by our clock */
+	gint64 list_as_of_ms; /* of what it saw last of the others, by our clock */
 	gboolean list_is_old; /* it was when it came */
 	GError *failure;      /* why there is no answer, or no list */
 } Member;
@@ -68,17 +68,22 @@ void ctl_fleet_free(CtlFleet *self)
 
 /* Each of the servers */
 
+/* What a server says of itself in its list is so now, however old the list is. */
 static void take_list(Member *self, const GPtrArray *answers, gint64 clock_skew_us)
 {
+	gint64 now_ms = g_get_real_time() / 1000;
+	gint64 newest_ms = 0;
+
 	self->others = ctl_worker_list_new();
-	self->list_as_of_ms = g_get_real_time() / 1000;
 	for (guint i = 0; i < answers->len; i++) {
 		CtlWorker *other = ctl_worker_of_hearsay(answers->pdata[i], clock_skew_us);
 
-		self->list_as_of_ms = MIN(self->list_as_of_ms, other->as_of_ms);
+		if (other->nonce == NULL || g_strcmp0(other->nonce, self->self->nonce) != 0)
+			newest_ms = MAX(newest_ms, other->as_of_ms);
 		g_ptr_array_add(self->others, other);
 	}
-	self->list_is_old = ctl_worker_is_old(self->list_as_of_ms, g_get_real_time() / 1000);
+	self->list_as_of_ms = newest_ms > 0 ? newest_ms : now_ms;
+	self->list_is_old = ctl_worker_is_old(self->list_as_of_ms, now_ms);
 }
 
 static void ask(gpointer item, G_GNUC_UNUSED gpointer data)
