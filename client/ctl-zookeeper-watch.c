@@ -79,6 +79,15 @@ static void wait_quiet(CtlZookeeper *self)
 		 g_get_monotonic_time() - began_us < BURST_MS * G_GINT64_CONSTANT(1000));
 }
 
+/* Whether ZooKeeper is there, and nothing has changed that it would not have told of. */
+static gboolean sync_now(CtlZookeeper *self, GError **error)
+{
+	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
+
+	ctl_znode_list_add(znodes, CTL_ZNODE_SYNC, g_strdup("/"));
+	return ctl_zookeeper_request(self, znodes, NULL, error);
+}
+
 gboolean ctl_zookeeper_wait_change(CtlZookeeper *self, guint max_ms, gboolean *out_changed,
 				   GError **error)
 {
@@ -89,13 +98,18 @@ gboolean ctl_zookeeper_wait_change(CtlZookeeper *self, guint max_ms, gboolean *o
 	pthread_mutex_lock(&self->lock);
 
 	gboolean connected = wait_first(self, &end);
-	gboolean changed = connected && self->changes > 0;
+	gboolean changed = self->changes > 0;
 
-	if (changed)
+	pthread_mutex_unlock(&self->lock);
+	if (!connected)
+		return ctl_zookeeper_lose(self, error, "the connection is lost");
+	if (!changed && !sync_now(self, error))
+		return FALSE;
+	pthread_mutex_lock(&self->lock);
+	if (self->changes > 0)
 		wait_quiet(self);
-	if (connected)
-		*out_changed = changed;
+	*out_changed = self->changes > 0;
 	self->changes = 0;
 	pthread_mutex_unlock(&self->lock);
-	return connected || ctl_zookeeper_lose(self, error, "the connection is lost");
+	return TRUE;
 }

@@ -96,7 +96,8 @@ gboolean ctl_zookeeper_do(CtlZookeeper *self, const GPtrArray *znodes, GError **
 gboolean ctl_zookeeper_watch(CtlZookeeper *self, const GPtrArray *znodes, GError **error);
 
 /* Waits until something watched has changed, and then until nothing has for a moment, so that what
- * belongs together is seen together; or until @max_ms have passed without. %FALSE with LOST set if
- * there is no connection for as long as an answer may take. */
+ * belongs together is seen together; or until @max_ms have passed without, and ZooKeeper has said
+ * that there is nothing. %FALSE with LOST set if there is no connection, or none of it, for as long
+ * as an answer may take. */
 gboolean ctl_zookeeper_wait_change(CtlZookeeper *self, guint max_ms, gboolean *out_changed,
 				   GError **error);
