@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/ctl.h"
+
 /* Above these: the number of the signal that waits for the release. */
 enum { FREE = 0, HELD = -1, ENDING = -2 };
 
@@ -16,8 +18,9 @@ static struct {
 	char *text;
 } last_words;
 
-/* Only what a handler may call. */
-static void end(int number)
+/* Only what a handler may call, in these. */
+
+static void say_last_words(void)
 {
 	const char *text = last_words.text;
 	gsize left = text != NULL ? strlen(text) : 0;
@@ -30,6 +33,11 @@ static void end(int number)
 		text += written;
 		left -= (gsize)written;
 	}
+}
+
+static void end(int number)
+{
+	say_last_words();
 	signal(number, SIG_DFL);
 	raise(number);
 }
@@ -94,4 +102,19 @@ void ctl_interrupt_set_last_words(int descriptor, char *text)
 	g_free(last_words.text);
 	last_words.descriptor = descriptor;
 	last_words.text = text;
+}
+
+void ctl_interrupt_end(int number, gboolean wanted)
+{
+	sigset_t set;
+
+	if (wanted)
+		say_last_words();
+	signal(number, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, number);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	raise(number);
+	/* where it is one that nobody dies of */
+	_exit(CTL_FAILED);
 }

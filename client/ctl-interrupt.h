@@ -16,6 +16,9 @@ void ctl_interrupt_catch(void);
 void ctl_interrupt_hold(void);
 void ctl_interrupt_release(void);
 
+/* Ends the program by that signal, after the last words if they are @wanted. */
+G_NORETURN void ctl_interrupt_end(int number, gboolean wanted);
+
 /* @text: (transfer full) (nullable): what is written to @descriptor in the end. While held, or
  * before ctl_interrupt_catch(). */
 void ctl_interrupt_set_last_words(int descriptor, char *text);

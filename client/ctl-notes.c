@@ -72,9 +72,13 @@ void ctl_notes_add_failure(CtlNotes *self, const GError *failure)
 	add(self, failure->message, g_strdup(failure->message), failure);
 }
 
-guint ctl_notes_count(const CtlNotes *self)
+void ctl_notes_write(const CtlNotes *self, GPtrArray *texts)
 {
-	return self->notes->len;
+	for (guint i = 0; i < self->notes->len; i++) {
+		const Note *note = self->notes->pdata[i];
+
+		g_ptr_array_add(texts, ctl_output_complaint(note->text));
+	}
 }
 
 static gboolean has_topic(const CtlNotes *self, const char *topic)

@@ -16,7 +16,8 @@ void ctl_notes_add_on(CtlNotes *self, const char *topic, char *text);
 /* Of what kind it is, too. */
 void ctl_notes_add_failure(CtlNotes *self, const GError *failure);
 
-guint ctl_notes_count(const CtlNotes *self);
+/* Adds a text for each to @texts, of char *, as it stands on standard error. */
+void ctl_notes_write(const CtlNotes *self, GPtrArray *texts);
 
 /* Says those that @before, (nullable), does not have. */
 void ctl_notes_complain(const CtlNotes *self, const CtlNotes *before);

@@ -2,6 +2,7 @@
 #include "client/ctl-output.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,7 +12,7 @@
 #include "client/ctl-zookeeper.h"
 
 static gboolean is_json;
-static gboolean has_printed;
+static atomic_bool has_printed;
 
 /* The first complaint. */
 static struct {
@@ -59,9 +60,9 @@ void ctl_output_print(const char *format, ...)
 	va_list arguments;
 
 	ctl_interrupt_hold();
-	if (!has_printed)
+	if (!atomic_load(&has_printed))
 		ctl_interrupt_set_last_words(STDOUT_FILENO, NULL);
-	has_printed = TRUE;
+	atomic_store(&has_printed, TRUE);
 	va_start(arguments, format);
 
 	int written = vfprintf(stdout, format, arguments);
@@ -78,9 +79,14 @@ void ctl_output_flush(void)
 	ctl_interrupt_release();
 }
 
+gboolean ctl_output_has_printed(void)
+{
+	return atomic_load(&has_printed);
+}
+
 void ctl_output_end(CtlStatus status)
 {
-	if (is_json && !has_printed && status != CTL_OK && failure.message != NULL) {
+	if (is_json && !ctl_output_has_printed() && status != CTL_OK && failure.message != NULL) {
 		const char *general = status == CTL_USAGE ? "usage" : "failed";
 		const char *kind = failure.kind != NULL ? failure.kind : general;
 		g_autofree char *json =
@@ -108,6 +114,13 @@ static char *make_printable(const char *text)
 		text = next;
 	}
 	return g_string_free(out, FALSE);
+}
+
+char *ctl_output_complaint(const char *message)
+{
+	g_autofree char *shown = make_printable(message);
+
+	return g_strconcat("snowflakectl: ", shown, NULL);
 }
 
 static void complain(const char *message, const char *kind, gint64 retry_after_ms)

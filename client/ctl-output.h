@@ -25,6 +25,8 @@ void ctl_output_end(CtlStatus status);
  * first. */
 void ctl_output_print(const char *format, ...) G_GNUC_PRINTF(1, 2);
 void ctl_output_flush(void);
+/* Whether anything was. In any thread. */
+gboolean ctl_output_has_printed(void);
 
 /* A line on standard error, after the program's name. The first one is the "error" above; its
  * "kind" is "usage" or "failed". */
@@ -33,6 +35,9 @@ void ctl_output_complain(const char *format, ...) G_GNUC_PRINTF(1, 2);
 /* Likewise of what has a kind of its own.
  * @retry_after_ms: when it may be otherwise; 0: not known */
 void ctl_output_complain_of(const GError *error, gint64 retry_after_ms);
+
+/* (transfer full): what such a line is, without its end. */
+char *ctl_output_complaint(const char *message);
 
 /* Sets the members "error" and "kind". */
 void ctl_output_set_error(JsonObject *object, const GError *error);

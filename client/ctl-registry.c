@@ -175,7 +175,7 @@ static void print_table(const GPtrArray *floors)
 		ctl_table_add(table, ctl_format_time(floor->floor_ms));
 		ctl_table_add(table, g_strdup_printf("%u", floor->n_claims));
 	}
-	ctl_table_print(table, G_MAXUINT);
+	ctl_table_print(table);
 }
 
 static void print_json(const GPtrArray *floors, gboolean complete)

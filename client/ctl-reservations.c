@@ -2,8 +2,6 @@
 #include "client/ctl-reservations.h"
 
 #include "client/ctl-format.h"
-#include "client/ctl-output.h"
-#include "client/ctl-table.h"
 
 typedef enum { FREE, QUARANTINED, HELD, DAMAGED, N_STATES } State;
 
@@ -91,37 +89,34 @@ static CtlTable *make_table(const CtlTree *tree, gint64 now_ms, gboolean is_shor
 	return table;
 }
 
-static void print_summary(const CtlTree *tree, const CtlDatacenter *datacenter, gint64 now_ms)
+void ctl_reservations_make_tables(const CtlTree *tree, gint64 now_ms, CtlTable **out_full,
+				  CtlTable **out_brief)
 {
+	*out_full = make_table(tree, now_ms, FALSE);
+	*out_brief = make_table(tree, now_ms, TRUE);
+}
+
+char *ctl_reservations_summary(const CtlTree *tree, const CtlDatacenter *datacenter, gint64 now_ms)
+{
+	GString *text = g_string_new(NULL);
 	gint64 counts[N_STATES];
 
 	count(tree, datacenter, now_ms, counts);
-	ctl_output_print("datacenter %u: %" G_GINT64_FORMAT " held, %" G_GINT64_FORMAT
-			 " quarantined, %" G_GINT64_FORMAT " free",
-			 datacenter->datacenter_id, counts[HELD], counts[QUARANTINED],
-			 counts[FREE]);
+	g_string_append_printf(text,
+			       "datacenter %u: %" G_GINT64_FORMAT " held, %" G_GINT64_FORMAT
+			       " quarantined, %" G_GINT64_FORMAT " free",
+			       datacenter->datacenter_id, counts[HELD], counts[QUARANTINED],
+			       counts[FREE]);
 	if (counts[DAMAGED] > 0)
-		ctl_output_print(", %" G_GINT64_FORMAT " damaged", counts[DAMAGED]);
-	ctl_output_print(", of %" G_GINT64_FORMAT " worker IDs", count_worker_ids(tree));
+		g_string_append_printf(text, ", %" G_GINT64_FORMAT " damaged", counts[DAMAGED]);
+	g_string_append_printf(text, ", of %" G_GINT64_FORMAT " worker IDs",
+			       count_worker_ids(tree));
 	if (is_below_floor(datacenter, now_ms)) {
 		g_autofree char *until = ctl_format_time(datacenter->floor_ms);
 
-		ctl_output_print("; quarantined until %s by an operator", until);
+		g_string_append_printf(text, "; quarantined until %s by an operator", until);
 	}
-	ctl_output_print("\n");
-}
-
-void ctl_reservations_print_tables(const CtlTree *tree, gint64 now_ms, guint max_lines)
-{
-	g_autoptr(CtlTable) full = make_table(tree, now_ms, FALSE);
-	g_autoptr(CtlTable) brief = make_table(tree, now_ms, TRUE);
-
-	/* as much as the summaries leave */
-	ctl_table_print(ctl_table_fits(full) ? full : brief,
-			max_lines > tree->datacenters->len ? max_lines - tree->datacenters->len
-							   : 0);
-	for (guint i = 0; i < tree->datacenters->len; i++)
-		print_summary(tree, tree->datacenters->pdata[i], now_ms);
+	return g_string_free(text, FALSE);
 }
 
 static JsonObject *reservation_to_json(const CtlDatacenter *datacenter,

@@ -3,6 +3,7 @@
 
 #include <json-glib/json-glib.h>
 
+#include "client/ctl-table.h"
 #include "client/ctl-tree.h"
 
 /* Who may issue IDs with which worker ID, as "workers --reservations" lists it: a worker ID is held
@@ -10,8 +11,13 @@
  * free. One whose record does not parse is damaged: no server takes it. As long as a datacenter's
  * floor is not past, none of it is free. */
 
-/* To standard output, in @max_lines lines. @now_ms: since the Unix epoch */
-void ctl_reservations_print_tables(const CtlTree *tree, gint64 now_ms, guint max_lines);
+/* @now_ms: since the Unix epoch
+ * @out_full, @out_brief: (transfer full): with times in full, and in short */
+void ctl_reservations_make_tables(const CtlTree *tree, gint64 now_ms, CtlTable **out_full,
+				  CtlTable **out_brief);
+
+/* (transfer full): a line of a datacenter, which adds them up. */
+char *ctl_reservations_summary(const CtlTree *tree, const CtlDatacenter *datacenter, gint64 now_ms);
 
 /* (transfer full): of a datacenter, for JSON. */
 JsonObject *ctl_reservations_to_json(const CtlTree *tree, const CtlDatacenter *datacenter,

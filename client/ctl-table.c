@@ -7,7 +7,9 @@
 
 #include "client/ctl-output.h"
 
-#define BETWEEN "  "
+#define BETWEEN         "  "
+#define CUT             "..."
+#define MIN_CUT_COLUMNS 21 /* 255.255.255.255:65535 */
 
 struct _CtlTable {
 	guint columns;
@@ -49,29 +51,83 @@ void ctl_table_add(CtlTable *self, char *text)
 	g_ptr_array_add(self->cells, text);
 }
 
-static void print_line(const CtlTable *self, char *const *cells)
+static gsize width_of(const CtlTable *self)
 {
-	for (guint column = 0; column < self->columns; column++) {
-		gboolean last = column == self->columns - 1;
-		int width = (int)self->widths[column];
+	gsize width = (self->columns - 1) * strlen(BETWEEN);
 
-		if (self->to_the_right[column])
-			ctl_output_print("%*s", width, cells[column]);
-		else
-			ctl_output_print("%-*s", last ? 0 : width, cells[column]);
-		ctl_output_print("%s", last ? "\n" : BETWEEN);
-	}
+	for (guint i = 0; i < self->columns; i++)
+		width += self->widths[i];
+	return width;
 }
 
-void ctl_table_print(const CtlTable *self, guint max_lines)
+gboolean ctl_table_fits(const CtlTable *self, guint columns)
 {
-	guint n_lines = self->cells->len / self->columns;
-	guint n_shown = n_lines <= max_lines ? n_lines : MAX(max_lines, 2) - 1;
+	return width_of(self) <= columns;
+}
 
-	for (guint i = 0; i < n_shown; i++)
-		print_line(self, (char *const *)&self->cells->pdata[i * self->columns]);
-	if (n_shown < n_lines)
-		ctl_output_print("... and %u more\n", n_lines - n_shown);
+/* (transfer full): how wide each column is to be. */
+static guint *choose_widths(const CtlTable *self, guint columns)
+{
+	guint *widths = g_memdup2(self->widths, self->columns * sizeof(*self->widths));
+	gsize width = width_of(self);
+	guint widest = 0;
+
+	for (guint i = 1; i < self->columns; i++) {
+		if (widths[i] > widths[widest])
+			widest = i;
+	}
+	if (width > columns && widths[widest] > MIN_CUT_COLUMNS) {
+		gsize over = MIN(width - columns, widths[widest] - MIN_CUT_COLUMNS);
+
+		widths[widest] -= (guint)over;
+	}
+	return widths;
+}
+
+/* (transfer full) */
+static char *cut(const char *cell, guint width)
+{
+	return strlen(cell) <= width
+		       ? g_strdup(cell)
+		       : g_strdup_printf("%.*s" CUT, (int)(width - strlen(CUT)), cell);
+}
+
+/* (transfer full) */
+static char *make_line(const CtlTable *self, char *const *cells, const guint *widths)
+{
+	GString *line = g_string_new(NULL);
+
+	for (guint column = 0; column < self->columns; column++) {
+		gboolean last = column == self->columns - 1;
+		int width = (int)widths[column];
+		g_autofree char *cell = cut(cells[column], widths[column]);
+
+		if (self->to_the_right[column])
+			g_string_append_printf(line, "%*s", width, cell);
+		else
+			g_string_append_printf(line, "%-*s", last ? 0 : width, cell);
+		g_string_append(line, last ? "" : BETWEEN);
+	}
+	return g_string_free(line, FALSE);
+}
+
+GPtrArray *ctl_table_lines(const CtlTable *self, guint columns)
+{
+	GPtrArray *lines = g_ptr_array_new_with_free_func(g_free);
+	g_autofree guint *widths = choose_widths(self, columns);
+
+	for (guint i = 0; i < self->cells->len; i += self->columns)
+		g_ptr_array_add(lines,
+				make_line(self, (char *const *)&self->cells->pdata[i], widths));
+	return lines;
+}
+
+void ctl_table_print(const CtlTable *self)
+{
+	g_autoptr(GPtrArray) lines = ctl_table_lines(self, G_MAXUINT);
+
+	for (guint i = 0; i < lines->len; i++)
+		ctl_output_print("%s\n", (const char *)lines->pdata[i]);
 }
 
 guint ctl_table_room(void)
@@ -87,13 +143,4 @@ guint ctl_table_room(void)
 	if (environment != NULL)
 		g_ascii_string_to_unsigned(environment, 10, 1, G_MAXUSHORT, &columns, NULL);
 	return columns > 0 ? (guint)columns : G_MAXUINT;
-}
-
-gboolean ctl_table_fits(const CtlTable *self)
-{
-	gsize width = (self->columns - 1) * strlen(BETWEEN);
-
-	for (guint i = 0; i < self->columns; i++)
-		width += self->widths[i];
-	return width <= ctl_table_room();
 }

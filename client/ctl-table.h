@@ -16,11 +16,15 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlTable, ctl_table_free)
  * @text: (transfer full): printable ASCII, or what text_escape() makes it */
 void ctl_table_add(CtlTable *self, char *text);
 
-/* To standard output, in @max_lines lines: the last of them says how many are left out. */
-void ctl_table_print(const CtlTable *self, guint max_lines);
+/* To standard output. */
+void ctl_table_print(const CtlTable *self);
+
+/* (transfer full): its lines, of char *. Where one of @columns columns has no room for them, the
+ * longest cells are cut, but not so far that no IPv4 address with its port would be whole. */
+GPtrArray *ctl_table_lines(const CtlTable *self, guint columns);
 
 /* How many columns there are for a line: of the terminal that standard output is, or G_MAXUINT
  * where it is none, so that what others read does not depend on who looks. */
 guint ctl_table_room(void);
 /* Whether its lines, as they are so far, are no longer than that. */
-gboolean ctl_table_fits(const CtlTable *self);
+gboolean ctl_table_fits(const CtlTable *self, guint columns);

@@ -7,21 +7,27 @@
  * A command that prints again and again, until the operator has seen enough: Ctrl-C, or q where
  * standard input and output are a terminal. That ends the program with status 0, at once, but not
  * in the middle of what is printed; a second time it does that too, as the reader may have stopped.
- * SIGTERM, SIGHUP and SIGQUIT end it likewise, as if they had not been caught.
+ * Before anything was printed it is an interruption like any other, with its last words. SIGTERM,
+ * SIGHUP and SIGQUIT end it likewise, as if they had not been caught.
  *
- * The terminal is set for the key, and set back on every way out.
+ * The terminal is set for the key, and set back on every way out and while the program is stopped.
+ * While another job has the terminal, it is left alone.
  */
 
-/* Before there are other threads. */
-void ctl_watch_begin(void);
+/* Before there are other threads.
+ * @redraw: (nullable): called where what is printed whole is, in a thread of its own, when the
+ * screen has another size, or may be anybody's */
+void ctl_watch_begin(void (*redraw)(gpointer data), gpointer data);
 
-/* What is printed between these two is printed whole.
- * @redraws: on a terminal, in the place of what is there */
-void ctl_watch_begin_print(gboolean redraws);
+/* Nothing is printed any more, and @redraw is not called. The status is the caller's. */
+void ctl_watch_end(void);
+
+/* What is printed between these two is printed whole. */
+void ctl_watch_begin_print(void);
 void ctl_watch_end_print(void);
 
-/* A line with the local time, and how to end it. */
-void ctl_watch_print_time(void);
+/* Prints @text on the terminal in the place of what is there, if this job has it. */
+void ctl_watch_draw(const char *text);
 
-/* How many lines can be drawn without that the first goes. */
-guint ctl_watch_lines(void);
+/* (transfer full): a line with that time, in local time, and how to end it. */
+char *ctl_watch_title(gint64 time_ms);

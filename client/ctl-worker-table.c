@@ -3,7 +3,6 @@
 /* How workers are shown. */
 
 #include "client/ctl-format.h"
-#include "client/ctl-table.h"
 #include "client/ctl-worker.h"
 
 typedef struct {
@@ -36,14 +35,20 @@ static char *claimed_at(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
 	return ctl_format_time(worker->claimed_at_ms);
 }
 
+/* What is reserved is so by the clock of a server, not by ours. */
+static gint64 now_there(const CtlWorker *worker, gint64 now_ms)
+{
+	return now_ms + worker->ahead_ms;
+}
+
 static char *reserved_until(const CtlWorker *worker, gint64 now_ms)
 {
-	return ctl_format_until(worker->reserved_until_ms, now_ms);
+	return ctl_format_until(worker->reserved_until_ms, now_there(worker, now_ms));
 }
 
 static char *reserved(const CtlWorker *worker, gint64 now_ms)
 {
-	return ctl_format_until_short(worker->reserved_until_ms, now_ms);
+	return ctl_format_until_short(worker->reserved_until_ms, now_there(worker, now_ms));
 }
 
 static char *round_trip(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
@@ -106,21 +111,17 @@ static CtlTable *make_table(const GPtrArray *workers, const Column *columns, gui
 }
 
 /* The last column is shown if there is anything to tell in it. */
-void ctl_worker_print_table(const GPtrArray *workers, guint max_lines)
+void ctl_worker_make_tables(const GPtrArray *workers, gint64 now_ms, CtlTable **out_full,
+			    CtlTable **out_brief)
 {
-	gint64 now_ms = g_get_real_time() / 1000;
 	guint left_out = 1;
 
 	for (guint i = 0; i < workers->len; i++) {
 		if (is_old(workers->pdata[i], now_ms))
 			left_out = 0;
 	}
-
-	g_autoptr(CtlTable) full = make_table(workers, FULL, G_N_ELEMENTS(FULL) - left_out, now_ms);
-	g_autoptr(CtlTable) brief =
-		make_table(workers, BRIEF, G_N_ELEMENTS(BRIEF) - left_out, now_ms);
-
-	ctl_table_print(ctl_table_fits(full) ? full : brief, max_lines);
+	*out_full = make_table(workers, FULL, G_N_ELEMENTS(FULL) - left_out, now_ms);
+	*out_brief = make_table(workers, BRIEF, G_N_ELEMENTS(BRIEF) - left_out, now_ms);
 }
 
 static void set_measured(JsonObject *object, const char *name, const CtlWorker *worker,

@@ -78,6 +78,12 @@ static gint64 by_our_clock(const SnowflakeClientWorker *said, gint64 clock_skew_
 	return MIN(said->as_of_ms - clock_skew_us / 1000, now_ms);
 }
 
+static void take_clock(CtlWorker *self, gint64 clock_skew_us)
+{
+	self->has_clock = TRUE;
+	self->ahead_ms = clock_skew_us / 1000;
+}
+
 static void take_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64 clock_skew_us)
 {
 	self->datacenter_id = (guint)MAX(said->datacenter_id, 0);
@@ -87,6 +93,7 @@ static void take_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64
 	self->claimed_at_ms = said->claimed_at_ms;
 	self->reserved_until_ms = said->reserved_until_ms;
 	self->as_of_ms = by_our_clock(said, clock_skew_us);
+	take_clock(self, clock_skew_us);
 	replace(&self->kind, said->kind);
 }
 
@@ -106,6 +113,7 @@ static void take_probe(CtlWorker *self, const CtlProbe *probe)
 	self->has_answered = TRUE;
 	self->round_trip_us = probe->round_trip_us;
 	self->clock_skew_us = probe->clock_skew_us;
+	take_clock(self, probe->clock_skew_us);
 	replace(&self->kind, probe->worker->kind);
 	if (self->is_hearsay)
 		take_said(self, probe->worker, probe->clock_skew_us);
@@ -170,9 +178,32 @@ static void ask(gpointer item, gpointer data)
 		ctl_worker_set_unreachable(self);
 }
 
+/* Servers of one registry have one time, more or less, however far it is from ours. */
+static void lend_clocks(const GPtrArray *workers)
+{
+	gint64 ahead_ms = 0;
+	gboolean is_known = FALSE;
+
+	for (guint i = 0; i < workers->len; i++) {
+		const CtlWorker *worker = workers->pdata[i];
+
+		if (worker->has_clock && (!is_known || worker->ahead_ms < ahead_ms)) {
+			ahead_ms = worker->ahead_ms;
+			is_known = TRUE;
+		}
+	}
+	for (guint i = 0; i < workers->len; i++) {
+		CtlWorker *worker = workers->pdata[i];
+
+		if (!worker->has_clock)
+			worker->ahead_ms = ahead_ms;
+	}
+}
+
 void ctl_worker_ask_all(GPtrArray *workers, guint timeout_ms)
 {
 	ctl_parallel_do(workers, ask, &timeout_ms);
+	lend_clocks(workers);
 }
 
 static gboolean is_same_clock(const CtlWorker *self, const CtlWorker *before)

@@ -4,6 +4,7 @@
 #include <json-glib/json-glib.h>
 
 #include "client/ctl-probe.h"
+#include "client/ctl-table.h"
 #include "client/ctl-tree.h"
 
 /* A server as "workers" lists it. */
@@ -15,6 +16,8 @@ typedef struct {
 	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not known */
 	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing is, or not known */
 	gint64 as_of_ms;          /* when that was so, by our clock */
+	gboolean has_clock;       /* whose clock @reserved_until_ms is by is known: */
+	gint64 ahead_ms;          /* that clock minus ours */
 	char *kind;               /* NULL: not known */
 	gboolean is_hearsay;      /* others say so: what it says itself is put in place */
 
@@ -52,7 +55,9 @@ void ctl_worker_set_unreachable(CtlWorker *self);
  * ctl_worker_ask_all:
  *
  * Asks all that were not asked, many at a time, for their state and clock. One that does not answer
- * within @timeout_ms is "unreachable", and so is one at whose address another server answers.
+ * within @timeout_ms is "unreachable", and so is one at whose address another server answers. What
+ * is reserved for it is so by a clock that nobody tells of: the one that is furthest back of those
+ * that are known is taken for it, so that what has ended by that has ended.
  */
 void ctl_worker_ask_all(GPtrArray *workers, guint timeout_ms);
 
@@ -63,8 +68,10 @@ gboolean ctl_worker_same(const GPtrArray *workers, const GPtrArray *before);
 /* Whether it was said so long ago that it may be otherwise by now. */
 gboolean ctl_worker_is_old(gint64 as_of_ms, gint64 now_ms);
 
-/* To standard output, in as many columns as there is room for, and in @max_lines lines. */
-void ctl_worker_print_table(const GPtrArray *workers, guint max_lines);
+/* @out_full: (transfer full): with all columns
+ * @out_brief: (transfer full): with those that fit 80 */
+void ctl_worker_make_tables(const GPtrArray *workers, gint64 now_ms, CtlTable **out_full,
+			    CtlTable **out_brief);
 
 /* (transfer full) */
 JsonObject *ctl_worker_to_json(const CtlWorker *self);

@@ -2,14 +2,13 @@
 
 /* "workers": who is there, from ZooKeeper or from servers. Reads only. */
 
-#include <string.h>
 #include <unistd.h>
 
 #include "client/ctl-fleet.h"
 #include "client/ctl-format.h"
+#include "client/ctl-list.h"
 #include "client/ctl-notes.h"
 #include "client/ctl-output.h"
-#include "client/ctl-reservations.h"
 #include "client/ctl-tree.h"
 #include "client/ctl-watch.h"
 #include "client/ctl-worker.h"
@@ -30,60 +29,22 @@ static const GOptionEntry entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
-/* What is printed at a time. */
-typedef struct {
-	GPtrArray *workers;  /* of CtlWorker, sorted; NULL: nobody tells */
-	GPtrArray *elements; /* of char *: JSON; of reservations, or with --json */
-	CtlNotes *notes;
-} List;
-
-static void list_clear(List *self)
-{
-	g_clear_pointer(&self->workers, g_ptr_array_unref);
-	g_clear_pointer(&self->elements, g_ptr_array_unref);
-	g_clear_pointer(&self->notes, ctl_notes_free);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(List, list_clear)
-
 typedef struct {
 	const CtlOptions *options;
 	const ZookeeperHosts *hosts; /* NULL: servers are asked */
 	const char *auth;
-	gboolean redraws; /* on a terminal */
-	gboolean is_due;  /* to print, even if it is what was printed last */
-	guint printed;    /* how many times */
-	List last;
-
 	CtlTree *tree;        /* (nullable): what ZooKeeper has ... */
 	gint64 tree_as_of_ms; /* ... and had at that time, since the Unix epoch */
+
+	/* with --watch */
+	gboolean redraws;   /* on a terminal */
+	gboolean has_notes; /* with it: what is to be said beside the list is drawn too */
+	gboolean is_due;    /* to print, even if it is what was printed last */
+	guint printed;      /* how many times */
+	CtlList *last;      /* (nullable): written where it is printed, as the next may be drawn */
 } Lister;
 
 /* What is to be printed */
-
-static List list_new(void)
-{
-	return (List){
-		.elements = g_ptr_array_new_with_free_func(g_free),
-		.notes = ctl_notes_new(),
-	};
-}
-
-/* @workers: (transfer full) (nullable) */
-static void take_workers(const Lister *self, List *list, GPtrArray *workers)
-{
-	list->workers = workers;
-	for (guint i = 0; self->options->json && workers != NULL && i < workers->len; i++)
-		g_ptr_array_add(list->elements,
-				ctl_format_json(ctl_worker_to_json(workers->pdata[i])));
-}
-
-static void take_reservations(List *list, const CtlTree *tree, gint64 now_ms)
-{
-	for (guint i = 0; i < tree->datacenters->len; i++)
-		g_ptr_array_add(list->elements,
-				ctl_format_json(ctl_reservations_to_json(
-					tree, tree->datacenters->pdata[i], now_ms)));
-}
 
 static void note_strange(CtlNotes *notes, const GPtrArray *strange)
 {
@@ -131,84 +92,51 @@ static gboolean note_tree(CtlNotes *notes, const CtlTree *tree)
 
 /* Printing it */
 
-/* Elements on lines of their own, or all on one where one list follows another. */
-static void print_json(const GPtrArray *elements)
+static void print_once(const CtlList *list)
 {
-	CtlArray array = {0};
-
-	if (watch) {
-		for (guint i = 0; i < elements->len; i++)
-			ctl_output_print("%s%s", i > 0 ? "," : "[",
-					 (const char *)elements->pdata[i]);
-		ctl_output_print("%s\n", elements->len > 0 ? "]" : "[]");
-		return;
-	}
-	for (guint i = 0; i < elements->len; i++)
-		ctl_array_add(&array, elements->pdata[i]);
-	ctl_array_end(&array);
+	if (ctl_list_is_known(list))
+		ctl_list_print(list);
+	ctl_output_flush();
+	ctl_notes_complain(ctl_list_notes(list), NULL);
 }
 
-/* How long a table may be: what is drawn in the place of the one before leaves room for the time,
- * the notes, which may be longer than a line, and the cursor. */
-static guint max_lines(const Lister *self, const List *list)
+/* Unless it would say again what is there to read. */
+static void print_news(Lister *self, const CtlList *list)
 {
-	guint lines = ctl_watch_lines();
-	guint taken = 2 + 2 * ctl_notes_count(list->notes);
+	gboolean is_known = ctl_list_is_known(list);
 
-	if (!self->redraws)
-		return G_MAXUINT;
-	return lines > taken ? lines - taken : 0;
-}
-
-static void print_list(const Lister *self, const List *list)
-{
-	if (self->options->json) {
-		print_json(list->elements);
-		return;
-	}
-	if (watch && self->printed > 0 && !self->redraws)
-		ctl_output_print("\n");
-	if (watch)
-		ctl_watch_print_time();
-	if (reservations)
-		ctl_reservations_print_tables(self->tree, g_get_real_time() / 1000,
-					      max_lines(self, list));
-	else if (list->workers != NULL && list->workers->len > 0)
-		ctl_worker_print_table(list->workers, max_lines(self, list));
-}
-
-static gboolean is_same(const List *self, const List *before)
-{
-	if (!reservations)
-		return ctl_worker_same(self->workers, before->workers);
-	if (self->elements->len != before->elements->len)
-		return FALSE;
-	for (guint i = 0; i < self->elements->len; i++) {
-		if (strcmp(self->elements->pdata[i], before->elements->pdata[i]) != 0)
-			return FALSE;
-	}
-	return TRUE;
-}
-
-/* Prints @list, unless it would say again what is there to read, and takes it. */
-static void show(Lister *self, List *list)
-{
-	gboolean is_known = reservations || list->workers != NULL;
-	gboolean is_news = is_known && (self->is_due || !is_same(list, &self->last));
-
-	ctl_watch_begin_print(self->redraws);
-	if (is_news || self->redraws) {
-		print_list(self, list);
+	if (is_known && (self->is_due || !ctl_list_is_same(list, self->last))) {
+		ctl_list_print_next(list, self->printed == 0);
 		self->printed++;
 	}
-	ctl_output_flush();
-	ctl_notes_complain(list->notes,
-			   self->redraws && isatty(STDERR_FILENO) ? NULL : self->last.notes);
-	ctl_watch_end_print();
 	self->is_due = !is_known;
-	list_clear(&self->last);
-	self->last = *list;
-	*list = (List){0};
+}
+
+/* The last one; in any thread, where it is printed. */
+static void draw(gpointer data)
+{
+	const Lister *self = data;
+
+	if (self->last != NULL)
+		ctl_list_draw(self->last, self->has_notes);
+}
+
+/* @list: (transfer full) */
+static void show(Lister *self, CtlList *list)
+{
+	g_autoptr(CtlList) before = self->last;
+
+	ctl_watch_begin_print();
+	if (!self->redraws)
+		print_news(self, list);
+	self->last = list;
+	if (self->redraws)
+		draw(self);
+	ctl_output_flush();
+	if (!self->has_notes)
+		ctl_notes_complain(ctl_list_notes(list),
+				   before != NULL ? ctl_list_notes(before) : NULL);
+	ctl_watch_end_print();
 }
 
 /* By ZooKeeper */
@@ -222,33 +150,47 @@ static void note_lost(const Lister *self, CtlNotes *notes, const GError *lost)
 		g_strdup_printf("%s; trying again; the list is %s old", lost->message, age));
 }
 
-/* @lost: why the tree may be otherwise by now; NULL: it is not.
- * %FALSE: there is a record that does not parse. */
-static gboolean show_tree(Lister *self, const GError *lost)
+/* (transfer full): the workers of the tree, asked.
+ * @is_hearsay: by now the servers know better what ZooKeeper has */
+static GPtrArray *ask_workers(const Lister *self, gboolean is_hearsay)
 {
-	g_auto(List) list = list_new();
-	gboolean sound = note_tree(list.notes, self->tree);
+	GPtrArray *workers = ctl_worker_of_tree(self->tree, self->tree_as_of_ms);
 
-	if (lost == NULL)
-		self->tree_as_of_ms = g_get_real_time() / 1000;
-	else
-		note_lost(self, list.notes, lost);
+	for (guint i = 0; i < workers->len; i++)
+		((CtlWorker *)workers->pdata[i])->is_hearsay = is_hearsay;
+	ctl_worker_ask_all(workers, (guint)self->options->timeout_ms);
+	ctl_worker_sort(workers);
+	return workers;
+}
+
+/* (transfer full): what the tree has.
+ * @lost: why it may be otherwise by now; NULL: it is not
+ * @out_is_sound: there is no record that does not parse */
+static CtlList *list_tree(const Lister *self, const GError *lost, gboolean *out_is_sound)
+{
+	CtlList *list = ctl_list_new(self->options->json);
+	CtlNotes *notes = ctl_list_notes(list);
+
+	*out_is_sound = note_tree(notes, self->tree);
+	if (lost != NULL)
+		note_lost(self, notes, lost);
 	if (reservations) {
-		take_reservations(&list, self->tree, g_get_real_time() / 1000);
+		ctl_list_take_reservations(list, self->tree);
 	} else {
-		GPtrArray *workers = ctl_worker_of_tree(self->tree, self->tree_as_of_ms);
+		GPtrArray *workers = ask_workers(self, lost != NULL);
 
-		/* by now the servers know better what ZooKeeper has */
-		for (guint i = 0; i < workers->len; i++)
-			((CtlWorker *)workers->pdata[i])->is_hearsay = lost != NULL;
-		ctl_worker_ask_all(workers, (guint)self->options->timeout_ms);
-		ctl_worker_sort(workers);
-		take_workers(self, &list, workers);
 		if (workers->len == 0 && !self->options->json)
-			ctl_notes_add(list.notes, "no server is registered");
+			ctl_notes_add(notes, "no server is registered");
+		ctl_list_take_workers(list, workers);
 	}
-	show(self, &list);
-	return sound;
+	return list;
+}
+
+static void show_tree(Lister *self, const GError *lost)
+{
+	gboolean is_sound;
+
+	show(self, list_tree(self, lost, &is_sound));
 }
 
 /* %FALSE: the tree is what it was. */
@@ -256,12 +198,14 @@ static gboolean read_tree(Lister *self, CtlZookeeper *zookeeper, GError **error)
 {
 	CtlTreeFlags flags =
 		(reservations ? CTL_TREE_ALL_RESERVATIONS : 0) | (watch ? CTL_TREE_WATCH : 0);
+	gint64 now_ms = g_get_real_time() / 1000;
 	CtlTree *tree = ctl_tree_read(zookeeper, self->hosts->root, flags, error);
 
 	if (tree == NULL)
 		return FALSE;
 	ctl_tree_free(self->tree);
 	self->tree = tree;
+	self->tree_as_of_ms = now_ms;
 	return TRUE;
 }
 
@@ -298,6 +242,8 @@ static void watch_session(Lister *self, CtlZookeeper *zookeeper, GError **error)
 	do {
 		if (changed && !read_tree(self, zookeeper, error))
 			return;
+		if (!changed)
+			self->tree_as_of_ms = g_get_real_time() / 1000;
 		show_tree(self, NULL);
 	} while (ctl_zookeeper_wait_change(zookeeper, AGAIN_AFTER_MS, &changed, error));
 }
@@ -323,34 +269,55 @@ static CtlStatus list_zookeeper(Lister *self)
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(CtlZookeeper) zookeeper = open_session(self, &error);
+	g_autoptr(CtlList) list = NULL;
+	gboolean is_sound;
 
 	if (zookeeper == NULL || !read_tree(self, zookeeper, &error))
 		return fail(error);
-	return show_tree(self, NULL) ? CTL_OK : CTL_FAILED;
+	list = list_tree(self, NULL, &is_sound);
+	print_once(list);
+	return is_sound ? CTL_OK : CTL_FAILED;
 }
 
 /* By servers */
 
-/* Once, or again and again, if one of them answers. */
+/* (transfer full) */
+static CtlList *list_fleet(const Lister *self, CtlFleet *fleet)
+{
+	CtlList *list = ctl_list_new(self->options->json);
+
+	ctl_list_take_workers(list, ctl_fleet_ask(fleet, ctl_list_notes(list)));
+	return list;
+}
+
+/* Ends from outside, or if none of the servers answers to begin with. */
+static CtlStatus watch_servers(Lister *self, CtlFleet *fleet)
+{
+	CtlList *list = list_fleet(self, fleet);
+
+	if (!ctl_list_is_known(list)) {
+		ctl_notes_complain(ctl_list_notes(list), NULL);
+		ctl_list_free(list);
+		return CTL_FAILED;
+	}
+	for (;; list = list_fleet(self, fleet)) {
+		show(self, list);
+		g_usleep(AGAIN_AFTER_MS * G_TIME_SPAN_MILLISECOND);
+	}
+}
+
 static CtlStatus list_servers(Lister *self)
 {
 	g_autoptr(CtlFleet) fleet = ctl_fleet_new(self->options);
+	g_autoptr(CtlList) list = NULL;
 
 	if (fleet == NULL)
 		return CTL_USAGE;
-	do {
-		g_auto(List) list = list_new();
-
-		take_workers(self, &list, ctl_fleet_ask(fleet, list.notes));
-		if (list.workers == NULL && self->printed == 0) {
-			ctl_notes_complain(list.notes, NULL);
-			return CTL_FAILED;
-		}
-		show(self, &list);
-		if (watch)
-			g_usleep(AGAIN_AFTER_MS * G_TIME_SPAN_MILLISECOND);
-	} while (watch);
-	return CTL_OK;
+	if (watch)
+		return watch_servers(self, fleet);
+	list = list_fleet(self, fleet);
+	print_once(list);
+	return ctl_list_is_known(list) ? CTL_OK : CTL_FAILED;
 }
 
 static CtlStatus list(Lister *self)
@@ -358,6 +325,19 @@ static CtlStatus list(Lister *self)
 	if (self->hosts == NULL)
 		return list_servers(self);
 	return watch ? watch_zookeeper(self) : list_zookeeper(self);
+}
+
+static CtlStatus list_again(Lister *self)
+{
+	CtlStatus status;
+
+	self->is_due = TRUE;
+	self->redraws = !self->options->json && isatty(STDOUT_FILENO);
+	self->has_notes = self->redraws && isatty(STDERR_FILENO);
+	ctl_watch_begin(self->redraws ? draw : NULL, self);
+	status = list(self);
+	ctl_watch_end();
+	return status;
 }
 
 static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
@@ -371,19 +351,11 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 		ctl_output_complain("--reservations needs --zookeeper HOSTS");
 		return CTL_USAGE;
 	}
-	if (watch)
-		ctl_watch_begin();
 
-	Lister lister = {
-		.options = options,
-		.hosts = hosts,
-		.auth = auth,
-		.redraws = watch && !options->json && isatty(STDOUT_FILENO),
-		.is_due = TRUE,
-	};
-	CtlStatus status = list(&lister);
+	Lister lister = {.options = options, .hosts = hosts, .auth = auth};
+	CtlStatus status = watch ? list_again(&lister) : list(&lister);
 
-	list_clear(&lister.last);
+	ctl_list_free(lister.last);
 	ctl_tree_free(lister.tree);
 	return status;
 }

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+/*
+ * What is drawn again and again in the place of what was there: in lines that are no longer than
+ * the screen is wide, and no more than it has, so that nothing moves.
+ *
+ * Text is printable UTF-8.
+ */
+
+/* How many columns a terminal has for it: two for a wide character, none for one that stands on
+ * the one before. */
+guint ctl_screen_width(const char *text);
+
+/* (transfer full): what of it fits; ">" in the last column says that there is more. */
+char *ctl_screen_cut(const char *text, guint columns);
+
+/* Adds it to @lines, of char *, in as many as it takes. */
+void ctl_screen_wrap(const char *text, guint columns, GPtrArray *lines);
+
+/* What there is to draw, from the top down; lines are of char *. */
+typedef struct {
+	const char *top;
+	const GPtrArray
+		*table; /* its first line is a head; cut to the screen, in both directions */
+	const GPtrArray *below; /* wrapped; what does not leave the table two lines is left out */
+} CtlScreenText;
+
+/* (transfer full): @self in @lines lines, one of which is the cursor's. Where some are left out, a
+ * line in their place says how many. */
+char *ctl_screen_draw(const CtlScreenText *self, guint columns, guint lines);
+
+/* How many lines the terminal has that standard output is; G_MAXUINT if it does not tell. */
+guint ctl_screen_lines(void);
