@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program on a terminal of its own, of a given size, which a test reads and types at."""
+"""A program on a terminal of its own, of a given size, which a test reads and types at; and what
+any has that runs beside a test."""
 import fcntl
 import os
 import select
@@ -8,11 +9,22 @@ import struct
 import subprocess
 import termios
 import threading
+import unicodedata
 
 from harness import ENVIRONMENT, PATIENCE, wait_for
 
 LOCAL_MODES = 3
+# what is ended while it asks servers does not wait for the threads that do
+ENVIRONMENT_OF_PROGRAMS = {
+    **ENVIRONMENT, "TZ": "UTC",
+    "TSAN_OPTIONS": ENVIRONMENT["TSAN_OPTIONS"] + ":report_thread_leaks=0"}
 CLEAR = "\x1b[H\x1b[J"
+
+
+def width(text):
+    """The columns that a terminal has for it."""
+    return sum(0 if unicodedata.combining(character) else
+               2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def as_at_a_terminal():
@@ -21,15 +33,29 @@ def as_at_a_terminal():
         signal.signal(number, signal.SIG_DFL)
 
 
-class Terminal:
+class Program:
+    """A process that does not outlive its with-statement."""
+
+    process = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+class Terminal(Program):
     def __init__(self, command, columns=80, rows=24, environment=None):
         self.leader, follower = os.openpty()
-        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.resize(columns, rows)
         self.before = termios.tcgetattr(self.leader)
         self.output = ""
         self._text = threading.Condition()
         self.process = subprocess.Popen(
-            list(map(str, command)), env={**ENVIRONMENT, "TZ": "UTC", **(environment or {})},
+            list(map(str, command)), env={**ENVIRONMENT_OF_PROGRAMS, **(environment or {})},
             stdin=follower, stdout=follower, stderr=follower, start_new_session=True,
             preexec_fn=as_at_a_terminal)
         self._follower = follower  # so that what is printed last can be read
@@ -57,6 +83,19 @@ class Terminal:
         """What was drawn, each in the place of the one before; the last one may be half drawn."""
         return self.output.split(CLEAR)[1:]
 
+    def resize(self, columns, rows):
+        """What is in front is sent SIGWINCH."""
+        self.columns, self.rows = columns, rows
+        fcntl.ioctl(self.leader, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def lines_of(self, text):
+        """How many lines of the screen it takes."""
+        return sum(max(1, -(-width(line) // self.columns)) for line in text.splitlines())
+
+    def fits(self, screen):
+        """Whether it leaves a line for the cursor, and none of its lines is longer than one."""
+        return self.lines_of(screen) == len(screen.splitlines()) < self.rows
+
     def modes(self):
         return termios.tcgetattr(self.leader)[LOCAL_MODES]
 
@@ -80,13 +119,8 @@ class Terminal:
         with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as stat:
             return stat.read().rsplit(")", 1)[1].split()[0] == "T"
 
-    def __enter__(self):
-        return self
-
     def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
+        super().__exit__()
         self._ended = True
         self._reader.join()
         os.close(self.leader)

@@ -102,6 +102,26 @@ class Merged(CtlTest):
         output = self.assert_ok(run(*servers(one), "workers"))
         self.assertNotIn("seen", output)
 
+    def test_a_list_is_as_old_as_what_is_newest_in_it(self):
+        one = Told(worker_id=1)
+        one.others = [one.of_another(65_000, worker_id=3), one.of_another(0, worker_id=4)]
+        done = run(*servers(one), "workers")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(cells(done.stdout)[2][-1], r"^(6\d|7\d) s ago$")
+        # what it says of itself is new whatever the list is
+        one.others = one.others[:1]
+        self.assertRegex(run(*servers(one), "workers").stderr, "the list is (6|7)")
+
+    def test_what_has_ended_has_by_the_clock_that_it_is_said_by(self):
+        for ahead_ms in (-7_200_000, 7_200_000):
+            one = Told(worker_id=1, ahead_ms=ahead_ms)
+            now = one.now_ms()
+            one.said.reserved_until_ms = now + 600_000
+            one.others = [one.of_another(0, worker_id=2, reserved_until_ms=now + 600_000),
+                          one.of_another(0, worker_id=3, reserved_until_ms=now - 9_000)]
+            table = cells(self.assert_ok(run(*servers(one), "workers")))
+            self.assertEqual(["(ended)" in line[5] for line in table[1:]], [False, False, True])
+
     def test_a_list_that_another_server_has_fresher_is_not_missed(self):
         one, two = Told(worker_id=1), Told(worker_id=2)
         two.others = [two.of_another(0, nonce=one.said.nonce, address=one.address)]

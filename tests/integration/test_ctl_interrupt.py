@@ -88,11 +88,11 @@ class Interrupt(InterruptTest):
                          ("", "snowflakectl: interrupted; 1 of 2 pings were answered\n"))
 
     def test_before_anything_was_printed(self):
-        for command in ("id", "ping", "workers"):
+        for command in (["id"], ["ping"], ["workers"], ["workers", "--watch"]):
             for json_option in ((), ("--json",)):
                 with self.subTest(command, json=json_option):
                     listener, address = hanging(self)
-                    process = self.start(command, "--server", address, "--timeout", 3600000,
+                    process = self.start(*command, "--server", address, "--timeout", 3600000,
                                          *json_option)
                     with listener.accept()[0]:
                         output, errors = self.interrupt(process)

@@ -10,7 +10,7 @@ from harness import SNOWFLAKECTL, secret_file
 from terminal import run_on_terminal
 from test_snowflakectl import CtlTest, run
 from test_workers import ZookeeperTest, cells
-from znodes import tick_in, time_of
+from znodes import Registry, tick_in, time_of
 
 FULL = ["datacenter", "worker", "address", "state", "claimed at", "reserved until", "round trip",
         "clock"]
@@ -119,6 +119,20 @@ class Times(ZookeeperTest):
         self.assertIsNone(listed["reserved_until"])
         self.assertEqual(cells(self.ctl("workers").stdout)[1][5], "-")
 
+    def test_a_server_that_is_gone_has_the_time_of_those_that_are_there(self):
+        for ahead in (-7200, 7200):
+            registry = Registry(self.kazoo, f"{self.registry.root}/{ahead}")
+            registry.make_layout()
+            server = Told(ahead_ms=ahead * 1000)
+            for worker_id, address, left in ((0, server.address, 600), (1, "h.invalid:1", 600),
+                                             (2, "h.invalid:1", -9)):
+                _, nonce = registry.claim(0, address, worker_id,
+                                          None if worker_id else server.said.nonce)
+                registry.reserve(0, worker_id, tick_in(ahead + left), nonce)
+            table = cells(self.assert_ok(run(
+                "--zookeeper", self.zookeeper.connect_string + registry.root, "workers")))
+            self.assertEqual(["(ended)" in line[5] for line in table[1:]], [False, False, True])
+
     def test_an_idle_server_on_the_file_registry(self):
         server, address, _ = self.start_server()
         until_ms = server.call("get_worker").reserved_until_ms
@@ -155,6 +169,20 @@ class Names(ZookeeperTest):
                 self.assert_plain(done.stdout + done.stderr)
                 self.assertEqual(done.stderr.count("\\xe2\\x80\\xae\\xe2\\x80\\xa8"), named,
                                  done.stderr)
+
+    def test_an_address_of_characters_that_are_wide_or_have_no_width_fits(self):
+        self.registry.make_layout()
+        self.registry.claim(0, "127.0.0.1:1", 1)
+        path, _ = self.registry.claim(0, "h:7609", 2)
+        self.kazoo.set(path, self.registry.claim_data("h:7609", 2).replace(
+            b'"h"', '"\u6771\u4eac\u0301"'.encode()))
+        status, output = run_on_terminal([SNOWFLAKECTL, "--zookeeper", self.hosts, "workers"], 80)
+        self.assertEqual(status, 0, output)
+        self.assert_plain(output)
+        lines = output.splitlines()
+        self.assertIn("\\xe6\\x9d\\xb1\\xe4\\xba\\xac\\xcc\\x81:7609", lines[2])
+        self.assertLessEqual(max(map(len, lines)), 80)
+        self.assertEqual(lines[2].index("unreachable"), lines[0].index("state"))
 
     def test_not_all_of_very_many_are_named(self):
         self.registry.make_layout()

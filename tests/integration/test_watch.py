@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snowflakectl workers --watch: what is news, on a terminal and in a pipe, and every way out."""
+"""snowflakectl workers --watch in a pipe: what is news, and every way out."""
+import datetime
 import fcntl
 import json
 import os
 import queue
+import re
 import select
 import signal
 import subprocess
@@ -12,22 +14,23 @@ import time
 
 from fake_servers import Told
 from harness import ENVIRONMENT, PATIENCE, SNOWFLAKECTL, dead_address, wait_for
-from terminal import CLEAR, Terminal
+from terminal import ENVIRONMENT_OF_PROGRAMS, Program
 from test_snowflakectl import CtlTest
 from test_workers import ZookeeperTest
 from zookeeper import Standalone
 from znodes import Registry, tick_in, time_of
 
 FAR = 600
+LATE = 0.5 * PATIENCE
 
 
-class Watch:
+class Watch(Program):
     """A snowflakectl that watches, and what it prints."""
 
     def __init__(self, *arguments, environment=None):
         self.process = subprocess.Popen(
             [SNOWFLAKECTL, *map(str, arguments)], text=True,
-            env={**ENVIRONMENT, "TZ": "UTC", **(environment or {})}, stdin=subprocess.DEVNULL,
+            env={**ENVIRONMENT_OF_PROGRAMS, **(environment or {})}, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.lines = queue.Queue()
         self.complaints = queue.Queue()
@@ -59,14 +62,6 @@ class Watch:
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)
         return self.process.wait(10 * PATIENCE)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
 
 
 class Watching(ZookeeperTest):
@@ -208,6 +203,30 @@ class Watching(ZookeeperTest):
                                  ["unavailable", "unreachable"])
                 self.assertTrue(watch.complaints.empty())
 
+    def test_a_list_is_as_old_as_what_zookeeper_has_said_last(self):
+        with Standalone().start() as own:
+            kazoo = own.client()
+            self.addCleanup(kazoo.close)
+            self.addCleanup(kazoo.stop)
+            registry = Registry(kazoo, self.registry.root)
+            registry.make_layout()
+            registry.claim(0, dead_address(self), 1)
+            with Watch("--zookeeper", own.connect_string + registry.root, "--timeout", 2000,
+                       "--json", "workers", "--watch") as watch:
+                watch.next_list()
+                own.pause()
+                paused_at = time.time()
+                # ZooKeeper's client takes it for connected for seconds more
+                complaint = watch.next_line(watch.complaints)
+                age = time.time() - paused_at
+                row, = watch.next_list()
+                own.resume()
+        told = int(re.search(r"the list is (\d+) s old", complaint)[1])
+        # it had said that nothing had changed a second before it was paused, at most
+        self.assertTrue(age - 1 - LATE <= told <= age + 1 + LATE, (age, complaint))
+        as_of = datetime.datetime.fromisoformat(row["as_of"].replace("Z", "+00:00")).timestamp()
+        self.assertLess(as_of, paused_at + LATE)
+
     def test_a_second_interrupt_ends_it_where_nobody_reads(self):
         self.registry.make_layout()
         for worker_id in range(32):
@@ -329,96 +348,3 @@ class WatchingServers(CtlTest):
             self.assertTrue(text.endswith("]\n"))
             for line in text.splitlines():
                 self.assertEqual(len(json.loads(line)), 51)
-
-
-class OnATerminal(CtlTest):
-    def setUp(self):
-        self.server = Told(worker_id=1)
-
-    def watching(self, *options):
-        return Terminal([SNOWFLAKECTL, *(options or ("--server", self.server.address)), "workers",
-                         "--watch"])
-
-    def drawn(self, n):
-        return lambda output: output.count(CLEAR) > n
-
-    def test_it_is_drawn_again_and_again(self):
-        with self.watching() as terminal:
-            terminal.wait_output(self.drawn(1))
-            self.server.said.state = "draining"
-            terminal.wait_output(lambda output: "draining" in output)
-            terminal.wait_output(self.drawn(terminal.output.count(CLEAR) + 1))
-            self.assertTrue(terminal.output.startswith(CLEAR))
-            times = set()
-            for screen in terminal.screens()[:-1]:
-                lines = screen.splitlines()
-                self.assertEqual(len(lines), 3, screen)
-                self.assertRegex(lines[0], r"^\d{4}-\S+\+00:00  \(q ends it\)$")
-                times.add(lines[0])
-            self.assertGreater(len(times), 1)
-
-    def test_a_long_table_is_cut_to_the_screen(self):
-        self.server.others = [self.server.of_another(0, worker_id=worker_id, address="")
-                              for worker_id in range(2, 32)]
-        with self.watching() as terminal:
-            terminal.wait_output(self.drawn(1))
-        lines = terminal.screens()[0].splitlines()
-        self.assertEqual((len(lines), lines[-1]), (23, "... and 11 more"))
-
-    def test_every_way_out_sets_the_terminal_back(self):
-        for name, act, status in (
-                ("q", lambda terminal: terminal.type("xq"), 0),
-                ("Ctrl-C", lambda terminal: terminal.type("\x03"), 0),
-                ("Ctrl-\\", lambda terminal: terminal.type("\x1c"), -signal.SIGQUIT),
-                *((number.name, lambda terminal, number=number:
-                   terminal.process.send_signal(number), -number)
-                  for number in (signal.SIGTERM, signal.SIGHUP))):
-            with self.subTest(name), self.watching() as terminal:
-                terminal.wait_output(self.drawn(0))
-                self.assertTrue(terminal.takes_keys())
-                act(terminal)
-                self.assertEqual(terminal.wait_end(), status)
-                self.assertTrue(terminal.is_as_before())
-
-    def test_an_error_sets_the_terminal_back(self):
-        with self.watching("--server", dead_address(self)) as terminal:
-            self.assertEqual(terminal.wait_end(), 1)
-            self.assertTrue(terminal.is_as_before())
-            self.assertIn("cannot connect", terminal.output)
-
-    def test_keys_end_it_while_it_waits_for_a_server(self):
-        waits = threading.Event()
-        goes_on = threading.Event()
-        self.addCleanup(goes_on.set)
-
-        def others():
-            waits.set()
-            goes_on.wait(60)
-            return []
-
-        with self.watching("--server", self.server.address, "--timeout", "60000") as terminal:
-            terminal.wait_output(self.drawn(0))
-            self.server.others = others
-            self.assertTrue(waits.wait(20 * PATIENCE))
-            terminal.type("q")
-            self.assertEqual(terminal.wait_end(), 0)
-            self.assertTrue(terminal.is_as_before())
-
-    def test_a_job_that_is_stopped_leaves_the_terminal(self):
-        with self.watching() as terminal:
-            terminal.wait_output(self.drawn(0))
-            terminal.process.send_signal(signal.SIGTSTP)
-            wait_for(terminal.is_stopped)
-            self.assertTrue(terminal.is_as_before())
-            terminal.process.send_signal(signal.SIGCONT)
-            wait_for(terminal.takes_keys)
-            terminal.type("q")
-            self.assertEqual(terminal.wait_end(), 0)
-            self.assertTrue(terminal.is_as_before())
-
-    def test_a_note_stands_below_the_table_each_time(self):
-        nobody = dead_address(self)
-        with self.watching("--server", self.server.address, "--server", nobody) as terminal:
-            terminal.wait_output(self.drawn(2))
-        for screen in terminal.screens()[:-1]:
-            self.assertIn(f"snowflakectl: {nobody}: cannot connect", screen.splitlines()[-1])
