@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "client/snowflake-client.h"
+#include "common/self-connection.h"
 
 #define CONNECTING_DESCRIPTORS 4
 
@@ -97,6 +98,12 @@ static void connect_within(const Address *address, ClientLimit limit, Attempt *a
 	g_main_context_pop_thread_default(context);
 }
 
+static void set_unreachable(GError **error, const char *why)
+{
+	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
+		    "cannot connect: %s", why);
+}
+
 static void set_connect_error(GError **error, ClientLimit limit, const Attempt *attempt)
 {
 	if (attempt->timed_out) {
@@ -108,8 +115,7 @@ static void set_connect_error(GError **error, ClientLimit limit, const Attempt *
 	/* GIO's message names the host once more; the reason is at its end */
 	const char *colon = g_strrstr(attempt->error->message, ": ");
 
-	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
-		    "cannot connect: %s", colon != NULL ? colon + 2 : attempt->error->message);
+	set_unreachable(error, colon != NULL ? colon + 2 : attempt->error->message);
 }
 
 ClientConnection *client_connection_new(const Address *address, ClientLimit limit, GError **error)
@@ -119,8 +125,7 @@ ClientConnection *client_connection_new(const Address *address, ClientLimit limi
 	int code;
 
 	if (!has_descriptors(&code)) {
-		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
-			    "cannot connect: %s", g_strerror(code));
+		set_unreachable(error, g_strerror(code));
 		return NULL;
 	}
 	connect_within(address, limit, &attempt);
@@ -130,14 +135,18 @@ ClientConnection *client_connection_new(const Address *address, ClientLimit limi
 		return NULL;
 	}
 
-	ClientConnection *self = g_new0(ClientConnection, 1);
+	g_autoptr(ClientConnection) self = g_new0(ClientConnection, 1);
 
 	self->stream = attempt.stream;
 	self->socket = g_socket_connection_get_socket(self->stream);
+	if (self_connection_is_one(g_socket_get_fd(self->socket))) {
+		set_unreachable(error, g_strerror(ECONNREFUSED));
+		return NULL;
+	}
 	g_socket_set_blocking(self->socket, FALSE);
 	/* if it fails, calls are slower, and that is all */
 	g_socket_set_option(self->socket, IPPROTO_TCP, TCP_NODELAY, 1, NULL);
-	return self;
+	return g_steal_pointer(&self);
 }
 
 void client_connection_free(ClientConnection *self)

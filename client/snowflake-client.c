@@ -240,16 +240,19 @@ static gboolean refuse_argument(GError **error, const char *what)
 	return FALSE;
 }
 
-/* What every call begins with: its time runs from here. @out: where the answer goes */
-static gboolean begin(SnowflakeClient *self, const void *out, GError **error)
+/* What every call begins with: its time runs from here. */
+static gboolean begin(SnowflakeClient *self, GError **error)
 {
 	if (self == NULL)
 		return refuse_argument(error, "no client");
-	if (out == NULL)
-		return refuse_argument(error, "no place for the answer");
 	self->deadline_us = g_get_monotonic_time() + self->timeout_ms * G_TIME_SPAN_MILLISECOND;
 	self->retry_after_ms = 0;
 	return TRUE;
+}
+
+static gboolean check_place(const void *out, GError **error)
+{
+	return out != NULL || refuse_argument(error, "no place for the answer");
 }
 
 static gboolean get_number(SnowflakeClient *self, const char *method, gint64 *out_number,
@@ -258,7 +261,8 @@ static gboolean get_number(SnowflakeClient *self, const char *method, gint64 *ou
 	const ClientCall call = {.method = method, .result = CLIENT_RESULT_NUMBER};
 	ClientReply reply = {0};
 
-	if (!begin(self, out_number, error) || !perform(self, &call, &reply, error))
+	if (!begin(self, error) || !check_place(out_number, error) ||
+	    !perform(self, &call, &reply, error))
 		return FALSE;
 	*out_number = reply.number;
 	return TRUE;
@@ -287,7 +291,7 @@ SnowflakeClientWorker *snowflake_client_get_worker(SnowflakeClient *self, GError
 	const ClientCall call = {.method = "get_worker", .result = CLIENT_RESULT_WORKER};
 	ClientReply reply = {0};
 
-	if (begin(self, self, error) && perform(self, &call, &reply, error))
+	if (begin(self, error) && perform(self, &call, &reply, error))
 		return reply.worker;
 	snowflake_client_worker_free(reply.worker);
 	return NULL;
@@ -298,7 +302,7 @@ GPtrArray *snowflake_client_get_workers(SnowflakeClient *self, GError **error)
 	const ClientCall call = {.method = "get_workers", .result = CLIENT_RESULT_WORKERS};
 	ClientReply reply = {0};
 
-	if (begin(self, self, error) && perform(self, &call, &reply, error))
+	if (begin(self, error) && perform(self, &call, &reply, error))
 		return reply.workers;
 	g_clear_pointer(&reply.workers, g_ptr_array_unref);
 	return NULL;
@@ -334,7 +338,7 @@ static gboolean get_one(SnowflakeClient *self, const char *agent, gint64 *out_id
 gboolean snowflake_client_get_id(SnowflakeClient *self, const char *agent, gint64 *out_id,
 				 GError **error)
 {
-	return begin(self, out_id, error) && check_agent(agent, error) &&
+	return begin(self, error) && check_place(out_id, error) && check_agent(agent, error) &&
 	       get_one(self, agent, out_id, error);
 }
 
@@ -403,7 +407,7 @@ static gboolean check_order(SnowflakeClient *self, gint64 last, gint64 id, GErro
 gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent, guint count,
 				  gint64 *out_ids, GError **error)
 {
-	if (!begin(self, out_ids, error) || !check_agent(agent, error))
+	if (!begin(self, error) || !check_place(out_ids, error) || !check_agent(agent, error))
 		return FALSE;
 	if (count == 0)
 		return refuse_argument(error, "a count of 0, the least is 1");

@@ -31,7 +31,7 @@ typedef struct _SnowflakeClient SnowflakeClient;
 #define SNOWFLAKE_CLIENT_EXPORT __attribute__((visibility("default")))
 
 #define SNOWFLAKE_CLIENT_DEFAULT_SERVER     "127.0.0.1:7609"
-#define SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS 2000
+#define SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS 3000
 
 #define SNOWFLAKE_CLIENT_ERROR (snowflake_client_error_quark())
 SNOWFLAKE_CLIENT_EXPORT GQuark snowflake_client_error_quark(void);
@@ -97,6 +97,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, snowflake_client_free)
  * A server may take half of the time that is left, and the last one to be tried all of it. So one
  * that hangs leaves time for another. Where so many hang that the time is over before the end of
  * the list, the next call begins with the server that comes then.
+ *
+ * A server may let a call wait before it refuses it, for its --max-wait: a second, unless set
+ * otherwise. To hear what each of the servers says in the end takes more than as much for each of
+ * them; unless set, the time is enough for two.
  *
  * What is not bounded: a look-up of a name cannot be stopped. The call returns in time, but the
  * look-up goes on in a thread of GLib's until the resolver gives up. Its threads are few: where

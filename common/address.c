@@ -4,6 +4,8 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "core/text.h"
+
 #define MAX_HOST_BYTES 253 /* of a name in the DNS */
 
 /* What is wrong with a host in brackets, or NULL. */
@@ -55,7 +57,7 @@ static const char *split(const char *text, char **out_host, const char **out_por
 
 static Address *refuse(const char *text, const char *fault, GError **error)
 {
-	g_autofree char *escaped = g_strescape(text, NULL);
+	g_autofree char *escaped = text_escape(text, strlen(text));
 
 	g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "\"%s\" is not HOST:PORT: %s",
 		    escaped, fault);

@@ -19,7 +19,7 @@ typedef struct {
  *   "[::1]:7609"; "*" is every address of the machine
  *
  * Returns: (transfer full) (nullable): the address, or %NULL with a GOptionError set, which quotes
- * @text and says what to write
+ * @text, not all of a long one, and says what to write
  */
 Address *address_parse(const char *text, GError **error);
 

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "common/self-connection.h"
+
 /* Is read at once, at least. */
 #define READ_BYTES 65536
 
@@ -99,8 +101,13 @@ gboolean load_connection_finish(LoadConnection *self, GError **error)
 {
 	g_autoptr(GError) failure = NULL;
 
-	return g_socket_check_connect_result(self->socket, &failure) ||
-	       refuse(self->server, failure, error);
+	if (g_socket_check_connect_result(self->socket, &failure)) {
+		if (!self_connection_is_one(self->fd))
+			return TRUE;
+		g_set_error_literal(&failure, G_IO_ERROR, G_IO_ERROR_CONNECTION_REFUSED,
+				    g_strerror(ECONNREFUSED));
+	}
+	return refuse(self->server, failure, error);
 }
 
 /* Of a connection that was begun: waits until it is made, or not. */

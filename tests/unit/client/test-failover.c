@@ -4,7 +4,9 @@
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <netdb.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@
 
 #include "client/snowflake-client.h"
 #include "tests/unit/client/fake-server.h"
+#include "tests/unit/client/meets-itself.h"
 
 #define MAX_SERVERS  30
 #define HANGING_NAME "hanging.example"
@@ -286,6 +289,47 @@ static void all_batches_share_the_time(void)
 	g_assert_cmpint((g_get_monotonic_time() - start_us) / 1000, <, TIMEOUT_MS + SLACK_MS);
 }
 
+/* As a server does that lets a call wait for its clock, for as long as servers do unless told
+ * otherwise, and then refuses it; both times as slow. */
+enum { SLOWLY = 2, MAX_WAIT_MS = SLOWLY * 1000 };
+
+static FakeNext wait_and_refuse(const FakeRequest *request, GByteArray *out, gpointer data)
+{
+	poll(NULL, 0, MAX_WAIT_MS);
+	return lack_worker_id(request, out, data);
+}
+
+static void hears_what_servers_say_that_wait(void)
+{
+	g_autoptr(FakeServer) first = fake_server_new(wait_and_refuse, NULL);
+	g_autoptr(FakeServer) second = fake_server_new(wait_and_refuse, NULL);
+	g_autoptr(SnowflakeClient) client =
+		client_of(fake_server_text(first), 1, fake_server_text(second));
+	g_autoptr(GError) error = NULL;
+
+	snowflake_client_set_timeout_ms(client, SLOWLY * SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS);
+	g_assert_false(get_id(client, &error));
+	g_test_message("%s", error->message);
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE);
+}
+
+static void does_not_take_itself_for_a_server(void)
+{
+	g_autofree char *dead = NULL;
+	int dead_fd = fake_silent_new(FALSE, &dead);
+	g_autofree char *message =
+		g_strdup_printf("%s: cannot connect: %s", dead, g_strerror(ECONNREFUSED));
+	g_autoptr(SnowflakeClient) client = client_of(dead, 1, NULL);
+	g_autoptr(GError) error = NULL;
+
+	meets_itself_set(TRUE);
+	g_assert_false(get_id(client, &error));
+	meets_itself_set(FALSE);
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE);
+	g_assert_cmpstr(error->message, ==, message);
+	close(dead_fd);
+}
+
 static void passes_over_dead_servers(void)
 {
 	g_autofree char *dead = NULL;
@@ -512,6 +556,10 @@ int main(int argc, char **argv)
 	g_test_add_func("/failover/leaves-nothing-behind",
 			leaves_nothing_behind_at_an_address_that_hangs);
 	g_test_add_func("/failover/all-batches-share-the-time", all_batches_share_the_time);
+	g_test_add_func("/failover/hears-what-servers-say-that-wait",
+			hears_what_servers_say_that_wait);
+	g_test_add_func("/failover/does-not-take-itself-for-a-server",
+			does_not_take_itself_for_a_server);
 	g_test_add_func("/failover/passes-over-dead-servers", passes_over_dead_servers);
 	g_test_add_func("/failover/asks-each-server-once", asks_each_server_once);
 	g_test_add_func("/failover/reconnects-when-the-server-has-closed",

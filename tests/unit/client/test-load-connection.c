@@ -2,6 +2,7 @@
 
 /* Connections that share a buffer, the test at their other ends. */
 
+#include <errno.h>
 #include <gio/gio.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "client/load/connection.h"
+#include "tests/unit/client/meets-itself.h"
 #include "tests/unit/patience.h"
 
 #define CALL_BYTES    31 /* get_id, with the agent "a" */
@@ -183,6 +185,21 @@ static void only_the_oldest_call_is_answered(Fixture *self, G_GNUC_UNUSED gconst
 	assert_next(self, 0, LOAD_WIRE_FOREIGN, 0, 0);
 }
 
+static void its_own_end_is_no_server(Fixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	g_autofree char *message = g_strdup_printf(
+		"%s: cannot connect: %s", load_server_name(self->server), g_strerror(ECONNREFUSED));
+	g_autoptr(LoadConnection) connection = NULL;
+	g_autoptr(GError) error = NULL;
+
+	meets_itself_set(TRUE);
+	connection = load_connection_open(self->server, self->wire, 10000, &error);
+	meets_itself_set(FALSE);
+	g_assert_null(connection);
+	g_assert_error(error, G_IO_ERROR, G_IO_ERROR_CONNECTION_REFUSED);
+	g_assert_cmpstr(error->message, ==, message);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -192,6 +209,7 @@ int main(int argc, char **argv)
 		{"/load-connection/parts", parts_stay_with_their_connection},
 		{"/load-connection/another-connection", a_reply_to_another_connection_is_told},
 		{"/load-connection/oldest", only_the_oldest_call_is_answered},
+		{"/load-connection/its-own-end", its_own_end_is_no_server},
 	};
 
 	g_test_init(&argc, &argv, NULL);

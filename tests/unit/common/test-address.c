@@ -58,7 +58,7 @@ static const struct {
 	{"a b:1", "neither a name nor an IP address"},
 	{"http//h:1", "neither a name nor an IP address"},
 	{"**:1", "neither a name nor an IP address"},
-	{"h\xc3\xb6st:1", "neither a name nor an IP address"},
+	{"h\xc3\xb6st:1", "\"h\\xc3\\xb6st:1\" is not HOST:PORT: the host is neither a name nor"},
 };
 
 static void test_good(void)

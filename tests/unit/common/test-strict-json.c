@@ -89,9 +89,10 @@ static JsonObject *parse(const char *text, gsize length, GError **error)
 static void test_bad(void)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(BAD); i++) {
+		g_autofree char *shown = g_strescape(BAD[i], NULL);
 		g_autoptr(GError) error = NULL;
 
-		g_test_message("%s", BAD[i]);
+		g_test_message("%s", shown);
 		g_assert_null(parse(BAD[i], strlen(BAD[i]), &error));
 		g_assert_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID);
 		g_assert_null(parse(BAD[i], strlen(BAD[i]), NULL));
