@@ -18,6 +18,11 @@ WIDE = ("--layout", "epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bi
 AT_LEISURE = ("--stop-timeout", 300000)  # where the limit of a stop is not what is looked at
 GET_TIMESTAMP = STRICT.call("get_timestamp")
 GET_COUNTERS = STRICT.call("get_counters")
+REPLIES = 1000
+# As the kernel has it by itself, two sockets hold 4 MB and more.
+HOLDS_LITTLE = ((socket.SOL_SOCKET, socket.SO_RCVBUF, 4096),
+                (socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536))
+LITTLE = 130_000  # bytes
 
 
 def read_to_the_end(connection):
@@ -66,19 +71,29 @@ class Pending(ServerTest):
 
     def seconds_of_replies(self, server, ticks):
         """Of those before a call that waits for so long, and of its own."""
-        with contextlib.ExitStack() as stack, server.connect() as late:
+        with contextlib.ExitStack() as stack:
+            late = stack.enter_context(Connection(server.address, options=HOLDS_LITTLE))
+            answered = server.counters()["calls"]
+            for _ in range(REPLIES):  # one by one: a pass that is cut off would not go on
+                late.send(GET_COUNTERS)
+                answered = wait_for(lambda least=answered + 2: self.calls_from(server, least))
             for _ in range(ticks):  # each of them takes a tick
                 early = stack.enter_context(server.connect())
                 early.send(STRICT.call("get_ids", "a", PER_TICK))
-            late.call(STRICT, "get_timestamp")  # by now they are parked
-            # more replies than the sockets hold
-            late.send(GET_COUNTERS * 10000 + STRICT.call("get_ids", "a", PER_TICK))
+            parked = server.counters()["waits"]  # by now they are
+            late.send(STRICT.call("get_ids", "a", PER_TICK))
+            wait_for(lambda: server.counters()["waits"] > parked, what="the last to be parked")
             began = time.monotonic()
-            for _ in range(10000):
-                late.frame()
+            taken = sum(len(late.frame()) for _ in range(REPLIES))
             took = time.monotonic() - began
+            self.assertGreater(taken, 2 * LITTLE)
             late.frame()
             return took, time.monotonic() - began
+
+    def calls_from(self, server, least):
+        """How many there were, once these are as many as that."""
+        calls = server.counters()["calls"]
+        return calls if calls >= least else None
 
 
 class StopUnderPressure(ServerTest):

@@ -148,14 +148,16 @@ class WrongReply(AssertionError):
 
 class Connection:
     """A socket that is spoken to by hand. Each wait has a limit, `timeout` seconds. `source` is the
-    address it comes from, or None.
+    address it comes from, or None; `options` are set before it connects.
 
     One thread may send while another reads."""
 
-    def __init__(self, address, timeout=20, source=None):
+    def __init__(self, address, timeout=20, source=None, options=()):
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM)
         self.socket.settimeout(timeout)
+        for option in options:
+            self.socket.setsockopt(*option)
         if source:
             self.socket.bind((source, 0))
         self.socket.connect(address)

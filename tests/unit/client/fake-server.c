@@ -2,6 +2,7 @@
 #include "tests/unit/client/fake-server.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -90,12 +91,23 @@ static gboolean serve_one(FakeServer *self, int fd)
 	       next != FAKE_STOP;
 }
 
+/* The next connection; -1 once the listener is shut down, and for nothing else: a client that has
+ * gone already, and descriptors of which there are none, pass. */
+static int take_connection(FakeServer *self)
+{
+	int fd;
+
+	while ((fd = accept(self->listener, NULL, NULL)) < 0 && errno != EINVAL)
+		poll(NULL, 0, 1);
+	return fd;
+}
+
 static gpointer run(gpointer data)
 {
 	FakeServer *self = data;
 	int fd;
 
-	while ((fd = accept(self->listener, NULL, NULL)) >= 0) {
+	while ((fd = take_connection(self)) >= 0) {
 		atomic_fetch_add(&self->connections, 1);
 		while (serve_one(self, fd))
 			;
