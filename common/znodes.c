@@ -160,6 +160,10 @@ char *zookeeper_auth_read(const char *path, GError **error)
 	g_autofree char *text = NULL;
 	gsize length = 0;
 
+	if (fd < 0 && errno == ENAMETOOLONG) {
+		refuse(error, "%s", g_strerror(errno));
+		return NULL;
+	}
 	if (fd < 0) {
 		refuse(error, "%s: %s", path, g_strerror(errno));
 		return NULL;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "core/text.h"
+
 #define ID_BITS        63                              /* all but the sign */
 #define YEAR_10000     G_GINT64_CONSTANT(253402300800) /* in seconds since the Unix epoch */
 #define END_OF_TIME_MS (YEAR_10000 * 1000)
@@ -118,8 +120,10 @@ static gboolean parse_field(const char *text, gint64 values[static N_FIELDS], GE
 	guint64 value;
 
 	if (field < 0 || parts[1] == NULL) {
+		g_autofree char *shown = text_escape(text, strlen(text));
+
 		g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
-			    "\"%s\" in a layout is not one of its fields with a number", text);
+			    "\"%s\" in a layout is not one of its fields with a number", shown);
 		return FALSE;
 	}
 	if (values[field] != -1) {
@@ -128,8 +132,10 @@ static gboolean parse_field(const char *text, gint64 values[static N_FIELDS], GE
 		return FALSE;
 	}
 	if (!g_ascii_string_to_unsigned(parts[1], 10, 0, G_MAXINT64, &value, NULL)) {
+		g_autofree char *shown = text_escape(parts[1], strlen(parts[1]));
+
 		g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID, "%s \"%s\" is not a number",
-			    fields[field].name, parts[1]);
+			    fields[field].name, shown);
 		return FALSE;
 	}
 	values[field] = (gint64)value;
@@ -175,10 +181,11 @@ gboolean layout_parse(const char *text, Layout *out_layout, GError **error)
 	}
 	if (strchr(text, '=') == NULL) {
 		g_autofree char *names = g_strjoinv(", ", (char **)preset_names);
+		g_autofree char *shown = text_escape(text, strlen(text));
 
 		g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
-			    "no layout is named \"%s\"; there are %s, or give all six fields", text,
-			    names);
+			    "no layout is named \"%s\"; there are %s, or give all six fields",
+			    shown, names);
 		return FALSE;
 	}
 	if (!parse_fields(text, &layout, error) || !layout_check(&layout, error))

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/wrap.h"
 #include "server/options.h"
 
 #define OPTION(key, kind, field, takes)                                                            \
@@ -141,7 +142,6 @@ const OptionSpec OPTIONS_TABLE[] = {
 const guint OPTIONS_TABLE_LENGTH = G_N_ELEMENTS(OPTIONS_TABLE);
 
 #define HELP_INDENT "                          "
-#define COLUMNS     80
 
 /* Behind the dashes; a longer usage has a line of its own. */
 #define USAGE_COLUMNS ((int)strlen(HELP_INDENT) - 4)
@@ -170,35 +170,12 @@ char *options_table_limits(const OptionSpec *spec)
 	return g_strdup_printf("%s%sdefault %s", range, *range != '\0' ? ", " : "", otherwise);
 }
 
-/* Appends the words of @text in lines of up to COLUMNS; all of them but the first begin with
- * @indent, for which the first has the room already. */
-static void append_wrapped(GString *out, const char *text, const char *indent)
-{
-	g_auto(GStrv) words = g_strsplit(text, " ", -1);
-	gsize column = strlen(indent);
-
-	for (guint i = 0; words[i] != NULL; i++) {
-		gsize length = strlen(words[i]);
-
-		if (i > 0 && column + 1 + length > COLUMNS) {
-			g_string_append_printf(out, "\n%s", indent);
-			column = strlen(indent);
-		} else if (i > 0) {
-			g_string_append_c(out, ' ');
-			column++;
-		}
-		g_string_append(out, words[i]);
-		column += length;
-	}
-	g_string_append_c(out, '\n');
-}
-
 static void append_description(GString *out, const OptionSpec *spec, const char *indent)
 {
 	g_autofree char *limits = options_table_limits(spec);
 	g_autofree char *text = g_strdup_printf("%s (%s)", spec->help, limits);
 
-	append_wrapped(out, *limits != '\0' ? text : spec->help, indent);
+	wrap_append(out, *limits != '\0' ? text : spec->help, indent);
 }
 
 char *options_table_help(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/options.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "common/suggestion.h"
@@ -79,6 +80,9 @@ static gboolean set_path(const char *text, char **field, GError **error)
 {
 	if (*text == '\0')
 		return bad_value(error, "the path is empty");
+	if (strlen(text) >= PATH_MAX)
+		return bad_value(error, "a path of %zu bytes, the limit is %d", strlen(text),
+				 PATH_MAX - 1);
 	g_free(*field);
 	*field = g_strdup(text);
 	return TRUE;
@@ -290,10 +294,12 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 
 	if (spec == NULL) {
 		const char *meant = suggest(key, TRUE);
+		g_autofree char *escaped = text_escape(key, strlen(key));
 
 		if (meant != NULL)
-			return bad_value(error, "unknown key \"%s\"; did you mean %s?", key, meant);
-		return bad_value(error, "unknown key \"%s\"; --print-config shows all", key);
+			return bad_value(error, "unknown key \"%s\"; did you mean %s?", escaped,
+					 meant);
+		return bad_value(error, "unknown key \"%s\"; --print-config shows all", escaped);
 	}
 	if (g_hash_table_contains(given, key))
 		return bad_value(error, "%s is given twice; leave one", key);
@@ -331,10 +337,13 @@ static gboolean read_text(const char *text, gsize length, GHashTable *given, GEr
 		return FALSE;
 	groups = g_key_file_get_groups(file, NULL);
 	for (char **group = groups; *group != NULL; group++)
-		if (strcmp(*group, FILE_GROUP) != 0)
+		if (strcmp(*group, FILE_GROUP) != 0) {
+			g_autofree char *escaped = text_escape(*group, strlen(*group));
+
 			return bad_value(error,
 					 "unknown group [%s]; there is only [" FILE_GROUP "]",
-					 *group);
+					 escaped);
+		}
 	/* a key that stands there twice is listed twice; NULL if there is no group at all */
 	keys = g_key_file_get_keys(file, FILE_GROUP, NULL, NULL);
 	for (char **key = keys; key != NULL && *key != NULL; key++)

@@ -16,6 +16,14 @@ static Options *parse_words(char **words, GError **error)
 	return options_new_from_args((int)argv->len - 1, (char **)argv->pdata, error);
 }
 
+/* What is not text is escaped: it would be no line of TAP. */
+static void say(const char *before, const char *bytes)
+{
+	g_autofree char *shown = g_strescape(bytes, NULL);
+
+	g_test_message("%s %s", before, shown);
+}
+
 /* @args with single blanks between; "" is none at all. */
 static Options *parse(const char *args, GError **error)
 {
@@ -190,7 +198,7 @@ static void test_good_args(void)
 		g_autoptr(Options) options = parse(GOOD_ARGS[i].args, &error);
 		g_autofree char *found = NULL;
 
-		g_test_message("%s", GOOD_ARGS[i].args);
+		say("", GOOD_ARGS[i].args);
 		g_assert_no_error(error);
 		found = changes(options);
 		g_assert_cmpstr(found, ==, GOOD_ARGS[i].changes);
@@ -202,7 +210,7 @@ static void assert_refused(const Options *options, const GError *error, const ch
 {
 	g_assert_null(options);
 	g_assert_nonnull(error);
-	g_test_message("-> %s", error->message);
+	say("->", error->message);
 	g_assert_null(strchr(error->message, '\n'));
 	if (strstr(error->message, expected) == NULL)
 		g_error("expected \"%s\" in \"%s\"", expected, error->message);
@@ -276,13 +284,31 @@ static const struct {
 	{"--threads \x1b[31m", "--threads: \"\\x1b[31m\" is not"},
 };
 
+/* What is typed is said again, but not all of it where it is long. */
+static void test_long_args(void)
+{
+	static const char *const NAMES[] = {"listen", "zookeeper", "layout",
+					    "config", "log-level", "nope"};
+	g_autofree char *value = g_strnfill(100000, 'a');
+
+	for (gsize i = 0; i < G_N_ELEMENTS(NAMES); i++) {
+		g_autofree char *arg = g_strdup_printf("--%s=%s:x=,", NAMES[i], value);
+		char *words[] = {arg, NULL};
+		g_autoptr(GError) error = NULL;
+		g_autoptr(Options) options = parse_words(words, &error);
+
+		assert_refused(options, error, NAMES[i]);
+		g_assert_cmpuint(strlen(error->message), <, 300);
+	}
+}
+
 static void test_bad_args(void)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(BAD_ARGS); i++) {
 		g_autoptr(GError) error = NULL;
 		g_autoptr(Options) options = NULL;
 
-		g_test_message("%s", BAD_ARGS[i].args);
+		say("", BAD_ARGS[i].args);
 		options = parse(BAD_ARGS[i].args, &error);
 		assert_refused(options, error, BAD_ARGS[i].message);
 		g_assert_null(parse(BAD_ARGS[i].args, NULL));
@@ -331,7 +357,7 @@ static void test_good_files(void)
 		g_autoptr(GError) error = NULL;
 		g_autoptr(Options) options = NULL;
 
-		g_test_message("%s: %s", GOOD_FILES[i].args, GOOD_FILES[i].text);
+		say(GOOD_FILES[i].args, GOOD_FILES[i].text);
 		options = parse_file(GOOD_FILES[i].args, GOOD_FILES[i].text, -1, &path, &error);
 		g_assert_no_error(error);
 		g_assert_cmpstr(options->config, ==, path);
@@ -353,6 +379,7 @@ static const struct {
 	{"", G "threads=1\n[other]\n", "unknown group [other]"},
 	{"", G "thread=1\n", "unknown key \"thread\"; did you mean threads?"},
 	{"", G "Threads=1\n", "unknown key \"Threads\""},
+	{"", G "\xc3\xa4=1\n", "unknown key \"\\xc3\\xa4\""},
 	{"", G "threads[de]=1\n", "unknown key \"threads[de]\""},
 	{"", G "config=x\n", "unknown key \"config\"; --print-config shows all"},
 	{"", G "help=true\n", "unknown key \"help\""},
@@ -390,7 +417,7 @@ static void test_bad_files(void)
 		g_autoptr(GError) error = NULL;
 		g_autoptr(Options) options = NULL;
 
-		g_test_message("%s: %s", BAD_FILES[i].args, BAD_FILES[i].text);
+		say(BAD_FILES[i].args, BAD_FILES[i].text);
 		options = parse_file(BAD_FILES[i].args, BAD_FILES[i].text, -1, &path, &error);
 		assert_refused(options, error, BAD_FILES[i].message);
 		prefix = g_strdup_printf("%s: ", path);
@@ -556,6 +583,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/options/defaults", test_defaults);
 	g_test_add_func("/options/good-args", test_good_args);
 	g_test_add_func("/options/bad-args", test_bad_args);
+	g_test_add_func("/options/long-args", test_long_args);
 	g_test_add_func("/options/good-files", test_good_files);
 	g_test_add_func("/options/bad-files", test_bad_files);
 	g_test_add_func("/options/file-with-nul", test_file_with_nul);
