@@ -42,24 +42,6 @@ static const GOptionEntry entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
-static GPtrArray *parse_servers(const CtlOptions *options)
-{
-	g_auto(GStrv) texts = ctl_servers(options);
-	g_autoptr(GPtrArray) servers = g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
-
-	for (gsize i = 0; texts[i] != NULL; i++) {
-		g_autoptr(GError) error = NULL;
-		Address *server = address_parse_peer(texts[i], &error);
-
-		if (server == NULL) {
-			ctl_output_complain("%s", error->message);
-			return NULL;
-		}
-		g_ptr_array_add(servers, server);
-	}
-	return g_steal_pointer(&servers);
-}
-
 /* Over itself, on a terminal. */
 static void show_progress(guint second, guint64 calls, guint64 errors)
 {
@@ -126,7 +108,7 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 		ctl_output_complain("%s", error->message);
 		return CTL_USAGE;
 	}
-	servers = parse_servers(options);
+	servers = ctl_addresses(options);
 	if (servers == NULL)
 		return CTL_USAGE;
 	bench.servers = servers;
@@ -137,12 +119,12 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 const CtlCommand ctl_bench_command = {
 	.name = "bench",
 	.summary = "Loads servers with calls, and measures how they answer.",
-	.details = "Sends a call for each that is answered; with --rate, calls when they are due, "
-		   "whatever comes\nback, and latency counts from then. Calls are get_id, get_ids, "
-		   "get_timestamp, get_worker_id,\nget_datacenter_id, or, for a comparison, "
-		   "redis-incr. A connection that ends is made again.\nCtrl-C ends the load, and "
-		   "shows "
-		   "what it came to. Exit status 1 if any call failed, 130 after\nCtrl-C.",
+	.details = "Sends a call for each that is answered; with --rate, calls when they "
+		   "are due, whatever comes back, and latency counts from then. Calls are "
+		   "get_id, get_ids, get_timestamp, get_worker_id, get_datacenter_id, or, "
+		   "for a comparison, redis-incr. A connection that ends is made again. "
+		   "Ctrl-C ends the load, and shows what it came to. Exit status 1 if any "
+		   "call failed, 130 after Ctrl-C.",
 	.entries = entries,
 	.run = run,
 };

@@ -222,8 +222,8 @@ const CtlCommand ctl_decode_command = {
 	.name = "decode",
 	.arguments = "[ID...]",
 	.summary = "Shows what IDs consist of.",
-	.details = "Without arguments, reads them from standard input, a line each. Digits are "
-		   "decimal,\n0x and hex digits hexadecimal; anything else needs --from.",
+	.details = "Without arguments, reads them from standard input, a line each. Digits "
+		   "are decimal, 0x and hex digits hexadecimal; anything else needs --from.",
 	.entries = entries,
 	.run = run,
 };

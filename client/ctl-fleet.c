@@ -9,12 +9,13 @@
 
 struct _CtlFleet {
 	guint timeout_ms;
-	GPtrArray *members; /* of Member */
+	GPtrArray *servers; /* of Address */
+	GPtrArray *members; /* of Member, one for each */
 };
 
 /* A server that was named, and what came of asking it. */
 typedef struct {
-	SnowflakeClient *client;
+	const Address *server;
 	gboolean has_failed;  /* it has not answered; else: */
 	CtlWorker *self;      /* until it is in the list of all */
 	GPtrArray *others;    /* of CtlWorker; NULL: it has no list */
@@ -33,26 +34,22 @@ static void member_forget(Member *self)
 static void member_free(Member *self)
 {
 	member_forget(self);
-	snowflake_client_free(self->client);
 	g_free(self);
 }
 
 CtlFleet *ctl_fleet_new(const CtlOptions *options)
 {
 	g_autoptr(CtlFleet) self = g_new0(CtlFleet, 1);
-	g_auto(GStrv) servers = ctl_servers(options);
 
 	self->timeout_ms = (guint)options->timeout_ms;
+	self->servers = ctl_addresses(options);
+	if (self->servers == NULL)
+		return NULL;
 	self->members = g_ptr_array_new_with_free_func((GDestroyNotify)member_free);
-	for (gsize i = 0; servers[i] != NULL; i++) {
-		const char *const one[] = {servers[i], NULL};
-		SnowflakeClient *client = ctl_client_new(one, options);
-		Member *member;
+	for (guint i = 0; i < self->servers->len; i++) {
+		Member *member = g_new0(Member, 1);
 
-		if (client == NULL)
-			return NULL;
-		member = g_new0(Member, 1);
-		member->client = client;
+		member->server = self->servers->pdata[i];
 		g_ptr_array_add(self->members, member);
 	}
 	return g_steal_pointer(&self);
@@ -62,7 +59,8 @@ void ctl_fleet_free(CtlFleet *self)
 {
 	if (self == NULL)
 		return;
-	g_ptr_array_unref(self->members);
+	g_clear_pointer(&self->members, g_ptr_array_unref);
+	g_clear_pointer(&self->servers, g_ptr_array_unref);
 	g_free(self);
 }
 
@@ -86,31 +84,41 @@ static void take_list(Member *self, const GPtrArray *answers, gint64 clock_skew_
 	self->list_is_old = ctl_worker_is_old(self->list_as_of_ms, now_ms);
 }
 
-static void ask(gpointer item, G_GNUC_UNUSED gpointer data)
+/* (transfer full) (nullable): what it tells of others. */
+static GPtrArray *ask_for_others(const Member *self, SnowflakeClient *client, GError **error)
 {
+	g_autoptr(GPtrArray) answers = snowflake_client_get_workers(client, error);
+
+	if (answers == NULL || answers->len <= MAX_WORKERS)
+		return g_steal_pointer(&answers);
+	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+		    "%s: its list of %u servers is too long: no more than %d are asked; "
+		    "--zookeeper lists them too",
+		    self->server->text, answers->len, MAX_WORKERS);
+	return NULL;
+}
+
+static void ask(gpointer item, gpointer data)
+{
+	const CtlFleet *fleet = data;
 	Member *self = item;
+	/* one that stayed would take a descriptor, and there may be more servers than these */
+	g_autoptr(SnowflakeClient) client = ctl_client_new(&self->server, 1, fleet->timeout_ms);
 	g_auto(CtlProbe) probe = {0};
 	g_autoptr(GPtrArray) answers = NULL;
 
 	member_forget(self);
 	self->has_failed = TRUE;
-	if (!ctl_probe(self->client, &probe, &self->failure))
+	if (!ctl_probe(client, &probe, &self->failure))
 		return;
 	if (probe.worker == NULL) {
 		g_set_error(&self->failure, SNOWFLAKE_CLIENT_ERROR,
 			    SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
 			    "%s: a server of 2010, which does not say who it is; ping asks it",
-			    snowflake_client_get_server(self->client));
+			    self->server->text);
 		return;
 	}
-	answers = snowflake_client_get_workers(self->client, &self->failure);
-	if (answers != NULL && answers->len > MAX_WORKERS) {
-		g_set_error(&self->failure, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			    "%s: the server lists %u others, and more than %d are not asked; "
-			    "--zookeeper lists them too",
-			    snowflake_client_get_server(self->client), answers->len, MAX_WORKERS);
-		return;
-	}
+	answers = ask_for_others(self, client, &self->failure);
 	self->has_failed = FALSE;
 	self->self = ctl_worker_of_probe(&probe);
 	if (answers != NULL)
@@ -160,7 +168,7 @@ static void note_age(const CtlFleet *self, CtlNotes *notes)
 		if (!has_list(member, TRUE) || is_made_up_for(self, member))
 			continue;
 		g_string_append_printf(names, "%s%s", names->len > 0 ? ", " : "",
-				       snowflake_client_get_server(member->client));
+				       member->server->text);
 		newest_ms = MAX(newest_ms, member->list_as_of_ms);
 	}
 	if (names->len == 0)
@@ -181,7 +189,7 @@ static void note_all(const CtlFleet *self, CtlNotes *notes)
 		if (member->has_failed)
 			ctl_notes_add_failure(notes, member->failure);
 		else if (member->others == NULL && !is_made_up_for(self, member))
-			ctl_notes_add_on(notes, snowflake_client_get_server(member->client),
+			ctl_notes_add_on(notes, member->server->text,
 					 g_strdup_printf("%s; others may be missing",
 							 member->failure->message));
 	}
@@ -241,7 +249,7 @@ static void set_unreachable(const CtlFleet *self, const GPtrArray *workers)
 {
 	for (guint i = 0; i < self->members->len; i++) {
 		const Member *member = self->members->pdata[i];
-		const char *server = snowflake_client_get_server(member->client);
+		const char *server = member->server->text;
 
 		for (guint j = 0; member->has_failed && j < workers->len; j++) {
 			CtlWorker *worker = workers->pdata[j];
@@ -256,7 +264,7 @@ GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes)
 {
 	g_autoptr(GPtrArray) workers = NULL;
 
-	ctl_parallel_do(self->members, ask, NULL);
+	ctl_parallel_do(self->members, ask, self);
 	note_all(self, notes);
 	workers = merge_all(self);
 	if (workers->len == 0)

@@ -5,6 +5,7 @@
 
 #include "client/ctl-output.h"
 #include "common/suggestion.h"
+#include "common/wrap.h"
 #include "core/text.h"
 
 const CtlCommand *ctl_help_find_command(const char *name)
@@ -59,6 +60,30 @@ static char *summarize_commands(void)
 	return g_string_free(summary, FALSE);
 }
 
+/* Where the description of an option begins in its line; 0 in any other line. */
+static gsize description_column(const char *line)
+{
+	const char *end = g_str_has_prefix(line, "  -") ? strstr(line + 3, "  ") : NULL;
+
+	return end != NULL ? (gsize)(end - line) + strspn(end, " ") : 0;
+}
+
+/* (transfer full): @help, which GLib has made and does not wrap. It ends in a newline. */
+static char *wrap(const char *help)
+{
+	g_auto(GStrv) lines = g_strsplit(help, "\n", -1);
+	GString *out = g_string_new(NULL);
+
+	for (gsize i = 0; lines[i + 1] != NULL; i++) {
+		gsize column = description_column(lines[i]);
+		g_autofree char *indent = g_strnfill(column, ' ');
+
+		g_string_append_len(out, lines[i], (gssize)column);
+		wrap_append(out, lines[i] + column, indent);
+	}
+	return g_string_free(out, FALSE);
+}
+
 void ctl_help_print(const CtlCommand *command, const GOptionEntry *common)
 {
 	g_autofree char *usage = command != NULL
@@ -71,14 +96,15 @@ void ctl_help_print(const CtlCommand *command, const GOptionEntry *common)
 
 	g_option_context_set_summary(context, summary);
 	g_option_context_set_description(context, "Exit status: 0, 1 if refused or not reachable, "
-						  "2 if used wrongly, 130 after Ctrl-C.");
+						  "2 if misused, 130 after Ctrl-C.");
 	if (command != NULL)
 		add_entries(context, command->entries);
 	add_entries(context, common);
 
 	g_autofree char *help = g_option_context_get_help(context, TRUE, NULL);
+	g_autofree char *wrapped = wrap(help);
 
-	ctl_output_print("%s", help);
+	ctl_output_print("%s", wrapped);
 }
 
 void ctl_help_complain_of_command(const char *name)

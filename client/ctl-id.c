@@ -55,12 +55,13 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 	if (!ctl_number("-n N", wanted_text, 1, G_MAXINT64, &wanted))
 		return CTL_USAGE;
 
-	g_auto(GStrv) servers = ctl_servers(options);
-	g_autoptr(SnowflakeClient) client = ctl_client_new((const char *const *)servers, options);
+	g_autoptr(GPtrArray) servers = ctl_addresses(options);
 
-	if (client == NULL)
+	if (servers == NULL)
 		return CTL_USAGE;
 
+	g_autoptr(SnowflakeClient) client = ctl_client_new((const Address *const *)servers->pdata,
+							   servers->len, options->timeout_ms);
 	gboolean complete = print_ids(client, options->json ? &array : NULL, &error);
 
 	if (complete) {

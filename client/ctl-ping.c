@@ -26,7 +26,8 @@ static const GOptionEntry entries[] = {
 /* A server, and what it has said last. A client for each, so that what is shown together was said
  * by one server. */
 typedef struct {
-	SnowflakeClient *client;
+	const Address *server;
+	SnowflakeClient *client; /* NULL: not now */
 	CtlProbe probe;
 	GError *error; /* NULL: it has answered */
 } Target;
@@ -42,20 +43,27 @@ static void target_free(Target *self)
 /* What has been seen, in all rounds. */
 typedef struct {
 	GPtrArray *targets;
-	CtlArray *array; /* NULL: lines */
+	guint timeout_ms;
+	gboolean keeps_connections; /* for the next round */
+	CtlArray *array;            /* NULL: lines */
 	guint64 asked;
 	guint64 answered;
 	guint64 serving;
 } Pinger;
 
 /* In a thread of its own. */
-static void ask(gpointer item, G_GNUC_UNUSED gpointer data)
+static void ask(gpointer item, gpointer data)
 {
+	const Pinger *self = data;
 	Target *target = item;
 
 	ctl_probe_clear(&target->probe);
 	g_clear_error(&target->error);
+	if (target->client == NULL)
+		target->client = ctl_client_new(&target->server, 1, self->timeout_ms);
 	ctl_probe(target->client, &target->probe, &target->error);
+	if (!self->keeps_connections)
+		g_clear_pointer(&target->client, snowflake_client_free);
 }
 
 static void print_line(const Target *target)
@@ -70,8 +78,8 @@ static void print_line(const Target *target)
 	}
 	ctl_output_print("%s: datacenter %" G_GINT64_FORMAT ", worker %" G_GINT64_FORMAT
 			 "%s%s, clock %+.1f ms, round trip %.3f ms\n",
-			 snowflake_client_get_server(target->client), probe->datacenter_id,
-			 probe->worker_id, state != NULL ? ", " : "", state != NULL ? state : "",
+			 target->server->text, probe->datacenter_id, probe->worker_id,
+			 state != NULL ? ", " : "", state != NULL ? state : "",
 			 (double)probe->clock_skew_us / 1000, (double)probe->round_trip_us / 1000);
 }
 
@@ -80,8 +88,7 @@ static void print_json(CtlArray *array, const Target *target)
 	const CtlProbe *probe = &target->probe;
 	JsonObject *object = json_object_new();
 
-	json_object_set_string_member(object, "server",
-				      snowflake_client_get_server(target->client));
+	json_object_set_string_member(object, "server", target->server->text);
 	if (target->error != NULL) {
 		ctl_output_complain_of(target->error, 0);
 		ctl_output_set_error(object, target->error);
@@ -99,25 +106,17 @@ static void print_json(CtlArray *array, const Target *target)
 	ctl_array_add(array, element);
 }
 
-/* NULL, and the message is out, if a server does not parse. */
-static GPtrArray *make_targets(const CtlOptions *options)
+static GPtrArray *make_targets(const GPtrArray *servers)
 {
-	g_autoptr(GPtrArray) targets = g_ptr_array_new_with_free_func((GDestroyNotify)target_free);
-	g_auto(GStrv) servers = ctl_servers(options);
+	GPtrArray *targets = g_ptr_array_new_with_free_func((GDestroyNotify)target_free);
 
-	for (gsize i = 0; servers[i] != NULL; i++) {
-		const char *const one[] = {servers[i], NULL};
-		SnowflakeClient *client = ctl_client_new(one, options);
-
-		if (client == NULL)
-			return NULL;
-
+	for (guint i = 0; i < servers->len; i++) {
 		Target *target = g_new0(Target, 1);
 
-		target->client = client;
+		target->server = servers->pdata[i];
 		g_ptr_array_add(targets, target);
 	}
-	return g_steal_pointer(&targets);
+	return targets;
 }
 
 /* A server of 2010 does not say; that it answers is all there is to know. */
@@ -138,7 +137,7 @@ static void set_last_words(const Pinger *self)
 /* All at once, so that one that hangs holds up nobody but the next round. */
 static void ping(Pinger *self)
 {
-	ctl_parallel_do(self->targets, ask, NULL);
+	ctl_parallel_do(self->targets, ask, self);
 	for (guint i = 0; i < self->targets->len; i++) {
 		const Target *target = self->targets->pdata[i];
 
@@ -163,11 +162,19 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 	    !ctl_number("-i MS", interval_text, 0, MAX_INTERVAL_MS, &interval_ms))
 		return CTL_USAGE;
 
-	g_autoptr(GPtrArray) targets = make_targets(options);
-	Pinger pinger = {.targets = targets, .array = options->json ? &array : NULL};
+	g_autoptr(GPtrArray) servers = ctl_addresses(options);
 
-	if (targets == NULL)
+	if (servers == NULL)
 		return CTL_USAGE;
+
+	g_autoptr(GPtrArray) targets = make_targets(servers);
+	Pinger pinger = {
+		.targets = targets,
+		.timeout_ms = (guint)options->timeout_ms,
+		.keeps_connections = targets->len <= ctl_parallel_room(),
+		.array = options->json ? &array : NULL,
+	};
+
 	for (guint64 i = 0; i < count; i++) {
 		if (i > 0)
 			g_usleep(interval_ms * 1000);
@@ -182,8 +189,9 @@ const CtlCommand ctl_ping_command = {
 	.name = "ping",
 	.summary = "Shows how each server answers.",
 	.details = "Its datacenter and worker ID, its state, how far its clock is from this "
-		   "machine's,\nand how long the answer took; or why there is none. All --server "
-		   "are asked at once.\nExit status 1 if one did not answer, or is not serving.",
+		   "machine's, and how long the answer took; or why there is none. All "
+		   "--server are asked at once. Exit status 1 if one did not answer, or is "
+		   "not serving.",
 	.entries = entries,
 	.run = run,
 };

@@ -449,11 +449,11 @@ const CtlCommand ctl_registry_command = {
 	.name = "registry",
 	.arguments = "quarantine|secure",
 	.summary = "Makes a restored ZooKeeper safe, or one that is open to anyone.",
-	.details = "After ZooKeeper was restored from a backup, and before servers can reach it:\n"
-		   "registry quarantine has no worker ID claimed for as long as servers may have\n"
-		   "reserved since. It asks first, and stops if servers live.\n\n"
-		   "For servers that get a --zookeeper-auth: registry secure closes to everybody\n"
-		   "else what they made without. It asks first.",
+	.details = "After ZooKeeper was restored from a backup, and before servers can "
+		   "reach it: registry quarantine has no worker ID claimed for as long as "
+		   "servers may have reserved since. It asks first, and stops if servers "
+		   "live.\n\nFor servers that get a --zookeeper-auth: registry secure "
+		   "closes to everybody else what they made without. It asks first.",
 	.takes_zookeeper = TRUE,
 	.takes_no_server = TRUE,
 	.entries = entries,

@@ -363,9 +363,9 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 const CtlCommand ctl_workers_command = {
 	.name = "workers",
 	.summary = "Lists the servers of the service.",
-	.details = "Asks ZooKeeper where --zookeeper names it, else every --server, each for all "
-		   "that it\nknows of; and then each server for its state and clock. One that does "
-		   "not answer\nis listed as unreachable.",
+	.details = "Asks ZooKeeper where --zookeeper names it, else every --server, each "
+		   "for all that it knows of; and then each server for its state and clock. "
+		   "One that does not answer is listed as unreachable.",
 	.takes_zookeeper = TRUE,
 	.entries = entries,
 	.run = run,

@@ -31,20 +31,21 @@ gboolean ctl_number(const char *option, const char *text, guint64 min, guint64 m
 	return FALSE;
 }
 
-char **ctl_servers(const CtlOptions *options)
+/* (transfer full) */
+static char **servers(const CtlOptions *options)
 {
 	const char *environment = g_getenv(CTL_SERVERS_VARIABLE);
-	g_autoptr(GStrvBuilder) servers = g_strv_builder_new();
+	g_autoptr(GStrvBuilder) named = g_strv_builder_new();
 	g_auto(GStrv) parts = g_strsplit(environment != NULL ? environment : "", ",", -1);
 
 	if (options->servers != NULL)
 		return g_strdupv(options->servers);
 	for (gsize i = 0; parts[i] != NULL; i++) {
 		if (g_strstrip(parts[i])[0] != '\0')
-			g_strv_builder_add(servers, parts[i]);
+			g_strv_builder_add(named, parts[i]);
 	}
 
-	char **found = g_strv_builder_end(servers);
+	char **found = g_strv_builder_end(named);
 
 	if (found[0] == NULL) {
 		g_strfreev(found);
@@ -53,19 +54,26 @@ char **ctl_servers(const CtlOptions *options)
 	return found;
 }
 
-SnowflakeClient *ctl_client_new(const char *const *servers, const CtlOptions *options)
+GPtrArray *ctl_addresses(const CtlOptions *options)
 {
-	g_autoptr(GError) error = NULL;
-	SnowflakeClient *client = snowflake_client_new(servers, &error);
+	g_auto(GStrv) texts = servers(options);
+	g_autoptr(GPtrArray) addresses =
+		g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
 
-	if (client == NULL)
-		ctl_output_complain("%s: %s",
-				    options->servers != NULL ? "--server, one at a time"
-							     : CTL_SERVERS_VARIABLE,
-				    error->message);
-	else
-		snowflake_client_set_timeout_ms(client, options->timeout_ms);
-	return client;
+	for (gsize i = 0; texts[i] != NULL; i++) {
+		g_autoptr(GError) error = NULL;
+		Address *address = address_parse_peer(texts[i], &error);
+
+		if (address == NULL) {
+			ctl_output_complain("%s: %s",
+					    options->servers != NULL ? "--server, one at a time"
+								     : CTL_SERVERS_VARIABLE,
+					    error->message);
+			return NULL;
+		}
+		g_ptr_array_add(addresses, address);
+	}
+	return g_steal_pointer(&addresses);
 }
 
 /* --zookeeper, or what the environment has in its place; an empty one is none. */
@@ -78,6 +86,18 @@ static const char *zookeeper_text(const CtlOptions *options)
 	if (options->servers != NULL || environment == NULL || environment[0] == '\0')
 		return NULL;
 	return environment;
+}
+
+SnowflakeClient *ctl_client_new(const Address *const *servers, guint count, guint64 timeout_ms)
+{
+	g_autofree const char **texts = g_new0(const char *, count + 1);
+	SnowflakeClient *client;
+
+	for (guint i = 0; i < count; i++)
+		texts[i] = servers[i]->text;
+	client = snowflake_client_new(texts, NULL);
+	snowflake_client_set_timeout_ms(client, (guint)timeout_ms);
+	return client;
 }
 
 gboolean ctl_zookeeper_hosts(const CtlOptions *options, ZookeeperHosts **out_hosts, char **out_auth)

@@ -4,6 +4,7 @@
 #include <glib.h>
 
 #include "client/snowflake-client.h"
+#include "common/address.h"
 #include "common/znodes.h"
 
 /* The commands of snowflakectl: a file each, and a line each in the table of ctl.c. */
@@ -17,7 +18,7 @@ typedef enum {
 
 /* The options that every command has. */
 typedef struct {
-	char **servers;             /* NULL: see ctl_servers() */
+	char **servers;             /* NULL: see ctl_addresses() */
 	const char *zookeeper;      /* NULL: see ctl_zookeeper_hosts() */
 	const char *zookeeper_auth; /* a file; NULL: none */
 	gboolean json;
@@ -28,7 +29,7 @@ typedef struct {
 	const char *name;
 	const char *arguments;       /* for --help: "[ID...]"; NULL: the command takes none */
 	const char *summary;         /* a line, for --help */
-	const char *details;         /* more lines, for the command's --help; or NULL */
+	const char *details;         /* more, for the command's --help; or NULL */
 	gboolean takes_zookeeper;    /* --zookeeper is for it, too */
 	gboolean takes_no_server;    /* --server is not shown in its --help */
 	const GOptionEntry *entries; /* its own options, NULL-terminated */
@@ -57,12 +58,13 @@ extern const CtlCommand *const CTL_COMMANDS[];
 gboolean ctl_number(const char *option, const char *text, guint64 min, guint64 max,
 		    guint64 *out_number);
 
-/* (transfer full): the servers in @options, else in $SNOWFLAKE_SERVERS, else the default one. */
-char **ctl_servers(const CtlOptions *options);
+/* (transfer full) (nullable) (element-type Address): the servers in @options, else in
+ * $SNOWFLAKE_SERVERS, else the default one; if one does not parse, %NULL, and the message is out:
+ * CTL_USAGE. */
+GPtrArray *ctl_addresses(const CtlOptions *options);
 
-/* (transfer full) (nullable): a client of @servers; if one does not parse, %NULL, and the message
- * is out: CTL_USAGE. */
-SnowflakeClient *ctl_client_new(const char *const *servers, const CtlOptions *options);
+/* (transfer full): a client of so many @servers. */
+SnowflakeClient *ctl_client_new(const Address *const *servers, guint count, guint64 timeout_ms);
 
 /* Sets *out_hosts to the ZooKeeper in @options, or else, where they name no server, to the one in
  * $SNOWFLAKE_ZOOKEEPER; to NULL if there is none. Sets *out_auth to "user:password", or to NULL.

@@ -8,7 +8,9 @@
 
 #include "client/ctl-help.h"
 #include "client/ctl-output.h"
+#include "client/ctl-parallel.h"
 #include "client/ctl.h"
+#include "core/text.h"
 
 #define MAX_TIMEOUT_MS 3600000
 
@@ -81,20 +83,38 @@ static CtlStatus run_command(const CtlCommand *command, const CtlOptions *option
 		return CTL_USAGE;
 	}
 	if (command->arguments == NULL && arguments != NULL) {
+		g_autofree char *shown = text_escape(arguments[0], strlen(arguments[0]));
+
 		ctl_output_complain("%s takes no argument, but there is \"%s\"", command->name,
-				    arguments[0]);
+				    shown);
 		return CTL_USAGE;
 	}
 
 	return command->run(options, arguments != NULL ? (const char *const *)arguments : none);
 }
 
-/* @asked: by the command "help", which takes no more than the name of another one */
+/* Whether @argument is one that @command takes, as its usage names them: "quarantine|secure". */
+static gboolean takes_argument(const CtlCommand *command, const char *argument)
+{
+	g_auto(GStrv) taken = g_strsplit(
+		command != NULL && command->arguments != NULL ? command->arguments : "", "|", -1);
+
+	return g_strv_contains((const char *const *)taken, argument);
+}
+
+/* @asked: by the command "help", which takes no more than the name of another one, and what that
+ * one takes */
 static CtlStatus print_help(const CtlCommand *command, const GOptionEntry *common, gboolean asked,
 			    char **arguments)
 {
-	if (asked && arguments != NULL) {
-		ctl_output_complain("help takes one command, but there is \"%s\"", arguments[0]);
+	const char *more = NULL;
+
+	if (asked && arguments != NULL)
+		more = takes_argument(command, arguments[0]) ? arguments[1] : arguments[0];
+	if (more != NULL) {
+		g_autofree char *shown = text_escape(more, strlen(more));
+
+		ctl_output_complain("help takes one command, but there is \"%s\"", shown);
 		return CTL_USAGE;
 	}
 	ctl_help_print(command, common);
@@ -124,7 +144,7 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		 "A file with the servers' USER:PASSWORD for ZooKeeper", "FILE"},
 		{"json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON", NULL},
 		{"timeout", 0, 0, G_OPTION_ARG_STRING, &timeout,
-		 "For a call, connecting and other servers included (default 2000)", "MS"},
+		 "For a call, connecting and other servers included (default 3000)", "MS"},
 		{"help", 'h', 0, G_OPTION_ARG_NONE, &help, "Print this", NULL},
 		{"version", 0, 0, G_OPTION_ARG_NONE, &version, "Print the version", NULL},
 		{G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &arguments, NULL, NULL},
@@ -195,6 +215,7 @@ int main(int argc, char **argv)
 	/* a reader that goes away is seen where it is written to */
 	signal(SIGPIPE, SIG_IGN);
 	g_set_prgname("snowflakectl");
+	ctl_parallel_raise_limit();
 	ctl_output_begin(wants_json(argv));
 	status = parse_and_run(argc, argv);
 	ctl_output_end(status);

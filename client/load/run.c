@@ -1,29 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/load/run.h"
 
-#include <sys/resource.h>
 #include <time.h>
 
 #include "client/load/driver.h"
-
-/* For what is open besides the connections. */
-#define SPARE_FDS 64
 
 #define NS_PER_MS G_GINT64_CONSTANT(1000000)
 
 /* Beyond the timeout: for a server to come back, or another one to be found. */
 #define SILENCE_NS (10000 * NS_PER_MS)
-
-static void raise_fd_limit(rlim_t wanted)
-{
-	struct rlimit limit;
-
-	/* If this is not enough, connecting says so. */
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted) {
-		limit.rlim_cur = MIN(wanted, limit.rlim_max);
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
 
 struct _LoadRun {
 	const LoadOptions *options;
@@ -220,8 +205,6 @@ LoadRun *load_run_new(const LoadOptions *options, GError **error)
 	self->servers = g_ptr_array_new_with_free_func((GDestroyNotify)load_server_free);
 	self->drivers = g_ptr_array_new_with_free_func((GDestroyNotify)load_driver_free);
 	self->tally = load_tally_new();
-	raise_fd_limit(options->connections + options->idle_connections + options->threads +
-		       SPARE_FDS);
 	for (guint i = 0; i < options->servers->len; i++) {
 		LoadServer *server = load_server_new(options->servers->pdata[i]);
 

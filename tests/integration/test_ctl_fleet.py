@@ -144,6 +144,20 @@ class Merged(CtlTest):
             self.assertIn(server.address, said[0])
             self.assertIn("others may be missing", said[0])
 
+    def test_too_long_a_list_is_not_taken(self):
+        one = Told(worker_id=1)
+        one.others = [one.of_another(0, worker_id=2)] * 4096
+        status, rows, said = list_all(one)
+        self.assertEqual((status, list(rows)), (0, [one.said.nonce]))
+        self.assertEqual(rows[one.said.nonce]["state"], "serving")
+        self.assertEqual(said, [
+            f"snowflakectl: {one.address}: its list of 4097 servers is too long: no more than 4096 "
+            "are asked; --zookeeper lists them too; others may be missing"])
+        # with the server itself it is as long as it may be
+        one.others = one.others[:4095]
+        status, rows, said = list_all(one)
+        self.assertEqual((status, len(rows), said), (0, 2, []))
+
     def test_rows_without_a_nonce_are_not_taken_for_one(self):
         one = Told(worker_id=1)
         one.others = [one.of_another(0, nonce="", worker_id=worker_id) for worker_id in (2, 3)]

@@ -2,6 +2,7 @@
 """snowflakectl ping: what it shows of servers that answer, and of those that do not."""
 import json
 import re
+import resource
 import signal
 import time
 
@@ -97,6 +98,21 @@ class Ping(CtlTest):
 
 
 class RealServers(ServerTest, CtlTest):
+    def test_more_servers_than_descriptors(self):
+        """They are asked, fewer at a time; as many as a process may have, if it may have more."""
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        server = named("%s:%d" % self.start().address) * 1100
+        for limit in ((64, 64), (1024, 1024), (64, hard)):
+            def set_limit(limit=limit):
+                resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+            with self.subTest(limit):
+                output = self.assert_ok(run("ping", "-c", 2, "-i", 0, *server,
+                                            preexec_fn=set_limit))
+                self.assertEqual((output.count("serving"), output.count("\n")), (2200, 2200))
+                rows = json.loads(self.assert_ok(run("workers", "--json", *server,
+                                                     preexec_fn=set_limit)))
+                self.assertEqual([row["state"] for row in rows], ["serving"])
+
     def test_one_that_goes_and_one_that_stays(self):
         going, staying = (self.start("--datacenter-id", 3, "--worker-id", i) for i in (1, 2))
         addresses = ["%s:%d" % server.address for server in (going, staying)]

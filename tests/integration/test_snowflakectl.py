@@ -16,6 +16,8 @@ TEXTS = json.loads((ROOT / "tests/vectors/text.json").read_text())
 FORMS = {"base32_crockford": "crockford", "base62": "base62", "base58_flickr": "base58",
          "hex": "hex"}
 
+LONG = "a" * 100_000
+
 
 def run(*arguments, **settings):
     environment = {**ENVIRONMENT, "TZ": "UTC", **settings.pop("environment", {})}
@@ -175,16 +177,6 @@ class Ids(CtlTest):
         self.assertEqual(done.stdout, "")
 
 
-class Workers(CtlTest):
-    def test_not_everybody_is_asked(self):
-        class Crowded(Extended):
-            def get_workers(self):
-                return [self.get_worker()] * 4097
-
-        self.assert_fails(run("workers", "--server", serve(Crowded())), 1,
-                          "lists 4097 others, and more than 4096 are not asked")
-
-
 class Decode(CtlTest):
     def decode(self, *arguments, **settings):
         return json.loads(self.assert_ok(run("--json", "decode", *arguments, **settings)))
@@ -322,11 +314,20 @@ class WrongUse(CtlTest):
             (("ping", "-i", 3600001), number.format("-i MS:", 3600001, 0, 3600000)),
             (("decode", "--from", "base64", "1"), '--from "base64": there are decimal, hex, '),
             (("decode", "--layout", "nonsense", "1"), "--layout: "),
+            # not all of it is said again
+            *((arguments, 'aaa..."') for arguments in (
+                ("--server", f"{LONG}:x", "id"), ("--zookeeper", f"{LONG}:x", "workers"),
+                ("id", LONG), ("help", "id", LONG), (LONG,), (f"--{LONG}",), ("id", "-n", LONG),
+                ("bench", "--rate", LONG), ("decode", "--from", LONG, "1"),
+                ("decode", "--layout", LONG, "1"), ("decode", "--layout", f"{LONG}=", "1"),
+                ("decode", "--layout", f"tick_ms={LONG}", "1"))),
+            (("--zookeeper", "a", "--zookeeper-auth", LONG, "workers"), "File name too long"),
         )
         for arguments, words in cases:
             with self.subTest(arguments):
                 done = run(*arguments)
                 self.assert_fails(done, 2, words)
+                self.assertLess(len(done.stderr), 300)
                 if "--json" not in arguments:
                     self.assertEqual(done.stdout, "")
 
@@ -393,6 +394,17 @@ class Help(CtlTest):
     def test_one_at_a_time(self):
         self.assert_fails(run("help", "id", "ping"), 2,
                           'help takes one command, but there is "ping"')
+
+    def test_of_what_a_command_takes(self):
+        output = self.assert_ok(run("registry", "--help"))
+        for action in ("quarantine", "secure"):
+            for arguments in (("help", "registry", action), ("registry", action, "--help")):
+                with self.subTest(arguments):
+                    self.assertEqual(self.assert_ok(run(*arguments)), output)
+        for arguments, extra in ((("registry", "nonsense"), "nonsense"),
+                                 (("registry", "quarantine", "secure"), "secure")):
+            with self.subTest(arguments):
+                self.assert_fails(run("help", *arguments), 2, f'"{extra}"')
 
     def test_that_cannot_be_written(self):
         for arguments in (("--help",), ("id", "--help"), ("help",), ("--version",)):

@@ -1,30 +1,33 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether --help and the man page name the same options: check-man.py SNOWFLAKECTL MAN-PAGE"""
+"""Whether --help and the man page name the same options, and a terminal of 80 columns has room for
+what each command prints: check-man.py SNOWFLAKECTL MAN-PAGE"""
 
 import re
 import subprocess
 import sys
 
 COMMANDS = ["id", "decode", "ping", "workers", "registry", "bench", "help"]
+COLUMNS = 80
 OPTION = re.compile(r"(?<![\w-])--?[a-z][a-z0-9-]*")
 
 
-def options_in_help(program):
-    """The options of the program and of every command. An option begins its line."""
+def help_of(program, *command):
+    return subprocess.run([program, *command, "--help"], check=True, capture_output=True,
+                          encoding="utf-8", timeout=10).stdout
+
+
+def options_in_help(texts):
+    """An option begins its line."""
     found = set()
-    for command in [[]] + [[name] for name in COMMANDS]:
-        text = subprocess.run([program, *command, "--help"], check=True, capture_output=True,
-                              text=True, timeout=10).stdout
+    for text in texts:
         for line in text.splitlines():
             if line.startswith("  -"):
                 found.update(OPTION.findall(re.split(r" {2,}|=", line.strip())[0]))
     return found
 
 
-def commands_in_help(program):
-    text = subprocess.run([program, "--help"], check=True, capture_output=True, text=True,
-                          timeout=10).stdout
+def commands_in_help(text):
     return re.findall(r"^  ([a-z]+) ", text.partition("Commands:")[2], re.MULTILINE)
 
 
@@ -40,18 +43,22 @@ def options_in_man(path):
 
 
 def main(program, page):
-    in_help, in_man = options_in_help(program), options_in_man(page)
+    texts = [help_of(program), *(help_of(program, name) for name in COMMANDS)]
+    in_help, in_man = options_in_help(texts), options_in_man(page)
     for option in sorted(in_help - in_man):
         print(f"{option} is in --help, not in the man page")
     for option in sorted(in_man - in_help):
         print(f"{option} is in the man page, not in --help")
-    same_commands = commands_in_help(program) == COMMANDS
+    same_commands = commands_in_help(texts[0]) == COMMANDS
     if not same_commands:
-        print(f"--help names the commands {commands_in_help(program)}, not {COMMANDS}")
+        print(f"--help names the commands {commands_in_help(texts[0])}, not {COMMANDS}")
+    wide = [line for text in texts for line in text.splitlines() if len(line) > COLUMNS]
+    for line in wide:
+        print(f"{len(line)} columns, {COLUMNS} at most: {line}")
     if not {"--server", "--json", "-n", "--layout", "-c", "--watch", "--yes"} <= in_help:
         print(f"--help was not understood: found only {sorted(in_help)}")
         return 1
-    return 0 if in_help == in_man and same_commands else 1
+    return 0 if in_help == in_man and same_commands and not wide else 1
 
 
 sys.exit(main(*sys.argv[1:]))
