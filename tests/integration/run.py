@@ -3,8 +3,8 @@
 """Runs the integration tests: run.py [--build DIR] [--jobs N] [PATTERN...]
 
 With patterns, only tests whose name (test_wire.Forms.test_every_form) contains one of them; each
-must be in one. A line a test, and what was wrong with it; then those that cost the processor most, and
-those that took longest; then the line "integration: N passed, N failed, N skipped". Ends with
+must be in one. A line a test, and what was wrong with it; then those that cost the processor most,
+and those that took longest; then the line "integration: N passed, N failed, N skipped". Ends with
 status 1 if a test failed, or none ran.
 
 A class runs in one process, N classes at a time. Most tests wait most of the time, so N may be
