@@ -16,10 +16,16 @@ Each makes sure that a reply is the one to its call. Thrift's code does so in Go
 ID) and Java (sequence ID, of what is not an exception); in Node a reply whose sequence ID is not
 awaited answers nothing, and the client waits on until it is given up. Those three count from 1 on
 each connection. The Python and the C client do it themselves, with sequence IDs at random.
+
+  SNOWFLAKE_JAVA_CLASSES  where the classes of the Java client stay, for other processes and runs
 """
+import fcntl
 import functools
+import hashlib
 import os
+import pathlib
 import subprocess
+import tempfile
 from typing import Callable, NamedTuple
 
 from bindings import IDL, IDL_2010, INTEGRATION, generate, scratch
@@ -27,6 +33,7 @@ from harness import BUILD, ENVIRONMENT, PATIENCE
 from wire import Form
 
 CLIENTS = INTEGRATION / "clients"
+JAVA_CLASSES = pathlib.Path(os.environ.get("SNOWFLAKE_JAVA_CLASSES", scratch / "java-classes"))
 EXCEPTION_STATUS = 3
 
 
@@ -81,13 +88,27 @@ def _python(idl, service):
     return ["/usr/bin/python3", CLIENTS / "client.py", generate("py", idl), f"{idl.stem}.{service}"]
 
 
+def _compile_java(jars, sources):
+    """The directory of the classes. To make them costs more than the tests of them, so that one
+    process does it for all; the next time the sources are others the directory is another."""
+    said = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+    classes = JAVA_CLASSES / said[:16]
+    JAVA_CLASSES.mkdir(parents=True, exist_ok=True)
+    with open(JAVA_CLASSES / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not classes.exists():
+            with tempfile.TemporaryDirectory(dir=JAVA_CLASSES) as new:
+                _run(["javac", "-nowarn", "-cp", jars, "-d", f"{new}/all", *sources])
+                os.rename(f"{new}/all", classes)
+    return classes
+
+
 @functools.cache
 def _java():
-    classes = scratch / "java-classes"
     # its annotation is of a package that later Java releases left out
-    sources = generate("java:generated_annotations=suppress", IDL).rglob("*.java")
+    generated = generate("java:generated_annotations=suppress", IDL).rglob("*.java")
     jars = ":".join(f"/usr/share/java/{jar}.jar" for jar in ("thrift", "slf4j-api"))
-    _run(["javac", "-nowarn", "-cp", jars, "-d", classes, CLIENTS / "Client.java", *sources])
+    classes = _compile_java(jars, [CLIENTS / "Client.java", *sorted(generated)])
     return ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{classes}:{jars}",
             "Client"]
 
