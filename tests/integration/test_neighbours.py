@@ -26,7 +26,8 @@ WAIT_LIMIT_S = 2 * MAX_WAIT_S + 1
 TRIES = 6
 TIMES_ALONE = 3  # what it waits without a neighbour counts so often
 RATE = 200 if SANITIZED else 1000
-SECONDS = 1
+BURST_SECONDS = 0.5
+GREEDY_SECONDS = 1  # they may wait for MAX_WAIT_S, which is part of what is looked at
 LIMIT_S = 60
 FEW = "only few of them under sanitizers"
 # What is measured is the server, not when the machine lets it run, or the client look at its
@@ -58,7 +59,7 @@ class Seen(NamedTuple):
 class Neighbours(ServerTest):
     ALONE = "measures latency"
 
-    def beside(self, server, other, kind):
+    def beside(self, server, other, kind, seconds):
         """What a client of each sees while the first has a neighbour of that kind."""
         port = server.address[1]
         # it gives way to the client: what is measured is the server
@@ -68,7 +69,7 @@ class Neighbours(ServerTest):
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as neighbour:
             try:
                 self.assertEqual(neighbour.stdout.readline(), "ready\n", "no neighbour")
-                clients = [self.launch_client(server), self.launch_client(other)]
+                clients = [self.launch_client(one, seconds) for one in (server, other)]
                 latencies = [self.latency(client) for client in clients]
                 neighbour.terminate()
                 printed, complaints = neighbour.communicate(timeout=LIMIT_S * PATIENCE)
@@ -78,11 +79,11 @@ class Neighbours(ServerTest):
         return Seen(*latencies, json.loads(printed))
 
     @staticmethod
-    def launch_client(server):
+    def launch_client(server, seconds):
         return subprocess.Popen(
             [*CLIENT_FIRST, SNOWFLAKECTL, "--server", f"127.0.0.1:{server.address[1]}", "bench",
              "--connections", "1", "--in-flight", "64", "--rate", str(RATE), "--warmup", "0.2",
-             "--duration", str(SECONDS), "--timeout", str(10000 * PATIENCE), "--json"],
+             "--duration", str(seconds), "--timeout", str(10000 * PATIENCE), "--json"],
             env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, text=True)
 
@@ -95,13 +96,14 @@ class Neighbours(ServerTest):
             self.assertRegex(late, "WorkerIdUnavailable|no answer in time")
         return Latency(*(report["latency_us"][key] / 1000 for key in ("p50", "p99", "max")), late)
 
-    def hold(self, kind, p99_ms, *options, problem_of=lambda neighbour: None):
+    def hold(self, kind, p99_ms, *options, seconds=GREEDY_SECONDS,
+             problem_of=lambda neighbour: None):
         """Tries until it is as it should be, and fails if it never is."""
         problems = []
         for _ in range(TRIES):
             servers = [self.start("--worker-id", worker_id, *options, wrapper=SERVER_FIRST)
                        for worker_id in (0, 1)]
-            seen = self.beside(*servers, kind)
+            seen = self.beside(*servers, kind, seconds)
             for server in servers:
                 self.assertEqual(server.terminate(), 0, server.log)
             limit_ms = p99_ms * BUILD_FACTOR + TIMES_ALONE * seen.alone.p99
@@ -113,7 +115,8 @@ class Neighbours(ServerTest):
         self.fail(f"beside {kind}, {' '.join(map(str, options))}:\n" + "\n".join(problems))
 
     def hold_bursts(self, kind, *options):
-        self.hold(kind, BURST_P99_MS, *options, problem_of=self.bursts_problem)
+        self.hold(kind, BURST_P99_MS, *options, seconds=BURST_SECONDS,
+                  problem_of=self.bursts_problem)
 
     def hold_greedy(self, *options):
         self.hold("greedy", GREEDY_P99_MS, "--max-wait", MAX_WAIT_S * 1000, *options,
