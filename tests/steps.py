@@ -38,6 +38,12 @@ SANITIZED = {
 }
 
 
+# What a build costs: these are run, so that they are not to be slow, and backtraces have lines;
+WATCHED = ("-Doptimization=1", "-Dc_args=-g1", "-Dbench=disabled")
+# of this one the warnings are wanted, and that it comes to an end.
+COMPILED_ONLY = ("-Doptimization=0", "-Ddebug=false")
+
+
 def program(path, *arguments):
     return (str(ROOT / path), *map(str, arguments))
 
@@ -66,6 +72,7 @@ def integration_tests(name, tiers, jobs, patterns=(), under=(), **environment):
         *under, *program("tests/integration/run.py", "--build", BUILDS / name, "--jobs",
                          jobs * PROCESSORS, *patterns)), suite("integration"),
         {"GOCACHE": os.environ.get("GOCACHE", f"{BUILDS}/go-cache"),
+         "SNOWFLAKE_JAVA_CLASSES": f"{BUILDS}/java-classes",
          **({} if name == "release" else SANITIZED), **environment})
 
 
@@ -104,10 +111,10 @@ def table(chaos_s):
              suite("runner")),
         Step("lint: self-test", ALL, COMPUTES, (), program("tests/lint", "--self-test"), check),
         Step("lint", ALL, COMPUTES, (), program("tests/lint"), check),
-        build("asan", MORE, "-Db_sanitize=address,undefined", "-Dbench=disabled"),
-        build("tsan", MORE, "-Db_sanitize=thread", "-Dbench=disabled"),
+        build("asan", MORE, "-Db_sanitize=address,undefined", *WATCHED),
+        build("tsan", MORE, "-Db_sanitize=thread", *WATCHED),
         unit_tests("release", ALL),
-        build("clang", MORE, CC="clang", CXX="clang++"),
+        build("clang", MORE, *COMPILED_ONLY, CC="clang", CXX="clang++"),
         unit_tests("asan", MORE),
         unit_tests("tsan", MORE, *under),
         of_release("instructions: self-test", ALL, COMPUTES, "instructions", *instructions,
