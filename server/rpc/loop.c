@@ -581,8 +581,10 @@ gboolean loop_start(Loop *self, GError **error)
 {
 	int failure = pthread_create(&self->thread, NULL, loop_main, self);
 
-	if (failure == 0)
+	if (failure == 0) {
+		pthread_setname_np(self->thread, "loop");
 		return TRUE;
+	}
 	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure), "cannot start a thread: %s",
 		    g_strerror(failure));
 	return FALSE;

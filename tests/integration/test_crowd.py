@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server that is full: who makes room, who is refused, and what is left of a flood."""
+"""A server with many connections: where they go, and, when it is full, who makes room, who is
+refused, and what is left of a flood."""
 import contextlib
 import resource
+import selectors
 import socket
 import time
 import unittest
 
 import wire
-from harness import PATIENCE, SANITIZED, ServerTest, wait_for
+from harness import PATIENCE, SANITIZED, ServerTest, assert_soon, wait_for
+from held_thread import held_thread
 from wire import STRICT
 
 IDLE_S = 10
@@ -60,6 +63,56 @@ def is_served(server, source):
             return connection.call(STRICT, "get_id", "newcomer").success > 0
         except (wire.Closed, OSError):
             return False
+
+
+class Spread(ServerTest):
+    def connect(self, server):
+        """The server has it by now."""
+        connection = server.connect()
+        self.addCleanup(connection.close)
+        connection.call(STRICT, "get_id", "good")
+        return connection
+
+    def served_beside(self, server, index, connections, count):
+        """The first `count` that get an answer while a loop stands still. Then the others get
+        theirs."""
+        served = []
+        with held_thread(server.pid, "loop", index), selectors.DefaultSelector() as selector:
+            for connection in connections:
+                connection.send(CALL)
+                selector.register(connection.socket, selectors.EVENT_READ, connection)
+            while len(served) < count:
+                ready = selector.select(10 * PATIENCE)
+                self.assertTrue(ready, f"{len(served)} of {count} are served")
+                for key, _ in ready:
+                    selector.unregister(key.fileobj)
+                    served.append(key.data)
+        for connection in connections:
+            connection.reply(STRICT)
+        return served
+
+    def test_the_loop_with_the_fewest_gets_it(self):
+        server = self.start("--threads", 2)
+        connections = [self.connect(server) for _ in range(6)]
+        first = self.served_beside(server, 1, connections, 3)
+        second = self.served_beside(server, 0, connections, 3)
+        self.assertEqual({id(one) for one in first + second}, {id(one) for one in connections})
+        for connection in first:
+            connection.close()
+        wait_for(lambda: server.open_connections() == 1 + 3, what="the closes to be noticed")
+        newcomers = [self.connect(server) for _ in range(3)]
+        self.served_beside(server, 1, newcomers, 3)
+
+    def test_each_loop_hears_of_a_reservation(self):
+        """That its calls waited for, once the server was idle."""
+        server = self.start("--threads", 2, "--max-wait", 20000)
+        connections = [self.connect(server) for _ in range(2)]
+        for connection in connections:
+            wait_for(lambda: server.call("get_worker").reserved_until_ms == 0,
+                     what="the end of the reservation")
+            began = time.monotonic()
+            self.assertGreater(connection.call(STRICT, "get_id", "good").success, 0)
+            assert_soon(began, 5)
 
 
 class Full(ServerTest):
@@ -196,6 +249,18 @@ class Memory(ServerTest):
 
     def test_large_buffers(self):
         self.assert_given_back(20, 300_000, 5000, 1024)
+
+    def test_large_replies(self):
+        """What a loop needs for one it gives back, though its client stays."""
+        server = self.start("--threads", 1, "--max-batch", 1000000, "--max-ahead", 60000)
+        with server.connect() as connection:
+            connection.call(STRICT, "get_ids", "good", 1)
+            before = server.resident_kib()
+            connection.send(STRICT.call("get_ids", "good", 1000000))
+            connection.frame()
+            wait_for(lambda: server.resident_kib() < before + 2048,
+                     what="the memory of 8 MB of IDs to go back")
+            self.assertGreater(connection.call(STRICT, "get_id", "good").success, 0)
 
     def test_small_buffers_of_many(self):
         self.assert_given_back(1000, 30000, 20000, 2048)

@@ -4,6 +4,7 @@ with an end of file. A reset is a failure."""
 import contextlib
 import math
 import random
+import select
 import signal
 import socket
 import struct
@@ -11,6 +12,7 @@ import time
 import unittest
 
 from harness import PATIENCE, SANITIZED, ServerTest, reserve_ahead, scaled, wait_for
+from held_thread import held_thread
 from test_lifecycle import SLOW_LAYOUT
 from wire import STRICT
 
@@ -243,6 +245,21 @@ class Limits(ServerTest):
         self.assertLess(time.monotonic() - began, LINGER_S + 0.75 * PATIENCE)
         for connection in idle:
             self.assertEqual(connection.socket.recv(1), b"")
+
+    def test_all_loops_drain_at_the_same_time(self):
+        """The clients of the others hear the end while one stands still."""
+        server = self.start("--threads", 2, "--stop-timeout", 60000)
+        server.expect_end = True
+        with server.connect() as one, server.connect() as other:
+            for connection in (one, other):  # each is on a loop by now
+                connection.call(STRICT, "get_id", "good")
+            with held_thread(server.pid, "loop", 0):
+                server.process.terminate()
+                ended, _, _ = select.select([one.socket, other.socket], [], [], 10 * PATIENCE)
+                self.assertEqual(len(ended), 1)
+            for connection in (one, other):
+                self.assertEqual(connection.socket.recv(1), b"")
+        self.assertEqual(server.wait_end(), 0)
 
     def stop_a_client_that_hangs_up(self):
         """How long the server lives on then."""

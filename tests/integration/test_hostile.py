@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients that are slow, silent, deaf, rude or too many; and the others, served meanwhile."""
 import contextlib
+import ctypes
 import functools
 import os
+import pathlib
 import resource
 import signal
 import socket
@@ -15,6 +17,7 @@ from harness import (BUILD_FACTOR, PATIENCE, SANITIZED, ServerTest, assert_soon,
 from wire import STRICT, UNFRAMED
 
 CALL = STRICT.call("get_id", "good")
+PIDFD_GETFD = 438  # sys/syscall.h
 
 
 class Bystander:
@@ -72,6 +75,27 @@ def assert_closed_within(connection, limit):
     assert connection.rest() == b"", "a reply without a call"
     assert_soon(began, limit, "the close")
     return began
+
+
+def their_end(server, connection):
+    """The server's socket of that connection."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    process = os.pidfd_open(server.pid)
+    try:
+        for path in pathlib.Path(f"/proc/{server.pid}/fd").iterdir():
+            if not os.readlink(path).startswith("socket:"):
+                continue
+            fd = libc.syscall(PIDFD_GETFD, process, int(path.name), 0)
+            if fd < 0:
+                raise OSError(ctypes.get_errno(), "pidfd_getfd")
+            end = socket.socket(fileno=fd)
+            with contextlib.suppress(OSError):  # one that listens has no peer
+                if end.getpeername() == connection.socket.getsockname():
+                    return end
+            end.close()
+    finally:
+        os.close(process)
+    raise AssertionError("the server has no such connection")
 
 
 class Hostile(ServerTest):
@@ -146,6 +170,21 @@ class Hostile(ServerTest):
             self.assertEqual(halfway.rest(), b"")
             self.assertGreater(quiet.call(STRICT, "get_id", "a").success, 0)
             self.assertGreater(never.call(STRICT, "get_id", "a").success, 0)
+
+    def test_a_client_that_vanishes_without_a_word(self):
+        """It is asked after a minute whether it is there, and has gone in two. And to one that is
+        there no reply is kept back until it has acknowledged the one before."""
+        server = self.start()
+        with server.connect() as connection:
+            connection.call(STRICT, "get_id", "good")
+            with their_end(server, connection) as end:
+                options = [end.getsockopt(*option) for option in (
+                    (socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+                    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
+                    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL),
+                    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT),
+                    (socket.IPPROTO_TCP, socket.TCP_NODELAY))]
+        self.assertEqual(options, [1, 60, 15, 4, 1])
 
     def test_idle_timeout(self):
         server = self.start("--idle-timeout", 400)
@@ -288,9 +327,16 @@ class Hostile(ServerTest):
     def test_out_of_file_descriptors(self):
         """Fewer than the option asks for: said at the start, no spinning at the limit, and those
         who are connected are served on, with what the server itself needs descriptors for."""
+        for threads, descriptors in ((1, 110), (30, 200)):  # a loop has three of its own
+            with self.subTest(threads):
+                self.check_descriptors(threads, descriptors)
+
+    def check_descriptors(self, threads, descriptors):
         as_anybody = ("setpriv", "--bounding-set=-sys_resource", "--") if os.geteuid() == 0 else ()
-        server = self.start("--max-connections", 100000,
-                            wrapper=("prlimit", "--nofile=110:110", "--", *as_anybody))
+        server = self.start("--max-connections", 100000, "--worker-id", threads,
+                            "--threads", threads,
+                            wrapper=("prlimit", f"--nofile={descriptors}:{descriptors}", "--",
+                                     *as_anybody))
         server.wait_event("limits")
         with contextlib.ExitStack() as stack:
             held = [stack.enter_context(server.connect()) for _ in range(100)]

@@ -13,6 +13,7 @@ from harness import (BUILD, ENVIRONMENT, PATIENCE, SANITIZED, SNOWFLAKED, Parts,
                      assert_soon, reserve_ahead, wait_for)
 from held_thread import held_thread
 from wire import STRICT
+from zookeeper import HOST, free_port
 
 CALL = STRICT.call("get_id", "good")
 # 16 IDs in 100 ms, so that calls wait for as long as a test likes.
@@ -192,6 +193,56 @@ class Readiness(ServerTest):
         number = server.call("get_id", "good")
         self.assertGreater(Parts.of(number).time_ms, reserved_until_ms - 10)
 
+    def test_the_watchdog_hears_that_all_loops_go_round(self):
+        """Also where nobody calls, at twice the rate that is asked for; and nothing while one of
+        them does not."""
+        server = self.start("--threads", 2,
+                            environment={**self.environment, "WATCHDOG_USEC": "200000"})
+        for index in range(2):
+            heard = []
+            for _ in range(8):
+                self.wait_notification("WATCHDOG=1")
+                heard.append(time.monotonic())
+            # as it should be, but for what the machine adds to some
+            self.assertLess(min(b - a for a, b in zip(heard[1:], heard[2:])), 0.15)
+            with held_thread(server.pid, "loop", index):
+                self.notifications.settimeout(0.5)
+                with self.assertRaises(TimeoutError):
+                    for _ in range(10):  # some may have been sent before
+                        self.wait_notification("WATCHDOG=1")
+                self.notifications.settimeout(10 * PATIENCE)
+
+
+class Surroundings(ServerTest):
+    """What whoever starts a server gives it."""
+
+    def test_without_standard_descriptors(self):
+        """What is written to standard error is not written into a socket or a record."""
+        address = (HOST, free_port())
+        server = self.start(wrapper=("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"), ready=False,
+                            listen=f"{address[0]}:{address[1]}")
+        server.addresses.append(address)
+
+        def id_of_server():
+            try:
+                return server.call("get_id", "good")
+            except OSError:
+                return None
+        self.assertGreater(wait_for(id_of_server), 0)
+        self.assertEqual([os.readlink(f"/proc/{server.pid}/fd/{fd}") for fd in range(3)],
+                         ["/dev/null"] * 3)
+        self.assertEqual(server.terminate(), 0)
+
+    def test_a_log_that_nobody_reads_any_more(self):
+        """It costs lines."""
+        reader = 'exec "$@" 2> >(sed -u /event=ready/q >&2)'
+        server = self.start(wrapper=("bash", "-c", reader, "bash"))
+        for _ in range(3):
+            server.send_signal(signal.SIGUSR1)
+            self.assertGreater(server.call("get_id", "good"), 0)
+        self.assertEqual(server.terminate(), 0)
+        self.assertIsNone(server.find("stopped"))
+
 
 class Stop(ServerTest):
     def test_what_was_sent_is_answered(self):
@@ -209,7 +260,10 @@ class Stop(ServerTest):
                     self.assertEqual(connection.rest(), b"")
                 self.assertEqual(server.wait_end(), 0)
                 server.wait_event("worker-handed-back")
-                server.wait_event("stopped")
+                stopped = server.wait_event("stopped").fields
+                self.assertEqual([stopped[name] for name in ("ids", "calls", "exceptions")],
+                                 ["1000", "1000", "0"])
+                self.assertLessEqual(int(stopped["uptime_s"]), time.monotonic() - server.started)
 
     def test_several_signals_at_once(self):
         """They are one wish, not one and its repetition: the worker ID is handed back."""

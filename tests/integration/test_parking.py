@@ -149,6 +149,32 @@ class Parking(ServerTest):
         assert_soon(began, 20 * TICK_S)
         wait_for(lambda: server.open_connections() <= 2, what="the closes to be noticed")
 
+    def test_a_client_that_is_reset_while_it_waits(self):
+        """It is forgotten at once, though its turn would come in five seconds."""
+        server = self.start()
+        connections = [self.connect() for _ in range(50)]
+        for connection in connections:
+            connection.send(STRICT.call("get_ids", "good", PER_TICK))
+        self.settle()
+        began = time.monotonic()
+        connections[-1].reset()
+        # the others, one to look and one to ask
+        wait_for(lambda: server.open_connections() == 49 + 2, what="the reset to be noticed")
+        assert_soon(began, 2)
+        for connection in connections[:-1]:  # so that the stop does not wait for them
+            connection.reset()
+
+    def test_a_call_that_waits_is_counted_once(self):
+        """However often it is tried again."""
+        server = self.start()
+        self.other.call(STRICT, "get_ids", "good", PER_TICK)
+        connections = [self.connect() for _ in range(15)]
+        for connection in connections:
+            connection.send(STRICT.call("get_ids", "good", PER_TICK))
+        for connection in connections:
+            connection.reply(STRICT)
+        self.assertLessEqual(server.counters()["waits"], 1 + 15)
+
     def test_a_batch_that_no_tick_can_hold(self):
         """The largest batch is what max-ahead allows: (0 + 1) * 16."""
         self.start()
