@@ -44,6 +44,20 @@ void assert_logged(LogEvent event, guint times, const char *part)
 	pthread_mutex_unlock(&log_mutex);
 }
 
+gint64 logged_number(LogEvent event, const char *name)
+{
+	g_autofree char *field = g_strconcat(name, "=", NULL);
+	const char *found;
+	gint64 number;
+
+	pthread_mutex_lock(&log_mutex);
+	found = strstr(last_line[event], field);
+	g_assert_nonnull(found);
+	number = g_ascii_strtoll(found + strlen(field), NULL, 10);
+	pthread_mutex_unlock(&log_mutex);
+	return number;
+}
+
 static void count_change(gpointer user_data)
 {
 	Server *self = user_data;

@@ -66,6 +66,28 @@ static void test_extension_takes_long(void)
 	assert_logged(LOG_STATE, 3, "from=unavailable to=serving");
 }
 
+/* The end was computed when it began. So when the next one is due counts from there, or less than
+ * three quarters would be in hand. */
+static void test_extension_is_confirmed_late(void)
+{
+	g_auto(Server) server;
+	gint64 confirmed_us;
+
+	server_init(&server);
+	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 4000;
+	server.fake.registry.extend_when_idle = TRUE;
+	server_start(&server);
+	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	FAKE_SET(&server.fake, pending, TRUE);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_EXTEND);
+	scripted_time_pass(1500 * G_TIME_SPAN_MILLISECOND);
+
+	fake_registry_go_on(&server.fake);
+	confirmed_us = g_get_monotonic_time();
+	WAIT_FOR(FAKE_GET(&server.fake, extensions) == 2);
+	g_assert_cmpint(g_get_monotonic_time() - confirmed_us, <, 100 * G_TIME_SPAN_MILLISECOND);
+}
+
 /* Whoever was told to wait, for nobody knows how long, goes on when the registry says so. */
 static void test_hurry_while_waiting(void)
 {
@@ -254,6 +276,8 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/keeper-pending/claim-takes-long", test_claim_takes_long);
 	g_test_add_func("/keeper-pending/extension-takes-long", test_extension_takes_long);
+	g_test_add_func("/keeper-pending/extension-is-confirmed-late",
+			test_extension_is_confirmed_late);
 	g_test_add_func("/keeper-pending/hurry-while-waiting", test_hurry_while_waiting);
 	g_test_add_func("/keeper-pending/hurry-extends", test_hurry_extends);
 	g_test_add_func("/keeper-pending/stops-while-claiming", test_stops_while_claiming);

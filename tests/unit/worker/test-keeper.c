@@ -122,6 +122,27 @@ static void test_extension_fails(void)
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
 }
 
+/* From the first that failed to the one that did not. */
+static void test_extension_fails_for_a_while(void)
+{
+	g_auto(Server) server;
+	gint64 failed_us, failed_ms;
+
+	server_init(&server);
+	server_start(&server);
+	server_draw_in_time(&server);
+	FAKE_SET(&server.fake, extend_code, REGISTRY_ERROR_FAILED);
+	WAIT_FOR(FAKE_GET(&server.fake, extensions) == 1);
+	failed_us = g_get_monotonic_time();
+	WAIT_FOR(FAKE_GET(&server.fake, extensions) == 4);
+	FAKE_SET(&server.fake, extend_code, WORKS);
+	WAIT_FOR(times_logged(LOG_EXTEND_RECOVERED) == 1);
+	failed_ms = (g_get_monotonic_time() - failed_us) / G_TIME_SPAN_MILLISECOND;
+	g_assert_cmpint(failed_ms, >=, 100); /* two pauses or three */
+	/* both are looked at once a millisecond */
+	g_assert_cmpint(ABS(logged_number(LOG_EXTEND_RECOVERED, "failed_ms") - failed_ms), <=, 2);
+}
+
 static void test_extension_fails_for_good(void)
 {
 	g_auto(Server) server;
@@ -193,10 +214,14 @@ static void extend_in_vain(Server *server)
 	WAIT_FOR(FAKE_GET(&server->fake, under_way) == FAKE_EXTEND);
 }
 
-static void lose_worker(Server *server, Loss loss, gint64 *out_before)
+/* Returns the lease that was lost. */
+static const Lease *lose_worker(Server *server, Loss loss, gint64 *out_before)
 {
+	const Lease *lease;
+
 	server_start(server);
 	*out_before = server_draw_in_time(server);
+	lease = generator_lease(server->generator);
 	if (loss == DURING_EXTENSION)
 		extend_in_vain(server);
 	pthread_mutex_lock(&server->fake.mutex);
@@ -209,6 +234,7 @@ static void lose_worker(Server *server, Loss loss, gint64 *out_before)
 	server->fake.lost = loss != AS_EXTENSION;
 	pthread_mutex_unlock(&server->fake.mutex);
 	WAIT_FOR(times_logged(LOG_WORKER_LOST) == 1);
+	return lease;
 }
 
 static void find_worker(Server *server)
@@ -224,12 +250,14 @@ static void test_loses_worker(gconstpointer loss)
 	g_auto(Server) server;
 	gint64 before, after, id;
 	WorkerStatus status;
-	const Lease *lease;
+	const Lease *lost, *lease;
 
 	server_init(&server);
 	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 60000;
-	lose_worker(&server, GPOINTER_TO_INT(loss), &before);
+	lost = lose_worker(&server, GPOINTER_TO_INT(loss), &before);
 	WAIT_FOR(server_state(&server) == WORKER_RECLAIMING);
+	/* nor does a thread draw from it that was about to */
+	g_assert_cmphex(atomic_load(&lost->cursor), ==, LEASE_CLOSED);
 	g_assert_cmpint(server_tick(&server), <, FAKE_GET(&server.fake, end_tick));
 	g_assert_null(generator_lease(server.generator));
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
@@ -438,6 +466,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper/lapses-when-idle", test_lapses_when_idle);
 	g_test_add_func("/keeper/lengths-grow", test_lengths_grow);
 	g_test_add_func("/keeper/extension-fails", test_extension_fails);
+	g_test_add_func("/keeper/extension-fails-for-a-while", test_extension_fails_for_a_while);
 	g_test_add_func("/keeper/extension-fails-for-good", test_extension_fails_for_good);
 	g_test_add_func("/keeper/waits", test_waits);
 	g_test_add_func("/keeper/stops-while-waiting", test_stops_while_waiting);

@@ -2,11 +2,29 @@
 
 /* What befalls the record and the directory of a server that runs. */
 #include <glib/gstdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/unit/worker/file-fixture.h"
 #include "tests/unit/worker/state-fixture.h"
+
+static const char *goes_unlocked; /* (nullable): a file that is removed when it was opened, and is
+				     about to be locked */
+
+/* In the place of the C library's. */
+int flock(int fd, int operation)
+{
+	struct stat opened, named;
+
+	if (goes_unlocked != NULL && fstat(fd, &opened) == 0 && stat(goes_unlocked, &named) == 0 &&
+	    opened.st_ino == named.st_ino) {
+		g_assert_no_errno(unlink(goes_unlocked));
+		goes_unlocked = NULL;
+	}
+	return (int)syscall(SYS_flock, fd, operation);
+}
 
 static void test_damaged_while_held(void)
 {
@@ -254,6 +272,20 @@ static void test_lock_removed_and_made_again(void)
 	file_fixture_assert_claim_fails(second, REGISTRY_ERROR_FATAL, "is held by pid ");
 }
 
+/* Whoever comes behind finds the file that has the name, and a lock on it. */
+static void test_lock_removed_before_it_is_locked(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autofree char *path = g_build_filename(directory, LOCK, NULL);
+	g_autoptr(Registry) first = file_fixture_registry(directory, "n1");
+	g_autoptr(Registry) second = file_fixture_registry(directory, "n2");
+
+	goes_unlocked = path;
+	file_fixture_claim_well(first, NOW);
+	g_assert_null(goes_unlocked);
+	file_fixture_assert_claim_fails(second, REGISTRY_ERROR_FATAL, "is held by pid ");
+}
+
 /* cp -al */
 static void link_file(const char *directory, const char *name)
 {
@@ -340,6 +372,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/registry-file-loss/record-removed", test_record_removed);
 	g_test_add_func("/registry-file-loss/lock-removed", test_lock_removed);
 	g_test_add_func("/registry-file-loss/lock-made-again", test_lock_removed_and_made_again);
+	g_test_add_func("/registry-file-loss/lock-removed-before-it-is-locked",
+			test_lock_removed_before_it_is_locked);
 	g_test_add_func("/registry-file-loss/links", test_links);
 	g_test_add_func("/registry-file-loss/lock-with-two-names", test_lock_with_two_names);
 	return g_test_run();

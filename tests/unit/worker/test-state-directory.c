@@ -7,6 +7,7 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,43 @@
 #include "tests/unit/worker/state-fixture.h"
 
 #define NAME "some.json"
+
+/* What was synced, and what stood at a path then. */
+typedef struct {
+	ino_t synced;
+	ino_t standing;
+} Sync;
+
+static const char *watched_path; /* (nullable) */
+static GArray *syncs;            /* of Sync, in order */
+
+static ino_t inode_of(const char *path)
+{
+	GStatBuf info;
+
+	g_assert_no_errno(g_stat(path, &info));
+	return info.st_ino;
+}
+
+/* In the place of the C library's. */
+int fsync(int fd)
+{
+	struct stat info;
+
+	g_assert_no_errno(fstat(fd, &info));
+	if (watched_path != NULL) {
+		const Sync sync = {info.st_ino, inode_of(watched_path)};
+
+		g_array_append_val(syncs, sync);
+	}
+	return (int)syscall(SYS_fsync, fd);
+}
+
+static void watch_syncs(const char *path)
+{
+	syncs = g_array_new(FALSE, FALSE, sizeof(Sync));
+	watched_path = path;
+}
 
 static StateDirectory *open_directory(const char *path)
 {
@@ -59,6 +97,28 @@ static void test_made_with_parents(void)
 	}
 	assert_mode(fixture, "a", S_IFDIR | 0700);
 	assert_mode(fixture, "a/b/c", S_IFDIR | 0700);
+}
+
+/* The name of each that was made is on the disk before anything is made in it; of the last one when
+ * somebody asks for that. */
+static void test_parents_are_synced(void)
+{
+	g_autoptr(StateFixture) fixture = state_fixture_new();
+	g_autofree char *path = g_build_filename(fixture, "a", "b", "c", NULL);
+	g_autofree char *a = g_build_filename(fixture, "a", NULL);
+	g_autofree char *b = g_build_filename(a, "b", NULL);
+	g_autoptr(StateDirectory) directory = NULL;
+	const char *const expected[] = {fixture, a, b};
+
+	watch_syncs(fixture);
+	directory = state_directory_prepare(path, NULL);
+	g_assert_cmpuint(syncs->len, ==, 2);
+	g_assert_true(state_directory_sync_name(directory, NULL));
+	watched_path = NULL;
+	g_assert_cmpuint(syncs->len, ==, G_N_ELEMENTS(expected));
+	for (guint i = 0; i < syncs->len; i++)
+		g_assert_cmpuint(g_array_index(syncs, Sync, i).synced, ==, inode_of(expected[i]));
+	g_clear_pointer(&syncs, g_array_unref);
 }
 
 static void test_not_a_directory(void)
@@ -275,6 +335,31 @@ static void test_replace(void)
 	g_assert_cmpuint(state_fixture_count(fixture, ""), ==, 1);
 }
 
+/* A power failure leaves the old text or the new one, and the new one once it was confirmed: it is
+ * on the disk before it has its name, and its name before anybody is told. */
+static void test_replace_is_synced(void)
+{
+	g_autoptr(StateFixture) fixture = state_fixture_new();
+	g_autoptr(StateDirectory) directory = open_directory(fixture);
+	g_autofree char *path = g_build_filename(fixture, NAME, NULL);
+	const Sync *sync;
+	ino_t old;
+
+	state_fixture_write(fixture, NAME, "one");
+	old = inode_of(path);
+	watch_syncs(path);
+	g_assert_true(state_directory_replace(directory, NAME, "one", "two", NULL, NULL));
+	watched_path = NULL;
+	g_assert_cmpuint(syncs->len, ==, 2);
+	sync = &g_array_index(syncs, Sync, 0);
+	g_assert_cmpuint(sync->synced, ==, inode_of(path));
+	g_assert_cmpuint(sync->standing, ==, old);
+	sync = &g_array_index(syncs, Sync, 1);
+	g_assert_cmpuint(sync->synced, ==, inode_of(fixture));
+	g_assert_cmpuint(sync->standing, ==, inode_of(path));
+	g_clear_pointer(&syncs, g_array_unref);
+}
+
 /* Whether what was written is still what stands there, by its name in the directory as it was
  * opened, and by its path. */
 static void test_is_at(void)
@@ -390,6 +475,22 @@ static void test_clean(void)
 	g_assert_true(state_fixture_has(fixture, "worker-0-10.json.1234.new"));
 }
 
+/* What is there may be about to get its name. */
+static void test_clean_while_locked(void)
+{
+	g_autoptr(StateFixture) fixture = state_fixture_new();
+	g_autoptr(StateDirectory) directory = open_directory(fixture);
+	g_auto(StateFd) holder = open(fixture, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	state_fixture_write(fixture, NAME ".1234.new", "");
+	g_assert_no_errno(flock(holder, LOCK_EX));
+	state_directory_clean(directory, NAME);
+	g_assert_true(state_fixture_has(fixture, NAME ".1234.new"));
+	g_assert_no_errno(flock(holder, LOCK_UN));
+	state_directory_clean(directory, NAME);
+	g_assert_cmpuint(state_fixture_count(fixture, ""), ==, 0);
+}
+
 static void test_full_disk(void)
 {
 	g_autoptr(StateFixture) fixture = state_fixture_new();
@@ -418,6 +519,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/state-directory/made-with-parents", test_made_with_parents);
+	g_test_add_func("/state-directory/parents-are-synced", test_parents_are_synced);
 	g_test_add_func("/state-directory/not-a-directory", test_not_a_directory);
 	g_test_add_func("/state-directory/dangling-link", test_dangling_link);
 	g_test_add_func("/state-directory/of-another-user", test_of_another_user);
@@ -426,10 +528,12 @@ int main(int argc, char **argv)
 	g_test_add_func("/state-directory/size", test_size);
 	g_test_add_func("/state-directory/is-at", test_is_at);
 	g_test_add_func("/state-directory/replace", test_replace);
+	g_test_add_func("/state-directory/replace-is-synced", test_replace_is_synced);
 	g_test_add_func("/state-directory/concurrent-replace", test_concurrent_replace);
 	g_test_add_func("/state-directory/locked", test_locked);
 	g_test_add_func("/state-directory/nul", test_nul);
 	g_test_add_func("/state-directory/clean", test_clean);
+	g_test_add_func("/state-directory/clean-while-locked", test_clean_while_locked);
 	g_test_add_func("/state-directory/full-disk", test_full_disk);
 	return g_test_run();
 }
