@@ -11,6 +11,8 @@ from zookeeper_case import ZooKeeperTest, now_tick, tick_of
 
 SESSION_MS = 5000
 RESERVATION_MS = 60000
+ONE_WORKER = ("epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bits=10,worker_bits=0,"
+              "sequence_bits=12")
 
 
 class HandBacks(ZooKeeperTest):
@@ -129,6 +131,28 @@ class HandBacks(ZooKeeperTest):
         self.assertIsNone(server.find("worker-lost"))
         self.assertEqual(draw.worker_ids(), [0, 1])
         self.assert_registered(server)
+
+    def test_the_same_worker_id_again_while_it_is_owed(self):
+        """There is no other. What is owed and what is held are of one record then, and what becomes
+        of the one is not taken for the other."""
+        from kazoo.security import OPEN_ACL_UNSAFE
+        server = self.member("--on-clock-step", "reclaim", "--layout", ONE_WORKER,
+                             environment=self.clock.environment, session_ms=SESSION_MS)
+        draw = self.draw(server)
+        draw.wait_ids()
+        self.refuse()
+        self.clock.step_ms(-500)
+        server.wait_event("hand-back-failed")
+        server.wait_event("registration", **{"from": "repaying", "to": "resting"})  # in vain
+        self.tree.client.set_acls(self.tree.reservation_path(0), OPEN_ACL_UNSAFE)
+        again = wait_for(lambda: [event for event in server.events
+                                  if event.name == "worker-claimed"][1:], what="another claim")
+        self.assertEqual(again[0].fields["worker_id"], "0")
+        version = self.tree.reservation(0).version
+        wait_for(lambda: self.tree.reservation(0).version > version + 2, what="extensions")
+        draw.wait_ids()
+        self.assert_registered(server)
+        self.assertIsNone(server.find("worker-handed-back"))
 
     def test_a_new_connection_while_one_is_in_doubt(self):
         """Both are looked at: what is owed, and what is held by now, which was set back."""

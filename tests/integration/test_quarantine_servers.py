@@ -5,7 +5,7 @@ import shutil
 import time
 
 from harness import wait_for
-from proxy import GET_CHILDREN, GET_CHILDREN_2, GET_DATA
+from proxy import GET_CHILDREN, GET_CHILDREN_2, GET_DATA, SYNC, SYSTEM_ERROR
 from test_snowflakectl import run
 from znodes import Registry, tick_in, time_of
 from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, tick_of
@@ -124,6 +124,32 @@ class Servers(ServersTest):
         self.assertIsNotNone(server.find("registration", **{"from": "reserving", "to": "pausing"}))
         self.assert_waits_for_floor(server)
         self.assertNotIn("worker_id", self.tree.claim_of(server).record)
+
+    def test_a_floor_that_is_raised_before_an_extension(self):
+        """The transaction finds that too: the floor is read, and then it goes on."""
+        server = self.member()
+        draw = self.draw(server)
+        draw.wait_ids()
+        looks = self.count_looks(server)
+        self.tree.set_floor(tick_in(600))
+        wait_for(lambda: self.count_looks(server) > looks, what="another look at the floor")
+        version = self.tree.reservation(0).version
+        wait_for(lambda: self.tree.reservation(0).version > version, what="an extension")
+        self.assert_went_on(server, draw, 0)
+
+    @staticmethod
+    def count_looks(server):
+        return len([event for event in server.events
+                    if event.name == "registration" and event.fields["to"] == "preparing"])
+
+    def test_the_floor_is_read_where_it_was_raised(self):
+        """Another server of the ensemble may be behind."""
+        way = self.proxy()
+        server = self.member(via=way)
+        way.answer(SYSTEM_ERROR, SYNC, b"/floor")
+        way.reset()
+        wait_for(lambda: way.answered, what="a sync")
+        self.assert_went_on(server, self.draw(server), 0)
 
     def test_the_first_server_of_a_datacenter_that_has_a_floor(self):
         """Of which an operator knew, and the backup did not: it makes the rest, and waits."""

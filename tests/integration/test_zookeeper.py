@@ -66,6 +66,15 @@ class Claims(ZooKeeperTest):
             self.assertLessEqual(end_tick, now_tick() + 2000)
             ends.add(end_tick)
 
+    def test_no_end_is_past_the_layout(self):
+        """What is would be taken for damaged by others."""
+        max_tick = (1 << 40) - 1
+        epoch_ms = int(time.time() * 1000) + 9000 - max_tick
+        server = self.member("--layout", f"epoch_ms={epoch_ms},tick_ms=1,time_bits=40,"
+                             "datacenter_bits=5,worker_bits=6,sequence_bits=12",
+                             reservation_ms=60000)
+        self.assertEqual(self.tree.reservation(worker_id_of(server)).end_tick, max_tick)
+
     def test_reservations_grow(self):
         """10 s, 20 s, and so on, up to the limit."""
         server = self.member(reservation_ms=600000)

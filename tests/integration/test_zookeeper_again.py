@@ -89,6 +89,17 @@ class Connections(ZooKeeperTest):
         self.assertEqual(draw.failures, [])
         self.assertEqual(draw.worker_ids(), [0])
 
+    def test_a_claim_whose_reply_is_lost_is_looked_for_where_it_was_made(self):
+        """Another server of the ensemble may be behind."""
+        self.member().terminate()  # so that all but a claim is there
+        proxy = self.proxy()
+        proxy.answer(SYSTEM_ERROR, SYNC, b"/claims")
+        trap = proxy.lose_next_reply(CREATE_2)
+        server = self.member(via=proxy, session_ms=LONG_SESSION_MS)
+        self.assertTrue(trap.is_set())
+        self.assertTrue(proxy.answered)
+        self.assert_registered(server)
+
 
 class Answers(ZooKeeperTest):
     """With a connection that lives, and an error that nothing can be concluded from: it is tried

@@ -5,7 +5,7 @@ import signal
 import time
 
 from harness import assert_soon, wait_for
-from proxy import GET_DATA, MULTI, REQUESTS, SYNC
+from proxy import GET_DATA, MULTI, REQUESTS, SYNC, TO_CLIENT
 from zookeeper_case import SESSION_MS, ZooKeeperTest, now_tick, tick_of, worker_id_of
 
 LOSSES = ("request", "reply")
@@ -75,6 +75,21 @@ class Sessions(ZooKeeperTest):
         self.assertEqual(draw.failures, [])
         self.assertEqual(draw.worker_ids(), [0])
         self.assertIsNone(server.find("session-expired"))
+        self.assert_registered(server)
+
+    def test_nothing_is_extended_without_a_claim(self):
+        """Not even by a server that has not heard yet that its claim is gone."""
+        way = self.proxy()
+        server = self.member(via=way, session_ms=20000, reservation_ms=60000)
+        way.freeze(TO_CLIENT)
+        claim = self.wait_claim(server)
+        self.tree.client.delete(claim.path)
+        record, extensions = self.tree.reservation(0), way.requests[MULTI]
+        wait_for(lambda: way.requests[MULTI] > extensions, what="an extension")
+        wait_for(lambda: way.held_back >= 2, what="its reply, behind the news of the claim")
+        self.assertEqual(self.tree.reservation(0), record)
+        way.thaw()
+        wait_for(lambda: self.tree.reservation(0).version > record.version, what="an extension")
         self.assert_registered(server)
 
     def test_all_that_is_the_datacenters_deleted_by_hand(self):
@@ -312,6 +327,27 @@ class Losses(ZooKeeperTest):
                 self.assertEqual(server.terminate(), 0)
                 record = self.tree.reservation(index)
                 self.assertEqual((record.owner, record.end_tick), ("", tick_of(last)))
+
+    def test_a_claim_in_doubt_that_is_anothers_by_then(self):
+        """It took place, and nobody was told. The record is left alone, and another worker ID
+        claimed."""
+        self.member().terminate()  # so that all is there, and what is written first is a claim
+        proxy = self.proxy()
+        held = proxy.hold_next_reply(MULTI)
+        server = self.member(via=proxy, session_ms=5000, ready=False)
+        held.wait()
+        wait_for(lambda: proxy.held_back, what="the reply")
+        proxy.cut()
+        (worker_id,) = [worker_id for worker_id, record in self.tree.reservations().items()
+                        if record.owner]
+        self.tree.write_reservation(worker_id, now_tick() + HOUR_MS, "somebody-else")
+        theirs = self.tree.reservation(worker_id)
+        proxy.heal()
+        server.wait_ready()
+        self.draw(server).wait_ids()
+        self.assertNotEqual(worker_id_of(server), worker_id)
+        self.assertEqual(self.tree.reservation(worker_id), theirs)
+        self.assertIsNone(server.find("worker-lost"))
 
     def test_a_stop_at_each_step_of_a_start(self):
         """Nothing is left: no claim, no worker ID that is not handed back."""

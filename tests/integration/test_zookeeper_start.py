@@ -11,9 +11,11 @@ import uuid
 
 from harness import (PATIENCE, SNOWFLAKECTL, assert_soon, dead_address, secret_file, split_address,
                      wait_for)
+from proxy import TO_CLIENT, TO_SERVER
 from zookeeper_case import DATACENTER, SESSION_MS, Tree, ZooKeeperTest, worker_id_of
 
 SECRET = "cluster:s3cret:with:colons"
+LONG_SESSION_MS = 10000
 
 
 class Connecting(ZooKeeperTest):
@@ -97,6 +99,17 @@ class Clock(ZooKeeperTest):
         self.member(environment=clock.environment)
         clock.step_ms(-2000)
         self.member("--max-clock-skew", 20000, environment=clock.environment)
+
+    def test_what_takes_long_is_not_off(self):
+        """ZooKeeper's time is of some instant between the request and its answer. Either may be on
+        its way for longer than clocks may be apart."""
+        for direction in (TO_SERVER, TO_CLIENT):
+            with self.subTest(direction):
+                way = self.proxy()
+                way.delay(150, direction)
+                server = self.member("--max-clock-skew", 100, via=way, session_ms=LONG_SESSION_MS)
+                self.draw(server).wait_ids()
+                self.assertIsNone(server.find("clock-differs"))
 
 
 class Auth(ZooKeeperTest):

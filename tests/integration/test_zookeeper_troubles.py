@@ -8,7 +8,7 @@ import uuid
 
 import znodes
 from harness import assert_soon, wait_for
-from proxy import EXISTS, GET_CHILDREN, GET_CHILDREN_2, GET_DATA, SET_DATA
+from proxy import EXISTS, GET_CHILDREN, GET_CHILDREN_2, GET_DATA, MULTI, SET_DATA
 from zookeeper import Standalone
 from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, tick_of
 
@@ -151,6 +151,19 @@ class Quota(ZooKeeperTest):
         self.assertEqual(draw.failures, [])
 
 
+class Granted(ZooKeeperTest):
+    own_zookeeper = True
+
+    def make_zookeeper(self):
+        return Standalone(config={"maxSessionTimeout": "2000"}).start()
+
+    def test_a_session_that_is_shorter_than_it_was_asked_for(self):
+        """What counts is what ZooKeeper has granted: so long does a claim outlive its server."""
+        server = self.member(session_ms=5000)
+        self.assertEqual(server.find("zookeeper-connected").fields["timeout_ms"], "2000")
+        self.assertEqual(self.tree.claim_of(server).record["session_timeout_ms"], 2000)
+
+
 class Waiting(ZooKeeperTest):
     def test_a_claim_that_says_nothing_goes(self):
         """One that waits for the worker ID of a server that cannot be asked hears at once when
@@ -286,6 +299,23 @@ class Clock(ZooKeeperTest):
         wait_for(lambda: server.find("worker-waiting") or server.find("worker-claimed"))
         self.assertEqual(self.tree.reservation(5), before)
         self.assertIn("worker 5 is quarantined", server.find("worker-waiting").fields["why"])
+
+    def test_a_step_back_behind_a_lost_reply_lowers_no_end(self):
+        """An extension took place, and nobody told the server before it had stepped back: the next
+        one is computed from an earlier time."""
+        server = self.member("--max-ahead", 60000, via=self.way, session_ms=LONG_SESSION_MS,
+                             reservation_ms=LONG_RESERVATION_MS,
+                             environment=self.clock.environment)
+        draw = self.draw(server)
+        self.way.lose_next_reply(MULTI).wait()
+        self.way.cut()
+        done = self.tree.reservation(0)
+        self.clock.step_ms(-5000)
+        server.wait_event("clock-back")
+        self.way.heal()
+        wait_for(lambda: self.tree.reservation(0).version > done.version, what="the next one")
+        self.assertGreaterEqual(self.tree.reservation(0).end_tick, done.end_tick)
+        draw.wait_ids()
 
     def test_reclaim_waits_for_zookeeper(self):
         """While no other worker ID can be had, the one that is held is kept: after a small step
