@@ -54,12 +54,12 @@ _chance = random.SystemRandom()
 
 
 def free_port():
-    """A port of HOST that nobody listens on. It is below those that the kernel gives to outgoing
-    connections, so that whoever leaves it for a moment (a restart) gets it back."""
+    """A port of HOST that nobody has, not even without listening on it. It is below those that the
+    kernel gives to outgoing connections, so that whoever leaves it for a moment (a restart) gets it
+    back."""
     while True:
         port = _chance.randrange(12000, 32000)
         with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((HOST, port))
             except OSError:
