@@ -49,7 +49,9 @@ static gboolean escapes_surrogate(const char *text)
  * that was there either. */
 static void drop_value_before(JsonParser *parser)
 {
-	g_autoptr(JsonNode) before = json_parser_steal_root(parser);
+	JsonNode *before = json_parser_steal_root(parser);
+
+	g_clear_pointer(&before, json_node_unref);
 }
 
 /* (transfer full) (nullable) */
