@@ -19,6 +19,9 @@ typedef enum {
 	FOREIGN_YES,
 } ForeignMatch;
 
+/* The most that foreign_find() needs of what stands behind a length. */
+#define FOREIGN_FRAMED_BYTES 8
+
 /**
  * foreign_find:
  * @framed: a length stands before the bytes, as Thrift's framed transport puts it there

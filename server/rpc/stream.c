@@ -58,6 +58,21 @@ static StreamStatus close_foreign(Pass *pass, gsize at)
 	}
 }
 
+/* The first four bytes are the length of a name, and this is the name as far as it is there; and
+ * not another protocol's frame, which may begin with letters too, but with no name of its length.
+ */
+static gboolean begins_name(const Pass *pass, guint32 length)
+{
+	const guint8 *name = pass->bytes + FRAME_HEADER_BYTES;
+	const ForeignProtocol *protocol;
+
+	if (!g_ascii_isalpha(name[0]) && name[0] != '_')
+		return FALSE;
+	return length < FOREIGN_FRAMED_BYTES ||
+	       foreign_find(name, pass->length - FRAME_HEADER_BYTES, TRUE, &protocol) ==
+		       FOREIGN_UNKNOWN;
+}
+
 static StreamStatus detect_framing(Pass *pass)
 {
 	const guint8 *bytes = pass->bytes;
@@ -80,24 +95,11 @@ static StreamStatus detect_framing(Pass *pass)
 		return STREAM_MORE;
 	if (bytes[4] == 0x80 || bytes[4] == 0x82 || bytes[4] == 0x00)
 		pass->stream->framing = FRAMING_FRAMED;
-	else if (g_ascii_isalpha(bytes[4]) || bytes[4] == '_')
+	else if (begins_name(pass, length))
 		pass->stream->framing = FRAMING_UNFRAMED;
 	else
 		return close_foreign(pass, FRAME_HEADER_BYTES);
 	return STREAM_MORE;
-}
-
-/* The header makes no sense. Of what begins with a length and a letter, as an unversioned name
- * does, that may come from another protocol's frame. */
-static StreamStatus close_bad_header(Pass *pass, const char *reason)
-{
-	const ForeignProtocol *protocol;
-
-	if (!pass->stream->understood && pass->length > FRAME_HEADER_BYTES &&
-	    foreign_find(pass->bytes + FRAME_HEADER_BYTES, pass->length - FRAME_HEADER_BYTES, TRUE,
-			 &protocol) == FOREIGN_YES)
-		return pass_close(pass, protocol->reason);
-	return pass_close(pass, reason);
 }
 
 /* The message has been scanned to its end, good or bad. Sets @out_answered if there is a reply. */
@@ -108,7 +110,7 @@ static StreamStatus answer_scanned(Pass *pass, const Scanner *scanner, ScanStatu
 	Dispatcher *dispatcher = pass->shared->dispatcher;
 
 	if (scan == SCAN_BAD_HEADER)
-		return close_bad_header(pass, scanner_reason(scanner));
+		return pass_close(pass, scanner_reason(scanner));
 	if (header->type != MESSAGE_CALL)
 		return pass_close(pass, "not a call");
 	if (scan == SCAN_BAD_ARGUMENTS) {
@@ -180,7 +182,6 @@ static void count_answered(Pass *pass, gsize length, guint n_calls)
 
 	counters_add(pass->shared->counters, COUNTER_CALLS, n_calls);
 	pass->consumed += length;
-	pass->stream->understood = TRUE;
 	turn->answered = TRUE;
 	turn->last_chance = turn->closing; /* what is behind it has not waited for long */
 }
@@ -192,7 +193,7 @@ static StreamStatus await_frame(Pass *pass, const guint8 *message, gsize availab
 
 	return available == 0 || scanner_may_begin(message, available, length, &reason)
 		       ? STREAM_MORE
-		       : close_bad_header(pass, reason);
+		       : pass_close(pass, reason);
 }
 
 /* Answers the message at the front, if it is complete. */

@@ -16,7 +16,8 @@
  *   b0 = 80: unframed strict binary    b0 = 82: unframed compact    b0 not 00: close
  *   L = 0 or above the limit: close
  *   b4 = 80: framed strict   82: framed compact   00: framed unversioned binary
- *   b4 a letter or _: unframed unversioned (L is the length of the method's name)   else: close
+ *   b4 a letter or _: unframed unversioned (L is the length of the method's name), unless another
+ *                     protocol's frame begins so (foreign.h)   else: close
  *
  * The framing is fixed by the first message; the protocol is each message's own. What is no Thrift
  * is closed as soon as it shows, and named if it can be (foreign.h); HTTP is told so in HTTP.
@@ -24,9 +25,8 @@
 typedef enum { FRAMING_UNKNOWN, FRAMING_FRAMED, FRAMING_UNFRAMED } Framing;
 
 typedef struct {
-	Framing framing : 8;
-	guint understood : 1; /* a message was answered: it speaks Thrift */
-	Scanner *scanner;     /* of an unframed message that has begun; NULL: none */
+	Framing framing;
+	Scanner *scanner; /* of an unframed message that has begun; NULL: none */
 	gsize room; /* by the caller: answer no further call once there are as many bytes of
 		       replies */
 } Stream;
