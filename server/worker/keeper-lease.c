@@ -275,26 +275,40 @@ static void settle_extension(Keeper *self, RegistryResult *result)
 		note_extension_failed(self, error);
 }
 
-static void settle_hand_back(Keeper *self, const RegistryResult *result)
+static void note_handed_back(const Keeper *self)
 {
 	const Lease *lease = self->lease;
+	g_autofree char *last = self->last_tick >= lease->first_tick
+					? keeper_clock_tick_text(self, self->last_tick)
+					: g_strdup("none");
 
-	if (result->error == NULL) {
-		g_autofree char *last = self->last_tick >= lease->first_tick
-						? keeper_clock_tick_text(self, self->last_tick)
-						: g_strdup("none");
+	log_event(LOG_WORKER_HANDED_BACK, "datacenter_id=%u worker_id=%u last=%s",
+		  lease->datacenter_id, lease->worker_id, last);
+}
 
-		log_event(LOG_WORKER_HANDED_BACK, "datacenter_id=%u worker_id=%u last=%s",
-			  lease->datacenter_id, lease->worker_id, last);
-	} else {
-		g_autofree char *why = log_quote(result->error->message);
-		g_autofree char *end = keeper_clock_tick_text(self, self->facts.end_tick);
+static void note_hand_back_failed(const Keeper *self, const GError *error)
+{
+	const PlanFacts *facts = &self->facts;
+	gboolean stands = facts->stopping && facts->now_tick <= facts->end_tick;
+	g_autofree char *why = log_quote(error->message);
+	g_autofree char *end = keeper_clock_tick_text(self, facts->end_tick);
 
+	/* somebody has it already, who may have begun before its end */
+	if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
+		log_event(LOG_WORKER_LOST, "error=%s", why);
+	else
 		log_event(LOG_HAND_BACK_FAILED, "error=%s reserved_until=%s%s", why, end,
-			  self->facts.stopping ? " meaning=\"nobody has the worker ID until then, "
-						 "so that no ID comes twice\""
-					       : "");
-	}
+			  stands ? " meaning=\"nobody has the worker ID until then, so that no ID "
+				   "comes twice\""
+				 : "");
+}
+
+static void settle_hand_back(const Keeper *self, const RegistryResult *result)
+{
+	if (result->error == NULL)
+		note_handed_back(self);
+	else
+		note_hand_back_failed(self, result->error);
 }
 
 static void settle(Keeper *self, RegistryResult *result)

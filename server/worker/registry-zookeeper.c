@@ -169,10 +169,17 @@ static gboolean is_for_stop(const RegistryZookeeper *self)
 	       (self->cancelled || self->facts.goal == GOAL_HAND_BACK);
 }
 
+/* Whether what is held has ended, so that there is nothing to be handed back any more. */
+static gboolean is_spent(const RegistryZookeeper *self)
+{
+	return self->holding.held && !self->facts.unsettled &&
+	       self->now_tick > self->holding.end_tick;
+}
+
 static gint64 give_up_at_us(const RegistryZookeeper *self)
 {
 	/* ZooKeeper may be connected, and silent */
-	if (is_for_stop(self))
+	if (is_for_stop(self) && !is_spent(self))
 		return self->registry.stop_by_us;
 	if (self->facts.connected)
 		return G_MAXINT64;
@@ -238,7 +245,8 @@ static void report_loss(RegistryZookeeper *self)
 	if (self->lost_why == NULL || self->finished)
 		return;
 	why = g_steal_pointer(&self->lost_why);
-	if (self->facts.goal == GOAL_HAND_BACK)
+	/* of a server that goes on it is owed */
+	if (self->facts.goal == GOAL_HAND_BACK && !is_for_stop(self))
 		registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED, "%s", why);
 	else
 		registry_zookeeper_fail(self, REGISTRY_ERROR_LOST, "%s", why);

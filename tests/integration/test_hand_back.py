@@ -217,7 +217,8 @@ class Stops(ZooKeeperTest):
         return server
 
     def test_it_is_killed(self):
-        servers = [self.member("--stop-timeout", stop_ms) for stop_ms in (3500, 1000)]
+        servers = [self.member("--stop-timeout", stop_ms, reservation_ms=6000)
+                   for stop_ms in (3500, 1000)]
         for server in servers:
             self.draw(server).wait_ids()
         self.zookeeper.kill()
@@ -229,14 +230,29 @@ class Stops(ZooKeeperTest):
         self.zookeeper.restart()
         self.assert_heir()
 
+    def test_there_is_nothing_left_to_be_handed_back(self):
+        server = self.member("--stop-timeout", 60000, reservation_ms=1000)
+        self.zookeeper.kill()
+        server.wait_event("reservation-spent")
+        self.assert_stops(server, 0, 2)
+        self.assertNotIn("meaning", server.find("hand-back-failed").fields)
+
+    def test_it_is_anothers(self):
+        """That is no reservation that stands until its end."""
+        server = self.member(reservation_ms=60000)
+        self.tree.write_reservation(0, self.tree.reservation(0).end_tick, "another")
+        self.assert_stops(server, 0, 2)
+        self.assertIsNone(server.find("hand-back-failed"))
+        self.assertIn("owner another", server.find("worker-lost").fields["error"])
+
     def assert_heir(self):
         """Whoever has the worker ID next begins behind it."""
         self.draw(self.member("--worker-id", 0, ready=False).wait_ready(30)).wait_ids()
 
     def test_it_is_silent(self):
         """One server notices and tries anew; to the other it looks connected to the end."""
-        servers = [self.member("--stop-timeout", 2500),
-                   self.member("--stop-timeout", 1000, session_ms=20000)]
+        servers = [self.member("--stop-timeout", 2500, reservation_ms=6000),
+                   self.member("--stop-timeout", 1000, session_ms=20000, reservation_ms=6000)]
         for server in servers:
             self.draw(server).wait_ids()
         self.zookeeper.pause()
