@@ -16,12 +16,11 @@ struct _CtlFleet {
 /* A server that was named, and what came of asking it. */
 typedef struct {
 	const Address *server;
-	gboolean has_failed;  /* it has not answered; else: */
-	CtlWorker *self;      /* until it is in the list of all */
-	GPtrArray *others;    /* of CtlWorker; NULL: it has no list */
-	gint64 list_as_of_ms; /* of what it saw last of the others, by our clock */
-	gboolean list_is_old; /* it was when it came */
-	GError *failure;      /* why there is no answer, or no list */
+	gboolean has_failed; /* it has not answered; else: */
+	CtlWorker *self;     /* until it is in the list of all */
+	GPtrArray *others;   /* of CtlWorker; NULL: it has no list */
+	gint64 list_age_ms;  /* of what it saw last of the others, when it came */
+	GError *failure;     /* why there is no answer, or no list */
 } Member;
 
 static void member_forget(Member *self)
@@ -69,19 +68,17 @@ void ctl_fleet_free(CtlFleet *self)
 /* What a server says of itself in its list is so now, however old the list is. */
 static void take_list(Member *self, const GPtrArray *answers, gint64 clock_skew_us)
 {
-	gint64 now_ms = g_get_real_time() / 1000;
-	gint64 newest_ms = 0;
+	gint64 age_ms = G_MAXINT64;
 
 	self->others = ctl_worker_list_new();
 	for (guint i = 0; i < answers->len; i++) {
 		CtlWorker *other = ctl_worker_of_hearsay(answers->pdata[i], clock_skew_us);
 
 		if (other->nonce == NULL || g_strcmp0(other->nonce, self->self->nonce) != 0)
-			newest_ms = MAX(newest_ms, other->as_of_ms);
+			age_ms = MIN(age_ms, other->age_ms);
 		g_ptr_array_add(self->others, other);
 	}
-	self->list_as_of_ms = newest_ms > 0 ? newest_ms : now_ms;
-	self->list_is_old = ctl_worker_is_old(self->list_as_of_ms, now_ms);
+	self->list_age_ms = age_ms < G_MAXINT64 ? age_ms : 0;
 }
 
 /* (transfer full) (nullable): what it tells of others. */
@@ -129,7 +126,7 @@ static void ask(gpointer item, gpointer data)
 
 static gboolean has_list(const Member *self, gboolean old)
 {
-	return self->others != NULL && self->list_is_old == old;
+	return self->others != NULL && ctl_worker_is_old(self->list_age_ms) == old;
 }
 
 static gboolean lists(const Member *self, const char *nonce)
@@ -160,7 +157,7 @@ static void note_age(const CtlFleet *self, CtlNotes *notes)
 {
 	g_autoptr(GString) names = g_string_new(NULL);
 	g_autofree char *age = NULL;
-	gint64 newest_ms = 0;
+	gint64 age_ms = G_MAXINT64;
 
 	for (guint i = 0; i < self->members->len; i++) {
 		const Member *member = self->members->pdata[i];
@@ -169,11 +166,11 @@ static void note_age(const CtlFleet *self, CtlNotes *notes)
 			continue;
 		g_string_append_printf(names, "%s%s", names->len > 0 ? ", " : "",
 				       member->server->text);
-		newest_ms = MAX(newest_ms, member->list_as_of_ms);
+		age_ms = MIN(age_ms, member->list_age_ms);
 	}
 	if (names->len == 0)
 		return;
-	age = ctl_format_span(g_get_real_time() / 1000 - newest_ms);
+	age = ctl_format_span(age_ms);
 	ctl_notes_add_on(
 		notes, names->str,
 		g_strdup_printf("the list is %s old: ZooKeeper does not answer %s; servers "

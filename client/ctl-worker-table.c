@@ -65,16 +65,16 @@ static char *clock_skew(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
 		       : g_strdup("-");
 }
 
-static gboolean is_old(const CtlWorker *worker, gint64 now_ms)
+static gboolean is_old(const CtlWorker *worker)
 {
-	return !worker->has_answered && ctl_worker_is_old(worker->as_of_ms, now_ms);
+	return !worker->has_answered && ctl_worker_is_old(worker->age_ms);
 }
 
-static char *seen(const CtlWorker *worker, gint64 now_ms)
+static char *seen(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
 {
-	g_autofree char *age = ctl_format_span(now_ms - worker->as_of_ms);
+	g_autofree char *age = ctl_format_span(worker->age_ms);
 
-	return is_old(worker, now_ms) ? g_strdup_printf("%s ago", age) : g_strdup("now");
+	return is_old(worker) ? g_strdup_printf("%s ago", age) : g_strdup("now");
 }
 
 static const Column FULL[] = {
@@ -117,7 +117,7 @@ void ctl_worker_make_tables(const GPtrArray *workers, gint64 now_ms, CtlTable **
 	guint left_out = 1;
 
 	for (guint i = 0; i < workers->len; i++) {
-		if (is_old(workers->pdata[i], now_ms))
+		if (is_old(workers->pdata[i]))
 			left_out = 0;
 	}
 	*out_full = make_table(workers, FULL, G_N_ELEMENTS(FULL) - left_out, now_ms);

@@ -37,6 +37,7 @@ static CtlWorker *worker_of_claim(const CtlDatacenter *datacenter, const CtlClai
 	self->nonce = g_strdup(claim->nonce);
 	self->claimed_at_ms = claim->claimed_at_ms;
 	self->as_of_ms = as_of_ms;
+	self->age_ms = g_get_real_time() / 1000 - as_of_ms;
 	if (claim->damage == NULL)
 		self->address = claim_record_address(&claim->record);
 	if (self->worker_id >= 0)
@@ -68,14 +69,15 @@ static void replace(char **text, const char *other)
 	*text = other[0] != '\0' ? g_strdup(other) : NULL;
 }
 
-/* When it was so, by our clock. What does not say is taken to be so now; nothing is so later. */
-static gint64 by_our_clock(const SnowflakeClientWorker *said, gint64 clock_skew_us)
+/* By our clock. What does not say is taken to be so now; nothing is so later. */
+static void take_time(CtlWorker *self, const SnowflakeClientWorker *said, gint64 clock_skew_us)
 {
 	gint64 now_ms = g_get_real_time() / 1000;
 
-	if (said->as_of_ms <= 0 || said->as_of_ms > CTL_FORMAT_MAX_TIME_MS)
-		return now_ms;
-	return MIN(said->as_of_ms - clock_skew_us / 1000, now_ms);
+	self->as_of_ms = now_ms;
+	if (said->as_of_ms > 0 && said->as_of_ms <= CTL_FORMAT_MAX_TIME_MS)
+		self->as_of_ms = MIN(said->as_of_ms - clock_skew_us / 1000, now_ms);
+	self->age_ms = now_ms - self->as_of_ms;
 }
 
 static void take_clock(CtlWorker *self, gint64 clock_skew_us)
@@ -92,7 +94,7 @@ static void take_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64
 	replace(&self->nonce, said->nonce);
 	self->claimed_at_ms = said->claimed_at_ms;
 	self->reserved_until_ms = said->reserved_until_ms;
-	self->as_of_ms = by_our_clock(said, clock_skew_us);
+	take_time(self, said, clock_skew_us);
 	take_clock(self, clock_skew_us);
 	replace(&self->kind, said->kind);
 }
@@ -238,7 +240,7 @@ gboolean ctl_worker_same(const GPtrArray *workers, const GPtrArray *before)
 	return TRUE;
 }
 
-gboolean ctl_worker_is_old(gint64 as_of_ms, gint64 now_ms)
+gboolean ctl_worker_is_old(gint64 age_ms)
 {
-	return now_ms - as_of_ms > OLD_MS;
+	return age_ms > OLD_MS;
 }

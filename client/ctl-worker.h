@@ -16,6 +16,7 @@ typedef struct {
 	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not known */
 	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing is, or not known */
 	gint64 as_of_ms;          /* when that was so, by our clock */
+	gint64 age_ms;            /* of that, when it came */
 	gboolean has_clock;       /* whose clock @reserved_until_ms is by is known: */
 	gint64 ahead_ms;          /* that clock minus ours */
 	char *kind;               /* NULL: not known */
@@ -65,8 +66,9 @@ void ctl_worker_ask_all(GPtrArray *workers, guint timeout_ms);
  * make uncertain in a clock, are not news. Both are sorted. */
 gboolean ctl_worker_same(const GPtrArray *workers, const GPtrArray *before);
 
-/* Whether it was said so long ago that it may be otherwise by now. */
-gboolean ctl_worker_is_old(gint64 as_of_ms, gint64 now_ms);
+/* Whether what was of that age when it came may be otherwise by now. How long others were waited
+ * for since then does not count. */
+gboolean ctl_worker_is_old(gint64 age_ms);
 
 /* @out_full: (transfer full): with all columns
  * @out_brief: (transfer full): with those that fit 80 */

@@ -91,13 +91,18 @@ class Told:
         others = self.others() if callable(self.others) else self.others
         if isinstance(others, Exception):
             raise others
+        for row in others:
+            if row.age_ms is not None:
+                row.as_of_ms = self.now_ms() - row.age_ms
         return [self.get_worker(), *others]
 
     def of_another(self, age_ms, **fields):
-        """A row of its list: as its clock has it, of one that is not there."""
+        """A row of its list, of one that is not there: of that age by its clock whenever it is
+        asked, unless as_of_ms is given."""
         row = Worker(datacenter_id=0, worker_id=9, address=NOBODY, nonce=str(uuid.uuid4()),
                      claimed_at_ms=now_ms() - 60_000, reserved_until_ms=now_ms() + 300_000,
-                     state="serving", as_of_ms=self.now_ms() - age_ms, kind="server")
+                     state="serving", kind="server")
+        row.age_ms = None if "as_of_ms" in fields else age_ms
         for name, value in fields.items():
             setattr(row, name, value)
         return row

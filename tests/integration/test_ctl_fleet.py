@@ -7,7 +7,7 @@ import socket
 import time
 
 from bindings import current
-from fake_servers import Told, now_ms
+from fake_servers import Told, hanging, now_ms
 from harness import PATIENCE, ServerTest, dead_address, wait_for
 from test_snowflakectl import CtlTest, run
 from test_workers import ZookeeperTest, cells
@@ -101,6 +101,13 @@ class Merged(CtlTest):
         one.others = [one.of_another(1000, worker_id=3)]
         output = self.assert_ok(run(*servers(one), "workers"))
         self.assertNotIn("seen", output)
+
+    def test_what_takes_long_to_ask_is_not_old_for_it(self):
+        one = Told(worker_id=1)
+        _, silent = hanging(self)
+        one.others = [one.of_another(0, address=silent)]
+        table = cells(self.assert_ok(run(*servers(one), "--timeout", 3500, "workers")))
+        self.assertEqual((table[0][-1], table[2][3]), ("clock", "unreachable"))
 
     def test_a_list_is_as_old_as_what_is_newest_in_it(self):
         one = Told(worker_id=1)
@@ -241,9 +248,10 @@ class Real(ZookeeperTest):
 
             def told():
                 """Whether it is said that ZooKeeper does not answer: by an old list, or none."""
-                status, rows, said = list_all(*named)
-                self.assertEqual((status, len(rows)), (0, 2))
-                self.assertEqual({row["state"] for row in rows.values()}, {"serving"})
+                status, rows, said = list_all(*named, options=("--timeout", 3000 * PATIENCE))
+                # on a busy machine what is reserved may have ended: they tell that themselves
+                self.assertEqual((status, [row["hearsay"] for row in rows.values()]),
+                                 (0, [False, False]))
                 return said
 
             for line in wait_for(told, 20, "a note"):
