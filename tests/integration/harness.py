@@ -66,6 +66,11 @@ ENVIRONMENT = {
     "TSAN_OPTIONS": "exitcode=99:halt_on_error=1:second_deadlock_stack=1:"
                     f"suppressions={ROOT}/tests/tsan.suppressions",
 }
+# of snowflakectl: ended while it asks servers, it does not wait for the threads that do
+CTL_ENVIRONMENT = {
+    **ENVIRONMENT, "TZ": "UTC",
+    "TSAN_OPTIONS": f"{ENVIRONMENT['TSAN_OPTIONS']}:report_thread_leaks=0:"
+                    f"suppressions={ROOT}/tests/tsan-ctl.suppressions"}
 
 
 @functools.cache

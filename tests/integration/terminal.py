@@ -11,13 +11,9 @@ import termios
 import threading
 import unicodedata
 
-from harness import ENVIRONMENT, PATIENCE, wait_for
+from harness import CTL_ENVIRONMENT, PATIENCE, wait_for
 
 LOCAL_MODES = 3
-# what is ended while it asks servers does not wait for the threads that do
-ENVIRONMENT_OF_PROGRAMS = {
-    **ENVIRONMENT, "TZ": "UTC",
-    "TSAN_OPTIONS": ENVIRONMENT["TSAN_OPTIONS"] + ":report_thread_leaks=0"}
 CLEAR = "\x1b[H\x1b[J"
 
 
@@ -55,28 +51,33 @@ class Terminal(Program):
         self.output = ""
         self._text = threading.Condition()
         self.process = subprocess.Popen(
-            list(map(str, command)), env={**ENVIRONMENT_OF_PROGRAMS, **(environment or {})},
+            list(map(str, command)), env={**CTL_ENVIRONMENT, **(environment or {})},
             stdin=follower, stdout=follower, stderr=follower, start_new_session=True,
             preexec_fn=as_at_a_terminal)
         self._follower = follower  # so that what is printed last can be read
         self._ended = False
+        self._over = False  # the process has ended, and what it printed is read
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self):
         while not self._ended:
-            if not select.select([self.leader], [], [], 0.05)[0]:
-                continue
-            text = os.read(self.leader, 65536).decode().replace("\r\n", "\n")
+            over = self.process.poll() is not None
+            text = ""
+            if select.select([self.leader], [], [], 0.05)[0]:
+                text = os.read(self.leader, 65536).decode().replace("\r\n", "\n")
             with self._text:
                 self.output += text
+                self._over = over and not text
                 self._text.notify_all()
 
     def wait_output(self, condition, limit=20):
         """Until condition(output) is true; returns the output."""
         with self._text:
-            if not self._text.wait_for(lambda: condition(self.output), limit * PATIENCE):
-                raise AssertionError(f"not within {limit} s in:\n{self.output}")
+            self._text.wait_for(lambda: condition(self.output) or self._over, limit * PATIENCE)
+            if not condition(self.output):
+                raise AssertionError(f"ended with status {self.process.returncode}:\n{self.output}"
+                                     if self._over else f"not within {limit} s in:\n{self.output}")
             return self.output
 
     def screens(self):

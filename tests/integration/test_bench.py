@@ -9,7 +9,7 @@ import subprocess
 import threading
 import unittest
 
-from harness import (ELSEWHERE, ENVIRONMENT, PATIENCE, SANITIZED, SNOWFLAKECTL, ServerTest,
+from harness import (CTL_ENVIRONMENT, ELSEWHERE, PATIENCE, SANITIZED, SNOWFLAKECTL, ServerTest,
                      dead_address, scaled, wait_for)
 
 CALLS = ("get_id", "get_ids", "get_timestamp", "get_worker_id", "get_datacenter_id")
@@ -24,7 +24,7 @@ def command(server, *arguments):
 
 
 def run(*arguments):
-    return subprocess.run([*map(str, arguments)], env=ENVIRONMENT, stdin=subprocess.DEVNULL,
+    return subprocess.run([*map(str, arguments)], env=CTL_ENVIRONMENT, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=30 * PATIENCE, check=False)
 
 
@@ -41,7 +41,7 @@ class BenchTest(ServerTest):
 
     def launch_bench(self, server, *arguments):
         """One that runs; it is ended with the test."""
-        running = subprocess.Popen(command(server, *arguments), env=ENVIRONMENT, text=True,
+        running = subprocess.Popen(command(server, *arguments), env=CTL_ENVIRONMENT, text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
         def end():

@@ -9,7 +9,8 @@ import threading
 import time
 import unittest
 
-from harness import ELSEWHERE, ENVIRONMENT, PATIENCE, SNOWFLAKECTL, Server, reserve_ahead, wait_for
+from harness import (CTL_ENVIRONMENT, ELSEWHERE, PATIENCE, SNOWFLAKECTL, Server, reserve_ahead,
+                     wait_for)
 from test_bench import BenchTest, command, run
 from wire import STRICT
 
@@ -49,6 +50,10 @@ class OutageTest(BenchTest):
         self.assertEqual(running.returncode, status, complaints)
         return json.loads(output)
 
+    def assert_runs(self, running):
+        if running.poll() is not None:
+            self.fail(f"ended with status {running.returncode}: {running.communicate()}")
+
     def end(self, running, server, connections=CONNECTIONS):
         """Once the server has so many of the load, and answers them. What it reports then."""
         with server.connect() as asking:
@@ -56,6 +61,7 @@ class OutageTest(BenchTest):
                 return asking.call(STRICT, "get_counters").success
 
             def all_are_there():
+                self.assert_runs(running)
                 now = counters()
                 return now["connections_accepted"] - now["connections_ended"] == connections + 1
             wait_for(all_are_there, what="all connections")
@@ -302,7 +308,7 @@ class Interrupted(OutageTest):
         self.addCleanup(os.close, self.leader)
         before = server.counters()["ids_generated"]
         running = subprocess.Popen(
-            ["setsid", "--ctty", *command(server, *arguments)], env=ENVIRONMENT, stdin=follower,
+            ["setsid", "--ctty", *command(server, *arguments)], env=CTL_ENVIRONMENT, stdin=follower,
             stderr=follower, **{"stdout": follower, **settings})
         os.close(follower)
         self.addCleanup(lambda: running.poll() is None and (running.kill(), running.wait()))

@@ -10,7 +10,7 @@ import subprocess
 import threading
 
 from fake_servers import Extended, hanging, serve
-from harness import ENVIRONMENT, PATIENCE, SNOWFLAKECTL, dead_address, wait_for
+from harness import CTL_ENVIRONMENT, PATIENCE, SNOWFLAKECTL, dead_address, wait_for
 from test_snowflakectl import CtlTest
 from test_workers import ZookeeperTest
 
@@ -27,7 +27,7 @@ def has_signal(process, which, number):
 class InterruptTest(CtlTest):
     def start(self, *arguments, **settings):
         process = subprocess.Popen(
-            [SNOWFLAKECTL, *map(str, arguments)], env=ENVIRONMENT, text=True,
+            [SNOWFLAKECTL, *map(str, arguments)], env=CTL_ENVIRONMENT, text=True,
             **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
                **settings})
         self.addCleanup(process.wait)

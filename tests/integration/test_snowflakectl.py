@@ -8,8 +8,8 @@ import unittest
 
 from bindings import ROOT
 from fake_servers import Extended, Of2010, serve, serve_2010
-from harness import (ELSEWHERE, ENVIRONMENT, PATIENCE, SNOWFLAKECTL, Parts, ServerTest,
-                     SharedServerTest, dead_address, reserve_ahead)
+from harness import (CTL_ENVIRONMENT, ELSEWHERE, ENVIRONMENT, PATIENCE, SNOWFLAKECTL, Parts,
+                     ServerTest, SharedServerTest, dead_address, reserve_ahead)
 
 LAYOUTS = json.loads((ROOT / "tests/vectors/layouts.json").read_text())
 TEXTS = json.loads((ROOT / "tests/vectors/text.json").read_text())
@@ -20,7 +20,7 @@ LONG = "a" * 100_000
 
 
 def run(*arguments, **settings):
-    environment = {**ENVIRONMENT, "TZ": "UTC", **settings.pop("environment", {})}
+    environment = {**CTL_ENVIRONMENT, **settings.pop("environment", {})}
     return subprocess.run([SNOWFLAKECTL, *map(str, arguments)], env=environment, text=True,
                           stdin=settings.pop("stdin", subprocess.DEVNULL), timeout=30 * PATIENCE,
                           stdout=settings.pop("stdout", subprocess.PIPE),
