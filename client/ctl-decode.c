@@ -2,7 +2,6 @@
 #include <json-glib/json-glib.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 
 #define LINE_COLUMNS        106
 #define MAX_UNFLUSHED_LINES 1000
+#define MAX_LINE_BYTES      1000 /* of standard input; no ID has a tenth of it */
 
 static char *form_name;
 static char *layout_text;
@@ -147,30 +147,35 @@ static void flush_now_and_then(void)
 	lines = 0;
 }
 
-static gboolean read_line(char **line, size_t *size, ssize_t *out_length)
+/* %FALSE: there is none. One that is longer than any ID is cut, and made to be none. */
+static gboolean read_line(char line[MAX_LINE_BYTES + 1])
 {
+	gsize length = 0;
+	int byte;
+
 	flush_now_and_then();
-	*out_length = getline(line, size, stdin);
-	return *out_length >= 0;
+	while ((byte = getc_unlocked(stdin)) != EOF && byte != '\n') {
+		if (length == 0 && g_ascii_isspace(byte))
+			continue;
+		/* a NUL would end the text for all that follows: make it show */
+		if (length < MAX_LINE_BYTES)
+			line[length++] = byte != '\0' ? (char)byte : '?';
+		else if (!g_ascii_isspace(byte))
+			line[length - 1] = '?';
+	}
+	line[length] = '\0';
+	return byte != EOF || length > 0;
 }
 
 static void decode_standard_input(Decoder *self)
 {
-	char *line = NULL;
-	size_t size = 0;
-	ssize_t length;
+	char line[MAX_LINE_BYTES + 1];
 
-	while (read_line(&line, &size, &length)) {
-		/* a NUL ends the text for all that follows: make it show */
-		for (ssize_t i = 0; i < length; i++) {
-			if (line[i] == '\0')
-				line[i] = '?';
-		}
-		g_strstrip(line);
+	while (read_line(line)) {
+		g_strchomp(line);
 		if (line[0] != '\0')
 			decode(self, line);
 	}
-	free(line);
 	if (ferror(stdin)) {
 		ctl_output_complain("cannot read standard input");
 		self->any_bad = TRUE;

@@ -2,9 +2,11 @@
 
 /* The command line tool: options first, then one command. */
 
+#include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/ctl-help.h"
 #include "client/ctl-output.h"
@@ -207,10 +209,23 @@ static gboolean wants_json(char **argv)
 	return FALSE;
 }
 
+/* Descriptors 0 to 2 are not for sockets, even if whoever started us closed them. What is written
+ * to one fails as if it were still closed. */
+static void occupy_standard_descriptors(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	CtlStatus status;
 
+	occupy_standard_descriptors();
 	setlocale(LC_ALL, "");
 	/* a reader that goes away is seen where it is written to */
 	signal(SIGPIPE, SIG_IGN);

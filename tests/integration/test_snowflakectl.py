@@ -8,8 +8,8 @@ import unittest
 
 from bindings import ROOT
 from fake_servers import Extended, Of2010, serve, serve_2010
-from harness import (CTL_ENVIRONMENT, ELSEWHERE, ENVIRONMENT, PATIENCE, SNOWFLAKECTL, Parts,
-                     ServerTest, SharedServerTest, dead_address, reserve_ahead)
+from harness import (CTL_ENVIRONMENT, ELSEWHERE, ENVIRONMENT, PATIENCE, SANITIZED, SNOWFLAKECTL,
+                     Parts, ServerTest, SharedServerTest, dead_address, reserve_ahead)
 
 LAYOUTS = json.loads((ROOT / "tests/vectors/layouts.json").read_text())
 TEXTS = json.loads((ROOT / "tests/vectors/text.json").read_text())
@@ -269,14 +269,24 @@ class Decode(CtlTest):
             self.assertEqual(done.returncode, 1)
             self.assertTrue(done.stderr.startswith(b"snowflakectl: " + shown), done.stderr)
 
-    def test_a_line_costs_what_its_length_costs(self):
-        """And not the square of it."""
-        with open("/dev/zero", "rb") as zero:
-            text = zero.read(16_000_000)
-        done = subprocess.run([SNOWFLAKECTL, "decode"], env=ENVIRONMENT, input=text,
+    def test_a_line_that_does_not_end(self):
+        """It costs its length in time, and nothing in memory."""
+        text = bytes(1_000_000 if SANITIZED else 100_000_000) + b"\n7\n"
+        limited = [] if SANITIZED else ["prlimit", f"--as={256 << 20}"]
+        done = subprocess.run([*limited, SNOWFLAKECTL, "decode"], env=ENVIRONMENT, input=text,
                               capture_output=True, timeout=30 * PATIENCE, check=False)
-        self.assertEqual((done.returncode, done.stdout), (1, b""))
+        self.assertEqual(done.returncode, 1)
         self.assertTrue(done.stderr.startswith(b'snowflakectl: "???'), done.stderr[:100])
+        self.assertLess(len(done.stderr), 2000)
+        self.assertEqual(len(done.stdout.splitlines()), 2)
+
+    def test_blanks_around_an_id_are_no_part_of_it(self):
+        blank = " " * 5000
+        done = subprocess.run([SNOWFLAKECTL, "decode"], env=ENVIRONMENT, text=True,
+                              input=f"{blank}7{blank}\n7{blank}7\n{blank}\n", timeout=30 * PATIENCE,
+                              capture_output=True, check=False)
+        self.assert_fails(done, 1, "is neither digits")
+        self.assertEqual(len(done.stdout.splitlines()), 2)
 
     def test_standard_input_that_cannot_be_read(self):
         directory = os.open("/", os.O_RDONLY)
@@ -286,6 +296,12 @@ class Decode(CtlTest):
     def test_standard_output_that_is_closed(self):
         done = run("decode", 7, preexec_fn=lambda: os.close(1))
         self.assert_fails(done, 1, "cannot write to standard output: ")
+
+    def test_descriptors_that_are_closed_are_nobody_elses(self):
+        """With none of them open the first sockets would get their numbers."""
+        done = run("ping", "--server", dead_address(self), "--count", 1,
+                   preexec_fn=lambda: os.closerange(0, 2))
+        self.assert_fails(done, 1, "cannot write to standard output: Bad file descriptor")
 
 
 class WrongUse(CtlTest):
