@@ -27,8 +27,8 @@ typedef enum { FRAMING_UNKNOWN, FRAMING_FRAMED, FRAMING_UNFRAMED } Framing;
 typedef struct {
 	Framing framing;
 	Scanner *scanner; /* of an unframed message that has begun; NULL: none */
-	gsize room; /* by the caller: answer no further call once there are as many bytes of
-		       replies */
+	gsize room;       /* by the caller: answer no further call once there are as many bytes of
+			     replies */
 } Stream;
 
 /* What the streams of one loop share. */

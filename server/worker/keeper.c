@@ -227,7 +227,7 @@ static void log_hanging(Keeper *self, gint64 timeout_ms)
 					    : g_strdup("none");
 	log_event(LOG_HAND_BACK_FAILED,
 		  "error=\"no answer about the worker ID within %" G_GINT64_FORMAT
-		  " ms, and then the keeper hangs\" reserved_until=%s",
+		  " ms\" reserved_until=%s",
 		  timeout_ms, end);
 }
 

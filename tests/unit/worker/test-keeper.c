@@ -379,6 +379,20 @@ static void test_hand_back_fails(void)
 	assert_logged(LOG_HAND_BACK_FAILED, 1, "error=\"hand-back says 0\"");
 }
 
+/* That is no worker ID that nobody has. */
+static void test_hand_back_finds_another(void)
+{
+	g_auto(Server) server;
+
+	server_init(&server);
+	server_start(&server);
+	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	FAKE_SET(&server.fake, extend_code, REGISTRY_ERROR_LOST);
+	server_stop(&server);
+	g_assert_cmpuint(times_logged(LOG_HAND_BACK_FAILED), ==, 0);
+	assert_logged(LOG_WORKER_LOST, 1, "error=\"hand-back says ");
+}
+
 static void test_never_started(void)
 {
 	g_auto(Server) server;
@@ -482,6 +496,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper/stops", test_stops);
 	g_test_add_func("/keeper/stops-unused", test_stops_unused);
 	g_test_add_func("/keeper/hand-back-fails", test_hand_back_fails);
+	g_test_add_func("/keeper/hand-back-finds-another", test_hand_back_finds_another);
 	g_test_add_func("/keeper/never-started", test_never_started);
 	g_test_add_func("/keeper/registry-hangs", test_registry_hangs);
 	g_test_add_func("/keeper/upkeep-hangs", test_upkeep_hangs);
