@@ -44,6 +44,11 @@ static struct {
 
 /* The terminal. One that another job has now is left alone. */
 
+static gboolean has_terminal(void)
+{
+	return tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
 static gboolean is_set(void)
 {
 	pthread_mutex_lock(&terminal.lock);
@@ -59,7 +64,7 @@ static void set_for_keys(void)
 {
 	struct termios with_keys;
 
-	if (tcgetpgrp(STDIN_FILENO) != getpgrp()) {
+	if (!has_terminal()) {
 		terminal.is_set = FALSE;
 		return;
 	}
@@ -90,7 +95,7 @@ static gboolean set_terminal(void)
 static void set_back(gboolean for_good)
 {
 	pthread_mutex_lock(&terminal.lock);
-	if (terminal.is_set)
+	if (terminal.is_set && has_terminal())
 		tcsetattr(STDIN_FILENO, TCSANOW, &terminal.before);
 	terminal.is_set = FALSE;
 	terminal.has_keys &= !for_good;

@@ -116,9 +116,9 @@ class Terminal(Program):
         wait_for(lambda: not select.select([self.leader], [], [], 0.1)[0], 20, "the end of it")
         return status
 
-    def is_stopped(self):
-        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] == "T"
+    def foreground(self):
+        """The process group that has the terminal."""
+        return os.tcgetpgrp(self.leader)
 
     def __exit__(self, *_):
         super().__exit__()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """snowflakectl workers --watch on a terminal: what is drawn, for which size, and whose it is."""
+import os
 import signal
+import termios
 import threading
 
 from fake_servers import Told
@@ -84,6 +86,14 @@ class OnATerminal(CtlTest):
             self.assertTrue(self.hang().wait(20 * PATIENCE))
             terminal.type("q")
             self.assertEqual(terminal.wait_end(), 0)
+            self.assertTrue(terminal.is_as_before())
+
+    def test_before_the_first_list_the_key_is_an_interruption(self):
+        self.hang()
+        with self.watching("--server", self.server.address, "--timeout", "60000") as terminal:
+            wait_for(terminal.takes_keys)
+            terminal.type("q")
+            self.assertEqual(terminal.wait_end(), -signal.SIGINT)
             self.assertTrue(terminal.is_as_before())
 
     def test_a_note_stands_below_the_table_each_time(self):
@@ -183,8 +193,14 @@ class InAShell(CtlTest):
         self.command(f"{SNOWFLAKECTL} --server {self.server.address} workers --watch\n", CLEAR)
         wait_for(self.shell.takes_keys)
 
-    def stop(self):
-        self.command("\x1a", "Stopped")
+    def stop(self, number=None):
+        """By a key, or by a signal from elsewhere."""
+        seen = len(self.shell.output)
+        if number is None:
+            self.shell.type("\x1a")
+        else:
+            os.killpg(self.shell.foreground(), number)
+        self.shell.wait_output(lambda output: "Stopped" in output[seen:])
         self.shell.wait_output(lambda output: output.endswith("READY "))
         self.assertEqual(self.shell.modes(), self.modes)
 
@@ -199,8 +215,8 @@ class InAShell(CtlTest):
             with self.subTest(shell[0]):
                 self.begin(shell)
                 self.start()
-                for _ in range(2):
-                    self.stop()
+                for number in (None, signal.SIGTSTP):
+                    self.stop(number)
                     self.command("fg\n", CLEAR)
                     wait_for(self.shell.takes_keys)
                 self.end()
@@ -218,6 +234,19 @@ class InAShell(CtlTest):
         self.assertNotIn(CLEAR, self.shell.output[seen:])
         self.command("fg\n", CLEAR)
         self.end()
+
+    def test_who_is_ended_behind_another_job_leaves_it_the_terminal(self):
+        self.begin()
+        self.start()
+        watch = self.shell.foreground()
+        # it cannot know
+        self.stop(signal.SIGSTOP)
+        self.command("stty -echoctl\n", "READY ")
+        wait_for(lambda: self.shell.modes() == self.modes & ~termios.ECHOCTL)
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            os.killpg(watch, number)
+        wait_for(lambda: not os.path.exists(f"/proc/{watch}"))
+        self.assertEqual(self.shell.modes(), self.modes & ~termios.ECHOCTL)
 
     def test_it_is_begun_in_the_background(self):
         self.begin()
