@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -23,9 +24,10 @@ def command(server, *arguments):
     return [SNOWFLAKECTL, "--server", f"{host}:{port}", "bench", *map(str, arguments)]
 
 
-def run(*arguments):
+def run(*arguments, **settings):
     return subprocess.run([*map(str, arguments)], env=CTL_ENVIRONMENT, stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=30 * PATIENCE, check=False)
+                          capture_output=True, text=True, timeout=30 * PATIENCE, check=False,
+                          **settings)
 
 
 @unittest.skipIf(ELSEWHERE, "not about the server")
@@ -122,6 +124,16 @@ class Counts(BenchTest):
         self.launch_bench(server, "--idle-connections", 50, "--connections", 2, "--duration", 60)
         # and the one that asks
         wait_for(lambda: server.open_connections() >= 53, what="52 connections")
+
+    def test_more_connections_than_the_soft_limit_of_open_files(self):
+        def set_limit():
+            hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+        server = self.start()
+        for option in ("--connections", "--idle-connections"):
+            with self.subTest(option):
+                done = run(*command(server, option, 200, "--calls", 200), preexec_fn=set_limit)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), done)
 
     def test_idle_connections_that_are_closed_are_errors(self):
         for worker_id, slowness in enumerate((1, 5, 25)):

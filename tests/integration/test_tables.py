@@ -128,15 +128,18 @@ class Times(ZookeeperTest):
         for ahead in (-7200, 7200):
             registry = Registry(self.kazoo, f"{self.registry.root}/{ahead}")
             registry.make_layout()
-            server = Told(ahead_ms=ahead * 1000)
-            for worker_id, address, left in ((0, server.address, 600), (1, "h.invalid:1", 600),
-                                             (2, "h.invalid:1", -9)):
-                _, nonce = registry.claim(0, address, worker_id,
-                                          None if worker_id else server.said.nonce)
+            # the clock that is furthest back counts, wherever it is in the list
+            for worker_id, ahead_s in ((3, ahead + 1200), (0, ahead), (4, ahead + 1200)):
+                server = Told(ahead_ms=ahead_s * 1000)
+                registry.claim(0, server.address, worker_id, server.said.nonce)
+                registry.reserve(0, worker_id, tick_in(ahead_s + 600), server.said.nonce)
+            for worker_id, left in ((1, 600), (2, -9)):
+                _, nonce = registry.claim(0, "h.invalid:1", worker_id)
                 registry.reserve(0, worker_id, tick_in(ahead + left), nonce)
             table = cells(self.assert_ok(run(
                 "--zookeeper", self.zookeeper.connect_string + registry.root, "workers")))
-            self.assertEqual(["(ended)" in line[5] for line in table[1:]], [False, False, True])
+            self.assertEqual(["(ended)" in line[5] for line in table[1:]],
+                             [False, False, True, False, False])
 
     def test_an_idle_server_on_the_file_registry(self):
         server, address, _ = self.start_server()
