@@ -40,7 +40,7 @@ CtlFleet *ctl_fleet_new(const CtlOptions *options)
 {
 	g_autoptr(CtlFleet) self = g_new0(CtlFleet, 1);
 
-	self->timeout_ms = (guint)options->timeout_ms;
+	self->timeout_ms = options->timeout_ms;
 	self->servers = ctl_addresses(options);
 	if (self->servers == NULL)
 		return NULL;
@@ -65,7 +65,8 @@ void ctl_fleet_free(CtlFleet *self)
 
 /* Each of the servers */
 
-/* What a server says of itself in its list is so now, however old the list is. */
+/* What a server says of itself in its list is so now, however old the list is. So one of nobody
+ * else does not tell its age, and is taken for fresh. */
 static void take_list(Member *self, const GPtrArray *answers, gint64 clock_skew_us)
 {
 	gint64 age_ms = G_MAXINT64;
