@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client/ctl-output.h"
+#include "client/ctl-screen.h"
 #include "client/ctl-table.h"
 #include "client/ctl.h"
 #include "core/layout.h"
@@ -207,7 +208,7 @@ static CtlStatus run(const CtlOptions *options, const char *const *arguments)
 		.layout = LAYOUT_TWITTER,
 		.has_form = form_name != NULL,
 		.json = options->json,
-		.is_short = ctl_table_room() < LINE_COLUMNS,
+		.is_short = ctl_screen_columns() < LINE_COLUMNS,
 	};
 
 	if (!prepare(&decoder))

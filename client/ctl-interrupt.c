@@ -35,11 +35,19 @@ static void say_last_words(void)
 	}
 }
 
-static void end(int number)
+void ctl_interrupt_end(int number, gboolean wanted)
 {
-	say_last_words();
+	sigset_t set;
+
+	if (wanted)
+		say_last_words();
 	signal(number, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, number);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 	raise(number);
+	/* where it is one that nobody dies of */
+	_exit(CTL_FAILED);
 }
 
 /* In any thread; once for each signal. */
@@ -50,13 +58,12 @@ static void on_signal(int number)
 	while (seen == FREE || seen == HELD) {
 		if (atomic_compare_exchange_weak(&state, &seen, seen == FREE ? ENDING : number)) {
 			if (seen == FREE)
-				end(number);
+				ctl_interrupt_end(number, TRUE);
 			return;
 		}
 	}
 	/* the other one does not come to its end */
-	signal(number, SIG_DFL);
-	raise(number);
+	ctl_interrupt_end(number, FALSE);
 }
 
 void ctl_interrupt_catch(void)
@@ -94,7 +101,7 @@ void ctl_interrupt_release(void)
 	int seen = HELD;
 
 	if (!atomic_compare_exchange_strong(&state, &seen, FREE) && seen > 0)
-		end(seen);
+		ctl_interrupt_end(seen, TRUE);
 }
 
 void ctl_interrupt_set_last_words(int descriptor, char *text)
@@ -102,19 +109,4 @@ void ctl_interrupt_set_last_words(int descriptor, char *text)
 	g_free(last_words.text);
 	last_words.descriptor = descriptor;
 	last_words.text = text;
-}
-
-void ctl_interrupt_end(int number, gboolean wanted)
-{
-	sigset_t set;
-
-	if (wanted)
-		say_last_words();
-	signal(number, SIG_DFL);
-	sigemptyset(&set);
-	sigaddset(&set, number);
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-	raise(number);
-	/* where it is one that nobody dies of */
-	_exit(CTL_FAILED);
 }

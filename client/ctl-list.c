@@ -104,7 +104,7 @@ static const CtlTable *choose_table(const CtlList *self, guint columns)
 
 static void print_tables(const CtlList *self)
 {
-	const CtlTable *table = choose_table(self, ctl_table_room());
+	const CtlTable *table = choose_table(self, ctl_screen_columns());
 
 	if (table != NULL)
 		ctl_table_print(table);
@@ -147,7 +147,11 @@ void ctl_list_print_next(const CtlList *self, gboolean is_first)
 
 void ctl_list_draw(const CtlList *self, gboolean with_notes)
 {
-	guint columns = ctl_table_room();
+	guint columns;
+	guint lines_of_screen;
+
+	ctl_screen_size(&columns, &lines_of_screen);
+
 	const CtlTable *table = choose_table(self, columns);
 	g_autoptr(GPtrArray) lines =
 		table != NULL ? ctl_table_lines(table, columns) : g_ptr_array_new();
@@ -160,6 +164,6 @@ void ctl_list_draw(const CtlList *self, gboolean with_notes)
 		ctl_notes_write(self->notes, notes);
 	g_ptr_array_extend(below, self->below, NULL, NULL);
 	g_ptr_array_extend(below, notes, NULL, NULL);
-	drawn = ctl_screen_draw(&(CtlScreenText){title, lines, below}, columns, ctl_screen_lines());
+	drawn = ctl_screen_draw(&(CtlScreenText){title, lines, below}, columns, lines_of_screen);
 	ctl_watch_draw(drawn);
 }

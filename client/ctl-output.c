@@ -5,11 +5,14 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "client/ctl-format.h"
 #include "client/ctl-interrupt.h"
 #include "client/ctl-zookeeper.h"
+
+#define PROGRAM "snowflakectl: "
 
 static gboolean is_json;
 static atomic_bool has_printed;
@@ -120,17 +123,17 @@ char *ctl_output_complaint(const char *message)
 {
 	g_autofree char *shown = make_printable(message);
 
-	return g_strconcat("snowflakectl: ", shown, NULL);
+	return g_strconcat(PROGRAM, shown, NULL);
 }
 
 static void complain(const char *message, const char *kind, gint64 retry_after_ms)
 {
-	g_autofree char *shown = make_printable(message);
+	g_autofree char *line = ctl_output_complaint(message);
 
-	fprintf(stderr, "snowflakectl: %s\n", shown);
+	fprintf(stderr, "%s\n", line);
 	if (failure.message != NULL)
 		return;
-	failure.message = g_steal_pointer(&shown);
+	failure.message = g_strdup(line + strlen(PROGRAM));
 	failure.kind = kind;
 	failure.retry_after_ms = retry_after_ms;
 }

@@ -100,11 +100,35 @@ char *ctl_screen_draw(const CtlScreenText *self, guint columns, guint lines)
 	return g_string_free(text, FALSE);
 }
 
-guint ctl_screen_lines(void)
+/* G_MAXUINT: not told */
+static guint columns_of_environment(void)
+{
+	const char *text = g_getenv("COLUMNS");
+	guint64 columns = G_MAXUINT;
+
+	if (text != NULL)
+		g_ascii_string_to_unsigned(text, 10, 1, G_MAXUSHORT, &columns, NULL);
+	return (guint)columns;
+}
+
+void ctl_screen_size(guint *out_columns, guint *out_lines)
 {
 	struct winsize size = {0};
+	gboolean is_terminal = isatty(STDOUT_FILENO);
 
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0)
-		return size.ws_row;
-	return G_MAXUINT;
+	if (is_terminal)
+		ioctl(STDOUT_FILENO, TIOCGWINSZ, &size); /* 0 and 0 if it fails */
+	*out_columns = size.ws_col;
+	*out_lines = size.ws_row > 0 ? size.ws_row : G_MAXUINT;
+	if (size.ws_col == 0)
+		*out_columns = is_terminal ? columns_of_environment() : G_MAXUINT;
+}
+
+guint ctl_screen_columns(void)
+{
+	guint columns;
+	guint lines;
+
+	ctl_screen_size(&columns, &lines);
+	return columns;
 }

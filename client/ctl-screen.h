@@ -32,5 +32,7 @@ typedef struct {
  * line in their place says how many. */
 char *ctl_screen_draw(const CtlScreenText *self, guint columns, guint lines);
 
-/* How many lines the terminal has that standard output is; G_MAXUINT if it does not tell. */
-guint ctl_screen_lines(void);
+/* Of the terminal that standard output is; G_MAXUINT where it does not tell, or is none, so that
+ * what others read does not depend on who looks. */
+void ctl_screen_size(guint *out_columns, guint *out_lines);
+guint ctl_screen_columns(void);

@@ -2,8 +2,6 @@
 #include "client/ctl-table.h"
 
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "client/ctl-output.h"
 
@@ -128,19 +126,4 @@ void ctl_table_print(const CtlTable *self)
 
 	for (guint i = 0; i < lines->len; i++)
 		ctl_output_print("%s\n", (const char *)lines->pdata[i]);
-}
-
-guint ctl_table_room(void)
-{
-	const char *environment = g_getenv("COLUMNS");
-	struct winsize size = {0};
-	guint64 columns = 0;
-
-	if (!isatty(STDOUT_FILENO))
-		return G_MAXUINT;
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-		return size.ws_col;
-	if (environment != NULL)
-		g_ascii_string_to_unsigned(environment, 10, 1, G_MAXUSHORT, &columns, NULL);
-	return columns > 0 ? (guint)columns : G_MAXUINT;
 }

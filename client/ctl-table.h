@@ -19,12 +19,10 @@ void ctl_table_add(CtlTable *self, char *text);
 /* To standard output. */
 void ctl_table_print(const CtlTable *self);
 
-/* (transfer full): its lines, of char *. Where one of @columns columns has no room for them, the
- * longest cells are cut, but not so far that no IPv4 address with its port would be whole. */
+/* (transfer full): its lines, of char *. Where a line would be longer than @columns, the widest
+ * column is cut, to 21 at the least, which an IPv4 address with its port needs; a line may still be
+ * longer. */
 GPtrArray *ctl_table_lines(const CtlTable *self, guint columns);
 
-/* How many columns there are for a line: of the terminal that standard output is, or G_MAXUINT
- * where it is none, so that what others read does not depend on who looks. */
-guint ctl_table_room(void);
 /* Whether its lines, as they are so far, are no longer than that. */
 gboolean ctl_table_fits(const CtlTable *self, guint columns);
