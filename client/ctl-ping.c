@@ -170,7 +170,7 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 	g_autoptr(GPtrArray) targets = make_targets(servers);
 	Pinger pinger = {
 		.targets = targets,
-		.timeout_ms = (guint)options->timeout_ms,
+		.timeout_ms = options->timeout_ms,
 		.keeps_connections = targets->len <= ctl_parallel_room(),
 		.array = options->json ? &array : NULL,
 	};

@@ -349,7 +349,7 @@ static CtlStatus look(Quarantine *self, const char *auth, const ZnodeLimits *giv
 	CtlStatus status;
 
 	self->zookeeper =
-		ctl_zookeeper_connect(self->hosts, auth, (guint)self->options->timeout_ms, &error);
+		ctl_zookeeper_connect(self->hosts, auth, self->options->timeout_ms, &error);
 	if (self->zookeeper != NULL)
 		self->tree = ctl_tree_read(self->zookeeper, self->hosts->root, 0, &error);
 	if (self->tree == NULL) {

@@ -205,7 +205,7 @@ CtlStatus ctl_secure_run(const CtlOptions *options, const CtlSecureOptions *own,
 		ctl_output_complain("--admin-auth: %s", error->message);
 		return CTL_USAGE;
 	}
-	zookeeper = ctl_zookeeper_connect(hosts, auth, (guint)options->timeout_ms, &error);
+	zookeeper = ctl_zookeeper_connect(hosts, auth, options->timeout_ms, &error);
 	if (zookeeper == NULL ||
 	    (admin != NULL && !ctl_zookeeper_add_auth(zookeeper, admin, &error)))
 		return fail(error);

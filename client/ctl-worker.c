@@ -5,6 +5,7 @@
 
 #include "client/ctl-format.h"
 #include "client/ctl-parallel.h"
+#include "client/ctl.h"
 
 #define UNREACHABLE "unreachable"
 #define OLD_MS      3000   /* servers tell of each other what was so a second or two ago */
@@ -166,13 +167,13 @@ static void ask(gpointer item, gpointer data)
 	if (self->state != NULL)
 		return;
 
-	const char *const servers[] = {self->address, NULL};
+	g_autoptr(Address) server =
+		self->address != NULL ? address_parse_peer(self->address, NULL) : NULL;
 	g_autoptr(SnowflakeClient) client =
-		self->address != NULL ? snowflake_client_new(servers, NULL) : NULL;
+		server != NULL ? ctl_client_new((const Address *const *)&server, 1, *timeout_ms)
+			       : NULL;
 	g_auto(CtlProbe) probe = {0};
 
-	if (client != NULL)
-		snowflake_client_set_timeout_ms(client, *timeout_ms);
 	if (client != NULL && ctl_probe(client, &probe, NULL) && probe.worker != NULL &&
 	    g_strcmp0(probe.nonce, self->nonce) == 0)
 		take_probe(self, &probe);

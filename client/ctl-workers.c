@@ -158,7 +158,7 @@ static GPtrArray *ask_workers(const Lister *self, gboolean is_hearsay)
 
 	for (guint i = 0; i < workers->len; i++)
 		((CtlWorker *)workers->pdata[i])->is_hearsay = is_hearsay;
-	ctl_worker_ask_all(workers, (guint)self->options->timeout_ms);
+	ctl_worker_ask_all(workers, self->options->timeout_ms);
 	ctl_worker_sort(workers);
 	return workers;
 }
@@ -211,8 +211,7 @@ static gboolean read_tree(Lister *self, CtlZookeeper *zookeeper, GError **error)
 
 static CtlZookeeper *open_session(const Lister *self, GError **error)
 {
-	return ctl_zookeeper_connect(self->hosts, self->auth, (guint)self->options->timeout_ms,
-				     error);
+	return ctl_zookeeper_connect(self->hosts, self->auth, self->options->timeout_ms, error);
 }
 
 static gboolean is_lost(const GError *error)
@@ -320,7 +319,7 @@ static CtlStatus list_servers(Lister *self)
 	return ctl_list_is_known(list) ? CTL_OK : CTL_FAILED;
 }
 
-static CtlStatus list(Lister *self)
+static CtlStatus list_or_watch(Lister *self)
 {
 	if (self->hosts == NULL)
 		return list_servers(self);
@@ -335,7 +334,7 @@ static CtlStatus list_again(Lister *self)
 	self->redraws = !self->options->json && isatty(STDOUT_FILENO);
 	self->has_notes = self->redraws && isatty(STDERR_FILENO);
 	ctl_watch_begin(self->redraws ? draw : NULL, self);
-	status = list(self);
+	status = list_or_watch(self);
 	ctl_watch_end();
 	return status;
 }
@@ -353,7 +352,7 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 	}
 
 	Lister lister = {.options = options, .hosts = hosts, .auth = auth};
-	CtlStatus status = watch ? list_again(&lister) : list(&lister);
+	CtlStatus status = watch ? list_again(&lister) : list_or_watch(&lister);
 
 	ctl_list_free(lister.last);
 	ctl_tree_free(lister.tree);

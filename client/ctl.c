@@ -88,7 +88,7 @@ static const char *zookeeper_text(const CtlOptions *options)
 	return environment;
 }
 
-SnowflakeClient *ctl_client_new(const Address *const *servers, guint count, guint64 timeout_ms)
+SnowflakeClient *ctl_client_new(const Address *const *servers, guint count, guint timeout_ms)
 {
 	g_autofree const char **texts = g_new0(const char *, count + 1);
 	SnowflakeClient *client;
@@ -96,7 +96,7 @@ SnowflakeClient *ctl_client_new(const Address *const *servers, guint count, guin
 	for (guint i = 0; i < count; i++)
 		texts[i] = servers[i]->text;
 	client = snowflake_client_new(texts, NULL);
-	snowflake_client_set_timeout_ms(client, (guint)timeout_ms);
+	snowflake_client_set_timeout_ms(client, timeout_ms);
 	return client;
 }
 

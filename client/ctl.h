@@ -22,7 +22,7 @@ typedef struct {
 	const char *zookeeper;      /* NULL: see ctl_zookeeper_hosts() */
 	const char *zookeeper_auth; /* a file; NULL: none */
 	gboolean json;
-	guint64 timeout_ms;
+	guint timeout_ms;
 } CtlOptions;
 
 typedef struct {
@@ -64,7 +64,7 @@ gboolean ctl_number(const char *option, const char *text, guint64 min, guint64 m
 GPtrArray *ctl_addresses(const CtlOptions *options);
 
 /* (transfer full): a client of so many @servers. */
-SnowflakeClient *ctl_client_new(const Address *const *servers, guint count, guint64 timeout_ms);
+SnowflakeClient *ctl_client_new(const Address *const *servers, guint count, guint timeout_ms);
 
 /* Sets *out_hosts to the ZooKeeper in @options, or else, where they name no server, to the one in
  * $SNOWFLAKE_ZOOKEEPER; to NULL if there is none. Sets *out_auth to "user:password", or to NULL.

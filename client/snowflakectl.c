@@ -125,7 +125,8 @@ static CtlStatus print_help(const CtlCommand *command, const GOptionEntry *commo
 
 static CtlStatus parse_and_run(int argc, char **argv)
 {
-	CtlOptions options = {.timeout_ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS};
+	CtlOptions options = {0};
+	guint64 timeout_ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS;
 	g_auto(GStrv) servers = NULL;
 	g_auto(GStrv) arguments = NULL;
 	g_autofree char *timeout = NULL;
@@ -191,8 +192,9 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		ctl_output_complain("a command is missing; see snowflakectl --help");
 		return CTL_USAGE;
 	}
-	if (!ctl_number("--timeout MS", timeout, 1, MAX_TIMEOUT_MS, &options.timeout_ms))
+	if (!ctl_number("--timeout MS", timeout, 1, MAX_TIMEOUT_MS, &timeout_ms))
 		return CTL_USAGE;
+	options.timeout_ms = (guint)timeout_ms;
 	options.servers = servers;
 	options.zookeeper = zookeeper;
 	options.zookeeper_auth = zookeeper_auth;

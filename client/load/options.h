@@ -22,11 +22,11 @@ typedef struct {
 	guint64 given;       /* of load_options_set() */
 } LoadOptions;
 
-/* As long as nothing is set; without servers. */
+/* As long as nothing is set; without servers and timeout. */
 #define LOAD_OPTIONS_DEFAULTS                                                                      \
 	{                                                                                          \
-		.timeout_ms = 2000, .form = {.agent = "snowflakectl", .count = 100},               \
-		.connections = 16, .in_flight = 1, .threads = 1, .duration_s = 5, .warmup_s = 1,   \
+		.form = {.agent = "snowflakectl", .count = 100}, .connections = 16,                \
+		.in_flight = 1, .threads = 1, .duration_s = 5, .warmup_s = 1,                      \
 		.check_limit = 32 * 1024 * 1024,                                                   \
 	}
 
