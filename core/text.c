@@ -4,8 +4,6 @@
 #include <string.h>
 #include <time.h>
 
-#define MAX_ESCAPED_BYTES 64
-
 G_DEFINE_QUARK(text_error_quark, text_error)
 
 typedef struct {
@@ -116,23 +114,6 @@ gboolean text_decode(TextForm form, const char *text, gint64 *out_id, GError **e
 	}
 	*out_id = id;
 	return TRUE;
-}
-
-char *text_escape(const char *bytes, gsize length)
-{
-	GString *out = g_string_new(NULL);
-
-	for (gsize i = 0; i < MIN(length, MAX_ESCAPED_BYTES); i++) {
-		char c = bytes[i];
-
-		if (g_ascii_isprint(c) && strchr("\\\"'", c) == NULL)
-			g_string_append_c(out, c);
-		else
-			g_string_append_printf(out, "\\x%02x", (guchar)c);
-	}
-	if (length > MAX_ESCAPED_BYTES)
-		g_string_append(out, "...");
-	return g_string_free(out, FALSE);
 }
 
 char *text_time_ms(gint64 time_ms)

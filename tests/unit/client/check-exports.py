@@ -1,0 +1,41 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the client library has the names that its header tells of, and no others:
+check-exports.py HEADER SHARED-LIBRARY STATIC-LIBRARY
+
+An archive hides nothing from the program that it becomes a part of. What is in this one beside the
+header's names is told by what it begins with, so that it does not grow by accident."""
+
+import re
+import subprocess
+import sys
+
+FROM_WITHIN = ("address_", "client_call_", "client_connection_", "client_wire_",
+               "self_connection_is_one", "text_escape")
+
+
+def names_in_header(path):
+    with open(path, encoding="utf-8") as header:
+        return set(re.findall(r"^SNOWFLAKE_CLIENT_EXPORT[^;]*?(\w+) ?\(", header.read(),
+                              re.MULTILINE))
+
+
+def names_in_library(path, *options):
+    lines = subprocess.run(["nm", "--extern-only", "--defined-only", *options, path], check=True,
+                           stdout=subprocess.PIPE, text=True, timeout=10).stdout.splitlines()
+    return {line.split()[-1] for line in lines if re.match(r"[0-9a-f]+ [A-Z] ", line)}
+
+
+def main(header, shared, static):
+    wanted = names_in_header(header)
+    exported = names_in_library(shared, "--dynamic")
+    linked = {name for name in names_in_library(static) if not name.startswith(FROM_WITHIN)}
+    for name in sorted(wanted ^ exported):
+        print(f"{name} is " + ("not exported" if name in wanted else "exported, not in the header"))
+    for name in sorted(wanted ^ linked):
+        print(f"{name} is " + ("not" if name in wanted else "of no file that belongs") +
+              " in the static library")
+    return 0 if wanted and wanted == exported == linked else 1
+
+
+sys.exit(main(*sys.argv[1:]))
