@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "client/snowflake-client.h"
+#include "server/options-table.h"
 #include "tests/unit/client/fake-server.h"
 #include "tests/unit/client/meets-itself.h"
 
@@ -291,11 +292,19 @@ static void all_batches_share_the_time(void)
 
 /* As a server does that lets a call wait for its clock, for as long as servers do unless told
  * otherwise, and then refuses it; both times as slow. */
-enum { SLOWLY = 2, MAX_WAIT_MS = SLOWLY * 1000 };
+enum { SLOWLY = 2 };
+
+static int max_wait_ms(void)
+{
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++)
+		if (g_str_equal(OPTIONS_TABLE[i].name, "max-wait"))
+			return atoi(OPTIONS_TABLE[i].default_text);
+	g_assert_not_reached();
+}
 
 static FakeNext wait_and_refuse(const FakeRequest *request, GByteArray *out, gpointer data)
 {
-	poll(NULL, 0, MAX_WAIT_MS);
+	poll(NULL, 0, SLOWLY * max_wait_ms());
 	return lack_worker_id(request, out, data);
 }
 
