@@ -35,9 +35,10 @@ static JsonObject *refuse(const char *text, gsize length, GError **error)
 	return NULL;
 }
 
-/* json-glib 1.6 leaks at an escaped surrogate without its other half. None is written here: what is
- * beyond ASCII is not escaped. A backslash that is escaped itself begins nothing. */
-static gboolean escapes_surrogate(const char *text)
+/* json-glib 1.6 leaks at an escaped surrogate without its other half. This finds whole pairs too,
+ * and the Hangul before them, from \ud000 on: nothing beyond ASCII is written escaped here. A
+ * backslash that is escaped itself begins nothing. */
+static gboolean may_escape_surrogate(const char *text)
 {
 	for (const char *at = text; (at = strchr(at, '\\')) != NULL && at[1] != '\0'; at += 2)
 		if (g_ascii_strncasecmp(at, "\\ud", 3) == 0)
@@ -73,7 +74,7 @@ JsonObject *strict_json_parse_object(const char *text, gsize length, GError **er
 	g_autoptr(JsonNode) root = NULL;
 
 	if (length > MAX_BYTES || strlen(copy) != length || !g_utf8_validate(copy, -1, NULL) ||
-	    escapes_surrogate(copy))
+	    may_escape_surrogate(copy))
 		return refuse(copy, length, error);
 	root = parse(copy);
 	if (root == NULL || !JSON_NODE_HOLDS_OBJECT(root))
