@@ -20,6 +20,7 @@ from typing import NamedTuple
 LANES = COMPUTES, WAITS, CHAOS = "computes", "waits", "chaos"
 LOG_LINES_SHOWN = 100
 LOG_LINES_HIDDEN = re.compile(r"ok|skip|\[\d+/\d+\]|.* OK  ")
+NO_TAP = "Unknown TAP output"  # meson passes over it, and says so
 
 
 class Numbers(NamedTuple):
@@ -72,14 +73,18 @@ def suite(name):
 
 def meson(build):
     """Of `meson test` there. A program that speaks TAP counts for the tests in it, another for one;
-    one that failed in whatever way counts as a failure even if each of its tests passed."""
-    def count(status, _):
+    one that failed in whatever way counts as a failure even if each of its tests passed. So does
+    what a program printed and meson could not read: a test might be lost with it."""
+    def count(status, log):
         try:
             lines = (build / "meson-logs" / "testlog.json").read_text().splitlines()
         except FileNotFoundError:
             return Numbers(0, 1, 0, f"it ended with status {status} and no log of meson's")
         totals = [_totals(json.loads(line)) for line in lines]
-        return judge(status, *(sum(column) for column in zip((0, 0, 0), *totals)))
+        numbers = judge(status, *(sum(column) for column in zip((0, 0, 0), *totals)))
+        unread = log.count(NO_TAP)
+        return numbers._replace(
+            failed=numbers.failed + unread, why=f"{NO_TAP}, {unread} in all") if unread else numbers
     return count
 
 

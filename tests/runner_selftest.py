@@ -100,6 +100,17 @@ class Steps(SelfTest):
                 numbers = self.run_steps(self.step("it", f"exit {status}", meson(self.directory)))
                 self.assertEqual(numbers[:3], expected, self.said)
 
+    def test_what_meson_cannot_read(self):
+        """A program printed bytes that are no text; meson calls it OK."""
+        log = self.directory / "meson-logs" / "testlog.json"
+        log.parent.mkdir()
+        log.write_text(json.dumps({"result": "OK", "stdout": "1..1\nok 1 a"}))
+        numbers = self.run_steps(self.step(
+            "it", "echo ERROR: Unknown TAP output lines for a supported TAP version.",
+            meson(self.directory)))
+        self.assertEqual(numbers[:3], (1, 1, 0))
+        self.assertIn("    Unknown TAP output, 1 in all", self.said)
+
     def test_what_is_needed_comes_first_and_must_have_passed(self):
         mark = self.directory / "mark"
         numbers = self.run_steps(
