@@ -37,6 +37,10 @@ ELSEWHERE = os.environ.get("SNOWFLAKE_SERVER")
 EPOCH_MS = 1288834974657
 LOOK_EVERY_S = 0.005
 LONG_WAIT_MS = 60000
+# Few IDs, 16 in 100 ms, so that calls wait for as long as a test likes.
+SLOW_LAYOUT = ("epoch_ms=1288834974657,tick_ms=100,time_bits=40,datacenter_bits=10,worker_bits=9,"
+               "sequence_bits=4")
+SLOW = ("--layout", SLOW_LAYOUT, "--max-ahead", 0, "--max-wait", LONG_WAIT_MS)
 
 
 def _sanitizer():
@@ -341,6 +345,15 @@ class ServerTest(unittest.TestCase):
         if problem := server.check():
             self.fail(f"{' '.join(server.command)}\n{problem}")
 
+    def occupy(self, server):
+        """Gives a server that is SLOW calls for the next 30 seconds, on a connection that lasts as
+        long as the test. One of them is answered."""
+        connection = server.connect()
+        self.addCleanup(connection.close)
+        connection.send(wire.STRICT.call("get_id", "good") * 16 * 300)
+        connection.reply(wire.STRICT)
+        return server
+
     def assert_refused(self, server, status, *words, limit=10):
         """The server ends by itself, with that status and one line that holds the words."""
         self.assertEqual(server.wait_end(limit), status, server.log)
@@ -382,11 +395,13 @@ class SharedServerTest(unittest.TestCase):
 
 
 def reserve_ahead(state, seconds, datacenter_id=0, worker_id=0):
-    """Writes the record of an earlier life whose clock was ahead by that much."""
+    """Writes the record of an earlier life whose clock was ahead by that much. Returns its end, in
+    milliseconds since the Unix epoch."""
     Server("--state-directory", state).wait_ready().terminate()  # what the directory is bound to
     tick = int((time.time() + seconds) * 1000) - EPOCH_MS
     (state / f"worker-{datacenter_id}-{worker_id}.json").write_text(json.dumps(
         {"reserved_until_tick": tick, "owner": str(uuid.uuid4()), "address": "127.0.0.1:1"}))
+    return tick + EPOCH_MS
 
 
 def dead_address(test):

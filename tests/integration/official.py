@@ -90,9 +90,13 @@ def _python(idl, service):
 
 def _compile_java(jars, sources):
     """The directory of the classes. To make them costs more than the tests of them, so that one
-    process does it for all; the next time the sources are others the directory is another."""
-    said = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
-    classes = JAVA_CLASSES / said[:16]
+    process does it for all. With other sources, another compiler or other jars the directory is
+    another."""
+    said = hashlib.sha256(b"".join(source.read_bytes() for source in sources))
+    said.update(subprocess.run(["javac", "-version"], capture_output=True, check=True).stdout)
+    for jar in map(pathlib.Path, jars.split(":")):
+        said.update(f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}\n".encode())
+    classes = JAVA_CLASSES / said.hexdigest()[:16]
     JAVA_CLASSES.mkdir(parents=True, exist_ok=True)
     with open(JAVA_CLASSES / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

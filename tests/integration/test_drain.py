@@ -11,9 +11,8 @@ import struct
 import time
 import unittest
 
-from harness import PATIENCE, SANITIZED, ServerTest, reserve_ahead, scaled, wait_for
+from harness import PATIENCE, SANITIZED, SLOW, ServerTest, reserve_ahead, scaled, wait_for
 from held_thread import held_thread
-from test_lifecycle import SLOW_LAYOUT
 from wire import STRICT
 
 CALL = STRICT.call("get_id", "good")
@@ -297,8 +296,7 @@ class Limits(ServerTest):
 
     def test_what_ran_out_of_time_ends_in_order_too(self):
         """Calls that are not even read by then are no reason for a reset."""
-        server = self.start("--layout", SLOW_LAYOUT, "--max-ahead", 0, "--max-wait", 60000,
-                            "--stop-timeout", 300)
+        server = self.start(*SLOW, "--stop-timeout", 300)
         with server.connect() as connection:
             connection.send(CALL * 16 * 50)
             connection.reply(STRICT)

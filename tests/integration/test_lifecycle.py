@@ -9,16 +9,13 @@ import time
 
 import default_port
 import wire
-from harness import (BUILD, ENVIRONMENT, PATIENCE, SANITIZED, SNOWFLAKED, Parts, ServerTest,
+from harness import (BUILD, ENVIRONMENT, PATIENCE, SANITIZED, SLOW, SNOWFLAKED, Parts, ServerTest,
                      assert_soon, reserve_ahead, wait_for)
 from held_thread import held_thread
 from wire import STRICT
 from zookeeper import HOST, free_port
 
 CALL = STRICT.call("get_id", "good")
-# 16 IDs in 100 ms, so that calls wait for as long as a test likes.
-SLOW_LAYOUT = ("epoch_ms=1288834974657,tick_ms=100,time_bits=40,datacenter_bits=10,worker_bits=9,"
-               "sequence_bits=4")
 NOBODY = 65534
 
 
@@ -278,7 +275,7 @@ class Stop(ServerTest):
 
     def test_a_hangup_behind_another_signal(self):
         """As systemd sends it, and a terminal that is closed."""
-        server = self.waits_for_ever("--stop-timeout", 500)
+        server = self.occupy(self.start(*SLOW, "--stop-timeout", 500))
         server.expect_end = True
         server.process.terminate()
         server.wait_event("stopping")
@@ -321,7 +318,7 @@ class Stop(ServerTest):
         server.wait_event("worker-handed-back")
 
     def test_calls_that_wait_are_answered_too(self):
-        server = self.start("--layout", SLOW_LAYOUT, "--max-ahead", 0)
+        server = self.start(*SLOW)
         with server.connect() as connection:
             connection.send(CALL * 80)  # the last of them 400 ms from now
             connection.reply(STRICT)
@@ -331,18 +328,8 @@ class Stop(ServerTest):
                 self.assertGreater(connection.reply(STRICT).success, 0)
         self.assertEqual(server.wait_end(), 0)
 
-    def waits_for_ever(self, *options):
-        """A server whose client has calls for the next five seconds."""
-        server = self.start("--layout", SLOW_LAYOUT, "--max-ahead", 0, "--max-wait", 60000,
-                            *options)
-        connection = server.connect()
-        self.addCleanup(connection.close)
-        connection.send(CALL * 16 * 50)
-        connection.reply(STRICT)
-        return server
-
     def test_a_stop_has_a_limit(self):
-        server = self.waits_for_ever("--stop-timeout", 300)
+        server = self.occupy(self.start(*SLOW, "--stop-timeout", 300))
         began = time.monotonic()
         self.assertEqual(server.terminate(), 0)
         self.assertGreater(time.monotonic() - began, 0.25)
@@ -350,7 +337,7 @@ class Stop(ServerTest):
 
     def test_a_stop_without_time(self):
         """Whoever waits is cut off; the worker ID is handed back all the same."""
-        server = self.waits_for_ever("--stop-timeout", 0)
+        server = self.occupy(self.start(*SLOW, "--stop-timeout", 0))
         began = time.monotonic()
         self.assertEqual(server.terminate(), 0)
         assert_soon(began, 1)
@@ -368,7 +355,7 @@ class Stop(ServerTest):
         self.assertIn("within 1000 ms", server.find("hand-back-failed").fields["error"])
 
     def test_a_second_signal_ends_it_at_once(self):
-        server = self.waits_for_ever("--stop-timeout", 60000)
+        server = self.occupy(self.start(*SLOW, "--stop-timeout", 60000))
         server.expect_end = True
         server.process.terminate()
         server.wait_event("stopping")
@@ -388,7 +375,7 @@ class Stop(ServerTest):
             assert_soon(began, 1)
 
     def test_nobody_is_admitted_any_more(self):
-        server = self.waits_for_ever("--stop-timeout", 2000)
+        server = self.occupy(self.start(*SLOW, "--stop-timeout", 2000))
         server.expect_end = True
         server.process.terminate()
         server.wait_event("stopping")

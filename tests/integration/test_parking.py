@@ -5,12 +5,11 @@ import sys
 import threading
 import time
 
-from harness import SANITIZED, ServerTest, assert_soon, wait_for
+from harness import SANITIZED, SLOW_LAYOUT, ServerTest, assert_soon, wait_for
 from wire import EXCEPTION, FORMS, STRICT
 
 # 16 IDs each 100 ms. With max-ahead 0 the waits are long enough to look at.
-SLOW = ("--layout", "epoch_ms=1288834974657,tick_ms=100,time_bits=40,datacenter_bits=10,"
-        "worker_bits=9,sequence_bits=4", "--max-ahead", 0, "--threads", 1)
+SLOW = ("--layout", SLOW_LAYOUT, "--max-ahead", 0, "--threads", 1)
 PER_TICK = 16
 TICK_S = 0.1
 GET_ID = STRICT.call("get_id", "good")
