@@ -4,6 +4,7 @@ import pathlib
 import time
 
 from harness import PATIENCE, ServerTest, wait_for
+from proxy import GET_CHILDREN, GET_CHILDREN_2, GET_DATA
 from wire import STRICT
 from znodes import Registry, tick_in
 from zookeeper_case import DATACENTER, ZooKeeperTest
@@ -118,6 +119,21 @@ class Fleet(ZooKeeperTest):
         self.members(1)
         _, others, _ = self.list_of(server)
         self.assertEqual(len(others), 2)
+
+    def test_what_a_list_costs(self):
+        """docs/registration.md, and the unit test of the pause, have it from here: two reads for
+        each server, three for each datacenter, and one."""
+        way = self.proxy()
+        self.members(2)
+        self.members(1, datacenter_id=DATACENTER + 1)
+        server = self.member(*LONG_WAIT, via=way, datacenter_id=DATACENTER + 1)
+
+        def reads():
+            return sum(way.requests[opcode] for opcode in (GET_DATA, GET_CHILDREN, GET_CHILDREN_2))
+        before = reads()
+        self.assertEqual(len(server.call("get_workers")), 4)
+        server.wait_event("registration", **{"from": "listing"})
+        self.assertEqual(reads() - before, 2 * 4 + 3 * 2 + 1)
 
     def test_zookeeper_is_slow(self):
         """It answers all the while, and is waited for. The list is as old as its first part."""
