@@ -269,7 +269,7 @@ class Stops(ZooKeeperTest):
         trap = way.hold_next_reply(MULTI)
         server = self.member("--stop-timeout", 1000, session_ms=20000, via=way, ready=False)
         trap.wait()
-        self.assertIsNotNone(server.find("registration", to="reserving"))
+        server.wait_event("registration", to="reserving")
         self.assert_stops(server, 1, 4)
         self.assertIsNone(server.find("hand-back-failed"))
         self.assertIsNone(server.find("worker-claimed"))
