@@ -190,7 +190,7 @@ class Outage(Names):
         server = self.member_that_looks_up()
         began = time.monotonic()
         self.assertEqual(server.terminate(), 0)
-        assert_soon(began, 4.5)  # 3 s for the hand-back
+        assert_soon(began, 6.5)  # 5 s for the hand-back
         self.assertIsNotNone(server.find("hand-back-failed"))
 
     def test_an_orderly_stop_while_a_look_up_hangs(self):
