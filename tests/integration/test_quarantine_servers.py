@@ -121,7 +121,7 @@ class Servers(ServersTest):
         way.thaw()
         wait_for(lambda: server.find("worker-waiting") or server.find("worker-claimed"))
         self.assertIsNone(server.find("worker-claimed"))
-        self.assertIsNotNone(server.find("registration", **{"from": "reserving", "to": "pausing"}))
+        server.wait_event("registration", **{"from": "reserving", "to": "pausing"})
         self.assert_waits_for_floor(server)
         self.assertNotIn("worker_id", self.tree.claim_of(server).record)
 
