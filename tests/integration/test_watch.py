@@ -184,13 +184,18 @@ class Watching(ZookeeperTest):
             self.assertEqual(watch.next_list()[0]["quarantined"], 1)
             self.assertEqual(watch.next_list()[0]["free"], 32)
 
+    def registry_in(self, own):
+        """One in a ZooKeeper of the test's own."""
+        kazoo = own.client()
+        self.addCleanup(kazoo.close)
+        self.addCleanup(kazoo.stop)
+        registry = Registry(kazoo, self.registry.root)
+        registry.make_layout()
+        return registry
+
     def test_without_zookeeper_its_servers_are_asked_all_the_same(self):
         with Standalone().start() as own:
-            kazoo = own.client()
-            self.addCleanup(kazoo.close)
-            self.addCleanup(kazoo.stop)
-            registry = Registry(kazoo, self.registry.root)
-            registry.make_layout()
+            registry = self.registry_in(own)
             server = Told()
             registry.claim(0, server.address, 0, server.said.nonce)
             registry.claim(0, dead_address(self), 1)
@@ -207,11 +212,7 @@ class Watching(ZookeeperTest):
 
     def test_a_list_is_as_old_as_what_zookeeper_has_said_last(self):
         with Standalone().start() as own:
-            kazoo = own.client()
-            self.addCleanup(kazoo.close)
-            self.addCleanup(kazoo.stop)
-            registry = Registry(kazoo, self.registry.root)
-            registry.make_layout()
+            registry = self.registry_in(own)
             registry.claim(0, dead_address(self), 1)
             with Watch("--zookeeper", own.connect_string + registry.root, "--timeout", 2000,
                        "--json", "workers", "--watch") as watch:
