@@ -71,7 +71,7 @@ def _run_load(build, name, port, load, cores=()):
     """What the load generator reports, and when it ended."""
     settings = {"server": f"127.0.0.1:{port}", "call": SERVERS[name].call,
                 "warmup": SERVERS[name].warmup_s, **load}
-    command = [build / "client" / "snowflakectl", "bench", "--json",
+    command = [build / "ctl" / "snowflakectl", "bench", "--json",
                *(f"--{key.replace('_', '-')}={value}" for key, value in settings.items())]
     printed, complaints = run_to_its_end(keep_to(cores, command), load["duration"] + LOAD_LIMIT_S)
     ended = time.monotonic()

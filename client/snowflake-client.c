@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "client/client-call.h"
-#include "client/client-connection.h"
+#include "client/call.h"
+#include "client/connection.h"
 #include "common/address.h"
 
 #define MAX_AGENT_BYTES 256

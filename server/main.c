@@ -15,17 +15,17 @@
 #include <unistd.h>
 
 #include "common/address.h"
+#include "common/log.h"
 #include "core/text.h"
 #include "gen-c_glib/generated-types.h"
+#include "rpc/server.h"
 #include "server/fast-path.h"
-#include "server/log.h"
 #include "server/options-table.h"
 #include "server/options.h"
-#include "server/rpc/rpc-server.h"
 #include "server/service.h"
 #include "server/signals.h"
-#include "server/worker/registry-file.h"
-#include "server/worker/registry-zookeeper.h"
+#include "worker/file/registry.h"
+#include "worker/zookeeper/registry.h"
 
 #define EXIT_WRONG_USE 2
 

@@ -4,9 +4,9 @@
 #include <glib.h>
 
 #include "common/address.h"
-#include "common/znodes.h"
+#include "common/log.h"
+#include "common/zookeeper/znodes.h"
 #include "core/layout.h"
-#include "server/log.h"
 
 /* What to do after the clock stepped back behind the last ID by more than max-ahead. */
 typedef enum {

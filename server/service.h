@@ -3,11 +3,11 @@
 
 #include <stdatomic.h>
 
+#include "common/counters.h"
 #include "core/generator.h"
-#include "server/counters.h"
+#include "rpc/dispatcher.h"
 #include "server/refusal.h"
-#include "server/rpc/dispatcher.h"
-#include "server/worker/keeper.h"
+#include "worker/keeper.h"
 
 /*
  * The handler of the Thrift calls: what they are answered with, or refused.

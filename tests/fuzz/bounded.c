@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/service/wire.h"
+#include "tests/unit/server/wire.h"
 
 #define ROUNDS 50000
 

@@ -3,7 +3,7 @@
 /* Any bytes, to a server with the fast path in two pieces and to one without it in one: they must
  * say the same. The first byte says where to cut. */
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/service/pair.h"
+#include "tests/unit/server/pair.h"
 
 int LLVMFuzzerTestOneInput(const guint8 *data, gsize size)
 {

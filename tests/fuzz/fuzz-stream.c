@@ -2,7 +2,7 @@
 
 /* Any bytes, in two pieces, to the server from bytes to bytes. The first byte says where to cut. */
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/service/stack.h"
+#include "tests/unit/server/stack.h"
 
 int LLVMFuzzerTestOneInput(const guint8 *data, gsize size)
 {

@@ -31,7 +31,7 @@ from pace import Pace
 
 BUILD = pathlib.Path(os.environ.get("SNOWFLAKE_BUILD", ROOT / "build")).resolve()
 SNOWFLAKED = BUILD / "server" / "snowflaked"
-SNOWFLAKECTL = BUILD / "client" / "snowflakectl"
+SNOWFLAKECTL = BUILD / "ctl" / "snowflakectl"
 ELSEWHERE = os.environ.get("SNOWFLAKE_SERVER")
 
 EPOCH_MS = 1288834974657

@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-#include "client/client-wire.h"
+#include "client/wire.h"
 
 /* A server in a thread of the test, which answers as the test tells it, rightly or wrongly. It
  * serves one connection after the other, each to its end. */

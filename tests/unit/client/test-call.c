@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "client/client-call.h"
+#include "client/call.h"
 #include "tests/unit/client/fake-server.h"
 
 #define SEQID   77

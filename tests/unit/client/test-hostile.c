@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "client/client-call.h"
+#include "client/call.h"
 #include "client/snowflake-client.h"
 #include "tests/unit/client/fake-server.h"
 #include "tests/unit/patience.h"

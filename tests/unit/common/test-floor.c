@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "common/znodes.h"
+#include "common/zookeeper/znodes.h"
 
 #define LIMITS "{\"max_clock_skew_ms\":10000,\"reservation_ms\":600000"
 

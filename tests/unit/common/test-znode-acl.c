@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/znode-acl.h"
+#include "common/zookeeper/znode-acl.h"
 
 #define READ   1
 #define WRITE  2

@@ -2,7 +2,7 @@
 #include <glib.h>
 #include <string.h>
 
-#include "common/znodes.h"
+#include "common/zookeeper/znodes.h"
 
 #define NONCE "f81d4fae-7dec-41d0-a765-00a0c91e6bf6"
 

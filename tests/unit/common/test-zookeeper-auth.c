@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/znodes.h"
+#include "common/zookeeper/znodes.h"
 
 static void test_text(void)
 {

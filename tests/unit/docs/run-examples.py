@@ -65,7 +65,7 @@ def environment(build, port):
     return {
         **os.environ,
         "LD_LIBRARY_PATH": str(build / "client"),
-        "PATH": f"{build / 'client'}:{os.environ['PATH']}",
+        "PATH": f"{build / 'ctl'}:{os.environ['PATH']}",
         "PKG_CONFIG_PATH": str(build / "meson-uninstalled"),
         "SNOWFLAKE_SERVERS": f"127.0.0.1:{port}",
     }

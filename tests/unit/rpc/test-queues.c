@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 
-#include "server/rpc/queues.h"
+#include "rpc/queues.h"
 
 #define TURN_IDS 100
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/rpc/roster.h"
+#include "rpc/roster.h"
 #include "tests/unit/patience.h"
 
 #define SECOND_US G_GINT64_CONSTANT(1000000)

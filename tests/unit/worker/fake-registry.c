@@ -2,7 +2,7 @@
 #include "tests/unit/worker/fake-registry.h"
 
 #include "core/layout.h"
-#include "server/worker/worker.h"
+#include "worker/worker.h"
 
 /* With the mutex held. */
 static void begin(FakeRegistry *self, int operation)

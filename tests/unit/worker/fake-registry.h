@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "core/clock.h"
-#include "server/worker/registry.h"
+#include "worker/registry.h"
 
 /* A registry that does as it is told, and remembers what it was asked. */
 typedef struct {

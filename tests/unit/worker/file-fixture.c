@@ -3,8 +3,8 @@
 
 #include <glib/gstdio.h>
 
-#include "server/worker/registry-file.h"
 #include "tests/unit/worker/state-fixture.h"
+#include "worker/file/registry.h"
 
 #define IDENTITY                                                                                   \
 	"{\"format\":1,\"layout\":\"epoch_ms=1288834974657,tick_ms=1,time_bits=41,"                \

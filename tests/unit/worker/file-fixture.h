@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "server/worker/registry.h"
+#include "worker/registry.h"
 
 /* The file registry for tests: of worker 3 of datacenter 0, by scripted time. */
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "server/log.h"
-#include "server/worker/keeper.h"
+#include "common/log.h"
 #include "tests/unit/patience.h"
 #include "tests/unit/worker/fake-registry.h"
 #include "tests/unit/worker/scripted-time.h"
+#include "worker/keeper.h"
 
 /* A keeper with all that it needs, and a log to look into. Its time is scripted: whenever the test
  * looks, the keeper has done all that there was to do by then. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/worker/clock-discipline.h"
+#include "worker/clock-discipline.h"
 
 #include "core/clock.h"
 

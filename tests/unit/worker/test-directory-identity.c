@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/worker/directory-identity.h"
+#include "worker/file/directory-identity.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -7,8 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "server/worker/registry.h"
 #include "tests/unit/worker/state-fixture.h"
+#include "worker/registry.h"
 
 #define IDENTITY "directory.json"
 #define MACHINE  "0123"

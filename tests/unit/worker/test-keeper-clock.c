@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/worker/keeper.h"
+#include "worker/keeper.h"
 
 #include <string.h>
 

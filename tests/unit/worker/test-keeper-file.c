@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/worker/keeper.h"
+#include "worker/keeper.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -8,9 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/worker/registry-file.h"
 #include "tests/unit/worker/keeper-fixture.h"
 #include "tests/unit/worker/state-fixture.h"
+#include "worker/file/registry.h"
 
 /* The keeper on a real directory. */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/worker/keeper-workers.h"
+#include "worker/keeper-workers.h"
 
-#include "server/worker/keeper-private.h"
 #include "tests/unit/worker/keeper-fixture.h"
+#include "worker/keeper-private.h"
 
 #define ANY_AGE_MS 3600000
 #define SECOND_NS  (1000 * (gint64)CLOCK_NS_PER_MS)

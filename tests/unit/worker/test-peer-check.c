@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "client/snowflake-client.h"
-#include "server/worker/peer-check.h"
 #include "tests/unit/client/fake-server.h"
 #include "tests/unit/patience.h"
+#include "worker/zookeeper/peer-check.h"
 
 #define DATACENTER_ID 3
 #define TIMEOUT_MS    60000 /* of checks that are to end before */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "server/worker/peer-report.h"
+#include "worker/zookeeper/peer-report.h"
 
 #define DATACENTER_ID 3
 #define OFFSET_MS     1000000

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/worker/registry-file.h"
+#include "worker/file/registry.h"
 
 #include <glib/gstdio.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/worker/state-directory.h"
+#include "worker/file/state-directory.h"
 
 #include <fcntl.h>
 #include <glib/gstdio.h>
@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/worker/registry.h"
 #include "tests/unit/worker/state-fixture.h"
+#include "worker/registry.h"
 
 #define NAME "some.json"
 

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/call.h"
+
+#include <string.h>
+
+#include "client/wire.h"
+
+#define VERSION_1    0x80010000u
+#define VERSION_MASK 0xffff0000u
+
+enum { MESSAGE_CALL = 1, MESSAGE_REPLY = 2, MESSAGE_EXCEPTION = 3 };
+enum { APPLICATION_UNKNOWN_METHOD = 1 };
+
+#define MAX_REPLY_BYTES         65536
+#define MAX_WORKERS_REPLY_BYTES 16777215
+
+/* The exceptions of the contract. The calls of 2010 have them by name only, at the start of the
+ * message of a TApplicationException; the later ones as fields of the result. */
+static const struct {
+	const char *name;
+	ClientResult result; /* of the call that declares it ... */
+	gint16 field;        /* ... as this field */
+	SnowflakeClientError code;
+} exceptions[] = {
+	{"InvalidSystemClock", CLIENT_RESULT_IDS, 1, SNOWFLAKE_CLIENT_ERROR_CLOCK},
+	{"InvalidUserAgentError", CLIENT_RESULT_IDS, 2, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT},
+	{"WorkerIdUnavailable", CLIENT_RESULT_IDS, 3, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE},
+	{"InvalidCount", CLIENT_RESULT_IDS, 4, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT},
+	{"RegistryUnavailable", CLIENT_RESULT_WORKERS, 1, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE},
+};
+enum { FIELD_INVALID_COUNT = 4 };
+
+guint client_call_max_reply_bytes(const ClientCall *call)
+{
+	return call->result == CLIENT_RESULT_WORKERS ? MAX_WORKERS_REPLY_BYTES : MAX_REPLY_BYTES;
+}
+
+void client_call_write(const ClientCall *call, gint32 seqid, GByteArray *out)
+{
+	client_wire_write_i32(out, (gint32)(VERSION_1 | MESSAGE_CALL));
+	client_wire_write_string(out, call->method);
+	client_wire_write_i32(out, seqid);
+	if (call->agent != NULL) {
+		client_wire_write_field(out, CLIENT_WIRE_STRING, 1);
+		client_wire_write_string(out, call->agent);
+	}
+	if (call->count > 0) {
+		client_wire_write_field(out, CLIENT_WIRE_I32, 2);
+		client_wire_write_i32(out, (gint32)call->count);
+	}
+	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+}
+
+static gboolean malformed(GError **error, const char *what)
+{
+	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+		    "not an answer of a Snowflake server: %s", what);
+	return FALSE;
+}
+
+/* Reads the fields that TApplicationException and the exceptions of the contract have in common:
+ * 1, a message, and 2, a number (the type of the one, retry_after_ms of another). */
+static char *read_exception(ClientWireReader *reader, gint64 *out_number)
+{
+	g_autofree char *message = NULL;
+	ClientWireType type;
+	gint16 id;
+
+	*out_number = 0;
+	while ((type = client_wire_read_field(reader, &id)) != CLIENT_WIRE_STOP) {
+		if (id == 1 && type == CLIENT_WIRE_STRING) {
+			g_free(message);
+			message = client_wire_read_text(reader);
+		} else if (id == 2 && type == CLIENT_WIRE_I32) {
+			*out_number = client_wire_read_i32(reader);
+		} else if (id == 2 && type == CLIENT_WIRE_I64) {
+			*out_number = client_wire_read_i64(reader);
+		} else {
+			client_wire_skip(reader, type);
+		}
+	}
+	return message != NULL ? g_steal_pointer(&message) : g_strdup("no message");
+}
+
+static gboolean has_name(const char *message, const char *name)
+{
+	gsize length = strlen(name);
+
+	return strncmp(message, name, length) == 0 &&
+	       (message[length] == ':' || message[length] == '\0');
+}
+
+static gboolean read_application_exception(ClientWireReader *reader, const ClientCall *call,
+					   GError **error)
+{
+	SnowflakeClientError code = SNOWFLAKE_CLIENT_ERROR_PROTOCOL;
+	gint64 type;
+	g_autofree char *message = read_exception(reader, &type);
+
+	if (reader->bad || reader->left > 0)
+		return malformed(error, "an exception that does not parse");
+	if (type == APPLICATION_UNKNOWN_METHOD) {
+		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
+			    "the server does not know the call %s", call->method);
+		return FALSE;
+	}
+	for (gsize i = 0; i < G_N_ELEMENTS(exceptions); i++) {
+		if (has_name(message, exceptions[i].name))
+			code = exceptions[i].code;
+	}
+	g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, code, message);
+	return FALSE;
+}
+
+/* An exception in the result; %NULL where the call declares none as this field. What else it says
+ * goes into @refusal. */
+static GError *read_declared_exception(ClientWireReader *reader, const ClientCall *call,
+				       gint16 field, ClientReply *refusal)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(exceptions); i++) {
+		if (exceptions[i].result != call->result || exceptions[i].field != field)
+			continue;
+
+		gint64 retry_after_ms;
+		g_autofree char *message = read_exception(reader, &retry_after_ms);
+
+		if (exceptions[i].code == SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE)
+			refusal->retry_after_ms = MAX(retry_after_ms, 0);
+		refusal->count_refused =
+			call->result == CLIENT_RESULT_IDS && field == FIELD_INVALID_COUNT;
+		return g_error_new(SNOWFLAKE_CLIENT_ERROR, exceptions[i].code, "%s: %s",
+				   exceptions[i].name, message);
+	}
+	return NULL;
+}
+
+static void read_ids(ClientWireReader *reader, guint count, gint64 *out_ids)
+{
+	gsize size = client_wire_read_list(reader, CLIENT_WIRE_I64);
+	gint64 last = 0;
+
+	if (size != count)
+		reader->bad = TRUE;
+	for (gsize i = 0; i < size && !reader->bad; i++) {
+		out_ids[i] = client_wire_read_i64(reader);
+		if (out_ids[i] <= last)
+			reader->bad = TRUE;
+		last = out_ids[i];
+	}
+}
+
+static void replace(char **field, char *text)
+{
+	g_free(*field);
+	*field = text;
+}
+
+static SnowflakeClientWorker *read_worker(ClientWireReader *reader)
+{
+	SnowflakeClientWorker *worker = g_new0(SnowflakeClientWorker, 1);
+	ClientWireType type;
+	gint16 id;
+
+	worker->address = g_strdup("");
+	worker->nonce = g_strdup("");
+	worker->state = g_strdup("");
+	worker->kind = g_strdup("");
+	while ((type = client_wire_read_field(reader, &id)) != CLIENT_WIRE_STOP) {
+		if (id == 1 && type == CLIENT_WIRE_I32)
+			worker->datacenter_id = client_wire_read_i32(reader);
+		else if (id == 2 && type == CLIENT_WIRE_I32)
+			worker->worker_id = client_wire_read_i32(reader);
+		else if (id == 3 && type == CLIENT_WIRE_STRING)
+			replace(&worker->address, client_wire_read_text(reader));
+		else if (id == 4 && type == CLIENT_WIRE_STRING)
+			replace(&worker->nonce, client_wire_read_text(reader));
+		else if (id == 5 && type == CLIENT_WIRE_I64)
+			worker->claimed_at_ms = client_wire_read_i64(reader);
+		else if (id == 6 && type == CLIENT_WIRE_I64)
+			worker->reserved_until_ms = client_wire_read_i64(reader);
+		else if (id == 7 && type == CLIENT_WIRE_STRING)
+			replace(&worker->state, client_wire_read_text(reader));
+		else if (id == 8 && type == CLIENT_WIRE_I64)
+			worker->as_of_ms = client_wire_read_i64(reader);
+		else if (id == 9 && type == CLIENT_WIRE_STRING)
+			replace(&worker->kind, client_wire_read_text(reader));
+		else
+			client_wire_skip(reader, type);
+	}
+	return worker;
+}
+
+static GPtrArray *read_workers(ClientWireReader *reader)
+{
+	GPtrArray *workers =
+		g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
+	gsize size = client_wire_read_list(reader, CLIENT_WIRE_STRUCT);
+
+	if (size > CLIENT_CALL_MAX_WORKERS)
+		reader->bad = TRUE;
+	for (gsize i = 0; i < size && !reader->bad; i++)
+		g_ptr_array_add(workers, read_worker(reader));
+	return workers;
+}
+
+/* %FALSE if a field of @type is not the result, and nothing was read. */
+static gboolean read_result(ClientWireReader *reader, const ClientCall *call, ClientWireType type,
+			    ClientReply *reply)
+{
+	static const ClientWireType types[] = {
+		[CLIENT_RESULT_ID] = CLIENT_WIRE_I64,
+		[CLIENT_RESULT_NUMBER] = CLIENT_WIRE_I64,
+		[CLIENT_RESULT_IDS] = CLIENT_WIRE_LIST,
+		[CLIENT_RESULT_WORKER] = CLIENT_WIRE_STRUCT,
+		[CLIENT_RESULT_WORKERS] = CLIENT_WIRE_LIST,
+	};
+
+	if (type != types[call->result])
+		return FALSE;
+	switch (call->result) {
+	case CLIENT_RESULT_ID:
+	case CLIENT_RESULT_NUMBER:
+		reply->number = client_wire_read_i64(reader);
+		break;
+	case CLIENT_RESULT_IDS:
+		read_ids(reader, call->count, reply->ids);
+		break;
+	case CLIENT_RESULT_WORKER:
+		g_clear_pointer(&reply->worker, snowflake_client_worker_free);
+		reply->worker = read_worker(reader);
+		break;
+	case CLIENT_RESULT_WORKERS:
+		g_clear_pointer(&reply->workers, g_ptr_array_unref);
+		reply->workers = read_workers(reader);
+		break;
+	}
+	if (call->result == CLIENT_RESULT_ID && reply->number <= 0)
+		reader->bad = TRUE;
+	return TRUE;
+}
+
+static gboolean read_reply(ClientWireReader *reader, const ClientCall *call, ClientReply *reply,
+			   GError **error)
+{
+	g_autoptr(GError) declared = NULL;
+	ClientReply refusal = {0};
+	gboolean has_result = FALSE;
+	ClientWireType type;
+	gint16 id;
+
+	while ((type = client_wire_read_field(reader, &id)) != CLIENT_WIRE_STOP) {
+		if (id == 0 && read_result(reader, call, type, reply)) {
+			has_result = TRUE;
+		} else if (id > 0 && type == CLIENT_WIRE_STRUCT && declared == NULL) {
+			declared = read_declared_exception(reader, call, id, &refusal);
+			if (declared == NULL)
+				client_wire_skip(reader, type);
+		} else {
+			client_wire_skip(reader, type);
+		}
+	}
+	if (reader->bad || reader->left > 0)
+		return malformed(error, "a result that does not parse");
+	if (declared != NULL) {
+		reply->retry_after_ms = refusal.retry_after_ms;
+		reply->count_refused = refusal.count_refused;
+		g_propagate_error(error, g_steal_pointer(&declared));
+		return FALSE;
+	}
+	if (!has_result)
+		return malformed(error, "no result");
+	return TRUE;
+}
+
+gboolean client_call_read(const ClientCall *call, gint32 seqid, const guint8 *bytes, gsize length,
+			  ClientReply *reply, GError **error)
+{
+	ClientWireReader reader = {bytes, length, FALSE};
+	guint32 version = (guint32)client_wire_read_i32(&reader);
+	gsize method_length;
+	const char *method = client_wire_read_bytes(&reader, &method_length);
+	gint32 reply_seqid = client_wire_read_i32(&reader);
+
+	if (reader.bad || (version & VERSION_MASK) != VERSION_1)
+		return malformed(error, "not a message of Thrift's binary protocol");
+	if (method_length != strlen(call->method) ||
+	    memcmp(method, call->method, method_length) != 0 || reply_seqid != seqid)
+		return malformed(error, "the answer to another call");
+
+	switch (version & 0xff) {
+	case MESSAGE_REPLY:
+		return read_reply(&reader, call, reply, error);
+	case MESSAGE_EXCEPTION:
+		return read_application_exception(&reader, call, error);
+	default:
+		return malformed(error, "neither a reply nor an exception");
+	}
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl/ctl.h"
+#include "ctl/output.h"
+#include "load/run.h"
+
+static LoadOptions bench = LOAD_OPTIONS_DEFAULTS;
+static atomic_bool interrupted;
+
+static gboolean set(const char *name, const char *value, G_GNUC_UNUSED gpointer data,
+		    GError **error)
+{
+	return load_options_set(&bench, name + strlen("--"), value, error);
+}
+
+#define OPTION(name, description, argument)                                                        \
+	{                                                                                          \
+		name, 0, 0, G_OPTION_ARG_CALLBACK, set, description, argument                      \
+	}
+
+/* The ranges are those of load/options.c. */
+static const GOptionEntry entries[] = {
+	OPTION("connections", "Connections in all, 1 to 100000 (default 16)", "N"),
+	OPTION("in-flight", "Calls under way on each connection, 1 to 65536 (default 1)", "N"),
+	OPTION("threads", "That share the connections, 1 to 1024 (default 1)", "N"),
+	OPTION("duration", "How long to measure, 0.01 to 86400 (default 5)", "SECONDS"),
+	OPTION("warmup", "Load before that, 0 to 3600 (default 1)", "SECONDS"),
+	OPTION("rate", "Open loop: calls a second in all, 1 to 100000000", "CALLS"),
+	OPTION("calls", "Exactly so many calls, all measured, 1 to 10^15", "N"),
+	OPTION("call", "See above (default get_id)", "NAME"),
+	OPTION("count", "IDs in a call of get_ids, 1 to 1000000 (default 100)", "N"),
+	OPTION("agent", "Who asks (default snowflakectl)", "A"),
+	OPTION("framing", "framed or unframed (default framed)", "NAME"),
+	OPTION("protocol", "strict, compact or unversioned (default strict)", "NAME"),
+	OPTION("idle-connections", "Silent ones beside, 0 to 100000 (default 0)", "N"),
+	{"check", 0, 0, G_OPTION_ARG_NONE, &bench.check,
+	 "Check that no ID comes twice, and that those of each connection increase", NULL},
+	OPTION("check-limit", "Duplicates among so many, 1 to 1000000000 (default 33554432)", "N"),
+	G_OPTION_ENTRY_NULL,
+};
+
+/* Over itself, on a terminal. */
+static void show_progress(guint second, guint64 calls, guint64 errors)
+{
+	g_printerr("\r\033[K%u s  %" G_GUINT64_FORMAT " calls/s  %" G_GUINT64_FORMAT " errors",
+		   second, calls, errors);
+}
+
+static void interrupt(G_GNUC_UNUSED int number)
+{
+	atomic_store(&interrupted, true);
+}
+
+/* The first Ctrl-C ends the load, and what it came to is told; the second one kills. */
+static void hear_interrupt(void)
+{
+	struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESETHAND | SA_RESTART};
+	struct sigaction before;
+
+	sigaction(SIGINT, NULL, &before);
+	if (before.sa_handler != SIG_IGN)
+		sigaction(SIGINT, &action, NULL);
+}
+
+static LoadReport load(LoadRun *load_run)
+{
+	gboolean show = isatty(STDERR_FILENO);
+	LoadReport report;
+
+	hear_interrupt();
+	report = load_run_go(load_run, show ? show_progress : NULL, &interrupted);
+	if (show)
+		g_printerr("\r\033[K");
+	return report;
+}
+
+static CtlStatus load_and_report(const CtlOptions *options)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(LoadRun) load_run = load_run_new(&bench, &error);
+
+	if (load_run == NULL) {
+		ctl_output_complain_of(error, 0);
+		return CTL_FAILED;
+	}
+
+	g_auto(LoadReport) report = load(load_run);
+	g_autofree char *text = (options->json ? load_report_json : load_report_text)(&report);
+	g_autofree char *complaint = load_report_complaint(&report);
+
+	ctl_output_print("%s", text);
+	if (complaint != NULL)
+		ctl_output_complain("%s", complaint);
+	if (load_report_is_interrupted(&report))
+		return CTL_INTERRUPTED;
+	return complaint == NULL ? CTL_OK : CTL_FAILED;
+}
+
+static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(GPtrArray) servers = NULL;
+
+	if (!load_options_check(&bench, &error)) {
+		ctl_output_complain("%s", error->message);
+		return CTL_USAGE;
+	}
+	servers = ctl_addresses(options);
+	if (servers == NULL)
+		return CTL_USAGE;
+	bench.servers = servers;
+	bench.timeout_ms = options->timeout_ms;
+	return load_and_report(options);
+}
+
+const CtlCommand ctl_bench_command = {
+	.name = "bench",
+	.summary = "Loads servers with calls, and measures how they answer.",
+	.details = "Sends a call for each that is answered; with --rate, calls when they "
+		   "are due, whatever comes back, and latency counts from then. Calls are "
+		   "get_id, get_ids, get_timestamp, get_worker_id, get_datacenter_id, or, "
+		   "for a comparison, redis-incr. A connection that ends is made again. "
+		   "Ctrl-C ends the load, and shows what it came to. Exit status 1 if any "
+		   "call failed, 130 after Ctrl-C.",
+	.entries = entries,
+	.run = run,
+};

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl/ctl.h"
+#include "ctl/format.h"
+#include "ctl/interrupt.h"
+#include "ctl/output.h"
+#include "ctl/parallel.h"
+#include "ctl/probe.h"
+
+#define MAX_INTERVAL_MS 3600000
+
+static char *count_text;
+static char *interval_text;
+static guint64 count = 1;
+static guint64 interval_ms = 1000;
+
+static const GOptionEntry entries[] = {
+	{"count", 'c', 0, G_OPTION_ARG_STRING, &count_text, "How many times (default 1)", "N"},
+	{"interval", 'i', 0, G_OPTION_ARG_STRING, &interval_text, "Pause between (default 1000)",
+	 "MS"},
+	G_OPTION_ENTRY_NULL,
+};
+
+/* A server, and what it has said last. A client for each, so that what is shown together was said
+ * by one server. */
+typedef struct {
+	const Address *server;
+	SnowflakeClient *client; /* NULL: not now */
+	CtlProbe probe;
+	GError *error; /* NULL: it has answered */
+} Target;
+
+static void target_free(Target *self)
+{
+	snowflake_client_free(self->client);
+	ctl_probe_clear(&self->probe);
+	g_clear_error(&self->error);
+	g_free(self);
+}
+
+/* What has been seen, in all rounds. */
+typedef struct {
+	GPtrArray *targets;
+	guint timeout_ms;
+	gboolean keeps_connections; /* for the next round */
+	CtlArray *array;            /* NULL: lines */
+	guint64 asked;
+	guint64 answered;
+	guint64 serving;
+} Pinger;
+
+/* In a thread of its own. */
+static void ask(gpointer item, gpointer data)
+{
+	const Pinger *self = data;
+	Target *target = item;
+
+	ctl_probe_clear(&target->probe);
+	g_clear_error(&target->error);
+	if (target->client == NULL)
+		target->client = ctl_client_new(&target->server, 1, self->timeout_ms);
+	ctl_probe(target->client, &target->probe, &target->error);
+	if (!self->keeps_connections)
+		g_clear_pointer(&target->client, snowflake_client_free);
+}
+
+static void print_line(const Target *target)
+{
+	const CtlProbe *probe = &target->probe;
+	g_autofree char *state = probe->state != NULL ? ctl_format_text(probe->state) : NULL;
+
+	/* it begins with the server */
+	if (target->error != NULL) {
+		ctl_output_print("%s\n", target->error->message);
+		return;
+	}
+	ctl_output_print("%s: datacenter %" G_GINT64_FORMAT ", worker %" G_GINT64_FORMAT
+			 "%s%s, clock %+.1f ms, round trip %.3f ms\n",
+			 target->server->text, probe->datacenter_id, probe->worker_id,
+			 state != NULL ? ", " : "", state != NULL ? state : "",
+			 (double)probe->clock_skew_us / 1000, (double)probe->round_trip_us / 1000);
+}
+
+static void print_json(CtlArray *array, const Target *target)
+{
+	const CtlProbe *probe = &target->probe;
+	JsonObject *object = json_object_new();
+
+	json_object_set_string_member(object, "server", target->server->text);
+	if (target->error != NULL) {
+		ctl_output_complain_of(target->error, 0);
+		ctl_output_set_error(object, target->error);
+	} else {
+		json_object_set_int_member(object, "datacenter_id", probe->datacenter_id);
+		json_object_set_int_member(object, "worker_id", probe->worker_id);
+		if (probe->state != NULL)
+			json_object_set_string_member(object, "state", probe->state);
+		json_object_set_int_member(object, "clock_skew_us", probe->clock_skew_us);
+		json_object_set_int_member(object, "round_trip_us", probe->round_trip_us);
+	}
+
+	g_autofree char *element = ctl_format_json(object);
+
+	ctl_array_add(array, element);
+}
+
+static GPtrArray *make_targets(const GPtrArray *servers)
+{
+	GPtrArray *targets = g_ptr_array_new_with_free_func((GDestroyNotify)target_free);
+
+	for (guint i = 0; i < servers->len; i++) {
+		Target *target = g_new0(Target, 1);
+
+		target->server = servers->pdata[i];
+		g_ptr_array_add(targets, target);
+	}
+	return targets;
+}
+
+/* A server of 2010 does not say; that it answers is all there is to know. */
+static gboolean is_serving(const CtlProbe *probe)
+{
+	return probe->state == NULL || strcmp(probe->state, "serving") == 0;
+}
+
+static void set_last_words(const Pinger *self)
+{
+	ctl_interrupt_set_last_words(
+		STDERR_FILENO,
+		g_strdup_printf("%ssnowflakectl: interrupted; %" G_GUINT64_FORMAT
+				" of %" G_GUINT64_FORMAT " pings were answered\n",
+				isatty(STDERR_FILENO) ? "\n" : "", self->answered, self->asked));
+}
+
+/* All at once, so that one that hangs holds up nobody but the next round. */
+static void ping(Pinger *self)
+{
+	ctl_parallel_do(self->targets, ask, self);
+	for (guint i = 0; i < self->targets->len; i++) {
+		const Target *target = self->targets->pdata[i];
+
+		self->asked++;
+		self->answered += target->error == NULL;
+		self->serving += target->error == NULL && is_serving(&target->probe);
+		if (self->array != NULL)
+			print_json(self->array, target);
+		else
+			print_line(target);
+	}
+	if (self->array == NULL)
+		set_last_words(self);
+	ctl_output_flush();
+}
+
+static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
+{
+	CtlArray array = {0};
+
+	if (!ctl_number("-c N", count_text, 1, G_MAXINT64, &count) ||
+	    !ctl_number("-i MS", interval_text, 0, MAX_INTERVAL_MS, &interval_ms))
+		return CTL_USAGE;
+
+	g_autoptr(GPtrArray) servers = ctl_addresses(options);
+
+	if (servers == NULL)
+		return CTL_USAGE;
+
+	g_autoptr(GPtrArray) targets = make_targets(servers);
+	Pinger pinger = {
+		.targets = targets,
+		.timeout_ms = options->timeout_ms,
+		.keeps_connections = targets->len <= ctl_parallel_room(),
+		.array = options->json ? &array : NULL,
+	};
+
+	for (guint64 i = 0; i < count; i++) {
+		if (i > 0)
+			g_usleep(interval_ms * 1000);
+		ping(&pinger);
+	}
+	if (options->json)
+		ctl_array_end(&array);
+	return pinger.serving == pinger.asked ? CTL_OK : CTL_FAILED;
+}
+
+const CtlCommand ctl_ping_command = {
+	.name = "ping",
+	.summary = "Shows how each server answers.",
+	.details = "Its datacenter and worker ID, its state, how far its clock is from this "
+		   "machine's, and how long the answer took; or why there is none. All "
+		   "--server are asked at once. Exit status 1 if one did not answer, or is "
+		   "not serving.",
+	.entries = entries,
+	.run = run,
+};

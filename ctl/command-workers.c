@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* "workers": who is there, from ZooKeeper or from servers. Reads only. */
+
+#include <unistd.h>
+
+#include "ctl/ctl.h"
+#include "ctl/fleet.h"
+#include "ctl/format.h"
+#include "ctl/list.h"
+#include "ctl/notes.h"
+#include "ctl/output.h"
+#include "ctl/registry-tree.h"
+#include "ctl/watch.h"
+#include "ctl/worker.h"
+
+#define AGAIN_AFTER_MS 1000
+#define MAX_STRANGE    32 /* znodes to name */
+
+static gboolean watch;
+static gboolean reservations;
+
+static const GOptionEntry entries[] = {
+	{"watch", 'w', 0, G_OPTION_ARG_NONE, &watch,
+	 "Print it again whenever it changes, until Ctrl-C; on a terminal every second, until q",
+	 NULL},
+	{"reservations", 'r', 0, G_OPTION_ARG_NONE, &reservations,
+	 "The worker IDs instead: held, quarantined or free; needs --zookeeper", NULL},
+	G_OPTION_ENTRY_NULL,
+};
+
+typedef struct {
+	const CtlOptions *options;
+	const ZookeeperHosts *hosts; /* NULL: servers are asked */
+	const char *auth;
+	CtlTree *tree;        /* (nullable): what ZooKeeper has ... */
+	gint64 tree_as_of_ms; /* ... and had at that time, since the Unix epoch */
+
+	/* with --watch */
+	gboolean redraws;   /* on a terminal */
+	gboolean has_notes; /* with it: what is to be said beside the list is drawn too */
+	gboolean is_due;    /* to print, even if it is what was printed last */
+	guint printed;      /* how many times */
+	CtlList *last;      /* (nullable): written where it is printed, as the next may be drawn */
+} Lister;
+
+/* What is to be printed */
+
+static void note_strange(CtlNotes *notes, const GPtrArray *strange)
+{
+	for (guint i = 0; i < MIN(strange->len, MAX_STRANGE); i++) {
+		g_autofree char *path = ctl_format_path(strange->pdata[i]);
+
+		ctl_notes_add(notes, "%s is not of a server: passed over", path);
+	}
+	if (strange->len > MAX_STRANGE)
+		ctl_notes_add(notes, "... and %u more that are not of a server",
+			      strange->len - MAX_STRANGE);
+}
+
+/* @damage: (nullable). Returns whether there is none. */
+static gboolean note_damage(CtlNotes *notes, const char *damage)
+{
+	if (damage != NULL)
+		ctl_notes_add(notes, "%s", damage);
+	return damage == NULL;
+}
+
+/* What cannot be shown for what it is. %FALSE: there is a record that does not parse. */
+static gboolean note_tree(CtlNotes *notes, const CtlTree *tree)
+{
+	gboolean sound = TRUE;
+
+	note_strange(notes, tree->strange);
+	for (guint i = 0; i < tree->datacenters->len; i++) {
+		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+
+		for (guint j = 0; j < datacenter->claims->len; j++) {
+			const CtlClaim *claim = datacenter->claims->pdata[j];
+
+			sound &= note_damage(notes, claim->damage);
+		}
+		sound &= note_damage(notes, datacenter->floor_damage);
+		for (guint j = 0; j < datacenter->reservations->len; j++) {
+			const CtlReservation *reservation = datacenter->reservations->pdata[j];
+
+			sound &= note_damage(notes, reservation->damage);
+		}
+	}
+	return sound;
+}
+
+/* Printing it */
+
+static void print_once(const CtlList *list)
+{
+	if (ctl_list_is_known(list))
+		ctl_list_print(list);
+	ctl_output_flush();
+	ctl_notes_complain(ctl_list_notes(list), NULL);
+}
+
+/* Unless it would say again what is there to read. */
+static void print_news(Lister *self, const CtlList *list)
+{
+	gboolean is_known = ctl_list_is_known(list);
+
+	if (is_known && (self->is_due || !ctl_list_is_same(list, self->last))) {
+		ctl_list_print_next(list, self->printed == 0);
+		self->printed++;
+	}
+	self->is_due = !is_known;
+}
+
+/* The last one; in any thread, where it is printed. */
+static void draw(gpointer data)
+{
+	const Lister *self = data;
+
+	if (self->last != NULL)
+		ctl_list_draw(self->last, self->has_notes);
+}
+
+/* @list: (transfer full) */
+static void show(Lister *self, CtlList *list)
+{
+	g_autoptr(CtlList) before = self->last;
+
+	ctl_watch_begin_print();
+	if (!self->redraws)
+		print_news(self, list);
+	self->last = list;
+	if (self->redraws)
+		draw(self);
+	ctl_output_flush();
+	if (!self->has_notes)
+		ctl_notes_complain(ctl_list_notes(list),
+				   before != NULL ? ctl_list_notes(before) : NULL);
+	ctl_watch_end_print();
+}
+
+/* By ZooKeeper */
+
+static void note_lost(const Lister *self, CtlNotes *notes, const GError *lost)
+{
+	g_autofree char *age = ctl_format_span(g_get_real_time() / 1000 - self->tree_as_of_ms);
+
+	ctl_notes_add_on(
+		notes, "lost",
+		g_strdup_printf("%s; trying again; the list is %s old", lost->message, age));
+}
+
+/* (transfer full): the workers of the tree, asked.
+ * @is_hearsay: by now the servers know better what ZooKeeper has */
+static GPtrArray *ask_workers(const Lister *self, gboolean is_hearsay)
+{
+	GPtrArray *workers = ctl_worker_of_tree(self->tree, self->tree_as_of_ms);
+
+	for (guint i = 0; i < workers->len; i++)
+		((CtlWorker *)workers->pdata[i])->is_hearsay = is_hearsay;
+	ctl_worker_ask_all(workers, self->options->timeout_ms);
+	ctl_worker_sort(workers);
+	return workers;
+}
+
+/* (transfer full): what the tree has.
+ * @lost: why it may be otherwise by now; NULL: it is not
+ * @out_is_sound: there is no record that does not parse */
+static CtlList *list_tree(const Lister *self, const GError *lost, gboolean *out_is_sound)
+{
+	CtlList *list = ctl_list_new(self->options->json);
+	CtlNotes *notes = ctl_list_notes(list);
+
+	*out_is_sound = note_tree(notes, self->tree);
+	if (lost != NULL)
+		note_lost(self, notes, lost);
+	if (reservations) {
+		ctl_list_take_reservations(list, self->tree);
+	} else {
+		GPtrArray *workers = ask_workers(self, lost != NULL);
+
+		if (workers->len == 0 && !self->options->json)
+			ctl_notes_add(notes, "no server is registered");
+		ctl_list_take_workers(list, workers);
+	}
+	return list;
+}
+
+static void show_tree(Lister *self, const GError *lost)
+{
+	gboolean is_sound;
+
+	show(self, list_tree(self, lost, &is_sound));
+}
+
+/* %FALSE: the tree is what it was. */
+static gboolean read_tree(Lister *self, CtlZookeeper *zookeeper, GError **error)
+{
+	CtlTreeFlags flags =
+		(reservations ? CTL_TREE_ALL_RESERVATIONS : 0) | (watch ? CTL_TREE_WATCH : 0);
+	gint64 now_ms = g_get_real_time() / 1000;
+	CtlTree *tree = ctl_tree_read(zookeeper, self->hosts->root, flags, error);
+
+	if (tree == NULL)
+		return FALSE;
+	ctl_tree_free(self->tree);
+	self->tree = tree;
+	self->tree_as_of_ms = now_ms;
+	return TRUE;
+}
+
+static CtlZookeeper *open_session(const Lister *self, GError **error)
+{
+	return ctl_zookeeper_connect(self->hosts, self->auth, self->options->timeout_ms, error);
+}
+
+static gboolean is_lost(const GError *error)
+{
+	return g_error_matches(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_LOST);
+}
+
+static CtlStatus fail(const GError *error)
+{
+	const char *hint = is_lost(error) && !reservations
+				   ? "; --server HOST:PORT asks servers, without ZooKeeper"
+				   : "";
+	g_autoptr(GError) told =
+		g_error_new(error->domain, error->code, "%s%s", error->message, hint);
+
+	ctl_output_complain_of(told, 0);
+	return CTL_FAILED;
+}
+
+/* Lists, and lists again when something has changed or a while has passed, until the session is
+ * lost. */
+static void watch_session(Lister *self, CtlZookeeper *zookeeper, GError **error)
+{
+	gboolean changed = TRUE;
+
+	self->is_due = TRUE;
+	do {
+		if (changed && !read_tree(self, zookeeper, error))
+			return;
+		if (!changed)
+			self->tree_as_of_ms = g_get_real_time() / 1000;
+		show_tree(self, NULL);
+	} while (ctl_zookeeper_wait_change(zookeeper, AGAIN_AFTER_MS, &changed, error));
+}
+
+/* Ends from outside, or if there is nothing to watch. Without ZooKeeper, the servers that it had
+ * are asked. */
+static CtlStatus watch_zookeeper(Lister *self)
+{
+	for (;;) {
+		g_autoptr(GError) error = NULL;
+		g_autoptr(CtlZookeeper) zookeeper = open_session(self, &error);
+
+		if (zookeeper != NULL)
+			watch_session(self, zookeeper, &error);
+		if (self->tree == NULL || !is_lost(error))
+			return fail(error);
+		show_tree(self, error);
+		g_usleep(AGAIN_AFTER_MS * G_TIME_SPAN_MILLISECOND);
+	}
+}
+
+static CtlStatus list_zookeeper(Lister *self)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(CtlZookeeper) zookeeper = open_session(self, &error);
+	g_autoptr(CtlList) list = NULL;
+	gboolean is_sound;
+
+	if (zookeeper == NULL || !read_tree(self, zookeeper, &error))
+		return fail(error);
+	list = list_tree(self, NULL, &is_sound);
+	print_once(list);
+	return is_sound ? CTL_OK : CTL_FAILED;
+}
+
+/* By servers */
+
+/* (transfer full) */
+static CtlList *list_fleet(const Lister *self, CtlFleet *fleet)
+{
+	CtlList *list = ctl_list_new(self->options->json);
+
+	ctl_list_take_workers(list, ctl_fleet_ask(fleet, ctl_list_notes(list)));
+	return list;
+}
+
+/* Ends from outside, or if none of the servers answers to begin with. */
+static CtlStatus watch_servers(Lister *self, CtlFleet *fleet)
+{
+	CtlList *list = list_fleet(self, fleet);
+
+	if (!ctl_list_is_known(list)) {
+		ctl_notes_complain(ctl_list_notes(list), NULL);
+		ctl_list_free(list);
+		return CTL_FAILED;
+	}
+	for (;; list = list_fleet(self, fleet)) {
+		show(self, list);
+		g_usleep(AGAIN_AFTER_MS * G_TIME_SPAN_MILLISECOND);
+	}
+}
+
+static CtlStatus list_servers(Lister *self)
+{
+	g_autoptr(CtlFleet) fleet = ctl_fleet_new(self->options);
+	g_autoptr(CtlList) list = NULL;
+
+	if (fleet == NULL)
+		return CTL_USAGE;
+	if (watch)
+		return watch_servers(self, fleet);
+	list = list_fleet(self, fleet);
+	print_once(list);
+	return ctl_list_is_known(list) ? CTL_OK : CTL_FAILED;
+}
+
+static CtlStatus list_or_watch(Lister *self)
+{
+	if (self->hosts == NULL)
+		return list_servers(self);
+	return watch ? watch_zookeeper(self) : list_zookeeper(self);
+}
+
+static CtlStatus list_again(Lister *self)
+{
+	CtlStatus status;
+
+	self->is_due = TRUE;
+	self->redraws = !self->options->json && isatty(STDOUT_FILENO);
+	self->has_notes = self->redraws && isatty(STDERR_FILENO);
+	ctl_watch_begin(self->redraws ? draw : NULL, self);
+	status = list_or_watch(self);
+	ctl_watch_end();
+	return status;
+}
+
+static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
+{
+	g_autoptr(ZookeeperHosts) hosts = NULL;
+	g_autofree char *auth = NULL;
+
+	if (!ctl_zookeeper_hosts(options, &hosts, &auth))
+		return CTL_USAGE;
+	if (hosts == NULL && reservations) {
+		ctl_output_complain("--reservations needs --zookeeper HOSTS");
+		return CTL_USAGE;
+	}
+
+	Lister lister = {.options = options, .hosts = hosts, .auth = auth};
+	CtlStatus status = watch ? list_again(&lister) : list_or_watch(&lister);
+
+	ctl_list_free(lister.last);
+	ctl_tree_free(lister.tree);
+	return status;
+}
+
+const CtlCommand ctl_workers_command = {
+	.name = "workers",
+	.summary = "Lists the servers of the service.",
+	.details = "Asks ZooKeeper where --zookeeper names it, else every --server, each "
+		   "for all that it knows of; and then each server for its state and clock. "
+		   "One that does not answer is listed as unreachable.",
+	.takes_zookeeper = TRUE,
+	.entries = entries,
+	.run = run,
+};

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/fleet.h"
+
+#include "ctl/format.h"
+#include "ctl/parallel.h"
+#include "ctl/worker.h"
+
+#define MAX_WORKERS 4096 /* to ask, because a server says so */
+
+struct _CtlFleet {
+	guint timeout_ms;
+	GPtrArray *servers; /* of Address */
+	GPtrArray *members; /* of Member, one for each */
+};
+
+/* A server that was named, and what came of asking it. */
+typedef struct {
+	const Address *server;
+	gboolean has_failed; /* it has not answered; else: */
+	CtlWorker *self;     /* until it is in the list of all */
+	GPtrArray *others;   /* of CtlWorker; NULL: it has no list */
+	gint64 list_age_ms;  /* of what it saw last of the others, when it came */
+	GError *failure;     /* why there is no answer, or no list */
+} Member;
+
+static void member_forget(Member *self)
+{
+	g_clear_pointer(&self->self, ctl_worker_free);
+	g_clear_pointer(&self->others, g_ptr_array_unref);
+	g_clear_error(&self->failure);
+}
+
+static void member_free(Member *self)
+{
+	member_forget(self);
+	g_free(self);
+}
+
+CtlFleet *ctl_fleet_new(const CtlOptions *options)
+{
+	g_autoptr(CtlFleet) self = g_new0(CtlFleet, 1);
+
+	self->timeout_ms = options->timeout_ms;
+	self->servers = ctl_addresses(options);
+	if (self->servers == NULL)
+		return NULL;
+	self->members = g_ptr_array_new_with_free_func((GDestroyNotify)member_free);
+	for (guint i = 0; i < self->servers->len; i++) {
+		Member *member = g_new0(Member, 1);
+
+		member->server = self->servers->pdata[i];
+		g_ptr_array_add(self->members, member);
+	}
+	return g_steal_pointer(&self);
+}
+
+void ctl_fleet_free(CtlFleet *self)
+{
+	if (self == NULL)
+		return;
+	g_clear_pointer(&self->members, g_ptr_array_unref);
+	g_clear_pointer(&self->servers, g_ptr_array_unref);
+	g_free(self);
+}
+
+/* Each of the servers */
+
+/* What a server says of itself in its list is so now, however old the list is. So one of nobody
+ * else does not tell its age, and is taken for fresh. */
+static void take_list(Member *self, const GPtrArray *answers, gint64 clock_skew_us)
+{
+	gint64 age_ms = G_MAXINT64;
+
+	self->others = ctl_worker_list_new();
+	for (guint i = 0; i < answers->len; i++) {
+		CtlWorker *other = ctl_worker_of_hearsay(answers->pdata[i], clock_skew_us);
+
+		if (other->nonce == NULL || g_strcmp0(other->nonce, self->self->nonce) != 0)
+			age_ms = MIN(age_ms, other->age_ms);
+		g_ptr_array_add(self->others, other);
+	}
+	self->list_age_ms = age_ms < G_MAXINT64 ? age_ms : 0;
+}
+
+/* (transfer full) (nullable): what it tells of others. */
+static GPtrArray *ask_for_others(const Member *self, SnowflakeClient *client, GError **error)
+{
+	g_autoptr(GPtrArray) answers = snowflake_client_get_workers(client, error);
+
+	if (answers == NULL || answers->len <= MAX_WORKERS)
+		return g_steal_pointer(&answers);
+	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+		    "%s: its list of %u servers is too long: no more than %d are asked; "
+		    "--zookeeper lists them too",
+		    self->server->text, answers->len, MAX_WORKERS);
+	return NULL;
+}
+
+static void ask(gpointer item, gpointer data)
+{
+	const CtlFleet *fleet = data;
+	Member *self = item;
+	/* one that stayed would take a descriptor, and there may be more servers than these */
+	g_autoptr(SnowflakeClient) client = ctl_client_new(&self->server, 1, fleet->timeout_ms);
+	g_auto(CtlProbe) probe = {0};
+	g_autoptr(GPtrArray) answers = NULL;
+
+	member_forget(self);
+	self->has_failed = TRUE;
+	if (!ctl_probe(client, &probe, &self->failure))
+		return;
+	if (probe.worker == NULL) {
+		g_set_error(&self->failure, SNOWFLAKE_CLIENT_ERROR,
+			    SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
+			    "%s: a server of 2010, which does not say who it is; ping asks it",
+			    self->server->text);
+		return;
+	}
+	answers = ask_for_others(self, client, &self->failure);
+	self->has_failed = FALSE;
+	self->self = ctl_worker_of_probe(&probe);
+	if (answers != NULL)
+		take_list(self, answers, probe.clock_skew_us);
+}
+
+/* What may be missing */
+
+static gboolean has_list(const Member *self, gboolean old)
+{
+	return self->others != NULL && ctl_worker_is_old(self->list_age_ms) == old;
+}
+
+static gboolean lists(const Member *self, const char *nonce)
+{
+	for (guint i = 0; i < self->others->len; i++) {
+		const CtlWorker *other = self->others->pdata[i];
+
+		if (g_strcmp0(other->nonce, nonce) == 0)
+			return TRUE;
+	}
+	return FALSE;
+}
+
+/* Whether another server of the same registry has told what this one cannot. */
+static gboolean is_made_up_for(const CtlFleet *self, const Member *lacking)
+{
+	for (guint i = 0; i < self->members->len; i++) {
+		const Member *member = self->members->pdata[i];
+
+		if (has_list(member, FALSE) && lists(member, lacking->self->nonce))
+			return TRUE;
+	}
+	return FALSE;
+}
+
+/* One line for all that have nothing newer than an old list. */
+static void note_age(const CtlFleet *self, CtlNotes *notes)
+{
+	g_autoptr(GString) names = g_string_new(NULL);
+	g_autofree char *age = NULL;
+	gint64 age_ms = G_MAXINT64;
+
+	for (guint i = 0; i < self->members->len; i++) {
+		const Member *member = self->members->pdata[i];
+
+		if (!has_list(member, TRUE) || is_made_up_for(self, member))
+			continue;
+		g_string_append_printf(names, "%s%s", names->len > 0 ? ", " : "",
+				       member->server->text);
+		age_ms = MIN(age_ms, member->list_age_ms);
+	}
+	if (names->len == 0)
+		return;
+	age = ctl_format_span(age_ms);
+	ctl_notes_add_on(
+		notes, names->str,
+		g_strdup_printf("the list is %s old: ZooKeeper does not answer %s; servers "
+				"that came since are missing",
+				age, names->str));
+}
+
+static void note_all(const CtlFleet *self, CtlNotes *notes)
+{
+	for (guint i = 0; i < self->members->len; i++) {
+		const Member *member = self->members->pdata[i];
+
+		if (member->has_failed)
+			ctl_notes_add_failure(notes, member->failure);
+		else if (member->others == NULL && !is_made_up_for(self, member))
+			ctl_notes_add_on(notes, member->server->text,
+					 g_strdup_printf("%s; others may be missing",
+							 member->failure->message));
+	}
+	note_age(self, notes);
+}
+
+/* All of them together */
+
+typedef struct {
+	GPtrArray *workers;
+	GHashTable *places; /* of those that have a nonce, by that, from 1 */
+} Merge;
+
+/* Takes *@worker, or leaves in it what it puts another in the place of. */
+static void merge(const Merge *self, CtlWorker **worker)
+{
+	const char *nonce = (*worker)->nonce;
+	guint place =
+		nonce != NULL ? GPOINTER_TO_UINT(g_hash_table_lookup(self->places, nonce)) : 0;
+	CtlWorker *before = place > 0 ? self->workers->pdata[place - 1] : NULL;
+
+	if (before == NULL) {
+		g_ptr_array_add(self->workers, *worker);
+		if (nonce != NULL)
+			g_hash_table_insert(self->places, g_strdup(nonce),
+					    GUINT_TO_POINTER(self->workers->len));
+		*worker = NULL;
+	} else if (before->is_hearsay && (*worker)->as_of_ms > before->as_of_ms) {
+		self->workers->pdata[place - 1] = *worker;
+		*worker = before;
+	}
+}
+
+/* (transfer full): what they say of themselves first, so that nothing comes before it. */
+static GPtrArray *merge_all(const CtlFleet *self)
+{
+	g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+	const Merge all = {ctl_worker_list_new(), places};
+
+	for (guint i = 0; i < self->members->len; i++) {
+		Member *member = self->members->pdata[i];
+
+		if (member->self != NULL)
+			merge(&all, &member->self);
+	}
+	for (guint i = 0; i < self->members->len; i++) {
+		const Member *member = self->members->pdata[i];
+
+		for (guint j = 0; member->others != NULL && j < member->others->len; j++)
+			merge(&all, (CtlWorker **)&member->others->pdata[j]);
+	}
+	return all.workers;
+}
+
+/* Those at the address of a server that has not answered would not now. */
+static void set_unreachable(const CtlFleet *self, const GPtrArray *workers)
+{
+	for (guint i = 0; i < self->members->len; i++) {
+		const Member *member = self->members->pdata[i];
+		const char *server = member->server->text;
+
+		for (guint j = 0; member->has_failed && j < workers->len; j++) {
+			CtlWorker *worker = workers->pdata[j];
+
+			if (worker->state == NULL && g_strcmp0(worker->address, server) == 0)
+				ctl_worker_set_unreachable(worker);
+		}
+	}
+}
+
+GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes)
+{
+	g_autoptr(GPtrArray) workers = NULL;
+
+	ctl_parallel_do(self->members, ask, self);
+	note_all(self, notes);
+	workers = merge_all(self);
+	if (workers->len == 0)
+		return NULL;
+	set_unreachable(self, workers);
+	ctl_worker_ask_all(workers, self->timeout_ms);
+	ctl_worker_sort(workers);
+	return g_steal_pointer(&workers);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/format.h"
+
+#include <string.h>
+
+#include "common/strict-json.h"
+#include "core/text.h"
+
+#define MAX_ADDRESS_BYTES 259 /* a name of 253, a colon and a port */
+#define MAX_PATH_BYTES    512
+#define MAX_ESCAPE_BYTES  64 /* what text_escape() does not cut */
+
+static gboolean is_time(gint64 time_ms)
+{
+	return time_ms > 0 && time_ms <= CTL_FORMAT_MAX_TIME_MS;
+}
+
+char *ctl_format_time(gint64 time_ms)
+{
+	return is_time(time_ms) ? text_time_ms(time_ms) : g_strdup("-");
+}
+
+void ctl_format_json_time(JsonObject *object, const char *name, gint64 time_ms)
+{
+	g_autofree char *text = is_time(time_ms) ? text_time_ms(time_ms) : NULL;
+
+	ctl_format_json_text(object, name, text);
+}
+
+char *ctl_format_until(gint64 until_ms, gint64 now_ms)
+{
+	g_autofree char *time = ctl_format_time(until_ms);
+
+	return is_time(until_ms) && until_ms < now_ms ? g_strconcat(time, " (ended)", NULL)
+						      : g_steal_pointer(&time);
+}
+
+char *ctl_format_until_short(gint64 until_ms, gint64 now_ms)
+{
+	gboolean ended = until_ms < now_ms;
+	g_autofree char *span = NULL;
+
+	if (!is_time(until_ms))
+		return g_strdup("-");
+	span = ctl_format_span(ended ? now_ms - until_ms : until_ms - now_ms);
+	return ended ? g_strdup_printf("ended %s ago", span) : g_strdup_printf("for %s", span);
+}
+
+char *ctl_format_span(gint64 span_ms)
+{
+	static const struct {
+		const char *name;
+		gint64 ms;
+	} UNITS[] = {{"d", 86400000}, {"h", 3600000}, {"min", 60000}};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(UNITS); i++) {
+		if (span_ms >= 2 * UNITS[i].ms)
+			return g_strdup_printf("%" G_GINT64_FORMAT " %s", span_ms / UNITS[i].ms,
+					       UNITS[i].name);
+	}
+	return g_strdup_printf("%" G_GINT64_FORMAT " s", span_ms / 1000);
+}
+
+char *ctl_format_text(const char *text)
+{
+	return text != NULL ? text_escape(text, strlen(text)) : g_strdup("-");
+}
+
+static char *escape(const char *text, gsize max_bytes)
+{
+	GString *shown = g_string_new(NULL);
+	gsize length = strlen(text);
+	gsize most = MIN(length, max_bytes);
+
+	for (gsize i = 0; i < most; i += MAX_ESCAPE_BYTES) {
+		g_autofree char *piece = text_escape(text + i, MIN(most - i, MAX_ESCAPE_BYTES));
+
+		g_string_append(shown, piece);
+	}
+	if (length > most)
+		g_string_append(shown, "...");
+	return g_string_free(shown, FALSE);
+}
+
+char *ctl_format_address(const char *address)
+{
+	return address != NULL ? escape(address, MAX_ADDRESS_BYTES) : g_strdup("-");
+}
+
+char *ctl_format_path(const char *path)
+{
+	return escape(path, MAX_PATH_BYTES);
+}
+
+void ctl_format_json_text(JsonObject *object, const char *name, const char *text)
+{
+	if (text != NULL)
+		json_object_set_string_member(object, name, text);
+	else
+		json_object_set_null_member(object, name);
+}
+
+/* JSON has 16 bits in an escape; what needs more has two. */
+static void append_escape(GString *escaped, gunichar character)
+{
+	if (character >= 0x10000) {
+		character -= 0x10000;
+		g_string_append_printf(escaped, "\\u%04x", 0xd800 | (guint)(character >> 10));
+		character = 0xdc00 | (character & 0x3ff);
+	}
+	g_string_append_printf(escaped, "\\u%04x", (guint)character);
+}
+
+char *ctl_format_json(JsonObject *object)
+{
+	g_autofree char *json = strict_json_print(object);
+	GString *escaped = g_string_sized_new(strlen(json));
+
+	/* outside of strings JSON is ASCII */
+	for (const char *next = json; *next != '\0'; next = g_utf8_next_char(next)) {
+		gunichar character = g_utf8_get_char(next);
+
+		if (character < 0x7f)
+			g_string_append_c(escaped, (char)character);
+		else
+			append_escape(escaped, character);
+	}
+	return g_string_free(escaped, FALSE);
+}

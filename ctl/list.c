@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/list.h"
+
+#include <string.h>
+
+#include "ctl/format.h"
+#include "ctl/output.h"
+#include "ctl/registry-reservations.h"
+#include "ctl/screen.h"
+#include "ctl/watch.h"
+#include "ctl/worker.h"
+
+struct _CtlList {
+	gboolean json;
+	gboolean is_known;
+	gint64 time_ms;      /* since the Unix epoch: of what is shown */
+	GPtrArray *workers;  /* NULL: reservations, or nobody tells */
+	GPtrArray *elements; /* of char *: JSON; not of workers that are shown as a table */
+	CtlTable *full;      /* (nullable), as the next */
+	CtlTable *brief;
+	GPtrArray *below; /* of char *: lines */
+	CtlNotes *notes;
+};
+
+CtlList *ctl_list_new(gboolean json)
+{
+	CtlList *self = g_new0(CtlList, 1);
+
+	self->json = json;
+	self->elements = g_ptr_array_new_with_free_func(g_free);
+	self->below = g_ptr_array_new_with_free_func(g_free);
+	self->notes = ctl_notes_new();
+	return self;
+}
+
+void ctl_list_free(CtlList *self)
+{
+	if (self == NULL)
+		return;
+	g_clear_pointer(&self->workers, g_ptr_array_unref);
+	g_ptr_array_unref(self->elements);
+	ctl_table_free(self->full);
+	ctl_table_free(self->brief);
+	g_ptr_array_unref(self->below);
+	ctl_notes_free(self->notes);
+	g_free(self);
+}
+
+void ctl_list_take_workers(CtlList *self, GPtrArray *workers)
+{
+	self->workers = workers;
+	self->is_known = workers != NULL;
+	self->time_ms = g_get_real_time() / 1000;
+	for (guint i = 0; self->json && workers != NULL && i < workers->len; i++)
+		g_ptr_array_add(self->elements,
+				ctl_format_json(ctl_worker_to_json(workers->pdata[i])));
+	if (!self->json && workers != NULL && workers->len > 0)
+		ctl_worker_make_tables(workers, self->time_ms, &self->full, &self->brief);
+}
+
+void ctl_list_take_reservations(CtlList *self, const CtlTree *tree)
+{
+	self->is_known = TRUE;
+	self->time_ms = g_get_real_time() / 1000;
+	ctl_reservations_make_tables(tree, self->time_ms, &self->full, &self->brief);
+	for (guint i = 0; i < tree->datacenters->len; i++) {
+		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+
+		g_ptr_array_add(self->elements, ctl_format_json(ctl_reservations_to_json(
+							tree, datacenter, self->time_ms)));
+		g_ptr_array_add(self->below,
+				ctl_reservations_summary(tree, datacenter, self->time_ms));
+	}
+}
+
+CtlNotes *ctl_list_notes(const CtlList *self)
+{
+	return self->notes;
+}
+
+gboolean ctl_list_is_known(const CtlList *self)
+{
+	return self->is_known;
+}
+
+gboolean ctl_list_is_same(const CtlList *self, const CtlList *before)
+{
+	if (self->workers != NULL && before->workers != NULL)
+		return ctl_worker_same(self->workers, before->workers);
+	if (self->workers != before->workers || self->elements->len != before->elements->len)
+		return FALSE;
+	for (guint i = 0; i < self->elements->len; i++) {
+		if (strcmp(self->elements->pdata[i], before->elements->pdata[i]) != 0)
+			return FALSE;
+	}
+	return TRUE;
+}
+
+/* (nullable) */
+static const CtlTable *choose_table(const CtlList *self, guint columns)
+{
+	return self->full == NULL || ctl_table_fits(self->full, columns) ? self->full : self->brief;
+}
+
+static void print_tables(const CtlList *self)
+{
+	const CtlTable *table = choose_table(self, ctl_screen_columns());
+
+	if (table != NULL)
+		ctl_table_print(table);
+	for (guint i = 0; i < self->below->len; i++)
+		ctl_output_print("%s\n", (const char *)self->below->pdata[i]);
+}
+
+void ctl_list_print(const CtlList *self)
+{
+	CtlArray array = {0};
+
+	if (!self->json) {
+		print_tables(self);
+		return;
+	}
+	for (guint i = 0; i < self->elements->len; i++)
+		ctl_array_add(&array, self->elements->pdata[i]);
+	ctl_array_end(&array);
+}
+
+static void print_json_line(const CtlList *self)
+{
+	for (guint i = 0; i < self->elements->len; i++)
+		ctl_output_print("%s%s", i > 0 ? "," : "[", (const char *)self->elements->pdata[i]);
+	ctl_output_print("%s\n", self->elements->len > 0 ? "]" : "[]");
+}
+
+void ctl_list_print_next(const CtlList *self, gboolean is_first)
+{
+	if (self->json) {
+		print_json_line(self);
+		return;
+	}
+
+	g_autofree char *title = ctl_watch_title(self->time_ms);
+
+	ctl_output_print("%s%s\n", is_first ? "" : "\n", title);
+	print_tables(self);
+}
+
+void ctl_list_draw(const CtlList *self, gboolean with_notes)
+{
+	guint columns;
+	guint lines_of_screen;
+
+	ctl_screen_size(&columns, &lines_of_screen);
+
+	const CtlTable *table = choose_table(self, columns);
+	g_autoptr(GPtrArray) lines =
+		table != NULL ? ctl_table_lines(table, columns) : g_ptr_array_new();
+	g_autoptr(GPtrArray) below = g_ptr_array_new();
+	g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
+	g_autofree char *title = ctl_watch_title(self->time_ms);
+	g_autofree char *drawn = NULL;
+
+	if (with_notes)
+		ctl_notes_write(self->notes, notes);
+	g_ptr_array_extend(below, self->below, NULL, NULL);
+	g_ptr_array_extend(below, notes, NULL, NULL);
+	drawn = ctl_screen_draw(&(CtlScreenText){title, lines, below}, columns, lines_of_screen);
+	ctl_watch_draw(drawn);
+}

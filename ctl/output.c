@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/output.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl/format.h"
+#include "ctl/interrupt.h"
+#include "ctl/zookeeper.h"
+
+#define PROGRAM "snowflakectl: "
+
+static gboolean is_json;
+static atomic_bool has_printed;
+
+/* The first complaint. */
+static struct {
+	char *message;    /* NULL: none */
+	const char *kind; /* NULL: the exit status tells */
+	gint64 retry_after_ms;
+} failure;
+
+/* (transfer full): a line. @kind: NULL, and there is none */
+static char *failure_to_json(const char *message, const char *kind, gint64 retry_after_ms)
+{
+	JsonObject *object = json_object_new();
+
+	json_object_set_string_member(object, "error", message);
+	json_object_set_string_member(object, "kind", kind);
+	if (retry_after_ms > 0)
+		json_object_set_int_member(object, "retry_after_ms", retry_after_ms);
+
+	g_autofree char *json = ctl_format_json(object);
+
+	return g_strconcat(json, "\n", NULL);
+}
+
+void ctl_output_begin(gboolean json)
+{
+	is_json = json;
+	if (json)
+		ctl_interrupt_set_last_words(STDOUT_FILENO,
+					     failure_to_json("interrupted", "interrupted", 0));
+	ctl_interrupt_catch();
+}
+
+static G_NORETURN void output_failed(void)
+{
+	int error = errno;
+
+	if (error == EPIPE)
+		exit(CTL_OK);
+	ctl_output_complain("cannot write to standard output: %s", g_strerror(error));
+	exit(CTL_FAILED);
+}
+
+void ctl_output_print(const char *format, ...)
+{
+	va_list arguments;
+
+	ctl_interrupt_hold();
+	if (!atomic_load(&has_printed))
+		ctl_interrupt_set_last_words(STDOUT_FILENO, NULL);
+	atomic_store(&has_printed, TRUE);
+	va_start(arguments, format);
+
+	int written = vfprintf(stdout, format, arguments);
+
+	va_end(arguments);
+	if (written < 0)
+		output_failed();
+}
+
+void ctl_output_flush(void)
+{
+	if (fflush(stdout) != 0)
+		output_failed();
+	ctl_interrupt_release();
+}
+
+gboolean ctl_output_has_printed(void)
+{
+	return atomic_load(&has_printed);
+}
+
+void ctl_output_end(CtlStatus status)
+{
+	if (is_json && !ctl_output_has_printed() && status != CTL_OK && failure.message != NULL) {
+		const char *general = status == CTL_USAGE ? "usage" : "failed";
+		const char *kind = failure.kind != NULL ? failure.kind : general;
+		g_autofree char *json =
+			failure_to_json(failure.message, kind, failure.retry_after_ms);
+
+		ctl_output_print("%s", json);
+	}
+	ctl_output_flush();
+}
+
+/* (transfer full): what a terminal would not show becomes \xNN. */
+static char *make_printable(const char *text)
+{
+	GString *out = g_string_new(NULL);
+
+	while (*text != '\0') {
+		gunichar character = g_utf8_get_char_validated(text, -1);
+		gboolean is_text = character < 0x110000;
+		const char *next = is_text ? g_utf8_next_char(text) : text + 1;
+
+		if (is_text && g_unichar_isprint(character))
+			g_string_append_len(out, text, next - text);
+		for (; text < next && !(is_text && g_unichar_isprint(character)); text++)
+			g_string_append_printf(out, "\\x%02x", (guchar)*text);
+		text = next;
+	}
+	return g_string_free(out, FALSE);
+}
+
+char *ctl_output_complaint(const char *message)
+{
+	g_autofree char *shown = make_printable(message);
+
+	return g_strconcat(PROGRAM, shown, NULL);
+}
+
+static void complain(const char *message, const char *kind, gint64 retry_after_ms)
+{
+	g_autofree char *line = ctl_output_complaint(message);
+
+	fprintf(stderr, "%s\n", line);
+	if (failure.message != NULL)
+		return;
+	failure.message = g_strdup(line + strlen(PROGRAM));
+	failure.kind = kind;
+	failure.retry_after_ms = retry_after_ms;
+}
+
+void ctl_output_complain(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+
+	g_autofree char *message = g_strdup_vprintf(format, arguments);
+
+	va_end(arguments);
+	complain(message, NULL, 0);
+}
+
+/* (nullable) */
+static const char *kind_of_io(int code)
+{
+	if (code == G_IO_ERROR_TIMED_OUT)
+		return "timeout";
+	return code == G_IO_ERROR_CONNECTION_REFUSED || code == G_IO_ERROR_HOST_UNREACHABLE ||
+			       code == G_IO_ERROR_NETWORK_UNREACHABLE
+		       ? "unreachable"
+		       : NULL;
+}
+
+static const char *kind_of(const GError *error)
+{
+	static const char *const KINDS[] = {
+		[SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT] = "invalid_argument",
+		[SNOWFLAKE_CLIENT_ERROR_CLOCK] = "clock",
+		[SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE] = "unavailable",
+		[SNOWFLAKE_CLIENT_ERROR_UNREACHABLE] = "unreachable",
+		[SNOWFLAKE_CLIENT_ERROR_TIMEOUT] = "timeout",
+		[SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED] = "unsupported",
+		[SNOWFLAKE_CLIENT_ERROR_PROTOCOL] = "protocol",
+	};
+
+	if (g_error_matches(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_LOST))
+		return "unreachable";
+	if (error->domain == SNOWFLAKE_CLIENT_ERROR && error->code < (int)G_N_ELEMENTS(KINDS))
+		return KINDS[error->code];
+	return error->domain == G_IO_ERROR ? kind_of_io(error->code) : NULL;
+}
+
+void ctl_output_complain_of(const GError *error, gint64 retry_after_ms)
+{
+	complain(error->message, kind_of(error), retry_after_ms);
+}
+
+void ctl_output_set_error(JsonObject *object, const GError *error)
+{
+	const char *kind = kind_of(error);
+
+	json_object_set_string_member(object, "error", error->message);
+	json_object_set_string_member(object, "kind", kind != NULL ? kind : "failed");
+}
+
+void ctl_array_add(CtlArray *self, const char *element)
+{
+	ctl_output_print("%s%s", self->count++ > 0 ? ",\n " : "[\n ", element);
+	if (self->count == 1)
+		ctl_interrupt_set_last_words(STDOUT_FILENO, g_strdup("\n]\n"));
+}
+
+void ctl_array_end(CtlArray *self)
+{
+	ctl_output_print(self->count > 0 ? "\n]\n" : "[]\n");
+	ctl_interrupt_set_last_words(STDOUT_FILENO, NULL);
+}
+
+void ctl_array_end_failed(CtlArray *self)
+{
+	if (self->count > 0)
+		ctl_array_end(self);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "common/zookeeper/znodes.h"
+#include "ctl/zookeeper.h"
+
+/*
+ * What the servers have written into ZooKeeper, as plain data. It is read in a few steps of many
+ * requests each, so it is no snapshot: a server that comes or goes meanwhile may be seen in part.
+ */
+
+/* A server that lives, by its claim. */
+typedef struct {
+	char *nonce;
+	gint64 sequence;
+	gint64 claimed_at_ms; /* by ZooKeeper's clock, since the Unix epoch */
+	ClaimRecord record;
+	char *damage; /* (nullable): why there is no record */
+} CtlClaim;
+
+/* A worker ID that was ever used. */
+typedef struct {
+	guint worker_id;
+	gint32 version;
+	ReservationRecord record;
+	char *damage;             /* (nullable): why there is no record */
+	gint64 reserved_until_ms; /* since the Unix epoch: the beginning of the last tick; 0: never
+				   */
+	const CtlClaim *holder;   /* (nullable): its owner, if that lives and names no other */
+} CtlReservation;
+
+typedef struct {
+	guint datacenter_id;
+	GPtrArray *claims;       /* of CtlClaim, in the order they were made in */
+	GPtrArray *reservations; /* of CtlReservation, by worker ID */
+	/* with CTL_TREE_ALL_RESERVATIONS: no claim begins at or before this */
+	gint64 floor_ms; /* since the Unix epoch: the beginning of that tick; 0: any time will do */
+	char *floor_damage; /* (nullable): why there is no floor, although there should be one */
+} CtlDatacenter;
+
+typedef struct {
+	Layout layout;
+	GPtrArray *datacenters; /* of CtlDatacenter, by datacenter ID */
+	GPtrArray *strange;     /* of char *: paths of znodes that are none of a server's */
+} CtlTree;
+
+typedef enum {
+	/* every reservation, and the floors; else only those of worker IDs that a claim names */
+	CTL_TREE_ALL_RESERVATIONS = 1 << 0,
+	/* ctl_zookeeper_wait_change() tells when something of it has changed */
+	CTL_TREE_WATCH = 1 << 1,
+} CtlTreeFlags;
+
+/**
+ * ctl_tree_read:
+ * @root: "/snowflake"
+ *
+ * Returns: (transfer full) (nullable): or %NULL with an error set: of CTL_ZOOKEEPER_ERROR, or that
+ * there is nothing at @root, or no layout that makes sense
+ */
+CtlTree *ctl_tree_read(CtlZookeeper *zookeeper, const char *root, CtlTreeFlags flags,
+		       GError **error);
+void ctl_tree_free(CtlTree *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlTree, ctl_tree_free)
+
+/* The reservation of that worker ID, or NULL. */
+const CtlReservation *ctl_datacenter_find(const CtlDatacenter *self, guint worker_id);

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The command line tool: options first, then one command. */
+
+#include <fcntl.h>
+#include <locale.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/text.h"
+#include "ctl/ctl.h"
+#include "ctl/help.h"
+#include "ctl/output.h"
+#include "ctl/parallel.h"
+
+#define MAX_TIMEOUT_MS 3600000
+
+static gboolean is_option_with_value(const GOptionEntry *entries, const char *argument)
+{
+	for (const GOptionEntry *entry = entries; entry != NULL && entry->long_name != NULL;
+	     entry++) {
+		/* the entry of what remains has no name; "--" is not it */
+		gboolean is_long = entry->long_name[0] != '\0' &&
+				   g_str_has_prefix(argument, "--") &&
+				   strcmp(argument + 2, entry->long_name) == 0;
+		gboolean is_short = argument[1] == entry->short_name && argument[1] != '\0' &&
+				    argument[2] == '\0';
+
+		if (is_long || is_short)
+			return entry->arg != G_OPTION_ARG_NONE;
+	}
+	return FALSE;
+}
+
+/* The place of the command in @argv: of the first argument that is neither an option nor the value
+ * of one; 0 if there is none. */
+static int find_command(char **argv, const GOptionEntry *common)
+{
+	for (int i = 1; argv[i] != NULL; i++) {
+		if (argv[i][0] != '-')
+			return i;
+
+		gboolean has_value = is_option_with_value(common, argv[i]);
+
+		for (gsize j = 0; CTL_COMMANDS[j] != NULL; j++)
+			has_value |= is_option_with_value(CTL_COMMANDS[j]->entries, argv[i]);
+		if (has_value && argv[i + 1] != NULL)
+			i++;
+	}
+	return 0;
+}
+
+/* (nullable): takes it out of @argv, which ends in NULL. */
+static char *take_command(int *argc, char **argv, const GOptionEntry *common)
+{
+	int place = find_command(argv, common);
+	char *name = place > 0 ? argv[place] : NULL;
+
+	if (name != NULL) {
+		memmove(argv + place, argv + place + 1, (gsize)(*argc - place) * sizeof(*argv));
+		--*argc;
+	}
+	return name;
+}
+
+/* (nullable): of what the parser has left over. */
+static const char *find_unknown_option(char **argv)
+{
+	for (int i = 1; argv[i] != NULL; i++) {
+		if (argv[i][0] == '-' && argv[i][1] != '\0' && strcmp(argv[i], "--") != 0)
+			return argv[i];
+	}
+	return NULL;
+}
+
+static CtlStatus run_command(const CtlCommand *command, const CtlOptions *options, char **arguments)
+{
+	static const char *const none[] = {NULL};
+
+	if (!command->takes_zookeeper &&
+	    (options->zookeeper != NULL || options->zookeeper_auth != NULL)) {
+		ctl_output_complain("%s does not ask ZooKeeper; it takes --server HOST:PORT",
+				    command->name);
+		return CTL_USAGE;
+	}
+	if (command->arguments == NULL && arguments != NULL) {
+		g_autofree char *shown = text_escape(arguments[0], strlen(arguments[0]));
+
+		ctl_output_complain("%s takes no argument, but there is \"%s\"", command->name,
+				    shown);
+		return CTL_USAGE;
+	}
+
+	return command->run(options, arguments != NULL ? (const char *const *)arguments : none);
+}
+
+/* Whether @argument is one that @command takes, as its usage names them: "quarantine|secure". */
+static gboolean takes_argument(const CtlCommand *command, const char *argument)
+{
+	g_auto(GStrv) taken = g_strsplit(
+		command != NULL && command->arguments != NULL ? command->arguments : "", "|", -1);
+
+	return g_strv_contains((const char *const *)taken, argument);
+}
+
+/* @asked: by the command "help", which takes no more than the name of another one, and what that
+ * one takes */
+static CtlStatus print_help(const CtlCommand *command, const GOptionEntry *common, gboolean asked,
+			    char **arguments)
+{
+	const char *more = NULL;
+
+	if (asked && arguments != NULL)
+		more = takes_argument(command, arguments[0]) ? arguments[1] : arguments[0];
+	if (more != NULL) {
+		g_autofree char *shown = text_escape(more, strlen(more));
+
+		ctl_output_complain("help takes one command, but there is \"%s\"", shown);
+		return CTL_USAGE;
+	}
+	ctl_help_print(command, common);
+	return CTL_OK;
+}
+
+static CtlStatus parse_and_run(int argc, char **argv)
+{
+	CtlOptions options = {0};
+	guint64 timeout_ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS;
+	g_auto(GStrv) servers = NULL;
+	g_auto(GStrv) arguments = NULL;
+	g_autofree char *timeout = NULL;
+	g_autofree char *zookeeper = NULL;
+	g_autofree char *zookeeper_auth = NULL;
+	gboolean help = FALSE;
+	gboolean version = FALSE;
+	GOptionEntry common[] = {
+		{"server", 0, 0, G_OPTION_ARG_STRING_ARRAY, &servers,
+		 "Where to ask; again for others to turn to (default $" CTL_SERVERS_VARIABLE
+		 ", or " SNOWFLAKE_CLIENT_DEFAULT_SERVER ")",
+		 "HOST:PORT"},
+		{"zookeeper", 0, 0, G_OPTION_ARG_STRING, &zookeeper,
+		 "Where servers register: HOST:PORT,...[/PATH] (default $" CTL_ZOOKEEPER_VARIABLE
+		 ")",
+		 "HOSTS"},
+		{"zookeeper-auth", 0, 0, G_OPTION_ARG_FILENAME, &zookeeper_auth,
+		 "A file with the servers' USER:PASSWORD for ZooKeeper", "FILE"},
+		{"json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON", NULL},
+		{"timeout", 0, 0, G_OPTION_ARG_STRING, &timeout,
+		 "For a call, connecting and other servers included (default 3000)", "MS"},
+		{"help", 'h', 0, G_OPTION_ARG_NONE, &help, "Print this", NULL},
+		{"version", 0, 0, G_OPTION_ARG_NONE, &version, "Print the version", NULL},
+		{G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &arguments, NULL, NULL},
+		G_OPTION_ENTRY_NULL,
+	};
+	char *name = take_command(&argc, argv, common);
+	gboolean asked = FALSE;
+
+	while (g_strcmp0(name, ctl_help_command.name) == 0) {
+		asked = TRUE;
+		name = take_command(&argc, argv, common);
+	}
+
+	const CtlCommand *command = name != NULL ? ctl_help_find_command(name) : NULL;
+
+	if (command != NULL && command->takes_no_server)
+		common[0].flags |= G_OPTION_FLAG_HIDDEN;
+
+	g_autoptr(GOptionContext) context = ctl_help_context(command, common);
+	g_autoptr(GError) error = NULL;
+	const char *unknown;
+
+	if (!g_option_context_parse(context, &argc, &argv, &error)) {
+		ctl_output_complain("%s; see snowflakectl --help", error->message);
+		return CTL_USAGE;
+	}
+	if ((unknown = find_unknown_option(argv)) != NULL) {
+		ctl_help_complain_of_option(unknown, command, common);
+		return CTL_USAGE;
+	}
+	if (command == NULL && (name != NULL || arguments != NULL)) {
+		ctl_help_complain_of_command(name != NULL ? name : arguments[0]);
+		return CTL_USAGE;
+	}
+	if (help || asked)
+		return print_help(command, common, asked, arguments);
+	if (version) {
+		ctl_output_print("snowflakectl %s\n", VERSION);
+		return CTL_OK;
+	}
+	if (command == NULL) {
+		ctl_output_complain("a command is missing; see snowflakectl --help");
+		return CTL_USAGE;
+	}
+	if (!ctl_number("--timeout MS", timeout, 1, MAX_TIMEOUT_MS, &timeout_ms))
+		return CTL_USAGE;
+	options.timeout_ms = (guint)timeout_ms;
+	options.servers = servers;
+	options.zookeeper = zookeeper;
+	options.zookeeper_auth = zookeeper_auth;
+	return run_command(command, &options, arguments);
+}
+
+/* Also where something else on the line makes no sense. */
+static gboolean wants_json(char **argv)
+{
+	for (int i = 1; argv[i] != NULL && strcmp(argv[i], "--") != 0; i++) {
+		if (strcmp(argv[i], "--json") == 0)
+			return TRUE;
+	}
+	return FALSE;
+}
+
+/* Descriptors 0 to 2 are not for sockets, even if whoever started us closed them. What is written
+ * to one fails as if it were still closed. */
+static void occupy_standard_descriptors(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	CtlStatus status;
+
+	occupy_standard_descriptors();
+	setlocale(LC_ALL, "");
+	/* a reader that goes away is seen where it is written to */
+	signal(SIGPIPE, SIG_IGN);
+	g_set_prgname("snowflakectl");
+	ctl_parallel_raise_limit();
+	ctl_output_begin(wants_json(argv));
+	status = parse_and_run(argc, argv);
+	ctl_output_end(status);
+	return status;
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/watch.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "ctl/ctl.h"
+#include "ctl/interrupt.h"
+#include "ctl/output.h"
+
+#define CLEAR_SCREEN  "\033[H\033[J"
+#define BUFFER_BYTES  65536
+#define LOOK_AGAIN_MS 200
+
+static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH};
+
+static char buffer[BUFFER_BYTES]; /* of standard output */
+static pthread_mutex_t printing = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool is_ending;
+static atomic_int ending_signal; /* 0: nobody reads what is printed */
+
+/* Under its lock. */
+static struct {
+	pthread_mutex_t lock;
+	gboolean has_keys;
+	gboolean is_set;       /* for keys */
+	struct termios before; /* with is_set */
+} terminal = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct {
+	sem_t wanted;
+	void (*call)(gpointer data); /* NULL: never */
+	gpointer data;
+} redraw;
+
+/* The terminal. One that another job has now is left alone. */
+
+static gboolean has_terminal(void)
+{
+	return tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+static gboolean is_set(void)
+{
+	pthread_mutex_lock(&terminal.lock);
+
+	gboolean set = terminal.is_set;
+
+	pthread_mutex_unlock(&terminal.lock);
+	return set;
+}
+
+/* Under the lock. Who has set it, and was stopped without a warning, has set it for another job. */
+static void set_for_keys(void)
+{
+	struct termios with_keys;
+
+	if (!has_terminal()) {
+		terminal.is_set = FALSE;
+		return;
+	}
+	if (!terminal.is_set && tcgetattr(STDIN_FILENO, &terminal.before) != 0)
+		return;
+	with_keys = terminal.before;
+	with_keys.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+	with_keys.c_cc[VMIN] = 1;
+	with_keys.c_cc[VTIME] = 0;
+	terminal.is_set = TRUE;
+	tcsetattr(STDIN_FILENO, TCSANOW, &with_keys);
+}
+
+/* Returns whether it is set. */
+static gboolean set_terminal(void)
+{
+	pthread_mutex_lock(&terminal.lock);
+	if (terminal.has_keys)
+		set_for_keys();
+
+	gboolean set = terminal.is_set;
+
+	pthread_mutex_unlock(&terminal.lock);
+	return set;
+}
+
+/* @for_good: it is not set again */
+static void set_back(gboolean for_good)
+{
+	pthread_mutex_lock(&terminal.lock);
+	if (terminal.is_set && has_terminal())
+		tcsetattr(STDIN_FILENO, TCSANOW, &terminal.before);
+	terminal.is_set = FALSE;
+	terminal.has_keys &= !for_good;
+	pthread_mutex_unlock(&terminal.lock);
+}
+
+static void set_back_for_good(void)
+{
+	set_back(TRUE);
+}
+
+/* The end */
+
+/* @is_whole: nothing is half printed */
+static G_NORETURN void end_now(gboolean is_whole)
+{
+	int number = atomic_load(&ending_signal);
+
+	set_back_for_good();
+	if (number == 0 || (number == SIGINT && ctl_output_has_printed()))
+		_exit(CTL_OK);
+	ctl_interrupt_end(number, is_whole);
+}
+
+/* As soon as nothing is half printed; the second time, at once. */
+static void end(int number)
+{
+	atomic_store(&ending_signal, number);
+	if (atomic_exchange(&is_ending, TRUE))
+		end_now(FALSE);
+	if (pthread_mutex_trylock(&printing) == 0)
+		end_now(TRUE);
+}
+
+/* A thread hears signals and keys, whatever the others wait for. */
+
+/* By the default action, which is none in a process group that no shell looks after: nobody would
+ * have it go on. Returns when it goes on. */
+static void stop(void)
+{
+	sigset_t set;
+
+	set_back(FALSE);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTSTP);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	raise(SIGTSTP);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	set_terminal();
+}
+
+static void on_signal(int number)
+{
+	switch (number) {
+	case SIGTSTP:
+		stop();
+		break;
+	case SIGCONT:
+		set_terminal();
+		sem_post(&redraw.wanted);
+		break;
+	case SIGWINCH:
+		sem_post(&redraw.wanted);
+		break;
+	default:
+		end(number);
+	}
+}
+
+/* %FALSE: there will be none any more. */
+static gboolean read_keys(void)
+{
+	char keys[64];
+	ssize_t length = read(STDIN_FILENO, keys, sizeof(keys));
+
+	if (length > 0 && memchr(keys, 'q', (gsize)length) != NULL)
+		end(SIGINT);
+	return length > 0;
+}
+
+/* A shell that gives the terminal back to a job that runs says nothing. */
+static gboolean waits_for_terminal(void)
+{
+	pthread_mutex_lock(&terminal.lock);
+
+	gboolean waits = terminal.has_keys && !terminal.is_set;
+
+	pthread_mutex_unlock(&terminal.lock);
+	return waits;
+}
+
+static void *listen(void *data)
+{
+	struct pollfd sources[] = {{.fd = GPOINTER_TO_INT(data), .events = POLLIN},
+				   {.events = POLLIN},
+				   {.fd = STDOUT_FILENO}};
+
+	for (;;) {
+		struct signalfd_siginfo info;
+
+		/* what is typed while it is in the background is for others */
+		sources[1].fd = is_set() ? STDIN_FILENO : -1;
+		if (poll(sources, G_N_ELEMENTS(sources),
+			 waits_for_terminal() ? LOOK_AGAIN_MS : -1) < 0)
+			continue;
+		if (sources[0].revents != 0 &&
+		    read(sources[0].fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+			on_signal((int)info.ssi_signo);
+		else if (sources[1].revents != 0 && !read_keys())
+			set_back_for_good();
+		if (waits_for_terminal() && set_terminal())
+			sem_post(&redraw.wanted);
+		/* what nobody will read any more */
+		if (sources[2].revents & (POLLERR | POLLHUP))
+			end(0);
+		else if (sources[2].revents != 0)
+			sources[2].fd = -1;
+	}
+	return NULL;
+}
+
+/* Another one draws, so that a terminal that does not take it keeps nobody from hearing. */
+static void *redraw_again(G_GNUC_UNUSED void *data)
+{
+	for (;;) {
+		if (sem_wait(&redraw.wanted) != 0)
+			continue;
+		ctl_watch_begin_print();
+		redraw.call(redraw.data);
+		ctl_watch_end_print();
+	}
+	return NULL;
+}
+
+/* Not those that whoever started it has it ignore, as nohup does. */
+static void choose_signals(sigset_t *out_set)
+{
+	sigemptyset(out_set);
+	for (gsize i = 0; i < G_N_ELEMENTS(SIGNALS); i++) {
+		struct sigaction action = {0};
+
+		if (sigaction(SIGNALS[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			sigaddset(out_set, SIGNALS[i]);
+	}
+}
+
+static gboolean start(void *(*run)(void *data), gpointer data)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, run, data) != 0)
+		return FALSE;
+	pthread_detach(thread);
+	return TRUE;
+}
+
+void ctl_watch_begin(void (*call)(gpointer data), gpointer data)
+{
+	sigset_t set;
+	int signals;
+
+	choose_signals(&set);
+	/* it would stop a job in the background that sets the terminal back */
+	sigaddset(&set, SIGTTOU);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	sigdelset(&set, SIGTTOU);
+	terminal.has_keys = isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
+	/* a table in one write, so that it does not flicker */
+	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
+	atexit(set_back_for_good);
+	set_terminal();
+	sem_init(&redraw.wanted, 0, 0);
+	redraw.call = call;
+	redraw.data = data;
+	signals = signalfd(-1, &set, SFD_CLOEXEC);
+	if (signals < 0 || !start(listen, GINT_TO_POINTER(signals))) {
+		set_back_for_good();
+		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+		return;
+	}
+	if (call != NULL)
+		start(redraw_again, NULL);
+}
+
+void ctl_watch_end(void)
+{
+	pthread_mutex_lock(&printing);
+}
+
+void ctl_watch_begin_print(void)
+{
+	pthread_mutex_lock(&printing);
+}
+
+void ctl_watch_end_print(void)
+{
+	ctl_output_flush();
+	pthread_mutex_unlock(&printing);
+	/* if another thread prints by now, that one looks too */
+	if (atomic_load(&is_ending) && pthread_mutex_trylock(&printing) == 0)
+		end_now(TRUE);
+}
+
+void ctl_watch_draw(const char *text)
+{
+	pid_t foreground = tcgetpgrp(STDOUT_FILENO);
+
+	if (foreground < 0 || foreground == getpgrp())
+		ctl_output_print("%s%s", CLEAR_SCREEN, text);
+}
+
+char *ctl_watch_title(gint64 time_ms)
+{
+	g_autoptr(GDateTime) utc = g_date_time_new_from_unix_utc(time_ms / 1000);
+	g_autoptr(GDateTime) local = g_date_time_to_local(utc);
+	g_autofree char *time = g_date_time_format(local, "%Y-%m-%dT%H:%M:%S%:z");
+
+	return g_strconcat(time, is_set() ? "  (q ends it)" : "", NULL);
+}

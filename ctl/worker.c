@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/worker.h"
+
+#include <string.h>
+
+#include "ctl/ctl.h"
+#include "ctl/format.h"
+#include "ctl/parallel.h"
+
+#define UNREACHABLE "unreachable"
+#define OLD_MS      3000   /* servers tell of each other what was so a second or two ago */
+#define CLOCK_US    100000 /* a difference of clocks that is no news */
+
+void ctl_worker_free(CtlWorker *self)
+{
+	if (self == NULL)
+		return;
+	g_free(self->address);
+	g_free(self->nonce);
+	g_free(self->kind);
+	g_free(self->state);
+	g_free(self);
+}
+
+GPtrArray *ctl_worker_list_new(void)
+{
+	return g_ptr_array_new_with_free_func((GDestroyNotify)ctl_worker_free);
+}
+
+static CtlWorker *worker_of_claim(const CtlDatacenter *datacenter, const CtlClaim *claim,
+				  gint64 as_of_ms)
+{
+	CtlWorker *self = g_new0(CtlWorker, 1);
+	const CtlReservation *reservation = NULL;
+
+	self->datacenter_id = datacenter->datacenter_id;
+	self->worker_id = claim->record.worker_id;
+	self->nonce = g_strdup(claim->nonce);
+	self->claimed_at_ms = claim->claimed_at_ms;
+	self->as_of_ms = as_of_ms;
+	self->age_ms = g_get_real_time() / 1000 - as_of_ms;
+	if (claim->damage == NULL)
+		self->address = claim_record_address(&claim->record);
+	if (self->worker_id >= 0)
+		reservation = ctl_datacenter_find(datacenter, (guint)self->worker_id);
+	if (reservation != NULL && reservation->holder != NULL &&
+	    strcmp(reservation->holder->nonce, claim->nonce) == 0)
+		self->reserved_until_ms = reservation->reserved_until_ms;
+	return self;
+}
+
+GPtrArray *ctl_worker_of_tree(const CtlTree *tree, gint64 as_of_ms)
+{
+	GPtrArray *workers = ctl_worker_list_new();
+
+	for (guint i = 0; i < tree->datacenters->len; i++) {
+		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+
+		for (guint j = 0; j < datacenter->claims->len; j++)
+			g_ptr_array_add(workers,
+					worker_of_claim(datacenter, datacenter->claims->pdata[j],
+							as_of_ms));
+	}
+	return workers;
+}
+
+static void replace(char **text, const char *other)
+{
+	g_free(*text);
+	*text = other[0] != '\0' ? g_strdup(other) : NULL;
+}
+
+/* By our clock. What does not say is taken to be so now; nothing is so later. */
+static void take_time(CtlWorker *self, const SnowflakeClientWorker *said, gint64 clock_skew_us)
+{
+	gint64 now_ms = g_get_real_time() / 1000;
+
+	self->as_of_ms = now_ms;
+	if (said->as_of_ms > 0 && said->as_of_ms <= CTL_FORMAT_MAX_TIME_MS)
+		self->as_of_ms = MIN(said->as_of_ms - clock_skew_us / 1000, now_ms);
+	self->age_ms = now_ms - self->as_of_ms;
+}
+
+static void take_clock(CtlWorker *self, gint64 clock_skew_us)
+{
+	self->has_clock = TRUE;
+	self->ahead_ms = clock_skew_us / 1000;
+}
+
+static void take_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64 clock_skew_us)
+{
+	self->datacenter_id = (guint)MAX(said->datacenter_id, 0);
+	self->worker_id = MAX(said->worker_id, -1);
+	replace(&self->address, said->address);
+	replace(&self->nonce, said->nonce);
+	self->claimed_at_ms = said->claimed_at_ms;
+	self->reserved_until_ms = said->reserved_until_ms;
+	take_time(self, said, clock_skew_us);
+	take_clock(self, clock_skew_us);
+	replace(&self->kind, said->kind);
+}
+
+CtlWorker *ctl_worker_of_hearsay(const SnowflakeClientWorker *said, gint64 clock_skew_us)
+{
+	CtlWorker *self = g_new0(CtlWorker, 1);
+
+	take_said(self, said, clock_skew_us);
+	self->is_hearsay = TRUE;
+	return self;
+}
+
+/* What the server itself says. */
+static void take_probe(CtlWorker *self, const CtlProbe *probe)
+{
+	self->state = g_strdup(probe->state);
+	self->has_answered = TRUE;
+	self->round_trip_us = probe->round_trip_us;
+	self->clock_skew_us = probe->clock_skew_us;
+	take_clock(self, probe->clock_skew_us);
+	replace(&self->kind, probe->worker->kind);
+	if (self->is_hearsay)
+		take_said(self, probe->worker, probe->clock_skew_us);
+	self->is_hearsay = FALSE;
+}
+
+CtlWorker *ctl_worker_of_probe(const CtlProbe *probe)
+{
+	CtlWorker *self = ctl_worker_of_hearsay(probe->worker, probe->clock_skew_us);
+
+	take_probe(self, probe);
+	return self;
+}
+
+static gint compare(gconstpointer a, gconstpointer b)
+{
+	const CtlWorker *left = *(CtlWorker *const *)a;
+	const CtlWorker *right = *(CtlWorker *const *)b;
+	/* -1 becomes the last */
+	guint left_id = (guint)left->worker_id;
+	guint right_id = (guint)right->worker_id;
+
+	if (left->datacenter_id != right->datacenter_id)
+		return left->datacenter_id > right->datacenter_id ? 1 : -1;
+	if (left_id != right_id)
+		return left_id > right_id ? 1 : -1;
+	if (left->claimed_at_ms != right->claimed_at_ms)
+		return left->claimed_at_ms > right->claimed_at_ms ? 1 : -1;
+	return g_strcmp0(left->nonce, right->nonce);
+}
+
+void ctl_worker_sort(GPtrArray *workers)
+{
+	g_ptr_array_sort(workers, compare);
+}
+
+void ctl_worker_set_unreachable(CtlWorker *self)
+{
+	g_free(self->state);
+	self->state = g_strdup(UNREACHABLE);
+}
+
+static void ask(gpointer item, gpointer data)
+{
+	CtlWorker *self = item;
+	const guint *timeout_ms = data;
+
+	if (self->state != NULL)
+		return;
+
+	g_autoptr(Address) server =
+		self->address != NULL ? address_parse_peer(self->address, NULL) : NULL;
+	g_autoptr(SnowflakeClient) client =
+		server != NULL ? ctl_client_new((const Address *const *)&server, 1, *timeout_ms)
+			       : NULL;
+	g_auto(CtlProbe) probe = {0};
+
+	if (client != NULL && ctl_probe(client, &probe, NULL) && probe.worker != NULL &&
+	    g_strcmp0(probe.nonce, self->nonce) == 0)
+		take_probe(self, &probe);
+	else
+		ctl_worker_set_unreachable(self);
+}
+
+/* Servers of one registry have one time, more or less, however far it is from ours. */
+static void lend_clocks(const GPtrArray *workers)
+{
+	gint64 ahead_ms = 0;
+	gboolean is_known = FALSE;
+
+	for (guint i = 0; i < workers->len; i++) {
+		const CtlWorker *worker = workers->pdata[i];
+
+		if (worker->has_clock && (!is_known || worker->ahead_ms < ahead_ms)) {
+			ahead_ms = worker->ahead_ms;
+			is_known = TRUE;
+		}
+	}
+	for (guint i = 0; i < workers->len; i++) {
+		CtlWorker *worker = workers->pdata[i];
+
+		if (!worker->has_clock)
+			worker->ahead_ms = ahead_ms;
+	}
+}
+
+void ctl_worker_ask_all(GPtrArray *workers, guint timeout_ms)
+{
+	ctl_parallel_do(workers, ask, &timeout_ms);
+	lend_clocks(workers);
+}
+
+static gboolean is_same_clock(const CtlWorker *self, const CtlWorker *before)
+{
+	gint64 uncertain_us = CLOCK_US + self->round_trip_us + before->round_trip_us;
+
+	return ABS(self->clock_skew_us - before->clock_skew_us) <= uncertain_us;
+}
+
+static gboolean is_same(const CtlWorker *self, const CtlWorker *before)
+{
+	return self->datacenter_id == before->datacenter_id &&
+	       self->worker_id == before->worker_id &&
+	       self->claimed_at_ms == before->claimed_at_ms &&
+	       self->reserved_until_ms == before->reserved_until_ms &&
+	       self->is_hearsay == before->is_hearsay &&
+	       self->has_answered == before->has_answered &&
+	       g_strcmp0(self->address, before->address) == 0 &&
+	       g_strcmp0(self->nonce, before->nonce) == 0 &&
+	       g_strcmp0(self->kind, before->kind) == 0 &&
+	       g_strcmp0(self->state, before->state) == 0 && is_same_clock(self, before);
+}
+
+gboolean ctl_worker_same(const GPtrArray *workers, const GPtrArray *before)
+{
+	if (workers->len != before->len)
+		return FALSE;
+	for (guint i = 0; i < workers->len; i++) {
+		if (!is_same(workers->pdata[i], before->pdata[i]))
+			return FALSE;
+	}
+	return TRUE;
+}
+
+gboolean ctl_worker_is_old(gint64 age_ms)
+{
+	return age_ms > OLD_MS;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <json-glib/json-glib.h>
+
+#include "ctl/probe.h"
+#include "ctl/registry-tree.h"
+#include "ctl/table.h"
+
+/* A server as "workers" lists it. */
+typedef struct {
+	guint datacenter_id;
+	gint worker_id; /* -1: none yet */
+	char *address;  /* host:port; NULL: its claim does not tell */
+	char *nonce;
+	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not known */
+	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing is, or not known */
+	gint64 as_of_ms;          /* when that was so, by our clock */
+	gint64 age_ms;            /* of that, when it came */
+	gboolean has_clock;       /* whose clock @reserved_until_ms is by is known: */
+	gint64 ahead_ms;          /* that clock minus ours */
+	char *kind;               /* NULL: not known */
+	gboolean is_hearsay;      /* others say so: what it says itself is put in place */
+
+	char *state;           /* NULL: not asked */
+	gboolean has_answered; /* then: */
+	gint64 round_trip_us;
+	gint64 clock_skew_us; /* the server's clock minus ours */
+} CtlWorker;
+
+void ctl_worker_free(CtlWorker *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlWorker, ctl_worker_free)
+
+/* (transfer full) (element-type CtlWorker) */
+GPtrArray *ctl_worker_list_new(void);
+
+/* (transfer full): the workers of a tree, not asked yet.
+ * @as_of_ms: when it was so, since the Unix epoch */
+GPtrArray *ctl_worker_of_tree(const CtlTree *tree, gint64 as_of_ms);
+
+/* (transfer full): hearsay, not asked yet.
+ * @clock_skew_us: of the server that says so */
+CtlWorker *ctl_worker_of_hearsay(const SnowflakeClientWorker *said, gint64 clock_skew_us);
+
+/* (transfer full): the server that has answered, by what it says itself.
+ * @probe: with its worker */
+CtlWorker *ctl_worker_of_probe(const CtlProbe *probe);
+
+/* By datacenter ID and worker ID; those without one come last. */
+void ctl_worker_sort(GPtrArray *workers);
+
+/* Not asked again. */
+void ctl_worker_set_unreachable(CtlWorker *self);
+
+/**
+ * ctl_worker_ask_all:
+ *
+ * Asks all that were not asked, many at a time, for their state and clock. One that does not answer
+ * within @timeout_ms is "unreachable", and so is one at whose address another server answers. What
+ * is reserved for it is so by a clock that nobody tells of: the one that is furthest back of those
+ * that are known is taken for it, so that what has ended by that has ended.
+ */
+void ctl_worker_ask_all(GPtrArray *workers, guint timeout_ms);
+
+/* Whether who lists them again has nothing new to tell: the times that answers took, and what they
+ * make uncertain in a clock, are not news. Both are sorted. */
+gboolean ctl_worker_same(const GPtrArray *workers, const GPtrArray *before);
+
+/* Whether what was of that age when it came may be otherwise by now. How long others were waited
+ * for since then does not count. */
+gboolean ctl_worker_is_old(gint64 age_ms);
+
+/* @out_full: (transfer full): with all columns
+ * @out_brief: (transfer full): with those that fit 80 */
+void ctl_worker_make_tables(const GPtrArray *workers, gint64 now_ms, CtlTable **out_full,
+			    CtlTable **out_brief);
+
+/* (transfer full) */
+JsonObject *ctl_worker_to_json(const CtlWorker *self);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "common/zookeeper/znodes.h"
+
+/*
+ * A session with ZooKeeper that asks and waits: many requests at once, answered in one go.
+ *
+ * For one thread. It never leaves anything behind in ZooKeeper but what a SET, a CREATE or a CLOSE
+ * says.
+ */
+
+#define CTL_ZOOKEEPER_ERROR (ctl_zookeeper_error_quark())
+GQuark ctl_zookeeper_error_quark(void);
+
+typedef enum {
+	/* No connection or no answer in time, or the session has ended: another one may do. */
+	CTL_ZOOKEEPER_ERROR_LOST,
+	/* Another one would be told the same: not allowed, not a path. */
+	CTL_ZOOKEEPER_ERROR_REFUSED,
+} CtlZookeeperError;
+
+typedef enum {
+	CTL_ZNODE_GET,      /* its data */
+	CTL_ZNODE_LIST,     /* the names of its children */
+	CTL_ZNODE_SET,      /* other data, if it has that version */
+	CTL_ZNODE_CREATE,   /* if it is not there; after a TAKE_ACL */
+	CTL_ZNODE_LOOK,     /* whether it is there */
+	CTL_ZNODE_TAKE_ACL, /* who may do what to it: that is what CREATE gives from then on */
+	CTL_ZNODE_LOOK_ACL, /* who may do what to it: is_open and is_ours */
+	CTL_ZNODE_SYNC,     /* what is read after this is no older than what came in before it */
+	CTL_ZNODE_CLOSE,    /* to all but the @auth of connect, if its ACL has that version */
+} CtlZnodeOperation;
+
+typedef enum {
+	CTL_ZNODE_DONE,
+	CTL_ZNODE_MISSING,  /* there is no such znode */
+	CTL_ZNODE_CONFLICT, /* it has another version, or is there already */
+	CTL_ZNODE_DENIED,   /* it is not allowed; an error, unless may_be_denied is set */
+} CtlZnodeResult;
+
+/* One request and its answer. */
+typedef struct {
+	CtlZnodeOperation operation;
+	char *path;
+	char *data;         /* what GET has read, with a NUL behind it; what SET or CREATE writes */
+	int length;         /* of data; -1: the znode has none */
+	gint32 version;     /* what GET has read; what SET asks for, and the one after it */
+	char **names;       /* what LIST has read; in no order */
+	gint32 acl_version; /* what LOOK_ACL has read; what CLOSE asks for */
+	gboolean is_open;   /* LOOK_ACL: as znode-acl.h has it */
+	gboolean is_ours;   /* LOOK_ACL: the @auth of connect may do everything */
+	gint64 created_at_ms;   /* by ZooKeeper's clock, since the Unix epoch; not by LIST */
+	gint64 modified_at_ms;  /* likewise */
+	gboolean may_be_denied; /* set by ctl_znode_list_add() for LOOK_ACL and CLOSE */
+	CtlZnodeResult result;
+
+	int code;            /* the client library's own */
+	gpointer in_session; /* while it is under way */
+} CtlZnode;
+
+/* (transfer full) (element-type CtlZnode) */
+GPtrArray *ctl_znode_list_new(void);
+
+/* @path: (transfer full). SET and CREATE need more. Returns: (transfer none): for that. */
+CtlZnode *ctl_znode_list_add(GPtrArray *self, CtlZnodeOperation operation, char *path);
+
+typedef struct _CtlZookeeper CtlZookeeper;
+
+/**
+ * ctl_zookeeper_connect:
+ * @auth: (nullable): "user:password"
+ * @timeout_ms: how long to connect may take, and then how long ZooKeeper may be without an answer
+ *
+ * Returns: (transfer full) (nullable): a session, or %NULL with an error set
+ */
+CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *auth, guint timeout_ms,
+				    GError **error);
+void ctl_zookeeper_free(CtlZookeeper *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlZookeeper, ctl_zookeeper_free)
+
+/* Comes with another "user:password" too, from now on. */
+gboolean ctl_zookeeper_add_auth(CtlZookeeper *self, const char *auth, GError **error);
+
+/* (transfer none): "a:2181,b:2181", as it was given. */
+const char *ctl_zookeeper_servers(const CtlZookeeper *self);
+
+/* Does @znodes, an array of CtlZnode, all at once. %FALSE with an error set if one of them came to
+ * none of the results above; the others may have been done all the same. */
+gboolean ctl_zookeeper_do(CtlZookeeper *self, const GPtrArray *znodes, GError **error);
+
+/* As ctl_zookeeper_do(), for what only reads: ctl_zookeeper_wait_change() returns when one of them
+ * has changed, is gone, or is there where it was missing. Watches of earlier calls stay. */
+gboolean ctl_zookeeper_watch(CtlZookeeper *self, const GPtrArray *znodes, GError **error);
+
+/* Waits until something watched has changed, and then until nothing has for a moment, so that what
+ * belongs together is seen together; or until @max_ms have passed without, and ZooKeeper has said
+ * that there is nothing. %FALSE with LOST set if there is no connection, or none of it, for as long
+ * as an answer may take. */
+gboolean ctl_zookeeper_wait_change(CtlZookeeper *self, guint max_ms, gboolean *out_changed,
+				   GError **error);

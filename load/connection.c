@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "load/connection.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/self-connection.h"
+
+/* Is read at once, at least. */
+#define READ_BYTES 65536
+
+struct _LoadConnection {
+	GSocket *socket;
+	int fd;
+	const LoadServer *server;
+	const LoadWire *wire;
+	/* The calls in flight: a ring of wire->slots. */
+	gint64 *since_ns;
+	guint oldest;
+	guint in_flight;
+	guint32 oldest_call; /* its number, of all calls of the connection */
+	gsize unsent_bytes;  /* of the calls in flight, at their end */
+	/* The beginning of a reply; NULL until there was one. */
+	guint8 *rest;
+	gsize rest_bytes;
+	gint64 last_id;
+};
+
+void load_connection_buffer_init(LoadConnectionBuffer *self, const LoadWire *wire)
+{
+	*self = (LoadConnectionBuffer){.size = READ_BYTES + wire->largest_reply};
+	self->bytes = g_malloc(self->size);
+	self->requests = g_malloc(wire->slots * wire->request_bytes);
+	for (guint i = 0; i < wire->slots; i++)
+		memcpy(self->requests + i * wire->request_bytes, wire->request,
+		       wire->request_bytes);
+}
+
+void load_connection_buffer_clear(LoadConnectionBuffer *self)
+{
+	g_clear_pointer(&self->bytes, g_free);
+	g_clear_pointer(&self->requests, g_free);
+}
+
+static gboolean refuse(const LoadServer *server, const GError *failure, GError **error)
+{
+	g_set_error(error, failure->domain, failure->code, "%s: cannot connect: %s",
+		    load_server_name(server), failure->message);
+	return FALSE;
+}
+
+/* (transfer full) (nullable): a socket that does not block, and is being connected. */
+static GSocket *begin_socket(GSocketAddress *place, GError **error)
+{
+	g_autoptr(GSocket) socket =
+		g_socket_new(g_socket_address_get_family(place), G_SOCKET_TYPE_STREAM,
+			     G_SOCKET_PROTOCOL_TCP, error);
+	g_autoptr(GError) failure = NULL;
+
+	if (socket == NULL || !g_socket_set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1, error))
+		return NULL;
+	g_socket_set_blocking(socket, FALSE);
+	if (!g_socket_connect(socket, place, NULL, &failure) &&
+	    !g_error_matches(failure, G_IO_ERROR, G_IO_ERROR_PENDING)) {
+		g_propagate_error(error, g_steal_pointer(&failure));
+		return NULL;
+	}
+	return g_steal_pointer(&socket);
+}
+
+LoadConnection *load_connection_begin(const LoadServer *server, guint attempt, const LoadWire *wire,
+				      GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+	GSocket *socket;
+	LoadConnection *self;
+
+	if (server->places->len == 0) {
+		g_propagate_error(error, g_error_copy(server->trouble));
+		return NULL;
+	}
+	socket = begin_socket(server->places->pdata[attempt % server->places->len], &failure);
+	if (socket == NULL) {
+		refuse(server, failure, error);
+		return NULL;
+	}
+	self = g_new0(LoadConnection, 1);
+	self->socket = socket;
+	self->fd = g_socket_get_fd(socket);
+	self->server = server;
+	self->wire = wire;
+	self->since_ns = g_new(gint64, wire->slots);
+	self->oldest_call = g_random_int();
+	return self;
+}
+
+gboolean load_connection_finish(LoadConnection *self, GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+
+	if (g_socket_check_connect_result(self->socket, &failure)) {
+		if (!self_connection_is_one(self->fd))
+			return TRUE;
+		g_set_error_literal(&failure, G_IO_ERROR, G_IO_ERROR_CONNECTION_REFUSED,
+				    g_strerror(ECONNREFUSED));
+	}
+	return refuse(self->server, failure, error);
+}
+
+/* Of a connection that was begun: waits until it is made, or not. */
+static gboolean wait_for(LoadConnection *self, guint64 timeout_ms, GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+
+	if (!g_socket_condition_timed_wait(self->socket, G_IO_OUT,
+					   (gint64)timeout_ms * G_TIME_SPAN_MILLISECOND, NULL,
+					   &failure))
+		return refuse(self->server, failure, error);
+	return load_connection_finish(self, error);
+}
+
+/* Of the server's places only the one at @place. */
+static void keep_place(LoadServer *server, guint place)
+{
+	GSocketAddress *kept = g_object_ref(server->places->pdata[place]);
+
+	g_ptr_array_set_size(server->places, 0);
+	g_ptr_array_add(server->places, kept);
+}
+
+LoadConnection *load_connection_open(LoadServer *server, const LoadWire *wire, guint64 timeout_ms,
+				     GError **error)
+{
+	for (guint i = 0; i < server->places->len; i++) {
+		g_autoptr(LoadConnection) self = NULL;
+
+		g_clear_error(&server->trouble);
+		self = load_connection_begin(server, i, wire, &server->trouble);
+		if (self != NULL && wait_for(self, timeout_ms, &server->trouble)) {
+			keep_place(server, i);
+			g_clear_error(&server->trouble);
+			return g_steal_pointer(&self);
+		}
+	}
+	g_propagate_error(error, g_error_copy(server->trouble));
+	return NULL;
+}
+
+void load_connection_free(LoadConnection *self)
+{
+	if (self == NULL)
+		return;
+	g_object_unref(self->socket);
+	g_free(self->since_ns);
+	g_free(self->rest);
+	g_free(self);
+}
+
+int load_connection_fd(const LoadConnection *self)
+{
+	return self->fd;
+}
+
+const LoadServer *load_connection_server(const LoadConnection *self)
+{
+	return self->server;
+}
+
+guint load_connection_in_flight(const LoadConnection *self)
+{
+	return self->in_flight;
+}
+
+guint load_connection_free_slots(const LoadConnection *self)
+{
+	return self->wire->slots - self->in_flight;
+}
+
+gboolean load_connection_is_silent(const LoadConnection *self)
+{
+	char byte;
+
+	return recv(self->fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+static gboolean fail(const char *what, GError **error)
+{
+	int number = errno;
+
+	g_set_error(error, G_IO_ERROR, (gint)g_io_error_from_errno(number), "%s: %s", what,
+		    g_strerror(number));
+	return FALSE;
+}
+
+void load_connection_add_call(LoadConnection *self, gint64 since_ns)
+{
+	guint slot = self->oldest + self->in_flight;
+
+	self->since_ns[slot < self->wire->slots ? slot : slot - self->wire->slots] = since_ns;
+	self->in_flight++;
+	self->unsent_bytes += self->wire->request_bytes;
+}
+
+gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffer, GError **error)
+{
+	gsize request_bytes = self->wire->request_bytes;
+	guint count = (guint)((self->unsent_bytes + request_bytes - 1) / request_bytes);
+	gsize sent_of_first = count * request_bytes - self->unsent_bytes;
+	gssize written;
+
+	if (count == 0)
+		return TRUE;
+	load_wire_number_requests(self->wire, buffer->requests, count,
+				  self->oldest_call + self->in_flight - count);
+	written =
+		send(self->fd, buffer->requests + sent_of_first, self->unsent_bytes, MSG_NOSIGNAL);
+	if (written < 0)
+		return errno == EAGAIN || errno == EINTR || fail("could not send", error);
+	self->unsent_bytes -= (gsize)written;
+	return TRUE;
+}
+
+gboolean load_connection_wants_write(const LoadConnection *self)
+{
+	return self->unsent_bytes > 0;
+}
+
+gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buffer, GError **error)
+{
+	gssize received;
+
+	if (self->rest_bytes > 0)
+		memcpy(buffer->bytes, self->rest, self->rest_bytes);
+	buffer->taken = 0;
+	buffer->filled = self->rest_bytes;
+	received = recv(self->fd, buffer->bytes + buffer->filled, buffer->size - buffer->filled, 0);
+	if (received < 0)
+		return errno == EAGAIN || errno == EINTR || fail("could not receive", error);
+	if (received == 0) {
+		g_set_error_literal(error, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED,
+				    "the server closed the connection");
+		return FALSE;
+	}
+	buffer->filled += (gsize)received;
+	return TRUE;
+}
+
+/* A reply that is not complete is no longer than the largest. */
+static void keep_rest(LoadConnection *self, const LoadConnectionBuffer *buffer)
+{
+	self->rest_bytes = buffer->filled - buffer->taken;
+	if (self->rest_bytes == 0)
+		return;
+	if (self->rest == NULL)
+		self->rest = g_malloc(self->wire->largest_reply);
+	memcpy(self->rest, buffer->bytes + buffer->taken, self->rest_bytes);
+}
+
+/* Whether there is a call in flight that was sent to its end. */
+static gboolean awaits_reply(const LoadConnection *self)
+{
+	gsize request_bytes = self->wire->request_bytes;
+
+	return self->in_flight * request_bytes >= self->unsent_bytes + request_bytes;
+}
+
+LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBuffer *buffer,
+					  LoadWireReply *out_reply, gint64 *out_since_ns)
+{
+	LoadWireStatus status = LOAD_WIRE_INCOMPLETE;
+
+	if (buffer->taken < buffer->filled && !awaits_reply(self))
+		return LOAD_WIRE_BROKEN;
+	if (buffer->taken < buffer->filled)
+		status = load_wire_parse(self->wire, buffer->bytes + buffer->taken,
+					 buffer->filled - buffer->taken, self->oldest_call,
+					 out_reply);
+	if (status == LOAD_WIRE_INCOMPLETE)
+		keep_rest(self, buffer);
+	if (status != LOAD_WIRE_VALUES && status != LOAD_WIRE_ERROR)
+		return status;
+
+	*out_since_ns = self->since_ns[self->oldest];
+	buffer->taken += out_reply->length;
+	self->oldest = self->oldest + 1 < self->wire->slots ? self->oldest + 1 : 0;
+	self->oldest_call++;
+	self->in_flight--;
+	return status;
+}
+
+gboolean load_connection_note_id(LoadConnection *self, gint64 id)
+{
+	gboolean above = id > self->last_id;
+
+	self->last_id = id;
+	return above;
+}

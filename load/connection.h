@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <gio/gio.h>
+
+#include "load/server.h"
+#include "load/wire.h"
+
+/*
+ * One connection and its calls in flight. Calls are answered in the order in which they were sent,
+ * so their slots form a ring: the oldest is the one whose reply comes next. A reply to any other
+ * is not taken. Non-blocking once it is open; never waits.
+ */
+typedef struct _LoadConnection LoadConnection;
+
+/*
+ * Where a thread receives, for all of its connections, and whence it sends: so it stays in the
+ * cache, and a connection has memory of its own only for a reply that was cut off.
+ */
+typedef struct {
+	guint8 *requests; /* as many as there are slots */
+	guint8 *bytes;
+	gsize size;
+	/* What was received and not yet taken: bytes[taken] to bytes[filled - 1]. */
+	gsize taken;
+	gsize filled;
+} LoadConnectionBuffer;
+
+void load_connection_buffer_init(LoadConnectionBuffer *self, const LoadWire *wire);
+void load_connection_buffer_clear(LoadConnectionBuffer *self);
+
+/**
+ * load_connection_open:
+ * @server: borrowed; what cannot be connected to becomes its trouble, and of its places only the
+ *   one that could be stays
+ * @wire: borrowed
+ * @timeout_ms: how long it may take at each place
+ *
+ * Connects, and waits for that.
+ *
+ * Returns: (transfer full): or %NULL with the server's trouble
+ */
+LoadConnection *load_connection_open(LoadServer *server, const LoadWire *wire, guint64 timeout_ms,
+				     GError **error);
+
+/**
+ * load_connection_begin:
+ * @server: borrowed
+ * @attempt: which one it is: they take the server's places in turn
+ *
+ * Begins to connect. When the socket can be written to, load_connection_finish() says what came of
+ * it.
+ *
+ * Returns: (transfer full): or %NULL with an error of GIO, which names the server
+ */
+LoadConnection *load_connection_begin(const LoadServer *server, guint attempt, const LoadWire *wire,
+				      GError **error);
+
+/* %FALSE with an error of GIO, which names the server, if it is not connected. */
+gboolean load_connection_finish(LoadConnection *self, GError **error);
+
+void load_connection_free(LoadConnection *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadConnection, load_connection_free)
+
+int load_connection_fd(const LoadConnection *self);
+
+const LoadServer *load_connection_server(const LoadConnection *self);
+
+/* Of the slots of the wire: those that wait for a reply, and the others. */
+guint load_connection_in_flight(const LoadConnection *self);
+guint load_connection_free_slots(const LoadConnection *self);
+
+/* Whether nothing has come, and the other side has not closed it. Asks the kernel only. */
+gboolean load_connection_is_silent(const LoadConnection *self);
+
+/* Adds a call to what load_connection_flush() sends. There must be a free slot.
+ * @since_ns: what load_connection_next_reply() returns */
+void load_connection_add_call(LoadConnection *self, gint64 since_ns);
+
+/**
+ * load_connection_flush:
+ * @buffer: its requests are used; what was received stays
+ *
+ * One write, if there is anything to be sent. What the socket does not take stays for the next
+ * time.
+ *
+ * Returns: %FALSE with an error of GIO if the connection is lost
+ */
+gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffer, GError **error);
+
+/* Whether bytes wait for the socket to take them. */
+gboolean load_connection_wants_write(const LoadConnection *self);
+
+/**
+ * load_connection_receive:
+ * @buffer: is filled; its replies are to be taken with load_connection_next_reply() before it is
+ *   used for another connection
+ *
+ * One read.
+ *
+ * Returns: %FALSE with an error of GIO if the connection is lost
+ */
+gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buffer,
+				 GError **error);
+
+/**
+ * load_connection_next_reply:
+ * @out_reply: (out): VALUES and ERROR only; valid until the buffer is used again
+ * @out_since_ns: (out): VALUES and ERROR only: of the call
+ *
+ * Takes the next of the replies that were received, until it is INCOMPLETE: then what is left is
+ * kept for the next read. BROKEN also stands for a reply that no call waits for that
+ * was sent to its end. After FOREIGN and BROKEN the connection is of no use any more.
+ */
+LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBuffer *buffer,
+					  LoadWireReply *out_reply, gint64 *out_since_ns);
+
+/* Notes @id as the last one that came. Returns: whether it is above the one before */
+gboolean load_connection_note_id(LoadConnection *self, gint64 id);

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "load/report.h"
+
+#include <json-glib/json-glib.h>
+
+static const struct {
+	const char *label;
+	const char *key;
+	double fraction;
+} quantiles[] = {
+	{"p50", "p50", 0.5},       {"p90", "p90", 0.9},          {"p99", "p99", 0.99},
+	{"p99.9", "p99_9", 0.999}, {"p99.99", "p99_99", 0.9999}, {"max", "max", 1},
+};
+
+/* By LoadError: what a text and JSON call them. */
+static const struct {
+	const char *label;
+	const char *key;
+} error_kinds[LOAD_N_ERRORS] = {
+	[LOAD_ERROR_BROKEN] = {"broken", "broken"},
+	[LOAD_ERROR_TIMED_OUT] = {"timed out", "timed_out"},
+	[LOAD_ERROR_UNSENT] = {"not sent", "not_sent"},
+	[LOAD_ERROR_EXCEPTION] = {"exceptions", "exceptions"},
+	[LOAD_ERROR_WRONG] = {"wrong", "wrong"},
+};
+
+#define FASTEST_CALLS 3 /* that an outage is longer than */
+
+void load_report_clear(LoadReport *self)
+{
+	g_clear_pointer(&self->tally, load_tally_free);
+}
+
+static double per_second(const LoadReport *self, guint64 count)
+{
+	return self->measured_s > 0 ? (double)count / self->measured_s : 0;
+}
+
+static double quantile_us(const LoadHistogram *histogram, gsize index)
+{
+	return (double)load_histogram_quantile(histogram, quantiles[index].fraction) / 1000;
+}
+
+static double ms(gint64 ns)
+{
+	return (double)ns / 1e6;
+}
+
+static double cpu_s(gint64 cpu_us)
+{
+	return (double)cpu_us / G_USEC_PER_SEC;
+}
+
+static guint64 ids_per_call(const LoadOptions *options)
+{
+	if (!load_wire_gives_ids(options->form.call))
+		return 0;
+	return options->form.call == LOAD_WIRE_GET_IDS ? options->form.count : 1;
+}
+
+/* (transfer full): with commas between. */
+static char *server_names(const LoadOptions *options)
+{
+	GString *names = g_string_new(NULL);
+
+	for (guint i = 0; i < options->servers->len; i++) {
+		const Address *server = options->servers->pdata[i];
+
+		g_string_append_printf(names, "%s%s", i > 0 ? "," : "", server->text);
+	}
+	return g_string_free(names, FALSE);
+}
+
+gboolean load_report_is_interrupted(const LoadReport *self)
+{
+	return self->tally->stopped_ns > 0;
+}
+
+gint64 load_report_outage_ns(const LoadReport *self)
+{
+	guint64 fastest_ns = load_histogram_quantile(&self->tally->latency_ns, 0);
+
+	return MAX(LOAD_GAPS_SHORTEST_NS, (gint64)fastest_ns * FASTEST_CALLS);
+}
+
+gboolean load_report_kept_up(const LoadReport *self)
+{
+	const LoadTally *tally = self->tally;
+
+	/* one may always be under way at the end */
+	return tally->in_time + tally->due / 100 + 1 >= tally->due;
+}
+
+char *load_report_complaint(const LoadReport *self)
+{
+	const LoadTally *tally = self->tally;
+
+	if (tally->errors > 0)
+		return g_strdup_printf("%" G_GUINT64_FORMAT " %s, the first: %s", tally->errors,
+				       tally->errors == 1 ? "error" : "errors", tally->first_error);
+	if (tally->calls == 0 && !load_report_is_interrupted(self))
+		return g_strdup("no call was answered in the measured time");
+	if (self->verdict.duplicates > 0)
+		return g_strdup_printf("%" G_GINT64_FORMAT " came twice", self->verdict.duplicate);
+	if (self->options->check && tally->out_of_order > 0)
+		return g_strdup("IDs did not increase on their connection");
+	return NULL;
+}
+
+/* For people */
+
+static void append_load(GString *out, const LoadReport *self)
+{
+	const LoadOptions *options = self->options;
+	const LoadWireForm *form = &options->form;
+
+	g_string_append_printf(out, "load      %s", load_wire_call_names[form->call]);
+	if (form->call == LOAD_WIRE_GET_IDS)
+		g_string_append_printf(out, " of %" G_GUINT64_FORMAT, form->count);
+	if (form->call != LOAD_WIRE_REDIS_INCR)
+		g_string_append_printf(out, ", %s %s", load_wire_framing_names[form->framing],
+				       load_wire_protocol_names[form->protocol]);
+	g_string_append_printf(out,
+			       ", %" G_GUINT64_FORMAT " x %" G_GUINT64_FORMAT
+			       " in flight, %" G_GUINT64_FORMAT " %s",
+			       options->connections, options->in_flight, options->threads,
+			       options->threads == 1 ? "thread" : "threads");
+	if (options->idle_connections > 0)
+		g_string_append_printf(out, ", %" G_GUINT64_FORMAT " idle connections",
+				       options->idle_connections);
+	if (options->calls > 0)
+		g_string_append_printf(out, ", %" G_GUINT64_FORMAT " calls\n", options->calls);
+	else
+		g_string_append_printf(out, ", %g s after %g s\n", options->duration_s,
+				       options->warmup_s);
+}
+
+static void append_interrupt(GString *out, const LoadReport *self)
+{
+	if (self->measured_s > 0)
+		g_string_append_printf(out, "INTERRUPTED after %.3f s of what was to be measured\n",
+				       self->measured_s);
+	else
+		g_string_append(out, "INTERRUPTED in the warm-up: nothing was measured\n");
+}
+
+static void append_errors(GString *out, const LoadTally *tally)
+{
+	const char *before = " (";
+
+	g_string_append_printf(out, "errors    %" G_GUINT64_FORMAT, tally->errors);
+	for (guint i = 0; i < LOAD_N_ERRORS; i++) {
+		if (tally->errors_of[i] == 0)
+			continue;
+		g_string_append_printf(out, "%s%" G_GUINT64_FORMAT " %s", before,
+				       tally->errors_of[i], error_kinds[i].label);
+		before = ", ";
+	}
+	if (tally->errors > 0)
+		g_string_append_printf(out, "), the first: %s", tally->first_error);
+	g_string_append_c(out, '\n');
+}
+
+static void append_outages(GString *out, const LoadReport *self)
+{
+	const LoadTally *tally = self->tally;
+	gint64 longer_than_ns = load_report_outage_ns(self);
+	LoadOutages outages = load_gaps_outages(&tally->gaps, longer_than_ns);
+
+	if (tally->made_again + tally->refused > 0)
+		g_string_append_printf(out,
+				       "connections  %" G_GUINT64_FORMAT
+				       " made again, %" G_GUINT64_FORMAT " refused",
+				       tally->made_again, tally->refused);
+	if (tally->refused > 0)
+		g_string_append_printf(out, ", the first: %s", tally->first_refusal);
+	if (tally->made_again + tally->refused > 0)
+		g_string_append_c(out, '\n');
+	if (outages.count == 0)
+		g_string_append_printf(out, "outages   none longer than %.0f ms",
+				       ms(longer_than_ns));
+	else
+		g_string_append_printf(
+			out, "outages   %" G_GUINT64_FORMAT ", the longest %.1f ms, in all %.1f ms",
+			outages.count, ms(outages.longest_ns), ms(outages.total_ns));
+	if (outages.goes_on)
+		g_string_append(out, ", NOT OVER AT THE END");
+	g_string_append_printf(out, "; of one connection %.1f ms at most\n",
+			       ms(tally->longest_gap_ns));
+}
+
+static void append_calls(GString *out, const LoadReport *self)
+{
+	const LoadTally *tally = self->tally;
+
+	g_string_append_printf(out, "calls     %.0f /s", per_second(self, tally->in_time));
+	if (self->options->rate > 0)
+		g_string_append_printf(out, " of the %.15g /s asked for", self->options->rate);
+	if (self->options->rate > 0 && !load_report_kept_up(self))
+		g_string_append(out, ": COULD NOT KEEP UP");
+	if (ids_per_call(self->options) > 0)
+		g_string_append_printf(
+			out, "\nIDs       %.0f /s",
+			per_second(self, tally->in_time * ids_per_call(self->options)));
+	g_string_append_c(out, '\n');
+}
+
+static void append_quantiles(GString *out, const char *label, const LoadHistogram *histogram)
+{
+	g_string_append_printf(out, "%s  mean %.3f", label,
+			       load_histogram_mean(histogram) / 1000000);
+	for (gsize i = 0; i < G_N_ELEMENTS(quantiles); i++)
+		g_string_append_printf(out, "  %s %.3f", quantiles[i].label,
+				       quantile_us(histogram, i) / 1000);
+	g_string_append(out, "  ms\n");
+}
+
+static void append_check(GString *out, const LoadReport *self)
+{
+	const LoadIdLogVerdict *verdict = &self->verdict;
+	const LoadTally *tally = self->tally;
+
+	g_string_append_printf(out, "check     %" G_GUINT64_FORMAT " IDs: ", verdict->checked);
+	if (verdict->duplicates == 0)
+		g_string_append(out, "no duplicates");
+	else
+		g_string_append_printf(
+			out, "%" G_GUINT64_FORMAT " duplicates, one of them %" G_GINT64_FORMAT,
+			verdict->duplicates, verdict->duplicate);
+	if (tally->out_of_order == 0)
+		g_string_append(out, ", increasing on each connection");
+	else
+		g_string_append_printf(
+			out, ", %" G_GUINT64_FORMAT " not above the one before on their connection",
+			tally->out_of_order);
+	if (verdict->left_out > 0)
+		g_string_append_printf(out,
+				       "; %" G_GUINT64_FORMAT
+				       " more were not looked at for duplicates (--check-limit)",
+				       verdict->left_out);
+	g_string_append_c(out, '\n');
+}
+
+char *load_report_text(const LoadReport *self)
+{
+	const LoadTally *tally = self->tally;
+	g_autofree char *servers = server_names(self->options);
+	GString *out = g_string_new(NULL);
+
+	g_string_append_printf(out, "server    %s\n", servers);
+	append_load(out, self);
+	if (load_report_is_interrupted(self))
+		append_interrupt(out, self);
+	append_calls(out, self);
+	append_errors(out, tally);
+	append_outages(out, self);
+	append_quantiles(out, "latency ", &tally->latency_ns);
+	if (self->options->rate > 0) {
+		append_quantiles(out, "sent late", &tally->lag_ns);
+		g_string_append_printf(out,
+				       "waited    %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
+				       " calls, for a call in flight to be answered, or for a "
+				       "connection\n",
+				       tally->queued, tally->due);
+	}
+	g_string_append_printf(out, "load CPU  user %.2f s, system %.2f s\n",
+			       cpu_s(tally->cpu_user_us), cpu_s(tally->cpu_system_us));
+	if (self->options->check)
+		append_check(out, self);
+	return g_string_free(out, FALSE);
+}
+
+/* For programs */
+
+static void add_number(JsonBuilder *builder, const char *name, double value)
+{
+	json_builder_set_member_name(builder, name);
+	json_builder_add_double_value(builder, value);
+}
+
+static void add_count(JsonBuilder *builder, const char *name, guint64 value)
+{
+	json_builder_set_member_name(builder, name);
+	json_builder_add_int_value(builder, (gint64)value);
+}
+
+static void add_string(JsonBuilder *builder, const char *name, const char *value)
+{
+	json_builder_set_member_name(builder, name);
+	json_builder_add_string_value(builder, value);
+}
+
+static void add_flag(JsonBuilder *builder, const char *name, gboolean value)
+{
+	json_builder_set_member_name(builder, name);
+	json_builder_add_boolean_value(builder, value);
+}
+
+static void begin_object(JsonBuilder *builder, const char *name)
+{
+	json_builder_set_member_name(builder, name);
+	json_builder_begin_object(builder);
+}
+
+static void add_options(JsonBuilder *builder, const LoadReport *self)
+{
+	const LoadOptions *options = self->options;
+	const LoadWireForm *form = &options->form;
+	g_autofree char *servers = server_names(options);
+
+	add_string(builder, "server", servers);
+	add_string(builder, "call", load_wire_call_names[form->call]);
+	if (form->call == LOAD_WIRE_GET_IDS)
+		add_count(builder, "count", form->count);
+	if (form->call != LOAD_WIRE_REDIS_INCR) {
+		add_string(builder, "framing", load_wire_framing_names[form->framing]);
+		add_string(builder, "protocol", load_wire_protocol_names[form->protocol]);
+	}
+	add_count(builder, "connections", options->connections);
+	add_count(builder, "in_flight", options->in_flight);
+	add_count(builder, "threads", options->threads);
+	add_count(builder, "idle_connections", options->idle_connections);
+	add_string(builder, "loop", options->rate > 0 ? "open" : "closed");
+	add_number(builder, "duration_s", self->measured_s);
+	add_number(builder, "warmup_s", options->calls > 0 ? 0 : options->warmup_s);
+	add_flag(builder, "interrupted", load_report_is_interrupted(self));
+}
+
+static void add_quantiles(JsonBuilder *builder, const char *name, const LoadHistogram *histogram)
+{
+	begin_object(builder, name);
+	add_number(builder, "mean", load_histogram_mean(histogram) / 1000);
+	for (gsize i = 0; i < G_N_ELEMENTS(quantiles); i++)
+		add_number(builder, quantiles[i].key, quantile_us(histogram, i));
+	json_builder_end_object(builder);
+}
+
+static void add_histogram(JsonBuilder *builder, const LoadHistogram *histogram)
+{
+	json_builder_set_member_name(builder, "histogram");
+	json_builder_begin_array(builder);
+	for (guint i = 0; i < LOAD_HISTOGRAM_BUCKETS; i++) {
+		if (histogram->counts[i] == 0)
+			continue;
+		json_builder_begin_object(builder);
+		add_number(builder, "up_to_us", (double)load_histogram_bucket_end(i) / 1000);
+		add_count(builder, "calls", histogram->counts[i]);
+		json_builder_end_object(builder);
+	}
+	json_builder_end_array(builder);
+}
+
+static void add_calls(JsonBuilder *builder, const LoadReport *self)
+{
+	const LoadTally *tally = self->tally;
+	guint64 ids = ids_per_call(self->options);
+
+	add_count(builder, "calls", tally->calls);
+	add_number(builder, "calls_per_s", per_second(self, tally->in_time));
+	add_count(builder, "ids", tally->calls * ids);
+	add_number(builder, "ids_per_s", per_second(self, tally->in_time * ids));
+	add_count(builder, "answered", tally->answered);
+}
+
+static void add_errors(JsonBuilder *builder, const LoadTally *tally)
+{
+	add_count(builder, "errors", tally->errors);
+	begin_object(builder, "errors_by_kind");
+	for (guint i = 0; i < LOAD_N_ERRORS; i++)
+		add_count(builder, error_kinds[i].key, tally->errors_of[i]);
+	json_builder_end_object(builder);
+	if (tally->first_error != NULL)
+		add_string(builder, "first_error", tally->first_error);
+	add_count(builder, "connections_made_again", tally->made_again);
+	add_count(builder, "connections_refused", tally->refused);
+	if (tally->first_refusal != NULL)
+		add_string(builder, "first_refusal", tally->first_refusal);
+}
+
+static void add_outages(JsonBuilder *builder, const LoadReport *self)
+{
+	gint64 longer_than_ns = load_report_outage_ns(self);
+	LoadOutages outages = load_gaps_outages(&self->tally->gaps, longer_than_ns);
+
+	begin_object(builder, "outages");
+	add_number(builder, "longer_than_ms", ms(longer_than_ns));
+	add_count(builder, "count", outages.count);
+	add_number(builder, "total_ms", ms(outages.total_ns));
+	add_number(builder, "longest_ms", ms(outages.longest_ns));
+	add_flag(builder, "over", !outages.goes_on);
+	add_number(builder, "longest_of_a_connection_ms", ms(self->tally->longest_gap_ns));
+	json_builder_end_object(builder);
+}
+
+static void add_open_loop(JsonBuilder *builder, const LoadReport *self)
+{
+	const LoadTally *tally = self->tally;
+
+	add_number(builder, "rate", self->options->rate);
+	add_flag(builder, "kept_up", load_report_kept_up(self));
+	add_count(builder, "due", tally->due);
+	add_count(builder, "waited", tally->queued);
+	add_quantiles(builder, "sent_late_us", &tally->lag_ns);
+}
+
+static void add_check(JsonBuilder *builder, const LoadReport *self)
+{
+	const LoadIdLogVerdict *verdict = &self->verdict;
+	g_autofree char *duplicate = g_strdup_printf("%" G_GINT64_FORMAT, verdict->duplicate);
+
+	begin_object(builder, "check");
+	add_count(builder, "checked", verdict->checked);
+	add_count(builder, "left_out", verdict->left_out);
+	add_count(builder, "duplicates", verdict->duplicates);
+	if (verdict->duplicates > 0)
+		add_string(builder, "duplicate", duplicate);
+	add_count(builder, "out_of_order", self->tally->out_of_order);
+	json_builder_end_object(builder);
+}
+
+static void add_cpu(JsonBuilder *builder, const LoadTally *tally)
+{
+	begin_object(builder, "load_cpu");
+	add_number(builder, "user_s", cpu_s(tally->cpu_user_us));
+	add_number(builder, "system_s", cpu_s(tally->cpu_system_us));
+	json_builder_end_object(builder);
+}
+
+char *load_report_json(const LoadReport *self)
+{
+	g_autoptr(JsonBuilder) builder = json_builder_new();
+	g_autoptr(JsonNode) root = NULL;
+	g_autofree char *json = NULL;
+
+	json_builder_begin_object(builder);
+	add_options(builder, self);
+	add_calls(builder, self);
+	add_errors(builder, self->tally);
+	add_outages(builder, self);
+	if (self->options->rate > 0)
+		add_open_loop(builder, self);
+	add_quantiles(builder, "latency_us", &self->tally->latency_ns);
+	add_cpu(builder, self->tally);
+	if (self->options->check)
+		add_check(builder, self);
+	add_histogram(builder, &self->tally->latency_ns);
+	json_builder_end_object(builder);
+	root = json_builder_get_root(builder);
+	json = json_to_string(root, TRUE);
+	return g_strconcat(json, "\n", NULL);
+}

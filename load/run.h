@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <gio/gio.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "load/options.h"
+#include "load/report.h"
+
+/* Called once a second by the thread that runs the load. @calls: answered in the last second */
+typedef void (*LoadRunProgress)(guint second, guint64 calls, guint64 errors);
+
+/* The connections of a load, and the threads that share them. */
+typedef struct _LoadRun LoadRun;
+
+/**
+ * load_run_new:
+ * @options: that passed load_options_check(); borrowed
+ *
+ * Opens the connections. One that a server does not take goes to the next of them, and no more go
+ * to that server. Raises the limit of open files of the process as far as it has to, and may.
+ *
+ * Returns: (transfer full): or %NULL with an error of GIO if no server takes connections, or there
+ *   is no memory for the IDs to be checked
+ */
+LoadRun *load_run_new(const LoadOptions *options, GError **error);
+void load_run_free(LoadRun *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadRun, load_run_free)
+
+/**
+ * load_run_go:
+ * @progress: (nullable)
+ * @stop: as soon as it is set, the load ends
+ *
+ * Loads the servers, and waits until it is over. To be called once.
+ *
+ * Returns: what it came to, whether calls failed or not; borrows the options
+ */
+LoadReport load_run_go(LoadRun *self, LoadRunProgress progress, const atomic_bool *stop);

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/connection.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* An array of replies that has grown beyond this is not kept for the next pass. */
+#define KEPT_OUT_BYTES (256 * 1024)
+
+Connection *connection_new(int fd)
+{
+	Connection *self = g_new0(Connection, 1);
+
+	self->fd = fd;
+	self->all_link.data = self;
+	self->queue_link.data = self;
+	return self;
+}
+
+static void drop_buffers(Connection *self)
+{
+	stream_clear(&self->stream);
+	g_clear_pointer(&self->in, g_byte_array_unref);
+	g_clear_pointer(&self->out, g_byte_array_unref);
+	self->out_sent = 0;
+}
+
+void connection_free(Connection *self)
+{
+	drop_buffers(self);
+	close(self->fd);
+	g_free(self);
+}
+
+gsize connection_pending_bytes(const Connection *self)
+{
+	return self->out == NULL ? 0 : self->out->len - self->out_sent;
+}
+
+/* Sends what it can of @bytes; returns how many bytes, or -1 if the connection is broken. */
+static gssize send_some(Connection *self, const guint8 *bytes, gsize length)
+{
+	gssize sent;
+
+	do
+		sent = send(self->fd, bytes, length, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return 0;
+	if (sent > 0)
+		self->sent = TRUE;
+	return sent;
+}
+
+gboolean connection_send(Connection *self)
+{
+	gssize sent;
+
+	if (self->out == NULL)
+		return TRUE;
+	sent = send_some(self, self->out->data + self->out_sent, connection_pending_bytes(self));
+	if (sent < 0)
+		return FALSE;
+	self->out_sent += (guint)sent;
+	if (connection_pending_bytes(self) == 0) {
+		g_clear_pointer(&self->out, g_byte_array_unref);
+		self->out_sent = 0;
+	} else if (self->out_sent >= self->out->len / 2) {
+		/* replies come as others go: what has gone must not add up */
+		g_byte_array_remove_range(self->out, 0, self->out_sent);
+		self->out_sent = 0;
+	}
+	return TRUE;
+}
+
+/* The replies of this pass; what cannot be sent is kept. */
+static gboolean send_replies(Connection *self, const GByteArray *replies)
+{
+	gssize sent = 0;
+
+	if (replies->len == 0)
+		return TRUE;
+	if (self->out == NULL) {
+		sent = send_some(self, replies->data, replies->len);
+		if (sent < 0)
+			return FALSE;
+	}
+	if ((gsize)sent < replies->len) {
+		if (self->out == NULL)
+			self->out = g_byte_array_new();
+		g_byte_array_append(self->out, replies->data + sent, replies->len - (guint)sent);
+	}
+	return TRUE;
+}
+
+/* The replies of a pass are its own: sent, kept by the connection, or lost with it. */
+static void empty_replies(ConnectionShared *shared)
+{
+	if (G_UNLIKELY(shared->out->len > KEPT_OUT_BYTES)) {
+		g_byte_array_unref(shared->out);
+		shared->out = g_byte_array_new();
+	}
+	shared->out->len = 0; /* g_byte_array_set_size() would move what is behind the end */
+}
+
+/* Reads once. Returns the bytes read, 0 if there were none, -1 if the connection is broken. */
+static gssize receive(Connection *self, ConnectionShared *shared)
+{
+	gssize received;
+
+	do
+		received = recv(self->fd, shared->in, shared->in_bytes, 0);
+	while (received < 0 && errno == EINTR);
+	self->more = FALSE;
+	if (received < 0)
+		return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
+	self->more = (gsize)received == shared->in_bytes;
+	if (received == 0)
+		self->eof = TRUE;
+	return received;
+}
+
+void connection_half_close(Connection *self)
+{
+	drop_buffers(self);
+	shutdown(self->fd, SHUT_WR); /* fails if the client was faster */
+}
+
+gboolean connection_discard(Connection *self, ConnectionShared *shared)
+{
+	return receive(self, shared) >= 0 && !self->eof;
+}
+
+/* Keeps what the stream did not consume of @bytes, which may be those it kept before. */
+static void keep_rest(Connection *self, const guint8 *bytes, gsize length, gsize consumed)
+{
+	if (self->in != NULL) {
+		g_byte_array_remove_range(self->in, 0, (guint)consumed);
+		if (self->in->len == 0)
+			g_clear_pointer(&self->in, g_byte_array_unref);
+	} else if (consumed < length) {
+		self->in = g_byte_array_new();
+		g_byte_array_append(self->in, bytes + consumed, (guint)(length - consumed));
+	}
+}
+
+/* Part of a message is there, and no reply takes the acknowledgement of it along. A client that
+ * writes a message in two waits for that if it has not switched Nagle's algorithm off, and the
+ * kernel delays it by 40 ms: so it is sent now. */
+static void acknowledge(const Connection *self)
+{
+	int on = 1;
+
+	/* if it fails, it is slower, and that is all */
+	(void)setsockopt(self->fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
+}
+
+/* Answers what is in hand: @fresh bytes in the loop's buffer, behind those that were kept. */
+static gboolean answer(Connection *self, ConnectionShared *shared, gsize fresh,
+		       StreamStatus *out_status)
+{
+	const guint8 *bytes = shared->in;
+	gsize length = fresh;
+	gsize consumed = 0;
+
+	if (self->in != NULL) {
+		g_byte_array_append(self->in, shared->in, (guint)fresh);
+		bytes = self->in->data;
+		length = self->in->len;
+	} else {
+		self->consumed = TRUE; /* what is left over is a message that begins now */
+	}
+	self->stream.room = shared->max_pending_bytes - connection_pending_bytes(self);
+	*out_status = stream_consume(&self->stream, &shared->stream, bytes, length, &consumed,
+				     shared->out, &self->bad);
+	if (consumed > 0)
+		self->consumed = TRUE;
+	keep_rest(self, bytes, length, consumed);
+	return send_replies(self, shared->out);
+}
+
+static gboolean may_answer(const Connection *self, const ConnectionShared *shared)
+{
+	return !self->ending && connection_pending_bytes(self) < shared->max_pending_bytes;
+}
+
+static gboolean may_read(const Connection *self, const ConnectionShared *shared)
+{
+	return may_answer(self, shared) && !self->eof && !self->full;
+}
+
+guint32 connection_events(const Connection *self, const ConnectionShared *shared,
+			  ConnectionState state)
+{
+	guint32 events = 0;
+
+	if (connection_pending_bytes(self) > 0)
+		events |= EPOLLOUT;
+	if (state != CONNECTION_PARKED && may_read(self, shared))
+		events |= EPOLLIN;
+	return events;
+}
+
+static ConnectionState waiting_state(const Connection *self)
+{
+	if (connection_pending_bytes(self) > 0)
+		return CONNECTION_WRITING;
+	if (self->full)
+		return CONNECTION_CUT_OFF;
+	return self->ending ? CONNECTION_ENDED : CONNECTION_READING;
+}
+
+ConnectionState connection_flush(Connection *self)
+{
+	self->sent = self->consumed = FALSE;
+	return connection_send(self) ? waiting_state(self) : CONNECTION_ENDED;
+}
+
+static ConnectionState run_pass(Connection *self, ConnectionShared *shared, gboolean read)
+{
+	StreamStatus status;
+	gssize fresh = 0;
+
+	self->sent = self->consumed = FALSE;
+	if (!connection_send(self))
+		return CONNECTION_ENDED;
+	if (!may_answer(self, shared))
+		return waiting_state(self);
+	if (read && may_read(self, shared))
+		fresh = receive(self, shared);
+	if (fresh < 0 || !answer(self, shared, (gsize)fresh, &status))
+		return CONNECTION_ENDED;
+	self->full = status == STREAM_FULL;
+	if (status == STREAM_FULL || status == STREAM_PARKED)
+		self->more = TRUE; /* it is not read meanwhile */
+	if (status == STREAM_CLOSE || (self->eof && status == STREAM_MORE))
+		self->ending = TRUE;
+	if (fresh > 0 && status == STREAM_MORE && self->in != NULL && !self->sent && !self->more)
+		acknowledge(self);
+	return status == STREAM_PARKED ? CONNECTION_PARKED : waiting_state(self);
+}
+
+ConnectionState connection_run(Connection *self, ConnectionShared *shared, gboolean read)
+{
+	ConnectionState state = run_pass(self, shared, read);
+
+	empty_replies(shared);
+	return state;
+}

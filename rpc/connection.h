@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "rpc/roster.h"
+#include "rpc/stream.h"
+
+/*
+ * One client's socket. It reads what is there, has the complete calls in it
+ * answered, as many as a turn has time for, and writes the replies at once.
+ * Between two calls it holds no buffers: those that a pass needs belong to the
+ * loop.
+ *
+ * Its loop's thread only.
+ */
+typedef enum {
+	CONNECTION_READING, /* waits for the client */
+	CONNECTION_WRITING, /* replies wait for the client to take them */
+	CONNECTION_CUT_OFF, /* its turn is over, calls are left: run it again, after others */
+	CONNECTION_PARKED,  /* a call waits: RpcTurn says for what */
+	CONNECTION_ENDED,   /* nothing more to come: free it */
+} ConnectionState;
+
+/* What the connections of one loop share. */
+typedef struct {
+	StreamShared stream;
+	guint8 *in; /* what was read just now */
+	gsize in_bytes;
+	GByteArray *out;         /* replies of the pass in hand; between passes it is empty */
+	gsize max_pending_bytes; /* of replies that a client does not take: then it is not read from
+				  */
+} ConnectionShared;
+
+/* Which of the loop's queues it stands in; each has one time limit. */
+typedef enum {
+	QUEUE_NONE,
+	QUEUE_IDLE,    /* between two messages */
+	QUEUE_FRAME,   /* a message has begun */
+	QUEUE_WRITE,   /* replies wait for the client */
+	QUEUE_CUT_OFF, /* calls wait for its next turn; without a time limit */
+	QUEUE_SINGLE,  /* a call waits for one ID */
+	QUEUE_BATCH,   /* a call waits for several IDs */
+	QUEUE_ASIDE,   /* a call waits for something else */
+	QUEUE_LINGER,  /* it has had its last reply: what still comes is read away */
+	N_QUEUES
+} ConnectionQueue;
+
+/* What every pass needs stands first, in 64 bytes: with thousands of connections a pass begins with
+ * the memory that it does not find in the caches. */
+typedef struct {
+	int fd;
+	guint32 events;        /* what the loop has epoll watch for */
+	ConnectionQueue queue; /* the loop's */
+	guint out_sent;        /* of @out */
+	GByteArray *in;        /* bytes that are not consumed yet; NULL: none */
+	GByteArray *out;       /* replies that are not sent yet; NULL: none */
+	Stream stream;
+	guint more : 1;   /* there may be more to read: it is to be asked for */
+	guint full : 1;   /* complete calls may be left in @in: it is not read on before they are
+			     answered */
+	guint eof : 1;    /* the client sends no more */
+	guint ending : 1; /* close when the replies are sent */
+	/* in the last pass: */
+	guint sent : 1;     /* the client took bytes of replies */
+	guint consumed : 1; /* a message was finished, or what is left of one begins */
+	const char *bad;    /* what was wrong with its bytes; NULL: nothing */
+	/* the loop's */
+	RosterEntry *entry; /* NULL: none */
+	gboolean waits;     /* for the server, as the roster has it */
+	GList all_link;
+	GList queue_link;
+	gint64 deadline_us; /* in its queue, monotonic */
+	gint64 retry_us; /* parked: when the clock may allow it; G_MAXINT64: not by the clock alone
+			  */
+} Connection;
+
+/* Takes @fd, a connected non-blocking socket. */
+Connection *connection_new(int fd);
+
+/* Closes the socket. */
+void connection_free(Connection *self);
+
+/* Sends what waits to be sent, and no more. %FALSE: the connection is broken. */
+gboolean connection_send(Connection *self) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Likewise, for one that is WRITING. CUT_OFF: all is sent, and calls are left. */
+ConnectionState connection_flush(Connection *self);
+
+/* What the loop is to have epoll watch for after a pass. One that is parked or cut off is not read
+ * from: its turn comes by the queue. */
+guint32 connection_events(const Connection *self, const ConnectionShared *shared,
+			  ConnectionState state);
+
+/**
+ * connection_run:
+ * @read: whether to read from the socket first
+ *
+ * Sends what waits to be sent, answers what can be answered in one turn. What a pass puts into
+ * @shared is gone with it, however it ends: nothing of it may reach another connection.
+ */
+ConnectionState connection_run(Connection *self, ConnectionShared *shared, gboolean read);
+
+/* Says that no reply comes any more, and drops what it holds of calls and replies. The client may
+ * not have heard that yet, and bytes that were not read when a socket is closed make the kernel
+ * reset the connection: so connection_discard() is for what it still sends. */
+void connection_half_close(Connection *self);
+
+/* Reads away some of what has come. %FALSE: no more will come. */
+gboolean connection_discard(Connection *self, ConnectionShared *shared) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The bytes of replies that wait. */
+gsize connection_pending_bytes(const Connection *self);

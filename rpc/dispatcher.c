@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/dispatcher.h"
+
+#include <string.h>
+#include <thrift/c_glib/thrift_application_exception.h>
+
+#include "core/text.h"
+#include "rpc/protocols.h"
+
+/* The longest useful name of a method is far below; a longer one is unknown without a look-up. */
+#define MAX_NAME_BYTES 64
+
+/* A method as it was called, without the service's name that TMultiplexedProtocol puts in front. */
+typedef struct {
+	const char *bytes;
+	gsize length;
+	gboolean of_2010; /* only the calls of the base service are served */
+} MethodName;
+
+struct _Dispatcher {
+	RpcTurn turn;
+	Counters *counters;
+	RpcFastPath fast_path;
+	SpanTransport *transport;
+	ThriftProtocol *binary;
+	ThriftProtocol *compact;
+	SfSnowflakeExtendedHandler *handler;
+	ThriftDispatchProcessor *processor;
+	SfSnowflakeProcessorClass *base_class; /* a reference is held */
+};
+
+Dispatcher *dispatcher_new(const RpcService *service, Counters *counters)
+{
+	Dispatcher *self = g_new0(Dispatcher, 1);
+
+	self->counters = counters;
+	self->fast_path = service->fast_path;
+	self->transport = span_transport_new();
+	self->binary = protocols_new(WIRE_STRICT, self->transport);
+	self->compact = protocols_new(WIRE_COMPACT, self->transport);
+	self->handler = service->new_handler(service->user_data, &self->turn, counters);
+	self->processor =
+		g_object_new(SF_TYPE_SNOWFLAKE_EXTENDED_PROCESSOR, "handler", self->handler, NULL);
+	self->base_class = g_type_class_ref(SF_TYPE_SNOWFLAKE_PROCESSOR);
+	return self;
+}
+
+void dispatcher_free(Dispatcher *self)
+{
+	if (self == NULL)
+		return;
+	g_type_class_unref(self->base_class);
+	g_object_unref(self->processor);
+	g_object_unref(self->handler);
+	g_object_unref(self->compact);
+	g_object_unref(self->binary);
+	g_object_unref(self->transport);
+	g_free(self);
+}
+
+RpcTurn *dispatcher_turn(Dispatcher *self)
+{
+	return &self->turn;
+}
+
+gsize dispatcher_answer_fast(Dispatcher *self, const RpcInput *input, GByteArray *out,
+			     guint *out_answered)
+{
+	return self->fast_path == NULL ? 0
+				       : self->fast_path(self->handler, input, out, out_answered);
+}
+
+static ThriftProtocol *lend_protocol(Dispatcher *self, const guint8 *message,
+				     const MessageHeader *header, GByteArray *out)
+{
+	span_transport_lend(self->transport, message + header->arguments_offset,
+			    header->length - header->arguments_offset, out);
+	if (header->protocol != WIRE_COMPACT)
+		return self->binary;
+	protocols_reset_compact(self->compact);
+	return self->compact;
+}
+
+static MethodName method_name(const guint8 *message, const MessageHeader *header)
+{
+	static const struct {
+		const char *prefix;
+		gboolean of_2010;
+	} SERVICES[] = {{"Snowflake:", TRUE}, {"SnowflakeExtended:", FALSE}};
+	MethodName name = {(const char *)message + header->name_offset, header->name_length, FALSE};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(SERVICES); i++) {
+		gsize length = strlen(SERVICES[i].prefix);
+
+		if (name.length >= length && memcmp(name.bytes, SERVICES[i].prefix, length) == 0)
+			return (MethodName){name.bytes + length, name.length - length,
+					    SERVICES[i].of_2010};
+	}
+	return name;
+}
+
+/* A TApplicationException, without the object: it would cost more than all else. */
+static gboolean write_application_exception(ThriftProtocol *protocol, const char *message,
+					    gint32 type, GError **error)
+{
+	return thrift_protocol_write_struct_begin(protocol, "TApplicationException", error) >= 0 &&
+	       thrift_protocol_write_field_begin(protocol, "message", T_STRING, 1, error) >= 0 &&
+	       thrift_protocol_write_string(protocol, message, error) >= 0 &&
+	       thrift_protocol_write_field_end(protocol, error) >= 0 &&
+	       thrift_protocol_write_field_begin(protocol, "type", T_I32, 2, error) >= 0 &&
+	       thrift_protocol_write_i32(protocol, type, error) >= 0 &&
+	       thrift_protocol_write_field_end(protocol, error) >= 0 &&
+	       thrift_protocol_write_field_stop(protocol, error) >= 0 &&
+	       thrift_protocol_write_struct_end(protocol, error) >= 0;
+}
+
+static void write_exception(Dispatcher *self, ThriftProtocol *protocol, const char *method,
+			    gint32 seqid, gint32 type, const char *message)
+{
+	g_autoptr(GError) error = NULL;
+
+	if (thrift_protocol_write_message_begin(protocol, method, T_EXCEPTION, seqid, &error) < 0 ||
+	    !write_application_exception(protocol, message, type, &error) ||
+	    thrift_protocol_write_message_end(protocol, &error) < 0)
+		g_error("a reply: %s", error->message); /* lint: allow fatal: memory takes it */
+	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
+}
+
+void dispatcher_refuse(Dispatcher *self, const guint8 *message, const MessageHeader *header,
+		       const char *reason, GByteArray *out)
+{
+	MethodName method = method_name(message, header);
+	g_autofree char *name = text_escape(method.bytes, method.length);
+	MessageHeader empty = *header;
+	ThriftProtocol *protocol;
+
+	empty.length = header->arguments_offset; /* nothing of the arguments is to be read */
+	protocol = lend_protocol(self, message, &empty, out);
+	write_exception(self, protocol, name, header->seqid,
+			THRIFT_APPLICATION_EXCEPTION_ERROR_PROTOCOL_ERROR, reason);
+}
+
+static void refuse_method(Dispatcher *self, ThriftProtocol *protocol, const MethodName *method,
+			  gint32 seqid)
+{
+	g_autofree char *name = text_escape(method->bytes, method->length);
+	g_autofree char *text = g_strdup_printf("Invalid method name: '%s'", name);
+
+	write_exception(self, protocol, name, seqid,
+			THRIFT_APPLICATION_EXCEPTION_ERROR_UNKNOWN_METHOD, text);
+}
+
+typedef gboolean (*ProcessorCall)(ThriftDispatchProcessor *, ThriftProtocol *, ThriftProtocol *,
+				  gchar *, gint32, GError **);
+
+/**
+ * The generated processor that has the method: the generated look-up of a method that neither
+ * service has recurses for ever when one service extends another, so the look-up is done here.
+ *
+ * Returns: the class's dispatch function, or NULL if no service has the method
+ */
+static ProcessorCall find_processor(Dispatcher *self, const char *name, gboolean of_2010)
+{
+	SfSnowflakeExtendedProcessor *extended = SF_SNOWFLAKE_EXTENDED_PROCESSOR(self->processor);
+
+	if (!of_2010 && g_hash_table_contains(extended->process_map, name))
+		return SF_SNOWFLAKE_EXTENDED_PROCESSOR_GET_CLASS(extended)->dispatch_call;
+	if (g_hash_table_contains(extended->parent.process_map, name))
+		return self->base_class->dispatch_call;
+	return NULL;
+}
+
+void dispatcher_call(Dispatcher *self, const guint8 *message, const MessageHeader *header,
+		     GByteArray *out)
+{
+	MethodName method = method_name(message, header);
+	ThriftProtocol *protocol = lend_protocol(self, message, header, out);
+	g_autoptr(GError) error = NULL;
+	char name[MAX_NAME_BYTES + 1] = "";
+	ProcessorCall call = NULL;
+	guint start = out->len;
+
+	/* a name with a NUL in it is not the name before the NUL */
+	if (method.length <= MAX_NAME_BYTES && memchr(method.bytes, 0, method.length) == NULL) {
+		memcpy(name, method.bytes, method.length);
+		call = find_processor(self, name, method.of_2010);
+	}
+	if (call == NULL) {
+		refuse_method(self, protocol, &method, header->seqid);
+		return;
+	}
+	/* the callee frees the name */
+	if (!call(self->processor, protocol, protocol, g_strdup(name), header->seqid, &error)) {
+		g_byte_array_set_size(out, start);
+		dispatcher_refuse(self, message, header,
+				  error != NULL ? error->message : "unreadable arguments", out);
+	}
+}

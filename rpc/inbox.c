@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/inbox.h"
+
+#include <errno.h>
+#include <gio/gio.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct _Inbox {
+	int bell;
+	pthread_mutex_t lock;
+	InboxMail mail; /* under the lock */
+};
+
+static InboxMail empty_mail(void)
+{
+	return (InboxMail){.connections = g_array_new(FALSE, FALSE, sizeof(InboxConnection))};
+}
+
+void inbox_mail_clear(InboxMail *self)
+{
+	g_clear_pointer(&self->connections, g_array_unref);
+}
+
+Inbox *inbox_new(GError **error)
+{
+	int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	Inbox *self;
+
+	if (bell < 0) {
+		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
+			    "cannot make an eventfd: %s", g_strerror(errno));
+		return NULL;
+	}
+	self = g_new0(Inbox, 1);
+	self->bell = bell;
+	pthread_mutex_init(&self->lock, NULL);
+	self->mail = empty_mail();
+	return self;
+}
+
+void inbox_free(Inbox *self)
+{
+	if (self == NULL)
+		return;
+	for (guint i = 0; i < self->mail.connections->len; i++) {
+		InboxConnection *left = &g_array_index(self->mail.connections, InboxConnection, i);
+
+		roster_remove(left->entry);
+		close(left->fd);
+	}
+	inbox_mail_clear(&self->mail);
+	pthread_mutex_destroy(&self->lock);
+	close(self->bell);
+	g_free(self);
+}
+
+/* Unlocks the mail that was written, and rings. */
+static void deliver(Inbox *self)
+{
+	guint64 one = 1;
+
+	pthread_mutex_unlock(&self->lock);
+	if (write(self->bell, &one, sizeof one) < 0 && errno != EAGAIN)
+		g_critical("cannot wake a loop: %s", g_strerror(errno));
+}
+
+void inbox_add_connection(Inbox *self, int fd, RosterEntry *entry)
+{
+	const InboxConnection connection = {fd, entry};
+
+	pthread_mutex_lock(&self->lock);
+	g_array_append_val(self->mail.connections, connection);
+	deliver(self);
+}
+
+void inbox_wake(Inbox *self)
+{
+	pthread_mutex_lock(&self->lock);
+	self->mail.wake = TRUE;
+	deliver(self);
+}
+
+void inbox_drain(Inbox *self, gint64 timeout_ms)
+{
+	pthread_mutex_lock(&self->lock);
+	self->mail.drain = TRUE;
+	self->mail.drain_timeout_ms = timeout_ms;
+	deliver(self);
+}
+
+int inbox_bell(const Inbox *self)
+{
+	return self->bell;
+}
+
+void inbox_take(Inbox *self, InboxMail *out_mail)
+{
+	InboxMail empty = empty_mail();
+	guint64 rung;
+
+	/* silenced first: what is delivered after the taking rings again */
+	if (read(self->bell, &rung, sizeof rung) < 0 && errno != EAGAIN)
+		g_critical("cannot silence a loop's bell: %s", g_strerror(errno));
+	pthread_mutex_lock(&self->lock);
+	*out_mail = self->mail;
+	self->mail = empty;
+	pthread_mutex_unlock(&self->lock);
+}

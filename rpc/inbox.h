@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "rpc/roster.h"
+
+/* What other threads ask of a loop, and the bell that wakes it. */
+typedef struct _Inbox Inbox;
+
+typedef struct {
+	int fd;
+	RosterEntry *entry; /* NULL: in no roster */
+} InboxConnection;
+
+typedef struct {
+	GArray *connections; /* of InboxConnection */
+	gboolean wake;       /* what calls were parked for may be there */
+	gboolean drain;
+	gint64 drain_timeout_ms;
+} InboxMail;
+
+void inbox_mail_clear(InboxMail *self);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(InboxMail, inbox_mail_clear)
+
+/* (transfer full), or %NULL with a GIOError set. */
+Inbox *inbox_new(GError **error);
+
+/* Closes the sockets that nobody took, and takes them off the roster. */
+void inbox_free(Inbox *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Inbox, inbox_free)
+
+/* Any thread. */
+void inbox_add_connection(Inbox *self, int fd, RosterEntry *entry);
+void inbox_wake(Inbox *self);
+void inbox_drain(Inbox *self, gint64 timeout_ms);
+
+/* An eventfd, readable while the bell rings. */
+int inbox_bell(const Inbox *self);
+
+/* The loop's thread: silences the bell and takes what is there; @out_mail is to be cleared. */
+void inbox_take(Inbox *self, InboxMail *out_mail);

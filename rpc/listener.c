@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/listener.h"
+
+#include <errno.h>
+#include <gio/gio.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Of silence, before a client is asked whether it is there; and as long again for its answer. */
+#define KEEPALIVE_S 60
+
+static gboolean set_option(int fd, int level, int option, int value)
+{
+	return setsockopt(fd, level, option, &value, sizeof value) == 0;
+}
+
+/* A socket that listens at @address, or -1 with errno set. */
+static int open_socket(const struct addrinfo *address, gboolean any)
+{
+	int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int failure;
+
+	if (fd < 0)
+		return -1;
+	/* "*" is one socket for both families; an IPv6 address is that alone */
+	if (set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&
+	    (address->ai_family != AF_INET6 || set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, !any)) &&
+	    bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0)
+		return fd;
+	failure = errno;
+	close(fd);
+	errno = failure;
+	return -1;
+}
+
+static struct addrinfo *resolve(const char *host, guint16 port, int family, GError **error)
+{
+	g_autofree char *service = g_strdup_printf("%u", port);
+	struct addrinfo hints = {
+		.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
+		.ai_family = family,
+		.ai_socktype = SOCK_STREAM,
+	};
+	struct addrinfo *addresses = NULL;
+	int failure = getaddrinfo(host, service, &hints, &addresses);
+
+	if (failure != 0)
+		g_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED, "cannot listen on %s: %s", host,
+			    failure == EAI_SYSTEM ? g_strerror(errno) : gai_strerror(failure));
+	return addresses;
+}
+
+static void close_from(GArray *fds, guint first)
+{
+	for (guint i = first; i < fds->len; i++)
+		close(g_array_index(fds, int, i));
+	g_array_set_size(fds, first);
+}
+
+/* An address of a family that this machine has not: no harm if the name has another. */
+static gboolean is_absent(int failure)
+{
+	return failure == EAFNOSUPPORT || failure == EADDRNOTAVAIL;
+}
+
+/* %FALSE with errno set if one cannot be opened, or none. */
+static gboolean open_all(const struct addrinfo *addresses, gboolean any, GArray *fds)
+{
+	guint first = fds->len;
+	int failure = 0;
+
+	for (; addresses != NULL && (failure == 0 || is_absent(failure));
+	     addresses = addresses->ai_next) {
+		int fd = open_socket(addresses, any);
+
+		if (fd >= 0)
+			g_array_append_val(fds, fd);
+		else
+			failure = errno;
+	}
+	if (fds->len > first && (failure == 0 || is_absent(failure)))
+		return TRUE;
+	close_from(fds, first);
+	errno = failure;
+	return FALSE;
+}
+
+gboolean listener_open(const char *host, guint16 port, GArray *fds, GError **error)
+{
+	gboolean any = g_str_equal(host, "*");
+	/* "*": IPv6 takes IPv4 in; a machine without IPv6 has IPv4 alone */
+	const int families[] = {any ? AF_INET6 : AF_UNSPEC, AF_INET};
+
+	for (guint i = 0; i < (any ? 2 : 1); i++) {
+		struct addrinfo *addresses = resolve(any ? NULL : host, port, families[i], error);
+		gboolean opened;
+
+		if (addresses == NULL)
+			return FALSE;
+		opened = open_all(addresses, any, fds);
+		freeaddrinfo(addresses);
+		if (opened)
+			return TRUE;
+		if (!is_absent(errno))
+			break;
+	}
+	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
+		    "cannot listen on %s port %u: %s", host, port, g_strerror(errno));
+	return FALSE;
+}
+
+int listener_accept(int fd, struct sockaddr_storage *out_peer)
+{
+	struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+	socklen_t length = sizeof peer;
+	int connection =
+		accept4(fd, (struct sockaddr *)&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (connection >= 0) {
+		set_option(connection, IPPROTO_TCP, TCP_NODELAY, 1);
+		/* a client that vanished without a word does not count as one for ever */
+		set_option(connection, SOL_SOCKET, SO_KEEPALIVE, 1);
+		set_option(connection, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S);
+		set_option(connection, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S / 4);
+		set_option(connection, IPPROTO_TCP, TCP_KEEPCNT, 4);
+		*out_peer = peer;
+	}
+	return connection;
+}

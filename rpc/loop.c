@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A turn of a connection is short. One that has more calls than fit into it
+ * is cut off, and goes on when it is its turn again: between two looks at the
+ * sockets one of those has a turn, and those that have just become readable go
+ * before it. So whoever asks for little waits for little, and nobody starves.
+ *
+ * Calls that wait for IDs are answered in the order in which they came, single
+ * ones and batches each in theirs (queues.h): only one of them tries again, and
+ * a call for IDs on any other connection goes behind.
+ */
+#include "rpc/loop.h"
+
+#include <errno.h>
+#include <gio/gio.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "common/log.h"
+#include "rpc/connection.h"
+#include "rpc/inbox.h"
+#include "rpc/poller.h"
+#include "rpc/queues.h"
+#include "rpc/retry-timer.h"
+#include "rpc/socket-name.h"
+
+#define MAX_EVENTS 256
+#define READ_BYTES (64 * 1024)
+
+/* A turn, beyond its first answer. Some ten of the dearer calls; many hundreds of the cheap. */
+#define TURN_US 50
+
+/* What is shared out if many have become readable at once, and the shortest share: whoever is last
+ * waits for all of them. */
+#define ROUND_US    1000
+#define MIN_TURN_US 10
+
+/* Of parked connections that may be answered at once, before others are looked at. */
+#define MAX_RETRIES 16
+
+/* For the last answers, when a drain has run out of time. */
+#define LAST_ANSWERS_US 1000000
+
+struct _Loop {
+	pthread_t thread;
+	int poller;
+	RetryTimer retry_timer;
+	Inbox *inbox;
+	_Atomic guint n_connections;
+	_Atomic guint64 rounds;
+	_Atomic int failure; /* an errno: the thread could not go on */
+	LoopFailed failed;
+	gpointer user_data;
+	/* the thread's own */
+	Counters *counters;
+	ConnectionShared shared;
+	RpcTurn *turn;
+	Queues queues;
+	GQueue all;
+	gboolean rung;        /* the inbox's bell is heard */
+	gboolean behind;      /* more of those who wait for IDs may be answered at once */
+	gboolean woken_aside; /* what others wait for may be there, and not all have tried again */
+	gboolean draining;
+	gint64 drain_deadline_us;
+};
+
+/* How a connection is done with. */
+typedef void (*LeaveFunc)(Loop *self, Connection *connection);
+
+static gboolean open_descriptors(Loop *self, GError **error)
+{
+	self->poller = poller_new(error);
+	return self->poller >= 0 && retry_timer_init(&self->retry_timer, error) &&
+	       poller_add(self->poller, inbox_bell(self->inbox), self->inbox, error) &&
+	       poller_add(self->poller, self->retry_timer.fd, &self->retry_timer, error);
+}
+
+Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *counters,
+	       LoopFailed failed, gpointer user_data, GError **error)
+{
+	g_autoptr(Loop) self = g_new0(Loop, 1);
+
+	self->failed = failed;
+	self->user_data = user_data;
+	self->counters = counters;
+	queues_init(&self->queues, limits, g_get_monotonic_time);
+	self->shared = (ConnectionShared){
+		.stream =
+			{
+				.dispatcher = dispatcher_new(service, counters),
+				.counters = counters,
+				.max_message_bytes = limits->max_frame_bytes,
+				.max_depth = limits->max_depth,
+				.turn_us = TURN_US,
+				.now_us = g_get_monotonic_time,
+			},
+		.in = g_malloc(READ_BYTES),
+		.in_bytes = READ_BYTES,
+		.out = g_byte_array_new(),
+		.max_pending_bytes = limits->max_pending_bytes,
+	};
+	self->turn = dispatcher_turn(self->shared.stream.dispatcher);
+	self->poller = self->retry_timer.fd = -1;
+	self->inbox = inbox_new(error);
+	return self->inbox != NULL && open_descriptors(self, error) ? g_steal_pointer(&self) : NULL;
+}
+
+void loop_free(Loop *self)
+{
+	if (self == NULL)
+		return;
+	inbox_free(self->inbox);
+	stream_shared_clear(&self->shared.stream);
+	g_byte_array_unref(self->shared.out);
+	g_free(self->shared.in);
+	retry_timer_clear(&self->retry_timer);
+	poller_free(self->poller);
+	g_free(self);
+}
+
+/* Other threads */
+
+void loop_add(Loop *self, int fd, RosterEntry *entry)
+{
+	atomic_fetch_add(&self->n_connections, 1);
+	inbox_add_connection(self->inbox, fd, entry);
+}
+
+guint loop_n_connections(Loop *self)
+{
+	return atomic_load(&self->n_connections);
+}
+
+guint64 loop_rounds(Loop *self)
+{
+	return atomic_load(&self->rounds);
+}
+
+int loop_failure(Loop *self)
+{
+	return atomic_load(&self->failure);
+}
+
+void loop_wake(Loop *self)
+{
+	inbox_wake(self->inbox);
+}
+
+void loop_drain(Loop *self, gint64 timeout_ms)
+{
+	inbox_drain(self->inbox, timeout_ms);
+}
+
+/* One pass of one connection */
+
+static void end_connection(Loop *self, Connection *connection)
+{
+	counters_add(self->counters, COUNTER_CONNECTIONS_ENDED, 1);
+	queues_leave(&self->queues, connection);
+	g_queue_unlink(&self->all, &connection->all_link);
+	roster_remove(connection->entry);
+	connection_free(connection); /* closing takes it out of epoll */
+	atomic_fetch_sub(&self->n_connections, 1);
+}
+
+static void watch_for(Loop *self, Connection *connection, guint32 events)
+{
+	if (connection->events == events)
+		return;
+	connection->events = events;
+	poller_change(self->poller, connection->fd, connection, events);
+}
+
+static void park(Loop *self, Connection *connection)
+{
+	ConnectionQueue queue = queues_choose(connection, CONNECTION_PARKED, self->turn);
+	gint64 wait_ns = self->turn->wait_ns;
+
+	/* the time it begins to wait, not that of the last look at the clock: the process may have
+	 * been stopped in between */
+	queues_forget_time(&self->queues);
+	connection->retry_us =
+		wait_ns == 0 ? G_MAXINT64 : queues_now_us(&self->queues) + wait_ns / 1000 + 1;
+	if (connection->queue != queue) {
+		counters_add(self->counters, COUNTER_WAITS, 1);
+		queues_enter(&self->queues, connection, queue);
+	}
+}
+
+/* One that waits for the server is silent too, but not idle. */
+static void note_waiting(Connection *connection, gboolean waits)
+{
+	if (connection->waits == waits)
+		return;
+	connection->waits = waits;
+	roster_set_waits(connection->entry, waits);
+}
+
+/* It has had its last reply. It is closed when the client has heard so, or after a moment. */
+static void hang_up(Loop *self, Connection *connection)
+{
+	if (connection->queue == QUEUE_LINGER)
+		return;
+	connection_half_close(connection);
+	note_waiting(connection, FALSE);
+	watch_for(self, connection, EPOLLIN);
+	queues_forget_time(&self->queues); /* all of them have the whole moment */
+	queues_enter(&self->queues, connection, QUEUE_LINGER);
+}
+
+/* What the client did, and is closed for. */
+static void note_offence(Loop *self, Connection *connection, Counter counter, const char *reason)
+{
+	g_autofree char *peer = socket_name_peer(connection->fd);
+
+	counters_add(self->counters, counter, 1);
+	log_event(LOG_CONNECTION_CLOSED, "reason=\"%s\" peer=%s", reason, peer);
+}
+
+/* Decides what the connection waits for after a pass, or ends it. */
+static void settle(Loop *self, Connection *connection, ConnectionState state)
+{
+	ConnectionQueue queue;
+	guint32 events;
+
+	if (state == CONNECTION_READING && self->draining) {
+		if (!connection->more) {
+			hang_up(self, connection);
+			return;
+		}
+		state = CONNECTION_CUT_OFF; /* all that has arrived is answered, turn by turn */
+	}
+	if (state == CONNECTION_ENDED && connection->bad != NULL) {
+		note_offence(self, connection, COUNTER_CLOSED_BAD_BYTES, connection->bad);
+		hang_up(self, connection);
+		return;
+	}
+	if (state == CONNECTION_ENDED) {
+		end_connection(self, connection);
+		return;
+	}
+	note_waiting(connection, state != CONNECTION_READING);
+	events = connection_events(connection, &self->shared, state);
+	/* EPOLLIN is left on until the client does send: most send nothing while they wait, and a
+	 * change is a system call */
+	if (state == CONNECTION_PARKED || state == CONNECTION_CUT_OFF)
+		events |= connection->events & EPOLLIN;
+	watch_for(self, connection, events);
+	if (state == CONNECTION_PARKED) {
+		park(self, connection);
+		return;
+	}
+	queue = queues_choose(connection, state, self->turn);
+	if (queue != connection->queue || queue == QUEUE_CUT_OFF ||
+	    (queue == QUEUE_WRITE ? connection->sent : connection->consumed))
+		queues_enter(&self->queues, connection, queue);
+}
+
+/* One pass, by the terms that the loop gives and by no earlier ones. */
+static ConnectionState pass(Loop *self, Connection *connection, RpcTurn terms, gboolean read)
+{
+	*self->turn = terms;
+	return connection_run(connection, &self->shared, read);
+}
+
+static void run(Loop *self, Connection *connection, gboolean read)
+{
+	const RpcTurn terms = {.others_wait = queues_waiting_for_ids(&self->queues) > 0};
+
+	settle(self, connection, pass(self, connection, terms, read));
+}
+
+/* Calls that wait */
+
+/* Tries the call again that waits on it. %FALSE: it must go on waiting, where it stands. */
+static gboolean retry(Loop *self, Connection *connection, guint quota, gboolean others_wait)
+{
+	const RpcTurn terms = {
+		.others_wait = others_wait,
+		.quota = quota,
+		.last_chance = queues_has_run_out(&self->queues, connection),
+	};
+	ConnectionQueue queue = connection->queue;
+	ConnectionState state = pass(self, connection, terms, FALSE);
+
+	queues_note_drawn(&self->queues, queue, quota - MIN(self->turn->quota, quota));
+	if (state == CONNECTION_PARKED && !self->turn->answered) {
+		settle(self, connection, state);
+		return FALSE;
+	}
+	queues_leave(&self->queues, connection);
+	settle(self, connection, state);
+	return TRUE;
+}
+
+/* The first of those who wait for IDs tries again, then the next, until one must go on waiting. */
+static void retry_parked(Loop *self)
+{
+	Connection *next = queues_next_for_ids(&self->queues);
+	guint tries = 0;
+
+	while (next != NULL && tries++ < MAX_RETRIES && queues_is_due(&self->queues, next) &&
+	       retry(self, next, queues_quota(&self->queues, next),
+		     queues_waiting_for_ids(&self->queues) > 1))
+		next = queues_next_for_ids(&self->queues);
+	self->behind = next != NULL && queues_is_due(&self->queues, next);
+}
+
+/* Those who wait for something else, all for the same: likewise. */
+static void retry_aside(Loop *self)
+{
+	Connection *head = queues_head(&self->queues, QUEUE_ASIDE);
+
+	for (guint tries = 0; head != NULL && tries < MAX_RETRIES; tries++) {
+		if (!self->woken_aside && queues_now_us(&self->queues) < head->deadline_us)
+			return;
+		if (!retry(self, head, 0, queues_waiting_for_ids(&self->queues) > 0)) {
+			self->woken_aside = FALSE;
+			return;
+		}
+		head = queues_head(&self->queues, QUEUE_ASIDE);
+	}
+	self->woken_aside = head != NULL;
+}
+
+/* The first of those that were cut off has a turn. */
+static void run_cut_off(Loop *self)
+{
+	Connection *head = queues_head(&self->queues, QUEUE_CUT_OFF);
+
+	if (head != NULL)
+		run(self, head, TRUE);
+}
+
+static void set_retry_timer(Loop *self)
+{
+	Connection *next = queues_next_for_ids(&self->queues);
+
+	if (!self->behind) /* else it is tried again at once */
+		retry_timer_set(&self->retry_timer,
+				next == NULL || next->retry_us == G_MAXINT64 ? 0 : next->retry_us);
+}
+
+static void expire(Loop *self, ConnectionQueue queue, Counter counter, const char *reason,
+		   LeaveFunc leave)
+{
+	Connection *head;
+
+	while ((head = queues_expired(&self->queues, queue)) != NULL) {
+		note_offence(self, head, counter, reason);
+		leave(self, head);
+	}
+}
+
+static void expire_all(Loop *self)
+{
+	Connection *head;
+
+	expire(self, QUEUE_IDLE, COUNTER_CLOSED_IDLE_TIMEOUT, "idle for too long", hang_up);
+	expire(self, QUEUE_FRAME, COUNTER_CLOSED_FRAME_TIMEOUT, "half a message for too long",
+	       hang_up);
+	/* whoever reads nothing would not see the end either */
+	expire(self, QUEUE_WRITE, COUNTER_CLOSED_WRITE_TIMEOUT, "takes no replies", end_connection);
+	while ((head = queues_expired(&self->queues, QUEUE_LINGER)) != NULL)
+		end_connection(self, head);
+}
+
+/* The inbox */
+
+static void adopt(Loop *self, const InboxConnection *newcomer)
+{
+	Connection *connection = connection_new(newcomer->fd);
+	g_autoptr(GError) error = NULL;
+
+	connection->entry = newcomer->entry;
+	g_queue_push_tail_link(&self->all, &connection->all_link);
+	connection->events = EPOLLIN;
+	if (!poller_add(self->poller, connection->fd, connection, &error)) {
+		g_autofree char *quoted = log_quote(error->message);
+
+		log_event(LOG_ACCEPT_FAILED, "error=%s", quoted);
+		end_connection(self, connection);
+		return;
+	}
+	queues_enter(&self->queues, connection, QUEUE_IDLE);
+	if (self->draining)
+		run(self, connection, TRUE);
+}
+
+static void start_draining(Loop *self, gint64 timeout_ms)
+{
+	self->draining = TRUE;
+	self->drain_deadline_us = queues_now_us(&self->queues) + timeout_ms * 1000;
+	for (GList *link = self->all.head, *next; link != NULL; link = next) {
+		Connection *connection = link->data;
+
+		next = link->next; /* the pass may end the connection */
+		if (!queues_takes_no_calls(connection))
+			run(self, connection, TRUE);
+	}
+}
+
+static void empty_inbox(Loop *self)
+{
+	g_auto(InboxMail) mail = {0};
+
+	if (!self->rung)
+		return;
+	self->rung = FALSE;
+	inbox_take(self->inbox, &mail);
+	for (guint i = 0; i < mail.connections->len; i++)
+		adopt(self, &g_array_index(mail.connections, InboxConnection, i));
+	if (mail.wake) {
+		queues_wake(&self->queues);
+		self->woken_aside = TRUE;
+	}
+	if (mail.drain)
+		start_draining(self, mail.drain_timeout_ms);
+}
+
+/* The thread */
+
+/* For epoll_wait(): until the first time limit runs out, rounded up; -1: for ever. */
+static int timeout_ms(Loop *self)
+{
+	gint64 now_us, first_us;
+
+	if (queues_are_empty(&self->queues) && !self->draining)
+		return -1;
+	now_us = queues_begin_look(&self->queues, self->all.length / MAX_EVENTS + 1);
+	first_us = queues_first_deadline_us(&self->queues);
+	if (self->behind || self->woken_aside || queues_head(&self->queues, QUEUE_CUT_OFF) != NULL)
+		return 0;
+	if (self->draining)
+		first_us = MIN(first_us, self->drain_deadline_us);
+	if (first_us == G_MAXINT64)
+		return -1;
+	return (int)CLAMP((first_us - now_us + 999) / 1000, 0, G_MAXINT);
+}
+
+static void handle_lingering(Loop *self, Connection *connection)
+{
+	if (!connection_discard(connection, &self->shared))
+		end_connection(self, connection);
+}
+
+/* Calls of it wait, parked or for its turn, and it is not read. It takes replies to earlier calls,
+ * or was reset. That a client has closed in order is not heard of: its call keeps its place. */
+static void handle_waiting(Loop *self, Connection *connection, guint32 events)
+{
+	if (connection->queue == QUEUE_LINGER)
+		handle_lingering(self, connection);
+	else if ((events & (EPOLLERR | EPOLLHUP)) != 0)
+		end_connection(self, connection);
+	else if (connection->queue == QUEUE_WRITE)
+		settle(self, connection, connection_flush(connection));
+	else if (!connection_send(connection))
+		end_connection(self, connection);
+	else
+		watch_for(self, connection,
+			  connection_events(connection, &self->shared, CONNECTION_PARKED));
+}
+
+/* The inbox and the queues are looked at after the connections. */
+static void handle(Loop *self, const struct epoll_event *event)
+{
+	Connection *connection = event->data.ptr;
+
+	if (event->data.ptr == self->inbox) {
+		self->rung = TRUE;
+		return;
+	}
+	if (event->data.ptr == &self->retry_timer) {
+		retry_timer_silence(&self->retry_timer);
+		return;
+	}
+	if (queues_takes_no_calls(connection) || connection->full) {
+		handle_waiting(self, connection, event->events);
+		return;
+	}
+	run(self, connection, (event->events & ~(guint32)EPOLLOUT) != 0);
+}
+
+/* Answers, with what there is, all that was read from the connections of a queue, which leave it
+ * by @leave. */
+static void answer_queue(Loop *self, ConnectionQueue queue, gint64 until_us, LeaveFunc leave)
+{
+	const RpcTurn terms = {.last_chance = TRUE, .closing = TRUE};
+	Connection *head;
+
+	while ((head = queues_head(&self->queues, queue)) != NULL) {
+		while (g_get_monotonic_time() < until_us &&
+		       pass(self, head, terms, FALSE) == CONNECTION_CUT_OFF)
+			;
+		leave(self, head);
+	}
+}
+
+/* There is no more time: calls that still wait get their answer now, and all leave. */
+static void leave_all(Loop *self, LeaveFunc leave)
+{
+	gint64 until_us = g_get_monotonic_time() + LAST_ANSWERS_US;
+
+	for (ConnectionQueue queue = QUEUE_CUT_OFF; queue < QUEUE_LINGER; queue++)
+		answer_queue(self, queue, until_us, leave);
+	for (GList *link = self->all.head, *next; link != NULL; link = next) {
+		next = link->next;
+		leave(self, link->data);
+	}
+}
+
+/* Nor is anything left of those that did. */
+static gboolean nobody_waits(const Loop *self)
+{
+	return queues_are_empty(&self->queues) && !retry_timer_is_set(&self->retry_timer) &&
+	       !self->woken_aside;
+}
+
+static void serve_queues(Loop *self)
+{
+	retry_aside(self);
+	retry_parked(self);
+	run_cut_off(self);
+	expire_all(self);
+	set_retry_timer(self);
+}
+
+/* For each of @n that have become readable. */
+static gint64 turn_us(int n)
+{
+	return n <= ROUND_US / TURN_US ? TURN_US : MAX(ROUND_US / n, MIN_TURN_US);
+}
+
+/* Waits for what there is to do, and does it. %FALSE: it cannot, see loop_failure(). */
+static gboolean go_round(Loop *self)
+{
+	struct epoll_event events[MAX_EVENTS];
+	int n = epoll_wait(self->poller, events, MAX_EVENTS, timeout_ms(self));
+
+	if (n < 0 && errno != EINTR) {
+		atomic_store(&self->failure, errno);
+		return FALSE;
+	}
+	if (n >= 0)
+		queues_end_look(&self->queues, n < MAX_EVENTS);
+	queues_forget_time(&self->queues);
+	self->shared.stream.turn_us = turn_us(n);
+	for (int i = 0; i < n; i++)
+		handle(self, &events[i]);
+	self->shared.stream.turn_us = TURN_US;
+	empty_inbox(self);
+	if (!nobody_waits(self))
+		serve_queues(self);
+	atomic_fetch_add(&self->rounds, 1);
+	return TRUE;
+}
+
+static void *loop_main(void *data)
+{
+	Loop *self = data;
+	gboolean well = TRUE;
+
+	while (well && (!self->draining || self->all.length > 0)) {
+		if (self->draining && queues_now_us(&self->queues) >= self->drain_deadline_us) {
+			self->drain_deadline_us = G_MAXINT64;
+			leave_all(self, hang_up);
+		}
+		well = go_round(self);
+	}
+	if (!well) {
+		leave_all(self, end_connection);
+		self->failed(self->user_data);
+	}
+	return NULL;
+}
+
+gboolean loop_start(Loop *self, GError **error)
+{
+	int failure = pthread_create(&self->thread, NULL, loop_main, self);
+
+	if (failure == 0) {
+		pthread_setname_np(self->thread, "loop");
+		return TRUE;
+	}
+	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure), "cannot start a thread: %s",
+		    g_strerror(failure));
+	return FALSE;
+}
+
+void loop_join(Loop *self)
+{
+	pthread_join(self->thread, NULL);
+}

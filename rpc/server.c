@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gio/gio.h>
+#include <glib-unix.h>
+#include <malloc.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "rpc/listener.h"
+#include "rpc/socket-name.h"
+
+/* Connections accepted before the main loop gets its turn. */
+#define ACCEPT_BATCH 256
+
+/* How long not to accept after an accept failed for want of something. */
+#define PAUSE_MS 100
+
+/* ... and for loops to close what made room. */
+#define ROOM_PAUSE_MS 1
+
+/* Of such pauses, when the server stops. */
+#define MOST_LAST_TRIES 100
+
+/* From so many connections on, the memory that they took is given back when most of them have gone:
+ * how many there are is looked at as often. */
+#define FLOOD_CONNECTIONS 64
+#define FLOOD_LOOK_S      5
+
+typedef struct {
+	RpcServer *server;
+	int fd;
+	guint source; /* watches the socket, or waits for the end of a pause; 0: neither */
+} Listener;
+
+struct _RpcServer {
+	GPtrArray *loops;    /* of Loop */
+	GArray *loop_rounds; /* of guint64: what rpc_server_responds() saw last */
+	Roster *roster;
+	RosterConfig limits;
+	guint peak;         /* of connections, since memory was given back */
+	guint flood_source; /* 0: there was no flood */
+	Counters *counters;
+	GPtrArray *listeners; /* of Listener */
+	gboolean started;
+	/* Given up for a moment when there are no descriptors left, so that the client can be
+	 * accepted and closed, not kept waiting; -1: another was faster to take it. */
+	int reserve_fd;
+};
+
+static void listener_free(Listener *self)
+{
+	if (self->source != 0)
+		g_source_remove(self->source);
+	close(self->fd);
+	g_free(self);
+}
+
+static int open_reserve(void)
+{
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+RpcServer *rpc_server_new(const RpcServerConfig *config, CounterSet *counters, GError **error)
+{
+	g_autoptr(RpcServer) self = g_new0(RpcServer, 1);
+
+	self->limits = config->roster;
+	self->roster = roster_new(&config->roster);
+	self->counters = counter_set_add(counters);
+	self->listeners = g_ptr_array_new_with_free_func((GDestroyNotify)listener_free);
+	self->loop_rounds = g_array_new(FALSE, TRUE, sizeof(guint64));
+	self->reserve_fd = open_reserve();
+	self->loops = g_ptr_array_new_with_free_func((GDestroyNotify)loop_free);
+	for (guint i = 0; i < config->n_loops; i++) {
+		Loop *loop = loop_new(&config->service, &config->limits, counter_set_add(counters),
+				      config->failed, config->user_data, error);
+
+		if (loop == NULL)
+			return NULL;
+		g_ptr_array_add(self->loops, loop);
+	}
+	return g_steal_pointer(&self);
+}
+
+void rpc_server_free(RpcServer *self)
+{
+	if (self == NULL)
+		return;
+	rpc_server_stop(self, 0);
+	if (self->flood_source != 0)
+		g_source_remove(self->flood_source);
+	g_ptr_array_unref(self->listeners);
+	g_ptr_array_unref(self->loops);
+	roster_free(self->roster);
+	g_array_unref(self->loop_rounds);
+	if (self->reserve_fd >= 0)
+		close(self->reserve_fd);
+	g_free(self);
+}
+
+gboolean rpc_server_listen(RpcServer *self, const char *host, guint16 port, GError **error)
+{
+	g_autoptr(GArray) fds = g_array_new(FALSE, FALSE, sizeof(int));
+
+	if (!listener_open(host, port, fds, error))
+		return FALSE;
+	for (guint i = 0; i < fds->len; i++) {
+		Listener *listener = g_new0(Listener, 1);
+
+		listener->server = self;
+		listener->fd = g_array_index(fds, int, i);
+		g_ptr_array_add(self->listeners, listener);
+	}
+	return TRUE;
+}
+
+char *rpc_server_address(const RpcServer *self)
+{
+	const Listener *first = self->listeners->pdata[0];
+
+	return socket_name_local(first->fd);
+}
+
+/* That has the fewest connections; one that has failed only if there is no other. */
+static Loop *choose_loop(RpcServer *self)
+{
+	Loop *chosen = NULL;
+	guint fewest = G_MAXUINT;
+
+	for (guint i = 0; i < self->loops->len; i++) {
+		Loop *loop = self->loops->pdata[i];
+		guint n = loop_failure(loop) == 0 ? loop_n_connections(loop) : G_MAXUINT - 1;
+
+		if (n < fewest) {
+			fewest = n;
+			chosen = loop;
+		}
+	}
+	return chosen;
+}
+
+/* @address: whose fault it may be, with so many @connections */
+static void refuse(RpcServer *self, int connection, LogEvent event, const char *address,
+		   guint connections, const char *reason, const char *remedy)
+{
+	close(connection);
+	counters_add(self->counters, COUNTER_CONNECTIONS_REFUSED, 1);
+	log_event(event, "reason=\"%s\" address=%s connections=%u remedy=\"%s\"", reason, address,
+		  connections, remedy);
+}
+
+static void refuse_full(RpcServer *self, int connection)
+{
+	guint most;
+	g_autofree char *address = roster_biggest(self->roster, &most);
+	g_autofree char *reason = g_strdup_printf(
+		"more than %u connections, and none of the address that has most is idle for %g s",
+		self->limits.max_connections, self->limits.idle_ms / 1e3);
+
+	refuse(self, connection, LOG_CONNECTION_REFUSED, address, most, reason,
+	       "let clients keep and share connections, or raise --max-connections");
+}
+
+static void refuse_address(RpcServer *self, int connection, const struct sockaddr *peer)
+{
+	g_autofree char *address = roster_address(peer);
+	guint most = self->limits.max_per_address;
+	g_autofree char *reason = g_strdup_printf("more than %u connections of one address", most);
+
+	refuse(self, connection, LOG_ADDRESS_REFUSED, address, most, reason,
+	       "let its clients keep and share connections, or raise "
+	       "--max-connections-per-address");
+}
+
+static void refuse_for_descriptors(RpcServer *self, int connection)
+{
+	guint most;
+	g_autofree char *address = roster_biggest(self->roster, &most);
+
+	refuse(self, connection, LOG_CONNECTION_REFUSED, address, most, "no file descriptors left",
+	       "raise the limit (ulimit -n, LimitNOFILE=) or lower --max-connections");
+}
+
+static void note_left(RpcServer *self, const char *peer)
+{
+	counters_add(self->counters, COUNTER_CLOSED_FOR_ROOM, 1);
+	log_event(LOG_CONNECTION_CLOSED, "reason=\"idle, and room was needed\" peer=%s", peer);
+}
+
+/* The allocator keeps what lies between what is in use, and of other threads all of it. */
+static gboolean on_flood_look(gpointer user_data)
+{
+	RpcServer *self = user_data;
+	guint n = roster_n_connections(self->roster);
+
+	if (n >= self->peak / 2)
+		return G_SOURCE_CONTINUE;
+	malloc_trim(0);
+	self->peak = n;
+	if (n >= FLOOD_CONNECTIONS)
+		return G_SOURCE_CONTINUE;
+	self->flood_source = 0;
+	return G_SOURCE_REMOVE;
+}
+
+static void watch_flood(RpcServer *self)
+{
+	self->peak = MAX(self->peak, roster_n_connections(self->roster));
+	if (self->peak >= FLOOD_CONNECTIONS && self->flood_source == 0)
+		self->flood_source = g_timeout_add_seconds(FLOOD_LOOK_S, on_flood_look, self);
+}
+
+static void place(RpcServer *self, int connection, const struct sockaddr *peer)
+{
+	g_autofree char *left = NULL;
+	RosterEntry *entry = NULL;
+
+	switch (roster_admit(self->roster, connection, peer, g_get_monotonic_time(), &entry,
+			     &left)) {
+	case ROSTER_ADMITTED:
+		/* counted before the newcomer can ask */
+		if (left != NULL)
+			note_left(self, left);
+		counters_add(self->counters, COUNTER_CONNECTIONS_ACCEPTED, 1);
+		loop_add(choose_loop(self), connection, entry);
+		watch_flood(self);
+		break;
+	case ROSTER_FULL:
+		refuse_full(self, connection);
+		break;
+	case ROSTER_ADDRESS_FULL:
+		refuse_address(self, connection, peer);
+		break;
+	}
+}
+
+/* No descriptor is left for the client that waits. Returns whether there was one: accepting says
+ * that there is no descriptor even if there is no client. */
+static gboolean turn_away(RpcServer *self, int listener)
+{
+	struct sockaddr_storage peer;
+	int connection;
+
+	close(self->reserve_fd);
+	connection = listener_accept(listener, &peer);
+	if (connection >= 0)
+		refuse_for_descriptors(self, connection);
+	self->reserve_fd = open_reserve();
+	return connection >= 0;
+}
+
+/* Accepts @most at most. Returns for how long trying on makes no sense, in milliseconds. */
+static guint accept_some(RpcServer *self, int listener, guint most)
+{
+	if (self->reserve_fd < 0)
+		self->reserve_fd = open_reserve();
+	for (guint i = 0; i < most; i++) {
+		struct sockaddr_storage peer;
+		int connection;
+
+		if (!roster_ready(self->roster))
+			return ROOM_PAUSE_MS;
+		connection = listener_accept(listener, &peer);
+		if (connection >= 0) {
+			place(self, connection, (const struct sockaddr *)&peer);
+		} else if ((errno == EMFILE || errno == ENFILE) && self->reserve_fd >= 0) {
+			if (!turn_away(self, listener))
+				break;
+		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+			break;
+		} else if (errno != EINTR && errno != ECONNABORTED) {
+			log_event(LOG_ACCEPT_FAILED, "error=\"%s\"", g_strerror(errno));
+			return PAUSE_MS;
+		}
+	}
+	return 0;
+}
+
+static void watch(Listener *listener);
+
+static gboolean on_pause_over(gpointer user_data)
+{
+	watch(user_data);
+	return G_SOURCE_REMOVE;
+}
+
+static gboolean on_acceptable(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer user_data)
+{
+	Listener *listener = user_data;
+	guint pause_ms = accept_some(listener->server, fd, ACCEPT_BATCH);
+
+	if (pause_ms == 0)
+		return G_SOURCE_CONTINUE;
+	/* the socket stays readable, and the thread would spin */
+	listener->source = g_timeout_add(pause_ms, on_pause_over, listener);
+	return G_SOURCE_REMOVE;
+}
+
+static void watch(Listener *listener)
+{
+	listener->source = g_unix_fd_add(listener->fd, G_IO_IN, on_acceptable, listener);
+}
+
+/* Starts the loops; those that could not be started are gone. */
+static gboolean start_loops(RpcServer *self, GError **error)
+{
+	for (guint i = 0; i < self->loops->len; i++)
+		if (!loop_start(self->loops->pdata[i], error)) {
+			g_ptr_array_set_size(self->loops, (gint)i);
+			return FALSE;
+		}
+	return TRUE;
+}
+
+gboolean rpc_server_start(RpcServer *self, GError **error)
+{
+	self->started = TRUE;
+	g_array_set_size(self->loop_rounds, self->loops->len);
+	if (!start_loops(self, error)) {
+		g_ptr_array_set_size(self->listeners, 0);
+		rpc_server_stop(self, 0);
+		return FALSE;
+	}
+	for (guint i = 0; i < self->listeners->len; i++) {
+		Listener *listener = self->listeners->pdata[i];
+		g_autofree char *address = socket_name_local(listener->fd);
+
+		watch(listener);
+		log_event(LOG_LISTENING, "address=%s", address);
+	}
+	return TRUE;
+}
+
+void rpc_server_wake(RpcServer *self)
+{
+	for (guint i = 0; i < self->loops->len; i++)
+		loop_wake(self->loops->pdata[i]);
+}
+
+gboolean rpc_server_responds(RpcServer *self)
+{
+	gboolean all = TRUE;
+
+	for (guint i = 0; i < self->loops->len; i++) {
+		guint64 *seen = &g_array_index(self->loop_rounds, guint64, i);
+		guint64 rounds = loop_rounds(self->loops->pdata[i]);
+
+		all = all && rounds != *seen;
+		*seen = rounds;
+	}
+	rpc_server_wake(self);
+	return all;
+}
+
+gboolean rpc_server_check(RpcServer *self, GError **error)
+{
+	for (guint i = 0; i < self->loops->len; i++) {
+		int failure = loop_failure(self->loops->pdata[i]);
+
+		if (failure == 0)
+			continue;
+		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure),
+			    "an event loop cannot wait for events: %s", g_strerror(failure));
+		return FALSE;
+	}
+	return TRUE;
+}
+
+/* Those whose connection stands have been promised an answer. */
+static void accept_the_rest(RpcServer *self, int listener)
+{
+	for (guint tries = 0; tries < MOST_LAST_TRIES; tries++) {
+		if (accept_some(self, listener, SOMAXCONN) != ROOM_PAUSE_MS)
+			return;
+		g_usleep(1000 * ROOM_PAUSE_MS);
+	}
+}
+
+void rpc_server_stop(RpcServer *self, gint64 timeout_ms)
+{
+	if (!self->started)
+		return;
+	self->started = FALSE;
+	for (guint i = 0; i < self->listeners->len; i++)
+		accept_the_rest(self, ((Listener *)self->listeners->pdata[i])->fd);
+	g_ptr_array_set_size(self->listeners, 0);
+	for (guint i = 0; i < self->loops->len; i++)
+		loop_drain(self->loops->pdata[i], timeout_ms);
+	for (guint i = 0; i < self->loops->len; i++)
+		loop_join(self->loops->pdata[i]);
+}

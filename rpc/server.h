@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "common/counters.h"
+#include "rpc/dispatcher.h"
+#include "rpc/loop.h"
+#include "rpc/roster.h"
+
+/*
+ * The Thrift server: listens, accepts in the thread of the default main
+ * context, and hands each connection to the loop that has the fewest. That
+ * thread's only, but for rpc_server_wake().
+ */
+typedef struct _RpcServer RpcServer;
+
+typedef struct {
+	RpcService service;
+	RpcLimits limits;
+	guint n_loops;
+	RosterConfig roster; /* who is not admitted is accepted and closed */
+	/* Any thread: an event loop cannot go on, see rpc_server_check(). */
+	LoopFailed failed;
+	gpointer user_data;
+} RpcServerConfig;
+
+/* @counters: borrowed. (transfer full), or %NULL with a GIOError set. */
+RpcServer *rpc_server_new(const RpcServerConfig *config, CounterSet *counters, GError **error);
+void rpc_server_free(RpcServer *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(RpcServer, rpc_server_free)
+
+/* Before the start; see listener_open(). Each address is logged once the server accepts there. */
+gboolean rpc_server_listen(RpcServer *self, const char *host, guint16 port,
+			   GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* (transfer full): the first address it listens on, with the port that was chosen. */
+char *rpc_server_address(const RpcServer *self);
+
+/* Starts the loops and accepts. After a failure nothing runs, and it cannot be started again. */
+gboolean rpc_server_start(RpcServer *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Any thread: what calls wait for may be there. */
+void rpc_server_wake(RpcServer *self);
+
+/* Whether every loop has gone round since this was asked last; asked for the first time after the
+ * start, say. For a watchdog, which leaves them time between two questions. */
+gboolean rpc_server_responds(RpcServer *self);
+
+/* %FALSE with a GIOError set: an event loop has ended, and its connections with it. */
+gboolean rpc_server_check(RpcServer *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Stops accepting, answers what has arrived, closes every connection, and ends the loops: see
+ * loop_drain(). Blocks until then. */
+void rpc_server_stop(RpcServer *self, gint64 timeout_ms);

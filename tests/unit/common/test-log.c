@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "tests/unit/patience.h"
+
+#define TIME       "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z "
+#define N_THREADS  8
+#define N_LINES    1000
+#define PIPE_BYTES 4096
+
+static int saved_stderr;
+
+/* Standard error goes to @fd, which is closed, until restore_stderr(). */
+static void replace_stderr(int fd)
+{
+	g_assert_cmpint(fd, >=, 0);
+	saved_stderr = dup(STDERR_FILENO);
+	g_assert_cmpint(dup2(fd, STDERR_FILENO), ==, STDERR_FILENO);
+	close(fd);
+}
+
+static void restore_stderr(void)
+{
+	g_assert_cmpint(dup2(saved_stderr, STDERR_FILENO), ==, STDERR_FILENO);
+	close(saved_stderr);
+}
+
+/* Standard error goes to a file until capture_end(), which returns the lines. */
+static char *capture_path;
+
+static void capture_begin(void)
+{
+	replace_stderr(g_file_open_tmp("log-XXXXXX", &capture_path, NULL));
+}
+
+static char **captured_lines(void)
+{
+	g_autofree char *text = NULL;
+
+	g_assert_true(g_file_get_contents(capture_path, &text, NULL, NULL));
+	g_assert_true(*text == '\0' || g_str_has_suffix(text, "\n"));
+	text[*text == '\0' ? 0 : strlen(text) - 1] = '\0';
+	return g_strsplit(text, "\n", -1);
+}
+
+static char **capture_end(void)
+{
+	char **lines = captured_lines();
+
+	restore_stderr();
+	unlink(capture_path);
+	g_clear_pointer(&capture_path, g_free);
+	return lines;
+}
+
+static void assert_matches(const char *line, const char *pattern)
+{
+	g_autofree char *whole = g_strdup_printf("^%s$", pattern);
+
+	g_test_message("%s", line);
+	g_assert_true(g_regex_match_simple(whole, line, G_REGEX_DOLLAR_ENDONLY, 0));
+}
+
+static void test_line(void)
+{
+	g_auto(GStrv) lines = NULL;
+
+	capture_begin();
+	log_event(LOG_WORKER_CLAIMED, "datacenter_id=%d worker_id=%d", 3, 7);
+	log_event(LOG_WORKER_WAITING, "why=held");
+	log_event(LOG_FAILED, "error=%s", "\"disk full\"");
+	lines = capture_end();
+	g_assert_cmpuint(g_strv_length(lines), ==, 3);
+	assert_matches(lines[0], TIME "info event=worker-claimed datacenter_id=3 worker_id=7");
+	assert_matches(lines[1], TIME "warning event=worker-waiting why=held");
+	assert_matches(lines[2], TIME "error event=failed error=\"disk full\"");
+}
+
+static void test_level(void)
+{
+	static const struct {
+		LogLevel level;
+		guint n_lines; /* of an error, a warning and an info */
+	} CASES[] = {
+		{LOG_LEVEL_ERROR, 1},
+		{LOG_LEVEL_WARNING, 2},
+		{LOG_LEVEL_INFO, 3},
+		{LOG_LEVEL_DEBUG, 3},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_auto(GStrv) lines = NULL;
+
+		log_set_level(CASES[i].level);
+		capture_begin();
+		log_event(LOG_FAILED, "a=1");
+		log_event(LOG_CLOCK_BACK, "a=1");
+		log_event(LOG_STATE, "a=1");
+		lines = capture_end();
+		g_assert_cmpuint(g_strv_length(lines), ==, CASES[i].n_lines);
+	}
+	log_set_level(LOG_LEVEL_INFO);
+}
+
+/* Each event has a name of its own, fit for a value without quotes. */
+static void test_events(void)
+{
+	g_autoptr(GHashTable) names = g_hash_table_new(g_str_hash, g_str_equal);
+
+	for (LogEvent event = 0; event < LOG_N_EVENTS; event++) {
+		const char *name = log_event_name(event);
+
+		g_assert_nonnull(name);
+		assert_matches(name, "[a-z]+(-[a-z]+)*");
+		g_assert_true(g_hash_table_add(names, (gpointer)name));
+		g_assert_nonnull(log_event_level_name(event));
+	}
+}
+
+/* Logs @event again and again until its second line is out; returns that line, and how often it was
+ * logged before. */
+static char *second_line(LogEvent event, guint *out_before)
+{
+	gint64 limit_us = g_get_monotonic_time() + PATIENCE_US;
+	g_auto(GStrv) lines = NULL;
+	guint n = 0;
+
+	do {
+		poll(NULL, 0, 10);
+		log_event(event, "n=%u", n++);
+		g_strfreev(lines);
+		lines = captured_lines();
+		g_assert_cmpint(g_get_monotonic_time(), <, limit_us);
+	} while (g_strv_length(lines) < 2);
+	*out_before = n - 1;
+	return g_strdup(lines[1]);
+}
+
+static void test_repeats(void)
+{
+	static const LogEvent LIMITED[] = {LOG_CONNECTION_CLOSED, LOG_ACCEPT_FAILED};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(LIMITED); i++) {
+		gint64 begin_us = g_get_monotonic_time();
+		g_autofree char *line = NULL;
+		g_autofree char *pattern = NULL;
+		guint before;
+
+		capture_begin();
+		line = second_line(LIMITED[i], &before);
+		g_strfreev(capture_end());
+		g_assert_cmpint(g_get_monotonic_time() - begin_us, >=, G_USEC_PER_SEC);
+		pattern = g_strdup_printf(".* event=%s n=%u suppressed=%u",
+					  log_event_name(LIMITED[i]), before, before - 1);
+		assert_matches(line, pattern);
+	}
+}
+
+static void test_no_limit(void)
+{
+	g_auto(GStrv) lines = NULL;
+
+	capture_begin();
+	for (guint i = 0; i < 100; i++)
+		log_event(LOG_CLOCK_BACK, "by_ms=%u", i);
+	lines = capture_end();
+	g_assert_cmpuint(g_strv_length(lines), ==, 100);
+	g_assert_true(g_str_has_suffix(lines[99], "event=clock-back by_ms=99"));
+}
+
+static void test_journal(void)
+{
+	static const struct {
+		LogEvent event;
+		const char *line;
+	} CASES[] = {
+		{LOG_FAILED, "<3>event=failed a=1"},
+		{LOG_CLOCK_BACK, "<4>event=clock-back a=1"},
+		{LOG_STATE, "<6>event=state a=1"},
+	};
+	g_autofree char *own = NULL;
+	g_auto(GStrv) lines = NULL;
+	struct stat st;
+
+	capture_begin();
+	g_assert_cmpint(fstat(STDERR_FILENO, &st), ==, 0);
+	own = g_strdup_printf("%lu:%lu", (gulong)st.st_dev, (gulong)st.st_ino);
+	g_setenv("JOURNAL_STREAM", own, TRUE);
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++)
+		log_event(CASES[i].event, "a=1");
+	lines = capture_end();
+	g_unsetenv("JOURNAL_STREAM");
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++)
+		g_assert_cmpstr(lines[i], ==, CASES[i].line);
+}
+
+static void test_another_journal(void)
+{
+	static const char *const OTHERS[] = {"", "1:2", "x", "8:999999999999"};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(OTHERS); i++) {
+		g_auto(GStrv) lines = NULL;
+
+		g_setenv("JOURNAL_STREAM", OTHERS[i], TRUE);
+		capture_begin();
+		log_event(LOG_STATE, "a=1");
+		lines = capture_end();
+		g_unsetenv("JOURNAL_STREAM");
+		assert_matches(lines[0], TIME "info event=state a=1");
+	}
+}
+
+/* A line that cannot be written is lost, but counted. */
+static void test_write_fails(void)
+{
+	g_auto(GStrv) lines = NULL;
+
+	replace_stderr(open("/dev/full", O_WRONLY | O_CLOEXEC));
+	log_event(LOG_STATE, "a=1");
+	log_event(LOG_STATE, "a=2");
+	restore_stderr();
+	capture_begin();
+	log_event(LOG_STATE, "a=3");
+	log_event(LOG_STATE, "a=4");
+	lines = capture_end();
+	assert_matches(lines[0], TIME "info event=state a=3 suppressed=2");
+	assert_matches(lines[1], TIME "info event=state a=4");
+}
+
+static void test_broken_pipe(void)
+{
+	int fds[2];
+
+	signal(SIGPIPE, SIG_IGN);
+	g_assert_cmpint(pipe(fds), ==, 0);
+	close(fds[0]);
+	replace_stderr(fds[1]);
+	log_event(LOG_STOPPING, "a=1");
+	restore_stderr();
+}
+
+/* Nobody reads: the test would hang if logging blocked. */
+static void test_full_pipe(void)
+{
+	g_autofree char *text = g_strnfill(PIPE_BYTES / 2, 'x');
+	char buffer[PIPE_BYTES];
+	gint64 written = 0;
+	ssize_t n;
+	int fds[2];
+
+	g_assert_cmpint(pipe(fds), ==, 0);
+	g_assert_cmpint(fcntl(fds[1], F_SETPIPE_SZ, PIPE_BYTES), >=, 0);
+	g_assert_cmpint(fcntl(fds[0], F_SETFL, O_NONBLOCK), ==, 0);
+	replace_stderr(fds[1]);
+	for (guint i = 0; i < 10; i++)
+		log_event(LOG_CLOCK_HELD, "text=%s", text);
+	while ((n = read(fds[0], buffer, sizeof buffer)) > 0)
+		written += n;
+	log_event(LOG_CLOCK_HELD, "a=1");
+	n = read(fds[0], buffer, sizeof buffer - 1);
+	restore_stderr();
+	close(fds[0]);
+	g_assert_cmpint(written, >, PIPE_BYTES / 2);
+	g_assert_cmpint(written, <=, PIPE_BYTES);
+	g_assert_cmpint(n, >, 0);
+	buffer[n] = '\0';
+	g_assert_nonnull(strstr(buffer, "event=clock-held a=1 suppressed=9\n"));
+}
+
+static void test_long_line(void)
+{
+	g_autofree char *text = g_strnfill(10 * PIPE_BYTES, 'x');
+	g_auto(GStrv) lines = NULL;
+
+	capture_begin();
+	log_event(LOG_STATE, "text=%s", text);
+	log_event(LOG_STATE, "a=1");
+	lines = capture_end();
+	g_assert_cmpuint(strlen(lines[0]), ==, PIPE_BYTES - 1);
+	g_assert_true(g_str_has_suffix(lines[1], "event=state a=1"));
+}
+
+static void *log_many(void *thread)
+{
+	for (guint i = 0; i < N_LINES; i++)
+		log_event(LOG_STATE, "thread=%u line=%u", GPOINTER_TO_UINT(thread), i);
+	return NULL;
+}
+
+static void test_threads(void)
+{
+	g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
+	pthread_t threads[N_THREADS];
+	g_auto(GStrv) lines = NULL;
+
+	capture_begin();
+	for (guint i = 0; i < N_THREADS; i++)
+		g_assert_cmpint(pthread_create(&threads[i], NULL, log_many, GUINT_TO_POINTER(i)),
+				==, 0);
+	for (guint i = 0; i < N_THREADS; i++)
+		pthread_join(threads[i], NULL);
+	lines = capture_end();
+	g_assert_cmpuint(g_strv_length(lines), ==, N_THREADS * N_LINES);
+	for (char **line = lines; *line != NULL; line++) {
+		char *fields = strstr(*line, " info event=state thread=");
+
+		g_assert_nonnull(fields);
+		g_assert_true(g_hash_table_add(seen, fields));
+	}
+}
+
+static void test_quote(void)
+{
+	static const struct {
+		const char *text;
+		const char *quoted;
+	} CASES[] = {
+		{"plain", "plain"},
+		{"/var/lib/x-1.2_3:4", "/var/lib/x-1.2_3:4"},
+		{"", "\"\""},
+		{"a b", "\"a b\""},
+		{"a=b", "\"a=b\""},
+		{"a\"b", "\"a\\\"b\""},
+		{"a\\b", "\"a\\\\b\""},
+		{"a\nb\tc\rd", "\"a\\nb\\tc\\rd\""},
+		{"\x1b[31m", "\"\\u001b[31m\""},
+		{"\x7f", "\"\\u007f\""},
+		{"\xc3\xb6l", "\xc3\xb6l"},
+		{"\xc2\x9b", "\"\\u009b\""},
+		{"\xff", "\"\\u00ff\""},
+		{"\xc3", "\"\\u00c3\""},
+		{"a\xe2\x80\xaetxt", "\"a\\u202etxt\""},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autofree char *quoted = log_quote(CASES[i].text);
+
+		g_assert_cmpstr(quoted, ==, CASES[i].quoted);
+	}
+}
+
+/* The manual has an entry for each event, with its level, and for nothing else. */
+static void test_manual(void)
+{
+	g_autofree char *path =
+		g_test_build_filename(G_TEST_DIST, "docs", "man", "snowflaked.8", NULL);
+	g_autofree char *manual = NULL;
+	g_auto(GStrv) entries = NULL;
+
+	g_assert_true(g_file_get_contents(path, &manual, NULL, NULL));
+	manual[strstr(manual, "\n.SH EXAMPLES\n") - manual] = '\0';
+	entries = g_strsplit(strstr(manual, "\n.SH LOG EVENTS\n"), "\n.TP\n", -1);
+	g_assert_cmpuint(g_strv_length(entries), ==, LOG_N_EVENTS + 1);
+	for (LogEvent event = 0; event < LOG_N_EVENTS; event++) {
+		g_autoptr(GString) name = g_string_new(log_event_name(event));
+		g_autofree char *begin = NULL;
+
+		g_string_replace(name, "-", "\\-", 0);
+		begin = g_strdup_printf(".B %s\n(%s)", name->str, log_event_level_name(event));
+		g_test_message("%s", begin);
+		g_assert_true(g_str_has_prefix(entries[event + 1], begin));
+	}
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_unsetenv("JOURNAL_STREAM");
+	g_test_add_func("/log/line", test_line);
+	g_test_add_func("/log/level", test_level);
+	g_test_add_func("/log/events", test_events);
+	g_test_add_func("/log/repeats", test_repeats);
+	g_test_add_func("/log/no-limit", test_no_limit);
+	g_test_add_func("/log/journal", test_journal);
+	g_test_add_func("/log/another-journal", test_another_journal);
+	g_test_add_func("/log/write-fails", test_write_fails);
+	g_test_add_func("/log/broken-pipe", test_broken_pipe);
+	g_test_add_func("/log/full-pipe", test_full_pipe);
+	g_test_add_func("/log/long-line", test_long_line);
+	g_test_add_func("/log/threads", test_threads);
+	g_test_add_func("/log/quote", test_quote);
+	g_test_add_func("/log/manual", test_manual);
+	return g_test_run();
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/format.h"
+
+#define NOW_MS G_GINT64_CONSTANT(1795356568660) /* 2026-11-22T14:09:28.660Z */
+#define MINUTE (60 * G_GINT64_CONSTANT(1000))
+#define HOUR   (60 * MINUTE)
+#define DAY    (24 * HOUR)
+
+static void test_until(void)
+{
+	static const struct {
+		gint64 until_ms;
+		const char *full;
+		const char *brief;
+	} cases[] = {
+		{0, "-", "-"},
+		{-1, "-", "-"},
+		{G_MININT64, "-", "-"},
+		{G_MAXINT64, "-", "-"},
+		{CTL_FORMAT_MAX_TIME_MS + 1, "-", "-"},
+		{NOW_MS, "2026-11-22T14:09:28.660Z", "for 0 s"},
+		{NOW_MS + 8999, "2026-11-22T14:09:37.659Z", "for 8 s"},
+		{NOW_MS - 1, "2026-11-22T14:09:28.659Z (ended)", "ended 0 s ago"},
+		{NOW_MS - DAY, "2026-11-21T14:09:28.660Z (ended)", "ended 24 h ago"},
+		{1, "1970-01-01T00:00:00.001Z (ended)", "ended 20779 d ago"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autofree char *full = ctl_format_until(cases[i].until_ms, NOW_MS);
+		g_autofree char *brief = ctl_format_until_short(cases[i].until_ms, NOW_MS);
+
+		g_assert_cmpstr(full, ==, cases[i].full);
+		g_assert_cmpstr(brief, ==, cases[i].brief);
+	}
+}
+
+static void test_span(void)
+{
+	static const struct {
+		gint64 span_ms;
+		const char *text;
+	} cases[] = {
+		{0, "0 s"},
+		{999, "0 s"},
+		{2 * MINUTE - 1, "119 s"},
+		{2 * MINUTE, "2 min"},
+		{2 * HOUR - 1, "119 min"},
+		{2 * HOUR, "2 h"},
+		{2 * DAY - 1, "47 h"},
+		{2 * DAY, "2 d"},
+		{1000 * DAY, "1000 d"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autofree char *text = ctl_format_span(cases[i].span_ms);
+
+		g_assert_cmpstr(text, ==, cases[i].text);
+	}
+}
+
+static void test_path(void)
+{
+	g_autofree char *plain = g_strnfill(512, 'a');
+	g_autofree char *longer = g_strconcat(plain, "b", NULL);
+	g_autofree char *cut = g_strconcat(plain, "...", NULL);
+	const struct {
+		const char *path;
+		const char *text;
+	} cases[] = {
+		{"/snowflake/datacenters/1", "/snowflake/datacenters/1"},
+		{"/a\033[2J\n", "/a\\x1b[2J\\x0a"},
+		{"/\u202e\u2028", "/\\xe2\\x80\\xae\\xe2\\x80\\xa8"},
+		{"/\\", "/\\x5c"},
+		{plain, plain},
+		{longer, cut},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autofree char *text = ctl_format_path(cases[i].path);
+
+		g_assert_cmpstr(text, ==, cases[i].text);
+	}
+}
+
+static void test_json_is_ascii(void)
+{
+	static const struct {
+		const char *text;
+		const char *json;
+	} cases[] = {
+		{"a", "{\"a\":\"a\"}"},
+		{"\033\n\177", "{\"a\":\"\\u001b\\n\\u007f\"}"},
+		{"\u202e\u2028", "{\"a\":\"\\u202e\\u2028\"}"},
+		{"\U0001f600", "{\"a\":\"\\ud83d\\ude00\"}"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		JsonObject *object = json_object_new();
+
+		ctl_format_json_text(object, "a", cases[i].text);
+
+		g_autofree char *json = ctl_format_json(object);
+
+		g_assert_cmpstr(json, ==, cases[i].json);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/ctl-format/until", test_until);
+	g_test_add_func("/ctl-format/span", test_span);
+	g_test_add_func("/ctl-format/path", test_path);
+	g_test_add_func("/ctl-format/json-is-ascii", test_json_is_ascii);
+	return g_test_run();
+}

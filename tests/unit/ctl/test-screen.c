@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/screen.h"
+
+#define WIDE   "\u6771" /* two columns */
+#define ACCENT "\u0301" /* none */
+
+static void test_width(void)
+{
+	static const struct {
+		const char *text;
+		guint width;
+	} cases[] = {
+		{"", 0},           {"abc", 3}, {"\u00e9", 1},
+		{"e" ACCENT, 1},   {WIDE, 2},  {"a" WIDE ACCENT "b", 4},
+		{"\U0001f600", 2},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+		g_assert_cmpuint(ctl_screen_width(cases[i].text), ==, cases[i].width);
+}
+
+static void test_cut(void)
+{
+	static const struct {
+		const char *text;
+		guint columns;
+		const char *shown;
+	} cases[] = {
+		{"", 1, ""},
+		{"abc", G_MAXUINT, "abc"},
+		{"abc", 3, "abc"},
+		{"abcd", 3, "ab>"},
+		{"abc", 2, "a>"},
+		{"abc", 1, ">"},
+		{"a", 1, "a"},
+		{WIDE WIDE, 4, WIDE WIDE},
+		{WIDE WIDE, 3, WIDE ">"},
+		{"a" WIDE WIDE, 4, "a" WIDE ">"},
+		{WIDE WIDE WIDE, 4, WIDE ">"},
+		{"e" ACCENT "fg", 2, "e" ACCENT ">"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autofree char *shown = ctl_screen_cut(cases[i].text, cases[i].columns);
+
+		g_assert_cmpstr(shown, ==, cases[i].shown);
+		g_assert_cmpuint(ctl_screen_width(shown), <=, cases[i].columns);
+	}
+}
+
+static char *join(const GPtrArray *lines)
+{
+	GString *text = g_string_new(NULL);
+
+	for (guint i = 0; i < lines->len; i++)
+		g_string_append_printf(text, "%s|", (const char *)lines->pdata[i]);
+	return g_string_free(text, FALSE);
+}
+
+static void test_wrap(void)
+{
+	static const struct {
+		const char *text;
+		guint columns;
+		const char *lines;
+	} cases[] = {
+		{"", 3, "|"},
+		{"abc", G_MAXUINT, "abc|"},
+		{"abc", 3, "abc|"},
+		{"abcd", 3, "abc|d|"},
+		{"abcdef", 3, "abc|def|"},
+		{WIDE WIDE, 3, WIDE "|" WIDE "|"},
+		{WIDE WIDE, 1, WIDE "|" WIDE "|"}, /* there is no way to show it */
+		{"ab" ACCENT "c", 2, "ab" ACCENT "|c|"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autoptr(GPtrArray) lines = g_ptr_array_new_with_free_func(g_free);
+
+		ctl_screen_wrap(cases[i].text, cases[i].columns, lines);
+
+		g_autofree char *joined = join(lines);
+
+		g_assert_cmpstr(joined, ==, cases[i].lines);
+	}
+}
+
+static GPtrArray *split(const char *text)
+{
+	g_auto(GStrv) lines = g_strsplit(text, "|", -1);
+	GPtrArray *array = g_ptr_array_new_with_free_func(g_free);
+
+	for (gsize i = 0; text[0] != '\0' && lines[i] != NULL; i++)
+		g_ptr_array_add(array, g_strdup(lines[i]));
+	return array;
+}
+
+static void test_draw(void)
+{
+	static const struct {
+		const char *table;
+		const char *below;
+		guint columns, lines;
+		const char *drawn;
+	} cases[] = {
+		{"head|1|2|3", "note", 80, 24, "top\nhead\n1\n2\n3\nnote\n"},
+		{"head|1|2|3", "note", G_MAXUINT, G_MAXUINT, "top\nhead\n1\n2\n3\nnote\n"},
+		{"", "", 80, 24, "top\n"},
+		{"", "note", 80, 24, "top\nnote\n"},
+		{"head|1|2|3", "", 80, 6, "top\nhead\n1\n2\n3\n"},
+		{"head|1|2|3", "", 80, 5, "top\nhead\n1\n... and 2 more\n"},
+		{"head|1|2|3", "note", 80, 6, "top\nhead\n1\n... and 2 more\nnote\n"},
+		{"head|1|2|3", "note", 3, 7, "top\nhe>\n1\n..>\nnot\ne\n"},
+		{"head|1|2|3", "a|b|c", 80, 6, "top\nhead\n... and 3 more\na\n... and 2 more\n"},
+		{"head|1|2|3", "note", 80, 4, "top\nhead\n... and 3 more\n"},
+		{"head|1|2|3", "note", 80, 3, "top\n... and 3 more\n"},
+		{"head|1|2|3", "note", 80, 2, "top\n"},
+		{"head|1|2|3", "note", 80, 1, "top\n"},
+		{"", "a|b|c", 80, 4, "top\na\n... and 2 more\n"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autoptr(GPtrArray) table = split(cases[i].table);
+		g_autoptr(GPtrArray) below = split(cases[i].below);
+		const CtlScreenText text = {"top", table, below};
+		g_autofree char *drawn = ctl_screen_draw(&text, cases[i].columns, cases[i].lines);
+
+		g_assert_cmpstr(drawn, ==, cases[i].drawn);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/ctl-screen/width", test_width);
+	g_test_add_func("/ctl-screen/cut", test_cut);
+	g_test_add_func("/ctl-screen/wrap", test_wrap);
+	g_test_add_func("/ctl-screen/draw", test_draw);
+	return g_test_run();
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <glib.h>
+
+#include "load/histogram.h"
+
+static void test_empty(void)
+{
+	g_autofree LoadHistogram *histogram = g_new0(LoadHistogram, 1);
+
+	g_assert_cmpuint(load_histogram_quantile(histogram, 0.5), ==, 0);
+	g_assert_cmpuint(load_histogram_quantile(histogram, 1), ==, 0);
+}
+
+/* Around every power of two: never below the value, never more than the promised error above. */
+static void test_error_bound(void)
+{
+	static const gint64 offsets[] = {-1, 0, 1};
+
+	for (guint bit = 0; bit < 64; bit++) {
+		for (gsize i = 0; i < G_N_ELEMENTS(offsets); i++) {
+			guint64 value = (G_GUINT64_CONSTANT(1) << bit) + (guint64)offsets[i];
+			g_autofree LoadHistogram *histogram = g_new0(LoadHistogram, 1);
+			guint64 quantile;
+
+			load_histogram_record(histogram, value);
+			g_assert_cmpuint(histogram->max, ==, value);
+			g_assert_cmpuint(load_histogram_quantile(histogram, 0.5), ==, value);
+
+			/* without the exact maximum to help */
+			histogram->max = G_MAXUINT64;
+			quantile = load_histogram_quantile(histogram, 0.5);
+			g_assert_cmpuint(quantile, >=, value);
+			g_assert_cmpuint(quantile - value, <=, value >> LOAD_HISTOGRAM_SUB_BITS);
+		}
+	}
+}
+
+static void test_largest(void)
+{
+	g_autofree LoadHistogram *histogram = g_new0(LoadHistogram, 1);
+
+	load_histogram_record(histogram, 1);
+	load_histogram_record(histogram, G_MAXUINT64);
+	g_assert_cmpuint(load_histogram_quantile(histogram, 0.5), ==, 1);
+	g_assert_cmpuint(load_histogram_quantile(histogram, 1), ==, G_MAXUINT64);
+}
+
+/* 1 to 100 are exact: below 2^LOAD_HISTOGRAM_SUB_BITS each value has a bucket of its own. */
+static void test_quantiles(void)
+{
+	static const struct {
+		double fraction;
+		guint64 value;
+	} cases[] = {
+		{0, 1},    {0.001, 1}, {0.01, 1},    {0.011, 2},
+		{0.5, 50}, {0.99, 99}, {0.991, 100}, {1, 100},
+	};
+	g_autofree LoadHistogram *histogram = g_new0(LoadHistogram, 1);
+
+	for (guint value = 100; value > 0; value--)
+		load_histogram_record(histogram, value);
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+		g_assert_cmpuint(load_histogram_quantile(histogram, cases[i].fraction), ==,
+				 cases[i].value);
+}
+
+static void test_merge(void)
+{
+	g_autofree LoadHistogram *fast = g_new0(LoadHistogram, 1);
+	g_autofree LoadHistogram *slow = g_new0(LoadHistogram, 1);
+
+	for (guint i = 0; i < 90; i++)
+		load_histogram_record(fast, 10);
+	for (guint i = 0; i < 10; i++)
+		load_histogram_record(slow, 1000000);
+	load_histogram_merge(fast, slow);
+	g_assert_cmpuint(fast->total, ==, 100);
+	g_assert_cmpuint(fast->max, ==, 1000000);
+	g_assert_cmpuint(load_histogram_quantile(fast, 0.9), ==, 10);
+	g_assert_cmpuint(load_histogram_quantile(fast, 0.91), ==, 1000000);
+}
+
+static void test_mean(void)
+{
+	g_autofree LoadHistogram *histogram = g_new0(LoadHistogram, 1);
+
+	g_assert_cmpfloat(load_histogram_mean(histogram), ==, 0);
+	load_histogram_record(histogram, 1000000);
+	load_histogram_record(histogram, 1000001);
+	g_assert_cmpfloat(load_histogram_mean(histogram), ==, 1000000.5);
+
+	/* whose sum is more than 64 bits hold */
+	load_histogram_record(histogram, G_MAXUINT64);
+	load_histogram_record(histogram, G_MAXUINT64);
+	g_assert_cmpfloat(load_histogram_mean(histogram), >, 9e18);
+}
+
+/* The buckets follow each other without a gap: a value one above the end of one is in the next. */
+static void test_bucket_ends(void)
+{
+	for (guint i = 0; i + 1 < LOAD_HISTOGRAM_BUCKETS; i++) {
+		g_autofree LoadHistogram *histogram = g_new0(LoadHistogram, 1);
+
+		load_histogram_record(histogram, load_histogram_bucket_end(i));
+		load_histogram_record(histogram, load_histogram_bucket_end(i) + 1);
+		g_assert_cmpuint(histogram->counts[i], ==, 1);
+		g_assert_cmpuint(histogram->counts[i + 1], ==, 1);
+	}
+	g_assert_cmpuint(load_histogram_bucket_end(LOAD_HISTOGRAM_BUCKETS - 1), ==, G_MAXUINT64);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/load-histogram/empty", test_empty);
+	g_test_add_func("/load-histogram/error-bound", test_error_bound);
+	g_test_add_func("/load-histogram/largest", test_largest);
+	g_test_add_func("/load-histogram/quantiles", test_quantiles);
+	g_test_add_func("/load-histogram/merge", test_merge);
+	g_test_add_func("/load-histogram/mean", test_mean);
+	g_test_add_func("/load-histogram/bucket-ends", test_bucket_ends);
+	return g_test_run();
+}

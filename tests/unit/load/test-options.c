@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "load/options.h"
+
+#include <string.h>
+
+/* Sets "name=value ..." and checks it all; --check is a name without a value. */
+static gboolean parse(const char *text, LoadOptions *options, GError **error)
+{
+	g_auto(GStrv) parts = g_strsplit(text, " ", -1);
+
+	for (gsize i = 0; parts[i] != NULL; i++) {
+		char *value = strchr(parts[i], '=');
+
+		if (strcmp(parts[i], "check") == 0) {
+			options->check = TRUE;
+			continue;
+		}
+		if (value == NULL)
+			continue;
+		*value = '\0';
+		if (!load_options_set(options, parts[i], value + 1, error))
+			return FALSE;
+	}
+	return load_options_check(options, error);
+}
+
+static void bad_values_are_named_with_their_limits(void)
+{
+	static const struct {
+		const char *text;
+		const char *message;
+	} cases[] = {
+		{"connections=0", "--connections: \"0\" is not a whole number from 1 to 100000"},
+		{"connections=100001",
+		 "--connections: \"100001\" is not a whole number from 1 to 100000"},
+		{"connections=-1", "--connections: \"-1\" is not a whole number from 1 to 100000"},
+		{"connections=1.5",
+		 "--connections: \"1.5\" is not a whole number from 1 to 100000"},
+		{"connections=", "--connections: \"\" is not a whole number from 1 to 100000"},
+		{"in-flight=65537", "--in-flight: \"65537\" is not a whole number from 1 to 65536"},
+		{"threads=1025", "--threads: \"1025\" is not a whole number from 1 to 1024"},
+		{"duration=0.009", "--duration: \"0.009\" is not a number from 0.01 to 86400"},
+		{"duration=86401", "--duration: \"86401\" is not a number from 0.01 to 86400"},
+		{"duration=1s", "--duration: \"1s\" is not a number from 0.01 to 86400"},
+		{"duration=nan", "--duration: \"nan\" is not a number from 0.01 to 86400"},
+		{"duration=0x1", "--duration: \"0x1\" is not a number from 0.01 to 86400"},
+		{"duration=", "--duration: \"\" is not a number from 0.01 to 86400"},
+		{"warmup=-1", "--warmup: \"-1\" is not a number from 0 to 3600"},
+		{"rate=0", "--rate: \"0\" is not a number from 1 to 100000000"},
+		{"calls=0", "--calls: \"0\" is not a whole number from 1 to 1000000000000000"},
+		{"call=get", "--call: \"get\" is not one of get_id, get_ids, get_timestamp, "
+			     "get_worker_id, get_datacenter_id, redis-incr"},
+		{"count=1000001", "--count: \"1000001\" is not a whole number from 1 to 1000000"},
+		{"framing=x", "--framing: \"x\" is not one of framed, unframed"},
+		{"protocol=x", "--protocol: \"x\" is not one of strict, compact, unversioned"},
+		{"idle-connections=100001",
+		 "--idle-connections: \"100001\" is not a whole number from 0 to 100000"},
+		{"check-limit=0",
+		 "--check-limit: \"0\" is not a whole number from 1 to 1000000000"},
+		{"calls=1 duration=1", "--calls or --duration, not both"},
+		{"calls=1 warmup=0", "--calls or --warmup, not both"},
+		{"rate=1 calls=1", "--calls or --rate, not both"},
+		{"connections=2 threads=3", "--threads: 3 is more than the 2 --connections"},
+		{"check-limit=1", "--check-limit without --check"},
+		{"count=1", "--count means nothing to --call get_id"},
+		{"agent=a call=get_timestamp", "--agent means nothing to --call get_timestamp"},
+		{"agent=a call=redis-incr", "--agent means nothing to --call redis-incr"},
+		{"framing=framed call=redis-incr", "--framing means nothing to --call redis-incr"},
+		{"protocol=strict call=redis-incr",
+		 "--protocol means nothing to --call redis-incr"},
+		{"check call=get_worker_id", "--check means nothing to --call get_worker_id"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		LoadOptions options = LOAD_OPTIONS_DEFAULTS;
+		g_autoptr(GError) error = NULL;
+
+		g_assert_false(parse(cases[i].text, &options, &error));
+		g_assert_cmpstr(error->message, ==, cases[i].message);
+	}
+}
+
+static void a_bad_value_changes_nothing(void)
+{
+	static const char *const cases[] = {"connections=x", "duration=x", "call=x"};
+	const LoadOptions defaults = LOAD_OPTIONS_DEFAULTS;
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		LoadOptions options = LOAD_OPTIONS_DEFAULTS;
+
+		g_assert_false(parse(cases[i], &options, NULL));
+		g_assert_cmpuint(options.connections, ==, defaults.connections);
+		g_assert_cmpfloat(options.duration_s, ==, defaults.duration_s);
+		g_assert_cmpuint(options.form.call, ==, defaults.form.call);
+		g_assert_cmpuint(options.given, ==, 0);
+	}
+}
+
+static void good_values_are_taken(void)
+{
+	LoadOptions options = LOAD_OPTIONS_DEFAULTS;
+	g_autoptr(GError) error = NULL;
+
+	g_assert_true(parse("connections=100000 in-flight=65536 threads=1024 duration=0.01 "
+			    "warmup=3600 rate=2.5e5 call=get_ids count=1000000 agent=abc "
+			    "framing=unframed protocol=compact idle-connections=7 check "
+			    "check-limit=9",
+			    &options, &error));
+	g_assert_no_error(error);
+	g_assert_cmpuint(options.connections, ==, 100000);
+	g_assert_cmpuint(options.in_flight, ==, 65536);
+	g_assert_cmpuint(options.threads, ==, 1024);
+	g_assert_cmpfloat(options.duration_s, ==, 0.01);
+	g_assert_cmpfloat(options.warmup_s, ==, 3600);
+	g_assert_cmpfloat(options.rate, ==, 250000);
+	g_assert_cmpuint(options.form.call, ==, LOAD_WIRE_GET_IDS);
+	g_assert_cmpuint(options.form.count, ==, 1000000);
+	g_assert_cmpstr(options.form.agent, ==, "abc");
+	g_assert_cmpuint(options.form.framing, ==, LOAD_WIRE_UNFRAMED);
+	g_assert_cmpuint(options.form.protocol, ==, LOAD_WIRE_COMPACT);
+	g_assert_cmpuint(options.idle_connections, ==, 7);
+	g_assert_true(options.check);
+	g_assert_cmpuint(options.check_limit, ==, 9);
+}
+
+static void good_combinations_pass(void)
+{
+	static const char *const cases[] = {
+		"",
+		"calls=1000 check",
+		"rate=1 duration=1 warmup=0",
+		"call=redis-incr check check-limit=5",
+		"call=get_datacenter_id protocol=unversioned framing=unframed",
+		"call=get_ids count=1 protocol=compact agent=x",
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		LoadOptions options = LOAD_OPTIONS_DEFAULTS;
+		g_autoptr(GError) error = NULL;
+
+		parse(cases[i], &options, &error);
+		g_assert_no_error(error);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/load-options/bad", bad_values_are_named_with_their_limits);
+	g_test_add_func("/load-options/untouched", a_bad_value_changes_nothing);
+	g_test_add_func("/load-options/good", good_values_are_taken);
+	g_test_add_func("/load-options/combinations", good_combinations_pass);
+	return g_test_run();
+}

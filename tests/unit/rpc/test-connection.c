@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rpc/connection.h"
+#include "tests/unit/server/stack.h"
+#include "tests/unit/server/wire.h"
+
+#define BUFFER_BYTES 4096
+#define REPLY_BYTES  34
+#define SEQID_AT     18
+
+/* A client's end of a socket, on which it has made a call; the server's is @out_connection. */
+static int client_that_calls(guint8 seqid, Connection **out_connection)
+{
+	g_autoptr(GByteArray) call = g_byte_array_new();
+	int fds[2];
+
+	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), ==,
+			0);
+	wire_get_id(FORM_FRAMED_STRICT, seqid, "foo", call);
+	g_assert_cmpint(write(fds[0], call->data, call->len), ==, call->len);
+	*out_connection = connection_new(fds[1]);
+	return fds[0];
+}
+
+/* The replies to a client that is gone by then are nobody else's. */
+static void test_gone_before_its_replies(void)
+{
+	g_autoptr(Stack) stack = stack_new(TRUE, 10);
+	g_autoptr(GByteArray) out = g_byte_array_new();
+	g_autofree guint8 *in = g_malloc(BUFFER_BYTES);
+	ConnectionShared shared = {
+		.stream = stack->shared,
+		.in = in,
+		.in_bytes = BUFFER_BYTES,
+		.out = out,
+		.max_pending_bytes = BUFFER_BYTES,
+	};
+	Connection *gone, *here;
+	guint8 replies[2 * REPLY_BYTES];
+	int fd = client_that_calls(1, &gone);
+
+	close(fd);
+	g_assert_cmpint(connection_run(gone, &shared, TRUE), ==, CONNECTION_ENDED);
+	fd = client_that_calls(2, &here);
+	g_assert_cmpint(connection_run(here, &shared, TRUE), ==, CONNECTION_READING);
+	g_assert_cmpint(read(fd, replies, sizeof replies), ==, REPLY_BYTES);
+	g_assert_cmpint(replies[SEQID_AT + 3], ==, 2);
+
+	close(fd);
+	connection_free(gone);
+	connection_free(here);
+	stack->shared = shared.stream;
+}
+
+/* One that takes its replies as fast as they come, but always has some to take: what it has taken
+ * does not add up. */
+static void test_pending_does_not_grow(void)
+{
+	enum { BACKLOG = 400, ROUNDS = 3000, MAX_PENDING = 1 << 20 };
+	g_autoptr(Stack) stack = stack_new(TRUE, 10);
+	g_autoptr(GByteArray) out = g_byte_array_new();
+	g_autoptr(GByteArray) call = g_byte_array_new();
+	g_autofree guint8 *in = g_malloc(BUFFER_BYTES);
+	ConnectionShared shared = {
+		.stream = stack->shared,
+		.in = in,
+		.in_bytes = BUFFER_BYTES,
+		.out = out,
+		.max_pending_bytes = MAX_PENDING,
+	};
+	const int least = 1;
+	Connection *connection;
+	guint8 reply[REPLY_BYTES];
+	int fd = client_that_calls(0, &connection);
+	guint most = 0;
+
+	g_assert_cmpint(setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &least, sizeof least), ==,
+			0);
+	for (guint8 i = 1; i < 3; i++)
+		wire_get_id(FORM_FRAMED_STRICT, i, "foo", call);
+	for (guint i = 0; i < BACKLOG; i++) {
+		g_assert_cmpint(write(fd, call->data, call->len), ==, call->len);
+		connection_run(connection, &shared, TRUE);
+	}
+	g_assert_cmpuint(connection_pending_bytes(connection), >, REPLY_BYTES);
+	for (guint i = 0; i < ROUNDS; i++) {
+		g_assert_cmpint(write(fd, call->data, call->len), ==, call->len);
+		connection_run(connection, &shared, TRUE);
+		for (guint n = 0; n < 2; n++)
+			g_assert_cmpint(read(fd, reply, sizeof reply), ==, sizeof reply);
+		g_assert_cmpuint(connection_pending_bytes(connection), >, 0);
+		most = MAX(most, connection->out->len);
+	}
+	g_assert_cmpuint(most, <=, 3 * 2 * (BACKLOG + 1) * REPLY_BYTES);
+
+	close(fd);
+	connection_free(connection);
+	stack->shared = shared.stream;
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/connection/gone-before-its-replies", test_gone_before_its_replies);
+	g_test_add_func("/connection/pending-does-not-grow", test_pending_does_not_grow);
+	return g_test_run();
+}

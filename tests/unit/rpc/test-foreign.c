@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/server/stack.h"
+#include "tests/unit/server/wire.h"
+
+#define BYTES(literal) (literal), sizeof(literal) - 1
+
+/* What is no Thrift is named, and closed as soon as it shows, not when its time is over. */
+static void test_foreign(void)
+{
+	static const struct {
+		const char *bytes;
+		gsize length;
+		const char *reason; /* begins so */
+		gboolean answered;
+	} CASES[] = {
+		{BYTES("GET "), "HTTP", TRUE},
+		{BYTES("POST "), "HTTP", TRUE},
+		{BYTES("OPTIONS "), "HTTP", TRUE},
+		{BYTES("PRI "), "HTTP", TRUE},
+		{BYTES("\x16\3"), "TLS", FALSE},
+		{BYTES("PROXY "), "a PROXY header", FALSE},
+		{BYTES("\r\n\r\n\0\r\nQUIT\n"), "a PROXY header", FALSE},
+		{BYTES("["), "JSON", FALSE},
+		{BYTES("{"), "JSON", FALSE},
+		{BYTES("x\x9c"), "zlib", FALSE},
+		{BYTES("\0\0\0\144GET "), "HTTP", FALSE},
+		{BYTES("\0\0\0\144POST "), "HTTP", FALSE},
+		{BYTES("\0\0\0\144["), "JSON", FALSE},
+		{BYTES("\0\0\0\144x\xda"), "zlib", FALSE},
+		{BYTES("\0\0\0\144\x0f\xff"), "THeader", FALSE},
+		{BYTES("\0\0\0\144\x0f\x0f"), "unknown protocol", FALSE},
+		{BYTES("\0\0\0\144get "), "a name with bytes", FALSE},
+		{BYTES("\0\0\0\144ge\0"), "a name with bytes", FALSE},
+		{BYTES("\0\0\1\1n"), "a name of more than 256 bytes", FALSE},
+		/* framed, and not there to its end */
+		{BYTES("\0\0\0\144\0\0\0\020get "), "a name with bytes", FALSE},
+		{BYTES("\0\0\2\0\0\0\1\1"), "a name of more than 256 bytes", FALSE},
+		{BYTES("\0\0\0\144\0\xff\xff\xff"), "a name of more than 256 bytes", FALSE},
+		{BYTES("\0\0\0\144\x80\2\0\1"), "unknown version", FALSE},
+		{BYTES("\0\0\0\144\x82\3"), "unknown version", FALSE},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(Stack) stack = stack_new(TRUE, 10);
+		g_autoptr(GByteArray) out = g_byte_array_new();
+		StreamStatus status = STREAM_MORE;
+		gsize n = 0;
+
+		g_test_message("case %" G_GSIZE_FORMAT ": %s", i, CASES[i].reason);
+		for (; n < CASES[i].length && status == STREAM_MORE; n++)
+			status = stack_feed(stack, CASES[i].bytes + n, 1, out);
+		g_assert_cmpint(status, ==, STREAM_CLOSE);
+		g_assert_cmpuint(n, ==, CASES[i].length); /* no byte earlier */
+		g_assert_true(g_str_has_prefix(stack->reason, CASES[i].reason));
+		g_assert_true((out->len > 0) == CASES[i].answered);
+		if (CASES[i].answered)
+			g_assert_cmpmem(out->data, 13, "HTTP/1.1 400 ", 13);
+	}
+}
+
+/* However the bytes come, the reason is the same. */
+static void test_foreign_in_pieces(void)
+{
+	static const struct {
+		const char *bytes;
+		gsize length;
+		const char *reason; /* begins so; NULL: it may be Thrift */
+	} CASES[] = {
+		{BYTES("\x80\xce"
+		       "ddOPTIONS 1"),
+		 "unknown version"},
+		{BYTES("\0\0\2\0OPTIONS 1"), "HTTP"},
+		{BYTES("\0\0\0\10x\1.,"), "zlib"},
+		{BYTES("\0\0\0\3GET /"), NULL},
+		{BYTES("\0\0\0\1x\1.,-."), NULL},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		for (gsize step = 1; step <= CASES[i].length; step++) {
+			g_autoptr(Stack) stack = stack_new(TRUE, 10);
+			g_autoptr(GByteArray) out = g_byte_array_new();
+			StreamStatus status = STREAM_MORE;
+
+			g_test_message("case %zu, %zu bytes at a time", i, step);
+			for (gsize n = 0; n < CASES[i].length && status == STREAM_MORE; n += step)
+				status = stack_feed(stack, CASES[i].bytes + n,
+						    MIN(step, CASES[i].length - n), out);
+			g_assert_cmpint(status, ==,
+					CASES[i].reason != NULL ? STREAM_CLOSE : STREAM_MORE);
+			if (CASES[i].reason != NULL)
+				g_assert_true(g_str_has_prefix(stack->reason, CASES[i].reason));
+		}
+	}
+}
+
+/* Behind a message that was understood the same bytes are no foreign protocol. */
+static void test_foreign_later(void)
+{
+	g_autoptr(Stack) stack = stack_new(TRUE, 10);
+	g_autoptr(GByteArray) input = g_byte_array_new();
+	g_autoptr(GByteArray) out = g_byte_array_new();
+
+	wire_get_id(FORM_UNFRAMED_UNVERSIONED, 1, "foo", input);
+	g_byte_array_append(input, (const guint8 *)"\0\0\0\144GET ", 8);
+	g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==, STREAM_CLOSE);
+	g_assert_cmpstr(stack->reason, ==, "a name with bytes that no name has");
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/foreign/closed-as-soon-as-it-shows", test_foreign);
+	g_test_add_func("/foreign/in-pieces", test_foreign_in_pieces);
+	g_test_add_func("/foreign/later", test_foreign_later);
+	return g_test_run();
+}

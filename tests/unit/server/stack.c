@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/server/stack.h"
+
+#include <string.h>
+
+#include "common/log.h"
+#include "gen-c_glib/generated-types.h"
+#include "server/fast-path.h"
+
+static gint64 stack_now_ns(const Clock *clock)
+{
+	return ((const Stack *)clock)->now_ns;
+}
+
+gint64 stack_us_per_look;
+static gint64 now_us = 1;
+
+static gint64 stack_now_us(void)
+{
+	return now_us += stack_us_per_look;
+}
+
+static void registry_free(Registry *registry)
+{
+	g_free(registry);
+}
+
+static Registry *registry_none_new(void)
+{
+	static const RegistryOps OPS = {.free = registry_free};
+	Registry *registry = g_new0(Registry, 1);
+
+	registry->ops = &OPS;
+	return registry;
+}
+
+Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
+{
+	Stack *self = g_new0(Stack, 1);
+	const GeneratorPolicy policy = {max_ahead_ms, 1, 10000};
+	const KeeperConfig keeper = {.max_clock_skew_ms = 10000};
+	const RpcService service = {service_new, fast ? fast_path_answer : NULL, &self->config};
+
+	log_set_level(LOG_LEVEL_ERROR);
+	generated_types_init();
+	self->clock.now_ns = stack_now_ns;
+	system_clock_init(&self->keeper_clock);
+	self->generator = generator_new(&LAYOUT_TWITTER, &self->clock, &policy);
+	self->keeper =
+		keeper_new(registry_none_new(), self->generator, &self->keeper_clock, &keeper);
+	self->counters = counter_set_new();
+	self->config = (ServiceConfig){
+		.generator = self->generator,
+		.keeper = self->keeper,
+		.counters = self->counters,
+		.address = "127.0.0.1:7609",
+		.nonce = "nonce",
+		.max_wait_ms = 1000,
+	};
+	self->shared = (StreamShared){
+		.counters = counter_set_add(self->counters),
+		.max_message_bytes = 1024,
+		.max_depth = 64,
+		.turn_us = STACK_TURN_US,
+		.now_us = stack_now_us,
+	};
+	self->shared.dispatcher = dispatcher_new(&service, self->shared.counters);
+	self->stream.room = 1024 * 1024;
+	self->in = g_byte_array_new();
+	stack_set_ms(self, 1000);
+	stack_publish(self, 1, 100000);
+	return self;
+}
+
+void stack_free(Stack *self)
+{
+	g_byte_array_unref(self->in);
+	stream_clear(&self->stream);
+	stream_shared_clear(&self->shared);
+	counter_set_free(self->counters);
+	keeper_free(self->keeper);
+	generator_free(self->generator);
+	g_free(self);
+}
+
+void stack_reconnect(Stack *self)
+{
+	stream_clear(&self->stream);
+	self->stream = (Stream){.room = self->stream.room};
+	g_byte_array_set_size(self->in, 0);
+	*stack_turn(self) = (RpcTurn){0};
+}
+
+void stack_hold(Stack *self, const void *bytes, gsize length)
+{
+	g_byte_array_append(self->in, bytes, (guint)length);
+}
+
+StreamStatus stack_feed(Stack *self, const void *bytes, gsize length, GByteArray *out)
+{
+	g_autofree guint8 *exact = NULL;
+	gsize consumed = 0;
+	StreamStatus status;
+
+	stack_hold(self, bytes, length);
+	/* no byte more than there are, for AddressSanitizer to see */
+	exact = g_malloc(MAX(self->in->len, 1));
+	if (self->in->len > 0)
+		memcpy(exact, self->in->data, self->in->len);
+	self->reason = NULL;
+	status = stream_consume(&self->stream, &self->shared, exact, self->in->len, &consumed, out,
+				&self->reason);
+	g_assert_cmpuint(consumed, <=, self->in->len);
+	g_assert_true((status == STREAM_CLOSE) == (self->reason != NULL));
+	g_byte_array_remove_range(self->in, 0, (guint)consumed);
+	self->consumed += consumed;
+	return status;
+}
+
+void stack_publish(Stack *self, gint64 first_tick, gint64 end_tick)
+{
+	if (self->lease != NULL)
+		lease_retire(self->lease, &LAYOUT_TWITTER);
+	self->lease = end_tick == 0 ? NULL : lease_new(&LAYOUT_TWITTER, 1, 2, first_tick, end_tick);
+	generator_publish(self->generator, self->lease);
+}
+
+void stack_set_ms(Stack *self, gint64 since_epoch_ms)
+{
+	self->now_ns = (LAYOUT_TWITTER.epoch_ms + since_epoch_ms) * 1000000;
+}
+
+RpcTurn *stack_turn(Stack *self)
+{
+	return dispatcher_turn(self->shared.dispatcher);
+}

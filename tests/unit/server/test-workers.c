@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * get_workers: what it says of each server, and that a registry that is slow
+ * holds up nobody else. A real loop, keeper and service; only the registry is
+ * not one.
+ */
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client/call.h"
+#include "common/log.h"
+#include "gen-c_glib/generated-types.h"
+#include "rpc/loop.h"
+#include "server/service.h"
+#include "tests/unit/patience.h"
+#include "tests/unit/worker/fake-registry.h"
+
+#define FAR_MS (G_GINT64_CONSTANT(4102444800) * 1000) /* the year 2100 */
+
+typedef struct {
+	FakeRegistry fake;
+	RegistryOps ops; /* the fake's, with another list() */
+	SystemClock clock;
+	Generator *generator;
+	Keeper *keeper;
+	CounterSet *counters;
+	ServiceConfig config;
+	Loop *loop;
+} Bench;
+
+/* In the keeper's thread: one server of each kind, and this one with what was so before. */
+static void list_one_of_each(Registry *registry)
+{
+	static const Worker WORKERS[] = {
+		{2, 4, (char *)"b:1", (char *)"b", 1000, FAR_MS},
+		{2, 9, (char *)"other-name:1", (char *)"own", 1, 2},
+		{2, 9, (char *)"other-name:1", (char *)"own", 2, FAR_MS},
+		{2, 5, (char *)"c:1", (char *)"c", 1000, 2000},
+		{2, -1, (char *)"d:1", (char *)"d", 1000, 0},
+	};
+
+	registry->workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	for (gsize i = 0; i < G_N_ELEMENTS(WORKERS); i++) {
+		Worker *worker = g_memdup2(&WORKERS[i], sizeof WORKERS[i]);
+
+		worker->address = g_strdup(worker->address);
+		worker->nonce = g_strdup(worker->nonce);
+		g_ptr_array_add(registry->workers, worker);
+	}
+	registry->wake(registry->wake_data);
+}
+
+static void on_changed(gpointer user_data)
+{
+	loop_wake(((Bench *)user_data)->loop);
+}
+
+static void bench_start_loop(Bench *self, gint64 max_wait_ms)
+{
+	const RpcService service = {service_new, NULL, &self->config};
+	const RpcLimits limits = {.max_frame_bytes = 65536,
+				  .max_depth = 64,
+				  .max_pending_bytes = 1 << 20,
+				  .max_wait_ms = max_wait_ms,
+				  .turn_ids = 1000,
+				  .frame_timeout_ms = PATIENCE_MS,
+				  .write_timeout_ms = PATIENCE_MS};
+
+	self->loop = loop_new(&service, &limits, counter_set_add(self->counters), NULL, NULL, NULL);
+	g_assert_true(loop_start(self->loop, NULL));
+}
+
+/* @lists: the registry tells of one server of each kind; else of none for as long as it likes. */
+static void bench_init(Bench *self, gboolean lists, gint64 max_wait_ms)
+{
+	const GeneratorPolicy policy = {10, 1, 1000};
+	const KeeperConfig keeper = {.max_clock_skew_ms = 10000,
+				     .datacenter_id = 2,
+				     .changed = on_changed,
+				     .user_data = self};
+
+	log_set_level(LOG_LEVEL_ERROR);
+	generated_types_init();
+	*self = (Bench){.counters = counter_set_new()};
+	system_clock_init(&self->clock);
+	fake_registry_init(&self->fake, &self->clock.clock);
+	self->ops = *self->fake.registry.ops;
+	if (lists)
+		self->ops.list = list_one_of_each;
+	self->fake.registry.ops = &self->ops;
+	self->generator = generator_new(&LAYOUT_TWITTER, &self->clock.clock, &policy);
+	self->keeper = keeper_new(&self->fake.registry, self->generator, &self->clock, &keeper);
+	self->config = (ServiceConfig){.generator = self->generator,
+				       .keeper = self->keeper,
+				       .counters = self->counters,
+				       .address = "a:1",
+				       .nonce = "own",
+				       .max_wait_ms = max_wait_ms};
+	bench_start_loop(self, max_wait_ms);
+	keeper_start(self->keeper);
+}
+
+static void bench_clear(Bench *self)
+{
+	loop_drain(self->loop, PATIENCE_MS);
+	loop_join(self->loop);
+	g_assert_true(keeper_stop(self->keeper, PATIENCE_MS));
+	keeper_free(self->keeper);
+	loop_free(self->loop);
+	generator_free(self->generator);
+	counter_set_free(self->counters);
+	fake_registry_clear(&self->fake);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Bench, bench_clear)
+
+static const ClientCall GET_WORKERS = {"get_workers", CLIENT_RESULT_WORKERS, NULL, 0};
+static const ClientCall GET_ID = {"get_id", CLIENT_RESULT_ID, "agent", 0};
+
+static int bench_connect(Bench *self)
+{
+	int fds[2];
+
+	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), ==,
+			0);
+	loop_add(self->loop, fds[1], NULL);
+	return fds[0];
+}
+
+/* The sequence ID is that of the connection: what is said to another is no reply. */
+static void send_call(int fd, const ClientCall *call)
+{
+	g_autoptr(GByteArray) message = g_byte_array_new();
+	guint32 length;
+
+	client_call_write(call, fd, message);
+	length = GUINT32_TO_BE(message->len);
+	g_byte_array_prepend(message, (const guint8 *)&length, sizeof length);
+	g_assert_cmpint(write(fd, message->data, message->len), ==, message->len);
+}
+
+static gboolean is_readable(int fd, int timeout_ms)
+{
+	struct pollfd readable = {.fd = fd, .events = POLLIN};
+
+	return poll(&readable, 1, timeout_ms) == 1;
+}
+
+static void read_all(int fd, void *bytes, gsize length)
+{
+	for (gsize got = 0; got < length;) {
+		ssize_t n;
+
+		g_assert_true(is_readable(fd, PATIENCE_MS));
+		n = read(fd, (char *)bytes + got, length - got);
+		g_assert_cmpint(n, >, 0);
+		got += (gsize)n;
+	}
+}
+
+static gboolean read_reply(int fd, const ClientCall *call, ClientReply *reply, GError **error)
+{
+	g_autofree guint8 *bytes = NULL;
+	guint32 length;
+
+	read_all(fd, &length, sizeof length);
+	length = GUINT32_FROM_BE(length);
+	bytes = g_malloc(length);
+	read_all(fd, bytes, length);
+	return client_call_read(call, fd, bytes, length, reply, error);
+}
+
+static void test_what_it_says_of_each(void)
+{
+	static const struct {
+		gint worker_id;
+		const char *address, *nonce, *state;
+		gboolean is_reserved;
+	} EXPECTED[] = {
+		{3, "a:1", "own", "serving", TRUE}, /* as it is, once, whatever was */
+		{4, "b:1", "b", "serving", TRUE},
+		{5, "c:1", "c", "unavailable", FALSE},
+		{-1, "d:1", "d", "starting", FALSE},
+	};
+	g_auto(Bench) bench;
+	int fd;
+
+	bench_init(&bench, TRUE, PATIENCE_MS);
+	fd = bench_connect(&bench);
+
+	ClientReply reply = {0};
+	g_autoptr(GError) error = NULL;
+
+	/* until it has its own worker ID */
+	send_call(fd, &GET_ID);
+	g_assert_true(read_reply(fd, &GET_ID, &reply, &error));
+	send_call(fd, &GET_WORKERS);
+	read_reply(fd, &GET_WORKERS, &reply, &error);
+	g_assert_no_error(error);
+
+	g_autoptr(GPtrArray) workers = reply.workers;
+
+	g_assert_cmpuint(workers->len, ==, G_N_ELEMENTS(EXPECTED));
+	for (guint i = 0; i < workers->len; i++) {
+		const SnowflakeClientWorker *worker = workers->pdata[i];
+
+		g_assert_cmpint(worker->datacenter_id, ==, 2);
+		g_assert_cmpint(worker->worker_id, ==, EXPECTED[i].worker_id);
+		g_assert_cmpstr(worker->address, ==, EXPECTED[i].address);
+		g_assert_cmpstr(worker->nonce, ==, EXPECTED[i].nonce);
+		g_assert_cmpstr(worker->state, ==, EXPECTED[i].state);
+		g_assert_cmpint(worker->reserved_until_ms != 0, ==, EXPECTED[i].is_reserved);
+	}
+	close(fd);
+}
+
+/* A call for the list waits; calls for IDs on the same loop do not wait for it. */
+static void test_ids_do_not_wait_for_the_registry(void)
+{
+	g_auto(Bench) bench;
+	ClientReply reply = {0};
+	g_autoptr(GError) error = NULL;
+	int lister, drawer;
+
+	bench_init(&bench, FALSE, PATIENCE_MS);
+	lister = bench_connect(&bench);
+	drawer = bench_connect(&bench);
+	send_call(lister, &GET_WORKERS);
+	send_call(lister, &GET_ID); /* behind it on its own connection */
+	for (guint i = 0; i < 100; i++) {
+		send_call(drawer, &GET_ID);
+		g_assert_true(read_reply(drawer, &GET_ID, &reply, &error));
+	}
+	g_assert_false(is_readable(lister, 0));
+	g_assert_cmpuint(counter_set_sum(bench.counters, COUNTER_WAITS), >=, 1);
+	FAKE_SET(&bench.fake, n_workers, 7);
+	read_reply(lister, &GET_WORKERS, &reply, &error);
+	g_assert_no_error(error);
+	g_assert_cmpuint(reply.workers->len, ==, 8); /* and itself */
+	g_ptr_array_unref(reply.workers);
+	g_assert_true(read_reply(lister, &GET_ID, &reply, &error));
+	close(lister);
+	close(drawer);
+}
+
+static void test_a_registry_that_does_not_answer(void)
+{
+	static const gint64 MAX_WAITS_MS[] = {0, 50};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(MAX_WAITS_MS); i++) {
+		g_auto(Bench) bench;
+		ClientReply reply = {0};
+		int fd;
+
+		bench_init(&bench, FALSE, MAX_WAITS_MS[i]);
+		fd = bench_connect(&bench);
+		for (guint call = 0; call < 3; call++)
+			send_call(fd, &GET_WORKERS);
+		for (guint call = 0; call < 3; call++) {
+			g_autoptr(GError) error = NULL;
+
+			g_assert_false(read_reply(fd, &GET_WORKERS, &reply, &error));
+			g_assert_error(error, SNOWFLAKE_CLIENT_ERROR,
+				       SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE);
+			g_assert_cmpstr(error->message, ==,
+					"RegistryUnavailable: the registry has not answered yet, "
+					"retry after 1000 ms");
+			g_assert_cmpint(reply.retry_after_ms, ==, 1000);
+		}
+		g_assert_cmpuint(counter_set_sum(bench.counters, COUNTER_EXCEPTIONS), ==, 3);
+		close(fd);
+	}
+}
+
+/* Reads the reply to a get_workers: the others' as_of_ms, which all of them have. */
+static gint64 read_old_list(int fd, guint n_others, gint64 *out_own_as_of_ms)
+{
+	g_autoptr(GPtrArray) workers = NULL;
+	g_autoptr(GError) error = NULL;
+	ClientReply reply = {0};
+	gint64 as_of_ms;
+
+	read_reply(fd, &GET_WORKERS, &reply, &error);
+	g_assert_no_error(error);
+	workers = reply.workers;
+	g_assert_cmpuint(workers->len, ==, n_others + 1);
+	*out_own_as_of_ms = ((SnowflakeClientWorker *)workers->pdata[0])->as_of_ms;
+	as_of_ms = ((SnowflakeClientWorker *)workers->pdata[1])->as_of_ms;
+	for (guint i = 2; i < workers->len; i++)
+		g_assert_cmpint(((SnowflakeClientWorker *)workers->pdata[i])->as_of_ms, ==,
+				as_of_ms);
+	return as_of_ms;
+}
+
+static void ask_until_listed(Bench *bench, int fd, guint n_workers)
+{
+	ClientReply reply = {0};
+
+	FAKE_SET(&bench->fake, n_workers, n_workers);
+	do
+		send_call(fd, &GET_WORKERS);
+	while (!read_reply(fd, &GET_WORKERS, &reply, NULL));
+	FAKE_SET(&bench->fake, n_workers, 0);
+	g_ptr_array_unref(reply.workers);
+}
+
+/* It answered once: that is told, and when it was, in a moment or as soon as a call must not wait
+ * any more. */
+static void test_a_registry_that_went_away(void)
+{
+	static const gint64 MAX_WAITS_MS[] = {0, 50, PATIENCE_MS};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(MAX_WAITS_MS); i++) {
+		g_auto(Bench) bench;
+		gint64 first_ms, own_ms, began_ms;
+		int fd;
+
+		bench_init(&bench, FALSE, MAX_WAITS_MS[i]);
+		fd = bench_connect(&bench);
+		ask_until_listed(&bench, fd, 7);
+		send_call(fd, &GET_WORKERS);
+		first_ms = read_old_list(fd, 7, &own_ms);
+		while (clock_now_ms(&bench.clock.clock) <= first_ms + 1500)
+			g_usleep(5000); /* lint: allow sleep: until the list is old */
+		began_ms = clock_now_ms(&bench.clock.clock);
+		send_call(fd, &GET_WORKERS);
+		g_assert_cmpint(read_old_list(fd, 7, &own_ms), ==, first_ms);
+		g_assert_cmpint(own_ms, >=, began_ms);
+		g_assert_cmpint(clock_now_ms(&bench.clock.clock) - began_ms, <, 1500);
+		close(fd);
+	}
+}
+
+/* The end does not wait for the registry: what still waits is refused. */
+static void test_a_drain_answers_who_waits(void)
+{
+	g_auto(Bench) bench;
+	ClientReply reply = {0};
+	g_autoptr(GError) error = NULL;
+	int fd;
+
+	bench_init(&bench, FALSE, PATIENCE_MS);
+	fd = bench_connect(&bench);
+	send_call(fd, &GET_WORKERS);
+	loop_drain(bench.loop, 50);
+	g_assert_false(read_reply(fd, &GET_WORKERS, &reply, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE);
+	close(fd);
+}
+
+/* A client that goes away while it waits leaves nothing behind. */
+static void test_who_goes_away_is_forgotten(void)
+{
+	g_auto(Bench) bench;
+	ClientReply reply = {0};
+	g_autoptr(GError) error = NULL;
+	int other;
+
+	bench_init(&bench, FALSE, PATIENCE_MS);
+	other = bench_connect(&bench);
+	for (guint i = 0; i < 10; i++) {
+		int fd = bench_connect(&bench);
+
+		send_call(fd, &GET_WORKERS);
+		send_call(other, &GET_ID); /* once it is answered, the loop has seen the call */
+		g_assert_true(read_reply(other, &GET_ID, &reply, &error));
+		close(fd);
+	}
+	for (gint64 limit_us = g_get_monotonic_time() + PATIENCE_US;
+	     loop_n_connections(bench.loop) > 1;) {
+		g_assert_cmpint(g_get_monotonic_time(), <, limit_us);
+		send_call(other, &GET_ID);
+		g_assert_true(read_reply(other, &GET_ID, &reply, &error));
+	}
+	close(other);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/workers/what-it-says-of-each", test_what_it_says_of_each);
+	g_test_add_func("/workers/ids-do-not-wait-for-the-registry",
+			test_ids_do_not_wait_for_the_registry);
+	g_test_add_func("/workers/a-registry-that-does-not-answer",
+			test_a_registry_that_does_not_answer);
+	g_test_add_func("/workers/a-registry-that-went-away", test_a_registry_that_went_away);
+	g_test_add_func("/workers/a-drain-answers-who-waits", test_a_drain_answers_who_waits);
+	g_test_add_func("/workers/who-goes-away-is-forgotten", test_who_goes_away_is_forgotten);
+	return g_test_run();
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/keeper-plan.h"
+
+/* In all cases the clock shows tick 1000, of 1 ms, at NOW. */
+#define NOW   5000000 /* us */
+#define TICK  1000    /* us */
+#define NEVER G_MAXINT64
+
+typedef struct {
+	const char *name;
+	PlanFacts facts;
+	Plan plan;
+	WorkerState state;
+	gint64 ids_at_us;
+} Case;
+
+static void check(const char *name, PlanFacts facts, Plan expected, WorkerState state,
+		  gint64 ids_at_us)
+{
+	Plan plan;
+
+	facts.now_us = NOW;
+	facts.now_tick = 1000;
+	facts.tick_us = TICK;
+	plan = plan_next(&facts);
+	g_test_message("%s", name);
+	g_assert_cmpint(plan.action, ==, expected.action);
+	g_assert_cmpint(plan.until_us, ==, expected.until_us);
+	g_assert_cmpint(plan_state(&facts), ==, state);
+	g_assert_cmpint(plan_ids_at_us(&facts), ==, ids_at_us);
+}
+
+static void test_without_lease(void)
+{
+	static const Case CASES[] = {
+		{"the first claim", {0}, {PLAN_CLAIM, 0}, WORKER_STARTING, PLAN_SOON},
+		{"a claim failed",
+		 {.failures = 1, .retry_at_us = NOW + 1},
+		 {PLAN_NOTHING, NOW + 1},
+		 WORKER_STARTING,
+		 NOW + 1},
+		{"the pause after it is over",
+		 {.failures = 1, .retry_at_us = NOW},
+		 {PLAN_CLAIM, 0},
+		 WORKER_STARTING,
+		 NOW},
+		{"a claim must wait",
+		 {.waiting = TRUE, .wait_until_tick = 1001},
+		 {PLAN_NOTHING, NOW + TICK},
+		 WORKER_WAITING,
+		 NOW + TICK},
+		{"the wait is over, or the clock was set right",
+		 {.waiting = TRUE, .wait_until_tick = 1000},
+		 {PLAN_CLAIM, 0},
+		 WORKER_WAITING,
+		 NOW},
+		{"the wait is over, but was imposed a moment ago",
+		 {.waiting = TRUE, .wait_until_tick = 1000, .retry_at_us = NOW + 50000},
+		 {PLAN_NOTHING, NOW + 50000},
+		 WORKER_WAITING,
+		 NOW + 50000},
+		{"the clock is outside the layout",
+		 {.outside = TRUE},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_WAITING,
+		 NEVER},
+		{"stop then",
+		 {.stopping = TRUE, .outside = TRUE},
+		 {PLAN_STOP, 0},
+		 WORKER_WAITING,
+		 NEVER},
+		{"after a loss",
+		 {.had_lease = TRUE},
+		 {PLAN_CLAIM, 0},
+		 WORKER_RECLAIMING,
+		 PLAN_SOON},
+		{"after a loss, must wait",
+		 {.had_lease = TRUE, .waiting = TRUE, .wait_until_tick = 1002},
+		 {PLAN_NOTHING, NOW + 2 * TICK},
+		 WORKER_WAITING,
+		 NOW + 2 * TICK},
+		{"ended",
+		 {.ended = TRUE, .failures = 1},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_STARTING,
+		 NEVER},
+		{"stop after that",
+		 {.stopping = TRUE, .ended = TRUE},
+		 {PLAN_STOP, 0},
+		 WORKER_STARTING,
+		 NEVER},
+		{"stop while waiting",
+		 {.stopping = TRUE, .waiting = TRUE, .wait_until_tick = 9999},
+		 {PLAN_STOP, 0},
+		 WORKER_WAITING,
+		 NEVER},
+		{"stopped",
+		 {.stopping = TRUE, .stopped = TRUE},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_STOPPED,
+		 NEVER},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++)
+		check(CASES[i].name, CASES[i].facts, CASES[i].plan, CASES[i].state,
+		      CASES[i].ids_at_us);
+}
+
+/* An operation is under way, or the registry has said something. */
+static void test_without_lease_but_news(void)
+{
+	static const Case CASES[] = {
+		{"must wait, and nobody knows until when",
+		 {.waiting = TRUE, .wait_until_tick = NEVER, .retry_at_us = NOW + 50000},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_WAITING,
+		 NEVER},
+		{"until the registry says so",
+		 {.waiting = TRUE,
+		  .wait_until_tick = NEVER,
+		  .retry_at_us = NOW + 50000,
+		  .hurry = 1},
+		 {PLAN_CLAIM, 0},
+		 WORKER_WAITING,
+		 PLAN_SOON},
+		{"a claim failed, and the registry says that it is due",
+		 {.had_lease = TRUE, .failures = 3, .retry_at_us = NOW + 50000, .hurry = TRUE},
+		 {PLAN_CLAIM, 0},
+		 WORKER_RECLAIMING,
+		 PLAN_SOON},
+		{"the clock is outside, whatever the registry says",
+		 {.outside = TRUE, .hurry = TRUE},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_WAITING,
+		 NEVER},
+		{"a claim is under way",
+		 {.busy = PLAN_CLAIM, .busy_since_us = NOW - 9000000},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_STARTING,
+		 PLAN_SOON},
+		{"another one, after it failed",
+		 {.busy = PLAN_CLAIM, .had_lease = TRUE, .failures = 1, .retry_at_us = NOW},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_RECLAIMING,
+		 PLAN_SOON},
+		{"another one, after it had to wait",
+		 {.busy = PLAN_CLAIM, .waiting = TRUE, .wait_until_tick = NEVER},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_WAITING,
+		 PLAN_SOON},
+		{"stop while a claim is under way",
+		 {.busy = PLAN_CLAIM, .stopping = TRUE},
+		 {PLAN_CANCEL, 0},
+		 WORKER_STARTING,
+		 NEVER},
+		{"once is enough",
+		 {.busy = PLAN_CLAIM, .stopping = TRUE, .cancelled = TRUE},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_STARTING,
+		 NEVER},
+		{"the lease is being given up",
+		 {.busy = PLAN_HAND_BACK, .had_lease = TRUE},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_RECLAIMING,
+		 PLAN_SOON},
+		{"stop then, which would do the same",
+		 {.busy = PLAN_HAND_BACK, .had_lease = TRUE, .stopping = TRUE},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_RECLAIMING,
+		 NEVER},
+		{"it was given up",
+		 {.had_lease = TRUE, .end_tick = 5000},
+		 {PLAN_CLAIM, 0},
+		 WORKER_RECLAIMING,
+		 PLAN_SOON},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++)
+		check(CASES[i].name, CASES[i].facts, CASES[i].plan, CASES[i].state,
+		      CASES[i].ids_at_us);
+}
+
+/* The reservation is 1 s long; an extension now would reach tick 2000. */
+static void test_with_lease(void)
+{
+	enum { IDLE, WANTED };
+	static const struct {
+		const char *name;
+		gint64 first_tick, end_tick, written_us_ago;
+		gboolean wanted;
+		guint failures;
+		gint64 retry_at_us;
+		Plan plan;
+		WorkerState state;
+		gint64 ids_at_us;
+	} CASES[] = {
+		/* clang-format off */
+		{"idle", 100, 1800, 200000, IDLE, 0, 0,
+		 {PLAN_NOTHING, NEVER}, WORKER_SERVING, PLAN_SOON},
+		{"idle past a quarter", 100, 1800, 250000, IDLE, 0, 0,
+		 {PLAN_NOTHING, NEVER}, WORKER_SERVING, PLAN_SOON},
+		{"idle past the end", 100, 999, 9000000, IDLE, 0, 0,
+		 {PLAN_NOTHING, NEVER}, WORKER_SERVING, PLAN_SOON},
+		{"wanted before a quarter has passed", 100, 1800, 200000, WANTED, 0, 0,
+		 {PLAN_NOTHING, NOW + 50000}, WORKER_SERVING, PLAN_SOON},
+		{"just before", 100, 1800, 249999, WANTED, 0, 0,
+		 {PLAN_NOTHING, NOW + 1}, WORKER_SERVING, PLAN_SOON},
+		{"a quarter has passed", 100, 1800, 250000, WANTED, 0, 0,
+		 {PLAN_EXTEND, 0}, WORKER_SERVING, PLAN_SOON},
+		{"the last tick, before a quarter has passed", 100, 1000, 200000, WANTED, 0, 0,
+		 {PLAN_NOTHING, NOW + 50000}, WORKER_SERVING, PLAN_SOON},
+		{"one past it: the clock has stepped", 100, 999, 200000, WANTED, 0, 0,
+		 {PLAN_EXTEND, 0}, WORKER_SERVING, PLAN_SOON},
+		{"wanted after it lapsed", 100, 999, 9000000, WANTED, 0, 0,
+		 {PLAN_EXTEND, 0}, WORKER_SERVING, PLAN_SOON},
+		{"the clock was set back: nothing to extend", 100, 2000, 900000, WANTED, 0, 0,
+		 {PLAN_NOTHING, NEVER}, WORKER_SERVING, PLAN_SOON},
+		{"one tick to extend", 100, 1999, 900000, WANTED, 0, 0,
+		 {PLAN_EXTEND, 0}, WORKER_SERVING, PLAN_SOON},
+
+		{"begins now", 1000, 1800, 200000, IDLE, 0, 0,
+		 {PLAN_NOTHING, NEVER}, WORKER_SERVING, PLAN_SOON},
+		{"begins later", 1003, 1800, 200000, IDLE, 0, 0,
+		 {PLAN_NOTHING, NOW + 3 * TICK}, WORKER_WAITING, NOW + 3 * TICK},
+		{"begins later, wanted", 1003, 1800, 200000, WANTED, 0, 0,
+		 {PLAN_NOTHING, NOW + 3 * TICK}, WORKER_WAITING, NOW + 3 * TICK},
+		{"begins after a quarter has passed", 1100, 1800, 200000, WANTED, 0, 0,
+		 {PLAN_NOTHING, NOW + 50000}, WORKER_WAITING, NOW + 100 * TICK},
+
+		{"an extension failed", 100, 1800, 900000, WANTED, 1, NOW + 7,
+		 {PLAN_NOTHING, NOW + 7}, WORKER_SERVING, NOW + 7},
+		{"and is due again", 100, 1800, 900000, WANTED, 1, NOW,
+		 {PLAN_EXTEND, 0}, WORKER_SERVING, NOW},
+		{"though nobody asks any more", 100, 1800, 900000, IDLE, 1, NOW,
+		 {PLAN_EXTEND, 0}, WORKER_SERVING, NOW},
+		{"it failed, and this is the last tick", 100, 1000, 900000, IDLE, 3, NOW + 7,
+		 {PLAN_NOTHING, NOW + 7}, WORKER_SERVING, NOW + 7},
+		{"it failed, and the end has passed", 100, 999, 900000, IDLE, 3, NOW + 7,
+		 {PLAN_NOTHING, NOW + 7}, WORKER_UNAVAILABLE, NOW + 7},
+		/* clang-format on */
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		PlanFacts facts = {
+			.has_lease = TRUE,
+			.begun = CASES[i].first_tick <= 1000,
+			.wanted = CASES[i].wanted,
+			.failures = CASES[i].failures,
+			.retry_at_us = CASES[i].retry_at_us,
+			.first_tick = CASES[i].first_tick,
+			.end_tick = CASES[i].end_tick,
+			.next_end_tick = 2000,
+			.written_at_us = NOW - CASES[i].written_us_ago,
+			.length_us = 1000000,
+		};
+
+		check(CASES[i].name, facts, CASES[i].plan, CASES[i].state, CASES[i].ids_at_us);
+		facts.stopping = TRUE;
+		check("stop then", facts, (Plan){PLAN_HAND_BACK, 0}, CASES[i].state, NEVER);
+		facts.stopping = FALSE;
+		facts.outside = TRUE;
+		check("the clock is outside then", facts, (Plan){PLAN_NOTHING, NEVER},
+		      WORKER_WAITING, NEVER);
+		facts.outside = FALSE;
+		facts.ended = TRUE;
+		g_assert_cmpint(plan_next(&facts).action, ==, PLAN_NOTHING);
+		g_assert_cmpint(plan_ids_at_us(&facts), ==, NEVER);
+	}
+}
+
+/* What there is beside the times; the reservation is as above, and an extension is not due yet. */
+static void test_with_lease_and_news(void)
+{
+	static const Case CASES[] = {
+		{"the registry is in a hurry",
+		 {.wanted = TRUE, .hurry = TRUE},
+		 {PLAN_EXTEND, 0},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"but nobody asks for IDs",
+		 {.hurry = TRUE},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"in a hurry after a failure",
+		 {.failures = 2, .retry_at_us = NOW + 9, .hurry = TRUE},
+		 {PLAN_EXTEND, 0},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"in a hurry, but there is nothing to extend",
+		 {.wanted = TRUE, .hurry = TRUE, .next_end_tick = 1800},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"an extension is under way",
+		 {.wanted = TRUE,
+		  .hurry = TRUE,
+		  .busy = PLAN_EXTEND,
+		  .busy_since_us = NOW - 999999},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"for long, but there is time left",
+		 {.busy = PLAN_EXTEND, .busy_since_us = NOW - 9000000, .end_tick = 1000},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"past the end, but not for long",
+		 {.busy = PLAN_EXTEND, .busy_since_us = NOW - 999999, .end_tick = 999},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"past the end, and it hangs",
+		 {.busy = PLAN_EXTEND, .busy_since_us = NOW - 1000000, .end_tick = 999},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_UNAVAILABLE,
+		 PLAN_SOON},
+		{"stop while it is under way",
+		 {.busy = PLAN_EXTEND, .busy_since_us = NOW, .stopping = TRUE},
+		 {PLAN_CANCEL, 0},
+		 WORKER_SERVING,
+		 NEVER},
+		{"the clock stepped back, and it is to be given up",
+		 {.wanted = TRUE, .ahead = TRUE, .hurry = TRUE},
+		 {PLAN_HAND_BACK, 0},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"not before what is under way is done",
+		 {.ahead = TRUE, .busy = PLAN_EXTEND, .busy_since_us = NOW},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"the clock is outside, which is no step to make up for",
+		 {.ahead = TRUE, .outside = TRUE},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_WAITING,
+		 NEVER},
+		{"the registry's clock is behind, but what is held will do",
+		 {.wanted = TRUE, .next_end_tick = 900, .end_tick = 1000},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_SERVING,
+		 PLAN_SOON},
+		{"it will not do any more",
+		 {.wanted = TRUE, .next_end_tick = 999, .end_tick = 999},
+		 {PLAN_NOTHING, NEVER},
+		 WORKER_UNAVAILABLE,
+		 NEVER},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		PlanFacts facts = CASES[i].facts;
+
+		facts.has_lease = facts.begun = TRUE;
+		facts.first_tick = 100;
+		facts.end_tick = facts.end_tick != 0 ? facts.end_tick : 1800;
+		facts.next_end_tick = facts.next_end_tick != 0 ? facts.next_end_tick : 2000;
+		facts.written_at_us = NOW - 200000;
+		facts.length_us = 1000000;
+		check(CASES[i].name, facts, CASES[i].plan, CASES[i].state, CASES[i].ids_at_us);
+	}
+}
+
+/* A clock that leaves the layout and comes back may do so in every state but the last. */
+static void test_moves(void)
+{
+	for (WorkerState state = WORKER_STARTING; state < WORKER_STOPPED; state++) {
+		g_assert_true(worker_state_may_follow(state, WORKER_STOPPED));
+		g_assert_false(worker_state_may_follow(WORKER_STOPPED, state));
+		if (state != WORKER_WAITING) {
+			g_assert_true(worker_state_may_follow(state, WORKER_WAITING));
+			g_assert_true(worker_state_may_follow(WORKER_WAITING, state));
+		}
+	}
+	g_assert_false(worker_state_may_follow(WORKER_SERVING, WORKER_STARTING));
+}
+
+static void test_backoff(void)
+{
+	static const struct {
+		guint failures;
+		gdouble jitter;
+		gint64 backoff_us;
+	} BACKOFFS[] = {
+		{1, 0, 50000},    {1, 0.99, 50000},       {2, 0, 50000},         {2, 0.5, 75000},
+		{3, 0.5, 125000}, {5, 0.5, 425000},       {6, 0.5, 525000},      {7, 0, 50000},
+		{7, 0.5, 525000}, {1000000, 0.5, 525000}, {G_MAXUINT, 0, 50000},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(BACKOFFS); i++)
+		g_assert_cmpint(plan_backoff_us(BACKOFFS[i].failures, BACKOFFS[i].jitter), ==,
+				BACKOFFS[i].backoff_us);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/plan/without-lease", test_without_lease);
+	g_test_add_func("/plan/without-lease-but-news", test_without_lease_but_news);
+	g_test_add_func("/plan/with-lease", test_with_lease);
+	g_test_add_func("/plan/with-lease-and-news", test_with_lease_and_news);
+	g_test_add_func("/plan/moves", test_moves);
+	g_test_add_func("/plan/backoff", test_backoff);
+	return g_test_run();
+}

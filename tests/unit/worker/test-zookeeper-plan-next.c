@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/zookeeper/plan.h"
+
+#define NOW 5000000 /* us */
+
+/* Connected and prepared, with a claim, wanting nothing; each case changes some of it. */
+#define SETTLED                                                                                    \
+	.now_us = NOW, .connected = TRUE, .prepared = TRUE, .secured = TRUE, .claim = CLAIM_MADE
+
+typedef struct {
+	const char *name;
+	RegistrationFacts facts;
+	RegistrationState next;
+} NextCase;
+
+static void check_next(const NextCase *cases, guint n)
+{
+	for (guint i = 0; i < n; i++) {
+		g_test_message("%s", cases[i].name);
+		g_assert_cmpstr(registration_state_name(registration_next(&cases[i].facts)), ==,
+				registration_state_name(cases[i].next));
+	}
+}
+
+static void test_session(void)
+{
+	static const NextCase CASES[] = {
+		{"nothing is known", {.now_us = NOW}, REGISTRATION_CONNECTING},
+		{"without a connection nothing else is done",
+		 {.goal = GOAL_HAND_BACK, .unsettled = TRUE, .now_us = NOW},
+		 REGISTRATION_CONNECTING},
+		{"a new session looks at the layout first",
+		 {.connected = TRUE, .claim = CLAIM_NONE},
+		 REGISTRATION_PREPARING},
+		{"then at who may write there",
+		 {.connected = TRUE, .prepared = TRUE, .claim = CLAIM_NONE},
+		 REGISTRATION_SECURING},
+		{"before it extends",
+		 {.connected = TRUE, .prepared = TRUE, .claim = CLAIM_MADE, .goal = GOAL_EXTEND},
+		 REGISTRATION_SECURING},
+		{"then it announces itself",
+		 {.connected = TRUE, .prepared = TRUE, .secured = TRUE, .claim = CLAIM_NONE},
+		 REGISTRATION_ANNOUNCING},
+		{"it looks first, where a claim may be left",
+		 {.connected = TRUE, .prepared = TRUE, .secured = TRUE, .claim = CLAIM_UNKNOWN},
+		 REGISTRATION_LOOKING},
+		{"whatever is wanted",
+		 {.connected = TRUE,
+		  .prepared = TRUE,
+		  .secured = TRUE,
+		  .claim = CLAIM_UNKNOWN,
+		  .goal = GOAL_EXTEND,
+		  .wants_list = TRUE,
+		  .wants_time = TRUE},
+		 REGISTRATION_LOOKING},
+		{"and when nothing is", {SETTLED}, REGISTRATION_RESTING},
+		{"a pause goes before all of it",
+		 {SETTLED, .goal = GOAL_CLAIM, .unsettled = TRUE, .pause_till_us = NOW + 1},
+		 REGISTRATION_PAUSING},
+		{"until it is over", {SETTLED, .pause_till_us = NOW}, REGISTRATION_RESTING},
+	};
+
+	check_next(CASES, G_N_ELEMENTS(CASES));
+}
+
+static void test_claim(void)
+{
+	static const NextCase CASES[] = {
+		{"it reads who is there", {SETTLED, .goal = GOAL_CLAIM}, REGISTRATION_LOOKING},
+		{"it asks them",
+		 {SETTLED, .goal = GOAL_CLAIM, .listed = TRUE},
+		 REGISTRATION_CHECKING},
+		{"they contradict: it waits",
+		 {SETTLED, .goal = GOAL_CLAIM, .doubtful_till_us = NOW + 1},
+		 REGISTRATION_DOUBTING},
+		{"and reads anew whom to ask",
+		 {SETTLED, .goal = GOAL_CLAIM, .doubtful_till_us = NOW},
+		 REGISTRATION_LOOKING},
+		{"asked, it reads anew what is free",
+		 {SETTLED, .goal = GOAL_CLAIM, .peers_checked = TRUE},
+		 REGISTRATION_LOOKING},
+		{"a worker ID is chosen",
+		 {SETTLED, .goal = GOAL_CLAIM, .peers_checked = TRUE, .listed = TRUE,
+		  .chosen = TRUE},
+		 REGISTRATION_RESERVING},
+		{"nobody knows whether it was written",
+		 {SETTLED, .goal = GOAL_CLAIM, .peers_checked = TRUE, .chosen = TRUE,
+		  .unsettled = TRUE},
+		 REGISTRATION_SETTLING},
+		{"nor whether the claim is there: the record first",
+		 {.connected = TRUE,
+		  .prepared = TRUE,
+		  .secured = TRUE,
+		  .claim = CLAIM_UNKNOWN,
+		  .goal = GOAL_CLAIM,
+		  .unsettled = TRUE},
+		 REGISTRATION_SETTLING},
+		{"the claim is gone: no reservation without it",
+		 {.connected = TRUE,
+		  .prepared = TRUE,
+		  .secured = TRUE,
+		  .claim = CLAIM_NONE,
+		  .goal = GOAL_CLAIM,
+		  .peers_checked = TRUE,
+		  .chosen = TRUE},
+		 REGISTRATION_ANNOUNCING},
+	};
+
+	check_next(CASES, G_N_ELEMENTS(CASES));
+}
+
+static void test_life(void)
+{
+	static const NextCase CASES[] = {
+		{"an extension", {SETTLED, .goal = GOAL_EXTEND}, REGISTRATION_EXTENDING},
+		{"the one before is settled first",
+		 {SETTLED, .goal = GOAL_EXTEND, .unsettled = TRUE},
+		 REGISTRATION_SETTLING},
+		{"without a claim nothing is extended",
+		 {.connected = TRUE,
+		  .prepared = TRUE,
+		  .secured = TRUE,
+		  .claim = CLAIM_NONE,
+		  .goal = GOAL_EXTEND},
+		 REGISTRATION_ANNOUNCING},
+		{"a hand-back needs no claim",
+		 {.connected = TRUE, .claim = CLAIM_UNKNOWN, .goal = GOAL_HAND_BACK},
+		 REGISTRATION_RETURNING},
+		{"but that the last write is settled",
+		 {SETTLED, .goal = GOAL_HAND_BACK, .unsettled = TRUE},
+		 REGISTRATION_SETTLING},
+		{"what nobody waits for is settled too",
+		 {SETTLED, .unsettled = TRUE},
+		 REGISTRATION_SETTLING},
+		{"ZooKeeper's time", {SETTLED, .wants_time = TRUE}, REGISTRATION_TIMING},
+		{"goes before a claim, which reserves by it",
+		 {SETTLED, .goal = GOAL_CLAIM, .wants_time = TRUE},
+		 REGISTRATION_TIMING},
+		{"a list", {SETTLED, .wants_list = TRUE}, REGISTRATION_LISTING},
+		{"a list goes before what is owed",
+		 {SETTLED, .wants_list = TRUE, .repay_at_us = NOW},
+		 REGISTRATION_LISTING},
+		{"waits for what the worker ID needs",
+		 {SETTLED, .wants_list = TRUE, .goal = GOAL_EXTEND},
+		 REGISTRATION_EXTENDING},
+	};
+
+	check_next(CASES, G_N_ELEMENTS(CASES));
+}
+
+/* What is owed is never in the way. */
+static void test_debt(void)
+{
+	static const NextCase CASES[] = {
+		{"due", {SETTLED, .repay_at_us = NOW}, REGISTRATION_REPAYING},
+		{"not due yet", {SETTLED, .repay_at_us = NOW + 1}, REGISTRATION_RESTING},
+		{"in doubt", {SETTLED, .repay_at_us = NOW, .unsettled = 1}, REGISTRATION_SETTLING},
+		{"an extension",
+		 {SETTLED, .repay_at_us = NOW, .goal = GOAL_EXTEND},
+		 REGISTRATION_EXTENDING},
+		{"a claim",
+		 {SETTLED, .repay_at_us = NOW, .goal = GOAL_CLAIM},
+		 REGISTRATION_LOOKING},
+		{"another hand-back",
+		 {SETTLED, .repay_at_us = NOW, .goal = GOAL_HAND_BACK},
+		 REGISTRATION_RETURNING},
+		{"without a claim",
+		 {.connected = TRUE,
+		  .prepared = TRUE,
+		  .secured = TRUE,
+		  .claim = CLAIM_NONE,
+		  .repay_at_us = 1},
+		 REGISTRATION_ANNOUNCING},
+	};
+	static const struct {
+		guint tries;
+		gint64 pause_s;
+	} PAUSES[] = {{1, 1}, {2, 2}, {3, 4}, {5, 16}, {6, 30}, {7, 30}, {G_MAXUINT, 30}};
+
+	check_next(CASES, G_N_ELEMENTS(CASES));
+	for (guint i = 0; i < G_N_ELEMENTS(PAUSES); i++)
+		g_assert_cmpint(registration_repay_pause_us(PAUSES[i].tries), ==,
+				PAUSES[i].pause_s * G_USEC_PER_SEC);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/registration/next/session", test_session);
+	g_test_add_func("/registration/next/claim", test_claim);
+	g_test_add_func("/registration/next/life", test_life);
+	g_test_add_func("/registration/next/debt", test_debt);
+	return g_test_run();
+}

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/file/registry.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "common/reservation-record.h"
+#include "core/text.h"
+#include "worker/file/directory-identity.h"
+#include "worker/file/state-directory.h"
+#include "worker/file/worker-lock.h"
+
+#define LENGTH_MS 1000
+
+/* How long nobody notices that the directory was replaced. */
+#define LOOK_EVERY_US (100 * G_TIME_SPAN_MILLISECOND)
+
+typedef struct {
+	Registry registry;
+	char *directory;
+	Layout layout;
+	guint datacenter_id;
+	guint worker_id;
+	char *nonce;
+	char *address;
+	char *machine_id; /* NULL: this machine's */
+	char *record_name;
+	char *record_path;
+	WorkerLock *lock;
+	StateFd record_fd; /* the record as this server wrote it last, kept open so that no other
+			      file has its inode; -1: nothing is held */
+	gboolean runs;     /* it has claimed once */
+	gint64 first_tick; /* of the lease that was claimed last */
+	gint64 end_tick;   /* of it, as confirmed */
+	/* what poll() is to do, once */
+	enum { NOTHING, CLAIM, EXTEND, HAND_BACK } wanted;
+	gint64 argument; /* its length_ticks, end_tick or last_tick */
+} RegistryFile;
+
+/* What was read. */
+typedef struct {
+	char *text; /* its version; NULL: there is no record, and nothing was ever reserved */
+	ReservationRecord record;
+} Reading;
+
+static void reading_clear(Reading *self)
+{
+	g_free(self->text);
+	reservation_record_clear(&self->record);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Reading, reading_clear)
+
+static gboolean parse(Reading *self, const Layout *layout, GError **error)
+{
+	if (!reservation_record_from_json(self->text, strlen(self->text), &self->record, error))
+		return FALSE;
+	if (self->record.end_tick <= layout_max_tick(layout))
+		return TRUE;
+	g_set_error_literal(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			    "its reserved_until_tick is past the end of the layout");
+	return FALSE;
+}
+
+/* @out_reading must be empty. */
+static gboolean read_record(const RegistryFile *self, const StateDirectory *directory,
+			    Reading *out_reading, GError **error)
+{
+	g_autoptr(GError) fault = NULL;
+
+	if (!state_directory_read(directory, self->record_name, &out_reading->text, error))
+		return FALSE;
+	if (out_reading->text == NULL || parse(out_reading, &self->layout, &fault))
+		return TRUE;
+	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+		    "the record %s is damaged (%s), so that nobody knows what was reserved: use "
+		    "another --worker-id, or write an end into it that is past every ID",
+		    self->record_path, fault->message);
+	return FALSE;
+}
+
+static void forget_record(RegistryFile *self)
+{
+	if (self->record_fd >= 0)
+		close(self->record_fd);
+	self->record_fd = -1;
+}
+
+/* Reserves up to @end_tick, if the record still is what was read. */
+static gboolean write_record(RegistryFile *self, const StateDirectory *directory,
+			     const Reading *read, gint64 end_tick, GError **error)
+{
+	const ReservationRecord record = {
+		.end_tick = end_tick,
+		.owner = self->nonce,
+		.address = self->address,
+	};
+	g_autofree char *text = reservation_record_to_json(&record);
+	StateFd written = -1;
+	gboolean confirmed = state_directory_replace(directory, self->record_name, read->text, text,
+						     &written, error);
+
+	if (written >= 0) {
+		forget_record(self);
+		self->record_fd = written;
+	}
+	return confirmed;
+}
+
+static gboolean take_lock(const RegistryFile *self, const StateDirectory *directory, GError **error)
+{
+	g_autoptr(GError) local = NULL;
+
+	if (worker_lock_take(self->lock, directory, &local))
+		return TRUE;
+	if (g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST,
+			    "worker %u of datacenter %u is %s: stop that server, or use another "
+			    "--worker-id",
+			    self->worker_id, self->datacenter_id, local->message);
+	else
+		g_propagate_error(error, g_steal_pointer(&local));
+	return FALSE;
+}
+
+static gboolean lose(const RegistryFile *self, const char *what, GError **error)
+{
+	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST, "the record %s %s",
+		    self->record_path, what);
+	return FALSE;
+}
+
+/* Reads the record, which must be mine. */
+static gboolean read_own_record(const RegistryFile *self, const StateDirectory *directory,
+				Reading *out_reading, GError **error)
+{
+	const ReservationRecord *record = &out_reading->record;
+	g_autofree char *other = NULL;
+
+	if (!read_record(self, directory, out_reading, error))
+		return FALSE;
+	if (out_reading->text == NULL)
+		return lose(self, "is gone", error);
+	if (!g_str_equal(record->owner, self->nonce)) {
+		other = g_strdup_printf("is now of %s (owner %s)", record->address, record->owner);
+		return lose(self, other, error);
+	}
+	return TRUE;
+}
+
+/* The directory of a server that runs. */
+static StateDirectory *open_again(const RegistryFile *self, GError **error)
+{
+	StateDirectory *directory = state_directory_open(self->directory, error);
+
+	if (directory != NULL)
+		state_directory_allow_links(directory);
+	return directory;
+}
+
+/* Whether the record still is the file that this server wrote. Anything else may be the record of
+ * another server already, which knows nothing of this one. */
+static gboolean check_record(const RegistryFile *self, GError **error)
+{
+	g_autoptr(StateDirectory) directory = NULL;
+	g_autoptr(GError) local = NULL;
+	g_auto(Reading) reading = {0};
+
+	if (self->record_fd < 0 || state_directory_is_at(self->record_path, self->record_fd))
+		return TRUE;
+	directory = open_again(self, NULL);
+	if (directory == NULL)
+		return lose(self, "is gone", error);
+	if (!read_own_record(self, directory, &reading, &local) &&
+	    g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_LOST)) {
+		g_propagate_error(error, g_steal_pointer(&local));
+		return FALSE;
+	}
+	return lose(self, "was replaced", error);
+}
+
+static char *tick_text(const RegistryFile *self, gint64 tick)
+{
+	return text_time_ms(layout_tick_start_ms(&self->layout, tick));
+}
+
+/* The record is as far ahead as a claim now could reserve up to. */
+static gboolean refuse_claim(const RegistryFile *self, const ReservationRecord *record,
+			     gint64 length_ticks, gint64 *out_wait_until_tick, GError **error)
+{
+	gint64 wait_until_tick = MAX(record->end_tick - length_ticks + 1, 0);
+	g_autofree char *end = tick_text(self, record->end_tick);
+	g_autofree char *wait_until = tick_text(self, wait_until_tick);
+
+	if (record->end_tick == layout_max_tick(&self->layout)) {
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			    "worker %u of datacenter %u is reserved up to %s, the end of the "
+			    "layout: use another --worker-id",
+			    self->worker_id, self->datacenter_id, end);
+		return FALSE;
+	}
+	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_WAIT,
+		    "worker %u of datacenter %u is reserved up to %s by a life before, whose clock "
+		    "was ahead of this one: wait until %s, set the clock right, or use another "
+		    "--worker-id",
+		    self->worker_id, self->datacenter_id, end, wait_until);
+	*out_wait_until_tick = wait_until_tick;
+	return FALSE;
+}
+
+static StateDirectory *prepare(const RegistryFile *self, GError **error)
+{
+	StateDirectory *directory = state_directory_prepare(self->directory, error);
+
+	/* not at a start, which finds out that the directory shares its files with another */
+	if (directory != NULL && self->runs)
+		state_directory_allow_links(directory);
+	return directory;
+}
+
+static gboolean claim(RegistryFile *self, gint64 now_tick, gint64 length_ticks,
+		      RegistryResult *out_result, GError **error)
+{
+	gint64 end_tick = MIN(now_tick + length_ticks, layout_max_tick(&self->layout));
+	g_autoptr(StateDirectory) directory = prepare(self, error);
+	g_auto(Reading) reading = {0};
+
+	if (directory == NULL ||
+	    !directory_identity_check(directory, &self->layout, self->machine_id, error) ||
+	    !take_lock(self, directory, error) || !read_record(self, directory, &reading, error))
+		return FALSE;
+	if (reading.record.end_tick >= end_tick)
+		return refuse_claim(self, &reading.record, length_ticks,
+				    &out_result->wait_until_tick, error);
+	state_directory_clean(directory, self->record_name);
+	if (!write_record(self, directory, &reading, end_tick, error))
+		return FALSE;
+	self->runs = TRUE;
+	self->registry.claimed_at_ms = layout_tick_start_ms(&self->layout, now_tick);
+	self->first_tick = reading.record.end_tick + 1;
+	self->end_tick = end_tick;
+	out_result->reservation = (Reservation){
+		.datacenter_id = self->datacenter_id,
+		.worker_id = self->worker_id,
+		.first_tick = self->first_tick,
+		.end_tick = end_tick,
+	};
+	return TRUE;
+}
+
+/* Opens the directory and takes in what is held there. */
+static StateDirectory *open_held(const RegistryFile *self, Reading *out_reading, GError **error)
+{
+	g_autoptr(StateDirectory) directory = open_again(self, error);
+
+	if (directory == NULL || !take_lock(self, directory, error) ||
+	    !read_own_record(self, directory, out_reading, error))
+		return NULL;
+	return g_steal_pointer(&directory);
+}
+
+static gboolean extend(RegistryFile *self, gint64 end_tick, RegistryResult *out_result,
+		       GError **error)
+{
+	g_auto(Reading) reading = {0};
+	g_autoptr(StateDirectory) directory = open_held(self, &reading, error);
+
+	if (directory == NULL)
+		return FALSE;
+	if (reading.record.end_tick < self->end_tick)
+		return lose(self, "was set back", error);
+	/* The record may be ahead of what was confirmed: an extension whose last step failed. */
+	end_tick = CLAMP(end_tick, reading.record.end_tick, layout_max_tick(&self->layout));
+	if (!write_record(self, directory, &reading, end_tick, error))
+		return FALSE;
+	self->end_tick = end_tick;
+	out_result->end_tick = end_tick;
+	return TRUE;
+}
+
+static gboolean hand_back(RegistryFile *self, gint64 last_tick, GError **error)
+{
+	g_auto(Reading) reading = {0};
+	g_autoptr(StateDirectory) directory = open_held(self, &reading, error);
+
+	if (directory == NULL)
+		return FALSE;
+	/* a lease that begins behind its end, to keep the order of IDs, has issued nothing; a
+	 * record that was set back does not lower the end of one that has */
+	last_tick = MIN(MAX(self->first_tick - 1, last_tick),
+			MAX(reading.record.end_tick, self->end_tick));
+	return write_record(self, directory, &reading, last_tick, error);
+}
+
+static void registry_file_claim(Registry *registry, gint64 length_ticks)
+{
+	RegistryFile *self = (RegistryFile *)registry;
+
+	self->wanted = CLAIM;
+	self->argument = length_ticks;
+}
+
+static void registry_file_extend(Registry *registry, gint64 end_tick)
+{
+	RegistryFile *self = (RegistryFile *)registry;
+
+	self->wanted = EXTEND;
+	self->argument = end_tick;
+}
+
+static void registry_file_hand_back(Registry *registry, gint64 last_tick)
+{
+	RegistryFile *self = (RegistryFile *)registry;
+
+	self->wanted = HAND_BACK;
+	self->argument = last_tick;
+}
+
+static void run(RegistryFile *self, gint64 now_tick, RegistryResult *out_result)
+{
+	GError **error = &out_result->error;
+
+	switch (self->wanted) {
+	case NOTHING:
+		break;
+	case CLAIM:
+		claim(self, now_tick, self->argument, out_result, error);
+		/* to a live server */
+		if (g_error_matches(*error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
+			(*error)->code = REGISTRY_ERROR_FATAL;
+		break;
+	case EXTEND:
+		extend(self, self->argument, out_result, error);
+		break;
+	case HAND_BACK:
+		hand_back(self, self->argument, error);
+		break;
+	}
+}
+
+static gboolean registry_file_poll(Registry *registry, gint64 now_tick, RegistryResult *out_result)
+{
+	RegistryFile *self = (RegistryFile *)registry;
+	RegistryResult result = {0};
+	gboolean lost = !check_record(self, &result.error);
+	gboolean news = lost || self->wanted != NOTHING;
+
+	if (!lost)
+		run(self, now_tick, &result);
+	if (g_error_matches(result.error, REGISTRY_ERROR, REGISTRY_ERROR_LOST) ||
+	    self->wanted == HAND_BACK || (self->wanted == CLAIM && result.error != NULL))
+		forget_record(self);
+	self->wanted = NOTHING;
+	self->registry.poll_at_us =
+		self->record_fd >= 0 ? g_get_monotonic_time() + LOOK_EVERY_US : G_MAXINT64;
+	if (news)
+		*out_result = result;
+	return news;
+}
+
+static void registry_file_free(Registry *registry)
+{
+	RegistryFile *self = (RegistryFile *)registry;
+
+	g_free(self->directory);
+	g_free(self->nonce);
+	g_free(self->address);
+	g_free(self->machine_id);
+	g_free(self->record_name);
+	g_free(self->record_path);
+	forget_record(self);
+	worker_lock_free(self->lock);
+	g_free(self);
+}
+
+static const RegistryOps REGISTRY_FILE_OPS = {
+	.claim = registry_file_claim,
+	.extend = registry_file_extend,
+	.hand_back = registry_file_hand_back,
+	.poll = registry_file_poll,
+	.free = registry_file_free,
+};
+
+Registry *registry_file_new(const RegistryFileConfig *config)
+{
+	RegistryFile *self = g_new0(RegistryFile, 1);
+	g_autofree char *stem =
+		g_strdup_printf("worker-%u-%u", config->datacenter_id, config->worker_id);
+	g_autofree char *lock_name = g_strconcat(stem, ".lock", NULL);
+
+	self->registry = (Registry){
+		.ops = &REGISTRY_FILE_OPS,
+		.first_length_ms = LENGTH_MS,
+		.max_length_ms = LENGTH_MS,
+		.extend_when_idle = FALSE,
+		.reachable = TRUE,
+		.poll_at_us = G_MAXINT64,
+	};
+	self->directory = g_canonicalize_filename(config->directory, NULL);
+	self->layout = *config->layout;
+	self->datacenter_id = config->datacenter_id;
+	self->worker_id = config->worker_id;
+	self->nonce = g_strdup(config->nonce);
+	self->address = g_strdup(config->address);
+	self->machine_id = g_strdup(config->machine_id);
+	self->record_name = g_strconcat(stem, ".json", NULL);
+	self->record_path = g_build_filename(self->directory, self->record_name, NULL);
+	self->record_fd = -1;
+	self->lock = worker_lock_new(lock_name, config->address);
+	return &self->registry;
+}
+
+/* (transfer full): systemd names several directories with colons between. */
+static char *first_named(const char *named)
+{
+	named += strspn(named, ":");
+	return g_strndup(named, strcspn(named, ":"));
+}
+
+char *registry_file_default_directory(void)
+{
+	const char *named = g_getenv("STATE_DIRECTORY");
+	g_autofree char *first = first_named(named != NULL ? named : "");
+	g_autofree char *of_user = NULL;
+
+	if (*first != '\0')
+		return g_canonicalize_filename(first, NULL);
+	if (geteuid() == 0)
+		return g_strdup("/var/lib/snowflaked");
+	of_user = g_build_filename(g_get_user_state_dir(), "snowflaked", NULL);
+	return g_canonicalize_filename(of_user, NULL);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/keeper-clock.h"
+
+#include <stdlib.h>
+
+#include "common/log.h"
+#include "core/text.h"
+#include "worker/keeper-private.h"
+
+#define DISCIPLINE_INTERVAL_US (100 * G_TIME_SPAN_MILLISECOND)
+#define ASK_INTERVAL_US        G_USEC_PER_SEC
+
+char *keeper_clock_tick_text(const Keeper *self, gint64 tick)
+{
+	return text_time_ms(layout_tick_start_ms(self->layout, tick));
+}
+
+gint64 keeper_clock_reserved_until_ms(const Keeper *self, gint64 end_ms, gint64 now_ms)
+{
+	return now_ms < end_ms + self->layout->tick_ms ? end_ms : 0;
+}
+
+static gint64 max_skew_ns(const Keeper *self)
+{
+	return self->config.max_clock_skew_ms * CLOCK_NS_PER_MS;
+}
+
+static void ask_registry(Keeper *self)
+{
+	self->asked_clock_us = self->facts.now_us;
+	if (self->registry->ops->ask_clock == NULL)
+		return;
+	self->registry->ops->ask_clock(self->registry);
+	self->registry->wake(self->registry->wake_data); /* it takes a poll */
+}
+
+static void judge(Keeper *self)
+{
+	const ClockReading reading = {
+		.now_us = self->facts.now_us,
+		.offset_ns = system_clock_offset_ns(self->clock),
+		.measured_ns = system_clock_measure_offset_ns(),
+		.max_skew_ns = max_skew_ns(self),
+		.clock = self->registry->clock,
+	};
+	gint64 by_ms = (reading.measured_ns - reading.offset_ns) / CLOCK_NS_PER_MS;
+
+	switch (clock_discipline_judge(&self->discipline, &reading)) {
+	case CLOCK_AGREES:
+		return;
+	case CLOCK_HELD:
+		if (reading.now_us - self->asked_clock_us >= ASK_INTERVAL_US)
+			ask_registry(self);
+		return;
+	case CLOCK_JUMPED:
+		log_event(LOG_CLOCK_HELD, "by_ms=%" G_GINT64_FORMAT, by_ms);
+		ask_registry(self);
+		return;
+	case CLOCK_STEPPED_BACK:
+		log_event(LOG_CLOCK_BACK, "by_ms=%" G_GINT64_FORMAT, -by_ms);
+		break;
+	case CLOCK_STEPPED_FORWARD:
+		log_event(LOG_CLOCK_FORWARD, "by_ms=%" G_GINT64_FORMAT, by_ms);
+		break;
+	}
+	system_clock_set_offset_ns(self->clock, reading.measured_ns);
+}
+
+/* The registry's clock has moved away from ours: there is nothing to adopt, but somebody to tell.
+ */
+static void watch_difference(Keeper *self)
+{
+	gint64 offset_ns = system_clock_offset_ns(self->clock);
+	gint64 ahead_ns = clock_discipline_ahead_ns(&self->registry->clock, offset_ns);
+
+	/* nothing else may ask any more: without a lease nothing is extended */
+	if (self->clock_differs && self->facts.now_us - self->asked_clock_us >= ASK_INTERVAL_US)
+		ask_registry(self);
+	if (!self->clock_differs && ABS(ahead_ns) > max_skew_ns(self)) {
+		self->clock_differs = TRUE;
+		log_event(LOG_CLOCK_DIFFERS, "by_ms=%" G_GINT64_FORMAT, ahead_ns / CLOCK_NS_PER_MS);
+	} else if (ABS(ahead_ns) <= max_skew_ns(self) / 2) {
+		/* well below, or a difference that is about the skew would be told again and again
+		 */
+		self->clock_differs = FALSE;
+	}
+}
+
+static gboolean is_same(const RegistryClock *a, const RegistryClock *b)
+{
+	return a->known == b->known && a->least_ns == b->least_ns && a->most_ns == b->most_ns;
+}
+
+void keeper_clock_discipline(Keeper *self)
+{
+	const RegistryClock *clock = &self->registry->clock;
+
+	if (self->facts.now_us < self->next_discipline_us && is_same(clock, &self->judged_by))
+		return;
+	self->judged_by = *clock;
+	self->next_discipline_us = self->facts.now_us + DISCIPLINE_INTERVAL_US;
+	judge(self);
+	watch_difference(self);
+}
+
+static void log_outside(const Keeper *self, gint64 now_ms)
+{
+	g_autofree char *now = text_time_ms(now_ms);
+	g_autofree char *first = keeper_clock_tick_text(self, 0);
+	g_autofree char *last = keeper_clock_tick_text(self, layout_max_tick(self->layout));
+
+	log_event(LOG_WORKER_WAITING,
+		  "why=\"the clock, %s, is outside the layout's range, %s to %s: set it right\"",
+		  now, first, last);
+}
+
+void keeper_clock_look(Keeper *self)
+{
+	PlanFacts *facts = &self->facts;
+	gint64 now_ms = clock_now_ms(&self->clock->clock);
+	gboolean was_outside = facts->outside;
+
+	facts->now_us = g_get_monotonic_time();
+	facts->now_tick = layout_tick_at(self->layout, now_ms);
+	facts->outside = facts->now_tick < 0 || facts->now_tick > layout_max_tick(self->layout);
+	if (!facts->outside)
+		self->inside_tick = facts->now_tick;
+	else if (!was_outside)
+		log_outside(self, now_ms);
+}
+
+gint64 keeper_clock_excess_ticks(const Keeper *self)
+{
+	const RegistryClock *clock = &self->registry->clock;
+	gint64 ahead_ns = clock_discipline_ahead_ns(clock, system_clock_offset_ns(self->clock)) -
+			  max_skew_ns(self);
+	gint64 tick_ns = self->layout->tick_ms * CLOCK_NS_PER_MS;
+
+	return ahead_ns > 0 ? (ahead_ns + tick_ns - 1) / tick_ns : 0;
+}

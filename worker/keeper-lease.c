@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/keeper-lease.h"
+
+#include "common/log.h"
+#include "core/text.h"
+#include "worker/keeper-clock.h"
+#include "worker/keeper-private.h"
+
+static gint64 ticks_of(const Keeper *self, gint64 length_ms)
+{
+	return (length_ms + self->layout->tick_ms - 1) / self->layout->tick_ms;
+}
+
+/* The length that an extension now would have. */
+static gint64 next_length_ms(const Keeper *self)
+{
+	return MIN(2 * self->length_ms, self->registry->max_length_ms);
+}
+
+static gboolean is_ahead(const Keeper *self, gint64 tick)
+{
+	return tick > self->facts.now_tick + self->config.max_ahead_ms / self->layout->tick_ms;
+}
+
+/* What is shown */
+
+static void show_reserved(Keeper *self, gint64 end_tick)
+{
+	self->facts.end_tick = end_tick;
+	pthread_mutex_lock(&self->mutex);
+	self->status.reserved_until_ms = layout_tick_start_ms(self->layout, end_tick);
+	pthread_mutex_unlock(&self->mutex);
+	self->news = TRUE;
+}
+
+static void show_worker(Keeper *self, const Lease *lease)
+{
+	pthread_mutex_lock(&self->mutex);
+	self->status.worker_id = (gint)lease->worker_id;
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static void show_claim(Keeper *self)
+{
+	pthread_mutex_lock(&self->mutex);
+	self->status.claimed_at_ms = self->registry->claimed_at_ms;
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static void show_no_worker(Keeper *self)
+{
+	pthread_mutex_lock(&self->mutex);
+	self->status.worker_id = -1;
+	self->status.reserved_until_ms = 0;
+	pthread_mutex_unlock(&self->mutex);
+	self->news = TRUE;
+}
+
+/* Attempts */
+
+static void note_failure(Keeper *self)
+{
+	self->facts.failures++;
+	self->facts.retry_at_us =
+		g_get_monotonic_time() + plan_backoff_us(self->facts.failures, g_random_double());
+	self->news = TRUE;
+}
+
+static void forget_failures(Keeper *self)
+{
+	self->facts.failures = 0;
+	self->facts.retry_at_us = 0;
+}
+
+/* A reservation of @length_ms was confirmed. */
+static void note_write(Keeper *self, gint64 length_ms, guint64 cursor, gint64 written_at_us)
+{
+	self->length_ms = length_ms;
+	self->cursor_at_write = cursor;
+	self->facts.written_at_us = written_at_us;
+	self->facts.length_us = length_ms * G_TIME_SPAN_MILLISECOND;
+	forget_failures(self);
+}
+
+void keeper_lease_end_trying(Keeper *self, GError *error)
+{
+	pthread_mutex_lock(&self->mutex);
+	self->error = error;
+	pthread_mutex_unlock(&self->mutex);
+	self->facts.ended = TRUE;
+	note_failure(self);
+}
+
+/* The lease */
+
+/* Returns: the tick of the last ID, or the one before the first */
+static gint64 retire(Keeper *self)
+{
+	self->last_tick = lease_retire(self->lease, self->layout);
+	self->facts.has_lease = FALSE;
+	self->facts.had_lease = TRUE;
+	return self->last_tick;
+}
+
+/* There is none any more. */
+static void withdraw(Keeper *self)
+{
+	generator_publish(self->generator, NULL);
+	show_no_worker(self);
+}
+
+static gint64 first_tick_of(const Keeper *self, const Reservation *reservation)
+{
+	/* true time goes before the order of IDs */
+	if (self->config.reclaim_on_step_back && is_ahead(self, self->last_tick))
+		return reservation->first_tick;
+	return MAX(reservation->first_tick, self->last_tick + 1);
+}
+
+/* When what ends at @end_tick would have been written, had it taken no time. */
+static gint64 written_at_us(const Keeper *self, gint64 end_tick, gint64 length_ms)
+{
+	const PlanFacts *facts = &self->facts;
+	gint64 left_us = (end_tick - facts->now_tick) * facts->tick_us;
+
+	return facts->now_us - MAX(length_ms * G_TIME_SPAN_MILLISECOND - left_us, 0);
+}
+
+static void hold(Keeper *self, const Reservation *reservation)
+{
+	gint64 length_ms = self->registry->first_length_ms;
+	g_autofree char *first = NULL, *end = NULL;
+	gint64 first_tick;
+
+	first_tick = first_tick_of(self, reservation);
+	self->lease = lease_new(self->layout, reservation->datacenter_id, reservation->worker_id,
+				first_tick, reservation->end_tick);
+	note_write(self, length_ms, lease_last_cursor(self->lease),
+		   written_at_us(self, reservation->end_tick, length_ms));
+	generator_publish(self->generator, self->lease);
+	self->facts.has_lease = TRUE;
+	self->facts.waiting = FALSE;
+	self->facts.begun = FALSE;
+	self->facts.first_tick = first_tick;
+	show_reserved(self, reservation->end_tick);
+	show_worker(self, self->lease);
+
+	first = keeper_clock_tick_text(self, MAX(first_tick, self->facts.now_tick));
+	end = keeper_clock_tick_text(self, reservation->end_tick);
+	log_event(LOG_WORKER_CLAIMED, "datacenter_id=%u worker_id=%u first=%s reserved_until=%s",
+		  reservation->datacenter_id, reservation->worker_id, first, end);
+}
+
+/* The record is another's, who may have begun before its end: nothing more is issued from it. */
+static void lose(Keeper *self, const RegistryResult *result)
+{
+	g_autofree char *why = log_quote(result->error->message);
+
+	retire(self);
+	withdraw(self);
+	self->facts.waiting = FALSE;
+	forget_failures(self);
+	log_event(LOG_WORKER_LOST, "error=%s", why);
+}
+
+void keeper_lease_look(Keeper *self)
+{
+	PlanFacts *facts = &self->facts;
+
+	if (!facts->has_lease)
+		return;
+	guint64 cursor = lease_last_cursor(self->lease);
+	gint64 cursor_tick = (gint64)(cursor >> self->layout->sequence_bits);
+
+	facts->begun = facts->begun || facts->now_tick >= facts->first_tick;
+	/* while nothing can be claimed, it is better to wait for the clock */
+	facts->ahead = self->config.reclaim_on_step_back && self->registry->reachable &&
+		       is_ahead(self, cursor_tick) &&
+		       (facts->begun || cursor_tick >= facts->first_tick);
+	facts->wanted = self->registry->extend_when_idle || atomic_load(&self->asked) ||
+			cursor != self->cursor_at_write;
+	facts->next_end_tick = MIN(facts->now_tick - keeper_clock_excess_ticks(self) +
+					   ticks_of(self, next_length_ms(self)),
+				   layout_max_tick(self->layout));
+}
+
+/* What the operations come to */
+
+static void wait_for_worker(Keeper *self, gint64 until_tick, const GError *error)
+{
+	if (!self->facts.waiting || g_strcmp0(self->waiting_why, error->message) != 0) {
+		g_autofree char *why = log_quote(error->message);
+		g_autofree char *until =
+			until_tick != G_MAXINT64 ? keeper_clock_tick_text(self, until_tick) : NULL;
+
+		log_event(LOG_WORKER_WAITING, "why=%s%s%s", why, until != NULL ? " until=" : "",
+			  until != NULL ? until : "");
+	}
+	g_free(self->waiting_why);
+	self->waiting_why = g_strdup(error->message);
+	self->facts.waiting = TRUE;
+	self->facts.wait_until_tick = until_tick;
+	self->facts.failures = 0;
+	self->facts.retry_at_us = g_get_monotonic_time() + plan_backoff_us(1, 0);
+}
+
+static void note_claim_failed(Keeper *self, const GError *error)
+{
+	if (self->facts.failures == 0) {
+		g_autofree char *why = log_quote(error->message);
+
+		log_event(LOG_WORKER_WAITING, "why=%s", why);
+	}
+	self->facts.wait_until_tick = 0; /* what was waited for says nothing about this */
+	note_failure(self);
+}
+
+static void settle_claim(Keeper *self, RegistryResult *result)
+{
+	const GError *error = result->error;
+
+	if (error == NULL)
+		hold(self, &result->reservation);
+	else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL))
+		keeper_lease_end_trying(self, g_steal_pointer(&result->error));
+	else if (self->facts.stopping)
+		return; /* it may have been cancelled */
+	else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_WAIT))
+		wait_for_worker(self, result->wait_until_tick, error);
+	else if (self->facts.had_lease)
+		note_claim_failed(self, error);
+	else /* a server that cannot start says so, one that has served holds out */
+		keeper_lease_end_trying(self, g_steal_pointer(&result->error));
+}
+
+static void note_extension_failed(Keeper *self, const GError *error)
+{
+	if (self->facts.failures == 0) {
+		g_autofree char *why = log_quote(error->message);
+		g_autofree char *end = keeper_clock_tick_text(self, self->facts.end_tick);
+
+		self->failing_since_us = self->facts.now_us;
+		log_event(LOG_EXTEND_FAILED, "error=%s reserved_until=%s", why, end);
+	}
+	note_failure(self);
+}
+
+static void note_extended(Keeper *self, gint64 end_tick)
+{
+	const PlanFacts *facts = &self->facts;
+	gint64 end_us = facts->now_us + (facts->end_tick + 1 - facts->now_tick) * facts->tick_us;
+	gint64 now_us = g_get_monotonic_time();
+	/* it took longer than what was left */
+	gboolean was_late = facts->busy_since_us < end_us && now_us >= end_us;
+
+	if (facts->failures > 0 || was_late)
+		log_event(LOG_EXTEND_RECOVERED, "failed_ms=%" G_GINT64_FORMAT,
+			  (now_us -
+			   (facts->failures > 0 ? self->failing_since_us : facts->busy_since_us)) /
+				  G_TIME_SPAN_MILLISECOND);
+	lease_extend(self->lease, end_tick);
+	note_write(self, self->next_length_ms, self->next_cursor, self->facts.busy_since_us);
+	show_reserved(self, end_tick);
+}
+
+static void settle_extension(Keeper *self, RegistryResult *result)
+{
+	const GError *error = result->error;
+
+	if (error == NULL)
+		note_extended(self, result->end_tick);
+	else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL))
+		keeper_lease_end_trying(self, g_steal_pointer(&result->error));
+	else if (!self->facts.stopping)
+		note_extension_failed(self, error);
+}
+
+static void note_handed_back(const Keeper *self)
+{
+	const Lease *lease = self->lease;
+	g_autofree char *last = self->last_tick >= lease->first_tick
+					? keeper_clock_tick_text(self, self->last_tick)
+					: g_strdup("none");
+
+	log_event(LOG_WORKER_HANDED_BACK, "datacenter_id=%u worker_id=%u last=%s",
+		  lease->datacenter_id, lease->worker_id, last);
+}
+
+static void note_hand_back_failed(const Keeper *self, const GError *error)
+{
+	const PlanFacts *facts = &self->facts;
+	gboolean stands = facts->stopping && facts->now_tick <= facts->end_tick;
+	g_autofree char *why = log_quote(error->message);
+	g_autofree char *end = keeper_clock_tick_text(self, facts->end_tick);
+
+	/* somebody has it already, who may have begun before its end */
+	if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
+		log_event(LOG_WORKER_LOST, "error=%s", why);
+	else
+		log_event(LOG_HAND_BACK_FAILED, "error=%s reserved_until=%s%s", why, end,
+			  stands ? " meaning=\"nobody has the worker ID until then, so that no ID "
+				   "comes twice\""
+				 : "");
+}
+
+static void settle_hand_back(const Keeper *self, const RegistryResult *result)
+{
+	if (result->error == NULL)
+		note_handed_back(self);
+	else
+		note_hand_back_failed(self, result->error);
+}
+
+static void settle(Keeper *self, RegistryResult *result)
+{
+	PlanAction action = self->facts.busy;
+
+	self->facts.busy = PLAN_NOTHING;
+	atomic_store(&self->busy_since_us, 0);
+	if (self->facts.has_lease &&
+	    g_error_matches(result->error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
+		lose(self, result); /* whatever is under way, if anything is */
+	else if (action == PLAN_CLAIM)
+		settle_claim(self, result);
+	else if (action == PLAN_EXTEND)
+		settle_extension(self, result);
+	else if (action == PLAN_HAND_BACK)
+		settle_hand_back(self, result);
+	g_clear_error(&result->error);
+}
+
+void keeper_lease_poll(Keeper *self)
+{
+	RegistryResult result = {0};
+	gboolean has_ended;
+
+	/* a hand-back does not depend on the time */
+	if (self->facts.outside && !self->facts.stopping)
+		return;
+	has_ended = self->registry->ops->poll(self->registry, self->inside_tick, &result);
+	show_claim(self);
+	if (has_ended)
+		settle(self, &result);
+	self->facts.hurry = self->facts.hurry || self->registry->hurry;
+	self->registry->hurry = FALSE;
+}
+
+/* The operations */
+
+/* No end may be further ahead of the registry's clock than a reservation and the skew that is
+ * allowed: it is by that that others know what can have been reserved. */
+static void refuse_to_claim(Keeper *self)
+{
+	gint64 retry_ticks = ticks_of(self, G_TIME_SPAN_SECOND / G_TIME_SPAN_MILLISECOND);
+	RegistryResult result = {
+		.error = g_error_new_literal(
+			REGISTRY_ERROR, REGISTRY_ERROR_WAIT,
+			"this machine's clock is too far ahead of the registry's (see "
+			"event=clock-differs): set it right"),
+		.wait_until_tick = self->facts.now_tick + retry_ticks,
+	};
+
+	settle(self, &result);
+}
+
+static void claim(Keeper *self)
+{
+	gint64 length_ticks =
+		ticks_of(self, self->registry->first_length_ms) - keeper_clock_excess_ticks(self);
+
+	if (length_ticks >= 1)
+		self->registry->ops->claim(self->registry, length_ticks);
+	else
+		refuse_to_claim(self);
+}
+
+static void extend(Keeper *self)
+{
+	/* what is asked for from here on may need the extension after this one */
+	atomic_store(&self->asked, FALSE);
+	self->next_cursor = lease_last_cursor(self->lease);
+	self->next_length_ms = next_length_ms(self);
+	self->registry->ops->extend(self->registry, self->facts.next_end_tick);
+}
+
+static void hand_back(Keeper *self)
+{
+	gint64 last_tick = retire(self);
+
+	if (!self->facts.stopping)
+		withdraw(self);
+	self->registry->ops->hand_back(self->registry, last_tick);
+}
+
+void keeper_lease_begin(Keeper *self, PlanAction action)
+{
+	PlanFacts *facts = &self->facts;
+
+	facts->busy = action;
+	facts->busy_since_us = facts->now_us;
+	facts->cancelled = FALSE;
+	facts->hurry = FALSE;
+	atomic_store(&self->busy_since_us, facts->now_us);
+	if (action == PLAN_CLAIM)
+		claim(self);
+	else if (action == PLAN_EXTEND)
+		extend(self);
+	else
+		hand_back(self);
+}
+
+void keeper_lease_cancel(Keeper *self)
+{
+	self->facts.cancelled = TRUE;
+	if (self->registry->ops->cancel != NULL)
+		self->registry->ops->cancel(self->registry);
+}
+
+void keeper_lease_stop(Keeper *self)
+{
+	self->facts.stopped = TRUE;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "worker/keeper-plan.h"
+#include "worker/keeper.h"
+
+/* The keeper's part that begins the registry's operations and takes in what comes of them; the
+ * thread's own. */
+
+/* Goes on with the operation under way, and with the registry's upkeep. */
+void keeper_lease_poll(Keeper *self);
+
+/* Looks how the lease fares. */
+void keeper_lease_look(Keeper *self);
+
+/* @action: PLAN_CLAIM, PLAN_EXTEND or PLAN_HAND_BACK */
+void keeper_lease_begin(Keeper *self, PlanAction action);
+
+/* The operation under way is to come to its end. */
+void keeper_lease_cancel(Keeper *self);
+
+/* Nothing is under way, and there is no lease. */
+void keeper_lease_stop(Keeper *self);
+
+/* Ends the keeper's trying; (transfer full) for @error. */
+void keeper_lease_end_trying(Keeper *self, GError *error);

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "worker/keeper-state.h"
+
+typedef enum {
+	PLAN_NOTHING,
+	/* Begin this operation of the registry. */
+	PLAN_CLAIM,
+	PLAN_EXTEND,
+	PLAN_HAND_BACK,
+	PLAN_CANCEL, /* ask the one under way to come to its end */
+	PLAN_STOP,   /* nothing is under way or held any more: end */
+} PlanAction;
+
+/*
+ * What the keeper does next, as pure functions of what it knows.
+ *
+ * Times in us are monotonic, ticks are by the disciplined clock.
+ */
+typedef struct {
+	gint64 now_us;
+	gint64 now_tick;
+	gint64 tick_us;   /* how long a tick is */
+	gboolean outside; /* now_tick is outside the layout */
+
+	gboolean stopping; /* keeper_stop() was called */
+	gboolean stopped;  /* and what it asks for is done */
+	gboolean ended;    /* by a fatal error: nothing more is tried */
+
+	/* The operation under way. */
+	PlanAction
+		busy; /* PLAN_CLAIM, PLAN_EXTEND or PLAN_HAND_BACK; PLAN_NOTHING: there is none */
+	gint64 busy_since_us;
+	gboolean cancelled; /* it was asked to come to its end */
+
+	/* The last attempt. */
+	guint failures;         /* FAILED in a row */
+	gint64 retry_at_us;     /* no other attempt before this */
+	gboolean waiting;       /* a claim was answered with WAIT ... */
+	gint64 wait_until_tick; /* ... until this tick; G_MAXINT64: nobody knows */
+	gboolean hurry;         /* the registry says that the next attempt is due now */
+
+	/* The lease. */
+	gboolean has_lease;
+	gboolean had_lease; /* one was lost or given up */
+	gboolean ahead;     /* the clock stepped back, and it is to be given up for that */
+	gboolean begun;     /* the clock has reached first_tick */
+	gboolean wanted;    /* extend it: IDs were asked for since the last write, or it
+			       is kept up when idle too */
+	gint64 first_tick;
+	gint64 end_tick;
+	gint64 next_end_tick; /* what an extension now would reserve up to */
+	gint64 written_at_us; /* the reservation, last */
+	gint64 length_us;     /* of the reservation, then */
+} PlanFacts;
+
+#define PLAN_HANGS_US G_USEC_PER_SEC /* an operation that lasts as long hangs */
+
+typedef struct {
+	PlanAction action;
+	gint64 until_us; /* PLAN_NOTHING: if nothing happens, look again then; or G_MAXINT64 */
+} Plan;
+
+Plan plan_next(const PlanFacts *facts);
+
+/* The state that these facts amount to. */
+WorkerState plan_state(const PlanFacts *facts);
+
+#define PLAN_SOON  0          /* an attempt is under way, or about to begin */
+#define PLAN_NEVER G_MAXINT64 /* not by this keeper, or nobody knows when */
+
+/* When IDs that are refused now may be had: monotonic time, or one of the above. */
+gint64 plan_ids_at_us(const PlanFacts *facts);
+
+/**
+ * plan_backoff_us:
+ * @failures: in a row, 1 or more
+ * @jitter: in [0, 1), at random
+ *
+ * Returns: the pause before the next attempt: 50 ms after one failure, then up to twice as long
+ * each time, 1 s at most
+ */
+gint64 plan_backoff_us(guint failures, gdouble jitter);

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/keeper.h"
+
+#include "common/log.h"
+#include "core/text.h"
+#include "worker/keeper-clock.h"
+#include "worker/keeper-lease.h"
+#include "worker/keeper-private.h"
+#include "worker/keeper-workers.h"
+
+/*
+ * The thread goes round: discipline the clock, go on with the registry's operation, take in what
+ * has changed, show the state that this amounts to, begin what the plan says or sleep. Whatever an
+ * operation comes to is a fact for the next round. Others leave word (asked, stop_by_us,
+ * list_wanted), poke the thread, and read what is shown.
+ */
+
+#define RETRY_MS 1000 /* for callers, when nobody can tell */
+
+/* For the thread to end, once it waits for the registry no more: a busy machine may hold it up. */
+#define END_PATIENCE_US G_USEC_PER_SEC
+
+static void set_state(Keeper *self, WorkerState state)
+{
+	WorkerState old = self->status.state;
+
+	if (!worker_state_may_follow(old, state))
+		g_critical("the worker cannot go from %s to %s", worker_state_name(old),
+			   worker_state_name(state));
+	pthread_mutex_lock(&self->mutex);
+	self->status.state = state;
+	pthread_mutex_unlock(&self->mutex);
+	log_event(LOG_STATE, "from=%s to=%s", worker_state_name(old), worker_state_name(state));
+	if (state == WORKER_UNAVAILABLE) {
+		g_autofree char *end = keeper_clock_tick_text(self, self->facts.end_tick);
+
+		log_event(LOG_RESERVATION_SPENT, "reserved_until=%s", end);
+	}
+	self->news = TRUE;
+}
+
+static void begin_round(Keeper *self)
+{
+	PlanFacts *facts = &self->facts;
+
+	facts->now_us = g_get_monotonic_time();
+	atomic_store(&self->round_began_us, facts->now_us);
+	pthread_mutex_lock(&self->mutex);
+	facts->stopping = self->stop_by_us != 0;
+	self->registry->stop_by_us = self->stop_by_us;
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static void show(Keeper *self)
+{
+	WorkerState state = plan_state(&self->facts);
+
+	atomic_store(&self->ids_at_us, plan_ids_at_us(&self->facts));
+	/* of a stop only the end is shown: what a lease goes through till then means nothing */
+	if (state != self->status.state && (!self->facts.stopping || self->facts.stopped))
+		set_state(self, state);
+	if (self->news && self->config.changed != NULL)
+		self->config.changed(self->config.user_data);
+	self->news = FALSE;
+}
+
+static struct timespec monotonic_time(gint64 time_us)
+{
+	return (struct timespec){
+		.tv_sec = time_us / G_USEC_PER_SEC,
+		.tv_nsec = time_us % G_USEC_PER_SEC * 1000,
+	};
+}
+
+static void sleep_until(Keeper *self, gint64 until_us)
+{
+	struct timespec until = monotonic_time(until_us);
+
+	pthread_mutex_lock(&self->mutex);
+	if (!self->poked)
+		pthread_cond_timedwait(&self->wake, &self->mutex, &until);
+	self->poked = FALSE;
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static void follow(Keeper *self, const Plan *plan)
+{
+	gint64 until_us = MIN(plan->until_us, self->next_discipline_us);
+
+	switch (plan->action) {
+	case PLAN_NOTHING:
+		sleep_until(self, self->facts.outside ? until_us
+						      : MIN(until_us, self->registry->poll_at_us));
+		break;
+	case PLAN_CLAIM:
+	case PLAN_EXTEND:
+	case PLAN_HAND_BACK:
+		keeper_lease_begin(self, plan->action);
+		break;
+	case PLAN_CANCEL:
+		keeper_lease_cancel(self);
+		break;
+	case PLAN_STOP:
+		keeper_lease_stop(self);
+		break;
+	}
+}
+
+static void *keeper_thread(void *user_data)
+{
+	Keeper *self = user_data;
+
+	while (!self->facts.stopped) {
+		Plan plan;
+
+		begin_round(self);
+		keeper_clock_discipline(self);
+		keeper_clock_look(self);
+		keeper_workers_ask(self);
+		keeper_lease_poll(self);
+		keeper_workers_take(self);
+		/* the poll may have taken its time, or read the registry's clock */
+		keeper_clock_discipline(self);
+		keeper_clock_look(self);
+		keeper_lease_look(self);
+		show(self);
+		plan = plan_next(&self->facts);
+		follow(self, &plan);
+	}
+	show(self);
+	pthread_mutex_lock(&self->mutex);
+	self->finished = TRUE;
+	pthread_cond_signal(&self->end);
+	pthread_mutex_unlock(&self->mutex);
+	return NULL;
+}
+
+/* With the mutex held. */
+static void poke(Keeper *self)
+{
+	self->poked = TRUE;
+	pthread_cond_signal(&self->wake);
+}
+
+static void on_wake(gpointer user_data)
+{
+	Keeper *self = user_data;
+
+	pthread_mutex_lock(&self->mutex);
+	poke(self);
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static void init_threads(Keeper *self)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_mutex_init(&self->mutex, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&self->wake, &monotonic);
+	pthread_cond_init(&self->end, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}
+
+Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
+		   const KeeperConfig *config)
+{
+	Keeper *self = g_new0(Keeper, 1);
+
+	self->registry = registry;
+	self->generator = generator;
+	self->clock = clock;
+	self->config = *config;
+	self->layout = generator_layout(generator);
+	self->facts.tick_us = self->layout->tick_ms * G_TIME_SPAN_MILLISECOND;
+	self->status = (WorkerStatus){.datacenter_id = config->datacenter_id, .worker_id = -1};
+	keeper_workers_put_off(self);
+	atomic_init(&self->round_began_us, g_get_monotonic_time());
+	init_threads(self);
+	registry->wake = on_wake;
+	registry->wake_data = self;
+	return self;
+}
+
+void keeper_start(Keeper *self)
+{
+	int code;
+
+	atomic_store(&self->round_began_us, g_get_monotonic_time());
+	code = pthread_create(&self->thread, NULL, keeper_thread, self);
+	self->running = code == 0;
+	if (self->running) {
+		pthread_setname_np(self->thread, "keeper");
+		return;
+	}
+	keeper_lease_end_trying(self, g_error_new(REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+						  "cannot start a thread: %s", g_strerror(code)));
+	show(self);
+}
+
+/* Tells the thread to stop, and to wait for the registry till @by_us. %FALSE: it hangs. */
+static gboolean finish_thread(Keeper *self, gint64 by_us)
+{
+	gint64 until_us = by_us + END_PATIENCE_US;
+	struct timespec until = monotonic_time(until_us);
+	gboolean finished;
+
+	pthread_mutex_lock(&self->mutex);
+	self->stop_by_us = by_us;
+	poke(self);
+	/* by the clock, not by what the wait says: one that is faked for a test ends it early */
+	while (!self->finished && g_get_monotonic_time() < until_us)
+		pthread_cond_timedwait(&self->end, &self->mutex, &until);
+	finished = self->finished;
+	pthread_mutex_unlock(&self->mutex);
+	return finished;
+}
+
+static void log_hanging(Keeper *self, gint64 timeout_ms)
+{
+	g_autofree char *end = NULL;
+	WorkerStatus status;
+
+	keeper_get_status(self, &status);
+	end = status.reserved_until_ms != 0 ? text_time_ms(status.reserved_until_ms)
+					    : g_strdup("none");
+	log_event(LOG_HAND_BACK_FAILED,
+		  "error=\"no answer about the worker ID within %" G_GINT64_FORMAT
+		  " ms\" reserved_until=%s",
+		  timeout_ms, end);
+}
+
+gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
+{
+	gint64 by_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
+
+	if (self->running) {
+		if (!finish_thread(self, by_us)) {
+			log_hanging(self, timeout_ms);
+			return FALSE;
+		}
+		pthread_join(self->thread, NULL);
+		self->running = FALSE;
+	}
+	if (!self->facts.stopped) { /* it never ran */
+		keeper_lease_stop(self);
+		show(self);
+	}
+	return TRUE;
+}
+
+void keeper_free(Keeper *self)
+{
+	if (self == NULL)
+		return;
+	g_assert(!self->running);
+	self->registry->ops->free(self->registry);
+	pthread_cond_destroy(&self->end);
+	pthread_cond_destroy(&self->wake);
+	pthread_mutex_destroy(&self->mutex);
+	g_free(self->waiting_why);
+	g_clear_error(&self->error);
+	g_clear_pointer(&self->workers, g_ptr_array_unref);
+	g_free(self);
+}
+
+/* The registry hangs, maybe in a call. */
+static gboolean operation_hangs(Keeper *self)
+{
+	gint64 since_us = atomic_load(&self->busy_since_us);
+
+	return since_us != 0 && g_get_monotonic_time() - since_us >= PLAN_HANGS_US;
+}
+
+/* The thread cannot show what became of the lease, for whatever reason. */
+static gboolean is_stuck(Keeper *self)
+{
+	gint64 round_us = g_get_monotonic_time() - atomic_load(&self->round_began_us);
+
+	return operation_hangs(self) || round_us >= PLAN_HANGS_US;
+}
+
+void keeper_get_status(Keeper *self, WorkerStatus *out_status)
+{
+	gint64 now_ms = clock_now_ms(&self->clock->clock);
+
+	pthread_mutex_lock(&self->mutex);
+	*out_status = self->status;
+	pthread_mutex_unlock(&self->mutex);
+	out_status->reserved_until_ms =
+		keeper_clock_reserved_until_ms(self, out_status->reserved_until_ms, now_ms);
+	if (out_status->state == WORKER_SERVING && is_stuck(self) &&
+	    out_status->reserved_until_ms == 0)
+		out_status->state = WORKER_UNAVAILABLE;
+}
+
+GError *keeper_error(Keeper *self)
+{
+	GError *error;
+
+	pthread_mutex_lock(&self->mutex);
+	error = self->error != NULL ? g_error_copy(self->error) : NULL;
+	pthread_mutex_unlock(&self->mutex);
+	return error;
+}
+
+gint64 keeper_demand(Keeper *self)
+{
+	gint64 ids_at_us = atomic_load(&self->ids_at_us);
+	gint64 now_us = g_get_monotonic_time();
+
+	/* behind a pause of the whole process the thread's round is long too, and about to end */
+	if (ids_at_us == PLAN_NEVER || operation_hangs(self))
+		return RETRY_MS;
+	/* the thread goes on by itself then */
+	if (ids_at_us > now_us)
+		return (ids_at_us - now_us - 1) / G_TIME_SPAN_MILLISECOND + 1;
+	if (!atomic_exchange(&self->asked, TRUE)) {
+		pthread_mutex_lock(&self->mutex);
+		poke(self);
+		pthread_mutex_unlock(&self->mutex);
+	}
+	return 0;
+}
+
+gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
+			    GPtrArray **out_workers, gint64 *out_as_of_ms, GError **error)
+{
+	return keeper_workers_get(self, max_age_ms, may_wait, out_workers, out_as_of_ms, error);
+}
+
+gint64 keeper_idle_ms(Keeper *self)
+{
+	return (g_get_monotonic_time() - atomic_load(&self->round_began_us)) /
+	       G_TIME_SPAN_MILLISECOND;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/zookeeper/connection.h"
+
+#include "common/log.h"
+#include "worker/zookeeper/opening.h"
+#include "worker/zookeeper/reservation.h"
+#include "worker/zookeeper/securing.h"
+#include "worker/zookeeper/steps.h"
+
+/* A connection that is back before this is not worth a word. */
+#define LOSS_TOLD_US G_USEC_PER_SEC
+
+/* What is under way will not be answered: whether it took place, nobody knows. */
+static void abandon_request(RegistryZookeeper *self)
+{
+	const ZookeeperMessage unsure = {
+		.type = ZOOKEEPER_REPLY,
+		.outcome = ZOOKEEPER_UNSURE,
+		.reason = "the session is gone",
+	};
+
+	registry_zookeeper_drop_listing(self);
+	g_clear_pointer(&self->guard, zookeeper_guard_free);
+	if (self->busy && self->request != 0) {
+		self->request = 0;
+		zookeeper_steps_reply(self, &unsure);
+	} else if (self->state == REGISTRATION_LOOKING || self->state == REGISTRATION_LISTING ||
+		   self->state == REGISTRATION_SECURING) {
+		self->busy = FALSE;
+	}
+}
+
+static void end_session(RegistryZookeeper *self)
+{
+	g_clear_pointer(&self->session, zookeeper_session_free);
+	if (self->facts.connected)
+		self->unconnected_since_us = self->facts.now_us;
+	self->facts.connected = FALSE;
+	self->session_id = 0;
+	self->watch_request = 0; /* the next session counts anew */
+	self->facts.chosen = FALSE;
+	/* of an earlier session there may be a claim left */
+	if (self->announced_ns != 0)
+		self->facts.claim = CLAIM_UNKNOWN;
+	abandon_request(self);
+}
+
+static void on_connected(RegistryZookeeper *self, gint64 session_id)
+{
+	/* what was asked for since the connection before was lost is sent over this one: on what
+	 * nobody has looked at */
+	abandon_request(self);
+	self->synced = FALSE;
+	if (!self->told_connected)
+		log_event(LOG_ZOOKEEPER_CONNECTED,
+			  "session=0x%" G_GINT64_MODIFIER "x timeout_ms=%" G_GINT64_FORMAT,
+			  session_id, zookeeper_session_timeout_ms(self->session));
+	self->told_connected = TRUE;
+	self->session_id = session_id;
+	self->facts.connected = TRUE;
+	/* all may have been deleted and made anew, by servers of another layout */
+	self->facts.prepared = FALSE;
+	self->facts.secured = !zookeeper_securing_is_wanted(self);
+	self->facts.pause_till_us = 0;
+	zookeeper_reservation_doubt(self);
+	/* what failed for want of a connection, or waits: a new session has no watches */
+	if (self->extension_failed || self->look_again_us != 0)
+		self->registry.hurry = TRUE;
+	/* the request that set it may have been lost; twice does no harm */
+	if (self->facts.claim == CLAIM_MADE)
+		registry_zookeeper_watch_claim(self);
+}
+
+static void on_disconnected(RegistryZookeeper *self)
+{
+	if (!self->facts.connected)
+		return;
+	self->facts.connected = FALSE;
+	self->facts.chosen = FALSE;
+	self->unconnected_since_us = self->facts.now_us;
+}
+
+/* ZooKeeper has said so: that is where it is, and from now on it is missed. */
+static void on_expired(RegistryZookeeper *self)
+{
+	self->told_connected = FALSE;
+	self->told_expired = TRUE;
+	log_event(LOG_SESSION_EXPIRED, "session=0x%" G_GINT64_MODIFIER "x", self->session_id);
+	end_session(self);
+	self->unconnected_since_us = self->facts.now_us;
+	self->addresses_good = TRUE;
+	zookeeper_opening_drop(self);
+}
+
+static void on_denied(RegistryZookeeper *self)
+{
+	end_session(self);
+	registry_zookeeper_complain(
+		self, "ZooKeeper at %s refuses the user and password of --zookeeper-auth",
+		self->servers);
+}
+
+static void on_changed(RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	if (g_strcmp0(message->path, self->claim_path) != 0) /* claims have come or gone */
+		self->registry.hurry = self->registry.hurry || self->look_again_us != 0;
+	else if (message->gone)
+		registry_zookeeper_lose_claim(self);
+	else
+		registry_zookeeper_watch_claim(self);
+}
+
+static void on_reply(RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	if (message->outcome != ZOOKEEPER_UNSURE)
+		self->registry.heard_us = self->facts.now_us;
+	if (self->listing != NULL && zookeeper_listing_take(self->listing, message)) {
+		if (self->listing->finished)
+			zookeeper_steps_listed(self);
+	} else if (zookeeper_securing_take(self, message)) {
+		return;
+	} else if (self->busy && message->request == self->request) {
+		self->request = 0;
+		zookeeper_steps_reply(self, message);
+	} else if (message->request == self->watch_request &&
+		   message->outcome == ZOOKEEPER_NO_NODE) {
+		registry_zookeeper_lose_claim(self);
+	}
+}
+
+static void take_message(RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	switch (message->type) {
+	case ZOOKEEPER_OPENED:
+	case ZOOKEEPER_NO_NAMES:
+		break;
+	case ZOOKEEPER_CONNECTED:
+		on_connected(self, message->session);
+		break;
+	case ZOOKEEPER_DISCONNECTED:
+		on_disconnected(self);
+		break;
+	case ZOOKEEPER_EXPIRED:
+		on_expired(self);
+		break;
+	case ZOOKEEPER_DENIED:
+		on_denied(self);
+		break;
+	case ZOOKEEPER_CHANGED:
+		on_changed(self, message);
+		break;
+	case ZOOKEEPER_REPLY:
+		on_reply(self, message);
+		break;
+	}
+}
+
+static void take_from_session(RegistryZookeeper *self)
+{
+	ZookeeperMessage *next;
+
+	/* a message may end the session */
+	while (self->session != NULL && (next = zookeeper_session_take(self->session)) != NULL) {
+		g_autoptr(ZookeeperMessage) message = next;
+
+		take_message(self, message);
+	}
+}
+
+static void take_opened(RegistryZookeeper *self)
+{
+	ZookeeperSession *opened = zookeeper_opening_take(self);
+
+	if (opened == NULL)
+		return;
+	/* that has not found ZooKeeper in all its time */
+	if (self->session != NULL)
+		end_session(self);
+	self->session = opened;
+}
+
+void zookeeper_connection_take_messages(RegistryZookeeper *self)
+{
+	take_from_session(self);
+	take_opened(self);
+	take_from_session(self);
+	if (self->peer_check != NULL)
+		zookeeper_steps_look_at_peers(self);
+}
+
+/* The session */
+
+gint64 zookeeper_connection_tell_at_us(const RegistryZookeeper *self)
+{
+	if (self->facts.connected || (!self->told_connected && !self->told_expired))
+		return G_MAXINT64;
+	return self->unconnected_since_us + LOSS_TOLD_US;
+}
+
+static void tell_of_loss(RegistryZookeeper *self)
+{
+	if (self->facts.connected)
+		self->told_expired = FALSE;
+	if (self->facts.now_us < zookeeper_connection_tell_at_us(self))
+		return;
+	self->told_connected = FALSE;
+	self->told_expired = FALSE;
+	log_event(LOG_ZOOKEEPER_LOST, "servers=%s", self->servers);
+}
+
+void zookeeper_connection_look_after(RegistryZookeeper *self)
+{
+	tell_of_loss(self);
+	if (self->facts.now_us >= zookeeper_opening_at_us(self))
+		zookeeper_opening_begin(self);
+}

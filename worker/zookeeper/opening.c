@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/zookeeper/opening.h"
+
+#include <string.h>
+
+#include "common/log.h"
+#include "worker/zookeeper/names.h"
+
+/* A session that has tried for as many of its timeouts is replaced: servers that were restored from
+ * a backup refuse it for ever, and names may mean other addresses by then. */
+#define TIMEOUTS_TO_REPLACE 3
+/* From one attempt to the next, at least. */
+#define INTERVAL_US         G_USEC_PER_SEC
+
+/* ZooKeeper's client gives each address two thirds of a session timeout at most. */
+static gint64 timeouts_to_replace(const RegistryZookeeper *self)
+{
+	g_autofree char *addresses =
+		self->addresses != NULL ? zookeeper_names_join(self->addresses) : g_strdup("");
+	gint64 n_addresses = *addresses != '\0';
+
+	for (const char *c = addresses; (c = strchr(c, ',')) != NULL; c++)
+		n_addresses++;
+	return MAX(TIMEOUTS_TO_REPLACE, n_addresses);
+}
+
+gint64 zookeeper_opening_at_us(const RegistryZookeeper *self)
+{
+	gint64 patience_ms;
+
+	if (self->facts.connected || self->opening != NULL)
+		return G_MAXINT64;
+	if (self->session == NULL)
+		return self->open_at_us;
+	patience_ms = timeouts_to_replace(self) * zookeeper_session_timeout_ms(self->session);
+	return MAX(self->open_at_us, MAX(self->unconnected_since_us, self->opened_us) +
+					     patience_ms * G_TIME_SPAN_MILLISECOND);
+}
+
+void zookeeper_opening_begin(RegistryZookeeper *self)
+{
+	const ZookeeperSessionConfig config = {
+		.servers = self->servers,
+		.known = self->addresses,
+		.look_up = !self->addresses_good,
+		.auth = self->auth,
+		.timeout_ms = self->session_timeout_ms,
+		.wake = self->registry.wake,
+		.user_data = self->registry.wake_data,
+	};
+
+	self->open_at_us = self->facts.now_us + INTERVAL_US;
+	self->opening = zookeeper_session_new(&config);
+}
+
+/* (nullable) for @unknown: said once, until all are known again. */
+static void note_unknown(RegistryZookeeper *self, const char *unknown)
+{
+	if (unknown != NULL && self->unknown == NULL) {
+		g_autofree char *quoted = log_quote(unknown);
+
+		log_event(LOG_ZOOKEEPER_NAMES_UNKNOWN, "error=%s", quoted);
+	}
+	g_free(self->unknown);
+	self->unknown = g_strdup(unknown);
+}
+
+ZookeeperSession *zookeeper_opening_take(RegistryZookeeper *self)
+{
+	g_autoptr(ZookeeperMessage) message = NULL;
+
+	if (self->facts.connected) /* so no other is needed */
+		zookeeper_opening_drop(self);
+	if (self->opening != NULL)
+		message = zookeeper_session_take(self->opening);
+	if (message == NULL)
+		return NULL;
+	if (!self->addresses_good) /* they were looked up */
+		note_unknown(self, message->unknown);
+	self->addresses_good = FALSE;
+	if (message->type != ZOOKEEPER_OPENED) {
+		zookeeper_opening_drop(self);
+		self->open_at_us = self->facts.now_us + INTERVAL_US;
+		return NULL;
+	}
+	g_strfreev(self->addresses);
+	self->addresses = g_steal_pointer(&message->addresses);
+	self->opened_us = self->facts.now_us;
+	return g_steal_pointer(&self->opening);
+}
+
+void zookeeper_opening_drop(RegistryZookeeper *self)
+{
+	g_clear_pointer(&self->opening, zookeeper_session_free);
+}
+
+char *zookeeper_opening_why_not(const RegistryZookeeper *self)
+{
+	if (self->unknown != NULL)
+		return g_strdup_printf("its name cannot be looked up (%s)", self->unknown);
+	if (self->session == NULL && self->opening != NULL)
+		return g_strdup("its name is still being looked up");
+	return NULL;
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/zookeeper/peer-check.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "client/snowflake-client.h"
+#include "common/log.h"
+
+/*
+ * What the threads work on is a job of its own, which the last one frees: one that keeps time, and
+ * the askers, each of which takes the next peer until there is none or the time is up. Nobody waits
+ * for them.
+ */
+
+#define MAX_ASKERS 32
+#define MAX_NAMED  8 /* addresses in one line of the log */
+
+typedef struct {
+	atomic_uint references;
+	GPtrArray *peers;      /* of Peer; only read */
+	gint64 deadline_us;    /* monotonic */
+	pthread_mutex_t mutex; /* for what follows */
+	pthread_cond_t news;   /* the last one has answered, or nobody listens any more */
+	PeerAnswer *answers;   /* one for each peer; not reached until it was */
+	guint n_asked;
+	guint n_settled;             /* have answered, or will not */
+	gboolean over;               /* the answers stay as they are */
+	void (*done)(gpointer data); /* NULL: nobody listens any more */
+	gpointer user_data;
+} Job;
+
+struct _PeerCheck {
+	PeerCheckConfig config;
+	Job *job; /* NULL: its report was taken */
+};
+
+/* The job */
+
+static Job *job_new(GPtrArray *peers, const PeerCheckConfig *config)
+{
+	Job *self = g_new0(Job, 1);
+	pthread_condattr_t monotonic;
+
+	atomic_init(&self->references, 1);
+	self->peers = peers;
+	self->deadline_us = g_get_monotonic_time() + config->timeout_ms * 1000;
+	self->answers = g_new0(PeerAnswer, peers->len);
+	self->done = config->done;
+	self->user_data = config->user_data;
+	pthread_mutex_init(&self->mutex, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&self->news, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	return self;
+}
+
+static void job_unref(Job *self)
+{
+	if (atomic_fetch_sub(&self->references, 1) > 1)
+		return;
+	for (guint i = 0; i < self->peers->len; i++)
+		g_free(self->answers[i].nonce);
+	g_free(self->answers);
+	g_ptr_array_unref(self->peers);
+	pthread_cond_destroy(&self->news);
+	pthread_mutex_destroy(&self->mutex);
+	g_free(self);
+}
+
+/* A thread that nobody joins. @run lets go of its reference at its end. */
+static gboolean job_start_thread(Job *self, void *(*run)(void *))
+{
+	pthread_attr_t detached;
+	pthread_t thread;
+	int code;
+
+	atomic_fetch_add(&self->references, 1);
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	code = pthread_create(&thread, &detached, run, self);
+	pthread_attr_destroy(&detached);
+	if (code != 0)
+		job_unref(self);
+	return code == 0;
+}
+
+/* Asking */
+
+/* The client for one more call, which must end with the job; NULL if there is no time left. */
+static SnowflakeClient *in_time(SnowflakeClient *client, const Job *job)
+{
+	gint64 left_ms = (job->deadline_us - g_get_monotonic_time()) / 1000;
+
+	if (left_ms < 1)
+		return NULL;
+	snowflake_client_set_timeout_ms(client, (guint)left_ms);
+	return client;
+}
+
+/* An ID of a server without get_worker(); -1 if it has none yet. */
+static gboolean ask_id(SnowflakeClient *client,
+		       gboolean (*get)(SnowflakeClient *client, gint64 *out_id, GError **error),
+		       gint64 *out_id)
+{
+	g_autoptr(GError) error = NULL;
+
+	if (client == NULL)
+		return FALSE;
+	if (get(client, out_id, &error))
+		return TRUE;
+	*out_id = -1;
+	return g_error_matches(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE);
+}
+
+static gboolean ask_who(SnowflakeClient *client, const Job *job, PeerAnswer *answer)
+{
+	g_autoptr(SnowflakeClientWorker) worker = NULL;
+	g_autoptr(GError) error = NULL;
+
+	if (in_time(client, job) == NULL)
+		return FALSE;
+	worker = snowflake_client_get_worker(client, &error);
+	if (worker != NULL) {
+		answer->nonce = g_strdup(worker->nonce);
+		answer->worker_id = worker->worker_id;
+		answer->datacenter_id = worker->datacenter_id;
+		return TRUE;
+	}
+	return g_error_matches(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED) &&
+	       ask_id(in_time(client, job), snowflake_client_get_worker_id, &answer->worker_id) &&
+	       ask_id(in_time(client, job), snowflake_client_get_datacenter_id,
+		      &answer->datacenter_id);
+}
+
+/* Its clock when it answered, against ours half way. On a connection that stands, so that nothing
+ * but the call is measured. */
+static gboolean ask_time(SnowflakeClient *client, const Job *job, PeerAnswer *answer)
+{
+	gint64 before_us, after_us, time_ms;
+
+	if (in_time(client, job) == NULL)
+		return FALSE;
+	before_us = g_get_monotonic_time();
+	if (!snowflake_client_get_timestamp(client, &time_ms, NULL))
+		return FALSE;
+	after_us = g_get_monotonic_time();
+	/* whatever it says, the differences fit */
+	time_ms = CLAMP(time_ms, 0, G_MAXINT64 / 4);
+	answer->offset_ms = time_ms - (before_us + (after_us - before_us) / 2) / 1000;
+	return TRUE;
+}
+
+static void ask(const Job *job, const Peer *peer, PeerAnswer *out_answer)
+{
+	const char *const servers[] = {peer->address, NULL};
+	/* what is no address is not reachable */
+	g_autoptr(SnowflakeClient) client = snowflake_client_new(servers, NULL);
+
+	*out_answer = (PeerAnswer){0};
+	out_answer->reached = client != NULL && ask_who(client, job, out_answer) &&
+			      ask_time(client, job, out_answer);
+}
+
+/* The next peer to ask, or -1. */
+static gint job_next(Job *self)
+{
+	gint next = -1;
+
+	pthread_mutex_lock(&self->mutex);
+	if (!self->over && self->n_asked < self->peers->len)
+		next = (gint)self->n_asked++;
+	pthread_mutex_unlock(&self->mutex);
+	return next;
+}
+
+static void job_settle(Job *self, guint peer, PeerAnswer *answer)
+{
+	pthread_mutex_lock(&self->mutex);
+	if (!self->over) {
+		self->answers[peer] = *answer;
+		answer->nonce = NULL;
+		if (++self->n_settled == self->peers->len)
+			pthread_cond_signal(&self->news);
+	}
+	pthread_mutex_unlock(&self->mutex);
+	g_free(answer->nonce);
+}
+
+static void *run_asker(void *data)
+{
+	Job *job = data;
+	gint peer;
+
+	while ((peer = job_next(job)) >= 0) {
+		PeerAnswer answer;
+
+		ask(job, job->peers->pdata[peer], &answer);
+		job_settle(job, (guint)peer, &answer);
+	}
+	job_unref(job);
+	return NULL;
+}
+
+/* Keeping time */
+
+/* Behind the mutex: waits until all have answered, the time is up or nobody listens any more. */
+static void job_wait(Job *self)
+{
+	const struct timespec until = {
+		.tv_sec = self->deadline_us / G_USEC_PER_SEC,
+		.tv_nsec = self->deadline_us % G_USEC_PER_SEC * 1000,
+	};
+
+	while (!self->over && self->n_settled < self->peers->len &&
+	       g_get_monotonic_time() < self->deadline_us)
+		pthread_cond_timedwait(&self->news, &self->mutex, &until);
+}
+
+static void *run_timer(void *data)
+{
+	Job *job = data;
+
+	for (guint i = 0; i < MIN(job->peers->len, MAX_ASKERS); i++)
+		if (!job_start_thread(job, run_asker))
+			break; /* those who are there ask more; who is not asked is unreachable */
+	pthread_mutex_lock(&job->mutex);
+	job_wait(job);
+	job->over = TRUE;
+	/* behind the mutex, so that it is not called after free() */
+	if (job->done != NULL)
+		job->done(job->user_data);
+	pthread_mutex_unlock(&job->mutex);
+	job_unref(job);
+	return NULL;
+}
+
+/* The check */
+
+PeerCheck *peer_check_new(GPtrArray *peers, const PeerCheckConfig *config)
+{
+	PeerCheck *self = g_new(PeerCheck, 1);
+
+	snowflake_client_error_quark(); /* the first use is not thread-safe */
+	*self = (PeerCheck){*config, job_new(peers, config)};
+	/* without a thread, the report is there when the time is up: nobody was reached */
+	job_start_thread(self->job, run_timer);
+	return self;
+}
+
+static void peer_check_drop_job(PeerCheck *self)
+{
+	Job *job = g_steal_pointer(&self->job);
+
+	if (job == NULL)
+		return;
+	pthread_mutex_lock(&job->mutex);
+	job->over = TRUE;
+	job->done = NULL;
+	pthread_cond_signal(&job->news);
+	pthread_mutex_unlock(&job->mutex);
+	job_unref(job);
+}
+
+void peer_check_free(PeerCheck *self)
+{
+	if (self == NULL)
+		return;
+	peer_check_drop_job(self);
+	g_free(self);
+}
+
+static void log_unreachable(const Job *job, guint n_unreachable)
+{
+	g_autoptr(GString) addresses = g_string_new(NULL);
+	g_autofree char *quoted = NULL;
+	guint named = 0;
+
+	if (n_unreachable == 0)
+		return;
+	for (guint i = 0; i < job->peers->len && named < MAX_NAMED; i++)
+		if (!job->answers[i].reached)
+			g_string_append_printf(addresses, "%s%s", named++ > 0 ? "," : "",
+					       ((const Peer *)job->peers->pdata[i])->address);
+	if (n_unreachable > named)
+		g_string_append(addresses, ",...");
+	quoted = log_quote(addresses->str);
+	log_event(LOG_PEERS_UNREACHABLE, "count=%u addresses=%s", n_unreachable, quoted);
+}
+
+static void log_contradictions(const PeerReport *report)
+{
+	for (guint i = 0; i < MIN(report->contradictions->len, MAX_NAMED); i++) {
+		const PeerContradiction *contradiction = report->contradictions->pdata[i];
+		g_autofree char *quoted = log_quote(contradiction->message);
+
+		log_event(LOG_PEERS_CONTRADICT, "error=%s", quoted);
+	}
+}
+
+gboolean peer_check_take_report(PeerCheck *self, PeerReport *out_report)
+{
+	Job *job = self->job;
+	gint64 offset_ms;
+	gboolean over;
+
+	if (job == NULL)
+		return FALSE;
+	pthread_mutex_lock(&job->mutex);
+	over = job->over || g_get_monotonic_time() >= job->deadline_us;
+	job->over = over;
+	pthread_mutex_unlock(&job->mutex);
+	if (!over)
+		return FALSE;
+	/* nobody writes an answer any more */
+	offset_ms = clock_now_ms(self->config.clock) - g_get_monotonic_time() / 1000;
+	peer_report_judge(job->peers, job->answers, self->config.datacenter_id, offset_ms,
+			  self->config.max_skew_ms, out_report);
+	log_unreachable(job, out_report->unreachable);
+	log_contradictions(out_report);
+	peer_check_drop_job(self);
+	return TRUE;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "common/address.h"
+#include "worker/zookeeper/guard.h"
+#include "worker/zookeeper/peer-check.h"
+#include "worker/zookeeper/plan.h"
+#include "worker/zookeeper/registry.h"
+
+/* What registry.c, which keeps session and goals, and steps.c, which does what
+ * a state is for, share. All of it is the keeper's thread's. */
+
+/* A reservation that is held. */
+typedef struct {
+	gboolean held;
+	guint serial; /* of the claim that gained it: which of all this process had it is */
+	guint worker_id;
+	gint32 version; /* of the record, as written by this server */
+	gint64 first_tick;
+	gint64 end_tick;
+	gint32 floor_version; /* that it is known to be safe with; -1: there was none */
+} HeldReservation;
+
+/* A write whose outcome is not known yet: its reply is awaited, or lost. */
+typedef struct {
+	RegistrationGoal goal;  /* NONE: nothing was written, and what is held is looked at */
+	gint32 read_version;    /* that it is conditional on; -1: that there is no record */
+	gint64 read_end_tick;   /* what stood there */
+	gboolean refused;       /* it did not take place */
+	HeldReservation wanted; /* what is held if it took place */
+} Attempt;
+
+/* A reservation of a lease that is retired, and could not be handed back. It is never a lease
+ * again: what is left of it is for others. */
+typedef struct {
+	HeldReservation reservation; /* not held: nothing is owed */
+	gint64 last_tick;            /* of the last ID issued */
+	guint tries;                 /* that failed */
+	gboolean looked_at;          /* on this connection; it stood there */
+} Debt;
+
+/* What PREPARING waits for. */
+typedef enum {
+	PREPARATION_LAYOUT,
+	PREPARATION_LIMITS,
+	PREPARATION_RAISING, /* the limits */
+	PREPARATION_RESERVATIONS,
+	PREPARATION_CLAIMS,
+	PREPARATION_FLOOR,  /* for what is held */
+	PREPARATION_MAKING, /* what is missing of layout or datacenter */
+} PreparationStep;
+
+typedef struct {
+	char *path;
+	char *data; /* (nullable): NULL for what only leads to another */
+} MissingZnode;
+
+typedef struct {
+	Registry registry; /* first: the interface */
+
+	char *servers, *root, *auth, *nonce, *version;
+	Address *address;
+	Layout layout;
+	const SystemClock *clock;
+	guint datacenter_id;
+	gint64 wanted_worker_id; /* -1: any */
+	gint64 session_timeout_ms, connect_timeout_ms, max_clock_skew_ms;
+	gint64 started_ms; /* since the Unix epoch */
+
+	RegistrationFacts facts;
+	RegistrationState state;
+	gboolean busy;   /* the state waits for a reply, a listing or peers */
+	guint64 request; /* whose reply ends the wait; 0: something else does */
+	gint64 now_tick;
+
+	/* the session */
+	ZookeeperSession *session; /* (nullable): it is opened */
+	ZookeeperSession *opening; /* (nullable): takes the place of @session once it is opened */
+	gint64 session_id;         /* 0: it has not been connected yet */
+	gint64 opened_us;          /* when @session was */
+	gint64 open_at_us;         /* no other is opened before */
+	gint64 unconnected_since_us;
+	gboolean told_connected; /* what the log said last */
+	gboolean told_expired;   /* likewise: and whether there is another is still to be said */
+	GStrv addresses;         /* (nullable): ZooKeeper's, as they were known last */
+	gboolean addresses_good; /* ZooKeeper has just been there */
+	char *unknown;           /* (nullable): the names that cannot be looked up, and why */
+
+	/* the goal */
+	gint64 goal_since_us;
+	gint64 length_ticks;       /* claim */
+	gint64 wanted_end_tick;    /* extend */
+	gint64 last_tick;          /* hand back */
+	gint64 look_again_us;      /* a claim waits, and a record may change unseen; 0: none does */
+	gboolean extension_failed; /* the last one */
+	gboolean cancelled;
+	gboolean finished; /* the keeper has not fetched the result yet */
+	RegistryResult result;
+
+	/* the registration */
+	char *claim_path;      /* (nullable) */
+	guint64 watch_request; /* the one that set the watch on it */
+	gint64 claim_sequence; /* where the search for a worker ID begins */
+	guint n_passed_over;   /* records that ZooKeeper refused, since a claim was wanted */
+	gint64 announced_ns;   /* CLOCK_BOOTTIME, before the claim was sent */
+	gboolean served;       /* there was a reservation once */
+	HeldReservation holding;
+	char *lost_why; /* (nullable): holding was lost, and the keeper does not know yet */
+	Debt debt;
+	guint n_claims;        /* that were tried: the serial of the last */
+	gboolean looked_at;    /* what is held stood there, on this connection */
+	gboolean written_here; /* and ZooKeeper has taken a write to it, on this connection */
+	Attempt attempt;
+	RegistrationChoice choice;
+	PreparationStep preparation;
+	GPtrArray *missing;        /* (nullable): of MissingZnode: PREPARING, in order */
+	guint n_made;              /* of them */
+	ZookeeperGuard *guard;     /* (nullable): SECURING */
+	gboolean synced;           /* SETTLING: what is read now is not old */
+	ZookeeperListing *listing; /* (nullable): LOOKING, CHECKING, LISTING */
+	PeerCheck *peer_check;     /* (nullable): CHECKING */
+	PeerReport doubts;         /* what peers said against it, the time before */
+	GArray *datacenters;       /* (nullable): of guint: LISTING, those still to be read */
+	GPtrArray *workers;        /* (nullable): of Worker: LISTING, so far */
+	gint64 workers_ns;         /* CLOCK_BOOTTIME, before any of them was read */
+	guint workers_reads;       /* that it has taken so far */
+} RegistryZookeeper;
+
+/* The goal is reached, or not: (transfer full) (nullable) for @error. Without a goal: LOST. */
+void registry_zookeeper_finish(RegistryZookeeper *self, GError *error);
+void registry_zookeeper_fail(RegistryZookeeper *self, RegistryError code, const char *format, ...)
+	G_GNUC_PRINTF(3, 4);
+
+typedef enum {
+	ZOOKEEPER_SHORT_PAUSE, /* a race was lost: the others are not to be met again at once */
+	ZOOKEEPER_LONG_PAUSE,  /* an answer that makes no sense now */
+	/* nobody knows what became of a request: none for want of a connection, else a long one, as
+	 * the next answer may be the same */
+	ZOOKEEPER_UNSURE_PAUSE,
+} ZookeeperPause;
+
+/* Nothing is begun for a while. */
+void registry_zookeeper_pause(RegistryZookeeper *self, ZookeeperPause pause);
+
+/* The state waits for the reply to @request. */
+void registry_zookeeper_await(RegistryZookeeper *self, guint64 request);
+
+/* Something else than a lost connection is wrong: logs it, pauses, and fails the goal if it must
+ * not wait. Before the first reservation that is fatal. */
+void registry_zookeeper_complain(RegistryZookeeper *self, const char *format, ...)
+	G_GNUC_PRINTF(2, 3);
+
+/* What complain() is to say of a request about @path that was answered with @outcome. */
+void registry_zookeeper_complain_of(RegistryZookeeper *self, const char *path,
+				    ZookeeperOutcome outcome, const char *reason);
+
+/* A write was stamped by the leader's clock: 0 is no stamp. */
+void registry_zookeeper_note_time(RegistryZookeeper *self, gint64 time_ms, gint64 sent_ns,
+				  gint64 received_ns);
+
+/* A CHANGED of its path says if the claim goes. */
+void registry_zookeeper_watch_claim(RegistryZookeeper *self);
+
+/* There is none, so nothing is decided by one. */
+void registry_zookeeper_drop_listing(RegistryZookeeper *self);
+
+/* It is gone although the session lives: so may be all else, and be made anew by others. */
+void registry_zookeeper_lose_claim(RegistryZookeeper *self);
+
+/* (transfer full): the claim's data. @worker_id -1: none yet. */
+char *registry_zookeeper_claim_json(const RegistryZookeeper *self, gint worker_id);
+
+/* Of the session, or what it would ask for. */
+gint64 registry_zookeeper_timeout_ms(const RegistryZookeeper *self);

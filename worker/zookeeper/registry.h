@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "common/address.h"
+#include "common/zookeeper/znodes.h"
+#include "core/clock.h"
+#include "core/layout.h"
+#include "worker/registry.h"
+
+/*
+ * Reservations in ZooKeeper, which the servers of a datacenter share: each has a claim, an
+ * ephemeral znode that says that it lives, and each worker ID a record, which is written in
+ * transactions on the version that was read. The records make IDs unique; the claims say which
+ * worker IDs are worth looking at.
+ *
+ * A claim ends with WAIT while no worker ID is free, with FATAL if this server must not join:
+ * another layout, a clock that is off, a floor that is gone, no access, no connection in time.
+ * Before the first reservation it is patient about everything else. An extension ends with FAILED
+ * while there is no connection; the session is kept up, and replaced when it must be, in between.
+ */
+
+typedef struct {
+	const ZookeeperHosts *hosts;
+	const char *auth; /* (nullable): "user:password" */
+	const Layout *layout;
+	const SystemClock *clock; /* borrowed: compared with ZooKeeper's before the first claim */
+	guint datacenter_id;
+	gint64 worker_id;       /* the only one that it claims; -1: any */
+	const char *nonce;      /* a uuid, fresh for each start of the process */
+	const Address *address; /* where others reach this server */
+	const char *version;    /* of the program */
+	gint64 session_timeout_ms;
+	gint64 connect_timeout_ms; /* without a connection for as long, the first claim is FATAL */
+	gint64 max_length_ms;      /* of a reservation */
+	gint64 max_clock_skew_ms;
+	gboolean skip_sanity_checks;
+} RegistryZookeeperConfig;
+
+/**
+ * registry_zookeeper_new:
+ * @config: copied, but for the clock
+ *
+ * Connects to nothing before the first claim. free ends the session, and the claim with it; it
+ * waits for that for 2 s at most.
+ *
+ * Returns: (transfer full): reservations in ZooKeeper
+ */
+Registry *registry_zookeeper_new(const RegistryZookeeperConfig *config);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/zookeeper/securing.h"
+
+#include "common/log.h"
+
+gboolean zookeeper_securing_is_wanted(const RegistryZookeeper *self)
+{
+	return self->auth != NULL;
+}
+
+void zookeeper_securing_start(RegistryZookeeper *self)
+{
+	g_clear_pointer(&self->guard, zookeeper_guard_free);
+	self->guard = zookeeper_guard_new(self->session, self->root, self->datacenter_id);
+	self->busy = TRUE;
+}
+
+static void complain(RegistryZookeeper *self, const ZookeeperGuard *guard)
+{
+	if (guard->outcome == ZOOKEEPER_NO_AUTH && guard->open)
+		registry_zookeeper_complain(
+			self,
+			"anyone may write %s in ZooKeeper, and the user and password of "
+			"--zookeeper-auth may not close it: run snowflakectl registry secure with "
+			"--admin-auth, for ones that may",
+			guard->path);
+	else
+		registry_zookeeper_complain_of(self, guard->path, guard->outcome, guard->reason);
+}
+
+static void on_guarded(RegistryZookeeper *self)
+{
+	g_autoptr(ZookeeperGuard) guard = g_steal_pointer(&self->guard);
+
+	self->busy = FALSE;
+	if (guard->closed > 0)
+		log_event(LOG_REGISTRY_SECURED, "root=%s datacenter_id=%u znodes=%u open_claims=%u",
+			  self->root, self->datacenter_id, guard->closed, guard->open_claims);
+	if (guard->outcome == ZOOKEEPER_OK)
+		self->facts.secured = TRUE;
+	else if (guard->outcome == ZOOKEEPER_UNSURE)
+		registry_zookeeper_pause(self, ZOOKEEPER_UNSURE_PAUSE);
+	else
+		complain(self, guard);
+}
+
+gboolean zookeeper_securing_take(RegistryZookeeper *self, const ZookeeperMessage *message)
+{
+	if (self->guard == NULL || !zookeeper_guard_take(self->guard, message))
+		return FALSE;
+	if (self->guard->finished)
+		on_guarded(self);
+	return TRUE;
+}
