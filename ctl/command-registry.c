@@ -140,8 +140,9 @@ static gboolean check_live(Quarantine *self)
 {
 	const char *root = self->hosts->root;
 	g_autoptr(GError) error = NULL;
-	CtlTree *found = even_if_servers_live ? ctl_tree_read(self->zookeeper, root, 0, &error)
-					      : ctl_live_wait(self->zookeeper, root, &error);
+	CtlTree *found = even_if_servers_live
+				 ? ctl_tree_read(self->zookeeper, root, 0, &error)
+				 : ctl_registry_live_wait(self->zookeeper, root, &error);
 
 	if (found == NULL) {
 		ctl_output_complain("%s; nothing was changed", error->message);
@@ -149,10 +150,11 @@ static gboolean check_live(Quarantine *self)
 	}
 	ctl_tree_free(self->tree);
 	self->tree = found;
-	if (even_if_servers_live || ctl_live_count(found) == 0)
+	if (even_if_servers_live || ctl_registry_live_count(found) == 0)
 		return TRUE;
-	ctl_output_complain("nothing was changed: %u of the servers live", ctl_live_count(found));
-	ctl_live_complain(found);
+	ctl_output_complain("nothing was changed: %u of the servers live",
+			    ctl_registry_live_count(found));
+	ctl_registry_live_complain(found);
 	ctl_output_complain("stop them, or keep them from reaching this ZooKeeper, and run it "
 			    "again; --even-if-servers-live goes on all the same");
 	return FALSE;
@@ -282,10 +284,10 @@ static gboolean check_nobody_came(const Quarantine *self)
 		return FALSE;
 	}
 	n_new = complain_of_new(self, tree);
-	n_claims = ctl_live_count(tree);
+	n_claims = ctl_registry_live_count(tree);
 	if (n_claims > 0) {
 		ctl_output_complain("%u servers came meanwhile", n_claims);
-		ctl_live_complain(tree);
+		ctl_registry_live_complain(tree);
 	}
 	if (n_new == 0 && n_claims == 0)
 		return TRUE;
@@ -296,12 +298,12 @@ static gboolean check_nobody_came(const Quarantine *self)
 
 static CtlStatus apply(const Quarantine *self)
 {
-	g_autoptr(GPtrArray) floors = ctl_quarantine_plan(self->tree, self->datacenters);
+	g_autoptr(GPtrArray) floors = ctl_registry_quarantine_plan(self->tree, self->datacenters);
 	g_autoptr(GError) error = NULL;
 	gint64 until_ms = 0;
-	gboolean complete =
-		ctl_quarantine_apply(self->zookeeper, self->hosts->root, &self->tree->layout,
-				     floors, &self->limits.limits, &until_ms, &error);
+	gboolean complete = ctl_registry_quarantine_apply(self->zookeeper, self->hosts->root,
+							  &self->tree->layout, floors,
+							  &self->limits.limits, &until_ms, &error);
 
 	if (self->options->json)
 		print_json(floors, complete);
@@ -324,8 +326,8 @@ static CtlStatus plan(Quarantine *self, const ZnodeLimits *given)
 	g_autoptr(GError) error = NULL;
 
 	ctl_limits_clear(&self->limits);
-	if (!ctl_quarantine_limits(self->zookeeper, self->hosts->root, given, &self->limits,
-				   &error)) {
+	if (!ctl_registry_quarantine_limits(self->zookeeper, self->hosts->root, given,
+					    &self->limits, &error)) {
 		ctl_output_complain_of(error, 0);
 		return CTL_FAILED;
 	}
@@ -387,7 +389,7 @@ static CtlStatus secure(const CtlOptions *options, const ZookeeperHosts *hosts, 
 {
 	const CtlSecureOptions own = {admin_auth, yes, even_if_servers_live};
 
-	return ctl_secure_run(options, &own, hosts, auth);
+	return ctl_registry_secure_run(options, &own, hosts, auth);
 }
 
 /* What can be done, by the argument that asks for it. */

@@ -62,14 +62,14 @@ void ctl_list_take_reservations(CtlList *self, const CtlTree *tree)
 {
 	self->is_known = TRUE;
 	self->time_ms = g_get_real_time() / 1000;
-	ctl_reservations_make_tables(tree, self->time_ms, &self->full, &self->brief);
+	ctl_registry_reservations_make_tables(tree, self->time_ms, &self->full, &self->brief);
 	for (guint i = 0; i < tree->datacenters->len; i++) {
 		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
 
-		g_ptr_array_add(self->elements, ctl_format_json(ctl_reservations_to_json(
+		g_ptr_array_add(self->elements, ctl_format_json(ctl_registry_reservations_to_json(
 							tree, datacenter, self->time_ms)));
 		g_ptr_array_add(self->below,
-				ctl_reservations_summary(tree, datacenter, self->time_ms));
+				ctl_registry_reservations_summary(tree, datacenter, self->time_ms));
 	}
 }
 

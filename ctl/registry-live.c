@@ -20,7 +20,7 @@ typedef struct {
 	gboolean on_terminal;
 } Wait;
 
-guint ctl_live_count(const CtlTree *tree)
+guint ctl_registry_live_count(const CtlTree *tree)
 {
 	guint n = 0;
 
@@ -77,7 +77,7 @@ static void end_telling(const Wait *self)
 		fputs(CLEAR_LINE, stderr);
 }
 
-CtlTree *ctl_live_wait(CtlZookeeper *zookeeper, const char *root, GError **error)
+CtlTree *ctl_registry_live_wait(CtlZookeeper *zookeeper, const char *root, GError **error)
 {
 	g_autoptr(CtlTree) tree = ctl_tree_read(zookeeper, root, 0, error);
 	Wait wait = {.on_terminal = isatty(STDERR_FILENO)};
@@ -85,8 +85,9 @@ CtlTree *ctl_live_wait(CtlZookeeper *zookeeper, const char *root, GError **error
 	if (tree == NULL)
 		return NULL;
 	wait.until_us = g_get_monotonic_time() + longest_ms(tree) * G_TIME_SPAN_MILLISECOND;
-	while (tree != NULL && ctl_live_count(tree) > 0 && g_get_monotonic_time() < wait.until_us) {
-		tell(&wait, ctl_live_count(tree));
+	while (tree != NULL && ctl_registry_live_count(tree) > 0 &&
+	       g_get_monotonic_time() < wait.until_us) {
+		tell(&wait, ctl_registry_live_count(tree));
 		g_usleep(LOOK_AGAIN_US);
 		ctl_tree_free(tree);
 		tree = ctl_tree_read(zookeeper, root, 0, error);
@@ -108,7 +109,7 @@ static void complain_of(const CtlDatacenter *datacenter, const CtlClaim *claim)
 		shown);
 }
 
-void ctl_live_complain(const CtlTree *tree)
+void ctl_registry_live_complain(const CtlTree *tree)
 {
 	guint n = 0;
 

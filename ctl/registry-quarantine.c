@@ -51,8 +51,9 @@ static CtlLimits limits_without(const char *fault, const ZnodeLimits *given)
 	};
 }
 
-gboolean ctl_quarantine_limits(CtlZookeeper *zookeeper, const char *root, const ZnodeLimits *given,
-			       CtlLimits *out_limits, GError **error)
+gboolean ctl_registry_quarantine_limits(CtlZookeeper *zookeeper, const char *root,
+					const ZnodeLimits *given, CtlLimits *out_limits,
+					GError **error)
 {
 	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
 	CtlZnode *znode = ctl_znode_list_add(znodes, CTL_ZNODE_GET, znode_limits(root));
@@ -94,7 +95,7 @@ static guint count_claims(const CtlTree *tree, guint datacenter_id)
 	return 0;
 }
 
-GPtrArray *ctl_quarantine_plan(const CtlTree *tree, const GArray *datacenter_ids)
+GPtrArray *ctl_registry_quarantine_plan(const CtlTree *tree, const GArray *datacenter_ids)
 {
 	GPtrArray *floors = g_ptr_array_new_with_free_func((GDestroyNotify)floor_free);
 
@@ -329,9 +330,10 @@ static gboolean raise_all(const Quarantine *self, const GPtrArray *floors, GErro
 	return too_many_attempts(path, error);
 }
 
-gboolean ctl_quarantine_apply(CtlZookeeper *zookeeper, const char *root, const Layout *layout,
-			      const GPtrArray *floors, const ZnodeLimits *limits,
-			      gint64 *out_until_ms, GError **error)
+gboolean ctl_registry_quarantine_apply(CtlZookeeper *zookeeper, const char *root,
+				       const Layout *layout, const GPtrArray *floors,
+				       const ZnodeLimits *limits, gint64 *out_until_ms,
+				       GError **error)
 {
 	Quarantine self = {.zookeeper = zookeeper, .root = root, .layout = layout};
 

@@ -30,15 +30,16 @@ void ctl_limits_clear(CtlLimits *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(CtlLimits, ctl_limits_clear)
 
 /**
- * ctl_quarantine_limits:
+ * ctl_registry_quarantine_limits:
  * @given: of the operator; 0: not given
  * @out_limits: (out): the larger of what the servers have noted and what is given; where they have
  *   noted nothing that parses, what is given if it is all, or else the most that servers allow
  *
  * Returns: %FALSE with an error set if ZooKeeper cannot tell
  */
-gboolean ctl_quarantine_limits(CtlZookeeper *zookeeper, const char *root, const ZnodeLimits *given,
-			       CtlLimits *out_limits, GError **error);
+gboolean ctl_registry_quarantine_limits(CtlZookeeper *zookeeper, const char *root,
+					const ZnodeLimits *given, CtlLimits *out_limits,
+					GError **error);
 
 /* One datacenter, and what became of its floor. */
 typedef struct {
@@ -55,15 +56,16 @@ typedef struct {
 /* (transfer full): of CtlFloor: not done yet.
  * @tree: with the claims to count
  * @datacenter_ids: of guint */
-GPtrArray *ctl_quarantine_plan(const CtlTree *tree, const GArray *datacenter_ids);
+GPtrArray *ctl_registry_quarantine_plan(const CtlTree *tree, const GArray *datacenter_ids);
 
 /**
- * ctl_quarantine_apply:
- * @floors: of ctl_quarantine_plan()
+ * ctl_registry_quarantine_apply:
+ * @floors: of ctl_registry_quarantine_plan()
  * @out_until_ms: (out): the floor that all of them have at least; since the Unix epoch
  *
  * Returns: %TRUE; or %FALSE with an error set, and then the floors tell how far it came
  */
-gboolean ctl_quarantine_apply(CtlZookeeper *zookeeper, const char *root, const Layout *layout,
-			      const GPtrArray *floors, const ZnodeLimits *limits,
-			      gint64 *out_until_ms, GError **error);
+gboolean ctl_registry_quarantine_apply(CtlZookeeper *zookeeper, const char *root,
+				       const Layout *layout, const GPtrArray *floors,
+				       const ZnodeLimits *limits, gint64 *out_until_ms,
+				       GError **error);

@@ -188,8 +188,8 @@ static CtlStatus secure(const CtlOptions *options, const CtlSecureOptions *own,
 	}
 }
 
-CtlStatus ctl_secure_run(const CtlOptions *options, const CtlSecureOptions *own,
-			 const ZookeeperHosts *hosts, const char *auth)
+CtlStatus ctl_registry_secure_run(const CtlOptions *options, const CtlSecureOptions *own,
+				  const ZookeeperHosts *hosts, const char *auth)
 {
 	g_autoptr(GError) error = NULL;
 	g_autofree char *admin = NULL;

@@ -12,5 +12,5 @@ typedef struct {
 } CtlSecureOptions;
 
 /* @auth: (nullable): "user:password": whom it is closed for */
-CtlStatus ctl_secure_run(const CtlOptions *options, const CtlSecureOptions *own,
-			 const ZookeeperHosts *hosts, const char *auth);
+CtlStatus ctl_registry_secure_run(const CtlOptions *options, const CtlSecureOptions *own,
+				  const ZookeeperHosts *hosts, const char *auth);

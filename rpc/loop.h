@@ -5,8 +5,8 @@
 
 #include "common/counters.h"
 #include "rpc/dispatcher.h"
-#include "rpc/rpc-limits.h"
 #include "rpc/roster.h"
+#include "rpc/rpc-limits.h"
 
 /*
  * A thread that serves its own connections over epoll. Nothing is shared

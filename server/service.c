@@ -312,7 +312,7 @@ static const char *service_state(const Service *self, const WorkerStatus *status
 {
 	if (atomic_load_explicit(&self->config->draining, memory_order_relaxed))
 		return "draining";
-	return worker_state_name(status->state);
+	return keeper_state_name(status->state);
 }
 
 void service_describe_self(const Service *self, ServiceSelf *out_self)
@@ -366,7 +366,7 @@ static SfWorker *describe_other(const Worker *worker, gint64 as_of_ms)
 			    worker->worker_id, "address", worker->address, "nonce", worker->nonce,
 			    "claimed_at_ms", worker->claimed_at_ms, "reserved_until_ms",
 			    worker->reserved_until_ms, "state",
-			    worker_state_name(guess_state(worker)), "as_of_ms", as_of_ms, "kind",
+			    keeper_state_name(guess_state(worker)), "as_of_ms", as_of_ms, "kind",
 			    KIND, NULL);
 }
 

@@ -61,8 +61,8 @@ static void show_no_worker(Keeper *self)
 static void note_failure(Keeper *self)
 {
 	self->facts.failures++;
-	self->facts.retry_at_us =
-		g_get_monotonic_time() + plan_backoff_us(self->facts.failures, g_random_double());
+	self->facts.retry_at_us = g_get_monotonic_time() +
+				  keeper_plan_backoff_us(self->facts.failures, g_random_double());
 	self->news = TRUE;
 }
 
@@ -201,7 +201,7 @@ static void wait_for_worker(Keeper *self, gint64 until_tick, const GError *error
 	self->facts.waiting = TRUE;
 	self->facts.wait_until_tick = until_tick;
 	self->facts.failures = 0;
-	self->facts.retry_at_us = g_get_monotonic_time() + plan_backoff_us(1, 0);
+	self->facts.retry_at_us = g_get_monotonic_time() + keeper_plan_backoff_us(1, 0);
 }
 
 static void note_claim_failed(Keeper *self, const GError *error)

@@ -60,7 +60,7 @@ static Plan plan_while_busy(const PlanFacts *facts)
 	return WAIT_FOR_NEWS;
 }
 
-Plan plan_next(const PlanFacts *facts)
+Plan keeper_plan_next(const PlanFacts *facts)
 {
 	Plan plan;
 
@@ -95,7 +95,7 @@ static gboolean is_hanging(const PlanFacts *facts)
 	return facts->busy != PLAN_NOTHING && facts->now_us - facts->busy_since_us >= PLAN_HANGS_US;
 }
 
-WorkerState plan_state(const PlanFacts *facts)
+WorkerState keeper_plan_state(const PlanFacts *facts)
 {
 	gboolean spent = facts->now_tick > facts->end_tick;
 
@@ -113,7 +113,7 @@ WorkerState plan_state(const PlanFacts *facts)
 	return facts->begun ? WORKER_SERVING : WORKER_WAITING;
 }
 
-gint64 plan_ids_at_us(const PlanFacts *facts)
+gint64 keeper_plan_ids_at_us(const PlanFacts *facts)
 {
 	if (facts->stopped || facts->stopping || facts->ended || facts->outside)
 		return PLAN_NEVER;
@@ -130,7 +130,7 @@ gint64 plan_ids_at_us(const PlanFacts *facts)
 	return PLAN_SOON;
 }
 
-gint64 plan_backoff_us(guint failures, gdouble jitter)
+gint64 keeper_plan_backoff_us(guint failures, gdouble jitter)
 {
 	gint64 longest_us = MIN_BACKOFF_US << MIN(failures - 1, 10);
 

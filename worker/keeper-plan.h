@@ -64,23 +64,23 @@ typedef struct {
 	gint64 until_us; /* PLAN_NOTHING: if nothing happens, look again then; or G_MAXINT64 */
 } Plan;
 
-Plan plan_next(const PlanFacts *facts);
+Plan keeper_plan_next(const PlanFacts *facts);
 
 /* The state that these facts amount to. */
-WorkerState plan_state(const PlanFacts *facts);
+WorkerState keeper_plan_state(const PlanFacts *facts);
 
 #define PLAN_SOON  0          /* an attempt is under way, or about to begin */
 #define PLAN_NEVER G_MAXINT64 /* not by this keeper, or nobody knows when */
 
 /* When IDs that are refused now may be had: monotonic time, or one of the above. */
-gint64 plan_ids_at_us(const PlanFacts *facts);
+gint64 keeper_plan_ids_at_us(const PlanFacts *facts);
 
 /**
- * plan_backoff_us:
+ * keeper_plan_backoff_us:
  * @failures: in a row, 1 or more
  * @jitter: in [0, 1), at random
  *
  * Returns: the pause before the next attempt: 50 ms after one failure, then up to twice as long
  * each time, 1 s at most
  */
-gint64 plan_backoff_us(guint failures, gdouble jitter);
+gint64 keeper_plan_backoff_us(guint failures, gdouble jitter);

@@ -18,12 +18,12 @@ static const struct {
 	[WORKER_STOPPED] = {"stopped", 0},
 };
 
-const char *worker_state_name(WorkerState state)
+const char *keeper_state_name(WorkerState state)
 {
 	return STATES[state].name;
 }
 
-gboolean worker_state_may_follow(WorkerState state, WorkerState next)
+gboolean keeper_state_may_follow(WorkerState state, WorkerState next)
 {
 	return (STATES[state].moves & 1u << next) != 0;
 }

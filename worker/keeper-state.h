@@ -14,7 +14,7 @@ typedef enum {
 } WorkerState;
 
 /* "starting", "waiting", ... */
-const char *worker_state_name(WorkerState state);
+const char *keeper_state_name(WorkerState state);
 
 /* Whether the keeper may go from @state to @next. */
-gboolean worker_state_may_follow(WorkerState state, WorkerState next);
+gboolean keeper_state_may_follow(WorkerState state, WorkerState next);

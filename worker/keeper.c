@@ -24,13 +24,13 @@ static void set_state(Keeper *self, WorkerState state)
 {
 	WorkerState old = self->status.state;
 
-	if (!worker_state_may_follow(old, state))
-		g_critical("the worker cannot go from %s to %s", worker_state_name(old),
-			   worker_state_name(state));
+	if (!keeper_state_may_follow(old, state))
+		g_critical("the worker cannot go from %s to %s", keeper_state_name(old),
+			   keeper_state_name(state));
 	pthread_mutex_lock(&self->mutex);
 	self->status.state = state;
 	pthread_mutex_unlock(&self->mutex);
-	log_event(LOG_STATE, "from=%s to=%s", worker_state_name(old), worker_state_name(state));
+	log_event(LOG_STATE, "from=%s to=%s", keeper_state_name(old), keeper_state_name(state));
 	if (state == WORKER_UNAVAILABLE) {
 		g_autofree char *end = keeper_clock_tick_text(self, self->facts.end_tick);
 
@@ -53,9 +53,9 @@ static void begin_round(Keeper *self)
 
 static void show(Keeper *self)
 {
-	WorkerState state = plan_state(&self->facts);
+	WorkerState state = keeper_plan_state(&self->facts);
 
-	atomic_store(&self->ids_at_us, plan_ids_at_us(&self->facts));
+	atomic_store(&self->ids_at_us, keeper_plan_ids_at_us(&self->facts));
 	/* of a stop only the end is shown: what a lease goes through till then means nothing */
 	if (state != self->status.state && (!self->facts.stopping || self->facts.stopped))
 		set_state(self, state);
@@ -124,7 +124,7 @@ static void *keeper_thread(void *user_data)
 		keeper_clock_look(self);
 		keeper_lease_look(self);
 		show(self);
-		plan = plan_next(&self->facts);
+		plan = keeper_plan_next(&self->facts);
 		follow(self, &plan);
 	}
 	show(self);

@@ -39,7 +39,7 @@ static RegistrationState next_of_claim(const RegistrationFacts *facts)
 	return REGISTRATION_CHECKING;
 }
 
-RegistrationState registration_next(const RegistrationFacts *facts)
+RegistrationState zookeeper_plan_next(const RegistrationFacts *facts)
 {
 	if (!facts->connected)
 		return REGISTRATION_CONNECTING;
@@ -72,7 +72,7 @@ RegistrationState registration_next(const RegistrationFacts *facts)
 	return REGISTRATION_RESTING;
 }
 
-gint64 registration_repay_pause_us(guint tries)
+gint64 zookeeper_plan_repay_pause_us(guint tries)
 {
 	return MIN(MIN_REPAY_PAUSE_US << MIN(tries - 1, 10), MAX_REPAY_PAUSE_US);
 }
@@ -154,8 +154,8 @@ static RegistrationChoice choice_of(const ZookeeperListing *listing, guint worke
 	};
 }
 
-RegistrationChoice registration_choose(const ZookeeperListing *listing,
-				       const RegistrationWish *wish)
+RegistrationChoice zookeeper_plan_choose(const ZookeeperListing *listing,
+					 const RegistrationWish *wish)
 {
 	guint first = first_to_look_at(wish);
 	guint tries = wish->worker_id >= 0 ? 1 : wish->n_workers;
@@ -288,8 +288,8 @@ static char *describe_all(const ZookeeperListing *listing, const RegistrationWis
 	return g_string_free(text, FALSE);
 }
 
-char *registration_describe(const ZookeeperListing *listing, const RegistrationWish *wish,
-			    const Layout *layout)
+char *zookeeper_plan_describe(const ZookeeperListing *listing, const RegistrationWish *wish,
+			      const Layout *layout)
 {
 	const ListedReservation *wanted;
 
@@ -302,7 +302,7 @@ char *registration_describe(const ZookeeperListing *listing, const RegistrationW
 	return describe_one(wanted, obstacle_of(wanted, listing, wish), layout);
 }
 
-gint32 registration_next_version(gint32 version)
+gint32 zookeeper_plan_next_version(gint32 version)
 {
 	return (gint32)((guint32)version + 1);
 }
@@ -312,12 +312,12 @@ static gboolean stands(const ReservationRecord *record, const char *owner, gint6
 	return record->end_tick == end_tick && (owner == NULL || g_str_equal(record->owner, owner));
 }
 
-RegistrationSettlement registration_settle(const RegistrationWrite *write,
-					   const ReservationRecord *record, gint32 version)
+RegistrationSettlement zookeeper_plan_settle(const RegistrationWrite *write,
+					     const ReservationRecord *record, gint32 version)
 {
 	if (record == NULL)
 		return write->read_version < 0 ? SETTLED_NOT : SETTLED_LOST;
-	if (!write->refused && version == registration_next_version(write->read_version) &&
+	if (!write->refused && version == zookeeper_plan_next_version(write->read_version) &&
 	    stands(record, write->owner, write->end_tick))
 		return SETTLED_WRITTEN;
 	if (version == write->read_version &&

@@ -58,16 +58,16 @@ typedef struct {
 	gint64 repay_at_us; /* a hand-back that failed is tried again then; 0: none is owed */
 } RegistrationFacts;
 
-RegistrationState registration_next(const RegistrationFacts *facts);
+RegistrationState zookeeper_plan_next(const RegistrationFacts *facts);
 
 /**
- * registration_repay_pause_us:
+ * zookeeper_plan_repay_pause_us:
  * @tries: that failed, 1 or more
  *
  * Returns: the pause before a hand-back is tried again: 1 s, then twice as long each time, 30 s at
  * most
  */
-gint64 registration_repay_pause_us(guint tries);
+gint64 zookeeper_plan_repay_pause_us(guint tries);
 
 /* What a server looks for in a listing. */
 typedef struct {
@@ -92,24 +92,24 @@ typedef struct {
 } RegistrationChoice;
 
 /**
- * registration_choose:
+ * zookeeper_plan_choose:
  *
  * The first worker ID that is free, from the sequence of the claim on upwards and around. One that
  * zookeeper_listing_is_held() is held; else one whose end is not past is quarantined; what does not
  * parse may be either. As long as the datacenter's floor is not past, all are quarantined.
  */
-RegistrationChoice registration_choose(const ZookeeperListing *listing,
-				       const RegistrationWish *wish);
+RegistrationChoice zookeeper_plan_choose(const ZookeeperListing *listing,
+					 const RegistrationWish *wish);
 
 /* (transfer full): what is in the way, for the one who got nothing, in some 200 bytes:
  * "30 are held (worker 0 by a:7609, ...), 2 are quarantined (first worker 7)"; of the only one that
  * it wants: "worker 9 is held by a:7609" */
-char *registration_describe(const ZookeeperListing *listing, const RegistrationWish *wish,
-			    const Layout *layout);
+char *zookeeper_plan_describe(const ZookeeperListing *listing, const RegistrationWish *wish,
+			      const Layout *layout);
 
 /* The version of a record after a write that was conditional on @version. It wraps, as ZooKeeper's
  * does; after -1, which is no record, comes 0. */
-gint32 registration_next_version(gint32 version);
+gint32 zookeeper_plan_next_version(gint32 version);
 
 /* A write, and what it rests on. */
 typedef struct {
@@ -129,12 +129,12 @@ typedef enum {
 } RegistrationSettlement;
 
 /**
- * registration_settle:
+ * zookeeper_plan_settle:
  * @record: (nullable): as it stands now; NULL: there is none, or none that parses
  * @version: of that
  *
  * The version alone does not tell: after a restore from a backup, and what operators do then, it
  * may be what it was to be.
  */
-RegistrationSettlement registration_settle(const RegistrationWrite *write,
-					   const ReservationRecord *record, gint32 version);
+RegistrationSettlement zookeeper_plan_settle(const RegistrationWrite *write,
+					     const ReservationRecord *record, gint32 version);

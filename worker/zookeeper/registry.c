@@ -262,7 +262,7 @@ static void go_on(RegistryZookeeper *self)
 {
 	while (!self->busy) {
 		zookeeper_reservation_look(self);
-		set_state(self, registration_next(&self->facts));
+		set_state(self, zookeeper_plan_next(&self->facts));
 		if (waits(self->state))
 			return;
 		zookeeper_steps_start(self);

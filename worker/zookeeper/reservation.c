@@ -173,7 +173,7 @@ static void put_off(RegistryZookeeper *self)
 {
 	self->debt.tries++;
 	self->facts.repay_at_us =
-		g_get_monotonic_time() + registration_repay_pause_us(self->debt.tries);
+		g_get_monotonic_time() + zookeeper_plan_repay_pause_us(self->debt.tries);
 }
 
 static void forget_debt(RegistryZookeeper *self)
@@ -231,7 +231,7 @@ static void settle_debt(RegistryZookeeper *self, RegistrationSettlement settleme
 		note_repaid(self);
 	} else if (settlement == SETTLED_WRITTEN) {
 		self->debt.reservation = attempt->wanted;
-		self->debt.reservation.version = registration_next_version(attempt->read_version);
+		self->debt.reservation.version = zookeeper_plan_next_version(attempt->read_version);
 	}
 }
 
@@ -248,7 +248,7 @@ static void settle(RegistryZookeeper *self)
 static void hold(RegistryZookeeper *self)
 {
 	self->holding = self->attempt.wanted;
-	self->holding.version = registration_next_version(self->attempt.read_version);
+	self->holding.version = zookeeper_plan_next_version(self->attempt.read_version);
 	self->facts.chosen = FALSE;
 }
 
@@ -347,7 +347,7 @@ static void settle_by(RegistryZookeeper *self, const ReservationRecord *record, 
 	RegistrationSettlement settlement;
 
 	self->facts.unsettled = FALSE;
-	settlement = registration_settle(&write, record, version);
+	settlement = zookeeper_plan_settle(&write, record, version);
 	if (is_on(self, &self->debt.reservation))
 		settle_debt(self, settlement);
 	if (!is_to_hold(self))

@@ -214,11 +214,11 @@ static void choose(RegistryZookeeper *self)
 		complain_of_floor(self);
 		return;
 	}
-	self->choice = registration_choose(self->listing, &wish);
+	self->choice = zookeeper_plan_choose(self->listing, &wish);
 	self->facts.chosen = self->choice.found;
 	if (self->facts.chosen)
 		return;
-	holders = registration_describe(self->listing, &wish, &self->layout);
+	holders = zookeeper_plan_describe(self->listing, &wish, &self->layout);
 	self->result.wait_until_tick = self->choice.wait_until_tick;
 	self->look_again_us = g_get_monotonic_time() +
 			      registry_zookeeper_timeout_ms(self) * G_TIME_SPAN_MILLISECOND;

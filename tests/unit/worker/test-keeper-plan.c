@@ -22,12 +22,12 @@ static void check(const char *name, PlanFacts facts, Plan expected, WorkerState 
 	facts.now_us = NOW;
 	facts.now_tick = 1000;
 	facts.tick_us = TICK;
-	plan = plan_next(&facts);
+	plan = keeper_plan_next(&facts);
 	g_test_message("%s", name);
 	g_assert_cmpint(plan.action, ==, expected.action);
 	g_assert_cmpint(plan.until_us, ==, expected.until_us);
-	g_assert_cmpint(plan_state(&facts), ==, state);
-	g_assert_cmpint(plan_ids_at_us(&facts), ==, ids_at_us);
+	g_assert_cmpint(keeper_plan_state(&facts), ==, state);
+	g_assert_cmpint(keeper_plan_ids_at_us(&facts), ==, ids_at_us);
 }
 
 static void test_without_lease(void)
@@ -263,8 +263,8 @@ static void test_with_lease(void)
 		      WORKER_WAITING, NEVER);
 		facts.outside = FALSE;
 		facts.ended = TRUE;
-		g_assert_cmpint(plan_next(&facts).action, ==, PLAN_NOTHING);
-		g_assert_cmpint(plan_ids_at_us(&facts), ==, NEVER);
+		g_assert_cmpint(keeper_plan_next(&facts).action, ==, PLAN_NOTHING);
+		g_assert_cmpint(keeper_plan_ids_at_us(&facts), ==, NEVER);
 	}
 }
 
@@ -364,14 +364,14 @@ static void test_with_lease_and_news(void)
 static void test_moves(void)
 {
 	for (WorkerState state = WORKER_STARTING; state < WORKER_STOPPED; state++) {
-		g_assert_true(worker_state_may_follow(state, WORKER_STOPPED));
-		g_assert_false(worker_state_may_follow(WORKER_STOPPED, state));
+		g_assert_true(keeper_state_may_follow(state, WORKER_STOPPED));
+		g_assert_false(keeper_state_may_follow(WORKER_STOPPED, state));
 		if (state != WORKER_WAITING) {
-			g_assert_true(worker_state_may_follow(state, WORKER_WAITING));
-			g_assert_true(worker_state_may_follow(WORKER_WAITING, state));
+			g_assert_true(keeper_state_may_follow(state, WORKER_WAITING));
+			g_assert_true(keeper_state_may_follow(WORKER_WAITING, state));
 		}
 	}
-	g_assert_false(worker_state_may_follow(WORKER_SERVING, WORKER_STARTING));
+	g_assert_false(keeper_state_may_follow(WORKER_SERVING, WORKER_STARTING));
 }
 
 static void test_backoff(void)
@@ -387,8 +387,8 @@ static void test_backoff(void)
 	};
 
 	for (guint i = 0; i < G_N_ELEMENTS(BACKOFFS); i++)
-		g_assert_cmpint(plan_backoff_us(BACKOFFS[i].failures, BACKOFFS[i].jitter), ==,
-				BACKOFFS[i].backoff_us);
+		g_assert_cmpint(keeper_plan_backoff_us(BACKOFFS[i].failures, BACKOFFS[i].jitter),
+				==, BACKOFFS[i].backoff_us);
 }
 
 int main(int argc, char **argv)

@@ -17,7 +17,7 @@ static void check_next(const NextCase *cases, guint n)
 {
 	for (guint i = 0; i < n; i++) {
 		g_test_message("%s", cases[i].name);
-		g_assert_cmpstr(registration_state_name(registration_next(&cases[i].facts)), ==,
+		g_assert_cmpstr(registration_state_name(zookeeper_plan_next(&cases[i].facts)), ==,
 				registration_state_name(cases[i].next));
 	}
 }
@@ -179,7 +179,7 @@ static void test_debt(void)
 
 	check_next(CASES, G_N_ELEMENTS(CASES));
 	for (guint i = 0; i < G_N_ELEMENTS(PAUSES); i++)
-		g_assert_cmpint(registration_repay_pause_us(PAUSES[i].tries), ==,
+		g_assert_cmpint(zookeeper_plan_repay_pause_us(PAUSES[i].tries), ==,
 				PAUSES[i].pause_s * G_USEC_PER_SEC);
 }
 

@@ -278,7 +278,7 @@ static void test_choose(void)
 		listing.floor.tick = CHOICES[i].floor_tick;
 		listing.floor_version = 5;
 
-		RegistrationChoice choice = registration_choose(&listing, &wish);
+		RegistrationChoice choice = zookeeper_plan_choose(&listing, &wish);
 
 		g_test_message("%s", CHOICES[i].name);
 		g_assert_cmpint(choice.found, ==, expected->found);
@@ -323,8 +323,8 @@ static void test_describe(void)
 	const RegistrationWish any = {MINE, 0, -1, 4, 1000};
 	const RegistrationWish pinned = {MINE, 0, 2, 4, 1000};
 	g_auto(ZookeeperListing) listing = make_listing(ROWS, G_N_ELEMENTS(ROWS), LIVE);
-	g_autofree char *all = registration_describe(&listing, &any, &LAYOUT_TWITTER);
-	g_autofree char *one = registration_describe(&listing, &pinned, &LAYOUT_TWITTER);
+	g_autofree char *all = zookeeper_plan_describe(&listing, &any, &LAYOUT_TWITTER);
+	g_autofree char *one = zookeeper_plan_describe(&listing, &pinned, &LAYOUT_TWITTER);
 
 	g_assert_cmpstr(all, ==,
 			"1 is held (worker 0 by a.example:7609), 1 is quarantined (worker 2), "
@@ -351,7 +351,7 @@ static void test_describe_many(void)
 	}
 
 	g_auto(ZookeeperListing) listing = make_listing(rows, G_N_ELEMENTS(rows), ALIVE);
-	g_autofree char *text = registration_describe(&listing, &any, &LAYOUT_TWITTER);
+	g_autofree char *text = zookeeper_plan_describe(&listing, &any, &LAYOUT_TWITTER);
 
 	g_assert_cmpstr(text, ==,
 			"1000 are held (worker 0 by a.example:7609, worker 1 by a.example:7609, "
@@ -371,7 +371,7 @@ static void test_describe_floor(void)
 	listing.datacenter_id = 3;
 	listing.floor.tick = 1500;
 
-	g_autofree char *text = registration_describe(&listing, &any, &LAYOUT_TWITTER);
+	g_autofree char *text = zookeeper_plan_describe(&listing, &any, &LAYOUT_TWITTER);
 
 	g_assert_cmpstr(text, ==,
 			"datacenter 3 is quarantined until 2010-11-04T01:42:56.157Z by an operator "
@@ -427,8 +427,8 @@ static void test_settle(void)
 		};
 
 		g_test_message("%s", CASES[i].name);
-		g_assert_cmpint(registration_settle(&write, CASES[i].exists ? &record : NULL,
-						    CASES[i].version),
+		g_assert_cmpint(zookeeper_plan_settle(&write, CASES[i].exists ? &record : NULL,
+						      CASES[i].version),
 				==, CASES[i].settlement);
 	}
 }
