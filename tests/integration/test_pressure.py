@@ -132,12 +132,12 @@ class StopUnderPressure(ServerTest):
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(server.connect()) for _ in range(3)]
             for client in clients:
-                client.send(GET_ID * PER_TICK * 100)  # ten seconds of IDs each
+                client.send(GET_ID * PER_TICK * 20)  # two seconds of IDs each
             clients[0].reply(STRICT)
             server.send_signal(signal.SIGTERM)
             began = time.monotonic()
             replies = [client.reply(STRICT) for number, client in enumerate(clients)
-                       for _ in range(PER_TICK * 100 - (number == 0))]
+                       for _ in range(PER_TICK * 20 - (number == 0))]
             for client in clients:
                 self.assertEqual(client.rest(), b"")
             assert_soon(began, 3)
