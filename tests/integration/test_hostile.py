@@ -247,7 +247,7 @@ class Hostile(ServerTest):
 
     def test_a_server_that_was_stopped_for_longer_than_its_limits(self):
         """What arrived in time is answered, also if it was not read in time."""
-        server = self.start("--frame-timeout", 300, "--idle-timeout", 400)
+        server = self.start("--frame-timeout", 500 * PATIENCE, "--idle-timeout", 600 * PATIENCE)
         with contextlib.ExitStack() as stack:
             halves = [stack.enter_context(server.connect()) for _ in range(300)]
             wholes = [stack.enter_context(server.connect()) for _ in range(300)]
@@ -263,7 +263,7 @@ class Hostile(ServerTest):
                 connection.send(rest)
             for connection in wholes:
                 connection.send(CALL)
-            until = time.monotonic() + 0.6
+            until = time.monotonic() + 0.8 * PATIENCE
             wait_for(lambda: time.monotonic() > until)
             server.send_signal(signal.SIGCONT)
             for connection in halves + wholes:
