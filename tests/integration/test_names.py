@@ -172,10 +172,6 @@ class Outage(Names):
         self.assertEqual(draw.worker_ids(), [0])
         self.assert_increasing(draw.numbers)
 
-    @staticmethod
-    def lease_left_s(server):
-        return server.call("get_worker").reserved_until_ms / 1000 - time.time()
-
     def member_that_looks_up(self):
         """It has lost ZooKeeper, and no name server answers it."""
         names = self.names(patience=(5, 2))

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 
-from harness import SNOWFLAKECTL, wait_for
+from harness import PATIENCE, SNOWFLAKECTL, wait_for
 from proxy import CREATE_2
 from wire import STRICT
 from znodes import time_of
@@ -32,8 +32,9 @@ class Outages(ZooKeeperTest):
 
     def test_a_restart_is_not_noticed(self):
         """Killed, and back on the same data."""
-        server = self.member(session_ms=6000, reservation_ms=60000)
+        server = self.member(session_ms=6000, reservation_ms=60000 * PATIENCE)
         draw = self.draw(server)
+        self.wait_lease(server, 8)
         claim = self.wait_claim(server)
         version = self.tree.reservation(0).version
         self.zookeeper.kill()
@@ -149,8 +150,9 @@ class Outages(ZooKeeperTest):
 
     def test_silence_for_longer_than_the_session(self):
         """It is stopped, and goes on: nobody has expired meanwhile, or all have."""
-        server = self.member(reservation_ms=60000)
+        server = self.member(reservation_ms=60000 * PATIENCE)
         draw = self.draw(server)
+        self.wait_lease(server, 8)
         version = self.tree.reservation(0).version
         self.zookeeper.pause()
         server.wait_event("zookeeper-lost")
@@ -273,8 +275,9 @@ class Quorum(ZooKeeperTest):
     own_zookeeper = True
 
     def test_a_leader_that_is_killed_is_not_noticed(self):
-        server = self.member(session_ms=4000, reservation_ms=6000)
+        server = self.member(session_ms=4000, reservation_ms=60000 * PATIENCE)
         draw = self.draw(server)
+        self.wait_lease(server, 8)
         leader = self.zookeeper.leader()
         leader.kill()
         self.zookeeper.wait_serving(all_nodes=False)

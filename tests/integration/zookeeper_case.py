@@ -13,7 +13,7 @@ import time
 from typing import NamedTuple
 
 import wire
-from harness import EPOCH_MS, PACE, SANITIZED, Parts, ServerTest, wait_for, wait_on
+from harness import EPOCH_MS, PACE, PATIENCE, SANITIZED, Parts, ServerTest, wait_for, wait_on
 from proxy import Proxy
 from test_clock import FakeClock
 from wire import EXCEPTION, STRICT
@@ -291,6 +291,15 @@ class ZooKeeperTest(ServerTest):
                              "--session-timeout", session_ms, "--reservation", reservation_ms,
                              "--log-level", "debug", *options, **settings)
         return server.wait_ready() if ready else server
+
+    @staticmethod
+    def lease_left_s(server):
+        return server.call("get_worker").reserved_until_ms / 1000 - time.time()
+
+    def wait_lease(self, server, seconds):
+        """One that outlasts what takes so long on an idle machine. Each extension doubles it, up to
+        --reservation."""
+        wait_for(lambda: self.lease_left_s(server) > seconds * PATIENCE, 3 * seconds, "a lease")
 
     def draw(self, server):
         drawer = Drawer(self.seen, server)
