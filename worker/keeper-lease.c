@@ -313,18 +313,18 @@ static void settle_hand_back(const Keeper *self, const RegistryResult *result)
 
 static void settle(Keeper *self, RegistryResult *result)
 {
-	PlanAction action = self->facts.busy;
+	RegistryOperation operation = self->facts.under_way;
 
-	self->facts.busy = PLAN_NOTHING;
+	self->facts.under_way = REGISTRY_NONE;
 	atomic_store(&self->busy_since_us, 0);
 	if (self->facts.has_lease &&
 	    g_error_matches(result->error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
 		lose(self, result); /* whatever is under way, if anything is */
-	else if (action == PLAN_CLAIM)
+	else if (operation == REGISTRY_CLAIM)
 		settle_claim(self, result);
-	else if (action == PLAN_EXTEND)
+	else if (operation == REGISTRY_EXTEND)
 		settle_extension(self, result);
-	else if (action == PLAN_HAND_BACK)
+	else if (operation == REGISTRY_HAND_BACK)
 		settle_hand_back(self, result);
 	g_clear_error(&result->error);
 }
@@ -392,18 +392,18 @@ static void hand_back(Keeper *self)
 	self->registry->ops->hand_back(self->registry, last_tick);
 }
 
-void keeper_lease_begin(Keeper *self, PlanAction action)
+void keeper_lease_begin(Keeper *self, RegistryOperation operation)
 {
 	PlanFacts *facts = &self->facts;
 
-	facts->busy = action;
+	facts->under_way = operation;
 	facts->busy_since_us = facts->now_us;
 	facts->cancelled = FALSE;
 	facts->hurry = FALSE;
 	atomic_store(&self->busy_since_us, facts->now_us);
-	if (action == PLAN_CLAIM)
+	if (operation == REGISTRY_CLAIM)
 		claim(self);
-	else if (action == PLAN_EXTEND)
+	else if (operation == REGISTRY_EXTEND)
 		extend(self);
 	else
 		hand_back(self);

@@ -13,8 +13,8 @@ void keeper_lease_poll(Keeper *self);
 /* Looks how the lease fares. */
 void keeper_lease_look(Keeper *self);
 
-/* @action: PLAN_CLAIM, PLAN_EXTEND or PLAN_HAND_BACK */
-void keeper_lease_begin(Keeper *self, PlanAction action);
+/* Nothing is under way, and @operation is not NONE. */
+void keeper_lease_begin(Keeper *self, RegistryOperation operation);
 
 /* The operation under way is to come to its end. */
 void keeper_lease_cancel(Keeper *self);

@@ -4,7 +4,17 @@
 #define MIN_BACKOFF_US (50 * G_TIME_SPAN_MILLISECOND)
 #define MAX_BACKOFF_US G_USEC_PER_SEC
 
-static const Plan WAIT_FOR_NEWS = {PLAN_NOTHING, G_MAXINT64};
+static const Plan WAIT_FOR_NEWS = {.action = PLAN_NOTHING, .until_us = G_MAXINT64};
+
+static Plan wait_until(gint64 until_us)
+{
+	return (Plan){.action = PLAN_NOTHING, .until_us = until_us};
+}
+
+static Plan begin(RegistryOperation operation)
+{
+	return (Plan){.action = PLAN_BEGIN, .operation = operation};
+}
 
 /* The time to extend: when a quarter of the reservation has passed, so that three are in hand. One
  * that ran out while idle, or by a step of the clock, is late already. */
@@ -27,18 +37,18 @@ static gint64 tick_at_us(const PlanFacts *facts, gint64 tick)
 	return facts->now_us + (tick - facts->now_tick) * facts->tick_us;
 }
 
-static Plan when_due(PlanAction action, gint64 due_us, gint64 now_us)
+static Plan begin_when_due(RegistryOperation operation, gint64 due_us, gint64 now_us)
 {
-	return now_us >= due_us ? (Plan){.action = action} : (Plan){PLAN_NOTHING, due_us};
+	return now_us >= due_us ? begin(operation) : wait_until(due_us);
 }
 
 static Plan plan_claim(const PlanFacts *facts)
 {
 	if (facts->hurry)
-		return (Plan){.action = PLAN_CLAIM};
+		return begin(REGISTRY_CLAIM);
 	if (facts->waiting && facts->now_tick < facts->wait_until_tick)
-		return (Plan){PLAN_NOTHING, tick_at_us(facts, facts->wait_until_tick)};
-	return when_due(PLAN_CLAIM, facts->retry_at_us, facts->now_us);
+		return wait_until(tick_at_us(facts, facts->wait_until_tick));
+	return begin_when_due(REGISTRY_CLAIM, facts->retry_at_us, facts->now_us);
 }
 
 static Plan plan_extension(const PlanFacts *facts)
@@ -48,14 +58,14 @@ static Plan plan_extension(const PlanFacts *facts)
 
 	/* no further than before: the clock was set back, and what is reserved will do */
 	if (wanted && facts->next_end_tick > facts->end_tick)
-		return when_due(PLAN_EXTEND, extension_due_us(facts), facts->now_us);
+		return begin_when_due(REGISTRY_EXTEND, extension_due_us(facts), facts->now_us);
 	return WAIT_FOR_NEWS;
 }
 
 static Plan plan_while_busy(const PlanFacts *facts)
 {
 	/* a hand-back is what stopping would begin anyway */
-	if (facts->stopping && !facts->cancelled && facts->busy != PLAN_HAND_BACK)
+	if (facts->stopping && !facts->cancelled && facts->under_way != REGISTRY_HAND_BACK)
 		return (Plan){.action = PLAN_CANCEL};
 	return WAIT_FOR_NEWS;
 }
@@ -66,10 +76,10 @@ Plan keeper_plan_next(const PlanFacts *facts)
 
 	if (facts->stopped)
 		return WAIT_FOR_NEWS;
-	if (facts->busy != PLAN_NOTHING)
+	if (facts->under_way != REGISTRY_NONE)
 		return plan_while_busy(facts);
 	if (facts->stopping)
-		return (Plan){.action = facts->has_lease ? PLAN_HAND_BACK : PLAN_STOP};
+		return facts->has_lease ? begin(REGISTRY_HAND_BACK) : (Plan){.action = PLAN_STOP};
 	/* outside, there is nothing to reserve; an end that was cut to the layout's last tick would
 	 * keep the worker ID for ever */
 	if (facts->ended || facts->outside)
@@ -77,7 +87,7 @@ Plan keeper_plan_next(const PlanFacts *facts)
 	if (!facts->has_lease)
 		return plan_claim(facts);
 	if (facts->ahead)
-		return (Plan){.action = PLAN_HAND_BACK};
+		return begin(REGISTRY_HAND_BACK);
 	plan = plan_extension(facts);
 	if (plan.action == PLAN_NOTHING && !facts->begun)
 		plan.until_us = MIN(plan.until_us, tick_at_us(facts, facts->first_tick));
@@ -92,7 +102,8 @@ static gboolean is_out_of_reach(const PlanFacts *facts)
 
 static gboolean is_hanging(const PlanFacts *facts)
 {
-	return facts->busy != PLAN_NOTHING && facts->now_us - facts->busy_since_us >= PLAN_HANGS_US;
+	return facts->under_way != REGISTRY_NONE &&
+	       facts->now_us - facts->busy_since_us >= PLAN_HANGS_US;
 }
 
 WorkerState keeper_plan_state(const PlanFacts *facts)
@@ -119,7 +130,7 @@ gint64 keeper_plan_ids_at_us(const PlanFacts *facts)
 		return PLAN_NEVER;
 	if (facts->has_lease && facts->now_tick > facts->end_tick && is_out_of_reach(facts))
 		return PLAN_NEVER;
-	if (facts->busy == PLAN_NOTHING && !facts->hurry) {
+	if (facts->under_way == REGISTRY_NONE && !facts->hurry) {
 		if (!facts->has_lease && facts->waiting)
 			return MAX(tick_at_us(facts, facts->wait_until_tick), facts->retry_at_us);
 		if (facts->failures > 0)

@@ -4,16 +4,7 @@
 #include <glib.h>
 
 #include "worker/keeper-state.h"
-
-typedef enum {
-	PLAN_NOTHING,
-	/* Begin this operation of the registry. */
-	PLAN_CLAIM,
-	PLAN_EXTEND,
-	PLAN_HAND_BACK,
-	PLAN_CANCEL, /* ask the one under way to come to its end */
-	PLAN_STOP,   /* nothing is under way or held any more: end */
-} PlanAction;
+#include "worker/registry.h"
 
 /*
  * What the keeper does next, as pure functions of what it knows.
@@ -30,11 +21,9 @@ typedef struct {
 	gboolean stopped;  /* and what it asks for is done */
 	gboolean ended;    /* by a fatal error: nothing more is tried */
 
-	/* The operation under way. */
-	PlanAction
-		busy; /* PLAN_CLAIM, PLAN_EXTEND or PLAN_HAND_BACK; PLAN_NOTHING: there is none */
-	gint64 busy_since_us;
-	gboolean cancelled; /* it was asked to come to its end */
+	RegistryOperation under_way;
+	gint64 busy_since_us; /* with it */
+	gboolean cancelled;   /* it was asked to come to its end */
 
 	/* The last attempt. */
 	guint failures;         /* FAILED in a row */
@@ -59,9 +48,17 @@ typedef struct {
 
 #define PLAN_HANGS_US G_USEC_PER_SEC /* an operation that lasts as long hangs */
 
+typedef enum {
+	PLAN_NOTHING,
+	PLAN_BEGIN,  /* an operation of the registry */
+	PLAN_CANCEL, /* ask the one under way to come to its end */
+	PLAN_STOP,   /* nothing is under way or held any more: end */
+} PlanAction;
+
 typedef struct {
 	PlanAction action;
-	gint64 until_us; /* PLAN_NOTHING: if nothing happens, look again then; or G_MAXINT64 */
+	RegistryOperation operation; /* BEGIN: which */
+	gint64 until_us; /* NOTHING: if nothing happens, look again then; or G_MAXINT64 */
 } Plan;
 
 Plan keeper_plan_next(const PlanFacts *facts);

@@ -92,10 +92,8 @@ static void follow(Keeper *self, const Plan *plan)
 		sleep_until(self, self->facts.outside ? until_us
 						      : MIN(until_us, self->registry->poll_at_us));
 		break;
-	case PLAN_CLAIM:
-	case PLAN_EXTEND:
-	case PLAN_HAND_BACK:
-		keeper_lease_begin(self, plan->action);
+	case PLAN_BEGIN:
+		keeper_lease_begin(self, plan->operation);
 		break;
 	case PLAN_CANCEL:
 		keeper_lease_cancel(self);

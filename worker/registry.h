@@ -40,6 +40,14 @@ typedef enum {
 	REGISTRY_ERROR_FATAL,
 } RegistryError;
 
+/* What the keeper asks for, and the functions below begin. */
+typedef enum {
+	REGISTRY_NONE,
+	REGISTRY_CLAIM,
+	REGISTRY_EXTEND,
+	REGISTRY_HAND_BACK,
+} RegistryOperation;
+
 /* What a claim gained. */
 typedef struct {
 	guint datacenter_id;

@@ -32,9 +32,8 @@ typedef struct {
 	gboolean runs;     /* it has claimed once */
 	gint64 first_tick; /* of the lease that was claimed last */
 	gint64 end_tick;   /* of it, as confirmed */
-	/* what poll() is to do, once */
-	enum { NOTHING, CLAIM, EXTEND, HAND_BACK } wanted;
-	gint64 argument; /* its length_ticks, end_tick or last_tick */
+	RegistryOperation wanted; /* of poll(), once */
+	gint64 argument;          /* its length_ticks, end_tick or last_tick */
 } RegistryFile;
 
 /* What was read. */
@@ -295,7 +294,7 @@ static void registry_file_claim(Registry *registry, gint64 length_ticks)
 {
 	RegistryFile *self = (RegistryFile *)registry;
 
-	self->wanted = CLAIM;
+	self->wanted = REGISTRY_CLAIM;
 	self->argument = length_ticks;
 }
 
@@ -303,7 +302,7 @@ static void registry_file_extend(Registry *registry, gint64 end_tick)
 {
 	RegistryFile *self = (RegistryFile *)registry;
 
-	self->wanted = EXTEND;
+	self->wanted = REGISTRY_EXTEND;
 	self->argument = end_tick;
 }
 
@@ -311,7 +310,7 @@ static void registry_file_hand_back(Registry *registry, gint64 last_tick)
 {
 	RegistryFile *self = (RegistryFile *)registry;
 
-	self->wanted = HAND_BACK;
+	self->wanted = REGISTRY_HAND_BACK;
 	self->argument = last_tick;
 }
 
@@ -320,18 +319,18 @@ static void run(RegistryFile *self, gint64 now_tick, RegistryResult *out_result)
 	GError **error = &out_result->error;
 
 	switch (self->wanted) {
-	case NOTHING:
+	case REGISTRY_NONE:
 		break;
-	case CLAIM:
+	case REGISTRY_CLAIM:
 		claim(self, now_tick, self->argument, out_result, error);
 		/* to a live server */
 		if (g_error_matches(*error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
 			(*error)->code = REGISTRY_ERROR_FATAL;
 		break;
-	case EXTEND:
+	case REGISTRY_EXTEND:
 		extend(self, self->argument, out_result, error);
 		break;
-	case HAND_BACK:
+	case REGISTRY_HAND_BACK:
 		hand_back(self, self->argument, error);
 		break;
 	}
@@ -342,14 +341,15 @@ static gboolean registry_file_poll(Registry *registry, gint64 now_tick, Registry
 	RegistryFile *self = (RegistryFile *)registry;
 	RegistryResult result = {0};
 	gboolean lost = !check_record(self, &result.error);
-	gboolean news = lost || self->wanted != NOTHING;
+	gboolean news = lost || self->wanted != REGISTRY_NONE;
 
 	if (!lost)
 		run(self, now_tick, &result);
 	if (g_error_matches(result.error, REGISTRY_ERROR, REGISTRY_ERROR_LOST) ||
-	    self->wanted == HAND_BACK || (self->wanted == CLAIM && result.error != NULL))
+	    self->wanted == REGISTRY_HAND_BACK ||
+	    (self->wanted == REGISTRY_CLAIM && result.error != NULL))
 		forget_record(self);
-	self->wanted = NOTHING;
+	self->wanted = REGISTRY_NONE;
 	self->registry.poll_at_us =
 		self->record_fd >= 0 ? g_get_monotonic_time() + LOOK_EVERY_US : G_MAXINT64;
 	if (news)

@@ -5,9 +5,9 @@
 #include "worker/worker.h"
 
 /* With the mutex held. */
-static void begin(FakeRegistry *self, int operation)
+static void begin(FakeRegistry *self, RegistryOperation operation)
 {
-	g_assert_cmpint(self->under_way, ==, FAKE_NOTHING);
+	g_assert_cmpint(self->under_way, ==, REGISTRY_NONE);
 	self->under_way = operation;
 	self->cancelled = FALSE;
 	self->begun++;
@@ -18,7 +18,7 @@ static void fake_claim(Registry *registry, gint64 length_ticks)
 	FakeRegistry *self = (FakeRegistry *)registry;
 
 	pthread_mutex_lock(&self->mutex);
-	begin(self, FAKE_CLAIM);
+	begin(self, REGISTRY_CLAIM);
 	self->length_ticks = length_ticks;
 	pthread_mutex_unlock(&self->mutex);
 }
@@ -28,7 +28,7 @@ static void fake_extend(Registry *registry, gint64 end_tick)
 	FakeRegistry *self = (FakeRegistry *)registry;
 
 	pthread_mutex_lock(&self->mutex);
-	begin(self, FAKE_EXTEND);
+	begin(self, REGISTRY_EXTEND);
 	self->asked_end_tick = end_tick;
 	if (self->extensions < G_N_ELEMENTS(self->gained_ticks))
 		self->gained_ticks[self->extensions] =
@@ -42,7 +42,7 @@ static void fake_hand_back(Registry *registry, gint64 last_tick)
 	FakeRegistry *self = (FakeRegistry *)registry;
 
 	pthread_mutex_lock(&self->mutex);
-	begin(self, FAKE_HAND_BACK);
+	begin(self, REGISTRY_HAND_BACK);
 	self->last_tick = last_tick;
 	pthread_mutex_unlock(&self->mutex);
 }
@@ -51,9 +51,9 @@ static int code_of(const FakeRegistry *self)
 {
 	if (self->cancelled)
 		return self->cancel_code;
-	if (self->unheard && self->under_way == FAKE_HAND_BACK)
+	if (self->unheard && self->under_way == REGISTRY_HAND_BACK)
 		return REGISTRY_ERROR_FAILED;
-	return self->under_way == FAKE_CLAIM ? self->claim_code : self->extend_code;
+	return self->under_way == REGISTRY_CLAIM ? self->claim_code : self->extend_code;
 }
 
 static void answer_claim(FakeRegistry *self, gint64 now_tick, int code, RegistryResult *result)
@@ -86,26 +86,30 @@ static void answer_extension(FakeRegistry *self, int code, RegistryResult *resul
 
 static void answer(FakeRegistry *self, gint64 now_tick, RegistryResult *result)
 {
-	static const char *const NAMES[] = {NULL, "claim", "extend", "hand-back"};
+	static const char *const NAMES[] = {
+		[REGISTRY_CLAIM] = "claim",
+		[REGISTRY_EXTEND] = "extend",
+		[REGISTRY_HAND_BACK] = "hand-back",
+	};
 	int code = code_of(self);
 
 	*result = (RegistryResult){0};
 	if (code != WORKS)
 		g_set_error(&result->error, REGISTRY_ERROR, code, "%s says %d",
 			    NAMES[self->under_way], code);
-	if (self->under_way == FAKE_CLAIM)
+	if (self->under_way == REGISTRY_CLAIM)
 		answer_claim(self, now_tick, code, result);
-	else if (self->under_way == FAKE_EXTEND)
+	else if (self->under_way == REGISTRY_EXTEND)
 		answer_extension(self, code, result);
 	else
 		self->hand_backs++;
-	self->under_way = FAKE_NOTHING;
+	self->under_way = REGISTRY_NONE;
 }
 
 static void answer_lost(FakeRegistry *self, RegistryResult *result)
 {
 	self->lost = FALSE;
-	self->under_way = FAKE_NOTHING;
+	self->under_way = REGISTRY_NONE;
 	*result = (RegistryResult){
 		.error = g_error_new(REGISTRY_ERROR, REGISTRY_ERROR_LOST, "it is another's"),
 	};
@@ -134,7 +138,7 @@ static void list_workers(FakeRegistry *self)
 /* With the mutex held. */
 static void hang_if_stuck(FakeRegistry *self)
 {
-	if (self->under_way <= FAKE_CLAIM && !self->upkeep_hangs)
+	if (self->under_way <= REGISTRY_CLAIM && !self->upkeep_hangs)
 		return;
 	while (self->stuck)
 		pthread_cond_wait(&self->unstuck, &self->mutex);
@@ -145,9 +149,9 @@ static gboolean is_done(const FakeRegistry *self)
 {
 	gint64 stop_by_us = self->registry.stop_by_us;
 
-	if (self->under_way == FAKE_NOTHING)
+	if (self->under_way == REGISTRY_NONE)
 		return FALSE;
-	if (self->unheard && self->under_way == FAKE_HAND_BACK)
+	if (self->unheard && self->under_way == REGISTRY_HAND_BACK)
 		return stop_by_us != 0 && g_get_monotonic_time() >= stop_by_us;
 	return !self->pending || self->cancelled;
 }

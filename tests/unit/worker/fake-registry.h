@@ -33,7 +33,7 @@ typedef struct {
 	gint64 list_age_ns;        /* how long ago a list was read that comes now */
 	gint64 reserved_until_ms;  /* of each in a list */
 	/* what was asked */
-	enum { FAKE_NOTHING, FAKE_CLAIM, FAKE_EXTEND, FAKE_HAND_BACK } under_way;
+	RegistryOperation under_way;
 	guint begun;                          /* operations, of any kind */
 	guint claims, extensions, hand_backs; /* that have come to their end */
 	guint cancels, clocks, lists;

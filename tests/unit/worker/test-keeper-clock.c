@@ -131,7 +131,7 @@ static void test_clock_outside_while_claiming(void)
 	server.fake.pending = TRUE;
 	offset_ns = system_clock_offset_ns(&server.clock);
 	server_start(&server);
-	WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_CLAIM);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_CLAIM);
 	system_clock_set_offset_ns(&server.clock, offset_ns - 20 * YEAR_NS);
 	WAIT_FOR(server_state(&server) == WORKER_WAITING);
 	fake_registry_go_on(&server.fake);
@@ -390,7 +390,7 @@ static void test_stops_while_reclaiming(void)
 	start_reclaiming(&server, &true_ns, &before);
 	FAKE_SET(&server.fake, unheard, TRUE);
 	step_back(&server, true_ns);
-	WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_HAND_BACK);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_HAND_BACK);
 	g_assert_true(keeper_stop(server.keeper, 5000));
 	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
 	assert_logged(LOG_HAND_BACK_FAILED, 1, "meaning=\"nobody has the worker ID until then");

@@ -50,7 +50,7 @@ static void test_extension_takes_long(void)
 	server_start(&server);
 	before = server_draw_in_time(&server);
 	FAKE_SET(&server.fake, pending, TRUE);
-	WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_EXTEND);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_EXTEND);
 	g_assert_true(server_draw(&server, &id) == DRAW_OK ||
 		      server_tick(&server) > FAKE_GET(&server.fake, end_tick));
 	g_assert_cmpint(keeper_idle_ms(server.keeper), <, 10000);
@@ -79,7 +79,7 @@ static void test_extension_is_confirmed_late(void)
 	server_start(&server);
 	WAIT_FOR(server_state(&server) == WORKER_SERVING);
 	FAKE_SET(&server.fake, pending, TRUE);
-	WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_EXTEND);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_EXTEND);
 	scripted_time_pass(1500 * G_TIME_SPAN_MILLISECOND);
 
 	fake_registry_go_on(&server.fake);
@@ -138,11 +138,11 @@ static void check_stops_while_claiming(int cancel_code)
 	server.fake.pending = TRUE;
 	server.fake.cancel_code = cancel_code;
 	server_start(&server);
-	WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_CLAIM);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_CLAIM);
 	if (cancel_code == WORKS) {
 		/* the hand-back is to be answered */
 		g_assert_false(keeper_stop(server.keeper, 0));
-		WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_HAND_BACK);
+		WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_HAND_BACK);
 		fake_registry_go_on(&server.fake);
 	}
 	server_stop(&server);
@@ -175,9 +175,9 @@ static void test_stops_while_extending(void)
 	server_start(&server);
 	last = server_draw_in_time(&server);
 	FAKE_SET(&server.fake, pending, TRUE);
-	WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_EXTEND);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_EXTEND);
 	g_assert_false(keeper_stop(server.keeper, 0));
-	WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_HAND_BACK);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_HAND_BACK);
 	g_assert_cmpuint(FAKE_GET(&server.fake, cancels), ==, 1);
 	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 1);
 	/* a hand-back is not cancelled: it is let finish */
@@ -230,7 +230,7 @@ static void test_stop_waits(void)
 	};
 	server.fake.pending = TRUE;
 	server_start(&server);
-	WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_CLAIM);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_CLAIM);
 	g_assert_false(keeper_stop(server.keeper, 20));
 	assert_logged(LOG_HAND_BACK_FAILED, 1, "within 20 ms\" reserved_until=none");
 	fake_registry_go_on(&server.fake);

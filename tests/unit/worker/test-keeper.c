@@ -211,7 +211,7 @@ static void extend_in_vain(Server *server)
 {
 	FAKE_SET(&server->fake, pending, TRUE);
 	FAKE_SET(&server->fake, hurry, TRUE);
-	WAIT_FOR(FAKE_GET(&server->fake, under_way) == FAKE_EXTEND);
+	WAIT_FOR(FAKE_GET(&server->fake, under_way) == REGISTRY_EXTEND);
 }
 
 /* Returns the lease that was lost. */
@@ -437,11 +437,11 @@ static void test_upkeep_hangs(void)
 	server_init(&server);
 	server_start(&server);
 	server_draw_in_time(&server);
-	WAIT_FOR(FAKE_GET(&server.fake, under_way) == FAKE_NOTHING);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_NONE);
 	FAKE_SET(&server.fake, stuck, TRUE);
 	FAKE_SET(&server.fake, upkeep_hangs, TRUE);
 	WAIT_FOR(server_state(&server) == WORKER_UNAVAILABLE);
-	g_assert_cmpint(FAKE_GET(&server.fake, under_way), ==, FAKE_NOTHING);
+	g_assert_cmpint(FAKE_GET(&server.fake, under_way), ==, REGISTRY_NONE);
 	g_assert_cmpint(server_tick(&server), >, FAKE_GET(&server.fake, end_tick));
 	/* calls wait as long as they may: nobody can tell it from a pause of the whole process */
 	g_assert_cmpint(keeper_demand(server.keeper), ==, 0);
