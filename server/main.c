@@ -373,10 +373,10 @@ static gboolean server_init(Server *self, const Options *options, GError **error
 /* Ready is when IDs can be drawn. */
 static void check_ready(Server *self)
 {
-	WorkerStatus status;
+	KeeperStatus status;
 
 	keeper_get_status(self->keeper, &status);
-	if (self->ready || self->service.draining || status.state != WORKER_SERVING)
+	if (self->ready || self->service.draining || status.state != KEEPER_SERVING)
 		return;
 	self->ready = TRUE;
 	log_event(LOG_READY, "datacenter_id=%d worker_id=%d startup_ms=%" G_GINT64_FORMAT,

@@ -308,7 +308,7 @@ static gboolean service_get_ids(SfSnowflakeExtendedIf *iface, GArray **out_ids, 
 	}
 }
 
-static const char *service_state(const Service *self, const WorkerStatus *status)
+static const char *service_state(const Service *self, const KeeperStatus *status)
 {
 	if (atomic_load_explicit(&self->config->draining, memory_order_relaxed))
 		return "draining";
@@ -317,7 +317,7 @@ static const char *service_state(const Service *self, const WorkerStatus *status
 
 void service_describe_self(const Service *self, ServiceSelf *out_self)
 {
-	WorkerStatus status;
+	KeeperStatus status;
 
 	keeper_get_status(self->config->keeper, &status);
 	*out_self = (ServiceSelf){
@@ -353,11 +353,11 @@ static gboolean service_get_worker(SfSnowflakeExtendedIf *iface, SfWorker **out_
 }
 
 /* What state another server was in, as far as the registry tells. */
-static WorkerState guess_state(const Worker *worker)
+static KeeperState guess_state(const Worker *worker)
 {
 	if (worker->worker_id < 0)
-		return WORKER_STARTING;
-	return worker->reserved_until_ms != 0 ? WORKER_SERVING : WORKER_UNAVAILABLE;
+		return KEEPER_STARTING;
+	return worker->reserved_until_ms != 0 ? KEEPER_SERVING : KEEPER_UNAVAILABLE;
 }
 
 static SfWorker *describe_other(const Worker *worker, gint64 as_of_ms)

@@ -116,7 +116,7 @@ static void log_outside(const Keeper *self, gint64 now_ms)
 
 void keeper_clock_look(Keeper *self)
 {
-	PlanFacts *facts = &self->facts;
+	KeeperPlanFacts *facts = &self->facts;
 	gint64 now_ms = clock_now_ms(&self->clock->clock);
 	gboolean was_outside = facts->outside;
 

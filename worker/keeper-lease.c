@@ -120,7 +120,7 @@ static gint64 first_tick_of(const Keeper *self, const Reservation *reservation)
 /* When what ends at @end_tick would have been written, had it taken no time. */
 static gint64 written_at_us(const Keeper *self, gint64 end_tick, gint64 length_ms)
 {
-	const PlanFacts *facts = &self->facts;
+	const KeeperPlanFacts *facts = &self->facts;
 	gint64 left_us = (end_tick - facts->now_tick) * facts->tick_us;
 
 	return facts->now_us - MAX(length_ms * G_TIME_SPAN_MILLISECOND - left_us, 0);
@@ -165,7 +165,7 @@ static void lose(Keeper *self, const RegistryResult *result)
 
 void keeper_lease_look(Keeper *self)
 {
-	PlanFacts *facts = &self->facts;
+	KeeperPlanFacts *facts = &self->facts;
 
 	if (!facts->has_lease)
 		return;
@@ -247,7 +247,7 @@ static void note_extension_failed(Keeper *self, const GError *error)
 
 static void note_extended(Keeper *self, gint64 end_tick)
 {
-	const PlanFacts *facts = &self->facts;
+	const KeeperPlanFacts *facts = &self->facts;
 	gint64 end_us = facts->now_us + (facts->end_tick + 1 - facts->now_tick) * facts->tick_us;
 	gint64 now_us = g_get_monotonic_time();
 	/* it took longer than what was left */
@@ -288,7 +288,7 @@ static void note_handed_back(const Keeper *self)
 
 static void note_hand_back_failed(const Keeper *self, const GError *error)
 {
-	const PlanFacts *facts = &self->facts;
+	const KeeperPlanFacts *facts = &self->facts;
 	gboolean stands = facts->stopping && facts->now_tick <= facts->end_tick;
 	g_autofree char *why = log_quote(error->message);
 	g_autofree char *end = keeper_clock_tick_text(self, facts->end_tick);
@@ -394,7 +394,7 @@ static void hand_back(Keeper *self)
 
 void keeper_lease_begin(Keeper *self, RegistryOperation operation)
 {
-	PlanFacts *facts = &self->facts;
+	KeeperPlanFacts *facts = &self->facts;
 
 	facts->under_way = operation;
 	facts->busy_since_us = facts->now_us;

@@ -4,21 +4,21 @@
 #define MIN_BACKOFF_US (50 * G_TIME_SPAN_MILLISECOND)
 #define MAX_BACKOFF_US G_USEC_PER_SEC
 
-static const Plan WAIT_FOR_NEWS = {.action = PLAN_NOTHING, .until_us = G_MAXINT64};
+static const KeeperPlan WAIT_FOR_NEWS = {.action = KEEPER_PLAN_NOTHING, .until_us = G_MAXINT64};
 
-static Plan wait_until(gint64 until_us)
+static KeeperPlan wait_until(gint64 until_us)
 {
-	return (Plan){.action = PLAN_NOTHING, .until_us = until_us};
+	return (KeeperPlan){.action = KEEPER_PLAN_NOTHING, .until_us = until_us};
 }
 
-static Plan begin(RegistryOperation operation)
+static KeeperPlan begin(RegistryOperation operation)
 {
-	return (Plan){.action = PLAN_BEGIN, .operation = operation};
+	return (KeeperPlan){.action = KEEPER_PLAN_BEGIN, .operation = operation};
 }
 
 /* The time to extend: when a quarter of the reservation has passed, so that three are in hand. One
  * that ran out while idle, or by a step of the clock, is late already. */
-static gint64 extension_due_us(const PlanFacts *facts)
+static gint64 extension_due_us(const KeeperPlanFacts *facts)
 {
 	if (facts->hurry)
 		return facts->now_us;
@@ -30,19 +30,19 @@ static gint64 extension_due_us(const PlanFacts *facts)
 }
 
 /* The instant at which the clock will show @tick, if nobody sets it. */
-static gint64 tick_at_us(const PlanFacts *facts, gint64 tick)
+static gint64 tick_at_us(const KeeperPlanFacts *facts, gint64 tick)
 {
 	if (tick == G_MAXINT64)
 		return G_MAXINT64;
 	return facts->now_us + (tick - facts->now_tick) * facts->tick_us;
 }
 
-static Plan begin_when_due(RegistryOperation operation, gint64 due_us, gint64 now_us)
+static KeeperPlan begin_when_due(RegistryOperation operation, gint64 due_us, gint64 now_us)
 {
 	return now_us >= due_us ? begin(operation) : wait_until(due_us);
 }
 
-static Plan plan_claim(const PlanFacts *facts)
+static KeeperPlan plan_claim(const KeeperPlanFacts *facts)
 {
 	if (facts->hurry)
 		return begin(REGISTRY_CLAIM);
@@ -51,7 +51,7 @@ static Plan plan_claim(const PlanFacts *facts)
 	return begin_when_due(REGISTRY_CLAIM, facts->retry_at_us, facts->now_us);
 }
 
-static Plan plan_extension(const PlanFacts *facts)
+static KeeperPlan plan_extension(const KeeperPlanFacts *facts)
 {
 	/* what failed is tried again even if nobody asks any more */
 	gboolean wanted = facts->wanted || facts->failures > 0;
@@ -62,24 +62,25 @@ static Plan plan_extension(const PlanFacts *facts)
 	return WAIT_FOR_NEWS;
 }
 
-static Plan plan_while_busy(const PlanFacts *facts)
+static KeeperPlan plan_while_busy(const KeeperPlanFacts *facts)
 {
 	/* a hand-back is what stopping would begin anyway */
 	if (facts->stopping && !facts->cancelled && facts->under_way != REGISTRY_HAND_BACK)
-		return (Plan){.action = PLAN_CANCEL};
+		return (KeeperPlan){.action = KEEPER_PLAN_CANCEL};
 	return WAIT_FOR_NEWS;
 }
 
-Plan keeper_plan_next(const PlanFacts *facts)
+KeeperPlan keeper_plan_next(const KeeperPlanFacts *facts)
 {
-	Plan plan;
+	KeeperPlan plan;
 
 	if (facts->stopped)
 		return WAIT_FOR_NEWS;
 	if (facts->under_way != REGISTRY_NONE)
 		return plan_while_busy(facts);
 	if (facts->stopping)
-		return facts->has_lease ? begin(REGISTRY_HAND_BACK) : (Plan){.action = PLAN_STOP};
+		return facts->has_lease ? begin(REGISTRY_HAND_BACK)
+					: (KeeperPlan){.action = KEEPER_PLAN_STOP};
 	/* outside, there is nothing to reserve; an end that was cut to the layout's last tick would
 	 * keep the worker ID for ever */
 	if (facts->ended || facts->outside)
@@ -89,47 +90,47 @@ Plan keeper_plan_next(const PlanFacts *facts)
 	if (facts->ahead)
 		return begin(REGISTRY_HAND_BACK);
 	plan = plan_extension(facts);
-	if (plan.action == PLAN_NOTHING && !facts->begun)
+	if (plan.action == KEEPER_PLAN_NOTHING && !facts->begun)
 		plan.until_us = MIN(plan.until_us, tick_at_us(facts, facts->first_tick));
 	return plan;
 }
 
 /* The clock is so far ahead of the registry's that the time now may not be reserved. */
-static gboolean is_out_of_reach(const PlanFacts *facts)
+static gboolean is_out_of_reach(const KeeperPlanFacts *facts)
 {
 	return facts->next_end_tick < facts->now_tick;
 }
 
-static gboolean is_hanging(const PlanFacts *facts)
+static gboolean is_hanging(const KeeperPlanFacts *facts)
 {
 	return facts->under_way != REGISTRY_NONE &&
-	       facts->now_us - facts->busy_since_us >= PLAN_HANGS_US;
+	       facts->now_us - facts->busy_since_us >= KEEPER_PLAN_HANGS_US;
 }
 
-WorkerState keeper_plan_state(const PlanFacts *facts)
+KeeperState keeper_plan_state(const KeeperPlanFacts *facts)
 {
 	gboolean spent = facts->now_tick > facts->end_tick;
 
 	if (facts->stopped)
-		return WORKER_STOPPED;
+		return KEEPER_STOPPED;
 	if (facts->outside)
-		return WORKER_WAITING;
+		return KEEPER_WAITING;
 	if (!facts->has_lease) {
 		if (facts->waiting)
-			return WORKER_WAITING;
-		return facts->had_lease ? WORKER_RECLAIMING : WORKER_STARTING;
+			return KEEPER_WAITING;
+		return facts->had_lease ? KEEPER_RECLAIMING : KEEPER_STARTING;
 	}
 	if (spent && (facts->failures > 0 || is_hanging(facts) || is_out_of_reach(facts)))
-		return WORKER_UNAVAILABLE;
-	return facts->begun ? WORKER_SERVING : WORKER_WAITING;
+		return KEEPER_UNAVAILABLE;
+	return facts->begun ? KEEPER_SERVING : KEEPER_WAITING;
 }
 
-gint64 keeper_plan_ids_at_us(const PlanFacts *facts)
+gint64 keeper_plan_ids_at_us(const KeeperPlanFacts *facts)
 {
 	if (facts->stopped || facts->stopping || facts->ended || facts->outside)
-		return PLAN_NEVER;
+		return KEEPER_PLAN_NEVER;
 	if (facts->has_lease && facts->now_tick > facts->end_tick && is_out_of_reach(facts))
-		return PLAN_NEVER;
+		return KEEPER_PLAN_NEVER;
 	if (facts->under_way == REGISTRY_NONE && !facts->hurry) {
 		if (!facts->has_lease && facts->waiting)
 			return MAX(tick_at_us(facts, facts->wait_until_tick), facts->retry_at_us);
@@ -138,7 +139,7 @@ gint64 keeper_plan_ids_at_us(const PlanFacts *facts)
 	}
 	if (facts->has_lease && !facts->begun)
 		return tick_at_us(facts, facts->first_tick);
-	return PLAN_SOON;
+	return KEEPER_PLAN_SOON;
 }
 
 gint64 keeper_plan_backoff_us(guint failures, gdouble jitter)

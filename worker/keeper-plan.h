@@ -44,33 +44,33 @@ typedef struct {
 	gint64 next_end_tick; /* what an extension now would reserve up to */
 	gint64 written_at_us; /* the reservation, last */
 	gint64 length_us;     /* of the reservation, then */
-} PlanFacts;
+} KeeperPlanFacts;
 
-#define PLAN_HANGS_US G_USEC_PER_SEC /* an operation that lasts as long hangs */
+#define KEEPER_PLAN_HANGS_US G_USEC_PER_SEC /* an operation that lasts as long hangs */
 
 typedef enum {
-	PLAN_NOTHING,
-	PLAN_BEGIN,  /* an operation of the registry */
-	PLAN_CANCEL, /* ask the one under way to come to its end */
-	PLAN_STOP,   /* nothing is under way or held any more: end */
-} PlanAction;
+	KEEPER_PLAN_NOTHING,
+	KEEPER_PLAN_BEGIN,  /* an operation of the registry */
+	KEEPER_PLAN_CANCEL, /* ask the one under way to come to its end */
+	KEEPER_PLAN_STOP,   /* nothing is under way or held any more: end */
+} KeeperPlanAction;
 
 typedef struct {
-	PlanAction action;
+	KeeperPlanAction action;
 	RegistryOperation operation; /* BEGIN: which */
 	gint64 until_us; /* NOTHING: if nothing happens, look again then; or G_MAXINT64 */
-} Plan;
+} KeeperPlan;
 
-Plan keeper_plan_next(const PlanFacts *facts);
+KeeperPlan keeper_plan_next(const KeeperPlanFacts *facts);
 
 /* The state that these facts amount to. */
-WorkerState keeper_plan_state(const PlanFacts *facts);
+KeeperState keeper_plan_state(const KeeperPlanFacts *facts);
 
-#define PLAN_SOON  0          /* an attempt is under way, or about to begin */
-#define PLAN_NEVER G_MAXINT64 /* not by this keeper, or nobody knows when */
+#define KEEPER_PLAN_SOON  0          /* an attempt is under way, or about to begin */
+#define KEEPER_PLAN_NEVER G_MAXINT64 /* not by this keeper, or nobody knows when */
 
 /* When IDs that are refused now may be had: monotonic time, or one of the above. */
-gint64 keeper_plan_ids_at_us(const PlanFacts *facts);
+gint64 keeper_plan_ids_at_us(const KeeperPlanFacts *facts);
 
 /**
  * keeper_plan_backoff_us:

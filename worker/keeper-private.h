@@ -21,7 +21,7 @@ struct _Keeper {
 	const Layout *layout;
 
 	/* The thread's own. */
-	PlanFacts facts;
+	KeeperPlanFacts facts;
 	gboolean news; /* that changed() has not been called for */
 
 	/* keeper-clock */
@@ -56,7 +56,7 @@ struct _Keeper {
 	gboolean poked;
 	gint64 stop_by_us; /* monotonic: it stops, and waits for the registry till then; 0: not */
 	gboolean finished; /* the thread is done with everything */
-	WorkerStatus status;
+	KeeperStatus status;
 	GError *error;
 	GPtrArray *workers;    /* (nullable): of Worker, the registry's last list ... */
 	gint64 workers_ns;     /* ... its workers_ns ... */

@@ -20,9 +20,9 @@
 /* For the thread to end, once it waits for the registry no more: a busy machine may hold it up. */
 #define END_PATIENCE_US G_USEC_PER_SEC
 
-static void set_state(Keeper *self, WorkerState state)
+static void set_state(Keeper *self, KeeperState state)
 {
-	WorkerState old = self->status.state;
+	KeeperState old = self->status.state;
 
 	if (!keeper_state_may_follow(old, state))
 		g_critical("the worker cannot go from %s to %s", keeper_state_name(old),
@@ -31,7 +31,7 @@ static void set_state(Keeper *self, WorkerState state)
 	self->status.state = state;
 	pthread_mutex_unlock(&self->mutex);
 	log_event(LOG_STATE, "from=%s to=%s", keeper_state_name(old), keeper_state_name(state));
-	if (state == WORKER_UNAVAILABLE) {
+	if (state == KEEPER_UNAVAILABLE) {
 		g_autofree char *end = keeper_clock_tick_text(self, self->facts.end_tick);
 
 		log_event(LOG_RESERVATION_SPENT, "reserved_until=%s", end);
@@ -41,7 +41,7 @@ static void set_state(Keeper *self, WorkerState state)
 
 static void begin_round(Keeper *self)
 {
-	PlanFacts *facts = &self->facts;
+	KeeperPlanFacts *facts = &self->facts;
 
 	facts->now_us = g_get_monotonic_time();
 	atomic_store(&self->round_began_us, facts->now_us);
@@ -53,7 +53,7 @@ static void begin_round(Keeper *self)
 
 static void show(Keeper *self)
 {
-	WorkerState state = keeper_plan_state(&self->facts);
+	KeeperState state = keeper_plan_state(&self->facts);
 
 	atomic_store(&self->ids_at_us, keeper_plan_ids_at_us(&self->facts));
 	/* of a stop only the end is shown: what a lease goes through till then means nothing */
@@ -83,22 +83,22 @@ static void sleep_until(Keeper *self, gint64 until_us)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-static void follow(Keeper *self, const Plan *plan)
+static void follow(Keeper *self, const KeeperPlan *plan)
 {
 	gint64 until_us = MIN(plan->until_us, self->next_discipline_us);
 
 	switch (plan->action) {
-	case PLAN_NOTHING:
+	case KEEPER_PLAN_NOTHING:
 		sleep_until(self, self->facts.outside ? until_us
 						      : MIN(until_us, self->registry->poll_at_us));
 		break;
-	case PLAN_BEGIN:
+	case KEEPER_PLAN_BEGIN:
 		keeper_lease_begin(self, plan->operation);
 		break;
-	case PLAN_CANCEL:
+	case KEEPER_PLAN_CANCEL:
 		keeper_lease_cancel(self);
 		break;
-	case PLAN_STOP:
+	case KEEPER_PLAN_STOP:
 		keeper_lease_stop(self);
 		break;
 	}
@@ -109,7 +109,7 @@ static void *keeper_thread(void *user_data)
 	Keeper *self = user_data;
 
 	while (!self->facts.stopped) {
-		Plan plan;
+		KeeperPlan plan;
 
 		begin_round(self);
 		keeper_clock_discipline(self);
@@ -172,7 +172,7 @@ Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 	self->config = *config;
 	self->layout = generator_layout(generator);
 	self->facts.tick_us = self->layout->tick_ms * G_TIME_SPAN_MILLISECOND;
-	self->status = (WorkerStatus){.datacenter_id = config->datacenter_id, .worker_id = -1};
+	self->status = (KeeperStatus){.datacenter_id = config->datacenter_id, .worker_id = -1};
 	keeper_workers_put_off(self);
 	atomic_init(&self->round_began_us, g_get_monotonic_time());
 	init_threads(self);
@@ -218,7 +218,7 @@ static gboolean finish_thread(Keeper *self, gint64 by_us)
 static void log_hanging(Keeper *self, gint64 timeout_ms)
 {
 	g_autofree char *end = NULL;
-	WorkerStatus status;
+	KeeperStatus status;
 
 	keeper_get_status(self, &status);
 	end = status.reserved_until_ms != 0 ? text_time_ms(status.reserved_until_ms)
@@ -268,7 +268,7 @@ static gboolean operation_hangs(Keeper *self)
 {
 	gint64 since_us = atomic_load(&self->busy_since_us);
 
-	return since_us != 0 && g_get_monotonic_time() - since_us >= PLAN_HANGS_US;
+	return since_us != 0 && g_get_monotonic_time() - since_us >= KEEPER_PLAN_HANGS_US;
 }
 
 /* The thread cannot show what became of the lease, for whatever reason. */
@@ -276,10 +276,10 @@ static gboolean is_stuck(Keeper *self)
 {
 	gint64 round_us = g_get_monotonic_time() - atomic_load(&self->round_began_us);
 
-	return operation_hangs(self) || round_us >= PLAN_HANGS_US;
+	return operation_hangs(self) || round_us >= KEEPER_PLAN_HANGS_US;
 }
 
-void keeper_get_status(Keeper *self, WorkerStatus *out_status)
+void keeper_get_status(Keeper *self, KeeperStatus *out_status)
 {
 	gint64 now_ms = clock_now_ms(&self->clock->clock);
 
@@ -288,9 +288,9 @@ void keeper_get_status(Keeper *self, WorkerStatus *out_status)
 	pthread_mutex_unlock(&self->mutex);
 	out_status->reserved_until_ms =
 		keeper_clock_reserved_until_ms(self, out_status->reserved_until_ms, now_ms);
-	if (out_status->state == WORKER_SERVING && is_stuck(self) &&
+	if (out_status->state == KEEPER_SERVING && is_stuck(self) &&
 	    out_status->reserved_until_ms == 0)
-		out_status->state = WORKER_UNAVAILABLE;
+		out_status->state = KEEPER_UNAVAILABLE;
 }
 
 GError *keeper_error(Keeper *self)
@@ -309,7 +309,7 @@ gint64 keeper_demand(Keeper *self)
 	gint64 now_us = g_get_monotonic_time();
 
 	/* behind a pause of the whole process the thread's round is long too, and about to end */
-	if (ids_at_us == PLAN_NEVER || operation_hangs(self))
+	if (ids_at_us == KEEPER_PLAN_NEVER || operation_hangs(self))
 		return RETRY_MS;
 	/* the thread goes on by itself then */
 	if (ids_at_us > now_us)

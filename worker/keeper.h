@@ -19,12 +19,12 @@
 typedef struct _Keeper Keeper;
 
 typedef struct {
-	WorkerState state;
+	KeeperState state;
 	gint datacenter_id;
 	gint worker_id;           /* -1: none yet, or given up, or lost */
 	gint64 claimed_at_ms;     /* since the Unix epoch: the registry's; 0: not yet */
 	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing is reserved now */
-} WorkerStatus;
+} KeeperStatus;
 
 typedef struct {
 	/* A jump of the system's clock forward by more than this is not believed at once; nor, with
@@ -78,7 +78,7 @@ void keeper_free(Keeper *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Keeper, keeper_free)
 
 /* Any thread. */
-void keeper_get_status(Keeper *self, WorkerStatus *out_status);
+void keeper_get_status(Keeper *self, KeeperStatus *out_status);
 
 /* Any thread: (transfer full) (nullable): the error that ended the keeper's trying, if one did. */
 GError *keeper_error(Keeper *self);

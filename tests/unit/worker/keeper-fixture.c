@@ -127,9 +127,9 @@ void server_clear(Server *self)
 	scripted_time_end();
 }
 
-WorkerState server_state(Server *self)
+KeeperState server_state(Server *self)
 {
-	WorkerStatus status;
+	KeeperStatus status;
 
 	keeper_get_status(self->keeper, &status);
 	return status.state;

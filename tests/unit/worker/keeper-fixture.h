@@ -46,7 +46,7 @@ void server_stop(Server *self);
 void server_clear(Server *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Server, server_clear)
 
-WorkerState server_state(Server *self);
+KeeperState server_state(Server *self);
 gint64 server_tick(Server *self);
 DrawStatus server_draw(Server *self, gint64 *out_id);
 /* As a client does: asks again when it is refused for want of a reservation. */

@@ -25,11 +25,11 @@ static void test_clock_set_right_while_waiting(void)
 	server.fake.claim_code = REGISTRY_ERROR_WAIT;
 	server.fake.wait_ticks = 1800000;
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_WAITING);
+	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
 	FAKE_SET(&server.fake, claim_code, WORKS);
 	system_clock_set_offset_ns(&server.clock, offset_ns);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 }
 
 /* The system's clock has stepped back by an hour, as the keeper sees it. */
@@ -42,7 +42,7 @@ static void test_clock_back(void)
 	offset_ns = system_clock_offset_ns(&server.clock);
 	system_clock_set_offset_ns(&server.clock, offset_ns + HOUR_NS);
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	g_assert_cmpint(ABS(system_clock_offset_ns(&server.clock) - offset_ns), <, SECOND_NS);
 	assert_logged(LOG_CLOCK_BACK, 1, "by_ms=3");
 	g_assert_cmpint(FAKE_GET(&server.fake, claimed_at_tick), <=, server_tick(&server));
@@ -90,7 +90,7 @@ static void test_clock_outside(void)
 		offset_ns = system_clock_offset_ns(&server.clock);
 		system_clock_set_offset_ns(&server.clock, offset_ns + CASES[i].wrong_ns);
 		server_start(&server);
-		WAIT_FOR(server_state(&server) == WORKER_WAITING);
+		WAIT_FOR(server_state(&server) == KEEPER_WAITING);
 		WAIT_FOR(keeper_idle_ms(server.keeper) >= 50);
 		WAIT_FOR(keeper_idle_ms(server.keeper) < 50);
 		g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 0);
@@ -98,7 +98,7 @@ static void test_clock_outside(void)
 		assert_logged(LOG_WORKER_WAITING, 1, CASES[i].range);
 
 		system_clock_set_offset_ns(&server.clock, offset_ns + CASES[i].right_ns);
-		WAIT_FOR(server_state(&server) == WORKER_SERVING);
+		WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 		g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
 	}
 }
@@ -113,10 +113,10 @@ static void test_clock_outside_while_serving(void)
 	server_start(&server);
 	server_draw_in_time(&server);
 	system_clock_set_offset_ns(&server.clock, offset_ns - 20 * YEAR_NS);
-	WAIT_FOR(server_state(&server) == WORKER_WAITING);
+	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
 	assert_logged(LOG_WORKER_WAITING, 1, "is outside the layout's range");
 	system_clock_set_offset_ns(&server.clock, offset_ns);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	server_draw_in_time(&server);
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
 }
@@ -133,7 +133,7 @@ static void test_clock_outside_while_claiming(void)
 	server_start(&server);
 	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_CLAIM);
 	system_clock_set_offset_ns(&server.clock, offset_ns - 20 * YEAR_NS);
-	WAIT_FOR(server_state(&server) == WORKER_WAITING);
+	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
 	fake_registry_go_on(&server.fake);
 	WAIT_FOR(keeper_idle_ms(server.keeper) >= 50);
 	WAIT_FOR(keeper_idle_ms(server.keeper) < 50);
@@ -154,7 +154,7 @@ static void test_stops_while_clock_outside(void)
 	last = server_draw_in_time(&server);
 	system_clock_set_offset_ns(&server.clock,
 				   system_clock_offset_ns(&server.clock) - 20 * YEAR_NS);
-	WAIT_FOR(server_state(&server) == WORKER_WAITING);
+	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
 	/* at once, not when the clock is believed after all */
 	g_assert_true(keeper_stop(server.keeper, 5000));
 	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
@@ -219,7 +219,7 @@ static void test_registry_agrees_at_once(void)
 	system_clock_set_offset_ns(&server.clock, true_ns - HOUR_NS);
 	server.fake.registry.clock = server.fake.clock = registry_clock(true_ns);
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	g_assert_true(is_true_time(&server, true_ns));
 	assert_logged(LOG_CLOCK_FORWARD, 1, "by_ms=3");
 	g_assert_cmpuint(times_logged(LOG_CLOCK_HELD), ==, 0);
@@ -265,11 +265,11 @@ static void test_ends_by_registry_clock(void)
 
 	/* and now nothing: what is held ends, and is not begun anew */
 	FAKE_SET(&server.fake, clock, registry_clock(true_ns - HOUR_NS));
-	WAIT_FOR(server_state(&server) == WORKER_UNAVAILABLE);
+	WAIT_FOR(server_state(&server) == KEEPER_UNAVAILABLE);
 	g_assert_cmpint(keeper_demand(server.keeper), ==, 1000);
 	FAKE_SET(&server.fake, clock, registry_clock(true_ns));
 	server_draw_in_time(&server);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 }
 
 static void test_claims_by_registry_clock(void)
@@ -281,7 +281,7 @@ static void test_claims_by_registry_clock(void)
 					   MAX_SKEW_MS * MS_NS - 250 * MS_NS);
 	server.fake.registry.clock = server.fake.clock;
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	g_assert_cmpint(FAKE_GET(&server.fake, length_ticks), <=, 400 - 250 + 2);
 	g_assert_cmpint(FAKE_GET(&server.fake, length_ticks), >, 400 - 250 - 50);
 }
@@ -297,7 +297,7 @@ static void test_claims_nothing_far_ahead(void)
 	server.fake.clock = registry_clock(true_ns - HOUR_NS);
 	server.fake.registry.clock = server.fake.clock;
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_WAITING);
+	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
 	WAIT_FOR(FAKE_GET(&server.fake, clocks) > 0);
 	g_assert_cmpuint(FAKE_GET(&server.fake, begun), ==, 0);
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
@@ -326,7 +326,7 @@ static void test_refuses(void)
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_CLOCK_BACK);
 	WAIT_FOR(keeper_idle_ms(server.keeper) >= 50);
 	WAIT_FOR(keeper_idle_ms(server.keeper) < 50);
-	g_assert_cmpint(server_state(&server), ==, WORKER_SERVING);
+	g_assert_cmpint(server_state(&server), ==, KEEPER_SERVING);
 	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
 }
 
@@ -415,7 +415,7 @@ static void test_reclaims_when_reachable(void)
 		WAIT_FOR(keeper_idle_ms(server.keeper) < 50);
 		g_assert_cmpint(server_draw(&server, &id), ==, DRAW_CLOCK_BACK);
 	}
-	g_assert_cmpint(server_state(&server), ==, WORKER_SERVING);
+	g_assert_cmpint(server_state(&server), ==, KEEPER_SERVING);
 	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
 
@@ -432,14 +432,14 @@ static void test_reclaims_later(void)
 {
 	g_auto(Server) server;
 	gint64 true_ns, before, id;
-	WorkerStatus status;
+	KeeperStatus status;
 	guint claims;
 
 	start_reclaiming(&server, &true_ns, &before);
 	FAKE_SET(&server.fake, claim_code, REGISTRY_ERROR_FAILED);
 	step_back(&server, true_ns);
 	WAIT_FOR(FAKE_GET(&server.fake, claims) >= 3);
-	g_assert_cmpint(server_state(&server), ==, WORKER_RECLAIMING);
+	g_assert_cmpint(server_state(&server), ==, KEEPER_RECLAIMING);
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
 	g_assert_null(generator_lease(server.generator));
 	keeper_get_status(server.keeper, &status);
@@ -447,7 +447,7 @@ static void test_reclaims_later(void)
 	g_assert_cmpint(status.reserved_until_ms, ==, 0);
 	FAKE_SET(&server.fake, wait_ticks, G_MAXINT64);
 	FAKE_SET(&server.fake, claim_code, REGISTRY_ERROR_WAIT);
-	WAIT_FOR(server_state(&server) == WORKER_WAITING);
+	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
 	assert_logged(LOG_STATE, 3, "from=reclaiming to=waiting");
 	/* told to go on, it fails: that is tried again by itself */
 	claims = FAKE_GET(&server.fake, claims);
@@ -471,7 +471,7 @@ static void test_reclaims_after_loss(void)
 	pthread_mutex_unlock(&server.fake.mutex);
 	WAIT_FOR(times_logged(LOG_WORKER_LOST) == 1);
 	step_back(&server, true_ns);
-	WAIT_FOR(server_state(&server) == WORKER_RECLAIMING);
+	WAIT_FOR(server_state(&server) == KEEPER_RECLAIMING);
 	g_assert_null(generator_lease(server.generator));
 	pthread_mutex_lock(&server.fake.mutex);
 	server.fake.extend_code = server.fake.claim_code = WORKS;

@@ -53,11 +53,11 @@ static void test_idle(void)
 	struct stat before, after;
 	g_auto(Server) server;
 	gint64 end_tick, id;
-	WorkerStatus status;
+	KeeperStatus status;
 
 	server_init(&server);
 	server_start_on(&server, file_registry(directory, "n1"));
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	g_assert_no_errno(stat(path, &before));
 	end_tick = state_fixture_record_end(directory, RECORD);
 	keeper_get_status(server.keeper, &status);
@@ -67,7 +67,7 @@ static void test_idle(void)
 	WAIT_FOR(server_tick(&server) > end_tick + MAX_AHEAD_MS);
 	keeper_get_status(server.keeper, &status);
 	g_assert_cmpint(status.reserved_until_ms, ==, 0);
-	g_assert_cmpint(status.state, ==, WORKER_SERVING);
+	g_assert_cmpint(status.state, ==, KEEPER_SERVING);
 	g_assert_no_errno(stat(path, &after));
 	g_assert_cmpint(before.st_ino, ==, after.st_ino);
 	g_assert_cmpint(before.st_mtim.tv_nsec, ==, after.st_mtim.tv_nsec);
@@ -90,12 +90,12 @@ static void test_full_disk(void)
 	server_start_on(&server, file_registry(directory, "n1"));
 	before = server_draw_in_time(&server);
 	state_fixture_fill(directory);
-	WAIT_FOR(server_state(&server) == WORKER_UNAVAILABLE);
+	WAIT_FOR(server_state(&server) == KEEPER_UNAVAILABLE);
 	assert_logged(LOG_EXTEND_FAILED, 1, "No space left on device");
 	g_assert_null(keeper_error(server.keeper));
 	state_fixture_empty(directory);
 	g_assert_cmpint(server_draw_in_time(&server), >, before);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 }
 
 static void test_unusable(void)

@@ -28,7 +28,7 @@ static void test_claim_takes_long(void)
 	g_assert_cmpint(keeper_demand(server.keeper), ==, 0);
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
 	let_it_go_round(&server);
-	g_assert_cmpint(server_state(&server), ==, WORKER_STARTING);
+	g_assert_cmpint(server_state(&server), ==, KEEPER_STARTING);
 	WAIT_FOR(keeper_demand(server.keeper) == 1000); /* it hangs */
 	g_assert_cmpuint(FAKE_GET(&server.fake, begun), ==, 1);
 
@@ -54,7 +54,7 @@ static void test_extension_takes_long(void)
 	g_assert_true(server_draw(&server, &id) == DRAW_OK ||
 		      server_tick(&server) > FAKE_GET(&server.fake, end_tick));
 	g_assert_cmpint(keeper_idle_ms(server.keeper), <, 10000);
-	WAIT_FOR(server_state(&server) == WORKER_UNAVAILABLE);
+	WAIT_FOR(server_state(&server) == KEEPER_UNAVAILABLE);
 	WAIT_FOR(times_logged(LOG_RESERVATION_SPENT) == 1);
 	assert_logged(LOG_RESERVATION_SPENT, 1, "reserved_until=20");
 	g_assert_cmpint(keeper_demand(server.keeper), ==, 1000);
@@ -62,7 +62,7 @@ static void test_extension_takes_long(void)
 
 	fake_registry_go_on(&server.fake);
 	g_assert_cmpint(server_draw_in_time(&server), >, before);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	assert_logged(LOG_STATE, 3, "from=unavailable to=serving");
 }
 
@@ -77,7 +77,7 @@ static void test_extension_is_confirmed_late(void)
 	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 4000;
 	server.fake.registry.extend_when_idle = TRUE;
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	FAKE_SET(&server.fake, pending, TRUE);
 	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_EXTEND);
 	scripted_time_pass(1500 * G_TIME_SPAN_MILLISECOND);
@@ -97,7 +97,7 @@ static void test_hurry_while_waiting(void)
 	server.fake.claim_code = REGISTRY_ERROR_WAIT;
 	server.fake.wait_ticks = G_MAXINT64;
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_WAITING);
+	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
 	g_assert_cmpint(keeper_demand(server.keeper), ==, 1000);
 	let_it_go_round(&server);
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
@@ -120,7 +120,7 @@ static void test_hurry_extends(void)
 	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 3600000;
 	server.fake.registry.extend_when_idle = TRUE;
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	let_it_go_round(&server);
 	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 0);
 	FAKE_SET(&server.fake, hurry, TRUE);
@@ -146,7 +146,7 @@ static void check_stops_while_claiming(int cancel_code)
 		fake_registry_go_on(&server.fake);
 	}
 	server_stop(&server);
-	g_assert_cmpint(server_state(&server), ==, WORKER_STOPPED);
+	g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
 	g_assert_cmpuint(server.fake.cancels, ==, 1);
 	g_assert_cmpuint(server.fake.claims, ==, 1);
 	assert_logged(LOG_STATE, 1, "from=starting to=stopped");
@@ -183,7 +183,7 @@ static void test_stops_while_extending(void)
 	/* a hand-back is not cancelled: it is let finish */
 	let_it_go_round(&server);
 	g_assert_cmpuint(FAKE_GET(&server.fake, cancels), ==, 1);
-	g_assert_cmpint(server_state(&server), !=, WORKER_STOPPED);
+	g_assert_cmpint(server_state(&server), !=, KEEPER_STOPPED);
 
 	fake_registry_go_on(&server.fake);
 	server_stop(&server);
@@ -211,7 +211,7 @@ static void test_hand_back_is_given_up(void)
 	g_assert_cmpint(took_us, >=, STOP_MS * G_TIME_SPAN_MILLISECOND);
 	g_assert_cmpint(took_us, <=, (STOP_MS + ROUND_MS) * G_TIME_SPAN_MILLISECOND);
 	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
-	g_assert_cmpint(server_state(&server), ==, WORKER_STOPPED);
+	g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
 	assert_logged(LOG_HAND_BACK_FAILED, 1, "meaning=\"nobody has the worker ID until then");
 }
 

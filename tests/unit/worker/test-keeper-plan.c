@@ -7,22 +7,22 @@
 #define NEVER G_MAXINT64
 
 /* clang-format off */
-#define BEGIN(which) {PLAN_BEGIN, REGISTRY_##which, 0}
-#define WAIT(until)  {PLAN_NOTHING, REGISTRY_NONE, until}
+#define BEGIN(which) {KEEPER_PLAN_BEGIN, REGISTRY_##which, 0}
+#define WAIT(until)  {KEEPER_PLAN_NOTHING, REGISTRY_NONE, until}
 /* clang-format on */
 
 typedef struct {
 	const char *name;
-	PlanFacts facts;
-	Plan plan;
-	WorkerState state;
+	KeeperPlanFacts facts;
+	KeeperPlan plan;
+	KeeperState state;
 	gint64 ids_at_us;
 } Case;
 
-static void check(const char *name, PlanFacts facts, Plan expected, WorkerState state,
+static void check(const char *name, KeeperPlanFacts facts, KeeperPlan expected, KeeperState state,
 		  gint64 ids_at_us)
 {
-	Plan plan;
+	KeeperPlan plan;
 
 	facts.now_us = NOW;
 	facts.now_tick = 1000;
@@ -39,63 +39,67 @@ static void check(const char *name, PlanFacts facts, Plan expected, WorkerState 
 static void test_without_lease(void)
 {
 	static const Case CASES[] = {
-		{"the first claim", {0}, BEGIN(CLAIM), WORKER_STARTING, PLAN_SOON},
+		{"the first claim", {0}, BEGIN(CLAIM), KEEPER_STARTING, KEEPER_PLAN_SOON},
 		{"a claim failed",
 		 {.failures = 1, .retry_at_us = NOW + 1},
 		 WAIT(NOW + 1),
-		 WORKER_STARTING,
+		 KEEPER_STARTING,
 		 NOW + 1},
 		{"the pause after it is over",
 		 {.failures = 1, .retry_at_us = NOW},
 		 BEGIN(CLAIM),
-		 WORKER_STARTING,
+		 KEEPER_STARTING,
 		 NOW},
 		{"a claim must wait",
 		 {.waiting = TRUE, .wait_until_tick = 1001},
 		 WAIT(NOW + TICK),
-		 WORKER_WAITING,
+		 KEEPER_WAITING,
 		 NOW + TICK},
 		{"the wait is over, or the clock was set right",
 		 {.waiting = TRUE, .wait_until_tick = 1000},
 		 BEGIN(CLAIM),
-		 WORKER_WAITING,
+		 KEEPER_WAITING,
 		 NOW},
 		{"the wait is over, but was imposed a moment ago",
 		 {.waiting = TRUE, .wait_until_tick = 1000, .retry_at_us = NOW + 50000},
 		 WAIT(NOW + 50000),
-		 WORKER_WAITING,
+		 KEEPER_WAITING,
 		 NOW + 50000},
 		{"the clock is outside the layout",
 		 {.outside = TRUE},
 		 WAIT(NEVER),
-		 WORKER_WAITING,
+		 KEEPER_WAITING,
 		 NEVER},
 		{"stop then",
 		 {.stopping = TRUE, .outside = TRUE},
-		 {.action = PLAN_STOP},
-		 WORKER_WAITING,
+		 {.action = KEEPER_PLAN_STOP},
+		 KEEPER_WAITING,
 		 NEVER},
-		{"after a loss", {.had_lease = TRUE}, BEGIN(CLAIM), WORKER_RECLAIMING, PLAN_SOON},
+		{"after a loss",
+		 {.had_lease = TRUE},
+		 BEGIN(CLAIM),
+		 KEEPER_RECLAIMING,
+		 KEEPER_PLAN_SOON},
 		{"after a loss, must wait",
 		 {.had_lease = TRUE, .waiting = TRUE, .wait_until_tick = 1002},
 		 WAIT(NOW + 2 * TICK),
-		 WORKER_WAITING,
+		 KEEPER_WAITING,
 		 NOW + 2 * TICK},
-		{"ended", {.ended = TRUE, .failures = 1}, WAIT(NEVER), WORKER_STARTING, NEVER},
+		{"ended", {.ended = TRUE, .failures = 1}, WAIT(NEVER), KEEPER_STARTING, NEVER},
 		{"stop after that",
 		 {.stopping = TRUE, .ended = TRUE},
-		 {.action = PLAN_STOP},
-		 WORKER_STARTING,
+		 {.action = KEEPER_PLAN_STOP},
+		 KEEPER_STARTING,
 		 NEVER},
 		{"stop while waiting",
 		 {.stopping = TRUE, .waiting = TRUE, .wait_until_tick = 9999},
-		 {.action = PLAN_STOP},
-		 WORKER_WAITING,
+		 {.action = KEEPER_PLAN_STOP},
+		 KEEPER_WAITING,
 		 NEVER},
 		{"stopped",
 		 {.stopping = TRUE, .stopped = TRUE},
 		 WAIT(NEVER),
-		 WORKER_STOPPED,
+		 KEEPER_STOPPED,
 		 NEVER},
 	};
 
@@ -111,7 +115,7 @@ static void test_without_lease_but_news(void)
 		{"must wait, and nobody knows until when",
 		 {.waiting = TRUE, .wait_until_tick = NEVER, .retry_at_us = NOW + 50000},
 		 WAIT(NEVER),
-		 WORKER_WAITING,
+		 KEEPER_WAITING,
 		 NEVER},
 		{"until the registry says so",
 		 {.waiting = TRUE,
@@ -119,61 +123,61 @@ static void test_without_lease_but_news(void)
 		  .retry_at_us = NOW + 50000,
 		  .hurry = 1},
 		 BEGIN(CLAIM),
-		 WORKER_WAITING,
-		 PLAN_SOON},
+		 KEEPER_WAITING,
+		 KEEPER_PLAN_SOON},
 		{"a claim failed, and the registry says that it is due",
 		 {.had_lease = TRUE, .failures = 3, .retry_at_us = NOW + 50000, .hurry = TRUE},
 		 BEGIN(CLAIM),
-		 WORKER_RECLAIMING,
-		 PLAN_SOON},
+		 KEEPER_RECLAIMING,
+		 KEEPER_PLAN_SOON},
 		{"the clock is outside, whatever the registry says",
 		 {.outside = TRUE, .hurry = TRUE},
 		 WAIT(NEVER),
-		 WORKER_WAITING,
+		 KEEPER_WAITING,
 		 NEVER},
 		{"a claim is under way",
 		 {.under_way = REGISTRY_CLAIM, .busy_since_us = NOW - 9000000},
 		 WAIT(NEVER),
-		 WORKER_STARTING,
-		 PLAN_SOON},
+		 KEEPER_STARTING,
+		 KEEPER_PLAN_SOON},
 		{"another one, after it failed",
 		 {.under_way = REGISTRY_CLAIM,
 		  .had_lease = TRUE,
 		  .failures = 1,
 		  .retry_at_us = NOW},
 		 WAIT(NEVER),
-		 WORKER_RECLAIMING,
-		 PLAN_SOON},
+		 KEEPER_RECLAIMING,
+		 KEEPER_PLAN_SOON},
 		{"another one, after it had to wait",
 		 {.under_way = REGISTRY_CLAIM, .waiting = TRUE, .wait_until_tick = NEVER},
 		 WAIT(NEVER),
-		 WORKER_WAITING,
-		 PLAN_SOON},
+		 KEEPER_WAITING,
+		 KEEPER_PLAN_SOON},
 		{"stop while a claim is under way",
 		 {.under_way = REGISTRY_CLAIM, .stopping = TRUE},
-		 {.action = PLAN_CANCEL},
-		 WORKER_STARTING,
+		 {.action = KEEPER_PLAN_CANCEL},
+		 KEEPER_STARTING,
 		 NEVER},
 		{"once is enough",
 		 {.under_way = REGISTRY_CLAIM, .stopping = TRUE, .cancelled = TRUE},
 		 WAIT(NEVER),
-		 WORKER_STARTING,
+		 KEEPER_STARTING,
 		 NEVER},
 		{"the lease is being given up",
 		 {.under_way = REGISTRY_HAND_BACK, .had_lease = TRUE},
 		 WAIT(NEVER),
-		 WORKER_RECLAIMING,
-		 PLAN_SOON},
+		 KEEPER_RECLAIMING,
+		 KEEPER_PLAN_SOON},
 		{"stop then, which would do the same",
 		 {.under_way = REGISTRY_HAND_BACK, .had_lease = TRUE, .stopping = TRUE},
 		 WAIT(NEVER),
-		 WORKER_RECLAIMING,
+		 KEEPER_RECLAIMING,
 		 NEVER},
 		{"it was given up",
 		 {.had_lease = TRUE, .end_tick = 5000},
 		 BEGIN(CLAIM),
-		 WORKER_RECLAIMING,
-		 PLAN_SOON},
+		 KEEPER_RECLAIMING,
+		 KEEPER_PLAN_SOON},
 	};
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++)
@@ -191,58 +195,58 @@ static void test_with_lease(void)
 		gboolean wanted;
 		guint failures;
 		gint64 retry_at_us;
-		Plan plan;
-		WorkerState state;
+		KeeperPlan plan;
+		KeeperState state;
 		gint64 ids_at_us;
 	} CASES[] = {
 		/* clang-format off */
 		{"idle", 100, 1800, 200000, IDLE, 0, 0,
-		 WAIT(NEVER), WORKER_SERVING, PLAN_SOON},
+		 WAIT(NEVER), KEEPER_SERVING, KEEPER_PLAN_SOON},
 		{"idle past a quarter", 100, 1800, 250000, IDLE, 0, 0,
-		 WAIT(NEVER), WORKER_SERVING, PLAN_SOON},
+		 WAIT(NEVER), KEEPER_SERVING, KEEPER_PLAN_SOON},
 		{"idle past the end", 100, 999, 9000000, IDLE, 0, 0,
-		 WAIT(NEVER), WORKER_SERVING, PLAN_SOON},
+		 WAIT(NEVER), KEEPER_SERVING, KEEPER_PLAN_SOON},
 		{"wanted before a quarter has passed", 100, 1800, 200000, WANTED, 0, 0,
-		 WAIT(NOW + 50000), WORKER_SERVING, PLAN_SOON},
+		 WAIT(NOW + 50000), KEEPER_SERVING, KEEPER_PLAN_SOON},
 		{"just before", 100, 1800, 249999, WANTED, 0, 0,
-		 WAIT(NOW + 1), WORKER_SERVING, PLAN_SOON},
+		 WAIT(NOW + 1), KEEPER_SERVING, KEEPER_PLAN_SOON},
 		{"a quarter has passed", 100, 1800, 250000, WANTED, 0, 0,
-		 BEGIN(EXTEND), WORKER_SERVING, PLAN_SOON},
+		 BEGIN(EXTEND), KEEPER_SERVING, KEEPER_PLAN_SOON},
 		{"the last tick, before a quarter has passed", 100, 1000, 200000, WANTED, 0, 0,
-		 WAIT(NOW + 50000), WORKER_SERVING, PLAN_SOON},
+		 WAIT(NOW + 50000), KEEPER_SERVING, KEEPER_PLAN_SOON},
 		{"one past it: the clock has stepped", 100, 999, 200000, WANTED, 0, 0,
-		 BEGIN(EXTEND), WORKER_SERVING, PLAN_SOON},
+		 BEGIN(EXTEND), KEEPER_SERVING, KEEPER_PLAN_SOON},
 		{"wanted after it lapsed", 100, 999, 9000000, WANTED, 0, 0,
-		 BEGIN(EXTEND), WORKER_SERVING, PLAN_SOON},
+		 BEGIN(EXTEND), KEEPER_SERVING, KEEPER_PLAN_SOON},
 		{"the clock was set back: nothing to extend", 100, 2000, 900000, WANTED, 0, 0,
-		 WAIT(NEVER), WORKER_SERVING, PLAN_SOON},
+		 WAIT(NEVER), KEEPER_SERVING, KEEPER_PLAN_SOON},
 		{"one tick to extend", 100, 1999, 900000, WANTED, 0, 0,
-		 BEGIN(EXTEND), WORKER_SERVING, PLAN_SOON},
+		 BEGIN(EXTEND), KEEPER_SERVING, KEEPER_PLAN_SOON},
 
 		{"begins now", 1000, 1800, 200000, IDLE, 0, 0,
-		 WAIT(NEVER), WORKER_SERVING, PLAN_SOON},
+		 WAIT(NEVER), KEEPER_SERVING, KEEPER_PLAN_SOON},
 		{"begins later", 1003, 1800, 200000, IDLE, 0, 0,
-		 WAIT(NOW + 3 * TICK), WORKER_WAITING, NOW + 3 * TICK},
+		 WAIT(NOW + 3 * TICK), KEEPER_WAITING, NOW + 3 * TICK},
 		{"begins later, wanted", 1003, 1800, 200000, WANTED, 0, 0,
-		 WAIT(NOW + 3 * TICK), WORKER_WAITING, NOW + 3 * TICK},
+		 WAIT(NOW + 3 * TICK), KEEPER_WAITING, NOW + 3 * TICK},
 		{"begins after a quarter has passed", 1100, 1800, 200000, WANTED, 0, 0,
-		 WAIT(NOW + 50000), WORKER_WAITING, NOW + 100 * TICK},
+		 WAIT(NOW + 50000), KEEPER_WAITING, NOW + 100 * TICK},
 
 		{"an extension failed", 100, 1800, 900000, WANTED, 1, NOW + 7,
-		 WAIT(NOW + 7), WORKER_SERVING, NOW + 7},
+		 WAIT(NOW + 7), KEEPER_SERVING, NOW + 7},
 		{"and is due again", 100, 1800, 900000, WANTED, 1, NOW,
-		 BEGIN(EXTEND), WORKER_SERVING, NOW},
+		 BEGIN(EXTEND), KEEPER_SERVING, NOW},
 		{"though nobody asks any more", 100, 1800, 900000, IDLE, 1, NOW,
-		 BEGIN(EXTEND), WORKER_SERVING, NOW},
+		 BEGIN(EXTEND), KEEPER_SERVING, NOW},
 		{"it failed, and this is the last tick", 100, 1000, 900000, IDLE, 3, NOW + 7,
-		 WAIT(NOW + 7), WORKER_SERVING, NOW + 7},
+		 WAIT(NOW + 7), KEEPER_SERVING, NOW + 7},
 		{"it failed, and the end has passed", 100, 999, 900000, IDLE, 3, NOW + 7,
-		 WAIT(NOW + 7), WORKER_UNAVAILABLE, NOW + 7},
+		 WAIT(NOW + 7), KEEPER_UNAVAILABLE, NOW + 7},
 		/* clang-format on */
 	};
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		PlanFacts facts = {
+		KeeperPlanFacts facts = {
 			.has_lease = TRUE,
 			.begun = CASES[i].first_tick <= 1000,
 			.wanted = CASES[i].wanted,
@@ -257,13 +261,14 @@ static void test_with_lease(void)
 
 		check(CASES[i].name, facts, CASES[i].plan, CASES[i].state, CASES[i].ids_at_us);
 		facts.stopping = TRUE;
-		check("stop then", facts, (Plan)BEGIN(HAND_BACK), CASES[i].state, NEVER);
+		check("stop then", facts, (KeeperPlan)BEGIN(HAND_BACK), CASES[i].state, NEVER);
 		facts.stopping = FALSE;
 		facts.outside = TRUE;
-		check("the clock is outside then", facts, (Plan)WAIT(NEVER), WORKER_WAITING, NEVER);
+		check("the clock is outside then", facts, (KeeperPlan)WAIT(NEVER), KEEPER_WAITING,
+		      NEVER);
 		facts.outside = FALSE;
 		facts.ended = TRUE;
-		g_assert_cmpint(keeper_plan_next(&facts).action, ==, PLAN_NOTHING);
+		g_assert_cmpint(keeper_plan_next(&facts).action, ==, KEEPER_PLAN_NOTHING);
 		g_assert_cmpint(keeper_plan_ids_at_us(&facts), ==, NEVER);
 	}
 }
@@ -275,80 +280,80 @@ static void test_with_lease_and_news(void)
 		{"the registry is in a hurry",
 		 {.wanted = TRUE, .hurry = TRUE},
 		 BEGIN(EXTEND),
-		 WORKER_SERVING,
-		 PLAN_SOON},
+		 KEEPER_SERVING,
+		 KEEPER_PLAN_SOON},
 		{"but nobody asks for IDs",
 		 {.hurry = TRUE},
 		 WAIT(NEVER),
-		 WORKER_SERVING,
-		 PLAN_SOON},
+		 KEEPER_SERVING,
+		 KEEPER_PLAN_SOON},
 		{"in a hurry after a failure",
 		 {.failures = 2, .retry_at_us = NOW + 9, .hurry = TRUE},
 		 BEGIN(EXTEND),
-		 WORKER_SERVING,
-		 PLAN_SOON},
+		 KEEPER_SERVING,
+		 KEEPER_PLAN_SOON},
 		{"in a hurry, but there is nothing to extend",
 		 {.wanted = TRUE, .hurry = TRUE, .next_end_tick = 1800},
 		 WAIT(NEVER),
-		 WORKER_SERVING,
-		 PLAN_SOON},
+		 KEEPER_SERVING,
+		 KEEPER_PLAN_SOON},
 		{"an extension is under way",
 		 {.wanted = TRUE,
 		  .hurry = TRUE,
 		  .under_way = REGISTRY_EXTEND,
 		  .busy_since_us = NOW - 999999},
 		 WAIT(NEVER),
-		 WORKER_SERVING,
-		 PLAN_SOON},
+		 KEEPER_SERVING,
+		 KEEPER_PLAN_SOON},
 		{"for long, but there is time left",
 		 {.under_way = REGISTRY_EXTEND, .busy_since_us = NOW - 9000000, .end_tick = 1000},
 		 WAIT(NEVER),
-		 WORKER_SERVING,
-		 PLAN_SOON},
+		 KEEPER_SERVING,
+		 KEEPER_PLAN_SOON},
 		{"past the end, but not for long",
 		 {.under_way = REGISTRY_EXTEND, .busy_since_us = NOW - 999999, .end_tick = 999},
 		 WAIT(NEVER),
-		 WORKER_SERVING,
-		 PLAN_SOON},
+		 KEEPER_SERVING,
+		 KEEPER_PLAN_SOON},
 		{"past the end, and it hangs",
 		 {.under_way = REGISTRY_EXTEND, .busy_since_us = NOW - 1000000, .end_tick = 999},
 		 WAIT(NEVER),
-		 WORKER_UNAVAILABLE,
-		 PLAN_SOON},
+		 KEEPER_UNAVAILABLE,
+		 KEEPER_PLAN_SOON},
 		{"stop while it is under way",
 		 {.under_way = REGISTRY_EXTEND, .busy_since_us = NOW, .stopping = TRUE},
-		 {.action = PLAN_CANCEL},
-		 WORKER_SERVING,
+		 {.action = KEEPER_PLAN_CANCEL},
+		 KEEPER_SERVING,
 		 NEVER},
 		{"the clock stepped back, and it is to be given up",
 		 {.wanted = TRUE, .ahead = TRUE, .hurry = TRUE},
 		 BEGIN(HAND_BACK),
-		 WORKER_SERVING,
-		 PLAN_SOON},
+		 KEEPER_SERVING,
+		 KEEPER_PLAN_SOON},
 		{"not before what is under way is done",
 		 {.ahead = TRUE, .under_way = REGISTRY_EXTEND, .busy_since_us = NOW},
 		 WAIT(NEVER),
-		 WORKER_SERVING,
-		 PLAN_SOON},
+		 KEEPER_SERVING,
+		 KEEPER_PLAN_SOON},
 		{"the clock is outside, which is no step to make up for",
 		 {.ahead = TRUE, .outside = TRUE},
 		 WAIT(NEVER),
-		 WORKER_WAITING,
+		 KEEPER_WAITING,
 		 NEVER},
 		{"the registry's clock is behind, but what is held will do",
 		 {.wanted = TRUE, .next_end_tick = 900, .end_tick = 1000},
 		 WAIT(NEVER),
-		 WORKER_SERVING,
-		 PLAN_SOON},
+		 KEEPER_SERVING,
+		 KEEPER_PLAN_SOON},
 		{"it will not do any more",
 		 {.wanted = TRUE, .next_end_tick = 999, .end_tick = 999},
 		 WAIT(NEVER),
-		 WORKER_UNAVAILABLE,
+		 KEEPER_UNAVAILABLE,
 		 NEVER},
 	};
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		PlanFacts facts = CASES[i].facts;
+		KeeperPlanFacts facts = CASES[i].facts;
 
 		facts.has_lease = facts.begun = TRUE;
 		facts.first_tick = 100;
@@ -363,15 +368,15 @@ static void test_with_lease_and_news(void)
 /* A clock that leaves the layout and comes back may do so in every state but the last. */
 static void test_moves(void)
 {
-	for (WorkerState state = WORKER_STARTING; state < WORKER_STOPPED; state++) {
-		g_assert_true(keeper_state_may_follow(state, WORKER_STOPPED));
-		g_assert_false(keeper_state_may_follow(WORKER_STOPPED, state));
-		if (state != WORKER_WAITING) {
-			g_assert_true(keeper_state_may_follow(state, WORKER_WAITING));
-			g_assert_true(keeper_state_may_follow(WORKER_WAITING, state));
+	for (KeeperState state = KEEPER_STARTING; state < KEEPER_STOPPED; state++) {
+		g_assert_true(keeper_state_may_follow(state, KEEPER_STOPPED));
+		g_assert_false(keeper_state_may_follow(KEEPER_STOPPED, state));
+		if (state != KEEPER_WAITING) {
+			g_assert_true(keeper_state_may_follow(state, KEEPER_WAITING));
+			g_assert_true(keeper_state_may_follow(KEEPER_WAITING, state));
 		}
 	}
-	g_assert_false(keeper_state_may_follow(WORKER_SERVING, WORKER_STARTING));
+	g_assert_false(keeper_state_may_follow(KEEPER_SERVING, KEEPER_STARTING));
 }
 
 static void test_backoff(void)

@@ -29,7 +29,7 @@ static void test_lengths(void)
 		server.fake.registry.max_length_ms = CASES[i].length_ms;
 		server.fake.registry.extend_when_idle = TRUE;
 		server_start(&server);
-		WAIT_FOR(server_state(&server) == WORKER_SERVING);
+		WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 		g_assert_cmpint(FAKE_GET(&server.fake, length_ticks), ==, CASES[i].ticks);
 
 		claimed_us = g_get_monotonic_time();
@@ -55,7 +55,7 @@ static void test_waits(void)
 	server.fake.claim_code = REGISTRY_ERROR_WAIT;
 	server.fake.wait_ticks = TICKS;
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_WAITING);
+	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
 	g_assert_cmpint(keeper_demand(server.keeper), >, (TICKS - 1) * TICK_MS);
 	g_assert_cmpint(keeper_demand(server.keeper), <=, TICKS * TICK_MS);
 }
@@ -70,7 +70,7 @@ static void test_reclaims(void)
 	server.reclaim = TRUE;
 	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 60000;
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	/* until the keeper looks at the system's clock again */
 	offset_ns = system_clock_offset_ns(&server.clock);
 	system_clock_set_offset_ns(&server.clock, offset_ns + 3 * TICK_MS * CLOCK_NS_PER_MS);

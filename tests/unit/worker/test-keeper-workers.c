@@ -49,7 +49,7 @@ static void start(Server *server)
 {
 	server_init(server);
 	server_start(server);
-	WAIT_FOR(server_state(server) == WORKER_SERVING);
+	WAIT_FOR(server_state(server) == KEEPER_SERVING);
 }
 
 static void test_lists(void)

@@ -8,12 +8,12 @@
 static void test_serves(void)
 {
 	g_auto(Server) server;
-	WorkerStatus status;
+	KeeperStatus status;
 	LayoutParts parts;
 
 	server_init(&server);
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	parts = layout_decode(&LAYOUT_TWITTER, server_draw_in_time(&server));
 	g_assert_cmpuint(parts.datacenter_id, ==, 2);
 	g_assert_cmpuint(parts.worker_id, ==, 3);
@@ -36,7 +36,7 @@ static void test_extends_while_asked(void)
 
 	server_init(&server);
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	first_end = FAKE_GET(&server.fake, end_tick);
 	started_us = g_get_monotonic_time();
 	server_draw_until_extended(&server, 6);
@@ -65,11 +65,11 @@ static void test_lapses_when_idle(void)
 
 	server_init(&server);
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	WAIT_FOR(server_tick(&server) > FAKE_GET(&server.fake, end_tick) + MAX_AHEAD_MS);
 	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 0);
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
-	g_assert_cmpint(server_state(&server), ==, WORKER_SERVING);
+	g_assert_cmpint(server_state(&server), ==, KEEPER_SERVING);
 	g_assert_cmpint(keeper_demand(server.keeper), ==, 0);
 	/* woken by that, not at its next look at the clock */
 	scripted_time_settle();
@@ -107,7 +107,7 @@ static void test_extension_fails(void)
 	/* what was reserved still serves */
 	g_assert_true(server_draw(&server, &id) == DRAW_OK ||
 		      server_tick(&server) > FAKE_GET(&server.fake, end_tick));
-	WAIT_FOR(server_state(&server) == WORKER_UNAVAILABLE);
+	WAIT_FOR(server_state(&server) == KEEPER_UNAVAILABLE);
 	WAIT_FOR(server_draw(&server, &id) == DRAW_UNRESERVED);
 	WAIT_FOR(keeper_demand(server.keeper) > 0);
 	g_assert_cmpint(keeper_demand(server.keeper), <=, 1000);
@@ -116,7 +116,7 @@ static void test_extension_fails(void)
 	assert_logged(LOG_RESERVATION_SPENT, 1, "reserved_until=20");
 
 	FAKE_SET(&server.fake, extend_code, WORKS);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	assert_logged(LOG_EXTEND_RECOVERED, 1, "failed_ms=");
 	g_assert_cmpint(server_draw_in_time(&server), >, before);
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
@@ -156,7 +156,7 @@ static void test_extension_fails_for_good(void)
 	WAIT_FOR((error = keeper_error(server.keeper)) != NULL);
 	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
 	extensions = FAKE_GET(&server.fake, extensions);
-	WAIT_FOR(server_state(&server) == WORKER_UNAVAILABLE);
+	WAIT_FOR(server_state(&server) == KEEPER_UNAVAILABLE);
 	g_assert_cmpint(keeper_demand(server.keeper), >, 0);
 	server_stop(&server);
 	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, extensions);
@@ -172,13 +172,13 @@ static void test_waits(void)
 	server.fake.claim_code = REGISTRY_ERROR_WAIT;
 	server.fake.wait_ticks = 120;
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_WAITING);
+	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
 	retry_ms = keeper_demand(server.keeper);
 	g_assert_cmpint(retry_ms, <=, 120);
 	WAIT_FOR(FAKE_GET(&server.fake, claims) >= 3);
 	assert_logged(LOG_WORKER_WAITING, 1, "why=\"claim says 1\" until=20");
 	FAKE_SET(&server.fake, claim_code, WORKS);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	assert_logged(LOG_STATE, 2, "from=waiting to=serving");
 }
 
@@ -191,7 +191,7 @@ static void test_stops_while_waiting(void)
 	server.fake.claim_code = REGISTRY_ERROR_WAIT;
 	server.fake.wait_ticks = 3600000;
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_WAITING);
+	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
 	g_assert_cmpint(keeper_demand(server.keeper), >, 3000000);
 	/* those who ask meanwhile do not wake it: it is left alone between its looks at the clock
 	 */
@@ -200,7 +200,7 @@ static void test_stops_while_waiting(void)
 	started_us = g_get_monotonic_time();
 	server_stop(&server);
 	g_assert_cmpint(g_get_monotonic_time() - started_us, <, PATIENCE_US);
-	g_assert_cmpint(server_state(&server), ==, WORKER_STOPPED);
+	g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
 	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
 }
 
@@ -249,13 +249,13 @@ static void test_loses_worker(gconstpointer loss)
 {
 	g_auto(Server) server;
 	gint64 before, after, id;
-	WorkerStatus status;
+	KeeperStatus status;
 	const Lease *lost, *lease;
 
 	server_init(&server);
 	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 60000;
 	lost = lose_worker(&server, GPOINTER_TO_INT(loss), &before);
-	WAIT_FOR(server_state(&server) == WORKER_RECLAIMING);
+	WAIT_FOR(server_state(&server) == KEEPER_RECLAIMING);
 	/* nor does a thread draw from it that was about to */
 	g_assert_cmphex(atomic_load(&lost->cursor), ==, LEASE_CLOSED);
 	g_assert_cmpint(server_tick(&server), <, FAKE_GET(&server.fake, end_tick));
@@ -290,7 +290,7 @@ static void test_stops_after_loss(void)
 	server_init(&server);
 	lose_worker(&server, UNASKED, &before);
 	server_stop(&server);
-	g_assert_cmpint(server_state(&server), ==, WORKER_STOPPED);
+	g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
 	g_assert_cmpuint(server.fake.hand_backs, ==, 0);
 }
@@ -327,7 +327,7 @@ static void test_begins_later(void)
 	first_tick = server_tick(&server) + 300;
 	server.fake.first_tick = first_tick;
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	g_assert_cmpint(server_tick(&server), >=, first_tick);
 	assert_logged(LOG_STATE, 2, "from=waiting to=serving");
 	g_assert_cmpint(tick_of_id(server_draw_in_time(&server)), >=, first_tick);
@@ -343,7 +343,7 @@ static void test_stops(void)
 	last = server_draw_in_time(&server);
 	server_stop(&server);
 	server_stop(&server);
-	g_assert_cmpint(server_state(&server), ==, WORKER_STOPPED);
+	g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
 	g_assert_cmpint(keeper_demand(server.keeper), >, 0);
 	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
@@ -358,7 +358,7 @@ static void test_stops_unused(void)
 
 	server_init(&server);
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	server_stop(&server);
 	g_assert_cmpint(server.fake.last_tick, ==,
 			generator_lease(server.generator)->first_tick - 1);
@@ -370,10 +370,10 @@ static void test_hand_back_fails(void)
 
 	server_init(&server);
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	FAKE_SET(&server.fake, extend_code, REGISTRY_ERROR_FAILED);
 	server_stop(&server);
-	g_assert_cmpint(server_state(&server), ==, WORKER_STOPPED);
+	g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
 	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
 	g_assert_cmpuint(times_logged(LOG_WORKER_HANDED_BACK), ==, 0);
 	assert_logged(LOG_HAND_BACK_FAILED, 1, "error=\"hand-back says 0\"");
@@ -386,7 +386,7 @@ static void test_hand_back_finds_another(void)
 
 	server_init(&server);
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	FAKE_SET(&server.fake, extend_code, REGISTRY_ERROR_LOST);
 	server_stop(&server);
 	g_assert_cmpuint(times_logged(LOG_HAND_BACK_FAILED), ==, 0);
@@ -401,7 +401,7 @@ static void test_never_started(void)
 	server.keeper = keeper_new(&server.fake.registry, server.generator, &server.clock,
 				   &(KeeperConfig){.max_clock_skew_ms = MAX_SKEW_MS});
 	server_stop(&server);
-	g_assert_cmpint(server_state(&server), ==, WORKER_STOPPED);
+	g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
 	g_assert_cmpuint(server.fake.claims, ==, 0);
 }
 
@@ -414,14 +414,14 @@ static void test_registry_hangs(void)
 	server_start(&server);
 	server_draw_in_time(&server);
 	FAKE_SET(&server.fake, stuck, TRUE);
-	WAIT_FOR(server_state(&server) == WORKER_UNAVAILABLE);
+	WAIT_FOR(server_state(&server) == KEEPER_UNAVAILABLE);
 	g_assert_cmpint(server_tick(&server), >, FAKE_GET(&server.fake, end_tick));
 	g_assert_cmpint(keeper_demand(server.keeper), ==, 1000);
 	g_assert_cmpint(keeper_idle_ms(server.keeper), >=, 1000);
 	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 0);
 
 	fake_registry_unstick(&server.fake);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	server_draw_in_time(&server);
 	WAIT_FOR(keeper_idle_ms(server.keeper) < 1000);
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
@@ -440,14 +440,14 @@ static void test_upkeep_hangs(void)
 	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_NONE);
 	FAKE_SET(&server.fake, stuck, TRUE);
 	FAKE_SET(&server.fake, upkeep_hangs, TRUE);
-	WAIT_FOR(server_state(&server) == WORKER_UNAVAILABLE);
+	WAIT_FOR(server_state(&server) == KEEPER_UNAVAILABLE);
 	g_assert_cmpint(FAKE_GET(&server.fake, under_way), ==, REGISTRY_NONE);
 	g_assert_cmpint(server_tick(&server), >, FAKE_GET(&server.fake, end_tick));
 	/* calls wait as long as they may: nobody can tell it from a pause of the whole process */
 	g_assert_cmpint(keeper_demand(server.keeper), ==, 0);
 
 	fake_registry_unstick(&server.fake);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	server_draw_in_time(&server);
 }
 
@@ -458,16 +458,16 @@ static void test_hand_back_hangs(void)
 	server_init(&server);
 	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 3600000;
 	server_start(&server);
-	WAIT_FOR(server_state(&server) == WORKER_SERVING);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	FAKE_SET(&server.fake, stuck, TRUE);
 	g_assert_false(keeper_stop(server.keeper, 20));
 	assert_logged(LOG_HAND_BACK_FAILED, 1, "within 20 ms\" reserved_until=20");
-	g_assert_cmpint(server_state(&server), !=, WORKER_STOPPED);
+	g_assert_cmpint(server_state(&server), !=, KEEPER_STOPPED);
 	g_assert_false(keeper_stop(server.keeper, 0));
 
 	fake_registry_unstick(&server.fake);
 	server_stop(&server);
-	g_assert_cmpint(server_state(&server), ==, WORKER_STOPPED);
+	g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
 	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 1);
 }
 
