@@ -6,7 +6,6 @@
 #include "core/generator.h"
 #include "worker/keeper-state.h"
 #include "worker/registry.h"
-#include "worker/worker.h"
 
 /*
  * Keeps the generator supplied with a lease: claims a worker ID, extends its reservation as soon as

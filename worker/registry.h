@@ -64,6 +64,19 @@ typedef struct {
 	gint64 wait_until_tick; /* of claim() with WAIT: when to try again; G_MAXINT64: unknown */
 } RegistryResult;
 
+/* A server, as the registry shows it to others. */
+typedef struct {
+	gint datacenter_id;
+	gint worker_id; /* -1: none yet */
+	char *address;  /* host:port */
+	char *nonce;
+	gint64 claimed_at_ms;     /* since the Unix epoch: when the claim was made */
+	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing is reserved */
+} Worker;
+
+void worker_free(Worker *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Worker, worker_free)
+
 typedef struct _Registry Registry;
 
 typedef struct {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/zookeeper/znodes.h"
-#include "worker/worker.h"
+#include "worker/registry.h"
 #include "worker/zookeeper/session.h"
 
 /*

@@ -5,7 +5,6 @@
 
 #include "common/log.h"
 #include "core/text.h"
-#include "worker/worker.h"
 #include "worker/zookeeper/preparation.h"
 #include "worker/zookeeper/reservation.h"
 #include "worker/zookeeper/securing.h"

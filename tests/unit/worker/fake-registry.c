@@ -2,7 +2,6 @@
 #include "tests/unit/worker/fake-registry.h"
 
 #include "core/layout.h"
-#include "worker/worker.h"
 
 /* With the mutex held. */
 static void begin(FakeRegistry *self, RegistryOperation operation)
