@@ -46,7 +46,7 @@ static gboolean may_escape_surrogate(const char *text)
 	return FALSE;
 }
 
-/* And it leaks what stands behind a first value. Without that it keeps the second, which is not all
+/* And it leaks what stands after a first value. Without that it keeps the second, which is not all
  * that was there either. */
 static void drop_value_before(JsonParser *parser)
 {

@@ -243,8 +243,8 @@ static Registry *make_registry_file(Server *self)
 	const Options *options = self->options;
 	g_autofree char *directory =
 		options->state_directory ? g_canonicalize_filename(options->state_directory, NULL)
-					 : registry_file_default_directory();
-	const RegistryFileConfig config = {
+					 : file_registry_default_directory();
+	const FileRegistryConfig config = {
 		.directory = directory,
 		.layout = &options->layout,
 		.datacenter_id = (guint)MAX(options->datacenter_id, 0),
@@ -261,7 +261,7 @@ static Registry *make_registry_file(Server *self)
 			  "are unique among the servers on this directory only\"",
 			  quoted);
 	}
-	return registry_file_new(&config);
+	return file_registry_new(&config);
 }
 
 /* Others are told this address. What was given with --advertise is one; a host name may be

@@ -308,7 +308,7 @@ gint64 keeper_demand(Keeper *self)
 	gint64 ids_at_us = atomic_load(&self->ids_at_us);
 	gint64 now_us = g_get_monotonic_time();
 
-	/* behind a pause of the whole process the thread's round is long too, and about to end */
+	/* after a pause of the whole process the thread's round is long too, and about to end */
 	if (ids_at_us == KEEPER_PLAN_NEVER || operation_hangs(self))
 		return RETRY_MS;
 	/* the thread goes on by itself then */

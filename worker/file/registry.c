@@ -7,8 +7,8 @@
 #include "common/reservation-record.h"
 #include "core/text.h"
 #include "worker/file/directory-identity.h"
+#include "worker/file/lock.h"
 #include "worker/file/state-directory.h"
-#include "worker/file/worker-lock.h"
 
 #define LENGTH_MS 1000
 
@@ -26,7 +26,7 @@ typedef struct {
 	char *machine_id; /* NULL: this machine's */
 	char *record_name;
 	char *record_path;
-	WorkerLock *lock;
+	FileLock *lock;
 	StateFd record_fd; /* the record as this server wrote it last, kept open so that no other
 			      file has its inode; -1: nothing is held */
 	gboolean runs;     /* it has claimed once */
@@ -34,7 +34,7 @@ typedef struct {
 	gint64 end_tick;   /* of it, as confirmed */
 	RegistryOperation wanted; /* of poll(), once */
 	gint64 argument;          /* its length_ticks, end_tick or last_tick */
-} RegistryFile;
+} FileRegistry;
 
 /* What was read. */
 typedef struct {
@@ -61,7 +61,7 @@ static gboolean parse(Reading *self, const Layout *layout, GError **error)
 }
 
 /* @out_reading must be empty. */
-static gboolean read_record(const RegistryFile *self, const StateDirectory *directory,
+static gboolean read_record(const FileRegistry *self, const StateDirectory *directory,
 			    Reading *out_reading, GError **error)
 {
 	g_autoptr(GError) fault = NULL;
@@ -77,7 +77,7 @@ static gboolean read_record(const RegistryFile *self, const StateDirectory *dire
 	return FALSE;
 }
 
-static void forget_record(RegistryFile *self)
+static void forget_record(FileRegistry *self)
 {
 	if (self->record_fd >= 0)
 		close(self->record_fd);
@@ -85,7 +85,7 @@ static void forget_record(RegistryFile *self)
 }
 
 /* Reserves up to @end_tick, if the record still is what was read. */
-static gboolean write_record(RegistryFile *self, const StateDirectory *directory,
+static gboolean write_record(FileRegistry *self, const StateDirectory *directory,
 			     const Reading *read, gint64 end_tick, GError **error)
 {
 	const ReservationRecord record = {
@@ -105,11 +105,11 @@ static gboolean write_record(RegistryFile *self, const StateDirectory *directory
 	return confirmed;
 }
 
-static gboolean take_lock(const RegistryFile *self, const StateDirectory *directory, GError **error)
+static gboolean take_lock(const FileRegistry *self, const StateDirectory *directory, GError **error)
 {
 	g_autoptr(GError) local = NULL;
 
-	if (worker_lock_take(self->lock, directory, &local))
+	if (file_lock_take(self->lock, directory, &local))
 		return TRUE;
 	if (g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST,
@@ -121,7 +121,7 @@ static gboolean take_lock(const RegistryFile *self, const StateDirectory *direct
 	return FALSE;
 }
 
-static gboolean lose(const RegistryFile *self, const char *what, GError **error)
+static gboolean lose(const FileRegistry *self, const char *what, GError **error)
 {
 	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST, "the record %s %s",
 		    self->record_path, what);
@@ -129,7 +129,7 @@ static gboolean lose(const RegistryFile *self, const char *what, GError **error)
 }
 
 /* Reads the record, which must be mine. */
-static gboolean read_own_record(const RegistryFile *self, const StateDirectory *directory,
+static gboolean read_own_record(const FileRegistry *self, const StateDirectory *directory,
 				Reading *out_reading, GError **error)
 {
 	const ReservationRecord *record = &out_reading->record;
@@ -147,7 +147,7 @@ static gboolean read_own_record(const RegistryFile *self, const StateDirectory *
 }
 
 /* The directory of a server that runs. */
-static StateDirectory *open_again(const RegistryFile *self, GError **error)
+static StateDirectory *open_again(const FileRegistry *self, GError **error)
 {
 	StateDirectory *directory = state_directory_open(self->directory, error);
 
@@ -158,7 +158,7 @@ static StateDirectory *open_again(const RegistryFile *self, GError **error)
 
 /* Whether the record still is the file that this server wrote. Anything else may be the record of
  * another server already, which knows nothing of this one. */
-static gboolean check_record(const RegistryFile *self, GError **error)
+static gboolean check_record(const FileRegistry *self, GError **error)
 {
 	g_autoptr(StateDirectory) directory = NULL;
 	g_autoptr(GError) local = NULL;
@@ -177,13 +177,13 @@ static gboolean check_record(const RegistryFile *self, GError **error)
 	return lose(self, "was replaced", error);
 }
 
-static char *tick_text(const RegistryFile *self, gint64 tick)
+static char *tick_text(const FileRegistry *self, gint64 tick)
 {
 	return text_time_ms(layout_tick_start_ms(&self->layout, tick));
 }
 
 /* The record is as far ahead as a claim now could reserve up to. */
-static gboolean refuse_claim(const RegistryFile *self, const ReservationRecord *record,
+static gboolean refuse_claim(const FileRegistry *self, const ReservationRecord *record,
 			     gint64 length_ticks, gint64 *out_wait_until_tick, GError **error)
 {
 	gint64 wait_until_tick = MAX(record->end_tick - length_ticks + 1, 0);
@@ -206,7 +206,7 @@ static gboolean refuse_claim(const RegistryFile *self, const ReservationRecord *
 	return FALSE;
 }
 
-static StateDirectory *prepare(const RegistryFile *self, GError **error)
+static StateDirectory *prepare(const FileRegistry *self, GError **error)
 {
 	StateDirectory *directory = state_directory_prepare(self->directory, error);
 
@@ -216,7 +216,7 @@ static StateDirectory *prepare(const RegistryFile *self, GError **error)
 	return directory;
 }
 
-static gboolean claim(RegistryFile *self, gint64 now_tick, gint64 length_ticks,
+static gboolean claim(FileRegistry *self, gint64 now_tick, gint64 length_ticks,
 		      RegistryResult *out_result, GError **error)
 {
 	gint64 end_tick = MIN(now_tick + length_ticks, layout_max_tick(&self->layout));
@@ -247,7 +247,7 @@ static gboolean claim(RegistryFile *self, gint64 now_tick, gint64 length_ticks,
 }
 
 /* Opens the directory and takes in what is held there. */
-static StateDirectory *open_held(const RegistryFile *self, Reading *out_reading, GError **error)
+static StateDirectory *open_held(const FileRegistry *self, Reading *out_reading, GError **error)
 {
 	g_autoptr(StateDirectory) directory = open_again(self, error);
 
@@ -257,7 +257,7 @@ static StateDirectory *open_held(const RegistryFile *self, Reading *out_reading,
 	return g_steal_pointer(&directory);
 }
 
-static gboolean extend(RegistryFile *self, gint64 end_tick, RegistryResult *out_result,
+static gboolean extend(FileRegistry *self, gint64 end_tick, RegistryResult *out_result,
 		       GError **error)
 {
 	g_auto(Reading) reading = {0};
@@ -276,45 +276,45 @@ static gboolean extend(RegistryFile *self, gint64 end_tick, RegistryResult *out_
 	return TRUE;
 }
 
-static gboolean hand_back(RegistryFile *self, gint64 last_tick, GError **error)
+static gboolean hand_back(FileRegistry *self, gint64 last_tick, GError **error)
 {
 	g_auto(Reading) reading = {0};
 	g_autoptr(StateDirectory) directory = open_held(self, &reading, error);
 
 	if (directory == NULL)
 		return FALSE;
-	/* a lease that begins behind its end, to keep the order of IDs, has issued nothing; a
+	/* a lease that begins after its end, to keep the order of IDs, has issued nothing; a
 	 * record that was set back does not lower the end of one that has */
 	last_tick = MIN(MAX(self->first_tick - 1, last_tick),
 			MAX(reading.record.end_tick, self->end_tick));
 	return write_record(self, directory, &reading, last_tick, error);
 }
 
-static void registry_file_claim(Registry *registry, gint64 length_ticks)
+static void file_registry_claim(Registry *registry, gint64 length_ticks)
 {
-	RegistryFile *self = (RegistryFile *)registry;
+	FileRegistry *self = (FileRegistry *)registry;
 
 	self->wanted = REGISTRY_CLAIM;
 	self->argument = length_ticks;
 }
 
-static void registry_file_extend(Registry *registry, gint64 end_tick)
+static void file_registry_extend(Registry *registry, gint64 end_tick)
 {
-	RegistryFile *self = (RegistryFile *)registry;
+	FileRegistry *self = (FileRegistry *)registry;
 
 	self->wanted = REGISTRY_EXTEND;
 	self->argument = end_tick;
 }
 
-static void registry_file_hand_back(Registry *registry, gint64 last_tick)
+static void file_registry_hand_back(Registry *registry, gint64 last_tick)
 {
-	RegistryFile *self = (RegistryFile *)registry;
+	FileRegistry *self = (FileRegistry *)registry;
 
 	self->wanted = REGISTRY_HAND_BACK;
 	self->argument = last_tick;
 }
 
-static void run(RegistryFile *self, gint64 now_tick, RegistryResult *out_result)
+static void run(FileRegistry *self, gint64 now_tick, RegistryResult *out_result)
 {
 	GError **error = &out_result->error;
 
@@ -336,9 +336,9 @@ static void run(RegistryFile *self, gint64 now_tick, RegistryResult *out_result)
 	}
 }
 
-static gboolean registry_file_poll(Registry *registry, gint64 now_tick, RegistryResult *out_result)
+static gboolean file_registry_poll(Registry *registry, gint64 now_tick, RegistryResult *out_result)
 {
-	RegistryFile *self = (RegistryFile *)registry;
+	FileRegistry *self = (FileRegistry *)registry;
 	RegistryResult result = {0};
 	gboolean lost = !check_record(self, &result.error);
 	gboolean news = lost || self->wanted != REGISTRY_NONE;
@@ -357,9 +357,9 @@ static gboolean registry_file_poll(Registry *registry, gint64 now_tick, Registry
 	return news;
 }
 
-static void registry_file_free(Registry *registry)
+static void file_registry_free(Registry *registry)
 {
-	RegistryFile *self = (RegistryFile *)registry;
+	FileRegistry *self = (FileRegistry *)registry;
 
 	g_free(self->directory);
 	g_free(self->nonce);
@@ -368,27 +368,27 @@ static void registry_file_free(Registry *registry)
 	g_free(self->record_name);
 	g_free(self->record_path);
 	forget_record(self);
-	worker_lock_free(self->lock);
+	file_lock_free(self->lock);
 	g_free(self);
 }
 
-static const RegistryOps REGISTRY_FILE_OPS = {
-	.claim = registry_file_claim,
-	.extend = registry_file_extend,
-	.hand_back = registry_file_hand_back,
-	.poll = registry_file_poll,
-	.free = registry_file_free,
+static const RegistryOps FILE_REGISTRY_OPS = {
+	.claim = file_registry_claim,
+	.extend = file_registry_extend,
+	.hand_back = file_registry_hand_back,
+	.poll = file_registry_poll,
+	.free = file_registry_free,
 };
 
-Registry *registry_file_new(const RegistryFileConfig *config)
+Registry *file_registry_new(const FileRegistryConfig *config)
 {
-	RegistryFile *self = g_new0(RegistryFile, 1);
+	FileRegistry *self = g_new0(FileRegistry, 1);
 	g_autofree char *stem =
 		g_strdup_printf("worker-%u-%u", config->datacenter_id, config->worker_id);
 	g_autofree char *lock_name = g_strconcat(stem, ".lock", NULL);
 
 	self->registry = (Registry){
-		.ops = &REGISTRY_FILE_OPS,
+		.ops = &FILE_REGISTRY_OPS,
 		.first_length_ms = LENGTH_MS,
 		.max_length_ms = LENGTH_MS,
 		.extend_when_idle = FALSE,
@@ -405,7 +405,7 @@ Registry *registry_file_new(const RegistryFileConfig *config)
 	self->record_name = g_strconcat(stem, ".json", NULL);
 	self->record_path = g_build_filename(self->directory, self->record_name, NULL);
 	self->record_fd = -1;
-	self->lock = worker_lock_new(lock_name, config->address);
+	self->lock = file_lock_new(lock_name, config->address);
 	return &self->registry;
 }
 
@@ -416,7 +416,7 @@ static char *first_named(const char *named)
 	return g_strndup(named, strcspn(named, ":"));
 }
 
-char *registry_file_default_directory(void)
+char *file_registry_default_directory(void)
 {
 	const char *named = g_getenv("STATE_DIRECTORY");
 	g_autofree char *first = first_named(named != NULL ? named : "");

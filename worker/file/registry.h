@@ -5,10 +5,10 @@
 #include "worker/registry.h"
 
 /*
- * Reservations in a directory of this machine: for each datacenter and worker ID
- * a lock, worker-D-W.lock, and a record, worker-D-W.json. Reservations are short
- * and made while IDs are being asked for, so that a server that was killed is
- * back after a second at most, and an idle one does not write.
+ * Reservations in a directory of this machine: for each datacenter and worker ID a lock,
+ * worker-D-W.lock (lock.h), and a record, worker-D-W.json (common/reservation-record.h), written by
+ * state_directory_replace(). Reservations are short and made while IDs are being asked for, so that
+ * a server that was killed is back after a second at most, and an idle one does not write.
  *
  * Whether the record still is the file that this server wrote is looked at ten times a second, so
  * that a lease ends with LOST soon after the directory was removed or replaced: a server that
@@ -26,19 +26,19 @@ typedef struct {
 	const char *nonce;      /* a uuid, fresh for each start of the process */
 	const char *address;    /* host:port, for the message to the one who is refused */
 	const char *machine_id; /* of the machine that the directory is bound to; NULL: this one */
-} RegistryFileConfig;
+} FileRegistryConfig;
 
 /**
- * registry_file_new:
+ * file_registry_new:
  * @config: copied
  *
  * Nothing is touched before the first claim, which takes the lock; free lets go of it.
  *
  * Returns: (transfer full): reservations in a directory of this machine
  */
-Registry *registry_file_new(const RegistryFileConfig *config);
+Registry *file_registry_new(const FileRegistryConfig *config);
 
 /* (transfer full): where the state goes when no --state-directory is given: the first directory in
  * $STATE_DIRECTORY, else /var/lib/snowflaked for root, else $XDG_STATE_HOME/snowflaked. Absolute.
  */
-char *registry_file_default_directory(void);
+char *file_registry_default_directory(void);

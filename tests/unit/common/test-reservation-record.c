@@ -93,7 +93,7 @@ static void test_bad(void)
 		g_assert_cmpint(record.end_tick, ==, 77);
 		g_assert_null(record.owner);
 	}
-	/* as is one with a NUL behind it */
+	/* as is one with a NUL after it */
 	g_assert_false(reservation_record_from_json(
 		"{\"reserved_until_tick\":5,\"owner\":\"\",\"address\":\"\"}", 50,
 		&(ReservationRecord){0}, NULL));
@@ -110,7 +110,7 @@ static void test_changed_bytes(void)
 
 	for (int round = 0; round < 50000; round++) {
 		gsize length = (gsize)g_rand_int_range(random, 1, sizeof(GOOD) + 1);
-		/* of its own size, so that a sanitizer sees what is read behind it */
+		/* of its own size, so that a sanitizer sees what is read after it */
 		g_autofree char *text = g_memdup2(GOOD, round % 2 == 0 ? sizeof(GOOD) - 1 : length);
 		g_auto(ReservationRecord) record = {0};
 

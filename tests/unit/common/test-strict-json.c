@@ -79,7 +79,7 @@ static const char *const GOOD[] = {
 	"{\"a\":\"\\\\ud83d\"}",
 };
 
-/* The text in memory of its own size, so that a sanitizer sees what is read behind it. */
+/* The text in memory of its own size, so that a sanitizer sees what is read after it. */
 static JsonObject *parse(const char *text, gsize length, GError **error)
 {
 	g_autofree char *copy = g_memdup2(text, length);
@@ -123,7 +123,7 @@ static void test_good(void)
 	}
 }
 
-/* Whatever a good text is cut to is none, and neither is one with a byte behind it. */
+/* Whatever a good text is cut to is none, and neither is one with a byte after it. */
 static void test_cut_and_lengthened(void)
 {
 	static const char TEXT[] = "{\"a\":[1,2.5,null,\"x\"],\"b\":{\"c\":-1}}";

@@ -17,7 +17,7 @@ void file_fixture_free(Registry *registry)
 
 Registry *file_fixture_registry(const char *directory, const char *nonce)
 {
-	return registry_file_new(&(RegistryFileConfig){
+	return file_registry_new(&(FileRegistryConfig){
 		.directory = directory,
 		.layout = &LAYOUT_TWITTER,
 		.datacenter_id = 0,

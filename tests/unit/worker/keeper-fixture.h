@@ -63,5 +63,5 @@ RegistryClock registry_clock(gint64 offset_ns);
 guint times_logged(LogEvent event);
 /* It was so often, and the last line has @part in it. */
 void assert_logged(LogEvent event, guint times, const char *part);
-/* What stands behind the name in the last line. */
+/* What stands after the name in the last line. */
 gint64 logged_number(LogEvent event, const char *name);

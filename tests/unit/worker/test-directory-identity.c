@@ -156,7 +156,7 @@ static void test_missing(void)
 	}
 }
 
-/* Its record comes behind its identity, so whoever sees the record looks again. */
+/* Its record comes after its identity, so whoever sees the record looks again. */
 static void test_another_start_between(void)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();

@@ -60,7 +60,7 @@ static void test_clock_held(void)
 	server_start(&server);
 	WAIT_FOR(times_logged(LOG_CLOCK_HELD) == 1);
 	server_draw_until_extended(&server, 3);
-	/* an hour behind the jump, as if there had been none */
+	/* an hour after the jump, as if there had been none */
 	g_assert_cmpint(system_clock_offset_ns(&server.clock), ==, offset_ns - HOUR_NS);
 	g_assert_cmpint(FAKE_GET(&server.fake, end_tick), <=, server_tick(&server) + 400);
 	assert_logged(LOG_CLOCK_HELD, 1, "by_ms=3");

@@ -18,7 +18,7 @@
 
 static Registry *file_registry(const char *directory, const char *nonce)
 {
-	return registry_file_new(&(RegistryFileConfig){
+	return file_registry_new(&(FileRegistryConfig){
 		.directory = directory,
 		.layout = &LAYOUT_TWITTER,
 		.nonce = nonce,

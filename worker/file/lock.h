@@ -13,22 +13,22 @@
  *
  * Errors are REGISTRY_ERROR.
  */
-typedef struct _WorkerLock WorkerLock;
+typedef struct _FileLock FileLock;
 
 /**
- * worker_lock_new:
+ * file_lock_new:
  * @name: of the file
  * @address: what to tell those who are refused, host:port
  *
  * Returns: (transfer full): a lock that is not held
  */
-WorkerLock *worker_lock_new(const char *name, const char *address);
+FileLock *file_lock_new(const char *name, const char *address);
 /* Lets it go. */
-void worker_lock_free(WorkerLock *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(WorkerLock, worker_lock_free)
+void file_lock_free(FileLock *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(FileLock, file_lock_free)
 
 /**
- * worker_lock_take:
+ * file_lock_take:
  *
  * Takes the lock, if it is not held already in this directory: a file that was removed or replaced
  * since is made and locked anew.
@@ -36,5 +36,5 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WorkerLock, worker_lock_free)
  * Returns: %TRUE; or %FALSE with LOST and who it is in the message if another process holds it, or
  * with FAILED, or with FATAL if the file is not as expected in a state directory
  */
-gboolean worker_lock_take(WorkerLock *self, const StateDirectory *directory,
-			  GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean file_lock_take(FileLock *self, const StateDirectory *directory,
+			GError **error) G_GNUC_WARN_UNUSED_RESULT;

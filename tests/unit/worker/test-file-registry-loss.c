@@ -272,7 +272,7 @@ static void test_lock_removed_and_made_again(void)
 	file_fixture_assert_claim_fails(second, REGISTRY_ERROR_FATAL, "is held by pid ");
 }
 
-/* Whoever comes behind finds the file that has the name, and a lock on it. */
+/* Whoever comes after finds the file that has the name, and a lock on it. */
 static void test_lock_removed_before_it_is_locked(void)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
@@ -361,20 +361,20 @@ static void test_lock_with_two_names(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/registry-file-loss/damaged-while-held", test_damaged_while_held);
-	g_test_add_func("/registry-file-loss/set-back", test_set_back);
-	g_test_add_func("/registry-file-loss/hand-back-after-set-back",
+	g_test_add_func("/file-registry-loss/damaged-while-held", test_damaged_while_held);
+	g_test_add_func("/file-registry-loss/set-back", test_set_back);
+	g_test_add_func("/file-registry-loss/hand-back-after-set-back",
 			test_hand_back_after_set_back);
-	g_test_add_func("/registry-file-loss/noticed", test_noticed);
-	g_test_add_func("/registry-file-loss/made-anew", test_made_anew);
-	g_test_add_func("/registry-file-loss/inode-is-kept", test_inode_is_kept);
-	g_test_add_func("/registry-file-loss/record-of-another", test_record_of_another);
-	g_test_add_func("/registry-file-loss/record-removed", test_record_removed);
-	g_test_add_func("/registry-file-loss/lock-removed", test_lock_removed);
-	g_test_add_func("/registry-file-loss/lock-made-again", test_lock_removed_and_made_again);
-	g_test_add_func("/registry-file-loss/lock-removed-before-it-is-locked",
+	g_test_add_func("/file-registry-loss/noticed", test_noticed);
+	g_test_add_func("/file-registry-loss/made-anew", test_made_anew);
+	g_test_add_func("/file-registry-loss/inode-is-kept", test_inode_is_kept);
+	g_test_add_func("/file-registry-loss/record-of-another", test_record_of_another);
+	g_test_add_func("/file-registry-loss/record-removed", test_record_removed);
+	g_test_add_func("/file-registry-loss/lock-removed", test_lock_removed);
+	g_test_add_func("/file-registry-loss/lock-made-again", test_lock_removed_and_made_again);
+	g_test_add_func("/file-registry-loss/lock-removed-before-it-is-locked",
 			test_lock_removed_before_it_is_locked);
-	g_test_add_func("/registry-file-loss/links", test_links);
-	g_test_add_func("/registry-file-loss/lock-with-two-names", test_lock_with_two_names);
+	g_test_add_func("/file-registry-loss/links", test_links);
+	g_test_add_func("/file-registry-loss/lock-with-two-names", test_lock_with_two_names);
 	return g_test_run();
 }

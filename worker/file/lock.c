@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/file/worker-lock.h"
+#include "worker/file/lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,28 +11,28 @@
 #include "core/text.h"
 #include "worker/registry.h"
 
-struct _WorkerLock {
+struct _FileLock {
 	char *name;
 	char *address;
 	StateFd fd; /* locked; -1: not held */
 };
 
-WorkerLock *worker_lock_new(const char *name, const char *address)
+FileLock *file_lock_new(const char *name, const char *address)
 {
-	WorkerLock *self = g_new(WorkerLock, 1);
+	FileLock *self = g_new(FileLock, 1);
 
-	*self = (WorkerLock){g_strdup(name), g_strdup(address), -1};
+	*self = (FileLock){g_strdup(name), g_strdup(address), -1};
 	return self;
 }
 
-static void let_go(WorkerLock *self)
+static void let_go(FileLock *self)
 {
 	if (self->fd >= 0)
 		close(self->fd);
 	self->fd = -1;
 }
 
-void worker_lock_free(WorkerLock *self)
+void file_lock_free(FileLock *self)
 {
 	if (self == NULL)
 		return;
@@ -43,7 +43,7 @@ void worker_lock_free(WorkerLock *self)
 }
 
 /* (transfer full): as far as the holder has got with writing it. */
-static char *describe_holder(const WorkerLock *self, const StateDirectory *directory)
+static char *describe_holder(const FileLock *self, const StateDirectory *directory)
 {
 	g_autofree char *text = NULL;
 	g_autoptr(JsonObject) holder = NULL;
@@ -60,7 +60,7 @@ static char *describe_holder(const WorkerLock *self, const StateDirectory *direc
 }
 
 /* A lock without a description is as good a lock: nothing fails for it. */
-static void write_holder(WorkerLock *self)
+static void write_holder(FileLock *self)
 {
 	g_autofree char *started = text_time_ms(g_get_real_time() / 1000);
 	JsonObject *holder = json_object_new();
@@ -74,7 +74,7 @@ static void write_holder(WorkerLock *self)
 		g_debug("cannot write %s: %s", self->name, g_strerror(errno));
 }
 
-static gboolean open_and_lock(WorkerLock *self, const StateDirectory *directory, GError **error)
+static gboolean open_and_lock(FileLock *self, const StateDirectory *directory, GError **error)
 {
 	g_autoptr(GError) local = NULL;
 	g_auto(StateFd) fd =
@@ -102,7 +102,7 @@ static gboolean open_and_lock(WorkerLock *self, const StateDirectory *directory,
 	return TRUE;
 }
 
-gboolean worker_lock_take(WorkerLock *self, const StateDirectory *directory, GError **error)
+gboolean file_lock_take(FileLock *self, const StateDirectory *directory, GError **error)
 {
 	/* again after locking: the file may have been removed between open() and flock() */
 	while (self->fd < 0 || !state_directory_has(directory, self->name, self->fd)) {

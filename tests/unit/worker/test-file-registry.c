@@ -230,7 +230,7 @@ typedef struct {
 static void G_GNUC_NORETURN child_main(const char *directory, guint worker_id, int in, int out)
 {
 	g_autofree char *nonce = g_strdup_printf("child-%d", (int)getpid());
-	Registry *registry = registry_file_new(&(RegistryFileConfig){
+	Registry *registry = file_registry_new(&(FileRegistryConfig){
 		.directory = directory,
 		.layout = &LAYOUT_TWITTER,
 		.worker_id = worker_id,
@@ -439,7 +439,7 @@ static void test_default_directory(void)
 		g_unsetenv("STATE_DIRECTORY");
 		if (CASES[i].named != NULL)
 			g_setenv("STATE_DIRECTORY", CASES[i].named, TRUE);
-		directory = registry_file_default_directory();
+		directory = file_registry_default_directory();
 		g_assert_true(g_path_is_absolute(directory));
 		if (CASES[i].directory != NULL)
 			g_assert_cmpstr(directory, ==, CASES[i].directory);
@@ -453,21 +453,21 @@ static void test_default_directory(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/registry-file/life", test_life);
-	g_test_add_func("/registry-file/next-life", test_next_life);
-	g_test_add_func("/registry-file/wait-message", test_wait_message);
-	g_test_add_func("/registry-file/hand-back", test_hand_back);
-	g_test_add_func("/registry-file/extend-after-doubt", test_extend_after_doubt);
-	g_test_add_func("/registry-file/end-of-layout", test_end_of_layout);
-	g_test_add_func("/registry-file/damaged-record", test_damaged_record);
-	g_test_add_func("/registry-file/damage-is-named", test_damage_is_named);
-	g_test_add_func("/registry-file/held-by-live-process", test_held_by_live_process);
-	g_test_add_func("/registry-file/first-starts-at-once", test_first_starts_at_once);
-	g_test_add_func("/registry-file/holder-not-named", test_holder_not_named);
-	g_test_add_func("/registry-file/leftovers", test_leftovers);
-	g_test_add_func("/registry-file/other-identity", test_other_identity);
-	g_test_add_func("/registry-file/read-only", test_read_only);
-	g_test_add_func("/registry-file/full-disk", test_full_disk);
-	g_test_add_func("/registry-file/default-directory", test_default_directory);
+	g_test_add_func("/file-registry/life", test_life);
+	g_test_add_func("/file-registry/next-life", test_next_life);
+	g_test_add_func("/file-registry/wait-message", test_wait_message);
+	g_test_add_func("/file-registry/hand-back", test_hand_back);
+	g_test_add_func("/file-registry/extend-after-doubt", test_extend_after_doubt);
+	g_test_add_func("/file-registry/end-of-layout", test_end_of_layout);
+	g_test_add_func("/file-registry/damaged-record", test_damaged_record);
+	g_test_add_func("/file-registry/damage-is-named", test_damage_is_named);
+	g_test_add_func("/file-registry/held-by-live-process", test_held_by_live_process);
+	g_test_add_func("/file-registry/first-starts-at-once", test_first_starts_at_once);
+	g_test_add_func("/file-registry/holder-not-named", test_holder_not_named);
+	g_test_add_func("/file-registry/leftovers", test_leftovers);
+	g_test_add_func("/file-registry/other-identity", test_other_identity);
+	g_test_add_func("/file-registry/read-only", test_read_only);
+	g_test_add_func("/file-registry/full-disk", test_full_disk);
+	g_test_add_func("/file-registry/default-directory", test_default_directory);
 	return g_test_run();
 }
