@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/zookeeper/auth.h"
 #include "core/text.h"
 #include "ctl/output.h"
 

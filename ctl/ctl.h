@@ -5,7 +5,7 @@
 
 #include "client/snowflake-client.h"
 #include "common/address.h"
-#include "common/zookeeper/znodes.h"
+#include "common/zookeeper/hosts.h"
 
 /* The commands of snowflakectl: a file each, and a line each in the table of ctl.c. */
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/zookeeper/auth.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
 #include "ctl/registry-secure-tree.h"

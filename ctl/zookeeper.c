@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "common/zookeeper/znode-acl.h"
+#include "common/zookeeper/znodes.h"
 #include "ctl/zookeeper-private.h"
 
 #define SESSION_MS 4000 /* what is asked for; ZooKeeper may grant another */

@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-#include "common/zookeeper/znodes.h"
+#include "common/zookeeper/hosts.h"
 
 /*
  * A session with ZooKeeper that asks and waits: many requests at once, answered in one go.

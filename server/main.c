@@ -16,6 +16,7 @@
 
 #include "common/address.h"
 #include "common/log.h"
+#include "common/zookeeper/auth.h"
 #include "core/text.h"
 #include "gen-c_glib/generated-types.h"
 #include "rpc/server.h"

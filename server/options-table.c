@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/wrap.h"
+#include "common/zookeeper/znodes.h"
 #include "server/options.h"
 
 #define OPTION(key, kind, field, takes)                                                            \
@@ -47,7 +48,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .default_note = "none: reservations are kept in the state directory",
 	 .help = "where reservations are kept that many machines share: HOST:PORT of each server "
 		 "of ZooKeeper with commas between, and /PATH behind the last for a root other "
-		 "than " ZNODES_DEFAULT_ROOT},
+		 "than " ZOOKEEPER_HOSTS_DEFAULT_ROOT},
 	{OPTION("zookeeper-auth", PATH, zookeeper_auth, "FILE"), OF_ZOOKEEPER,
 	 .default_note = "none: what the server writes is open to all",
 	 .help = "a file whose first line is USER:PASSWORD, for ZooKeeper's digest scheme"},

@@ -5,7 +5,7 @@
 
 #include "common/address.h"
 #include "common/log.h"
-#include "common/zookeeper/znodes.h"
+#include "common/zookeeper/hosts.h"
 #include "core/layout.h"
 
 /* What to do after the clock stepped back behind the last ID by more than max-ahead. */

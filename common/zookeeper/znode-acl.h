@@ -22,6 +22,6 @@ gboolean znode_acl_is_open(const char *scheme, gint permissions);
 char *znode_acl_identity(const char *auth);
 
 /* Whether one entry permits everything to @identity. Who may read a znode and not administer it is
- * shown "x" for what comes behind the user. */
+ * shown "x" for what comes after the user. */
 gboolean znode_acl_is_of(const char *scheme, const char *id, gint permissions,
 			 const char *identity);

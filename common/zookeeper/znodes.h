@@ -3,7 +3,6 @@
 
 #include <glib.h>
 
-#include "common/reservation-record.h"
 #include "core/layout.h"
 
 /*
@@ -15,49 +14,20 @@
  *   ROOT/datacenters/D/claims/claim-NONCE-SEQ      ephemeral: a server that lives, JSON
  *   ROOT/datacenters/D/reservations/W              worker ID W of D: up to when, and whose, JSON
  *
- * Nothing here speaks to ZooKeeper.
+ * The JSON of a claim is in claim-record.h, that of a reservation, which is in state directories
+ * too, in common/reservation-record.h. Nothing here speaks to ZooKeeper.
  */
-
-#define ZNODES_DEFAULT_ROOT "/snowflake"
 
 /* The most that options of servers allow. */
 #define ZNODES_MAX_CLOCK_SKEW_MS      3600000
 #define ZNODES_MAX_RESERVATION_MS     86400000
 #define ZNODES_MAX_SESSION_TIMEOUT_MS 60000
 
-/* Where ZooKeeper is: "a:2181,b:2181/root". Without a path the root is the default one. */
-typedef struct {
-	char *servers; /* "a:2181,b:2181", as ZooKeeper's client takes it */
-	char *root;    /* "/snowflake": begins with a slash, and does not end with one */
-	char *text;    /* as it was given */
-} ZookeeperHosts;
-
-/**
- * zookeeper_hosts_parse:
- *
- * The port of each server is 2181 unless given.
- *
- * Returns: (transfer full) (nullable): or %NULL with an error that names what is wrong
- */
-ZookeeperHosts *zookeeper_hosts_parse(const char *text, GError **error);
-void zookeeper_hosts_free(ZookeeperHosts *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(ZookeeperHosts, zookeeper_hosts_free)
-
-/**
- * zookeeper_auth_read:
- *
- * Reads "user:password" for ZooKeeper's digest scheme from the first line of a file, which must be
- * a regular one, and nobody's but its owner's and group's.
- *
- * Returns: (transfer full) (nullable): or %NULL with an error that names the file
- */
-char *zookeeper_auth_read(const char *path, GError **error); /* lint: allow prefix: no type */
-
 #define ZNODES_CLAIMS       "claims"
 #define ZNODES_DATACENTERS  "datacenters"
 #define ZNODES_RESERVATIONS "reservations"
 
-/* The names of all that servers make in the root, and in a datacenter; %NULL behind them. */
+/* The names of all that servers make in the root, and in a datacenter; %NULL after them. */
 extern const char *const ZNODES_OF_ROOT[];
 extern const char *const ZNODES_OF_DATACENTER[];
 
@@ -92,32 +62,6 @@ gboolean znode_parse_number(const char *name, guint max, guint *out_number);
 gboolean znode_names_make_sense(gint count, char *const *names);
 /* @length -1: it holds nothing. */
 gboolean znode_data_make_sense(gint length, const char *data);
-
-/* A claim's data. Servers of later versions may add to it. */
-typedef struct {
-	char *host;
-	guint16 port;
-	gint64 pid;
-	char *version;
-	gint64 started_ms;         /* since the Unix epoch; RFC 3339 in the JSON, as "started" */
-	gint worker_id;            /* -1: none yet; then it is not in the JSON */
-	gint64 session_timeout_ms; /* that ZooKeeper granted; 0: not known, and not in the JSON */
-} ClaimRecord;
-
-/* (transfer full): JSON. */
-char *claim_record_to_json(const ClaimRecord *self);
-/* Fills @out_record, to be cleared by its owner. %FALSE, with an error set, if it is not such. */
-gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out_record,
-				GError **error);
-/* Whether who has this claim holds the reservation of that worker ID: it is its owner, and names
- * this worker ID, or none yet. One that names another has left it.
- * @nonce: of the claim's name */
-gboolean claim_record_holds(const ClaimRecord *self, const char *nonce,
-			    const ReservationRecord *reservation, guint worker_id);
-/* (transfer full): host and port as HOST:PORT, with brackets where they are needed. */
-char *claim_record_address(const ClaimRecord *self);
-void claim_record_clear(ClaimRecord *self);
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ClaimRecord, claim_record_clear)
 
 /* The layout's, {"epoch_ms","tick_ms","time_bits","datacenter_bits","worker_bits",
  * "sequence_bits"}. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "common/zookeeper/claim-record.h"
 #include "common/zookeeper/znodes.h"
 #include "worker/registry.h"
 #include "worker/zookeeper/session.h"

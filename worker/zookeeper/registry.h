@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/address.h"
-#include "common/zookeeper/znodes.h"
+#include "common/zookeeper/hosts.h"
 #include "core/clock.h"
 #include "core/layout.h"
 #include "worker/registry.h"

@@ -1,84 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <glib.h>
-#include <string.h>
-
 #include "common/zookeeper/znodes.h"
 
+#include <string.h>
+
 #define NONCE "f81d4fae-7dec-41d0-a765-00a0c91e6bf6"
-
-static void test_hosts(void)
-{
-	static const struct {
-		const char *text;
-		const char *servers;
-		const char *root;
-	} CASES[] = {
-		{"a", "a:2181", "/snowflake"},
-		{"a:1", "a:1", "/snowflake"},
-		{"a:1/ids", "a:1", "/ids"},
-		{"a,b:7,10.0.0.1/ids/of-us", "a:2181,b:7,10.0.0.1:2181", "/ids/of-us"},
-		{" a:1 , b:2", "a:1,b:2", "/snowflake"},
-		/* the client cuts the port off at the last colon, and knows no brackets */
-		{"[::1]", "::1:2181", "/snowflake"},
-		{"[::1]:7,a", "::1:7,a:2181", "/snowflake"},
-		{"a/x.y/..z", "a:2181", "/x.y/..z"},
-	};
-
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_autoptr(GError) error = NULL;
-		g_autoptr(ZookeeperHosts) hosts = zookeeper_hosts_parse(CASES[i].text, &error);
-
-		g_test_message("%s", CASES[i].text);
-		g_assert_no_error(error);
-		g_assert_cmpstr(hosts->servers, ==, CASES[i].servers);
-		g_assert_cmpstr(hosts->root, ==, CASES[i].root);
-		g_assert_cmpstr(hosts->text, ==, CASES[i].text);
-	}
-}
-
-static void test_bad_hosts(void)
-{
-	static const struct {
-		const char *text;
-		const char *fault;
-	} CASES[] = {
-		{"", "no server of ZooKeeper is named"},
-		{"/snowflake", "no server of ZooKeeper is named"},
-		{"a,", "the host is missing"},
-		{",a", "the host is missing"},
-		{"a,,b", "the host is missing"},
-		{":2181", "the host is missing"},
-		{"a:", "the port is not a number"},
-		{"a:0", "others cannot connect to this"},
-		{"a:65536", "the port is not a number"},
-		{"*:2181", "others cannot connect to this"},
-		{"0.0.0.0", "others cannot connect to this"},
-		{"::1:2181", "stands in brackets"},
-		{"[::1", "the bracket is not closed"},
-		{"a;b", "neither a name nor an IP address"},
-		{"a/", "has a slash too many"},
-		{"a//b", "has a slash too many"},
-		{"a/b/", "has a slash too many"},
-		{"a/b//c", "has a slash too many"},
-		{"a/.", "has a \".\" in it"},
-		{"a/b/../c", "has a \"..\" in it"},
-		{"a/b c", "printable ASCII"},
-		{"a/b\n", "\"/b\\x0a\""},
-		{"a/\xc3\xa9", "printable ASCII"},
-	};
-
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_autoptr(GError) error = NULL;
-
-		g_test_message("%s", CASES[i].text);
-		g_assert_null(zookeeper_hosts_parse(CASES[i].text, &error));
-		g_assert_nonnull(error);
-		g_test_message("%s", error->message);
-		g_assert_nonnull(strstr(error->message, CASES[i].fault));
-		g_assert_null(zookeeper_hosts_parse(CASES[i].text, NULL));
-	}
-	zookeeper_hosts_free(NULL);
-}
 
 static void test_answers(void)
 {
@@ -243,135 +168,6 @@ static void test_numbers(void)
 	}
 }
 
-#define CLAIM_REST "\"pid\":7,\"version\":\"0.2.0\",\"started\":\"2026-11-20T20:02:28.660Z\""
-#define CLAIM      "{\"host\":\"::1\",\"port\":7609," CLAIM_REST
-
-static void test_claim(void)
-{
-	static const struct {
-		const char *text;
-		gint worker_id;
-	} CASES[] = {
-		{CLAIM "}", -1},
-		{CLAIM ",\"worker_id\":0}", 0},
-		{CLAIM ",\"worker_id\":31}", 31},
-		{CLAIM ",\"worker_id\":2147483647}", G_MAXINT},
-	};
-
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_autoptr(GError) error = NULL;
-		g_auto(ClaimRecord) record = {0};
-		const char *text = CASES[i].text;
-
-		g_test_message("%s", text);
-		g_assert_true(claim_record_from_json(text, strlen(text), &record, &error));
-		g_assert_no_error(error);
-		g_assert_cmpstr(record.host, ==, "::1");
-		g_assert_cmpuint(record.port, ==, 7609);
-		g_assert_cmpint(record.pid, ==, 7);
-		g_assert_cmpstr(record.version, ==, "0.2.0");
-		g_assert_cmpint(record.started_ms, ==, 1795204948660);
-		g_assert_cmpint(record.worker_id, ==, CASES[i].worker_id);
-
-		g_autofree char *written = claim_record_to_json(&record);
-
-		g_assert_cmpstr(written, ==, text);
-	}
-}
-
-static void test_claim_holds(void)
-{
-	static const struct {
-		gint claimed;
-		const char *owner;
-		guint worker_id;
-		gboolean holds;
-	} CASES[] = {
-		{-1, NONCE, 0, TRUE},  {-1, NONCE, 31, TRUE}, {0, NONCE, 0, TRUE},
-		{31, NONCE, 31, TRUE}, {0, NONCE, 31, FALSE}, {31, NONCE, 0, FALSE},
-		{31, "", 31, FALSE},   {-1, "", 31, FALSE},   {31, NONCE "0", 31, FALSE},
-	};
-
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		const ClaimRecord claim = {.worker_id = CASES[i].claimed};
-		const ReservationRecord reservation = {.owner = (char *)CASES[i].owner};
-
-		g_test_message("%" G_GSIZE_FORMAT, i);
-		g_assert_cmpint(claim_record_holds(&claim, NONCE, &reservation, CASES[i].worker_id),
-				==, CASES[i].holds);
-	}
-}
-
-/* A server of a later version says more, perhaps of kinds that are not known here. */
-static void test_claim_may_say_more(void)
-{
-	static const char TEXT[] = CLAIM ",\"zone\":{\"a\":[1.5,null]},\"worker_id\":3}";
-	g_auto(ClaimRecord) record = {0};
-
-	g_assert_true(claim_record_from_json(TEXT, strlen(TEXT), &record, NULL));
-	g_assert_cmpint(record.worker_id, ==, 3);
-}
-
-static void test_bad_claims(void)
-{
-	static const struct {
-		const char *text;
-		const char *fault;
-	} CASES[] = {
-		{"", "not a JSON object as"},
-		{"{}", "\"host\" is missing"},
-		{CLAIM "}x", "not a JSON object as"},
-		{"{\"port\":7609," CLAIM_REST "}", "\"host\" is missing"},
-		{"{\"host\":7,\"port\":7609," CLAIM_REST "}", "\"host\" is not a string"},
-		{"{\"host\":\"a\"," CLAIM_REST "}", "\"port\" is missing"},
-		{"{\"host\":\"a\",\"port\":\"7\"," CLAIM_REST "}", "\"port\" is not a whole"},
-		{"{\"host\":\"a\",\"port\":0," CLAIM_REST "}", "\"port\" is 0"},
-		{"{\"host\":\"a\",\"port\":65536," CLAIM_REST "}", "\"port\" is 65536"},
-		{"{\"host\":\"a\",\"port\":7609}", "\"pid\" is missing"},
-		{CLAIM ",\"worker_id\":-1}", "\"worker_id\" is -1"},
-		{CLAIM ",\"worker_id\":2147483648}", "\"worker_id\" is 2147483648"},
-		{CLAIM ",\"worker_id\":null}", "\"worker_id\" is not a whole"},
-		{CLAIM ",\"worker_id\":1.5}", "\"worker_id\" is not a whole"},
-		{CLAIM ",\"pid\":8}", "not a JSON object as"},
-	};
-	static const char *const BAD_TIMES[] = {
-		"",
-		"now",
-		"2026-11-20T20:02:28Z",
-		"2026-11-20T20:02:28.6600Z",
-		"2026-11-20T20:02:28.660+00:00",
-		"2026-11-20T20:02:28.660",
-		"2026-11-20 20:02:28.660Z",
-		"2026-13-20T20:02:28.660Z",
-		"2026-W47-5T20:02:28.660Z",
-		"1969-12-31T23:59:59.999Z",
-	};
-
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_autoptr(GError) error = NULL;
-		ClaimRecord record = {.pid = 77};
-		const char *text = CASES[i].text;
-
-		g_test_message("%s", text);
-		g_assert_false(claim_record_from_json(text, strlen(text), &record, &error));
-		g_assert_nonnull(strstr(error->message, CASES[i].fault));
-		g_assert_cmpint(record.pid, ==, 77);
-		g_assert_null(record.host);
-	}
-	for (gsize i = 0; i < G_N_ELEMENTS(BAD_TIMES); i++) {
-		g_autoptr(GError) error = NULL;
-		g_autofree char *text =
-			g_strdup_printf("{\"host\":\"a\",\"port\":1,\"pid\":1,\"version\":\"\","
-					"\"started\":\"%s\"}",
-					BAD_TIMES[i]);
-		g_auto(ClaimRecord) record = {0};
-
-		g_test_message("%s", BAD_TIMES[i]);
-		g_assert_false(claim_record_from_json(text, strlen(text), &record, &error));
-		g_assert_nonnull(strstr(error->message, "\"started\" is not a time"));
-	}
-}
-
 #define LAYOUT                                                                                     \
 	"{\"epoch_ms\":1288834974657,\"tick_ms\":1,\"time_bits\":41,\"datacenter_bits\":5,"        \
 	"\"worker_bits\":5,\"sequence_bits\":12"
@@ -426,21 +222,126 @@ static void test_bad_layouts(void)
 	}
 }
 
+#define LIMITS "{\"max_clock_skew_ms\":10000,\"reservation_ms\":600000"
+
+static void test_limits(void)
+{
+	static const ZnodeLimits CASES[] = {{1, 1}, {10000, 600000}, {3600000, 86400000}};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autofree char *text = znode_limits_to_json(&CASES[i]);
+		g_autoptr(GError) error = NULL;
+		ZnodeLimits limits;
+
+		g_assert_true(znode_limits_from_json(text, strlen(text), &limits, &error));
+		g_assert_no_error(error);
+		g_assert_cmpint(limits.max_clock_skew_ms, ==, CASES[i].max_clock_skew_ms);
+		g_assert_cmpint(limits.reservation_ms, ==, CASES[i].reservation_ms);
+		if (i == 1)
+			g_assert_cmpstr(text, ==, LIMITS "}");
+	}
+}
+
+static void test_bad_limits(void)
+{
+	static const struct {
+		const char *text;
+		const char *fault;
+	} CASES[] = {
+		{"", "not a JSON object as"},
+		{"{}", "\"max_clock_skew_ms\" is missing"},
+		{"{\"max_clock_skew_ms\":10000}", "\"reservation_ms\" is missing"},
+		{"{\"max_clock_skew_ms\":0,\"reservation_ms\":1}", "\"max_clock_skew_ms\" is 0"},
+		{"{\"max_clock_skew_ms\":3600001,\"reservation_ms\":1}", "3600001"},
+		{"{\"max_clock_skew_ms\":1,\"reservation_ms\":0}", "\"reservation_ms\" is 0"},
+		{"{\"max_clock_skew_ms\":1,\"reservation_ms\":86400001}", "86400001"},
+		{"{\"max_clock_skew_ms\":1,\"reservation_ms\":\"1\"}", "not a whole"},
+		{LIMITS ",\"more\":1}", "more than the two fields"},
+		{LIMITS "}x", "not a JSON object as"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(GError) error = NULL;
+		ZnodeLimits limits = {77, 78};
+		const char *text = CASES[i].text;
+
+		g_test_message("%s", text);
+		g_assert_false(znode_limits_from_json(text, strlen(text), &limits, &error));
+		g_assert_nonnull(strstr(error->message, CASES[i].fault));
+		g_assert_cmpint(limits.max_clock_skew_ms, ==, 77);
+		g_assert_cmpint(limits.reservation_ms, ==, 78);
+	}
+}
+
+static void test_floor(void)
+{
+	const gint64 last = layout_max_tick(&LAYOUT_TWITTER);
+	const ZnodeFloor CASES[] = {
+		{0, 0}, {1, 0}, {506369973996, 506369363996}, {last, 0}, {last, last}};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autofree char *text = znode_floor_to_json(&CASES[i]);
+		g_autoptr(GError) error = NULL;
+		ZnodeFloor floor;
+
+		g_assert_true(
+			znode_floor_from_json(text, strlen(text), &LAYOUT_TWITTER, &floor, &error));
+		g_assert_no_error(error);
+		g_assert_cmpint(floor.tick, ==, CASES[i].tick);
+		g_assert_cmpint(floor.clock_tick, ==, CASES[i].clock_tick);
+		if (i == 1)
+			g_assert_cmpstr(text, ==, "{\"floor_tick\":1,\"clock_tick\":0}");
+	}
+}
+
+static void test_bad_floors(void)
+{
+	static const struct {
+		const char *text;
+		const char *fault;
+	} CASES[] = {
+		{"", "not a JSON object as"},
+		{"{}", "\"floor_tick\" is missing"},
+		{"{\"floor_tick\":5}", "\"clock_tick\" is missing"},
+		{"{\"floor_tick\":-1,\"clock_tick\":0}", "\"floor_tick\" is -1"},
+		{"{\"floor_tick\":2199023255552,\"clock_tick\":0}",
+		 "\"floor_tick\" is 2199023255552"},
+		{"{\"floor_tick\":\"5\",\"clock_tick\":0}", "not a whole"},
+		{"{\"floor_tick\":1.5,\"clock_tick\":0}", "not a whole"},
+		{"{\"floor_tick\":5,\"clock_tick\":-1}", "\"clock_tick\" is -1"},
+		{"{\"floor_tick\":5,\"clock_tick\":6}", "\"clock_tick\" is 6"},
+		{"{\"floor_tick\":5,\"clock_tick\":5,\"more\":1}",
+		 "more than the two fields of a floor"},
+		{"{\"floor_tick\":5,\"clock_tick\":0,\"floor_tick\":0}", "not a JSON object as"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(GError) error = NULL;
+		const char *text = CASES[i].text;
+		ZnodeFloor floor = {77, 78};
+
+		g_test_message("%s", text);
+		g_assert_false(
+			znode_floor_from_json(text, strlen(text), &LAYOUT_TWITTER, &floor, &error));
+		g_assert_nonnull(strstr(error->message, CASES[i].fault));
+		g_assert_cmpint(floor.tick, ==, 77);
+		g_assert_cmpint(floor.clock_tick, ==, 78);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/znodes/hosts", test_hosts);
-	g_test_add_func("/znodes/hosts/bad", test_bad_hosts);
 	g_test_add_func("/znodes/answers", test_answers);
 	g_test_add_func("/znodes/paths", test_paths);
 	g_test_add_func("/znodes/lists", test_lists);
 	g_test_add_func("/znodes/claim-names", test_claim_names);
 	g_test_add_func("/znodes/numbers", test_numbers);
-	g_test_add_func("/znodes/claim", test_claim);
-	g_test_add_func("/znodes/claim/may-say-more", test_claim_may_say_more);
-	g_test_add_func("/znodes/claim/holds", test_claim_holds);
-	g_test_add_func("/znodes/claim/bad", test_bad_claims);
 	g_test_add_func("/znodes/layout", test_layout);
 	g_test_add_func("/znodes/layout/bad", test_bad_layouts);
+	g_test_add_func("/znodes/limits", test_limits);
+	g_test_add_func("/znodes/limits/bad", test_bad_limits);
+	g_test_add_func("/znodes/floor", test_floor);
+	g_test_add_func("/znodes/floor/bad", test_bad_floors);
 	return g_test_run();
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/zookeeper/auth.h"
+
 #include <glib/gstdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include "common/zookeeper/znodes.h"
 
 static void test_text(void)
 {

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/zookeeper/claim-record.h"
+
+#include <string.h>
+
+#include "common/strict-json.h"
+#include "core/text.h"
+
+char *claim_record_to_json(const ClaimRecord *self)
+{
+	JsonObject *object = json_object_new();
+	g_autofree char *started = text_time_ms(self->started_ms);
+
+	json_object_set_string_member(object, "host", self->host);
+	json_object_set_int_member(object, "port", self->port);
+	json_object_set_int_member(object, "pid", self->pid);
+	json_object_set_string_member(object, "version", self->version);
+	json_object_set_string_member(object, "started", started);
+	if (self->worker_id >= 0)
+		json_object_set_int_member(object, "worker_id", self->worker_id);
+	if (self->session_timeout_ms > 0)
+		json_object_set_int_member(object, "session_timeout_ms", self->session_timeout_ms);
+	return strict_json_print(object);
+}
+
+/* A time as text_time_ms() writes it, and no other form. */
+static gboolean get_time(JsonObject *object, const char *name, gint64 *out_time_ms, GError **error)
+{
+	const char *text = strict_json_get_string(object, name, error);
+
+	if (text == NULL)
+		return FALSE;
+
+	g_autoptr(GDateTime) time = g_date_time_new_from_iso8601(text, NULL);
+	gint64 seconds = time != NULL ? g_date_time_to_unix(time) : -1;
+
+	if (seconds >= 0) {
+		gint64 time_ms = seconds * 1000 + g_date_time_get_microsecond(time) / 1000;
+		g_autofree char *written = text_time_ms(time_ms);
+
+		if (strcmp(written, text) == 0) {
+			*out_time_ms = time_ms;
+			return TRUE;
+		}
+	}
+	g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
+		    "\"%s\" is not a time as 2010-11-04T01:42:54.657Z", name);
+	return FALSE;
+}
+
+gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out_record,
+				GError **error)
+{
+	g_autoptr(JsonObject) object = strict_json_parse_object(text, length, error);
+	const char *host;
+	const char *version;
+	gint64 port;
+	gint64 pid;
+	gint64 started_ms;
+	gint64 worker_id = -1;
+	gint64 session_timeout_ms = 0;
+
+	if (object == NULL || (host = strict_json_get_string(object, "host", error)) == NULL ||
+	    !strict_json_get_int(object, "port", 1, G_MAXUINT16, &port, error) ||
+	    !strict_json_get_int(object, "pid", 0, G_MAXINT64, &pid, error) ||
+	    (version = strict_json_get_string(object, "version", error)) == NULL ||
+	    !get_time(object, "started", &started_ms, error))
+		return FALSE;
+	if (json_object_has_member(object, "worker_id") &&
+	    !strict_json_get_int(object, "worker_id", 0, G_MAXINT, &worker_id, error))
+		return FALSE;
+	if (json_object_has_member(object, "session_timeout_ms") &&
+	    !strict_json_get_int(object, "session_timeout_ms", 1, G_MAXINT, &session_timeout_ms,
+				 error))
+		return FALSE;
+	*out_record = (ClaimRecord){
+		.host = g_strdup(host),
+		.port = (guint16)port,
+		.pid = pid,
+		.version = g_strdup(version),
+		.started_ms = started_ms,
+		.worker_id = (gint)worker_id,
+		.session_timeout_ms = session_timeout_ms,
+	};
+	return TRUE;
+}
+
+gboolean claim_record_holds(const ClaimRecord *self, const char *nonce,
+			    const ReservationRecord *reservation, guint worker_id)
+{
+	return strcmp(nonce, reservation->owner) == 0 &&
+	       (self->worker_id < 0 || (guint)self->worker_id == worker_id);
+}
+
+char *claim_record_address(const ClaimRecord *self)
+{
+	gboolean bare = strchr(self->host, ':') == NULL;
+
+	return g_strdup_printf("%s%s%s:%u", bare ? "" : "[", self->host, bare ? "" : "]",
+			       (guint)self->port);
+}
+
+void claim_record_clear(ClaimRecord *self)
+{
+	g_clear_pointer(&self->host, g_free);
+	g_clear_pointer(&self->version, g_free);
+}

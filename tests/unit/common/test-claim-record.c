@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/zookeeper/claim-record.h"
+
+#include <string.h>
+
+#define NONCE "f81d4fae-7dec-41d0-a765-00a0c91e6bf6"
+
+#define CLAIM_REST "\"pid\":7,\"version\":\"0.2.0\",\"started\":\"2026-11-20T20:02:28.660Z\""
+#define CLAIM      "{\"host\":\"::1\",\"port\":7609," CLAIM_REST
+
+static void test_good(void)
+{
+	static const struct {
+		const char *text;
+		gint worker_id;
+	} CASES[] = {
+		{CLAIM "}", -1},
+		{CLAIM ",\"worker_id\":0}", 0},
+		{CLAIM ",\"worker_id\":31}", 31},
+		{CLAIM ",\"worker_id\":2147483647}", G_MAXINT},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(GError) error = NULL;
+		g_auto(ClaimRecord) record = {0};
+		const char *text = CASES[i].text;
+
+		g_test_message("%s", text);
+		g_assert_true(claim_record_from_json(text, strlen(text), &record, &error));
+		g_assert_no_error(error);
+		g_assert_cmpstr(record.host, ==, "::1");
+		g_assert_cmpuint(record.port, ==, 7609);
+		g_assert_cmpint(record.pid, ==, 7);
+		g_assert_cmpstr(record.version, ==, "0.2.0");
+		g_assert_cmpint(record.started_ms, ==, 1795204948660);
+		g_assert_cmpint(record.worker_id, ==, CASES[i].worker_id);
+
+		g_autofree char *written = claim_record_to_json(&record);
+
+		g_assert_cmpstr(written, ==, text);
+	}
+}
+
+static void test_holds(void)
+{
+	static const struct {
+		gint claimed;
+		const char *owner;
+		guint worker_id;
+		gboolean holds;
+	} CASES[] = {
+		{-1, NONCE, 0, TRUE},  {-1, NONCE, 31, TRUE}, {0, NONCE, 0, TRUE},
+		{31, NONCE, 31, TRUE}, {0, NONCE, 31, FALSE}, {31, NONCE, 0, FALSE},
+		{31, "", 31, FALSE},   {-1, "", 31, FALSE},   {31, NONCE "0", 31, FALSE},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		const ClaimRecord claim = {.worker_id = CASES[i].claimed};
+		const ReservationRecord reservation = {.owner = (char *)CASES[i].owner};
+
+		g_test_message("%" G_GSIZE_FORMAT, i);
+		g_assert_cmpint(claim_record_holds(&claim, NONCE, &reservation, CASES[i].worker_id),
+				==, CASES[i].holds);
+	}
+}
+
+/* A server of a later version says more, perhaps of kinds that are not known here. */
+static void test_may_say_more(void)
+{
+	static const char TEXT[] = CLAIM ",\"zone\":{\"a\":[1.5,null]},\"worker_id\":3}";
+	g_auto(ClaimRecord) record = {0};
+
+	g_assert_true(claim_record_from_json(TEXT, strlen(TEXT), &record, NULL));
+	g_assert_cmpint(record.worker_id, ==, 3);
+}
+
+static void test_bad(void)
+{
+	static const struct {
+		const char *text;
+		const char *fault;
+	} CASES[] = {
+		{"", "not a JSON object as"},
+		{"{}", "\"host\" is missing"},
+		{CLAIM "}x", "not a JSON object as"},
+		{"{\"port\":7609," CLAIM_REST "}", "\"host\" is missing"},
+		{"{\"host\":7,\"port\":7609," CLAIM_REST "}", "\"host\" is not a string"},
+		{"{\"host\":\"a\"," CLAIM_REST "}", "\"port\" is missing"},
+		{"{\"host\":\"a\",\"port\":\"7\"," CLAIM_REST "}", "\"port\" is not a whole"},
+		{"{\"host\":\"a\",\"port\":0," CLAIM_REST "}", "\"port\" is 0"},
+		{"{\"host\":\"a\",\"port\":65536," CLAIM_REST "}", "\"port\" is 65536"},
+		{"{\"host\":\"a\",\"port\":7609}", "\"pid\" is missing"},
+		{CLAIM ",\"worker_id\":-1}", "\"worker_id\" is -1"},
+		{CLAIM ",\"worker_id\":2147483648}", "\"worker_id\" is 2147483648"},
+		{CLAIM ",\"worker_id\":null}", "\"worker_id\" is not a whole"},
+		{CLAIM ",\"worker_id\":1.5}", "\"worker_id\" is not a whole"},
+		{CLAIM ",\"pid\":8}", "not a JSON object as"},
+	};
+	static const char *const BAD_TIMES[] = {
+		"",
+		"now",
+		"2026-11-20T20:02:28Z",
+		"2026-11-20T20:02:28.6600Z",
+		"2026-11-20T20:02:28.660+00:00",
+		"2026-11-20T20:02:28.660",
+		"2026-11-20 20:02:28.660Z",
+		"2026-13-20T20:02:28.660Z",
+		"2026-W47-5T20:02:28.660Z",
+		"1969-12-31T23:59:59.999Z",
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(GError) error = NULL;
+		ClaimRecord record = {.pid = 77};
+		const char *text = CASES[i].text;
+
+		g_test_message("%s", text);
+		g_assert_false(claim_record_from_json(text, strlen(text), &record, &error));
+		g_assert_nonnull(strstr(error->message, CASES[i].fault));
+		g_assert_cmpint(record.pid, ==, 77);
+		g_assert_null(record.host);
+	}
+	for (gsize i = 0; i < G_N_ELEMENTS(BAD_TIMES); i++) {
+		g_autoptr(GError) error = NULL;
+		g_autofree char *text =
+			g_strdup_printf("{\"host\":\"a\",\"port\":1,\"pid\":1,\"version\":\"\","
+					"\"started\":\"%s\"}",
+					BAD_TIMES[i]);
+		g_auto(ClaimRecord) record = {0};
+
+		g_test_message("%s", BAD_TIMES[i]);
+		g_assert_false(claim_record_from_json(text, strlen(text), &record, &error));
+		g_assert_nonnull(strstr(error->message, "\"started\" is not a time"));
+	}
+}
+
+/* A claim says how long it outlives its server. */
+static void test_session_timeout(void)
+{
+	static const struct {
+		const char *more;
+		gboolean good;
+		gint64 timeout_ms;
+	} CASES[] = {
+		{"", TRUE, 0},
+		{",\"session_timeout_ms\":1", TRUE, 1},
+		{",\"session_timeout_ms\":60000", TRUE, 60000},
+		{",\"session_timeout_ms\":0", FALSE, 0},
+		{",\"session_timeout_ms\":-1", FALSE, 0},
+		{",\"session_timeout_ms\":2147483648", FALSE, 0},
+		{",\"session_timeout_ms\":\"1\"", FALSE, 0},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autofree char *text = g_strdup_printf(
+			"{\"host\":\"a\",\"port\":1,\"pid\":1,\"version\":\"0\","
+			"\"started\":\"2026-11-20T20:02:28.660Z\",\"worker_id\":3%s}",
+			CASES[i].more);
+		g_auto(ClaimRecord) record = {0};
+		g_autofree char *written = NULL;
+
+		g_test_message("%s", text);
+		g_assert_cmpint(claim_record_from_json(text, strlen(text), &record, NULL), ==,
+				CASES[i].good);
+		g_assert_cmpint(record.session_timeout_ms, ==, CASES[i].timeout_ms);
+		if (!CASES[i].good)
+			continue;
+		written = claim_record_to_json(&record);
+		g_assert_cmpstr(written, ==, text);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/claim-record/good", test_good);
+	g_test_add_func("/claim-record/may-say-more", test_may_say_more);
+	g_test_add_func("/claim-record/holds", test_holds);
+	g_test_add_func("/claim-record/bad", test_bad);
+	g_test_add_func("/claim-record/session-timeout", test_session_timeout);
+	return g_test_run();
+}

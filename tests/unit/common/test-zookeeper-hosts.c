@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/zookeeper/hosts.h"
+
+#include <string.h>
+
+static void test_good(void)
+{
+	static const struct {
+		const char *text;
+		const char *servers;
+		const char *root;
+	} CASES[] = {
+		{"a", "a:2181", "/snowflake"},
+		{"a:1", "a:1", "/snowflake"},
+		{"a:1/ids", "a:1", "/ids"},
+		{"a,b:7,10.0.0.1/ids/of-us", "a:2181,b:7,10.0.0.1:2181", "/ids/of-us"},
+		{" a:1 , b:2", "a:1,b:2", "/snowflake"},
+		/* the client cuts the port off at the last colon, and knows no brackets */
+		{"[::1]", "::1:2181", "/snowflake"},
+		{"[::1]:7,a", "::1:7,a:2181", "/snowflake"},
+		{"a/x.y/..z", "a:2181", "/x.y/..z"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(GError) error = NULL;
+		g_autoptr(ZookeeperHosts) hosts = zookeeper_hosts_parse(CASES[i].text, &error);
+
+		g_test_message("%s", CASES[i].text);
+		g_assert_no_error(error);
+		g_assert_cmpstr(hosts->servers, ==, CASES[i].servers);
+		g_assert_cmpstr(hosts->root, ==, CASES[i].root);
+		g_assert_cmpstr(hosts->text, ==, CASES[i].text);
+	}
+}
+
+static void test_bad(void)
+{
+	static const struct {
+		const char *text;
+		const char *fault;
+	} CASES[] = {
+		{"", "no server of ZooKeeper is named"},
+		{"/snowflake", "no server of ZooKeeper is named"},
+		{"a,", "the host is missing"},
+		{",a", "the host is missing"},
+		{"a,,b", "the host is missing"},
+		{":2181", "the host is missing"},
+		{"a:", "the port is not a number"},
+		{"a:0", "others cannot connect to this"},
+		{"a:65536", "the port is not a number"},
+		{"*:2181", "others cannot connect to this"},
+		{"0.0.0.0", "others cannot connect to this"},
+		{"::1:2181", "stands in brackets"},
+		{"[::1", "the bracket is not closed"},
+		{"a;b", "neither a name nor an IP address"},
+		{"a/", "has a slash too many"},
+		{"a//b", "has a slash too many"},
+		{"a/b/", "has a slash too many"},
+		{"a/b//c", "has a slash too many"},
+		{"a/.", "has a \".\" in it"},
+		{"a/b/../c", "has a \"..\" in it"},
+		{"a/b c", "printable ASCII"},
+		{"a/b\n", "\"/b\\x0a\""},
+		{"a/\xc3\xa9", "printable ASCII"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(GError) error = NULL;
+
+		g_test_message("%s", CASES[i].text);
+		g_assert_null(zookeeper_hosts_parse(CASES[i].text, &error));
+		g_assert_nonnull(error);
+		g_test_message("%s", error->message);
+		g_assert_nonnull(strstr(error->message, CASES[i].fault));
+		g_assert_null(zookeeper_hosts_parse(CASES[i].text, NULL));
+	}
+	zookeeper_hosts_free(NULL);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/zookeeper-hosts/good", test_good);
+	g_test_add_func("/zookeeper-hosts/bad", test_bad);
+	return g_test_run();
+}
