@@ -5,7 +5,7 @@
 
 #include "core/text.h"
 
-#define MAX_BYTES 4096 /* records have less than 300; json-glib recurses without a limit */
+#define MAX_BYTES 4096 /* records have some 400; json-glib recurses without a limit */
 
 G_DEFINE_QUARK(strict_json_error_quark, strict_json_error)
 

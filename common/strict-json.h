@@ -4,9 +4,9 @@
 #include <json-glib/json-glib.h>
 
 /*
- * Records in JSON, read to the letter. json-glib by itself takes more than JSON for JSON: comments,
- * "var x =", octal and overlong numbers, a member twice. So what was read is written again, and has
- * to be what was there.
+ * JSON that is written in one way, and records in it read to the letter. json-glib by itself takes
+ * more than JSON for JSON: comments, "var x =", octal and overlong numbers, a member twice. So what
+ * was read is written again, and has to be what was there.
  */
 
 #define STRICT_JSON_ERROR (strict_json_error_quark())

@@ -159,7 +159,7 @@ static GPtrArray *get(Keeper *self, gint64 max_age_us, gboolean may_wait, GError
 	return NULL;
 }
 
-gboolean keeper_workers_get(Keeper *self, gint64 max_age_ms, gboolean may_wait,
+gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
 			    GPtrArray **out_workers, gint64 *out_as_of_ms, GError **error)
 {
 	gint64 max_age_us = MAX(max_age_ms, MIN_AGE_MS) * G_TIME_SPAN_MILLISECOND;

@@ -3,7 +3,7 @@
 
 #include "worker/keeper.h"
 
-/* The keeper's part behind keeper_get_workers(). */
+/* The keeper's part that lists; keeper_get_workers() is there, too. */
 
 /* The thread: passes on to the registry that a list is wanted. */
 void keeper_workers_ask(Keeper *self);
@@ -26,7 +26,3 @@ void keeper_workers_put_off(Keeper *self);
  * much again, those who have started, or found their registry, together do not list together
  */
 gint64 keeper_workers_pause_us(guint n_workers, guint n_reads, gdouble jitter);
-
-/* Any thread: see keeper_get_workers(). */
-gboolean keeper_workers_get(Keeper *self, gint64 max_age_ms, gboolean may_wait,
-			    GPtrArray **out_workers, gint64 *out_as_of_ms, GError **error);

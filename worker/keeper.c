@@ -322,12 +322,6 @@ gint64 keeper_demand(Keeper *self)
 	return 0;
 }
 
-gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
-			    GPtrArray **out_workers, gint64 *out_as_of_ms, GError **error)
-{
-	return keeper_workers_get(self, max_age_ms, may_wait, out_workers, out_as_of_ms, error);
-}
-
 gint64 keeper_idle_ms(Keeper *self)
 {
 	return (g_get_monotonic_time() - atomic_load(&self->round_began_us)) /

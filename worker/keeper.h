@@ -8,12 +8,13 @@
 #include "worker/registry.h"
 
 /*
- * Keeps the generator supplied with a lease: claims a worker ID, extends its reservation as soon as
- * a quarter of its length has passed, hands it back at the end; and disciplines the clock ten
- * times a second. One thread of its own, the only one that calls the registry and the only one
- * that publishes leases.
+ * Keeps the generator supplied with a lease: claims a worker ID, extends its reservation when a
+ * quarter of its length has passed (with files only if IDs are asked for), hands it back at the
+ * end; and disciplines the clock ten times a second. One thread of its own, the only one that calls
+ * the registry and the only one that publishes leases.
  *
- * A lease whose record was lost to another owner is dropped at once, and a worker ID claimed anew.
+ * A lease whose record is another's by now, or was set back, is dropped as soon as that is known,
+ * and a worker ID claimed anew.
  */
 typedef struct _Keeper Keeper;
 
@@ -109,8 +110,8 @@ gint64 keeper_demand(Keeper *self);
  * Any thread: all workers that the registry knows of, this one maybe among them; of a registry that
  * knows of none but this one, none. If what is known is older, the registry is asked; call again
  * after changed(). If nothing at all is heard of it for 300 ms, or no list for 2 s, or this server
- * is stopping, the last list will do. The keeper
- * takes one from time to time, too, so that there is one when the registry is away.
+ * is stopping, the last list will do. The keeper takes one from time to time, too, so that there is
+ * one when the registry is away.
  *
  * Returns: %TRUE; %FALSE without an error if a list is expected in a moment; or, if there never was
  * one, %FALSE with REGISTRY_ERROR_FAILED set if it did not come within 2 s, or will not come any

@@ -399,11 +399,11 @@ static void test_backoff(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/plan/without-lease", test_without_lease);
-	g_test_add_func("/plan/without-lease-but-news", test_without_lease_but_news);
-	g_test_add_func("/plan/with-lease", test_with_lease);
-	g_test_add_func("/plan/with-lease-and-news", test_with_lease_and_news);
-	g_test_add_func("/plan/moves", test_moves);
-	g_test_add_func("/plan/backoff", test_backoff);
+	g_test_add_func("/keeper-plan/without-lease", test_without_lease);
+	g_test_add_func("/keeper-plan/without-lease-but-news", test_without_lease_but_news);
+	g_test_add_func("/keeper-plan/with-lease", test_with_lease);
+	g_test_add_func("/keeper-plan/with-lease-and-news", test_with_lease_and_news);
+	g_test_add_func("/keeper-plan/moves", test_moves);
+	g_test_add_func("/keeper-plan/backoff", test_backoff);
 	return g_test_run();
 }
