@@ -415,8 +415,3 @@ void keeper_lease_cancel(Keeper *self)
 	if (self->registry->ops->cancel != NULL)
 		self->registry->ops->cancel(self->registry);
 }
-
-void keeper_lease_stop(Keeper *self)
-{
-	self->facts.stopped = TRUE;
-}

@@ -19,8 +19,5 @@ void keeper_lease_begin(Keeper *self, RegistryOperation operation);
 /* The operation under way is to come to its end. */
 void keeper_lease_cancel(Keeper *self);
 
-/* Nothing is under way, and there is no lease. */
-void keeper_lease_stop(Keeper *self);
-
 /* Ends the keeper's trying; (transfer full) for @error. */
 void keeper_lease_end_trying(Keeper *self, GError *error);

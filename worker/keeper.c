@@ -99,7 +99,7 @@ static void follow(Keeper *self, const KeeperPlan *plan)
 		keeper_lease_cancel(self);
 		break;
 	case KEEPER_PLAN_STOP:
-		keeper_lease_stop(self);
+		self->facts.stopped = TRUE;
 		break;
 	}
 }
@@ -242,7 +242,7 @@ gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
 		self->running = FALSE;
 	}
 	if (!self->facts.stopped) { /* it never ran */
-		keeper_lease_stop(self);
+		self->facts.stopped = TRUE;
 		show(self);
 	}
 	return TRUE;

@@ -94,9 +94,7 @@ gboolean claim_record_holds(const ClaimRecord *self, const char *nonce,
 
 char *claim_record_address(const ClaimRecord *self)
 {
-	gboolean bare = strchr(self->host, ':') == NULL;
-
-	return g_strdup_printf("%s%s%s:%u", bare ? "" : "[", self->host, bare ? "" : "]",
+	return g_strdup_printf(strchr(self->host, ':') != NULL ? "[%s]:%u" : "%s:%u", self->host,
 			       (guint)self->port);
 }
 
