@@ -13,8 +13,8 @@
  * end; and disciplines the clock ten times a second. One thread of its own, the only one that calls
  * the registry and the only one that publishes leases.
  *
- * A lease whose record is another's by now, or was set back, is dropped as soon as that is known,
- * and a worker ID claimed anew.
+ * A lease whose record is not as it was written (REGISTRY_ERROR_LOST) is dropped as soon as that is
+ * known, and a worker ID claimed anew.
  */
 typedef struct _Keeper Keeper;
 

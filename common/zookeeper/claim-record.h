@@ -3,7 +3,7 @@
 
 #include "common/reservation-record.h"
 
-/* A claim's data. Servers of later versions may add to it. */
+/* What the claim of a server that lives holds. Servers of later versions may add to it. */
 typedef struct {
 	char *host;
 	guint16 port;
