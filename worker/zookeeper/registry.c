@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "worker/zookeeper/connection.h"
-#include "worker/zookeeper/opening.h"
 #include "worker/zookeeper/reservation.h"
 #include "worker/zookeeper/securing.h"
+#include "worker/zookeeper/session-events.h"
+#include "worker/zookeeper/session-opening.h"
 #include "worker/zookeeper/steps.h"
 
 /*
@@ -200,7 +200,7 @@ static gint64 give_up_at_us(const RegistryZookeeper *self)
 
 static void give_up(RegistryZookeeper *self)
 {
-	g_autofree char *why = zookeeper_opening_why_not(self);
+	g_autofree char *why = zookeeper_session_opening_why_not(self);
 
 	if (self->facts.goal == GOAL_CLAIM)
 		registry_zookeeper_fail(self, REGISTRY_ERROR_FATAL,
@@ -275,8 +275,8 @@ static gint64 look_again_at_us(const RegistryZookeeper *self)
 
 	if (self->lost_why != NULL)
 		return self->facts.now_us;
-	at_us = MIN(at_us, zookeeper_opening_at_us(self));
-	at_us = MIN(at_us, zookeeper_connection_tell_at_us(self));
+	at_us = MIN(at_us, zookeeper_session_opening_at_us(self));
+	at_us = MIN(at_us, zookeeper_session_events_tell_at_us(self));
 	if (self->look_again_us != 0)
 		at_us = MIN(at_us, self->look_again_us);
 	if (self->state == REGISTRATION_PAUSING)
@@ -297,9 +297,9 @@ static gboolean registry_zookeeper_poll(Registry *registry, gint64 now_tick,
 	self->facts.now_us = g_get_monotonic_time();
 	if (self->goal_since_us == 0) /* nothing was wanted yet */
 		return FALSE;
-	zookeeper_connection_take_messages(self);
+	zookeeper_session_events_take(self);
 	report_loss(self);
-	zookeeper_connection_look_after(self);
+	zookeeper_session_events_look_after(self);
 	look_after_goal(self);
 	go_on(self);
 	look_after_goal(self);
@@ -378,7 +378,7 @@ static void registry_zookeeper_free(Registry *registry)
 	g_clear_pointer(&self->listing, zookeeper_listing_free);
 	g_clear_pointer(&self->guard, zookeeper_guard_free);
 	g_clear_pointer(&self->missing, g_ptr_array_unref);
-	zookeeper_opening_drop(self);
+	zookeeper_session_opening_drop(self);
 	if (self->session != NULL)
 		zookeeper_session_close(self->session, CLOSE_PATIENCE_MS);
 	g_clear_pointer(&self->datacenters, g_array_unref);

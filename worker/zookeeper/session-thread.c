@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "worker/zookeeper/names.h"
+#include "worker/zookeeper/session-names.h"
 #include "worker/zookeeper/session-private.h"
 
 static pthread_once_t log_once = PTHREAD_ONCE_INIT;
@@ -26,9 +26,9 @@ static ZookeeperMessage *find_names(const ZookeeperSessionConfig *config)
 	ZookeeperMessage *message = g_new0(ZookeeperMessage, 1);
 
 	message->addresses =
-		config->look_up
-			? zookeeper_names_look_up(config->servers, config->known, &message->unknown)
-			: g_strdupv(config->known);
+		config->look_up ? zookeeper_session_names_look_up(config->servers, config->known,
+								  &message->unknown)
+				: g_strdupv(config->known);
 	return message;
 }
 
@@ -36,7 +36,7 @@ static ZookeeperMessage *find_names(const ZookeeperSessionConfig *config)
 static zhandle_t *open_handle(ZookeeperSession *self, const GStrv addresses)
 {
 	const ZookeeperSessionConfig *config = &self->config;
-	g_autofree char *hosts = zookeeper_names_join(addresses);
+	g_autofree char *hosts = zookeeper_session_names_join(addresses);
 	zhandle_t *handle = zookeeper_init(hosts, zookeeper_session_on_event,
 					   (int)config->timeout_ms, NULL, self, 0);
 

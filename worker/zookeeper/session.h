@@ -10,6 +10,9 @@
  *
  * A session that has expired is of no more use: make another.
  *
+ * What the registration makes of the messages is in session-events.h, and when it begins another
+ * session in session-opening.h.
+ *
  * The meaning of the codes and the rules of versions, watches and ephemeral znodes are ZooKeeper's:
  * https://zookeeper.apache.org/doc/r3.8.0/zookeeperProgrammers.html
  */
@@ -52,7 +55,7 @@ typedef struct {
 	/* OPENED, NO_NAMES */
 	char *unknown; /* (nullable): the names that cannot be looked up, and why */
 	/* OPENED */
-	GStrv addresses; /* that it connects to: see zookeeper_names_look_up() */
+	GStrv addresses; /* that it connects to: see zookeeper_session_names_look_up() */
 	/* CONNECTED */
 	gint64 session;
 	/* CHANGED; REPLY to create: where it is */
@@ -68,7 +71,7 @@ typedef struct {
 	gsize length;       /* of the data, without that NUL */
 	GStrv children;     /* of children: names */
 	gboolean open;      /* of get_acl: as znode-acl.h has it */
-	ZookeeperStat stat; /* of create, get, exists and get_acl; of commit: of the last set */
+	ZookeeperStat stat; /* of create, get, exists, set, get_acl; of commit: of the last set */
 	gint64 sent_ns;     /* CLOCK_BOOTTIME, before the request left */
 	gint64 received_ns; /* CLOCK_BOOTTIME, after its reply came */
 } ZookeeperMessage;

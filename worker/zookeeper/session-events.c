@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/zookeeper/connection.h"
+#include "worker/zookeeper/session-events.h"
 
 #include "common/log.h"
-#include "worker/zookeeper/opening.h"
 #include "worker/zookeeper/reservation.h"
 #include "worker/zookeeper/securing.h"
+#include "worker/zookeeper/session-opening.h"
 #include "worker/zookeeper/steps.h"
 
 /* A connection that is back before this is not worth a word. */
@@ -89,7 +89,7 @@ static void on_expired(RegistryZookeeper *self)
 	end_session(self);
 	self->unconnected_since_us = self->facts.now_us;
 	self->addresses_good = TRUE;
-	zookeeper_opening_drop(self);
+	zookeeper_session_opening_drop(self);
 }
 
 static void on_denied(RegistryZookeeper *self)
@@ -169,7 +169,7 @@ static void take_from_session(RegistryZookeeper *self)
 
 static void take_opened(RegistryZookeeper *self)
 {
-	ZookeeperSession *opened = zookeeper_opening_take(self);
+	ZookeeperSession *opened = zookeeper_session_opening_take(self);
 
 	if (opened == NULL)
 		return;
@@ -179,7 +179,7 @@ static void take_opened(RegistryZookeeper *self)
 	self->session = opened;
 }
 
-void zookeeper_connection_take_messages(RegistryZookeeper *self)
+void zookeeper_session_events_take(RegistryZookeeper *self)
 {
 	take_from_session(self);
 	take_opened(self);
@@ -190,7 +190,7 @@ void zookeeper_connection_take_messages(RegistryZookeeper *self)
 
 /* The session */
 
-gint64 zookeeper_connection_tell_at_us(const RegistryZookeeper *self)
+gint64 zookeeper_session_events_tell_at_us(const RegistryZookeeper *self)
 {
 	if (self->facts.connected || (!self->told_connected && !self->told_expired))
 		return G_MAXINT64;
@@ -201,16 +201,16 @@ static void tell_of_loss(RegistryZookeeper *self)
 {
 	if (self->facts.connected)
 		self->told_expired = FALSE;
-	if (self->facts.now_us < zookeeper_connection_tell_at_us(self))
+	if (self->facts.now_us < zookeeper_session_events_tell_at_us(self))
 		return;
 	self->told_connected = FALSE;
 	self->told_expired = FALSE;
 	log_event(LOG_ZOOKEEPER_LOST, "servers=%s", self->servers);
 }
 
-void zookeeper_connection_look_after(RegistryZookeeper *self)
+void zookeeper_session_events_look_after(RegistryZookeeper *self)
 {
 	tell_of_loss(self);
-	if (self->facts.now_us >= zookeeper_opening_at_us(self))
-		zookeeper_opening_begin(self);
+	if (self->facts.now_us >= zookeeper_session_opening_at_us(self))
+		zookeeper_session_opening_begin(self);
 }

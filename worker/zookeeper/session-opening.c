@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/zookeeper/opening.h"
+#include "worker/zookeeper/session-opening.h"
 
 #include <string.h>
 
 #include "common/log.h"
-#include "worker/zookeeper/names.h"
+#include "worker/zookeeper/session-names.h"
 
 /* A session that has tried for as many of its timeouts is replaced: servers that were restored from
  * a backup refuse it for ever, and names may mean other addresses by then. */
@@ -15,8 +15,9 @@
 /* ZooKeeper's client gives each address two thirds of a session timeout at most. */
 static gint64 timeouts_to_replace(const RegistryZookeeper *self)
 {
-	g_autofree char *addresses =
-		self->addresses != NULL ? zookeeper_names_join(self->addresses) : g_strdup("");
+	g_autofree char *addresses = self->addresses != NULL
+					     ? zookeeper_session_names_join(self->addresses)
+					     : g_strdup("");
 	gint64 n_addresses = *addresses != '\0';
 
 	for (const char *c = addresses; (c = strchr(c, ',')) != NULL; c++)
@@ -24,7 +25,7 @@ static gint64 timeouts_to_replace(const RegistryZookeeper *self)
 	return MAX(TIMEOUTS_TO_REPLACE, n_addresses);
 }
 
-gint64 zookeeper_opening_at_us(const RegistryZookeeper *self)
+gint64 zookeeper_session_opening_at_us(const RegistryZookeeper *self)
 {
 	gint64 patience_ms;
 
@@ -37,7 +38,7 @@ gint64 zookeeper_opening_at_us(const RegistryZookeeper *self)
 					     patience_ms * G_TIME_SPAN_MILLISECOND);
 }
 
-void zookeeper_opening_begin(RegistryZookeeper *self)
+void zookeeper_session_opening_begin(RegistryZookeeper *self)
 {
 	const ZookeeperSessionConfig config = {
 		.servers = self->servers,
@@ -65,12 +66,12 @@ static void note_unknown(RegistryZookeeper *self, const char *unknown)
 	self->unknown = g_strdup(unknown);
 }
 
-ZookeeperSession *zookeeper_opening_take(RegistryZookeeper *self)
+ZookeeperSession *zookeeper_session_opening_take(RegistryZookeeper *self)
 {
 	g_autoptr(ZookeeperMessage) message = NULL;
 
 	if (self->facts.connected) /* so no other is needed */
-		zookeeper_opening_drop(self);
+		zookeeper_session_opening_drop(self);
 	if (self->opening != NULL)
 		message = zookeeper_session_take(self->opening);
 	if (message == NULL)
@@ -79,7 +80,7 @@ ZookeeperSession *zookeeper_opening_take(RegistryZookeeper *self)
 		note_unknown(self, message->unknown);
 	self->addresses_good = FALSE;
 	if (message->type != ZOOKEEPER_OPENED) {
-		zookeeper_opening_drop(self);
+		zookeeper_session_opening_drop(self);
 		self->open_at_us = self->facts.now_us + INTERVAL_US;
 		return NULL;
 	}
@@ -89,12 +90,12 @@ ZookeeperSession *zookeeper_opening_take(RegistryZookeeper *self)
 	return g_steal_pointer(&self->opening);
 }
 
-void zookeeper_opening_drop(RegistryZookeeper *self)
+void zookeeper_session_opening_drop(RegistryZookeeper *self)
 {
 	g_clear_pointer(&self->opening, zookeeper_session_free);
 }
 
-char *zookeeper_opening_why_not(const RegistryZookeeper *self)
+char *zookeeper_session_opening_why_not(const RegistryZookeeper *self)
 {
 	if (self->unknown != NULL)
 		return g_strdup_printf("its name cannot be looked up (%s)", self->unknown);

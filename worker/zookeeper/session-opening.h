@@ -9,15 +9,15 @@
  */
 
 /* When the next is to be begun: monotonic; G_MAXINT64: none is needed, or one is under way. */
-gint64 zookeeper_opening_at_us(const RegistryZookeeper *self);
+gint64 zookeeper_session_opening_at_us(const RegistryZookeeper *self);
 
-void zookeeper_opening_begin(RegistryZookeeper *self);
+void zookeeper_session_opening_begin(RegistryZookeeper *self);
 
 /* (transfer full) (nullable): the session that is opened, to take the place of the one before. */
-ZookeeperSession *zookeeper_opening_take(RegistryZookeeper *self);
+ZookeeperSession *zookeeper_session_opening_take(RegistryZookeeper *self);
 
 /* What is under way, if anything is, is of no use any more. */
-void zookeeper_opening_drop(RegistryZookeeper *self);
+void zookeeper_session_opening_drop(RegistryZookeeper *self);
 
 /* (transfer full) (nullable): why there is no connection, if that is known. */
-char *zookeeper_opening_why_not(const RegistryZookeeper *self);
+char *zookeeper_session_opening_why_not(const RegistryZookeeper *self);
