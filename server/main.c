@@ -300,7 +300,7 @@ static Registry *make_registry_zookeeper(Server *self, GError **error)
 		}
 	}
 
-	const RegistryZookeeperConfig config = {
+	const ZookeeperRegistryConfig config = {
 		.hosts = options->zookeeper,
 		.auth = auth,
 		.layout = &options->layout,
@@ -317,7 +317,7 @@ static Registry *make_registry_zookeeper(Server *self, GError **error)
 		.skip_sanity_checks = options->skip_sanity_checks,
 	};
 
-	return registry_zookeeper_new(&config);
+	return zookeeper_registry_new(&config);
 }
 
 static gboolean make_keeper(Server *self, GError **error)

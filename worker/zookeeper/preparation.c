@@ -7,34 +7,34 @@
 #include "worker/zookeeper/reservation.h"
 #include "worker/zookeeper/securing.h"
 
-static void await(RegistryZookeeper *self, PreparationStep step, guint64 request)
+static void await(Registration *self, PreparationStep step, guint64 request)
 {
 	self->preparation = step;
-	registry_zookeeper_await(self, request);
+	registration_await(self, request);
 }
 
-static void read_layout(RegistryZookeeper *self)
+static void read_layout(Registration *self)
 {
 	g_autofree char *path = znode_layout(self->root);
 
 	await(self, PREPARATION_LAYOUT, zookeeper_session_get(self->session, path, FALSE));
 }
 
-static void read_limits(RegistryZookeeper *self)
+static void read_limits(Registration *self)
 {
 	g_autofree char *path = znode_limits(self->root);
 
 	await(self, PREPARATION_LIMITS, zookeeper_session_get(self->session, path, FALSE));
 }
 
-static void look_for_reservations(RegistryZookeeper *self)
+static void look_for_reservations(Registration *self)
 {
 	g_autofree char *path = znode_reservations(self->root, self->datacenter_id);
 
 	await(self, PREPARATION_RESERVATIONS, zookeeper_session_exists(self->session, path, FALSE));
 }
 
-static void look_for_claims(RegistryZookeeper *self)
+static void look_for_claims(Registration *self)
 {
 	g_autofree char *path = znode_claims(self->root, self->datacenter_id);
 
@@ -42,7 +42,7 @@ static void look_for_claims(RegistryZookeeper *self)
 }
 
 /* For what is held: a raised floor says that history may have been lost. */
-static void read_floor(RegistryZookeeper *self)
+static void read_floor(Registration *self)
 {
 	g_autofree char *path = znode_floor(self->root, self->datacenter_id);
 
@@ -78,7 +78,7 @@ static void add_parents_of(GPtrArray *missing, const char *path)
 
 /* Each is sent when the one before has been answered: a connection that is lost and back between
  * two would leave out one of them. */
-static void make_next(RegistryZookeeper *self)
+static void make_next(Registration *self)
 {
 	const MissingZnode *next;
 
@@ -92,14 +92,14 @@ static void make_next(RegistryZookeeper *self)
 				       next->data != NULL ? next->data : ""));
 }
 
-static void begin_making(RegistryZookeeper *self)
+static void begin_making(Registration *self)
 {
 	g_clear_pointer(&self->missing, g_ptr_array_unref);
 	self->missing = g_ptr_array_new_with_free_func((GDestroyNotify)missing_znode_free);
 	self->n_made = 0;
 }
 
-static void make_layout(RegistryZookeeper *self)
+static void make_layout(Registration *self)
 {
 	char *path = znode_layout(self->root);
 
@@ -109,7 +109,7 @@ static void make_layout(RegistryZookeeper *self)
 	make_next(self);
 }
 
-static void make_datacenter(RegistryZookeeper *self)
+static void make_datacenter(Registration *self)
 {
 	char *floor = znode_floor(self->root, self->datacenter_id);
 
@@ -122,19 +122,19 @@ static void make_datacenter(RegistryZookeeper *self)
 }
 
 /* They were deleted by hand: where there are reservations, no floor is made. */
-static void make_claims(RegistryZookeeper *self)
+static void make_claims(Registration *self)
 {
 	begin_making(self);
 	add(self->missing, znode_claims(self->root, self->datacenter_id), g_strdup(""));
 	make_next(self);
 }
 
-static void complain_of(RegistryZookeeper *self, const ZookeeperMessage *message)
+static void complain_of(Registration *self, const ZookeeperMessage *message)
 {
-	registry_zookeeper_complain_of(self, self->root, message->outcome, message->reason);
+	registration_complain_of(self, self->root, message->outcome, message->reason);
 }
 
-static void on_made(RegistryZookeeper *self, const ZookeeperMessage *message)
+static void on_made(Registration *self, const ZookeeperMessage *message)
 {
 	const MissingZnode *znode = self->missing->pdata[self->n_made];
 	gboolean is_there =
@@ -145,7 +145,7 @@ static void on_made(RegistryZookeeper *self, const ZookeeperMessage *message)
 		self->n_made++;
 		make_next(self);
 	} else if (message->outcome == ZOOKEEPER_NO_NODE) {
-		registry_zookeeper_complain(
+		registration_complain(
 			self,
 			"cannot make %s in ZooKeeper: make it, with what is above it, or "
 			"give a user and password that may (--zookeeper-auth)",
@@ -157,7 +157,7 @@ static void on_made(RegistryZookeeper *self, const ZookeeperMessage *message)
 
 /* The layout */
 
-static void check_layout(RegistryZookeeper *self, const ZookeeperMessage *message)
+static void check_layout(Registration *self, const ZookeeperMessage *message)
 {
 	g_autofree char *path = znode_layout(self->root);
 	g_autofree char *theirs = NULL;
@@ -172,18 +172,17 @@ static void check_layout(RegistryZookeeper *self, const ZookeeperMessage *messag
 		}
 		theirs = layout_to_string(&layout);
 	}
-	registry_zookeeper_complain(
-		self,
-		"%s in ZooKeeper %s%s, this server's layout is %s: use that "
-		"layout, or another root (--zookeeper HOSTS/ROOT) for IDs that do "
-		"not mix with the old ones",
-		path, theirs != NULL ? "is " : "does not parse: ",
-		theirs != NULL ? theirs : error->message, ours);
+	registration_complain(self,
+			      "%s in ZooKeeper %s%s, this server's layout is %s: use that "
+			      "layout, or another root (--zookeeper HOSTS/ROOT) for IDs that do "
+			      "not mix with the old ones",
+			      path, theirs != NULL ? "is " : "does not parse: ",
+			      theirs != NULL ? theirs : error->message, ours);
 }
 
 /* The limits */
 
-static ZnodeLimits own_limits(const RegistryZookeeper *self)
+static ZnodeLimits own_limits(const Registration *self)
 {
 	return (ZnodeLimits){
 		.max_clock_skew_ms = self->max_clock_skew_ms,
@@ -192,7 +191,7 @@ static ZnodeLimits own_limits(const RegistryZookeeper *self)
 }
 
 /* @version: that was read; -1: there are none */
-static void write_limits(RegistryZookeeper *self, const ZnodeLimits *limits, gint32 version)
+static void write_limits(Registration *self, const ZnodeLimits *limits, gint32 version)
 {
 	g_autofree char *path = znode_limits(self->root);
 	g_autofree char *json = znode_limits_to_json(limits);
@@ -206,7 +205,7 @@ static void write_limits(RegistryZookeeper *self, const ZnodeLimits *limits, gin
 	await(self, PREPARATION_RAISING, zookeeper_session_commit(self->session, &write, 1));
 }
 
-static void make_limits(RegistryZookeeper *self)
+static void make_limits(Registration *self)
 {
 	const ZnodeLimits ours = own_limits(self);
 
@@ -214,7 +213,7 @@ static void make_limits(RegistryZookeeper *self)
 }
 
 /* They are for whoever claims: what is held is extended all the same. */
-static void pass_over_limits(RegistryZookeeper *self, const char *fault)
+static void pass_over_limits(Registration *self, const char *fault)
 {
 	g_autofree char *path = znode_limits(self->root);
 	g_autofree char *text = g_strdup_printf(
@@ -225,14 +224,14 @@ static void pass_over_limits(RegistryZookeeper *self, const char *fault)
 	g_autofree char *quoted = log_quote(text);
 
 	if (!self->holding.held) {
-		registry_zookeeper_complain(self, "%s", text);
+		registration_complain(self, "%s", text);
 		return;
 	}
 	log_event(LOG_ZOOKEEPER_REFUSED, "error=%s", quoted);
 	look_for_reservations(self);
 }
 
-static void check_limits(RegistryZookeeper *self, const ZookeeperMessage *message)
+static void check_limits(Registration *self, const ZookeeperMessage *message)
 {
 	const ZnodeLimits ours = own_limits(self);
 	g_autoptr(GError) error = NULL;
@@ -255,7 +254,7 @@ static void check_limits(RegistryZookeeper *self, const ZookeeperMessage *messag
 /* The floor */
 
 /* One that is missing or damaged keeps servers from claiming, and only from that. */
-static void check_floor(RegistryZookeeper *self, const ZookeeperMessage *message)
+static void check_floor(Registration *self, const ZookeeperMessage *message)
 {
 	ZnodeFloor floor;
 	gboolean known =
@@ -270,12 +269,12 @@ static void check_floor(RegistryZookeeper *self, const ZookeeperMessage *message
 
 /* All steps */
 
-void zookeeper_preparation_start(RegistryZookeeper *self)
+void zookeeper_preparation_start(Registration *self)
 {
 	read_layout(self);
 }
 
-static void on_answer(RegistryZookeeper *self, const ZookeeperMessage *message)
+static void on_answer(Registration *self, const ZookeeperMessage *message)
 {
 	gboolean missing = message->outcome == ZOOKEEPER_NO_NODE;
 
@@ -319,7 +318,7 @@ static void on_answer(RegistryZookeeper *self, const ZookeeperMessage *message)
 	}
 }
 
-void zookeeper_preparation_reply(RegistryZookeeper *self, const ZookeeperMessage *message)
+void zookeeper_preparation_reply(Registration *self, const ZookeeperMessage *message)
 {
 	switch (message->outcome) {
 	case ZOOKEEPER_OK:
@@ -329,7 +328,7 @@ void zookeeper_preparation_reply(RegistryZookeeper *self, const ZookeeperMessage
 		on_answer(self, message);
 		break;
 	case ZOOKEEPER_UNSURE: /* it begins anew */
-		registry_zookeeper_pause(self, ZOOKEEPER_UNSURE_PAUSE);
+		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
 		break;
 	case ZOOKEEPER_NO_AUTH:
 	case ZOOKEEPER_REFUSED:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "worker/zookeeper/registry-private.h"
+#include "worker/zookeeper/registration.h"
 
 /*
  * What has to stand in ZooKeeper before a server may claim anything: the layout is ours, the limits
@@ -10,5 +10,5 @@
  */
 
 /* In the state PREPARING; as steps.h has it. */
-void zookeeper_preparation_start(RegistryZookeeper *self);
-void zookeeper_preparation_reply(RegistryZookeeper *self, const ZookeeperMessage *message);
+void zookeeper_preparation_start(Registration *self);
+void zookeeper_preparation_reply(Registration *self, const ZookeeperMessage *message);

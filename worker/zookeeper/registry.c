@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/zookeeper/registry-private.h"
-
-#include <unistd.h>
+#include "worker/zookeeper/registry.h"
 
 #include "common/log.h"
 #include "worker/zookeeper/reservation.h"
@@ -20,139 +18,7 @@
 
 #define FIRST_LENGTH_MS 10000
 
-#define MIN_PAUSE_US  (10 * G_TIME_SPAN_MILLISECOND)
-#define MAX_PAUSE_US  (60 * G_TIME_SPAN_MILLISECOND)
-#define LONG_PAUSE_US (500 * G_TIME_SPAN_MILLISECOND)
-
-void registry_zookeeper_finish(RegistryZookeeper *self, GError *error)
-{
-	g_assert(!self->finished);
-	if (self->facts.goal == GOAL_EXTEND)
-		self->extension_failed = error != NULL;
-	if (self->facts.goal == GOAL_HAND_BACK && error != NULL)
-		zookeeper_reservation_owe(self);
-	self->facts.goal = GOAL_NONE;
-	self->cancelled = FALSE;
-	self->finished = TRUE;
-	self->result.error = error;
-}
-
-void registry_zookeeper_fail(RegistryZookeeper *self, RegistryError code, const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	registry_zookeeper_finish(
-		self, g_error_new_valist(REGISTRY_ERROR, (gint)code, format, arguments));
-	va_end(arguments);
-}
-
-void registry_zookeeper_pause(RegistryZookeeper *self, ZookeeperPause pause)
-{
-	gint64 length_us = LONG_PAUSE_US;
-
-	if (pause == ZOOKEEPER_UNSURE_PAUSE && !self->facts.connected)
-		return;
-	if (pause == ZOOKEEPER_SHORT_PAUSE)
-		length_us =
-			MIN_PAUSE_US + (gint64)(g_random_double() * (MAX_PAUSE_US - MIN_PAUSE_US));
-	self->facts.pause_till_us = g_get_monotonic_time() + length_us;
-}
-
-void registry_zookeeper_await(RegistryZookeeper *self, guint64 request)
-{
-	self->request = request;
-	self->busy = TRUE;
-}
-
-void registry_zookeeper_complain(RegistryZookeeper *self, const char *format, ...)
-{
-	g_autofree char *text = NULL;
-	g_autofree char *quoted = NULL;
-	va_list arguments;
-
-	va_start(arguments, format);
-	text = g_strdup_vprintf(format, arguments);
-	va_end(arguments);
-	quoted = log_quote(text);
-	registry_zookeeper_pause(self, ZOOKEEPER_LONG_PAUSE);
-	if (self->facts.goal == GOAL_CLAIM && !self->served) {
-		registry_zookeeper_fail(self, REGISTRY_ERROR_FATAL, "%s", text);
-		return;
-	}
-	log_event(LOG_ZOOKEEPER_REFUSED, "error=%s", quoted);
-	if (self->facts.goal == GOAL_EXTEND || self->facts.goal == GOAL_HAND_BACK)
-		registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED, "%s", text);
-}
-
-void registry_zookeeper_complain_of(RegistryZookeeper *self, const char *path,
-				    ZookeeperOutcome outcome, const char *reason)
-{
-	if (outcome == ZOOKEEPER_NO_AUTH)
-		registry_zookeeper_complain(
-			self,
-			"ZooKeeper does not let this server read or write %s: "
-			"give the user and password that the other servers have "
-			"(--zookeeper-auth)",
-			path);
-	else
-		registry_zookeeper_complain(self, "ZooKeeper refuses %s: %s", path, reason);
-}
-
-void registry_zookeeper_note_time(RegistryZookeeper *self, gint64 time_ms, gint64 sent_ns,
-				  gint64 received_ns)
-{
-	if (time_ms == 0)
-		return;
-	self->registry.clock = (RegistryClock){
-		.known = TRUE,
-		.least_ns = time_ms * CLOCK_NS_PER_MS - received_ns,
-		/* it is cut to whole milliseconds */
-		.most_ns = (time_ms + 1) * CLOCK_NS_PER_MS - sent_ns,
-	};
-	self->facts.wants_time = FALSE;
-}
-
-void registry_zookeeper_watch_claim(RegistryZookeeper *self)
-{
-	self->watch_request = zookeeper_session_exists(self->session, self->claim_path, TRUE);
-}
-
-void registry_zookeeper_drop_listing(RegistryZookeeper *self)
-{
-	g_clear_pointer(&self->listing, zookeeper_listing_free);
-	self->facts.listed = FALSE;
-}
-
-void registry_zookeeper_lose_claim(RegistryZookeeper *self)
-{
-	self->facts.claim = CLAIM_UNKNOWN;
-	self->facts.prepared = FALSE;
-	zookeeper_reservation_doubt(self);
-}
-
-char *registry_zookeeper_claim_json(const RegistryZookeeper *self, gint worker_id)
-{
-	const ClaimRecord record = {
-		.host = self->address->host,
-		.port = self->address->port,
-		.pid = getpid(),
-		.version = self->version,
-		.started_ms = self->started_ms,
-		.worker_id = worker_id,
-		.session_timeout_ms = registry_zookeeper_timeout_ms(self),
-	};
-
-	return claim_record_to_json(&record);
-}
-
-gint64 registry_zookeeper_timeout_ms(const RegistryZookeeper *self)
-{
-	return self->session != NULL ? zookeeper_session_timeout_ms(self->session)
-				     : self->session_timeout_ms;
-}
-
-static void set_state(RegistryZookeeper *self, RegistrationState state)
+static void set_state(Registration *self, RegistrationState state)
 {
 	if (state == self->state)
 		return;
@@ -163,20 +29,20 @@ static void set_state(RegistryZookeeper *self, RegistrationState state)
 
 /* Goals that cannot wait for a connection, or for an answer */
 
-static gboolean is_for_stop(const RegistryZookeeper *self)
+static gboolean is_for_stop(const Registration *self)
 {
 	return self->registry.stop_by_us != 0 &&
 	       (self->cancelled || self->facts.goal == GOAL_HAND_BACK);
 }
 
 /* Whether what is held has ended, so that there is nothing to be handed back any more. */
-static gboolean is_spent(const RegistryZookeeper *self)
+static gboolean is_spent(const Registration *self)
 {
 	return self->holding.held && !self->facts.unsettled &&
 	       self->now_tick > self->holding.end_tick;
 }
 
-static gint64 give_up_at_us(const RegistryZookeeper *self)
+static gint64 give_up_at_us(const Registration *self)
 {
 	/* ZooKeeper may be connected, and silent */
 	if (is_for_stop(self) && !is_spent(self))
@@ -198,18 +64,18 @@ static gint64 give_up_at_us(const RegistryZookeeper *self)
 	return G_MAXINT64;
 }
 
-static void give_up(RegistryZookeeper *self)
+static void give_up(Registration *self)
 {
 	g_autofree char *why = zookeeper_session_opening_why_not(self);
 
 	if (self->facts.goal == GOAL_CLAIM)
-		registry_zookeeper_fail(self, REGISTRY_ERROR_FATAL,
-					"no connection to ZooKeeper at %s within %" G_GINT64_FORMAT
-					" ms%s%s: is it running, and is the address right?",
-					self->servers, self->connect_timeout_ms,
-					why != NULL ? ": " : "", why != NULL ? why : "");
+		registration_fail(self, REGISTRY_ERROR_FATAL,
+				  "no connection to ZooKeeper at %s within %" G_GINT64_FORMAT
+				  " ms%s%s: is it running, and is the address right?",
+				  self->servers, self->connect_timeout_ms, why != NULL ? ": " : "",
+				  why != NULL ? why : "");
 	else
-		registry_zookeeper_fail(
+		registration_fail(
 			self, REGISTRY_ERROR_FAILED, "no %s ZooKeeper at %s%s",
 			self->facts.connected ? "answer from" : "connection to", self->servers,
 			is_for_stop(self) ? "; the claim goes when the session ends" : "");
@@ -217,7 +83,7 @@ static void give_up(RegistryZookeeper *self)
 
 /* Whether a cancelled goal can be let go: nothing that was written is left in doubt, unless there
  * is nobody who could tell. */
-static gboolean may_cancel(const RegistryZookeeper *self)
+static gboolean may_cancel(const Registration *self)
 {
 	if (!self->facts.connected || self->facts.now_us >= give_up_at_us(self))
 		return TRUE;
@@ -225,12 +91,12 @@ static gboolean may_cancel(const RegistryZookeeper *self)
 	       self->state != REGISTRATION_EXTENDING;
 }
 
-static void look_after_goal(RegistryZookeeper *self)
+static void look_after_goal(Registration *self)
 {
 	if (self->facts.goal == GOAL_NONE)
 		return;
 	if (self->cancelled && may_cancel(self)) {
-		registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED, "the server stops");
+		registration_fail(self, REGISTRY_ERROR_FAILED, "the server stops");
 		self->facts.chosen = FALSE;
 	} else if (self->facts.now_us >= give_up_at_us(self)) {
 		give_up(self);
@@ -238,7 +104,7 @@ static void look_after_goal(RegistryZookeeper *self)
 }
 
 /* The keeper hears of it at once, whatever it wants. */
-static void report_loss(RegistryZookeeper *self)
+static void report_loss(Registration *self)
 {
 	g_autofree char *why = NULL;
 
@@ -247,9 +113,9 @@ static void report_loss(RegistryZookeeper *self)
 	why = g_steal_pointer(&self->lost_why);
 	/* of a server that goes on it is owed */
 	if (self->facts.goal == GOAL_HAND_BACK && !is_for_stop(self))
-		registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED, "%s", why);
+		registration_fail(self, REGISTRY_ERROR_FAILED, "%s", why);
 	else
-		registry_zookeeper_fail(self, REGISTRY_ERROR_LOST, "%s", why);
+		registration_fail(self, REGISTRY_ERROR_LOST, "%s", why);
 }
 
 static gboolean waits(RegistrationState state)
@@ -258,7 +124,7 @@ static gboolean waits(RegistrationState state)
 	       state == REGISTRATION_DOUBTING || state == REGISTRATION_RESTING;
 }
 
-static void go_on(RegistryZookeeper *self)
+static void go_on(Registration *self)
 {
 	while (!self->busy) {
 		zookeeper_reservation_look(self);
@@ -269,7 +135,7 @@ static void go_on(RegistryZookeeper *self)
 	}
 }
 
-static gint64 look_again_at_us(const RegistryZookeeper *self)
+static gint64 look_again_at_us(const Registration *self)
 {
 	gint64 at_us = give_up_at_us(self);
 
@@ -288,10 +154,10 @@ static gint64 look_again_at_us(const RegistryZookeeper *self)
 	return at_us;
 }
 
-static gboolean registry_zookeeper_poll(Registry *registry, gint64 now_tick,
+static gboolean zookeeper_registry_poll(Registry *registry, gint64 now_tick,
 					RegistryResult *out_result)
 {
-	RegistryZookeeper *self = (RegistryZookeeper *)registry;
+	Registration *self = (Registration *)registry;
 
 	self->now_tick = now_tick;
 	self->facts.now_us = g_get_monotonic_time();
@@ -317,7 +183,7 @@ static gboolean registry_zookeeper_poll(Registry *registry, gint64 now_tick,
 	return TRUE;
 }
 
-static void set_goal(RegistryZookeeper *self, RegistrationGoal goal)
+static void set_goal(Registration *self, RegistrationGoal goal)
 {
 	g_assert(self->facts.goal == GOAL_NONE && !self->finished);
 	self->facts.goal = goal;
@@ -326,9 +192,9 @@ static void set_goal(RegistryZookeeper *self, RegistrationGoal goal)
 	self->result = (RegistryResult){0};
 }
 
-static void registry_zookeeper_claim(Registry *registry, gint64 length_ticks)
+static void zookeeper_registry_claim(Registry *registry, gint64 length_ticks)
 {
-	RegistryZookeeper *self = (RegistryZookeeper *)registry;
+	Registration *self = (Registration *)registry;
 
 	set_goal(self, GOAL_CLAIM);
 	self->length_ticks = length_ticks;
@@ -337,42 +203,42 @@ static void registry_zookeeper_claim(Registry *registry, gint64 length_ticks)
 	self->facts.chosen = FALSE;
 }
 
-static void registry_zookeeper_extend(Registry *registry, gint64 end_tick)
+static void zookeeper_registry_extend(Registry *registry, gint64 end_tick)
 {
-	RegistryZookeeper *self = (RegistryZookeeper *)registry;
+	Registration *self = (Registration *)registry;
 
 	set_goal(self, GOAL_EXTEND);
 	self->wanted_end_tick = end_tick;
 }
 
-static void registry_zookeeper_hand_back(Registry *registry, gint64 last_tick)
+static void zookeeper_registry_hand_back(Registry *registry, gint64 last_tick)
 {
-	RegistryZookeeper *self = (RegistryZookeeper *)registry;
+	Registration *self = (Registration *)registry;
 
 	set_goal(self, GOAL_HAND_BACK);
 	self->last_tick = last_tick;
 }
 
-static void registry_zookeeper_cancel(Registry *registry)
+static void zookeeper_registry_cancel(Registry *registry)
 {
-	RegistryZookeeper *self = (RegistryZookeeper *)registry;
+	Registration *self = (Registration *)registry;
 
 	self->cancelled = self->facts.goal != GOAL_NONE;
 }
 
-static void registry_zookeeper_ask_clock(Registry *registry)
+static void zookeeper_registry_ask_clock(Registry *registry)
 {
-	((RegistryZookeeper *)registry)->facts.wants_time = TRUE;
+	((Registration *)registry)->facts.wants_time = TRUE;
 }
 
-static void registry_zookeeper_list(Registry *registry)
+static void zookeeper_registry_list(Registry *registry)
 {
-	((RegistryZookeeper *)registry)->facts.wants_list = TRUE;
+	((Registration *)registry)->facts.wants_list = TRUE;
 }
 
-static void registry_zookeeper_free(Registry *registry)
+static void zookeeper_registry_free(Registry *registry)
 {
-	RegistryZookeeper *self = (RegistryZookeeper *)registry;
+	Registration *self = (Registration *)registry;
 
 	g_clear_pointer(&self->peer_check, peer_check_free);
 	g_clear_pointer(&self->listing, zookeeper_listing_free);
@@ -400,23 +266,23 @@ static void registry_zookeeper_free(Registry *registry)
 	g_free(self);
 }
 
-static const RegistryOps REGISTRY_ZOOKEEPER_OPS = {
-	.claim = registry_zookeeper_claim,
-	.extend = registry_zookeeper_extend,
-	.hand_back = registry_zookeeper_hand_back,
-	.poll = registry_zookeeper_poll,
-	.cancel = registry_zookeeper_cancel,
-	.ask_clock = registry_zookeeper_ask_clock,
-	.list = registry_zookeeper_list,
-	.free = registry_zookeeper_free,
+static const RegistryOps ZOOKEEPER_REGISTRY_OPS = {
+	.claim = zookeeper_registry_claim,
+	.extend = zookeeper_registry_extend,
+	.hand_back = zookeeper_registry_hand_back,
+	.poll = zookeeper_registry_poll,
+	.cancel = zookeeper_registry_cancel,
+	.ask_clock = zookeeper_registry_ask_clock,
+	.list = zookeeper_registry_list,
+	.free = zookeeper_registry_free,
 };
 
-Registry *registry_zookeeper_new(const RegistryZookeeperConfig *config)
+Registry *zookeeper_registry_new(const ZookeeperRegistryConfig *config)
 {
-	RegistryZookeeper *self = g_new0(RegistryZookeeper, 1);
+	Registration *self = g_new0(Registration, 1);
 
 	self->registry = (Registry){
-		.ops = &REGISTRY_ZOOKEEPER_OPS,
+		.ops = &ZOOKEEPER_REGISTRY_OPS,
 		.first_length_ms = MIN(FIRST_LENGTH_MS, config->max_length_ms),
 		.max_length_ms = config->max_length_ms,
 		.extend_when_idle = TRUE,

@@ -34,10 +34,10 @@ typedef struct {
 	gint64 max_length_ms;      /* of a reservation */
 	gint64 max_clock_skew_ms;
 	gboolean skip_sanity_checks;
-} RegistryZookeeperConfig;
+} ZookeeperRegistryConfig;
 
 /**
- * registry_zookeeper_new:
+ * zookeeper_registry_new:
  * @config: copied, but for the clock
  *
  * Connects to nothing before the first claim. free ends the session, and the claim with it; it
@@ -45,4 +45,4 @@ typedef struct {
  *
  * Returns: (transfer full): reservations in ZooKeeper
  */
-Registry *registry_zookeeper_new(const RegistryZookeeperConfig *config);
+Registry *zookeeper_registry_new(const ZookeeperRegistryConfig *config);

@@ -4,18 +4,18 @@
 #include "common/log.h"
 #include "core/text.h"
 
-static char *reservation_path(const RegistryZookeeper *self, guint worker_id)
+static char *reservation_path(const Registration *self, guint worker_id)
 {
 	return znode_reservation(self->root, self->datacenter_id, worker_id);
 }
 
 /* The owner that the attempt writes: nobody's, when it hands back. */
-static const char *owner_of(const RegistryZookeeper *self)
+static const char *owner_of(const Registration *self)
 {
 	return self->attempt.goal == GOAL_HAND_BACK ? "" : self->nonce;
 }
 
-static char *record_json(const RegistryZookeeper *self)
+static char *record_json(const Registration *self)
 {
 	const ReservationRecord record = {
 		.end_tick = self->attempt.wanted.end_tick,
@@ -28,7 +28,7 @@ static char *record_json(const RegistryZookeeper *self)
 
 /* Commits the attempt, behind @claim if there is such a write. It fails if the floor is not the one
  * that it rests on. */
-static void commit(RegistryZookeeper *self, const ZookeeperWrite *claim)
+static void commit(Registration *self, const ZookeeperWrite *claim)
 {
 	const HeldReservation *wanted = &self->attempt.wanted;
 	g_autofree char *path = reservation_path(self, wanted->worker_id);
@@ -48,21 +48,21 @@ static void commit(RegistryZookeeper *self, const ZookeeperWrite *claim)
 	if (wanted->floor_version >= 0)
 		writes[n++] = (ZookeeperWrite){
 			.type = ZOOKEEPER_CHECK, .path = floor, .version = wanted->floor_version};
-	registry_zookeeper_await(self, zookeeper_session_commit(self->session, writes, n));
+	registration_await(self, zookeeper_session_commit(self->session, writes, n));
 }
 
 /* Which of its writes failed. */
-static gboolean failed_at_claim(const RegistryZookeeper *self, const ZookeeperMessage *message)
+static gboolean failed_at_claim(const Registration *self, const ZookeeperMessage *message)
 {
 	return self->attempt.goal != GOAL_HAND_BACK && message->failed == 0;
 }
 
-static gboolean failed_at_floor(const RegistryZookeeper *self, const ZookeeperMessage *message)
+static gboolean failed_at_floor(const Registration *self, const ZookeeperMessage *message)
 {
 	return message->failed == (self->attempt.goal == GOAL_HAND_BACK ? 1 : 2);
 }
 
-static void reserve(RegistryZookeeper *self)
+static void reserve(Registration *self)
 {
 	const RegistrationChoice *choice = &self->choice;
 	g_autofree char *claim = NULL;
@@ -72,7 +72,7 @@ static void reserve(RegistryZookeeper *self)
 		self->facts.listed = FALSE;
 		return;
 	}
-	claim = registry_zookeeper_claim_json(self, (gint)choice->worker_id);
+	claim = registration_claim_json(self, (gint)choice->worker_id);
 	self->attempt = (Attempt){
 		.goal = GOAL_CLAIM,
 		.read_version = choice->version,
@@ -106,7 +106,7 @@ static Attempt attempt_on(const HeldReservation *reservation, RegistrationGoal g
 }
 
 /* Reads what stands there, as if a write had been refused. */
-static void look_at(RegistryZookeeper *self, const HeldReservation *reservation)
+static void look_at(Registration *self, const HeldReservation *reservation)
 {
 	self->attempt = attempt_on(reservation, GOAL_NONE);
 	self->attempt.refused = TRUE;
@@ -114,34 +114,25 @@ static void look_at(RegistryZookeeper *self, const HeldReservation *reservation)
 }
 
 /* Whether the attempt is on that one. Since it was made, what was held may be owed, or lost. */
-static gboolean is_on(const RegistryZookeeper *self, const HeldReservation *reservation)
+static gboolean is_on(const Registration *self, const HeldReservation *reservation)
 {
 	return reservation->held && reservation->serial == self->attempt.wanted.serial;
 }
 
 /* What became of an attempt on anything else does not matter any more. */
-static gboolean is_to_hold(const RegistryZookeeper *self)
+static gboolean is_to_hold(const Registration *self)
 {
 	return self->attempt.goal == GOAL_CLAIM || is_on(self, &self->holding);
 }
 
-void zookeeper_reservation_doubt(RegistryZookeeper *self)
-{
-	self->looked_at = FALSE;
-	self->written_here = FALSE;
-	self->debt.looked_at = FALSE;
-	if (self->debt.reservation.held)
-		self->facts.repay_at_us = self->facts.now_us;
-}
-
-void zookeeper_reservation_look(RegistryZookeeper *self)
+void zookeeper_reservation_look(Registration *self)
 {
 	/* an attempt that is open is settled first */
 	if (self->holding.held && !self->looked_at && !self->facts.unsettled)
 		look_at(self, &self->holding);
 }
 
-static void extend(RegistryZookeeper *self)
+static void extend(Registration *self)
 {
 	self->attempt = attempt_on(&self->holding, GOAL_EXTEND);
 	self->attempt.wanted.end_tick = CLAMP(self->wanted_end_tick, self->holding.end_tick,
@@ -161,7 +152,7 @@ static Attempt attempt_to_return(const HeldReservation *reservation, gint64 last
 	return attempt;
 }
 
-static void hand_back(RegistryZookeeper *self)
+static void hand_back(Registration *self)
 {
 	self->attempt = attempt_to_return(&self->holding, self->last_tick);
 	commit(self, NULL);
@@ -169,29 +160,13 @@ static void hand_back(RegistryZookeeper *self)
 
 /* What is owed */
 
-static void put_off(RegistryZookeeper *self)
-{
-	self->debt.tries++;
-	self->facts.repay_at_us =
-		g_get_monotonic_time() + zookeeper_plan_repay_pause_us(self->debt.tries);
-}
-
-static void forget_debt(RegistryZookeeper *self)
+static void forget_debt(Registration *self)
 {
 	self->debt = (Debt){0};
 	self->facts.repay_at_us = 0;
 }
 
-void zookeeper_reservation_owe(RegistryZookeeper *self)
-{
-	if (!self->holding.held)
-		return;
-	self->debt = (Debt){.reservation = self->holding, .last_tick = self->last_tick};
-	self->holding.held = FALSE;
-	put_off(self);
-}
-
-static void repay(RegistryZookeeper *self)
+static void repay(Registration *self)
 {
 	const Debt *debt = &self->debt;
 
@@ -200,13 +175,13 @@ static void repay(RegistryZookeeper *self)
 	} else if (!debt->looked_at) {
 		look_at(self, &debt->reservation);
 	} else {
-		put_off(self);
+		registration_put_off_debt(self);
 		self->attempt = attempt_to_return(&debt->reservation, debt->last_tick);
 		commit(self, NULL);
 	}
 }
 
-static void note_repaid(RegistryZookeeper *self)
+static void note_repaid(Registration *self)
 {
 	const Debt *debt = &self->debt;
 	g_autofree char *last =
@@ -220,7 +195,7 @@ static void note_repaid(RegistryZookeeper *self)
 }
 
 /* What became of an attempt on a debt. An extension that took place after all is owed as well. */
-static void settle_debt(RegistryZookeeper *self, RegistrationSettlement settlement)
+static void settle_debt(Registration *self, RegistrationSettlement settlement)
 {
 	const Attempt *attempt = &self->attempt;
 
@@ -235,17 +210,16 @@ static void settle_debt(RegistryZookeeper *self, RegistrationSettlement settleme
 	}
 }
 
-static void settle(RegistryZookeeper *self)
+static void settle(Registration *self)
 {
 	g_autofree char *path = reservation_path(self, self->attempt.wanted.worker_id);
 
 	/* another server of the ensemble may be behind the one that took the write */
-	registry_zookeeper_await(self, self->synced
-					       ? zookeeper_session_get(self->session, path, FALSE)
-					       : zookeeper_session_sync(self->session, path));
+	registration_await(self, self->synced ? zookeeper_session_get(self->session, path, FALSE)
+					      : zookeeper_session_sync(self->session, path));
 }
 
-static void hold(RegistryZookeeper *self)
+static void hold(Registration *self)
 {
 	self->holding = self->attempt.wanted;
 	self->holding.version = zookeeper_plan_next_version(self->attempt.read_version);
@@ -253,7 +227,7 @@ static void hold(RegistryZookeeper *self)
 }
 
 /* The attempt took place. */
-static void note_written(RegistryZookeeper *self)
+static void note_written(Registration *self)
 {
 	hold(self);
 	if (self->facts.goal != self->attempt.goal)
@@ -268,11 +242,11 @@ static void note_written(RegistryZookeeper *self)
 		};
 	}
 	self->result.end_tick = self->holding.end_tick;
-	registry_zookeeper_finish(self, NULL);
+	registration_finish(self, NULL);
 }
 
 /* A claim is tried anew from a new listing; what was held is lost. (transfer full) for @why */
-static void note_lost(RegistryZookeeper *self, char *why)
+static void note_lost(Registration *self, char *why)
 {
 	self->facts.chosen = FALSE;
 	self->facts.listed = FALSE;
@@ -289,13 +263,12 @@ static void note_lost(RegistryZookeeper *self, char *why)
 /* A raised floor says that history may have been lost, and the record does not say whether another
  * server had its worker ID in that. None can have had it before it saw the end of the reservation
  * pass. And where ZooKeeper has taken a write over this connection, nothing was lost since. */
-static gboolean may_keep(const RegistryZookeeper *self, const ZnodeFloor *floor)
+static gboolean may_keep(const Registration *self, const ZnodeFloor *floor)
 {
 	return self->written_here || self->holding.end_tick >= floor->clock_tick;
 }
 
-void zookeeper_reservation_check_floor(RegistryZookeeper *self, const ZnodeFloor *floor,
-				       gint32 version)
+void zookeeper_reservation_check_floor(Registration *self, const ZnodeFloor *floor, gint32 version)
 {
 	g_autofree char *until = NULL;
 
@@ -315,7 +288,7 @@ void zookeeper_reservation_check_floor(RegistryZookeeper *self, const ZnodeFloor
 			  self->datacenter_id, until, self->holding.worker_id));
 }
 
-static char *describe_owner(const RegistryZookeeper *self, const ReservationRecord *record,
+static char *describe_owner(const Registration *self, const ReservationRecord *record,
 			    gint32 version)
 {
 	g_autofree char *path = reservation_path(self, self->attempt.wanted.worker_id);
@@ -333,7 +306,7 @@ static char *describe_owner(const RegistryZookeeper *self, const ReservationReco
 	return g_strdup_printf("%s is now of %s (owner %s)", path, record->address, record->owner);
 }
 
-static void settle_by(RegistryZookeeper *self, const ReservationRecord *record, gint32 version)
+static void settle_by(Registration *self, const ReservationRecord *record, gint32 version)
 {
 	const Attempt *attempt = &self->attempt;
 	const RegistrationWrite write = {
@@ -374,12 +347,12 @@ static void settle_by(RegistryZookeeper *self, const ReservationRecord *record, 
 }
 
 /* Another has written where this server was about to. */
-static void on_race(RegistryZookeeper *self)
+static void on_race(Registration *self)
 {
 	if (self->attempt.goal == GOAL_CLAIM) {
 		self->facts.chosen = FALSE;
 		self->facts.listed = FALSE;
-		registry_zookeeper_pause(self, ZOOKEEPER_SHORT_PAUSE);
+		registration_pause(self, REGISTRATION_SHORT_PAUSE);
 	} else { /* it is read what stands there now, and that decides */
 		self->attempt.refused = TRUE;
 		self->facts.unsettled = TRUE;
@@ -388,7 +361,7 @@ static void on_race(RegistryZookeeper *self)
 
 /* One record that may not be written does not stand for all of them: the next try begins behind
  * it. */
-static gboolean pass_over(RegistryZookeeper *self, const char *path, const char *reason)
+static gboolean pass_over(Registration *self, const char *path, const char *reason)
 {
 	g_autofree char *text = g_strdup_printf("%s is passed over: %s", path, reason);
 	g_autofree char *quoted = log_quote(text);
@@ -403,7 +376,7 @@ static gboolean pass_over(RegistryZookeeper *self, const char *path, const char 
 }
 
 /* What ZooKeeper has refused. */
-static char *refused_path(const RegistryZookeeper *self, const ZookeeperMessage *message)
+static char *refused_path(const Registration *self, const ZookeeperMessage *message)
 {
 	if (!self->facts.unsettled && failed_at_claim(self, message))
 		return g_strdup(self->claim_path);
@@ -413,7 +386,7 @@ static char *refused_path(const RegistryZookeeper *self, const ZookeeperMessage 
 }
 
 /* What is held, or was to be, has ended, and can be neither read nor extended: another will do. */
-static gboolean give_up_ended(RegistryZookeeper *self, const char *path, const char *reason)
+static gboolean give_up_ended(Registration *self, const char *path, const char *reason)
 {
 	gint64 end_tick =
 		self->facts.unsettled ? self->attempt.wanted.end_tick : self->attempt.read_end_tick;
@@ -427,7 +400,7 @@ static gboolean give_up_ended(RegistryZookeeper *self, const char *path, const c
 	return TRUE;
 }
 
-static void complain(RegistryZookeeper *self, const ZookeeperMessage *message)
+static void complain(Registration *self, const ZookeeperMessage *message)
 {
 	g_autofree char *path = refused_path(self, message);
 
@@ -439,10 +412,10 @@ static void complain(RegistryZookeeper *self, const ZookeeperMessage *message)
 		return;
 	}
 	if (!give_up_ended(self, path, message->reason) && !pass_over(self, path, message->reason))
-		registry_zookeeper_complain_of(self, path, message->outcome, message->reason);
+		registration_complain_of(self, path, message->outcome, message->reason);
 }
 
-static void on_settled(RegistryZookeeper *self, const ZookeeperMessage *message)
+static void on_settled(Registration *self, const ZookeeperMessage *message)
 {
 	g_auto(ReservationRecord) record = {0};
 
@@ -463,7 +436,7 @@ static void on_settled(RegistryZookeeper *self, const ZookeeperMessage *message)
 		settle_by(self, NULL, -1);
 		break;
 	case ZOOKEEPER_UNSURE: /* it stays unsettled, and is read again */
-		registry_zookeeper_pause(self, ZOOKEEPER_UNSURE_PAUSE);
+		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
 		break;
 	case ZOOKEEPER_NODE_EXISTS:
 	case ZOOKEEPER_BAD_VERSION:
@@ -476,21 +449,20 @@ static void on_settled(RegistryZookeeper *self, const ZookeeperMessage *message)
 
 /* An operator has raised the floor since, or somebody has deleted it: it is read anew. What is to
  * be returned is left to its end: nobody can claim it before. */
-static void on_other_floor(RegistryZookeeper *self)
+static void on_other_floor(Registration *self)
 {
 	self->facts.prepared = FALSE;
 	if (is_on(self, &self->debt.reservation)) {
 		forget_debt(self);
 	} else if (self->attempt.goal == GOAL_HAND_BACK && self->facts.goal == GOAL_HAND_BACK) {
-		registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED,
-					"the floor of datacenter %u has changed",
-					self->datacenter_id);
+		registration_fail(self, REGISTRY_ERROR_FAILED,
+				  "the floor of datacenter %u has changed", self->datacenter_id);
 	} else {
 		on_race(self);
 	}
 }
 
-static void on_confirmed(RegistryZookeeper *self)
+static void on_confirmed(Registration *self)
 {
 	if (is_on(self, &self->debt.reservation)) {
 		settle_debt(self, SETTLED_WRITTEN);
@@ -501,19 +473,19 @@ static void on_confirmed(RegistryZookeeper *self)
 	}
 }
 
-static void on_written(RegistryZookeeper *self, const ZookeeperMessage *message)
+static void on_written(Registration *self, const ZookeeperMessage *message)
 {
 	switch (message->outcome) {
 	case ZOOKEEPER_OK:
-		registry_zookeeper_note_time(self, message->stat.modified_ms, message->sent_ns,
-					     message->received_ns);
+		registration_note_time(self, message->stat.modified_ms, message->sent_ns,
+				       message->received_ns);
 		on_confirmed(self);
 		break;
 	case ZOOKEEPER_UNSURE:
 		self->facts.unsettled = TRUE;
-		registry_zookeeper_pause(self, ZOOKEEPER_UNSURE_PAUSE);
+		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
 		if (self->attempt.goal == GOAL_EXTEND && self->facts.goal == GOAL_EXTEND)
-			registry_zookeeper_fail(self, REGISTRY_ERROR_FAILED, "%s", message->reason);
+			registration_fail(self, REGISTRY_ERROR_FAILED, "%s", message->reason);
 		break;
 	case ZOOKEEPER_NO_NODE:
 	case ZOOKEEPER_NODE_EXISTS:
@@ -521,7 +493,7 @@ static void on_written(RegistryZookeeper *self, const ZookeeperMessage *message)
 		if (failed_at_floor(self, message))
 			on_other_floor(self);
 		else if (failed_at_claim(self, message))
-			registry_zookeeper_lose_claim(self);
+			registration_lose_claim(self);
 		else
 			on_race(self);
 		break;
@@ -532,7 +504,7 @@ static void on_written(RegistryZookeeper *self, const ZookeeperMessage *message)
 	}
 }
 
-void zookeeper_reservation_start(RegistryZookeeper *self)
+void zookeeper_reservation_start(Registration *self)
 {
 	if (self->state == REGISTRATION_RESERVING)
 		reserve(self);
@@ -546,7 +518,7 @@ void zookeeper_reservation_start(RegistryZookeeper *self)
 		settle(self);
 }
 
-void zookeeper_reservation_reply(RegistryZookeeper *self, const ZookeeperMessage *message)
+void zookeeper_reservation_reply(Registration *self, const ZookeeperMessage *message)
 {
 	if (self->state == REGISTRATION_SETTLING)
 		on_settled(self, message);

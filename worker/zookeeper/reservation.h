@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "worker/zookeeper/registry-private.h"
+#include "worker/zookeeper/registration.h"
 
 /* The writes that make IDs unique: a reservation is made, extended, handed back, and, when nobody
  * knows whether that took place, read. Each write is conditional on the version that was read last,
@@ -9,23 +9,14 @@
 
 /* In the states RESERVING, SETTLING, EXTENDING, RETURNING and REPAYING; as steps.h has
  * it. */
-void zookeeper_reservation_start(RegistryZookeeper *self);
-void zookeeper_reservation_reply(RegistryZookeeper *self, const ZookeeperMessage *message);
-
-/* A connection is new: in between, ZooKeeper may have been restored from a backup. So what is held
- * or owed is looked at before anything is written on it. */
-void zookeeper_reservation_doubt(RegistryZookeeper *self);
+void zookeeper_reservation_start(Registration *self);
+void zookeeper_reservation_reply(Registration *self, const ZookeeperMessage *message);
 
 /* Before the next step: if what is held is in doubt, and no attempt is open, it is to be settled.
  */
-void zookeeper_reservation_look(RegistryZookeeper *self);
+void zookeeper_reservation_look(Registration *self);
 
 /* The datacenter's floor, read on this connection, in PREPARING: what is held is lost if it may
  * have been another's in a history that was lost. @floor: (nullable): %NULL if it is missing or
  * damaged, as by hand: nothing follows from that for what is held. */
-void zookeeper_reservation_check_floor(RegistryZookeeper *self, const ZnodeFloor *floor,
-				       gint32 version);
-
-/* The hand-back of what is held has failed: it is tried again while the registration rests, until
- * it is written, is another's, or has ended. What was owed before that is left to its end. */
-void zookeeper_reservation_owe(RegistryZookeeper *self);
+void zookeeper_reservation_check_floor(Registration *self, const ZnodeFloor *floor, gint32 version);

@@ -3,32 +3,32 @@
 
 #include "common/log.h"
 
-gboolean zookeeper_securing_is_wanted(const RegistryZookeeper *self)
+gboolean zookeeper_securing_is_wanted(const Registration *self)
 {
 	return self->auth != NULL;
 }
 
-void zookeeper_securing_start(RegistryZookeeper *self)
+void zookeeper_securing_start(Registration *self)
 {
 	g_clear_pointer(&self->guard, zookeeper_guard_free);
 	self->guard = zookeeper_guard_new(self->session, self->root, self->datacenter_id);
 	self->busy = TRUE;
 }
 
-static void complain(RegistryZookeeper *self, const ZookeeperGuard *guard)
+static void complain(Registration *self, const ZookeeperGuard *guard)
 {
 	if (guard->outcome == ZOOKEEPER_NO_AUTH && guard->open)
-		registry_zookeeper_complain(
+		registration_complain(
 			self,
 			"anyone may write %s in ZooKeeper, and the user and password of "
 			"--zookeeper-auth may not close it: run snowflakectl registry secure with "
 			"--admin-auth, for ones that may",
 			guard->path);
 	else
-		registry_zookeeper_complain_of(self, guard->path, guard->outcome, guard->reason);
+		registration_complain_of(self, guard->path, guard->outcome, guard->reason);
 }
 
-static void on_guarded(RegistryZookeeper *self)
+static void on_guarded(Registration *self)
 {
 	g_autoptr(ZookeeperGuard) guard = g_steal_pointer(&self->guard);
 
@@ -39,12 +39,12 @@ static void on_guarded(RegistryZookeeper *self)
 	if (guard->outcome == ZOOKEEPER_OK)
 		self->facts.secured = TRUE;
 	else if (guard->outcome == ZOOKEEPER_UNSURE)
-		registry_zookeeper_pause(self, ZOOKEEPER_UNSURE_PAUSE);
+		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
 	else
 		complain(self, guard);
 }
 
-gboolean zookeeper_securing_take(RegistryZookeeper *self, const ZookeeperMessage *message)
+gboolean zookeeper_securing_take(Registration *self, const ZookeeperMessage *message)
 {
 	if (self->guard == NULL || !zookeeper_guard_take(self->guard, message))
 		return FALSE;

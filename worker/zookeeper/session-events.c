@@ -11,7 +11,7 @@
 #define LOSS_TOLD_US G_USEC_PER_SEC
 
 /* What is under way will not be answered: whether it took place, nobody knows. */
-static void abandon_request(RegistryZookeeper *self)
+static void abandon_request(Registration *self)
 {
 	const ZookeeperMessage unsure = {
 		.type = ZOOKEEPER_REPLY,
@@ -19,7 +19,7 @@ static void abandon_request(RegistryZookeeper *self)
 		.reason = "the session is gone",
 	};
 
-	registry_zookeeper_drop_listing(self);
+	registration_drop_listing(self);
 	g_clear_pointer(&self->guard, zookeeper_guard_free);
 	if (self->busy && self->request != 0) {
 		self->request = 0;
@@ -30,7 +30,7 @@ static void abandon_request(RegistryZookeeper *self)
 	}
 }
 
-static void end_session(RegistryZookeeper *self)
+static void end_session(Registration *self)
 {
 	g_clear_pointer(&self->session, zookeeper_session_free);
 	if (self->facts.connected)
@@ -45,7 +45,7 @@ static void end_session(RegistryZookeeper *self)
 	abandon_request(self);
 }
 
-static void on_connected(RegistryZookeeper *self, gint64 session_id)
+static void on_connected(Registration *self, gint64 session_id)
 {
 	/* what was asked for since the connection before was lost is sent over this one: on what
 	 * nobody has looked at */
@@ -62,16 +62,16 @@ static void on_connected(RegistryZookeeper *self, gint64 session_id)
 	self->facts.prepared = FALSE;
 	self->facts.secured = !zookeeper_securing_is_wanted(self);
 	self->facts.pause_till_us = 0;
-	zookeeper_reservation_doubt(self);
+	registration_doubt(self);
 	/* what failed for want of a connection, or waits: a new session has no watches */
 	if (self->extension_failed || self->look_again_us != 0)
 		self->registry.hurry = TRUE;
 	/* the request that set it may have been lost; twice does no harm */
 	if (self->facts.claim == CLAIM_MADE)
-		registry_zookeeper_watch_claim(self);
+		registration_watch_claim(self);
 }
 
-static void on_disconnected(RegistryZookeeper *self)
+static void on_disconnected(Registration *self)
 {
 	if (!self->facts.connected)
 		return;
@@ -81,7 +81,7 @@ static void on_disconnected(RegistryZookeeper *self)
 }
 
 /* ZooKeeper has said so: that is where it is, and from now on it is missed. */
-static void on_expired(RegistryZookeeper *self)
+static void on_expired(Registration *self)
 {
 	self->told_connected = FALSE;
 	self->told_expired = TRUE;
@@ -92,25 +92,25 @@ static void on_expired(RegistryZookeeper *self)
 	zookeeper_session_opening_drop(self);
 }
 
-static void on_denied(RegistryZookeeper *self)
+static void on_denied(Registration *self)
 {
 	end_session(self);
-	registry_zookeeper_complain(
-		self, "ZooKeeper at %s refuses the user and password of --zookeeper-auth",
-		self->servers);
+	registration_complain(self,
+			      "ZooKeeper at %s refuses the user and password of --zookeeper-auth",
+			      self->servers);
 }
 
-static void on_changed(RegistryZookeeper *self, const ZookeeperMessage *message)
+static void on_changed(Registration *self, const ZookeeperMessage *message)
 {
 	if (g_strcmp0(message->path, self->claim_path) != 0) /* claims have come or gone */
 		self->registry.hurry = self->registry.hurry || self->look_again_us != 0;
 	else if (message->gone)
-		registry_zookeeper_lose_claim(self);
+		registration_lose_claim(self);
 	else
-		registry_zookeeper_watch_claim(self);
+		registration_watch_claim(self);
 }
 
-static void on_reply(RegistryZookeeper *self, const ZookeeperMessage *message)
+static void on_reply(Registration *self, const ZookeeperMessage *message)
 {
 	if (message->outcome != ZOOKEEPER_UNSURE)
 		self->registry.heard_us = self->facts.now_us;
@@ -124,11 +124,11 @@ static void on_reply(RegistryZookeeper *self, const ZookeeperMessage *message)
 		zookeeper_steps_reply(self, message);
 	} else if (message->request == self->watch_request &&
 		   message->outcome == ZOOKEEPER_NO_NODE) {
-		registry_zookeeper_lose_claim(self);
+		registration_lose_claim(self);
 	}
 }
 
-static void take_message(RegistryZookeeper *self, const ZookeeperMessage *message)
+static void take_message(Registration *self, const ZookeeperMessage *message)
 {
 	switch (message->type) {
 	case ZOOKEEPER_OPENED:
@@ -155,7 +155,7 @@ static void take_message(RegistryZookeeper *self, const ZookeeperMessage *messag
 	}
 }
 
-static void take_from_session(RegistryZookeeper *self)
+static void take_from_session(Registration *self)
 {
 	ZookeeperMessage *next;
 
@@ -167,7 +167,7 @@ static void take_from_session(RegistryZookeeper *self)
 	}
 }
 
-static void take_opened(RegistryZookeeper *self)
+static void take_opened(Registration *self)
 {
 	ZookeeperSession *opened = zookeeper_session_opening_take(self);
 
@@ -179,7 +179,7 @@ static void take_opened(RegistryZookeeper *self)
 	self->session = opened;
 }
 
-void zookeeper_session_events_take(RegistryZookeeper *self)
+void zookeeper_session_events_take(Registration *self)
 {
 	take_from_session(self);
 	take_opened(self);
@@ -190,14 +190,14 @@ void zookeeper_session_events_take(RegistryZookeeper *self)
 
 /* The session */
 
-gint64 zookeeper_session_events_tell_at_us(const RegistryZookeeper *self)
+gint64 zookeeper_session_events_tell_at_us(const Registration *self)
 {
 	if (self->facts.connected || (!self->told_connected && !self->told_expired))
 		return G_MAXINT64;
 	return self->unconnected_since_us + LOSS_TOLD_US;
 }
 
-static void tell_of_loss(RegistryZookeeper *self)
+static void tell_of_loss(Registration *self)
 {
 	if (self->facts.connected)
 		self->told_expired = FALSE;
@@ -208,7 +208,7 @@ static void tell_of_loss(RegistryZookeeper *self)
 	log_event(LOG_ZOOKEEPER_LOST, "servers=%s", self->servers);
 }
 
-void zookeeper_session_events_look_after(RegistryZookeeper *self)
+void zookeeper_session_events_look_after(Registration *self)
 {
 	tell_of_loss(self);
 	if (self->facts.now_us >= zookeeper_session_opening_at_us(self))

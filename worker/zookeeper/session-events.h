@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "worker/zookeeper/registry-private.h"
+#include "worker/zookeeper/registration.h"
 
 /*
  * What comes of what the session says: it is connected, loses its connection or expires, a watch
@@ -10,11 +10,11 @@
  */
 
 /* Takes in all that ZooKeeper has said. */
-void zookeeper_session_events_take(RegistryZookeeper *self);
+void zookeeper_session_events_take(Registration *self);
 
 /* Tells of a connection that stays away, and begins another session when that is due. */
-void zookeeper_session_events_look_after(RegistryZookeeper *self);
+void zookeeper_session_events_look_after(Registration *self);
 
 /* When a connection that is away is to be told of: monotonic; G_MAXINT64: there is nothing to
  * tell. */
-gint64 zookeeper_session_events_tell_at_us(const RegistryZookeeper *self);
+gint64 zookeeper_session_events_tell_at_us(const Registration *self);

@@ -13,7 +13,7 @@
 #define INTERVAL_US         G_USEC_PER_SEC
 
 /* ZooKeeper's client gives each address two thirds of a session timeout at most. */
-static gint64 timeouts_to_replace(const RegistryZookeeper *self)
+static gint64 timeouts_to_replace(const Registration *self)
 {
 	g_autofree char *addresses = self->addresses != NULL
 					     ? zookeeper_session_names_join(self->addresses)
@@ -25,7 +25,7 @@ static gint64 timeouts_to_replace(const RegistryZookeeper *self)
 	return MAX(TIMEOUTS_TO_REPLACE, n_addresses);
 }
 
-gint64 zookeeper_session_opening_at_us(const RegistryZookeeper *self)
+gint64 zookeeper_session_opening_at_us(const Registration *self)
 {
 	gint64 patience_ms;
 
@@ -38,7 +38,7 @@ gint64 zookeeper_session_opening_at_us(const RegistryZookeeper *self)
 					     patience_ms * G_TIME_SPAN_MILLISECOND);
 }
 
-void zookeeper_session_opening_begin(RegistryZookeeper *self)
+void zookeeper_session_opening_begin(Registration *self)
 {
 	const ZookeeperSessionConfig config = {
 		.servers = self->servers,
@@ -55,7 +55,7 @@ void zookeeper_session_opening_begin(RegistryZookeeper *self)
 }
 
 /* (nullable) for @unknown: said once, until all are known again. */
-static void note_unknown(RegistryZookeeper *self, const char *unknown)
+static void note_unknown(Registration *self, const char *unknown)
 {
 	if (unknown != NULL && self->unknown == NULL) {
 		g_autofree char *quoted = log_quote(unknown);
@@ -66,7 +66,7 @@ static void note_unknown(RegistryZookeeper *self, const char *unknown)
 	self->unknown = g_strdup(unknown);
 }
 
-ZookeeperSession *zookeeper_session_opening_take(RegistryZookeeper *self)
+ZookeeperSession *zookeeper_session_opening_take(Registration *self)
 {
 	g_autoptr(ZookeeperMessage) message = NULL;
 
@@ -90,12 +90,12 @@ ZookeeperSession *zookeeper_session_opening_take(RegistryZookeeper *self)
 	return g_steal_pointer(&self->opening);
 }
 
-void zookeeper_session_opening_drop(RegistryZookeeper *self)
+void zookeeper_session_opening_drop(Registration *self)
 {
 	g_clear_pointer(&self->opening, zookeeper_session_free);
 }
 
-char *zookeeper_session_opening_why_not(const RegistryZookeeper *self)
+char *zookeeper_session_opening_why_not(const Registration *self)
 {
 	if (self->unknown != NULL)
 		return g_strdup_printf("its name cannot be looked up (%s)", self->unknown);

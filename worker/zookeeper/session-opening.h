@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "worker/zookeeper/registry-private.h"
+#include "worker/zookeeper/registration.h"
 
 /*
  * Opens a session with ZooKeeper, and another in its place if it does not get connected. The one
@@ -9,15 +9,15 @@
  */
 
 /* When the next is to be begun: monotonic; G_MAXINT64: none is needed, or one is under way. */
-gint64 zookeeper_session_opening_at_us(const RegistryZookeeper *self);
+gint64 zookeeper_session_opening_at_us(const Registration *self);
 
-void zookeeper_session_opening_begin(RegistryZookeeper *self);
+void zookeeper_session_opening_begin(Registration *self);
 
 /* (transfer full) (nullable): the session that is opened, to take the place of the one before. */
-ZookeeperSession *zookeeper_session_opening_take(RegistryZookeeper *self);
+ZookeeperSession *zookeeper_session_opening_take(Registration *self);
 
 /* What is under way, if anything is, is of no use any more. */
-void zookeeper_session_opening_drop(RegistryZookeeper *self);
+void zookeeper_session_opening_drop(Registration *self);
 
 /* (transfer full) (nullable): why there is no connection, if that is known. */
-char *zookeeper_session_opening_why_not(const RegistryZookeeper *self);
+char *zookeeper_session_opening_why_not(const Registration *self);

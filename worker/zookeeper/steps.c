@@ -13,15 +13,15 @@
 
 /* The claim */
 
-static char *claim_json(const RegistryZookeeper *self)
+static char *claim_json(const Registration *self)
 {
-	return registry_zookeeper_claim_json(
-		self, self->holding.held ? (gint)self->holding.worker_id : -1);
+	return registration_claim_json(self,
+				       self->holding.held ? (gint)self->holding.worker_id : -1);
 }
 
 /* Before the first reservation nothing that others depend on was written: so the server does not
  * start, rather than to make IDs and reservations by a wrong time. */
-static void check_clock(RegistryZookeeper *self)
+static void check_clock(Registration *self)
 {
 	const RegistryClock *theirs = &self->registry.clock;
 	gint64 skew_ns = self->max_clock_skew_ms * CLOCK_NS_PER_MS;
@@ -32,7 +32,7 @@ static void check_clock(RegistryZookeeper *self)
 	if (self->served || self->facts.goal != GOAL_CLAIM ||
 	    (ours_ns >= theirs->least_ns - skew_ns && ours_ns <= theirs->most_ns + skew_ns))
 		return;
-	registry_zookeeper_fail(
+	registration_fail(
 		self, REGISTRY_ERROR_FATAL,
 		"this machine's clock is %.3f s %s ZooKeeper's, more than %.3f s: set it right, or "
 		"allow as much by --max-clock-skew",
@@ -41,8 +41,8 @@ static void check_clock(RegistryZookeeper *self)
 }
 
 /* Takes @path for its claim. */
-static void note_claim(RegistryZookeeper *self, const char *path, gint64 sequence,
-		       gint64 created_ms, gint64 received_ns)
+static void note_claim(Registration *self, const char *path, gint64 sequence, gint64 created_ms,
+		       gint64 received_ns)
 {
 	g_free(self->claim_path);
 	self->claim_path = g_strdup(path);
@@ -50,16 +50,16 @@ static void note_claim(RegistryZookeeper *self, const char *path, gint64 sequenc
 	self->facts.claim = CLAIM_MADE;
 	self->facts.listed = FALSE;
 	self->facts.chosen = FALSE;
-	registry_zookeeper_watch_claim(self);
+	registration_watch_claim(self);
 	log_event(LOG_CLAIM_MADE, "path=%s", path);
 	self->registry.claimed_at_ms = created_ms;
-	registry_zookeeper_note_time(self, created_ms, self->announced_ns, received_ns);
+	registration_note_time(self, created_ms, self->announced_ns, received_ns);
 	check_clock(self);
 	if (self->holding.held) /* its reservation is to show that it lives on */
 		self->registry.hurry = TRUE;
 }
 
-static void announce(RegistryZookeeper *self)
+static void announce(Registration *self)
 {
 	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
 	g_autofree char *prefix = znode_claim_prefix(self->nonce);
@@ -67,19 +67,17 @@ static void announce(RegistryZookeeper *self)
 	g_autofree char *json = claim_json(self);
 
 	self->announced_ns = zookeeper_session_now_ns();
-	registry_zookeeper_await(self,
-				 zookeeper_session_create_ephemeral(self->session, path, json));
+	registration_await(self, zookeeper_session_create_ephemeral(self->session, path, json));
 }
 
-static void complain_of_claims(RegistryZookeeper *self, ZookeeperOutcome outcome,
-			       const char *reason)
+static void complain_of_claims(Registration *self, ZookeeperOutcome outcome, const char *reason)
 {
 	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
 
-	registry_zookeeper_complain_of(self, claims, outcome, reason);
+	registration_complain_of(self, claims, outcome, reason);
 }
 
-static void on_announced(RegistryZookeeper *self, const ZookeeperMessage *message)
+static void on_announced(Registration *self, const ZookeeperMessage *message)
 {
 	g_autofree char *nonce = NULL;
 	const char *name;
@@ -99,7 +97,7 @@ static void on_announced(RegistryZookeeper *self, const ZookeeperMessage *messag
 		break;
 	case ZOOKEEPER_UNSURE:
 		self->facts.claim = CLAIM_UNKNOWN;
-		registry_zookeeper_pause(self, ZOOKEEPER_UNSURE_PAUSE);
+		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
 		break;
 	case ZOOKEEPER_NODE_EXISTS:
 	case ZOOKEEPER_BAD_VERSION:
@@ -112,7 +110,7 @@ static void on_announced(RegistryZookeeper *self, const ZookeeperMessage *messag
 
 /* Finding and choosing */
 
-static void look(RegistryZookeeper *self)
+static void look(Registration *self)
 {
 	/* whoever has to wait hears when a claim goes */
 	gboolean watch = self->facts.goal == GOAL_CLAIM;
@@ -121,14 +119,14 @@ static void look(RegistryZookeeper *self)
 	/* a claim that was made with a lost reply is to be in it */
 	if (self->facts.claim == CLAIM_UNKNOWN)
 		zookeeper_session_sync(self->session, claims);
-	registry_zookeeper_drop_listing(self);
+	registration_drop_listing(self);
 	self->listing = zookeeper_listing_new(self->session, self->root, &self->layout,
 					      self->datacenter_id, watch);
 	self->busy = TRUE;
 }
 
 /* What an earlier session left, or a creation that was done twice, would show this server twice. */
-static void delete_stale_claims(RegistryZookeeper *self, const ListedClaim *own)
+static void delete_stale_claims(Registration *self, const ListedClaim *own)
 {
 	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
 
@@ -142,7 +140,7 @@ static void delete_stale_claims(RegistryZookeeper *self, const ListedClaim *own)
 }
 
 /* The one that is known to be its own; of those that may be, any of this session. */
-static const ListedClaim *own_claim(const RegistryZookeeper *self)
+static const ListedClaim *own_claim(const Registration *self)
 {
 	const char *name = self->claim_path != NULL ? strrchr(self->claim_path, '/') + 1 : NULL;
 
@@ -155,7 +153,7 @@ static const ListedClaim *own_claim(const RegistryZookeeper *self)
 	return zookeeper_listing_find_claim(self->listing, self->nonce, self->session_id);
 }
 
-static void find_claim(RegistryZookeeper *self)
+static void find_claim(Registration *self)
 {
 	const ListedClaim *claim = own_claim(self);
 	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
@@ -173,7 +171,7 @@ static void find_claim(RegistryZookeeper *self)
 }
 
 /* The others, if there are any that say where they are. */
-static GPtrArray *peers_of(const RegistryZookeeper *self)
+static GPtrArray *peers_of(const Registration *self)
 {
 	g_autoptr(GPtrArray) peers = g_ptr_array_new_with_free_func((GDestroyNotify)peer_free);
 
@@ -190,15 +188,15 @@ static GPtrArray *peers_of(const RegistryZookeeper *self)
 }
 
 /* Nobody knows how far its reservations went: whoever holds one may go on, but none begins. */
-static void complain_of_floor(RegistryZookeeper *self)
+static void complain_of_floor(Registration *self)
 {
 	g_autofree char *path = znode_floor(self->root, self->datacenter_id);
 
-	registry_zookeeper_complain(self, "%s in ZooKeeper %s; so no worker ID can be claimed: %s",
-				    path, self->listing->floor_damage, self->listing->floor_remedy);
+	registration_complain(self, "%s in ZooKeeper %s; so no worker ID can be claimed: %s", path,
+			      self->listing->floor_damage, self->listing->floor_remedy);
 }
 
-static void choose(RegistryZookeeper *self)
+static void choose(Registration *self)
 {
 	const RegistrationWish wish = {
 		.nonce = self->nonce,
@@ -219,20 +217,20 @@ static void choose(RegistryZookeeper *self)
 		return;
 	holders = zookeeper_plan_describe(self->listing, &wish, &self->layout);
 	self->result.wait_until_tick = self->choice.wait_until_tick;
-	self->look_again_us = g_get_monotonic_time() +
-			      registry_zookeeper_timeout_ms(self) * G_TIME_SPAN_MILLISECOND;
+	self->look_again_us =
+		g_get_monotonic_time() + registration_timeout_ms(self) * G_TIME_SPAN_MILLISECOND;
 	if (wish.worker_id < 0)
-		registry_zookeeper_fail(self, REGISTRY_ERROR_WAIT,
-					"no worker ID of datacenter %u is free: %s",
-					self->datacenter_id, holders);
+		registration_fail(self, REGISTRY_ERROR_WAIT,
+				  "no worker ID of datacenter %u is free: %s", self->datacenter_id,
+				  holders);
 	else
-		registry_zookeeper_fail(self, REGISTRY_ERROR_WAIT,
-					"--worker-id %" G_GINT64_FORMAT
-					" is not free in datacenter %u: %s",
-					wish.worker_id, self->datacenter_id, holders);
+		registration_fail(self, REGISTRY_ERROR_WAIT,
+				  "--worker-id %" G_GINT64_FORMAT
+				  " is not free in datacenter %u: %s",
+				  wish.worker_id, self->datacenter_id, holders);
 }
 
-static void on_looked(RegistryZookeeper *self)
+static void on_looked(Registration *self)
 {
 	gboolean known = self->facts.claim == CLAIM_MADE;
 
@@ -249,7 +247,7 @@ static void on_looked(RegistryZookeeper *self)
 		choose(self);
 }
 
-static void check_peers(RegistryZookeeper *self)
+static void check_peers(Registration *self)
 {
 	const PeerCheckConfig config = {
 		.clock = &self->clock->clock,
@@ -264,7 +262,7 @@ static void check_peers(RegistryZookeeper *self)
 	self->busy = TRUE;
 }
 
-void zookeeper_steps_look_at_peers(RegistryZookeeper *self)
+void zookeeper_steps_look_at_peers(Registration *self)
 {
 	g_auto(PeerReport) report = {0};
 	const char *confirmed;
@@ -272,19 +270,18 @@ void zookeeper_steps_look_at_peers(RegistryZookeeper *self)
 	if (!peer_check_take_report(self->peer_check, &report))
 		return;
 	g_clear_pointer(&self->peer_check, peer_check_free);
-	registry_zookeeper_drop_listing(self);
+	registration_drop_listing(self);
 	self->busy = FALSE;
 	confirmed = self->facts.doubtful_till_us != 0
 			    ? peer_report_confirmed(&report, &self->doubts)
 			    : NULL;
 	if (confirmed != NULL && self->facts.goal == GOAL_CLAIM && !self->served) {
-		registry_zookeeper_fail(self, REGISTRY_ERROR_FATAL, "%s", confirmed);
+		registration_fail(self, REGISTRY_ERROR_FATAL, "%s", confirmed);
 		return;
 	}
 	self->facts.peers_checked = report.contradictions->len == 0 || confirmed != NULL;
 	self->facts.doubtful_till_us =
-		g_get_monotonic_time() +
-		registry_zookeeper_timeout_ms(self) * G_TIME_SPAN_MILLISECOND;
+		g_get_monotonic_time() + registration_timeout_ms(self) * G_TIME_SPAN_MILLISECOND;
 	if (self->facts.peers_checked)
 		self->facts.doubtful_till_us = 0;
 	peer_report_clear(&self->doubts);
@@ -294,49 +291,48 @@ void zookeeper_steps_look_at_peers(RegistryZookeeper *self)
 
 /* ZooKeeper's time */
 
-static void ask_time(RegistryZookeeper *self)
+static void ask_time(Registration *self)
 {
 	g_autofree char *json = claim_json(self);
 
-	registry_zookeeper_await(self,
-				 zookeeper_session_set(self->session, self->claim_path, json));
+	registration_await(self, zookeeper_session_set(self->session, self->claim_path, json));
 }
 
 /* Nothing waits for it: whoever needs it asks again. */
-static void on_no_time(RegistryZookeeper *self, const ZookeeperMessage *message)
+static void on_no_time(Registration *self, const ZookeeperMessage *message)
 {
 	self->facts.wants_time = FALSE;
-	registry_zookeeper_complain_of(self, self->claim_path, message->outcome, message->reason);
+	registration_complain_of(self, self->claim_path, message->outcome, message->reason);
 }
 
-static void on_time(RegistryZookeeper *self, const ZookeeperMessage *message)
+static void on_time(Registration *self, const ZookeeperMessage *message)
 {
 	if (message->outcome == ZOOKEEPER_OK)
-		registry_zookeeper_note_time(self, message->stat.modified_ms, message->sent_ns,
-					     message->received_ns);
+		registration_note_time(self, message->stat.modified_ms, message->sent_ns,
+				       message->received_ns);
 	else if (message->outcome == ZOOKEEPER_NO_NODE)
 		self->facts.claim = CLAIM_UNKNOWN;
 	else if (message->outcome == ZOOKEEPER_UNSURE)
-		registry_zookeeper_pause(self, ZOOKEEPER_UNSURE_PAUSE);
+		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
 	else
 		on_no_time(self, message);
 }
 
 /* All datacenters, for somebody who asked */
 
-static void list_datacenters(RegistryZookeeper *self)
+static void list_datacenters(Registration *self)
 {
 	g_autofree char *path = znode_datacenters(self->root);
 
-	registry_zookeeper_drop_listing(self);
+	registration_drop_listing(self);
 	g_clear_pointer(&self->workers, g_ptr_array_unref);
 	self->workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
 	self->workers_ns = zookeeper_session_now_ns();
 	self->workers_reads = 1;
-	registry_zookeeper_await(self, zookeeper_session_children(self->session, path, FALSE));
+	registration_await(self, zookeeper_session_children(self->session, path, FALSE));
 }
 
-static void list_next(RegistryZookeeper *self)
+static void list_next(Registration *self)
 {
 	guint datacenter_id;
 
@@ -355,7 +351,7 @@ static void list_next(RegistryZookeeper *self)
 	self->busy = TRUE;
 }
 
-static void on_datacenters(RegistryZookeeper *self, const ZookeeperMessage *message)
+static void on_datacenters(Registration *self, const ZookeeperMessage *message)
 {
 	if (message->outcome != ZOOKEEPER_OK) { /* whoever asked does not wait for ever */
 		self->facts.wants_list = FALSE;
@@ -373,25 +369,25 @@ static void on_datacenters(RegistryZookeeper *self, const ZookeeperMessage *mess
 	list_next(self);
 }
 
-static void on_datacenter_listed(RegistryZookeeper *self)
+static void on_datacenter_listed(Registration *self)
 {
 	ZookeeperOutcome outcome = self->listing->outcome;
 
 	/* one that may not be read, or whose first server is about to come, is passed over */
 	if (outcome == ZOOKEEPER_UNSURE) {
 		self->facts.wants_list = FALSE;
-		registry_zookeeper_drop_listing(self);
+		registration_drop_listing(self);
 		return;
 	}
 	zookeeper_listing_add_workers(self->listing, self->workers);
 	self->workers_reads += self->listing->n_reads;
-	registry_zookeeper_drop_listing(self);
+	registration_drop_listing(self);
 	list_next(self);
 }
 
 /* All states */
 
-void zookeeper_steps_start(RegistryZookeeper *self)
+void zookeeper_steps_start(Registration *self)
 {
 	switch (self->state) {
 	case REGISTRATION_PREPARING:
@@ -430,7 +426,7 @@ void zookeeper_steps_start(RegistryZookeeper *self)
 	}
 }
 
-void zookeeper_steps_reply(RegistryZookeeper *self, const ZookeeperMessage *message)
+void zookeeper_steps_reply(Registration *self, const ZookeeperMessage *message)
 {
 	self->busy = FALSE;
 	switch (self->state) {
@@ -465,7 +461,7 @@ void zookeeper_steps_reply(RegistryZookeeper *self, const ZookeeperMessage *mess
 	}
 }
 
-void zookeeper_steps_listed(RegistryZookeeper *self)
+void zookeeper_steps_listed(Registration *self)
 {
 	const ZookeeperListing *listing = self->listing;
 
@@ -482,7 +478,7 @@ void zookeeper_steps_listed(RegistryZookeeper *self)
 		self->facts.prepared = FALSE;
 		break;
 	case ZOOKEEPER_UNSURE:
-		registry_zookeeper_pause(self, ZOOKEEPER_UNSURE_PAUSE);
+		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
 		break;
 	case ZOOKEEPER_NODE_EXISTS:
 	case ZOOKEEPER_BAD_VERSION:
@@ -491,5 +487,5 @@ void zookeeper_steps_listed(RegistryZookeeper *self)
 		complain_of_claims(self, listing->outcome, listing->reason);
 		break;
 	}
-	registry_zookeeper_drop_listing(self);
+	registration_drop_listing(self);
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "worker/zookeeper/registry-private.h"
+#include "worker/zookeeper/registration.h"
 
 /* What is done in each state of the registration, and what comes of it. Starting a state sets busy,
  * if there is something to wait for; its end clears it, and has changed the facts. */
 
-void zookeeper_steps_start(RegistryZookeeper *self);
+void zookeeper_steps_start(Registration *self);
 
 /* The reply that the state waits for. */
-void zookeeper_steps_reply(RegistryZookeeper *self, const ZookeeperMessage *message);
+void zookeeper_steps_reply(Registration *self, const ZookeeperMessage *message);
 
 /* The listing that the state waits for is finished. */
-void zookeeper_steps_listed(RegistryZookeeper *self);
+void zookeeper_steps_listed(Registration *self);
 
 /* The peers that the state waits for may have been asked. */
-void zookeeper_steps_look_at_peers(RegistryZookeeper *self);
+void zookeeper_steps_look_at_peers(Registration *self);

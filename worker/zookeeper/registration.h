@@ -7,8 +7,11 @@
 #include "worker/zookeeper/plan.h"
 #include "worker/zookeeper/registry.h"
 
-/* What registry.c, which keeps session and goals, and steps.c, which does what
- * a state is for, share. All of it is the keeper's thread's. */
+/*
+ * What a server knows of its registration, what it has, and what it waits for: all of it is the
+ * keeper's thread's. registry.c, the session's files and the states share it, and what several of
+ * them do to it stands here, below them.
+ */
 
 /* A reservation that is held. */
 typedef struct {
@@ -124,51 +127,58 @@ typedef struct {
 	GPtrArray *workers;        /* (nullable): of Worker: LISTING, so far */
 	gint64 workers_ns;         /* CLOCK_BOOTTIME, before any of them was read */
 	guint workers_reads;       /* that it has taken so far */
-} RegistryZookeeper;
+} Registration;
 
-/* The goal is reached, or not: (transfer full) (nullable) for @error. Without a goal: LOST. */
-void registry_zookeeper_finish(RegistryZookeeper *self, GError *error);
-void registry_zookeeper_fail(RegistryZookeeper *self, RegistryError code, const char *format, ...)
+/* The goal is reached, or not: (transfer full) (nullable) for @error. Without a goal: LOST. What is
+ * held, and cannot be handed back, is owed: that is tried again while the registration rests, until
+ * it is written, is another's, or has ended. What was owed before that is left to its end. */
+void registration_finish(Registration *self, GError *error);
+void registration_fail(Registration *self, RegistryError code, const char *format, ...)
 	G_GNUC_PRINTF(3, 4);
 
 typedef enum {
-	ZOOKEEPER_SHORT_PAUSE, /* a race was lost: the others are not to be met again at once */
-	ZOOKEEPER_LONG_PAUSE,  /* an answer that makes no sense now */
+	REGISTRATION_SHORT_PAUSE, /* a race was lost: the others are not to be met again at once */
+	REGISTRATION_LONG_PAUSE,  /* an answer that makes no sense now */
 	/* nobody knows what became of a request: none for want of a connection, else a long one, as
 	 * the next answer may be the same */
-	ZOOKEEPER_UNSURE_PAUSE,
-} ZookeeperPause;
+	REGISTRATION_UNSURE_PAUSE,
+} RegistrationPause;
 
 /* Nothing is begun for a while. */
-void registry_zookeeper_pause(RegistryZookeeper *self, ZookeeperPause pause);
+void registration_pause(Registration *self, RegistrationPause pause);
 
 /* The state waits for the reply to @request. */
-void registry_zookeeper_await(RegistryZookeeper *self, guint64 request);
+void registration_await(Registration *self, guint64 request);
 
 /* Something else than a lost connection is wrong: logs it, pauses, and fails the goal if it must
  * not wait. Before the first reservation that is fatal. */
-void registry_zookeeper_complain(RegistryZookeeper *self, const char *format, ...)
-	G_GNUC_PRINTF(2, 3);
+void registration_complain(Registration *self, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 /* What complain() is to say of a request about @path that was answered with @outcome. */
-void registry_zookeeper_complain_of(RegistryZookeeper *self, const char *path,
-				    ZookeeperOutcome outcome, const char *reason);
+void registration_complain_of(Registration *self, const char *path, ZookeeperOutcome outcome,
+			      const char *reason);
 
 /* A write was stamped by the leader's clock: 0 is no stamp. */
-void registry_zookeeper_note_time(RegistryZookeeper *self, gint64 time_ms, gint64 sent_ns,
-				  gint64 received_ns);
+void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, gint64 received_ns);
 
 /* A CHANGED of its path says if the claim goes. */
-void registry_zookeeper_watch_claim(RegistryZookeeper *self);
+void registration_watch_claim(Registration *self);
+
+/* A connection is new: in between, ZooKeeper may have been restored from a backup. So what is held
+ * or owed is looked at before anything is written on it. */
+void registration_doubt(Registration *self);
+
+/* Another try to hand back what is owed is under way, or has failed. */
+void registration_put_off_debt(Registration *self);
 
 /* There is none, so nothing is decided by one. */
-void registry_zookeeper_drop_listing(RegistryZookeeper *self);
+void registration_drop_listing(Registration *self);
 
 /* It is gone although the session lives: so may be all else, and be made anew by others. */
-void registry_zookeeper_lose_claim(RegistryZookeeper *self);
+void registration_lose_claim(Registration *self);
 
 /* (transfer full): the claim's data. @worker_id -1: none yet. */
-char *registry_zookeeper_claim_json(const RegistryZookeeper *self, gint worker_id);
+char *registration_claim_json(const Registration *self, gint worker_id);
 
 /* Of the session, or what it would ask for. */
-gint64 registry_zookeeper_timeout_ms(const RegistryZookeeper *self);
+gint64 registration_timeout_ms(const Registration *self);

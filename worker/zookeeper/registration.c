@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/zookeeper/registration.h"
+
+#include <unistd.h>
+
+#include "common/log.h"
+
+#define MIN_PAUSE_US  (10 * G_TIME_SPAN_MILLISECOND)
+#define MAX_PAUSE_US  (60 * G_TIME_SPAN_MILLISECOND)
+#define LONG_PAUSE_US (500 * G_TIME_SPAN_MILLISECOND)
+
+void registration_put_off_debt(Registration *self)
+{
+	self->debt.tries++;
+	self->facts.repay_at_us =
+		g_get_monotonic_time() + zookeeper_plan_repay_pause_us(self->debt.tries);
+}
+
+static void owe(Registration *self)
+{
+	if (!self->holding.held)
+		return;
+	self->debt = (Debt){.reservation = self->holding, .last_tick = self->last_tick};
+	self->holding.held = FALSE;
+	registration_put_off_debt(self);
+}
+
+void registration_doubt(Registration *self)
+{
+	self->looked_at = FALSE;
+	self->written_here = FALSE;
+	self->debt.looked_at = FALSE;
+	if (self->debt.reservation.held)
+		self->facts.repay_at_us = self->facts.now_us;
+}
+
+void registration_finish(Registration *self, GError *error)
+{
+	g_assert(!self->finished);
+	if (self->facts.goal == GOAL_EXTEND)
+		self->extension_failed = error != NULL;
+	if (self->facts.goal == GOAL_HAND_BACK && error != NULL)
+		owe(self);
+	self->facts.goal = GOAL_NONE;
+	self->cancelled = FALSE;
+	self->finished = TRUE;
+	self->result.error = error;
+}
+
+void registration_fail(Registration *self, RegistryError code, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	registration_finish(self,
+			    g_error_new_valist(REGISTRY_ERROR, (gint)code, format, arguments));
+	va_end(arguments);
+}
+
+void registration_pause(Registration *self, RegistrationPause pause)
+{
+	gint64 length_us = LONG_PAUSE_US;
+
+	if (pause == REGISTRATION_UNSURE_PAUSE && !self->facts.connected)
+		return;
+	if (pause == REGISTRATION_SHORT_PAUSE)
+		length_us =
+			MIN_PAUSE_US + (gint64)(g_random_double() * (MAX_PAUSE_US - MIN_PAUSE_US));
+	self->facts.pause_till_us = g_get_monotonic_time() + length_us;
+}
+
+void registration_await(Registration *self, guint64 request)
+{
+	self->request = request;
+	self->busy = TRUE;
+}
+
+void registration_complain(Registration *self, const char *format, ...)
+{
+	g_autofree char *text = NULL;
+	g_autofree char *quoted = NULL;
+	va_list arguments;
+
+	va_start(arguments, format);
+	text = g_strdup_vprintf(format, arguments);
+	va_end(arguments);
+	quoted = log_quote(text);
+	registration_pause(self, REGISTRATION_LONG_PAUSE);
+	if (self->facts.goal == GOAL_CLAIM && !self->served) {
+		registration_fail(self, REGISTRY_ERROR_FATAL, "%s", text);
+		return;
+	}
+	log_event(LOG_ZOOKEEPER_REFUSED, "error=%s", quoted);
+	if (self->facts.goal == GOAL_EXTEND || self->facts.goal == GOAL_HAND_BACK)
+		registration_fail(self, REGISTRY_ERROR_FAILED, "%s", text);
+}
+
+void registration_complain_of(Registration *self, const char *path, ZookeeperOutcome outcome,
+			      const char *reason)
+{
+	if (outcome == ZOOKEEPER_NO_AUTH)
+		registration_complain(self,
+				      "ZooKeeper does not let this server read or write %s: "
+				      "give the user and password that the other servers have "
+				      "(--zookeeper-auth)",
+				      path);
+	else
+		registration_complain(self, "ZooKeeper refuses %s: %s", path, reason);
+}
+
+void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, gint64 received_ns)
+{
+	if (time_ms == 0)
+		return;
+	self->registry.clock = (RegistryClock){
+		.known = TRUE,
+		.least_ns = time_ms * CLOCK_NS_PER_MS - received_ns,
+		/* it is cut to whole milliseconds */
+		.most_ns = (time_ms + 1) * CLOCK_NS_PER_MS - sent_ns,
+	};
+	self->facts.wants_time = FALSE;
+}
+
+void registration_watch_claim(Registration *self)
+{
+	self->watch_request = zookeeper_session_exists(self->session, self->claim_path, TRUE);
+}
+
+void registration_drop_listing(Registration *self)
+{
+	g_clear_pointer(&self->listing, zookeeper_listing_free);
+	self->facts.listed = FALSE;
+}
+
+void registration_lose_claim(Registration *self)
+{
+	self->facts.claim = CLAIM_UNKNOWN;
+	self->facts.prepared = FALSE;
+	registration_doubt(self);
+}
+
+char *registration_claim_json(const Registration *self, gint worker_id)
+{
+	const ClaimRecord record = {
+		.host = self->address->host,
+		.port = self->address->port,
+		.pid = getpid(),
+		.version = self->version,
+		.started_ms = self->started_ms,
+		.worker_id = worker_id,
+		.session_timeout_ms = registration_timeout_ms(self),
+	};
+
+	return claim_record_to_json(&record);
+}
+
+gint64 registration_timeout_ms(const Registration *self)
+{
+	return self->session != NULL ? zookeeper_session_timeout_ms(self->session)
+				     : self->session_timeout_ms;
+}
