@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <glib.h>
-
-#include "worker/zookeeper/listing.h"
+#include "common/zookeeper/znodes.h"
 
 /*
  * What a server that registers in ZooKeeper does next, as pure functions of what it knows. The
- * picture is in docs/registration.md; registry.c collects the facts and does it.
+ * picture is in docs/registration.md; registry.c goes from state to state, steps.c does what each
+ * is for and changes the facts.
  *
  * In each state one thing is under way. What comes of it changes the facts, and the facts give the
  * next state: there is no other order of steps. So a lost connection needs no path of its own: it
@@ -68,44 +67,6 @@ RegistrationState zookeeper_plan_next(const RegistrationFacts *facts);
  * most
  */
 gint64 zookeeper_plan_repay_pause_us(guint tries);
-
-/* What a server looks for in a listing. */
-typedef struct {
-	const char *nonce;
-	gint64 sequence;  /* of its claim: where it begins to look */
-	gint64 worker_id; /* the only one it wants; -1: any */
-	guint n_workers;  /* that the layout has room for */
-	gint64 now_tick;
-} RegistrationWish;
-
-typedef struct {
-	gboolean found;
-	/* found */
-	guint worker_id;
-	gint32 version;    /* of the record that was read; -1: there is none */
-	gint64 end_tick;   /* what stood in it; -1: there is none */
-	gint64 first_tick; /* that may be reserved: behind that end, and the datacenter's floor */
-	gint64 floor_tick; /* the floor that was read */
-	gint32 floor_version; /* of that */
-	/* not found */
-	gint64 wait_until_tick; /* the first quarantine has ended then; G_MAXINT64: there is none */
-} RegistrationChoice;
-
-/**
- * zookeeper_plan_choose:
- *
- * The first worker ID that is free, from the sequence of the claim on upwards and around. One that
- * zookeeper_listing_is_held() is held; else one whose end is not past is quarantined; what does not
- * parse may be either. As long as the datacenter's floor is not past, all are quarantined.
- */
-RegistrationChoice zookeeper_plan_choose(const ZookeeperListing *listing,
-					 const RegistrationWish *wish);
-
-/* (transfer full): what is in the way, for the one who got nothing, in some 200 bytes:
- * "30 are held (worker 0 by a:7609, ...), 2 are quarantined (first worker 7)"; of the only one that
- * it wants: "worker 9 is held by a:7609" */
-char *zookeeper_plan_describe(const ZookeeperListing *listing, const RegistrationWish *wish,
-			      const Layout *layout);
 
 /* The version of a record after a write that was conditional on @version. It wraps, as ZooKeeper's
  * does; after -1, which is no record, comes 0. */

@@ -6,6 +6,7 @@
 #include "worker/zookeeper/peer-check.h"
 #include "worker/zookeeper/plan.h"
 #include "worker/zookeeper/registry.h"
+#include "worker/zookeeper/worker-id-choice.h"
 
 /*
  * What a server knows of its registration, what it has, and what it waits for: all of it is the
@@ -114,7 +115,7 @@ typedef struct {
 	gboolean looked_at;    /* what is held stood there, on this connection */
 	gboolean written_here; /* and ZooKeeper has taken a write to it, on this connection */
 	Attempt attempt;
-	RegistrationChoice choice;
+	WorkerIdChoice choice;
 	PreparationStep preparation;
 	GPtrArray *missing;        /* (nullable): of MissingZnode: PREPARING, in order */
 	guint n_made;              /* of them */

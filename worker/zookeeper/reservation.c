@@ -64,7 +64,7 @@ static gboolean failed_at_floor(const Registration *self, const ZookeeperMessage
 
 static void reserve(Registration *self)
 {
-	const RegistrationChoice *choice = &self->choice;
+	const WorkerIdChoice *choice = &self->choice;
 	g_autofree char *claim = NULL;
 
 	if (self->now_tick < choice->first_tick) { /* the clock was set back since it was chosen */

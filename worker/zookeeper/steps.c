@@ -198,7 +198,7 @@ static void complain_of_floor(Registration *self)
 
 static void choose(Registration *self)
 {
-	const RegistrationWish wish = {
+	const WorkerIdWish wish = {
 		.nonce = self->nonce,
 		.sequence = self->claim_sequence,
 		.worker_id = self->wanted_worker_id,
@@ -211,11 +211,11 @@ static void choose(Registration *self)
 		complain_of_floor(self);
 		return;
 	}
-	self->choice = zookeeper_plan_choose(self->listing, &wish);
+	self->choice = worker_id_choice_make(self->listing, &wish);
 	self->facts.chosen = self->choice.found;
 	if (self->facts.chosen)
 		return;
-	holders = zookeeper_plan_describe(self->listing, &wish, &self->layout);
+	holders = worker_id_choice_describe_obstacles(self->listing, &wish, &self->layout);
 	self->result.wait_until_tick = self->choice.wait_until_tick;
 	self->look_again_us =
 		g_get_monotonic_time() + registration_timeout_ms(self) * G_TIME_SPAN_MILLISECOND;

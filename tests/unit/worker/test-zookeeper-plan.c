@@ -1,381 +1,187 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/zookeeper/plan.h"
 
-/* Listings */
-
 #define MINE "nonce-mine"
+#define NOW  5000000 /* us */
+
+/* Connected and prepared, with a claim, wanting nothing; each case changes some of it. */
+#define SETTLED                                                                                    \
+	.now_us = NOW, .connected = TRUE, .prepared = TRUE, .secured = TRUE, .claim = CLAIM_MADE
 
 typedef struct {
-	guint worker_id;
-	gint64 end_tick;
-	const char *owner;
-	const char *damage;
-} Row;
+	const char *name;
+	RegistrationFacts facts;
+	RegistrationState next;
+} NextCase;
 
-static void listing_clear(ZookeeperListing *self)
+static void check_next(const NextCase *cases, guint n)
 {
-	g_ptr_array_unref(self->claims);
-	g_ptr_array_unref(self->reservations);
+	for (guint i = 0; i < n; i++) {
+		g_test_message("%s", cases[i].name);
+		g_assert_cmpstr(registration_state_name(zookeeper_plan_next(&cases[i].facts)), ==,
+				registration_state_name(cases[i].next));
+	}
 }
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ZookeeperListing, listing_clear)
 
-typedef struct {
-	const char *nonce;
-	gint worker_id;
-} LiveRow;
-
-/* @live: the claims, up to one of no nonce. The version of a record is its worker ID + 100. */
-static ZookeeperListing make_listing(const Row *rows, guint n_rows, const LiveRow *live)
+static void test_session(void)
 {
-	ZookeeperListing listing = {
-		.claims = g_ptr_array_new_with_free_func(g_free),
-		.reservations = g_ptr_array_new_with_free_func(g_free),
+	static const NextCase CASES[] = {
+		{"nothing is known", {.now_us = NOW}, REGISTRATION_CONNECTING},
+		{"without a connection nothing else is done",
+		 {.goal = GOAL_HAND_BACK, .unsettled = TRUE, .now_us = NOW},
+		 REGISTRATION_CONNECTING},
+		{"a new session looks at the layout first",
+		 {.connected = TRUE, .claim = CLAIM_NONE},
+		 REGISTRATION_PREPARING},
+		{"then at who may write there",
+		 {.connected = TRUE, .prepared = TRUE, .claim = CLAIM_NONE},
+		 REGISTRATION_SECURING},
+		{"before it extends",
+		 {.connected = TRUE, .prepared = TRUE, .claim = CLAIM_MADE, .goal = GOAL_EXTEND},
+		 REGISTRATION_SECURING},
+		{"then it announces itself",
+		 {.connected = TRUE, .prepared = TRUE, .secured = TRUE, .claim = CLAIM_NONE},
+		 REGISTRATION_ANNOUNCING},
+		{"it looks first, where a claim may be left",
+		 {.connected = TRUE, .prepared = TRUE, .secured = TRUE, .claim = CLAIM_UNKNOWN},
+		 REGISTRATION_LOOKING},
+		{"whatever is wanted",
+		 {.connected = TRUE,
+		  .prepared = TRUE,
+		  .secured = TRUE,
+		  .claim = CLAIM_UNKNOWN,
+		  .goal = GOAL_EXTEND,
+		  .wants_list = TRUE,
+		  .wants_time = TRUE},
+		 REGISTRATION_LOOKING},
+		{"and when nothing is", {SETTLED}, REGISTRATION_RESTING},
+		{"a pause goes before all of it",
+		 {SETTLED, .goal = GOAL_CLAIM, .unsettled = TRUE, .pause_till_us = NOW + 1},
+		 REGISTRATION_PAUSING},
+		{"until it is over", {SETTLED, .pause_till_us = NOW}, REGISTRATION_RESTING},
 	};
 
-	for (guint i = 0; live[i].nonce != NULL; i++) {
-		ListedClaim *claim = g_new0(ListedClaim, 1);
-
-		claim->nonce = (char *)live[i].nonce;
-		claim->record.worker_id = live[i].worker_id;
-		claim->session = 7;
-		g_ptr_array_add(listing.claims, claim);
-	}
-	for (guint i = 0; i < n_rows; i++) {
-		ListedReservation *reservation = g_new0(ListedReservation, 1);
-
-		reservation->worker_id = rows[i].worker_id;
-		reservation->version = (gint32)rows[i].worker_id + 100;
-		reservation->damage = (char *)rows[i].damage;
-		reservation->record.end_tick = rows[i].end_tick;
-		reservation->record.owner = (char *)rows[i].owner;
-		reservation->record.address = (char *)"a.example:7609";
-		g_ptr_array_add(listing.reservations, reservation);
-	}
-	return listing;
+	check_next(CASES, G_N_ELEMENTS(CASES));
 }
 
-/* "moved" has left an older claim behind. */
-static const LiveRow LIVE[] = {
-	{MINE, -1}, {"alive", -1}, {"two", 2}, {"moved", 0}, {"moved", 1}, {NULL, -1},
-};
-
-/* Four worker IDs; the tick is 1000; the floor of version 5. */
-static const struct {
-	const char *name;
-	gint64 sequence;
-	gint64 wanted;
-	gint64 floor_tick;
-	Row rows[4];
-	guint n_rows;
-	RegistrationChoice choice;
-} CHOICES[] = {
-	{"an empty datacenter: where the sequence points",
-	 6,
-	 -1,
-	 0,
-	 {{0}},
-	 0,
-	 {.found = TRUE, .worker_id = 2, .version = -1, .end_tick = -1, .first_tick = 1}},
-	{"a sequence that has turned negative",
-	 -1,
-	 -1,
-	 0,
-	 {{0}},
-	 0,
-	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1, .first_tick = 1}},
-	{"what is past is free, with the version and the end that were read",
-	 2,
-	 -1,
-	 0,
-	 {{2, 999, "dead", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 999, .first_tick = 1000}},
-	{"what was handed back, too",
-	 2,
-	 -1,
-	 0,
-	 {{2, 999, "", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 999, .first_tick = 1000}},
-	{"quarantined up to and with its last tick",
-	 2,
-	 -1,
-	 0,
-	 {{2, 1000, "dead", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1, .first_tick = 1}},
-	{"handed back ahead of the clock is quarantined as well",
-	 2,
-	 -1,
-	 0,
-	 {{2, 1000, "", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1, .first_tick = 1}},
-	{"held, although its time is past",
-	 2,
-	 -1,
-	 0,
-	 {{2, 5, "alive", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1, .first_tick = 1}},
-	{"held, as the claim of its owner names it",
-	 2,
-	 -1,
-	 0,
-	 {{2, 5, "two", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1, .first_tick = 1}},
-	{"left by an owner whose claim names another: until its last tick",
-	 1,
-	 1,
-	 0,
-	 {{1, 1000, "two", NULL}},
-	 1,
-	 {.wait_until_tick = 1001}},
-	{"and free after that",
-	 1,
-	 1,
-	 0,
-	 {{1, 999, "two", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 1, .version = 101, .end_tick = 999, .first_tick = 1000}},
-	{"held, as any claim of its owner names it",
-	 0,
-	 -1,
-	 0,
-	 {{0, 5, "moved", NULL}, {1, 5, "moved", NULL}, {2, 5, "moved", NULL}},
-	 3,
-	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 5, .first_tick = 6}},
-	{"damaged is not free",
-	 2,
-	 -1,
-	 0,
-	 {{2, 0, NULL, "no end"}},
-	 1,
-	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1, .first_tick = 1}},
-	{"round the end",
-	 3,
-	 -1,
-	 0,
-	 {{3, 5, "alive", NULL}, {0, 6, "dead", NULL}},
-	 2,
-	 {.found = TRUE, .worker_id = 0, .version = 100, .end_tick = 6, .first_tick = 7}},
-	{"my own, of a write that came late, once it is past",
-	 1,
-	 -1,
-	 0,
-	 {{1, 999, MINE, NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 1, .version = 101, .end_tick = 999, .first_tick = 1000}},
-	{"my own, but not past",
-	 1,
-	 -1,
-	 0,
-	 {{1, 1000, MINE, NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 2, .version = -1, .end_tick = -1, .first_tick = 1}},
-	{"none: the first end of a quarantine",
-	 0,
-	 -1,
-	 0,
-	 {{0, 5, "alive", NULL},
-	  {1, 1500, "dead", NULL},
-	  {2, 1200, "dead", NULL},
-	  {3, 1100, "alive", NULL}},
-	 4,
-	 {.wait_until_tick = 1201}},
-	{"none, and time does not help",
-	 0,
-	 -1,
-	 0,
-	 {{0, 5, "alive", NULL},
-	  {1, 5, "alive", NULL},
-	  {2, 5, "alive", NULL},
-	  {3, 0, NULL, "no end"}},
-	 4,
-	 {.wait_until_tick = G_MAXINT64}},
-	{"a pinned one is free",
-	 0,
-	 3,
-	 0,
-	 {{0, 5, "alive", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1, .first_tick = 1}},
-	{"a pinned one is held: no other is looked at",
-	 0,
-	 3,
-	 0,
-	 {{3, 5, "alive", NULL}, {2, 1500, "dead", NULL}},
-	 2,
-	 {.wait_until_tick = G_MAXINT64}},
-	{"a pinned one is quarantined",
-	 0,
-	 3,
-	 0,
-	 {{3, 1700, "dead", NULL}, {2, 1500, "dead", NULL}},
-	 2,
-	 {.wait_until_tick = 1701}},
-	{"what ended below the floor begins behind that",
-	 2,
-	 -1,
-	 899,
-	 {{2, 700, "dead", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 700, .first_tick = 900}},
-	{"what ended at it too",
-	 2,
-	 -1,
-	 899,
-	 {{2, 899, "", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 899, .first_tick = 900}},
-	{"what ended behind it begins behind its end",
-	 2,
-	 -1,
-	 899,
-	 {{2, 900, "dead", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 900, .first_tick = 901}},
-	{"what was never used begins behind the floor",
-	 2,
-	 -1,
-	 899,
-	 {{0}},
-	 0,
-	 {.found = TRUE, .worker_id = 2, .version = -1, .end_tick = -1, .first_tick = 900}},
-	{"the floor is past by one tick",
-	 2,
-	 -1,
-	 999,
-	 {{0}},
-	 0,
-	 {.found = TRUE, .worker_id = 2, .version = -1, .end_tick = -1, .first_tick = 1000}},
-	{"up to and with the floor, nothing is free",
-	 2,
-	 -1,
-	 1000,
-	 {{2, 5, "dead", NULL}},
-	 1,
-	 {.wait_until_tick = 1001}},
-	{"not a pinned one either, whenever it would be by its record",
-	 0,
-	 3,
-	 1600,
-	 {{3, 1700, "dead", NULL}},
-	 1,
-	 {.wait_until_tick = 1601}},
-};
-
-static void test_choose(void)
+static void test_claim(void)
 {
-	for (guint i = 0; i < G_N_ELEMENTS(CHOICES); i++) {
-		g_auto(ZookeeperListing) listing =
-			make_listing(CHOICES[i].rows, CHOICES[i].n_rows, LIVE);
-		const RegistrationWish wish = {MINE, CHOICES[i].sequence, CHOICES[i].wanted, 4,
-					       1000};
-		const RegistrationChoice *expected = &CHOICES[i].choice;
+	static const NextCase CASES[] = {
+		{"it reads who is there", {SETTLED, .goal = GOAL_CLAIM}, REGISTRATION_LOOKING},
+		{"it asks them",
+		 {SETTLED, .goal = GOAL_CLAIM, .listed = TRUE},
+		 REGISTRATION_CHECKING},
+		{"they contradict: it waits",
+		 {SETTLED, .goal = GOAL_CLAIM, .doubtful_till_us = NOW + 1},
+		 REGISTRATION_DOUBTING},
+		{"and reads anew whom to ask",
+		 {SETTLED, .goal = GOAL_CLAIM, .doubtful_till_us = NOW},
+		 REGISTRATION_LOOKING},
+		{"asked, it reads anew what is free",
+		 {SETTLED, .goal = GOAL_CLAIM, .peers_checked = TRUE},
+		 REGISTRATION_LOOKING},
+		{"a worker ID is chosen",
+		 {SETTLED, .goal = GOAL_CLAIM, .peers_checked = TRUE, .listed = TRUE,
+		  .chosen = TRUE},
+		 REGISTRATION_RESERVING},
+		{"nobody knows whether it was written",
+		 {SETTLED, .goal = GOAL_CLAIM, .peers_checked = TRUE, .chosen = TRUE,
+		  .unsettled = TRUE},
+		 REGISTRATION_SETTLING},
+		{"nor whether the claim is there: the record first",
+		 {.connected = TRUE,
+		  .prepared = TRUE,
+		  .secured = TRUE,
+		  .claim = CLAIM_UNKNOWN,
+		  .goal = GOAL_CLAIM,
+		  .unsettled = TRUE},
+		 REGISTRATION_SETTLING},
+		{"the claim is gone: no reservation without it",
+		 {.connected = TRUE,
+		  .prepared = TRUE,
+		  .secured = TRUE,
+		  .claim = CLAIM_NONE,
+		  .goal = GOAL_CLAIM,
+		  .peers_checked = TRUE,
+		  .chosen = TRUE},
+		 REGISTRATION_ANNOUNCING},
+	};
 
-		listing.floor.tick = CHOICES[i].floor_tick;
-		listing.floor_version = 5;
-
-		RegistrationChoice choice = zookeeper_plan_choose(&listing, &wish);
-
-		g_test_message("%s", CHOICES[i].name);
-		g_assert_cmpint(choice.found, ==, expected->found);
-		g_assert_cmpuint(choice.worker_id, ==, expected->worker_id);
-		g_assert_cmpint(choice.version, ==, expected->version);
-		g_assert_cmpint(choice.end_tick, ==, expected->end_tick);
-		g_assert_cmpint(choice.first_tick, ==, expected->first_tick);
-		g_assert_cmpint(choice.floor_version, ==, expected->found ? 5 : 0);
-		g_assert_cmpint(choice.wait_until_tick, ==, expected->wait_until_tick);
-	}
+	check_next(CASES, G_N_ELEMENTS(CASES));
 }
 
-/* Each with the reservation that it holds, not with one that it has left behind. */
-static void test_workers(void)
+static void test_life(void)
 {
-	static const Row ROWS[] = {{1, 1500, "two", NULL},
-				   {2, 1400, "two", NULL},
-				   {3, 1300, "alive", NULL},
-				   {0, 1200, "left", NULL}};
-	static const LiveRow CLAIMS[] = {{"two", 2}, {"alive", -1}, {"left", 7}, {NULL, -1}};
-	static const gint WORKER_IDS[] = {2, 3, -1};
-	g_auto(ZookeeperListing) listing = make_listing(ROWS, G_N_ELEMENTS(ROWS), CLAIMS);
-	g_autoptr(GPtrArray) workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	static const NextCase CASES[] = {
+		{"an extension", {SETTLED, .goal = GOAL_EXTEND}, REGISTRATION_EXTENDING},
+		{"the one before is settled first",
+		 {SETTLED, .goal = GOAL_EXTEND, .unsettled = TRUE},
+		 REGISTRATION_SETTLING},
+		{"without a claim nothing is extended",
+		 {.connected = TRUE,
+		  .prepared = TRUE,
+		  .secured = TRUE,
+		  .claim = CLAIM_NONE,
+		  .goal = GOAL_EXTEND},
+		 REGISTRATION_ANNOUNCING},
+		{"a hand-back needs no claim",
+		 {.connected = TRUE, .claim = CLAIM_UNKNOWN, .goal = GOAL_HAND_BACK},
+		 REGISTRATION_RETURNING},
+		{"but that the last write is settled",
+		 {SETTLED, .goal = GOAL_HAND_BACK, .unsettled = TRUE},
+		 REGISTRATION_SETTLING},
+		{"what nobody waits for is settled too",
+		 {SETTLED, .unsettled = TRUE},
+		 REGISTRATION_SETTLING},
+		{"ZooKeeper's time", {SETTLED, .wants_time = TRUE}, REGISTRATION_TIMING},
+		{"goes before a claim, which reserves by it",
+		 {SETTLED, .goal = GOAL_CLAIM, .wants_time = TRUE},
+		 REGISTRATION_TIMING},
+		{"a list", {SETTLED, .wants_list = TRUE}, REGISTRATION_LISTING},
+		{"a list goes before what is owed",
+		 {SETTLED, .wants_list = TRUE, .repay_at_us = NOW},
+		 REGISTRATION_LISTING},
+		{"waits for what the worker ID needs",
+		 {SETTLED, .wants_list = TRUE, .goal = GOAL_EXTEND},
+		 REGISTRATION_EXTENDING},
+	};
 
-	listing.layout = LAYOUT_TWITTER;
-	zookeeper_listing_add_workers(&listing, workers);
-	g_assert_cmpuint(workers->len, ==, G_N_ELEMENTS(WORKER_IDS));
-	for (guint i = 0; i < workers->len; i++) {
-		const Worker *worker = workers->pdata[i];
-
-		g_assert_cmpint(worker->worker_id, ==, WORKER_IDS[i]);
-		g_assert_cmpint(worker->reserved_until_ms != 0, ==, WORKER_IDS[i] >= 0);
-	}
+	check_next(CASES, G_N_ELEMENTS(CASES));
 }
 
-static void test_describe(void)
+/* What is owed is never in the way. */
+static void test_debt(void)
 {
-	static const Row ROWS[] = {{2, 1500, "moved", NULL},
-				   {0, 5, "alive", NULL},
-				   {1, 5, "dead", NULL},
-				   {3, 0, NULL, "no end"}};
-	const RegistrationWish any = {MINE, 0, -1, 4, 1000};
-	const RegistrationWish pinned = {MINE, 0, 2, 4, 1000};
-	g_auto(ZookeeperListing) listing = make_listing(ROWS, G_N_ELEMENTS(ROWS), LIVE);
-	g_autofree char *all = zookeeper_plan_describe(&listing, &any, &LAYOUT_TWITTER);
-	g_autofree char *one = zookeeper_plan_describe(&listing, &pinned, &LAYOUT_TWITTER);
+	static const NextCase CASES[] = {
+		{"due", {SETTLED, .repay_at_us = NOW}, REGISTRATION_REPAYING},
+		{"not due yet", {SETTLED, .repay_at_us = NOW + 1}, REGISTRATION_RESTING},
+		{"in doubt", {SETTLED, .repay_at_us = NOW, .unsettled = 1}, REGISTRATION_SETTLING},
+		{"an extension",
+		 {SETTLED, .repay_at_us = NOW, .goal = GOAL_EXTEND},
+		 REGISTRATION_EXTENDING},
+		{"a claim",
+		 {SETTLED, .repay_at_us = NOW, .goal = GOAL_CLAIM},
+		 REGISTRATION_LOOKING},
+		{"another hand-back",
+		 {SETTLED, .repay_at_us = NOW, .goal = GOAL_HAND_BACK},
+		 REGISTRATION_RETURNING},
+		{"without a claim",
+		 {.connected = TRUE,
+		  .prepared = TRUE,
+		  .secured = TRUE,
+		  .claim = CLAIM_NONE,
+		  .repay_at_us = 1},
+		 REGISTRATION_ANNOUNCING},
+	};
+	static const struct {
+		guint tries;
+		gint64 pause_s;
+	} PAUSES[] = {{1, 1}, {2, 2}, {3, 4}, {5, 16}, {6, 30}, {7, 30}, {G_MAXUINT, 30}};
 
-	g_assert_cmpstr(all, ==,
-			"1 is held (worker 0 by a.example:7609), 1 is quarantined (worker 2), "
-			"1 is damaged (worker 3)");
-	g_assert_cmpstr(one, ==, "worker 2 is quarantined until 2010-11-04T01:42:56.157Z");
-}
-
-/* However many are in the way: few by name, in order, and the listing stays as it was. */
-static void test_describe_many(void)
-{
-	static const LiveRow ALIVE[] = {{"alive", -1}, {NULL, -1}};
-	const RegistrationWish any = {MINE, 0, -1, 1024, 1000};
-	Row rows[1024];
-
-	for (guint i = 0; i < G_N_ELEMENTS(rows); i++) {
-		guint worker_id = G_N_ELEMENTS(rows) - 1 - i;
-
-		rows[i] = (Row){worker_id, 5, "alive", NULL};
-		if (worker_id >= 1000)
-			rows[i] = (Row){worker_id, 2000 + ABS((gint64)worker_id - 1010), "dead",
-					NULL};
-		if (worker_id >= 1020)
-			rows[i].damage = "no end";
-	}
-
-	g_auto(ZookeeperListing) listing = make_listing(rows, G_N_ELEMENTS(rows), ALIVE);
-	g_autofree char *text = zookeeper_plan_describe(&listing, &any, &LAYOUT_TWITTER);
-
-	g_assert_cmpstr(text, ==,
-			"1000 are held (worker 0 by a.example:7609, worker 1 by a.example:7609, "
-			"worker 2 by a.example:7609, ...), 20 are quarantined (first worker 1010), "
-			"4 are damaged (first worker 1020)");
-	for (guint i = 0; i < G_N_ELEMENTS(rows); i++)
-		g_assert_cmpuint(((ListedReservation *)listing.reservations->pdata[i])->worker_id,
-				 ==, rows[i].worker_id);
-}
-
-static void test_describe_floor(void)
-{
-	static const Row ROWS[] = {{2, 1500, "dead", NULL}};
-	const RegistrationWish any = {MINE, 0, -1, 4, 1000};
-	g_auto(ZookeeperListing) listing = make_listing(ROWS, G_N_ELEMENTS(ROWS), LIVE);
-
-	listing.datacenter_id = 3;
-	listing.floor.tick = 1500;
-
-	g_autofree char *text = zookeeper_plan_describe(&listing, &any, &LAYOUT_TWITTER);
-
-	g_assert_cmpstr(text, ==,
-			"datacenter 3 is quarantined until 2010-11-04T01:42:56.157Z by an operator "
-			"(snowflakectl registry quarantine)");
+	check_next(CASES, G_N_ELEMENTS(CASES));
+	for (guint i = 0; i < G_N_ELEMENTS(PAUSES); i++)
+		g_assert_cmpint(zookeeper_plan_repay_pause_us(PAUSES[i].tries), ==,
+				PAUSES[i].pause_s * G_USEC_PER_SEC);
 }
 
 /* A write on version 4, with end 100, of the end 200. */
@@ -436,11 +242,10 @@ static void test_settle(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/registration/choose", test_choose);
-	g_test_add_func("/registration/workers", test_workers);
-	g_test_add_func("/registration/describe", test_describe);
-	g_test_add_func("/registration/describe/many", test_describe_many);
-	g_test_add_func("/registration/describe/floor", test_describe_floor);
-	g_test_add_func("/registration/settle", test_settle);
+	g_test_add_func("/zookeeper-plan/next/session", test_session);
+	g_test_add_func("/zookeeper-plan/next/claim", test_claim);
+	g_test_add_func("/zookeeper-plan/next/life", test_life);
+	g_test_add_func("/zookeeper-plan/next/debt", test_debt);
+	g_test_add_func("/zookeeper-plan/settle", test_settle);
 	return g_test_run();
 }

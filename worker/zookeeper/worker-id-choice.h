@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "core/layout.h"
+#include "worker/zookeeper/listing.h"
+
+/* Which worker ID a server takes of those that a listing shows as free, and what is in the way
+ * where none is. Pure. */
+
+/* What a server looks for in a listing. */
+typedef struct {
+	const char *nonce;
+	gint64 sequence;  /* of its claim: where it begins to look */
+	gint64 worker_id; /* the only one it wants; -1: any */
+	guint n_workers;  /* that the layout has room for */
+	gint64 now_tick;
+} WorkerIdWish;
+
+typedef struct {
+	gboolean found;
+	/* found */
+	guint worker_id;
+	gint32 version;       /* of the record that was read; -1: there is none */
+	gint64 end_tick;      /* what stood in it; -1: there is none */
+	gint64 first_tick;    /* that may be reserved: after that end, and the datacenter's floor */
+	gint32 floor_version; /* of the floor that was read */
+	/* not found */
+	gint64 wait_until_tick; /* the first quarantine has ended then; G_MAXINT64: there is none */
+} WorkerIdChoice;
+
+/**
+ * worker_id_choice_make:
+ *
+ * The first worker ID that is free, from the sequence of the claim on upwards and around. One that
+ * zookeeper_listing_is_held() is held; else one whose end is not past is quarantined; what does not
+ * parse may be either. As long as the datacenter's floor is not past, all are quarantined.
+ */
+WorkerIdChoice worker_id_choice_make(const ZookeeperListing *listing, const WorkerIdWish *wish);
+
+/* (transfer full): what is in the way, for the one who got nothing, in some 200 bytes:
+ * "30 are held (worker 0 by a:7609, ...), 2 are quarantined (first worker 7)"; of the only one that
+ * it wants: "worker 9 is held by a:7609" */
+char *worker_id_choice_describe_obstacles(const ZookeeperListing *listing, const WorkerIdWish *wish,
+					  const Layout *layout);
