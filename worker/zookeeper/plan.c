@@ -43,7 +43,7 @@ RegistrationState zookeeper_plan_next(const RegistrationFacts *facts)
 	if (facts->unsettled)
 		return REGISTRATION_SETTLING;
 	/* needs no claim: the version says whose it is */
-	if (facts->goal == GOAL_HAND_BACK)
+	if (facts->goal == REGISTRY_HAND_BACK)
 		return REGISTRATION_RETURNING;
 	if (!facts->prepared)
 		return REGISTRATION_PREPARING;
@@ -53,11 +53,11 @@ RegistrationState zookeeper_plan_next(const RegistrationFacts *facts)
 		return REGISTRATION_LOOKING;
 	if (facts->claim == CLAIM_NONE)
 		return REGISTRATION_ANNOUNCING;
-	if (facts->goal == GOAL_EXTEND)
+	if (facts->goal == REGISTRY_EXTEND)
 		return REGISTRATION_EXTENDING;
 	if (facts->wants_time)
 		return REGISTRATION_TIMING;
-	if (facts->goal == GOAL_CLAIM)
+	if (facts->goal == REGISTRY_CLAIM)
 		return next_of_claim(facts);
 	if (facts->wants_list)
 		return REGISTRATION_LISTING;

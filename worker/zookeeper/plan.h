@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/zookeeper/znodes.h"
+#include "worker/registry.h"
 
 /*
  * What a server that registers in ZooKeeper does next, as pure functions of what it knows. The
@@ -34,12 +35,9 @@ typedef enum {
 /* "connecting", "preparing", ... */
 const char *registration_state_name(RegistrationState state);
 
-/* What the keeper wants. */
-typedef enum { GOAL_NONE, GOAL_CLAIM, GOAL_EXTEND, GOAL_HAND_BACK } RegistrationGoal;
-
 typedef struct {
 	gint64 now_us;
-	RegistrationGoal goal;
+	RegistryOperation goal; /* what the keeper wants */
 
 	gboolean connected;
 	gboolean prepared; /* layout, limits and parents are there */

@@ -37,11 +37,11 @@ void registration_doubt(Registration *self)
 void registration_finish(Registration *self, GError *error)
 {
 	g_assert(!self->finished);
-	if (self->facts.goal == GOAL_EXTEND)
+	if (self->facts.goal == REGISTRY_EXTEND)
 		self->extension_failed = error != NULL;
-	if (self->facts.goal == GOAL_HAND_BACK && error != NULL)
+	if (self->facts.goal == REGISTRY_HAND_BACK && error != NULL)
 		owe(self);
-	self->facts.goal = GOAL_NONE;
+	self->facts.goal = REGISTRY_NONE;
 	self->cancelled = FALSE;
 	self->finished = TRUE;
 	self->result.error = error;
@@ -86,12 +86,12 @@ void registration_complain(Registration *self, const char *format, ...)
 	va_end(arguments);
 	quoted = log_quote(text);
 	registration_pause(self, REGISTRATION_LONG_PAUSE);
-	if (self->facts.goal == GOAL_CLAIM && !self->served) {
+	if (self->facts.goal == REGISTRY_CLAIM && !self->served) {
 		registration_fail(self, REGISTRY_ERROR_FATAL, "%s", text);
 		return;
 	}
 	log_event(LOG_ZOOKEEPER_REFUSED, "error=%s", quoted);
-	if (self->facts.goal == GOAL_EXTEND || self->facts.goal == GOAL_HAND_BACK)
+	if (self->facts.goal == REGISTRY_EXTEND || self->facts.goal == REGISTRY_HAND_BACK)
 		registration_fail(self, REGISTRY_ERROR_FAILED, "%s", text);
 }
 

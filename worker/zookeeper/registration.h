@@ -27,7 +27,7 @@ typedef struct {
 
 /* A write whose outcome is not known yet: its reply is awaited, or lost. */
 typedef struct {
-	RegistrationGoal goal;  /* NONE: nothing was written, and what is held is looked at */
+	RegistryOperation goal; /* NONE: nothing was written, and what is held is looked at */
 	gint32 read_version;    /* that it is conditional on; -1: that there is no record */
 	gint64 read_end_tick;   /* what stood there */
 	gboolean refused;       /* it did not take place */

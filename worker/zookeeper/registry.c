@@ -32,7 +32,7 @@ static void set_state(Registration *self, RegistrationState state)
 static gboolean is_for_stop(const Registration *self)
 {
 	return self->registry.stop_by_us != 0 &&
-	       (self->cancelled || self->facts.goal == GOAL_HAND_BACK);
+	       (self->cancelled || self->facts.goal == REGISTRY_HAND_BACK);
 }
 
 /* Whether what is held has ended, so that there is nothing to be handed back any more. */
@@ -50,15 +50,15 @@ static gint64 give_up_at_us(const Registration *self)
 	if (self->facts.connected)
 		return G_MAXINT64;
 	switch (self->facts.goal) {
-	case GOAL_CLAIM: /* before it has served; later it holds out */
+	case REGISTRY_CLAIM: /* before it has served; later it holds out */
 		if (self->served)
 			return G_MAXINT64;
 		return MAX(self->goal_since_us, self->unconnected_since_us) +
 		       self->connect_timeout_ms * G_TIME_SPAN_MILLISECOND;
-	case GOAL_EXTEND:
-	case GOAL_HAND_BACK:
+	case REGISTRY_EXTEND:
+	case REGISTRY_HAND_BACK:
 		return self->goal_since_us;
-	case GOAL_NONE:
+	case REGISTRY_NONE:
 		break;
 	}
 	return G_MAXINT64;
@@ -68,7 +68,7 @@ static void give_up(Registration *self)
 {
 	g_autofree char *why = zookeeper_session_opening_why_not(self);
 
-	if (self->facts.goal == GOAL_CLAIM)
+	if (self->facts.goal == REGISTRY_CLAIM)
 		registration_fail(self, REGISTRY_ERROR_FATAL,
 				  "no connection to ZooKeeper at %s within %" G_GINT64_FORMAT
 				  " ms%s%s: is it running, and is the address right?",
@@ -93,7 +93,7 @@ static gboolean may_cancel(const Registration *self)
 
 static void look_after_goal(Registration *self)
 {
-	if (self->facts.goal == GOAL_NONE)
+	if (self->facts.goal == REGISTRY_NONE)
 		return;
 	if (self->cancelled && may_cancel(self)) {
 		registration_fail(self, REGISTRY_ERROR_FAILED, "the server stops");
@@ -112,7 +112,7 @@ static void report_loss(Registration *self)
 		return;
 	why = g_steal_pointer(&self->lost_why);
 	/* of a server that goes on it is owed */
-	if (self->facts.goal == GOAL_HAND_BACK && !is_for_stop(self))
+	if (self->facts.goal == REGISTRY_HAND_BACK && !is_for_stop(self))
 		registration_fail(self, REGISTRY_ERROR_FAILED, "%s", why);
 	else
 		registration_fail(self, REGISTRY_ERROR_LOST, "%s", why);
@@ -183,9 +183,9 @@ static gboolean zookeeper_registry_poll(Registry *registry, gint64 now_tick,
 	return TRUE;
 }
 
-static void set_goal(Registration *self, RegistrationGoal goal)
+static void set_goal(Registration *self, RegistryOperation goal)
 {
-	g_assert(self->facts.goal == GOAL_NONE && !self->finished);
+	g_assert(self->facts.goal == REGISTRY_NONE && !self->finished);
 	self->facts.goal = goal;
 	self->look_again_us = 0;
 	self->goal_since_us = g_get_monotonic_time();
@@ -196,7 +196,7 @@ static void zookeeper_registry_claim(Registry *registry, gint64 length_ticks)
 {
 	Registration *self = (Registration *)registry;
 
-	set_goal(self, GOAL_CLAIM);
+	set_goal(self, REGISTRY_CLAIM);
 	self->length_ticks = length_ticks;
 	self->n_passed_over = 0;
 	self->facts.listed = FALSE;
@@ -207,7 +207,7 @@ static void zookeeper_registry_extend(Registry *registry, gint64 end_tick)
 {
 	Registration *self = (Registration *)registry;
 
-	set_goal(self, GOAL_EXTEND);
+	set_goal(self, REGISTRY_EXTEND);
 	self->wanted_end_tick = end_tick;
 }
 
@@ -215,7 +215,7 @@ static void zookeeper_registry_hand_back(Registry *registry, gint64 last_tick)
 {
 	Registration *self = (Registration *)registry;
 
-	set_goal(self, GOAL_HAND_BACK);
+	set_goal(self, REGISTRY_HAND_BACK);
 	self->last_tick = last_tick;
 }
 
@@ -223,7 +223,7 @@ static void zookeeper_registry_cancel(Registry *registry)
 {
 	Registration *self = (Registration *)registry;
 
-	self->cancelled = self->facts.goal != GOAL_NONE;
+	self->cancelled = self->facts.goal != REGISTRY_NONE;
 }
 
 static void zookeeper_registry_ask_clock(Registry *registry)

@@ -12,7 +12,7 @@ static char *reservation_path(const Registration *self, guint worker_id)
 /* The owner that the attempt writes: nobody's, when it hands back. */
 static const char *owner_of(const Registration *self)
 {
-	return self->attempt.goal == GOAL_HAND_BACK ? "" : self->nonce;
+	return self->attempt.goal == REGISTRY_HAND_BACK ? "" : self->nonce;
 }
 
 static char *record_json(const Registration *self)
@@ -54,12 +54,12 @@ static void commit(Registration *self, const ZookeeperWrite *claim)
 /* Which of its writes failed. */
 static gboolean failed_at_claim(const Registration *self, const ZookeeperMessage *message)
 {
-	return self->attempt.goal != GOAL_HAND_BACK && message->failed == 0;
+	return self->attempt.goal != REGISTRY_HAND_BACK && message->failed == 0;
 }
 
 static gboolean failed_at_floor(const Registration *self, const ZookeeperMessage *message)
 {
-	return message->failed == (self->attempt.goal == GOAL_HAND_BACK ? 1 : 2);
+	return message->failed == (self->attempt.goal == REGISTRY_HAND_BACK ? 1 : 2);
 }
 
 static void reserve(Registration *self)
@@ -74,7 +74,7 @@ static void reserve(Registration *self)
 	}
 	claim = registration_claim_json(self, (gint)choice->worker_id);
 	self->attempt = (Attempt){
-		.goal = GOAL_CLAIM,
+		.goal = REGISTRY_CLAIM,
 		.read_version = choice->version,
 		.read_end_tick = choice->end_tick,
 		.wanted =
@@ -95,7 +95,7 @@ static void reserve(Registration *self)
 				       .version = -1});
 }
 
-static Attempt attempt_on(const HeldReservation *reservation, RegistrationGoal goal)
+static Attempt attempt_on(const HeldReservation *reservation, RegistryOperation goal)
 {
 	return (Attempt){
 		.goal = goal,
@@ -108,7 +108,7 @@ static Attempt attempt_on(const HeldReservation *reservation, RegistrationGoal g
 /* Reads what stands there, as if a write had been refused. */
 static void look_at(Registration *self, const HeldReservation *reservation)
 {
-	self->attempt = attempt_on(reservation, GOAL_NONE);
+	self->attempt = attempt_on(reservation, REGISTRY_NONE);
 	self->attempt.refused = TRUE;
 	self->facts.unsettled = TRUE;
 }
@@ -122,7 +122,7 @@ static gboolean is_on(const Registration *self, const HeldReservation *reservati
 /* What became of an attempt on anything else does not matter any more. */
 static gboolean is_to_hold(const Registration *self)
 {
-	return self->attempt.goal == GOAL_CLAIM || is_on(self, &self->holding);
+	return self->attempt.goal == REGISTRY_CLAIM || is_on(self, &self->holding);
 }
 
 void zookeeper_reservation_look(Registration *self)
@@ -134,7 +134,7 @@ void zookeeper_reservation_look(Registration *self)
 
 static void extend(Registration *self)
 {
-	self->attempt = attempt_on(&self->holding, GOAL_EXTEND);
+	self->attempt = attempt_on(&self->holding, REGISTRY_EXTEND);
 	self->attempt.wanted.end_tick = CLAMP(self->wanted_end_tick, self->holding.end_tick,
 					      layout_max_tick(&self->layout));
 	commit(self,
@@ -143,7 +143,7 @@ static void extend(Registration *self)
 
 static Attempt attempt_to_return(const HeldReservation *reservation, gint64 last_tick)
 {
-	Attempt attempt = attempt_on(reservation, GOAL_HAND_BACK);
+	Attempt attempt = attempt_on(reservation, REGISTRY_HAND_BACK);
 
 	attempt.wanted.held = FALSE;
 	/* a lease that begins behind its end, to keep the order of IDs, has issued nothing */
@@ -202,7 +202,7 @@ static void settle_debt(Registration *self, RegistrationSettlement settlement)
 	self->debt.looked_at = TRUE;
 	if (settlement == SETTLED_LOST) {
 		forget_debt(self);
-	} else if (settlement == SETTLED_WRITTEN && attempt->goal == GOAL_HAND_BACK) {
+	} else if (settlement == SETTLED_WRITTEN && attempt->goal == REGISTRY_HAND_BACK) {
 		note_repaid(self);
 	} else if (settlement == SETTLED_WRITTEN) {
 		self->debt.reservation = attempt->wanted;
@@ -232,7 +232,7 @@ static void note_written(Registration *self)
 	hold(self);
 	if (self->facts.goal != self->attempt.goal)
 		return; /* of a goal that was given up: it is held all the same */
-	if (self->attempt.goal == GOAL_CLAIM) {
+	if (self->attempt.goal == REGISTRY_CLAIM) {
 		self->served = TRUE;
 		self->result.reservation = (Reservation){
 			.datacenter_id = self->datacenter_id,
@@ -312,7 +312,7 @@ static void settle_by(Registration *self, const ReservationRecord *record, gint3
 	const RegistrationWrite write = {
 		.read_version = attempt->read_version,
 		.read_end_tick = attempt->read_end_tick,
-		.read_owner = attempt->goal == GOAL_CLAIM ? NULL : self->nonce,
+		.read_owner = attempt->goal == REGISTRY_CLAIM ? NULL : self->nonce,
 		.owner = owner_of(self),
 		.end_tick = attempt->wanted.end_tick,
 		.refused = attempt->refused,
@@ -330,7 +330,7 @@ static void settle_by(Registration *self, const ReservationRecord *record, gint3
 	case SETTLED_WRITTEN:
 		/* it was computed some time ago: the extension goes on, a claim needs one */
 		self->registry.hurry = TRUE;
-		if (self->attempt.goal == GOAL_EXTEND)
+		if (self->attempt.goal == REGISTRY_EXTEND)
 			hold(self);
 		else
 			note_written(self);
@@ -349,7 +349,7 @@ static void settle_by(Registration *self, const ReservationRecord *record, gint3
 /* Another has written where this server was about to. */
 static void on_race(Registration *self)
 {
-	if (self->attempt.goal == GOAL_CLAIM) {
+	if (self->attempt.goal == REGISTRY_CLAIM) {
 		self->facts.chosen = FALSE;
 		self->facts.listed = FALSE;
 		registration_pause(self, REGISTRATION_SHORT_PAUSE);
@@ -366,7 +366,7 @@ static gboolean pass_over(Registration *self, const char *path, const char *reas
 	g_autofree char *text = g_strdup_printf("%s is passed over: %s", path, reason);
 	g_autofree char *quoted = log_quote(text);
 
-	if (self->attempt.goal != GOAL_CLAIM || self->facts.unsettled ||
+	if (self->attempt.goal != REGISTRY_CLAIM || self->facts.unsettled ||
 	    self->wanted_worker_id >= 0 || ++self->n_passed_over >= 1u << self->layout.worker_bits)
 		return FALSE;
 	log_event(LOG_ZOOKEEPER_REFUSED, "error=%s", quoted);
@@ -392,7 +392,7 @@ static gboolean give_up_ended(Registration *self, const char *path, const char *
 		self->facts.unsettled ? self->attempt.wanted.end_tick : self->attempt.read_end_tick;
 
 	if (self->now_tick <= end_tick ||
-	    (!self->facts.unsettled && self->attempt.goal != GOAL_EXTEND))
+	    (!self->facts.unsettled && self->attempt.goal != REGISTRY_EXTEND))
 		return FALSE;
 	self->facts.unsettled = FALSE;
 	note_lost(self,
@@ -454,7 +454,8 @@ static void on_other_floor(Registration *self)
 	self->facts.prepared = FALSE;
 	if (is_on(self, &self->debt.reservation)) {
 		forget_debt(self);
-	} else if (self->attempt.goal == GOAL_HAND_BACK && self->facts.goal == GOAL_HAND_BACK) {
+	} else if (self->attempt.goal == REGISTRY_HAND_BACK &&
+		   self->facts.goal == REGISTRY_HAND_BACK) {
 		registration_fail(self, REGISTRY_ERROR_FAILED,
 				  "the floor of datacenter %u has changed", self->datacenter_id);
 	} else {
@@ -467,7 +468,7 @@ static void on_confirmed(Registration *self)
 	if (is_on(self, &self->debt.reservation)) {
 		settle_debt(self, SETTLED_WRITTEN);
 	} else if (is_to_hold(self)) {
-		self->looked_at = self->looked_at || self->attempt.goal == GOAL_CLAIM;
+		self->looked_at = self->looked_at || self->attempt.goal == REGISTRY_CLAIM;
 		self->written_here = self->looked_at;
 		note_written(self);
 	}
@@ -484,7 +485,7 @@ static void on_written(Registration *self, const ZookeeperMessage *message)
 	case ZOOKEEPER_UNSURE:
 		self->facts.unsettled = TRUE;
 		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
-		if (self->attempt.goal == GOAL_EXTEND && self->facts.goal == GOAL_EXTEND)
+		if (self->attempt.goal == REGISTRY_EXTEND && self->facts.goal == REGISTRY_EXTEND)
 			registration_fail(self, REGISTRY_ERROR_FAILED, "%s", message->reason);
 		break;
 	case ZOOKEEPER_NO_NODE:

@@ -29,7 +29,7 @@ static void check_clock(Registration *self)
 	gint64 ahead_ns =
 		ours_ns > theirs->most_ns ? ours_ns - theirs->most_ns : ours_ns - theirs->least_ns;
 
-	if (self->served || self->facts.goal != GOAL_CLAIM ||
+	if (self->served || self->facts.goal != REGISTRY_CLAIM ||
 	    (ours_ns >= theirs->least_ns - skew_ns && ours_ns <= theirs->most_ns + skew_ns))
 		return;
 	registration_fail(
@@ -113,7 +113,7 @@ static void on_announced(Registration *self, const ZookeeperMessage *message)
 static void look(Registration *self)
 {
 	/* whoever has to wait hears when a claim goes */
-	gboolean watch = self->facts.goal == GOAL_CLAIM;
+	gboolean watch = self->facts.goal == REGISTRY_CLAIM;
 	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
 
 	/* a claim that was made with a lost reply is to be in it */
@@ -235,7 +235,7 @@ static void on_looked(Registration *self)
 	gboolean known = self->facts.claim == CLAIM_MADE;
 
 	find_claim(self);
-	if (!known || self->facts.claim != CLAIM_MADE || self->facts.goal != GOAL_CLAIM)
+	if (!known || self->facts.claim != CLAIM_MADE || self->facts.goal != REGISTRY_CLAIM)
 		return;
 	self->facts.listed = TRUE;
 	if (!self->facts.peers_checked) {
@@ -275,7 +275,7 @@ void zookeeper_steps_look_at_peers(Registration *self)
 	confirmed = self->facts.doubtful_till_us != 0
 			    ? peer_report_confirmed(&report, &self->doubts)
 			    : NULL;
-	if (confirmed != NULL && self->facts.goal == GOAL_CLAIM && !self->served) {
+	if (confirmed != NULL && self->facts.goal == REGISTRY_CLAIM && !self->served) {
 		registration_fail(self, REGISTRY_ERROR_FATAL, "%s", confirmed);
 		return;
 	}
