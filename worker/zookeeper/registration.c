@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/zookeeper/registration.h"
 
-#include <unistd.h>
-
 #include "common/log.h"
 
 #define MIN_PAUSE_US  (10 * G_TIME_SPAN_MILLISECOND)
@@ -119,39 +117,6 @@ void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, 
 		.most_ns = (time_ms + 1) * CLOCK_NS_PER_MS - sent_ns,
 	};
 	self->facts.wants_time = FALSE;
-}
-
-void registration_watch_claim(Registration *self)
-{
-	self->watch_request = zookeeper_session_exists(self->session, self->claim_path, TRUE);
-}
-
-void registration_drop_listing(Registration *self)
-{
-	g_clear_pointer(&self->listing, zookeeper_listing_free);
-	self->facts.listed = FALSE;
-}
-
-void registration_lose_claim(Registration *self)
-{
-	self->facts.claim = CLAIM_UNKNOWN;
-	self->facts.prepared = FALSE;
-	registration_doubt(self);
-}
-
-char *registration_claim_json(const Registration *self, gint worker_id)
-{
-	const ClaimRecord record = {
-		.host = self->address->host,
-		.port = self->address->port,
-		.pid = getpid(),
-		.version = self->version,
-		.started_ms = self->started_ms,
-		.worker_id = worker_id,
-		.session_timeout_ms = registration_timeout_ms(self),
-	};
-
-	return claim_record_to_json(&record);
 }
 
 gint64 registration_timeout_ms(const Registration *self)

@@ -162,24 +162,12 @@ void registration_complain_of(Registration *self, const char *path, ZookeeperOut
 /* A write was stamped by the leader's clock: 0 is no stamp. */
 void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, gint64 received_ns);
 
-/* A CHANGED of its path says if the claim goes. */
-void registration_watch_claim(Registration *self);
-
 /* A connection is new: in between, ZooKeeper may have been restored from a backup. So what is held
  * or owed is looked at before anything is written on it. */
 void registration_doubt(Registration *self);
 
 /* Another try to hand back what is owed is under way, or has failed. */
 void registration_put_off_debt(Registration *self);
-
-/* There is none, so nothing is decided by one. */
-void registration_drop_listing(Registration *self);
-
-/* It is gone although the session lives: so may be all else, and be made anew by others. */
-void registration_lose_claim(Registration *self);
-
-/* (transfer full): the claim's data. @worker_id -1: none yet. */
-char *registration_claim_json(const Registration *self, gint worker_id);
 
 /* Of the session, or what it would ask for. */
 gint64 registration_timeout_ms(const Registration *self);

@@ -3,6 +3,7 @@
 
 #include "common/log.h"
 #include "core/text.h"
+#include "worker/zookeeper/claim.h"
 
 static char *reservation_path(const Registration *self, guint worker_id)
 {
@@ -72,7 +73,7 @@ static void reserve(Registration *self)
 		self->facts.listed = FALSE;
 		return;
 	}
-	claim = registration_claim_json(self, (gint)choice->worker_id);
+	claim = zookeeper_claim_json(self, (gint)choice->worker_id);
 	self->attempt = (Attempt){
 		.goal = REGISTRY_CLAIM,
 		.read_version = choice->version,
@@ -494,7 +495,7 @@ static void on_written(Registration *self, const ZookeeperMessage *message)
 		if (failed_at_floor(self, message))
 			on_other_floor(self);
 		else if (failed_at_claim(self, message))
-			registration_lose_claim(self);
+			zookeeper_claim_lose(self);
 		else
 			on_race(self);
 		break;

@@ -2,6 +2,7 @@
 #include "worker/zookeeper/session-events.h"
 
 #include "common/log.h"
+#include "worker/zookeeper/claim.h"
 #include "worker/zookeeper/reservation.h"
 #include "worker/zookeeper/securing.h"
 #include "worker/zookeeper/session-opening.h"
@@ -9,26 +10,6 @@
 
 /* A connection that is back before this is not worth a word. */
 #define LOSS_TOLD_US G_USEC_PER_SEC
-
-/* What is under way will not be answered: whether it took place, nobody knows. */
-static void abandon_request(Registration *self)
-{
-	const ZookeeperMessage unsure = {
-		.type = ZOOKEEPER_REPLY,
-		.outcome = ZOOKEEPER_UNSURE,
-		.reason = "the session is gone",
-	};
-
-	registration_drop_listing(self);
-	g_clear_pointer(&self->guard, zookeeper_guard_free);
-	if (self->busy && self->request != 0) {
-		self->request = 0;
-		zookeeper_steps_reply(self, &unsure);
-	} else if (self->state == REGISTRATION_LOOKING || self->state == REGISTRATION_LISTING ||
-		   self->state == REGISTRATION_SECURING) {
-		self->busy = FALSE;
-	}
-}
 
 static void end_session(Registration *self)
 {
@@ -42,14 +23,14 @@ static void end_session(Registration *self)
 	/* of an earlier session there may be a claim left */
 	if (self->announced_ns != 0)
 		self->facts.claim = CLAIM_UNKNOWN;
-	abandon_request(self);
+	zookeeper_steps_abandon(self);
 }
 
 static void on_connected(Registration *self, gint64 session_id)
 {
 	/* what was asked for since the connection before was lost is sent over this one: on what
 	 * nobody has looked at */
-	abandon_request(self);
+	zookeeper_steps_abandon(self);
 	self->synced = FALSE;
 	if (!self->told_connected)
 		log_event(LOG_ZOOKEEPER_CONNECTED,
@@ -68,7 +49,7 @@ static void on_connected(Registration *self, gint64 session_id)
 		self->registry.hurry = TRUE;
 	/* the request that set it may have been lost; twice does no harm */
 	if (self->facts.claim == CLAIM_MADE)
-		registration_watch_claim(self);
+		zookeeper_claim_watch(self);
 }
 
 static void on_disconnected(Registration *self)
@@ -105,9 +86,9 @@ static void on_changed(Registration *self, const ZookeeperMessage *message)
 	if (g_strcmp0(message->path, self->claim_path) != 0) /* claims have come or gone */
 		self->registry.hurry = self->registry.hurry || self->look_again_us != 0;
 	else if (message->gone)
-		registration_lose_claim(self);
+		zookeeper_claim_lose(self);
 	else
-		registration_watch_claim(self);
+		zookeeper_claim_watch(self);
 }
 
 static void on_reply(Registration *self, const ZookeeperMessage *message)
@@ -124,7 +105,7 @@ static void on_reply(Registration *self, const ZookeeperMessage *message)
 		zookeeper_steps_reply(self, message);
 	} else if (message->request == self->watch_request &&
 		   message->outcome == ZOOKEEPER_NO_NODE) {
-		registration_lose_claim(self);
+		zookeeper_claim_lose(self);
 	}
 }
 

@@ -1,114 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/zookeeper/steps.h"
 
-#include <string.h>
-
 #include "common/log.h"
-#include "core/text.h"
+#include "worker/zookeeper/claim.h"
 #include "worker/zookeeper/preparation.h"
 #include "worker/zookeeper/reservation.h"
 #include "worker/zookeeper/securing.h"
 
 #define PEERS_TIMEOUT_MS 1000
 
-/* The claim */
-
-static char *claim_json(const Registration *self)
-{
-	return registration_claim_json(self,
-				       self->holding.held ? (gint)self->holding.worker_id : -1);
-}
-
-/* Before the first reservation nothing that others depend on was written: so the server does not
- * start, rather than to make IDs and reservations by a wrong time. */
-static void check_clock(Registration *self)
-{
-	const RegistryClock *theirs = &self->registry.clock;
-	gint64 skew_ns = self->max_clock_skew_ms * CLOCK_NS_PER_MS;
-	gint64 ours_ns = system_clock_offset_ns(self->clock);
-	gint64 ahead_ns =
-		ours_ns > theirs->most_ns ? ours_ns - theirs->most_ns : ours_ns - theirs->least_ns;
-
-	if (self->served || self->facts.goal != REGISTRY_CLAIM ||
-	    (ours_ns >= theirs->least_ns - skew_ns && ours_ns <= theirs->most_ns + skew_ns))
-		return;
-	registration_fail(
-		self, REGISTRY_ERROR_FATAL,
-		"this machine's clock is %.3f s %s ZooKeeper's, more than %.3f s: set it right, or "
-		"allow as much by --max-clock-skew",
-		(gdouble)ABS(ahead_ns) / 1e9, ahead_ns > 0 ? "ahead of" : "behind",
-		(gdouble)self->max_clock_skew_ms / 1e3);
-}
-
-/* Takes @path for its claim. */
-static void note_claim(Registration *self, const char *path, gint64 sequence, gint64 created_ms,
-		       gint64 received_ns)
-{
-	g_free(self->claim_path);
-	self->claim_path = g_strdup(path);
-	self->claim_sequence = sequence;
-	self->facts.claim = CLAIM_MADE;
-	self->facts.listed = FALSE;
-	self->facts.chosen = FALSE;
-	registration_watch_claim(self);
-	log_event(LOG_CLAIM_MADE, "path=%s", path);
-	self->registry.claimed_at_ms = created_ms;
-	registration_note_time(self, created_ms, self->announced_ns, received_ns);
-	check_clock(self);
-	if (self->holding.held) /* its reservation is to show that it lives on */
-		self->registry.hurry = TRUE;
-}
-
-static void announce(Registration *self)
-{
-	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
-	g_autofree char *prefix = znode_claim_prefix(self->nonce);
-	g_autofree char *path = g_strjoin("/", claims, prefix, NULL);
-	g_autofree char *json = claim_json(self);
-
-	self->announced_ns = zookeeper_session_now_ns();
-	registration_await(self, zookeeper_session_create_ephemeral(self->session, path, json));
-}
-
-static void complain_of_claims(Registration *self, ZookeeperOutcome outcome, const char *reason)
-{
-	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
-
-	registration_complain_of(self, claims, outcome, reason);
-}
-
-static void on_announced(Registration *self, const ZookeeperMessage *message)
-{
-	g_autofree char *nonce = NULL;
-	const char *name;
-	gint64 sequence;
-
-	switch (message->outcome) {
-	case ZOOKEEPER_OK:
-		name = strrchr(message->path, '/');
-		if (name != NULL && znode_claim_parse_name(name + 1, &nonce, &sequence))
-			note_claim(self, message->path, sequence, message->stat.created_ms,
-				   message->received_ns);
-		else
-			complain_of_claims(self, ZOOKEEPER_REFUSED, "its answer makes no sense");
-		break;
-	case ZOOKEEPER_NO_NODE:
-		self->facts.prepared = FALSE;
-		break;
-	case ZOOKEEPER_UNSURE:
-		self->facts.claim = CLAIM_UNKNOWN;
-		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
-		break;
-	case ZOOKEEPER_NODE_EXISTS:
-	case ZOOKEEPER_BAD_VERSION:
-	case ZOOKEEPER_NO_AUTH:
-	case ZOOKEEPER_REFUSED:
-		complain_of_claims(self, message->outcome, message->reason);
-		break;
-	}
-}
-
 /* Finding and choosing */
+
+/* There is none, so nothing is decided by one. */
+static void drop_listing(Registration *self)
+{
+	g_clear_pointer(&self->listing, zookeeper_listing_free);
+	self->facts.listed = FALSE;
+}
 
 static void look(Registration *self)
 {
@@ -119,55 +27,10 @@ static void look(Registration *self)
 	/* a claim that was made with a lost reply is to be in it */
 	if (self->facts.claim == CLAIM_UNKNOWN)
 		zookeeper_session_sync(self->session, claims);
-	registration_drop_listing(self);
+	drop_listing(self);
 	self->listing = zookeeper_listing_new(self->session, self->root, &self->layout,
 					      self->datacenter_id, watch);
 	self->busy = TRUE;
-}
-
-/* What an earlier session left, or a creation that was done twice, would show this server twice. */
-static void delete_stale_claims(Registration *self, const ListedClaim *own)
-{
-	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
-
-	for (guint i = 0; i < self->listing->claims->len; i++) {
-		const ListedClaim *claim = self->listing->claims->pdata[i];
-		g_autofree char *path = g_strjoin("/", claims, claim->name, NULL);
-
-		if (g_str_equal(claim->nonce, self->nonce) && claim != own)
-			zookeeper_session_delete(self->session, path);
-	}
-}
-
-/* The one that is known to be its own; of those that may be, any of this session. */
-static const ListedClaim *own_claim(const Registration *self)
-{
-	const char *name = self->claim_path != NULL ? strrchr(self->claim_path, '/') + 1 : NULL;
-
-	for (guint i = 0; i < self->listing->claims->len; i++) {
-		const ListedClaim *claim = self->listing->claims->pdata[i];
-
-		if (claim->session == self->session_id && g_strcmp0(claim->name, name) == 0)
-			return claim;
-	}
-	return zookeeper_listing_find_claim(self->listing, self->nonce, self->session_id);
-}
-
-static void find_claim(Registration *self)
-{
-	const ListedClaim *claim = own_claim(self);
-	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
-	g_autofree char *path = NULL;
-
-	delete_stale_claims(self, claim);
-	if (claim == NULL) {
-		self->facts.claim = CLAIM_NONE;
-		return;
-	}
-	if (self->facts.claim == CLAIM_MADE)
-		return;
-	path = g_strjoin("/", claims, claim->name, NULL);
-	note_claim(self, path, claim->sequence, claim->claimed_at_ms, zookeeper_session_now_ns());
 }
 
 /* The others, if there are any that say where they are. */
@@ -234,7 +97,7 @@ static void on_looked(Registration *self)
 {
 	gboolean known = self->facts.claim == CLAIM_MADE;
 
-	find_claim(self);
+	zookeeper_claim_find(self);
 	if (!known || self->facts.claim != CLAIM_MADE || self->facts.goal != REGISTRY_CLAIM)
 		return;
 	self->facts.listed = TRUE;
@@ -270,7 +133,7 @@ void zookeeper_steps_look_at_peers(Registration *self)
 	if (!peer_check_take_report(self->peer_check, &report))
 		return;
 	g_clear_pointer(&self->peer_check, peer_check_free);
-	registration_drop_listing(self);
+	drop_listing(self);
 	self->busy = FALSE;
 	confirmed = self->facts.doubtful_till_us != 0
 			    ? peer_report_confirmed(&report, &self->doubts)
@@ -289,42 +152,13 @@ void zookeeper_steps_look_at_peers(Registration *self)
 	report = (PeerReport){0};
 }
 
-/* ZooKeeper's time */
-
-static void ask_time(Registration *self)
-{
-	g_autofree char *json = claim_json(self);
-
-	registration_await(self, zookeeper_session_set(self->session, self->claim_path, json));
-}
-
-/* Nothing waits for it: whoever needs it asks again. */
-static void on_no_time(Registration *self, const ZookeeperMessage *message)
-{
-	self->facts.wants_time = FALSE;
-	registration_complain_of(self, self->claim_path, message->outcome, message->reason);
-}
-
-static void on_time(Registration *self, const ZookeeperMessage *message)
-{
-	if (message->outcome == ZOOKEEPER_OK)
-		registration_note_time(self, message->stat.modified_ms, message->sent_ns,
-				       message->received_ns);
-	else if (message->outcome == ZOOKEEPER_NO_NODE)
-		self->facts.claim = CLAIM_UNKNOWN;
-	else if (message->outcome == ZOOKEEPER_UNSURE)
-		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
-	else
-		on_no_time(self, message);
-}
-
 /* All datacenters, for somebody who asked */
 
 static void list_datacenters(Registration *self)
 {
 	g_autofree char *path = znode_datacenters(self->root);
 
-	registration_drop_listing(self);
+	drop_listing(self);
 	g_clear_pointer(&self->workers, g_ptr_array_unref);
 	self->workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
 	self->workers_ns = zookeeper_session_now_ns();
@@ -376,12 +210,12 @@ static void on_datacenter_listed(Registration *self)
 	/* one that may not be read, or whose first server is about to come, is passed over */
 	if (outcome == ZOOKEEPER_UNSURE) {
 		self->facts.wants_list = FALSE;
-		registration_drop_listing(self);
+		drop_listing(self);
 		return;
 	}
 	zookeeper_listing_add_workers(self->listing, self->workers);
 	self->workers_reads += self->listing->n_reads;
-	registration_drop_listing(self);
+	drop_listing(self);
 	list_next(self);
 }
 
@@ -400,7 +234,8 @@ void zookeeper_steps_start(Registration *self)
 		look(self);
 		break;
 	case REGISTRATION_ANNOUNCING:
-		announce(self);
+	case REGISTRATION_TIMING:
+		zookeeper_claim_start(self);
 		break;
 	case REGISTRATION_CHECKING:
 		check_peers(self);
@@ -411,9 +246,6 @@ void zookeeper_steps_start(Registration *self)
 	case REGISTRATION_RETURNING:
 	case REGISTRATION_REPAYING:
 		zookeeper_reservation_start(self);
-		break;
-	case REGISTRATION_TIMING:
-		ask_time(self);
 		break;
 	case REGISTRATION_LISTING:
 		list_datacenters(self);
@@ -434,7 +266,8 @@ void zookeeper_steps_reply(Registration *self, const ZookeeperMessage *message)
 		zookeeper_preparation_reply(self, message);
 		break;
 	case REGISTRATION_ANNOUNCING:
-		on_announced(self, message);
+	case REGISTRATION_TIMING:
+		zookeeper_claim_reply(self, message);
 		break;
 	case REGISTRATION_RESERVING:
 	case REGISTRATION_SETTLING:
@@ -442,9 +275,6 @@ void zookeeper_steps_reply(Registration *self, const ZookeeperMessage *message)
 	case REGISTRATION_RETURNING:
 	case REGISTRATION_REPAYING:
 		zookeeper_reservation_reply(self, message);
-		break;
-	case REGISTRATION_TIMING:
-		on_time(self, message);
 		break;
 	case REGISTRATION_LISTING:
 		on_datacenters(self, message);
@@ -484,8 +314,27 @@ void zookeeper_steps_listed(Registration *self)
 	case ZOOKEEPER_BAD_VERSION:
 	case ZOOKEEPER_NO_AUTH:
 	case ZOOKEEPER_REFUSED:
-		complain_of_claims(self, listing->outcome, listing->reason);
+		zookeeper_claim_complain_of(self, listing->outcome, listing->reason);
 		break;
 	}
-	registration_drop_listing(self);
+	drop_listing(self);
+}
+
+void zookeeper_steps_abandon(Registration *self)
+{
+	const ZookeeperMessage unsure = {
+		.type = ZOOKEEPER_REPLY,
+		.outcome = ZOOKEEPER_UNSURE,
+		.reason = "the session is gone",
+	};
+
+	drop_listing(self);
+	g_clear_pointer(&self->guard, zookeeper_guard_free);
+	if (self->busy && self->request != 0) {
+		self->request = 0;
+		zookeeper_steps_reply(self, &unsure);
+	} else if (self->state == REGISTRATION_LOOKING || self->state == REGISTRATION_LISTING ||
+		   self->state == REGISTRATION_SECURING) {
+		self->busy = FALSE;
+	}
 }

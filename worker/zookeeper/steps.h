@@ -16,3 +16,6 @@ void zookeeper_steps_listed(Registration *self);
 
 /* The peers that the state waits for may have been asked. */
 void zookeeper_steps_look_at_peers(Registration *self);
+
+/* What is under way will not be answered: whether it took place, nobody knows. */
+void zookeeper_steps_abandon(Registration *self);

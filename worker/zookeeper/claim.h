@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "worker/zookeeper/registration.h"
+
+/* The claim of this server: the ephemeral znode that says that it lives. It is announced, found
+ * again, watched, and written to for ZooKeeper's time. */
+
+/* In the states ANNOUNCING and TIMING; as steps.h has it. */
+void zookeeper_claim_start(Registration *self);
+void zookeeper_claim_reply(Registration *self, const ZookeeperMessage *message);
+
+/* Finds its own in the listing, or learns that there is none. */
+void zookeeper_claim_find(Registration *self);
+
+/* A CHANGED of its path says if it goes. */
+void zookeeper_claim_watch(Registration *self);
+
+/* It is gone although the session lives: so may be all else, and be made anew by others. */
+void zookeeper_claim_lose(Registration *self);
+
+/* (transfer full): its data. @worker_id -1: none yet. */
+char *zookeeper_claim_json(const Registration *self, gint worker_id);
+
+/* What complain_of() says of all claims of the datacenter. */
+void zookeeper_claim_complain_of(Registration *self, ZookeeperOutcome outcome, const char *reason);
