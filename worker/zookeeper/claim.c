@@ -9,11 +9,11 @@
 char *zookeeper_claim_json(const Registration *self, gint worker_id)
 {
 	const ClaimRecord record = {
-		.host = self->address->host,
-		.port = self->address->port,
+		.host = self->config.address->host,
+		.port = self->config.address->port,
 		.pid = getpid(),
-		.version = self->version,
-		.started_ms = self->started_ms,
+		.version = self->config.version,
+		.started_ms = self->config.started_ms,
 		.worker_id = worker_id,
 		.session_timeout_ms = registration_timeout_ms(self),
 	};
@@ -23,7 +23,7 @@ char *zookeeper_claim_json(const Registration *self, gint worker_id)
 
 void zookeeper_claim_watch(Registration *self)
 {
-	self->watch_request = zookeeper_session_exists(self->session, self->claim_path, TRUE);
+	self->claim.watch_request = zookeeper_session_exists(self->session, self->claim.path, TRUE);
 }
 
 void zookeeper_claim_lose(Registration *self)
@@ -45,8 +45,8 @@ static char *claim_json(const Registration *self)
 static void check_clock(Registration *self)
 {
 	const RegistryClock *theirs = &self->registry.clock;
-	gint64 skew_ns = self->max_clock_skew_ms * CLOCK_NS_PER_MS;
-	gint64 ours_ns = system_clock_offset_ns(self->clock);
+	gint64 skew_ns = self->config.max_clock_skew_ms * CLOCK_NS_PER_MS;
+	gint64 ours_ns = system_clock_offset_ns(self->config.clock);
 	gint64 ahead_ns =
 		ours_ns > theirs->most_ns ? ours_ns - theirs->most_ns : ours_ns - theirs->least_ns;
 
@@ -58,23 +58,23 @@ static void check_clock(Registration *self)
 		"this machine's clock is %.3f s %s ZooKeeper's, more than %.3f s: set it right, or "
 		"allow as much by --max-clock-skew",
 		(gdouble)ABS(ahead_ns) / 1e9, ahead_ns > 0 ? "ahead of" : "behind",
-		(gdouble)self->max_clock_skew_ms / 1e3);
+		(gdouble)self->config.max_clock_skew_ms / 1e3);
 }
 
 /* Takes @path for its claim. */
 static void note_claim(Registration *self, const char *path, gint64 sequence, gint64 created_ms,
 		       gint64 received_ns)
 {
-	g_free(self->claim_path);
-	self->claim_path = g_strdup(path);
-	self->claim_sequence = sequence;
+	g_free(self->claim.path);
+	self->claim.path = g_strdup(path);
+	self->claim.sequence = sequence;
 	self->facts.claim = CLAIM_MADE;
 	self->facts.listed = FALSE;
 	self->facts.chosen = FALSE;
 	zookeeper_claim_watch(self);
 	log_event(LOG_CLAIM_MADE, "path=%s", path);
 	self->registry.claimed_at_ms = created_ms;
-	registration_note_time(self, created_ms, self->announced_ns, received_ns);
+	registration_note_time(self, created_ms, self->claim.announced_ns, received_ns);
 	check_clock(self);
 	if (self->holding.held) /* its reservation is to show that it lives on */
 		self->registry.hurry = TRUE;
@@ -82,18 +82,18 @@ static void note_claim(Registration *self, const char *path, gint64 sequence, gi
 
 static void announce(Registration *self)
 {
-	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
-	g_autofree char *prefix = znode_claim_prefix(self->nonce);
+	g_autofree char *claims = znode_claims(self->config.root, self->config.datacenter_id);
+	g_autofree char *prefix = znode_claim_prefix(self->config.nonce);
 	g_autofree char *path = g_strjoin("/", claims, prefix, NULL);
 	g_autofree char *json = claim_json(self);
 
-	self->announced_ns = zookeeper_session_now_ns();
+	self->claim.announced_ns = zookeeper_session_now_ns();
 	registration_await(self, zookeeper_session_create_ephemeral(self->session, path, json));
 }
 
 void zookeeper_claim_complain_of(Registration *self, ZookeeperOutcome outcome, const char *reason)
 {
-	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
+	g_autofree char *claims = znode_claims(self->config.root, self->config.datacenter_id);
 
 	registration_complain_of(self, claims, outcome, reason);
 }
@@ -135,13 +135,13 @@ static void on_announced(Registration *self, const ZookeeperMessage *message)
 /* What an earlier session left, or a creation that was done twice, would show this server twice. */
 static void delete_stale_claims(Registration *self, const ListedClaim *own)
 {
-	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
+	g_autofree char *claims = znode_claims(self->config.root, self->config.datacenter_id);
 
 	for (guint i = 0; i < self->listing->claims->len; i++) {
 		const ListedClaim *claim = self->listing->claims->pdata[i];
 		g_autofree char *path = g_strjoin("/", claims, claim->name, NULL);
 
-		if (g_str_equal(claim->nonce, self->nonce) && claim != own)
+		if (g_str_equal(claim->nonce, self->config.nonce) && claim != own)
 			zookeeper_session_delete(self->session, path);
 	}
 }
@@ -149,21 +149,23 @@ static void delete_stale_claims(Registration *self, const ListedClaim *own)
 /* The one that is known to be its own; of those that may be, any of this session. */
 static const ListedClaim *own_claim(const Registration *self)
 {
-	const char *name = self->claim_path != NULL ? strrchr(self->claim_path, '/') + 1 : NULL;
+	const char *name = self->claim.path != NULL ? strrchr(self->claim.path, '/') + 1 : NULL;
 
 	for (guint i = 0; i < self->listing->claims->len; i++) {
 		const ListedClaim *claim = self->listing->claims->pdata[i];
 
-		if (claim->session == self->session_id && g_strcmp0(claim->name, name) == 0)
+		if (claim->session == self->connection.session_id &&
+		    g_strcmp0(claim->name, name) == 0)
 			return claim;
 	}
-	return zookeeper_listing_find_claim(self->listing, self->nonce, self->session_id);
+	return zookeeper_listing_find_claim(self->listing, self->config.nonce,
+					    self->connection.session_id);
 }
 
 void zookeeper_claim_find(Registration *self)
 {
 	const ListedClaim *claim = own_claim(self);
-	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
+	g_autofree char *claims = znode_claims(self->config.root, self->config.datacenter_id);
 	g_autofree char *path = NULL;
 
 	delete_stale_claims(self, claim);
@@ -183,14 +185,14 @@ static void ask_time(Registration *self)
 {
 	g_autofree char *json = claim_json(self);
 
-	registration_await(self, zookeeper_session_set(self->session, self->claim_path, json));
+	registration_await(self, zookeeper_session_set(self->session, self->claim.path, json));
 }
 
 /* Nothing waits for it: whoever needs it asks again. */
 static void on_no_time(Registration *self, const ZookeeperMessage *message)
 {
 	self->facts.wants_time = FALSE;
-	registration_complain_of(self, self->claim_path, message->outcome, message->reason);
+	registration_complain_of(self, self->claim.path, message->outcome, message->reason);
 }
 
 static void on_time(Registration *self, const ZookeeperMessage *message)
@@ -210,7 +212,7 @@ static void on_time(Registration *self, const ZookeeperMessage *message)
 
 void zookeeper_claim_start(Registration *self)
 {
-	if (self->state == REGISTRATION_ANNOUNCING)
+	if (self->step.state == REGISTRATION_ANNOUNCING)
 		announce(self);
 	else
 		ask_time(self);
@@ -218,7 +220,7 @@ void zookeeper_claim_start(Registration *self)
 
 void zookeeper_claim_reply(Registration *self, const ZookeeperMessage *message)
 {
-	if (self->state == REGISTRATION_ANNOUNCING)
+	if (self->step.state == REGISTRATION_ANNOUNCING)
 		on_announced(self, message);
 	else
 		on_time(self, message);

@@ -9,34 +9,34 @@
 
 static void await(Registration *self, PreparationStep step, guint64 request)
 {
-	self->preparation = step;
+	self->preparation.step = step;
 	registration_await(self, request);
 }
 
 static void read_layout(Registration *self)
 {
-	g_autofree char *path = znode_layout(self->root);
+	g_autofree char *path = znode_layout(self->config.root);
 
 	await(self, PREPARATION_LAYOUT, zookeeper_session_get(self->session, path, FALSE));
 }
 
 static void read_limits(Registration *self)
 {
-	g_autofree char *path = znode_limits(self->root);
+	g_autofree char *path = znode_limits(self->config.root);
 
 	await(self, PREPARATION_LIMITS, zookeeper_session_get(self->session, path, FALSE));
 }
 
 static void look_for_reservations(Registration *self)
 {
-	g_autofree char *path = znode_reservations(self->root, self->datacenter_id);
+	g_autofree char *path = znode_reservations(self->config.root, self->config.datacenter_id);
 
 	await(self, PREPARATION_RESERVATIONS, zookeeper_session_exists(self->session, path, FALSE));
 }
 
 static void look_for_claims(Registration *self)
 {
-	g_autofree char *path = znode_claims(self->root, self->datacenter_id);
+	g_autofree char *path = znode_claims(self->config.root, self->config.datacenter_id);
 
 	await(self, PREPARATION_CLAIMS, zookeeper_session_exists(self->session, path, FALSE));
 }
@@ -44,7 +44,7 @@ static void look_for_claims(Registration *self)
 /* For what is held: a raised floor says that history may have been lost. */
 static void read_floor(Registration *self)
 {
-	g_autofree char *path = znode_floor(self->root, self->datacenter_id);
+	g_autofree char *path = znode_floor(self->config.root, self->config.datacenter_id);
 
 	/* another server of the ensemble may be behind the one that raised it */
 	zookeeper_session_sync(self->session, path);
@@ -82,11 +82,12 @@ static void make_next(Registration *self)
 {
 	const MissingZnode *next;
 
-	if (self->n_made == self->missing->len) { /* by us or by another: it is looked at anew */
+	if (self->preparation.n_made ==
+	    self->preparation.missing->len) { /* by us or by another: it is looked at anew */
 		read_layout(self);
 		return;
 	}
-	next = self->missing->pdata[self->n_made];
+	next = self->preparation.missing->pdata[self->preparation.n_made];
 	await(self, PREPARATION_MAKING,
 	      zookeeper_session_create(self->session, next->path,
 				       next->data != NULL ? next->data : ""));
@@ -94,30 +95,33 @@ static void make_next(Registration *self)
 
 static void begin_making(Registration *self)
 {
-	g_clear_pointer(&self->missing, g_ptr_array_unref);
-	self->missing = g_ptr_array_new_with_free_func((GDestroyNotify)missing_znode_free);
-	self->n_made = 0;
+	g_clear_pointer(&self->preparation.missing, g_ptr_array_unref);
+	self->preparation.missing =
+		g_ptr_array_new_with_free_func((GDestroyNotify)missing_znode_free);
+	self->preparation.n_made = 0;
 }
 
 static void make_layout(Registration *self)
 {
-	char *path = znode_layout(self->root);
+	char *path = znode_layout(self->config.root);
 
 	begin_making(self);
-	add_parents_of(self->missing, path);
-	add(self->missing, path, znode_layout_to_json(&self->layout));
+	add_parents_of(self->preparation.missing, path);
+	add(self->preparation.missing, path, znode_layout_to_json(&self->config.layout));
 	make_next(self);
 }
 
 static void make_datacenter(Registration *self)
 {
-	char *floor = znode_floor(self->root, self->datacenter_id);
+	char *floor = znode_floor(self->config.root, self->config.datacenter_id);
 
 	begin_making(self);
-	add_parents_of(self->missing, floor);
-	add(self->missing, floor, znode_floor_to_json(&(ZnodeFloor){0}));
-	add(self->missing, znode_claims(self->root, self->datacenter_id), g_strdup(""));
-	add(self->missing, znode_reservations(self->root, self->datacenter_id), g_strdup(""));
+	add_parents_of(self->preparation.missing, floor);
+	add(self->preparation.missing, floor, znode_floor_to_json(&(ZnodeFloor){0}));
+	add(self->preparation.missing, znode_claims(self->config.root, self->config.datacenter_id),
+	    g_strdup(""));
+	add(self->preparation.missing,
+	    znode_reservations(self->config.root, self->config.datacenter_id), g_strdup(""));
 	make_next(self);
 }
 
@@ -125,31 +129,32 @@ static void make_datacenter(Registration *self)
 static void make_claims(Registration *self)
 {
 	begin_making(self);
-	add(self->missing, znode_claims(self->root, self->datacenter_id), g_strdup(""));
+	add(self->preparation.missing, znode_claims(self->config.root, self->config.datacenter_id),
+	    g_strdup(""));
 	make_next(self);
 }
 
 static void complain_of(Registration *self, const ZookeeperMessage *message)
 {
-	registration_complain_of(self, self->root, message->outcome, message->reason);
+	registration_complain_of(self, self->config.root, message->outcome, message->reason);
 }
 
 static void on_made(Registration *self, const ZookeeperMessage *message)
 {
-	const MissingZnode *znode = self->missing->pdata[self->n_made];
+	const MissingZnode *znode = self->preparation.missing->pdata[self->preparation.n_made];
 	gboolean is_there =
 		message->outcome == ZOOKEEPER_OK || message->outcome == ZOOKEEPER_NODE_EXISTS;
 
 	/* one that leads to others may be there, and still be forbidden to make */
 	if (is_there || znode->data == NULL) {
-		self->n_made++;
+		self->preparation.n_made++;
 		make_next(self);
 	} else if (message->outcome == ZOOKEEPER_NO_NODE) {
 		registration_complain(
 			self,
 			"cannot make %s in ZooKeeper: make it, with what is above it, or "
 			"give a user and password that may (--zookeeper-auth)",
-			self->root);
+			self->config.root);
 	} else {
 		complain_of(self, message);
 	}
@@ -159,14 +164,14 @@ static void on_made(Registration *self, const ZookeeperMessage *message)
 
 static void check_layout(Registration *self, const ZookeeperMessage *message)
 {
-	g_autofree char *path = znode_layout(self->root);
+	g_autofree char *path = znode_layout(self->config.root);
 	g_autofree char *theirs = NULL;
-	g_autofree char *ours = layout_to_string(&self->layout);
+	g_autofree char *ours = layout_to_string(&self->config.layout);
 	g_autoptr(GError) error = NULL;
 	Layout layout;
 
 	if (znode_layout_from_json(message->data, message->length, &layout, &error)) {
-		if (layout_equal(&layout, &self->layout)) {
+		if (layout_equal(&layout, &self->config.layout)) {
 			read_limits(self);
 			return;
 		}
@@ -185,7 +190,7 @@ static void check_layout(Registration *self, const ZookeeperMessage *message)
 static ZnodeLimits own_limits(const Registration *self)
 {
 	return (ZnodeLimits){
-		.max_clock_skew_ms = self->max_clock_skew_ms,
+		.max_clock_skew_ms = self->config.max_clock_skew_ms,
 		.reservation_ms = self->registry.max_length_ms,
 	};
 }
@@ -193,7 +198,7 @@ static ZnodeLimits own_limits(const Registration *self)
 /* @version: that was read; -1: there are none */
 static void write_limits(Registration *self, const ZnodeLimits *limits, gint32 version)
 {
-	g_autofree char *path = znode_limits(self->root);
+	g_autofree char *path = znode_limits(self->config.root);
 	g_autofree char *json = znode_limits_to_json(limits);
 	const ZookeeperWrite write = {
 		.type = version < 0 ? ZOOKEEPER_CREATE : ZOOKEEPER_SET,
@@ -215,7 +220,7 @@ static void make_limits(Registration *self)
 /* They are for whoever claims: what is held is extended all the same. */
 static void pass_over_limits(Registration *self, const char *fault)
 {
-	g_autofree char *path = znode_limits(self->root);
+	g_autofree char *path = znode_limits(self->config.root);
 	g_autofree char *text = g_strdup_printf(
 		"%s in ZooKeeper cannot be used (%s), so no worker ID can be claimed: make it one "
 		"that every server may read and write, or delete it: each server adds its own to "
@@ -257,9 +262,9 @@ static void check_limits(Registration *self, const ZookeeperMessage *message)
 static void check_floor(Registration *self, const ZookeeperMessage *message)
 {
 	ZnodeFloor floor;
-	gboolean known =
-		message->outcome == ZOOKEEPER_OK &&
-		znode_floor_from_json(message->data, message->length, &self->layout, &floor, NULL);
+	gboolean known = message->outcome == ZOOKEEPER_OK &&
+			 znode_floor_from_json(message->data, message->length, &self->config.layout,
+					       &floor, NULL);
 
 	self->facts.prepared = TRUE;
 	/* somebody may have made them since, and open */
@@ -278,7 +283,7 @@ static void on_answer(Registration *self, const ZookeeperMessage *message)
 {
 	gboolean missing = message->outcome == ZOOKEEPER_NO_NODE;
 
-	switch (self->preparation) {
+	switch (self->preparation.step) {
 	case PREPARATION_LAYOUT:
 		if (missing)
 			make_layout(self);
@@ -332,10 +337,10 @@ void zookeeper_preparation_reply(Registration *self, const ZookeeperMessage *mes
 		break;
 	case ZOOKEEPER_NO_AUTH:
 	case ZOOKEEPER_REFUSED:
-		if (self->preparation == PREPARATION_MAKING)
+		if (self->preparation.step == PREPARATION_MAKING)
 			on_made(self, message);
-		else if (self->preparation == PREPARATION_LIMITS ||
-			 self->preparation == PREPARATION_RAISING)
+		else if (self->preparation.step == PREPARATION_LIMITS ||
+			 self->preparation.step == PREPARATION_RAISING)
 			pass_over_limits(self, message->reason);
 		else
 			complain_of(self, message);

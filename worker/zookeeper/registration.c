@@ -18,15 +18,15 @@ static void owe(Registration *self)
 {
 	if (!self->holding.held)
 		return;
-	self->debt = (Debt){.reservation = self->holding, .last_tick = self->last_tick};
+	self->debt = (Debt){.reservation = self->holding, .last_tick = self->goal.last_tick};
 	self->holding.held = FALSE;
 	registration_put_off_debt(self);
 }
 
 void registration_doubt(Registration *self)
 {
-	self->looked_at = FALSE;
-	self->written_here = FALSE;
+	self->here.looked_at = FALSE;
+	self->here.written = FALSE;
 	self->debt.looked_at = FALSE;
 	if (self->debt.reservation.held)
 		self->facts.repay_at_us = self->facts.now_us;
@@ -34,15 +34,15 @@ void registration_doubt(Registration *self)
 
 void registration_finish(Registration *self, GError *error)
 {
-	g_assert(!self->finished);
+	g_assert(!self->goal.finished);
 	if (self->facts.goal == REGISTRY_EXTEND)
-		self->extension_failed = error != NULL;
+		self->goal.extension_failed = error != NULL;
 	if (self->facts.goal == REGISTRY_HAND_BACK && error != NULL)
 		owe(self);
 	self->facts.goal = REGISTRY_NONE;
-	self->cancelled = FALSE;
-	self->finished = TRUE;
-	self->result.error = error;
+	self->goal.cancelled = FALSE;
+	self->goal.finished = TRUE;
+	self->goal.result.error = error;
 }
 
 void registration_fail(Registration *self, RegistryError code, const char *format, ...)
@@ -69,8 +69,8 @@ void registration_pause(Registration *self, RegistrationPause pause)
 
 void registration_await(Registration *self, guint64 request)
 {
-	self->request = request;
-	self->busy = TRUE;
+	self->step.request = request;
+	self->step.busy = TRUE;
 }
 
 void registration_complain(Registration *self, const char *format, ...)
@@ -122,5 +122,5 @@ void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, 
 gint64 registration_timeout_ms(const Registration *self)
 {
 	return self->session != NULL ? zookeeper_session_timeout_ms(self->session)
-				     : self->session_timeout_ms;
+				     : self->config.session_timeout_ms;
 }

@@ -31,6 +31,7 @@ typedef struct {
 	gint32 read_version;    /* that it is conditional on; -1: that there is no record */
 	gint64 read_end_tick;   /* what stood there */
 	gboolean refused;       /* it did not take place */
+	gboolean synced;        /* SETTLING: what is read now is not old */
 	HeldReservation wanted; /* what is held if it took place */
 } Attempt;
 
@@ -59,75 +60,109 @@ typedef struct {
 	char *data; /* (nullable): NULL for what only leads to another */
 } MissingZnode;
 
+/* Whose a part is, it says: nobody else writes to it, but by a function of its owner. */
 typedef struct {
 	Registry registry; /* first: the interface */
 
-	char *servers, *root, *auth, *nonce, *version;
-	Address *address;
-	Layout layout;
-	const SystemClock *clock;
-	guint datacenter_id;
-	gint64 wanted_worker_id; /* -1: any */
-	gint64 session_timeout_ms, connect_timeout_ms, max_clock_skew_ms;
-	gint64 started_ms; /* since the Unix epoch */
+	/* As the server was started: nobody's. */
+	struct {
+		char *servers, *root, *auth, *nonce, *version;
+		Address *address;
+		Layout layout;
+		const SystemClock *clock;
+		guint datacenter_id;
+		gint64 worker_id; /* the only one that it claims; -1: any */
+		gint64 session_timeout_ms, connect_timeout_ms, max_clock_skew_ms;
+		gint64 started_ms; /* since the Unix epoch */
+	} config;
 
+	/* What is known, by which the next state is chosen: everybody's, who learns something. */
 	RegistrationFacts facts;
-	RegistrationState state;
-	gboolean busy;   /* the state waits for a reply, a listing or peers */
-	guint64 request; /* whose reply ends the wait; 0: something else does */
 	gint64 now_tick;
 
-	/* the session */
+	/* The state; it is registry.c's to choose. */
+	struct {
+		RegistrationState state;
+		gboolean busy;   /* it waits for a reply, a listing or peers */
+		guint64 request; /* whose reply ends the wait; 0: something else does */
+	} step;
+
+	/* What the keeper wants, and what came of it: registry.c's to begin, the functions' below
+	 * to end. */
+	struct {
+		gint64 since_us;
+		gint64 length_ticks;       /* claim */
+		gint64 end_tick;           /* extend */
+		gint64 last_tick;          /* hand back */
+		guint n_passed_over;       /* claim: records that ZooKeeper refused */
+		gint64 look_again_us;      /* a claim waits, and a record may change unseen; or 0 */
+		gboolean extension_failed; /* the last one */
+		gboolean cancelled;
+		gboolean finished; /* the keeper has not fetched the result yet */
+		RegistryResult result;
+	} goal;
+
+	/* session-events.c's */
 	ZookeeperSession *session; /* (nullable): it is opened */
-	ZookeeperSession *opening; /* (nullable): takes the place of @session once it is opened */
-	gint64 session_id;         /* 0: it has not been connected yet */
-	gint64 opened_us;          /* when @session was */
-	gint64 open_at_us;         /* no other is opened before */
-	gint64 unconnected_since_us;
-	gboolean told_connected; /* what the log said last */
-	gboolean told_expired;   /* likewise: and whether there is another is still to be said */
-	GStrv addresses;         /* (nullable): ZooKeeper's, as they were known last */
-	gboolean addresses_good; /* ZooKeeper has just been there */
-	char *unknown;           /* (nullable): the names that cannot be looked up, and why */
+	struct {
+		gint64 session_id; /* 0: it has not been connected yet */
+		gint64 lost_us;
+		gboolean told;         /* what the log said last */
+		gboolean told_expired; /* likewise: and whether there is another is to be said */
+	} connection;
 
-	/* the goal */
-	gint64 goal_since_us;
-	gint64 length_ticks;       /* claim */
-	gint64 wanted_end_tick;    /* extend */
-	gint64 last_tick;          /* hand back */
-	gint64 look_again_us;      /* a claim waits, and a record may change unseen; 0: none does */
-	gboolean extension_failed; /* the last one */
-	gboolean cancelled;
-	gboolean finished; /* the keeper has not fetched the result yet */
-	RegistryResult result;
+	/* session-opening.c's */
+	struct {
+		ZookeeperSession *session; /* (nullable): takes the place of the one before */
+		gint64 next_at_us;         /* no other is opened before */
+		gint64 opened_us;          /* when the one before was */
+		GStrv addresses;           /* (nullable): ZooKeeper's, as they were known last */
+		gboolean addresses_good;   /* ZooKeeper has just been there */
+		char *unknown; /* (nullable): the names that cannot be looked up, and why */
+	} opening;
 
-	/* the registration */
-	char *claim_path;      /* (nullable) */
-	guint64 watch_request; /* the one that set the watch on it */
-	gint64 claim_sequence; /* where the search for a worker ID begins */
-	guint n_passed_over;   /* records that ZooKeeper refused, since a claim was wanted */
-	gint64 announced_ns;   /* CLOCK_BOOTTIME, before the claim was sent */
-	gboolean served;       /* there was a reservation once */
-	HeldReservation holding;
-	char *lost_why; /* (nullable): holding was lost, and the keeper does not know yet */
-	Debt debt;
-	guint n_claims;        /* that were tried: the serial of the last */
-	gboolean looked_at;    /* what is held stood there, on this connection */
-	gboolean written_here; /* and ZooKeeper has taken a write to it, on this connection */
-	Attempt attempt;
-	WorkerIdChoice choice;
-	PreparationStep preparation;
-	GPtrArray *missing;        /* (nullable): of MissingZnode: PREPARING, in order */
-	guint n_made;              /* of them */
-	ZookeeperGuard *guard;     /* (nullable): SECURING */
-	gboolean synced;           /* SETTLING: what is read now is not old */
+	/* claim.c's */
+	struct {
+		char *path;            /* (nullable) */
+		gint64 sequence;       /* where the search for a worker ID begins */
+		gint64 announced_ns;   /* CLOCK_BOOTTIME, before it was sent */
+		guint64 watch_request; /* the one that set the watch on it */
+	} claim;
+
+	/* preparation.c's */
+	struct {
+		PreparationStep step;
+		GPtrArray *missing; /* (nullable): of MissingZnode, in order */
+		guint n_made;       /* of them */
+	} preparation;
+
+	ZookeeperGuard *guard; /* (nullable): securing.c's */
+
+	/* steps.c's */
 	ZookeeperListing *listing; /* (nullable): LOOKING, CHECKING, LISTING */
-	PeerCheck *peer_check;     /* (nullable): CHECKING */
-	PeerReport doubts;         /* what peers said against it, the time before */
-	GArray *datacenters;       /* (nullable): of guint: LISTING, those still to be read */
-	GPtrArray *workers;        /* (nullable): of Worker: LISTING, so far */
-	gint64 workers_ns;         /* CLOCK_BOOTTIME, before any of them was read */
-	guint workers_reads;       /* that it has taken so far */
+	WorkerIdChoice choice;
+	struct {
+		PeerCheck *check;  /* (nullable) */
+		PeerReport doubts; /* what they said against it, the time before */
+	} peers;
+	struct {
+		GArray *datacenters; /* (nullable): of guint: those still to be read */
+		GPtrArray *workers;  /* (nullable): of Worker: so far */
+		gint64 since_ns;     /* CLOCK_BOOTTIME, before any of them was read */
+		guint n_reads;       /* that it has taken so far */
+	} list;
+
+	/* reservation.c's; what is owed or in doubt is so by the functions below */
+	HeldReservation holding;
+	struct {
+		gboolean looked_at; /* what is held stood there */
+		gboolean written;   /* and ZooKeeper has taken a write to it */
+	} here;                     /* on this connection */
+	char *lost_why;  /* (nullable): holding was lost, and the keeper does not know yet */
+	gboolean served; /* there was a reservation once */
+	Debt debt;
+	Attempt attempt;
+	guint n_claims; /* that were tried: the serial of the last */
 } Registration;
 
 /* The goal is reached, or not: (transfer full) (nullable) for @error. Without a goal: LOST. What is

@@ -20,11 +20,11 @@
 
 static void set_state(Registration *self, RegistrationState state)
 {
-	if (state == self->state)
+	if (state == self->step.state)
 		return;
-	log_event(LOG_REGISTRATION, "from=%s to=%s", registration_state_name(self->state),
+	log_event(LOG_REGISTRATION, "from=%s to=%s", registration_state_name(self->step.state),
 		  registration_state_name(state));
-	self->state = state;
+	self->step.state = state;
 }
 
 /* Goals that cannot wait for a connection, or for an answer */
@@ -32,7 +32,7 @@ static void set_state(Registration *self, RegistrationState state)
 static gboolean is_for_stop(const Registration *self)
 {
 	return self->registry.stop_by_us != 0 &&
-	       (self->cancelled || self->facts.goal == REGISTRY_HAND_BACK);
+	       (self->goal.cancelled || self->facts.goal == REGISTRY_HAND_BACK);
 }
 
 /* Whether what is held has ended, so that there is nothing to be handed back any more. */
@@ -53,11 +53,11 @@ static gint64 give_up_at_us(const Registration *self)
 	case REGISTRY_CLAIM: /* before it has served; later it holds out */
 		if (self->served)
 			return G_MAXINT64;
-		return MAX(self->goal_since_us, self->unconnected_since_us) +
-		       self->connect_timeout_ms * G_TIME_SPAN_MILLISECOND;
+		return MAX(self->goal.since_us, self->connection.lost_us) +
+		       self->config.connect_timeout_ms * G_TIME_SPAN_MILLISECOND;
 	case REGISTRY_EXTEND:
 	case REGISTRY_HAND_BACK:
-		return self->goal_since_us;
+		return self->goal.since_us;
 	case REGISTRY_NONE:
 		break;
 	}
@@ -72,13 +72,14 @@ static void give_up(Registration *self)
 		registration_fail(self, REGISTRY_ERROR_FATAL,
 				  "no connection to ZooKeeper at %s within %" G_GINT64_FORMAT
 				  " ms%s%s: is it running, and is the address right?",
-				  self->servers, self->connect_timeout_ms, why != NULL ? ": " : "",
-				  why != NULL ? why : "");
+				  self->config.servers, self->config.connect_timeout_ms,
+				  why != NULL ? ": " : "", why != NULL ? why : "");
 	else
-		registration_fail(
-			self, REGISTRY_ERROR_FAILED, "no %s ZooKeeper at %s%s",
-			self->facts.connected ? "answer from" : "connection to", self->servers,
-			is_for_stop(self) ? "; the claim goes when the session ends" : "");
+		registration_fail(self, REGISTRY_ERROR_FAILED, "no %s ZooKeeper at %s%s",
+				  self->facts.connected ? "answer from" : "connection to",
+				  self->config.servers,
+				  is_for_stop(self) ? "; the claim goes when the session ends"
+						    : "");
 }
 
 /* Whether a cancelled goal can be let go: nothing that was written is left in doubt, unless there
@@ -87,15 +88,15 @@ static gboolean may_cancel(const Registration *self)
 {
 	if (!self->facts.connected || self->facts.now_us >= give_up_at_us(self))
 		return TRUE;
-	return !self->facts.unsettled && self->state != REGISTRATION_RESERVING &&
-	       self->state != REGISTRATION_EXTENDING;
+	return !self->facts.unsettled && self->step.state != REGISTRATION_RESERVING &&
+	       self->step.state != REGISTRATION_EXTENDING;
 }
 
 static void look_after_goal(Registration *self)
 {
 	if (self->facts.goal == REGISTRY_NONE)
 		return;
-	if (self->cancelled && may_cancel(self)) {
+	if (self->goal.cancelled && may_cancel(self)) {
 		registration_fail(self, REGISTRY_ERROR_FAILED, "the server stops");
 		self->facts.chosen = FALSE;
 	} else if (self->facts.now_us >= give_up_at_us(self)) {
@@ -108,7 +109,7 @@ static void report_loss(Registration *self)
 {
 	g_autofree char *why = NULL;
 
-	if (self->lost_why == NULL || self->finished)
+	if (self->lost_why == NULL || self->goal.finished)
 		return;
 	why = g_steal_pointer(&self->lost_why);
 	/* of a server that goes on it is owed */
@@ -126,10 +127,10 @@ static gboolean waits(RegistrationState state)
 
 static void go_on(Registration *self)
 {
-	while (!self->busy) {
+	while (!self->step.busy) {
 		zookeeper_reservation_look(self);
 		set_state(self, zookeeper_plan_next(&self->facts));
-		if (waits(self->state))
+		if (waits(self->step.state))
 			return;
 		zookeeper_steps_start(self);
 	}
@@ -143,13 +144,13 @@ static gint64 look_again_at_us(const Registration *self)
 		return self->facts.now_us;
 	at_us = MIN(at_us, zookeeper_session_opening_at_us(self));
 	at_us = MIN(at_us, zookeeper_session_events_tell_at_us(self));
-	if (self->look_again_us != 0)
-		at_us = MIN(at_us, self->look_again_us);
-	if (self->state == REGISTRATION_PAUSING)
+	if (self->goal.look_again_us != 0)
+		at_us = MIN(at_us, self->goal.look_again_us);
+	if (self->step.state == REGISTRATION_PAUSING)
 		at_us = MIN(at_us, self->facts.pause_till_us);
-	if (self->state == REGISTRATION_RESTING && self->facts.repay_at_us != 0)
+	if (self->step.state == REGISTRATION_RESTING && self->facts.repay_at_us != 0)
 		at_us = MIN(at_us, self->facts.repay_at_us);
-	if (self->state == REGISTRATION_DOUBTING)
+	if (self->step.state == REGISTRATION_DOUBTING)
 		at_us = MIN(at_us, self->facts.doubtful_till_us);
 	return at_us;
 }
@@ -161,7 +162,7 @@ static gboolean zookeeper_registry_poll(Registry *registry, gint64 now_tick,
 
 	self->now_tick = now_tick;
 	self->facts.now_us = g_get_monotonic_time();
-	if (self->goal_since_us == 0) /* nothing was wanted yet */
+	if (self->goal.since_us == 0) /* nothing was wanted yet */
 		return FALSE;
 	zookeeper_session_events_take(self);
 	report_loss(self);
@@ -169,27 +170,27 @@ static gboolean zookeeper_registry_poll(Registry *registry, gint64 now_tick,
 	look_after_goal(self);
 	go_on(self);
 	look_after_goal(self);
-	if (self->look_again_us != 0 && self->facts.now_us >= self->look_again_us) {
-		self->look_again_us = 0;
+	if (self->goal.look_again_us != 0 && self->facts.now_us >= self->goal.look_again_us) {
+		self->goal.look_again_us = 0;
 		self->registry.hurry = TRUE;
 	}
 	self->registry.reachable = self->facts.connected;
 	self->registry.poll_at_us = look_again_at_us(self);
-	if (!self->finished)
+	if (!self->goal.finished)
 		return FALSE;
-	self->finished = FALSE;
-	*out_result = self->result;
-	self->result = (RegistryResult){0};
+	self->goal.finished = FALSE;
+	*out_result = self->goal.result;
+	self->goal.result = (RegistryResult){0};
 	return TRUE;
 }
 
 static void set_goal(Registration *self, RegistryOperation goal)
 {
-	g_assert(self->facts.goal == REGISTRY_NONE && !self->finished);
+	g_assert(self->facts.goal == REGISTRY_NONE && !self->goal.finished);
 	self->facts.goal = goal;
-	self->look_again_us = 0;
-	self->goal_since_us = g_get_monotonic_time();
-	self->result = (RegistryResult){0};
+	self->goal.look_again_us = 0;
+	self->goal.since_us = g_get_monotonic_time();
+	self->goal.result = (RegistryResult){0};
 }
 
 static void zookeeper_registry_claim(Registry *registry, gint64 length_ticks)
@@ -197,8 +198,8 @@ static void zookeeper_registry_claim(Registry *registry, gint64 length_ticks)
 	Registration *self = (Registration *)registry;
 
 	set_goal(self, REGISTRY_CLAIM);
-	self->length_ticks = length_ticks;
-	self->n_passed_over = 0;
+	self->goal.length_ticks = length_ticks;
+	self->goal.n_passed_over = 0;
 	self->facts.listed = FALSE;
 	self->facts.chosen = FALSE;
 }
@@ -208,7 +209,7 @@ static void zookeeper_registry_extend(Registry *registry, gint64 end_tick)
 	Registration *self = (Registration *)registry;
 
 	set_goal(self, REGISTRY_EXTEND);
-	self->wanted_end_tick = end_tick;
+	self->goal.end_tick = end_tick;
 }
 
 static void zookeeper_registry_hand_back(Registry *registry, gint64 last_tick)
@@ -216,14 +217,14 @@ static void zookeeper_registry_hand_back(Registry *registry, gint64 last_tick)
 	Registration *self = (Registration *)registry;
 
 	set_goal(self, REGISTRY_HAND_BACK);
-	self->last_tick = last_tick;
+	self->goal.last_tick = last_tick;
 }
 
 static void zookeeper_registry_cancel(Registry *registry)
 {
 	Registration *self = (Registration *)registry;
 
-	self->cancelled = self->facts.goal != REGISTRY_NONE;
+	self->goal.cancelled = self->facts.goal != REGISTRY_NONE;
 }
 
 static void zookeeper_registry_ask_clock(Registry *registry)
@@ -240,29 +241,29 @@ static void zookeeper_registry_free(Registry *registry)
 {
 	Registration *self = (Registration *)registry;
 
-	g_clear_pointer(&self->peer_check, peer_check_free);
+	g_clear_pointer(&self->peers.check, peer_check_free);
 	g_clear_pointer(&self->listing, zookeeper_listing_free);
 	g_clear_pointer(&self->guard, zookeeper_guard_free);
-	g_clear_pointer(&self->missing, g_ptr_array_unref);
+	g_clear_pointer(&self->preparation.missing, g_ptr_array_unref);
 	zookeeper_session_opening_drop(self);
 	if (self->session != NULL)
 		zookeeper_session_close(self->session, CLOSE_PATIENCE_MS);
-	g_clear_pointer(&self->datacenters, g_array_unref);
-	g_clear_pointer(&self->workers, g_ptr_array_unref);
+	g_clear_pointer(&self->list.datacenters, g_array_unref);
+	g_clear_pointer(&self->list.workers, g_ptr_array_unref);
 	g_clear_pointer(&self->registry.workers, g_ptr_array_unref);
-	if (self->finished)
-		g_clear_error(&self->result.error);
-	address_free(self->address);
-	g_free(self->claim_path);
-	peer_report_clear(&self->doubts);
+	if (self->goal.finished)
+		g_clear_error(&self->goal.result.error);
+	address_free(self->config.address);
+	g_free(self->claim.path);
+	peer_report_clear(&self->peers.doubts);
 	g_free(self->lost_why);
-	g_strfreev(self->addresses);
-	g_free(self->unknown);
-	g_free(self->servers);
-	g_free(self->root);
-	g_free(self->auth);
-	g_free(self->nonce);
-	g_free(self->version);
+	g_strfreev(self->opening.addresses);
+	g_free(self->opening.unknown);
+	g_free(self->config.servers);
+	g_free(self->config.root);
+	g_free(self->config.auth);
+	g_free(self->config.nonce);
+	g_free(self->config.version);
 	g_free(self);
 }
 
@@ -288,21 +289,21 @@ Registry *zookeeper_registry_new(const ZookeeperRegistryConfig *config)
 		.extend_when_idle = TRUE,
 		.poll_at_us = G_MAXINT64,
 	};
-	self->servers = g_strdup(config->hosts->servers);
-	self->root = g_strdup(config->hosts->root);
-	self->auth = g_strdup(config->auth);
-	self->nonce = g_strdup(config->nonce);
-	self->version = g_strdup(config->version);
-	self->address = address_copy(config->address);
-	self->layout = *config->layout;
-	self->clock = config->clock;
-	self->datacenter_id = config->datacenter_id;
-	self->wanted_worker_id = config->worker_id;
-	self->session_timeout_ms = config->session_timeout_ms;
-	self->connect_timeout_ms = config->connect_timeout_ms;
-	self->max_clock_skew_ms = config->max_clock_skew_ms;
-	self->started_ms = clock_now_ms(&config->clock->clock);
-	self->state = REGISTRATION_CONNECTING;
+	self->config.servers = g_strdup(config->hosts->servers);
+	self->config.root = g_strdup(config->hosts->root);
+	self->config.auth = g_strdup(config->auth);
+	self->config.nonce = g_strdup(config->nonce);
+	self->config.version = g_strdup(config->version);
+	self->config.address = address_copy(config->address);
+	self->config.layout = *config->layout;
+	self->config.clock = config->clock;
+	self->config.datacenter_id = config->datacenter_id;
+	self->config.worker_id = config->worker_id;
+	self->config.session_timeout_ms = config->session_timeout_ms;
+	self->config.connect_timeout_ms = config->connect_timeout_ms;
+	self->config.max_clock_skew_ms = config->max_clock_skew_ms;
+	self->config.started_ms = clock_now_ms(&config->clock->clock);
+	self->step.state = REGISTRATION_CONNECTING;
 	self->facts.claim = CLAIM_NONE; /* nobody else has this nonce */
 	self->facts.peers_checked = config->skip_sanity_checks;
 	return &self->registry;

@@ -7,13 +7,13 @@
 
 static char *reservation_path(const Registration *self, guint worker_id)
 {
-	return znode_reservation(self->root, self->datacenter_id, worker_id);
+	return znode_reservation(self->config.root, self->config.datacenter_id, worker_id);
 }
 
 /* The owner that the attempt writes: nobody's, when it hands back. */
 static const char *owner_of(const Registration *self)
 {
-	return self->attempt.goal == REGISTRY_HAND_BACK ? "" : self->nonce;
+	return self->attempt.goal == REGISTRY_HAND_BACK ? "" : self->config.nonce;
 }
 
 static char *record_json(const Registration *self)
@@ -21,7 +21,7 @@ static char *record_json(const Registration *self)
 	const ReservationRecord record = {
 		.end_tick = self->attempt.wanted.end_tick,
 		.owner = (char *)owner_of(self),
-		.address = self->address->text,
+		.address = self->config.address->text,
 	};
 
 	return reservation_record_to_json(&record);
@@ -33,7 +33,7 @@ static void commit(Registration *self, const ZookeeperWrite *claim)
 {
 	const HeldReservation *wanted = &self->attempt.wanted;
 	g_autofree char *path = reservation_path(self, wanted->worker_id);
-	g_autofree char *floor = znode_floor(self->root, self->datacenter_id);
+	g_autofree char *floor = znode_floor(self->config.root, self->config.datacenter_id);
 	g_autofree char *json = record_json(self);
 	ZookeeperWrite writes[ZOOKEEPER_MAX_WRITES];
 	guint n = 0;
@@ -85,13 +85,13 @@ static void reserve(Registration *self)
 				.worker_id = choice->worker_id,
 				.first_tick = choice->first_tick,
 				.floor_version = choice->floor_version,
-				.end_tick = MIN(self->now_tick + self->length_ticks,
-						layout_max_tick(&self->layout)),
+				.end_tick = MIN(self->now_tick + self->goal.length_ticks,
+						layout_max_tick(&self->config.layout)),
 			},
 	};
 	/* sets the claim's worker ID, which fails if the claim is gone */
 	commit(self, &(ZookeeperWrite){.type = ZOOKEEPER_SET,
-				       .path = self->claim_path,
+				       .path = self->claim.path,
 				       .data = claim,
 				       .version = -1});
 }
@@ -129,17 +129,17 @@ static gboolean is_to_hold(const Registration *self)
 void zookeeper_reservation_look(Registration *self)
 {
 	/* an attempt that is open is settled first */
-	if (self->holding.held && !self->looked_at && !self->facts.unsettled)
+	if (self->holding.held && !self->here.looked_at && !self->facts.unsettled)
 		look_at(self, &self->holding);
 }
 
 static void extend(Registration *self)
 {
 	self->attempt = attempt_on(&self->holding, REGISTRY_EXTEND);
-	self->attempt.wanted.end_tick = CLAMP(self->wanted_end_tick, self->holding.end_tick,
-					      layout_max_tick(&self->layout));
+	self->attempt.wanted.end_tick = CLAMP(self->goal.end_tick, self->holding.end_tick,
+					      layout_max_tick(&self->config.layout));
 	commit(self,
-	       &(ZookeeperWrite){.type = ZOOKEEPER_CHECK, .path = self->claim_path, .version = -1});
+	       &(ZookeeperWrite){.type = ZOOKEEPER_CHECK, .path = self->claim.path, .version = -1});
 }
 
 static Attempt attempt_to_return(const HeldReservation *reservation, gint64 last_tick)
@@ -155,7 +155,7 @@ static Attempt attempt_to_return(const HeldReservation *reservation, gint64 last
 
 static void hand_back(Registration *self)
 {
-	self->attempt = attempt_to_return(&self->holding, self->last_tick);
+	self->attempt = attempt_to_return(&self->holding, self->goal.last_tick);
 	commit(self, NULL);
 }
 
@@ -187,11 +187,11 @@ static void note_repaid(Registration *self)
 	const Debt *debt = &self->debt;
 	g_autofree char *last =
 		debt->last_tick >= debt->reservation.first_tick
-			? text_time_ms(layout_tick_start_ms(&self->layout, debt->last_tick))
+			? text_time_ms(layout_tick_start_ms(&self->config.layout, debt->last_tick))
 			: g_strdup("none");
 
 	log_event(LOG_WORKER_HANDED_BACK, "datacenter_id=%u worker_id=%u last=%s",
-		  self->datacenter_id, debt->reservation.worker_id, last);
+		  self->config.datacenter_id, debt->reservation.worker_id, last);
 	forget_debt(self);
 }
 
@@ -216,8 +216,9 @@ static void settle(Registration *self)
 	g_autofree char *path = reservation_path(self, self->attempt.wanted.worker_id);
 
 	/* another server of the ensemble may be behind the one that took the write */
-	registration_await(self, self->synced ? zookeeper_session_get(self->session, path, FALSE)
-					      : zookeeper_session_sync(self->session, path));
+	registration_await(self, self->attempt.synced
+					 ? zookeeper_session_get(self->session, path, FALSE)
+					 : zookeeper_session_sync(self->session, path));
 }
 
 static void hold(Registration *self)
@@ -235,14 +236,14 @@ static void note_written(Registration *self)
 		return; /* of a goal that was given up: it is held all the same */
 	if (self->attempt.goal == REGISTRY_CLAIM) {
 		self->served = TRUE;
-		self->result.reservation = (Reservation){
-			.datacenter_id = self->datacenter_id,
+		self->goal.result.reservation = (Reservation){
+			.datacenter_id = self->config.datacenter_id,
 			.worker_id = self->holding.worker_id,
 			.first_tick = self->holding.first_tick,
 			.end_tick = self->holding.end_tick,
 		};
 	}
-	self->result.end_tick = self->holding.end_tick;
+	self->goal.result.end_tick = self->holding.end_tick;
 	registration_finish(self, NULL);
 }
 
@@ -266,7 +267,7 @@ static void note_lost(Registration *self, char *why)
  * pass. And where ZooKeeper has taken a write over this connection, nothing was lost since. */
 static gboolean may_keep(const Registration *self, const ZnodeFloor *floor)
 {
-	return self->written_here || self->holding.end_tick >= floor->clock_tick;
+	return self->here.written || self->holding.end_tick >= floor->clock_tick;
 }
 
 void zookeeper_reservation_check_floor(Registration *self, const ZnodeFloor *floor, gint32 version)
@@ -280,13 +281,13 @@ void zookeeper_reservation_check_floor(Registration *self, const ZnodeFloor *flo
 		self->holding.floor_version = floor != NULL ? version : -1;
 		return;
 	}
-	until = text_time_ms(layout_tick_start_ms(&self->layout, floor->tick));
+	until = text_time_ms(layout_tick_start_ms(&self->config.layout, floor->tick));
 	note_lost(self,
 		  g_strdup_printf(
 			  "datacenter %u was quarantined until %s by an operator (snowflakectl "
 			  "registry quarantine), and the reservation ended too soon to be sure "
 			  "that in what was lost nobody else had worker ID %u",
-			  self->datacenter_id, until, self->holding.worker_id));
+			  self->config.datacenter_id, until, self->holding.worker_id));
 }
 
 static char *describe_owner(const Registration *self, const ReservationRecord *record,
@@ -297,7 +298,7 @@ static char *describe_owner(const Registration *self, const ReservationRecord *r
 	if (record == NULL)
 		return g_strdup_printf("%s is gone, or damaged: was it deleted or edited by hand?",
 				       path);
-	if (g_str_equal(record->owner, self->nonce))
+	if (g_str_equal(record->owner, self->config.nonce))
 		return g_strdup_printf("%s is of version %d, which this server did not write (its "
 				       "own was %d): was ZooKeeper restored from a backup, or this "
 				       "process copied? see snowflakectl registry quarantine",
@@ -313,7 +314,7 @@ static void settle_by(Registration *self, const ReservationRecord *record, gint3
 	const RegistrationWrite write = {
 		.read_version = attempt->read_version,
 		.read_end_tick = attempt->read_end_tick,
-		.read_owner = attempt->goal == REGISTRY_CLAIM ? NULL : self->nonce,
+		.read_owner = attempt->goal == REGISTRY_CLAIM ? NULL : self->config.nonce,
 		.owner = owner_of(self),
 		.end_tick = attempt->wanted.end_tick,
 		.refused = attempt->refused,
@@ -326,7 +327,7 @@ static void settle_by(Registration *self, const ReservationRecord *record, gint3
 		settle_debt(self, settlement);
 	if (!is_to_hold(self))
 		return;
-	self->looked_at = TRUE;
+	self->here.looked_at = TRUE;
 	switch (settlement) {
 	case SETTLED_WRITTEN:
 		/* it was computed some time ago: the extension goes on, a claim needs one */
@@ -368,10 +369,11 @@ static gboolean pass_over(Registration *self, const char *path, const char *reas
 	g_autofree char *quoted = log_quote(text);
 
 	if (self->attempt.goal != REGISTRY_CLAIM || self->facts.unsettled ||
-	    self->wanted_worker_id >= 0 || ++self->n_passed_over >= 1u << self->layout.worker_bits)
+	    self->config.worker_id >= 0 ||
+	    ++self->goal.n_passed_over >= 1u << self->config.layout.worker_bits)
 		return FALSE;
 	log_event(LOG_ZOOKEEPER_REFUSED, "error=%s", quoted);
-	self->claim_sequence = (gint64)self->attempt.wanted.worker_id + 1;
+	self->claim.sequence = (gint64)self->attempt.wanted.worker_id + 1;
 	on_race(self);
 	return TRUE;
 }
@@ -380,9 +382,9 @@ static gboolean pass_over(Registration *self, const char *path, const char *reas
 static char *refused_path(const Registration *self, const ZookeeperMessage *message)
 {
 	if (!self->facts.unsettled && failed_at_claim(self, message))
-		return g_strdup(self->claim_path);
+		return g_strdup(self->claim.path);
 	if (!self->facts.unsettled && failed_at_floor(self, message))
-		return znode_floor(self->root, self->datacenter_id);
+		return znode_floor(self->config.root, self->config.datacenter_id);
 	return reservation_path(self, self->attempt.wanted.worker_id);
 }
 
@@ -420,12 +422,12 @@ static void on_settled(Registration *self, const ZookeeperMessage *message)
 {
 	g_auto(ReservationRecord) record = {0};
 
-	if (!self->synced && message->outcome == ZOOKEEPER_OK) {
-		self->synced = TRUE;
+	if (!self->attempt.synced && message->outcome == ZOOKEEPER_OK) {
+		self->attempt.synced = TRUE;
 		settle(self);
 		return;
 	}
-	self->synced = FALSE;
+	self->attempt.synced = FALSE;
 	switch (message->outcome) {
 	case ZOOKEEPER_OK:
 		if (reservation_record_from_json(message->data, message->length, &record, NULL))
@@ -458,7 +460,8 @@ static void on_other_floor(Registration *self)
 	} else if (self->attempt.goal == REGISTRY_HAND_BACK &&
 		   self->facts.goal == REGISTRY_HAND_BACK) {
 		registration_fail(self, REGISTRY_ERROR_FAILED,
-				  "the floor of datacenter %u has changed", self->datacenter_id);
+				  "the floor of datacenter %u has changed",
+				  self->config.datacenter_id);
 	} else {
 		on_race(self);
 	}
@@ -469,8 +472,8 @@ static void on_confirmed(Registration *self)
 	if (is_on(self, &self->debt.reservation)) {
 		settle_debt(self, SETTLED_WRITTEN);
 	} else if (is_to_hold(self)) {
-		self->looked_at = self->looked_at || self->attempt.goal == REGISTRY_CLAIM;
-		self->written_here = self->looked_at;
+		self->here.looked_at = self->here.looked_at || self->attempt.goal == REGISTRY_CLAIM;
+		self->here.written = self->here.looked_at;
 		note_written(self);
 	}
 }
@@ -508,13 +511,13 @@ static void on_written(Registration *self, const ZookeeperMessage *message)
 
 void zookeeper_reservation_start(Registration *self)
 {
-	if (self->state == REGISTRATION_RESERVING)
+	if (self->step.state == REGISTRATION_RESERVING)
 		reserve(self);
-	else if (self->state == REGISTRATION_EXTENDING)
+	else if (self->step.state == REGISTRATION_EXTENDING)
 		extend(self);
-	else if (self->state == REGISTRATION_RETURNING)
+	else if (self->step.state == REGISTRATION_RETURNING)
 		hand_back(self);
-	else if (self->state == REGISTRATION_REPAYING)
+	else if (self->step.state == REGISTRATION_REPAYING)
 		repay(self);
 	else
 		settle(self);
@@ -522,7 +525,7 @@ void zookeeper_reservation_start(Registration *self)
 
 void zookeeper_reservation_reply(Registration *self, const ZookeeperMessage *message)
 {
-	if (self->state == REGISTRATION_SETTLING)
+	if (self->step.state == REGISTRATION_SETTLING)
 		on_settled(self, message);
 	else
 		on_written(self, message);

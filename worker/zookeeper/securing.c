@@ -5,14 +5,15 @@
 
 gboolean zookeeper_securing_is_wanted(const Registration *self)
 {
-	return self->auth != NULL;
+	return self->config.auth != NULL;
 }
 
 void zookeeper_securing_start(Registration *self)
 {
 	g_clear_pointer(&self->guard, zookeeper_guard_free);
-	self->guard = zookeeper_guard_new(self->session, self->root, self->datacenter_id);
-	self->busy = TRUE;
+	self->guard =
+		zookeeper_guard_new(self->session, self->config.root, self->config.datacenter_id);
+	self->step.busy = TRUE;
 }
 
 static void complain(Registration *self, const ZookeeperGuard *guard)
@@ -32,10 +33,11 @@ static void on_guarded(Registration *self)
 {
 	g_autoptr(ZookeeperGuard) guard = g_steal_pointer(&self->guard);
 
-	self->busy = FALSE;
+	self->step.busy = FALSE;
 	if (guard->closed > 0)
 		log_event(LOG_REGISTRY_SECURED, "root=%s datacenter_id=%u znodes=%u open_claims=%u",
-			  self->root, self->datacenter_id, guard->closed, guard->open_claims);
+			  self->config.root, self->config.datacenter_id, guard->closed,
+			  guard->open_claims);
 	if (guard->outcome == ZOOKEEPER_OK)
 		self->facts.secured = TRUE;
 	else if (guard->outcome == ZOOKEEPER_UNSURE)

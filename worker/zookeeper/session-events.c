@@ -15,13 +15,13 @@ static void end_session(Registration *self)
 {
 	g_clear_pointer(&self->session, zookeeper_session_free);
 	if (self->facts.connected)
-		self->unconnected_since_us = self->facts.now_us;
+		self->connection.lost_us = self->facts.now_us;
 	self->facts.connected = FALSE;
-	self->session_id = 0;
-	self->watch_request = 0; /* the next session counts anew */
+	self->connection.session_id = 0;
+	self->claim.watch_request = 0; /* the next session counts anew */
 	self->facts.chosen = FALSE;
 	/* of an earlier session there may be a claim left */
-	if (self->announced_ns != 0)
+	if (self->claim.announced_ns != 0)
 		self->facts.claim = CLAIM_UNKNOWN;
 	zookeeper_steps_abandon(self);
 }
@@ -31,13 +31,13 @@ static void on_connected(Registration *self, gint64 session_id)
 	/* what was asked for since the connection before was lost is sent over this one: on what
 	 * nobody has looked at */
 	zookeeper_steps_abandon(self);
-	self->synced = FALSE;
-	if (!self->told_connected)
+	self->attempt.synced = FALSE;
+	if (!self->connection.told)
 		log_event(LOG_ZOOKEEPER_CONNECTED,
 			  "session=0x%" G_GINT64_MODIFIER "x timeout_ms=%" G_GINT64_FORMAT,
 			  session_id, zookeeper_session_timeout_ms(self->session));
-	self->told_connected = TRUE;
-	self->session_id = session_id;
+	self->connection.told = TRUE;
+	self->connection.session_id = session_id;
 	self->facts.connected = TRUE;
 	/* all may have been deleted and made anew, by servers of another layout */
 	self->facts.prepared = FALSE;
@@ -45,7 +45,7 @@ static void on_connected(Registration *self, gint64 session_id)
 	self->facts.pause_till_us = 0;
 	registration_doubt(self);
 	/* what failed for want of a connection, or waits: a new session has no watches */
-	if (self->extension_failed || self->look_again_us != 0)
+	if (self->goal.extension_failed || self->goal.look_again_us != 0)
 		self->registry.hurry = TRUE;
 	/* the request that set it may have been lost; twice does no harm */
 	if (self->facts.claim == CLAIM_MADE)
@@ -58,18 +58,19 @@ static void on_disconnected(Registration *self)
 		return;
 	self->facts.connected = FALSE;
 	self->facts.chosen = FALSE;
-	self->unconnected_since_us = self->facts.now_us;
+	self->connection.lost_us = self->facts.now_us;
 }
 
 /* ZooKeeper has said so: that is where it is, and from now on it is missed. */
 static void on_expired(Registration *self)
 {
-	self->told_connected = FALSE;
-	self->told_expired = TRUE;
-	log_event(LOG_SESSION_EXPIRED, "session=0x%" G_GINT64_MODIFIER "x", self->session_id);
+	self->connection.told = FALSE;
+	self->connection.told_expired = TRUE;
+	log_event(LOG_SESSION_EXPIRED, "session=0x%" G_GINT64_MODIFIER "x",
+		  self->connection.session_id);
 	end_session(self);
-	self->unconnected_since_us = self->facts.now_us;
-	self->addresses_good = TRUE;
+	self->connection.lost_us = self->facts.now_us;
+	self->opening.addresses_good = TRUE;
 	zookeeper_session_opening_drop(self);
 }
 
@@ -78,13 +79,13 @@ static void on_denied(Registration *self)
 	end_session(self);
 	registration_complain(self,
 			      "ZooKeeper at %s refuses the user and password of --zookeeper-auth",
-			      self->servers);
+			      self->config.servers);
 }
 
 static void on_changed(Registration *self, const ZookeeperMessage *message)
 {
-	if (g_strcmp0(message->path, self->claim_path) != 0) /* claims have come or gone */
-		self->registry.hurry = self->registry.hurry || self->look_again_us != 0;
+	if (g_strcmp0(message->path, self->claim.path) != 0) /* claims have come or gone */
+		self->registry.hurry = self->registry.hurry || self->goal.look_again_us != 0;
 	else if (message->gone)
 		zookeeper_claim_lose(self);
 	else
@@ -100,10 +101,10 @@ static void on_reply(Registration *self, const ZookeeperMessage *message)
 			zookeeper_steps_listed(self);
 	} else if (zookeeper_securing_take(self, message)) {
 		return;
-	} else if (self->busy && message->request == self->request) {
-		self->request = 0;
+	} else if (self->step.busy && message->request == self->step.request) {
+		self->step.request = 0;
 		zookeeper_steps_reply(self, message);
-	} else if (message->request == self->watch_request &&
+	} else if (message->request == self->claim.watch_request &&
 		   message->outcome == ZOOKEEPER_NO_NODE) {
 		zookeeper_claim_lose(self);
 	}
@@ -165,7 +166,7 @@ void zookeeper_session_events_take(Registration *self)
 	take_from_session(self);
 	take_opened(self);
 	take_from_session(self);
-	if (self->peer_check != NULL)
+	if (self->peers.check != NULL)
 		zookeeper_steps_look_at_peers(self);
 }
 
@@ -173,20 +174,20 @@ void zookeeper_session_events_take(Registration *self)
 
 gint64 zookeeper_session_events_tell_at_us(const Registration *self)
 {
-	if (self->facts.connected || (!self->told_connected && !self->told_expired))
+	if (self->facts.connected || (!self->connection.told && !self->connection.told_expired))
 		return G_MAXINT64;
-	return self->unconnected_since_us + LOSS_TOLD_US;
+	return self->connection.lost_us + LOSS_TOLD_US;
 }
 
 static void tell_of_loss(Registration *self)
 {
 	if (self->facts.connected)
-		self->told_expired = FALSE;
+		self->connection.told_expired = FALSE;
 	if (self->facts.now_us < zookeeper_session_events_tell_at_us(self))
 		return;
-	self->told_connected = FALSE;
-	self->told_expired = FALSE;
-	log_event(LOG_ZOOKEEPER_LOST, "servers=%s", self->servers);
+	self->connection.told = FALSE;
+	self->connection.told_expired = FALSE;
+	log_event(LOG_ZOOKEEPER_LOST, "servers=%s", self->config.servers);
 }
 
 void zookeeper_session_events_look_after(Registration *self)

@@ -15,8 +15,8 @@
 /* ZooKeeper's client gives each address two thirds of a session timeout at most. */
 static gint64 timeouts_to_replace(const Registration *self)
 {
-	g_autofree char *addresses = self->addresses != NULL
-					     ? zookeeper_session_names_join(self->addresses)
+	g_autofree char *addresses = self->opening.addresses != NULL
+					     ? zookeeper_session_names_join(self->opening.addresses)
 					     : g_strdup("");
 	gint64 n_addresses = *addresses != '\0';
 
@@ -29,41 +29,42 @@ gint64 zookeeper_session_opening_at_us(const Registration *self)
 {
 	gint64 patience_ms;
 
-	if (self->facts.connected || self->opening != NULL)
+	if (self->facts.connected || self->opening.session != NULL)
 		return G_MAXINT64;
 	if (self->session == NULL)
-		return self->open_at_us;
+		return self->opening.next_at_us;
 	patience_ms = timeouts_to_replace(self) * zookeeper_session_timeout_ms(self->session);
-	return MAX(self->open_at_us, MAX(self->unconnected_since_us, self->opened_us) +
-					     patience_ms * G_TIME_SPAN_MILLISECOND);
+	return MAX(self->opening.next_at_us,
+		   MAX(self->connection.lost_us, self->opening.opened_us) +
+			   patience_ms * G_TIME_SPAN_MILLISECOND);
 }
 
 void zookeeper_session_opening_begin(Registration *self)
 {
 	const ZookeeperSessionConfig config = {
-		.servers = self->servers,
-		.known = self->addresses,
-		.look_up = !self->addresses_good,
-		.auth = self->auth,
-		.timeout_ms = self->session_timeout_ms,
+		.servers = self->config.servers,
+		.known = self->opening.addresses,
+		.look_up = !self->opening.addresses_good,
+		.auth = self->config.auth,
+		.timeout_ms = self->config.session_timeout_ms,
 		.wake = self->registry.wake,
 		.user_data = self->registry.wake_data,
 	};
 
-	self->open_at_us = self->facts.now_us + INTERVAL_US;
-	self->opening = zookeeper_session_new(&config);
+	self->opening.next_at_us = self->facts.now_us + INTERVAL_US;
+	self->opening.session = zookeeper_session_new(&config);
 }
 
 /* (nullable) for @unknown: said once, until all are known again. */
 static void note_unknown(Registration *self, const char *unknown)
 {
-	if (unknown != NULL && self->unknown == NULL) {
+	if (unknown != NULL && self->opening.unknown == NULL) {
 		g_autofree char *quoted = log_quote(unknown);
 
 		log_event(LOG_ZOOKEEPER_NAMES_UNKNOWN, "error=%s", quoted);
 	}
-	g_free(self->unknown);
-	self->unknown = g_strdup(unknown);
+	g_free(self->opening.unknown);
+	self->opening.unknown = g_strdup(unknown);
 }
 
 ZookeeperSession *zookeeper_session_opening_take(Registration *self)
@@ -72,34 +73,34 @@ ZookeeperSession *zookeeper_session_opening_take(Registration *self)
 
 	if (self->facts.connected) /* so no other is needed */
 		zookeeper_session_opening_drop(self);
-	if (self->opening != NULL)
-		message = zookeeper_session_take(self->opening);
+	if (self->opening.session != NULL)
+		message = zookeeper_session_take(self->opening.session);
 	if (message == NULL)
 		return NULL;
-	if (!self->addresses_good) /* they were looked up */
+	if (!self->opening.addresses_good) /* they were looked up */
 		note_unknown(self, message->unknown);
-	self->addresses_good = FALSE;
+	self->opening.addresses_good = FALSE;
 	if (message->type != ZOOKEEPER_OPENED) {
 		zookeeper_session_opening_drop(self);
-		self->open_at_us = self->facts.now_us + INTERVAL_US;
+		self->opening.next_at_us = self->facts.now_us + INTERVAL_US;
 		return NULL;
 	}
-	g_strfreev(self->addresses);
-	self->addresses = g_steal_pointer(&message->addresses);
-	self->opened_us = self->facts.now_us;
-	return g_steal_pointer(&self->opening);
+	g_strfreev(self->opening.addresses);
+	self->opening.addresses = g_steal_pointer(&message->addresses);
+	self->opening.opened_us = self->facts.now_us;
+	return g_steal_pointer(&self->opening.session);
 }
 
 void zookeeper_session_opening_drop(Registration *self)
 {
-	g_clear_pointer(&self->opening, zookeeper_session_free);
+	g_clear_pointer(&self->opening.session, zookeeper_session_free);
 }
 
 char *zookeeper_session_opening_why_not(const Registration *self)
 {
-	if (self->unknown != NULL)
-		return g_strdup_printf("its name cannot be looked up (%s)", self->unknown);
-	if (self->session == NULL && self->opening != NULL)
+	if (self->opening.unknown != NULL)
+		return g_strdup_printf("its name cannot be looked up (%s)", self->opening.unknown);
+	if (self->session == NULL && self->opening.session != NULL)
 		return g_strdup("its name is still being looked up");
 	return NULL;
 }

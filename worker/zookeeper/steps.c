@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/zookeeper/steps.h"
 
-#include "common/log.h"
 #include "worker/zookeeper/claim.h"
 #include "worker/zookeeper/preparation.h"
 #include "worker/zookeeper/reservation.h"
@@ -22,15 +21,16 @@ static void look(Registration *self)
 {
 	/* whoever has to wait hears when a claim goes */
 	gboolean watch = self->facts.goal == REGISTRY_CLAIM;
-	g_autofree char *claims = znode_claims(self->root, self->datacenter_id);
+	g_autofree char *claims = znode_claims(self->config.root, self->config.datacenter_id);
 
 	/* a claim that was made with a lost reply is to be in it */
 	if (self->facts.claim == CLAIM_UNKNOWN)
 		zookeeper_session_sync(self->session, claims);
 	drop_listing(self);
-	self->listing = zookeeper_listing_new(self->session, self->root, &self->layout,
-					      self->datacenter_id, watch);
-	self->busy = TRUE;
+	self->listing =
+		zookeeper_listing_new(self->session, self->config.root, &self->config.layout,
+				      self->config.datacenter_id, watch);
+	self->step.busy = TRUE;
 }
 
 /* The others, if there are any that say where they are. */
@@ -42,7 +42,7 @@ static GPtrArray *peers_of(const Registration *self)
 		const ListedClaim *claim = self->listing->claims->pdata[i];
 		g_autofree char *address = NULL;
 
-		if (claim->record.host == NULL || g_str_equal(claim->nonce, self->nonce))
+		if (claim->record.host == NULL || g_str_equal(claim->nonce, self->config.nonce))
 			continue;
 		address = claim_record_address(&claim->record);
 		g_ptr_array_add(peers, peer_new(address, claim->nonce, claim->record.worker_id));
@@ -53,7 +53,7 @@ static GPtrArray *peers_of(const Registration *self)
 /* Nobody knows how far its reservations went: whoever holds one may go on, but none begins. */
 static void complain_of_floor(Registration *self)
 {
-	g_autofree char *path = znode_floor(self->root, self->datacenter_id);
+	g_autofree char *path = znode_floor(self->config.root, self->config.datacenter_id);
 
 	registration_complain(self, "%s in ZooKeeper %s; so no worker ID can be claimed: %s", path,
 			      self->listing->floor_damage, self->listing->floor_remedy);
@@ -62,10 +62,10 @@ static void complain_of_floor(Registration *self)
 static void choose(Registration *self)
 {
 	const WorkerIdWish wish = {
-		.nonce = self->nonce,
-		.sequence = self->claim_sequence,
-		.worker_id = self->wanted_worker_id,
-		.n_workers = 1u << self->layout.worker_bits,
+		.nonce = self->config.nonce,
+		.sequence = self->claim.sequence,
+		.worker_id = self->config.worker_id,
+		.n_workers = 1u << self->config.layout.worker_bits,
 		.now_tick = self->now_tick,
 	};
 	g_autofree char *holders = NULL;
@@ -78,19 +78,19 @@ static void choose(Registration *self)
 	self->facts.chosen = self->choice.found;
 	if (self->facts.chosen)
 		return;
-	holders = worker_id_choice_describe_obstacles(self->listing, &wish, &self->layout);
-	self->result.wait_until_tick = self->choice.wait_until_tick;
-	self->look_again_us =
+	holders = worker_id_choice_describe_obstacles(self->listing, &wish, &self->config.layout);
+	self->goal.result.wait_until_tick = self->choice.wait_until_tick;
+	self->goal.look_again_us =
 		g_get_monotonic_time() + registration_timeout_ms(self) * G_TIME_SPAN_MILLISECOND;
 	if (wish.worker_id < 0)
 		registration_fail(self, REGISTRY_ERROR_WAIT,
-				  "no worker ID of datacenter %u is free: %s", self->datacenter_id,
-				  holders);
+				  "no worker ID of datacenter %u is free: %s",
+				  self->config.datacenter_id, holders);
 	else
 		registration_fail(self, REGISTRY_ERROR_WAIT,
 				  "--worker-id %" G_GINT64_FORMAT
 				  " is not free in datacenter %u: %s",
-				  wish.worker_id, self->datacenter_id, holders);
+				  wish.worker_id, self->config.datacenter_id, holders);
 }
 
 static void on_looked(Registration *self)
@@ -113,16 +113,16 @@ static void on_looked(Registration *self)
 static void check_peers(Registration *self)
 {
 	const PeerCheckConfig config = {
-		.clock = &self->clock->clock,
-		.datacenter_id = self->datacenter_id,
+		.clock = &self->config.clock->clock,
+		.datacenter_id = self->config.datacenter_id,
 		.timeout_ms = PEERS_TIMEOUT_MS,
-		.max_skew_ms = self->max_clock_skew_ms,
+		.max_skew_ms = self->config.max_clock_skew_ms,
 		.done = self->registry.wake,
 		.user_data = self->registry.wake_data,
 	};
 
-	self->peer_check = peer_check_new(peers_of(self), &config);
-	self->busy = TRUE;
+	self->peers.check = peer_check_new(peers_of(self), &config);
+	self->step.busy = TRUE;
 }
 
 void zookeeper_steps_look_at_peers(Registration *self)
@@ -130,13 +130,13 @@ void zookeeper_steps_look_at_peers(Registration *self)
 	g_auto(PeerReport) report = {0};
 	const char *confirmed;
 
-	if (!peer_check_take_report(self->peer_check, &report))
+	if (!peer_check_take_report(self->peers.check, &report))
 		return;
-	g_clear_pointer(&self->peer_check, peer_check_free);
+	g_clear_pointer(&self->peers.check, peer_check_free);
 	drop_listing(self);
-	self->busy = FALSE;
+	self->step.busy = FALSE;
 	confirmed = self->facts.doubtful_till_us != 0
-			    ? peer_report_confirmed(&report, &self->doubts)
+			    ? peer_report_confirmed(&report, &self->peers.doubts)
 			    : NULL;
 	if (confirmed != NULL && self->facts.goal == REGISTRY_CLAIM && !self->served) {
 		registration_fail(self, REGISTRY_ERROR_FATAL, "%s", confirmed);
@@ -147,8 +147,8 @@ void zookeeper_steps_look_at_peers(Registration *self)
 		g_get_monotonic_time() + registration_timeout_ms(self) * G_TIME_SPAN_MILLISECOND;
 	if (self->facts.peers_checked)
 		self->facts.doubtful_till_us = 0;
-	peer_report_clear(&self->doubts);
-	self->doubts = report;
+	peer_report_clear(&self->peers.doubts);
+	self->peers.doubts = report;
 	report = (PeerReport){0};
 }
 
@@ -156,13 +156,13 @@ void zookeeper_steps_look_at_peers(Registration *self)
 
 static void list_datacenters(Registration *self)
 {
-	g_autofree char *path = znode_datacenters(self->root);
+	g_autofree char *path = znode_datacenters(self->config.root);
 
 	drop_listing(self);
-	g_clear_pointer(&self->workers, g_ptr_array_unref);
-	self->workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
-	self->workers_ns = zookeeper_session_now_ns();
-	self->workers_reads = 1;
+	g_clear_pointer(&self->list.workers, g_ptr_array_unref);
+	self->list.workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	self->list.since_ns = zookeeper_session_now_ns();
+	self->list.n_reads = 1;
 	registration_await(self, zookeeper_session_children(self->session, path, FALSE));
 }
 
@@ -170,19 +170,20 @@ static void list_next(Registration *self)
 {
 	guint datacenter_id;
 
-	if (self->datacenters->len == 0) {
+	if (self->list.datacenters->len == 0) {
 		g_clear_pointer(&self->registry.workers, g_ptr_array_unref);
-		self->registry.workers = g_steal_pointer(&self->workers);
-		self->registry.workers_ns = self->workers_ns;
-		self->registry.workers_reads = self->workers_reads;
+		self->registry.workers = g_steal_pointer(&self->list.workers);
+		self->registry.workers_ns = self->list.since_ns;
+		self->registry.workers_reads = self->list.n_reads;
 		self->facts.wants_list = FALSE;
 		return;
 	}
-	datacenter_id = g_array_index(self->datacenters, guint, self->datacenters->len - 1);
-	g_array_set_size(self->datacenters, self->datacenters->len - 1);
-	self->listing = zookeeper_listing_new(self->session, self->root, &self->layout,
-					      datacenter_id, FALSE);
-	self->busy = TRUE;
+	datacenter_id =
+		g_array_index(self->list.datacenters, guint, self->list.datacenters->len - 1);
+	g_array_set_size(self->list.datacenters, self->list.datacenters->len - 1);
+	self->listing = zookeeper_listing_new(self->session, self->config.root,
+					      &self->config.layout, datacenter_id, FALSE);
+	self->step.busy = TRUE;
 }
 
 static void on_datacenters(Registration *self, const ZookeeperMessage *message)
@@ -191,14 +192,14 @@ static void on_datacenters(Registration *self, const ZookeeperMessage *message)
 		self->facts.wants_list = FALSE;
 		return;
 	}
-	g_clear_pointer(&self->datacenters, g_array_unref);
-	self->datacenters = g_array_new(FALSE, FALSE, sizeof(guint));
+	g_clear_pointer(&self->list.datacenters, g_array_unref);
+	self->list.datacenters = g_array_new(FALSE, FALSE, sizeof(guint));
 	for (char **name = message->children; *name != NULL; name++) {
 		guint datacenter_id;
 
-		if (znode_parse_number(*name, (1u << self->layout.datacenter_bits) - 1,
+		if (znode_parse_number(*name, (1u << self->config.layout.datacenter_bits) - 1,
 				       &datacenter_id))
-			g_array_append_val(self->datacenters, datacenter_id);
+			g_array_append_val(self->list.datacenters, datacenter_id);
 	}
 	list_next(self);
 }
@@ -213,8 +214,8 @@ static void on_datacenter_listed(Registration *self)
 		drop_listing(self);
 		return;
 	}
-	zookeeper_listing_add_workers(self->listing, self->workers);
-	self->workers_reads += self->listing->n_reads;
+	zookeeper_listing_add_workers(self->listing, self->list.workers);
+	self->list.n_reads += self->listing->n_reads;
 	drop_listing(self);
 	list_next(self);
 }
@@ -223,7 +224,7 @@ static void on_datacenter_listed(Registration *self)
 
 void zookeeper_steps_start(Registration *self)
 {
-	switch (self->state) {
+	switch (self->step.state) {
 	case REGISTRATION_PREPARING:
 		zookeeper_preparation_start(self);
 		break;
@@ -260,8 +261,8 @@ void zookeeper_steps_start(Registration *self)
 
 void zookeeper_steps_reply(Registration *self, const ZookeeperMessage *message)
 {
-	self->busy = FALSE;
-	switch (self->state) {
+	self->step.busy = FALSE;
+	switch (self->step.state) {
 	case REGISTRATION_PREPARING:
 		zookeeper_preparation_reply(self, message);
 		break;
@@ -286,7 +287,7 @@ void zookeeper_steps_reply(Registration *self, const ZookeeperMessage *message)
 	case REGISTRATION_DOUBTING:
 	case REGISTRATION_PAUSING:
 	case REGISTRATION_RESTING:
-		g_critical("a reply while %s", registration_state_name(self->state));
+		g_critical("a reply while %s", registration_state_name(self->step.state));
 		break;
 	}
 }
@@ -295,8 +296,8 @@ void zookeeper_steps_listed(Registration *self)
 {
 	const ZookeeperListing *listing = self->listing;
 
-	self->busy = FALSE;
-	if (self->state == REGISTRATION_LISTING) {
+	self->step.busy = FALSE;
+	if (self->step.state == REGISTRATION_LISTING) {
 		on_datacenter_listed(self);
 		return;
 	}
@@ -330,11 +331,12 @@ void zookeeper_steps_abandon(Registration *self)
 
 	drop_listing(self);
 	g_clear_pointer(&self->guard, zookeeper_guard_free);
-	if (self->busy && self->request != 0) {
-		self->request = 0;
+	if (self->step.busy && self->step.request != 0) {
+		self->step.request = 0;
 		zookeeper_steps_reply(self, &unsure);
-	} else if (self->state == REGISTRATION_LOOKING || self->state == REGISTRATION_LISTING ||
-		   self->state == REGISTRATION_SECURING) {
-		self->busy = FALSE;
+	} else if (self->step.state == REGISTRATION_LOOKING ||
+		   self->step.state == REGISTRATION_LISTING ||
+		   self->step.state == REGISTRATION_SECURING) {
+		self->step.busy = FALSE;
 	}
 }
