@@ -15,7 +15,7 @@ char *zookeeper_claim_json(const Registration *self, gint worker_id)
 		.version = self->config.version,
 		.started_ms = self->config.started_ms,
 		.worker_id = worker_id,
-		.session_timeout_ms = registration_timeout_ms(self),
+		.session_timeout_ms = registration_session_timeout_ms(self),
 	};
 
 	return claim_record_to_json(&record);
@@ -24,6 +24,13 @@ char *zookeeper_claim_json(const Registration *self, gint worker_id)
 void zookeeper_claim_watch(Registration *self)
 {
 	self->claim.watch_request = zookeeper_session_exists(self->session, self->claim.path, TRUE);
+}
+
+void zookeeper_claim_doubt(Registration *self)
+{
+	self->claim.watch_request = 0; /* the next session counts anew */
+	if (self->claim.announced_ns != 0)
+		self->facts.claim = CLAIM_UNKNOWN;
 }
 
 void zookeeper_claim_lose(Registration *self)
@@ -50,7 +57,7 @@ static void check_clock(Registration *self)
 	gint64 ahead_ns =
 		ours_ns > theirs->most_ns ? ours_ns - theirs->most_ns : ours_ns - theirs->least_ns;
 
-	if (self->served || self->facts.goal != REGISTRY_CLAIM ||
+	if (self->goal.served || self->facts.goal != REGISTRY_CLAIM ||
 	    (ours_ns >= theirs->least_ns - skew_ns && ours_ns <= theirs->most_ns + skew_ns))
 		return;
 	registration_fail(
@@ -69,8 +76,7 @@ static void note_claim(Registration *self, const char *path, gint64 sequence, gi
 	self->claim.path = g_strdup(path);
 	self->claim.sequence = sequence;
 	self->facts.claim = CLAIM_MADE;
-	self->facts.listed = FALSE;
-	self->facts.chosen = FALSE;
+	registration_look_anew(self);
 	zookeeper_claim_watch(self);
 	log_event(LOG_CLAIM_MADE, "path=%s", path);
 	self->registry.claimed_at_ms = created_ms;
@@ -80,7 +86,7 @@ static void note_claim(Registration *self, const char *path, gint64 sequence, gi
 		self->registry.hurry = TRUE;
 }
 
-static void announce(Registration *self)
+void zookeeper_claim_announce(Registration *self)
 {
 	g_autofree char *claims = znode_claims(self->config.root, self->config.datacenter_id);
 	g_autofree char *prefix = znode_claim_prefix(self->config.nonce);
@@ -98,7 +104,7 @@ void zookeeper_claim_complain_of(Registration *self, ZookeeperOutcome outcome, c
 	registration_complain_of(self, claims, outcome, reason);
 }
 
-static void on_announced(Registration *self, const ZookeeperMessage *message)
+void zookeeper_claim_on_announced(Registration *self, const ZookeeperMessage *message)
 {
 	g_autofree char *nonce = NULL;
 	const char *name;
@@ -181,7 +187,7 @@ void zookeeper_claim_find(Registration *self)
 
 /* ZooKeeper's time */
 
-static void ask_time(Registration *self)
+void zookeeper_claim_ask_time(Registration *self)
 {
 	g_autofree char *json = claim_json(self);
 
@@ -195,7 +201,7 @@ static void on_no_time(Registration *self, const ZookeeperMessage *message)
 	registration_complain_of(self, self->claim.path, message->outcome, message->reason);
 }
 
-static void on_time(Registration *self, const ZookeeperMessage *message)
+void zookeeper_claim_on_time(Registration *self, const ZookeeperMessage *message)
 {
 	if (message->outcome == ZOOKEEPER_OK)
 		registration_note_time(self, message->stat.modified_ms, message->sent_ns,
@@ -206,22 +212,4 @@ static void on_time(Registration *self, const ZookeeperMessage *message)
 		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
 	else
 		on_no_time(self, message);
-}
-
-/* Both states */
-
-void zookeeper_claim_start(Registration *self)
-{
-	if (self->step.state == REGISTRATION_ANNOUNCING)
-		announce(self);
-	else
-		ask_time(self);
-}
-
-void zookeeper_claim_reply(Registration *self, const ZookeeperMessage *message)
-{
-	if (self->step.state == REGISTRATION_ANNOUNCING)
-		on_announced(self, message);
-	else
-		on_time(self, message);
 }

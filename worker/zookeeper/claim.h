@@ -6,15 +6,22 @@
 /* The claim of this server: the ephemeral znode that says that it lives. It is announced, found
  * again, watched, and written to for ZooKeeper's time. */
 
-/* In the states ANNOUNCING and TIMING; as steps.h has it. */
-void zookeeper_claim_start(Registration *self);
-void zookeeper_claim_reply(Registration *self, const ZookeeperMessage *message);
+/* ANNOUNCING; as steps.h has it. */
+void zookeeper_claim_announce(Registration *self);
+void zookeeper_claim_on_announced(Registration *self, const ZookeeperMessage *message);
+
+/* TIMING: a write to it is stamped by the leader's clock. */
+void zookeeper_claim_ask_time(Registration *self);
+void zookeeper_claim_on_time(Registration *self, const ZookeeperMessage *message);
 
 /* Finds its own in the listing, or learns that there is none. */
 void zookeeper_claim_find(Registration *self);
 
 /* A CHANGED of its path says if it goes. */
 void zookeeper_claim_watch(Registration *self);
+
+/* The session is gone: its watches with it, but a claim may be left. */
+void zookeeper_claim_doubt(Registration *self);
 
 /* It is gone although the session lives: so may be all else, and be made anew by others. */
 void zookeeper_claim_lose(Registration *self);

@@ -7,6 +7,11 @@
 #include "worker/zookeeper/reservation.h"
 #include "worker/zookeeper/securing.h"
 
+typedef struct {
+	char *path;
+	char *data; /* (nullable): NULL for what only leads to another */
+} MissingZnode;
+
 static void await(Registration *self, PreparationStep step, guint64 request)
 {
 	self->preparation.step = step;

@@ -32,7 +32,7 @@ void registration_doubt(Registration *self)
 		self->facts.repay_at_us = self->facts.now_us;
 }
 
-void registration_finish(Registration *self, GError *error)
+static void finish(Registration *self, GError *error)
 {
 	g_assert(!self->goal.finished);
 	if (self->facts.goal == REGISTRY_EXTEND)
@@ -45,14 +45,43 @@ void registration_finish(Registration *self, GError *error)
 	self->goal.result.error = error;
 }
 
+void registration_succeed(Registration *self)
+{
+	const HeldReservation *held = &self->holding;
+
+	if (self->facts.goal == REGISTRY_CLAIM) {
+		self->goal.served = TRUE;
+		self->goal.result.reservation = (Reservation){
+			.datacenter_id = self->config.datacenter_id,
+			.worker_id = held->worker_id,
+			.first_tick = held->first_tick,
+			.end_tick = held->end_tick,
+		};
+	}
+	self->goal.result.end_tick = held->end_tick;
+	finish(self, NULL);
+}
+
 void registration_fail(Registration *self, RegistryError code, const char *format, ...)
 {
 	va_list arguments;
 
 	va_start(arguments, format);
-	registration_finish(self,
-			    g_error_new_valist(REGISTRY_ERROR, (gint)code, format, arguments));
+	finish(self, g_error_new_valist(REGISTRY_ERROR, (gint)code, format, arguments));
 	va_end(arguments);
+}
+
+void registration_try_again_at(Registration *self, gint64 tick)
+{
+	self->goal.result.wait_until_tick = tick;
+	self->goal.look_again_us = g_get_monotonic_time() +
+				   registration_session_timeout_ms(self) * G_TIME_SPAN_MILLISECOND;
+}
+
+void registration_look_anew(Registration *self)
+{
+	self->facts.listed = FALSE;
+	self->facts.chosen = FALSE;
 }
 
 void registration_pause(Registration *self, RegistrationPause pause)
@@ -73,6 +102,12 @@ void registration_await(Registration *self, guint64 request)
 	self->step.busy = TRUE;
 }
 
+void registration_resume(Registration *self)
+{
+	self->step.request = 0;
+	self->step.busy = FALSE;
+}
+
 void registration_complain(Registration *self, const char *format, ...)
 {
 	g_autofree char *text = NULL;
@@ -84,7 +119,7 @@ void registration_complain(Registration *self, const char *format, ...)
 	va_end(arguments);
 	quoted = log_quote(text);
 	registration_pause(self, REGISTRATION_LONG_PAUSE);
-	if (self->facts.goal == REGISTRY_CLAIM && !self->served) {
+	if (self->facts.goal == REGISTRY_CLAIM && !self->goal.served) {
 		registration_fail(self, REGISTRY_ERROR_FATAL, "%s", text);
 		return;
 	}
@@ -119,7 +154,7 @@ void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, 
 	self->facts.wants_time = FALSE;
 }
 
-gint64 registration_timeout_ms(const Registration *self)
+gint64 registration_session_timeout_ms(const Registration *self)
 {
 	return self->session != NULL ? zookeeper_session_timeout_ms(self->session)
 				     : self->config.session_timeout_ms;

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "common/address.h"
+#include "core/clock.h"
 #include "worker/zookeeper/guard.h"
 #include "worker/zookeeper/peer-check.h"
 #include "worker/zookeeper/plan.h"
-#include "worker/zookeeper/registry.h"
 #include "worker/zookeeper/worker-id-choice.h"
 
 /*
@@ -55,16 +55,12 @@ typedef enum {
 	PREPARATION_MAKING, /* what is missing of layout or datacenter */
 } PreparationStep;
 
-typedef struct {
-	char *path;
-	char *data; /* (nullable): NULL for what only leads to another */
-} MissingZnode;
-
-/* Whose a part is, it says: nobody else writes to it, but by a function of its owner. */
+/* Each part says whose it is. Nobody else writes to it, unless that is said too; registry.c makes
+ * and frees all of it. */
 typedef struct {
 	Registry registry; /* first: the interface */
 
-	/* As the server was started: nobody's. */
+	/* As the server was started; it does not change. */
 	struct {
 		char *servers, *root, *auth, *nonce, *version;
 		Address *address;
@@ -76,29 +72,30 @@ typedef struct {
 		gint64 started_ms; /* since the Unix epoch */
 	} config;
 
-	/* What is known, by which the next state is chosen: everybody's, who learns something. */
+	/* What is known, by which plan.h has the next state: whoever learns something writes it. */
 	RegistrationFacts facts;
 	gint64 now_tick;
 
-	/* The state; it is registry.c's to choose. */
+	/* registry.c's is the state; await() and resume() have the rest. */
 	struct {
 		RegistrationState state;
 		gboolean busy;   /* it waits for a reply, a listing or peers */
 		guint64 request; /* whose reply ends the wait; 0: something else does */
 	} step;
 
-	/* What the keeper wants, and what came of it: registry.c's to begin, the functions' below
-	 * to end. */
+	/* What the keeper wants, beside facts.goal: registry.c begins it, and fetches its result;
+	 * succeed() and fail() end it. */
 	struct {
 		gint64 since_us;
 		gint64 length_ticks;       /* claim */
 		gint64 end_tick;           /* extend */
 		gint64 last_tick;          /* hand back */
-		guint n_passed_over;       /* claim: records that ZooKeeper refused */
+		guint n_passed_over;       /* claim: by reservation.c, as they may not be written */
 		gint64 look_again_us;      /* a claim waits, and a record may change unseen; or 0 */
 		gboolean extension_failed; /* the last one */
 		gboolean cancelled;
 		gboolean finished; /* the keeper has not fetched the result yet */
+		gboolean served;   /* a claim was reached once */
 		RegistryResult result;
 	} goal;
 
@@ -121,7 +118,7 @@ typedef struct {
 		char *unknown; /* (nullable): the names that cannot be looked up, and why */
 	} opening;
 
-	/* claim.c's */
+	/* claim.c's; reservation.c passes over a worker ID */
 	struct {
 		char *path;            /* (nullable) */
 		gint64 sequence;       /* where the search for a worker ID begins */
@@ -136,7 +133,7 @@ typedef struct {
 		guint n_made;       /* of them */
 	} preparation;
 
-	ZookeeperGuard *guard; /* (nullable): securing.c's */
+	ZookeeperGuard *guard; /* (nullable): securing.c's; steps.c may abandon it */
 
 	/* steps.c's */
 	ZookeeperListing *listing; /* (nullable): LOOKING, CHECKING, LISTING */
@@ -152,25 +149,33 @@ typedef struct {
 		guint n_reads;       /* that it has taken so far */
 	} list;
 
-	/* reservation.c's; what is owed or in doubt is so by the functions below */
+	/* reservation.c's; fail() and doubt() change it too */
 	HeldReservation holding;
 	struct {
 		gboolean looked_at; /* what is held stood there */
 		gboolean written;   /* and ZooKeeper has taken a write to it */
 	} here;                     /* on this connection */
-	char *lost_why;  /* (nullable): holding was lost, and the keeper does not know yet */
-	gboolean served; /* there was a reservation once */
+	char *lost_why; /* (nullable): that it was lost: registry.c takes it, for the keeper */
 	Debt debt;
 	Attempt attempt;
 	guint n_claims; /* that were tried: the serial of the last */
 } Registration;
 
-/* The goal is reached, or not: (transfer full) (nullable) for @error. Without a goal: LOST. What is
- * held, and cannot be handed back, is owed: that is tried again while the registration rests, until
- * it is written, is another's, or has ended. What was owed before that is left to its end. */
-void registration_finish(Registration *self, GError *error);
+/* The goal is reached: what it asked for is held. */
+void registration_succeed(Registration *self);
+
+/* It is not; without a goal: LOST. What could not be handed back is owed: that is tried again while
+ * the registration rests, until it is written, is another's, or has ended. What was owed before
+ * that is left to its end. */
 void registration_fail(Registration *self, RegistryError code, const char *format, ...)
 	G_GNUC_PRINTF(3, 4);
+
+/* A claim that fails now is worth another try at @tick, and in a session timeout, as records change
+ * unseen. */
+void registration_try_again_at(Registration *self, gint64 tick);
+
+/* What was listed and chosen is not to be relied on any more. */
+void registration_look_anew(Registration *self);
 
 typedef enum {
 	REGISTRATION_SHORT_PAUSE, /* a race was lost: the others are not to be met again at once */
@@ -183,8 +188,9 @@ typedef enum {
 /* Nothing is begun for a while. */
 void registration_pause(Registration *self, RegistrationPause pause);
 
-/* The state waits for the reply to @request. */
+/* The state waits for the reply to @request; 0: for something else. resume() ends that. */
 void registration_await(Registration *self, guint64 request);
+void registration_resume(Registration *self);
 
 /* Something else than a lost connection is wrong: logs it, pauses, and fails the goal if it must
  * not wait. Before the first reservation that is fatal. */
@@ -205,4 +211,4 @@ void registration_doubt(Registration *self);
 void registration_put_off_debt(Registration *self);
 
 /* Of the session, or what it would ask for. */
-gint64 registration_timeout_ms(const Registration *self);
+gint64 registration_session_timeout_ms(const Registration *self);

@@ -3,7 +3,6 @@
 
 #include "common/log.h"
 #include "worker/zookeeper/reservation.h"
-#include "worker/zookeeper/securing.h"
 #include "worker/zookeeper/session-events.h"
 #include "worker/zookeeper/session-opening.h"
 #include "worker/zookeeper/steps.h"
@@ -51,7 +50,7 @@ static gint64 give_up_at_us(const Registration *self)
 		return G_MAXINT64;
 	switch (self->facts.goal) {
 	case REGISTRY_CLAIM: /* before it has served; later it holds out */
-		if (self->served)
+		if (self->goal.served)
 			return G_MAXINT64;
 		return MAX(self->goal.since_us, self->connection.lost_us) +
 		       self->config.connect_timeout_ms * G_TIME_SPAN_MILLISECOND;
@@ -200,8 +199,7 @@ static void zookeeper_registry_claim(Registry *registry, gint64 length_ticks)
 	set_goal(self, REGISTRY_CLAIM);
 	self->goal.length_ticks = length_ticks;
 	self->goal.n_passed_over = 0;
-	self->facts.listed = FALSE;
-	self->facts.chosen = FALSE;
+	registration_look_anew(self);
 }
 
 static void zookeeper_registry_extend(Registry *registry, gint64 end_tick)

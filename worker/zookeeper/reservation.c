@@ -69,8 +69,7 @@ static void reserve(Registration *self)
 	g_autofree char *claim = NULL;
 
 	if (self->now_tick < choice->first_tick) { /* the clock was set back since it was chosen */
-		self->facts.chosen = FALSE;
-		self->facts.listed = FALSE;
+		registration_look_anew(self);
 		return;
 	}
 	claim = zookeeper_claim_json(self, (gint)choice->worker_id);
@@ -232,26 +231,14 @@ static void hold(Registration *self)
 static void note_written(Registration *self)
 {
 	hold(self);
-	if (self->facts.goal != self->attempt.goal)
-		return; /* of a goal that was given up: it is held all the same */
-	if (self->attempt.goal == REGISTRY_CLAIM) {
-		self->served = TRUE;
-		self->goal.result.reservation = (Reservation){
-			.datacenter_id = self->config.datacenter_id,
-			.worker_id = self->holding.worker_id,
-			.first_tick = self->holding.first_tick,
-			.end_tick = self->holding.end_tick,
-		};
-	}
-	self->goal.result.end_tick = self->holding.end_tick;
-	registration_finish(self, NULL);
+	if (self->facts.goal == self->attempt.goal) /* else it is held all the same */
+		registration_succeed(self);
 }
 
 /* A claim is tried anew from a new listing; what was held is lost. (transfer full) for @why */
 static void note_lost(Registration *self, char *why)
 {
-	self->facts.chosen = FALSE;
-	self->facts.listed = FALSE;
+	registration_look_anew(self);
 	if (!self->holding.held) {
 		g_free(why);
 		return;
@@ -339,8 +326,7 @@ static void settle_by(Registration *self, const ReservationRecord *record, gint3
 		break;
 	case SETTLED_NOT:
 		/* the goal, if it still is one, goes on from here */
-		self->facts.chosen = FALSE;
-		self->facts.listed = FALSE;
+		registration_look_anew(self);
 		break;
 	case SETTLED_LOST:
 		note_lost(self, describe_owner(self, record, version));
@@ -352,8 +338,7 @@ static void settle_by(Registration *self, const ReservationRecord *record, gint3
 static void on_race(Registration *self)
 {
 	if (self->attempt.goal == REGISTRY_CLAIM) {
-		self->facts.chosen = FALSE;
-		self->facts.listed = FALSE;
+		registration_look_anew(self);
 		registration_pause(self, REGISTRATION_SHORT_PAUSE);
 	} else { /* it is read what stands there now, and that decides */
 		self->attempt.refused = TRUE;

@@ -10,10 +10,9 @@ gboolean zookeeper_securing_is_wanted(const Registration *self)
 
 void zookeeper_securing_start(Registration *self)
 {
-	g_clear_pointer(&self->guard, zookeeper_guard_free);
 	self->guard =
 		zookeeper_guard_new(self->session, self->config.root, self->config.datacenter_id);
-	self->step.busy = TRUE;
+	registration_await(self, 0);
 }
 
 static void complain(Registration *self, const ZookeeperGuard *guard)
@@ -33,7 +32,7 @@ static void on_guarded(Registration *self)
 {
 	g_autoptr(ZookeeperGuard) guard = g_steal_pointer(&self->guard);
 
-	self->step.busy = FALSE;
+	registration_resume(self);
 	if (guard->closed > 0)
 		log_event(LOG_REGISTRY_SECURED, "root=%s datacenter_id=%u znodes=%u open_claims=%u",
 			  self->config.root, self->config.datacenter_id, guard->closed,

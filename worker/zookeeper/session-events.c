@@ -18,11 +18,8 @@ static void end_session(Registration *self)
 		self->connection.lost_us = self->facts.now_us;
 	self->facts.connected = FALSE;
 	self->connection.session_id = 0;
-	self->claim.watch_request = 0; /* the next session counts anew */
 	self->facts.chosen = FALSE;
-	/* of an earlier session there may be a claim left */
-	if (self->claim.announced_ns != 0)
-		self->facts.claim = CLAIM_UNKNOWN;
+	zookeeper_claim_doubt(self);
 	zookeeper_steps_abandon(self);
 }
 
@@ -31,7 +28,6 @@ static void on_connected(Registration *self, gint64 session_id)
 	/* what was asked for since the connection before was lost is sent over this one: on what
 	 * nobody has looked at */
 	zookeeper_steps_abandon(self);
-	self->attempt.synced = FALSE;
 	if (!self->connection.told)
 		log_event(LOG_ZOOKEEPER_CONNECTED,
 			  "session=0x%" G_GINT64_MODIFIER "x timeout_ms=%" G_GINT64_FORMAT,
@@ -70,8 +66,7 @@ static void on_expired(Registration *self)
 		  self->connection.session_id);
 	end_session(self);
 	self->connection.lost_us = self->facts.now_us;
-	self->opening.addresses_good = TRUE;
-	zookeeper_session_opening_drop(self);
+	zookeeper_session_opening_after_expiry(self);
 }
 
 static void on_denied(Registration *self)
@@ -101,8 +96,7 @@ static void on_reply(Registration *self, const ZookeeperMessage *message)
 			zookeeper_steps_listed(self);
 	} else if (zookeeper_securing_take(self, message)) {
 		return;
-	} else if (self->step.busy && message->request == self->step.request) {
-		self->step.request = 0;
+	} else if (message->request == self->step.request) {
 		zookeeper_steps_reply(self, message);
 	} else if (message->request == self->claim.watch_request &&
 		   message->outcome == ZOOKEEPER_NO_NODE) {

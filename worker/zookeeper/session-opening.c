@@ -96,6 +96,12 @@ void zookeeper_session_opening_drop(Registration *self)
 	g_clear_pointer(&self->opening.session, zookeeper_session_free);
 }
 
+void zookeeper_session_opening_after_expiry(Registration *self)
+{
+	self->opening.addresses_good = TRUE;
+	zookeeper_session_opening_drop(self);
+}
+
 char *zookeeper_session_opening_why_not(const Registration *self)
 {
 	if (self->opening.unknown != NULL)

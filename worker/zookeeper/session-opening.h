@@ -19,5 +19,9 @@ ZookeeperSession *zookeeper_session_opening_take(Registration *self);
 /* What is under way, if anything is, is of no use any more. */
 void zookeeper_session_opening_drop(Registration *self);
 
+/* ZooKeeper has said that the session has expired, so it is where it was: the next session does
+ * not look names up, and what is under way is dropped. */
+void zookeeper_session_opening_after_expiry(Registration *self);
+
 /* (transfer full) (nullable): why there is no connection, if that is known. */
 char *zookeeper_session_opening_why_not(const Registration *self);

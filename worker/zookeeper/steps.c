@@ -30,7 +30,7 @@ static void look(Registration *self)
 	self->listing =
 		zookeeper_listing_new(self->session, self->config.root, &self->config.layout,
 				      self->config.datacenter_id, watch);
-	self->step.busy = TRUE;
+	registration_await(self, 0);
 }
 
 /* The others, if there are any that say where they are. */
@@ -79,9 +79,7 @@ static void choose(Registration *self)
 	if (self->facts.chosen)
 		return;
 	holders = worker_id_choice_describe_obstacles(self->listing, &wish, &self->config.layout);
-	self->goal.result.wait_until_tick = self->choice.wait_until_tick;
-	self->goal.look_again_us =
-		g_get_monotonic_time() + registration_timeout_ms(self) * G_TIME_SPAN_MILLISECOND;
+	registration_try_again_at(self, self->choice.wait_until_tick);
 	if (wish.worker_id < 0)
 		registration_fail(self, REGISTRY_ERROR_WAIT,
 				  "no worker ID of datacenter %u is free: %s",
@@ -122,7 +120,7 @@ static void check_peers(Registration *self)
 	};
 
 	self->peers.check = peer_check_new(peers_of(self), &config);
-	self->step.busy = TRUE;
+	registration_await(self, 0);
 }
 
 void zookeeper_steps_look_at_peers(Registration *self)
@@ -134,17 +132,18 @@ void zookeeper_steps_look_at_peers(Registration *self)
 		return;
 	g_clear_pointer(&self->peers.check, peer_check_free);
 	drop_listing(self);
-	self->step.busy = FALSE;
+	registration_resume(self);
 	confirmed = self->facts.doubtful_till_us != 0
 			    ? peer_report_confirmed(&report, &self->peers.doubts)
 			    : NULL;
-	if (confirmed != NULL && self->facts.goal == REGISTRY_CLAIM && !self->served) {
+	if (confirmed != NULL && self->facts.goal == REGISTRY_CLAIM && !self->goal.served) {
 		registration_fail(self, REGISTRY_ERROR_FATAL, "%s", confirmed);
 		return;
 	}
 	self->facts.peers_checked = report.contradictions->len == 0 || confirmed != NULL;
 	self->facts.doubtful_till_us =
-		g_get_monotonic_time() + registration_timeout_ms(self) * G_TIME_SPAN_MILLISECOND;
+		g_get_monotonic_time() +
+		registration_session_timeout_ms(self) * G_TIME_SPAN_MILLISECOND;
 	if (self->facts.peers_checked)
 		self->facts.doubtful_till_us = 0;
 	peer_report_clear(&self->peers.doubts);
@@ -183,7 +182,7 @@ static void list_next(Registration *self)
 	g_array_set_size(self->list.datacenters, self->list.datacenters->len - 1);
 	self->listing = zookeeper_listing_new(self->session, self->config.root,
 					      &self->config.layout, datacenter_id, FALSE);
-	self->step.busy = TRUE;
+	registration_await(self, 0);
 }
 
 static void on_datacenters(Registration *self, const ZookeeperMessage *message)
@@ -235,8 +234,10 @@ void zookeeper_steps_start(Registration *self)
 		look(self);
 		break;
 	case REGISTRATION_ANNOUNCING:
+		zookeeper_claim_announce(self);
+		break;
 	case REGISTRATION_TIMING:
-		zookeeper_claim_start(self);
+		zookeeper_claim_ask_time(self);
 		break;
 	case REGISTRATION_CHECKING:
 		check_peers(self);
@@ -261,14 +262,16 @@ void zookeeper_steps_start(Registration *self)
 
 void zookeeper_steps_reply(Registration *self, const ZookeeperMessage *message)
 {
-	self->step.busy = FALSE;
+	registration_resume(self);
 	switch (self->step.state) {
 	case REGISTRATION_PREPARING:
 		zookeeper_preparation_reply(self, message);
 		break;
 	case REGISTRATION_ANNOUNCING:
+		zookeeper_claim_on_announced(self, message);
+		break;
 	case REGISTRATION_TIMING:
-		zookeeper_claim_reply(self, message);
+		zookeeper_claim_on_time(self, message);
 		break;
 	case REGISTRATION_RESERVING:
 	case REGISTRATION_SETTLING:
@@ -296,7 +299,7 @@ void zookeeper_steps_listed(Registration *self)
 {
 	const ZookeeperListing *listing = self->listing;
 
-	self->step.busy = FALSE;
+	registration_resume(self);
 	if (self->step.state == REGISTRATION_LISTING) {
 		on_datacenter_listed(self);
 		return;
@@ -331,12 +334,11 @@ void zookeeper_steps_abandon(Registration *self)
 
 	drop_listing(self);
 	g_clear_pointer(&self->guard, zookeeper_guard_free);
-	if (self->step.busy && self->step.request != 0) {
-		self->step.request = 0;
+	if (self->step.request != 0) {
 		zookeeper_steps_reply(self, &unsure);
 	} else if (self->step.state == REGISTRATION_LOOKING ||
 		   self->step.state == REGISTRATION_LISTING ||
 		   self->step.state == REGISTRATION_SECURING) {
-		self->step.busy = FALSE;
+		registration_resume(self);
 	}
 }
