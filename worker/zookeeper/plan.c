@@ -6,7 +6,7 @@
 
 const char *registration_state_name(RegistrationState state)
 {
-	static const char *const NAMES[] = {
+	static const char *const NAMES[N_REGISTRATION_STATES] = {
 		[REGISTRATION_CONNECTING] = "connecting", [REGISTRATION_PREPARING] = "preparing",
 		[REGISTRATION_LOOKING] = "looking",       [REGISTRATION_ANNOUNCING] = "announcing",
 		[REGISTRATION_CHECKING] = "checking",     [REGISTRATION_DOUBTING] = "doubting",

@@ -30,6 +30,7 @@ typedef enum {
 	REGISTRATION_LISTING,    /* reads all datacenters, for somebody who asked */
 	REGISTRATION_REPAYING,   /* as RETURNING, what could not be handed back before */
 	REGISTRATION_RESTING,    /* nothing to do */
+	N_REGISTRATION_STATES,
 } RegistrationState;
 
 /* "connecting", "preparing", ... */

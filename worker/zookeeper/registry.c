@@ -118,20 +118,14 @@ static void report_loss(Registration *self)
 		registration_fail(self, REGISTRY_ERROR_LOST, "%s", why);
 }
 
-static gboolean waits(RegistrationState state)
-{
-	return state == REGISTRATION_CONNECTING || state == REGISTRATION_PAUSING ||
-	       state == REGISTRATION_DOUBTING || state == REGISTRATION_RESTING;
-}
-
 static void go_on(Registration *self)
 {
-	while (!self->step.busy) {
+	gboolean started = TRUE;
+
+	while (started && !self->step.busy) {
 		zookeeper_reservation_look(self);
 		set_state(self, zookeeper_plan_next(&self->facts));
-		if (waits(self->step.state))
-			return;
-		zookeeper_steps_start(self);
+		started = zookeeper_steps_start(self);
 	}
 }
 

@@ -63,7 +63,7 @@ static gboolean failed_at_floor(const Registration *self, const ZookeeperMessage
 	return message->failed == (self->attempt.goal == REGISTRY_HAND_BACK ? 1 : 2);
 }
 
-static void reserve(Registration *self)
+void zookeeper_reservation_reserve(Registration *self)
 {
 	const WorkerIdChoice *choice = &self->choice;
 	g_autofree char *claim = NULL;
@@ -132,7 +132,7 @@ void zookeeper_reservation_look(Registration *self)
 		look_at(self, &self->holding);
 }
 
-static void extend(Registration *self)
+void zookeeper_reservation_extend(Registration *self)
 {
 	self->attempt = attempt_on(&self->holding, REGISTRY_EXTEND);
 	self->attempt.wanted.end_tick = CLAMP(self->goal.end_tick, self->holding.end_tick,
@@ -152,7 +152,7 @@ static Attempt attempt_to_return(const HeldReservation *reservation, gint64 last
 	return attempt;
 }
 
-static void hand_back(Registration *self)
+void zookeeper_reservation_hand_back(Registration *self)
 {
 	self->attempt = attempt_to_return(&self->holding, self->goal.last_tick);
 	commit(self, NULL);
@@ -166,7 +166,7 @@ static void forget_debt(Registration *self)
 	self->facts.repay_at_us = 0;
 }
 
-static void repay(Registration *self)
+void zookeeper_reservation_repay(Registration *self)
 {
 	const Debt *debt = &self->debt;
 
@@ -210,7 +210,7 @@ static void settle_debt(Registration *self, RegistrationSettlement settlement)
 	}
 }
 
-static void settle(Registration *self)
+void zookeeper_reservation_settle(Registration *self)
 {
 	g_autofree char *path = reservation_path(self, self->attempt.wanted.worker_id);
 
@@ -403,13 +403,13 @@ static void complain(Registration *self, const ZookeeperMessage *message)
 		registration_complain_of(self, path, message->outcome, message->reason);
 }
 
-static void on_settled(Registration *self, const ZookeeperMessage *message)
+void zookeeper_reservation_on_settled(Registration *self, const ZookeeperMessage *message)
 {
 	g_auto(ReservationRecord) record = {0};
 
 	if (!self->attempt.synced && message->outcome == ZOOKEEPER_OK) {
 		self->attempt.synced = TRUE;
-		settle(self);
+		zookeeper_reservation_settle(self);
 		return;
 	}
 	self->attempt.synced = FALSE;
@@ -463,7 +463,7 @@ static void on_confirmed(Registration *self)
 	}
 }
 
-static void on_written(Registration *self, const ZookeeperMessage *message)
+void zookeeper_reservation_on_written(Registration *self, const ZookeeperMessage *message)
 {
 	switch (message->outcome) {
 	case ZOOKEEPER_OK:
@@ -492,26 +492,4 @@ static void on_written(Registration *self, const ZookeeperMessage *message)
 		complain(self, message);
 		break;
 	}
-}
-
-void zookeeper_reservation_start(Registration *self)
-{
-	if (self->step.state == REGISTRATION_RESERVING)
-		reserve(self);
-	else if (self->step.state == REGISTRATION_EXTENDING)
-		extend(self);
-	else if (self->step.state == REGISTRATION_RETURNING)
-		hand_back(self);
-	else if (self->step.state == REGISTRATION_REPAYING)
-		repay(self);
-	else
-		settle(self);
-}
-
-void zookeeper_reservation_reply(Registration *self, const ZookeeperMessage *message)
-{
-	if (self->step.state == REGISTRATION_SETTLING)
-		on_settled(self, message);
-	else
-		on_written(self, message);
 }

@@ -7,10 +7,15 @@
  * knows whether that took place, read. Each write is conditional on the version that was read last,
  * and on that of the floor, and its end is computed from that reading. */
 
-/* In the states RESERVING, SETTLING, EXTENDING, RETURNING and REPAYING; as steps.h has
- * it. */
-void zookeeper_reservation_start(Registration *self);
-void zookeeper_reservation_reply(Registration *self, const ZookeeperMessage *message);
+/* In the states RESERVING, EXTENDING, RETURNING, REPAYING and SETTLING; as steps.h has it. */
+void zookeeper_reservation_reserve(Registration *self);
+void zookeeper_reservation_extend(Registration *self);
+void zookeeper_reservation_hand_back(Registration *self);
+void zookeeper_reservation_repay(Registration *self);
+void zookeeper_reservation_settle(Registration *self);
+void zookeeper_reservation_on_settled(Registration *self, const ZookeeperMessage *message);
+/* Of the others. */
+void zookeeper_reservation_on_written(Registration *self, const ZookeeperMessage *message);
 
 /* Before the next step: if what is held is in doubt, and no attempt is open, it is to be settled.
  */

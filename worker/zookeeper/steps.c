@@ -221,78 +221,42 @@ static void on_datacenter_listed(Registration *self)
 
 /* All states */
 
-void zookeeper_steps_start(Registration *self)
+/* What is done in a state, and with the reply that it waits for. The others wait for the facts. */
+static const struct {
+	void (*start)(Registration *self);
+	void (*reply)(Registration *self, const ZookeeperMessage *message);
+} STEPS[N_REGISTRATION_STATES] = {
+	[REGISTRATION_PREPARING] = {zookeeper_preparation_start, zookeeper_preparation_reply},
+	[REGISTRATION_SECURING] = {zookeeper_securing_start, NULL},
+	[REGISTRATION_LOOKING] = {look, NULL},
+	[REGISTRATION_ANNOUNCING] = {zookeeper_claim_announce, zookeeper_claim_on_announced},
+	[REGISTRATION_CHECKING] = {check_peers, NULL},
+	[REGISTRATION_RESERVING] = {zookeeper_reservation_reserve,
+				    zookeeper_reservation_on_written},
+	[REGISTRATION_SETTLING] = {zookeeper_reservation_settle, zookeeper_reservation_on_settled},
+	[REGISTRATION_EXTENDING] = {zookeeper_reservation_extend, zookeeper_reservation_on_written},
+	[REGISTRATION_RETURNING] = {zookeeper_reservation_hand_back,
+				    zookeeper_reservation_on_written},
+	[REGISTRATION_TIMING] = {zookeeper_claim_ask_time, zookeeper_claim_on_time},
+	[REGISTRATION_LISTING] = {list_datacenters, on_datacenters},
+	[REGISTRATION_REPAYING] = {zookeeper_reservation_repay, zookeeper_reservation_on_written},
+};
+
+gboolean zookeeper_steps_start(Registration *self)
 {
-	switch (self->step.state) {
-	case REGISTRATION_PREPARING:
-		zookeeper_preparation_start(self);
-		break;
-	case REGISTRATION_SECURING:
-		zookeeper_securing_start(self);
-		break;
-	case REGISTRATION_LOOKING:
-		look(self);
-		break;
-	case REGISTRATION_ANNOUNCING:
-		zookeeper_claim_announce(self);
-		break;
-	case REGISTRATION_TIMING:
-		zookeeper_claim_ask_time(self);
-		break;
-	case REGISTRATION_CHECKING:
-		check_peers(self);
-		break;
-	case REGISTRATION_RESERVING:
-	case REGISTRATION_SETTLING:
-	case REGISTRATION_EXTENDING:
-	case REGISTRATION_RETURNING:
-	case REGISTRATION_REPAYING:
-		zookeeper_reservation_start(self);
-		break;
-	case REGISTRATION_LISTING:
-		list_datacenters(self);
-		break;
-	case REGISTRATION_CONNECTING:
-	case REGISTRATION_DOUBTING:
-	case REGISTRATION_PAUSING:
-	case REGISTRATION_RESTING:
-		break;
-	}
+	if (STEPS[self->step.state].start == NULL)
+		return FALSE;
+	STEPS[self->step.state].start(self);
+	return TRUE;
 }
 
 void zookeeper_steps_reply(Registration *self, const ZookeeperMessage *message)
 {
 	registration_resume(self);
-	switch (self->step.state) {
-	case REGISTRATION_PREPARING:
-		zookeeper_preparation_reply(self, message);
-		break;
-	case REGISTRATION_ANNOUNCING:
-		zookeeper_claim_on_announced(self, message);
-		break;
-	case REGISTRATION_TIMING:
-		zookeeper_claim_on_time(self, message);
-		break;
-	case REGISTRATION_RESERVING:
-	case REGISTRATION_SETTLING:
-	case REGISTRATION_EXTENDING:
-	case REGISTRATION_RETURNING:
-	case REGISTRATION_REPAYING:
-		zookeeper_reservation_reply(self, message);
-		break;
-	case REGISTRATION_LISTING:
-		on_datacenters(self, message);
-		break;
-	case REGISTRATION_SECURING:
-	case REGISTRATION_LOOKING:
-	case REGISTRATION_CONNECTING:
-	case REGISTRATION_CHECKING:
-	case REGISTRATION_DOUBTING:
-	case REGISTRATION_PAUSING:
-	case REGISTRATION_RESTING:
+	if (STEPS[self->step.state].reply != NULL)
+		STEPS[self->step.state].reply(self, message);
+	else
 		g_critical("a reply while %s", registration_state_name(self->step.state));
-		break;
-	}
 }
 
 void zookeeper_steps_listed(Registration *self)

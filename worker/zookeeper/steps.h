@@ -3,10 +3,12 @@
 
 #include "worker/zookeeper/registration.h"
 
-/* What is done in each state of the registration, and what comes of it. Starting a state sets busy,
- * if there is something to wait for; its end clears it, and has changed the facts. */
+/* What is done in each state of the registration, and what comes of it. Starting a state begins a
+ * wait, if there is something to wait for; its end is the end of the wait, and has changed the
+ * facts. */
 
-void zookeeper_steps_start(Registration *self);
+/* %FALSE: in this state nothing is done, but for others to change the facts. */
+gboolean zookeeper_steps_start(Registration *self);
 
 /* The reply that the state waits for. */
 void zookeeper_steps_reply(Registration *self, const ZookeeperMessage *message);
