@@ -88,20 +88,12 @@ static void note_claim(Registration *self, const char *path, gint64 sequence, gi
 
 void zookeeper_claim_announce(Registration *self)
 {
-	g_autofree char *claims = znode_claims(self->config.root, self->config.datacenter_id);
 	g_autofree char *prefix = znode_claim_prefix(self->config.nonce);
-	g_autofree char *path = g_strjoin("/", claims, prefix, NULL);
+	g_autofree char *path = g_strjoin("/", self->paths.claims, prefix, NULL);
 	g_autofree char *json = claim_json(self);
 
 	self->claim.announced_ns = zookeeper_session_now_ns();
 	registration_await(self, zookeeper_session_create_ephemeral(self->session, path, json));
-}
-
-void zookeeper_claim_complain_of(Registration *self, ZookeeperOutcome outcome, const char *reason)
-{
-	g_autofree char *claims = znode_claims(self->config.root, self->config.datacenter_id);
-
-	registration_complain_of(self, claims, outcome, reason);
 }
 
 void zookeeper_claim_on_announced(Registration *self, const ZookeeperMessage *message)
@@ -117,8 +109,8 @@ void zookeeper_claim_on_announced(Registration *self, const ZookeeperMessage *me
 			note_claim(self, message->path, sequence, message->stat.created_ms,
 				   message->received_ns);
 		else
-			zookeeper_claim_complain_of(self, ZOOKEEPER_REFUSED,
-						    "its answer makes no sense");
+			registration_complain_of(self, self->paths.claims, ZOOKEEPER_REFUSED,
+						 "its answer makes no sense");
 		break;
 	case ZOOKEEPER_NO_NODE:
 		self->facts.prepared = FALSE;
@@ -131,7 +123,8 @@ void zookeeper_claim_on_announced(Registration *self, const ZookeeperMessage *me
 	case ZOOKEEPER_BAD_VERSION:
 	case ZOOKEEPER_NO_AUTH:
 	case ZOOKEEPER_REFUSED:
-		zookeeper_claim_complain_of(self, message->outcome, message->reason);
+		registration_complain_of(self, self->paths.claims, message->outcome,
+					 message->reason);
 		break;
 	}
 }
@@ -141,11 +134,10 @@ void zookeeper_claim_on_announced(Registration *self, const ZookeeperMessage *me
 /* What an earlier session left, or a creation that was done twice, would show this server twice. */
 static void delete_stale_claims(Registration *self, const ListedClaim *own)
 {
-	g_autofree char *claims = znode_claims(self->config.root, self->config.datacenter_id);
 
 	for (guint i = 0; i < self->listing->claims->len; i++) {
 		const ListedClaim *claim = self->listing->claims->pdata[i];
-		g_autofree char *path = g_strjoin("/", claims, claim->name, NULL);
+		g_autofree char *path = g_strjoin("/", self->paths.claims, claim->name, NULL);
 
 		if (g_str_equal(claim->nonce, self->config.nonce) && claim != own)
 			zookeeper_session_delete(self->session, path);
@@ -171,7 +163,6 @@ static const ListedClaim *own_claim(const Registration *self)
 void zookeeper_claim_find(Registration *self)
 {
 	const ListedClaim *claim = own_claim(self);
-	g_autofree char *claims = znode_claims(self->config.root, self->config.datacenter_id);
 	g_autofree char *path = NULL;
 
 	delete_stale_claims(self, claim);
@@ -181,7 +172,7 @@ void zookeeper_claim_find(Registration *self)
 	}
 	if (self->facts.claim == CLAIM_MADE)
 		return;
-	path = g_strjoin("/", claims, claim->name, NULL);
+	path = g_strjoin("/", self->paths.claims, claim->name, NULL);
 	note_claim(self, path, claim->sequence, claim->claimed_at_ms, zookeeper_session_now_ns());
 }
 

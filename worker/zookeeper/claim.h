@@ -28,6 +28,3 @@ void zookeeper_claim_lose(Registration *self);
 
 /* (transfer full): its data. @worker_id -1: none yet. */
 char *zookeeper_claim_json(const Registration *self, gint worker_id);
-
-/* What complain_of() says of all claims of the datacenter. */
-void zookeeper_claim_complain_of(Registration *self, ZookeeperOutcome outcome, const char *reason);

@@ -20,40 +20,35 @@ static void await(Registration *self, PreparationStep step, guint64 request)
 
 static void read_layout(Registration *self)
 {
-	g_autofree char *path = znode_layout(self->config.root);
-
-	await(self, PREPARATION_LAYOUT, zookeeper_session_get(self->session, path, FALSE));
+	await(self, PREPARATION_LAYOUT,
+	      zookeeper_session_get(self->session, self->paths.layout, FALSE));
 }
 
 static void read_limits(Registration *self)
 {
-	g_autofree char *path = znode_limits(self->config.root);
-
-	await(self, PREPARATION_LIMITS, zookeeper_session_get(self->session, path, FALSE));
+	await(self, PREPARATION_LIMITS,
+	      zookeeper_session_get(self->session, self->paths.limits, FALSE));
 }
 
 static void look_for_reservations(Registration *self)
 {
-	g_autofree char *path = znode_reservations(self->config.root, self->config.datacenter_id);
-
-	await(self, PREPARATION_RESERVATIONS, zookeeper_session_exists(self->session, path, FALSE));
+	await(self, PREPARATION_RESERVATIONS,
+	      zookeeper_session_exists(self->session, self->paths.reservations, FALSE));
 }
 
 static void look_for_claims(Registration *self)
 {
-	g_autofree char *path = znode_claims(self->config.root, self->config.datacenter_id);
-
-	await(self, PREPARATION_CLAIMS, zookeeper_session_exists(self->session, path, FALSE));
+	await(self, PREPARATION_CLAIMS,
+	      zookeeper_session_exists(self->session, self->paths.claims, FALSE));
 }
 
 /* For what is held: a raised floor says that history may have been lost. */
 static void read_floor(Registration *self)
 {
-	g_autofree char *path = znode_floor(self->config.root, self->config.datacenter_id);
-
 	/* another server of the ensemble may be behind the one that raised it */
-	zookeeper_session_sync(self->session, path);
-	await(self, PREPARATION_FLOOR, zookeeper_session_get(self->session, path, FALSE));
+	zookeeper_session_sync(self->session, self->paths.floor);
+	await(self, PREPARATION_FLOOR,
+	      zookeeper_session_get(self->session, self->paths.floor, FALSE));
 }
 
 /* Making */
@@ -66,19 +61,22 @@ static void missing_znode_free(MissingZnode *znode)
 }
 
 /* @data: (transfer full) (nullable): NULL for what only leads to another */
-static void add(GPtrArray *missing, char *path, char *data)
+static void add(Registration *self, const char *path, char *data)
 {
 	MissingZnode *znode = g_new(MissingZnode, 1);
 
-	*znode = (MissingZnode){path, data};
-	g_ptr_array_add(missing, znode);
+	*znode = (MissingZnode){g_strdup(path), data};
+	g_ptr_array_add(self->preparation.missing, znode);
 }
 
-static void add_parents_of(GPtrArray *missing, const char *path)
+static void add_parents_of(Registration *self, const char *path)
 {
 	for (const char *slash = strchr(path + 1, '/'); slash != NULL;
-	     slash = strchr(slash + 1, '/'))
-		add(missing, g_strndup(path, (gsize)(slash - path)), NULL);
+	     slash = strchr(slash + 1, '/')) {
+		g_autofree char *parent = g_strndup(path, (gsize)(slash - path));
+
+		add(self, parent, NULL);
+	}
 }
 
 /* Each is sent when the one before has been answered: a connection that is lost and back between
@@ -108,25 +106,19 @@ static void begin_making(Registration *self)
 
 static void make_layout(Registration *self)
 {
-	char *path = znode_layout(self->config.root);
-
 	begin_making(self);
-	add_parents_of(self->preparation.missing, path);
-	add(self->preparation.missing, path, znode_layout_to_json(&self->config.layout));
+	add_parents_of(self, self->paths.layout);
+	add(self, self->paths.layout, znode_layout_to_json(&self->config.layout));
 	make_next(self);
 }
 
 static void make_datacenter(Registration *self)
 {
-	char *floor = znode_floor(self->config.root, self->config.datacenter_id);
-
 	begin_making(self);
-	add_parents_of(self->preparation.missing, floor);
-	add(self->preparation.missing, floor, znode_floor_to_json(&(ZnodeFloor){0}));
-	add(self->preparation.missing, znode_claims(self->config.root, self->config.datacenter_id),
-	    g_strdup(""));
-	add(self->preparation.missing,
-	    znode_reservations(self->config.root, self->config.datacenter_id), g_strdup(""));
+	add_parents_of(self, self->paths.floor);
+	add(self, self->paths.floor, znode_floor_to_json(&(ZnodeFloor){0}));
+	add(self, self->paths.claims, g_strdup(""));
+	add(self, self->paths.reservations, g_strdup(""));
 	make_next(self);
 }
 
@@ -134,14 +126,8 @@ static void make_datacenter(Registration *self)
 static void make_claims(Registration *self)
 {
 	begin_making(self);
-	add(self->preparation.missing, znode_claims(self->config.root, self->config.datacenter_id),
-	    g_strdup(""));
+	add(self, self->paths.claims, g_strdup(""));
 	make_next(self);
-}
-
-static void complain_of(Registration *self, const ZookeeperMessage *message)
-{
-	registration_complain_of(self, self->config.root, message->outcome, message->reason);
 }
 
 static void on_made(Registration *self, const ZookeeperMessage *message)
@@ -161,7 +147,8 @@ static void on_made(Registration *self, const ZookeeperMessage *message)
 			"give a user and password that may (--zookeeper-auth)",
 			self->config.root);
 	} else {
-		complain_of(self, message);
+		registration_complain_of(self, self->config.root, message->outcome,
+					 message->reason);
 	}
 }
 
@@ -169,7 +156,6 @@ static void on_made(Registration *self, const ZookeeperMessage *message)
 
 static void check_layout(Registration *self, const ZookeeperMessage *message)
 {
-	g_autofree char *path = znode_layout(self->config.root);
 	g_autofree char *theirs = NULL;
 	g_autofree char *ours = layout_to_string(&self->config.layout);
 	g_autoptr(GError) error = NULL;
@@ -186,7 +172,7 @@ static void check_layout(Registration *self, const ZookeeperMessage *message)
 			      "%s in ZooKeeper %s%s, this server's layout is %s: use that "
 			      "layout, or another root (--zookeeper HOSTS/ROOT) for IDs that do "
 			      "not mix with the old ones",
-			      path, theirs != NULL ? "is " : "does not parse: ",
+			      self->paths.layout, theirs != NULL ? "is " : "does not parse: ",
 			      theirs != NULL ? theirs : error->message, ours);
 }
 
@@ -203,11 +189,10 @@ static ZnodeLimits own_limits(const Registration *self)
 /* @version: that was read; -1: there are none */
 static void write_limits(Registration *self, const ZnodeLimits *limits, gint32 version)
 {
-	g_autofree char *path = znode_limits(self->config.root);
 	g_autofree char *json = znode_limits_to_json(limits);
 	const ZookeeperWrite write = {
 		.type = version < 0 ? ZOOKEEPER_CREATE : ZOOKEEPER_SET,
-		.path = path,
+		.path = self->paths.limits,
 		.data = json,
 		.version = version,
 	};
@@ -225,12 +210,11 @@ static void make_limits(Registration *self)
 /* They are for whoever claims: what is held is extended all the same. */
 static void pass_over_limits(Registration *self, const char *fault)
 {
-	g_autofree char *path = znode_limits(self->config.root);
 	g_autofree char *text = g_strdup_printf(
 		"%s in ZooKeeper cannot be used (%s), so no worker ID can be claimed: make it one "
 		"that every server may read and write, or delete it: each server adds its own to "
 		"it when it connects",
-		path, fault);
+		self->paths.limits, fault);
 	g_autofree char *quoted = log_quote(text);
 
 	if (!self->holding.held) {
@@ -348,7 +332,8 @@ void zookeeper_preparation_reply(Registration *self, const ZookeeperMessage *mes
 			 self->preparation.step == PREPARATION_RAISING)
 			pass_over_limits(self, message->reason);
 		else
-			complain_of(self, message);
+			registration_complain_of(self, self->config.root, message->outcome,
+						 message->reason);
 		break;
 	}
 }

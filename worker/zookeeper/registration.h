@@ -72,6 +72,12 @@ typedef struct {
 		gint64 started_ms; /* since the Unix epoch */
 	} config;
 
+	/* In ZooKeeper: of all datacenters, and of this one. As config, they do not change. */
+	struct {
+		char *layout, *limits;
+		char *floor, *claims, *reservations;
+	} paths;
+
 	/* What is known, by which plan.h has the next state: whoever learns something writes it. */
 	RegistrationFacts facts;
 	gint64 now_tick;

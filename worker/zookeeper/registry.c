@@ -251,6 +251,11 @@ static void zookeeper_registry_free(Registry *registry)
 	g_free(self->lost_why);
 	g_strfreev(self->opening.addresses);
 	g_free(self->opening.unknown);
+	g_free(self->paths.layout);
+	g_free(self->paths.limits);
+	g_free(self->paths.floor);
+	g_free(self->paths.claims);
+	g_free(self->paths.reservations);
 	g_free(self->config.servers);
 	g_free(self->config.root);
 	g_free(self->config.auth);
@@ -273,6 +278,7 @@ static const RegistryOps ZOOKEEPER_REGISTRY_OPS = {
 Registry *zookeeper_registry_new(const ZookeeperRegistryConfig *config)
 {
 	Registration *self = g_new0(Registration, 1);
+	const char *root = config->hosts->root;
 
 	self->registry = (Registry){
 		.ops = &ZOOKEEPER_REGISTRY_OPS,
@@ -282,7 +288,7 @@ Registry *zookeeper_registry_new(const ZookeeperRegistryConfig *config)
 		.poll_at_us = G_MAXINT64,
 	};
 	self->config.servers = g_strdup(config->hosts->servers);
-	self->config.root = g_strdup(config->hosts->root);
+	self->config.root = g_strdup(root);
 	self->config.auth = g_strdup(config->auth);
 	self->config.nonce = g_strdup(config->nonce);
 	self->config.version = g_strdup(config->version);
@@ -295,6 +301,11 @@ Registry *zookeeper_registry_new(const ZookeeperRegistryConfig *config)
 	self->config.connect_timeout_ms = config->connect_timeout_ms;
 	self->config.max_clock_skew_ms = config->max_clock_skew_ms;
 	self->config.started_ms = clock_now_ms(&config->clock->clock);
+	self->paths.layout = znode_layout(root);
+	self->paths.limits = znode_limits(root);
+	self->paths.floor = znode_floor(root, config->datacenter_id);
+	self->paths.claims = znode_claims(root, config->datacenter_id);
+	self->paths.reservations = znode_reservations(root, config->datacenter_id);
 	self->step.state = REGISTRATION_CONNECTING;
 	self->facts.claim = CLAIM_NONE; /* nobody else has this nonce */
 	self->facts.peers_checked = config->skip_sanity_checks;

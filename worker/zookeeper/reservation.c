@@ -33,7 +33,6 @@ static void commit(Registration *self, const ZookeeperWrite *claim)
 {
 	const HeldReservation *wanted = &self->attempt.wanted;
 	g_autofree char *path = reservation_path(self, wanted->worker_id);
-	g_autofree char *floor = znode_floor(self->config.root, self->config.datacenter_id);
 	g_autofree char *json = record_json(self);
 	ZookeeperWrite writes[ZOOKEEPER_MAX_WRITES];
 	guint n = 0;
@@ -47,8 +46,9 @@ static void commit(Registration *self, const ZookeeperWrite *claim)
 		.version = self->attempt.read_version,
 	};
 	if (wanted->floor_version >= 0)
-		writes[n++] = (ZookeeperWrite){
-			.type = ZOOKEEPER_CHECK, .path = floor, .version = wanted->floor_version};
+		writes[n++] = (ZookeeperWrite){.type = ZOOKEEPER_CHECK,
+					       .path = self->paths.floor,
+					       .version = wanted->floor_version};
 	registration_await(self, zookeeper_session_commit(self->session, writes, n));
 }
 
@@ -369,7 +369,7 @@ static char *refused_path(const Registration *self, const ZookeeperMessage *mess
 	if (!self->facts.unsettled && failed_at_claim(self, message))
 		return g_strdup(self->claim.path);
 	if (!self->facts.unsettled && failed_at_floor(self, message))
-		return znode_floor(self->config.root, self->config.datacenter_id);
+		return g_strdup(self->paths.floor);
 	return reservation_path(self, self->attempt.wanted.worker_id);
 }
 

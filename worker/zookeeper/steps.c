@@ -21,11 +21,10 @@ static void look(Registration *self)
 {
 	/* whoever has to wait hears when a claim goes */
 	gboolean watch = self->facts.goal == REGISTRY_CLAIM;
-	g_autofree char *claims = znode_claims(self->config.root, self->config.datacenter_id);
 
 	/* a claim that was made with a lost reply is to be in it */
 	if (self->facts.claim == CLAIM_UNKNOWN)
-		zookeeper_session_sync(self->session, claims);
+		zookeeper_session_sync(self->session, self->paths.claims);
 	drop_listing(self);
 	self->listing =
 		zookeeper_listing_new(self->session, self->config.root, &self->config.layout,
@@ -53,10 +52,9 @@ static GPtrArray *peers_of(const Registration *self)
 /* Nobody knows how far its reservations went: whoever holds one may go on, but none begins. */
 static void complain_of_floor(Registration *self)
 {
-	g_autofree char *path = znode_floor(self->config.root, self->config.datacenter_id);
-
-	registration_complain(self, "%s in ZooKeeper %s; so no worker ID can be claimed: %s", path,
-			      self->listing->floor_damage, self->listing->floor_remedy);
+	registration_complain(self, "%s in ZooKeeper %s; so no worker ID can be claimed: %s",
+			      self->paths.floor, self->listing->floor_damage,
+			      self->listing->floor_remedy);
 }
 
 static void choose(Registration *self)
@@ -282,7 +280,8 @@ void zookeeper_steps_listed(Registration *self)
 	case ZOOKEEPER_BAD_VERSION:
 	case ZOOKEEPER_NO_AUTH:
 	case ZOOKEEPER_REFUSED:
-		zookeeper_claim_complain_of(self, listing->outcome, listing->reason);
+		registration_complain_of(self, self->paths.claims, listing->outcome,
+					 listing->reason);
 		break;
 	}
 	drop_listing(self);
