@@ -62,7 +62,7 @@ ZookeeperListing *zookeeper_listing_new(ZookeeperSession *session, const char *r
 	       &(Asked){.what = CLAIMS});
 	expect(self, zookeeper_session_children(session, self->reservations_path, FALSE),
 	       &(Asked){.what = RESERVATIONS});
-	/* behind the reservations: where those are, it was before */
+	/* after the reservations: where those are, it was before */
 	expect(self, zookeeper_session_get(session, floor, FALSE), &(Asked){.what = FLOOR});
 	return self;
 }

@@ -229,7 +229,7 @@ static void *run_timer(void *data)
 	pthread_mutex_lock(&job->mutex);
 	job_wait(job);
 	job->over = TRUE;
-	/* behind the mutex, so that it is not called after free() */
+	/* under the mutex, so that it is not called after free() */
 	if (job->done != NULL)
 		job->done(job->user_data);
 	pthread_mutex_unlock(&job->mutex);

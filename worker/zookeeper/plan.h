@@ -19,7 +19,7 @@ typedef enum {
 	REGISTRATION_SECURING,   /* closes to strangers what was made without a password */
 	REGISTRATION_LOOKING,    /* reads floor, claims and reservations of the datacenter */
 	REGISTRATION_ANNOUNCING, /* creates its claim */
-	REGISTRATION_CHECKING,   /* asks the servers behind the other claims who they are */
+	REGISTRATION_CHECKING,   /* asks the servers of the other claims who they are */
 	REGISTRATION_DOUBTING,   /* they contradict: waits a session timeout, to ask again */
 	REGISTRATION_RESERVING,  /* writes a reservation: a worker ID is claimed */
 	REGISTRATION_PAUSING,    /* lost a race, or got an answer it has no use for */

@@ -27,7 +27,7 @@ static char *record_json(const Registration *self)
 	return reservation_record_to_json(&record);
 }
 
-/* Commits the attempt, behind @claim if there is such a write. It fails if the floor is not the one
+/* Commits the attempt, after @claim if there is such a write. It fails if the floor is not the one
  * that it rests on. */
 static void commit(Registration *self, const ZookeeperWrite *claim)
 {
@@ -146,7 +146,7 @@ static Attempt attempt_to_return(const HeldReservation *reservation, gint64 last
 	Attempt attempt = attempt_on(reservation, REGISTRY_HAND_BACK);
 
 	attempt.wanted.held = FALSE;
-	/* a lease that begins behind its end, to keep the order of IDs, has issued nothing */
+	/* a lease that begins after its end, to keep the order of IDs, has issued nothing */
 	attempt.wanted.end_tick =
 		MIN(MAX(reservation->first_tick - 1, last_tick), reservation->end_tick);
 	return attempt;
@@ -346,7 +346,7 @@ static void on_race(Registration *self)
 	}
 }
 
-/* One record that may not be written does not stand for all of them: the next try begins behind
+/* One record that may not be written does not stand for all of them: the next try begins after
  * it. */
 static gboolean pass_over(Registration *self, const char *path, const char *reason)
 {

@@ -3,7 +3,6 @@
 
 #include "common/log.h"
 #include "worker/zookeeper/claim.h"
-#include "worker/zookeeper/reservation.h"
 #include "worker/zookeeper/securing.h"
 #include "worker/zookeeper/session-opening.h"
 #include "worker/zookeeper/steps.h"
@@ -164,7 +163,7 @@ void zookeeper_session_events_take(Registration *self)
 		zookeeper_steps_look_at_peers(self);
 }
 
-/* The session */
+/* A connection that stays away */
 
 gint64 zookeeper_session_events_tell_at_us(const Registration *self)
 {

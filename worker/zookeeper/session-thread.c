@@ -64,7 +64,7 @@ static gboolean is_ending(ZookeeperSession *self)
 	return ending;
 }
 
-/* What the client's threads have said already comes behind it. (transfer full) */
+/* What the client's threads have said already comes after it. (transfer full) */
 static void post_first(ZookeeperSession *self, ZookeeperMessage *message, zhandle_t *handle)
 {
 	pthread_mutex_lock(&self->mutex);

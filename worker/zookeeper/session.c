@@ -53,7 +53,7 @@ static void post(ZookeeperSession *self, ZookeeperMessage *message)
 		zookeeper_message_free(message);
 	} else {
 		g_queue_push_tail(&self->messages, message);
-		/* behind the lock, so that none comes later than the end */
+		/* under the lock, so that none comes later than the end */
 		self->config.wake(self->config.user_data);
 	}
 	pthread_mutex_unlock(&self->mutex);
