@@ -92,12 +92,6 @@ guint generator_max_batch(const Generator *self)
 	return self->max_batch;
 }
 
-/* The first cursor that is neither used nor past. */
-static inline guint64 next_cursor(const Generator *self, guint64 cursor, gint64 now_tick)
-{
-	return MAX(cursor + 1, (guint64)now_tick << self->layout.sequence_bits);
-}
-
 /* A random place in a tick, but none that would be a reason to refuse. */
 static guint64 sequence_start(const Generator *self, guint64 room)
 {
@@ -110,22 +104,21 @@ static guint64 sequence_start(const Generator *self, guint64 room)
 static inline gboolean find_run(const Generator *self, const View *view, guint count,
 				guint64 *out_first)
 {
-	gint64 now_tick = layout_tick_at(&self->layout, view->now_ns / CLOCK_NS_PER_MS);
+	const Layout *layout = &self->layout;
+	gint64 now_tick = layout_tick_at(layout, view->now_ns / CLOCK_NS_PER_MS);
 
 	if ((guint64)now_tick > (guint64)self->max_tick) /* or negative */
 		return FALSE;
 
-	gint64 last_tick = MIN(now_tick + self->max_ahead_ticks, view->end_tick);
-	guint64 past_last = (guint64)(last_tick + 1) << self->layout.sequence_bits;
-	guint64 first = next_cursor(self, view->cursor, now_tick);
+	gint64 last_tick = cursor_last_tick(now_tick, self->max_ahead_ticks, view->end_tick);
 
-	if (first + count > past_last)
+	if (!cursor_find_run(layout, view->cursor, count, now_tick, last_tick, out_first))
 		return FALSE;
 	/* only a tick that the clock begins: one that a carry begins goes on at 0 */
 	if (G_UNLIKELY(self->sequence_start_range > 1) &&
-	    view->cursor < (guint64)now_tick << self->layout.sequence_bits)
-		first += sequence_start(self, past_last - (first + count));
-	*out_first = first;
+	    view->cursor < cursor_first(layout, now_tick))
+		*out_first += sequence_start(self, cursor_first(layout, last_tick + 1) -
+							   (*out_first + count));
 	return TRUE;
 }
 
@@ -152,30 +145,30 @@ static gint64 wait_ns(const Generator *self, const View *view, gint64 tick)
 static DrawStatus refuse(const Generator *self, const View *view, guint count,
 			 DrawRefusal *out_refusal)
 {
-	guint sequence_bits = self->layout.sequence_bits;
+	const Layout *layout = &self->layout;
 	gint64 now_ms = view->now_ns / CLOCK_NS_PER_MS;
-	gint64 now_tick = layout_tick_at(&self->layout, now_ms);
+	gint64 now_tick = layout_tick_at(layout, now_ms);
 	gint64 ahead_tick = now_tick + self->max_ahead_ticks;
 
 	*out_refusal = (DrawRefusal){0};
 	if (now_tick < 0 || now_tick > self->max_tick)
 		return DRAW_CLOCK_OUTSIDE;
-	if (view->cursor == LEASE_CLOSED)
+	if (view->cursor == CURSOR_CLOSED)
 		return DRAW_UNRESERVED;
 
-	gint64 cursor_tick = (gint64)(view->cursor >> sequence_bits);
-	guint64 last_cursor = next_cursor(self, view->cursor, now_tick) + count - 1;
-	gint64 last_tick = (gint64)(last_cursor >> sequence_bits);
+	gint64 tick = cursor_tick(layout, view->cursor);
+	gint64 last_tick =
+		cursor_tick(layout, cursor_next(layout, view->cursor, now_tick) + count - 1);
 	/* the clock allows the run once its tick is this one */
 	gint64 wait_tick = last_tick - self->max_ahead_ticks;
 
-	if (cursor_tick < view->lease->first_tick) { /* nothing issued yet */
+	if (tick < view->lease->first_tick) { /* nothing issued yet */
 		if (view->lease->first_tick > ahead_tick) {
 			out_refusal->wait_ns = wait_ns(self, view, wait_tick);
 			return DRAW_UNRESERVED;
 		}
-	} else if (cursor_tick > ahead_tick) {
-		out_refusal->behind_ms = layout_tick_start_ms(&self->layout, cursor_tick) - now_ms;
+	} else if (tick > ahead_tick) {
+		out_refusal->behind_ms = layout_tick_start_ms(layout, tick) - now_ms;
 		return DRAW_CLOCK_BACK;
 	}
 	if (last_tick > view->end_tick)
@@ -193,14 +186,8 @@ static inline Look look(const Generator *self, View *view, guint count, IdRun *o
 	if (G_UNLIKELY(!find_run(self, view, count, &first)))
 		return LOOK_FOUND_NONE;
 
-	/* made ready before the swap, which nothing behind it overtakes */
-	IdRun run = {
-		.first_cursor = first,
-		.fixed_bits = view->lease->fixed_bits,
-		.count = count,
-		.sequence_bits = (guint8)self->layout.sequence_bits,
-		.time_shift = (guint8)(63 - self->layout.time_bits),
-	};
+	/* made ready before the swap, which nothing after it overtakes */
+	IdRun run = id_run_at(&self->layout, view->lease->fixed_bits, first, count);
 
 	if (G_UNLIKELY(!atomic_compare_exchange_strong(&view->lease->cursor, &cursor,
 						       first + count - 1))) {

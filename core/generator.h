@@ -34,25 +34,6 @@ typedef struct {
 	guint max_batch;
 } GeneratorPolicy;
 
-/* IDs that were drawn together: one run of the cursor. Plain data. */
-typedef struct {
-	guint64 first_cursor;
-	guint64 fixed_bits;
-	guint count;
-	guint8 sequence_bits;
-	guint8 time_shift;
-} IdRun;
-
-/* The ID at @index, from 0 to count - 1. They increase. */
-static inline gint64 id_run_get(const IdRun *self, guint index)
-{
-	guint64 cursor = self->first_cursor + index;
-	guint64 tick_mask = G_MAXUINT64 << self->sequence_bits;
-	guint64 tick = (cursor & tick_mask) << (self->time_shift - self->sequence_bits);
-
-	return (gint64)(tick | self->fixed_bits | (cursor & ~tick_mask));
-}
-
 typedef enum {
 	DRAW_OK,
 	DRAW_WAIT,          /* the sequence ran out, the clock will allow it soon: wait_ns */

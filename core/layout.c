@@ -209,18 +209,15 @@ gboolean layout_equal(const Layout *a, const Layout *b)
 	       a->worker_bits == b->worker_bits && a->sequence_bits == b->sequence_bits;
 }
 
-static gint64 low_bits(guint bits)
-{
-	return (G_GINT64_CONSTANT(1) << bits) - 1;
-}
-
 static gboolean check_part(const char *name, gint64 value, guint bits, GError **error)
 {
-	if (value >= 0 && value <= low_bits(bits))
+	gint64 max = (G_GINT64_CONSTANT(1) << bits) - 1;
+
+	if (value >= 0 && value <= max)
 		return TRUE;
 	g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_OUT_OF_RANGE,
 		    "%s %" G_GINT64_FORMAT " does not fit the layout, 0 to %" G_GINT64_FORMAT, name,
-		    value, low_bits(bits));
+		    value, max);
 	return FALSE;
 }
 
@@ -244,27 +241,12 @@ gboolean layout_encode(const Layout *self, const LayoutParts *parts, gint64 *out
 	    !check_part("sequence", parts->sequence, self->sequence_bits, error))
 		return FALSE;
 
-	gint64 id = layout_tick_at(self, parts->time_ms);
+	gint64 tick = layout_tick_at(self, parts->time_ms);
+	guint64 fixed_bits = layout_fixed_bits(self, parts->datacenter_id, parts->worker_id);
+	IdRun run = id_run_at(self, fixed_bits, cursor_first(self, tick) | parts->sequence, 1);
 
-	id = id << self->datacenter_bits | parts->datacenter_id;
-	id = id << self->worker_bits | parts->worker_id;
-	id = id << self->sequence_bits | parts->sequence;
-	*out_id = id;
+	*out_id = id_run_get(&run, 0);
 	return TRUE;
-}
-
-LayoutParts layout_decode(const Layout *self, gint64 id)
-{
-	LayoutParts parts;
-
-	parts.sequence = (guint)(id & low_bits(self->sequence_bits));
-	id >>= self->sequence_bits;
-	parts.worker_id = (guint)(id & low_bits(self->worker_bits));
-	id >>= self->worker_bits;
-	parts.datacenter_id = (guint)(id & low_bits(self->datacenter_bits));
-	id >>= self->datacenter_bits;
-	parts.time_ms = layout_tick_start_ms(self, id);
-	return parts;
 }
 
 gboolean layout_check_worker(const Layout *self, gint64 datacenter_id, gint64 worker_id,

@@ -9,13 +9,12 @@ Lease *lease_new(const Layout *layout, guint datacenter_id, guint worker_id, gin
 
 	self->datacenter_id = datacenter_id;
 	self->worker_id = worker_id;
-	self->fixed_bits = ((guint64)datacenter_id << layout->worker_bits | worker_id)
-			   << layout->sequence_bits;
+	self->fixed_bits = layout_fixed_bits(layout, datacenter_id, worker_id);
 	self->max_tick = max_tick;
 	self->first_tick = CLAMP(first_tick, 1, max_tick + 1);
 	atomic_init(&self->end_tick, CLAMP(end_tick, 0, max_tick));
 
-	guint64 none_yet = ((guint64)self->first_tick << layout->sequence_bits) - 1;
+	guint64 none_yet = cursor_first(layout, self->first_tick) - 1;
 
 	atomic_init(&self->cursor, none_yet);
 	atomic_init(&self->final_cursor, none_yet);
@@ -38,16 +37,16 @@ void lease_extend(Lease *self, gint64 end_tick)
 
 gint64 lease_retire(Lease *self, const Layout *layout)
 {
-	guint64 last_cursor = atomic_exchange(&self->cursor, LEASE_CLOSED);
+	guint64 last_cursor = atomic_exchange(&self->cursor, CURSOR_CLOSED);
 
-	if (last_cursor != LEASE_CLOSED)
+	if (last_cursor != CURSOR_CLOSED)
 		atomic_store(&self->final_cursor, last_cursor);
-	return (gint64)(atomic_load(&self->final_cursor) >> layout->sequence_bits);
+	return cursor_tick(layout, atomic_load(&self->final_cursor));
 }
 
 guint64 lease_last_cursor(const Lease *self)
 {
 	guint64 cursor = atomic_load(&self->cursor);
 
-	return cursor != LEASE_CLOSED ? cursor : atomic_load(&self->final_cursor);
+	return cursor != CURSOR_CLOSED ? cursor : atomic_load(&self->final_cursor);
 }

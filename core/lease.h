@@ -14,10 +14,6 @@
  * All atomics are sequentially consistent.
  */
 
-/* What the cursor of a retired lease holds. It is above every cursor of every
- * layout, so a draw that would go on from it is past any end: it never swaps. */
-#define LEASE_CLOSED (G_GUINT64_CONSTANT(1) << 63)
-
 typedef struct {
 	guint datacenter_id;
 	guint worker_id;
@@ -26,8 +22,8 @@ typedef struct {
 	gint64 max_tick;         /* the layout's last tick */
 	_Atomic gint64 end_tick; /* the last tick reserved, at most max_tick; only ever grows */
 	_Atomic guint64 final_cursor; /* of a retired lease: its cursor before it was closed */
-	/* Of the last ID issued, or the one before the first tick; or LEASE_CLOSED. On a cache line
-	 * of its own: it is written for every ID. */
+	/* Of the last ID issued, or the one before the first tick; or CURSOR_CLOSED. On a cache
+	 * line of its own: it is written for every ID. */
 	_Alignas(64) _Atomic guint64 cursor;
 } Lease;
 

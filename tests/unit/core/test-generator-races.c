@@ -167,7 +167,7 @@ static void test_retired_meanwhile(void)
 		race_during_reading(&race, cases[i].reading, cases[i].action);
 		g_assert_cmpint(generator_draw(race.draws.generator, 1, &run, &refusal), ==,
 				DRAW_UNRESERVED);
-		g_assert_cmphex(atomic_load(&race.draws.lease->cursor), ==, LEASE_CLOSED);
+		g_assert_cmphex(atomic_load(&race.draws.lease->cursor), ==, CURSOR_CLOSED);
 		g_assert_cmpint(lease_last_cursor(race.draws.lease), <,
 				race.draws.lease->first_tick << LAYOUT_TWITTER.sequence_bits);
 	}

@@ -45,7 +45,7 @@ static void test_limits(void)
 
 		g_assert_cmpint(lease->first_tick, ==, cases[i].got_first_tick);
 		g_assert_cmpint(atomic_load(&lease->end_tick), ==, cases[i].got_end_tick);
-		g_assert_cmpuint(atomic_load(&lease->cursor), <, LEASE_CLOSED);
+		g_assert_cmpuint(atomic_load(&lease->cursor), <, CURSOR_CLOSED);
 	}
 }
 
@@ -87,7 +87,7 @@ static void test_retire(void)
 		atomic_store(&lease->cursor, cases[i].cursor);
 		for (int again = 0; again < 2; again++) {
 			g_assert_cmpint(lease_retire(lease, twitter), ==, cases[i].last_tick);
-			g_assert_cmphex(atomic_load(&lease->cursor), ==, LEASE_CLOSED);
+			g_assert_cmphex(atomic_load(&lease->cursor), ==, CURSOR_CLOSED);
 			g_assert_cmpuint(lease_last_cursor(lease), ==, cases[i].cursor);
 		}
 	}

@@ -355,7 +355,7 @@ static void test_reclaims(void)
 	g_assert_cmpint(ABS(tick_of_id(after) - server_tick(&server)), <, 1000);
 	g_assert_cmpint(tick_of_id(after), <, tick_of_id(before) - 3000000);
 	g_assert_cmpuint(layout_decode(&LAYOUT_TWITTER, after).worker_id, ==, 4);
-	g_assert_cmphex(atomic_load(&lease->cursor), ==, LEASE_CLOSED);
+	g_assert_cmphex(atomic_load(&lease->cursor), ==, CURSOR_CLOSED);
 	g_assert_cmpint(FAKE_GET(&server.fake, last_tick), ==, tick_of_id(before));
 	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 1);
 	assert_logged(LOG_WORKER_HANDED_BACK, 1, "worker_id=3 last=20");

@@ -257,7 +257,7 @@ static void test_loses_worker(gconstpointer loss)
 	lost = lose_worker(&server, GPOINTER_TO_INT(loss), &before);
 	WAIT_FOR(server_state(&server) == KEEPER_RECLAIMING);
 	/* nor does a thread draw from it that was about to */
-	g_assert_cmphex(atomic_load(&lost->cursor), ==, LEASE_CLOSED);
+	g_assert_cmphex(atomic_load(&lost->cursor), ==, CURSOR_CLOSED);
 	g_assert_cmpint(server_tick(&server), <, FAKE_GET(&server.fake, end_tick));
 	g_assert_null(generator_lease(server.generator));
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);

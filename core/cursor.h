@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * The arithmetic of IDs: what lies in which tick, where the next run of IDs begins, and what a
+ * place in time becomes as a number. Nothing here checks its arguments. Integers and nothing else,
+ * no GLib and no atomics, so that a tool that proves things of C can read it:
+ * frama-c core/cursor.h.
+ *
+ * A tick is the unit of time of a layout, a whole number of milliseconds; tick 0 begins at the
+ * epoch. A cursor is the position of an ID among those of one worker: tick << sequence_bits |
+ * sequence.
+ */
+
+/* How the 63 bits of an ID divide, high to low: tick, datacenter, worker, sequence. The sign bit
+ * stays clear, so that IDs sort alike signed and unsigned. Plain data; valid once layout_check()
+ * says so. */
+typedef struct {
+	int64_t epoch_ms;   /* the time that encodes as tick 0, since the Unix epoch; 0 or more */
+	int64_t tick_ms;    /* 1 to 1000 */
+	unsigned time_bits; /* 1 or more; the four fields make 63 bits in all */
+	unsigned datacenter_bits; /* 0 to 31 */
+	unsigned worker_bits;     /* 0 to 31 */
+	unsigned sequence_bits;   /* 0 to 31 */
+} Layout;
+
+typedef struct {
+	int64_t time_ms; /* since the Unix epoch; when decoded, the start of the tick */
+	unsigned datacenter_id;
+	unsigned worker_id;
+	unsigned sequence;
+} LayoutParts;
+
+/* The last tick that fits the time bits. */
+static inline int64_t layout_max_tick(const Layout *self)
+{
+	return (int64_t)((UINT64_C(1) << self->time_bits) - 1);
+}
+
+/* Down, not towards 0; @divisor is more than 0. */
+static inline int64_t layout_floor_divide(int64_t value, int64_t divisor)
+{
+	return value >= 0 ? value / divisor : -1 - (-1 - value) / divisor;
+}
+
+/* The tick that @time_ms, any that a clock can give, lies in: negative before the epoch, above
+ * layout_max_tick() past the end. */
+static inline int64_t layout_tick_at(const Layout *self, int64_t time_ms)
+{
+	int64_t since_epoch_ms = time_ms - self->epoch_ms;
+
+	/* an ID has to wait for it, so the common layouts are spared a division: where the divisor
+	 * is a constant, it is a multiplication */
+	if (self->tick_ms == 1)
+		return since_epoch_ms;
+	if (self->tick_ms == 1000)
+		return layout_floor_divide(since_epoch_ms, 1000);
+	return layout_floor_divide(since_epoch_ms, self->tick_ms);
+}
+
+/* When @tick begins, in milliseconds since the Unix epoch. */
+static inline int64_t layout_tick_start_ms(const Layout *self, int64_t tick)
+{
+	return self->epoch_ms + tick * self->tick_ms;
+}
+
+/* Datacenter and worker, in their places in an ID; both fit their fields. */
+static inline uint64_t layout_fixed_bits(const Layout *self, unsigned datacenter_id,
+					 unsigned worker_id)
+{
+	return ((uint64_t)datacenter_id << self->worker_bits | worker_id) << self->sequence_bits;
+}
+
+/* The parts of @id, which must not be negative. */
+static inline LayoutParts layout_decode(const Layout *self, int64_t id)
+{
+	uint64_t worker = (uint64_t)id >> self->sequence_bits;
+	uint64_t datacenter = worker >> self->worker_bits;
+	int64_t tick = (int64_t)(datacenter >> self->datacenter_bits);
+
+	return (LayoutParts){
+		.time_ms = layout_tick_start_ms(self, tick),
+		.datacenter_id = datacenter & ((1u << self->datacenter_bits) - 1),
+		.worker_id = worker & ((1u << self->worker_bits) - 1),
+		.sequence = id & ((1u << self->sequence_bits) - 1),
+	};
+}
+
+/* What stands for the cursor of a lease that is over. It is above every cursor of every layout, so
+ * a run that would go on from it is past any end. */
+#define CURSOR_CLOSED (UINT64_C(1) << 63)
+
+/* The first cursor of @tick, from 0 to layout_max_tick() + 1. */
+static inline uint64_t cursor_first(const Layout *layout, int64_t tick)
+{
+	return (uint64_t)tick << layout->sequence_bits;
+}
+
+static inline int64_t cursor_tick(const Layout *layout, uint64_t cursor)
+{
+	return (int64_t)(cursor >> layout->sequence_bits);
+}
+
+/* The first cursor that is neither used, as all up to @cursor are, nor past. */
+static inline uint64_t cursor_next(const Layout *layout, uint64_t cursor, int64_t now_tick)
+{
+	uint64_t first_now = cursor_first(layout, now_tick);
+
+	return cursor + 1 > first_now ? cursor + 1 : first_now;
+}
+
+/* The last tick that IDs may lie in, by the clock and by the lease. */
+static inline int64_t cursor_last_tick(int64_t now_tick, int64_t max_ahead_ticks, int64_t end_tick)
+{
+	int64_t ahead_tick = now_tick + max_ahead_ticks;
+
+	return ahead_tick < end_tick ? ahead_tick : end_tick;
+}
+
+/**
+ * cursor_find_run:
+ * @now_tick: 0 to layout_max_tick()
+ * @last_tick: cursor_last_tick(), layout_max_tick() at most
+ * @out_first: (out): where a run of @count begins; untouched on false
+ *
+ * Returns: false if it would not end in @last_tick
+ */
+static inline bool cursor_find_run(const Layout *layout, uint64_t cursor, unsigned count,
+				   int64_t now_tick, int64_t last_tick, uint64_t *out_first)
+{
+	uint64_t first = cursor_next(layout, cursor, now_tick);
+
+	if (first + count > cursor_first(layout, last_tick + 1))
+		return false;
+	*out_first = first;
+	return true;
+}
+
+/* IDs that were drawn together: one run of the cursor. Plain data. */
+typedef struct {
+	uint64_t first_cursor;
+	uint64_t fixed_bits;
+	unsigned count;
+	uint8_t sequence_bits;
+	uint8_t time_shift;
+} IdRun;
+
+static inline IdRun id_run_at(const Layout *layout, uint64_t fixed_bits, uint64_t first_cursor,
+			      unsigned count)
+{
+	return (IdRun){
+		.first_cursor = first_cursor,
+		.fixed_bits = fixed_bits,
+		.count = count,
+		.sequence_bits = (uint8_t)layout->sequence_bits,
+		.time_shift = (uint8_t)(63 - layout->time_bits),
+	};
+}
+
+/* The ID at @index, from 0 to count - 1. They increase. */
+static inline int64_t id_run_get(const IdRun *self, unsigned index)
+{
+	uint64_t cursor = self->first_cursor + index;
+	uint64_t tick_mask = UINT64_MAX << self->sequence_bits;
+	uint64_t tick = (cursor & tick_mask) << (self->time_shift - self->sequence_bits);
+
+	return (int64_t)(tick | self->fixed_bits | (cursor & ~tick_mask));
+}

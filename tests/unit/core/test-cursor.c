@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Without GLib, and the header before all others: what proves things of it has no more. */
+#include "core/cursor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHECK(what) check(what, __LINE__, #what)
+
+#define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
+
+#define UNTOUCHED UINT64_C(42)
+
+/* Two bits of sequence; the ends of what the fields may have. */
+static const Layout SMALL = {0, 1, 41, 10, 10, 2};
+static const Layout LAYOUTS[] = {
+	{1288834974657, 1, 41, 5, 5, 12},
+	{0, 1000, 32, 0, 0, 31},
+	{253402300799997, 1, 1, 31, 31, 0},
+	{0, 7, 30, 31, 2, 0},
+};
+
+static void check(bool is_true, int line, const char *what)
+{
+	if (is_true)
+		return;
+	fprintf(stderr, "test-cursor.c:%d: not so: %s\n", line, what);
+	exit(EXIT_FAILURE);
+}
+
+static void check_runs(void)
+{
+	static const struct {
+		uint64_t cursor;
+		unsigned count;
+		int64_t now_tick, last_tick;
+		uint64_t first; /* UNTOUCHED: none */
+	} cases[] = {
+		{39, 1, 10, 10, 40},        /* a tick begins */
+		{7, 4, 10, 10, 40},         /* it is skipped to */
+		{7, 5, 10, 10, UNTOUCHED},  /* more than a tick has */
+		{7, 8, 10, 11, 40},         /* two of them */
+		{40, 3, 10, 10, 41},        /* the rest of it */
+		{40, 4, 10, 10, UNTOUCHED}, /* one more */
+		{43, 1, 10, 10, UNTOUCHED}, /* it is used up */
+		{43, 1, 10, 11, 44},        /* into the next */
+		{51, 1, 10, 11, UNTOUCHED}, /* further ahead than allowed */
+		{7, 1, 10, 9, UNTOUCHED},   /* the lease has ended */
+		{CURSOR_CLOSED, 1, 10, 11, UNTOUCHED},
+		{CURSOR_CLOSED, 1, 0, (INT64_C(1) << 41) - 1, UNTOUCHED},
+		{(UINT64_C(1) << 43) - 2, 1, 0, (INT64_C(1) << 41) - 1, (UINT64_C(1) << 43) - 1},
+		{(UINT64_C(1) << 43) - 1, 1, 0, (INT64_C(1) << 41) - 1, UNTOUCHED},
+	};
+
+	for (size_t i = 0; i < COUNT_OF(cases); i++) {
+		uint64_t first = UNTOUCHED;
+		bool found = cursor_find_run(&SMALL, cases[i].cursor, cases[i].count,
+					     cases[i].now_tick, cases[i].last_tick, &first);
+
+		CHECK(found == (cases[i].first != UNTOUCHED));
+		CHECK(first == cases[i].first);
+	}
+}
+
+/* A cursor, its ID, and what is read from that. */
+static void check_id(const Layout *layout, unsigned datacenter_id, unsigned worker_id,
+		     uint64_t cursor)
+{
+	IdRun run =
+		id_run_at(layout, layout_fixed_bits(layout, datacenter_id, worker_id), cursor, 2);
+	LayoutParts parts = layout_decode(layout, id_run_get(&run, 0));
+	int64_t tick = layout_tick_at(layout, parts.time_ms);
+
+	CHECK(tick == cursor_tick(layout, cursor));
+	CHECK((cursor_first(layout, tick) | parts.sequence) == cursor);
+	CHECK(parts.datacenter_id == datacenter_id);
+	CHECK(parts.worker_id == worker_id);
+	if (cursor + 1 < cursor_first(layout, layout_max_tick(layout) + 1))
+		CHECK(id_run_get(&run, 1) > id_run_get(&run, 0));
+}
+
+static void check_ids(void)
+{
+	for (size_t i = 0; i < COUNT_OF(LAYOUTS); i++) {
+		const Layout *layout = &LAYOUTS[i];
+		unsigned datacenter_id = (1u << layout->datacenter_bits) - 1;
+		unsigned worker_id = (1u << layout->worker_bits) - 1;
+		uint64_t past_last = cursor_first(layout, layout_max_tick(layout) + 1);
+		const uint64_t cursors[] = {
+			0, 1, cursor_first(layout, 1) - 1, cursor_first(layout, 1), past_last - 1,
+		};
+
+		CHECK(past_last <= CURSOR_CLOSED);
+		for (size_t j = 0; j < COUNT_OF(cursors); j++) {
+			check_id(layout, 0, 0, cursors[j]);
+			check_id(layout, datacenter_id, worker_id, cursors[j]);
+			check_id(layout, datacenter_id, 0, cursors[j]);
+			check_id(layout, 0, worker_id, cursors[j]);
+		}
+	}
+}
+
+int main(void)
+{
+	check_runs();
+	check_ids();
+	return EXIT_SUCCESS;
+}
