@@ -18,6 +18,7 @@
 
 #include "server/service.h"
 #include "server/strict-reply.h"
+#include "server/useragent.h"
 
 /* A head is what stands before the seqid: version and type, the length of the name, the name. */
 typedef struct {
@@ -132,7 +133,7 @@ static gboolean take_agent(Bytes *self, Bytes *out_agent)
 
 static gboolean is_valid_agent(const Bytes *agent)
 {
-	return service_agent_is_valid((const char *)agent->at, (gsize)(agent->end - agent->at));
+	return useragent_is_valid((const char *)agent->at, (gsize)(agent->end - agent->at));
 }
 
 /* The first message, as far as it is there. */

@@ -2,6 +2,7 @@
 #include "server/refusal.h"
 
 #include "core/text.h"
+#include "server/useragent.h"
 
 void refusal_clear(Refusal *self)
 {
@@ -43,15 +44,15 @@ Refusal refusal_of_clock_outside(const Layout *layout)
 	};
 }
 
-Refusal refusal_of_agent(const char *agent, gsize length, guint max_bytes)
+Refusal refusal_of_agent(const char *agent, gsize length)
 {
 	g_autofree char *quoted = text_escape(agent, length);
 
 	return (Refusal){
 		.kind = REFUSAL_AGENT,
 		.message = g_strdup_printf("useragent '%s' is not a letter followed by letters, "
-					   "digits and hyphens, %u bytes at most",
-					   quoted, max_bytes),
+					   "digits and hyphens, %d bytes at most",
+					   quoted, USERAGENT_MAX_BYTES),
 	};
 }
 

@@ -32,7 +32,7 @@ char *refusal_untyped(const Refusal *self);
 /* To be cleared, each of them. */
 Refusal refusal_of_clock_back(gint64 behind_ms);
 Refusal refusal_of_clock_outside(const Layout *layout);
-Refusal refusal_of_agent(const char *agent, gsize length, guint max_bytes);
+Refusal refusal_of_agent(const char *agent, gsize length);
 Refusal refusal_of_count(gint count, guint max);
 Refusal refusal_of_worker_id(void);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <thrift/c_glib/thrift_application_exception.h>
 
-#define MAX_AGENT_BYTES 256
+#include "server/useragent.h"
 
 /* get_workers: how old its answer may be, and when to ask again if there is none. */
 #define WORKERS_MAX_AGE_MS     1000
@@ -112,18 +112,6 @@ gboolean service_draw_some(Service *self, guint most, IdRun *out_run)
 	return FALSE;
 }
 
-/* Checking what the client said */
-
-gboolean service_agent_is_valid(const char *agent, gsize length)
-{
-	if (length < 1 || length > MAX_AGENT_BYTES || !g_ascii_isalpha(agent[0]))
-		return FALSE;
-	for (gsize i = 1; i < length; i++)
-		if (!g_ascii_isalnum(agent[i]) && agent[i] != '-')
-			return FALSE;
-	return TRUE;
-}
-
 /* Refusing */
 
 /* Of the last draw. */
@@ -148,8 +136,8 @@ static Refusal service_refuse_draw(const Service *self)
 gboolean service_refuse_ids(Service *self, const char *agent, gsize length, gint count,
 			    Refusal *out_refusal)
 {
-	if (!service_agent_is_valid(agent, length))
-		*out_refusal = refusal_of_agent(agent, length, MAX_AGENT_BYTES);
+	if (!useragent_is_valid(agent, length))
+		*out_refusal = refusal_of_agent(agent, length);
 	else if (!service_count_is_valid(self, (guint)count))
 		*out_refusal =
 			refusal_of_count(count, generator_max_batch(self->config->generator));
@@ -190,7 +178,7 @@ static gboolean set_parked(GError **error)
 static gboolean service_issue(Service *self, const char *agent, gint count, IdRun *out_run)
 {
 	/* negative counts are beyond every limit */
-	return agent != NULL && service_agent_is_valid(agent, strlen(agent)) &&
+	return agent != NULL && useragent_is_valid(agent, strlen(agent)) &&
 	       service_draw(self, (guint)count, out_run);
 }
 

@@ -37,9 +37,6 @@ typedef struct {
 /* An RpcService.new_handler; its user_data is a ServiceConfig that outlives the handlers. */
 SfSnowflakeExtendedHandler *service_new(gpointer config, RpcTurn *turn, Counters *counters);
 
-/* Whether the whole of it matches [a-zA-Z][a-zA-Z\-0-9]*, at most 256 bytes. */
-gboolean service_agent_is_valid(const char *agent, gsize length);
-
 /**
  * service_draw:
  * @count: any number
@@ -79,7 +76,7 @@ void service_describe_self(const Service *self, ServiceSelf *out_self);
  * @agent: as the client sent it, @length bytes
  * @out_refusal: (out): to be cleared; untouched on %FALSE
  *
- * Says why a call for IDs is not answered with any, after service_agent_is_valid(), service_draw()
+ * Says why a call for IDs is not answered with any, after useragent_is_valid(), service_draw()
  * or service_draw_some() has failed, and counts the exception.
  *
  * Returns: %FALSE if the call is parked, as the turn says
