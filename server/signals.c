@@ -17,18 +17,20 @@ typedef struct {
 	gpointer user_data;
 } Listener;
 
-static void add_stops(sigset_t *set)
-{
-	for (gsize i = 0; i < G_N_ELEMENTS(STOPS); i++)
-		sigaddset(set, STOPS[i]);
-}
-
-static sigset_t watched(void)
+static sigset_t stops(void)
 {
 	sigset_t set;
 
 	sigemptyset(&set);
-	add_stops(&set);
+	for (gsize i = 0; i < G_N_ELEMENTS(STOPS); i++)
+		sigaddset(&set, STOPS[i]);
+	return set;
+}
+
+static sigset_t watched(void)
+{
+	sigset_t set = stops();
+
 	for (gsize i = 0; i < G_N_ELEMENTS(OTHERS); i++)
 		sigaddset(&set, OTHERS[i]);
 	for (int number = SIGRTMIN; number <= SIGRTMAX; number++)
@@ -36,21 +38,14 @@ static sigset_t watched(void)
 	return set;
 }
 
-static gboolean is_stop(int number)
-{
-	for (gsize i = 0; i < G_N_ELEMENTS(STOPS); i++)
-		if (STOPS[i] == number)
-			return TRUE;
-	return FALSE;
-}
-
 static gboolean on_signal(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer user_data)
 {
 	const Listener *listener = user_data;
 	struct signalfd_siginfo info, stop = {0};
+	sigset_t ends = stops();
 
 	while (read(fd, &info, sizeof info) == sizeof info) {
-		if (is_stop((int)info.ssi_signo))
+		if (sigismember(&ends, (int)info.ssi_signo))
 			stop = info;
 		else
 			listener->heard((int)info.ssi_signo, FALSE, info.ssi_pid,
@@ -81,10 +76,8 @@ gboolean signals_watch(SignalHeard heard, gpointer user_data, GError **error)
 
 void signals_kill_at_next_stop(void)
 {
-	sigset_t set;
+	sigset_t set = stops();
 
-	sigemptyset(&set);
-	add_stops(&set);
 	sigdelset(&set, SIGHUP);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }

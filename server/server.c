@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/server.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/address.h"
+#include "common/log.h"
+#include "common/zookeeper/auth.h"
+#include "server/fast-path.h"
+#include "worker/file/registry.h"
+#include "worker/zookeeper/registry.h"
+
+/* Descriptors for anything but connections: listeners, loops, state files, the log; and for those
+ * connections that make room for others. */
+#define SPARE_DESCRIPTORS (64 + ROSTER_MOST_LEAVING)
+
+/* A connection that is silent for as long may be closed for another, when the server is full. */
+#define IDLE_MS 10000
+
+/* The descriptors that the process may have, if possible @wanted or more. */
+static rlim_t raise_descriptor_limit(rlim_t wanted)
+{
+	struct rlimit limit = {0};
+
+	getrlimit(RLIMIT_NOFILE, &limit); /* fails for wrong arguments only */
+	if (limit.rlim_cur >= wanted)
+		return limit.rlim_cur;
+	/* root may raise the hard limit too */
+	if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){wanted, MAX(limit.rlim_max, wanted)}) == 0)
+		return wanted;
+	wanted = MIN(wanted, limit.rlim_max);
+	if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){wanted, limit.rlim_max}) == 0)
+		return wanted;
+	return limit.rlim_cur;
+}
+
+/**
+ * As many connections as there are descriptors for. The rest is for the server itself: without one
+ * to write its record with, it could not go on serving those that are connected.
+ *
+ * Returns: the number, 0 if there is room for none
+ */
+static guint allowed_connections(const Options *options)
+{
+	rlim_t own = 3 * (rlim_t)options->threads + SPARE_DESCRIPTORS;
+	rlim_t descriptors = raise_descriptor_limit((rlim_t)options->max_connections + own);
+	rlim_t connections = descriptors > own ? descriptors - own : 0;
+
+	if (connections >= (rlim_t)options->max_connections)
+		return (guint)options->max_connections;
+	log_event(LOG_LIMITS,
+		  "file_descriptors=%llu max_connections=%llu remedy=\"raise the limit (ulimit -n, "
+		  "LimitNOFILE=) or lower --max-connections\"",
+		  (unsigned long long)descriptors, (unsigned long long)connections);
+	return (guint)connections;
+}
+
+/* Any thread: the main thread looks what is new. */
+static void wake_main(gpointer user_data)
+{
+	Server *self = user_data;
+	guint64 one = 1;
+
+	if (write(self->news_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+		g_critical("cannot wake the main thread: %s", g_strerror(errno));
+}
+
+/* The keeper's thread: what waits for a lease may go on, too. */
+static void on_keeper_changed(gpointer user_data)
+{
+	Server *self = user_data;
+
+	rpc_server_wake(self->rpc);
+	wake_main(self);
+}
+
+static void make_generator(Server *self)
+{
+	const GeneratorPolicy policy = {
+		.max_ahead_ms = self->options->max_ahead_ms,
+		.sequence_start_range = (guint)self->options->sequence_start,
+		.max_batch = (guint)self->options->max_batch,
+	};
+
+	system_clock_init(&self->clock);
+	self->generator = generator_new(&self->options->layout, &self->clock.clock, &policy);
+}
+
+/* Where it listens; by this machine's name if that is everywhere. */
+static char *default_address(const Server *self)
+{
+	const Address *asked = self->options->listen->pdata[0];
+	g_autofree char *text = rpc_server_address(self->rpc);
+	/* everywhere may have been asked for by a name too, or as a number that only the resolver
+	 * knows, as 0x0 */
+	g_autoptr(Address) bound = address_parse(text, NULL);
+	/* the kernel takes any bytes for a name, records and replies do not */
+	g_autofree char *name = g_utf8_make_valid(g_get_host_name(), -1);
+
+	if (!address_is_everywhere(asked) && (bound == NULL || !address_is_everywhere(bound)))
+		return g_steal_pointer(&text);
+	/* the port is the bound one, which 0 stands for in the options */
+	return g_strconcat(name, strrchr(text, ':'), NULL);
+}
+
+static gboolean make_rpc_server(Server *self, GError **error)
+{
+	const Options *options = self->options;
+	const RpcServerConfig config = {
+		.service =
+			{
+				.new_handler = service_new,
+				.fast_path = options->no_fast_path ? NULL : fast_path_answer,
+				.user_data = &self->service,
+			},
+		.limits =
+			{
+				.max_frame_bytes = (gsize)options->max_frame_bytes,
+				.max_depth = (guint)options->max_depth,
+				.max_pending_bytes = (gsize)options->max_pending_bytes,
+				.max_wait_ms = options->max_wait_ms,
+				.turn_ids = generator_max_batch(self->generator),
+				.frame_timeout_ms = options->frame_timeout_ms,
+				.write_timeout_ms = options->write_timeout_ms,
+				.idle_timeout_ms = options->idle_timeout_ms,
+			},
+		.n_loops = (guint)options->threads,
+		.roster =
+			{
+				.max_connections = allowed_connections(options),
+				.max_per_address = (guint)options->max_connections_per_address,
+				/* whoever waits for an answer is silent too */
+				.idle_ms = (guint)MAX(IDLE_MS, options->max_wait_ms + 1000),
+			},
+		.failed = wake_main,
+		.user_data = self,
+	};
+
+	if (config.roster.max_connections == 0) {
+		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_MFILE,
+			    "no file descriptors are left for connections: raise the limit "
+			    "(ulimit -n, LimitNOFILE=)");
+		return FALSE;
+	}
+	self->rpc = rpc_server_new(&config, self->counters, error);
+	if (self->rpc == NULL)
+		return FALSE;
+	for (guint i = 0; i < options->listen->len; i++) {
+		const Address *address = options->listen->pdata[i];
+
+		if (!rpc_server_listen(self->rpc, address->host, address->port, error))
+			return FALSE;
+	}
+	self->address =
+		options->advertise ? g_strdup(options->advertise->text) : default_address(self);
+	return TRUE;
+}
+
+static Registry *make_file_registry(Server *self)
+{
+	const Options *options = self->options;
+	g_autofree char *directory =
+		options->state_directory ? g_canonicalize_filename(options->state_directory, NULL)
+					 : file_registry_default_directory();
+	const FileRegistryConfig config = {
+		.directory = directory,
+		.layout = &options->layout,
+		.datacenter_id = (guint)MAX(options->datacenter_id, 0),
+		.worker_id = (guint)MAX(options->worker_id, 0),
+		.nonce = self->nonce,
+		.address = self->address,
+	};
+
+	if (options->datacenter_id < 0 && options->worker_id < 0) {
+		g_autofree char *quoted = log_quote(directory);
+
+		log_event(LOG_DIRECTORY_UNIQUE,
+			  "state_directory=%s meaning=\"no --datacenter-id and no --worker-id: IDs "
+			  "are unique among the servers on this directory only\"",
+			  quoted);
+	}
+	return file_registry_new(&config);
+}
+
+/* Others are told this address. What was given with --advertise is one; a host name may be
+ * anything, as the one of a container that is all digits. */
+static Address *advertised_address(const Server *self, GError **error)
+{
+	g_autoptr(GError) local = NULL;
+	Address *address = address_parse_peer(self->address, &local);
+
+	if (address == NULL) {
+		g_autofree char *name = g_strescape(g_get_host_name(), NULL);
+
+		g_set_error(
+			error, local->domain, local->code,
+			"nobody could reach this server by the machine's host name \"%s\" (%s): "
+			"say where others reach it, with --advertise HOST:PORT",
+			name, local->message);
+	}
+	return address;
+}
+
+static Registry *make_zookeeper_registry(Server *self, GError **error)
+{
+	const Options *options = self->options;
+	g_autoptr(Address) address = advertised_address(self, error);
+	g_autofree char *auth = NULL;
+
+	if (address == NULL)
+		return NULL;
+	if (options->zookeeper_auth != NULL) {
+		auth = zookeeper_auth_read(options->zookeeper_auth, error);
+		if (auth == NULL) {
+			g_prefix_error(error, "--zookeeper-auth: ");
+			return NULL;
+		}
+	}
+
+	const ZookeeperRegistryConfig config = {
+		.hosts = options->zookeeper,
+		.auth = auth,
+		.layout = &options->layout,
+		.clock = &self->clock,
+		.datacenter_id = (guint)options->datacenter_id,
+		.worker_id = options->worker_id,
+		.nonce = self->nonce,
+		.address = address,
+		.version = SNOWFLAKE_VERSION,
+		.session_timeout_ms = options->session_timeout_ms,
+		.connect_timeout_ms = options->connect_timeout_ms,
+		.max_length_ms = options->reservation_ms,
+		.max_clock_skew_ms = options->max_clock_skew_ms,
+		.skip_sanity_checks = options->skip_sanity_checks,
+	};
+
+	return zookeeper_registry_new(&config);
+}
+
+static gboolean make_keeper(Server *self, GError **error)
+{
+	const Options *options = self->options;
+	Registry *registry = options->zookeeper != NULL ? make_zookeeper_registry(self, error)
+							: make_file_registry(self);
+	const KeeperConfig config = {
+		.max_clock_skew_ms = options->max_clock_skew_ms,
+		.reclaim_on_step_back = options->on_clock_step == OPTIONS_CLOCK_STEP_RECLAIM,
+		.max_ahead_ms = options->max_ahead_ms,
+		.datacenter_id = (gint)MAX(options->datacenter_id, 0),
+		.changed = on_keeper_changed,
+		.user_data = self,
+	};
+
+	if (registry == NULL)
+		return FALSE;
+	self->keeper = keeper_new(registry, self->generator, &self->clock, &config);
+	return TRUE;
+}
+
+gboolean server_init(Server *self, const Options *options, GError **error)
+{
+	*self = (Server){
+		.options = options,
+		.started_us = g_get_monotonic_time(),
+		.nonce = g_uuid_string_random(),
+		.counters = counter_set_new(),
+		.loop = g_main_loop_new(NULL, FALSE),
+		.news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+	};
+	if (self->news_fd < 0) {
+		g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(errno),
+			    "cannot make an eventfd: %s", g_strerror(errno));
+		return FALSE;
+	}
+	make_generator(self);
+	if (!make_rpc_server(self, error) || !make_keeper(self, error))
+		return FALSE;
+	self->service = (ServiceConfig){
+		.generator = self->generator,
+		.keeper = self->keeper,
+		.counters = self->counters,
+		.address = self->address,
+		.nonce = self->nonce,
+		.max_wait_ms = options->max_wait_ms,
+	};
+	return TRUE;
+}
+
+void server_clear(Server *self)
+{
+	g_clear_pointer(&self->keeper, keeper_free);
+	g_clear_pointer(&self->rpc, rpc_server_free);
+	g_clear_pointer(&self->generator, generator_free);
+	g_clear_pointer(&self->counters, counter_set_free);
+	g_clear_pointer(&self->loop, g_main_loop_unref);
+	g_clear_pointer(&self->address, g_free);
+	g_clear_pointer(&self->nonce, g_free);
+	if (self->news_fd >= 0)
+		close(self->news_fd);
+}

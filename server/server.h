@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "common/counters.h"
+#include "rpc/server.h"
+#include "server/options.h"
+#include "server/service.h"
+#include "worker/keeper.h"
+
+/*
+ * A server, put together of its parts: which they are, what each is told, and who wakes whom. It is
+ * run by main.c and ended by stop.h.
+ */
+typedef struct {
+	const Options *options;
+	gint64 started_us; /* monotonic */
+	char *nonce;
+	char *address; /* where clients reach this server */
+	SystemClock clock;
+	Generator *generator;
+	CounterSet *counters;
+	Keeper *keeper;
+	ServiceConfig service;
+	RpcServer *rpc;
+	GMainLoop *loop;
+	int news_fd; /* an eventfd: the keeper has news, or an event loop has failed */
+	gboolean ready;
+} Server;
+
+/* @options: borrowed. After %FALSE too, server_clear() frees what there is. */
+gboolean server_init(Server *self, const Options *options,
+		     GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* The threads must have ended, or never have been started. */
+void server_clear(Server *self);

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/stop.h"
+
+#include <string.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "server/signals.h"
+
+/* For the hand-back, when --stop-timeout is short, or what was in flight took all of it. */
+#define HAND_BACK_LEAST_MS 1000
+
+/* What a stop may take beyond its options: the last answers and replies, HAND_BACK_LEAST_MS, the
+ * end of the keeper and of its session, and some. */
+#define STOP_SPARE_MS 5000
+
+void stop_on_signal(int number, gboolean stop, guint sender, gpointer user_data)
+{
+	Server *self = user_data;
+	gint64 delay_ms = self->options->drain_delay_ms;
+	g_autofree char *name = log_quote(strsignal(number));
+
+	if (!stop) {
+		log_event(LOG_SIGNAL_IGNORED, "signal=%s pid=%u", name, sender);
+		return;
+	}
+	if (self->service.draining) /* by one that does not count twice */
+		return;
+	self->service.draining = TRUE;
+	log_event(LOG_STOPPING, "signal=%s drain_ms=%" G_GINT64_FORMAT, name, delay_ms);
+	sd_notifyf(0, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%" G_GINT64_FORMAT,
+		   1000 * (delay_ms + self->options->stop_timeout_ms + STOP_SPARE_MS));
+	/* whoever asks twice does not want to wait */
+	signals_kill_at_next_stop();
+	g_timeout_add_once((guint)delay_ms, (GSourceOnceFunc)g_main_loop_quit, self->loop);
+}
+
+void stop_threads(Server *self)
+{
+	gint64 timeout_ms = self->options->stop_timeout_ms;
+	gint64 began_us = g_get_monotonic_time();
+	gint64 left_ms;
+	gboolean keeper_ended;
+
+	rpc_server_stop(self->rpc, timeout_ms);
+	/* the worker ID is handed back when nobody draws any more */
+	left_ms = timeout_ms - (g_get_monotonic_time() - began_us) / 1000;
+	keeper_ended = keeper_stop(self->keeper, MAX(left_ms, HAND_BACK_LEAST_MS));
+	log_event(LOG_STOPPED,
+		  "ids=%" G_GUINT64_FORMAT " calls=%" G_GUINT64_FORMAT
+		  " exceptions=%" G_GUINT64_FORMAT " uptime_s=%" G_GINT64_FORMAT,
+		  counter_set_sum(self->counters, COUNTER_IDS_GENERATED),
+		  counter_set_sum(self->counters, COUNTER_CALLS),
+		  counter_set_sum(self->counters, COUNTER_EXCEPTIONS),
+		  (g_get_monotonic_time() - self->started_us) / G_USEC_PER_SEC);
+	if (keeper_ended)
+		return;
+	log_event(LOG_FAILED, "error=\"the worker ID was not handed back in time\"");
+	_exit(EXIT_FAILURE); /* its thread may still use all that would be freed */
+}

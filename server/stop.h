@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "server/server.h"
+
+/*
+ * The end of a server takes it apart in this order:
+ *
+ * 1. It says of itself that it is draining, and serves as before, for --drain-delay. Then the main
+ *    loop ends.
+ * 2. The RPC server: it accepts no more, answers what has arrived and closes every connection, in
+ *    --stop-timeout at most. From then on nobody draws.
+ * 3. The keeper: it hands the worker ID back, in what is left of that time.
+ * 4. server_clear() frees what is left.
+ *
+ * An event loop that has failed, or a keeper that has, ends the main loop too, without 1.
+ */
+
+/* A SignalHeard, whose user_data is a Server: 1 of the above, for those that ask for the end. */
+void stop_on_signal(int number, gboolean stop, guint sender, gpointer user_data);
+
+/* 2 and 3, after the main loop. If the keeper hangs, the process ends in this. */
+void stop_threads(Server *self);
