@@ -27,8 +27,8 @@ ALL, MORE = (QUICK, USUAL, FULL), (USUAL, FULL)
 # Under ThreadSanitizer: what has to do with threads, connections and their order.
 THREADED = ("test_calls.Calls.", "test_wire.Forms.", "test_parking", "test_pressure",
             "test_hostile", "test_replies", "test_neighbours", "test_crowd", "test_drain",
-            "test_lifecycle.Stop", "test_lifecycle.Lives", "test_zookeeper_faults",
-            "test_zookeeper_again.Batches", "test_names")
+            "test_lifecycle.Stop", "test_lifecycle.Lives", "test_kill.Lives",
+            "test_zookeeper_faults", "test_zookeeper_lost_replies", "test_names")
 
 SANITIZED = {
     "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1",

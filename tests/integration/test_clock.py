@@ -4,11 +4,8 @@
 libfaketime stands between the server and its clock. It does not go with a sanitizer, and leaves
 the monotonic clocks alone, as a real step does.
 """
-import random
-import threading
 import time
 
-import wire
 from harness import SANITIZED, Parts, ServerTest, libfaketime, wait_for
 from wire import EXCEPTION, STRICT
 
@@ -130,54 +127,3 @@ class Steps(ClockTest):
         self.assertLess(abs(Parts.of(numbers[-1]).time_ms - time.time() * 1000), 5000)
         self.clock.step_ms(-3600 * 1000)
         self.assertGreater(server.call("get_id", "good"), numbers[-1])
-
-
-class Load(threading.Thread):
-    """Draws IDs from one life of a server until that ends."""
-
-    def __init__(self, server):
-        super().__init__()
-        self.connection = server.connect()
-        self.numbers = []
-        self.start()
-
-    def run(self):
-        calls = (STRICT.call("get_id", "load") * 20 + STRICT.call("get_ids", "load", 200)
-                 + STRICT.call("get_id", "load") * 20)
-        try:
-            while True:
-                self.connection.send(calls)
-                for _ in range(41):
-                    reply = self.connection.reply(STRICT)
-                    if reply.kind != EXCEPTION:
-                        got = reply.success
-                        self.numbers += got if isinstance(got, list) else [got]
-        except (wire.Closed, OSError):
-            self.connection.close()
-
-
-class Kills(ClockTest):
-    LIVES = 20
-
-    def test_killed_under_load_with_the_clock_stepping_back(self):
-        """Each life issues IDs, and no ID is ever seen twice."""
-        chance = random.Random(2010)
-        steps_ms = [chance.choice((5, 20, 100, 500)) for _ in range(self.LIVES - 2)] + [1000, 2000]
-        chance.shuffle(steps_ms)
-        seen = set()
-        total = last = 0
-        for life, step_ms in enumerate(steps_ms):
-            server = self.start("--threads", 2)
-            loads = [Load(server) for _ in range(3)]
-            wait_for(lambda: all(len(load.numbers) > 2000 for load in loads),
-                     what=f"IDs from life {life}")
-            server.kill()
-            for load in loads:
-                load.join()
-                self.assert_increasing(load.numbers)
-                self.assertGreater(load.numbers[0], last)
-                total += len(load.numbers)
-                seen.update(load.numbers)
-            last = max(load.numbers[-1] for load in loads)
-            self.assertEqual(len(seen), total, f"an ID came twice, in life {life}")
-            self.clock.step_ms(-step_ms)

@@ -404,18 +404,6 @@ class Lives(ServerTest):
             last = server.call("get_ids", "good", 10000)[-1]  # up to 2 ms ahead of the clock
             self.assertEqual(server.terminate(), 0)
 
-    def test_within_a_second_after_a_kill(self):
-        last = 0
-        for _ in range(3):
-            server = self.start()
-            last = server.call("get_ids", "good", 10000)[-1]
-            server.kill()
-            killed = time.monotonic()
-            server = self.start()
-            self.assertGreater(server.call("get_id", "good"), last)
-            assert_soon(killed, 1.2)
-            self.assertEqual(server.terminate(), 0)
-
     def test_two_on_one_worker_id(self):
         first = self.start("--worker-id", 3)
         host, port = first.address

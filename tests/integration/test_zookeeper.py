@@ -1,24 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers that share a ZooKeeper: who gets which worker ID, what stands in ZooKeeper, and what is
 left there."""
-import datetime
 import json
 import time
 import uuid
 
-from harness import EPOCH_MS, Parts, assert_soon, wait_for
+from harness import Parts, assert_soon, wait_for
 from wire import STRICT
-from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, tick_of, worker_id_of
+from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, tick_at, tick_of, worker_id_of
 
 WORKERS = 32  # that Twitter's layout has room for
 DISCORD = ("--layout", "discord")
 HOUR_TICKS = 3600 * 1000
-
-
-def tick_at(text):
-    """The tick of a time as the log has it."""
-    moment = datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%f%z")
-    return round(moment.timestamp() * 1000) - EPOCH_MS
 
 
 class Claims(ZooKeeperTest):
@@ -103,24 +96,6 @@ class Claims(ZooKeeperTest):
         assert_soon(began, 1)
         self.assertGreater(heir_draw.numbers[0], draw.numbers[-1])
 
-    def test_quarantine_after_a_crash(self):
-        holder = self.member("--worker-id", 9)
-        self.draw(holder).wait_ids()
-        holder.kill()
-        end_tick = self.tree.reservation(9).end_tick
-        self.wait_claims(0)
-        heir = self.member("--worker-id", 9, ready=False)
-        other = self.member()
-        self.assertNotEqual(worker_id_of(other), 9)
-        if now_tick() < end_tick:
-            waiting = heir.wait_event("worker-waiting").fields
-            self.assertIn("worker 9 is quarantined until", waiting["why"])
-            self.assertLessEqual(end_tick, tick_at(waiting["until"]))
-            self.assertLessEqual(tick_at(waiting["until"]), end_tick + 2000)
-        heir_draw = self.draw(heir.wait_ready())
-        heir_draw.wait_ids()
-        self.assertGreater(tick_of(heir_draw.numbers[0]), end_tick)
-
     def test_a_worker_id_that_its_holder_gives_up_and_lives_on(self):
         """No claim comes or goes: the one that waits has to look by itself."""
         holder = self.member()
@@ -143,16 +118,6 @@ class Claims(ZooKeeperTest):
         server.wait_event("worker-waiting")
         self.tree.write_reservation(9, now_tick() - 1000, "")
         server.wait_ready(15)
-
-    def test_a_replacement_for_a_killed_server_takes_another_id_at_once(self):
-        victim = self.member()
-        self.draw(victim).wait_ids()
-        victim.kill()
-        began = time.monotonic()
-        other = self.member()
-        self.assertGreater(other.call("get_id", "good"), 0)
-        assert_soon(began, 1)
-        self.assertNotEqual(worker_id_of(other), 0)
 
     def test_datacenters_and_roots_are_apart(self):
         """Worker 0 of each of two datacenters, and of the same datacenter under another root."""

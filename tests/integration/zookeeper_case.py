@@ -5,6 +5,7 @@ it, what stands there, and threads that draw IDs all the while.
 However a test goes about it: at its end it fails if an ID came twice, or if two processes issued
 IDs in the same tick of the same worker ID, which no two leases may share.
 """
+import datetime
 import itertools
 import json
 import os
@@ -340,6 +341,12 @@ def worker_id_of(server):
 
 def tick_of(number):
     return number >> 22
+
+
+def tick_at(text):
+    """The tick of a time as the log has it."""
+    moment = datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%f%z")
+    return round(moment.timestamp() * 1000) - EPOCH_MS
 
 
 def now_tick():

@@ -5,13 +5,12 @@ import json
 import signal
 
 import znodes
-from harness import dead_address, wait_for
+from harness import wait_for
 from held_thread import held_thread
-from proxy import CREATE_2, GET_CHILDREN, GET_DATA, MULTI, REQUESTS, SYNC, SYSTEM_ERROR
+from proxy import CREATE_2, GET_CHILDREN, GET_DATA, MULTI, SYNC, SYSTEM_ERROR
 from zookeeper_case import DATACENTER, SESSION_MS, ZooKeeperTest
 
 LONG_SESSION_MS = 10000
-REQUESTS_OF_A_START = 24  # beside another server
 # ZooKeeper's client calls back in a thread that it has made last, which has its maker's name.
 CALLBACKS = ("session", -1)
 PAUSE_S = 0.5
@@ -89,18 +88,6 @@ class Connections(ZooKeeperTest):
         self.assertEqual(draw.failures, [])
         self.assertEqual(draw.worker_ids(), [0])
 
-    def test_a_claim_whose_reply_is_lost_is_looked_for_where_it_was_made(self):
-        """Another server of the ensemble may be behind."""
-        self.member().terminate()  # so that all but a claim is there
-        proxy = self.proxy()
-        proxy.answer(SYSTEM_ERROR, SYNC, b"/claims")
-        trap = proxy.lose_next_reply(CREATE_2)
-        server = self.member(via=proxy, session_ms=LONG_SESSION_MS)
-        self.assertTrue(trap.is_set())
-        self.assertTrue(proxy.answered)
-        self.assert_registered(server)
-
-
 class Answers(ZooKeeperTest):
     """With a connection that lives, and an error that nothing can be concluded from: it is tried
     again, but not as fast as the answers come."""
@@ -150,38 +137,6 @@ class Answers(ZooKeeperTest):
         wait_for(lambda: self.tree.reservation(0).version > version, what="an extension")
         self.assertEqual(draw.failures, [])
         self.assert_registered(server)
-
-
-class Batches(ZooKeeperTest):
-    """A reply, and that it was the connection's last: the server hears of both at once."""
-
-    def start_beside(self, index):
-        """A server in a root where another has a claim, and its way there."""
-        root = f"{self.root}/{index}"
-        registry = znodes.Registry(self.tree.client, root)
-        registry.make_layout()
-        registry.claim(DATACENTER, dead_address(self), 9)
-        proxy = self.proxy()
-        trap = proxy.hold_next_reply(REQUESTS, skip=index)
-        server = self.member(via=proxy, root=root, session_ms=LONG_SESSION_MS, ready=False)
-        return server, proxy, trap
-
-    def test_at_each_reply_of_a_start(self):
-        starts = [self.start_beside(index) for index in range(REQUESTS_OF_A_START)]
-        caught = 0
-        for index, (server, proxy, trap) in enumerate(starts):
-            with self.subTest(index):
-                wait_for(lambda: trap.is_set() or server.find("ready"), what="a reply to be held")
-                caught += trap.is_set()
-                wait_for(lambda: proxy.held_back, what="the reply")
-                with held_thread(server.pid, "keeper"):
-                    before = proxy.n_connected
-                    proxy.end()
-                    proxy.thaw()
-                    wait_for(lambda: proxy.n_connected > before, what="another connection")
-                server.wait_ready()
-                self.assertEqual(server.terminate(), 0)
-        self.assertGreater(caught, REQUESTS_OF_A_START - 3)
 
 
 class Crossings(ZooKeeperTest):
