@@ -40,8 +40,8 @@ service Snowflake {
   i64 get_datacenter_id()
 }
 
-/* The server holds no reservation for the present time. Ask another server, or
- * this one again after retry_after_ms milliseconds. */
+/* The server has no worker ID yet, no reservation for the present time, or has issued every ID that
+ * the present time has. Ask another server, or this one again after retry_after_ms milliseconds. */
 exception WorkerIdUnavailable {
   1: string message
   2: i64 retry_after_ms
@@ -70,7 +70,8 @@ struct Worker {
                               * it claimed its worker ID, by its own clock; 0: not yet */
   6: i64 reserved_until_ms   /* since the Unix epoch; 0: nothing is reserved: what was is over, or
                               * there never was anything */
-  7: string state            /* starting, waiting, serving, reclaiming, unavailable, draining */
+  7: string state            /* starting, waiting, serving, reclaiming, unavailable; or draining,
+                              * whichever of these it is in: it is about to stop */
   8: i64 as_of_ms            /* when this was so, since the Unix epoch, by the clock of the server
                               * that says it */
   9: string kind             /* server */
