@@ -8,6 +8,7 @@
 #include "core/layout.h"
 #include "core/text.h"
 #include "ctl/ctl.h"
+#include "ctl/id-text.h"
 #include "ctl/output.h"
 #include "ctl/screen.h"
 #include "ctl/table.h"
@@ -30,7 +31,7 @@ static const GOptionEntry entries[] = {
 typedef struct {
 	Layout layout;
 	gboolean has_form;
-	TextForm form; /* if has_form; otherwise each ID tells */
+	CtlIdForm form; /* if has_form; otherwise each ID tells */
 	gboolean json;
 	gboolean is_short; /* lines without the local time */
 	CtlArray array;
@@ -46,15 +47,15 @@ static gboolean is_all(const char *text, const char *characters)
 static gboolean read_id(const Decoder *self, const char *text, gint64 *out_id, GError **error)
 {
 	if (self->has_form)
-		return text_decode(self->form, text, out_id, error);
+		return ctl_id_text_decode(self->form, text, out_id, error);
 	if (is_all(text, "0123456789"))
-		return text_decode(TEXT_DECIMAL, text, out_id, error);
+		return ctl_id_text_decode(CTL_ID_DECIMAL, text, out_id, error);
 	if (g_ascii_strncasecmp(text, "0x", 2) == 0)
-		return text_decode(TEXT_HEX, text, out_id, error);
+		return ctl_id_text_decode(CTL_ID_HEX, text, out_id, error);
 
 	g_autofree char *shown = text_escape(text, strlen(text));
 
-	g_set_error(error, TEXT_ERROR, TEXT_ERROR_INVALID,
+	g_set_error(error, CTL_ID_TEXT_ERROR, CTL_ID_TEXT_ERROR_INVALID,
 		    "\"%s\" is neither digits nor 0x and hex digits; say what it is with "
 		    "--from crockford, base62 or base58",
 		    shown);
@@ -99,12 +100,13 @@ static void print_line(Decoder *self, gint64 id, const LayoutParts *parts)
 
 static void print_json(Decoder *self, gint64 id, const LayoutParts *parts)
 {
-	char decimal[TEXT_MAX];
+	char decimal[CTL_ID_TEXT_MAX];
 	g_autofree char *utc = text_time_ms(parts->time_ms);
 	g_autoptr(JsonObject) object = json_object_new();
 	g_autoptr(JsonNode) node = json_node_new(JSON_NODE_OBJECT);
 
-	json_object_set_string_member(object, "id", text_encode(TEXT_DECIMAL, id, decimal));
+	json_object_set_string_member(object, "id",
+				      ctl_id_text_encode(CTL_ID_DECIMAL, id, decimal));
 	json_object_set_int_member(object, "timestamp_ms", parts->time_ms);
 	json_object_set_string_member(object, "time", utc);
 	json_object_set_int_member(object, "datacenter_id", parts->datacenter_id);
@@ -187,7 +189,7 @@ static gboolean prepare(Decoder *self)
 {
 	g_autoptr(GError) error = NULL;
 
-	if (form_name != NULL && !text_form_from_name(form_name, &self->form)) {
+	if (form_name != NULL && !ctl_id_form_from_name(form_name, &self->form)) {
 		g_autofree char *shown = text_escape(form_name, strlen(form_name));
 
 		ctl_output_complain(

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/id-text.h"
+
+#include "tests/unit/core/vectors.h"
+
+#include <string.h>
+
+#define MAX_ID "9223372036854775807"
+
+/* What the vectors call the forms. */
+static const struct {
+	CtlIdForm form;
+	const char *member;
+} forms[] = {
+	{CTL_ID_DECIMAL, "id"},
+	{CTL_ID_HEX, "hex"},
+	{CTL_ID_CROCKFORD, "base32_crockford"},
+	{CTL_ID_BASE62, "base62"},
+	{CTL_ID_BASE58, "base58_flickr"},
+};
+
+static void check_decodes(CtlIdForm form, const char *text, gint64 expected)
+{
+	g_autoptr(GError) error = NULL;
+	gint64 id = -1;
+
+	g_assert_true(ctl_id_text_decode(form, text, &id, &error));
+	g_assert_no_error(error);
+	g_assert_cmpint(id, ==, expected);
+}
+
+static void check_refuses(CtlIdForm form, const char *text, const char *message)
+{
+	g_autoptr(GError) error = NULL;
+	gint64 id = -7;
+
+	g_assert_false(ctl_id_text_decode(form, text, &id, &error));
+	g_assert_error(error, CTL_ID_TEXT_ERROR, CTL_ID_TEXT_ERROR_INVALID);
+	g_assert_cmpint(id, ==, -7);
+	if (message != NULL)
+		g_assert_cmpstr(error->message, ==, message);
+}
+
+static void test_vectors(void)
+{
+	g_autoptr(JsonNode) root = vectors_load("text.json");
+	JsonArray *ids = json_object_get_array_member(json_node_get_object(root), "ids");
+
+	g_assert_cmpuint(json_array_get_length(ids), >, 0);
+	for (guint i = 0; i < json_array_get_length(ids); i++) {
+		JsonObject *vector = json_array_get_object_element(ids, i);
+		gint64 id = g_ascii_strtoll(json_object_get_string_member(vector, "id"), NULL, 10);
+
+		for (gsize j = 0; j < G_N_ELEMENTS(forms); j++) {
+			const char *text = json_object_get_string_member(vector, forms[j].member);
+			char buffer[CTL_ID_TEXT_MAX];
+
+			g_assert_true(ctl_id_text_encode(forms[j].form, id, buffer) == buffer);
+			g_assert_cmpstr(buffer, ==, text);
+			check_decodes(forms[j].form, text, id);
+		}
+	}
+}
+
+static void test_vectors_reject(void)
+{
+	g_autoptr(JsonNode) root = vectors_load("text.json");
+	JsonObject *lists = json_object_get_object_member(json_node_get_object(root), "reject");
+	guint n_lists = 0;
+
+	for (gsize i = 0; i < G_N_ELEMENTS(forms); i++) {
+		if (!json_object_has_member(lists, forms[i].member))
+			continue;
+
+		JsonArray *texts = json_object_get_array_member(lists, forms[i].member);
+
+		for (guint j = 0; j < json_array_get_length(texts); j++)
+			check_refuses(forms[i].form, json_array_get_string_element(texts, j), NULL);
+		n_lists++;
+	}
+	g_assert_cmpuint(n_lists, ==, json_object_get_size(lists));
+	g_assert_cmpuint(n_lists, >, 0);
+}
+
+static void test_round_trip(void)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(forms); i++) {
+		/* each power of two and its neighbours: all lengths, all carries */
+		for (int bit = 0; bit < 63; bit++) {
+			for (gint64 delta = -1; delta <= 1; delta++) {
+				gint64 id = (G_GINT64_CONSTANT(1) << bit) + delta;
+				char buffer[CTL_ID_TEXT_MAX];
+
+				check_decodes(forms[i].form,
+					      ctl_id_text_encode(forms[i].form, id, buffer), id);
+			}
+		}
+	}
+}
+
+static void test_decode(void)
+{
+	static const struct {
+		CtlIdForm form;
+		const char *text;
+		gint64 id;
+	} cases[] = {
+		{CTL_ID_DECIMAL, "007", 7},
+		{CTL_ID_DECIMAL, "0000000000000000007", 7},
+		{CTL_ID_HEX, "0x7f", 127},
+		{CTL_ID_HEX, "0X7F", 127},
+		{CTL_ID_HEX, "fF", 255},
+		{CTL_ID_HEX, "0x7fffffffffffffff", G_MAXINT64},
+		{CTL_ID_CROCKFORD, "7zzzzzzzzzzzz", G_MAXINT64},
+		{CTL_ID_CROCKFORD, "iIlLoO", 34636800},
+		{CTL_ID_CROCKFORD, "a", 10},
+		{CTL_ID_BASE62, "z", 61},
+		{CTL_ID_BASE58, "11111111112", 1},
+		{CTL_ID_BASE58, "Z", 57},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+		check_decodes(cases[i].form, cases[i].text, cases[i].id);
+}
+
+static void test_decode_refuses(void)
+{
+	static const struct {
+		CtlIdForm form;
+		const char *text;
+		const char *message;
+	} cases[] = {
+		{CTL_ID_DECIMAL, "", "\"\" is not an ID in decimal: it has no digits"},
+		{CTL_ID_DECIMAL, "9223372036854775808",
+		 "\"9223372036854775808\" is not an ID in decimal: it is above " MAX_ID},
+		{CTL_ID_DECIMAL, "9999999999999999999",
+		 "\"9999999999999999999\" is not an ID in decimal: it is above " MAX_ID},
+		{CTL_ID_DECIMAL, "00000000000000000007",
+		 "\"00000000000000000007\" is not an ID in decimal: it has more than 19 digits"},
+		{CTL_ID_DECIMAL, "-1",
+		 "\"-1\" is not an ID in decimal: character 1 is no digit of it"},
+		{CTL_ID_DECIMAL, "+1",
+		 "\"+1\" is not an ID in decimal: character 1 is no digit of it"},
+		{CTL_ID_DECIMAL, "1 ",
+		 "\"1 \" is not an ID in decimal: character 2 is no digit of it"},
+		{CTL_ID_DECIMAL, "1\n",
+		 "\"1\\x0a\" is not an ID in decimal: character 2 is no digit of it"},
+		{CTL_ID_DECIMAL, "0x1f",
+		 "\"0x1f\" is not an ID in decimal: character 2 is no digit of it"},
+		{CTL_ID_HEX, "0x", "\"0x\" is not an ID in hex: it has no digits"},
+		{CTL_ID_HEX, "0x0x1",
+		 "\"0x0x1\" is not an ID in hex: character 4 is no digit of it"},
+		{CTL_ID_HEX, "8000000000000000",
+		 "\"8000000000000000\" is not an ID in hex: it is above " MAX_ID},
+		{CTL_ID_HEX, "00000000000000000",
+		 "\"00000000000000000\" is not an ID in hex: it has more than 16 digits"},
+		{CTL_ID_CROCKFORD, "u",
+		 "\"u\" is not an ID in crockford: character 1 is no digit of it"},
+		{CTL_ID_CROCKFORD, "0-0",
+		 "\"0-0\" is not an ID in crockford: character 2 is no digit of it"},
+		{CTL_ID_BASE62, "\xc3\xa9",
+		 "\"\\xc3\\xa9\" is not an ID in base62: character 1 is no digit of it"},
+		{CTL_ID_BASE62, "000000000000",
+		 "\"000000000000\" is not an ID in base62: it has more than 11 digits"},
+		{CTL_ID_BASE58, "111111111111",
+		 "\"111111111111\" is not an ID in base58: it has more than 11 digits"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+		check_refuses(cases[i].form, cases[i].text, cases[i].message);
+}
+
+static void test_form_names(void)
+{
+	static const char *const names[] = {"decimal", "hex", "crockford", "base62", "base58"};
+	CtlIdForm form = CTL_ID_BASE58;
+
+	for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
+		g_assert_true(ctl_id_form_from_name(names[i], &form));
+		g_assert_cmpint(form, ==, (int)i);
+	}
+	g_assert_false(ctl_id_form_from_name("base64", &form));
+	g_assert_false(ctl_id_form_from_name("", &form));
+	g_assert_cmpint(form, ==, CTL_ID_BASE58);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/id-text/vectors", test_vectors);
+	g_test_add_func("/id-text/vectors-reject", test_vectors_reject);
+	g_test_add_func("/id-text/round-trip", test_round_trip);
+	g_test_add_func("/id-text/decode", test_decode);
+	g_test_add_func("/id-text/decode-refuses", test_decode_refuses);
+	g_test_add_func("/id-text/form-names", test_form_names);
+	return g_test_run();
+}
