@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ctl/ctl.h"
+#include "ctl/command.h"
 #include "ctl/output.h"
 #include "load/run.h"
 
@@ -108,7 +108,7 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 		ctl_output_complain("%s", error->message);
 		return CTL_USAGE;
 	}
-	servers = ctl_addresses(options);
+	servers = ctl_options_addresses(options);
 	if (servers == NULL)
 		return CTL_USAGE;
 	bench.servers = servers;

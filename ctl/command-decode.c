@@ -7,7 +7,7 @@
 
 #include "core/layout.h"
 #include "core/text.h"
-#include "ctl/ctl.h"
+#include "ctl/command.h"
 #include "ctl/id-text.h"
 #include "ctl/output.h"
 #include "ctl/screen.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/ctl.h"
+#include "ctl/command.h"
 #include "ctl/output.h"
 
 #define BATCH 1000 /* IDs that are fetched before the first of them is printed */
@@ -52,16 +52,16 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 	CtlArray array = {0};
 	g_autoptr(GError) error = NULL;
 
-	if (!ctl_number("-n N", wanted_text, 1, G_MAXINT64, &wanted))
+	if (!ctl_options_number("-n N", wanted_text, 1, G_MAXINT64, &wanted))
 		return CTL_USAGE;
 
-	g_autoptr(GPtrArray) servers = ctl_addresses(options);
+	g_autoptr(GPtrArray) servers = ctl_options_addresses(options);
 
 	if (servers == NULL)
 		return CTL_USAGE;
 
-	g_autoptr(SnowflakeClient) client = ctl_client_new((const Address *const *)servers->pdata,
-							   servers->len, options->timeout_ms);
+	g_autoptr(SnowflakeClient) client = ctl_options_client_new(
+		options, (const Address *const *)servers->pdata, servers->len);
 	gboolean complete = print_ids(client, options->json ? &array : NULL, &error);
 
 	if (complete) {

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ctl/ctl.h"
+#include "ctl/command.h"
 #include "ctl/format.h"
 #include "ctl/interrupt.h"
 #include "ctl/output.h"
@@ -43,7 +43,7 @@ static void target_free(Target *self)
 /* What has been seen, in all rounds. */
 typedef struct {
 	GPtrArray *targets;
-	guint timeout_ms;
+	const CtlOptions *options;
 	gboolean keeps_connections; /* for the next round */
 	CtlArray *array;            /* NULL: lines */
 	guint64 asked;
@@ -60,7 +60,7 @@ static void ask(gpointer item, gpointer data)
 	ctl_probe_clear(&target->probe);
 	g_clear_error(&target->error);
 	if (target->client == NULL)
-		target->client = ctl_client_new(&target->server, 1, self->timeout_ms);
+		target->client = ctl_options_client_new(self->options, &target->server, 1);
 	ctl_probe(target->client, &target->probe, &target->error);
 	if (!self->keeps_connections)
 		g_clear_pointer(&target->client, snowflake_client_free);
@@ -158,11 +158,11 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 {
 	CtlArray array = {0};
 
-	if (!ctl_number("-c N", count_text, 1, G_MAXINT64, &count) ||
-	    !ctl_number("-i MS", interval_text, 0, MAX_INTERVAL_MS, &interval_ms))
+	if (!ctl_options_number("-c N", count_text, 1, G_MAXINT64, &count) ||
+	    !ctl_options_number("-i MS", interval_text, 0, MAX_INTERVAL_MS, &interval_ms))
 		return CTL_USAGE;
 
-	g_autoptr(GPtrArray) servers = ctl_addresses(options);
+	g_autoptr(GPtrArray) servers = ctl_options_addresses(options);
 
 	if (servers == NULL)
 		return CTL_USAGE;
@@ -170,7 +170,7 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 	g_autoptr(GPtrArray) targets = make_targets(servers);
 	Pinger pinger = {
 		.targets = targets,
-		.timeout_ms = options->timeout_ms,
+		.options = options,
 		.keeps_connections = targets->len <= ctl_parallel_room(),
 		.array = options->json ? &array : NULL,
 	};

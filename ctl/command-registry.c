@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ctl/ctl.h"
+#include "ctl/command.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
 #include "ctl/registry-live.h"
@@ -89,8 +89,8 @@ static GArray *choose_datacenters(const CtlTree *tree)
 	for (gsize i = 0; datacenter_texts != NULL && datacenter_texts[i] != NULL; i++) {
 		guint64 number = 0;
 
-		if (!ctl_number("--datacenter-id N", datacenter_texts[i], 0,
-				(1u << tree->layout.datacenter_bits) - 1, &number))
+		if (!ctl_options_number("--datacenter-id N", datacenter_texts[i], 0,
+					(1u << tree->layout.datacenter_bits) - 1, &number))
 			return NULL;
 
 		guint datacenter_id = (guint)number;
@@ -369,8 +369,9 @@ static CtlStatus quarantine(const CtlOptions *options, const ZookeeperHosts *hos
 	guint64 skew_ms = 0;
 	guint64 reservation_ms = 0;
 
-	if (!ctl_number("--reservation MS", reservation_text, 1, MAX_GIVEN_MS, &reservation_ms) ||
-	    !ctl_number("--max-clock-skew MS", skew_text, 1, MAX_GIVEN_MS, &skew_ms))
+	if (!ctl_options_number("--reservation MS", reservation_text, 1, MAX_GIVEN_MS,
+				&reservation_ms) ||
+	    !ctl_options_number("--max-clock-skew MS", skew_text, 1, MAX_GIVEN_MS, &skew_ms))
 		return CTL_USAGE;
 
 	const ZnodeLimits given = {(gint64)skew_ms, (gint64)reservation_ms};
@@ -432,7 +433,7 @@ static CtlStatus run(const CtlOptions *options, const char *const *arguments)
 							    : "--admin-auth");
 		return CTL_USAGE;
 	}
-	if (!ctl_zookeeper_hosts(options, &hosts, &auth))
+	if (!ctl_options_zookeeper(options, &hosts, &auth))
 		return CTL_USAGE;
 	if (hosts == NULL) {
 		ctl_output_complain("registry needs --zookeeper HOSTS");

@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include "ctl/ctl.h"
+#include "ctl/command.h"
 #include "ctl/fleet.h"
 #include "ctl/format.h"
 #include "ctl/list.h"
@@ -158,7 +158,7 @@ static GPtrArray *ask_workers(const Lister *self, gboolean is_hearsay)
 
 	for (guint i = 0; i < workers->len; i++)
 		((CtlWorker *)workers->pdata[i])->is_hearsay = is_hearsay;
-	ctl_worker_ask_all(workers, self->options->timeout_ms);
+	ctl_worker_ask_all(workers, self->options);
 	ctl_worker_sort(workers);
 	return workers;
 }
@@ -344,7 +344,7 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 	g_autoptr(ZookeeperHosts) hosts = NULL;
 	g_autofree char *auth = NULL;
 
-	if (!ctl_zookeeper_hosts(options, &hosts, &auth))
+	if (!ctl_options_zookeeper(options, &hosts, &auth))
 		return CTL_USAGE;
 	if (hosts == NULL && reservations) {
 		ctl_output_complain("--reservations needs --zookeeper HOSTS");

@@ -8,7 +8,7 @@
 #define MAX_WORKERS 4096 /* to ask, because a server says so */
 
 struct _CtlFleet {
-	guint timeout_ms;
+	const CtlOptions *options;
 	GPtrArray *servers; /* of Address */
 	GPtrArray *members; /* of Member, one for each */
 };
@@ -40,8 +40,8 @@ CtlFleet *ctl_fleet_new(const CtlOptions *options)
 {
 	g_autoptr(CtlFleet) self = g_new0(CtlFleet, 1);
 
-	self->timeout_ms = options->timeout_ms;
-	self->servers = ctl_addresses(options);
+	self->options = options;
+	self->servers = ctl_options_addresses(options);
 	if (self->servers == NULL)
 		return NULL;
 	self->members = g_ptr_array_new_with_free_func((GDestroyNotify)member_free);
@@ -101,7 +101,8 @@ static void ask(gpointer item, gpointer data)
 	const CtlFleet *fleet = data;
 	Member *self = item;
 	/* one that stayed would take a descriptor, and there may be more servers than these */
-	g_autoptr(SnowflakeClient) client = ctl_client_new(&self->server, 1, fleet->timeout_ms);
+	g_autoptr(SnowflakeClient) client =
+		ctl_options_client_new(fleet->options, &self->server, 1);
 	g_auto(CtlProbe) probe = {0};
 	g_autoptr(GPtrArray) answers = NULL;
 
@@ -268,7 +269,7 @@ GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes)
 	if (workers->len == 0)
 		return NULL;
 	set_unreachable(self, workers);
-	ctl_worker_ask_all(workers, self->timeout_ms);
+	ctl_worker_ask_all(workers, self->options);
 	ctl_worker_sort(workers);
 	return g_steal_pointer(&workers);
 }

@@ -3,8 +3,8 @@
 
 #include <glib.h>
 
-#include "ctl/ctl.h"
 #include "ctl/notes.h"
+#include "ctl/options.h"
 
 /*
  * Servers that were named, and what they tell: each of itself and of all others that it knows.

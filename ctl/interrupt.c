@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ctl/ctl.h"
+#include "ctl/status.h"
 
 /* Above these: the number of the signal that waits for the release. */
 enum { FREE = 0, HELD = -1, ENDING = -2 };

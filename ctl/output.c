@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/snowflake-client.h"
 #include "ctl/format.h"
 #include "ctl/interrupt.h"
 #include "ctl/zookeeper.h"

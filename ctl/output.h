@@ -3,7 +3,7 @@
 
 #include <json-glib/json-glib.h>
 
-#include "ctl/ctl.h"
+#include "ctl/status.h"
 
 /*
  * What snowflakectl says. When standard output cannot be written, the program ends here: with an

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "ctl/ctl.h"
+#include "ctl/options.h"
+#include "ctl/status.h"
 
 /* "registry secure": closes what servers without a password have made in ZooKeeper. */
 

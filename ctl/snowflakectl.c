@@ -8,9 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/suggestion.h"
 #include "core/text.h"
-#include "ctl/ctl.h"
-#include "ctl/help.h"
+#include "ctl/command-help.h"
+#include "ctl/command.h"
 #include "ctl/output.h"
 #include "ctl/parallel.h"
 
@@ -74,6 +75,80 @@ static const char *find_unknown_option(char **argv)
 	return NULL;
 }
 
+static void add_entries(GOptionContext *context, const GOptionEntry *entries)
+{
+	if (entries != NULL)
+		g_option_context_add_main_entries(context, entries, NULL);
+}
+
+/* (transfer full): for the options of @command, (nullable), or, where there is none, of all, for
+ * they may be meant. */
+static GOptionContext *make_context(const CtlCommand *command, const GOptionEntry *common)
+{
+	GOptionContext *context = g_option_context_new(NULL);
+
+	g_option_context_set_help_enabled(context, FALSE);
+	/* so that they are left over, for a message of our own */
+	g_option_context_set_ignore_unknown_options(context, TRUE);
+	g_option_context_add_main_entries(context, common, NULL);
+	if (command != NULL)
+		add_entries(context, command->entries);
+	for (gsize i = 0; command == NULL && CTL_COMMANDS[i] != NULL; i++)
+		add_entries(context, CTL_COMMANDS[i]->entries);
+	return context;
+}
+
+static void complain_of_command(const char *name)
+{
+	g_autoptr(GPtrArray) names = g_ptr_array_new();
+	g_autofree char *shown = text_escape(name, strlen(name));
+
+	for (gsize i = 0; CTL_COMMANDS[i] != NULL; i++)
+		g_ptr_array_add(names, (gpointer)CTL_COMMANDS[i]->name);
+	g_ptr_array_add(names, NULL);
+
+	const char *meant = suggestion_find(name, (const char *const *)names->pdata);
+
+	if (meant != NULL)
+		ctl_output_complain("there is no command \"%s\"; did you mean %s?", shown, meant);
+	else
+		ctl_output_complain("there is no command \"%s\"; see snowflakectl --help", shown);
+}
+
+static void add_names(GPtrArray *names, const GOptionEntry *entries)
+{
+	for (; entries != NULL && entries->long_name != NULL; entries++) {
+		/* the entry of what remains has no name */
+		if (entries->long_name[0] != '\0')
+			g_ptr_array_add(names, (gpointer)entries->long_name);
+	}
+}
+
+static void complain_of_option(const char *option, const CtlCommand *command,
+			       const GOptionEntry *common)
+{
+	g_autoptr(GPtrArray) names = g_ptr_array_new();
+	g_autofree char *shown = text_escape(option, strlen(option));
+	gboolean is_long = g_str_has_prefix(option, "--");
+	g_autofree char *name = g_strndup(option + 2, is_long ? strcspn(option + 2, "=") : 0);
+
+	add_names(names, common);
+	if (command != NULL)
+		add_names(names, command->entries);
+	for (gsize i = 0; command == NULL && CTL_COMMANDS[i] != NULL; i++)
+		add_names(names, CTL_COMMANDS[i]->entries);
+	g_ptr_array_add(names, NULL);
+
+	const char *meant = suggestion_find(name, (const char *const *)names->pdata);
+
+	if (meant != NULL)
+		ctl_output_complain("unknown option \"%s\"; did you mean --%s?", shown, meant);
+	else
+		ctl_output_complain("unknown option \"%s\"; see snowflakectl %s%s--help", shown,
+				    command != NULL ? command->name : "",
+				    command != NULL ? " " : "");
+}
+
 static CtlStatus run_command(const CtlCommand *command, const CtlOptions *options, char **arguments)
 {
 	static const char *const none[] = {NULL};
@@ -93,34 +168,6 @@ static CtlStatus run_command(const CtlCommand *command, const CtlOptions *option
 	}
 
 	return command->run(options, arguments != NULL ? (const char *const *)arguments : none);
-}
-
-/* Whether @argument is one that @command takes, as its usage names them: "quarantine|secure". */
-static gboolean takes_argument(const CtlCommand *command, const char *argument)
-{
-	g_auto(GStrv) taken = g_strsplit(
-		command != NULL && command->arguments != NULL ? command->arguments : "", "|", -1);
-
-	return g_strv_contains((const char *const *)taken, argument);
-}
-
-/* @asked: by the command "help", which takes no more than the name of another one, and what that
- * one takes */
-static CtlStatus print_help(const CtlCommand *command, const GOptionEntry *common, gboolean asked,
-			    char **arguments)
-{
-	const char *more = NULL;
-
-	if (asked && arguments != NULL)
-		more = takes_argument(command, arguments[0]) ? arguments[1] : arguments[0];
-	if (more != NULL) {
-		g_autofree char *shown = text_escape(more, strlen(more));
-
-		ctl_output_complain("help takes one command, but there is \"%s\"", shown);
-		return CTL_USAGE;
-	}
-	ctl_help_print(command, common);
-	return CTL_OK;
 }
 
 static CtlStatus parse_and_run(int argc, char **argv)
@@ -161,12 +208,12 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		name = take_command(&argc, argv, common);
 	}
 
-	const CtlCommand *command = name != NULL ? ctl_help_find_command(name) : NULL;
+	const CtlCommand *command = name != NULL ? ctl_command_find(name) : NULL;
 
 	if (command != NULL && command->takes_no_server)
 		common[0].flags |= G_OPTION_FLAG_HIDDEN;
 
-	g_autoptr(GOptionContext) context = ctl_help_context(command, common);
+	g_autoptr(GOptionContext) context = make_context(command, common);
 	g_autoptr(GError) error = NULL;
 	const char *unknown;
 
@@ -175,15 +222,15 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		return CTL_USAGE;
 	}
 	if ((unknown = find_unknown_option(argv)) != NULL) {
-		ctl_help_complain_of_option(unknown, command, common);
+		complain_of_option(unknown, command, common);
 		return CTL_USAGE;
 	}
 	if (command == NULL && (name != NULL || arguments != NULL)) {
-		ctl_help_complain_of_command(name != NULL ? name : arguments[0]);
+		complain_of_command(name != NULL ? name : arguments[0]);
 		return CTL_USAGE;
 	}
 	if (help || asked)
-		return print_help(command, common, asked, arguments);
+		return ctl_command_help(command, common, asked ? arguments : NULL);
 	if (version) {
 		ctl_output_print("snowflakectl %s\n", VERSION);
 		return CTL_OK;
@@ -192,7 +239,7 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		ctl_output_complain("a command is missing; see snowflakectl --help");
 		return CTL_USAGE;
 	}
-	if (!ctl_number("--timeout MS", timeout, 1, MAX_TIMEOUT_MS, &timeout_ms))
+	if (!ctl_options_number("--timeout MS", timeout, 1, MAX_TIMEOUT_MS, &timeout_ms))
 		return CTL_USAGE;
 	options.timeout_ms = (guint)timeout_ms;
 	options.servers = servers;

@@ -13,9 +13,9 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "ctl/ctl.h"
 #include "ctl/interrupt.h"
 #include "ctl/output.h"
+#include "ctl/status.h"
 
 #define CLEAR_SCREEN  "\033[H\033[J"
 #define BUFFER_BYTES  65536

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "ctl/ctl.h"
 #include "ctl/format.h"
 #include "ctl/parallel.h"
 
@@ -162,7 +161,7 @@ void ctl_worker_set_unreachable(CtlWorker *self)
 static void ask(gpointer item, gpointer data)
 {
 	CtlWorker *self = item;
-	const guint *timeout_ms = data;
+	const CtlOptions *options = data;
 
 	if (self->state != NULL)
 		return;
@@ -170,7 +169,7 @@ static void ask(gpointer item, gpointer data)
 	g_autoptr(Address) server =
 		self->address != NULL ? address_parse_peer(self->address, NULL) : NULL;
 	g_autoptr(SnowflakeClient) client =
-		server != NULL ? ctl_client_new((const Address *const *)&server, 1, *timeout_ms)
+		server != NULL ? ctl_options_client_new(options, (const Address *const *)&server, 1)
 			       : NULL;
 	g_auto(CtlProbe) probe = {0};
 
@@ -203,9 +202,9 @@ static void lend_clocks(const GPtrArray *workers)
 	}
 }
 
-void ctl_worker_ask_all(GPtrArray *workers, guint timeout_ms)
+void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options)
 {
-	ctl_parallel_do(workers, ask, &timeout_ms);
+	ctl_parallel_do(workers, ask, (gpointer)options);
 	lend_clocks(workers);
 }
 

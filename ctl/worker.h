@@ -3,6 +3,7 @@
 
 #include <json-glib/json-glib.h>
 
+#include "ctl/options.h"
 #include "ctl/probe.h"
 #include "ctl/registry-tree.h"
 #include "ctl/table.h"
@@ -56,11 +57,11 @@ void ctl_worker_set_unreachable(CtlWorker *self);
  * ctl_worker_ask_all:
  *
  * Asks all that were not asked, many at a time, for their state and clock. One that does not answer
- * within @timeout_ms is "unreachable", and so is one at whose address another server answers. What
+ * in time is "unreachable", and so is one at whose address another server answers. What
  * is reserved for it is so by a clock that nobody tells of: the one that is furthest back of those
  * that are known is taken for it, so that what has ended by that has ended.
  */
-void ctl_worker_ask_all(GPtrArray *workers, guint timeout_ms);
+void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options);
 
 /* Whether who lists them again has nothing new to tell: the times that answers took, and what they
  * make uncertain in a clock, are not news. Both are sorted. */

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "ctl/command.h"
+
+/* "help COMMAND", or COMMAND --help.
+ * @command: (nullable): what it is about; %NULL: the program
+ * @common: the options that every command has
+ * @arguments: (nullable): what follows COMMAND in the first: no more than what that one takes */
+CtlStatus ctl_command_help(const CtlCommand *command, const GOptionEntry *common,
+			   char *const *arguments);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "ctl/options.h"
+#include "ctl/status.h"
+
+/* The commands of snowflakectl: a file each, and a line each in the table of command.c. */
+
+typedef struct {
+	const char *name;
+	const char *arguments;       /* for --help: "[ID...]"; NULL: the command takes none */
+	const char *summary;         /* a line, for --help */
+	const char *details;         /* more, for the command's --help; or NULL */
+	gboolean takes_zookeeper;    /* --zookeeper is for it, too */
+	gboolean takes_no_server;    /* --server is not shown in its --help */
+	const GOptionEntry *entries; /* its own options, NULL-terminated */
+	CtlStatus (*run)(const CtlOptions *options, const char *const *arguments);
+} CtlCommand;
+
+extern const CtlCommand ctl_id_command;
+extern const CtlCommand ctl_decode_command;
+extern const CtlCommand ctl_ping_command;
+extern const CtlCommand ctl_workers_command;
+extern const CtlCommand ctl_registry_command;
+extern const CtlCommand ctl_bench_command;
+/* It has no run: see command-help.h. */
+extern const CtlCommand ctl_help_command;
+
+/* All of them, NULL-terminated. */
+extern const CtlCommand *const CTL_COMMANDS[];
+
+/* (nullable) */
+const CtlCommand *ctl_command_find(const char *name);

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/options.h"
+
+#include <string.h>
+
+#include "common/zookeeper/auth.h"
+#include "core/text.h"
+#include "ctl/output.h"
+
+/* (transfer full) */
+static char **servers(const CtlOptions *self)
+{
+	const char *environment = g_getenv(CTL_SERVERS_VARIABLE);
+	g_autoptr(GStrvBuilder) named = g_strv_builder_new();
+	g_auto(GStrv) parts = g_strsplit(environment != NULL ? environment : "", ",", -1);
+
+	if (self->servers != NULL)
+		return g_strdupv(self->servers);
+	for (gsize i = 0; parts[i] != NULL; i++) {
+		if (g_strstrip(parts[i])[0] != '\0')
+			g_strv_builder_add(named, parts[i]);
+	}
+
+	char **found = g_strv_builder_end(named);
+
+	if (found[0] == NULL) {
+		g_strfreev(found);
+		found = g_strsplit(SNOWFLAKE_CLIENT_DEFAULT_SERVER, ",", -1);
+	}
+	return found;
+}
+
+GPtrArray *ctl_options_addresses(const CtlOptions *self)
+{
+	g_auto(GStrv) texts = servers(self);
+	g_autoptr(GPtrArray) addresses =
+		g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
+
+	for (gsize i = 0; texts[i] != NULL; i++) {
+		g_autoptr(GError) error = NULL;
+		Address *address = address_parse_peer(texts[i], &error);
+
+		if (address == NULL) {
+			ctl_output_complain("%s: %s",
+					    self->servers != NULL ? "--server, one at a time"
+								  : CTL_SERVERS_VARIABLE,
+					    error->message);
+			return NULL;
+		}
+		g_ptr_array_add(addresses, address);
+	}
+	return g_steal_pointer(&addresses);
+}
+
+SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *const *servers,
+					guint count)
+{
+	g_autofree const char **texts = g_new0(const char *, count + 1);
+	SnowflakeClient *client;
+
+	for (guint i = 0; i < count; i++)
+		texts[i] = servers[i]->text;
+	client = snowflake_client_new(texts, NULL);
+	snowflake_client_set_timeout_ms(client, self->timeout_ms);
+	return client;
+}
+
+/* --zookeeper, or what the environment has in its place; an empty one is none. */
+static const char *zookeeper_text(const CtlOptions *self)
+{
+	const char *environment = g_getenv(CTL_ZOOKEEPER_VARIABLE);
+
+	if (self->zookeeper != NULL)
+		return self->zookeeper;
+	if (self->servers != NULL || environment == NULL || environment[0] == '\0')
+		return NULL;
+	return environment;
+}
+
+gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_hosts, char **out_auth)
+{
+	const char *text = zookeeper_text(self);
+	g_autoptr(ZookeeperHosts) hosts = NULL;
+	g_autofree char *auth = NULL;
+	g_autoptr(GError) error = NULL;
+
+	if (self->zookeeper != NULL && self->servers != NULL) {
+		ctl_output_complain("--server or --zookeeper, not both");
+		return FALSE;
+	}
+	if (text != NULL && (hosts = zookeeper_hosts_parse(text, &error)) == NULL) {
+		ctl_output_complain(
+			"%s: %s", self->zookeeper != NULL ? "--zookeeper" : CTL_ZOOKEEPER_VARIABLE,
+			error->message);
+		return FALSE;
+	}
+	if (hosts != NULL && self->zookeeper_auth != NULL &&
+	    (auth = zookeeper_auth_read(self->zookeeper_auth, &error)) == NULL) {
+		ctl_output_complain("--zookeeper-auth: %s", error->message);
+		return FALSE;
+	}
+	if (hosts == NULL && self->zookeeper_auth != NULL) {
+		ctl_output_complain("--zookeeper-auth without --zookeeper");
+		return FALSE;
+	}
+	*out_hosts = g_steal_pointer(&hosts);
+	*out_auth = g_steal_pointer(&auth);
+	return TRUE;
+}
+
+gboolean ctl_options_number(const char *option, const char *text, guint64 min, guint64 max,
+			    guint64 *out_number)
+{
+	if (text == NULL || g_ascii_string_to_unsigned(text, 10, min, max, out_number, NULL))
+		return TRUE;
+
+	g_autofree char *shown = text_escape(text, strlen(text));
+
+	ctl_output_complain("%s: \"%s\" is not a whole number from %" G_GUINT64_FORMAT
+			    " to %" G_GUINT64_FORMAT,
+			    option, shown, min, max);
+	return FALSE;
+}

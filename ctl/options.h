@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "client/snowflake-client.h"
+#include "common/address.h"
+#include "common/zookeeper/znodes.h"
+
+/* The options that every command has, and what they stand for. */
+
+typedef struct {
+	char **servers;             /* NULL: see ctl_options_addresses() */
+	const char *zookeeper;      /* NULL: see ctl_options_zookeeper() */
+	const char *zookeeper_auth; /* a file; NULL: none */
+	gboolean json;
+	guint timeout_ms;
+} CtlOptions;
+
+/* What stands in for --server and --zookeeper. */
+#define CTL_SERVERS_VARIABLE   "SNOWFLAKE_SERVERS"
+#define CTL_ZOOKEEPER_VARIABLE "SNOWFLAKE_ZOOKEEPER"
+
+/* (transfer full) (nullable) (element-type Address): the servers that are named, by the option or
+ * else the variable, or the default one; if one does not parse, %NULL, and the message is out:
+ * CTL_USAGE. */
+GPtrArray *ctl_options_addresses(const CtlOptions *self);
+
+/* (transfer full): a client of so many @servers. */
+SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *const *servers,
+					guint count);
+
+/* Sets *out_hosts to the ZooKeeper that is named, by the option, or else, where no server is named
+ * by one, by the variable; to NULL if there is none. Sets *out_auth to "user:password", or to NULL.
+ * %FALSE, and the message is out, if one of them makes no sense: CTL_USAGE. */
+gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_hosts, char **out_auth);
+
+/* Sets *out_number to the number that the value @text of an option is, in decimal; leaves it where
+ * @text is NULL. %FALSE, and the message is out, if it is none from @min to @max: CTL_USAGE.
+ * @option: as --help writes it: "-n N" */
+gboolean ctl_options_number(const char *option, const char *text, guint64 min, guint64 max,
+			    guint64 *out_number);
