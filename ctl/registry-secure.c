@@ -1,214 +1,332 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/registry-secure.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "common/zookeeper/auth.h"
-#include "ctl/format.h"
-#include "ctl/output.h"
-#include "ctl/registry-secure-tree.h"
+#include "common/zookeeper/claim-record.h"
+#include "common/zookeeper/znodes.h"
 
-#define MAX_NAMED 32 /* servers or znodes in a message */
+#define AT_ONCE      1000
+#define MAX_ATTEMPTS 100 /* at a znode whose ACL somebody else sets all the time */
 
-static void print_json(const CtlSecureTree *tree)
+typedef struct {
+	CtlZookeeper *zookeeper;
+	const char *root;
+	gboolean close;
+	CtlSecureTree *tree;
+} Walk;
+
+static void secure_znode_free(CtlSecureZnode *self)
 {
-	static const struct {
-		const char *before;
-		const char *after;
-	} WORDS[] = {
-		[CTL_SECURE_CLOSED] = {"closed", "closed"},
-		[CTL_SECURE_OPEN] = {"open", "open"},
-		[CTL_SECURE_DONE] = {"open", "closed"},
-		[CTL_SECURE_FOREIGN] = {"someone else's", "someone else's"},
-		[CTL_SECURE_DENIED] = {"open", "open"},
-	};
-	CtlArray array = {0};
-
-	for (guint i = 0; i < tree->notable->len; i++) {
-		const CtlSecureZnode *znode = tree->notable->pdata[i];
-		JsonObject *object = json_object_new();
-
-		ctl_format_json_text(object, "path", znode->path);
-		ctl_format_json_text(object, "before", WORDS[znode->state].before);
-		ctl_format_json_text(object, "after", WORDS[znode->state].after);
-
-		g_autofree char *element = ctl_format_json(object);
-
-		ctl_array_add(&array, element);
-	}
-	ctl_array_end(&array);
+	g_free(self->path);
+	g_free(self);
 }
 
-/* What stands in the way, on standard error. */
-static void complain_of(const CtlSecureTree *tree)
+void ctl_secure_tree_free(CtlSecureTree *self)
 {
-	guint named = 0;
-
-	for (guint i = 0; i < tree->notable->len && named < MAX_NAMED; i++) {
-		const CtlSecureZnode *znode = tree->notable->pdata[i];
-		g_autofree char *path = ctl_format_path(znode->path);
-
-		named++;
-		if (znode->state == CTL_SECURE_DENIED)
-			ctl_output_complain("%s is open to anyone, and who may close it is "
-					    "someone else; see --admin-auth",
-					    path);
-		else if (znode->state == CTL_SECURE_FOREIGN)
-			ctl_output_complain("%s is someone else's; left as it is", path);
-		else
-			named--;
-	}
-	if (tree->others > named)
-		ctl_output_complain("... and %u more that are someone else's",
-				    tree->others - named);
-	for (guint i = 0; i < MIN(tree->strange->len, MAX_NAMED); i++) {
-		g_autofree char *path = ctl_format_path(tree->strange->pdata[i]);
-
-		ctl_output_complain("%s is none of a server's; left as it is", path);
-	}
-	if (tree->strange->len > MAX_NAMED)
-		ctl_output_complain("... and %u more that are none of a server's",
-				    tree->strange->len - MAX_NAMED);
+	if (self == NULL)
+		return;
+	g_ptr_array_unref(self->notable);
+	g_ptr_array_unref(self->strange);
+	g_ptr_array_unref(self->servers);
+	g_free(self);
 }
 
-/* (transfer full) (nullable): servers that came without a password, by their addresses; %NULL:
- * there are none. */
-static char *name_servers(const CtlSecureTree *tree)
+/* Does @znodes, a bounded number at once. */
+static gboolean do_all(const Walk *self, const GPtrArray *znodes, GError **error)
 {
-	g_autoptr(GString) names = g_string_new(NULL);
+	for (guint i = 0; i < znodes->len; i += AT_ONCE) {
+		g_autoptr(GPtrArray) some = g_ptr_array_new();
 
-	if (tree->servers->len == 0)
-		return NULL;
-	for (guint i = 0; i < MIN(tree->servers->len, MAX_NAMED); i++) {
-		g_autofree char *address = ctl_format_address(tree->servers->pdata[i]);
-
-		g_string_append_printf(names, "%s%s", i > 0 ? ", " : "", address);
+		for (guint j = i; j < MIN(i + AT_ONCE, znodes->len); j++)
+			g_ptr_array_add(some, znodes->pdata[j]);
+		if (!ctl_zookeeper_do(self->zookeeper, some, error))
+			return FALSE;
 	}
-	if (tree->servers->len > MAX_NAMED)
-		g_string_append_printf(names, ", and %u more", tree->servers->len - MAX_NAMED);
-	return g_string_free(g_steal_pointer(&names), FALSE);
-}
-
-static CtlStatus report(const CtlSecureTree *tree, const CtlSecureOptions *own, gboolean json)
-{
-	g_autofree char *line = g_strdup_printf(
-		"%u znodes: %u were open to anyone, %u of them are closed now; %u are someone "
-		"else's",
-		tree->znodes, tree->open, tree->done, tree->others);
-	g_autofree char *servers = name_servers(tree);
-	gboolean unexpected = servers != NULL && !own->even_if_servers_live;
-
-	if (json)
-		print_json(tree);
-	else
-		ctl_output_print("%s\n", line);
-	ctl_output_flush();
-	if (json)
-		ctl_output_complain("%s", line);
-	complain_of(tree);
-	if (servers != NULL)
-		ctl_output_complain("%u servers live that came without a user and password, and "
-				    "cannot extend their reservations any more: %s",
-				    tree->servers->len, servers);
-	return tree->others > 0 || unexpected ? CTL_FAILED : CTL_OK;
-}
-
-/* Servers that came without a password could not write any more. */
-static gboolean refuse_servers(const CtlSecureTree *tree)
-{
-	g_autofree char *servers = name_servers(tree);
-
-	if (servers == NULL)
-		return FALSE;
-	ctl_output_complain("nothing was changed: %u servers live that came without a user and "
-			    "password, and could not extend their reservations any more: %s; "
-			    "stop them first, or go on with --even-if-servers-live",
-			    tree->servers->len, servers);
 	return TRUE;
 }
 
-/* It is asked on standard error, as the answer on standard output may be for a file. */
-static gboolean confirm(const CtlSecureTree *tree, const ZookeeperHosts *hosts, const char *auth)
-{
-	char line[16] = "";
-	g_autofree char *user = g_strndup(auth, strcspn(auth, ":"));
-	g_autofree char *shown = ctl_format_text(user);
+/* One level of the tree */
 
-	fprintf(stderr,
-		"At ZooKeeper %s%s, %u of %u znodes are open to anyone.\n"
-		"From now on they will be for user %s alone, with the password of "
-		"--zookeeper-auth.\n"
-		"Servers that run without it: %u. They serve what is left of their reservations.\n"
-		"Type yes to go on: ",
-		hosts->servers, hosts->root, tree->open, tree->znodes, shown, tree->servers->len);
-	fflush(stderr);
-	if (fgets(line, sizeof(line), stdin) != NULL && strcmp(g_strstrip(line), "yes") == 0)
+static void note(const Walk *self, const CtlZnode *znode, CtlSecureState state)
+{
+	CtlSecureTree *tree = self->tree;
+	CtlSecureZnode *notable;
+
+	tree->znodes++;
+	tree->open +=
+		state == CTL_SECURE_OPEN || state == CTL_SECURE_DONE || state == CTL_SECURE_DENIED;
+	tree->done += state == CTL_SECURE_DONE;
+	tree->others += state == CTL_SECURE_FOREIGN || state == CTL_SECURE_DENIED;
+	if (state == CTL_SECURE_CLOSED)
+		return;
+	notable = g_new(CtlSecureZnode, 1);
+	*notable = (CtlSecureZnode){g_strdup(znode->path), state};
+	g_ptr_array_add(tree->notable, notable);
+}
+
+/* What becomes of a znode that was looked at. %FALSE: it is to be closed. */
+static gboolean judge(const Walk *self, const CtlZnode *znode, gboolean was_closed)
+{
+	switch (znode->result) {
+	case CTL_ZNODE_DENIED:
+		note(self, znode, CTL_SECURE_FOREIGN);
 		return TRUE;
-	ctl_output_complain("nothing was changed");
+	case CTL_ZNODE_DONE:
+		break;
+	case CTL_ZNODE_MISSING:
+	case CTL_ZNODE_CONFLICT: /* of a look: never */
+		return TRUE;
+	}
+	if (znode->is_open && self->close)
+		return FALSE;
+	if (znode->is_open)
+		note(self, znode, CTL_SECURE_OPEN);
+	else if (was_closed)
+		note(self, znode, CTL_SECURE_DONE);
+	else
+		note(self, znode, znode->is_ours ? CTL_SECURE_CLOSED : CTL_SECURE_FOREIGN);
+	return TRUE;
+}
+
+/* Leaves in @znodes those that are to be closed. @closed: those that were */
+static gboolean look_at_all(const Walk *self, GPtrArray *znodes, const GHashTable *closed,
+			    GError **error)
+{
+	g_autoptr(GPtrArray) open = g_ptr_array_new();
+
+	for (guint i = 0; i < znodes->len; i++)
+		((CtlZnode *)znodes->pdata[i])->operation = CTL_ZNODE_LOOK_ACL;
+	if (!do_all(self, znodes, error))
+		return FALSE;
+	for (guint i = 0; i < znodes->len; i++) {
+		CtlZnode *znode = znodes->pdata[i];
+
+		if (!judge(self, znode, g_hash_table_contains((GHashTable *)closed, znode)))
+			g_ptr_array_add(open, znode);
+	}
+	g_ptr_array_set_size(znodes, 0);
+	g_ptr_array_extend(znodes, open, NULL, NULL);
+	return TRUE;
+}
+
+static gboolean close_all(const Walk *self, GPtrArray *znodes, GHashTable *closed, GError **error)
+{
+	g_autoptr(GPtrArray) left = g_ptr_array_new();
+
+	for (guint i = 0; i < znodes->len; i++)
+		((CtlZnode *)znodes->pdata[i])->operation = CTL_ZNODE_CLOSE;
+	if (!do_all(self, znodes, error))
+		return FALSE;
+	for (guint i = 0; i < znodes->len; i++) {
+		CtlZnode *znode = znodes->pdata[i];
+
+		if (znode->result == CTL_ZNODE_DENIED)
+			note(self, znode, CTL_SECURE_DENIED);
+		else
+			g_ptr_array_add(left, znode);
+		if (znode->result == CTL_ZNODE_DONE)
+			g_hash_table_add(closed, znode);
+	}
+	g_ptr_array_set_size(znodes, 0);
+	g_ptr_array_extend(znodes, left, NULL, NULL);
+	return TRUE;
+}
+
+/* Until all that came in is done. */
+static gboolean sync_all(const Walk *self, GError **error)
+{
+	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
+
+	ctl_znode_list_add(znodes, CTL_ZNODE_SYNC, g_strdup(self->root));
+	return do_all(self, znodes, error);
+}
+
+/* While an ACL is being set, ZooKeeper judges what comes in by the one before: so what was closed
+ * is looked at once more, when all that came in meanwhile is done.
+ * @level: of CtlZnode */
+static gboolean settle(const Walk *self, const GPtrArray *level, GError **error)
+{
+	g_autoptr(GPtrArray) left = g_ptr_array_new();
+	g_autoptr(GHashTable) closed = g_hash_table_new(NULL, NULL);
+
+	g_ptr_array_extend(left, (GPtrArray *)level, NULL, NULL);
+	for (int i = 0; i < MAX_ATTEMPTS; i++) {
+		if (!look_at_all(self, left, closed, error))
+			return FALSE;
+		if (left->len == 0)
+			return TRUE;
+		if (!close_all(self, left, closed, error) || !sync_all(self, error))
+			return FALSE;
+	}
+	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+		    "%s: somebody else set its ACL each of %d times",
+		    left->len > 0 ? ((const CtlZnode *)left->pdata[0])->path : self->root,
+		    MAX_ATTEMPTS);
 	return FALSE;
 }
 
-static CtlStatus fail(const GError *error)
+/* From level to level */
+
+static gboolean is_of_root(const char *name)
 {
-	ctl_output_complain_of(error, 0);
-	return CTL_FAILED;
+	return g_strv_contains(ZNODES_OF_ROOT, name);
 }
 
-static CtlStatus close_all(const CtlOptions *options, const CtlSecureOptions *own,
-			   const ZookeeperHosts *hosts, CtlZookeeper *zookeeper)
+static gboolean is_of_datacenter(const char *name)
 {
-	g_autoptr(GError) error = NULL;
-	g_autoptr(CtlSecureTree) tree = ctl_secure_tree_walk(zookeeper, hosts->root, TRUE, &error);
-
-	if (tree != NULL)
-		return report(tree, own, options->json);
-	g_prefix_error(&error, "not all of it is closed; run it again: ");
-	return fail(error);
+	return g_strv_contains(ZNODES_OF_DATACENTER, name);
 }
 
-/* The question may stand for long, so what it was asked about is looked at once more. */
-static CtlStatus secure(const CtlOptions *options, const CtlSecureOptions *own,
-			const ZookeeperHosts *hosts, const char *auth, CtlZookeeper *zookeeper)
+static gboolean is_number(const char *name)
 {
-	for (gboolean agreed = own->yes;; agreed = TRUE) {
-		g_autoptr(GError) error = NULL;
-		g_autoptr(CtlSecureTree) found =
-			ctl_secure_tree_walk(zookeeper, hosts->root, FALSE, &error);
+	guint number;
 
-		if (found == NULL)
-			return fail(error);
-		if (found->open == 0)
-			return report(found, own, options->json);
-		if (!own->even_if_servers_live && refuse_servers(found))
-			return CTL_FAILED;
-		if (agreed)
-			return close_all(options, own, hosts, zookeeper);
-		if (!confirm(found, hosts, auth))
-			return CTL_FAILED;
-	}
+	return znode_parse_number(name, G_MAXUINT, &number);
 }
 
-CtlStatus ctl_registry_secure_run(const CtlOptions *options, const CtlSecureOptions *own,
-				  const ZookeeperHosts *hosts, const char *auth)
+static gboolean is_claim(const char *name)
 {
-	g_autoptr(GError) error = NULL;
-	g_autofree char *admin = NULL;
-	g_autoptr(CtlZookeeper) zookeeper = NULL;
+	g_autofree char *nonce = NULL;
+	gint64 sequence;
 
-	if (auth == NULL) {
-		ctl_output_complain("registry secure needs --zookeeper-auth FILE: the user and "
-				    "password that the servers have, or will have");
-		return CTL_USAGE;
+	return znode_claim_parse_name(name, &nonce, &sequence);
+}
+
+/* It is there, and this session may read it: what is open and cannot be closed, too. */
+static gboolean may_list(const CtlZnode *znode)
+{
+	return znode->result == CTL_ZNODE_DONE ||
+	       (znode->result == CTL_ZNODE_DENIED && znode->operation == CTL_ZNODE_CLOSE);
+}
+
+/* (transfer full) (nullable): what is to be looked at in those of @level that are called @name, or
+ * in all of them (NULL). */
+static GPtrArray *list_children(const Walk *self, const GPtrArray *level, const char *name,
+				gboolean (*is_ours)(const char *name), GError **error)
+{
+	g_autoptr(GPtrArray) lists = ctl_znode_list_new();
+	g_autoptr(GPtrArray) children = ctl_znode_list_new();
+
+	for (guint i = 0; i < level->len; i++) {
+		const CtlZnode *parent = level->pdata[i];
+
+		if (may_list(parent) &&
+		    (name == NULL || g_str_equal(strrchr(parent->path, '/') + 1, name)))
+			ctl_znode_list_add(lists, CTL_ZNODE_LIST, g_strdup(parent->path));
 	}
-	if (own->admin_auth != NULL &&
-	    (admin = zookeeper_auth_read(own->admin_auth, &error)) == NULL) {
-		ctl_output_complain("--admin-auth: %s", error->message);
-		return CTL_USAGE;
+	if (!do_all(self, lists, error))
+		return NULL;
+	for (guint i = 0; i < lists->len; i++) {
+		const CtlZnode *list = lists->pdata[i];
+
+		for (char **child = list->names; child != NULL && *child != NULL; child++) {
+			char *path = g_strconcat(list->path, "/", *child, NULL);
+
+			if (is_ours(*child))
+				ctl_znode_list_add(children, CTL_ZNODE_LOOK_ACL, path);
+			else
+				g_ptr_array_add(self->tree->strange, path);
+		}
 	}
-	zookeeper = ctl_zookeeper_connect(hosts, auth, options->timeout_ms, &error);
-	if (zookeeper == NULL ||
-	    (admin != NULL && !ctl_zookeeper_add_auth(zookeeper, admin, &error)))
-		return fail(error);
-	return secure(options, own, hosts, auth, zookeeper);
+	return g_steal_pointer(&children);
+}
+
+static char *address_of(const CtlZnode *claim)
+{
+	g_auto(ClaimRecord) record = {0};
+
+	if (!claim_record_from_json(claim->data, (gsize)MAX(claim->length, 0), &record, NULL))
+		return g_strdup(claim->path);
+	return claim_record_address(&record);
+}
+
+/* Names the servers whose claims are open. */
+static gboolean read_claims(const Walk *self, const GPtrArray *claims, GError **error)
+{
+	g_autoptr(GPtrArray) open = ctl_znode_list_new();
+
+	if (!do_all(self, claims, error))
+		return FALSE;
+	for (guint i = 0; i < claims->len; i++) {
+		const CtlZnode *claim = claims->pdata[i];
+
+		if (claim->result == CTL_ZNODE_DONE && claim->is_open)
+			ctl_znode_list_add(open, CTL_ZNODE_GET, g_strdup(claim->path));
+	}
+	if (!do_all(self, open, error))
+		return FALSE;
+	for (guint i = 0; i < open->len; i++) {
+		const CtlZnode *claim = open->pdata[i];
+
+		if (claim->result == CTL_ZNODE_DONE)
+			g_ptr_array_add(self->tree->servers, address_of(claim));
+	}
+	return TRUE;
+}
+
+static gboolean walk_datacenters(const Walk *self, const GPtrArray *datacenters, GError **error)
+{
+	g_autoptr(GPtrArray) below = NULL;
+	g_autoptr(GPtrArray) reservations = NULL;
+	g_autoptr(GPtrArray) claims = NULL;
+
+	if (!settle(self, datacenters, error))
+		return FALSE;
+	below = list_children(self, datacenters, NULL, is_of_datacenter, error);
+	if (below == NULL || !settle(self, below, error))
+		return FALSE;
+	reservations = list_children(self, below, ZNODES_RESERVATIONS, is_number, error);
+	if (reservations == NULL || !settle(self, reservations, error))
+		return FALSE;
+	claims = list_children(self, below, ZNODES_CLAIMS, is_claim, error);
+	return claims != NULL && read_claims(self, claims, error);
+}
+
+/* What has no layout is not the servers': nothing of it is to be closed. */
+static gboolean is_registry(const Walk *self, GError **error)
+{
+	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
+	const CtlZnode *layout =
+		ctl_znode_list_add(znodes, CTL_ZNODE_LOOK, znode_layout(self->root));
+
+	if (!do_all(self, znodes, error))
+		return FALSE;
+	if (layout->result == CTL_ZNODE_DONE)
+		return TRUE;
+	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+		    "no layout at %s of ZooKeeper at %s: no server has registered there; is the "
+		    "path behind --zookeeper the servers'?",
+		    self->root, ctl_zookeeper_servers(self->zookeeper));
+	return FALSE;
+}
+
+static gboolean walk(const Walk *self, GError **error)
+{
+	g_autoptr(GPtrArray) top = ctl_znode_list_new();
+	g_autoptr(GPtrArray) below = NULL;
+	g_autoptr(GPtrArray) datacenters = NULL;
+
+	ctl_znode_list_add(top, CTL_ZNODE_LOOK_ACL, g_strdup(self->root));
+	if (!is_registry(self, error) || !settle(self, top, error))
+		return FALSE;
+	below = list_children(self, top, NULL, is_of_root, error);
+	if (below == NULL || !settle(self, below, error))
+		return FALSE;
+	datacenters = list_children(self, below, ZNODES_DATACENTERS, is_number, error);
+	return datacenters != NULL && walk_datacenters(self, datacenters, error);
+}
+
+CtlSecureTree *ctl_secure_tree_walk(CtlZookeeper *zookeeper, const char *root, gboolean close,
+				    GError **error)
+{
+	g_autoptr(CtlSecureTree) tree = g_new0(CtlSecureTree, 1);
+	const Walk self = {zookeeper, root, close, tree};
+
+	tree->notable = g_ptr_array_new_with_free_func((GDestroyNotify)secure_znode_free);
+	tree->strange = g_ptr_array_new_with_free_func(g_free);
+	tree->servers = g_ptr_array_new_with_free_func(g_free);
+	if (!walk(&self, error))
+		return NULL;
+	return g_steal_pointer(&tree);
 }

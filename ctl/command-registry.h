@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "ctl/options.h"
+#include "ctl/status.h"
+
+/* "registry quarantine" and "registry secure", and what they share. */
+
+typedef struct {
+	const CtlOptions *common;
+	ZookeeperHosts *hosts;
+	char *auth; /* (nullable): "user:password" */
+	gboolean even_if_servers_live;
+	gboolean yes; /* it does not ask */
+
+	/* of quarantine alone; as typed, NULL: not given */
+	char *reservation;
+	char *max_clock_skew;
+	char **datacenter_ids;
+
+	/* of secure alone */
+	char *admin_auth; /* (nullable): a file, of who else may set ACLs there */
+} CtlRegistryOptions;
+
+CtlStatus ctl_command_registry_quarantine(const CtlRegistryOptions *options);
+CtlStatus ctl_command_registry_secure(const CtlRegistryOptions *options);
+
+/* After a question on standard error, as what is on standard output may be for a file: says how to
+ * agree to it, and returns whether somebody does. %FALSE: the message is out. */
+gboolean ctl_command_registry_is_agreed(void);
