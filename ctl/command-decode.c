@@ -102,8 +102,7 @@ static void print_json(Decoder *self, gint64 id, const LayoutParts *parts)
 {
 	char decimal[CTL_ID_TEXT_MAX];
 	g_autofree char *utc = text_time_ms(parts->time_ms);
-	g_autoptr(JsonObject) object = json_object_new();
-	g_autoptr(JsonNode) node = json_node_new(JSON_NODE_OBJECT);
+	JsonObject *object = json_object_new();
 
 	json_object_set_string_member(object, "id",
 				      ctl_id_text_encode(CTL_ID_DECIMAL, id, decimal));
@@ -112,11 +111,7 @@ static void print_json(Decoder *self, gint64 id, const LayoutParts *parts)
 	json_object_set_int_member(object, "datacenter_id", parts->datacenter_id);
 	json_object_set_int_member(object, "worker_id", parts->worker_id);
 	json_object_set_int_member(object, "sequence", parts->sequence);
-	json_node_set_object(node, object);
-
-	g_autofree char *element = json_to_string(node, FALSE);
-
-	ctl_array_add(&self->array, element);
+	ctl_array_add_object(&self->array, object);
 }
 
 static void decode(Decoder *self, const char *text)

@@ -66,10 +66,16 @@ static void ask(gpointer item, gpointer data)
 		g_clear_pointer(&target->client, snowflake_client_free);
 }
 
+/* (nullable): a server of 2010 does not say. */
+static const char *state_of(const CtlProbe *probe)
+{
+	return probe->worker != NULL ? probe->worker->state : NULL;
+}
+
 static void print_line(const Target *target)
 {
 	const CtlProbe *probe = &target->probe;
-	g_autofree char *state = probe->state != NULL ? ctl_format_text(probe->state) : NULL;
+	g_autofree char *state = state_of(probe) != NULL ? ctl_format_text(state_of(probe)) : NULL;
 
 	/* it begins with the server */
 	if (target->error != NULL) {
@@ -95,15 +101,12 @@ static void print_json(CtlArray *array, const Target *target)
 	} else {
 		json_object_set_int_member(object, "datacenter_id", probe->datacenter_id);
 		json_object_set_int_member(object, "worker_id", probe->worker_id);
-		if (probe->state != NULL)
-			json_object_set_string_member(object, "state", probe->state);
+		if (state_of(probe) != NULL)
+			json_object_set_string_member(object, "state", state_of(probe));
 		json_object_set_int_member(object, "clock_skew_us", probe->clock_skew_us);
 		json_object_set_int_member(object, "round_trip_us", probe->round_trip_us);
 	}
-
-	g_autofree char *element = ctl_format_json(object);
-
-	ctl_array_add(array, element);
+	ctl_array_add_object(array, object);
 }
 
 static GPtrArray *make_targets(const GPtrArray *servers)
@@ -119,10 +122,10 @@ static GPtrArray *make_targets(const GPtrArray *servers)
 	return targets;
 }
 
-/* A server of 2010 does not say; that it answers is all there is to know. */
+/* That one answers which does not say is all there is to know. */
 static gboolean is_serving(const CtlProbe *probe)
 {
-	return probe->state == NULL || strcmp(probe->state, "serving") == 0;
+	return state_of(probe) == NULL || strcmp(state_of(probe), "serving") == 0;
 }
 
 static void set_last_words(const Pinger *self)

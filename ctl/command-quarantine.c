@@ -164,10 +164,7 @@ static void print_json(const GPtrArray *floors, gboolean complete)
 		ctl_format_json_time(object, "floor_before", floor->before_ms);
 		ctl_format_json_time(object, "floor", floor->floor_ms);
 		json_object_set_int_member(object, "claims", floor->n_claims);
-
-		g_autofree char *element = ctl_format_json(object);
-
-		ctl_array_add(&array, element);
+		ctl_array_add_object(&array, object);
 	}
 	(complete ? ctl_array_end : ctl_array_end_failed)(&array);
 }

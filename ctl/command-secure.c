@@ -33,10 +33,7 @@ static void print_json(const CtlSecureTree *tree)
 		ctl_format_json_text(object, "path", znode->path);
 		ctl_format_json_text(object, "before", WORDS[znode->state].before);
 		ctl_format_json_text(object, "after", WORDS[znode->state].after);
-
-		g_autofree char *element = ctl_format_json(object);
-
-		ctl_array_add(&array, element);
+		ctl_array_add_object(&array, object);
 	}
 	ctl_array_end(&array);
 }

@@ -201,6 +201,13 @@ void ctl_array_add(CtlArray *self, const char *element)
 		ctl_interrupt_set_last_words(STDOUT_FILENO, g_strdup("\n]\n"));
 }
 
+void ctl_array_add_object(CtlArray *self, JsonObject *object)
+{
+	g_autofree char *element = ctl_format_json(object);
+
+	ctl_array_add(self, element);
+}
+
 void ctl_array_end(CtlArray *self)
 {
 	ctl_output_print(self->count > 0 ? "\n]\n" : "[]\n");

@@ -49,6 +49,8 @@ typedef struct {
 
 /* @element: JSON */
 void ctl_array_add(CtlArray *self, const char *element);
+/* @object: (transfer full) */
+void ctl_array_add_object(CtlArray *self, JsonObject *object);
 void ctl_array_end(CtlArray *self);
 /* Of a command that has failed: an array without an element is none, and the error takes its
  * place. */

@@ -5,8 +5,6 @@
 
 void ctl_probe_clear(CtlProbe *self)
 {
-	g_clear_pointer(&self->nonce, g_free);
-	g_clear_pointer(&self->state, g_free);
 	g_clear_pointer(&self->worker, snowflake_client_worker_free);
 }
 
@@ -30,8 +28,6 @@ static gboolean identify(SnowflakeClient *client, CtlProbe *probe, GError **erro
 	}
 	probe->datacenter_id = worker->datacenter_id;
 	probe->worker_id = worker->worker_id;
-	probe->nonce = g_strdup(worker->nonce);
-	probe->state = g_strdup(worker->state);
 	probe->worker = g_steal_pointer(&worker);
 	return TRUE;
 }

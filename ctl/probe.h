@@ -9,8 +9,6 @@
 typedef struct {
 	gint64 datacenter_id;
 	gint64 worker_id;
-	char *nonce;          /* NULL: a server of 2010, which does not say */
-	char *state;          /* likewise */
 	gint64 clock_skew_us; /* the server's clock minus ours */
 	gint64 round_trip_us;
 	SnowflakeClientWorker *worker; /* all that it says; NULL: a server of 2010 */

@@ -237,9 +237,9 @@ static gboolean take_floor(const Quarantine *self, CtlFloor *floor, const CtlZno
 	g_autoptr(GError) failure = NULL;
 
 	*out_floor = (ZnodeFloor){0};
-	floor->had_floor = read->result == CTL_ZNODE_DONE;
-	if (floor->had_floor && !znode_floor_from_json(read->data, (gsize)MAX(read->length, 0),
-						       self->layout, out_floor, &failure)) {
+	if (read->result == CTL_ZNODE_DONE &&
+	    !znode_floor_from_json(read->data, (gsize)MAX(read->length, 0), self->layout, out_floor,
+				   &failure)) {
 		floor->damage = g_strdup_printf("%s: %s", read->path, failure->message);
 		return FALSE;
 	}
@@ -262,7 +262,8 @@ static void add_write(const Quarantine *self, CtlFloor *floor, const CtlZnode *r
 		.clock_tick = MAX(before.clock_tick, self->floor.clock_tick),
 	};
 	CtlZnode *write = ctl_znode_list_add(
-		writes, floor->had_floor ? CTL_ZNODE_SET : CTL_ZNODE_CREATE, g_strdup(read->path));
+		writes, read->result == CTL_ZNODE_DONE ? CTL_ZNODE_SET : CTL_ZNODE_CREATE,
+		g_strdup(read->path));
 
 	floor->floor_ms = time_of(self, now.tick);
 	floor->raised = now.tick > before.tick;

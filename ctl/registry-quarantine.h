@@ -45,12 +45,11 @@ gboolean ctl_registry_quarantine_limits(CtlZookeeper *zookeeper, const char *roo
 typedef struct {
 	guint datacenter_id;
 	guint n_claims;
-	gboolean had_floor; /* then: */
-	gint64 before_ms;   /* since the Unix epoch; 0: it was never raised */
-	char *damage;       /* (nullable): why it does not parse; it was left as it is */
-	gboolean done;      /* then: */
-	gboolean raised;    /* else it was there already, as high or higher */
-	gint64 floor_ms;    /* now */
+	gint64 before_ms; /* since the Unix epoch; 0: it was never raised */
+	char *damage;     /* (nullable): why it does not parse; it was left as it is */
+	gboolean done;    /* then: */
+	gboolean raised;  /* else it was there already, as high or higher */
+	gint64 floor_ms;  /* now */
 } CtlFloor;
 
 /* (transfer full): of CtlFloor: not done yet.

@@ -187,7 +187,6 @@ static void parse_reservation(const Reader *self, CtlDatacenter *datacenter, con
 
 	g_ptr_array_add(datacenter->reservations, reservation);
 	reservation->worker_id = (guint)g_ascii_strtoull(name, NULL, 10);
-	reservation->version = znode->version;
 	if (!reservation_record_from_json(znode->data, (gsize)MAX(znode->length, 0),
 					  &reservation->record, &error)) {
 		reservation->damage = damage_of(znode, error);

@@ -24,7 +24,6 @@ typedef struct {
 /* A worker ID that was ever used. */
 typedef struct {
 	guint worker_id;
-	gint32 version;
 	ReservationRecord record;
 	char *damage;             /* (nullable): why there is no record */
 	gint64 reserved_until_ms; /* since the Unix epoch: the beginning of the last tick; 0: never

@@ -19,8 +19,7 @@
 
 static gboolean is_option_with_value(const GOptionEntry *entries, const char *argument)
 {
-	for (const GOptionEntry *entry = entries; entry != NULL && entry->long_name != NULL;
-	     entry++) {
+	for (const GOptionEntry *entry = entries; entry->long_name != NULL; entry++) {
 		/* the entry of what remains has no name; "--" is not it */
 		gboolean is_long = entry->long_name[0] != '\0' &&
 				   g_str_has_prefix(argument, "--") &&
@@ -34,18 +33,34 @@ static gboolean is_option_with_value(const GOptionEntry *entries, const char *ar
 	return FALSE;
 }
 
+/* (transfer full): of const GOptionEntry *: the options that every command has, and those of
+ * @command, (nullable), or, where there is none, of all, for they may be meant. */
+static GPtrArray *options_of(const CtlCommand *command, const GOptionEntry *common)
+{
+	GPtrArray *tables = g_ptr_array_new();
+
+	g_ptr_array_add(tables, (gpointer)common);
+	for (gsize i = 0; CTL_COMMANDS[i] != NULL; i++) {
+		if ((command == NULL || command == CTL_COMMANDS[i]) &&
+		    CTL_COMMANDS[i]->entries != NULL)
+			g_ptr_array_add(tables, (gpointer)CTL_COMMANDS[i]->entries);
+	}
+	return tables;
+}
+
 /* The place of the command in @argv: of the first argument that is neither an option nor the value
  * of one; 0 if there is none. */
 static int find_command(char **argv, const GOptionEntry *common)
 {
+	g_autoptr(GPtrArray) tables = options_of(NULL, common);
+
 	for (int i = 1; argv[i] != NULL; i++) {
+		gboolean has_value = FALSE;
+
 		if (argv[i][0] != '-')
 			return i;
-
-		gboolean has_value = is_option_with_value(common, argv[i]);
-
-		for (gsize j = 0; CTL_COMMANDS[j] != NULL; j++)
-			has_value |= is_option_with_value(CTL_COMMANDS[j]->entries, argv[i]);
+		for (guint j = 0; j < tables->len; j++)
+			has_value |= is_option_with_value(tables->pdata[j], argv[i]);
 		if (has_value && argv[i + 1] != NULL)
 			i++;
 	}
@@ -75,26 +90,17 @@ static const char *find_unknown_option(char **argv)
 	return NULL;
 }
 
-static void add_entries(GOptionContext *context, const GOptionEntry *entries)
-{
-	if (entries != NULL)
-		g_option_context_add_main_entries(context, entries, NULL);
-}
-
-/* (transfer full): for the options of @command, (nullable), or, where there is none, of all, for
- * they may be meant. */
+/* (transfer full): for the options of @command, or of all. */
 static GOptionContext *make_context(const CtlCommand *command, const GOptionEntry *common)
 {
 	GOptionContext *context = g_option_context_new(NULL);
+	g_autoptr(GPtrArray) tables = options_of(command, common);
 
 	g_option_context_set_help_enabled(context, FALSE);
 	/* so that they are left over, for a message of our own */
 	g_option_context_set_ignore_unknown_options(context, TRUE);
-	g_option_context_add_main_entries(context, common, NULL);
-	if (command != NULL)
-		add_entries(context, command->entries);
-	for (gsize i = 0; command == NULL && CTL_COMMANDS[i] != NULL; i++)
-		add_entries(context, CTL_COMMANDS[i]->entries);
+	for (guint i = 0; i < tables->len; i++)
+		g_option_context_add_main_entries(context, tables->pdata[i], NULL);
 	return context;
 }
 
@@ -115,28 +121,23 @@ static void complain_of_command(const char *name)
 		ctl_output_complain("there is no command \"%s\"; see snowflakectl --help", shown);
 }
 
-static void add_names(GPtrArray *names, const GOptionEntry *entries)
-{
-	for (; entries != NULL && entries->long_name != NULL; entries++) {
-		/* the entry of what remains has no name */
-		if (entries->long_name[0] != '\0')
-			g_ptr_array_add(names, (gpointer)entries->long_name);
-	}
-}
-
 static void complain_of_option(const char *option, const CtlCommand *command,
 			       const GOptionEntry *common)
 {
+	g_autoptr(GPtrArray) tables = options_of(command, common);
 	g_autoptr(GPtrArray) names = g_ptr_array_new();
 	g_autofree char *shown = text_escape(option, strlen(option));
 	gboolean is_long = g_str_has_prefix(option, "--");
 	g_autofree char *name = g_strndup(option + 2, is_long ? strcspn(option + 2, "=") : 0);
 
-	add_names(names, common);
-	if (command != NULL)
-		add_names(names, command->entries);
-	for (gsize i = 0; command == NULL && CTL_COMMANDS[i] != NULL; i++)
-		add_names(names, CTL_COMMANDS[i]->entries);
+	for (guint i = 0; i < tables->len; i++) {
+		for (const GOptionEntry *entry = tables->pdata[i]; entry->long_name != NULL;
+		     entry++) {
+			/* the entry of what remains has no name */
+			if (entry->long_name[0] != '\0')
+				g_ptr_array_add(names, (gpointer)entry->long_name);
+		}
+	}
 	g_ptr_array_add(names, NULL);
 
 	const char *meant = suggestion_find(name, (const char *const *)names->pdata);

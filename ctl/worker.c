@@ -111,7 +111,7 @@ CtlWorker *ctl_worker_of_hearsay(const SnowflakeClientWorker *said, gint64 clock
 /* What the server itself says. */
 static void take_probe(CtlWorker *self, const CtlProbe *probe)
 {
-	self->state = g_strdup(probe->state);
+	self->state = g_strdup(probe->worker->state);
 	self->has_answered = TRUE;
 	self->round_trip_us = probe->round_trip_us;
 	self->clock_skew_us = probe->clock_skew_us;
@@ -174,7 +174,7 @@ static void ask(gpointer item, gpointer data)
 	g_auto(CtlProbe) probe = {0};
 
 	if (client != NULL && ctl_probe(client, &probe, NULL) && probe.worker != NULL &&
-	    g_strcmp0(probe.nonce, self->nonce) == 0)
+	    g_strcmp0(probe.worker->nonce, self->nonce) == 0)
 		take_probe(self, &probe);
 	else
 		ctl_worker_set_unreachable(self);

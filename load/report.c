@@ -24,8 +24,6 @@ static const struct {
 	[LOAD_ERROR_WRONG] = {"wrong", "wrong"},
 };
 
-#define FASTEST_CALLS 3 /* that an outage is longer than */
-
 void load_report_clear(LoadReport *self)
 {
 	g_clear_pointer(&self->tally, load_tally_free);
@@ -76,14 +74,16 @@ gboolean load_report_is_interrupted(const LoadReport *self)
 	return self->tally->stopped_ns > 0;
 }
 
-gint64 load_report_outage_ns(const LoadReport *self)
+/* What an outage is longer than: 100 ms, and three times as long as the fastest call. */
+static gint64 least_outage_ns(const LoadReport *self)
 {
 	guint64 fastest_ns = load_histogram_quantile(&self->tally->latency_ns, 0);
 
-	return MAX(LOAD_GAPS_SHORTEST_NS, (gint64)fastest_ns * FASTEST_CALLS);
+	return MAX(LOAD_GAPS_SHORTEST_NS, 3 * (gint64)fastest_ns);
 }
 
-gboolean load_report_kept_up(const LoadReport *self)
+/* Open loop: whether as good as all calls that were due were answered in the measured time. */
+static gboolean kept_up(const LoadReport *self)
 {
 	const LoadTally *tally = self->tally;
 
@@ -164,7 +164,7 @@ static void append_errors(GString *out, const LoadTally *tally)
 static void append_outages(GString *out, const LoadReport *self)
 {
 	const LoadTally *tally = self->tally;
-	gint64 longer_than_ns = load_report_outage_ns(self);
+	gint64 longer_than_ns = least_outage_ns(self);
 	LoadOutages outages = load_gaps_outages(&tally->gaps, longer_than_ns);
 
 	if (tally->made_again + tally->refused > 0)
@@ -196,7 +196,7 @@ static void append_calls(GString *out, const LoadReport *self)
 	g_string_append_printf(out, "calls     %.0f /s", per_second(self, tally->in_time));
 	if (self->options->rate > 0)
 		g_string_append_printf(out, " of the %.15g /s asked for", self->options->rate);
-	if (self->options->rate > 0 && !load_report_kept_up(self))
+	if (self->options->rate > 0 && !kept_up(self))
 		g_string_append(out, ": COULD NOT KEEP UP");
 	if (ids_per_call(self->options) > 0)
 		g_string_append_printf(
@@ -379,7 +379,7 @@ static void add_errors(JsonBuilder *builder, const LoadTally *tally)
 
 static void add_outages(JsonBuilder *builder, const LoadReport *self)
 {
-	gint64 longer_than_ns = load_report_outage_ns(self);
+	gint64 longer_than_ns = least_outage_ns(self);
 	LoadOutages outages = load_gaps_outages(&self->tally->gaps, longer_than_ns);
 
 	begin_object(builder, "outages");
@@ -397,7 +397,7 @@ static void add_open_loop(JsonBuilder *builder, const LoadReport *self)
 	const LoadTally *tally = self->tally;
 
 	add_number(builder, "rate", self->options->rate);
-	add_flag(builder, "kept_up", load_report_kept_up(self));
+	add_flag(builder, "kept_up", kept_up(self));
 	add_count(builder, "due", tally->due);
 	add_count(builder, "waited", tally->queued);
 	add_quantiles(builder, "sent_late_us", &tally->lag_ns);

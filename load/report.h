@@ -19,12 +19,6 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(LoadReport, load_report_clear)
 /* Whether it was stopped before its end. */
 gboolean load_report_is_interrupted(const LoadReport *self);
 
-/* What an outage is longer than: 100 ms, and three times as long as the fastest call. */
-gint64 load_report_outage_ns(const LoadReport *self);
-
-/* Open loop: whether as good as all calls that were due were answered in the measured time. */
-gboolean load_report_kept_up(const LoadReport *self);
-
 /* (transfer full): a few lines for people. */
 char *load_report_text(const LoadReport *self);
 
