@@ -49,17 +49,15 @@ gboolean ctl_command_registry_is_agreed(void)
 	return FALSE;
 }
 
-static gboolean is_secure(const char *action)
+/* (nullable): options of which one is given that is for another action. */
+static const char *find_strange_options(const char *action)
 {
-	return strcmp(action, "secure") == 0;
-}
+	gboolean is_secure = strcmp(action, "secure") == 0;
 
-static gboolean has_option_of_another(const char *action)
-{
-	if (is_secure(action))
-		return given.reservation != NULL || given.max_clock_skew != NULL ||
-		       given.datacenter_ids != NULL;
-	return given.admin_auth != NULL;
+	if (is_secure && (given.reservation != NULL || given.max_clock_skew != NULL ||
+			  given.datacenter_ids != NULL))
+		return "--reservation, --max-clock-skew or --datacenter-id";
+	return !is_secure && given.admin_auth != NULL ? "--admin-auth" : NULL;
 }
 
 static CtlStatus run(const CtlOptions *options, const char *const *arguments)
@@ -72,11 +70,11 @@ static CtlStatus run(const CtlOptions *options, const char *const *arguments)
 		ctl_output_complain("registry takes one argument: quarantine or secure");
 		return CTL_USAGE;
 	}
-	if (has_option_of_another(arguments[0])) {
-		ctl_output_complain("registry %s does not take %s", arguments[0],
-				    is_secure(arguments[0]) ? "--reservation, --max-clock-skew or "
-							      "--datacenter-id"
-							    : "--admin-auth");
+
+	const char *strange = find_strange_options(arguments[0]);
+
+	if (strange != NULL) {
+		ctl_output_complain("registry %s does not take %s", arguments[0], strange);
 		return CTL_USAGE;
 	}
 	if (!ctl_options_zookeeper(options, &given.hosts, &given.auth))

@@ -7,7 +7,7 @@
 #include "ctl/command.h"
 #include "ctl/fleet.h"
 #include "ctl/format.h"
-#include "ctl/list.h"
+#include "ctl/listing.h"
 #include "ctl/notes.h"
 #include "ctl/output.h"
 #include "ctl/registry-tree.h"
@@ -41,7 +41,7 @@ typedef struct {
 	gboolean has_notes; /* with it: what is to be said beside the list is drawn too */
 	gboolean is_due;    /* to print, even if it is what was printed last */
 	guint printed;      /* how many times */
-	CtlList *last;      /* (nullable): written where it is printed, as the next may be drawn */
+	CtlListing *last;   /* (nullable): written where it is printed, as the next may be drawn */
 } Lister;
 
 /* What is to be printed */
@@ -92,21 +92,21 @@ static gboolean note_tree(CtlNotes *notes, const CtlTree *tree)
 
 /* Printing it */
 
-static void print_once(const CtlList *list)
+static void print_once(const CtlListing *list)
 {
-	if (ctl_list_is_known(list))
-		ctl_list_print(list);
+	if (ctl_listing_is_known(list))
+		ctl_listing_print(list);
 	ctl_output_flush();
-	ctl_notes_complain(ctl_list_notes(list), NULL);
+	ctl_notes_complain(ctl_listing_notes(list), NULL);
 }
 
 /* Unless it would say again what is there to read. */
-static void print_news(Lister *self, const CtlList *list)
+static void print_news(Lister *self, const CtlListing *list)
 {
-	gboolean is_known = ctl_list_is_known(list);
+	gboolean is_known = ctl_listing_is_known(list);
 
-	if (is_known && (self->is_due || !ctl_list_is_same(list, self->last))) {
-		ctl_list_print_next(list, self->printed == 0);
+	if (is_known && (self->is_due || !ctl_listing_is_same(list, self->last))) {
+		ctl_listing_print_next(list, self->printed == 0);
 		self->printed++;
 	}
 	self->is_due = !is_known;
@@ -118,13 +118,13 @@ static void draw(gpointer data)
 	const Lister *self = data;
 
 	if (self->last != NULL)
-		ctl_list_draw(self->last, self->has_notes);
+		ctl_listing_draw(self->last, self->has_notes);
 }
 
 /* @list: (transfer full) */
-static void show(Lister *self, CtlList *list)
+static void show(Lister *self, CtlListing *list)
 {
-	g_autoptr(CtlList) before = self->last;
+	g_autoptr(CtlListing) before = self->last;
 
 	ctl_watch_begin_print();
 	if (!self->redraws)
@@ -134,8 +134,8 @@ static void show(Lister *self, CtlList *list)
 		draw(self);
 	ctl_output_flush();
 	if (!self->has_notes)
-		ctl_notes_complain(ctl_list_notes(list),
-				   before != NULL ? ctl_list_notes(before) : NULL);
+		ctl_notes_complain(ctl_listing_notes(list),
+				   before != NULL ? ctl_listing_notes(before) : NULL);
 	ctl_watch_end_print();
 }
 
@@ -159,29 +159,28 @@ static GPtrArray *ask_workers(const Lister *self, gboolean is_hearsay)
 	for (guint i = 0; i < workers->len; i++)
 		((CtlWorker *)workers->pdata[i])->is_hearsay = is_hearsay;
 	ctl_worker_ask_all(workers, self->options);
-	ctl_worker_sort(workers);
 	return workers;
 }
 
 /* (transfer full): what the tree has.
  * @lost: why it may be otherwise by now; NULL: it is not
  * @out_is_sound: there is no record that does not parse */
-static CtlList *list_tree(const Lister *self, const GError *lost, gboolean *out_is_sound)
+static CtlListing *list_tree(const Lister *self, const GError *lost, gboolean *out_is_sound)
 {
-	CtlList *list = ctl_list_new(self->options->json);
-	CtlNotes *notes = ctl_list_notes(list);
+	CtlListing *list = ctl_listing_new(self->options->json);
+	CtlNotes *notes = ctl_listing_notes(list);
 
 	*out_is_sound = note_tree(notes, self->tree);
 	if (lost != NULL)
 		note_lost(self, notes, lost);
 	if (reservations) {
-		ctl_list_take_reservations(list, self->tree);
+		ctl_listing_take_reservations(list, self->tree);
 	} else {
 		GPtrArray *workers = ask_workers(self, lost != NULL);
 
 		if (workers->len == 0 && !self->options->json)
 			ctl_notes_add(notes, "no server is registered");
-		ctl_list_take_workers(list, workers);
+		ctl_listing_take_workers(list, workers);
 	}
 	return list;
 }
@@ -268,7 +267,7 @@ static CtlStatus list_zookeeper(Lister *self)
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(CtlZookeeper) zookeeper = open_session(self, &error);
-	g_autoptr(CtlList) list = NULL;
+	g_autoptr(CtlListing) list = NULL;
 	gboolean is_sound;
 
 	if (zookeeper == NULL || !read_tree(self, zookeeper, &error))
@@ -281,22 +280,22 @@ static CtlStatus list_zookeeper(Lister *self)
 /* By servers */
 
 /* (transfer full) */
-static CtlList *list_fleet(const Lister *self, CtlFleet *fleet)
+static CtlListing *list_fleet(const Lister *self, CtlFleet *fleet)
 {
-	CtlList *list = ctl_list_new(self->options->json);
+	CtlListing *list = ctl_listing_new(self->options->json);
 
-	ctl_list_take_workers(list, ctl_fleet_ask(fleet, ctl_list_notes(list)));
+	ctl_listing_take_workers(list, ctl_fleet_ask(fleet, ctl_listing_notes(list)));
 	return list;
 }
 
 /* Ends from outside, or if none of the servers answers to begin with. */
 static CtlStatus watch_servers(Lister *self, CtlFleet *fleet)
 {
-	CtlList *list = list_fleet(self, fleet);
+	CtlListing *list = list_fleet(self, fleet);
 
-	if (!ctl_list_is_known(list)) {
-		ctl_notes_complain(ctl_list_notes(list), NULL);
-		ctl_list_free(list);
+	if (!ctl_listing_is_known(list)) {
+		ctl_notes_complain(ctl_listing_notes(list), NULL);
+		ctl_listing_free(list);
 		return CTL_FAILED;
 	}
 	for (;; list = list_fleet(self, fleet)) {
@@ -308,7 +307,7 @@ static CtlStatus watch_servers(Lister *self, CtlFleet *fleet)
 static CtlStatus list_servers(Lister *self)
 {
 	g_autoptr(CtlFleet) fleet = ctl_fleet_new(self->options);
-	g_autoptr(CtlList) list = NULL;
+	g_autoptr(CtlListing) list = NULL;
 
 	if (fleet == NULL)
 		return CTL_USAGE;
@@ -316,7 +315,7 @@ static CtlStatus list_servers(Lister *self)
 		return watch_servers(self, fleet);
 	list = list_fleet(self, fleet);
 	print_once(list);
-	return ctl_list_is_known(list) ? CTL_OK : CTL_FAILED;
+	return ctl_listing_is_known(list) ? CTL_OK : CTL_FAILED;
 }
 
 static CtlStatus list_or_watch(Lister *self)
@@ -354,7 +353,7 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 	Lister lister = {.options = options, .hosts = hosts, .auth = auth};
 	CtlStatus status = watch ? list_again(&lister) : list_or_watch(&lister);
 
-	ctl_list_free(lister.last);
+	ctl_listing_free(lister.last);
 	ctl_tree_free(lister.tree);
 	return status;
 }

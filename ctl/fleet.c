@@ -270,6 +270,5 @@ GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes)
 		return NULL;
 	set_unreachable(self, workers);
 	ctl_worker_ask_all(workers, self->options);
-	ctl_worker_sort(workers);
 	return g_steal_pointer(&workers);
 }

@@ -147,11 +147,6 @@ static gint compare(gconstpointer a, gconstpointer b)
 	return g_strcmp0(left->nonce, right->nonce);
 }
 
-void ctl_worker_sort(GPtrArray *workers)
-{
-	g_ptr_array_sort(workers, compare);
-}
-
 void ctl_worker_set_unreachable(CtlWorker *self)
 {
 	g_free(self->state);
@@ -206,6 +201,7 @@ void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options)
 {
 	ctl_parallel_do(workers, ask, (gpointer)options);
 	lend_clocks(workers);
+	g_ptr_array_sort(workers, compare);
 }
 
 static gboolean is_same_clock(const CtlWorker *self, const CtlWorker *before)

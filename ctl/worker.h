@@ -47,9 +47,6 @@ CtlWorker *ctl_worker_of_hearsay(const SnowflakeClientWorker *said, gint64 clock
  * @probe: with its worker */
 CtlWorker *ctl_worker_of_probe(const CtlProbe *probe);
 
-/* By datacenter ID and worker ID; those without one come last. */
-void ctl_worker_sort(GPtrArray *workers);
-
 /* Not asked again. */
 void ctl_worker_set_unreachable(CtlWorker *self);
 
@@ -59,7 +56,8 @@ void ctl_worker_set_unreachable(CtlWorker *self);
  * Asks all that were not asked, many at a time, for their state and clock. One that does not answer
  * in time is "unreachable", and so is one at whose address another server answers. What
  * is reserved for it is so by a clock that nobody tells of: the one that is furthest back of those
- * that are known is taken for it, so that what has ended by that has ended.
+ * that are known is taken for it, so that what has ended by that has ended. Then sorts all by
+ * datacenter ID and worker ID; those without one come last.
  */
 void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options);
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/list.h"
+#include "ctl/listing.h"
 
 #include <string.h>
 
 #include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/registry-reservations.h"
+#include "ctl/reservation-table.h"
 #include "ctl/screen.h"
 #include "ctl/watch.h"
 #include "ctl/worker.h"
 
-struct _CtlList {
+struct _CtlListing {
 	gboolean json;
 	gboolean is_known;
 	gint64 time_ms;      /* since the Unix epoch: of what is shown */
@@ -22,9 +22,9 @@ struct _CtlList {
 	CtlNotes *notes;
 };
 
-CtlList *ctl_list_new(gboolean json)
+CtlListing *ctl_listing_new(gboolean json)
 {
-	CtlList *self = g_new0(CtlList, 1);
+	CtlListing *self = g_new0(CtlListing, 1);
 
 	self->json = json;
 	self->elements = g_ptr_array_new_with_free_func(g_free);
@@ -33,7 +33,7 @@ CtlList *ctl_list_new(gboolean json)
 	return self;
 }
 
-void ctl_list_free(CtlList *self)
+void ctl_listing_free(CtlListing *self)
 {
 	if (self == NULL)
 		return;
@@ -46,7 +46,7 @@ void ctl_list_free(CtlList *self)
 	g_free(self);
 }
 
-void ctl_list_take_workers(CtlList *self, GPtrArray *workers)
+void ctl_listing_take_workers(CtlListing *self, GPtrArray *workers)
 {
 	self->workers = workers;
 	self->is_known = workers != NULL;
@@ -58,32 +58,32 @@ void ctl_list_take_workers(CtlList *self, GPtrArray *workers)
 		ctl_worker_make_tables(workers, self->time_ms, &self->full, &self->brief);
 }
 
-void ctl_list_take_reservations(CtlList *self, const CtlTree *tree)
+void ctl_listing_take_reservations(CtlListing *self, const CtlTree *tree)
 {
 	self->is_known = TRUE;
 	self->time_ms = g_get_real_time() / 1000;
-	ctl_registry_reservations_make_tables(tree, self->time_ms, &self->full, &self->brief);
+	ctl_reservation_table_make(tree, self->time_ms, &self->full, &self->brief);
 	for (guint i = 0; i < tree->datacenters->len; i++) {
 		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
 
-		g_ptr_array_add(self->elements, ctl_format_json(ctl_registry_reservations_to_json(
+		g_ptr_array_add(self->elements, ctl_format_json(ctl_reservation_table_to_json(
 							tree, datacenter, self->time_ms)));
 		g_ptr_array_add(self->below,
-				ctl_registry_reservations_summary(tree, datacenter, self->time_ms));
+				ctl_reservation_table_summary(tree, datacenter, self->time_ms));
 	}
 }
 
-CtlNotes *ctl_list_notes(const CtlList *self)
+CtlNotes *ctl_listing_notes(const CtlListing *self)
 {
 	return self->notes;
 }
 
-gboolean ctl_list_is_known(const CtlList *self)
+gboolean ctl_listing_is_known(const CtlListing *self)
 {
 	return self->is_known;
 }
 
-gboolean ctl_list_is_same(const CtlList *self, const CtlList *before)
+gboolean ctl_listing_is_same(const CtlListing *self, const CtlListing *before)
 {
 	if (self->workers != NULL && before->workers != NULL)
 		return ctl_worker_same(self->workers, before->workers);
@@ -97,12 +97,12 @@ gboolean ctl_list_is_same(const CtlList *self, const CtlList *before)
 }
 
 /* (nullable) */
-static const CtlTable *choose_table(const CtlList *self, guint columns)
+static const CtlTable *choose_table(const CtlListing *self, guint columns)
 {
 	return self->full == NULL || ctl_table_fits(self->full, columns) ? self->full : self->brief;
 }
 
-static void print_tables(const CtlList *self)
+static void print_tables(const CtlListing *self)
 {
 	const CtlTable *table = choose_table(self, ctl_screen_columns());
 
@@ -112,7 +112,7 @@ static void print_tables(const CtlList *self)
 		ctl_output_print("%s\n", (const char *)self->below->pdata[i]);
 }
 
-void ctl_list_print(const CtlList *self)
+void ctl_listing_print(const CtlListing *self)
 {
 	CtlArray array = {0};
 
@@ -125,14 +125,14 @@ void ctl_list_print(const CtlList *self)
 	ctl_array_end(&array);
 }
 
-static void print_json_line(const CtlList *self)
+static void print_json_line(const CtlListing *self)
 {
 	for (guint i = 0; i < self->elements->len; i++)
 		ctl_output_print("%s%s", i > 0 ? "," : "[", (const char *)self->elements->pdata[i]);
 	ctl_output_print("%s\n", self->elements->len > 0 ? "]" : "[]");
 }
 
-void ctl_list_print_next(const CtlList *self, gboolean is_first)
+void ctl_listing_print_next(const CtlListing *self, gboolean is_first)
 {
 	if (self->json) {
 		print_json_line(self);
@@ -145,7 +145,7 @@ void ctl_list_print_next(const CtlList *self, gboolean is_first)
 	print_tables(self);
 }
 
-void ctl_list_draw(const CtlList *self, gboolean with_notes)
+void ctl_listing_draw(const CtlListing *self, gboolean with_notes)
 {
 	guint columns;
 	guint lines_of_screen;

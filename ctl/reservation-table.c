@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/registry-reservations.h"
+#include "ctl/reservation-table.h"
 
 #include "ctl/format.h"
 
@@ -89,15 +89,15 @@ static CtlTable *make_table(const CtlTree *tree, gint64 now_ms, gboolean is_shor
 	return table;
 }
 
-void ctl_registry_reservations_make_tables(const CtlTree *tree, gint64 now_ms, CtlTable **out_full,
-					   CtlTable **out_brief)
+void ctl_reservation_table_make(const CtlTree *tree, gint64 now_ms, CtlTable **out_full,
+				CtlTable **out_brief)
 {
 	*out_full = make_table(tree, now_ms, FALSE);
 	*out_brief = make_table(tree, now_ms, TRUE);
 }
 
-char *ctl_registry_reservations_summary(const CtlTree *tree, const CtlDatacenter *datacenter,
-					gint64 now_ms)
+char *ctl_reservation_table_summary(const CtlTree *tree, const CtlDatacenter *datacenter,
+				    gint64 now_ms)
 {
 	GString *text = g_string_new(NULL);
 	gint64 counts[N_STATES];
@@ -134,8 +134,8 @@ static JsonObject *reservation_to_json(const CtlDatacenter *datacenter,
 	return object;
 }
 
-JsonObject *ctl_registry_reservations_to_json(const CtlTree *tree, const CtlDatacenter *datacenter,
-					      gint64 now_ms)
+JsonObject *ctl_reservation_table_to_json(const CtlTree *tree, const CtlDatacenter *datacenter,
+					  gint64 now_ms)
 {
 	JsonObject *object = json_object_new();
 	JsonArray *reservations = json_array_new();
