@@ -82,10 +82,8 @@ static CtlStatus load_and_report(const CtlOptions *options)
 	g_autoptr(GError) error = NULL;
 	g_autoptr(LoadRun) load_run = load_run_new(&bench, &error);
 
-	if (load_run == NULL) {
-		ctl_output_complain_of(error, 0);
-		return CTL_FAILED;
-	}
+	if (load_run == NULL)
+		return ctl_output_fail(error);
 
 	g_auto(LoadReport) report = load(load_run);
 	g_autofree char *text = (options->json ? load_report_json : load_report_text)(&report);

@@ -293,10 +293,8 @@ static CtlStatus plan(Quarantine *self, const ZnodeLimits *given)
 
 	ctl_limits_clear(&self->limits);
 	if (!ctl_registry_quarantine_limits(self->zookeeper, self->options->hosts->root, given,
-					    &self->limits, &error)) {
-		ctl_output_complain_of(error, 0);
-		return CTL_FAILED;
-	}
+					    &self->limits, &error))
+		return ctl_output_fail(error);
 	g_clear_pointer(&self->datacenters, g_array_unref);
 	self->datacenters = choose_datacenters(self);
 	if (self->datacenters == NULL)
@@ -321,10 +319,8 @@ static CtlStatus look(Quarantine *self, const ZnodeLimits *given)
 						options->common->timeout_ms, &error);
 	if (self->zookeeper != NULL)
 		self->tree = ctl_tree_read(self->zookeeper, options->hosts->root, 0, &error);
-	if (self->tree == NULL) {
-		ctl_output_complain_of(error, 0);
-		return CTL_FAILED;
-	}
+	if (self->tree == NULL)
+		return ctl_output_fail(error);
 	status = plan(self, given);
 	return status == CTL_OK && !options->yes && !confirm(self) ? CTL_FAILED : status;
 }

@@ -142,12 +142,6 @@ static gboolean confirm(const CtlSecureTree *tree, const CtlRegistryOptions *opt
 	return ctl_command_registry_is_agreed();
 }
 
-static CtlStatus fail(const GError *error)
-{
-	ctl_output_complain_of(error, 0);
-	return CTL_FAILED;
-}
-
 static CtlStatus close_all(const CtlRegistryOptions *options, CtlZookeeper *zookeeper)
 {
 	g_autoptr(GError) error = NULL;
@@ -157,7 +151,7 @@ static CtlStatus close_all(const CtlRegistryOptions *options, CtlZookeeper *zook
 	if (tree != NULL)
 		return report(tree, options);
 	g_prefix_error(&error, "not all of it is closed; run it again: ");
-	return fail(error);
+	return ctl_output_fail(error);
 }
 
 /* The question may stand for long, so what it was asked about is looked at once more. */
@@ -169,7 +163,7 @@ static CtlStatus secure(const CtlRegistryOptions *options, CtlZookeeper *zookeep
 			ctl_secure_tree_walk(zookeeper, options->hosts->root, FALSE, &error);
 
 		if (found == NULL)
-			return fail(error);
+			return ctl_output_fail(error);
 		if (found->open == 0)
 			return report(found, options);
 		if (!options->even_if_servers_live && refuse_servers(found))
@@ -201,6 +195,6 @@ CtlStatus ctl_command_registry_secure(const CtlRegistryOptions *options)
 					  options->common->timeout_ms, &error);
 	if (zookeeper == NULL ||
 	    (admin != NULL && !ctl_zookeeper_add_auth(zookeeper, admin, &error)))
-		return fail(error);
+		return ctl_output_fail(error);
 	return secure(options, zookeeper);
 }

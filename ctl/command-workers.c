@@ -226,8 +226,7 @@ static CtlStatus fail(const GError *error)
 	g_autoptr(GError) told =
 		g_error_new(error->domain, error->code, "%s%s", error->message, hint);
 
-	ctl_output_complain_of(told, 0);
-	return CTL_FAILED;
+	return ctl_output_fail(told);
 }
 
 /* Lists, and lists again when something has changed or a while has passed, until the session is

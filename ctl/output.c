@@ -186,6 +186,12 @@ void ctl_output_complain_of(const GError *error, gint64 retry_after_ms)
 	complain(error->message, kind_of(error), retry_after_ms);
 }
 
+CtlStatus ctl_output_fail(const GError *error)
+{
+	ctl_output_complain_of(error, 0);
+	return CTL_FAILED;
+}
+
 void ctl_output_set_error(JsonObject *object, const GError *error)
 {
 	const char *kind = kind_of(error);

@@ -35,6 +35,8 @@ void ctl_output_complain(const char *format, ...) G_GNUC_PRINTF(1, 2);
 /* Likewise of what has a kind of its own.
  * @retry_after_ms: when it may be otherwise; 0: not known */
 void ctl_output_complain_of(const GError *error, gint64 retry_after_ms);
+/* Likewise of what ends the command. Returns CTL_FAILED. */
+CtlStatus ctl_output_fail(const GError *error);
 
 /* (transfer full): what such a line is, without its end. */
 char *ctl_output_complaint(const char *message);
