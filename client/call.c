@@ -3,13 +3,8 @@
 
 #include <string.h>
 
-#include "client/wire.h"
-
-#define VERSION_1    0x80010000u
-#define VERSION_MASK 0xffff0000u
-
-enum { MESSAGE_CALL = 1, MESSAGE_REPLY = 2, MESSAGE_EXCEPTION = 3 };
-enum { APPLICATION_UNKNOWN_METHOD = 1 };
+#include "client/reader.h"
+#include "common/thrift/byte-writer.h"
 
 #define MAX_REPLY_BYTES         65536
 #define MAX_WORKERS_REPLY_BYTES 16777215
@@ -37,18 +32,18 @@ guint client_call_max_reply_bytes(const ClientCall *call)
 
 void client_call_write(const ClientCall *call, gint32 seqid, GByteArray *out)
 {
-	client_wire_write_i32(out, (gint32)(VERSION_1 | MESSAGE_CALL));
-	client_wire_write_string(out, call->method);
-	client_wire_write_i32(out, seqid);
+	byte_writer_be32(out, STRICT_VERSION | MESSAGE_CALL);
+	byte_writer_text(out, call->method);
+	byte_writer_be32(out, (guint32)seqid);
 	if (call->agent != NULL) {
-		client_wire_write_field(out, CLIENT_WIRE_STRING, 1);
-		client_wire_write_string(out, call->agent);
+		byte_writer_field(out, BINARY_STRING, 1);
+		byte_writer_text(out, call->agent);
 	}
 	if (call->count > 0) {
-		client_wire_write_field(out, CLIENT_WIRE_I32, 2);
-		client_wire_write_i32(out, (gint32)call->count);
+		byte_writer_field(out, BINARY_I32, 2);
+		byte_writer_be32(out, call->count);
 	}
-	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	byte_writer_u8(out, BINARY_STOP);
 }
 
 static gboolean malformed(GError **error, const char *what)
@@ -60,23 +55,23 @@ static gboolean malformed(GError **error, const char *what)
 
 /* Reads the fields that TApplicationException and the exceptions of the contract have in common:
  * 1, a message, and 2, a number (the type of the one, retry_after_ms of another). */
-static char *read_exception(ClientWireReader *reader, gint64 *out_number)
+static char *read_exception(ClientReader *reader, gint64 *out_number)
 {
 	g_autofree char *message = NULL;
-	ClientWireType type;
+	BinaryType type;
 	gint16 id;
 
 	*out_number = 0;
-	while ((type = client_wire_read_field(reader, &id)) != CLIENT_WIRE_STOP) {
-		if (id == 1 && type == CLIENT_WIRE_STRING) {
+	while ((type = client_reader_field(reader, &id)) != BINARY_STOP) {
+		if (id == 1 && type == BINARY_STRING) {
 			g_free(message);
-			message = client_wire_read_text(reader);
-		} else if (id == 2 && type == CLIENT_WIRE_I32) {
-			*out_number = client_wire_read_i32(reader);
-		} else if (id == 2 && type == CLIENT_WIRE_I64) {
-			*out_number = client_wire_read_i64(reader);
+			message = client_reader_text(reader);
+		} else if (id == 2 && type == BINARY_I32) {
+			*out_number = client_reader_i32(reader);
+		} else if (id == 2 && type == BINARY_I64) {
+			*out_number = client_reader_i64(reader);
 		} else {
-			client_wire_skip(reader, type);
+			client_reader_skip(reader, type);
 		}
 	}
 	return message != NULL ? g_steal_pointer(&message) : g_strdup("no message");
@@ -90,7 +85,7 @@ static gboolean has_name(const char *message, const char *name)
 	       (message[length] == ':' || message[length] == '\0');
 }
 
-static gboolean read_application_exception(ClientWireReader *reader, const ClientCall *call,
+static gboolean read_application_exception(ClientReader *reader, const ClientCall *call,
 					   GError **error)
 {
 	SnowflakeClientError code = SNOWFLAKE_CLIENT_ERROR_PROTOCOL;
@@ -114,8 +109,8 @@ static gboolean read_application_exception(ClientWireReader *reader, const Clien
 
 /* An exception in the result; %NULL where the call declares none as this field. What else it says
  * goes into @refusal. */
-static GError *read_declared_exception(ClientWireReader *reader, const ClientCall *call,
-				       gint16 field, ClientReply *refusal)
+static GError *read_declared_exception(ClientReader *reader, const ClientCall *call, gint16 field,
+				       ClientReply *refusal)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(exceptions); i++) {
 		if (exceptions[i].result != call->result || exceptions[i].field != field)
@@ -134,15 +129,15 @@ static GError *read_declared_exception(ClientWireReader *reader, const ClientCal
 	return NULL;
 }
 
-static void read_ids(ClientWireReader *reader, guint count, gint64 *out_ids)
+static void read_ids(ClientReader *reader, guint count, gint64 *out_ids)
 {
-	gsize size = client_wire_read_list(reader, CLIENT_WIRE_I64);
+	gsize size = client_reader_list(reader, BINARY_I64);
 	gint64 last = 0;
 
 	if (size != count)
 		reader->bad = TRUE;
 	for (gsize i = 0; i < size && !reader->bad; i++) {
-		out_ids[i] = client_wire_read_i64(reader);
+		out_ids[i] = client_reader_i64(reader);
 		if (out_ids[i] <= last)
 			reader->bad = TRUE;
 		last = out_ids[i];
@@ -155,46 +150,46 @@ static void replace(char **field, char *text)
 	*field = text;
 }
 
-static SnowflakeClientWorker *read_worker(ClientWireReader *reader)
+static SnowflakeClientWorker *read_worker(ClientReader *reader)
 {
 	SnowflakeClientWorker *worker = g_new0(SnowflakeClientWorker, 1);
-	ClientWireType type;
+	BinaryType type;
 	gint16 id;
 
 	worker->address = g_strdup("");
 	worker->nonce = g_strdup("");
 	worker->state = g_strdup("");
 	worker->kind = g_strdup("");
-	while ((type = client_wire_read_field(reader, &id)) != CLIENT_WIRE_STOP) {
-		if (id == 1 && type == CLIENT_WIRE_I32)
-			worker->datacenter_id = client_wire_read_i32(reader);
-		else if (id == 2 && type == CLIENT_WIRE_I32)
-			worker->worker_id = client_wire_read_i32(reader);
-		else if (id == 3 && type == CLIENT_WIRE_STRING)
-			replace(&worker->address, client_wire_read_text(reader));
-		else if (id == 4 && type == CLIENT_WIRE_STRING)
-			replace(&worker->nonce, client_wire_read_text(reader));
-		else if (id == 5 && type == CLIENT_WIRE_I64)
-			worker->claimed_at_ms = client_wire_read_i64(reader);
-		else if (id == 6 && type == CLIENT_WIRE_I64)
-			worker->reserved_until_ms = client_wire_read_i64(reader);
-		else if (id == 7 && type == CLIENT_WIRE_STRING)
-			replace(&worker->state, client_wire_read_text(reader));
-		else if (id == 8 && type == CLIENT_WIRE_I64)
-			worker->as_of_ms = client_wire_read_i64(reader);
-		else if (id == 9 && type == CLIENT_WIRE_STRING)
-			replace(&worker->kind, client_wire_read_text(reader));
+	while ((type = client_reader_field(reader, &id)) != BINARY_STOP) {
+		if (id == 1 && type == BINARY_I32)
+			worker->datacenter_id = client_reader_i32(reader);
+		else if (id == 2 && type == BINARY_I32)
+			worker->worker_id = client_reader_i32(reader);
+		else if (id == 3 && type == BINARY_STRING)
+			replace(&worker->address, client_reader_text(reader));
+		else if (id == 4 && type == BINARY_STRING)
+			replace(&worker->nonce, client_reader_text(reader));
+		else if (id == 5 && type == BINARY_I64)
+			worker->claimed_at_ms = client_reader_i64(reader);
+		else if (id == 6 && type == BINARY_I64)
+			worker->reserved_until_ms = client_reader_i64(reader);
+		else if (id == 7 && type == BINARY_STRING)
+			replace(&worker->state, client_reader_text(reader));
+		else if (id == 8 && type == BINARY_I64)
+			worker->as_of_ms = client_reader_i64(reader);
+		else if (id == 9 && type == BINARY_STRING)
+			replace(&worker->kind, client_reader_text(reader));
 		else
-			client_wire_skip(reader, type);
+			client_reader_skip(reader, type);
 	}
 	return worker;
 }
 
-static GPtrArray *read_workers(ClientWireReader *reader)
+static GPtrArray *read_workers(ClientReader *reader)
 {
 	GPtrArray *workers =
 		g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
-	gsize size = client_wire_read_list(reader, CLIENT_WIRE_STRUCT);
+	gsize size = client_reader_list(reader, BINARY_STRUCT);
 
 	if (size > CLIENT_CALL_MAX_WORKERS)
 		reader->bad = TRUE;
@@ -204,15 +199,13 @@ static GPtrArray *read_workers(ClientWireReader *reader)
 }
 
 /* %FALSE if a field of @type is not the result, and nothing was read. */
-static gboolean read_result(ClientWireReader *reader, const ClientCall *call, ClientWireType type,
+static gboolean read_result(ClientReader *reader, const ClientCall *call, BinaryType type,
 			    ClientReply *reply)
 {
-	static const ClientWireType types[] = {
-		[CLIENT_RESULT_ID] = CLIENT_WIRE_I64,
-		[CLIENT_RESULT_NUMBER] = CLIENT_WIRE_I64,
-		[CLIENT_RESULT_IDS] = CLIENT_WIRE_LIST,
-		[CLIENT_RESULT_WORKER] = CLIENT_WIRE_STRUCT,
-		[CLIENT_RESULT_WORKERS] = CLIENT_WIRE_LIST,
+	static const BinaryType types[] = {
+		[CLIENT_RESULT_ID] = BINARY_I64,       [CLIENT_RESULT_NUMBER] = BINARY_I64,
+		[CLIENT_RESULT_IDS] = BINARY_LIST,     [CLIENT_RESULT_WORKER] = BINARY_STRUCT,
+		[CLIENT_RESULT_WORKERS] = BINARY_LIST,
 	};
 
 	if (type != types[call->result])
@@ -220,7 +213,7 @@ static gboolean read_result(ClientWireReader *reader, const ClientCall *call, Cl
 	switch (call->result) {
 	case CLIENT_RESULT_ID:
 	case CLIENT_RESULT_NUMBER:
-		reply->number = client_wire_read_i64(reader);
+		reply->number = client_reader_i64(reader);
 		break;
 	case CLIENT_RESULT_IDS:
 		read_ids(reader, call->count, reply->ids);
@@ -239,24 +232,24 @@ static gboolean read_result(ClientWireReader *reader, const ClientCall *call, Cl
 	return TRUE;
 }
 
-static gboolean read_reply(ClientWireReader *reader, const ClientCall *call, ClientReply *reply,
+static gboolean read_reply(ClientReader *reader, const ClientCall *call, ClientReply *reply,
 			   GError **error)
 {
 	g_autoptr(GError) declared = NULL;
 	ClientReply refusal = {0};
 	gboolean has_result = FALSE;
-	ClientWireType type;
+	BinaryType type;
 	gint16 id;
 
-	while ((type = client_wire_read_field(reader, &id)) != CLIENT_WIRE_STOP) {
+	while ((type = client_reader_field(reader, &id)) != BINARY_STOP) {
 		if (id == 0 && read_result(reader, call, type, reply)) {
 			has_result = TRUE;
-		} else if (id > 0 && type == CLIENT_WIRE_STRUCT && declared == NULL) {
+		} else if (id > 0 && type == BINARY_STRUCT && declared == NULL) {
 			declared = read_declared_exception(reader, call, id, &refusal);
 			if (declared == NULL)
-				client_wire_skip(reader, type);
+				client_reader_skip(reader, type);
 		} else {
-			client_wire_skip(reader, type);
+			client_reader_skip(reader, type);
 		}
 	}
 	if (reader->bad || reader->left > 0)
@@ -275,19 +268,19 @@ static gboolean read_reply(ClientWireReader *reader, const ClientCall *call, Cli
 gboolean client_call_read(const ClientCall *call, gint32 seqid, const guint8 *bytes, gsize length,
 			  ClientReply *reply, GError **error)
 {
-	ClientWireReader reader = {bytes, length, FALSE};
-	guint32 version = (guint32)client_wire_read_i32(&reader);
+	ClientReader reader = {bytes, length, FALSE};
+	guint32 version = (guint32)client_reader_i32(&reader);
 	gsize method_length;
-	const char *method = client_wire_read_bytes(&reader, &method_length);
-	gint32 reply_seqid = client_wire_read_i32(&reader);
+	const char *method = client_reader_bytes(&reader, &method_length);
+	gint32 reply_seqid = client_reader_i32(&reader);
 
-	if (reader.bad || (version & VERSION_MASK) != VERSION_1)
+	if (reader.bad || (version & STRICT_VERSION_MASK) != STRICT_VERSION)
 		return malformed(error, "not a message of Thrift's binary protocol");
 	if (method_length != strlen(call->method) ||
 	    memcmp(method, call->method, method_length) != 0 || reply_seqid != seqid)
 		return malformed(error, "the answer to another call");
 
-	switch (version & 0xff) {
+	switch (version & STRICT_TYPE_MASK) {
 	case MESSAGE_REPLY:
 		return read_reply(&reader, call, reply, error);
 	case MESSAGE_EXCEPTION:

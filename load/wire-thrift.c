@@ -4,16 +4,10 @@
 
 #include <string.h>
 
+#include "common/thrift/byte-writer.h"
 #include "load/scan.h"
 #include "load/wire.h"
 
-enum { BINARY_STOP = 0, BINARY_I32 = 8, BINARY_I64 = 10, BINARY_STRING = 11, BINARY_LIST = 15 };
-enum { COMPACT_I32 = 5, COMPACT_I64 = 6, COMPACT_STRING = 8, COMPACT_LIST = 9 };
-enum { MESSAGE_CALL = 1, MESSAGE_REPLY = 2 };
-
-#define STRICT_VERSION   0x80010000u
-#define COMPACT_PROTOCOL 0x82
-#define COMPACT_VERSION  1
 #define FRAME_BYTES      4
 #define MAX_VARINT_BYTES 10
 
@@ -57,33 +51,14 @@ static guint64 read_word(const guint8 *bytes)
 
 /* Writing */
 
-static void append_u8(GByteArray *out, guint8 value)
-{
-	g_byte_array_append(out, &value, 1);
-}
-
-static void append_u32(GByteArray *out, guint32 value)
-{
-	guint32 big_endian = GUINT32_TO_BE(value);
-
-	g_byte_array_append(out, (const guint8 *)&big_endian, sizeof(big_endian));
-}
-
-static void append_varint(GByteArray *out, guint32 value)
-{
-	for (; value >= 0x80; value >>= 7)
-		append_u8(out, (guint8)(value | 0x80));
-	append_u8(out, (guint8)value);
-}
-
 static void append_text(const LoadWire *wire, GByteArray *out, const char *text)
 {
 	guint length = (guint)strlen(text);
 
 	if (is_compact(wire))
-		append_varint(out, length);
+		byte_writer_varint(out, length);
 	else
-		append_u32(out, length);
+		byte_writer_be32(out, length);
 	g_byte_array_append(out, (const guint8 *)text, length);
 }
 
@@ -91,13 +66,13 @@ static void append_text(const LoadWire *wire, GByteArray *out, const char *text)
 static void append_field(const LoadWire *wire, GByteArray *out, guint8 type, guint8 id, guint8 step)
 {
 	if (is_compact(wire) && step > 0) {
-		append_u8(out, (guint8)(step << 4 | type));
+		byte_writer_u8(out, (guint8)(step << 4 | type));
 		return;
 	}
-	append_u8(out, type);
+	byte_writer_u8(out, type);
 	if (!is_compact(wire))
-		append_u8(out, 0);
-	append_u8(out, id); /* 0 in the compact protocol, where zigzag does not change it */
+		byte_writer_u8(out, 0);
+	byte_writer_u8(out, id); /* 0 in the compact protocol, where zigzag does not change it */
 }
 
 /* What comes before the sequence number. */
@@ -106,14 +81,14 @@ static void append_start(const LoadWire *wire, GByteArray *out, guint type)
 	const char *name = load_wire_call_names[wire->form.call];
 
 	if (is_compact(wire)) {
-		append_u8(out, COMPACT_PROTOCOL);
-		append_u8(out, (guint8)(type << 5 | COMPACT_VERSION));
+		byte_writer_u8(out, COMPACT_PROTOCOL);
+		byte_writer_u8(out, (guint8)(type << COMPACT_TYPE_SHIFT | COMPACT_VERSION));
 	} else if (wire->form.protocol == LOAD_WIRE_STRICT || type != MESSAGE_CALL) {
-		append_u32(out, STRICT_VERSION | type);
+		byte_writer_be32(out, STRICT_VERSION | type);
 		append_text(wire, out, name);
 	} else {
 		append_text(wire, out, name);
-		append_u8(out, (guint8)type);
+		byte_writer_u8(out, (guint8)type);
 	}
 }
 
@@ -135,9 +110,9 @@ static gsize append_seqid(const LoadWire *wire, GByteArray *out)
 	gsize offset = out->len;
 
 	if (is_compact(wire))
-		append_varint(out, SEQID_BASE);
+		byte_writer_varint(out, SEQID_BASE);
 	else
-		append_u32(out, SEQID_BASE);
+		byte_writer_be32(out, SEQID_BASE);
 	return offset;
 }
 
@@ -183,11 +158,11 @@ static void append_arguments(const LoadWire *wire, GByteArray *out)
 	if (gives_list(wire)) {
 		append_field(wire, out, compact ? COMPACT_I32 : BINARY_I32, 2, 1);
 		if (compact)
-			append_varint(out, count << 1);
+			byte_writer_varint(out, count << 1);
 		else
-			append_u32(out, count);
+			byte_writer_be32(out, count);
 	}
-	append_u8(out, BINARY_STOP);
+	byte_writer_u8(out, BINARY_STOP);
 }
 
 static void make_request(LoadWire *wire)
@@ -197,7 +172,7 @@ static void make_request(LoadWire *wire)
 	guint32 length;
 
 	if (before > 0)
-		append_u32(out, 0);
+		byte_writer_be32(out, 0);
 	append_start(wire, out, MESSAGE_CALL);
 	wire->request_seqid_offset = append_seqid(wire, out);
 	append_name(wire, out);
@@ -223,13 +198,13 @@ static void append_result(const LoadWire *wire, GByteArray *out)
 	}
 	append_field(wire, out, compact ? COMPACT_LIST : BINARY_LIST, 0, 0);
 	if (!compact) {
-		append_u8(out, BINARY_I64);
-		append_u32(out, count);
+		byte_writer_u8(out, BINARY_I64);
+		byte_writer_be32(out, count);
 	} else if (count < 15) {
-		append_u8(out, (guint8)(count << 4 | COMPACT_I64));
+		byte_writer_u8(out, (guint8)(count << 4 | COMPACT_I64));
 	} else {
-		append_u8(out, 15 << 4 | COMPACT_I64);
-		append_varint(out, count);
+		byte_writer_u8(out, 15 << 4 | COMPACT_I64);
+		byte_writer_varint(out, count);
 	}
 }
 

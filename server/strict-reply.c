@@ -2,7 +2,8 @@
 #include "server/strict-reply.h"
 
 #include <string.h>
-#include <thrift/c_glib/thrift_application_exception.h>
+
+#include "common/thrift/byte-writer.h"
 
 /* A reply that is being written, field by field. */
 typedef struct {
@@ -11,76 +12,47 @@ typedef struct {
 	gboolean framed;
 } Reply;
 
-/* Thrift's numbers of the types. */
-enum { TYPE_STOP = 0, TYPE_I32 = 8, TYPE_I64 = 10, TYPE_STRING = 11, TYPE_STRUCT = 12 };
-
-static void append(Reply *self, const void *bytes, gsize length)
-{
-	g_byte_array_append(self->out, bytes, (guint)length);
-}
-
-static void append_be32(Reply *self, guint32 value)
-{
-	value = GUINT32_TO_BE(value);
-	append(self, &value, sizeof value);
-}
-
-static void append_string(Reply *self, const char *text)
-{
-	gsize length = strlen(text);
-
-	append_be32(self, (guint32)length);
-	append(self, text, length);
-}
-
-static void append_field(Reply *self, guint8 type, guint8 field)
-{
-	append(self, (const guint8[]){type, 0, field}, 3);
-}
-
 static Reply begin(GByteArray *out, gboolean framed, guint8 type, const char *method,
 		   const guint8 seqid[static 4])
 {
 	Reply self = {.out = out, .framed = framed};
 
 	if (framed)
-		append_be32(&self, 0); /* known at the end */
+		byte_writer_be32(out, 0); /* known at the end */
 	self.start = out->len;
-	append_be32(&self, 0x80010000 | type);
-	append_string(&self, method);
-	append(&self, seqid, 4);
+	byte_writer_be32(out, STRICT_VERSION | type);
+	byte_writer_text(out, method);
+	g_byte_array_append(out, seqid, 4);
 	return self;
 }
 
 static void put_i32(Reply *self, guint8 field, gint32 value)
 {
-	append_field(self, TYPE_I32, field);
-	append_be32(self, (guint32)value);
+	byte_writer_field(self->out, BINARY_I32, field);
+	byte_writer_be32(self->out, (guint32)value);
 }
 
 static void put_i64(Reply *self, guint8 field, gint64 value)
 {
-	guint64 bytes = GUINT64_TO_BE((guint64)value);
-
-	append_field(self, TYPE_I64, field);
-	append(self, &bytes, sizeof bytes);
+	byte_writer_field(self->out, BINARY_I64, field);
+	byte_writer_be64(self->out, (guint64)value);
 }
 
 static void put_text(Reply *self, guint8 field, const char *text)
 {
-	append_field(self, TYPE_STRING, field);
-	append_string(self, text);
+	byte_writer_field(self->out, BINARY_STRING, field);
+	byte_writer_text(self->out, text);
 }
 
 /* What is written until put_stop() is in a struct of its own. */
 static void put_struct(Reply *self, guint8 field)
 {
-	append_field(self, TYPE_STRUCT, field);
+	byte_writer_field(self->out, BINARY_STRUCT, field);
 }
 
 static void put_stop(Reply *self)
 {
-	append(self, (const guint8[]){TYPE_STOP}, 1);
+	byte_writer_u8(self->out, BINARY_STOP);
 }
 
 static void end(Reply *self)
@@ -100,7 +72,7 @@ void strict_reply_exception(const Refusal *refusal, const char *method,
 	Reply reply = begin(out, framed, MESSAGE_EXCEPTION, method, seqid);
 
 	put_text(&reply, 1, text);
-	put_i32(&reply, 2, THRIFT_APPLICATION_EXCEPTION_ERROR_INTERNAL_ERROR);
+	put_i32(&reply, 2, APPLICATION_INTERNAL_ERROR);
 	end(&reply);
 }
 

@@ -3,23 +3,14 @@
 /* The grammar of Thrift's binary protocol, with its two kinds of header. */
 #include "common/thrift/scanner-grammar.h"
 
-#define VERSION_1    0x80010000u
-#define VERSION_MASK 0xffff0000u
-#define TYPE_MASK    0x000000ffu
-
-/* By Thrift's type number; what is missing is no type of a value. */
+/* What is missing is no type of a value. */
 static const Shape SHAPES[] = {
-	[2] = {SHAPE_FIXED, 1},   /* bool */
-	[3] = {SHAPE_FIXED, 1},   /* byte */
-	[4] = {SHAPE_FIXED, 8},   /* double */
-	[6] = {SHAPE_FIXED, 2},   /* i16 */
-	[8] = {SHAPE_FIXED, 4},   /* i32 */
-	[10] = {SHAPE_FIXED, 8},  /* i64 */
-	[11] = {SHAPE_STRING, 0}, /* string, binary */
-	[12] = {SHAPE_STRUCT, 0}, /* struct */
-	[13] = {SHAPE_MAP, 0},    /* map */
-	[14] = {SHAPE_LIST, 0},   /* set */
-	[15] = {SHAPE_LIST, 0},   /* list */
+	[BINARY_BOOL] = {SHAPE_FIXED, 1},    [BINARY_BYTE] = {SHAPE_FIXED, 1},
+	[BINARY_DOUBLE] = {SHAPE_FIXED, 8},  [BINARY_I16] = {SHAPE_FIXED, 2},
+	[BINARY_I32] = {SHAPE_FIXED, 4},     [BINARY_I64] = {SHAPE_FIXED, 8},
+	[BINARY_STRING] = {SHAPE_STRING, 0}, [BINARY_STRUCT] = {SHAPE_STRUCT, 0},
+	[BINARY_MAP] = {SHAPE_MAP, 0},       [BINARY_SET] = {SHAPE_LIST, 0},
+	[BINARY_LIST] = {SHAPE_LIST, 0},
 };
 
 static ReadStatus read_shape(ByteReader *reader, Shape *out_shape)
@@ -76,14 +67,14 @@ static ReadStatus strict_header(ByteReader *reader, MessageHeader *out_header)
 	guint32 version = 0;
 	ReadStatus status = byte_reader_be32(reader, &version);
 
-	if (status == READ_OK && (version & VERSION_MASK) != VERSION_1)
+	if (status == READ_OK && (version & STRICT_VERSION_MASK) != STRICT_VERSION)
 		return byte_reader_bad(reader, "unknown version of the protocol");
 	if (status == READ_OK)
 		status = read_name(reader, &header);
 	if (status == READ_OK)
 		status = read_seqid(reader, &header);
 	if (status == READ_OK) {
-		header.type = version & TYPE_MASK;
+		header.type = version & STRICT_TYPE_MASK;
 		*out_header = header;
 	}
 	return status;
@@ -137,7 +128,7 @@ static ReadStatus read_field(ByteReader *reader, gint16 last_id G_GNUC_UNUSED, g
 	guint16 id = 0;
 	ReadStatus status;
 
-	if (byte_reader_left(reader) > 0 && reader->bytes[reader->position] == 0) {
+	if (byte_reader_left(reader) > 0 && reader->bytes[reader->position] == BINARY_STOP) {
 		*out_shape = shape;
 		return byte_reader_skip(reader, 1);
 	}

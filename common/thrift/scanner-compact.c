@@ -3,25 +3,14 @@
 /* The grammar of Thrift's compact protocol. */
 #include "common/thrift/scanner-grammar.h"
 
-#define VERSION_1    0x01
-#define VERSION_MASK 0x1f
-#define TYPE_SHIFT   5
-
-/* By the protocol's own type number; what is missing is no type of a value. A
- * bool that is a field has no bytes, its value is in its type. */
+/* Of fields. What is missing is no type of a value. */
 static const Shape SHAPES[] = {
-	[1] = {SHAPE_FIXED, 0},   /* true */
-	[2] = {SHAPE_FIXED, 0},   /* false */
-	[3] = {SHAPE_FIXED, 1},   /* byte */
-	[4] = {SHAPE_VARINT, 16}, /* i16 */
-	[5] = {SHAPE_VARINT, 32}, /* i32 */
-	[6] = {SHAPE_VARINT, 64}, /* i64 */
-	[7] = {SHAPE_FIXED, 8},   /* double */
-	[8] = {SHAPE_STRING, 0},  /* string, binary */
-	[9] = {SHAPE_LIST, 0},    /* list */
-	[10] = {SHAPE_LIST, 0},   /* set */
-	[11] = {SHAPE_MAP, 0},    /* map */
-	[12] = {SHAPE_STRUCT, 0}, /* struct */
+	[COMPACT_TRUE] = {SHAPE_FIXED, 0},   [COMPACT_FALSE] = {SHAPE_FIXED, 0},
+	[COMPACT_BYTE] = {SHAPE_FIXED, 1},   [COMPACT_I16] = {SHAPE_VARINT, 16},
+	[COMPACT_I32] = {SHAPE_VARINT, 32},  [COMPACT_I64] = {SHAPE_VARINT, 64},
+	[COMPACT_DOUBLE] = {SHAPE_FIXED, 8}, [COMPACT_STRING] = {SHAPE_STRING, 0},
+	[COMPACT_LIST] = {SHAPE_LIST, 0},    [COMPACT_SET] = {SHAPE_LIST, 0},
+	[COMPACT_MAP] = {SHAPE_MAP, 0},      [COMPACT_STRUCT] = {SHAPE_STRUCT, 0},
 };
 
 static ReadStatus field_shape(ByteReader *reader, guint type, Shape *out_shape)
@@ -65,7 +54,7 @@ static ReadStatus read_header(ByteReader *reader, MessageHeader *out_header)
 
 	if (status == READ_OK)
 		status = byte_reader_u8(reader, &version_and_type);
-	if (status == READ_OK && (version_and_type & VERSION_MASK) != VERSION_1)
+	if (status == READ_OK && (version_and_type & COMPACT_VERSION_MASK) != COMPACT_VERSION)
 		return byte_reader_bad(reader, "unknown version of the protocol");
 	if (status == READ_OK)
 		status = byte_reader_varint(reader, 32, &seqid);
@@ -75,7 +64,7 @@ static ReadStatus read_header(ByteReader *reader, MessageHeader *out_header)
 	if (status == READ_OK)
 		status = byte_reader_skip(reader, name_length);
 	if (status == READ_OK) {
-		out_header->type = version_and_type >> TYPE_SHIFT;
+		out_header->type = version_and_type >> COMPACT_TYPE_SHIFT;
 		out_header->seqid = (gint32)(guint32)seqid;
 		out_header->name_offset = name_offset;
 		out_header->name_length = name_length;
@@ -101,7 +90,7 @@ static ReadStatus read_field(ByteReader *reader, gint16 last_id, gint16 *out_id,
 	gint id = 0;
 	ReadStatus status = byte_reader_u8(reader, &head);
 
-	if (status == READ_OK && (head & 0x0f) != 0) {
+	if (status == READ_OK && (head & 0x0f) != COMPACT_STOP) {
 		status = field_shape(reader, head & 0x0f, &shape);
 		id = last_id + (head >> 4);
 		if (status == READ_OK && head >> 4 == 0)

@@ -169,11 +169,11 @@ static ReadStatus choose_grammar(ByteReader *reader, const ScannerGrammar **out_
 	if (byte_reader_left(reader) == 0)
 		return READ_SHORT;
 	switch (reader->bytes[reader->position]) {
-	case 0x80:
+	case STRICT_VERSION >> 24:
 		*out_protocol = WIRE_STRICT;
 		*out_grammar = &SCANNER_GRAMMAR_STRICT;
 		return READ_OK;
-	case 0x82:
+	case COMPACT_PROTOCOL:
 		*out_protocol = WIRE_COMPACT;
 		*out_grammar = &SCANNER_GRAMMAR_COMPACT;
 		return READ_OK;

@@ -3,6 +3,8 @@
 
 #include <glib.h>
 
+#include "common/thrift/types.h"
+
 /*
  * Finds the end of one Thrift message and proves it well formed, without
  * building anything: every length is within the message, every type is known,
@@ -24,20 +26,6 @@ typedef struct _Scanner Scanner;
 /* The longest name in an unversioned header. There a name begins a message, and nothing else tells
  * it from other bytes: it has letters, digits, underscores, dots and colons only. */
 #define SCANNER_MAX_UNVERSIONED_NAME_BYTES 256
-
-typedef enum {
-	WIRE_STRICT,      /* binary, versioned header: first byte 80 */
-	WIRE_UNVERSIONED, /* binary, the header of old: first byte 00 */
-	WIRE_COMPACT,     /* compact: first byte 82 */
-} WireProtocol;
-
-/* The types of a message, as in Thrift. */
-typedef enum {
-	MESSAGE_CALL = 1,
-	MESSAGE_REPLY = 2,
-	MESSAGE_EXCEPTION = 3,
-	MESSAGE_ONEWAY = 4,
-} MessageType;
 
 /* Offsets count from the first byte of the message. */
 typedef struct {

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-FROM_WITHIN = ("address_", "client_call_", "client_connection_", "client_wire_",
+FROM_WITHIN = ("address_", "client_call_", "client_connection_", "client_reader_",
                "self_connection_is_one", "text_escape")
 
 

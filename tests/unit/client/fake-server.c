@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "client/reader.h"
+
 #define DRIP_MS 20
 
 struct _FakeServer {
@@ -39,19 +41,19 @@ static gboolean read_request(int fd, FakeRequest *out_request)
 	if (!receive_all(fd, bytes, length))
 		return FALSE;
 
-	ClientWireReader reader = {bytes, length, FALSE};
+	ClientReader reader = {bytes, length, FALSE};
 	gint16 id;
 
-	g_assert_cmphex((guint32)client_wire_read_i32(&reader), ==, 0x80010001);
-	out_request->method = client_wire_read_text(&reader);
-	out_request->seqid = client_wire_read_i32(&reader);
+	g_assert_cmphex((guint32)client_reader_i32(&reader), ==, STRICT_VERSION | MESSAGE_CALL);
+	out_request->method = client_reader_text(&reader);
+	out_request->seqid = client_reader_i32(&reader);
 	out_request->agent = NULL;
 	out_request->count = 0;
-	while (client_wire_read_field(&reader, &id) != CLIENT_WIRE_STOP) {
+	while (client_reader_field(&reader, &id) != BINARY_STOP) {
 		if (id == 1)
-			out_request->agent = client_wire_read_text(&reader);
+			out_request->agent = client_reader_text(&reader);
 		else
-			out_request->count = client_wire_read_i32(&reader);
+			out_request->count = client_reader_i32(&reader);
 	}
 	g_assert_false(reader.bad);
 	g_assert_cmpuint(reader.left, ==, 0);
@@ -199,19 +201,12 @@ int fake_silent_new(gboolean listens, char **out_address)
 	return fd;
 }
 
-void fake_write_i64(GByteArray *out, gint64 value)
-{
-	guint64 bytes = GUINT64_TO_BE((guint64)value);
-
-	g_byte_array_append(out, (const guint8 *)&bytes, sizeof(bytes));
-}
-
 void fake_begin(GByteArray *out, guint8 type, const char *method, gint32 seqid)
 {
-	client_wire_write_i32(out, 0); /* the length, once it is known */
-	client_wire_write_i32(out, (gint32)(0x80010000u | type));
-	client_wire_write_string(out, method);
-	client_wire_write_i32(out, seqid);
+	byte_writer_be32(out, 0); /* the length, once it is known */
+	byte_writer_be32(out, STRICT_VERSION | type);
+	byte_writer_text(out, method);
+	byte_writer_be32(out, (guint32)seqid);
 }
 
 void fake_end(GByteArray *out)
@@ -223,92 +218,92 @@ void fake_end(GByteArray *out)
 
 void fake_reply_i64(GByteArray *out, const FakeRequest *request, gint64 value)
 {
-	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
-	client_wire_write_field(out, CLIENT_WIRE_I64, 0);
-	fake_write_i64(out, value);
-	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
+	byte_writer_field(out, BINARY_I64, 0);
+	byte_writer_be64(out, (guint64)value);
+	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }
 
 void fake_reply_ids(GByteArray *out, const FakeRequest *request, gint64 first, guint count)
 {
-	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
-	client_wire_write_field(out, CLIENT_WIRE_LIST, 0);
-	client_wire_write_u8(out, CLIENT_WIRE_I64);
-	client_wire_write_i32(out, (gint32)count);
+	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
+	byte_writer_field(out, BINARY_LIST, 0);
+	byte_writer_u8(out, BINARY_I64);
+	byte_writer_be32(out, count);
 	for (guint i = 0; i < count; i++)
-		fake_write_i64(out, first + i);
-	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+		byte_writer_be64(out, (guint64)first + i);
+	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }
 
 void fake_reply_declared(GByteArray *out, const FakeRequest *request, gint16 field,
 			 const char *message, gint64 retry_after_ms)
 {
-	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
-	client_wire_write_field(out, CLIENT_WIRE_STRUCT, field);
-	client_wire_write_field(out, CLIENT_WIRE_STRING, 1);
-	client_wire_write_string(out, message);
+	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
+	byte_writer_field(out, BINARY_STRUCT, field);
+	byte_writer_field(out, BINARY_STRING, 1);
+	byte_writer_text(out, message);
 	if (retry_after_ms != 0) {
-		client_wire_write_field(out, CLIENT_WIRE_I64, 2);
-		fake_write_i64(out, retry_after_ms);
+		byte_writer_field(out, BINARY_I64, 2);
+		byte_writer_be64(out, (guint64)retry_after_ms);
 	}
-	client_wire_write_u8(out, CLIENT_WIRE_STOP);
-	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	byte_writer_u8(out, BINARY_STOP);
+	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }
 
 void fake_reply_exception(GByteArray *out, const FakeRequest *request, gint32 type,
 			  const char *message)
 {
-	fake_begin(out, FAKE_EXCEPTION, request->method, request->seqid);
-	client_wire_write_field(out, CLIENT_WIRE_STRING, 1);
-	client_wire_write_string(out, message);
-	client_wire_write_field(out, CLIENT_WIRE_I32, 2);
-	client_wire_write_i32(out, type);
-	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	fake_begin(out, MESSAGE_EXCEPTION, request->method, request->seqid);
+	byte_writer_field(out, BINARY_STRING, 1);
+	byte_writer_text(out, message);
+	byte_writer_field(out, BINARY_I32, 2);
+	byte_writer_be32(out, (guint32)type);
+	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }
 
 static void write_text_field(GByteArray *out, gint16 id, const char *text)
 {
-	client_wire_write_field(out, CLIENT_WIRE_STRING, id);
-	client_wire_write_string(out, text);
+	byte_writer_field(out, BINARY_STRING, id);
+	byte_writer_text(out, text);
 }
 
 static void write_worker(GByteArray *out, guint worker_id, const char *state)
 {
-	client_wire_write_field(out, CLIENT_WIRE_I32, 1);
-	client_wire_write_i32(out, 3);
-	client_wire_write_field(out, CLIENT_WIRE_I32, 2);
-	client_wire_write_i32(out, (gint32)worker_id);
+	byte_writer_field(out, BINARY_I32, 1);
+	byte_writer_be32(out, 3);
+	byte_writer_field(out, BINARY_I32, 2);
+	byte_writer_be32(out, worker_id);
 	write_text_field(out, 3, "host.example:7609");
 	write_text_field(out, 4, "a-nonce");
-	client_wire_write_field(out, CLIENT_WIRE_I64, 5);
-	fake_write_i64(out, 1000);
-	client_wire_write_field(out, CLIENT_WIRE_I64, 6);
-	fake_write_i64(out, 2000);
+	byte_writer_field(out, BINARY_I64, 5);
+	byte_writer_be64(out, 1000);
+	byte_writer_field(out, BINARY_I64, 6);
+	byte_writer_be64(out, 2000);
 	write_text_field(out, 7, state);
-	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	byte_writer_u8(out, BINARY_STOP);
 }
 
 void fake_reply_worker(GByteArray *out, const FakeRequest *request, const char *state)
 {
-	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
-	client_wire_write_field(out, CLIENT_WIRE_STRUCT, 0);
+	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
+	byte_writer_field(out, BINARY_STRUCT, 0);
 	write_worker(out, 7, state);
-	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }
 
 void fake_reply_workers(GByteArray *out, const FakeRequest *request, guint count)
 {
-	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
-	client_wire_write_field(out, CLIENT_WIRE_LIST, 0);
-	client_wire_write_u8(out, CLIENT_WIRE_STRUCT);
-	client_wire_write_i32(out, (gint32)count);
+	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
+	byte_writer_field(out, BINARY_LIST, 0);
+	byte_writer_u8(out, BINARY_STRUCT);
+	byte_writer_be32(out, count);
 	for (guint i = 0; i < count; i++)
 		write_worker(out, i, "serving");
-	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }

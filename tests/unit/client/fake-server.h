@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-#include "client/wire.h"
+#include "common/thrift/byte-writer.h"
 
 /* A server in a thread of the test, which answers as the test tells it, rightly or wrongly. It
  * serves one connection after the other, each to its end. */
@@ -46,12 +46,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(FakeServer, fake_server_free)
  * that listens lets clients connect and never says a word, the other refuses them. */
 int fake_silent_new(gboolean listens, char **out_address);
 
-/* For answers: a message in a frame is begun, is filled by client_wire_write_... and the functions
- * below, and is ended. */
-enum { FAKE_REPLY = 2, FAKE_EXCEPTION = 3 };
+/* For answers: a message in a frame is begun, is filled by byte_writer_..., and is ended. */
 void fake_begin(GByteArray *out, guint8 type, const char *method, gint32 seqid);
 void fake_end(GByteArray *out); /* writes the length in front; @out holds one frame */
-void fake_write_i64(GByteArray *out, gint64 value);
 
 /* Whole frames. */
 void fake_reply_i64(GByteArray *out, const FakeRequest *request, gint64 value);

@@ -131,17 +131,17 @@ static void refuses_answers_to_other_calls(void)
 		gint32 seqid;
 		guint8 type;
 	} others[] = {
-		{"get_id", SEQID - 1, FAKE_REPLY},
-		{"get_id", SEQID + 1, FAKE_REPLY},
-		{"get_id", -SEQID, FAKE_REPLY},
-		{"get_id", SEQID << 8, FAKE_REPLY},
-		{"get_ie", SEQID, FAKE_REPLY},
-		{"get_ids", SEQID, FAKE_REPLY},
-		{"get_i", SEQID, FAKE_REPLY},
-		{"", SEQID, FAKE_REPLY},
-		{"get_id", SEQID + 1, FAKE_EXCEPTION},
-		{"get_ids", SEQID, FAKE_EXCEPTION},
-		{"get_timestamp", SEQID, FAKE_EXCEPTION},
+		{"get_id", SEQID - 1, MESSAGE_REPLY},
+		{"get_id", SEQID + 1, MESSAGE_REPLY},
+		{"get_id", -SEQID, MESSAGE_REPLY},
+		{"get_id", SEQID << 8, MESSAGE_REPLY},
+		{"get_ie", SEQID, MESSAGE_REPLY},
+		{"get_ids", SEQID, MESSAGE_REPLY},
+		{"get_i", SEQID, MESSAGE_REPLY},
+		{"", SEQID, MESSAGE_REPLY},
+		{"get_id", SEQID + 1, MESSAGE_EXCEPTION},
+		{"get_ids", SEQID, MESSAGE_EXCEPTION},
+		{"get_timestamp", SEQID, MESSAGE_EXCEPTION},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(others); i++) {
@@ -149,7 +149,7 @@ static void refuses_answers_to_other_calls(void)
 		g_autoptr(GByteArray) bytes = g_byte_array_new();
 		g_autoptr(GError) error = NULL;
 
-		if (others[i].type == FAKE_REPLY)
+		if (others[i].type == MESSAGE_REPLY)
 			fake_reply_i64(bytes, &request, 42);
 		else
 			fake_reply_exception(bytes, &request, 6, "InvalidSystemClock");
@@ -197,14 +197,14 @@ static GByteArray *nested_reply(guint depth)
 {
 	GByteArray *bytes = g_byte_array_new();
 
-	fake_begin(bytes, FAKE_REPLY, "get_id", SEQID);
+	fake_begin(bytes, MESSAGE_REPLY, "get_id", SEQID);
 	for (guint i = 0; i < depth; i++)
-		client_wire_write_field(bytes, CLIENT_WIRE_STRUCT, 9);
+		byte_writer_field(bytes, BINARY_STRUCT, 9);
 	for (guint i = 0; i < depth; i++)
-		client_wire_write_u8(bytes, CLIENT_WIRE_STOP);
-	client_wire_write_field(bytes, CLIENT_WIRE_I64, 0);
-	fake_write_i64(bytes, 42);
-	client_wire_write_u8(bytes, CLIENT_WIRE_STOP);
+		byte_writer_u8(bytes, BINARY_STOP);
+	byte_writer_field(bytes, BINARY_I64, 0);
+	byte_writer_be64(bytes, 42);
+	byte_writer_u8(bytes, BINARY_STOP);
 	g_byte_array_remove_range(bytes, 0, 4);
 	return bytes;
 }
@@ -225,12 +225,12 @@ static GByteArray *empty_workers(guint count)
 {
 	GByteArray *bytes = g_byte_array_new();
 
-	fake_begin(bytes, FAKE_REPLY, "get_workers", SEQID);
-	client_wire_write_field(bytes, CLIENT_WIRE_LIST, 0);
-	client_wire_write_u8(bytes, CLIENT_WIRE_STRUCT);
-	client_wire_write_i32(bytes, (gint32)count);
+	fake_begin(bytes, MESSAGE_REPLY, "get_workers", SEQID);
+	byte_writer_field(bytes, BINARY_LIST, 0);
+	byte_writer_u8(bytes, BINARY_STRUCT);
+	byte_writer_be32(bytes, count);
 	for (guint i = 0; i <= count; i++)
-		client_wire_write_u8(bytes, CLIENT_WIRE_STOP);
+		byte_writer_u8(bytes, BINARY_STOP);
 	g_byte_array_remove_range(bytes, 0, 4);
 	return bytes;
 }

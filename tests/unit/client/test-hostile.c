@@ -35,7 +35,7 @@ static FakeNext empty_frame(G_GNUC_UNUSED const FakeRequest *request, GByteArray
 static FakeNext oversize_frame(G_GNUC_UNUSED const FakeRequest *request, GByteArray *out,
 			       G_GNUC_UNUSED gpointer data)
 {
-	client_wire_write_i32(out, 65536 + 1);
+	byte_writer_be32(out, 65536 + 1);
 	return FAKE_KEEP;
 }
 
@@ -140,8 +140,8 @@ static FakeNext longer_method(const FakeRequest *request, GByteArray *out,
 static FakeNext echo_of_the_call(const FakeRequest *request, GByteArray *out,
 				 G_GNUC_UNUSED gpointer data)
 {
-	fake_begin(out, 1, request->method, request->seqid);
-	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	fake_begin(out, MESSAGE_CALL, request->method, request->seqid);
+	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 	return FAKE_KEEP;
 }
@@ -149,19 +149,19 @@ static FakeNext echo_of_the_call(const FakeRequest *request, GByteArray *out,
 static FakeNext unversioned(const FakeRequest *request, GByteArray *out,
 			    G_GNUC_UNUSED gpointer data)
 {
-	client_wire_write_i32(out, 0);
-	client_wire_write_string(out, request->method);
-	client_wire_write_u8(out, FAKE_REPLY);
-	client_wire_write_i32(out, request->seqid);
-	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	byte_writer_be32(out, 0);
+	byte_writer_text(out, request->method);
+	byte_writer_u8(out, MESSAGE_REPLY);
+	byte_writer_be32(out, (guint32)request->seqid);
+	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 	return FAKE_KEEP;
 }
 
 static FakeNext no_result(const FakeRequest *request, GByteArray *out, G_GNUC_UNUSED gpointer data)
 {
-	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
-	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
+	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 	return FAKE_KEEP;
 }
@@ -169,10 +169,10 @@ static FakeNext no_result(const FakeRequest *request, GByteArray *out, G_GNUC_UN
 static FakeNext result_of_another_type(const FakeRequest *request, GByteArray *out,
 				       G_GNUC_UNUSED gpointer data)
 {
-	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
-	client_wire_write_field(out, CLIENT_WIRE_I32, 0);
-	client_wire_write_i32(out, 42);
-	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
+	byte_writer_field(out, BINARY_I32, 0);
+	byte_writer_be32(out, 42);
+	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 	return FAKE_KEEP;
 }
@@ -193,9 +193,9 @@ static FakeNext negative_id(const FakeRequest *request, GByteArray *out,
 static FakeNext endless_nesting(const FakeRequest *request, GByteArray *out,
 				G_GNUC_UNUSED gpointer data)
 {
-	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
+	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
 	for (guint i = 0; i < 20000; i++)
-		client_wire_write_field(out, CLIENT_WIRE_STRUCT, 9);
+		byte_writer_field(out, BINARY_STRUCT, 9);
 	fake_end(out);
 	return FAKE_KEEP;
 }
@@ -203,10 +203,10 @@ static FakeNext endless_nesting(const FakeRequest *request, GByteArray *out,
 static FakeNext endless_list(const FakeRequest *request, GByteArray *out,
 			     G_GNUC_UNUSED gpointer data)
 {
-	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
-	client_wire_write_field(out, CLIENT_WIRE_LIST, 9);
-	client_wire_write_u8(out, CLIENT_WIRE_BOOL);
-	client_wire_write_i32(out, -1);
+	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
+	byte_writer_field(out, BINARY_LIST, 9);
+	byte_writer_u8(out, BINARY_BOOL);
+	byte_writer_be32(out, G_MAXUINT32);
 	fake_end(out);
 	return FAKE_KEEP;
 }
@@ -214,11 +214,11 @@ static FakeNext endless_list(const FakeRequest *request, GByteArray *out,
 static FakeNext list_of_nothing(const FakeRequest *request, GByteArray *out,
 				G_GNUC_UNUSED gpointer data)
 {
-	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
-	client_wire_write_field(out, CLIENT_WIRE_LIST, 9);
-	client_wire_write_u8(out, CLIENT_WIRE_STOP);
-	client_wire_write_i32(out, -1);
-	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
+	byte_writer_field(out, BINARY_LIST, 9);
+	byte_writer_u8(out, BINARY_STOP);
+	byte_writer_be32(out, G_MAXUINT32);
+	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 	return FAKE_KEEP;
 }
@@ -303,13 +303,13 @@ static void costs_an_error(gconstpointer data)
 static FakeNext ids_that_decrease(const FakeRequest *request, GByteArray *out,
 				  G_GNUC_UNUSED gpointer data)
 {
-	fake_begin(out, FAKE_REPLY, request->method, request->seqid);
-	client_wire_write_field(out, CLIENT_WIRE_LIST, 0);
-	client_wire_write_u8(out, CLIENT_WIRE_I64);
-	client_wire_write_i32(out, request->count);
+	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
+	byte_writer_field(out, BINARY_LIST, 0);
+	byte_writer_u8(out, BINARY_I64);
+	byte_writer_be32(out, (guint32)request->count);
 	for (gint32 i = request->count; i > 0; i--)
-		fake_write_i64(out, i);
-	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+		byte_writer_be64(out, (guint64)i);
+	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 	return FAKE_KEEP;
 }
@@ -349,7 +349,7 @@ static FakeNext count_refused_and_more(const FakeRequest *request, GByteArray *o
 				       G_GNUC_UNUSED gpointer data)
 {
 	fake_reply_declared(out, request, 4, "too many", 0);
-	client_wire_write_u8(out, CLIENT_WIRE_STOP);
+	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 	return FAKE_KEEP;
 }

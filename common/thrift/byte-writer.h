@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+#include <string.h>
+
+#include "common/thrift/types.h"
+
+/* Appends what Thrift's messages are made of. Inline, so that the client library has no names of
+ * it. */
+
+static inline void byte_writer_u8(GByteArray *out, guint8 value)
+{
+	g_byte_array_append(out, &value, sizeof value);
+}
+
+static inline void byte_writer_be32(GByteArray *out, guint32 value)
+{
+	value = GUINT32_TO_BE(value);
+	g_byte_array_append(out, (const guint8 *)&value, sizeof value);
+}
+
+static inline void byte_writer_be64(GByteArray *out, guint64 value)
+{
+	value = GUINT64_TO_BE(value);
+	g_byte_array_append(out, (const guint8 *)&value, sizeof value);
+}
+
+/* An unsigned LEB128 number. */
+static inline void byte_writer_varint(GByteArray *out, guint32 value)
+{
+	for (; value >= 0x80; value >>= 7)
+		byte_writer_u8(out, (guint8)(value | 0x80));
+	byte_writer_u8(out, (guint8)value);
+}
+
+/* A string of the binary protocol. */
+static inline void byte_writer_text(GByteArray *out, const char *text)
+{
+	guint length = (guint)strlen(text);
+
+	byte_writer_be32(out, length);
+	g_byte_array_append(out, (const guint8 *)text, length);
+}
+
+/* The header of a field of the binary protocol. */
+static inline void byte_writer_field(GByteArray *out, BinaryType type, gint16 id)
+{
+	const guint8 bytes[] = {(guint8)type, (guint8)((guint16)id >> 8), (guint8)id};
+
+	g_byte_array_append(out, bytes, sizeof bytes);
+}
