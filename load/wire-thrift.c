@@ -5,11 +5,15 @@
 #include <string.h>
 
 #include "common/thrift/byte-writer.h"
-#include "load/scan.h"
+#include "common/thrift/scanner.h"
 #include "load/wire.h"
 
 #define FRAME_BYTES      4
 #define MAX_VARINT_BYTES 10
+
+/* Of replies: no exception nests deeper, and a list may have as many as its bytes allow. */
+#define MAX_DEPTH  2
+#define MAX_VALUES G_MAXUINT
 
 /* Sequence numbers have 31 bits, of which the highest is set: so they are positive, and in the
  * compact protocol all take five bytes. */
@@ -240,28 +244,33 @@ static void make_templates(LoadWire *wire)
 		frame_bytes(wire) + wire->start_bytes + wire->values_per_call * value_bytes + 1;
 }
 
-/* The end of the varint at @bytes, or NULL if @end comes first, or it is longer than any. */
-static const guint8 *skip_varint(const guint8 *bytes, const guint8 *end)
-{
-	gsize length = MIN((gsize)(end - bytes), MAX_VARINT_BYTES);
+/* Lengths in bytes: 0 if what is there makes no sense, more than @available if it is cut off. */
 
-	for (gsize i = 0; i < length; i++) {
+static gsize varint_length(const guint8 *bytes, gsize available)
+{
+	gsize most = MIN(available, MAX_VARINT_BYTES);
+
+	for (gsize i = 0; i < most; i++) {
 		if (bytes[i] < 0x80)
-			return bytes + i + 1;
+			return i + 1;
 	}
-	return NULL;
+	return most < MAX_VARINT_BYTES ? available + 1 : 0;
 }
 
-/* (nullable): the end of the values at @at, if they are complete. */
-static const guint8 *skip_values(const LoadWire *wire, const guint8 *at, const guint8 *end)
+static gsize values_length(const LoadWire *wire, const guint8 *bytes, gsize available)
 {
-	gsize bytes = wire->values_per_call * sizeof(gint64);
+	gsize length = 0;
 
 	if (!is_compact(wire))
-		return bytes <= (gsize)(end - at) ? at + bytes : NULL;
-	for (guint i = 0; i < wire->values_per_call && at != NULL; i++)
-		at = skip_varint(at, end);
-	return at;
+		return wire->values_per_call * sizeof(gint64);
+	for (guint i = 0; i < wire->values_per_call && length <= available; i++) {
+		gsize next = varint_length(bytes + length, available - length);
+
+		if (next == 0)
+			return 0;
+		length += next;
+	}
+	return length;
 }
 
 static gboolean has_seqid(const LoadWire *wire, const guint8 *message, guint32 call)
@@ -288,96 +297,95 @@ static gboolean has_start(const LoadWire *wire, const guint8 *message, guint32 c
 	return differing == 0 && has_seqid(wire, message, call);
 }
 
-/* (nullable): the end of the good reply to the call at @message, if there is one, complete. */
-static const guint8 *match(const LoadWire *wire, const guint8 *message, const guint8 *end,
+/* Of the good reply to the call; of one that is cut off only where its start is there. */
+static gsize good_length(const LoadWire *wire, const guint8 *message, gsize available, guint32 call)
+{
+	gsize length;
+
+	if (available < wire->start_bytes || !has_start(wire, message, call))
+		return 0;
+	length = values_length(wire, message + wire->start_bytes, available - wire->start_bytes);
+	if (length == 0)
+		return 0;
+	length += wire->start_bytes + 1;
+	return length > available || message[length - 1] == BINARY_STOP ? length : 0;
+}
+
+static gboolean is_to_call(const LoadWire *wire, const guint8 *message, const MessageHeader *header,
 			   guint32 call)
 {
-	const guint8 *at;
-
-	if ((gsize)(end - message) < wire->start_bytes || !has_start(wire, message, call))
-		return NULL;
-	at = skip_values(wire, message + wire->start_bytes, end);
-	return at != NULL && at < end && *at == BINARY_STOP ? at + 1 : NULL;
-}
-
-/* Of what is not a good reply: ERROR if it is a reply to the call for all that. */
-static LoadWireStatus judge(const LoadWire *wire, const guint8 *message, gsize length, guint32 call)
-{
 	const char *name = load_wire_call_names[wire->form.call];
-	LoadScanHeader header;
 
-	switch (load_scan_header(is_compact(wire), message, length, &header)) {
-	case LOAD_SCAN_INCOMPLETE:
-		return LOAD_WIRE_INCOMPLETE;
-	case LOAD_SCAN_BROKEN:
-		return LOAD_WIRE_BROKEN;
-	case LOAD_SCAN_COMPLETE:
-		break;
-	}
-	return header.seqid == seqid_of(call) && header.name_bytes == strlen(name) &&
-			       memcmp(header.name, name, header.name_bytes) == 0
-		       ? LOAD_WIRE_ERROR
-		       : LOAD_WIRE_FOREIGN;
+	return (guint32)header->seqid == seqid_of(call) && header->name_length == strlen(name) &&
+	       memcmp(message + header->name_offset, name, header->name_length) == 0;
 }
 
-static LoadWireStatus parse_framed(const LoadWire *wire, const guint8 *data, gsize length,
+/* Of what is not a good reply: ERROR if it is a reply to the call for all that.
+ * @limit: how long it may be
+ * @out_length: (out): ERROR only; 0 if what comes after the header makes no sense */
+static LoadWireStatus judge(const LoadWire *wire, const guint8 *message, gsize available,
+			    gsize limit, guint32 call, gsize *out_length)
+{
+	WireProtocol protocol = is_compact(wire) ? WIRE_COMPACT : WIRE_STRICT;
+	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, MAX_VALUES);
+	ScanStatus scan = scanner_scan(scanner, message, available, limit);
+	const MessageHeader *header = scanner_header(scanner);
+
+	if (scan == SCAN_MORE && header->arguments_offset == 0)
+		return LOAD_WIRE_INCOMPLETE;
+	if (scan == SCAN_BAD_HEADER || header->protocol != protocol ||
+	    (header->type != MESSAGE_REPLY && header->type != MESSAGE_EXCEPTION))
+		return LOAD_WIRE_BROKEN;
+	if (!is_to_call(wire, message, header, call))
+		return LOAD_WIRE_FOREIGN;
+	*out_length = header->length;
+	return scan == SCAN_MORE ? LOAD_WIRE_INCOMPLETE : LOAD_WIRE_ERROR;
+}
+
+static LoadWireStatus parse_framed(const LoadWire *wire, const guint8 *data, gsize available,
 				   guint32 call, LoadWireReply *out_reply)
 {
 	const guint8 *message = data + FRAME_BYTES;
 	LoadWireStatus status;
-	gsize bytes;
+	gsize bytes, length;
 
-	if (length < FRAME_BYTES)
+	if (available < FRAME_BYTES)
 		return LOAD_WIRE_INCOMPLETE;
-	bytes = FRAME_BYTES + (gsize)read_u32(data);
-	if (bytes > wire->largest_reply)
+	length = read_u32(data);
+	bytes = FRAME_BYTES + length;
+	if (length == 0 || bytes > wire->largest_reply)
 		return LOAD_WIRE_BROKEN;
-	if (bytes > length)
+	if (bytes > available)
 		return LOAD_WIRE_INCOMPLETE;
 
-	if (match(wire, message, data + bytes, call) == data + bytes) {
+	if (good_length(wire, message, length, call) == length) {
 		*out_reply = (LoadWireReply){data, bytes, message + wire->start_bytes};
 		return LOAD_WIRE_VALUES;
 	}
-	status = judge(wire, message, bytes - FRAME_BYTES, call);
+	status = judge(wire, message, length, length, call, &length);
 	if (status == LOAD_WIRE_ERROR)
 		*out_reply = (LoadWireReply){data, bytes, NULL};
-	return status == LOAD_WIRE_INCOMPLETE ? LOAD_WIRE_BROKEN : status;
+	return status;
 }
 
-/* Of a reply without a frame that is an error. */
-static LoadWireStatus find_end(const LoadWire *wire, const guint8 *data, gsize length,
-			       LoadWireReply *out_reply)
-{
-	LoadScan scan;
-
-	switch (load_scan(is_compact(wire), data, length, &scan)) {
-	case LOAD_SCAN_INCOMPLETE:
-		return LOAD_WIRE_INCOMPLETE;
-	case LOAD_SCAN_COMPLETE:
-		*out_reply = (LoadWireReply){data, scan.bytes, NULL};
-		return LOAD_WIRE_ERROR;
-	case LOAD_SCAN_BROKEN:
-		break;
-	}
-	return LOAD_WIRE_BROKEN;
-}
-
-static LoadWireStatus parse_unframed(const LoadWire *wire, const guint8 *data, gsize length,
+static LoadWireStatus parse_unframed(const LoadWire *wire, const guint8 *data, gsize available,
 				     guint32 call, LoadWireReply *out_reply)
 {
-	const guint8 *end = match(wire, data, data + length, call);
+	gsize length = good_length(wire, data, available, call);
 	LoadWireStatus status;
 
-	if (end != NULL) {
-		*out_reply = (LoadWireReply){data, (gsize)(end - data), data + wire->start_bytes};
+	if (length > available)
+		return LOAD_WIRE_INCOMPLETE;
+	if (length > 0) {
+		*out_reply = (LoadWireReply){data, length, data + wire->start_bytes};
 		return LOAD_WIRE_VALUES;
 	}
-	status = judge(wire, data, length, call);
+	status = judge(wire, data, available, wire->largest_reply, call, &length);
+	if (status == LOAD_WIRE_ERROR && length == 0) /* only a frame tells where the next begins */
+		return LOAD_WIRE_BROKEN;
 	if (status == LOAD_WIRE_ERROR)
-		status = find_end(wire, data, length, out_reply);
-	return status == LOAD_WIRE_INCOMPLETE && length >= wire->largest_reply ? LOAD_WIRE_BROKEN
-									       : status;
+		*out_reply = (LoadWireReply){data, length, NULL};
+	return status;
 }
 
 static LoadWireStatus parse(const LoadWire *wire, const guint8 *data, gsize length, guint32 call,
@@ -413,14 +421,15 @@ static gint64 next_compact_value(LoadWireReply *reply)
 
 static char *error_message(const LoadWire *wire, const LoadWireReply *reply)
 {
-	gsize before = frame_bytes(wire);
-	LoadScan scan;
+	const guint8 *message = reply->bytes + frame_bytes(wire);
+	gsize length = reply->length - frame_bytes(wire);
+	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, MAX_VALUES);
+	ScanStatus scan = scanner_scan(scanner, message, length, length);
+	const MessageHeader *header = scanner_header(scanner);
 
-	if (load_scan(is_compact(wire), reply->bytes + before, reply->length - before, &scan) !=
-		    LOAD_SCAN_COMPLETE ||
-	    before + scan.bytes != reply->length || scan.text == NULL)
+	if (scan != SCAN_DONE || header->length != length || header->text_offset == 0)
 		return NULL;
-	return g_strndup(scan.text, scan.text_bytes);
+	return g_strndup((const char *)message + header->text_offset, header->text_length);
 }
 
 const LoadWireCodec load_wire_binary_codec = {

@@ -132,7 +132,7 @@ static Scanner *take_scanner(Pass *pass)
 		return g_steal_pointer(&pass->stream->scanner);
 	if (pass->shared->spare != NULL)
 		return g_steal_pointer(&pass->shared->spare);
-	return scanner_new(pass->shared->max_depth);
+	return scanner_new(pass->shared->max_depth, SCANNER_MAX_VALUES);
 }
 
 static void give_scanner_back(Pass *pass, Scanner *scanner)

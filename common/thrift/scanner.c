@@ -26,15 +26,17 @@ struct _Scanner {
 	Shape next;   /* the value that comes next; SHAPE_NONE: ask the innermost level */
 	guint values; /* that were read */
 	guint max_depth;
+	guint max_values;
 	guint depth;    /* of levels that are open; the arguments are the first */
 	Level levels[]; /* max_depth + 1 */
 };
 
-Scanner *scanner_new(guint max_depth)
+Scanner *scanner_new(guint max_depth, guint max_values)
 {
 	Scanner *self = g_malloc0(sizeof *self + (max_depth + 1) * sizeof self->levels[0]);
 
 	self->max_depth = max_depth;
+	self->max_values = max_values;
 	return self;
 }
 
@@ -74,10 +76,18 @@ static ReadStatus push_container(Scanner *self, ByteReader *reader, guint64 item
 
 static ReadStatus scan_string(Scanner *self, ByteReader *reader)
 {
+	const Level *level = &self->levels[self->depth - 1];
 	guint32 length = 0;
 	ReadStatus status = self->grammar->length(reader, &length);
+	gsize start = reader->position;
 
-	return status == READ_OK ? byte_reader_skip(reader, length) : status;
+	if (status == READ_OK)
+		status = byte_reader_skip(reader, length);
+	if (status == READ_OK && level->last_id == 1 && self->header.text_offset == 0) {
+		self->header.text_offset = start;
+		self->header.text_length = length;
+	}
+	return status;
 }
 
 static ReadStatus scan_list(Scanner *self, ByteReader *reader)
@@ -153,7 +163,7 @@ static ReadStatus scan_step(Scanner *self, ByteReader *reader)
 
 	if (self->next.kind == SHAPE_NONE)
 		return scan_level(self, reader);
-	if (self->values == SCANNER_MAX_VALUES)
+	if (self->values == self->max_values)
 		return byte_reader_bad(reader, "more values than a message may hold");
 	status = scan_value(self, reader);
 	if (status == READ_OK) {

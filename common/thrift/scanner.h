@@ -11,16 +11,13 @@
  * nothing nests deeper than the limit. Whoever reads the message after that
  * needs no checks of its own; Thrift's c_glib has few that hold.
  *
- * A message has no more than SCANNER_MAX_VALUES values, so that none keeps its
- * readers busy for long: the calls of the service have three at most.
- *
  * It resumes where it stopped when bytes arrive one by one, so that the work
  * is linear in the bytes.
  */
 typedef struct _Scanner Scanner;
 
-/* Fields of structs, items of lists and sets, keys and values of maps: all that nest in a message.
- */
+/* For calls: enough, where those of the service have three at most, and none keeps its readers busy
+ * for long. */
 #define SCANNER_MAX_VALUES 256
 
 /* The longest name in an unversioned header. There a name begins a message, and nothing else tells
@@ -34,8 +31,12 @@ typedef struct {
 	gint32 seqid;
 	gsize name_offset;
 	gsize name_length;
-	gsize arguments_offset;
-	gsize length; /* of the whole message, once it was seen */
+	gsize arguments_offset; /* 0: the header was not seen to its end */
+	gsize length;           /* of the whole message, once it was seen */
+	/* Of the first string in a field 1, once it was seen: in an exception, the message of it.
+	 * 0: none. */
+	gsize text_offset;
+	gsize text_length;
 } MessageHeader;
 
 typedef enum {
@@ -46,8 +47,10 @@ typedef enum {
 			       sense */
 } ScanStatus;
 
-/* @max_depth: how many structs and containers may stand inside each other below the arguments. */
-Scanner *scanner_new(guint max_depth);
+/* @max_depth: how many structs and containers may stand inside each other below the arguments.
+ * @max_values: how many there may be: fields of structs, items of lists and sets, keys and values
+ *   of maps */
+Scanner *scanner_new(guint max_depth, guint max_values);
 void scanner_free(Scanner *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Scanner, scanner_free)
 

@@ -141,7 +141,7 @@ static void check(const Case *expected, Scanner *scanner, ScanStatus status)
 
 static void test_whole(void)
 {
-	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH);
+	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, SCANNER_MAX_VALUES);
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		scanner_reset(scanner);
@@ -154,7 +154,7 @@ static void test_whole(void)
 /* The same, a byte at a time: it needs more until the last byte, or knows better earlier. */
 static void test_byte_by_byte(void)
 {
-	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH);
+	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, SCANNER_MAX_VALUES);
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		ScanStatus status = SCAN_MORE;
@@ -174,7 +174,7 @@ static void test_byte_by_byte(void)
 /* What lies behind the message is not looked at. */
 static void test_length(void)
 {
-	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH);
+	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, SCANNER_MAX_VALUES);
 	static const char TWO[] = STRICT "\0" COMPACT "\0";
 	gsize first = sizeof(STRICT "\0") - 1;
 
@@ -199,7 +199,7 @@ static void test_header(void)
 		{BYTES(UNVERSIONED "\0"), WIRE_UNVERSIONED},
 		{BYTES(COMPACT "\0"), WIRE_COMPACT},
 	};
-	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH);
+	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, SCANNER_MAX_VALUES);
 
 	for (gsize i = 0; i < G_N_ELEMENTS(HEADERS); i++) {
 		const guint8 *bytes = (const guint8 *)HEADERS[i].bytes;
@@ -216,10 +216,43 @@ static void test_header(void)
 	}
 }
 
+/* The first string in a field 1, wherever it is. */
+static void test_text(void)
+{
+	static const struct {
+		const char *bytes;
+		gsize length;
+		const char *text;
+	} MESSAGES[] = {
+		{BYTES(STRICT "\0"), NULL},
+		{BYTES(STRICT "\13\0\2\0\0\0\1x\10\0\1\0\0\0\1\0"), NULL},
+		{BYTES(STRICT "\17\0\1\13\0\0\0\1\0\0\0\1x\0"), NULL},
+		{BYTES(STRICT "\13\0\1\0\0\0\0\0"), ""},
+		{BYTES(STRICT "\10\0\2\0\0\0\6\13\0\1\0\0\0\3oop\13\0\1\0\0\0\1x\0"), "oop"},
+		{BYTES(STRICT "\14\0\2\13\0\3\0\0\0\1x\13\0\1\0\0\0\3oop\0\0"), "oop"},
+		{BYTES(COMPACT "\x2c\x18\3oop\0\0"), "oop"},
+	};
+	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, SCANNER_MAX_VALUES);
+	const MessageHeader *header = scanner_header(scanner);
+
+	for (gsize i = 0; i < G_N_ELEMENTS(MESSAGES); i++) {
+		const guint8 *bytes = (const guint8 *)MESSAGES[i].bytes;
+		const char *text = MESSAGES[i].text;
+
+		scanner_reset(scanner);
+		g_assert_cmpint(scanner_scan(scanner, bytes, MESSAGES[i].length, MAX_LENGTH), ==,
+				SCAN_DONE);
+		g_assert_true((header->text_offset > 0) == (text != NULL));
+		if (text != NULL)
+			g_assert_cmpmem(bytes + header->text_offset, header->text_length, text,
+					strlen(text));
+	}
+}
+
 /* A message that announces just what the limit allows, and one that announces a byte more. */
 static void test_limit(void)
 {
-	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH);
+	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, SCANNER_MAX_VALUES);
 	g_autoptr(GByteArray) message = g_byte_array_new();
 
 	g_byte_array_append(message, (const guint8 *)STRICT "\13\0\1\0\0\0\xb3", 21);
@@ -256,7 +289,7 @@ static void test_values(void)
 	static const struct {
 		guint items, values;
 	} MIXES[] = {{SCANNER_MAX_VALUES - 1, 0}, {0, SCANNER_MAX_VALUES - 1}, {100, 155}};
-	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH);
+	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, SCANNER_MAX_VALUES);
 
 	G_STATIC_ASSERT(SCANNER_MAX_VALUES == 256);
 	for (gsize i = 0; i < G_N_ELEMENTS(MIXES); i++) {
@@ -279,6 +312,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/scanner/byte-by-byte", test_byte_by_byte);
 	g_test_add_func("/scanner/length", test_length);
 	g_test_add_func("/scanner/header", test_header);
+	g_test_add_func("/scanner/text", test_text);
 	g_test_add_func("/scanner/limit", test_limit);
 	g_test_add_func("/scanner/values", test_values);
 	return g_test_run();

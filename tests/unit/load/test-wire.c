@@ -5,6 +5,7 @@
 #include <json-glib/json-glib.h>
 #include <string.h>
 
+#include "common/thrift/byte-writer.h"
 #include "load/wire.h"
 
 static const LoadWireForm get_id = {.agent = "foo"};
@@ -412,16 +413,39 @@ static void bad_unframed_replies_are_told(void)
 		{STRICT_HEAD
 		 "40000007 0c 0001 0a 0002 0000000000000001 0b 0001 00000003 6f6f70 00 00",
 		 LOAD_WIRE_ERROR, "an exception: oop"},
-		/* longer than any, deeper than any, a map, a call, and no Thrift */
-		{STRICT_HEAD "40000007 0b 0001 7fffffff 00", LOAD_WIRE_INCOMPLETE, NULL},
+		/* a map */
+		{STRICT_HEAD "40000007 0d 0001 0b 0b 00000000 00", LOAD_WIRE_ERROR, "*28 bytes*"},
+		/* longer than any, deeper than any, a call, and no Thrift */
+		{STRICT_HEAD "40000007 0b 0001 7fffffff 00", LOAD_WIRE_BROKEN, NULL},
 		{STRICT_HEAD "40000007 0c 0001 0c 0001 0c 0001 00 00 00 00", LOAD_WIRE_BROKEN,
 		 NULL},
-		{STRICT_HEAD "40000007 0d 0001 0b 0b 00000000 00", LOAD_WIRE_BROKEN, NULL},
 		{"80010001 00000006 6765745f6964 40000007 00", LOAD_WIRE_BROKEN, NULL},
 		{"48545450 2f312e31", LOAD_WIRE_BROKEN, NULL},
 	};
 
 	check_bad(&form, cases, G_N_ELEMENTS(cases));
+}
+
+/* Without a frame, so that their end is to be found; however many they are. */
+static void lists_of_another_length_are_errors(void)
+{
+	static const LoadWireForm form = {
+		.call = LOAD_WIRE_GET_IDS, .framing = LOAD_WIRE_UNFRAMED, .agent = "a", .count = 2};
+	static const guint32 counts[] = {0, 1, 3, 400};
+	g_autoptr(LoadWire) wire = load_wire_new(&form, 8);
+
+	for (gsize i = 0; i < G_N_ELEMENTS(counts); i++) {
+		g_autoptr(GByteArray) reply = bytes_of(LISTS_HEAD "40000007 0f 0000 0a");
+		LoadWireReply parsed;
+
+		byte_writer_be32(reply, counts[i]);
+		for (guint32 value = 1; value <= counts[i]; value++)
+			byte_writer_be64(reply, value);
+		byte_writer_u8(reply, BINARY_STOP);
+		g_assert_cmpint(load_wire_parse(wire, reply->data, reply->len, 7, &parsed), ==,
+				LOAD_WIRE_ERROR);
+		g_assert_cmpuint(parsed.length, ==, reply->len);
+	}
 }
 
 static void bad_compact_replies_are_told(void)
@@ -438,13 +462,13 @@ static void bad_compact_replies_are_told(void)
 		 "an exception: oop"},
 		/* of another call */
 		{"8241 8680808004 06 6765745f6964 0600 02 00", LOAD_WIRE_FOREIGN, NULL},
-		{"8241 8780808014 06 6765745f6964 0600 02 00", LOAD_WIRE_FOREIGN, NULL},
 		{"8241 07 06 6765745f6964 0600 02 00", LOAD_WIRE_FOREIGN, NULL},
 		{"8241 8780808004 06 6765745f6965 0600 02 00", LOAD_WIRE_FOREIGN, NULL},
 		{"8261 8680808004 06 6765745f6964 18 03 6f6f70 15 0c 00", LOAD_WIRE_FOREIGN, NULL},
 		/* no result */
 		{"8241 8780808004 06 6765745f6964 00", LOAD_WIRE_ERROR, "*15 bytes*"},
-		/* a varint without an end, a call */
+		/* a sequence number of more than 32 bits, a varint without an end, a call */
+		{"8241 8780808014 06 6765745f6964 0600 02 00", LOAD_WIRE_BROKEN, NULL},
 		{"8241 8780808004 06 6765745f6964 0600 ffffffffffffffffffff 00", LOAD_WIRE_BROKEN,
 		 NULL},
 		{"8221 8780808004 06 6765745f6964 00", LOAD_WIRE_BROKEN, NULL},
@@ -503,6 +527,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/load-wire/other-calls", replies_to_other_calls_are_told);
 	g_test_add_func("/load-wire/bad-framed", bad_framed_replies_are_told);
 	g_test_add_func("/load-wire/bad-unframed", bad_unframed_replies_are_told);
+	g_test_add_func("/load-wire/lists-of-another-length", lists_of_another_length_are_errors);
 	g_test_add_func("/load-wire/bad-compact", bad_compact_replies_are_told);
 	g_test_add_func("/load-wire/redis", redis_is_understood);
 	return g_test_run();
