@@ -6,8 +6,8 @@
 #include "load/driver.h"
 
 /*
- * The driver's inside. driver.c has the thread, the calls and the replies; driver-lanes.c loses
- * connections and makes them again.
+ * The driver's inside. driver.c has the thread, the calls and the replies; driver-lanes.c, whose
+ * functions are below, loses connections and makes them again.
  */
 #define LOAD_NS_PER_MS G_GINT64_CONSTANT(1000000)
 
@@ -64,14 +64,6 @@ struct _LoadDriver {
 	_Atomic guint64 answered;
 	_Atomic guint64 errors;
 };
-
-/* driver.c */
-
-/* Sends what a connection that has just been made may send. %FALSE with an error of GIO: it is
- * lost. */
-gboolean load_lane_set_going(LoadDriver *self, LoadLane *lane, GError **error);
-
-/* driver-lanes.c */
 
 /* %FALSE with an error of GIO. @events: of epoll */
 gboolean load_lane_watch(LoadDriver *self, LoadLane *lane, int operation, guint32 events,

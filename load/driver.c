@@ -285,7 +285,8 @@ static gboolean send_more(LoadDriver *self, LoadLane *lane, GError **error)
 	return flush(self, lane, error);
 }
 
-gboolean load_lane_set_going(LoadDriver *self, LoadLane *lane, GError **error)
+/* A connection that was made again sends what it may send. */
+static gboolean set_going(LoadDriver *self, LoadLane *lane, GError **error)
 {
 	if (is_open_loop(self))
 		load_lane_expire(self, lane);
@@ -384,7 +385,7 @@ static void attend(LoadDriver *self, LoadLane *lane)
 		break;
 	case LOAD_LANE_CONNECTING:
 		follow_clock(self);
-		if (!load_lane_finish(self, lane, &error))
+		if (!load_lane_finish(self, lane, &error) || !set_going(self, lane, &error))
 			load_lane_lose(self, lane, error);
 		break;
 	case LOAD_LANE_UP:
