@@ -25,6 +25,8 @@ static const struct {
 };
 enum { FIELD_INVALID_COUNT = 4 };
 
+G_DEFINE_QUARK(snowflake_client_error_quark, snowflake_client_error)
+
 guint client_call_max_reply_bytes(const ClientCall *call)
 {
 	return call->result == CLIENT_RESULT_WORKERS ? MAX_WORKERS_REPLY_BYTES : MAX_REPLY_BYTES;
@@ -142,6 +144,17 @@ static void read_ids(ClientReader *reader, guint count, gint64 *out_ids)
 			reader->bad = TRUE;
 		last = out_ids[i];
 	}
+}
+
+void snowflake_client_worker_free(SnowflakeClientWorker *worker)
+{
+	if (worker == NULL)
+		return;
+	g_free(worker->address);
+	g_free(worker->nonce);
+	g_free(worker->state);
+	g_free(worker->kind);
+	g_free(worker);
 }
 
 static void replace(char **field, char *text)

@@ -10,8 +10,8 @@ import re
 import subprocess
 import sys
 
-FROM_WITHIN = ("address_", "client_call_", "client_connection_", "client_reader_",
-               "self_connection_is_one", "text_escape")
+FROM_WITHIN = ("address_", "client_call_", "client_connection_", "client_failover_",
+               "client_reader_", "self_connection_is_one", "text_escape")
 
 
 def names_in_header(path):
