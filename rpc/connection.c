@@ -244,10 +244,13 @@ static ConnectionState run_pass(Connection *self, ConnectionShared *shared, gboo
 	return status == STREAM_PARKED ? CONNECTION_PARKED : waiting_state(self);
 }
 
-ConnectionState connection_run(Connection *self, ConnectionShared *shared, gboolean read)
+ConnectionState connection_run(Connection *self, ConnectionShared *shared,
+			       const RpcAllowance *allowance, gboolean read)
 {
-	ConnectionState state = run_pass(self, shared, read);
+	ConnectionState state;
 
+	dispatcher_begin(shared->stream.dispatcher, allowance);
+	state = run_pass(self, shared, read);
 	empty_replies(shared);
 	return state;
 }

@@ -18,7 +18,7 @@ typedef enum {
 	CONNECTION_READING, /* waits for the client */
 	CONNECTION_WRITING, /* replies wait for the client to take them */
 	CONNECTION_CUT_OFF, /* its turn is over, calls are left: run it again, after others */
-	CONNECTION_PARKED,  /* a call waits: RpcTurn says for what */
+	CONNECTION_PARKED,  /* a call waits: RpcVerdict says for what */
 	CONNECTION_ENDED,   /* nothing more to come: free it */
 } ConnectionState;
 
@@ -96,10 +96,12 @@ guint32 connection_events(const Connection *self, const ConnectionShared *shared
  * connection_run:
  * @read: whether to read from the socket first
  *
- * Sends what waits to be sent, answers what can be answered in one turn. What a pass puts into
- * @shared is gone with it, however it ends: nothing of it may reach another connection.
+ * A pass: sends what waits to be sent, answers what can be answered in one turn. What came of it
+ * for the loop, dispatcher_verdict() says. What a pass puts into @shared is gone with it, however
+ * it ends: nothing of it may reach another connection.
  */
-ConnectionState connection_run(Connection *self, ConnectionShared *shared, gboolean read);
+ConnectionState connection_run(Connection *self, ConnectionShared *shared,
+			       const RpcAllowance *allowance, gboolean read);
 
 /* Says that no reply comes any more, and drops what it holds of calls and replies. The client may
  * not have heard that yet, and bytes that were not read when a socket is closed make the kernel

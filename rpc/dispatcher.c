@@ -18,7 +18,8 @@ typedef struct {
 } MethodName;
 
 struct _Dispatcher {
-	RpcTurn turn;
+	RpcAllowance allowance;
+	RpcVerdict verdict;
 	Counters *counters;
 	RpcFastPath fast_path;
 	SpanTransport *transport;
@@ -38,7 +39,8 @@ Dispatcher *dispatcher_new(const RpcService *service, Counters *counters)
 	self->transport = span_transport_new();
 	self->binary = protocols_new(WIRE_STRICT, self->transport);
 	self->compact = protocols_new(WIRE_COMPACT, self->transport);
-	self->handler = service->new_handler(service->user_data, &self->turn, counters);
+	self->handler = service->new_handler(service->user_data, &self->allowance, &self->verdict,
+					     counters);
 	self->processor =
 		g_object_new(SF_TYPE_SNOWFLAKE_EXTENDED_PROCESSOR, "handler", self->handler, NULL);
 	self->base_class = g_type_class_ref(SF_TYPE_SNOWFLAKE_PROCESSOR);
@@ -58,16 +60,33 @@ void dispatcher_free(Dispatcher *self)
 	g_free(self);
 }
 
-RpcTurn *dispatcher_turn(Dispatcher *self)
+void dispatcher_begin(Dispatcher *self, const RpcAllowance *allowance)
 {
-	return &self->turn;
+	self->allowance = *allowance;
+	self->verdict = (RpcVerdict){0};
 }
 
-gsize dispatcher_answer_fast(Dispatcher *self, const RpcInput *input, GByteArray *out,
-			     guint *out_answered)
+const RpcVerdict *dispatcher_verdict(const Dispatcher *self)
 {
-	return self->fast_path == NULL ? 0
-				       : self->fast_path(self->handler, input, out, out_answered);
+	return &self->verdict;
+}
+
+static void note_answered(Dispatcher *self, guint n_calls)
+{
+	counters_add(self->counters, COUNTER_CALLS, n_calls);
+	self->verdict.answered = TRUE;
+}
+
+gsize dispatcher_answer_fast(Dispatcher *self, const RpcInput *input, GByteArray *out)
+{
+	gsize length = 0;
+	guint n_calls;
+
+	if (self->fast_path != NULL)
+		length = self->fast_path(self->handler, input, out, &n_calls);
+	if (length > 0)
+		note_answered(self, n_calls);
+	return length;
 }
 
 static ThriftProtocol *lend_protocol(Dispatcher *self, const guint8 *message,
@@ -126,8 +145,8 @@ static void write_exception(Dispatcher *self, ThriftProtocol *protocol, const ch
 	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
 }
 
-void dispatcher_refuse(Dispatcher *self, const guint8 *message, const MessageHeader *header,
-		       const char *reason, GByteArray *out)
+static void refuse_arguments(Dispatcher *self, const guint8 *message, const MessageHeader *header,
+			     const char *reason, GByteArray *out)
 {
 	MethodName method = method_name(message, header);
 	g_autofree char *name = text_escape(method.bytes, method.length);
@@ -138,6 +157,13 @@ void dispatcher_refuse(Dispatcher *self, const guint8 *message, const MessageHea
 	protocol = lend_protocol(self, message, &empty, out);
 	write_exception(self, protocol, name, header->seqid,
 			THRIFT_APPLICATION_EXCEPTION_ERROR_PROTOCOL_ERROR, reason);
+}
+
+void dispatcher_refuse(Dispatcher *self, const guint8 *message, const MessageHeader *header,
+		       const char *reason, GByteArray *out)
+{
+	refuse_arguments(self, message, header, reason, out);
+	note_answered(self, 1);
 }
 
 static void refuse_method(Dispatcher *self, ThriftProtocol *protocol, const MethodName *method,
@@ -170,8 +196,9 @@ static ProcessorCall find_processor(Dispatcher *self, const char *name, gboolean
 	return NULL;
 }
 
-void dispatcher_call(Dispatcher *self, const guint8 *message, const MessageHeader *header,
-		     GByteArray *out)
+/* Whatever the service says: a reply, or what is void. */
+static void process(Dispatcher *self, const guint8 *message, const MessageHeader *header,
+		    GByteArray *out)
 {
 	MethodName method = method_name(message, header);
 	ThriftProtocol *protocol = lend_protocol(self, message, header, out);
@@ -192,7 +219,16 @@ void dispatcher_call(Dispatcher *self, const guint8 *message, const MessageHeade
 	/* the callee frees the name */
 	if (!call(self->processor, protocol, protocol, g_strdup(name), header->seqid, &error)) {
 		g_byte_array_set_size(out, start);
-		dispatcher_refuse(self, message, header,
-				  error != NULL ? error->message : "unreadable arguments", out);
+		refuse_arguments(self, message, header,
+				 error != NULL ? error->message : "unreadable arguments", out);
 	}
+}
+
+gboolean dispatcher_call(Dispatcher *self, const guint8 *message, const MessageHeader *header,
+			 GByteArray *out)
+{
+	process(self, message, header, out);
+	if (!self->verdict.parked)
+		note_answered(self, 1);
+	return !self->verdict.parked;
 }

@@ -5,6 +5,7 @@
 
 #include "common/counters.h"
 #include "common/thrift/scanner.h"
+#include "rpc/turn.h"
 #include "sf_snowflake_extended.h"
 
 /*
@@ -12,21 +13,6 @@
  * generated processor. One for each loop: nothing in it is shared.
  */
 typedef struct _Dispatcher Dispatcher;
-
-/* What the loop and the service tell each other about the calls of a pass. */
-typedef struct {
-	/* by the loop, before a pass, which begins with all others 0 */
-	gboolean others_wait; /* for IDs: a call for IDs goes behind them ... */
-	guint quota;          /* ... unless its turn has come: as many IDs may be drawn first */
-	gboolean last_chance; /* the first call has waited for as long as it may: answer it now */
-	gboolean closing;     /* no call may wait any more */
-	gboolean answered;    /* by the stream: a call was */
-	/* by the service */
-	gboolean parked; /* no answer yet, whatever was written is void */
-	gint64 wait_ns;  /* if parked, until another try makes sense; 0: until something changes */
-	gboolean aside;  /* if parked, for something else than IDs: nobody waits behind it */
-	guint ids;       /* if parked for IDs, how many at once */
-} RpcTurn;
 
 /* What the client sent and was not answered yet. */
 typedef struct {
@@ -46,17 +32,19 @@ typedef struct {
  * A short cut for the calls that it knows: it answers the first ones, to the byte as the processor
  * would.
  *
- * Returns: how many bytes were answered. If it has set RpcTurn.parked, the call behind them waits;
- * if not, and there were none, the first call is left to the processor
+ * Returns: how many bytes were answered. If it has set RpcVerdict.parked, the call behind them
+ * waits; if not, and there were none, the first call is left to the processor
  */
 typedef gsize (*RpcFastPath)(SfSnowflakeExtendedHandler *handler, const RpcInput *input,
 			     GByteArray *out, guint *out_answered);
 
 /* What is served. */
 typedef struct {
-	/* (transfer full): a handler for one loop. @turn and @counters outlive it. */
-	SfSnowflakeExtendedHandler *(*new_handler)(gpointer user_data, RpcTurn *turn,
-						   Counters *counters);
+	/* (transfer full): a handler for one loop. @allowance and @verdict are those of the pass
+	 * in hand; like @counters they outlive it. */
+	SfSnowflakeExtendedHandler *(*new_handler)(gpointer user_data,
+						   const RpcAllowance *allowance,
+						   RpcVerdict *verdict, Counters *counters);
 	RpcFastPath fast_path; /* NULL: none */
 	gpointer user_data;
 } RpcService;
@@ -65,20 +53,22 @@ Dispatcher *dispatcher_new(const RpcService *service, Counters *counters);
 void dispatcher_free(Dispatcher *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Dispatcher, dispatcher_free)
 
-/* Borrowed; for the loop to set before a call, and to read after it. */
-RpcTurn *dispatcher_turn(Dispatcher *self);
+/* A pass begins: nothing came of it yet. */
+void dispatcher_begin(Dispatcher *self, const RpcAllowance *allowance);
+
+/* Borrowed: of the pass in hand, or the last one. */
+const RpcVerdict *dispatcher_verdict(const Dispatcher *self);
 
 /* The service's short cut, if it has one, for messages that were not scanned. See RpcFastPath. */
-gsize dispatcher_answer_fast(Dispatcher *self, const RpcInput *input, GByteArray *out,
-			     guint *out_answered);
+gsize dispatcher_answer_fast(Dispatcher *self, const RpcInput *input, GByteArray *out);
 
-/* Appends the reply to the call at @message to @out, unless it sets RpcTurn.parked. An unknown
- * method is answered with a TApplicationException of type 1.
+/* Appends the reply to the call at @message to @out. An unknown method is answered with a
+ * TApplicationException of type 1. %FALSE: the call is parked, and what was appended is void.
  *
  * "Snowflake:get_id" is get_id too, as TMultiplexedProtocol calls it: behind "Snowflake:" there are
  * the calls of that service only, behind "SnowflakeExtended:" all. The reply has the bare name. */
-void dispatcher_call(Dispatcher *self, const guint8 *message, const MessageHeader *header,
-		     GByteArray *out);
+gboolean dispatcher_call(Dispatcher *self, const guint8 *message, const MessageHeader *header,
+			 GByteArray *out);
 
 /* Appends a TApplicationException of type 7 (protocol error) to @out. */
 void dispatcher_refuse(Dispatcher *self, const guint8 *message, const MessageHeader *header,

@@ -57,7 +57,7 @@ struct _Loop {
 	/* the thread's own */
 	Counters *counters;
 	ConnectionShared shared;
-	RpcTurn *turn;
+	const RpcVerdict *verdict; /* of the last pass */
 	Queues queues;
 	GQueue all;
 	gboolean rung;        /* the inbox's bell is heard */
@@ -91,7 +91,6 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 		.stream =
 			{
 				.dispatcher = dispatcher_new(service, counters),
-				.counters = counters,
 				.max_message_bytes = limits->max_frame_bytes,
 				.max_depth = limits->max_depth,
 				.turn_us = TURN_US,
@@ -102,7 +101,7 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 		.out = g_byte_array_new(),
 		.max_pending_bytes = limits->max_pending_bytes,
 	};
-	self->turn = dispatcher_turn(self->shared.stream.dispatcher);
+	self->verdict = dispatcher_verdict(self->shared.stream.dispatcher);
 	self->poller = self->retry_timer.fd = -1;
 	self->inbox = inbox_new(error);
 	return self->inbox != NULL && open_descriptors(self, error) ? g_steal_pointer(&self) : NULL;
@@ -176,8 +175,8 @@ static void watch_for(Loop *self, Connection *connection, guint32 events)
 
 static void park(Loop *self, Connection *connection)
 {
-	ConnectionQueue queue = queues_choose(connection, CONNECTION_PARKED, self->turn);
-	gint64 wait_ns = self->turn->wait_ns;
+	ConnectionQueue queue = queues_choose(connection, CONNECTION_PARKED, self->verdict);
+	gint64 wait_ns = self->verdict->wait_ns;
 
 	/* the time it begins to wait, not that of the last look at the clock: the process may have
 	 * been stopped in between */
@@ -253,24 +252,17 @@ static void settle(Loop *self, Connection *connection, ConnectionState state)
 		park(self, connection);
 		return;
 	}
-	queue = queues_choose(connection, state, self->turn);
+	queue = queues_choose(connection, state, self->verdict);
 	if (queue != connection->queue || queue == QUEUE_CUT_OFF ||
 	    (queue == QUEUE_WRITE ? connection->sent : connection->consumed))
 		queues_enter(&self->queues, connection, queue);
 }
 
-/* One pass, by the terms that the loop gives and by no earlier ones. */
-static ConnectionState pass(Loop *self, Connection *connection, RpcTurn terms, gboolean read)
-{
-	*self->turn = terms;
-	return connection_run(connection, &self->shared, read);
-}
-
 static void run(Loop *self, Connection *connection, gboolean read)
 {
-	const RpcTurn terms = {.others_wait = queues_waiting_for_ids(&self->queues) > 0};
+	const RpcAllowance allowance = {.others_wait = queues_waiting_for_ids(&self->queues) > 0};
 
-	settle(self, connection, pass(self, connection, terms, read));
+	settle(self, connection, connection_run(connection, &self->shared, &allowance, read));
 }
 
 /* Calls that wait */
@@ -278,16 +270,16 @@ static void run(Loop *self, Connection *connection, gboolean read)
 /* Tries the call again that waits on it. %FALSE: it must go on waiting, where it stands. */
 static gboolean retry(Loop *self, Connection *connection, guint quota, gboolean others_wait)
 {
-	const RpcTurn terms = {
+	const RpcAllowance allowance = {
 		.others_wait = others_wait,
 		.quota = quota,
 		.last_chance = queues_has_run_out(&self->queues, connection),
 	};
 	ConnectionQueue queue = connection->queue;
-	ConnectionState state = pass(self, connection, terms, FALSE);
+	ConnectionState state = connection_run(connection, &self->shared, &allowance, FALSE);
 
-	queues_note_drawn(&self->queues, queue, quota - MIN(self->turn->quota, quota));
-	if (state == CONNECTION_PARKED && !self->turn->answered) {
+	queues_note_drawn(&self->queues, queue, (guint)MIN(self->verdict->drawn, quota));
+	if (state == CONNECTION_PARKED && !self->verdict->answered) {
 		settle(self, connection, state);
 		return FALSE;
 	}
@@ -488,12 +480,12 @@ static void handle(Loop *self, const struct epoll_event *event)
  * by @leave. */
 static void answer_queue(Loop *self, ConnectionQueue queue, gint64 until_us, LeaveFunc leave)
 {
-	const RpcTurn terms = {.last_chance = TRUE, .closing = TRUE};
+	const RpcAllowance allowance = {.closing = TRUE};
 	Connection *head;
 
 	while ((head = queues_head(&self->queues, queue)) != NULL) {
 		while (g_get_monotonic_time() < until_us &&
-		       pass(self, head, terms, FALSE) == CONNECTION_CUT_OFF)
+		       connection_run(head, &self->shared, &allowance, FALSE) == CONNECTION_CUT_OFF)
 			;
 		leave(self, head);
 	}

@@ -40,7 +40,7 @@ void queues_forget_time(Queues *self)
 }
 
 ConnectionQueue queues_choose(const Connection *connection, ConnectionState state,
-			      const RpcTurn *turn)
+			      const RpcVerdict *verdict)
 {
 	switch (state) {
 	case CONNECTION_WRITING:
@@ -48,9 +48,9 @@ ConnectionQueue queues_choose(const Connection *connection, ConnectionState stat
 	case CONNECTION_CUT_OFF:
 		return QUEUE_CUT_OFF;
 	case CONNECTION_PARKED:
-		if (turn->aside)
+		if (verdict->aside)
 			return QUEUE_ASIDE;
-		return turn->ids > 1 ? QUEUE_BATCH : QUEUE_SINGLE;
+		return verdict->ids > 1 ? QUEUE_BATCH : QUEUE_SINGLE;
 	case CONNECTION_READING:
 		return connection->in != NULL ? QUEUE_FRAME : QUEUE_IDLE;
 	case CONNECTION_ENDED:

@@ -41,9 +41,9 @@ void queues_init(Queues *self, const RpcLimits *limits, gint64 (*clock_us)(void)
 gint64 queues_now_us(Queues *self);
 void queues_forget_time(Queues *self);
 
-/* Where it has to wait in that @state; @turn: of its last pass. */
+/* Where it has to wait in that @state; @verdict: of its last pass. */
 ConnectionQueue queues_choose(const Connection *connection, ConnectionState state,
-			      const RpcTurn *turn);
+			      const RpcVerdict *verdict);
 
 void queues_leave(Queues *self, Connection *connection);
 

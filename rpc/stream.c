@@ -121,8 +121,7 @@ static StreamStatus answer_scanned(Pass *pass, const Scanner *scanner, ScanStatu
 			       ? STREAM_MORE
 			       : pass_close(pass, scanner_reason(scanner));
 	}
-	dispatcher_call(dispatcher, message, header, pass->out);
-	*out_answered = !dispatcher_turn(dispatcher)->parked;
+	*out_answered = dispatcher_call(dispatcher, message, header, pass->out);
 	return *out_answered ? STREAM_MORE : STREAM_PARKED;
 }
 
@@ -175,17 +174,6 @@ static void put_frame_header(GByteArray *out, guint start)
 	memcpy(out->data + start, &length, sizeof length);
 }
 
-/* Counts @n_calls that were answered, and the bytes that they had. */
-static void count_answered(Pass *pass, gsize length, guint n_calls)
-{
-	RpcTurn *turn = dispatcher_turn(pass->shared->dispatcher);
-
-	counters_add(pass->shared->counters, COUNTER_CALLS, n_calls);
-	pass->consumed += length;
-	turn->answered = TRUE;
-	turn->last_chance = turn->closing; /* what is behind it has not waited for long */
-}
-
 /* A frame that has not arrived to its end; of what makes no sense there will be no end. */
 static StreamStatus await_frame(Pass *pass, const guint8 *message, gsize available, gsize length)
 {
@@ -231,14 +219,14 @@ static StreamStatus answer_one(Pass *pass)
 	}
 	if (framed)
 		put_frame_header(pass->out, start);
-	count_answered(pass, length, 1);
+	pass->consumed += length;
 	return status;
 }
 
 /* Answers the messages at the front by the short cut, as far as it goes; or else the first. */
 static StreamStatus answer_some(Pass *pass)
 {
-	RpcTurn *turn = dispatcher_turn(pass->shared->dispatcher);
+	Dispatcher *dispatcher = pass->shared->dispatcher;
 	const RpcInput input = {
 		.bytes = pass->bytes + pass->consumed,
 		.length = pass->length - pass->consumed,
@@ -246,18 +234,16 @@ static StreamStatus answer_some(Pass *pass)
 		.max_message_bytes = pass->shared->max_message_bytes,
 		.room = pass->stream->room - pass->out->len,
 	};
-	guint n_calls;
 	gsize length;
 
-	turn->parked = FALSE;
 	if (pass->stream->scanner != NULL) /* it is in a message already */
 		return answer_one(pass);
-	length = dispatcher_answer_fast(pass->shared->dispatcher, &input, pass->out, &n_calls);
+	length = dispatcher_answer_fast(dispatcher, &input, pass->out);
 	if (length > 0) {
-		count_answered(pass, length, n_calls);
+		pass->consumed += length;
 		pass->quick++;
 	}
-	if (turn->parked)
+	if (dispatcher_verdict(dispatcher)->parked)
 		return STREAM_PARKED;
 	if (length > 0)
 		return STREAM_MORE;

@@ -34,7 +34,6 @@ typedef struct {
 /* What the streams of one loop share. */
 typedef struct {
 	Dispatcher *dispatcher;
-	Counters *counters;
 	gsize max_message_bytes;
 	guint max_depth;
 	/* How long a connection may answer calls before it is the turn of others, from its first
@@ -47,12 +46,12 @@ typedef struct {
 typedef enum {
 	STREAM_MORE, /* every complete message is answered */
 	STREAM_FULL, /* enough for one turn, of replies or of time; complete messages may be left */
-	STREAM_PARKED, /* the next message waits, RpcTurn says for what */
+	STREAM_PARKED, /* the next message waits, RpcVerdict says for what */
 	STREAM_CLOSE,  /* send what is in @out, then close: the bytes made no sense */
 } StreamStatus;
 
 /**
- * stream_consume:
+ * stream_consume: after dispatcher_begin()
  * @bytes: what the client sent and was not consumed yet
  * @out_consumed: (out): how many bytes are done with; the rest is to be handed in again, with more
  *   behind it

@@ -18,7 +18,8 @@
 struct _Service {
 	SfSnowflakeExtendedHandler parent;
 	const ServiceConfig *config;
-	RpcTurn *turn;
+	const RpcAllowance *allowance;
+	RpcVerdict *verdict;
 	Counters *counters;
 	/* the last refusal of a draw */
 	DrawStatus status;
@@ -37,9 +38,9 @@ static gboolean service_count_is_valid(const Service *self, guint count)
 
 static void service_park(Service *self, gint64 wait_ns)
 {
-	self->turn->parked = TRUE;
-	self->turn->wait_ns = wait_ns;
-	self->turn->aside = FALSE;
+	self->verdict->parked = TRUE;
+	self->verdict->wait_ns = wait_ns;
+	self->verdict->aside = FALSE;
 }
 
 /* What only the keeper can help with: it is told, and says whether it is worth waiting. */
@@ -47,7 +48,7 @@ static void service_ask_keeper(Service *self)
 {
 	gint64 retry_after_ms = keeper_demand(self->config->keeper);
 
-	if (retry_after_ms == 0 && !self->turn->last_chance)
+	if (retry_after_ms == 0 && turn_may_wait(self->allowance, self->verdict))
 		service_park(self, 0);
 	self->retry_after_ms = MAX(retry_after_ms, 1);
 }
@@ -57,7 +58,8 @@ static void service_await_clock(Service *self)
 {
 	gint64 wait_ns = self->refusal.wait_ns;
 
-	if (!self->turn->last_chance && wait_ns <= self->config->max_wait_ms * 1000000)
+	if (turn_may_wait(self->allowance, self->verdict) &&
+	    wait_ns <= self->config->max_wait_ms * 1000000)
 		service_park(self, wait_ns);
 	self->retry_after_ms = wait_ns / 1000000 + 1;
 }
@@ -73,18 +75,19 @@ static G_NO_INLINE void service_park_or_refuse(Service *self)
 		service_await_clock(self);
 }
 
-/* @count: 1 to the generator's largest batch. %FALSE: parked, or refused, as the turn says */
+/* @count: 1 to the generator's largest batch. %FALSE: parked, or refused, as the verdict says */
 static gboolean service_try_draw(Service *self, guint count, IdRun *out_run)
 {
-	self->turn->ids = count;
-	if (G_UNLIKELY(self->turn->others_wait && count > self->turn->quota)) {
+	self->verdict->ids = count;
+	if (G_UNLIKELY(self->allowance->others_wait &&
+		       count > turn_quota(self->allowance, self->verdict))) {
 		service_park(self, AS_SOON_AS_FIRST_NS);
 		return FALSE;
 	}
 	self->status = generator_draw(self->config->generator, count, out_run, &self->refusal);
 	if (G_LIKELY(self->status == DRAW_OK)) {
 		counters_add(self->counters, COUNTER_IDS_GENERATED, count);
-		self->turn->quota -= MIN(self->turn->quota, count);
+		self->verdict->drawn += count;
 		return TRUE;
 	}
 	service_park_or_refuse(self);
@@ -102,10 +105,10 @@ gboolean service_draw_some(Service *self, guint most, IdRun *out_run)
 {
 	guint count = MIN(most, generator_max_batch(self->config->generator));
 
-	if (self->turn->others_wait) /* at 0 it is not its turn, and it is parked */
-		count = MIN(count, MAX(self->turn->quota, 1));
+	if (self->allowance->others_wait) /* at 0 it is not its turn, and it is parked */
+		count = MIN(count, MAX(turn_quota(self->allowance, self->verdict), 1));
 	for (; count > 0; count /= 2) {
-		self->turn->parked = FALSE; /* by the try for more */
+		self->verdict->parked = FALSE; /* by the try for more */
 		if (service_try_draw(self, count, out_run))
 			return TRUE;
 	}
@@ -141,7 +144,7 @@ gboolean service_refuse_ids(Service *self, const char *agent, gsize length, gint
 	else if (!service_count_is_valid(self, (guint)count))
 		*out_refusal =
 			refusal_of_count(count, generator_max_batch(self->config->generator));
-	else if (self->turn->parked)
+	else if (self->verdict->parked)
 		return FALSE;
 	else
 		*out_refusal = service_refuse_draw(self);
@@ -358,10 +361,10 @@ static SfWorker *describe_other(const Worker *worker, gint64 as_of_ms)
 			    KIND, NULL);
 }
 
-/* The list; or NULL: parked, as the turn says, or refused. */
+/* The list; or NULL: parked, as the verdict says, or refused. */
 static GPtrArray *service_await_workers(Service *self, gint64 *out_as_of_ms, Refusal *out_refusal)
 {
-	gboolean may_wait = !self->turn->last_chance;
+	gboolean may_wait = turn_may_wait(self->allowance, self->verdict);
 	g_autoptr(GError) failure = NULL;
 	GPtrArray *workers = NULL;
 
@@ -370,7 +373,7 @@ static GPtrArray *service_await_workers(Service *self, gint64 *out_as_of_ms, Ref
 		return workers;
 	if (failure == NULL && may_wait) {
 		service_park(self, 0);
-		self->turn->aside = TRUE;
+		self->verdict->aside = TRUE;
 		return NULL;
 	}
 	*out_refusal = refusal_for_now(REFUSAL_REGISTRY,
@@ -409,7 +412,7 @@ static gboolean service_get_workers(SfSnowflakeExtendedIf *iface, GPtrArray **ou
 		service_describe_all(self, workers, as_of_ms, *out_workers);
 		return TRUE;
 	}
-	if (self->turn->parked)
+	if (self->verdict->parked)
 		return set_parked(error);
 	*out_registry = g_object_new(SF_TYPE_REGISTRY_UNAVAILABLE, "message", refusal.message,
 				     "retry_after_ms", refusal.retry_after_ms, NULL);
@@ -451,12 +454,14 @@ static void service_init(Service *self G_GNUC_UNUSED)
 {
 }
 
-SfSnowflakeExtendedHandler *service_new(gpointer config, RpcTurn *turn, Counters *counters)
+SfSnowflakeExtendedHandler *service_new(gpointer config, const RpcAllowance *allowance,
+					RpcVerdict *verdict, Counters *counters)
 {
 	Service *self = g_object_new(SERVICE_TYPE, NULL);
 
 	self->config = config;
-	self->turn = turn;
+	self->allowance = allowance;
+	self->verdict = verdict;
 	self->counters = counters;
 	return SF_SNOWFLAKE_EXTENDED_HANDLER(self);
 }

@@ -5,15 +5,16 @@
 
 #include "common/counters.h"
 #include "core/generator.h"
-#include "rpc/dispatcher.h"
+#include "rpc/turn.h"
 #include "server/refusal.h"
+#include "sf_snowflake_extended.h"
 #include "worker/keeper.h"
 
 /*
  * The handler of the Thrift calls: what they are answered with, or refused.
  * Each loop has one of its own.
  *
- * A call that must wait for IDs is parked: the handler says so in the RpcTurn,
+ * A call that must wait for IDs is parked: the handler says so in the RpcVerdict,
  * and its loop asks again.
  */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SfSnowflakeExtendedHandler, g_object_unref)
@@ -35,7 +36,8 @@ typedef struct {
 } ServiceConfig;
 
 /* An RpcService.new_handler; its user_data is a ServiceConfig that outlives the handlers. */
-SfSnowflakeExtendedHandler *service_new(gpointer config, RpcTurn *turn, Counters *counters);
+SfSnowflakeExtendedHandler *service_new(gpointer config, const RpcAllowance *allowance,
+					RpcVerdict *verdict, Counters *counters);
 
 /**
  * service_draw:
@@ -79,7 +81,7 @@ void service_describe_self(const Service *self, ServiceSelf *out_self);
  * Says why a call for IDs is not answered with any, after useragent_is_valid(), service_draw()
  * or service_draw_some() has failed, and counts the exception.
  *
- * Returns: %FALSE if the call is parked, as the turn says
+ * Returns: %FALSE if the call is parked, as the RpcVerdict says
  */
 gboolean service_refuse_ids(Service *self, const char *agent, gsize length, gint count,
 			    Refusal *out_refusal);

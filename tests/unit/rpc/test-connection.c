@@ -42,9 +42,11 @@ static void test_gone_before_its_replies(void)
 	int fd = client_that_calls(1, &gone);
 
 	close(fd);
-	g_assert_cmpint(connection_run(gone, &shared, TRUE), ==, CONNECTION_ENDED);
+	g_assert_cmpint(connection_run(gone, &shared, &stack->allowance, TRUE), ==,
+			CONNECTION_ENDED);
 	fd = client_that_calls(2, &here);
-	g_assert_cmpint(connection_run(here, &shared, TRUE), ==, CONNECTION_READING);
+	g_assert_cmpint(connection_run(here, &shared, &stack->allowance, TRUE), ==,
+			CONNECTION_READING);
 	g_assert_cmpint(read(fd, replies, sizeof replies), ==, REPLY_BYTES);
 	g_assert_cmpint(replies[SEQID_AT + 3], ==, 2);
 
@@ -82,12 +84,12 @@ static void test_pending_does_not_grow(void)
 		wire_get_id(FORM_FRAMED_STRICT, i, "foo", call);
 	for (guint i = 0; i < BACKLOG; i++) {
 		g_assert_cmpint(write(fd, call->data, call->len), ==, call->len);
-		connection_run(connection, &shared, TRUE);
+		connection_run(connection, &shared, &stack->allowance, TRUE);
 	}
 	g_assert_cmpuint(connection_pending_bytes(connection), >, REPLY_BYTES);
 	for (guint i = 0; i < ROUNDS; i++) {
 		g_assert_cmpint(write(fd, call->data, call->len), ==, call->len);
-		connection_run(connection, &shared, TRUE);
+		connection_run(connection, &shared, &stack->allowance, TRUE);
 		for (guint n = 0; n < 2; n++)
 			g_assert_cmpint(read(fd, reply, sizeof reply), ==, sizeof reply);
 		g_assert_cmpuint(connection_pending_bytes(connection), >, 0);

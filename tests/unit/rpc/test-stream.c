@@ -165,7 +165,7 @@ static void test_parking(void)
 	g_autoptr(Stack) stack = stack_new(TRUE, 0);
 	g_autoptr(GByteArray) input = g_byte_array_new();
 	g_autoptr(GByteArray) out = g_byte_array_new();
-	RpcTurn *turn = stack_turn(stack);
+	RpcAllowance *allowance = &stack->allowance;
 	DrawRefusal refusal;
 	IdRun run;
 
@@ -175,40 +175,59 @@ static void test_parking(void)
 	g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==, STREAM_PARKED);
 	g_assert_cmpuint(out->len, ==, 0);
 	g_assert_cmpuint(stack->in->len, ==, input->len);
-	g_assert_cmpint(turn->wait_ns, ==, 1000000);
+	g_assert_cmpint(stack_verdict(stack)->wait_ns, ==, 1000000);
 
 	/* its time has come, but others were there before */
 	stack_set_ms(stack, 1001);
-	turn->others_wait = TRUE;
+	allowance->others_wait = TRUE;
 	g_assert_cmpint(stack_feed(stack, "", 0, out), ==, STREAM_PARKED);
 	g_assert_cmpuint(out->len, ==, 0);
 
 	/* its turn; the second call stands behind those others */
-	turn->quota = 1;
+	allowance->quota = 1;
 	g_assert_cmpint(stack_feed(stack, "", 0, out), ==, STREAM_PARKED);
 	assert_ids(out, 1, 1);
-	g_assert_cmpuint(turn->quota, ==, 0);
+	g_assert_cmpuint(stack_verdict(stack)->drawn, ==, 1);
 
-	turn->others_wait = FALSE;
+	allowance->others_wait = FALSE;
 	g_assert_cmpint(stack_feed(stack, "", 0, out), ==, STREAM_MORE);
 	assert_ids(out, 1, 2);
 }
 
-/* After the last chance there is an answer, and it is an error. */
+/* After the last chance there is an answer, and it is an error; the call behind it has not waited
+ * yet, and may, but when all is to end. */
 static void test_last_chance(void)
 {
-	g_autoptr(Stack) stack = stack_new(TRUE, 0);
-	g_autoptr(GByteArray) input = g_byte_array_new();
-	g_autoptr(GByteArray) out = g_byte_array_new();
-	DrawRefusal refusal;
-	IdRun run;
+	static const struct {
+		RpcAllowance allowance;
+		StreamStatus status;
+		guint refused; /* of 2 */
+	} CASES[] = {{{0}, STREAM_PARKED, 0},
+		     {{.last_chance = TRUE}, STREAM_PARKED, 1},
+		     {{.closing = TRUE}, STREAM_MORE, 2}};
 
-	g_assert_cmpint(generator_draw(stack->generator, 4096, &run, &refusal), ==, DRAW_OK);
-	wire_get_id(FORM_FRAMED_STRICT, 1, "foo", input);
-	stack_turn(stack)->last_chance = TRUE;
-	g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==, STREAM_MORE);
-	g_assert_nonnull(memmem(out->data, out->len, "WorkerIdUnavailable: ", 21));
-	g_assert_false(stack_turn(stack)->last_chance);
+	for (gsize i = 0; i < 2 * G_N_ELEMENTS(CASES); i++) {
+		gsize n = i / 2;
+		g_autoptr(Stack) stack = stack_new(i % 2 == 0, 0);
+		g_autoptr(GByteArray) input = g_byte_array_new();
+		g_autoptr(GByteArray) out = g_byte_array_new();
+		CounterSet *counters = stack->counters;
+		DrawRefusal refusal;
+		IdRun run;
+
+		g_assert_cmpint(generator_draw(stack->generator, 4096, &run, &refusal), ==,
+				DRAW_OK);
+		wire_get_id(FORM_FRAMED_STRICT, 1, "foo", input);
+		wire_get_id(FORM_FRAMED_STRICT, 2, "foo", input);
+		stack->allowance = CASES[n].allowance;
+		g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==,
+				CASES[n].status);
+		g_assert_cmpuint(counter_set_sum(counters, COUNTER_CALLS), ==, CASES[n].refused);
+		g_assert_cmpint(stack_verdict(stack)->answered, ==, CASES[n].refused > 0);
+		g_assert_true((out->len > 0) == (CASES[n].refused > 0));
+		if (CASES[n].refused > 0)
+			g_assert_nonnull(memmem(out->data, out->len, "WorkerIdUnavailable: ", 21));
+	}
 }
 
 /* While others wait, a call draws no more than its turn allows. */
@@ -238,11 +257,11 @@ static void test_quota(void)
 		arguments = wire_body_end(&body);
 		message = wire_message(FORM_FRAMED_STRICT, "get_ids", 1, 1, arguments);
 		wire_append(FORM_FRAMED_STRICT, message, input);
-		*stack_turn(stack) = (RpcTurn){.others_wait = TRUE, .quota = CASES[n].quota};
+		stack->allowance = (RpcAllowance){.others_wait = TRUE, .quota = CASES[n].quota};
 		g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==,
 				CASES[n].status);
 		if (CASES[n].status == STREAM_PARKED)
-			g_assert_cmpuint(stack_turn(stack)->ids, ==, CASES[n].count);
+			g_assert_cmpuint(stack_verdict(stack)->ids, ==, CASES[n].count);
 	}
 }
 
@@ -442,8 +461,8 @@ static void trouble(Stack *stack, GRand *random, guint seen[STREAM_CLOSE + 1])
 	if (calls_pick(random, 2))
 		calls_damage(random, input);
 	stack_publish(stack, 1, calls_pick(random, 2) ? 100000 : 0);
-	stack_turn(stack)->last_chance = calls_pick(random, 3) == 0;
-	stack_turn(stack)->others_wait = calls_pick(random, 4) == 0;
+	stack->allowance.last_chance = calls_pick(random, 3) == 0;
+	stack->allowance.others_wait = calls_pick(random, 4) == 0;
 	seen[stack_feed(stack, input->data, input->len, out)]++;
 }
 

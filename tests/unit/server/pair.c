@@ -6,8 +6,10 @@ Pair *pair_new(gint64 max_ahead_ms)
 	Pair *self = g_new0(Pair, 1);
 
 	self->max_ahead_ms = max_ahead_ms;
-	self->fast = (PairSide){stack_new(TRUE, max_ahead_ms), g_byte_array_new(), STREAM_MORE};
-	self->general = (PairSide){stack_new(FALSE, max_ahead_ms), g_byte_array_new(), STREAM_MORE};
+	self->fast =
+		(PairSide){stack_new(TRUE, max_ahead_ms), g_byte_array_new(), STREAM_MORE, FALSE};
+	self->general =
+		(PairSide){stack_new(FALSE, max_ahead_ms), g_byte_array_new(), STREAM_MORE, FALSE};
 	pair_set_ns(self, G_GINT64_CONSTANT(1000) * CLOCK_NS_PER_MS);
 	return self;
 }
@@ -25,12 +27,14 @@ void pair_free(Pair *self)
 
 static void check_turns(const Pair *self)
 {
-	const RpcTurn *fast = stack_turn(self->fast.stack);
-	const RpcTurn *general = stack_turn(self->general.stack);
+	const RpcVerdict *fast = stack_verdict(self->fast.stack);
+	const RpcVerdict *general = stack_verdict(self->general.stack);
 
-	g_assert_cmpuint(fast->quota, ==, general->quota);
-	g_assert_cmpint(fast->last_chance, ==, general->last_chance);
-	g_assert_cmpint(fast->answered, ==, general->answered);
+	g_assert_cmpuint(self->fast.stack->allowance.quota, ==,
+			 self->general.stack->allowance.quota);
+	g_assert_cmpint(self->fast.stack->allowance.last_chance, ==,
+			self->general.stack->allowance.last_chance);
+	g_assert_cmpint(self->fast.answered, ==, self->general.answered);
 	if (self->fast.status == STREAM_PARKED) {
 		g_assert_true(fast->parked && general->parked);
 		g_assert_cmpint(fast->wait_ns, ==, general->wait_ns);
@@ -64,10 +68,22 @@ static void check(Pair *self)
 
 /* Bytes */
 
+/* What a pass has used up of its allowance is not there for the next piece of the same bytes. */
+static void side_run(PairSide *self, const void *bytes, gsize length)
+{
+	RpcAllowance *allowance = &self->stack->allowance;
+	const RpcVerdict *verdict = stack_verdict(self->stack);
+
+	self->status = stack_feed(self->stack, bytes, length, self->out);
+	self->answered |= verdict->answered;
+	allowance->quota = turn_quota(allowance, verdict);
+	allowance->last_chance &= !verdict->answered;
+}
+
 static void side_feed(PairSide *self, const void *bytes, gsize length)
 {
 	if (self->status == STREAM_MORE)
-		self->status = stack_feed(self->stack, bytes, length, self->out);
+		side_run(self, bytes, length);
 	else
 		stack_hold(self->stack, bytes, length);
 }
@@ -110,9 +126,9 @@ void pair_feed_cut(Pair *self, const void *bytes, gsize length, gsize cut)
 
 static void side_retry(PairSide *self)
 {
-	stack_turn(self->stack)->answered = FALSE;
+	self->answered = FALSE;
 	if (self->status != STREAM_CLOSE)
-		self->status = stack_feed(self->stack, "", 0, self->out);
+		side_run(self, "", 0);
 }
 
 void pair_retry(Pair *self)
@@ -137,19 +153,10 @@ void pair_set_frame_limit(Pair *self, gsize bytes)
 	self->general.stack->shared.max_message_bytes = bytes;
 }
 
-static void side_set_turn(PairSide *self, gboolean others_wait, guint quota, gboolean last_chance)
-{
-	RpcTurn *turn = stack_turn(self->stack);
-
-	turn->others_wait = others_wait;
-	turn->quota = quota;
-	turn->last_chance = last_chance;
-}
-
 void pair_set_turn(Pair *self, gboolean others_wait, guint quota, gboolean last_chance)
 {
-	side_set_turn(&self->fast, others_wait, quota, last_chance);
-	side_set_turn(&self->general, others_wait, quota, last_chance);
+	self->fast.stack->allowance = self->general.stack->allowance = (RpcAllowance){
+		.others_wait = others_wait, .quota = quota, .last_chance = last_chance};
 }
 
 void pair_set_ns(Pair *self, gint64 since_epoch_ns)

@@ -18,6 +18,7 @@ typedef struct {
 	Stack *stack;
 	GByteArray *out;
 	StreamStatus status;
+	gboolean answered; /* a call was, since pair_retry() */
 } PairSide;
 
 typedef struct {

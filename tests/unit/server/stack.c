@@ -58,13 +58,12 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 		.max_wait_ms = 1000,
 	};
 	self->shared = (StreamShared){
-		.counters = counter_set_add(self->counters),
 		.max_message_bytes = 1024,
 		.max_depth = 64,
 		.turn_us = STACK_TURN_US,
 		.now_us = stack_now_us,
 	};
-	self->shared.dispatcher = dispatcher_new(&service, self->shared.counters);
+	self->shared.dispatcher = dispatcher_new(&service, counter_set_add(self->counters));
 	self->stream.room = 1024 * 1024;
 	self->in = g_byte_array_new();
 	stack_set_ms(self, 1000);
@@ -88,7 +87,7 @@ void stack_reconnect(Stack *self)
 	stream_clear(&self->stream);
 	self->stream = (Stream){.room = self->stream.room};
 	g_byte_array_set_size(self->in, 0);
-	*stack_turn(self) = (RpcTurn){0};
+	self->allowance = (RpcAllowance){0};
 }
 
 void stack_hold(Stack *self, const void *bytes, gsize length)
@@ -108,6 +107,7 @@ StreamStatus stack_feed(Stack *self, const void *bytes, gsize length, GByteArray
 	if (self->in->len > 0)
 		memcpy(exact, self->in->data, self->in->len);
 	self->reason = NULL;
+	dispatcher_begin(self->shared.dispatcher, &self->allowance);
 	status = stream_consume(&self->stream, &self->shared, exact, self->in->len, &consumed, out,
 				&self->reason);
 	g_assert_cmpuint(consumed, <=, self->in->len);
@@ -130,7 +130,7 @@ void stack_set_ms(Stack *self, gint64 since_epoch_ms)
 	self->now_ns = (LAYOUT_TWITTER.epoch_ms + since_epoch_ms) * 1000000;
 }
 
-RpcTurn *stack_turn(Stack *self)
+const RpcVerdict *stack_verdict(const Stack *self)
 {
-	return dispatcher_turn(self->shared.dispatcher);
+	return dispatcher_verdict(self->shared.dispatcher);
 }

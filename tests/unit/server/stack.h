@@ -19,10 +19,11 @@ typedef struct {
 	ServiceConfig config;
 	StreamShared shared;
 	Stream stream;
-	Lease *lease;       /* the published one, or NULL; the generator's */
-	GByteArray *in;     /* not consumed yet */
-	gsize consumed;     /* all that was */
-	const char *reason; /* after STREAM_CLOSE: why */
+	RpcAllowance allowance; /* of every pass */
+	Lease *lease;           /* the published one, or NULL; the generator's */
+	GByteArray *in;         /* not consumed yet */
+	gsize consumed;         /* all that was */
+	const char *reason;     /* after STREAM_CLOSE: why */
 } Stack;
 
 #define STACK_TURN_US 10
@@ -36,7 +37,7 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms);
 void stack_free(Stack *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Stack, stack_free)
 
-/* Hands in bytes as a connection would, and appends the replies to @out. */
+/* A pass: hands in bytes as a connection would, and appends the replies to @out. */
 StreamStatus stack_feed(Stack *self, const void *bytes, gsize length, GByteArray *out);
 
 /* Another connection of the same loop, instead. */
@@ -51,4 +52,5 @@ void stack_publish(Stack *self, gint64 first_tick, gint64 end_tick);
 
 void stack_set_ms(Stack *self, gint64 since_epoch_ms);
 
-RpcTurn *stack_turn(Stack *self);
+/* Of the last pass. */
+const RpcVerdict *stack_verdict(const Stack *self);

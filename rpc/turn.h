@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+/*
+ * A pass of a connection, as its loop and the service see it: what the loop
+ * allows, and what came of it.
+ */
+
+/* By the loop, and nobody else: what holds for the calls of a pass. */
+typedef struct {
+	gboolean others_wait; /* for IDs: a call for IDs goes behind them ... */
+	guint quota;          /* ... unless its turn has come: as many IDs may be drawn first */
+	gboolean last_chance; /* the first call has waited for as long as it may: answer it now */
+	gboolean closing;     /* no call may wait any more */
+} RpcAllowance;
+
+/* A pass begins with all of it 0. */
+typedef struct {
+	gboolean answered; /* by the dispatcher: a call was */
+	/* by the service */
+	guint64 drawn;   /* so many IDs */
+	gboolean parked; /* no answer yet, whatever was written is void */
+	gint64 wait_ns;  /* if parked, until another try makes sense; 0: until something changes */
+	gboolean aside;  /* if parked, for something else than IDs: nobody waits behind it */
+	guint ids;       /* if parked for IDs, how many at once */
+} RpcVerdict;
+
+/* Whether the next call may be parked. What is behind the first has not waited for long. */
+static inline gboolean turn_may_wait(const RpcAllowance *allowance, const RpcVerdict *verdict)
+{
+	return !allowance->closing && (!allowance->last_chance || verdict->answered);
+}
+
+/* How many IDs may be drawn yet, while others wait for them. */
+static inline guint turn_quota(const RpcAllowance *allowance, const RpcVerdict *verdict)
+{
+	return allowance->quota - (guint)MIN(allowance->quota, verdict->drawn);
+}
