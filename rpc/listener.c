@@ -3,14 +3,24 @@
 
 #include <errno.h>
 #include <gio/gio.h>
+#include <glib-unix.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "rpc/socket-name.h"
+
 /* Of silence, before a client is asked whether it is there; and as long again for its answer. */
 #define KEEPALIVE_S 60
+
+struct _Listener {
+	int fd;
+	guint source; /* watches the socket, or waits for the end of a pause; 0: neither */
+	ListenerReady ready;
+	gpointer user_data;
+};
 
 static gboolean set_option(int fd, int level, int option, int value)
 {
@@ -36,6 +46,22 @@ static int open_socket(const struct addrinfo *address, gboolean any)
 	return -1;
 }
 
+static Listener *listener_new(int fd)
+{
+	Listener *self = g_new0(Listener, 1);
+
+	self->fd = fd;
+	return self;
+}
+
+void listener_free(Listener *self)
+{
+	if (self->source != 0)
+		g_source_remove(self->source);
+	close(self->fd);
+	g_free(self);
+}
+
 static struct addrinfo *resolve(const char *host, guint16 port, int family, GError **error)
 {
 	g_autofree char *service = g_strdup_printf("%u", port);
@@ -53,13 +79,6 @@ static struct addrinfo *resolve(const char *host, guint16 port, int family, GErr
 	return addresses;
 }
 
-static void close_from(GArray *fds, guint first)
-{
-	for (guint i = first; i < fds->len; i++)
-		close(g_array_index(fds, int, i));
-	g_array_set_size(fds, first);
-}
-
 /* An address of a family that this machine has not: no harm if the name has another. */
 static gboolean is_absent(int failure)
 {
@@ -67,9 +86,9 @@ static gboolean is_absent(int failure)
 }
 
 /* %FALSE with errno set if one cannot be opened, or none. */
-static gboolean open_all(const struct addrinfo *addresses, gboolean any, GArray *fds)
+static gboolean open_all(const struct addrinfo *addresses, gboolean any, GPtrArray *listeners)
 {
-	guint first = fds->len;
+	guint first = listeners->len;
 	int failure = 0;
 
 	for (; addresses != NULL && (failure == 0 || is_absent(failure));
@@ -77,18 +96,18 @@ static gboolean open_all(const struct addrinfo *addresses, gboolean any, GArray 
 		int fd = open_socket(addresses, any);
 
 		if (fd >= 0)
-			g_array_append_val(fds, fd);
+			g_ptr_array_add(listeners, listener_new(fd));
 		else
 			failure = errno;
 	}
-	if (fds->len > first && (failure == 0 || is_absent(failure)))
+	if (listeners->len > first && (failure == 0 || is_absent(failure)))
 		return TRUE;
-	close_from(fds, first);
+	g_ptr_array_set_size(listeners, (gint)first);
 	errno = failure;
 	return FALSE;
 }
 
-gboolean listener_open(const char *host, guint16 port, GArray *fds, GError **error)
+gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners, GError **error)
 {
 	gboolean any = g_str_equal(host, "*");
 	/* "*": IPv6 takes IPv4 in; a machine without IPv6 has IPv4 alone */
@@ -100,7 +119,7 @@ gboolean listener_open(const char *host, guint16 port, GArray *fds, GError **err
 
 		if (addresses == NULL)
 			return FALSE;
-		opened = open_all(addresses, any, fds);
+		opened = open_all(addresses, any, listeners);
 		freeaddrinfo(addresses);
 		if (opened)
 			return TRUE;
@@ -112,12 +131,45 @@ gboolean listener_open(const char *host, guint16 port, GArray *fds, GError **err
 	return FALSE;
 }
 
-int listener_accept(int fd, struct sockaddr_storage *out_peer)
+char *listener_address(const Listener *self)
+{
+	return socket_name_local(self->fd);
+}
+
+static gboolean on_pause_over(gpointer user_data)
+{
+	Listener *self = user_data;
+
+	listener_watch(self, self->ready, self->user_data);
+	return G_SOURCE_REMOVE;
+}
+
+static gboolean on_acceptable(gint fd G_GNUC_UNUSED, GIOCondition condition G_GNUC_UNUSED,
+			      gpointer user_data)
+{
+	Listener *self = user_data;
+	guint pause_ms = self->ready(self, self->user_data);
+
+	if (pause_ms == 0)
+		return G_SOURCE_CONTINUE;
+	/* the socket stays readable, and the thread would spin */
+	self->source = g_timeout_add(pause_ms, on_pause_over, self);
+	return G_SOURCE_REMOVE;
+}
+
+void listener_watch(Listener *self, ListenerReady ready, gpointer user_data)
+{
+	self->ready = ready;
+	self->user_data = user_data;
+	self->source = g_unix_fd_add(self->fd, G_IO_IN, on_acceptable, self);
+}
+
+int listener_accept(const Listener *self, struct sockaddr_storage *out_peer)
 {
 	struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
 	socklen_t length = sizeof peer;
 	int connection =
-		accept4(fd, (struct sockaddr *)&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		accept4(self->fd, (struct sockaddr *)&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	if (connection >= 0) {
 		set_option(connection, IPPROTO_TCP, TCP_NODELAY, 1);

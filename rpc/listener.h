@@ -4,18 +4,33 @@
 #include <glib.h>
 #include <sys/socket.h>
 
-/* Listening sockets. */
+/* A listening socket, watched in the default main context. */
+typedef struct _Listener Listener;
+
+/* Accepts what waits there. Returns for how long trying on makes no sense, in milliseconds; 0:
+ * there may be more as soon as the socket is readable. */
+typedef guint (*ListenerReady)(Listener *self, gpointer user_data);
 
 /**
  * listener_open:
  * @host: a name, an IPv4 or IPv6 address, or "*" for every address of the machine
  * @port: 0: any free one
- * @fds: (element-type int): gets a non-blocking socket for each address of @host
+ * @listeners: (element-type Listener): gets one for each address of @host; listener_free() is its
+ *   free function
  *
  * Returns: %TRUE, or %FALSE with a GIOError set and nothing added
  */
-gboolean listener_open(const char *host, guint16 port, GArray *fds,
+gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners,
 		       GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Closes the socket. */
+void listener_free(Listener *self);
+
+/* (transfer full): its address and port. */
+char *listener_address(const Listener *self);
+
+/* From now on @ready is called while somebody waits. Once only. */
+void listener_watch(Listener *self, ListenerReady ready, gpointer user_data);
 
 /**
  * listener_accept:
@@ -23,4 +38,4 @@ gboolean listener_open(const char *host, guint16 port, GArray *fds,
  *
  * Returns: a connected non-blocking socket without Nagle's delay, or -1 with errno set
  */
-int listener_accept(int fd, struct sockaddr_storage *out_peer);
+int listener_accept(const Listener *self, struct sockaddr_storage *out_peer);

@@ -4,15 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gio/gio.h>
-#include <glib-unix.h>
 #include <malloc.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/log.h"
 #include "rpc/listener.h"
-#include "rpc/socket-name.h"
 
 /* Connections accepted before the main loop gets its turn. */
 #define ACCEPT_BATCH 256
@@ -31,12 +27,6 @@
 #define FLOOD_CONNECTIONS 64
 #define FLOOD_LOOK_S      5
 
-typedef struct {
-	RpcServer *server;
-	int fd;
-	guint source; /* watches the socket, or waits for the end of a pause; 0: neither */
-} Listener;
-
 struct _RpcServer {
 	GPtrArray *loops;    /* of Loop */
 	GArray *loop_rounds; /* of guint64: what rpc_server_responds() saw last */
@@ -51,14 +41,6 @@ struct _RpcServer {
 	 * accepted and closed, not kept waiting; -1: another was faster to take it. */
 	int reserve_fd;
 };
-
-static void listener_free(Listener *self)
-{
-	if (self->source != 0)
-		g_source_remove(self->source);
-	close(self->fd);
-	g_free(self);
-}
 
 static int open_reserve(void)
 {
@@ -105,25 +87,12 @@ void rpc_server_free(RpcServer *self)
 
 gboolean rpc_server_listen(RpcServer *self, const char *host, guint16 port, GError **error)
 {
-	g_autoptr(GArray) fds = g_array_new(FALSE, FALSE, sizeof(int));
-
-	if (!listener_open(host, port, fds, error))
-		return FALSE;
-	for (guint i = 0; i < fds->len; i++) {
-		Listener *listener = g_new0(Listener, 1);
-
-		listener->server = self;
-		listener->fd = g_array_index(fds, int, i);
-		g_ptr_array_add(self->listeners, listener);
-	}
-	return TRUE;
+	return listener_open(host, port, self->listeners, error);
 }
 
 char *rpc_server_address(const RpcServer *self)
 {
-	const Listener *first = self->listeners->pdata[0];
-
-	return socket_name_local(first->fd);
+	return listener_address(self->listeners->pdata[0]);
 }
 
 /* That has the fewest connections; one that has failed only if there is no other. */
@@ -241,7 +210,7 @@ static void place(RpcServer *self, int connection, const struct sockaddr *peer)
 
 /* No descriptor is left for the client that waits. Returns whether there was one: accepting says
  * that there is no descriptor even if there is no client. */
-static gboolean turn_away(RpcServer *self, int listener)
+static gboolean turn_away(RpcServer *self, const Listener *listener)
 {
 	struct sockaddr_storage peer;
 	int connection;
@@ -255,7 +224,7 @@ static gboolean turn_away(RpcServer *self, int listener)
 }
 
 /* Accepts @most at most. Returns for how long trying on makes no sense, in milliseconds. */
-static guint accept_some(RpcServer *self, int listener, guint most)
+static guint accept_some(RpcServer *self, const Listener *listener, guint most)
 {
 	if (self->reserve_fd < 0)
 		self->reserve_fd = open_reserve();
@@ -281,29 +250,9 @@ static guint accept_some(RpcServer *self, int listener, guint most)
 	return 0;
 }
 
-static void watch(Listener *listener);
-
-static gboolean on_pause_over(gpointer user_data)
+static guint on_ready(Listener *listener, gpointer user_data)
 {
-	watch(user_data);
-	return G_SOURCE_REMOVE;
-}
-
-static gboolean on_acceptable(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer user_data)
-{
-	Listener *listener = user_data;
-	guint pause_ms = accept_some(listener->server, fd, ACCEPT_BATCH);
-
-	if (pause_ms == 0)
-		return G_SOURCE_CONTINUE;
-	/* the socket stays readable, and the thread would spin */
-	listener->source = g_timeout_add(pause_ms, on_pause_over, listener);
-	return G_SOURCE_REMOVE;
-}
-
-static void watch(Listener *listener)
-{
-	listener->source = g_unix_fd_add(listener->fd, G_IO_IN, on_acceptable, listener);
+	return accept_some(user_data, listener, ACCEPT_BATCH);
 }
 
 /* Starts the loops; those that could not be started are gone. */
@@ -328,9 +277,9 @@ gboolean rpc_server_start(RpcServer *self, GError **error)
 	}
 	for (guint i = 0; i < self->listeners->len; i++) {
 		Listener *listener = self->listeners->pdata[i];
-		g_autofree char *address = socket_name_local(listener->fd);
+		g_autofree char *address = listener_address(listener);
 
-		watch(listener);
+		listener_watch(listener, on_ready, self);
 		log_event(LOG_LISTENING, "address=%s", address);
 	}
 	return TRUE;
@@ -372,7 +321,7 @@ gboolean rpc_server_check(RpcServer *self, GError **error)
 }
 
 /* Those whose connection stands have been promised an answer. */
-static void accept_the_rest(RpcServer *self, int listener)
+static void accept_the_rest(RpcServer *self, const Listener *listener)
 {
 	for (guint tries = 0; tries < MOST_LAST_TRIES; tries++) {
 		if (accept_some(self, listener, SOMAXCONN) != ROOM_PAUSE_MS)
@@ -387,7 +336,7 @@ void rpc_server_stop(RpcServer *self, gint64 timeout_ms)
 		return;
 	self->started = FALSE;
 	for (guint i = 0; i < self->listeners->len; i++)
-		accept_the_rest(self, ((Listener *)self->listeners->pdata[i])->fd);
+		accept_the_rest(self, self->listeners->pdata[i]);
 	g_ptr_array_set_size(self->listeners, 0);
 	for (guint i = 0; i < self->loops->len; i++)
 		loop_drain(self->loops->pdata[i], timeout_ms);
