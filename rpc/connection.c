@@ -11,14 +11,9 @@
 /* An array of replies that has grown beyond this is not kept for the next pass. */
 #define KEPT_OUT_BYTES (256 * 1024)
 
-Connection *connection_new(int fd)
+void connection_init(Connection *self, int fd)
 {
-	Connection *self = g_new0(Connection, 1);
-
-	self->fd = fd;
-	self->all_link.data = self;
-	self->queue_link.data = self;
-	return self;
+	*self = (Connection){.fd = fd};
 }
 
 static void drop_buffers(Connection *self)
@@ -29,11 +24,10 @@ static void drop_buffers(Connection *self)
 	self->out_sent = 0;
 }
 
-void connection_free(Connection *self)
+void connection_clear(Connection *self)
 {
 	drop_buffers(self);
 	close(self->fd);
-	g_free(self);
 }
 
 gsize connection_pending_bytes(const Connection *self)

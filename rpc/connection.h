@@ -3,7 +3,6 @@
 
 #include <glib.h>
 
-#include "rpc/roster.h"
 #include "rpc/stream.h"
 
 /*
@@ -32,30 +31,11 @@ typedef struct {
 				  */
 } ConnectionShared;
 
-/* Which of the loop's queues it stands in; each has one time limit. */
-typedef enum {
-	QUEUE_NONE,
-	QUEUE_IDLE,    /* between two messages */
-	QUEUE_FRAME,   /* a message has begun */
-	QUEUE_WRITE,   /* replies wait for the client */
-	QUEUE_CUT_OFF, /* calls wait for its next turn; without a time limit */
-	QUEUE_SINGLE,  /* a call waits for one ID */
-	QUEUE_BATCH,   /* a call waits for several IDs */
-	QUEUE_ASIDE,   /* a call waits for something else */
-	QUEUE_LINGER,  /* it has had its last reply: what still comes is read away */
-	N_QUEUES
-} ConnectionQueue;
-
-/* What every pass needs stands first, in 64 bytes: with thousands of connections a pass begins with
- * the memory that it does not find in the caches. */
+/* What every pass needs stands last, where more of it follows: see the loop. */
 typedef struct {
+	const char *bad; /* what was wrong with its bytes; NULL: nothing */
+	guint out_sent;  /* of @out */
 	int fd;
-	guint32 events;        /* what the loop has epoll watch for */
-	ConnectionQueue queue; /* the loop's */
-	guint out_sent;        /* of @out */
-	GByteArray *in;        /* bytes that are not consumed yet; NULL: none */
-	GByteArray *out;       /* replies that are not sent yet; NULL: none */
-	Stream stream;
 	guint more : 1;   /* there may be more to read: it is to be asked for */
 	guint full : 1;   /* complete calls may be left in @in: it is not read on before they are
 			     answered */
@@ -64,22 +44,16 @@ typedef struct {
 	/* in the last pass: */
 	guint sent : 1;     /* the client took bytes of replies */
 	guint consumed : 1; /* a message was finished, or what is left of one begins */
-	const char *bad;    /* what was wrong with its bytes; NULL: nothing */
-	/* the loop's */
-	RosterEntry *entry; /* NULL: none */
-	gboolean waits;     /* for the server, as the roster has it */
-	GList all_link;
-	GList queue_link;
-	gint64 deadline_us; /* in its queue, monotonic */
-	gint64 retry_us; /* parked: when the clock may allow it; G_MAXINT64: not by the clock alone
-			  */
+	GByteArray *in;     /* bytes that are not consumed yet; NULL: none */
+	GByteArray *out;    /* replies that are not sent yet; NULL: none */
+	Stream stream;
 } Connection;
 
 /* Takes @fd, a connected non-blocking socket. */
-Connection *connection_new(int fd);
+void connection_init(Connection *self, int fd);
 
 /* Closes the socket. */
-void connection_free(Connection *self);
+void connection_clear(Connection *self);
 
 /* Sends what waits to be sent, and no more. %FALSE: the connection is broken. */
 gboolean connection_send(Connection *self) G_GNUC_WARN_UNUSED_RESULT;
@@ -87,7 +61,7 @@ gboolean connection_send(Connection *self) G_GNUC_WARN_UNUSED_RESULT;
 /* Likewise, for one that is WRITING. CUT_OFF: all is sent, and calls are left. */
 ConnectionState connection_flush(Connection *self);
 
-/* What the loop is to have epoll watch for after a pass. One that is parked or cut off is not read
+/* What epoll is to watch for after a pass. One that is parked or cut off is not read
  * from: its turn comes by the queue. */
 guint32 connection_events(const Connection *self, const ConnectionShared *shared,
 			  ConnectionState state);

@@ -16,6 +16,7 @@
 #include <gio/gio.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -67,8 +68,22 @@ struct _Loop {
 	gint64 drain_deadline_us;
 };
 
-/* How a connection is done with. */
-typedef void (*LeaveFunc)(Loop *self, Connection *connection);
+/* A connection, and where it stands. What every pass needs stands together, in 64 bytes: with
+ * thousands of connections a pass begins with the memory that it does not find in the caches. */
+typedef struct {
+	Connection connection;
+	guint32 events; /* what epoll watches for */
+	gboolean waits; /* for the server, as the roster has it */
+	QueuePlace place;
+	RosterEntry *entry; /* NULL: none */
+	GList all_link;
+} Client;
+
+G_STATIC_ASSERT(offsetof(Client, place.queue) + sizeof(Queue) - offsetof(Client, connection.fd) <=
+		64);
+
+/* How a client is done with. */
+typedef void (*LeaveFunc)(Loop *self, Client *client);
 
 static gboolean open_descriptors(Loop *self, GError **error)
 {
@@ -153,149 +168,187 @@ void loop_drain(Loop *self, gint64 timeout_ms)
 	inbox_drain(self->inbox, timeout_ms);
 }
 
+static Client *client_at(QueuePlace *place)
+{
+	return place == NULL ? NULL : G_STRUCT_MEMBER_P(place, -(glong)offsetof(Client, place));
+}
+
+static Client *head_of(const Loop *self, Queue queue)
+{
+	return client_at(queues_head(&self->queues, queue));
+}
+
+/* One waits for what is not there yet, or it has had its last reply. */
+static gboolean takes_no_calls(const Client *client)
+{
+	const Queue queue = client->place.queue;
+
+	return queue == QUEUE_SINGLE || queue == QUEUE_BATCH || queue == QUEUE_ASIDE ||
+	       queue == QUEUE_LINGER;
+}
+
 /* One pass of one connection */
 
-static void end_connection(Loop *self, Connection *connection)
+static void end_connection(Loop *self, Client *client)
 {
 	counters_add(self->counters, COUNTER_CONNECTIONS_ENDED, 1);
-	queues_leave(&self->queues, connection);
-	g_queue_unlink(&self->all, &connection->all_link);
-	roster_remove(connection->entry);
-	connection_free(connection); /* closing takes it out of epoll */
+	queues_leave(&self->queues, &client->place);
+	g_queue_unlink(&self->all, &client->all_link);
+	roster_remove(client->entry);
+	connection_clear(&client->connection); /* closing takes it out of epoll */
+	g_free(client);
 	atomic_fetch_sub(&self->n_connections, 1);
 }
 
-static void watch_for(Loop *self, Connection *connection, guint32 events)
+static void watch_for(Loop *self, Client *client, guint32 events)
 {
-	if (connection->events == events)
+	if (client->events == events)
 		return;
-	connection->events = events;
-	poller_change(self->poller, connection->fd, connection, events);
+	client->events = events;
+	poller_change(self->poller, client->connection.fd, client, events);
 }
 
-static void park(Loop *self, Connection *connection)
+static Queue parking_queue(const RpcVerdict *verdict)
 {
-	ConnectionQueue queue = queues_choose(connection, CONNECTION_PARKED, self->verdict);
+	if (verdict->aside)
+		return QUEUE_ASIDE;
+	return verdict->ids > 1 ? QUEUE_BATCH : QUEUE_SINGLE;
+}
+
+static void park(Loop *self, Client *client)
+{
+	Queue queue = parking_queue(self->verdict);
 	gint64 wait_ns = self->verdict->wait_ns;
 
 	/* the time it begins to wait, not that of the last look at the clock: the process may have
 	 * been stopped in between */
 	queues_forget_time(&self->queues);
-	connection->retry_us =
+	client->place.retry_us =
 		wait_ns == 0 ? G_MAXINT64 : queues_now_us(&self->queues) + wait_ns / 1000 + 1;
-	if (connection->queue != queue) {
+	if (client->place.queue != queue) {
 		counters_add(self->counters, COUNTER_WAITS, 1);
-		queues_enter(&self->queues, connection, queue);
+		queues_enter(&self->queues, &client->place, queue);
 	}
 }
 
 /* One that waits for the server is silent too, but not idle. */
-static void note_waiting(Connection *connection, gboolean waits)
+static void note_waiting(Client *client, gboolean waits)
 {
-	if (connection->waits == waits)
+	if (client->waits == waits)
 		return;
-	connection->waits = waits;
-	roster_set_waits(connection->entry, waits);
+	client->waits = waits;
+	roster_set_waits(client->entry, waits);
 }
 
 /* It has had its last reply. It is closed when the client has heard so, or after a moment. */
-static void hang_up(Loop *self, Connection *connection)
+static void hang_up(Loop *self, Client *client)
 {
-	if (connection->queue == QUEUE_LINGER)
+	if (client->place.queue == QUEUE_LINGER)
 		return;
-	connection_half_close(connection);
-	note_waiting(connection, FALSE);
-	watch_for(self, connection, EPOLLIN);
+	connection_half_close(&client->connection);
+	note_waiting(client, FALSE);
+	watch_for(self, client, EPOLLIN);
 	queues_forget_time(&self->queues); /* all of them have the whole moment */
-	queues_enter(&self->queues, connection, QUEUE_LINGER);
+	queues_enter(&self->queues, &client->place, QUEUE_LINGER);
 }
 
 /* What the client did, and is closed for. */
-static void note_offence(Loop *self, Connection *connection, Counter counter, const char *reason)
+static void note_offence(Loop *self, Client *client, Counter counter, const char *reason)
 {
-	g_autofree char *peer = socket_name_peer(connection->fd);
+	g_autofree char *peer = socket_name_peer(client->connection.fd);
 
 	counters_add(self->counters, counter, 1);
 	log_event(LOG_CONNECTION_CLOSED, "reason=\"%s\" peer=%s", reason, peer);
 }
 
-/* Decides what the connection waits for after a pass, or ends it. */
-static void settle(Loop *self, Connection *connection, ConnectionState state)
+/* For one that is not parked, and goes on. */
+static Queue choose_queue(const Client *client, ConnectionState state)
 {
-	ConnectionQueue queue;
+	if (state == CONNECTION_WRITING)
+		return QUEUE_WRITE;
+	if (state == CONNECTION_CUT_OFF)
+		return QUEUE_CUT_OFF;
+	return client->connection.in != NULL ? QUEUE_FRAME : QUEUE_IDLE;
+}
+
+/* Decides what the client waits for after a pass, or ends it. */
+static void settle(Loop *self, Client *client, ConnectionState state)
+{
+	Queue queue;
 	guint32 events;
 
 	if (state == CONNECTION_READING && self->draining) {
-		if (!connection->more) {
-			hang_up(self, connection);
+		if (!client->connection.more) {
+			hang_up(self, client);
 			return;
 		}
 		state = CONNECTION_CUT_OFF; /* all that has arrived is answered, turn by turn */
 	}
-	if (state == CONNECTION_ENDED && connection->bad != NULL) {
-		note_offence(self, connection, COUNTER_CLOSED_BAD_BYTES, connection->bad);
-		hang_up(self, connection);
+	if (state == CONNECTION_ENDED && client->connection.bad != NULL) {
+		note_offence(self, client, COUNTER_CLOSED_BAD_BYTES, client->connection.bad);
+		hang_up(self, client);
 		return;
 	}
 	if (state == CONNECTION_ENDED) {
-		end_connection(self, connection);
+		end_connection(self, client);
 		return;
 	}
-	note_waiting(connection, state != CONNECTION_READING);
-	events = connection_events(connection, &self->shared, state);
+	note_waiting(client, state != CONNECTION_READING);
+	events = connection_events(&client->connection, &self->shared, state);
 	/* EPOLLIN is left on until the client does send: most send nothing while they wait, and a
 	 * change is a system call */
 	if (state == CONNECTION_PARKED || state == CONNECTION_CUT_OFF)
-		events |= connection->events & EPOLLIN;
-	watch_for(self, connection, events);
+		events |= client->events & EPOLLIN;
+	watch_for(self, client, events);
 	if (state == CONNECTION_PARKED) {
-		park(self, connection);
+		park(self, client);
 		return;
 	}
-	queue = queues_choose(connection, state, self->verdict);
-	if (queue != connection->queue || queue == QUEUE_CUT_OFF ||
-	    (queue == QUEUE_WRITE ? connection->sent : connection->consumed))
-		queues_enter(&self->queues, connection, queue);
+	queue = choose_queue(client, state);
+	if (queue != client->place.queue || queue == QUEUE_CUT_OFF ||
+	    (queue == QUEUE_WRITE ? client->connection.sent : client->connection.consumed))
+		queues_enter(&self->queues, &client->place, queue);
 }
 
-static void run(Loop *self, Connection *connection, gboolean read)
+static void run(Loop *self, Client *client, gboolean read)
 {
 	const RpcAllowance allowance = {.others_wait = queues_waiting_for_ids(&self->queues) > 0};
 
-	settle(self, connection, connection_run(connection, &self->shared, &allowance, read));
+	settle(self, client, connection_run(&client->connection, &self->shared, &allowance, read));
 }
 
 /* Calls that wait */
 
 /* Tries the call again that waits on it. %FALSE: it must go on waiting, where it stands. */
-static gboolean retry(Loop *self, Connection *connection, guint quota, gboolean others_wait)
+static gboolean retry(Loop *self, Client *client, guint quota, gboolean others_wait)
 {
 	const RpcAllowance allowance = {
 		.others_wait = others_wait,
 		.quota = quota,
-		.last_chance = queues_has_run_out(&self->queues, connection),
+		.last_chance = queues_has_run_out(&self->queues, &client->place),
 	};
-	ConnectionQueue queue = connection->queue;
-	ConnectionState state = connection_run(connection, &self->shared, &allowance, FALSE);
+	Queue queue = client->place.queue;
+	ConnectionState state =
+		connection_run(&client->connection, &self->shared, &allowance, FALSE);
 
 	queues_note_drawn(&self->queues, queue, (guint)MIN(self->verdict->drawn, quota));
 	if (state == CONNECTION_PARKED && !self->verdict->answered) {
-		settle(self, connection, state);
+		settle(self, client, state);
 		return FALSE;
 	}
-	queues_leave(&self->queues, connection);
-	settle(self, connection, state);
+	queues_leave(&self->queues, &client->place);
+	settle(self, client, state);
 	return TRUE;
 }
 
 /* The first of those who wait for IDs tries again, then the next, until one must go on waiting. */
 static void retry_parked(Loop *self)
 {
-	Connection *next = queues_next_for_ids(&self->queues);
+	QueuePlace *next = queues_next_for_ids(&self->queues);
 	guint tries = 0;
 
 	while (next != NULL && tries++ < MAX_RETRIES && queues_is_due(&self->queues, next) &&
-	       retry(self, next, queues_quota(&self->queues, next),
+	       retry(self, client_at(next), queues_quota(&self->queues, next),
 		     queues_waiting_for_ids(&self->queues) > 1))
 		next = queues_next_for_ids(&self->queues);
 	self->behind = next != NULL && queues_is_due(&self->queues, next);
@@ -304,16 +357,16 @@ static void retry_parked(Loop *self)
 /* Those who wait for something else, all for the same: likewise. */
 static void retry_aside(Loop *self)
 {
-	Connection *head = queues_head(&self->queues, QUEUE_ASIDE);
+	Client *head = head_of(self, QUEUE_ASIDE);
 
 	for (guint tries = 0; head != NULL && tries < MAX_RETRIES; tries++) {
-		if (!self->woken_aside && queues_now_us(&self->queues) < head->deadline_us)
+		if (!self->woken_aside && queues_now_us(&self->queues) < head->place.deadline_us)
 			return;
 		if (!retry(self, head, 0, queues_waiting_for_ids(&self->queues) > 0)) {
 			self->woken_aside = FALSE;
 			return;
 		}
-		head = queues_head(&self->queues, QUEUE_ASIDE);
+		head = head_of(self, QUEUE_ASIDE);
 	}
 	self->woken_aside = head != NULL;
 }
@@ -321,7 +374,7 @@ static void retry_aside(Loop *self)
 /* The first of those that were cut off has a turn. */
 static void run_cut_off(Loop *self)
 {
-	Connection *head = queues_head(&self->queues, QUEUE_CUT_OFF);
+	Client *head = head_of(self, QUEUE_CUT_OFF);
 
 	if (head != NULL)
 		run(self, head, TRUE);
@@ -329,19 +382,18 @@ static void run_cut_off(Loop *self)
 
 static void set_retry_timer(Loop *self)
 {
-	Connection *next = queues_next_for_ids(&self->queues);
+	const QueuePlace *next = queues_next_for_ids(&self->queues);
 
 	if (!self->behind) /* else it is tried again at once */
 		retry_timer_set(&self->retry_timer,
 				next == NULL || next->retry_us == G_MAXINT64 ? 0 : next->retry_us);
 }
 
-static void expire(Loop *self, ConnectionQueue queue, Counter counter, const char *reason,
-		   LeaveFunc leave)
+static void expire(Loop *self, Queue queue, Counter counter, const char *reason, LeaveFunc leave)
 {
-	Connection *head;
+	Client *head;
 
-	while ((head = queues_expired(&self->queues, queue)) != NULL) {
+	while ((head = client_at(queues_expired(&self->queues, queue))) != NULL) {
 		note_offence(self, head, counter, reason);
 		leave(self, head);
 	}
@@ -349,14 +401,14 @@ static void expire(Loop *self, ConnectionQueue queue, Counter counter, const cha
 
 static void expire_all(Loop *self)
 {
-	Connection *head;
+	Client *head;
 
 	expire(self, QUEUE_IDLE, COUNTER_CLOSED_IDLE_TIMEOUT, "idle for too long", hang_up);
 	expire(self, QUEUE_FRAME, COUNTER_CLOSED_FRAME_TIMEOUT, "half a message for too long",
 	       hang_up);
 	/* whoever reads nothing would not see the end either */
 	expire(self, QUEUE_WRITE, COUNTER_CLOSED_WRITE_TIMEOUT, "takes no replies", end_connection);
-	while ((head = queues_expired(&self->queues, QUEUE_LINGER)) != NULL)
+	while ((head = client_at(queues_expired(&self->queues, QUEUE_LINGER))) != NULL)
 		end_connection(self, head);
 }
 
@@ -364,22 +416,24 @@ static void expire_all(Loop *self)
 
 static void adopt(Loop *self, const InboxConnection *newcomer)
 {
-	Connection *connection = connection_new(newcomer->fd);
+	Client *client = g_new0(Client, 1);
 	g_autoptr(GError) error = NULL;
 
-	connection->entry = newcomer->entry;
-	g_queue_push_tail_link(&self->all, &connection->all_link);
-	connection->events = EPOLLIN;
-	if (!poller_add(self->poller, connection->fd, connection, &error)) {
+	connection_init(&client->connection, newcomer->fd);
+	client->entry = newcomer->entry;
+	client->all_link.data = client;
+	g_queue_push_tail_link(&self->all, &client->all_link);
+	client->events = EPOLLIN;
+	if (!poller_add(self->poller, client->connection.fd, client, &error)) {
 		g_autofree char *quoted = log_quote(error->message);
 
 		log_event(LOG_ACCEPT_FAILED, "error=%s", quoted);
-		end_connection(self, connection);
+		end_connection(self, client);
 		return;
 	}
-	queues_enter(&self->queues, connection, QUEUE_IDLE);
+	queues_enter(&self->queues, &client->place, QUEUE_IDLE);
 	if (self->draining)
-		run(self, connection, TRUE);
+		run(self, client, TRUE);
 }
 
 static void start_draining(Loop *self, gint64 timeout_ms)
@@ -387,11 +441,11 @@ static void start_draining(Loop *self, gint64 timeout_ms)
 	self->draining = TRUE;
 	self->drain_deadline_us = queues_now_us(&self->queues) + timeout_ms * 1000;
 	for (GList *link = self->all.head, *next; link != NULL; link = next) {
-		Connection *connection = link->data;
+		Client *client = link->data;
 
 		next = link->next; /* the pass may end the connection */
-		if (!queues_takes_no_calls(connection))
-			run(self, connection, TRUE);
+		if (!takes_no_calls(client))
+			run(self, client, TRUE);
 	}
 }
 
@@ -424,7 +478,7 @@ static int timeout_ms(Loop *self)
 		return -1;
 	now_us = queues_begin_look(&self->queues, self->all.length / MAX_EVENTS + 1);
 	first_us = queues_first_deadline_us(&self->queues);
-	if (self->behind || self->woken_aside || queues_head(&self->queues, QUEUE_CUT_OFF) != NULL)
+	if (self->behind || self->woken_aside || head_of(self, QUEUE_CUT_OFF) != NULL)
 		return 0;
 	if (self->draining)
 		first_us = MIN(first_us, self->drain_deadline_us);
@@ -433,33 +487,33 @@ static int timeout_ms(Loop *self)
 	return (int)CLAMP((first_us - now_us + 999) / 1000, 0, G_MAXINT);
 }
 
-static void handle_lingering(Loop *self, Connection *connection)
+static void handle_lingering(Loop *self, Client *client)
 {
-	if (!connection_discard(connection, &self->shared))
-		end_connection(self, connection);
+	if (!connection_discard(&client->connection, &self->shared))
+		end_connection(self, client);
 }
 
 /* Calls of it wait, parked or for its turn, and it is not read. It takes replies to earlier calls,
  * or was reset. That a client has closed in order is not heard of: its call keeps its place. */
-static void handle_waiting(Loop *self, Connection *connection, guint32 events)
+static void handle_waiting(Loop *self, Client *client, guint32 events)
 {
-	if (connection->queue == QUEUE_LINGER)
-		handle_lingering(self, connection);
+	if (client->place.queue == QUEUE_LINGER)
+		handle_lingering(self, client);
 	else if ((events & (EPOLLERR | EPOLLHUP)) != 0)
-		end_connection(self, connection);
-	else if (connection->queue == QUEUE_WRITE)
-		settle(self, connection, connection_flush(connection));
-	else if (!connection_send(connection))
-		end_connection(self, connection);
+		end_connection(self, client);
+	else if (client->place.queue == QUEUE_WRITE)
+		settle(self, client, connection_flush(&client->connection));
+	else if (!connection_send(&client->connection))
+		end_connection(self, client);
 	else
-		watch_for(self, connection,
-			  connection_events(connection, &self->shared, CONNECTION_PARKED));
+		watch_for(self, client,
+			  connection_events(&client->connection, &self->shared, CONNECTION_PARKED));
 }
 
 /* The inbox and the queues are looked at after the connections. */
 static void handle(Loop *self, const struct epoll_event *event)
 {
-	Connection *connection = event->data.ptr;
+	Client *client = event->data.ptr;
 
 	if (event->data.ptr == self->inbox) {
 		self->rung = TRUE;
@@ -469,23 +523,24 @@ static void handle(Loop *self, const struct epoll_event *event)
 		retry_timer_silence(&self->retry_timer);
 		return;
 	}
-	if (queues_takes_no_calls(connection) || connection->full) {
-		handle_waiting(self, connection, event->events);
+	if (takes_no_calls(client) || client->connection.full) {
+		handle_waiting(self, client, event->events);
 		return;
 	}
-	run(self, connection, (event->events & ~(guint32)EPOLLOUT) != 0);
+	run(self, client, (event->events & ~(guint32)EPOLLOUT) != 0);
 }
 
 /* Answers, with what there is, all that was read from the connections of a queue, which leave it
  * by @leave. */
-static void answer_queue(Loop *self, ConnectionQueue queue, gint64 until_us, LeaveFunc leave)
+static void answer_queue(Loop *self, Queue queue, gint64 until_us, LeaveFunc leave)
 {
 	const RpcAllowance allowance = {.closing = TRUE};
-	Connection *head;
+	Client *head;
 
-	while ((head = queues_head(&self->queues, queue)) != NULL) {
+	while ((head = head_of(self, queue)) != NULL) {
 		while (g_get_monotonic_time() < until_us &&
-		       connection_run(head, &self->shared, &allowance, FALSE) == CONNECTION_CUT_OFF)
+		       connection_run(&head->connection, &self->shared, &allowance, FALSE) ==
+			       CONNECTION_CUT_OFF)
 			;
 		leave(self, head);
 	}
@@ -496,7 +551,7 @@ static void leave_all(Loop *self, LeaveFunc leave)
 {
 	gint64 until_us = g_get_monotonic_time() + LAST_ANSWERS_US;
 
-	for (ConnectionQueue queue = QUEUE_CUT_OFF; queue < QUEUE_LINGER; queue++)
+	for (Queue queue = QUEUE_CUT_OFF; queue < QUEUE_LINGER; queue++)
 		answer_queue(self, queue, until_us, leave);
 	for (GList *link = self->all.head, *next; link != NULL; link = next) {
 		next = link->next;

@@ -39,51 +39,32 @@ void queues_forget_time(Queues *self)
 	self->now_us = 0;
 }
 
-ConnectionQueue queues_choose(const Connection *connection, ConnectionState state,
-			      const RpcVerdict *verdict)
+void queues_leave(Queues *self, QueuePlace *place)
 {
-	switch (state) {
-	case CONNECTION_WRITING:
-		return QUEUE_WRITE;
-	case CONNECTION_CUT_OFF:
-		return QUEUE_CUT_OFF;
-	case CONNECTION_PARKED:
-		if (verdict->aside)
-			return QUEUE_ASIDE;
-		return verdict->ids > 1 ? QUEUE_BATCH : QUEUE_SINGLE;
-	case CONNECTION_READING:
-		return connection->in != NULL ? QUEUE_FRAME : QUEUE_IDLE;
-	case CONNECTION_ENDED:
-	default:
-		return QUEUE_NONE;
-	}
-}
-
-void queues_leave(Queues *self, Connection *connection)
-{
-	if (connection->queue == QUEUE_NONE)
+	if (place->queue == QUEUE_NONE)
 		return;
-	g_queue_unlink(&self->queues[connection->queue], &connection->queue_link);
-	connection->queue = QUEUE_NONE;
+	g_queue_unlink(&self->queues[place->queue], &place->link);
+	place->queue = QUEUE_NONE;
 	self->length--;
 }
 
-void queues_enter(Queues *self, Connection *connection, ConnectionQueue queue)
+void queues_enter(Queues *self, QueuePlace *place, Queue queue)
 {
 	gint64 limit = self->limits_us[queue];
 
-	queues_leave(self, connection);
+	queues_leave(self, place);
 	if (limit == G_MAXINT64 && queue != QUEUE_CUT_OFF)
 		return;
-	connection->queue = queue;
-	connection->deadline_us = limit == G_MAXINT64 ? limit : queues_now_us(self) + limit;
-	g_queue_push_tail_link(&self->queues[queue], &connection->queue_link);
+	place->queue = queue;
+	place->link.data = place;
+	place->deadline_us = limit == G_MAXINT64 ? limit : queues_now_us(self) + limit;
+	g_queue_push_tail_link(&self->queues[queue], &place->link);
 	self->length++;
 }
 
-gboolean queues_has_run_out(Queues *self, const Connection *connection)
+gboolean queues_has_run_out(Queues *self, const QueuePlace *place)
 {
-	return queues_now_us(self) >= connection->deadline_us;
+	return queues_now_us(self) >= place->deadline_us;
 }
 
 gint64 queues_begin_look(Queues *self, guint most_looks)
@@ -105,25 +86,25 @@ void queues_end_look(Queues *self, gboolean all)
 	self->look_began_us = 0;
 }
 
-Connection *queues_expired(const Queues *self, ConnectionQueue queue)
+QueuePlace *queues_expired(const Queues *self, Queue queue)
 {
-	Connection *head = queues_head(self, queue);
+	QueuePlace *head = queues_head(self, queue);
 
 	return head != NULL && head->deadline_us <= self->looked_us ? head : NULL;
 }
 
-gboolean queues_is_due(Queues *self, const Connection *connection)
+gboolean queues_is_due(Queues *self, const QueuePlace *place)
 {
-	return queues_now_us(self) >= MIN(connection->retry_us, connection->deadline_us);
+	return queues_now_us(self) >= MIN(place->retry_us, place->deadline_us);
 }
 
 void queues_wake(Queues *self)
 {
-	static const ConnectionQueue FOR_IDS[] = {QUEUE_SINGLE, QUEUE_BATCH};
+	static const Queue FOR_IDS[] = {QUEUE_SINGLE, QUEUE_BATCH};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(FOR_IDS); i++)
 		for (GList *link = self->queues[FOR_IDS[i]].head; link != NULL; link = link->next)
-			((Connection *)link->data)->retry_us = queues_now_us(self);
+			((QueuePlace *)link->data)->retry_us = queues_now_us(self);
 }
 
 gint64 queues_first_deadline_us(const Queues *self)
@@ -131,7 +112,7 @@ gint64 queues_first_deadline_us(const Queues *self)
 	gint64 first_us = G_MAXINT64;
 
 	for (guint queue = QUEUE_NONE + 1; queue < N_QUEUES; queue++) {
-		const Connection *head = queues_head(self, queue);
+		const QueuePlace *head = queues_head(self, queue);
 
 		if (head != NULL)
 			first_us = MIN(first_us, head->deadline_us);
@@ -139,10 +120,10 @@ gint64 queues_first_deadline_us(const Queues *self)
 	return first_us;
 }
 
-Connection *queues_next_for_ids(Queues *self)
+QueuePlace *queues_next_for_ids(Queues *self)
 {
-	Connection *single = queues_head(self, QUEUE_SINGLE);
-	Connection *batch = queues_head(self, QUEUE_BATCH);
+	QueuePlace *single = queues_head(self, QUEUE_SINGLE);
+	QueuePlace *batch = queues_head(self, QUEUE_BATCH);
 
 	if (single == NULL || batch == NULL)
 		return single == NULL ? batch : single;
@@ -151,14 +132,14 @@ Connection *queues_next_for_ids(Queues *self)
 	return self->single_ids > 0 ? single : batch;
 }
 
-guint queues_quota(const Queues *self, const Connection *connection)
+guint queues_quota(const Queues *self, const QueuePlace *place)
 {
-	if (connection->queue == QUEUE_SINGLE && self->queues[QUEUE_BATCH].length > 0)
+	if (place->queue == QUEUE_SINGLE && self->queues[QUEUE_BATCH].length > 0)
 		return MAX(self->single_ids, 1);
 	return self->turn_ids;
 }
 
-void queues_note_drawn(Queues *self, ConnectionQueue queue, guint ids)
+void queues_note_drawn(Queues *self, Queue queue, guint ids)
 {
 	if (queue == QUEUE_BATCH)
 		self->single_ids = MIN(self->single_ids + ids, self->turn_ids);

@@ -1,12 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "rpc/connection.h"
+#include <glib.h>
+
 #include "rpc/rpc-limits.h"
 
 /* How long what comes behind the last reply is read away, unless the client ends it: time for what
  * was under way to arrive. */
 #define QUEUES_LINGER_MS 250
+
+/* Each has one time limit. */
+typedef enum {
+	QUEUE_NONE,
+	QUEUE_IDLE,    /* between two messages */
+	QUEUE_FRAME,   /* a message has begun */
+	QUEUE_WRITE,   /* replies wait for the client */
+	QUEUE_CUT_OFF, /* calls wait for its next turn; without a time limit */
+	QUEUE_SINGLE,  /* a call waits for one ID */
+	QUEUE_BATCH,   /* a call waits for several IDs */
+	QUEUE_ASIDE,   /* a call waits for something else */
+	QUEUE_LINGER,  /* it has had its last reply: what still comes is read away */
+	N_QUEUES
+} Queue;
+
+/* A place in a queue, part of whoever waits. */
+typedef struct {
+	Queue queue; /* QUEUE_NONE at first, where the rest means nothing */
+	GList link;
+	gint64 deadline_us; /* monotonic */
+	gint64 retry_us; /* parked: when the clock may allow it; G_MAXINT64: not by the clock alone
+			  */
+} QueuePlace;
 
 /*
  * Where the connections of a loop wait. All who stand in one queue have the
@@ -41,15 +65,11 @@ void queues_init(Queues *self, const RpcLimits *limits, gint64 (*clock_us)(void)
 gint64 queues_now_us(Queues *self);
 void queues_forget_time(Queues *self);
 
-/* Where it has to wait in that @state; @verdict: of its last pass. */
-ConnectionQueue queues_choose(const Connection *connection, ConnectionState state,
-			      const RpcVerdict *verdict);
-
-void queues_leave(Queues *self, Connection *connection);
+void queues_leave(Queues *self, QueuePlace *place);
 
 /* Puts it at the end of @queue, with the whole time limit before it. Who is idle, or anything else
  * but cut off, without a limit, stands nowhere. */
-void queues_enter(Queues *self, Connection *connection, ConnectionQueue queue);
+void queues_enter(Queues *self, QueuePlace *place, Queue queue);
 
 /**
  * queues_begin_look:
@@ -64,19 +84,12 @@ void queues_end_look(Queues *self, gboolean all);
 
 /* The first in it whose time limit had run out when a look began that has told of all: what had
  * come by then has been read, also if the process was stopped meanwhile. NULL: none. */
-Connection *queues_expired(const Queues *self, ConnectionQueue queue);
+QueuePlace *queues_expired(const Queues *self, Queue queue);
 
 /* The first in it, or NULL. */
-static inline Connection *queues_head(const Queues *self, ConnectionQueue queue)
+static inline QueuePlace *queues_head(const Queues *self, Queue queue)
 {
 	return self->queues[queue].head == NULL ? NULL : self->queues[queue].head->data;
-}
-
-/* Whether it takes no calls: one waits for what is not there yet, or it has had its last reply. */
-static inline gboolean queues_takes_no_calls(const Connection *connection)
-{
-	return connection->queue == QUEUE_SINGLE || connection->queue == QUEUE_BATCH ||
-	       connection->queue == QUEUE_ASIDE || connection->queue == QUEUE_LINGER;
 }
 
 /* Whether nobody waits for anything, as most times. */
@@ -92,10 +105,10 @@ static inline guint queues_waiting_for_ids(const Queues *self)
 }
 
 /* Whether its time limit has run out. */
-gboolean queues_has_run_out(Queues *self, const Connection *connection);
+gboolean queues_has_run_out(Queues *self, const QueuePlace *place);
 
 /* Whether it may try again now, or its time limit has run out. It is parked. */
-gboolean queues_is_due(Queues *self, const Connection *connection);
+gboolean queues_is_due(Queues *self, const QueuePlace *place);
 
 /* What those who wait for IDs wait for may be there: all of them are due. */
 void queues_wake(Queues *self);
@@ -104,10 +117,10 @@ void queues_wake(Queues *self);
 gint64 queues_first_deadline_us(const Queues *self);
 
 /* Who draws next of those who wait for IDs, or is told that there are none; NULL: nobody waits. */
-Connection *queues_next_for_ids(Queues *self);
+QueuePlace *queues_next_for_ids(Queues *self);
 
 /* How many IDs it may draw before it is the turn of others. It stands in a queue for IDs. */
-guint queues_quota(const Queues *self, const Connection *connection);
+guint queues_quota(const Queues *self, const QueuePlace *place);
 
 /* One from @queue has drawn so many. */
-void queues_note_drawn(Queues *self, ConnectionQueue queue, guint ids);
+void queues_note_drawn(Queues *self, Queue queue, guint ids);

@@ -11,7 +11,7 @@
 #define SEQID_AT     18
 
 /* A client's end of a socket, on which it has made a call; the server's is @out_connection. */
-static int client_that_calls(guint8 seqid, Connection **out_connection)
+static int client_that_calls(guint8 seqid, Connection *out_connection)
 {
 	g_autoptr(GByteArray) call = g_byte_array_new();
 	int fds[2];
@@ -20,7 +20,7 @@ static int client_that_calls(guint8 seqid, Connection **out_connection)
 			0);
 	wire_get_id(FORM_FRAMED_STRICT, seqid, "foo", call);
 	g_assert_cmpint(write(fds[0], call->data, call->len), ==, call->len);
-	*out_connection = connection_new(fds[1]);
+	connection_init(out_connection, fds[1]);
 	return fds[0];
 }
 
@@ -37,22 +37,22 @@ static void test_gone_before_its_replies(void)
 		.out = out,
 		.max_pending_bytes = BUFFER_BYTES,
 	};
-	Connection *gone, *here;
+	Connection gone, here;
 	guint8 replies[2 * REPLY_BYTES];
 	int fd = client_that_calls(1, &gone);
 
 	close(fd);
-	g_assert_cmpint(connection_run(gone, &shared, &stack->allowance, TRUE), ==,
+	g_assert_cmpint(connection_run(&gone, &shared, &stack->allowance, TRUE), ==,
 			CONNECTION_ENDED);
 	fd = client_that_calls(2, &here);
-	g_assert_cmpint(connection_run(here, &shared, &stack->allowance, TRUE), ==,
+	g_assert_cmpint(connection_run(&here, &shared, &stack->allowance, TRUE), ==,
 			CONNECTION_READING);
 	g_assert_cmpint(read(fd, replies, sizeof replies), ==, REPLY_BYTES);
 	g_assert_cmpint(replies[SEQID_AT + 3], ==, 2);
 
 	close(fd);
-	connection_free(gone);
-	connection_free(here);
+	connection_clear(&gone);
+	connection_clear(&here);
 	stack->shared = shared.stream;
 }
 
@@ -73,32 +73,32 @@ static void test_pending_does_not_grow(void)
 		.max_pending_bytes = MAX_PENDING,
 	};
 	const int least = 1;
-	Connection *connection;
+	Connection connection;
 	guint8 reply[REPLY_BYTES];
 	int fd = client_that_calls(0, &connection);
 	guint most = 0;
 
-	g_assert_cmpint(setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &least, sizeof least), ==,
+	g_assert_cmpint(setsockopt(connection.fd, SOL_SOCKET, SO_SNDBUF, &least, sizeof least), ==,
 			0);
 	for (guint8 i = 1; i < 3; i++)
 		wire_get_id(FORM_FRAMED_STRICT, i, "foo", call);
 	for (guint i = 0; i < BACKLOG; i++) {
 		g_assert_cmpint(write(fd, call->data, call->len), ==, call->len);
-		connection_run(connection, &shared, &stack->allowance, TRUE);
+		connection_run(&connection, &shared, &stack->allowance, TRUE);
 	}
-	g_assert_cmpuint(connection_pending_bytes(connection), >, REPLY_BYTES);
+	g_assert_cmpuint(connection_pending_bytes(&connection), >, REPLY_BYTES);
 	for (guint i = 0; i < ROUNDS; i++) {
 		g_assert_cmpint(write(fd, call->data, call->len), ==, call->len);
-		connection_run(connection, &shared, &stack->allowance, TRUE);
+		connection_run(&connection, &shared, &stack->allowance, TRUE);
 		for (guint n = 0; n < 2; n++)
 			g_assert_cmpint(read(fd, reply, sizeof reply), ==, sizeof reply);
-		g_assert_cmpuint(connection_pending_bytes(connection), >, 0);
-		most = MAX(most, connection->out->len);
+		g_assert_cmpuint(connection_pending_bytes(&connection), >, 0);
+		most = MAX(most, connection.out->len);
 	}
 	g_assert_cmpuint(most, <=, 3 * 2 * (BACKLOG + 1) * REPLY_BYTES);
 
 	close(fd);
-	connection_free(connection);
+	connection_clear(&connection);
 	stack->shared = shared.stream;
 }
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <fcntl.h>
-
 #include "rpc/queues.h"
 
 #define TURN_IDS 100
@@ -29,11 +27,6 @@ static void set_up(Queues *queues)
 	queues_init(queues, &LIMITS, scripted_clock_us);
 }
 
-static Connection *connection(void)
-{
-	return connection_new(open("/dev/null", O_RDONLY | O_CLOEXEC));
-}
-
 static void pass_time(Queues *queues, gint64 us)
 {
 	now_us += us;
@@ -44,7 +37,7 @@ static void pass_time(Queues *queues, gint64 us)
 static void test_limits(void)
 {
 	static const struct {
-		ConnectionQueue queue;
+		Queue queue;
 		gint64 limit_us; /* 0: none */
 		gboolean stands;
 	} CASES[] = {
@@ -56,29 +49,28 @@ static void test_limits(void)
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		Queues queues;
-		Connection *one = connection();
+		QueuePlace one = {0};
 		gint64 first_us;
 
 		set_up(&queues);
 		g_assert_true(queues_are_empty(&queues));
-		queues_enter(&queues, one, CASES[i].queue);
+		queues_enter(&queues, &one, CASES[i].queue);
 		g_assert_true(queues_are_empty(&queues) == !CASES[i].stands);
 		g_assert_true(queues_head(&queues, CASES[i].queue) ==
-			      (CASES[i].stands ? one : NULL));
+			      (CASES[i].stands ? &one : NULL));
 		first_us = queues_first_deadline_us(&queues);
 		if (CASES[i].limit_us == 0) {
 			g_assert_cmpint(first_us, ==, G_MAXINT64);
 		} else {
 			g_assert_cmpint(first_us, ==, now_us + CASES[i].limit_us);
 			pass_time(&queues, CASES[i].limit_us - 1);
-			g_assert_false(queues_has_run_out(&queues, one));
+			g_assert_false(queues_has_run_out(&queues, &one));
 			pass_time(&queues, 1);
-			g_assert_true(queues_has_run_out(&queues, one));
+			g_assert_true(queues_has_run_out(&queues, &one));
 		}
-		queues_leave(&queues, one);
+		queues_leave(&queues, &one);
 		g_assert_true(queues_are_empty(&queues));
 		g_assert_null(queues_head(&queues, CASES[i].queue));
-		connection_free(one);
 	}
 }
 
@@ -86,22 +78,20 @@ static void test_limits(void)
 static void test_order(void)
 {
 	Queues queues;
-	Connection *first = connection(), *second = connection();
+	QueuePlace first = {0}, second = {0};
 
 	set_up(&queues);
-	queues_enter(&queues, first, QUEUE_CUT_OFF);
-	queues_enter(&queues, second, QUEUE_CUT_OFF);
-	g_assert_true(queues_head(&queues, QUEUE_CUT_OFF) == first);
-	queues_enter(&queues, first, QUEUE_CUT_OFF);
-	g_assert_true(queues_head(&queues, QUEUE_CUT_OFF) == second);
-	queues_enter(&queues, second, QUEUE_FRAME);
-	g_assert_true(queues_head(&queues, QUEUE_CUT_OFF) == first);
-	queues_leave(&queues, first);
-	queues_leave(&queues, first);
-	queues_leave(&queues, second);
+	queues_enter(&queues, &first, QUEUE_CUT_OFF);
+	queues_enter(&queues, &second, QUEUE_CUT_OFF);
+	g_assert_true(queues_head(&queues, QUEUE_CUT_OFF) == &first);
+	queues_enter(&queues, &first, QUEUE_CUT_OFF);
+	g_assert_true(queues_head(&queues, QUEUE_CUT_OFF) == &second);
+	queues_enter(&queues, &second, QUEUE_FRAME);
+	g_assert_true(queues_head(&queues, QUEUE_CUT_OFF) == &first);
+	queues_leave(&queues, &first);
+	queues_leave(&queues, &first);
+	queues_leave(&queues, &second);
 	g_assert_true(queues_are_empty(&queues));
-	connection_free(first);
-	connection_free(second);
 }
 
 static void test_time_is_read_once(void)
@@ -118,10 +108,10 @@ static void test_time_is_read_once(void)
 }
 
 /* As the loop does: the next one draws what it may. */
-static ConnectionQueue draw(Queues *queues, guint ids)
+static Queue draw(Queues *queues, guint ids)
 {
-	Connection *next = queues_next_for_ids(queues);
-	ConnectionQueue queue = next->queue;
+	QueuePlace *next = queues_next_for_ids(queues);
+	Queue queue = next->queue;
 
 	queues_note_drawn(queues, queue, MIN(ids, queues_quota(queues, next)));
 	queues_enter(queues, next, queue);
@@ -132,49 +122,45 @@ static ConnectionQueue draw(Queues *queues, guint ids)
 static void test_half_each(void)
 {
 	Queues queues;
-	Connection *single = connection(), *batch = connection();
+	QueuePlace single = {0}, batch = {0};
 	guint ids[N_QUEUES] = {0};
 
 	set_up(&queues);
-	queues_enter(&queues, batch, QUEUE_BATCH);
-	queues_enter(&queues, single, QUEUE_SINGLE);
+	queues_enter(&queues, &batch, QUEUE_BATCH);
+	queues_enter(&queues, &single, QUEUE_SINGLE);
 	for (guint i = 0; i < 10000; i++) {
 		guint batch_ids = 1 + i % TURN_IDS;
-		ConnectionQueue next = queues_next_for_ids(&queues)->queue;
+		Queue next = queues_next_for_ids(&queues)->queue;
 
 		ids[draw(&queues, next == QUEUE_BATCH ? batch_ids : 1)] +=
 			next == QUEUE_BATCH ? batch_ids : 1;
 	}
 	g_assert_cmpuint(ids[QUEUE_SINGLE], >=, ids[QUEUE_BATCH] - TURN_IDS);
 	g_assert_cmpuint(ids[QUEUE_SINGLE], <=, ids[QUEUE_BATCH]);
-	connection_free(single);
-	connection_free(batch);
 }
 
 /* Whoever waits alone has all there is, and saves nothing up. */
 static void test_alone(void)
 {
-	static const ConnectionQueue QUEUES[] = {QUEUE_SINGLE, QUEUE_BATCH};
+	static const Queue QUEUES[] = {QUEUE_SINGLE, QUEUE_BATCH};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(QUEUES); i++) {
 		Queues queues;
-		Connection *alone = connection(), *other = connection();
+		QueuePlace alone = {0}, other = {0};
 
 		set_up(&queues);
 		g_assert_null(queues_next_for_ids(&queues));
-		queues_enter(&queues, alone, QUEUES[i]);
+		queues_enter(&queues, &alone, QUEUES[i]);
 		for (guint n = 0; n < 50; n++) {
-			g_assert_cmpuint(queues_quota(&queues, alone), ==, TURN_IDS);
+			g_assert_cmpuint(queues_quota(&queues, &alone), ==, TURN_IDS);
 			g_assert_cmpint(draw(&queues, TURN_IDS), ==, QUEUES[i]);
 		}
-		queues_enter(&queues, other, QUEUE_SINGLE + QUEUE_BATCH - QUEUES[i]);
+		queues_enter(&queues, &other, QUEUE_SINGLE + QUEUE_BATCH - QUEUES[i]);
 		for (guint n = 0; n <= TURN_IDS; n++) /* the turn of the other comes soon */
 			if (draw(&queues, QUEUES[i] == QUEUE_BATCH ? 1 : TURN_IDS) != QUEUES[i])
 				break;
 			else
 				g_assert_cmpuint(n, <, TURN_IDS);
-		connection_free(alone);
-		connection_free(other);
 	}
 }
 
@@ -182,10 +168,10 @@ static void test_alone(void)
 static void test_expired(void)
 {
 	Queues queues;
-	Connection *one = connection();
+	QueuePlace one = {0};
 
 	set_up(&queues);
-	queues_enter(&queues, one, QUEUE_FRAME);
+	queues_enter(&queues, &one, QUEUE_FRAME);
 	queues_begin_look(&queues, 3);
 	pass_time(&queues, 20000); /* the process was stopped, say */
 	queues_end_look(&queues, TRUE);
@@ -198,62 +184,58 @@ static void test_expired(void)
 		queues_begin_look(&queues, 3);
 	}
 	queues_end_look(&queues, FALSE); /* by now all have been told of that were ready at first */
-	g_assert_true(queues_expired(&queues, QUEUE_FRAME) == one);
+	g_assert_true(queues_expired(&queues, QUEUE_FRAME) == &one);
 	g_assert_null(queues_expired(&queues, QUEUE_WRITE));
-	queues_leave(&queues, one);
+	queues_leave(&queues, &one);
 	g_assert_null(queues_expired(&queues, QUEUE_FRAME));
-	connection_free(one);
 }
 
 /* A wake-up is for all who wait: one who then waits for the clock does not use it up. */
 static void test_wake(void)
 {
 	Queues queues;
-	Connection *single = connection(), *batch = connection();
+	QueuePlace single = {0}, batch = {0};
 
 	set_up(&queues);
-	queues_enter(&queues, single, QUEUE_SINGLE);
-	queues_enter(&queues, batch, QUEUE_BATCH);
-	single->retry_us = batch->retry_us = G_MAXINT64;
-	g_assert_false(queues_is_due(&queues, single) || queues_is_due(&queues, batch));
+	queues_enter(&queues, &single, QUEUE_SINGLE);
+	queues_enter(&queues, &batch, QUEUE_BATCH);
+	single.retry_us = batch.retry_us = G_MAXINT64;
+	g_assert_false(queues_is_due(&queues, &single) || queues_is_due(&queues, &batch));
 	queues_wake(&queues);
-	g_assert_true(queues_is_due(&queues, single) && queues_is_due(&queues, batch));
-	batch->retry_us = now_us + 1000;
-	g_assert_true(queues_is_due(&queues, single) && !queues_is_due(&queues, batch));
+	g_assert_true(queues_is_due(&queues, &single) && queues_is_due(&queues, &batch));
+	batch.retry_us = now_us + 1000;
+	g_assert_true(queues_is_due(&queues, &single) && !queues_is_due(&queues, &batch));
 	pass_time(&queues, 1000);
-	g_assert_true(queues_is_due(&queues, batch));
-	single->retry_us = G_MAXINT64;
+	g_assert_true(queues_is_due(&queues, &batch));
+	single.retry_us = G_MAXINT64;
 	pass_time(&queues, 8999);
-	g_assert_false(queues_is_due(&queues, single));
+	g_assert_false(queues_is_due(&queues, &single));
 	pass_time(&queues, 1); /* its time limit */
-	g_assert_true(queues_is_due(&queues, single));
-	connection_free(single);
-	connection_free(batch);
+	g_assert_true(queues_is_due(&queues, &single));
 }
 
 /* Whose time is over is told so, whoever's turn it is. */
 static void test_run_out(void)
 {
 	Queues queues;
-	Connection *single = connection(), *batch = connection();
+	QueuePlace single = {0}, batch = {0};
 
 	set_up(&queues);
-	queues_enter(&queues, single, QUEUE_SINGLE);
+	queues_enter(&queues, &single, QUEUE_SINGLE);
 	pass_time(&queues, 5000);
-	queues_enter(&queues, batch, QUEUE_BATCH);
-	g_assert_true(queues_next_for_ids(&queues) == batch); /* nothing saved up for single ones */
+	queues_enter(&queues, &batch, QUEUE_BATCH);
+	g_assert_true(queues_next_for_ids(&queues) ==
+		      &batch); /* nothing saved up for single ones */
 	pass_time(&queues, 5000);
-	g_assert_true(queues_next_for_ids(&queues) == single);
-	queues_leave(&queues, single);
+	g_assert_true(queues_next_for_ids(&queues) == &single);
+	queues_leave(&queues, &single);
 	queues_note_drawn(&queues, QUEUE_BATCH, 50);
-	queues_enter(&queues, single, QUEUE_SINGLE);
-	g_assert_true(queues_next_for_ids(&queues) == single);
+	queues_enter(&queues, &single, QUEUE_SINGLE);
+	g_assert_true(queues_next_for_ids(&queues) == &single);
 	pass_time(&queues, 5000);
-	g_assert_true(queues_next_for_ids(&queues) == batch);
+	g_assert_true(queues_next_for_ids(&queues) == &batch);
 	pass_time(&queues, 10000); /* both, the batch for longer */
-	g_assert_true(queues_next_for_ids(&queues) == batch);
-	connection_free(single);
-	connection_free(batch);
+	g_assert_true(queues_next_for_ids(&queues) == &batch);
 }
 
 int main(int argc, char **argv)
