@@ -5,10 +5,7 @@
  * is cut off, and goes on when it is its turn again: between two looks at the
  * sockets one of those has a turn, and those that have just become readable go
  * before it. So whoever asks for little waits for little, and nobody starves.
- *
- * Calls that wait for IDs are answered in the order in which they came, single
- * ones and batches each in theirs (queues.h): only one of them tries again, and
- * a call for IDs on any other connection goes behind.
+ * What becomes of calls that wait is in parking.h.
  */
 #include "rpc/loop.h"
 
@@ -23,6 +20,7 @@
 #include "common/log.h"
 #include "rpc/connection.h"
 #include "rpc/inbox.h"
+#include "rpc/parking.h"
 #include "rpc/poller.h"
 #include "rpc/queues.h"
 #include "rpc/retry-timer.h"
@@ -38,9 +36,6 @@
  * waits for all of them. */
 #define ROUND_US    1000
 #define MIN_TURN_US 10
-
-/* Of parked connections that may be answered at once, before others are looked at. */
-#define MAX_RETRIES 16
 
 /* For the last answers, when a drain has run out of time. */
 #define LAST_ANSWERS_US 1000000
@@ -60,10 +55,9 @@ struct _Loop {
 	ConnectionShared shared;
 	const RpcVerdict *verdict; /* of the last pass */
 	Queues queues;
+	Parking parking;
 	GQueue all;
-	gboolean rung;        /* the inbox's bell is heard */
-	gboolean behind;      /* more of those who wait for IDs may be answered at once */
-	gboolean woken_aside; /* what others wait for may be there, and not all have tried again */
+	gboolean rung; /* the inbox's bell is heard */
 	gboolean draining;
 	gint64 drain_deadline_us;
 };
@@ -85,6 +79,9 @@ G_STATIC_ASSERT(offsetof(Client, place.queue) + sizeof(Queue) - offsetof(Client,
 /* How a client is done with. */
 typedef void (*LeaveFunc)(Loop *self, Client *client);
 
+static const RpcVerdict *retry(gpointer user_data, QueuePlace *place,
+			       const RpcAllowance *allowance);
+
 static gboolean open_descriptors(Loop *self, GError **error)
 {
 	self->poller = poller_new(error);
@@ -102,6 +99,7 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 	self->user_data = user_data;
 	self->counters = counters;
 	queues_init(&self->queues, limits, g_get_monotonic_time);
+	parking_init(&self->parking, &self->queues, limits->turn_ids, retry, self);
 	self->shared = (ConnectionShared){
 		.stream =
 			{
@@ -181,10 +179,7 @@ static Client *head_of(const Loop *self, Queue queue)
 /* One waits for what is not there yet, or it has had its last reply. */
 static gboolean takes_no_calls(const Client *client)
 {
-	const Queue queue = client->place.queue;
-
-	return queue == QUEUE_SINGLE || queue == QUEUE_BATCH || queue == QUEUE_ASIDE ||
-	       queue == QUEUE_LINGER;
+	return parking_holds(&client->place) || client->place.queue == QUEUE_LINGER;
 }
 
 /* One pass of one connection */
@@ -206,29 +201,6 @@ static void watch_for(Loop *self, Client *client, guint32 events)
 		return;
 	client->events = events;
 	poller_change(self->poller, client->connection.fd, client, events);
-}
-
-static Queue parking_queue(const RpcVerdict *verdict)
-{
-	if (verdict->aside)
-		return QUEUE_ASIDE;
-	return verdict->ids > 1 ? QUEUE_BATCH : QUEUE_SINGLE;
-}
-
-static void park(Loop *self, Client *client)
-{
-	Queue queue = parking_queue(self->verdict);
-	gint64 wait_ns = self->verdict->wait_ns;
-
-	/* the time it begins to wait, not that of the last look at the clock: the process may have
-	 * been stopped in between */
-	queues_forget_time(&self->queues);
-	client->place.retry_us =
-		wait_ns == 0 ? G_MAXINT64 : queues_now_us(&self->queues) + wait_ns / 1000 + 1;
-	if (client->place.queue != queue) {
-		counters_add(self->counters, COUNTER_WAITS, 1);
-		queues_enter(&self->queues, &client->place, queue);
-	}
 }
 
 /* One that waits for the server is silent too, but not idle. */
@@ -301,7 +273,8 @@ static void settle(Loop *self, Client *client, ConnectionState state)
 		events |= client->events & EPOLLIN;
 	watch_for(self, client, events);
 	if (state == CONNECTION_PARKED) {
-		park(self, client);
+		if (parking_park(&self->parking, &client->place, self->verdict))
+			counters_add(self->counters, COUNTER_WAITS, 1);
 		return;
 	}
 	queue = choose_queue(client, state);
@@ -312,63 +285,18 @@ static void settle(Loop *self, Client *client, ConnectionState state)
 
 static void run(Loop *self, Client *client, gboolean read)
 {
-	const RpcAllowance allowance = {.others_wait = queues_waiting_for_ids(&self->queues) > 0};
+	const RpcAllowance allowance = {.others_wait = parking_waiting_for_ids(&self->parking) > 0};
 
 	settle(self, client, connection_run(&client->connection, &self->shared, &allowance, read));
 }
 
-/* Calls that wait */
-
-/* Tries the call again that waits on it. %FALSE: it must go on waiting, where it stands. */
-static gboolean retry(Loop *self, Client *client, guint quota, gboolean others_wait)
+static const RpcVerdict *retry(gpointer user_data, QueuePlace *place, const RpcAllowance *allowance)
 {
-	const RpcAllowance allowance = {
-		.others_wait = others_wait,
-		.quota = quota,
-		.last_chance = queues_has_run_out(&self->queues, &client->place),
-	};
-	Queue queue = client->place.queue;
-	ConnectionState state =
-		connection_run(&client->connection, &self->shared, &allowance, FALSE);
+	Loop *self = user_data;
+	Client *client = client_at(place);
 
-	queues_note_drawn(&self->queues, queue, (guint)MIN(self->verdict->drawn, quota));
-	if (state == CONNECTION_PARKED && !self->verdict->answered) {
-		settle(self, client, state);
-		return FALSE;
-	}
-	queues_leave(&self->queues, &client->place);
-	settle(self, client, state);
-	return TRUE;
-}
-
-/* The first of those who wait for IDs tries again, then the next, until one must go on waiting. */
-static void retry_parked(Loop *self)
-{
-	QueuePlace *next = queues_next_for_ids(&self->queues);
-	guint tries = 0;
-
-	while (next != NULL && tries++ < MAX_RETRIES && queues_is_due(&self->queues, next) &&
-	       retry(self, client_at(next), queues_quota(&self->queues, next),
-		     queues_waiting_for_ids(&self->queues) > 1))
-		next = queues_next_for_ids(&self->queues);
-	self->behind = next != NULL && queues_is_due(&self->queues, next);
-}
-
-/* Those who wait for something else, all for the same: likewise. */
-static void retry_aside(Loop *self)
-{
-	Client *head = head_of(self, QUEUE_ASIDE);
-
-	for (guint tries = 0; head != NULL && tries < MAX_RETRIES; tries++) {
-		if (!self->woken_aside && queues_now_us(&self->queues) < head->place.deadline_us)
-			return;
-		if (!retry(self, head, 0, queues_waiting_for_ids(&self->queues) > 0)) {
-			self->woken_aside = FALSE;
-			return;
-		}
-		head = head_of(self, QUEUE_ASIDE);
-	}
-	self->woken_aside = head != NULL;
+	settle(self, client, connection_run(&client->connection, &self->shared, allowance, FALSE));
+	return self->verdict;
 }
 
 /* The first of those that were cut off has a turn. */
@@ -378,15 +306,6 @@ static void run_cut_off(Loop *self)
 
 	if (head != NULL)
 		run(self, head, TRUE);
-}
-
-static void set_retry_timer(Loop *self)
-{
-	const QueuePlace *next = queues_next_for_ids(&self->queues);
-
-	if (!self->behind) /* else it is tried again at once */
-		retry_timer_set(&self->retry_timer,
-				next == NULL || next->retry_us == G_MAXINT64 ? 0 : next->retry_us);
 }
 
 static void expire(Loop *self, Queue queue, Counter counter, const char *reason, LeaveFunc leave)
@@ -459,10 +378,8 @@ static void empty_inbox(Loop *self)
 	inbox_take(self->inbox, &mail);
 	for (guint i = 0; i < mail.connections->len; i++)
 		adopt(self, &g_array_index(mail.connections, InboxConnection, i));
-	if (mail.wake) {
-		queues_wake(&self->queues);
-		self->woken_aside = TRUE;
-	}
+	if (mail.wake)
+		parking_wake(&self->parking);
 	if (mail.drain)
 		start_draining(self, mail.drain_timeout_ms);
 }
@@ -478,7 +395,7 @@ static int timeout_ms(Loop *self)
 		return -1;
 	now_us = queues_begin_look(&self->queues, self->all.length / MAX_EVENTS + 1);
 	first_us = queues_first_deadline_us(&self->queues);
-	if (self->behind || self->woken_aside || head_of(self, QUEUE_CUT_OFF) != NULL)
+	if (parking_is_behind(&self->parking) || head_of(self, QUEUE_CUT_OFF) != NULL)
 		return 0;
 	if (self->draining)
 		first_us = MIN(first_us, self->drain_deadline_us);
@@ -563,16 +480,16 @@ static void leave_all(Loop *self, LeaveFunc leave)
 static gboolean nobody_waits(const Loop *self)
 {
 	return queues_are_empty(&self->queues) && !retry_timer_is_set(&self->retry_timer) &&
-	       !self->woken_aside;
+	       !parking_is_behind(&self->parking);
 }
 
 static void serve_queues(Loop *self)
 {
-	retry_aside(self);
-	retry_parked(self);
+	parking_retry(&self->parking);
 	run_cut_off(self);
 	expire_all(self);
-	set_retry_timer(self);
+	if (!parking_is_behind(&self->parking)) /* else they try again at once */
+		retry_timer_set(&self->retry_timer, parking_retry_us(&self->parking));
 }
 
 /* For each of @n that have become readable. */

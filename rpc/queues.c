@@ -22,7 +22,6 @@ void queues_init(Queues *self, const RpcLimits *limits, gint64 (*clock_us)(void)
 				[QUEUE_ASIDE] = max_wait_us,
 				[QUEUE_LINGER] = limit_us(QUEUES_LINGER_MS),
 			},
-		.turn_ids = limits->turn_ids,
 		.clock_us = clock_us,
 	};
 }
@@ -93,20 +92,6 @@ QueuePlace *queues_expired(const Queues *self, Queue queue)
 	return head != NULL && head->deadline_us <= self->looked_us ? head : NULL;
 }
 
-gboolean queues_is_due(Queues *self, const QueuePlace *place)
-{
-	return queues_now_us(self) >= MIN(place->retry_us, place->deadline_us);
-}
-
-void queues_wake(Queues *self)
-{
-	static const Queue FOR_IDS[] = {QUEUE_SINGLE, QUEUE_BATCH};
-
-	for (gsize i = 0; i < G_N_ELEMENTS(FOR_IDS); i++)
-		for (GList *link = self->queues[FOR_IDS[i]].head; link != NULL; link = link->next)
-			((QueuePlace *)link->data)->retry_us = queues_now_us(self);
-}
-
 gint64 queues_first_deadline_us(const Queues *self)
 {
 	gint64 first_us = G_MAXINT64;
@@ -118,31 +103,4 @@ gint64 queues_first_deadline_us(const Queues *self)
 			first_us = MIN(first_us, head->deadline_us);
 	}
 	return first_us;
-}
-
-QueuePlace *queues_next_for_ids(Queues *self)
-{
-	QueuePlace *single = queues_head(self, QUEUE_SINGLE);
-	QueuePlace *batch = queues_head(self, QUEUE_BATCH);
-
-	if (single == NULL || batch == NULL)
-		return single == NULL ? batch : single;
-	if (queues_has_run_out(self, single) || queues_has_run_out(self, batch))
-		return single->deadline_us <= batch->deadline_us ? single : batch;
-	return self->single_ids > 0 ? single : batch;
-}
-
-guint queues_quota(const Queues *self, const QueuePlace *place)
-{
-	if (place->queue == QUEUE_SINGLE && self->queues[QUEUE_BATCH].length > 0)
-		return MAX(self->single_ids, 1);
-	return self->turn_ids;
-}
-
-void queues_note_drawn(Queues *self, Queue queue, guint ids)
-{
-	if (queue == QUEUE_BATCH)
-		self->single_ids = MIN(self->single_ids + ids, self->turn_ids);
-	else
-		self->single_ids -= MIN(self->single_ids, ids);
 }

@@ -37,25 +37,18 @@ typedef struct {
  * same time limit, so the first in it is the first to run out, and there is
  * nothing to sort.
  *
- * Those who wait for IDs stand in two queues, for one ID and for several, and
- * only one of them draws next. While there is somebody in both, a batch is
- * followed by as many single IDs as it had, and those by the next batch: each
- * gets half.
- *
  * Its loop's thread only.
  */
 typedef struct {
 	/* private */
 	gint64 limits_us[N_QUEUES]; /* G_MAXINT64: none */
-	guint turn_ids;
 	gint64 (*clock_us)(void);
 	GQueue queues[N_QUEUES];
 	guint length; /* of all of them */
 	gint64 look_began_us;
 	guint looks_left;
 	gint64 looked_us;
-	gint64 now_us;    /* 0: nobody has asked since queues_forget_time() */
-	guint single_ids; /* that may be drawn before the next batch */
+	gint64 now_us; /* 0: nobody has asked since queues_forget_time() */
 } Queues;
 
 /* @clock_us: monotonic */
@@ -86,6 +79,12 @@ void queues_end_look(Queues *self, gboolean all);
  * come by then has been read, also if the process was stopped meanwhile. NULL: none. */
 QueuePlace *queues_expired(const Queues *self, Queue queue);
 
+/* Those who stand in it: of QueuePlace. */
+static inline const GQueue *queues_in(const Queues *self, Queue queue)
+{
+	return &self->queues[queue];
+}
+
 /* The first in it, or NULL. */
 static inline QueuePlace *queues_head(const Queues *self, Queue queue)
 {
@@ -98,29 +97,8 @@ static inline gboolean queues_are_empty(const Queues *self)
 	return self->length == 0;
 }
 
-/* How many wait for IDs. */
-static inline guint queues_waiting_for_ids(const Queues *self)
-{
-	return self->queues[QUEUE_SINGLE].length + self->queues[QUEUE_BATCH].length;
-}
-
 /* Whether its time limit has run out. */
 gboolean queues_has_run_out(Queues *self, const QueuePlace *place);
 
-/* Whether it may try again now, or its time limit has run out. It is parked. */
-gboolean queues_is_due(Queues *self, const QueuePlace *place);
-
-/* What those who wait for IDs wait for may be there: all of them are due. */
-void queues_wake(Queues *self);
-
 /* When the first time limit runs out; G_MAXINT64: none does. */
 gint64 queues_first_deadline_us(const Queues *self);
-
-/* Who draws next of those who wait for IDs, or is told that there are none; NULL: nobody waits. */
-QueuePlace *queues_next_for_ids(Queues *self);
-
-/* How many IDs it may draw before it is the turn of others. It stands in a queue for IDs. */
-guint queues_quota(const Queues *self, const QueuePlace *place);
-
-/* One from @queue has drawn so many. */
-void queues_note_drawn(Queues *self, Queue queue, guint ids);

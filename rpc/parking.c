@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/parking.h"
+
+/* Of parked connections that may be answered at once, before others are looked at. */
+#define MAX_RETRIES 16
+
+void parking_init(Parking *self, Queues *queues, guint turn_ids, ParkingPass pass,
+		  gpointer user_data)
+{
+	*self = (Parking){
+		.queues = queues, .turn_ids = turn_ids, .pass = pass, .user_data = user_data};
+}
+
+gboolean parking_park(Parking *self, QueuePlace *place, const RpcVerdict *verdict)
+{
+	Queue for_ids = verdict->ids > 1 ? QUEUE_BATCH : QUEUE_SINGLE;
+	Queue queue = verdict->aside ? QUEUE_ASIDE : for_ids;
+
+	/* the time it begins to wait, not that of the last look at the clock: the process may have
+	 * been stopped in between */
+	queues_forget_time(self->queues);
+	place->retry_us = verdict->wait_ns == 0
+				  ? G_MAXINT64
+				  : queues_now_us(self->queues) + verdict->wait_ns / 1000 + 1;
+	if (place->queue == queue && !verdict->answered)
+		return FALSE;
+	queues_enter(self->queues, place, queue);
+	return TRUE;
+}
+
+void parking_wake(Parking *self)
+{
+	static const Queue FOR_IDS[] = {QUEUE_SINGLE, QUEUE_BATCH};
+
+	self->woken_aside = TRUE;
+	for (gsize i = 0; i < G_N_ELEMENTS(FOR_IDS); i++)
+		for (GList *link = queues_in(self->queues, FOR_IDS[i])->head; link != NULL;
+		     link = link->next)
+			((QueuePlace *)link->data)->retry_us = queues_now_us(self->queues);
+}
+
+/* Who draws next of those who wait for IDs, or is told that there are none; NULL: nobody waits. */
+static QueuePlace *next_for_ids(const Parking *self)
+{
+	QueuePlace *single = queues_head(self->queues, QUEUE_SINGLE);
+	QueuePlace *batch = queues_head(self->queues, QUEUE_BATCH);
+
+	if (single == NULL || batch == NULL)
+		return single == NULL ? batch : single;
+	if (queues_has_run_out(self->queues, single) || queues_has_run_out(self->queues, batch))
+		return single->deadline_us <= batch->deadline_us ? single : batch;
+	return self->single_ids > 0 ? single : batch;
+}
+
+/* Likewise, if IDs may be there by now; or if its time limit has run out. */
+static QueuePlace *next_due(const Parking *self)
+{
+	QueuePlace *next = next_for_ids(self);
+
+	if (next == NULL || queues_now_us(self->queues) < MIN(next->retry_us, next->deadline_us))
+		return NULL;
+	return next;
+}
+
+/* How many IDs it may draw before it is the turn of others. */
+static guint quota_for_ids(const Parking *self, const QueuePlace *place)
+{
+	if (place->queue == QUEUE_SINGLE && queues_head(self->queues, QUEUE_BATCH) != NULL)
+		return MAX(self->single_ids, 1);
+	return self->turn_ids;
+}
+
+static void note_drawn(Parking *self, Queue queue, guint ids)
+{
+	if (queue == QUEUE_BATCH)
+		self->single_ids = MIN(self->single_ids + ids, self->turn_ids);
+	else
+		self->single_ids -= MIN(self->single_ids, ids);
+}
+
+/* Tries the call again that waits there. %FALSE: it must go on waiting, where it stands. */
+static gboolean retry(Parking *self, QueuePlace *place, guint quota, gboolean others_wait)
+{
+	const RpcAllowance allowance = {
+		.others_wait = others_wait,
+		.quota = quota,
+		.last_chance = queues_has_run_out(self->queues, place),
+	};
+	Queue queue = place->queue;
+	const RpcVerdict *verdict = self->pass(self->user_data, place, &allowance);
+
+	note_drawn(self, queue, (guint)MIN(verdict->drawn, quota));
+	return verdict->answered || !verdict->parked;
+}
+
+static void retry_for_ids(Parking *self)
+{
+	QueuePlace *next = next_due(self);
+
+	for (guint tries = 0; next != NULL && tries < MAX_RETRIES; tries++) {
+		retry(self, next, quota_for_ids(self, next), parking_waiting_for_ids(self) > 1);
+		next = next_due(self);
+	}
+	self->behind = next != NULL;
+}
+
+/* The first of those aside, if it may be there by now; or if its time limit has run out. */
+static QueuePlace *next_aside(const Parking *self)
+{
+	QueuePlace *head = queues_head(self->queues, QUEUE_ASIDE);
+
+	if (head == NULL || (!self->woken_aside && !queues_has_run_out(self->queues, head)))
+		return NULL;
+	return head;
+}
+
+static void retry_aside(Parking *self)
+{
+	QueuePlace *next = next_aside(self);
+
+	for (guint tries = 0; next != NULL && tries < MAX_RETRIES; tries++) {
+		if (!retry(self, next, 0, parking_waiting_for_ids(self) > 0))
+			self->woken_aside = FALSE;
+		next = next_aside(self);
+	}
+	self->woken_aside = next != NULL;
+}
+
+void parking_retry(Parking *self)
+{
+	retry_aside(self);
+	retry_for_ids(self);
+}
+
+gint64 parking_retry_us(const Parking *self)
+{
+	const QueuePlace *next = next_for_ids(self);
+
+	return next == NULL || next->retry_us == G_MAXINT64 ? 0 : next->retry_us;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "rpc/queues.h"
+#include "rpc/turn.h"
+
+/*
+ * What becomes of calls that wait. Those for IDs are answered in the order in
+ * which they came, single ones and batches each in theirs: only one of them
+ * tries again, and a call for IDs on any other connection goes behind. While
+ * both wait, a batch is followed by as many single IDs as it had, and those by
+ * the next batch: each gets half. Calls that wait for something else wait for
+ * the same, all of them, and stand aside: nobody waits behind them.
+ *
+ * Its loop's thread only.
+ */
+
+/* Runs a pass of whoever stands at @place, and settles what he waits for then: parking_park(), if a
+ * call was parked, or another queue. Returns what came of it. */
+typedef const RpcVerdict *(*ParkingPass)(gpointer user_data, QueuePlace *place,
+					 const RpcAllowance *allowance);
+
+typedef struct {
+	/* private */
+	Queues *queues;
+	guint turn_ids;
+	ParkingPass pass;
+	gpointer user_data;
+	guint single_ids;     /* that may be drawn before the next batch */
+	gboolean behind;      /* more of those who wait for IDs may be answered at once */
+	gboolean woken_aside; /* what others wait for may be there, and not all have tried again */
+} Parking;
+
+/* @queues: borrowed. @turn_ids: see RpcLimits */
+void parking_init(Parking *self, Queues *queues, guint turn_ids, ParkingPass pass,
+		  gpointer user_data);
+
+/* After a pass that ended with a parked call. %FALSE: it has waited before, and keeps its place. */
+gboolean parking_park(Parking *self, QueuePlace *place, const RpcVerdict *verdict);
+
+static inline gboolean parking_holds(const QueuePlace *place)
+{
+	return place->queue == QUEUE_SINGLE || place->queue == QUEUE_BATCH ||
+	       place->queue == QUEUE_ASIDE;
+}
+
+/* How many wait for IDs. */
+static inline guint parking_waiting_for_ids(const Parking *self)
+{
+	return queues_in(self->queues, QUEUE_SINGLE)->length +
+	       queues_in(self->queues, QUEUE_BATCH)->length;
+}
+
+/* What they wait for may be there: all are due. */
+void parking_wake(Parking *self);
+
+/* Those try again whose turn it is, one after the other until one must go on waiting. Some of them
+ * at most, before others are looked at. */
+void parking_retry(Parking *self);
+
+/* Whether more may be answered at once. */
+static inline gboolean parking_is_behind(const Parking *self)
+{
+	return self->behind || self->woken_aside;
+}
+
+/* When the clock may allow what the next one waits for; 0: nobody waits for the clock alone. */
+gint64 parking_retry_us(const Parking *self);

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/parking.h"
+
+#define TURN_IDS    100
+#define MAX_WAIT_US 10000
+#define ENDLESS     G_MAXUINT
+
+static gint64 now_us;
+
+static gint64 scripted_clock_us(void)
+{
+	return now_us;
+}
+
+/* A connection that makes calls for news, which wait aside, and then for IDs. */
+typedef struct {
+	QueuePlace place; /* stands first: see pass() */
+	char name;
+	guint n_calls; /* that are not answered yet */
+	guint n_aside; /* of them, the first */
+	guint ids;     /* for each of the others */
+} Caller;
+
+/* What they call. */
+typedef struct {
+	Queues queues;
+	Parking parking;
+	RpcVerdict verdict;
+	guint ids;      /* that are there */
+	gint64 wait_ns; /* until there are more; 0: nobody knows */
+	gboolean news;
+	guint n_passes;
+	guint n_waits;
+	GString *answers; /* the names of those who were answered, with a ! if refused */
+} World;
+
+/* %FALSE: parked, as the service would. */
+static gboolean answer(World *world, const Caller *caller, const RpcAllowance *allowance)
+{
+	RpcVerdict *verdict = &world->verdict;
+	gboolean aside = caller->n_aside > 0;
+	gboolean is_turn =
+		aside || !allowance->others_wait || caller->ids <= turn_quota(allowance, verdict);
+	gboolean is_there = aside ? world->news : caller->ids <= world->ids;
+
+	verdict->parked = !is_turn || (!is_there && turn_may_wait(allowance, verdict));
+	verdict->aside = aside;
+	verdict->ids = caller->ids;
+	verdict->wait_ns = is_turn ? world->wait_ns : 1;
+	if (verdict->parked)
+		return FALSE;
+	g_string_append_c(world->answers, caller->name);
+	if (!is_there)
+		g_string_append_c(world->answers, '!');
+	if (is_there && !aside) {
+		world->ids -= caller->ids;
+		verdict->drawn += caller->ids;
+	}
+	verdict->answered = TRUE;
+	return TRUE;
+}
+
+static const RpcVerdict *pass(gpointer user_data, QueuePlace *place, const RpcAllowance *allowance)
+{
+	World *world = user_data;
+	Caller *caller = (Caller *)place;
+
+	world->n_passes++;
+	world->verdict = (RpcVerdict){0};
+	while (caller->n_calls > 0 && answer(world, caller, allowance)) {
+		caller->n_calls--;
+		caller->n_aside -= MIN(caller->n_aside, 1);
+	}
+	if (caller->n_calls == 0)
+		queues_leave(&world->queues, place);
+	else if (parking_park(&world->parking, place, &world->verdict))
+		world->n_waits++;
+	return &world->verdict;
+}
+
+static World *world_new(void)
+{
+	static const RpcLimits LIMITS = {.max_wait_ms = MAX_WAIT_US / 1000};
+	World *self = g_new0(World, 1);
+
+	now_us = 1000000;
+	queues_init(&self->queues, &LIMITS, scripted_clock_us);
+	parking_init(&self->parking, &self->queues, TURN_IDS, pass, self);
+	self->answers = g_string_new(NULL);
+	return self;
+}
+
+static void world_free(World *self)
+{
+	g_string_free(self->answers, TRUE);
+	g_free(self);
+}
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(World, world_free)
+
+/* It has something to say, and the loop sees to it. */
+static void arrive(World *world, Caller *caller)
+{
+	const RpcAllowance allowance = {
+		.others_wait = parking_waiting_for_ids(&world->parking) > 0,
+	};
+
+	pass(world, &caller->place, &allowance);
+}
+
+static void arrive_all(World *world, Caller *callers, gsize n)
+{
+	for (gsize i = 0; i < n; i++)
+		arrive(world, &callers[i]);
+}
+
+/* A round of the loop, so much later. */
+static void go_round_after(World *world, gint64 us)
+{
+	now_us += us;
+	queues_forget_time(&world->queues);
+	parking_retry(&world->parking);
+}
+
+static void wake(World *world)
+{
+	queues_forget_time(&world->queues);
+	parking_wake(&world->parking);
+	parking_retry(&world->parking);
+}
+
+static void assert_answers(World *world, const char *expected)
+{
+	g_assert_cmpstr(world->answers->str, ==, expected);
+	g_string_truncate(world->answers, 0);
+}
+
+static void test_order_of_arrival(void)
+{
+	g_autoptr(World) world = world_new();
+	Caller callers[] = {
+		{.name = 'a', .n_calls = 1, .ids = 1},
+		{.name = 'b', .n_calls = 1, .ids = 1},
+		{.name = 'c', .n_calls = 1, .ids = 1},
+	};
+	Caller late = {.name = 'd', .n_calls = 1, .ids = 1};
+
+	arrive_all(world, callers, G_N_ELEMENTS(callers));
+	g_assert_cmpuint(parking_waiting_for_ids(&world->parking), ==, 3);
+	world->ids = 1;
+	arrive(world, &late); /* which does not get what others wait for */
+	assert_answers(world, "");
+	wake(world);
+	assert_answers(world, "a");
+	world->ids = 2;
+	wake(world);
+	assert_answers(world, "bc");
+	world->ids = 1;
+	wake(world);
+	assert_answers(world, "d");
+	g_assert_cmpuint(parking_waiting_for_ids(&world->parking), ==, 0);
+}
+
+/* Who has more to ask goes behind the others, and begins to wait anew; who got nothing does not. */
+static void test_its_next_call(void)
+{
+	g_autoptr(World) world = world_new();
+	Caller callers[] = {
+		{.name = 'a', .n_calls = 2, .ids = 1},
+		{.name = 'b', .n_calls = 1, .ids = 1},
+	};
+
+	arrive_all(world, callers, G_N_ELEMENTS(callers));
+	wake(world);
+	g_assert_cmpuint(world->n_waits, ==, 2);
+	now_us += MAX_WAIT_US / 2;
+	world->ids = 1;
+	wake(world);
+	g_assert_cmpuint(world->n_waits, ==, 3);
+	world->ids = 2;
+	wake(world);
+	assert_answers(world, "aba");
+	g_assert_cmpuint(world->n_waits, ==, 3);
+}
+
+/* While both wait, each gets half. */
+static void test_half_each(void)
+{
+	g_autoptr(World) world = world_new();
+	Caller single = {.name = 's', .n_calls = ENDLESS, .ids = 1};
+	Caller batch = {.name = 'b', .n_calls = ENDLESS, .ids = 2};
+	guint ids[2] = {0};
+
+	arrive(world, &single);
+	arrive(world, &batch);
+	world->ids = G_MAXUINT;
+	for (guint i = 0; i < 1000; i++) {
+		batch.ids = 2 + i % (TURN_IDS - 1);
+		wake(world);
+		for (gsize n = 0; n < world->answers->len; n++)
+			if (world->answers->str[n] == 's')
+				ids[0]++;
+			else
+				ids[1] += batch.ids;
+		g_string_truncate(world->answers, 0);
+	}
+	g_assert_cmpuint(ids[0], >, 50000);
+	g_assert_cmpuint(ids[0], >=, ids[1] - TURN_IDS);
+	g_assert_cmpuint(ids[0], <=, ids[1]);
+}
+
+/* A batch is followed by as many single IDs as it had, of whoever waits. */
+static void test_turns(void)
+{
+	g_autoptr(World) world = world_new();
+	Caller callers[] = {
+		{.name = 'a', .n_calls = 70, .ids = 1},
+		{.name = 'b', .n_calls = 70, .ids = 1},
+		{.name = 'Y', .n_calls = 1, .ids = 60},
+		{.name = 'Z', .n_calls = 2, .ids = 40},
+	};
+	g_autoptr(GString) expected = g_string_new("Y");
+
+	arrive_all(world, callers, G_N_ELEMENTS(callers));
+	world->ids = 1000;
+	wake(world);
+	for (guint i = 0; i < 60; i++)
+		g_string_append_c(expected, 'a');
+	g_string_append(expected, "ZZ");
+	for (guint i = 0; i < 70; i++)
+		g_string_append_c(expected, 'b');
+	assert_answers(world, expected->str);
+	go_round_after(world, 1);
+	assert_answers(world, "aaaaaaaaaa");
+}
+
+/* Whoever is alone has no turn to keep to. */
+static void test_by_itself(void)
+{
+	g_autoptr(World) world = world_new();
+	Caller caller = {.name = 'a', .n_calls = 3 * TURN_IDS, .ids = 1};
+
+	arrive(world, &caller);
+	world->n_passes = 0;
+	world->ids = 3 * TURN_IDS;
+	wake(world);
+	g_assert_cmpuint(world->answers->len, ==, 3 * TURN_IDS);
+	g_assert_cmpuint(world->n_passes, ==, 1);
+}
+
+/* Those of one kind have all there is, and do not save it up: the other's turn comes soon. */
+static void test_one_kind(void)
+{
+	static const guint KINDS[] = {1, 2};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(KINDS); i++) {
+		g_autoptr(World) world = world_new();
+		Caller alone[] = {
+			{.name = 'a', .n_calls = ENDLESS, .ids = KINDS[i]},
+			{.name = 'b', .n_calls = ENDLESS, .ids = KINDS[i]},
+		};
+		Caller other = {.name = 'c', .n_calls = ENDLESS, .ids = 3 - KINDS[i]};
+		const char *first, *next;
+
+		arrive_all(world, alone, G_N_ELEMENTS(alone));
+		world->ids = G_MAXUINT;
+		for (guint n = 0; n < 50; n++) {
+			wake(world);
+			g_assert_cmpuint(world->answers->len, ==, 2 * TURN_IDS / KINDS[i]);
+			g_assert_cmpuint(strspn(world->answers->str, "a"), ==, TURN_IDS / KINDS[i]);
+			g_string_truncate(world->answers, 0);
+		}
+		arrive(world, &other);
+		wake(world);
+		first = strchr(world->answers->str, 'c');
+		g_assert_nonnull(first);
+		g_assert_cmpint(first - world->answers->str, <=, TURN_IDS);
+		next = first + strspn(first, "c");
+		g_assert_cmpint(*next, !=, '\0');
+		g_assert_cmpint(next - first, <=, TURN_IDS);
+	}
+}
+
+/* Refused when the time is over and not before; what is behind the call has not waited. */
+static void test_max_wait(void)
+{
+	g_autoptr(World) world = world_new();
+	Caller callers[] = {
+		{.name = 'a', .n_calls = 2, .ids = 1},
+		{.name = 'z', .n_calls = 1, .n_aside = 1},
+	};
+
+	now_us += 5; /* nobody has looked since */
+	arrive_all(world, callers, G_N_ELEMENTS(callers));
+	world->n_passes = 0;
+	go_round_after(world, MAX_WAIT_US - 1);
+	g_assert_cmpuint(world->n_passes, ==, 0);
+	go_round_after(world, 1);
+	assert_answers(world, "z!a!");
+	go_round_after(world, MAX_WAIT_US - 1);
+	assert_answers(world, "");
+	go_round_after(world, 1);
+	assert_answers(world, "a!");
+	g_assert_true(queues_are_empty(&world->queues));
+}
+
+/* Whose time is over is told so, whoever's turn it is; whoever has waited for longer first. */
+static void test_max_wait_out_of_turn(void)
+{
+	g_autoptr(World) world = world_new();
+	Caller saver = {.name = 'B', .n_calls = 1, .ids = 50};
+	Caller single = {.name = 's', .n_calls = 1, .ids = 1};
+	Caller batch = {.name = 'b', .n_calls = 1, .ids = 50};
+
+	arrive(world, &single);
+	go_round_after(world, MAX_WAIT_US / 2);
+	arrive(world, &batch); /* its turn: nothing is saved up for single ones */
+	go_round_after(world, MAX_WAIT_US / 2);
+	assert_answers(world, "s!");
+	go_round_after(world, MAX_WAIT_US / 2);
+	assert_answers(world, "b!");
+
+	arrive(world, &saver);
+	world->ids = 50;
+	wake(world);
+	assert_answers(world, "B");
+	batch.n_calls = single.n_calls = 1;
+	arrive(world, &batch);
+	go_round_after(world, 1);
+	arrive(world, &single); /* its turn */
+	go_round_after(world, MAX_WAIT_US - 1);
+	assert_answers(world, "b!");
+	batch.n_calls = 1;
+	arrive(world, &batch);
+	go_round_after(world, 2 * MAX_WAIT_US); /* both */
+	assert_answers(world, "s!b!");
+}
+
+/* A wake-up is for all who wait: one who then waits for the clock does not use it up. */
+static void test_wake(void)
+{
+	g_autoptr(World) world = world_new();
+	Caller batch = {.name = 'b', .n_calls = 1, .ids = 2};
+	Caller single = {.name = 's', .n_calls = 1, .ids = 1};
+
+	arrive(world, &batch);
+	arrive(world, &single);
+	world->n_passes = 0;
+	single.place.retry_us = G_MAXINT64; /* not behind the batch, but by itself */
+	go_round_after(world, MAX_WAIT_US / 2);
+	g_assert_cmpuint(world->n_passes, ==, 0);
+	g_assert_cmpint(parking_retry_us(&world->parking), ==, 0);
+	world->wait_ns = 1000000;
+	wake(world);
+	g_assert_cmpuint(world->n_passes, ==, 1);
+	g_assert_cmpint(parking_retry_us(&world->parking), ==, now_us + 1001);
+	g_assert_false(parking_is_behind(&world->parking));
+	world->ids = 2;
+	go_round_after(world, 1000);
+	assert_answers(world, "");
+	go_round_after(world, 1);
+	assert_answers(world, "b");
+	g_assert_cmpuint(world->n_passes, ==, 3); /* the single one has tried, without another */
+}
+
+/* It waits from its pass on, whatever the loop believes the time to be. */
+static void test_time_of_parking(void)
+{
+	g_autoptr(World) world = world_new();
+	Caller caller = {.name = 'a', .n_calls = 1, .ids = 1};
+
+	go_round_after(world, 0);
+	queues_now_us(&world->queues);
+	now_us += 3000; /* the process was stopped, say */
+	world->wait_ns = 2000000;
+	arrive(world, &caller);
+	g_assert_cmpint(parking_retry_us(&world->parking), ==, now_us + 2001);
+	g_assert_cmpint(caller.place.deadline_us, ==, now_us + MAX_WAIT_US);
+}
+
+/* Nobody waits behind them, and they wait for one thing: if it is not there for the first, it is
+ * not for the others. */
+static void test_aside(void)
+{
+	g_autoptr(World) world = world_new();
+	Caller callers[] = {
+		{.name = 'a', .n_calls = 2, .n_aside = 1, .ids = 1},
+		{.name = 'b', .n_calls = 1, .n_aside = 1},
+	};
+	Caller single = {.name = 's', .n_calls = 1, .ids = 1};
+
+	arrive_all(world, callers, G_N_ELEMENTS(callers));
+	g_assert_true(parking_holds(&callers[0].place) && parking_holds(&callers[1].place));
+	world->ids = 1;
+	arrive(world, &single);
+	assert_answers(world, "s");
+	world->n_passes = 0;
+	wake(world);
+	g_assert_cmpuint(world->n_passes, ==, 1);
+	g_assert_false(parking_is_behind(&world->parking));
+	world->news = TRUE;
+	go_round_after(world, 1);
+	g_assert_cmpuint(world->n_passes, ==, 1);
+	wake(world);
+	assert_answers(world, "ab");
+	g_assert_cmpuint(parking_waiting_for_ids(&world->parking), ==, 1); /* the next call */
+	world->ids = 1;
+	wake(world);
+	assert_answers(world, "a");
+	g_assert_false(parking_holds(&callers[0].place) || parking_holds(&callers[1].place));
+}
+
+/* A client that is gone, from the front and from the middle. */
+static void test_ends_while_it_waits(void)
+{
+	g_autoptr(World) world = world_new();
+	Caller callers[] = {
+		{.name = 'a', .n_calls = 1, .ids = 1},     {.name = 'b', .n_calls = 1, .ids = 1},
+		{.name = 'c', .n_calls = 1, .ids = 1},     {.name = 'd', .n_calls = 1, .ids = 1},
+		{.name = 'z', .n_calls = 1, .n_aside = 1},
+	};
+
+	arrive_all(world, callers, G_N_ELEMENTS(callers));
+	queues_leave(&world->queues, &callers[0].place);
+	queues_leave(&world->queues, &callers[2].place);
+	queues_leave(&world->queues, &callers[4].place);
+	world->ids = 4;
+	world->news = TRUE;
+	wake(world);
+	assert_answers(world, "bd");
+	g_assert_cmpuint(world->ids, ==, 2);
+	g_assert_false(parking_is_behind(&world->parking));
+	g_assert_cmpint(parking_retry_us(&world->parking), ==, 0);
+}
+
+/* Some at a time, before others are looked at; the rest is not forgotten. */
+static void test_some_at_a_time(void)
+{
+	static const guint N_ASIDE[] = {0, 1};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(N_ASIDE); i++) {
+		g_autoptr(World) world = world_new();
+		Caller callers[20] = {0};
+
+		for (gsize n = 0; n < G_N_ELEMENTS(callers); n++) {
+			callers[n] = (Caller){
+				.name = 'a', .n_calls = 1, .n_aside = N_ASIDE[i], .ids = 1};
+			arrive(world, &callers[n]);
+		}
+		world->ids = G_N_ELEMENTS(callers);
+		world->news = TRUE;
+		wake(world);
+		assert_answers(world, "aaaaaaaaaaaaaaaa");
+		g_assert_true(parking_is_behind(&world->parking));
+		go_round_after(world, 0);
+		assert_answers(world, "aaaa");
+		g_assert_false(parking_is_behind(&world->parking));
+	}
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/parking/order-of-arrival", test_order_of_arrival);
+	g_test_add_func("/parking/its-next-call", test_its_next_call);
+	g_test_add_func("/parking/half-each", test_half_each);
+	g_test_add_func("/parking/turns", test_turns);
+	g_test_add_func("/parking/by-itself", test_by_itself);
+	g_test_add_func("/parking/one-kind", test_one_kind);
+	g_test_add_func("/parking/max-wait", test_max_wait);
+	g_test_add_func("/parking/max-wait-out-of-turn", test_max_wait_out_of_turn);
+	g_test_add_func("/parking/wake", test_wake);
+	g_test_add_func("/parking/time-of-parking", test_time_of_parking);
+	g_test_add_func("/parking/aside", test_aside);
+	g_test_add_func("/parking/ends-while-it-waits", test_ends_while_it_waits);
+	g_test_add_func("/parking/some-at-a-time", test_some_at_a_time);
+	return g_test_run();
+}
