@@ -31,7 +31,7 @@ typedef struct {
 				  */
 } ConnectionShared;
 
-/* What every pass needs stands last, where more of it follows: see the loop. */
+/* What every pass needs stands last, so that what else a pass needs can follow: see loop.c. */
 typedef struct {
 	const char *bad; /* what was wrong with its bytes; NULL: nothing */
 	guint out_sent;  /* of @out */
@@ -61,8 +61,8 @@ gboolean connection_send(Connection *self) G_GNUC_WARN_UNUSED_RESULT;
 /* Likewise, for one that is WRITING. CUT_OFF: all is sent, and calls are left. */
 ConnectionState connection_flush(Connection *self);
 
-/* What epoll is to watch for after a pass. One that is parked or cut off is not read
- * from: its turn comes by the queue. */
+/* What epoll is to watch for after a pass. One that is parked or cut off is not read from before
+ * its turn comes. */
 guint32 connection_events(const Connection *self, const ConnectionShared *shared,
 			  ConnectionState state);
 

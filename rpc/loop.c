@@ -5,7 +5,7 @@
  * is cut off, and goes on when it is its turn again: between two looks at the
  * sockets one of those has a turn, and those that have just become readable go
  * before it. So whoever asks for little waits for little, and nobody starves.
- * What becomes of calls that wait is in parking.h.
+ * parking.h has what becomes of calls that wait.
  */
 #include "rpc/loop.h"
 
@@ -14,7 +14,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <string.h>
 #include <sys/epoll.h>
 
 #include "common/log.h"

@@ -9,7 +9,7 @@
  * was under way to arrive. */
 #define QUEUES_LINGER_MS 250
 
-/* Each has one time limit. */
+/* What those who stand in it wait for. */
 typedef enum {
 	QUEUE_NONE,
 	QUEUE_IDLE,    /* between two messages */
@@ -27,9 +27,8 @@ typedef enum {
 typedef struct {
 	Queue queue; /* QUEUE_NONE at first, where the rest means nothing */
 	GList link;
-	gint64 deadline_us; /* monotonic */
-	gint64 retry_us; /* parked: when the clock may allow it; G_MAXINT64: not by the clock alone
-			  */
+	gint64 deadline_us; /* monotonic, like the next */
+	gint64 retry_us; /* parked: when to try again; G_MAXINT64: the clock alone does not tell */
 } QueuePlace;
 
 /*
