@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/zookeeper/auth.h"
 #include "ctl/command-registry.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
