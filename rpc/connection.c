@@ -18,7 +18,7 @@ void connection_init(Connection *self, int fd)
 
 static void drop_buffers(Connection *self)
 {
-	stream_clear(&self->stream);
+	framing_clear(&self->stream.framing);
 	g_clear_pointer(&self->in, g_byte_array_unref);
 	g_clear_pointer(&self->out, g_byte_array_unref);
 	self->out_sent = 0;

@@ -89,24 +89,26 @@ gsize dispatcher_answer_fast(Dispatcher *self, const RpcInput *input, GByteArray
 	return length;
 }
 
-static ThriftProtocol *lend_protocol(Dispatcher *self, const guint8 *message,
-				     const MessageHeader *header, GByteArray *out)
+/* @arguments_length: of the arguments that are to be read */
+static ThriftProtocol *lend_protocol(Dispatcher *self, const Message *message,
+				     gsize arguments_length, GByteArray *out)
 {
-	span_transport_lend(self->transport, message + header->arguments_offset,
-			    header->length - header->arguments_offset, out);
-	if (header->protocol != WIRE_COMPACT)
+	span_transport_lend(self->transport, message->bytes + message->header.arguments_offset,
+			    arguments_length, out);
+	if (message->header.protocol != WIRE_COMPACT)
 		return self->binary;
 	protocols_reset_compact(self->compact);
 	return self->compact;
 }
 
-static MethodName method_name(const guint8 *message, const MessageHeader *header)
+static MethodName method_name(const Message *message)
 {
 	static const struct {
 		const char *prefix;
 		gboolean of_2010;
 	} SERVICES[] = {{"Snowflake:", TRUE}, {"SnowflakeExtended:", FALSE}};
-	MethodName name = {(const char *)message + header->name_offset, header->name_length, FALSE};
+	MethodName name = {(const char *)message->bytes + message->header.name_offset,
+			   message->header.name_length, FALSE};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(SERVICES); i++) {
 		gsize length = strlen(SERVICES[i].prefix);
@@ -145,25 +147,14 @@ static void write_exception(Dispatcher *self, ThriftProtocol *protocol, const ch
 	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
 }
 
-static void refuse_arguments(Dispatcher *self, const guint8 *message, const MessageHeader *header,
-			     const char *reason, GByteArray *out)
+static void refuse_arguments(Dispatcher *self, const Message *message, const char *reason,
+			     GByteArray *out)
 {
-	MethodName method = method_name(message, header);
+	MethodName method = method_name(message);
 	g_autofree char *name = text_escape(method.bytes, method.length);
-	MessageHeader empty = *header;
-	ThriftProtocol *protocol;
 
-	empty.length = header->arguments_offset; /* nothing of the arguments is to be read */
-	protocol = lend_protocol(self, message, &empty, out);
-	write_exception(self, protocol, name, header->seqid,
+	write_exception(self, lend_protocol(self, message, 0, out), name, message->header.seqid,
 			THRIFT_APPLICATION_EXCEPTION_ERROR_PROTOCOL_ERROR, reason);
-}
-
-void dispatcher_refuse(Dispatcher *self, const guint8 *message, const MessageHeader *header,
-		       const char *reason, GByteArray *out)
-{
-	refuse_arguments(self, message, header, reason, out);
-	note_answered(self, 1);
 }
 
 static void refuse_method(Dispatcher *self, ThriftProtocol *protocol, const MethodName *method,
@@ -196,12 +187,13 @@ static ProcessorCall find_processor(Dispatcher *self, const char *name, gboolean
 	return NULL;
 }
 
-/* Whatever the service says: a reply, or what is void. */
-static void process(Dispatcher *self, const guint8 *message, const MessageHeader *header,
-		    GByteArray *out)
+/* Appends a reply, or, if the call is parked, what is void. */
+static void process(Dispatcher *self, const Message *message, GByteArray *out)
 {
-	MethodName method = method_name(message, header);
-	ThriftProtocol *protocol = lend_protocol(self, message, header, out);
+	const MessageHeader *header = &message->header;
+	MethodName method = method_name(message);
+	ThriftProtocol *protocol =
+		lend_protocol(self, message, header->length - header->arguments_offset, out);
 	g_autoptr(GError) error = NULL;
 	char name[MAX_NAME_BYTES + 1] = "";
 	ProcessorCall call = NULL;
@@ -219,16 +211,34 @@ static void process(Dispatcher *self, const guint8 *message, const MessageHeader
 	/* the callee frees the name */
 	if (!call(self->processor, protocol, protocol, g_strdup(name), header->seqid, &error)) {
 		g_byte_array_set_size(out, start);
-		refuse_arguments(self, message, header,
+		refuse_arguments(self, message,
 				 error != NULL ? error->message : "unreadable arguments", out);
 	}
 }
 
-gboolean dispatcher_call(Dispatcher *self, const guint8 *message, const MessageHeader *header,
-			 GByteArray *out)
+static void put_frame_length(GByteArray *out, guint frame)
 {
-	process(self, message, header, out);
-	if (!self->verdict.parked)
-		note_answered(self, 1);
-	return !self->verdict.parked;
+	guint32 length = GUINT32_TO_BE(out->len - frame - FRAMING_HEADER_BYTES);
+
+	memcpy(out->data + frame, &length, sizeof length);
+}
+
+gboolean dispatcher_answer(Dispatcher *self, const Message *message, GByteArray *out)
+{
+	guint start = out->len;
+
+	if (message->framed)
+		g_byte_array_set_size(out, start + FRAMING_HEADER_BYTES);
+	if (message->bad != NULL)
+		refuse_arguments(self, message, message->bad, out);
+	else
+		process(self, message, out);
+	if (self->verdict.parked) {
+		g_byte_array_set_size(out, start);
+		return FALSE;
+	}
+	if (message->framed)
+		put_frame_length(out, start);
+	note_answered(self, 1);
+	return TRUE;
 }

@@ -103,8 +103,7 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 		.stream =
 			{
 				.dispatcher = dispatcher_new(service, counters),
-				.max_message_bytes = limits->max_frame_bytes,
-				.max_depth = limits->max_depth,
+				.framing = {limits->max_frame_bytes, limits->max_depth, NULL},
 				.turn_us = TURN_US,
 				.now_us = g_get_monotonic_time,
 			},
@@ -124,7 +123,8 @@ void loop_free(Loop *self)
 	if (self == NULL)
 		return;
 	inbox_free(self->inbox);
-	stream_shared_clear(&self->shared.stream);
+	framing_shared_clear(&self->shared.stream.framing);
+	dispatcher_free(self->shared.stream.dispatcher);
 	g_byte_array_unref(self->shared.out);
 	g_free(self->shared.in);
 	retry_timer_clear(&self->retry_timer);

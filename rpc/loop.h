@@ -4,9 +4,9 @@
 #include <glib.h>
 
 #include "common/counters.h"
-#include "rpc/dispatcher.h"
 #include "rpc/roster.h"
 #include "rpc/rpc-limits.h"
+#include "rpc/rpc-service.h"
 
 /*
  * A thread that serves its own connections over epoll. Nothing is shared

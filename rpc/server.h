@@ -4,7 +4,6 @@
 #include <glib.h>
 
 #include "common/counters.h"
-#include "rpc/dispatcher.h"
 #include "rpc/loop.h"
 #include "rpc/roster.h"
 

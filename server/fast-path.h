@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "rpc/dispatcher.h"
+#include "rpc/rpc-service.h"
 
 /*
  * A short cut for the calls that nearly every client makes: get_id, get_ids, the three that ask for

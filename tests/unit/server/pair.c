@@ -44,7 +44,7 @@ static void check_turns(const Pair *self)
 
 static void check_stacks(const Stack *fast, const Stack *general)
 {
-	g_assert_cmpint(fast->stream.framing, ==, general->stream.framing);
+	g_assert_cmpint(fast->stream.framing.kind, ==, general->stream.framing.kind);
 	g_assert_cmpuint(fast->consumed, ==, general->consumed);
 	g_assert_cmpstr(fast->reason, ==, general->reason);
 	if (fast->lease != NULL)
@@ -149,8 +149,8 @@ void pair_take_replies(Pair *self, gsize room)
 
 void pair_set_frame_limit(Pair *self, gsize bytes)
 {
-	self->fast.stack->shared.max_message_bytes = bytes;
-	self->general.stack->shared.max_message_bytes = bytes;
+	self->fast.stack->shared.framing.max_message_bytes = bytes;
+	self->general.stack->shared.framing.max_message_bytes = bytes;
 }
 
 void pair_set_turn(Pair *self, gboolean others_wait, guint quota, gboolean last_chance)

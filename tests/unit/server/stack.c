@@ -58,8 +58,7 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 		.max_wait_ms = 1000,
 	};
 	self->shared = (StreamShared){
-		.max_message_bytes = 1024,
-		.max_depth = 64,
+		.framing = {.max_message_bytes = 1024, .max_depth = 64},
 		.turn_us = STACK_TURN_US,
 		.now_us = stack_now_us,
 	};
@@ -74,8 +73,9 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 void stack_free(Stack *self)
 {
 	g_byte_array_unref(self->in);
-	stream_clear(&self->stream);
-	stream_shared_clear(&self->shared);
+	framing_clear(&self->stream.framing);
+	framing_shared_clear(&self->shared.framing);
+	dispatcher_free(self->shared.dispatcher);
 	counter_set_free(self->counters);
 	keeper_free(self->keeper);
 	generator_free(self->generator);
@@ -84,7 +84,7 @@ void stack_free(Stack *self)
 
 void stack_reconnect(Stack *self)
 {
-	stream_clear(&self->stream);
+	framing_clear(&self->stream.framing);
 	self->stream = (Stream){.room = self->stream.room};
 	g_byte_array_set_size(self->in, 0);
 	self->allowance = (RpcAllowance){0};
