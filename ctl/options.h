@@ -5,7 +5,7 @@
 
 #include "client/snowflake-client.h"
 #include "common/address.h"
-#include "common/zookeeper/znodes.h"
+#include "common/zookeeper/hosts.h"
 
 /* The options that every command has, and what they stand for. */
 

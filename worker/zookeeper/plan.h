@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "common/zookeeper/znodes.h"
+#include "common/reservation-record.h"
 #include "worker/registry.h"
 
 /*
