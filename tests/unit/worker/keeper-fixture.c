@@ -62,6 +62,7 @@ static void count_change(gpointer user_data)
 {
 	Server *self = user_data;
 
+	atomic_store(&self->told, server_state(self));
 	atomic_fetch_add(&self->changes, 1);
 }
 

@@ -31,7 +31,8 @@ typedef struct {
 	FakeRegistry fake; /* to start on, for the tests that take no other */
 	gboolean reclaim;  /* after a step back */
 	Keeper *keeper;
-	_Atomic guint changes; /* calls of changed() */
+	_Atomic guint changes;    /* calls of changed() */
+	_Atomic KeeperState told; /* the state that the last of them found */
 } Server;
 
 /* Everything but the keeper, and the log is empty. */

@@ -451,6 +451,28 @@ static void test_upkeep_hangs(void)
 	server_draw_in_time(&server);
 }
 
+/* A claim that was written long before it is known: who hears of it finds a server that serves, for
+ * nobody tells again. */
+static void test_claim_takes_longer_than_its_reservation(void)
+{
+	g_auto(Server) server;
+
+	server_init(&server);
+	server.fake.pending = TRUE;
+	server.fake.late_ticks = 1600;
+	server_start(&server);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_CLAIM);
+	FAKE_SET(&server.fake, upkeep_hangs, TRUE);
+	FAKE_SET(&server.fake, stuck, TRUE);
+	fake_registry_go_on(&server.fake);
+	WAIT_FOR(keeper_idle_ms(server.keeper) >= 1600);
+	fake_registry_unstick(&server.fake);
+	WAIT_FOR(FAKE_GET(&server.fake, claims) == 1);
+	g_assert_cmpint(server_tick(&server), >, FAKE_GET(&server.fake, end_tick));
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
+	g_assert_cmpint(server.told, ==, KEEPER_SERVING);
+}
+
 static void test_hand_back_hangs(void)
 {
 	g_auto(Server) server;
@@ -500,6 +522,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper/never-started", test_never_started);
 	g_test_add_func("/keeper/registry-hangs", test_registry_hangs);
 	g_test_add_func("/keeper/upkeep-hangs", test_upkeep_hangs);
+	g_test_add_func("/keeper/claim-takes-longer-than-its-reservation",
+			test_claim_takes_longer_than_its_reservation);
 	g_test_add_func("/keeper/hand-back-hangs", test_hand_back_hangs);
 	return g_test_run();
 }
