@@ -80,6 +80,7 @@ class HandBacks(ZooKeeperTest):
     def check_cut_off(self, what):
         proxy = self.proxy()
         server, draw = self.start(via=proxy)
+        draw.wait_ids()  # else there is nothing to hand back
         left = self.tree.reservation(0)
         self.cut(proxy, server, what)
         server.wait_event("hand-back-failed")

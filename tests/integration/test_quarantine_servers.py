@@ -114,8 +114,8 @@ class Servers(ServersTest):
         looking = way.hold_next_reply((GET_CHILDREN, GET_CHILDREN_2))
         server = self.member("--skip-sanity-checks", via=way, ready=False, session_ms=10000)
         looking.wait()
-        # those of preparing, and the floor's
-        wait_for(lambda: way.requests[GET_DATA] >= way_before + 3, what="the floor to be read")
+        # those of preparing, and the floor's again
+        wait_for(lambda: way.requests[GET_DATA] >= way_before + 4, what="the floor to be read")
         self.tree.client.get(self.tree.floor_path())
         self.tree.set_floor(tick_in(600))
         way.thaw()
@@ -131,9 +131,9 @@ class Servers(ServersTest):
         draw = self.draw(server)
         draw.wait_ids()
         looks = self.count_looks(server)
+        version = self.tree.reservation(0).version
         self.tree.set_floor(tick_in(600))
         wait_for(lambda: self.count_looks(server) > looks, what="another look at the floor")
-        version = self.tree.reservation(0).version
         wait_for(lambda: self.tree.reservation(0).version > version, what="an extension")
         self.assert_went_on(server, draw, 0)
 
