@@ -37,18 +37,6 @@ static const struct {
 	{"secure", ctl_command_registry_secure},
 };
 
-gboolean ctl_command_registry_is_agreed(void)
-{
-	char line[16] = "";
-
-	fputs("Type yes to go on: ", stderr);
-	fflush(stderr);
-	if (fgets(line, sizeof(line), stdin) != NULL && strcmp(g_strstrip(line), "yes") == 0)
-		return TRUE;
-	ctl_output_complain("nothing was changed");
-	return FALSE;
-}
-
 /* (nullable): options of which one is given that is for another action. */
 static const char *find_strange_options(const char *action)
 {

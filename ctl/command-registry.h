@@ -24,7 +24,3 @@ typedef struct {
 
 CtlStatus ctl_command_registry_quarantine(const CtlRegistryOptions *options);
 CtlStatus ctl_command_registry_secure(const CtlRegistryOptions *options);
-
-/* After a question on standard error, as what is on standard output may be for a file: says how to
- * agree to it, and returns whether somebody does. %FALSE: the message is out. */
-gboolean ctl_command_registry_is_agreed(void);

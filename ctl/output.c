@@ -181,6 +181,18 @@ static const char *kind_of(const GError *error)
 	return error->domain == G_IO_ERROR ? kind_of_io(error->code) : NULL;
 }
 
+gboolean ctl_output_is_agreed(void)
+{
+	char line[16] = "";
+
+	fputs("Type yes to go on: ", stderr);
+	fflush(stderr);
+	if (fgets(line, sizeof(line), stdin) != NULL && strcmp(g_strstrip(line), "yes") == 0)
+		return TRUE;
+	ctl_output_complain("nothing was changed");
+	return FALSE;
+}
+
 void ctl_output_complain_of(const GError *error, gint64 retry_after_ms)
 {
 	complain(error->message, kind_of(error), retry_after_ms);

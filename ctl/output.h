@@ -32,7 +32,11 @@ gboolean ctl_output_has_printed(void);
  * "kind" is "usage" or "failed". */
 void ctl_output_complain(const char *format, ...) G_GNUC_PRINTF(1, 2);
 
-/* Likewise of what has a kind of its own.
+/* After a question on standard error, as what is on standard output may be for a file: says how to
+ * agree to it, and returns whether somebody does. %FALSE: the message is out. */
+gboolean ctl_output_is_agreed(void);
+
+/* As ctl_output_complain(), of what has a kind of its own.
  * @retry_after_ms: when it may be otherwise; 0: not known */
 void ctl_output_complain_of(const GError *error, gint64 retry_after_ms);
 /* Likewise of what ends the command. Returns CTL_FAILED. */

@@ -29,7 +29,7 @@ void listener_free(Listener *self);
 /* (transfer full): its address and port. */
 char *listener_address(const Listener *self);
 
-/* From now on @ready is called while somebody waits. Once only. */
+/* From now on @ready is called while somebody waits. */
 void listener_watch(Listener *self, ListenerReady ready, gpointer user_data);
 
 /**

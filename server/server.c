@@ -27,14 +27,12 @@ static rlim_t raise_descriptor_limit(rlim_t wanted)
 	struct rlimit limit = {0};
 
 	getrlimit(RLIMIT_NOFILE, &limit); /* fails for wrong arguments only */
-	if (limit.rlim_cur >= wanted)
-		return limit.rlim_cur;
 	/* root may raise the hard limit too */
-	if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){wanted, MAX(limit.rlim_max, wanted)}) == 0)
-		return wanted;
-	wanted = MIN(wanted, limit.rlim_max);
-	if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){wanted, limit.rlim_max}) == 0)
-		return wanted;
+	if (limit.rlim_cur < wanted &&
+	    setrlimit(RLIMIT_NOFILE, &(struct rlimit){wanted, MAX(limit.rlim_max, wanted)}) != 0)
+		setrlimit(RLIMIT_NOFILE,
+			  &(struct rlimit){MIN(wanted, limit.rlim_max), limit.rlim_max});
+	getrlimit(RLIMIT_NOFILE, &limit);
 	return limit.rlim_cur;
 }
 
@@ -76,18 +74,6 @@ static void on_keeper_changed(gpointer user_data)
 
 	rpc_server_wake(self->rpc);
 	wake_main(self);
-}
-
-static void make_generator(Server *self)
-{
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = self->options->max_ahead_ms,
-		.sequence_start_range = (guint)self->options->sequence_start,
-		.max_batch = (guint)self->options->max_batch,
-	};
-
-	system_clock_init(&self->clock);
-	self->generator = generator_new(&self->options->layout, &self->clock.clock, &policy);
 }
 
 /* Where it listens; by this machine's name if that is everywhere. */
@@ -263,6 +249,12 @@ static gboolean make_keeper(Server *self, GError **error)
 
 gboolean server_init(Server *self, const Options *options, GError **error)
 {
+	const GeneratorPolicy policy = {
+		.max_ahead_ms = options->max_ahead_ms,
+		.sequence_start_range = (guint)options->sequence_start,
+		.max_batch = (guint)options->max_batch,
+	};
+
 	*self = (Server){
 		.options = options,
 		.started_us = g_get_monotonic_time(),
@@ -276,7 +268,8 @@ gboolean server_init(Server *self, const Options *options, GError **error)
 			    "cannot make an eventfd: %s", g_strerror(errno));
 		return FALSE;
 	}
-	make_generator(self);
+	system_clock_init(&self->clock);
+	self->generator = generator_new(&options->layout, &self->clock.clock, &policy);
 	if (!make_rpc_server(self, error) || !make_keeper(self, error))
 		return FALSE;
 	self->service = (ServiceConfig){
