@@ -18,7 +18,7 @@ void connection_init(Connection *self, int fd)
 
 static void drop_buffers(Connection *self)
 {
-	framing_clear(&self->stream.framing);
+	framing_clear(&self->framing);
 	g_clear_pointer(&self->in, g_byte_array_unref);
 	g_clear_pointer(&self->out, g_byte_array_unref);
 	self->out_sent = 0;
@@ -168,8 +168,8 @@ static gboolean answer(Connection *self, ConnectionShared *shared, gsize fresh,
 	} else {
 		self->consumed = TRUE; /* what is left over is a message that begins now */
 	}
-	self->stream.room = shared->max_pending_bytes - connection_pending_bytes(self);
-	*out_status = stream_consume(&self->stream, &shared->stream, bytes, length, &consumed,
+	shared->stream.room = shared->max_pending_bytes - connection_pending_bytes(self);
+	*out_status = stream_consume(&self->framing, &shared->stream, bytes, length, &consumed,
 				     shared->out, &self->bad);
 	if (consumed > 0)
 		self->consumed = TRUE;

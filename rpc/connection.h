@@ -46,7 +46,7 @@ typedef struct {
 	guint consumed : 1; /* a message was finished, or what is left of one begins */
 	GByteArray *in;     /* bytes that are not consumed yet; NULL: none */
 	GByteArray *out;    /* replies that are not sent yet; NULL: none */
-	Stream stream;
+	Framing framing;
 } Connection;
 
 /* Takes @fd, a connected non-blocking socket. */

@@ -49,8 +49,6 @@ Dispatcher *dispatcher_new(const RpcService *service, Counters *counters)
 
 void dispatcher_free(Dispatcher *self)
 {
-	if (self == NULL)
-		return;
 	g_type_class_unref(self->base_class);
 	g_object_unref(self->processor);
 	g_object_unref(self->handler);
@@ -120,51 +118,44 @@ static MethodName method_name(const Message *message)
 	return name;
 }
 
-/* A TApplicationException, without the object: it would cost more than all else. */
-static gboolean write_application_exception(ThriftProtocol *protocol, const char *message,
-					    gint32 type, GError **error)
+/* Appends a TApplicationException, without the object: it would cost more than all else. */
+static void refuse(Dispatcher *self, const Message *message, gint32 type, const char *reason,
+		   GByteArray *out)
 {
-	return thrift_protocol_write_struct_begin(protocol, "TApplicationException", error) >= 0 &&
-	       thrift_protocol_write_field_begin(protocol, "message", T_STRING, 1, error) >= 0 &&
-	       thrift_protocol_write_string(protocol, message, error) >= 0 &&
-	       thrift_protocol_write_field_end(protocol, error) >= 0 &&
-	       thrift_protocol_write_field_begin(protocol, "type", T_I32, 2, error) >= 0 &&
-	       thrift_protocol_write_i32(protocol, type, error) >= 0 &&
-	       thrift_protocol_write_field_end(protocol, error) >= 0 &&
-	       thrift_protocol_write_field_stop(protocol, error) >= 0 &&
-	       thrift_protocol_write_struct_end(protocol, error) >= 0;
-}
-
-static void write_exception(Dispatcher *self, ThriftProtocol *protocol, const char *method,
-			    gint32 seqid, gint32 type, const char *message)
-{
+	MethodName method = method_name(message);
+	g_autofree char *name = text_escape(method.bytes, method.length);
+	ThriftProtocol *protocol = lend_protocol(self, message, 0, out);
+	gint32 seqid = message->header.seqid;
 	g_autoptr(GError) error = NULL;
 
-	if (thrift_protocol_write_message_begin(protocol, method, T_EXCEPTION, seqid, &error) < 0 ||
-	    !write_application_exception(protocol, message, type, &error) ||
+	if (thrift_protocol_write_message_begin(protocol, name, T_EXCEPTION, seqid, &error) < 0 ||
+	    thrift_protocol_write_struct_begin(protocol, "TApplicationException", &error) < 0 ||
+	    thrift_protocol_write_field_begin(protocol, "message", T_STRING, 1, &error) < 0 ||
+	    thrift_protocol_write_string(protocol, reason, &error) < 0 ||
+	    thrift_protocol_write_field_end(protocol, &error) < 0 ||
+	    thrift_protocol_write_field_begin(protocol, "type", T_I32, 2, &error) < 0 ||
+	    thrift_protocol_write_i32(protocol, type, &error) < 0 ||
+	    thrift_protocol_write_field_end(protocol, &error) < 0 ||
+	    thrift_protocol_write_field_stop(protocol, &error) < 0 ||
+	    thrift_protocol_write_struct_end(protocol, &error) < 0 ||
 	    thrift_protocol_write_message_end(protocol, &error) < 0)
 		g_error("a reply: %s", error->message); /* lint: allow fatal: memory takes it */
 	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
 }
 
+static void refuse_method(Dispatcher *self, const Message *message, const MethodName *method,
+			  GByteArray *out)
+{
+	g_autofree char *name = text_escape(method->bytes, method->length);
+	g_autofree char *reason = g_strdup_printf("Invalid method name: '%s'", name);
+
+	refuse(self, message, THRIFT_APPLICATION_EXCEPTION_ERROR_UNKNOWN_METHOD, reason, out);
+}
+
 static void refuse_arguments(Dispatcher *self, const Message *message, const char *reason,
 			     GByteArray *out)
 {
-	MethodName method = method_name(message);
-	g_autofree char *name = text_escape(method.bytes, method.length);
-
-	write_exception(self, lend_protocol(self, message, 0, out), name, message->header.seqid,
-			THRIFT_APPLICATION_EXCEPTION_ERROR_PROTOCOL_ERROR, reason);
-}
-
-static void refuse_method(Dispatcher *self, ThriftProtocol *protocol, const MethodName *method,
-			  gint32 seqid)
-{
-	g_autofree char *name = text_escape(method->bytes, method->length);
-	g_autofree char *text = g_strdup_printf("Invalid method name: '%s'", name);
-
-	write_exception(self, protocol, name, seqid,
-			THRIFT_APPLICATION_EXCEPTION_ERROR_UNKNOWN_METHOD, text);
+	refuse(self, message, THRIFT_APPLICATION_EXCEPTION_ERROR_PROTOCOL_ERROR, reason, out);
 }
 
 typedef gboolean (*ProcessorCall)(ThriftDispatchProcessor *, ThriftProtocol *, ThriftProtocol *,
@@ -192,11 +183,10 @@ static void process(Dispatcher *self, const Message *message, GByteArray *out)
 {
 	const MessageHeader *header = &message->header;
 	MethodName method = method_name(message);
-	ThriftProtocol *protocol =
-		lend_protocol(self, message, header->length - header->arguments_offset, out);
 	g_autoptr(GError) error = NULL;
 	char name[MAX_NAME_BYTES + 1] = "";
 	ProcessorCall call = NULL;
+	ThriftProtocol *protocol;
 	guint start = out->len;
 
 	/* a name with a NUL in it is not the name before the NUL */
@@ -205,9 +195,10 @@ static void process(Dispatcher *self, const Message *message, GByteArray *out)
 		call = find_processor(self, name, method.of_2010);
 	}
 	if (call == NULL) {
-		refuse_method(self, protocol, &method, header->seqid);
+		refuse_method(self, message, &method, out);
 		return;
 	}
+	protocol = lend_protocol(self, message, header->length - header->arguments_offset, out);
 	/* the callee frees the name */
 	if (!call(self->processor, protocol, protocol, g_strdup(name), header->seqid, &error)) {
 		g_byte_array_set_size(out, start);
@@ -216,16 +207,10 @@ static void process(Dispatcher *self, const Message *message, GByteArray *out)
 	}
 }
 
-static void put_frame_length(GByteArray *out, guint frame)
-{
-	guint32 length = GUINT32_TO_BE(out->len - frame - FRAMING_HEADER_BYTES);
-
-	memcpy(out->data + frame, &length, sizeof length);
-}
-
 gboolean dispatcher_answer(Dispatcher *self, const Message *message, GByteArray *out)
 {
 	guint start = out->len;
+	guint32 length;
 
 	if (message->framed)
 		g_byte_array_set_size(out, start + FRAMING_HEADER_BYTES);
@@ -237,8 +222,10 @@ gboolean dispatcher_answer(Dispatcher *self, const Message *message, GByteArray 
 		g_byte_array_set_size(out, start);
 		return FALSE;
 	}
-	if (message->framed)
-		put_frame_length(out, start);
+	if (message->framed) {
+		length = GUINT32_TO_BE(out->len - start - FRAMING_HEADER_BYTES);
+		memcpy(out->data + start, &length, sizeof length);
+	}
 	note_answered(self, 1);
 	return TRUE;
 }

@@ -14,7 +14,6 @@ typedef struct _Dispatcher Dispatcher;
 
 Dispatcher *dispatcher_new(const RpcService *service, Counters *counters);
 void dispatcher_free(Dispatcher *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(Dispatcher, dispatcher_free)
 
 /* A pass begins: nothing came of it yet. */
 void dispatcher_begin(Dispatcher *self, const RpcAllowance *allowance);

@@ -50,7 +50,6 @@ static gboolean begins_name(guint32 name_length, const guint8 *name, gsize avail
 gboolean framing_detect(Framing *self, const FramingShared *shared, const guint8 *bytes,
 			gsize length, GByteArray *out, const char **out_reason)
 {
-	const guint8 *behind = bytes + FRAMING_HEADER_BYTES;
 	guint32 number;
 
 	if (length == 0)
@@ -67,31 +66,13 @@ gboolean framing_detect(Framing *self, const FramingShared *shared, const guint8
 		return FALSE;
 	if (length == FRAMING_HEADER_BYTES)
 		return TRUE;
-	if (behind[0] == 0x80 || behind[0] == 0x82 || behind[0] == 0x00)
+	if (bytes[4] == 0x80 || bytes[4] == 0x82 || bytes[4] == 0x00)
 		self->kind = FRAMING_FRAMED;
-	else if (begins_name(number, behind, length - FRAMING_HEADER_BYTES))
+	else if (begins_name(number, bytes + FRAMING_HEADER_BYTES, length - FRAMING_HEADER_BYTES))
 		self->kind = FRAMING_UNFRAMED;
 	else
 		return refuse_foreign(bytes, length, FRAMING_HEADER_BYTES, out, out_reason);
 	return TRUE;
-}
-
-static Scanner *take_scanner(Framing *self, FramingShared *shared)
-{
-	if (self->scanner != NULL)
-		return g_steal_pointer(&self->scanner);
-	if (shared->spare != NULL)
-		return g_steal_pointer(&shared->spare);
-	return scanner_new(shared->max_depth, SCANNER_MAX_VALUES);
-}
-
-static void give_scanner_back(FramingShared *shared, Scanner *scanner)
-{
-	scanner_reset(scanner);
-	if (shared->spare == NULL)
-		shared->spare = scanner;
-	else
-		scanner_free(scanner);
 }
 
 /* @limit: the most bytes that the message may have, of which @available are there */
@@ -99,23 +80,28 @@ static FramingStatus scan(Framing *self, FramingShared *shared, const guint8 *by
 			  gsize available, gsize limit, Message *out_message)
 {
 	gboolean framed = self->kind == FRAMING_FRAMED;
-	Scanner *scanner = take_scanner(self, shared);
-	const MessageHeader *header = scanner_header(scanner);
-	ScanStatus status = scanner_scan(scanner, bytes, available, limit);
+	const MessageHeader *header;
+	ScanStatus status;
 
-	if (status == SCAN_MORE) {
-		self->scanner = scanner; /* it goes on where it stopped */
+	if (self->scanner == NULL)
+		self->scanner = shared->spare != NULL
+					? g_steal_pointer(&shared->spare)
+					: scanner_new(shared->max_depth, SCANNER_MAX_VALUES);
+	status = scanner_scan(self->scanner, bytes, available, limit);
+	if (status == SCAN_MORE) /* it goes on where it stopped */
 		return FRAMING_MORE;
-	}
+	header = scanner_header(self->scanner);
 	*out_message = (Message){
 		.bytes = bytes,
 		.header = *header,
 		.framed = framed,
 		/* with what may be behind it in its frame */
 		.taken = framed ? FRAMING_HEADER_BYTES + limit : header->length,
-		.bad = scanner_reason(scanner),
+		.bad = scanner_reason(self->scanner),
 	};
-	give_scanner_back(shared, scanner);
+	scanner_reset(self->scanner);
+	scanner_free(shared->spare);
+	shared->spare = g_steal_pointer(&self->scanner);
 	if (status != SCAN_BAD_HEADER && out_message->header.type == MESSAGE_CALL)
 		return FRAMING_CALL;
 	if (status != SCAN_BAD_HEADER)
@@ -147,9 +133,4 @@ FramingStatus framing_next(Framing *self, FramingShared *shared, const guint8 *b
 void framing_clear(Framing *self)
 {
 	g_clear_pointer(&self->scanner, scanner_free);
-}
-
-void framing_shared_clear(FramingShared *self)
-{
-	g_clear_pointer(&self->spare, scanner_free);
 }

@@ -32,7 +32,7 @@ typedef struct {
 typedef struct {
 	gsize max_message_bytes;
 	guint max_depth;
-	Scanner *spare; /* for the next message; NULL: to be made */
+	Scanner *spare; /* for the next message, to be freed by the loop; NULL: to be made */
 } FramingShared;
 
 /* The length in front of a frame. */
@@ -72,5 +72,3 @@ FramingStatus framing_next(Framing *self, FramingShared *shared, const guint8 *b
 
 /* Frees what it holds of a message that has begun. */
 void framing_clear(Framing *self);
-
-void framing_shared_clear(FramingShared *self);

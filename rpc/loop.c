@@ -123,7 +123,7 @@ void loop_free(Loop *self)
 	if (self == NULL)
 		return;
 	inbox_free(self->inbox);
-	framing_shared_clear(&self->shared.stream.framing);
+	scanner_free(self->shared.stream.framing.spare);
 	dispatcher_free(self->shared.stream.dispatcher);
 	g_byte_array_unref(self->shared.out);
 	g_free(self->shared.in);

@@ -6,7 +6,7 @@
 
 /* The bytes in hand, and where the replies go. */
 typedef struct {
-	Stream *stream;
+	Framing *framing;
 	StreamShared *shared;
 	const guint8 *bytes;
 	gsize length;
@@ -14,7 +14,7 @@ typedef struct {
 	GByteArray *out;
 	gint64 ends_us; /* of the turn; 0: nobody has looked at the clock yet */
 	guint quick;    /* answers since then that came by the short cut */
-	const char *reason;
+	const char **out_reason;
 } Pass;
 
 /* Answers the call at the front, if it is there to its end. */
@@ -23,16 +23,17 @@ static StreamStatus answer_one(Pass *pass)
 	StreamShared *shared = pass->shared;
 	Message message;
 	FramingStatus status =
-		framing_next(&pass->stream->framing, &shared->framing, pass->bytes + pass->consumed,
+		framing_next(pass->framing, &shared->framing, pass->bytes + pass->consumed,
 			     pass->length - pass->consumed, &message);
 
 	if (status == FRAMING_MORE)
 		return STREAM_MORE;
 	if (status == FRAMING_CALL && !dispatcher_answer(shared->dispatcher, &message, pass->out))
 		return STREAM_PARKED;
-	pass->reason = message.bad;
-	if (status == FRAMING_BAD || message.taken == 0)
+	if (status == FRAMING_BAD || message.taken == 0) {
+		*pass->out_reason = message.bad;
 		return STREAM_CLOSE;
+	}
 	pass->consumed += message.taken;
 	return STREAM_MORE;
 }
@@ -41,13 +42,13 @@ static StreamStatus answer_one(Pass *pass)
 static StreamStatus answer_some(Pass *pass)
 {
 	Dispatcher *dispatcher = pass->shared->dispatcher;
-	const Framing *framing = &pass->stream->framing;
+	const Framing *framing = pass->framing;
 	const RpcInput input = {
 		.bytes = pass->bytes + pass->consumed,
 		.length = pass->length - pass->consumed,
 		.framed = framing->kind == FRAMING_FRAMED,
 		.max_message_bytes = pass->shared->framing.max_message_bytes,
-		.room = pass->stream->room - pass->out->len,
+		.room = pass->shared->room - pass->out->len,
 	};
 	gsize length = 0;
 
@@ -79,33 +80,33 @@ static gboolean is_turn_over(Pass *pass)
 	return now_us >= pass->ends_us;
 }
 
-StreamStatus stream_consume(Stream *self, StreamShared *shared, const guint8 *bytes, gsize length,
-			    gsize *out_consumed, GByteArray *out, const char **out_reason)
+StreamStatus stream_consume(Framing *framing, StreamShared *shared, const guint8 *bytes,
+			    gsize length, gsize *out_consumed, GByteArray *out,
+			    const char **out_reason)
 {
 	Pass pass = {
-		.stream = self,
+		.framing = framing,
 		.shared = shared,
 		.bytes = bytes,
 		.length = length,
 		.out = out,
+		.out_reason = out_reason,
 	};
 	StreamStatus status = STREAM_MORE;
 	gsize before;
 
-	if (self->framing.kind == FRAMING_UNKNOWN &&
-	    !framing_detect(&self->framing, &shared->framing, bytes, length, out, &pass.reason))
+	if (framing->kind == FRAMING_UNKNOWN &&
+	    !framing_detect(framing, &shared->framing, bytes, length, out, out_reason))
 		status = STREAM_CLOSE;
-	if (self->framing.kind != FRAMING_UNKNOWN) {
+	if (framing->kind != FRAMING_UNKNOWN) {
 		do {
 			before = pass.consumed;
-			if (out->len >= self->room)
+			if (out->len >= shared->room)
 				status = STREAM_FULL;
 			else if (pass.consumed < length)
 				status = is_turn_over(&pass) ? STREAM_FULL : answer_some(&pass);
 		} while (status == STREAM_MORE && pass.consumed > before);
 	}
 	*out_consumed = pass.consumed;
-	if (status == STREAM_CLOSE)
-		*out_reason = pass.reason;
 	return status;
 }

@@ -10,13 +10,8 @@
  * What one connection says, without its socket: bytes in, replies out. Call by
  * call, for as long as there are calls, and time and room to answer them.
  */
-typedef struct {
-	Framing framing;
-	gsize room; /* by the caller: answer no further call once there are as many bytes of
-		     * replies */
-} Stream;
 
-/* What the streams of one loop share. */
+/* What the connections of one loop share. */
 typedef struct {
 	Dispatcher *dispatcher;
 	FramingShared framing;
@@ -24,6 +19,7 @@ typedef struct {
 	 * answer on; and the monotonic clock for it, which is not asked where one answer is all. */
 	gint64 turn_us;
 	gint64 (*now_us)(void);
+	gsize room; /* of the pass: no further call is answered after as many bytes of replies */
 } StreamShared;
 
 typedef enum {
@@ -41,5 +37,6 @@ typedef enum {
  * @out: replies are appended
  * @out_reason: (out): after STREAM_CLOSE: why, in a few words
  */
-StreamStatus stream_consume(Stream *self, StreamShared *shared, const guint8 *bytes, gsize length,
-			    gsize *out_consumed, GByteArray *out, const char **out_reason);
+StreamStatus stream_consume(Framing *framing, StreamShared *shared, const guint8 *bytes,
+			    gsize length, gsize *out_consumed, GByteArray *out,
+			    const char **out_reason);

@@ -243,38 +243,25 @@ static void append_ids(const RpcInput *input, IdRun run, const guint8 *seqid, gs
 		put_ids(to, sizeof ID_REPLY.frame, run, seqid, call_bytes);
 }
 
-/* A call for IDs of which none were issued. A NUL in the agent is something that the processor
- * reads in its own way. Returns %FALSE if the call is left to it, or parked. */
-static gboolean refuse_ids(Service *service, const Bytes *agent, gint count, Refusal *out_refusal)
-{
-	gsize length = (gsize)(agent->end - agent->at);
-
-	return memchr(agent->at, 0, length) == NULL &&
-	       service_refuse_ids(service, (const char *)agent->at, length, count, out_refusal);
-}
-
 /* The refusals are out of line, so that they do not make the good calls dearer. */
 
-static G_NO_INLINE gboolean refuse_get_id(Service *service, const RpcInput *input,
-					  const guint8 *seqid, const Bytes *agent, GByteArray *out)
+/* A call for IDs of which none were issued. @get_ids: or else get_id. A NUL in the agent is
+ * something that the processor reads in its own way. Returns %FALSE if the call is left to it, or
+ * parked. */
+static G_NO_INLINE gboolean refuse_ids(Service *service, const RpcInput *input, gboolean get_ids,
+				       const guint8 *seqid, const Bytes *agent, gint count,
+				       GByteArray *out)
 {
+	gsize length = (gsize)(agent->end - agent->at);
 	g_auto(Refusal) refusal = {0};
 
-	if (!refuse_ids(service, agent, 1, &refusal))
+	if (memchr(agent->at, 0, length) != NULL ||
+	    !service_refuse_ids(service, (const char *)agent->at, length, count, &refusal))
 		return FALSE;
-	strict_reply_exception(&refusal, "get_id", seqid, input->framed, out);
-	return TRUE;
-}
-
-static G_NO_INLINE gboolean refuse_get_ids(Service *service, const RpcInput *input,
-					   const guint8 *seqid, const Bytes *agent, gint count,
-					   GByteArray *out)
-{
-	g_auto(Refusal) refusal = {0};
-
-	if (!refuse_ids(service, agent, count, &refusal))
-		return FALSE;
-	strict_reply_refused_ids(&refusal, seqid, input->framed, out);
+	if (get_ids)
+		strict_reply_refused_ids(&refusal, seqid, input->framed, out);
+	else
+		strict_reply_exception(&refusal, "get_id", seqid, input->framed, out);
 	return TRUE;
 }
 
@@ -325,7 +312,7 @@ static gsize answer_get_id(Service *service, const RpcInput *input, Bytes messag
 					  offsetof(IdReply, seqid) - sizeof ID_REPLY.frame, most);
 		answered = issue_ids(service, input, calls, seqid, call_bytes, out);
 	}
-	if (answered == 0 && refuse_get_id(service, input, seqid, &agent, out))
+	if (answered == 0 && refuse_ids(service, input, FALSE, seqid, &agent, 1, out))
 		answered = 1;
 	if (answered > 0)
 		*out_answered = answered;
@@ -383,7 +370,7 @@ static gsize answer_get_ids(Service *service, const RpcInput *input, Bytes messa
 	    !close_message(input, &message))
 		return 0;
 	if (!is_valid_agent(&agent) || !service_draw(service, count, &run)) {
-		if (!refuse_get_ids(service, input, seqid, &agent, (gint)count, out))
+		if (!refuse_ids(service, input, TRUE, seqid, &agent, (gint)count, out))
 			return 0;
 	} else {
 		append_list(input, run, seqid, out);

@@ -43,36 +43,25 @@ static void service_park(Service *self, gint64 wait_ns)
 	self->verdict->aside = FALSE;
 }
 
-/* What only the keeper can help with: it is told, and says whether it is worth waiting. */
-static void service_ask_keeper(Service *self)
-{
-	gint64 retry_after_ms = keeper_demand(self->config->keeper);
-
-	if (retry_after_ms == 0 && turn_may_wait(self->allowance, self->verdict))
-		service_park(self, 0);
-	self->retry_after_ms = MAX(retry_after_ms, 1);
-}
-
-/* What the clock will bring, if it is not too long. */
-static void service_await_clock(Service *self)
-{
-	gint64 wait_ns = self->refusal.wait_ns;
-
-	if (turn_may_wait(self->allowance, self->verdict) &&
-	    wait_ns <= self->config->max_wait_ms * 1000000)
-		service_park(self, wait_ns);
-	self->retry_after_ms = wait_ns / 1000000 + 1;
-}
-
 /* Without IDs a call is parked, or, if the clock is wrong or the wait too long, refused. */
 static G_NO_INLINE void service_park_or_refuse(Service *self)
 {
+	gboolean may_wait = turn_may_wait(self->allowance, self->verdict);
+	gint64 wait_ns = self->refusal.wait_ns;
+	gint64 retry_after_ms;
+
 	if (self->status == DRAW_CLOCK_BACK || self->status == DRAW_CLOCK_OUTSIDE)
 		return;
-	if (self->refusal.wait_ns == 0)
-		service_ask_keeper(self);
-	else
-		service_await_clock(self);
+	if (wait_ns != 0) { /* the clock will bring them */
+		may_wait = may_wait && wait_ns <= self->config->max_wait_ms * 1000000;
+		self->retry_after_ms = wait_ns / 1000000 + 1;
+	} else { /* only the keeper can help: it is told, and says whether it is worth waiting */
+		retry_after_ms = keeper_demand(self->config->keeper);
+		may_wait = may_wait && retry_after_ms == 0;
+		self->retry_after_ms = MAX(retry_after_ms, 1);
+	}
+	if (may_wait)
+		service_park(self, wait_ns);
 }
 
 /* @count: 1 to the generator's largest batch. %FALSE: parked, or refused, as the verdict says */

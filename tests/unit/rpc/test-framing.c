@@ -84,7 +84,7 @@ static void test_ends(void)
 		}
 		g_assert_cmpuint(told, ==, 3);
 		framing_clear(&framing);
-		framing_shared_clear(&shared);
+		scanner_free(shared.spare);
 	}
 }
 

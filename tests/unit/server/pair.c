@@ -44,7 +44,7 @@ static void check_turns(const Pair *self)
 
 static void check_stacks(const Stack *fast, const Stack *general)
 {
-	g_assert_cmpint(fast->stream.framing.kind, ==, general->stream.framing.kind);
+	g_assert_cmpint(fast->framing.kind, ==, general->framing.kind);
 	g_assert_cmpuint(fast->consumed, ==, general->consumed);
 	g_assert_cmpstr(fast->reason, ==, general->reason);
 	if (fast->lease != NULL)
@@ -142,7 +142,7 @@ void pair_take_replies(Pair *self, gsize room)
 {
 	g_byte_array_set_size(self->fast.out, 0);
 	g_byte_array_set_size(self->general.out, 0);
-	self->fast.stack->stream.room = self->general.stack->stream.room = room;
+	self->fast.stack->shared.room = self->general.stack->shared.room = room;
 }
 
 /* What else there is */

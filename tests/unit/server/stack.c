@@ -63,7 +63,7 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 		.now_us = stack_now_us,
 	};
 	self->shared.dispatcher = dispatcher_new(&service, counter_set_add(self->counters));
-	self->stream.room = 1024 * 1024;
+	self->shared.room = 1024 * 1024;
 	self->in = g_byte_array_new();
 	stack_set_ms(self, 1000);
 	stack_publish(self, 1, 100000);
@@ -73,8 +73,8 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 void stack_free(Stack *self)
 {
 	g_byte_array_unref(self->in);
-	framing_clear(&self->stream.framing);
-	framing_shared_clear(&self->shared.framing);
+	framing_clear(&self->framing);
+	scanner_free(self->shared.framing.spare);
 	dispatcher_free(self->shared.dispatcher);
 	counter_set_free(self->counters);
 	keeper_free(self->keeper);
@@ -84,8 +84,8 @@ void stack_free(Stack *self)
 
 void stack_reconnect(Stack *self)
 {
-	framing_clear(&self->stream.framing);
-	self->stream = (Stream){.room = self->stream.room};
+	framing_clear(&self->framing);
+	self->framing = (Framing){0};
 	g_byte_array_set_size(self->in, 0);
 	self->allowance = (RpcAllowance){0};
 }
@@ -108,7 +108,7 @@ StreamStatus stack_feed(Stack *self, const void *bytes, gsize length, GByteArray
 		memcpy(exact, self->in->data, self->in->len);
 	self->reason = NULL;
 	dispatcher_begin(self->shared.dispatcher, &self->allowance);
-	status = stream_consume(&self->stream, &self->shared, exact, self->in->len, &consumed, out,
+	status = stream_consume(&self->framing, &self->shared, exact, self->in->len, &consumed, out,
 				&self->reason);
 	g_assert_cmpuint(consumed, <=, self->in->len);
 	g_assert_true((status == STREAM_CLOSE) == (self->reason != NULL));

@@ -18,7 +18,7 @@ typedef struct {
 	CounterSet *counters;
 	ServiceConfig config;
 	StreamShared shared;
-	Stream stream;
+	Framing framing;
 	RpcAllowance allowance; /* of every pass */
 	Lease *lease;           /* the published one, or NULL; the generator's */
 	GByteArray *in;         /* not consumed yet */
