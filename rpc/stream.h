@@ -31,6 +31,7 @@ typedef enum {
 
 /**
  * stream_consume: after dispatcher_begin()
+ * @framing: of the connection
  * @bytes: what the client sent and was not consumed yet
  * @out_consumed: (out): how many bytes are done with; the rest is to be handed in again, with more
  *   behind it
