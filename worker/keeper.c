@@ -326,6 +326,5 @@ gint64 keeper_demand(Keeper *self)
 
 gint64 keeper_idle_ms(Keeper *self)
 {
-	return (g_get_monotonic_time() - atomic_load(&self->moved_at_us)) /
-	       G_TIME_SPAN_MILLISECOND;
+	return (g_get_monotonic_time() - atomic_load(&self->moved_at_us)) / G_TIME_SPAN_MILLISECOND;
 }
