@@ -46,9 +46,9 @@ struct _Keeper {
 	gint64 list_due_us; /* a list is taken then, if nobody asks before */
 
 	/* Any thread's. */
-	_Atomic gboolean asked;     /* keeper_demand() was called since the last extension began */
-	_Atomic gint64 ids_at_us;   /* keeper_plan_ids_at_us() of the last round */
-	_Atomic gint64 moved_at_us; /* a round began, or is about to show what it found */
+	_Atomic gboolean asked;   /* keeper_demand() was called since the last extension began */
+	_Atomic gint64 ids_at_us; /* keeper_plan_ids_at_us() of the last round */
+	_Atomic gint64 round_began_us;
 	_Atomic gint64 busy_since_us; /* with an operation of the registry; 0: none is under way */
 	pthread_mutex_t mutex; /* for what follows; of it only the thread writes the status */
 	pthread_cond_t wake;   /* poked was set */

@@ -44,7 +44,10 @@ static void begin_round(Keeper *self)
 	KeeperPlanFacts *facts = &self->facts;
 
 	facts->now_us = g_get_monotonic_time();
-	atomic_store(&self->moved_at_us, facts->now_us);
+	/* whoever was told of something in a round that took so long has found the thread stuck */
+	if (facts->now_us - atomic_load(&self->round_began_us) >= KEEPER_PLAN_HANGS_US)
+		self->news = TRUE;
+	atomic_store(&self->round_began_us, facts->now_us);
 	pthread_mutex_lock(&self->mutex);
 	facts->stopping = self->stop_by_us != 0;
 	self->registry->stop_by_us = self->stop_by_us;
@@ -55,8 +58,6 @@ static void show(Keeper *self)
 {
 	KeeperState state = keeper_plan_state(&self->facts);
 
-	/* for whoever is told now, however long this round has taken */
-	atomic_store(&self->moved_at_us, g_get_monotonic_time());
 	atomic_store(&self->ids_at_us, keeper_plan_ids_at_us(&self->facts));
 	/* of a stop only the end is shown: what a lease goes through till then means nothing */
 	if (state != self->status.state && (!self->facts.stopping || self->facts.stopped))
@@ -176,7 +177,7 @@ Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 	self->facts.tick_us = self->layout->tick_ms * G_TIME_SPAN_MILLISECOND;
 	self->status = (KeeperStatus){.datacenter_id = config->datacenter_id, .worker_id = -1};
 	keeper_workers_put_off(self);
-	atomic_init(&self->moved_at_us, g_get_monotonic_time());
+	atomic_init(&self->round_began_us, g_get_monotonic_time());
 	init_threads(self);
 	registry->wake = on_wake;
 	registry->wake_data = self;
@@ -187,7 +188,7 @@ void keeper_start(Keeper *self)
 {
 	int code;
 
-	atomic_store(&self->moved_at_us, g_get_monotonic_time());
+	atomic_store(&self->round_began_us, g_get_monotonic_time());
 	code = pthread_create(&self->thread, NULL, keeper_thread, self);
 	self->running = code == 0;
 	if (self->running) {
@@ -276,9 +277,9 @@ static gboolean operation_hangs(Keeper *self)
 /* The thread cannot show what became of the lease, for whatever reason. */
 static gboolean is_stuck(Keeper *self)
 {
-	gint64 idle_us = g_get_monotonic_time() - atomic_load(&self->moved_at_us);
+	gint64 round_us = g_get_monotonic_time() - atomic_load(&self->round_began_us);
 
-	return operation_hangs(self) || idle_us >= KEEPER_PLAN_HANGS_US;
+	return operation_hangs(self) || round_us >= KEEPER_PLAN_HANGS_US;
 }
 
 void keeper_get_status(Keeper *self, KeeperStatus *out_status)
@@ -326,5 +327,6 @@ gint64 keeper_demand(Keeper *self)
 
 gint64 keeper_idle_ms(Keeper *self)
 {
-	return (g_get_monotonic_time() - atomic_load(&self->moved_at_us)) / G_TIME_SPAN_MILLISECOND;
+	return (g_get_monotonic_time() - atomic_load(&self->round_began_us)) /
+	       G_TIME_SPAN_MILLISECOND;
 }
