@@ -49,6 +49,8 @@ Dispatcher *dispatcher_new(const RpcService *service, Counters *counters)
 
 void dispatcher_free(Dispatcher *self)
 {
+	if (self == NULL)
+		return;
 	g_type_class_unref(self->base_class);
 	g_object_unref(self->processor);
 	g_object_unref(self->handler);

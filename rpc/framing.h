@@ -50,7 +50,7 @@ typedef struct {
 typedef enum {
 	FRAMING_MORE, /* no call is there to its end */
 	FRAMING_CALL,
-	FRAMING_BAD, /* Message.bad says why the bytes make no sense; nothing else is set */
+	FRAMING_BAD, /* Message.bad says why the bytes make no sense; nothing else is valid */
 } FramingStatus;
 
 /**

@@ -56,6 +56,8 @@ static Listener *listener_new(int fd)
 
 void listener_free(Listener *self)
 {
+	if (self == NULL)
+		return;
 	if (self->source != 0)
 		g_source_remove(self->source);
 	close(self->fd);

@@ -165,6 +165,8 @@ void loop_drain(Loop *self, gint64 timeout_ms)
 	inbox_drain(self->inbox, timeout_ms);
 }
 
+/* One pass of one connection */
+
 static Client *client_at(QueuePlace *place)
 {
 	return place == NULL ? NULL : G_STRUCT_MEMBER_P(place, -(glong)offsetof(Client, place));
@@ -180,8 +182,6 @@ static gboolean takes_no_calls(const Client *client)
 {
 	return parking_holds(&client->place) || client->place.queue == QUEUE_LINGER;
 }
-
-/* One pass of one connection */
 
 static void end_connection(Loop *self, Client *client)
 {

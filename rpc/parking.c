@@ -78,7 +78,7 @@ static void note_drawn(Parking *self, Queue queue, guint ids)
 		self->single_ids -= MIN(self->single_ids, ids);
 }
 
-/* Tries the call again that waits there. %FALSE: it must go on waiting, where it stands. */
+/* Tries the call again that waits there. %FALSE: it must go on waiting. */
 static gboolean retry(Parking *self, QueuePlace *place, guint quota, gboolean others_wait)
 {
 	const RpcAllowance allowance = {

@@ -54,8 +54,8 @@ static inline guint parking_waiting_for_ids(const Parking *self)
 /* What they wait for may be there: all are due. */
 void parking_wake(Parking *self);
 
-/* Those try again whose turn it is, one after the other until one must go on waiting. Some of them
- * at most, before others are looked at. */
+/* Those try again whose turn it is, one after the other; some of them at most, before others are
+ * looked at. */
 void parking_retry(Parking *self);
 
 /* Whether more may be answered at once. */

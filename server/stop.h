@@ -8,9 +8,10 @@
  *
  * 1. It says of itself that it is draining, and serves as before, for --drain-delay. Then the main
  *    loop ends.
- * 2. The RPC server: it accepts no more, answers what has arrived and closes every connection, in
- *    --stop-timeout at most. From then on nobody draws.
- * 3. The keeper: it hands the worker ID back, in what is left of that time.
+ * 2. The RPC server: it accepts who is already there and then nobody, answers what has arrived and
+ *    closes every connection, in --stop-timeout and a moment for the last replies. From then on
+ *    nobody draws.
+ * 3. The keeper: it hands the worker ID back, in what is left of --stop-timeout, or a second.
  * 4. server_clear() frees what is left.
  *
  * An event loop that has failed, or a keeper that has, ends the main loop too, without 1.

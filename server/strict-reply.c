@@ -5,8 +5,6 @@
 
 #include "common/thrift/byte-writer.h"
 
-#include "common/thrift/scanner.h"
-
 /* A reply that is being written, field by field. */
 typedef struct {
 	GByteArray *out;

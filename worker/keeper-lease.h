@@ -13,7 +13,7 @@ void keeper_lease_poll(Keeper *self);
 /* Looks how the lease fares. */
 void keeper_lease_look(Keeper *self);
 
-/* Nothing is under way, and @operation is not NONE. */
+/* Begins @operation, which is not NONE; nothing is under way. */
 void keeper_lease_begin(Keeper *self, RegistryOperation operation);
 
 /* The operation under way is to come to its end. */

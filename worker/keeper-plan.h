@@ -21,9 +21,9 @@ typedef struct {
 	gboolean stopped;  /* and what it asks for is done */
 	gboolean ended;    /* by a fatal error: nothing more is tried */
 
-	RegistryOperation under_way;
-	gint64 busy_since_us; /* with it */
-	gboolean cancelled;   /* it was asked to come to its end */
+	RegistryOperation under_way; /* NONE: nothing is */
+	gint64 busy_since_us;        /* with that */
+	gboolean cancelled;          /* it was asked to come to its end */
 
 	/* The last attempt. */
 	guint failures;         /* FAILED in a row */

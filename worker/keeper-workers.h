@@ -3,7 +3,7 @@
 
 #include "worker/keeper.h"
 
-/* The keeper's part that lists; keeper_get_workers() is there, too. */
+/* The keeper's part that lists; keeper-workers.c also has keeper_get_workers(), of keeper.h. */
 
 /* The thread: passes on to the registry that a list is wanted. */
 void keeper_workers_ask(Keeper *self);

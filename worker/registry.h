@@ -42,7 +42,7 @@ typedef enum {
 
 /* What the keeper asks for, and the functions below begin. */
 typedef enum {
-	REGISTRY_NONE,
+	REGISTRY_NONE, /* nothing */
 	REGISTRY_CLAIM,
 	REGISTRY_EXTEND,
 	REGISTRY_HAND_BACK,

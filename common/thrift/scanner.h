@@ -33,8 +33,8 @@ typedef struct {
 	gsize name_length;
 	gsize arguments_offset; /* 0: the header was not seen to its end */
 	gsize length;           /* of the whole message, once it was seen */
-	/* Of the first string in a field 1, once it was seen: in an exception, the message of it.
-	 * 0: none. */
+	/* Of the first string in a field 1, at any depth, once it was seen: in an exception, the
+	 * message of it. 0: none. */
 	gsize text_offset;
 	gsize text_length;
 } MessageHeader;

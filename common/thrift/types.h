@@ -32,7 +32,11 @@ typedef enum {
 } MessageType;
 
 /* The types of a TApplicationException that somebody here sends or tells apart. */
-enum { APPLICATION_UNKNOWN_METHOD = 1, APPLICATION_INTERNAL_ERROR = 6 };
+enum {
+	APPLICATION_UNKNOWN_METHOD = 1,
+	APPLICATION_INTERNAL_ERROR = 6,
+	APPLICATION_PROTOCOL_ERROR = 7,
+};
 
 /* The types of values in the binary protocol. */
 typedef enum {

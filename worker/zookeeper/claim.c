@@ -134,7 +134,6 @@ void zookeeper_claim_on_announced(Registration *self, const ZookeeperMessage *me
 /* What an earlier session left, or a creation that was done twice, would show this server twice. */
 static void delete_stale_claims(Registration *self, const ListedClaim *own)
 {
-
 	for (guint i = 0; i < self->listing->claims->len; i++) {
 		const ListedClaim *claim = self->listing->claims->pdata[i];
 		g_autofree char *path = g_strjoin("/", self->paths.claims, claim->name, NULL);

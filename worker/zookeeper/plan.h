@@ -6,8 +6,8 @@
 
 /*
  * What a server that registers in ZooKeeper does next, as pure functions of what it knows. The
- * picture is in docs/registration.md; registry.c goes from state to state, steps.c does what each
- * is for and changes the facts.
+ * picture is in docs/registration.md; registry.c goes from state to state, steps.c knows what
+ * each is for; what is done there changes the facts.
  *
  * In each state one thing is under way. What comes of it changes the facts, and the facts give the
  * next state: there is no other order of steps. So a lost connection needs no path of its own: it

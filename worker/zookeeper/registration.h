@@ -85,12 +85,12 @@ typedef struct {
 	/* registry.c's is the state; await() and resume() have the rest. */
 	struct {
 		RegistrationState state;
-		gboolean busy;   /* it waits for a reply, a listing or peers */
+		gboolean busy;   /* it waits for a reply, a listing, a guard or peers */
 		guint64 request; /* whose reply ends the wait; 0: something else does */
 	} step;
 
 	/* What the keeper wants, beside facts.goal: registry.c begins it, and fetches its result;
-	 * succeed() and fail() end it. */
+	 * succeed() and fail() end it, try_again_at() says when a claim is worth another try. */
 	struct {
 		gint64 since_us;
 		gint64 length_ticks;       /* claim */
@@ -108,9 +108,9 @@ typedef struct {
 	/* session-events.c's */
 	ZookeeperSession *session; /* (nullable): it is opened */
 	struct {
-		gint64 session_id; /* 0: it has not been connected yet */
-		gint64 lost_us;
-		gboolean told;         /* what the log said last */
+		gint64 session_id;     /* 0: it has not been connected yet */
+		gint64 lost_us;        /* the connection, last, or the session; 0: there was none */
+		gboolean told;         /* the log said last that it is connected */
 		gboolean told_expired; /* likewise: and whether there is another is to be said */
 	} connection;
 
@@ -167,7 +167,7 @@ typedef struct {
 	guint n_claims; /* that were tried: the serial of the last */
 } Registration;
 
-/* The goal is reached: what it asked for is held. */
+/* The goal is reached: what it asked for is written. */
 void registration_succeed(Registration *self);
 
 /* It is not; without a goal: LOST. What could not be handed back is owed: that is tried again while

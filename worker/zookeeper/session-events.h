@@ -6,7 +6,8 @@
 /*
  * What comes of what the session says: it is connected, loses its connection or expires, a watch
  * has seen something, a reply is there. What becomes unknown with a connection is found out anew
- * over the next; another session takes the place of one that is gone.
+ * over the next; another session takes the place of one that is gone, or has tried in
+ * vain.
  */
 
 /* Takes in all that ZooKeeper has said. */

@@ -297,11 +297,8 @@ void zookeeper_steps_abandon(Registration *self)
 
 	drop_listing(self);
 	g_clear_pointer(&self->guard, zookeeper_guard_free);
-	if (self->step.request != 0) {
+	if (self->step.request != 0)
 		zookeeper_steps_reply(self, &unsure);
-	} else if (self->step.state == REGISTRATION_LOOKING ||
-		   self->step.state == REGISTRATION_LISTING ||
-		   self->step.state == REGISTRATION_SECURING) {
+	else if (self->peers.check == NULL) /* that goes on without a session */
 		registration_resume(self);
-	}
 }
