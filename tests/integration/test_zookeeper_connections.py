@@ -88,6 +88,7 @@ class Connections(ZooKeeperTest):
         self.assertEqual(draw.failures, [])
         self.assertEqual(draw.worker_ids(), [0])
 
+
 class Answers(ZooKeeperTest):
     """With a connection that lives, and an error that nothing can be concluded from: it is tried
     again, but not as fast as the answers come."""

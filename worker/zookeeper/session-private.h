@@ -10,6 +10,8 @@
 
 /* What session.c, which has the requests and what comes of them, and session-thread.c, which makes
  * and closes the handle, share. */
+typedef struct _ZookeeperSession ZookeeperSession;
+
 struct _ZookeeperSession {
 	ZookeeperSessionConfig config; /* with texts of its own */
 	guint64 last_request;
