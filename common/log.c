@@ -78,7 +78,7 @@ static const struct {
 
 static _Atomic LogLevel level_shown = LOG_LEVEL_INFO;
 
-/* What was left out, and until when to leave out more; behind the lock. */
+/* What was left out, and until when to leave out more; under the lock. */
 static pthread_mutex_t repeats_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	gint64 quiet_until_us; /* monotonic time */
@@ -166,7 +166,7 @@ void log_event(LogEvent event, const char *fields, ...)
 		return;
 	va_start(arguments, fields);
 	pthread_mutex_lock(&repeats_lock);
-	/* read behind the lock: a reading from before the wait for it would look like a repeat */
+	/* read under the lock: a reading from before the wait for it would look like a repeat */
 	now_us = g_get_monotonic_time();
 	if (now_us < repeats[event].quiet_until_us) {
 		repeats[event].suppressed++;

@@ -10,7 +10,7 @@
  * @bytes: not necessarily text, may hold NULs
  *
  * Printable ASCII stays; backslash, quotes and every other byte become \xNN. Cut at 64 bytes of
- * input, with "..." behind.
+ * input, with "..." after it.
  *
  * Returns: (transfer full): ASCII that is safe in a log line and in every Thrift client
  */

@@ -11,7 +11,7 @@
 char *ctl_format_time(gint64 time_ms);
 void ctl_format_json_time(JsonObject *object, const char *name, gint64 time_ms);
 
-/* (transfer full): until when something is reserved, as a time, with "(ended)" behind one that is
+/* (transfer full): until when something is reserved, as a time, with "(ended)" after one that is
  * past; missing as above. */
 char *ctl_format_until(gint64 until_ms, gint64 now_ms);
 /* Likewise, short: "for 8 s", "ended 3 min ago". */

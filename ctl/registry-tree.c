@@ -170,7 +170,7 @@ static void parse_claim(const Reader *self, CtlDatacenter *datacenter, const Ctl
 	g_ptr_array_add(datacenter->claims, claim);
 }
 
-/* As servers tell it: when the last tick reserved begins. One behind the layout's end is at it;
+/* As servers tell it: when the last tick reserved begins. One after the layout's end is at it;
  * tick 0, which is never issued, is none. */
 static gint64 end_ms(const Layout *layout, gint64 tick)
 {
@@ -346,7 +346,7 @@ static gboolean read_floors(const Reader *self, GError **error)
 		ctl_znode_list_add(floors, CTL_ZNODE_GET,
 				   znode_floor(self->root, datacenter->datacenter_id));
 	}
-	/* the floors last: what is made behind them is not there without them */
+	/* the floors last: what is made after them is not there without them */
 	if (!ctl_zookeeper_do(self->zookeeper, parents, error) || !read_all(self, floors, error))
 		return FALSE;
 	for (guint i = 0; i < datacenters->len; i++) {

@@ -45,7 +45,7 @@ typedef enum {
 typedef struct {
 	CtlZnodeOperation operation;
 	char *path;
-	char *data;         /* what GET has read, with a NUL behind it; what SET or CREATE writes */
+	char *data;         /* what GET has read, with a NUL after it; what SET or CREATE writes */
 	int length;         /* of data; -1: the znode has none */
 	gint32 version;     /* what GET has read; what SET asks for, and the one after it */
 	char **names;       /* what LIST has read; in no order */

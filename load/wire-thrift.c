@@ -96,7 +96,7 @@ static void append_start(const LoadWire *wire, GByteArray *out, guint type)
 	}
 }
 
-/* In the compact protocol the name comes behind the sequence number. */
+/* In the compact protocol the name comes after the sequence number. */
 static void append_name(const LoadWire *wire, GByteArray *out)
 {
 	if (is_compact(wire))

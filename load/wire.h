@@ -118,9 +118,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadWire, load_wire_free)
 
 /**
  * load_wire_number_requests:
- * @requests: @count copies of the request, one behind the other
+ * @requests: @count copies of the request, one after the other
  * @call: the first one's number, among the calls of its connection; the others' follow, and begin
- *   anew behind the largest
+ *   anew after the largest
  *
  * Sets the sequence numbers.
  */

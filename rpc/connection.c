@@ -98,7 +98,7 @@ static void empty_replies(ConnectionShared *shared)
 		g_byte_array_unref(shared->out);
 		shared->out = g_byte_array_new();
 	}
-	shared->out->len = 0; /* g_byte_array_set_size() would move what is behind the end */
+	shared->out->len = 0; /* g_byte_array_set_size() would move what is after the end */
 }
 
 /* Reads once. Returns the bytes read, 0 if there were none, -1 if the connection is broken. */
@@ -153,7 +153,7 @@ static void acknowledge(const Connection *self)
 	(void)setsockopt(self->fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
 }
 
-/* Answers what is in hand: @fresh bytes in the loop's buffer, behind those that were kept. */
+/* Answers what is in hand: @fresh bytes in the loop's buffer, after those that were kept. */
 static gboolean answer(Connection *self, ConnectionShared *shared, gsize fresh,
 		       StreamStatus *out_status)
 {

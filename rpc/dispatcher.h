@@ -31,8 +31,8 @@ gsize dispatcher_answer_fast(Dispatcher *self, const RpcInput *input, GByteArray
  * An unknown method is answered with a TApplicationException of type 1, bad arguments with one of
  * type 7 (protocol error).
  *
- * "Snowflake:get_id" is get_id too, as TMultiplexedProtocol calls it: behind "Snowflake:" there are
- * the calls of that service only, behind "SnowflakeExtended:" all. The reply has the bare name.
+ * "Snowflake:get_id" is get_id too, as TMultiplexedProtocol calls it: after "Snowflake:" there are
+ * the calls of that service only, after "SnowflakeExtended:" all. The reply has the bare name.
  *
  * Returns: %FALSE if the call is parked, and nothing was appended
  */

@@ -26,7 +26,7 @@ typedef struct {
 	gsize length;
 	const ForeignProtocol *protocol;
 	gboolean alone;     /* it stands at the very front ... */
-	gboolean in_frames; /* ... or behind the length of a frame */
+	gboolean in_frames; /* ... or after the length of a frame */
 } Signature;
 
 /* TLS: a handshake record of any version 3 (RFC 8446, 5.1). PROXY: versions 1 and 2 (haproxy's

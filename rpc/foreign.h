@@ -19,7 +19,7 @@ typedef enum {
 	FOREIGN_YES,
 } ForeignMatch;
 
-/* The most that foreign_find() needs of what stands behind a length. */
+/* The most that foreign_find() needs of what stands after a length. */
 #define FOREIGN_FRAMED_BYTES 8
 
 /**

@@ -95,7 +95,7 @@ static FramingStatus scan(Framing *self, FramingShared *shared, const guint8 *by
 		.bytes = bytes,
 		.header = *header,
 		.framed = framed,
-		/* with what may be behind it in its frame */
+		/* with what may follow it in its frame */
 		.taken = framed ? FRAMING_HEADER_BYTES + limit : header->length,
 		.bad = scanner_reason(self->scanner),
 	};

@@ -66,7 +66,7 @@ gboolean framing_detect(Framing *self, const FramingShared *shared, const guint8
 			gsize length, GByteArray *out, const char **out_reason);
 
 /* The call at @bytes, once the kind is known. After FRAMING_MORE the same bytes are to be handed in
- * again, with more behind them. */
+ * again, with more after them. */
 FramingStatus framing_next(Framing *self, FramingShared *shared, const guint8 *bytes, gsize length,
 			   Message *out_message);
 

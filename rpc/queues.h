@@ -5,7 +5,7 @@
 
 #include "rpc/rpc-limits.h"
 
-/* How long what comes behind the last reply is read away, unless the client ends it: time for what
+/* How long what comes after the last reply is read away, unless the client ends it: time for what
  * was under way to arrive. */
 #define QUEUES_LINGER_MS 250
 

@@ -23,7 +23,7 @@ typedef struct {
  * A short cut for the calls that it knows: it answers the first ones, to the byte as the processor
  * would.
  *
- * Returns: how many bytes were answered. If it has set RpcVerdict.parked, the call behind them
+ * Returns: how many bytes were answered. If it has set RpcVerdict.parked, the call after them
  * waits; if not, and there were none, the first call is left to the processor
  */
 typedef gsize (*RpcFastPath)(SfSnowflakeExtendedHandler *handler, const RpcInput *input,

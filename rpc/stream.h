@@ -34,7 +34,7 @@ typedef enum {
  * @framing: of the connection
  * @bytes: what the client sent and was not consumed yet
  * @out_consumed: (out): how many bytes are done with; the rest is to be handed in again, with more
- *   behind it
+ *   after it
  * @out: replies are appended
  * @out_reason: (out): after STREAM_CLOSE: why, in a few words
  */

@@ -27,7 +27,7 @@ typedef struct {
 	guint ids;       /* if parked for IDs, how many at once */
 } RpcVerdict;
 
-/* Whether the next call may be parked. What is behind the first has not waited for long. */
+/* Whether the next call may be parked. What comes after the first has not waited for long. */
 static inline gboolean turn_may_wait(const RpcAllowance *allowance, const RpcVerdict *verdict)
 {
 	return !allowance->closing && (!allowance->last_chance || verdict->answered);

@@ -27,7 +27,7 @@ typedef struct {
 	gboolean only_args;         /* not in the file */
 	gboolean of_zookeeper;      /* only with zookeeper; else it must be at its default */
 	const char *argument;       /* NULL for a flag; of a number the unit in capitals, or "N" */
-	const char *const *choices; /* of a choice: the names, with NULL behind */
+	const char *const *choices; /* of a choice: the names, with NULL after them */
 	gint64 min, max; /* of a number, both allowed; max G_MAXINT64: what fits the layout */
 	const char *default_text; /* as one would write it, or NULL */
 	const char *default_note; /* what holds where there is no default_text, or NULL */

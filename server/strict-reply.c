@@ -8,7 +8,7 @@
 /* A reply that is being written, field by field. */
 typedef struct {
 	GByteArray *out;
-	guint start; /* of the message, behind its frame's length */
+	guint start; /* of the message, after its frame's length */
 	gboolean framed;
 } Reply;
 

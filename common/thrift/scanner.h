@@ -60,7 +60,7 @@ void scanner_reset(Scanner *self);
 /**
  * scanner_scan:
  * @message: the bytes from the first byte of the message on: after SCAN_MORE those of the call
- *   before, with more behind them
+ *   before, with more after them
  * @max_length: of the message; it is bad if it must be longer
  *
  * Returns: what is known of the message; for anything but SCAN_MORE, reset before the next one

@@ -58,7 +58,7 @@ gboolean znode_claim_parse_name(const char *name, char **out_nonce, gint64 *out_
 gboolean znode_parse_number(const char *name, guint max, guint *out_number);
 
 /* What ZooKeeper's client makes of an answer that no ZooKeeper gives: a count or a length below 0
- * or far beyond what znodes hold, or with nothing behind it. Whether it is none of these. */
+ * or far beyond what znodes hold, or with nothing after it. Whether it is none of these. */
 gboolean znode_names_make_sense(gint count, char *const *names);
 /* @length -1: it holds nothing. */
 gboolean znode_data_make_sense(gint length, const char *data);
