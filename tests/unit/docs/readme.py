@@ -6,6 +6,8 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "docs" / "examples"
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+# where it says that the tools are, below the build
+TOOLS = re.search(r"export PATH=\$PWD/build/(\S+):\$PATH", TEXT)[1]
 
 _BLOCK = r"```\w*\n(.*?)```"
 _EXAMPLE = rf"<!-- docs/examples/(\S+) -->\n{_BLOCK}"

@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 
-from readme import EXAMPLES, ROOT, examples
+from readme import EXAMPLES, ROOT, TOOLS, examples
 
 NODE_MODULES = ROOT / "tests" / "integration" / "node_modules"
 PYTHON_MODULES = "/usr/lib/python3/dist-packages"
@@ -65,7 +65,7 @@ def environment(build, port):
     return {
         **os.environ,
         "LD_LIBRARY_PATH": str(build / "client"),
-        "PATH": f"{build / 'ctl'}:{os.environ['PATH']}",
+        "PATH": f"{build / TOOLS}:{os.environ['PATH']}",
         "PKG_CONFIG_PATH": str(build / "meson-uninstalled"),
         "SNOWFLAKE_SERVERS": f"127.0.0.1:{port}",
     }
