@@ -100,7 +100,7 @@ static gboolean confirm(const Quarantine *self)
 		(CTL_QUARANTINE_SLACK_MS + limits->max_clock_skew_ms + limits->reservation_ms) /
 			1000,
 		limits->max_clock_skew_ms, limits->reservation_ms, self->limits.why);
-	return ctl_output_is_agreed();
+	return ctl_output_confirm();
 }
 
 /* Whether no server is hit that lives; else, and when nobody can tell, the message is out. Leaves

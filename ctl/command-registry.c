@@ -4,7 +4,6 @@
 
 #include "ctl/command-registry.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -50,6 +49,8 @@ static const char *find_strange_options(const char *action)
 
 static CtlStatus run(const CtlOptions *options, const char *const *arguments)
 {
+	g_autoptr(ZookeeperHosts) hosts = NULL;
+	g_autofree char *auth = NULL;
 	guint action = 0;
 
 	while (action < G_N_ELEMENTS(ACTIONS) && g_strcmp0(arguments[0], ACTIONS[action].name) != 0)
@@ -65,9 +66,9 @@ static CtlStatus run(const CtlOptions *options, const char *const *arguments)
 		ctl_output_complain("registry %s does not take %s", arguments[0], strange);
 		return CTL_USAGE;
 	}
-	if (!ctl_options_zookeeper(options, &given.hosts, &given.auth))
+	if (!ctl_options_zookeeper(options, &hosts, &auth))
 		return CTL_USAGE;
-	if (given.hosts == NULL) {
+	if (hosts == NULL) {
 		ctl_output_complain("registry needs --zookeeper HOSTS");
 		return CTL_USAGE;
 	}
@@ -78,6 +79,8 @@ static CtlStatus run(const CtlOptions *options, const char *const *arguments)
 		return CTL_USAGE;
 	}
 	given.common = options;
+	given.hosts = hosts;
+	given.auth = auth;
 	return ACTIONS[action].run(&given);
 }
 

@@ -8,8 +8,8 @@
 
 typedef struct {
 	const CtlOptions *common;
-	ZookeeperHosts *hosts;
-	char *auth; /* (nullable): "user:password" */
+	const ZookeeperHosts *hosts;
+	const char *auth; /* (nullable): "user:password" */
 	gboolean even_if_servers_live;
 	gboolean yes; /* it does not ask */
 

@@ -140,7 +140,7 @@ static gboolean confirm(const CtlSecureTree *tree, const CtlRegistryOptions *opt
 		"Servers that run without it: %u. They serve what is left of their "
 		"reservations.\n",
 		hosts->servers, hosts->root, tree->open, tree->znodes, shown, tree->servers->len);
-	return ctl_output_is_agreed();
+	return ctl_output_confirm();
 }
 
 static CtlStatus close_all(const CtlRegistryOptions *options, CtlZookeeper *zookeeper)

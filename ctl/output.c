@@ -181,7 +181,7 @@ static const char *kind_of(const GError *error)
 	return error->domain == G_IO_ERROR ? kind_of_io(error->code) : NULL;
 }
 
-gboolean ctl_output_is_agreed(void)
+gboolean ctl_output_confirm(void)
 {
 	char line[16] = "";
 

@@ -34,7 +34,7 @@ void ctl_output_complain(const char *format, ...) G_GNUC_PRINTF(1, 2);
 
 /* After a question on standard error, as what is on standard output may be for a file: says how to
  * agree to it, and returns whether somebody does. %FALSE: the message is out. */
-gboolean ctl_output_is_agreed(void);
+gboolean ctl_output_confirm(void);
 
 /* As ctl_output_complain(), of what has a kind of its own.
  * @retry_after_ms: when it may be otherwise; 0: not known */

@@ -383,8 +383,8 @@ static void test_describe_floor(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/worker-id-choice/make", test_choose);
-	g_test_add_func("/listing/workers", test_workers);
+	g_test_add_func("/worker-id-choice/choose", test_choose);
+	g_test_add_func("/zookeeper-listing/workers", test_workers);
 	g_test_add_func("/worker-id-choice/describe", test_describe);
 	g_test_add_func("/worker-id-choice/describe/many", test_describe_many);
 	g_test_add_func("/worker-id-choice/describe/floor", test_describe_floor);
