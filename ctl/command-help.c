@@ -7,16 +7,16 @@
 #include "core/text.h"
 #include "ctl/output.h"
 
-static char *summarize_commands(void)
+static char *summarize_commands(const CtlCommand *const *commands)
 {
 	GString *summary =
 		g_string_new("Asks a Snowflake service for IDs and for its servers, and takes IDs "
 			     "apart.\n\n"
 			     "Commands:");
 
-	for (gsize i = 0; CTL_COMMANDS[i] != NULL; i++)
-		g_string_append_printf(summary, "\n  %-8s %s", CTL_COMMANDS[i]->name,
-				       CTL_COMMANDS[i]->summary);
+	for (gsize i = 0; commands[i] != NULL; i++)
+		g_string_append_printf(summary, "\n  %-8s %s", commands[i]->name,
+				       commands[i]->summary);
 	g_string_append(summary, "\n\nsnowflakectl COMMAND --help shows a command's options.");
 	return g_string_free(summary, FALSE);
 }
@@ -45,14 +45,15 @@ static char *wrap(const char *help)
 	return g_string_free(out, FALSE);
 }
 
-static void print_help(const CtlCommand *command, const GOptionEntry *common)
+static void print_help(const CtlCommand *const *commands, const CtlCommand *command,
+		       const GOptionEntry *common)
 {
 	g_autofree char *usage = command != NULL
 					 ? g_strjoin(" ", command->name, command->arguments, NULL)
 					 : g_strdup("COMMAND");
 	g_autofree char *summary =
 		command != NULL ? g_strjoin("\n", command->summary, command->details, NULL)
-				: summarize_commands();
+				: summarize_commands(commands);
 	g_autoptr(GOptionContext) context = g_option_context_new(usage);
 
 	/* GLib's own does not see whether it could be written */
@@ -79,8 +80,8 @@ static gboolean takes_argument(const CtlCommand *command, const char *argument)
 	return g_strv_contains((const char *const *)taken, argument);
 }
 
-CtlStatus ctl_command_help(const CtlCommand *command, const GOptionEntry *common,
-			   char *const *arguments)
+CtlStatus ctl_command_help(const CtlCommand *const *commands, const CtlCommand *command,
+			   const GOptionEntry *common, char *const *arguments)
 {
 	const char *more = NULL;
 
@@ -92,7 +93,7 @@ CtlStatus ctl_command_help(const CtlCommand *command, const GOptionEntry *common
 		ctl_output_complain("help takes one command, but there is \"%s\"", shown);
 		return CTL_USAGE;
 	}
-	print_help(command, common);
+	print_help(commands, command, common);
 	return CTL_OK;
 }
 

@@ -4,7 +4,7 @@
 #include "ctl/options.h"
 #include "ctl/status.h"
 
-/* The commands of snowflakectl: a file each, and a line each in the table of command.c. */
+/* The commands of snowflakectl: a file each, and a line each in the table of snowflakectl.c. */
 
 typedef struct {
 	const char *name;
@@ -23,11 +23,3 @@ extern const CtlCommand ctl_ping_command;
 extern const CtlCommand ctl_workers_command;
 extern const CtlCommand ctl_registry_command;
 extern const CtlCommand ctl_bench_command;
-/* It has no run: see command-help.h. */
-extern const CtlCommand ctl_help_command;
-
-/* All of them, NULL-terminated. */
-extern const CtlCommand *const CTL_COMMANDS[];
-
-/* (nullable) */
-const CtlCommand *ctl_command_find(const char *name);

@@ -17,6 +17,21 @@
 
 #define MAX_TIMEOUT_MS 3600000
 
+static const CtlCommand *const COMMANDS[] = {
+	&ctl_id_command,       &ctl_decode_command, &ctl_ping_command, &ctl_workers_command,
+	&ctl_registry_command, &ctl_bench_command,  &ctl_help_command, NULL,
+};
+
+/* (nullable) */
+static const CtlCommand *command_of_name(const char *name)
+{
+	for (gsize i = 0; COMMANDS[i] != NULL; i++) {
+		if (strcmp(COMMANDS[i]->name, name) == 0)
+			return COMMANDS[i];
+	}
+	return NULL;
+}
+
 static gboolean is_option_with_value(const GOptionEntry *entries, const char *argument)
 {
 	for (const GOptionEntry *entry = entries; entry->long_name != NULL; entry++) {
@@ -40,10 +55,9 @@ static GPtrArray *options_of(const CtlCommand *command, const GOptionEntry *comm
 	GPtrArray *tables = g_ptr_array_new();
 
 	g_ptr_array_add(tables, (gpointer)common);
-	for (gsize i = 0; CTL_COMMANDS[i] != NULL; i++) {
-		if ((command == NULL || command == CTL_COMMANDS[i]) &&
-		    CTL_COMMANDS[i]->entries != NULL)
-			g_ptr_array_add(tables, (gpointer)CTL_COMMANDS[i]->entries);
+	for (gsize i = 0; COMMANDS[i] != NULL; i++) {
+		if ((command == NULL || command == COMMANDS[i]) && COMMANDS[i]->entries != NULL)
+			g_ptr_array_add(tables, (gpointer)COMMANDS[i]->entries);
 	}
 	return tables;
 }
@@ -109,8 +123,8 @@ static void complain_of_command(const char *name)
 	g_autoptr(GPtrArray) names = g_ptr_array_new();
 	g_autofree char *shown = text_escape(name, strlen(name));
 
-	for (gsize i = 0; CTL_COMMANDS[i] != NULL; i++)
-		g_ptr_array_add(names, (gpointer)CTL_COMMANDS[i]->name);
+	for (gsize i = 0; COMMANDS[i] != NULL; i++)
+		g_ptr_array_add(names, (gpointer)COMMANDS[i]->name);
 	g_ptr_array_add(names, NULL);
 
 	const char *meant = suggestion_find(name, (const char *const *)names->pdata);
@@ -209,7 +223,7 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		name = take_command(&argc, argv, common);
 	}
 
-	const CtlCommand *command = name != NULL ? ctl_command_find(name) : NULL;
+	const CtlCommand *command = name != NULL ? command_of_name(name) : NULL;
 
 	if (command != NULL && command->takes_no_server)
 		common[0].flags |= G_OPTION_FLAG_HIDDEN;
@@ -231,7 +245,7 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		return CTL_USAGE;
 	}
 	if (help || asked)
-		return ctl_command_help(command, common, asked ? arguments : NULL);
+		return ctl_command_help(COMMANDS, command, common, asked ? arguments : NULL);
 	if (version) {
 		ctl_output_print("snowflakectl %s\n", VERSION);
 		return CTL_OK;

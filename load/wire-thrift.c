@@ -59,10 +59,11 @@ static void append_text(const LoadWire *wire, GByteArray *out, const char *text)
 {
 	guint length = (guint)strlen(text);
 
-	if (is_compact(wire))
-		byte_writer_varint(out, length);
-	else
-		byte_writer_be32(out, length);
+	if (!is_compact(wire)) {
+		byte_writer_text(out, text);
+		return;
+	}
+	byte_writer_varint(out, length);
 	g_byte_array_append(out, (const guint8 *)text, length);
 }
 
@@ -82,16 +83,14 @@ static void append_field(const LoadWire *wire, GByteArray *out, guint8 type, gui
 /* What comes before the sequence number. */
 static void append_start(const LoadWire *wire, GByteArray *out, guint type)
 {
-	const char *name = load_wire_call_names[wire->form.call];
-
 	if (is_compact(wire)) {
 		byte_writer_u8(out, COMPACT_PROTOCOL);
 		byte_writer_u8(out, (guint8)(type << COMPACT_TYPE_SHIFT | COMPACT_VERSION));
 	} else if (wire->form.protocol == LOAD_WIRE_STRICT || type != MESSAGE_CALL) {
 		byte_writer_be32(out, STRICT_VERSION | type);
-		append_text(wire, out, name);
+		byte_writer_text(out, wire->call_name);
 	} else {
-		append_text(wire, out, name);
+		byte_writer_text(out, wire->call_name);
 		byte_writer_u8(out, (guint8)type);
 	}
 }
@@ -100,7 +99,7 @@ static void append_start(const LoadWire *wire, GByteArray *out, guint type)
 static void append_name(const LoadWire *wire, GByteArray *out)
 {
 	if (is_compact(wire))
-		append_text(wire, out, load_wire_call_names[wire->form.call]);
+		append_text(wire, out, wire->call_name);
 }
 
 static guint32 seqid_of(guint32 call)
@@ -314,7 +313,7 @@ static gsize good_length(const LoadWire *wire, const guint8 *message, gsize avai
 static gboolean is_to_call(const LoadWire *wire, const guint8 *message, const MessageHeader *header,
 			   guint32 call)
 {
-	const char *name = load_wire_call_names[wire->form.call];
+	const char *name = wire->call_name;
 
 	return (guint32)header->seqid == seqid_of(call) && header->name_length == strlen(name) &&
 	       memcmp(message + header->name_offset, name, header->name_length) == 0;
@@ -338,8 +337,10 @@ static LoadWireStatus judge(const LoadWire *wire, const guint8 *message, gsize a
 		return LOAD_WIRE_BROKEN;
 	if (!is_to_call(wire, message, header, call))
 		return LOAD_WIRE_FOREIGN;
+	if (scan == SCAN_MORE)
+		return LOAD_WIRE_INCOMPLETE;
 	*out_length = header->length;
-	return scan == SCAN_MORE ? LOAD_WIRE_INCOMPLETE : LOAD_WIRE_ERROR;
+	return LOAD_WIRE_ERROR;
 }
 
 static LoadWireStatus parse_framed(const LoadWire *wire, const guint8 *data, gsize available,
@@ -347,7 +348,7 @@ static LoadWireStatus parse_framed(const LoadWire *wire, const guint8 *data, gsi
 {
 	const guint8 *message = data + FRAME_BYTES;
 	LoadWireStatus status;
-	gsize bytes, length;
+	gsize bytes, length, scanned;
 
 	if (available < FRAME_BYTES)
 		return LOAD_WIRE_INCOMPLETE;
@@ -362,7 +363,7 @@ static LoadWireStatus parse_framed(const LoadWire *wire, const guint8 *data, gsi
 		*out_reply = (LoadWireReply){data, bytes, message + wire->start_bytes};
 		return LOAD_WIRE_VALUES;
 	}
-	status = judge(wire, message, length, length, call, &length);
+	status = judge(wire, message, length, length, call, &scanned);
 	if (status == LOAD_WIRE_ERROR)
 		*out_reply = (LoadWireReply){data, bytes, NULL};
 	return status;

@@ -36,6 +36,7 @@ LoadWire *load_wire_new(const LoadWireForm *form, guint slots)
 
 	self->form = *form;
 	self->codec = codec_of(form);
+	self->call_name = load_wire_call_names[form->call];
 	self->slots = slots;
 	self->values_per_call = form->call == LOAD_WIRE_GET_IDS ? (guint)form->count : 1;
 	self->least_value = least_value_of(form->call);

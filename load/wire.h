@@ -88,6 +88,7 @@ typedef struct {
 struct _LoadWire {
 	LoadWireForm form;
 	const LoadWireCodec *codec;
+	const char *call_name; /* of the form's call */
 	guint slots;           /* calls that a connection may have in flight */
 	guint values_per_call; /* that a good reply holds */
 	gint64 least_value;    /* that makes sense */

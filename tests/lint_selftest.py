@@ -32,6 +32,13 @@ CASES = [
     ('circle', 'load/header-first.c', C + calling('header_first', 'header_second_a')),
     ('circle', 'load/header-second.h',
      C + calling('header_second_a', 'header_first', 'static inline ')),
+    # by a table
+    ('circle', 'load/table.c',
+     C + 'const int table_a[] = {1};\n\n' + calling('table', 'table_user')),
+    ('circle', 'load/table-user.c', C + 'extern const int table_a[];\n\n'
+     + 'int table_user(void)\n{\n\treturn table_a[0];\n}\n'),
+    ('', 'load/hidden.c', C + 'static int hidden_a = 1;\n\n' + calling('hidden', 'hidden_user')),
+    ('', 'load/hidden-user.c', C + 'int hidden_user(int hidden_a)\n{\n\treturn hidden_a;\n}\n'),
     ('', 'load/apart-private.h', C + calling('apart_private_a', 'apart_user', 'static inline ')),
     ('', 'load/apart.c', C + calling('apart', 'apart')),
     ('', 'load/apart-user.c', C + calling('apart_user', 'apart')),
