@@ -100,12 +100,11 @@ static void print_line(Decoder *self, gint64 id, const LayoutParts *parts)
 
 static void print_json(Decoder *self, gint64 id, const LayoutParts *parts)
 {
-	char decimal[CTL_ID_TEXT_MAX];
+	g_autofree char *decimal = g_strdup_printf("%" G_GINT64_FORMAT, id);
 	g_autofree char *utc = text_time_ms(parts->time_ms);
 	JsonObject *object = json_object_new();
 
-	json_object_set_string_member(object, "id",
-				      ctl_id_text_encode(CTL_ID_DECIMAL, id, decimal));
+	json_object_set_string_member(object, "id", decimal);
 	json_object_set_int_member(object, "timestamp_ms", parts->time_ms);
 	json_object_set_string_member(object, "time", utc);
 	json_object_set_int_member(object, "datacenter_id", parts->datacenter_id);

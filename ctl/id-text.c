@@ -9,21 +9,18 @@ G_DEFINE_QUARK(ctl_id_text_error_quark, ctl_id_text_error)
 
 typedef struct {
 	const char *name;
-	const char *digits; /* from 0 to the base - 1 */
-	guint base;
+	const char *digits; /* from 0 up: as many as the base */
 	guint max_digits;
-	gboolean padded; /* written with leading zeros up to max_digits */
 } Form;
 
 static const Form forms[] = {
-	[CTL_ID_DECIMAL] = {"decimal", "0123456789", 10, 19, FALSE},
-	[CTL_ID_HEX] = {"hex", "0123456789abcdef", 16, 16, TRUE},
-	[CTL_ID_CROCKFORD] = {"crockford", "0123456789ABCDEFGHJKMNPQRSTVWXYZ", 32, 13, TRUE},
+	[CTL_ID_DECIMAL] = {"decimal", "0123456789", 19},
+	[CTL_ID_HEX] = {"hex", "0123456789abcdef", 16},
+	[CTL_ID_CROCKFORD] = {"crockford", "0123456789ABCDEFGHJKMNPQRSTVWXYZ", 13},
 	[CTL_ID_BASE62] = {"base62",
-			   "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", 62, 11,
-			   TRUE},
+			   "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", 11},
 	[CTL_ID_BASE58] = {"base58", "123456789abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ",
-			   58, 11, FALSE},
+			   11},
 };
 
 gboolean ctl_id_form_from_name(const char *name, CtlIdForm *out_form)
@@ -35,23 +32,6 @@ gboolean ctl_id_form_from_name(const char *name, CtlIdForm *out_form)
 		}
 	}
 	return FALSE;
-}
-
-char *ctl_id_text_encode(CtlIdForm form, gint64 id, char buffer[static CTL_ID_TEXT_MAX])
-{
-	const Form *self = &forms[form];
-	char digits[CTL_ID_TEXT_MAX];
-	guint n = 0;
-
-	/* from the lowest digit up, then turned round */
-	do {
-		digits[n++] = self->digits[id % self->base];
-		id /= self->base;
-	} while (id > 0 || (self->padded && n < self->max_digits));
-	for (guint i = 0; i < n; i++)
-		buffer[i] = digits[n - 1 - i];
-	buffer[n] = '\0';
-	return buffer;
 }
 
 /* The digit that @c stands for: a form whose digits have one case reads both. */
@@ -85,6 +65,7 @@ static gboolean refuse(CtlIdForm form, const char *text, GError **error, const c
 gboolean ctl_id_text_decode(CtlIdForm form, const char *text, gint64 *out_id, GError **error)
 {
 	const Form *self = &forms[form];
+	gint64 base = (gint64)strlen(self->digits);
 	const char *digits = text;
 	gint64 id = 0;
 
@@ -104,10 +85,10 @@ gboolean ctl_id_text_decode(CtlIdForm form, const char *text, gint64 *out_id, GE
 
 		gint64 digit = found - self->digits;
 
-		if (id > (G_MAXINT64 - digit) / self->base)
+		if (id > (G_MAXINT64 - digit) / base)
 			return refuse(form, text, error, "it is above %" G_GINT64_FORMAT,
 				      G_MAXINT64);
-		id = id * self->base + digit;
+		id = id * base + digit;
 	}
 	*out_id = id;
 	return TRUE;

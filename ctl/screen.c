@@ -6,19 +6,19 @@
 
 #define MIN_TABLE_LINES 2 /* its head, and how many more there are */
 
-static guint width_of(gunichar character)
+static guint width_of_character(gunichar character)
 {
 	if (g_unichar_iszerowidth(character))
 		return 0;
 	return g_unichar_iswide(character) ? 2 : 1;
 }
 
-guint ctl_screen_width(const char *text)
+static guint width_of_text(const char *text)
 {
 	guint width = 0;
 
 	for (; *text != '\0'; text = g_utf8_next_char(text))
-		width += width_of(g_utf8_get_char(text));
+		width += width_of_character(g_utf8_get_char(text));
 	return width;
 }
 
@@ -29,7 +29,7 @@ static const char *fit(const char *text, guint columns)
 	guint width = 0;
 
 	while (*end != '\0') {
-		width += width_of(g_utf8_get_char(end));
+		width += width_of_character(g_utf8_get_char(end));
 		if (width > columns && end > text)
 			break;
 		end = g_utf8_next_char(end);
@@ -37,9 +37,10 @@ static const char *fit(const char *text, guint columns)
 	return end;
 }
 
-char *ctl_screen_cut(const char *text, guint columns)
+/* (transfer full): what of it fits. */
+static char *cut(const char *text, guint columns)
 {
-	if (ctl_screen_width(text) <= columns)
+	if (width_of_text(text) <= columns)
 		return g_strdup(text);
 	if (columns <= 1)
 		return g_strdup(">");
@@ -49,7 +50,7 @@ char *ctl_screen_cut(const char *text, guint columns)
 	return g_strdup_printf("%.*s>", (int)(end - text), text);
 }
 
-void ctl_screen_wrap(const char *text, guint columns, GPtrArray *lines)
+static void wrap(const char *text, guint columns, GPtrArray *lines)
 {
 	do {
 		const char *end = fit(text, columns);
@@ -65,12 +66,12 @@ static void add(GPtrArray *lines, const GPtrArray *from, guint n_heads, guint mo
 	guint n_shown = from->len <= most ? from->len : MAX(most, 1) - 1;
 
 	for (guint i = 0; i < n_shown; i++)
-		g_ptr_array_add(lines, ctl_screen_cut(from->pdata[i], columns));
+		g_ptr_array_add(lines, cut(from->pdata[i], columns));
 	if (n_shown < from->len && most > 0) {
 		g_autofree char *rest =
 			g_strdup_printf("... and %u more", from->len - MAX(n_shown, n_heads));
 
-		g_ptr_array_add(lines, ctl_screen_cut(rest, columns));
+		g_ptr_array_add(lines, cut(rest, columns));
 	}
 }
 
@@ -79,7 +80,7 @@ static GPtrArray *wrap_all(const GPtrArray *texts, guint columns)
 	GPtrArray *lines = g_ptr_array_new_with_free_func(g_free);
 
 	for (guint i = 0; i < texts->len; i++)
-		ctl_screen_wrap(texts->pdata[i], columns, lines);
+		wrap(texts->pdata[i], columns, lines);
 	return lines;
 }
 
@@ -92,7 +93,7 @@ char *ctl_screen_draw(const CtlScreenText *self, guint columns, guint lines)
 	guint for_table = MIN(MIN(self->table->len, MIN_TABLE_LINES), left);
 	guint for_below = MIN(below->len, left - for_table);
 
-	g_ptr_array_add(drawn, ctl_screen_cut(self->top, columns));
+	g_ptr_array_add(drawn, cut(self->top, columns));
 	add(drawn, self->table, 1, left - for_below, columns);
 	add(drawn, below, 0, for_below, columns);
 	for (guint i = 0; i < drawn->len; i++)

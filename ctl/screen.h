@@ -7,20 +7,12 @@
  * What is drawn again and again in the place of what was there: in lines that are no longer than
  * the screen is wide, and no more than it has, so that nothing moves.
  *
- * Text is printable UTF-8.
+ * Text is printable UTF-8: a terminal has two columns for a wide character, none for one that
+ * stands on the one before.
  */
 
-/* How many columns a terminal has for it: two for a wide character, none for one that stands on
- * the one before. */
-guint ctl_screen_width(const char *text);
-
-/* (transfer full): what of it fits; ">" in the last column says that there is more. */
-char *ctl_screen_cut(const char *text, guint columns);
-
-/* Adds it to @lines, of char *, in as many as it takes. */
-void ctl_screen_wrap(const char *text, guint columns, GPtrArray *lines);
-
-/* What there is to draw, from the top down; lines are of char *. */
+/* What there is to draw, from the top down; lines are of char *. Where one is cut, ">" in the last
+ * column says that there is more. */
 typedef struct {
 	const char *top;
 	const GPtrArray

@@ -1,8 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/screen.h"
 
+#include <string.h>
+
 #define WIDE   "\u6771" /* two columns */
 #define ACCENT "\u0301" /* none */
+
+/* (transfer full): as the only line. */
+static char *draw_top(const char *text, guint columns)
+{
+	g_autoptr(GPtrArray) none = g_ptr_array_new();
+	const CtlScreenText screen = {text, none, none};
+	char *drawn = ctl_screen_draw(&screen, columns, G_MAXUINT);
+
+	g_assert_true(g_str_has_suffix(drawn, "\n"));
+	drawn[strlen(drawn) - 1] = '\0';
+	return drawn;
+}
 
 static void test_width(void)
 {
@@ -15,8 +29,14 @@ static void test_width(void)
 		{"\U0001f600", 2},
 	};
 
-	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
-		g_assert_cmpuint(ctl_screen_width(cases[i].text), ==, cases[i].width);
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		const char *text = cases[i].text;
+		g_autofree char *whole = draw_top(text, cases[i].width);
+		g_autofree char *cut = draw_top(text, MAX(cases[i].width, 1) - 1);
+
+		g_assert_cmpstr(whole, ==, text);
+		g_assert_true(cases[i].width == 0 || !g_str_equal(cut, text));
+	}
 }
 
 static void test_cut(void)
@@ -41,20 +61,12 @@ static void test_cut(void)
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-		g_autofree char *shown = ctl_screen_cut(cases[i].text, cases[i].columns);
+		g_autofree char *shown = draw_top(cases[i].text, cases[i].columns);
+		g_autofree char *again = draw_top(shown, cases[i].columns);
 
 		g_assert_cmpstr(shown, ==, cases[i].shown);
-		g_assert_cmpuint(ctl_screen_width(shown), <=, cases[i].columns);
+		g_assert_cmpstr(again, ==, shown);
 	}
-}
-
-static char *join(const GPtrArray *lines)
-{
-	GString *text = g_string_new(NULL);
-
-	for (guint i = 0; i < lines->len; i++)
-		g_string_append_printf(text, "%s|", (const char *)lines->pdata[i]);
-	return g_string_free(text, FALSE);
 }
 
 static void test_wrap(void)
@@ -70,18 +82,21 @@ static void test_wrap(void)
 		{"abcd", 3, "abc|d|"},
 		{"abcdef", 3, "abc|def|"},
 		{WIDE WIDE, 3, WIDE "|" WIDE "|"},
-		{WIDE WIDE, 1, WIDE "|" WIDE "|"}, /* there is no way to show it */
+		{WIDE WIDE, 1, ">|>|"}, /* there is no way to show it */
 		{"ab" ACCENT "c", 2, "ab" ACCENT "|c|"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-		g_autoptr(GPtrArray) lines = g_ptr_array_new_with_free_func(g_free);
+		g_autoptr(GPtrArray) none = g_ptr_array_new();
+		g_autoptr(GPtrArray) below = g_ptr_array_new();
 
-		ctl_screen_wrap(cases[i].text, cases[i].columns, lines);
+		g_ptr_array_add(below, (gpointer)cases[i].text);
 
-		g_autofree char *joined = join(lines);
+		const CtlScreenText screen = {"", none, below};
+		g_autofree char *drawn = ctl_screen_draw(&screen, cases[i].columns, G_MAXUINT);
 
-		g_assert_cmpstr(joined, ==, cases[i].lines);
+		/* an empty top comes first */
+		g_assert_cmpstr(g_strdelimit(drawn, "\n", '|') + 1, ==, cases[i].lines);
 	}
 }
 
