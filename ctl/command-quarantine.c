@@ -18,14 +18,14 @@
 typedef struct {
 	const CtlRegistryOptions *options;
 	CtlZookeeper *zookeeper;
-	CtlTree *tree; /* as it was read last before anything was done */
+	CtlRegistryTree *tree; /* as it was read last before anything was done */
 	GArray *datacenters;
 	CtlLimits limits;
 } Quarantine;
 
 static void quarantine_clear(Quarantine *self)
 {
-	g_clear_pointer(&self->tree, ctl_tree_free);
+	g_clear_pointer(&self->tree, ctl_registry_tree_free);
 	g_clear_pointer(&self->zookeeper, ctl_zookeeper_free);
 	g_clear_pointer(&self->datacenters, g_array_unref);
 	ctl_limits_clear(&self->limits);
@@ -53,7 +53,7 @@ static gboolean has_number(const GArray *numbers, guint number)
  * message is out, if one makes no sense. */
 static GArray *choose_datacenters(const Quarantine *self)
 {
-	const CtlTree *tree = self->tree;
+	const CtlRegistryTree *tree = self->tree;
 	char **given = self->options->datacenter_ids;
 	g_autoptr(GArray) chosen = g_array_new(FALSE, FALSE, sizeof(guint));
 
@@ -109,15 +109,15 @@ static gboolean check_live(Quarantine *self)
 {
 	const char *root = self->options->hosts->root;
 	g_autoptr(GError) error = NULL;
-	CtlTree *found = self->options->even_if_servers_live
-				 ? ctl_tree_read(self->zookeeper, root, 0, &error)
-				 : ctl_registry_live_wait(self->zookeeper, root, &error);
+	CtlRegistryTree *found = self->options->even_if_servers_live
+					 ? ctl_registry_tree_read(self->zookeeper, root, 0, &error)
+					 : ctl_registry_live_wait(self->zookeeper, root, &error);
 
 	if (found == NULL) {
 		ctl_output_complain("%s; nothing was changed", error->message);
 		return FALSE;
 	}
-	ctl_tree_free(self->tree);
+	ctl_registry_tree_free(self->tree);
 	self->tree = found;
 	if (self->options->even_if_servers_live || ctl_registry_live_count(found) == 0)
 		return TRUE;
@@ -216,7 +216,7 @@ static void print_summary(const Quarantine *self, const GPtrArray *floors, gint6
 }
 
 /* Says which of @tree are not of those that were done. Returns how many. */
-static guint complain_of_new(const Quarantine *self, const CtlTree *tree)
+static guint complain_of_new(const Quarantine *self, const CtlRegistryTree *tree)
 {
 	guint n = 0;
 
@@ -237,13 +237,13 @@ static guint complain_of_new(const Quarantine *self, const CtlTree *tree)
 static gboolean check_nobody_came(const Quarantine *self)
 {
 	g_autoptr(GError) error = NULL;
-	g_autoptr(CtlTree) tree = NULL;
+	g_autoptr(CtlRegistryTree) tree = NULL;
 	guint n_new;
 	guint n_claims;
 
 	if (self->options->even_if_servers_live)
 		return TRUE;
-	tree = ctl_tree_read(self->zookeeper, self->options->hosts->root, 0, &error);
+	tree = ctl_registry_tree_read(self->zookeeper, self->options->hosts->root, 0, &error);
 	if (tree == NULL) {
 		ctl_output_complain("%s; run it again: servers may have come meanwhile",
 				    error->message);
@@ -318,7 +318,8 @@ static CtlStatus look(Quarantine *self, const ZnodeLimits *given)
 	self->zookeeper = ctl_zookeeper_connect(options->hosts, options->auth,
 						options->common->timeout_ms, &error);
 	if (self->zookeeper != NULL)
-		self->tree = ctl_tree_read(self->zookeeper, options->hosts->root, 0, &error);
+		self->tree =
+			ctl_registry_tree_read(self->zookeeper, options->hosts->root, 0, &error);
 	if (self->tree == NULL)
 		return ctl_output_fail(error);
 	status = plan(self, given);

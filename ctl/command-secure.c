@@ -13,22 +13,22 @@
 
 #define MAX_NAMED 32 /* servers or znodes in a message */
 
-static void print_json(const CtlSecureTree *tree)
+static void print_json(const CtlRegistrySecure *tree)
 {
 	static const struct {
 		const char *before;
 		const char *after;
 	} WORDS[] = {
-		[CTL_SECURE_CLOSED] = {"closed", "closed"},
-		[CTL_SECURE_OPEN] = {"open", "open"},
-		[CTL_SECURE_DONE] = {"open", "closed"},
-		[CTL_SECURE_FOREIGN] = {"someone else's", "someone else's"},
-		[CTL_SECURE_DENIED] = {"open", "open"},
+		[CTL_REGISTRY_SECURE_CLOSED] = {"closed", "closed"},
+		[CTL_REGISTRY_SECURE_OPEN] = {"open", "open"},
+		[CTL_REGISTRY_SECURE_DONE] = {"open", "closed"},
+		[CTL_REGISTRY_SECURE_FOREIGN] = {"someone else's", "someone else's"},
+		[CTL_REGISTRY_SECURE_DENIED] = {"open", "open"},
 	};
 	CtlArray array = {0};
 
 	for (guint i = 0; i < tree->notable->len; i++) {
-		const CtlSecureZnode *znode = tree->notable->pdata[i];
+		const CtlRegistrySecureZnode *znode = tree->notable->pdata[i];
 		JsonObject *object = json_object_new();
 
 		ctl_format_json_text(object, "path", znode->path);
@@ -40,20 +40,20 @@ static void print_json(const CtlSecureTree *tree)
 }
 
 /* What stands in the way, on standard error. */
-static void complain_of(const CtlSecureTree *tree)
+static void complain_of(const CtlRegistrySecure *tree)
 {
 	guint named = 0;
 
 	for (guint i = 0; i < tree->notable->len && named < MAX_NAMED; i++) {
-		const CtlSecureZnode *znode = tree->notable->pdata[i];
+		const CtlRegistrySecureZnode *znode = tree->notable->pdata[i];
 		g_autofree char *path = ctl_format_path(znode->path);
 
 		named++;
-		if (znode->state == CTL_SECURE_DENIED)
+		if (znode->state == CTL_REGISTRY_SECURE_DENIED)
 			ctl_output_complain("%s is open to anyone, and who may close it is "
 					    "someone else; see --admin-auth",
 					    path);
-		else if (znode->state == CTL_SECURE_FOREIGN)
+		else if (znode->state == CTL_REGISTRY_SECURE_FOREIGN)
 			ctl_output_complain("%s is someone else's; left as it is", path);
 		else
 			named--;
@@ -73,7 +73,7 @@ static void complain_of(const CtlSecureTree *tree)
 
 /* (transfer full) (nullable): servers that came without a password, by their addresses; %NULL:
  * there are none. */
-static char *name_servers(const CtlSecureTree *tree)
+static char *name_servers(const CtlRegistrySecure *tree)
 {
 	g_autoptr(GString) names = g_string_new(NULL);
 
@@ -89,7 +89,7 @@ static char *name_servers(const CtlSecureTree *tree)
 	return g_string_free(g_steal_pointer(&names), FALSE);
 }
 
-static CtlStatus report(const CtlSecureTree *tree, const CtlRegistryOptions *options)
+static CtlStatus report(const CtlRegistrySecure *tree, const CtlRegistryOptions *options)
 {
 	g_autofree char *line = g_strdup_printf(
 		"%u znodes: %u were open to anyone, %u of them are closed now; %u are someone "
@@ -114,7 +114,7 @@ static CtlStatus report(const CtlSecureTree *tree, const CtlRegistryOptions *opt
 }
 
 /* Servers that came without a password could not write any more. */
-static gboolean refuse_servers(const CtlSecureTree *tree)
+static gboolean refuse_servers(const CtlRegistrySecure *tree)
 {
 	g_autofree char *servers = name_servers(tree);
 
@@ -127,7 +127,7 @@ static gboolean refuse_servers(const CtlSecureTree *tree)
 	return TRUE;
 }
 
-static gboolean confirm(const CtlSecureTree *tree, const CtlRegistryOptions *options)
+static gboolean confirm(const CtlRegistrySecure *tree, const CtlRegistryOptions *options)
 {
 	const ZookeeperHosts *hosts = options->hosts;
 	g_autofree char *user = g_strndup(options->auth, strcspn(options->auth, ":"));
@@ -146,8 +146,8 @@ static gboolean confirm(const CtlSecureTree *tree, const CtlRegistryOptions *opt
 static CtlStatus close_all(const CtlRegistryOptions *options, CtlZookeeper *zookeeper)
 {
 	g_autoptr(GError) error = NULL;
-	g_autoptr(CtlSecureTree) tree =
-		ctl_secure_tree_walk(zookeeper, options->hosts->root, TRUE, &error);
+	g_autoptr(CtlRegistrySecure) tree =
+		ctl_registry_secure_walk(zookeeper, options->hosts->root, TRUE, &error);
 
 	if (tree != NULL)
 		return report(tree, options);
@@ -160,8 +160,8 @@ static CtlStatus secure(const CtlRegistryOptions *options, CtlZookeeper *zookeep
 {
 	for (gboolean agreed = options->yes;; agreed = TRUE) {
 		g_autoptr(GError) error = NULL;
-		g_autoptr(CtlSecureTree) found =
-			ctl_secure_tree_walk(zookeeper, options->hosts->root, FALSE, &error);
+		g_autoptr(CtlRegistrySecure) found =
+			ctl_registry_secure_walk(zookeeper, options->hosts->root, FALSE, &error);
 
 		if (found == NULL)
 			return ctl_output_fail(error);

@@ -33,8 +33,8 @@ typedef struct {
 	const CtlOptions *options;
 	const ZookeeperHosts *hosts; /* NULL: servers are asked */
 	const char *auth;
-	CtlTree *tree;        /* (nullable): what ZooKeeper has ... */
-	gint64 tree_as_of_ms; /* ... and had at that time, since the Unix epoch */
+	CtlRegistryTree *tree; /* (nullable): what ZooKeeper has ... */
+	gint64 tree_as_of_ms;  /* ... and had at that time, since the Unix epoch */
 
 	/* with --watch */
 	gboolean redraws;   /* on a terminal */
@@ -67,7 +67,7 @@ static gboolean note_damage(CtlNotes *notes, const char *damage)
 }
 
 /* What cannot be shown for what it is. %FALSE: there is a record that does not parse. */
-static gboolean note_tree(CtlNotes *notes, const CtlTree *tree)
+static gboolean note_tree(CtlNotes *notes, const CtlRegistryTree *tree)
 {
 	gboolean sound = TRUE;
 
@@ -195,14 +195,14 @@ static void show_tree(Lister *self, const GError *lost)
 /* %FALSE: the tree is what it was. */
 static gboolean read_tree(Lister *self, CtlZookeeper *zookeeper, GError **error)
 {
-	CtlTreeFlags flags =
-		(reservations ? CTL_TREE_ALL_RESERVATIONS : 0) | (watch ? CTL_TREE_WATCH : 0);
+	CtlRegistryTreeFlags flags = (reservations ? CTL_REGISTRY_TREE_ALL_RESERVATIONS : 0) |
+				     (watch ? CTL_REGISTRY_TREE_WATCH : 0);
 	gint64 now_ms = g_get_real_time() / 1000;
-	CtlTree *tree = ctl_tree_read(zookeeper, self->hosts->root, flags, error);
+	CtlRegistryTree *tree = ctl_registry_tree_read(zookeeper, self->hosts->root, flags, error);
 
 	if (tree == NULL)
 		return FALSE;
-	ctl_tree_free(self->tree);
+	ctl_registry_tree_free(self->tree);
 	self->tree = tree;
 	self->tree_as_of_ms = now_ms;
 	return TRUE;
@@ -353,7 +353,7 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 	CtlStatus status = watch ? list_again(&lister) : list_or_watch(&lister);
 
 	ctl_listing_free(lister.last);
-	ctl_tree_free(lister.tree);
+	ctl_registry_tree_free(lister.tree);
 	return status;
 }
 

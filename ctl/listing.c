@@ -58,7 +58,7 @@ void ctl_listing_take_workers(CtlListing *self, GPtrArray *workers)
 		ctl_worker_make_tables(workers, self->time_ms, &self->full, &self->brief);
 }
 
-void ctl_listing_take_reservations(CtlListing *self, const CtlTree *tree)
+void ctl_listing_take_reservations(CtlListing *self, const CtlRegistryTree *tree)
 {
 	self->is_known = TRUE;
 	self->time_ms = g_get_real_time() / 1000;

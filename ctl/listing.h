@@ -17,7 +17,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlListing, ctl_listing_free)
 /* One of these takes what is in it, as it is now.
  * @workers: (transfer full) (nullable): of CtlWorker, sorted; NULL: nobody tells */
 void ctl_listing_take_workers(CtlListing *self, GPtrArray *workers);
-void ctl_listing_take_reservations(CtlListing *self, const CtlTree *tree);
+void ctl_listing_take_reservations(CtlListing *self, const CtlRegistryTree *tree);
 
 /* (transfer none): what is to be said beside it. */
 CtlNotes *ctl_listing_notes(const CtlListing *self);

@@ -20,7 +20,7 @@ typedef struct {
 	gboolean on_terminal;
 } Wait;
 
-guint ctl_registry_live_count(const CtlTree *tree)
+guint ctl_registry_live_count(const CtlRegistryTree *tree)
 {
 	guint n = 0;
 
@@ -34,7 +34,7 @@ guint ctl_registry_live_count(const CtlTree *tree)
 
 /* The longest time that one of the claims outlives its server. ZooKeeper looks for sessions that
  * have ended once a tick, and a session is at least two ticks long. */
-static gint64 longest_ms(const CtlTree *tree)
+static gint64 longest_ms(const CtlRegistryTree *tree)
 {
 	gint64 timeout_ms = 0;
 
@@ -77,9 +77,9 @@ static void end_telling(const Wait *self)
 		fputs(CLEAR_LINE, stderr);
 }
 
-CtlTree *ctl_registry_live_wait(CtlZookeeper *zookeeper, const char *root, GError **error)
+CtlRegistryTree *ctl_registry_live_wait(CtlZookeeper *zookeeper, const char *root, GError **error)
 {
-	g_autoptr(CtlTree) tree = ctl_tree_read(zookeeper, root, 0, error);
+	g_autoptr(CtlRegistryTree) tree = ctl_registry_tree_read(zookeeper, root, 0, error);
 	Wait wait = {.on_terminal = isatty(STDERR_FILENO)};
 
 	if (tree == NULL)
@@ -89,8 +89,8 @@ CtlTree *ctl_registry_live_wait(CtlZookeeper *zookeeper, const char *root, GErro
 	       g_get_monotonic_time() < wait.until_us) {
 		tell(&wait, ctl_registry_live_count(tree));
 		g_usleep(LOOK_AGAIN_US);
-		ctl_tree_free(tree);
-		tree = ctl_tree_read(zookeeper, root, 0, error);
+		ctl_registry_tree_free(tree);
+		tree = ctl_registry_tree_read(zookeeper, root, 0, error);
 	}
 	end_telling(&wait);
 	return g_steal_pointer(&tree);
@@ -109,7 +109,7 @@ static void complain_of(const CtlDatacenter *datacenter, const CtlClaim *claim)
 		shown);
 }
 
-void ctl_registry_live_complain(const CtlTree *tree)
+void ctl_registry_live_complain(const CtlRegistryTree *tree)
 {
 	guint n = 0;
 

@@ -20,10 +20,10 @@
  *
  * Returns: (transfer full) (nullable): what is there then, or %NULL with an error set
  */
-CtlTree *ctl_registry_live_wait(CtlZookeeper *zookeeper, const char *root, GError **error);
+CtlRegistryTree *ctl_registry_live_wait(CtlZookeeper *zookeeper, const char *root, GError **error);
 
 /* How many claims there are. */
-guint ctl_registry_live_count(const CtlTree *tree);
+guint ctl_registry_live_count(const CtlRegistryTree *tree);
 
 /* A line for each server that has a claim on standard error, but not for too many. */
-void ctl_registry_live_complain(const CtlTree *tree);
+void ctl_registry_live_complain(const CtlRegistryTree *tree);

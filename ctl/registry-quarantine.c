@@ -84,7 +84,7 @@ static void floor_free(CtlFloor *self)
 	g_free(self);
 }
 
-static guint count_claims(const CtlTree *tree, guint datacenter_id)
+static guint count_claims(const CtlRegistryTree *tree, guint datacenter_id)
 {
 	for (guint i = 0; i < tree->datacenters->len; i++) {
 		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
@@ -95,7 +95,7 @@ static guint count_claims(const CtlTree *tree, guint datacenter_id)
 	return 0;
 }
 
-GPtrArray *ctl_registry_quarantine_plan(const CtlTree *tree, const GArray *datacenter_ids)
+GPtrArray *ctl_registry_quarantine_plan(const CtlRegistryTree *tree, const GArray *datacenter_ids)
 {
 	GPtrArray *floors = g_ptr_array_new_with_free_func((GDestroyNotify)floor_free);
 

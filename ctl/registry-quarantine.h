@@ -55,7 +55,7 @@ typedef struct {
 /* (transfer full): of CtlFloor: not done yet.
  * @tree: with the claims to count
  * @datacenter_ids: of guint */
-GPtrArray *ctl_registry_quarantine_plan(const CtlTree *tree, const GArray *datacenter_ids);
+GPtrArray *ctl_registry_quarantine_plan(const CtlRegistryTree *tree, const GArray *datacenter_ids);
 
 /**
  * ctl_registry_quarantine_apply:

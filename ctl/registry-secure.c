@@ -13,16 +13,16 @@ typedef struct {
 	CtlZookeeper *zookeeper;
 	const char *root;
 	gboolean close;
-	CtlSecureTree *tree;
+	CtlRegistrySecure *tree;
 } Walk;
 
-static void secure_znode_free(CtlSecureZnode *self)
+static void secure_znode_free(CtlRegistrySecureZnode *self)
 {
 	g_free(self->path);
 	g_free(self);
 }
 
-void ctl_secure_tree_free(CtlSecureTree *self)
+void ctl_registry_secure_free(CtlRegistrySecure *self)
 {
 	if (self == NULL)
 		return;
@@ -48,20 +48,20 @@ static gboolean do_all(const Walk *self, const GPtrArray *znodes, GError **error
 
 /* One level of the tree */
 
-static void note(const Walk *self, const CtlZnode *znode, CtlSecureState state)
+static void note(const Walk *self, const CtlZnode *znode, CtlRegistrySecureState state)
 {
-	CtlSecureTree *tree = self->tree;
-	CtlSecureZnode *notable;
+	CtlRegistrySecure *tree = self->tree;
+	CtlRegistrySecureZnode *notable;
 
 	tree->znodes++;
-	tree->open +=
-		state == CTL_SECURE_OPEN || state == CTL_SECURE_DONE || state == CTL_SECURE_DENIED;
-	tree->done += state == CTL_SECURE_DONE;
-	tree->others += state == CTL_SECURE_FOREIGN || state == CTL_SECURE_DENIED;
-	if (state == CTL_SECURE_CLOSED)
+	tree->open += state == CTL_REGISTRY_SECURE_OPEN || state == CTL_REGISTRY_SECURE_DONE ||
+		      state == CTL_REGISTRY_SECURE_DENIED;
+	tree->done += state == CTL_REGISTRY_SECURE_DONE;
+	tree->others += state == CTL_REGISTRY_SECURE_FOREIGN || state == CTL_REGISTRY_SECURE_DENIED;
+	if (state == CTL_REGISTRY_SECURE_CLOSED)
 		return;
-	notable = g_new(CtlSecureZnode, 1);
-	*notable = (CtlSecureZnode){g_strdup(znode->path), state};
+	notable = g_new(CtlRegistrySecureZnode, 1);
+	*notable = (CtlRegistrySecureZnode){g_strdup(znode->path), state};
 	g_ptr_array_add(tree->notable, notable);
 }
 
@@ -70,7 +70,7 @@ static gboolean judge(const Walk *self, const CtlZnode *znode, gboolean was_clos
 {
 	switch (znode->result) {
 	case CTL_ZNODE_DENIED:
-		note(self, znode, CTL_SECURE_FOREIGN);
+		note(self, znode, CTL_REGISTRY_SECURE_FOREIGN);
 		return TRUE;
 	case CTL_ZNODE_DONE:
 		break;
@@ -81,11 +81,12 @@ static gboolean judge(const Walk *self, const CtlZnode *znode, gboolean was_clos
 	if (znode->is_open && self->close)
 		return FALSE;
 	if (znode->is_open)
-		note(self, znode, CTL_SECURE_OPEN);
+		note(self, znode, CTL_REGISTRY_SECURE_OPEN);
 	else if (was_closed)
-		note(self, znode, CTL_SECURE_DONE);
+		note(self, znode, CTL_REGISTRY_SECURE_DONE);
 	else
-		note(self, znode, znode->is_ours ? CTL_SECURE_CLOSED : CTL_SECURE_FOREIGN);
+		note(self, znode,
+		     znode->is_ours ? CTL_REGISTRY_SECURE_CLOSED : CTL_REGISTRY_SECURE_FOREIGN);
 	return TRUE;
 }
 
@@ -122,7 +123,7 @@ static gboolean close_all(const Walk *self, GPtrArray *znodes, GHashTable *close
 		CtlZnode *znode = znodes->pdata[i];
 
 		if (znode->result == CTL_ZNODE_DENIED)
-			note(self, znode, CTL_SECURE_DENIED);
+			note(self, znode, CTL_REGISTRY_SECURE_DENIED);
 		else
 			g_ptr_array_add(left, znode);
 		if (znode->result == CTL_ZNODE_DONE)
@@ -317,10 +318,10 @@ static gboolean walk(const Walk *self, GError **error)
 	return datacenters != NULL && walk_datacenters(self, datacenters, error);
 }
 
-CtlSecureTree *ctl_secure_tree_walk(CtlZookeeper *zookeeper, const char *root, gboolean close,
-				    GError **error)
+CtlRegistrySecure *ctl_registry_secure_walk(CtlZookeeper *zookeeper, const char *root,
+					    gboolean close, GError **error)
 {
-	g_autoptr(CtlSecureTree) tree = g_new0(CtlSecureTree, 1);
+	g_autoptr(CtlRegistrySecure) tree = g_new0(CtlRegistrySecure, 1);
 	const Walk self = {zookeeper, root, close, tree};
 
 	tree->notable = g_ptr_array_new_with_free_func((GDestroyNotify)secure_znode_free);

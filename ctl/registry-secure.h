@@ -20,37 +20,37 @@
 
 /* What became of a znode. */
 typedef enum {
-	CTL_SECURE_CLOSED,  /* it was not open */
-	CTL_SECURE_OPEN,    /* it is open */
-	CTL_SECURE_DONE,    /* it was open */
-	CTL_SECURE_FOREIGN, /* not open, but not to the user and password of the session */
-	CTL_SECURE_DENIED,  /* open, and may not be closed by this session */
-} CtlSecureState;
+	CTL_REGISTRY_SECURE_CLOSED,  /* it was not open */
+	CTL_REGISTRY_SECURE_OPEN,    /* it is open */
+	CTL_REGISTRY_SECURE_DONE,    /* it was open */
+	CTL_REGISTRY_SECURE_FOREIGN, /* not open, but not to the user and password of the session */
+	CTL_REGISTRY_SECURE_DENIED,  /* open, and may not be closed by this session */
+} CtlRegistrySecureState;
 
 typedef struct {
 	char *path;
-	CtlSecureState state;
-} CtlSecureZnode;
+	CtlRegistrySecureState state;
+} CtlRegistrySecureZnode;
 
 typedef struct {
 	guint znodes;       /* all of them, claims and strange ones left out */
 	guint open;         /* that were found open */
 	guint done;         /* that were closed */
 	guint others;       /* FOREIGN and DENIED */
-	GPtrArray *notable; /* of CtlSecureZnode: all but CLOSED, parents first */
+	GPtrArray *notable; /* of CtlRegistrySecureZnode: all but CLOSED, parents first */
 	GPtrArray *strange; /* of char *: paths of znodes that are none of a server's */
 	GPtrArray *servers; /* of char *: where servers are that live and came without a password */
-} CtlSecureTree;
+} CtlRegistrySecure;
 
 /**
- * ctl_secure_tree_walk:
+ * ctl_registry_secure_walk:
  * @zookeeper: made with a user and password
  * @close: what is open; else it only looks
  *
  * Returns: (transfer full) (nullable): or %NULL with an error set, and what was closed until then
  * is closed
  */
-CtlSecureTree *ctl_secure_tree_walk(CtlZookeeper *zookeeper, const char *root, gboolean close,
-				    GError **error);
-void ctl_secure_tree_free(CtlSecureTree *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlSecureTree, ctl_secure_tree_free)
+CtlRegistrySecure *ctl_registry_secure_walk(CtlZookeeper *zookeeper, const char *root,
+					    gboolean close, GError **error);
+void ctl_registry_secure_free(CtlRegistrySecure *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlRegistrySecure, ctl_registry_secure_free)

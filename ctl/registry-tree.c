@@ -6,8 +6,8 @@
 typedef struct {
 	CtlZookeeper *zookeeper;
 	const char *root;
-	CtlTreeFlags flags;
-	CtlTree *tree;
+	CtlRegistryTreeFlags flags;
+	CtlRegistryTree *tree;
 } Reader;
 
 static void claim_free(CtlClaim *self)
@@ -33,7 +33,7 @@ static void datacenter_free(CtlDatacenter *self)
 	g_free(self);
 }
 
-void ctl_tree_free(CtlTree *self)
+void ctl_registry_tree_free(CtlRegistryTree *self)
 {
 	if (self == NULL)
 		return;
@@ -44,7 +44,7 @@ void ctl_tree_free(CtlTree *self)
 
 static gboolean read_all(const Reader *self, const GPtrArray *znodes, GError **error)
 {
-	if (self->flags & CTL_TREE_WATCH)
+	if (self->flags & CTL_REGISTRY_TREE_WATCH)
 		return ctl_zookeeper_watch(self->zookeeper, znodes, error);
 	return ctl_zookeeper_do(self->zookeeper, znodes, error);
 }
@@ -336,7 +336,7 @@ static gboolean read_floors(const Reader *self, GError **error)
 	g_autoptr(GPtrArray) parents = ctl_znode_list_new();
 	g_autoptr(GPtrArray) floors = ctl_znode_list_new();
 
-	if (!(self->flags & CTL_TREE_ALL_RESERVATIONS))
+	if (!(self->flags & CTL_REGISTRY_TREE_ALL_RESERVATIONS))
 		return TRUE;
 	for (guint i = 0; i < datacenters->len; i++) {
 		const CtlDatacenter *datacenter = datacenters->pdata[i];
@@ -358,18 +358,18 @@ static gboolean read_floors(const Reader *self, GError **error)
 	return TRUE;
 }
 
-CtlTree *ctl_tree_read(CtlZookeeper *zookeeper, const char *root, CtlTreeFlags flags,
-		       GError **error)
+CtlRegistryTree *ctl_registry_tree_read(CtlZookeeper *zookeeper, const char *root,
+					CtlRegistryTreeFlags flags, GError **error)
 {
-	g_autoptr(CtlTree) tree = g_new0(CtlTree, 1);
+	g_autoptr(CtlRegistryTree) tree = g_new0(CtlRegistryTree, 1);
 	const Reader reader = {zookeeper, root, flags, tree};
 
 	tree->datacenters = g_ptr_array_new_with_free_func((GDestroyNotify)datacenter_free);
 	tree->strange = g_ptr_array_new_with_free_func(g_free);
 	if (!read_top(&reader, error) || !read_step(&reader, &CLAIMS, error) ||
 	    !read_step(&reader,
-		       flags & CTL_TREE_ALL_RESERVATIONS ? &ALL_RESERVATIONS
-							 : &CLAIMED_RESERVATIONS,
+		       flags & CTL_REGISTRY_TREE_ALL_RESERVATIONS ? &ALL_RESERVATIONS
+								  : &CLAIMED_RESERVATIONS,
 		       error) ||
 	    !read_floors(&reader, error))
 		return NULL;

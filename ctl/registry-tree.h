@@ -35,7 +35,7 @@ typedef struct {
 	guint datacenter_id;
 	GPtrArray *claims;       /* of CtlClaim, in the order they were made in */
 	GPtrArray *reservations; /* of CtlReservation, by worker ID */
-	/* with CTL_TREE_ALL_RESERVATIONS: no claim begins at or before this */
+	/* with CTL_REGISTRY_TREE_ALL_RESERVATIONS: no claim begins at or before this */
 	gint64 floor_ms; /* since the Unix epoch: the beginning of that tick; 0: any time will do */
 	char *floor_damage; /* (nullable): why there is no floor, although there should be one */
 } CtlDatacenter;
@@ -44,26 +44,26 @@ typedef struct {
 	Layout layout;
 	GPtrArray *datacenters; /* of CtlDatacenter, by datacenter ID */
 	GPtrArray *strange;     /* of char *: paths of znodes that are none of a server's */
-} CtlTree;
+} CtlRegistryTree;
 
 typedef enum {
 	/* every reservation, and the floors; else only those of worker IDs that a claim names */
-	CTL_TREE_ALL_RESERVATIONS = 1 << 0,
+	CTL_REGISTRY_TREE_ALL_RESERVATIONS = 1 << 0,
 	/* ctl_zookeeper_wait_change() tells when something of it has changed */
-	CTL_TREE_WATCH = 1 << 1,
-} CtlTreeFlags;
+	CTL_REGISTRY_TREE_WATCH = 1 << 1,
+} CtlRegistryTreeFlags;
 
 /**
- * ctl_tree_read:
+ * ctl_registry_tree_read:
  * @root: "/snowflake"
  *
  * Returns: (transfer full) (nullable): or %NULL with an error set: of CTL_ZOOKEEPER_ERROR, or that
  * there is nothing at @root, or no layout that makes sense
  */
-CtlTree *ctl_tree_read(CtlZookeeper *zookeeper, const char *root, CtlTreeFlags flags,
-		       GError **error);
-void ctl_tree_free(CtlTree *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlTree, ctl_tree_free)
+CtlRegistryTree *ctl_registry_tree_read(CtlZookeeper *zookeeper, const char *root,
+					CtlRegistryTreeFlags flags, GError **error);
+void ctl_registry_tree_free(CtlRegistryTree *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlRegistryTree, ctl_registry_tree_free)
 
 /* The reservation of that worker ID, or NULL. */
 const CtlReservation *ctl_datacenter_find(const CtlDatacenter *self, guint worker_id);

@@ -38,14 +38,14 @@ static gint64 until_ms(const CtlDatacenter *datacenter, const CtlReservation *re
 	return MAX(reservation->reserved_until_ms, datacenter->floor_ms);
 }
 
-static gint64 count_worker_ids(const CtlTree *tree)
+static gint64 count_worker_ids(const CtlRegistryTree *tree)
 {
 	return G_GINT64_CONSTANT(1) << tree->layout.worker_bits;
 }
 
 /* How many worker IDs of the datacenter are in each state: those without a record are free, or
  * below the floor. */
-static void count(const CtlTree *tree, const CtlDatacenter *datacenter, gint64 now_ms,
+static void count(const CtlRegistryTree *tree, const CtlDatacenter *datacenter, gint64 now_ms,
 		  gint64 out_counts[static N_STATES])
 {
 	gint64 rest = count_worker_ids(tree) - datacenter->reservations->len;
@@ -72,7 +72,7 @@ static void add_line(CtlTable *table, const CtlDatacenter *datacenter,
 		      ctl_format_address(address != NULL && address[0] != '\0' ? address : NULL));
 }
 
-static CtlTable *make_table(const CtlTree *tree, gint64 now_ms, gboolean is_short)
+static CtlTable *make_table(const CtlRegistryTree *tree, gint64 now_ms, gboolean is_short)
 {
 	static const char *const HEADS[] = {">datacenter",    ">worker", "state",
 					    "reserved until", "address", NULL};
@@ -89,14 +89,14 @@ static CtlTable *make_table(const CtlTree *tree, gint64 now_ms, gboolean is_shor
 	return table;
 }
 
-void ctl_reservation_table_make(const CtlTree *tree, gint64 now_ms, CtlTable **out_full,
+void ctl_reservation_table_make(const CtlRegistryTree *tree, gint64 now_ms, CtlTable **out_full,
 				CtlTable **out_brief)
 {
 	*out_full = make_table(tree, now_ms, FALSE);
 	*out_brief = make_table(tree, now_ms, TRUE);
 }
 
-char *ctl_reservation_table_summary(const CtlTree *tree, const CtlDatacenter *datacenter,
+char *ctl_reservation_table_summary(const CtlRegistryTree *tree, const CtlDatacenter *datacenter,
 				    gint64 now_ms)
 {
 	GString *text = g_string_new(NULL);
@@ -134,8 +134,8 @@ static JsonObject *reservation_to_json(const CtlDatacenter *datacenter,
 	return object;
 }
 
-JsonObject *ctl_reservation_table_to_json(const CtlTree *tree, const CtlDatacenter *datacenter,
-					  gint64 now_ms)
+JsonObject *ctl_reservation_table_to_json(const CtlRegistryTree *tree,
+					  const CtlDatacenter *datacenter, gint64 now_ms)
 {
 	JsonObject *object = json_object_new();
 	JsonArray *reservations = json_array_new();

@@ -13,13 +13,13 @@
 
 /* @now_ms: since the Unix epoch
  * @out_full, @out_brief: (transfer full): with times in full, and in short */
-void ctl_reservation_table_make(const CtlTree *tree, gint64 now_ms, CtlTable **out_full,
+void ctl_reservation_table_make(const CtlRegistryTree *tree, gint64 now_ms, CtlTable **out_full,
 				CtlTable **out_brief);
 
 /* (transfer full): a line of a datacenter, which adds them up. */
-char *ctl_reservation_table_summary(const CtlTree *tree, const CtlDatacenter *datacenter,
+char *ctl_reservation_table_summary(const CtlRegistryTree *tree, const CtlDatacenter *datacenter,
 				    gint64 now_ms);
 
 /* (transfer full): of a datacenter, for JSON. */
-JsonObject *ctl_reservation_table_to_json(const CtlTree *tree, const CtlDatacenter *datacenter,
-					  gint64 now_ms);
+JsonObject *ctl_reservation_table_to_json(const CtlRegistryTree *tree,
+					  const CtlDatacenter *datacenter, gint64 now_ms);

@@ -48,7 +48,7 @@ static CtlWorker *worker_of_claim(const CtlDatacenter *datacenter, const CtlClai
 	return self;
 }
 
-GPtrArray *ctl_worker_of_tree(const CtlTree *tree, gint64 as_of_ms)
+GPtrArray *ctl_worker_of_tree(const CtlRegistryTree *tree, gint64 as_of_ms)
 {
 	GPtrArray *workers = ctl_worker_list_new();
 

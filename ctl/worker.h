@@ -37,7 +37,7 @@ GPtrArray *ctl_worker_list_new(void);
 
 /* (transfer full): the workers of a tree, not asked yet.
  * @as_of_ms: when it was so, since the Unix epoch */
-GPtrArray *ctl_worker_of_tree(const CtlTree *tree, gint64 as_of_ms);
+GPtrArray *ctl_worker_of_tree(const CtlRegistryTree *tree, gint64 as_of_ms);
 
 /* (transfer full): hearsay, not asked yet.
  * @clock_skew_us: of the server that says so */
