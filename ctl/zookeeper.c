@@ -250,7 +250,7 @@ gboolean ctl_zookeeper_add_auth(CtlZookeeper *self, const char *auth, GError **e
 	if (self->handle != NULL &&
 	    zoo_add_auth(self->handle, "digest", auth, (int)strlen(auth), NULL, NULL) == ZOK)
 		return TRUE;
-	return ctl_zookeeper_lose(self, error, "the user and password cannot be sent");
+	return ctl_zookeeper_lose(self, error, "no connection to send the user and password over");
 }
 
 CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *auth, guint timeout_ms,
