@@ -39,16 +39,11 @@ typedef struct {
 	gboolean any_bad;
 } Decoder;
 
-static gboolean is_all(const char *text, const char *characters)
-{
-	return text[0] != '\0' && text[strspn(text, characters)] == '\0';
-}
-
 static gboolean read_id(const Decoder *self, const char *text, gint64 *out_id, GError **error)
 {
 	if (self->has_form)
 		return ctl_id_text_decode(self->form, text, out_id, error);
-	if (is_all(text, "0123456789"))
+	if (text[0] != '\0' && text[strspn(text, "0123456789")] == '\0')
 		return ctl_id_text_decode(CTL_ID_DECIMAL, text, out_id, error);
 	if (g_ascii_strncasecmp(text, "0x", 2) == 0)
 		return ctl_id_text_decode(CTL_ID_HEX, text, out_id, error);

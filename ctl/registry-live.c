@@ -71,12 +71,6 @@ static void tell(Wait *self, guint n_claims)
 	self->told = n_claims;
 }
 
-static void end_telling(const Wait *self)
-{
-	if (self->told_us != 0 && self->on_terminal)
-		fputs(CLEAR_LINE, stderr);
-}
-
 CtlRegistryTree *ctl_registry_live_wait(CtlZookeeper *zookeeper, const char *root, GError **error)
 {
 	g_autoptr(CtlRegistryTree) tree = ctl_registry_tree_read(zookeeper, root, 0, error);
@@ -92,7 +86,8 @@ CtlRegistryTree *ctl_registry_live_wait(CtlZookeeper *zookeeper, const char *roo
 		ctl_registry_tree_free(tree);
 		tree = ctl_registry_tree_read(zookeeper, root, 0, error);
 	}
-	end_telling(&wait);
+	if (wait.told_us != 0 && wait.on_terminal)
+		fputs(CLEAR_LINE, stderr);
 	return g_steal_pointer(&tree);
 }
 

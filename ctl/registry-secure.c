@@ -94,7 +94,7 @@ static gboolean judge(const Walk *self, const CtlZnode *znode, gboolean was_clos
 static gboolean look_at_all(const Walk *self, GPtrArray *znodes, const GHashTable *closed,
 			    GError **error)
 {
-	g_autoptr(GPtrArray) open = g_ptr_array_new();
+	guint n_open = 0;
 
 	for (guint i = 0; i < znodes->len; i++)
 		((CtlZnode *)znodes->pdata[i])->operation = CTL_ZNODE_LOOK_ACL;
@@ -104,16 +104,16 @@ static gboolean look_at_all(const Walk *self, GPtrArray *znodes, const GHashTabl
 		CtlZnode *znode = znodes->pdata[i];
 
 		if (!judge(self, znode, g_hash_table_contains((GHashTable *)closed, znode)))
-			g_ptr_array_add(open, znode);
+			znodes->pdata[n_open++] = znode;
 	}
-	g_ptr_array_set_size(znodes, 0);
-	g_ptr_array_extend(znodes, open, NULL, NULL);
+	g_ptr_array_set_size(znodes, (gint)n_open);
 	return TRUE;
 }
 
+/* Leaves in @znodes those that it may close; adds to @closed those that it has. */
 static gboolean close_all(const Walk *self, GPtrArray *znodes, GHashTable *closed, GError **error)
 {
-	g_autoptr(GPtrArray) left = g_ptr_array_new();
+	guint n_left = 0;
 
 	for (guint i = 0; i < znodes->len; i++)
 		((CtlZnode *)znodes->pdata[i])->operation = CTL_ZNODE_CLOSE;
@@ -125,12 +125,11 @@ static gboolean close_all(const Walk *self, GPtrArray *znodes, GHashTable *close
 		if (znode->result == CTL_ZNODE_DENIED)
 			note(self, znode, CTL_REGISTRY_SECURE_DENIED);
 		else
-			g_ptr_array_add(left, znode);
+			znodes->pdata[n_left++] = znode;
 		if (znode->result == CTL_ZNODE_DONE)
 			g_hash_table_add(closed, znode);
 	}
-	g_ptr_array_set_size(znodes, 0);
-	g_ptr_array_extend(znodes, left, NULL, NULL);
+	g_ptr_array_set_size(znodes, (gint)n_left);
 	return TRUE;
 }
 

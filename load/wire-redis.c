@@ -49,7 +49,7 @@ static LoadWireStatus parse(const LoadWire *wire, const guint8 *data, gsize leng
 	return is_number(out_reply) ? LOAD_WIRE_VALUES : LOAD_WIRE_ERROR;
 }
 
-static gint64 next_value(LoadWireReply *reply)
+static gint64 next_value(G_GNUC_UNUSED const LoadWire *wire, LoadWireReply *reply)
 {
 	gint64 value = 0;
 

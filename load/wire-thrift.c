@@ -420,6 +420,11 @@ static gint64 next_compact_value(LoadWireReply *reply)
 	return (gint64)(zigzag >> 1 ^ -(zigzag & 1));
 }
 
+static gint64 next_value(const LoadWire *wire, LoadWireReply *reply)
+{
+	return is_compact(wire) ? next_compact_value(reply) : next_binary_value(reply);
+}
+
 static char *error_message(const LoadWire *wire, const LoadWireReply *reply)
 {
 	const guint8 *message = reply->bytes + frame_bytes(wire);
@@ -433,18 +438,10 @@ static char *error_message(const LoadWire *wire, const LoadWireReply *reply)
 	return g_strndup((const char *)message + header->text_offset, header->text_length);
 }
 
-const LoadWireCodec load_wire_binary_codec = {
+const LoadWireCodec load_wire_thrift_codec = {
 	.make_templates = make_templates,
 	.number_requests = number_requests,
 	.parse = parse,
-	.next_value = next_binary_value,
-	.error_message = error_message,
-};
-
-const LoadWireCodec load_wire_compact_codec = {
-	.make_templates = make_templates,
-	.number_requests = number_requests,
-	.parse = parse,
-	.next_value = next_compact_value,
+	.next_value = next_value,
 	.error_message = error_message,
 };

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "load/wire.h"
 
-#include <string.h>
-
 const char *const load_wire_call_names[] = {
 	"get_id",     "get_ids", "get_timestamp", "get_worker_id", "get_datacenter_id",
 	"redis-incr", NULL,
@@ -16,14 +14,6 @@ gboolean load_wire_gives_ids(LoadWireCall call)
 	       call == LOAD_WIRE_REDIS_INCR;
 }
 
-static const LoadWireCodec *codec_of(const LoadWireForm *form)
-{
-	if (form->call == LOAD_WIRE_REDIS_INCR)
-		return &load_wire_redis_codec;
-	return form->protocol == LOAD_WIRE_COMPACT ? &load_wire_compact_codec
-						   : &load_wire_binary_codec;
-}
-
 static gint64 least_value_of(LoadWireCall call)
 {
 	/* the first worker and the first datacenter are 0 */
@@ -35,7 +25,8 @@ LoadWire *load_wire_new(const LoadWireForm *form, guint slots)
 	LoadWire *self = g_new0(LoadWire, 1);
 
 	self->form = *form;
-	self->codec = codec_of(form);
+	self->codec = form->call == LOAD_WIRE_REDIS_INCR ? &load_wire_redis_codec
+							 : &load_wire_thrift_codec;
 	self->call_name = load_wire_call_names[form->call];
 	self->slots = slots;
 	self->values_per_call = form->call == LOAD_WIRE_GET_IDS ? (guint)form->count : 1;

@@ -67,14 +67,13 @@ typedef struct {
 	void (*number_requests)(const LoadWire *wire, guint8 *requests, guint count, guint32 call);
 	LoadWireStatus (*parse)(const LoadWire *wire, const guint8 *data, gsize length,
 				guint32 call, LoadWireReply *out_reply);
-	gint64 (*next_value)(LoadWireReply *reply);
+	gint64 (*next_value)(const LoadWire *wire, LoadWireReply *reply);
 	/* (transfer full) (nullable): the message of an exception, as it came. */
 	char *(*error_message)(const LoadWire *wire, const LoadWireReply *reply);
 } LoadWireCodec;
 
-extern const LoadWireCodec load_wire_binary_codec;
-extern const LoadWireCodec load_wire_compact_codec;
 extern const LoadWireCodec load_wire_redis_codec;
+extern const LoadWireCodec load_wire_thrift_codec;
 
 /* Eight bytes to compare with, as far as the mask has ones. */
 typedef struct {
@@ -147,7 +146,7 @@ static inline LoadWireStatus load_wire_parse(const LoadWire *self, const guint8 
 /* The next of the values_per_call numbers of a reply that is VALUES. */
 static inline gint64 load_wire_next_value(const LoadWire *self, LoadWireReply *reply)
 {
-	return self->codec->next_value(reply);
+	return self->codec->next_value(self, reply);
 }
 
 /* (transfer full): what a reply that was ERROR says, in printable ASCII. */
