@@ -49,7 +49,7 @@ static const char *split(const char *text, char **out_host, const char **out_por
 		host_end = text + strlen(text);
 	rest = host_end + bracketed;
 	if (*rest != '\0' && *rest != ':')
-		return "a port stands behind a colon, as in [::1]:7609";
+		return "a port stands after a colon, as in [::1]:7609";
 	*out_host = g_strndup(host, (gsize)(host_end - host));
 	*out_port = *rest == ':' ? rest + 1 : NULL;
 	return bracketed ? bracketed_host_fault(*out_host) : host_fault(*out_host);

@@ -296,7 +296,7 @@ static gboolean is_registry(const Walk *self, GError **error)
 		return TRUE;
 	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
 		    "no layout at %s of ZooKeeper at %s: no server has registered there; is the "
-		    "path behind --zookeeper the servers'?",
+		    "path in --zookeeper the servers'?",
 		    self->root, ctl_zookeeper_servers(self->zookeeper));
 	return FALSE;
 }

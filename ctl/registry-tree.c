@@ -89,7 +89,7 @@ static gboolean read_layout(const Reader *self, const CtlZnode *layout, GError *
 	if (layout->result == CTL_ZNODE_MISSING) {
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
 			    "nothing at %s of ZooKeeper at %s: no server has registered there; is "
-			    "the path behind --zookeeper the servers'?",
+			    "the path in --zookeeper the servers'?",
 			    self->root, ctl_zookeeper_servers(self->zookeeper));
 		return FALSE;
 	}

@@ -47,7 +47,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 OPTION("zookeeper", ZOOKEEPER, zookeeper, "HOSTS"),
 	 .default_note = "none: reservations are kept in the state directory",
 	 .help = "where reservations are kept that many machines share: HOST:PORT of each server "
-		 "of ZooKeeper with commas between, and /PATH behind the last for a root other "
+		 "of ZooKeeper with commas between, and /PATH after the last for a root other "
 		 "than " ZOOKEEPER_HOSTS_DEFAULT_ROOT},
 	{OPTION("zookeeper-auth", PATH, zookeeper_auth, "FILE"), OF_ZOOKEEPER,
 	 .default_note = "none: what the server writes is open to all",
@@ -144,7 +144,7 @@ const guint OPTIONS_TABLE_LENGTH = G_N_ELEMENTS(OPTIONS_TABLE);
 
 #define HELP_INDENT "                          "
 
-/* Behind the dashes; a longer usage has a line of its own. */
+/* After the dashes; a longer usage has a line of its own. */
 #define USAGE_COLUMNS ((int)strlen(HELP_INDENT) - 4)
 
 char *options_table_range(const OptionSpec *spec)
@@ -203,7 +203,7 @@ char *options_table_sample_config(void)
 {
 	GString *out = g_string_new(
 		"# snowflaked reads this file with --config FILE. Lines that begin with # are\n"
-		"# comments; those without a blank behind it are options at their defaults.\n\n"
+		"# comments; those without a blank after it are options at their defaults.\n\n"
 		"[snowflaked]\n");
 
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {

@@ -237,7 +237,7 @@ class ReadOnly(ZookeeperTest):
             done = self.ctl(*arguments)
             self.assert_fails(done, 1, f"nothing at {self.registry.root}",
                               "no server has registered there",
-                              self.zookeeper.connect_string, "behind --zookeeper")
+                              self.zookeeper.connect_string, "in --zookeeper")
             self.assertEqual(done.stdout, "")
         self.assertEqual(self.registry.everything(), before)
 
