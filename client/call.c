@@ -55,6 +55,12 @@ static gboolean malformed(GError **error, const char *what)
 	return FALSE;
 }
 
+static void replace(char **field, char *text)
+{
+	g_free(*field);
+	*field = text;
+}
+
 /* Reads the fields that TApplicationException and the exceptions of the contract have in common:
  * 1, a message, and 2, a number (the type of the one, retry_after_ms of another). */
 static char *read_exception(ClientReader *reader, gint64 *out_number)
@@ -65,16 +71,14 @@ static char *read_exception(ClientReader *reader, gint64 *out_number)
 
 	*out_number = 0;
 	while ((type = client_reader_field(reader, &id)) != BINARY_STOP) {
-		if (id == 1 && type == BINARY_STRING) {
-			g_free(message);
-			message = client_reader_text(reader);
-		} else if (id == 2 && type == BINARY_I32) {
+		if (id == 1 && type == BINARY_STRING)
+			replace(&message, client_reader_text(reader));
+		else if (id == 2 && type == BINARY_I32)
 			*out_number = client_reader_i32(reader);
-		} else if (id == 2 && type == BINARY_I64) {
+		else if (id == 2 && type == BINARY_I64)
 			*out_number = client_reader_i64(reader);
-		} else {
+		else
 			client_reader_skip(reader, type);
-		}
 	}
 	return message != NULL ? g_steal_pointer(&message) : g_strdup("no message");
 }
@@ -155,12 +159,6 @@ void snowflake_client_worker_free(SnowflakeClientWorker *worker)
 	g_free(worker->state);
 	g_free(worker->kind);
 	g_free(worker);
-}
-
-static void replace(char **field, char *text)
-{
-	g_free(*field);
-	*field = text;
 }
 
 static SnowflakeClientWorker *read_worker(ClientReader *reader)

@@ -316,8 +316,7 @@ static gboolean raise_all(const Quarantine *self, const GPtrArray *floors, GErro
 {
 	g_autoptr(GPtrArray) left = g_ptr_array_new();
 
-	for (guint i = 0; i < floors->len; i++)
-		g_ptr_array_add(left, floors->pdata[i]);
+	g_ptr_array_extend(left, (GPtrArray *)floors, NULL, NULL);
 	for (int i = 0; i < MAX_ATTEMPTS && left->len > 0; i++) {
 		if (!attempt(self, left, error))
 			return FALSE;

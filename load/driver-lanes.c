@@ -64,8 +64,8 @@ void load_lane_lose(LoadDriver *self, LoadLane *lane, const GError *why)
 	lane->watches_write = FALSE;
 	lane->failures++;
 	lane->server = (lane->server + 1) % self->servers->len;
-	lane->retry_ns = self->now_ns + retry_pause_ns(lane->failures, self->servers->len,
-						       self->n_lanes, g_random_double());
+	lane->retry_ns = self->now_ns + load_retry_pause_ns(lane->failures, self->servers->len,
+							    self->n_lanes, g_random_double());
 	self->next_look_ns =
 		MIN(self->next_look_ns, MAX(lane->retry_ns, self->looked_ns + LEAST_PAUSE_NS));
 }

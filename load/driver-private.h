@@ -9,7 +9,6 @@
  * The driver's inside. driver.c has the thread, the calls and the replies; driver-lanes.c, whose
  * functions are below, loses connections and makes them again.
  */
-#define LOAD_NS_PER_MS G_GINT64_CONSTANT(1000000)
 
 typedef enum {
 	LOAD_LANE_LOST,       /* there is no connection */

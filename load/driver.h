@@ -30,6 +30,8 @@
  */
 typedef struct _LoadDriver LoadDriver;
 
+#define LOAD_NS_PER_MS G_GINT64_CONSTANT(1000000)
+
 typedef struct {
 	const LoadWire *wire; /* borrowed */
 	/* CLOCK_MONOTONIC; see LoadTally for what is measured in this time. */

@@ -4,7 +4,7 @@
 #include <glib.h>
 
 /**
- * retry_pause_ns:
+ * load_retry_pause_ns:
  * @failures: of the connection, in a row, 1 or more: it broke, or could not be made
  * @n_servers: that it takes in turn
  * @n_connections: that share a thread
@@ -14,4 +14,4 @@
  * tried; else up to 10 ms, twice as long each time all of them failed once more, up to 100 ms, or
  * so long that a thread makes no more than 10,000 attempts a second; at least half of that.
  */
-gint64 retry_pause_ns(guint failures, guint n_servers, guint n_connections, double draw);
+gint64 load_retry_pause_ns(guint failures, guint n_servers, guint n_connections, double draw);

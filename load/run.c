@@ -5,10 +5,8 @@
 
 #include "load/driver.h"
 
-#define NS_PER_MS G_GINT64_CONSTANT(1000000)
-
 /* Beyond the timeout: for a server to come back, or another one to be found. */
-#define SILENCE_NS (10000 * NS_PER_MS)
+#define SILENCE_NS (10000 * LOAD_NS_PER_MS)
 
 struct _LoadRun {
 	const LoadOptions *options;
@@ -95,8 +93,8 @@ static LoadDriverConfig make_config(const LoadOptions *options, const LoadWire *
 		.measure_from_ns = start_ns,
 		.measure_until_ns = G_MAXINT64,
 		.calls = G_MAXUINT64,
-		.timeout_ns = (gint64)options->timeout_ms * NS_PER_MS,
-		.silence_ns = (gint64)options->timeout_ms * NS_PER_MS + SILENCE_NS,
+		.timeout_ns = (gint64)options->timeout_ms * LOAD_NS_PER_MS,
+		.silence_ns = (gint64)options->timeout_ms * LOAD_NS_PER_MS + SILENCE_NS,
 	};
 
 	if (options->calls > 0) {

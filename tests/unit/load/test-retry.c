@@ -32,10 +32,10 @@ static void pauses_grow_to_a_bound(void)
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-		gint64 longest_ns = retry_pause_ns(cases[i].failures, cases[i].n_servers,
-						   cases[i].n_connections, 1);
-		gint64 shortest_ns = retry_pause_ns(cases[i].failures, cases[i].n_servers,
-						    cases[i].n_connections, 0);
+		gint64 longest_ns = load_retry_pause_ns(cases[i].failures, cases[i].n_servers,
+							cases[i].n_connections, 1);
+		gint64 shortest_ns = load_retry_pause_ns(cases[i].failures, cases[i].n_servers,
+							 cases[i].n_connections, 0);
 
 		g_test_message("case %zu", i);
 		g_assert_cmpint(longest_ns, ==, cases[i].longest_ms * MS);
