@@ -202,6 +202,11 @@ char *layout_to_string(const Layout *self)
 			       self->datacenter_bits, self->worker_bits, self->sequence_bits);
 }
 
+char *layout_tick_text(const Layout *self, gint64 tick)
+{
+	return text_time_ms(layout_tick_start_ms(self, tick));
+}
+
 gboolean layout_equal(const Layout *a, const Layout *b)
 {
 	return a->epoch_ms == b->epoch_ms && a->tick_ms == b->tick_ms &&

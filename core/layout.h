@@ -47,6 +47,9 @@ gboolean layout_parse(const char *text, Layout *out_layout,
 /* (transfer full): the six fields, as layout_parse() reads them. */
 char *layout_to_string(const Layout *self);
 
+/* (transfer full): when @tick, of 0 to layout_max_tick(), begins, as text_time_ms() writes it. */
+char *layout_tick_text(const Layout *self, gint64 tick);
+
 gboolean layout_equal(const Layout *a, const Layout *b);
 
 /**

@@ -35,7 +35,7 @@ Refusal refusal_of_clock_back(gint64 behind_ms)
 Refusal refusal_of_clock_outside(const Layout *layout)
 {
 	g_autofree char *first = text_time_ms(layout->epoch_ms);
-	g_autofree char *last = text_time_ms(layout_tick_start_ms(layout, layout_max_tick(layout)));
+	g_autofree char *last = layout_tick_text(layout, layout_max_tick(layout));
 
 	return (Refusal){
 		.kind = REFUSAL_CLOCK,

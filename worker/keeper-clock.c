@@ -10,11 +10,6 @@
 #define DISCIPLINE_INTERVAL_US (100 * G_TIME_SPAN_MILLISECOND)
 #define ASK_INTERVAL_US        G_USEC_PER_SEC
 
-char *keeper_clock_tick_text(const Keeper *self, gint64 tick)
-{
-	return text_time_ms(layout_tick_start_ms(self->layout, tick));
-}
-
 gint64 keeper_clock_reserved_until_ms(const Keeper *self, gint64 end_ms, gint64 now_ms)
 {
 	return now_ms < end_ms + self->layout->tick_ms ? end_ms : 0;
@@ -106,8 +101,8 @@ void keeper_clock_discipline(Keeper *self)
 static void log_outside(const Keeper *self, gint64 now_ms)
 {
 	g_autofree char *now = text_time_ms(now_ms);
-	g_autofree char *first = keeper_clock_tick_text(self, 0);
-	g_autofree char *last = keeper_clock_tick_text(self, layout_max_tick(self->layout));
+	g_autofree char *first = layout_tick_text(self->layout, 0);
+	g_autofree char *last = layout_tick_text(self->layout, layout_max_tick(self->layout));
 
 	log_event(LOG_WORKER_WAITING,
 		  "why=\"the clock, %s, is outside the layout's range, %s to %s: set it right\"",

@@ -19,6 +19,3 @@ gint64 keeper_clock_excess_ticks(const Keeper *self);
 /* Any thread. @end_ms: where the last tick of a reservation begins, since the Unix epoch; 0:
  * nothing is reserved. Returns: the same; 0 if it is over by @now_ms. */
 gint64 keeper_clock_reserved_until_ms(const Keeper *self, gint64 end_ms, gint64 now_ms);
-
-/* (transfer full): for the log. */
-char *keeper_clock_tick_text(const Keeper *self, gint64 tick);

@@ -2,7 +2,6 @@
 #include "worker/keeper-lease.h"
 
 #include "common/log.h"
-#include "core/text.h"
 #include "worker/keeper-clock.h"
 #include "worker/keeper-private.h"
 
@@ -145,8 +144,8 @@ static void hold(Keeper *self, const Reservation *reservation)
 	show_reserved(self, reservation->end_tick);
 	show_worker(self, self->lease);
 
-	first = keeper_clock_tick_text(self, MAX(first_tick, self->facts.now_tick));
-	end = keeper_clock_tick_text(self, reservation->end_tick);
+	first = layout_tick_text(self->layout, MAX(first_tick, self->facts.now_tick));
+	end = layout_tick_text(self->layout, reservation->end_tick);
 	log_event(LOG_WORKER_CLAIMED, "datacenter_id=%u worker_id=%u first=%s reserved_until=%s",
 		  reservation->datacenter_id, reservation->worker_id, first, end);
 }
@@ -190,8 +189,9 @@ static void wait_for_worker(Keeper *self, gint64 until_tick, const GError *error
 {
 	if (!self->facts.waiting || g_strcmp0(self->waiting_why, error->message) != 0) {
 		g_autofree char *why = log_quote(error->message);
-		g_autofree char *until =
-			until_tick != G_MAXINT64 ? keeper_clock_tick_text(self, until_tick) : NULL;
+		g_autofree char *until = until_tick != G_MAXINT64
+						 ? layout_tick_text(self->layout, until_tick)
+						 : NULL;
 
 		log_event(LOG_WORKER_WAITING, "why=%s%s%s", why, until != NULL ? " until=" : "",
 			  until != NULL ? until : "");
@@ -237,7 +237,7 @@ static void note_extension_failed(Keeper *self, const GError *error)
 {
 	if (self->facts.failures == 0) {
 		g_autofree char *why = log_quote(error->message);
-		g_autofree char *end = keeper_clock_tick_text(self, self->facts.end_tick);
+		g_autofree char *end = layout_tick_text(self->layout, self->facts.end_tick);
 
 		self->failing_since_us = self->facts.now_us;
 		log_event(LOG_EXTEND_FAILED, "error=%s reserved_until=%s", why, end);
@@ -279,7 +279,7 @@ static void note_handed_back(const Keeper *self)
 {
 	const Lease *lease = self->lease;
 	g_autofree char *last = self->last_tick >= lease->first_tick
-					? keeper_clock_tick_text(self, self->last_tick)
+					? layout_tick_text(self->layout, self->last_tick)
 					: g_strdup("none");
 
 	log_event(LOG_WORKER_HANDED_BACK, "datacenter_id=%u worker_id=%u last=%s",
@@ -291,7 +291,7 @@ static void note_hand_back_failed(const Keeper *self, const GError *error)
 	const KeeperPlanFacts *facts = &self->facts;
 	gboolean stands = facts->stopping && facts->now_tick <= facts->end_tick;
 	g_autofree char *why = log_quote(error->message);
-	g_autofree char *end = keeper_clock_tick_text(self, facts->end_tick);
+	g_autofree char *end = layout_tick_text(self->layout, facts->end_tick);
 
 	/* somebody has it already, who may have begun before its end */
 	if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))

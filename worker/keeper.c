@@ -32,7 +32,7 @@ static void set_state(Keeper *self, KeeperState state)
 	pthread_mutex_unlock(&self->mutex);
 	log_event(LOG_STATE, "from=%s to=%s", keeper_state_name(old), keeper_state_name(state));
 	if (state == KEEPER_UNAVAILABLE) {
-		g_autofree char *end = keeper_clock_tick_text(self, self->facts.end_tick);
+		g_autofree char *end = layout_tick_text(self->layout, self->facts.end_tick);
 
 		log_event(LOG_RESERVATION_SPENT, "reserved_until=%s", end);
 	}

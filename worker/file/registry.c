@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "common/reservation-record.h"
-#include "core/text.h"
 #include "worker/file/directory-identity.h"
 #include "worker/file/lock.h"
 #include "worker/file/state-directory.h"
@@ -177,18 +176,13 @@ static gboolean check_record(const FileRegistry *self, GError **error)
 	return lose(self, "was replaced", error);
 }
 
-static char *tick_text(const FileRegistry *self, gint64 tick)
-{
-	return text_time_ms(layout_tick_start_ms(&self->layout, tick));
-}
-
 /* The record is as far ahead as a claim now could reserve up to. */
 static gboolean refuse_claim(const FileRegistry *self, const ReservationRecord *record,
 			     gint64 length_ticks, gint64 *out_wait_until_tick, GError **error)
 {
 	gint64 wait_until_tick = MAX(record->end_tick - length_ticks + 1, 0);
-	g_autofree char *end = tick_text(self, record->end_tick);
-	g_autofree char *wait_until = tick_text(self, wait_until_tick);
+	g_autofree char *end = layout_tick_text(&self->layout, record->end_tick);
+	g_autofree char *wait_until = layout_tick_text(&self->layout, wait_until_tick);
 
 	if (record->end_tick == layout_max_tick(&self->layout)) {
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,

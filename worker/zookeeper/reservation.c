@@ -2,7 +2,6 @@
 #include "worker/zookeeper/reservation.h"
 
 #include "common/log.h"
-#include "core/text.h"
 #include "worker/zookeeper/claim.h"
 
 static char *reservation_path(const Registration *self, guint worker_id)
@@ -184,10 +183,9 @@ void zookeeper_reservation_repay(Registration *self)
 static void note_repaid(Registration *self)
 {
 	const Debt *debt = &self->debt;
-	g_autofree char *last =
-		debt->last_tick >= debt->reservation.first_tick
-			? text_time_ms(layout_tick_start_ms(&self->config.layout, debt->last_tick))
-			: g_strdup("none");
+	g_autofree char *last = debt->last_tick >= debt->reservation.first_tick
+					? layout_tick_text(&self->config.layout, debt->last_tick)
+					: g_strdup("none");
 
 	log_event(LOG_WORKER_HANDED_BACK, "datacenter_id=%u worker_id=%u last=%s",
 		  self->config.datacenter_id, debt->reservation.worker_id, last);
@@ -268,7 +266,7 @@ void zookeeper_reservation_check_floor(Registration *self, const ZnodeFloor *flo
 		self->holding.floor_version = floor != NULL ? version : -1;
 		return;
 	}
-	until = text_time_ms(layout_tick_start_ms(&self->config.layout, floor->tick));
+	until = layout_tick_text(&self->config.layout, floor->tick);
 	note_lost(self,
 		  g_strdup_printf(
 			  "datacenter %u was quarantined until %s by an operator (snowflakectl "

@@ -118,7 +118,7 @@ static char *describe_one(const ListedReservation *reservation, Obstacle obstacl
 		return g_strdup_printf("worker %u is damaged (%s)", reservation->worker_id,
 				       reservation->damage);
 	address = describe_address(reservation);
-	end = text_time_ms(layout_tick_start_ms(layout, reservation->record.end_tick));
+	end = layout_tick_text(layout, reservation->record.end_tick);
 	if (obstacle == HELD)
 		return g_strdup_printf("worker %u is held by %s", reservation->worker_id, address);
 	return g_strdup_printf("worker %u is quarantined until %s", reservation->worker_id, end);
@@ -126,7 +126,7 @@ static char *describe_one(const ListedReservation *reservation, Obstacle obstacl
 
 static char *describe_floor(const ZookeeperListing *listing, const Layout *layout)
 {
-	g_autofree char *until = text_time_ms(layout_tick_start_ms(layout, listing->floor.tick));
+	g_autofree char *until = layout_tick_text(layout, listing->floor.tick);
 
 	return g_strdup_printf("datacenter %u is quarantined until %s by an operator "
 			       "(snowflakectl registry quarantine)",

@@ -388,6 +388,15 @@ static void test_ticks(void)
 	g_assert_cmpint(layout_max_tick(&LAYOUT_TWITTER), ==, 2199023255551);
 }
 
+static void test_tick_text(void)
+{
+	g_autofree char *first = layout_tick_text(&LAYOUT_TWITTER, 0);
+	g_autofree char *later = layout_tick_text(&LAYOUT_TWITTER, 1343);
+
+	g_assert_cmpstr(first, ==, "2010-11-04T01:42:54.657Z");
+	g_assert_cmpstr(later, ==, "2010-11-04T01:42:56.000Z");
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -401,5 +410,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/layout/encode-refuses", test_encode_refuses);
 	g_test_add_func("/layout/check-worker", test_check_worker);
 	g_test_add_func("/layout/ticks", test_ticks);
+	g_test_add_func("/layout/tick-text", test_tick_text);
 	return g_test_run();
 }

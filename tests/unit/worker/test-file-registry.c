@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/text.h"
 #include "tests/unit/worker/file-fixture.h"
 #include "tests/unit/worker/state-fixture.h"
 
@@ -88,8 +87,7 @@ static void test_wait_message(void)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(Registry) registry = file_fixture_registry(directory, "n2");
-	g_autofree char *until =
-		text_time_ms(layout_tick_start_ms(&LAYOUT_TWITTER, NOW + 3600000 - LENGTH + 1));
+	g_autofree char *until = layout_tick_text(&LAYOUT_TWITTER, NOW + 3600000 - LENGTH + 1);
 	g_autofree char *remedy = g_strdup_printf(
 		"wait until %s, set the clock right, or use another --worker-id", until);
 
