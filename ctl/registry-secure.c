@@ -185,14 +185,6 @@ static gboolean is_number(const char *name)
 	return znode_parse_number(name, G_MAXUINT, &number);
 }
 
-static gboolean is_claim(const char *name)
-{
-	g_autofree char *nonce = NULL;
-	gint64 sequence;
-
-	return znode_claim_parse_name(name, &nonce, &sequence);
-}
-
 /* It is there, and this session may read it: what is open and cannot be closed, too. */
 static gboolean may_list(const CtlZnode *znode)
 {
@@ -279,7 +271,7 @@ static gboolean walk_datacenters(const Walk *self, const GPtrArray *datacenters,
 	reservations = list_children(self, below, ZNODES_RESERVATIONS, is_number, error);
 	if (reservations == NULL || !settle(self, reservations, error))
 		return FALSE;
-	claims = list_children(self, below, ZNODES_CLAIMS, is_claim, error);
+	claims = list_children(self, below, ZNODES_CLAIMS, znode_is_claim, error);
 	return claims != NULL && read_claims(self, claims, error);
 }
 

@@ -223,10 +223,7 @@ static void add_children(const Reader *self, GPtrArray *znodes, const CtlZnode *
 
 static gboolean is_claim(G_GNUC_UNUSED const Reader *self, const char *name)
 {
-	g_autofree char *nonce = NULL;
-	gint64 sequence;
-
-	return znode_claim_parse_name(name, &nonce, &sequence);
+	return znode_is_claim(name);
 }
 
 static gboolean is_worker_id(const Reader *self, const char *name)

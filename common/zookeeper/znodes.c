@@ -106,6 +106,14 @@ gboolean znode_claim_parse_name(const char *name, char **out_nonce, gint64 *out_
 	return TRUE;
 }
 
+gboolean znode_is_claim(const char *name)
+{
+	g_autofree char *nonce = NULL;
+	gint64 sequence;
+
+	return znode_claim_parse_name(name, &nonce, &sequence);
+}
+
 gboolean znode_parse_number(const char *name, guint max, guint *out_number)
 {
 	guint64 number;

@@ -53,6 +53,9 @@ char *znode_claim_prefix(const char *nonce);
  */
 gboolean znode_claim_parse_name(const char *name, char **out_nonce, gint64 *out_sequence);
 
+/* Whether @name is the name of a claim. */
+gboolean znode_is_claim(const char *name);
+
 /* The number that @name is in decimal, as servers write it (no sign, no leading zero): a datacenter
  * or a worker ID of 0 to @max. %FALSE if it is none. */
 gboolean znode_parse_number(const char *name, guint max, guint *out_number);

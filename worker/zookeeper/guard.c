@@ -199,11 +199,9 @@ static void on_closing(ZookeeperGuard *self, const Asked *asked, const Zookeeper
 /* What else somebody has put there no server reads. */
 static gboolean is_of_servers(const ZookeeperGuard *self, const char *name)
 {
-	g_autofree char *nonce = NULL;
-	gint64 sequence;
 	guint worker_id;
 
-	return self->stage == CLAIMS ? znode_claim_parse_name(name, &nonce, &sequence)
+	return self->stage == CLAIMS ? znode_is_claim(name)
 				     : znode_parse_number(name, G_MAXUINT, &worker_id);
 }
 

@@ -120,6 +120,7 @@ static void test_claim_names(void)
 		g_assert_cmpint(sequence, ==, GOOD[i].sequence);
 		g_assert_true(strstr(GOOD[i].name, nonce) == GOOD[i].name + strlen("claim-"));
 		g_assert_cmpuint(strlen(nonce), ==, 36);
+		g_assert_true(znode_is_claim(GOOD[i].name));
 	}
 	for (gsize i = 0; i < G_N_ELEMENTS(BAD); i++) {
 		char *nonce = NULL;
@@ -129,6 +130,7 @@ static void test_claim_names(void)
 		g_assert_false(znode_claim_parse_name(BAD[i], &nonce, &sequence));
 		g_assert_null(nonce);
 		g_assert_cmpint(sequence, ==, 77);
+		g_assert_false(znode_is_claim(BAD[i]));
 	}
 }
 
