@@ -11,7 +11,8 @@ static guint min3(guint a, guint b, guint c)
 	return MIN(MIN(a, b), c);
 }
 
-guint suggestion_distance(const char *a, const char *b)
+/* In how many steps one becomes the other. */
+static guint distance_of(const char *a, const char *b)
 {
 	gsize columns = strlen(b) + 1;
 	/* the distances of the beginnings of @a from those of @b: of the last three of @a */
@@ -48,7 +49,7 @@ const char *suggestion_find(const char *typed, const char *const *names)
 	if (length > MAX_TYPED_BYTES)
 		return NULL;
 	for (gsize i = 0; names[i] != NULL; i++) {
-		guint distance = suggestion_distance(typed, names[i]);
+		guint distance = distance_of(typed, names[i]);
 
 		if (distance < least) {
 			least = distance;

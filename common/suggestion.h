@@ -3,17 +3,14 @@
 
 #include <glib.h>
 
-/* What somebody probably meant who typed a name that there is not. */
-
-/* In how many steps one word becomes the other: a byte more, a byte less, another one, or two
- * neighbours swapped. */
-guint suggestion_distance(const char *a, const char *b);
+/* What somebody probably meant who typed a name that there is not. Names are near if few steps make
+ * one of the other: a byte more, a byte less, another one, or two neighbours swapped. */
 
 /**
  * suggestion_find:
  * @names: NULL-terminated
  *
  * Returns: (transfer none) (nullable): the name that is nearest to @typed, and the first of those;
- *   %NULL if none is so near that it may be meant
+ *   %NULL if none is so near that it may be meant: a step for three bytes
  */
 const char *suggestion_find(const char *typed, const char *const *names);

@@ -26,15 +26,27 @@ static const struct {
 	{"sitting", "kitten", 3},
 };
 
+/* So long that all of the distances are near; the same before both, so they stay what they are. */
+#define BEFORE "0123456789ABCDEF"
+
+/* Whether @b and a name that is known to be at the distance are equally near to @a: the first one
+ * is found. */
+static void check_distance(const char *a, const char *b, guint distance)
+{
+	g_autofree char *typed = g_strconcat(BEFORE, a, NULL);
+	g_autofree char *name = g_strconcat(BEFORE, b, NULL);
+	g_autofree char *longer = g_strdup_printf("%s%.*s", typed, (int)distance, "######");
+
+	g_test_message("%s, %s", a, b);
+	g_assert_true(suggestion_find(typed, (const char *[]){name, longer, NULL}) == name);
+	g_assert_true(suggestion_find(typed, (const char *[]){longer, name, NULL}) == longer);
+}
+
 static void test_distance(void)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(DISTANCES); i++) {
-		const char *a = DISTANCES[i].a;
-		const char *b = DISTANCES[i].b;
-
-		g_test_message("%s, %s", a, b);
-		g_assert_cmpuint(suggestion_distance(a, b), ==, DISTANCES[i].distance);
-		g_assert_cmpuint(suggestion_distance(b, a), ==, DISTANCES[i].distance);
+		check_distance(DISTANCES[i].a, DISTANCES[i].b, DISTANCES[i].distance);
+		check_distance(DISTANCES[i].b, DISTANCES[i].a, DISTANCES[i].distance);
 	}
 }
 
