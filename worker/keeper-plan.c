@@ -4,6 +4,11 @@
 #define MIN_BACKOFF_US (50 * G_TIME_SPAN_MILLISECOND)
 #define MAX_BACKOFF_US G_USEC_PER_SEC
 
+#define MIN_LIST_PAUSE_US (150 * G_USEC_PER_SEC)
+/* What may be read in a second, for lists that nobody has asked for: by a server, and by all. */
+#define READS_OF_ONE      4
+#define READS_OF_ALL      1000
+
 static const KeeperPlan WAIT_FOR_NEWS = {.action = KEEPER_PLAN_NOTHING, .until_us = G_MAXINT64};
 
 static KeeperPlan wait_until(gint64 until_us)
@@ -148,4 +153,13 @@ gint64 keeper_plan_backoff_us(guint failures, gdouble jitter)
 
 	longest_us = MIN(longest_us, MAX_BACKOFF_US);
 	return MIN_BACKOFF_US + (gint64)(jitter * (gdouble)(longest_us - MIN_BACKOFF_US));
+}
+
+gint64 keeper_plan_list_pause_us(guint n_workers, guint n_reads, gdouble jitter)
+{
+	gint64 each_us = MAX(G_USEC_PER_SEC / READS_OF_ONE,
+			     (gint64)n_workers * (G_USEC_PER_SEC / READS_OF_ALL));
+	gint64 shortest_us = MAX(MIN_LIST_PAUSE_US, n_reads * each_us);
+
+	return shortest_us + (gint64)((gdouble)shortest_us * jitter);
 }

@@ -11,27 +11,13 @@
 #define LATE_FOR_US G_USEC_PER_SEC
 #define MIN_AGE_MS  200 /* or whoever is told that a list came might find it too old already */
 
-#define MIN_PAUSE_US (150 * G_USEC_PER_SEC)
-/* What may be read in a second, for lists that nobody has asked for: by a server, and by all. */
-#define READS_OF_ONE 4
-#define READS_OF_ALL 1000
-
-gint64 keeper_workers_pause_us(guint n_workers, guint n_reads, gdouble jitter)
-{
-	gint64 each_us = MAX(G_USEC_PER_SEC / READS_OF_ONE,
-			     (gint64)n_workers * (G_USEC_PER_SEC / READS_OF_ALL));
-	gint64 shortest_us = MAX(MIN_PAUSE_US, n_reads * each_us);
-
-	return shortest_us + (gint64)((gdouble)shortest_us * jitter);
-}
-
 void keeper_workers_put_off(Keeper *self)
 {
 	guint n_workers = self->workers != NULL ? self->workers->len : 0;
 
 	self->list_due_us = g_get_monotonic_time() +
-			    keeper_workers_pause_us(n_workers, self->registry->workers_reads,
-						    g_random_double());
+			    keeper_plan_list_pause_us(n_workers, self->registry->workers_reads,
+						      g_random_double());
 }
 
 void keeper_workers_ask(Keeper *self)

@@ -44,7 +44,7 @@ void state_directory_free(StateDirectory *self)
 	g_free(self);
 }
 
-gboolean state_directory_fail(const char *what, const char *path, GError **error)
+static gboolean fail(const char *what, const char *path, GError **error)
 {
 	int code = errno;
 
@@ -65,7 +65,7 @@ gboolean state_directory_fail_file(const StateDirectory *self, const char *what,
 	g_autofree char *path = state_directory_file_path(self, name);
 
 	errno = code;
-	return state_directory_fail(what, path, error);
+	return fail(what, path, error);
 }
 
 /* The directory */
@@ -93,7 +93,7 @@ StateDirectory *state_directory_open(const char *path, GError **error)
 	StateDirectory *self = open_directory(path);
 
 	if (self == NULL)
-		state_directory_fail("open", path, error);
+		fail("open", path, error);
 	return self;
 }
 
@@ -106,10 +106,10 @@ gboolean state_directory_sync_name(const StateDirectory *self, GError **error)
 	if (parent < 0 && errno == EACCES)
 		return TRUE;
 	if (parent < 0 || fstat(self->fd, &own) != 0 || fstat(parent, &above) != 0)
-		return state_directory_fail("look at the parent of", self->path, error);
+		return fail("look at the parent of", self->path, error);
 	/* a mount point does not hang on its name; EINVAL: a file system that is never written */
 	return own.st_dev != above.st_dev || fsync(parent) == 0 || errno == EINVAL ||
-	       state_directory_fail("sync the parent of", self->path, error);
+	       fail("sync the parent of", self->path, error);
 }
 
 /* Sets @error by errno. */
@@ -123,10 +123,9 @@ static void refuse_directory(const char *path, GError **error)
 		return;
 	}
 	errno = code;
-	state_directory_fail(code == ENOENT && g_file_test(path, G_FILE_TEST_IS_SYMLINK)
-				     ? "follow the link"
-				     : "open",
-			     path, error);
+	fail(code == ENOENT && g_file_test(path, G_FILE_TEST_IS_SYMLINK) ? "follow the link"
+									 : "open",
+	     path, error);
 }
 
 static gboolean make_parent(const char *path, GError **error);
@@ -139,7 +138,7 @@ static gboolean make_directory(const char *path, GError **error)
 		return FALSE;
 	/* EEXIST: another server was faster */
 	return g_mkdir(path, DIRECTORY_MODE) == 0 || errno == EEXIST ||
-	       state_directory_fail("make the directory", path, error);
+	       fail("make the directory", path, error);
 }
 
 /* Its name is synced before anything is made in it. */
@@ -162,7 +161,7 @@ static gboolean check_directory(const StateDirectory *self, GError **error)
 	struct stat info;
 
 	if (fstat(self->fd, &info) != 0)
-		return state_directory_fail("look at", self->path, error);
+		return fail("look at", self->path, error);
 	if (info.st_uid != geteuid()) {
 		g_set_error(
 			error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
@@ -359,8 +358,7 @@ static gboolean lock_directory(const StateDirectory *self, GError **error)
 {
 	for (int tries = 0; flock(self->fd, LOCK_EX | LOCK_NB) != 0; tries++) {
 		if (errno != EWOULDBLOCK)
-			return state_directory_fail("lock (is it on a local file system?)",
-						    self->path, error);
+			return fail("lock (is it on a local file system?)", self->path, error);
 		if (tries == LOCK_TRIES) {
 			g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED,
 				    "%s is locked by another process, for longer than %d ms: is "
@@ -434,7 +432,7 @@ gboolean state_directory_replace(const StateDirectory *self, const char *name, c
 		return FALSE;
 	if (out_file != NULL)
 		*out_file = g_steal_fd(&fd);
-	return fsync(self->fd) == 0 || state_directory_fail("sync", self->path, error);
+	return fsync(self->fd) == 0 || fail("sync", self->path, error);
 }
 
 gboolean state_directory_make(const StateDirectory *self, const char *name, const char *text,
@@ -445,11 +443,7 @@ gboolean state_directory_make(const StateDirectory *self, const char *name, cons
 	return fd >= 0;
 }
 
-static void close_listing(DIR *listing)
-{
-	closedir(listing);
-}
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(DIR, close_listing)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(DIR, closedir)
 
 /* (nullable): with errno set. */
 static DIR *open_listing(const StateDirectory *self)
@@ -481,7 +475,7 @@ gboolean state_directory_find(const StateDirectory *self, const char *prefix, co
 	const char *name = listing != NULL ? next_name(listing, prefix, suffix) : NULL;
 
 	if (name == NULL && (listing == NULL || errno != 0))
-		return state_directory_fail("list", self->path, error);
+		return fail("list", self->path, error);
 	*out_name = g_strdup(name);
 	return TRUE;
 }

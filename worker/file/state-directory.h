@@ -121,9 +121,7 @@ gboolean state_directory_is_at(const char *path, int fd);
 /* (transfer full): for messages. */
 char *state_directory_file_path(const StateDirectory *self, const char *name);
 
-/* Sets @error to FAILED: "cannot @what @path: " and the text of errno. Returns %FALSE. */
-gboolean state_directory_fail(const char *what, const char *path, GError **error);
-
-/* Likewise for a file in it. */
+/* Sets @error to FAILED: "cannot @what ", the path of the file, and the text of errno. Returns
+ * %FALSE. */
 gboolean state_directory_fail_file(const StateDirectory *self, const char *what, const char *name,
 				   GError **error);

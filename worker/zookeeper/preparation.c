@@ -18,7 +18,7 @@ static void await(Registration *self, PreparationStep step, guint64 request)
 	registration_await(self, request);
 }
 
-static void read_layout(Registration *self)
+void zookeeper_preparation_start(Registration *self)
 {
 	await(self, PREPARATION_LAYOUT,
 	      zookeeper_session_get(self->session, self->paths.layout, FALSE));
@@ -87,7 +87,7 @@ static void make_next(Registration *self)
 
 	if (self->preparation.n_made ==
 	    self->preparation.missing->len) { /* by us or by another: it is looked at anew */
-		read_layout(self);
+		zookeeper_preparation_start(self);
 		return;
 	}
 	next = self->preparation.missing->pdata[self->preparation.n_made];
@@ -263,11 +263,6 @@ static void check_floor(Registration *self, const ZookeeperMessage *message)
 
 /* All steps */
 
-void zookeeper_preparation_start(Registration *self)
-{
-	read_layout(self);
-}
-
 static void on_answer(Registration *self, const ZookeeperMessage *message)
 {
 	gboolean missing = message->outcome == ZOOKEEPER_NO_NODE;
@@ -287,7 +282,7 @@ static void on_answer(Registration *self, const ZookeeperMessage *message)
 		break;
 	case PREPARATION_RAISING: /* by us or by another, who may have less */
 		if (missing)
-			read_layout(self);
+			zookeeper_preparation_start(self);
 		else
 			read_limits(self);
 		break;

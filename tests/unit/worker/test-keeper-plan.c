@@ -389,6 +389,46 @@ static void test_backoff(void)
 				==, BACKOFFS[i].backoff_us);
 }
 
+/* By the size of the fleet. */
+static void test_list_pause(void)
+{
+	static const struct {
+		guint n_workers;
+		guint n_reads;
+		gdouble jitter;
+		gint64 pause_s;
+	} CASES[] = {{0, 0, 0, 150},        {0, 0, 0.5, 225},        {0, 0, 0.999999, 299},
+		     {16, 36, 0, 150},      {250, 600, 0, 150},      {250, 604, 0, 151},
+		     {1, 2048, 0, 512},     {250, 2048, 0, 512},     {251, 2048, 0, 514},
+		     {1024, 2145, 0, 2196}, {1024, 2145, 0.5, 3294}, {1, G_MAXUINT, 0, 1073741823}};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++)
+		g_assert_cmpint(keeper_plan_list_pause_us(CASES[i].n_workers, CASES[i].n_reads,
+							  CASES[i].jitter) /
+					G_USEC_PER_SEC,
+				==, CASES[i].pause_s);
+}
+
+/* To list a fleet of 32 in each datacenter, the last one perhaps with fewer: two reads for each
+ * server, three for each datacenter, and one. An integration test counts them. */
+static guint reads_of_fleet(guint n_workers)
+{
+	return 1 + 3 * ((n_workers + 31) / 32) + 2 * n_workers;
+}
+
+/* What a fleet reads by itself in a second does not grow with it for ever. */
+static void test_reads_of_a_fleet(void)
+{
+	for (guint n_workers = 1; n_workers <= 1 << 20; n_workers *= 2) {
+		guint n_reads = reads_of_fleet(n_workers);
+		gint64 pause_us = keeper_plan_list_pause_us(n_workers, n_reads, 0);
+
+		g_test_message("%u workers", n_workers);
+		g_assert_cmpint(n_reads * (gint64)G_USEC_PER_SEC, <=, 4 * pause_us);
+		g_assert_cmpint((gint64)n_workers * n_reads * G_USEC_PER_SEC, <=, 1000 * pause_us);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -398,5 +438,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper-plan/with-lease-and-news", test_with_lease_and_news);
 	g_test_add_func("/keeper-plan/moves", test_moves);
 	g_test_add_func("/keeper-plan/backoff", test_backoff);
+	g_test_add_func("/keeper-plan/list-pause", test_list_pause);
+	g_test_add_func("/keeper-plan/reads-of-a-fleet", test_reads_of_a_fleet);
 	return g_test_run();
 }
