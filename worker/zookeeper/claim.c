@@ -26,7 +26,7 @@ void zookeeper_claim_watch(Registration *self)
 	self->claim.watch_request = zookeeper_session_exists(self->session, self->claim.path, TRUE);
 }
 
-void zookeeper_claim_doubt(Registration *self)
+void zookeeper_claim_on_session_end(Registration *self)
 {
 	self->claim.watch_request = 0; /* the next session counts anew */
 	if (self->claim.announced_ns != 0)
@@ -37,7 +37,7 @@ void zookeeper_claim_lose(Registration *self)
 {
 	self->facts.claim = CLAIM_UNKNOWN;
 	self->facts.prepared = FALSE;
-	registration_doubt(self);
+	registration_recheck(self);
 }
 
 /* Announcing */

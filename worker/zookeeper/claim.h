@@ -21,7 +21,7 @@ void zookeeper_claim_find(Registration *self);
 void zookeeper_claim_watch(Registration *self);
 
 /* The session is gone: its watches with it, but a claim may be left. */
-void zookeeper_claim_doubt(Registration *self);
+void zookeeper_claim_on_session_end(Registration *self);
 
 /* It is gone although the session lives: so may be all else, and be made anew by others. */
 void zookeeper_claim_lose(Registration *self);

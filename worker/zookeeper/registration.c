@@ -23,7 +23,7 @@ static void owe(Registration *self)
 	registration_put_off_debt(self);
 }
 
-void registration_doubt(Registration *self)
+void registration_recheck(Registration *self)
 {
 	self->here.looked_at = FALSE;
 	self->here.written = FALSE;

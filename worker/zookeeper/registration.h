@@ -145,8 +145,8 @@ typedef struct {
 	ZookeeperListing *listing; /* (nullable): LOOKING, CHECKING, LISTING */
 	WorkerIdChoice choice;
 	struct {
-		PeerCheck *check;  /* (nullable) */
-		PeerReport doubts; /* what they said against it, the time before */
+		PeerCheck *check;   /* (nullable) */
+		PeerReport earlier; /* what they said against it, the time before */
 	} peers;
 	struct {
 		GArray *datacenters; /* (nullable): of guint: those still to be read */
@@ -155,7 +155,7 @@ typedef struct {
 		guint n_reads;       /* that it has taken so far */
 	} list;
 
-	/* reservation.c's; fail() and doubt() change it too */
+	/* reservation.c's; fail() and recheck() change it too */
 	HeldReservation holding;
 	struct {
 		gboolean looked_at; /* what is held stood there */
@@ -211,7 +211,7 @@ void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, 
 
 /* A connection is new: in between, ZooKeeper may have been restored from a backup. So what is held
  * or owed is looked at before anything is written on it. */
-void registration_doubt(Registration *self);
+void registration_recheck(Registration *self);
 
 /* Another try to hand back what is owed is under way, or has failed. */
 void registration_put_off_debt(Registration *self);

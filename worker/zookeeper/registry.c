@@ -247,7 +247,7 @@ static void zookeeper_registry_free(Registry *registry)
 		g_clear_error(&self->goal.result.error);
 	address_free(self->config.address);
 	g_free(self->claim.path);
-	peer_report_clear(&self->peers.doubts);
+	peer_report_clear(&self->peers.earlier);
 	g_free(self->lost_why);
 	g_strfreev(self->opening.addresses);
 	g_free(self->opening.unknown);

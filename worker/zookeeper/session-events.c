@@ -18,7 +18,7 @@ static void end_session(Registration *self)
 	self->facts.connected = FALSE;
 	self->connection.session_id = 0;
 	self->facts.chosen = FALSE;
-	zookeeper_claim_doubt(self);
+	zookeeper_claim_on_session_end(self);
 	zookeeper_steps_abandon(self);
 }
 
@@ -38,7 +38,7 @@ static void on_connected(Registration *self, gint64 session_id)
 	self->facts.prepared = FALSE;
 	self->facts.secured = !zookeeper_securing_is_wanted(self);
 	self->facts.pause_till_us = 0;
-	registration_doubt(self);
+	registration_recheck(self);
 	/* what failed for want of a connection, or waits: a new session has no watches */
 	if (self->goal.extension_failed || self->goal.look_again_us != 0)
 		self->registry.hurry = TRUE;

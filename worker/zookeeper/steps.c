@@ -132,7 +132,7 @@ void zookeeper_steps_look_at_peers(Registration *self)
 	drop_listing(self);
 	registration_resume(self);
 	confirmed = self->facts.doubtful_till_us != 0
-			    ? peer_report_confirmed(&report, &self->peers.doubts)
+			    ? peer_report_confirmed(&report, &self->peers.earlier)
 			    : NULL;
 	if (confirmed != NULL && self->facts.goal == REGISTRY_CLAIM && !self->goal.served) {
 		registration_fail(self, REGISTRY_ERROR_FATAL, "%s", confirmed);
@@ -144,8 +144,8 @@ void zookeeper_steps_look_at_peers(Registration *self)
 		registration_session_timeout_ms(self) * G_TIME_SPAN_MILLISECOND;
 	if (self->facts.peers_checked)
 		self->facts.doubtful_till_us = 0;
-	peer_report_clear(&self->peers.doubts);
-	self->peers.doubts = report;
+	peer_report_clear(&self->peers.earlier);
+	self->peers.earlier = report;
 	report = (PeerReport){0};
 }
 
