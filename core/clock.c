@@ -14,6 +14,11 @@ static gint64 read_ns(clockid_t id)
 	return time.tv_sec * NS_PER_SECOND + time.tv_nsec;
 }
 
+gint64 clock_boottime_ns(void)
+{
+	return read_ns(CLOCK_BOOTTIME);
+}
+
 static gint64 system_clock_now_ns(const Clock *clock)
 {
 	const SystemClock *self = (const SystemClock *)clock;

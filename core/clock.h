@@ -26,10 +26,13 @@ static inline gint64 clock_now_ms(const Clock *self)
 	return clock_now_ns(self) / CLOCK_NS_PER_MS;
 }
 
+/* CLOCK_BOOTTIME, which nobody can set. */
+gint64 clock_boottime_ns(void);
+
 /*
- * The clock of a running server: CLOCK_BOOTTIME, which nobody can set, plus an
- * offset. A jump of the system's clock reaches its readers only when whoever
- * owns it (one thread) stores another offset.
+ * The clock of a running server: clock_boottime_ns() plus an offset. A jump of the
+ * system's clock reaches its readers only when whoever owns it (one thread)
+ * stores another offset.
  */
 typedef struct {
 	Clock clock;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "worker/clock-discipline.h"
 
 char *zookeeper_claim_json(const Registration *self, gint worker_id)
 {
@@ -53,12 +54,11 @@ static void check_clock(Registration *self)
 {
 	const RegistryClock *theirs = &self->registry.clock;
 	gint64 skew_ns = self->config.max_clock_skew_ms * CLOCK_NS_PER_MS;
-	gint64 ours_ns = system_clock_offset_ns(self->config.clock);
 	gint64 ahead_ns =
-		ours_ns > theirs->most_ns ? ours_ns - theirs->most_ns : ours_ns - theirs->least_ns;
+		clock_discipline_ahead_ns(theirs, system_clock_offset_ns(self->config.clock));
 
 	if (self->goal.served || self->facts.goal != REGISTRY_CLAIM ||
-	    (ours_ns >= theirs->least_ns - skew_ns && ours_ns <= theirs->most_ns + skew_ns))
+	    (theirs->known && ABS(ahead_ns) <= skew_ns))
 		return;
 	registration_fail(
 		self, REGISTRY_ERROR_FATAL,
@@ -92,7 +92,7 @@ void zookeeper_claim_announce(Registration *self)
 	g_autofree char *path = g_strjoin("/", self->paths.claims, prefix, NULL);
 	g_autofree char *json = claim_json(self);
 
-	self->claim.announced_ns = zookeeper_session_now_ns();
+	self->claim.announced_ns = clock_boottime_ns();
 	registration_await(self, zookeeper_session_create_ephemeral(self->session, path, json));
 }
 
@@ -172,7 +172,7 @@ void zookeeper_claim_find(Registration *self)
 	if (self->facts.claim == CLAIM_MADE)
 		return;
 	path = g_strjoin("/", self->paths.claims, claim->name, NULL);
-	note_claim(self, path, claim->sequence, claim->claimed_at_ms, zookeeper_session_now_ns());
+	note_claim(self, path, claim->sequence, claim->claimed_at_ms, clock_boottime_ns());
 }
 
 /* ZooKeeper's time */

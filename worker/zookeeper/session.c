@@ -2,10 +2,10 @@
 #include "worker/zookeeper/session-private.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "common/zookeeper/znode-acl.h"
 #include "common/zookeeper/znodes.h"
+#include "core/clock.h"
 
 #define MAX_PATH_BYTES 512
 
@@ -35,14 +35,6 @@ void zookeeper_message_free(ZookeeperMessage *message)
 	g_free(message->data);
 	g_free(message->path);
 	g_free(message);
-}
-
-gint64 zookeeper_session_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return (gint64)now.tv_sec * G_GINT64_CONSTANT(1000000000) + now.tv_nsec;
 }
 
 /* Any thread; (transfer full) */
@@ -142,7 +134,7 @@ static ZookeeperMessage *reply_new(const Request *request, int code, const struc
 	message->type = ZOOKEEPER_REPLY;
 	message->request = request->number;
 	message->sent_ns = request->sent_ns;
-	message->received_ns = zookeeper_session_now_ns();
+	message->received_ns = clock_boottime_ns();
 	message->outcome = outcome_of(code);
 	message->reason = code == QUOTA_EXCEEDED ? "its quota is used up" : zerror(code);
 	if (code == ZOK && stat != NULL)
@@ -286,7 +278,7 @@ static Request *request_new(ZookeeperSession *self)
 
 	request->session = self;
 	request->number = ++self->last_request;
-	request->sent_ns = zookeeper_session_now_ns();
+	request->sent_ns = clock_boottime_ns();
 	return request;
 }
 

@@ -21,7 +21,8 @@ typedef struct _ZookeeperSession ZookeeperSession;
 typedef enum {
 	/* The first message is one of these two. */
 	ZOOKEEPER_OPENED,   /* connecting begins; requests may be made */
-	ZOOKEEPER_NO_NAMES, /* no server's address is known: nothing else comes */
+	ZOOKEEPER_NO_NAMES, /* no server's address is known, or it cannot be opened: nothing else
+			     * comes */
 
 	ZOOKEEPER_CONNECTED,    /* the session is up, for the first time or again */
 	ZOOKEEPER_DISCONNECTED, /* what is asked for now fails at once, or waits for the next one */
@@ -53,7 +54,8 @@ typedef struct {
 typedef struct {
 	ZookeeperMessageType type;
 	/* OPENED, NO_NAMES */
-	char *unknown; /* (nullable): the names that cannot be looked up, and why */
+	char *unknown; /* (nullable): the names that cannot be looked up, and why; or what else
+			* keeps it from being opened */
 	/* OPENED */
 	GStrv addresses; /* that it connects to: see zookeeper_session_names_look_up() */
 	/* CONNECTED */
@@ -114,9 +116,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ZookeeperSession, zookeeper_session_free)
 
 /* (transfer full) (nullable): the next message. */
 ZookeeperMessage *zookeeper_session_take(ZookeeperSession *self);
-
-/* The time of sent_ns and received_ns. */
-gint64 zookeeper_session_now_ns(void);
 
 /* How long the session outlives its connection: what was asked for, or what the server has made of
  * it, once there was a connection. */

@@ -158,7 +158,7 @@ static void list_datacenters(Registration *self)
 	drop_listing(self);
 	g_clear_pointer(&self->list.workers, g_ptr_array_unref);
 	self->list.workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
-	self->list.since_ns = zookeeper_session_now_ns();
+	self->list.since_ns = clock_boottime_ns();
 	self->list.n_reads = 1;
 	registration_await(self, zookeeper_session_children(self->session, path, FALSE));
 }
