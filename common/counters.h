@@ -37,10 +37,10 @@ CounterSet *counter_set_new(void);
 void counter_set_free(CounterSet *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CounterSet, counter_set_free)
 
-/* A block for one thread to count into; borrowed, lives as long as the set. */
+/* Any thread: a block for one thread to count into; borrowed, lives as long as the set. */
 Counters *counter_set_add(CounterSet *self);
 
-/* The sum over all blocks. */
+/* Any thread: the sum over all blocks. */
 guint64 counter_set_sum(CounterSet *self, Counter counter);
 
 /* "ids_generated", ... */

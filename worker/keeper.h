@@ -73,7 +73,8 @@ void keeper_start(Keeper *self);
  */
 gboolean keeper_stop(Keeper *self, gint64 timeout_ms);
 
-/* The thread must have ended (keeper_stop() returned %TRUE), or never have been started. */
+/* Frees the registry, too. The thread must have ended (keeper_stop() returned %TRUE), or never have
+ * been started. */
 void keeper_free(Keeper *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Keeper, keeper_free)
 

@@ -68,7 +68,7 @@ typedef struct {
 typedef struct {
 	gint datacenter_id;
 	gint worker_id; /* -1: none yet */
-	char *address;  /* host:port */
+	char *address;  /* host:port; "": nobody can tell */
 	char *nonce;
 	gint64 claimed_at_ms;     /* since the Unix epoch: when the claim was made */
 	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing is reserved */
@@ -112,7 +112,8 @@ typedef struct {
 	/* Asks for a list of all workers; poll() leaves it in @workers. NULL: it knows of none but
 	 * this one. */
 	void (*list)(Registry *self);
-	/* Lets others know that this server is gone, if they can be reached. */
+	/* Called after the keeper's thread has ended, by whoever frees the keeper. Lets others
+	 * know that this server is gone, and waits for that for 2 s at most. */
 	void (*free)(Registry *self);
 } RegistryOps;
 

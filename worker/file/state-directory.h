@@ -43,12 +43,12 @@ StateDirectory *state_directory_prepare(const char *path, GError **error);
 /* (transfer full) (nullable): what stands at @path now, as prepared before. %NULL with FAILED. */
 StateDirectory *state_directory_open(const char *path, GError **error);
 void state_directory_free(StateDirectory *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(StateDirectory, state_directory_free)
 
 /* From here on files that are read may have other names, as in a snapshot of hard links. For a
  * server that runs: what it reads is replaced by another file, so that no link leads it astray. One
  * that is written in place never may. */
 void state_directory_allow_links(StateDirectory *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(StateDirectory, state_directory_free)
 
 /* A directory is only as durable as its name in its parent: syncs that. To be called before the
  * first file is written. %FALSE with FAILED. */

@@ -14,10 +14,10 @@ void zookeeper_claim_on_announced(Registration *self, const ZookeeperMessage *me
 void zookeeper_claim_ask_time(Registration *self);
 void zookeeper_claim_on_time(Registration *self, const ZookeeperMessage *message);
 
-/* Finds its own in the listing, or learns that there is none. */
+/* Finds its own in the listing, or learns that there is none. Deletes what else has its nonce. */
 void zookeeper_claim_find(Registration *self);
 
-/* A CHANGED of its path says if it goes. */
+/* A CHANGED of its path says if it goes, the reply if it is gone already. */
 void zookeeper_claim_watch(Registration *self);
 
 /* The session is gone: its watches with it, but a claim may be left. */

@@ -8,8 +8,8 @@
 
 /*
  * What ZooKeeper holds of one datacenter: its floor, the claims of its servers and the reservations
- * of its worker IDs, read in three steps of any number of requests each. It is no snapshot: what is
- * decided by it holds only if the write that follows finds the versions that are listed here.
+ * of its worker IDs, each read by a request of its own. It is no snapshot: what is decided by it
+ * holds only if the write that follows finds the versions that are listed here.
  */
 
 typedef struct {
@@ -35,9 +35,9 @@ struct _ZookeeperListing {
 	guint n_reads;           /* that it took */
 	GPtrArray *claims;       /* of ListedClaim */
 	GPtrArray *reservations; /* of ListedReservation */
-	ZnodeFloor floor;
+	ZnodeFloor floor;        /* unless it is damaged */
 	gint32 floor_version;
-	char *floor_damage; /* (nullable): why there is none, although there are reservations */
+	char *floor_damage;       /* (nullable): why it is not known, as in "is missing" */
 	const char *floor_remedy; /* with that: what an operator has to do */
 	gboolean finished;
 	ZookeeperOutcome outcome; /* once it is finished: OK, or why there is no listing */

@@ -19,7 +19,8 @@ typedef struct {
 	gint64 timeout_ms; /* in all; who has not answered by then is unreachable */
 	gint64 max_skew_ms;
 	/* Called in a thread of the check, once, when there is a report and it was not taken yet;
-	 * never after free(). It must not call the check. */
+	 * never after free(). It must not call the check. Without a thread to be had nobody
+	 * calls; take_report() has a report when the time is up. */
 	void (*done)(gpointer user_data);
 	gpointer user_data;
 } PeerCheckConfig;

@@ -13,10 +13,11 @@
  * transactions on the version that was read. The records make IDs unique; the claims say which
  * worker IDs are worth looking at.
  *
- * A claim ends with WAIT while no worker ID is free, with FATAL if this server must not join:
- * another layout, a clock that is off, a floor that is gone, no access, no connection in time.
- * Before the first reservation it is patient about everything else. An extension ends with FAILED
- * while there is no connection; the session is kept up, and replaced when it must be, in between.
+ * A claim ends with WAIT while no worker ID is free. The first one ends with FATAL if this server
+ * must not join (another layout, a clock that is off, peers that contradict it, a floor that is
+ * gone) or cannot (ZooKeeper refuses it, or is not connected in time); a later one fails for none
+ * of that. An extension ends with FAILED while there is no connection; the session is kept up, and
+ * replaced when it must be, in between.
  */
 
 typedef struct {

@@ -17,8 +17,8 @@ void zookeeper_reservation_on_settled(Registration *self, const ZookeeperMessage
 /* Of the others. */
 void zookeeper_reservation_on_written(Registration *self, const ZookeeperMessage *message);
 
-/* Before the next step: if what is held is in doubt, and no attempt is open, it is to be settled.
- */
+/* Before the next step: what is held and was not looked at on this connection is to be settled,
+ * unless an attempt is open. */
 void zookeeper_reservation_look(Registration *self);
 
 /* The datacenter's floor, read on this connection, in PREPARING: what is held is lost if it may
