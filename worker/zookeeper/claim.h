@@ -6,7 +6,7 @@
 /* The claim of this server: the ephemeral znode that says that it lives. It is announced, found
  * again, watched, and written to for ZooKeeper's time. */
 
-/* ANNOUNCING; as steps.h has it. */
+/* ANNOUNCING; as states.h has it. */
 void zookeeper_claim_announce(Registration *self);
 void zookeeper_claim_on_announced(Registration *self, const ZookeeperMessage *message);
 

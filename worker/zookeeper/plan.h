@@ -6,7 +6,7 @@
 
 /*
  * What a server that registers in ZooKeeper does next, as pure functions of what it knows. The
- * picture is in docs/registration.md; registry.c goes from state to state, steps.c knows what
+ * picture is in docs/registration.md; registry.c goes from state to state, states.c knows what
  * each is for; what is done there changes the facts.
  *
  * In each state one thing is under way. What comes of it changes the facts, and the facts give the

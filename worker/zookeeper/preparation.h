@@ -9,6 +9,6 @@
  * a datacenter's floor before its reservations, so that where those are, a floor was.
  */
 
-/* In the state PREPARING; as steps.h has it. */
+/* In the state PREPARING; as states.h has it. */
 void zookeeper_preparation_start(Registration *self);
 void zookeeper_preparation_reply(Registration *self, const ZookeeperMessage *message);

@@ -139,9 +139,9 @@ typedef struct {
 		guint n_made;       /* of them */
 	} preparation;
 
-	ZookeeperGuard *guard; /* (nullable): securing.c's; steps.c may abandon it */
+	ZookeeperGuard *guard; /* (nullable): securing.c's; states.c may abandon it */
 
-	/* steps.c's */
+	/* states.c's */
 	ZookeeperListing *listing; /* (nullable): LOOKING, CHECKING, LISTING */
 	WorkerIdChoice choice;
 	struct {

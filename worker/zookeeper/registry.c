@@ -5,7 +5,7 @@
 #include "worker/zookeeper/reservation.h"
 #include "worker/zookeeper/session-events.h"
 #include "worker/zookeeper/session-opening.h"
-#include "worker/zookeeper/steps.h"
+#include "worker/zookeeper/states.h"
 
 /*
  * Each poll takes in what ZooKeeper has said, looks after the session, and lets the registration go
@@ -125,7 +125,7 @@ static void go_on(Registration *self)
 	while (started && !self->step.busy) {
 		zookeeper_reservation_look(self);
 		set_state(self, zookeeper_plan_next(&self->facts));
-		started = zookeeper_steps_start(self);
+		started = zookeeper_states_start(self);
 	}
 }
 

@@ -5,7 +5,7 @@
 #include "worker/zookeeper/claim.h"
 #include "worker/zookeeper/securing.h"
 #include "worker/zookeeper/session-opening.h"
-#include "worker/zookeeper/steps.h"
+#include "worker/zookeeper/states.h"
 
 /* A connection that is back before this is not worth a word. */
 #define LOSS_TOLD_US G_USEC_PER_SEC
@@ -19,14 +19,14 @@ static void end_session(Registration *self)
 	self->connection.session_id = 0;
 	self->facts.chosen = FALSE;
 	zookeeper_claim_on_session_end(self);
-	zookeeper_steps_abandon(self);
+	zookeeper_states_abandon(self);
 }
 
 static void on_connected(Registration *self, gint64 session_id)
 {
 	/* what was asked for since the connection before was lost is sent over this one: on what
 	 * nobody has looked at */
-	zookeeper_steps_abandon(self);
+	zookeeper_states_abandon(self);
 	if (!self->connection.told)
 		log_event(LOG_ZOOKEEPER_CONNECTED,
 			  "session=0x%" G_GINT64_MODIFIER "x timeout_ms=%" G_GINT64_FORMAT,
@@ -92,11 +92,11 @@ static void on_reply(Registration *self, const ZookeeperMessage *message)
 		self->registry.heard_us = self->facts.now_us;
 	if (self->listing != NULL && zookeeper_listing_take(self->listing, message)) {
 		if (self->listing->finished)
-			zookeeper_steps_listed(self);
+			zookeeper_states_listed(self);
 	} else if (zookeeper_securing_take(self, message)) {
 		return;
 	} else if (message->request == self->step.request) {
-		zookeeper_steps_reply(self, message);
+		zookeeper_states_reply(self, message);
 	} else if (message->request == self->claim.watch_request &&
 		   message->outcome == ZOOKEEPER_NO_NODE) {
 		zookeeper_claim_lose(self);
@@ -160,7 +160,7 @@ void zookeeper_session_events_take(Registration *self)
 	take_opened(self);
 	take_from_session(self);
 	if (self->peers.check != NULL)
-		zookeeper_steps_look_at_peers(self);
+		zookeeper_states_look_at_peers(self);
 }
 
 /* A connection that stays away */

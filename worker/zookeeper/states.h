@@ -8,16 +8,16 @@
  * facts. */
 
 /* %FALSE: in this state nothing is done, but for others to change the facts. */
-gboolean zookeeper_steps_start(Registration *self);
+gboolean zookeeper_states_start(Registration *self);
 
 /* The reply that the state waits for. */
-void zookeeper_steps_reply(Registration *self, const ZookeeperMessage *message);
+void zookeeper_states_reply(Registration *self, const ZookeeperMessage *message);
 
 /* The listing that the state waits for is finished. */
-void zookeeper_steps_listed(Registration *self);
+void zookeeper_states_listed(Registration *self);
 
 /* The peers that the state waits for may have been asked. */
-void zookeeper_steps_look_at_peers(Registration *self);
+void zookeeper_states_look_at_peers(Registration *self);
 
 /* What is under way will not be answered: whether it took place, nobody knows. */
-void zookeeper_steps_abandon(Registration *self);
+void zookeeper_states_abandon(Registration *self);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/zookeeper/steps.h"
+#include "worker/zookeeper/states.h"
 
 #include "worker/zookeeper/claim.h"
 #include "worker/zookeeper/preparation.h"
@@ -121,7 +121,7 @@ static void check_peers(Registration *self)
 	registration_await(self, 0);
 }
 
-void zookeeper_steps_look_at_peers(Registration *self)
+void zookeeper_states_look_at_peers(Registration *self)
 {
 	g_auto(PeerReport) report = {0};
 	const char *confirmed;
@@ -223,7 +223,7 @@ static void on_datacenter_listed(Registration *self)
 static const struct {
 	void (*start)(Registration *self);
 	void (*reply)(Registration *self, const ZookeeperMessage *message);
-} STEPS[N_REGISTRATION_STATES] = {
+} STATES[N_REGISTRATION_STATES] = {
 	[REGISTRATION_PREPARING] = {zookeeper_preparation_start, zookeeper_preparation_reply},
 	[REGISTRATION_SECURING] = {zookeeper_securing_start, NULL},
 	[REGISTRATION_LOOKING] = {look, NULL},
@@ -240,24 +240,24 @@ static const struct {
 	[REGISTRATION_REPAYING] = {zookeeper_reservation_repay, zookeeper_reservation_on_written},
 };
 
-gboolean zookeeper_steps_start(Registration *self)
+gboolean zookeeper_states_start(Registration *self)
 {
-	if (STEPS[self->step.state].start == NULL)
+	if (STATES[self->step.state].start == NULL)
 		return FALSE;
-	STEPS[self->step.state].start(self);
+	STATES[self->step.state].start(self);
 	return TRUE;
 }
 
-void zookeeper_steps_reply(Registration *self, const ZookeeperMessage *message)
+void zookeeper_states_reply(Registration *self, const ZookeeperMessage *message)
 {
 	registration_resume(self);
-	if (STEPS[self->step.state].reply != NULL)
-		STEPS[self->step.state].reply(self, message);
+	if (STATES[self->step.state].reply != NULL)
+		STATES[self->step.state].reply(self, message);
 	else
 		g_critical("a reply while %s", registration_state_name(self->step.state));
 }
 
-void zookeeper_steps_listed(Registration *self)
+void zookeeper_states_listed(Registration *self)
 {
 	const ZookeeperListing *listing = self->listing;
 
@@ -287,7 +287,7 @@ void zookeeper_steps_listed(Registration *self)
 	drop_listing(self);
 }
 
-void zookeeper_steps_abandon(Registration *self)
+void zookeeper_states_abandon(Registration *self)
 {
 	const ZookeeperMessage unsure = {
 		.type = ZOOKEEPER_REPLY,
@@ -298,7 +298,7 @@ void zookeeper_steps_abandon(Registration *self)
 	drop_listing(self);
 	g_clear_pointer(&self->guard, zookeeper_guard_free);
 	if (self->step.request != 0)
-		zookeeper_steps_reply(self, &unsure);
+		zookeeper_states_reply(self, &unsure);
 	else if (self->peers.check == NULL) /* that goes on without a session */
 		registration_resume(self);
 }
