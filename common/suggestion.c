@@ -6,11 +6,6 @@
 #define MAX_TYPED_BYTES  64 /* no name is as long */
 #define BYTES_FOR_A_STEP 3  /* typed wrong once in so many, it is still the same word */
 
-static guint min3(guint a, guint b, guint c)
-{
-	return MIN(MIN(a, b), c);
-}
-
 /* In how many steps one becomes the other. */
 static guint distance_of(const char *a, const char *b)
 {
@@ -31,8 +26,8 @@ static guint distance_of(const char *a, const char *b)
 		row = oldest;
 		row[0] = (guint)i;
 		for (gsize j = 1; j < columns; j++) {
-			row[j] = min3(last[j] + 1, row[j - 1] + 1,
-				      last[j - 1] + (a[i - 1] != b[j - 1]));
+			row[j] = MIN(last[j], row[j - 1]) + 1;
+			row[j] = MIN(row[j], last[j - 1] + (a[i - 1] != b[j - 1]));
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
 				row[j] = MIN(row[j], before[j - 2] + 1);
 		}

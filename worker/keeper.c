@@ -143,7 +143,7 @@ static void poke(Keeper *self)
 	pthread_cond_signal(&self->wake);
 }
 
-static void on_wake(gpointer user_data)
+static void wake_thread(gpointer user_data)
 {
 	Keeper *self = user_data;
 
@@ -179,7 +179,7 @@ Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 	keeper_workers_put_off(self);
 	atomic_init(&self->round_began_us, g_get_monotonic_time());
 	init_threads(self);
-	registry->wake = on_wake;
+	registry->wake = wake_thread;
 	registry->wake_data = self;
 	return self;
 }
@@ -317,11 +317,8 @@ gint64 keeper_demand(Keeper *self)
 	/* the thread goes on by itself then */
 	if (ids_at_us > now_us)
 		return (ids_at_us - now_us - 1) / G_TIME_SPAN_MILLISECOND + 1;
-	if (!atomic_exchange(&self->asked, TRUE)) {
-		pthread_mutex_lock(&self->mutex);
-		poke(self);
-		pthread_mutex_unlock(&self->mutex);
-	}
+	if (!atomic_exchange(&self->asked, TRUE))
+		wake_thread(self);
 	return 0;
 }
 

@@ -184,22 +184,17 @@ void zookeeper_claim_ask_time(Registration *self)
 	registration_await(self, zookeeper_session_set(self->session, self->claim.path, json));
 }
 
-/* Nothing waits for it: whoever needs it asks again. */
-static void on_no_time(Registration *self, const ZookeeperMessage *message)
-{
-	self->facts.wants_time = FALSE;
-	registration_complain_of(self, self->claim.path, message->outcome, message->reason);
-}
-
 void zookeeper_claim_on_time(Registration *self, const ZookeeperMessage *message)
 {
-	if (message->outcome == ZOOKEEPER_OK)
+	if (message->outcome == ZOOKEEPER_OK) {
 		registration_note_time(self, message->stat.modified_ms, message->sent_ns,
 				       message->received_ns);
-	else if (message->outcome == ZOOKEEPER_NO_NODE)
+	} else if (message->outcome == ZOOKEEPER_NO_NODE) {
 		self->facts.claim = CLAIM_UNKNOWN;
-	else if (message->outcome == ZOOKEEPER_UNSURE)
+	} else if (message->outcome == ZOOKEEPER_UNSURE) {
 		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
-	else
-		on_no_time(self, message);
+	} else { /* nothing waits for it: whoever needs it asks again */
+		self->facts.wants_time = FALSE;
+		registration_complain_of(self, self->claim.path, message->outcome, message->reason);
+	}
 }

@@ -218,10 +218,8 @@ static void on_children(ZookeeperGuard *self, const Asked *asked, const Zookeepe
 
 gboolean zookeeper_guard_take(ZookeeperGuard *self, const ZookeeperMessage *message)
 {
-	const Asked *asked = NULL;
+	const Asked *asked = g_hash_table_lookup(self->requests, &message->request);
 
-	if (message->type == ZOOKEEPER_REPLY)
-		asked = g_hash_table_lookup(self->requests, &message->request);
 	if (asked == NULL)
 		return FALSE;
 	switch (asked->what) {

@@ -43,5 +43,5 @@ ZookeeperGuard *zookeeper_guard_new(ZookeeperSession *session, const char *root,
 void zookeeper_guard_free(ZookeeperGuard *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ZookeeperGuard, zookeeper_guard_free)
 
-/* Goes on with a message of the session. %FALSE: it is not about this. */
+/* Goes on with a reply of the session. %FALSE: it is not about this. */
 gboolean zookeeper_guard_take(ZookeeperGuard *self, const ZookeeperMessage *message);

@@ -202,10 +202,8 @@ static void take_reply(ZookeeperListing *self, const Asked *asked, const Zookeep
 
 gboolean zookeeper_listing_take(ZookeeperListing *self, const ZookeeperMessage *message)
 {
-	const Asked *asked = NULL;
+	const Asked *asked = g_hash_table_lookup(self->requests, &message->request);
 
-	if (message->type == ZOOKEEPER_REPLY)
-		asked = g_hash_table_lookup(self->requests, &message->request);
 	if (asked == NULL)
 		return FALSE;
 	take_reply(self, asked, message);

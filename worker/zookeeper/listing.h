@@ -61,7 +61,7 @@ ZookeeperListing *zookeeper_listing_new(ZookeeperSession *session, const char *r
 void zookeeper_listing_free(ZookeeperListing *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ZookeeperListing, zookeeper_listing_free)
 
-/* Goes on with a message of the session. %FALSE: it is not about this listing. */
+/* Goes on with a reply of the session. %FALSE: it is not about this listing. */
 gboolean zookeeper_listing_take(ZookeeperListing *self, const ZookeeperMessage *message);
 
 /* The claim of that nonce and session (session 0: of any); or NULL. */

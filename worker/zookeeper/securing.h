@@ -11,5 +11,5 @@ gboolean zookeeper_securing_is_wanted(const Registration *self);
 
 void zookeeper_securing_start(Registration *self);
 
-/* Goes on with a message of the session. %FALSE: it is not about this. */
+/* Goes on with a reply of the session. %FALSE: it is not about this. */
 gboolean zookeeper_securing_take(Registration *self, const ZookeeperMessage *message);

@@ -121,8 +121,9 @@ ZookeeperMessage *zookeeper_session_take(ZookeeperSession *self);
  * it, once there was a connection. */
 gint64 zookeeper_session_timeout_ms(ZookeeperSession *self);
 
-/* Requests. Each is answered by one REPLY with the number that it returns, in order, and UNSURE
- * when the connection is or gets lost. @watch: and by a CHANGED when something happens to it. */
+/* Requests. Each is answered by one REPLY with the number that it returns, 1 or more, in order, and
+ * UNSURE when the connection is or gets lost. @watch: and by a CHANGED when something happens to
+ * it. */
 
 guint64 zookeeper_session_get(ZookeeperSession *self, const char *path, gboolean watch);
 guint64 zookeeper_session_exists(ZookeeperSession *self, const char *path, gboolean watch);
