@@ -90,16 +90,6 @@ void log_set_level(LogLevel level)
 	atomic_store(&level_shown, level);
 }
 
-const char *log_event_name(LogEvent event)
-{
-	return EVENTS[event].name;
-}
-
-const char *log_event_level_name(LogEvent event)
-{
-	return LEVELS[EVENTS[event].level].name;
-}
-
 /* JOURNAL_STREAM is inherited by children whose standard error may be something else, hence the
  * comparison. */
 static gboolean stderr_is_journal(void)

@@ -70,10 +70,6 @@ typedef enum { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEB
 /* Events above this level are left out; LOG_LEVEL_INFO until set. */
 void log_set_level(LogLevel level);
 
-/* "worker-claimed", ... and the name of its level. */
-const char *log_event_name(LogEvent event);
-const char *log_event_level_name(LogEvent event);
-
 /**
  * log_event:
  * @fields: a printf format of key=value pairs with a space between. A value that may hold spaces,

@@ -30,7 +30,8 @@ void connection_clear(Connection *self)
 	close(self->fd);
 }
 
-gsize connection_pending_bytes(const Connection *self)
+/* Of replies that wait. */
+static gsize pending_bytes(const Connection *self)
 {
 	return self->out == NULL ? 0 : self->out->len - self->out_sent;
 }
@@ -56,11 +57,11 @@ gboolean connection_send(Connection *self)
 
 	if (self->out == NULL)
 		return TRUE;
-	sent = send_some(self, self->out->data + self->out_sent, connection_pending_bytes(self));
+	sent = send_some(self, self->out->data + self->out_sent, pending_bytes(self));
 	if (sent < 0)
 		return FALSE;
 	self->out_sent += (guint)sent;
-	if (connection_pending_bytes(self) == 0) {
+	if (pending_bytes(self) == 0) {
 		g_clear_pointer(&self->out, g_byte_array_unref);
 		self->out_sent = 0;
 	} else if (self->out_sent >= self->out->len / 2) {
@@ -168,7 +169,7 @@ static gboolean answer(Connection *self, ConnectionShared *shared, gsize fresh,
 	} else {
 		self->consumed = TRUE; /* what is left over is a message that begins now */
 	}
-	shared->stream.room = shared->max_pending_bytes - connection_pending_bytes(self);
+	shared->stream.room = shared->max_pending_bytes - pending_bytes(self);
 	*out_status = stream_consume(&self->framing, &shared->stream, bytes, length, &consumed,
 				     shared->out, &self->bad);
 	if (consumed > 0)
@@ -179,7 +180,7 @@ static gboolean answer(Connection *self, ConnectionShared *shared, gsize fresh,
 
 static gboolean may_answer(const Connection *self, const ConnectionShared *shared)
 {
-	return !self->ending && connection_pending_bytes(self) < shared->max_pending_bytes;
+	return !self->ending && pending_bytes(self) < shared->max_pending_bytes;
 }
 
 static gboolean may_read(const Connection *self, const ConnectionShared *shared)
@@ -192,7 +193,7 @@ guint32 connection_events(const Connection *self, const ConnectionShared *shared
 {
 	guint32 events = 0;
 
-	if (connection_pending_bytes(self) > 0)
+	if (pending_bytes(self) > 0)
 		events |= EPOLLOUT;
 	if (state != CONNECTION_PARKED && may_read(self, shared))
 		events |= EPOLLIN;
@@ -201,7 +202,7 @@ guint32 connection_events(const Connection *self, const ConnectionShared *shared
 
 static ConnectionState waiting_state(const Connection *self)
 {
-	if (connection_pending_bytes(self) > 0)
+	if (pending_bytes(self) > 0)
 		return CONNECTION_WRITING;
 	if (self->full)
 		return CONNECTION_CUT_OFF;

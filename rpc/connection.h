@@ -84,6 +84,3 @@ void connection_half_close(Connection *self);
 
 /* Reads away some of what has come. %FALSE: no more will come. */
 gboolean connection_discard(Connection *self, ConnectionShared *shared) G_GNUC_WARN_UNUSED_RESULT;
-
-/* The bytes of replies that wait. */
-gsize connection_pending_bytes(const Connection *self);

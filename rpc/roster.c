@@ -113,8 +113,6 @@ Roster *roster_new(const RosterConfig *config)
 	Roster *self = g_new0(Roster, 1);
 
 	self->config = *config;
-	if (self->config.is_idle == NULL)
-		self->config.is_idle = roster_is_idle;
 	self->peers = g_hash_table_new(address_hash, address_equal);
 	self->by_number = g_array_new(FALSE, TRUE, sizeof(GQueue));
 	pthread_mutex_init(&self->lock, NULL);
@@ -266,9 +264,8 @@ static char *make_room(Roster *self, gint64 now_us)
 		pthread_mutex_lock(&self->lock);
 		self->searching = search_chunk(self, &left);
 		pthread_mutex_unlock(&self->lock);
-		if (self->searching)
-			g_usleep(
-				1); /* a lock taken at once again lets in nobody who waits for it */
+		if (self->searching) /* a lock taken at once again lets in nobody who waits */
+			g_usleep(1);
 	}
 	if (left == NULL && !self->searching)
 		self->rest_until_us = now_us + ROSTER_REST_US;

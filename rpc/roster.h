@@ -30,7 +30,7 @@ typedef struct {
 	guint max_connections;
 	guint max_per_address; /* 0: no limit */
 	guint idle_ms;         /* after which a connection may be told to make room */
-	RosterIsIdle is_idle;  /* NULL: roster_is_idle() */
+	RosterIsIdle is_idle;  /* roster_is_idle(), or a test's */
 } RosterConfig;
 
 typedef enum {

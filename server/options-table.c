@@ -161,7 +161,8 @@ char *options_table_range(const OptionSpec *spec)
 			       spec->max, unit != NULL ? " " : "", unit != NULL ? unit : "");
 }
 
-char *options_table_limits(const OptionSpec *spec)
+/* (transfer full): range and default, as "0 to 60000 ms, default 10"; "" if there is neither. */
+static char *limits_text(const OptionSpec *spec)
 {
 	const char *otherwise = spec->default_text ? spec->default_text : spec->default_note;
 	g_autofree char *range = options_table_range(spec);
@@ -173,7 +174,7 @@ char *options_table_limits(const OptionSpec *spec)
 
 static void append_description(GString *out, const OptionSpec *spec, const char *indent)
 {
-	g_autofree char *limits = options_table_limits(spec);
+	g_autofree char *limits = limits_text(spec);
 	g_autofree char *text = g_strdup_printf("%s (%s)", spec->help, limits);
 
 	wrap_append(out, *limits != '\0' ? text : spec->help, indent);

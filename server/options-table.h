@@ -40,9 +40,6 @@ extern const guint OPTIONS_TABLE_LENGTH;
 /* (transfer full): the range of a number, as "0 to 60000 ms"; else "". */
 char *options_table_range(const OptionSpec *spec);
 
-/* (transfer full): range and default, as "0 to 60000 ms, default 10"; "" if there is neither. */
-char *options_table_limits(const OptionSpec *spec);
-
 /* (transfer full): what --help prints. */
 char *options_table_help(void);
 

@@ -121,6 +121,7 @@ static gboolean make_rpc_server(Server *self, GError **error)
 				.max_per_address = (guint)options->max_connections_per_address,
 				/* whoever waits for an answer is silent too */
 				.idle_ms = (guint)MAX(IDLE_MS, options->max_wait_ms + 1000),
+				.is_idle = roster_is_idle,
 			},
 		.failed = wake_main,
 		.user_data = self,
