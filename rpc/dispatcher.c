@@ -2,8 +2,8 @@
 #include "rpc/dispatcher.h"
 
 #include <string.h>
-#include <thrift/c_glib/thrift_application_exception.h>
 
+#include "common/thrift/types.h"
 #include "core/text.h"
 #include "rpc/protocols.h"
 
@@ -145,21 +145,6 @@ static void refuse(Dispatcher *self, const Message *message, gint32 type, const 
 	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
 }
 
-static void refuse_method(Dispatcher *self, const Message *message, const MethodName *method,
-			  GByteArray *out)
-{
-	g_autofree char *name = text_escape(method->bytes, method->length);
-	g_autofree char *reason = g_strdup_printf("Invalid method name: '%s'", name);
-
-	refuse(self, message, THRIFT_APPLICATION_EXCEPTION_ERROR_UNKNOWN_METHOD, reason, out);
-}
-
-static void refuse_arguments(Dispatcher *self, const Message *message, const char *reason,
-			     GByteArray *out)
-{
-	refuse(self, message, THRIFT_APPLICATION_EXCEPTION_ERROR_PROTOCOL_ERROR, reason, out);
-}
-
 typedef gboolean (*ProcessorCall)(ThriftDispatchProcessor *, ThriftProtocol *, ThriftProtocol *,
 				  gchar *, gint32, GError **);
 
@@ -197,15 +182,18 @@ static void process(Dispatcher *self, const Message *message, GByteArray *out)
 		call = find_processor(self, name, method.of_2010);
 	}
 	if (call == NULL) {
-		refuse_method(self, message, &method, out);
+		g_autofree char *escaped = text_escape(method.bytes, method.length);
+		g_autofree char *reason = g_strdup_printf("Invalid method name: '%s'", escaped);
+
+		refuse(self, message, APPLICATION_UNKNOWN_METHOD, reason, out);
 		return;
 	}
 	protocol = lend_protocol(self, message, header->length - header->arguments_offset, out);
 	/* the callee frees the name */
 	if (!call(self->processor, protocol, protocol, g_strdup(name), header->seqid, &error)) {
 		g_byte_array_set_size(out, start);
-		refuse_arguments(self, message,
-				 error != NULL ? error->message : "unreadable arguments", out);
+		refuse(self, message, APPLICATION_PROTOCOL_ERROR,
+		       error != NULL ? error->message : "unreadable arguments", out);
 	}
 }
 
@@ -217,7 +205,7 @@ gboolean dispatcher_answer(Dispatcher *self, const Message *message, GByteArray 
 	if (message->framed)
 		g_byte_array_set_size(out, start + FRAMING_HEADER_BYTES);
 	if (message->bad != NULL)
-		refuse_arguments(self, message, message->bad, out);
+		refuse(self, message, APPLICATION_PROTOCOL_ERROR, message->bad, out);
 	else
 		process(self, message, out);
 	if (self->verdict.parked) {

@@ -47,6 +47,12 @@ static gboolean begins_name(guint32 name_length, const guint8 *name, gsize avail
 	       foreign_find(name, available, TRUE, &protocol) == FOREIGN_UNKNOWN;
 }
 
+/* Binary or compact, with a version; without one a message begins with the length of a name. */
+static gboolean begins_versioned(guint8 byte)
+{
+	return byte == STRICT_VERSION >> 24 || byte == COMPACT_PROTOCOL;
+}
+
 gboolean framing_detect(Framing *self, const FramingShared *shared, const guint8 *bytes,
 			gsize length, GByteArray *out, const char **out_reason)
 {
@@ -54,11 +60,11 @@ gboolean framing_detect(Framing *self, const FramingShared *shared, const guint8
 
 	if (length == 0)
 		return TRUE;
-	if (bytes[0] == 0x80 || bytes[0] == 0x82) {
+	if (begins_versioned(bytes[0])) {
 		self->kind = FRAMING_UNFRAMED;
 		return TRUE;
 	}
-	if (bytes[0] != 0x00)
+	if (bytes[0] != 0)
 		return refuse_foreign(bytes, length, 0, out, out_reason);
 	if (length < FRAMING_HEADER_BYTES)
 		return TRUE;
@@ -66,7 +72,7 @@ gboolean framing_detect(Framing *self, const FramingShared *shared, const guint8
 		return FALSE;
 	if (length == FRAMING_HEADER_BYTES)
 		return TRUE;
-	if (bytes[4] == 0x80 || bytes[4] == 0x82 || bytes[4] == 0x00)
+	if (begins_versioned(bytes[FRAMING_HEADER_BYTES]) || bytes[FRAMING_HEADER_BYTES] == 0)
 		self->kind = FRAMING_FRAMED;
 	else if (begins_name(number, bytes + FRAMING_HEADER_BYTES, length - FRAMING_HEADER_BYTES))
 		self->kind = FRAMING_UNFRAMED;

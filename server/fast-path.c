@@ -16,6 +16,7 @@
 
 #include <string.h>
 
+#include "common/thrift/types.h"
 #include "server/service.h"
 #include "server/strict-reply.h"
 #include "server/useragent.h"
@@ -30,6 +31,7 @@ typedef struct {
 	{                                                                                          \
 		text, sizeof(text) - 1                                                             \
 	}
+/* STRICT_VERSION with MESSAGE_CALL or MESSAGE_REPLY in it. @length: of the name, its last byte */
 #define CALL(length, name)  HEAD("\x80\1\0\1\0\0\0" length name)
 #define REPLY(length, name) HEAD("\x80\1\0\2\0\0\0" length name)
 
@@ -42,6 +44,10 @@ static const Head GET_IDS = CALL("\7", "get_ids");
 static const Head GET_IDS_REPLY = REPLY("\7", "get_ids");
 
 static const Head GET_WORKER = CALL("\12", "get_worker");
+
+static const guint8 AGENT_FIELD[] = {BINARY_STRING, 0, 1};
+static const guint8 COUNT_FIELD[] = {BINARY_I32, 0, 2};
+static const guint8 STOP[] = {BINARY_STOP};
 
 /* A call without arguments. */
 typedef struct {
@@ -74,8 +80,9 @@ typedef struct {
 
 static const IdReply ID_REPLY = {
 	.frame = {0, 0, 0, sizeof(IdReply) - sizeof ID_REPLY.frame},
-	.head = {0x80, 1, 0, 2, 0, 0, 0, 6, 'g', 'e', 't', '_', 'i', 'd'},
-	.field = {10, 0, 0},
+	.head = {0x80, 1, 0, MESSAGE_REPLY, 0, 0, 0, 6, 'g', 'e', 't', '_', 'i', 'd'},
+	.field = {BINARY_I64, 0, 0},
+	.stop = BINARY_STOP,
 };
 
 G_STATIC_ASSERT(sizeof(IdReply) == 34); /* no padding */
@@ -124,7 +131,7 @@ static gboolean take_agent(Bytes *self, Bytes *out_agent)
 {
 	guint32 length;
 
-	if (!take(self, "\13\0\1", 3) || !take_number(self, &length))
+	if (!take(self, AGENT_FIELD, sizeof AGENT_FIELD) || !take_number(self, &length))
 		return FALSE;
 	out_agent->at = self->at;
 	out_agent->end = self->at + length;
@@ -156,7 +163,7 @@ static gboolean open_message(const RpcInput *input, Bytes *out_message)
 /* A frame ends where its message does. */
 static gboolean close_message(const RpcInput *input, Bytes *message)
 {
-	return take(message, "\0", 1) && (!input->framed || message->at == message->end);
+	return take(message, STOP, sizeof STOP) && (!input->framed || message->at == message->end);
 }
 
 static inline gboolean is_equal_word(const guint8 *one, const guint8 *other)
@@ -333,7 +340,7 @@ static guint8 *begin_reply(const RpcInput *input, const Head *head, const guint8
 	}
 	memcpy(to, head->bytes, head->length);
 	memcpy(to + head->length, seqid, sizeof ID_REPLY.seqid);
-	to[length - sizeof ID_REPLY.stop] = 0;
+	to[length - sizeof ID_REPLY.stop] = BINARY_STOP;
 	return to + head->length + sizeof ID_REPLY.seqid;
 }
 
@@ -346,7 +353,7 @@ static inline void put_list(guint8 *to, IdRun run)
 
 static void append_list(const RpcInput *input, IdRun run, const guint8 *seqid, GByteArray *out)
 {
-	static const char LIST_FIELD[] = {15, 0, 0, 10};
+	static const char LIST_FIELD[] = {BINARY_LIST, 0, 0, BINARY_I64};
 	guint32 count = GUINT32_TO_BE(run.count);
 	guint8 *to =
 		begin_reply(input, &GET_IDS_REPLY, seqid,
@@ -366,7 +373,7 @@ static gsize answer_get_ids(Service *service, const RpcInput *input, Bytes messa
 	IdRun run;
 
 	if (!skip(&message, sizeof ID_REPLY.seqid) || !take_agent(&message, &agent) ||
-	    !take(&message, "\10\0\2", 3) || !take_number(&message, &count) ||
+	    !take(&message, COUNT_FIELD, sizeof COUNT_FIELD) || !take_number(&message, &count) ||
 	    !close_message(input, &message))
 		return 0;
 	if (!is_valid_agent(&agent) || !service_draw(service, count, &run)) {

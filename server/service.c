@@ -46,21 +46,21 @@ static void service_park(Service *self, gint64 wait_ns)
 /* Without IDs a call is parked, or, if the clock is wrong or the wait too long, refused. */
 static G_NO_INLINE void service_park_or_refuse(Service *self)
 {
-	gboolean may_wait = turn_may_wait(self->allowance, self->verdict);
 	gint64 wait_ns = self->refusal.wait_ns;
 	gint64 retry_after_ms;
+	gboolean may_wait;
 
 	if (self->status == DRAW_CLOCK_BACK || self->status == DRAW_CLOCK_OUTSIDE)
 		return;
 	if (wait_ns != 0) { /* the clock will bring them */
-		may_wait = may_wait && wait_ns <= self->config->max_wait_ms * 1000000;
+		may_wait = wait_ns <= self->config->max_wait_ms * 1000000;
 		self->retry_after_ms = wait_ns / 1000000 + 1;
 	} else { /* only the keeper can help: it is told, and says whether it is worth waiting */
 		retry_after_ms = keeper_demand(self->config->keeper);
-		may_wait = may_wait && retry_after_ms == 0;
+		may_wait = retry_after_ms == 0;
 		self->retry_after_ms = MAX(retry_after_ms, 1);
 	}
-	if (may_wait)
+	if (may_wait && turn_may_wait(self->allowance, self->verdict))
 		service_park(self, wait_ns);
 }
 
