@@ -2,7 +2,7 @@
 #pragma once
 
 #include "rpc/queues.h"
-#include "rpc/turn.h"
+#include "rpc/rpc-allowance.h"
 
 /*
  * What becomes of calls that wait. Those for IDs are answered in the order in

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/counters.h"
-#include "rpc/turn.h"
+#include "rpc/rpc-allowance.h"
 #include "sf_snowflake_extended.h"
 
 /* What the client sent and was not answered yet. */

@@ -60,7 +60,7 @@ static G_NO_INLINE void service_park_or_refuse(Service *self)
 		may_wait = retry_after_ms == 0;
 		self->retry_after_ms = MAX(retry_after_ms, 1);
 	}
-	if (may_wait && turn_may_wait(self->allowance, self->verdict))
+	if (may_wait && rpc_allowance_may_wait(self->allowance, self->verdict))
 		service_park(self, wait_ns);
 }
 
@@ -69,7 +69,7 @@ static gboolean service_try_draw(Service *self, guint count, IdRun *out_run)
 {
 	self->verdict->ids = count;
 	if (G_UNLIKELY(self->allowance->others_wait &&
-		       count > turn_quota(self->allowance, self->verdict))) {
+		       count > rpc_allowance_ids_left(self->allowance, self->verdict))) {
 		service_park(self, AS_SOON_AS_FIRST_NS);
 		return FALSE;
 	}
@@ -95,7 +95,7 @@ gboolean service_draw_some(Service *self, guint most, IdRun *out_run)
 	guint count = MIN(most, generator_max_batch(self->config->generator));
 
 	if (self->allowance->others_wait) /* at 0 it is not its turn, and it is parked */
-		count = MIN(count, MAX(turn_quota(self->allowance, self->verdict), 1));
+		count = MIN(count, MAX(rpc_allowance_ids_left(self->allowance, self->verdict), 1));
 	for (; count > 0; count /= 2) {
 		self->verdict->parked = FALSE; /* by the try for more */
 		if (service_try_draw(self, count, out_run))
@@ -353,7 +353,7 @@ static SfWorker *describe_other(const Worker *worker, gint64 as_of_ms)
 /* The list; or NULL: parked, as the verdict says, or refused. */
 static GPtrArray *service_await_workers(Service *self, gint64 *out_as_of_ms, Refusal *out_refusal)
 {
-	gboolean may_wait = turn_may_wait(self->allowance, self->verdict);
+	gboolean may_wait = rpc_allowance_may_wait(self->allowance, self->verdict);
 	g_autoptr(GError) failure = NULL;
 	GPtrArray *workers = NULL;
 

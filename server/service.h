@@ -5,7 +5,7 @@
 
 #include "common/counters.h"
 #include "core/generator.h"
-#include "rpc/turn.h"
+#include "rpc/rpc-allowance.h"
 #include "server/refusal.h"
 #include "sf_snowflake_extended.h"
 #include "worker/keeper.h"

@@ -41,11 +41,11 @@ static gboolean answer(World *world, const Caller *caller, const RpcAllowance *a
 {
 	RpcVerdict *verdict = &world->verdict;
 	gboolean aside = caller->n_aside > 0;
-	gboolean is_turn =
-		aside || !allowance->others_wait || caller->ids <= turn_quota(allowance, verdict);
+	gboolean is_turn = aside || !allowance->others_wait ||
+			   caller->ids <= rpc_allowance_ids_left(allowance, verdict);
 	gboolean is_there = aside ? world->news : caller->ids <= world->ids;
 
-	verdict->parked = !is_turn || (!is_there && turn_may_wait(allowance, verdict));
+	verdict->parked = !is_turn || (!is_there && rpc_allowance_may_wait(allowance, verdict));
 	verdict->aside = aside;
 	verdict->ids = caller->ids;
 	verdict->wait_ns = is_turn ? world->wait_ns : 1;

@@ -76,7 +76,7 @@ static void side_run(PairSide *self, const void *bytes, gsize length)
 
 	self->status = stack_feed(self->stack, bytes, length, self->out);
 	self->answered |= verdict->answered;
-	allowance->quota = turn_quota(allowance, verdict);
+	allowance->quota = rpc_allowance_ids_left(allowance, verdict);
 	allowance->last_chance &= !verdict->answered;
 }
 

@@ -28,13 +28,14 @@ typedef struct {
 } RpcVerdict;
 
 /* Whether the next call may be parked. What comes after the first has not waited for long. */
-static inline gboolean turn_may_wait(const RpcAllowance *allowance, const RpcVerdict *verdict)
+static inline gboolean rpc_allowance_may_wait(const RpcAllowance *allowance,
+					      const RpcVerdict *verdict)
 {
 	return !allowance->closing && (!allowance->last_chance || verdict->answered);
 }
 
 /* How many IDs may be drawn yet, while others wait for them. */
-static inline guint turn_quota(const RpcAllowance *allowance, const RpcVerdict *verdict)
+static inline guint rpc_allowance_ids_left(const RpcAllowance *allowance, const RpcVerdict *verdict)
 {
 	return allowance->quota - (guint)MIN(allowance->quota, verdict->drawn);
 }
