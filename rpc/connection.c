@@ -130,16 +130,17 @@ gboolean connection_discard(Connection *self, ConnectionShared *shared)
 	return receive(self, shared) >= 0 && !self->eof;
 }
 
-/* Keeps what the stream did not consume of @bytes, which may be those it kept before. */
-static void keep_rest(Connection *self, const guint8 *bytes, gsize length, gsize consumed)
+/* Keeps what the stream did not consume, which may be of what it kept before. */
+static void keep_rest(Connection *self, const StreamPass *pass)
 {
 	if (self->in != NULL) {
-		g_byte_array_remove_range(self->in, 0, (guint)consumed);
+		g_byte_array_remove_range(self->in, 0, (guint)pass->consumed);
 		if (self->in->len == 0)
 			g_clear_pointer(&self->in, g_byte_array_unref);
-	} else if (consumed < length) {
+	} else if (pass->consumed < pass->length) {
 		self->in = g_byte_array_new();
-		g_byte_array_append(self->in, bytes + consumed, (guint)(length - consumed));
+		g_byte_array_append(self->in, pass->bytes + pass->consumed,
+				    (guint)(pass->length - pass->consumed));
 	}
 }
 
@@ -158,23 +159,26 @@ static void acknowledge(const Connection *self)
 static gboolean answer(Connection *self, ConnectionShared *shared, gsize fresh,
 		       StreamStatus *out_status)
 {
-	const guint8 *bytes = shared->in;
-	gsize length = fresh;
-	gsize consumed = 0;
+	StreamPass pass = {
+		.framing = &self->framing,
+		.bytes = shared->in,
+		.length = fresh,
+		.room = shared->max_pending_bytes - pending_bytes(self),
+		.out = shared->out,
+	};
 
 	if (self->in != NULL) {
 		g_byte_array_append(self->in, shared->in, (guint)fresh);
-		bytes = self->in->data;
-		length = self->in->len;
+		pass.bytes = self->in->data;
+		pass.length = self->in->len;
 	} else {
 		self->consumed = TRUE; /* what is left over is a message that begins now */
 	}
-	shared->stream.room = shared->max_pending_bytes - pending_bytes(self);
-	*out_status = stream_consume(&self->framing, &shared->stream, bytes, length, &consumed,
-				     shared->out, &self->bad);
-	if (consumed > 0)
+	*out_status = stream_consume(&shared->stream, &pass);
+	self->bad = pass.reason;
+	if (pass.consumed > 0)
 		self->consumed = TRUE;
-	keep_rest(self, bytes, length, consumed);
+	keep_rest(self, &pass);
 	return send_replies(self, shared->out);
 }
 

@@ -19,8 +19,22 @@ typedef struct {
 	 * answer on; and the monotonic clock for it, which is not asked where one answer is all. */
 	gint64 turn_us;
 	gint64 (*now_us)(void);
-	gsize room; /* of the pass: no further call is answered after as many bytes of replies */
 } StreamShared;
+
+/* What one pass has in hand. */
+typedef struct {
+	Framing *framing;    /* of the connection */
+	const guint8 *bytes; /* what the client sent and was not consumed yet */
+	gsize length;
+	gsize room;      /* no further call is answered after as many bytes of replies */
+	GByteArray *out; /* replies are appended */
+	/* what came of it, 0 before */
+	gsize consumed;     /* bytes done with; the rest comes again, with more after it */
+	const char *reason; /* after STREAM_CLOSE: why, in a few words */
+	/* private */
+	gint64 ends_us; /* of the turn; 0: nobody has looked at the clock yet */
+	guint quick;    /* answers since then that came by the short cut */
+} StreamPass;
 
 typedef enum {
 	STREAM_MORE, /* every complete message is answered */
@@ -29,15 +43,5 @@ typedef enum {
 	STREAM_CLOSE,  /* send what is in @out, then close: the bytes made no sense */
 } StreamStatus;
 
-/**
- * stream_consume: after dispatcher_begin()
- * @framing: of the connection
- * @bytes: what the client sent and was not consumed yet
- * @out_consumed: (out): how many bytes are done with; the rest is to be handed in again, with more
- *   after it
- * @out: replies are appended
- * @out_reason: (out): after STREAM_CLOSE: why, in a few words
- */
-StreamStatus stream_consume(Framing *framing, StreamShared *shared, const guint8 *bytes,
-			    gsize length, gsize *out_consumed, GByteArray *out,
-			    const char **out_reason);
+/* After dispatcher_begin(). */
+StreamStatus stream_consume(StreamShared *shared, StreamPass *pass);

@@ -133,7 +133,7 @@ static void test_full(void)
 	g_autoptr(GByteArray) input = g_byte_array_new();
 	g_autoptr(GByteArray) out = g_byte_array_new();
 
-	stack->shared.room = 100;
+	stack->room = 100;
 	for (int i = 0; i < 5; i++)
 		wire_get_id(FORM_FRAMED_STRICT, (guint8)i, "foo", input);
 	g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==, STREAM_FULL);

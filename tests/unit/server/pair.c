@@ -142,7 +142,7 @@ void pair_take_replies(Pair *self, gsize room)
 {
 	g_byte_array_set_size(self->fast.out, 0);
 	g_byte_array_set_size(self->general.out, 0);
-	self->fast.stack->shared.room = self->general.stack->shared.room = room;
+	self->fast.stack->room = self->general.stack->room = room;
 }
 
 /* What else there is */

@@ -63,7 +63,7 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 		.now_us = stack_now_us,
 	};
 	self->shared.dispatcher = dispatcher_new(&service, counter_set_add(self->counters));
-	self->shared.room = 1024 * 1024;
+	self->room = 1024 * 1024;
 	self->in = g_byte_array_new();
 	stack_set_ms(self, 1000);
 	stack_publish(self, 1, 100000);
@@ -98,7 +98,7 @@ void stack_hold(Stack *self, const void *bytes, gsize length)
 StreamStatus stack_feed(Stack *self, const void *bytes, gsize length, GByteArray *out)
 {
 	g_autofree guint8 *exact = NULL;
-	gsize consumed = 0;
+	StreamPass pass = {.framing = &self->framing, .room = self->room, .out = out};
 	StreamStatus status;
 
 	stack_hold(self, bytes, length);
@@ -106,14 +106,15 @@ StreamStatus stack_feed(Stack *self, const void *bytes, gsize length, GByteArray
 	exact = g_malloc(MAX(self->in->len, 1));
 	if (self->in->len > 0)
 		memcpy(exact, self->in->data, self->in->len);
-	self->reason = NULL;
+	pass.bytes = exact;
+	pass.length = self->in->len;
 	dispatcher_begin(self->shared.dispatcher, &self->allowance);
-	status = stream_consume(&self->framing, &self->shared, exact, self->in->len, &consumed, out,
-				&self->reason);
-	g_assert_cmpuint(consumed, <=, self->in->len);
+	status = stream_consume(&self->shared, &pass);
+	self->reason = pass.reason;
+	g_assert_cmpuint(pass.consumed, <=, self->in->len);
 	g_assert_true((status == STREAM_CLOSE) == (self->reason != NULL));
-	g_byte_array_remove_range(self->in, 0, (guint)consumed);
-	self->consumed += consumed;
+	g_byte_array_remove_range(self->in, 0, (guint)pass.consumed);
+	self->consumed += pass.consumed;
 	return status;
 }
 

@@ -18,6 +18,7 @@ typedef struct {
 	CounterSet *counters;
 	ServiceConfig config;
 	StreamShared shared;
+	gsize room; /* of every pass */
 	Framing framing;
 	RpcAllowance allowance; /* of every pass */
 	Lease *lease;           /* the published one, or NULL; the generator's */
