@@ -31,7 +31,8 @@ typedef struct {
 				  */
 } ConnectionShared;
 
-/* What every pass needs stands last, so that what else a pass needs can follow: see loop.c. */
+/* What every pass needs stands last, so that what else a pass needs can follow: see
+ * loop-connection.h. */
 typedef struct {
 	const char *bad; /* what was wrong with its bytes; NULL: nothing */
 	guint out_sent;  /* of @out */

@@ -13,15 +13,12 @@
 #include <gio/gio.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <sys/epoll.h>
 
 #include "common/log.h"
-#include "rpc/connection.h"
 #include "rpc/inbox.h"
-#include "rpc/parking.h"
+#include "rpc/loop-connection.h"
 #include "rpc/poller.h"
-#include "rpc/queues.h"
 #include "rpc/retry-timer.h"
 #include "rpc/socket-name.h"
 
@@ -52,7 +49,6 @@ struct _Loop {
 	/* the thread's own */
 	Counters *counters;
 	ConnectionShared shared;
-	const RpcVerdict *verdict; /* of the last pass */
 	Queues queues;
 	Parking parking;
 	GQueue all;
@@ -61,22 +57,8 @@ struct _Loop {
 	gint64 drain_deadline_us;
 };
 
-/* A connection, and where it stands. What every pass needs stands together, in 64 bytes: with
- * thousands of connections a pass begins with the memory that it does not find in the caches. */
-typedef struct {
-	Connection connection;
-	guint32 events; /* what epoll watches for */
-	gboolean waits; /* for the server, as the roster has it */
-	QueuePlace place;
-	RosterEntry *entry; /* NULL: none */
-	GList all_link;
-} Client;
-
-G_STATIC_ASSERT(offsetof(Client, place.queue) + sizeof(Queue) - offsetof(Client, connection.fd) <=
-		64);
-
 /* How a client is done with. */
-typedef void (*LeaveFunc)(Loop *self, Client *client);
+typedef void (*LeaveFunc)(Loop *self, LoopConnection *client);
 
 static const RpcVerdict *retry(gpointer user_data, QueuePlace *place,
 			       const RpcAllowance *allowance);
@@ -112,7 +94,6 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 		.out = g_byte_array_new(),
 		.max_pending_bytes = limits->max_pending_bytes,
 	};
-	self->verdict = dispatcher_verdict(self->shared.stream.dispatcher);
 	self->poller = self->retry_timer.fd = -1;
 	self->inbox = inbox_new(error);
 	return self->inbox != NULL && open_descriptors(self, error) ? g_steal_pointer(&self) : NULL;
@@ -167,23 +148,12 @@ void loop_drain(Loop *self, gint64 timeout_ms)
 
 /* One pass of one connection */
 
-static Client *client_at(QueuePlace *place)
+static LoopConnection *head_of(const Loop *self, Queue queue)
 {
-	return place == NULL ? NULL : G_STRUCT_MEMBER_P(place, -(glong)offsetof(Client, place));
+	return loop_connection_at(queues_head(&self->queues, queue));
 }
 
-static Client *head_of(const Loop *self, Queue queue)
-{
-	return client_at(queues_head(&self->queues, queue));
-}
-
-/* One waits for what is not there yet, or it has had its last reply. */
-static gboolean takes_no_calls(const Client *client)
-{
-	return parking_holds(&client->place) || client->place.queue == QUEUE_LINGER;
-}
-
-static void end_connection(Loop *self, Client *client)
+static void end_connection(Loop *self, LoopConnection *client)
 {
 	counters_add(self->counters, COUNTER_CONNECTIONS_ENDED, 1);
 	queues_leave(&self->queues, &client->place);
@@ -194,37 +164,20 @@ static void end_connection(Loop *self, Client *client)
 	atomic_fetch_sub(&self->n_connections, 1);
 }
 
-static void watch_for(Loop *self, Client *client, guint32 events)
-{
-	if (client->events == events)
-		return;
-	client->events = events;
-	poller_change(self->poller, client->connection.fd, client, events);
-}
-
-/* One that waits for the server is silent too, but not idle. */
-static void note_waiting(Client *client, gboolean waits)
-{
-	if (client->waits == waits)
-		return;
-	client->waits = waits;
-	roster_set_waits(client->entry, waits);
-}
-
 /* It has had its last reply. It is closed when the client has heard so, or after a moment. */
-static void hang_up(Loop *self, Client *client)
+static void hang_up(Loop *self, LoopConnection *client)
 {
 	if (client->place.queue == QUEUE_LINGER)
 		return;
 	connection_half_close(&client->connection);
-	note_waiting(client, FALSE);
-	watch_for(self, client, EPOLLIN);
+	loop_connection_set_waits(client, FALSE);
+	loop_connection_watch(client, self->poller, EPOLLIN);
 	queues_forget_time(&self->queues); /* all of them have the whole moment */
 	queues_enter(&self->queues, &client->place, QUEUE_LINGER);
 }
 
 /* What the client did, and is closed for. */
-static void note_offence(Loop *self, Client *client, Counter counter, const char *reason)
+static void note_offence(Loop *self, LoopConnection *client, Counter counter, const char *reason)
 {
 	g_autofree char *peer = socket_name_peer(client->connection.fd);
 
@@ -232,18 +185,8 @@ static void note_offence(Loop *self, Client *client, Counter counter, const char
 	log_event(LOG_CONNECTION_CLOSED, "reason=\"%s\" peer=%s", reason, peer);
 }
 
-/* For one that is not parked, and goes on. */
-static Queue choose_queue(const Client *client, ConnectionState state)
-{
-	if (state == CONNECTION_WRITING)
-		return QUEUE_WRITE;
-	if (state == CONNECTION_CUT_OFF)
-		return QUEUE_CUT_OFF;
-	return client->connection.in != NULL ? QUEUE_FRAME : QUEUE_IDLE;
-}
-
 /* Decides what the client waits for after a pass, or ends it. */
-static void settle(Loop *self, Client *client, ConnectionState state)
+static void settle(Loop *self, LoopConnection *client, ConnectionState state)
 {
 	Queue queue;
 	guint32 events;
@@ -264,25 +207,26 @@ static void settle(Loop *self, Client *client, ConnectionState state)
 		end_connection(self, client);
 		return;
 	}
-	note_waiting(client, state != CONNECTION_READING);
+	loop_connection_set_waits(client, state != CONNECTION_READING);
 	events = connection_events(&client->connection, &self->shared, state);
 	/* EPOLLIN is left on until the client does send: most send nothing while they wait, and a
 	 * change is a system call */
 	if (state == CONNECTION_PARKED || state == CONNECTION_CUT_OFF)
 		events |= client->events & EPOLLIN;
-	watch_for(self, client, events);
+	loop_connection_watch(client, self->poller, events);
 	if (state == CONNECTION_PARKED) {
-		if (parking_park(&self->parking, &client->place, self->verdict))
+		if (parking_park(&self->parking, &client->place,
+				 dispatcher_verdict(self->shared.stream.dispatcher)))
 			counters_add(self->counters, COUNTER_WAITS, 1);
 		return;
 	}
-	queue = choose_queue(client, state);
+	queue = loop_connection_queue(client, state);
 	if (queue != client->place.queue || queue == QUEUE_CUT_OFF ||
 	    (queue == QUEUE_WRITE ? client->connection.sent : client->connection.consumed))
 		queues_enter(&self->queues, &client->place, queue);
 }
 
-static void run(Loop *self, Client *client, gboolean read)
+static void run(Loop *self, LoopConnection *client, gboolean read)
 {
 	const RpcAllowance allowance = {.others_wait = parking_waiting_for_ids(&self->parking) > 0};
 
@@ -292,16 +236,16 @@ static void run(Loop *self, Client *client, gboolean read)
 static const RpcVerdict *retry(gpointer user_data, QueuePlace *place, const RpcAllowance *allowance)
 {
 	Loop *self = user_data;
-	Client *client = client_at(place);
+	LoopConnection *client = loop_connection_at(place);
 
 	settle(self, client, connection_run(&client->connection, &self->shared, allowance, FALSE));
-	return self->verdict;
+	return dispatcher_verdict(self->shared.stream.dispatcher);
 }
 
 /* The first of those that were cut off has a turn. */
 static void run_cut_off(Loop *self)
 {
-	Client *head = head_of(self, QUEUE_CUT_OFF);
+	LoopConnection *head = head_of(self, QUEUE_CUT_OFF);
 
 	if (head != NULL)
 		run(self, head, TRUE);
@@ -309,9 +253,9 @@ static void run_cut_off(Loop *self)
 
 static void expire(Loop *self, Queue queue, Counter counter, const char *reason, LeaveFunc leave)
 {
-	Client *head;
+	LoopConnection *head;
 
-	while ((head = client_at(queues_expired(&self->queues, queue))) != NULL) {
+	while ((head = loop_connection_at(queues_expired(&self->queues, queue))) != NULL) {
 		note_offence(self, head, counter, reason);
 		leave(self, head);
 	}
@@ -319,14 +263,14 @@ static void expire(Loop *self, Queue queue, Counter counter, const char *reason,
 
 static void expire_all(Loop *self)
 {
-	Client *head;
+	LoopConnection *head;
 
 	expire(self, QUEUE_IDLE, COUNTER_CLOSED_IDLE_TIMEOUT, "idle for too long", hang_up);
 	expire(self, QUEUE_FRAME, COUNTER_CLOSED_FRAME_TIMEOUT, "half a message for too long",
 	       hang_up);
 	/* whoever reads nothing would not see the end either */
 	expire(self, QUEUE_WRITE, COUNTER_CLOSED_WRITE_TIMEOUT, "takes no replies", end_connection);
-	while ((head = client_at(queues_expired(&self->queues, QUEUE_LINGER))) != NULL)
+	while ((head = loop_connection_at(queues_expired(&self->queues, QUEUE_LINGER))) != NULL)
 		end_connection(self, head);
 }
 
@@ -334,7 +278,7 @@ static void expire_all(Loop *self)
 
 static void adopt(Loop *self, const InboxConnection *newcomer)
 {
-	Client *client = g_new0(Client, 1);
+	LoopConnection *client = g_new0(LoopConnection, 1);
 	g_autoptr(GError) error = NULL;
 
 	connection_init(&client->connection, newcomer->fd);
@@ -359,10 +303,10 @@ static void start_draining(Loop *self, gint64 timeout_ms)
 	self->draining = TRUE;
 	self->drain_deadline_us = queues_now_us(&self->queues) + timeout_ms * 1000;
 	for (GList *link = self->all.head, *next; link != NULL; link = next) {
-		Client *client = link->data;
+		LoopConnection *client = link->data;
 
 		next = link->next; /* the pass may end the connection */
-		if (!takes_no_calls(client))
+		if (!loop_connection_takes_no_calls(client))
 			run(self, client, TRUE);
 	}
 }
@@ -403,33 +347,30 @@ static int timeout_ms(Loop *self)
 	return (int)CLAMP((first_us - now_us + 999) / 1000, 0, G_MAXINT);
 }
 
-static void handle_lingering(Loop *self, Client *client)
-{
-	if (!connection_discard(&client->connection, &self->shared))
-		end_connection(self, client);
-}
-
 /* Calls of it wait, parked or for its turn, and it is not read. It takes replies to earlier calls,
  * or was reset. That a client has closed in order is not heard of: its call keeps its place. */
-static void handle_waiting(Loop *self, Client *client, guint32 events)
+static void handle_waiting(Loop *self, LoopConnection *client, guint32 events)
 {
-	if (client->place.queue == QUEUE_LINGER)
-		handle_lingering(self, client);
-	else if ((events & (EPOLLERR | EPOLLHUP)) != 0)
+	if (client->place.queue == QUEUE_LINGER) {
+		if (!connection_discard(&client->connection, &self->shared))
+			end_connection(self, client);
+	} else if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
 		end_connection(self, client);
-	else if (client->place.queue == QUEUE_WRITE)
+	} else if (client->place.queue == QUEUE_WRITE) {
 		settle(self, client, connection_flush(&client->connection));
-	else if (!connection_send(&client->connection))
+	} else if (!connection_send(&client->connection)) {
 		end_connection(self, client);
-	else
-		watch_for(self, client,
-			  connection_events(&client->connection, &self->shared, CONNECTION_PARKED));
+	} else {
+		loop_connection_watch(
+			client, self->poller,
+			connection_events(&client->connection, &self->shared, CONNECTION_PARKED));
+	}
 }
 
 /* The inbox and the queues are looked at after the connections. */
 static void handle(Loop *self, const struct epoll_event *event)
 {
-	Client *client = event->data.ptr;
+	LoopConnection *client = event->data.ptr;
 
 	if (event->data.ptr == self->inbox) {
 		self->rung = TRUE;
@@ -439,7 +380,7 @@ static void handle(Loop *self, const struct epoll_event *event)
 		retry_timer_silence(&self->retry_timer);
 		return;
 	}
-	if (takes_no_calls(client) || client->connection.full) {
+	if (loop_connection_takes_no_calls(client) || client->connection.full) {
 		handle_waiting(self, client, event->events);
 		return;
 	}
@@ -451,7 +392,7 @@ static void handle(Loop *self, const struct epoll_event *event)
 static void answer_queue(Loop *self, Queue queue, gint64 until_us, LeaveFunc leave)
 {
 	const RpcAllowance allowance = {.closing = TRUE};
-	Client *head;
+	LoopConnection *head;
 
 	while ((head = head_of(self, queue)) != NULL) {
 		while (g_get_monotonic_time() < until_us &&
