@@ -60,9 +60,6 @@ struct _Loop {
 /* How a client is done with. */
 typedef void (*LeaveFunc)(Loop *self, LoopConnection *client);
 
-static const RpcVerdict *retry(gpointer user_data, QueuePlace *place,
-			       const RpcAllowance *allowance);
-
 static gboolean open_descriptors(Loop *self, GError **error)
 {
 	self->poller = poller_new(error);
@@ -80,7 +77,7 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 	self->user_data = user_data;
 	self->counters = counters;
 	queues_init(&self->queues, limits, g_get_monotonic_time);
-	parking_init(&self->parking, &self->queues, limits->turn_ids, retry, self);
+	parking_init(&self->parking, &self->queues, limits->turn_ids);
 	self->shared = (ConnectionShared){
 		.stream =
 			{
@@ -425,7 +422,7 @@ static gboolean nobody_waits(const Loop *self)
 
 static void serve_queues(Loop *self)
 {
-	parking_retry(&self->parking);
+	parking_retry(&self->parking, retry, self);
 	run_cut_off(self);
 	expire_all(self);
 	if (!parking_is_behind(&self->parking)) /* else they try again at once */

@@ -4,11 +4,9 @@
 /* Of parked connections that may be answered at once, before others are looked at. */
 #define MAX_RETRIES 16
 
-void parking_init(Parking *self, Queues *queues, guint turn_ids, ParkingPass pass,
-		  gpointer user_data)
+void parking_init(Parking *self, Queues *queues, guint turn_ids)
 {
-	*self = (Parking){
-		.queues = queues, .turn_ids = turn_ids, .pass = pass, .user_data = user_data};
+	*self = (Parking){.queues = queues, .turn_ids = turn_ids};
 }
 
 gboolean parking_park(Parking *self, QueuePlace *place, const RpcVerdict *verdict)
@@ -63,8 +61,10 @@ static QueuePlace *next_due(const Parking *self)
 }
 
 /* How many IDs it may draw before it is the turn of others. */
-static guint quota_for_ids(const Parking *self, const QueuePlace *place)
+static guint quota(const Parking *self, const QueuePlace *place)
 {
+	if (place->queue == QUEUE_ASIDE)
+		return 0;
 	if (place->queue == QUEUE_SINGLE && queues_head(self->queues, QUEUE_BATCH) != NULL)
 		return MAX(self->single_ids, 1);
 	return self->turn_ids;
@@ -79,26 +79,27 @@ static void note_drawn(Parking *self, Queue queue, guint ids)
 }
 
 /* Tries the call again that waits there. %FALSE: it must go on waiting. */
-static gboolean retry(Parking *self, QueuePlace *place, guint quota, gboolean others_wait)
+static gboolean retry(Parking *self, QueuePlace *place, ParkingPass pass, gpointer user_data)
 {
+	Queue queue = place->queue;
+	guint itself = queue == QUEUE_ASIDE ? 0 : 1;
 	const RpcAllowance allowance = {
-		.others_wait = others_wait,
-		.quota = quota,
+		.others_wait = parking_waiting_for_ids(self) > itself,
+		.quota = quota(self, place),
 		.last_chance = queues_has_run_out(self->queues, place),
 	};
-	Queue queue = place->queue;
-	const RpcVerdict *verdict = self->pass(self->user_data, place, &allowance);
+	const RpcVerdict *verdict = pass(user_data, place, &allowance);
 
-	note_drawn(self, queue, (guint)MIN(verdict->drawn, quota));
+	note_drawn(self, queue, (guint)MIN(verdict->drawn, allowance.quota));
 	return verdict->answered || !verdict->parked;
 }
 
-static void retry_for_ids(Parking *self)
+static void retry_for_ids(Parking *self, ParkingPass pass, gpointer user_data)
 {
 	QueuePlace *next = next_due(self);
 
 	for (guint tries = 0; next != NULL && tries < MAX_RETRIES; tries++) {
-		retry(self, next, quota_for_ids(self, next), parking_waiting_for_ids(self) > 1);
+		retry(self, next, pass, user_data);
 		next = next_due(self);
 	}
 	self->behind = next != NULL;
@@ -114,22 +115,22 @@ static QueuePlace *next_aside(const Parking *self)
 	return head;
 }
 
-static void retry_aside(Parking *self)
+static void retry_aside(Parking *self, ParkingPass pass, gpointer user_data)
 {
 	QueuePlace *next = next_aside(self);
 
 	for (guint tries = 0; next != NULL && tries < MAX_RETRIES; tries++) {
-		if (!retry(self, next, 0, parking_waiting_for_ids(self) > 0))
+		if (!retry(self, next, pass, user_data))
 			self->woken_aside = FALSE;
 		next = next_aside(self);
 	}
 	self->woken_aside = next != NULL;
 }
 
-void parking_retry(Parking *self)
+void parking_retry(Parking *self, ParkingPass pass, gpointer user_data)
 {
-	retry_aside(self);
-	retry_for_ids(self);
+	retry_aside(self, pass, user_data);
+	retry_for_ids(self, pass, user_data);
 }
 
 gint64 parking_retry_us(const Parking *self)

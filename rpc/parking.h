@@ -24,16 +24,13 @@ typedef struct {
 	/* private */
 	Queues *queues;
 	guint turn_ids;
-	ParkingPass pass;
-	gpointer user_data;
 	guint single_ids;     /* that may be drawn before the next batch */
 	gboolean behind;      /* more of those who wait for IDs may be answered at once */
 	gboolean woken_aside; /* what others wait for may be there, and not all have tried again */
 } Parking;
 
 /* @queues: borrowed. @turn_ids: see RpcLimits */
-void parking_init(Parking *self, Queues *queues, guint turn_ids, ParkingPass pass,
-		  gpointer user_data);
+void parking_init(Parking *self, Queues *queues, guint turn_ids);
 
 /* After a pass that ended with a parked call. %FALSE: it has waited before, and keeps its place. */
 gboolean parking_park(Parking *self, QueuePlace *place, const RpcVerdict *verdict);
@@ -56,7 +53,7 @@ void parking_wake(Parking *self);
 
 /* Those try again whose turn it is, one after the other; some of them at most, before others are
  * looked at. */
-void parking_retry(Parking *self);
+void parking_retry(Parking *self, ParkingPass pass, gpointer user_data);
 
 /* Whether more may be answered at once. */
 static inline gboolean parking_is_behind(const Parking *self)

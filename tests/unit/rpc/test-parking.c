@@ -87,7 +87,7 @@ static World *world_new(void)
 
 	now_us = 1000000;
 	queues_init(&self->queues, &LIMITS, scripted_clock_us);
-	parking_init(&self->parking, &self->queues, TURN_IDS, pass, self);
+	parking_init(&self->parking, &self->queues, TURN_IDS);
 	self->answers = g_string_new(NULL);
 	return self;
 }
@@ -120,14 +120,14 @@ static void go_round_after(World *world, gint64 us)
 {
 	now_us += us;
 	queues_forget_time(&world->queues);
-	parking_retry(&world->parking);
+	parking_retry(&world->parking, pass, world);
 }
 
 static void wake(World *world)
 {
 	queues_forget_time(&world->queues);
 	parking_wake(&world->parking);
-	parking_retry(&world->parking);
+	parking_retry(&world->parking, pass, world);
 }
 
 static void assert_answers(World *world, const char *expected)
