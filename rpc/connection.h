@@ -27,8 +27,7 @@ typedef struct {
 	guint8 *in; /* what was read just now */
 	gsize in_bytes;
 	GByteArray *out;         /* replies of the pass in hand; between passes it is empty */
-	gsize max_pending_bytes; /* of replies that a client does not take: then it is not read from
-				  */
+	gsize max_pending_bytes; /* of replies that a client does not take: then it is not read */
 } ConnectionShared;
 
 /* What every pass needs stands last, so that what else a pass needs can follow: see
