@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+#include <pthread.h>
+
+#include "core/clock.h"
+#include "core/uuid.h"
+
+/*
+ * ULIDs, as github.com/ulid/spec has them: 48 bits of milliseconds since the Unix epoch, until the
+ * year 10889, and 80 random bits. They are unique by chance, not by reservation.
+ *
+ * They are 128 bits as those of a UUID: uuid.h has their order, their 16 bytes, and their form as a
+ * UUID's text.
+ */
+typedef Uuid Ulid;
+
+#define ULID_TEXT_SIZE   27 /* with the NUL at the end */
+#define ULID_MAX_TIME_MS ((G_GINT64_CONSTANT(1) << 48) - 1)
+
+#define ULID_ERROR (ulid_error_quark())
+GQuark ulid_error_quark(void);
+
+typedef enum {
+	ULID_ERROR_INVALID,      /* the text is no ULID */
+	ULID_ERROR_OUT_OF_RANGE, /* there is no ULID of that time */
+	ULID_ERROR_OVERFLOW,     /* no ULIDs are left in the millisecond */
+} UlidError;
+
+/* 0 to ULID_MAX_TIME_MS. */
+static inline gint64 ulid_time_ms(Ulid self)
+{
+	return (gint64)(self.high >> 16);
+}
+
+/* 26 digits of Crockford's base 32, with capital letters. Texts sort as the ULIDs do. */
+void ulid_to_text(Ulid self, char out_text[static ULID_TEXT_SIZE]);
+
+/**
+ * ulid_parse:
+ * @text: 26 digits, 7ZZZZZZZZZZZZZZZZZZZZZZZZZ at most; capital or small letters, but none of I,
+ *   L, O and U, which Crockford's base 32 lets stand for others or leaves out
+ * @out_ulid: (out): untouched on failure
+ *
+ * Returns: %TRUE, or %FALSE with INVALID set
+ */
+gboolean ulid_parse(const char *text, Ulid *out_ulid, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/**
+ * ulid_draw:
+ * @time_ms: since the Unix epoch, 0 to ULID_MAX_TIME_MS
+ * @out_ulids: (out): @count ULIDs in no order, 80 random bits each; untouched on failure
+ *
+ * Any thread. Each of its own: nothing is remembered.
+ *
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set
+ */
+gboolean ulid_draw(gint64 time_ms, gsize count, Ulid *out_ulids,
+		   GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/*
+ * A source of ULIDs that increase ("monotonic" in the specification), whichever threads draw them:
+ * one that is drawn after another was returned is greater. The first of a millisecond is random,
+ * each further one is the last plus 1. If the clock steps back, the millisecond of the last one
+ * goes on until the clock is past it.
+ *
+ * In a child of fork() it goes on with new random bits in a later millisecond. (If another thread
+ * was in a call at the fork, the child must not use it.)
+ */
+typedef struct {
+	const Clock *clock;
+	pthread_mutex_t mutex; /* for what is below */
+	gint64 last_ms;        /* of the last ULID; -1: there is none */
+	Ulid last;
+	guint fork_generation; /* in which it was drawn */
+} UlidGenerator;
+
+/* @clock is borrowed, and must outlive the generator. */
+void ulid_generator_init(UlidGenerator *self, const Clock *clock);
+void ulid_generator_clear(UlidGenerator *self);
+
+/**
+ * ulid_generator_draw:
+ * @count: 1 or more
+ * @out_ulids: (out): @count ULIDs in a row, of one millisecond; untouched on failure
+ *
+ * Any thread. A batch costs one reading of the clock, which is most of what a single ULID costs.
+ *
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set as the clock is before 1970, or with OVERFLOW as
+ * the 80 bits have no room for so many more in this millisecond. That has a chance of @count / 2^80
+ * for each millisecond; it changes nothing, and the next one has room again.
+ */
+gboolean ulid_generator_draw(UlidGenerator *self, gsize count, Ulid *out_ulids,
+			     GError **error) G_GNUC_WARN_UNUSED_RESULT;
