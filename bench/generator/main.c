@@ -28,6 +28,22 @@ static const MeasureCase cases[] = {
 	{"original-c", SUBJECT_ORIGINAL, 1, 1, 1000},
 	{"original-c", SUBJECT_ORIGINAL, 2, 1, 500},
 	{"original-c-12-bits", SUBJECT_ORIGINAL_12BIT, 1, 1, 200},
+	{"ulid", SUBJECT_ULID, 1, 1, 1000},
+	{"ulid", SUBJECT_ULID, 1, 64, 6400},
+	{"ulid", SUBJECT_ULID, 2, 1, 1000},
+	{"ulid", SUBJECT_ULID, 2, 64, 6400},
+	{"ulid-text", SUBJECT_ULID_TEXT, 1, 1, 1000},
+	{"ulid-text", SUBJECT_ULID_TEXT, 1, 64, 3200},
+	{"ulid-text", SUBJECT_ULID_TEXT, 2, 1, 1000},
+	{"ulid-text", SUBJECT_ULID_TEXT, 2, 64, 3200},
+	{"ulid-monotonic", SUBJECT_ULID_MONOTONIC, 1, 1, 1000},
+	{"ulid-monotonic", SUBJECT_ULID_MONOTONIC, 1, 64, 16000},
+	{"ulid-monotonic", SUBJECT_ULID_MONOTONIC, 2, 1, 1000},
+	{"ulid-monotonic", SUBJECT_ULID_MONOTONIC, 2, 64, 16000},
+	{"ulid-monotonic-text", SUBJECT_ULID_MONOTONIC_TEXT, 1, 1, 1000},
+	{"ulid-monotonic-text", SUBJECT_ULID_MONOTONIC_TEXT, 1, 64, 6400},
+	{"ulid-monotonic-text", SUBJECT_ULID_MONOTONIC_TEXT, 2, 1, 1000},
+	{"ulid-monotonic-text", SUBJECT_ULID_MONOTONIC_TEXT, 2, 64, 6400},
 };
 
 #define N_CASES G_N_ELEMENTS(cases)

@@ -18,8 +18,8 @@ typedef struct {
  * measure_ns_per_id:
  *
  * Takes IDs with all the threads at once, from a new subject. Then, untimed, the same threads
- * take some more, and it is seen that those of a thread increase, and that no two are alike. If
- * they are not, the program ends with a message.
+ * take some more, and it is seen that those of a thread increase if they should, and that no two
+ * are alike. If they are not, the program ends with a message.
  *
  * Returns: the time from the start to the end of the last thread, in ns, divided by all IDs
  */

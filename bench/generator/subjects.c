@@ -11,6 +11,7 @@
 
 #include "bench/generator/original.h"
 #include "core/generator.h"
+#include "core/ulid.h"
 
 #define EPOCH_MS G_GINT64_CONSTANT(1288834974657)
 
@@ -34,6 +35,7 @@ struct _Subject {
 	SystemClock clock;
 	Generator *generator;
 	Original original;
+	UlidGenerator ulid_generator;
 };
 
 static Generator *new_generator(const Clock *clock, const Layout *layout)
@@ -58,6 +60,7 @@ Subject *subject_new(SubjectKind kind)
 	else if (kind == SUBJECT_SECONDS)
 		self->generator = new_generator(&self->clock.clock, &seconds);
 	original_init(&self->original, kind == SUBJECT_ORIGINAL_12BIT ? 12 : 22);
+	ulid_generator_init(&self->ulid_generator, &self->clock.clock);
 	return self;
 }
 
@@ -67,6 +70,7 @@ void subject_free(Subject *self)
 		return;
 	generator_free(self->generator);
 	original_clear(&self->original);
+	ulid_generator_clear(&self->ulid_generator);
 	g_free(self);
 }
 
@@ -139,13 +143,77 @@ static inline guint64 read_clock(const Clock *clock, guint64 n_readings, gint64 
 	return sum;
 }
 
+static inline void draw_ulids(Subject *self, gboolean monotonic, guint batch, Ulid *out_ulids)
+{
+	gboolean drawn =
+		monotonic ? ulid_generator_draw(&self->ulid_generator, batch, out_ulids, NULL)
+			  : ulid_draw(clock_now_ms(&self->clock.clock), batch, out_ulids, NULL);
+
+	if (G_UNLIKELY(!drawn))
+		refused("there is no ULID of this time");
+}
+
+static inline guint64 make_bytes(Ulid ulid, gint64 *out_id)
+{
+	guint8 bytes[UUID_BYTES];
+
+	uuid_to_bytes(ulid, bytes);
+	if (out_id != NULL)
+		*out_id = (gint64)uuid_from_bytes(bytes).low;
+	return bytes[UUID_BYTES - 1];
+}
+
+static inline guint64 make_text(Ulid ulid, gint64 *out_id)
+{
+	char text[ULID_TEXT_SIZE];
+
+	ulid_to_text(ulid, text);
+	if (out_id != NULL) {
+		if (!ulid_parse(text, &ulid, NULL))
+			refused("the text of a ULID does not parse");
+		*out_id = (gint64)ulid.low;
+	}
+	return (guchar)text[ULID_TEXT_SIZE - 2];
+}
+
+static inline guint64 make_ulids(Subject *self, gboolean monotonic, gboolean text, guint batch,
+				 guint64 n_ids, gint64 *out_ids)
+{
+	Ulid ulids[SUBJECT_MAX_BATCH];
+	guint64 sum = 0;
+
+	for (guint64 drawn = 0; drawn < n_ids; drawn += batch) {
+		draw_ulids(self, monotonic, batch, ulids);
+		for (guint i = 0; i < batch; i++) {
+			gint64 *out_id = out_ids != NULL ? &out_ids[drawn + i] : NULL;
+
+			sum += text ? make_text(ulids[i], out_id) : make_bytes(ulids[i], out_id);
+		}
+	}
+	return sum;
+}
+
 static inline guint64 take(Subject *self, guint batch, guint64 n_ids, gint64 *out_ids)
 {
-	if (self->kind == SUBJECT_CLOCK)
+	switch (self->kind) {
+	case SUBJECT_CLOCK:
 		return read_clock(&self->clock.clock, n_ids, out_ids);
-	if (self->generator != NULL)
+	case SUBJECT_GENERATOR:
+	case SUBJECT_SECONDS:
 		return draw(self->generator, batch, n_ids, out_ids);
-	return ask_original(&self->original, n_ids, out_ids);
+	case SUBJECT_ORIGINAL:
+	case SUBJECT_ORIGINAL_12BIT:
+		return ask_original(&self->original, n_ids, out_ids);
+	case SUBJECT_ULID:
+		return make_ulids(self, FALSE, FALSE, batch, n_ids, out_ids);
+	case SUBJECT_ULID_TEXT:
+		return make_ulids(self, FALSE, TRUE, batch, n_ids, out_ids);
+	case SUBJECT_ULID_MONOTONIC:
+		return make_ulids(self, TRUE, FALSE, batch, n_ids, out_ids);
+	case SUBJECT_ULID_MONOTONIC_TEXT:
+		return make_ulids(self, TRUE, TRUE, batch, n_ids, out_ids);
+	}
+	g_assert_not_reached();
 }
 
 guint64 subject_sum(Subject *self, guint batch, guint64 n_ids)
@@ -156,4 +224,9 @@ guint64 subject_sum(Subject *self, guint batch, guint64 n_ids)
 void subject_collect(Subject *self, guint batch, guint64 n_ids, gint64 *out_ids)
 {
 	take(self, batch, n_ids, out_ids);
+}
+
+gboolean subject_increases(SubjectKind kind)
+{
+	return kind != SUBJECT_CLOCK && kind < SUBJECT_ULID;
 }

@@ -33,7 +33,15 @@ final class Bench {
             new Case("original-java", 1, 2000000, Original::new),
             new Case("original-java", 2, 1000000, Original::new),
             new Case("cached-uid-java", 1, 3000000, CachedUid::new),
-            new Case("cached-uid-java", 2, 1500000, CachedUid::new));
+            new Case("cached-uid-java", 2, 1500000, CachedUid::new),
+            new Case("ulid-java", 1, 2000000, () -> new Ulids(false, false)),
+            new Case("ulid-java", 2, 1000000, () -> new Ulids(false, false)),
+            new Case("ulid-text-java", 1, 2000000, () -> new Ulids(false, true)),
+            new Case("ulid-text-java", 2, 1000000, () -> new Ulids(false, true)),
+            new Case("ulid-monotonic-java", 1, 2000000, () -> new Ulids(true, false)),
+            new Case("ulid-monotonic-java", 2, 1000000, () -> new Ulids(true, false)),
+            new Case("ulid-monotonic-text-java", 1, 2000000, () -> new Ulids(true, true)),
+            new Case("ulid-monotonic-text-java", 2, 1000000, () -> new Ulids(true, true)));
 
     private Bench() {
     }
@@ -55,12 +63,12 @@ final class Bench {
         long endNs = System.nanoTime();
         long[] sample = new long[SAMPLE];
         for (int i = 0; i < SAMPLE; i++) {
-            sample[i] = subject.next();
+            sample[i] = subject.sample();
         }
         return new Taken(endNs, sum, sample);
     }
 
-    private static void check(Case one, List<Taken> taken) {
+    private static void check(Case one, boolean increases, List<Taken> taken) {
         long[] ids = taken.stream().flatMapToLong(t -> Arrays.stream(t.sample())).sorted()
                 .toArray();
         for (int i = 1; i < ids.length; i++) {
@@ -70,7 +78,7 @@ final class Bench {
         }
         for (Taken of : taken) {
             for (int i = 1; i < SAMPLE; i++) {
-                if (of.sample()[i] <= of.sample()[i - 1]) {
+                if (increases && of.sample()[i] <= of.sample()[i - 1]) {
                     throw new IllegalStateException(
                             one.name() + ": the IDs of a thread do not increase");
                 }
@@ -96,7 +104,7 @@ final class Bench {
             for (Future<Taken> future : futures) {
                 taken.add(future.get());
             }
-            check(one, taken);
+            check(one, subject.increases(), taken);
             long endNs = taken.stream().mapToLong(Taken::endNs).max().getAsLong();
             return (double) (endNs - startNs) / ((double) one.ids() * one.threads());
         } finally {

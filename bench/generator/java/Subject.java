@@ -4,6 +4,16 @@
 interface Subject extends AutoCloseable {
     long next();
 
+    /** One more, to compare with others: of a ULID the low half. */
+    default long sample() {
+        return next();
+    }
+
+    /** Whether the samples of a thread increase. */
+    default boolean increases() {
+        return true;
+    }
+
     @Override
     void close();
 }
