@@ -112,6 +112,12 @@ static inline uint64_t cursor_next(const Layout *layout, uint64_t cursor, int64_
 	return cursor + 1 > first_now ? cursor + 1 : first_now;
 }
 
+/* The sequence that comes after that of @cursor, 0 after the last. */
+static inline uint64_t cursor_next_sequence(const Layout *layout, uint64_t cursor)
+{
+	return (cursor + 1) & ((UINT64_C(1) << layout->sequence_bits) - 1);
+}
+
 /* The last tick that IDs may lie in, by the clock and by the lease. */
 static inline int64_t cursor_last_tick(int64_t now_tick, int64_t max_ahead_ticks, int64_t end_tick)
 {

@@ -92,10 +92,12 @@ guint generator_max_batch(const Generator *self)
 	return self->max_batch;
 }
 
-/* A random place in a tick, but none that would be a reason to refuse. */
-static guint64 sequence_start(const Generator *self, guint64 room)
+/* Where a tick begins, but no place that would be a reason to refuse. @cursor: of the last ID */
+static guint64 sequence_start(const Generator *self, guint64 cursor, guint64 room)
 {
-	guint64 start = (guint64)g_random_int() * self->sequence_start_range >> 32;
+	guint64 start = self->sequence_start_range == GENERATOR_SEQUENCE_CONTINUES
+				? cursor_next_sequence(&self->layout, cursor)
+				: (guint64)g_random_int() * self->sequence_start_range >> 32;
 
 	return MIN(start, room);
 }
@@ -115,10 +117,11 @@ static inline gboolean find_run(const Generator *self, const View *view, guint c
 	if (!cursor_find_run(layout, view->cursor, count, now_tick, last_tick, out_first))
 		return FALSE;
 	/* only a tick that the clock begins: one that a carry begins goes on at 0 */
-	if (G_UNLIKELY(self->sequence_start_range > 1) &&
+	if (G_UNLIKELY(self->sequence_start_range != 1) &&
 	    view->cursor < cursor_first(layout, now_tick))
-		*out_first += sequence_start(self, cursor_first(layout, last_tick + 1) -
-							   (*out_first + count));
+		*out_first +=
+			sequence_start(self, view->cursor,
+				       cursor_first(layout, last_tick + 1) - (*out_first + count));
 	return TRUE;
 }
 

@@ -22,13 +22,16 @@
  */
 typedef struct _Generator Generator;
 
+#define GENERATOR_SEQUENCE_CONTINUES 0
+
 typedef struct {
 	/* How far the IDs may run ahead of the clock, in ms, 0 to 60000; rounded down to ticks. 0
 	 * is the behaviour of 2010. */
 	gint64 max_ahead_ms;
 	/* A tick that the clock begins starts at a random sequence in [0, n); 1: at 0. More than
-	 * 2^sequence_bits counts as that. It is never a reason to refuse: where less room is left,
-	 * the start is nearer to 0. */
+	 * 2^sequence_bits counts as that. GENERATOR_SEQUENCE_CONTINUES: at the sequence that comes
+	 * after the last ID's, 0 after the last one. It is never a reason to refuse: where less
+	 * room is left, the start is nearer to 0. What lies below a start is not used. */
 	guint sequence_start_range;
 	/* The largest batch, 1 or more. */
 	guint max_batch;

@@ -5,6 +5,7 @@
 
 #include "common/wrap.h"
 #include "common/zookeeper/znodes.h"
+#include "core/generator.h"
 #include "server/options.h"
 
 #define OPTION(key, kind, field, takes)                                                            \
@@ -17,6 +18,8 @@
 /* As in LogLevel and OptionsClockStep. */
 static const char *const LEVELS[] = {"error", "warning", "info", "debug", NULL};
 static const char *const STEPS[] = {"refuse", "reclaim", NULL};
+
+static const OptionWord SEQUENCE_STARTS[] = {{"continue", GENERATOR_SEQUENCE_CONTINUES}, {0}};
 
 const OptionSpec OPTIONS_TABLE[] = {
 	{.heading = "Addresses",
@@ -90,8 +93,11 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "caught up, or reclaim: take another worker ID, for which it needs zookeeper and "
 		 "no worker-id"},
 	{NUMBER("sequence-start", sequence_start, "N", 1, G_MAXINT64, "1"),
+	 .words = SEQUENCE_STARTS,
 	 .help = "a tick begins at a random sequence below this, which is at most "
-		 "2^sequence_bits; 1 is always 0"},
+		 "2^sequence_bits; 1 is always 0; continue: after the last sequence of the tick "
+		 "before. With 2^sequence_bits or continue, few IDs spread evenly modulo any "
+		 "number"},
 	{NUMBER("max-batch", max_batch, "N", 1, 1000000, "10000"),
 	 .help = "IDs in one call of get_ids; fewer where max-ahead does not allow as many"},
 	{NUMBER("max-wait", max_wait_ms, "MS", 0, 60000, "1000"),
@@ -147,18 +153,30 @@ const guint OPTIONS_TABLE_LENGTH = G_N_ELEMENTS(OPTIONS_TABLE);
 /* After the dashes; a longer usage has a line of its own. */
 #define USAGE_COLUMNS ((int)strlen(HELP_INDENT) - 4)
 
-char *options_table_range(const OptionSpec *spec)
+static char *number_range(const OptionSpec *spec)
 {
 	g_autofree char *unit = NULL;
 
-	if (spec->type != OPTION_NUMBER)
-		return g_strdup("");
 	if (spec->max == G_MAXINT64)
 		return g_strdup_printf("%" G_GINT64_FORMAT " to what fits the layout", spec->min);
 	if (strcmp(spec->argument, "N") != 0)
 		unit = g_ascii_strdown(spec->argument, -1);
 	return g_strdup_printf("%" G_GINT64_FORMAT " to %" G_GINT64_FORMAT "%s%s", spec->min,
 			       spec->max, unit != NULL ? " " : "", unit != NULL ? unit : "");
+}
+
+char *options_table_range(const OptionSpec *spec)
+{
+	GString *range = g_string_new(NULL);
+
+	if (spec->type == OPTION_NUMBER) {
+		g_autofree char *numbers = number_range(spec);
+
+		g_string_append(range, numbers);
+	}
+	for (const OptionWord *one = spec->words; one != NULL && one->word != NULL; one++)
+		g_string_append_printf(range, "%s or %s", one == spec->words ? "," : "", one->word);
+	return g_string_free(range, FALSE);
 }
 
 /* (transfer full): range and default, as "0 to 60000 ms, default 10"; "" if there is neither. */

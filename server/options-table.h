@@ -19,6 +19,13 @@ typedef enum {
 	OPTION_CHOICE,    /* an enum, with the names of its values in the order of these */
 } OptionType;
 
+/* What may be given for a number that is no number, and what its field is then: outside the range.
+ */
+typedef struct {
+	const char *word;
+	gint64 value;
+} OptionWord;
+
 typedef struct {
 	const char *heading; /* of the group that begins here, or NULL */
 	const char *name;    /* --name on the command line, name in the file */
@@ -28,6 +35,7 @@ typedef struct {
 	gboolean of_zookeeper;      /* only with zookeeper; else it must be at its default */
 	const char *argument;       /* NULL for a flag; of a number the unit in capitals, or "N" */
 	const char *const *choices; /* of a choice: the names, with NULL after them */
+	const OptionWord *words;    /* of a number: NULL, or with a NULL word after them */
 	gint64 min, max; /* of a number, both allowed; max G_MAXINT64: what fits the layout */
 	const char *default_text; /* as one would write it, or NULL */
 	const char *default_note; /* what holds where there is no default_text, or NULL */
@@ -37,7 +45,7 @@ typedef struct {
 extern const OptionSpec OPTIONS_TABLE[];
 extern const guint OPTIONS_TABLE_LENGTH;
 
-/* (transfer full): the range of a number, as "0 to 60000 ms"; else "". */
+/* (transfer full): the range of a number, as "0 to 60000 ms" or "0 to 9, or none"; else "". */
 char *options_table_range(const OptionSpec *spec);
 
 /* (transfer full): what --help prints. */

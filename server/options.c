@@ -51,6 +51,11 @@ static gboolean set_number(const OptionSpec *spec, const char *text, gint64 *fie
 {
 	guint64 value;
 
+	for (const OptionWord *one = spec->words; one != NULL && one->word != NULL; one++)
+		if (strcmp(text, one->word) == 0) {
+			*field = one->value;
+			return TRUE;
+		}
 	if (!g_ascii_string_to_unsigned(text, 10, (guint64)spec->min, (guint64)spec->max, &value,
 					NULL)) {
 		g_autofree char *escaped = text_escape(text, strlen(text));

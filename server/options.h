@@ -45,7 +45,7 @@ typedef struct {
 	gint64 max_ahead_ms;
 	gint64 max_clock_skew_ms;
 	OptionsClockStep on_clock_step;
-	gint64 sequence_start; /* a tick starts at a random sequence below this */
+	gint64 sequence_start; /* a tick starts at a random sequence below this, or as it says */
 	gint64 max_batch;
 	gint64 max_wait_ms;
 

@@ -60,6 +60,11 @@ class Start(ServerTest):
         self.assertEqual((parts.datacenter_id, parts.worker_id), (31, 31))
         self.assertIsNone(server.find("directory-unique"))
 
+    def test_sequences_that_continue(self):
+        server = self.start("--sequence-start", "continue")
+        sequences = [Parts.of(server.call("get_id", "good")).sequence for _ in range(20)]
+        self.assertEqual(sequences, list(range(20)))
+
     def test_ipv6(self):
         server = self.start(listen="[::1]:0")
         self.assertEqual(server.address[0], "::1")
@@ -133,6 +138,8 @@ class Start(ServerTest):
             (("--max-batch", "0"), ("max-batch", "0", "1")),
             (("--threads", "0"), ("threads", "0", "1")),
             (("--sequence-start", "4097"), ("sequence-start", "4097", "4096")),
+            (("--sequence-start", "0"), ("sequence-start", "0", "continue")),
+            (("--sequence-start", "go-on"), ("sequence-start", "go-on", "continue")),
             (("--layout", "nonsense"), ("layout", "nonsense")),
             (("--layout", "twitter,"), ("layout",)),
             (("--listen", "127.0.0.1:"), ("listen", "127.0.0.1:")),

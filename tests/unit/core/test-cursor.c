@@ -63,6 +63,14 @@ static void check_runs(void)
 	}
 }
 
+static void check_next_sequences(void)
+{
+	CHECK(cursor_next_sequence(&SMALL, 40) == 1);
+	CHECK(cursor_next_sequence(&SMALL, 42) == 3);
+	CHECK(cursor_next_sequence(&SMALL, 43) == 0);
+	CHECK(cursor_next_sequence(&LAYOUTS[2], 43) == 0);
+}
+
 /* A cursor, its ID, and what is read from that. */
 static void check_id(const Layout *layout, unsigned datacenter_id, unsigned worker_id,
 		     uint64_t cursor)
@@ -104,6 +112,7 @@ static void check_ids(void)
 int main(void)
 {
 	check_runs();
+	check_next_sequences();
 	check_ids();
 	return EXIT_SUCCESS;
 }

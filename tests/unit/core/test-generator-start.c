@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Ticks that begin at a random sequence. */
+/* Ticks that begin at another sequence than 0. */
 #include "core/generator.h"
 
 #include "tests/unit/core/draws.h"
 
 #define TICK_SIZE 4096 /* IDs in a tick of Twitter's layout */
 
-static GeneratorPolicy random_start(guint range, gint64 max_ahead_ms)
+static GeneratorPolicy start_in(guint range, gint64 max_ahead_ms)
 {
 	return (GeneratorPolicy){.max_ahead_ms = max_ahead_ms,
 				 .sequence_start_range = range,
@@ -16,11 +16,11 @@ static GeneratorPolicy random_start(guint range, gint64 max_ahead_ms)
 
 static void test_range(void)
 {
-	static const guint ranges[] = {0, 1, 2, 16, 4096, G_MAXUINT};
+	static const guint ranges[] = {1, 2, 16, 4096, G_MAXUINT};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(ranges); i++) {
-		const GeneratorPolicy policy = random_start(ranges[i], 10);
-		const guint limit = CLAMP(ranges[i], 1, TICK_SIZE);
+		const GeneratorPolicy policy = start_in(ranges[i], 10);
+		const guint limit = MIN(ranges[i], TICK_SIZE);
 		guint lowest = G_MAXUINT, highest = 0;
 		g_auto(Draws) draws;
 
@@ -48,7 +48,7 @@ static void test_range(void)
 
 static void test_not_after_a_carry(void)
 {
-	const GeneratorPolicy policy = random_start(TICK_SIZE, 10);
+	const GeneratorPolicy policy = start_in(TICK_SIZE, 10);
 
 	for (int i = 0; i < 100; i++) {
 		g_auto(Draws) draws;
@@ -70,7 +70,7 @@ static void test_not_after_a_carry(void)
 /* Nor where the lease begins ahead of the clock: it is not the clock that begins that tick. */
 static void test_not_ahead(void)
 {
-	const GeneratorPolicy policy = random_start(TICK_SIZE, 10);
+	const GeneratorPolicy policy = start_in(TICK_SIZE, 10);
 
 	for (int i = 0; i < 100; i++) {
 		g_auto(Draws) draws;
@@ -81,7 +81,112 @@ static void test_not_ahead(void)
 	}
 }
 
-/* A random start takes only what room there is: it never refuses what could have been had. */
+static void test_continues(void)
+{
+	static const struct {
+		gint64 ms;
+		guint count;
+		guint tick, sequence; /* of its last ID, after T0 */
+	} steps[] = {
+		{0, 1, 0, 0},    {0, 1, 0, 1},       {1, 1, 1, 2},    {1, 4090, 1, 4092},
+		{2, 1, 2, 4093}, {3, 2, 3, 4095}, /* to the end of the tick */
+		{4, 1, 4, 0},    {5, 4094, 5, 4094}, {7, 1, 7, 4095}, {7, 1, 8, 0}, /* a carry */
+		{7, 10, 8, 10},  {8, 1, 8, 11}, /* the clock has caught up */
+		{9, 1, 9, 12},   {5, 1, 9, 13}, /* it stepped back */
+		{10, 1, 10, 14},
+	};
+	const GeneratorPolicy policy = start_in(GENERATOR_SEQUENCE_CONTINUES, 10);
+	g_auto(Draws) draws;
+
+	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_publish(&draws, 2, T0_TICK, layout_max_tick(&LAYOUT_TWITTER));
+	for (gsize i = 0; i < G_N_ELEMENTS(steps); i++) {
+		draws_set_ms(&draws, steps[i].ms);
+		if (steps[i].count > 1)
+			draws_run(&draws, steps[i].count - 1);
+		draws_expect(&draws, T0_TICK + steps[i].tick, steps[i].sequence);
+	}
+}
+
+/* A tick may begin at its end. What follows waits for the next, as ever. */
+static void test_continues_without_ahead(void)
+{
+	const GeneratorPolicy policy = start_in(GENERATOR_SEQUENCE_CONTINUES, 0);
+	g_auto(Draws) draws;
+
+	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_publish(&draws, 2, T0_TICK, layout_max_tick(&LAYOUT_TWITTER));
+	draws_run(&draws, TICK_SIZE - 1);
+	draws_set_ms(&draws, 1);
+	draws_expect(&draws, T0_TICK + 1, TICK_SIZE - 1);
+	draws_expect_refusal(&draws, 1, DRAW_WAIT, MS, 0);
+	draws_set_ms(&draws, 2);
+	draws_run(&draws, TICK_SIZE);
+	draws_set_ms(&draws, 3);
+	draws_expect(&draws, T0_TICK + 3, 0);
+	/* not at 1, which would leave too little */
+	draws_set_ms(&draws, 4);
+	draws_run(&draws, TICK_SIZE);
+}
+
+#define N_SPREAD   20000
+#define MOST_PARTS 64
+
+/* Pearson's chi-square test: of @n classes that are even by chance the statistic has a mean of
+ * n - 1 and a variance of 2 (n - 1). Seven standard deviations above the mean is no chance. */
+static gboolean is_even(const guint *counts, guint n, guint total)
+{
+	double expected = (double)total / n;
+	double excess = -(double)(n - 1);
+
+	for (guint i = 0; i < n; i++)
+		excess += (counts[i] - expected) * (counts[i] - expected) / expected;
+	return excess < 0 || excess * excess < 7 * 7 * 2 * (n - 1);
+}
+
+static void draw_slowly(guint range, gint64 *ids)
+{
+	const GeneratorPolicy policy = start_in(range, 10);
+	g_autoptr(GRand) rand = g_rand_new_with_seed(1);
+	gint64 ms = 0;
+	g_auto(Draws) draws;
+
+	g_random_set_seed(1);
+	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_publish(&draws, 2, T0_TICK, layout_max_tick(&LAYOUT_TWITTER));
+	for (guint i = 0; i < N_SPREAD; i++) {
+		ms += g_rand_int_range(rand, 1, 200);
+		draws_set_ms(&draws, ms);
+		ids[i] = draws_id(&draws);
+	}
+}
+
+/* At 10 IDs a second, no two in a tick: whoever divides a table by ID modulo k finds parts of one
+ * size, unless every tick begins at 0 and k is even. The seeds are fixed. */
+static void test_spread(void)
+{
+	static const struct {
+		guint range;
+		gboolean even; /* of an even number of parts */
+	} cases[] = {{GENERATOR_SEQUENCE_CONTINUES, TRUE}, {TICK_SIZE, TRUE}, {1, FALSE}};
+	g_autofree gint64 *ids = g_new(gint64, N_SPREAD);
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		draw_slowly(cases[i].range, ids);
+		for (guint n_parts = 2; n_parts <= MOST_PARTS; n_parts++) {
+			guint counts[MOST_PARTS] = {0};
+
+			for (guint j = 0; j < N_SPREAD; j++)
+				counts[ids[j] % n_parts]++;
+
+			g_test_message("start in %u, %u parts", cases[i].range, n_parts);
+			g_assert_cmpint(is_even(counts, n_parts, N_SPREAD), ==,
+					cases[i].even || n_parts % 2 == 1);
+		}
+	}
+}
+
+/* No start takes more than what room there is: it never refuses what could have been had. */
 static void test_leaves_room(void)
 {
 	static const struct {
@@ -95,7 +200,7 @@ static void test_leaves_room(void)
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-		const GeneratorPolicy policy = random_start(TICK_SIZE, cases[i].max_ahead_ms);
+		const GeneratorPolicy policy = start_in(TICK_SIZE, cases[i].max_ahead_ms);
 
 		for (int j = 0; j < 100; j++) {
 			g_auto(Draws) draws;
@@ -125,6 +230,9 @@ int main(int argc, char **argv)
 		{"/generator-start/not-after-a-carry", test_not_after_a_carry},
 		{"/generator-start/not-ahead", test_not_ahead},
 		{"/generator-start/leaves-room", test_leaves_room},
+		{"/generator-start/continues", test_continues},
+		{"/generator-start/continues-without-ahead", test_continues_without_ahead},
+		{"/generator-start/spread", test_spread},
 	};
 
 	g_test_init(&argc, &argv, NULL);

@@ -104,10 +104,12 @@ static gint64 now_tick(const Crowd *self)
 	return layout_tick_at(generator_layout(self->generator), clock_now_ms(&self->clock.clock));
 }
 
-static void crowd_init(Crowd *self, const Layout *layout, gint64 max_ahead_ms, guint n_ids)
+static void crowd_init(Crowd *self, const Layout *layout, gint64 max_ahead_ms,
+		       guint sequence_start_range, guint n_ids)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = max_ahead_ms, .sequence_start_range = 16, .max_batch = MAX_BATCH};
+	const GeneratorPolicy policy = {.max_ahead_ms = max_ahead_ms,
+					.sequence_start_range = sequence_start_range,
+					.max_batch = MAX_BATCH};
 
 	system_clock_init(&self->clock);
 	self->generator = generator_new(layout, &self->clock.clock, &policy);
@@ -243,7 +245,7 @@ static void test_ten_million(void)
 	g_auto(Crowd) crowd;
 	Lease *lease;
 
-	crowd_init(&crowd, &LAYOUT_TWITTER, 10, scaled(10000000));
+	crowd_init(&crowd, &LAYOUT_TWITTER, 10, 16, scaled(10000000));
 	lease = crowd_publish(&crowd, G_MAXUINT);
 	lease_extend(lease, G_MAXINT64);
 	crowd_start(&crowd);
@@ -259,7 +261,7 @@ static void test_retire(void)
 	const guint n_ids = scaled(4000000);
 	g_auto(Crowd) crowd;
 
-	crowd_init(&crowd, &roomy, 60000, n_ids);
+	crowd_init(&crowd, &roomy, 60000, 16, n_ids);
 	crowd_start(&crowd);
 	while (!crowd_has_finished(&crowd)) {
 		Lease *lease = crowd_publish(&crowd, ids_per_lease);
@@ -282,7 +284,7 @@ static void test_change_leases(void)
 	const guint n_ids = scaled(2000000);
 	g_auto(Crowd) crowd;
 
-	crowd_init(&crowd, &LAYOUT_TWITTER, 10, n_ids);
+	crowd_init(&crowd, &LAYOUT_TWITTER, 10, 16, n_ids);
 	crowd_start(&crowd);
 	while (!crowd_has_finished(&crowd)) {
 		Lease *lease = crowd_publish(&crowd, ids_per_lease);
@@ -300,11 +302,36 @@ static void test_change_leases(void)
 	g_assert_cmpuint(crowd.spans->len, >=, n_ids / (ids_per_lease + N_THREADS * MAX_BATCH));
 }
 
+/* Whichever thread begins a tick, it goes on where the one before ended. */
+static void test_continues(void)
+{
+	const guint n_ids = scaled(2000000);
+	guint taken[N_THREADS] = {0};
+	g_auto(Crowd) crowd;
+	Lease *lease;
+
+	crowd_init(&crowd, &roomy, 10, GENERATOR_SEQUENCE_CONTINUES, n_ids);
+	lease = crowd_publish(&crowd, G_MAXUINT);
+	lease_extend(lease, G_MAXINT64);
+	crowd_start(&crowd);
+	crowd_join(&crowd);
+	crowd_retire(&crowd, lease);
+	crowd_check(&crowd);
+	for (guint i = 0; i < crowd.ids_each * N_THREADS; i++) {
+		const Drawer *drawer = lowest_drawer(&crowd, taken);
+		gint64 id = drawer->ids[taken[drawer - crowd.drawers]++];
+
+		g_assert_cmpuint(layout_decode(&roomy, id).sequence, ==,
+				 i % (1u << roomy.sequence_bits));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/generator-threads/ten-million", test_ten_million);
 	g_test_add_func("/generator-threads/retire", test_retire);
 	g_test_add_func("/generator-threads/change-leases", test_change_leases);
+	g_test_add_func("/generator-threads/continues", test_continues);
 	return g_test_run();
 }

@@ -71,6 +71,7 @@ static void test_limits(void)
 		{"worker-id",
 		 "0 to what fits the layout, default none, which is 0, or with zookeeper any "
 		 "that is free"},
+		{"sequence-start", "1 to what fits the layout, or continue, default 1"},
 		{"reservation", "1000 to 86400000 ms, default 600000"},
 		{"zookeeper", "default none: reservations are kept in the state directory"},
 		{"listen", "default 127.0.0.1:7609"},
