@@ -45,6 +45,7 @@ static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_PEERS_UNREACHABLE] = {"peers-unreachable", LOG_LEVEL_WARNING, 0},
 	[LOG_PEERS_CONTRADICT] = {"peers-contradict", LOG_LEVEL_WARNING, 0},
 	[LOG_DIRECTORY_UNIQUE] = {"directory-unique", LOG_LEVEL_WARNING, 0},
+	[LOG_WORKER_ID_DERIVED] = {"worker-id-derived", LOG_LEVEL_WARNING, 0},
 	[LOG_EXTEND_FAILED] = {"extend-failed", LOG_LEVEL_WARNING, 0},
 	[LOG_EXTEND_RECOVERED] = {"extend-recovered", LOG_LEVEL_INFO, 0},
 	[LOG_RESERVATION_SPENT] = {"reservation-spent", LOG_LEVEL_ERROR, 0},

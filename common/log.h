@@ -37,6 +37,7 @@ typedef enum {
 	LOG_PEERS_UNREACHABLE,  /* servers that were to be asked before a claim: count, addresses */
 	LOG_PEERS_CONTRADICT,   /* asked again before it counts: error */
 	LOG_DIRECTORY_UNIQUE,   /* neither ID was given: unique per state directory only */
+	LOG_WORKER_ID_DERIVED,  /* unique as what it was made of is: worker_id, from, meaning */
 	LOG_EXTEND_FAILED,      /* error, reserved_until */
 	LOG_EXTEND_RECOVERED,   /* failed_ms */
 	LOG_RESERVATION_SPENT,  /* calls are refused from now on: reserved_until */

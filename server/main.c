@@ -82,6 +82,16 @@ static gboolean add_sources(Server *self, GError **error)
 	return TRUE;
 }
 
+static char *describe_worker_id(const Server *self)
+{
+	if (self->options->zookeeper == NULL)
+		return g_strdup_printf("%" G_GINT64_FORMAT, MAX(self->worker_id, 0));
+	if (self->worker_id_derived)
+		return g_strdup_printf("\"any, %" G_GINT64_FORMAT " first\"", self->worker_id);
+	return self->worker_id < 0 ? g_strdup("any")
+				   : g_strdup_printf("%" G_GINT64_FORMAT, self->worker_id);
+}
+
 static void log_start(const Server *self)
 {
 	const Options *options = self->options;
@@ -89,10 +99,7 @@ static void log_start(const Server *self)
 	g_autofree char *layout = log_quote(text);
 	g_autofree char *registry =
 		log_quote(options->zookeeper != NULL ? options->zookeeper->text : "files");
-	g_autofree char *worker_id =
-		options->worker_id < 0 && options->zookeeper != NULL
-			? g_strdup("any")
-			: g_strdup_printf("%" G_GINT64_FORMAT, MAX(options->worker_id, 0));
+	g_autofree char *worker_id = describe_worker_id(self);
 
 	log_event(LOG_STARTING,
 		  "version=%s pid=%d registry=%s datacenter_id=%" G_GINT64_FORMAT

@@ -19,6 +19,10 @@
 static const char *const LEVELS[] = {"error", "warning", "info", "debug", NULL};
 static const char *const STEPS[] = {"refuse", "reclaim", NULL};
 
+static const OptionWord WORKER_IDS[] = {{"mac", OPTIONS_WORKER_ID_MAC},
+					{"ip", OPTIONS_WORKER_ID_IP},
+					{"ordinal", OPTIONS_WORKER_ID_ORDINAL},
+					{0}};
 static const OptionWord SEQUENCE_STARTS[] = {{"continue", GENERATOR_SEQUENCE_CONTINUES}, {0}};
 
 const OptionSpec OPTIONS_TABLE[] = {
@@ -37,9 +41,11 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 NUMBER("datacenter-id", datacenter_id, "N", 0, G_MAXINT64, NULL),
 	 .default_note = "none, which counts as 0; zookeeper needs one",
 	 .help = "the datacenter part of every ID; twitter's layout has room for 0 to 31"},
-	{NUMBER("worker-id", worker_id, "N", 0, G_MAXINT64, NULL),
+	{NUMBER("worker-id", worker_id, "N", 0, G_MAXINT64, NULL), .words = WORKER_IDS,
 	 .default_note = "none, which is 0, or with zookeeper any that is free",
-	 .help = "the worker part of every ID; twitter's layout has room for 0 to 31"},
+	 .help = "the worker part of every ID; twitter's layout has room for 0 to 31. Or taken "
+		 "from the machine: the low bits of its mac or ip address, or the ordinal at the "
+		 "end of its host name, as in ids-3; with zookeeper, that is looked at first"},
 	{OPTION("state-directory", PATH, state_directory, "DIR"),
 	 .default_note = "$STATE_DIRECTORY, else /var/lib/snowflaked for root, else "
 			 "$XDG_STATE_HOME/snowflaked",
@@ -91,7 +97,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .default_text = "refuse",
 	 .help = "after the clock stepped back by more than max-ahead: refuse calls until it has "
 		 "caught up, or reclaim: take another worker ID, for which it needs zookeeper and "
-		 "no worker-id"},
+		 "no number for worker-id"},
 	{NUMBER("sequence-start", sequence_start, "N", 1, G_MAXINT64, "1"),
 	 .words = SEQUENCE_STARTS,
 	 .help = "a tick begins at a random sequence below this, which is at most "

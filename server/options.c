@@ -201,7 +201,7 @@ static Options *new_with_defaults(void)
 	gboolean table_is_sound;
 
 	self->datacenter_id = -1;
-	self->worker_id = -1;
+	self->worker_id = OPTIONS_WORKER_ID_NONE;
 	self->threads = MAX(1, g_get_num_processors() / 2);
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++)
 		if (OPTIONS_TABLE[i].default_text != NULL)
@@ -410,7 +410,7 @@ static gboolean check_clock_step(const Options *self, GError **error)
 	    (self->zookeeper != NULL && self->worker_id < 0))
 		return TRUE;
 	return bad_value(error, "on-clock-step: reclaim takes another worker ID, so it needs "
-				"zookeeper, and no worker-id");
+				"zookeeper, and no number for worker-id");
 }
 
 static gboolean check(const Options *self, GError **error)

@@ -14,6 +14,14 @@ typedef enum {
 	OPTIONS_CLOCK_STEP_RECLAIM, /* take another worker ID */
 } OptionsClockStep;
 
+/* What worker_id may be beside a number. */
+typedef enum {
+	OPTIONS_WORKER_ID_NONE = -1,
+	OPTIONS_WORKER_ID_MAC = -2, /* from here on: taken from the machine */
+	OPTIONS_WORKER_ID_IP = -3,
+	OPTIONS_WORKER_ID_ORDINAL = -4,
+} OptionsWorkerId;
+
 /*
  * What the operator asks for: defaults, then the config file, then the command line. A new option
  * is a row in options-table.c and a field here.
@@ -29,7 +37,7 @@ typedef struct {
 
 	/* the worker ID */
 	gint64 datacenter_id;  /* fits the layout; -1: not given */
-	gint64 worker_id;      /* fits the layout; -1: not given */
+	gint64 worker_id;      /* fits the layout; below 0: an OptionsWorkerId */
 	char *state_directory; /* NULL: not given; always so with zookeeper */
 
 	/* ZooKeeper */

@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "common/zookeeper/auth.h"
 #include "server/fast-path.h"
+#include "server/worker-id-lookup.h"
 #include "worker/file/registry.h"
 #include "worker/zookeeper/registry.h"
 
@@ -157,12 +158,12 @@ static Registry *make_file_registry(Server *self)
 		.directory = directory,
 		.layout = &options->layout,
 		.datacenter_id = (guint)MAX(options->datacenter_id, 0),
-		.worker_id = (guint)MAX(options->worker_id, 0),
+		.worker_id = (guint)MAX(self->worker_id, 0),
 		.nonce = self->nonce,
 		.address = self->address,
 	};
 
-	if (options->datacenter_id < 0 && options->worker_id < 0) {
+	if (options->datacenter_id < 0 && self->worker_id < 0) {
 		g_autofree char *quoted = log_quote(directory);
 
 		log_event(LOG_DIRECTORY_UNIQUE,
@@ -214,7 +215,8 @@ static Registry *make_zookeeper_registry(Server *self, GError **error)
 		.layout = &options->layout,
 		.clock = &self->clock,
 		.datacenter_id = (guint)options->datacenter_id,
-		.worker_id = options->worker_id,
+		.worker_id = self->worker_id_derived ? -1 : self->worker_id,
+		.preferred_worker_id = self->worker_id_derived ? self->worker_id : -1,
 		.nonce = self->nonce,
 		.address = address,
 		.version = SNOWFLAKE_VERSION,
@@ -248,6 +250,34 @@ static gboolean make_keeper(Server *self, GError **error)
 	return TRUE;
 }
 
+/* What the registry is to claim, as it was given or as the machine has it. */
+static gboolean find_worker_id(Server *self, GError **error)
+{
+	const Options *options = self->options;
+	g_autofree char *from = NULL;
+	g_autofree char *quoted = NULL;
+	guint worker_id;
+
+	self->worker_id = options->worker_id;
+	self->worker_id_derived = options->worker_id < OPTIONS_WORKER_ID_NONE;
+	if (!self->worker_id_derived)
+		return TRUE;
+	if (!worker_id_lookup((OptionsWorkerId)options->worker_id, options->advertise,
+			      &options->layout, &worker_id, &from, error)) {
+		g_prefix_error(error, "--worker-id: ");
+		return FALSE;
+	}
+	self->worker_id = worker_id;
+	if (options->zookeeper != NULL)
+		return TRUE;
+	quoted = log_quote(from);
+	log_event(LOG_WORKER_ID_DERIVED,
+		  "worker_id=%u from=%s meaning=\"no registry keeps it apart: of two machines with "
+		  "the same worker ID and datacenter ID the IDs repeat\"",
+		  worker_id, quoted);
+	return TRUE;
+}
+
 gboolean server_init(Server *self, const Options *options, GError **error)
 {
 	const GeneratorPolicy policy = {
@@ -269,6 +299,8 @@ gboolean server_init(Server *self, const Options *options, GError **error)
 			    "cannot make an eventfd: %s", g_strerror(errno));
 		return FALSE;
 	}
+	if (!find_worker_id(self, error))
+		return FALSE;
 	system_clock_init(&self->clock);
 	self->generator = generator_new(&options->layout, &self->clock.clock, &policy);
 	if (!make_rpc_server(self, error) || !make_keeper(self, error))

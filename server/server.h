@@ -15,7 +15,9 @@ typedef struct {
 	const Options *options;
 	gint64 started_us; /* monotonic */
 	char *nonce;
-	char *address; /* where clients reach this server */
+	gint64 worker_id;           /* asked for; -1: none */
+	gboolean worker_id_derived; /* from the machine: with ZooKeeper it is a preference */
+	char *address;              /* where clients reach this server */
 	SystemClock clock;
 	Generator *generator;
 	CounterSet *counters;

@@ -67,7 +67,8 @@ typedef struct {
 		Layout layout;
 		const SystemClock *clock;
 		guint datacenter_id;
-		gint64 worker_id; /* the only one that it claims; -1: any */
+		gint64 worker_id;           /* the only one that it claims; -1: any */
+		gint64 preferred_worker_id; /* -1: none */
 		gint64 session_timeout_ms, connect_timeout_ms, max_clock_skew_ms;
 		gint64 started_ms; /* since the Unix epoch */
 	} config;

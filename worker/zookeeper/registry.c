@@ -297,6 +297,7 @@ Registry *zookeeper_registry_new(const ZookeeperRegistryConfig *config)
 	self->config.clock = config->clock;
 	self->config.datacenter_id = config->datacenter_id;
 	self->config.worker_id = config->worker_id;
+	self->config.preferred_worker_id = config->preferred_worker_id;
 	self->config.session_timeout_ms = config->session_timeout_ms;
 	self->config.connect_timeout_ms = config->connect_timeout_ms;
 	self->config.max_clock_skew_ms = config->max_clock_skew_ms;

@@ -26,10 +26,11 @@ typedef struct {
 	const Layout *layout;
 	const SystemClock *clock; /* borrowed: compared with ZooKeeper's before the first claim */
 	guint datacenter_id;
-	gint64 worker_id;       /* the only one that it claims; -1: any */
-	const char *nonce;      /* a uuid, fresh for each start of the process */
-	const Address *address; /* where others reach this server */
-	const char *version;    /* of the program */
+	gint64 worker_id;           /* the only one that it claims; -1: any */
+	gint64 preferred_worker_id; /* the one that it looks at first; -1: none */
+	const char *nonce;          /* a uuid, fresh for each start of the process */
+	const Address *address;     /* where others reach this server */
+	const char *version;        /* of the program */
 	gint64 session_timeout_ms;
 	gint64 connect_timeout_ms; /* without a connection for as long, the first claim is FATAL */
 	gint64 max_length_ms;      /* of a reservation */

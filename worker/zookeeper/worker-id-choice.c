@@ -60,6 +60,8 @@ static guint first_to_look_at(const WorkerIdWish *wish)
 {
 	if (wish->worker_id >= 0)
 		return (guint)wish->worker_id;
+	if (wish->preferred >= 0)
+		return (guint)wish->preferred;
 	return (guint)((guint64)wish->sequence % wish->n_workers);
 }
 

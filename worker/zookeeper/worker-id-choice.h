@@ -12,6 +12,7 @@ typedef struct {
 	const char *nonce;
 	gint64 sequence;  /* of its claim: where it begins to look */
 	gint64 worker_id; /* the only one it wants; -1: any */
+	gint64 preferred; /* of any: where it begins to look instead; -1: nowhere */
 	guint n_workers;  /* that the layout has room for */
 	gint64 now_tick;
 } WorkerIdWish;
@@ -31,9 +32,10 @@ typedef struct {
 /**
  * worker_id_choice_make:
  *
- * The first worker ID that is free, from the sequence of the claim on upwards and around. One that
- * zookeeper_listing_is_held() is held; else one whose end is not past is quarantined; what does not
- * parse may be either. As long as the datacenter's floor is not past, all are quarantined.
+ * The first worker ID that is free, from the preferred one, else from the sequence of the claim, on
+ * upwards and around. One that zookeeper_listing_is_held() is held; else one whose end is not past
+ * is quarantined; what does not parse may be either. As long as the datacenter's floor is not past,
+ * all are quarantined.
  */
 WorkerIdChoice worker_id_choice_make(const ZookeeperListing *listing, const WorkerIdWish *wish);
 

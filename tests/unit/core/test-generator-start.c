@@ -127,6 +127,7 @@ static void test_continues_without_ahead(void)
 	/* not at 1, which would leave too little */
 	draws_set_ms(&draws, 4);
 	draws_run(&draws, TICK_SIZE);
+	draws_expect_refusal(&draws, 1, DRAW_WAIT, MS, 0);
 }
 
 #define N_SPREAD   20000

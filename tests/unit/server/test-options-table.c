@@ -69,8 +69,8 @@ static void test_limits(void)
 		{"max-depth", "1 to 1000, default 64"},
 		{"threads", "1 to 256, default half of the cores, at least 1"},
 		{"worker-id",
-		 "0 to what fits the layout, default none, which is 0, or with zookeeper any "
-		 "that is free"},
+		 "0 to what fits the layout, or mac or ip or ordinal, default none, which is 0, or "
+		 "with zookeeper any that is free"},
 		{"sequence-start", "1 to what fits the layout, or continue, default 1"},
 		{"reservation", "1000 to 86400000 ms, default 600000"},
 		{"zookeeper", "default none: reservations are kept in the state directory"},

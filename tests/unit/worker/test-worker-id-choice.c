@@ -271,7 +271,8 @@ static void test_choose(void)
 	for (guint i = 0; i < G_N_ELEMENTS(CHOICES); i++) {
 		g_auto(ZookeeperListing) listing =
 			make_listing(CHOICES[i].rows, CHOICES[i].n_rows, LIVE);
-		const WorkerIdWish wish = {MINE, CHOICES[i].sequence, CHOICES[i].wanted, 4, 1000};
+		const WorkerIdWish wish = {MINE, CHOICES[i].sequence, CHOICES[i].wanted, -1, 4,
+					   1000};
 		const WorkerIdChoice *expected = &CHOICES[i].choice;
 
 		listing.floor.tick = CHOICES[i].floor_tick;
@@ -287,6 +288,31 @@ static void test_choose(void)
 		g_assert_cmpint(choice.first_tick, ==, expected->first_tick);
 		g_assert_cmpint(choice.floor_version, ==, expected->found ? 5 : 0);
 		g_assert_cmpint(choice.wait_until_tick, ==, expected->wait_until_tick);
+	}
+}
+
+/* What is preferred stands in for the sequence, of those that may have any. */
+static void test_prefer(void)
+{
+	static const Row ROWS[] = {
+		{2, 5, "alive", NULL}, {3, 1500, "dead", NULL}, {1, 5, "dead", NULL}};
+	static const struct {
+		gint64 wanted, preferred;
+		gint worker_id; /* -1: none is found */
+	} CASES[] = {
+		{-1, 1, 1}, /* free */
+		{-1, 0, 0}, /* that none has had */
+		{-1, 2, 0}, /* held, and the next is quarantined */
+		{-1, 3, 0}, {-1, -1, 1}, {0, 1, 0}, {2, 1, -1},
+	};
+	g_auto(ZookeeperListing) listing = make_listing(ROWS, G_N_ELEMENTS(ROWS), LIVE);
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		const WorkerIdWish wish = {MINE, 1, CASES[i].wanted, CASES[i].preferred, 4, 1000};
+		WorkerIdChoice choice = worker_id_choice_make(&listing, &wish);
+
+		g_test_message("%" G_GINT64_FORMAT " preferred", CASES[i].preferred);
+		g_assert_cmpint(choice.found ? (gint)choice.worker_id : -1, ==, CASES[i].worker_id);
 	}
 }
 
@@ -319,8 +345,8 @@ static void test_describe(void)
 				   {0, 5, "alive", NULL},
 				   {1, 5, "dead", NULL},
 				   {3, 0, NULL, "no end"}};
-	const WorkerIdWish any = {MINE, 0, -1, 4, 1000};
-	const WorkerIdWish pinned = {MINE, 0, 2, 4, 1000};
+	const WorkerIdWish any = {MINE, 0, -1, -1, 4, 1000};
+	const WorkerIdWish pinned = {MINE, 0, 2, -1, 4, 1000};
 	g_auto(ZookeeperListing) listing = make_listing(ROWS, G_N_ELEMENTS(ROWS), LIVE);
 	g_autofree char *all = worker_id_choice_describe_obstacles(&listing, &any, &LAYOUT_TWITTER);
 	g_autofree char *one =
@@ -336,7 +362,7 @@ static void test_describe(void)
 static void test_describe_many(void)
 {
 	static const LiveRow ALIVE[] = {{"alive", -1}, {NULL, -1}};
-	const WorkerIdWish any = {MINE, 0, -1, 1024, 1000};
+	const WorkerIdWish any = {MINE, 0, -1, -1, 1024, 1000};
 	Row rows[1024];
 
 	for (guint i = 0; i < G_N_ELEMENTS(rows); i++) {
@@ -366,7 +392,7 @@ static void test_describe_many(void)
 static void test_describe_floor(void)
 {
 	static const Row ROWS[] = {{2, 1500, "dead", NULL}};
-	const WorkerIdWish any = {MINE, 0, -1, 4, 1000};
+	const WorkerIdWish any = {MINE, 0, -1, -1, 4, 1000};
 	g_auto(ZookeeperListing) listing = make_listing(ROWS, G_N_ELEMENTS(ROWS), LIVE);
 
 	listing.datacenter_id = 3;
@@ -384,6 +410,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/worker-id-choice/choose", test_choose);
+	g_test_add_func("/worker-id-choice/prefer", test_prefer);
 	g_test_add_func("/zookeeper-listing/workers", test_workers);
 	g_test_add_func("/worker-id-choice/describe", test_describe);
 	g_test_add_func("/worker-id-choice/describe/many", test_describe_many);

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Worker IDs that a machine has anyway: --worker-id mac, ip and ordinal.
+
+Each server is on a machine of its own as far as its host name and its network go: in namespaces,
+for which a test must be root.
+"""
+import os
+import unittest
+
+from harness import ServerTest
+from zookeeper_case import ZooKeeperTest, worker_id_of
+
+ON_MACHINE = ("unshare", "--uts", "sh", "-ec")
+RUN = '; exec "$@"'
+# the loopback is there, and has no part in any of it
+OFF_NETWORK = ("unshare", "--uts", "--net", "sh", "-ec")
+LOOPBACK = "ip link set lo up"
+# the lowest index is not made first, nor is its name the first
+INTERFACES = (f"{LOOPBACK}; ip link add index 31 address 02:00:00:00:00:02 name a type veth"
+              " peer index 32 name b address 02:00:00:00:00:03;"
+              "ip link add index 21 address 02:00:00:00:01:2a name z type veth"
+              " peer index 22 name y address 02:00:00:00:00:01; ip link set z up; ip link set y up")
+V4 = f"{INTERFACES}; ip addr add 10.1.2.47/24 dev z; ip addr add 10.1.3.1/24 dev y"
+V6 = f"{INTERFACES}; ip addr add fd00::1:50/64 dev z nodad"
+BOTH = f"{V4}; ip addr add fd00::1:50/64 dev z nodad; ip -6 route add default via fd00::1"
+DEFAULT_V4, DEFAULT_V6 = "ip route add default via 10.1.2.1", "ip -6 route add default via fd00::1"
+
+
+def machine(script, network=True):
+    """What a server is started by."""
+    return (*(OFF_NETWORK if network else ON_MACHINE), script + RUN, "sh")
+
+
+def named(host_name):
+    return machine(f"hostname '{host_name}'; {LOOPBACK}")
+
+
+# machine, source, options, worker ID, what it was made of
+FOUND = (
+    (machine(INTERFACES), "mac", (), 0x2a & 31, "z 02:00:00:00:01:2a"),
+    (machine(INTERFACES), "mac", ("--layout", "uid-generator"), 0x12a, "z 02:00:00:00:01:2a"),
+    (machine(f"{V4}; {DEFAULT_V4}"), "ip", (), 47 & 31, "10.1.2.47"),
+    (machine(f"{V4}; {DEFAULT_V4}"), "ip", ("--layout", "uid-generator"), 0x01022f & 0x1fffff,
+     "10.1.2.47"),
+    (machine(f"{V6}; {DEFAULT_V6}"), "ip", (), 0x50 & 31, "fd00::1:50"),
+    (machine(f"{BOTH}; {DEFAULT_V4}"), "ip", (), 47 & 31, "10.1.2.47"),
+    (machine(LOOPBACK), "ip", ("--advertise", "10.0.0.45:7609"), 45 & 31, "10.0.0.45"),
+    (machine(f"{V4}; {DEFAULT_V4}"), "ip", ("--advertise", "[fd00::2e]:7609"), 0x2e & 31,
+     "fd00::2e"),
+    (named("ids-17"), "ordinal", (), 17, "ids-17"),
+    (named("ids-17.ids.example"), "ordinal", ("--datacenter-id", 2), 17, "ids-17.ids.example"),
+)
+
+# machine, source, options, what the line says
+MISSING = (
+    (machine(LOOPBACK), "mac", (), ("no network interface", "MAC address")),
+    (machine(LOOPBACK), "ip", (), ("no default route", "--advertise")),
+    (machine(V4), "ip", (), ("no default route", "--advertise")),
+    (machine(LOOPBACK), "ip", ("--advertise", "127.0.1.1:7609"), ("127.0.1.1", "loopback")),
+    (machine(LOOPBACK), "ip", ("--advertise", "nobody.invalid:7609"), ("nobody.invalid",)),
+    (named("ids"), "ordinal", (), ('host name \\"ids\\"', "number")),
+    (named("3f2a1b9c8d77"), "ordinal", (), ('host name \\"3f2a1b9c8d77\\"', "number")),
+    (named("ids-32"), "ordinal", (), ("32", "0 to 31")),
+)
+
+
+@unittest.skipUnless(os.geteuid() == 0, "needs root, for machines of its own")
+class Files(ServerTest):
+    def launch_on(self, wrapper, source, *options):
+        return self.launch("--state-directory", self.state, "--worker-id", source, *options,
+                           wrapper=wrapper)
+
+    def test_what_is_found(self):
+        for number, (wrapper, source, options, worker_id, made_of) in enumerate(FOUND):
+            with self.subTest(number=number, source=source, options=options):
+                self.state = self.directory / str(number)
+                server = self.launch_on(wrapper, source, *options).wait_ready()
+                for name in ("starting", "worker-claimed", "ready"):
+                    self.assertEqual(server.find(name).fields["worker_id"], str(worker_id))
+                told = [event for event in server.events if event.name == "worker-id-derived"]
+                self.assertEqual([(event.level, event.fields["worker_id"], event.fields["from"])
+                                  for event in told], [("warning", str(worker_id), made_of)])
+                self.assertIn("repeat", told[0].fields["meaning"])
+                self.assertIsNone(server.find("directory-unique"))
+                self.assertEqual(len(list(self.state.glob(f"worker-*-{worker_id}.json"))), 1)
+                self.assertEqual(server.terminate(), 0)
+
+    def test_what_is_missing(self):
+        for wrapper, source, options, words in MISSING:
+            with self.subTest(source=source, words=words):
+                server = self.launch_on(wrapper, source, *options)
+                self.assert_refused(server, 1, "event=failed", "--worker-id", *words)
+                self.assertEqual(len(server.lines), 1, server.log)
+        self.assertFalse(self.state.exists(), "a server that did not start left something behind")
+
+    def test_the_registry_is_below_it(self):
+        wrapper, source, *_ = FOUND[0]
+        first = self.launch_on(wrapper, source).wait_ready()
+        second = self.launch_on(wrapper, source)
+        self.assert_refused(second, 1, "event=failed", "worker 10")
+        end = first.find("worker-claimed").fields["reserved_until"]
+        first.kill()
+        third = self.launch_on(wrapper, source).wait_ready()
+        self.assertGreater(third.find("worker-claimed").fields["first"], end)
+
+
+@unittest.skipUnless(os.geteuid() == 0, "needs root, for machines of its own")
+class ZooKeeper(ZooKeeperTest):
+    """There it is where the search begins, and ZooKeeper says who has what."""
+
+    def pod(self, **settings):
+        return self.member("--worker-id", "ordinal",
+                           wrapper=machine("hostname ids-17", network=False), **settings)
+
+    def test_it_is_looked_at_first(self):
+        first = self.pod()
+        self.assertEqual(first.find("starting").fields["worker_id"], "any, 17 first")
+        self.assertIsNone(first.find("worker-id-derived"))
+        self.assertEqual(worker_id_of(first), 17)
+        second = self.pod()
+        self.assertEqual(worker_id_of(second), 18)
+        first.kill()
+        third = self.pod()  # which does not wait for what is quarantined
+        self.assertEqual(worker_id_of(third), 19)
+        self.assertEqual(second.terminate(), 0)
+        self.assertEqual(third.terminate(), 0)
+
+    def test_one_that_may_not_be_written_is_passed_over(self):
+        from kazoo.security import make_acl
+        first = self.pod()
+        self.assertEqual(worker_id_of(first), 17)
+        self.assertEqual(first.terminate(), 0)
+        self.tree.client.set_acls(self.tree.reservation_path(17),
+                                  [make_acl("world", "anyone", read=True, admin=True)])
+        second = self.pod()
+        self.assertEqual(worker_id_of(second), 18)
+        self.assertIn("passed over", second.find("zookeeper-refused").fields["error"])
