@@ -15,13 +15,15 @@
  * sequence.
  */
 
-/* How the 63 bits of an ID divide, high to low: tick, datacenter, worker, sequence. The sign bit
- * stays clear, so that IDs sort alike signed and unsigned. Plain data; valid once layout_check()
- * says so. */
+/* The sign bit of an ID stays clear, so that IDs sort alike signed and unsigned. */
+#define LAYOUT_MAX_BITS 63
+
+/* How the bits of an ID divide, high to low: tick, datacenter, worker, sequence. Where they are
+ * less than 63 in all, the bits above are clear. Plain data; valid once layout_check() says so. */
 typedef struct {
 	int64_t epoch_ms;   /* the time that encodes as tick 0, since the Unix epoch; 0 or more */
 	int64_t tick_ms;    /* 1 to 1000 */
-	unsigned time_bits; /* 1 or more; the four fields make 63 bits in all */
+	unsigned time_bits; /* 1 or more; the four fields make LAYOUT_MAX_BITS at most */
 	unsigned datacenter_bits; /* 0 to 31 */
 	unsigned worker_bits;     /* 0 to 31 */
 	unsigned sequence_bits;   /* 0 to 31 */
@@ -33,6 +35,17 @@ typedef struct {
 	unsigned worker_id;
 	unsigned sequence;
 } LayoutParts;
+
+/* What is below the tick in an ID. */
+static inline unsigned layout_low_bits(const Layout *self)
+{
+	return self->datacenter_bits + self->worker_bits + self->sequence_bits;
+}
+
+static inline unsigned layout_total_bits(const Layout *self)
+{
+	return self->time_bits + layout_low_bits(self);
+}
 
 /* The last tick that fits the time bits. */
 static inline int64_t layout_max_tick(const Layout *self)
@@ -74,7 +87,7 @@ static inline uint64_t layout_fixed_bits(const Layout *self, unsigned datacenter
 	return ((uint64_t)datacenter_id << self->worker_bits | worker_id) << self->sequence_bits;
 }
 
-/* The parts of @id, which must not be negative. */
+/* The parts of @id, which has layout_total_bits() at most, and so is not negative. */
 static inline LayoutParts layout_decode(const Layout *self, int64_t id)
 {
 	uint64_t worker = (uint64_t)id >> self->sequence_bits;
@@ -162,7 +175,7 @@ static inline IdRun id_run_at(const Layout *layout, uint64_t fixed_bits, uint64_
 		.fixed_bits = fixed_bits,
 		.count = count,
 		.sequence_bits = (uint8_t)layout->sequence_bits,
-		.time_shift = (uint8_t)(63 - layout->time_bits),
+		.time_shift = (uint8_t)layout_low_bits(layout),
 	};
 }
 

@@ -5,7 +5,6 @@
 
 #include "core/text.h"
 
-#define ID_BITS        63                              /* all but the sign */
 #define YEAR_10000     G_GINT64_CONSTANT(253402300800) /* in seconds since the Unix epoch */
 #define END_OF_TIME_MS (YEAR_10000 * 1000)
 
@@ -20,15 +19,19 @@ const Layout LAYOUT_TWITTER = {
 	.sequence_bits = 12,
 };
 
-static const Layout discord = {
-	.epoch_ms = 1420070400000,
+/* Those that hand worker IDs out as one number: Meituan's Leaf (SnowflakeIDGenImpl), and the ports
+ * that make one of a MAC or an IP address. */
+static const Layout machine_10 = {
+	.epoch_ms = 1288834974657,
 	.tick_ms = 1,
 	.time_bits = 41,
-	.datacenter_bits = 5,
-	.worker_bits = 5,
+	.datacenter_bits = 0,
+	.worker_bits = 10,
 	.sequence_bits = 12,
 };
 
+/* Baidu's UidGenerator, as its example of a CachedUidGenerator is set: since midnight of 2016-09-20
+ * in China. */
 static const Layout uid_generator = {
 	.epoch_ms = 1474300800000,
 	.tick_ms = 1000,
@@ -38,14 +41,72 @@ static const Layout uid_generator = {
 	.sequence_bits = 13,
 };
 
-/* In the order of the presets below. */
-static const char *const preset_names[] = {"twitter", "discord", "uid-generator", NULL};
-static const Layout *const presets[] = {&LAYOUT_TWITTER, &discord, &uid_generator};
+/* The same where nothing is set (DefaultUidGenerator): since midnight of 2016-05-20 in China. It
+ * ended on 2024-11-20. */
+static const Layout uid_generator_28 = {
+	.epoch_ms = 1463673600000,
+	.tick_ms = 1000,
+	.time_bits = 28,
+	.datacenter_bits = 0,
+	.worker_bits = 22,
+	.sequence_bits = 13,
+};
 
-G_STATIC_ASSERT(G_N_ELEMENTS(preset_names) == G_N_ELEMENTS(presets) + 1);
+/* Of its API reference, "Snowflakes": worker and process are datacenter and worker here. */
+static const Layout discord = {
+	.epoch_ms = 1420070400000,
+	.tick_ms = 1,
+	.time_bits = 41,
+	.datacenter_bits = 5,
+	.worker_bits = 5,
+	.sequence_bits = 12,
+};
+
+/* Of "Sharding & IDs at Instagram", 2012: the shard is the worker here. It takes 41 bits of time
+ * from the top of 64; without the sign bit, and until 2046, these are 40. */
+static const Layout instagram = {
+	.epoch_ms = 1314220021721,
+	.tick_ms = 1,
+	.time_bits = 40,
+	.datacenter_bits = 0,
+	.worker_bits = 13,
+	.sequence_bits = 10,
+};
+
+/* Our own, for IDs that JavaScript can hold in a number, which is exact up to 2^53 - 1.
+ * Milliseconds as with the others, and for 69 years, counted from the beginning of 2026: no such ID
+ * is older. The other 12 bits are for 32 servers, with 128,000 IDs a second each. */
+static const Layout js_safe = {
+	.epoch_ms = 1767225600000,
+	.tick_ms = 1,
+	.time_bits = 41,
+	.datacenter_bits = 0,
+	.worker_bits = 5,
+	.sequence_bits = 7,
+};
+
+const LayoutPreset LAYOUT_PRESETS[] = {
+	{"twitter", &LAYOUT_TWITTER},
+	{"machine-10", &machine_10},
+	{"uid-generator", &uid_generator},
+	{"uid-generator-28", &uid_generator_28},
+	{"discord", &discord},
+	{"instagram", &instagram},
+	{"js-safe", &js_safe},
+	{NULL, NULL},
+};
 
 /* The fields as numbers in an array, for what is done to each of them alike. */
-enum { EPOCH_MS, TICK_MS, TIME_BITS, DATACENTER_BITS, WORKER_BITS, SEQUENCE_BITS, N_FIELDS };
+enum {
+	EPOCH_MS,
+	TICK_MS,
+	TIME_BITS,
+	DATACENTER_BITS,
+	WORKER_BITS,
+	SEQUENCE_BITS,
+	TOTAL_BITS, /* follows from the others */
+	N_FIELDS
+};
 
 static const struct {
 	const char *name;
@@ -54,10 +115,11 @@ static const struct {
 } fields[N_FIELDS] = {
 	[EPOCH_MS] = {"epoch_ms", 0, END_OF_TIME_MS - 1},
 	[TICK_MS] = {"tick_ms", 1, 1000},
-	[TIME_BITS] = {"time_bits", 1, ID_BITS},
+	[TIME_BITS] = {"time_bits", 1, LAYOUT_MAX_BITS},
 	[DATACENTER_BITS] = {"datacenter_bits", 0, 31},
 	[WORKER_BITS] = {"worker_bits", 0, 31},
 	[SEQUENCE_BITS] = {"sequence_bits", 0, 31},
+	[TOTAL_BITS] = {"total_bits", 1, LAYOUT_MAX_BITS},
 };
 
 static gboolean check_field(int field, gint64 value, GError **error)
@@ -73,23 +135,20 @@ static gboolean check_field(int field, gint64 value, GError **error)
 
 gboolean layout_check(const Layout *self, GError **error)
 {
-	const gint64 values[N_FIELDS] = {
+	const gint64 values[TOTAL_BITS] = {
 		[EPOCH_MS] = self->epoch_ms,       [TICK_MS] = self->tick_ms,
 		[TIME_BITS] = self->time_bits,     [DATACENTER_BITS] = self->datacenter_bits,
 		[WORKER_BITS] = self->worker_bits, [SEQUENCE_BITS] = self->sequence_bits,
 	};
 
-	for (int i = 0; i < N_FIELDS; i++) {
+	for (int i = 0; i < TOTAL_BITS; i++) {
 		if (!check_field(i, values[i], error))
 			return FALSE;
 	}
-
-	guint bits =
-		self->time_bits + self->datacenter_bits + self->worker_bits + self->sequence_bits;
-
-	if (bits != ID_BITS) {
+	if (layout_total_bits(self) > LAYOUT_MAX_BITS) {
 		g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
-			    "the four fields have %u bits in all, need %d", bits, ID_BITS);
+			    "the four fields have %u bits in all, %d at most",
+			    layout_total_bits(self), LAYOUT_MAX_BITS);
 		return FALSE;
 	}
 	if (layout_max_tick(self) >= (END_OF_TIME_MS - self->epoch_ms) / self->tick_ms) {
@@ -101,6 +160,19 @@ gboolean layout_check(const Layout *self, GError **error)
 		return FALSE;
 	}
 	return TRUE;
+}
+
+gboolean layout_check_total(const Layout *self, gint64 total_bits, GError **error)
+{
+	guint bits = layout_total_bits(self);
+
+	if (bits == total_bits)
+		return TRUE;
+	g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
+		    "the four fields have %u bits in all, need %" G_GINT64_FORMAT
+		    "; if %u are meant, add total_bits=%u",
+		    bits, total_bits, bits, bits);
+	return FALSE;
 }
 
 static int field_by_name(const char *name)
@@ -145,20 +217,21 @@ static gboolean parse_field(const char *text, gint64 values[static N_FIELDS], GE
 static gboolean parse_fields(const char *text, Layout *out_layout, GError **error)
 {
 	g_auto(GStrv) parts = g_strsplit(text, ",", -1);
-	gint64 values[N_FIELDS] = {-1, -1, -1, -1, -1, -1};
+	gint64 values[N_FIELDS] = {-1, -1, -1, -1, -1, -1, -1};
 
 	for (int i = 0; parts[i] != NULL; i++) {
 		if (!parse_field(parts[i], values, error))
 			return FALSE;
 	}
-	for (int i = 0; i < N_FIELDS; i++) {
+	for (int i = 0; i < TOTAL_BITS; i++) {
 		if (values[i] == -1) {
 			g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
 				    "a layout needs all six fields, %s is missing", fields[i].name);
 			return FALSE;
 		}
 	}
-	*out_layout = (Layout){
+
+	const Layout layout = {
 		.epoch_ms = values[EPOCH_MS],
 		.tick_ms = values[TICK_MS],
 		.time_bits = (guint)values[TIME_BITS],
@@ -166,40 +239,53 @@ static gboolean parse_fields(const char *text, Layout *out_layout, GError **erro
 		.worker_bits = (guint)values[WORKER_BITS],
 		.sequence_bits = (guint)values[SEQUENCE_BITS],
 	};
-	return TRUE;
-}
+	gint64 total_bits = values[TOTAL_BITS] != -1 ? values[TOTAL_BITS] : LAYOUT_MAX_BITS;
 
-gboolean layout_parse(const char *text, Layout *out_layout, GError **error)
-{
-	Layout layout;
-
-	for (gsize i = 0; i < G_N_ELEMENTS(presets); i++) {
-		if (strcmp(text, preset_names[i]) == 0) {
-			*out_layout = *presets[i];
-			return TRUE;
-		}
-	}
-	if (strchr(text, '=') == NULL) {
-		g_autofree char *names = g_strjoinv(", ", (char **)preset_names);
-		g_autofree char *shown = text_escape(text, strlen(text));
-
-		g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
-			    "no layout is named \"%s\"; there are %s, or give all six fields",
-			    shown, names);
-		return FALSE;
-	}
-	if (!parse_fields(text, &layout, error) || !layout_check(&layout, error))
+	if (!layout_check(&layout, error) || !layout_check_total(&layout, total_bits, error))
 		return FALSE;
 	*out_layout = layout;
 	return TRUE;
 }
 
+static void refuse_name(const char *name, GError **error)
+{
+	g_autofree char *shown = text_escape(name, strlen(name));
+	g_autoptr(GString) names = g_string_new(LAYOUT_PRESETS[0].name);
+
+	for (gsize i = 1; LAYOUT_PRESETS[i].name != NULL; i++)
+		g_string_append_printf(names, ", %s", LAYOUT_PRESETS[i].name);
+	g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
+		    "no layout is named \"%s\"; there are %s, or give all six fields", shown,
+		    names->str);
+}
+
+gboolean layout_parse(const char *text, Layout *out_layout, GError **error)
+{
+	for (gsize i = 0; LAYOUT_PRESETS[i].name != NULL; i++) {
+		if (strcmp(text, LAYOUT_PRESETS[i].name) == 0) {
+			*out_layout = *LAYOUT_PRESETS[i].layout;
+			return TRUE;
+		}
+	}
+	if (strchr(text, '=') == NULL) {
+		refuse_name(text, error);
+		return FALSE;
+	}
+	return parse_fields(text, out_layout, error);
+}
+
 char *layout_to_string(const Layout *self)
 {
-	return g_strdup_printf("epoch_ms=%" G_GINT64_FORMAT ",tick_ms=%" G_GINT64_FORMAT
-			       ",time_bits=%u,datacenter_bits=%u,worker_bits=%u,sequence_bits=%u",
-			       self->epoch_ms, self->tick_ms, self->time_bits,
-			       self->datacenter_bits, self->worker_bits, self->sequence_bits);
+	GString *text = g_string_new(NULL);
+
+	g_string_printf(text,
+			"epoch_ms=%" G_GINT64_FORMAT ",tick_ms=%" G_GINT64_FORMAT
+			",time_bits=%u,datacenter_bits=%u,worker_bits=%u,sequence_bits=%u",
+			self->epoch_ms, self->tick_ms, self->time_bits, self->datacenter_bits,
+			self->worker_bits, self->sequence_bits);
+	if (layout_total_bits(self) != LAYOUT_MAX_BITS)
+		g_string_append_printf(text, ",total_bits=%u", layout_total_bits(self));
+	return g_string_free(text, FALSE);
 }
 
 char *layout_tick_text(const Layout *self, gint64 tick)
@@ -216,7 +302,7 @@ gboolean layout_equal(const Layout *a, const Layout *b)
 
 static gboolean check_part(const char *name, gint64 value, guint bits, GError **error)
 {
-	gint64 max = (G_GINT64_CONSTANT(1) << bits) - 1;
+	gint64 max = (gint64)((G_GUINT64_CONSTANT(1) << bits) - 1);
 
 	if (value >= 0 && value <= max)
 		return TRUE;
@@ -234,8 +320,7 @@ static gboolean check_time(const Layout *self, gint64 time_ms, GError **error)
 	g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_OUT_OF_RANGE,
 		    "time %" G_GINT64_FORMAT " ms is outside the layout, %" G_GINT64_FORMAT
 		    " to %" G_GINT64_FORMAT,
-		    time_ms, self->epoch_ms,
-		    layout_tick_start_ms(self, layout_max_tick(self)) + self->tick_ms - 1);
+		    time_ms, self->epoch_ms, layout_last_ms(self));
 	return FALSE;
 }
 
@@ -251,6 +336,42 @@ gboolean layout_encode(const Layout *self, const LayoutParts *parts, gint64 *out
 	IdRun run = id_run_at(self, fixed_bits, cursor_first(self, tick) | parts->sequence, 1);
 
 	*out_id = id_run_get(&run, 0);
+	return TRUE;
+}
+
+gboolean layout_check_id(const Layout *self, gint64 id, GError **error)
+{
+	return check_part("ID", id, layout_total_bits(self), error);
+}
+
+gint64 layout_last_ms(const Layout *self)
+{
+	return layout_tick_start_ms(self, layout_max_tick(self)) + self->tick_ms - 1;
+}
+
+gboolean layout_range(const Layout *self, gint64 from_ms, gint64 to_ms, gint64 *out_first,
+		      gint64 *out_last, GError **error)
+{
+	gint64 last_ms = layout_last_ms(self);
+
+	if (from_ms > to_ms) {
+		g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_OUT_OF_RANGE,
+			    "the span ends at %" G_GINT64_FORMAT
+			    " ms, before it begins, at %" G_GINT64_FORMAT " ms",
+			    to_ms, from_ms);
+		return FALSE;
+	}
+	if (to_ms < self->epoch_ms)
+		return check_time(self, to_ms, error);
+	if (from_ms > last_ms)
+		return check_time(self, from_ms, error);
+
+	gint64 first_tick = layout_tick_at(self, MAX(from_ms, self->epoch_ms));
+	gint64 last_tick = layout_tick_at(self, MIN(to_ms, last_ms));
+	guint low_bits = layout_low_bits(self);
+
+	*out_first = first_tick << low_bits;
+	*out_last = (gint64)(((guint64)(last_tick + 1) << low_bits) - 1);
 	return TRUE;
 }
 

@@ -83,9 +83,10 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{.heading = "IDs",
 	 OPTION("layout", LAYOUT, layout, "L"),
 	 .default_text = "twitter",
-	 .help = "how IDs divide: twitter, discord, uid-generator, or all of epoch_ms=N, "
+	 .help = "how IDs divide: a name that snowflakectl layouts shows, or all of epoch_ms=N, "
 		 "tick_ms=N, time_bits=N, datacenter_bits=N, worker_bits=N and sequence_bits=N, "
-		 "with commas and no blanks between"},
+		 "and total_bits=N if these bits are not 63 in all, with commas and no blanks "
+		 "between"},
 	{NUMBER("max-ahead", max_ahead_ms, "MS", 0, 60000, "10"),
 	 .help = "how far the time in IDs may run ahead of the clock, in a burst or after the "
 		 "clock stepped back; 0 is the behaviour of 2010"},

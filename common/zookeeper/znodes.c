@@ -10,6 +10,7 @@
 #define LIMITS         "limits"
 #define FLOOR          "floor"
 #define CLAIM_PREFIX   "claim-"
+#define TOTAL_BITS     "total_bits"
 #define NONCE_LENGTH   36      /* a uuid */
 #define MAX_NAMES      1000000 /* an answer with more does not fit ZooKeeper's limit of 1 MB ... */
 #define MAX_DATA_BYTES (8 << 20) /* ... unless that was raised */
@@ -135,6 +136,8 @@ char *znode_layout_to_json(const Layout *layout)
 	json_object_set_int_member(object, "datacenter_bits", layout->datacenter_bits);
 	json_object_set_int_member(object, "worker_bits", layout->worker_bits);
 	json_object_set_int_member(object, "sequence_bits", layout->sequence_bits);
+	if (layout_total_bits(layout) != LAYOUT_MAX_BITS)
+		json_object_set_int_member(object, TOTAL_BITS, layout_total_bits(layout));
 	return strict_json_print(object);
 }
 
@@ -142,7 +145,7 @@ static gboolean get_bits(JsonObject *object, const char *name, guint *out_bits, 
 {
 	gint64 bits;
 
-	if (!strict_json_get_int(object, name, 0, 63, &bits, error))
+	if (!strict_json_get_int(object, name, 0, LAYOUT_MAX_BITS, &bits, error))
 		return FALSE;
 	*out_bits = (guint)bits;
 	return TRUE;
@@ -164,6 +167,8 @@ static gboolean has_only(JsonObject *object, guint n_fields, const char *text, g
 gboolean znode_layout_from_json(const char *text, gsize length, Layout *out_layout, GError **error)
 {
 	g_autoptr(JsonObject) object = strict_json_parse_object(text, length, error);
+	gboolean has_total = object != NULL && json_object_has_member(object, TOTAL_BITS);
+	gint64 total_bits = LAYOUT_MAX_BITS;
 	Layout layout;
 
 	if (object == NULL ||
@@ -173,10 +178,12 @@ gboolean znode_layout_from_json(const char *text, gsize length, Layout *out_layo
 	    !get_bits(object, "datacenter_bits", &layout.datacenter_bits, error) ||
 	    !get_bits(object, "worker_bits", &layout.worker_bits, error) ||
 	    !get_bits(object, "sequence_bits", &layout.sequence_bits, error) ||
-	    !layout_check(&layout, error))
+	    (has_total &&
+	     !strict_json_get_int(object, TOTAL_BITS, 1, LAYOUT_MAX_BITS, &total_bits, error)) ||
+	    !layout_check(&layout, error) || !layout_check_total(&layout, total_bits, error))
 		return FALSE;
 	/* what else a layout says could be about where the bits are */
-	if (!has_only(object, 6, text, length, "the six fields of a layout", error))
+	if (!has_only(object, has_total ? 7 : 6, text, length, "the fields of a layout", error))
 		return FALSE;
 	*out_layout = layout;
 	return TRUE;

@@ -67,7 +67,7 @@ gboolean znode_names_make_sense(gint count, char *const *names);
 gboolean znode_data_make_sense(gint length, const char *data);
 
 /* The layout's, {"epoch_ms","tick_ms","time_bits","datacenter_bits","worker_bits",
- * "sequence_bits"}. */
+ * "sequence_bits"}, and "total_bits" if they are not 63. */
 char *znode_layout_to_json(const Layout *layout);
 gboolean znode_layout_from_json(const char *text, gsize length, Layout *out_layout, GError **error);
 

@@ -15,10 +15,9 @@
 /* Two bits of sequence; the ends of what the fields may have. */
 static const Layout SMALL = {0, 1, 41, 10, 10, 2};
 static const Layout LAYOUTS[] = {
-	{1288834974657, 1, 41, 5, 5, 12},
-	{0, 1000, 32, 0, 0, 31},
-	{253402300799997, 1, 1, 31, 31, 0},
-	{0, 7, 30, 31, 2, 0},
+	{1288834974657, 1, 41, 5, 5, 12},   {0, 1000, 32, 0, 0, 31},
+	{253402300799997, 1, 1, 31, 31, 0}, {0, 7, 30, 31, 2, 0},
+	{1767225600000, 1, 41, 0, 5, 7},    {0, 1, 1, 0, 0, 0},
 };
 
 static void check(bool is_true, int line, const char *what)
@@ -106,6 +105,12 @@ static void check_ids(void)
 			check_id(layout, datacenter_id, 0, cursors[j]);
 			check_id(layout, 0, worker_id, cursors[j]);
 		}
+
+		IdRun last = id_run_at(layout, layout_fixed_bits(layout, datacenter_id, worker_id),
+				       past_last - 1, 1);
+
+		CHECK((uint64_t)id_run_get(&last, 0) ==
+		      (UINT64_C(1) << layout_total_bits(layout)) - 1);
 	}
 }
 

@@ -135,8 +135,9 @@ static void test_check(void)
 		{{0, 1, 31, 32, 0, 0}, "datacenter_bits 32 is out of range, 0 to 31"},
 		{{0, 1, 31, 0, 32, 0}, "worker_bits 32 is out of range, 0 to 31"},
 		{{0, 1, 31, 0, 0, 32}, "sequence_bits 32 is out of range, 0 to 31"},
-		{{0, 1, 41, 5, 5, 11}, "the four fields have 62 bits in all, need 63"},
-		{{0, 1, 41, 5, 6, 12}, "the four fields have 64 bits in all, need 63"},
+		{{0, 1, 41, 5, 5, 11}, NULL},
+		{{0, 1, 1, 0, 0, 0}, NULL},
+		{{0, 1, 41, 5, 6, 12}, "the four fields have 64 bits in all, 63 at most"},
 		{{0, 1, 63, 0, 0, 0},
 		 "63 time bits in ticks of 1 ms, from 0 ms on, last beyond the year 9999; use "
 		 "fewer time bits"},
@@ -171,6 +172,12 @@ static void test_parse(void)
 		 "epoch_"
 		 "ms=1600000000000",
 		 {1600000000000, 1000, 32, 0, 21, 10}},
+		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5,sequence_bits="
+		 "12,total_bits=63",
+		 {0, 1, 41, 5, 5, 12}},
+		{"total_bits=53,epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=0,worker_bits=5,"
+		 "sequence_bits=7",
+		 {0, 1, 41, 0, 5, 7}},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -189,16 +196,30 @@ static void test_parse_refuses(void)
 		const char *text;
 		const char *message;
 	} cases[] = {
-		{"",
-		 "no layout is named \"\"; there are twitter, discord, uid-generator, or give all "
-		 "six fields"},
-		{"Twitter", "no layout is named \"Twitter\"; there are twitter, discord, "
-			    "uid-generator, or give all six fields"},
+		{"", "no layout is named \"\"; there are twitter, machine-10, uid-generator, "
+		     "uid-generator-28, discord, instagram, js-safe, or give all six fields"},
+		{"Twitter", "no layout is named \"Twitter\"; there are twitter, machine-10, "
+			    "uid-generator, uid-generator-28, discord, instagram, js-safe, or give "
+			    "all six fields"},
 		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5",
 		 "a layout needs all six fields, sequence_bits is missing"},
 		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5,sequence_bits="
 		 "11",
-		 "the four fields have 62 bits in all, need 63"},
+		 "the four fields have 62 bits in all, need 63; if 62 are meant, add "
+		 "total_bits=62"},
+		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5,sequence_bits="
+		 "11,total_bits=63",
+		 "the four fields have 62 bits in all, need 63; if 62 are meant, add "
+		 "total_bits=62"},
+		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=0,worker_bits=5,sequence_bits="
+		 "8,total_bits=53",
+		 "the four fields have 54 bits in all, need 53; if 54 are meant, add "
+		 "total_bits=54"},
+		{"epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=6,worker_bits=5,sequence_bits="
+		 "12,total_bits=63",
+		 "the four fields have 64 bits in all, 63 at most"},
+		{"total_bits=64", "total_bits 64 is out of range, 1 to 63"},
+		{"total_bits=53,total_bits=53", "total_bits is given twice"},
 		{"epoch_ms=0,epoch_ms=0", "epoch_ms is given twice"},
 		{"epoch_ms=0,", "\"\" in a layout is not one of its fields with a number"},
 		{"epoch_ms=0,tick_ms",
@@ -229,22 +250,58 @@ static void test_parse_refuses(void)
 	}
 }
 
+/* The ends are those that the makers name, or arithmetic on paper. */
 static void test_presets(void)
 {
-	static const char *const NAMES[] = {"twitter", "discord", "uid-generator"};
+	static const struct {
+		const char *name;
+		guint total_bits;
+		gint64 last_ms;
+		const char *text;
+	} CASES[] = {
+		{"twitter", 63, 3487858230208,
+		 "epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5,"
+		 "sequence_bits=12"},
+		{"machine-10", 63, 3487858230208,
+		 "epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bits=0,worker_bits=10,"
+		 "sequence_bits=12"},
+		{"uid-generator", 63, 2011171711999,
+		 "epoch_ms=1474300800000,tick_ms=1000,time_bits=29,datacenter_bits=0,"
+		 "worker_bits=21,sequence_bits=13"},
+		/* 2024-11-20T13:24:15.999Z */
+		{"uid-generator-28", 63, 1732109055999,
+		 "epoch_ms=1463673600000,tick_ms=1000,time_bits=28,datacenter_bits=0,"
+		 "worker_bits=22,sequence_bits=13"},
+		{"discord", 63, 3619093655551,
+		 "epoch_ms=1420070400000,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5,"
+		 "sequence_bits=12"},
+		{"instagram", 63, 2413731649496,
+		 "epoch_ms=1314220021721,tick_ms=1,time_bits=40,datacenter_bits=0,worker_bits=13,"
+		 "sequence_bits=10"},
+		{"js-safe", 53, 3966248855551,
+		 "epoch_ms=1767225600000,tick_ms=1,time_bits=41,datacenter_bits=0,worker_bits=5,"
+		 "sequence_bits=7,total_bits=53"},
+	};
 
-	for (gsize i = 0; i < G_N_ELEMENTS(NAMES); i++) {
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		const Layout *layout = LAYOUT_PRESETS[i].layout;
 		g_autoptr(GError) error = NULL;
 		g_autofree char *text = NULL;
-		Layout layout, reread;
+		Layout named, reread;
 
-		g_assert_true(layout_parse(NAMES[i], &layout, NULL));
-		g_assert_true(layout_check(&layout, &error));
+		g_assert_cmpstr(LAYOUT_PRESETS[i].name, ==, CASES[i].name);
+		g_assert_true(layout_parse(CASES[i].name, &named, NULL));
+		g_assert_true(layout_equal(layout, &named));
+		g_assert_true(layout_check(layout, &error));
 		g_assert_no_error(error);
-		text = layout_to_string(&layout);
+		g_assert_cmpuint(layout_total_bits(layout), ==, CASES[i].total_bits);
+		g_assert_cmpint(layout_last_ms(layout), ==, CASES[i].last_ms);
+		text = layout_to_string(layout);
+		g_assert_cmpstr(text, ==, CASES[i].text);
 		g_assert_true(layout_parse(text, &reread, NULL));
-		g_assert_true(layout_equal(&layout, &reread));
+		g_assert_true(layout_equal(layout, &reread));
 	}
+	g_assert_null(LAYOUT_PRESETS[G_N_ELEMENTS(CASES)].name);
 }
 
 static void test_equal(void)
@@ -312,6 +369,41 @@ static void test_encode_refuses(void)
 		g_assert_error(error, LAYOUT_ERROR, LAYOUT_ERROR_OUT_OF_RANGE);
 		g_assert_cmpstr(error->message, ==, cases[i].message);
 		g_assert_cmpint(id, ==, -7);
+	}
+}
+
+static void test_check_id(void)
+{
+	static const Layout small = {0, 1, 41, 0, 5, 7};
+	static const Layout least = {0, 1, 1, 0, 0, 0};
+	static const struct {
+		const Layout *layout;
+		gint64 id;
+		const char *message; /* NULL: it fits */
+	} cases[] = {
+		{&LAYOUT_TWITTER, 0, NULL},
+		{&LAYOUT_TWITTER, G_MAXINT64, NULL},
+		{&LAYOUT_TWITTER, -1, "ID -1 does not fit the layout, 0 to 9223372036854775807"},
+		{&small, 0, NULL},
+		{&small, 9007199254740991, NULL},
+		{&small, 9007199254740992,
+		 "ID 9007199254740992 does not fit the layout, 0 to 9007199254740991"},
+		{&small, G_MAXINT64,
+		 "ID 9223372036854775807 does not fit the layout, 0 to 9007199254740991"},
+		{&small, -1, "ID -1 does not fit the layout, 0 to 9007199254740991"},
+		{&least, 1, NULL},
+		{&least, 2, "ID 2 does not fit the layout, 0 to 1"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autoptr(GError) error = NULL;
+
+		g_assert_true(layout_check_id(cases[i].layout, cases[i].id, &error) ==
+			      (cases[i].message == NULL));
+		if (cases[i].message != NULL) {
+			g_assert_error(error, LAYOUT_ERROR, LAYOUT_ERROR_OUT_OF_RANGE);
+			g_assert_cmpstr(error->message, ==, cases[i].message);
+		}
 	}
 }
 
@@ -408,6 +500,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/layout/presets", test_presets);
 	g_test_add_func("/layout/equal", test_equal);
 	g_test_add_func("/layout/encode-refuses", test_encode_refuses);
+	g_test_add_func("/layout/check-id", test_check_id);
 	g_test_add_func("/layout/check-worker", test_check_worker);
 	g_test_add_func("/layout/ticks", test_ticks);
 	g_test_add_func("/layout/tick-text", test_tick_text);
