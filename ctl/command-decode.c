@@ -24,7 +24,8 @@ static const GOptionEntry entries[] = {
 	{"from", 0, 0, G_OPTION_ARG_STRING, &form_name,
 	 "What the IDs are written in: decimal, hex, crockford, base62 or base58", "FORM"},
 	{"layout", 0, 0, G_OPTION_ARG_STRING, &layout_text,
-	 "How the IDs divide: a name, or all six fields (default twitter)", "LAYOUT"},
+	 "How the IDs divide: a name, as layouts shows them, or all fields (default twitter)",
+	 "LAYOUT"},
 	G_OPTION_ENTRY_NULL,
 };
 
@@ -113,7 +114,7 @@ static void decode(Decoder *self, const char *text)
 	g_autoptr(GError) error = NULL;
 	gint64 id;
 
-	if (!read_id(self, text, &id, &error)) {
+	if (!read_id(self, text, &id, &error) || !layout_check_id(&self->layout, id, &error)) {
 		ctl_output_complain("%s", error->message);
 		self->any_bad = TRUE;
 		return;
@@ -176,8 +177,6 @@ static void decode_standard_input(Decoder *self)
 
 static gboolean prepare(Decoder *self)
 {
-	g_autoptr(GError) error = NULL;
-
 	if (form_name != NULL && !ctl_id_form_from_name(form_name, &self->form)) {
 		g_autofree char *shown = text_escape(form_name, strlen(form_name));
 
@@ -186,11 +185,7 @@ static gboolean prepare(Decoder *self)
 			shown);
 		return FALSE;
 	}
-	if (layout_text != NULL && !layout_parse(layout_text, &self->layout, &error)) {
-		ctl_output_complain("--layout: %s", error->message);
-		return FALSE;
-	}
-	return TRUE;
+	return ctl_options_layout(layout_text, &self->layout);
 }
 
 static CtlStatus run(const CtlOptions *options, const char *const *arguments)

@@ -19,6 +19,8 @@ typedef struct {
 
 extern const CtlCommand ctl_id_command;
 extern const CtlCommand ctl_decode_command;
+extern const CtlCommand ctl_layouts_command;
+extern const CtlCommand ctl_range_command;
 extern const CtlCommand ctl_ping_command;
 extern const CtlCommand ctl_workers_command;
 extern const CtlCommand ctl_registry_command;

@@ -5,7 +5,12 @@
 
 #include "common/zookeeper/auth.h"
 #include "core/text.h"
+#include "ctl/format.h"
 #include "ctl/output.h"
+
+#define DATE_PATTERN "\\d{4}-\\d\\d-\\d\\d"
+#define TIME_PATTERN "\\d\\d:\\d\\d:\\d\\d(\\.\\d{1,3})?"
+#define ZONE_PATTERN "(Z|[+-]\\d\\d:\\d\\d)"
 
 /* (transfer full) */
 static char **servers(const CtlOptions *self)
@@ -119,5 +124,50 @@ gboolean ctl_options_number(const char *option, const char *text, guint64 min, g
 	ctl_output_complain("%s: \"%s\" is not a whole number from %" G_GUINT64_FORMAT
 			    " to %" G_GUINT64_FORMAT,
 			    option, shown, min, max);
+	return FALSE;
+}
+
+static gboolean parse_rfc3339(const char *text, gint64 *out_time_ms)
+{
+	/* GLib takes all of ISO 8601 */
+	gboolean is_strict =
+		g_regex_match_simple("^" DATE_PATTERN "[Tt ]" TIME_PATTERN ZONE_PATTERN "$", text,
+				     G_REGEX_DOLLAR_ENDONLY, 0);
+	g_autoptr(GDateTime) time = is_strict ? g_date_time_new_from_iso8601(text, NULL) : NULL;
+
+	if (time == NULL)
+		return FALSE;
+	*out_time_ms = g_date_time_to_unix(time) * 1000 + g_date_time_get_microsecond(time) / 1000;
+	return TRUE;
+}
+
+gboolean ctl_options_time(const char *option, const char *text, gint64 *out_time_ms)
+{
+	guint64 number;
+
+	if (text == NULL)
+		return TRUE;
+	if (g_ascii_string_to_unsigned(text, 10, 0, CTL_FORMAT_MAX_TIME_MS, &number, NULL)) {
+		*out_time_ms = (gint64)number;
+		return TRUE;
+	}
+	if (parse_rfc3339(text, out_time_ms))
+		return TRUE;
+
+	g_autofree char *shown = text_escape(text, strlen(text));
+
+	ctl_output_complain("%s: \"%s\" is neither milliseconds since 1970, %" G_GINT64_FORMAT
+			    " at most, nor a time as 2026-01-31T12:00:00.000Z",
+			    option, shown, CTL_FORMAT_MAX_TIME_MS);
+	return FALSE;
+}
+
+gboolean ctl_options_layout(const char *text, Layout *out_layout)
+{
+	g_autoptr(GError) error = NULL;
+
+	if (text == NULL || layout_parse(text, out_layout, &error))
+		return TRUE;
+	ctl_output_complain("--layout: %s", error->message);
 	return FALSE;
 }

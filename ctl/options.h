@@ -6,6 +6,7 @@
 #include "client/snowflake-client.h"
 #include "common/address.h"
 #include "common/zookeeper/hosts.h"
+#include "core/layout.h"
 
 /* The options that every command has, and what they stand for. */
 
@@ -40,3 +41,10 @@ gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_host
  * @option: as --help writes it: "-n N" */
 gboolean ctl_options_number(const char *option, const char *text, guint64 min, guint64 max,
 			    guint64 *out_number);
+
+/* Likewise to the time that @text is, in milliseconds since the Unix epoch: these as a number, or
+ * RFC 3339 to the millisecond at most. */
+gboolean ctl_options_time(const char *option, const char *text, gint64 *out_time_ms);
+
+/* Likewise to the layout that --layout names or defines. */
+gboolean ctl_options_layout(const char *text, Layout *out_layout);

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/layout.h"
+#include "core/text.h"
+#include "ctl/command.h"
+#include "ctl/format.h"
+#include "ctl/output.h"
+
+/* Of one worker. */
+static gint64 ids_per_second(const Layout *layout)
+{
+	return (G_GINT64_CONSTANT(1000) << layout->sequence_bits) / layout->tick_ms;
+}
+
+static gint64 count_of(guint bits)
+{
+	return G_GINT64_CONSTANT(1) << bits;
+}
+
+/* Of so many letters, a bit each, and with a blank before them, unless there are none. */
+static void draw_field(GString *drawing, char letter, guint bits)
+{
+	g_autofree char *letters = g_strnfill(bits, letter);
+
+	if (bits > 0)
+		g_string_append_printf(drawing, " %s", letters);
+}
+
+/* (transfer full): all 64 bits. */
+static char *draw(const Layout *layout)
+{
+	GString *drawing = g_string_new(NULL);
+
+	draw_field(drawing, '0', 64 - layout_total_bits(layout));
+	draw_field(drawing, 't', layout->time_bits);
+	draw_field(drawing, 'd', layout->datacenter_bits);
+	draw_field(drawing, 'w', layout->worker_bits);
+	draw_field(drawing, 's', layout->sequence_bits);
+	return g_string_free(drawing, FALSE);
+}
+
+/* (transfer full): what stands before the worker IDs. */
+static char *datacenters_of(const Layout *layout)
+{
+	if (layout->datacenter_bits == 0)
+		return g_strdup("");
+	return g_strdup_printf("%" G_GINT64_FORMAT " datacenters of ",
+			       count_of(layout->datacenter_bits));
+}
+
+static void print(const LayoutPreset *preset)
+{
+	const Layout *layout = preset->layout;
+	gint64 now_ms = g_get_real_time() / G_TIME_SPAN_MILLISECOND;
+	g_autofree char *drawing = draw(layout);
+	g_autofree char *datacenters = datacenters_of(layout);
+	g_autofree char *first = text_time_ms(layout->epoch_ms);
+	g_autofree char *last = ctl_format_until(layout_last_ms(layout), now_ms);
+
+	ctl_output_print("\n%s\n %s\n", preset->name, drawing);
+	ctl_output_print("  %s to %s, ticks of %" G_GINT64_FORMAT " ms\n", first, last,
+			 layout->tick_ms);
+	ctl_output_print("  %s%" G_GINT64_FORMAT " worker IDs, each with %" G_GINT64_FORMAT
+			 " IDs a second\n",
+			 datacenters, count_of(layout->worker_bits), ids_per_second(layout));
+}
+
+static void add_json(CtlArray *array, const LayoutPreset *preset)
+{
+	const Layout *layout = preset->layout;
+	JsonObject *object = json_object_new();
+
+	json_object_set_string_member(object, "name", preset->name);
+	json_object_set_int_member(object, "epoch_ms", layout->epoch_ms);
+	json_object_set_int_member(object, "tick_ms", layout->tick_ms);
+	json_object_set_int_member(object, "time_bits", layout->time_bits);
+	json_object_set_int_member(object, "datacenter_bits", layout->datacenter_bits);
+	json_object_set_int_member(object, "worker_bits", layout->worker_bits);
+	json_object_set_int_member(object, "sequence_bits", layout->sequence_bits);
+	json_object_set_int_member(object, "total_bits", layout_total_bits(layout));
+	ctl_format_json_time(object, "first", layout->epoch_ms);
+	ctl_format_json_time(object, "last", layout_last_ms(layout));
+	json_object_set_int_member(object, "ids_per_second", ids_per_second(layout));
+	json_object_set_int_member(object, "worker_ids",
+				   count_of(layout->datacenter_bits + layout->worker_bits));
+	ctl_array_add_object(array, object);
+}
+
+static CtlStatus run(const CtlOptions *options, const char *const *arguments G_GNUC_UNUSED)
+{
+	CtlArray array = {0};
+
+	if (!options->json)
+		ctl_output_print("Bits: t time, d datacenter, w worker, s sequence; 0 is clear.\n");
+	for (const LayoutPreset *preset = LAYOUT_PRESETS; preset->name != NULL; preset++) {
+		if (options->json)
+			add_json(&array, preset);
+		else
+			print(preset);
+	}
+	if (options->json)
+		ctl_array_end(&array);
+	return CTL_OK;
+}
+
+const CtlCommand ctl_layouts_command = {
+	.name = "layouts",
+	.summary = "Lists the layouts that have a name.",
+	.details = "Any other is given by its fields: see --layout in snowflakectl(1).",
+	.takes_no_server = TRUE,
+	.run = run,
+};
