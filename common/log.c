@@ -61,6 +61,7 @@ static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_CLOCK_FORWARD] = {"clock-forward", LOG_LEVEL_WARNING, 0},
 	[LOG_CLOCK_HELD] = {"clock-held", LOG_LEVEL_WARNING, 0},
 	[LOG_CLOCK_DIFFERS] = {"clock-differs", LOG_LEVEL_WARNING, 0},
+	[LOG_LAYOUT_ENDS_SOON] = {"layout-ends-soon", LOG_LEVEL_WARNING, 0},
 	[LOG_CONNECTION_REFUSED] = {"connection-refused", LOG_LEVEL_ERROR, REFUSED_INTERVAL_MS},
 	[LOG_ADDRESS_REFUSED] = {"address-refused", LOG_LEVEL_ERROR, REFUSED_INTERVAL_MS},
 	[LOG_CONNECTION_CLOSED] = {"connection-closed", LOG_LEVEL_INFO, CONNECTION_INTERVAL_MS},

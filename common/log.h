@@ -52,10 +52,11 @@ typedef enum {
 				 open_claims: of servers that may not write it any more */
 	LOG_REGISTRATION,     /* from, to: its steps */
 	/* the clock */
-	LOG_CLOCK_BACK,    /* by_ms: calls may be refused until it has caught up */
-	LOG_CLOCK_FORWARD, /* by_ms */
-	LOG_CLOCK_HELD,    /* by_ms: a jump that is not believed yet */
-	LOG_CLOCK_DIFFERS, /* by_ms: ahead of the registry's clock, or negative: behind it */
+	LOG_CLOCK_BACK,       /* by_ms: calls may be refused until it has caught up */
+	LOG_CLOCK_FORWARD,    /* by_ms */
+	LOG_CLOCK_HELD,       /* by_ms: a jump that is not believed yet */
+	LOG_CLOCK_DIFFERS,    /* by_ms: ahead of the registry's clock, or negative: behind it */
+	LOG_LAYOUT_ENDS_SOON, /* within a year, once a day: last, days_left, meaning */
 	/* connections; each is limited to a line a second, refusals to one a minute, with the
 	 * number left out */
 	LOG_CONNECTION_REFUSED, /* reason, address, connections, remedy */

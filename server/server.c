@@ -10,6 +10,7 @@
 #include "common/address.h"
 #include "common/log.h"
 #include "common/zookeeper/auth.h"
+#include "core/text.h"
 #include "server/fast-path.h"
 #include "server/worker-id-lookup.h"
 #include "worker/file/registry.h"
@@ -278,6 +279,26 @@ static gboolean find_worker_id(Server *self, GError **error)
 	return TRUE;
 }
 
+/* A clock from before the epoch will be set right, so the keeper waits for it. One past the end is
+ * right, most likely, and to wait would be for ever. */
+static gboolean check_layout_lasts(const Server *self, GError **error)
+{
+	gint64 last_ms = layout_last_ms(&self->options->layout);
+	gint64 now_ms = clock_now_ms(&self->clock.clock);
+
+	if (now_ms <= last_ms)
+		return TRUE;
+
+	g_autofree char *last = text_time_ms(last_ms);
+	g_autofree char *now = text_time_ms(now_ms);
+
+	g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_OUT_OF_RANGE,
+		    "the layout ended at %s, and the clock is at %s: use another --layout, or set "
+		    "the clock right",
+		    last, now);
+	return FALSE;
+}
+
 gboolean server_init(Server *self, const Options *options, GError **error)
 {
 	const GeneratorPolicy policy = {
@@ -302,6 +323,8 @@ gboolean server_init(Server *self, const Options *options, GError **error)
 	if (!find_worker_id(self, error))
 		return FALSE;
 	system_clock_init(&self->clock);
+	if (!check_layout_lasts(self, error))
+		return FALSE;
 	self->generator = generator_new(&options->layout, &self->clock.clock, &policy);
 	if (!make_rpc_server(self, error) || !make_keeper(self, error))
 		return FALSE;

@@ -10,6 +10,10 @@
 #define DISCIPLINE_INTERVAL_US (100 * G_TIME_SPAN_MILLISECOND)
 #define ASK_INTERVAL_US        G_USEC_PER_SEC
 
+/* Servers of another layout are not set up in a day: who uses the IDs has to know of it too. */
+#define END_IS_SOON_MS G_GINT64_CONSTANT(31536000000)
+#define DAY_MS         G_GINT64_CONSTANT(86400000)
+
 gint64 keeper_clock_reserved_until_ms(const Keeper *self, gint64 end_ms, gint64 now_ms)
 {
 	return now_ms < end_ms + self->layout->tick_ms ? end_ms : 0;
@@ -109,6 +113,24 @@ static void log_outside(const Keeper *self, gint64 now_ms)
 		  now, first, last);
 }
 
+/* Once a day of this clock, which may be set back too: then more is left than was said. */
+static void watch_end(Keeper *self, gint64 now_ms)
+{
+	gint64 last_ms = layout_last_ms(self->layout);
+	gint64 left_ms = last_ms - now_ms;
+
+	if (left_ms >= END_IS_SOON_MS || ABS(now_ms - self->end_told_ms) < DAY_MS)
+		return;
+	self->end_told_ms = now_ms;
+
+	g_autofree char *last = text_time_ms(last_ms);
+
+	log_event(LOG_LAYOUT_ENDS_SOON,
+		  "last=%s days_left=%" G_GINT64_FORMAT
+		  " meaning=\"calls are refused from then on: use another --layout before\"",
+		  last, left_ms / DAY_MS);
+}
+
 void keeper_clock_look(Keeper *self)
 {
 	KeeperPlanFacts *facts = &self->facts;
@@ -118,10 +140,13 @@ void keeper_clock_look(Keeper *self)
 	facts->now_us = g_get_monotonic_time();
 	facts->now_tick = layout_tick_at(self->layout, now_ms);
 	facts->outside = facts->now_tick < 0 || facts->now_tick > layout_max_tick(self->layout);
-	if (!facts->outside)
-		self->inside_tick = facts->now_tick;
-	else if (!was_outside)
-		log_outside(self, now_ms);
+	if (facts->outside) {
+		if (!was_outside)
+			log_outside(self, now_ms);
+		return;
+	}
+	self->inside_tick = facts->now_tick;
+	watch_end(self, now_ms);
 }
 
 gint64 keeper_clock_excess_ticks(const Keeper *self)

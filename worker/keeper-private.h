@@ -31,6 +31,7 @@ struct _Keeper {
 	gint64 asked_clock_us;   /* the registry, last */
 	gboolean clock_differs;  /* from the registry's, and the log says so */
 	gint64 inside_tick;      /* the last look at the clock that was inside the layout */
+	gint64 end_told_ms;      /* that the layout ends soon, last, by the clock */
 
 	/* keeper-lease */
 	Lease *lease;            /* the generator's; NULL: there was none yet */

@@ -12,6 +12,7 @@
 #define MS_NS     G_GINT64_CONSTANT(1000000)
 #define SECOND_NS G_GINT64_CONSTANT(1000000000)
 #define YEAR_NS   (365 * 24 * HOUR_NS)
+#define DAY_MS    G_GINT64_CONSTANT(86400000)
 
 /* A wait that is over because the clock was set right, not because time passed. */
 static void test_clock_set_right_while_waiting(void)
@@ -480,6 +481,66 @@ static void test_reclaims_after_loss(void)
 	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
 }
 
+/* A layout of which so many days are left. */
+static Layout ending_in(gint64 days)
+{
+	gint64 now_ms = g_get_real_time() / G_TIME_SPAN_MILLISECOND;
+
+	return (Layout){
+		.epoch_ms = now_ms + days * DAY_MS - (G_GINT64_CONSTANT(1) << 36),
+		.tick_ms = 1,
+		.time_bits = 36,
+		.worker_bits = 5,
+		.sequence_bits = 22,
+	};
+}
+
+static void test_layout_ends_soon(void)
+{
+	static const struct {
+		gint64 days;
+		const char *told; /* NULL: not yet */
+	} CASES[] = {{366, NULL}, {365, "days_left=364 "}, {1, "days_left=0 "}};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		Layout layout = ending_in(CASES[i].days);
+		g_auto(Server) server;
+
+		server_init_layout(&server, &layout);
+		server_start(&server);
+		server_draw_in_time(&server);
+		if (CASES[i].told != NULL)
+			assert_logged(LOG_LAYOUT_ENDS_SOON, 1, CASES[i].told);
+		else
+			g_assert_cmpuint(times_logged(LOG_LAYOUT_ENDS_SOON), ==, 0);
+	}
+}
+
+/* The clock goes on by almost a day and by a day, in one step, which is believed in the end. */
+static void test_layout_end_is_told_once_a_day(void)
+{
+	static const struct {
+		gint64 by_ns;
+		guint told;
+	} CASES[] = {{23 * HOUR_NS, 1}, {24 * HOUR_NS, 2}};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		Layout layout = ending_in(100);
+		g_auto(Server) server;
+		gint64 offset_ns;
+
+		server_init_layout(&server, &layout);
+		offset_ns = system_clock_offset_ns(&server.clock);
+		system_clock_set_offset_ns(&server.clock, offset_ns - CASES[i].by_ns);
+		server_start(&server);
+		WAIT_FOR(times_logged(LOG_CLOCK_HELD) == 1);
+		g_assert_cmpuint(times_logged(LOG_LAYOUT_ENDS_SOON), ==, 1);
+		WAIT_FOR(times_logged(LOG_CLOCK_FORWARD) == 1);
+		scripted_time_pass(G_USEC_PER_SEC);
+		g_assert_cmpuint(times_logged(LOG_LAYOUT_ENDS_SOON), ==, CASES[i].told);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -504,5 +565,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper-clock/reclaims-when-reachable", test_reclaims_when_reachable);
 	g_test_add_func("/keeper-clock/reclaims-later", test_reclaims_later);
 	g_test_add_func("/keeper-clock/reclaims-after-loss", test_reclaims_after_loss);
+	g_test_add_func("/keeper-clock/layout-ends-soon", test_layout_ends_soon);
+	g_test_add_func("/keeper-clock/layout-end-is-told-once-a-day",
+			test_layout_end_is_told_once_a_day);
 	return g_test_run();
 }
