@@ -51,6 +51,13 @@ typedef enum {
 	LOG_REGISTRY_SECURED, /* what was open to anyone is closed: root, datacenter_id, znodes,
 				 open_claims: of servers that may not write it any more */
 	LOG_REGISTRATION,     /* from, to: its steps */
+	/* the audit log */
+	LOG_AUDIT_FAILED,        /* sink, error: what comes waits in the queues */
+	LOG_AUDIT_RECOVERED,     /* sink, failed_ms */
+	LOG_AUDIT_GAP,           /* sink, ids: dropped, for the queue was full */
+	LOG_AUDIT_LOST,          /* sink, ids: they were in the queues when the server ended */
+	LOG_AUDIT_REOPENED,      /* sink */
+	LOG_AUDIT_REOPEN_FAILED, /* sink, error: it goes on as it was */
 	/* the clock */
 	LOG_CLOCK_BACK,       /* by_ms: calls may be refused until it has caught up */
 	LOG_CLOCK_FORWARD,    /* by_ms */

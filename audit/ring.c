@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "audit/ring.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+/* As a draw stands in the ring, with the agent behind it. All of it is whole words. */
+typedef struct {
+	guint64 first_cursor;
+	guint64 fixed_bits;
+	guint64 dropped; /* the ring's count, when it was put */
+	guint32 count;
+	guint8 sequence_bits;
+	guint8 time_shift;
+	guint16 agent_length;
+} Head;
+
+#define WORD       sizeof(guint64)
+#define HEAD_WORDS (sizeof(Head) / WORD)
+
+G_STATIC_ASSERT(sizeof(Head) % WORD == 0);
+
+typedef struct {
+	Head head;
+	char agent[AUDIT_AGENT_MAX_BYTES];
+} Record;
+
+#define LINE_BYTES 64 /* of the cache */
+
+/* Positions are in words since the start. */
+struct _AuditRing {
+	/* of the thread that puts */
+	_Alignas(LINE_BYTES) _Atomic guint64 end;
+	_Atomic guint64 put_ids;
+	_Atomic guint64 dropped_ids;
+	guint64 begin_seen;
+	/* of the thread that takes */
+	_Alignas(LINE_BYTES) _Atomic guint64 begin;
+	guint64 end_seen;
+	guint64 dropped_seen;
+	/* of both, and never changed */
+	_Alignas(LINE_BYTES) guint64 *words;
+	guint64 n_words; /* a power of two */
+};
+
+AuditRing *audit_ring_new(gsize bytes)
+{
+	AuditRing *self = g_aligned_alloc0(1, sizeof *self, _Alignof(AuditRing));
+
+	self->n_words = G_GUINT64_CONSTANT(1) << (g_bit_storage(bytes / WORD) - 1);
+	self->words = g_new(guint64, self->n_words);
+	return self;
+}
+
+void audit_ring_free(AuditRing *self)
+{
+	g_free(self->words);
+	g_aligned_free(self);
+}
+
+static guint64 load(const _Atomic guint64 *value)
+{
+	return atomic_load_explicit(value, memory_order_relaxed);
+}
+
+/* By the only thread that changes it. */
+static void add(_Atomic guint64 *value, guint64 n)
+{
+	atomic_store_explicit(value, load(value) + n, memory_order_release);
+}
+
+static guint64 words_of(gsize agent_length)
+{
+	return HEAD_WORDS + (agent_length + WORD - 1) / WORD;
+}
+
+static gboolean has_room(AuditRing *self, guint64 end, guint64 words)
+{
+	if (end + words - self->begin_seen <= self->n_words)
+		return TRUE;
+	self->begin_seen = atomic_load_explicit(&self->begin, memory_order_acquire);
+	return end + words - self->begin_seen <= self->n_words;
+}
+
+/* The end of the memory may be within a record. */
+static void copy_in(AuditRing *self, guint64 position, const void *from, guint64 words)
+{
+	guint64 at = position & (self->n_words - 1);
+	guint64 first = MIN(words, self->n_words - at);
+
+	memcpy(self->words + at, from, first * WORD);
+	memcpy(self->words, (const char *)from + first * WORD, (words - first) * WORD);
+}
+
+static void copy_out(const AuditRing *self, guint64 position, void *to, guint64 words)
+{
+	guint64 at = position & (self->n_words - 1);
+	guint64 first = MIN(words, self->n_words - at);
+
+	memcpy(to, self->words + at, first * WORD);
+	memcpy((char *)to + first * WORD, self->words, (words - first) * WORD);
+}
+
+void audit_ring_put(AuditRing *self, const IdRun *run, const char *agent, gsize length)
+{
+	guint64 end = load(&self->end);
+	guint64 words = words_of(length);
+	Record record;
+
+	if (!has_room(self, end, words)) {
+		add(&self->dropped_ids, run->count);
+		return;
+	}
+	record.head = (Head){
+		.first_cursor = run->first_cursor,
+		.fixed_bits = run->fixed_bits,
+		.dropped = load(&self->dropped_ids),
+		.count = run->count,
+		.sequence_bits = run->sequence_bits,
+		.time_shift = run->time_shift,
+		.agent_length = (guint16)length,
+	};
+	/* what follows it in its last word goes into the ring too, and is never read */
+	memcpy(record.agent, agent, length);
+	copy_in(self, end, &record, words);
+	add(&self->put_ids, run->count);
+	add(&self->end, words);
+}
+
+/* Drops that are seen before the end is were before all that is put after that end. */
+static gboolean look_again(AuditRing *self, guint64 begin, guint64 *out_dropped)
+{
+	*out_dropped = atomic_load_explicit(&self->dropped_ids, memory_order_acquire);
+	self->end_seen = atomic_load_explicit(&self->end, memory_order_acquire);
+	return self->end_seen != begin;
+}
+
+static guint64 take_missing(AuditRing *self, guint64 dropped)
+{
+	guint64 missing = dropped - self->dropped_seen;
+
+	self->dropped_seen = dropped;
+	return missing;
+}
+
+gboolean audit_ring_take(AuditRing *self, AuditDraw *out_draw)
+{
+	guint64 begin = load(&self->begin);
+	guint64 dropped;
+	Head head;
+
+	if (begin == self->end_seen && !look_again(self, begin, &dropped)) {
+		if (dropped == self->dropped_seen)
+			return FALSE;
+		out_draw->run.count = 0;
+		out_draw->missing = take_missing(self, dropped);
+		return TRUE;
+	}
+	copy_out(self, begin, &head, HEAD_WORDS);
+	out_draw->missing = take_missing(self, head.dropped);
+	out_draw->run = (IdRun){
+		.first_cursor = head.first_cursor,
+		.fixed_bits = head.fixed_bits,
+		.count = head.count,
+		.sequence_bits = head.sequence_bits,
+		.time_shift = head.time_shift,
+	};
+	out_draw->agent_length = head.agent_length;
+	copy_out(self, begin + HEAD_WORDS, out_draw->agent,
+		 words_of(head.agent_length) - HEAD_WORDS);
+	add(&self->begin, words_of(head.agent_length));
+	return TRUE;
+}
+
+guint64 audit_ring_put_ids(const AuditRing *self)
+{
+	return load(&self->put_ids);
+}
+
+guint64 audit_ring_dropped_ids(const AuditRing *self)
+{
+	return load(&self->dropped_ids);
+}

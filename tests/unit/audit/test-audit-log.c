@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "audit/audit-log.h"
+
+#include <glib/gstdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "audit/target.h"
+#include "audit/writer.h"
+#include "tests/unit/patience.h"
+
+static gint64 end_us(void)
+{
+	return g_get_monotonic_time() + PATIENCE_US;
+}
+
+static IdRun run_of(guint64 first, guint count)
+{
+	return (IdRun){
+		.first_cursor = first, .count = count, .sequence_bits = 12, .time_shift = 12};
+}
+
+/* Adds the IDs of the lines to @ids, whose tags are all different. */
+static void collect(const char *text, GHashTable *ids)
+{
+	g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+
+	for (char **line = lines; **line != '\0'; line++) {
+		gsize length;
+		g_autofree guchar *entry = g_base64_decode(*line, &length);
+		guint64 id;
+
+		memcpy(&id, entry + 3, sizeof id);
+		id = GUINT64_FROM_BE(id);
+		g_assert_true(g_hash_table_add(ids, g_memdup2(&id, sizeof id)));
+	}
+}
+
+/* Two producers, two files: each file gets all of both. */
+static void test_files(void)
+{
+	g_autofree char *directory = g_dir_make_tmp("audit-XXXXXX", NULL);
+	g_autoptr(GPtrArray) targets =
+		g_ptr_array_new_with_free_func((GDestroyNotify)audit_target_free);
+	g_autoptr(AuditLog) log = NULL;
+	AuditProducer *one, *other;
+	IdRun run;
+
+	for (guint i = 0; i < 2; i++) {
+		g_autofree char *text = g_strdup_printf("file:%s/log%u", directory, i);
+
+		g_ptr_array_add(targets, audit_target_parse(text, NULL));
+	}
+	log = audit_log_new(targets, 65536, NULL);
+	one = audit_log_add_producer(log);
+	other = audit_log_add_producer(log);
+	g_assert_true(audit_log_start(log, NULL));
+	for (guint i = 0; i < 100; i++) {
+		run = run_of(1000 + i, 1);
+		audit_producer_issued(one, &run, "one", 3);
+		run = run_of(10000 + i * 100, 100);
+		audit_producer_issued(other, &run, "another", 7);
+	}
+	audit_log_finish(log, end_us());
+	audit_log_join(log);
+	g_assert_cmpuint(audit_log_queued_ids(log), ==, 0);
+	g_assert_cmpuint(audit_log_dropped_ids(log), ==, 0);
+	for (guint i = 0; i < 2; i++) {
+		const AuditTarget *target = targets->pdata[i];
+		g_autoptr(GHashTable) ids =
+			g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
+		g_autofree char *text = NULL;
+
+		g_assert_true(g_file_get_contents(target->path, &text, NULL, NULL));
+		collect(text, ids);
+		g_assert_cmpuint(g_hash_table_size(ids), ==, 100 + 100 * 100);
+		g_assert_cmpint(g_unlink(target->path), ==, 0);
+	}
+	g_assert_cmpint(g_rmdir(directory), ==, 0);
+}
+
+static void test_no_sinks(void)
+{
+	g_autoptr(GPtrArray) targets = g_ptr_array_new();
+	g_autoptr(AuditLog) log = audit_log_new(targets, 65536, NULL);
+
+	g_assert_null(audit_log_add_producer(log));
+	g_assert_true(audit_log_start(log, NULL));
+	audit_log_finish(log, 0);
+	audit_log_join(log);
+}
+
+/* A sink that takes nothing until it is told to, by which thread does not matter. */
+typedef struct {
+	AuditSink sink;
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	gboolean works;
+	guint tries;
+	GString *taken;
+} Sink;
+
+static gboolean sink_write(AuditSink *sink, const GByteArray *lines, guint limit_ms G_GNUC_UNUSED,
+			   GError **error)
+{
+	Sink *self = (Sink *)sink;
+	gboolean works;
+
+	pthread_mutex_lock(&self->mutex);
+	works = self->works;
+	self->tries++;
+	if (works)
+		g_string_append_len(self->taken, (const char *)lines->data, lines->len);
+	else
+		g_set_error_literal(error, G_FILE_ERROR, G_FILE_ERROR_NOSPC, "no room");
+	pthread_cond_broadcast(&self->changed);
+	pthread_mutex_unlock(&self->mutex);
+	return works;
+}
+
+static void sink_free(AuditSink *sink G_GNUC_UNUSED)
+{
+}
+
+static const AuditSinkOps SINK_OPS = {.max_lines = 10, .write = sink_write, .free = sink_free};
+
+static void sink_init(Sink *self)
+{
+	*self = (Sink){.sink = {&SINK_OPS}, .taken = g_string_new(NULL)};
+	pthread_mutex_init(&self->mutex, NULL);
+	pthread_cond_init(&self->changed, NULL);
+}
+
+static void sink_clear(Sink *self)
+{
+	g_string_free(self->taken, TRUE);
+	pthread_cond_destroy(&self->changed);
+	pthread_mutex_destroy(&self->mutex);
+}
+
+static void sink_await_tries(Sink *self, guint tries)
+{
+	pthread_mutex_lock(&self->mutex);
+	while (self->tries < tries)
+		pthread_cond_wait(&self->changed, &self->mutex);
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static void sink_mend(Sink *self)
+{
+	pthread_mutex_lock(&self->mutex);
+	self->works = TRUE;
+	pthread_mutex_unlock(&self->mutex);
+}
+
+/* The last line says that IDs are missing. */
+static gboolean sink_has_gap(const Sink *self, guint64 ids)
+{
+	g_auto(GStrv) lines = g_strsplit(self->taken->str, "\n", -1);
+	gsize length;
+	g_autofree guchar *entry = g_base64_decode(lines[g_strv_length(lines) - 2], &length);
+	guint64 tag;
+
+	memcpy(&tag, entry + length - 9, sizeof tag);
+	return length == 30 && GUINT64_FROM_BE(tag) == ids;
+}
+
+static void put_many(AuditRing *ring, guint draws)
+{
+	for (guint i = 0; i < draws; i++) {
+		const IdRun run = run_of(1 + i, 1);
+
+		audit_ring_put(ring, &run, "agent", 5);
+	}
+}
+
+/* It keeps what it can, drops the rest, and in the end has an account of all. */
+static void test_sink_that_fails(void)
+{
+	Sink sink;
+	AuditWriter *writer;
+	AuditRing *ring;
+	guint64 dropped;
+
+	sink_init(&sink);
+	writer = audit_writer_new(&sink.sink, "test");
+	ring = audit_writer_add_ring(writer, 1024);
+	g_assert_true(audit_writer_start(writer, NULL));
+	put_many(ring, 10);
+	sink_await_tries(&sink, 2);
+	put_many(ring, 100);
+	dropped = audit_writer_dropped_ids(writer);
+	g_assert_cmpuint(dropped, >=, 100 - 25);
+	g_assert_cmpuint(audit_writer_queued_ids(writer), ==, 110 - dropped);
+	sink_mend(&sink);
+	audit_writer_finish(writer, end_us());
+	audit_writer_join(writer);
+	g_assert_cmpuint(audit_writer_queued_ids(writer), ==, 0);
+	g_assert_true(sink_has_gap(&sink, dropped));
+	audit_writer_free(writer);
+	sink_clear(&sink);
+}
+
+static void test_end_of_patience(void)
+{
+	Sink sink;
+	AuditWriter *writer;
+
+	sink_init(&sink);
+	writer = audit_writer_new(&sink.sink, "test");
+	put_many(audit_writer_add_ring(writer, 1024), 5);
+	g_assert_true(audit_writer_start(writer, NULL));
+	sink_await_tries(&sink, 1);
+	audit_writer_finish(writer, g_get_monotonic_time());
+	audit_writer_join(writer);
+	g_assert_cmpuint(audit_writer_queued_ids(writer), ==, 5);
+	audit_writer_free(writer);
+	sink_clear(&sink);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/audit-log/files", test_files);
+	g_test_add_func("/audit-log/no-sinks", test_no_sinks);
+	g_test_add_func("/audit-log/sink-that-fails", test_sink_that_fails);
+	g_test_add_func("/audit-log/end-of-patience", test_end_of_patience);
+	return g_test_run();
+}

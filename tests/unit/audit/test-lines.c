@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "audit/lines.h"
+
+/* IDs that are their cursors. */
+static AuditDraw draw_of(guint64 first, guint count, const char *agent)
+{
+	AuditDraw draw = {
+		.run = {.first_cursor = first,
+			.count = count,
+			.sequence_bits = 12,
+			.time_shift = 12},
+		.agent_length = (guint)strlen(agent),
+	};
+
+	memcpy(draw.agent, agent, draw.agent_length);
+	return draw;
+}
+
+static guint64 number_at(const guchar *at)
+{
+	guint64 number;
+
+	memcpy(&number, at, sizeof number);
+	return GUINT64_FROM_BE(number);
+}
+
+/* (transfer full): of the @index-th line */
+static guchar *decode(const AuditLines *lines, guint index, gsize *out_length)
+{
+	g_autofree char *text = g_strndup((const char *)lines->bytes->data, lines->bytes->len);
+	g_auto(GStrv) split = g_strsplit(text, "\n", -1);
+
+	g_assert_cmpuint(g_strv_length(split), ==, lines->n_lines + 1);
+	return g_base64_decode(split[index], out_length);
+}
+
+/* As the original wrote (1, "useragent", 1), but for the tag, which is random. */
+static void test_as_of_2010(void)
+{
+	const AuditDraw draw = draw_of(1, 1, "useragent");
+	gsize length, expected_length;
+	g_autofree guchar *expected = g_base64_decode(
+		"CgABAAAAAAAAAAELAAIAAAAJdXNlcmFnZW50CgADAAAAAAAAAAEA", &expected_length);
+	g_autofree guchar *entry = NULL;
+	AuditLines lines;
+
+	audit_lines_init(&lines);
+	g_assert_cmpuint(audit_lines_append(&lines, &draw, 0, 10), ==, 1);
+	entry = decode(&lines, 0, &length);
+	memcpy(entry + length - 9, expected + expected_length - 9, 8);
+	g_assert_cmpmem(entry, length, expected, expected_length);
+	g_assert_cmpuint(lines.n_ids, ==, 1);
+	audit_lines_clear(&lines);
+}
+
+static void test_missing(void)
+{
+	AuditLines lines;
+
+	audit_lines_init(&lines);
+	audit_lines_append_missing(&lines, 258);
+	g_assert_cmpmem(lines.bytes->data, lines.bytes->len,
+			"CgABAAAAAAAAAAALAAIAAAAACgADAAAAAAAAAQIA\n", 41);
+	g_assert_cmpuint(lines.n_lines, ==, 1);
+	g_assert_cmpuint(lines.n_ids, ==, 0);
+	audit_lines_clear(&lines);
+}
+
+/* Agents of every length, of which several begin alike. */
+static void test_agents(void)
+{
+	AuditLines lines;
+
+	audit_lines_init(&lines);
+	for (guint i = 1; i <= AUDIT_AGENT_MAX_BYTES; i++) {
+		g_autofree char *agent = g_strnfill(i, i % 2 ? 'a' : 'b');
+		const AuditDraw draw = draw_of(i, 1, agent);
+		g_autofree guchar *entry = NULL;
+		gsize length;
+
+		audit_lines_empty(&lines);
+		audit_lines_append(&lines, &draw, 0, 1);
+		entry = decode(&lines, 0, &length);
+		g_assert_cmpuint(number_at(entry + 3), ==, i);
+		g_assert_cmpmem(entry + 18, length - 18 - 12, agent, i);
+	}
+	audit_lines_clear(&lines);
+}
+
+static void test_in_parts(void)
+{
+	const AuditDraw draw = draw_of(100, 10, "agent");
+	g_autoptr(GHashTable) tags =
+		g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
+	AuditLines lines;
+	guint at = 0;
+
+	audit_lines_init(&lines);
+	for (guint part = 0; part < 4; part++) {
+		guint from = at;
+
+		audit_lines_empty(&lines);
+		at = audit_lines_append(&lines, &draw, from, 3);
+		g_assert_cmpuint(at, ==, MIN(from + 3, 10));
+		for (guint i = from; i < at; i++) {
+			gsize length;
+			g_autofree guchar *entry = decode(&lines, i - from, &length);
+			guint64 tag = number_at(entry + length - 9);
+
+			g_assert_cmpuint(number_at(entry + 3), ==, 100 + i);
+			g_assert_true(g_hash_table_add(tags, g_memdup2(&tag, sizeof tag)));
+		}
+	}
+	g_assert_cmpuint(at, ==, 10);
+	audit_lines_clear(&lines);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/lines/as-of-2010", test_as_of_2010);
+	g_test_add_func("/lines/missing", test_missing);
+	g_test_add_func("/lines/agents", test_agents);
+	g_test_add_func("/lines/in-parts", test_in_parts);
+	return g_test_run();
+}
