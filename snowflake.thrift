@@ -95,6 +95,7 @@ service SnowflakeExtended extends Snowflake {
   list<Worker> get_workers()
     throws (1: RegistryUnavailable registry)
 
-  /* What the server has counted since its start, by name. */
+  /* What the server has counted since its start, by name, also for each agent, up to a limit; and
+   * the gauges of 2010. */
   map<string, i64> get_counters()
 }

@@ -12,6 +12,7 @@ static const char *const NAMES[N_COUNTERS] = {
 	[COUNTER_IDS_GENERATED] = "ids_generated",
 	[COUNTER_CALLS] = "calls",
 	[COUNTER_EXCEPTIONS] = "exceptions",
+	[COUNTER_CLOCK_SKEW] = "clock_skew",
 	[COUNTER_WAITS] = "waits",
 	[COUNTER_CONNECTIONS_ACCEPTED] = "connections_accepted",
 	[COUNTER_CONNECTIONS_REFUSED] = "connections_refused",

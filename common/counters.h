@@ -12,6 +12,7 @@ typedef enum {
 	COUNTER_IDS_GENERATED,
 	COUNTER_CALLS,      /* answered, with a result or an exception */
 	COUNTER_EXCEPTIONS, /* of them, those answered with an exception */
+	COUNTER_CLOCK_SKEW, /* of these, because the clock was behind the last ID */
 	COUNTER_WAITS,      /* calls that waited for the clock or for a reservation */
 	COUNTER_CONNECTIONS_ACCEPTED,
 	COUNTER_CONNECTIONS_REFUSED, /* beyond a limit */

@@ -33,6 +33,7 @@ static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_LISTENING] = {"listening", LOG_LEVEL_INFO, 0},
 	[LOG_READY] = {"ready", LOG_LEVEL_INFO, 0},
 	[LOG_STOPPING] = {"stopping", LOG_LEVEL_INFO, 0},
+	[LOG_RELOAD] = {"reload", LOG_LEVEL_INFO, 0},
 	[LOG_SIGNAL_IGNORED] = {"signal-ignored", LOG_LEVEL_WARNING, CONNECTION_INTERVAL_MS},
 	[LOG_STOPPED] = {"stopped", LOG_LEVEL_INFO, 0},
 	[LOG_FAILED] = {"failed", LOG_LEVEL_ERROR, 0},

@@ -21,6 +21,7 @@ typedef enum {
 	LOG_LISTENING,      /* address */
 	LOG_READY,          /* the first lease is usable: datacenter_id, worker_id, startup_ms */
 	LOG_STOPPING,       /* signal, drain_ms: how long it serves on */
+	LOG_RELOAD,         /* pid: of whoever sent SIGHUP */
 	LOG_SIGNAL_IGNORED, /* signal, pid: of whoever sent it */
 	LOG_STOPPED,        /* ids, calls, exceptions, uptime_s */
 	LOG_FAILED,         /* error: the server ends, or does not start */

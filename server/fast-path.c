@@ -138,9 +138,24 @@ static gboolean take_agent(Bytes *self, Bytes *out_agent)
 	return skip(self, length);
 }
 
+static gsize length_of(const Bytes *bytes)
+{
+	return (gsize)(bytes->end - bytes->at);
+}
+
 static gboolean is_valid_agent(const Bytes *agent)
 {
-	return useragent_is_valid((const char *)agent->at, (gsize)(agent->end - agent->at));
+	return useragent_is_valid((const char *)agent->at, length_of(agent));
+}
+
+static gboolean draw(Service *service, const Bytes *agent, guint count, IdRun *out_run)
+{
+	return service_draw(service, (const char *)agent->at, length_of(agent), count, out_run);
+}
+
+static gboolean draw_some(Service *service, const Bytes *agent, guint most, IdRun *out_run)
+{
+	return service_draw_some(service, (const char *)agent->at, length_of(agent), most, out_run);
 }
 
 /* The first message, as far as it is there. */
@@ -259,7 +274,7 @@ static G_NO_INLINE gboolean refuse_ids(Service *service, const RpcInput *input, 
 				       const guint8 *seqid, const Bytes *agent, gint count,
 				       GByteArray *out)
 {
-	gsize length = (gsize)(agent->end - agent->at);
+	gsize length = length_of(agent);
 	g_auto(Refusal) refusal = {0};
 
 	if (memchr(agent->at, 0, length) != NULL ||
@@ -282,13 +297,13 @@ static G_NO_INLINE void refuse_number(Service *service, const RpcInput *input, c
 }
 
 /* As many as can be of @calls good ones in a row. */
-static guint issue_ids(Service *service, const RpcInput *input, guint calls, const guint8 *seqid,
-		       gsize call_bytes, GByteArray *out)
+static guint issue_ids(Service *service, const RpcInput *input, const Bytes *agent, guint calls,
+		       const guint8 *seqid, gsize call_bytes, GByteArray *out)
 {
 	guint answered = 0;
 	IdRun run;
 
-	while (answered < calls && service_draw_some(service, calls - answered, &run)) {
+	while (answered < calls && draw_some(service, agent, calls - answered, &run)) {
 		append_ids(input, run, seqid + answered * call_bytes, call_bytes, out);
 		answered += run.count;
 	}
@@ -317,7 +332,7 @@ static gsize answer_get_id(Service *service, const RpcInput *input, Bytes messag
 		else
 			calls = count_run(input->bytes, call_bytes,
 					  offsetof(IdReply, seqid) - sizeof ID_REPLY.frame, most);
-		answered = issue_ids(service, input, calls, seqid, call_bytes, out);
+		answered = issue_ids(service, input, &agent, calls, seqid, call_bytes, out);
 	}
 	if (answered == 0 && refuse_ids(service, input, FALSE, seqid, &agent, 1, out))
 		answered = 1;
@@ -376,7 +391,7 @@ static gsize answer_get_ids(Service *service, const RpcInput *input, Bytes messa
 	    !take(&message, COUNT_FIELD, sizeof COUNT_FIELD) || !take_number(&message, &count) ||
 	    !close_message(input, &message))
 		return 0;
-	if (!is_valid_agent(&agent) || !service_draw(service, count, &run)) {
+	if (!is_valid_agent(&agent) || !draw(service, &agent, count, &run)) {
 		if (!refuse_ids(service, input, TRUE, seqid, &agent, (gint)count, out))
 			return 0;
 	} else {

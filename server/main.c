@@ -8,6 +8,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -70,11 +71,31 @@ static gboolean on_watchdog(gpointer user_data)
 	return G_SOURCE_CONTINUE;
 }
 
+/* So far the audit log's files are all that is read again, or written anew. */
+static void reload(const Server *self, guint sender)
+{
+	log_event(LOG_RELOAD, "pid=%u", sender);
+	audit_log_reopen(self->audit);
+}
+
+static void on_signal(int number, gboolean stop, guint sender, gpointer user_data)
+{
+	Server *self = user_data;
+	g_autofree char *name = log_quote(strsignal(number));
+
+	if (stop)
+		stop_begin(self, name);
+	else if (number == SIGHUP)
+		reload(self, sender);
+	else
+		log_event(LOG_SIGNAL_IGNORED, "signal=%s pid=%u", name, sender);
+}
+
 static gboolean add_sources(Server *self, GError **error)
 {
 	uint64_t watchdog_us = 0;
 
-	if (!signals_watch(stop_on_signal, self, error))
+	if (!signals_watch(on_signal, self, error))
 		return FALSE;
 	g_unix_fd_add(self->news_fd, G_IO_IN, on_news, self);
 	if (sd_watchdog_enabled(0, &watchdog_us) > 0)
@@ -115,7 +136,7 @@ static gboolean run(Server *self, GError **error)
 	if (!add_sources(self, error))
 		return FALSE;
 	log_start(self);
-	if (!rpc_server_start(self->rpc, error))
+	if (!audit_log_start(self->audit, error) || !rpc_server_start(self->rpc, error))
 		return FALSE;
 	keeper_start(self->keeper);
 	g_main_loop_run(self->loop);

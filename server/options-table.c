@@ -136,13 +136,24 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{OPTION("no-fast-path", FLAG, no_fast_path, NULL), .default_text = "false",
 	 .help = "answer every call by the general path: the same bytes, slower"},
 
+	{.heading = "Audit log",
+	 OPTION("audit-log", TARGETS, audit_log, "SINK"),
+	 .default_note = "none",
+	 .help = "where to log which ID went to which agent: file:PATH, or "
+		 "scribe://HOST:PORT/CATEGORY, port 1463 and category snowflake if left out. May "
+		 "be given several times, in the file with semicolons between"},
+	{NUMBER("audit-queue", audit_queue_bytes, "BYTES", 65536, 1073741824, "16777216"),
+	 .help = "what may wait for a sink that is slow or away, for each sink and each of "
+		 "threads, rounded down to a power of two; what comes beyond is missing in the "
+		 "log, which says so"},
+
 	{.heading = "Operation",
 	 NUMBER("drain-delay", drain_delay_ms, "MS", 0, 3600000, "0"),
 	 .help = "how long a server that is told to stop serves on, saying that it is draining, so "
 		 "that clients go elsewhere first"},
 	{NUMBER("stop-timeout", stop_timeout_ms, "MS", 0, 3600000, "5000"),
 	 .help = "how long a stop waits for what is in flight, then for the hand-back of the "
-		 "worker ID, which has 1 s at least"},
+		 "worker ID and the end of the audit log, which have 1 s at least"},
 	{OPTION("log-level", CHOICE, log_level, "LEVEL"), .choices = LEVELS, .default_text = "info",
 	 .help = "what is logged: error, warning, info or debug, each with those before it"},
 	{ONLY_ARGS("config", PATH, config, "FILE"),

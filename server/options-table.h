@@ -14,6 +14,7 @@ typedef enum {
 	OPTION_PATH,      /* char * */
 	OPTION_ADDRESS,   /* Address *, one that others can reach */
 	OPTION_ADDRESSES, /* GPtrArray * of Address; in the file with semicolons between */
+	OPTION_TARGETS,   /* GPtrArray * of AuditTarget; likewise */
 	OPTION_ZOOKEEPER, /* ZookeeperHosts * */
 	OPTION_LAYOUT,    /* Layout */
 	OPTION_CHOICE,    /* an enum, with the names of its values in the order of these */

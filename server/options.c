@@ -121,6 +121,40 @@ static gboolean set_addresses(const GPtrArray *texts, GPtrArray **field, GError 
 	return TRUE;
 }
 
+static gboolean targets_contain(const GPtrArray *targets, const char *text)
+{
+	for (guint i = 0; i < targets->len; i++)
+		if (strcmp(((const AuditTarget *)targets->pdata[i])->text, text) == 0)
+			return TRUE;
+	return FALSE;
+}
+
+static GPtrArray *targets_new(void)
+{
+	return g_ptr_array_new_with_free_func((GDestroyNotify)audit_target_free);
+}
+
+static gboolean set_targets(const GPtrArray *texts, GPtrArray **field, GError **error)
+{
+	g_autoptr(GPtrArray) targets = targets_new();
+
+	for (guint i = 0; i < texts->len; i++) {
+		AuditTarget *target = audit_target_parse(texts->pdata[i], error);
+
+		if (target == NULL)
+			return FALSE;
+		if (targets_contain(targets, target->text)) {
+			audit_target_free(target);
+			return bad_value(error, "\"%s\" is given twice; leave one",
+					 (const char *)texts->pdata[i]);
+		}
+		g_ptr_array_add(targets, target);
+	}
+	g_clear_pointer(field, g_ptr_array_unref);
+	*field = g_steal_pointer(&targets);
+	return TRUE;
+}
+
 static gboolean set_zookeeper(const char *text, ZookeeperHosts **field, GError **error)
 {
 	g_autoptr(ZookeeperHosts) hosts = zookeeper_hosts_parse(text, error);
@@ -164,6 +198,8 @@ static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray
 		return set_address(text, field, error);
 	case OPTION_ADDRESSES:
 		return set_addresses(texts, field, error);
+	case OPTION_TARGETS:
+		return set_targets(texts, field, error);
 	case OPTION_ZOOKEEPER:
 		return set_zookeeper(text, field, error);
 	case OPTION_LAYOUT:
@@ -203,6 +239,7 @@ static Options *new_with_defaults(void)
 	self->datacenter_id = -1;
 	self->worker_id = OPTIONS_WORKER_ID_NONE;
 	self->threads = MAX(1, g_get_num_processors() / 2);
+	self->audit_log = targets_new();
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++)
 		if (OPTIONS_TABLE[i].default_text != NULL)
 			given_add(given, OPTIONS_TABLE[i].name, OPTIONS_TABLE[i].default_text);
@@ -318,11 +355,11 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 
 		return bad_value(error, "%s: \"%s\" is not an absolute path", key, escaped);
 	}
-	if (spec->type != OPTION_ADDRESSES) {
+	if (spec->type != OPTION_ADDRESSES && spec->type != OPTION_TARGETS) {
 		given_add(given, key, g_strstrip(text));
 		return TRUE;
 	}
-	/* no text is one empty text: an error, not a list without addresses */
+	/* no text is one empty text: an error, not an empty list */
 	texts = g_strsplit(*text != '\0' ? text : " ", ";", -1);
 	for (char **one = texts; *one != NULL; one++)
 		given_add(given, key, g_strstrip(*one));
@@ -453,5 +490,6 @@ void options_free(Options *self)
 	g_free(self->state_directory);
 	zookeeper_hosts_free(self->zookeeper);
 	g_free(self->zookeeper_auth);
+	g_clear_pointer(&self->audit_log, g_ptr_array_unref);
 	g_free(self);
 }

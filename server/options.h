@@ -3,6 +3,7 @@
 
 #include <glib.h>
 
+#include "audit/target.h"
 #include "common/address.h"
 #include "common/log.h"
 #include "common/zookeeper/hosts.h"
@@ -69,6 +70,10 @@ typedef struct {
 	gint64 write_timeout_ms;
 	gboolean no_fast_path;
 
+	/* the audit log */
+	GPtrArray *audit_log; /* of AuditTarget, 0 or more, all different */
+	gint64 audit_queue_bytes;
+
 	/* operation */
 	gint64 drain_delay_ms;
 	gint64 stop_timeout_ms;
@@ -79,7 +84,8 @@ typedef struct {
  * options_new_from_args:
  * @argv: with the name of the program first; only read
  *
- * An option given twice on the command line counts as given last, but --listen adds up.
+ * An option given twice on the command line counts as given last, but --listen and --audit-log add
+ * up.
  *
  * Returns: (transfer full) (nullable): the options, checked against each other, or %NULL with an
  * error of one line: where the value stands, its key, the value, the limit, what to do

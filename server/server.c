@@ -299,6 +299,16 @@ static gboolean check_layout_lasts(const Server *self, GError **error)
 	return FALSE;
 }
 
+static gboolean make_audit_log(Server *self, GError **error)
+{
+	const Options *options = self->options;
+
+	self->audit = audit_log_new(options->audit_log, (gsize)options->audit_queue_bytes, error);
+	if (self->audit == NULL)
+		g_prefix_error(error, "--audit-log: ");
+	return self->audit != NULL;
+}
+
 gboolean server_init(Server *self, const Options *options, GError **error)
 {
 	const GeneratorPolicy policy = {
@@ -312,6 +322,7 @@ gboolean server_init(Server *self, const Options *options, GError **error)
 		.started_us = g_get_monotonic_time(),
 		.nonce = g_uuid_string_random(),
 		.counters = counter_set_new(),
+		.agents = agent_counters_new(),
 		.loop = g_main_loop_new(NULL, FALSE),
 		.news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 	};
@@ -326,16 +337,21 @@ gboolean server_init(Server *self, const Options *options, GError **error)
 	if (!check_layout_lasts(self, error))
 		return FALSE;
 	self->generator = generator_new(&options->layout, &self->clock.clock, &policy);
-	if (!make_rpc_server(self, error) || !make_keeper(self, error))
+	if (!make_audit_log(self, error))
 		return FALSE;
+	/* each loop's service takes its part of these as it is made, and the rest at its calls */
 	self->service = (ServiceConfig){
 		.generator = self->generator,
-		.keeper = self->keeper,
 		.counters = self->counters,
-		.address = self->address,
+		.agents = self->agents,
+		.audit = self->audit,
 		.nonce = self->nonce,
 		.max_wait_ms = options->max_wait_ms,
 	};
+	if (!make_rpc_server(self, error) || !make_keeper(self, error))
+		return FALSE;
+	self->service.keeper = self->keeper;
+	self->service.address = self->address;
 	return TRUE;
 }
 
@@ -343,7 +359,9 @@ void server_clear(Server *self)
 {
 	g_clear_pointer(&self->keeper, keeper_free);
 	g_clear_pointer(&self->rpc, rpc_server_free);
+	g_clear_pointer(&self->audit, audit_log_free);
 	g_clear_pointer(&self->generator, generator_free);
+	g_clear_pointer(&self->agents, agent_counters_free);
 	g_clear_pointer(&self->counters, counter_set_free);
 	g_clear_pointer(&self->loop, g_main_loop_unref);
 	g_clear_pointer(&self->address, g_free);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "audit/audit-log.h"
 #include "common/counters.h"
 #include "rpc/server.h"
+#include "server/agent-counters.h"
 #include "server/options.h"
 #include "server/service.h"
 #include "worker/keeper.h"
@@ -21,6 +23,8 @@ typedef struct {
 	SystemClock clock;
 	Generator *generator;
 	CounterSet *counters;
+	AgentCounters *agents;
+	AuditLog *audit;
 	Keeper *keeper;
 	ServiceConfig service;
 	RpcServer *rpc;

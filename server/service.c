@@ -21,6 +21,8 @@ struct _Service {
 	const RpcAllowance *allowance;
 	RpcVerdict *verdict;
 	Counters *counters;
+	AgentBlock *agents;
+	AuditProducer *audit; /* NULL: there is no audit log */
 	/* the last refusal of a draw */
 	DrawStatus status;
 	DrawRefusal refusal;
@@ -64,8 +66,18 @@ static G_NO_INLINE void service_park_or_refuse(Service *self)
 		service_park(self, wait_ns);
 }
 
+static void service_account(Service *self, const char *agent, gsize length, const IdRun *run)
+{
+	counters_add(self->counters, COUNTER_IDS_GENERATED, run->count);
+	agent_block_add(self->agents, agent, length, run->count);
+	if (self->audit != NULL)
+		audit_producer_issued(self->audit, run, agent, length);
+	self->verdict->drawn += run->count;
+}
+
 /* @count: 1 to the generator's largest batch. %FALSE: parked, or refused, as the verdict says */
-static gboolean service_try_draw(Service *self, guint count, IdRun *out_run)
+static gboolean service_try_draw(Service *self, const char *agent, gsize length, guint count,
+				 IdRun *out_run)
 {
 	self->verdict->ids = count;
 	if (G_UNLIKELY(self->allowance->others_wait &&
@@ -75,22 +87,23 @@ static gboolean service_try_draw(Service *self, guint count, IdRun *out_run)
 	}
 	self->status = generator_draw(self->config->generator, count, out_run, &self->refusal);
 	if (G_LIKELY(self->status == DRAW_OK)) {
-		counters_add(self->counters, COUNTER_IDS_GENERATED, count);
-		self->verdict->drawn += count;
+		service_account(self, agent, length, out_run);
 		return TRUE;
 	}
 	service_park_or_refuse(self);
 	return FALSE;
 }
 
-gboolean service_draw(Service *self, guint count, IdRun *out_run)
+gboolean service_draw(Service *self, const char *agent, gsize length, guint count, IdRun *out_run)
 {
-	return service_count_is_valid(self, count) && service_try_draw(self, count, out_run);
+	return service_count_is_valid(self, count) &&
+	       service_try_draw(self, agent, length, count, out_run);
 }
 
 /* What is left of a tick is found by halves: the layout is at its limit then, and few draws are
  * many IDs. */
-gboolean service_draw_some(Service *self, guint most, IdRun *out_run)
+gboolean service_draw_some(Service *self, const char *agent, gsize length, guint most,
+			   IdRun *out_run)
 {
 	guint count = MIN(most, generator_max_batch(self->config->generator));
 
@@ -98,7 +111,7 @@ gboolean service_draw_some(Service *self, guint most, IdRun *out_run)
 		count = MIN(count, MAX(rpc_allowance_ids_left(self->allowance, self->verdict), 1));
 	for (; count > 0; count /= 2) {
 		self->verdict->parked = FALSE; /* by the try for more */
-		if (service_try_draw(self, count, out_run))
+		if (service_try_draw(self, agent, length, count, out_run))
 			return TRUE;
 	}
 	return FALSE;
@@ -107,10 +120,11 @@ gboolean service_draw_some(Service *self, guint most, IdRun *out_run)
 /* Refusing */
 
 /* Of the last draw. */
-static Refusal service_refuse_draw(const Service *self)
+static Refusal service_refuse_draw(Service *self)
 {
 	switch (self->status) {
 	case DRAW_CLOCK_BACK:
+		counters_add(self->counters, COUNTER_CLOCK_SKEW, 1);
 		return refusal_of_clock_back(self->refusal.behind_ms);
 	case DRAW_CLOCK_OUTSIDE:
 		return refusal_of_clock_outside(generator_layout(self->config->generator));
@@ -169,9 +183,11 @@ static gboolean set_parked(GError **error)
 /* @agent: NULL if it was left out */
 static gboolean service_issue(Service *self, const char *agent, gint count, IdRun *out_run)
 {
+	gsize length = agent != NULL ? strlen(agent) : 0;
+
 	/* negative counts are beyond every limit */
-	return agent != NULL && useragent_is_valid(agent, strlen(agent)) &&
-	       service_draw(self, (guint)count, out_run);
+	return useragent_is_valid(agent, length) &&
+	       service_draw(self, agent, length, (guint)count, out_run);
 }
 
 static gboolean service_refuse_issue(Service *self, const char *agent, gint count,
@@ -408,17 +424,42 @@ static gboolean service_get_workers(SfSnowflakeExtendedIf *iface, GPtrArray **ou
 	return FALSE;
 }
 
+static void put_value(GHashTable *values, const char *name, gint64 value)
+{
+	g_hash_table_insert(values, g_strdup(name), g_memdup2(&value, sizeof value));
+}
+
+static void put_agent(const char *agent, guint64 ids, gpointer values)
+{
+	g_autofree char *name = g_strconcat(counter_name(COUNTER_IDS_GENERATED), "_", agent, NULL);
+
+	put_value(values, name, (gint64)ids);
+}
+
+/* Names of 2010. Without a worker ID there are the other two only. */
+static void put_gauges(const Service *self, GHashTable *values)
+{
+	const AuditLog *audit = self->config->audit;
+	gint64 id;
+
+	put_value(values, "scribe_enqueue_failures", (gint64)audit_log_dropped_ids(audit));
+	put_value(values, "reporter_flush_queue", (gint64)audit_log_queued_ids(audit));
+	if (service_get_number(self, SERVICE_DATACENTER_ID, &id))
+		put_value(values, "datacenter_id", id);
+	if (service_get_number(self, SERVICE_WORKER_ID, &id))
+		put_value(values, "worker_id", id);
+}
+
 static gboolean service_get_counters(SfSnowflakeExtendedIf *iface, GHashTable **out_counters,
 				     GError **error G_GNUC_UNUSED)
 {
-	const ServiceConfig *config = SF_SERVICE(iface)->config;
+	const Service *self = SF_SERVICE(iface);
 
-	for (Counter counter = 0; counter < N_COUNTERS; counter++) {
-		gint64 *value = g_new(gint64, 1);
-
-		*value = (gint64)counter_set_sum(config->counters, counter);
-		g_hash_table_insert(*out_counters, g_strdup(counter_name(counter)), value);
-	}
+	for (Counter counter = 0; counter < N_COUNTERS; counter++)
+		put_value(*out_counters, counter_name(counter),
+			  (gint64)counter_set_sum(self->config->counters, counter));
+	agent_counters_each(self->config->agents, put_agent, *out_counters);
+	put_gauges(self, *out_counters);
 	return TRUE;
 }
 
@@ -452,5 +493,7 @@ SfSnowflakeExtendedHandler *service_new(gpointer config, const RpcAllowance *all
 	self->allowance = allowance;
 	self->verdict = verdict;
 	self->counters = counters;
+	self->agents = agent_counters_add_block(self->config->agents);
+	self->audit = audit_log_add_producer(self->config->audit);
 	return SF_SNOWFLAKE_EXTENDED_HANDLER(self);
 }

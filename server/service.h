@@ -3,9 +3,11 @@
 
 #include <stdatomic.h>
 
+#include "audit/audit-log.h"
 #include "common/counters.h"
 #include "core/generator.h"
 #include "rpc/rpc-allowance.h"
+#include "server/agent-counters.h"
 #include "server/refusal.h"
 #include "sf_snowflake_extended.h"
 #include "worker/keeper.h"
@@ -27,6 +29,8 @@ typedef struct {
 	Generator *generator;
 	Keeper *keeper;
 	CounterSet *counters;
+	AgentCounters *agents;
+	AuditLog *audit;
 	const char *address; /* host:port, where clients reach this server */
 	const char *nonce;   /* a uuid, fresh for each start of the process */
 	gint64 max_wait_ms;  /* how long a call may be parked */
@@ -41,16 +45,18 @@ SfSnowflakeExtendedHandler *service_new(gpointer config, const RpcAllowance *all
 
 /**
  * service_draw:
+ * @agent: @length bytes, which useragent_is_valid() has accepted
  * @count: any number
  *
- * Draws @count IDs, and counts them.
+ * Draws @count IDs, counts them, and tells the audit log.
  *
  * Returns: %FALSE if there are none: service_refuse_ids() says why
  */
-gboolean service_draw(Service *self, guint count, IdRun *out_run);
+gboolean service_draw(Service *self, const char *agent, gsize length, guint count, IdRun *out_run);
 
 /* Likewise, but as many as can be had, up to @most, which is 1 or more. */
-gboolean service_draw_some(Service *self, guint most, IdRun *out_run);
+gboolean service_draw_some(Service *self, const char *agent, gsize length, guint most,
+			   IdRun *out_run);
 
 /* What the calls without arguments are answered with. */
 typedef enum { SERVICE_WORKER_ID, SERVICE_DATACENTER_ID, SERVICE_TIMESTAMP } ServiceNumber;

@@ -6,11 +6,11 @@
 #include <signal.h>
 #include <sys/signalfd.h>
 
-static const int STOPS[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+static const int STOPS[] = {SIGTERM, SIGINT, SIGQUIT};
 
 /* Beside the real-time signals. Their default action is the end of the process, see signal(7). */
-static const int OTHERS[] = {SIGUSR1, SIGUSR2, SIGALRM,   SIGVTALRM, SIGPROF,
-			     SIGIO,   SIGPWR,  SIGSTKFLT, SIGXCPU,   SIGXFSZ};
+static const int OTHERS[] = {SIGHUP, SIGUSR1, SIGUSR2,   SIGALRM, SIGVTALRM, SIGPROF,
+			     SIGIO,  SIGPWR,  SIGSTKFLT, SIGXCPU, SIGXFSZ};
 
 typedef struct {
 	SignalHeard heard;
@@ -78,6 +78,5 @@ void signals_kill_at_next_stop(void)
 {
 	sigset_t set = stops();
 
-	sigdelset(&set, SIGHUP);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }

@@ -21,6 +21,5 @@ typedef void (*SignalHeard)(int number, gboolean stop, guint sender, gpointer us
 gboolean signals_watch(SignalHeard heard, gpointer user_data,
 		       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* From now on those that ask for the end bring it about at once. But SIGHUP, which comes along with
- * others: of a terminal that is closed, or of systemd. */
+/* From now on those that ask for the end bring it about at once. */
 void signals_kill_at_next_stop(void);

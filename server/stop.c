@@ -1,34 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/stop.h"
 
-#include <string.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "common/log.h"
 #include "server/signals.h"
 
-/* For the hand-back, when --stop-timeout is short, or what was in flight took all of it. */
-#define HAND_BACK_LEAST_MS 1000
+/* For the hand-back and the audit log, when --stop-timeout is short, or what was in flight took all
+ * of it. */
+#define LAST_STEPS_LEAST_MS 1000
 
-/* What a stop may take beyond its options: the last answers and replies, HAND_BACK_LEAST_MS, the
+/* What a stop may take beyond its options: the last answers and replies, LAST_STEPS_LEAST_MS, the
  * end of the keeper and of its session, and some. */
 #define STOP_SPARE_MS 5000
 
-void stop_on_signal(int number, gboolean stop, guint sender, gpointer user_data)
+void stop_begin(Server *self, const char *signal)
 {
-	Server *self = user_data;
 	gint64 delay_ms = self->options->drain_delay_ms;
-	g_autofree char *name = log_quote(strsignal(number));
 
-	if (!stop) {
-		log_event(LOG_SIGNAL_IGNORED, "signal=%s pid=%u", name, sender);
-		return;
-	}
 	if (self->service.draining) /* by one that does not count twice */
 		return;
 	self->service.draining = TRUE;
-	log_event(LOG_STOPPING, "signal=%s drain_ms=%" G_GINT64_FORMAT, name, delay_ms);
+	log_event(LOG_STOPPING, "signal=%s drain_ms=%" G_GINT64_FORMAT, signal, delay_ms);
 	sd_notifyf(0, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%" G_GINT64_FORMAT,
 		   1000 * (delay_ms + self->options->stop_timeout_ms + STOP_SPARE_MS));
 	/* whoever asks twice does not want to wait */
@@ -44,9 +38,11 @@ void stop_threads(Server *self)
 	gboolean keeper_ended;
 
 	rpc_server_stop(self->rpc, timeout_ms);
-	/* the worker ID is handed back when nobody draws any more */
-	left_ms = timeout_ms - (g_get_monotonic_time() - began_us) / 1000;
-	keeper_ended = keeper_stop(self->keeper, MAX(left_ms, HAND_BACK_LEAST_MS));
+	/* the rest is done when nobody draws any more */
+	left_ms = MAX(timeout_ms - (g_get_monotonic_time() - began_us) / 1000, LAST_STEPS_LEAST_MS);
+	audit_log_finish(self->audit, g_get_monotonic_time() + left_ms * 1000);
+	keeper_ended = keeper_stop(self->keeper, left_ms);
+	audit_log_join(self->audit);
 	log_event(LOG_STOPPED,
 		  "ids=%" G_GUINT64_FORMAT " calls=%" G_GUINT64_FORMAT
 		  " exceptions=%" G_GUINT64_FORMAT " uptime_s=%" G_GINT64_FORMAT,

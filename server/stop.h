@@ -12,13 +12,14 @@
  *    closes every connection, in --stop-timeout and a moment for the last replies. From then on
  *    nobody draws.
  * 3. The keeper: it hands the worker ID back, in what is left of --stop-timeout, or a second.
+ *    Meanwhile the audit log is written to its end.
  * 4. server_clear() frees what is left.
  *
  * An event loop that has failed, or a keeper that has, ends the main loop too, without 1.
  */
 
-/* A SignalHeard, whose user_data is a Server: 1 of the above, for those that ask for the end. */
-void stop_on_signal(int number, gboolean stop, guint sender, gpointer user_data);
+/* 1 of the above, for a signal of this name. */
+void stop_begin(Server *self, const char *signal);
 
 /* 2 and 3, after the main loop. If the keeper hangs, the process ends in this. */
 void stop_threads(Server *self);

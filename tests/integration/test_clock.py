@@ -83,6 +83,7 @@ class Steps(ClockTest):
             self.assertRegex(typed.clock.message, "^Clock moved backwards.  Refusing to generate")
             self.assertGreater(connection.call(STRICT, "get_timestamp").success, 0)
             self.assertGreater(len(exceptions), 0)
+            self.assertEqual(server.counters()["clock_skew"], len(exceptions) + 1)
             for exception in exceptions:
                 self.assertEqual(exception.type, 6)
                 self.assertRegex(exception.message,

@@ -26,7 +26,7 @@ static void test_manual(void)
 	g_auto(GStrv) entries = NULL;
 
 	g_assert_true(g_file_get_contents(path, &manual, NULL, NULL));
-	manual[strstr(manual, "\n.SH LOG EVENTS\n") - manual] = '\0';
+	manual[strstr(manual, "\n.SS Others\n") - manual] = '\0';
 	entries = g_strsplit(strstr(manual, "\n.SH COUNTERS\n"), "\n.TP\n", -1);
 	g_assert_cmpuint(g_strv_length(entries), ==, N_COUNTERS + 1);
 	for (Counter counter = 0; counter < N_COUNTERS; counter++) {

@@ -39,6 +39,7 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 	Stack *self = g_new0(Stack, 1);
 	const GeneratorPolicy policy = {max_ahead_ms, 1, 10000};
 	const KeeperConfig keeper = {.max_clock_skew_ms = 10000};
+	g_autoptr(GPtrArray) no_targets = g_ptr_array_new();
 	const RpcService service = {service_new, fast ? fast_path_answer : NULL, &self->config};
 
 	log_set_level(LOG_LEVEL_ERROR);
@@ -49,10 +50,14 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 	self->keeper =
 		keeper_new(registry_none_new(), self->generator, &self->keeper_clock, &keeper);
 	self->counters = counter_set_new();
+	self->agents = agent_counters_new();
+	self->audit = audit_log_new(no_targets, 1024, NULL);
 	self->config = (ServiceConfig){
 		.generator = self->generator,
 		.keeper = self->keeper,
 		.counters = self->counters,
+		.agents = self->agents,
+		.audit = self->audit,
 		.address = "127.0.0.1:7609",
 		.nonce = "nonce",
 		.max_wait_ms = 1000,
@@ -77,6 +82,8 @@ void stack_free(Stack *self)
 	scanner_free(self->shared.framing.spare);
 	dispatcher_free(self->shared.dispatcher);
 	counter_set_free(self->counters);
+	agent_counters_free(self->agents);
+	audit_log_free(self->audit);
 	keeper_free(self->keeper);
 	generator_free(self->generator);
 	g_free(self);

@@ -16,6 +16,8 @@ typedef struct {
 	Generator *generator;
 	Keeper *keeper; /* never started: it holds no lease and promises none */
 	CounterSet *counters;
+	AgentCounters *agents;
+	AuditLog *audit; /* without sinks */
 	ServiceConfig config;
 	StreamShared shared;
 	gsize room; /* of every pass */

@@ -47,14 +47,15 @@ static Options *parse_file(const char *args, const char *text, gssize length, ch
 	return options;
 }
 
-static char *addresses_to_string(const GPtrArray *addresses)
+/* @text_at: where each of @list has its text */
+static char *list_to_string(const GPtrArray *list, gsize text_at)
 {
-	g_autoptr(GPtrArray) texts = g_ptr_array_new_with_free_func(g_free);
+	GString *text = g_string_new(NULL);
 
-	for (guint i = 0; i < addresses->len; i++)
-		g_ptr_array_add(texts, g_strdup(((const Address *)addresses->pdata[i])->text));
-	g_ptr_array_add(texts, NULL);
-	return g_strjoinv(";", (char **)texts->pdata);
+	for (guint i = 0; i < list->len; i++)
+		g_string_append_printf(text, "%s%s", i > 0 ? ";" : "",
+				       G_STRUCT_MEMBER(char *, list->pdata[i], text_at));
+	return g_string_free(text, FALSE);
 }
 
 static char *field_to_string(const Options *options, const OptionSpec *spec)
@@ -71,7 +72,9 @@ static char *field_to_string(const Options *options, const OptionSpec *spec)
 	case OPTION_ADDRESS:
 		return *(Address *const *)field ? g_strdup((*(Address *const *)field)->text) : NULL;
 	case OPTION_ADDRESSES:
-		return addresses_to_string(*(GPtrArray *const *)field);
+		return list_to_string(*(GPtrArray *const *)field, offsetof(Address, text));
+	case OPTION_TARGETS:
+		return list_to_string(*(GPtrArray *const *)field, offsetof(AuditTarget, text));
 	case OPTION_ZOOKEEPER:
 		return *(ZookeeperHosts *const *)field
 			       ? g_strdup((*(ZookeeperHosts *const *)field)->text)
@@ -105,7 +108,7 @@ static char *changes(const Options *options)
 static void test_defaults(void)
 {
 	g_autoptr(Options) options = parse("", NULL);
-	g_autofree char *listen = addresses_to_string(options->listen);
+	g_autofree char *listen = list_to_string(options->listen, offsetof(Address, text));
 
 	g_assert_cmpstr(listen, ==, "127.0.0.1:7609");
 	g_assert_null(options->advertise);

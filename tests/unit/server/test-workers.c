@@ -26,6 +26,8 @@ typedef struct {
 	Generator *generator;
 	Keeper *keeper;
 	CounterSet *counters;
+	AgentCounters *agents;
+	AuditLog *audit; /* without sinks */
 	ServiceConfig config;
 	Loop *loop;
 } Bench;
@@ -81,9 +83,15 @@ static void bench_init(Bench *self, gboolean lists, gint64 max_wait_ms)
 				     .changed = on_changed,
 				     .user_data = self};
 
+	g_autoptr(GPtrArray) no_targets = g_ptr_array_new();
+
 	log_set_level(LOG_LEVEL_ERROR);
 	generated_types_init();
-	*self = (Bench){.counters = counter_set_new()};
+	*self = (Bench){
+		.counters = counter_set_new(),
+		.agents = agent_counters_new(),
+		.audit = audit_log_new(no_targets, 1024, NULL),
+	};
 	system_clock_init(&self->clock);
 	fake_registry_init(&self->fake, &self->clock.clock);
 	self->ops = *self->fake.registry.ops;
@@ -95,6 +103,8 @@ static void bench_init(Bench *self, gboolean lists, gint64 max_wait_ms)
 	self->config = (ServiceConfig){.generator = self->generator,
 				       .keeper = self->keeper,
 				       .counters = self->counters,
+				       .agents = self->agents,
+				       .audit = self->audit,
 				       .address = "a:1",
 				       .nonce = "own",
 				       .max_wait_ms = max_wait_ms};
@@ -111,6 +121,8 @@ static void bench_clear(Bench *self)
 	loop_free(self->loop);
 	generator_free(self->generator);
 	counter_set_free(self->counters);
+	agent_counters_free(self->agents);
+	audit_log_free(self->audit);
 	fake_registry_clear(&self->fake);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Bench, bench_clear)

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/agent-counters.h"
+
+#include <pthread.h>
+
+#define OTHERS AGENT_COUNTERS_SLOTS /* the slot of the rest */
+
+struct _AgentCounters {
+	/* Open addressing. A name is put in once, and stays. */
+	_Atomic(AgentName *) names[AGENT_COUNTERS_SLOTS];
+	_Atomic guint n_names; /* changed under the lock, as the names are */
+	pthread_mutex_t lock;
+	GPtrArray *blocks; /* of AgentBlock; under the lock */
+};
+
+AgentCounters *agent_counters_new(void)
+{
+	AgentCounters *self = g_new0(AgentCounters, 1);
+
+	pthread_mutex_init(&self->lock, NULL);
+	self->blocks = g_ptr_array_new_with_free_func(g_aligned_free);
+	return self;
+}
+
+void agent_counters_free(AgentCounters *self)
+{
+	if (self == NULL)
+		return;
+	for (guint slot = 0; slot < AGENT_COUNTERS_SLOTS; slot++)
+		g_free(self->names[slot]);
+	g_ptr_array_unref(self->blocks);
+	pthread_mutex_destroy(&self->lock);
+	g_free(self);
+}
+
+AgentBlock *agent_counters_add_block(AgentCounters *self)
+{
+	AgentBlock *block = g_aligned_alloc0(1, sizeof *block, _Alignof(AgentBlock));
+
+	block->counters = self;
+	pthread_mutex_lock(&self->lock);
+	g_ptr_array_add(self->blocks, block);
+	pthread_mutex_unlock(&self->lock);
+	return block;
+}
+
+static AgentName *name_in(const AgentCounters *self, guint slot)
+{
+	return atomic_load_explicit(&self->names[slot], memory_order_acquire);
+}
+
+/* FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv/ */
+static guint32 hash(const char *text, gsize length)
+{
+	guint32 value = 2166136261;
+
+	for (gsize i = 0; i < length; i++)
+		value = (value ^ (guint8)text[i]) * 16777619;
+	return value;
+}
+
+/* The slot where the agent is, or where it would be: an empty one. */
+static guint find(const AgentCounters *self, const char *agent, gsize length)
+{
+	guint slot = hash(agent, length) % AGENT_COUNTERS_SLOTS;
+	const AgentName *name;
+
+	while ((name = name_in(self, slot)) != NULL &&
+	       (name->length != length || memcmp(name->text, agent, length) != 0))
+		slot = (slot + 1) % AGENT_COUNTERS_SLOTS;
+	return slot;
+}
+
+static gboolean is_full(const AgentCounters *self)
+{
+	return atomic_load_explicit(&self->n_names, memory_order_relaxed) >= AGENT_COUNTERS_MOST;
+}
+
+/* The lock is held. */
+static void put_name(AgentCounters *self, guint slot, const char *agent, gsize length)
+{
+	AgentName *name = g_malloc(sizeof *name + length + 1);
+
+	name->length = length;
+	memcpy(name->text, agent, length);
+	name->text[length] = '\0';
+	atomic_store_explicit(&self->names[slot], name, memory_order_release);
+	self->n_names++;
+}
+
+static guint add_name(AgentCounters *self, const char *agent, gsize length)
+{
+	guint slot;
+
+	pthread_mutex_lock(&self->lock);
+	slot = find(self, agent, length);
+	if (name_in(self, slot) == NULL && !is_full(self))
+		put_name(self, slot, agent, length);
+	pthread_mutex_unlock(&self->lock);
+	return slot;
+}
+
+void agent_block_look_up(AgentBlock *self, const char *agent, gsize length)
+{
+	guint slot = find(self->counters, agent, length);
+
+	if (name_in(self->counters, slot) == NULL && !is_full(self->counters))
+		slot = add_name(self->counters, agent, length);
+	self->last = name_in(self->counters, slot);
+	self->last_slot = self->last != NULL ? slot : OTHERS;
+}
+
+/* The lock is held. */
+static guint64 sum(const AgentCounters *self, guint slot)
+{
+	guint64 ids = 0;
+
+	for (guint i = 0; i < self->blocks->len; i++) {
+		const AgentBlock *block = self->blocks->pdata[i];
+
+		ids += atomic_load_explicit(&block->ids[slot], memory_order_relaxed);
+	}
+	return ids;
+}
+
+void agent_counters_each(AgentCounters *self,
+			 void (*each)(const char *agent, guint64 ids, gpointer user_data),
+			 gpointer user_data)
+{
+	pthread_mutex_lock(&self->lock);
+	for (guint slot = 0; slot < AGENT_COUNTERS_SLOTS; slot++) {
+		const AgentName *name = name_in(self, slot);
+
+		if (name != NULL)
+			each(name->text, sum(self, slot), user_data);
+	}
+	each(AGENT_COUNTERS_OTHERS, sum(self, OTHERS), user_data);
+	pthread_mutex_unlock(&self->lock);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/*
+ * How many IDs each agent got. The first AGENT_COUNTERS_MOST agents are told apart, the rest is
+ * counted together: anybody can make up agents, and memory is bounded.
+ *
+ * Each thread counts into a block of its own, for any number of IDs at once. A block knows the
+ * agent that it counted last; another one is looked up without a lock, and only one that is new
+ * takes one.
+ */
+typedef struct _AgentCounters AgentCounters;
+
+#define AGENT_COUNTERS_MOST  256
+#define AGENT_COUNTERS_SLOTS (2 * AGENT_COUNTERS_MOST) /* of a hash table that is half full */
+
+/* The rest. No agent has an underscore. */
+#define AGENT_COUNTERS_OTHERS "other_agents"
+
+typedef struct {
+	gsize length;
+	char text[];
+} AgentName;
+
+/* One for each slot, and one for the rest. */
+typedef struct {
+	_Alignas(64) const AgentName *last; /* NULL: nobody yet, or somebody of the rest */
+	guint last_slot;
+	AgentCounters *counters;
+	_Atomic guint64 ids[AGENT_COUNTERS_SLOTS + 1];
+} AgentBlock;
+
+AgentCounters *agent_counters_new(void);
+/* Frees the blocks too; their threads have ended. */
+void agent_counters_free(AgentCounters *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(AgentCounters, agent_counters_free)
+
+/* A block for one thread to count into; borrowed, lives as long as @self. Any thread. */
+AgentBlock *agent_counters_add_block(AgentCounters *self);
+
+/* Any thread: calls @each with every agent that was counted, then with AGENT_COUNTERS_OTHERS. */
+void agent_counters_each(AgentCounters *self,
+			 void (*each)(const char *agent, guint64 ids, gpointer user_data),
+			 gpointer user_data);
+
+/* Has the block know the agent as the last one. */
+void agent_block_look_up(AgentBlock *self, const char *agent, gsize length);
+
+/* By the block's own thread only. @agent: @length bytes, 1 or more, without a NUL. */
+static inline void agent_block_add(AgentBlock *self, const char *agent, gsize length, guint64 ids)
+{
+	const AgentName *last = self->last;
+	guint64 value;
+
+	if (G_UNLIKELY(last == NULL || last->length != length ||
+		       memcmp(last->text, agent, length) != 0))
+		agent_block_look_up(self, agent, length);
+	value = atomic_load_explicit(&self->ids[self->last_slot], memory_order_relaxed);
+	atomic_store_explicit(&self->ids[self->last_slot], value + ids, memory_order_relaxed);
+}

@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The audit log: what clients got is what it has, whatever happens to where it goes."""
+import collections
+import signal
+import subprocess
+import threading
+import time
+import unittest
+
+import audit
+from audit import RESULT, Scribe
+from harness import (CTL_ENVIRONMENT, SNOWFLAKECTL, ServerTest, assert_soon, dead_address, scaled,
+                     wait_for)
+from test_state import may_mount, mount
+from wire import STRICT, Form
+
+QUEUE_BYTES = 65536
+DRAW_BYTES = 40  # with an agent of up to 8 bytes
+QUEUE_DRAWS = QUEUE_BYTES // DRAW_BYTES
+
+
+def draw(connection, agent, draws):
+    """IDs by calls that are not answered together, so that each is a draw."""
+    return [connection.call(STRICT, "get_id", agent).success for _ in range(draws)]
+
+
+class AuditTest(ServerTest):
+    def setUp(self):
+        super().setUp()
+        self.path = self.directory / "audit"
+
+    def log_to(self, *sinks, options=()):
+        return self.start(*(word for sink in sinks for word in ("--audit-log", sink)), *options)
+
+    def assert_all_there(self, entries, issued):
+        """@issued: agent -> IDs. Each is there once, with a tag of its own."""
+        self.assertEqual(sorted((entry.agent, entry.id) for entry in entries),
+                         sorted((agent, number) for agent in issued for number in issued[agent]))
+        self.assertEqual(len({entry.tag for entry in entries}), len(entries))
+
+    def assert_all_accounted_for(self, entries, numbers):
+        """@numbers: as they were issued, by one connection. Those that are not there are missing
+        where the log says so. Returns how many."""
+        place = 0
+        for entry in entries:
+            if (gap := audit.missing(entry)) is not None:
+                self.assertGreater(gap, 0)
+                place += gap
+            else:
+                self.assertEqual(entry.id, numbers[place])
+                place += 1
+        self.assertEqual(place, len(numbers))
+        return sum(audit.missing(entry) or 0 for entry in entries)
+
+
+class File(AuditTest):
+    def test_every_id_of_every_call(self):
+        """All forms, with and without the fast path, single ones and batches, many in flight."""
+        for options in ((), ("--no-fast-path",)):
+            with self.subTest(options):
+                other = self.directory / "other"
+                server = self.log_to(f"file:{self.path}", f"file:{other}",
+                                     options=("--threads", 2, *options))
+                issued = {"one": set(), "another-agent": set(), "a" * 256: set()}
+                for framed in (True, False):
+                    for protocol in ("strict", "unversioned", "compact"):
+                        form = Form(framed, protocol)
+                        with server.connect() as connection:
+                            for agent, numbers in issued.items():
+                                connection.send(form.call("get_id", agent) * 100)
+                                numbers |= {connection.reply(form).success for _ in range(100)}
+                                numbers |= set(connection.call(form, "get_ids", agent,
+                                                               1000).success)
+                                connection.call(form, "get_id", "1")
+                self.assertEqual(server.terminate(), 0)
+                self.assert_all_there(audit.read(self.path), issued)
+                self.assert_all_there(audit.read(other), issued)
+                self.path.unlink()
+                other.unlink()
+
+    def test_it_is_appended_to(self):
+        numbers = []
+        for _ in range(2):
+            server = self.log_to(f"file:{self.path}")
+            numbers += server.call("get_ids", "agent", 10)
+            server.terminate()
+        self.assert_all_there(audit.read(self.path), {"agent": numbers})
+        self.assertEqual(self.path.stat().st_mode & 0o777 & ~0o640, 0)
+
+    def test_it_comes_by_itself(self):
+        """Without a stop, and without more calls."""
+        server = self.log_to(f"file:{self.path}")
+        number = server.call("get_id", "agent")
+        wait_for(lambda: self.path.stat().st_size > 0)
+        self.assertEqual([entry.id for entry in audit.read(self.path)], [number])
+        wait_for(lambda: server.counters()["reporter_flush_queue"] == 0)
+
+    def test_rotated(self):
+        """As logrotate does it, again and again, while IDs are drawn: each is in one file, once."""
+        server = self.log_to(f"file:{self.path}")
+        numbers, old = [], []
+        goes_on = threading.Event()
+        goes_on.set()
+
+        def draw_on():
+            with server.connect() as connection:
+                while goes_on.is_set():
+                    numbers.extend(draw(connection, "agent", 20))
+
+        thread = threading.Thread(target=draw_on)
+        thread.start()
+        try:
+            for round_number in range(1, 6):
+                count = len(numbers)
+                wait_for(lambda: len(numbers) > count + 50 and self.path.stat().st_size > 0)
+                old.append(self.path.rename(self.directory / f"audit.{round_number}"))
+                server.send_signal(signal.SIGHUP)
+                wait_for(lambda: [event.name for event in list(server.events)].count(
+                    "audit-reopened") == round_number)
+        finally:
+            goes_on.clear()
+            thread.join()
+        self.assertEqual(server.terminate(), 0)
+        self.assertEqual([event.name for event in server.events].count("reload"), 5)
+        self.assertTrue(all(path.stat().st_size > 0 for path in old))
+        self.assert_all_there(audit.read(*old, self.path), {"agent": numbers})
+
+    def test_it_cannot_be_opened_again(self):
+        server = self.log_to(f"file:{self.path}")
+        old = self.path.rename(self.directory / "old")
+        self.path.mkdir()
+        server.send_signal(signal.SIGHUP)
+        self.assertIn(str(self.path), server.wait_event("audit-reopen-failed").fields["error"])
+        number = server.call("get_id", "agent")
+        server.terminate()
+        self.assertEqual([entry.id for entry in audit.read(old)], [number])
+
+    def test_it_cannot_be_opened(self):
+        path = self.directory / "none" / "audit"
+        server = self.launch("--state-directory", self.state, "--audit-log", f"file:{path}")
+        self.assert_refused(server, 1, "event=failed", f"--audit-log: cannot open {path}",
+                            "No such file or directory")
+
+    def test_killed(self):
+        """What was written is there, and nothing but what was issued."""
+        server = self.log_to(f"file:{self.path}")
+        numbers = []
+        with server.connect() as connection:
+            numbers += draw(connection, "agent", 1000)
+            wait_for(lambda: server.counters()["reporter_flush_queue"] == 0)
+            written = len(numbers)
+            numbers += draw(connection, "agent", 1000)
+            server.kill()
+        text = self.path.read_bytes()
+        entries = [audit.decode(line) for line in text[:text.rfind(b"\n") + 1].splitlines()]
+        self.assertGreaterEqual(len(entries), written)
+        self.assertEqual([entry.id for entry in entries], numbers[:len(entries)])
+
+    def test_hangup_without_a_log(self):
+        """It used to be the end."""
+        server = self.start()
+        server.send_signal(signal.SIGHUP)
+        server.wait_event("reload")
+        self.assertGreater(server.call("get_id", "agent"), 0)
+
+
+class Load(AuditTest):
+    """Whatever comes: a line for each ID, or a line that says how many are missing."""
+
+    def log_under_load(self, in_flight, calls):
+        """(IDs in the log, IDs that are missing in it)"""
+        server = self.log_to(f"file:{self.path}", options=("--stop-timeout", 60000))
+        host, port = server.address
+        subprocess.run([SNOWFLAKECTL, "bench", "--server", f"{host}:{port}", "--connections", "16",
+                        "--in-flight", str(in_flight), "--calls", str(calls)],
+                       env=CTL_ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
+        self.assertEqual(server.terminate(60), 0)
+        with open(self.path, "rb") as file:
+            lines = collections.Counter(line.startswith(audit.MISSING_LINE) for line in file)
+            file.seek(0)
+            missing = sum(audit.missing(audit.decode(line.strip())) for line in file
+                          if line.startswith(audit.MISSING_LINE))
+        self.assertEqual(lines[False] + missing, calls)
+        return lines[False], missing
+
+    def test_one_call_in_flight_on_each_connection(self):
+        _, missing = self.log_under_load(1, scaled(100000))
+        self.assertEqual(missing, 0)
+
+    def test_many(self):
+        calls = scaled(3000000)
+        written, _ = self.log_under_load(32, calls)
+        self.assertGreaterEqual(written, 0.9 * calls)
+
+
+class Full(AuditTest):
+    @classmethod
+    def setUpClass(cls):
+        if not may_mount():
+            raise unittest.SkipTest("needs the right to mount")
+
+    def setUp(self):
+        super().setUp()
+        disk = self.directory / "disk"
+        mount(disk, "size=64k")
+        self.path = disk / "audit"
+        self.filler = disk / "filler"
+
+    def fill(self):
+        with open(self.filler, "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                pass
+
+    def test_full(self):
+        """Calls go on; the queue keeps what it can, and the log says what is missing, and where."""
+        server = self.log_to(f"file:{self.path}", options=("--audit-queue", QUEUE_BYTES))
+        with server.connect() as connection:
+            numbers = draw(connection, "agent", 10)
+            wait_for(lambda: self.path.stat().st_size > 0)
+            self.fill()
+            while server.find("audit-failed") is None:
+                numbers += draw(connection, "agent", 10)
+            numbers += draw(connection, "agent", 2 * QUEUE_DRAWS)
+            counters = server.counters()
+            self.assertGreater(counters["scribe_enqueue_failures"], 0)
+            self.assertGreaterEqual(counters["reporter_flush_queue"], QUEUE_DRAWS)
+            self.filler.unlink()
+            mount_larger(self.path.parent)
+            server.wait_event("audit-recovered")
+            server.wait_event("audit-gap")
+            numbers += draw(connection, "agent", 10)
+        self.assertEqual(server.terminate(), 0)
+        names = [event.name for event in server.events]
+        self.assertEqual([names.count(name) for name in ("audit-failed", "audit-recovered")],
+                         [1, 1])
+        self.assertEqual(self.assert_all_accounted_for(audit.read(self.path), numbers),
+                         counters["scribe_enqueue_failures"])
+
+    def test_full_at_the_end(self):
+        server = self.log_to(f"file:{self.path}", options=("--stop-timeout", 0))
+        self.fill()
+        numbers = server.call("get_ids", "agent", 5000)
+        server.wait_event("audit-failed")
+        began = time.monotonic()
+        self.assertEqual(server.terminate(), 0)
+        assert_soon(began, 3)
+        self.assertEqual(server.find("audit-lost").fields["ids"], str(len(numbers)))
+
+
+def mount_larger(directory):
+    mount(directory, "remount,size=16m")
+
+
+class ToScribe(AuditTest):
+    def log_to_scribe(self, scribe, *options, category=""):
+        return self.log_to(f"scribe://127.0.0.1:{scribe.port}{category}", options=options)
+
+    def test_every_id(self):
+        for strict in (False, True):  # Scribe's own is not
+            with self.subTest(strict=strict):
+                scribe = Scribe(self, strict=strict)
+                server = self.log_to_scribe(scribe, category="/ids" if strict else "")
+                numbers = server.call("get_ids", "agent", 1000) + [server.call("get_id", "agent")]
+                self.assertEqual(server.terminate(), 0)
+                self.assert_all_there(scribe.entries(), {"agent": numbers})
+                self.assertEqual(scribe.categories, {"ids" if strict else "snowflake"})
+                self.assertTrue(all(len(batch) <= 100 for batch in scribe.batches))
+                self.assertLess(len(scribe.batches), 20)
+
+    def test_it_says_try_later(self):
+        answers = [RESULT.TRY_LATER] * 3
+        scribe = Scribe(self, lambda: answers.pop() if answers else RESULT.OK)
+        server = self.log_to_scribe(scribe)
+        numbers = server.call("get_ids", "agent", 250)
+        self.assertIn("TRY_LATER", server.wait_event("audit-failed").fields["error"])
+        server.wait_event("audit-recovered")
+        self.assertEqual(server.terminate(), 0)
+        self.assert_all_there(scribe.entries(), {"agent": numbers})
+
+    def test_it_dies_and_comes_back(self):
+        """In the middle of a call, then it refuses connections, then it is there again."""
+        answers = [None, RESULT.OK, RESULT.OK]
+        scribe = Scribe(self, lambda: answers.pop() if answers else RESULT.OK)
+        server = self.log_to_scribe(scribe)
+        numbers = server.call("get_ids", "agent", 1000)
+        scribe.wait(lambda: scribe.tries > 3, "another try")
+        scribe.stop()
+        wait_for(lambda: server.find("audit-failed"))
+        numbers += server.call("get_ids", "agent", 1000)
+        scribe.listen()
+        self.assertEqual(server.terminate(), 0)
+        self.assert_once_or_more(scribe.entries(), numbers)
+
+    def test_it_is_another_one_meanwhile(self):
+        """While there was nothing to send: that is no failure."""
+        scribe = Scribe(self)
+        server = self.log_to_scribe(scribe)
+        numbers = server.call("get_ids", "agent", 10)
+        wait_for(lambda: server.counters()["reporter_flush_queue"] == 0)
+        scribe.stop()
+        scribe.listen()
+        numbers += server.call("get_ids", "agent", 10)
+        self.assertEqual(server.terminate(), 0)
+        self.assertIsNone(server.find("audit-failed"))
+        self.assert_all_there(scribe.entries(), {"agent": numbers})
+
+    def assert_once_or_more(self, entries, numbers):
+        """What was delivered twice is one entry."""
+        self.assert_all_there(set(entries), {"agent": numbers})
+
+    def test_it_is_not_there_yet(self):
+        scribe = Scribe(self)
+        scribe.stop()
+        server = self.log_to_scribe(scribe)
+        numbers = server.call("get_ids", "agent", 1000)
+        server.wait_event("audit-failed")
+        scribe.listen()
+        server.wait_event("audit-recovered")
+        server.terminate()
+        self.assert_all_there(scribe.entries(), {"agent": numbers})
+
+    def test_it_is_never_there(self):
+        """Calls are answered as ever, and the stop is bounded and says what is lost."""
+        server = self.log_to(f"scribe://{dead_address(self)}",
+                             options=("--stop-timeout", 200, "--audit-queue", QUEUE_BYTES))
+        server.wait_event("ready")
+        with server.connect() as connection:
+            draws = 2 * QUEUE_DRAWS
+            draw(connection, "agent", draws)
+            dropped = server.counters()["scribe_enqueue_failures"]
+            self.assertGreater(dropped, 0)
+        began = time.monotonic()
+        self.assertEqual(server.terminate(), 0)
+        assert_soon(began, 3)
+        self.assertEqual(server.find("audit-lost").fields["ids"], str(draws - dropped))
+
+    def test_it_hangs(self):
+        """As above. A try that is on its way does not hold up the stop either."""
+        goes_on = threading.Event()
+        self.addCleanup(goes_on.set)
+
+        def hang():
+            goes_on.wait()
+
+        scribe = Scribe(self, hang)
+        server = self.log_to_scribe(scribe, "--stop-timeout", 200, "--audit-queue", QUEUE_BYTES)
+        with server.connect() as connection:
+            draw(connection, "agent", 10)
+            scribe.wait(lambda: scribe.tries == 1, "a try")
+            draws = 2 * QUEUE_DRAWS
+            draw(connection, "agent", draws)
+            dropped = server.counters()["scribe_enqueue_failures"]
+            self.assertGreater(dropped, 0)
+        began = time.monotonic()
+        self.assertEqual(server.terminate(), 0)
+        assert_soon(began, 3)
+        self.assertIsNone(server.find("audit-failed"))  # which would say that the try had its time
+        self.assertEqual(server.find("audit-lost").fields["ids"], str(10 + draws - dropped))
+
+    def test_it_hangs_for_a_while(self):
+        """Longer than a try may take: it is tried on another connection."""
+        goes_on = threading.Event()
+        self.addCleanup(goes_on.set)
+        first = [True]
+
+        def hang_once():
+            if first.pop() if first else False:
+                goes_on.wait()
+                return None
+            return RESULT.OK
+
+        scribe = Scribe(self, hang_once)
+        server = self.log_to_scribe(scribe)
+        numbers = server.call("get_ids", "agent", 150)
+        self.assertIn("5000 ms", server.wait_event("audit-failed", limit=20).fields["error"])
+        server.wait_event("audit-recovered")
+        server.terminate()
+        self.assert_all_there(scribe.entries(), {"agent": numbers})
+
+
+if __name__ == "__main__":
+    unittest.main()
