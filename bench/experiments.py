@@ -4,6 +4,7 @@
 A step starts a server afresh, alone, loads it at one point, and ends it. The servers take turns at
 each point, and the rounds begin again, so that whatever the machine does meanwhile meets all alike.
 """
+import base64
 import dataclasses
 import contextlib
 import functools
@@ -18,7 +19,8 @@ import typing
 
 from neighbours import BURSTS, KINDS
 from probes import Sampler, first_id
-from servers import BARE, CHOICES, SERVERS, SUBJECT, SUBJECT_WIDE, free_port, running
+from servers import (BARE, CHOICES, SERVERS, SUBJECT, SUBJECT_AUDITED, SUBJECT_WIDE, VARIANTS,
+                     audit_file, free_port, running)
 from tools import ROOT, Failure, cores_apart, keep_to, run_to_its_end, spawn
 
 SUSTAINED = 5     # times the seconds of a point
@@ -33,6 +35,7 @@ ALONE = "alone"
 BURST_KINDS = [*BURSTS, "mixed"]
 # Of what the load reports.
 KEEP = ["calls_per_s", "ids_per_s", "latency_us", "load_cpu"]
+NO_ID_LINE = b"CgABAAAAAAAAAAALAAIAAAAACg"  # how a line begins that is no ID's
 GENERATOR = "generator"  # no server, but it takes part like one
 
 CONNECTIONS = [1, 10, 100, 1000, 10000]  # one call in flight on each
@@ -96,7 +99,7 @@ def _cpu(sampler, result, ended):
 
 def _measure_load(name, load, with_memory, apart, build):
     server_cores, load_cores = cores_apart() if apart else ((), ())
-    with running(name, build, server_cores) as (process, port):
+    with running(name, build, server_cores) as (process, port, _):
         with Sampler(process.pid, with_memory) as sampler:
             result, ended = _run_load(build, name, port, load, load_cores)
     figures = {key: result[key] for key in KEEP}
@@ -108,7 +111,7 @@ def _measure_latency(name, load, build):
     """Nobody looks at the server meanwhile: one call in a thousand would feel it. The load never
     sleeps at this rate, and a server that the scheduler sets on its core gets half of it."""
     server_cores, load_cores = cores_apart()
-    with running(name, build, server_cores) as (_, port):
+    with running(name, build, server_cores) as (_, port, _):
         result, _ = _run_load(build, name, port, load, load_cores)
     return {key: result[key] for key in [*KEEP, "histogram"]}
 
@@ -193,7 +196,7 @@ def _beside(kind, port, cores):
 
 def _measure_beside(kind, load, build):
     server_cores, load_cores = cores_apart()
-    with running(SUBJECT, build, server_cores) as (_, port):
+    with running(SUBJECT, build, server_cores) as (_, port, _):
         with _beside(kind, port, load_cores) as neighbour:
             result, _ = _run_load(build, SUBJECT, port, load, load_cores)
     return {**{key: result[key] for key in KEEP}, "neighbour": neighbour}
@@ -240,6 +243,35 @@ def _memory(options):
     yield Step("memory", SUBJECT, "start", 0.2, _measure_start)
 
 
+def _share_written(path):
+    """Of the IDs that the audit log should have: where some are missing it says how many, in an
+    entry without a useragent (snowflaked(8), AUDIT LOG)."""
+    written = missing = 0
+    with open(path, "rb") as file:
+        for line in file:
+            if line.startswith(NO_ID_LINE):
+                missing += int.from_bytes(base64.b64decode(line)[-9:-1], "big")
+            else:
+                written += 1
+    return written / max(written + missing, 1)
+
+
+def _measure_audit(load, build):
+    with running(SUBJECT_AUDITED, build) as (_, port, directory):
+        result, _ = _run_load(build, SUBJECT_AUDITED, port, load)
+        share = _share_written(audit_file(directory))
+    return {**{key: result[key] for key in KEEP}, "share_written": share}
+
+
+def _audit(options):
+    """Beside each other in time, so that the machine is the same for both."""
+    for in_flight in (1, 32):
+        load = _closed(16, in_flight, options.seconds)
+        yield _load_step("audit", SUBJECT, point(16, in_flight), load)
+        yield Step("audit", SUBJECT_AUDITED, point(16, in_flight),
+                   3 * _seconds(SUBJECT_AUDITED, load), functools.partial(_measure_audit, load))
+
+
 def _measure_generator(options, build):
     command = [ROOT / "bench" / "generator" / "run", "--json", "--build-dir", build,
                "--rounds", str(options.rounds)]
@@ -264,12 +296,13 @@ EXPERIMENTS = {
     "cost": Experiment("What a call costs as work grows", _cost),
     "generator": Experiment("The generator alone", _generator, once=True),
     "memory": Experiment("Memory and start", _memory),
+    "audit": Experiment("With an audit log", _audit),
 }
 
 
 def plan(options):
     """(round, step) of everything that was asked for, in order."""
-    wanted = [*options.servers, GENERATOR, *([SUBJECT_WIDE] if SUBJECT in options.servers else [])]
+    wanted = [*options.servers, GENERATOR, *(VARIANTS if SUBJECT in options.servers else [])]
     for name in options.experiments:
         experiment = EXPERIMENTS[name]
         for number in range(1, (1 if experiment.once else options.rounds) + 1):

@@ -9,7 +9,7 @@ import operator
 import statistics
 
 from experiments import BURST_KINDS, CONNECTIONS, FEW_CONNECTIONS, IDLE, IN_FLIGHT, point
-from servers import BARE, SUBJECT, SUBJECT_WIDE, THRIFT
+from servers import BARE, SUBJECT, SUBJECT_AUDITED, SUBJECT_WIDE, THRIFT
 
 WALL = 4096000          # IDs a second that the layout allows
 AT_THE_WALL = 0.95      # of it: there the clock is what is measured
@@ -157,8 +157,20 @@ def _memory(figures):
         yield judge(label, figures.values("memory", SUBJECT, "start", key), "<", 10, "ms")
 
 
+def _audit(figures):
+    for at, label, kept, written in (("16x1", "1 in flight", 0.95, 1),
+                                     ("16x32", "32 in flight", 0.7, 0.9)):
+        ratios = figures.ratios("audit", (SUBJECT_AUDITED, at), (SUBJECT, at), "calls_per_s")
+        shares = figures.values("audit", SUBJECT_AUDITED, at, "share_written")
+        yield judge(f"get_id, 16 connections, {label}, with an audit log, beside without", ratios,
+                    ">=", kept)
+        yield judge(f"IDs that it has, 16 connections, {label}", _scaled(shares, 100), ">=",
+                    100 * written, "%")
+
+
 JUDGES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,
-          "neighbours": _neighbours, "cost": _cost, "generator": _generator, "memory": _memory}
+          "neighbours": _neighbours, "cost": _cost, "generator": _generator, "memory": _memory,
+          "audit": _audit}
 
 
 def goals(figures, experiments):

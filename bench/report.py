@@ -6,7 +6,7 @@ from experiments import ALONE, BESIDE_RATE, EXPERIMENTS, IDLE, RATE, growth_poin
 from figures import Figures
 from goals import WALL, compared_with, cost_ratios, goals
 from neighbours import KINDS
-from servers import BARE, CHOICES, SERVERS, SUBJECT, SUBJECT_WIDE
+from servers import BARE, CHOICES, SERVERS, SUBJECT, SUBJECT_AUDITED, SUBJECT_WIDE
 
 ROUNDS_OF_A_VERDICT = 9
 NOTHING = "-"
@@ -189,8 +189,24 @@ def _memory(figures):
     return _table(["what", "median", "min to max"], rows)
 
 
+def _audit(figures):
+    rows = []
+    for at in ("16x1", "16x32"):
+        with_log, without = (figures.values("audit", name, at, "calls_per_s")
+                             for name in (SUBJECT_AUDITED, SUBJECT))
+        ratios = figures.ratios("audit", (SUBJECT_AUDITED, at), (SUBJECT, at), "calls_per_s")
+        shares = figures.values("audit", SUBJECT_AUDITED, at, "share_written")
+        rows.append([at, _median(without, ",.0f"), _median(with_log, ",.0f"),
+                     _median(ratios, ".2f"), _spread(ratios, ".2f"),
+                     _median([100 * share for share in shares], ".1f")])
+    head = ["connections x in flight", "calls/s without", "with", "ratio", "min to max",
+            "IDs that the log has, %"]
+    return f"get_id, every ID in an audit log, a file:\n\n{_table(head, rows)}"
+
+
 TABLES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,
-          "neighbours": _neighbours, "cost": _cost, "generator": _generator, "memory": _memory}
+          "neighbours": _neighbours, "cost": _cost, "generator": _generator, "memory": _memory,
+          "audit": _audit}
 
 
 def _machine(about, options):

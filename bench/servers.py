@@ -15,6 +15,8 @@ BARE = "epoll-fixed"
 SUBJECT_WIDE = "snowflaked-wide"
 WIDE_LAYOUT = ("epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bits=0,worker_bits=0,"
                "sequence_bits=22")
+# The same server with every ID in an audit log.
+SUBJECT_AUDITED = "snowflaked-audited"
 
 START_LIMIT_S = 20
 MAX_CONNECTIONS = 11000
@@ -46,6 +48,14 @@ def _snowflaked(*more):
                           "--max-connections", str(MAX_CONNECTIONS), *more]
 
 
+def audit_file(directory):
+    return directory / "audit"
+
+
+def _audited(place):
+    return [*_snowflaked()(place), "--audit-log", f"file:{audit_file(place.directory)}"]
+
+
 def _peer(name, *more):
     return lambda place: [place.build / "bench" / "peers" / name, *more]
 
@@ -74,9 +84,11 @@ SERVERS = {
                           warmup_s=2),  # for the just-in-time compiler
     SUBJECT_WIDE: Server(_snowflaked("--layout", WIDE_LAYOUT), LISTENING,
                          "snowflaked, with a layout that is no wall"),
+    SUBJECT_AUDITED: Server(_audited, LISTENING, "snowflaked, with an audit log in a file"),
 }
 THRIFT = [name for name in SERVERS if name.startswith("thrift-")]
-CHOICES = [name for name in SERVERS if name != SUBJECT_WIDE]
+VARIANTS = [SUBJECT_WIDE, SUBJECT_AUDITED]
+CHOICES = [name for name in SERVERS if name not in VARIANTS]
 
 
 def free_port():
@@ -88,10 +100,10 @@ def free_port():
 @contextlib.contextmanager
 def running(name, build, cores=()):
     """A server that serves, in a directory of its own, on those cores if there are any: yields its
-    process and its port."""
+    process, its port and the directory."""
     with tempfile.TemporaryDirectory(prefix="snowflake-bench-") as directory:
         place = Place(build, pathlib.Path(directory), free_port())
         log = place.directory / "log"
         with spawn(keep_to(cores, SERVERS[name].command(place)), log) as process:
             found = wait_for_log(name, process, log, SERVERS[name].listens, START_LIMIT_S)
-            yield process, int(found[1]) if found.groups() else place.port
+            yield process, int(found[1]) if found.groups() else place.port, place.directory
