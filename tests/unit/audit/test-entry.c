@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "audit/entry.h"
+
+#include <string.h>
+
+#include "common/thrift/byte-writer.h"
+
+#define LINE "CgABAAAAAAAAAAELAAIAAAAJdXNlcmFnZW50CgADAAAAAAAAAAEA"
+
+static void assert_damaged(const char *line, gsize length, const char *expected)
+{
+	AuditEntry entry;
+	const char *reason = NULL;
+
+	g_assert_false(audit_entry_parse(line, length, &entry, &reason));
+	if (expected != NULL)
+		g_assert_cmpstr(reason, ==, expected);
+	g_assert_nonnull(reason);
+}
+
+/* (transfer full): as a Thrift library writes it. */
+static char *make_line(gint64 id, const char *agent, gsize agent_length, gint64 tag)
+{
+	g_autoptr(GByteArray) bytes = g_byte_array_new();
+
+	byte_writer_field(bytes, BINARY_I64, 1);
+	byte_writer_be64(bytes, (guint64)id);
+	byte_writer_field(bytes, BINARY_STRING, 2);
+	byte_writer_be32(bytes, (guint32)agent_length);
+	g_byte_array_append(bytes, (const guint8 *)agent, (guint)agent_length);
+	byte_writer_field(bytes, BINARY_I64, 3);
+	byte_writer_be64(bytes, (guint64)tag);
+	byte_writer_u8(bytes, BINARY_STOP);
+	return g_base64_encode(bytes->data, bytes->len);
+}
+
+static void test_good(void)
+{
+	static const struct {
+		gint64 id;
+		const char *agent;
+		gsize agent_length;
+		gint64 tag;
+	} cases[] = {
+		{1, "useragent", 9, 1},
+		{0, "a", 1, 0},
+		{G_MAXINT64, "ab", 2, G_MININT64},
+		{5, "abc", 3, -1},
+		{5, "a\0\n\xff", 4, G_MAXINT64},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autofree char *line =
+			make_line(cases[i].id, cases[i].agent, cases[i].agent_length, cases[i].tag);
+		AuditEntry entry;
+		const char *reason = NULL;
+
+		g_assert_true(i != 0 || strcmp(line, LINE) == 0);
+		g_assert_true(audit_entry_parse(line, strlen(line), &entry, &reason));
+		g_assert_cmpint(entry.id, ==, cases[i].id);
+		g_assert_cmpint(entry.tag, ==, cases[i].tag);
+		g_assert_cmpmem(entry.agent, entry.agent_length, cases[i].agent,
+				cases[i].agent_length);
+		g_assert_cmpuint(entry.missing, ==, 0);
+		g_assert_null(reason);
+	}
+}
+
+static void test_gap(void)
+{
+	g_autofree char *line = make_line(0, "", 0, 12);
+	g_autofree char *empty = make_line(0, "", 0, 0);
+	g_autofree char *negative = make_line(0, "", 0, -1);
+	g_autofree char *with_id = make_line(1, "", 0, 12);
+	AuditEntry entry;
+	const char *reason = NULL;
+
+	g_assert_true(audit_entry_parse(line, strlen(line), &entry, &reason));
+	g_assert_cmpuint(entry.missing, ==, 12);
+	g_assert_cmpint(entry.id, ==, 0);
+	g_assert_cmpint(entry.tag, ==, 0);
+	g_assert_cmpuint(entry.agent_length, ==, 0);
+	assert_damaged(empty, strlen(empty), "a gap of no ID");
+	assert_damaged(negative, strlen(negative), "a gap of no ID");
+	assert_damaged(with_id, strlen(with_id), "an ID without a useragent");
+}
+
+static void test_base64(void)
+{
+	static const char *const lines[] = {
+		"",
+		" " LINE,
+		LINE " ",
+		LINE "\r",
+		LINE "=",
+		LINE LINE "====",
+		"x",
+		"....",
+		"CgAB\n",
+		/* bits after the last byte */
+		"AB==",
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(lines); i++) {
+		g_test_message("%s", lines[i]);
+		assert_damaged(lines[i], strlen(lines[i]), i == 0 ? NULL : "not base64");
+	}
+}
+
+/* Whatever is cut off or put after it, and whatever bit is turned in what is no value. */
+static void test_struct(void)
+{
+	gsize length;
+	g_autofree guchar *bytes = g_base64_decode(LINE, &length);
+
+	for (gsize cut = 0; cut < length; cut++) {
+		g_autofree char *line = g_base64_encode(bytes, cut);
+
+		assert_damaged(line, strlen(line), "not an AuditLogEntry");
+	}
+	assert_damaged(LINE "AAAA", strlen(LINE) + 4, "not an AuditLogEntry");
+	for (gsize i = 0; i < length; i++) {
+		gboolean is_value =
+			(i >= 3 && i < 11) || (i >= 18 && i < 27) || (i >= 30 && i < 38);
+
+		for (guint bit = 0; bit < 8 && !is_value; bit++) {
+			g_autofree guchar *turned = g_memdup2(bytes, length);
+			g_autofree char *line = NULL;
+
+			turned[i] ^= (guchar)(1u << bit);
+			line = g_base64_encode(turned, length);
+			assert_damaged(line, strlen(line), "not an AuditLogEntry");
+		}
+	}
+}
+
+static void test_negative_id(void)
+{
+	g_autofree char *line = make_line(-1, "a", 1, 1);
+
+	assert_damaged(line, strlen(line), "a negative ID");
+}
+
+static void test_long(void)
+{
+	g_autofree char *agent = g_strnfill(3200, 'a');
+	g_autofree char *longest = make_line(1, agent, 3072 - 30, 1);
+	g_autofree char *longer = make_line(1, agent, 3072 - 29, 1);
+	AuditEntry entry;
+	const char *reason;
+
+	g_assert_cmpuint(strlen(longest), ==, AUDIT_ENTRY_MAX_LINE_BYTES);
+	g_assert_true(audit_entry_parse(longest, strlen(longest), &entry, &reason));
+	g_assert_cmpuint(entry.agent_length, ==, 3072 - 30);
+	assert_damaged(longer, strlen(longer), "longer than 4096 bytes");
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/audit-entry/good", test_good);
+	g_test_add_func("/audit-entry/gap", test_gap);
+	g_test_add_func("/audit-entry/base64", test_base64);
+	g_test_add_func("/audit-entry/struct", test_struct);
+	g_test_add_func("/audit-entry/negative-id", test_negative_id);
+	g_test_add_func("/audit-entry/long", test_long);
+	return g_test_run();
+}
