@@ -8,7 +8,8 @@
 
 #define MAX_ADDRESS_BYTES 259 /* a name of 253, a colon and a port */
 #define MAX_PATH_BYTES    512
-#define MAX_ESCAPE_BYTES  64 /* what text_escape() does not cut */
+#define MAX_AGENT_BYTES   256 /* what a server takes */
+#define MAX_ESCAPE_BYTES  64  /* what text_escape() does not cut */
 
 static gboolean is_time(gint64 time_ms)
 {
@@ -66,10 +67,9 @@ char *ctl_format_text(const char *text)
 	return text != NULL ? text_escape(text, strlen(text)) : g_strdup("-");
 }
 
-static char *escape(const char *text, gsize max_bytes)
+static char *escape(const char *text, gsize length, gsize max_bytes)
 {
 	GString *shown = g_string_new(NULL);
-	gsize length = strlen(text);
 	gsize most = MIN(length, max_bytes);
 
 	for (gsize i = 0; i < most; i += MAX_ESCAPE_BYTES) {
@@ -84,12 +84,18 @@ static char *escape(const char *text, gsize max_bytes)
 
 char *ctl_format_address(const char *address)
 {
-	return address != NULL ? escape(address, MAX_ADDRESS_BYTES) : g_strdup("-");
+	return address != NULL ? escape(address, strlen(address), MAX_ADDRESS_BYTES)
+			       : g_strdup("-");
 }
 
 char *ctl_format_path(const char *path)
 {
-	return escape(path, MAX_PATH_BYTES);
+	return escape(path, strlen(path), MAX_PATH_BYTES);
+}
+
+char *ctl_format_agent(const char *agent, gsize length)
+{
+	return escape(agent, length, MAX_AGENT_BYTES);
 }
 
 void ctl_format_json_text(JsonObject *object, const char *name, const char *text)

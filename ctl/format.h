@@ -25,6 +25,8 @@ char *ctl_format_text(const char *text);
 char *ctl_format_address(const char *address);
 /* Likewise of a path in ZooKeeper, where anybody may have named a znode. */
 char *ctl_format_path(const char *path);
+/* Likewise of a useragent, which may hold NULs; cut where no server's is as long. */
+char *ctl_format_agent(const char *agent, gsize length);
 void ctl_format_json_text(JsonObject *object, const char *name, const char *text);
 
 /* (transfer full): on one line, and in ASCII, so that a terminal shows what is there. Takes

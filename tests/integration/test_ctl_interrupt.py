@@ -27,9 +27,9 @@ def has_signal(process, which, number):
 class InterruptTest(CtlTest):
     def start(self, *arguments, **settings):
         process = subprocess.Popen(
-            [SNOWFLAKECTL, *map(str, arguments)], env=CTL_ENVIRONMENT, text=True,
-            **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
-               **settings})
+            [SNOWFLAKECTL, *map(str, arguments)], text=True,
+            **{"env": CTL_ENVIRONMENT, "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE,
+               "stderr": subprocess.PIPE, **settings})
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         limit = threading.Timer(30 * PATIENCE, process.kill)  # so that what is read has an end
