@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The moves of docs/systems.md: IDs of a small port of another system, then those of a server that
+is started as the document says. Where the ports are theirs in the bits and in what the sequence
+does, they are not in where their worker ID comes from: it is the server's, which is the worst case.
+"""
+import itertools
+import json
+import pathlib
+import random
+import re
+import shlex
+import time
+import unittest
+
+from bindings import ROOT
+from harness import LONG_WAIT_MS, PATIENCE, ServerTest, wait_for
+from test_snowflakectl import run
+from wire import STRICT
+
+AHEAD_MS = int(2000 * PATIENCE)  # all old clocks were: that it is "now" says nothing
+EACH_MS = 4  # a power of two, so that no counter begins again within a millisecond
+DRAWN = 5000  # more than a millisecond has, so that all of one is among them
+BATCH = 100
+DOCUMENT = (ROOT / "docs/systems.md").read_text()
+
+
+def now_ms():
+    return time.time_ns() // 1_000_000
+
+
+def commands():
+    """Heading -> the options of the snowflaked that stands below it."""
+    parts = re.split(r"^#+ (.*)\n", DOCUMENT, flags=re.MULTILINE)
+    found = {heading: re.search(r"^snowflaked (.*)$", text, re.MULTILINE)
+             for heading, text in zip(parts[1::2], parts[2::2])}
+    return {heading: shlex.split(match[1]) for heading, match in found.items() if match}
+
+
+COMMANDS = commands()
+
+
+def option(options, name, default=None):
+    return options[options.index(name) + 1] if name in options else default
+
+
+def mac():
+    """The low ten bits of that of the first interface which has one, as a port takes them. None if
+    there is no such interface."""
+    found = [(int((path / "ifindex").read_text()), (path / "address").read_text().strip())
+             for path in pathlib.Path("/sys/class/net").iterdir()]
+    found = [address for _, address in sorted(found)
+             if re.fullmatch(r"(..:){5}..", address) and address != "00:00:00:00:00:00"]
+    return int(found[0].replace(":", ""), 16) & 1023 if found else None
+
+
+class Twitter:
+    """The rule of most: a tick begins at 0; when the sequence is used up, the next tick is waited
+    for. Here that one is taken, as it is the test's clock that would have to go on."""
+    epoch_ms, tick_ms, max_sequence = 1288834974657, 1, 4095
+
+    def __init__(self, datacenter_id, worker_id):
+        self.datacenter_id, self.worker_id = datacenter_id, worker_id
+        self.tick, self.sequence = -1, 0
+
+    def first(self):
+        return 0
+
+    def next(self, time_ms):
+        tick = (time_ms - self.epoch_ms) // self.tick_ms
+        if tick > self.tick:
+            self.tick, self.sequence = tick, self.first()
+        elif self.sequence < self.max_sequence:
+            self.sequence += 1
+        else:
+            self.tick, self.sequence = self.tick + 1, self.first()
+        return self.number()
+
+    def number(self):
+        return self.tick << 22 | self.datacenter_id << 17 | self.worker_id << 12 | self.sequence
+
+    def parts(self):
+        """Of the last ID: what decode is to say of it."""
+        return (self.epoch_ms + self.tick * self.tick_ms, self.datacenter_id, self.worker_id,
+                self.sequence)
+
+    def run_until(self, end_ms):
+        """The IDs of some time up to then, and the parts of each."""
+        begin_ms = now_ms() - 100
+        for time_ms in range(begin_ms, end_ms):
+            for _ in range(EACH_MS):
+                yield self.next(time_ms), self.parts()
+
+
+class JavaPort(Twitter):
+    epoch_ms = 1420041600000
+
+
+class Machine(Twitter):
+    def number(self):
+        return self.tick << 22 | self.worker_id << 12 | self.sequence
+
+
+class Leaf(Machine):
+    def first(self):
+        return random.randrange(100)
+
+
+class UidDefault(Twitter):
+    epoch_ms, tick_ms, max_sequence = 1474300800000, 1000, 8191
+
+    def number(self):
+        return self.tick << 34 | self.worker_id << 13 | self.sequence
+
+
+class UidCached(UidDefault):
+    """A ring that is filled with whole seconds, from the one after the start on, whenever half of
+    it is used; what of a second finds no room is lost."""
+    ring = 8192 << 1
+
+    def run_until(self, end_ms):
+        """Not by the clock: until it is so far ahead."""
+        second = now_ms() // 1000 - 2
+        ring = []
+        while not ring or self.parts()[0] < end_ms:
+            while len(ring) < self.ring - 1:
+                second += 1
+                ring += [(second, sequence) for sequence in range(8192)]
+            taken, ring = ring[:self.ring // 2], ring[self.ring // 2:self.ring - 1]
+            for second_taken, self.sequence in taken:
+                self.tick = second_taken - self.epoch_ms // 1000
+                yield self.number(), self.parts()
+
+
+class Sonyflake(Twitter):
+    """The sequence is above the machine, so the machine that a worker ID meets is another number:
+    its upper byte is the worker ID's lower one."""
+    epoch_ms, tick_ms, max_sequence = 1409529600000, 10, 255
+
+    def __init__(self, datacenter_id, worker_id):
+        super().__init__(datacenter_id, (worker_id & 255) << 8 | 5)
+
+    def number(self):
+        return self.tick << 24 | self.sequence << 16 | self.worker_id
+
+    def parts(self):
+        return (super().parts()[0],)
+
+
+class Discord(Twitter):
+    """The sequence is a counter of the process."""
+    epoch_ms = 1420070400000
+    counter = 0
+
+    def next(self, time_ms):
+        self.tick, self.sequence = time_ms - self.epoch_ms, self.counter & self.max_sequence
+        self.counter += 1
+        return self.number()
+
+
+class Instagram(Discord):
+    epoch_ms, max_sequence = 1314220021721, 1023
+
+    def number(self):
+        return self.tick << 23 | self.worker_id << 10 | self.sequence
+
+
+PORTS = {
+    "Twitter's Snowflake": Twitter,
+    "Java ports of Snowflake": JavaPort,
+    "MAC-based machine IDs": Machine,
+    "UidGenerator, Default": UidDefault,
+    "UidGenerator, Cached": UidCached,
+    "Leaf": Leaf,
+    "Sonyflake": Sonyflake,
+    "Discord": Discord,
+    "Instagram": Instagram,
+}
+
+
+class Move:
+    """From one system, by what the document says of it."""
+
+    def __init__(self, name, options):
+        worker_id = option(options, "--worker-id")
+        self.name, self.options = name, options
+        self.layout = option(options, "--layout", "twitter")
+        self.worker_id = mac() if worker_id == "mac" else int(worker_id)
+        self.port = PORTS[name](int(option(options, "--datacenter-id", 0)), self.worker_id)
+        self.old, self.parts = zip(*self.port.run_until(now_ms() + AHEAD_MS))
+
+    def decode(self, *numbers):
+        """(time, datacenter ID, worker ID, sequence) of each."""
+        done = run("decode", "--json", "--layout", self.layout, *numbers)
+        return [(parts["timestamp_ms"], parts["datacenter_id"], parts["worker_id"],
+                 parts["sequence"]) for parts in json.loads(done.stdout)]
+
+    def over_ms(self):
+        """When the time of the highest ID is past by a tick."""
+        return self.decode(max(self.old))[0][0] + self.port.tick_ms
+
+
+def draw(server):
+    with server.connect() as connection:
+        return [number for _ in range(DRAWN // BATCH)
+                for number in connection.call(STRICT, "get_ids", "good", BATCH).success]
+
+
+class Moves(ServerTest):
+    def serve(self, name, options):
+        return self.launch("--state-directory", self.directory / name, *options, "--max-wait",
+                           LONG_WAIT_MS)
+
+    def test_by_time(self):
+        """All ports have run ahead of the clock for a while. A server that starts at once meets
+        each of them: that is what the wait is for. One that starts after the wait does not."""
+        moves = [Move(name, options) for name, options in COMMANDS.items() if name in PORTS
+                 and ("mac" not in options or mac() is not None)]
+        hasty = [self.serve(f"hasty {move.name}", move.options) for move in moves]
+        for move, server in zip(moves, hasty):
+            with self.subTest(move.name, hasty=True):
+                self.assertFalse(set(move.old).isdisjoint(draw(server.wait_ready())))
+        for move in sorted(moves, key=Move.over_ms):
+            with self.subTest(move.name):
+                wait_for(lambda over_ms=move.over_ms(): now_ms() >= over_ms, AHEAD_MS / 1000 + 5)
+                self.check(move, draw(self.serve(move.name, move.options).wait_ready()))
+
+    def check(self, move, new):
+        pairs = itertools.pairwise([*move.old, *new])
+        self.assertEqual([pair for pair in pairs if pair[0] >= pair[1]][:3], [])
+        some = range(0, len(move.old), len(move.old) // 50)
+        decoded = move.decode(*(move.old[i] for i in some))
+        self.assertEqual([parts[:len(move.parts[0])] for parts in decoded],
+                         [move.parts[i] for i in some])
+        self.assertEqual({parts[1:3] for parts in move.decode(*new[::50])},
+                         {(int(option(move.options, "--datacenter-id", 0)), move.worker_id)})
+
+    def test_by_worker_id(self):
+        """Who else could have made these numbers, if not the server? Nobody that there was."""
+        makers = {
+            "How to move": (lambda number: number >> 12 & 1023, range(224, 256)),
+            # in every other second it would be worker 2097152 more, whom there need not have been
+            "UidGenerator of 28 bits": (lambda number: number >> 13 & (1 << 21) - 1,
+                                        range(1500000, 1 << 21)),
+            # any machine of a.b.7.d, and no other
+            "Sonyflake": (lambda number: number & 65535, range(7 << 8, 8 << 8)),
+        }
+        for name, (maker, expected) in makers.items():
+            with self.subTest(name):
+                new = draw(self.serve(name, COMMANDS[name]).wait_ready())
+                self.assertEqual([number for number in new if maker(number) not in expected][:3],
+                                 [])
+
+    def test_what_28_bits_made_of_the_numbers_of_now(self):
+        """Why the worker IDs have to differ there: the rest was used up, half as long ago."""
+        options = COMMANDS["UidGenerator of 28 bits"]
+        seconds = (now_ms() - UidDefault.epoch_ms) // 2000
+        number = draw(self.serve("29", options).wait_ready())[0]
+        parts, = json.loads(run("decode", "--json", "--layout", "uid-generator-28", number).stdout)
+        self.assertIn(parts["timestamp_ms"] - (1463673600000 + seconds * 1000),
+                      range(0, int(10000 * PATIENCE)))
+        self.assertEqual(parts["worker_id"] & (1 << 21) - 1, int(option(options, "--worker-id")))
+
+    def test_to_another_layout(self):
+        """The comparison that the document tells to make says yes only where it is so."""
+        for port, layout, greater in ((Twitter, "uid-generator", True),
+                                      (UidDefault, "twitter", False), (Machine, "discord", False)):
+            with self.subTest(port=port.__name__, layout=layout):
+                old = port(0, 0).next(now_ms())
+                first = run("range", "--layout", layout, "--from", now_ms(), "--to", now_ms())
+                self.assertEqual(int(first.stdout.split()[0]) > old, greater)
+                new = draw(self.serve(layout, ("--layout", layout)).wait_ready())
+                self.assertEqual(new[0] > old, greater)
+
+    def test_the_document_has_a_test_of_each(self):
+        self.assertEqual(set(COMMANDS), {*PORTS, "How to move", "UidGenerator of 28 bits"})
+        table = re.findall(r"^\| \[[^]]+\]\(#([a-z0-9-]+)\) \|", DOCUMENT, re.MULTILINE)
+        sections = [re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
+                    for heading in re.findall(r"^### (.*)", DOCUMENT, re.MULTILINE)]
+        self.assertEqual(table, sections)
+
+
+if __name__ == "__main__":
+    unittest.main()
