@@ -12,14 +12,17 @@
 #define TAG_AT(agent_length)      (AGENT_AT + (agent_length) + 3)
 #define ENTRY_BYTES(agent_length) (TAG_AT(agent_length) + 8 + 1)
 
-/* The most that g_base64_encode_step() and _close() write. */
-#define BASE64_BYTES(bytes) (((bytes) / 3 + 1) * 4 + 4)
+/* In base64, with the newline. */
+#define LINE_BYTES(entry_bytes) (((entry_bytes) + 2) / 3 * 4 + 1)
+
+G_STATIC_ASSERT(ID_AT % 3 == 0);
 
 void audit_lines_init(AuditLines *self)
 {
 	*self = (AuditLines){
 		.random = g_rand_new(),
 		.entry = g_byte_array_new(),
+		.line = g_byte_array_new(),
 		.bytes = g_byte_array_new(),
 	};
 }
@@ -28,6 +31,7 @@ void audit_lines_clear(AuditLines *self)
 {
 	g_rand_free(self->random);
 	g_byte_array_unref(self->entry);
+	g_byte_array_unref(self->line);
 	g_byte_array_unref(self->bytes);
 }
 
@@ -57,28 +61,39 @@ static void write_entry(const char *agent, guint agent_length, GByteArray *entry
 	byte_writer_u8(entry, BINARY_STOP);
 }
 
+/* The base64 of @entry from @from to @to; both stand where a group of three bytes begins, or @to is
+ * the end. */
+static void encode(const GByteArray *entry, guint from, guint to, GByteArray *line)
+{
+	int state = 0, save = 0;
+	char *text = (char *)line->data + from / 3 * 4;
+
+	text += g_base64_encode_step(entry->data + from, to - from, FALSE, text, &state, &save);
+	g_base64_encode_close(FALSE, text, &state, &save);
+}
+
+static void audit_lines_prepare(AuditLines *self, const char *agent, guint agent_length)
+{
+	write_entry(agent, agent_length, self->entry);
+	g_byte_array_set_size(self->line, LINE_BYTES(self->entry->len));
+	encode(self->entry, 0, self->entry->len, self->line);
+	self->line->data[self->line->len - 1] = '\n';
+}
+
 static void put_number(guint8 *to, guint64 number)
 {
 	number = GUINT64_TO_BE(number);
 	memcpy(to, &number, sizeof number);
 }
 
+/* Of the line nothing changes but where the ID and the tag are, and that is all that is encoded. */
 static void append_line(AuditLines *self, guint64 id, guint tag_at, guint64 tag)
 {
-	const GByteArray *entry = self->entry;
-	guint length = self->bytes->len;
-	int state = 0, save = 0;
-	gsize written;
-	char *to;
-
-	put_number(entry->data + ID_AT, id);
-	put_number(entry->data + tag_at, tag);
-	g_byte_array_set_size(self->bytes, length + BASE64_BYTES(entry->len) + 1);
-	to = (char *)self->bytes->data + length;
-	written = g_base64_encode_step(entry->data, entry->len, FALSE, to, &state, &save);
-	written += g_base64_encode_close(FALSE, to + written, &state, &save);
-	to[written++] = '\n';
-	g_byte_array_set_size(self->bytes, length + (guint)written);
+	put_number(self->entry->data + ID_AT, id);
+	put_number(self->entry->data + tag_at, tag);
+	encode(self->entry, ID_AT, ID_AT + 9, self->line);
+	encode(self->entry, tag_at / 3 * 3, self->entry->len, self->line);
+	g_byte_array_append(self->bytes, self->line->data, self->line->len);
 	self->n_lines++;
 }
 
@@ -93,7 +108,7 @@ guint audit_lines_append(AuditLines *self, const AuditDraw *draw, guint from, gu
 	guint at = from;
 
 	if (!entry_is_of(self->entry, draw->agent, draw->agent_length))
-		write_entry(draw->agent, draw->agent_length, self->entry);
+		audit_lines_prepare(self, draw->agent, draw->agent_length);
 	for (; at < draw->run.count && self->n_lines < most; at++)
 		append_line(self, (guint64)id_run_get(&draw->run, at), tag_at, random_tag(self));
 	self->n_ids += at - from;
@@ -102,6 +117,6 @@ guint audit_lines_append(AuditLines *self, const AuditDraw *draw, guint from, gu
 
 void audit_lines_append_missing(AuditLines *self, guint64 missing)
 {
-	write_entry("", 0, self->entry);
+	audit_lines_prepare(self, "", 0);
 	append_line(self, 0, TAG_AT(0), missing);
 }

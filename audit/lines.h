@@ -16,7 +16,8 @@
  */
 typedef struct {
 	GRand *random;
-	GByteArray *entry; /* of the last draw's agent, for the next one's */
+	GByteArray *entry; /* of the last draw's agent, for the next one's ... */
+	GByteArray *line;  /* ... and what it becomes */
 	GByteArray *bytes; /* the lines; to be emptied by the user */
 	guint n_lines;
 	guint n_ids; /* of them, those that are IDs */

@@ -68,23 +68,36 @@ static void test_missing(void)
 	audit_lines_clear(&lines);
 }
 
-/* Agents of every length, of which several begin alike. */
+/* Agents of every length, of which several begin alike. Each bit of a tag is there, wherever the
+ * tag stands among the groups of base64. */
 static void test_agents(void)
 {
+	guint64 ones[3] = {0}, zeros[3] = {0};
 	AuditLines lines;
 
 	audit_lines_init(&lines);
 	for (guint i = 1; i <= AUDIT_AGENT_MAX_BYTES; i++) {
 		g_autofree char *agent = g_strnfill(i, i % 2 ? 'a' : 'b');
-		const AuditDraw draw = draw_of(i, 1, agent);
-		g_autofree guchar *entry = NULL;
-		gsize length;
+		const AuditDraw draw = draw_of(i, 2, agent);
 
 		audit_lines_empty(&lines);
-		audit_lines_append(&lines, &draw, 0, 1);
-		entry = decode(&lines, 0, &length);
-		g_assert_cmpuint(number_at(entry + 3), ==, i);
-		g_assert_cmpmem(entry + 18, length - 18 - 12, agent, i);
+		audit_lines_append(&lines, &draw, 0, 2);
+		for (guint k = 0; k < 2; k++) {
+			gsize length;
+			g_autofree guchar *entry = decode(&lines, k, &length);
+
+			g_assert_cmpuint(number_at(entry + 3), ==, i + k);
+			g_assert_cmpmem(entry + 11, 3, "\13\0\2", 3);
+			g_assert_cmpmem(entry + 18, length - 18 - 12, agent, i);
+			g_assert_cmpmem(entry + length - 12, 3, "\12\0\3", 3);
+			ones[i % 3] |= number_at(entry + length - 9);
+			zeros[i % 3] |= ~number_at(entry + length - 9);
+			g_assert_cmpuint(entry[length - 1], ==, 0);
+		}
+	}
+	for (guint i = 0; i < 3; i++) {
+		g_assert_cmpuint(ones[i], ==, G_MAXUINT64);
+		g_assert_cmpuint(zeros[i], ==, G_MAXUINT64);
 	}
 	audit_lines_clear(&lines);
 }
