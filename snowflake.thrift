@@ -59,6 +59,12 @@ exception RegistryUnavailable {
   2: i64 retry_after_ms
 }
 
+/* The server's IDs divide in another way than this call needs. It does not pass: ask a server with
+ * the layout that the message names. */
+exception UnsupportedLayout {
+  1: string message
+}
+
 /* A server, as it describes itself. */
 struct Worker {
   1: i32 datacenter_id
@@ -98,4 +104,20 @@ service SnowflakeExtended extends Snowflake {
   /* What the server has counted since its start, by name, also for each agent, up to a limit; and
    * the gauges of 2010. */
   map<string, i64> get_counters()
+
+  /* count ULIDs (github.com/ulid/spec), 16 bytes each, highest first. They are greater than every
+   * ULID that this process has answered with before, on whatever connection, and increase. They are
+   * unique by their random bits, so a server without a worker ID has them too. */
+  list<binary> get_ulids(1: string useragent, 2: i32 count)
+    throws (1: InvalidSystemClock clock, 2: InvalidUserAgentError agent,
+            3: WorkerIdUnavailable worker, 4: InvalidCount count_error)
+
+  /* count UUIDs of version 7 (RFC 9562), 16 bytes each, highest first, that are made of as many
+   * IDs: those that get_ids would have answered with, and nobody gets them a second time. A UUID
+   * has the time of its ID (48 bits), the ID's low 22 bits in rand_a and at the top of rand_b, and
+   * 52 random bits. It sorts as its ID does. Only with the default layout, twitter. */
+  list<binary> get_uuids(1: string useragent, 2: i32 count)
+    throws (1: InvalidSystemClock clock, 2: InvalidUserAgentError agent,
+            3: WorkerIdUnavailable worker, 4: InvalidCount count_error,
+            5: UnsupportedLayout layout)
 }

@@ -10,6 +10,7 @@ struct _CounterSet {
 
 static const char *const NAMES[N_COUNTERS] = {
 	[COUNTER_IDS_GENERATED] = "ids_generated",
+	[COUNTER_ULIDS_GENERATED] = "ulids_generated",
 	[COUNTER_CALLS] = "calls",
 	[COUNTER_EXCEPTIONS] = "exceptions",
 	[COUNTER_CLOCK_SKEW] = "clock_skew",

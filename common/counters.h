@@ -10,6 +10,7 @@
  */
 typedef enum {
 	COUNTER_IDS_GENERATED,
+	COUNTER_ULIDS_GENERATED,
 	COUNTER_CALLS,      /* answered, with a result or an exception */
 	COUNTER_EXCEPTIONS, /* of them, those answered with an exception */
 	COUNTER_CLOCK_SKEW, /* of these, because the clock was behind the last ID */

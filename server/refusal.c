@@ -2,6 +2,7 @@
 #include "server/refusal.h"
 
 #include "core/text.h"
+#include "core/ulid.h"
 #include "server/useragent.h"
 
 void refusal_clear(Refusal *self)
@@ -17,6 +18,7 @@ char *refusal_untyped(const Refusal *self)
 		[REFUSAL_WORKER] = "WorkerIdUnavailable",
 		[REFUSAL_COUNT] = "InvalidCount",
 		[REFUSAL_REGISTRY] = "RegistryUnavailable",
+		[REFUSAL_LAYOUT] = "UnsupportedLayout",
 	};
 
 	return g_strconcat(NAMES[self->kind], ": ", self->message, NULL);
@@ -69,6 +71,27 @@ Refusal refusal_of_worker_id(void)
 	return (Refusal){
 		.kind = REFUSAL_WORKER,
 		.message = g_strdup("no worker ID is claimed yet"),
+	};
+}
+
+Refusal refusal_of_ulids(const GError *error)
+{
+	if (g_error_matches(error, ULID_ERROR, ULID_ERROR_OVERFLOW))
+		return refusal_for_now(REFUSAL_WORKER,
+				       "every ULID of the present millisecond is taken", 1);
+	return (Refusal){.kind = REFUSAL_CLOCK, .message = g_strdup(error->message)};
+}
+
+Refusal refusal_of_layout(const Layout *layout)
+{
+	g_autofree char *text = layout_to_string(layout);
+
+	return (Refusal){
+		.kind = REFUSAL_LAYOUT,
+		.message = g_strdup_printf(
+			"UUIDs are made of IDs of the layout twitter, and this server has %s: "
+			"ask a server with --layout twitter, or call get_ids or get_ulids",
+			text),
 	};
 }
 

@@ -15,6 +15,7 @@ typedef enum {
 	REFUSAL_WORKER,   /* WorkerIdUnavailable */
 	REFUSAL_COUNT,    /* InvalidCount */
 	REFUSAL_REGISTRY, /* RegistryUnavailable */
+	REFUSAL_LAYOUT,   /* UnsupportedLayout */
 } RefusalKind;
 
 typedef struct {
@@ -35,6 +36,10 @@ Refusal refusal_of_clock_outside(const Layout *layout);
 Refusal refusal_of_agent(const char *agent, gsize length);
 Refusal refusal_of_count(gint count, guint max);
 Refusal refusal_of_worker_id(void);
+/* @error: of ulid_generator_draw() */
+Refusal refusal_of_ulids(const GError *error);
+/* get_uuids, of a server of @layout. */
+Refusal refusal_of_layout(const Layout *layout);
 
 /* What may be over in @retry_after_ms. */
 Refusal refusal_for_now(RefusalKind kind, const char *why, gint64 retry_after_ms);

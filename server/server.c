@@ -337,11 +337,13 @@ gboolean server_init(Server *self, const Options *options, GError **error)
 	if (!check_layout_lasts(self, error))
 		return FALSE;
 	self->generator = generator_new(&options->layout, &self->clock.clock, &policy);
+	ulid_generator_init(&self->ulids, &self->clock.clock);
 	if (!make_audit_log(self, error))
 		return FALSE;
 	/* each loop's service takes its part of these as it is made, and the rest at its calls */
 	self->service = (ServiceConfig){
 		.generator = self->generator,
+		.ulids = &self->ulids,
 		.counters = self->counters,
 		.agents = self->agents,
 		.audit = self->audit,
@@ -360,6 +362,8 @@ void server_clear(Server *self)
 	g_clear_pointer(&self->keeper, keeper_free);
 	g_clear_pointer(&self->rpc, rpc_server_free);
 	g_clear_pointer(&self->audit, audit_log_free);
+	if (self->generator != NULL)
+		ulid_generator_clear(&self->ulids);
 	g_clear_pointer(&self->generator, generator_free);
 	g_clear_pointer(&self->agents, agent_counters_free);
 	g_clear_pointer(&self->counters, counter_set_free);

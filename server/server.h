@@ -22,6 +22,7 @@ typedef struct {
 	char *address;              /* where clients reach this server */
 	SystemClock clock;
 	Generator *generator;
+	UlidGenerator ulids; /* there is one as soon as there is a generator */
 	CounterSet *counters;
 	AgentCounters *agents;
 	AuditLog *audit;

@@ -5,6 +5,7 @@
 #include <thrift/c_glib/thrift_application_exception.h>
 
 #include "server/useragent.h"
+#include "server/wide-ids.h"
 
 /* get_workers: how old its answer may be, and when to ask again if there is none. */
 #define WORKERS_MAX_AGE_MS     1000
@@ -263,6 +264,35 @@ static gboolean service_get_id(SfSnowflakeIf *iface, gint64 *out_id, const gchar
 
 /* The calls beyond */
 
+/* As the calls for batches declare them. */
+static gboolean set_typed(const Refusal *refusal, SfInvalidSystemClock **out_clock,
+			  SfInvalidUserAgentError **out_agent, SfWorkerIdUnavailable **out_worker,
+			  SfInvalidCount **out_count, GError **error)
+{
+	switch (refusal->kind) {
+	case REFUSAL_CLOCK:
+		*out_clock = g_object_new(SF_TYPE_INVALID_SYSTEM_CLOCK, "message", refusal->message,
+					  NULL);
+		return FALSE;
+	case REFUSAL_AGENT:
+		*out_agent = g_object_new(SF_TYPE_INVALID_USER_AGENT_ERROR, "message",
+					  refusal->message, NULL);
+		return FALSE;
+	case REFUSAL_WORKER:
+		*out_worker =
+			g_object_new(SF_TYPE_WORKER_ID_UNAVAILABLE, "message", refusal->message,
+				     "retry_after_ms", refusal->retry_after_ms, NULL);
+		return FALSE;
+	case REFUSAL_COUNT:
+		*out_count = g_object_new(SF_TYPE_INVALID_COUNT, "message", refusal->message, NULL);
+		return FALSE;
+	case REFUSAL_REGISTRY:
+	case REFUSAL_LAYOUT:
+	default:
+		return set_untyped(refusal, error);
+	}
+}
+
 static gboolean service_get_ids(SfSnowflakeExtendedIf *iface, GArray **out_ids, const gchar *agent,
 				const gint32 count, SfInvalidSystemClock **out_clock,
 				SfInvalidUserAgentError **out_agent,
@@ -281,27 +311,66 @@ static gboolean service_get_ids(SfSnowflakeExtendedIf *iface, GArray **out_ids, 
 	}
 	if (!service_refuse_issue(self, agent, count, &refusal))
 		return set_parked(error);
-	switch (refusal.kind) {
-	case REFUSAL_CLOCK:
-		*out_clock = g_object_new(SF_TYPE_INVALID_SYSTEM_CLOCK, "message", refusal.message,
-					  NULL);
+	return set_typed(&refusal, out_clock, out_agent, out_worker, out_count, error);
+}
+
+static gboolean service_get_uuids(SfSnowflakeExtendedIf *iface, GPtrArray **out_uuids,
+				  const gchar *agent, const gint32 count,
+				  SfInvalidSystemClock **out_clock,
+				  SfInvalidUserAgentError **out_agent,
+				  SfWorkerIdUnavailable **out_worker, SfInvalidCount **out_count,
+				  SfUnsupportedLayout **out_layout, GError **error)
+{
+	Service *self = SF_SERVICE(iface);
+	const Layout *layout = generator_layout(self->config->generator);
+	g_auto(Refusal) refusal = {0};
+	IdRun run;
+
+	if (!layout_equal(layout, &LAYOUT_TWITTER)) {
+		refusal = refusal_of_layout(layout);
+		counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
+		*out_layout =
+			g_object_new(SF_TYPE_UNSUPPORTED_LAYOUT, "message", refusal.message, NULL);
 		return FALSE;
-	case REFUSAL_AGENT:
-		*out_agent = g_object_new(SF_TYPE_INVALID_USER_AGENT_ERROR, "message",
-					  refusal.message, NULL);
-		return FALSE;
-	case REFUSAL_WORKER:
-		*out_worker =
-			g_object_new(SF_TYPE_WORKER_ID_UNAVAILABLE, "message", refusal.message,
-				     "retry_after_ms", refusal.retry_after_ms, NULL);
-		return FALSE;
-	case REFUSAL_COUNT:
-		*out_count = g_object_new(SF_TYPE_INVALID_COUNT, "message", refusal.message, NULL);
-		return FALSE;
-	case REFUSAL_REGISTRY:
-	default:
-		return set_untyped(&refusal, error);
 	}
+	if (service_issue(self, agent, count, &run)) {
+		wide_ids_append_uuids(&run, *out_uuids);
+		return TRUE;
+	}
+	if (!service_refuse_issue(self, agent, count, &refusal))
+		return set_parked(error);
+	return set_typed(&refusal, out_clock, out_agent, out_worker, out_count, error);
+}
+
+/* They need no lease, so nothing is ever parked. */
+static gboolean service_append_ulids(Service *self, const char *agent, gint count,
+				     GPtrArray *out_ulids, Refusal *out_refusal)
+{
+	gsize length = agent != NULL ? strlen(agent) : 0;
+
+	if (!useragent_is_valid(agent, length) || !service_count_is_valid(self, (guint)count)) {
+		service_refuse_issue(self, agent, count, out_refusal);
+		return FALSE;
+	}
+	if (!wide_ids_append_ulids(self->config->ulids, (guint)count, out_ulids, out_refusal)) {
+		counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
+		return FALSE;
+	}
+	counters_add(self->counters, COUNTER_ULIDS_GENERATED, (guint)count);
+	return TRUE;
+}
+
+static gboolean service_get_ulids(SfSnowflakeExtendedIf *iface, GPtrArray **out_ulids,
+				  const gchar *agent, const gint32 count,
+				  SfInvalidSystemClock **out_clock,
+				  SfInvalidUserAgentError **out_agent,
+				  SfWorkerIdUnavailable **out_worker, SfInvalidCount **out_count,
+				  GError **error)
+{
+	g_auto(Refusal) refusal = {0};
+
+	return service_append_ulids(SF_SERVICE(iface), agent, count, *out_ulids, &refusal) ||
+	       set_typed(&refusal, out_clock, out_agent, out_worker, out_count, error);
 }
 
 static const char *service_state(const Service *self, const KeeperStatus *status)
@@ -478,6 +547,8 @@ static void service_class_init(ServiceClass *klass)
 	extended->get_worker = service_get_worker;
 	extended->get_workers = service_get_workers;
 	extended->get_counters = service_get_counters;
+	extended->get_ulids = service_get_ulids;
+	extended->get_uuids = service_get_uuids;
 }
 
 static void service_init(Service *self G_GNUC_UNUSED)

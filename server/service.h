@@ -6,6 +6,7 @@
 #include "audit/audit-log.h"
 #include "common/counters.h"
 #include "core/generator.h"
+#include "core/ulid.h"
 #include "rpc/rpc-allowance.h"
 #include "server/agent-counters.h"
 #include "server/refusal.h"
@@ -27,6 +28,7 @@ G_DECLARE_FINAL_TYPE(Service, service, SF, SERVICE, SfSnowflakeExtendedHandler)
 /* What all handlers share; all borrowed. */
 typedef struct {
 	Generator *generator;
+	UlidGenerator *ulids;
 	Keeper *keeper;
 	CounterSet *counters;
 	AgentCounters *agents;

@@ -3,6 +3,7 @@ import com.twitter.service.snowflake.gen.InvalidSystemClock;
 import com.twitter.service.snowflake.gen.InvalidUserAgentError;
 import com.twitter.service.snowflake.gen.SnowflakeExtended;
 import com.twitter.service.snowflake.gen.Worker;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -84,6 +85,16 @@ public final class SnowflakeHandler implements SnowflakeExtended.Iface {
 
 	@Override
 	public Map<String, Long> get_counters() {
+		throw new UnsupportedOperationException();
+	}
+
+	@Override
+	public List<ByteBuffer> get_ulids(String useragent, int count) {
+		throw new UnsupportedOperationException();
+	}
+
+	@Override
+	public List<ByteBuffer> get_uuids(String useragent, int count) {
 		throw new UnsupportedOperationException();
 	}
 }

@@ -43,7 +43,9 @@ class Contract(unittest.TestCase):
     def test_the_calls_since_then(self):
         """What each takes and returns, by number: none of it may change."""
         calls = {"get_ids": ((1, 2), (0, 1, 2, 3, 4)), "get_worker": ((), (0,)),
-                 "get_workers": ((), (0, 1)), "get_counters": ((), (0,))}
+                 "get_workers": ((), (0, 1)), "get_counters": ((), (0,)),
+                 "get_ulids": ((1, 2), (0, 1, 2, 3, 4)),
+                 "get_uuids": ((1, 2), (0, 1, 2, 3, 4, 5))}
         for call, numbers in calls.items():
             with self.subTest(call):
                 found = tuple(

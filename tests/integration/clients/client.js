@@ -14,6 +14,9 @@ async function run(client) {
     for (let i = 0; i < Number(count); i++) console.log(decimal(await client.get_id(agent)));
   } else if (command === "get_ids") {
     for (const id of await client.get_ids(agent, Number(count))) console.log(decimal(id));
+  } else if (command === "get_ulids" || command === "get_uuids") {
+    for (const wide of await client[command](agent, Number(count)))
+      console.log(BigInt(`0x${wide.toString("hex")}`).toString());
   } else {
     console.log(decimal(await client.get_worker_id()));
     console.log(decimal(await client.get_datacenter_id()));

@@ -52,8 +52,10 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 	self->counters = counter_set_new();
 	self->agents = agent_counters_new();
 	self->audit = audit_log_new(no_targets, 1024, NULL);
+	ulid_generator_init(&self->ulids, &self->clock);
 	self->config = (ServiceConfig){
 		.generator = self->generator,
+		.ulids = &self->ulids,
 		.keeper = self->keeper,
 		.counters = self->counters,
 		.agents = self->agents,
@@ -85,6 +87,7 @@ void stack_free(Stack *self)
 	agent_counters_free(self->agents);
 	audit_log_free(self->audit);
 	keeper_free(self->keeper);
+	ulid_generator_clear(&self->ulids);
 	generator_free(self->generator);
 	g_free(self);
 }
