@@ -9,19 +9,25 @@
 #define MAX_REPLY_BYTES         65536
 #define MAX_WORKERS_REPLY_BYTES 16777215
 
+#define DECLARED_BY(result) (1u << (result))
+#define BATCHES             (DECLARED_BY(CLIENT_RESULT_IDS) | DECLARED_BY(CLIENT_RESULT_UUIDS))
+
 /* The exceptions of the contract. The calls of 2010 have them by name only, at the start of the
  * message of a TApplicationException; the later ones as fields of the result. */
 static const struct {
 	const char *name;
-	ClientResult result; /* of the call that declares it ... */
-	gint16 field;        /* ... as this field */
+	guint results; /* of the calls that declare it, of DECLARED_BY() ... */
+	gint16 field;  /* ... as this field */
 	SnowflakeClientError code;
 } exceptions[] = {
-	{"InvalidSystemClock", CLIENT_RESULT_IDS, 1, SNOWFLAKE_CLIENT_ERROR_CLOCK},
-	{"InvalidUserAgentError", CLIENT_RESULT_IDS, 2, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT},
-	{"WorkerIdUnavailable", CLIENT_RESULT_IDS, 3, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE},
-	{"InvalidCount", CLIENT_RESULT_IDS, 4, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT},
-	{"RegistryUnavailable", CLIENT_RESULT_WORKERS, 1, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE},
+	{"InvalidSystemClock", BATCHES, 1, SNOWFLAKE_CLIENT_ERROR_CLOCK},
+	{"InvalidUserAgentError", BATCHES, 2, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT},
+	{"WorkerIdUnavailable", BATCHES, 3, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE},
+	{"InvalidCount", BATCHES, 4, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT},
+	{"RegistryUnavailable", DECLARED_BY(CLIENT_RESULT_WORKERS), 1,
+	 SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE},
+	{"UnsupportedLayout", DECLARED_BY(CLIENT_RESULT_UUIDS), 5,
+	 SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED},
 };
 enum { FIELD_INVALID_COUNT = 4 };
 
@@ -119,7 +125,8 @@ static GError *read_declared_exception(ClientReader *reader, const ClientCall *c
 				       ClientReply *refusal)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(exceptions); i++) {
-		if (exceptions[i].result != call->result || exceptions[i].field != field)
+		if ((exceptions[i].results & DECLARED_BY(call->result)) == 0 ||
+		    exceptions[i].field != field)
 			continue;
 
 		gint64 retry_after_ms;
@@ -127,8 +134,7 @@ static GError *read_declared_exception(ClientReader *reader, const ClientCall *c
 
 		if (exceptions[i].code == SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE)
 			refusal->retry_after_ms = MAX(retry_after_ms, 0);
-		refusal->count_refused =
-			call->result == CLIENT_RESULT_IDS && field == FIELD_INVALID_COUNT;
+		refusal->count_refused = call->count > 0 && field == FIELD_INVALID_COUNT;
 		return g_error_new(SNOWFLAKE_CLIENT_ERROR, exceptions[i].code, "%s: %s",
 				   exceptions[i].name, message);
 	}
@@ -147,6 +153,26 @@ static void read_ids(ClientReader *reader, guint count, gint64 *out_ids)
 		if (out_ids[i] <= last)
 			reader->bad = TRUE;
 		last = out_ids[i];
+	}
+}
+
+static void read_uuids(ClientReader *reader, guint count,
+		       guint8 (*out_uuids)[SNOWFLAKE_CLIENT_UUID_BYTES])
+{
+	gsize size = client_reader_list(reader, BINARY_STRING);
+
+	if (size != count)
+		reader->bad = TRUE;
+	for (gsize i = 0; i < size && !reader->bad; i++) {
+		gsize length;
+		const char *bytes = client_reader_bytes(reader, &length);
+
+		if (length != SNOWFLAKE_CLIENT_UUID_BYTES ||
+		    (i > 0 && memcmp(bytes, out_uuids[i - 1], length) <= 0)) {
+			reader->bad = TRUE;
+			return;
+		}
+		memcpy(out_uuids[i], bytes, length);
 	}
 }
 
@@ -216,7 +242,7 @@ static gboolean read_result(ClientReader *reader, const ClientCall *call, Binary
 	static const BinaryType types[] = {
 		[CLIENT_RESULT_ID] = BINARY_I64,       [CLIENT_RESULT_NUMBER] = BINARY_I64,
 		[CLIENT_RESULT_IDS] = BINARY_LIST,     [CLIENT_RESULT_WORKER] = BINARY_STRUCT,
-		[CLIENT_RESULT_WORKERS] = BINARY_LIST,
+		[CLIENT_RESULT_WORKERS] = BINARY_LIST, [CLIENT_RESULT_UUIDS] = BINARY_LIST,
 	};
 
 	if (type != types[call->result])
@@ -236,6 +262,9 @@ static gboolean read_result(ClientReader *reader, const ClientCall *call, Binary
 	case CLIENT_RESULT_WORKERS:
 		g_clear_pointer(&reply->workers, g_ptr_array_unref);
 		reply->workers = read_workers(reader);
+		break;
+	case CLIENT_RESULT_UUIDS:
+		read_uuids(reader, call->count, reply->uuids);
 		break;
 	}
 	if (call->result == CLIENT_RESULT_ID && reply->number <= 0)

@@ -18,13 +18,14 @@ typedef enum {
 	CLIENT_RESULT_IDS,     /* a list of i64, as many as asked for, above 0 and increasing */
 	CLIENT_RESULT_WORKER,  /* a struct Worker */
 	CLIENT_RESULT_WORKERS, /* a list of them */
+	CLIENT_RESULT_UUIDS,   /* a list of 16 bytes each, as many as asked for, increasing */
 } ClientResult;
 
 typedef struct {
 	const char *method;
 	ClientResult result;
 	const char *agent; /* NULL: the call has no arguments */
-	guint count;       /* get_ids: how many; else 0, and there is no such argument */
+	guint count;       /* of a batch: how many; else 0, and there is no such argument */
 } ClientCall;
 
 typedef struct {
@@ -32,8 +33,9 @@ typedef struct {
 	gint64 *ids;                   /* IDS: the caller's, room for count */
 	SnowflakeClientWorker *worker; /* WORKER: (transfer full), after a failure too */
 	GPtrArray *workers;            /* WORKERS: (transfer full), after a failure too */
-	gint64 retry_after_ms;         /* with UNAVAILABLE; 0: unknown */
-	gboolean count_refused;        /* with INVALID_ARGUMENT: it was the count, not the agent */
+	guint8 (*uuids)[SNOWFLAKE_CLIENT_UUID_BYTES]; /* UUIDS: the caller's, room for count */
+	gint64 retry_after_ms;                        /* with UNAVAILABLE; 0: unknown */
+	gboolean count_refused; /* with INVALID_ARGUMENT: it was the count, not the agent */
 } ClientReply;
 
 /* The most workers in a list: more than any layout in use has. */

@@ -170,20 +170,15 @@ gboolean snowflake_client_get_id(SnowflakeClient *self, const char *agent, gint6
 	       get_one(self, agent, out_id, error);
 }
 
-/* Asks for @count IDs, or for fewer if the server says that it is too many for one call. */
-static gboolean get_batch(SnowflakeClient *self, const char *agent, guint count, gint64 *out_ids,
+/* Makes the call, or asks for fewer if the server says that it is too many for one call.
+ * @reply: where what comes goes */
+static gboolean get_batch(SnowflakeClient *self, ClientCall call, ClientReply reply,
 			  guint *out_count, GError **error)
 {
 	for (;;) {
-		const ClientCall call = {
-			.method = "get_ids",
-			.result = CLIENT_RESULT_IDS,
-			.agent = agent,
-			.count = MIN(count, self->max_count),
-		};
-		ClientReply reply = {.ids = out_ids};
 		g_autoptr(GError) failure = NULL;
 
+		call.count = MIN(call.count, self->max_count);
 		if (client_failover_perform(self, &call, &reply, &failure)) {
 			*out_count = call.count;
 			return TRUE;
@@ -203,7 +198,14 @@ static gboolean get_some(SnowflakeClient *self, const char *agent, guint count, 
 	g_autoptr(GError) failure = NULL;
 
 	if (!self->lacks_get_ids) {
-		if (get_batch(self, agent, count, out_ids, out_count, &failure))
+		const ClientCall call = {
+			.method = "get_ids",
+			.result = CLIENT_RESULT_IDS,
+			.agent = agent,
+			.count = count,
+		};
+
+		if (get_batch(self, call, (ClientReply){.ids = out_ids}, out_count, &failure))
 			return TRUE;
 		if (!g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR,
 				     SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED)) {
@@ -232,13 +234,25 @@ static gboolean check_order(SnowflakeClient *self, gint64 last, gint64 id, GErro
 	return FALSE;
 }
 
+static gboolean begin_batches(SnowflakeClient *self, const char *agent, guint count,
+			      const void *out, GError **error)
+{
+	if (!begin(self, error) || !check_place(out, error) || !check_agent(agent, error))
+		return FALSE;
+	return count > 0 || refuse_argument(error, "a count of 0, the least is 1");
+}
+
+static void prefix_progress(GError **error, guint done, guint count)
+{
+	if (done > 0)
+		g_prefix_error(error, "after %u of %u IDs: ", done, count);
+}
+
 gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent, guint count,
 				  gint64 *out_ids, GError **error)
 {
-	if (!begin(self, error) || !check_place(out_ids, error) || !check_agent(agent, error))
+	if (!begin_batches(self, agent, count, out_ids, error))
 		return FALSE;
-	if (count == 0)
-		return refuse_argument(error, "a count of 0, the least is 1");
 
 	g_autofree gint64 *ids = g_new(gint64, count);
 
@@ -246,8 +260,7 @@ gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent, guin
 		guint server = self->current;
 
 		if (!get_some(self, agent, count - done, ids + done, &got, error)) {
-			if (done > 0)
-				g_prefix_error(error, "after %u of %u IDs: ", done, count);
+			prefix_progress(error, done, count);
 			return FALSE;
 		}
 		if (done > 0 && self->lacks_get_ids && self->current == server &&
@@ -256,4 +269,43 @@ gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent, guin
 	}
 	memcpy(out_ids, ids, count * sizeof(*ids));
 	return TRUE;
+}
+
+static gboolean get_uuids(SnowflakeClient *self, const char *method, const char *agent, guint count,
+			  guint8 (*out_uuids)[SNOWFLAKE_CLIENT_UUID_BYTES], GError **error)
+{
+	if (!begin_batches(self, agent, count, out_uuids, error))
+		return FALSE;
+
+	g_autofree guint8(*uuids)[SNOWFLAKE_CLIENT_UUID_BYTES] = g_malloc_n(count, sizeof(*uuids));
+
+	for (guint done = 0, got; done < count; done += got) {
+		const ClientCall call = {
+			.method = method,
+			.result = CLIENT_RESULT_UUIDS,
+			.agent = agent,
+			.count = count - done,
+		};
+
+		if (!get_batch(self, call, (ClientReply){.uuids = uuids + done}, &got, error)) {
+			prefix_progress(error, done, count);
+			return FALSE;
+		}
+	}
+	memcpy(out_uuids, uuids, count * sizeof(*uuids));
+	return TRUE;
+}
+
+gboolean snowflake_client_get_ulids(SnowflakeClient *self, const char *agent, guint count,
+				    guint8 (*out_ulids)[SNOWFLAKE_CLIENT_UUID_BYTES],
+				    GError **error)
+{
+	return get_uuids(self, "get_ulids", agent, count, out_ulids, error);
+}
+
+gboolean snowflake_client_get_uuids(SnowflakeClient *self, const char *agent, guint count,
+				    guint8 (*out_uuids)[SNOWFLAKE_CLIENT_UUID_BYTES],
+				    GError **error)
+{
+	return get_uuids(self, "get_uuids", agent, count, out_uuids, error);
 }

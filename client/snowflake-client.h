@@ -49,7 +49,8 @@ typedef enum {
 	SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
 	/* No connection, or no answer, in the time that the last server tried was given. */
 	SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
-	/* The server does not know this call: get_worker() of a server of 2010. */
+	/* The server does not know this call: get_worker() of a server of 2010; or its layout has
+	 * none of what is asked for: get_uuids(). */
 	SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
 	/* An answer that the contract does not have: not a Snowflake server, or a broken one. */
 	SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
@@ -140,6 +141,36 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_ids(SnowflakeClient *self,
 							  guint count, gint64 *out_ids,
 							  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+/* Of a ULID or a UUID: the highest byte first, so that memcmp() compares them. */
+#define SNOWFLAKE_CLIENT_UUID_BYTES 16
+
+/**
+ * snowflake_client_get_ulids:
+ * @count: how many, 1 or more
+ * @out_ulids: (out) (array length=count): room for @count ULIDs; untouched on failure
+ *
+ * ULIDs (github.com/ulid/spec), by the server's clock. Each is greater than all that this server
+ * has answered with before, whoever asked. They are unique by chance, so that a server without a
+ * worker ID has them as well. In batches and in time as get_ids() has it; they increase unless
+ * another server had to step in, or the server was started again.
+ *
+ * Returns: %TRUE, or %FALSE with an error set: UNSUPPORTED of a server that lacks the call
+ */
+SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_ulids(
+	SnowflakeClient *self, const char *agent, guint count,
+	guint8 (*out_ulids)[SNOWFLAKE_CLIENT_UUID_BYTES], GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/**
+ * snowflake_client_get_uuids:
+ *
+ * Likewise UUIDs of version 7 (RFC 9562), each made of an ID that get_ids() could have had: unique
+ * as that is, and in its order. UNSUPPORTED is set if the server's layout is not the default one,
+ * too.
+ */
+SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_uuids(
+	SnowflakeClient *self, const char *agent, guint count,
+	guint8 (*out_uuids)[SNOWFLAKE_CLIENT_UUID_BYTES], GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
 /* The server's clock, in milliseconds since the Unix epoch. */
 SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_timestamp(
 	SnowflakeClient *self, gint64 *out_timestamp_ms, GError **error) G_GNUC_WARN_UNUSED_RESULT;
@@ -173,8 +204,8 @@ SNOWFLAKE_CLIENT_EXPORT GPtrArray *snowflake_client_get_workers(SnowflakeClient 
  * answered it. */
 SNOWFLAKE_CLIENT_EXPORT const char *snowflake_client_get_server(const SnowflakeClient *self);
 
-/* After get_ids() or get_workers() failed with UNAVAILABLE: how long the server says to wait; 0: it
- * did not say, as in the answers to the other calls, which have no place for it. */
+/* After a call for a batch or get_workers() failed with UNAVAILABLE: how long the server says to
+ * wait; 0: it did not say, as in the answers to the other calls, which have no place for it. */
 SNOWFLAKE_CLIENT_EXPORT gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self);
 
 G_END_DECLS

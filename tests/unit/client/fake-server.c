@@ -287,6 +287,22 @@ static void write_worker(GByteArray *out, guint worker_id, const char *state)
 	byte_writer_u8(out, BINARY_STOP);
 }
 
+void fake_reply_uuids(GByteArray *out, const FakeRequest *request, const guint *lengths,
+		      guint count)
+{
+	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
+	byte_writer_field(out, BINARY_LIST, 0);
+	byte_writer_u8(out, BINARY_STRING);
+	byte_writer_be32(out, count);
+	for (guint i = 0; i < count; i++) {
+		byte_writer_be32(out, lengths[i]);
+		for (guint at = 0; at < lengths[i]; at++)
+			byte_writer_u8(out, at == 0 ? (guint8)i : 0);
+	}
+	byte_writer_u8(out, BINARY_STOP);
+	fake_end(out);
+}
+
 void fake_reply_worker(GByteArray *out, const FakeRequest *request, const char *state)
 {
 	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);

@@ -53,6 +53,9 @@ void fake_end(GByteArray *out); /* writes the length in front; @out holds one fr
 /* Whole frames. */
 void fake_reply_i64(GByteArray *out, const FakeRequest *request, gint64 value);
 void fake_reply_ids(GByteArray *out, const FakeRequest *request, gint64 first, guint count);
+/* Binaries of these lengths, each of which begins with its number. */
+void fake_reply_uuids(GByteArray *out, const FakeRequest *request, const guint *lengths,
+		      guint count);
 void fake_reply_declared(GByteArray *out, const FakeRequest *request, gint16 field,
 			 const char *message, gint64 retry_after_ms);
 void fake_reply_exception(GByteArray *out, const FakeRequest *request, gint32 type,

@@ -14,7 +14,10 @@ static const ClientCall calls[] = {
 	{"get_ids", CLIENT_RESULT_IDS, "agent", N_IDS},
 	{"get_worker", CLIENT_RESULT_WORKER, NULL, 0},
 	{"get_workers", CLIENT_RESULT_WORKERS, NULL, 0},
+	{"get_uuids", CLIENT_RESULT_UUIDS, "agent", N_IDS},
 };
+
+static const guint UUID_LENGTHS[N_IDS] = {16, 16, 16};
 
 /* Good replies to calls[i], without the header of the frame. */
 static GByteArray *good_reply(gsize i)
@@ -36,6 +39,9 @@ static GByteArray *good_reply(gsize i)
 	case CLIENT_RESULT_WORKERS:
 		fake_reply_workers(bytes, &request, 2);
 		break;
+	case CLIENT_RESULT_UUIDS:
+		fake_reply_uuids(bytes, &request, UUID_LENGTHS, N_IDS);
+		break;
 	}
 	g_byte_array_remove_range(bytes, 0, 4);
 	return bytes;
@@ -48,7 +54,8 @@ static gboolean read_tight(const ClientCall *call, const guint8 *bytes, gsize le
 {
 	g_autofree guint8 *tight = g_memdup2(bytes, length);
 	gint64 ids[N_IDS] = {0};
-	ClientReply reply = {.ids = ids};
+	guint8 uuids[N_IDS][SNOWFLAKE_CLIENT_UUID_BYTES] = {0};
+	ClientReply reply = {.ids = ids, .uuids = uuids};
 	gboolean read = client_call_read(call, SEQID, tight, length, &reply, error);
 
 	if (read && call->result == CLIENT_RESULT_ID)
@@ -59,6 +66,9 @@ static gboolean read_tight(const ClientCall *call, const guint8 *bytes, gsize le
 		g_assert_nonnull(reply.worker);
 	if (read && call->result == CLIENT_RESULT_WORKERS)
 		g_assert_nonnull(reply.workers);
+	if (read && call->result == CLIENT_RESULT_UUIDS)
+		g_assert_true(memcmp(uuids[0], uuids[1], sizeof(uuids[0])) < 0 &&
+			      memcmp(uuids[1], uuids[2], sizeof(uuids[0])) < 0);
 	snowflake_client_worker_free(reply.worker);
 	g_clear_pointer(&reply.workers, g_ptr_array_unref);
 	return read;
@@ -169,7 +179,8 @@ static void a_damaged_refusal_says_nothing_else(void)
 		gint16 field;
 		gint64 retry_after_ms;
 		gboolean count_refused;
-	} cases[] = {{2, 4, 0, TRUE}, {2, 3, 250, FALSE}, {4, 1, 250, FALSE}};
+	} cases[] = {{2, 4, 0, TRUE}, {2, 3, 250, FALSE}, {4, 1, 250, FALSE},
+		     {5, 4, 0, TRUE}, {5, 3, 250, FALSE}, {5, 5, 0, FALSE}};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
 		const ClientCall *call = &calls[cases[i].call];
@@ -247,6 +258,34 @@ static void refuses_lists_that_are_too_long(void)
 	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
 }
 
+static void refuses_uuids_that_are_none(void)
+{
+	static const struct {
+		guint lengths[N_IDS + 1];
+		guint count;
+		gboolean equal; /* the second is the first */
+	} cases[] = {
+		{{16, 16, 15}, N_IDS, FALSE},         {{16, 17, 16}, N_IDS, FALSE},
+		{{0, 16, 16}, N_IDS, FALSE},          {{16, 16, 36}, N_IDS, FALSE},
+		{{16, 16}, N_IDS - 1, FALSE},         {{0}, 0, FALSE},
+		{{16, 16, 16, 16}, N_IDS + 1, FALSE}, {{16, 16, 16}, N_IDS, TRUE},
+	};
+	const ClientCall *call = &calls[5];
+	const FakeRequest request = {(char *)call->method, SEQID, NULL, 0};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autoptr(GByteArray) bytes = g_byte_array_new();
+		g_autoptr(GError) error = NULL;
+
+		fake_reply_uuids(bytes, &request, cases[i].lengths, cases[i].count);
+		if (cases[i].equal) /* before the third and the end of the struct */
+			bytes->data[bytes->len - 1 - 16 - 4 - 16] = 0;
+		g_test_message("case %zu", i);
+		g_assert_false(read_tight(call, bytes->data + 4, bytes->len - 4, &error));
+		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
+	}
+}
+
 /* Damaged replies are refused with an error, or happen to be right: never anything else. */
 static void survives_damage(void)
 {
@@ -285,6 +324,7 @@ int main(int argc, char **argv)
 			skips_unknown_fields_to_a_depth);
 	g_test_add_func("/client-call/refuses-lists-that-are-too-long",
 			refuses_lists_that_are_too_long);
+	g_test_add_func("/client-call/refuses-uuids-that-are-none", refuses_uuids_that_are_none);
 	g_test_add_func("/client-call/survives-damage", survives_damage);
 	return g_test_run();
 }
