@@ -12,6 +12,7 @@
 #include "ctl/output.h"
 #include "ctl/screen.h"
 #include "ctl/table.h"
+#include "ctl/wide-text.h"
 
 #define LINE_COLUMNS        106
 #define MAX_UNFLUSHED_LINES 1000
@@ -29,6 +30,9 @@ static const GOptionEntry entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
+/* Above the lines of each kind. */
+typedef enum { HEAD_NONE, HEAD_ID, HEAD_ULID, HEAD_UUID } Head;
+
 typedef struct {
 	Layout layout;
 	gboolean has_form;
@@ -36,24 +40,22 @@ typedef struct {
 	gboolean json;
 	gboolean is_short; /* lines without the local time */
 	CtlArray array;
-	gboolean any_line;
+	Head head; /* of the last line */
 	gboolean any_bad;
 } Decoder;
 
 static gboolean read_id(const Decoder *self, const char *text, gint64 *out_id, GError **error)
 {
-	if (self->has_form)
-		return ctl_id_text_decode(self->form, text, out_id, error);
-	if (text[0] != '\0' && text[strspn(text, "0123456789")] == '\0')
-		return ctl_id_text_decode(CTL_ID_DECIMAL, text, out_id, error);
-	if (g_ascii_strncasecmp(text, "0x", 2) == 0)
-		return ctl_id_text_decode(CTL_ID_HEX, text, out_id, error);
+	CtlIdForm form = self->form;
+
+	if (self->has_form || ctl_id_form_of(text, &form))
+		return ctl_id_text_decode(form, text, out_id, error);
 
 	g_autofree char *shown = text_escape(text, strlen(text));
 
 	g_set_error(error, CTL_ID_TEXT_ERROR, CTL_ID_TEXT_ERROR_INVALID,
-		    "\"%s\" is neither digits nor 0x and hex digits; say what it is with "
-		    "--from crockford, base62 or base58",
+		    "\"%s\" is neither digits nor 0x and hex digits, nor a ULID or UUID; say "
+		    "what it is with --from crockford, base62 or base58",
 		    shown);
 	return FALSE;
 }
@@ -87,9 +89,9 @@ static void print_line(Decoder *self, gint64 id, const LayoutParts *parts)
 	g_autofree char *time = local_time(parts->time_ms);
 	g_autofree char *local = local_column(self, time);
 
-	if (!self->any_line)
+	if (self->head != HEAD_ID)
 		print_head(self);
-	self->any_line = TRUE;
+	self->head = HEAD_ID;
 	ctl_output_print("%19" G_GINT64_FORMAT "  %-24s  %s%10u  %6u  %8u\n", id, utc, local,
 			 parts->datacenter_id, parts->worker_id, parts->sequence);
 }
@@ -109,16 +111,30 @@ static void print_json(Decoder *self, gint64 id, const LayoutParts *parts)
 	ctl_array_add_object(&self->array, object);
 }
 
-static void decode(Decoder *self, const char *text)
+static gboolean decode_wide(Decoder *self, CtlWideKind kind, const char *text, GError **error)
 {
-	g_autoptr(GError) error = NULL;
+	Head head = kind == CTL_WIDE_ULID ? HEAD_ULID : HEAD_UUID;
+	CtlWide wide;
+
+	if (!ctl_wide_parse(kind, text, &wide, error))
+		return FALSE;
+	if (self->json) {
+		ctl_array_add_object(&self->array, ctl_wide_to_json(&wide));
+		return TRUE;
+	}
+	if (self->head != head)
+		ctl_wide_print_head(kind);
+	self->head = head;
+	ctl_wide_print_line(&wide);
+	return TRUE;
+}
+
+static gboolean decode_id(Decoder *self, const char *text, GError **error)
+{
 	gint64 id;
 
-	if (!read_id(self, text, &id, &error) || !layout_check_id(&self->layout, id, &error)) {
-		ctl_output_complain("%s", error->message);
-		self->any_bad = TRUE;
-		return;
-	}
+	if (!read_id(self, text, &id, error) || !layout_check_id(&self->layout, id, error))
+		return FALSE;
 
 	LayoutParts parts = layout_decode(&self->layout, id);
 
@@ -126,6 +142,21 @@ static void decode(Decoder *self, const char *text)
 		print_json(self, id, &parts);
 	else
 		print_line(self, id, &parts);
+	return TRUE;
+}
+
+static void decode(Decoder *self, const char *text)
+{
+	g_autoptr(GError) error = NULL;
+	CtlWideKind kind;
+	gboolean decoded = !self->has_form && ctl_wide_kind_of(text, &kind)
+				   ? decode_wide(self, kind, text, &error)
+				   : decode_id(self, text, &error);
+
+	if (!decoded) {
+		ctl_output_complain("%s", error->message);
+		self->any_bad = TRUE;
+	}
 }
 
 /* What is decoded is seen before more is waited for; and Ctrl-C is heard. */
@@ -215,7 +246,8 @@ const CtlCommand ctl_decode_command = {
 	.arguments = "[ID...]",
 	.summary = "Shows what IDs consist of.",
 	.details = "Without arguments, reads them from standard input, a line each. Digits "
-		   "are decimal, 0x and hex digits hexadecimal; anything else needs --from.",
+		   "are decimal, 0x and hex digits hexadecimal, 26 letters and digits a ULID, "
+		   "a UUID is one of version 7; anything else needs --from.",
 	.entries = entries,
 	.run = run,
 };

@@ -1,45 +1,90 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/* The commands that print what servers give out: IDs, ULIDs or UUIDs. */
+
+#include "core/ulid.h"
 #include "ctl/command.h"
 #include "ctl/output.h"
 
-#define BATCH 1000 /* IDs that are fetched before the first of them is printed */
+#define BATCH 1000 /* that are fetched before the first of them is printed */
 
 static char *wanted_text;
 static guint64 wanted = 1;
 static char *agent;
 
 static const GOptionEntry entries[] = {
-	{"number", 'n', 0, G_OPTION_ARG_STRING, &wanted_text, "How many IDs (default 1)", "N"},
+	{"number", 'n', 0, G_OPTION_ARG_STRING, &wanted_text, "How many (default 1)", "N"},
 	{"agent", 0, 0, G_OPTION_ARG_STRING, &agent,
 	 "Who asks; the server checks its form only (default snowflakectl)", "A"},
 	G_OPTION_ENTRY_NULL,
 };
 
-static void print_id(CtlArray *array, gint64 id)
+typedef enum { KIND_ID, KIND_ULID, KIND_UUID } Kind;
+
+typedef union {
+	gint64 ids[BATCH];
+	guint8 uuids[BATCH][SNOWFLAKE_CLIENT_UUID_BYTES];
+} Batch;
+
+static gboolean fetch(SnowflakeClient *client, Kind kind, guint count, Batch *out_batch,
+		      GError **error)
 {
-	char quoted[32];
+	const char *useragent = agent != NULL ? agent : "snowflakectl";
+
+	switch (kind) {
+	case KIND_ULID:
+		return snowflake_client_get_ulids(client, useragent, count, out_batch->uuids,
+						  error);
+	case KIND_UUID:
+		return snowflake_client_get_uuids(client, useragent, count, out_batch->uuids,
+						  error);
+	case KIND_ID:
+	default:
+		return snowflake_client_get_ids(client, useragent, count, out_batch->ids, error);
+	}
+}
+
+static void write_text(const Batch *batch, Kind kind, guint i, char out_text[static UUID_TEXT_SIZE])
+{
+	switch (kind) {
+	case KIND_ULID:
+		ulid_to_text(uuid_from_bytes(batch->uuids[i]), out_text);
+		break;
+	case KIND_UUID:
+		uuid_to_text(uuid_from_bytes(batch->uuids[i]), out_text);
+		break;
+	case KIND_ID:
+	default:
+		g_snprintf(out_text, UUID_TEXT_SIZE, "%" G_GINT64_FORMAT, batch->ids[i]);
+	}
+}
+
+static void print_text(CtlArray *array, const char *text)
+{
+	char quoted[UUID_TEXT_SIZE + 2];
 
 	if (array == NULL) {
-		ctl_output_print("%" G_GINT64_FORMAT "\n", id);
+		ctl_output_print("%s\n", text);
 		return;
 	}
-	g_snprintf(quoted, sizeof(quoted), "\"%" G_GINT64_FORMAT "\"", id);
+	g_snprintf(quoted, sizeof(quoted), "\"%s\"", text);
 	ctl_array_add(array, quoted);
 }
 
 /* @array: NULL for plain lines */
-static gboolean print_ids(SnowflakeClient *client, CtlArray *array, GError **error)
+static gboolean print_all(SnowflakeClient *client, Kind kind, CtlArray *array, GError **error)
 {
-	const char *useragent = agent != NULL ? agent : "snowflakectl";
-
 	for (guint64 left = wanted; left > 0;) {
-		gint64 ids[BATCH];
+		Batch batch;
+		char text[UUID_TEXT_SIZE];
 		guint count = MIN(left, BATCH);
 
-		if (!snowflake_client_get_ids(client, useragent, count, ids, error))
+		if (!fetch(client, kind, count, &batch, error))
 			return FALSE;
-		for (guint i = 0; i < count; i++)
-			print_id(array, ids[i]);
+		for (guint i = 0; i < count; i++) {
+			write_text(&batch, kind, i, text);
+			print_text(array, text);
+		}
 		/* the next ones may take their time */
 		ctl_output_flush();
 		left -= count;
@@ -47,7 +92,7 @@ static gboolean print_ids(SnowflakeClient *client, CtlArray *array, GError **err
 	return TRUE;
 }
 
-static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
+static CtlStatus run(const CtlOptions *options, Kind kind)
 {
 	CtlArray array = {0};
 	g_autoptr(GError) error = NULL;
@@ -62,7 +107,7 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 
 	g_autoptr(SnowflakeClient) client = ctl_options_client_new(
 		options, (const Address *const *)servers->pdata, servers->len);
-	gboolean complete = print_ids(client, options->json ? &array : NULL, &error);
+	gboolean complete = print_all(client, kind, options->json ? &array : NULL, &error);
 
 	if (complete) {
 		if (options->json)
@@ -74,9 +119,41 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 	return CTL_FAILED;
 }
 
+static CtlStatus run_id(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
+{
+	return run(options, KIND_ID);
+}
+
+static CtlStatus run_ulid(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
+{
+	return run(options, KIND_ULID);
+}
+
+static CtlStatus run_uuid(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
+{
+	return run(options, KIND_UUID);
+}
+
 const CtlCommand ctl_id_command = {
 	.name = "id",
 	.summary = "Prints new IDs, a line each.",
 	.entries = entries,
-	.run = run,
+	.run = run_id,
+};
+
+const CtlCommand ctl_ulid_command = {
+	.name = "ulid",
+	.summary = "Prints new ULIDs, a line each.",
+	.details = "They increase, and are unique by chance: 80 bits of them are random.",
+	.entries = entries,
+	.run = run_ulid,
+};
+
+const CtlCommand ctl_uuid_command = {
+	.name = "uuid",
+	.summary = "Prints new UUIDs of version 7, a line each.",
+	.details = "Each is made of a new ID, as unique as that, and in its order; convert shows "
+		   "which.",
+	.entries = entries,
+	.run = run_uuid,
 };

@@ -34,6 +34,15 @@ gboolean ctl_id_form_from_name(const char *name, CtlIdForm *out_form)
 	return FALSE;
 }
 
+gboolean ctl_id_form_of(const char *text, CtlIdForm *out_form)
+{
+	gboolean is_hex = g_ascii_strncasecmp(text, "0x", 2) == 0;
+	gboolean is_decimal = text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
+
+	*out_form = is_hex ? CTL_ID_HEX : CTL_ID_DECIMAL;
+	return is_hex || is_decimal;
+}
+
 /* The digit that @c stands for: a form whose digits have one case reads both. */
 static char canonical_digit(CtlIdForm form, char c)
 {

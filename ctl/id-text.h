@@ -24,6 +24,9 @@ typedef enum {
  * is none of them. */
 gboolean ctl_id_form_from_name(const char *name, CtlIdForm *out_form) G_GNUC_WARN_UNUSED_RESULT;
 
+/* Sets *@out_form to what @text shows by itself, "12" or "0x1f"; %FALSE: it may be any. */
+gboolean ctl_id_form_of(const char *text, CtlIdForm *out_form) G_GNUC_WARN_UNUSED_RESULT;
+
 /**
  * ctl_id_text_decode:
  * @out_id: (out): 0 to 2^63 - 1; untouched on failure
