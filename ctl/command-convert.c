@@ -5,7 +5,7 @@
 #include "core/text.h"
 #include "core/uuid7.h"
 #include "ctl/command.h"
-#include "ctl/id-text.h"
+#include "core/id-text.h"
 #include "ctl/output.h"
 
 /* (transfer full) (nullable) */
@@ -27,19 +27,19 @@ static char *id_of_uuid(const char *text, GError **error)
 static char *uuid_of_id(const char *text, GError **error)
 {
 	char uuid[UUID_TEXT_SIZE];
-	CtlIdForm form;
+	IdTextForm form;
 	gint64 id;
 
-	if (!ctl_id_form_of(text, &form)) {
+	if (!id_text_form_of(text, &form)) {
 		g_autofree char *shown = text_escape(text, strlen(text));
 
-		g_set_error(error, CTL_ID_TEXT_ERROR, CTL_ID_TEXT_ERROR_INVALID,
+		g_set_error(error, ID_TEXT_ERROR, ID_TEXT_ERROR_INVALID,
 			    "\"%s\" is neither a UUID nor an ID: that is digits, or 0x and hex "
 			    "digits",
 			    shown);
 		return NULL;
 	}
-	if (!ctl_id_text_decode(form, text, &id, error))
+	if (!id_text_decode(form, text, &id, error))
 		return NULL;
 	uuid_to_text(uuid7_from_id(id, random_u64()), uuid);
 	return g_strdup(uuid);

@@ -8,7 +8,7 @@
 #include "core/layout.h"
 #include "core/text.h"
 #include "ctl/command.h"
-#include "ctl/id-text.h"
+#include "core/id-text.h"
 #include "ctl/output.h"
 #include "ctl/screen.h"
 #include "ctl/table.h"
@@ -36,7 +36,7 @@ typedef enum { HEAD_NONE, HEAD_ID, HEAD_ULID, HEAD_UUID } Head;
 typedef struct {
 	Layout layout;
 	gboolean has_form;
-	CtlIdForm form; /* if has_form; otherwise each ID tells */
+	IdTextForm form; /* if has_form; otherwise each ID tells */
 	gboolean json;
 	gboolean is_short; /* lines without the local time */
 	CtlArray array;
@@ -46,14 +46,14 @@ typedef struct {
 
 static gboolean read_id(const Decoder *self, const char *text, gint64 *out_id, GError **error)
 {
-	CtlIdForm form = self->form;
+	IdTextForm form = self->form;
 
-	if (self->has_form || ctl_id_form_of(text, &form))
-		return ctl_id_text_decode(form, text, out_id, error);
+	if (self->has_form || id_text_form_of(text, &form))
+		return id_text_decode(form, text, out_id, error);
 
 	g_autofree char *shown = text_escape(text, strlen(text));
 
-	g_set_error(error, CTL_ID_TEXT_ERROR, CTL_ID_TEXT_ERROR_INVALID,
+	g_set_error(error, ID_TEXT_ERROR, ID_TEXT_ERROR_INVALID,
 		    "\"%s\" is neither digits nor 0x and hex digits, nor a ULID or UUID; say "
 		    "what it is with --from crockford, base62 or base58",
 		    shown);
@@ -208,7 +208,7 @@ static void decode_standard_input(Decoder *self)
 
 static gboolean prepare(Decoder *self)
 {
-	if (form_name != NULL && !ctl_id_form_from_name(form_name, &self->form)) {
+	if (form_name != NULL && !id_text_form_from_name(form_name, &self->form)) {
 		g_autofree char *shown = text_escape(form_name, strlen(form_name));
 
 		ctl_output_complain(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/id-text.h"
+#include "core/id-text.h"
 
 #include "tests/unit/core/vectors.h"
 
@@ -8,50 +8,36 @@
 #define MAX_ID "9223372036854775807"
 
 static const struct {
-	CtlIdForm form;
+	IdTextForm form;
 	const char *member; /* in the vectors */
 	const char *digits;
-	gsize padded_to;
 } forms[] = {
-	{CTL_ID_DECIMAL, "id", "0123456789", 1},
-	{CTL_ID_HEX, "hex", "0123456789abcdef", 16},
-	{CTL_ID_CROCKFORD, "base32_crockford", "0123456789ABCDEFGHJKMNPQRSTVWXYZ", 13},
-	{CTL_ID_BASE62, "base62", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
-	 11},
-	{CTL_ID_BASE58, "base58_flickr",
-	 "123456789abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ", 1},
+	{ID_TEXT_DECIMAL, "id", "0123456789"},
+	{ID_TEXT_HEX, "hex", "0123456789abcdef"},
+	{ID_TEXT_CROCKFORD, "base32_crockford", "0123456789ABCDEFGHJKMNPQRSTVWXYZ"},
+	{ID_TEXT_BASE62, "base62",
+	 "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"},
+	{ID_TEXT_BASE58, "base58_flickr",
+	 "123456789abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ"},
 };
 
-/* (transfer full): @id in the form of that index. */
-static char *encode(gsize form, gint64 id)
-{
-	gint64 base = (gint64)strlen(forms[form].digits);
-	GString *text = g_string_new(NULL);
-
-	do {
-		g_string_prepend_c(text, forms[form].digits[id % base]);
-		id /= base;
-	} while (id > 0 || text->len < forms[form].padded_to);
-	return g_string_free(text, FALSE);
-}
-
-static void check_decodes(CtlIdForm form, const char *text, gint64 expected)
+static void check_decodes(IdTextForm form, const char *text, gint64 expected)
 {
 	g_autoptr(GError) error = NULL;
 	gint64 id = -1;
 
-	g_assert_true(ctl_id_text_decode(form, text, &id, &error));
+	g_assert_true(id_text_decode(form, text, &id, &error));
 	g_assert_no_error(error);
 	g_assert_cmpint(id, ==, expected);
 }
 
-static void check_refuses(CtlIdForm form, const char *text, const char *message)
+static void check_refuses(IdTextForm form, const char *text, const char *message)
 {
 	g_autoptr(GError) error = NULL;
 	gint64 id = -7;
 
-	g_assert_false(ctl_id_text_decode(form, text, &id, &error));
-	g_assert_error(error, CTL_ID_TEXT_ERROR, CTL_ID_TEXT_ERROR_INVALID);
+	g_assert_false(id_text_decode(form, text, &id, &error));
+	g_assert_error(error, ID_TEXT_ERROR, ID_TEXT_ERROR_INVALID);
 	g_assert_cmpint(id, ==, -7);
 	if (message != NULL)
 		g_assert_cmpstr(error->message, ==, message);
@@ -69,7 +55,7 @@ static void test_vectors(void)
 
 		for (gsize j = 0; j < G_N_ELEMENTS(forms); j++) {
 			const char *text = json_object_get_string_member(vector, forms[j].member);
-			g_autofree char *encoded = encode(j, id);
+			g_autofree char *encoded = id_text_encode(forms[j].form, id);
 
 			g_assert_cmpstr(encoded, ==, text);
 			check_decodes(forms[j].form, text, id);
@@ -115,7 +101,7 @@ static void test_round_trip(void)
 		for (int bit = 0; bit < 63; bit++) {
 			for (gint64 delta = -1; delta <= 1; delta++) {
 				gint64 id = (G_GINT64_CONSTANT(1) << bit) + delta;
-				g_autofree char *text = encode(i, id);
+				g_autofree char *text = id_text_encode(forms[i].form, id);
 
 				check_decodes(forms[i].form, text, id);
 			}
@@ -126,22 +112,22 @@ static void test_round_trip(void)
 static void test_decode(void)
 {
 	static const struct {
-		CtlIdForm form;
+		IdTextForm form;
 		const char *text;
 		gint64 id;
 	} cases[] = {
-		{CTL_ID_DECIMAL, "007", 7},
-		{CTL_ID_DECIMAL, "0000000000000000007", 7},
-		{CTL_ID_HEX, "0x7f", 127},
-		{CTL_ID_HEX, "0X7F", 127},
-		{CTL_ID_HEX, "fF", 255},
-		{CTL_ID_HEX, "0x7fffffffffffffff", G_MAXINT64},
-		{CTL_ID_CROCKFORD, "7zzzzzzzzzzzz", G_MAXINT64},
-		{CTL_ID_CROCKFORD, "iIlLoO", 34636800},
-		{CTL_ID_CROCKFORD, "a", 10},
-		{CTL_ID_BASE62, "z", 61},
-		{CTL_ID_BASE58, "11111111112", 1},
-		{CTL_ID_BASE58, "Z", 57},
+		{ID_TEXT_DECIMAL, "007", 7},
+		{ID_TEXT_DECIMAL, "0000000000000000007", 7},
+		{ID_TEXT_HEX, "0x7f", 127},
+		{ID_TEXT_HEX, "0X7F", 127},
+		{ID_TEXT_HEX, "fF", 255},
+		{ID_TEXT_HEX, "0x7fffffffffffffff", G_MAXINT64},
+		{ID_TEXT_CROCKFORD, "7zzzzzzzzzzzz", G_MAXINT64},
+		{ID_TEXT_CROCKFORD, "iIlLoO", 34636800},
+		{ID_TEXT_CROCKFORD, "a", 10},
+		{ID_TEXT_BASE62, "z", 61},
+		{ID_TEXT_BASE58, "11111111112", 1},
+		{ID_TEXT_BASE58, "Z", 57},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
@@ -151,43 +137,43 @@ static void test_decode(void)
 static void test_decode_refuses(void)
 {
 	static const struct {
-		CtlIdForm form;
+		IdTextForm form;
 		const char *text;
 		const char *message;
 	} cases[] = {
-		{CTL_ID_DECIMAL, "", "\"\" is not an ID in decimal: it has no digits"},
-		{CTL_ID_DECIMAL, "9223372036854775808",
+		{ID_TEXT_DECIMAL, "", "\"\" is not an ID in decimal: it has no digits"},
+		{ID_TEXT_DECIMAL, "9223372036854775808",
 		 "\"9223372036854775808\" is not an ID in decimal: it is above " MAX_ID},
-		{CTL_ID_DECIMAL, "9999999999999999999",
+		{ID_TEXT_DECIMAL, "9999999999999999999",
 		 "\"9999999999999999999\" is not an ID in decimal: it is above " MAX_ID},
-		{CTL_ID_DECIMAL, "00000000000000000007",
+		{ID_TEXT_DECIMAL, "00000000000000000007",
 		 "\"00000000000000000007\" is not an ID in decimal: it has more than 19 digits"},
-		{CTL_ID_DECIMAL, "-1",
+		{ID_TEXT_DECIMAL, "-1",
 		 "\"-1\" is not an ID in decimal: character 1 is no digit of it"},
-		{CTL_ID_DECIMAL, "+1",
+		{ID_TEXT_DECIMAL, "+1",
 		 "\"+1\" is not an ID in decimal: character 1 is no digit of it"},
-		{CTL_ID_DECIMAL, "1 ",
+		{ID_TEXT_DECIMAL, "1 ",
 		 "\"1 \" is not an ID in decimal: character 2 is no digit of it"},
-		{CTL_ID_DECIMAL, "1\n",
+		{ID_TEXT_DECIMAL, "1\n",
 		 "\"1\\x0a\" is not an ID in decimal: character 2 is no digit of it"},
-		{CTL_ID_DECIMAL, "0x1f",
+		{ID_TEXT_DECIMAL, "0x1f",
 		 "\"0x1f\" is not an ID in decimal: character 2 is no digit of it"},
-		{CTL_ID_HEX, "0x", "\"0x\" is not an ID in hex: it has no digits"},
-		{CTL_ID_HEX, "0x0x1",
+		{ID_TEXT_HEX, "0x", "\"0x\" is not an ID in hex: it has no digits"},
+		{ID_TEXT_HEX, "0x0x1",
 		 "\"0x0x1\" is not an ID in hex: character 4 is no digit of it"},
-		{CTL_ID_HEX, "8000000000000000",
+		{ID_TEXT_HEX, "8000000000000000",
 		 "\"8000000000000000\" is not an ID in hex: it is above " MAX_ID},
-		{CTL_ID_HEX, "00000000000000000",
+		{ID_TEXT_HEX, "00000000000000000",
 		 "\"00000000000000000\" is not an ID in hex: it has more than 16 digits"},
-		{CTL_ID_CROCKFORD, "u",
+		{ID_TEXT_CROCKFORD, "u",
 		 "\"u\" is not an ID in crockford: character 1 is no digit of it"},
-		{CTL_ID_CROCKFORD, "0-0",
+		{ID_TEXT_CROCKFORD, "0-0",
 		 "\"0-0\" is not an ID in crockford: character 2 is no digit of it"},
-		{CTL_ID_BASE62, "\xc3\xa9",
+		{ID_TEXT_BASE62, "\xc3\xa9",
 		 "\"\\xc3\\xa9\" is not an ID in base62: character 1 is no digit of it"},
-		{CTL_ID_BASE62, "000000000000",
+		{ID_TEXT_BASE62, "000000000000",
 		 "\"000000000000\" is not an ID in base62: it has more than 11 digits"},
-		{CTL_ID_BASE58, "111111111111",
+		{ID_TEXT_BASE58, "111111111111",
 		 "\"111111111111\" is not an ID in base58: it has more than 11 digits"},
 	};
 
@@ -198,15 +184,15 @@ static void test_decode_refuses(void)
 static void test_form_names(void)
 {
 	static const char *const names[] = {"decimal", "hex", "crockford", "base62", "base58"};
-	CtlIdForm form = CTL_ID_BASE58;
+	IdTextForm form = ID_TEXT_BASE58;
 
 	for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
-		g_assert_true(ctl_id_form_from_name(names[i], &form));
+		g_assert_true(id_text_form_from_name(names[i], &form));
 		g_assert_cmpint(form, ==, (int)i);
 	}
-	g_assert_false(ctl_id_form_from_name("base64", &form));
-	g_assert_false(ctl_id_form_from_name("", &form));
-	g_assert_cmpint(form, ==, CTL_ID_BASE58);
+	g_assert_false(id_text_form_from_name("base64", &form));
+	g_assert_false(id_text_form_from_name("", &form));
+	g_assert_cmpint(form, ==, ID_TEXT_BASE58);
 }
 
 int main(int argc, char **argv)
