@@ -28,7 +28,9 @@ G_BEGIN_DECLS
  */
 typedef struct _SnowflakeClient SnowflakeClient;
 
+#ifndef SNOWFLAKE_CLIENT_EXPORT
 #define SNOWFLAKE_CLIENT_EXPORT __attribute__((visibility("default")))
+#endif
 
 #define SNOWFLAKE_CLIENT_DEFAULT_SERVER     "127.0.0.1:7609"
 #define SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS 3000

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "core/id-text.h"
 #include "core/random.h"
 #include "core/text.h"
 #include "core/uuid7.h"
 #include "ctl/command.h"
-#include "core/id-text.h"
 #include "ctl/output.h"
 
 /* (transfer full) (nullable) */

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/id-text.h"
 #include "core/layout.h"
 #include "core/text.h"
 #include "ctl/command.h"
-#include "core/id-text.h"
 #include "ctl/output.h"
 #include "ctl/screen.h"
 #include "ctl/table.h"

@@ -1,17 +1,18 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the client library has the names that its header tells of, and no others:
-check-exports.py HEADER SHARED-LIBRARY STATIC-LIBRARY
+"""Whether the client library has the names that its headers tell of, and no others:
+check-exports.py SHARED-LIBRARY STATIC-LIBRARY HEADER...
 
 An archive hides nothing from the program that it becomes a part of. What is in this one beside the
-header's names is told by what it begins with, so that it does not grow by accident."""
+headers' names is told by what it begins with, so that it does not grow by accident."""
 
 import re
 import subprocess
 import sys
 
-FROM_WITHIN = ("address_", "client_call_", "client_connection_", "client_failover_",
-               "client_reader_", "self_connection_is_one", "text_escape")
+FROM_WITHIN = ("LAYOUT_", "address_", "chacha8_", "client_call_", "client_connection_",
+               "client_failover_", "client_reader_", "id_text_", "layout_", "random_",
+               "self_connection_is_one", "text_", "ulid_", "uuid7_", "uuid_")
 
 
 def names_in_header(path):
@@ -26,12 +27,12 @@ def names_in_library(path, *options):
     return {line.split()[-1] for line in lines if re.match(r"[0-9a-f]+ [A-Z] ", line)}
 
 
-def main(header, shared, static):
-    wanted = names_in_header(header)
+def main(shared, static, *headers):
+    wanted = set().union(*map(names_in_header, headers))
     exported = names_in_library(shared, "--dynamic")
     linked = {name for name in names_in_library(static) if not name.startswith(FROM_WITHIN)}
     for name in sorted(wanted ^ exported):
-        print(f"{name} is " + ("not exported" if name in wanted else "exported, not in the header"))
+        print(f"{name} is " + ("not exported" if name in wanted else "exported, in no header"))
     for name in sorted(wanted ^ linked):
         print(f"{name} is " + ("not" if name in wanted else "of no file that belongs") +
               " in the static library")

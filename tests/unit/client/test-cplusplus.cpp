@@ -3,6 +3,7 @@
 // A program in C++ that uses the library as it is installed.
 
 #include <snowflake-client.h>
+#include <snowflake-id.h>
 
 static void links_and_calls()
 {
@@ -19,9 +20,21 @@ static void links_and_calls()
 	snowflake_client_free(client);
 }
 
+static void reads_an_id()
+{
+	g_autoptr(GError) error = nullptr;
+	g_autoptr(SnowflakeLayout) layout = snowflake_layout_new("twitter", &error);
+	SnowflakeParts parts;
+
+	g_assert_no_error(error);
+	g_assert_true(snowflake_layout_decode(layout, 1724551110456385539, &parts, &error));
+	g_assert_cmpint(parts.time_ms, ==, 1700000000000);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, nullptr);
 	g_test_add_func("/cplusplus/links-and-calls", links_and_calls);
+	g_test_add_func("/cplusplus/reads-an-id", reads_an_id);
 	return g_test_run();
 }

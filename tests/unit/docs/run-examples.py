@@ -36,7 +36,11 @@ NEEDS = {
     "first-id.js": ["thrift", "node", NODE_MODULES],
     "FirstId.java": ["thrift", "javac", "java", "/usr/share/java/thrift.jar"],
     "first-id.c": ["cc", "pkg-config"],
+    "read-id.c": ["cc", "pkg-config"],
 }
+
+# what those say that ask no server
+ALONE = {"read-id.c": "worker 2, 1700000000000 ms\n"}
 
 
 def is_there(tool):
@@ -100,6 +104,16 @@ def problem_of_first_run(port, name, commands, directory, settings):
     return None
 
 
+def problem_alone(name, commands, directory, settings):
+    """What is wrong with the example that asks no server, or None."""
+    directory.mkdir()
+    shutil.copy(EXAMPLES / name, directory)
+    done = call(commands, directory, settings, RUN_LIMIT_S, subprocess.STDOUT)
+    if done.returncode != 0 or done.stdout != ALONE[name]:
+        return f"status {done.returncode}:\n{done.stdout}"
+    return None
+
+
 def problem_in_trouble(_name, commands, directory, settings):
     """What is wrong with how the example ends without an ID, or None. It is there already, so only
     the last of its commands, and what that is told by the environment, are run again."""
@@ -160,6 +174,8 @@ class Report:
     def run(self, case, problem_of):
         """problem_of(NAME, COMMANDS, DIRECTORY, ENVIRONMENT): what is wrong, or None"""
         for name, (_, commands) in self._shown.items():
+            if (name in ALONE) != (problem_of is problem_alone):
+                continue
             absent = [str(tool) for tool in NEEDS[name] if not is_there(tool)]
             problem = None if absent else problem_of(
                 name, commands or f"sh -e {name}", self._scratch / name, self._settings)
@@ -182,6 +198,7 @@ def main(snowflaked, snowflakectl):
         try:
             port = wait_for_port(server, scratch)
             report = Report(port, build, scratch)
+            report.run("parts", problem_alone)
             report.run("IDs", functools.partial(problem_of_first_run, port))
             server.send_signal(signal.SIGSTOP)
             report.run("a server that hangs", problem_in_trouble)

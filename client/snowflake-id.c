@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/snowflake-id.h"
+
+#include <string.h>
+
+#include "core/id-text.h"
+#include "core/layout.h"
+#include "core/random.h"
+#include "core/ulid.h"
+#include "core/uuid7.h"
+
+G_DEFINE_QUARK(snowflake_id_error_quark, snowflake_id_error)
+
+/* The codes and forms of core/ have the same numbers here, so that none is translated. */
+#define SAME(a, b) G_STATIC_ASSERT((int)(a) == (int)(b))
+SAME(LAYOUT_ERROR_INVALID, SNOWFLAKE_ID_ERROR_INVALID);
+SAME(LAYOUT_ERROR_OUT_OF_RANGE, SNOWFLAKE_ID_ERROR_OUT_OF_RANGE);
+SAME(ID_TEXT_ERROR_INVALID, SNOWFLAKE_ID_ERROR_INVALID);
+SAME(UUID_ERROR_INVALID, SNOWFLAKE_ID_ERROR_INVALID);
+SAME(UUID_ERROR_OUT_OF_RANGE, SNOWFLAKE_ID_ERROR_OUT_OF_RANGE);
+SAME(ULID_ERROR_INVALID, SNOWFLAKE_ID_ERROR_INVALID);
+SAME(ULID_ERROR_OUT_OF_RANGE, SNOWFLAKE_ID_ERROR_OUT_OF_RANGE);
+SAME(ULID_ERROR_OVERFLOW, SNOWFLAKE_ID_ERROR_OVERFLOW);
+SAME(ID_TEXT_DECIMAL, SNOWFLAKE_ID_DECIMAL);
+SAME(ID_TEXT_HEX, SNOWFLAKE_ID_HEX);
+SAME(ID_TEXT_CROCKFORD, SNOWFLAKE_ID_CROCKFORD);
+SAME(ID_TEXT_BASE62, SNOWFLAKE_ID_BASE62);
+SAME(ID_TEXT_BASE58, SNOWFLAKE_ID_BASE58);
+
+struct _SnowflakeLayout {
+	Layout layout;
+};
+
+struct _SnowflakeUlidGenerator {
+	UlidGenerator generator;
+};
+
+struct _SnowflakeUuidGenerator {
+	Uuid7Generator generator;
+};
+
+/* Returns @done, with the error in the domain of this library. */
+static gboolean finish(gboolean done, GError **error)
+{
+	if (!done && error != NULL)
+		(*error)->domain = SNOWFLAKE_ID_ERROR;
+	return done;
+}
+
+SnowflakeLayout *snowflake_layout_new(const char *text, GError **error)
+{
+	g_autoptr(SnowflakeLayout) self = g_new0(SnowflakeLayout, 1);
+
+	if (!finish(layout_parse(text, &self->layout, error), error))
+		return NULL;
+	return g_steal_pointer(&self);
+}
+
+void snowflake_layout_free(SnowflakeLayout *self)
+{
+	g_free(self);
+}
+
+char **snowflake_layout_names(void)
+{
+	g_autoptr(GStrvBuilder) names = g_strv_builder_new();
+
+	for (const LayoutPreset *preset = LAYOUT_PRESETS; preset->name != NULL; preset++)
+		g_strv_builder_add(names, preset->name);
+	return g_strv_builder_end(names);
+}
+
+char *snowflake_layout_to_text(const SnowflakeLayout *self)
+{
+	return layout_to_string(&self->layout);
+}
+
+gboolean snowflake_layout_encode(const SnowflakeLayout *self, const SnowflakeParts *parts,
+				 gint64 *out_id, GError **error)
+{
+	const LayoutParts given = {
+		.time_ms = parts->time_ms,
+		.datacenter_id = parts->datacenter_id,
+		.worker_id = parts->worker_id,
+		.sequence = parts->sequence,
+	};
+
+	return finish(layout_encode(&self->layout, &given, out_id, error), error);
+}
+
+gboolean snowflake_layout_decode(const SnowflakeLayout *self, gint64 id, SnowflakeParts *out_parts,
+				 GError **error)
+{
+	if (!finish(layout_check_id(&self->layout, id, error), error))
+		return FALSE;
+
+	LayoutParts parts = layout_decode(&self->layout, id);
+
+	*out_parts = (SnowflakeParts){
+		.time_ms = parts.time_ms,
+		.datacenter_id = parts.datacenter_id,
+		.worker_id = parts.worker_id,
+		.sequence = parts.sequence,
+	};
+	return TRUE;
+}
+
+gboolean snowflake_layout_range(const SnowflakeLayout *self, gint64 from_ms, gint64 to_ms,
+				gint64 *out_first, gint64 *out_last, GError **error)
+{
+	return finish(layout_range(&self->layout, from_ms, to_ms, out_first, out_last, error),
+		      error);
+}
+
+char *snowflake_id_to_text(SnowflakeIdForm form, gint64 id)
+{
+	g_return_val_if_fail(id >= 0, NULL);
+	return id_text_encode((IdTextForm)form, id);
+}
+
+gboolean snowflake_id_parse(SnowflakeIdForm form, const char *text, gint64 *out_id, GError **error)
+{
+	return finish(id_text_decode((IdTextForm)form, text, out_id, error), error);
+}
+
+static SnowflakeUuid to_public(Uuid uuid)
+{
+	SnowflakeUuid self;
+
+	uuid_to_bytes(uuid, self.bytes);
+	return self;
+}
+
+int snowflake_uuid_compare(const SnowflakeUuid *a, const SnowflakeUuid *b)
+{
+	return memcmp(a->bytes, b->bytes, sizeof a->bytes);
+}
+
+gint64 snowflake_uuid_get_time_ms(const SnowflakeUuid *self)
+{
+	return uuid7_time_ms(uuid_from_bytes(self->bytes));
+}
+
+char *snowflake_uuid_to_text(const SnowflakeUuid *self)
+{
+	char text[UUID_TEXT_SIZE];
+
+	uuid_to_text(uuid_from_bytes(self->bytes), text);
+	return g_strdup(text);
+}
+
+gboolean snowflake_uuid_parse(const char *text, SnowflakeUuid *out_uuid, GError **error)
+{
+	Uuid uuid;
+
+	if (!finish(uuid_parse(text, &uuid, error), error))
+		return FALSE;
+	*out_uuid = to_public(uuid);
+	return TRUE;
+}
+
+gboolean snowflake_uuid_from_id(gint64 id, SnowflakeUuid *out_uuid, GError **error)
+{
+	if (!finish(layout_check_id(&LAYOUT_TWITTER, id, error), error))
+		return FALSE;
+	*out_uuid = to_public(uuid7_from_id(id, random_u64()));
+	return TRUE;
+}
+
+gboolean snowflake_uuid_to_id(const SnowflakeUuid *self, gint64 *out_id, GError **error)
+{
+	return finish(uuid7_to_id(uuid_from_bytes(self->bytes), out_id, error), error);
+}
+
+char *snowflake_ulid_to_text(const SnowflakeUlid *self)
+{
+	char text[ULID_TEXT_SIZE];
+
+	ulid_to_text(uuid_from_bytes(self->bytes), text);
+	return g_strdup(text);
+}
+
+gboolean snowflake_ulid_parse(const char *text, SnowflakeUlid *out_ulid, GError **error)
+{
+	Ulid ulid;
+
+	if (!finish(ulid_parse(text, &ulid, error), error))
+		return FALSE;
+	*out_ulid = to_public(ulid);
+	return TRUE;
+}
+
+gboolean snowflake_ulid_random(gint64 time_ms, SnowflakeUlid *out_ulid, GError **error)
+{
+	Ulid ulid;
+
+	if (!finish(ulid_draw(time_ms, 1, &ulid, error), error))
+		return FALSE;
+	*out_ulid = to_public(ulid);
+	return TRUE;
+}
+
+/* CLOCK_REALTIME, which a program expects of its times. A server's clock, which no step of that
+ * reaches, needs somebody who looks after it. */
+static gint64 realtime_ns(G_GNUC_UNUSED const Clock *clock)
+{
+	return g_get_real_time() * 1000;
+}
+
+static const Clock realtime = {.now_ns = realtime_ns};
+
+SnowflakeUlidGenerator *snowflake_ulid_generator_new(void)
+{
+	SnowflakeUlidGenerator *self = g_new0(SnowflakeUlidGenerator, 1);
+
+	ulid_generator_init(&self->generator, &realtime);
+	return self;
+}
+
+void snowflake_ulid_generator_free(SnowflakeUlidGenerator *self)
+{
+	if (self == NULL)
+		return;
+	ulid_generator_clear(&self->generator);
+	g_free(self);
+}
+
+gboolean snowflake_ulid_generator_draw(SnowflakeUlidGenerator *self, SnowflakeUlid *out_ulid,
+				       GError **error)
+{
+	Ulid ulid;
+
+	if (!finish(ulid_generator_draw(&self->generator, 1, &ulid, error), error))
+		return FALSE;
+	*out_ulid = to_public(ulid);
+	return TRUE;
+}
+
+SnowflakeUuidGenerator *snowflake_uuid_generator_new(void)
+{
+	SnowflakeUuidGenerator *self = g_new0(SnowflakeUuidGenerator, 1);
+
+	uuid7_generator_init(&self->generator, &realtime);
+	return self;
+}
+
+void snowflake_uuid_generator_free(SnowflakeUuidGenerator *self)
+{
+	if (self == NULL)
+		return;
+	uuid7_generator_clear(&self->generator);
+	g_free(self);
+}
+
+gboolean snowflake_uuid_generator_draw(SnowflakeUuidGenerator *self, SnowflakeUuid *out_uuid,
+				       GError **error)
+{
+	Uuid uuid;
+
+	if (!finish(uuid7_generator_draw(&self->generator, 1, &uuid, error), error))
+		return FALSE;
+	*out_uuid = to_public(uuid);
+	return TRUE;
+}
