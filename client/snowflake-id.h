@@ -144,13 +144,13 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_id_parse(SnowflakeIdForm form, const 
 						    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* A UUID (RFC 9562), with the highest byte first, as databases and the wire have it. */
-typedef struct {
+typedef struct _SnowflakeUuid {
 	guint8 bytes[16];
 } SnowflakeUuid;
 
 /* A ULID (github.com/ulid/spec): 48 bits of time and 80 that are random, unique by chance. Its
  * bytes are also a UUID, so what is said of a SnowflakeUuid goes for it too. */
-typedef SnowflakeUuid SnowflakeUlid;
+typedef struct _SnowflakeUuid SnowflakeUlid;
 
 /* Below 0, 0 or above it: the order of bytes, of texts and, of one kind, of times. */
 SNOWFLAKE_CLIENT_EXPORT int snowflake_uuid_compare(const SnowflakeUuid *a, const SnowflakeUuid *b);
