@@ -17,10 +17,9 @@ from harness import LONG_WAIT_MS, PATIENCE, ServerTest, wait_for
 from test_snowflakectl import run
 from wire import STRICT
 
-AHEAD_MS = int(2000 * PATIENCE)  # all old clocks were: that it is "now" says nothing
+AHEAD_MS = int(300 * PATIENCE)  # all old clocks were: that it is "now" says nothing
 EACH_MS = 4  # a power of two, so that no counter begins again within a millisecond
 DRAWN = 5000  # more than a millisecond has, so that all of one is among them
-BATCH = 100
 DOCUMENT = (ROOT / "docs/systems.md").read_text()
 
 
@@ -57,6 +56,7 @@ class Twitter:
     """The rule of most: a tick begins at 0; when the sequence is used up, the next tick is waited
     for. Here that one is taken, as it is the test's clock that would have to go on."""
     epoch_ms, tick_ms, max_sequence = 1288834974657, 1, 4095
+    batch = DRAWN  # for a server of such a layout
 
     def __init__(self, datacenter_id, worker_id):
         self.datacenter_id, self.worker_id = datacenter_id, worker_id
@@ -135,6 +135,7 @@ class Sonyflake(Twitter):
     """The sequence is above the machine, so the machine that a worker ID meets is another number:
     its upper byte is the worker ID's lower one."""
     epoch_ms, tick_ms, max_sequence = 1409529600000, 10, 255
+    batch = 250
 
     def __init__(self, datacenter_id, worker_id):
         super().__init__(datacenter_id, (worker_id & 255) << 8 | 5)
@@ -162,6 +163,33 @@ class Instagram(Discord):
 
     def number(self):
         return self.tick << 23 | self.worker_id << 10 | self.sequence
+
+
+class Ulid:
+    """Random, and one more than the last within a millisecond."""
+    method = "get_ulids"
+
+    def __init__(self):
+        self.last = 0
+
+    def next(self, time_ms):
+        new = time_ms << 80 | random.getrandbits(80)
+        self.last = new if time_ms > self.last >> 80 else self.last + 1
+        return self.last.to_bytes(16, "big")
+
+
+class Uuid7:
+    """Random, but for 12 bits that count within a millisecond (RFC 9562, 6.2, method 1)."""
+    method = "get_uuids"
+
+    def __init__(self):
+        self.time_ms, self.counter = 0, 0
+
+    def next(self, time_ms):
+        self.counter = self.counter + 1 if time_ms == self.time_ms else random.getrandbits(11)
+        self.time_ms = time_ms
+        number = time_ms << 80 | 7 << 76 | self.counter << 64 | 2 << 62 | random.getrandbits(62)
+        return number.to_bytes(16, "big")
 
 
 PORTS = {
@@ -199,10 +227,15 @@ class Move:
         return self.decode(max(self.old))[0][0] + self.port.tick_ms
 
 
-def draw(server):
+def disorder(ids):
+    """The first of those pairs that are the same, or not in order."""
+    return [pair for pair in itertools.pairwise(ids) if pair[0] >= pair[1]][:3]
+
+
+def draw(server, batch=DRAWN):
     with server.connect() as connection:
-        return [number for _ in range(DRAWN // BATCH)
-                for number in connection.call(STRICT, "get_ids", "good", BATCH).success]
+        return [number for _ in range(DRAWN // batch)
+                for number in connection.call(STRICT, "get_ids", "good", batch).success]
 
 
 class Moves(ServerTest):
@@ -211,22 +244,24 @@ class Moves(ServerTest):
                            LONG_WAIT_MS)
 
     def test_by_time(self):
-        """All ports have run ahead of the clock for a while. A server that starts at once meets
-        each of them: that is what the wait is for. One that starts after the wait does not."""
-        moves = [Move(name, options) for name, options in COMMANDS.items() if name in PORTS
-                 and ("mac" not in options or mac() is not None)]
-        hasty = [self.serve(f"hasty {move.name}", move.options) for move in moves]
-        for move, server in zip(moves, hasty):
-            with self.subTest(move.name, hasty=True):
-                self.assertFalse(set(move.old).isdisjoint(draw(server.wait_ready())))
+        """All ports run ahead of the clock. A server that does not wait meets each of them: that is
+        what the wait is for. One that starts after the wait does not."""
+        hasty = {name: self.serve(f"hasty {name}", options) for name, options in COMMANDS.items()
+                 if name in PORTS and ("mac" not in options or mac() is not None)}
+        moves = []
+        for name, server in hasty.items():
+            server.wait_ready()
+            moves.append(Move(name, COMMANDS[name]))
+            with self.subTest(name, hasty=True):
+                self.assertFalse(set(moves[-1].old).isdisjoint(draw(server, PORTS[name].batch)))
         for move in sorted(moves, key=Move.over_ms):
             with self.subTest(move.name):
                 wait_for(lambda over_ms=move.over_ms(): now_ms() >= over_ms, AHEAD_MS / 1000 + 5)
-                self.check(move, draw(self.serve(move.name, move.options).wait_ready()))
+                server = self.serve(move.name, move.options).wait_ready()
+                self.check(move, draw(server, move.port.batch))
 
     def check(self, move, new):
-        pairs = itertools.pairwise([*move.old, *new])
-        self.assertEqual([pair for pair in pairs if pair[0] >= pair[1]][:3], [])
+        self.assertEqual(disorder([*move.old, *new]), [])
         some = range(0, len(move.old), len(move.old) // 50)
         decoded = move.decode(*(move.old[i] for i in some))
         self.assertEqual([parts[:len(move.parts[0])] for parts in decoded],
@@ -246,9 +281,27 @@ class Moves(ServerTest):
         }
         for name, (maker, expected) in makers.items():
             with self.subTest(name):
-                new = draw(self.serve(name, COMMANDS[name]).wait_ready())
+                server = self.serve(name, COMMANDS[name]).wait_ready()
+                new = draw(server, PORTS.get(name, Twitter).batch)
                 self.assertEqual([number for number in new if maker(number) not in expected][:3],
                                  [])
+
+    def test_128_bits(self):
+        """They never meet, but sort after the old ones only when the time of these is past."""
+        server = self.serve("128", ()).wait_ready()
+        ports = (Ulid(), Uuid7())
+        begin_ms = now_ms()
+        end_ms = begin_ms + AHEAD_MS
+        old = [[port.next(time_ms) for time_ms in range(begin_ms, end_ms) for _ in range(EACH_MS)]
+               for port in ports]
+        hasty = [server.call(port.method, "good", 1000) for port in ports]
+        wait_for(lambda: now_ms() >= end_ms)
+        for i, port in enumerate(ports):
+            with self.subTest(port.method):
+                self.assertLess(hasty[i][0], old[i][-1])
+                self.assertTrue(set(old[i]).isdisjoint(hasty[i]))
+                new = server.call(port.method, "good", 1000)
+                self.assertEqual(disorder([*old[i], *new]), [])
 
     def test_what_28_bits_made_of_the_numbers_of_now(self):
         """Why the worker IDs have to differ there: the rest was used up, half as long ago."""
