@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/zookeeper/listing.h"
 
+#include <string.h>
+
 #define QUARANTINE                                                                                 \
 	"snowflakectl registry quarantine, with --even-if-servers-live where servers run, which "  \
 	"lets them go on"
@@ -200,6 +202,19 @@ static void take_reply(ZookeeperListing *self, const Asked *asked, const Zookeep
 	}
 }
 
+static gint by_nonce(gconstpointer a, gconstpointer b)
+{
+	return strcmp((*(ListedClaim *const *)a)->nonce, (*(ListedClaim *const *)b)->nonce);
+}
+
+static gint by_worker_id(gconstpointer a, gconstpointer b)
+{
+	guint first = (*(ListedReservation *const *)a)->worker_id;
+	guint second = (*(ListedReservation *const *)b)->worker_id;
+
+	return first < second ? -1 : first > second;
+}
+
 gboolean zookeeper_listing_take(ZookeeperListing *self, const ZookeeperMessage *message)
 {
 	const Asked *asked = g_hash_table_lookup(self->requests, &message->request);
@@ -209,7 +224,29 @@ gboolean zookeeper_listing_take(ZookeeperListing *self, const ZookeeperMessage *
 	take_reply(self, asked, message);
 	g_hash_table_remove(self->requests, &message->request);
 	self->finished = g_hash_table_size(self->requests) == 0;
+	if (self->finished) {
+		g_ptr_array_sort(self->claims, by_nonce);
+		g_ptr_array_sort(self->reservations, by_worker_id);
+	}
 	return TRUE;
+}
+
+/* The first place in an array that is sorted by @compare where @key, or what is after it, stands.
+ */
+static guint lower_bound(const GPtrArray *sorted, gconstpointer key, GCompareFunc compare)
+{
+	guint low = 0;
+	guint high = sorted->len;
+
+	while (low < high) {
+		guint middle = low + (high - low) / 2;
+
+		if (compare(&sorted->pdata[middle], &key) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 const ListedClaim *zookeeper_listing_find_claim(const ZookeeperListing *self, const char *nonce,
@@ -224,6 +261,17 @@ const ListedClaim *zookeeper_listing_find_claim(const ZookeeperListing *self, co
 	return NULL;
 }
 
+const ListedReservation *zookeeper_listing_find_reservation(const ZookeeperListing *self,
+							    guint worker_id)
+{
+	const ListedReservation key = {.worker_id = worker_id};
+	guint i = lower_bound(self->reservations, &key, by_worker_id);
+	const ListedReservation *found =
+		i < self->reservations->len ? self->reservations->pdata[i] : NULL;
+
+	return found != NULL && found->worker_id == worker_id ? found : NULL;
+}
+
 static gboolean holds(const ListedClaim *claim, const ListedReservation *reservation)
 {
 	return reservation->damage == NULL &&
@@ -234,15 +282,31 @@ static gboolean holds(const ListedClaim *claim, const ListedReservation *reserva
 gboolean zookeeper_listing_is_held(const ZookeeperListing *self,
 				   const ListedReservation *reservation)
 {
-	for (guint i = 0; i < self->claims->len; i++)
-		if (holds(self->claims->pdata[i], reservation))
+	const ListedClaim key = {.nonce = reservation->record.owner};
+
+	if (reservation->damage != NULL)
+		return FALSE;
+	/* of one nonce there may be several: an older one is left behind */
+	for (guint i = lower_bound(self->claims, &key, by_nonce); i < self->claims->len; i++) {
+		const ListedClaim *claim = self->claims->pdata[i];
+
+		if (!g_str_equal(claim->nonce, key.nonce))
+			break;
+		if (holds(claim, reservation))
 			return TRUE;
+	}
 	return FALSE;
 }
 
 static const ListedReservation *reservation_of(const ZookeeperListing *self,
 					       const ListedClaim *claim)
 {
+	if (claim->record.worker_id >= 0) {
+		const ListedReservation *named =
+			zookeeper_listing_find_reservation(self, (guint)claim->record.worker_id);
+
+		return named != NULL && holds(claim, named) ? named : NULL;
+	}
 	for (guint i = 0; i < self->reservations->len; i++) {
 		const ListedReservation *reservation = self->reservations->pdata[i];
 

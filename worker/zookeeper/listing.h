@@ -33,8 +33,8 @@ typedef struct _ZookeeperListing ZookeeperListing;
 struct _ZookeeperListing {
 	guint datacenter_id;
 	guint n_reads;           /* that it took */
-	GPtrArray *claims;       /* of ListedClaim */
-	GPtrArray *reservations; /* of ListedReservation */
+	GPtrArray *claims;       /* of ListedClaim; by nonce, once it is finished */
+	GPtrArray *reservations; /* of ListedReservation; by worker ID, likewise */
 	ZnodeFloor floor;        /* unless it is damaged */
 	gint32 floor_version;
 	char *floor_damage;       /* (nullable): why it is not known, as in "is missing" */
@@ -64,9 +64,15 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ZookeeperListing, zookeeper_listing_free)
 /* Goes on with a reply of the session. %FALSE: it is not about this listing. */
 gboolean zookeeper_listing_take(ZookeeperListing *self, const ZookeeperMessage *message);
 
+/* What follows is of a listing that is finished. */
+
 /* The claim of that nonce and session (session 0: of any); or NULL. */
 const ListedClaim *zookeeper_listing_find_claim(const ZookeeperListing *self, const char *nonce,
 						gint64 session);
+
+/* The reservation of that worker ID; or NULL. */
+const ListedReservation *zookeeper_listing_find_reservation(const ZookeeperListing *self,
+							    guint worker_id);
 
 /* Whether its owner has a claim that names this worker ID, or none yet (or does not parse). What is
  * of an owner whose claim names another worker ID was left behind. */

@@ -98,6 +98,7 @@ typedef struct {
 		gint64 end_tick;           /* extend */
 		gint64 last_tick;          /* hand back */
 		guint n_passed_over;       /* claim: by reservation.c, as they may not be written */
+		gboolean lost_race;        /* claim: reservation.c's */
 		gint64 look_again_us;      /* a claim waits, and a record may change unseen; or 0 */
 		gboolean extension_failed; /* the last one */
 		gboolean cancelled;
@@ -125,10 +126,10 @@ typedef struct {
 		char *unknown; /* (nullable): the names that cannot be looked up, and why */
 	} opening;
 
-	/* claim.c's; reservation.c passes over a worker ID */
+	/* claim.c's */
 	struct {
 		char *path;            /* (nullable) */
-		gint64 sequence;       /* where the search for a worker ID begins */
+		gint64 sequence;       /* among the claims of the datacenter */
 		gint64 announced_ns;   /* CLOCK_BOOTTIME, before it was sent */
 		guint64 watch_request; /* the one that set the watch on it */
 	} claim;

@@ -193,6 +193,7 @@ static void zookeeper_registry_claim(Registry *registry, gint64 length_ticks)
 	set_goal(self, REGISTRY_CLAIM);
 	self->goal.length_ticks = length_ticks;
 	self->goal.n_passed_over = 0;
+	self->goal.lost_race = FALSE;
 	registration_look_anew(self);
 }
 

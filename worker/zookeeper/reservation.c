@@ -332,8 +332,8 @@ static void settle_by(Registration *self, const ReservationRecord *record, gint3
 	}
 }
 
-/* Another has written where this server was about to. */
-static void on_race(Registration *self)
+/* What the attempt rests on has changed. */
+static void try_anew(Registration *self)
 {
 	if (self->attempt.goal == REGISTRY_CLAIM) {
 		registration_look_anew(self);
@@ -344,8 +344,15 @@ static void on_race(Registration *self)
 	}
 }
 
-/* One record that may not be written does not stand for all of them: the next try begins after
- * it. */
+/* Another has written where this server was about to. */
+static void on_race(Registration *self)
+{
+	if (self->attempt.goal == REGISTRY_CLAIM)
+		self->goal.lost_race = TRUE;
+	try_anew(self);
+}
+
+/* One record that may not be written does not stand for all of them. */
 static gboolean pass_over(Registration *self, const char *path, const char *reason)
 {
 	g_autofree char *text = g_strdup_printf("%s is passed over: %s", path, reason);
@@ -356,8 +363,7 @@ static gboolean pass_over(Registration *self, const char *path, const char *reas
 	    ++self->goal.n_passed_over >= 1u << self->config.layout.worker_bits)
 		return FALSE;
 	log_event(LOG_ZOOKEEPER_REFUSED, "error=%s", quoted);
-	self->claim.sequence = (gint64)self->attempt.wanted.worker_id + 1;
-	on_race(self);
+	try_anew(self);
 	return TRUE;
 }
 
@@ -446,7 +452,7 @@ static void on_other_floor(Registration *self)
 				  "the floor of datacenter %u has changed",
 				  self->config.datacenter_id);
 	} else {
-		on_race(self);
+		try_anew(self);
 	}
 }
 

@@ -65,6 +65,8 @@ static void choose(Registration *self)
 		.worker_id = self->config.worker_id,
 		/* what was passed over is not to be met again */
 		.preferred = self->goal.n_passed_over > 0 ? -1 : self->config.preferred_worker_id,
+		.lost_race = self->goal.lost_race,
+		.n_passed_over = self->goal.n_passed_over,
 		.n_workers = 1u << self->config.layout.worker_bits,
 		.now_tick = self->now_tick,
 	};

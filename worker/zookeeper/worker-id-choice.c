@@ -44,27 +44,6 @@ static gint64 first_quarantine_ends(const ZookeeperListing *listing, const Worke
 	return tick;
 }
 
-static const ListedReservation *find_reservation(const ZookeeperListing *listing, guint worker_id)
-{
-	for (guint i = 0; i < listing->reservations->len; i++) {
-		const ListedReservation *reservation = listing->reservations->pdata[i];
-
-		if (reservation->worker_id == worker_id)
-			return reservation;
-	}
-	return NULL;
-}
-
-/* ZooKeeper's count turns negative after 2^31. */
-static guint first_to_look_at(const WorkerIdWish *wish)
-{
-	if (wish->worker_id >= 0)
-		return (guint)wish->worker_id;
-	if (wish->preferred >= 0)
-		return (guint)wish->preferred;
-	return (guint)((guint64)wish->sequence % wish->n_workers);
-}
-
 static gboolean is_below_floor(const ZookeeperListing *listing, const WorkerIdWish *wish)
 {
 	return wish->now_tick <= listing->floor.tick;
@@ -86,21 +65,105 @@ static WorkerIdChoice choice_of(const ZookeeperListing *listing, guint worker_id
 	};
 }
 
+/* (element-type ListedReservation) (transfer container): those that are in the way like that */
+static GPtrArray *find_obstacles(const ZookeeperListing *listing, const WorkerIdWish *wish,
+				 Obstacle obstacle)
+{
+	GPtrArray *found = g_ptr_array_new();
+
+	for (guint i = 0; i < listing->reservations->len; i++) {
+		ListedReservation *reservation = listing->reservations->pdata[i];
+
+		if (obstacle_of(reservation, listing, wish) == obstacle)
+			g_ptr_array_add(found, reservation);
+	}
+	return found;
+}
+
+/* The nth, from 0 on, of those that have no record. */
+static guint nth_new(const ZookeeperListing *listing, guint n)
+{
+	guint worker_id = n;
+
+	for (guint i = 0; i < listing->reservations->len; i++) {
+		const ListedReservation *reservation = listing->reservations->pdata[i];
+
+		if (reservation->worker_id > worker_id)
+			break;
+		worker_id++;
+	}
+	return worker_id;
+}
+
+/* How many have an earlier claim, and hold nothing. A claim and the reservation that was gained by
+ * it may be read at different times; as long as not both are seen, its server counts, and leaves
+ * what it has gained to itself. */
+static guint count_earlier(const ZookeeperListing *listing, const WorkerIdWish *wish)
+{
+	g_autoptr(GHashTable) holders = g_hash_table_new(g_str_hash, g_str_equal);
+	guint n = 0;
+
+	for (guint i = 0; i < listing->reservations->len; i++) {
+		const ListedReservation *reservation = listing->reservations->pdata[i];
+
+		if (zookeeper_listing_is_held(listing, reservation))
+			g_hash_table_add(holders, reservation->record.owner);
+	}
+	for (guint i = 0; i < listing->claims->len; i++) {
+		const ListedClaim *claim = listing->claims->pdata[i];
+
+		if (claim->sequence < wish->sequence &&
+		    !g_hash_table_contains(holders, claim->nonce))
+			n++;
+	}
+	return n;
+}
+
+/* The worker ID if it is free. */
+static gboolean choose_one(const ZookeeperListing *listing, const WorkerIdWish *wish,
+			   guint worker_id, WorkerIdChoice *out_choice)
+{
+	const ListedReservation *reservation =
+		zookeeper_listing_find_reservation(listing, worker_id);
+
+	if (reservation != NULL && obstacle_of(reservation, listing, wish) != FREE)
+		return FALSE;
+	*out_choice = choice_of(listing, worker_id, reservation);
+	return TRUE;
+}
+
+static gboolean choose_any(const ZookeeperListing *listing, const WorkerIdWish *wish,
+			   WorkerIdChoice *out_choice)
+{
+	g_autoptr(GPtrArray) free = find_obstacles(listing, wish, FREE);
+	guint n_new = wish->n_workers - listing->reservations->len;
+	guint64 place = (guint64)count_earlier(listing, wish) + wish->n_passed_over;
+	const ListedReservation *reservation;
+
+	if (free->len + n_new == 0)
+		return FALSE;
+	if (wish->lost_race)
+		place += free->len;
+	place %= free->len + n_new;
+	if (place >= free->len) {
+		*out_choice = choice_of(listing, nth_new(listing, (guint)place - free->len), NULL);
+		return TRUE;
+	}
+	reservation = free->pdata[place];
+	*out_choice = choice_of(listing, reservation->worker_id, reservation);
+	return TRUE;
+}
+
 WorkerIdChoice worker_id_choice_make(const ZookeeperListing *listing, const WorkerIdWish *wish)
 {
-	guint first = first_to_look_at(wish);
-	guint tries = wish->worker_id >= 0 ? 1 : wish->n_workers;
+	gint64 first = wish->worker_id >= 0 ? wish->worker_id : wish->preferred;
+	WorkerIdChoice choice;
 
 	if (is_below_floor(listing, wish))
 		return (WorkerIdChoice){.wait_until_tick = listing->floor.tick + 1};
-	/* no longer than there are records: what has none is free */
-	for (guint i = 0; i < tries; i++) {
-		guint worker_id = (guint)(((guint64)first + i) % wish->n_workers);
-		const ListedReservation *reservation = find_reservation(listing, worker_id);
-
-		if (reservation == NULL || obstacle_of(reservation, listing, wish) == FREE)
-			return choice_of(listing, worker_id, reservation);
-	}
+	if ((first >= 0 && choose_one(listing, wish, (guint)first, &choice)) ||
+	    (wish->worker_id < 0 && choose_any(listing, wish, &choice)))
+		return choice;
 	return (WorkerIdChoice){.wait_until_tick = first_quarantine_ends(listing, wish)};
 }
 
@@ -133,40 +196,6 @@ static char *describe_floor(const ZookeeperListing *listing, const Layout *layou
 	return g_strdup_printf("datacenter %u is quarantined until %s by an operator "
 			       "(snowflakectl registry quarantine)",
 			       listing->datacenter_id, until);
-}
-
-static gint by_worker_id(gconstpointer a, gconstpointer b)
-{
-	const ListedReservation *first = *(ListedReservation *const *)a;
-	const ListedReservation *second = *(ListedReservation *const *)b;
-
-	return first->worker_id < second->worker_id ? -1 : first->worker_id > second->worker_id;
-}
-
-static gint by_end(gconstpointer a, gconstpointer b)
-{
-	const ListedReservation *first = *(ListedReservation *const *)a;
-	const ListedReservation *second = *(ListedReservation *const *)b;
-
-	if (first->record.end_tick != second->record.end_tick)
-		return first->record.end_tick < second->record.end_tick ? -1 : 1;
-	return by_worker_id(a, b);
-}
-
-/* (element-type ListedReservation) (transfer container): those that are in the way like that */
-static GPtrArray *find_obstacles(const ZookeeperListing *listing, const WorkerIdWish *wish,
-				 Obstacle obstacle, GCompareFunc order)
-{
-	GPtrArray *found = g_ptr_array_new();
-
-	for (guint i = 0; i < listing->reservations->len; i++) {
-		ListedReservation *reservation = listing->reservations->pdata[i];
-
-		if (obstacle_of(reservation, listing, wish) == obstacle)
-			g_ptr_array_add(found, reservation);
-	}
-	g_ptr_array_sort(found, order);
-	return found;
 }
 
 static void append_count(GString *text, const GPtrArray *found, const char *what)
@@ -206,13 +235,24 @@ static void describe_first(GString *text, const GPtrArray *found, const char *wh
 			       first->worker_id);
 }
 
+static gint by_end(gconstpointer a, gconstpointer b)
+{
+	const ListedReservation *first = *(ListedReservation *const *)a;
+	const ListedReservation *second = *(ListedReservation *const *)b;
+
+	return first->record.end_tick < second->record.end_tick
+		       ? -1
+		       : first->record.end_tick > second->record.end_tick;
+}
+
 static char *describe_all(const ZookeeperListing *listing, const WorkerIdWish *wish)
 {
-	g_autoptr(GPtrArray) held = find_obstacles(listing, wish, HELD, by_worker_id);
-	g_autoptr(GPtrArray) quarantined = find_obstacles(listing, wish, QUARANTINED, by_end);
-	g_autoptr(GPtrArray) damaged = find_obstacles(listing, wish, DAMAGED, by_worker_id);
+	g_autoptr(GPtrArray) held = find_obstacles(listing, wish, HELD);
+	g_autoptr(GPtrArray) quarantined = find_obstacles(listing, wish, QUARANTINED);
+	g_autoptr(GPtrArray) damaged = find_obstacles(listing, wish, DAMAGED);
 	GString *text = g_string_new(NULL);
 
+	g_ptr_array_sort(quarantined, by_end); /* of equal ones the lowest stays first */
 	describe_held(text, held);
 	describe_first(text, quarantined, "quarantined");
 	describe_first(text, damaged, "damaged");
@@ -229,6 +269,6 @@ char *worker_id_choice_describe_obstacles(const ZookeeperListing *listing, const
 	if (wish->worker_id < 0)
 		return describe_all(listing, wish);
 	/* it is there: what has no record is free */
-	wanted = find_reservation(listing, (guint)wish->worker_id);
+	wanted = zookeeper_listing_find_reservation(listing, (guint)wish->worker_id);
 	return describe_one(wanted, obstacle_of(wanted, listing, wish), layout);
 }

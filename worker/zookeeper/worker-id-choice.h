@@ -10,10 +10,12 @@
 /* What a server looks for in a listing. */
 typedef struct {
 	const char *nonce;
-	gint64 sequence;  /* of its claim: where it begins to look */
-	gint64 worker_id; /* the only one it wants; -1: any */
-	gint64 preferred; /* of any: where it begins to look instead; -1: nowhere */
-	guint n_workers;  /* that the layout has room for */
+	gint64 sequence;     /* of its claim */
+	gint64 worker_id;    /* the only one it wants; -1: any */
+	gint64 preferred;    /* of any: the one to look at first; -1: none */
+	gboolean lost_race;  /* another was the first to write to what it chose before */
+	guint n_passed_over; /* that it may not write to */
+	guint n_workers;     /* that the layout has room for */
 	gint64 now_tick;
 } WorkerIdWish;
 
@@ -32,10 +34,14 @@ typedef struct {
 /**
  * worker_id_choice_make:
  *
- * The first worker ID that is free, from the preferred one, else from the sequence of the claim, on
- * upwards and around. One that zookeeper_listing_is_held() is held; else one whose end is not past
- * is quarantined; what does not parse may be either. As long as the datacenter's floor is not past,
- * all are quarantined.
+ * The preferred worker ID, if it is free. Else of those that are free: the ones that have a record,
+ * then those that have none, each from the lowest; who lost a race begins at the latter. So there
+ * are no more records than servers and quarantines need. As many are left to others as have an
+ * earlier claim and hold nothing yet: servers that start together choose different ones. Where the
+ * order ends, it begins anew.
+ *
+ * One that zookeeper_listing_is_held() is held; else one whose end is not past is quarantined; what
+ * does not parse may be either. As long as the datacenter's floor is not past, all are quarantined.
  */
 WorkerIdChoice worker_id_choice_make(const ZookeeperListing *listing, const WorkerIdWish *wish);
 
