@@ -6,34 +6,41 @@ import time
 import uuid
 
 from harness import Parts, assert_soon, wait_for
+from proxy import GET_DATA
 from wire import STRICT
 from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, tick_at, tick_of, worker_id_of
 
 WORKERS = 32  # that Twitter's layout has room for
 DISCORD = ("--layout", "discord")
 HOUR_TICKS = 3600 * 1000
+LAST_READ = 5  # of a start with two records: layout, limits, floor, its claim, and those
 
 
 class Claims(ZooKeeperTest):
-    def use_up_sequence(self, up_to):
-        """Makes and removes claims until the next one has that number."""
-        while True:
-            path = self.tree.make_claim("f" * 8, {})
-            self.tree.client.delete(path)
-            if int(path[-10:]) == up_to - 1:
-                return
-
-    def test_the_walk_begins_at_the_number_of_the_claim_and_wraps(self):
+    def test_what_was_handed_back_comes_before_what_is_new(self):
         servers = [self.member() for _ in range(3)]
-        self.use_up_sequence(31)
-        servers.append(self.member())  # 31
-        servers.append(self.member())  # 32: 0 to 2 are held
-        self.use_up_sequence(63)
-        servers.append(self.member())  # 63: 31 and 0 to 3 are held
-        self.assertEqual([worker_id_of(server) for server in servers], [0, 1, 2, 31, 3, 4])
+        self.assertEqual([worker_id_of(server) for server in servers], [0, 1, 2])
+        servers.pop(1).terminate()
+        servers += [self.member() for _ in range(2)]
+        self.assertEqual([worker_id_of(server) for server in servers], [0, 2, 1, 3])
         for server in servers:
             self.assert_registered(server)
             self.assertEqual(server.call("get_datacenter_id"), DATACENTER)
+
+    def test_who_loses_a_race_takes_a_new_one(self):
+        self.member().terminate()  # makes what a start reads before the records
+        for worker_id in range(2):
+            self.write_free(worker_id)
+        proxy = self.proxy()
+        trap = proxy.hold_next_reply(GET_DATA, skip=LAST_READ)
+        server = self.member(via=proxy, ready=False)
+        trap.wait()
+        self.write_free(0)
+        proxy.thaw()
+        self.assertEqual(worker_id_of(server.wait_ready()), 2)
+
+    def write_free(self, worker_id):
+        self.tree.write_reservation(worker_id, 1, "")
 
     def test_what_a_claim_and_a_reservation_say(self):
         server = self.member("--worker-id", 7, "--advertise", "ids.example:4711")

@@ -157,7 +157,7 @@ class Auth(ZooKeeperTest):
         insider.delete(claim.path)
         wait_for(lambda: tree.claims() and tree.claims()[0].path != claim.path)
         second = self.member("--zookeeper-auth", secret, root=root)
-        self.assertEqual(worker_id_of(second), 2)
+        self.assertEqual(worker_id_of(second), 1)
         server.terminate()
         self.assertEqual(tree.reservation(0).owner, "")
 
