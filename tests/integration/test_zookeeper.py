@@ -35,6 +35,7 @@ class Claims(ZooKeeperTest):
         trap = proxy.hold_next_reply(GET_DATA, skip=LAST_READ)
         server = self.member(via=proxy, ready=False)
         trap.wait()
+        wait_for(lambda: proxy.held_back, what="what it has read")
         self.write_free(0)
         proxy.thaw()
         self.assertEqual(worker_id_of(server.wait_ready()), 2)

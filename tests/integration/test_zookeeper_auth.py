@@ -86,7 +86,7 @@ class OpenTree(AuthTest):
         first.wait_event("registry-secured")
         second = self.guarded()
         self.assertIsNone(second.find("registry-secured"))
-        self.assertEqual({worker_id_of(first), worker_id_of(second)}, {1, 2})
+        self.assertEqual({worker_id_of(first), worker_id_of(second)}, {0, 1})
 
     def test_two_that_start_at_once(self):
         self.make_open_tree()
@@ -236,13 +236,13 @@ class SomeoneElses(AuthTest):
 
     def test_reservations_that_may_not_be_written_are_passed_over(self):
         """By a server without a password, unless that goes for all."""
-        self.make_open_tree()  # whose claim was the first
+        self.make_open_tree()
         for worker_id in range(1, 32):
             self.tree.write_reservation(worker_id, 5, "")
-        for worker_id in (1, 2):
+        for worker_id in (0, 1):
             self.insider.set_acls(self.tree.reservation_path(worker_id), [anyone(read=True)])
-        self.assertEqual(self.member().call("get_worker").worker_id, 3)
-        for worker_id in (0, *range(4, 32)):
+        self.assertEqual(self.member().call("get_worker").worker_id, 2)
+        for worker_id in range(3, 32):
             self.insider.set_acls(self.tree.reservation_path(worker_id), [anyone(read=True)])
         self.assert_refused(self.member(ready=False), 1, "event=failed",
                             "does not let this server read or write")

@@ -7,21 +7,24 @@
 
 #define MAX_NAMED_BYTES 60 /* of holders in one message; the last goes beyond */
 
-/* What stands in the way of a worker ID. */
-typedef enum { FREE, HELD, QUARANTINED, DAMAGED } Obstacle;
+/* What stands in the way of a worker ID. LEFT is free, but it was this server's before: its record
+ * was set back, or is of a write that nobody waited for. */
+typedef enum { FREE, LEFT, HELD, QUARANTINED, DAMAGED } Obstacle;
 
 static Obstacle obstacle_of(const ListedReservation *reservation, const ZookeeperListing *listing,
 			    const WorkerIdWish *wish)
 {
 	const ReservationRecord *record = &reservation->record;
+	gboolean was_mine;
 
 	if (reservation->damage != NULL)
 		return DAMAGED;
-	/* what has my nonce and is not my lease is left over: of a write that nobody waited for */
-	if (!g_str_equal(record->owner, wish->nonce) &&
-	    zookeeper_listing_is_held(listing, reservation))
+	was_mine = g_str_equal(record->owner, wish->nonce);
+	if (!was_mine && zookeeper_listing_is_held(listing, reservation))
 		return HELD;
-	return record->end_tick >= wish->now_tick ? QUARANTINED : FREE;
+	if (record->end_tick >= wish->now_tick)
+		return QUARANTINED;
+	return was_mine ? LEFT : FREE;
 }
 
 static gboolean is_wanted(const WorkerIdWish *wish, guint worker_id)
@@ -126,7 +129,7 @@ static gboolean choose_one(const ZookeeperListing *listing, const WorkerIdWish *
 	const ListedReservation *reservation =
 		zookeeper_listing_find_reservation(listing, worker_id);
 
-	if (reservation != NULL && obstacle_of(reservation, listing, wish) != FREE)
+	if (reservation != NULL && obstacle_of(reservation, listing, wish) > LEFT)
 		return FALSE;
 	*out_choice = choice_of(listing, worker_id, reservation);
 	return TRUE;
@@ -140,6 +143,10 @@ static gboolean choose_any(const ZookeeperListing *listing, const WorkerIdWish *
 	guint64 place = (guint64)count_earlier(listing, wish) + wish->n_passed_over;
 	const ListedReservation *reservation;
 
+	if (free->len + n_new == 0) {
+		g_ptr_array_unref(free);
+		free = find_obstacles(listing, wish, LEFT);
+	}
 	if (free->len + n_new == 0)
 		return FALSE;
 	if (wish->lost_race)

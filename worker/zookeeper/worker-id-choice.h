@@ -38,7 +38,8 @@ typedef struct {
  * then those that have none, each from the lowest; who lost a race begins at the latter. So there
  * are no more records than servers and quarantines need. As many are left to others as have an
  * earlier claim and hold nothing yet: servers that start together choose different ones. Where the
- * order ends, it begins anew.
+ * order ends, it begins anew. What it had itself before, as one whose record was set back, it takes
+ * only if nothing else is free.
  *
  * One that zookeeper_listing_is_held() is held; else one whose end is not past is quarantined; what
  * does not parse may be either. As long as the datacenter's floor is not past, all are quarantined.
