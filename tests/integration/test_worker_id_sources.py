@@ -118,7 +118,7 @@ class ZooKeeper(ZooKeeperTest):
         self.assertIsNone(first.find("worker-id-derived"))
         self.assertEqual(worker_id_of(first), 17)
         second = self.pod()
-        self.assertEqual(worker_id_of(second), 18)
+        self.assertEqual(worker_id_of(second), 0)
         first.kill()
         third = self.pod()  # which does not wait for what is quarantined
         self.assertEqual(worker_id_of(third), 19)
@@ -133,5 +133,5 @@ class ZooKeeper(ZooKeeperTest):
         self.tree.client.set_acls(self.tree.reservation_path(17),
                                   [make_acl("world", "anyone", read=True, admin=True)])
         second = self.pod()
-        self.assertEqual(worker_id_of(second), 18)
+        self.assertEqual(worker_id_of(second), 0)
         self.assertIn("passed over", second.find("zookeeper-refused").fields["error"])

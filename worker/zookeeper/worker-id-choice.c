@@ -7,8 +7,8 @@
 
 #define MAX_NAMED_BYTES 60 /* of holders in one message; the last goes beyond */
 
-/* What stands in the way of a worker ID. LEFT is free, but it was this server's before: its record
- * was set back, or is of a write that nobody waited for. */
+/* What stands in the way of a worker ID, from HELD on. LEFT is free, but was this server's before:
+ * its record was set back, or is of a write that nobody waited for. */
 typedef enum { FREE, LEFT, HELD, QUARANTINED, DAMAGED } Obstacle;
 
 static Obstacle obstacle_of(const ListedReservation *reservation, const ZookeeperListing *listing,
@@ -129,7 +129,7 @@ static gboolean choose_one(const ZookeeperListing *listing, const WorkerIdWish *
 	const ListedReservation *reservation =
 		zookeeper_listing_find_reservation(listing, worker_id);
 
-	if (reservation != NULL && obstacle_of(reservation, listing, wish) > LEFT)
+	if (reservation != NULL && obstacle_of(reservation, listing, wish) >= HELD)
 		return FALSE;
 	*out_choice = choice_of(listing, worker_id, reservation);
 	return TRUE;
