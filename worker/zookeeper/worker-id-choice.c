@@ -138,25 +138,26 @@ static gboolean choose_one(const ZookeeperListing *listing, const WorkerIdWish *
 static gboolean choose_any(const ZookeeperListing *listing, const WorkerIdWish *wish,
 			   WorkerIdChoice *out_choice)
 {
-	g_autoptr(GPtrArray) free = find_obstacles(listing, wish, FREE);
+	g_autoptr(GPtrArray) records = find_obstacles(listing, wish, FREE);
 	guint n_new = wish->n_workers - listing->reservations->len;
 	guint64 place = (guint64)count_earlier(listing, wish) + wish->n_passed_over;
 	const ListedReservation *reservation;
 
-	if (free->len + n_new == 0) {
-		g_ptr_array_unref(free);
-		free = find_obstacles(listing, wish, LEFT);
+	if (records->len + n_new == 0) {
+		g_ptr_array_unref(records);
+		records = find_obstacles(listing, wish, LEFT);
 	}
-	if (free->len + n_new == 0)
+	if (records->len + n_new == 0)
 		return FALSE;
 	if (wish->lost_race)
-		place += free->len;
-	place %= free->len + n_new;
-	if (place >= free->len) {
-		*out_choice = choice_of(listing, nth_new(listing, (guint)place - free->len), NULL);
+		place += records->len;
+	place %= records->len + n_new;
+	if (place >= records->len) {
+		*out_choice =
+			choice_of(listing, nth_new(listing, (guint)place - records->len), NULL);
 		return TRUE;
 	}
-	reservation = free->pdata[place];
+	reservation = records->pdata[place];
 	*out_choice = choice_of(listing, reservation->worker_id, reservation);
 	return TRUE;
 }
