@@ -37,9 +37,9 @@ def tick_of(number):
 
 
 class WorkerIds(ZooKeeperTest):
-    def options(self, reservation_ms=RESERVATION_MS):
-        return ("--zookeeper", self.zookeeper.connect_string + self.root, "--datacenter-id", 0,
-                "--layout", "uid-generator", "--session-timeout", SESSION_MS,
+    def options(self, reservation_ms=RESERVATION_MS, below=""):
+        return ("--zookeeper", self.zookeeper.connect_string + self.root + below,
+                "--datacenter-id", 0, "--layout", "uid-generator", "--session-timeout", SESSION_MS,
                 "--reservation", reservation_ms)
 
     def start_together(self, count):
@@ -50,9 +50,9 @@ class WorkerIds(ZooKeeperTest):
         return servers
 
     @contextlib.contextmanager
-    def life(self, **settings):
+    def life(self, below="", **settings):
         """Of a server, which is gone after it: there are too many to be kept."""
-        server = Server(*self.options(), **settings)
+        server = Server(*self.options(below=below), **settings)
         try:
             yield server
         finally:
@@ -99,30 +99,35 @@ class Together(WorkerIds):
 
 
 class OneAfterTheOther(WorkerIds):
-    def starts(self, count, calls):
-        """How long each took until it had a worker ID."""
-        took_s = []
-        for _ in range(count):
-            with self.life() as server:
-                server.wait_ready()
-                took_s.append(time.monotonic() - server.started)
-                self.numbers += [server.call("get_id", "good") for _ in range(calls)]
-        return took_s
+    def start_one(self, calls, below=""):
+        """How long it took until it had a worker ID, in ms. Then it draws as many IDs."""
+        with self.life(below) as server:
+            server.wait_ready()
+            took_ms = (time.monotonic() - server.started) * 1000
+            self.numbers += [server.call("get_id", "good") for _ in range(calls)]
+        return took_ms
 
     def test_orderly_starts(self):
         """One that hands back what it has used leaves a worker ID that is free after the tick: no
         more are needed than there are starts within one."""
-        self.starts(SILENT_STARTS, 0)
+        for _ in range(SILENT_STARTS):
+            self.start_one(0)
         self.assertEqual(len(self.records()), 1)
-        took_s = self.starts(STARTS, 1)
+        took_ms = [self.start_one(1) for _ in range(STARTS)]
         ticks = collections.Counter(map(tick_of, self.numbers))
         self.assertLessEqual(len(self.records()), 1 + max(ticks.values()))
         if LONG:
-            first, last = (statistics.median(part) * 1000
-                           for part in (took_s[:COMPARED], took_s[-COMPARED:]))
-            print(f"{STARTS} starts left {len(self.records())} records; medians of {COMPARED}: "
-                  f"first {first:.1f} ms, last {last:.1f} ms", file=sys.stderr)
-            self.assertLess(last, 1.5 * first)
+            self.assert_as_fast_as_the_first(took_ms)
+
+    def assert_as_fast_as_the_first(self, took_ms):
+        """Beside those of another root, as a machine is not equally fast all the time."""
+        pairs = [(self.start_one(0, "/new"), self.start_one(0)) for _ in range(COMPARED)]
+        new, last = map(statistics.median, zip(*pairs))
+        first, before = map(statistics.median, (took_ms[:COMPARED], took_ms[-COMPARED:]))
+        print(f"{STARTS} starts left {len(self.records())} records; medians of {COMPARED}: the "
+              f"first {first:.1f} ms, the last {before:.1f} ms; then {last:.1f} ms, beside "
+              f"{new:.1f} ms where there is one record", file=sys.stderr)
+        self.assertLess(last, 2 * new)
 
     def test_kills_with_the_clock_set_back_and_forth(self):
         """UidGenerator takes a worker ID for each start and never again, so that no life meets the
