@@ -40,6 +40,7 @@ void audit_lines_empty(AuditLines *self)
 	g_byte_array_set_size(self->bytes, 0);
 	self->n_lines = 0;
 	self->n_ids = 0;
+	self->n_missing = 0;
 }
 
 static gboolean entry_is_of(const GByteArray *entry, const char *agent, guint agent_length)
@@ -119,4 +120,5 @@ void audit_lines_append_missing(AuditLines *self, guint64 missing)
 {
 	audit_lines_prepare(self, "", 0);
 	append_line(self, 0, TAG_AT(0), missing);
+	self->n_missing += missing;
 }

@@ -20,7 +20,8 @@ typedef struct {
 	GByteArray *line;  /* ... and what it becomes */
 	GByteArray *bytes; /* the lines; to be emptied by the user */
 	guint n_lines;
-	guint n_ids; /* of them, those that are IDs */
+	guint n_ids;       /* of them, those that are IDs */
+	guint64 n_missing; /* IDs that the others say are missing */
 } AuditLines;
 
 void audit_lines_init(AuditLines *self);

@@ -44,6 +44,7 @@ struct _AuditWriter {
 	gboolean running;
 	gboolean hangs; /* when it was to end: the thread uses all of this until the process ends */
 	_Atomic guint64 written_ids;
+	_Atomic guint64 told_ids; /* of those that were dropped, what the sink was told of */
 	/* of the thread */
 	guint next_source;
 	AuditLines lines; /* at hand: what was not written is tried again */
@@ -205,6 +206,13 @@ static guint write_limit_ms(const Orders *orders)
 	return orders->finish ? (guint)CLAMP(left_ms, 1, WRITE_LIMIT_MS) : WRITE_LIMIT_MS;
 }
 
+/* By the only thread that changes it. */
+static void add(_Atomic guint64 *value, guint64 n)
+{
+	atomic_store_explicit(value, atomic_load_explicit(value, memory_order_relaxed) + n,
+			      memory_order_release);
+}
+
 static void note_success(AuditWriter *self)
 {
 	gint64 failed_us = g_get_monotonic_time() - self->failed_since_us;
@@ -213,10 +221,8 @@ static void note_success(AuditWriter *self)
 		log_event(LOG_AUDIT_RECOVERED, "sink=%s failed_ms=%" G_GINT64_FORMAT, self->name,
 			  failed_us / G_TIME_SPAN_MILLISECOND);
 	self->failures = 0;
-	atomic_store_explicit(&self->written_ids,
-			      atomic_load_explicit(&self->written_ids, memory_order_relaxed) +
-				      self->lines.n_ids,
-			      memory_order_release);
+	add(&self->written_ids, self->lines.n_ids);
+	add(&self->told_ids, self->lines.n_missing);
 	audit_lines_empty(&self->lines);
 }
 
@@ -366,12 +372,21 @@ static gboolean await_end(AuditWriter *self)
 	return ended;
 }
 
+/* What the sink has no entry of, and no word that it is missing. */
+static guint64 lost_ids(const AuditWriter *self)
+{
+	/* first, as in audit_writer_queued_ids(): a thread that hangs may go on */
+	guint64 told = atomic_load_explicit(&self->told_ids, memory_order_acquire);
+
+	return audit_writer_queued_ids(self) + audit_writer_dropped_ids(self) - told;
+}
+
 void audit_writer_join(AuditWriter *self)
 {
 	guint64 lost;
 
 	self->hangs = self->running && !await_end(self);
-	lost = audit_writer_queued_ids(self);
+	lost = lost_ids(self);
 	if (lost > 0)
 		log_event(LOG_AUDIT_LOST, "sink=%s ids=%" G_GUINT64_FORMAT, self->name, lost);
 	if (self->hangs)

@@ -56,7 +56,7 @@ typedef enum {
 	LOG_AUDIT_FAILED,        /* sink, error: what comes waits in the queues */
 	LOG_AUDIT_RECOVERED,     /* sink, failed_ms */
 	LOG_AUDIT_GAP,           /* sink, ids: dropped, for the queue was full */
-	LOG_AUDIT_LOST,          /* sink, ids: they were in the queues when the server ended */
+	LOG_AUDIT_LOST,          /* sink, ids: missing, and the audit log does not say so */
 	LOG_AUDIT_REOPENED,      /* sink */
 	LOG_AUDIT_REOPEN_FAILED, /* sink, error: it goes on as it was */
 	/* the clock */

@@ -330,12 +330,11 @@ class ToScribe(AuditTest):
         with server.connect() as connection:
             draws = 2 * QUEUE_DRAWS
             draw(connection, "agent", draws)
-            dropped = server.counters()["scribe_enqueue_failures"]
-            self.assertGreater(dropped, 0)
+            self.assertGreater(server.counters()["scribe_enqueue_failures"], 0)
         began = time.monotonic()
         self.assertEqual(server.terminate(), 0)
         assert_soon(began, 3)
-        self.assertEqual(server.find("audit-lost").fields["ids"], str(draws - dropped))
+        self.assertEqual(server.find("audit-lost").fields["ids"], str(draws))
 
     def test_it_hangs(self):
         """As above. A try that is on its way does not hold up the stop either."""
@@ -352,13 +351,12 @@ class ToScribe(AuditTest):
             scribe.wait(lambda: scribe.tries == 1, "a try")
             draws = 2 * QUEUE_DRAWS
             draw(connection, "agent", draws)
-            dropped = server.counters()["scribe_enqueue_failures"]
-            self.assertGreater(dropped, 0)
+            self.assertGreater(server.counters()["scribe_enqueue_failures"], 0)
         began = time.monotonic()
         self.assertEqual(server.terminate(), 0)
         assert_soon(began, 3)
         self.assertIsNone(server.find("audit-failed"))  # which would say that the try had its time
-        self.assertEqual(server.find("audit-lost").fields["ids"], str(10 + draws - dropped))
+        self.assertEqual(server.find("audit-lost").fields["ids"], str(10 + draws))
 
     def test_it_hangs_for_a_while(self):
         """Longer than a try may take: it is tried on another connection."""
