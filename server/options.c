@@ -144,9 +144,10 @@ static gboolean set_targets(const GPtrArray *texts, GPtrArray **field, GError **
 		if (target == NULL)
 			return FALSE;
 		if (targets_contain(targets, target->text)) {
+			g_autofree char *escaped = text_escape(target->text, strlen(target->text));
+
 			audit_target_free(target);
-			return bad_value(error, "\"%s\" is given twice; leave one",
-					 (const char *)texts->pdata[i]);
+			return bad_value(error, "\"%s\" is given twice; leave one", escaped);
 		}
 		g_ptr_array_add(targets, target);
 	}
