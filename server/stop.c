@@ -19,8 +19,6 @@ void stop_begin(Server *self, const char *signal)
 {
 	gint64 delay_ms = self->options->drain_delay_ms;
 
-	if (self->service.draining) /* by one that does not count twice */
-		return;
 	self->service.draining = TRUE;
 	log_event(LOG_STOPPING, "signal=%s drain_ms=%" G_GINT64_FORMAT, signal, delay_ms);
 	sd_notifyf(0, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%" G_GINT64_FORMAT,
