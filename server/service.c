@@ -4,6 +4,7 @@
 #include <string.h>
 #include <thrift/c_glib/thrift_application_exception.h>
 
+#include "audit/ring.h"
 #include "server/useragent.h"
 #include "server/wide-ids.h"
 
@@ -15,6 +16,9 @@
 #define AS_SOON_AS_FIRST_NS 1
 
 #define KIND "server"
+
+/* The audit log takes whatever agent is valid. */
+G_STATIC_ASSERT(USERAGENT_MAX_BYTES <= AUDIT_AGENT_MAX_BYTES);
 
 struct _Service {
 	SfSnowflakeExtendedHandler parent;
