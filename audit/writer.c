@@ -18,6 +18,10 @@
 #define RETRY_FIRST_MS 50
 #define RETRY_MOST_MS  2000
 
+/* One that has not failed for as long does take what it is given. Else a sink that fails now and
+ * then would fill the log. */
+#define RECOVERED_AFTER_MS 1000
+
 /* What a write may take: as of 2010. */
 #define WRITE_LIMIT_MS 5000
 
@@ -49,7 +53,8 @@ struct _AuditWriter {
 	guint next_source;
 	AuditLines lines; /* at hand: what was not written is tried again */
 	guint failures;   /* in a row */
-	gint64 failed_since_us;
+	gboolean failing; /* the log said last that it is */
+	gint64 failed_since_us, failed_last_us;
 	/* under the mutex */
 	pthread_mutex_t mutex;
 	pthread_cond_t changed; /* monotonic */
@@ -215,11 +220,6 @@ static void add(_Atomic guint64 *value, guint64 n)
 
 static void note_success(AuditWriter *self)
 {
-	gint64 failed_us = g_get_monotonic_time() - self->failed_since_us;
-
-	if (self->failures > 0)
-		log_event(LOG_AUDIT_RECOVERED, "sink=%s failed_ms=%" G_GINT64_FORMAT, self->name,
-			  failed_us / G_TIME_SPAN_MILLISECOND);
 	self->failures = 0;
 	add(&self->written_ids, self->lines.n_ids);
 	add(&self->told_ids, self->lines.n_missing);
@@ -228,11 +228,25 @@ static void note_success(AuditWriter *self)
 
 static void note_failure(AuditWriter *self, const GError *error)
 {
-	if (self->failures == 0) {
-		self->failed_since_us = g_get_monotonic_time();
-		log_failure(self, LOG_AUDIT_FAILED, error);
-	}
+	self->failed_last_us = g_get_monotonic_time();
 	self->failures++;
+	if (self->failing)
+		return;
+	self->failing = TRUE;
+	self->failed_since_us = self->failed_last_us;
+	log_failure(self, LOG_AUDIT_FAILED, error);
+}
+
+static void tell_recovery(AuditWriter *self)
+{
+	gint64 well_us = g_get_monotonic_time() - self->failed_last_us;
+
+	if (!self->failing || self->failures > 0 ||
+	    well_us < RECOVERED_AFTER_MS * G_TIME_SPAN_MILLISECOND)
+		return;
+	self->failing = FALSE;
+	log_event(LOG_AUDIT_RECOVERED, "sink=%s failed_ms=%" G_GINT64_FORMAT, self->name,
+		  (self->failed_last_us - self->failed_since_us) / G_TIME_SPAN_MILLISECOND);
 }
 
 static gboolean write_lines(AuditWriter *self, const Orders *orders)
@@ -304,6 +318,7 @@ static gpointer writer_thread(gpointer user_data)
 		Orders orders = take_orders(self);
 		Round round = do_round(self, &orders);
 
+		tell_recovery(self);
 		if (orders.finish && (round == ROUND_IDLE || is_over(&orders)))
 			break;
 		ms = nap_ms(self, round, ms);

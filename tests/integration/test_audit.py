@@ -8,9 +8,11 @@ import time
 import unittest
 
 import audit
+import name_server
 from audit import RESULT, Scribe
 from harness import (CTL_ENVIRONMENT, SNOWFLAKECTL, ServerTest, assert_soon, dead_address, scaled,
                      wait_for)
+from name_server import NameServer
 from test_state import may_mount, mount
 from wire import STRICT, Form
 
@@ -124,6 +126,18 @@ class File(AuditTest):
         self.assertEqual([event.name for event in server.events].count("reload"), 5)
         self.assertTrue(all(path.stat().st_size > 0 for path in old))
         self.assert_all_there(audit.read(*old, self.path), {"agent": numbers})
+
+    def test_rotated_while_the_server_starts(self):
+        """A name is looked up; then the files are opened, and the signal has not been lost."""
+        name_server.skip_unless_possible()
+        names = NameServer(self, "own.test")
+        names.answer(after_s=0.5)
+        server = self.start("--audit-log", f"file:{self.path}", "--listen", "own.test:0",
+                            ready=False, wrapper=names.wrapper())
+        wait_for(lambda: names.queries > 0)
+        server.send_signal(signal.SIGHUP)
+        server.wait_event("reload")
+        server.wait_ready()
 
     def test_it_cannot_be_opened_again(self):
         server = self.log_to(f"file:{self.path}")
@@ -278,6 +292,21 @@ class ToScribe(AuditTest):
         self.assertIn("TRY_LATER", server.wait_event("audit-failed").fields["error"])
         server.wait_event("audit-recovered")
         self.assertEqual(server.terminate(), 0)
+        self.assert_all_there(scribe.entries(), {"agent": numbers})
+
+    def test_it_fails_now_and_then(self):
+        """For more than a second: that is one failure, and its end is told when it is sure."""
+        answers = [RESULT.OK, RESULT.TRY_LATER] * 25
+        scribe = Scribe(self, lambda: answers.pop() if answers else RESULT.OK)
+        server = self.log_to_scribe(scribe)
+        numbers = server.call("get_ids", "agent", 3000)
+        recovered = server.wait_event("audit-recovered")
+        self.assertEqual(answers, [])
+        self.assertGreater(int(recovered.fields["failed_ms"]), 1000)
+        self.assertEqual(server.terminate(), 0)
+        names = [event.name for event in server.events]
+        self.assertEqual([names.count(name) for name in ("audit-failed", "audit-recovered")],
+                         [1, 1])
         self.assert_all_there(scribe.entries(), {"agent": numbers})
 
     def test_it_dies_and_comes_back(self):
