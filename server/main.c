@@ -169,6 +169,7 @@ static int serve(const Options *options)
 	occupy_standard_descriptors();
 	log_set_level(options->log_level);
 	signal(SIGPIPE, SIG_IGN);
+	signals_hold_reload();
 	generated_types_init();
 	ok = server_init(&server, options, &error) && run(&server, &error);
 	if (error != NULL) {

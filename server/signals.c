@@ -56,6 +56,15 @@ static gboolean on_signal(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointe
 	return G_SOURCE_CONTINUE;
 }
 
+void signals_hold_reload(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
 gboolean signals_watch(SignalHeard heard, gpointer user_data, GError **error)
 {
 	sigset_t set = watched();

@@ -15,6 +15,10 @@
 /* A signal came: @stop: one of those that ask for the end. @sender: a process ID; 0: the kernel. */
 typedef void (*SignalHeard)(int number, gboolean stop, guint sender, gpointer user_data);
 
+/* A SIGHUP waits for signals_watch(). Before anything is opened that it is to open again, and
+ * before there are other threads. */
+void signals_hold_reload(void);
+
 /* Calls @heard from the default main context, and only so: they are blocked for this thread and
  * those that it starts, so there must be no others yet. Of several that ask for the end at once,
  * one is heard. %FALSE with a GFileError set. */
