@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* get_ulids and get_uuids where the clock, the lease or the turn is not as it should be. */
+
+#include "client/call.h"
+#include "core/random.h"
+#include "tests/unit/server/stack.h"
+#include "tests/unit/server/wire.h"
+
+#define SEQID 5
+#define COUNT 3
+
+static const ClientCall GET_ULIDS = {"get_ulids", CLIENT_RESULT_UUIDS, "agent", COUNT};
+static const ClientCall GET_UUIDS = {"get_uuids", CLIENT_RESULT_UUIDS, "agent", COUNT};
+
+/* (transfer full): what the server has answered; nothing, if the call is parked. */
+static GByteArray *feed(Stack *stack, const ClientCall *call)
+{
+	g_autoptr(GByteArray) message = g_byte_array_new();
+	g_autoptr(GByteArray) bytes = g_byte_array_new();
+	GByteArray *out = g_byte_array_new();
+
+	client_call_write(call, SEQID, message);
+	wire_append(FORM_FRAMED_STRICT, message, bytes);
+	stack_feed(stack, bytes->data, bytes->len, out);
+	return out;
+}
+
+static gboolean ask(Stack *stack, const ClientCall *call, ClientReply *reply, GError **error)
+{
+	g_autoptr(GByteArray) out = feed(stack, call);
+	static guint8 uuids[COUNT][SNOWFLAKE_CLIENT_UUID_BYTES];
+
+	g_assert_cmpuint(out->len, >, 4);
+	*reply = (ClientReply){.uuids = uuids};
+	return client_call_read(call, SEQID, out->data + 4, out->len - 4, reply, error);
+}
+
+static void assert_served(Stack *stack, const ClientCall *call)
+{
+	g_autoptr(GError) error = NULL;
+	ClientReply reply;
+
+	ask(stack, call, &reply, &error);
+	g_assert_no_error(error);
+}
+
+static void assert_parked(Stack *stack, const ClientCall *call)
+{
+	g_autoptr(GByteArray) out = feed(stack, call);
+
+	g_assert_cmpuint(out->len, ==, 0);
+	g_assert_true(stack_verdict(stack)->parked);
+	g_assert_cmpuint(stack_verdict(stack)->ids, ==, COUNT);
+}
+
+static void assert_counted(const Stack *stack, guint64 ulids, guint64 ids, guint64 exceptions)
+{
+	g_assert_cmpuint(counter_set_sum(stack->counters, COUNTER_ULIDS_GENERATED), ==, ulids);
+	g_assert_cmpuint(counter_set_sum(stack->counters, COUNTER_IDS_GENERATED), ==, ids);
+	g_assert_cmpuint(counter_set_sum(stack->counters, COUNTER_EXCEPTIONS), ==, exceptions);
+}
+
+static void before_1970(void)
+{
+	g_autoptr(Stack) stack = stack_new(FALSE, 0);
+	g_autoptr(GError) error = NULL;
+	ClientReply reply;
+
+	stack_set_ms(stack, -LAYOUT_TWITTER.epoch_ms - 1);
+	g_assert_false(ask(stack, &GET_ULIDS, &reply, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_CLOCK);
+	g_assert_true(g_str_has_prefix(
+		error->message, "InvalidSystemClock: there is no ULID of time -1 ms, it must be"));
+	stack_set_ms(stack, -LAYOUT_TWITTER.epoch_ms);
+	assert_served(stack, &GET_ULIDS);
+	assert_counted(stack, COUNT, 0, 1);
+}
+
+/* So many have been given out that there is room for fewer than are asked for. */
+static void no_room_in_the_millisecond(void)
+{
+	g_autoptr(Stack) stack = stack_new(FALSE, 0);
+	gint64 now_ms = LAYOUT_TWITTER.epoch_ms + 1000;
+	g_autoptr(GError) error = NULL;
+	ClientReply reply;
+
+	stack->ulids.last_ms = now_ms;
+	stack->ulids.last = (Ulid){(guint64)now_ms << 16 | G_MAXUINT16, G_MAXUINT64 - COUNT + 1};
+	stack->ulids.fork_generation = random_fork_generation();
+	g_assert_false(ask(stack, &GET_ULIDS, &reply, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE);
+	g_assert_cmpstr(error->message, ==,
+			"WorkerIdUnavailable: every ULID of the present millisecond is taken, "
+			"retry after 1 ms");
+	g_assert_cmpint(reply.retry_after_ms, ==, 1);
+	stack_set_ms(stack, 1001);
+	assert_served(stack, &GET_ULIDS);
+	assert_counted(stack, COUNT, 0, 1);
+}
+
+/* A call for IDs is parked for it, and is refused at last. */
+static void without_a_lease(void)
+{
+	g_autoptr(Stack) stack = stack_new(FALSE, 0);
+	g_autoptr(GError) error = NULL;
+	ClientReply reply;
+
+	stack_publish(stack, 0, 0);
+	assert_served(stack, &GET_ULIDS);
+	assert_parked(stack, &GET_UUIDS);
+	stack_reconnect(stack);
+	stack->allowance.last_chance = TRUE;
+	assert_served(stack, &GET_ULIDS);
+	g_assert_false(ask(stack, &GET_UUIDS, &reply, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE);
+	g_assert_cmpint(reply.retry_after_ms, >, 0);
+	assert_counted(stack, (guint64)2 * COUNT, 0, 1);
+}
+
+/* Who asks for IDs goes behind those that wait for IDs, and who asks for ULIDs does not. */
+static void while_others_wait(void)
+{
+	g_autoptr(Stack) stack = stack_new(FALSE, 0);
+
+	stack->allowance.others_wait = TRUE;
+	assert_served(stack, &GET_ULIDS);
+	assert_parked(stack, &GET_UUIDS);
+	assert_counted(stack, COUNT, 0, 0);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/wide-ids/before-1970", before_1970);
+	g_test_add_func("/wide-ids/no-room-in-the-millisecond", no_room_in_the_millisecond);
+	g_test_add_func("/wide-ids/without-a-lease", without_a_lease);
+	g_test_add_func("/wide-ids/while-others-wait", while_others_wait);
+	return g_test_run();
+}
