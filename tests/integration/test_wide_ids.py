@@ -156,5 +156,4 @@ class OtherServers(ServerTest):
             uuids = [uuid for _ in range(50) for uuid in connection.reply(STRICT).success]
         self.assertEqual(sorted(set(uuids)), uuids)
         self.assertEqual(len({time_ms_of(uuid) for uuid in uuids}), 50)
-        self.assertGreaterEqual(server.counters()["waits"], 1)
         self.assertEqual(server.counters()["ids_generated"], 50 * 4096)
