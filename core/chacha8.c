@@ -56,4 +56,5 @@ void chacha8_blocks(const guint32 key[static CHACHA8_KEY_WORDS], guint32 counter
 		memcpy(out_words[i], &x[i], sizeof(x[i]));
 	}
 	explicit_bzero(start, sizeof(start));
+	explicit_bzero(x, sizeof(x));
 }
