@@ -260,9 +260,10 @@ static gboolean find(Audit *self, GError **error)
 		keep(kept, record);
 	}
 	ctl_progress_clear();
-	if (failure != NULL)
-		g_propagate_error(error, g_steal_pointer(&failure));
-	return *error == NULL;
+	if (failure == NULL)
+		return TRUE;
+	g_propagate_error(error, g_steal_pointer(&failure));
+	return FALSE;
 }
 
 /* In a line, beside JSON on standard error. */
