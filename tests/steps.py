@@ -28,7 +28,8 @@ ALL, MORE = (QUICK, USUAL, FULL), (USUAL, FULL)
 THREADED = ("test_calls.Calls.", "test_wire.Forms.", "test_parking", "test_pressure",
             "test_hostile", "test_replies", "test_neighbours", "test_crowd", "test_drain",
             "test_lifecycle.Stop", "test_lifecycle.Lives", "test_kill.Lives",
-            "test_zookeeper_faults", "test_zookeeper_lost_replies", "test_names")
+            "test_zookeeper_faults", "test_zookeeper_lost_replies", "test_names", "test_audit",
+            "test_wide_ids")
 
 SANITIZED = {
     "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1",
