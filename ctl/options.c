@@ -9,7 +9,7 @@
 #include "ctl/output.h"
 
 #define DATE_PATTERN "\\d{4}-\\d\\d-\\d\\d"
-#define TIME_PATTERN "\\d\\d:\\d\\d:\\d\\d(\\.\\d{1,3})?"
+#define TIME_PATTERN "\\d\\d:\\d\\d:[0-5]\\d(\\.\\d{1,3})?"
 #define ZONE_PATTERN "(Z|[+-]\\d\\d:\\d\\d)"
 
 /* (transfer full) */
@@ -129,7 +129,7 @@ gboolean ctl_options_number(const char *option, const char *text, guint64 min, g
 
 static gboolean parse_rfc3339(const char *text, gint64 *out_time_ms)
 {
-	/* GLib takes all of ISO 8601 */
+	/* GLib takes all of ISO 8601, and seconds of 60 for 59 */
 	gboolean is_strict =
 		g_regex_match_simple("^" DATE_PATTERN "[Tt ]" TIME_PATTERN ZONE_PATTERN "$", text,
 				     G_REGEX_DOLLAR_ENDONLY, 0);
