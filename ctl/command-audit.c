@@ -291,6 +291,7 @@ static CtlStatus find_duplicates(Audit *self, gboolean json)
 {
 	g_autoptr(GError) error = NULL;
 
+	ctl_output_needs_reader();
 	self->sort = ctl_audit_sort_new(self->memory_bytes);
 	if (self->sort == NULL) {
 		ctl_output_complain("there is no memory of %" G_GSIZE_FORMAT

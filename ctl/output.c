@@ -17,6 +17,7 @@
 
 static gboolean is_json;
 static atomic_bool has_printed;
+static CtlStatus status_without_reader = CTL_OK;
 
 /* The first complaint. */
 static struct {
@@ -49,12 +50,17 @@ void ctl_output_begin(gboolean json)
 	ctl_interrupt_catch();
 }
 
+void ctl_output_needs_reader(void)
+{
+	status_without_reader = CTL_FAILED;
+}
+
 static G_NORETURN void output_failed(void)
 {
 	int error = errno;
 
 	if (error == EPIPE)
-		exit(CTL_OK);
+		exit((int)status_without_reader);
 	ctl_output_complain("cannot write to standard output: %s", g_strerror(error));
 	exit(CTL_FAILED);
 }

@@ -21,6 +21,10 @@
 void ctl_output_begin(gboolean json);
 void ctl_output_end(CtlStatus status);
 
+/* From now on, if the reader of what is printed ends first, that is CTL_FAILED: the status is a
+ * verdict, and there is none yet. Without, it is CTL_OK. */
+void ctl_output_needs_reader(void);
+
 /* What is printed is not cut off by Ctrl-C before it is flushed. So whoever then waits flushes
  * first. */
 void ctl_output_print(const char *format, ...) G_GNUC_PRINTF(1, 2);

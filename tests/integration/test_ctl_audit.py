@@ -271,6 +271,17 @@ class Duplicates(AuditTest):
         self.assertEqual(done.stderr, "snowflakectl: 12 IDs are not in the log, in 2 gaps: "
                                       "one of them may be a duplicate too\n")
 
+    def test_a_reader_that_has_had_enough(self):
+        """No duplicate was told: that is no word that there is none."""
+        path = self.file("log", line(1), line(1, "web", 2))
+        for options, status in (((), 0), (("--duplicates",), 1)):
+            with self.subTest(options):
+                reader, writer = os.pipe()
+                os.close(reader)
+                with open(writer, "wb") as output:
+                    done = self.audit(*options, path, stdout=output)
+                self.assertEqual((done.returncode, done.stderr), (status, ""))
+
     def test_none(self):
         done = self.audit("--duplicates", text=line(1) + line(2) + line(1))
         self.assertEqual(self.assert_ok(done), SUMMARY.format(3, 1, 2, 0) + "\n")
