@@ -22,6 +22,9 @@
  * then would fill the log. */
 #define RECOVERED_AFTER_MS 1000
 
+/* Gaps are told of in sum: the first at once, what comes after it once in as long. */
+#define GAPS_EVERY_MS 60000
+
 /* What a write may take: as of 2010. */
 #define WRITE_LIMIT_MS 5000
 
@@ -55,6 +58,8 @@ struct _AuditWriter {
 	guint failures;   /* in a row */
 	gboolean failing; /* the log said last that it is */
 	gint64 failed_since_us, failed_last_us;
+	guint64 untold_missing; /* IDs; the sink has it, the log not yet */
+	gint64 next_told_us;
 	/* under the mutex */
 	pthread_mutex_t mutex;
 	pthread_cond_t changed; /* monotonic */
@@ -176,8 +181,7 @@ static gboolean take_draw(AuditWriter *self, Source *source)
 	source->at = 0;
 	if (source->draw.missing > 0) {
 		audit_lines_append_missing(&self->lines, source->draw.missing);
-		log_event(LOG_AUDIT_GAP, "sink=%s ids=%" G_GUINT64_FORMAT, self->name,
-			  source->draw.missing);
+		self->untold_missing += source->draw.missing;
 	}
 	return TRUE;
 }
@@ -247,6 +251,18 @@ static void tell_recovery(AuditWriter *self)
 	self->failing = FALSE;
 	log_event(LOG_AUDIT_RECOVERED, "sink=%s failed_ms=%" G_GINT64_FORMAT, self->name,
 		  (self->failed_last_us - self->failed_since_us) / G_TIME_SPAN_MILLISECOND);
+}
+
+static void tell_gaps(AuditWriter *self, gboolean at_the_end)
+{
+	gint64 now_us = g_get_monotonic_time();
+
+	if (self->untold_missing == 0 || (now_us < self->next_told_us && !at_the_end))
+		return;
+	log_event(LOG_AUDIT_GAP, "sink=%s ids=%" G_GUINT64_FORMAT, self->name,
+		  self->untold_missing);
+	self->untold_missing = 0;
+	self->next_told_us = now_us + GAPS_EVERY_MS * G_TIME_SPAN_MILLISECOND;
 }
 
 static gboolean write_lines(AuditWriter *self, const Orders *orders)
@@ -319,12 +335,14 @@ static gpointer writer_thread(gpointer user_data)
 		Round round = do_round(self, &orders);
 
 		tell_recovery(self);
+		tell_gaps(self, FALSE);
 		if (orders.finish && (round == ROUND_IDLE || is_over(&orders)))
 			break;
 		ms = nap_ms(self, round, ms);
 		if (ms > 0)
 			nap(self, ms);
 	}
+	tell_gaps(self, TRUE);
 	sync_sink(self);
 	pthread_mutex_lock(&self->mutex);
 	self->ended = TRUE;

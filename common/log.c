@@ -19,7 +19,6 @@
  */
 
 #define REFUSED_INTERVAL_MS    60000
-#define GAP_INTERVAL_MS        60000
 #define CONNECTION_INTERVAL_MS 1000 /* anybody who reaches the port can cause these events */
 
 typedef struct {
@@ -61,7 +60,7 @@ static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_REGISTRATION] = {"registration", LOG_LEVEL_DEBUG, 0},
 	[LOG_AUDIT_FAILED] = {"audit-failed", LOG_LEVEL_WARNING, 0},
 	[LOG_AUDIT_RECOVERED] = {"audit-recovered", LOG_LEVEL_INFO, 0},
-	[LOG_AUDIT_GAP] = {"audit-gap", LOG_LEVEL_WARNING, GAP_INTERVAL_MS},
+	[LOG_AUDIT_GAP] = {"audit-gap", LOG_LEVEL_WARNING, 0},
 	[LOG_AUDIT_LOST] = {"audit-lost", LOG_LEVEL_ERROR, 0},
 	[LOG_AUDIT_REOPENED] = {"audit-reopened", LOG_LEVEL_INFO, 0},
 	[LOG_AUDIT_REOPEN_FAILED] = {"audit-reopen-failed", LOG_LEVEL_WARNING, 0},

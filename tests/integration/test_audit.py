@@ -294,6 +294,24 @@ class ToScribe(AuditTest):
         self.assertEqual(server.terminate(), 0)
         self.assert_all_there(scribe.entries(), {"agent": numbers})
 
+    def test_it_is_slow(self):
+        """The server's log has few lines for many gaps; in sum they say what is missing."""
+
+        def answer():
+            time.sleep(0.02)  # lint: allow sleep: a slow Scribe is the purpose
+            return RESULT.OK
+
+        scribe = Scribe(self, answer)
+        server = self.log_to_scribe(scribe, "--audit-queue", QUEUE_BYTES)
+        with server.connect() as connection:
+            numbers = draw(connection, "agent", 4 * QUEUE_DRAWS)
+        self.assertEqual(server.terminate(), 0)
+        told = [int(event.fields["ids"]) for event in server.events if event.name == "audit-gap"]
+        gaps = [gap for gap in map(audit.missing, scribe.entries()) if gap is not None]
+        self.assertGreater(len(gaps), 2)
+        self.assertEqual(len(told), 2)
+        self.assertEqual(sum(told), self.assert_all_accounted_for(scribe.entries(), numbers))
+
     def test_it_fails_now_and_then(self):
         """For more than a second: that is one failure, and its end is told when it is sure."""
         answers = [RESULT.OK, RESULT.TRY_LATER] * 25
