@@ -244,6 +244,18 @@ DrawStatus generator_draw(Generator *self, guint count, IdRun *out_run, DrawRefu
 	return look_again(self, count, out_run, out_refusal);
 }
 
+gint64 generator_ahead_ns(const Generator *self)
+{
+	const Lease *lease = atomic_load(&self->lease);
+	gint64 now_ns = clock_now_ns(self->clock);
+	gint64 tick = cursor_tick(&self->layout, lease_last_cursor(lease));
+
+	/* nothing was issued, and what is reserved may begin at any time */
+	if (tick < lease->first_tick)
+		return 0;
+	return MAX(layout_tick_start_ms(&self->layout, tick) * CLOCK_NS_PER_MS - now_ns, 0);
+}
+
 const Lease *generator_lease(const Generator *self)
 {
 	const Lease *lease = atomic_load(&self->lease);

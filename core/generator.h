@@ -84,6 +84,10 @@ guint generator_max_batch(const Generator *self);
  */
 DrawStatus generator_draw(Generator *self, guint count, IdRun *out_run, DrawRefusal *out_refusal);
 
+/* Any thread: how far the last ID of the published lease is ahead of the clock: from now to where
+ * its tick begins. 0 if it is not, or there is none. */
+gint64 generator_ahead_ns(const Generator *self);
+
 /* The published lease, or NULL; it lives as long as the generator. */
 const Lease *generator_lease(const Generator *self);
 
