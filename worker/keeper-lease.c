@@ -28,6 +28,7 @@ static void show_reserved(Keeper *self, gint64 end_tick)
 	self->facts.end_tick = end_tick;
 	pthread_mutex_lock(&self->mutex);
 	self->status.reserved_until_ms = layout_tick_start_ms(self->layout, end_tick);
+	self->status.reservation_ms = self->length_ms;
 	pthread_mutex_unlock(&self->mutex);
 	self->news = TRUE;
 }
@@ -39,10 +40,23 @@ static void show_worker(Keeper *self, const Lease *lease)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-static void show_claim(Keeper *self)
+static void show_extending_fails(Keeper *self, gboolean fails)
 {
 	pthread_mutex_lock(&self->mutex);
-	self->status.claimed_at_ms = self->registry->claimed_at_ms;
+	self->status.extending_fails = fails;
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static void show_registry(Keeper *self)
+{
+	const Registry *registry = self->registry;
+
+	pthread_mutex_lock(&self->mutex);
+	self->status.claimed_at_ms = registry->claimed_at_ms;
+	self->status.session = registry->session;
+	self->status.peers_skew_known = registry->peers.known;
+	self->status.peers_skew_ns = registry->peers.ahead_ns;
+	self->registry_clock = registry->clock;
 	pthread_mutex_unlock(&self->mutex);
 }
 
@@ -98,6 +112,7 @@ static gint64 retire(Keeper *self)
 	self->last_tick = lease_retire(self->lease, self->layout);
 	self->facts.has_lease = FALSE;
 	self->facts.had_lease = TRUE;
+	show_extending_fails(self, FALSE);
 	return self->last_tick;
 }
 
@@ -267,6 +282,7 @@ static void settle_extension(Keeper *self, RegistryResult *result)
 {
 	const GError *error = result->error;
 
+	show_extending_fails(self, error != NULL);
 	if (error == NULL)
 		note_extended(self, result->end_tick);
 	else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL))
@@ -338,7 +354,7 @@ void keeper_lease_poll(Keeper *self)
 	if (self->facts.outside && !self->facts.stopping)
 		return;
 	has_ended = self->registry->ops->poll(self->registry, self->inside_tick, &result);
-	show_claim(self);
+	show_registry(self);
 	if (has_ended)
 		settle(self, &result);
 	self->facts.hurry = self->facts.hurry || self->registry->hurry;

@@ -6,6 +6,7 @@
 
 #define MIN_LIST_PAUSE_US (150 * G_USEC_PER_SEC)
 /* What may be read in a second, for lists that nobody has asked for: by a server, and by all. */
+#define MIN_LIST_AGE_US   (10 * G_USEC_PER_SEC)
 #define READS_OF_ONE      4
 #define READS_OF_ALL      1000
 
@@ -153,6 +154,11 @@ gint64 keeper_plan_backoff_us(guint failures, gdouble jitter)
 
 	longest_us = MIN(longest_us, MAX_BACKOFF_US);
 	return MIN_BACKOFF_US + (gint64)(jitter * (gdouble)(longest_us - MIN_BACKOFF_US));
+}
+
+gint64 keeper_plan_list_age_us(guint n_workers, guint n_reads)
+{
+	return MAX(MIN_LIST_AGE_US, (gint64)n_workers * n_reads * (G_USEC_PER_SEC / READS_OF_ALL));
 }
 
 gint64 keeper_plan_list_pause_us(guint n_workers, guint n_reads, gdouble jitter)

@@ -94,3 +94,8 @@ gint64 keeper_plan_backoff_us(guint failures, gdouble jitter);
  * much again, those who have started, or found their registry, together do not list together
  */
 gint64 keeper_plan_list_pause_us(guint n_workers, guint n_reads, gdouble jitter);
+
+/* How old a list may be that is looked at again and again, by something that watches each server:
+ * 10 s at least, and a millisecond for each read of each worker, so that all of a fleet together
+ * reads 1,000 times a second at most. */
+gint64 keeper_plan_list_age_us(guint n_workers, guint n_reads);

@@ -58,14 +58,17 @@ struct _Keeper {
 	gint64 stop_by_us; /* monotonic: it stops, and waits for the registry till then; 0: not */
 	gboolean finished; /* the thread is done with everything */
 	KeeperStatus status;
+	RegistryClock registry_clock; /* as it was read last */
 	GError *error;
-	GPtrArray *workers;    /* (nullable): of Worker, the registry's last list ... */
-	gint64 workers_ns;     /* ... its workers_ns ... */
-	gint64 listed_us;      /* ... and when it came */
-	gint64 list_asked_us;  /* when one was asked for that has not come; 0: none */
-	gint64 heard_us;       /* the registry's, last */
-	gboolean list_wanted;  /* the thread has not passed that on yet */
-	gboolean list_is_late; /* and changed() was called for it */
+	GPtrArray *workers;     /* (nullable): of Worker, the registry's last list ... */
+	GPtrArray *quarantined; /* (nullable): ... what came with it ... */
+	gint64 workers_ns;      /* ... its workers_ns ... */
+	guint workers_reads;    /* ... and workers_reads ... */
+	gint64 listed_us;       /* ... and when it came */
+	gint64 list_asked_us;   /* when one was asked for that has not come; 0: none */
+	gint64 heard_us;        /* the registry's, last */
+	gboolean list_wanted;   /* the thread has not passed that on yet */
+	gboolean list_is_late;  /* and changed() was called for it */
 
 	/* The owner's. */
 	gboolean running;

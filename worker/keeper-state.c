@@ -27,3 +27,15 @@ gboolean keeper_state_may_follow(KeeperState state, KeeperState next)
 {
 	return (STATES[state].moves & 1u << next) != 0;
 }
+
+const char *keeper_session_name(KeeperSession session)
+{
+	static const char *const NAMES[KEEPER_N_SESSIONS] = {
+		[KEEPER_SESSION_NONE] = "none",
+		[KEEPER_SESSION_CONNECTING] = "connecting",
+		[KEEPER_SESSION_CONNECTED] = "connected",
+		[KEEPER_SESSION_LOST] = "lost",
+	};
+
+	return NAMES[session];
+}

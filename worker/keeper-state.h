@@ -13,8 +13,20 @@ typedef enum {
 	KEEPER_STOPPED,     /* retired and handed back */
 } KeeperState;
 
+/* How the registry is reached. */
+typedef enum {
+	KEEPER_SESSION_NONE,       /* it needs none: files */
+	KEEPER_SESSION_CONNECTING, /* there was none yet */
+	KEEPER_SESSION_CONNECTED,
+	KEEPER_SESSION_LOST, /* the connection is; or the session, and there is no other yet */
+	KEEPER_N_SESSIONS,
+} KeeperSession;
+
 /* "starting", "waiting", ... */
 const char *keeper_state_name(KeeperState state);
 
 /* Whether the keeper may go from @state to @next. */
 gboolean keeper_state_may_follow(KeeperState state, KeeperState next);
+
+/* "none", "connecting", "connected", "lost" */
+const char *keeper_session_name(KeeperSession session);

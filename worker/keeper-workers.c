@@ -57,7 +57,10 @@ static void take(Keeper *self, GPtrArray *list, gint64 now_us)
 {
 	g_clear_pointer(&self->workers, g_ptr_array_unref);
 	self->workers = list;
+	g_clear_pointer(&self->quarantined, g_ptr_array_unref);
+	self->quarantined = g_steal_pointer(&self->registry->quarantined);
 	self->workers_ns = self->registry->workers_ns;
+	self->workers_reads = self->registry->workers_reads;
 	self->listed_us = now_us;
 	self->list_asked_us = 0;
 	self->news = TRUE;
@@ -98,7 +101,8 @@ static gint64 as_of_ms(const Keeper *self)
 	return (self->workers_ns + system_clock_offset_ns(self->clock)) / CLOCK_NS_PER_MS;
 }
 
-static Worker *copy_worker(const Keeper *self, const Worker *worker)
+/* With what is reserved at @time_ms. */
+static Worker *copy_worker(const Keeper *self, const Worker *worker, gint64 time_ms)
 {
 	Worker *copy = g_new(Worker, 1);
 
@@ -106,7 +110,7 @@ static Worker *copy_worker(const Keeper *self, const Worker *worker)
 	copy->address = g_strdup(worker->address);
 	copy->nonce = g_strdup(worker->nonce);
 	copy->reserved_until_ms =
-		keeper_clock_reserved_until_ms(self, worker->reserved_until_ms, as_of_ms(self));
+		keeper_clock_reserved_until_ms(self, worker->reserved_until_ms, time_ms);
 	return copy;
 }
 
@@ -115,17 +119,37 @@ static GPtrArray *copy_list(const Keeper *self)
 	GPtrArray *copy = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
 
 	for (guint i = 0; self->workers != NULL && i < self->workers->len; i++)
-		g_ptr_array_add(copy, copy_worker(self, self->workers->pdata[i]));
+		g_ptr_array_add(copy, copy_worker(self, self->workers->pdata[i], as_of_ms(self)));
 	return copy;
 }
 
-/* Asks, unless that was done. Returns: why no list is to be expected in a moment; NULL: one is */
+/* Those that still are. */
+static GPtrArray *copy_quarantined(const Keeper *self)
+{
+	GPtrArray *copy = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	gint64 now_ms = clock_now_ms(&self->clock->clock);
+
+	for (guint i = 0; i < self->quarantined->len; i++) {
+		g_autoptr(Worker) one = copy_worker(self, self->quarantined->pdata[i], now_ms);
+
+		if (one->reserved_until_ms != 0)
+			g_ptr_array_add(copy, g_steal_pointer(&one));
+	}
+	return copy;
+}
+
+static void ask_unless_asked(Keeper *self, gint64 now_us)
+{
+	if (self->list_asked_us == 0 || now_us >= late_at_us(self) + LATE_FOR_US)
+		ask(self, now_us);
+}
+
+/* Asks, too. Returns: why no list is to be expected in a moment; NULL: one is */
 static const char *why_no_list(Keeper *self, gint64 now_us)
 {
 	if (self->stop_by_us != 0)
 		return "this server is stopping";
-	if (self->list_asked_us == 0 || now_us >= late_at_us(self) + LATE_FOR_US)
-		ask(self, now_us);
+	ask_unless_asked(self, now_us);
 	return now_us >= late_at_us(self) ? "no list of the workers came within 2 s" : NULL;
 }
 
@@ -159,4 +183,30 @@ gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
 	}
 	pthread_mutex_unlock(&self->mutex);
 	return list != NULL;
+}
+
+static gboolean is_old(const Keeper *self, gint64 now_us)
+{
+	return self->workers == NULL ||
+	       now_us - self->listed_us >=
+		       keeper_plan_list_age_us(self->workers->len, self->workers_reads);
+}
+
+gboolean keeper_get_quarantined(Keeper *self, GPtrArray **out_records, gint64 *out_as_of_ms)
+{
+	gint64 now_us = g_get_monotonic_time();
+	gboolean known;
+
+	if (self->registry->ops->list == NULL)
+		return FALSE;
+	pthread_mutex_lock(&self->mutex);
+	if (is_old(self, now_us) && self->stop_by_us == 0)
+		ask_unless_asked(self, now_us);
+	known = self->quarantined != NULL;
+	if (known) {
+		*out_records = copy_quarantined(self);
+		*out_as_of_ms = as_of_ms(self);
+	}
+	pthread_mutex_unlock(&self->mutex);
+	return known;
 }

@@ -263,6 +263,7 @@ void keeper_free(Keeper *self)
 	g_free(self->waiting_why);
 	g_clear_error(&self->error);
 	g_clear_pointer(&self->workers, g_ptr_array_unref);
+	g_clear_pointer(&self->quarantined, g_ptr_array_unref);
 	g_free(self);
 }
 
@@ -282,15 +283,40 @@ static gboolean is_stuck(Keeper *self)
 	return operation_hangs(self) || round_us >= KEEPER_PLAN_HANGS_US;
 }
 
+/* An operation that hangs while there is a worker ID, and the server does not stop, extends. */
+static void show_hanging(Keeper *self, gboolean stopping, KeeperStatus *status)
+{
+	if (status->worker_id >= 0 && !stopping && operation_hangs(self))
+		status->extending_fails = TRUE;
+}
+
+static void show_registry_clock(const Keeper *self, const RegistryClock *clock,
+				KeeperStatus *status)
+{
+	gint64 middle_ns = clock->least_ns + (clock->most_ns - clock->least_ns) / 2;
+
+	status->registry_clock_known = clock->known;
+	if (clock->known)
+		status->registry_skew_ns = system_clock_offset_ns(self->clock) - middle_ns;
+}
+
 void keeper_get_status(Keeper *self, KeeperStatus *out_status)
 {
 	gint64 now_ms = clock_now_ms(&self->clock->clock);
+	RegistryClock clock;
+	gboolean stopping;
 
 	pthread_mutex_lock(&self->mutex);
 	*out_status = self->status;
+	clock = self->registry_clock;
+	stopping = self->stop_by_us != 0;
 	pthread_mutex_unlock(&self->mutex);
+	show_hanging(self, stopping, out_status);
+	show_registry_clock(self, &clock, out_status);
 	out_status->reserved_until_ms =
 		keeper_clock_reserved_until_ms(self, out_status->reserved_until_ms, now_ms);
+	if (out_status->reserved_until_ms == 0)
+		out_status->reservation_ms = 0;
 	if (out_status->state == KEEPER_SERVING && is_stuck(self) &&
 	    out_status->reserved_until_ms == 0)
 		out_status->state = KEEPER_UNAVAILABLE;

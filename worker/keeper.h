@@ -24,6 +24,20 @@ typedef struct {
 	gint worker_id;           /* -1: none yet, or given up, or lost */
 	gint64 claimed_at_ms;     /* since the Unix epoch: the registry's; 0: not yet */
 	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing is reserved now */
+	gint64 reservation_ms;    /* how long that reservation is; 0: nothing is reserved now */
+	/* The last extension has failed, and none has worked since; or the one under way has had no
+	 * answer for a second. Not without a lease. */
+	gboolean extending_fails;
+	KeeperSession session;
+	/* How far this clock is ahead of the registry's (ZooKeeper's leader's, as it was read last,
+	 * with a write: up to a millisecond and half the time that the write took), ... */
+	gboolean registry_clock_known;
+	gint64 registry_skew_ns;
+	/* ... and of the one of the other servers of the datacenter that is furthest from it, to a
+	 * millisecond or two: of 16 at most, which are asked after a list of the workers has come,
+	 * every 30 s at most. */
+	gboolean peers_skew_known;
+	gint64 peers_skew_ns;
 } KeeperStatus;
 
 typedef struct {
@@ -120,3 +134,21 @@ gint64 keeper_demand(Keeper *self);
  */
 gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
 			    GPtrArray **out_workers, gint64 *out_as_of_ms, GError **error);
+
+/**
+ * keeper_get_quarantined:
+ * @out_records: (out) (transfer full): of Worker, the caller's own: worker_id is one that a record
+ *   reserves and no claim holds, reserved_until_ms is until when nobody claims it, address and
+ *   nonce are those of the server that has reserved it; untouched unless %TRUE
+ * @out_as_of_ms: (out): as keeper_get_workers() has it
+ *
+ * Any thread, and nothing is waited for: what the last list of the workers has shown, of all
+ * datacenters, but for what has ended since. A worker ID that has no record is not among them,
+ * even where an operator has quarantined the datacenter.
+ *
+ * If that list is older than 10 s, or in a large fleet so old that all servers together read 1,000
+ * znodes a second at most for it, the registry is asked for another: this is for who calls again.
+ *
+ * Returns: %FALSE if it is not known: no list has come yet, or the registry has none
+ */
+gboolean keeper_get_quarantined(Keeper *self, GPtrArray **out_records, gint64 *out_as_of_ms);

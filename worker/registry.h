@@ -3,6 +3,8 @@
 
 #include <glib.h>
 
+#include "worker/keeper-state.h"
+
 /*
  * Where reservations are written: which worker ID is mine, and up to which tick.
  *
@@ -125,6 +127,12 @@ typedef struct {
 	gint64 most_ns;
 } RegistryClock;
 
+/* The clocks of other servers, as they were when some were asked last. */
+typedef struct {
+	gboolean known;
+	gint64 ahead_ns; /* of the one that is furthest from ours: how far ours is ahead of it */
+} RegistryPeers;
+
 struct _Registry {
 	const RegistryOps *ops;
 	/* How long reservations are, in ms: the first one, and the longest; each extension may
@@ -144,12 +152,17 @@ struct _Registry {
 			   takes note and clears it */
 	gboolean reachable; /* a hand-back now would get somewhere */
 	RegistryClock clock;
+	KeeperSession session;
 	gint64 claimed_at_ms; /* since the Unix epoch: when what shows this server to others was
 				 made, last; 0: not yet */
 	gint64 heard_us;      /* monotonic: when it was answered last, whatever it had asked */
 	GPtrArray *workers;  /* (nullable): of Worker, what list() asked for; the keeper takes it */
 	gint64 workers_ns;   /* CLOCK_BOOTTIME: when the reading of @workers began */
 	guint workers_reads; /* how many reads it took, last; 0: there was none */
+	/* With @workers, and taken with it: of Worker: the worker IDs that a record reserves and no
+	 * claim holds; address and nonce are of who reserved it. */
+	GPtrArray *quarantined;
+	RegistryPeers peers;
 
 	/* Set by the keeper before the first call: poll() is due. Any thread may call it. */
 	void (*wake)(gpointer user_data);

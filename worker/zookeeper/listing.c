@@ -335,3 +335,24 @@ void zookeeper_listing_add_workers(const ZookeeperListing *self, GPtrArray *work
 		g_ptr_array_add(workers, worker);
 	}
 }
+
+void zookeeper_listing_add_quarantined(const ZookeeperListing *self, gint64 now_tick,
+				       GPtrArray *quarantined)
+{
+	for (guint i = 0; i < self->reservations->len; i++) {
+		const ListedReservation *reservation = self->reservations->pdata[i];
+		gint64 end_tick = MAX(reservation->record.end_tick, self->floor.tick);
+		Worker *worker;
+
+		if (reservation->damage != NULL || end_tick < now_tick ||
+		    zookeeper_listing_is_held(self, reservation))
+			continue;
+		worker = g_new0(Worker, 1);
+		worker->datacenter_id = (gint)self->datacenter_id;
+		worker->worker_id = (gint)reservation->worker_id;
+		worker->address = g_strdup(reservation->record.address);
+		worker->nonce = g_strdup(reservation->record.owner);
+		worker->reserved_until_ms = layout_tick_start_ms(&self->layout, end_tick);
+		g_ptr_array_add(quarantined, worker);
+	}
+}

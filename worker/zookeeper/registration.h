@@ -151,10 +151,11 @@ typedef struct {
 		PeerReport earlier; /* what they said against it, the time before */
 	} peers;
 	struct {
-		GArray *datacenters; /* (nullable): of guint: those still to be read */
-		GPtrArray *workers;  /* (nullable): of Worker: so far */
-		gint64 since_ns;     /* CLOCK_BOOTTIME, before any of them was read */
-		guint n_reads;       /* that it has taken so far */
+		GArray *datacenters;    /* (nullable): of guint: those still to be read */
+		GPtrArray *workers;     /* (nullable): of Worker: so far */
+		GPtrArray *quarantined; /* (nullable): likewise */
+		gint64 since_ns;        /* CLOCK_BOOTTIME, before any of them was read */
+		guint n_reads;          /* that it has taken so far */
 	} list;
 
 	/* reservation.c's; fail() and recheck() change it too */

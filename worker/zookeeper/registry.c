@@ -148,6 +148,13 @@ static gint64 look_again_at_us(const Registration *self)
 	return at_us;
 }
 
+static KeeperSession session_of(const Registration *self)
+{
+	if (self->facts.connected)
+		return KEEPER_SESSION_CONNECTED;
+	return self->connection.lost_us != 0 ? KEEPER_SESSION_LOST : KEEPER_SESSION_CONNECTING;
+}
+
 static gboolean zookeeper_registry_poll(Registry *registry, gint64 now_tick,
 					RegistryResult *out_result)
 {
@@ -168,6 +175,7 @@ static gboolean zookeeper_registry_poll(Registry *registry, gint64 now_tick,
 		self->registry.hurry = TRUE;
 	}
 	self->registry.reachable = self->facts.connected;
+	self->registry.session = session_of(self);
 	self->registry.poll_at_us = look_again_at_us(self);
 	if (!self->goal.finished)
 		return FALSE;
@@ -243,7 +251,9 @@ static void zookeeper_registry_free(Registry *registry)
 		zookeeper_session_close(self->session, CLOSE_PATIENCE_MS);
 	g_clear_pointer(&self->list.datacenters, g_array_unref);
 	g_clear_pointer(&self->list.workers, g_ptr_array_unref);
+	g_clear_pointer(&self->list.quarantined, g_ptr_array_unref);
 	g_clear_pointer(&self->registry.workers, g_ptr_array_unref);
+	g_clear_pointer(&self->registry.quarantined, g_ptr_array_unref);
 	if (self->goal.finished)
 		g_clear_error(&self->goal.result.error);
 	address_free(self->config.address);
@@ -286,6 +296,7 @@ Registry *zookeeper_registry_new(const ZookeeperRegistryConfig *config)
 		.first_length_ms = MIN(FIRST_LENGTH_MS, config->max_length_ms),
 		.max_length_ms = config->max_length_ms,
 		.extend_when_idle = TRUE,
+		.session = KEEPER_SESSION_CONNECTING,
 		.poll_at_us = G_MAXINT64,
 	};
 	self->config.servers = g_strdup(config->hosts->servers);

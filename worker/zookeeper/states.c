@@ -161,7 +161,9 @@ static void list_datacenters(Registration *self)
 
 	drop_listing(self);
 	g_clear_pointer(&self->list.workers, g_ptr_array_unref);
+	g_clear_pointer(&self->list.quarantined, g_ptr_array_unref);
 	self->list.workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	self->list.quarantined = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
 	self->list.since_ns = clock_boottime_ns();
 	self->list.n_reads = 1;
 	registration_await(self, zookeeper_session_children(self->session, path, FALSE));
@@ -173,7 +175,9 @@ static void list_next(Registration *self)
 
 	if (self->list.datacenters->len == 0) {
 		g_clear_pointer(&self->registry.workers, g_ptr_array_unref);
+		g_clear_pointer(&self->registry.quarantined, g_ptr_array_unref);
 		self->registry.workers = g_steal_pointer(&self->list.workers);
+		self->registry.quarantined = g_steal_pointer(&self->list.quarantined);
 		self->registry.workers_ns = self->list.since_ns;
 		self->registry.workers_reads = self->list.n_reads;
 		self->facts.wants_list = FALSE;
@@ -216,6 +220,9 @@ static void on_datacenter_listed(Registration *self)
 		return;
 	}
 	zookeeper_listing_add_workers(self->listing, self->list.workers);
+	if (outcome == ZOOKEEPER_OK) /* else nobody knows what is held */
+		zookeeper_listing_add_quarantined(self->listing, self->now_tick,
+						  self->list.quarantined);
 	self->list.n_reads += self->listing->n_reads;
 	drop_listing(self);
 	list_next(self);
