@@ -7,15 +7,21 @@
 	"snowflakectl registry quarantine, with --even-if-servers-live where servers run, which "  \
 	"lets them go on"
 
+/* Requests under way at once: what another one waits for. */
+#define MAX_UNDER_WAY 256
+
 /* What a request asks for. */
 typedef struct {
 	enum { CLAIMS, RESERVATIONS, FLOOR, CLAIM, RESERVATION } what;
+	char *path;
 	char *name; /* CLAIM: of the znode */
 	guint worker_id;
+	gboolean watch;
 } Asked;
 
 static void asked_free(Asked *asked)
 {
+	g_free(asked->path);
 	g_free(asked->name);
 	g_free(asked);
 }
@@ -35,20 +41,34 @@ static void listed_reservation_free(ListedReservation *reservation)
 	g_free(reservation);
 }
 
-static void expect(ZookeeperListing *self, guint64 request, const Asked *asked)
+static void ask_for(ZookeeperListing *self, const Asked *asked)
 {
-	guint64 *key = g_new(guint64, 1);
-
-	*key = request;
+	g_queue_push_tail(&self->to_ask, g_memdup2(asked, sizeof *asked));
 	self->n_reads++;
-	g_hash_table_insert(self->requests, key, g_memdup2(asked, sizeof *asked));
+}
+
+static guint64 send_request(const ZookeeperListing *self, const Asked *asked)
+{
+	if (asked->what == CLAIMS || asked->what == RESERVATIONS)
+		return zookeeper_session_children(self->session, asked->path, asked->watch);
+	return zookeeper_session_get(self->session, asked->path, asked->watch);
+}
+
+static void send_some(ZookeeperListing *self)
+{
+	while (self->to_ask.length > 0 && g_hash_table_size(self->requests) < MAX_UNDER_WAY) {
+		Asked *asked = g_queue_pop_head(&self->to_ask);
+		guint64 *request = g_new(guint64, 1);
+
+		*request = send_request(self, asked);
+		g_hash_table_insert(self->requests, request, asked);
+	}
 }
 
 ZookeeperListing *zookeeper_listing_new(ZookeeperSession *session, const char *root,
 					const Layout *layout, guint datacenter_id, gboolean watch)
 {
 	ZookeeperListing *self = g_new0(ZookeeperListing, 1);
-	g_autofree char *floor = znode_floor(root, datacenter_id);
 
 	self->session = session;
 	self->datacenter_id = datacenter_id;
@@ -60,12 +80,12 @@ ZookeeperListing *zookeeper_listing_new(ZookeeperSession *session, const char *r
 					       (GDestroyNotify)asked_free);
 	self->claims_path = znode_claims(root, datacenter_id);
 	self->reservations_path = znode_reservations(root, datacenter_id);
-	expect(self, zookeeper_session_children(session, self->claims_path, watch),
-	       &(Asked){.what = CLAIMS});
-	expect(self, zookeeper_session_children(session, self->reservations_path, FALSE),
-	       &(Asked){.what = RESERVATIONS});
+	ask_for(self,
+		&(Asked){.what = CLAIMS, .path = g_strdup(self->claims_path), .watch = watch});
+	ask_for(self, &(Asked){.what = RESERVATIONS, .path = g_strdup(self->reservations_path)});
 	/* after the reservations: where those are, it was before */
-	expect(self, zookeeper_session_get(session, floor, FALSE), &(Asked){.what = FLOOR});
+	ask_for(self, &(Asked){.what = FLOOR, .path = znode_floor(root, datacenter_id)});
+	send_some(self);
 	return self;
 }
 
@@ -73,6 +93,7 @@ void zookeeper_listing_free(ZookeeperListing *self)
 {
 	if (self == NULL)
 		return;
+	g_queue_clear_full(&self->to_ask, (GDestroyNotify)asked_free);
 	g_hash_table_unref(self->requests);
 	g_ptr_array_unref(self->claims);
 	g_ptr_array_unref(self->reservations);
@@ -84,23 +105,22 @@ void zookeeper_listing_free(ZookeeperListing *self)
 
 static void ask_for_claims(ZookeeperListing *self, const GStrv names)
 {
-	for (guint i = 0; names[i] != NULL; i++) {
-		g_autofree char *path = g_strjoin("/", self->claims_path, names[i], NULL);
-
-		expect(self, zookeeper_session_get(self->session, path, FALSE),
-		       &(Asked){.what = CLAIM, .name = g_strdup(names[i])});
-	}
+	for (guint i = 0; names[i] != NULL; i++)
+		ask_for(self, &(Asked){.what = CLAIM,
+				       .path = g_strjoin("/", self->claims_path, names[i], NULL),
+				       .name = g_strdup(names[i])});
 }
 
 static void ask_for_reservations(ZookeeperListing *self, const GStrv names)
 {
 	for (guint i = 0; names[i] != NULL; i++) {
-		g_autofree char *path = g_strjoin("/", self->reservations_path, names[i], NULL);
 		guint worker_id;
 
 		if (znode_parse_number(names[i], (1u << self->layout.worker_bits) - 1, &worker_id))
-			expect(self, zookeeper_session_get(self->session, path, FALSE),
-			       &(Asked){.what = RESERVATION, .worker_id = worker_id});
+			ask_for(self, &(Asked){.what = RESERVATION,
+					       .path = g_strjoin("/", self->reservations_path,
+								 names[i], NULL),
+					       .worker_id = worker_id});
 	}
 }
 
@@ -223,6 +243,7 @@ gboolean zookeeper_listing_take(ZookeeperListing *self, const ZookeeperMessage *
 		return FALSE;
 	take_reply(self, asked, message);
 	g_hash_table_remove(self->requests, &message->request);
+	send_some(self);
 	self->finished = g_hash_table_size(self->requests) == 0;
 	if (self->finished) {
 		g_ptr_array_sort(self->claims, by_nonce);

@@ -8,8 +8,8 @@
 
 /*
  * What ZooKeeper holds of one datacenter: its floor, the claims of its servers and the reservations
- * of its worker IDs, each read by a request of its own. It is no snapshot: what is decided by it
- * holds only if the write that follows finds the versions that are listed here.
+ * of its worker IDs, each read by a request of its own, 256 at once. It is no snapshot: what is
+ * decided by it holds only if the write that follows finds the versions that are listed here.
  */
 
 typedef struct {
@@ -45,6 +45,7 @@ struct _ZookeeperListing {
 	/* its own */
 	ZookeeperSession *session;
 	GHashTable *requests; /* those under way, by number */
+	GQueue to_ask;        /* those after them, in order */
 	char *claims_path;
 	char *reservations_path;
 	Layout layout;

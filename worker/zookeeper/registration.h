@@ -151,7 +151,7 @@ typedef struct {
 		PeerReport earlier; /* what they said against it, the time before */
 	} peers;
 	struct {
-		GArray *datacenters;    /* (nullable): of guint: those still to be read */
+		GArray *datacenters;    /* (nullable): of guint: still to be read, from the end */
 		GPtrArray *workers;     /* (nullable): of Worker: so far */
 		GPtrArray *quarantined; /* (nullable): likewise */
 		gint64 since_ns;        /* CLOCK_BOOTTIME, before any of them was read */

@@ -167,6 +167,8 @@ static gboolean zookeeper_registry_poll(Registry *registry, gint64 now_tick,
 	zookeeper_session_events_take(self);
 	report_loss(self);
 	zookeeper_session_events_look_after(self);
+	if (self->facts.goal != REGISTRY_NONE)
+		zookeeper_states_put_off_list(self);
 	look_after_goal(self);
 	go_on(self);
 	look_after_goal(self);

@@ -155,13 +155,25 @@ void zookeeper_states_look_at_peers(Registration *self)
 
 /* All datacenters, for somebody who asked */
 
+static void drop_list(Registration *self)
+{
+	g_clear_pointer(&self->list.datacenters, g_array_unref);
+	g_clear_pointer(&self->list.workers, g_ptr_array_unref);
+	g_clear_pointer(&self->list.quarantined, g_ptr_array_unref);
+}
+
+/* Whoever asked does not wait for ever. */
+static void give_up_list(Registration *self)
+{
+	self->facts.wants_list = FALSE;
+	drop_list(self);
+}
+
 static void list_datacenters(Registration *self)
 {
 	g_autofree char *path = znode_datacenters(self->config.root);
 
-	drop_listing(self);
-	g_clear_pointer(&self->list.workers, g_ptr_array_unref);
-	g_clear_pointer(&self->list.quarantined, g_ptr_array_unref);
+	drop_list(self);
 	self->list.workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
 	self->list.quarantined = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
 	self->list.since_ns = clock_boottime_ns();
@@ -169,23 +181,28 @@ static void list_datacenters(Registration *self)
 	registration_await(self, zookeeper_session_children(self->session, path, FALSE));
 }
 
+static void finish_list(Registration *self)
+{
+	g_clear_pointer(&self->registry.workers, g_ptr_array_unref);
+	g_clear_pointer(&self->registry.quarantined, g_ptr_array_unref);
+	self->registry.workers = g_steal_pointer(&self->list.workers);
+	self->registry.quarantined = g_steal_pointer(&self->list.quarantined);
+	self->registry.workers_ns = self->list.since_ns;
+	self->registry.workers_reads = self->list.n_reads;
+	self->facts.wants_list = FALSE;
+	drop_list(self);
+}
+
 static void list_next(Registration *self)
 {
 	guint datacenter_id;
 
 	if (self->list.datacenters->len == 0) {
-		g_clear_pointer(&self->registry.workers, g_ptr_array_unref);
-		g_clear_pointer(&self->registry.quarantined, g_ptr_array_unref);
-		self->registry.workers = g_steal_pointer(&self->list.workers);
-		self->registry.quarantined = g_steal_pointer(&self->list.quarantined);
-		self->registry.workers_ns = self->list.since_ns;
-		self->registry.workers_reads = self->list.n_reads;
-		self->facts.wants_list = FALSE;
+		finish_list(self);
 		return;
 	}
 	datacenter_id =
 		g_array_index(self->list.datacenters, guint, self->list.datacenters->len - 1);
-	g_array_set_size(self->list.datacenters, self->list.datacenters->len - 1);
 	self->listing = zookeeper_listing_new(self->session, self->config.root,
 					      &self->config.layout, datacenter_id, FALSE);
 	registration_await(self, 0);
@@ -193,11 +210,10 @@ static void list_next(Registration *self)
 
 static void on_datacenters(Registration *self, const ZookeeperMessage *message)
 {
-	if (message->outcome != ZOOKEEPER_OK) { /* whoever asked does not wait for ever */
-		self->facts.wants_list = FALSE;
+	if (message->outcome != ZOOKEEPER_OK) {
+		give_up_list(self);
 		return;
 	}
-	g_clear_pointer(&self->list.datacenters, g_array_unref);
 	self->list.datacenters = g_array_new(FALSE, FALSE, sizeof(guint));
 	for (char **name = message->children; *name != NULL; name++) {
 		guint datacenter_id;
@@ -215,7 +231,7 @@ static void on_datacenter_listed(Registration *self)
 
 	/* one that may not be read, or whose first server is about to come, is passed over */
 	if (outcome == ZOOKEEPER_UNSURE) {
-		self->facts.wants_list = FALSE;
+		give_up_list(self);
 		drop_listing(self);
 		return;
 	}
@@ -224,8 +240,27 @@ static void on_datacenter_listed(Registration *self)
 		zookeeper_listing_add_quarantined(self->listing, self->now_tick,
 						  self->list.quarantined);
 	self->list.n_reads += self->listing->n_reads;
+	g_array_set_size(self->list.datacenters, self->list.datacenters->len - 1);
 	drop_listing(self);
 	list_next(self);
+}
+
+/* Where it was put off, it goes on with the datacenter that was being read. */
+static void list(Registration *self)
+{
+	drop_listing(self);
+	if (self->list.datacenters != NULL)
+		list_next(self);
+	else
+		list_datacenters(self);
+}
+
+void zookeeper_states_put_off_list(Registration *self)
+{
+	if (self->step.state != REGISTRATION_LISTING)
+		return;
+	drop_listing(self);
+	registration_resume(self);
 }
 
 /* All states */
@@ -247,7 +282,7 @@ static const struct {
 	[REGISTRATION_RETURNING] = {zookeeper_reservation_hand_back,
 				    zookeeper_reservation_on_written},
 	[REGISTRATION_TIMING] = {zookeeper_claim_ask_time, zookeeper_claim_on_time},
-	[REGISTRATION_LISTING] = {list_datacenters, on_datacenters},
+	[REGISTRATION_LISTING] = {list, on_datacenters},
 	[REGISTRATION_REPAYING] = {zookeeper_reservation_repay, zookeeper_reservation_on_written},
 };
 
@@ -307,6 +342,7 @@ void zookeeper_states_abandon(Registration *self)
 	};
 
 	drop_listing(self);
+	drop_list(self);
 	g_clear_pointer(&self->guard, zookeeper_guard_free);
 	if (self->step.request != 0)
 		zookeeper_states_reply(self, &unsure);

@@ -19,5 +19,8 @@ void zookeeper_states_listed(Registration *self);
 /* The peers that the state waits for may have been asked. */
 void zookeeper_states_look_at_peers(Registration *self);
 
+/* The keeper wants something: that goes before a list, if one is being made. */
+void zookeeper_states_put_off_list(Registration *self);
+
 /* What is under way will not be answered: whether it took place, nobody knows. */
 void zookeeper_states_abandon(Registration *self);
