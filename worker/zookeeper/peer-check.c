@@ -318,8 +318,10 @@ gboolean peer_check_take_report(PeerCheck *self, PeerReport *out_report)
 	offset_ms = clock_now_ms(self->config.clock) - g_get_monotonic_time() / 1000;
 	peer_report_judge(job->peers, job->answers, self->config.datacenter_id, offset_ms,
 			  self->config.max_skew_ms, out_report);
-	log_unreachable(job, out_report->unreachable);
-	log_contradictions(out_report);
+	if (!self->config.quiet) {
+		log_unreachable(job, out_report->unreachable);
+		log_contradictions(out_report);
+	}
 	peer_check_drop_job(self);
 	return TRUE;
 }

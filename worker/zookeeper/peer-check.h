@@ -18,6 +18,7 @@ typedef struct {
 	guint datacenter_id;
 	gint64 timeout_ms; /* in all; who has not answered by then is unreachable */
 	gint64 max_skew_ms;
+	gboolean quiet; /* nothing is logged */
 	/* Called in a thread of the check, once, when there is a report and it was not taken yet;
 	 * never after free(). It must not call the check. Without a thread to be had nobody
 	 * calls; take_report() has a report when the time is up. */
@@ -43,7 +44,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(PeerCheck, peer_check_free)
  * peer_check_take_report:
  * @out_report: (out): to be cleared by its owner; untouched unless %TRUE
  *
- * Logs who could not be reached, and what contradicts.
+ * Logs who could not be reached, and what contradicts, unless it is to be quiet.
  *
  * Returns: %TRUE once, when there is a report
  */

@@ -107,6 +107,17 @@ static void judge_clock(PeerReport *self, GArray *offsets_ms, gint64 offset_ms, 
 		   max_skew_ms);
 }
 
+static void note_furthest(PeerReport *self, const GArray *offsets_ms, gint64 offset_ms)
+{
+	for (guint i = 0; i < offsets_ms->len; i++) {
+		gint64 ahead_ms = offset_ms - g_array_index(offsets_ms, gint64, i);
+
+		if (!self->clocks_known || llabs(ahead_ms) > llabs(self->furthest_ms))
+			self->furthest_ms = ahead_ms;
+		self->clocks_known = TRUE;
+	}
+}
+
 void peer_report_judge(const GPtrArray *peers, const PeerAnswer *answers, guint datacenter_id,
 		       gint64 offset_ms, gint64 max_skew_ms, PeerReport *out_report)
 {
@@ -125,6 +136,7 @@ void peer_report_judge(const GPtrArray *peers, const PeerAnswer *answers, guint 
 			g_array_append_val(offsets_ms, answers[i].offset_ms);
 		}
 	}
+	note_furthest(out_report, offsets_ms, offset_ms);
 	judge_clock(out_report, offsets_ms, offset_ms, max_skew_ms);
 }
 

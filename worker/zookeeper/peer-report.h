@@ -49,6 +49,8 @@ typedef struct {
 	guint agreed;
 	guint unreachable;
 	guint stale; /* another server, or another life of it, answered: the claim is ignored */
+	gboolean clocks_known; /* of one at least */
+	gint64 furthest_ms;    /* how far our clock is ahead of the one that is furthest from it */
 } PeerReport;
 
 void peer_report_clear(PeerReport *self);

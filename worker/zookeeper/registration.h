@@ -149,6 +149,9 @@ typedef struct {
 	struct {
 		PeerCheck *check;   /* (nullable) */
 		PeerReport earlier; /* what they said against it, the time before */
+		/* peer-clocks.c's */
+		PeerCheck *clocks;     /* (nullable) */
+		gint64 clocks_look_us; /* no other before */
 	} peers;
 	struct {
 		GArray *datacenters;    /* (nullable): of guint: still to be read, from the end */

@@ -245,6 +245,7 @@ static void zookeeper_registry_free(Registry *registry)
 	Registration *self = (Registration *)registry;
 
 	g_clear_pointer(&self->peers.check, peer_check_free);
+	g_clear_pointer(&self->peers.clocks, peer_check_free);
 	g_clear_pointer(&self->listing, zookeeper_listing_free);
 	g_clear_pointer(&self->guard, zookeeper_guard_free);
 	g_clear_pointer(&self->preparation.missing, g_ptr_array_unref);

@@ -3,6 +3,7 @@
 
 #include "common/log.h"
 #include "worker/zookeeper/claim.h"
+#include "worker/zookeeper/peer-clocks.h"
 #include "worker/zookeeper/securing.h"
 #include "worker/zookeeper/session-opening.h"
 #include "worker/zookeeper/states.h"
@@ -161,6 +162,7 @@ void zookeeper_session_events_take(Registration *self)
 	take_from_session(self);
 	if (self->peers.check != NULL)
 		zookeeper_states_look_at_peers(self);
+	zookeeper_peer_clocks_take(self);
 }
 
 /* A connection that stays away */

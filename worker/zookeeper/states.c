@@ -2,6 +2,7 @@
 #include "worker/zookeeper/states.h"
 
 #include "worker/zookeeper/claim.h"
+#include "worker/zookeeper/peer-clocks.h"
 #include "worker/zookeeper/preparation.h"
 #include "worker/zookeeper/reservation.h"
 #include "worker/zookeeper/securing.h"
@@ -133,6 +134,7 @@ void zookeeper_states_look_at_peers(Registration *self)
 	if (!peer_check_take_report(self->peers.check, &report))
 		return;
 	g_clear_pointer(&self->peers.check, peer_check_free);
+	zookeeper_peer_clocks_note(self, &report);
 	drop_listing(self);
 	registration_resume(self);
 	confirmed = self->facts.doubtful_till_us != 0
@@ -191,6 +193,7 @@ static void finish_list(Registration *self)
 	self->registry.workers_reads = self->list.n_reads;
 	self->facts.wants_list = FALSE;
 	drop_list(self);
+	zookeeper_peer_clocks_ask(self);
 }
 
 static void list_next(Registration *self)
