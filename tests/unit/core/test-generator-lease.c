@@ -167,6 +167,47 @@ static void test_change_of_lease(void)
 	draws_expect(&draws, T0_TICK + 3, 0);
 }
 
+static void test_ahead(void)
+{
+	static const struct {
+		const char *name;
+		gint64 first_tick; /* of the lease, from T0 */
+		guint count;       /* of the IDs that are drawn at T0 */
+		gint64 at_ms;      /* after T0; then: */
+		gint64 ahead_ns;
+	} CASES[] = {
+		{"nothing issued", 0, 0, 0, 0},
+		{"nothing issued of a lease that begins later", 5, 0, 0, 0},
+		{"in the tick of the clock", 0, TICK_SIZE, 0, 0},
+		{"one ID in the next one", 0, TICK_SIZE + 1, 0, MS},
+		{"the last one in it", 0, 2 * TICK_SIZE, 0, MS},
+		{"some ticks", 0, 3 * TICK_SIZE + 1, 0, 3 * MS},
+		{"the clock has caught up", 0, 3 * TICK_SIZE + 1, 3, 0},
+		{"the clock has gone on", 0, 1, 100, 0},
+		{"the clock was set back", 0, 1, -100, 100 * MS},
+		{"a lease that begins later", 5, 1, 0, 5 * MS},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_auto(Draws) draws;
+
+		g_test_message("%s", CASES[i].name);
+		draws_init_ready(&draws, 10);
+		draws_publish(&draws, 2, T0_TICK + CASES[i].first_tick,
+			      layout_max_tick(&LAYOUT_TWITTER));
+		if (CASES[i].count > 0)
+			draws_run(&draws, CASES[i].count);
+		draws_set_ms(&draws, CASES[i].at_ms);
+		g_assert_cmpint(generator_ahead_ns(draws.generator), ==, CASES[i].ahead_ns);
+		/* to the nanosecond */
+		draws.clock.now_ns++;
+		g_assert_cmpint(generator_ahead_ns(draws.generator), ==,
+				MAX(CASES[i].ahead_ns - 1, 0));
+		generator_publish(draws.generator, NULL);
+		g_assert_cmpint(generator_ahead_ns(draws.generator), ==, 0);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -187,5 +228,6 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	for (gsize i = 0; i < G_N_ELEMENTS(tests); i++)
 		g_test_add_func(tests[i].path, tests[i].test);
+	g_test_add_func("/generator-lease/ahead", test_ahead);
 	return g_test_run();
 }

@@ -114,6 +114,22 @@ static void answer_lost(FakeRegistry *self, RegistryResult *result)
 	};
 }
 
+static GPtrArray *make_workers(const FakeRegistry *self, guint n)
+{
+	GPtrArray *workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+
+	for (guint i = 0; i < n; i++) {
+		Worker *worker = g_new0(Worker, 1);
+
+		worker->worker_id = (gint)i;
+		worker->address = g_strdup_printf("server:%u", i);
+		worker->nonce = g_strdup("nonce");
+		worker->reserved_until_ms = self->reserved_until_ms;
+		g_ptr_array_add(workers, worker);
+	}
+	return workers;
+}
+
 static void list_workers(FakeRegistry *self)
 {
 	if (!self->list_asked || self->n_workers == 0)
@@ -122,16 +138,8 @@ static void list_workers(FakeRegistry *self)
 	self->registry.workers_ns =
 		clock_now_ns(self->system_clock) -
 		system_clock_offset_ns((const SystemClock *)self->system_clock) - self->list_age_ns;
-	self->registry.workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
-	for (guint i = 0; i < self->n_workers; i++) {
-		Worker *worker = g_new0(Worker, 1);
-
-		worker->worker_id = (gint)i;
-		worker->address = g_strdup_printf("server:%u", i);
-		worker->nonce = g_strdup("nonce");
-		worker->reserved_until_ms = self->reserved_until_ms;
-		g_ptr_array_add(self->registry.workers, worker);
-	}
+	self->registry.workers = make_workers(self, self->n_workers);
+	self->registry.quarantined = make_workers(self, self->n_quarantined);
 }
 
 /* With the mutex held. */
@@ -166,6 +174,8 @@ static gboolean fake_poll(Registry *registry, gint64 now_tick, RegistryResult *o
 	if (self->poll_every_us != 0)
 		registry->poll_at_us = g_get_monotonic_time() + self->poll_every_us;
 	registry->clock = self->clock;
+	registry->session = self->session;
+	registry->peers = self->peers;
 	if (self->is_heard)
 		registry->heard_us = g_get_monotonic_time();
 	registry->reachable = self->reachable;
@@ -250,6 +260,7 @@ void fake_registry_init(FakeRegistry *self, const Clock *clock)
 void fake_registry_clear(FakeRegistry *self)
 {
 	g_clear_pointer(&self->registry.workers, g_ptr_array_unref);
+	g_clear_pointer(&self->registry.quarantined, g_ptr_array_unref);
 	pthread_cond_destroy(&self->unstuck);
 	pthread_mutex_destroy(&self->mutex);
 }

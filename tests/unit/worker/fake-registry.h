@@ -32,6 +32,9 @@ typedef struct {
 	gboolean is_heard;         /* whenever it is polled */
 	gint64 list_age_ns;        /* how long ago a list was read that comes now */
 	gint64 reserved_until_ms;  /* of each in a list */
+	guint n_quarantined;       /* that come with a list */
+	KeeperSession session;
+	RegistryPeers peers;
 	/* what was asked */
 	RegistryOperation under_way;
 	guint begun;                          /* operations, of any kind */

@@ -409,6 +409,21 @@ static void test_list_pause(void)
 				==, CASES[i].pause_s);
 }
 
+static void test_list_age(void)
+{
+	static const struct {
+		guint n_workers;
+		guint n_reads;
+		gint64 age_ms;
+	} CASES[] = {{0, 0, 10000},     {16, 36, 10000},      {100, 100, 10000},
+		     {101, 100, 10100}, {128, 269, 34432},    {1024, 2145, 2196480},
+		     {1, 10001, 10001}, {G_MAXUINT, 0, 10000}};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++)
+		g_assert_cmpint(keeper_plan_list_age_us(CASES[i].n_workers, CASES[i].n_reads), ==,
+				CASES[i].age_ms * G_TIME_SPAN_MILLISECOND);
+}
+
 /* To list a fleet of 32 in each datacenter, the last one perhaps with fewer: two reads for each
  * server, three for each datacenter, and one. An integration test counts them. */
 static guint reads_of_fleet(guint n_workers)
@@ -439,6 +454,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper-plan/moves", test_moves);
 	g_test_add_func("/keeper-plan/backoff", test_backoff);
 	g_test_add_func("/keeper-plan/list-pause", test_list_pause);
+	g_test_add_func("/keeper-plan/list-age", test_list_age);
 	g_test_add_func("/keeper-plan/reads-of-a-fleet", test_reads_of_a_fleet);
 	return g_test_run();
 }

@@ -319,6 +319,114 @@ static void test_next_is_put_off(void)
 	}
 }
 
+static GPtrArray *get_quarantined(Server *server)
+{
+	GPtrArray *records = NULL;
+
+	if (!keeper_get_quarantined(server->keeper, &records, &as_of_ms))
+		g_assert_null(records);
+	return records;
+}
+
+static void test_quarantined(void)
+{
+	g_autoptr(GPtrArray) first = NULL;
+	g_autoptr(GPtrArray) old = NULL;
+	g_autoptr(GPtrArray) fresh = NULL;
+	g_auto(Server) server;
+	gint64 first_ms;
+
+	start(&server);
+	FAKE_SET(&server.fake, n_workers, 3);
+	FAKE_SET(&server.fake, n_quarantined, 2);
+	FAKE_SET(&server.fake, reserved_until_ms, clock_ms(&server) + 3600000);
+	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 0);
+	g_assert_null(get_quarantined(&server));
+	WAIT_FOR((first = get_quarantined(&server)) != NULL);
+	g_assert_cmpuint(first->len, ==, 2);
+	g_assert_cmpint(((Worker *)first->pdata[1])->worker_id, ==, 1);
+	g_assert_cmpstr(((Worker *)first->pdata[1])->address, ==, "server:1");
+	g_assert_cmpint(as_of_ms, <=, clock_ms(&server) + 1);
+	first_ms = as_of_ms;
+
+	/* it may be asked for again and again, and the registry is not */
+	FAKE_SET(&server.fake, n_quarantined, 1);
+	WAIT_FOR(
+		(g_ptr_array_unref(get_quarantined(&server)), clock_ms(&server) > first_ms + 9900));
+	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 1);
+	g_assert_cmpint(as_of_ms, ==, first_ms);
+
+	/* then it is, and nobody waits for it */
+	scripted_time_pass(200 * G_TIME_SPAN_MILLISECOND);
+	old = get_quarantined(&server);
+	g_assert_cmpuint(old->len, ==, 2);
+	g_assert_cmpint(as_of_ms, ==, first_ms);
+	WAIT_FOR(FAKE_GET(&server.fake, lists) == 2);
+	scripted_time_settle();
+	fresh = get_quarantined(&server);
+	g_assert_cmpuint(fresh->len, ==, 1);
+	g_assert_cmpint(as_of_ms, >, first_ms);
+}
+
+/* A quarantine ends, whether or not somebody looks. */
+static void test_quarantined_no_more(void)
+{
+	g_autoptr(GPtrArray) records = NULL;
+	g_auto(Server) server;
+	gint64 end_ms;
+
+	start(&server);
+	end_ms = clock_ms(&server) + 5000;
+	FAKE_SET(&server.fake, n_workers, 1);
+	FAKE_SET(&server.fake, n_quarantined, 2);
+	FAKE_SET(&server.fake, reserved_until_ms, end_ms);
+	WAIT_FOR((records = get_quarantined(&server)) != NULL);
+	g_assert_cmpuint(records->len, ==, 2);
+	g_assert_cmpint(((Worker *)records->pdata[0])->reserved_until_ms, ==, end_ms);
+	WAIT_FOR(clock_ms(&server) > end_ms);
+	g_ptr_array_unref(records);
+	records = get_quarantined(&server);
+	g_assert_cmpuint(records->len, ==, 0);
+	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 1);
+}
+
+/* In a large fleet all of them ask: so each does less often. */
+static void test_quarantined_in_a_large_fleet(void)
+{
+	g_auto(Server) server;
+	gint64 first_ms;
+
+	start(&server);
+	FAKE_SET(&server.fake, n_workers, 128);
+	server.fake.registry.workers_reads = 269;
+	g_assert_null(get_quarantined(&server));
+	WAIT_FOR(FAKE_GET(&server.fake, lists) == 1);
+	first_ms = clock_ms(&server);
+	scripted_time_pass(34 * G_TIME_SPAN_SECOND);
+	g_ptr_array_unref(get_quarantined(&server));
+	scripted_time_settle();
+	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 1);
+	scripted_time_pass(G_TIME_SPAN_SECOND);
+	g_ptr_array_unref(get_quarantined(&server));
+	scripted_time_settle();
+	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 2);
+	g_assert_cmpint(clock_ms(&server) - first_ms, <, 36000);
+}
+
+/* Whoever has no list, or is about to go, does not ask. */
+static void test_quarantined_unknown(void)
+{
+	g_auto(Server) server;
+	guint lists;
+
+	start(&server);
+	server_stop(&server);
+	lists = FAKE_GET(&server.fake, lists);
+	g_assert_null(get_quarantined(&server));
+	keeper_workers_ask(server.keeper);
+	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, lists);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -334,5 +442,10 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper-workers/stopping", test_stopping);
 	g_test_add_func("/keeper-workers/one-is-due", test_one_is_due);
 	g_test_add_func("/keeper-workers/next-is-put-off", test_next_is_put_off);
+	g_test_add_func("/keeper-workers/quarantined", test_quarantined);
+	g_test_add_func("/keeper-workers/quarantined-no-more", test_quarantined_no_more);
+	g_test_add_func("/keeper-workers/quarantined-in-a-large-fleet",
+			test_quarantined_in_a_large_fleet);
+	g_test_add_func("/keeper-workers/quarantined-unknown", test_quarantined_unknown);
 	return g_test_run();
 }
