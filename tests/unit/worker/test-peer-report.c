@@ -80,6 +80,8 @@ static void test_one_peer(void)
 		g_assert_cmpuint(report.agreed, ==, ONE_PEER[i].counted == 'a');
 		g_assert_cmpuint(report.unreachable, ==, ONE_PEER[i].counted == 'u');
 		g_assert_cmpuint(report.stale, ==, ONE_PEER[i].counted == 's');
+		g_assert_cmpint(report.clocks_known, ==,
+				ONE_PEER[i].counted != 'u' && ONE_PEER[i].counted != 's');
 		for (; n < 3 && ONE_PEER[i].contradictions[n] != NULL; n++) {
 			const PeerContradiction *one = g_ptr_array_index(report.contradictions, n);
 
@@ -98,29 +100,32 @@ static void test_no_peer_no_contradiction(void)
 	peer_report_judge(peers, NULL, DATACENTER_ID, OFFSET_MS, MAX_SKEW_MS, &report);
 	g_assert_cmpuint(report.contradictions->len, ==, 0);
 	g_assert_cmpuint(report.agreed + report.unreachable + report.stale, ==, 0);
+	g_assert_false(report.clocks_known);
 }
 
 /* Clocks of so many peers, in s ahead of ours; how far off the middle ours is, in s. */
 static const struct {
 	guint n;
 	gint64 ahead_s[MAX_PEERS];
-	gint64 behind_s; /* 0: no contradiction */
+	gint64 behind_s;   /* 0: no contradiction */
+	gint64 furthest_s; /* how far ours is ahead of the one that is furthest from it */
 } CLOCKS[] = {
-	{1, {10}, 0},
-	{1, {11}, 11},
-	{1, {-11}, -11},
+	{1, {10}, 0, -10},
+	{1, {11}, 11, -11},
+	{1, {-11}, -11, 11},
 	/* one wrong clock of two refuses nobody; two do, the nearer is what counts */
-	{2, {0, 3600}, 0},
-	{2, {-3600, 0}, 0},
-	{2, {11, 3600}, 11},
-	{2, {-3600, -12}, -12},
-	{2, {-3600, 3600}, 3600},
-	{3, {3600, 0, 3600}, 3600},
-	{3, {3600, 1, 0}, 0},
-	{3, {-3600, 20, 3600}, 20},
-	{4, {0, 0, 3600, 3600}, 0},
-	{4, {-1, 15, 20, 3600}, 15},
-	{4, {-30, -20, -15, 0}, -15},
+	{2, {0, 3600}, 0, -3600},
+	{2, {-3600, 0}, 0, 3600},
+	{2, {11, 3600}, 11, -3600},
+	{2, {-3600, -12}, -12, 3600},
+	{2, {-3601, 3600}, 3600, 3601},
+	{3, {3600, 0, 3600}, 3600, -3600},
+	{3, {3600, 1, 0}, 0, -3600},
+	{3, {-3600, 20, 3601}, 20, -3601},
+	{4, {0, 0, 3600, 3600}, 0, -3600},
+	{4, {-1, 15, 20, 3600}, 15, -3600},
+	{4, {-30, -20, -15, 0}, -15, 30},
+	{4, {0, 0, 0, 0}, 0, 0},
 };
 
 static void test_the_median_of_the_clocks_decides(void)
@@ -142,6 +147,8 @@ static void test_the_median_of_the_clocks_decides(void)
 		g_test_message("case %" G_GSIZE_FORMAT, i);
 		peer_report_judge(peers, answers, DATACENTER_ID, OFFSET_MS, MAX_SKEW_MS, &report);
 		g_assert_cmpuint(report.agreed, ==, CLOCKS[i].n);
+		g_assert_true(report.clocks_known);
+		g_assert_cmpint(report.furthest_ms, ==, CLOCKS[i].furthest_s * 1000);
 		g_assert_cmpuint(report.contradictions->len, ==, CLOCKS[i].behind_s != 0);
 		if (CLOCKS[i].behind_s != 0) {
 			const PeerContradiction *one = report.contradictions->pdata[0];
