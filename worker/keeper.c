@@ -175,7 +175,11 @@ Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 	self->config = *config;
 	self->layout = generator_layout(generator);
 	self->facts.tick_us = self->layout->tick_ms * G_TIME_SPAN_MILLISECOND;
-	self->status = (KeeperStatus){.datacenter_id = config->datacenter_id, .worker_id = -1};
+	self->status = (KeeperStatus){
+		.datacenter_id = config->datacenter_id,
+		.worker_id = -1,
+		.session = registry->session,
+	};
 	keeper_workers_put_off(self);
 	atomic_init(&self->round_began_us, g_get_monotonic_time());
 	init_threads(self);

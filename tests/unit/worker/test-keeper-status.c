@@ -19,16 +19,18 @@ static void start(Server *server)
 	WAIT_FOR(server_state(server) == KEEPER_SERVING);
 }
 
-static void test_length(void)
+static void test_before_and_length(void)
 {
 	g_auto(Server) server;
 
 	server_init(&server);
+	server.fake.registry.session = KEEPER_SESSION_CONNECTING;
 	server.fake.registry.first_length_ms = 200;
 	server.fake.registry.max_length_ms = 1000;
 	server.keeper = keeper_new(&server.fake.registry, server.generator, &server.clock,
 				   &(KeeperConfig){.max_clock_skew_ms = MAX_SKEW_MS});
 	g_assert_cmpint(status_of(&server).reservation_ms, ==, 0);
+	g_assert_cmpint(status_of(&server).session, ==, KEEPER_SESSION_CONNECTING);
 	keeper_start(server.keeper);
 	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	g_assert_cmpint(status_of(&server).reservation_ms, ==, 200);
@@ -180,7 +182,7 @@ static void test_registry(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/keeper-status/length", test_length);
+	g_test_add_func("/keeper-status/before-and-length", test_before_and_length);
 	g_test_add_func("/keeper-status/extending-fails", test_extending_fails);
 	g_test_add_func("/keeper-status/extending-fails-to-the-end",
 			test_extending_fails_to_the_end);
