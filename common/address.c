@@ -64,11 +64,11 @@ static Address *refuse(const char *text, const char *fault, GError **error)
 	return NULL;
 }
 
-Address *address_parse(const char *text, GError **error)
+static Address *parse(const char *text, guint16 default_port, GError **error)
 {
 	g_autofree char *host = NULL;
 	const char *port_text = NULL;
-	guint64 port = ADDRESS_DEFAULT_PORT;
+	guint64 port = default_port;
 	const char *fault = split(text, &host, &port_text);
 	gboolean bracketed;
 	Address *self;
@@ -84,6 +84,16 @@ Address *address_parse(const char *text, GError **error)
 	self->host = g_steal_pointer(&host);
 	self->port = (guint16)port;
 	return self;
+}
+
+Address *address_parse(const char *text, GError **error)
+{
+	return parse(text, ADDRESS_DEFAULT_PORT, error);
+}
+
+Address *address_parse_admin(const char *text, GError **error)
+{
+	return parse(text, ADDRESS_ADMIN_PORT, error);
 }
 
 Address *address_parse_peer(const char *text, GError **error)

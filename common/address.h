@@ -6,6 +6,7 @@
 /* HOST:PORT, as written in options, of servers and of clients. Text only: nothing is looked up. */
 
 #define ADDRESS_DEFAULT_PORT 7609
+#define ADDRESS_ADMIN_PORT   9990 /* of HTTP for operators */
 
 typedef struct {
 	char *host;   /* a name, an IPv4 address, an IPv6 address without brackets, or "*" */
@@ -22,6 +23,9 @@ typedef struct {
  * @text, not all of a long one, and says what to write
  */
 Address *address_parse(const char *text, GError **error);
+
+/* As address_parse(), with ADDRESS_ADMIN_PORT where none is given. */
+Address *address_parse_admin(const char *text, GError **error);
 
 /* As address_parse(), for an address to connect to: it is neither every address of the machine nor
  * does it leave the port open. */

@@ -30,6 +30,7 @@ typedef struct {
 static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_STARTING] = {"starting", LOG_LEVEL_INFO, 0},
 	[LOG_LISTENING] = {"listening", LOG_LEVEL_INFO, 0},
+	[LOG_ADMIN_LISTENING] = {"admin-listening", LOG_LEVEL_INFO, 0},
 	[LOG_READY] = {"ready", LOG_LEVEL_INFO, 0},
 	[LOG_STOPPING] = {"stopping", LOG_LEVEL_INFO, 0},
 	[LOG_RELOAD] = {"reload", LOG_LEVEL_INFO, 0},

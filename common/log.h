@@ -17,16 +17,17 @@
  */
 typedef enum {
 	/* the server */
-	LOG_STARTING,       /* version, pid, registry, datacenter_id, worker_id, layout, threads */
-	LOG_LISTENING,      /* address */
-	LOG_READY,          /* the first lease is usable: datacenter_id, worker_id, startup_ms */
-	LOG_STOPPING,       /* signal, drain_ms: how long it serves on */
-	LOG_RELOAD,         /* pid: of whoever sent SIGHUP */
-	LOG_SIGNAL_IGNORED, /* signal, pid: of whoever sent it */
-	LOG_STOPPED,        /* ids, calls, exceptions, uptime_s */
-	LOG_FAILED,         /* error: the server ends, or does not start */
-	LOG_LIMITS,         /* fewer connections than the options ask for: file_descriptors,
-			       max_connections, remedy */
+	LOG_STARTING,        /* version, pid, registry, datacenter_id, worker_id, layout, threads */
+	LOG_LISTENING,       /* address */
+	LOG_ADMIN_LISTENING, /* HTTP for operators: address */
+	LOG_READY,           /* the first lease is usable: datacenter_id, worker_id, startup_ms */
+	LOG_STOPPING,        /* signal, drain_ms: how long it serves on */
+	LOG_RELOAD,          /* pid: of whoever sent SIGHUP */
+	LOG_SIGNAL_IGNORED,  /* signal, pid: of whoever sent it */
+	LOG_STOPPED,         /* ids, calls, exceptions, uptime_s */
+	LOG_FAILED,          /* error: the server ends, or does not start */
+	LOG_LIMITS,          /* fewer connections than the options ask for: file_descriptors,
+				max_connections, remedy */
 	/* the worker ID */
 	LOG_STATE,              /* from, to: the registration */
 	LOG_WORKER_CLAIMED,     /* datacenter_id, worker_id, first, reserved_until */

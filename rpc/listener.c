@@ -133,6 +133,11 @@ gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners, GEr
 	return FALSE;
 }
 
+int listener_fd(const Listener *self)
+{
+	return self->fd;
+}
+
 char *listener_address(const Listener *self)
 {
 	return socket_name_local(self->fd);

@@ -26,6 +26,9 @@ gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners,
 /* Closes the socket. */
 void listener_free(Listener *self);
 
+/* The socket; borrowed. */
+int listener_fd(const Listener *self);
+
 /* (transfer full): its address and port. */
 char *listener_address(const Listener *self);
 

@@ -61,13 +61,15 @@ static gboolean on_news(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer 
 	return G_SOURCE_CONTINUE;
 }
 
-/* Tells systemd that all threads go round, if they do. */
-static gboolean on_watchdog(gpointer user_data)
+/* Tells systemd, and those who ask over HTTP, that all threads go round, if they do. */
+static gboolean on_check(gpointer user_data)
 {
 	Server *self = user_data;
 
-	if (rpc_server_responds(self->rpc) && keeper_idle_ms(self->keeper) < KEEPER_HANGS_MS)
+	if (rpc_server_responds(self->rpc) && keeper_idle_ms(self->keeper) < KEEPER_HANGS_MS) {
+		health_note(&self->health);
 		sd_notify(0, "WATCHDOG=1");
+	}
 	return G_SOURCE_CONTINUE;
 }
 
@@ -94,12 +96,14 @@ static void on_signal(int number, gboolean stop, guint sender, gpointer user_dat
 static gboolean add_sources(Server *self, GError **error)
 {
 	uint64_t watchdog_us = 0;
+	uint64_t check_ms = HEALTH_CHECK_MS;
 
 	if (!signals_watch(on_signal, self, error))
 		return FALSE;
 	g_unix_fd_add(self->news_fd, G_IO_IN, on_news, self);
 	if (sd_watchdog_enabled(0, &watchdog_us) > 0)
-		g_timeout_add((guint)MAX(watchdog_us / 2000, 1), on_watchdog, self);
+		check_ms = MIN(check_ms, MAX(watchdog_us / 2000, 1));
+	g_timeout_add((guint)check_ms, on_check, self);
 	return TRUE;
 }
 
@@ -136,7 +140,9 @@ static gboolean run(Server *self, GError **error)
 	if (!add_sources(self, error))
 		return FALSE;
 	log_start(self);
-	if (!audit_log_start(self->audit, error) || !rpc_server_start(self->rpc, error))
+	if (!audit_log_start(self->audit, error) ||
+	    (self->admin != NULL && !admin_start(self->admin, error)) ||
+	    !rpc_server_start(self->rpc, error))
 		return FALSE;
 	keeper_start(self->keeper);
 	g_main_loop_run(self->loop);

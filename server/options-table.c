@@ -36,6 +36,11 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .default_note = "the first address of listen",
 	 .help = "where others reach this server, if that is not where it listens; for one that "
 		 "listens everywhere, the machine's name"},
+	{OPTION("admin-listen", ADMIN, admin_listen, "HOST:PORT"), .default_note = "none",
+	 .sample_text = "127.0.0.1:9990",
+	 .help = "where to answer operators over HTTP: metrics, state, a page. It is for them "
+		 "alone: "
+		 "without a password, it shows addresses and hands out IDs"},
 
 	{.heading = "Worker ID",
 	 NUMBER("datacenter-id", datacenter_id, "N", 0, G_MAXINT64, NULL),
@@ -252,8 +257,12 @@ char *options_table_sample_config(void)
 			g_string_append_printf(out, "\n## %s\n", spec->heading);
 		g_string_append(out, "\n# ");
 		append_description(out, spec, "# ");
-		g_string_append_printf(out, "#%s=%s\n", spec->name,
-				       spec->default_text != NULL ? spec->default_text : "");
+		if (spec->sample_text != NULL)
+			g_string_append_printf(out, "%s=%s\n", spec->name, spec->sample_text);
+		else
+			g_string_append_printf(out, "#%s=%s\n", spec->name,
+					       spec->default_text != NULL ? spec->default_text
+									  : "");
 	}
 	return g_string_free(out, FALSE);
 }

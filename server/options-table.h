@@ -13,6 +13,7 @@ typedef enum {
 	OPTION_FLAG,      /* gboolean: true or false; bare on the command line is true */
 	OPTION_PATH,      /* char * */
 	OPTION_ADDRESS,   /* Address *, one that others can reach */
+	OPTION_ADMIN,     /* Address *, where to listen for HTTP */
 	OPTION_ADDRESSES, /* GPtrArray * of Address; in the file with semicolons between */
 	OPTION_TARGETS,   /* GPtrArray * of AuditTarget; likewise */
 	OPTION_ZOOKEEPER, /* ZookeeperHosts * */
@@ -40,6 +41,7 @@ typedef struct {
 	gint64 min, max; /* of a number, both allowed; max G_MAXINT64: what fits the layout */
 	const char *default_text; /* as one would write it, or NULL */
 	const char *default_note; /* what holds where there is no default_text, or NULL */
+	const char *sample_text;  /* what the sample config sets it to, or NULL: it does not */
 	const char *help;
 } OptionSpec;
 
@@ -52,5 +54,6 @@ char *options_table_range(const OptionSpec *spec);
 /* (transfer full): what --help prints. */
 char *options_table_help(void);
 
-/* (transfer full): what --print-config prints: every option at its default, commented out. */
+/* (transfer full): what --print-config prints: every option, commented out at its default but for
+ * those that it sets. */
 char *options_table_sample_config(void);

@@ -104,6 +104,17 @@ static gboolean set_address(const char *text, Address **field, GError **error)
 	return TRUE;
 }
 
+static gboolean set_admin(const char *text, Address **field, GError **error)
+{
+	Address *address = address_parse_admin(text, error);
+
+	if (address == NULL)
+		return FALSE;
+	address_free(*field);
+	*field = address;
+	return TRUE;
+}
+
 static gboolean set_addresses(const GPtrArray *texts, GPtrArray **field, GError **error)
 {
 	g_autoptr(GPtrArray) addresses =
@@ -197,6 +208,8 @@ static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray
 		return set_path(text, field, error);
 	case OPTION_ADDRESS:
 		return set_address(text, field, error);
+	case OPTION_ADMIN:
+		return set_admin(text, field, error);
 	case OPTION_ADDRESSES:
 		return set_addresses(texts, field, error);
 	case OPTION_TARGETS:
@@ -488,6 +501,7 @@ void options_free(Options *self)
 	g_free(self->config);
 	g_clear_pointer(&self->listen, g_ptr_array_unref);
 	address_free(self->advertise);
+	address_free(self->admin_listen);
 	g_free(self->state_directory);
 	zookeeper_hosts_free(self->zookeeper);
 	g_free(self->zookeeper_auth);

@@ -33,8 +33,9 @@ typedef struct {
 	char *config;                         /* a path, or NULL */
 
 	/* addresses */
-	GPtrArray *listen;  /* of Address, one or more */
-	Address *advertise; /* what others are told; NULL: the first that is listened on */
+	GPtrArray *listen;     /* of Address, one or more */
+	Address *advertise;    /* what others are told; NULL: the first that is listened on */
+	Address *admin_listen; /* HTTP for operators; NULL: none */
 
 	/* the worker ID */
 	gint64 datacenter_id;  /* fits the layout; -1: not given */

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "admin/http.h"
 #include "common/address.h"
 #include "common/log.h"
 #include "common/zookeeper/auth.h"
@@ -46,7 +47,8 @@ static rlim_t raise_descriptor_limit(rlim_t wanted)
  */
 static guint allowed_connections(const Options *options)
 {
-	rlim_t own = 3 * (rlim_t)options->threads + SPARE_DESCRIPTORS;
+	rlim_t own = 3 * (rlim_t)options->threads + SPARE_DESCRIPTORS +
+		     (options->admin_listen != NULL ? ADMIN_HTTP_DESCRIPTORS : 0);
 	rlim_t descriptors = raise_descriptor_limit((rlim_t)options->max_connections + own);
 	rlim_t connections = descriptors > own ? descriptors - own : 0;
 
@@ -309,6 +311,21 @@ static gboolean make_audit_log(Server *self, GError **error)
 	return self->audit != NULL;
 }
 
+static gboolean make_admin(Server *self, GError **error)
+{
+	const AdminConfig config = {
+		.options = self->options,
+		.service = &self->service,
+		.health = &self->health,
+		.started_us = self->started_us,
+	};
+
+	if (self->options->admin_listen == NULL)
+		return TRUE;
+	self->admin = admin_new(&config, error);
+	return self->admin != NULL;
+}
+
 gboolean server_init(Server *self, const Options *options, GError **error)
 {
 	const GeneratorPolicy policy = {
@@ -350,7 +367,8 @@ gboolean server_init(Server *self, const Options *options, GError **error)
 		.nonce = self->nonce,
 		.max_wait_ms = options->max_wait_ms,
 	};
-	if (!make_rpc_server(self, error) || !make_keeper(self, error))
+	health_init(&self->health, &self->service);
+	if (!make_rpc_server(self, error) || !make_admin(self, error) || !make_keeper(self, error))
 		return FALSE;
 	self->service.keeper = self->keeper;
 	self->service.address = self->address;
@@ -359,6 +377,7 @@ gboolean server_init(Server *self, const Options *options, GError **error)
 
 void server_clear(Server *self)
 {
+	g_clear_pointer(&self->admin, admin_free);
 	g_clear_pointer(&self->keeper, keeper_free);
 	g_clear_pointer(&self->rpc, rpc_server_free);
 	g_clear_pointer(&self->audit, audit_log_free);

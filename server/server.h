@@ -4,7 +4,9 @@
 #include "audit/audit-log.h"
 #include "common/counters.h"
 #include "rpc/server.h"
+#include "server/admin.h"
 #include "server/agent-counters.h"
+#include "server/health.h"
 #include "server/options.h"
 #include "server/service.h"
 #include "worker/keeper.h"
@@ -29,6 +31,8 @@ typedef struct {
 	Keeper *keeper;
 	ServiceConfig service;
 	RpcServer *rpc;
+	Health health;
+	Admin *admin; /* NULL: nobody asked for it */
 	GMainLoop *loop;
 	int news_fd; /* an eventfd: the keeper has news, or an event loop has failed */
 	gboolean ready;

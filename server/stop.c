@@ -36,6 +36,8 @@ void stop_threads(Server *self)
 	gboolean keeper_ended;
 
 	rpc_server_stop(self->rpc, timeout_ms);
+	if (self->admin != NULL)
+		admin_stop(self->admin);
 	/* the rest is done when nobody draws any more */
 	left_ms = MAX(timeout_ms - (g_get_monotonic_time() - began_us) / 1000, LAST_STEPS_LEAST_MS);
 	audit_log_finish(self->audit, g_get_monotonic_time() + left_ms * 1000);

@@ -99,7 +99,7 @@ class Start(ServerTest):
     def test_the_printed_config_is_a_config(self):
         config = self.directory / "snowflaked.conf"
         config.write_text(self.output("--print-config"))
-        server = self.start("--config", config)
+        server = self.start("--config", config, "--admin-listen", "127.0.0.1:0")
         self.assertGreater(server.call("get_id", "good"), 0)
 
     def output(self, *options):

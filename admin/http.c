@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "admin/http.h"
+
+#include <errno.h>
+#include <gio/gio.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/text.h"
+
+/*
+ * libmicrohttpd reads requests and writes replies. It is driven from outside, by a thread of ours,
+ * and gets connections that we accept: by itself it would let nobody in while it is full, and has
+ * no limit to how slowly a request may come.
+ */
+
+#define MAX_CONNECTIONS  64
+/* Those that are told to go are still there for a moment. */
+#define MAX_LEAVING      8
+#define MAX_SILENT_US    (10 * G_USEC_PER_SEC)
+#define ACCEPTS_AT_ONCE  16                    /* then requests are read */
+#define ACCEPT_PAUSE_US  (G_USEC_PER_SEC / 10) /* when there is no descriptor */
+#define LOOK_AROUND_MS   1000
+#define NICENESS         10
+/* A request's head has to fit, and a reply's. */
+#define CONNECTION_BYTES ((size_t)16384)
+
+G_STATIC_ASSERT(MAX_CONNECTIONS + MAX_LEAVING + 2 <= ADMIN_HTTP_DESCRIPTORS);
+
+/* A place for each in the list of those that are polled. */
+enum { POLLED_STOP, POLLED_MHD, POLLED_LISTENERS };
+
+typedef struct {
+	int fd;
+	gint64 since_us; /* monotonic: when it came, or had its last answer */
+	gboolean is_leaving;
+	GList link; /* unless it is leaving, in guests */
+} Guest;
+
+struct _AdminHttp {
+	AdminHttpConfig config;
+	struct MHD_Daemon *daemon;
+	GArray *polled; /* of struct pollfd */
+	GQueue guests;  /* of Guest, by since_us */
+	gint64 tick_at_us;
+	gint64 accept_from_us; /* not before */
+	pthread_t thread;
+	gboolean started;
+};
+
+/* Guests */
+
+static void guest_put_last(AdminHttp *self, Guest *guest)
+{
+	guest->since_us = g_get_monotonic_time();
+	g_queue_push_tail_link(&self->guests, &guest->link);
+}
+
+static void on_connection(void *data, struct MHD_Connection *connection, void **context,
+			  enum MHD_ConnectionNotificationCode code)
+{
+	AdminHttp *self = data;
+	Guest *guest = *context;
+
+	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		guest = g_new0(Guest, 1);
+		guest->link.data = guest;
+		guest->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)
+				    ->connect_fd;
+		guest_put_last(self, guest);
+		*context = guest;
+		return;
+	}
+	if (!guest->is_leaving)
+		g_queue_unlink(&self->guests, &guest->link);
+	g_free(guest);
+}
+
+static void on_answered(void *data, struct MHD_Connection *connection, void **request G_GNUC_UNUSED,
+			enum MHD_RequestTerminationCode code G_GNUC_UNUSED)
+{
+	AdminHttp *self = data;
+	Guest *guest = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
+			       ->socket_context;
+
+	if (guest->is_leaving)
+		return;
+	g_queue_unlink(&self->guests, &guest->link);
+	guest_put_last(self, guest);
+}
+
+/* libmicrohttpd sees the end of it, and closes it. */
+static void hang_up_first(AdminHttp *self)
+{
+	Guest *guest = self->guests.head->data;
+
+	g_queue_unlink(&self->guests, &guest->link);
+	guest->is_leaving = TRUE;
+	shutdown(guest->fd, SHUT_RDWR);
+}
+
+static gboolean first_is_silent(const AdminHttp *self)
+{
+	const Guest *guest = g_queue_peek_head((GQueue *)&self->guests);
+
+	return guest != NULL && g_get_monotonic_time() - guest->since_us > MAX_SILENT_US;
+}
+
+/* Answering */
+
+static gboolean path_matches(const AdminPath *path, const char *url, const char **out_rest)
+{
+	gsize length = strlen(path->path);
+
+	*out_rest = NULL;
+	if (path->rest == NULL)
+		return strcmp(url, path->path) == 0;
+	*out_rest = url + length;
+	return strncmp(url, path->path, length) == 0 && url[length] != '\0';
+}
+
+static const AdminPath *find_path(const AdminHttp *self, const char *url, const char **out_rest)
+{
+	for (const AdminPath *path = self->config.paths; path->path != NULL; path++)
+		if (path_matches(path, url, out_rest))
+			return path;
+	return NULL;
+}
+
+/* Names what there is. */
+static void refuse_path(const AdminHttp *self, const AdminRequest *request, const char *url,
+			AdminReply *reply)
+{
+	g_autoptr(GString) known = g_string_new(NULL);
+	g_autofree char *shown = text_escape(url, strlen(url));
+
+	for (const AdminPath *path = self->config.paths; path->path != NULL; path++)
+		g_string_append_printf(known, " %s%s", path->path,
+				       path->rest != NULL ? path->rest : "");
+	admin_reply_refuse(reply, request, MHD_HTTP_NOT_FOUND, "there is no %s; there are%s", shown,
+			   known->str);
+}
+
+static gboolean is_read(const char *method)
+{
+	return strcmp(method, MHD_HTTP_METHOD_GET) == 0 ||
+	       strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+}
+
+static void answer(const AdminHttp *self, AdminRequest *request, const char *url,
+		   const char *method, AdminReply *reply)
+{
+	const AdminPath *path = find_path(self, url, &request->rest);
+	g_autofree char *fault = NULL;
+
+	if (admin_request_is_rebound(request)) {
+		admin_reply_refuse(reply, request, MHD_HTTP_MISDIRECTED_REQUEST,
+				   "over the loopback interface, ask for an IP address or for "
+				   "localhost");
+	} else if (path == NULL) {
+		refuse_path(self, request, url, reply);
+	} else if (!is_read(method)) {
+		admin_reply_refuse(reply, request, MHD_HTTP_METHOD_NOT_ALLOWED,
+				   "there are GET and HEAD only");
+		reply->says_what_may = TRUE;
+	} else if (path->for_own_site && admin_request_is_of_another_site(request)) {
+		admin_reply_refuse(reply, request, MHD_HTTP_FORBIDDEN,
+				   "not for a page of another site");
+	} else if ((fault = admin_request_find_fault(request, path->parameters)) != NULL) {
+		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST, "%s", fault);
+	} else {
+		path->answer(request, self->config.user_data, reply);
+	}
+}
+
+static void add_header(struct MHD_Response *response, const char *name, const char *value)
+{
+	MHD_add_response_header(response, name, value);
+}
+
+static void add_headers(struct MHD_Response *response, const AdminReply *reply)
+{
+	add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->type);
+	add_header(response, MHD_HTTP_HEADER_CACHE_CONTROL,
+		   reply->cache != NULL ? reply->cache : "no-store");
+	add_header(response, "X-Content-Type-Options", "nosniff");
+	add_header(response, "Content-Security-Policy",
+		   reply->policy != NULL ? reply->policy : "default-src 'none'");
+	if (reply->says_what_may)
+		add_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+	if (reply->retry_after_ms > 0) {
+		g_autofree char *seconds =
+			g_strdup_printf("%" G_GINT64_FORMAT, (reply->retry_after_ms + 999) / 1000);
+
+		add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
+	}
+}
+
+static void free_body(void *body)
+{
+	g_bytes_unref(body);
+}
+
+static enum MHD_Result send_reply(struct MHD_Connection *connection, const AdminReply *reply)
+{
+	gsize length;
+	gconstpointer bytes = g_bytes_get_data(reply->body, &length);
+	struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
+		length, (gpointer)bytes, free_body, g_bytes_ref(reply->body));
+	enum MHD_Result queued;
+
+	if (response == NULL)
+		return MHD_NO;
+	add_headers(response, reply);
+	queued = MHD_queue_response(connection, reply->status, response);
+	MHD_destroy_response(response);
+	return queued;
+}
+
+/* Called with the head, with each part of the body, and at the end. An answer to the head alone
+ * ends the connection: for those that should not have come. */
+static enum MHD_Result on_request(void *data, struct MHD_Connection *connection, const char *url,
+				  const char *method, const char *version G_GNUC_UNUSED,
+				  const char *body G_GNUC_UNUSED, size_t *body_bytes,
+				  void **context)
+{
+	AdminRequest request = {.connection = connection};
+	const char *accept = admin_request_header(&request, MHD_HTTP_HEADER_ACCEPT);
+	g_auto(AdminReply) reply = {0};
+
+	if (is_read(method) && (*context == NULL || *body_bytes > 0)) {
+		*context = data; /* not the head any more */
+		*body_bytes = 0; /* of no interest */
+		return MHD_YES;
+	}
+	request.wants_json = accept != NULL && strstr(accept, ADMIN_REPLY_JSON) != NULL;
+	answer(data, &request, url, method, &reply);
+	return send_reply(connection, &reply);
+}
+
+/* A NUL would end the text for all that follows: what has one stays as it is. */
+static size_t unescape(void *data G_GNUC_UNUSED, struct MHD_Connection *connection G_GNUC_UNUSED,
+		       char *text)
+{
+	return strstr(text, "%00") != NULL ? strlen(text) : MHD_http_unescape(text);
+}
+
+/* The thread */
+
+static void admit(AdminHttp *self, int fd, const struct sockaddr *peer, socklen_t length)
+{
+	if (self->guests.length >= MAX_CONNECTIONS) {
+		hang_up_first(self);
+		MHD_run(self->daemon);
+	}
+	/* closes it, if it fails */
+	MHD_add_connection(self->daemon, fd, peer, length);
+}
+
+static void accept_some(AdminHttp *self, int listener)
+{
+	for (guint i = 0; i < ACCEPTS_AT_ONCE; i++) {
+		struct sockaddr_storage peer = {0};
+		socklen_t length = sizeof peer;
+		int fd = accept4(listener, (struct sockaddr *)&peer, &length,
+				 SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			admit(self, fd, (struct sockaddr *)&peer, length);
+		} else if (errno == EAGAIN) {
+			return;
+		} else if (errno != ECONNABORTED && errno != EINTR) {
+			/* it stays readable, and the thread would spin */
+			self->accept_from_us = g_get_monotonic_time() + ACCEPT_PAUSE_US;
+			return;
+		}
+	}
+}
+
+/* Until when it may sleep, in ms from now. */
+static int next_ms(const AdminHttp *self)
+{
+	gint64 until_tick_us = self->tick_at_us - g_get_monotonic_time();
+	MHD_UNSIGNED_LONG_LONG mhd_ms = LOOK_AROUND_MS;
+
+	MHD_get_timeout(self->daemon, &mhd_ms);
+	return (int)CLAMP(until_tick_us / 1000 + 1, 0, (gint64)MIN(mhd_ms, LOOK_AROUND_MS));
+}
+
+static void tick(AdminHttp *self)
+{
+	gint64 now_us = g_get_monotonic_time();
+
+	if (now_us < self->tick_at_us)
+		return;
+	self->tick_at_us = now_us + self->config.tick_ms * (gint64)1000;
+	self->config.tick(self->config.user_data);
+}
+
+static struct pollfd *polled(const AdminHttp *self, guint i)
+{
+	return &g_array_index(self->polled, struct pollfd, i);
+}
+
+static void wait_for_news(AdminHttp *self)
+{
+	gboolean may_accept = g_get_monotonic_time() >= self->accept_from_us;
+	guint n = may_accept ? self->polled->len : POLLED_LISTENERS;
+	int timeout_ms = next_ms(self);
+
+	for (guint i = 0; i < self->polled->len; i++)
+		polled(self, i)->revents = 0;
+	poll(polled(self, 0), n,
+	     may_accept ? timeout_ms : MIN(timeout_ms, (int)(ACCEPT_PAUSE_US / 1000)));
+}
+
+static void *serve(void *data)
+{
+	AdminHttp *self = data;
+
+	/* of this thread alone; what it fails for is no reason not to serve */
+	setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
+	while (polled(self, POLLED_STOP)->revents == 0) {
+		wait_for_news(self);
+		for (guint i = POLLED_LISTENERS; i < self->polled->len; i++)
+			if (polled(self, i)->revents != 0)
+				accept_some(self, polled(self, i)->fd);
+		MHD_run(self->daemon);
+		while (first_is_silent(self))
+			hang_up_first(self);
+		tick(self);
+	}
+	return NULL;
+}
+
+/* Life */
+
+static void poll_too(AdminHttp *self, int fd)
+{
+	const struct pollfd one = {.fd = fd, .events = POLLIN};
+
+	g_array_append_val(self->polled, one);
+}
+
+static struct MHD_Daemon *start_daemon(AdminHttp *self)
+{
+	/* says nothing on standard error: without MHD_USE_ERROR_LOG it is silent */
+	return MHD_start_daemon(
+		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, on_request, self,
+		MHD_OPTION_CONNECTION_LIMIT, (unsigned int)(MAX_CONNECTIONS + MAX_LEAVING),
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+		0u, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+		self, MHD_OPTION_NOTIFY_COMPLETED, on_answered, self, MHD_OPTION_UNESCAPE_CALLBACK,
+		unescape, NULL, MHD_OPTION_END);
+}
+
+AdminHttp *admin_http_new(const AdminHttpConfig *config, GError **error)
+{
+	g_autoptr(AdminHttp) self = g_new0(AdminHttp, 1);
+
+	self->config = *config;
+	self->polled = g_array_new(FALSE, FALSE, sizeof(struct pollfd));
+	poll_too(self, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (polled(self, POLLED_STOP)->fd >= 0)
+		self->daemon = start_daemon(self);
+	if (self->daemon == NULL) {
+		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
+			    "cannot make an HTTP server: %s", g_strerror(errno));
+		return NULL;
+	}
+	poll_too(self, MHD_get_daemon_info(self->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd);
+	return g_steal_pointer(&self);
+}
+
+void admin_http_free(AdminHttp *self)
+{
+	if (self == NULL)
+		return;
+	admin_http_stop(self);
+	if (self->daemon != NULL)
+		MHD_stop_daemon(self->daemon);
+	if (polled(self, POLLED_STOP)->fd >= 0)
+		close(polled(self, POLLED_STOP)->fd);
+	g_array_unref(self->polled);
+	g_free(self);
+}
+
+void admin_http_listen(AdminHttp *self, int fd)
+{
+	poll_too(self, fd);
+}
+
+gboolean admin_http_start(AdminHttp *self, GError **error)
+{
+	int failure = pthread_create(&self->thread, NULL, serve, self);
+
+	if (failure != 0) {
+		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure),
+			    "cannot start a thread: %s", g_strerror(failure));
+		return FALSE;
+	}
+	self->started = TRUE;
+	return TRUE;
+}
+
+void admin_http_stop(AdminHttp *self)
+{
+	guint64 one = 1;
+
+	if (!self->started)
+		return;
+	if (write(polled(self, POLLED_STOP)->fd, &one, sizeof one) < 0)
+		g_critical("cannot stop the HTTP server: %s", g_strerror(errno));
+	pthread_join(self->thread, NULL);
+	self->started = FALSE;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "admin/reply.h"
+#include "admin/request.h"
+
+/*
+ * HTTP for operators: a table of paths, and a thread that answers for them. GET and HEAD only.
+ *
+ * It is in nobody's way. One thread serves all connections, at a lower priority than others; each
+ * connection has a bound of memory. When there are as many as there may be, the one that has had no
+ * answer for the longest makes room, and none is without an answer for more than 10 s: whoever
+ * holds connections, or sends or reads slowly, does not keep others from their answers.
+ */
+typedef struct _AdminHttp AdminHttp;
+
+/* The file descriptors that it may have, those it listens on beside. */
+#define ADMIN_HTTP_DESCRIPTORS 80
+
+typedef struct {
+	const char *path; /* "/livez"; of a family, as "/decode/", what its paths begin with */
+	const char *rest; /* of a family: what stands after that, for people: "ID"; else NULL */
+	const char *const *parameters; /* what the query may have, NULL after the last; or NULL */
+	/* It changes something, if only that an ID is used up: no page of another site may have a
+	 * browser ask for it. */
+	gboolean for_own_site;
+	/* In the server's thread; it must not block. Makes @reply, which has nothing yet. */
+	void (*answer)(const AdminRequest *request, gpointer user_data, AdminReply *reply);
+} AdminPath;
+
+typedef struct {
+	const AdminPath *paths; /* outlives the server; the last has no path */
+	guint tick_ms;
+	/* In the server's thread, about each @tick_ms. */
+	void (*tick)(gpointer user_data);
+	gpointer user_data; /* for both */
+} AdminHttpConfig;
+
+/* @config: copied. (transfer full), or %NULL with a GIOError set. */
+AdminHttp *admin_http_new(const AdminHttpConfig *config, GError **error);
+/* Stops it, too. */
+void admin_http_free(AdminHttp *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(AdminHttp, admin_http_free)
+
+/* Before the start: @fd is a non-blocking socket that listens; borrowed. */
+void admin_http_listen(AdminHttp *self, int fd);
+
+gboolean admin_http_start(AdminHttp *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Ends the thread, and closes every connection; a request that is being answered is. */
+void admin_http_stop(AdminHttp *self);

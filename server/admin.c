@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/admin.h"
+
+#include "admin/http.h"
+#include "common/log.h"
+#include "rpc/listener.h"
+
+#define SAMPLE_MS 2000
+
+struct _Admin {
+	AdminConfig config;
+	GPtrArray *listeners; /* of Listener */
+	AdminHttp *http;
+};
+
+static void take_line(AdminReply *reply, const char *line)
+{
+	admin_reply_take(reply, ADMIN_REPLY_TEXT, g_strconcat(line, "\n", NULL));
+}
+
+/* @why_not: (transfer full) (nullable) */
+static void answer_state(const AdminRequest *request, char *why_not, AdminReply *reply)
+{
+	if (why_not == NULL)
+		take_line(reply, "ok");
+	else
+		admin_reply_refuse(reply, request, MHD_HTTP_SERVICE_UNAVAILABLE, "%s", why_not);
+	g_free(why_not);
+}
+
+static void answer_livez(const AdminRequest *request, gpointer user_data, AdminReply *reply)
+{
+	const Admin *self = user_data;
+
+	answer_state(request, health_why_not_alive(self->config.health), reply);
+}
+
+static void answer_healthz(const AdminRequest *request, gpointer user_data, AdminReply *reply)
+{
+	const Admin *self = user_data;
+
+	answer_state(request, health_why_not_healthy(self->config.health), reply);
+}
+
+static void answer_readyz(const AdminRequest *request, gpointer user_data, AdminReply *reply)
+{
+	const Admin *self = user_data;
+
+	answer_state(request, health_why_not_ready(self->config.health), reply);
+}
+
+static void answer_ping(const AdminRequest *request G_GNUC_UNUSED, gpointer user_data G_GNUC_UNUSED,
+			AdminReply *reply)
+{
+	take_line(reply, "pong");
+}
+
+static const AdminPath PATHS[] = {
+	{.path = "/livez", .answer = answer_livez},
+	{.path = "/healthz", .answer = answer_healthz},
+	{.path = "/readyz", .answer = answer_readyz},
+	{.path = "/ping", .answer = answer_ping},
+	{0},
+};
+
+static void on_tick(gpointer user_data G_GNUC_UNUSED)
+{
+}
+
+Admin *admin_new(const AdminConfig *config, GError **error)
+{
+	g_autoptr(Admin) self = g_new0(Admin, 1);
+	const Address *address = config->options->admin_listen;
+	const AdminHttpConfig http = {
+		.paths = PATHS,
+		.tick_ms = SAMPLE_MS,
+		.tick = on_tick,
+		.user_data = self,
+	};
+
+	self->config = *config;
+	self->listeners = g_ptr_array_new_with_free_func((GDestroyNotify)listener_free);
+	if (!listener_open(address->host, address->port, self->listeners, error)) {
+		g_prefix_error(error, "--admin-listen: ");
+		return NULL;
+	}
+	self->http = admin_http_new(&http, error);
+	if (self->http == NULL)
+		return NULL;
+	for (guint i = 0; i < self->listeners->len; i++)
+		admin_http_listen(self->http, listener_fd(self->listeners->pdata[i]));
+	return g_steal_pointer(&self);
+}
+
+void admin_free(Admin *self)
+{
+	if (self == NULL)
+		return;
+	admin_http_free(self->http);
+	g_ptr_array_unref(self->listeners);
+	g_free(self);
+}
+
+gboolean admin_start(Admin *self, GError **error)
+{
+	if (!admin_http_start(self->http, error))
+		return FALSE;
+	for (guint i = 0; i < self->listeners->len; i++) {
+		g_autofree char *address = listener_address(self->listeners->pdata[i]);
+
+		log_event(LOG_ADMIN_LISTENING, "address=%s", address);
+	}
+	return TRUE;
+}
+
+void admin_stop(Admin *self)
+{
+	admin_http_stop(self->http);
+}

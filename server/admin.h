@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "server/health.h"
+#include "server/options.h"
+#include "server/service.h"
+
+/* What operators ask a server over HTTP: the table of paths, and what they are answered with. Its
+ * thread draws IDs too, for those who cannot call. */
+typedef struct _Admin Admin;
+
+typedef struct {
+	const Options *options;
+	const ServiceConfig *service;
+	const Health *health;
+	gint64 started_us; /* monotonic */
+} AdminConfig;
+
+/**
+ * admin_new:
+ * @config: copied; what it points to is borrowed
+ *
+ * Listens, before the audit log is started. What of the service comes later may be missing yet.
+ *
+ * Returns: (transfer full): it, or %NULL with a GIOError set
+ */
+Admin *admin_new(const AdminConfig *config, GError **error);
+/* Stops it, too. */
+void admin_free(Admin *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Admin, admin_free)
+
+/* Answers from now on; all of the service is there, and the audit log has started. Each address is
+ * logged. */
+gboolean admin_start(Admin *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* After this it draws no more, and answers nobody. */
+void admin_stop(Admin *self);

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/health.h"
+
+/* Of checks that found something, or were not made, before something is said. */
+#define HANGS_MS (4 * HEALTH_CHECK_MS)
+
+void health_init(Health *self, const ServiceConfig *service)
+{
+	self->service = service;
+	health_note(self);
+}
+
+void health_note(Health *self)
+{
+	atomic_store(&self->went_round_us, g_get_monotonic_time());
+}
+
+char *health_why_not_alive(const Health *self)
+{
+	gint64 ago_ms = (g_get_monotonic_time() - atomic_load(&self->went_round_us)) / 1000;
+
+	if (ago_ms < HANGS_MS)
+		return NULL;
+	return g_strdup_printf(
+		"a thread hangs: the last time that all went round was %" G_GINT64_FORMAT " s ago",
+		ago_ms / 1000);
+}
+
+char *health_why_not_healthy(const Health *self)
+{
+	KeeperStatus status;
+	char *why = health_why_not_alive(self);
+
+	if (why != NULL)
+		return why;
+	keeper_get_status(self->service->keeper, &status);
+	if (status.state != KEEPER_SERVING)
+		return g_strdup_printf("no IDs: the server is %s", keeper_state_name(status.state));
+	return NULL;
+}
+
+char *health_why_not_ready(const Health *self)
+{
+	if (atomic_load_explicit(&self->service->draining, memory_order_relaxed))
+		return g_strdup("draining: the server is about to stop");
+	return health_why_not_healthy(self);
+}

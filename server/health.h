@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "server/service.h"
+
+/*
+ * How a server is, in the sense of those who restart it, and of those who send it calls. Any
+ * thread.
+ */
+typedef struct {
+	const ServiceConfig *service;
+	_Atomic gint64 went_round_us; /* see health_note() */
+} Health;
+
+/* How often somebody has to look whether every thread goes round: the main thread does. */
+#define HEALTH_CHECK_MS 5000
+
+/* @service: borrowed */
+void health_init(Health *self, const ServiceConfig *service);
+
+/* Every thread goes round. */
+void health_note(Health *self);
+
+/* Each of these returns (transfer full) (nullable): a line that says why not; %NULL: it is so. */
+
+/* No thread hangs; if one does, only a new process helps. */
+char *health_why_not_alive(const Health *self);
+
+/* It is alive, has a worker ID, and enough of its reservation is left: with @status.extending_fails
+ * 10 s, or a quarter of its length if that is less. */
+char *health_why_not_healthy(const Health *self);
+
+/* It is healthy, and not about to stop: calls should come here. */
+char *health_why_not_ready(const Health *self);
