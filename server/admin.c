@@ -4,6 +4,8 @@
 #include "admin/http.h"
 #include "common/log.h"
 #include "rpc/listener.h"
+#include "server/admin-ids.h"
+#include "server/status-json.h"
 
 #define SAMPLE_MS 2000
 
@@ -11,6 +13,10 @@ struct _Admin {
 	AdminConfig config;
 	GPtrArray *listeners; /* of Listener */
 	AdminHttp *http;
+	/* of its thread */
+	OwnCalls calls;
+	RateHistory rates;
+	StatusSource status;
 };
 
 static void take_line(AdminReply *reply, const char *line)
@@ -55,16 +61,95 @@ static void answer_ping(const AdminRequest *request G_GNUC_UNUSED, gpointer user
 	take_line(reply, "pong");
 }
 
+static void answer_status(const AdminRequest *request G_GNUC_UNUSED, gpointer user_data,
+			  AdminReply *reply)
+{
+	const Admin *self = user_data;
+
+	admin_reply_take_json(reply, status_json_new(&self->status));
+}
+
+static void answer_workers(const AdminRequest *request, gpointer user_data, AdminReply *reply)
+{
+	const Admin *self = user_data;
+	g_auto(Refusal) refusal = {0};
+	JsonObject *workers = status_json_new_workers(&self->status, &refusal);
+
+	if (workers != NULL) {
+		admin_reply_take_json(reply, workers);
+		return;
+	}
+	admin_reply_refuse(reply, request, MHD_HTTP_SERVICE_UNAVAILABLE, "%s", refusal.message);
+	reply->retry_after_ms = refusal.retry_after_ms;
+}
+
+static void answer_server_info(const AdminRequest *request G_GNUC_UNUSED, gpointer user_data,
+			       AdminReply *reply)
+{
+	const Admin *self = user_data;
+
+	admin_reply_take_json(reply, status_json_new_server_info(&self->status));
+}
+
+static void answer_stats_json(const AdminRequest *request G_GNUC_UNUSED, gpointer user_data,
+			      AdminReply *reply)
+{
+	const Admin *self = user_data;
+
+	admin_reply_take_json(reply, status_json_new_stats(&self->status));
+}
+
+static void answer_stats_text(const AdminRequest *request G_GNUC_UNUSED, gpointer user_data,
+			      AdminReply *reply)
+{
+	const Admin *self = user_data;
+
+	admin_reply_take(reply, ADMIN_REPLY_TEXT, status_json_stats_text(&self->status));
+}
+
+static void answer_id(const AdminRequest *request, gpointer user_data, AdminReply *reply)
+{
+	Admin *self = user_data;
+
+	admin_ids_draw_one(&self->calls, request, reply);
+}
+
+static void answer_ids(const AdminRequest *request, gpointer user_data, AdminReply *reply)
+{
+	Admin *self = user_data;
+
+	admin_ids_draw_many(&self->calls, request, reply);
+}
+
+static void answer_decode(const AdminRequest *request, gpointer user_data, AdminReply *reply)
+{
+	const Admin *self = user_data;
+
+	admin_ids_decode(&self->config.options->layout, request, reply);
+}
+
 static const AdminPath PATHS[] = {
 	{.path = "/livez", .answer = answer_livez},
 	{.path = "/healthz", .answer = answer_healthz},
 	{.path = "/readyz", .answer = answer_readyz},
 	{.path = "/ping", .answer = answer_ping},
+	{.path = "/server_info", .answer = answer_server_info},
+	{.path = "/stats.json", .answer = answer_stats_json},
+	{.path = "/stats.txt", .answer = answer_stats_text},
+	{.path = "/status.json", .answer = answer_status},
+	{.path = "/workers.json", .answer = answer_workers},
+	{.path = "/id", .parameters = ADMIN_IDS_ONE, .for_own_site = TRUE, .answer = answer_id},
+	{.path = "/ids", .parameters = ADMIN_IDS_MANY, .for_own_site = TRUE, .answer = answer_ids},
+	{.path = "/decode/", .rest = "ID", .parameters = ADMIN_IDS_DECODE, .answer = answer_decode},
 	{0},
 };
 
-static void on_tick(gpointer user_data G_GNUC_UNUSED)
+static void on_tick(gpointer user_data)
 {
+	Admin *self = user_data;
+
+	rate_history_add(&self->rates, g_get_monotonic_time(),
+			 counter_set_sum(self->config.service->counters, COUNTER_IDS_GENERATED));
 }
 
 Admin *admin_new(const AdminConfig *config, GError **error)
@@ -79,6 +164,15 @@ Admin *admin_new(const AdminConfig *config, GError **error)
 	};
 
 	self->config = *config;
+	own_calls_init(&self->calls, config->service);
+	self->status = (StatusSource){
+		.options = config->options,
+		.health = config->health,
+		.calls = &self->calls,
+		.rates = &self->rates,
+		.interval_ms = SAMPLE_MS,
+		.started_us = config->started_us,
+	};
 	self->listeners = g_ptr_array_new_with_free_func((GDestroyNotify)listener_free);
 	if (!listener_open(address->host, address->port, self->listeners, error)) {
 		g_prefix_error(error, "--admin-listen: ");
@@ -98,6 +192,7 @@ void admin_free(Admin *self)
 		return;
 	admin_http_free(self->http);
 	g_ptr_array_unref(self->listeners);
+	own_calls_clear(&self->calls);
 	g_free(self);
 }
 

@@ -13,7 +13,7 @@ typedef struct _Admin Admin;
 
 typedef struct {
 	const Options *options;
-	const ServiceConfig *service;
+	ServiceConfig *service;
 	const Health *health;
 	gint64 started_us; /* monotonic */
 } AdminConfig;

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/admin-ids.h"
+
+#include <string.h>
+
+#include "core/id-text.h"
+#include "core/text.h"
+
+const char *const ADMIN_IDS_ONE[] = {"agent", NULL};
+const char *const ADMIN_IDS_MANY[] = {"agent", "n", NULL};
+const char *const ADMIN_IDS_DECODE[] = {"from", NULL};
+
+static guint status_of(const Refusal *refusal)
+{
+	switch (refusal->kind) {
+	case REFUSAL_AGENT:
+	case REFUSAL_COUNT:
+		return MHD_HTTP_BAD_REQUEST;
+	case REFUSAL_CLOCK:
+	case REFUSAL_WORKER:
+	case REFUSAL_REGISTRY:
+	case REFUSAL_LAYOUT:
+	default:
+		return MHD_HTTP_SERVICE_UNAVAILABLE;
+	}
+}
+
+static gboolean draw(OwnCalls *calls, const AdminRequest *request, guint count, IdRun *out_run,
+		     AdminReply *reply)
+{
+	const char *agent = admin_request_argument(request, "agent");
+	g_auto(Refusal) refusal = {0};
+
+	if (agent == NULL) {
+		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST,
+				   "who wants it? say agent=NAME in the query");
+		return FALSE;
+	}
+	if (own_calls_draw(calls, agent, count, out_run, &refusal))
+		return TRUE;
+	admin_reply_refuse(reply, request, status_of(&refusal), "%s", refusal.message);
+	reply->retry_after_ms = refusal.retry_after_ms;
+	return FALSE;
+}
+
+static char *decimal(gint64 id)
+{
+	return id_text_encode(ID_TEXT_DECIMAL, id);
+}
+
+void admin_ids_draw_one(OwnCalls *calls, const AdminRequest *request, AdminReply *reply)
+{
+	g_autofree char *id = NULL;
+	JsonObject *object;
+	IdRun run;
+
+	if (!draw(calls, request, 1, &run, reply))
+		return;
+	id = decimal(id_run_get(&run, 0));
+	if (!request->wants_json) {
+		admin_reply_take(reply, ADMIN_REPLY_TEXT, g_strconcat(id, "\n", NULL));
+		return;
+	}
+	object = json_object_new();
+	json_object_set_string_member(object, "id", id);
+	admin_reply_take_json(reply, object);
+}
+
+static void list_as_json(const IdRun *run, AdminReply *reply)
+{
+	JsonArray *ids = json_array_sized_new(run->count);
+	JsonObject *object = json_object_new();
+
+	for (guint i = 0; i < run->count; i++) {
+		g_autofree char *id = decimal(id_run_get(run, i));
+
+		json_array_add_string_element(ids, id);
+	}
+	json_object_set_array_member(object, "ids", ids);
+	admin_reply_take_json(reply, object);
+}
+
+static void list_as_text(const IdRun *run, AdminReply *reply)
+{
+	GString *text = g_string_new(NULL);
+
+	for (guint i = 0; i < run->count; i++)
+		g_string_append_printf(text, "%" G_GINT64_FORMAT "\n", id_run_get(run, i));
+	admin_reply_take(reply, ADMIN_REPLY_TEXT, g_string_free(text, FALSE));
+}
+
+void admin_ids_draw_many(OwnCalls *calls, const AdminRequest *request, AdminReply *reply)
+{
+	const char *text = admin_request_argument(request, "n");
+	guint64 count;
+	IdRun run;
+
+	/* how many are too many is for the service to say */
+	if (text == NULL || !g_ascii_string_to_unsigned(text, 10, 0, G_MAXINT, &count, NULL)) {
+		g_autofree char *shown = text != NULL ? text_escape(text, strlen(text)) : NULL;
+
+		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST,
+				   shown != NULL ? "n=%s is not a whole number"
+						 : "how many? say n=NUMBER in the query",
+				   shown);
+		return;
+	}
+	if (!draw(calls, request, (guint)count, &run, reply))
+		return;
+	if (request->wants_json)
+		list_as_json(&run, reply);
+	else
+		list_as_text(&run, reply);
+}
+
+/* Taking them apart */
+
+static gboolean find_form(const AdminRequest *request, IdTextForm *out_form, AdminReply *reply)
+{
+	const char *from = admin_request_argument(request, "from");
+	g_autofree char *shown = NULL;
+
+	if (from != NULL ? id_text_form_from_name(from, out_form)
+			 : id_text_form_of(request->rest, out_form))
+		return TRUE;
+	shown = text_escape(from != NULL ? from : request->rest,
+			    strlen(from != NULL ? from : request->rest));
+	admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST,
+			   from != NULL
+				   ? "from=%s: there are decimal, hex, crockford, base62 and "
+				     "base58"
+				   : "\"%s\" is neither digits nor 0x and hex digits: say what "
+				     "it is with from=crockford, base62 or base58",
+			   shown);
+	return FALSE;
+}
+
+static JsonObject *parts_to_json(const char *id, const char *time, const LayoutParts *parts)
+{
+	JsonObject *object = json_object_new();
+
+	json_object_set_string_member(object, "id", id);
+	json_object_set_int_member(object, "timestamp_ms", parts->time_ms);
+	json_object_set_string_member(object, "time", time);
+	json_object_set_int_member(object, "datacenter_id", parts->datacenter_id);
+	json_object_set_int_member(object, "worker_id", parts->worker_id);
+	json_object_set_int_member(object, "sequence", parts->sequence);
+	return object;
+}
+
+static void show(const AdminRequest *request, gint64 id, const LayoutParts *parts,
+		 AdminReply *reply)
+{
+	g_autofree char *text = decimal(id);
+	g_autofree char *time = text_time_ms(parts->time_ms);
+
+	if (request->wants_json)
+		admin_reply_take_json(reply, parts_to_json(text, time, parts));
+	else
+		admin_reply_take(reply, ADMIN_REPLY_TEXT,
+				 g_strdup_printf("id: %s\ntimestamp_ms: %" G_GINT64_FORMAT
+						 "\ntime: %s\ndatacenter_id: %u\nworker_id: %u\n"
+						 "sequence: %u\n",
+						 text, parts->time_ms, time, parts->datacenter_id,
+						 parts->worker_id, parts->sequence));
+}
+
+void admin_ids_decode(const Layout *layout, const AdminRequest *request, AdminReply *reply)
+{
+	g_autoptr(GError) error = NULL;
+	IdTextForm form;
+	gint64 id;
+
+	if (!find_form(request, &form, reply))
+		return;
+	if (id_text_decode(form, request->rest, &id, &error) &&
+	    layout_check_id(layout, id, &error)) {
+		LayoutParts parts = layout_decode(layout, id);
+
+		show(request, id, &parts, reply);
+	} else {
+		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST, "%s", error->message);
+	}
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "server/service.h"
+
+/*
+ * What another thread of the server asks its service for, without Thrift. It is answered as a
+ * client is, and counted as one, but never waits: what would have to is refused, and its place in
+ * no line is taken before a client's.
+ */
+typedef struct {
+	const ServiceConfig *config;
+	SfSnowflakeExtendedHandler *handler;
+	RpcAllowance allowance;
+	RpcVerdict verdict;
+	Counters *counters;
+} OwnCalls;
+
+/* Before the audit log is started. @config: borrowed */
+void own_calls_init(OwnCalls *self, ServiceConfig *config);
+void own_calls_clear(OwnCalls *self);
+
+/* The rest is for one thread. Of the refusals each is to be cleared, and untouched unless it is
+ * what comes of it. */
+
+gboolean own_calls_draw(OwnCalls *self, const char *agent, guint count, IdRun *out_run,
+			Refusal *out_refusal);
+
+/* (transfer full): what get_counters is answered with. */
+GHashTable *own_calls_get_counters(OwnCalls *self);
+
+/* (transfer full) (nullable): of SfWorker, what get_workers is answered with; or %NULL: refused. */
+GPtrArray *own_calls_get_workers(OwnCalls *self, Refusal *out_refusal);
+
+ServiceSelf own_calls_describe_self(OwnCalls *self);

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/status-json.h"
+
+#include "core/text.h"
+
+#define MS_PER_DAY (24 * 60 * 60 * G_GINT64_CONSTANT(1000))
+
+/* What counts up has one of these names; the rest of what get_counters tells is as it is now. */
+static const char *const GAUGES[] = {"datacenter_id", "reporter_flush_queue", "worker_id", NULL};
+
+static void set_text(JsonObject *object, const char *name, const char *text)
+{
+	if (text != NULL)
+		json_object_set_string_member(object, name, text);
+	else
+		json_object_set_null_member(object, name);
+}
+
+static void set_id(JsonObject *object, const char *name, gint id)
+{
+	if (id >= 0)
+		json_object_set_int_member(object, name, id);
+	else
+		json_object_set_null_member(object, name);
+}
+
+static gint64 uptime_us(const StatusSource *source)
+{
+	return g_get_monotonic_time() - source->started_us;
+}
+
+static gint64 now_ms(const StatusSource *source)
+{
+	return clock_now_ms(generator_clock(source->calls->config->generator));
+}
+
+/* The server itself */
+
+static char *layout_name(const Layout *layout)
+{
+	for (const LayoutPreset *preset = LAYOUT_PRESETS; preset->name != NULL; preset++)
+		if (layout_equal(layout, preset->layout))
+			return g_strdup(preset->name);
+	return layout_to_string(layout);
+}
+
+static JsonObject *describe_layout(const StatusSource *source)
+{
+	const Layout *layout = &source->options->layout;
+	g_autofree char *name = layout_name(layout);
+	JsonObject *object = json_object_new();
+
+	set_text(object, "name", name);
+	json_object_set_int_member(object, "epoch_ms", layout->epoch_ms);
+	json_object_set_int_member(object, "tick_ms", layout->tick_ms);
+	json_object_set_int_member(object, "time_bits", layout->time_bits);
+	json_object_set_int_member(object, "datacenter_bits", layout->datacenter_bits);
+	json_object_set_int_member(object, "worker_bits", layout->worker_bits);
+	json_object_set_int_member(object, "sequence_bits", layout->sequence_bits);
+	json_object_set_int_member(object, "left_days",
+				   (layout_last_ms(layout) - now_ms(source)) / MS_PER_DAY);
+	json_object_set_double_member(object, "ids_per_ms",
+				      (double)(G_GINT64_CONSTANT(1) << layout->sequence_bits) /
+					      (double)layout->tick_ms);
+	return object;
+}
+
+static JsonObject *describe_reservation(const StatusSource *source, const ServiceSelf *self)
+{
+	JsonObject *object;
+
+	if (self->reserved_until_ms == 0)
+		return NULL;
+	object = json_object_new();
+	json_object_set_int_member(object, "until_ms", self->reserved_until_ms);
+	json_object_set_int_member(object, "left_ms",
+				   MAX(self->reserved_until_ms - now_ms(source), 0));
+	return object;
+}
+
+static JsonObject *describe_rate(const StatusSource *source)
+{
+	const RateHistory *rates = source->rates;
+	JsonArray *history = json_array_sized_new(rates->n);
+	JsonObject *object = json_object_new();
+
+	for (guint i = 0; i < rates->n; i++)
+		json_array_add_double_element(history, rate_history_get(rates, i));
+	json_object_set_double_member(object, "now",
+				      rates->n > 0 ? rate_history_get(rates, rates->n - 1) : 0);
+	json_object_set_double_member(object, "interval_s", (double)source->interval_ms / 1000);
+	json_object_set_array_member(object, "history", history);
+	return object;
+}
+
+static JsonObject *describe_audit(const StatusSource *source)
+{
+	const AuditLog *audit = source->calls->config->audit;
+	JsonObject *object;
+
+	if (source->options->audit_log->len == 0)
+		return NULL;
+	object = json_object_new();
+	json_object_set_int_member(object, "queued_ids", (gint64)audit_log_queued_ids(audit));
+	json_object_set_int_member(object, "dropped_ids", (gint64)audit_log_dropped_ids(audit));
+	return object;
+}
+
+/* @value: (transfer full) (nullable) */
+static void set_object(JsonObject *object, const char *name, JsonObject *value)
+{
+	if (value != NULL)
+		json_object_set_object_member(object, name, value);
+	else
+		json_object_set_null_member(object, name);
+}
+
+static gint64 counted(GHashTable *counters, Counter counter)
+{
+	return *(const gint64 *)g_hash_table_lookup(counters, counter_name(counter));
+}
+
+static JsonObject *describe_counters(GHashTable *counters, gboolean gauges)
+{
+	JsonObject *object = json_object_new();
+	GHashTableIter iter;
+	gpointer name, value;
+
+	g_hash_table_iter_init(&iter, counters);
+	while (g_hash_table_iter_next(&iter, &name, &value))
+		if (g_strv_contains(GAUGES, name) == gauges)
+			json_object_set_int_member(object, name, *(const gint64 *)value);
+	return object;
+}
+
+static void set_self(JsonObject *object, const StatusSource *source, const ServiceSelf *self)
+{
+	g_autofree char *why_not = health_why_not_ready(source->health);
+
+	set_text(object, "version", SNOWFLAKE_VERSION);
+	set_text(object, "state", self->state);
+	json_object_set_boolean_member(object, "ready", why_not == NULL);
+	set_text(object, "why_not_ready", why_not);
+	set_text(object, "address", self->address);
+	set_text(object, "nonce", self->nonce);
+	json_object_set_double_member(object, "uptime_s", (double)uptime_us(source) / 1000000);
+	json_object_set_int_member(object, "datacenter_id", self->datacenter_id);
+	set_id(object, "worker_id", self->worker_id);
+}
+
+JsonObject *status_json_new(const StatusSource *source)
+{
+	ServiceSelf self = own_calls_describe_self(source->calls);
+	g_autoptr(GHashTable) counters = own_calls_get_counters(source->calls);
+	JsonObject *object = json_object_new();
+
+	set_self(object, source, &self);
+	set_object(object, "layout", describe_layout(source));
+	json_object_set_int_member(object, "now_ms", now_ms(source));
+	set_object(object, "counters", describe_counters(counters, FALSE));
+	json_object_set_int_member(object, "connections",
+				   counted(counters, COUNTER_CONNECTIONS_ACCEPTED) -
+					   counted(counters, COUNTER_CONNECTIONS_ENDED));
+	json_object_set_int_member(object, "max_connections", source->options->max_connections);
+	json_object_set_null_member(object, "parked_calls");
+	set_object(object, "reservation", describe_reservation(source, &self));
+	json_object_set_null_member(object, "clock");
+	json_object_set_null_member(object, "session");
+	json_object_set_null_member(object, "latency_us");
+	set_object(object, "rate", describe_rate(source));
+	set_object(object, "audit", describe_audit(source));
+	return object;
+}
+
+/* As in 2010 */
+
+JsonObject *status_json_new_server_info(const StatusSource *source)
+{
+	gint64 uptime_ms = uptime_us(source) / 1000;
+	g_autofree char *start = text_time_ms(g_get_real_time() / 1000 - uptime_ms);
+	JsonObject *object = json_object_new();
+
+	set_text(object, "name", "snowflaked");
+	set_text(object, "version", SNOWFLAKE_VERSION);
+	set_text(object, "start_time", start);
+	json_object_set_int_member(object, "uptime", uptime_ms);
+	return object;
+}
+
+JsonObject *status_json_new_stats(const StatusSource *source)
+{
+	g_autoptr(GHashTable) counters = own_calls_get_counters(source->calls);
+	JsonObject *object = json_object_new();
+
+	set_object(object, "counters", describe_counters(counters, FALSE));
+	set_object(object, "metrics", json_object_new());
+	set_object(object, "gauges", describe_counters(counters, TRUE));
+	set_object(object, "labels", json_object_new());
+	return object;
+}
+
+char *status_json_stats_text(const StatusSource *source)
+{
+	g_autoptr(GHashTable) counters = own_calls_get_counters(source->calls);
+	g_autoptr(GList) names = g_list_sort(g_hash_table_get_keys(counters), (GCompareFunc)strcmp);
+	GString *text = g_string_new(NULL);
+
+	for (const GList *one = names; one != NULL; one = one->next) {
+		const gint64 *value = g_hash_table_lookup(counters, one->data);
+
+		g_string_append_printf(text, "%s: %" G_GINT64_FORMAT "\n", (const char *)one->data,
+				       *value);
+	}
+	return g_string_free(text, FALSE);
+}
+
+/* All servers */
+
+static void set_time(JsonObject *object, const char *name, gint64 time_ms)
+{
+	g_autofree char *text = time_ms > 0 ? text_time_ms(time_ms) : NULL;
+
+	set_text(object, name, text);
+}
+
+/* As snowflakectl has it. */
+static JsonObject *describe_worker(const SfWorker *worker, gboolean is_self)
+{
+	JsonObject *object = json_object_new();
+
+	json_object_set_int_member(object, "datacenter_id", worker->datacenter_id);
+	json_object_set_int_member(object, "worker_id", worker->worker_id);
+	set_text(object, "address", worker->address);
+	set_text(object, "state", worker->state);
+	set_time(object, "claimed_at", worker->claimed_at_ms);
+	set_time(object, "reserved_until", worker->reserved_until_ms);
+	set_text(object, "nonce", worker->nonce);
+	set_text(object, "kind", worker->kind);
+	set_time(object, "as_of", worker->as_of_ms);
+	json_object_set_boolean_member(object, "hearsay", !is_self);
+	json_object_set_boolean_member(object, "self", is_self);
+	return object;
+}
+
+JsonObject *status_json_new_workers(const StatusSource *source, Refusal *out_refusal)
+{
+	const Layout *layout = &source->options->layout;
+	g_autoptr(GPtrArray) workers = own_calls_get_workers(source->calls, out_refusal);
+	gint64 as_of_ms = now_ms(source);
+	JsonArray *array;
+	JsonObject *object;
+
+	if (workers == NULL)
+		return NULL;
+	array = json_array_new();
+	for (guint i = 0; i < workers->len; i++) {
+		const SfWorker *worker = workers->pdata[i];
+
+		as_of_ms = MIN(as_of_ms, worker->as_of_ms);
+		/* it says so of itself first */
+		json_array_add_object_element(array, describe_worker(worker, i == 0));
+	}
+	object = json_object_new();
+	json_object_set_int_member(object, "as_of_ms", as_of_ms);
+	json_object_set_int_member(object, "datacenter_bits", layout->datacenter_bits);
+	json_object_set_int_member(object, "worker_bits", layout->worker_bits);
+	json_object_set_array_member(object, "workers", array);
+	json_object_set_array_member(object, "quarantined", json_array_new());
+	json_object_set_boolean_member(object, "quarantined_known", FALSE);
+	return object;
+}
