@@ -26,6 +26,7 @@
 #define ACCEPTS_AT_ONCE  16                    /* then requests are read */
 #define ACCEPT_PAUSE_US  (G_USEC_PER_SEC / 10) /* when there is no descriptor */
 #define LOOK_AROUND_MS   1000
+#define ASK_AGAIN_MS     5
 #define NICENESS         10
 /* A request's head has to fit, and a reply's. */
 #define CONNECTION_BYTES ((size_t)16384)
@@ -38,6 +39,7 @@ enum { POLLED_STOP, POLLED_MHD, POLLED_LISTENERS };
 typedef struct {
 	int fd;
 	gint64 since_us; /* monotonic: when it came, or had its last answer */
+	gint64 asked_us; /* monotonic: when its request had come */
 	gboolean is_leaving;
 	GList link; /* unless it is leaving, in guests */
 } Guest;
@@ -45,8 +47,9 @@ typedef struct {
 struct _AdminHttp {
 	AdminHttpConfig config;
 	struct MHD_Daemon *daemon;
-	GArray *polled; /* of struct pollfd */
-	GQueue guests;  /* of Guest, by since_us */
+	GArray *polled;     /* of struct pollfd */
+	GQueue guests;      /* of Guest, by since_us */
+	GPtrArray *waiting; /* of MHD_Connection: suspended, to be asked for again */
 	gint64 tick_at_us;
 	gint64 accept_from_us; /* not before */
 	pthread_t thread;
@@ -81,12 +84,17 @@ static void on_connection(void *data, struct MHD_Connection *connection, void **
 	g_free(guest);
 }
 
+static Guest *guest_of(struct MHD_Connection *connection)
+{
+	return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
+		->socket_context;
+}
+
 static void on_answered(void *data, struct MHD_Connection *connection, void **request G_GNUC_UNUSED,
 			enum MHD_RequestTerminationCode code G_GNUC_UNUSED)
 {
 	AdminHttp *self = data;
-	Guest *guest = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
-			       ->socket_context;
+	Guest *guest = guest_of(connection);
 
 	if (guest->is_leaving)
 		return;
@@ -222,6 +230,22 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, const Admin
 	return queued;
 }
 
+static enum MHD_Result answer_or_wait(AdminHttp *self, struct MHD_Connection *connection,
+				      const char *url, const char *method, gint64 waited_us)
+{
+	AdminRequest request = {.connection = connection, .waited_ms = waited_us / 1000};
+	const char *accept = admin_request_header(&request, MHD_HTTP_HEADER_ACCEPT);
+	g_auto(AdminReply) reply = {0};
+
+	request.wants_json = accept != NULL && strstr(accept, ADMIN_REPLY_JSON) != NULL;
+	answer(self, &request, url, method, &reply);
+	if (reply.body != NULL)
+		return send_reply(connection, &reply);
+	MHD_suspend_connection(connection);
+	g_ptr_array_add(self->waiting, connection);
+	return MHD_YES;
+}
+
 /* Called with the head, with each part of the body, and at the end. An answer to the head alone
  * ends the connection: for those that should not have come. */
 static enum MHD_Result on_request(void *data, struct MHD_Connection *connection, const char *url,
@@ -229,18 +253,17 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 				  const char *body G_GNUC_UNUSED, size_t *body_bytes,
 				  void **context)
 {
-	AdminRequest request = {.connection = connection};
-	const char *accept = admin_request_header(&request, MHD_HTTP_HEADER_ACCEPT);
-	g_auto(AdminReply) reply = {0};
+	Guest *guest = guest_of(connection);
+	gint64 now_us = g_get_monotonic_time();
 
+	if (*context == NULL)
+		guest->asked_us = now_us;
 	if (is_read(method) && (*context == NULL || *body_bytes > 0)) {
-		*context = data; /* not the head any more */
-		*body_bytes = 0; /* of no interest */
+		*context = guest; /* not the head any more */
+		*body_bytes = 0;  /* of no interest */
 		return MHD_YES;
 	}
-	request.wants_json = accept != NULL && strstr(accept, ADMIN_REPLY_JSON) != NULL;
-	answer(data, &request, url, method, &reply);
-	return send_reply(connection, &reply);
+	return answer_or_wait(data, connection, url, method, now_us - guest->asked_us);
 }
 
 /* A NUL would end the text for all that follows: what has one stays as it is. */
@@ -282,14 +305,23 @@ static void accept_some(AdminHttp *self, int listener)
 	}
 }
 
+/* They are asked for again. */
+static void resume_all(AdminHttp *self)
+{
+	for (guint i = 0; i < self->waiting->len; i++)
+		MHD_resume_connection(self->waiting->pdata[i]);
+	g_ptr_array_set_size(self->waiting, 0);
+}
+
 /* Until when it may sleep, in ms from now. */
 static int next_ms(const AdminHttp *self)
 {
 	gint64 until_tick_us = self->tick_at_us - g_get_monotonic_time();
-	MHD_UNSIGNED_LONG_LONG mhd_ms = LOOK_AROUND_MS;
+	guint look_ms = self->waiting->len > 0 ? ASK_AGAIN_MS : LOOK_AROUND_MS;
+	MHD_UNSIGNED_LONG_LONG mhd_ms = look_ms;
 
 	MHD_get_timeout(self->daemon, &mhd_ms);
-	return (int)CLAMP(until_tick_us / 1000 + 1, 0, (gint64)MIN(mhd_ms, LOOK_AROUND_MS));
+	return (int)CLAMP(until_tick_us / 1000 + 1, 0, (gint64)MIN(mhd_ms, look_ms));
 }
 
 static void tick(AdminHttp *self)
@@ -330,11 +362,13 @@ static void *serve(void *data)
 		for (guint i = POLLED_LISTENERS; i < self->polled->len; i++)
 			if (polled(self, i)->revents != 0)
 				accept_some(self, polled(self, i)->fd);
+		resume_all(self);
 		MHD_run(self->daemon);
 		while (first_is_silent(self))
 			hang_up_first(self);
 		tick(self);
 	}
+	resume_all(self); /* they are closed like others */
 	return NULL;
 }
 
@@ -351,12 +385,12 @@ static struct MHD_Daemon *start_daemon(AdminHttp *self)
 {
 	/* says nothing on standard error: without MHD_USE_ERROR_LOG it is silent */
 	return MHD_start_daemon(
-		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, on_request, self,
-		MHD_OPTION_CONNECTION_LIMIT, (unsigned int)(MAX_CONNECTIONS + MAX_LEAVING),
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
-		0u, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
-		self, MHD_OPTION_NOTIFY_COMPLETED, on_answered, self, MHD_OPTION_UNESCAPE_CALLBACK,
-		unescape, NULL, MHD_OPTION_END);
+		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_SUSPEND_RESUME, 0, NULL, NULL,
+		on_request, self, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned int)(MAX_CONNECTIONS + MAX_LEAVING), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_STRICT_FOR_CLIENT,
+		1, MHD_OPTION_NOTIFY_CONNECTION, on_connection, self, MHD_OPTION_NOTIFY_COMPLETED,
+		on_answered, self, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
 }
 
 AdminHttp *admin_http_new(const AdminHttpConfig *config, GError **error)
@@ -365,6 +399,7 @@ AdminHttp *admin_http_new(const AdminHttpConfig *config, GError **error)
 
 	self->config = *config;
 	self->polled = g_array_new(FALSE, FALSE, sizeof(struct pollfd));
+	self->waiting = g_ptr_array_new();
 	poll_too(self, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (polled(self, POLLED_STOP)->fd >= 0)
 		self->daemon = start_daemon(self);
@@ -387,6 +422,7 @@ void admin_http_free(AdminHttp *self)
 	if (polled(self, POLLED_STOP)->fd >= 0)
 		close(polled(self, POLLED_STOP)->fd);
 	g_array_unref(self->polled);
+	g_ptr_array_unref(self->waiting);
 	g_free(self);
 }
 

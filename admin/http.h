@@ -26,7 +26,8 @@ typedef struct {
 	/* It changes something, if only that an ID is used up: no page of another site may have a
 	 * browser ask for it. */
 	gboolean for_own_site;
-	/* In the server's thread; it must not block. Makes @reply, which has nothing yet. */
+	/* In the server's thread; it must not block. Makes @reply, which has nothing yet; or leaves
+	 * it so, to be asked again in some milliseconds. */
 	void (*answer)(const AdminRequest *request, gpointer user_data, AdminReply *reply);
 } AdminPath;
 

@@ -8,6 +8,7 @@
 typedef struct {
 	struct MHD_Connection *connection;
 	gboolean wants_json; /* the client names application/json among what it accepts */
+	gint64 waited_ms;    /* since it was asked first; 0 at the first time */
 	const char *rest;    /* of a path of a family: what stands after it, not empty; else NULL */
 } AdminRequest;
 

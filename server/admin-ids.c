@@ -25,6 +25,7 @@ static guint status_of(const Refusal *refusal)
 	}
 }
 
+/* %FALSE: @reply says why; or it has nothing yet, to be asked again. */
 static gboolean draw(OwnCalls *calls, const AdminRequest *request, guint count, IdRun *out_run,
 		     AdminReply *reply)
 {
@@ -36,8 +37,14 @@ static gboolean draw(OwnCalls *calls, const AdminRequest *request, guint count, 
 				   "who wants it? say agent=NAME in the query");
 		return FALSE;
 	}
-	if (own_calls_draw(calls, agent, count, out_run, &refusal))
+	switch (own_calls_draw(calls, agent, count, request->waited_ms, out_run, &refusal)) {
+	case OWN_CALLS_DRAWN:
 		return TRUE;
+	case OWN_CALLS_LATER:
+		return FALSE;
+	case OWN_CALLS_REFUSED:
+		break;
+	}
 	admin_reply_refuse(reply, request, status_of(&refusal), "%s", refusal.message);
 	reply->retry_after_ms = refusal.retry_after_ms;
 	return FALSE;

@@ -5,11 +5,13 @@
 
 #include "server/useragent.h"
 
+/* Whoever asks gives up sooner than a client. */
+#define MAX_WAIT_MS 5000
+
 void own_calls_init(OwnCalls *self, ServiceConfig *config)
 {
 	*self = (OwnCalls){
 		.config = config,
-		.allowance = {.closing = TRUE},
 		.counters = counter_set_add(config->counters),
 	};
 	self->handler = service_new(config, &self->allowance, &self->verdict, self->counters);
@@ -21,25 +23,31 @@ void own_calls_clear(OwnCalls *self)
 }
 
 /* A pass of its own. */
-static SfSnowflakeExtendedIf *begin(OwnCalls *self)
+static SfSnowflakeExtendedIf *begin(OwnCalls *self, gboolean may_wait)
 {
+	self->allowance.closing = !may_wait;
 	self->verdict = (RpcVerdict){0};
-	counters_add(self->counters, COUNTER_CALLS, 1);
 	return SF_SNOWFLAKE_EXTENDED_IF(self->handler);
 }
 
-gboolean own_calls_draw(OwnCalls *self, const char *agent, guint count, IdRun *out_run,
-			Refusal *out_refusal)
+static void count_call(OwnCalls *self)
 {
-	Service *service = SF_SERVICE(begin(self));
-	gsize length = strlen(agent);
+	counters_add(self->counters, COUNTER_CALLS, 1);
+}
 
-	if (useragent_is_valid(agent, length) &&
-	    service_draw(service, agent, length, count, out_run))
-		return TRUE;
-	/* nothing is ever parked */
-	service_refuse_ids(service, agent, length, (gint)count, out_refusal);
-	return FALSE;
+OwnCallsDraw own_calls_draw(OwnCalls *self, const char *agent, guint count, gint64 waited_ms,
+			    IdRun *out_run, Refusal *out_refusal)
+{
+	gint64 max_wait_ms = MIN(self->config->max_wait_ms, MAX_WAIT_MS);
+	Service *service = SF_SERVICE(begin(self, waited_ms < max_wait_ms));
+	gsize length = strlen(agent);
+	gboolean drawn = useragent_is_valid(agent, length) &&
+			 service_draw(service, agent, length, count, out_run);
+
+	if (!drawn && !service_refuse_ids(service, agent, length, (gint)count, out_refusal))
+		return OWN_CALLS_LATER;
+	count_call(self);
+	return drawn ? OWN_CALLS_DRAWN : OWN_CALLS_REFUSED;
 }
 
 GHashTable *own_calls_get_counters(OwnCalls *self)
@@ -58,7 +66,8 @@ GPtrArray *own_calls_get_workers(OwnCalls *self, Refusal *out_refusal)
 	g_autoptr(GError) error = NULL;
 	SfRegistryUnavailable *registry = NULL;
 
-	if (sf_snowflake_extended_if_get_workers(begin(self), &workers, &registry, &error))
+	count_call(self);
+	if (sf_snowflake_extended_if_get_workers(begin(self, FALSE), &workers, &registry, &error))
 		return g_steal_pointer(&workers);
 	*out_refusal = (Refusal){
 		.kind = REFUSAL_REGISTRY,

@@ -5,8 +5,8 @@
 
 /*
  * What another thread of the server asks its service for, without Thrift. It is answered as a
- * client is, and counted as one, but never waits: what would have to is refused, and its place in
- * no line is taken before a client's.
+ * client is, and counted as one. What would be parked is for that thread to ask for again; it is in
+ * no line, so no client waits for it.
  */
 typedef struct {
 	const ServiceConfig *config;
@@ -23,8 +23,15 @@ void own_calls_clear(OwnCalls *self);
 /* The rest is for one thread. Of the refusals each is to be cleared, and untouched unless it is
  * what comes of it. */
 
-gboolean own_calls_draw(OwnCalls *self, const char *agent, guint count, IdRun *out_run,
-			Refusal *out_refusal);
+typedef enum {
+	OWN_CALLS_DRAWN,   /* @out_run is set */
+	OWN_CALLS_REFUSED, /* @out_refusal is */
+	OWN_CALLS_LATER,   /* in a moment there may be some */
+} OwnCallsDraw;
+
+/* @waited_ms: since the first try; after --max-wait, or 5 s if that is less, it is not LATER. */
+OwnCallsDraw own_calls_draw(OwnCalls *self, const char *agent, guint count, gint64 waited_ms,
+			    IdRun *out_run, Refusal *out_refusal);
 
 /* (transfer full): what get_counters is answered with. */
 GHashTable *own_calls_get_counters(OwnCalls *self);
