@@ -45,7 +45,7 @@ typedef struct {
 
 struct _AuditWriter {
 	AuditSink *sink;
-	char *name;         /* as the log has it */
+	char *name;         /* for the log */
 	GPtrArray *sources; /* of Source; does not change once the thread runs */
 	pthread_t thread;
 	gboolean running;
@@ -54,9 +54,10 @@ struct _AuditWriter {
 	_Atomic guint64 told_ids; /* of those that were dropped, what the sink was told of */
 	/* of the thread */
 	guint next_source;
-	AuditLines lines; /* at hand: what was not written is tried again */
-	guint failures;   /* in a row */
-	gboolean failing; /* the log said last that it is */
+	AuditLines lines;   /* at hand: what was not written is tried again */
+	guint failures;     /* in a row */
+	guint all_failures; /* since the log said that it fails */
+	gboolean failing;   /* the log said last that it is */
 	gint64 failed_since_us, failed_last_us;
 	guint64 untold_missing; /* IDs; the sink has it, the log not yet */
 	gint64 next_told_us;
@@ -82,7 +83,7 @@ AuditWriter *audit_writer_new(AuditSink *sink, const char *name)
 	pthread_condattr_t monotonic;
 
 	self->sink = sink;
-	self->name = log_quote(name);
+	self->name = g_strdup(name);
 	self->sources = g_ptr_array_new_with_free_func(source_free);
 	audit_lines_init(&self->lines);
 	pthread_mutex_init(&self->mutex, NULL);
@@ -157,9 +158,7 @@ static Orders take_orders(AuditWriter *self)
 
 static void log_failure(const AuditWriter *self, LogEvent event, const GError *error)
 {
-	g_autofree char *quoted = log_quote(error->message);
-
-	log_event(event, "sink=%s error=%s", self->name, quoted);
+	log_event(event, log_text("sink", self->name), log_text("error", error->message));
 }
 
 static void reopen(AuditWriter *self)
@@ -169,7 +168,7 @@ static void reopen(AuditWriter *self)
 	if (self->sink->ops->reopen == NULL)
 		return;
 	if (self->sink->ops->reopen(self->sink, self->lines.bytes, &error))
-		log_event(LOG_AUDIT_REOPENED, "sink=%s", self->name);
+		log_event(LOG_AUDIT_REOPENED, log_text("sink", self->name));
 	else
 		log_failure(self, LOG_AUDIT_REOPEN_FAILED, error);
 }
@@ -234,9 +233,11 @@ static void note_failure(AuditWriter *self, const GError *error)
 {
 	self->failed_last_us = g_get_monotonic_time();
 	self->failures++;
+	self->all_failures++;
 	if (self->failing)
 		return;
 	self->failing = TRUE;
+	self->all_failures = 1;
 	self->failed_since_us = self->failed_last_us;
 	log_failure(self, LOG_AUDIT_FAILED, error);
 }
@@ -249,8 +250,10 @@ static void tell_recovery(AuditWriter *self)
 	    well_us < RECOVERED_AFTER_MS * G_TIME_SPAN_MILLISECOND)
 		return;
 	self->failing = FALSE;
-	log_event(LOG_AUDIT_RECOVERED, "sink=%s failed_ms=%" G_GINT64_FORMAT, self->name,
-		  (self->failed_last_us - self->failed_since_us) / G_TIME_SPAN_MILLISECOND);
+	log_event(LOG_AUDIT_RECOVERED, log_text("sink", self->name),
+		  log_number("failures", self->all_failures),
+		  log_number("failed_ms", (self->failed_last_us - self->failed_since_us) /
+						  G_TIME_SPAN_MILLISECOND));
 }
 
 static void tell_gaps(AuditWriter *self, gboolean at_the_end)
@@ -259,8 +262,8 @@ static void tell_gaps(AuditWriter *self, gboolean at_the_end)
 
 	if (self->untold_missing == 0 || (now_us < self->next_told_us && !at_the_end))
 		return;
-	log_event(LOG_AUDIT_GAP, "sink=%s ids=%" G_GUINT64_FORMAT, self->name,
-		  self->untold_missing);
+	log_event(LOG_AUDIT_GAP, log_text("sink", self->name),
+		  log_number("ids", (gint64)self->untold_missing));
 	self->untold_missing = 0;
 	self->next_told_us = now_us + GAPS_EVERY_MS * G_TIME_SPAN_MILLISECOND;
 }
@@ -421,7 +424,8 @@ void audit_writer_join(AuditWriter *self)
 	self->hangs = self->running && !await_end(self);
 	lost = lost_ids(self);
 	if (lost > 0)
-		log_event(LOG_AUDIT_LOST, "sink=%s ids=%" G_GUINT64_FORMAT, self->name, lost);
+		log_event(LOG_AUDIT_LOST, log_text("sink", self->name),
+			  log_number("ids", (gint64)lost));
 	if (self->hangs)
 		pthread_detach(self->thread);
 	else if (self->running)

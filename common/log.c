@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/log.h"
 
-#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/log-journal.h"
+#include "common/log-line.h"
 #include "core/text.h"
 
 /*
@@ -20,6 +18,7 @@
 
 #define REFUSED_INTERVAL_MS    60000
 #define CONNECTION_INTERVAL_MS 1000 /* anybody who reaches the port can cause these events */
+#define JUDGED_INTERVAL_MS     1000 /* what is held is judged ten times a second */
 
 typedef struct {
 	const char *name;
@@ -29,6 +28,7 @@ typedef struct {
 
 static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_STARTING] = {"starting", LOG_LEVEL_INFO, 0},
+	[LOG_OPTION] = {"option", LOG_LEVEL_DEBUG, 0},
 	[LOG_LISTENING] = {"listening", LOG_LEVEL_INFO, 0},
 	[LOG_ADMIN_LISTENING] = {"admin-listening", LOG_LEVEL_INFO, 0},
 	[LOG_READY] = {"ready", LOG_LEVEL_INFO, 0},
@@ -51,6 +51,7 @@ static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_EXTEND_FAILED] = {"extend-failed", LOG_LEVEL_WARNING, 0},
 	[LOG_EXTEND_RECOVERED] = {"extend-recovered", LOG_LEVEL_INFO, 0},
 	[LOG_RESERVATION_SPENT] = {"reservation-spent", LOG_LEVEL_ERROR, 0},
+	[LOG_RESERVATION_WRITTEN] = {"reservation-written", LOG_LEVEL_DEBUG, 0},
 	[LOG_ZOOKEEPER_CONNECTED] = {"zookeeper-connected", LOG_LEVEL_INFO, 0},
 	[LOG_ZOOKEEPER_LOST] = {"zookeeper-lost", LOG_LEVEL_WARNING, 0},
 	[LOG_ZOOKEEPER_NAMES_UNKNOWN] = {"zookeeper-names-unknown", LOG_LEVEL_WARNING, 0},
@@ -59,6 +60,9 @@ static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_CLAIM_MADE] = {"claim-made", LOG_LEVEL_INFO, 0},
 	[LOG_REGISTRY_SECURED] = {"registry-secured", LOG_LEVEL_WARNING, 0},
 	[LOG_REGISTRATION] = {"registration", LOG_LEVEL_DEBUG, 0},
+	[LOG_ZOOKEEPER_SESSION] = {"zookeeper-session", LOG_LEVEL_DEBUG, 0},
+	[LOG_ZOOKEEPER_OPERATION] = {"zookeeper-operation", LOG_LEVEL_DEBUG, 0},
+	[LOG_WORKER_ID_CHOSEN] = {"worker-id-chosen", LOG_LEVEL_DEBUG, 0},
 	[LOG_AUDIT_FAILED] = {"audit-failed", LOG_LEVEL_WARNING, 0},
 	[LOG_AUDIT_RECOVERED] = {"audit-recovered", LOG_LEVEL_INFO, 0},
 	[LOG_AUDIT_GAP] = {"audit-gap", LOG_LEVEL_WARNING, 0},
@@ -69,16 +73,19 @@ static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_CLOCK_FORWARD] = {"clock-forward", LOG_LEVEL_WARNING, 0},
 	[LOG_CLOCK_HELD] = {"clock-held", LOG_LEVEL_WARNING, 0},
 	[LOG_CLOCK_DIFFERS] = {"clock-differs", LOG_LEVEL_WARNING, 0},
+	[LOG_CLOCK_JUDGED] = {"clock-judged", LOG_LEVEL_DEBUG, JUDGED_INTERVAL_MS},
 	[LOG_LAYOUT_ENDS_SOON] = {"layout-ends-soon", LOG_LEVEL_WARNING, 0},
 	[LOG_CONNECTION_REFUSED] = {"connection-refused", LOG_LEVEL_ERROR, REFUSED_INTERVAL_MS},
 	[LOG_ADDRESS_REFUSED] = {"address-refused", LOG_LEVEL_ERROR, REFUSED_INTERVAL_MS},
 	[LOG_CONNECTION_CLOSED] = {"connection-closed", LOG_LEVEL_INFO, CONNECTION_INTERVAL_MS},
 	[LOG_ACCEPT_FAILED] = {"accept-failed", LOG_LEVEL_WARNING, CONNECTION_INTERVAL_MS},
+	[LOG_CONNECTION_ACCEPTED] = {"connection-accepted", LOG_LEVEL_DEBUG, 0},
+	[LOG_CONNECTION_ENDED] = {"connection-ended", LOG_LEVEL_DEBUG, 0},
 };
 
 static const struct {
 	const char *name;
-	int syslog_priority;
+	guint syslog_priority;
 } LEVELS[] = {
 	[LOG_LEVEL_ERROR] = {"error", 3},
 	[LOG_LEVEL_WARNING] = {"warning", 4},
@@ -87,141 +94,190 @@ static const struct {
 };
 
 static _Atomic LogLevel level_shown = LOG_LEVEL_INFO;
+static _Atomic LogFormat format_used = LOG_FORMAT_AUTO;
+static _Atomic guint64 lost_lines;
 
-/* What was left out, and until when to leave out more; under the lock. */
+/* What was left out; under the lock. */
 static pthread_mutex_t repeats_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-	gint64 quiet_until_us; /* monotonic time */
+	gint64 quiet_until_us; /* monotonic time: when the event is logged again */
+	gint64 last_us;        /* of those left out, the last */
 	guint64 suppressed;
 } repeats[LOG_N_EVENTS];
+static guint64 told_lost_lines;
 
 void log_set_level(LogLevel level)
 {
 	atomic_store(&level_shown, level);
 }
 
-/* JOURNAL_STREAM is inherited by children whose standard error may be something else, hence the
- * comparison. */
-static gboolean stderr_is_journal(void)
+void log_set_format(LogFormat format)
 {
-	const char *stream = g_getenv("JOURNAL_STREAM");
-	char own[64];
-	struct stat st;
-
-	if (stream == NULL || fstat(STDERR_FILENO, &st) != 0)
-		return FALSE;
-	g_snprintf(own, sizeof own, "%" G_GUINT64_FORMAT ":%" G_GUINT64_FORMAT, (guint64)st.st_dev,
-		   (guint64)st.st_ino);
-	return strcmp(stream, own) == 0;
+	atomic_store(&format_used, format);
 }
 
-static GString *begin_line(const EventInfo *info)
+gboolean log_shows(LogEvent event)
 {
-	GString *line = g_string_sized_new(256);
+	return EVENTS[event].level <= atomic_load(&level_shown);
+}
 
-	if (stderr_is_journal()) {
-		g_string_printf(line, "<%d>", LEVELS[info->level].syslog_priority);
+guint64 log_lost_lines(void)
+{
+	return atomic_load(&lost_lines);
+}
+
+static GString *make_line(const LogLine *line, LogFormat format)
+{
+	GString *text = g_string_sized_new(256);
+	gboolean is_journal = log_journal_is_stderr();
+
+	if (is_journal)
+		g_string_printf(text, "<%u>", line->priority);
+	if (format == LOG_FORMAT_JSON) {
+		log_line_append_json(text, line, LOG_LINE_MOST_BYTES - text->len - 1);
 	} else {
-		g_autofree char *now = text_time_ms(g_get_real_time() / 1000);
+		g_autofree char *now = text_time_ms(line->time_ms);
 
-		g_string_printf(line, "%s %s ", now, LEVELS[info->level].name);
+		if (!is_journal)
+			g_string_printf(text, "%s %s ", now, line->level);
+		log_line_append_logfmt(text, line, LOG_LINE_MOST_BYTES - text->len - 1);
 	}
-	g_string_append_printf(line, "event=%s", info->name);
-	return line;
+	g_string_append_c(text, '\n');
+	return text;
+}
+
+static gboolean to_journal(const LogLine *line)
+{
+	g_autoptr(GString) datagram = log_line_datagram(line);
+
+	return log_journal_send(datagram);
+}
+
+static gboolean to_stderr(const LogLine *line, LogFormat format)
+{
+	struct pollfd standard_error = {.fd = STDERR_FILENO, .events = POLLOUT};
+	g_autoptr(GString) text = make_line(line, format);
+
+	return poll(&standard_error, 1, 0) == 1 &&
+	       write(STDERR_FILENO, text->str, text->len) == (ssize_t)text->len;
 }
 
 /* %FALSE if the line is lost: a reader that does not read must not hold up the server. */
-static gboolean put_line(const GString *line)
+static gboolean put(const LogLine *line)
 {
-	struct pollfd standard_error = {.fd = STDERR_FILENO, .events = POLLOUT};
+	LogFormat format = atomic_load(&format_used);
+	gboolean journal = format == LOG_FORMAT_JOURNAL ||
+			   (format == LOG_FORMAT_AUTO && log_journal_is_stderr());
 
-	return poll(&standard_error, 1, 0) == 1 &&
-	       write(STDERR_FILENO, line->str, line->len) == (ssize_t)line->len;
+	return (journal && to_journal(line)) || to_stderr(line, format);
 }
 
-static void G_GNUC_PRINTF(2, 0) show_event(LogEvent event, const char *fields, va_list arguments)
+/* With the lock. @fields: (nullable) */
+static void show_event(LogEvent event, const LogField *fields)
 {
-	g_autoptr(GString) line = begin_line(&EVENTS[event]);
+	const EventInfo *info = &EVENTS[event];
+	g_autoptr(GArray) all = g_array_new(TRUE, FALSE, sizeof(LogField));
+	guint64 untold_lost = atomic_load(&lost_lines) - told_lost_lines;
+	const LogField suppressed = log_number("suppressed", (gint64)repeats[event].suppressed);
+	const LogField lost = log_number("lost_lines", (gint64)untold_lost);
 
-	g_string_append_c(line, ' ');
-	g_string_append_vprintf(line, fields, arguments);
-	if (repeats[event].suppressed > 0)
-		g_string_append_printf(line, " suppressed=%" G_GUINT64_FORMAT,
-				       repeats[event].suppressed);
-	/* what fits a pipe that is writable does not block */
-	g_string_truncate(line, MIN(line->len, PIPE_BUF - 1));
-	g_string_append_c(line, '\n');
-	if (put_line(line))
+	for (; fields != NULL && fields->key != NULL; fields++)
+		g_array_append_vals(all, fields, 1);
+	if (suppressed.number > 0)
+		g_array_append_vals(all, &suppressed, 1);
+	if (lost.number > 0)
+		g_array_append_vals(all, &lost, 1);
+	if (put(&(LogLine){
+		    .time_ms = g_get_real_time() / 1000,
+		    .level = LEVELS[info->level].name,
+		    .priority = LEVELS[info->level].syslog_priority,
+		    .event = info->name,
+		    .fields = (const LogField *)(gpointer)all->data,
+	    })) {
 		repeats[event].suppressed = 0;
-	else
-		repeats[event].suppressed++;
-}
-
-void log_event(LogEvent event, const char *fields, ...)
-{
-	va_list arguments;
-	gint64 now_us;
-
-	if (EVENTS[event].level > atomic_load(&level_shown))
-		return;
-	va_start(arguments, fields);
-	pthread_mutex_lock(&repeats_lock);
-	/* read under the lock: a reading from before the wait for it would look like a repeat */
-	now_us = g_get_monotonic_time();
-	if (now_us < repeats[event].quiet_until_us) {
-		repeats[event].suppressed++;
+		told_lost_lines += untold_lost;
 	} else {
-		show_event(event, fields, arguments);
-		repeats[event].quiet_until_us = now_us + EVENTS[event].interval_ms * 1000;
+		atomic_fetch_add(&lost_lines, 1);
 	}
+}
+
+/* Shows those whose time without another is over by @now_us. Returns when to look again,
+ * %G_MAXINT64 if there are no more. With the lock. */
+static gint64 show_suppressed(gint64 now_us)
+{
+	gint64 next_us = G_MAXINT64;
+
+	for (LogEvent event = 0; event < LOG_N_EVENTS; event++) {
+		gint64 over_us = repeats[event].last_us + EVENTS[event].interval_ms * 1000;
+
+		if (repeats[event].suppressed == 0)
+			continue;
+		if (now_us >= over_us)
+			show_event(event, NULL);
+		else
+			next_us = MIN(next_us, over_us);
+	}
+	return next_us;
+}
+
+static gboolean on_timer(GSource *source, GSourceFunc callback G_GNUC_UNUSED,
+			 gpointer user_data G_GNUC_UNUSED)
+{
+	gint64 next_us;
+
+	pthread_mutex_lock(&repeats_lock);
+	next_us = show_suppressed(g_get_monotonic_time());
+	g_source_set_ready_time(source, next_us != G_MAXINT64 ? next_us : -1);
 	pthread_mutex_unlock(&repeats_lock);
-	va_end(arguments);
+	return G_SOURCE_CONTINUE;
 }
 
-/* The escapes of JSON, which readers of logfmt know. */
-static void append_escaped(GString *quoted, gunichar character)
+/* With the lock. The main loop sleeps until then, and for ever if nothing is left out. */
+static void look_again_at(gint64 at_us)
 {
-	switch (character) {
-	case '\n':
-		g_string_append(quoted, "\\n");
-		break;
-	case '\r':
-		g_string_append(quoted, "\\r");
-		break;
-	case '\t':
-		g_string_append(quoted, "\\t");
-		break;
-	case '"':
-	case '\\':
-		g_string_append_c(quoted, '\\');
-		g_string_append_c(quoted, (char)character);
-		break;
-	default:
-		g_string_append_printf(quoted, "\\u%04x", character);
+	static GSourceFuncs functions = {.dispatch = on_timer};
+	static GSource *timer; /* as long as the process */
+	gint64 ready_us;
+
+	if (timer == NULL) {
+		timer = g_source_new(&functions, sizeof *timer);
+		g_source_attach(timer, NULL);
 	}
+	ready_us = g_source_get_ready_time(timer);
+	if (ready_us < 0 || at_us < ready_us)
+		g_source_set_ready_time(timer, at_us);
 }
 
-char *log_quote(const char *text)
+void log_tell_suppressed(void)
 {
-	g_autoptr(GString) quoted = g_string_new("\"");
-	gboolean plain = *text != '\0';
+	pthread_mutex_lock(&repeats_lock);
+	show_suppressed(G_MAXINT64);
+	pthread_mutex_unlock(&repeats_lock);
+}
 
-	for (const char *p = text; *p != '\0';) {
-		gunichar c = g_utf8_get_char_validated(p, -1);
-		gboolean valid = (gint)c >= 0;
-		gsize length = valid ? (gsize)(g_utf8_next_char(p) - p) : 1;
+/* Returns whether it is a repeat that is not to be shown. With the lock. */
+static gboolean suppress(LogEvent event)
+{
+	gint64 interval_us = EVENTS[event].interval_ms * 1000;
+	/* read under the lock: a reading from before the wait for it would look like a repeat */
+	gint64 now_us = g_get_monotonic_time();
 
-		if (valid && g_unichar_isprint(c) && c != '"' && c != '\\') {
-			g_string_append_len(quoted, p, (gssize)length);
-			plain = plain && c != ' ' && c != '=';
-		} else {
-			append_escaped(quoted, valid ? c : (guchar)*p);
-			plain = FALSE;
-		}
-		p += length;
+	if (now_us >= repeats[event].quiet_until_us) {
+		repeats[event].quiet_until_us = now_us + interval_us;
+		return FALSE;
 	}
-	if (plain)
-		return g_strdup(text);
-	g_string_append_c(quoted, '"');
-	return g_string_free(g_steal_pointer(&quoted), FALSE);
+	repeats[event].suppressed++;
+	repeats[event].last_us = now_us;
+	look_again_at(now_us + interval_us);
+	return TRUE;
+}
+
+void log_event_fields(LogEvent event, const LogField *fields)
+{
+	if (!log_shows(event))
+		return;
+	pthread_mutex_lock(&repeats_lock);
+	if (!suppress(event))
+		show_event(event, fields);
+	pthread_mutex_unlock(&repeats_lock);
 }

@@ -4,20 +4,23 @@
 #include <glib.h>
 
 /*
- * The server's log: one line an event, on standard error, as logfmt:
+ * The server's log: events, which have fields. On standard error an event is one line, as logfmt:
  *
  *   2026-01-31T12:00:00.000Z warning event=extend-failed error="no space left on device"
  *
- * Under systemd (JOURNAL_STREAM names standard error) the time is left out and the level stands
- * in front as journald reads it: <4>event=....
+ * or as an object of JSON. In the journal (systemd-journald) it is an entry with a message, which
+ * is the line from event= on, and a field for each field: SNOWFLAKE_ERROR. What the journal does
+ * not take goes to standard error; where that is the journal's too (JOURNAL_STREAM names it) the
+ * level stands in front, as journald reads it, and the time is left to journald: <4>event=....
  *
  * Every event that an operator could alert on is in this list, so that its name and its fields
- * stay. Thread-safe. Never blocks: a line that standard error does not take at once is left out,
- * and counted. Writing to a broken pipe raises SIGPIPE, which the program ignores.
+ * stay. Thread-safe. Never blocks: what is not taken at once is lost, and counted. Writing to a
+ * broken pipe raises SIGPIPE, which the program ignores.
  */
 typedef enum {
 	/* the server */
 	LOG_STARTING,        /* version, pid, registry, datacenter_id, worker_id, layout, threads */
+	LOG_OPTION,          /* one that is not at its default: name, value */
 	LOG_LISTENING,       /* address */
 	LOG_ADMIN_LISTENING, /* HTTP for operators: address */
 	LOG_READY,           /* the first lease is usable: datacenter_id, worker_id, startup_ms */
@@ -41,8 +44,9 @@ typedef enum {
 	LOG_DIRECTORY_UNIQUE,   /* neither ID was given: unique per state directory only */
 	LOG_WORKER_ID_DERIVED,  /* unique as what it was made of is: worker_id, from, meaning */
 	LOG_EXTEND_FAILED,      /* error, reserved_until */
-	LOG_EXTEND_RECOVERED,   /* failed_ms */
+	LOG_EXTEND_RECOVERED,   /* failures, 0 if it was only late; failed_ms */
 	LOG_RESERVATION_SPENT,  /* calls are refused from now on: reserved_until */
+	LOG_RESERVATION_WRITTEN, /* worker_id, reserved_until, took_us */
 	/* ZooKeeper */
 	LOG_ZOOKEEPER_CONNECTED,     /* session, timeout_ms */
 	LOG_ZOOKEEPER_LOST,          /* servers: IDs go on to the end of the reservation */
@@ -50,12 +54,16 @@ typedef enum {
 	LOG_ZOOKEEPER_REFUSED,       /* error: something that time does not mend */
 	LOG_SESSION_EXPIRED,         /* session: another is made, with the same worker ID */
 	LOG_CLAIM_MADE,              /* path */
-	LOG_REGISTRY_SECURED, /* what was open to anyone is closed: root, datacenter_id, znodes,
-				 open_claims: of servers that may not write it any more */
-	LOG_REGISTRATION,     /* from, to: its steps */
+	LOG_REGISTRY_SECURED,    /* what was open to anyone is closed: root, datacenter_id, znodes,
+				    open_claims: of servers that may not write it any more */
+	LOG_REGISTRATION,        /* from, to: its steps */
+	LOG_ZOOKEEPER_SESSION,   /* what, session */
+	LOG_ZOOKEEPER_OPERATION, /* operation, path, outcome, took_us */
+	LOG_WORKER_ID_CHOSEN,    /* worker_id, wanted, preferred, claims, reservations, lost_race,
+				    passed_over, refused */
 	/* the audit log */
 	LOG_AUDIT_FAILED,        /* sink, error: what comes waits in the queues */
-	LOG_AUDIT_RECOVERED,     /* sink, failed_ms */
+	LOG_AUDIT_RECOVERED,     /* sink, failures, failed_ms */
 	LOG_AUDIT_GAP,           /* sink, ids: dropped, for the queue was full */
 	LOG_AUDIT_LOST,          /* sink, ids: missing, and the audit log does not say so */
 	LOG_AUDIT_REOPENED,      /* sink */
@@ -65,32 +73,73 @@ typedef enum {
 	LOG_CLOCK_FORWARD,    /* by_ms */
 	LOG_CLOCK_HELD,       /* by_ms: a jump that is not believed yet */
 	LOG_CLOCK_DIFFERS,    /* by_ms: ahead of the registry's clock, or negative: behind it */
+	LOG_CLOCK_JUDGED,     /* verdict, by_us, registry_ahead_us, registry_known */
 	LOG_LAYOUT_ENDS_SOON, /* within a year, once a day: last, days_left, meaning */
 	/* connections; each is limited to a line a second, refusals to one a minute, with the
 	 * number left out */
-	LOG_CONNECTION_REFUSED, /* reason, address, connections, remedy */
-	LOG_ADDRESS_REFUSED,    /* reason, address, connections, remedy: that address only */
-	LOG_CONNECTION_CLOSED,  /* reason, peer: a limit was passed, the bytes made no sense, or
-				   another needed the room */
-	LOG_ACCEPT_FAILED,      /* error */
+	LOG_CONNECTION_REFUSED,  /* reason, address, connections, remedy */
+	LOG_ADDRESS_REFUSED,     /* reason, address, connections, remedy: that address only */
+	LOG_CONNECTION_CLOSED,   /* reason, peer: a limit was passed, the bytes made no sense, or
+				    another needed the room */
+	LOG_ACCEPT_FAILED,       /* error */
+	LOG_CONNECTION_ACCEPTED, /* peer, connections: how many there are now; without a limit */
+	LOG_CONNECTION_ENDED,    /* peer, received_bytes, sent_bytes; without a limit */
 	LOG_N_EVENTS
 } LogEvent;
 
 typedef enum { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG } LogLevel;
 
+typedef enum {
+	LOG_FORMAT_AUTO, /* the journal if it is standard error, else logfmt */
+	LOG_FORMAT_LOGFMT,
+	LOG_FORMAT_JSON,
+	LOG_FORMAT_JOURNAL,
+} LogFormat;
+
 /* Events above this level are left out; LOG_LEVEL_INFO until set. */
 void log_set_level(LogLevel level);
 
+/* LOG_FORMAT_AUTO until set. */
+void log_set_format(LogFormat format);
+
+/* Of an event: made by log_text() and log_number(), borrowed until log_event() returns. */
+typedef struct {
+	const char *key; /* of a-z and _; not time, level or event */
+	const char *text;
+	gint64 number; /* if @text is NULL */
+} LogField;
+
+/* @text: anything, it is quoted as the form needs it; NULL: "" */
+static inline LogField log_text(const char *key, const char *text)
+{
+	return (LogField){.key = key, .text = text != NULL ? text : ""};
+}
+
+static inline LogField log_number(const char *key, gint64 number)
+{
+	return (LogField){.key = key, .number = number};
+}
+
 /**
  * log_event:
- * @fields: a printf format of key=value pairs with a space between. A value that may hold spaces,
- *   quotes or control characters goes through log_quote()
+ * @event: a LogEvent
+ * @...: one LogField or more
  *
- * Repeats of an event that has a limit are counted instead, and the next line of the event says
- * suppressed=N. A line is cut at PIPE_BUF bytes.
+ * Repeats of an event that has a limit are counted instead. The next line of the event has
+ * suppressed=N then; if none comes within the limit's time, a line with nothing else says so, from
+ * the main loop (GLib's default context), which is woken for that alone. Lines that were lost are
+ * in lost_lines=N of the next that is not. No line is longer than 4096 bytes: longer texts are cut.
  */
-void log_event(LogEvent event, const char *fields, ...) G_GNUC_PRINTF(2, 3);
+#define log_event(event, ...) log_event_fields((event), (const LogField[]){__VA_ARGS__, {0}})
 
-/* (transfer full): @text in double quotes with quotes, backslashes and whatever is not printable
- * UTF-8 escaped as in JSON; without the quotes where nothing needs them. */
-char *log_quote(const char *text);
+/* @fields: ends with a key of NULL */
+void log_event_fields(LogEvent event, const LogField *fields);
+
+/* Whether it is logged at all: for fields that it takes work to make. */
+gboolean log_shows(LogEvent event);
+
+/* Writes what repeats there are that no line has told of. For the end, when no main loop runs. */
+void log_tell_suppressed(void);
+
+/* Lines that standard error, or the journal, did not take, since the start. */
+guint64 log_lost_lines(void);

@@ -11,6 +11,8 @@
 
 #include <errno.h>
 #include <gio/gio.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
@@ -150,8 +152,23 @@ static LoopConnection *head_of(const Loop *self, Queue queue)
 	return loop_connection_at(queues_head(&self->queues, queue));
 }
 
+static void log_ended(int fd)
+{
+	struct tcp_info info = {0};
+	g_autofree char *peer = NULL;
+
+	if (!log_shows(LOG_CONNECTION_ENDED))
+		return;
+	getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &(socklen_t){sizeof info});
+	peer = socket_name_peer(fd);
+	log_event(LOG_CONNECTION_ENDED, log_text("peer", peer),
+		  log_number("received_bytes", (gint64)info.tcpi_bytes_received),
+		  log_number("sent_bytes", (gint64)info.tcpi_bytes_acked));
+}
+
 static void end_connection(Loop *self, LoopConnection *client)
 {
+	log_ended(client->connection.fd);
 	counters_add(self->counters, COUNTER_CONNECTIONS_ENDED, 1);
 	queues_leave(&self->queues, &client->place);
 	g_queue_unlink(&self->all, &client->all_link);
@@ -179,7 +196,7 @@ static void note_offence(Loop *self, LoopConnection *client, Counter counter, co
 	g_autofree char *peer = socket_name_peer(client->connection.fd);
 
 	counters_add(self->counters, counter, 1);
-	log_event(LOG_CONNECTION_CLOSED, "reason=\"%s\" peer=%s", reason, peer);
+	log_event(LOG_CONNECTION_CLOSED, log_text("reason", reason), log_text("peer", peer));
 }
 
 /* Decides what the client waits for after a pass, or ends it. */
@@ -284,9 +301,7 @@ static void adopt(Loop *self, const InboxConnection *newcomer)
 	g_queue_push_tail_link(&self->all, &client->all_link);
 	client->events = EPOLLIN;
 	if (!poller_add(self->poller, client->connection.fd, client, &error)) {
-		g_autofree char *quoted = log_quote(error->message);
-
-		log_event(LOG_ACCEPT_FAILED, "error=%s", quoted);
+		log_event(LOG_ACCEPT_FAILED, log_text("error", error->message));
 		end_connection(self, client);
 		return;
 	}

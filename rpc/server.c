@@ -9,6 +9,7 @@
 
 #include "common/log.h"
 #include "rpc/listener.h"
+#include "rpc/socket-name.h"
 
 /* Connections accepted before the main loop gets its turn. */
 #define ACCEPT_BATCH 256
@@ -119,8 +120,8 @@ static void refuse(RpcServer *self, int connection, LogEvent event, const char *
 {
 	close(connection);
 	counters_add(self->counters, COUNTER_CONNECTIONS_REFUSED, 1);
-	log_event(event, "reason=\"%s\" address=%s connections=%u remedy=\"%s\"", reason, address,
-		  connections, remedy);
+	log_event(event, log_text("reason", reason), log_text("address", address),
+		  log_number("connections", connections), log_text("remedy", remedy));
 }
 
 static void refuse_full(RpcServer *self, int connection)
@@ -158,7 +159,8 @@ static void refuse_for_descriptors(RpcServer *self, int connection)
 static void note_left(RpcServer *self, const char *peer)
 {
 	counters_add(self->counters, COUNTER_CLOSED_FOR_ROOM, 1);
-	log_event(LOG_CONNECTION_CLOSED, "reason=\"idle, and room was needed\" peer=%s", peer);
+	log_event(LOG_CONNECTION_CLOSED, log_text("reason", "idle, and room was needed"),
+		  log_text("peer", peer));
 }
 
 /* The allocator keeps what lies between what is in use, and of other threads all of it. */
@@ -184,6 +186,17 @@ static void watch_flood(RpcServer *self)
 		self->flood_source = g_timeout_add_seconds(FLOOD_LOOK_S, on_flood_look, self);
 }
 
+static void log_accepted(RpcServer *self, int connection)
+{
+	g_autofree char *peer = NULL;
+
+	if (!log_shows(LOG_CONNECTION_ACCEPTED))
+		return;
+	peer = socket_name_peer(connection);
+	log_event(LOG_CONNECTION_ACCEPTED, log_text("peer", peer),
+		  log_number("connections", roster_n_connections(self->roster)));
+}
+
 static void place(RpcServer *self, int connection, const struct sockaddr *peer)
 {
 	g_autofree char *left = NULL;
@@ -196,6 +209,7 @@ static void place(RpcServer *self, int connection, const struct sockaddr *peer)
 		if (left != NULL)
 			note_left(self, left);
 		counters_add(self->counters, COUNTER_CONNECTIONS_ACCEPTED, 1);
+		log_accepted(self, connection);
 		loop_add(choose_loop(self), connection, entry);
 		watch_flood(self);
 		break;
@@ -243,7 +257,7 @@ static guint accept_some(RpcServer *self, const Listener *listener, guint most)
 		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
 			break;
 		} else if (errno != EINTR && errno != ECONNABORTED) {
-			log_event(LOG_ACCEPT_FAILED, "error=\"%s\"", g_strerror(errno));
+			log_event(LOG_ACCEPT_FAILED, log_text("error", g_strerror(errno)));
 			return PAUSE_MS;
 		}
 	}
@@ -280,7 +294,7 @@ gboolean rpc_server_start(RpcServer *self, GError **error)
 		g_autofree char *address = listener_address(listener);
 
 		listener_watch(listener, on_ready, self);
-		log_event(LOG_LISTENING, "address=%s", address);
+		log_event(LOG_LISTENING, log_text("address", address));
 	}
 	return TRUE;
 }

@@ -37,9 +37,9 @@ static void check_ready(Server *self)
 	if (self->ready || self->service.draining || status.state != KEEPER_SERVING)
 		return;
 	self->ready = TRUE;
-	log_event(LOG_READY, "datacenter_id=%d worker_id=%d startup_ms=%" G_GINT64_FORMAT,
-		  status.datacenter_id, status.worker_id,
-		  (g_get_monotonic_time() - self->started_us) / 1000);
+	log_event(LOG_READY, log_number("datacenter_id", status.datacenter_id),
+		  log_number("worker_id", status.worker_id),
+		  log_number("startup_ms", (g_get_monotonic_time() - self->started_us) / 1000));
 	sd_notifyf(0, "READY=1\nSTATUS=datacenter %d, worker %d, serving on %s",
 		   status.datacenter_id, status.worker_id, self->address);
 }
@@ -76,21 +76,21 @@ static gboolean on_check(gpointer user_data)
 /* So far the audit log's files are all that is read again, or written anew. */
 static void reload(const Server *self, guint sender)
 {
-	log_event(LOG_RELOAD, "pid=%u", sender);
+	log_event(LOG_RELOAD, log_number("pid", sender));
 	audit_log_reopen(self->audit);
 }
 
 static void on_signal(int number, gboolean stop, guint sender, gpointer user_data)
 {
 	Server *self = user_data;
-	g_autofree char *name = log_quote(strsignal(number));
+	const char *name = strsignal(number);
 
 	if (stop)
 		stop_begin(self, name);
 	else if (number == SIGHUP)
 		reload(self, sender);
 	else
-		log_event(LOG_SIGNAL_IGNORED, "signal=%s pid=%u", name, sender);
+		log_event(LOG_SIGNAL_IGNORED, log_text("signal", name), log_number("pid", sender));
 }
 
 static gboolean add_sources(Server *self, GError **error)
@@ -112,7 +112,7 @@ static char *describe_worker_id(const Server *self)
 	if (self->options->zookeeper == NULL)
 		return g_strdup_printf("%" G_GINT64_FORMAT, MAX(self->worker_id, 0));
 	if (self->worker_id_derived)
-		return g_strdup_printf("\"any, %" G_GINT64_FORMAT " first\"", self->worker_id);
+		return g_strdup_printf("any, %" G_GINT64_FORMAT " first", self->worker_id);
 	return self->worker_id < 0 ? g_strdup("any")
 				   : g_strdup_printf("%" G_GINT64_FORMAT, self->worker_id);
 }
@@ -120,17 +120,27 @@ static char *describe_worker_id(const Server *self)
 static void log_start(const Server *self)
 {
 	const Options *options = self->options;
-	g_autofree char *text = layout_to_string(&options->layout);
-	g_autofree char *layout = log_quote(text);
-	g_autofree char *registry =
-		log_quote(options->zookeeper != NULL ? options->zookeeper->text : "files");
+	g_autofree char *layout = layout_to_string(&options->layout);
 	g_autofree char *worker_id = describe_worker_id(self);
 
-	log_event(LOG_STARTING,
-		  "version=%s pid=%d registry=%s datacenter_id=%" G_GINT64_FORMAT
-		  " worker_id=%s layout=%s threads=%" G_GINT64_FORMAT,
-		  SNOWFLAKE_VERSION, getpid(), registry, MAX(options->datacenter_id, 0), worker_id,
-		  layout, options->threads);
+	log_event(LOG_STARTING, log_text("version", SNOWFLAKE_VERSION), log_number("pid", getpid()),
+		  log_text("registry",
+			   options->zookeeper != NULL ? options->zookeeper->text : "files"),
+		  log_number("datacenter_id", MAX(options->datacenter_id, 0)),
+		  log_text("worker_id", worker_id), log_text("layout", layout),
+		  log_number("threads", options->threads));
+}
+
+static void log_options(const Options *options)
+{
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
+		const OptionSpec *spec = &OPTIONS_TABLE[i];
+		const char *text = g_hash_table_lookup(options->given, spec->name);
+
+		if (text != NULL && g_strcmp0(text, spec->default_text) != 0)
+			log_event(LOG_OPTION, log_text("name", spec->name),
+				  log_text("value", text));
+	}
 }
 
 static gboolean run(Server *self, GError **error)
@@ -140,6 +150,7 @@ static gboolean run(Server *self, GError **error)
 	if (!add_sources(self, error))
 		return FALSE;
 	log_start(self);
+	log_options(self->options);
 	if (!audit_log_start(self->audit, error) ||
 	    (self->admin != NULL && !admin_start(self->admin, error)) ||
 	    !rpc_server_start(self->rpc, error))
@@ -174,15 +185,13 @@ static int serve(const Options *options)
 
 	occupy_standard_descriptors();
 	log_set_level(options->log_level);
+	log_set_format(options->log_format);
 	signal(SIGPIPE, SIG_IGN);
 	signals_hold_reload();
 	generated_types_init();
 	ok = server_init(&server, options, &error) && run(&server, &error);
-	if (error != NULL) {
-		g_autofree char *quoted = log_quote(error->message);
-
-		log_event(LOG_FAILED, "error=%s", quoted);
-	}
+	if (error != NULL)
+		log_event(LOG_FAILED, log_text("error", error->message));
 	server_clear(&server);
 	return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }

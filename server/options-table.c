@@ -15,8 +15,9 @@
 #define OF_ZOOKEEPER                       .of_zookeeper = TRUE
 #define ONLY_ARGS(key, kind, field, takes) OPTION(key, kind, field, takes), .only_args = TRUE
 
-/* As in LogLevel and OptionsClockStep. */
+/* As in LogLevel, LogFormat and OptionsClockStep. */
 static const char *const LEVELS[] = {"error", "warning", "info", "debug", NULL};
+static const char *const FORMATS[] = {"auto", "logfmt", "json", "journal", NULL};
 static const char *const STEPS[] = {"refuse", "reclaim", NULL};
 
 static const OptionWord WORKER_IDS[] = {{"mac", OPTIONS_WORKER_ID_MAC},
@@ -161,6 +162,10 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "worker ID and the end of the audit log, which have 1 s at least"},
 	{OPTION("log-level", CHOICE, log_level, "LEVEL"), .choices = LEVELS, .default_text = "info",
 	 .help = "what is logged: error, warning, info or debug, each with those before it"},
+	{OPTION("log-format", CHOICE, log_format, "FORMAT"), .choices = FORMATS,
+	 .default_text = "auto",
+	 .help = "how it is logged: logfmt or json, on standard error; journal, to systemd's, with "
+		 "its fields; auto: journal if standard error is it, else logfmt"},
 	{ONLY_ARGS("config", PATH, config, "FILE"),
 	 .help = "read options from this file; the command line goes before it"},
 	{ONLY_ARGS("print-config", FLAG, print_config, NULL),

@@ -224,13 +224,22 @@ static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray
 	g_assert_not_reached();
 }
 
+static void note_given(Options *self, const OptionSpec *spec, GPtrArray *texts)
+{
+	GString *all = g_string_new(texts->pdata[0]);
+
+	for (guint i = 1; i < texts->len; i++)
+		g_string_append_printf(all, ";%s", (const char *)texts->pdata[i]);
+	g_hash_table_insert(self->given, (char *)spec->name, g_string_free(all, FALSE));
+}
+
 /* @prefix stands before the name in messages. */
 static gboolean set_given(Options *self, GHashTable *given, gboolean only_args, const char *prefix,
 			  GError **error)
 {
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
 		const OptionSpec *spec = &OPTIONS_TABLE[i];
-		const GPtrArray *texts = g_hash_table_lookup(given, spec->name);
+		GPtrArray *texts = g_hash_table_lookup(given, spec->name);
 
 		if (texts == NULL || spec->only_args != only_args)
 			continue;
@@ -238,6 +247,7 @@ static gboolean set_given(Options *self, GHashTable *given, gboolean only_args, 
 			g_prefix_error(error, "%s%s: ", prefix, spec->name);
 			return FALSE;
 		}
+		note_given(self, spec, texts);
 	}
 	return TRUE;
 }
@@ -254,6 +264,7 @@ static Options *new_with_defaults(void)
 	self->worker_id = OPTIONS_WORKER_ID_NONE;
 	self->threads = MAX(1, g_get_num_processors() / 2);
 	self->audit_log = targets_new();
+	self->given = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, g_free);
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++)
 		if (OPTIONS_TABLE[i].default_text != NULL)
 			given_add(given, OPTIONS_TABLE[i].name, OPTIONS_TABLE[i].default_text);
@@ -506,5 +517,6 @@ void options_free(Options *self)
 	zookeeper_hosts_free(self->zookeeper);
 	g_free(self->zookeeper_auth);
 	g_clear_pointer(&self->audit_log, g_ptr_array_unref);
+	g_clear_pointer(&self->given, g_hash_table_unref);
 	g_free(self);
 }

@@ -79,6 +79,11 @@ typedef struct {
 	gint64 drain_delay_ms;
 	gint64 stop_timeout_ms;
 	LogLevel log_level;
+	LogFormat log_format;
+
+	/* By name (borrowed), what was given for it, in the end: the texts, with semicolons
+	 * between; or its default. */
+	GHashTable *given;
 } Options;
 
 /**

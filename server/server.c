@@ -54,10 +54,10 @@ static guint allowed_connections(const Options *options)
 
 	if (connections >= (rlim_t)options->max_connections)
 		return (guint)options->max_connections;
-	log_event(LOG_LIMITS,
-		  "file_descriptors=%llu max_connections=%llu remedy=\"raise the limit (ulimit -n, "
-		  "LimitNOFILE=) or lower --max-connections\"",
-		  (unsigned long long)descriptors, (unsigned long long)connections);
+	log_event(LOG_LIMITS, log_number("file_descriptors", (gint64)descriptors),
+		  log_number("max_connections", (gint64)connections),
+		  log_text("remedy", "raise the limit (ulimit -n, LimitNOFILE=) or lower "
+				     "--max-connections"));
 	return (guint)connections;
 }
 
@@ -166,14 +166,10 @@ static Registry *make_file_registry(Server *self)
 		.address = self->address,
 	};
 
-	if (options->datacenter_id < 0 && self->worker_id < 0) {
-		g_autofree char *quoted = log_quote(directory);
-
-		log_event(LOG_DIRECTORY_UNIQUE,
-			  "state_directory=%s meaning=\"no --datacenter-id and no --worker-id: IDs "
-			  "are unique among the servers on this directory only\"",
-			  quoted);
-	}
+	if (options->datacenter_id < 0 && self->worker_id < 0)
+		log_event(LOG_DIRECTORY_UNIQUE, log_text("state_directory", directory),
+			  log_text("meaning", "no --datacenter-id and no --worker-id: IDs are "
+					      "unique among the servers on this directory only"));
 	return file_registry_new(&config);
 }
 
@@ -258,7 +254,6 @@ static gboolean find_worker_id(Server *self, GError **error)
 {
 	const Options *options = self->options;
 	g_autofree char *from = NULL;
-	g_autofree char *quoted = NULL;
 	guint worker_id;
 
 	self->worker_id = options->worker_id;
@@ -273,11 +268,9 @@ static gboolean find_worker_id(Server *self, GError **error)
 	self->worker_id = worker_id;
 	if (options->zookeeper != NULL)
 		return TRUE;
-	quoted = log_quote(from);
-	log_event(LOG_WORKER_ID_DERIVED,
-		  "worker_id=%u from=%s meaning=\"no registry keeps it apart: of two machines with "
-		  "the same worker ID and datacenter ID the IDs repeat\"",
-		  worker_id, quoted);
+	log_event(LOG_WORKER_ID_DERIVED, log_number("worker_id", worker_id), log_text("from", from),
+		  log_text("meaning", "no registry keeps it apart: of two machines with the same "
+				      "worker ID and datacenter ID the IDs repeat"));
 	return TRUE;
 }
 

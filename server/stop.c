@@ -20,12 +20,17 @@ void stop_begin(Server *self, const char *signal)
 	gint64 delay_ms = self->options->drain_delay_ms;
 
 	self->service.draining = TRUE;
-	log_event(LOG_STOPPING, "signal=%s drain_ms=%" G_GINT64_FORMAT, signal, delay_ms);
+	log_event(LOG_STOPPING, log_text("signal", signal), log_number("drain_ms", delay_ms));
 	sd_notifyf(0, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%" G_GINT64_FORMAT,
 		   1000 * (delay_ms + self->options->stop_timeout_ms + STOP_SPARE_MS));
 	/* whoever asks twice does not want to wait */
 	signals_kill_at_next_stop();
 	g_timeout_add_once((guint)delay_ms, (GSourceOnceFunc)g_main_loop_quit, self->loop);
+}
+
+static gint64 sum_of(const Server *self, Counter counter)
+{
+	return (gint64)counter_set_sum(self->counters, counter);
 }
 
 void stop_threads(Server *self)
@@ -43,15 +48,14 @@ void stop_threads(Server *self)
 	audit_log_finish(self->audit, g_get_monotonic_time() + left_ms * 1000);
 	keeper_ended = keeper_stop(self->keeper, left_ms);
 	audit_log_join(self->audit);
-	log_event(LOG_STOPPED,
-		  "ids=%" G_GUINT64_FORMAT " calls=%" G_GUINT64_FORMAT
-		  " exceptions=%" G_GUINT64_FORMAT " uptime_s=%" G_GINT64_FORMAT,
-		  counter_set_sum(self->counters, COUNTER_IDS_GENERATED),
-		  counter_set_sum(self->counters, COUNTER_CALLS),
-		  counter_set_sum(self->counters, COUNTER_EXCEPTIONS),
-		  (g_get_monotonic_time() - self->started_us) / G_USEC_PER_SEC);
+	log_tell_suppressed();
+	log_event(LOG_STOPPED, log_number("ids", sum_of(self, COUNTER_IDS_GENERATED)),
+		  log_number("calls", sum_of(self, COUNTER_CALLS)),
+		  log_number("exceptions", sum_of(self, COUNTER_EXCEPTIONS)),
+		  log_number("uptime_s",
+			     (g_get_monotonic_time() - self->started_us) / G_USEC_PER_SEC));
 	if (keeper_ended)
 		return;
-	log_event(LOG_FAILED, "error=\"the worker ID was not handed back in time\"");
+	log_event(LOG_FAILED, log_text("error", "the worker ID was not handed back in time"));
 	_exit(EXIT_FAILURE); /* its thread may still use all that would be freed */
 }

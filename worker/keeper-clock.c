@@ -33,7 +33,25 @@ static void ask_registry(Keeper *self)
 	self->registry->wake(self->registry->wake_data); /* it takes a poll */
 }
 
-static void judge(Keeper *self)
+static void log_judged(const ClockReading *reading, ClockVerdict verdict)
+{
+	static const char *const VERDICTS[] = {
+		[CLOCK_AGREES] = "agrees",
+		[CLOCK_STEPPED_BACK] = "back",
+		[CLOCK_STEPPED_FORWARD] = "forward",
+		[CLOCK_JUMPED] = "jumped",
+		[CLOCK_HELD] = "held",
+	};
+	gint64 ahead_ns = clock_discipline_ahead_ns(&reading->clock, reading->offset_ns);
+
+	log_event(LOG_CLOCK_JUDGED, log_text("verdict", VERDICTS[verdict]),
+		  log_number("by_us", (reading->measured_ns - reading->offset_ns) / 1000),
+		  log_number("registry_ahead_us", ahead_ns / 1000),
+		  log_number("registry_known", reading->clock.known));
+}
+
+/* @heard: the registry has said what time it is */
+static void judge(Keeper *self, gboolean heard)
 {
 	const ClockReading reading = {
 		.now_us = self->facts.now_us,
@@ -44,7 +62,11 @@ static void judge(Keeper *self)
 	};
 	gint64 by_ms = (reading.measured_ns - reading.offset_ns) / CLOCK_NS_PER_MS;
 
-	switch (clock_discipline_judge(&self->discipline, &reading)) {
+	ClockVerdict verdict = clock_discipline_judge(&self->discipline, &reading);
+
+	if (heard || verdict != CLOCK_AGREES)
+		log_judged(&reading, verdict);
+	switch (verdict) {
 	case CLOCK_AGREES:
 		return;
 	case CLOCK_HELD:
@@ -52,14 +74,14 @@ static void judge(Keeper *self)
 			ask_registry(self);
 		return;
 	case CLOCK_JUMPED:
-		log_event(LOG_CLOCK_HELD, "by_ms=%" G_GINT64_FORMAT, by_ms);
+		log_event(LOG_CLOCK_HELD, log_number("by_ms", by_ms));
 		ask_registry(self);
 		return;
 	case CLOCK_STEPPED_BACK:
-		log_event(LOG_CLOCK_BACK, "by_ms=%" G_GINT64_FORMAT, -by_ms);
+		log_event(LOG_CLOCK_BACK, log_number("by_ms", -by_ms));
 		break;
 	case CLOCK_STEPPED_FORWARD:
-		log_event(LOG_CLOCK_FORWARD, "by_ms=%" G_GINT64_FORMAT, by_ms);
+		log_event(LOG_CLOCK_FORWARD, log_number("by_ms", by_ms));
 		break;
 	}
 	system_clock_set_offset_ns(self->clock, reading.measured_ns);
@@ -77,7 +99,7 @@ static void watch_difference(Keeper *self)
 		ask_registry(self);
 	if (!self->clock_differs && ABS(ahead_ns) > max_skew_ns(self)) {
 		self->clock_differs = TRUE;
-		log_event(LOG_CLOCK_DIFFERS, "by_ms=%" G_GINT64_FORMAT, ahead_ns / CLOCK_NS_PER_MS);
+		log_event(LOG_CLOCK_DIFFERS, log_number("by_ms", ahead_ns / CLOCK_NS_PER_MS));
 	} else if (ABS(ahead_ns) <= max_skew_ns(self) / 2) {
 		/* well below, or a difference that is about the skew would be told again and again
 		 */
@@ -94,11 +116,13 @@ void keeper_clock_discipline(Keeper *self)
 {
 	const RegistryClock *clock = &self->registry->clock;
 
-	if (self->facts.now_us < self->next_discipline_us && is_same(clock, &self->judged_by))
+	gboolean heard = !is_same(clock, &self->judged_by);
+
+	if (self->facts.now_us < self->next_discipline_us && !heard)
 		return;
 	self->judged_by = *clock;
 	self->next_discipline_us = self->facts.now_us + DISCIPLINE_INTERVAL_US;
-	judge(self);
+	judge(self, heard);
 	watch_difference(self);
 }
 
@@ -107,10 +131,11 @@ static void log_outside(const Keeper *self, gint64 now_ms)
 	g_autofree char *now = text_time_ms(now_ms);
 	g_autofree char *first = layout_tick_text(self->layout, 0);
 	g_autofree char *last = layout_tick_text(self->layout, layout_max_tick(self->layout));
+	g_autofree char *why = g_strdup_printf(
+		"the clock, %s, is outside the layout's range, %s to %s: set it right", now, first,
+		last);
 
-	log_event(LOG_WORKER_WAITING,
-		  "why=\"the clock, %s, is outside the layout's range, %s to %s: set it right\"",
-		  now, first, last);
+	log_event(LOG_WORKER_WAITING, log_text("why", why));
 }
 
 /* Once a day of this clock, which may be set back too: then more is left than was said. */
@@ -125,10 +150,10 @@ static void watch_end(Keeper *self, gint64 now_ms)
 
 	g_autofree char *last = text_time_ms(last_ms);
 
-	log_event(LOG_LAYOUT_ENDS_SOON,
-		  "last=%s days_left=%" G_GINT64_FORMAT
-		  " meaning=\"calls are refused from then on: use another --layout before\"",
-		  last, left_ms / DAY_MS);
+	log_event(
+		LOG_LAYOUT_ENDS_SOON, log_text("last", last),
+		log_number("days_left", left_ms / DAY_MS),
+		log_text("meaning", "calls are refused from then on: use another --layout before"));
 }
 
 void keeper_clock_look(Keeper *self)

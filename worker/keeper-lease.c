@@ -140,6 +140,18 @@ static gint64 written_at_us(const Keeper *self, gint64 end_tick, gint64 length_m
 	return facts->now_us - MAX(length_ms * G_TIME_SPAN_MILLISECOND - left_us, 0);
 }
 
+static void log_written(const Keeper *self, gint64 end_tick)
+{
+	g_autofree char *end = NULL;
+
+	if (!log_shows(LOG_RESERVATION_WRITTEN))
+		return;
+	end = layout_tick_text(self->layout, end_tick);
+	log_event(LOG_RESERVATION_WRITTEN, log_number("worker_id", self->lease->worker_id),
+		  log_text("reserved_until", end),
+		  log_number("took_us", g_get_monotonic_time() - self->facts.busy_since_us));
+}
+
 static void hold(Keeper *self, const Reservation *reservation)
 {
 	gint64 length_ms = self->registry->first_length_ms;
@@ -161,20 +173,20 @@ static void hold(Keeper *self, const Reservation *reservation)
 
 	first = layout_tick_text(self->layout, MAX(first_tick, self->facts.now_tick));
 	end = layout_tick_text(self->layout, reservation->end_tick);
-	log_event(LOG_WORKER_CLAIMED, "datacenter_id=%u worker_id=%u first=%s reserved_until=%s",
-		  reservation->datacenter_id, reservation->worker_id, first, end);
+	log_written(self, reservation->end_tick);
+	log_event(LOG_WORKER_CLAIMED, log_number("datacenter_id", reservation->datacenter_id),
+		  log_number("worker_id", reservation->worker_id), log_text("first", first),
+		  log_text("reserved_until", end));
 }
 
 /* The record is another's, who may have begun before its end: nothing more is issued from it. */
 static void lose(Keeper *self, const RegistryResult *result)
 {
-	g_autofree char *why = log_quote(result->error->message);
-
 	retire(self);
 	withdraw(self);
 	self->facts.waiting = FALSE;
 	forget_failures(self);
-	log_event(LOG_WORKER_LOST, "error=%s", why);
+	log_event(LOG_WORKER_LOST, log_text("error", result->error->message));
 }
 
 void keeper_lease_look(Keeper *self)
@@ -200,17 +212,22 @@ void keeper_lease_look(Keeper *self)
 
 /* What the operations come to */
 
+static void log_waiting(const Keeper *self, gint64 until_tick, const GError *error)
+{
+	g_autofree char *until = NULL;
+
+	if (until_tick == G_MAXINT64) {
+		log_event(LOG_WORKER_WAITING, log_text("why", error->message));
+		return;
+	}
+	until = layout_tick_text(self->layout, until_tick);
+	log_event(LOG_WORKER_WAITING, log_text("why", error->message), log_text("until", until));
+}
+
 static void wait_for_worker(Keeper *self, gint64 until_tick, const GError *error)
 {
-	if (!self->facts.waiting || g_strcmp0(self->waiting_why, error->message) != 0) {
-		g_autofree char *why = log_quote(error->message);
-		g_autofree char *until = until_tick != G_MAXINT64
-						 ? layout_tick_text(self->layout, until_tick)
-						 : NULL;
-
-		log_event(LOG_WORKER_WAITING, "why=%s%s%s", why, until != NULL ? " until=" : "",
-			  until != NULL ? until : "");
-	}
+	if (!self->facts.waiting || g_strcmp0(self->waiting_why, error->message) != 0)
+		log_waiting(self, until_tick, error);
 	g_free(self->waiting_why);
 	self->waiting_why = g_strdup(error->message);
 	self->facts.waiting = TRUE;
@@ -221,11 +238,8 @@ static void wait_for_worker(Keeper *self, gint64 until_tick, const GError *error
 
 static void note_claim_failed(Keeper *self, const GError *error)
 {
-	if (self->facts.failures == 0) {
-		g_autofree char *why = log_quote(error->message);
-
-		log_event(LOG_WORKER_WAITING, "why=%s", why);
-	}
+	if (self->facts.failures == 0)
+		log_waiting(self, G_MAXINT64, error);
 	self->facts.wait_until_tick = 0; /* what was waited for says nothing about this */
 	note_failure(self);
 }
@@ -251,11 +265,11 @@ static void settle_claim(Keeper *self, RegistryResult *result)
 static void note_extension_failed(Keeper *self, const GError *error)
 {
 	if (self->facts.failures == 0) {
-		g_autofree char *why = log_quote(error->message);
 		g_autofree char *end = layout_tick_text(self->layout, self->facts.end_tick);
 
 		self->failing_since_us = self->facts.now_us;
-		log_event(LOG_EXTEND_FAILED, "error=%s reserved_until=%s", why, end);
+		log_event(LOG_EXTEND_FAILED, log_text("error", error->message),
+			  log_text("reserved_until", end));
 	}
 	note_failure(self);
 }
@@ -265,15 +279,15 @@ static void note_extended(Keeper *self, gint64 end_tick)
 	const KeeperPlanFacts *facts = &self->facts;
 	gint64 end_us = facts->now_us + (facts->end_tick + 1 - facts->now_tick) * facts->tick_us;
 	gint64 now_us = g_get_monotonic_time();
+	gint64 since_us = facts->failures > 0 ? self->failing_since_us : facts->busy_since_us;
 	/* it took longer than what was left */
 	gboolean was_late = facts->busy_since_us < end_us && now_us >= end_us;
 
 	if (facts->failures > 0 || was_late)
-		log_event(LOG_EXTEND_RECOVERED, "failed_ms=%" G_GINT64_FORMAT,
-			  (now_us -
-			   (facts->failures > 0 ? self->failing_since_us : facts->busy_since_us)) /
-				  G_TIME_SPAN_MILLISECOND);
+		log_event(LOG_EXTEND_RECOVERED, log_number("failures", facts->failures),
+			  log_number("failed_ms", (now_us - since_us) / G_TIME_SPAN_MILLISECOND));
 	lease_extend(self->lease, end_tick);
+	log_written(self, end_tick);
 	note_write(self, self->next_length_ms, self->next_cursor, self->facts.busy_since_us);
 	show_reserved(self, end_tick);
 }
@@ -298,25 +312,27 @@ static void note_handed_back(const Keeper *self)
 					? layout_tick_text(self->layout, self->last_tick)
 					: g_strdup("none");
 
-	log_event(LOG_WORKER_HANDED_BACK, "datacenter_id=%u worker_id=%u last=%s",
-		  lease->datacenter_id, lease->worker_id, last);
+	log_event(LOG_WORKER_HANDED_BACK, log_number("datacenter_id", lease->datacenter_id),
+		  log_number("worker_id", lease->worker_id), log_text("last", last));
 }
 
 static void note_hand_back_failed(const Keeper *self, const GError *error)
 {
 	const KeeperPlanFacts *facts = &self->facts;
 	gboolean stands = facts->stopping && facts->now_tick <= facts->end_tick;
-	g_autofree char *why = log_quote(error->message);
 	g_autofree char *end = layout_tick_text(self->layout, facts->end_tick);
 
 	/* somebody has it already, who may have begun before its end */
 	if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
-		log_event(LOG_WORKER_LOST, "error=%s", why);
+		log_event(LOG_WORKER_LOST, log_text("error", error->message));
+	else if (stands)
+		log_event(LOG_HAND_BACK_FAILED, log_text("error", error->message),
+			  log_text("reserved_until", end),
+			  log_text("meaning", "nobody has the worker ID until then, so that no ID "
+					      "comes twice"));
 	else
-		log_event(LOG_HAND_BACK_FAILED, "error=%s reserved_until=%s%s", why, end,
-			  stands ? " meaning=\"nobody has the worker ID until then, so that no ID "
-				   "comes twice\""
-				 : "");
+		log_event(LOG_HAND_BACK_FAILED, log_text("error", error->message),
+			  log_text("reserved_until", end));
 }
 
 static void settle_hand_back(const Keeper *self, const RegistryResult *result)

@@ -30,11 +30,12 @@ static void set_state(Keeper *self, KeeperState state)
 	pthread_mutex_lock(&self->mutex);
 	self->status.state = state;
 	pthread_mutex_unlock(&self->mutex);
-	log_event(LOG_STATE, "from=%s to=%s", keeper_state_name(old), keeper_state_name(state));
+	log_event(LOG_STATE, log_text("from", keeper_state_name(old)),
+		  log_text("to", keeper_state_name(state)));
 	if (state == KEEPER_UNAVAILABLE) {
 		g_autofree char *end = layout_tick_text(self->layout, self->facts.end_tick);
 
-		log_event(LOG_RESERVATION_SPENT, "reserved_until=%s", end);
+		log_event(LOG_RESERVATION_SPENT, log_text("reserved_until", end));
 	}
 	self->news = TRUE;
 }
@@ -225,15 +226,14 @@ static gboolean finish_thread(Keeper *self, gint64 by_us)
 static void log_hanging(Keeper *self, gint64 timeout_ms)
 {
 	g_autofree char *end = NULL;
+	g_autofree char *error = g_strdup_printf(
+		"no answer about the worker ID within %" G_GINT64_FORMAT " ms", timeout_ms);
 	KeeperStatus status;
 
 	keeper_get_status(self, &status);
 	end = status.reserved_until_ms != 0 ? text_time_ms(status.reserved_until_ms)
 					    : g_strdup("none");
-	log_event(LOG_HAND_BACK_FAILED,
-		  "error=\"no answer about the worker ID within %" G_GINT64_FORMAT
-		  " ms\" reserved_until=%s",
-		  timeout_ms, end);
+	log_event(LOG_HAND_BACK_FAILED, log_text("error", error), log_text("reserved_until", end));
 }
 
 gboolean keeper_stop(Keeper *self, gint64 timeout_ms)

@@ -78,7 +78,7 @@ static void note_claim(Registration *self, const char *path, gint64 sequence, gi
 	self->facts.claim = CLAIM_MADE;
 	registration_look_anew(self);
 	zookeeper_claim_watch(self);
-	log_event(LOG_CLAIM_MADE, "path=%s", path);
+	log_event(LOG_CLAIM_MADE, log_text("path", path));
 	self->registry.claimed_at_ms = created_ms;
 	registration_note_time(self, created_ms, self->claim.announced_ns, received_ns);
 	check_clock(self);

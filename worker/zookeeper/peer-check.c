@@ -275,7 +275,6 @@ void peer_check_free(PeerCheck *self)
 static void log_unreachable(const Job *job, guint n_unreachable)
 {
 	g_autoptr(GString) addresses = g_string_new(NULL);
-	g_autofree char *quoted = NULL;
 	guint named = 0;
 
 	if (n_unreachable == 0)
@@ -286,17 +285,16 @@ static void log_unreachable(const Job *job, guint n_unreachable)
 					       ((const Peer *)job->peers->pdata[i])->address);
 	if (n_unreachable > named)
 		g_string_append(addresses, ",...");
-	quoted = log_quote(addresses->str);
-	log_event(LOG_PEERS_UNREACHABLE, "count=%u addresses=%s", n_unreachable, quoted);
+	log_event(LOG_PEERS_UNREACHABLE, log_number("count", n_unreachable),
+		  log_text("addresses", addresses->str));
 }
 
 static void log_contradictions(const PeerReport *report)
 {
 	for (guint i = 0; i < MIN(report->contradictions->len, MAX_NAMED); i++) {
 		const PeerContradiction *contradiction = report->contradictions->pdata[i];
-		g_autofree char *quoted = log_quote(contradiction->message);
 
-		log_event(LOG_PEERS_CONTRADICT, "error=%s", quoted);
+		log_event(LOG_PEERS_CONTRADICT, log_text("error", contradiction->message));
 	}
 }
 

@@ -215,13 +215,12 @@ static void pass_over_limits(Registration *self, const char *fault)
 		"that every server may read and write, or delete it: each server adds its own to "
 		"it when it connects",
 		self->paths.limits, fault);
-	g_autofree char *quoted = log_quote(text);
 
 	if (!self->holding.held) {
 		registration_complain(self, "%s", text);
 		return;
 	}
-	log_event(LOG_ZOOKEEPER_REFUSED, "error=%s", quoted);
+	log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", text));
 	look_for_reservations(self);
 }
 

@@ -111,19 +111,17 @@ void registration_resume(Registration *self)
 void registration_complain(Registration *self, const char *format, ...)
 {
 	g_autofree char *text = NULL;
-	g_autofree char *quoted = NULL;
 	va_list arguments;
 
 	va_start(arguments, format);
 	text = g_strdup_vprintf(format, arguments);
 	va_end(arguments);
-	quoted = log_quote(text);
 	registration_pause(self, REGISTRATION_LONG_PAUSE);
 	if (self->facts.goal == REGISTRY_CLAIM && !self->goal.served) {
 		registration_fail(self, REGISTRY_ERROR_FATAL, "%s", text);
 		return;
 	}
-	log_event(LOG_ZOOKEEPER_REFUSED, "error=%s", quoted);
+	log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", text));
 	if (self->facts.goal == REGISTRY_EXTEND || self->facts.goal == REGISTRY_HAND_BACK)
 		registration_fail(self, REGISTRY_ERROR_FAILED, "%s", text);
 }

@@ -21,8 +21,8 @@ static void set_state(Registration *self, RegistrationState state)
 {
 	if (state == self->step.state)
 		return;
-	log_event(LOG_REGISTRATION, "from=%s to=%s", registration_state_name(self->step.state),
-		  registration_state_name(state));
+	log_event(LOG_REGISTRATION, log_text("from", registration_state_name(self->step.state)),
+		  log_text("to", registration_state_name(state)));
 	self->step.state = state;
 }
 

@@ -187,8 +187,8 @@ static void note_repaid(Registration *self)
 					? layout_tick_text(&self->config.layout, debt->last_tick)
 					: g_strdup("none");
 
-	log_event(LOG_WORKER_HANDED_BACK, "datacenter_id=%u worker_id=%u last=%s",
-		  self->config.datacenter_id, debt->reservation.worker_id, last);
+	log_event(LOG_WORKER_HANDED_BACK, log_number("datacenter_id", self->config.datacenter_id),
+		  log_number("worker_id", debt->reservation.worker_id), log_text("last", last));
 	forget_debt(self);
 }
 
@@ -356,13 +356,12 @@ static void on_race(Registration *self)
 static gboolean pass_over(Registration *self, const char *path, const char *reason)
 {
 	g_autofree char *text = g_strdup_printf("%s is passed over: %s", path, reason);
-	g_autofree char *quoted = log_quote(text);
 
 	if (self->attempt.goal != REGISTRY_CLAIM || self->facts.unsettled ||
 	    self->config.worker_id >= 0 ||
 	    ++self->goal.n_passed_over >= 1u << self->config.layout.worker_bits)
 		return FALSE;
-	log_event(LOG_ZOOKEEPER_REFUSED, "error=%s", quoted);
+	log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", text));
 	try_anew(self);
 	return TRUE;
 }

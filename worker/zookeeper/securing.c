@@ -34,9 +34,10 @@ static void on_guarded(Registration *self)
 
 	registration_resume(self);
 	if (guard->closed > 0)
-		log_event(LOG_REGISTRY_SECURED, "root=%s datacenter_id=%u znodes=%u open_claims=%u",
-			  self->config.root, self->config.datacenter_id, guard->closed,
-			  guard->open_claims);
+		log_event(LOG_REGISTRY_SECURED, log_text("root", self->config.root),
+			  log_number("datacenter_id", self->config.datacenter_id),
+			  log_number("znodes", guard->closed),
+			  log_number("open_claims", guard->open_claims));
 	if (guard->outcome == ZOOKEEPER_OK)
 		self->facts.secured = TRUE;
 	else if (guard->outcome == ZOOKEEPER_UNSURE)

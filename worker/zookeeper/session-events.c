@@ -23,15 +23,26 @@ static void end_session(Registration *self)
 	zookeeper_states_abandon(self);
 }
 
+static char *session_text(gint64 session_id)
+{
+	return g_strdup_printf("0x%" G_GINT64_MODIFIER "x", session_id);
+}
+
+static void log_connected(const Registration *self, gint64 session_id)
+{
+	g_autofree char *session = session_text(session_id);
+
+	log_event(LOG_ZOOKEEPER_CONNECTED, log_text("session", session),
+		  log_number("timeout_ms", zookeeper_session_timeout_ms(self->session)));
+}
+
 static void on_connected(Registration *self, gint64 session_id)
 {
 	/* what was asked for since the connection before was lost is sent over this one: on what
 	 * nobody has looked at */
 	zookeeper_states_abandon(self);
 	if (!self->connection.told)
-		log_event(LOG_ZOOKEEPER_CONNECTED,
-			  "session=0x%" G_GINT64_MODIFIER "x timeout_ms=%" G_GINT64_FORMAT,
-			  session_id, zookeeper_session_timeout_ms(self->session));
+		log_connected(self, session_id);
 	self->connection.told = TRUE;
 	self->connection.session_id = session_id;
 	self->facts.connected = TRUE;
@@ -60,10 +71,11 @@ static void on_disconnected(Registration *self)
 /* ZooKeeper has said so: that is where it is, and from now on it is missed. */
 static void on_expired(Registration *self)
 {
+	g_autofree char *session = session_text(self->connection.session_id);
+
 	self->connection.told = FALSE;
 	self->connection.told_expired = TRUE;
-	log_event(LOG_SESSION_EXPIRED, "session=0x%" G_GINT64_MODIFIER "x",
-		  self->connection.session_id);
+	log_event(LOG_SESSION_EXPIRED, log_text("session", session));
 	end_session(self);
 	self->connection.lost_us = self->facts.now_us;
 	zookeeper_session_opening_after_expiry(self);
@@ -104,8 +116,27 @@ static void on_reply(Registration *self, const ZookeeperMessage *message)
 	}
 }
 
+static void log_message(const Registration *self, const ZookeeperMessage *message)
+{
+	static const char *const WHATS[] = {
+		[ZOOKEEPER_OPENED] = "opened",       [ZOOKEEPER_NO_NAMES] = "no-names",
+		[ZOOKEEPER_CONNECTED] = "connected", [ZOOKEEPER_DISCONNECTED] = "disconnected",
+		[ZOOKEEPER_EXPIRED] = "expired",     [ZOOKEEPER_DENIED] = "denied",
+	};
+	gint64 session_id = message->type == ZOOKEEPER_CONNECTED ? message->session
+								 : self->connection.session_id;
+	g_autofree char *session = NULL;
+
+	if (message->type >= G_N_ELEMENTS(WHATS))
+		return;
+	session = session_text(session_id);
+	log_event(LOG_ZOOKEEPER_SESSION, log_text("what", WHATS[message->type]),
+		  log_text("session", session));
+}
+
 static void take_message(Registration *self, const ZookeeperMessage *message)
 {
+	log_message(self, message);
 	switch (message->type) {
 	case ZOOKEEPER_OPENED:
 	case ZOOKEEPER_NO_NAMES:
@@ -182,7 +213,7 @@ static void tell_of_loss(Registration *self)
 		return;
 	self->connection.told = FALSE;
 	self->connection.told_expired = FALSE;
-	log_event(LOG_ZOOKEEPER_LOST, "servers=%s", self->config.servers);
+	log_event(LOG_ZOOKEEPER_LOST, log_text("servers", self->config.servers));
 }
 
 void zookeeper_session_events_look_after(Registration *self)

@@ -58,11 +58,8 @@ void zookeeper_session_opening_begin(Registration *self)
 /* (nullable) for @unknown: said once, until all are known again. */
 static void note_unknown(Registration *self, const char *unknown)
 {
-	if (unknown != NULL && self->opening.unknown == NULL) {
-		g_autofree char *quoted = log_quote(unknown);
-
-		log_event(LOG_ZOOKEEPER_NAMES_UNKNOWN, "error=%s", quoted);
-	}
+	if (unknown != NULL && self->opening.unknown == NULL)
+		log_event(LOG_ZOOKEEPER_NAMES_UNKNOWN, log_text("error", unknown));
 	g_free(self->opening.unknown);
 	self->opening.unknown = g_strdup(unknown);
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/log.h"
 #include "common/zookeeper/znode-acl.h"
 #include "common/zookeeper/znodes.h"
 #include "core/clock.h"
@@ -17,6 +18,8 @@ typedef struct {
 	ZookeeperSession *session;
 	guint64 number;
 	gint64 sent_ns;
+	const char *operation; /* static */
+	char *path;            /* of a transaction, all of them */
 	/* of a transaction */
 	guint n_writes;
 	const struct Stat *stat; /* of the last set; NULL: there is none */
@@ -148,10 +151,29 @@ static void refuse(ZookeeperMessage *message)
 	message->reason = "its answer makes no sense";
 }
 
+static void log_operation(const Request *request, const ZookeeperMessage *message)
+{
+	static const char *const OUTCOMES[] = {
+		[ZOOKEEPER_OK] = "ok",
+		[ZOOKEEPER_NO_NODE] = "no-node",
+		[ZOOKEEPER_NODE_EXISTS] = "node-exists",
+		[ZOOKEEPER_BAD_VERSION] = "bad-version",
+		[ZOOKEEPER_NO_AUTH] = "no-auth",
+		[ZOOKEEPER_REFUSED] = "refused",
+		[ZOOKEEPER_UNSURE] = "unsure",
+	};
+
+	log_event(LOG_ZOOKEEPER_OPERATION, log_text("operation", request->operation),
+		  log_text("path", request->path), log_text("outcome", OUTCOMES[message->outcome]),
+		  log_number("took_us", (message->received_ns - message->sent_ns) / 1000));
+}
+
 /* The request ends here. */
 static void post_reply(Request *request, ZookeeperMessage *message)
 {
+	log_operation(request, message);
 	post(request->session, message);
+	g_free(request->path);
 	g_free(request);
 }
 
@@ -272,12 +294,14 @@ gint64 zookeeper_session_timeout_ms(ZookeeperSession *self)
 	return timeout_ms;
 }
 
-static Request *request_new(ZookeeperSession *self)
+static Request *request_new(ZookeeperSession *self, const char *operation, const char *path)
 {
 	Request *request = g_new0(Request, 1);
 
 	request->session = self;
 	request->number = ++self->last_request;
+	request->operation = operation;
+	request->path = g_strdup(path);
 	request->sent_ns = clock_boottime_ns();
 	return request;
 }
@@ -293,21 +317,21 @@ static guint64 sent(ZookeeperSession *self, Request *request, int code)
 
 guint64 zookeeper_session_get(ZookeeperSession *self, const char *path, gboolean watch)
 {
-	Request *request = request_new(self);
+	Request *request = request_new(self, "get", path);
 
 	return sent(self, request, zoo_aget(self->handle, path, watch, on_data, request));
 }
 
 guint64 zookeeper_session_exists(ZookeeperSession *self, const char *path, gboolean watch)
 {
-	Request *request = request_new(self);
+	Request *request = request_new(self, "exists", path);
 
 	return sent(self, request, zoo_aexists(self->handle, path, watch, on_stat, request));
 }
 
 guint64 zookeeper_session_children(ZookeeperSession *self, const char *path, gboolean watch)
 {
-	Request *request = request_new(self);
+	Request *request = request_new(self, "children", path);
 
 	return sent(self, request,
 		    zoo_aget_children(self->handle, path, watch, on_children, request));
@@ -315,7 +339,7 @@ guint64 zookeeper_session_children(ZookeeperSession *self, const char *path, gbo
 
 static guint64 create(ZookeeperSession *self, const char *path, const char *data, int mode)
 {
-	Request *request = request_new(self);
+	Request *request = request_new(self, "create", path);
 
 	return sent(self, request,
 		    zoo_acreate2(self->handle, path, data, (int)strlen(data), self->acl, mode,
@@ -335,7 +359,7 @@ guint64 zookeeper_session_create_ephemeral(ZookeeperSession *self, const char *p
 
 guint64 zookeeper_session_set(ZookeeperSession *self, const char *path, const char *data)
 {
-	Request *request = request_new(self);
+	Request *request = request_new(self, "set", path);
 
 	return sent(self, request,
 		    zoo_aset(self->handle, path, data, (int)strlen(data), -1, on_stat, request));
@@ -343,21 +367,21 @@ guint64 zookeeper_session_set(ZookeeperSession *self, const char *path, const ch
 
 guint64 zookeeper_session_delete(ZookeeperSession *self, const char *path)
 {
-	Request *request = request_new(self);
+	Request *request = request_new(self, "delete", path);
 
 	return sent(self, request, zoo_adelete(self->handle, path, -1, on_done, request));
 }
 
 guint64 zookeeper_session_get_acl(ZookeeperSession *self, const char *path)
 {
-	Request *request = request_new(self);
+	Request *request = request_new(self, "get-acl", path);
 
 	return sent(self, request, zoo_aget_acl(self->handle, path, on_acl, request));
 }
 
 guint64 zookeeper_session_set_acl(ZookeeperSession *self, const char *path, gint32 acl_version)
 {
-	Request *request = request_new(self);
+	Request *request = request_new(self, "set-acl", path);
 
 	return sent(self, request,
 		    zoo_aset_acl(self->handle, path, acl_version, (struct ACL_vector *)self->acl,
@@ -366,15 +390,25 @@ guint64 zookeeper_session_set_acl(ZookeeperSession *self, const char *path, gint
 
 guint64 zookeeper_session_sync(ZookeeperSession *self, const char *path)
 {
-	Request *request = request_new(self);
+	Request *request = request_new(self, "sync", path);
 
 	return sent(self, request, zoo_async(self->handle, path, on_synced, request));
+}
+
+static char *paths_of(const ZookeeperWrite *writes, guint n_writes)
+{
+	GString *paths = g_string_new(NULL);
+
+	for (guint i = 0; i < n_writes; i++)
+		g_string_append_printf(paths, "%s%s", i > 0 ? "," : "", writes[i].path);
+	return g_string_free(paths, FALSE);
 }
 
 guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *writes,
 				 guint n_writes)
 {
-	Request *request = request_new(self);
+	g_autofree char *paths = paths_of(writes, n_writes);
+	Request *request = request_new(self, "commit", paths);
 	zoo_op_t ops[ZOOKEEPER_MAX_WRITES];
 
 	g_assert(n_writes >= 1 && n_writes <= ZOOKEEPER_MAX_WRITES);

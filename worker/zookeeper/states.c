@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/zookeeper/states.h"
 
+#include "common/log.h"
 #include "worker/zookeeper/claim.h"
 #include "worker/zookeeper/peer-clocks.h"
 #include "worker/zookeeper/preparation.h"
@@ -58,6 +59,25 @@ static void complain_of_floor(Registration *self)
 			      self->listing->floor_remedy);
 }
 
+static void log_chosen(const Registration *self, const WorkerIdWish *wish)
+{
+	const ZookeeperListing *listing = self->listing;
+	g_autofree char *refused = NULL;
+
+	if (!log_shows(LOG_WORKER_ID_CHOSEN))
+		return;
+	/* of the only one that was wanted nothing was in the way */
+	refused = wish->worker_id < 0
+			  ? worker_id_choice_describe_obstacles(listing, wish, &self->config.layout)
+			  : NULL;
+	log_event(LOG_WORKER_ID_CHOSEN, log_number("worker_id", self->choice.worker_id),
+		  log_number("wanted", wish->worker_id), log_number("preferred", wish->preferred),
+		  log_number("claims", listing->claims->len),
+		  log_number("reservations", listing->reservations->len),
+		  log_number("lost_race", wish->lost_race),
+		  log_number("passed_over", wish->n_passed_over), log_text("refused", refused));
+}
+
 static void choose(Registration *self)
 {
 	const WorkerIdWish wish = {
@@ -79,8 +99,10 @@ static void choose(Registration *self)
 	}
 	self->choice = worker_id_choice_make(self->listing, &wish);
 	self->facts.chosen = self->choice.found;
-	if (self->facts.chosen)
+	if (self->facts.chosen) {
+		log_chosen(self, &wish);
 		return;
+	}
 	holders = worker_id_choice_describe_obstacles(self->listing, &wish, &self->config.layout);
 	registration_try_again_at(self, self->choice.wait_until_tick);
 	if (wish.worker_id < 0)

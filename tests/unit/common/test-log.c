@@ -8,13 +8,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/log.h"
+#include "common/log-line.h"
 #include "tests/unit/patience.h"
 
 #define TIME       "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z "
 #define N_THREADS  8
 #define N_LINES    1000
-#define PIPE_BYTES 4096
+#define PIPE_BYTES 4096 /* PIPE_BUF */
 
 static int saved_stderr;
 
@@ -74,9 +74,9 @@ static void test_line(void)
 	g_auto(GStrv) lines = NULL;
 
 	capture_begin();
-	log_event(LOG_WORKER_CLAIMED, "datacenter_id=%d worker_id=%d", 3, 7);
-	log_event(LOG_WORKER_WAITING, "why=held");
-	log_event(LOG_FAILED, "error=%s", "\"disk full\"");
+	log_event(LOG_WORKER_CLAIMED, log_number("datacenter_id", 3), log_number("worker_id", 7));
+	log_event(LOG_WORKER_WAITING, log_text("why", "held"));
+	log_event(LOG_FAILED, log_text("error", "disk full"));
 	lines = capture_end();
 	g_assert_cmpuint(g_strv_length(lines), ==, 3);
 	assert_matches(lines[0], TIME "info event=worker-claimed datacenter_id=3 worker_id=7");
@@ -101,9 +101,9 @@ static void test_level(void)
 
 		log_set_level(CASES[i].level);
 		capture_begin();
-		log_event(LOG_FAILED, "a=1");
-		log_event(LOG_CLOCK_BACK, "a=1");
-		log_event(LOG_STATE, "a=1");
+		log_event(LOG_FAILED, log_number("a", 1));
+		log_event(LOG_CLOCK_BACK, log_number("a", 1));
+		log_event(LOG_STATE, log_number("a", 1));
 		lines = capture_end();
 		g_assert_cmpuint(g_strv_length(lines), ==, CASES[i].n_lines);
 	}
@@ -123,7 +123,7 @@ static void log_each_event(void)
 	if (child == 0) {
 		log_set_level(LOG_LEVEL_DEBUG);
 		for (LogEvent event = 0; event < LOG_N_EVENTS; event++)
-			log_event(event, "a=1");
+			log_event(event, log_number("a", 1));
 		_exit(0);
 	}
 	g_assert_cmpint(waitpid(child, NULL, 0), ==, child);
@@ -152,7 +152,7 @@ static char *second_line(LogEvent event, guint *out_before)
 
 	do {
 		poll(NULL, 0, 10);
-		log_event(event, "n=%u", n++);
+		log_event(event, log_number("n", n++));
 		g_strfreev(lines);
 		lines = captured_lines();
 		g_assert_cmpint(g_get_monotonic_time(), <, limit_us);
@@ -182,13 +182,71 @@ static void test_repeats(void)
 	}
 }
 
+/* The last repeats are told of when their time is over, though nothing more is logged; and nothing
+ * is told twice. */
+static void test_repeats_end(void)
+{
+	gint64 limit_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 last_us;
+	g_auto(GStrv) lines = NULL;
+
+	capture_begin();
+	for (guint i = 0; i < 5; i++)
+		log_event(LOG_SIGNAL_IGNORED, log_number("n", i));
+	last_us = g_get_monotonic_time();
+	do {
+		g_assert_cmpint(g_get_monotonic_time(), <, limit_us);
+		g_main_context_iteration(NULL, TRUE);
+		g_strfreev(lines);
+		lines = captured_lines();
+	} while (g_strv_length(lines) < 2);
+	g_assert_cmpint(g_get_monotonic_time() - last_us, >=, G_USEC_PER_SEC / 2);
+	log_tell_suppressed();
+	g_assert_false(g_main_context_pending(NULL));
+	g_strfreev(lines);
+	lines = capture_end();
+	g_assert_cmpuint(g_strv_length(lines), ==, 2);
+	assert_matches(lines[0], TIME "warning event=signal-ignored n=0");
+	assert_matches(lines[1], TIME "warning event=signal-ignored suppressed=4");
+}
+
+/* Nor does the end of the server lose them. The limit of this one is a minute. */
+static void test_tell_suppressed(void)
+{
+	g_auto(GStrv) lines = NULL;
+
+	capture_begin();
+	for (guint i = 0; i < 3; i++)
+		log_event(LOG_ZOOKEEPER_REFUSED, log_number("n", i));
+	log_tell_suppressed();
+	log_tell_suppressed();
+	lines = capture_end();
+	g_assert_cmpuint(g_strv_length(lines), ==, 2);
+	assert_matches(lines[1], TIME "error event=zookeeper-refused suppressed=2");
+}
+
+static void test_json(void)
+{
+	g_auto(GStrv) lines = NULL;
+
+	capture_begin();
+	log_set_format(LOG_FORMAT_JSON);
+	log_event(LOG_STATE, log_text("from", "a \"b\"\n"), log_number("n", -7));
+	log_set_format(LOG_FORMAT_AUTO);
+	lines = capture_end();
+	g_assert_cmpuint(g_strv_length(lines), ==, 1);
+	assert_matches(lines[0],
+		       "\\{\"time\":\"[-0-9T:.]+Z\",\"level\":\"info\",\"event\":\"state\","
+		       "\"from\":\"a \\\\\"b\\\\\"\\\\n\",\"n\":-7\\}");
+}
+
 static void test_no_limit(void)
 {
 	g_auto(GStrv) lines = NULL;
 
 	capture_begin();
 	for (guint i = 0; i < 100; i++)
-		log_event(LOG_CLOCK_BACK, "by_ms=%u", i);
+		log_event(LOG_CLOCK_BACK, log_number("by_ms", i));
 	lines = capture_end();
 	g_assert_cmpuint(g_strv_length(lines), ==, 100);
 	g_assert_true(g_str_has_suffix(lines[99], "event=clock-back by_ms=99"));
@@ -212,9 +270,11 @@ static void test_journal(void)
 	g_assert_cmpint(fstat(STDERR_FILENO, &st), ==, 0);
 	own = g_strdup_printf("%lu:%lu", (gulong)st.st_dev, (gulong)st.st_ino);
 	g_setenv("JOURNAL_STREAM", own, TRUE);
+	log_set_format(LOG_FORMAT_LOGFMT); /* a journal that does run here is not to have them */
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++)
-		log_event(CASES[i].event, "a=1");
+		log_event(CASES[i].event, log_number("a", 1));
 	lines = capture_end();
+	log_set_format(LOG_FORMAT_AUTO);
 	g_unsetenv("JOURNAL_STREAM");
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++)
 		g_assert_cmpstr(lines[i], ==, CASES[i].line);
@@ -229,7 +289,7 @@ static void test_another_journal(void)
 
 		g_setenv("JOURNAL_STREAM", OTHERS[i], TRUE);
 		capture_begin();
-		log_event(LOG_STATE, "a=1");
+		log_event(LOG_STATE, log_number("a", 1));
 		lines = capture_end();
 		g_unsetenv("JOURNAL_STREAM");
 		assert_matches(lines[0], TIME "info event=state a=1");
@@ -240,17 +300,19 @@ static void test_another_journal(void)
 static void test_write_fails(void)
 {
 	g_auto(GStrv) lines = NULL;
+	guint64 lost_before = log_lost_lines();
 
 	replace_stderr(open("/dev/full", O_WRONLY | O_CLOEXEC));
-	log_event(LOG_STATE, "a=1");
-	log_event(LOG_STATE, "a=2");
+	log_event(LOG_STATE, log_number("a", 1));
+	log_event(LOG_STATE, log_number("a", 2));
 	restore_stderr();
 	capture_begin();
-	log_event(LOG_STATE, "a=3");
-	log_event(LOG_STATE, "a=4");
+	log_event(LOG_STATE, log_number("a", 3));
+	log_event(LOG_STATE, log_number("a", 4));
 	lines = capture_end();
-	assert_matches(lines[0], TIME "info event=state a=3 suppressed=2");
+	assert_matches(lines[0], TIME "info event=state a=3 lost_lines=2");
 	assert_matches(lines[1], TIME "info event=state a=4");
+	g_assert_cmpuint(log_lost_lines() - lost_before, ==, 2);
 }
 
 static void test_broken_pipe(void)
@@ -261,7 +323,7 @@ static void test_broken_pipe(void)
 	g_assert_cmpint(pipe(fds), ==, 0);
 	close(fds[0]);
 	replace_stderr(fds[1]);
-	log_event(LOG_STOPPING, "a=1");
+	log_event(LOG_STOPPING, log_number("a", 1));
 	restore_stderr();
 }
 
@@ -279,10 +341,10 @@ static void test_full_pipe(void)
 	g_assert_cmpint(fcntl(fds[0], F_SETFL, O_NONBLOCK), ==, 0);
 	replace_stderr(fds[1]);
 	for (guint i = 0; i < 10; i++)
-		log_event(LOG_CLOCK_HELD, "text=%s", text);
+		log_event(LOG_CLOCK_HELD, log_text("text", text));
 	while ((n = read(fds[0], buffer, sizeof buffer)) > 0)
 		written += n;
-	log_event(LOG_CLOCK_HELD, "a=1");
+	log_event(LOG_CLOCK_HELD, log_number("a", 1));
 	n = read(fds[0], buffer, sizeof buffer - 1);
 	restore_stderr();
 	close(fds[0]);
@@ -290,7 +352,7 @@ static void test_full_pipe(void)
 	g_assert_cmpint(written, <=, PIPE_BYTES);
 	g_assert_cmpint(n, >, 0);
 	buffer[n] = '\0';
-	g_assert_nonnull(strstr(buffer, "event=clock-held a=1 suppressed=9\n"));
+	g_assert_nonnull(strstr(buffer, "event=clock-held a=1 lost_lines=9\n"));
 }
 
 static void test_long_line(void)
@@ -299,17 +361,20 @@ static void test_long_line(void)
 	g_auto(GStrv) lines = NULL;
 
 	capture_begin();
-	log_event(LOG_STATE, "text=%s", text);
-	log_event(LOG_STATE, "a=1");
+	log_event(LOG_STATE, log_text("text", text));
+	log_event(LOG_STATE, log_number("a", 1));
 	lines = capture_end();
-	g_assert_cmpuint(strlen(lines[0]), ==, PIPE_BYTES - 1);
+	g_assert_cmpuint(strlen(lines[0]), <, PIPE_BYTES);
+	g_assert_cmpuint(strlen(lines[0]), >, PIPE_BYTES / 4);
+	g_assert_true(g_str_has_suffix(lines[0], "x..."));
 	g_assert_true(g_str_has_suffix(lines[1], "event=state a=1"));
 }
 
 static void *log_many(void *thread)
 {
 	for (guint i = 0; i < N_LINES; i++)
-		log_event(LOG_STATE, "thread=%u line=%u", GPOINTER_TO_UINT(thread), i);
+		log_event(LOG_STATE, log_number("thread", GPOINTER_TO_UINT(thread)),
+			  log_number("line", i));
 	return NULL;
 }
 
@@ -335,36 +400,6 @@ static void test_threads(void)
 	}
 }
 
-static void test_quote(void)
-{
-	static const struct {
-		const char *text;
-		const char *quoted;
-	} CASES[] = {
-		{"plain", "plain"},
-		{"/var/lib/x-1.2_3:4", "/var/lib/x-1.2_3:4"},
-		{"", "\"\""},
-		{"a b", "\"a b\""},
-		{"a=b", "\"a=b\""},
-		{"a\"b", "\"a\\\"b\""},
-		{"a\\b", "\"a\\\\b\""},
-		{"a\nb\tc\rd", "\"a\\nb\\tc\\rd\""},
-		{"\x1b[31m", "\"\\u001b[31m\""},
-		{"\x7f", "\"\\u007f\""},
-		{"\xc3\xb6l", "\xc3\xb6l"},
-		{"\xc2\x9b", "\"\\u009b\""},
-		{"\xff", "\"\\u00ff\""},
-		{"\xc3", "\"\\u00c3\""},
-		{"a\xe2\x80\xaetxt", "\"a\\u202etxt\""},
-	};
-
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_autofree char *quoted = log_quote(CASES[i].text);
-
-		g_assert_cmpstr(quoted, ==, CASES[i].quoted);
-	}
-}
-
 /* The manual has an entry for each event, with its level, and for nothing else. */
 static void test_manual(void)
 {
@@ -374,8 +409,8 @@ static void test_manual(void)
 	g_auto(GStrv) entries = NULL;
 
 	g_assert_true(g_file_get_contents(path, &manual, NULL, NULL));
-	manual[strstr(manual, "\n.SH EXAMPLES\n") - manual] = '\0';
-	entries = g_strsplit(strstr(manual, "\n.SH LOG EVENTS\n"), "\n.TP\n", -1);
+	manual[strstr(manual, "\n.SS Message IDs\n") - manual] = '\0';
+	entries = g_strsplit(strstr(manual, "\n.SS Events\n"), "\n.TP\n", -1);
 	g_assert_cmpuint(g_strv_length(entries), ==, LOG_N_EVENTS + 1);
 	for (LogEvent event = 0; event < LOG_N_EVENTS; event++) {
 		/* time, level, event=... */
@@ -390,6 +425,33 @@ static void test_manual(void)
 	}
 }
 
+/* ... and the ID of each, in its table; which is printed as it should be. */
+static void test_manual_ids(void)
+{
+	g_autofree char *path =
+		g_test_build_filename(G_TEST_DIST, "docs", "man", "snowflaked.8", NULL);
+	g_autoptr(GString) table = g_string_new("\n.nf\n");
+	g_autofree char *manual = NULL;
+	const char *found;
+
+	for (char **line = event_lines; *line != NULL; line++) {
+		g_auto(GStrv) words = g_strsplit(*line, " ", 0);
+		const char *event = strchr(words[2], '=') + 1;
+		g_autofree char *id = log_line_message_id(event);
+		g_auto(GStrv) parts = g_strsplit(event, "-", 0);
+		g_autofree char *name = g_strjoinv("\\-", parts);
+
+		g_string_append_printf(table, "%s %s\n", id, name);
+	}
+	g_string_append(table, ".fi\n");
+	g_assert_true(g_file_get_contents(path, &manual, NULL, NULL));
+	found = strstr(manual, "\n.SS Message IDs\n");
+	if (found == NULL || strstr(found, table->str) == NULL)
+		g_test_message("%s", table->str);
+	g_assert_nonnull(found);
+	g_assert_nonnull(strstr(found, table->str));
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -399,6 +461,9 @@ int main(int argc, char **argv)
 	g_test_add_func("/log/level", test_level);
 	g_test_add_func("/log/events", test_events);
 	g_test_add_func("/log/repeats", test_repeats);
+	g_test_add_func("/log/repeats-end", test_repeats_end);
+	g_test_add_func("/log/tell-suppressed", test_tell_suppressed);
+	g_test_add_func("/log/json", test_json);
 	g_test_add_func("/log/no-limit", test_no_limit);
 	g_test_add_func("/log/journal", test_journal);
 	g_test_add_func("/log/another-journal", test_another_journal);
@@ -407,7 +472,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/log/full-pipe", test_full_pipe);
 	g_test_add_func("/log/long-line", test_long_line);
 	g_test_add_func("/log/threads", test_threads);
-	g_test_add_func("/log/quote", test_quote);
 	g_test_add_func("/log/manual", test_manual);
+	g_test_add_func("/log/manual-ids", test_manual_ids);
 	return g_test_run();
 }

@@ -4,26 +4,28 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "common/log-line.h"
+
 /* The log, in place of the server's: how often each event was logged, and the last line. */
 static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
 static guint logged[LOG_N_EVENTS];
 static char last_line[LOG_N_EVENTS][512];
 
-void log_event(LogEvent event, const char *fields, ...)
+void log_event_fields(LogEvent event, const LogField *fields)
 {
-	va_list arguments;
+	g_autoptr(GString) line = g_string_new(NULL);
 
-	va_start(arguments, fields);
+	log_line_append_logfmt(line, &(LogLine){.event = "", .fields = fields},
+			       sizeof last_line[event] - 1);
 	pthread_mutex_lock(&log_mutex);
 	logged[event]++;
-	g_vsnprintf(last_line[event], sizeof last_line[event], fields, arguments);
+	g_strlcpy(last_line[event], line->str, sizeof last_line[event]);
 	pthread_mutex_unlock(&log_mutex);
-	va_end(arguments);
 }
 
-char *log_quote(const char *text)
+gboolean log_shows(LogEvent event G_GNUC_UNUSED)
 {
-	return g_strdup_printf("\"%s\"", text);
+	return TRUE;
 }
 
 guint times_logged(LogEvent event)

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/log-line.h"
+
+#include <errno.h>
+#include <json-glib/json-glib.h>
+#include <string.h>
+
+#include "core/text.h"
+
+#define UUID_BYTES 16
+
+/* Appends the line with texts of @most_bytes each at most. */
+typedef void (*AppendFunc)(GString *out, const LogLine *line, gsize most_bytes);
+
+/* (transfer full): @text, or as much of it as @most_bytes has room for and "..." */
+static char *cut(const char *text, gsize most_bytes)
+{
+	gsize length = strnlen(text, most_bytes + 1);
+
+	if (length <= most_bytes)
+		return g_strdup(text);
+	length = most_bytes;
+	while (length > 0 && ((guchar)text[length] & 0xc0) == 0x80) /* within a character */
+		length--;
+	return g_strdup_printf("%.*s...", (int)length, text);
+}
+
+static void append_fitting(GString *out, const LogLine *line, gsize room, AppendFunc append)
+{
+	gsize begin = out->len;
+
+	for (gsize most_bytes = room;; most_bytes /= 2) {
+		append(out, line, most_bytes);
+		if (out->len - begin <= room || most_bytes == 0)
+			return;
+		g_string_truncate(out, begin);
+	}
+}
+
+/* logfmt */
+
+/* The escapes of JSON, which readers of logfmt know. */
+static void append_escaped(GString *out, gunichar character)
+{
+	switch (character) {
+	case '\n':
+		g_string_append(out, "\\n");
+		break;
+	case '\r':
+		g_string_append(out, "\\r");
+		break;
+	case '\t':
+		g_string_append(out, "\\t");
+		break;
+	case '"':
+	case '\\':
+		g_string_append_c(out, '\\');
+		g_string_append_c(out, (char)character);
+		break;
+	default:
+		g_string_append_printf(out, "\\u%04x", character);
+	}
+}
+
+/* In double quotes, with quotes, backslashes and whatever is not printable UTF-8 escaped; without
+ * the quotes where nothing needs them. */
+static void append_quoted(GString *out, const char *text)
+{
+	gsize begin = out->len;
+	gboolean plain = *text != '\0';
+
+	for (const char *p = text; *p != '\0';) {
+		gunichar c = g_utf8_get_char_validated(p, -1);
+		gboolean valid = (gint)c >= 0;
+		gsize length = valid ? (gsize)(g_utf8_next_char(p) - p) : 1;
+
+		if (valid && g_unichar_isprint(c) && c != '"' && c != '\\') {
+			g_string_append_len(out, p, (gssize)length);
+			plain = plain && c != ' ' && c != '=';
+		} else {
+			append_escaped(out, valid ? c : (guchar)*p);
+			plain = FALSE;
+		}
+		p += length;
+	}
+	if (plain)
+		return;
+	g_string_insert_c(out, (gssize)begin, '"');
+	g_string_append_c(out, '"');
+}
+
+static void append_logfmt(GString *out, const LogLine *line, gsize most_bytes)
+{
+	g_string_append_printf(out, "event=%s", line->event);
+	for (const LogField *field = line->fields; field->key != NULL; field++) {
+		g_string_append_printf(out, " %s=", field->key);
+		if (field->text != NULL) {
+			g_autofree char *text = cut(field->text, most_bytes);
+
+			append_quoted(out, text);
+		} else {
+			g_string_append_printf(out, "%" G_GINT64_FORMAT, field->number);
+		}
+	}
+}
+
+void log_line_append_logfmt(GString *out, const LogLine *line, gsize room)
+{
+	append_fitting(out, line, room, append_logfmt);
+}
+
+/* JSON */
+
+static void build_text(JsonBuilder *builder, const char *key, const char *text)
+{
+	g_autofree char *valid = g_utf8_make_valid(text, -1);
+
+	json_builder_set_member_name(builder, key);
+	json_builder_add_string_value(builder, valid);
+}
+
+static void append_json(GString *out, const LogLine *line, gsize most_bytes)
+{
+	g_autoptr(JsonBuilder) builder = json_builder_new();
+	g_autoptr(JsonGenerator) generator = json_generator_new();
+	g_autoptr(JsonNode) root = NULL;
+	g_autofree char *time = text_time_ms(line->time_ms);
+
+	json_builder_begin_object(builder);
+	build_text(builder, "time", time);
+	build_text(builder, "level", line->level);
+	build_text(builder, "event", line->event);
+	for (const LogField *field = line->fields; field->key != NULL; field++) {
+		if (field->text != NULL) {
+			g_autofree char *text = cut(field->text, most_bytes);
+
+			build_text(builder, field->key, text);
+		} else {
+			json_builder_set_member_name(builder, field->key);
+			json_builder_add_int_value(builder, field->number);
+		}
+	}
+	json_builder_end_object(builder);
+	root = json_builder_get_root(builder);
+	json_generator_set_root(generator, root);
+	json_generator_to_gstring(generator, out);
+}
+
+void log_line_append_json(GString *out, const LogLine *line, gsize room)
+{
+	append_fitting(out, line, room, append_json);
+}
+
+/* The journal */
+
+char *log_line_message_id(const char *event)
+{
+	static const guint8 NAMESPACE[UUID_BYTES] = {0x41, 0x1c, 0x39, 0xf6, 0xc2, 0x77,
+						     0x48, 0xbd, 0x9f, 0xa5, 0xa8, 0x2c,
+						     0x15, 0x12, 0xdf, 0x5a};
+	g_autoptr(GChecksum) sha1 = g_checksum_new(G_CHECKSUM_SHA1);
+	guint8 digest[20];
+	gsize length = sizeof digest;
+	GString *id = g_string_new(NULL);
+
+	g_checksum_update(sha1, NAMESPACE, sizeof NAMESPACE);
+	g_checksum_update(sha1, (const guchar *)event, -1);
+	g_checksum_get_digest(sha1, digest, &length);
+	digest[6] = (digest[6] & 0x0f) | 0x50; /* the version */
+	digest[8] = (digest[8] & 0x3f) | 0x80; /* the variant */
+	for (gsize i = 0; i < UUID_BYTES; i++)
+		g_string_append_printf(id, "%02x", digest[i]);
+	return g_string_free(id, FALSE);
+}
+
+/* With its length, so that it may have newlines. */
+static void append_field(GString *datagram, const char *key, const char *value)
+{
+	guint64 length = GUINT64_TO_LE(strlen(value));
+
+	g_string_append(datagram, key);
+	g_string_append_c(datagram, '\n');
+	g_string_append_len(datagram, (const char *)&length, sizeof length);
+	g_string_append(datagram, value);
+	g_string_append_c(datagram, '\n');
+}
+
+static void append_number(GString *datagram, const char *key, gint64 number)
+{
+	g_autofree char *text = g_strdup_printf("%" G_GINT64_FORMAT, number);
+
+	append_field(datagram, key, text);
+}
+
+static void append_own_field(GString *datagram, const LogField *field)
+{
+	g_autofree char *upper = g_ascii_strup(field->key, -1);
+	g_autofree char *key = g_strconcat("SNOWFLAKE_", upper, NULL);
+	g_autofree char *text = NULL;
+	g_autofree char *valid = NULL;
+
+	if (field->text == NULL) {
+		append_number(datagram, key, field->number);
+		return;
+	}
+	text = cut(field->text, LOG_LINE_MOST_BYTES);
+	valid = g_utf8_make_valid(text, -1);
+	append_field(datagram, key, valid);
+}
+
+GString *log_line_datagram(const LogLine *line)
+{
+	GString *datagram = g_string_sized_new(1024);
+	g_autoptr(GString) message = g_string_new(NULL);
+	g_autofree char *id = log_line_message_id(line->event);
+
+	log_line_append_logfmt(message, line, LOG_LINE_MOST_BYTES);
+	append_field(datagram, "MESSAGE", message->str);
+	append_number(datagram, "PRIORITY", line->priority);
+	append_field(datagram, "MESSAGE_ID", id);
+	append_field(datagram, "SYSLOG_IDENTIFIER", program_invocation_short_name);
+	append_field(datagram, "SNOWFLAKE_EVENT", line->event);
+	for (const LogField *field = line->fields; field->key != NULL; field++)
+		append_own_field(datagram, field);
+	return datagram;
+}
