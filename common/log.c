@@ -18,7 +18,7 @@
 
 #define REFUSED_INTERVAL_MS    60000
 #define CONNECTION_INTERVAL_MS 1000 /* anybody who reaches the port can cause these events */
-#define JUDGED_INTERVAL_MS     1000 /* what is held is judged ten times a second */
+#define CLOCK_INTERVAL_MS      1000 /* the clock is looked at ten times a second */
 
 typedef struct {
 	const char *name;
@@ -55,6 +55,7 @@ static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_ZOOKEEPER_CONNECTED] = {"zookeeper-connected", LOG_LEVEL_INFO, 0},
 	[LOG_ZOOKEEPER_LOST] = {"zookeeper-lost", LOG_LEVEL_WARNING, 0},
 	[LOG_ZOOKEEPER_NAMES_UNKNOWN] = {"zookeeper-names-unknown", LOG_LEVEL_WARNING, 0},
+	[LOG_ZOOKEEPER_NAMES_KNOWN] = {"zookeeper-names-known", LOG_LEVEL_INFO, 0},
 	[LOG_ZOOKEEPER_REFUSED] = {"zookeeper-refused", LOG_LEVEL_ERROR, REFUSED_INTERVAL_MS},
 	[LOG_SESSION_EXPIRED] = {"session-expired", LOG_LEVEL_WARNING, 0},
 	[LOG_CLAIM_MADE] = {"claim-made", LOG_LEVEL_INFO, 0},
@@ -69,11 +70,11 @@ static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_AUDIT_LOST] = {"audit-lost", LOG_LEVEL_ERROR, 0},
 	[LOG_AUDIT_REOPENED] = {"audit-reopened", LOG_LEVEL_INFO, 0},
 	[LOG_AUDIT_REOPEN_FAILED] = {"audit-reopen-failed", LOG_LEVEL_WARNING, 0},
-	[LOG_CLOCK_BACK] = {"clock-back", LOG_LEVEL_WARNING, 0},
-	[LOG_CLOCK_FORWARD] = {"clock-forward", LOG_LEVEL_WARNING, 0},
-	[LOG_CLOCK_HELD] = {"clock-held", LOG_LEVEL_WARNING, 0},
+	[LOG_CLOCK_BACK] = {"clock-back", LOG_LEVEL_WARNING, CLOCK_INTERVAL_MS},
+	[LOG_CLOCK_FORWARD] = {"clock-forward", LOG_LEVEL_WARNING, CLOCK_INTERVAL_MS},
+	[LOG_CLOCK_HELD] = {"clock-held", LOG_LEVEL_WARNING, CLOCK_INTERVAL_MS},
 	[LOG_CLOCK_DIFFERS] = {"clock-differs", LOG_LEVEL_WARNING, 0},
-	[LOG_CLOCK_JUDGED] = {"clock-judged", LOG_LEVEL_DEBUG, JUDGED_INTERVAL_MS},
+	[LOG_CLOCK_JUDGED] = {"clock-judged", LOG_LEVEL_DEBUG, CLOCK_INTERVAL_MS},
 	[LOG_LAYOUT_ENDS_SOON] = {"layout-ends-soon", LOG_LEVEL_WARNING, 0},
 	[LOG_CONNECTION_REFUSED] = {"connection-refused", LOG_LEVEL_ERROR, REFUSED_INTERVAL_MS},
 	[LOG_ADDRESS_REFUSED] = {"address-refused", LOG_LEVEL_ERROR, REFUSED_INTERVAL_MS},

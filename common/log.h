@@ -51,6 +51,7 @@ typedef enum {
 	LOG_ZOOKEEPER_CONNECTED,     /* session, timeout_ms */
 	LOG_ZOOKEEPER_LOST,          /* servers: IDs go on to the end of the reservation */
 	LOG_ZOOKEEPER_NAMES_UNKNOWN, /* error: where it was is tried, if that is known */
+	LOG_ZOOKEEPER_NAMES_KNOWN,   /* all of them again: failures, look-ups that failed */
 	LOG_ZOOKEEPER_REFUSED,       /* error: something that time does not mend */
 	LOG_SESSION_EXPIRED,         /* session: another is made, with the same worker ID */
 	LOG_CLAIM_MADE,              /* path */
@@ -68,7 +69,7 @@ typedef enum {
 	LOG_AUDIT_LOST,          /* sink, ids: missing, and the audit log does not say so */
 	LOG_AUDIT_REOPENED,      /* sink */
 	LOG_AUDIT_REOPEN_FAILED, /* sink, error: it goes on as it was */
-	/* the clock */
+	/* the clock; its steps are limited to a line a second */
 	LOG_CLOCK_BACK,       /* by_ms: calls may be refused until it has caught up */
 	LOG_CLOCK_FORWARD,    /* by_ms */
 	LOG_CLOCK_HELD,       /* by_ms: a jump that is not believed yet */

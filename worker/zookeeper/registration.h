@@ -123,7 +123,8 @@ typedef struct {
 		gint64 opened_us;          /* when the one before was */
 		GStrv addresses;           /* (nullable): ZooKeeper's, as they were known last */
 		gboolean addresses_good;   /* ZooKeeper has just been there */
-		char *unknown; /* (nullable): the names that cannot be looked up, and why */
+		char *unknown;  /* (nullable): the names that cannot be looked up, and why */
+		guint failures; /* look-ups in a row that not all names were found in */
 	} opening;
 
 	/* claim.c's */

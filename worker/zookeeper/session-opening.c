@@ -60,6 +60,10 @@ static void note_unknown(Registration *self, const char *unknown)
 {
 	if (unknown != NULL && self->opening.unknown == NULL)
 		log_event(LOG_ZOOKEEPER_NAMES_UNKNOWN, log_text("error", unknown));
+	if (unknown == NULL && self->opening.unknown != NULL)
+		log_event(LOG_ZOOKEEPER_NAMES_KNOWN,
+			  log_number("failures", self->opening.failures));
+	self->opening.failures = unknown != NULL ? self->opening.failures + 1 : 0;
 	g_free(self->opening.unknown);
 	self->opening.unknown = g_strdup(unknown);
 }

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The log in the journal, of a real journald; and as JSON."""
+
+import json
+import signal
+import time
+import uuid
+
+from harness import PATIENCE, ServerTest, split_address, wait_for
+from journal import Journal, skip_unless_possible
+
+NAMESPACE = uuid.UUID("411c39f6-c277-48bd-9fa5-a82c1512df5a")
+
+# More than its sockets have room for while it is stopped: ten datagrams or so, and a stream's.
+MANY = 3000
+
+HOSTILE = ('"}\n{"level":"error"', "two\nlines \t\x01\x7f", "\u2028 \u009b[31m \u202e", "=a b\\")
+
+
+def message_id(event):
+    return uuid.uuid5(NAMESPACE, event).hex
+
+
+class InTheJournal(ServerTest):
+    def setUp(self):
+        skip_unless_possible()
+        super().setUp()
+        self.journal = Journal()
+        self.addCleanup(self.journal.close)
+
+    def start_logging(self, *options, stream=True):
+        server = self.start(*options, ready=False, wrapper=self.journal.wrapper(stream))
+        entry = self.journal.wait_entry(SNOWFLAKE_EVENT="listening")
+        server.addresses.append(split_address(entry["SNOWFLAKE_ADDRESS"]))
+        self.journal.wait_entry(SNOWFLAKE_EVENT="ready")
+        return server
+
+    def test_fields(self):
+        """One that standard error is: each event once, with its fields."""
+        server = self.start_logging("--worker-id", 7)
+        claimed = self.journal.wait_entry(MESSAGE_ID=message_id("worker-claimed"))
+        until = claimed["SNOWFLAKE_RESERVED_UNTIL"]
+        for key, value in {
+                "MESSAGE": "event=worker-claimed datacenter_id=0 worker_id=7 "
+                           f"first={claimed['SNOWFLAKE_FIRST']} reserved_until={until}",
+                "PRIORITY": "6", "SYSLOG_IDENTIFIER": "snowflaked", "_TRANSPORT": "journal",
+                "SNOWFLAKE_EVENT": "worker-claimed", "SNOWFLAKE_WORKER_ID": "7",
+                "SNOWFLAKE_DATACENTER_ID": "0", "_PID": str(server.pid)}.items():
+            self.assertEqual(claimed[key], value, key)
+        server.send_signal(signal.SIGUSR1)
+        ignored = self.journal.wait_entry(SNOWFLAKE_EVENT="signal-ignored")
+        self.assertEqual(ignored["PRIORITY"], "4")
+        self.assertEqual(server.terminate(), 0)
+        entries = self.journal.entries(_PID=server.pid)
+        self.assertEqual(entries[0]["SNOWFLAKE_EVENT"], "starting")
+        self.assertEqual(entries[-1]["SNOWFLAKE_EVENT"], "stopped")
+        self.assertEqual(len(entries), len({entry["MESSAGE"] for entry in entries}))
+
+    def test_hostile_values(self):
+        for number, text in enumerate(HOSTILE):
+            with self.subTest(text=text):
+                directory = self.directory / f"{number} {text}"
+                server = self.launch("--state-directory", directory,
+                                     wrapper=self.journal.wrapper(stream=True))
+                entry = wait_for(lambda: self.journal.entries(  # pylint: disable=cell-var-from-loop
+                    SNOWFLAKE_EVENT="directory-unique", _PID=server.pid))[0]
+                self.assertEqual(entry["SNOWFLAKE_STATE_DIRECTORY"], str(directory))
+                self.assertNotIn("\n", entry["MESSAGE"])
+                self.assertEqual(server.terminate(), 0)
+
+    def test_it_takes_nothing(self):
+        """Calls, the keeper and the main thread go on; what is lost is counted."""
+        server = self.start_logging("--log-level", "debug")
+        self.journal.stop()
+        slowest_s = 0
+        for _ in range(MANY):
+            begin = time.monotonic()
+            self.assertGreater(server.call("get_id", "good"), 0)  # two events and more
+            slowest_s = max(slowest_s, time.monotonic() - begin)
+        self.assertLess(slowest_s, 1 * PATIENCE)
+        self.journal.go_on()
+        lost = wait_for(lambda: server.call("get_id", "good") and [
+            entry for entry in self.journal.entries(_PID=server.pid)
+            if "SNOWFLAKE_LOST_LINES" in entry])
+        self.assertGreater(int(lost[0]["SNOWFLAKE_LOST_LINES"]), MANY)
+        # what the datagrams' socket had no room for, as lines of the stream
+        lines = [entry for entry in self.journal.entries(_PID=server.pid)
+                 if entry["_TRANSPORT"] == "stdout"]
+        self.assertTrue(lines)
+        self.assertTrue(all(entry["MESSAGE"].startswith("event=") and entry["PRIORITY"] == "7"
+                            for entry in lines), lines[:3])
+        self.journal.stop()
+        self.assertEqual(server.terminate(), 0)
+
+    def test_it_is_away(self):
+        """--log-format journal where there is none: standard error has the log."""
+        self.journal.close()
+        server = self.start("--log-format", "journal")
+        self.assertEqual(server.terminate(), 0)
+        self.assertIsNotNone(server.find("stopped"))
+
+
+class AsJson(ServerTest):
+    def test_hostile_values(self):
+        """Each line is an object by strict rules, with the value as it was."""
+        for number, text in enumerate(HOSTILE):
+            with self.subTest(text=text):
+                directory = self.directory / f"{number} {text}"
+                server = self.launch("--state-directory", directory, "--log-format", "json",
+                                     "--log-level", "debug")
+                wait_for(lambda: any('"ready"' in line  # pylint: disable=cell-var-from-loop
+                                     for line in list(server.lines)))
+                self.assertEqual(server.terminate(), 0)
+                objects = [json.loads(line, parse_constant=self.fail) for line in server.lines]
+                server.strange.clear()
+                for one in objects:
+                    self.assertEqual(list(one)[:3], ["time", "level", "event"])
+                by_event = {one["event"]: one for one in objects}
+                self.assertEqual(by_event["directory-unique"]["state_directory"], str(directory))
+                self.assertIsInstance(by_event["ready"]["startup_ms"], int)
+                self.assertEqual(by_event["worker-claimed"]["worker_id"], 0)
+                options = {one["name"]: one["value"] for one in objects
+                           if one["event"] == "option"}
+                self.assertEqual(options, {
+                    "listen": "127.0.0.1:0", "state-directory": str(directory),
+                    "log-format": "json", "log-level": "debug"})
