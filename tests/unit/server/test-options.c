@@ -142,6 +142,7 @@ static void test_defaults(void)
 	g_assert_cmpint(options->drain_delay_ms, ==, 0);
 	g_assert_cmpint(options->stop_timeout_ms, ==, 5000);
 	g_assert_cmpint(options->log_level, ==, LOG_LEVEL_INFO);
+	g_assert_cmpint(options->log_format, ==, LOG_FORMAT_AUTO);
 	g_assert_false(options->help || options->version || options->print_config);
 	g_assert_null(options->config);
 }
@@ -182,6 +183,8 @@ static const struct {
 	{"--no-fast-path --threads 200", "threads=200 no-fast-path=true"},
 	{"--log-level error", "log-level=error"},
 	{"--log-level debug", "log-level=debug"},
+	{"--log-format json", "log-format=json"},
+	{"--log-format journal", "log-format=journal"},
 	{"--on-clock-step refuse", ""},
 	{"--on-clock-step reclaim --zookeeper a --datacenter-id 0",
 	 "datacenter-id=0 zookeeper=a on-clock-step=reclaim"},
@@ -272,6 +275,7 @@ static const struct {
 	{"--layout tick_ms=1", "--layout: "},
 	{"--log-level loud", "--log-level: \"loud\" is not one of error, warning, info, debug"},
 	{"--log-level INFO", "--log-level: \"INFO\""},
+	{"--log-format xml", "--log-format: \"xml\" is not one of auto, logfmt, json, journal"},
 	{"--on-clock-step wait", "--on-clock-step: \"wait\" is not one of refuse, reclaim"},
 	{"--on-clock-step=", "--on-clock-step: \"\" is not one of"},
 	{"--on-clock-step reclaim", "on-clock-step: reclaim takes another worker ID, so it needs "
