@@ -58,7 +58,7 @@ typedef enum {
 	LOG_REGISTRY_SECURED,    /* what was open to anyone is closed: root, datacenter_id, znodes,
 				    open_claims: of servers that may not write it any more */
 	LOG_REGISTRATION,        /* from, to: its steps */
-	LOG_ZOOKEEPER_SESSION,   /* what, session */
+	LOG_ZOOKEEPER_SESSION,   /* what: each time, told of otherwise or not */
 	LOG_ZOOKEEPER_OPERATION, /* operation, path, outcome, took_us */
 	LOG_WORKER_ID_CHOSEN,    /* worker_id, wanted, preferred, claims, reservations, lost_race,
 				    passed_over, refused */
@@ -74,7 +74,7 @@ typedef enum {
 	LOG_CLOCK_FORWARD,    /* by_ms */
 	LOG_CLOCK_HELD,       /* by_ms: a jump that is not believed yet */
 	LOG_CLOCK_DIFFERS,    /* by_ms: ahead of the registry's clock, or negative: behind it */
-	LOG_CLOCK_JUDGED,     /* verdict, by_us, registry_ahead_us, registry_known */
+	LOG_CLOCK_JUDGED,     /* verdict, by_us, registry_least_us, registry_most_us */
 	LOG_LAYOUT_ENDS_SOON, /* within a year, once a day: last, days_left, meaning */
 	/* connections; each is limited to a line a second, refusals to one a minute, with the
 	 * number left out */

@@ -42,12 +42,17 @@ static void log_judged(const ClockReading *reading, ClockVerdict verdict)
 		[CLOCK_JUMPED] = "jumped",
 		[CLOCK_HELD] = "held",
 	};
-	gint64 ahead_ns = clock_discipline_ahead_ns(&reading->clock, reading->offset_ns);
+	const LogField what = log_text("verdict", VERDICTS[verdict]);
+	const LogField by = log_number("by_us", (reading->measured_ns - reading->offset_ns) / 1000);
 
-	log_event(LOG_CLOCK_JUDGED, log_text("verdict", VERDICTS[verdict]),
-		  log_number("by_us", (reading->measured_ns - reading->offset_ns) / 1000),
-		  log_number("registry_ahead_us", ahead_ns / 1000),
-		  log_number("registry_known", reading->clock.known));
+	if (!reading->clock.known)
+		log_event(LOG_CLOCK_JUDGED, what, by);
+	else
+		log_event(LOG_CLOCK_JUDGED, what, by,
+			  log_number("registry_least_us",
+				     (reading->clock.least_ns - reading->offset_ns) / 1000),
+			  log_number("registry_most_us",
+				     (reading->clock.most_ns - reading->offset_ns) / 1000));
 }
 
 /* @heard: the registry has said what time it is */

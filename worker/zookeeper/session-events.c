@@ -116,27 +116,8 @@ static void on_reply(Registration *self, const ZookeeperMessage *message)
 	}
 }
 
-static void log_message(const Registration *self, const ZookeeperMessage *message)
-{
-	static const char *const WHATS[] = {
-		[ZOOKEEPER_OPENED] = "opened",       [ZOOKEEPER_NO_NAMES] = "no-names",
-		[ZOOKEEPER_CONNECTED] = "connected", [ZOOKEEPER_DISCONNECTED] = "disconnected",
-		[ZOOKEEPER_EXPIRED] = "expired",     [ZOOKEEPER_DENIED] = "denied",
-	};
-	gint64 session_id = message->type == ZOOKEEPER_CONNECTED ? message->session
-								 : self->connection.session_id;
-	g_autofree char *session = NULL;
-
-	if (message->type >= G_N_ELEMENTS(WHATS))
-		return;
-	session = session_text(session_id);
-	log_event(LOG_ZOOKEEPER_SESSION, log_text("what", WHATS[message->type]),
-		  log_text("session", session));
-}
-
 static void take_message(Registration *self, const ZookeeperMessage *message)
 {
-	log_message(self, message);
 	switch (message->type) {
 	case ZOOKEEPER_OPENED:
 	case ZOOKEEPER_NO_NAMES:

@@ -273,6 +273,18 @@ static void on_committed(int code, const void *data)
 
 /* The owner's thread */
 
+static void log_message(const ZookeeperMessage *message)
+{
+	static const char *const WHATS[] = {
+		[ZOOKEEPER_OPENED] = "opened",       [ZOOKEEPER_NO_NAMES] = "no-names",
+		[ZOOKEEPER_CONNECTED] = "connected", [ZOOKEEPER_DISCONNECTED] = "disconnected",
+		[ZOOKEEPER_EXPIRED] = "expired",     [ZOOKEEPER_DENIED] = "denied",
+	};
+
+	if (message->type < G_N_ELEMENTS(WHATS))
+		log_event(LOG_ZOOKEEPER_SESSION, log_text("what", WHATS[message->type]));
+}
+
 ZookeeperMessage *zookeeper_session_take(ZookeeperSession *self)
 {
 	ZookeeperMessage *message = NULL;
@@ -281,6 +293,8 @@ ZookeeperMessage *zookeeper_session_take(ZookeeperSession *self)
 	if (self->opened)
 		message = g_queue_pop_head(&self->messages);
 	pthread_mutex_unlock(&self->mutex);
+	if (message != NULL)
+		log_message(message);
 	return message;
 }
 
