@@ -321,6 +321,7 @@ class ToScribe(AuditTest):
         recovered = server.wait_event("audit-recovered")
         self.assertEqual(answers, [])
         self.assertGreater(int(recovered.fields["failed_ms"]), 1000)
+        self.assertEqual(int(recovered.fields["failures"]), 25)
         self.assertEqual(server.terminate(), 0)
         names = [event.name for event in server.events]
         self.assertEqual([names.count(name) for name in ("audit-failed", "audit-recovered")],

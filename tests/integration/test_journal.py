@@ -6,6 +6,7 @@ import signal
 import time
 import uuid
 
+import wire
 from harness import PATIENCE, ServerTest, split_address, wait_for
 from journal import Journal, skip_unless_possible
 
@@ -98,6 +99,21 @@ class InTheJournal(ServerTest):
         server = self.start("--log-format", "journal")
         self.assertEqual(server.terminate(), 0)
         self.assertIsNotNone(server.find("stopped"))
+
+
+class Debugging(ServerTest):
+    def test_connections(self):
+        server = self.start("--log-level", "debug")
+        with server.connect() as connection:
+            sent = connection.encode(wire.STRICT.call("get_id", "good"))
+            connection.send(sent)
+            connection.reply(wire.STRICT)
+            peer = "{}:{}".format(*connection.socket.getsockname())
+        server.wait_event("connection-accepted", peer=peer, connections="1")
+        ended = server.wait_event("connection-ended", peer=peer)
+        # the kernel may count the end of file too
+        self.assertIn(int(ended.fields["received_bytes"]) - len(sent), (0, 1))
+        self.assertGreater(int(ended.fields["sent_bytes"]), 0)
 
 
 class AsJson(ServerTest):

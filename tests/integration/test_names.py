@@ -94,6 +94,17 @@ class FirstStart(Names):
         self.assertEqual(len([event for event in server.events
                               if event.name == "zookeeper-names-unknown"]), 1, server.log)
 
+    def test_names_that_become_known(self):
+        names = self.names()
+        known, names.names = names.names, ()
+        server = self.launch("--zookeeper", f"{NAMES[0]}:{self.port}{self.root}",
+                             "--datacenter-id", 3, wrapper=names.wrapper())
+        server.wait_event("zookeeper-names-unknown")
+        names.names = known
+        server.wait_ready()
+        self.assertGreaterEqual(
+            int(server.wait_event("zookeeper-names-known").fields["failures"]), 1)
+
     def test_one_name_that_is_known_is_enough(self):
         names = self.names()
         server = self.launch("--zookeeper", f"nobody.test:1,{NAMES[0]}:{self.port}{self.root}",

@@ -118,6 +118,7 @@ static void test_extension_fails(void)
 	FAKE_SET(&server.fake, extend_code, WORKS);
 	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	assert_logged(LOG_EXTEND_RECOVERED, 1, "failed_ms=");
+	g_assert_cmpint(logged_number(LOG_EXTEND_RECOVERED, "failures"), >=, 5);
 	g_assert_cmpint(server_draw_in_time(&server), >, before);
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
 }
