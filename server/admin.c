@@ -203,7 +203,7 @@ gboolean admin_start(Admin *self, GError **error)
 	for (guint i = 0; i < self->listeners->len; i++) {
 		g_autofree char *address = listener_address(self->listeners->pdata[i]);
 
-		log_event(LOG_ADMIN_LISTENING, "address=%s", address);
+		log_event(LOG_ADMIN_LISTENING, log_text("address", address));
 	}
 	return TRUE;
 }
