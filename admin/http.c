@@ -95,9 +95,13 @@ static void on_answered(void *data, struct MHD_Connection *connection, void **re
 {
 	AdminHttp *self = data;
 	Guest *guest = guest_of(connection);
+	char byte;
 
 	if (guest->is_leaving)
 		return;
+	/* libmicrohttpd overlooks an end of file that came with the request; this says it again */
+	if (recv(guest->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+		shutdown(guest->fd, SHUT_RD);
 	g_queue_unlink(&self->guests, &guest->link);
 	guest_put_last(self, guest);
 }

@@ -207,6 +207,11 @@ class Server:
         return self.addresses[0]
 
     @property
+    def admin_address(self):
+        """Where it answers over HTTP."""
+        return split_address(self.wait_event("admin-listening").fields["address"])
+
+    @property
     def log(self):
         return "\n".join(self.lines)
 

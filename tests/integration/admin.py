@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a server answers operators over HTTP, by clients of the standard library and by bytes."""
+import http.client
+import json
+import socket
+from typing import NamedTuple
+
+from harness import PATIENCE
+
+LISTEN = ("--admin-listen", "127.0.0.1:0")
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: http.client.HTTPMessage
+    text: str
+
+    @property
+    def json(self):
+        return json.loads(self.text)
+
+    @property
+    def line(self):
+        """Its only line."""
+        lines = self.text.split("\n")
+        assert len(lines) == 2 and lines[1] == "", self.text
+        return lines[0]
+
+
+class Admin:
+    """Of one server; each request on a connection of its own, unless one is given."""
+
+    def __init__(self, server):
+        self.address = server.admin_address
+
+    def connect(self):
+        return http.client.HTTPConnection(*self.address, timeout=20 * PATIENCE)
+
+    def ask(self, path, method="GET", connection=None, **headers):
+        """Headers as accept="application/json", sec_fetch_site="none"."""
+        own = connection or self.connect()
+        try:
+            own.request(method, path, headers={name.replace("_", "-"): value
+                                               for name, value in headers.items()})
+            reply = own.getresponse()
+            return Reply(reply.status, reply.headers, reply.read().decode())
+        finally:
+            if connection is None:
+                own.close()
+
+    def json(self, path):
+        reply = self.ask(path, accept="application/json")
+        assert reply.status == 200, reply
+        return reply.json
+
+    def socket(self):
+        return socket.create_connection(self.address, timeout=20 * PATIENCE)
+
+    def raw(self, *pieces):
+        """All that comes for these bytes, until the server hangs up."""
+        with self.socket() as connection:
+            for piece in pieces:
+                connection.sendall(piece)
+            return read_all(connection)
+
+
+def read_all(connection):
+    """Until the other end is done, or will not go on."""
+    got = b""
+    try:
+        while piece := connection.recv(65536):
+            got += piece
+    except ConnectionResetError:
+        pass
+    return got

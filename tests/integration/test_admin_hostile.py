@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whoever reaches the admin port is answered or hung up on, and the Thrift port does not notice."""
+import contextlib
+import os
+import random
+import re
+import socket
+import threading
+import time
+
+from admin import LISTEN, Admin, read_all
+from harness import PATIENCE, SANITIZED, ServerTest, assert_soon, wait_for
+from wire import STRICT
+
+GET = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
+CONNECTIONS = 1000
+MAX_CONNECTIONS = 64  # at a time
+SILENCE_S = 10        # then it hangs up
+CALL_LIMIT_S = 1      # of a Thrift call meanwhile
+
+JUNK = (b"\0" * 100, b"\r\n" * 10 + b"x\r\n\r\n", random.Random(7).randbytes(5000),
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200) + b"\r\n\r\n",
+        bytes(STRICT.call("get_id", "good")) + b"\r\n\r\n",
+        b"GET\r\n\r\n", b"GET /ping\r\n\r\n", b"GET /ping HTTP/9.9\r\n\r\n",
+        b"GET /ping HTTP/1.1\r\n\r\n",  # no Host
+        b"GET /ping HTTP/1.1\r\nHost: localhost\r\nno colon\r\n\r\n",
+        b"GET /ping HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /ping HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        b"GET /ping HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
+
+
+class Caller:
+    """Calls over Thrift all the while; a call that fails, or takes long, fails the test."""
+
+    def __init__(self, test, server):
+        self.server = server
+        self.failures = []
+        self.calls = 0
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+        test.addCleanup(self._end, test)
+
+    def _run(self):
+        try:
+            with self.server.connect() as connection:
+                while not self.over.wait(0.002):
+                    began = time.monotonic()
+                    if not connection.call(STRICT, "get_id", "good").success:
+                        raise AssertionError("no ID")
+                    assert_soon(began, CALL_LIMIT_S, "a call over Thrift")
+                    self.calls += 1
+        except Exception as error:  # whatever it is, it fails the test
+            self.failures.append(error)
+
+    def _end(self, test):
+        self.over.set()
+        self.thread.join()
+        test.assertEqual(self.failures, [])
+        test.assertGreater(self.calls, 0)
+
+
+class Hostile(ServerTest):
+    def setUp(self):
+        super().setUp()
+        self.server = self.start(*LISTEN)
+        self.admin = Admin(self.server)
+        caller = Caller(self, self.server)
+        wait_for(lambda: caller.calls or caller.failures, what="a call")
+        self.crowd = contextlib.ExitStack()
+        self.addCleanup(self.crowd.close)
+
+    def guest(self):
+        return self.crowd.enter_context(self.admin.socket())
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.server.pid}/fd"))
+
+    def assert_answers(self):
+        began = time.monotonic()
+        self.assertEqual(self.admin.ask("/readyz").status, 200)
+        assert_soon(began, 2, "an answer over HTTP")
+
+    def test_heads_that_are_too_long(self):
+        for head, status in ((b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n", b"414"),
+                             (GET[:-2] % b"/ping" + b"X: " + b"x" * 100_000 + b"\r\n\r\n", b"431"),
+                             (GET[:-2] % b"/ping" + b"X: y\r\n" * 20_000 + b"\r\n\r\n", b"431")):
+            with self.subTest(head[:10]), self.guest() as connection:
+                with contextlib.suppress(ConnectionError):
+                    connection.sendall(head)
+                reply = read_all(connection)
+                self.assertRegex(reply, rb"\A(HTTP/1\.1 %s |\Z)" % status)
+        self.assert_answers()
+
+    def test_bodies(self):
+        """Those of a GET are passed over, for others there is no use."""
+        body = b"Content-Length: 5\r\n\r\nhello"
+        for pieces, statuses in (
+                ((GET[:-2] % b"/ping" + body, GET % b"/livez"), [b"200", b"200"]),
+                ((GET[:-2] % b"/ping" + b"Expect: 100-continue\r\n" + body,), [b"100", b"200"]),
+                ((b"POST /ping HTTP/1.1\r\nHost: localhost\r\n" + body, GET % b"/ping"), [b"405"]),
+                ((b"PUT /ping HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
+                  b"Content-Length: 1000000000\r\n\r\n",), [b"405"])):
+            with self.subTest(pieces[0][:40]), self.guest() as connection:
+                with contextlib.suppress(OSError):
+                    for piece in pieces:
+                        connection.sendall(piece)
+                    connection.shutdown(socket.SHUT_WR)
+                self.assertEqual(re.findall(rb"HTTP/1\.1 (\d+) ", read_all(connection)), statuses)
+
+    def test_requests_in_one_write(self):
+        """All are answered, in their order."""
+        with self.guest() as connection:
+            paths = [b"/ping", b"/nothing", b"/livez"] * 300
+            threading.Thread(target=connection.sendall, daemon=True,
+                             args=(b"".join(GET % path for path in paths),)).start()
+            replies = connection.makefile("rb")
+            statuses = []
+            while len(statuses) < len(paths):
+                statuses.append(replies.readline().split(b" ")[1])
+                length = 0
+                while (line := replies.readline()) != b"\r\n":
+                    name, _, value = line.partition(b": ")
+                    length = int(value) if name == b"Content-Length" else length
+                replies.read(length)
+            self.assertEqual(statuses, [b"200", b"404", b"200"] * 300)
+
+    def test_a_crowd(self):
+        """However many are connected and say nothing, whoever asks is answered; and there are no
+        more than its share of descriptors."""
+        before = self.descriptors()
+        for i in range(CONNECTIONS):
+            self.guest()
+            if i % 100 == 0:
+                self.assert_answers()
+        self.assert_answers()
+        self.assertLess(self.descriptors(), before + 80 + 4)
+        kept = sum(self.is_open(connection) for connection in self.all_guests())
+        self.assertLessEqual(kept, MAX_CONNECTIONS)
+        self.assertGreater(kept, MAX_CONNECTIONS // 2)
+
+    def all_guests(self):
+        return [callback.__self__ for _, callback in self.crowd._exit_callbacks]
+
+    @staticmethod
+    def is_open(connection):
+        connection.setblocking(False)
+        try:
+            return connection.recv(1) != b""
+        except BlockingIOError:
+            return True
+        except ConnectionError:
+            return False
+
+    def test_who_is_slow_or_makes_no_sense(self):
+        """A byte now and then, a reader that does not read, bytes that are no request: each is
+        answered with an error, or not at all, and then hung up on."""
+        before = self.descriptors()
+        began = time.monotonic()
+        slow, greedy, silent = self.guest(), self.guest(), self.guest()
+        greedy.sendall(GET % b"/ids?agent=good&n=10000" * 100)
+        talkers = {junk: self.guest() for junk in JUNK}
+        for junk, talker in talkers.items():
+            talker.sendall(junk)
+        self.assert_is_ended_while_it_sends(slow)
+        self.assertGreater(time.monotonic() - began, SILENCE_S / 2)
+        assert_soon(began, 3 * SILENCE_S, "the end of who sends slowly")
+        self.assertEqual(silent.recv(1), b"")
+        for junk, talker in talkers.items():
+            with self.subTest(junk[:40]):
+                self.assertRegex(read_all(talker), rb"\A(HTTP/1\.[01] [45]\d\d |\Z)")
+        wait_for(lambda: self.descriptors() <= before, 2 * SILENCE_S, "the end of who is greedy")
+        # what had been sent before is there to read
+        self.assertLess(len(read_all(greedy)), 100 * 10000 * 20)
+        self.assert_answers()
+
+    @staticmethod
+    def assert_is_ended_while_it_sends(connection):
+        connection.settimeout(0.5)
+        for byte in GET % (b"/ping" + b"x" * 1000):
+            try:
+                connection.sendall(bytes([byte]))
+                if connection.recv(1) == b"":
+                    return
+            except TimeoutError:
+                pass
+            except ConnectionError:
+                return
+        raise AssertionError("nobody minds")
+
+    def test_its_descriptors_are_its_own(self):
+        """Clients of Thrift have as many as the server says, whatever there is over HTTP."""
+        limit = 400
+        server = self.launch("--state-directory", self.directory / "other", *LISTEN,
+                             wrapper=("prlimit", f"--nofile={limit}:{limit}")).wait_ready()
+        most = int(server.wait_event("limits").fields["max_connections"])
+        admin = Admin(server)
+        for _ in range(2 * MAX_CONNECTIONS):
+            self.crowd.enter_context(admin.socket())
+        callers = [self.crowd.enter_context(server.connect()) for _ in range(most)]
+        for caller in callers:
+            self.assertGreater(caller.call(STRICT, "get_id", "good").success, 0)
+        self.assertEqual(admin.ask("/readyz").status, 200)
+
+    def test_memory_has_a_bound(self):
+        """Of those who ask for much and take nothing."""
+        if SANITIZED:
+            self.skipTest("the sanitizers' own memory is more than what is measured")
+        before = self.server.resident_kib()
+        for _ in range(300):
+            guest = self.guest()
+            guest.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            guest.sendall(GET % b"/ids?agent=good&n=10000" * 20)
+        wait_for(lambda: self.server.counters()["ids_generated"] >= 300 * 10000, 20 * PATIENCE,
+                 "an answer for each")
+        self.assert_answers()
+        # a reply has 200 KB
+        self.assertLess(self.server.resident_kib() - before, 3 * MAX_CONNECTIONS * 200)
