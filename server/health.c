@@ -4,6 +4,10 @@
 /* Of checks that found something, or were not made, before something is said. */
 #define HANGS_MS (4 * HEALTH_CHECK_MS)
 
+/* A reservation that cannot be extended: calls go elsewhere before it ends, ... */
+#define LAST_MS   10000
+#define LAST_PART 4 /* ... unless it is that short: then in its last quarter */
+
 void health_init(Health *self, const ServiceConfig *service)
 {
 	self->service = service;
@@ -26,6 +30,19 @@ char *health_why_not_alive(const Health *self)
 		ago_ms / 1000);
 }
 
+/* (transfer full) (nullable) */
+static char *why_not_for_long(const Health *self, const KeeperStatus *status)
+{
+	gint64 left_ms =
+		status->reserved_until_ms - clock_now_ms(generator_clock(self->service->generator));
+
+	if (!status->extending_fails || left_ms >= MIN(LAST_MS, status->reservation_ms / LAST_PART))
+		return NULL;
+	return g_strdup_printf("the reservation cannot be extended, and ends in %" G_GINT64_FORMAT
+			       " ms",
+			       MAX(left_ms, 0));
+}
+
 char *health_why_not_healthy(const Health *self)
 {
 	KeeperStatus status;
@@ -36,7 +53,7 @@ char *health_why_not_healthy(const Health *self)
 	keeper_get_status(self->service->keeper, &status);
 	if (status.state != KEEPER_SERVING)
 		return g_strdup_printf("no IDs: the server is %s", keeper_state_name(status.state));
-	return NULL;
+	return why_not_for_long(self, &status);
 }
 
 char *health_why_not_ready(const Health *self)

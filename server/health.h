@@ -28,8 +28,8 @@ void health_note(Health *self);
 /* No thread hangs; if one does, only a new process helps. */
 char *health_why_not_alive(const Health *self);
 
-/* It is alive, has a worker ID, and enough of its reservation is left: with @status.extending_fails
- * 10 s, or a quarter of its length if that is less. */
+/* It is alive, has a worker ID, and enough of its reservation is left: where it
+ * cannot be extended, 10 s, or a quarter of its length if that is less. */
 char *health_why_not_healthy(const Health *self);
 
 /* It is healthy, and not about to stop: calls should come here. */

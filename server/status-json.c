@@ -65,16 +65,39 @@ static JsonObject *describe_layout(const StatusSource *source)
 	return object;
 }
 
-static JsonObject *describe_reservation(const StatusSource *source, const ServiceSelf *self)
+static JsonObject *describe_reservation(const StatusSource *source, const KeeperStatus *status)
 {
 	JsonObject *object;
 
-	if (self->reserved_until_ms == 0)
+	if (status->reserved_until_ms == 0)
 		return NULL;
 	object = json_object_new();
-	json_object_set_int_member(object, "until_ms", self->reserved_until_ms);
+	json_object_set_int_member(object, "until_ms", status->reserved_until_ms);
 	json_object_set_int_member(object, "left_ms",
-				   MAX(self->reserved_until_ms - now_ms(source), 0));
+				   MAX(status->reserved_until_ms - now_ms(source), 0));
+	json_object_set_int_member(object, "length_ms", status->reservation_ms);
+	json_object_set_boolean_member(object, "extending_fails", status->extending_fails);
+	return object;
+}
+
+static void set_skew(JsonObject *object, const char *name, gboolean is_known, gint64 skew_ns)
+{
+	if (is_known)
+		json_object_set_double_member(object, name, (double)skew_ns / CLOCK_NS_PER_MS);
+	else
+		json_object_set_null_member(object, name);
+}
+
+static JsonObject *describe_clock(const StatusSource *source, const KeeperStatus *status)
+{
+	const Generator *generator = source->calls->config->generator;
+	JsonObject *object = json_object_new();
+
+	set_skew(object, "registry_skew_ms", status->registry_clock_known,
+		 status->registry_skew_ns);
+	set_skew(object, "peers_skew_ms", status->peers_skew_known, status->peers_skew_ns);
+	json_object_set_double_member(object, "ahead_ms",
+				      (double)generator_ahead_ns(generator) / CLOCK_NS_PER_MS);
 	return object;
 }
 
@@ -153,7 +176,9 @@ JsonObject *status_json_new(const StatusSource *source)
 	ServiceSelf self = own_calls_describe_self(source->calls);
 	g_autoptr(GHashTable) counters = own_calls_get_counters(source->calls);
 	JsonObject *object = json_object_new();
+	KeeperStatus status;
 
+	keeper_get_status(source->calls->config->keeper, &status);
 	set_self(object, source, &self);
 	set_object(object, "layout", describe_layout(source));
 	json_object_set_int_member(object, "now_ms", now_ms(source));
@@ -163,9 +188,11 @@ JsonObject *status_json_new(const StatusSource *source)
 					   counted(counters, COUNTER_CONNECTIONS_ENDED));
 	json_object_set_int_member(object, "max_connections", source->options->max_connections);
 	json_object_set_null_member(object, "parked_calls");
-	set_object(object, "reservation", describe_reservation(source, &self));
-	json_object_set_null_member(object, "clock");
-	json_object_set_null_member(object, "session");
+	set_object(object, "reservation", describe_reservation(source, &status));
+	set_object(object, "clock", describe_clock(source, &status));
+	set_text(object, "session",
+		 status.session != KEEPER_SESSION_NONE ? keeper_session_name(status.session)
+						       : NULL);
 	json_object_set_null_member(object, "latency_us");
 	set_object(object, "rate", describe_rate(source));
 	set_object(object, "audit", describe_audit(source));
@@ -242,6 +269,27 @@ static JsonObject *describe_worker(const SfWorker *worker, gboolean is_self)
 	return object;
 }
 
+static void set_quarantined(JsonObject *object, const StatusSource *source)
+{
+	JsonArray *array = json_array_new();
+	g_autoptr(GPtrArray) records = NULL;
+	gint64 as_of_ms;
+	gboolean is_known =
+		keeper_get_quarantined(source->calls->config->keeper, &records, &as_of_ms);
+
+	for (guint i = 0; is_known && i < records->len; i++) {
+		const Worker *record = records->pdata[i];
+		JsonObject *one = json_object_new();
+
+		json_object_set_int_member(one, "datacenter_id", record->datacenter_id);
+		json_object_set_int_member(one, "worker_id", record->worker_id);
+		json_object_set_int_member(one, "reserved_until_ms", record->reserved_until_ms);
+		json_array_add_object_element(array, one);
+	}
+	json_object_set_array_member(object, "quarantined", array);
+	json_object_set_boolean_member(object, "quarantined_known", is_known);
+}
+
 JsonObject *status_json_new_workers(const StatusSource *source, Refusal *out_refusal)
 {
 	const Layout *layout = &source->options->layout;
@@ -265,7 +313,6 @@ JsonObject *status_json_new_workers(const StatusSource *source, Refusal *out_ref
 	json_object_set_int_member(object, "datacenter_bits", layout->datacenter_bits);
 	json_object_set_int_member(object, "worker_bits", layout->worker_bits);
 	json_object_set_array_member(object, "workers", array);
-	json_object_set_array_member(object, "quarantined", json_array_new());
-	json_object_set_boolean_member(object, "quarantined_known", FALSE);
+	set_quarantined(object, source);
 	return object;
 }
