@@ -359,6 +359,7 @@ static void *serve(void *data)
 {
 	AdminHttp *self = data;
 
+	pthread_setname_np(pthread_self(), "admin");
 	/* of this thread alone; what it fails for is no reason not to serve */
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
 	while (polled(self, POLLED_STOP)->revents == 0) {

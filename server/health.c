@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/health.h"
 
-/* Of checks that found something, or were not made, before something is said. */
-#define HANGS_MS (4 * HEALTH_CHECK_MS)
+/* So many checks that found something, or were not made, before something is said. */
+#define MISSED_CHECKS 4
 
 /* A reservation that cannot be extended: calls go elsewhere before it ends, ... */
 #define LAST_MS   10000
@@ -11,7 +11,13 @@
 void health_init(Health *self, const ServiceConfig *service)
 {
 	self->service = service;
+	self->check_ms = HEALTH_CHECK_MS;
 	health_note(self);
+}
+
+void health_set_check_ms(Health *self, gint64 check_ms)
+{
+	self->check_ms = check_ms;
 }
 
 void health_note(Health *self)
@@ -23,7 +29,7 @@ char *health_why_not_alive(const Health *self)
 {
 	gint64 ago_ms = (g_get_monotonic_time() - atomic_load(&self->went_round_us)) / 1000;
 
-	if (ago_ms < HANGS_MS)
+	if (ago_ms < MISSED_CHECKS * self->check_ms)
 		return NULL;
 	return g_strdup_printf(
 		"a thread hangs: the last time that all went round was %" G_GINT64_FORMAT " s ago",

@@ -11,14 +11,17 @@
  */
 typedef struct {
 	const ServiceConfig *service;
+	gint64 check_ms; /* how often somebody looks whether every thread goes round */
 	_Atomic gint64 went_round_us; /* see health_note() */
 } Health;
 
-/* How often somebody has to look whether every thread goes round: the main thread does. */
-#define HEALTH_CHECK_MS 5000
+#define HEALTH_CHECK_MS 5000 /* unless somebody wants to hear of it more often */
 
 /* @service: borrowed */
 void health_init(Health *self, const ServiceConfig *service);
+
+/* Before there are other threads. */
+void health_set_check_ms(Health *self, gint64 check_ms);
 
 /* Every thread goes round. */
 void health_note(Health *self);

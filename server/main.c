@@ -103,6 +103,7 @@ static gboolean add_sources(Server *self, GError **error)
 	g_unix_fd_add(self->news_fd, G_IO_IN, on_news, self);
 	if (sd_watchdog_enabled(0, &watchdog_us) > 0)
 		check_ms = MIN(check_ms, MAX(watchdog_us / 2000, 1));
+	health_set_check_ms(&self->health, (gint64)check_ms);
 	g_timeout_add((guint)check_ms, on_check, self);
 	return TRUE;
 }

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a server says of itself over HTTP while it starts, ends, hangs or loses its registry."""
+import time
+
+from admin import LISTEN, Admin
+from harness import PATIENCE, SANITIZED, SLOW, ServerTest, reserve_ahead, wait_for
+from held_thread import held_thread
+from test_admin import DRAWING, JSON, OTHERS, TEXT
+from wire import STRICT
+from zookeeper_case import DATACENTER, ZooKeeperTest
+
+# what is answered whatever state the server is in
+ALWAYS = {"/livez", "/ping", *JSON, *OTHERS}
+
+
+def statuses(admin):
+    return {path: admin.ask(path).status for path in (*TEXT, *JSON, *OTHERS, *DRAWING)}
+
+
+class States(ServerTest):
+    def assert_not_ready(self, admin, why, *, healthy=False):
+        status = admin.json("/status.json")
+        reply = admin.ask("/readyz")
+        self.assertEqual(reply.status, 503)
+        self.assertIn(why, reply.line)
+        self.assertEqual((status["ready"], status["why_not_ready"].split()[0]),
+                         (False, reply.line.split()[0]))
+        self.assertEqual(admin.ask("/readyz", accept="application/json").json.keys(), {"error"})
+        self.assertEqual(admin.ask("/healthz").status, 200 if healthy else 503)
+
+    def test_before_it_has_a_worker_id(self):
+        reserve_ahead(self.state, seconds=3 * PATIENCE)
+        server = self.start(*LISTEN, "--max-wait", 100, ready=False)
+        admin = Admin(server)
+        server.wait_event("state", to="waiting")
+        self.assert_not_ready(admin, "the server is waiting")
+        status = admin.json("/status.json")
+        self.assertEqual((status["state"], status["worker_id"], status["reservation"]),
+                         ("waiting", None, None))
+        self.assertEqual(admin.json("/workers.json")["workers"][0]["state"], "waiting")
+        reply = admin.ask("/id?agent=good")
+        self.assertEqual(reply.status, 503)
+        self.assertGreaterEqual(int(reply.headers["Retry-After"]), 1)
+        self.assertIn("retry after", reply.line)
+        self.assertEqual({path for path, status in statuses(admin).items() if status == 200},
+                         ALWAYS)
+        server.wait_ready()
+        self.assertEqual(set(statuses(admin).values()), {200})
+
+    def test_while_it_drains(self):
+        """Before its listeners are closed, and after, while calls are under way."""
+        server = self.start(*LISTEN, "--drain-delay", 500, "--stop-timeout", 1500, *SLOW)
+        admin = Admin(server)
+        self.occupy(server)
+        self.assertEqual(admin.ask("/readyz").status, 200)
+        server.expect_end = True
+        server.process.terminate()
+        server.wait_event("stopping")
+        self.assert_not_ready(admin, "draining", healthy=True)
+        self.assertEqual(admin.json("/status.json")["state"], "draining")
+        wait_for(lambda: self.refuses(server), what="closed listeners")
+        self.assert_not_ready(admin, "draining", healthy=True)
+        for path in ALWAYS:
+            self.assertEqual(admin.ask(path).status, 200)
+        self.assertEqual(server.wait_end(), 0)
+        server.wait_event("stopped")
+
+    @staticmethod
+    def refuses(server):
+        try:
+            server.connect().close()
+        except ConnectionError:
+            return True
+        return False
+
+    def test_a_thread_that_hangs(self):
+        """Each of those that calls or operators depend on; and it is over when it goes on."""
+        server = self.start(*LISTEN, "--threads", 2, environment={"WATCHDOG_USEC": "400000"})
+        admin = Admin(server)
+        for name in ("loop", "snowflaked"):  # the last is the main thread
+            with self.subTest(name):
+                with held_thread(server.pid, name):
+                    reply = wait_for(lambda: (reply := admin.ask("/livez")).status == 503 and reply,
+                                     what=f"{name} to be missed")
+                    self.assertIn("a thread hangs", reply.line)
+                    self.assertEqual(admin.ask("/readyz").status, 503)
+                    self.assertEqual(admin.ask("/ping").status, 200)
+                wait_for(lambda: admin.ask("/livez").status == 200, what="the end of it")
+
+    def test_who_waits_is_not_in_the_way(self):
+        """IDs over HTTP that have to wait do not hold up other answers; nor are they in a line."""
+        server = self.start(*LISTEN, *SLOW)
+        admin = Admin(server)
+        connection = self.occupy(server).connect()
+        waiting = [admin.socket() for _ in range(20)]
+        for one in waiting:
+            self.addCleanup(one.close)
+            one.sendall(b"GET /ids?agent=good&n=16 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        slowest = 0
+        for _ in range(20):
+            began = time.monotonic()
+            self.assertEqual(admin.ask("/readyz").status, 200)
+            slowest = max(slowest, time.monotonic() - began)
+        self.assertLess(slowest, 1 * PATIENCE)
+        self.assertEqual(connection.call(STRICT, "get_worker").success.state, "serving")
+        connection.close()
+        for one in waiting:
+            self.assertRegex(one.recv(4096), rb"\AHTTP/1\.1 (200|503) ")
+
+
+class Registry(ZooKeeperTest):
+    def test_without_zookeeper(self):
+        """Ready until little of the reservation is left; and again when it is extended."""
+        proxy = self.proxy()
+        server = self.member(*LISTEN, via=proxy, reservation_ms=4000 * (3 if SANITIZED else 1))
+        admin = Admin(server)
+        status = admin.json("/status.json")
+        self.assertEqual((status["session"], status["datacenter_id"], status["worker_id"]),
+                         ("connected", DATACENTER, 0))
+        self.assertLess(abs(status["clock"]["registry_skew_ms"]), 1000)
+        self.assertFalse(status["reservation"]["extending_fails"])
+        proxy.cut()
+        server.wait_event("extend-failed")
+        reply = wait_for(lambda: (reply := admin.ask("/readyz")).status == 503 and reply,
+                         what="the end to be near")
+        self.assertIn("cannot be extended", reply.line)
+        status = admin.json("/status.json")
+        left = status["reservation"]
+        self.assertEqual((status["session"], status["state"]), ("lost", "serving"))
+        self.assertTrue(left["extending_fails"])
+        self.assertLess(left["left_ms"], left["length_ms"] / 4)
+        self.assertEqual(admin.ask("/livez").status, 200)
+        self.assertGreater(server.call("get_id", "good"), 0)
+        server.wait_event("reservation-spent")
+        self.assertIn("unavailable", admin.ask("/readyz").line)
+        proxy.heal()
+        wait_for(lambda: admin.ask("/readyz").status == 200, 20, "an extension")
+
+    def test_the_fleet(self):
+        """All servers, as each of them knows them; and what a killed one leaves."""
+        one, other = (self.member(*LISTEN, reservation_ms=60000 * PATIENCE) for _ in range(2))
+        admins = Admin(one), Admin(other)
+        for admin, server in zip(admins, (one, other)):
+            workers = wait_for(lambda admin=admin: self.known(admin, 2), what="both servers")
+            own, = (worker for worker in workers["workers"] if worker["self"])
+            self.assertEqual(own["nonce"], server.call("get_worker").nonce)
+            self.assertEqual({worker["worker_id"] for worker in workers["workers"]}, {0, 1})
+            self.assertEqual(workers["quarantined"], [])
+        worker_id = other.call("get_worker").worker_id
+        other.kill()
+        left = wait_for(lambda: (workers := self.known(admins[0], 1)) and workers["quarantined"],
+                        20, "a worker ID in quarantine")
+        self.assertEqual([(one["datacenter_id"], one["worker_id"]) for one in left],
+                         [(DATACENTER, worker_id)])
+        self.assertGreater(left[0]["reserved_until_ms"], 0)
+
+    @staticmethod
+    def known(admin, count):
+        """What is known of the fleet, once it is so many servers."""
+        reply = admin.ask("/workers.json")
+        if reply.status == 503:
+            return None
+        return reply.json if len(reply.json["workers"]) == count else None
