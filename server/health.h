@@ -11,7 +11,7 @@
  */
 typedef struct {
 	const ServiceConfig *service;
-	gint64 check_ms; /* how often somebody looks whether every thread goes round */
+	gint64 check_ms;              /* how often somebody looks whether every thread goes round */
 	_Atomic gint64 went_round_us; /* see health_note() */
 } Health;
 

@@ -37,11 +37,11 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .default_note = "the first address of listen",
 	 .help = "where others reach this server, if that is not where it listens; for one that "
 		 "listens everywhere, the machine's name"},
-	{OPTION("admin-listen", ADMIN, admin_listen, "HOST:PORT"), .default_note = "none",
+	{OPTION("admin-listen", ADMIN, admin_listen, "HOST:PORT"),
+	 .default_note = "none; the sample config has 127.0.0.1:9990",
 	 .sample_text = "127.0.0.1:9990",
-	 .help = "where to answer operators over HTTP: metrics, state, a page. It is for them "
-		 "alone: "
-		 "without a password, it shows addresses and hands out IDs"},
+	 .help = "where to answer operators over HTTP: state, fleet, IDs. It is for them alone: "
+		 "who reaches it needs no password"},
 
 	{.heading = "Worker ID",
 	 NUMBER("datacenter-id", datacenter_id, "N", 0, G_MAXINT64, NULL),

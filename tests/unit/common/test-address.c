@@ -169,6 +169,20 @@ static void test_long_host(void)
 	g_assert_null(address_parse(too_long, NULL));
 }
 
+static void test_admin_port(void)
+{
+	static const struct {
+		const char *text, *expected;
+	} CASES[] = {
+		{"a", "a:9990"}, {"[::1]", "[::1]:9990"}, {"*", "*:9990"}, {"a:7609", "a:7609"}};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(Address) address = address_parse_admin(CASES[i].text, NULL);
+
+		g_assert_cmpstr(address->text, ==, CASES[i].expected);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -176,6 +190,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/address/bad", test_bad);
 	g_test_add_func("/address/peer", test_peer);
 	g_test_add_func("/address/everywhere", test_everywhere);
+	g_test_add_func("/address/admin-port", test_admin_port);
 	g_test_add_func("/address/copy", test_copy);
 	g_test_add_func("/address/long-host", test_long_host);
 	return g_test_run();

@@ -113,7 +113,6 @@ static void test_defaults(void)
 
 	g_assert_cmpstr(listen, ==, "127.0.0.1:7609");
 	g_assert_null(options->advertise);
-	g_assert_null(options->admin_listen);
 	g_assert_cmpint(options->datacenter_id, ==, -1);
 	g_assert_cmpint(options->worker_id, ==, -1);
 	g_assert_null(options->state_directory);
@@ -561,8 +560,7 @@ static void test_sample_config_is_defaults(void)
 	g_autofree char *path = NULL;
 	g_autoptr(GError) error = NULL;
 	g_autoptr(Options) options = NULL;
-	guint n_keys = 0;
-	guint n_set = 0;
+	guint n_keys = 0, n_set = 0;
 
 	for (char **line = lines; *line != NULL; line++) {
 		gboolean is_key = g_regex_match_simple("^#?[a-z]", *line, 0, 0);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/health.h"
+
+static void test_alive(void)
+{
+	static const struct {
+		gint64 check_ms;
+		gint64 ago_ms;
+		gboolean is_alive;
+	} CASES[] = {
+		{HEALTH_CHECK_MS, 0, TRUE},
+		{HEALTH_CHECK_MS, 19000, TRUE},
+		{HEALTH_CHECK_MS, 20000, FALSE},
+		{1000, 3000, TRUE},
+		{1000, 4000, FALSE},
+		{100000, 20000, TRUE},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		Health health;
+		g_autofree char *why_not = NULL;
+
+		health_init(&health, NULL);
+		health_set_check_ms(&health, CASES[i].check_ms);
+		health.went_round_us -= CASES[i].ago_ms * 1000;
+		why_not = health_why_not_alive(&health);
+		g_test_message("%" G_GINT64_FORMAT ": %s", CASES[i].ago_ms, why_not);
+		g_assert_true((why_not == NULL) == CASES[i].is_alive);
+		health_note(&health);
+		g_assert_null(health_why_not_alive(&health));
+	}
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/health/alive", test_alive);
+	return g_test_run();
+}
