@@ -2,13 +2,14 @@
 #include "common/counters.h"
 
 #include <pthread.h>
+#include <string.h>
 
 struct _CounterSet {
 	pthread_mutex_t lock;
 	GPtrArray *blocks; /* of Counters; under the lock */
 };
 
-static const char *const NAMES[N_COUNTERS] = {
+static const char *const NAMES[N_NAMED_COUNTERS] = {
 	[COUNTER_IDS_GENERATED] = "ids_generated",
 	[COUNTER_ULIDS_GENERATED] = "ulids_generated",
 	[COUNTER_CALLS] = "calls",
@@ -23,6 +24,37 @@ static const char *const NAMES[N_COUNTERS] = {
 	[COUNTER_CLOSED_WRITE_TIMEOUT] = "closed_write_timeout",
 	[COUNTER_CLOSED_IDLE_TIMEOUT] = "closed_idle_timeout",
 	[COUNTER_CLOSED_FOR_ROOM] = "closed_for_room",
+	[COUNTER_BYTES_RECEIVED] = "bytes_received",
+	[COUNTER_BYTES_SENT] = "bytes_sent",
+	[COUNTER_REFUSED_CLOCK] = "refused_clock",
+	[COUNTER_REFUSED_AGENT] = "refused_agent",
+	[COUNTER_REFUSED_WORKER] = "refused_worker",
+	[COUNTER_REFUSED_COUNT] = "refused_count",
+	[COUNTER_REFUSED_REGISTRY] = "refused_registry",
+	[COUNTER_REFUSED_LAYOUT] = "refused_layout",
+	[COUNTER_REFUSED_METHOD] = "refused_method",
+	[COUNTER_REFUSED_MESSAGE] = "refused_message",
+	[COUNTER_BAD_HTTP] = "bad_bytes_http",
+	[COUNTER_BAD_TLS] = "bad_bytes_tls",
+	[COUNTER_BAD_PROXY] = "bad_bytes_proxy",
+	[COUNTER_BAD_THEADER] = "bad_bytes_theader",
+	[COUNTER_BAD_JSON] = "bad_bytes_json",
+	[COUNTER_BAD_ZLIB] = "bad_bytes_zlib",
+	[COUNTER_BAD_THRIFT] = "bad_bytes_thrift",
+};
+
+static const char *const METHODS[N_COUNTER_METHODS] = {
+	[COUNTER_GET_WORKER_ID] = "get_worker_id",
+	[COUNTER_GET_TIMESTAMP] = "get_timestamp",
+	[COUNTER_GET_ID] = "get_id",
+	[COUNTER_GET_DATACENTER_ID] = "get_datacenter_id",
+	[COUNTER_GET_IDS] = "get_ids",
+	[COUNTER_GET_WORKER] = "get_worker",
+	[COUNTER_GET_WORKERS] = "get_workers",
+	[COUNTER_GET_COUNTERS] = "get_counters",
+	[COUNTER_GET_ULIDS] = "get_ulids",
+	[COUNTER_GET_UUIDS] = "get_uuids",
+	[COUNTER_OTHER_METHOD] = "other",
 };
 
 CounterSet *counter_set_new(void)
@@ -58,11 +90,8 @@ guint64 counter_set_sum(CounterSet *self, Counter counter)
 	guint64 sum = 0;
 
 	pthread_mutex_lock(&self->lock);
-	for (guint i = 0; i < self->blocks->len; i++) {
-		Counters *block = self->blocks->pdata[i];
-
-		sum += atomic_load_explicit(&block->values[counter], memory_order_relaxed);
-	}
+	for (guint i = 0; i < self->blocks->len; i++)
+		sum += counters_get(self->blocks->pdata[i], counter);
 	pthread_mutex_unlock(&self->lock);
 	return sum;
 }
@@ -70,4 +99,18 @@ guint64 counter_set_sum(CounterSet *self, Counter counter)
 const char *counter_name(Counter counter)
 {
 	return NAMES[counter];
+}
+
+const char *counter_method_name(CounterMethod method)
+{
+	return METHODS[method];
+}
+
+CounterMethod counter_method_of(const char *name)
+{
+	CounterMethod method = 0;
+
+	while (method < COUNTER_OTHER_METHOD && strcmp(METHODS[method], name) != 0)
+		method++;
+	return method;
 }

@@ -8,6 +8,28 @@
  * What the server counts. Each thread counts into a block of its own, so that
  * counting costs no shared cache line; whoever reads adds the blocks up.
  */
+
+/* The calls, by name. */
+typedef enum {
+	COUNTER_GET_WORKER_ID,
+	COUNTER_GET_TIMESTAMP,
+	COUNTER_GET_ID,
+	COUNTER_GET_DATACENTER_ID,
+	COUNTER_GET_IDS,
+	COUNTER_GET_WORKER,
+	COUNTER_GET_WORKERS,
+	COUNTER_GET_COUNTERS,
+	COUNTER_GET_ULIDS,
+	COUNTER_GET_UUIDS,
+	COUNTER_OTHER_METHOD, /* there is none of that name */
+	N_COUNTER_METHODS
+} CounterMethod;
+
+/* How long calls took: in @i those of up to 2^(i + COUNTER_FIRST_DURATION_LOG2) microseconds that
+ * were in none before it, 4 us at first, 8.4 s at the end; in the last one the rest. */
+#define COUNTER_FIRST_DURATION_LOG2 2
+#define N_COUNTER_DURATIONS         23
+
 typedef enum {
 	COUNTER_IDS_GENERATED,
 	COUNTER_ULIDS_GENERATED,
@@ -24,6 +46,32 @@ typedef enum {
 	COUNTER_CLOSED_WRITE_TIMEOUT,
 	COUNTER_CLOSED_IDLE_TIMEOUT,
 	COUNTER_CLOSED_FOR_ROOM,
+	COUNTER_BYTES_RECEIVED,
+	COUNTER_BYTES_SENT,
+	/* exceptions, by reason */
+	COUNTER_REFUSED_CLOCK,
+	COUNTER_REFUSED_AGENT,
+	COUNTER_REFUSED_WORKER,
+	COUNTER_REFUSED_COUNT,
+	COUNTER_REFUSED_REGISTRY,
+	COUNTER_REFUSED_LAYOUT,
+	COUNTER_REFUSED_METHOD,
+	COUNTER_REFUSED_MESSAGE,
+	/* closed for bad bytes, by what they are */
+	COUNTER_BAD_HTTP,
+	COUNTER_BAD_TLS,
+	COUNTER_BAD_PROXY,
+	COUNTER_BAD_THEADER,
+	COUNTER_BAD_JSON,
+	COUNTER_BAD_ZLIB,
+	COUNTER_BAD_THRIFT, /* or nothing that is known */
+	N_NAMED_COUNTERS,
+	/* each as many as there are CounterMethods: a result, an exception */
+	COUNTER_ANSWERED = N_NAMED_COUNTERS,
+	COUNTER_REFUSED = COUNTER_ANSWERED + N_COUNTER_METHODS,
+	/* of the calls that were answered */
+	COUNTER_DURATIONS = COUNTER_REFUSED + N_COUNTER_METHODS,       /* N_COUNTER_DURATIONS */
+	COUNTER_DURATION_US = COUNTER_DURATIONS + N_COUNTER_DURATIONS, /* the sum */
 	N_COUNTERS
 } Counter;
 
@@ -45,8 +93,13 @@ Counters *counter_set_add(CounterSet *self);
 /* Any thread: the sum over all blocks. */
 guint64 counter_set_sum(CounterSet *self, Counter counter);
 
-/* "ids_generated", ... */
+/* "ids_generated", ...; of those below N_NAMED_COUNTERS */
 const char *counter_name(Counter counter);
+
+/* "get_id", ...; "other" */
+const char *counter_method_name(CounterMethod method);
+/* COUNTER_OTHER_METHOD: none of the others. */
+CounterMethod counter_method_of(const char *name);
 
 /* By the block's own thread only: a plain load and store, no locked instruction. */
 static inline void counters_add(Counters *self, Counter counter, guint64 n)
@@ -54,4 +107,22 @@ static inline void counters_add(Counters *self, Counter counter, guint64 n)
 	guint64 value = atomic_load_explicit(&self->values[counter], memory_order_relaxed);
 
 	atomic_store_explicit(&self->values[counter], value + n, memory_order_relaxed);
+}
+
+/* Likewise: so far. */
+static inline guint64 counters_get(const Counters *self, Counter counter)
+{
+	return atomic_load_explicit(&self->values[counter], memory_order_relaxed);
+}
+
+/* Likewise: @calls took @duration_us each, 0 or more. */
+static inline void counters_add_durations(Counters *self, gint64 duration_us, guint calls)
+{
+	const guint64 first_us = G_GUINT64_CONSTANT(1) << COUNTER_FIRST_DURATION_LOG2;
+	guint64 us = (guint64)MAX(duration_us, (gint64)first_us);
+	/* the logarithm, rounded up */
+	guint bucket = 64 - (guint)__builtin_clzll(us - 1) - COUNTER_FIRST_DURATION_LOG2;
+
+	counters_add(self, COUNTER_DURATIONS + MIN(bucket, N_COUNTER_DURATIONS - 1), calls);
+	counters_add(self, COUNTER_DURATION_US, (guint64)duration_us * calls);
 }

@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "rpc/system-calls.h"
+
 /* An array of replies that has grown beyond this is not kept for the next pass. */
 #define KEPT_OUT_BYTES (256 * 1024)
 
@@ -37,27 +39,30 @@ static gsize pending_bytes(const Connection *self)
 }
 
 /* Sends what it can of @bytes; returns how many bytes, or -1 if the connection is broken. */
-static gssize send_some(Connection *self, const guint8 *bytes, gsize length)
+static gssize send_some(Connection *self, ConnectionShared *shared, const guint8 *bytes,
+			gsize length)
 {
 	gssize sent;
 
 	do
-		sent = send(self->fd, bytes, length, MSG_NOSIGNAL);
+		sent = system_call_send(self->fd, bytes, length, MSG_NOSIGNAL);
 	while (sent < 0 && errno == EINTR);
 	if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return 0;
-	if (sent > 0)
+	if (sent > 0) {
 		self->sent = TRUE;
+		counters_add(shared->counters, COUNTER_BYTES_SENT, (guint64)sent);
+	}
 	return sent;
 }
 
-gboolean connection_send(Connection *self)
+gboolean connection_send(Connection *self, ConnectionShared *shared)
 {
 	gssize sent;
 
 	if (self->out == NULL)
 		return TRUE;
-	sent = send_some(self, self->out->data + self->out_sent, pending_bytes(self));
+	sent = send_some(self, shared, self->out->data + self->out_sent, pending_bytes(self));
 	if (sent < 0)
 		return FALSE;
 	self->out_sent += (guint)sent;
@@ -73,14 +78,15 @@ gboolean connection_send(Connection *self)
 }
 
 /* The replies of this pass; what cannot be sent is kept. */
-static gboolean send_replies(Connection *self, const GByteArray *replies)
+static gboolean send_replies(Connection *self, ConnectionShared *shared)
 {
+	const GByteArray *replies = shared->out;
 	gssize sent = 0;
 
 	if (replies->len == 0)
 		return TRUE;
 	if (self->out == NULL) {
-		sent = send_some(self, replies->data, replies->len);
+		sent = send_some(self, shared, replies->data, replies->len);
 		if (sent < 0)
 			return FALSE;
 	}
@@ -108,7 +114,7 @@ static gssize receive(Connection *self, ConnectionShared *shared)
 	gssize received;
 
 	do
-		received = recv(self->fd, shared->in, shared->in_bytes, 0);
+		received = system_call_recv(self->fd, shared->in, shared->in_bytes, 0);
 	while (received < 0 && errno == EINTR);
 	self->more = FALSE;
 	if (received < 0)
@@ -116,6 +122,7 @@ static gssize receive(Connection *self, ConnectionShared *shared)
 	self->more = (gsize)received == shared->in_bytes;
 	if (received == 0)
 		self->eof = TRUE;
+	counters_add(shared->counters, COUNTER_BYTES_RECEIVED, (guint64)received);
 	return received;
 }
 
@@ -179,7 +186,7 @@ static gboolean answer(Connection *self, ConnectionShared *shared, gsize fresh,
 	if (pass.consumed > 0)
 		self->consumed = TRUE;
 	keep_rest(self, &pass);
-	return send_replies(self, shared->out);
+	return send_replies(self, shared);
 }
 
 static gboolean may_answer(const Connection *self, const ConnectionShared *shared)
@@ -213,10 +220,10 @@ static ConnectionState waiting_state(const Connection *self)
 	return self->ending ? CONNECTION_ENDED : CONNECTION_READING;
 }
 
-ConnectionState connection_flush(Connection *self)
+ConnectionState connection_flush(Connection *self, ConnectionShared *shared)
 {
 	self->sent = self->consumed = FALSE;
-	return connection_send(self) ? waiting_state(self) : CONNECTION_ENDED;
+	return connection_send(self, shared) ? waiting_state(self) : CONNECTION_ENDED;
 }
 
 static ConnectionState run_pass(Connection *self, ConnectionShared *shared, gboolean read)
@@ -225,7 +232,7 @@ static ConnectionState run_pass(Connection *self, ConnectionShared *shared, gboo
 	gssize fresh = 0;
 
 	self->sent = self->consumed = FALSE;
-	if (!connection_send(self))
+	if (!connection_send(self, shared))
 		return CONNECTION_ENDED;
 	if (!may_answer(self, shared))
 		return waiting_state(self);

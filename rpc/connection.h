@@ -24,6 +24,7 @@ typedef enum {
 /* What the connections of one loop share. */
 typedef struct {
 	StreamShared stream;
+	Counters *counters;
 	guint8 *in; /* what was read just now */
 	gsize in_bytes;
 	GByteArray *out;         /* replies of the pass in hand; between passes it is empty */
@@ -56,10 +57,10 @@ void connection_init(Connection *self, int fd);
 void connection_clear(Connection *self);
 
 /* Sends what waits to be sent, and no more. %FALSE: the connection is broken. */
-gboolean connection_send(Connection *self) G_GNUC_WARN_UNUSED_RESULT;
+gboolean connection_send(Connection *self, ConnectionShared *shared) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Likewise, for one that is WRITING. CUT_OFF: all is sent, and calls are left. */
-ConnectionState connection_flush(Connection *self);
+ConnectionState connection_flush(Connection *self, ConnectionShared *shared);
 
 /* What epoll is to watch for after a pass. One that is parked or cut off is not read from before
  * its turn comes. */

@@ -71,21 +71,29 @@ const RpcVerdict *dispatcher_verdict(const Dispatcher *self)
 	return &self->verdict;
 }
 
-static void note_answered(Dispatcher *self, guint n_calls)
+/* @exceptions: as the counter stood before; no call has more than one */
+static void note_answered(Dispatcher *self, CounterMethod method, guint n_calls, guint64 exceptions)
 {
+	guint refused = (guint)(counters_get(self->counters, COUNTER_EXCEPTIONS) - exceptions);
+
 	counters_add(self->counters, COUNTER_CALLS, n_calls);
-	self->verdict.answered = TRUE;
+	counters_add(self->counters, COUNTER_ANSWERED + method, n_calls - refused);
+	if (G_UNLIKELY(refused > 0))
+		counters_add(self->counters, COUNTER_REFUSED + method, refused);
+	self->verdict.answered += n_calls;
 }
 
 gsize dispatcher_answer_fast(Dispatcher *self, const RpcInput *input, GByteArray *out)
 {
+	guint64 exceptions = counters_get(self->counters, COUNTER_EXCEPTIONS);
 	gsize length = 0;
+	CounterMethod method;
 	guint n_calls;
 
 	if (self->fast_path != NULL)
-		length = self->fast_path(self->handler, input, out, &n_calls);
+		length = self->fast_path(self->handler, input, out, &method, &n_calls);
 	if (length > 0)
-		note_answered(self, n_calls);
+		note_answered(self, method, n_calls, exceptions);
 	return length;
 }
 
@@ -143,6 +151,10 @@ static void refuse(Dispatcher *self, const Message *message, gint32 type, const 
 	    thrift_protocol_write_message_end(protocol, &error) < 0)
 		g_error("a reply: %s", error->message); /* lint: allow fatal: memory takes it */
 	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
+	counters_add(self->counters,
+		     type == APPLICATION_UNKNOWN_METHOD ? COUNTER_REFUSED_METHOD
+							: COUNTER_REFUSED_MESSAGE,
+		     1);
 }
 
 typedef gboolean (*ProcessorCall)(ThriftDispatchProcessor *, ThriftProtocol *, ThriftProtocol *,
@@ -165,8 +177,8 @@ static ProcessorCall find_processor(Dispatcher *self, const char *name, gboolean
 	return NULL;
 }
 
-/* Appends a reply, or, if the call is parked, what is void. */
-static void process(Dispatcher *self, const Message *message, GByteArray *out)
+/* Appends a reply, or, if the call is parked, what is void. Returns which method was called. */
+static CounterMethod process(Dispatcher *self, const Message *message, GByteArray *out)
 {
 	const MessageHeader *header = &message->header;
 	MethodName method = method_name(message);
@@ -186,7 +198,7 @@ static void process(Dispatcher *self, const Message *message, GByteArray *out)
 		g_autofree char *reason = g_strdup_printf("Invalid method name: '%s'", escaped);
 
 		refuse(self, message, APPLICATION_UNKNOWN_METHOD, reason, out);
-		return;
+		return COUNTER_OTHER_METHOD;
 	}
 	protocol = lend_protocol(self, message, header->length - header->arguments_offset, out);
 	/* the callee frees the name */
@@ -195,10 +207,13 @@ static void process(Dispatcher *self, const Message *message, GByteArray *out)
 		refuse(self, message, APPLICATION_PROTOCOL_ERROR,
 		       error != NULL ? error->message : "unreadable arguments", out);
 	}
+	return counter_method_of(name);
 }
 
 gboolean dispatcher_answer(Dispatcher *self, const Message *message, GByteArray *out)
 {
+	guint64 exceptions = counters_get(self->counters, COUNTER_EXCEPTIONS);
+	CounterMethod method = COUNTER_OTHER_METHOD;
 	guint start = out->len;
 	guint32 length;
 
@@ -207,7 +222,7 @@ gboolean dispatcher_answer(Dispatcher *self, const Message *message, GByteArray 
 	if (message->bad != NULL)
 		refuse(self, message, APPLICATION_PROTOCOL_ERROR, message->bad, out);
 	else
-		process(self, message, out);
+		method = process(self, message, out);
 	if (self->verdict.parked) {
 		g_byte_array_set_size(out, start);
 		return FALSE;
@@ -216,6 +231,6 @@ gboolean dispatcher_answer(Dispatcher *self, const Message *message, GByteArray 
 		length = GUINT32_TO_BE(out->len - start - FRAMING_HEADER_BYTES);
 		memcpy(out->data + start, &length, sizeof length);
 	}
-	note_answered(self, 1);
+	note_answered(self, method, 1, exceptions);
 	return TRUE;
 }

@@ -9,15 +9,20 @@
 G_STATIC_ASSERT(sizeof BODY - 1 == 80);
 
 static const ForeignProtocol HTTP = {
+	COUNTER_BAD_HTTP,
 	"HTTP, not Thrift",
 	"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: " LENGTH
 	"\r\nConnection: close\r\n\r\n" BODY,
 };
-static const ForeignProtocol TLS = {"TLS, which this port does not speak", NULL};
-static const ForeignProtocol PROXY = {"a PROXY header, which this port does not take", NULL};
-static const ForeignProtocol THEADER = {"THeader, which this port does not speak", NULL};
-static const ForeignProtocol JSON = {"JSON, which this port does not speak", NULL};
-static const ForeignProtocol ZLIB = {"zlib, which this port does not speak", NULL};
+static const ForeignProtocol TLS = {COUNTER_BAD_TLS, "TLS, which this port does not speak", NULL};
+static const ForeignProtocol PROXY = {COUNTER_BAD_PROXY,
+				      "a PROXY header, which this port does not take", NULL};
+static const ForeignProtocol THEADER = {COUNTER_BAD_THEADER,
+					"THeader, which this port does not speak", NULL};
+static const ForeignProtocol JSON = {COUNTER_BAD_JSON, "JSON, which this port does not speak",
+				     NULL};
+static const ForeignProtocol ZLIB = {COUNTER_BAD_ZLIB, "zlib, which this port does not speak",
+				     NULL};
 
 #define BYTES(text) text, sizeof(text) - 1
 
@@ -73,4 +78,12 @@ ForeignMatch foreign_find(const guint8 *bytes, gsize length, gboolean framed,
 		match = FOREIGN_MAYBE;
 	}
 	return match;
+}
+
+Counter foreign_counter(const char *reason)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(SIGNATURES); i++)
+		if (SIGNATURES[i].protocol->reason == reason)
+			return SIGNATURES[i].protocol->counter;
+	return COUNTER_BAD_THRIFT;
 }

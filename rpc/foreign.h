@@ -3,12 +3,15 @@
 
 #include <glib.h>
 
+#include "common/counters.h"
+
 /*
  * What a client speaks that does not speak Thrift as this port does, by the
  * first bytes that it sends: so that the log can name it, and tell a wrong
  * port from an attack.
  */
 typedef struct {
+	Counter counter;
 	const char *reason; /* for the log */
 	const char *reply;  /* what it is told before it is closed; NULL: nothing */
 } ForeignProtocol;
@@ -29,3 +32,6 @@ typedef enum {
  */
 ForeignMatch foreign_find(const guint8 *bytes, gsize length, gboolean framed,
 			  const ForeignProtocol **out_protocol);
+
+/* Of bytes that were closed for @reason: that of a ForeignProtocol, or COUNTER_BAD_THRIFT. */
+Counter foreign_counter(const char *reason);

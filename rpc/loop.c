@@ -18,11 +18,13 @@
 #include <sys/epoll.h>
 
 #include "common/log.h"
+#include "rpc/foreign.h"
 #include "rpc/inbox.h"
 #include "rpc/loop-connection.h"
 #include "rpc/poller.h"
 #include "rpc/retry-timer.h"
 #include "rpc/socket-name.h"
+#include "rpc/system-calls.h"
 
 #define MAX_EVENTS 256
 #define READ_BYTES (64 * 1024)
@@ -46,6 +48,7 @@ struct _Loop {
 	_Atomic guint n_connections;
 	_Atomic guint64 rounds;
 	_Atomic int failure; /* an errno: the thread could not go on */
+	_Atomic guint n_parked;
 	LoopFailed failed;
 	gpointer user_data;
 	/* the thread's own */
@@ -57,7 +60,17 @@ struct _Loop {
 	gboolean rung; /* the inbox's bell is heard */
 	gboolean draining;
 	gint64 drain_deadline_us;
+	gint64 round_us; /* when the sockets told of something last; monotonic */
 };
+
+/* As g_get_monotonic_time(), for half the instructions: each pass has two. */
+static inline gint64 now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now); /* fails for a wrong argument only */
+	return now.tv_sec * G_USEC_PER_SEC + now.tv_nsec / 1000;
+}
 
 /* How a client is done with. */
 typedef void (*LeaveFunc)(Loop *self, LoopConnection *client);
@@ -78,7 +91,7 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 	self->failed = failed;
 	self->user_data = user_data;
 	self->counters = counters;
-	queues_init(&self->queues, limits, g_get_monotonic_time);
+	queues_init(&self->queues, limits, now_us);
 	parking_init(&self->parking, &self->queues, limits->turn_ids);
 	self->shared = (ConnectionShared){
 		.stream =
@@ -86,8 +99,9 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 				.dispatcher = dispatcher_new(service, counters),
 				.framing = {limits->max_frame_bytes, limits->max_depth, NULL},
 				.turn_us = TURN_US,
-				.now_us = g_get_monotonic_time,
+				.now_us = now_us,
 			},
+		.counters = counters,
 		.in = g_malloc(READ_BYTES),
 		.in_bytes = READ_BYTES,
 		.out = g_byte_array_new(),
@@ -123,6 +137,11 @@ void loop_add(Loop *self, int fd, RosterEntry *entry)
 guint loop_n_connections(Loop *self)
 {
 	return atomic_load(&self->n_connections);
+}
+
+guint loop_n_parked(Loop *self)
+{
+	return atomic_load_explicit(&self->n_parked, memory_order_relaxed);
 }
 
 guint64 loop_rounds(Loop *self)
@@ -213,6 +232,7 @@ static void settle(Loop *self, LoopConnection *client, ConnectionState state)
 		state = CONNECTION_CUT_OFF; /* all that has arrived is answered, turn by turn */
 	}
 	if (state == CONNECTION_ENDED && client->connection.bad != NULL) {
+		counters_add(self->counters, foreign_counter(client->connection.bad), 1);
 		note_offence(self, client, COUNTER_CLOSED_BAD_BYTES, client->connection.bad);
 		hang_up(self, client);
 		return;
@@ -240,11 +260,29 @@ static void settle(Loop *self, LoopConnection *client, ConnectionState state)
 		queues_enter(&self->queues, &client->place, queue);
 }
 
-static void run(Loop *self, LoopConnection *client, gboolean read)
+/* A pass, and how long its calls took: since the sockets told of them, or since they were cut off
+ * or parked, which is @since_us; until their replies were sent, or kept for a client that does not
+ * read. */
+static ConnectionState pass(Loop *self, LoopConnection *client, const RpcAllowance *allowance,
+			    gboolean read, gint64 since_us)
+{
+	ConnectionState state = connection_run(&client->connection, &self->shared, allowance, read);
+	guint calls = dispatcher_verdict(self->shared.stream.dispatcher)->answered;
+
+	if (calls > 0) {
+		gint64 sent_us = now_us();
+
+		counters_add_durations(self->counters, sent_us - since_us, calls);
+		queues_set_time(&self->queues, sent_us);
+	}
+	return state;
+}
+
+static void run(Loop *self, LoopConnection *client, gboolean read, gint64 since_us)
 {
 	const RpcAllowance allowance = {.others_wait = parking_waiting_for_ids(&self->parking) > 0};
 
-	settle(self, client, connection_run(&client->connection, &self->shared, &allowance, read));
+	settle(self, client, pass(self, client, &allowance, read, since_us));
 }
 
 static const RpcVerdict *retry(gpointer user_data, QueuePlace *place, const RpcAllowance *allowance)
@@ -252,7 +290,7 @@ static const RpcVerdict *retry(gpointer user_data, QueuePlace *place, const RpcA
 	Loop *self = user_data;
 	LoopConnection *client = loop_connection_at(place);
 
-	settle(self, client, connection_run(&client->connection, &self->shared, allowance, FALSE));
+	settle(self, client, pass(self, client, allowance, FALSE, place->since_us));
 	return dispatcher_verdict(self->shared.stream.dispatcher);
 }
 
@@ -262,7 +300,7 @@ static void run_cut_off(Loop *self)
 	LoopConnection *head = head_of(self, QUEUE_CUT_OFF);
 
 	if (head != NULL)
-		run(self, head, TRUE);
+		run(self, head, TRUE, head->place.since_us);
 }
 
 static void expire(Loop *self, Queue queue, Counter counter, const char *reason, LeaveFunc leave)
@@ -307,7 +345,7 @@ static void adopt(Loop *self, const InboxConnection *newcomer)
 	}
 	queues_enter(&self->queues, &client->place, QUEUE_IDLE);
 	if (self->draining)
-		run(self, client, TRUE);
+		run(self, client, TRUE, self->round_us);
 }
 
 static void start_draining(Loop *self, gint64 timeout_ms)
@@ -319,7 +357,7 @@ static void start_draining(Loop *self, gint64 timeout_ms)
 
 		next = link->next; /* the pass may end the connection */
 		if (!loop_connection_takes_no_calls(client))
-			run(self, client, TRUE);
+			run(self, client, TRUE, self->round_us);
 	}
 }
 
@@ -369,8 +407,8 @@ static void handle_waiting(Loop *self, LoopConnection *client, guint32 events)
 	} else if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
 		end_connection(self, client);
 	} else if (client->place.queue == QUEUE_WRITE) {
-		settle(self, client, connection_flush(&client->connection));
-	} else if (!connection_send(&client->connection)) {
+		settle(self, client, connection_flush(&client->connection, &self->shared));
+	} else if (!connection_send(&client->connection, &self->shared)) {
 		end_connection(self, client);
 	} else {
 		loop_connection_watch(
@@ -396,7 +434,7 @@ static void handle(Loop *self, const struct epoll_event *event)
 		handle_waiting(self, client, event->events);
 		return;
 	}
-	run(self, client, (event->events & ~(guint32)EPOLLOUT) != 0);
+	run(self, client, (event->events & ~(guint32)EPOLLOUT) != 0, self->round_us);
 }
 
 /* Answers, with what there is, all that was read from the connections of a queue, which leave it
@@ -408,7 +446,7 @@ static void answer_queue(Loop *self, Queue queue, gint64 until_us, LeaveFunc lea
 
 	while ((head = head_of(self, queue)) != NULL) {
 		while (g_get_monotonic_time() < until_us &&
-		       connection_run(&head->connection, &self->shared, &allowance, FALSE) ==
+		       pass(self, head, &allowance, FALSE, head->place.since_us) ==
 			       CONNECTION_CUT_OFF)
 			;
 		leave(self, head);
@@ -442,6 +480,7 @@ static void serve_queues(Loop *self)
 	expire_all(self);
 	if (!parking_is_behind(&self->parking)) /* else they try again at once */
 		retry_timer_set(&self->retry_timer, parking_retry_us(&self->parking));
+	atomic_store_explicit(&self->n_parked, parking_n(&self->parking), memory_order_relaxed);
 }
 
 /* For each of @n that have become readable. */
@@ -454,7 +493,7 @@ static gint64 turn_us(int n)
 static gboolean go_round(Loop *self)
 {
 	struct epoll_event events[MAX_EVENTS];
-	int n = epoll_wait(self->poller, events, MAX_EVENTS, timeout_ms(self));
+	int n = system_call_epoll_wait(self->poller, events, MAX_EVENTS, timeout_ms(self));
 
 	if (n < 0 && errno != EINTR) {
 		atomic_store(&self->failure, errno);
@@ -462,13 +501,14 @@ static gboolean go_round(Loop *self)
 	}
 	if (n >= 0)
 		queues_end_look(&self->queues, n < MAX_EVENTS);
-	queues_forget_time(&self->queues);
+	self->round_us = now_us();
+	queues_set_time(&self->queues, self->round_us);
 	self->shared.stream.turn_us = turn_us(n);
 	for (int i = 0; i < n; i++)
 		handle(self, &events[i]);
 	self->shared.stream.turn_us = TURN_US;
 	empty_inbox(self);
-	if (!nobody_waits(self))
+	if (!nobody_waits(self) || loop_n_parked(self) > 0)
 		serve_queues(self);
 	atomic_fetch_add(&self->rounds, 1);
 	return TRUE;

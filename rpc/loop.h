@@ -45,6 +45,9 @@ void loop_add(Loop *self, int fd, RosterEntry *entry);
 /* Any thread: the connections it has, or will have when it wakes. */
 guint loop_n_connections(Loop *self);
 
+/* Any thread: of these, those whose call waits: for IDs, or for something else. */
+guint loop_n_parked(Loop *self);
+
 /* Any thread: how many times it has gone round. It does so when it is woken. */
 guint64 loop_rounds(Loop *self);
 

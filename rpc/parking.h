@@ -48,6 +48,12 @@ static inline guint parking_waiting_for_ids(const Parking *self)
 	       queues_in(self->queues, QUEUE_BATCH)->length;
 }
 
+/* How many wait, for whatever it is. */
+static inline guint parking_n(const Parking *self)
+{
+	return parking_waiting_for_ids(self) + queues_in(self->queues, QUEUE_ASIDE)->length;
+}
+
 /* What they wait for may be there: all are due. */
 void parking_wake(Parking *self);
 

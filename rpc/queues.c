@@ -56,7 +56,8 @@ void queues_enter(Queues *self, QueuePlace *place, Queue queue)
 		return;
 	place->queue = queue;
 	place->link.data = place;
-	place->deadline_us = limit == G_MAXINT64 ? limit : queues_now_us(self) + limit;
+	place->since_us = queues_now_us(self);
+	place->deadline_us = limit == G_MAXINT64 ? limit : place->since_us + limit;
 	g_queue_push_tail_link(&self->queues[queue], &place->link);
 	self->length++;
 }

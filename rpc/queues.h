@@ -27,7 +27,8 @@ typedef enum {
 typedef struct {
 	Queue queue; /* QUEUE_NONE at first, where the rest means nothing */
 	GList link;
-	gint64 deadline_us; /* monotonic, like the next */
+	gint64 since_us; /* monotonic, like the next two */
+	gint64 deadline_us;
 	gint64 retry_us; /* parked: when to try again; G_MAXINT64: the clock alone does not tell */
 } QueuePlace;
 
@@ -56,6 +57,11 @@ void queues_init(Queues *self, const RpcLimits *limits, gint64 (*clock_us)(void)
 /* The time, read once until it is forgotten. */
 gint64 queues_now_us(Queues *self);
 void queues_forget_time(Queues *self);
+/* It was read just now. */
+static inline void queues_set_time(Queues *self, gint64 now_us)
+{
+	self->now_us = now_us;
+}
 
 void queues_leave(Queues *self, QueuePlace *place);
 

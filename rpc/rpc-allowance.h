@@ -18,7 +18,7 @@ typedef struct {
 
 /* A pass begins with all of it 0. */
 typedef struct {
-	gboolean answered; /* by the dispatcher: a call was */
+	guint answered; /* by the dispatcher: so many calls */
 	/* by the service */
 	guint64 drawn;   /* so many IDs */
 	gboolean parked; /* no answer yet, whatever was written is void */

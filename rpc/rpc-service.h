@@ -18,7 +18,8 @@ typedef struct {
  * RpcFastPath:
  * @handler: of the loop
  * @out: replies are appended, with their frames
- * @out_answered: (out): the calls that were answered; untouched if none
+ * @out_method: (out): which one was called; means nothing if none was answered
+ * @out_answered: (out): how many of those calls were answered; untouched if none
  *
  * A short cut for the calls that it knows: it answers the first ones, to the byte as the processor
  * would.
@@ -27,7 +28,7 @@ typedef struct {
  * waits; if not, and there were none, the first call is left to the processor
  */
 typedef gsize (*RpcFastPath)(SfSnowflakeExtendedHandler *handler, const RpcInput *input,
-			     GByteArray *out, guint *out_answered);
+			     GByteArray *out, CounterMethod *out_method, guint *out_answered);
 
 /* What is served. */
 typedef struct {

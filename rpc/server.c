@@ -305,6 +305,25 @@ void rpc_server_wake(RpcServer *self)
 		loop_wake(self->loops->pdata[i]);
 }
 
+guint rpc_server_n_connections(const RpcServer *self)
+{
+	return roster_n_connections(self->roster);
+}
+
+guint rpc_server_max_connections(const RpcServer *self)
+{
+	return self->limits.max_connections;
+}
+
+guint rpc_server_n_parked(const RpcServer *self)
+{
+	guint n_parked = 0;
+
+	for (guint i = 0; i < self->loops->len; i++)
+		n_parked += loop_n_parked(self->loops->pdata[i]);
+	return n_parked;
+}
+
 gboolean rpc_server_responds(RpcServer *self)
 {
 	gboolean all = TRUE;

@@ -42,6 +42,12 @@ gboolean rpc_server_start(RpcServer *self, GError **error) G_GNUC_WARN_UNUSED_RE
 /* Any thread: what calls wait for may be there. */
 void rpc_server_wake(RpcServer *self);
 
+/* How many connections there are, how many may be, and how many of them have a call that waits. Any
+ * thread, from the start to the end of rpc_server_stop(). */
+guint rpc_server_n_connections(const RpcServer *self);
+guint rpc_server_max_connections(const RpcServer *self);
+guint rpc_server_n_parked(const RpcServer *self);
+
 /* Whether every loop has gone round since this was asked last; asked for the first time after the
  * start, say. For a watchdog, which leaves them time between two questions. */
 gboolean rpc_server_responds(RpcServer *self);

@@ -52,19 +52,20 @@ static const guint8 STOP[] = {BINARY_STOP};
 /* A call without arguments. */
 typedef struct {
 	Head call, reply;
-	const char *method;
+	const char *name;
+	CounterMethod method;
 	ServiceNumber number;
 } NumberCall;
 
-#define NUMBER_CALL(length, name, number)                                                          \
+#define NUMBER_CALL(length, name, method, number)                                                  \
 	{                                                                                          \
-		CALL(length, name), REPLY(length, name), name, number                              \
+		CALL(length, name), REPLY(length, name), name, method, number                      \
 	}
 
 static const NumberCall NUMBER_CALLS[] = {
-	NUMBER_CALL("\15", "get_timestamp", SERVICE_TIMESTAMP),
-	NUMBER_CALL("\15", "get_worker_id", SERVICE_WORKER_ID),
-	NUMBER_CALL("\21", "get_datacenter_id", SERVICE_DATACENTER_ID),
+	NUMBER_CALL("\15", "get_timestamp", COUNTER_GET_TIMESTAMP, SERVICE_TIMESTAMP),
+	NUMBER_CALL("\15", "get_worker_id", COUNTER_GET_WORKER_ID, SERVICE_WORKER_ID),
+	NUMBER_CALL("\21", "get_datacenter_id", COUNTER_GET_DATACENTER_ID, SERVICE_DATACENTER_ID),
 };
 
 /* The reply to get_id; a call has the seqid in the same place: frame, head, seqid, the head of the
@@ -422,7 +423,7 @@ static gsize answer_number(Service *service, const RpcInput *input, Bytes messag
 	if (service_get_number(service, call->number, &number))
 		append_number(input, call, number, seqid, out);
 	else
-		refuse_number(service, input, seqid, call->method, out);
+		refuse_number(service, input, seqid, call->name, out);
 	*out_answered = 1;
 	return (gsize)(message.at - input->bytes);
 }
@@ -442,22 +443,30 @@ static gsize answer_get_worker(Service *service, const RpcInput *input, Bytes me
 }
 
 gsize fast_path_answer(SfSnowflakeExtendedHandler *handler, const RpcInput *input, GByteArray *out,
-		       guint *out_answered)
+		       CounterMethod *out_method, guint *out_answered)
 {
 	Service *service = SF_SERVICE(handler);
 	Bytes message;
 
 	if (!open_message(input, &message))
 		return 0;
-	if (take_head(&message, &GET_ID))
+	if (take_head(&message, &GET_ID)) {
+		*out_method = COUNTER_GET_ID;
 		return answer_get_id(service, input, message, out, out_answered);
-	if (take_head(&message, &GET_IDS))
+	}
+	if (take_head(&message, &GET_IDS)) {
+		*out_method = COUNTER_GET_IDS;
 		return answer_get_ids(service, input, message, out, out_answered);
+	}
 	for (gsize i = 0; i < G_N_ELEMENTS(NUMBER_CALLS); i++)
-		if (take_head(&message, &NUMBER_CALLS[i].call))
+		if (take_head(&message, &NUMBER_CALLS[i].call)) {
+			*out_method = NUMBER_CALLS[i].method;
 			return answer_number(service, input, message, &NUMBER_CALLS[i], out,
 					     out_answered);
-	if (take_head(&message, &GET_WORKER))
+		}
+	if (take_head(&message, &GET_WORKER)) {
+		*out_method = COUNTER_GET_WORKER;
 		return answer_get_worker(service, input, message, out, out_answered);
+	}
 	return 0;
 }

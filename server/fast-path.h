@@ -13,4 +13,4 @@
  * each other.
  */
 gsize fast_path_answer(SfSnowflakeExtendedHandler *handler, const RpcInput *input, GByteArray *out,
-		       guint *out_answered);
+		       CounterMethod *out_method, guint *out_answered);

@@ -24,6 +24,20 @@ char *refusal_untyped(const Refusal *self)
 	return g_strconcat(NAMES[self->kind], ": ", self->message, NULL);
 }
 
+Counter refusal_counter(const Refusal *self)
+{
+	static const Counter COUNTERS[] = {
+		[REFUSAL_CLOCK] = COUNTER_REFUSED_CLOCK,
+		[REFUSAL_AGENT] = COUNTER_REFUSED_AGENT,
+		[REFUSAL_WORKER] = COUNTER_REFUSED_WORKER,
+		[REFUSAL_COUNT] = COUNTER_REFUSED_COUNT,
+		[REFUSAL_REGISTRY] = COUNTER_REFUSED_REGISTRY,
+		[REFUSAL_LAYOUT] = COUNTER_REFUSED_LAYOUT,
+	};
+
+	return COUNTERS[self->kind];
+}
+
 Refusal refusal_of_clock_back(gint64 behind_ms)
 {
 	return (Refusal){

@@ -3,6 +3,7 @@
 
 #include <glib.h>
 
+#include "common/counters.h"
 #include "core/layout.h"
 
 /*
@@ -29,6 +30,9 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Refusal, refusal_clear)
 
 /* (transfer full): the message of an untyped exception, as the calls of 2010 have them. */
 char *refusal_untyped(const Refusal *self);
+
+/* What such a refusal is counted as. */
+Counter refusal_counter(const Refusal *self);
 
 /* To be cleared, each of them. */
 Refusal refusal_of_clock_back(gint64 behind_ms);

@@ -124,6 +124,12 @@ gboolean service_draw_some(Service *self, const char *agent, gsize length, guint
 
 /* Refusing */
 
+static void service_count_refusal(Service *self, const Refusal *refusal)
+{
+	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
+	counters_add(self->counters, refusal_counter(refusal), 1);
+}
+
 /* Of the last draw. */
 static Refusal service_refuse_draw(Service *self)
 {
@@ -156,14 +162,14 @@ gboolean service_refuse_ids(Service *self, const char *agent, gsize length, gint
 		return FALSE;
 	else
 		*out_refusal = service_refuse_draw(self);
-	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
+	service_count_refusal(self, out_refusal);
 	return TRUE;
 }
 
 void service_refuse_number(Service *self, Refusal *out_refusal)
 {
 	*out_refusal = refusal_of_worker_id();
-	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
+	service_count_refusal(self, out_refusal);
 }
 
 /* Exceptions. The code of an error is the type of an untyped one. */
@@ -332,7 +338,7 @@ static gboolean service_get_uuids(SfSnowflakeExtendedIf *iface, GPtrArray **out_
 
 	if (!layout_equal(layout, &LAYOUT_TWITTER)) {
 		refusal = refusal_of_layout(layout);
-		counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
+		service_count_refusal(self, &refusal);
 		*out_layout =
 			g_object_new(SF_TYPE_UNSUPPORTED_LAYOUT, "message", refusal.message, NULL);
 		return FALSE;
@@ -357,7 +363,7 @@ static gboolean service_append_ulids(Service *self, const char *agent, gint coun
 		return FALSE;
 	}
 	if (!wide_ids_append_ulids(self->config->ulids, (guint)count, out_ulids, out_refusal)) {
-		counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
+		service_count_refusal(self, out_refusal);
 		return FALSE;
 	}
 	counters_add(self->counters, COUNTER_ULIDS_GENERATED, (guint)count);
@@ -458,7 +464,7 @@ static GPtrArray *service_await_workers(Service *self, gint64 *out_as_of_ms, Ref
 				       failure != NULL ? failure->message
 						       : "the registry has not answered yet",
 				       WORKERS_RETRY_AFTER_MS);
-	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
+	service_count_refusal(self, out_refusal);
 	return NULL;
 }
 
@@ -502,6 +508,14 @@ static void put_value(GHashTable *values, const char *name, gint64 value)
 	g_hash_table_insert(values, g_strdup(name), g_memdup2(&value, sizeof value));
 }
 
+static void put_method(const Service *self, const char *prefix, Counter first, CounterMethod method,
+		       GHashTable *values)
+{
+	g_autofree char *name = g_strconcat(prefix, counter_method_name(method), NULL);
+
+	put_value(values, name, (gint64)counter_set_sum(self->config->counters, first + method));
+}
+
 static void put_agent(const char *agent, guint64 ids, gpointer values)
 {
 	g_autofree char *name = g_strconcat(counter_name(COUNTER_IDS_GENERATED), "_", agent, NULL);
@@ -528,9 +542,13 @@ static gboolean service_get_counters(SfSnowflakeExtendedIf *iface, GHashTable **
 {
 	const Service *self = SF_SERVICE(iface);
 
-	for (Counter counter = 0; counter < N_COUNTERS; counter++)
+	for (Counter counter = 0; counter < N_NAMED_COUNTERS; counter++)
 		put_value(*out_counters, counter_name(counter),
 			  (gint64)counter_set_sum(self->config->counters, counter));
+	for (CounterMethod method = 0; method < N_COUNTER_METHODS; method++) {
+		put_method(self, "answered_", COUNTER_ANSWERED, method, *out_counters);
+		put_method(self, "refused_", COUNTER_REFUSED, method, *out_counters);
+	}
 	agent_counters_each(self->config->agents, put_agent, *out_counters);
 	put_gauges(self, *out_counters);
 	return TRUE;

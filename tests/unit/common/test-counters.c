@@ -17,6 +17,45 @@ static void test_sum(void)
 	g_assert_cmpuint(counter_set_sum(set, COUNTER_WAITS), ==, 1);
 }
 
+static void test_methods(void)
+{
+	for (CounterMethod method = 0; method < N_COUNTER_METHODS; method++)
+		g_assert_cmpint(counter_method_of(counter_method_name(method)), ==, method);
+	g_assert_cmpint(counter_method_of("get_idea"), ==, COUNTER_OTHER_METHOD);
+	g_assert_cmpint(counter_method_of(""), ==, COUNTER_OTHER_METHOD);
+}
+
+/* Each duration is counted where the first bound is that is not below it. */
+static void test_durations(void)
+{
+	static const struct {
+		gint64 us;
+		guint bucket;
+	} CASES[] = {
+		{0, 0},
+		{1, 0},
+		{4, 0},
+		{5, 1},
+		{8, 1},
+		{9, 2},
+		{1024, 8},
+		{1025, 9},
+		{8388608, 21},
+		{8388609, 22},
+		{G_USEC_PER_SEC * G_GINT64_CONSTANT(3600), 22},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(CounterSet) set = counter_set_new();
+
+		g_test_message("%" G_GINT64_FORMAT " us", CASES[i].us);
+		counters_add_durations(counter_set_add(set), CASES[i].us, 3);
+		g_assert_cmpuint(counter_set_sum(set, COUNTER_DURATIONS + CASES[i].bucket), ==, 3);
+		g_assert_cmpuint(counter_set_sum(set, COUNTER_DURATION_US), ==,
+				 3 * (guint64)CASES[i].us);
+	}
+}
+
 /* The manual has an entry for each counter, in their order, and for nothing else. */
 static void test_manual(void)
 {
@@ -28,8 +67,8 @@ static void test_manual(void)
 	g_assert_true(g_file_get_contents(path, &manual, NULL, NULL));
 	manual[strstr(manual, "\n.SS Others\n") - manual] = '\0';
 	entries = g_strsplit(strstr(manual, "\n.SH COUNTERS\n"), "\n.TP\n", -1);
-	g_assert_cmpuint(g_strv_length(entries), ==, N_COUNTERS + 1);
-	for (Counter counter = 0; counter < N_COUNTERS; counter++) {
+	g_assert_cmpuint(g_strv_length(entries), ==, N_NAMED_COUNTERS + 1);
+	for (Counter counter = 0; counter < N_NAMED_COUNTERS; counter++) {
 		g_autofree char *begin = g_strdup_printf(".B %s\n", counter_name(counter));
 
 		g_test_message("%s", begin);
@@ -41,6 +80,8 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/counters/sum", test_sum);
+	g_test_add_func("/counters/methods", test_methods);
+	g_test_add_func("/counters/durations", test_durations);
 	g_test_add_func("/counters/manual", test_manual);
 	return g_test_run();
 }

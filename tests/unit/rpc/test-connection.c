@@ -32,6 +32,7 @@ static void test_gone_before_its_replies(void)
 	g_autofree guint8 *in = g_malloc(BUFFER_BYTES);
 	ConnectionShared shared = {
 		.stream = stack->shared,
+		.counters = counter_set_add(stack->counters),
 		.in = in,
 		.in_bytes = BUFFER_BYTES,
 		.out = out,
@@ -49,6 +50,8 @@ static void test_gone_before_its_replies(void)
 			CONNECTION_READING);
 	g_assert_cmpint(read(fd, replies, sizeof replies), ==, REPLY_BYTES);
 	g_assert_cmpint(replies[SEQID_AT + 3], ==, 2);
+	/* what was sent to nobody was not sent */
+	g_assert_cmpuint(counter_set_sum(stack->counters, COUNTER_BYTES_SENT), ==, REPLY_BYTES);
 
 	close(fd);
 	connection_clear(&gone);
@@ -67,6 +70,7 @@ static void test_pending_does_not_grow(void)
 	g_autofree guint8 *in = g_malloc(BUFFER_BYTES);
 	ConnectionShared shared = {
 		.stream = stack->shared,
+		.counters = counter_set_add(stack->counters),
 		.in = in,
 		.in_bytes = BUFFER_BYTES,
 		.out = out,

@@ -34,7 +34,7 @@ static void check_turns(const Pair *self)
 			 self->general.stack->allowance.quota);
 	g_assert_cmpint(self->fast.stack->allowance.last_chance, ==,
 			self->general.stack->allowance.last_chance);
-	g_assert_cmpint(self->fast.answered, ==, self->general.answered);
+	g_assert_true((self->fast.answered > 0) == (self->general.answered > 0));
 	if (self->fast.status == STREAM_PARKED) {
 		g_assert_true(fast->parked && general->parked);
 		g_assert_cmpint(fast->wait_ns, ==, general->wait_ns);
