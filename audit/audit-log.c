@@ -113,6 +113,22 @@ guint64 audit_log_dropped_ids(const AuditLog *self)
 	return sum;
 }
 
+gboolean audit_log_get_sink(const AuditLog *self, guint nth, AuditSinkStatus *out_status)
+{
+	const AuditWriter *writer;
+
+	if (nth >= self->writers->len)
+		return FALSE;
+	writer = self->writers->pdata[nth];
+	*out_status = (AuditSinkStatus){
+		.sink = audit_writer_name(writer),
+		.queued_ids = audit_writer_queued_ids(writer),
+		.dropped_ids = audit_writer_dropped_ids(writer),
+		.failing = audit_writer_is_failing(writer),
+	};
+	return TRUE;
+}
+
 void audit_producer_issued(AuditProducer *self, const IdRun *run, const char *agent, gsize length)
 {
 	for (guint i = 0; i < self->n_rings; i++)

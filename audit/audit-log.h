@@ -55,6 +55,16 @@ void audit_log_join(AuditLog *self);
 guint64 audit_log_queued_ids(const AuditLog *self);
 guint64 audit_log_dropped_ids(const AuditLog *self);
 
+/* Any thread. @sink: as it was given */
+typedef struct {
+	const char *sink;
+	guint64 queued_ids, dropped_ids;
+	gboolean failing; /* it takes nothing now */
+} AuditSinkStatus;
+
+/* Of the first sink, the second, ...: %FALSE if there are no more. */
+gboolean audit_log_get_sink(const AuditLog *self, guint nth, AuditSinkStatus *out_status);
+
 /* The producer's thread: @agent, of @length bytes, 1 to AUDIT_AGENT_MAX_BYTES, got the IDs of
  * @run. */
 void audit_producer_issued(AuditProducer *self, const IdRun *run, const char *agent, gsize length);

@@ -51,13 +51,13 @@ struct _AuditWriter {
 	gboolean running;
 	gboolean hangs; /* when it was to end: the thread uses all of this until the process ends */
 	_Atomic guint64 written_ids;
+	_Atomic gboolean failing; /* the log said last that it is; by the thread */
 	_Atomic guint64 told_ids; /* of those that were dropped, what the sink was told of */
 	/* of the thread */
 	guint next_source;
 	AuditLines lines;   /* at hand: what was not written is tried again */
 	guint failures;     /* in a row */
 	guint all_failures; /* since the log said that it fails */
-	gboolean failing;   /* the log said last that it is */
 	gint64 failed_since_us, failed_last_us;
 	guint64 untold_missing; /* IDs; the sink has it, the log not yet */
 	gint64 next_told_us;
@@ -434,6 +434,16 @@ void audit_writer_join(AuditWriter *self)
 }
 
 /* Any thread */
+
+const char *audit_writer_name(const AuditWriter *self)
+{
+	return self->name;
+}
+
+gboolean audit_writer_is_failing(const AuditWriter *self)
+{
+	return atomic_load_explicit(&self->failing, memory_order_relaxed);
+}
 
 guint64 audit_writer_queued_ids(const AuditWriter *self)
 {

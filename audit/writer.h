@@ -37,6 +37,11 @@ void audit_writer_finish(AuditWriter *self, gint64 by_us);
  * that hangs in the sink is left alone then, until the process ends. */
 void audit_writer_join(AuditWriter *self);
 
+/* Any thread: what the log calls the sink, borrowed; and whether the log said last that it is
+ * failing. */
+const char *audit_writer_name(const AuditWriter *self);
+gboolean audit_writer_is_failing(const AuditWriter *self);
+
 /* Any thread: IDs that were put and are not written yet; and those that were dropped. */
 guint64 audit_writer_queued_ids(const AuditWriter *self);
 guint64 audit_writer_dropped_ids(const AuditWriter *self);

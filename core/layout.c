@@ -288,6 +288,14 @@ char *layout_to_string(const Layout *self)
 	return g_string_free(text, FALSE);
 }
 
+char *layout_name(const Layout *self)
+{
+	for (const LayoutPreset *preset = LAYOUT_PRESETS; preset->name != NULL; preset++)
+		if (layout_equal(self, preset->layout))
+			return g_strdup(preset->name);
+	return layout_to_string(self);
+}
+
 char *layout_tick_text(const Layout *self, gint64 tick)
 {
 	return text_time_ms(layout_tick_start_ms(self, tick));
@@ -342,6 +350,11 @@ gboolean layout_encode(const Layout *self, const LayoutParts *parts, gint64 *out
 gboolean layout_check_id(const Layout *self, gint64 id, GError **error)
 {
 	return check_part("ID", id, layout_total_bits(self), error);
+}
+
+gdouble layout_ids_per_ms(const Layout *self)
+{
+	return (gdouble)(G_GINT64_CONSTANT(1) << self->sequence_bits) / (gdouble)self->tick_ms;
 }
 
 gint64 layout_last_ms(const Layout *self)

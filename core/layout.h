@@ -61,6 +61,9 @@ gboolean layout_parse(const char *text, Layout *out_layout,
 /* (transfer full): the six fields, and total_bits if it is needed, as layout_parse() reads them. */
 char *layout_to_string(const Layout *self);
 
+/* (transfer full): the name of the one of LAYOUT_PRESETS that it is, or layout_to_string(). */
+char *layout_name(const Layout *self);
+
 /* (transfer full): when @tick, of 0 to layout_max_tick(), begins, as text_time_ms() writes it. */
 char *layout_tick_text(const Layout *self, gint64 tick);
 
@@ -97,6 +100,9 @@ gboolean layout_check_id(const Layout *self, gint64 id, GError **error) G_GNUC_W
  */
 gboolean layout_range(const Layout *self, gint64 from_ms, gint64 to_ms, gint64 *out_first,
 		      gint64 *out_last, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* How many IDs a worker ID has in a millisecond. */
+gdouble layout_ids_per_ms(const Layout *self);
 
 /* The last millisecond that the layout has, since the Unix epoch. */
 gint64 layout_last_ms(const Layout *self);

@@ -2,9 +2,11 @@
 #include "server/admin.h"
 
 #include "admin/http.h"
+#include "admin/prometheus-text.h"
 #include "common/log.h"
 #include "rpc/listener.h"
 #include "server/admin-ids.h"
+#include "server/metrics.h"
 #include "server/status-json.h"
 
 #define SAMPLE_MS 2000
@@ -16,6 +18,7 @@ struct _Admin {
 	/* of its thread */
 	OwnCalls calls;
 	RateHistory rates;
+	DurationWindow durations;
 	StatusSource status;
 };
 
@@ -107,6 +110,19 @@ static void answer_stats_text(const AdminRequest *request G_GNUC_UNUSED, gpointe
 	admin_reply_take(reply, ADMIN_REPLY_TEXT, status_json_stats_text(&self->status));
 }
 
+static void answer_metrics(const AdminRequest *request G_GNUC_UNUSED, gpointer user_data,
+			   AdminReply *reply)
+{
+	const Admin *self = user_data;
+	const MetricsSource source = {
+		.service = self->config.service,
+		.health = self->config.health,
+		.rpc = self->config.rpc,
+	};
+
+	admin_reply_take(reply, PROMETHEUS_TEXT_TYPE, metrics_text(&source));
+}
+
 static void answer_id(const AdminRequest *request, gpointer user_data, AdminReply *reply)
 {
 	Admin *self = user_data;
@@ -134,6 +150,7 @@ static const AdminPath PATHS[] = {
 	{.path = "/readyz", .answer = answer_readyz},
 	{.path = "/ping", .answer = answer_ping},
 	{.path = "/server_info", .answer = answer_server_info},
+	{.path = "/metrics", .answer = answer_metrics},
 	{.path = "/stats.json", .answer = answer_stats_json},
 	{.path = "/stats.txt", .answer = answer_stats_text},
 	{.path = "/status.json", .answer = answer_status},
@@ -150,6 +167,7 @@ static void on_tick(gpointer user_data)
 
 	rate_history_add(&self->rates, g_get_monotonic_time(),
 			 counter_set_sum(self->config.service->counters, COUNTER_IDS_GENERATED));
+	duration_window_add(&self->durations, self->config.service->counters);
 }
 
 Admin *admin_new(const AdminConfig *config, GError **error)
@@ -169,7 +187,9 @@ Admin *admin_new(const AdminConfig *config, GError **error)
 		.options = config->options,
 		.health = config->health,
 		.calls = &self->calls,
+		.rpc = config->rpc,
 		.rates = &self->rates,
+		.durations = &self->durations,
 		.interval_ms = SAMPLE_MS,
 		.started_us = config->started_us,
 	};

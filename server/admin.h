@@ -3,6 +3,7 @@
 
 #include <glib.h>
 
+#include "rpc/server.h"
 #include "server/health.h"
 #include "server/options.h"
 #include "server/service.h"
@@ -15,6 +16,7 @@ typedef struct {
 	const Options *options;
 	ServiceConfig *service;
 	const Health *health;
+	const RpcServer *rpc;
 	gint64 started_us; /* monotonic */
 } AdminConfig;
 

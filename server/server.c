@@ -310,6 +310,7 @@ static gboolean make_admin(Server *self, GError **error)
 		.options = self->options,
 		.service = &self->service,
 		.health = &self->health,
+		.rpc = self->rpc,
 		.started_us = self->started_us,
 	};
 

@@ -386,7 +386,7 @@ static gboolean service_get_ulids(SfSnowflakeExtendedIf *iface, GPtrArray **out_
 static const char *service_state(const Service *self, const KeeperStatus *status)
 {
 	if (atomic_load_explicit(&self->config->draining, memory_order_relaxed))
-		return "draining";
+		return SERVICE_DRAINING;
 	return keeper_state_name(status->state);
 }
 

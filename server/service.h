@@ -25,6 +25,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SfSnowflakeExtendedHandler, g_object_unref)
 #define SERVICE_TYPE (service_get_type())
 G_DECLARE_FINAL_TYPE(Service, service, SF, SERVICE, SfSnowflakeExtendedHandler)
 
+/* Its state when it is about to stop, whatever that of the keeper. */
+#define SERVICE_DRAINING "draining"
+
 /* What all handlers share; all borrowed. */
 typedef struct {
 	Generator *generator;

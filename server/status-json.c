@@ -36,14 +36,6 @@ static gint64 now_ms(const StatusSource *source)
 
 /* The server itself */
 
-static char *layout_name(const Layout *layout)
-{
-	for (const LayoutPreset *preset = LAYOUT_PRESETS; preset->name != NULL; preset++)
-		if (layout_equal(layout, preset->layout))
-			return g_strdup(preset->name);
-	return layout_to_string(layout);
-}
-
 static JsonObject *describe_layout(const StatusSource *source)
 {
 	const Layout *layout = &source->options->layout;
@@ -59,9 +51,7 @@ static JsonObject *describe_layout(const StatusSource *source)
 	json_object_set_int_member(object, "sequence_bits", layout->sequence_bits);
 	json_object_set_int_member(object, "left_days",
 				   (layout_last_ms(layout) - now_ms(source)) / MS_PER_DAY);
-	json_object_set_double_member(object, "ids_per_ms",
-				      (double)(G_GINT64_CONSTANT(1) << layout->sequence_bits) /
-					      (double)layout->tick_ms);
+	json_object_set_double_member(object, "ids_per_ms", layout_ids_per_ms(layout));
 	return object;
 }
 
@@ -116,6 +106,28 @@ static JsonObject *describe_rate(const StatusSource *source)
 	return object;
 }
 
+/* NULL: there were no calls of late. */
+static JsonObject *describe_durations(const StatusSource *source)
+{
+	static const struct {
+		const char *name;
+		gdouble quantile;
+	} QUANTILES[] = {{"p50", 0.5}, {"p99", 0.99}, {"p999", 0.999}};
+	CounterSet *counters = source->calls->config->counters;
+	JsonObject *object = NULL;
+	gdouble us;
+
+	for (gsize i = 0; i < G_N_ELEMENTS(QUANTILES); i++) {
+		if (!duration_window_quantile(source->durations, counters, QUANTILES[i].quantile,
+					      &us))
+			continue;
+		if (object == NULL)
+			object = json_object_new();
+		json_object_set_double_member(object, QUANTILES[i].name, us);
+	}
+	return object;
+}
+
 static JsonObject *describe_audit(const StatusSource *source)
 {
 	const AuditLog *audit = source->calls->config->audit;
@@ -136,11 +148,6 @@ static void set_object(JsonObject *object, const char *name, JsonObject *value)
 		json_object_set_object_member(object, name, value);
 	else
 		json_object_set_null_member(object, name);
-}
-
-static gint64 counted(GHashTable *counters, Counter counter)
-{
-	return *(const gint64 *)g_hash_table_lookup(counters, counter_name(counter));
 }
 
 static JsonObject *describe_counters(GHashTable *counters, gboolean gauges)
@@ -183,17 +190,16 @@ JsonObject *status_json_new(const StatusSource *source)
 	set_object(object, "layout", describe_layout(source));
 	json_object_set_int_member(object, "now_ms", now_ms(source));
 	set_object(object, "counters", describe_counters(counters, FALSE));
-	json_object_set_int_member(object, "connections",
-				   counted(counters, COUNTER_CONNECTIONS_ACCEPTED) -
-					   counted(counters, COUNTER_CONNECTIONS_ENDED));
-	json_object_set_int_member(object, "max_connections", source->options->max_connections);
-	json_object_set_null_member(object, "parked_calls");
+	json_object_set_int_member(object, "connections", rpc_server_n_connections(source->rpc));
+	json_object_set_int_member(object, "max_connections",
+				   rpc_server_max_connections(source->rpc));
+	json_object_set_int_member(object, "parked_calls", rpc_server_n_parked(source->rpc));
 	set_object(object, "reservation", describe_reservation(source, &status));
 	set_object(object, "clock", describe_clock(source, &status));
 	set_text(object, "session",
 		 status.session != KEEPER_SESSION_NONE ? keeper_session_name(status.session)
 						       : NULL);
-	json_object_set_null_member(object, "latency_us");
+	set_object(object, "latency_us", describe_durations(source));
 	set_object(object, "rate", describe_rate(source));
 	set_object(object, "audit", describe_audit(source));
 	return object;

@@ -3,6 +3,8 @@
 
 #include <json-glib/json-glib.h>
 
+#include "rpc/server.h"
+#include "server/duration-window.h"
 #include "server/health.h"
 #include "server/options.h"
 #include "server/own-calls.h"
@@ -15,9 +17,11 @@ typedef struct {
 	const Options *options;
 	const Health *health;
 	OwnCalls *calls;
+	const RpcServer *rpc;
 	const RateHistory *rates; /* of IDs */
 	gint64 interval_ms;       /* of these */
-	gint64 started_us;        /* monotonic */
+	const DurationWindow *durations;
+	gint64 started_us; /* monotonic */
 } StatusSource;
 
 /* Each is (transfer full). */
