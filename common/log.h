@@ -23,9 +23,12 @@ typedef enum {
 	LOG_OPTION,          /* one that is not at its default: name, value */
 	LOG_LISTENING,       /* address */
 	LOG_ADMIN_LISTENING, /* HTTP for operators: address */
+	LOG_SOCKETS_PASSED,  /* by systemd, say: count, meaning */
 	LOG_READY,           /* the first lease is usable: datacenter_id, worker_id, startup_ms */
 	LOG_STOPPING,        /* signal, drain_ms: how long it serves on */
-	LOG_RELOAD,          /* pid: of whoever sent SIGHUP */
+	LOG_RELOAD,          /* pid: of whoever sent SIGHUP; options, with commas between: changed,
+				needs_restart */
+	LOG_RELOAD_FAILED,   /* pid; error: the options stay as they were */
 	LOG_SIGNAL_IGNORED,  /* signal, pid: of whoever sent it */
 	LOG_STOPPED,         /* ids, calls, exceptions, uptime_s */
 	LOG_FAILED,          /* error: the server ends, or does not start */

@@ -17,6 +17,7 @@
 
 struct _Listener {
 	int fd;
+	gboolean adopted;
 	guint source; /* watches the socket, or waits for the end of a pause; 0: neither */
 	ListenerReady ready;
 	gpointer user_data;
@@ -136,6 +137,20 @@ gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners, GEr
 int listener_fd(const Listener *self)
 {
 	return self->fd;
+}
+
+void listener_adopt(int fd, GPtrArray *listeners)
+{
+	Listener *self = listener_new(fd);
+
+	self->adopted = TRUE;
+	g_unix_set_fd_nonblocking(fd, TRUE, NULL);
+	g_ptr_array_add(listeners, self);
+}
+
+gboolean listener_is_adopted(const Listener *self)
+{
+	return self->adopted;
 }
 
 char *listener_address(const Listener *self)

@@ -23,6 +23,13 @@ typedef guint (*ListenerReady)(Listener *self, gpointer user_data);
 gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners,
 		       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+/* The same of @fd, a TCP socket that listens already, and that others keep, so that a server that
+ * comes later may go on with it. It is made non-blocking, and closed with the listener. */
+void listener_adopt(int fd, GPtrArray *listeners);
+
+/* Whether others keep the socket: closing it here refuses nobody. */
+gboolean listener_is_adopted(const Listener *self);
+
 /* Closes the socket. */
 void listener_free(Listener *self);
 

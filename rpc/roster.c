@@ -286,6 +286,11 @@ static gboolean address_is_full(Roster *self, const struct in6_addr *address)
 	return full;
 }
 
+void roster_set_max_per_address(Roster *self, guint max_per_address)
+{
+	self->config.max_per_address = max_per_address;
+}
+
 gboolean roster_ready(Roster *self)
 {
 	gboolean ready;

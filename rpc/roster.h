@@ -47,6 +47,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Roster, roster_free)
 /* Of TCP sockets. */
 gboolean roster_is_idle(int fd, guint idle_ms);
 
+/* From the next newcomer on. By the thread that admits. */
+void roster_set_max_per_address(Roster *self, guint max_per_address);
+
 /* %FALSE: as many are about to leave as may be; roster_admit() must not be called before one has
  * gone, which is a matter of moments. */
 gboolean roster_ready(Roster *self);

@@ -91,6 +91,11 @@ gboolean rpc_server_listen(RpcServer *self, const char *host, guint16 port, GErr
 	return listener_open(host, port, self->listeners, error);
 }
 
+void rpc_server_adopt(RpcServer *self, int fd)
+{
+	listener_adopt(fd, self->listeners);
+}
+
 char *rpc_server_address(const RpcServer *self)
 {
 	return listener_address(self->listeners->pdata[0]);
@@ -299,6 +304,12 @@ gboolean rpc_server_start(RpcServer *self, GError **error)
 	return TRUE;
 }
 
+void rpc_server_set_max_per_address(RpcServer *self, guint max_per_address)
+{
+	self->limits.max_per_address = max_per_address;
+	roster_set_max_per_address(self->roster, max_per_address);
+}
+
 void rpc_server_wake(RpcServer *self)
 {
 	for (guint i = 0; i < self->loops->len; i++)
@@ -353,10 +364,11 @@ gboolean rpc_server_check(RpcServer *self, GError **error)
 	return TRUE;
 }
 
-/* Those whose connection stands have been promised an answer. */
+/* Those whose connection stands have been promised an answer; on a socket that others keep, the
+ * next server's. */
 static void accept_the_rest(RpcServer *self, const Listener *listener)
 {
-	for (guint tries = 0; tries < MOST_LAST_TRIES; tries++) {
+	for (guint tries = 0; !listener_is_adopted(listener) && tries < MOST_LAST_TRIES; tries++) {
 		if (accept_some(self, listener, SOMAXCONN) != ROOM_PAUSE_MS)
 			return;
 		g_usleep(1000 * ROOM_PAUSE_MS);

@@ -33,8 +33,14 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(RpcServer, rpc_server_free)
 gboolean rpc_server_listen(RpcServer *self, const char *host, guint16 port,
 			   GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+/* Likewise, on a socket that listens already; see listener_adopt(). */
+void rpc_server_adopt(RpcServer *self, int fd);
+
 /* (transfer full): the first address it listens on, with the port that was chosen. */
 char *rpc_server_address(const RpcServer *self);
+
+/* See RosterConfig; whoever is connected stays. */
+void rpc_server_set_max_per_address(RpcServer *self, guint max_per_address);
 
 /* Starts the loops and accepts. After a failure nothing runs, and it cannot be started again. */
 gboolean rpc_server_start(RpcServer *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -170,10 +170,22 @@ static void on_tick(gpointer user_data)
 	duration_window_add(&self->durations, self->config.service->counters);
 }
 
+static gboolean find_sockets(Admin *self, GError **error)
+{
+	const Address *address = self->config.options->admin_listen;
+	const GArray *passed = self->config.sockets;
+
+	for (guint i = 0; i < passed->len; i++)
+		listener_adopt(g_array_index(passed, int, i), self->listeners);
+	if (passed->len > 0 || listener_open(address->host, address->port, self->listeners, error))
+		return TRUE;
+	g_prefix_error(error, "--admin-listen: ");
+	return FALSE;
+}
+
 Admin *admin_new(const AdminConfig *config, GError **error)
 {
 	g_autoptr(Admin) self = g_new0(Admin, 1);
-	const Address *address = config->options->admin_listen;
 	const AdminHttpConfig http = {
 		.paths = PATHS,
 		.tick_ms = SAMPLE_MS,
@@ -194,10 +206,8 @@ Admin *admin_new(const AdminConfig *config, GError **error)
 		.started_us = config->started_us,
 	};
 	self->listeners = g_ptr_array_new_with_free_func((GDestroyNotify)listener_free);
-	if (!listener_open(address->host, address->port, self->listeners, error)) {
-		g_prefix_error(error, "--admin-listen: ");
+	if (!find_sockets(self, error))
 		return NULL;
-	}
 	self->http = admin_http_new(&http, error);
 	if (self->http == NULL)
 		return NULL;

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "gen-c_glib/generated-types.h"
 #include "server/options-table.h"
+#include "server/reload.h"
 #include "server/signals.h"
 #include "server/stop.h"
 
@@ -71,13 +72,6 @@ static gboolean on_check(gpointer user_data)
 		sd_notify(0, "WATCHDOG=1");
 	}
 	return G_SOURCE_CONTINUE;
-}
-
-/* So far the audit log's files are all that is read again, or written anew. */
-static void reload(const Server *self, guint sender)
-{
-	log_event(LOG_RELOAD, log_number("pid", sender));
-	audit_log_reopen(self->audit);
 }
 
 static void on_signal(int number, gboolean stop, guint sender, gpointer user_data)
@@ -178,7 +172,7 @@ static void occupy_standard_descriptors(void)
 		close(fd);
 }
 
-static int serve(const Options *options)
+static int serve(Options *options)
 {
 	g_autoptr(GError) error = NULL;
 	Server server;

@@ -12,6 +12,7 @@
 	.name = key, .type = OPTION_##kind, .offset = offsetof(Options, field), .argument = takes
 #define NUMBER(key, field, unit, least, most, otherwise)                                           \
 	OPTION(key, NUMBER, field, unit), .min = least, .max = most, .default_text = otherwise
+#define REREAD                             .reread = TRUE
 #define OF_ZOOKEEPER                       .of_zookeeper = TRUE
 #define ONLY_ARGS(key, kind, field, takes) OPTION(key, kind, field, takes), .only_args = TRUE
 
@@ -125,6 +126,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .help = "connections at a time; one more takes the place of one that has been silent for "
 		 "10 s, of the client address that has most, or is closed at once"},
 	{NUMBER("max-connections-per-address", max_connections_per_address, "N", 0, 1000000, "0"),
+	 REREAD,
 	 .help = "connections of one client address; those beyond are closed at once; 0 is no "
 		 "limit"},
 	{NUMBER("max-frame", max_frame_bytes, "BYTES", 256, 16777215, "65536"),
@@ -155,12 +157,14 @@ const OptionSpec OPTIONS_TABLE[] = {
 
 	{.heading = "Operation",
 	 NUMBER("drain-delay", drain_delay_ms, "MS", 0, 3600000, "0"),
+	 REREAD,
 	 .help = "how long a server that is told to stop serves on, saying that it is draining, so "
 		 "that clients go elsewhere first"},
-	{NUMBER("stop-timeout", stop_timeout_ms, "MS", 0, 3600000, "5000"),
+	{NUMBER("stop-timeout", stop_timeout_ms, "MS", 0, 3600000, "5000"), REREAD,
 	 .help = "how long a stop waits for what is in flight, then for the hand-back of the "
 		 "worker ID and the end of the audit log, which have 1 s at least"},
 	{OPTION("log-level", CHOICE, log_level, "LEVEL"), .choices = LEVELS, .default_text = "info",
+	 REREAD,
 	 .help = "what is logged: error, warning, info or debug, each with those before it"},
 	{OPTION("log-format", CHOICE, log_format, "FORMAT"), .choices = FORMATS,
 	 .default_text = "auto",
@@ -207,7 +211,8 @@ char *options_table_range(const OptionSpec *spec)
 	return g_string_free(range, FALSE);
 }
 
-/* (transfer full): range and default, as "0 to 60000 ms, default 10"; "" if there is neither. */
+/* (transfer full): range, default and what SIGHUP does, as "0 to 60000 ms, default 10, reread on
+ * SIGHUP"; "" if there is none of it. */
 static char *limits_text(const OptionSpec *spec)
 {
 	const char *otherwise = spec->default_text ? spec->default_text : spec->default_note;
@@ -215,7 +220,8 @@ static char *limits_text(const OptionSpec *spec)
 
 	if (otherwise == NULL)
 		return g_steal_pointer(&range);
-	return g_strdup_printf("%s%sdefault %s", range, *range != '\0' ? ", " : "", otherwise);
+	return g_strdup_printf("%s%sdefault %s%s", range, *range != '\0' ? ", " : "", otherwise,
+			       spec->reread ? ", reread on SIGHUP" : "");
 }
 
 static void append_description(GString *out, const OptionSpec *spec, const char *indent)

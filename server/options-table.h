@@ -34,6 +34,7 @@ typedef struct {
 	OptionType type;
 	gsize offset;               /* of its field in Options */
 	gboolean only_args;         /* not in the file */
+	gboolean reread;            /* on SIGHUP, see reload.h; a number or a choice */
 	gboolean of_zookeeper;      /* only with zookeeper; else it must be at its default */
 	const char *argument;       /* NULL for a flag; of a number the unit in capitals, or "N" */
 	const char *const *choices; /* of a choice: the names, with NULL after them */

@@ -332,14 +332,21 @@ static gboolean refuse_arg(const char *arg, GError **error)
 			 *arg == '-' ? "unknown option" : "unexpected argument", escaped);
 }
 
-static gboolean read_args(int argc, char **argv, GHashTable *given, GError **error)
+static GStrv copy_args(int argc, char **argv)
 {
-	g_autoptr(GOptionContext) context = context_new(given);
-	g_auto(GStrv) args = g_new0(char *, argc + 1);
-	g_autoptr(GError) missing = NULL;
+	GStrv args = g_new0(char *, argc + 1);
 
 	for (int i = 0; i < argc; i++)
 		args[i] = g_strdup(argv[i]);
+	return args;
+}
+
+static gboolean read_args(char **argv, GHashTable *given, GError **error)
+{
+	g_autoptr(GOptionContext) context = context_new(given);
+	g_auto(GStrv) args = g_strdupv(argv);
+	g_autoptr(GError) missing = NULL;
+
 	if (!g_option_context_parse_strv(context, &args, &missing))
 		return bad_value(error, "%s; see --help", missing->message);
 	return args[0] == NULL || args[1] == NULL || refuse_arg(args[1], error);
@@ -494,7 +501,8 @@ Options *options_new_from_args(int argc, char **argv, GError **error)
 	g_autoptr(Options) self = new_with_defaults();
 	g_autoptr(GHashTable) given = given_new();
 
-	if (!read_args(argc, argv, given, error) || !set_given(self, given, TRUE, "--", error))
+	self->args = copy_args(argc, argv);
+	if (!read_args(self->args, given, error) || !set_given(self, given, TRUE, "--", error))
 		return NULL;
 	if (self->help || self->version || self->print_config)
 		return g_steal_pointer(&self);
@@ -505,10 +513,16 @@ Options *options_new_from_args(int argc, char **argv, GError **error)
 	return g_steal_pointer(&self);
 }
 
+Options *options_new_again(const Options *self, GError **error)
+{
+	return options_new_from_args((int)g_strv_length(self->args), self->args, error);
+}
+
 void options_free(Options *self)
 {
 	if (self == NULL)
 		return;
+	g_strfreev(self->args);
 	g_free(self->config);
 	g_clear_pointer(&self->listen, g_ptr_array_unref);
 	address_free(self->advertise);

@@ -31,6 +31,7 @@ typedef struct {
 	/* command line only */
 	gboolean help, version, print_config; /* with one of these, the rest is as by default */
 	char *config;                         /* a path, or NULL */
+	GStrv args;                           /* all of it, to read it again */
 
 	/* addresses */
 	GPtrArray *listen;     /* of Address, one or more */
@@ -97,5 +98,9 @@ typedef struct {
  * error of one line: where the value stands, its key, the value, the limit, what to do
  */
 Options *options_new_from_args(int argc, char **argv, GError **error);
+
+/* What options_new_from_args() would make of the same command line and the files that there are
+ * now. */
+Options *options_new_again(const Options *self, GError **error);
 void options_free(Options *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Options, options_free)

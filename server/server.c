@@ -83,18 +83,42 @@ static void on_keeper_changed(gpointer user_data)
 /* Where it listens; by this machine's name if that is everywhere. */
 static char *default_address(const Server *self)
 {
-	const Address *asked = self->options->listen->pdata[0];
 	g_autofree char *text = rpc_server_address(self->rpc);
 	/* everywhere may have been asked for by a name too, or as a number that only the resolver
-	 * knows, as 0x0 */
+	 * knows, as 0x0; of a passed socket nothing else is known */
 	g_autoptr(Address) bound = address_parse(text, NULL);
 	/* the kernel takes any bytes for a name, records and replies do not */
 	g_autofree char *name = g_utf8_make_valid(g_get_host_name(), -1);
 
-	if (!address_is_everywhere(asked) && (bound == NULL || !address_is_everywhere(bound)))
+	if (bound == NULL || !address_is_everywhere(bound))
 		return g_steal_pointer(&text);
 	/* the port is the bound one, which 0 stands for in the options */
 	return g_strconcat(name, strrchr(text, ':'), NULL);
+}
+
+static gboolean open_sockets(Server *self, GError **error)
+{
+	for (guint i = 0; i < self->options->listen->len; i++) {
+		const Address *address = self->options->listen->pdata[i];
+
+		if (!rpc_server_listen(self->rpc, address->host, address->port, error))
+			return FALSE;
+	}
+	return TRUE;
+}
+
+/* Those that were passed, or else its own. */
+static gboolean find_sockets(Server *self, GError **error)
+{
+	const GArray *passed = self->sockets.thrift;
+
+	if (passed->len == 0)
+		return open_sockets(self, error);
+	for (guint i = 0; i < passed->len; i++)
+		rpc_server_adopt(self->rpc, g_array_index(passed, int, i));
+	log_event(LOG_SOCKETS_PASSED, log_number("count", passed->len),
+		  log_text("meaning", "calls are taken there, and not where --listen says"));
+	return TRUE;
 }
 
 static gboolean make_rpc_server(Server *self, GError **error)
@@ -140,12 +164,8 @@ static gboolean make_rpc_server(Server *self, GError **error)
 	self->rpc = rpc_server_new(&config, self->counters, error);
 	if (self->rpc == NULL)
 		return FALSE;
-	for (guint i = 0; i < options->listen->len; i++) {
-		const Address *address = options->listen->pdata[i];
-
-		if (!rpc_server_listen(self->rpc, address->host, address->port, error))
-			return FALSE;
-	}
+	if (!find_sockets(self, error))
+		return FALSE;
 	self->address =
 		options->advertise ? g_strdup(options->advertise->text) : default_address(self);
 	return TRUE;
@@ -312,15 +332,16 @@ static gboolean make_admin(Server *self, GError **error)
 		.health = &self->health,
 		.rpc = self->rpc,
 		.started_us = self->started_us,
+		.sockets = self->sockets.admin,
 	};
 
-	if (self->options->admin_listen == NULL)
+	if (self->options->admin_listen == NULL && self->sockets.admin->len == 0)
 		return TRUE;
 	self->admin = admin_new(&config, error);
 	return self->admin != NULL;
 }
 
-gboolean server_init(Server *self, const Options *options, GError **error)
+gboolean server_init(Server *self, Options *options, GError **error)
 {
 	const GeneratorPolicy policy = {
 		.max_ahead_ms = options->max_ahead_ms,
@@ -342,7 +363,7 @@ gboolean server_init(Server *self, const Options *options, GError **error)
 			    "cannot make an eventfd: %s", g_strerror(errno));
 		return FALSE;
 	}
-	if (!find_worker_id(self, error))
+	if (!passed_sockets_take(&self->sockets, error) || !find_worker_id(self, error))
 		return FALSE;
 	system_clock_init(&self->clock);
 	if (!check_layout_lasts(self, error))
@@ -374,6 +395,7 @@ void server_clear(Server *self)
 	g_clear_pointer(&self->admin, admin_free);
 	g_clear_pointer(&self->keeper, keeper_free);
 	g_clear_pointer(&self->rpc, rpc_server_free);
+	passed_sockets_clear(&self->sockets);
 	g_clear_pointer(&self->audit, audit_log_free);
 	if (self->generator != NULL)
 		ulid_generator_clear(&self->ulids);

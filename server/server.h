@@ -8,6 +8,7 @@
 #include "server/agent-counters.h"
 #include "server/health.h"
 #include "server/options.h"
+#include "server/passed-sockets.h"
 #include "server/service.h"
 #include "worker/keeper.h"
 
@@ -16,7 +17,7 @@
  * run by main.c and ended by stop.h.
  */
 typedef struct {
-	const Options *options;
+	Options *options;    /* the main thread's, once the others run; see reload.h */
 	gint64 started_us; /* monotonic */
 	char *nonce;
 	gint64 worker_id;           /* asked for; -1: none */
@@ -30,6 +31,7 @@ typedef struct {
 	AuditLog *audit;
 	Keeper *keeper;
 	ServiceConfig service;
+	PassedSockets sockets;
 	RpcServer *rpc;
 	Health health;
 	Admin *admin; /* NULL: nobody asked for it */
@@ -39,7 +41,7 @@ typedef struct {
 } Server;
 
 /* @options: borrowed. After %FALSE too, server_clear() frees what there is. */
-gboolean server_init(Server *self, const Options *options,
+gboolean server_init(Server *self, Options *options,
 		     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 /* The threads must have ended, or never have been started. */
 void server_clear(Server *self);
