@@ -80,7 +80,7 @@ class PassedSockets(PassedTest):
         self.assert_refused(server, 1, "event=failed", "LISTEN_FDS")
 
     def test_who_has_connected_waits_for_the_next_server(self):
-        """A stop does not accept the rest, as it does on sockets of its own."""
+        """The kernel lets clients connect while there is none."""
         kept = self.listen()
         server = self.start(**self.passing(kept))
         server.terminate()

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers are restarted again and again, in order, under load: no call fails."""
+import logging
+import subprocess
+import threading
+import unittest
+
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TFramedTransport, TTransportException
+
+import bindings
+from harness import BUILD, ENVIRONMENT, PATIENCE, scaled, wait_for
+from passed import PassedTest
+
+RESTARTS = scaled(10, 2)
+LOAD = BUILD / "tests" / "integration" / "client-load"
+IDS_BETWEEN = 20  # of each client, before the next restart
+
+logging.getLogger("thrift").setLevel(logging.CRITICAL)  # that a server is down is no news
+
+
+class LibraryClient:
+    """A program with the client library, which prints each ID and ends with the first failure."""
+
+    def __init__(self, addresses):
+        self.numbers = []
+        self.process = subprocess.Popen(
+            [LOAD, *("%s:%d" % address for address in addresses)], env=ENVIRONMENT, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.numbers.append(int(line))
+
+    def has_failed(self):
+        return self.process.poll() is not None
+
+    def finish(self):
+        """What went wrong, or ""."""
+        self.process.stdin.close()
+        complaints = self.process.stderr.read()
+        self.reader.join(20 * PATIENCE)
+        self.process.wait(20 * PATIENCE)
+        for pipe in (self.process.stdout, self.process.stderr):
+            pipe.close()
+        return complaints
+
+
+class PythonClient:
+    """As one writes it by hand with Thrift: where the connection ends, the next server is asked, and
+    each of them once more. `keeps`: it keeps its connection, as opposed to one for each call."""
+
+    def __init__(self, addresses, keeps=True):
+        self.addresses = addresses
+        self.keeps = keeps
+        self.at = 0
+        self.client = None
+        self.numbers = []
+        self.failures = []
+        self.ends = False
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _connect(self):
+        socket = TSocket(*self.addresses[self.at])
+        socket.setTimeout(int(20000 * PATIENCE))
+        transport = TFramedTransport(socket)
+        transport.open()
+        self.client = bindings.current.SnowflakeExtended.Client(TBinaryProtocol(transport))
+
+    def _disconnect(self):
+        if self.client:
+            self.client._iprot.trans.close()
+        self.client = None
+
+    def _call(self):
+        failures = []
+        for _ in range(2 * len(self.addresses)):
+            try:
+                if not self.client:
+                    self._connect()
+                return self.client.get_id("python")
+            except (TTransportException, OSError) as error:
+                if len(self.addresses) == 1 and isinstance(error, TTransportException) and \
+                        error.type == TTransportException.NOT_OPEN:
+                    raise  # refused, though the socket was kept
+                failures.append(error)
+                self._disconnect()
+                self.at = (self.at + 1) % len(self.addresses)
+        raise AssertionError(failures)
+
+    def _run(self):
+        while not self.ends and not self.failures:
+            try:
+                self.numbers.append(self._call())
+            except Exception as error:  # whatever it is, it is a call that failed
+                self.failures.append(repr(error))
+            if not self.keeps:
+                self._disconnect()
+        self._disconnect()
+
+    def has_failed(self):
+        return bool(self.failures)
+
+    def finish(self):
+        self.ends = True
+        self.thread.join(20 * PATIENCE)
+        return "; ".join(self.failures)
+
+
+class Restarts(PassedTest):
+    def wait_for_more(self, clients):
+        before = [len(client.numbers) for client in clients]
+        wait_for(lambda: all(len(client.numbers) >= n + IDS_BETWEEN
+                             for client, n in zip(clients, before)) or
+                 any(client.has_failed() for client in clients), 20,
+                 what="IDs of every client")
+
+    def assert_none_failed(self, clients):
+        for client in clients:
+            self.assertEqual(client.finish(), "", type(client).__name__)
+        numbers = [number for client in clients for number in client.numbers]
+        self.assertEqual(len(set(numbers)), len(numbers))
+
+    def test_two_servers_in_turn(self):
+        def start(worker_id, address="127.0.0.1:0"):
+            return self.start("--worker-id", worker_id, listen=address)
+        servers = [start(0), start(1)]
+        addresses = [server.address for server in servers]
+        clients = [LibraryClient(addresses), LibraryClient(addresses[::-1]),
+                   PythonClient(addresses), PythonClient(addresses[::-1]),
+                   PythonClient(addresses, keeps=False)]
+        for _ in range(RESTARTS):
+            for i, address in enumerate(addresses):
+                self.wait_for_more(clients)
+                self.assertEqual(servers[i].terminate(), 0)
+                servers[i] = start(i, "%s:%d" % address)
+        self.wait_for_more(clients)
+        self.assert_none_failed(clients)
+
+    def test_one_server_whose_socket_is_kept(self):
+        kept = self.listen()
+        address = kept.getsockname()
+        server = self.start(**self.passing(kept))
+        clients = [LibraryClient([address]), PythonClient([address]),
+                   PythonClient([address], keeps=False)]
+        for _ in range(RESTARTS):
+            self.wait_for_more(clients)
+            self.assertEqual(server.terminate(), 0)
+            server = self.start(**self.passing(kept))
+        self.wait_for_more(clients)
+        self.assert_none_failed(clients)
+
+
+if __name__ == "__main__":
+    unittest.main()
