@@ -17,7 +17,7 @@
  * run by main.c and ended by stop.h.
  */
 typedef struct {
-	Options *options;    /* the main thread's, once the others run; see reload.h */
+	Options *options;  /* the main thread's, once the others run; see reload.h */
 	gint64 started_us; /* monotonic */
 	char *nonce;
 	gint64 worker_id;           /* asked for; -1: none */
@@ -41,7 +41,6 @@ typedef struct {
 } Server;
 
 /* @options: borrowed. After %FALSE too, server_clear() frees what there is. */
-gboolean server_init(Server *self, Options *options,
-		     GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean server_init(Server *self, Options *options, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 /* The threads must have ended, or never have been started. */
 void server_clear(Server *self);

@@ -33,7 +33,7 @@ class PassedSockets(PassedTest):
     def test_where_it_is_reached(self):
         kept = self.listen("::")
         port = kept.getsockname()[1]
-        server = self.start(**self.passing(kept))
+        self.start(**self.passing(kept))
         with wire.Connection(("::1", port)) as connection:
             self.assertEqual(connection.call(STRICT, "get_worker").success.address,
                              f"{socket.gethostname()}:{port}")

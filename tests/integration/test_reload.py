@@ -95,7 +95,8 @@ class Reload(ServerTest):
         server = self.start_with("max-wait=1000", "drain-delay=60000", "datacenter-id=1",
                                  f"audit-log=file:{self.directory}/a")
         changes = (
-            "max-wait=999", "drain-delay=0", "datacenter-id=2", f"audit-log=file:{self.directory}/b",
+            "max-wait=999", "drain-delay=0", "datacenter-id=2",
+            f"audit-log=file:{self.directory}/b",
             "listen=127.0.0.1:1;127.0.0.1:2", "advertise=a:1", "layout=discord",
             "no-fast-path=true", "state-directory=/b", "on-clock-step=refuse")
         # --listen and --state-directory are those of the command line all the same
