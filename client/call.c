@@ -6,8 +6,8 @@
 #include "client/reader.h"
 #include "common/thrift/byte-writer.h"
 
-#define MAX_REPLY_BYTES         65536
-#define MAX_WORKERS_REPLY_BYTES 16777215
+#define MAX_REPLY_BYTES      65536
+#define MAX_LONG_REPLY_BYTES 16777215 /* of what grows with the fleet, or with the agents */
 
 #define DECLARED_BY(result) (1u << (result))
 #define BATCHES             (DECLARED_BY(CLIENT_RESULT_IDS) | DECLARED_BY(CLIENT_RESULT_UUIDS))
@@ -35,7 +35,10 @@ G_DEFINE_QUARK(snowflake_client_error_quark, snowflake_client_error)
 
 guint client_call_max_reply_bytes(const ClientCall *call)
 {
-	return call->result == CLIENT_RESULT_WORKERS ? MAX_WORKERS_REPLY_BYTES : MAX_REPLY_BYTES;
+	gboolean is_long =
+		call->result == CLIENT_RESULT_WORKERS || call->result == CLIENT_RESULT_COUNTERS;
+
+	return is_long ? MAX_LONG_REPLY_BYTES : MAX_REPLY_BYTES;
 }
 
 void client_call_write(const ClientCall *call, gint32 seqid, GByteArray *out)
@@ -235,6 +238,29 @@ static GPtrArray *read_workers(ClientReader *reader)
 	return workers;
 }
 
+static void counter_free(SnowflakeClientCounter *counter)
+{
+	g_free(counter->name);
+	g_free(counter);
+}
+
+static GPtrArray *read_counters(ClientReader *reader)
+{
+	GPtrArray *counters = g_ptr_array_new_with_free_func((GDestroyNotify)counter_free);
+	gsize size = client_reader_map(reader, BINARY_STRING, BINARY_I64);
+
+	if (size > CLIENT_CALL_MAX_COUNTERS)
+		reader->bad = TRUE;
+	for (gsize i = 0; i < size && !reader->bad; i++) {
+		SnowflakeClientCounter *counter = g_new(SnowflakeClientCounter, 1);
+
+		counter->name = client_reader_text(reader);
+		counter->value = client_reader_i64(reader);
+		g_ptr_array_add(counters, counter);
+	}
+	return counters;
+}
+
 /* %FALSE if a field of @type is not the result, and nothing was read. */
 static gboolean read_result(ClientReader *reader, const ClientCall *call, BinaryType type,
 			    ClientReply *reply)
@@ -243,6 +269,7 @@ static gboolean read_result(ClientReader *reader, const ClientCall *call, Binary
 		[CLIENT_RESULT_ID] = BINARY_I64,       [CLIENT_RESULT_NUMBER] = BINARY_I64,
 		[CLIENT_RESULT_IDS] = BINARY_LIST,     [CLIENT_RESULT_WORKER] = BINARY_STRUCT,
 		[CLIENT_RESULT_WORKERS] = BINARY_LIST, [CLIENT_RESULT_UUIDS] = BINARY_LIST,
+		[CLIENT_RESULT_COUNTERS] = BINARY_MAP,
 	};
 
 	if (type != types[call->result])
@@ -265,6 +292,10 @@ static gboolean read_result(ClientReader *reader, const ClientCall *call, Binary
 		break;
 	case CLIENT_RESULT_UUIDS:
 		read_uuids(reader, call->count, reply->uuids);
+		break;
+	case CLIENT_RESULT_COUNTERS:
+		g_clear_pointer(&reply->counters, g_ptr_array_unref);
+		reply->counters = read_counters(reader);
 		break;
 	}
 	if (call->result == CLIENT_RESULT_ID && reply->number <= 0)

@@ -13,12 +13,13 @@
  */
 
 typedef enum {
-	CLIENT_RESULT_ID,      /* an i64 above 0 */
-	CLIENT_RESULT_NUMBER,  /* an i64 */
-	CLIENT_RESULT_IDS,     /* a list of i64, as many as asked for, above 0 and increasing */
-	CLIENT_RESULT_WORKER,  /* a struct Worker */
-	CLIENT_RESULT_WORKERS, /* a list of them */
-	CLIENT_RESULT_UUIDS,   /* a list of 16 bytes each, as many as asked for, increasing */
+	CLIENT_RESULT_ID,       /* an i64 above 0 */
+	CLIENT_RESULT_NUMBER,   /* an i64 */
+	CLIENT_RESULT_IDS,      /* a list of i64, as many as asked for, above 0 and increasing */
+	CLIENT_RESULT_WORKER,   /* a struct Worker */
+	CLIENT_RESULT_WORKERS,  /* a list of them */
+	CLIENT_RESULT_UUIDS,    /* a list of 16 bytes each, as many as asked for, increasing */
+	CLIENT_RESULT_COUNTERS, /* a map of names to i64 */
 } ClientResult;
 
 typedef struct {
@@ -34,14 +35,17 @@ typedef struct {
 	SnowflakeClientWorker *worker; /* WORKER: (transfer full), after a failure too */
 	GPtrArray *workers;            /* WORKERS: (transfer full), after a failure too */
 	guint8 (*uuids)[SNOWFLAKE_CLIENT_UUID_BYTES]; /* UUIDS: the caller's, room for count */
-	gint64 retry_after_ms;                        /* with UNAVAILABLE; 0: unknown */
+	GPtrArray *counters;    /* COUNTERS: (transfer full), after a failure too */
+	gint64 retry_after_ms;  /* with UNAVAILABLE; 0: unknown */
 	gboolean count_refused; /* with INVALID_ARGUMENT: it was the count, not the agent */
 } ClientReply;
 
 /* The most workers in a list: more than any layout in use has. */
-#define CLIENT_CALL_MAX_WORKERS 65536
+#define CLIENT_CALL_MAX_WORKERS  65536
+/* The most counters: more than any server has agents. */
+#define CLIENT_CALL_MAX_COUNTERS 65536
 /* The most IDs to ask for at once: so that the reply is well below its limit. */
-#define CLIENT_CALL_MAX_COUNT   1000
+#define CLIENT_CALL_MAX_COUNT    1000
 
 /* The most bytes that a reply to the call may have. */
 guint client_call_max_reply_bytes(const ClientCall *call);

@@ -84,6 +84,15 @@ gsize client_reader_list(ClientReader *self, BinaryType type)
 	return self->bad ? 0 : size;
 }
 
+gsize client_reader_map(ClientReader *self, BinaryType key, BinaryType value)
+{
+	BinaryType key_type = read_big_endian(self, 1);
+
+	if (key_type != key)
+		self->bad = TRUE;
+	return client_reader_list(self, value);
+}
+
 static void skip_nested(ClientReader *self, BinaryType type, guint depth);
 
 static void skip_struct(ClientReader *self, guint depth)

@@ -33,5 +33,8 @@ BinaryType client_reader_field(ClientReader *self, gint16 *out_id);
  * there are bytes left. */
 gsize client_reader_list(ClientReader *self, BinaryType type);
 
+/* Likewise of a map. */
+gsize client_reader_map(ClientReader *self, BinaryType key, BinaryType value);
+
 /* Reads past a value. */
 void client_reader_skip(ClientReader *self, BinaryType type);

@@ -136,6 +136,27 @@ GPtrArray *snowflake_client_get_workers(SnowflakeClient *self, GError **error)
 	return NULL;
 }
 
+static gint compare_names(gconstpointer a, gconstpointer b)
+{
+	const SnowflakeClientCounter *left = *(SnowflakeClientCounter *const *)a;
+	const SnowflakeClientCounter *right = *(SnowflakeClientCounter *const *)b;
+
+	return strcmp(left->name, right->name);
+}
+
+GPtrArray *snowflake_client_get_counters(SnowflakeClient *self, GError **error)
+{
+	const ClientCall call = {.method = "get_counters", .result = CLIENT_RESULT_COUNTERS};
+	ClientReply reply = {0};
+
+	if (begin(self, error) && client_failover_perform(self, &call, &reply, error)) {
+		g_ptr_array_sort(reply.counters, compare_names);
+		return reply.counters;
+	}
+	g_clear_pointer(&reply.counters, g_ptr_array_unref);
+	return NULL;
+}
+
 /* What the agent may have in it is for the server to say. This only keeps a request from being too
  * long to be read, and so to be answered. */
 static gboolean check_agent(const char *agent, GError **error)

@@ -202,6 +202,18 @@ SNOWFLAKE_CLIENT_EXPORT SnowflakeClientWorker *snowflake_client_get_worker(Snowf
 SNOWFLAKE_CLIENT_EXPORT GPtrArray *snowflake_client_get_workers(SnowflakeClient *self,
 								GError **error);
 
+/* What a server has counted, by a name of snowflaked(8), COUNTERS. */
+typedef struct {
+	char *name;
+	gint64 value;
+} SnowflakeClientCounter;
+
+/* Returns: (transfer full) (element-type SnowflakeClientCounter): all that the server that answers
+ * counts, by name from a to z, freed with the array; or %NULL with an error set: UNSUPPORTED if it
+ * is older than this call */
+SNOWFLAKE_CLIENT_EXPORT GPtrArray *snowflake_client_get_counters(SnowflakeClient *self,
+								 GError **error);
+
 /* The server that the next call goes to, as host:port: after a call that went well, the one that
  * answered it. */
 SNOWFLAKE_CLIENT_EXPORT const char *snowflake_client_get_server(const SnowflakeClient *self);

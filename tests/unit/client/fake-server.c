@@ -323,3 +323,20 @@ void fake_reply_workers(GByteArray *out, const FakeRequest *request, guint count
 	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }
+
+void fake_reply_counters(GByteArray *out, const FakeRequest *request, guint count)
+{
+	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
+	byte_writer_field(out, BINARY_MAP, 0);
+	byte_writer_u8(out, BINARY_STRING);
+	byte_writer_u8(out, BINARY_I64);
+	byte_writer_be32(out, count);
+	for (guint i = count; i-- > 0;) {
+		g_autofree char *name = g_strdup_printf("c%u", i);
+
+		byte_writer_text(out, name);
+		byte_writer_be64(out, i);
+	}
+	byte_writer_u8(out, BINARY_STOP);
+	fake_end(out);
+}

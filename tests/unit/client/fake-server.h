@@ -62,3 +62,5 @@ void fake_reply_exception(GByteArray *out, const FakeRequest *request, gint32 ty
 			  const char *message);
 void fake_reply_worker(GByteArray *out, const FakeRequest *request, const char *state);
 void fake_reply_workers(GByteArray *out, const FakeRequest *request, guint count);
+/* "c0" = 0, "c1" = 1 and so on, the last one first. */
+void fake_reply_counters(GByteArray *out, const FakeRequest *request, guint count);

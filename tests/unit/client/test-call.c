@@ -15,6 +15,7 @@ static const ClientCall calls[] = {
 	{"get_worker", CLIENT_RESULT_WORKER, NULL, 0},
 	{"get_workers", CLIENT_RESULT_WORKERS, NULL, 0},
 	{"get_uuids", CLIENT_RESULT_UUIDS, "agent", N_IDS},
+	{"get_counters", CLIENT_RESULT_COUNTERS, NULL, 0},
 };
 
 static const guint UUID_LENGTHS[N_IDS] = {16, 16, 16};
@@ -41,6 +42,9 @@ static GByteArray *good_reply(gsize i)
 		break;
 	case CLIENT_RESULT_UUIDS:
 		fake_reply_uuids(bytes, &request, UUID_LENGTHS, N_IDS);
+		break;
+	case CLIENT_RESULT_COUNTERS:
+		fake_reply_counters(bytes, &request, 3);
 		break;
 	}
 	g_byte_array_remove_range(bytes, 0, 4);
@@ -69,8 +73,11 @@ static gboolean read_tight(const ClientCall *call, const guint8 *bytes, gsize le
 	if (read && call->result == CLIENT_RESULT_UUIDS)
 		g_assert_true(memcmp(uuids[0], uuids[1], sizeof(uuids[0])) < 0 &&
 			      memcmp(uuids[1], uuids[2], sizeof(uuids[0])) < 0);
+	if (read && call->result == CLIENT_RESULT_COUNTERS)
+		g_assert_nonnull(reply.counters);
 	snowflake_client_worker_free(reply.worker);
 	g_clear_pointer(&reply.workers, g_ptr_array_unref);
+	g_clear_pointer(&reply.counters, g_ptr_array_unref);
 	return read;
 }
 
@@ -258,6 +265,37 @@ static void refuses_lists_that_are_too_long(void)
 	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
 }
 
+static void refuses_more_counters_than_there_may_be(void)
+{
+	const ClientCall *call = &calls[6];
+	const FakeRequest request = {(char *)call->method, SEQID, NULL, 0};
+
+	for (guint over = 0; over < 2; over++) {
+		g_autoptr(GByteArray) bytes = g_byte_array_new();
+
+		fake_reply_counters(bytes, &request, CLIENT_CALL_MAX_COUNTERS + over);
+		g_assert_cmpint(read_tight(call, bytes->data + 4, bytes->len - 4, NULL), ==,
+				over == 0);
+	}
+}
+
+static void refuses_maps_of_something_else(void)
+{
+	const ClientCall *call = &calls[6];
+	g_autoptr(GByteArray) good = good_reply(6);
+	/* the types of keys and values stand after the header of the field */
+	const gsize types = 4 + 4 + strlen(call->method) + 4 + 3;
+
+	for (gsize i = 0; i < 2; i++) {
+		g_autofree guint8 *bytes = g_memdup2(good->data, good->len);
+		g_autoptr(GError) error = NULL;
+
+		bytes[types + i] = BINARY_DOUBLE;
+		g_assert_false(read_tight(call, bytes, good->len, &error));
+		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
+	}
+}
+
 static void refuses_uuids_that_are_none(void)
 {
 	static const struct {
@@ -324,6 +362,10 @@ int main(int argc, char **argv)
 			skips_unknown_fields_to_a_depth);
 	g_test_add_func("/client-call/refuses-lists-that-are-too-long",
 			refuses_lists_that_are_too_long);
+	g_test_add_func("/client-call/refuses-more-counters-than-there-may-be",
+			refuses_more_counters_than_there_may_be);
+	g_test_add_func("/client-call/refuses-maps-of-something-else",
+			refuses_maps_of_something_else);
 	g_test_add_func("/client-call/refuses-uuids-that-are-none", refuses_uuids_that_are_none);
 	g_test_add_func("/client-call/survives-damage", survives_damage);
 	return g_test_run();

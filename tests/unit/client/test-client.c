@@ -459,6 +459,8 @@ static FakeNext list_workers(const FakeRequest *request, GByteArray *out, gpoint
 {
 	if (g_str_equal(request->method, "get_workers"))
 		fake_reply_workers(out, request, *(const guint *)count);
+	else if (g_str_equal(request->method, "get_counters"))
+		fake_reply_counters(out, request, *(const guint *)count);
 	else
 		fake_reply_i64(out, request, 1);
 	return FAKE_KEEP;
@@ -480,6 +482,19 @@ static void lists_workers(void)
 	g_assert_cmpint(last->worker_id, ==, (gint32)count - 1);
 	g_assert_cmpstr(last->address, ==, "host.example:7609");
 	g_assert_cmpstr(last->state, ==, "serving");
+}
+
+static void lists_counters_by_name(void)
+{
+	guint count = 4096; /* a reply that is longer than most */
+	g_autoptr(FakeServer) server = fake_server_new(list_workers, &count);
+	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), NULL);
+	g_autoptr(GPtrArray) counters = snowflake_client_get_counters(client, NULL);
+	const SnowflakeClientCounter *third = counters->pdata[2];
+
+	g_assert_cmpuint(counters->len, ==, count);
+	g_assert_cmpstr(third->name, ==, "c10");
+	g_assert_cmpint(third->value, ==, 10);
 }
 
 static FakeNext refuse_workers(const FakeRequest *request, GByteArray *out,
@@ -513,6 +528,9 @@ static void tells_what_a_server_lacks(void)
 	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED);
 	g_clear_error(&error);
 	g_assert_null(snowflake_client_get_workers(client, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED);
+	g_clear_error(&error);
+	g_assert_null(snowflake_client_get_counters(client, &error));
 	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED);
 	g_assert_true(snowflake_client_get_id(client, "agent", &id, NULL));
 	g_assert_cmpuint(fake_server_connections(server), ==, 1);
@@ -570,6 +588,7 @@ int main(int argc, char **argv)
 			asks_another_server_for_as_many_as_before);
 	g_test_add_func("/client/tells-how-far-it-came", tells_how_far_it_came);
 	g_test_add_func("/client/lists-workers", lists_workers);
+	g_test_add_func("/client/lists-counters-by-name", lists_counters_by_name);
 	g_test_add_func("/client/tells-that-the-registry-does-not-answer",
 			tells_that_the_registry_does_not_answer);
 	g_test_add_func("/client/tells-what-a-server-lacks", tells_what_a_server_lacks);
