@@ -26,6 +26,7 @@ extern const CtlCommand ctl_layouts_command;
 extern const CtlCommand ctl_range_command;
 extern const CtlCommand ctl_ping_command;
 extern const CtlCommand ctl_workers_command;
+extern const CtlCommand ctl_top_command;
 extern const CtlCommand ctl_registry_command;
 extern const CtlCommand ctl_audit_command;
 extern const CtlCommand ctl_bench_command;

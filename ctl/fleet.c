@@ -9,13 +9,17 @@
 
 struct _CtlFleet {
 	const CtlOptions *options;
-	GPtrArray *servers; /* of Address */
-	GPtrArray *members; /* of Member, one for each */
+	gboolean with_counts;
+	gboolean was_answered; /* by any of them, at any time */
+	GPtrArray *servers;    /* of Address */
+	GPtrArray *members;    /* of Member, one for each */
 };
 
 /* A server that was named, and what came of asking it. */
 typedef struct {
 	const Address *server;
+	guint datacenter_id; /* that it said last, as the next ... */
+	gint worker_id;      /* ... which is -1 before */
 	gboolean has_failed; /* it has not answered; else: */
 	CtlWorker *self;     /* until it is in the list of all */
 	GPtrArray *others;   /* of CtlWorker; NULL: it has no list */
@@ -36,11 +40,12 @@ static void member_free(Member *self)
 	g_free(self);
 }
 
-CtlFleet *ctl_fleet_new(const CtlOptions *options)
+CtlFleet *ctl_fleet_new(const CtlOptions *options, gboolean with_counts)
 {
 	g_autoptr(CtlFleet) self = g_new0(CtlFleet, 1);
 
 	self->options = options;
+	self->with_counts = with_counts;
 	self->servers = ctl_options_addresses(options);
 	if (self->servers == NULL)
 		return NULL;
@@ -49,6 +54,7 @@ CtlFleet *ctl_fleet_new(const CtlOptions *options)
 		Member *member = g_new0(Member, 1);
 
 		member->server = self->servers->pdata[i];
+		member->worker_id = -1;
 		g_ptr_array_add(self->members, member);
 	}
 	return g_steal_pointer(&self);
@@ -108,7 +114,7 @@ static void ask(gpointer item, gpointer data)
 
 	member_forget(self);
 	self->has_failed = TRUE;
-	if (!ctl_probe(client, &probe, &self->failure))
+	if (!ctl_probe(client, fleet->with_counts, &probe, &self->failure))
 		return;
 	if (probe.worker == NULL) {
 		g_set_error(&self->failure, SNOWFLAKE_CLIENT_ERROR,
@@ -120,6 +126,8 @@ static void ask(gpointer item, gpointer data)
 	answers = ask_for_others(self, client, &self->failure);
 	self->has_failed = FALSE;
 	self->self = ctl_worker_of_probe(&probe);
+	self->datacenter_id = self->self->datacenter_id;
+	self->worker_id = self->self->worker_id;
 	if (answers != NULL)
 		take_list(self, answers, probe.clock_skew_us);
 }
@@ -259,6 +267,31 @@ static void set_unreachable(const CtlFleet *self, const GPtrArray *workers)
 	}
 }
 
+static gboolean has_address(const GPtrArray *workers, const char *address)
+{
+	for (guint i = 0; i < workers->len; i++) {
+		const CtlWorker *worker = workers->pdata[i];
+
+		if (g_strcmp0(worker->address, address) == 0)
+			return TRUE;
+	}
+	return FALSE;
+}
+
+/* Those that have not answered, and that nobody tells of. */
+static void add_silent(const CtlFleet *self, GPtrArray *workers)
+{
+	for (guint i = 0; i < self->members->len; i++) {
+		const Member *member = self->members->pdata[i];
+		const char *server = member->server->text;
+
+		if (member->has_failed && !has_address(workers, server))
+			g_ptr_array_add(workers,
+					ctl_worker_of_address(server, member->datacenter_id,
+							      member->worker_id));
+	}
+}
+
 GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes)
 {
 	g_autoptr(GPtrArray) workers = NULL;
@@ -266,9 +299,12 @@ GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes)
 	ctl_parallel_do(self->members, ask, self);
 	note_all(self, notes);
 	workers = merge_all(self);
+	self->was_answered |= workers->len > 0;
+	if (self->with_counts && self->was_answered)
+		add_silent(self, workers);
 	if (workers->len == 0)
 		return NULL;
 	set_unreachable(self, workers);
-	ctl_worker_ask_all(workers, self->options);
+	ctl_worker_ask_all(workers, self->options, self->with_counts);
 	return g_steal_pointer(&workers);
 }

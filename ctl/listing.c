@@ -13,9 +13,11 @@
 struct _CtlListing {
 	gboolean json;
 	gboolean is_known;
+	gboolean is_top;
 	gint64 time_ms;      /* since the Unix epoch: of what is shown */
 	GPtrArray *workers;  /* NULL: reservations, or nobody tells */
-	GPtrArray *elements; /* of char *: JSON; not of workers that are shown as a table */
+	GPtrArray *elements; /* of char *: JSON; not of workers that are shown as a table; one that
+			      * is no array of is_top */
 	CtlTable *full;      /* (nullable), as the next */
 	CtlTable *brief;
 	GPtrArray *below; /* of char *: lines */
@@ -56,6 +58,31 @@ void ctl_listing_take_workers(CtlListing *self, GPtrArray *workers)
 				ctl_format_json(ctl_worker_to_json(workers->pdata[i])));
 	if (!self->json && workers != NULL && workers->len > 0)
 		ctl_worker_make_tables(workers, self->time_ms, &self->full, &self->brief);
+}
+
+void ctl_listing_take_top(CtlListing *self, GPtrArray *workers, const CtlTopOrder *order)
+{
+	self->is_top = TRUE;
+	self->workers = workers;
+	self->is_known = workers != NULL;
+	self->time_ms = g_get_real_time() / 1000;
+	if (workers == NULL)
+		return;
+	ctl_listing_sort(self, order);
+	g_ptr_array_add(self->below, ctl_top_table_totals(workers));
+	if (self->json)
+		g_ptr_array_add(self->elements,
+				ctl_format_json(ctl_top_table_to_json(workers, self->time_ms)));
+}
+
+void ctl_listing_sort(CtlListing *self, const CtlTopOrder *order)
+{
+	if (self->workers == NULL)
+		return;
+	ctl_table_free(self->full);
+	ctl_table_free(self->brief);
+	ctl_top_table_sort(self->workers, order);
+	ctl_top_table_make(self->workers, order, self->time_ms, &self->full, &self->brief);
 }
 
 void ctl_listing_take_reservations(CtlListing *self, const CtlRegistryTree *tree)
@@ -127,9 +154,18 @@ void ctl_listing_print(const CtlListing *self)
 
 static void print_json_line(const CtlListing *self)
 {
+	if (self->is_top) {
+		ctl_output_print("%s\n", (const char *)self->elements->pdata[0]);
+		return;
+	}
 	for (guint i = 0; i < self->elements->len; i++)
 		ctl_output_print("%s%s", i > 0 ? "," : "[", (const char *)self->elements->pdata[i]);
 	ctl_output_print("%s\n", self->elements->len > 0 ? "]" : "[]");
+}
+
+static const char *keys(const CtlListing *self)
+{
+	return self->is_top ? "< > other column, r reverse, q quit" : "q ends it";
 }
 
 void ctl_listing_print_next(const CtlListing *self, gboolean is_first)
@@ -139,7 +175,7 @@ void ctl_listing_print_next(const CtlListing *self, gboolean is_first)
 		return;
 	}
 
-	g_autofree char *title = ctl_watch_title(self->time_ms);
+	g_autofree char *title = ctl_watch_title(self->time_ms, keys(self));
 
 	ctl_output_print("%s%s\n", is_first ? "" : "\n", title);
 	print_tables(self);
@@ -157,7 +193,7 @@ void ctl_listing_draw(const CtlListing *self, gboolean with_notes)
 		table != NULL ? ctl_table_lines(table, columns) : g_ptr_array_new();
 	g_autoptr(GPtrArray) below = g_ptr_array_new();
 	g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
-	g_autofree char *title = ctl_watch_title(self->time_ms);
+	g_autofree char *title = ctl_watch_title(self->time_ms, keys(self));
 	g_autofree char *drawn = NULL;
 
 	if (with_notes)

@@ -3,9 +3,10 @@
 
 #include "ctl/notes.h"
 #include "ctl/registry-tree.h"
+#include "ctl/top-table.h"
 
 /*
- * A list of "workers", as text of a certain time: which is printed, or drawn.
+ * A list of "workers" or "top", as text of a certain time: which is printed, or drawn.
  */
 typedef struct _CtlListing CtlListing;
 
@@ -17,7 +18,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlListing, ctl_listing_free)
 /* One of these takes what is in it, as it is now.
  * @workers: (transfer full) (nullable): of CtlWorker, sorted; NULL: nobody tells */
 void ctl_listing_take_workers(CtlListing *self, GPtrArray *workers);
+void ctl_listing_take_top(CtlListing *self, GPtrArray *workers, const CtlTopOrder *order);
 void ctl_listing_take_reservations(CtlListing *self, const CtlRegistryTree *tree);
+
+/* What ctl_listing_take_top() has taken, in another order. */
+void ctl_listing_sort(CtlListing *self, const CtlTopOrder *order);
 
 /* (transfer none): what is to be said beside it. */
 CtlNotes *ctl_listing_notes(const CtlListing *self);
@@ -33,7 +38,7 @@ gboolean ctl_listing_is_same(const CtlListing *self, const CtlListing *before);
 void ctl_listing_print(const CtlListing *self);
 
 /* As one of several: a table with its time above, and an empty line where another one is above
- * that; JSON on one line. */
+ * that; JSON on one line: an array, or the object of "top". */
 void ctl_listing_print_next(const CtlListing *self, gboolean is_first);
 
 /* On the terminal that standard output is, in the place of what is there, as much as fits.

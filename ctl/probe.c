@@ -6,6 +6,7 @@
 void ctl_probe_clear(CtlProbe *self)
 {
 	g_clear_pointer(&self->worker, snowflake_client_worker_free);
+	g_clear_pointer(&self->counters, g_ptr_array_unref);
 }
 
 /* A server of 2010 has no get_worker. */
@@ -32,6 +33,19 @@ static gboolean identify(SnowflakeClient *client, CtlProbe *probe, GError **erro
 	return TRUE;
 }
 
+static gboolean take_counters(SnowflakeClient *client, CtlProbe *probe, GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+
+	probe->counters = snowflake_client_get_counters(client, &failure);
+	probe->counted_at_us = g_get_monotonic_time();
+	if (probe->counters != NULL ||
+	    g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED))
+		return TRUE;
+	g_propagate_error(error, g_steal_pointer(&failure));
+	return FALSE;
+}
+
 /* Takes the server's time to be that of the middle of the round trip. It comes in whole
  * milliseconds, cut off, so the true one is half of one later on average. */
 static gboolean measure(SnowflakeClient *client, CtlProbe *probe, GError **error)
@@ -54,11 +68,14 @@ static gboolean measure(SnowflakeClient *client, CtlProbe *probe, GError **error
 	return TRUE;
 }
 
-gboolean ctl_probe(SnowflakeClient *client, CtlProbe *out_probe, GError **error)
+gboolean ctl_probe(SnowflakeClient *client, gboolean with_counters, CtlProbe *out_probe,
+		   GError **error)
 {
 	g_auto(CtlProbe) probe = {0};
 
-	if (!identify(client, &probe, error) || !measure(client, &probe, error))
+	if (!identify(client, &probe, error) ||
+	    (with_counters && !take_counters(client, &probe, error)) ||
+	    !measure(client, &probe, error))
 		return FALSE;
 	*out_probe = probe;
 	probe = (CtlProbe){0};

@@ -61,11 +61,12 @@ static void add_line(CtlTable *table, const CtlDatacenter *datacenter,
 		     const CtlReservation *reservation, gint64 now_ms, gboolean is_short)
 {
 	const char *address = reservation->record.address;
+	const char *state = NAMES[state_of(datacenter, reservation, now_ms)];
 	gint64 end_ms = until_ms(datacenter, reservation, now_ms);
 
 	ctl_table_add(table, g_strdup_printf("%u", datacenter->datacenter_id));
 	ctl_table_add(table, g_strdup_printf("%u", reservation->worker_id));
-	ctl_table_add(table, g_strdup(NAMES[state_of(datacenter, reservation, now_ms)]));
+	ctl_table_add_painted(table, g_strdup(state), ctl_colour_of_state(state));
 	ctl_table_add(table, is_short ? ctl_format_until_short(end_ms, now_ms)
 				      : ctl_format_until(end_ms, now_ms));
 	ctl_table_add(table,

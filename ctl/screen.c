@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/screen.h"
 
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "ctl/colour.h"
 
 #define MIN_TABLE_LINES 2 /* its head, and how many more there are */
 
@@ -13,11 +16,20 @@ static guint width_of_character(gunichar character)
 	return g_unichar_iswide(character) ? 2 : 1;
 }
 
+static const char *skip_colours(const char *text)
+{
+	gsize length;
+
+	while ((length = ctl_colour_length(text)) > 0)
+		text += length;
+	return text;
+}
+
 static guint width_of_text(const char *text)
 {
 	guint width = 0;
 
-	for (; *text != '\0'; text = g_utf8_next_char(text))
+	for (text = skip_colours(text); *text != '\0'; text = skip_colours(g_utf8_next_char(text)))
 		width += width_of_character(g_utf8_get_char(text));
 	return width;
 }
@@ -25,14 +37,15 @@ static guint width_of_text(const char *text)
 /* The end of as much of @text as fits, which is one character at least. */
 static const char *fit(const char *text, guint columns)
 {
-	const char *end = text;
+	const char *first = skip_colours(text);
+	const char *end = first;
 	guint width = 0;
 
 	while (*end != '\0') {
 		width += width_of_character(g_utf8_get_char(end));
-		if (width > columns && end > text)
+		if (width > columns && end > first)
 			break;
-		end = g_utf8_next_char(end);
+		end = skip_colours(g_utf8_next_char(end));
 	}
 	return end;
 }
@@ -45,9 +58,10 @@ static char *cut(const char *text, guint columns)
 	if (columns <= 1)
 		return g_strdup(">");
 
-	const char *end = fit(text, columns - 1);
+	gsize length = (gsize)(fit(text, columns - 1) - text);
+	gboolean has_colour = memchr(text, CTL_COLOUR_END[0], length) != NULL;
 
-	return g_strdup_printf("%.*s>", (int)(end - text), text);
+	return g_strdup_printf("%.*s%s>", (int)length, text, has_colour ? CTL_COLOUR_END : "");
 }
 
 static void wrap(const char *text, guint columns, GPtrArray *lines)

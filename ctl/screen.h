@@ -8,7 +8,7 @@
  * the screen is wide, and no more than it has, so that nothing moves.
  *
  * Text is printable UTF-8: a terminal has two columns for a wide character, none for one that
- * stands on the one before.
+ * stands on the one before, and none for a colour.
  */
 
 /* What there is to draw, from the top down; lines are of char *. Where one is cut, ">" in the last

@@ -5,30 +5,44 @@
 
 #include "ctl/output.h"
 
-#define BETWEEN         "  "
+#define BETWEEN         2 /* blanks */
 #define CUT             "..."
 #define MIN_CUT_COLUMNS 21 /* 255.255.255.255:65535 */
 
 struct _CtlTable {
 	guint columns;
+	guint between; /* blanks */
 	gboolean *to_the_right;
 	guint *widths;
 	GPtrArray *cells; /* of char *, line by line */
+	GArray *colours;  /* of CtlColour, theirs */
 };
 
-CtlTable *ctl_table_new(const char *const *heads)
+static CtlTable *table_new(const char *const *heads, guint between)
 {
 	CtlTable *self = g_new(CtlTable, 1);
 
+	self->between = between;
 	self->columns = g_strv_length((char **)heads);
 	self->to_the_right = g_new0(gboolean, self->columns);
 	self->widths = g_new0(guint, self->columns);
 	self->cells = g_ptr_array_new_with_free_func(g_free);
+	self->colours = g_array_new(FALSE, FALSE, sizeof(CtlColour));
 	for (guint i = 0; i < self->columns; i++) {
 		self->to_the_right[i] = heads[i][0] == '>';
 		ctl_table_add(self, g_strdup(heads[i] + self->to_the_right[i]));
 	}
 	return self;
+}
+
+CtlTable *ctl_table_new(const char *const *heads)
+{
+	return table_new(heads, BETWEEN);
+}
+
+CtlTable *ctl_table_new_close(const char *const *heads)
+{
+	return table_new(heads, 1);
 }
 
 void ctl_table_free(CtlTable *self)
@@ -38,20 +52,32 @@ void ctl_table_free(CtlTable *self)
 	g_free(self->to_the_right);
 	g_free(self->widths);
 	g_ptr_array_unref(self->cells);
+	g_array_unref(self->colours);
 	g_free(self);
 }
 
 void ctl_table_add(CtlTable *self, char *text)
 {
+	ctl_table_add_painted(self, text, CTL_COLOUR_NONE);
+}
+
+void ctl_table_add_painted(CtlTable *self, char *text, CtlColour colour)
+{
 	guint column = self->cells->len % self->columns;
 
 	self->widths[column] = MAX(self->widths[column], (guint)strlen(text));
 	g_ptr_array_add(self->cells, text);
+	g_array_append_val(self->colours, colour);
+}
+
+void ctl_table_paint_head(CtlTable *self, guint column, CtlColour colour)
+{
+	g_array_index(self->colours, CtlColour, column) = colour;
 }
 
 static gsize width_of(const CtlTable *self)
 {
-	gsize width = (self->columns - 1) * strlen(BETWEEN);
+	gsize width = (gsize)(self->columns - 1) * self->between;
 
 	for (guint i = 0; i < self->columns; i++)
 		width += self->widths[i];
@@ -90,21 +116,23 @@ static char *cut(const char *cell, guint width)
 		       : g_strdup_printf("%.*s" CUT, (int)(width - strlen(CUT)), cell);
 }
 
-/* (transfer full) */
-static char *make_line(const CtlTable *self, char *const *cells, const guint *widths)
+/* (transfer full): of the cells from @first on. */
+static char *make_line(const CtlTable *self, guint first, const guint *widths)
 {
 	GString *line = g_string_new(NULL);
 
 	for (guint column = 0; column < self->columns; column++) {
 		gboolean last = column == self->columns - 1;
-		int width = (int)widths[column];
-		g_autofree char *cell = cut(cells[column], widths[column]);
+		g_autofree char *cell = cut(self->cells->pdata[first + column], widths[column]);
+		g_autofree char *painted = ctl_colour_paint(
+			cell, g_array_index(self->colours, CtlColour, first + column));
+		int blanks = (int)(widths[column] - strlen(cell));
 
 		if (self->to_the_right[column])
-			g_string_append_printf(line, "%*s", width, cell);
+			g_string_append_printf(line, "%*s%s", blanks, "", painted);
 		else
-			g_string_append_printf(line, "%-*s", last ? 0 : width, cell);
-		g_string_append(line, last ? "" : BETWEEN);
+			g_string_append_printf(line, "%s%*s", painted, last ? 0 : blanks, "");
+		g_string_append_printf(line, "%*s", last ? 0 : (int)self->between, "");
 	}
 	return g_string_free(line, FALSE);
 }
@@ -115,8 +143,7 @@ GPtrArray *ctl_table_lines(const CtlTable *self, guint columns)
 	g_autofree guint *widths = choose_widths(self, columns);
 
 	for (guint i = 0; i < self->cells->len; i += self->columns)
-		g_ptr_array_add(lines,
-				make_line(self, (char *const *)&self->cells->pdata[i], widths));
+		g_ptr_array_add(lines, make_line(self, i, widths));
 	return lines;
 }
 

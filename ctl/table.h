@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <glib.h>
+#include "ctl/colour.h"
 
 /* Lines of text in columns as wide as what is in them, with two blanks between. */
 typedef struct _CtlTable CtlTable;
@@ -9,12 +9,18 @@ typedef struct _CtlTable CtlTable;
 /* @heads: the first line, NULL-terminated. A column whose head begins with ">" has its text on the
  * right; the ">" is not printed. */
 CtlTable *ctl_table_new(const char *const *heads);
+/* Likewise with one blank between. */
+CtlTable *ctl_table_new_close(const char *const *heads);
 void ctl_table_free(CtlTable *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlTable, ctl_table_free)
 
 /* Adds the next cell, and begins a line where one is full.
  * @text: (transfer full): printable ASCII, or what text_escape() makes it */
 void ctl_table_add(CtlTable *self, char *text);
+void ctl_table_add_painted(CtlTable *self, char *text, CtlColour colour);
+
+/* @column: from 0 on, whose head gets that colour */
+void ctl_table_paint_head(CtlTable *self, guint column, CtlColour colour);
 
 /* To standard output. */
 void ctl_table_print(const CtlTable *self);

@@ -38,7 +38,8 @@ static struct {
 
 static struct {
 	sem_t wanted;
-	void (*call)(gpointer data); /* NULL: never */
+	void (*call)(gpointer data);             /* NULL: never */
+	void (*on_key)(char key, gpointer data); /* (nullable) */
 	gpointer data;
 } redraw;
 
@@ -171,8 +172,14 @@ static gboolean read_keys(void)
 	char keys[64];
 	ssize_t length = read(STDIN_FILENO, keys, sizeof(keys));
 
-	if (length > 0 && memchr(keys, 'q', (gsize)length) != NULL)
-		end(SIGINT);
+	for (ssize_t i = 0; i < length; i++) {
+		if (keys[i] == 'q')
+			end(SIGINT);
+		else if (redraw.on_key != NULL)
+			redraw.on_key(keys[i], redraw.data);
+	}
+	if (length > 0 && redraw.on_key != NULL)
+		sem_post(&redraw.wanted);
 	return length > 0;
 }
 
@@ -252,7 +259,8 @@ static gboolean start(void *(*run)(void *data), gpointer data)
 	return TRUE;
 }
 
-void ctl_watch_begin(void (*call)(gpointer data), gpointer data)
+void ctl_watch_begin(void (*call)(gpointer data), void (*on_key)(char key, gpointer data),
+		     gpointer data)
 {
 	sigset_t set;
 	int signals;
@@ -269,6 +277,7 @@ void ctl_watch_begin(void (*call)(gpointer data), gpointer data)
 	set_terminal();
 	sem_init(&redraw.wanted, 0, 0);
 	redraw.call = call;
+	redraw.on_key = on_key;
 	redraw.data = data;
 	signals = signalfd(-1, &set, SFD_CLOEXEC);
 	if (signals < 0 || !start(listen, GINT_TO_POINTER(signals))) {
@@ -307,11 +316,11 @@ void ctl_watch_draw(const char *text)
 		ctl_output_print("%s%s", CLEAR_SCREEN, text);
 }
 
-char *ctl_watch_title(gint64 time_ms)
+char *ctl_watch_title(gint64 time_ms, const char *keys)
 {
 	g_autoptr(GDateTime) utc = g_date_time_new_from_unix_utc(time_ms / 1000);
 	g_autoptr(GDateTime) local = g_date_time_to_local(utc);
 	g_autofree char *time = g_date_time_format(local, "%Y-%m-%dT%H:%M:%S%:z");
 
-	return g_strconcat(time, is_set() ? "  (q ends it)" : "", NULL);
+	return is_set() ? g_strdup_printf("%s  (%s)", time, keys) : g_steal_pointer(&time);
 }

@@ -16,8 +16,11 @@
 
 /* Before there are other threads.
  * @redraw: (nullable): called where what is printed whole is, in a thread of its own, when the
- * screen has another size, or may be anybody's */
-void ctl_watch_begin(void (*redraw)(gpointer data), gpointer data);
+ * screen has another size, or may be anybody's
+ * @on_key: (nullable): called in another thread with each key but q, and must not wait; then
+ * @redraw is */
+void ctl_watch_begin(void (*redraw)(gpointer data), void (*on_key)(char key, gpointer data),
+		     gpointer data);
 
 /* Nothing is printed any more, and @redraw is not called. The status is the caller's. */
 void ctl_watch_end(void);
@@ -29,5 +32,5 @@ void ctl_watch_end_print(void);
 /* Prints @text on the terminal in the place of what is there, if this job has it. */
 void ctl_watch_draw(const char *text);
 
-/* (transfer full): a line with that time, in local time, and how to end it. */
-char *ctl_watch_title(gint64 time_ms);
+/* (transfer full): a line with that time, in local time, and what @keys do, if there are any. */
+char *ctl_watch_title(gint64 time_ms, const char *keys);

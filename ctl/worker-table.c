@@ -94,6 +94,13 @@ static const Column BRIEF[] = {
 	{"reserved", reserved}, {">clock", clock_skew}, {">seen", seen},
 };
 
+static void add_cell(CtlTable *table, const Column *column, const CtlWorker *worker, gint64 now_ms)
+{
+	ctl_table_add_painted(table, column->cell(worker, now_ms),
+			      column->cell == state ? ctl_colour_of_state(worker->state)
+						    : CTL_COLOUR_NONE);
+}
+
 static CtlTable *make_table(const GPtrArray *workers, const Column *columns, guint n_columns,
 			    gint64 now_ms)
 {
@@ -105,7 +112,7 @@ static CtlTable *make_table(const GPtrArray *workers, const Column *columns, gui
 	table = ctl_table_new(heads);
 	for (guint i = 0; i < workers->len; i++) {
 		for (guint j = 0; j < n_columns; j++)
-			ctl_table_add(table, columns[j].cell(workers->pdata[i], now_ms));
+			add_cell(table, &columns[j], workers->pdata[i], now_ms);
 	}
 	return table;
 }

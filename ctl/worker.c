@@ -108,6 +108,34 @@ CtlWorker *ctl_worker_of_hearsay(const SnowflakeClientWorker *said, gint64 clock
 	return self;
 }
 
+/* 0: it does not have it. Of a server that lies, any number. */
+static gint64 find_counter(const GPtrArray *counters, const char *name)
+{
+	for (guint i = 0; i < counters->len; i++) {
+		const SnowflakeClientCounter *counter = counters->pdata[i];
+
+		if (strcmp(counter->name, name) == 0)
+			return counter->value;
+	}
+	return 0;
+}
+
+static void take_counts(CtlWorker *self, const CtlProbe *probe)
+{
+	const GPtrArray *counters = probe->counters;
+
+	self->has_counts = counters != NULL;
+	if (!self->has_counts)
+		return;
+	self->counts = (CtlCounts){
+		.ids = find_counter(counters, "ids_generated"),
+		.calls = find_counter(counters, "calls"),
+		.connections = (gint64)((guint64)find_counter(counters, "connections_accepted") -
+					(guint64)find_counter(counters, "connections_ended")),
+		.at_us = probe->counted_at_us,
+	};
+}
+
 /* What the server itself says. */
 static void take_probe(CtlWorker *self, const CtlProbe *probe)
 {
@@ -116,6 +144,7 @@ static void take_probe(CtlWorker *self, const CtlProbe *probe)
 	self->round_trip_us = probe->round_trip_us;
 	self->clock_skew_us = probe->clock_skew_us;
 	take_clock(self, probe->clock_skew_us);
+	take_counts(self, probe);
 	replace(&self->kind, probe->worker->kind);
 	if (self->is_hearsay)
 		take_said(self, probe->worker, probe->clock_skew_us);
@@ -128,6 +157,26 @@ CtlWorker *ctl_worker_of_probe(const CtlProbe *probe)
 
 	take_probe(self, probe);
 	return self;
+}
+
+CtlWorker *ctl_worker_of_address(const char *address, guint datacenter_id, gint worker_id)
+{
+	CtlWorker *self = g_new0(CtlWorker, 1);
+
+	self->datacenter_id = datacenter_id;
+	self->worker_id = worker_id;
+	self->address = g_strdup(address);
+	ctl_worker_set_unreachable(self);
+	return self;
+}
+
+gint64 ctl_worker_left_ms(const CtlWorker *self, gint64 now_ms)
+{
+	gint64 until_ms = self->reserved_until_ms;
+
+	if (until_ms <= 0 || until_ms > CTL_FORMAT_MAX_TIME_MS)
+		return 0;
+	return MAX(until_ms - (now_ms + self->ahead_ms), 0);
 }
 
 static gint compare(gconstpointer a, gconstpointer b)
@@ -153,10 +202,15 @@ void ctl_worker_set_unreachable(CtlWorker *self)
 	self->state = g_strdup(UNREACHABLE);
 }
 
+typedef struct {
+	const CtlOptions *options;
+	gboolean with_counts;
+} Asking;
+
 static void ask(gpointer item, gpointer data)
 {
 	CtlWorker *self = item;
-	const CtlOptions *options = data;
+	const Asking *asking = data;
 
 	if (self->state != NULL)
 		return;
@@ -164,12 +218,13 @@ static void ask(gpointer item, gpointer data)
 	g_autoptr(Address) server =
 		self->address != NULL ? address_parse_peer(self->address, NULL) : NULL;
 	g_autoptr(SnowflakeClient) client =
-		server != NULL ? ctl_options_client_new(options, (const Address *const *)&server, 1)
+		server != NULL ? ctl_options_client_new(asking->options,
+							(const Address *const *)&server, 1)
 			       : NULL;
 	g_auto(CtlProbe) probe = {0};
 
-	if (client != NULL && ctl_probe(client, &probe, NULL) && probe.worker != NULL &&
-	    g_strcmp0(probe.worker->nonce, self->nonce) == 0)
+	if (client != NULL && ctl_probe(client, asking->with_counts, &probe, NULL) &&
+	    probe.worker != NULL && g_strcmp0(probe.worker->nonce, self->nonce) == 0)
 		take_probe(self, &probe);
 	else
 		ctl_worker_set_unreachable(self);
@@ -197,9 +252,11 @@ static void lend_clocks(const GPtrArray *workers)
 	}
 }
 
-void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options)
+void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean with_counts)
 {
-	ctl_parallel_do(workers, ask, (gpointer)options);
+	Asking asking = {options, with_counts};
+
+	ctl_parallel_do(workers, ask, &asking);
 	lend_clocks(workers);
 	g_ptr_array_sort(workers, compare);
 }

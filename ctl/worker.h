@@ -8,7 +8,15 @@
 #include "ctl/registry-tree.h"
 #include "ctl/table.h"
 
-/* A server as "workers" lists it. */
+/* What of a server's counters is for a list of many. */
+typedef struct {
+	gint64 ids;
+	gint64 calls;
+	gint64 connections; /* now */
+	gint64 at_us;       /* by g_get_monotonic_time(), when it came */
+} CtlCounts;
+
+/* A server as "workers" and "top" list it. */
 typedef struct {
 	guint datacenter_id;
 	gint worker_id; /* -1: none yet */
@@ -27,6 +35,12 @@ typedef struct {
 	gboolean has_answered; /* then: */
 	gint64 round_trip_us;
 	gint64 clock_skew_us; /* the server's clock minus ours */
+
+	gboolean has_counts; /* it was asked for them, and has them; then: */
+	CtlCounts counts;
+	gboolean has_rates; /* set by ctl_rates_take(); then, for a second: */
+	double ids_per_s;
+	double calls_per_s;
 } CtlWorker;
 
 void ctl_worker_free(CtlWorker *self);
@@ -47,19 +61,28 @@ CtlWorker *ctl_worker_of_hearsay(const SnowflakeClientWorker *said, gint64 clock
  * @probe: with its worker */
 CtlWorker *ctl_worker_of_probe(const CtlProbe *probe);
 
+/* (transfer full): one that has not answered where somebody says that it is.
+ * @worker_id: -1: not known */
+CtlWorker *ctl_worker_of_address(const char *address, guint datacenter_id, gint worker_id);
+
 /* Not asked again. */
 void ctl_worker_set_unreachable(CtlWorker *self);
+
+/* When what is reserved for it ends, from @now_ms on by our clock, which counts time as the clock
+ * that it is reserved by; 0: nothing is, or it is over. */
+gint64 ctl_worker_left_ms(const CtlWorker *self, gint64 now_ms);
 
 /**
  * ctl_worker_ask_all:
  *
- * Asks all that were not asked, many at a time, for their state and clock. One that does not answer
+ * Asks all that were not asked, many at a time, for their state and clock, and for what they count
+ * if @with_counts. One that does not answer
  * in time is "unreachable", and so is one at whose address another server answers. What
  * is reserved for it is so by a clock that nobody tells of: the one that is furthest back of those
  * that are known is taken for it, so that what has ended by that has ended. Then sorts all by
  * datacenter ID and worker ID; those without one come last.
  */
-void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options);
+void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean with_counts);
 
 /* Whether who lists them again has nothing new to tell: the times that answers took, and what they
  * make uncertain in a clock, are not news. Both are sorted. */
