@@ -16,8 +16,8 @@ struct _CtlListing {
 	gboolean is_top;
 	gint64 time_ms;      /* since the Unix epoch: of what is shown */
 	GPtrArray *workers;  /* NULL: reservations, or nobody tells */
-	GPtrArray *elements; /* of char *: JSON; not of workers that are shown as a table; one that
-			      * is no array of is_top */
+	GPtrArray *elements; /* of char *: JSON; not of workers that are shown as a table; of top,
+			      * a single one, which is all there is */
 	CtlTable *full;      /* (nullable), as the next */
 	CtlTable *brief;
 	GPtrArray *below; /* of char *: lines */

@@ -18,11 +18,23 @@
 #define MAX_TIMEOUT_MS 3600000
 
 static const CtlCommand *const COMMANDS[] = {
-	&ctl_id_command,     &ctl_ulid_command,     &ctl_uuid_command,
-	&ctl_decode_command, &ctl_convert_command,  &ctl_layouts_command,
-	&ctl_range_command,  &ctl_ping_command,     &ctl_workers_command,
-	&ctl_top_command,    &ctl_registry_command, &ctl_audit_command,
-	&ctl_bench_command,  &ctl_help_command,     NULL,
+	&ctl_id_command,
+	&ctl_ulid_command,
+	&ctl_uuid_command,
+	&ctl_decode_command,
+	&ctl_convert_command,
+	&ctl_layouts_command,
+	&ctl_range_command,
+	&ctl_ping_command,
+	&ctl_status_command,
+	&ctl_workers_command,
+	&ctl_top_command,
+	&ctl_registry_command,
+	&ctl_audit_command,
+	&ctl_config_command,
+	&ctl_bench_command,
+	&ctl_help_command,
+	NULL,
 };
 
 /* (nullable) */

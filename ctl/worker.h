@@ -68,19 +68,18 @@ CtlWorker *ctl_worker_of_address(const char *address, guint datacenter_id, gint 
 /* Not asked again. */
 void ctl_worker_set_unreachable(CtlWorker *self);
 
-/* When what is reserved for it ends, from @now_ms on by our clock, which counts time as the clock
- * that it is reserved by; 0: nothing is, or it is over. */
+/* For how long it is reserved, where our clock shows @now_ms, by the clock that it is reserved by;
+ * 0: nothing is, or it is over. */
 gint64 ctl_worker_left_ms(const CtlWorker *self, gint64 now_ms);
 
 /**
  * ctl_worker_ask_all:
  *
  * Asks all that were not asked, many at a time, for their state and clock, and for what they count
- * if @with_counts. One that does not answer
- * in time is "unreachable", and so is one at whose address another server answers. What
- * is reserved for it is so by a clock that nobody tells of: the one that is furthest back of those
- * that are known is taken for it, so that what has ended by that has ended. Then sorts all by
- * datacenter ID and worker ID; those without one come last.
+ * if @with_counts. One that does not answer in time is "unreachable", and so is one at whose
+ * address another server answers. What is reserved for it is so by a clock that nobody tells of:
+ * the one that is furthest back of those that are known is taken for it, so that what has ended by
+ * that has ended. Then sorts all by datacenter ID and worker ID; those without one come last.
  */
 void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean with_counts);
 

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""snowflakectl status: all that one server tells; and where there are colours."""
+import json
+import re
+
+from fake_servers import Extended, Of2010, Told, serve, serve_2010
+from harness import SNOWFLAKECTL, ServerTest, dead_address
+from terminal import CLEAR, Terminal, run_on_terminal
+from test_ctl_fleet import servers
+from test_snowflakectl import CtlTest, run
+
+
+def groups_of(text):
+    """{head: {name: what stands after it}}"""
+    groups = {}
+    for block in text.strip("\n").split("\n\n"):
+        head, *lines = block.split("\n")
+        groups[head] = dict(line.split(maxsplit=1) for line in lines)
+    return groups
+
+
+class Counts(Told):
+    """Answers get_counters with these."""
+
+    def __init__(self, counters, **fields):
+        self.counters = counters
+        super().__init__(**fields)
+
+    def get_counters(self):
+        return self.counters
+
+
+class Status(CtlTest, ServerTest):
+    def test_of_a_real_server_nothing_is_missing(self):
+        server = self.start("--worker-id", 7, "--datacenter-id", 3)
+        address = "%s:%d" % server.address
+        self.assert_ok(run("--server", address, "id", "-n", 5, "--agent", "somebody"))
+        told = server.call("get_worker")
+        groups = groups_of(self.assert_ok(run("--server", address, "status")))
+        found = json.loads(self.assert_ok(run("--server", address, "--json", "status")))
+        counters = server.call("get_counters")
+        shown = {name: value for group in groups.values() for name, value in group.items()}
+        self.assertEqual(found["counters"].keys(), counters.keys())
+        self.assertLessEqual(counters.keys(), shown.keys())
+        self.assertEqual(groups["Server"]["state"], "serving")
+        for name in ("address", "nonce", "kind"):
+            self.assertEqual((groups["Server"][name], found[name]),
+                             (getattr(told, name), getattr(told, name)))
+        self.assertEqual((groups["Worker ID"]["datacenter_id"], groups["Worker ID"]["worker_id"]),
+                         ("3", "7"))
+        self.assertEqual((found["datacenter_id"], found["worker_id"]), (3, 7))
+        self.assertEqual(groups["IDs"]["ids_generated"], "5 IDs")
+        self.assertEqual(groups["IDs by agent"]["ids_generated_somebody"], "5 IDs")
+        # each stands with its kin: what is left over is new, and wants a place
+        self.assertNotIn("Others", groups)
+        for name, value in shown.items():
+            if name in counters and name not in ("datacenter_id", "worker_id"):
+                self.assertRegex(value, r"^\d+ [A-Za-z]+$", name)
+
+    def test_counters_that_it_does_not_know(self):
+        one = Counts({"calls_get_id": 7, "sent_bytes": 123456789, "refusals_clock": 1,
+                      "parked_calls": 2, "moon_phase": 3, "wait_us": 4, "protocol_errors_http": 5,
+                      "ids_generated_bytes": 6, "calls": 2**63 - 1, "odd\x1b[31m": -1})
+        text = self.assert_ok(run(*servers(one), "status"))
+        groups = groups_of(text)
+        self.assertEqual(groups["Calls"], {
+            "calls": "9223372036854775807 calls", "calls_get_id": "7 calls",
+            "refusals_clock": "1 calls", "parked_calls": "2 calls"})
+        self.assertEqual(groups["Connections"], {"sent_bytes": "123456789 bytes",
+                                                 "protocol_errors_http": "5 errors"})
+        self.assertEqual(groups["IDs by agent"], {"ids_generated_bytes": "6 IDs"})
+        self.assertEqual(groups["Others"], {"moon_phase": "3", "wait_us": "4 us", "odd?[31m": "-1"})
+        # numbers end in one column
+        ends = {len(line) - len(line.rpartition(" ")[2]) for line in text.splitlines()
+                if line.endswith(" calls")}
+        self.assertEqual(len(ends), 1)
+
+    def test_the_first_that_answers(self):
+        one, two = Counts({"calls": 1}), Counts({"calls": 2})
+        nobody = dead_address(self)
+        done = run(*servers(nobody, two, one), "--json", "status")
+        found = json.loads(done.stdout)
+        self.assertEqual((done.returncode, found["server"], found["counters"]["calls"]),
+                         (0, two.address, 2))
+        self.assertEqual(done.stderr,
+                         f"snowflakectl: {nobody}: cannot connect: Connection refused\n")
+        self.assertEqual(one.asked, 0)
+        self.assert_fails(run("--server", nobody, "status"), 1, nobody, "cannot connect")
+        self.assert_fails(run("--server", ":", "status"), 2)
+
+    def test_older_servers(self):
+        old = serve(Extended(), lacks=["get_counters"])
+        done = run("--server", old, "status")
+        self.assertEqual((done.returncode, list(groups_of(done.stdout))), (0, ["Server",
+                                                                            "Worker ID"]))
+        self.assertIn("does not tell what it counts", done.stderr)
+        done = run("--server", old, "--json", "status")
+        self.assertIsNone(json.loads(done.stdout)["counters"])
+        self.assert_fails(run("--server", serve_2010(Of2010()), "status"), 1, "of 2010")
+
+
+class Colours(CtlTest):
+    COLOUR = re.compile(r"\x1b\[(?!0m|H|J)[0-9;]*m")
+
+    def test_only_where_they_are_wanted(self):
+        one = Counts({})
+        commands = (("status",), ("workers",), ("workers", "--watch"), ("top",))
+        for environment, coloured in (({"TERM": "xterm"}, True), ({}, False),
+                                      ({"TERM": ""}, False), ({"TERM": "dumb"}, False),
+                                      ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+                                      ({"TERM": "xterm", "NO_COLOR": ""}, True)):
+            for command in commands:
+                for json_too in (False, True):
+                    words = [SNOWFLAKECTL, *servers(one), *command,
+                             *(["--json"] if json_too else [])]
+                    with self.subTest(command=words[3:], environment=environment), \
+                            Terminal(words, environment=environment) as terminal:
+                        terminal.wait_output(lambda output: "serving" in output
+                                             and output.endswith("\n"))
+                        self.assertEqual(bool(self.COLOUR.search(terminal.output)),
+                                         coloured and not json_too)
+        for command in commands[:2]:
+            done = run(*servers(one), *command, environment={"TERM": "xterm"})
+            self.assertNotIn("\x1b", self.assert_ok(done))
+
+    def test_they_move_nothing(self):
+        one = Counts({}, worker_id=1)
+        one.others = [one.of_another(0, worker_id=2), one.of_another(0, worker_id=3)]
+        status, plain = run_on_terminal([SNOWFLAKECTL, *servers(one), "workers"], 200)
+        status_too, painted = run_on_terminal([SNOWFLAKECTL, *servers(one), "workers"], 200,
+                                              {"TERM": "xterm"})
+        self.assertEqual((status, status_too), (0, 0))
+        self.assertIn("\x1b[1;31munreachable\x1b[0m", painted)
+        self.assertIn("\x1b[32mserving\x1b[0m", painted)
+
+        def columns_of(text):
+            return [line.index("serving") for line in text.splitlines() if "serving" in line] + \
+                [line.index("unreachable") for line in text.splitlines() if "unreachable" in line]
+
+        self.assertEqual(columns_of(re.sub(r"\x1b\[[0-9;]*m", "", painted)), columns_of(plain))
+
+    def test_what_is_cut_is_not_left_coloured(self):
+        one = Counts({}, worker_id=1)
+        for columns in (40, 33):
+            with Terminal([SNOWFLAKECTL, *servers(one), "workers", "--watch"], columns,
+                          environment={"TERM": "xterm"}) as terminal:
+                terminal.wait_output(lambda output: output.count(CLEAR) > 1)
+                for line in terminal.screens()[0].splitlines():
+                    if self.COLOUR.search(line):
+                        self.assertIn("\x1b[0m", line)
+                    plain = re.sub(r"\x1b\[[0-9;]*m", "", line)
+                    self.assertLessEqual(len(plain), columns)
