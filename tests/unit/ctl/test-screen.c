@@ -5,6 +5,8 @@
 
 #define WIDE   "\u6771" /* two columns */
 #define ACCENT "\u0301" /* none */
+#define RED    "\033[1;31m"
+#define END    "\033[0m"
 
 /* (transfer full): as the only line. */
 static char *draw_top(const char *text, guint columns)
@@ -24,9 +26,9 @@ static void test_width(void)
 		const char *text;
 		guint width;
 	} cases[] = {
-		{"", 0},           {"abc", 3}, {"\u00e9", 1},
-		{"e" ACCENT, 1},   {WIDE, 2},  {"a" WIDE ACCENT "b", 4},
-		{"\U0001f600", 2},
+		{"", 0},           {"abc", 3},         {"\u00e9", 1},
+		{"e" ACCENT, 1},   {WIDE, 2},          {"a" WIDE ACCENT "b", 4},
+		{"\U0001f600", 2}, {RED "abc" END, 3}, {"a" RED "b" END "c", 3},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -58,6 +60,10 @@ static void test_cut(void)
 		{"a" WIDE WIDE, 4, "a" WIDE ">"},
 		{WIDE WIDE WIDE, 4, WIDE ">"},
 		{"e" ACCENT "fg", 2, "e" ACCENT ">"},
+		{RED "abc" END, 3, RED "abc" END},
+		{RED "abc" END, 2, RED "a" END ">"},
+		{"a" RED "b" END "cd", 3, "a" RED "b" END END ">"},
+		{"ab" RED "cd" END, 3, "ab" RED END ">"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {

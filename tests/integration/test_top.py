@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""snowflakectl top: what all servers do, on a terminal and elsewhere."""
+import json
+import re
+import signal
+import subprocess
+import threading
+import time
+
+from fake_servers import Told, hanging
+from harness import CTL_ENVIRONMENT, PATIENCE, SNOWFLAKECTL, ServerTest, dead_address
+from terminal import CLEAR, Terminal
+from test_ctl_fleet import servers
+from test_snowflakectl import CtlTest, run
+from test_workers import ZookeeperTest
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+HEADS = ["worker", "address", "state", "IDs/s", "calls/s", "trip", "clock", "left", "conns"]
+NAMES = ["worker", "address", "state", "ids", "calls", "round-trip", "clock", "reservation",
+         "connections"]
+
+
+class Counting(Told):
+    """Counts as many IDs a second, by its own clock, in calls of ten."""
+
+    def __init__(self, ids_per_s=0, connections=1, **fields):
+        self.ids_per_s = ids_per_s
+        self.connections = connections
+        self.began = time.monotonic()
+        super().__init__(**fields)
+
+    def get_counters(self):
+        ids = int((time.monotonic() - self.began) * self.ids_per_s)
+        return {"ids_generated": ids, "calls": ids // 10, "connections_ended": 5,
+                "connections_accepted": 5 + self.connections}
+
+
+def top_on_terminal(*named, options=(), columns=80, rows=24, environment=None):
+    return Terminal([SNOWFLAKECTL, *servers(*named), "top", "--interval", 300 * PATIENCE,
+                     *options], columns, rows, environment)
+
+
+def rows_of(screen):
+    """The cells of a screen, by line; the lines below."""
+    lines = COLOUR.sub("", screen).splitlines()
+    end = next(i for i, line in enumerate(lines) if " serving, " in line)
+    return [line.split() for line in lines[1:end]], lines[end:]
+
+
+class Lines:
+    """top where its output is read by a program, line by line."""
+
+    def __init__(self, test, *arguments):
+        self.process = subprocess.Popen(
+            [SNOWFLAKECTL, *map(str, arguments)], env=CTL_ENVIRONMENT, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        test.addCleanup(self.end)
+
+    def end(self):
+        self.process.kill()
+        self.process.communicate()
+
+    def next(self):
+        return self.process.stdout.readline()
+
+
+class OnATerminal(CtlTest):
+    def next_screen(self, terminal, condition=lambda screen: True):
+        """A whole one that is drawn from now on, for which it is so."""
+        seen = terminal.output.count(CLEAR)
+
+        def found(output):
+            return [screen for screen in output.split(CLEAR)[seen + 1:-1]
+                    if condition(COLOUR.sub("", screen))]
+
+        terminal.wait_output(lambda output: bool(found(output)))
+        return found(terminal.output)[0]
+
+    def test_rates_and_totals(self):
+        one = Counting(5000, connections=3, worker_id=1)
+        two = Counting(200, connections=4, worker_id=2, datacenter_id=1)
+        old = Told(worker_id=3, lacks=["get_counters"])
+        def is_complete(text):
+            rows, _ = rows_of(text)
+            return len(rows) == 4 and rows[1][3] != "-" and rows[3][3] != "-"
+
+        with top_on_terminal(one, two, old) as terminal:
+            rows, below = rows_of(self.next_screen(terminal, is_complete))
+            self.assertEqual(rows[0], HEADS)
+            self.assertEqual([row[:3] for row in rows[1:]],
+                             [["0/1", one.address, "serving"], ["0/3", old.address, "serving"],
+                              ["1/2", two.address, "serving"]])
+            for row, ids, connections in ((rows[1], 5000, "3"), (rows[3], 200, "4")):
+                shown = float(row[3].replace("k", "")) * (1000 if "k" in row[3] else 1)
+                self.assertLess(abs(shown - ids), ids / 2)
+                self.assertEqual(row[-1], connections)
+            self.assertEqual([rows[2][3], rows[2][4], rows[2][-1]], ["-", "-", "-"])
+            totals = re.fullmatch(r"3 of 3 serving, (\d+) IDs/s, (\d+) calls/s, 7 connections",
+                                  below[0])
+            self.assertLess(abs(int(totals[1]) - 5200), 2600)
+            self.assertLess(abs(int(totals[2]) - 520), 260)
+
+    def test_keys_sort_it(self):
+        fast, slow, busy = (Counting(5000, 1, worker_id=1), Counting(5, 2, worker_id=2),
+                            Counting(500, 30, worker_id=3))
+        named = {fast.address: "fast", slow.address: "slow", busy.address: "busy"}
+
+        def order(screen):
+            return [named[row[1]] for row in rows_of(screen)[0][1:]]
+
+        with top_on_terminal(fast, slow, busy) as terminal:
+            self.next_screen(terminal, lambda text: "k " in text)
+            for keys, expected in (("", ["fast", "slow", "busy"]),          # worker
+                                   (">>>", ["fast", "busy", "slow"]),       # IDs/s
+                                   ("r", ["slow", "busy", "fast"]),
+                                   ("<<<", ["fast", "slow", "busy"]),       # worker, as it begins
+                                   ("<", ["busy", "slow", "fast"]),         # connections
+                                   (">r", ["busy", "slow", "fast"])):       # worker, reversed
+                with self.subTest(keys):
+                    terminal.type(keys)
+                    self.next_screen(terminal, lambda text: order(text) == expected)
+            terminal.type("q")
+            self.assertEqual(terminal.wait_end(), 0)
+            self.assertTrue(terminal.is_as_before())
+
+    def test_keys_sort_at_once(self):
+        one, two = Counting(worker_id=1), Counting(worker_id=2)
+        with Terminal([SNOWFLAKECTL, *servers(one, two), "top", "--interval",
+                       "3600000"]) as terminal:
+            terminal.wait_output(lambda output: "serving, " in output)
+            title = terminal.screens()[-1].splitlines()[0]
+            terminal.type("r")
+            terminal.wait_output(lambda output: output.count(" of 2 serving") == 2)
+            rows, _ = rows_of(terminal.screens()[-1])
+            self.assertEqual([row[0] for row in rows[1:]], ["0/2", "0/1"])
+            # it is what was seen then
+            self.assertEqual(terminal.screens()[-1].splitlines()[0], title)
+
+    def test_it_fits_80_columns(self):
+        one = Counting(3_999_999_000, 9999, worker_id=31, datacenter_id=31,
+                       ahead_ms=-99_000)
+        one.others = [one.of_another(0, worker_id=30, datacenter_id=31,
+                                     address="100.100.100.100:60001"),
+                      one.of_another(0, worker_id=29, address="a" * 100 + ".invalid:7609")]
+        with top_on_terminal(one) as terminal:
+            screen = self.next_screen(terminal, lambda text: "M " in text)
+            self.assertTrue(terminal.fits(COLOUR.sub("", screen)), screen)
+            rows, _ = rows_of(screen)
+            self.assertEqual(rows[0], HEADS)
+            self.assertEqual(sorted(len(row) for row in rows), [9] * 4)
+            self.assertNotIn(">", "".join(screen.splitlines()[1:]))
+            self.assertIn("100.100.100.100:60001", screen)
+            for columns, rows in ((40, 10), (20, 5), (200, 24)):
+                terminal.resize(columns, rows)
+                self.next_screen(terminal)
+                screen = self.next_screen(terminal)
+                self.assertTrue(terminal.fits(COLOUR.sub("", screen)), screen)
+
+    def test_a_server_that_hangs_holds_nobody_up(self):
+        one = Counting(worker_id=1)
+        hung = Counting(worker_id=2)
+        waits, goes_on = threading.Event(), threading.Event()
+        self.addCleanup(goes_on.set)
+        _, silent = hanging(self)
+        with top_on_terminal(one, hung, silent, dead_address(self)) as terminal:
+            self.next_screen(terminal, lambda text: "2 of 4 serving" in text)
+
+            def hang():
+                waits.set()
+                goes_on.wait(60)
+                return {}
+
+            hung.get_counters = hang
+            self.assertTrue(waits.wait(20 * PATIENCE))
+            asked = one.asked
+            screen = self.next_screen(terminal, lambda text: "1 of 4 serving" in text)
+            rows = rows_of(screen)[0]
+            states = {row[0] + row[1]: row[2] for row in rows[1:]}
+            # who it was is still known
+            self.assertEqual(states["0/1" + one.address], "serving")
+            self.assertEqual(states["0/2" + hung.address], "unreachable")
+            self.assertEqual(states["-" + silent], "unreachable")
+            self.next_screen(terminal)
+            self.next_screen(terminal)
+            self.assertGreaterEqual(one.asked, asked + 2)
+            goes_on.set()
+            del hung.get_counters
+            self.next_screen(terminal, lambda text: "2 of 4 serving" in text)
+
+    def test_every_way_out_sets_the_terminal_back(self):
+        server = Counting()
+        for name, act, status in (
+                ("q", lambda terminal: terminal.type("<q"), 0),
+                ("Ctrl-C", lambda terminal: terminal.type("\x03"), 0),
+                ("SIGTERM", lambda terminal: terminal.process.send_signal(signal.SIGTERM),
+                 -signal.SIGTERM)):
+            with self.subTest(name), \
+                    top_on_terminal(server, environment={"TERM": "xterm"}) as terminal:
+                self.next_screen(terminal)
+                self.assertTrue(terminal.takes_keys())
+                act(terminal)
+                self.assertEqual(terminal.wait_end(), status)
+                self.assertTrue(terminal.is_as_before())
+                # no colour is left on
+                self.assertEqual(len(re.findall(r"\x1b\[[1-9]", terminal.output)),
+                                 terminal.output.count("\x1b[0m"))
+
+    def test_nobody_to_begin_with(self):
+        with top_on_terminal(dead_address(self)) as terminal:
+            self.assertEqual(terminal.wait_end(), 1)
+            self.assertIn("cannot connect", terminal.output)
+            self.assertTrue(terminal.is_as_before())
+
+
+class Elsewhere(CtlTest):
+    def test_json_is_an_object_a_line(self):
+        one = Counting(1000, 3, worker_id=1)
+        nobody = dead_address(self)
+        interval_ms = 200 * PATIENCE
+        lines = Lines(self, *servers(one, nobody), "--json", "top", "-i", interval_ms)
+        began = time.monotonic()
+        seen = [json.loads(lines.next()) for _ in range(4)]
+        self.assertGreater(time.monotonic() - began, 2.9 * interval_ms / 1000)
+        for n, each in enumerate(seen):
+            self.assertEqual(sorted(each), ["time", "totals", "workers"])
+            serving, dead = each["workers"]
+            self.assertEqual((serving["address"], serving["state"], serving["connections"]),
+                             (one.address, "serving", 3))
+            self.assertGreater(serving["reservation_left_ms"], 500_000)
+            self.assertEqual((dead["address"], dead["state"], dead["connections"],
+                              dead["ids_per_s"], dead["reservation_left_ms"]),
+                             (nobody, "unreachable", None, None, None))
+            totals = each["totals"]
+            self.assertEqual((totals["servers"], totals["serving"], totals["connections"]),
+                             (2, 1, 3))
+            for rates in (serving, totals):
+                if n == 0:
+                    self.assertEqual((rates["ids_per_s"], rates["calls_per_s"]), (None, None))
+                else:
+                    self.assertLess(abs(rates["ids_per_s"] - 1000), 500)
+                    self.assertLess(abs(rates["calls_per_s"] - 100), 50)
+        lines.process.send_signal(signal.SIGINT)
+        rest, said = lines.process.communicate(timeout=20 * PATIENCE)
+        self.assertEqual(lines.process.returncode, 0)
+        for line in rest.splitlines():
+            json.loads(line)
+        # once, as long as it lasts
+        self.assertEqual(said, f"snowflakectl: {nobody}: cannot connect: Connection refused\n")
+
+    def test_tables_one_after_the_other(self):
+        one, two = Counting(10, worker_id=1), Counting(1000, worker_id=2)
+        lines = Lines(self, *servers(one, two), "top", "-i", 200 * PATIENCE, "--sort", "ids",
+                      "--reverse")
+        tables = []
+        for _ in range(3):
+            tables.append([lines.next().rstrip("\n") for _ in range(6)])
+        for n, (title, head, first, second, totals, empty) in enumerate(tables):
+            self.assertRegex(title, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$")
+            self.assertRegex(head, r"^worker  address +state +IDs/s  calls/s  round trip +clock  "
+                                   r"reserved for  connections$")
+            self.assertEqual([first.split()[0], second.split()[0]], ["0/1", "0/2"])
+            self.assertRegex(totals, "^2 of 2 serving, " + ("- IDs/s" if n == 0 else r"\d+ IDs/s"))
+            self.assertEqual(empty, "")
+        self.assertNotIn("\x1b", str(tables))
+
+    def test_numbers_that_lie(self):
+        one = Counting(worker_id=1)
+        edge = iter([{"ids_generated": -2**63, "calls": 0, "connections_accepted": -2**63,
+                      "connections_ended": 2**63 - 1},
+                     {"ids_generated": 2**63 - 1, "calls": 0}, {"ids_generated": 0}, {}])
+        one.get_counters = lambda: next(edge)
+        lines = Lines(self, *servers(one), "--json", "top", "-i", 200)
+        self.assertEqual([json.loads(lines.next())["workers"][0]["state"] for _ in range(4)],
+                         ["serving"] * 4)
+
+    def test_what_makes_no_sense(self):
+        for arguments, words in ((("--sort", "nonsense"), NAMES), (("--interval", "99"), ["100"]),
+                                 (("--interval", "3600001"), ["3600000"]),
+                                 (("now",), ["no argument"])):
+            self.assert_fails(run("top", *arguments), 2, *words)
+
+
+class Real(ZookeeperTest, ServerTest):
+    def test_the_fleet_that_zookeeper_has(self):
+        first, second = (self.launch("--zookeeper", self.hosts, "--datacenter-id", 1)
+                         for _ in range(2))
+        for server in (first, second):
+            server.wait_ready()
+        with Terminal([SNOWFLAKECTL, "--zookeeper", self.hosts, "top", "--interval",
+                       300 * PATIENCE]) as terminal:
+            terminal.wait_output(lambda output: "2 of 2 serving" in output)
+            subprocess.run([SNOWFLAKECTL, "--server", "%s:%d" % first.address, "bench", "--calls",
+                            "5000", "--connections", "2"], env=CTL_ENVIRONMENT, check=True,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                           timeout=60 * PATIENCE)
+            terminal.wait_output(lambda output: re.search(r"\d{3,} IDs/s", output))
+            second.kill()
+            terminal.wait_output(lambda output: "1 of 2 serving" in output)
+            terminal.wait_output(lambda output: "unreachable" in output)
+            third = self.launch("--zookeeper", self.hosts, "--datacenter-id", 1)
+            third.wait_ready()
+            address = "%s:%d" % third.address
+            terminal.wait_output(lambda output: address in output)
+            terminal.type("q")
+            self.assertEqual(terminal.wait_end(), 0)
+            self.assertTrue(terminal.is_as_before())
