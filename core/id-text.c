@@ -25,6 +25,11 @@ static const Form forms[] = {
 			    11, FALSE},
 };
 
+const char *id_text_form_name(IdTextForm form)
+{
+	return form < G_N_ELEMENTS(forms) ? forms[form].name : NULL;
+}
+
 gboolean id_text_form_from_name(const char *name, IdTextForm *out_form)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(forms); i++) {

@@ -20,6 +20,9 @@ typedef enum {
 	ID_TEXT_BASE58,    /* up to 11 digits, the alphabet of Flickr */
 } IdTextForm;
 
+/* (nullable): "decimal" and so on; %NULL: there are not as many forms. */
+const char *id_text_form_name(IdTextForm form);
+
 /* Sets *@out_form to what "decimal", "hex", "crockford", "base62" or "base58" names; %FALSE: @name
  * is none of them. */
 gboolean id_text_form_from_name(const char *name, IdTextForm *out_form) G_GNUC_WARN_UNUSED_RESULT;

@@ -15,7 +15,7 @@ static char *summarize_commands(const CtlCommand *const *commands)
 			     "Commands:");
 
 	for (gsize i = 0; commands[i] != NULL; i++)
-		g_string_append_printf(summary, "\n  %-8s %s", commands[i]->name,
+		g_string_append_printf(summary, "\n  %-10s %s", commands[i]->name,
 				       commands[i]->summary);
 	g_string_append(summary, "\n\nsnowflakectl COMMAND --help shows a command's options.");
 	return g_string_free(summary, FALSE);

@@ -10,6 +10,7 @@
 
 #include "common/suggestion.h"
 #include "core/text.h"
+#include "ctl/command-completion.h"
 #include "ctl/command-help.h"
 #include "ctl/command.h"
 #include "ctl/output.h"
@@ -18,23 +19,12 @@
 #define MAX_TIMEOUT_MS 3600000
 
 static const CtlCommand *const COMMANDS[] = {
-	&ctl_id_command,
-	&ctl_ulid_command,
-	&ctl_uuid_command,
-	&ctl_decode_command,
-	&ctl_convert_command,
-	&ctl_layouts_command,
-	&ctl_range_command,
-	&ctl_ping_command,
-	&ctl_status_command,
-	&ctl_workers_command,
-	&ctl_top_command,
-	&ctl_registry_command,
-	&ctl_audit_command,
-	&ctl_config_command,
-	&ctl_bench_command,
-	&ctl_help_command,
-	NULL,
+	&ctl_id_command,         &ctl_ulid_command,    &ctl_uuid_command,
+	&ctl_decode_command,     &ctl_convert_command, &ctl_layouts_command,
+	&ctl_range_command,      &ctl_ping_command,    &ctl_status_command,
+	&ctl_workers_command,    &ctl_top_command,     &ctl_registry_command,
+	&ctl_audit_command,      &ctl_config_command,  &ctl_bench_command,
+	&ctl_completion_command, &ctl_help_command,    NULL,
 };
 
 /* (nullable) */
@@ -179,9 +169,11 @@ static void complain_of_option(const char *option, const CtlCommand *command,
 				    command != NULL ? " " : "");
 }
 
-static CtlStatus run_command(const CtlCommand *command, const CtlOptions *options, char **arguments)
+static CtlStatus run_command(const CtlCommand *command, const GOptionEntry *common,
+			     const CtlOptions *options, char **arguments)
 {
 	static const char *const none[] = {NULL};
+	const char *const *given = arguments != NULL ? (const char *const *)arguments : none;
 
 	if (!command->takes_zookeeper &&
 	    (options->zookeeper != NULL || options->zookeeper_auth != NULL)) {
@@ -196,8 +188,9 @@ static CtlStatus run_command(const CtlCommand *command, const CtlOptions *option
 				    shown);
 		return CTL_USAGE;
 	}
-
-	return command->run(options, arguments != NULL ? (const char *const *)arguments : none);
+	if (command == &ctl_completion_command)
+		return ctl_command_completion(COMMANDS, common, given);
+	return command->run(options, given);
 }
 
 static CtlStatus parse_and_run(int argc, char **argv)
@@ -275,7 +268,7 @@ static CtlStatus parse_and_run(int argc, char **argv)
 	options.servers = servers;
 	options.zookeeper = zookeeper;
 	options.zookeeper_auth = zookeeper_auth;
-	return run_command(command, &options, arguments);
+	return run_command(command, common, &options, arguments);
 }
 
 /* Also where something else on the line makes no sense. */
