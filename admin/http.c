@@ -20,8 +20,8 @@
  */
 
 #define MAX_CONNECTIONS  64
-/* Those that are told to go are still there for a moment. */
-#define MAX_LEAVING      8
+/* Those that are told to go are still there for a moment; then nobody is let in. */
+#define MAX_LEAVING      32
 #define MAX_SILENT_US    (10 * G_USEC_PER_SEC)
 #define ACCEPTS_AT_ONCE  16                    /* then requests are read */
 #define ACCEPT_PAUSE_US  (G_USEC_PER_SEC / 10) /* when there is no descriptor */
@@ -49,6 +49,7 @@ struct _AdminHttp {
 	struct MHD_Daemon *daemon;
 	GArray *polled;     /* of struct pollfd */
 	GQueue guests;      /* of Guest, by since_us */
+	guint n_leaving;    /* guests that are in the list no more */
 	GPtrArray *waiting; /* of MHD_Connection: suspended, to be asked for again */
 	gint64 tick_at_us;
 	gint64 accept_from_us; /* not before */
@@ -79,7 +80,9 @@ static void on_connection(void *data, struct MHD_Connection *connection, void **
 		*context = guest;
 		return;
 	}
-	if (!guest->is_leaving)
+	if (guest->is_leaving)
+		self->n_leaving--;
+	else
 		g_queue_unlink(&self->guests, &guest->link);
 	g_free(guest);
 }
@@ -113,6 +116,7 @@ static void hang_up_first(AdminHttp *self)
 
 	g_queue_unlink(&self->guests, &guest->link);
 	guest->is_leaving = TRUE;
+	self->n_leaving++;
 	shutdown(guest->fd, SHUT_RDWR);
 }
 
@@ -291,7 +295,7 @@ static void admit(AdminHttp *self, int fd, const struct sockaddr *peer, socklen_
 
 static void accept_some(AdminHttp *self, int listener)
 {
-	for (guint i = 0; i < ACCEPTS_AT_ONCE; i++) {
+	for (guint i = 0; i < ACCEPTS_AT_ONCE && self->n_leaving < MAX_LEAVING; i++) {
 		struct sockaddr_storage peer = {0};
 		socklen_t length = sizeof peer;
 		int fd = accept4(listener, (struct sockaddr *)&peer, &length,

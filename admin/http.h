@@ -17,7 +17,7 @@
 typedef struct _AdminHttp AdminHttp;
 
 /* The file descriptors that it may have, those it listens on beside. */
-#define ADMIN_HTTP_DESCRIPTORS 80
+#define ADMIN_HTTP_DESCRIPTORS 100
 
 typedef struct {
 	const char *path; /* "/livez"; of a family, as "/decode/", what its paths begin with */

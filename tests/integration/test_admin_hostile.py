@@ -134,7 +134,7 @@ class Hostile(ServerTest):
             if i % 100 == 0:
                 self.assert_answers()
         self.assert_answers()
-        self.assertLess(self.descriptors(), before + 80 + 4)
+        self.assertLess(self.descriptors(), before + 100)
         kept = sum(self.is_open(connection) for connection in self.all_guests())
         self.assertLessEqual(kept, MAX_CONNECTIONS)
         self.assertGreater(kept, MAX_CONNECTIONS // 2)

@@ -36,8 +36,8 @@ def help_of(program):
 
 def options_in_help(program):
     """--name ARGUMENT -> default, or "" if there is none."""
-    entries = re.findall(r"^  (--[a-z-]+(?: [A-Z:]+)?)(?:  +|\n +)(.*\n(?: {10,}.*\n)*)", help_of(program),
-                         re.MULTILINE)
+    entries = re.findall(r"^  (--[a-z-]+(?: [A-Z:]+)?)(?:  +|\n +)(.*\n(?: {10,}.*\n)*)",
+                         help_of(program), re.MULTILINE)
     found = {}
     for usage, description in entries:
         default = re.search(r"default (.*)\)$", " ".join(description.split()))
