@@ -15,6 +15,7 @@ from wire import STRICT
 GET = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 CONNECTIONS = 1000
 MAX_CONNECTIONS = 64  # at a time
+DESCRIPTORS = 100     # that are set aside for it
 SILENCE_S = 10        # then it hangs up
 CALL_LIMIT_S = 1      # of a Thrift call meanwhile
 
@@ -134,7 +135,7 @@ class Hostile(ServerTest):
             if i % 100 == 0:
                 self.assert_answers()
         self.assert_answers()
-        self.assertLess(self.descriptors(), before + 100)
+        self.assertLess(self.descriptors(), before + DESCRIPTORS)
         kept = sum(self.is_open(connection) for connection in self.all_guests())
         self.assertLessEqual(kept, MAX_CONNECTIONS)
         self.assertGreater(kept, MAX_CONNECTIONS // 2)
@@ -188,12 +189,17 @@ class Hostile(ServerTest):
                 return
         raise AssertionError("nobody minds")
 
+    def limited(self, name, *options):
+        """A server with few descriptors, and how many clients of Thrift it says it has room for."""
+        server = self.launch("--state-directory", self.directory / name, *options,
+                             wrapper=("prlimit", "--nofile=400:400")).wait_ready()
+        return server, int(server.wait_event("limits").fields["max_connections"])
+
     def test_its_descriptors_are_its_own(self):
         """Clients of Thrift have as many as the server says, whatever there is over HTTP."""
-        limit = 400
-        server = self.launch("--state-directory", self.directory / "other", *LISTEN,
-                             wrapper=("prlimit", f"--nofile={limit}:{limit}")).wait_ready()
-        most = int(server.wait_event("limits").fields["max_connections"])
+        _, without = self.limited("without")
+        server, most = self.limited("with", *LISTEN)
+        self.assertEqual(without - most, DESCRIPTORS)
         admin = Admin(server)
         for _ in range(2 * MAX_CONNECTIONS):
             self.crowd.enter_context(admin.socket())
