@@ -15,7 +15,7 @@ from wire import STRICT
 TEXT = {"/livez": "ok", "/healthz": "ok", "/readyz": "ok", "/ping": "pong"}
 JSON = ("/server_info", "/stats.json", "/status.json", "/workers.json")
 DRAWING = ("/id?agent=good", "/ids?agent=good&n=3")
-OTHERS = ("/stats.txt", "/decode/1234567890123456789")
+OTHERS = ("/metrics", "/stats.txt", "/decode/1234567890123456789")
 NAMES_OF_2010 = {"ids_generated", "ids_generated_good", "exceptions", "scribe_enqueue_failures"}
 GAUGES_OF_2010 = {"datacenter_id", "worker_id", "reporter_flush_queue"}
 ID = 2123869607440678912 + (3 << 17) + (5 << 12) + 77
