@@ -203,7 +203,7 @@ static void add_headers(struct MHD_Response *response, const AdminReply *reply)
 {
 	add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->type);
 	add_header(response, MHD_HTTP_HEADER_CACHE_CONTROL,
-		   reply->cache != NULL ? reply->cache : "no-store");
+		   reply->may_be_kept ? "no-cache" : "no-store");
 	add_header(response, "X-Content-Type-Options", "nosniff");
 	add_header(response, "Content-Security-Policy",
 		   reply->policy != NULL ? reply->policy : "default-src 'none'");
@@ -222,18 +222,46 @@ static void free_body(void *body)
 	g_bytes_unref(body);
 }
 
-static enum MHD_Result send_reply(struct MHD_Connection *connection, const AdminReply *reply)
+static struct MHD_Response *make_response(GBytes *body)
 {
 	gsize length;
-	gconstpointer bytes = g_bytes_get_data(reply->body, &length);
-	struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
-		length, (gpointer)bytes, free_body, g_bytes_ref(reply->body));
+	gconstpointer bytes = g_bytes_get_data(body, &length);
+
+	return MHD_create_response_from_buffer_with_free_callback_cls(length, (gpointer)bytes,
+								      free_body, g_bytes_ref(body));
+}
+
+/* (transfer full): an entity tag, which stands for these bytes. */
+static char *tag_of(GBytes *body)
+{
+	g_autofree char *checksum = g_compute_checksum_for_bytes(G_CHECKSUM_SHA256, body);
+
+	return g_strdup_printf("\"%s\"", checksum);
+}
+
+static gboolean has_tag(struct MHD_Connection *connection, const char *tag)
+{
+	const AdminRequest request = {.connection = connection};
+	const char *tags = admin_request_header(&request, MHD_HTTP_HEADER_IF_NONE_MATCH);
+
+	return tags != NULL && strstr(tags, tag) != NULL;
+}
+
+static enum MHD_Result send_reply(struct MHD_Connection *connection, const AdminReply *reply)
+{
+	g_autofree char *tag = reply->may_be_kept ? tag_of(reply->body) : NULL;
+	gboolean has_it = tag != NULL && has_tag(connection, tag);
+	g_autoptr(GBytes) nothing = g_bytes_new_static("", 0);
+	struct MHD_Response *response = make_response(has_it ? nothing : reply->body);
 	enum MHD_Result queued;
 
 	if (response == NULL)
 		return MHD_NO;
 	add_headers(response, reply);
-	queued = MHD_queue_response(connection, reply->status, response);
+	if (tag != NULL)
+		add_header(response, MHD_HTTP_HEADER_ETAG, tag);
+	queued = MHD_queue_response(connection, has_it ? MHD_HTTP_NOT_MODIFIED : reply->status,
+				    response);
 	MHD_destroy_response(response);
 	return queued;
 }

@@ -16,7 +16,7 @@ typedef struct {
 	GBytes *body;           /* NULL: none yet */
 	gint64 retry_after_ms;  /* 0: it does not say */
 	const char *policy;     /* Content-Security-Policy; NULL: a browser may load nothing */
-	const char *cache;      /* Cache-Control; NULL: no-store */
+	gboolean may_be_kept;   /* by a browser, which asks each time whether it is so still */
 	gboolean says_what_may; /* Allow: the methods that there are */
 } AdminReply;
 

@@ -2,6 +2,7 @@
 #include "server/admin.h"
 
 #include "admin/http.h"
+#include "admin/page.h"
 #include "admin/prometheus-text.h"
 #include "common/log.h"
 #include "rpc/listener.h"
@@ -145,6 +146,8 @@ static void answer_decode(const AdminRequest *request, gpointer user_data, Admin
 }
 
 static const AdminPath PATHS[] = {
+	{.path = "/", .answer = admin_page_answer},
+	{.path = "/page/", .rest = "FILE", .answer = admin_page_answer_file},
 	{.path = "/livez", .answer = answer_livez},
 	{.path = "/healthz", .answer = answer_healthz},
 	{.path = "/readyz", .answer = answer_readyz},
