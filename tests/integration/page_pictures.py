@@ -15,11 +15,11 @@ from browser import DESK, PHONE, Browser
 from harness import Server
 from zookeeper import Standalone
 
-LOAD_S = 400
+LOAD_S = 140
 BATCH_EVERY_S = 0.05
 PER_SECOND = 60000
-WAVE_S = 170
-LULL_S = (200, 212)
+WAVE_S = 60
+LULL_S = (86, 93)
 FLEET = [(1, worker_id) for worker_id in (0, 1, 2, 4, 5)] + [(2, 0), (2, 1), (2, 2), (1, 6)]
 AGENTS = ("timeline", "timeline", "timeline", "search", "direct-messages")
 
