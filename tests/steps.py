@@ -135,6 +135,7 @@ def table(chaos_s):
         integration_tests("asan", (FULL,), 2, SNOWFLAKE_LONG="1"),
         integration_tests("tsan", (USUAL,), 2, THREADED, under),
         integration_tests("tsan", (FULL,), 2, (), under, SNOWFLAKE_LONG="1"),
+        Step("package", (FULL,), WAITS, (), program("tests/package/run"), suite("package")),
 
         of_release("chaos: self-test", MORE, CHAOS, "chaos", "tests/chaos/run", "--build",
                    BUILDS / "release", "--self-test"),

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Debian that systemd has booted in a container: its own processes, network and changes to the
+root that it was booted from, all of which end with it.
+"""
+import os
+import pathlib
+import socket
+import subprocess
+import tempfile
+
+from harness import wait_for
+
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+BOOT_S, RUN_S = 60, 120
+
+
+class Machine:
+    def __init__(self, root, *shared):
+        """`shared` directories are there under the same path, to be read."""
+        self._directory = tempfile.TemporaryDirectory(prefix="snowflake-machine-")
+        console = pathlib.Path(self._directory.name, "console")
+        address = f"{self._directory.name}/notify"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify, console.open("wb") as log:
+            notify.bind(address)
+            notify.settimeout(BOOT_S)
+            # whoever runs this test may be killed; the container is not to outlive it
+            self._nspawn = subprocess.Popen((
+                "setpriv", "--pdeathsig", "TERM", "systemd-nspawn", "--quiet", "--boot",
+                "--kill-signal=SIGKILL", f"--directory={root}", "--volatile=overlay",
+                "--private-network", "--register=no", "--keep-unit", "--notify-ready=yes",
+                "--console=pipe",
+                *(f"--bind-ro={directory}" for directory in shared)),
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env={**os.environ, "NOTIFY_SOCKET": address})
+            try:
+                self._leader = self._hear(notify)
+            except OSError as error:
+                self.close()
+                raise AssertionError(f"not booted: {error}\n{console.read_text()}") from error
+
+    @staticmethod
+    def _hear(notify):
+        """Waits until all is started; returns the process ID of the container's init."""
+        leader = None
+        while True:
+            for line in notify.recv(4096).decode().splitlines():
+                name, _, value = line.partition("=")
+                if name == "X_NSPAWN_LEADER_PID":
+                    leader = int(value)
+                if line == "READY=1":
+                    return leader
+
+    def close(self):
+        """Nothing in it is asked."""
+        self._nspawn.terminate()
+        self._nspawn.wait(BOOT_S)
+        self._directory.cleanup()
+
+    def start(self, *command, stderr=subprocess.STDOUT):
+        """A process in there, whose output is read."""
+        return subprocess.Popen(
+            ("nsenter", "--target", str(self._leader), "--all", "env", "--ignore-environment",
+             f"PATH={PATH}", "DEBIAN_FRONTEND=noninteractive", *map(str, command)),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True)
+
+    def run(self, *command, status=0):
+        """Runs it to its end; returns what it printed, and fails on another exit status."""
+        process = self.start(*command)
+        try:
+            output, _ = process.communicate(timeout=RUN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output = f"{process.communicate()[0]}\nnot over after {RUN_S} s"
+        if process.returncode != status:
+            raise AssertionError(f"{' '.join(map(str, command))}: {process.returncode}\n{output}")
+        return output
+
+    def property(self, name, unit="snowflaked.service"):
+        return self.run("systemctl", "show", "--value", "--property", name, unit).strip()
+
+    def wait_until_active(self):
+        wait_for(lambda: self.property("ActiveState") == "active", 30, "the server is active")
