@@ -12,6 +12,10 @@ WORK = pathlib.Path()  # run says where packages and root are
 SERVICE = "snowflaked.service"
 STATE, CONFIG = "/var/lib/snowflaked", "/etc/snowflaked/snowflaked.conf"
 EXAMPLES = packages.ROOT / "docs" / "examples"
+ADMIN = "http://127.0.0.1:9990"
+PATHS = ("/", "/metrics", "/livez", "/healthz", "/readyz", "/ping", "/server_info", "/stats.json",
+         "/stats.txt", "/status.json", "/workers.json", "/id?agent=curl", "/ids?agent=curl&n=3",
+         "/decode/2124110575825846272")
 
 
 class PackageTest(unittest.TestCase):
@@ -45,6 +49,11 @@ class Service(PackageTest):
         self.draw()
         owner = self.machine.run("stat", "--format", "%U:%G %a", STATE)
         self.assertEqual(owner, "snowflaked:snowflaked 700\n")
+
+    def test_what_operators_ask_over_http(self):
+        for path in PATHS:
+            with self.subTest(path):
+                self.machine.run("curl", "--fail", "--silent", "--show-error", ADMIN + path)
 
     def test_the_watchdog(self):
         ids = self.draw()
