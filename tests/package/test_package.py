@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the packages do to a machine. Each test has a machine of its own."""
+import contextlib
+import json
 import pathlib
+import subprocess
 import unittest
 
 import packages
@@ -9,13 +12,16 @@ from machine import Machine
 
 WORK = pathlib.Path()  # run says where packages and root are
 
-SERVICE = "snowflaked.service"
+SERVICE, SOCKET = "snowflaked.service", "snowflaked.socket"
 STATE, CONFIG = "/var/lib/snowflaked", "/etc/snowflaked/snowflaked.conf"
 EXAMPLES = packages.ROOT / "docs" / "examples"
 ADMIN = "http://127.0.0.1:9990"
 PATHS = ("/", "/metrics", "/livez", "/healthz", "/readyz", "/ping", "/server_info", "/stats.json",
          "/stats.txt", "/status.json", "/workers.json", "/id?agent=curl", "/ids?agent=curl&n=3",
          "/decode/2124110575825846272")
+CONNECTIONS = 8
+LOAD = ("snowflakectl", "bench", "--rate", 500, "--connections", CONNECTIONS, "--check", "--json")
+LOAD_S = 15  # longer than what happens meanwhile
 
 
 class PackageTest(unittest.TestCase):
@@ -35,8 +41,34 @@ class PackageTest(unittest.TestCase):
         self.assertEqual(len(ids), count)
         return ids
 
+    def listen_by_socket(self):
+        self.systemctl("stop", SERVICE)
+        self.systemctl("enable", "--now", SOCKET)
+
+    def assert_states(self, **states):
+        self.assertEqual({kind: self.machine.property("ActiveState", f"snowflaked.{kind}")
+                          for kind in states}, states)
+
     def restarts(self):
         return int(self.machine.property("NRestarts"))
+
+    @contextlib.contextmanager
+    def load(self):
+        """Calls all the while; none of them fails, and none finds the port closed."""
+        with self.machine.start(*LOAD, "--duration", LOAD_S, stderr=subprocess.PIPE) as bench:
+            try:
+                yield
+                self.assertIsNone(bench.poll(), "it is over before the load is")
+                text, messages = bench.communicate()
+            finally:
+                bench.kill()
+        report = json.loads(text)
+        del report["histogram"]  # which is long
+        self.assertEqual((bench.returncode, report["errors"]), (0, 0), f"{messages}{report}")
+        self.assertGreaterEqual(report["connections_made_again"], CONNECTIONS, report)
+        self.assertEqual(report["connections_refused"], 0, report)
+        self.assertEqual(report["check"]["duplicates"], 0, report)
+        self.assertEqual(report["check"]["checked"], report["answered"], report)
 
 
 class Service(PackageTest):
@@ -70,6 +102,38 @@ class Service(PackageTest):
         self.assertLess(int(self.machine.run("/root/first-id")), self.draw(1)[0])
 
 
+class Socket(PackageTest):
+    """systemd listens."""
+
+    def setUp(self):
+        super().setUp()
+        self.assert_states(service="active", socket="inactive")
+        self.listen_by_socket()
+
+    def test_that_the_first_call_starts_the_server(self):
+        self.assert_states(service="inactive", socket="active")
+        self.draw()
+        self.assert_states(service="active", socket="active")
+
+    def test_restarts_under_load(self):
+        with self.load():
+            for _ in range(5):
+                self.systemctl("restart", SERVICE)
+
+    def test_an_upgrade_under_load(self):
+        before = self.machine.property("InvocationID")
+        with self.load():
+            self.install("newer")
+        self.assertNotEqual(self.machine.property("InvocationID"), before)
+        self.assert_states(service="active", socket="active")
+
+    def test_that_nothing_listens_after_a_removal(self):
+        self.draw()
+        self.machine.run("dpkg", "--remove", "snowflaked")
+        self.assert_states(service="inactive", socket="inactive")
+        self.assertIn("Connection refused", self.machine.run("snowflakectl", "ping", status=1))
+
+
 class Upgrade(PackageTest):
     def test_what_is_set_stays_and_what_runs_is_new(self):
         self.machine.run("sed", "--in-place", "s/^#worker-id=.*/worker-id=9/", CONFIG)
@@ -84,7 +148,7 @@ class Upgrade(PackageTest):
     def test_a_server_that_is_off_stays_off(self):
         self.systemctl("disable", "--now", SERVICE)
         self.install("newer")
-        self.assertEqual(self.machine.property("ActiveState"), "inactive")
+        self.assert_states(service="inactive", socket="inactive")
         self.assertEqual(self.machine.run("systemctl", "is-enabled", SERVICE, status=1),
                          "disabled\n")
 

@@ -3,7 +3,7 @@
 """check-deploy.py SERVICE VERSION
 
 Whether deploy/ agrees with the tree and with itself: what the packages are built with and which
-version they are, and how little SERVICE, the systemd unit, may do.
+version they are, where the socket unit listens, and how little SERVICE, the systemd unit, may do.
 Without systemd-analyze, where there is no systemd, that last one is left out.
 """
 import pathlib
@@ -36,6 +36,13 @@ def check_version(version):
         yield f"debian/changelog is of {newest}, meson.build of {version}"
 
 
+def check_socket():
+    address = find(r"^#listen=(\S+)", "snowflaked.conf")
+    listens = find(r"^ListenStream=(\S+)", "snowflaked.socket")
+    if listens != address:
+        yield f"snowflaked.socket listens on {listens}, the server on {address}"
+
+
 def check_exposure(service):
     if shutil.which("systemd-analyze") is None:
         return
@@ -48,7 +55,7 @@ def check_exposure(service):
 
 def main():
     service, version = sys.argv[1:]
-    problems = [*check_build_depends(), *check_version(version),
+    problems = [*check_build_depends(), *check_version(version), *check_socket(),
                 *check_exposure(service)]
     for problem in problems:
         print(problem)
