@@ -81,7 +81,7 @@ class Shown(PageTest):
         page.wait_text("#rate", lambda text: text == "0")
         drawers = [self.draw(server) for _ in range(2)]
         page.wait_text("#rate", lambda text: int(text.replace(",", "")) > 100)
-        self.assertGreater(page.run("document.querySelectorAll('#plot .line').length"), 0)
+        wait_for(lambda: page.run("document.querySelectorAll('#plot .line').length"), 20, "a line")
         self.assertRegex(page.text("#agents"), r"^good \d")
         for drawer in drawers:
             drawer.stop()
