@@ -136,6 +136,8 @@ def table(chaos_s):
         integration_tests("tsan", (USUAL,), 2, THREADED, under),
         integration_tests("tsan", (FULL,), 2, (), under, SNOWFLAKE_LONG="1"),
         Step("package", (FULL,), WAITS, (), program("tests/package/run"), suite("package")),
+        of_release("container", (FULL,), WAITS, "container", "tests/container/run", "--build",
+                   BUILDS / "release"),
 
         of_release("chaos: self-test", MORE, CHAOS, "chaos", "tests/chaos/run", "--build",
                    BUILDS / "release", "--self-test"),

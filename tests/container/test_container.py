@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""deploy/Dockerfile: built as it stands, on a base that mmdebstrap makes, as no registry is asked;
+and run as Kubernetes runs it."""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import unittest
+
+import yaml
+
+from harness import wait_for
+from test_kubernetes import kustomize
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+BASE = "docker.io/library/debian:12-slim"
+IMAGE = "localhost/snowflaked"
+MOST_IMAGE_BYTES = 40_000_000
+USER = 7609
+READY_S = 20
+# what runc can set in a container of a test
+LIMITS = ("--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024")
+STORE = pathlib.Path(os.environ.get("SNOWFLAKE_TEST_BUILDS", ROOT / "build-tests")) / "containers"
+
+
+def run(*command, stderr=subprocess.PIPE, **settings):
+    """Its standard output; what it said is in the error if it fails."""
+    done = subprocess.run([*map(str, command)], stdout=subprocess.PIPE, stderr=stderr, text=True,
+                          check=False, **settings)
+    if done.returncode != 0:
+        raise AssertionError(f"{command}: status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout.strip()
+
+
+def storage():
+    return ("--root", STORE / "store", "--runroot", STORE / "run", "--storage-driver", "vfs")
+
+
+def buildah(command, *arguments):
+    return run("buildah", *storage(), command, *arguments,
+               env={**os.environ, "BUILDAH_ISOLATION": "chroot"})
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def podman(command, *arguments, **settings):
+    return run("podman", *storage(), "--runtime", "runc", "--cgroup-manager", "cgroupfs", command,
+               *arguments, **settings)
+
+
+def make_base():
+    """Debian's image as far as the Dockerfile is concerned."""
+    archive = STORE / "base.tar"
+    run("mmdebstrap", "--variant=minbase", "--include=ca-certificates", "bookworm", archive)
+    container = buildah("from", "scratch")
+    buildah("add", "-q", container, archive, "/")
+    buildah("commit", "-q", "--rm", container, BASE)
+
+
+def make_image():
+    with tempfile.TemporaryDirectory() as directory:
+        # as committed, or changed since: nothing that only lies there
+        files = run("git", "-C", ROOT, "ls-files", "-z").split("\0")
+        for file in filter(None, files):
+            target = pathlib.Path(directory, file)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / file, target)
+        buildah("build", "--format=docker", "--pull-never", "-t", IMAGE, "-f",
+                f"{directory}/deploy/Dockerfile", directory)
+
+
+def setUpModule():
+    STORE.mkdir(parents=True, exist_ok=True)
+    make_base()
+    make_image()
+
+
+def tearDownModule():
+    buildah("rmi", "--all", "--force")
+    shutil.rmtree(STORE)
+
+
+class Image(unittest.TestCase):
+    def test_it_is_small_and_holds_the_two_programs(self):
+        [image] = json.loads(podman("image", "inspect", IMAGE))
+        self.assertLess(image["Size"], MOST_IMAGE_BYTES)
+        self.assertEqual(image["Config"]["User"], str(USER))
+        self.assertEqual(image["Healthcheck"]["Test"], ["CMD", "snowflakectl", "ping"])
+        for path in ("bin/sh", "usr/bin/apt", "src"):
+            with self.assertRaises(AssertionError, msg=path):
+                podman("run", "--rm", *LIMITS, f"--entrypoint=/{path}", IMAGE)
+        for program in ("snowflaked", "snowflakectl"):
+            self.assertRegex(podman("run", "--rm", *LIMITS, f"--entrypoint={program}", IMAGE,
+                                    "--version"), rf"^{program} \d")
+
+
+class Lives(unittest.TestCase):
+    """A container as a pod of ordinal/ has it: read-only, without rights, on a volume whose
+    directory is root's, with the server's group."""
+
+    def setUp(self):
+        volume = tempfile.TemporaryDirectory()
+        self.addCleanup(volume.cleanup)
+        self.volume = pathlib.Path(volume.name)
+        os.chown(self.volume, 0, USER)
+        self.volume.chmod(0o2775)
+        self.port = free_port()
+
+    @contextlib.contextmanager
+    def server(self, *options):
+        name = f"snowflake-{os.getpid() % 1000}-3"
+        podman("run", "--detach", f"--name={name}", f"--hostname={name}", "--network=host",
+               "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", *LIMITS,
+               f"--env=SNOWFLAKE_SERVERS=127.0.0.1:{self.port}",
+               f"--volume={self.volume}:/var/lib/snowflaked", IMAGE,
+               f"--listen=127.0.0.1:{self.port}", "--state-directory=/var/lib/snowflaked/state",
+               *options)
+        try:
+            self.wait_healthy(name)
+            yield name
+        finally:
+            podman("rm", "--force", "--time=0", name)
+
+    @staticmethod
+    def wait_healthy(name):
+        def is_healthy():
+            with contextlib.suppress(AssertionError):
+                podman("healthcheck", "run", name)
+                return True
+            return False
+        wait_for(is_healthy, READY_S, f"{name} to be healthy")
+
+    def ids(self, name):
+        return [int(line) for line in
+                podman("exec", name, "snowflakectl", "id", "-n", 100).splitlines()]
+
+    def test_ids_stay_unique_over_stops_and_kills(self):
+        seen = []
+        for end in ("stop", "kill"):
+            for _ in range(2):
+                with self.server("--worker-id=ordinal") as name:
+                    seen += self.ids(name)
+                    self.assertEqual(podman("exec", name, "snowflakectl", "decode", "--json",
+                                            seen[-1]).count('"worker_id":3'), 1)
+                    podman(end, name)
+        self.assertEqual(len(set(seen)), 4 * 100)
+        self.assertEqual(seen, sorted(seen))
+
+    def test_a_stop_is_in_order(self):
+        with self.server("--worker-id=1") as name:
+            self.ids(name)
+            podman("stop", "--time=20", name)
+            [container] = json.loads(podman("inspect", name))
+            self.assertEqual(container["State"]["ExitCode"], 0)
+            # podman keeps the server's standard error apart
+            self.assertIn("event=worker-handed-back",
+                          podman("logs", name, stderr=subprocess.STDOUT))
+
+    def test_health_is_that_of_the_server(self):
+        with self.server("--worker-id=1") as name:
+            podman("kill", "--signal=STOP", name)
+            with self.assertRaises(AssertionError):
+                podman("healthcheck", "run", name)
+            podman("kill", "--signal=CONT", name)
+            self.wait_healthy(name)
+
+
+class Pod(unittest.TestCase):
+    """The container of the StatefulSet in ordinal/, with its arguments, environment and files, and
+    what its probes would see. It has a network of its own, with nobody else in it."""
+
+    def setUp(self):
+        objects = {one["kind"]: one for one in yaml.safe_load_all(kustomize("ordinal"))}
+        self.spec = objects["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.files = {name: pathlib.Path(directory.name, name) for name in ("config", "state")}
+        for path in self.files.values():
+            path.mkdir()
+            os.chown(path, 0, USER)
+            path.chmod(0o2775)
+        for name, text in objects["ConfigMap"]["data"].items():
+            (self.files["config"] / name).write_text(text)
+        self.name = f"snowflake-{os.getpid()}-2"
+
+    def start(self):
+        variables = {"POD_NAME": self.name, "POD_NAMESPACE": "default"}
+        self.assertEqual({one["name"] for one in self.spec["env"]}, set(variables))
+        arguments = [re.sub(r"\$\((\w+)\)", lambda match: variables[match[1]], argument)
+                     for argument in self.spec["args"]]
+        mounts = [f"--volume={self.files[mount['name']]}:{mount['mountPath']}"
+                  + (":ro" if mount.get("readOnly") else "") for mount in self.spec["volumeMounts"]]
+        podman("run", "--detach", f"--name={self.name}", f"--hostname={self.name}",
+               "--network=none", "--read-only", "--cap-drop=ALL",
+               "--security-opt=no-new-privileges", *LIMITS, *mounts, IMAGE, *arguments)
+        self.addCleanup(podman, "rm", "--force", "--time=0", self.name)
+        self.pid = podman("inspect", "--format={{.State.Pid}}", self.name)
+
+    def probe(self, kind):
+        """Its status, as the kubelet of its node asks."""
+        ports = {port["name"]: port["containerPort"] for port in self.spec["ports"]}
+        get = self.spec[kind]["httpGet"]
+        script = ("import sys, http.client; c = http.client.HTTPConnection('127.0.0.1',"
+                  " int(sys.argv[1]), timeout=3); c.request('GET', sys.argv[2]);"
+                  " print(c.getresponse().status)")
+        with contextlib.suppress(AssertionError):  # nobody listens yet, or any more
+            return int(run("nsenter", "--target", self.pid, "--net", "/usr/bin/python3", "-c",
+                           script, ports[get["port"]], get["path"]))
+        return None
+
+    def wait_probe(self, kind, status):
+        wait_for(lambda: self.probe(kind) == status, READY_S, f"{kind} to be {status}")
+
+    def test_its_life_as_the_probes_see_it(self):
+        self.start()
+        self.wait_probe("readinessProbe", 200)
+        self.assertEqual(self.probe("livenessProbe"), 200)
+        draw = ("exec", self.name, "snowflakectl", "id")
+        number = int(podman(*draw))
+        self.assertEqual(number >> 12 & 31, 2)
+        podman("kill", "--signal=TERM", self.name)
+        self.wait_probe("readinessProbe", 503)
+        self.assertEqual(self.probe("livenessProbe"), 200)
+        self.assertGreater(int(podman(*draw)), number)  # it serves on while others hear of it
+        self.assertEqual(podman("wait", self.name), "0")

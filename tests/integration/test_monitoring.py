@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Alerts, dashboard and runbook: alerts fire for the faults that they are for, in a real Prometheus
+that scrapes real servers, and each query of the dashboard has an answer there."""
+import contextlib
+import json
+import re
+import socket
+import subprocess
+import threading
+import unittest
+import urllib.parse
+import urllib.request
+
+import yaml
+
+from bindings import ROOT
+from harness import SLOW, dead_address, wait_for
+from wire import STRICT
+from zookeeper_case import ZooKeeperTest
+
+MONITORING = ROOT / "deploy" / "monitoring"
+ALERTS = MONITORING / "alerts.yaml"
+CASES = ROOT / "tests" / "monitoring" / "alerts.yaml"
+RUNBOOK = ROOT / "docs" / "runbook.md"
+SCRAPE_MS = 200
+
+
+def rules():
+    return [rule for group in yaml.safe_load(ALERTS.read_text())["groups"]
+            for rule in group["rules"]]
+
+
+def headings(text):
+    return set(re.findall(r"^### (.*)$", text, re.MULTILINE))
+
+
+class Files(unittest.TestCase):
+    def test_promtool_finds_nothing(self):
+        for command, file in (("check", ALERTS), ("test", CASES)):
+            done = subprocess.run(["promtool", command, "rules", str(file)], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_each_alert_is_tried_both_ways(self):
+        silent, fires = set(), set()
+        for case in yaml.safe_load(CASES.read_text())["tests"]:
+            for one in case["alert_rule_test"]:
+                (fires if one.get("exp_alerts") else silent).add(one["alertname"])
+        names = {rule["alert"] for rule in rules()}
+        self.assertEqual((silent, fires), (names, names))
+
+    def test_the_runbook_has_each_alert_and_each_event_that_matters(self):
+        levels = re.findall(r'\[LOG_[A-Z_]+\] = \{"([a-z-]+)", LOG_LEVEL_(WARNING|ERROR)',
+                            (ROOT / "common" / "log.c").read_text())
+        self.assertGreater(len(levels), 20)
+        wanted = {rule["alert"] for rule in rules()} | {name for name, _ in levels}
+        self.assertEqual(headings(RUNBOOK.read_text()), wanted)
+
+    def test_alerts_say_where_they_are_explained(self):
+        for rule in rules():
+            with self.subTest(rule["alert"]):
+                self.assertEqual(rule["annotations"]["runbook"],
+                                 f"docs/runbook.md#{rule['alert'].lower()}")
+                self.assertIn(rule["labels"]["severity"], ("page", "ticket"))
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def hurried(text):
+    """The rules with a second for each minute."""
+    def shorter(match):
+        number, unit = int(match[1]), match[2]
+        return f"{ {'s': number * 1000 // 60, 'm': number * 1000, 'h': number * 60000}[unit]}ms"
+    text = re.sub(r"(?<=for: )(\d+)([smh])", shorter, text)
+    # rate() needs some scrapes
+    return re.sub(r"(?<=\[)(\d+)([mh])(?=\])", lambda match: f"{max(int(match[1]), 2)}s", text)
+
+
+class Prometheus:
+    def __init__(self, test, targets, alerts):
+        directory = test.directory / "prometheus"
+        directory.mkdir()
+        (directory / "alerts.yaml").write_text(alerts)
+        (directory / "prometheus.yaml").write_text(yaml.safe_dump({
+            "global": {"scrape_interval": f"{SCRAPE_MS}ms", "scrape_timeout": f"{SCRAPE_MS}ms",
+                       "evaluation_interval": f"{SCRAPE_MS}ms"},
+            "rule_files": ["alerts.yaml"],
+            "scrape_configs": [{"job_name": "snowflake",
+                                "static_configs": [{"targets": targets}]}]}))
+        self.port = free_port()
+        self.log = (directory / "log").open("w")
+        self.process = subprocess.Popen(
+            ["prometheus", f"--config.file={directory}/prometheus.yaml",
+             f"--storage.tsdb.path={directory}/data",
+             f"--web.listen-address=127.0.0.1:{self.port}"],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        test.addCleanup(self.end)
+        wait_for(self._ready, 30, "Prometheus")
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
+
+    def ask(self, path, **parameters):
+        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        with urllib.request.urlopen(url) as reply:
+            return json.load(reply)["data"]
+
+    def _ready(self):
+        with contextlib.suppress(OSError):
+            return self.ask("query", query="up")["result"]
+        return None
+
+    def firing(self):
+        return {alert["labels"]["alertname"] for alert in self.ask("alerts")["alerts"]
+                if alert["state"] == "firing"}
+
+    def wait_firing(self, *names, limit=30):
+        try:
+            wait_for(lambda: set(names) <= self.firing(), limit, f"{names} to fire")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\nfiring: {self.firing()}") from None
+
+
+def admin_address(server):
+    return server.wait_event("admin-listening").fields["address"]
+
+
+class Fires(ZooKeeperTest):
+    """A fleet with a fault of every kind, and a Prometheus that looks five times a second."""
+    own_zookeeper = True
+
+    def with_admin(self, start, *options, **settings):
+        return start(*options, "--admin-listen", "127.0.0.1:0", **settings)
+
+    def alone(self, name, *options):
+        """A server with a directory of its own."""
+        return self.with_admin(self.launch, "--state-directory", self.directory / name,
+                               *options).wait_ready()
+
+    def test_alerts_for_real_faults(self):
+        members = [self.with_admin(self.member) for _ in range(3)]
+        misused = self.alone("misused", "--audit-log", f"scribe://{dead_address(self)}")
+        full = self.alone("full", "--max-connections", 1)
+        slow = self.alone("slow", *SLOW)
+        servers = [*members, misused, full, slow]
+        prometheus = Prometheus(self, [admin_address(server) for server in servers],
+                                hurried(ALERTS.read_text()))
+        self.occupy(slow)
+        self.misuse(misused, full)
+        members[0].kill()
+        prometheus.wait_firing("SnowflakeDown", "SnowflakeAuditFails", "SnowflakeWorkerIdTwice",
+                               "SnowflakeWrongCalls", "SnowflakeProtocolErrors",
+                               "SnowflakeRefusesConnections", "SnowflakeNearlyFull",
+                               "SnowflakeNearItsLimit")
+        self.zookeeper.close()
+        prometheus.wait_firing("SnowflakeZooKeeperLost", "SnowflakeExtendingFails",
+                               "SnowflakeReservationRunsOut", "SnowflakeNotReady")
+
+    def misuse(self, server, full):
+        """What clients can do wrong, again and again while the test lasts."""
+        end = threading.Event()
+        connection, kept = server.connect(), full.connect()
+        self.addCleanup(connection.close)
+        self.addCleanup(kept.close)
+
+        def go_on():
+            while not end.wait(0.02):
+                connection.call(STRICT, "get_id", "good")
+                connection.call(STRICT, "get_id", "not valid")
+                kept.call(STRICT, "get_timestamp")  # idle, it would make room
+                with socket.create_connection(server.address) as one:
+                    one.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                socket.create_connection(full.address).close()
+        thread = threading.Thread(target=go_on, daemon=True)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(end.set)
+
+    def test_the_dashboard_has_something_to_show(self):
+        """Each of its queries is answered, and with more than nothing."""
+        server = self.with_admin(self.member, "--audit-log", f"file:{self.directory}/audit",
+                                 reservation_ms=10000)
+        other = self.with_admin(self.member)
+        other.call("get_id", "good")
+        server.call("get_id", "good")
+        prometheus = Prometheus(self, [admin_address(one) for one in (server, other)], "groups: []")
+        panels = json.loads((MONITORING / "dashboard.json").read_text())["panels"]
+        queries = [(panel["title"], target["expr"]) for panel in panels
+                   for target in panel["targets"]]
+        self.assertGreater(len(queries), 25)
+        for title, query in queries:
+            with self.subTest(title, query=query):
+                for name, value in (("$job", "snowflake"), ("$instance", ".*"),
+                                    ("$__rate_interval", "2s")):
+                    query = query.replace(name, value)
+                wait_for(lambda: prometheus.ask("query", query=query)["result"], 30, query)
