@@ -50,8 +50,8 @@ class LibraryClient:
 
 
 class PythonClient:
-    """As one writes it by hand with Thrift: where the connection ends, the next server is asked, and
-    each of them once more. `keeps`: it keeps its connection, or else has one for each call."""
+    """As one writes it by hand with Thrift: where the connection ends, the next server is asked,
+    and each of them once more. `keeps`: it keeps its connection, or else has one for each call."""
 
     def __init__(self, addresses, keeps=True):
         self.addresses = addresses
