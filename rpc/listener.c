@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rpc/socket-name.h"
+#include "common/socket-name.h"
 
 /* Of silence, before a client is asked whether it is there; and as long again for its answer. */
 #define KEEPALIVE_S 60

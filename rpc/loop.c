@@ -18,12 +18,12 @@
 #include <sys/epoll.h>
 
 #include "common/log.h"
+#include "common/socket-name.h"
 #include "rpc/foreign.h"
 #include "rpc/inbox.h"
 #include "rpc/loop-connection.h"
 #include "rpc/poller.h"
 #include "rpc/retry-timer.h"
-#include "rpc/socket-name.h"
 #include "rpc/system-calls.h"
 
 #define MAX_EVENTS 256

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/socket-name.h"
 #include "rpc/listener.h"
-#include "rpc/socket-name.h"
 
 /* Connections accepted before the main loop gets its turn. */
 #define ACCEPT_BATCH 256

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rpc/socket-name.h"
+#include "common/socket-name.h"
 
 #include <glib.h>
 #include <netdb.h>
