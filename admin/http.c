@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/log.h"
+#include "common/socket-name.h"
 #include "core/text.h"
 
 /*
@@ -266,17 +268,33 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, const Admin
 	return queued;
 }
 
-static enum MHD_Result answer_or_wait(AdminHttp *self, struct MHD_Connection *connection,
-				      const char *url, const char *method, gint64 waited_us)
+static void log_answered(const Guest *guest, const char *url, const char *method, guint status)
 {
+	g_autofree char *peer = NULL;
+
+	if (!log_shows(LOG_ADMIN_REQUEST))
+		return;
+	peer = socket_name_peer(guest->fd);
+	log_event(LOG_ADMIN_REQUEST, log_text("peer", peer), log_text("method", method),
+		  log_text("path", url), log_number("status", status),
+		  log_number("took_us", g_get_monotonic_time() - guest->asked_us));
+}
+
+static enum MHD_Result answer_or_wait(AdminHttp *self, struct MHD_Connection *connection,
+				      const char *url, const char *method)
+{
+	const Guest *guest = guest_of(connection);
+	gint64 waited_us = g_get_monotonic_time() - guest->asked_us;
 	AdminRequest request = {.connection = connection, .waited_ms = waited_us / 1000};
 	const char *accept = admin_request_header(&request, MHD_HTTP_HEADER_ACCEPT);
 	g_auto(AdminReply) reply = {0};
 
 	request.wants_json = accept != NULL && strstr(accept, ADMIN_REPLY_JSON) != NULL;
 	answer(self, &request, url, method, &reply);
-	if (reply.body != NULL)
+	if (reply.body != NULL) {
+		log_answered(guest, url, method, reply.status);
 		return send_reply(connection, &reply);
+	}
 	MHD_suspend_connection(connection);
 	g_ptr_array_add(self->waiting, connection);
 	return MHD_YES;
@@ -290,16 +308,15 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 				  void **context)
 {
 	Guest *guest = guest_of(connection);
-	gint64 now_us = g_get_monotonic_time();
 
 	if (*context == NULL)
-		guest->asked_us = now_us;
+		guest->asked_us = g_get_monotonic_time();
 	if (is_read(method) && (*context == NULL || *body_bytes > 0)) {
 		*context = guest; /* not the head any more */
 		*body_bytes = 0;  /* of no interest */
 		return MHD_YES;
 	}
-	return answer_or_wait(data, connection, url, method, now_us - guest->asked_us);
+	return answer_or_wait(data, connection, url, method);
 }
 
 /* A NUL would end the text for all that follows: what has one stays as it is. */

@@ -84,6 +84,7 @@ static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_ACCEPT_FAILED] = {"accept-failed", LOG_LEVEL_WARNING, CONNECTION_INTERVAL_MS},
 	[LOG_CONNECTION_ACCEPTED] = {"connection-accepted", LOG_LEVEL_DEBUG, 0},
 	[LOG_CONNECTION_ENDED] = {"connection-ended", LOG_LEVEL_DEBUG, 0},
+	[LOG_ADMIN_REQUEST] = {"admin-request", LOG_LEVEL_DEBUG, 0},
 };
 
 static const struct {

@@ -7,7 +7,8 @@ import time
 import uuid
 
 import wire
-from harness import PATIENCE, ServerTest, split_address, wait_for
+from admin import LISTEN, Admin
+from harness import PATIENCE, ServerTest, reserve_ahead, split_address, wait_for
 from journal import Journal, skip_unless_possible
 
 NAMESPACE = uuid.UUID("411c39f6-c277-48bd-9fa5-a82c1512df5a")
@@ -114,6 +115,44 @@ class Debugging(ServerTest):
         # the kernel may count the end of file too
         self.assertIn(int(ended.fields["received_bytes"]) - len(sent), (0, 1))
         self.assertGreater(int(ended.fields["sent_bytes"]), 0)
+
+    def test_requests_over_http(self):
+        """The path without its arguments, however it is written; and nothing on a quiet server."""
+        server, quiet = (self.launch("--state-directory", self.directory / level, *LISTEN,
+                                     "--log-level", level).wait_ready()
+                         for level in ("debug", "info"))
+        admin = Admin(server)
+        for path, method, status, shown in (
+                ("/ping", "GET", 200, "/ping"),
+                ("/ping", "HEAD", 200, "/ping"),
+                ("/ids?agent=good&n=3", "GET", 200, "/ids"),
+                ("/id?agent=1", "GET", 400, "/id"),
+                ("/ping", "POST", 405, "/ping"),
+                ("/a%20%22event=failed", "GET", 404, "/a \"event=failed")):
+            with self.subTest(path=path, method=method):
+                connection = admin.connect()
+                connection.connect()
+                peer = "{}:{}".format(*connection.sock.getsockname())
+                self.assertEqual(admin.ask(path, method, connection).status, status)
+                connection.close()
+                event = server.wait_event("admin-request", peer=peer)
+                self.assertEqual((event.level, event.fields["method"], event.fields["path"],
+                                  event.fields["status"]),
+                                 ("debug", method, shown, str(status)))
+                self.assertLess(int(event.fields["took_us"]), 20_000_000)
+        self.assertEqual(Admin(quiet).ask("/ping").status, 200)
+        self.assertEqual(quiet.terminate(), 0)
+        self.assertIsNone(quiet.find("admin-request"))
+
+    def test_a_request_that_has_to_wait(self):
+        """Is one event, with the time that it has waited."""
+        reserve_ahead(self.state, seconds=1)
+        server = self.start("--log-level", "debug", *LISTEN, ready=False)
+        server.wait_event("state", to="waiting")
+        self.assertEqual(Admin(server).ask("/id?agent=good").status, 200)
+        event = server.wait_event("admin-request")
+        self.assertEqual(event.fields["status"], "200")
+        self.assertGreater(int(event.fields["took_us"]), 5000)
 
 
 class AsJson(ServerTest):
