@@ -139,7 +139,8 @@ gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
  * keeper_get_quarantined:
  * @out_records: (out) (transfer full): of Worker, the caller's own: worker_id is one that a record
  *   reserves and no claim holds, reserved_until_ms is until when nobody claims it, address and
- *   nonce are those of the server that has reserved it; untouched unless %TRUE
+ *   nonce are those of the server that has reserved it; of a record that is damaged "", and the
+ *   end of the layout, as nobody claims that before it is mended; untouched unless %TRUE
  * @out_as_of_ms: (out): as keeper_get_workers() has it
  *
  * Any thread, and nothing is waited for: what the last list of the workers has shown, of all

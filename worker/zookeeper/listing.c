@@ -357,22 +357,31 @@ void zookeeper_listing_add_workers(const ZookeeperListing *self, GPtrArray *work
 	}
 }
 
+/* The last tick in which nobody claims it. */
+static gint64 quarantined_until_tick(const ZookeeperListing *self,
+				     const ListedReservation *reservation)
+{
+	if (reservation->damage != NULL)
+		return layout_max_tick(&self->layout);
+	return MAX(reservation->record.end_tick, self->floor.tick);
+}
+
 void zookeeper_listing_add_quarantined(const ZookeeperListing *self, gint64 now_tick,
 				       GPtrArray *quarantined)
 {
 	for (guint i = 0; i < self->reservations->len; i++) {
 		const ListedReservation *reservation = self->reservations->pdata[i];
-		gint64 end_tick = MAX(reservation->record.end_tick, self->floor.tick);
+		gboolean is_damaged = reservation->damage != NULL;
+		gint64 end_tick = quarantined_until_tick(self, reservation);
 		Worker *worker;
 
-		if (reservation->damage != NULL || end_tick < now_tick ||
-		    zookeeper_listing_is_held(self, reservation))
+		if (end_tick < now_tick || zookeeper_listing_is_held(self, reservation))
 			continue;
 		worker = g_new0(Worker, 1);
 		worker->datacenter_id = (gint)self->datacenter_id;
 		worker->worker_id = (gint)reservation->worker_id;
-		worker->address = g_strdup(reservation->record.address);
-		worker->nonce = g_strdup(reservation->record.owner);
+		worker->address = g_strdup(is_damaged ? "" : reservation->record.address);
+		worker->nonce = g_strdup(is_damaged ? "" : reservation->record.owner);
 		worker->reserved_until_ms = layout_tick_start_ms(&self->layout, end_tick);
 		g_ptr_array_add(quarantined, worker);
 	}

@@ -84,6 +84,7 @@ gboolean zookeeper_listing_is_held(const ZookeeperListing *self,
 void zookeeper_listing_add_workers(const ZookeeperListing *self, GPtrArray *workers);
 
 /* Adds to @quarantined, of Worker, the worker IDs that nobody holds and whose end, or the floor, is
- * not past at @now_tick: reserved until the later of the two, by whoever stands in the record. */
+ * not past at @now_tick: reserved until the later of the two, by whoever stands in the record. One
+ * that is damaged is reserved to the end of the layout, by "": nobody claims it. */
 void zookeeper_listing_add_quarantined(const ZookeeperListing *self, gint64 now_tick,
 				       GPtrArray *quarantined);
