@@ -8,19 +8,22 @@ import base64
 import dataclasses
 import contextlib
 import functools
+import http.client
 import json
 import pathlib
+import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import typing
 
 from neighbours import BURSTS, KINDS
 from probes import Sampler, first_id
-from servers import (BARE, CHOICES, SERVERS, SUBJECT, SUBJECT_AUDITED, SUBJECT_WIDE, VARIANTS,
-                     audit_file, free_port, running)
+from servers import (BARE, CHOICES, SERVERS, SUBJECT, SUBJECT_AUDITED, SUBJECT_SCRAPED,
+                     SUBJECT_WIDE, VARIANTS, audit_file, free_port, running)
 from tools import ROOT, Failure, cores_apart, keep_to, run_to_its_end, spawn
 
 SUSTAINED = 5     # times the seconds of a point
@@ -36,6 +39,7 @@ BURST_KINDS = [*BURSTS, "mixed"]
 # Of what the load reports.
 KEEP = ["calls_per_s", "ids_per_s", "latency_us", "load_cpu"]
 NO_ID_LINE = b"CgABAAAAAAAAAAALAAIAAAAACg"  # how a line begins that is no ID's
+SCRAPE_EVERY_S = 1
 GENERATOR = "generator"  # no server, but it takes part like one
 
 CONNECTIONS = [1, 10, 100, 1000, 10000]  # one call in flight on each
@@ -272,6 +276,47 @@ def _audit(options):
                    3 * _seconds(SUBJECT_AUDITED, load), functools.partial(_measure_audit, load))
 
 
+@contextlib.contextmanager
+def _scraping(directory):
+    """Asks for the metrics once a second, as Prometheus would; yields how often so far, in a list.
+    """
+    found = re.search(rb"event=admin-listening address=(\S+)", (directory / "log").read_bytes())
+    connection = http.client.HTTPConnection(found[1].decode())
+    end, scrapes = threading.Event(), []
+
+    def scrape():
+        while True:
+            connection.request("GET", "/metrics")
+            scrapes.append(len(connection.getresponse().read()))
+            if end.wait(SCRAPE_EVERY_S):
+                return
+    thread = threading.Thread(target=scrape)
+    thread.start()
+    try:
+        yield scrapes
+    finally:
+        end.set()
+        thread.join()
+        connection.close()
+
+
+def _measure_scraped(load, build):
+    with running(SUBJECT_SCRAPED, build) as (_, port, directory), _scraping(directory) as scrapes:
+        result, _ = _run_load(build, SUBJECT_SCRAPED, port, load)
+        if not scrapes:
+            raise Failure("nothing was scraped")
+    return {key: result[key] for key in KEEP}
+
+
+def _scraped(options):
+    """Beside each other in time too."""
+    for in_flight in (1, 32):
+        load = _closed(16, in_flight, options.seconds)
+        yield _load_step("scraped", SUBJECT, point(16, in_flight), load)
+        yield Step("scraped", SUBJECT_SCRAPED, point(16, in_flight),
+                   _seconds(SUBJECT_SCRAPED, load), functools.partial(_measure_scraped, load))
+
+
 def _measure_generator(options, build):
     command = [ROOT / "bench" / "generator" / "run", "--json", "--build-dir", build,
                "--rounds", str(options.rounds)]
@@ -297,6 +342,7 @@ EXPERIMENTS = {
     "generator": Experiment("The generator alone", _generator, once=True),
     "memory": Experiment("Memory and start", _memory),
     "audit": Experiment("With an audit log", _audit),
+    "scraped": Experiment("With a scrape a second", _scraped),
 }
 
 

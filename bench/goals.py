@@ -9,7 +9,7 @@ import operator
 import statistics
 
 from experiments import BURST_KINDS, CONNECTIONS, FEW_CONNECTIONS, IDLE, IN_FLIGHT, point
-from servers import BARE, SUBJECT, SUBJECT_AUDITED, SUBJECT_WIDE, THRIFT
+from servers import BARE, SUBJECT, SUBJECT_AUDITED, SUBJECT_SCRAPED, SUBJECT_WIDE, THRIFT
 
 WALL = 4096000          # IDs a second that the layout allows
 AT_THE_WALL = 0.95      # of it: there the clock is what is measured
@@ -168,9 +168,16 @@ def _audit(figures):
                     100 * written, "%")
 
 
+def _scraped(figures):
+    for at, label in (("16x1", "1 in flight"), ("16x32", "32 in flight")):
+        ratios = figures.ratios("scraped", (SUBJECT_SCRAPED, at), (SUBJECT, at), "calls_per_s")
+        yield judge(f"get_id, 16 connections, {label}, with a scrape a second, beside without",
+                    ratios, ">=", 0.99)
+
+
 JUDGES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,
           "neighbours": _neighbours, "cost": _cost, "generator": _generator, "memory": _memory,
-          "audit": _audit}
+          "audit": _audit, "scraped": _scraped}
 
 
 def goals(figures, experiments):

@@ -6,7 +6,8 @@ from experiments import ALONE, BESIDE_RATE, EXPERIMENTS, IDLE, RATE, growth_poin
 from figures import Figures
 from goals import WALL, compared_with, cost_ratios, goals
 from neighbours import KINDS
-from servers import BARE, CHOICES, SERVERS, SUBJECT, SUBJECT_AUDITED, SUBJECT_WIDE
+from servers import (BARE, CHOICES, SERVERS, SUBJECT, SUBJECT_AUDITED, SUBJECT_SCRAPED,
+                     SUBJECT_WIDE)
 
 ROUNDS_OF_A_VERDICT = 9
 NOTHING = "-"
@@ -204,9 +205,21 @@ def _audit(figures):
     return f"get_id, every ID in an audit log, a file:\n\n{_table(head, rows)}"
 
 
+def _scraped(figures):
+    rows = []
+    for at in ("16x1", "16x32"):
+        scraped, without = (figures.values("scraped", name, at, "calls_per_s")
+                            for name in (SUBJECT_SCRAPED, SUBJECT))
+        ratios = figures.ratios("scraped", (SUBJECT_SCRAPED, at), (SUBJECT, at), "calls_per_s")
+        rows.append([at, _median(without, ",.0f"), _median(scraped, ",.0f"),
+                     _median(ratios, ".3f"), _spread(ratios, ".3f")])
+    head = ["connections x in flight", "calls/s without", "with", "ratio", "min to max"]
+    return f"get_id, while /metrics is asked for once a second:\n\n{_table(head, rows)}"
+
+
 TABLES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,
           "neighbours": _neighbours, "cost": _cost, "generator": _generator, "memory": _memory,
-          "audit": _audit}
+          "audit": _audit, "scraped": _scraped}
 
 
 def _machine(about, options):

@@ -17,6 +17,8 @@ WIDE_LAYOUT = ("epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bits=0,
                "sequence_bits=22")
 # The same server with every ID in an audit log.
 SUBJECT_AUDITED = "snowflaked-audited"
+# The same server, which Prometheus asks for its metrics.
+SUBJECT_SCRAPED = "snowflaked-scraped"
 
 START_LIMIT_S = 20
 MAX_CONNECTIONS = 11000
@@ -56,6 +58,10 @@ def _audited(place):
     return [*_snowflaked()(place), "--audit-log", f"file:{audit_file(place.directory)}"]
 
 
+def _scraped(place):
+    return [*_snowflaked()(place), "--admin-listen", f"127.0.0.1:{place.port}"]
+
+
 def _peer(name, *more):
     return lambda place: [place.build / "bench" / "peers" / name, *more]
 
@@ -85,9 +91,10 @@ SERVERS = {
     SUBJECT_WIDE: Server(_snowflaked("--layout", WIDE_LAYOUT), LISTENING,
                          "snowflaked, with a layout that is no wall"),
     SUBJECT_AUDITED: Server(_audited, LISTENING, "snowflaked, with an audit log in a file"),
+    SUBJECT_SCRAPED: Server(_scraped, LISTENING, "snowflaked, with a scrape a second"),
 }
 THRIFT = [name for name in SERVERS if name.startswith("thrift-")]
-VARIANTS = [SUBJECT_WIDE, SUBJECT_AUDITED]
+VARIANTS = [SUBJECT_WIDE, SUBJECT_AUDITED, SUBJECT_SCRAPED]
 CHOICES = [name for name in SERVERS if name not in VARIANTS]
 
 

@@ -26,7 +26,7 @@ import goals
 import report
 from figures import Figures
 from neighbours import KINDS
-from servers import BARE, CHOICES, SUBJECT, SUBJECT_AUDITED, SUBJECT_WIDE, THRIFT
+from servers import BARE, CHOICES, SUBJECT, SUBJECT_AUDITED, SUBJECT_SCRAPED, SUBJECT_WIDE, THRIFT
 
 ROUNDS = 9
 OVER_THE_WALL = "16x100"
@@ -73,6 +73,8 @@ JUST_MET = {
     ("memory", SUBJECT, "16x32"): {"anonymous_bytes": 1999999},
     ("memory", SUBJECT, "start"): {"first_start_ms": 9.99, "next_start_ms": 9.99},
     **{("audit", SUBJECT, at): {"calls_per_s": 100000} for at in ("16x1", "16x32")},
+    **{("scraped", SUBJECT, at): {"calls_per_s": 100000} for at in ("16x1", "16x32")},
+    **{("scraped", SUBJECT_SCRAPED, at): {"calls_per_s": 99000} for at in ("16x1", "16x32")},
     ("audit", SUBJECT_AUDITED, "16x1"): {"calls_per_s": 95000, "share_written": 1},
     ("audit", SUBJECT_AUDITED, "16x32"): {"calls_per_s": 70000, "share_written": 0.9},
 }
@@ -115,6 +117,10 @@ BROKEN = [
      "anonymous memory, 16 connections, 32"),
     (("memory", SUBJECT, "start"), {"first_start_ms": 10}, "start to first answer, fresh"),
     (("memory", SUBJECT, "start"), {"next_start_ms": 10}, "start to first answer, on the state"),
+    (("scraped", SUBJECT_SCRAPED, "16x1"), {"calls_per_s": 98999},
+     "get_id, 16 connections, 1 in flight, with a scrape"),
+    (("scraped", SUBJECT_SCRAPED, "16x32"), {"calls_per_s": 98999},
+     "get_id, 16 connections, 32 in flight, with a scrape"),
     (("audit", SUBJECT_AUDITED, "16x1"), {"calls_per_s": 94999},
      "get_id, 16 connections, 1 in flight, with an audit log"),
     (("audit", SUBJECT_AUDITED, "16x1"), {"share_written": 0.9999},
