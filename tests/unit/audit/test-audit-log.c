@@ -79,6 +79,56 @@ static void test_files(void)
 	g_assert_cmpint(g_rmdir(directory), ==, 0);
 }
 
+static AuditSinkStatus status_of(const AuditLog *log, guint nth)
+{
+	AuditSinkStatus status;
+
+	g_assert_true(audit_log_get_sink(log, nth, &status));
+	return status;
+}
+
+/* Each sink by itself: the first has taken all, nobody listens where the second is. */
+static void test_status(void)
+{
+	g_autofree char *directory = g_dir_make_tmp("audit-XXXXXX", NULL);
+	g_autofree char *path = g_build_filename(directory, "log", NULL);
+	g_autofree char *file = g_strconcat("file:", path, NULL);
+	g_autoptr(GPtrArray) targets =
+		g_ptr_array_new_with_free_func((GDestroyNotify)audit_target_free);
+	gint64 limit_us = end_us();
+	const IdRun run = run_of(1000, 5);
+	AuditSinkStatus untouched = {.sink = "untouched"};
+	g_autoptr(AuditLog) log = NULL;
+	AuditProducer *producer;
+
+	g_ptr_array_add(targets, audit_target_parse(file, NULL));
+	g_ptr_array_add(targets, audit_target_parse("scribe://127.0.0.1:1", NULL));
+	log = audit_log_new(targets, 65536, NULL);
+	producer = audit_log_add_producer(log);
+	audit_producer_issued(producer, &run, "agent", 5);
+	for (guint nth = 0; nth < 2; nth++) {
+		g_assert_cmpuint(status_of(log, nth).queued_ids, ==, 5);
+		g_assert_false(status_of(log, nth).failing);
+	}
+	g_assert_true(audit_log_start(log, NULL));
+	while ((status_of(log, 0).queued_ids > 0 || !status_of(log, 1).failing) &&
+	       g_get_monotonic_time() < limit_us)
+		g_usleep(1000); /* lint: allow sleep: until both have tried */
+	g_assert_cmpstr(status_of(log, 0).sink, ==, file);
+	g_assert_cmpuint(status_of(log, 0).queued_ids, ==, 0);
+	g_assert_cmpuint(status_of(log, 0).dropped_ids, ==, 0);
+	g_assert_false(status_of(log, 0).failing);
+	g_assert_cmpstr(status_of(log, 1).sink, ==, "scribe://127.0.0.1:1");
+	g_assert_cmpuint(status_of(log, 1).queued_ids, ==, 5);
+	g_assert_true(status_of(log, 1).failing);
+	g_assert_false(audit_log_get_sink(log, 2, &untouched));
+	g_assert_cmpstr(untouched.sink, ==, "untouched");
+	audit_log_finish(log, 0);
+	audit_log_join(log);
+	g_assert_cmpint(g_unlink(path), ==, 0);
+	g_assert_cmpint(g_rmdir(directory), ==, 0);
+}
+
 static void test_no_sinks(void)
 {
 	g_autoptr(GPtrArray) targets = g_ptr_array_new();
@@ -222,6 +272,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/audit-log/files", test_files);
+	g_test_add_func("/audit-log/status", test_status);
 	g_test_add_func("/audit-log/no-sinks", test_no_sinks);
 	g_test_add_func("/audit-log/sink-that-fails", test_sink_that_fails);
 	g_test_add_func("/audit-log/end-of-patience", test_end_of_patience);

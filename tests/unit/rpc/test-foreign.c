@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/foreign.h"
 #include "tests/unit/server/stack.h"
 #include "tests/unit/server/wire.h"
 
@@ -12,32 +13,35 @@ static void test_foreign(void)
 		gsize length;
 		const char *reason; /* begins so */
 		gboolean answered;
+		Counter counter;
 	} CASES[] = {
-		{BYTES("GET "), "HTTP", TRUE},
-		{BYTES("POST "), "HTTP", TRUE},
-		{BYTES("OPTIONS "), "HTTP", TRUE},
-		{BYTES("PRI "), "HTTP", TRUE},
-		{BYTES("\x16\3"), "TLS", FALSE},
-		{BYTES("PROXY "), "a PROXY header", FALSE},
-		{BYTES("\r\n\r\n\0\r\nQUIT\n"), "a PROXY header", FALSE},
-		{BYTES("["), "JSON", FALSE},
-		{BYTES("{"), "JSON", FALSE},
-		{BYTES("x\x9c"), "zlib", FALSE},
-		{BYTES("\0\0\0\144GET "), "HTTP", FALSE},
-		{BYTES("\0\0\0\144POST "), "HTTP", FALSE},
-		{BYTES("\0\0\0\144["), "JSON", FALSE},
-		{BYTES("\0\0\0\144x\xda"), "zlib", FALSE},
-		{BYTES("\0\0\0\144\x0f\xff"), "THeader", FALSE},
-		{BYTES("\0\0\0\144\x0f\x0f"), "unknown protocol", FALSE},
-		{BYTES("\0\0\0\144get "), "a name with bytes", FALSE},
-		{BYTES("\0\0\0\144ge\0"), "a name with bytes", FALSE},
-		{BYTES("\0\0\1\1n"), "a name of more than 256 bytes", FALSE},
+		{BYTES("GET "), "HTTP", TRUE, COUNTER_BAD_HTTP},
+		{BYTES("POST "), "HTTP", TRUE, COUNTER_BAD_HTTP},
+		{BYTES("OPTIONS "), "HTTP", TRUE, COUNTER_BAD_HTTP},
+		{BYTES("PRI "), "HTTP", TRUE, COUNTER_BAD_HTTP},
+		{BYTES("\x16\3"), "TLS", FALSE, COUNTER_BAD_TLS},
+		{BYTES("PROXY "), "a PROXY header", FALSE, COUNTER_BAD_PROXY},
+		{BYTES("\r\n\r\n\0\r\nQUIT\n"), "a PROXY header", FALSE, COUNTER_BAD_PROXY},
+		{BYTES("["), "JSON", FALSE, COUNTER_BAD_JSON},
+		{BYTES("{"), "JSON", FALSE, COUNTER_BAD_JSON},
+		{BYTES("x\x9c"), "zlib", FALSE, COUNTER_BAD_ZLIB},
+		{BYTES("\0\0\0\144GET "), "HTTP", FALSE, COUNTER_BAD_HTTP},
+		{BYTES("\0\0\0\144POST "), "HTTP", FALSE, COUNTER_BAD_HTTP},
+		{BYTES("\0\0\0\144["), "JSON", FALSE, COUNTER_BAD_JSON},
+		{BYTES("\0\0\0\144x\xda"), "zlib", FALSE, COUNTER_BAD_ZLIB},
+		{BYTES("\0\0\0\144\x0f\xff"), "THeader", FALSE, COUNTER_BAD_THEADER},
+		{BYTES("\0\0\0\144\x0f\x0f"), "unknown protocol", FALSE, COUNTER_BAD_THRIFT},
+		{BYTES("\0\0\0\144get "), "a name with bytes", FALSE, COUNTER_BAD_THRIFT},
+		{BYTES("\0\0\0\144ge\0"), "a name with bytes", FALSE, COUNTER_BAD_THRIFT},
+		{BYTES("\0\0\1\1n"), "a name of more than 256 bytes", FALSE, COUNTER_BAD_THRIFT},
 		/* framed, and not there to its end */
-		{BYTES("\0\0\0\144\0\0\0\020get "), "a name with bytes", FALSE},
-		{BYTES("\0\0\2\0\0\0\1\1"), "a name of more than 256 bytes", FALSE},
-		{BYTES("\0\0\0\144\0\xff\xff\xff"), "a name of more than 256 bytes", FALSE},
-		{BYTES("\0\0\0\144\x80\2\0\1"), "unknown version", FALSE},
-		{BYTES("\0\0\0\144\x82\3"), "unknown version", FALSE},
+		{BYTES("\0\0\0\144\0\0\0\020get "), "a name with bytes", FALSE, COUNTER_BAD_THRIFT},
+		{BYTES("\0\0\2\0\0\0\1\1"), "a name of more than 256 bytes", FALSE,
+		 COUNTER_BAD_THRIFT},
+		{BYTES("\0\0\0\144\0\xff\xff\xff"), "a name of more than 256 bytes", FALSE,
+		 COUNTER_BAD_THRIFT},
+		{BYTES("\0\0\0\144\x80\2\0\1"), "unknown version", FALSE, COUNTER_BAD_THRIFT},
+		{BYTES("\0\0\0\144\x82\3"), "unknown version", FALSE, COUNTER_BAD_THRIFT},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
@@ -52,6 +56,7 @@ static void test_foreign(void)
 		g_assert_cmpint(status, ==, STREAM_CLOSE);
 		g_assert_cmpuint(n, ==, CASES[i].length); /* no byte earlier */
 		g_assert_true(g_str_has_prefix(stack->reason, CASES[i].reason));
+		g_assert_cmpint(foreign_counter(stack->reason), ==, CASES[i].counter);
 		g_assert_true((out->len > 0) == CASES[i].answered);
 		if (CASES[i].answered)
 			g_assert_cmpmem(out->data, 13, "HTTP/1.1 400 ", 13);

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "admin/prometheus-text.h"
+
+#include <math.h>
+
+static const PrometheusFamily GAUGE = {"a_gauge", PROMETHEUS_GAUGE, "What it is."};
+
+static void test_begin(void)
+{
+	static const struct {
+		PrometheusType type;
+		const char *name;
+	} CASES[] = {
+		{PROMETHEUS_COUNTER, "counter"},
+		{PROMETHEUS_GAUGE, "gauge"},
+		{PROMETHEUS_HISTOGRAM, "histogram"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		const PrometheusFamily family = {"one", CASES[i].type, "What it is."};
+		g_autofree char *expected =
+			g_strdup_printf("# HELP one What it is.\n# TYPE one %s\n", CASES[i].name);
+		g_autoptr(GString) text = g_string_new(NULL);
+
+		prometheus_text_begin(text, &family);
+		g_assert_cmpstr(text->str, ==, expected);
+	}
+}
+
+static void test_labels(void)
+{
+	static const struct {
+		PrometheusLabel labels[3];
+		const char *sample;
+	} CASES[] = {
+		{{{0}}, "a_gauge 1\n"},
+		{{{"a", "b"}}, "a_gauge{a=\"b\"} 1\n"},
+		{{{"a", "b"}, {"c", "d"}}, "a_gauge{a=\"b\",c=\"d\"} 1\n"},
+		{{{"a", ""}}, "a_gauge{a=\"\"} 1\n"},
+		{{{"a", "\""}}, "a_gauge{a=\"\\\"\"} 1\n"},
+		{{{"a", "\\"}}, "a_gauge{a=\"\\\\\"} 1\n"},
+		{{{"a", "\n"}}, "a_gauge{a=\"\\n\"} 1\n"},
+		{{{"a", "\\n"}}, "a_gauge{a=\"\\\\n\"} 1\n"},
+		{{{"a", "{x=\"y\"}, 2\n"}}, "a_gauge{a=\"{x=\\\"y\\\"}, 2\\n\"} 1\n"},
+		{{{"a", "\t\303\251\342\202\254"}}, "a_gauge{a=\"\t\303\251\342\202\254\"} 1\n"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(GString) text = g_string_new(NULL);
+
+		prometheus_text_add(text, &GAUGE, CASES[i].labels, 1);
+		g_assert_cmpstr(text->str, ==, CASES[i].sample);
+	}
+}
+
+static void test_numbers(void)
+{
+	static const struct {
+		gdouble value;
+		const char *sample;
+	} CASES[] = {
+		{0, "a_gauge 0\n"},
+		{-1.5, "a_gauge -1.5\n"},
+		{0.1, "a_gauge 0.1\n"},
+		{4e-6, "a_gauge 4e-06\n"},
+		{1795408561.89, "a_gauge 1795408561.89\n"},
+		{999999999999999, "a_gauge 999999999999999\n"},
+		{1e300, "a_gauge 1e+300\n"},
+		{(gdouble)NAN, "a_gauge NaN\n"},
+		{(gdouble)INFINITY, "a_gauge +Inf\n"},
+		{-(gdouble)INFINITY, "a_gauge -Inf\n"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(GString) text = g_string_new(NULL);
+
+		prometheus_text_add(text, &GAUGE, NULL, CASES[i].value);
+		g_assert_cmpstr(text->str, ==, CASES[i].sample);
+	}
+}
+
+/* To the last digit, where a double has lost it. */
+static void test_counts(void)
+{
+	static const struct {
+		guint64 count;
+		const char *sample;
+	} CASES[] = {
+		{0, "a_total 0\n"},
+		{G_GUINT64_CONSTANT(9007199254740993), "a_total 9007199254740993\n"},
+		{G_MAXUINT64, "a_total 18446744073709551615\n"},
+	};
+	static const PrometheusFamily COUNTER = {"a_total", PROMETHEUS_COUNTER, "What it is."};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(GString) text = g_string_new(NULL);
+
+		prometheus_text_add_count(text, &COUNTER, NULL, CASES[i].count);
+		g_assert_cmpstr(text->str, ==, CASES[i].sample);
+	}
+}
+
+/* Each bucket holds those before it; the last, whose bound is not asked for, all of them. */
+static void test_histogram(void)
+{
+	static const PrometheusFamily FAMILY = {"a_seconds", PROMETHEUS_HISTOGRAM, "What it is."};
+	const gdouble bounds[] = {0.5, 1, 17};
+	const guint64 counts[] = {3, 0, G_GUINT64_CONSTANT(9007199254740990)};
+	g_autoptr(GString) text = g_string_new(NULL);
+
+	prometheus_text_add_histogram(text, &FAMILY, bounds, counts, G_N_ELEMENTS(counts), 2.25);
+	g_assert_cmpstr(text->str, ==,
+			"a_seconds_bucket{le=\"0.5\"} 3\n"
+			"a_seconds_bucket{le=\"1\"} 3\n"
+			"a_seconds_bucket{le=\"+Inf\"} 9007199254740993\n"
+			"a_seconds_sum 2.25\n"
+			"a_seconds_count 9007199254740993\n");
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/prometheus-text/begin", test_begin);
+	g_test_add_func("/prometheus-text/labels", test_labels);
+	g_test_add_func("/prometheus-text/numbers", test_numbers);
+	g_test_add_func("/prometheus-text/counts", test_counts);
+	g_test_add_func("/prometheus-text/histogram", test_histogram);
+	return g_test_run();
+}
