@@ -26,8 +26,8 @@ static guint status_of(const Refusal *refusal)
 }
 
 /* %FALSE: @reply says why; or it has nothing yet, to be asked again. */
-static gboolean draw(OwnCalls *calls, const AdminRequest *request, guint count, IdRun *out_run,
-		     AdminReply *reply)
+static gboolean draw(OwnCalls *calls, CounterMethod method, const AdminRequest *request,
+		     guint count, IdRun *out_run, AdminReply *reply)
 {
 	const char *agent = admin_request_argument(request, "agent");
 	g_auto(Refusal) refusal = {0};
@@ -37,7 +37,8 @@ static gboolean draw(OwnCalls *calls, const AdminRequest *request, guint count, 
 				   "who wants it? say agent=NAME in the query");
 		return FALSE;
 	}
-	switch (own_calls_draw(calls, agent, count, request->waited_ms, out_run, &refusal)) {
+	switch (own_calls_draw(calls, method, agent, count, request->waited_ms, out_run,
+			       &refusal)) {
 	case OWN_CALLS_DRAWN:
 		return TRUE;
 	case OWN_CALLS_LATER:
@@ -61,7 +62,7 @@ void admin_ids_draw_one(OwnCalls *calls, const AdminRequest *request, AdminReply
 	JsonObject *object;
 	IdRun run;
 
-	if (!draw(calls, request, 1, &run, reply))
+	if (!draw(calls, COUNTER_GET_ID, request, 1, &run, reply))
 		return;
 	id = decimal(id_run_get(&run, 0));
 	if (!request->wants_json) {
@@ -112,7 +113,7 @@ void admin_ids_draw_many(OwnCalls *calls, const AdminRequest *request, AdminRepl
 				   shown);
 		return;
 	}
-	if (!draw(calls, request, (guint)count, &run, reply))
+	if (!draw(calls, COUNTER_GET_IDS, request, (guint)count, &run, reply))
 		return;
 	if (request->wants_json)
 		list_as_json(&run, reply);

@@ -30,13 +30,14 @@ static SfSnowflakeExtendedIf *begin(OwnCalls *self, gboolean may_wait)
 	return SF_SNOWFLAKE_EXTENDED_IF(self->handler);
 }
 
-static void count_call(OwnCalls *self)
+static void count_call(OwnCalls *self, CounterMethod method, gboolean answered)
 {
 	counters_add(self->counters, COUNTER_CALLS, 1);
+	counters_add(self->counters, (answered ? COUNTER_ANSWERED : COUNTER_REFUSED) + method, 1);
 }
 
-OwnCallsDraw own_calls_draw(OwnCalls *self, const char *agent, guint count, gint64 waited_ms,
-			    IdRun *out_run, Refusal *out_refusal)
+OwnCallsDraw own_calls_draw(OwnCalls *self, CounterMethod method, const char *agent, guint count,
+			    gint64 waited_ms, IdRun *out_run, Refusal *out_refusal)
 {
 	gint64 max_wait_ms = MIN(self->config->max_wait_ms, MAX_WAIT_MS);
 	Service *service = SF_SERVICE(begin(self, waited_ms < max_wait_ms));
@@ -46,7 +47,7 @@ OwnCallsDraw own_calls_draw(OwnCalls *self, const char *agent, guint count, gint
 
 	if (!drawn && !service_refuse_ids(service, agent, length, (gint)count, out_refusal))
 		return OWN_CALLS_LATER;
-	count_call(self);
+	count_call(self, method, drawn);
 	return drawn ? OWN_CALLS_DRAWN : OWN_CALLS_REFUSED;
 }
 
@@ -65,9 +66,11 @@ GPtrArray *own_calls_get_workers(OwnCalls *self, Refusal *out_refusal)
 	g_autoptr(GPtrArray) workers = g_ptr_array_new_with_free_func(g_object_unref);
 	g_autoptr(GError) error = NULL;
 	SfRegistryUnavailable *registry = NULL;
+	gboolean known = sf_snowflake_extended_if_get_workers(begin(self, FALSE), &workers,
+							      &registry, &error);
 
-	count_call(self);
-	if (sf_snowflake_extended_if_get_workers(begin(self, FALSE), &workers, &registry, &error))
+	count_call(self, COUNTER_GET_WORKERS, known);
+	if (known)
 		return g_steal_pointer(&workers);
 	*out_refusal = (Refusal){
 		.kind = REFUSAL_REGISTRY,

@@ -29,9 +29,10 @@ typedef enum {
 	OWN_CALLS_LATER,   /* in a moment there may be some */
 } OwnCallsDraw;
 
-/* @waited_ms: since the first try; after --max-wait, or 5 s if that is less, it is not LATER. */
-OwnCallsDraw own_calls_draw(OwnCalls *self, const char *agent, guint count, gint64 waited_ms,
-			    IdRun *out_run, Refusal *out_refusal);
+/* @method: what it is counted as. @waited_ms: since the first try; after --max-wait, or 5 s if that
+ * is less, it is not LATER. */
+OwnCallsDraw own_calls_draw(OwnCalls *self, CounterMethod method, const char *agent, guint count,
+			    gint64 waited_ms, IdRun *out_run, Refusal *out_refusal);
 
 /* (transfer full): what get_counters is answered with. */
 GHashTable *own_calls_get_counters(OwnCalls *self);

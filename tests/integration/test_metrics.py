@@ -218,6 +218,23 @@ class Calls(MetricsTest):
         self.assertEqual(buckets[-1], 200)
 
 
+class OverHttp(MetricsTest):
+    def test_counted_as_calls(self):
+        """By method and result; they have no connection here, no bytes and no duration."""
+        self.start()
+        agent = name_of("snowflake_agent_ids_total", agent="good")
+        for path, expected in {
+                "/id?agent=good": {calls("get_id"): 1, "snowflake_ids_total": 1, agent: 1},
+                "/id?agent=1": {calls("get_id", "refused"): 1, refusals("agent"): 1},
+                "/ids?agent=good&n=7": {calls("get_ids"): 1, "snowflake_ids_total": 7, agent: 7},
+                "/ids?agent=good&n=0": {calls("get_ids", "refused"): 1, refusals("count"): 1},
+                "/workers.json": {calls("get_workers"): 1}}.items():
+            before = self.scrape()
+            self.admin.ask(path)
+            with self.subTest(path=path):
+                self.assertEqual(self.scrape().since(before), expected)
+
+
 class CallsWithoutTheFastPath(Calls):
     options = ("--no-fast-path",)
 
