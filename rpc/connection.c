@@ -39,8 +39,8 @@ static gsize pending_bytes(const Connection *self)
 }
 
 /* Sends what it can of @bytes; returns how many bytes, or -1 if the connection is broken. */
-static gssize send_some(Connection *self, ConnectionShared *shared, const guint8 *bytes,
-			gsize length)
+static inline gssize send_some(Connection *self, ConnectionShared *shared, const guint8 *bytes,
+			       gsize length)
 {
 	gssize sent;
 
@@ -109,7 +109,7 @@ static void empty_replies(ConnectionShared *shared)
 }
 
 /* Reads once. Returns the bytes read, 0 if there were none, -1 if the connection is broken. */
-static gssize receive(Connection *self, ConnectionShared *shared)
+static inline gssize receive(Connection *self, ConnectionShared *shared)
 {
 	gssize received;
 

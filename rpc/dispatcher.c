@@ -72,7 +72,8 @@ const RpcVerdict *dispatcher_verdict(const Dispatcher *self)
 }
 
 /* @exceptions: as the counter stood before; no call has more than one */
-static void note_answered(Dispatcher *self, CounterMethod method, guint n_calls, guint64 exceptions)
+static inline void note_answered(Dispatcher *self, CounterMethod method, guint n_calls,
+				 guint64 exceptions)
 {
 	guint refused = (guint)(counters_get(self->counters, COUNTER_EXCEPTIONS) - exceptions);
 

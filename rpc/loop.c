@@ -508,7 +508,7 @@ static gboolean go_round(Loop *self)
 		handle(self, &events[i]);
 	self->shared.stream.turn_us = TURN_US;
 	empty_inbox(self);
-	if (!nobody_waits(self) || loop_n_parked(self) > 0)
+	if (!nobody_waits(self) || self->n_parked > 0)
 		serve_queues(self);
 	atomic_fetch_add(&self->rounds, 1);
 	return TRUE;
