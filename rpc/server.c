@@ -23,6 +23,10 @@
 /* Of such pauses, when the server stops. */
 #define MOST_LAST_TRIES 100
 
+/* Between the last that is accepted on a socket that others keep and the hang-up on all who are
+ * silent: time for the first call of whoever has just connected. */
+#define FIRST_CALL_MS 250
+
 /* From so many connections on, the memory that they took is given back when most of them have gone:
  * how many there are is looked at as often. */
 #define FLOOD_CONNECTIONS 64
@@ -364,6 +368,14 @@ gboolean rpc_server_check(RpcServer *self, GError **error)
 	return TRUE;
 }
 
+static gboolean has_adopted(const RpcServer *self)
+{
+	for (guint i = 0; i < self->listeners->len; i++)
+		if (listener_is_adopted(self->listeners->pdata[i]))
+			return TRUE;
+	return FALSE;
+}
+
 /* Those whose connection stands have been promised an answer; on a socket that others keep, the
  * next server's. */
 static void accept_the_rest(RpcServer *self, const Listener *listener)
@@ -377,14 +389,18 @@ static void accept_the_rest(RpcServer *self, const Listener *listener)
 
 void rpc_server_stop(RpcServer *self, gint64 timeout_ms)
 {
+	gint64 pause_ms;
+
 	if (!self->started)
 		return;
 	self->started = FALSE;
+	pause_ms = has_adopted(self) ? MIN(FIRST_CALL_MS, timeout_ms) : 0;
 	for (guint i = 0; i < self->listeners->len; i++)
 		accept_the_rest(self, self->listeners->pdata[i]);
 	g_ptr_array_set_size(self->listeners, 0);
+	g_usleep(1000 * (gulong)pause_ms); /* the loops serve on */
 	for (guint i = 0; i < self->loops->len; i++)
-		loop_drain(self->loops->pdata[i], timeout_ms);
+		loop_drain(self->loops->pdata[i], timeout_ms - pause_ms);
 	for (guint i = 0; i < self->loops->len; i++)
 		loop_join(self->loops->pdata[i]);
 }

@@ -62,5 +62,6 @@ gboolean rpc_server_responds(RpcServer *self);
 gboolean rpc_server_check(RpcServer *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Stops accepting, answers what has arrived, closes every connection, and ends the loops: see
- * loop_drain(). Blocks until then. */
+ * loop_drain(). On a socket that others keep, no client is refused that comes later, so whoever was
+ * accepted last is given a moment for its first call, within @timeout_ms. Blocks until then. */
 void rpc_server_stop(RpcServer *self, gint64 timeout_ms);

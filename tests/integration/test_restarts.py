@@ -3,6 +3,7 @@
 import logging
 import subprocess
 import threading
+import time
 import unittest
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
@@ -10,8 +11,10 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TFramedTransport, TTransportException
 
 import bindings
+import wire
 from harness import BUILD, ENVIRONMENT, PATIENCE, scaled, wait_for
 from passed import PassedTest
+from wire import STRICT
 
 RESTARTS = scaled(10, 2)
 LOAD = BUILD / "tests" / "integration" / "client-load"
@@ -111,6 +114,36 @@ class PythonClient:
         return "; ".join(self.failures)
 
 
+class LateClient:
+    """Its first call comes a while after it has connected, and is not tried again."""
+    WHILE_S = 0.02
+
+    def __init__(self, address):
+        self.address = address
+        self.numbers = []
+        self.failures = []
+        self.ends = False
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        while not self.ends and not self.failures:
+            try:
+                with wire.Connection(self.address, 20 * PATIENCE) as connection:
+                    time.sleep(self.WHILE_S)
+                    self.numbers.append(connection.call(STRICT, "get_id", "late").success)
+            except Exception as error:  # whatever it is, it is a call that failed
+                self.failures.append(repr(error))
+
+    def has_failed(self):
+        return bool(self.failures)
+
+    def finish(self):
+        self.ends = True
+        self.thread.join(20 * PATIENCE)
+        return "; ".join(self.failures)
+
+
 class Restarts(PassedTest):
     def wait_for_more(self, clients):
         before = [len(client.numbers) for client in clients]
@@ -146,7 +179,7 @@ class Restarts(PassedTest):
         address = kept.getsockname()
         server = self.start(**self.passing(kept))
         clients = [LibraryClient([address]), PythonClient([address]),
-                   PythonClient([address], keeps=False)]
+                   PythonClient([address], keeps=False), LateClient(address)]
         for _ in range(RESTARTS):
             self.wait_for_more(clients)
             self.assertEqual(server.terminate(), 0)
