@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/suggestion.h"
 #include "core/text.h"
@@ -15,6 +16,9 @@
  */
 
 #define FILE_GROUP "snowflaked"
+
+/* Far more than one with every option and its comment. */
+#define FILE_MAX_BYTES (1024 * 1024)
 
 static GHashTable *given_new(void)
 {
@@ -426,13 +430,32 @@ static gboolean read_text(const char *text, gsize length, GHashTable *given, GEr
 	return TRUE;
 }
 
+/* A FIFO would be waited for: a server that rereads it would hang. */
+static gboolean check_file(const char *path, GError **error)
+{
+	g_autofree char *escaped = NULL;
+	struct stat st;
+
+	if (stat(path, &st) != 0) /* reading says why */
+		return TRUE;
+	escaped = text_escape(path, strlen(path));
+	if (!S_ISREG(st.st_mode))
+		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL, "%s is not a regular file",
+			    escaped);
+	else if (st.st_size > FILE_MAX_BYTES)
+		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
+			    "%s has %" G_GINT64_FORMAT " bytes, must have at most %d", escaped,
+			    (gint64)st.st_size, FILE_MAX_BYTES);
+	return S_ISREG(st.st_mode) && st.st_size <= FILE_MAX_BYTES;
+}
+
 static gboolean set_from_file(Options *self, const char *path, GError **error)
 {
 	g_autoptr(GHashTable) given = given_new();
 	g_autofree char *text = NULL;
 	gsize length;
 
-	if (!g_file_get_contents(path, &text, &length, error)) {
+	if (!check_file(path, error) || !g_file_get_contents(path, &text, &length, error)) {
 		g_prefix_error(error, "--config: ");
 		return FALSE;
 	}

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIGHUP: what the config file says anew is taken, or the log says that it needs a restart."""
+import os
 import re
 import signal
 import subprocess
 import time
 import unittest
 
-from harness import PATIENCE, SLOW, SNOWFLAKED, ServerTest, wait_for
+from harness import PATIENCE, SLOW, SNOWFLAKED, ServerTest, scaled, wait_for
 from wire import STRICT
 
 
@@ -128,6 +129,36 @@ class Reload(ServerTest):
         self.assertEqual(server.terminate(), 0)
         self.assertEqual(server.find("stopping").fields["drain_ms"], "7")
         self.assertIsNone(server.find("reload"))
+
+    def test_what_is_no_config_file_is_not_waited_for(self):
+        server = self.start_with("drain-delay=7")
+        for name, make, words in (
+                ("FIFO", os.mkfifo, "not a regular file"),
+                ("directory", os.mkdir, "not a regular file"),
+                ("device", lambda path: os.symlink("/dev/zero", path), "not a regular file"),
+                ("huge file", lambda path: path.write_bytes(b"#" * (1 << 20) + b"\n"),
+                 "has 1048577 bytes, must have at most 1048576"),
+                ("circle", lambda path: os.symlink(path, path), "symbolic links")):
+            with self.subTest(name):
+                self.config.rename(self.directory / f"before the {name}")
+                make(self.config)
+                self.assertIn(words, self.hang_up(server, "reload-failed")["error"])
+        self.config.unlink()
+        self.assertEqual(self.reload(server, "drain-delay=8"), ("drain-delay", "none"))
+
+    def test_many_at_once(self):
+        """Some are heard as one; the last is heard."""
+        server = self.start_with()
+        for _ in range(scaled(2000, 200)):
+            server.send_signal(signal.SIGHUP)
+        self.write("drain-delay=1")
+        server.send_signal(signal.SIGHUP)
+        wait_for(lambda: any(each.name == "reload" and each.fields["changed"] == "drain-delay"
+                             for each in list(server.events)), 20, what="the last")
+        self.assertGreater(server.call("get_id", "good"), 0)
+        for _ in range(100):
+            server.send_signal(signal.SIGHUP)
+        self.assertEqual(server.terminate(), 0)
 
     def test_files_of_the_audit_log_are_opened_again_whatever_the_config_file_is(self):
         log = self.directory / "audit"
