@@ -186,6 +186,11 @@ gboolean load_connection_is_silent(const LoadConnection *self)
 	return recv(self->fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
+static gboolean is_transient(int number)
+{
+	return number == EAGAIN || number == EINTR;
+}
+
 static gboolean fail(const char *what, GError **error)
 {
 	int number = errno;
@@ -218,7 +223,8 @@ gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffe
 	written =
 		send(self->fd, buffer->requests + sent_of_first, self->unsent_bytes, MSG_NOSIGNAL);
 	if (written < 0)
-		return errno == EAGAIN || errno == EINTR || fail("could not send", error);
+		return is_transient(errno) || errno == EPIPE || errno == ECONNRESET ||
+		       fail("could not send", error);
 	self->unsent_bytes -= (gsize)written;
 	return TRUE;
 }
@@ -237,11 +243,17 @@ gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buf
 	buffer->taken = 0;
 	buffer->filled = self->rest_bytes;
 	received = recv(self->fd, buffer->bytes + buffer->filled, buffer->size - buffer->filled, 0);
+	if (received < 0 && is_transient(errno))
+		return TRUE;
 	if (received < 0)
-		return errno == EAGAIN || errno == EINTR || fail("could not receive", error);
+		return fail(load_connection_is_within_reply(self)
+				    ? "could not receive the rest of a reply"
+				    : "could not receive",
+			    error);
 	if (received == 0) {
-		g_set_error_literal(error, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED,
-				    "the server closed the connection");
+		g_set_error(error, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED,
+			    "the server closed the connection%s",
+			    load_connection_is_within_reply(self) ? " within a reply" : "");
 		return FALSE;
 	}
 	buffer->filled += (gsize)received;
@@ -283,12 +295,24 @@ LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBu
 	if (status != LOAD_WIRE_VALUES && status != LOAD_WIRE_ERROR)
 		return status;
 
-	*out_since_ns = self->since_ns[self->oldest];
+	*out_since_ns = load_connection_take_call(self);
 	buffer->taken += out_reply->length;
+	return status;
+}
+
+gboolean load_connection_is_within_reply(const LoadConnection *self)
+{
+	return self->rest_bytes > 0;
+}
+
+gint64 load_connection_take_call(LoadConnection *self)
+{
+	gint64 since_ns = self->since_ns[self->oldest];
+
 	self->oldest = self->oldest + 1 < self->wire->slots ? self->oldest + 1 : 0;
 	self->oldest_call++;
 	self->in_flight--;
-	return status;
+	return since_ns;
 }
 
 gboolean load_connection_note_id(LoadConnection *self, gint64 id)

@@ -84,7 +84,8 @@ void load_connection_add_call(LoadConnection *self, gint64 since_ns);
  * One write, if there is anything to be sent. What the socket does not take stays for the next
  * time.
  *
- * Returns: %FALSE with an error of GIO if the connection is lost
+ * Returns: %FALSE with an error of GIO if the connection is lost; but that the other side has ended
+ *   it load_connection_receive() tells, after the replies that came before
  */
 gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffer, GError **error);
 
@@ -98,7 +99,8 @@ gboolean load_connection_wants_write(const LoadConnection *self);
  *
  * One read.
  *
- * Returns: %FALSE with an error of GIO if the connection is lost
+ * Returns: %FALSE with an error of GIO if the connection is lost: G_IO_ERROR_CONNECTION_CLOSED if
+ *   the other side has closed or reset it
  */
 gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buffer,
 				 GError **error);
@@ -114,6 +116,13 @@ gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buf
  */
 LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBuffer *buffer,
 					  LoadWireReply *out_reply, gint64 *out_since_ns);
+
+/* Whether a part of a reply has come, and not yet the rest. */
+gboolean load_connection_is_within_reply(const LoadConnection *self);
+
+/* Takes away the oldest call in flight, of which there is one, though it was not answered.
+ * Returns: what was given to load_connection_add_call() */
+gint64 load_connection_take_call(LoadConnection *self);
 
 /* Notes @id as the last one that came. Returns: whether it is above the one before */
 gboolean load_connection_note_id(LoadConnection *self, gint64 id);

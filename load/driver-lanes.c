@@ -38,6 +38,33 @@ static LoadError kind_of(const GError *why)
 									 : LOAD_ERROR_BROKEN;
 }
 
+/* (transfer full) */
+static char *describe_loss(const LoadDriver *self, const LoadLane *lane, const GError *why)
+{
+	return g_strdup_printf("%s: %s, with %u calls in flight",
+			       load_server_name(server_of(self, lane)), why->message,
+			       load_connection_in_flight(lane->connection));
+}
+
+/* Whether the other side ended it, and not within a reply: what is in flight may have crossed that.
+ */
+static gboolean can_send_again(const LoadLane *lane, const GError *why)
+{
+	return g_error_matches(why, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED) &&
+	       !load_connection_is_within_reply(lane->connection);
+}
+
+static void keep_in_flight(LoadDriver *self, LoadLane *lane, const GError *why)
+{
+	if (load_connection_in_flight(lane->connection) > 0)
+		load_tally_note_end(self->tally, describe_loss(self, lane, why));
+	while (load_connection_in_flight(lane->connection) > 0) {
+		gint64 since_ns = load_connection_take_call(lane->connection);
+
+		g_array_append_val(lane->again, since_ns);
+	}
+}
+
 /* A connection that ends while nobody waits for anything is no error. */
 static void count_in_flight(LoadDriver *self, const LoadLane *lane, const GError *why)
 {
@@ -47,18 +74,17 @@ static void count_in_flight(LoadDriver *self, const LoadLane *lane, const GError
 
 	self->in_flight -= in_flight;
 	if (errors > 0)
-		load_tally_add_errors(self->tally, kind, errors,
-				      g_strdup_printf("%s: %s, with %u calls in flight",
-						      load_server_name(server_of(self, lane)),
-						      why->message, in_flight));
+		load_tally_add_errors(self->tally, kind, errors, describe_loss(self, lane, why));
 }
 
 void load_lane_lose(LoadDriver *self, LoadLane *lane, const GError *why)
 {
-	if (lane->state == LOAD_LANE_UP)
-		count_in_flight(self, lane, why);
-	else
+	if (lane->state != LOAD_LANE_UP)
 		load_tally_add_refusal(self->tally, why->message);
+	else if (can_send_again(lane, why))
+		keep_in_flight(self, lane, why);
+	else
+		count_in_flight(self, lane, why);
 	g_clear_pointer(&lane->connection, load_connection_free);
 	lane->state = LOAD_LANE_LOST;
 	lane->watches_write = FALSE;
@@ -95,9 +121,29 @@ gboolean load_lane_finish(LoadDriver *self, LoadLane *lane, GError **error)
 	return TRUE;
 }
 
-void load_lane_expire(LoadDriver *self, LoadLane *lane)
+void load_lane_give_up(LoadDriver *self, LoadLane *lane, guint count)
 {
-	gint64 before_ns = self->now_ns - self->config.timeout_ns;
+	if (count == 0)
+		return;
+	g_array_remove_range(lane->again, 0, count);
+	self->in_flight -= count;
+	load_tally_add_errors(self->tally, LOAD_ERROR_BROKEN, count,
+			      g_strdup_printf("%s: no answer in time to a call that was to be sent "
+					      "again",
+					      load_server_name(server_of(self, lane))));
+}
+
+static void expire_again(LoadDriver *self, LoadLane *lane, gint64 before_ns)
+{
+	guint n = 0;
+
+	while (n < lane->again->len && g_array_index(lane->again, gint64, n) <= before_ns)
+		n++;
+	load_lane_give_up(self, lane, n);
+}
+
+static void expire_waiting(LoadDriver *self, LoadLane *lane, gint64 before_ns)
+{
 	guint64 n = 0;
 
 	for (; lane->waiting > 0; n++) {
@@ -114,10 +160,18 @@ void load_lane_expire(LoadDriver *self, LoadLane *lane)
 						      load_server_name(server_of(self, lane))));
 }
 
+void load_lane_expire(LoadDriver *self, LoadLane *lane)
+{
+	gint64 before_ns = self->now_ns - self->config.timeout_ns;
+
+	expire_again(self, lane, before_ns);
+	expire_waiting(self, lane, before_ns);
+}
+
 /* Whether there is still something to be sent. */
 static gboolean wants_connection(const LoadDriver *self, const LoadLane *lane)
 {
-	return self->phase < LOAD_PHASE_DRAIN || lane->waiting > 0;
+	return self->phase < LOAD_PHASE_DRAIN || lane->waiting > 0 || lane->again->len > 0;
 }
 
 /* If this thread could not run for a while, what came meanwhile is not late: so the time is that of

@@ -24,7 +24,9 @@ typedef struct {
 	gboolean watches_write;
 	guint64 next_call; /* to be sent here */
 	guint64 waiting;   /* calls that are due and were not sent */
-	gint64 wanted_ns;  /* the first instant since a good reply at which a call was wanted */
+	GArray *again; /* not UP: since when, the oldest first, calls that were in flight when the
+			  connection ended */
+	gint64 wanted_ns; /* the first instant since a good reply at which a call was wanted */
 	gint64 heard_ns; /* something last, or a call sent when none was in flight, or CONNECTING */
 	gint64 retry_ns; /* LOST: when to connect */
 	guint server;    /* of the driver's: where to, or where it is */
@@ -56,7 +58,7 @@ struct _LoadDriver {
 	guint64 calls_left; /* closed loop: to be made */
 	guint64 next_due;   /* open loop: the next call of the schedule */
 	gint64 next_due_ns;
-	guint64 in_flight; /* on all connections */
+	guint64 in_flight; /* on all connections, or to be sent again */
 	guint64 waiting;   /* of all lanes */
 	LoadTally *tally;
 	/* What the tally says, for other threads. */
@@ -68,8 +70,10 @@ struct _LoadDriver {
 gboolean load_lane_watch(LoadDriver *self, LoadLane *lane, int operation, guint32 events,
 			 GError **error);
 
-/* Ends the connection. The calls that it has in flight are errors, of a kind that @why tells:
- * G_IO_ERROR_TIMED_OUT, G_IO_ERROR_INVALID_DATA, or else that it broke. It is made again. */
+/* Ends the connection, which is made again. If @why is G_IO_ERROR_CONNECTION_CLOSED, which a reset
+ * is, too, and it was not within a reply, the calls that it has in flight are to be sent again.
+ * Else they are errors, of a kind that @why tells: G_IO_ERROR_TIMED_OUT, G_IO_ERROR_INVALID_DATA,
+ * or else that it broke. */
 void load_lane_lose(LoadDriver *self, LoadLane *lane, const GError *why);
 
 /* What was being made can be written to. %FALSE with an error of GIO: it is lost. */
@@ -79,6 +83,9 @@ gboolean load_lane_finish(LoadDriver *self, LoadLane *lane, GError **error);
  * which nothing comes. */
 void load_lane_look_at_all(LoadDriver *self);
 
-/* A connection that was lost, or is being made, has calls that are due: those that are beyond their
- * time are errors. */
+/* So many of the calls that are to be sent again, the oldest, are errors. */
+void load_lane_give_up(LoadDriver *self, LoadLane *lane, guint count);
+
+/* A connection that was lost, or was just made again, has calls that are due, or to be sent again:
+ * those that are beyond their time are errors. */
 void load_lane_expire(LoadDriver *self, LoadLane *lane);

@@ -39,6 +39,7 @@ static gboolean begin_lane(LoadDriver *self, LoadLane *lane, guint number,
 		.state = LOAD_LANE_UP,
 		.next_call = number,
 		.wanted_ns = G_MAXINT64,
+		.again = g_array_new(FALSE, FALSE, sizeof(gint64)),
 	};
 	g_ptr_array_find(self->servers, load_connection_server(connection), &lane->server);
 	return load_lane_watch(self, lane, EPOLL_CTL_ADD, EPOLLIN, error);
@@ -81,6 +82,8 @@ void load_driver_free(LoadDriver *self)
 	if (self->epoll_fd >= 0)
 		close(self->epoll_fd);
 	close_lanes(self);
+	for (guint i = 0; i < self->n_lanes; i++)
+		g_array_unref(self->lanes[i].again);
 	g_free(self->lanes);
 	load_connection_buffer_clear(&self->buffer);
 	load_tally_free(self->tally);
@@ -285,11 +288,20 @@ static gboolean send_more(LoadDriver *self, LoadLane *lane, GError **error)
 	return flush(self, lane, error);
 }
 
+/* What was in flight on the connection before this one, which has a slot for each. */
+static void send_again(LoadDriver *self, LoadLane *lane)
+{
+	for (guint i = 0; i < lane->again->len; i++)
+		load_connection_add_call(lane->connection, g_array_index(lane->again, gint64, i));
+	self->tally->sent_again += lane->again->len;
+	g_array_set_size(lane->again, 0);
+}
+
 /* A connection that was made again sends what it may send. */
 static gboolean set_going(LoadDriver *self, LoadLane *lane, GError **error)
 {
-	if (is_open_loop(self))
-		load_lane_expire(self, lane);
+	load_lane_expire(self, lane);
+	send_again(self, lane);
 	return send_more(self, lane, error);
 }
 
@@ -450,6 +462,7 @@ static void end_lane(LoadDriver *self, LoadLane *lane)
 			MAX(self->tally->longest_gap_ns, self->now_ns - lane->wanted_ns);
 	if (self->tally->stopped_ns > 0)
 		return;
+	load_lane_give_up(self, lane, lane->again->len);
 	if (in_flight > 0)
 		load_tally_add_errors(
 			self->tally, LOAD_ERROR_TIMED_OUT, in_flight,

@@ -21,9 +21,12 @@
  * stalls, or is too slow, is not spared the calls that it kept from being sent.
  *
  * A connection that ends, or on which nothing comes for the timeout though calls are in flight, is
- * made again, to the next of the servers; the calls in flight are errors. A closed loop makes no
- * calls on it meanwhile. In an open loop they are due as ever, and sent when there is a connection;
- * one that has none within the timeout from when it was due is an error.
+ * made again, to the next of the servers. If it was ended, or reset, by the other side, and not
+ * within a reply, the calls in flight are sent again on the next connection, as clients do who know
+ * that servers are restarted; their latency still counts from when they were first made, or due.
+ * Else they are errors. A closed loop makes no other calls on it meanwhile. In an open loop they
+ * are due as ever, and sent when there is a connection. A call that is to be sent, for the first
+ * time or again, and has no connection within the timeout from then, is an error.
  *
  * After the measured time no more calls are made. Those in flight, or due and not sent, have the
  * timeout to be answered; a call that is not is an error. The connections are closed at the end.

@@ -161,6 +161,13 @@ static void append_errors(GString *out, const LoadTally *tally)
 	g_string_append_c(out, '\n');
 }
 
+static void append_sent_again(GString *out, const LoadTally *tally)
+{
+	if (tally->sent_again > 0)
+		g_string_append_printf(out, "sent again  %" G_GUINT64_FORMAT ", the first: %s\n",
+				       tally->sent_again, tally->first_end);
+}
+
 static void append_outages(GString *out, const LoadReport *self)
 {
 	const LoadTally *tally = self->tally;
@@ -253,6 +260,7 @@ char *load_report_text(const LoadReport *self)
 		append_interrupt(out, self);
 	append_calls(out, self);
 	append_errors(out, tally);
+	append_sent_again(out, tally);
 	append_outages(out, self);
 	append_quantiles(out, "latency ", &tally->latency_ns);
 	if (self->options->rate > 0) {
@@ -371,6 +379,9 @@ static void add_errors(JsonBuilder *builder, const LoadTally *tally)
 	json_builder_end_object(builder);
 	if (tally->first_error != NULL)
 		add_string(builder, "first_error", tally->first_error);
+	add_count(builder, "sent_again", tally->sent_again);
+	if (tally->sent_again > 0)
+		add_string(builder, "first_end", tally->first_end);
 	add_count(builder, "connections_made_again", tally->made_again);
 	add_count(builder, "connections_refused", tally->refused);
 	if (tally->first_refusal != NULL)

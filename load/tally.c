@@ -11,6 +11,7 @@ void load_tally_free(LoadTally *self)
 	if (!self)
 		return;
 	g_free(self->first_error);
+	g_free(self->first_end);
 	g_free(self->first_refusal);
 	load_gaps_clear(&self->gaps);
 	g_free(self);
@@ -33,6 +34,14 @@ void load_tally_add_refusal(LoadTally *self, const char *message)
 		self->first_refusal = g_strdup(message);
 }
 
+void load_tally_note_end(LoadTally *self, char *message)
+{
+	if (self->first_end != NULL)
+		g_free(message);
+	else
+		self->first_end = message;
+}
+
 void load_tally_merge(LoadTally *self, const LoadTally *other)
 {
 	self->calls += other->calls;
@@ -45,6 +54,7 @@ void load_tally_merge(LoadTally *self, const LoadTally *other)
 	self->cpu_user_us += other->cpu_user_us;
 	self->cpu_system_us += other->cpu_system_us;
 	self->stopped_ns = MAX(self->stopped_ns, other->stopped_ns);
+	self->sent_again += other->sent_again;
 	self->made_again += other->made_again;
 	self->refused += other->refused;
 	self->longest_gap_ns = MAX(self->longest_gap_ns, other->longest_gap_ns);
@@ -53,6 +63,8 @@ void load_tally_merge(LoadTally *self, const LoadTally *other)
 		self->errors_of[i] += other->errors_of[i];
 	if (self->first_error == NULL)
 		self->first_error = g_strdup(other->first_error);
+	if (self->first_end == NULL)
+		self->first_end = g_strdup(other->first_end);
 	if (self->first_refusal == NULL)
 		self->first_refusal = g_strdup(other->first_refusal);
 	load_gaps_merge(&self->gaps, &other->gaps);

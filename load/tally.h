@@ -6,7 +6,8 @@
 
 /* Why a call was not answered well. */
 typedef enum {
-	LOAD_ERROR_BROKEN,    /* its connection ended while it was in flight; or an idle one did */
+	LOAD_ERROR_BROKEN,    /* its connection ended within a reply; or between two, and it could
+				 not be sent again in time; or an idle one did */
 	LOAD_ERROR_TIMED_OUT, /* nothing came on its connection for the timeout, which ended that */
 	LOAD_ERROR_UNSENT,    /* it was due, and there was no connection, or no slot, in time */
 	LOAD_ERROR_EXCEPTION, /* that is what it was answered with */
@@ -28,6 +29,8 @@ typedef struct {
 	guint64 errors;   /* of all kinds, which are below */
 	guint64 errors_of[LOAD_N_ERRORS];
 	char *first_error;     /* (nullable) */
+	guint64 sent_again;    /* calls whose connection ended, each as often as that happened */
+	char *first_end;       /* (nullable): of such a connection */
 	guint64 out_of_order;  /* IDs that are not above the one before on their connection */
 	guint64 made_again;    /* connections */
 	guint64 refused;       /* attempts to make one, again or for the first time */
@@ -55,6 +58,10 @@ void load_tally_add_errors(LoadTally *self, LoadError kind, guint64 count, char 
 /* Adds a refused connection.
  * @message: kept if it is the first */
 void load_tally_add_refusal(LoadTally *self, const char *message);
+
+/* Notes how a connection ended whose calls are to be sent again.
+ * @message: (transfer full): kept if it is the first */
+void load_tally_note_end(LoadTally *self, char *message);
 
 /* Adds what @other counted. */
 void load_tally_merge(LoadTally *self, const LoadTally *other);

@@ -229,8 +229,8 @@ class Report(BenchTest):
             {"server", "call", "framing", "protocol", "connections", "in_flight", "threads",
              "idle_connections", "loop", "duration_s", "warmup_s", "interrupted", "calls",
              "calls_per_s", "ids", "ids_per_s", "answered", "errors", "errors_by_kind",
-             "connections_made_again", "connections_refused", "outages", "latency_us", "load_cpu",
-             "histogram"},
+             "sent_again", "connections_made_again", "connections_refused", "outages",
+             "latency_us", "load_cpu", "histogram"},
             set(report))
         latency = report["latency_us"]
         values = [latency[key] for key in ("p50", "p90", "p99", "p99_9", "p99_99", "max")]

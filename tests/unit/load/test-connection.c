@@ -70,7 +70,8 @@ static void tear_down(Fixture *self, G_GNUC_UNUSED gconstpointer data)
 {
 	for (gsize i = 0; i < N_CONNECTIONS; i++) {
 		load_connection_free(self->connections[i]);
-		close(self->ends[i]);
+		if (self->ends[i] >= 0)
+			close(self->ends[i]);
 	}
 	load_connection_buffer_clear(&self->buffer);
 	load_wire_free(self->wire);
@@ -185,6 +186,35 @@ static void only_the_oldest_call_is_answered(Fixture *self, G_GNUC_UNUSED gconst
 	assert_next(self, 0, LOAD_WIRE_FOREIGN, 0, 0);
 }
 
+/* Nor does it matter that the next call finds out first. */
+static void a_reply_before_the_end_is_received(Fixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	static const struct linger at_once = {.l_onoff = 1};
+	LoadConnection *connection = self->connections[0];
+	guint8 replies[2][REPLY_BYTES];
+	g_autoptr(GError) error = NULL;
+
+	for (gsize i = 0; i < G_N_ELEMENTS(replies); i++)
+		call(self, 0, 100 + (gint64)i, (guint8)(i + 1), replies[i]);
+	send_bytes(self, 0, replies[0], REPLY_BYTES);
+	g_assert_cmpint(setsockopt(self->ends[0], SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)),
+			==, 0);
+	close(self->ends[0]);
+	self->ends[0] = -1;
+	load_connection_add_call(connection, 102);
+	g_assert_true(load_connection_flush(connection, &self->buffer, &error));
+	g_assert_no_error(error);
+	receive(self, 0);
+	assert_next(self, 0, LOAD_WIRE_VALUES, 100, 1);
+	assert_next(self, 0, LOAD_WIRE_INCOMPLETE, 0, 0);
+	g_assert_false(load_connection_receive(connection, &self->buffer, &error));
+	g_assert_error(error, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED);
+	g_assert_false(load_connection_is_within_reply(connection));
+	g_assert_cmpint(load_connection_take_call(connection), ==, 101);
+	g_assert_cmpint(load_connection_take_call(connection), ==, 102);
+	g_assert_cmpuint(load_connection_in_flight(connection), ==, 0);
+}
+
 static void its_own_end_is_no_server(Fixture *self, G_GNUC_UNUSED gconstpointer data)
 {
 	g_autofree char *message = g_strdup_printf(
@@ -209,6 +239,7 @@ int main(int argc, char **argv)
 		{"/load-connection/parts", parts_stay_with_their_connection},
 		{"/load-connection/another-connection", a_reply_to_another_connection_is_told},
 		{"/load-connection/oldest", only_the_oldest_call_is_answered},
+		{"/load-connection/end", a_reply_before_the_end_is_received},
 		{"/load-connection/its-own-end", its_own_end_is_no_server},
 	};
 

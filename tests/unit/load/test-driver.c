@@ -29,6 +29,8 @@ typedef enum {
 	TWICE,        /* each comes twice */
 	SWAPPED,      /* those to two calls */
 	TOO_EARLY,    /* before the call has come to its end */
+	CUT,          /* and the connection closed */
+	CUT_BY_RESET,
 } Trick;
 
 /* A server of one connection that answers every call with the same bytes, as a rule with the call's
@@ -36,7 +38,7 @@ typedef enum {
 typedef struct {
 	int listener;
 	const char *reply;
-	gsize reply_bytes; /* 0: closes instead */
+	gsize reply_bytes;
 	Trick trick;
 	gboolean silent;
 	guint stall_ms; /* once, before the first reply */
@@ -93,6 +95,7 @@ static gboolean send_reply(const Server *self, int fd, guint32 seqid)
 /* %FALSE if the connection is to be closed. */
 static gboolean answer(const Server *self, int fd, guint32 seqid)
 {
+	static const struct linger at_once = {.l_onoff = 1};
 	gboolean is_second = self->calls % 2 == 0;
 
 	switch (self->trick) {
@@ -109,12 +112,19 @@ static gboolean answer(const Server *self, int fd, guint32 seqid)
 	case SWAPPED:
 		return !is_second ||
 		       (send_reply(self, fd, seqid) && send_reply(self, fd, seqid - 1));
+	case CUT_BY_RESET:
+		g_assert_cmpint(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)),
+				==, 0);
+		/* fall through */
+	case CUT:
+		send_reply(self, fd, seqid);
+		return FALSE;
 	case RIGHT:
 	case AS_IT_IS:
 	case TOO_EARLY:
 		break;
 	}
-	return self->reply_bytes > 0 && send_reply(self, fd, seqid);
+	return send_reply(self, fd, seqid);
 }
 
 static void *serve(void *data)
@@ -215,8 +225,11 @@ static void errors_are_told(void)
 		const char *error;
 		LoadError kind;
 	} cases[] = {
-		{{.reply_bytes = 0},
-		 "*: the server closed the connection, with 1 calls in flight",
+		{{.reply = GOOD, .reply_bytes = 33, .trick = CUT},
+		 "*: the server closed the connection within a reply, with 1 calls in flight",
+		 LOAD_ERROR_BROKEN},
+		{{.reply = GOOD, .reply_bytes = 33, .trick = CUT_BY_RESET},
+		 "*: could not receive the rest of a reply: *, with 1 calls in flight",
 		 LOAD_ERROR_BROKEN},
 		{{.silent = TRUE},
 		 "*: no answer in time, with 1 calls in flight",
@@ -268,6 +281,7 @@ static void errors_are_told(void)
 		g_assert_true(g_str_has_prefix(tally->first_error, "127.0.0.1:"));
 		g_assert_cmpuint(tally->errors, ==, 1);
 		g_assert_cmpuint(tally->errors_of[cases[i].kind], ==, 1);
+		g_assert_cmpuint(tally->sent_again, ==, 0);
 		g_assert_cmpuint(load_driver_errors(driver), <=, 1);
 	}
 }
@@ -450,7 +464,10 @@ static void the_warm_up_is_not_measured(void)
  * the only connection is lost. */
 static void calls_that_were_never_sent_are_errors(void)
 {
-	static const Server servers[] = {{.silent = TRUE}, {.reply_bytes = 0}};
+	static const Server servers[] = {
+		{.silent = TRUE},
+		{.reply = GOOD, .reply_bytes = 33, .trick = CUT},
+	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(servers); i++) {
 		Server server = servers[i];

@@ -21,25 +21,33 @@
 /* What a server does with a connection on which it has answered. */
 typedef enum {
 	CLOSE,
+	TAKE, /* read one more call, and close it */
+	RESET,
 	GO,   /* close it, and the listener */
 	HANG, /* read on, and answer no more */
 } Then;
 
 /* A server of one connection at a time, the next one when that has ended. */
 typedef struct {
-	guint answers; /* on each connection; 0: without limit */
+	guint answers; /* on each connection */
 	Then then;
+	guint stall_ms; /* TAKE: before it closes */
 	int listener;
 	guint connections; /* it has had */
 	pthread_t thread;
 } Server;
+
+static gboolean take(int fd, guint8 *out_call)
+{
+	return recv(fd, out_call, CALL_BYTES, MSG_WAITALL) == CALL_BYTES;
+}
 
 static gboolean answer(int fd)
 {
 	guint8 call[CALL_BYTES];
 	guint8 reply[] = GOOD;
 
-	if (recv(fd, call, sizeof(call), MSG_WAITALL) != sizeof(call))
+	if (!take(fd, call))
 		return FALSE;
 	memcpy(reply + SEQID_OFFSET, call + SEQID_OFFSET, sizeof(guint32));
 	return send(fd, reply, REPLY_BYTES, MSG_NOSIGNAL) == REPLY_BYTES;
@@ -53,6 +61,32 @@ static void wait_for_end(int fd)
 		;
 }
 
+static void finish(const Server *self, int fd)
+{
+	static const struct linger at_once = {.l_onoff = 1};
+	guint8 call[CALL_BYTES];
+
+	switch (self->then) {
+	case CLOSE:
+		break;
+	case TAKE:
+		take(fd, call);
+		g_usleep(self->stall_ms * 1000); /* lint: allow sleep: a stall */
+		break;
+	case RESET:
+		g_assert_cmpint(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)),
+				==, 0);
+		break;
+	case GO:
+		shutdown(self->listener, SHUT_RDWR);
+		break;
+	case HANG:
+		wait_for_end(fd);
+		break;
+	}
+	close(fd);
+}
+
 static void *serve(void *data)
 {
 	Server *self = data;
@@ -62,13 +96,9 @@ static void *serve(void *data)
 		guint answered = 0;
 
 		self->connections++;
-		while ((self->answers == 0 || answered < self->answers) && answer(fd))
+		while (answered < self->answers && answer(fd))
 			answered++;
-		if (self->then == HANG)
-			wait_for_end(fd);
-		if (self->then == GO)
-			shutdown(self->listener, SHUT_RDWR);
-		close(fd);
+		finish(self, fd);
 	}
 	return NULL;
 }
@@ -167,17 +197,27 @@ static void calls_are_answered_or_errors(void)
 		Load load;
 		guint64 answered;
 		guint64 made_again;
+		guint64 sent_again;
 		guint64 errors_of[LOAD_N_ERRORS];
 		gboolean is_refused;
 		guint64 outages;
 		gboolean goes_on;
 	} cases[] = {
-		{.load = {.servers = {{.answers = 0}}}, .answered = 100},
-		/* the eleventh is in flight when the server closes the connection */
+		{.load = {.servers = {{.answers = 100}}}, .answered = 100},
+		/* the eleventh is in flight when the server closes the connection, or has even
+		 * been read; it is the next one's first */
 		{.load = {.servers = {{.answers = 10}}},
-		 .answered = 91,
+		 .answered = 100,
 		 .made_again = 9,
-		 .errors_of = {[LOAD_ERROR_BROKEN] = 9}},
+		 .sent_again = 9},
+		{.load = {.servers = {{.answers = 10, .then = TAKE}}},
+		 .answered = 100,
+		 .made_again = 9,
+		 .sent_again = 9},
+		{.load = {.servers = {{.answers = 10, .then = RESET}}},
+		 .answered = 100,
+		 .made_again = 9,
+		 .sent_again = 9},
 		/* never a good reply again */
 		{.load = {.servers = {{.answers = 10, .then = GO}}, .silence_ms = 200},
 		 .answered = 10,
@@ -186,11 +226,18 @@ static void calls_are_answered_or_errors(void)
 		 .outages = 1,
 		 .goes_on = TRUE},
 		/* the next one goes on */
-		{.load = {.servers = {{.answers = 10, .then = GO}}, .n_servers = 2},
-		 .answered = 99,
+		{.load = {.servers = {{.answers = 10, .then = GO}, {.answers = 90}},
+			  .n_servers = 2},
+		 .answered = 100,
 		 .made_again = 1,
-		 .errors_of = {[LOAD_ERROR_BROKEN] = 1}},
-		{.load = {.servers = {{.answers = 10, .then = HANG}},
+		 .sent_again = 1},
+		/* the next one answers nothing, and the one after does */
+		{.load = {.servers = {{.answers = 90, .then = TAKE}, {.then = TAKE}},
+			  .n_servers = 2},
+		 .answered = 100,
+		 .made_again = 2,
+		 .sent_again = 2},
+		{.load = {.servers = {{.answers = 10, .then = HANG}, {.answers = 89}},
 			  .n_servers = 2,
 			  .timeout_ms = 150},
 		 .answered = 99,
@@ -199,9 +246,9 @@ static void calls_are_answered_or_errors(void)
 		 .outages = 1},
 		/* to and fro */
 		{.load = {.servers = {{.answers = 10}, {.answers = 10}}, .n_servers = 2},
-		 .answered = 91,
+		 .answered = 100,
 		 .made_again = 9,
-		 .errors_of = {[LOAD_ERROR_BROKEN] = 9}},
+		 .sent_again = 9},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -220,10 +267,63 @@ static void calls_are_answered_or_errors(void)
 			g_assert_cmpuint(tally->errors_of[kind], ==, cases[i].errors_of[kind]);
 		g_assert_cmpuint(tally->answered + tally->errors, ==, load.calls);
 		g_assert_cmpuint(tally->made_again, ==, cases[i].made_again);
+		g_assert_cmpuint(tally->sent_again, ==, cases[i].sent_again);
+		g_assert_true(tally->sent_again == 0 ||
+			      g_str_has_suffix(tally->first_end, ", with 1 calls in flight"));
 		g_assert_cmpint(tally->refused > 0, ==, cases[i].is_refused);
 		g_assert_cmpint(outages.goes_on, ==, cases[i].goes_on);
 		g_assert_cmpuint(outages.count, >=, cases[i].outages);
 	}
+}
+
+/* Its latency has in it what happened to it before. */
+static void a_call_that_is_sent_again_counts_from_the_first_time(void)
+{
+	Load loads[] = {
+		{.calls = 10, .silence_ms = 30000},
+		{.rate = 100, .duration_ms = 100},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(loads); i++) {
+		Load *load = &loads[i];
+
+		load->servers[0] = (Server){.then = TAKE, .stall_ms = 200};
+		load->servers[1] = (Server){.answers = 10};
+		load->n_servers = 2;
+		load->timeout_ms = 30000;
+		g_autoptr(LoadDriver) driver = run_load(load);
+		const LoadTally *tally = load_driver_tally(driver);
+
+		g_assert_cmpuint(tally->answered, ==, 10);
+		g_assert_cmpuint(tally->errors, ==, 0);
+		g_assert_cmpuint(tally->sent_again, ==, 1);
+		g_assert_cmpuint(load_histogram_quantile(&tally->latency_ns, 1), >=, 200 * MS);
+	}
+}
+
+/* Again and again, but not for ever: the server takes every call, and answers none. */
+static void a_call_is_sent_again_up_to_the_timeout(void)
+{
+	Load load = {
+		.servers = {{.then = TAKE}},
+		.calls = 1,
+		.timeout_ms = 200,
+		.silence_ms = 30000,
+	};
+	gint64 began_ns = load_driver_now_ns();
+	g_autoptr(LoadDriver) driver = run_load(&load);
+	const LoadTally *tally = load_driver_tally(driver);
+
+	g_assert_cmpint(load_driver_now_ns() - began_ns, >=, 200 * MS);
+	g_assert_cmpint(load_driver_now_ns() - began_ns, <, load.silence_ms * (gint64)MS);
+	g_assert_cmpuint(tally->errors, ==, 1);
+	g_assert_cmpuint(tally->errors_of[LOAD_ERROR_BROKEN], ==, 1);
+	g_assert_cmpuint(tally->sent_again, >=, 1);
+	g_assert_cmpuint(tally->sent_again, <=, tally->made_again);
+	g_assert_true(g_str_has_suffix(tally->first_error,
+				       ": no answer in time to a call that was to be sent again"));
+	g_assert_true(g_str_has_suffix(
+		tally->first_end, ": the server closed the connection, with 1 calls in flight"));
 }
 
 /* All have the same ID: none but the first is above the one before; on a connection that was made
@@ -231,7 +331,7 @@ static void calls_are_answered_or_errors(void)
 static void order_is_that_of_a_connection(void)
 {
 	Load load = {
-		.servers = {{.answers = 10, .then = GO}},
+		.servers = {{.answers = 10, .then = GO}, {.answers = 90}},
 		.n_servers = 2,
 		.calls = 100,
 		.timeout_ms = 30000,
@@ -240,9 +340,9 @@ static void order_is_that_of_a_connection(void)
 	};
 	g_autoptr(LoadDriver) driver = run_load(&load);
 
-	g_assert_cmpuint(load_driver_tally(driver)->answered, ==, 99);
-	g_assert_cmpuint(load_driver_tally(driver)->out_of_order, ==, 97);
-	g_assert_cmpuint(load_id_log_check_all(load.id_log, 1).duplicates, ==, 98);
+	g_assert_cmpuint(load_driver_tally(driver)->answered, ==, 100);
+	g_assert_cmpuint(load_driver_tally(driver)->out_of_order, ==, 98);
+	g_assert_cmpuint(load_id_log_check_all(load.id_log, 1).duplicates, ==, 99);
 	load_id_log_free_all(load.id_log);
 }
 
@@ -280,7 +380,7 @@ static void due_calls_wait_for_a_connection(void)
 	g_assert_cmpuint(tally->made_again, >=, 4);
 }
 
-/* 33 connections that have answered: 10 ms each at most. If the pauses grew on, they were 1.5 s at
+/* 50 connections that have answered: 10 ms each at most. If the pauses grew on, they were 1.5 s at
  * least. A busy machine has more than one try. */
 static void pauses_begin_anew_with_an_answer(void)
 {
@@ -297,7 +397,7 @@ static void pauses_begin_anew_with_an_answer(void)
 		g_autoptr(LoadDriver) driver = run_load(&load);
 
 		took_ns = load_driver_now_ns() - began_ns;
-		g_assert_cmpuint(load_driver_tally(driver)->made_again, ==, 33);
+		g_assert_cmpuint(load_driver_tally(driver)->made_again, ==, 49);
 	}
 	g_assert_cmpint(took_ns, <=, 1000 * (gint64)MS);
 }
@@ -342,6 +442,8 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/load-lanes/calls", calls_are_answered_or_errors);
+	g_test_add_func("/load-lanes/again", a_call_that_is_sent_again_counts_from_the_first_time);
+	g_test_add_func("/load-lanes/again-and-again", a_call_is_sent_again_up_to_the_timeout);
 	g_test_add_func("/load-lanes/order", order_is_that_of_a_connection);
 	g_test_add_func("/load-lanes/due", due_calls_wait_for_a_connection);
 	g_test_add_func("/load-lanes/pauses", pauses_begin_anew_with_an_answer);
