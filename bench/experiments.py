@@ -88,6 +88,8 @@ def _run_load(build, name, port, load, cores=()):
         raise Failure(f"the load failed: {complaints.strip()[-500:]}") from error
     if result["errors"] > 0:
         raise Failure(f"{result['errors']} errors, the first: {result.get('first_error')}")
+    if result["sent_again"] > 0:
+        raise Failure(f"connections ended, the first: {result['first_end']}")
     return result, ended
 
 
