@@ -130,7 +130,7 @@ class LateClient:
         while not self.ends and not self.failures:
             try:
                 with wire.Connection(self.address, 20 * PATIENCE) as connection:
-                    time.sleep(self.WHILE_S)
+                    time.sleep(self.WHILE_S)  # lint: allow sleep: to be late is the purpose
                     self.numbers.append(connection.call(STRICT, "get_id", "late").success)
             except Exception as error:  # whatever it is, it is a call that failed
                 self.failures.append(repr(error))
