@@ -1,24 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* To be loaded before the C library: epoll_wait() fails once the file exists that EPOLL_FAILS_IF
- * names. */
+/* To be loaded before the C library: epoll_pwait(), made through syscall(), fails once the file
+ * exists that EPOLL_FAILS_IF names. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-typedef int (*EpollWait)(int, struct epoll_event *, int, int);
+typedef long (*Syscall)(long, ...);
 
-int epoll_wait(int epoll_fd, struct epoll_event *events, int max_events, int timeout_ms)
+long syscall(long number, ...)
 {
 	const char *path = getenv("EPOLL_FAILS_IF");
-	EpollWait real;
+	long arguments[6];
+	Syscall real;
+	va_list list;
 
-	if (path != NULL && access(path, F_OK) == 0) {
+	if (number == SYS_epoll_pwait && path != NULL && access(path, F_OK) == 0) {
 		errno = EBADF;
 		return -1;
 	}
-	*(void **)&real = dlsym(RTLD_NEXT, "epoll_wait");
-	return real(epoll_fd, events, max_events, timeout_ms);
+	va_start(list, number);
+	for (unsigned i = 0; i < sizeof arguments / sizeof *arguments; i++)
+		arguments[i] = va_arg(list, long);
+	va_end(list);
+	*(void **)&real = dlsym(RTLD_NEXT, "syscall");
+	return real(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
+		    arguments[5]);
 }
