@@ -25,6 +25,7 @@ ENDS = {"kill": signal.SIGKILL, "restart": signal.SIGTERM}
 CHANGE_LIMIT_S = 12  # for another worker ID: longer than ZooKeeper is away
 FREE_LIMIT_S = 40  # within which a worker ID is free again: the longest time without ZooKeeper too
 QUARANTINE_LIMIT_S = 60
+QUARANTINE_TRIES = 3
 
 
 class Impossible(Exception):
@@ -411,9 +412,12 @@ class Hands:
     def _quarantine(self):
         command = [SNOWFLAKECTL, "--zookeeper", self.ensemble.connect_string, "--json", "registry",
                    "quarantine", "--yes"]
-        done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True,
-                              timeout=QUARANTINE_LIMIT_S * PATIENCE)
-        self.note(f"quarantine: {(done.stdout + done.stderr).strip().splitlines()[-1:]}")
+        for _ in range(QUARANTINE_TRIES):
+            done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True,
+                                  timeout=QUARANTINE_LIMIT_S * PATIENCE)
+            self.note(f"quarantine: {(done.stdout + done.stderr).strip().splitlines()[-1:]}")
+            if "the connection is lost" not in done.stderr:
+                break  # else an ensemble that has just come back is away again: say it again
         if done.returncode != 0:
             raise AssertionError(f"snowflakectl ended with {done.returncode}: {done.stderr}")
         floors = [datetime.datetime.fromisoformat(datacenter["floor"].replace("Z", "+00:00"))
