@@ -29,7 +29,7 @@ class States(ServerTest):
         self.assertEqual(admin.ask("/healthz").status, 200 if healthy else 503)
 
     def test_before_it_has_a_worker_id(self):
-        reserve_ahead(self.state, seconds=3 * PATIENCE)
+        reserve_ahead(self.state, seconds=5 * PATIENCE)
         server = self.start(*LISTEN, "--max-wait", 100, ready=False)
         admin = Admin(server)
         server.wait_event("state", to="waiting")

@@ -94,16 +94,15 @@ class Quarantine(Watched):
 
 
 class Session(Watched):
-    own_zookeeper = True
-
     def test_away_and_back_in_time(self):
-        """Killed until the end of the reservation is near, and back: ready again, by the same
+        """Out of reach until the end of the reservation is near, and back: ready again, by the same
         lease, and no call has failed."""
         length_ms = 6000 * (3 if SANITIZED else 1)
-        server, admin = self.watch(session_ms=30000, reservation_ms=length_ms)
+        proxy = self.proxy()
+        server, admin = self.watch(via=proxy, session_ms=30000, reservation_ms=length_ms)
         draw = self.draw(server)
         wait_for(lambda: admin.json("/status.json")["reservation"]["length_ms"] == length_ms)
-        self.zookeeper.kill()
+        proxy.cut()
         reply = wait_for(lambda: (reply := admin.ask("/readyz")).status == 503 and reply, 30,
                          "the end to be near")
         self.assertIn("cannot be extended", reply.line)
@@ -111,7 +110,7 @@ class Session(Watched):
         self.assertEqual((status["session"], status["state"]), ("lost", "serving"))
         self.assertTrue(status["reservation"]["extending_fails"])
         self.assertIn('snowflake_zookeeper_session{state="lost"} 1', admin.ask("/metrics").text)
-        self.zookeeper.restart()
+        proxy.heal()
         wait_for(lambda: admin.ask("/readyz").status == 200, 20, "an extension")
         status = admin.json("/status.json")
         self.assertEqual((status["session"], status["state"]), ("connected", "serving"))
