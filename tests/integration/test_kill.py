@@ -98,7 +98,7 @@ class Claims(ZooKeeperTest):
         self.assertGreater(tick_of(heir_draw.numbers[0]), end_tick)
 
     def test_a_replacement_for_a_killed_server_takes_another_id_at_once(self):
-        victim = self.member()
+        victim = self.member(reservation_ms=10000)  # so that it is not over before another is here
         self.draw(victim).wait_ids()
         victim.kill()
         began = time.monotonic()
