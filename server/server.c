@@ -39,16 +39,23 @@ static rlim_t raise_descriptor_limit(rlim_t wanted)
 	return limit.rlim_cur;
 }
 
+/* Because it was asked for, or because a socket for it was passed. */
+static gboolean has_admin(const Server *self)
+{
+	return self->options->admin_listen != NULL || self->sockets.admin->len > 0;
+}
+
 /**
  * As many connections as there are descriptors for. The rest is for the server itself: without one
  * to write its record with, it could not go on serving those that are connected.
  *
  * Returns: the number, 0 if there is room for none
  */
-static guint allowed_connections(const Options *options)
+static guint allowed_connections(const Server *self)
 {
+	const Options *options = self->options;
 	rlim_t own = 3 * (rlim_t)options->threads + SPARE_DESCRIPTORS +
-		     (options->admin_listen != NULL ? ADMIN_HTTP_DESCRIPTORS : 0);
+		     (has_admin(self) ? ADMIN_HTTP_DESCRIPTORS : 0);
 	rlim_t descriptors = raise_descriptor_limit((rlim_t)options->max_connections + own);
 	rlim_t connections = descriptors > own ? descriptors - own : 0;
 
@@ -145,7 +152,7 @@ static gboolean make_rpc_server(Server *self, GError **error)
 		.n_loops = (guint)options->threads,
 		.roster =
 			{
-				.max_connections = allowed_connections(options),
+				.max_connections = allowed_connections(self),
 				.max_per_address = (guint)options->max_connections_per_address,
 				/* whoever waits for an answer is silent too */
 				.idle_ms = (guint)MAX(IDLE_MS, options->max_wait_ms + 1000),
@@ -335,7 +342,7 @@ static gboolean make_admin(Server *self, GError **error)
 		.sockets = self->sockets.admin,
 	};
 
-	if (self->options->admin_listen == NULL && self->sockets.admin->len == 0)
+	if (!has_admin(self))
 		return TRUE;
 	self->admin = admin_new(&config, error);
 	return self->admin != NULL;

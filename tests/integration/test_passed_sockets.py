@@ -50,6 +50,19 @@ class PassedSockets(PassedTest):
                     self.assertEqual(answer.read(), b"pong\n")
                 self.assertEqual(server.terminate(), 0)
 
+    def room_for_clients(self, name, *options, wrapper=(), **passing):
+        """Of Thrift, as a server with few descriptors says."""
+        server = self.launch("--state-directory", self.directory / name, *options,
+                             wrapper=(*wrapper, "prlimit", "--nofile=400:400"),
+                             **passing).wait_ready()
+        return int(server.wait_event("limits").fields["max_connections"])
+
+    def test_one_for_http_has_its_descriptors(self):
+        """As one that the server has opened: its clients take none that others need."""
+        passing = self.passing(self.listen(), names=("admin",))
+        own = self.room_for_clients("own", "--admin-listen", "127.0.0.1:0")
+        self.assertEqual(self.room_for_clients("passed", **passing), own)
+
     def test_those_of_another_process(self):
         kept = self.listen()
         server = self.start(**self.passing(kept, pid=1))
