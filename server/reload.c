@@ -4,73 +4,14 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "server/options-table.h"
-
-static const char *address_text(const Address *address)
-{
-	return address != NULL ? address->text : NULL;
-}
-
-static gboolean same_addresses(const GPtrArray *a, const GPtrArray *b)
-{
-	gboolean same = a->len == b->len;
-
-	for (guint i = 0; same && i < a->len; i++)
-		same = strcmp(address_text(a->pdata[i]), address_text(b->pdata[i])) == 0;
-	return same;
-}
-
-static gboolean same_targets(const GPtrArray *a, const GPtrArray *b)
-{
-	gboolean same = a->len == b->len;
-
-	for (guint i = 0; same && i < a->len; i++)
-		same = strcmp(((const AuditTarget *)a->pdata[i])->text,
-			      ((const AuditTarget *)b->pdata[i])->text) == 0;
-	return same;
-}
-
-static gboolean same_hosts(const ZookeeperHosts *a, const ZookeeperHosts *b)
-{
-	return a == NULL || b == NULL ? a == b : strcmp(a->text, b->text) == 0;
-}
-
-static gboolean same_layout(const Layout *a, const Layout *b)
-{
-	g_autofree char *text_a = layout_to_string(a);
-	g_autofree char *text_b = layout_to_string(b);
-
-	return strcmp(text_a, text_b) == 0;
-}
+#include "server/options-text.h"
 
 static gboolean same_field(const OptionSpec *spec, const Options *a, const Options *b)
 {
-	gconstpointer in_a = (const char *)a + spec->offset;
-	gconstpointer in_b = (const char *)b + spec->offset;
+	g_autofree char *text_a = options_text_of(a, spec);
+	g_autofree char *text_b = options_text_of(b, spec);
 
-	switch (spec->type) {
-	case OPTION_NUMBER:
-		return *(const gint64 *)in_a == *(const gint64 *)in_b;
-	case OPTION_FLAG:
-		return *(const gboolean *)in_a == *(const gboolean *)in_b;
-	case OPTION_CHOICE:
-		return *(const guint *)in_a == *(const guint *)in_b;
-	case OPTION_PATH:
-		return g_strcmp0(*(char *const *)in_a, *(char *const *)in_b) == 0;
-	case OPTION_ADDRESS:
-	case OPTION_ADMIN:
-		return g_strcmp0(address_text(*(Address *const *)in_a),
-				 address_text(*(Address *const *)in_b)) == 0;
-	case OPTION_ADDRESSES:
-		return same_addresses(*(GPtrArray *const *)in_a, *(GPtrArray *const *)in_b);
-	case OPTION_TARGETS:
-		return same_targets(*(GPtrArray *const *)in_a, *(GPtrArray *const *)in_b);
-	case OPTION_ZOOKEEPER:
-		return same_hosts(*(ZookeeperHosts *const *)in_a, *(ZookeeperHosts *const *)in_b);
-	case OPTION_LAYOUT:
-		return same_layout(in_a, in_b);
-	}
-	g_assert_not_reached();
+	return g_strcmp0(text_a, text_b) == 0;
 }
 
 static void take_field(const OptionSpec *spec, Options *to, const Options *from)
