@@ -66,7 +66,8 @@ struct _Keeper {
 	guint workers_reads;    /* ... and workers_reads ... */
 	gint64 listed_us;       /* ... and when it came */
 	gint64 list_asked_us;   /* when one was asked for that has not come; 0: none */
-	gint64 heard_us;        /* the registry's, last */
+	gint64 heard_us;        /* the registry's, last ... */
+	gboolean reachable;     /* ... and likewise */
 	gboolean list_wanted;   /* the thread has not passed that on yet */
 	gboolean list_is_late;  /* and changed() was called for it */
 

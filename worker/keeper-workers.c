@@ -86,10 +86,11 @@ void keeper_workers_take(Keeper *self)
 
 	pthread_mutex_lock(&self->mutex);
 	self->heard_us = self->registry->heard_us;
+	self->reachable = self->registry->reachable;
 	if (list != NULL)
 		take(self, list, now_us);
 	/* or all of a fleet would list when it finds its registry again */
-	if (!self->registry->reachable)
+	if (!self->reachable)
 		keeper_workers_put_off(self);
 	look_after_list(self, now_us);
 	pthread_mutex_unlock(&self->mutex);
@@ -200,7 +201,9 @@ gboolean keeper_get_quarantined(Keeper *self, GPtrArray **out_records, gint64 *o
 	if (self->registry->ops->list == NULL)
 		return FALSE;
 	pthread_mutex_lock(&self->mutex);
-	if (is_old(self, now_us) && self->stop_by_us == 0)
+	/* what is asked for while it is out of reach is asked of it as soon as it is back: by all
+	 * that are watched, at once */
+	if (is_old(self, now_us) && self->reachable && self->stop_by_us == 0)
 		ask_unless_asked(self, now_us);
 	known = self->quarantined != NULL;
 	if (known) {

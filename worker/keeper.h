@@ -148,7 +148,8 @@ gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
  * even where an operator has quarantined the datacenter.
  *
  * If that list is older than 10 s, or in a large fleet so old that all servers together read 1,000
- * znodes a second at most for it, the registry is asked for another: this is for who calls again.
+ * znodes a second at most for it, the registry is asked for another, if it can be reached now: this
+ * is for who calls again.
  *
  * Returns: %FALSE if it is not known: no list has come yet, or the registry has none
  */

@@ -427,6 +427,25 @@ static void test_quarantined_unknown(void)
 	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, lists);
 }
 
+/* Or all that are watched would list at once when they find their registry again. */
+static void test_quarantined_out_of_reach(void)
+{
+	g_auto(Server) server;
+
+	start(&server);
+	FAKE_SET(&server.fake, n_workers, 1);
+	FAKE_SET(&server.fake, reachable, FALSE);
+	scripted_time_pass(G_TIME_SPAN_SECOND);
+	g_assert_null(get_quarantined(&server));
+	scripted_time_pass(G_TIME_SPAN_SECOND);
+	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 0);
+	FAKE_SET(&server.fake, reachable, TRUE);
+	scripted_time_pass(G_TIME_SPAN_SECOND);
+	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 0);
+	g_assert_null(get_quarantined(&server));
+	WAIT_FOR(FAKE_GET(&server.fake, lists) == 1);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -447,5 +466,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper-workers/quarantined-in-a-large-fleet",
 			test_quarantined_in_a_large_fleet);
 	g_test_add_func("/keeper-workers/quarantined-unknown", test_quarantined_unknown);
+	g_test_add_func("/keeper-workers/quarantined-out-of-reach", test_quarantined_out_of_reach);
 	return g_test_run();
 }
