@@ -25,6 +25,11 @@ void health_note(Health *self)
 	atomic_store(&self->went_round_us, g_get_monotonic_time());
 }
 
+void health_put_off_checks(Health *self, gint64 for_ms)
+{
+	atomic_store(&self->went_round_us, g_get_monotonic_time() + for_ms * 1000);
+}
+
 char *health_why_not_alive(const Health *self)
 {
 	gint64 ago_ms = (g_get_monotonic_time() - atomic_load(&self->went_round_us)) / 1000;

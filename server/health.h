@@ -12,7 +12,7 @@
 typedef struct {
 	const ServiceConfig *service;
 	gint64 check_ms;              /* how often somebody looks whether every thread goes round */
-	_Atomic gint64 went_round_us; /* see health_note() */
+	_Atomic gint64 went_round_us; /* see health_note(); or when the looking begins again */
 } Health;
 
 #define HEALTH_CHECK_MS 5000 /* unless somebody wants to hear of it more often */
@@ -25,6 +25,9 @@ void health_set_check_ms(Health *self, gint64 check_ms);
 
 /* Every thread goes round. */
 void health_note(Health *self);
+
+/* Nobody looks for so long: the thread that does has something else to do. */
+void health_put_off_checks(Health *self, gint64 for_ms);
 
 /* Each of these returns (transfer full) (nullable): a line that says why not; %NULL: it is so. */
 

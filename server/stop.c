@@ -40,6 +40,9 @@ void stop_threads(Server *self)
 	gint64 left_ms;
 	gboolean keeper_ended;
 
+	/* after a failure nobody has said so */
+	self->service.draining = TRUE;
+	health_put_off_checks(&self->health, timeout_ms + STOP_SPARE_MS);
 	rpc_server_stop(self->rpc, timeout_ms);
 	if (self->admin != NULL)
 		admin_stop(self->admin);

@@ -15,7 +15,8 @@
  *    Meanwhile the audit log is written to its end.
  * 4. server_clear() frees what is left.
  *
- * An event loop that has failed, or a keeper that has, ends the main loop too, without 1.
+ * An event loop that has failed, or a keeper that has, ends the main loop too: there is no delay
+ * then, and it is draining from 2 on.
  */
 
 /* 1 of the above, for a signal of this name. */

@@ -3,11 +3,13 @@
 import time
 
 from admin import LISTEN, Admin
-from harness import PATIENCE, SANITIZED, SLOW, ServerTest, reserve_ahead, wait_for
+from harness import BUILD, PATIENCE, SANITIZED, SLOW, ServerTest, reserve_ahead, wait_for
 from held_thread import held_thread
 from test_admin import DRAWING, JSON, OTHERS, TEXT
 from wire import STRICT
 from zookeeper_case import DATACENTER, ZooKeeperTest
+
+FAILING_EPOLL = BUILD / "tests" / "integration" / "libfailing-epoll.so"
 
 # what is answered whatever state the server is in
 ALWAYS = {"/livez", "/ping", *JSON, *OTHERS}
@@ -86,6 +88,39 @@ class States(ServerTest):
                     self.assertEqual(admin.ask("/readyz").status, 503)
                     self.assertEqual(admin.ask("/ping").status, 200)
                 wait_for(lambda: admin.ask("/livez").status == 200, what="the end of it")
+
+    def test_a_stop_that_takes_long(self):
+        """Is no thread that hangs, for as long as it may take."""
+        server = self.start(*LISTEN, "--stop-timeout", 60000, *SLOW,
+                            environment={"WATCHDOG_USEC": "400000"})
+        admin = Admin(server)
+        self.occupy(server)
+        server.expect_end = True
+        server.process.terminate()
+        wait_for(lambda: self.refuses(server), what="closed listeners")
+        missed = time.monotonic() + 2  # after 0.8 s of silence, were it one
+        while time.monotonic() < missed:
+            reply = admin.ask("/livez")
+            self.assertEqual(reply.status, 200, reply.line)
+        self.assert_not_ready(admin, "draining", healthy=True)
+        server.kill()
+
+    def test_the_end_after_a_failure(self):
+        """It drains without having been told to."""
+        if SANITIZED:
+            self.skipTest("a sanitizer wants to be the first library")
+        fails = self.directory / "fails"
+        server = self.start(*LISTEN, "--threads", 2, "--stop-timeout", 2000 * PATIENCE, *SLOW,
+                            environment={"LD_PRELOAD": str(FAILING_EPOLL),
+                                         "EPOLL_FAILS_IF": str(fails)})
+        admin = Admin(server)
+        for _ in range(2):  # one of the loops fails, the other one drains
+            self.occupy(server)
+        server.expect_end = True
+        fails.touch()
+        wait_for(lambda: self.refuses(server), what="closed listeners")
+        self.assert_not_ready(admin, "draining", healthy=True)
+        self.assertEqual(server.wait_end(), 1)
 
     def test_who_waits_is_not_in_the_way(self):
         """IDs over HTTP that have to wait do not hold up other answers; nor are they in a line."""

@@ -1,24 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* To be loaded before the C library: epoll_pwait(), made through syscall(), fails once the file
- * exists that EPOLL_FAILS_IF names. */
+ * exists that EPOLL_FAILS_IF names; in the first thread that calls it then, and in no other. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 typedef long (*Syscall)(long, ...);
 
+static bool fails(void)
+{
+	static _Atomic pid_t failing;
+	const char *path = getenv("EPOLL_FAILS_IF");
+	pid_t first = 0;
+
+	if (path == NULL || access(path, F_OK) != 0)
+		return false;
+	return atomic_compare_exchange_strong(&failing, &first, gettid()) || first == gettid();
+}
+
 long syscall(long number, ...)
 {
-	const char *path = getenv("EPOLL_FAILS_IF");
 	long arguments[6];
 	Syscall real;
 	va_list list;
 
-	if (number == SYS_epoll_pwait && path != NULL && access(path, F_OK) == 0) {
+	if (number == SYS_epoll_pwait && fails()) {
 		errno = EBADF;
 		return -1;
 	}

@@ -31,9 +31,31 @@ static void test_alive(void)
 	}
 }
 
+/* So long, and then as ever. */
+static void test_put_off(void)
+{
+	static const struct {
+		gint64 ago_ms;
+		gboolean is_alive;
+	} CASES[] = {{0, TRUE}, {29000, TRUE}, {79000, TRUE}, {80000, FALSE}};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		Health health;
+		g_autofree char *why_not = NULL;
+
+		health_init(&health, NULL);
+		health_put_off_checks(&health, 60000);
+		health.went_round_us -= CASES[i].ago_ms * 1000;
+		why_not = health_why_not_alive(&health);
+		g_test_message("%" G_GINT64_FORMAT ": %s", CASES[i].ago_ms, why_not);
+		g_assert_true((why_not == NULL) == CASES[i].is_alive);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/health/alive", test_alive);
+	g_test_add_func("/health/put-off", test_put_off);
 	return g_test_run();
 }
