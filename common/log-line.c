@@ -39,6 +39,17 @@ static void append_fitting(GString *out, const LogLine *line, gsize room, Append
 
 /* logfmt */
 
+/* As UTF-16 has it. */
+static void append_code(GString *out, gunichar character)
+{
+	if (character <= 0xffff)
+		g_string_append_printf(out, "\\u%04x", character);
+	else
+		g_string_append_printf(out, "\\u%04x\\u%04x",
+				       0xd800 + ((character - 0x10000) >> 10),
+				       0xdc00 + (character & 0x3ff));
+}
+
 /* The escapes of JSON, which readers of logfmt know. */
 static void append_escaped(GString *out, gunichar character)
 {
@@ -58,7 +69,7 @@ static void append_escaped(GString *out, gunichar character)
 		g_string_append_c(out, (char)character);
 		break;
 	default:
-		g_string_append_printf(out, "\\u%04x", character);
+		append_code(out, character);
 	}
 }
 

@@ -55,6 +55,10 @@ static void test_logfmt(void)
 		{"\xff", "\"\\u00ff\""},
 		{"\xc3", "\"\\u00c3\""},
 		{"a\xe2\x80\xaetxt", "\"a\\u202etxt\""},
+		{"\xf3\xa0\x80\xa1"
+		 "1",
+		 "\"\\udb40\\udc21"
+		 "1\""}, /* a tag */
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
