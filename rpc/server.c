@@ -33,7 +33,8 @@
 #define FLOOD_LOOK_S      5
 
 struct _RpcServer {
-	GPtrArray *loops;    /* of Loop */
+	GPtrArray *loops;    /* of Loop; as they were made, since other threads look at them */
+	guint n_running;     /* of these, the first ones */
 	GArray *loop_rounds; /* of guint64: what rpc_server_responds() saw last */
 	Roster *roster;
 	RosterConfig limits;
@@ -278,14 +279,11 @@ static guint on_ready(Listener *listener, gpointer user_data)
 	return accept_some(user_data, listener, ACCEPT_BATCH);
 }
 
-/* Starts the loops; those that could not be started are gone. */
 static gboolean start_loops(RpcServer *self, GError **error)
 {
-	for (guint i = 0; i < self->loops->len; i++)
-		if (!loop_start(self->loops->pdata[i], error)) {
-			g_ptr_array_set_size(self->loops, (gint)i);
+	for (; self->n_running < self->loops->len; self->n_running++)
+		if (!loop_start(self->loops->pdata[self->n_running], error))
 			return FALSE;
-		}
 	return TRUE;
 }
 
@@ -399,8 +397,8 @@ void rpc_server_stop(RpcServer *self, gint64 timeout_ms)
 		accept_the_rest(self, self->listeners->pdata[i]);
 	g_ptr_array_set_size(self->listeners, 0);
 	g_usleep(1000 * (gulong)pause_ms); /* the loops serve on */
-	for (guint i = 0; i < self->loops->len; i++)
+	for (guint i = 0; i < self->n_running; i++)
 		loop_drain(self->loops->pdata[i], timeout_ms - pause_ms);
-	for (guint i = 0; i < self->loops->len; i++)
+	for (guint i = 0; i < self->n_running; i++)
 		loop_join(self->loops->pdata[i]);
 }

@@ -49,7 +49,7 @@ gboolean rpc_server_start(RpcServer *self, GError **error) G_GNUC_WARN_UNUSED_RE
 void rpc_server_wake(RpcServer *self);
 
 /* How many connections there are, how many may be, and how many of them have a call that waits. Any
- * thread, from the start to the end of rpc_server_stop(). */
+ * thread. */
 guint rpc_server_n_connections(const RpcServer *self);
 guint rpc_server_max_connections(const RpcServer *self);
 guint rpc_server_n_parked(const RpcServer *self);
