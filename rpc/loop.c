@@ -382,11 +382,11 @@ static void empty_inbox(Loop *self)
 /* For epoll_wait(): until the first time limit runs out, rounded up; -1: for ever. */
 static int timeout_ms(Loop *self)
 {
-	gint64 now_us, first_us;
+	gint64 began_us, first_us;
 
 	if (queues_are_empty(&self->queues) && !self->draining)
 		return -1;
-	now_us = queues_begin_look(&self->queues, self->all.length / MAX_EVENTS + 1);
+	began_us = queues_begin_look(&self->queues, self->all.length / MAX_EVENTS + 1);
 	first_us = queues_first_deadline_us(&self->queues);
 	if (parking_is_behind(&self->parking) || head_of(self, QUEUE_CUT_OFF) != NULL)
 		return 0;
@@ -394,7 +394,7 @@ static int timeout_ms(Loop *self)
 		first_us = MIN(first_us, self->drain_deadline_us);
 	if (first_us == G_MAXINT64)
 		return -1;
-	return (int)CLAMP((first_us - now_us + 999) / 1000, 0, G_MAXINT);
+	return (int)CLAMP((first_us - began_us + 999) / 1000, 0, G_MAXINT);
 }
 
 /* Calls of it wait, parked or for its turn, and it is not read. It takes replies to earlier calls,

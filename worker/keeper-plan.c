@@ -5,8 +5,8 @@
 #define MAX_BACKOFF_US G_USEC_PER_SEC
 
 #define MIN_LIST_PAUSE_US (150 * G_USEC_PER_SEC)
-/* What may be read in a second, for lists that nobody has asked for: by a server, and by all. */
 #define MIN_LIST_AGE_US   (10 * G_USEC_PER_SEC)
+/* What may be read in a second, for lists that nobody waits for: by a server, and by all. */
 #define READS_OF_ONE      4
 #define READS_OF_ALL      1000
 
