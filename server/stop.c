@@ -15,14 +15,20 @@
  * end of the keeper and of its session, and some. */
 #define STOP_SPARE_MS 5000
 
+/* It ends from now on, within @within_ms, but for what STOP_SPARE_MS is for. */
+static void tell_systemd(gint64 within_ms)
+{
+	sd_notifyf(0, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%" G_GINT64_FORMAT,
+		   1000 * (within_ms + STOP_SPARE_MS));
+}
+
 void stop_begin(Server *self, const char *signal)
 {
 	gint64 delay_ms = self->options->drain_delay_ms;
 
 	self->service.draining = TRUE;
 	log_event(LOG_STOPPING, log_text("signal", signal), log_number("drain_ms", delay_ms));
-	sd_notifyf(0, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%" G_GINT64_FORMAT,
-		   1000 * (delay_ms + self->options->stop_timeout_ms + STOP_SPARE_MS));
+	tell_systemd(delay_ms + self->options->stop_timeout_ms);
 	/* whoever asks twice does not want to wait */
 	signals_kill_at_next_stop();
 	g_timeout_add_once((guint)delay_ms, (GSourceOnceFunc)g_main_loop_quit, self->loop);
@@ -40,8 +46,9 @@ void stop_threads(Server *self)
 	gint64 left_ms;
 	gboolean keeper_ended;
 
-	/* after a failure nobody has said so */
+	/* after a failure nobody has said so, nor with a --stop-timeout that was reread since */
 	self->service.draining = TRUE;
+	tell_systemd(timeout_ms);
 	health_put_off_checks(&self->health, timeout_ms + STOP_SPARE_MS);
 	rpc_server_stop(self->rpc, timeout_ms);
 	if (self->admin != NULL)

@@ -187,6 +187,20 @@ class Readiness(ServerTest):
         self.wait_notification("STOPPING=1", f"EXTEND_TIMEOUT_USEC={extend_us}")
         self.assertEqual(server.wait_end(), 0)
 
+    def test_a_stop_that_is_given_more_time(self):
+        """By a reload, while it drains: whoever waits for its end hears of that, too."""
+        config = self.directory / "snowflaked.conf"
+        config.write_text("[snowflaked]\nstop-timeout=2000\n")
+        server = self.start("--config", config, "--drain-delay", 1000 * PATIENCE,
+                            environment=self.environment)
+        server.process.terminate()
+        server.wait_event("stopping")
+        config.write_text("[snowflaked]\nstop-timeout=60000\n")
+        server.send_signal(signal.SIGHUP)
+        server.wait_event("reload", changed="stop-timeout")
+        self.wait_notification("STOPPING=1", "EXTEND_TIMEOUT_USEC=65000000")
+        self.assertEqual(server.wait_end(), 0)
+
     def test_not_ready_before_an_id_can_be_drawn(self):
         """What an earlier life reserved ends 1.5 s from now; no ID can come sooner."""
         reserved_until_ms = reserve_ahead(self.state, seconds=1.5)
