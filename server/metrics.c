@@ -366,6 +366,13 @@ static void add_worker_ids(GString *text, const MetricsSource *source, const Kee
 
 /* The audit log */
 
+/* (transfer full): a path may have any bytes, and two of them stay two. One label that is no UTF-8
+ * costs Prometheus all metrics. */
+static char *sink_label(const char *sink)
+{
+	return g_utf8_validate(sink, -1, NULL) ? g_strdup(sink) : g_strescape(sink, NULL);
+}
+
 static void add_audit_log(GString *text, const MetricsSource *source)
 {
 	static const PrometheusFamily QUEUED = {"snowflake_audit_queued_ids", PROMETHEUS_GAUGE,
@@ -382,7 +389,8 @@ static void add_audit_log(GString *text, const MetricsSource *source)
 		prometheus_text_begin(text, families[i]);
 		for (guint nth = 0; audit_log_get_sink(source->service->audit, nth, &status);
 		     nth++) {
-			const PrometheusLabel sink[] = {{"sink", status.sink}, {0}};
+			g_autofree char *name = sink_label(status.sink);
+			const PrometheusLabel sink[] = {{"sink", name}, {0}};
 
 			if (families[i] == &FAILING)
 				prometheus_text_add(text, &FAILING, sink, status.failing ? 1 : 0);

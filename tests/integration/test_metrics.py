@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """/metrics, as Prometheus reads it: its format in every state, and that each number is the right
 one."""
+import os
 import re
 import subprocess
 import threading
@@ -375,6 +376,16 @@ class Scrapes(MetricsTest):
         escaped = f"file:{path}".replace("\\", "\\\\").replace('"', '\\"')
         for family in ("queued_ids", "dropped_ids_total", "failing"):
             self.assertEqual(metrics[name_of(f"snowflake_audit_{family}", sink=escaped)], 0)
+
+
+    def test_sinks_that_are_no_text(self):
+        """Their paths are bytes; each has a label, and promtool minds none."""
+        sinks = [f"file:{self.directory}/".encode() + name for name in (b"a\xff", b"a\xfe")]
+        self.start("--audit-log", os.fsdecode(sinks[0]), "--audit-log", os.fsdecode(sinks[1]))
+        metrics = self.checked()
+        for octal in ("377", "376"):
+            label = f"file:{self.directory}/a\\\\{octal}"
+            self.assertEqual(metrics[name_of("snowflake_audit_failing", sink=label)], 0)
 
 
 class States(MetricsTest):
