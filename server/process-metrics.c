@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/process-metrics.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "admin/prometheus-text.h"
+#include "core/clock.h"
+
+#define NS_PER_S (1000 * (gint64)CLOCK_NS_PER_MS)
 
 static void add(GString *text, const char *name, PrometheusType type, const char *help,
 		gdouble value)
@@ -33,15 +37,20 @@ static gint count_descriptors(void)
 	return n;
 }
 
-/* The line of /proc/stat that has the time when the system started. */
-static gboolean read_boot_time(guint64 *out_s)
+/* In seconds since the Unix epoch; it started @ticks after the system did. Not by /proc/stat, which
+ * a unit with ProcSubset=pid does not see. By a clock that was set it is another time; but the last
+ * one is told again while it is the same to a second: to whoever watches, a change is a restart. */
+static gint64 start_time_s(guint64 ticks)
 {
-	g_autofree char *stat = NULL;
-	const char *line;
+	static _Atomic gint64 told_s;
+	gint64 after_ns = (gint64)ticks * (NS_PER_S / sysconf(_SC_CLK_TCK));
+	gint64 start_s = (system_clock_measure_offset_ns() + after_ns) / NS_PER_S;
+	gint64 last_s = atomic_load(&told_s);
 
-	return g_file_get_contents("/proc/stat", &stat, NULL, NULL) &&
-	       (line = strstr(stat, "\nbtime ")) != NULL &&
-	       sscanf(line, "\nbtime %" G_GUINT64_FORMAT, out_s) == 1;
+	if (ABS(start_s - last_s) <= 1)
+		return last_s;
+	atomic_store(&told_s, start_s);
+	return start_s;
 }
 
 /* proc(5): of /proc/self/stat, whose second field is in brackets, and may hold anything. */
@@ -49,7 +58,7 @@ static void add_stat(GString *text)
 {
 	g_autofree char *stat = NULL;
 	const char *after;
-	guint64 start_ticks, virtual_bytes, boot_s;
+	guint64 start_ticks, virtual_bytes;
 	gint64 pages;
 
 	if (!g_file_get_contents("/proc/self/stat", &stat, NULL, NULL) ||
@@ -63,10 +72,8 @@ static void add_stat(GString *text)
 	    (gdouble)virtual_bytes);
 	add(text, "process_resident_memory_bytes", PROMETHEUS_GAUGE, "Resident memory.",
 	    (gdouble)pages * (gdouble)sysconf(_SC_PAGESIZE));
-	if (read_boot_time(&boot_s))
-		add(text, "process_start_time_seconds", PROMETHEUS_GAUGE,
-		    "When the process started, since the Unix epoch.",
-		    (gdouble)boot_s + (gdouble)start_ticks / (gdouble)sysconf(_SC_CLK_TCK));
+	add(text, "process_start_time_seconds", PROMETHEUS_GAUGE,
+	    "When the process started, since the Unix epoch.", (gdouble)start_time_s(start_ticks));
 }
 
 void process_metrics_append(GString *text)

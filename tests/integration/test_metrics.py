@@ -388,6 +388,27 @@ class Scrapes(MetricsTest):
             self.assertEqual(metrics[name_of("snowflake_audit_failing", sink=label)], 0)
 
 
+    def test_the_process_in_its_unit(self):
+        """Of /proc, deploy/ lets it see processes only."""
+        unit = ("unshare", "--mount", "--propagation", "private", "sh", "-c",
+                'mount -t proc -o subset=pid proc /proc && exec "$0" "$@"')
+        if subprocess.run([*unit, "true"], capture_output=True, check=False).returncode:
+            self.skipTest("needs root and a mount namespace")
+        began = int(time.time())
+        for wrapper in ((), unit):
+            with self.subTest(wrapper):
+                self.state = self.directory / f"state {len(wrapper)}"
+                self.start(wrapper=wrapper)
+                process = {name: value for name, value in self.checked().samples.items()
+                           if name.startswith("process_")}
+                started = process["process_start_time_seconds"]
+                self.assertGreaterEqual(started, began - 1)
+                self.assertLessEqual(started, time.time())
+                self.assertEqual(len(process), 6)
+                for _ in range(50):
+                    self.assertEqual(self.scrape()["process_start_time_seconds"], started)
+
+
 class States(MetricsTest):
     def assert_state(self, name, ready):
         metrics = self.checked()
