@@ -87,7 +87,7 @@ static void print_json(const char *file, const GPtrArray *differences)
 		ctl_format_json_text(element, "default", difference->otherwise);
 		json_array_add_object_element(array, element);
 	}
-	json_object_set_string_member(object, "file", file);
+	ctl_format_json_text(object, "file", file);
 	json_object_set_boolean_member(object, "ok", TRUE);
 	json_object_set_array_member(object, "not_default", array);
 
@@ -118,7 +118,10 @@ static CtlStatus check(const char *file, gboolean json)
 
 static CtlStatus run(const CtlOptions *options, const char *const *arguments)
 {
-	if (g_strcmp0(arguments[0], "check") != 0 || arguments[1] == NULL || arguments[2] != NULL) {
+	gboolean has_file = arguments[0] != NULL && arguments[1] != NULL &&
+			    arguments[1][0] != '\0' && arguments[2] == NULL;
+
+	if (!has_file || strcmp(arguments[0], "check") != 0) {
 		ctl_output_complain("config takes two arguments: check and a file");
 		return CTL_USAGE;
 	}

@@ -100,8 +100,10 @@ char *ctl_format_agent(const char *agent, gsize length)
 
 void ctl_format_json_text(JsonObject *object, const char *name, const char *text)
 {
-	if (text != NULL)
-		json_object_set_string_member(object, name, text);
+	g_autofree char *valid = text != NULL ? g_utf8_make_valid(text, -1) : NULL;
+
+	if (valid != NULL)
+		json_object_set_string_member(object, name, valid);
 	else
 		json_object_set_null_member(object, name);
 }

@@ -27,8 +27,9 @@ char *ctl_format_address(const char *address);
 char *ctl_format_path(const char *path);
 /* Likewise of a useragent, which may hold NULs; cut where no server's is as long. */
 char *ctl_format_agent(const char *agent, gsize length);
+/* @text: (nullable): any bytes, as of a file name; what is no UTF-8 becomes U+FFFD. */
 void ctl_format_json_text(JsonObject *object, const char *name, const char *text);
 
 /* (transfer full): on one line, and in ASCII, so that a terminal shows what is there. Takes
- * @object. */
+ * @object, whose texts are UTF-8. */
 char *ctl_format_json(JsonObject *object);

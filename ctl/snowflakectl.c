@@ -177,8 +177,9 @@ static CtlStatus run_command(const CtlCommand *command, const GOptionEntry *comm
 
 	if (!command->takes_zookeeper &&
 	    (options->zookeeper != NULL || options->zookeeper_auth != NULL)) {
-		ctl_output_complain("%s does not ask ZooKeeper; it takes --server HOST:PORT",
-				    command->name);
+		ctl_output_complain("%s does not ask ZooKeeper%s", command->name,
+				    command->takes_no_server ? ""
+							     : "; it takes --server HOST:PORT");
 		return CTL_USAGE;
 	}
 	if (command->arguments == NULL && arguments != NULL) {

@@ -50,8 +50,11 @@ class ConfigCheck(CtlTest):
             self.assertEqual((done.returncode, done.stderr), (2, f"snowflakectl: {said}"))
 
     def test_wrong_use(self):
-        for words in ((), ("check",), ("check", "a", "b"), ("show", "a")):
+        for words in ((), ("check",), ("check", ""), ("check", "a", "b"), ("show", "a")):
             self.assert_fails(run("config", *words), 2, "check and a file")
+        done = run("config", "check", "a", "--zookeeper", "b")
+        self.assert_fails(done, 2, "does not ask ZooKeeper")
+        self.assertNotIn("--server", done.stderr)
 
     def test_what_is_not_at_its_default(self):
         path = self.write("[snowflaked]\nlisten=*:7609; [::1]:1\nadvertise=a.example\n"
@@ -82,6 +85,18 @@ class ConfigCheck(CtlTest):
             "file": str(path), "ok": True,
             "not_default": [{"option": name, "value": value, "default": default}
                             for name, value, default in expected]})
+
+    def test_bytes_that_are_no_text(self):
+        path = self.write("")
+        path.write_bytes(b"[snowflaked]\nstate-directory=/\xff\naudit-log=file:/a\xfd\n")
+        odd = path.with_name("b\udcfd")  # a byte of FD
+        path.rename(odd)
+        found = json.loads(self.assert_ok(run("--json", "config", "check", odd)))
+        self.assertEqual(found["file"], str(path.with_name("b\ufffd")))
+        self.assertEqual([each["value"] for each in found["not_default"]],
+                         ["/\ufffd", "file:/a\ufffd"])
+        text = self.assert_ok(run("config", "check", odd))
+        self.assertIn("/\\xff", text)
 
     def test_a_layout_is_told_by_its_fields(self):
         path = self.write("[snowflaked]\nlayout=js-safe\n")

@@ -92,6 +92,8 @@ static void test_json_is_ascii(void)
 		{"\033\n\177", "{\"a\":\"\\u001b\\n\\u007f\"}"},
 		{"\u202e\u2028", "{\"a\":\"\\u202e\\u2028\"}"},
 		{"\U0001f600", "{\"a\":\"\\ud83d\\ude00\"}"},
+		/* what seems to begin a character, at the end too */
+		{"a\377b\375", "{\"a\":\"a\\ufffdb\\ufffd\"}"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
