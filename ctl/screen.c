@@ -104,7 +104,7 @@ char *ctl_screen_draw(const CtlScreenText *self, guint columns, guint lines)
 	g_autoptr(GPtrArray) below = wrap_all(self->below, columns);
 	GString *text = g_string_new(NULL);
 	guint left = MAX(lines, 2) - 2; /* beside the top and the cursor */
-	guint for_table = MIN(MIN(self->table->len, MIN_TABLE_LINES), left);
+	guint for_table = MIN(MIN(self->table->len, MAX(left / 2, MIN_TABLE_LINES)), left);
 	guint for_below = MIN(below->len, left - for_table);
 
 	g_ptr_array_add(drawn, cut(self->top, columns));

@@ -17,7 +17,9 @@ typedef struct {
 	const char *top;
 	const GPtrArray
 		*table; /* its first line is a head; cut to the screen, in both directions */
-	const GPtrArray *below; /* wrapped; what does not leave the table two lines is left out */
+	const GPtrArray *below; /* wrapped; leaves the table half of the screen, two lines at the
+				 * least, as far as it is that long; what then has no room is left
+				 * out */
 } CtlScreenText;
 
 /* (transfer full): @self in @lines lines, one of which is the cursor's. Where some are left out, a
