@@ -11,6 +11,7 @@
 #include "ctl/output.h"
 #include "ctl/rates.h"
 #include "ctl/registry-tree.h"
+#include "ctl/screen.h"
 #include "ctl/watch.h"
 #include "ctl/worker.h"
 
@@ -24,7 +25,7 @@ typedef struct {
 	gint64 tree_as_of_ms;  /* ... and had at that time, since the Unix epoch */
 
 	/* listing again and again */
-	gboolean redraws;   /* on a terminal */
+	gboolean redraws;   /* on a screen */
 	gboolean has_notes; /* with it: what is to be said beside the list is drawn too */
 	gboolean is_due;    /* to print, even if it is what was printed last */
 	guint printed;      /* how many times */
@@ -393,7 +394,7 @@ static CtlStatus list_again(Lister *self)
 	CtlStatus status;
 
 	self->is_due = TRUE;
-	self->redraws = !self->asking.json && isatty(STDOUT_FILENO);
+	self->redraws = !self->asking.json && ctl_screen_is_there();
 	self->has_notes = self->redraws && isatty(STDERR_FILENO);
 	ctl_watch_begin(self->redraws ? draw : NULL,
 			self->redraws && is_of_kind(self, CTL_LISTER_TOP) ? on_key : NULL, self);

@@ -10,10 +10,13 @@
 #include "ctl/watch.h"
 #include "ctl/worker.h"
 
+#define KEYS "q ends it"
+
 struct _CtlListing {
 	gboolean json;
 	gboolean is_known;
 	gboolean is_top;
+	guint column;        /* of top, that it is sorted by */
 	gint64 time_ms;      /* since the Unix epoch: of what is shown */
 	GPtrArray *workers;  /* NULL: reservations, or nobody tells */
 	GPtrArray *elements; /* of char *: JSON; not of workers that are shown as a table; of top,
@@ -77,11 +80,14 @@ void ctl_listing_take_top(CtlListing *self, GPtrArray *workers, const CtlTopOrde
 
 void ctl_listing_sort(CtlListing *self, const CtlTopOrder *order)
 {
+	self->column = order->column;
 	if (self->workers == NULL)
+		return;
+	ctl_top_table_sort(self->workers, order);
+	if (self->json)
 		return;
 	ctl_table_free(self->full);
 	ctl_table_free(self->brief);
-	ctl_top_table_sort(self->workers, order);
 	ctl_top_table_make(self->workers, order, self->time_ms, &self->full, &self->brief);
 }
 
@@ -163,9 +169,13 @@ static void print_json_line(const CtlListing *self)
 	ctl_output_print("%s\n", self->elements->len > 0 ? "]" : "[]");
 }
 
-static const char *keys(const CtlListing *self)
+/* (transfer full) */
+static char *keys_of_drawn(const CtlListing *self)
 {
-	return self->is_top ? "< > other column, r reverse, q quit" : "q ends it";
+	if (!self->is_top)
+		return g_strdup(KEYS);
+	return g_strdup_printf("by %s; < > other column, r reverse, q quit",
+			       ctl_top_table_columns()[self->column]);
 }
 
 void ctl_listing_print_next(const CtlListing *self, gboolean is_first)
@@ -175,7 +185,7 @@ void ctl_listing_print_next(const CtlListing *self, gboolean is_first)
 		return;
 	}
 
-	g_autofree char *title = ctl_watch_title(self->time_ms, keys(self));
+	g_autofree char *title = ctl_watch_title(self->time_ms, KEYS);
 
 	ctl_output_print("%s%s\n", is_first ? "" : "\n", title);
 	print_tables(self);
@@ -193,7 +203,8 @@ void ctl_listing_draw(const CtlListing *self, gboolean with_notes)
 		table != NULL ? ctl_table_lines(table, columns) : g_ptr_array_new();
 	g_autoptr(GPtrArray) below = g_ptr_array_new();
 	g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
-	g_autofree char *title = ctl_watch_title(self->time_ms, keys(self));
+	g_autofree char *keys = keys_of_drawn(self);
+	g_autofree char *title = ctl_watch_title(self->time_ms, keys);
 	g_autofree char *drawn = NULL;
 
 	if (with_notes)

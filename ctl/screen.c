@@ -115,6 +115,11 @@ char *ctl_screen_draw(const CtlScreenText *self, guint columns, guint lines)
 	return g_string_free(text, FALSE);
 }
 
+gboolean ctl_screen_is_there(void)
+{
+	return isatty(STDOUT_FILENO) && g_strcmp0(g_getenv("TERM"), "dumb") != 0;
+}
+
 /* G_MAXUINT: not told */
 static guint columns_of_environment(void)
 {

@@ -26,6 +26,9 @@ typedef struct {
  * line in their place says how many. */
 char *ctl_screen_draw(const CtlScreenText *self, guint columns, guint lines);
 
+/* Whether standard output is a terminal where what is there can be drawn over: TERM is not dumb. */
+gboolean ctl_screen_is_there(void);
+
 /* Of the terminal that standard output is; G_MAXUINT where it does not tell, or is none, so that
  * what others read does not depend on who looks. */
 void ctl_screen_size(guint *out_columns, guint *out_lines);

@@ -110,15 +110,19 @@ class OnATerminal(CtlTest):
 
         with top_on_terminal(fast, slow, busy) as terminal:
             self.next_screen(terminal, lambda text: "k " in text)
-            for keys, expected in (("", ["fast", "slow", "busy"]),          # worker
-                                   (">>>", ["fast", "busy", "slow"]),       # IDs/s
-                                   ("r", ["slow", "busy", "fast"]),
-                                   ("<<<", ["fast", "slow", "busy"]),       # worker, as it begins
-                                   ("<", ["busy", "slow", "fast"]),         # connections
-                                   (">r", ["busy", "slow", "fast"])):       # worker, reversed
+            for keys, column, expected in (("", "worker", ["fast", "slow", "busy"]),
+                                           (">>>", "ids", ["fast", "busy", "slow"]),
+                                           ("r", "ids", ["slow", "busy", "fast"]),
+                                           ("<<<", "worker", ["fast", "slow", "busy"]),
+                                           ("<", "connections", ["busy", "slow", "fast"]),
+                                           (">r", "worker", ["busy", "slow", "fast"])):
                 with self.subTest(keys):
                     terminal.type(keys)
-                    self.next_screen(terminal, lambda text: order(text) == expected)
+                    screen = self.next_screen(terminal, lambda text: order(text) == expected)
+                    # there are no colours
+                    self.assertIn(f"(by {column}; < > other column", screen.splitlines()[0])
+                    self.assertTrue(terminal.fits(screen), screen)
+                    self.assertIn("q quit)", screen)
             terminal.type("q")
             self.assertEqual(terminal.wait_end(), 0)
             self.assertTrue(terminal.is_as_before())
@@ -204,6 +208,30 @@ class OnATerminal(CtlTest):
                 # no colour is left on
                 self.assertEqual(len(re.findall(r"\x1b\[[1-9]", terminal.output)),
                                  terminal.output.count("\x1b[0m"))
+
+    def test_a_terminal_that_has_text_alone(self):
+        """As the shell in an editor: nothing is drawn over, and there are no other keys than q."""
+        for command, options in (("top", ("-i", 100 * PATIENCE)), ("workers", ("--watch",))):
+            server = Counting()
+            with self.subTest(command), \
+                    Terminal([SNOWFLAKECTL, *servers(server), command, *options],
+                             environment={"TERM": "dumb"}) as terminal:
+                terminal.wait_output(lambda output: output.count("(q ends it)") == 1)
+                server.said.state = "draining"
+                terminal.wait_output(lambda output: "draining" in output)
+                terminal.type(">rq")
+                self.assertEqual(terminal.wait_end(), 0)
+                self.assertNotIn("\x1b", terminal.output)
+                self.assertGreater(terminal.output.count("(q ends it)"), 1)
+                self.assertTrue(terminal.is_as_before())
+
+    def test_what_is_wrong_leaves_the_list_half_of_the_screen(self):
+        dead = [dead_address(self) for _ in range(30)]
+        with top_on_terminal(Counting(worker_id=1), *dead) as terminal:
+            rows, below = rows_of(self.next_screen(terminal))
+            self.assertEqual(len(rows), 11)
+            self.assertIn("1 of 31 serving", below[0])
+            self.assertRegex(below[-1], r"\.\.\. and \d+ more")
 
     def test_nobody_to_begin_with(self):
         with top_on_terminal(dead_address(self)) as terminal:
