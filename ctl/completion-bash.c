@@ -4,8 +4,9 @@
 /*
  * A function that goes through the words before the cursor: which command is it, which of its
  * arguments, or the value of which option? Then three tables say what it may be. The words are
- * taken from the line, as bash would make several of what has a colon or an = in it; quotes it does
- * not see. Bash puts what it is told in the place of what comes after an =.
+ * taken from the line, with their quotes, as bash would make several of what has a colon or an = in
+ * it. It puts what it is told in the place of what comes after that, and of names of files it does
+ * not know what to quote: so these are left to bash itself, which does.
  */
 
 /* As a pattern. */
@@ -21,8 +22,9 @@ static void end_arm(GString *script, const CtlCompletionValue *value)
 	if (value->kind == CTL_COMPLETION_WORDS)
 		g_string_append_printf(script, "words='%s' ;;\n", words);
 	else
-		g_string_append_printf(script, "action='%s' ;;\n",
-				       value->kind == CTL_COMPLETION_FILES ? "file" : "directory");
+		g_string_append_printf(script, "default='%s' ;;\n",
+				       value->kind == CTL_COMPLETION_FILES ? "default"
+									   : "dirnames");
 }
 
 /* "--number | -n" */
@@ -125,8 +127,10 @@ static void write_reader(GString *script, const char *with_value, gboolean has_c
 {
 	g_string_append_printf(
 		script,
-		"\tread -ra typed <<<\"$line\"\n"
-		"\t[[ $line == *[[:blank:]] ]] && typed+=('')\n"
+		"\twhile [[ $line =~ $a_word ]]; do\n"
+		"\t\ttyped+=(\"${BASH_REMATCH[1]}\") line=${line:${#BASH_REMATCH}}\n"
+		"\tdone\n"
+		"\t[[ -n $line ]] && typed+=('')\n"
 		"\tcurrent=${typed[-1]}\n"
 		"\tfor word in \"${typed[@]:1:${#typed[@]}-2}\"; do\n"
 		"\t\tif [[ -n $option ]]; then option=; continue; fi\n"
@@ -153,8 +157,10 @@ char *ctl_completion_shells_bash(const CtlCompletion *self)
 		script,
 		"# Completion of %s in bash, made by snowflakectl completion.\n"
 		"_%s() {\n"
-		"\tlocal IFS=$' \\t\\n' line=${COMP_LINE:0:COMP_POINT} typed word current\n"
-		"\tlocal command='' option='' words='' action='' place=0\n\n",
+		"\tlocal IFS=$' \\t\\n' line=${COMP_LINE:0:COMP_POINT} typed=() word current\n"
+		"\tlocal command='' option='' words='' default='' place=0\n"
+		"\tlocal a_word=$'^[[:blank:]]*(([^[:blank:]\"\\'\\\\]|\\\\\\\\(.|$)|"
+		"\\'[^\\']*(\\'|$)|\"([^\"\\\\]|\\\\\\\\(.|$))*(\"|$))+)'\n\n",
 		self->name, self->name);
 	write_reader(script, with_value, self->commands->len > 0);
 	g_string_append(script, "\tif [[ -n $option ]]; then\n\t\tcase $command:$option in\n");
@@ -165,14 +171,12 @@ char *ctl_completion_shells_bash(const CtlCompletion *self)
 	g_string_append(script, "\telse\n\t\tcase $command:$place in\n");
 	write_commands(script, self);
 	ctl_completion_each(self, write_places, script);
-	g_string_append_printf(
-		script,
-		"\t\tesac\n\tfi\n"
-		"\t[[ -n $action ]] && compopt -o filenames 2>/dev/null\n"
-		"\tmapfile -t COMPREPLY < <(compgen ${action:+-A \"$action\"} -W \"$words\" "
-		"-- \"$current\")\n"
-		"}\n"
-		"complete -F _%s %s\n",
-		self->name, self->name);
+	g_string_append_printf(script,
+			       "\t\tesac\n\tfi\n"
+			       "\t[[ -n $default ]] && compopt -o \"$default\"\n"
+			       "\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
+			       "}\n"
+			       "complete -F _%s %s\n",
+			       self->name, self->name);
 	return g_string_free(script, FALSE);
 }

@@ -134,18 +134,17 @@ char *ctl_completion_shells_zsh(const CtlCompletion *self)
 			       self->name, self->name);
 	if (has_commands) {
 		write_commands(script, self);
-		g_string_append_printf(
-			script,
-			"\t_arguments -C $specs '1:command:->command' '*::argument:->argument' "
-			"&& return\n"
-			"\tcase $state in\n"
-			"\tcommand) _describe -t commands command commands ;;\n"
-			"\targument)\n"
-			"\t\tspecs=()\n"
-			"\t\t_%s_specs $words[1]\n"
-			"\t\t_arguments $specs ;;\n"
-			"\tesac\n",
-			self->name);
+		g_string_append_printf(script,
+				       "\t_arguments -C -A '-*' $specs '1:command:->command' "
+				       "'*::argument:->argument' && return\n"
+				       "\tcase $state in\n"
+				       "\tcommand) _describe -t commands command commands ;;\n"
+				       "\targument)\n"
+				       "\t\tspecs=()\n"
+				       "\t\t_%s_specs $words[1]\n"
+				       "\t\t_arguments $specs ;;\n"
+				       "\tesac\n",
+				       self->name);
 	} else {
 		g_string_append(script, "\t_arguments $specs\n");
 	}

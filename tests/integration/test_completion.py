@@ -14,7 +14,8 @@ from test_snowflakectl import CtlTest, run
 PROGRAMS = {"snowflakectl": SNOWFLAKECTL, "snowflaked": SNOWFLAKED}
 LAYOUTS = {each["name"] for each in json.loads(run("--json", "layouts").stdout)}
 
-# readline and zsh's editor do the rest as ever; what they are told is written down, too
+# readline and zsh's editor do the rest as ever; what they are told is written down, too, and with
+# Ctrl-T what stands on the line then
 BASH = """
 bind 'set bell-style none'
 for program in snowflakectl snowflaked; do
@@ -23,6 +24,7 @@ for program in snowflakectl snowflaked; do
         printf '%s\\n' \\"\\${COMPREPLY[@]}\\" 'END' >>\\"\\$OFFERED\\"; }"
     complete -F "record_$program" "$program"
 done
+bind -x '"\\C-t": printf "%s\\nEND\\n" "$READLINE_LINE" >>"$OFFERED"'
 PS1='READY '
 """
 ZSH = """
@@ -42,8 +44,14 @@ offer() {
     print -r -- 'END' >>$OFFERED
 }
 zle -N offer
+complete() {
+    zle complete-word
+    print -rl -- "$BUFFER" 'END' >>$OFFERED
+}
+zle -N complete
 bindkey -e
 bindkey '^I' offer
+bindkey '^T' complete
 unsetopt beep
 setopt extended_glob
 LISTMAX=9999
@@ -81,14 +89,28 @@ class Interactive:
         test.enterContext(self.shell)
         self.shell.wait_output(lambda output: "READY" in output)
 
-    def offer(self, line):
-        self.shell.type(line + "\t")
-        wait_for(lambda: self.offered.read_text()[self.seen:].endswith("END\n"), 20, line)
+    def type(self, keys):
+        """The lines that are written down then."""
+        self.shell.type(keys)
+        wait_for(lambda: self.offered.read_text()[self.seen:].endswith("END\n"), 20, keys)
         text = self.offered.read_text()
         lines = text[self.seen:].splitlines()[:-1]
         self.seen = len(text)
+        return lines
+
+    def offer(self, line):
+        lines = self.type(line + "\t")
         self.shell.type("\x15")  # the line is discarded
         return {each.rstrip("/") for each in lines if each}
+
+    def complete(self, line):
+        """What becomes of it."""
+        if "bash" in self.offered.name:
+            self.type(line + "\t")
+            line = ""
+        completed = self.type(line + "\x14")[-1]
+        self.shell.type("\x15")
+        return completed
 
 
 class Fish:
@@ -136,8 +158,9 @@ class Completion(CtlTest):
             "fish": Fish(environment),
         }
 
-    def check(self, line, expected):
-        for name, shell in self.shells.items():
+    def check(self, line, expected, names=("bash", "zsh", "fish")):
+        for name in names:
+            shell = self.shells[name]
             with self.subTest(shell=name, line=line):
                 offered = shell.offer(line)
                 # where no argument may be, zsh goes on with the options
@@ -198,8 +221,38 @@ class Completion(CtlTest):
         for line in ("snowflakectl config check ", "snowflakectl audit ", "snowflakectl audit b ",
                      "snowflakectl workers --zookeeper-auth ", "snowflaked --config ",
                      "snowflakectl registry secure --admin-auth "):
-            self.check(line, ("a.conf", "inner"))
-        self.check("snowflaked --state-directory ", ("inner",))
+            self.check(line, ("a.conf", "inner"), ("zsh", "fish"))
+            self.check_completed(line + "a.c", line + "a.conf ")
+        self.check("snowflaked --state-directory ", ("inner",), ("zsh", "fish"))
+        self.check_completed("snowflaked --state-directory=", "snowflaked --state-directory=inner/")
+        self.check_completed("snowflakectl config check b a", "snowflakectl config check b a")
+
+    def check_completed(self, line, *expected):
+        for name in ("bash", "zsh"):
+            with self.subTest(shell=name, line=line):
+                self.assertIn(self.shells[name].complete(line), expected)
+
+    def test_what_is_quoted(self):
+        for name in ("my file.conf", "it's", "col:on"):
+            (self.place / name).touch()
+        for before in ("config check ", "--json config check ", "workers --zookeeper-auth=",
+                       "audit 'a b' ", "--server a:7609 audit \"a\\\" b\" a\\ b "):
+            # zsh may quote it in its own way
+            for word, *expected in (("my\\ f", "my\\ file.conf "),
+                                    ("'my f", "'my file.conf' ", "my\\ file.conf "),
+                                    ('"my f', '"my file.conf" ', "my\\ file.conf "),
+                                    ("it", "it\\'s "), ("co", "col\\:on ", "col:on ")):
+                self.check_completed(f"snowflakectl {before}{word}",
+                                     *(f"snowflakectl {before}{each}" for each in expected))
+        for name in ("my\\ f", "'my f", '"my f'):
+            self.assertEqual(self.shells["fish"].offer(f"snowflakectl config check {name}"),
+                             {"my file.conf"})
+
+    def test_options_behind_options(self):
+        for between in ("--json", "--server a:7609", "--server=[::1]:1", "--server 'a b'",
+                        "--timeout 5 --sort ids", "-i 5"):
+            line = f"snowflakectl top {between} --rev"
+            self.check_completed(line, line + "erse ")
 
 
 class Installed(CtlTest):
