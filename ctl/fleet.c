@@ -18,8 +18,9 @@ struct _CtlFleet {
 /* A server that was named, and what came of asking it. */
 typedef struct {
 	const Address *server;
-	guint datacenter_id; /* that it said last, as the next ... */
+	guint datacenter_id; /* that it said last, as the next two ... */
 	gint worker_id;      /* ... which is -1 before */
+	char *nonce;         /* (nullable) */
 	gboolean has_failed; /* it has not answered; else: */
 	CtlWorker *self;     /* until it is in the list of all */
 	GPtrArray *others;   /* of CtlWorker; NULL: it has no list */
@@ -37,6 +38,7 @@ static void member_forget(Member *self)
 static void member_free(Member *self)
 {
 	member_forget(self);
+	g_free(self->nonce);
 	g_free(self);
 }
 
@@ -128,6 +130,8 @@ static void ask(gpointer item, gpointer data)
 	self->self = ctl_worker_of_probe(&probe);
 	self->datacenter_id = self->self->datacenter_id;
 	self->worker_id = self->self->worker_id;
+	g_free(self->nonce);
+	self->nonce = g_strdup(self->self->nonce);
 	if (answers != NULL)
 		take_list(self, answers, probe.clock_skew_us);
 }
@@ -267,12 +271,14 @@ static void set_unreachable(const CtlFleet *self, const GPtrArray *workers)
 	}
 }
 
-static gboolean has_address(const GPtrArray *workers, const char *address)
+/* Whether it is there, at the address that it was named by, or at another one of its own. */
+static gboolean has_member(const GPtrArray *workers, const Member *member)
 {
 	for (guint i = 0; i < workers->len; i++) {
 		const CtlWorker *worker = workers->pdata[i];
 
-		if (g_strcmp0(worker->address, address) == 0)
+		if (g_strcmp0(worker->address, member->server->text) == 0 ||
+		    (member->nonce != NULL && g_strcmp0(worker->nonce, member->nonce) == 0))
 			return TRUE;
 	}
 	return FALSE;
@@ -283,12 +289,11 @@ static void add_silent(const CtlFleet *self, GPtrArray *workers)
 {
 	for (guint i = 0; i < self->members->len; i++) {
 		const Member *member = self->members->pdata[i];
-		const char *server = member->server->text;
 
-		if (member->has_failed && !has_address(workers, server))
-			g_ptr_array_add(workers,
-					ctl_worker_of_address(server, member->datacenter_id,
-							      member->worker_id));
+		if (member->has_failed && !has_member(workers, member))
+			g_ptr_array_add(workers, ctl_worker_of_address(member->server->text,
+								       member->datacenter_id,
+								       member->worker_id));
 	}
 }
 

@@ -160,6 +160,23 @@ class OnATerminal(CtlTest):
                 screen = self.next_screen(terminal)
                 self.assertTrue(terminal.fits(COLOUR.sub("", screen)), screen)
 
+    def test_a_server_that_others_tell_of_by_another_address_is_one(self):
+        """As one that is named by its host, and tells its address."""
+        named = Counting(worker_id=2)
+        other = Counting(worker_id=1)
+        other.others = [named.said]
+        named.said.age_ms = 0
+        named.said.address = "127.0.0.1:1"
+        with top_on_terminal(named, other) as terminal:
+            self.next_screen(terminal, lambda text: "2 of 2 serving" in text)
+            goes_on = threading.Event()
+            self.addCleanup(goes_on.set)
+            named.get_worker = lambda: goes_on.wait() and named.said
+            screen = self.next_screen(terminal, lambda text: "1 of " in text)
+            self.assertEqual([row[:3] for row in rows_of(screen)[0][1:]],
+                             [["0/1", other.address, "serving"],
+                              ["0/2", "127.0.0.1:1", "unreachable"]])
+
     def test_a_server_that_hangs_holds_nobody_up(self):
         one = Counting(worker_id=1)
         hung = Counting(worker_id=2)
