@@ -22,6 +22,7 @@ MONITORING = ROOT / "deploy" / "monitoring"
 ALERTS = MONITORING / "alerts.yaml"
 CASES = ROOT / "tests" / "monitoring" / "alerts.yaml"
 RUNBOOK = ROOT / "docs" / "runbook.md"
+MANUAL = ROOT / "docs" / "man" / "snowflaked.8"
 SCRAPE_MS = 200
 
 
@@ -64,6 +65,28 @@ class Files(unittest.TestCase):
                 self.assertIn(rule["labels"]["severity"], ("page", "ticket"))
 
 
+    def test_a_spike_that_has_ended_does_not_fire(self):
+        """It is in a rate for as long as its window is; so `for` is longer."""
+        for rule in rules():
+            for window in re.findall(r"rate\(.*?\[(\w+)\]", rule["expr"]):
+                with self.subTest(rule["alert"]):
+                    self.assertGreater(seconds(rule["for"]), seconds(window))
+
+    def test_there_are_such_metrics(self):
+        """What is asked for stands in the manual, which is held against real servers."""
+        names = set(re.findall(r"\n\.TP\n\.B ((?:snowflake|process)_[a-z_]+)", MANUAL.read_text()))
+        self.assertGreater(len(names), 30)
+        for file in (ALERTS, CASES, MONITORING / "dashboard.json", RUNBOOK):
+            used = set(re.findall(r"\b(?:snowflake|process)_[a-z_]+\b", file.read_text()))
+            with self.subTest(file.name):
+                self.assertGreater(len(used), 3)
+                self.assertEqual({name.removesuffix("_bucket") for name in used} - names, set())
+
+
+def seconds(duration):
+    return int(duration[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[duration[-1]]
+
+
 def free_port():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return listener.getsockname()[1]
@@ -90,6 +113,7 @@ class Prometheus:
             "rule_files": ["alerts.yaml"],
             "scrape_configs": [{"job_name": "snowflake",
                                 "static_configs": [{"targets": targets}]}]}))
+        self.fired = {}  # instances, by alert
         self.port = free_port()
         self.log = (directory / "log").open("w")
         self.process = subprocess.Popen(
@@ -115,15 +139,28 @@ class Prometheus:
             return self.ask("query", query="up")["result"]
         return None
 
-    def firing(self):
-        return {alert["labels"]["alertname"] for alert in self.ask("alerts")["alerts"]
-                if alert["state"] == "firing"}
+    def look(self):
+        """What fires now. An alert goes for a moment when a scrape comes late, so what has fired
+        is remembered, by its instance if it has one."""
+        alerts = [alert["labels"] for alert in self.ask("alerts")["alerts"]
+                  if alert["state"] == "firing"]
+        for labels in alerts:
+            self.fired.setdefault(labels["alertname"], set()).add(labels.get("instance"))
+        return {labels["alertname"] for labels in alerts}
 
     def wait_firing(self, *names, limit=30):
         try:
-            wait_for(lambda: set(names) <= self.firing(), limit, f"{names} to fire")
+            wait_for(lambda: self.look() and set(names) <= self.fired.keys(), limit,
+                     f"{names} to fire")
         except AssertionError as error:
-            raise AssertionError(f"{error}\nfiring: {self.firing()}") from None
+            raise AssertionError(f"{error}\nfired: {self.fired}") from None
+
+    def wait_firing_of(self, name, servers):
+        """Of each of them. Returns of which others it has fired."""
+        wanted = {admin_address(server) for server in servers}
+        wait_for(lambda: self.look() and wanted <= self.fired.get(name, set()), 30,
+                 f"{name} to fire of {wanted}")
+        return self.fired[name] - wanted
 
 
 def admin_address(server):
@@ -143,39 +180,64 @@ class Fires(ZooKeeperTest):
                                *options).wait_ready()
 
     def test_alerts_for_real_faults(self):
-        members = [self.with_admin(self.member) for _ in range(3)]
+        members = [self.with_admin(self.member, reservation_ms=12000) for _ in range(3)]
         misused = self.alone("misused", "--audit-log", f"scribe://{dead_address(self)}")
         full = self.alone("full", "--max-connections", 1)
-        slow = self.alone("slow", *SLOW)
+        slow = self.alone("slow", *SLOW, "--max-connections-per-address", 1)
         servers = [*members, misused, full, slow]
         prometheus = Prometheus(self, [admin_address(server) for server in servers],
                                 hurried(ALERTS.read_text()))
         self.occupy(slow)
-        self.misuse(misused, full)
+        self.misuse(misused, full, slow)
         members[0].kill()
         prometheus.wait_firing("SnowflakeDown", "SnowflakeAuditFails", "SnowflakeWorkerIdTwice",
                                "SnowflakeWrongCalls", "SnowflakeProtocolErrors",
-                               "SnowflakeRefusesConnections", "SnowflakeNearlyFull",
-                               "SnowflakeNearItsLimit")
+                               "SnowflakeRefusesConnections", "SnowflakeRefusesAddress",
+                               "SnowflakeNearlyFull", "SnowflakeNearItsLimit")
+        self.assertEqual(prometheus.wait_firing_of("SnowflakeRefusesConnections", [full]), set())
+        self.assertEqual(prometheus.fired.keys() & {"SnowflakeRefusesCalls", "SnowflakeOverloaded"},
+                         set())
+        self.without_zookeeper(prometheus, members[1:])
+
+    def without_zookeeper(self, prometheus, members):
         self.zookeeper.close()
         prometheus.wait_firing("SnowflakeZooKeeperLost", "SnowflakeExtendingFails",
-                               "SnowflakeReservationRunsOut", "SnowflakeNotReady")
+                               "SnowflakeReservationRunsOut")
+        connection = members[0].connect()
+        self.addCleanup(connection.close)
+        members[0].wait_event("reservation-spent")
+        self.again_and_again(lambda: connection.call(STRICT, "get_id", "good"))
+        prometheus.wait_firing("SnowflakeReservationSpent", "SnowflakeNotReady",
+                               "SnowflakeRefusesCalls", "SnowflakeDatacenterDown")
+        wait_for(lambda: len(prometheus.ask(
+            "query", query="snowflake_reservation_left_seconds == 0")["result"]) > len(members),
+                 30, "an idle server with files, that has 0 s left, too")
+        self.assertEqual(prometheus.wait_firing_of("SnowflakeReservationSpent", members), set())
 
-    def misuse(self, server, full):
-        """What clients can do wrong, again and again while the test lasts."""
-        end = threading.Event()
+    def misuse(self, server, full, narrow):
+        """What clients can do wrong; to a server that is full, and where this address may have no
+        more."""
         connection, kept = server.connect(), full.connect()
         self.addCleanup(connection.close)
         self.addCleanup(kept.close)
 
+        def once():
+            connection.call(STRICT, "get_id", "good")
+            connection.call(STRICT, "get_id", "not valid")
+            kept.call(STRICT, "get_timestamp")  # idle, it would make room
+            with socket.create_connection(server.address) as one:
+                one.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            for other in (full, narrow):
+                socket.create_connection(other.address).close()
+        self.again_and_again(once)
+
+    def again_and_again(self, once):
+        """While the test lasts."""
+        end = threading.Event()
+
         def go_on():
             while not end.wait(0.02):
-                connection.call(STRICT, "get_id", "good")
-                connection.call(STRICT, "get_id", "not valid")
-                kept.call(STRICT, "get_timestamp")  # idle, it would make room
-                with socket.create_connection(server.address) as one:
-                    one.sendall(b"GET / HTTP/1.1\r\n\r\n")
-                socket.create_connection(full.address).close()
+                once()
         thread = threading.Thread(target=go_on, daemon=True)
         thread.start()
         self.addCleanup(thread.join)
