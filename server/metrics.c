@@ -240,7 +240,8 @@ static void add_reservation(GString *text, const MetricsSource *source, const Ke
 	gint64 left_ms = MAX(status->reserved_until_ms - now_ms, 0);
 
 	add_gauge(text, "snowflake_reservation_left_seconds",
-		  "Until the end of the reservation; 0: there is none.",
+		  "Until the end of the reservation; 0: nothing is reserved, and calls are refused "
+		  "for it only in the state unavailable.",
 		  (gdouble)left_ms * S_PER_MS);
 	add_gauge(text, "snowflake_reservation_length_seconds", "How long the reservation is.",
 		  (gdouble)status->reservation_ms * S_PER_MS);
