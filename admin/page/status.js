@@ -58,17 +58,23 @@ function showLayout(layout, nowMs) {
 }
 
 // [level, words] of how long IDs can be issued if the reservation is not extended any more.
-function judge({ left_ms, length_ms, extending_fails }, session) {
+function judge({ left_ms, length_ms, extending_fails }) {
   if (extending_fails && left_ms < Math.min(CRITICAL_LEFT_MS, length_ms / 4))
     return ["bad", "extending fails, and it is all but over"];
   if (extending_fails) return ["warn", "extending fails"];
-  if (left_ms <= 0 && !session) return ["good", "idle: the next call extends it"];
   return ["good", `of ${duration(length_ms)}`];
 }
 
-function showReservation(reservation, session) {
+// The same where nothing is reserved.
+function judgeNone(state) {
+  if (state === "serving") return ["good", "idle: the next call reserves"]; // files
+  if (state === "unavailable") return ["bad", "it has run out, and cannot be extended"];
+  return ["warn", "nothing is reserved"];
+}
+
+function showReservation(reservation, state) {
   const { left_ms: left, length_ms: length } = reservation ?? { left_ms: 0, length_ms: 1 };
-  const [level, words] = reservation ? judge(reservation, session) : ["warn", "nothing is reserved"];
+  const [level, words] = reservation ? judge(reservation) : judgeNone(state);
   const bar = byId("reservation-bar");
   put("reservation", duration(left));
   put("reservation-note", level === "good" ? words : `${MARKS[level]} ${words}`);
@@ -125,7 +131,7 @@ function showStatus(status) {
   showLayout(status.layout, status.now_ms);
   put("rate", orDash(status.rate.now, whole));
   showRate(status.rate);
-  showReservation(status.reservation, status.session);
+  showReservation(status.reservation, status.state);
   showLatency(status.latency_us);
   showClock(status.clock);
   showLoad(status);

@@ -88,6 +88,20 @@ class Shown(PageTest):
         page.wait_text("#rate", lambda text: text == "0")
         page.assert_clean(NOT_YET)
 
+    def test_what_no_reservation_means(self):
+        """With files a server that is idle needs none; one that cannot have one is in trouble."""
+        idle = self.launch(*LISTEN, "--datacenter-id", DATACENTER, "--state-directory",
+                           self.directory / "idle").wait_ready()
+        page = self.open(idle)
+        page.wait_text("#reservation-note", lambda text: text == "idle: the next call reserves")
+        proxy = self.proxy()
+        page = self.open(self.admin_member(via=proxy))
+        proxy.cut()
+        page.wait_text("#reservation-note",
+                       lambda text: text.endswith("it has run out, and cannot be extended"))
+        proxy.heal()
+        page.wait_text("#reservation-note", lambda text: text.startswith("of "))
+
     def test_a_server_that_is_gone_and_back(self):
         server = self.admin_member()
         page = self.open(server)
