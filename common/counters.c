@@ -54,6 +54,7 @@ static const char *const METHODS[N_COUNTER_METHODS] = {
 	[COUNTER_GET_COUNTERS] = "get_counters",
 	[COUNTER_GET_ULIDS] = "get_ulids",
 	[COUNTER_GET_UUIDS] = "get_uuids",
+	[COUNTER_GET_ID_RUNS] = "get_id_runs",
 	[COUNTER_OTHER_METHOD] = "other",
 };
 

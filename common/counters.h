@@ -21,6 +21,7 @@ typedef enum {
 	COUNTER_GET_COUNTERS,
 	COUNTER_GET_ULIDS,
 	COUNTER_GET_UUIDS,
+	COUNTER_GET_ID_RUNS,
 	COUNTER_OTHER_METHOD, /* there is none of that name */
 	N_COUNTER_METHODS
 } CounterMethod;

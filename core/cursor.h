@@ -188,3 +188,24 @@ static inline int64_t id_run_get(const IdRun *self, unsigned index)
 
 	return (int64_t)(tick | self->fixed_bits | (cursor & ~tick_mask));
 }
+
+/* How many ticks the IDs lie in. */
+static inline unsigned id_run_ticks(const IdRun *self)
+{
+	uint64_t last_cursor = self->first_cursor + self->count - 1;
+
+	return (unsigned)((last_cursor >> self->sequence_bits) -
+			  (self->first_cursor >> self->sequence_bits)) +
+	       1;
+}
+
+/* How many IDs, from the one at @index on, lie in the tick of that one. The sequence is the lowest
+ * field, so they are consecutive numbers. */
+static inline unsigned id_run_in_tick(const IdRun *self, unsigned index)
+{
+	uint64_t tick_size = UINT64_C(1) << self->sequence_bits;
+	uint64_t room = tick_size - ((self->first_cursor + index) & (tick_size - 1));
+	unsigned left = self->count - index;
+
+	return room < left ? (unsigned)room : left;
+}

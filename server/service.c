@@ -5,6 +5,8 @@
 #include <thrift/c_glib/thrift_application_exception.h>
 
 #include "audit/ring.h"
+#include "server/counter-values.h"
+#include "server/id-runs.h"
 #include "server/useragent.h"
 #include "server/wide-ids.h"
 
@@ -324,6 +326,26 @@ static gboolean service_get_ids(SfSnowflakeExtendedIf *iface, GArray **out_ids, 
 	return set_typed(&refusal, out_clock, out_agent, out_worker, out_count, error);
 }
 
+static gboolean service_get_id_runs(SfSnowflakeExtendedIf *iface, GPtrArray **out_runs,
+				    const gchar *agent, const gint32 count,
+				    SfInvalidSystemClock **out_clock,
+				    SfInvalidUserAgentError **out_agent,
+				    SfWorkerIdUnavailable **out_worker, SfInvalidCount **out_count,
+				    GError **error)
+{
+	Service *self = SF_SERVICE(iface);
+	g_auto(Refusal) refusal = {0};
+	IdRun run;
+
+	if (service_issue(self, agent, count, &run)) {
+		id_runs_append(&run, *out_runs);
+		return TRUE;
+	}
+	if (!service_refuse_issue(self, agent, count, &refusal))
+		return set_parked(error);
+	return set_typed(&refusal, out_clock, out_agent, out_worker, out_count, error);
+}
+
 static gboolean service_get_uuids(SfSnowflakeExtendedIf *iface, GPtrArray **out_uuids,
 				  const gchar *agent, const gint32 count,
 				  SfInvalidSystemClock **out_clock,
@@ -503,54 +525,19 @@ static gboolean service_get_workers(SfSnowflakeExtendedIf *iface, GPtrArray **ou
 	return FALSE;
 }
 
-static void put_value(GHashTable *values, const char *name, gint64 value)
-{
-	g_hash_table_insert(values, g_strdup(name), g_memdup2(&value, sizeof value));
-}
-
-static void put_method(const Service *self, const char *prefix, Counter first, CounterMethod method,
-		       GHashTable *values)
-{
-	g_autofree char *name = g_strconcat(prefix, counter_method_name(method), NULL);
-
-	put_value(values, name, (gint64)counter_set_sum(self->config->counters, first + method));
-}
-
-static void put_agent(const char *agent, guint64 ids, gpointer values)
-{
-	g_autofree char *name = g_strconcat(counter_name(COUNTER_IDS_GENERATED), "_", agent, NULL);
-
-	put_value(values, name, (gint64)ids);
-}
-
-/* Names of 2010. Without a worker ID there are the other two only. */
-static void put_gauges(const Service *self, GHashTable *values)
-{
-	const AuditLog *audit = self->config->audit;
-	gint64 id;
-
-	put_value(values, "scribe_enqueue_failures", (gint64)audit_log_dropped_ids(audit));
-	put_value(values, "reporter_flush_queue", (gint64)audit_log_queued_ids(audit));
-	if (service_get_number(self, SERVICE_DATACENTER_ID, &id))
-		put_value(values, "datacenter_id", id);
-	if (service_get_number(self, SERVICE_WORKER_ID, &id))
-		put_value(values, "worker_id", id);
-}
-
 static gboolean service_get_counters(SfSnowflakeExtendedIf *iface, GHashTable **out_counters,
 				     GError **error G_GNUC_UNUSED)
 {
 	const Service *self = SF_SERVICE(iface);
+	gint64 id;
 
-	for (Counter counter = 0; counter < N_NAMED_COUNTERS; counter++)
-		put_value(*out_counters, counter_name(counter),
-			  (gint64)counter_set_sum(self->config->counters, counter));
-	for (CounterMethod method = 0; method < N_COUNTER_METHODS; method++) {
-		put_method(self, "answered_", COUNTER_ANSWERED, method, *out_counters);
-		put_method(self, "refused_", COUNTER_REFUSED, method, *out_counters);
-	}
-	agent_counters_each(self->config->agents, put_agent, *out_counters);
-	put_gauges(self, *out_counters);
+	counter_values_put_all(*out_counters, self->config->counters, self->config->agents,
+			       self->config->audit);
+	/* names of 2010 too; there are none without a worker ID */
+	if (service_get_number(self, SERVICE_DATACENTER_ID, &id))
+		counter_values_put(*out_counters, "datacenter_id", id);
+	if (service_get_number(self, SERVICE_WORKER_ID, &id))
+		counter_values_put(*out_counters, "worker_id", id);
 	return TRUE;
 }
 
@@ -566,6 +553,7 @@ static void service_class_init(ServiceClass *klass)
 	base->get_id = service_get_id;
 	base->get_datacenter_id = service_get_datacenter_id;
 	extended->get_ids = service_get_ids;
+	extended->get_id_runs = service_get_id_runs;
 	extended->get_worker = service_get_worker;
 	extended->get_workers = service_get_workers;
 	extended->get_counters = service_get_counters;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import com.twitter.service.snowflake.gen.IdRun;
 import com.twitter.service.snowflake.gen.InvalidSystemClock;
 import com.twitter.service.snowflake.gen.InvalidUserAgentError;
 import com.twitter.service.snowflake.gen.SnowflakeExtended;
@@ -71,6 +72,11 @@ public final class SnowflakeHandler implements SnowflakeExtended.Iface {
 	@Override
 	public long get_datacenter_id() {
 		return 0;
+	}
+
+	@Override
+	public List<IdRun> get_id_runs(String useragent, int count) {
+		throw new UnsupportedOperationException();
 	}
 
 	@Override

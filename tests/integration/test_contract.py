@@ -43,6 +43,7 @@ class Contract(unittest.TestCase):
     def test_the_calls_since_then(self):
         """What each takes and returns, by number: none of it may change."""
         calls = {"get_ids": ((1, 2), (0, 1, 2, 3, 4)), "get_worker": ((), (0,)),
+                 "get_id_runs": ((1, 2), (0, 1, 2, 3, 4)),
                  "get_workers": ((), (0, 1)), "get_counters": ((), (0,)),
                  "get_ulids": ((1, 2), (0, 1, 2, 3, 4)),
                  "get_uuids": ((1, 2), (0, 1, 2, 3, 4, 5))}

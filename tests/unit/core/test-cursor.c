@@ -114,8 +114,47 @@ static void check_ids(void)
 	}
 }
 
+/* What the runs of single ticks hold is what the run holds, and a tick has one of them. */
+static void check_ticks(const Layout *layout, uint64_t first_cursor, unsigned count)
+{
+	IdRun run = id_run_at(layout, layout_fixed_bits(layout, 0, 0), first_cursor, count);
+	unsigned ticks = 0;
+	int64_t last_tick = -1;
+
+	for (unsigned at = 0, part; at < count; at += part) {
+		int64_t tick = cursor_tick(layout, first_cursor + at);
+
+		part = id_run_in_tick(&run, at);
+		CHECK(part >= 1 && part <= count - at);
+		CHECK(tick > last_tick);
+		CHECK(cursor_tick(layout, first_cursor + at + part - 1) == tick);
+		for (unsigned i = 0; i < part; i++)
+			CHECK(id_run_get(&run, at + i) == id_run_get(&run, at) + i);
+		last_tick = tick;
+		ticks++;
+	}
+	CHECK(id_run_ticks(&run) == ticks);
+}
+
+static void check_all_ticks(void)
+{
+	for (uint64_t first = 40; first < 44; first++)
+		for (unsigned count = 1; count < 20; count++)
+			check_ticks(&SMALL, first, count);
+	for (size_t i = 0; i < COUNT_OF(LAYOUTS) - 1; i++) {
+		uint64_t tick_end = cursor_first(&LAYOUTS[i], 1);
+
+		check_ticks(&LAYOUTS[i], tick_end - 1, 1);
+		check_ticks(&LAYOUTS[i], tick_end - 1, 2);
+		check_ticks(&LAYOUTS[i], tick_end, 300);
+		check_ticks(&LAYOUTS[i], cursor_first(&LAYOUTS[i], layout_max_tick(&LAYOUTS[i])),
+			    1);
+	}
+}
+
 int main(void)
 {
+	check_all_ticks();
 	check_runs();
 	check_next_sequences();
 	check_ids();
