@@ -8,9 +8,12 @@
 
 #define MAX_REPLY_BYTES      65536
 #define MAX_LONG_REPLY_BYTES 16777215 /* of what grows with the fleet, or with the agents */
+#define RUN_BYTES            19       /* of a run with its two fields and its end */
 
 #define DECLARED_BY(result) (1u << (result))
-#define BATCHES             (DECLARED_BY(CLIENT_RESULT_IDS) | DECLARED_BY(CLIENT_RESULT_UUIDS))
+#define BATCHES                                                                                    \
+	(DECLARED_BY(CLIENT_RESULT_IDS) | DECLARED_BY(CLIENT_RESULT_RUNS) |                        \
+	 DECLARED_BY(CLIENT_RESULT_UUIDS))
 
 /* The exceptions of the contract. The calls of 2010 have them by name only, at the start of the
  * message of a TApplicationException; the later ones as fields of the result. */
@@ -35,10 +38,21 @@ G_DEFINE_QUARK(snowflake_client_error_quark, snowflake_client_error)
 
 guint client_call_max_reply_bytes(const ClientCall *call)
 {
-	gboolean is_long =
-		call->result == CLIENT_RESULT_WORKERS || call->result == CLIENT_RESULT_COUNTERS;
-
-	return is_long ? MAX_LONG_REPLY_BYTES : MAX_REPLY_BYTES;
+	switch (call->result) {
+	case CLIENT_RESULT_WORKERS:
+	case CLIENT_RESULT_COUNTERS:
+		return MAX_LONG_REPLY_BYTES;
+	case CLIENT_RESULT_RUNS: /* a layout may have a run for each ID */
+		return (guint)MIN(MAX_REPLY_BYTES + (guint64)call->count * RUN_BYTES,
+				  MAX_LONG_REPLY_BYTES);
+	case CLIENT_RESULT_ID:
+	case CLIENT_RESULT_NUMBER:
+	case CLIENT_RESULT_IDS:
+	case CLIENT_RESULT_WORKER:
+	case CLIENT_RESULT_UUIDS:
+	default:
+		return MAX_REPLY_BYTES;
+	}
 }
 
 void client_call_write(const ClientCall *call, gint32 seqid, GByteArray *out)
@@ -159,6 +173,49 @@ static void read_ids(ClientReader *reader, guint count, gint64 *out_ids)
 	}
 }
 
+static SnowflakeClientIdRun read_run(ClientReader *reader)
+{
+	SnowflakeClientIdRun run = {0};
+	BinaryType type;
+	gint32 count;
+	gint16 id;
+
+	while ((type = client_reader_field(reader, &id)) != BINARY_STOP) {
+		if (id == 1 && type == BINARY_I64) {
+			run.first = client_reader_i64(reader);
+		} else if (id == 2 && type == BINARY_I32) {
+			count = client_reader_i32(reader);
+			run.count = (guint)MAX(count, 0);
+		} else {
+			client_reader_skip(reader, type);
+		}
+	}
+	return run;
+}
+
+static void read_runs(ClientReader *reader, guint count, GArray *out_runs)
+{
+	gsize size = client_reader_list(reader, BINARY_STRUCT);
+	guint left = count;
+	gint64 last = 0;
+
+	g_array_set_size(out_runs, 0);
+	for (gsize i = 0; i < size && !reader->bad; i++) {
+		SnowflakeClientIdRun run = read_run(reader);
+
+		if (run.count == 0 || run.count > left || run.first <= last ||
+		    run.first > G_MAXINT64 - (run.count - 1)) {
+			reader->bad = TRUE;
+			return;
+		}
+		left -= run.count;
+		last = run.first + (run.count - 1);
+		g_array_append_val(out_runs, run);
+	}
+	if (left > 0)
+		reader->bad = TRUE;
+}
+
 static void read_uuids(ClientReader *reader, guint count,
 		       guint8 (*out_uuids)[SNOWFLAKE_CLIENT_UUID_BYTES])
 {
@@ -269,7 +326,7 @@ static gboolean read_result(ClientReader *reader, const ClientCall *call, Binary
 		[CLIENT_RESULT_ID] = BINARY_I64,       [CLIENT_RESULT_NUMBER] = BINARY_I64,
 		[CLIENT_RESULT_IDS] = BINARY_LIST,     [CLIENT_RESULT_WORKER] = BINARY_STRUCT,
 		[CLIENT_RESULT_WORKERS] = BINARY_LIST, [CLIENT_RESULT_UUIDS] = BINARY_LIST,
-		[CLIENT_RESULT_COUNTERS] = BINARY_MAP,
+		[CLIENT_RESULT_COUNTERS] = BINARY_MAP, [CLIENT_RESULT_RUNS] = BINARY_LIST,
 	};
 
 	if (type != types[call->result])
@@ -281,6 +338,9 @@ static gboolean read_result(ClientReader *reader, const ClientCall *call, Binary
 		break;
 	case CLIENT_RESULT_IDS:
 		read_ids(reader, call->count, reply->ids);
+		break;
+	case CLIENT_RESULT_RUNS:
+		read_runs(reader, call->count, reply->runs);
 		break;
 	case CLIENT_RESULT_WORKER:
 		g_clear_pointer(&reply->worker, snowflake_client_worker_free);

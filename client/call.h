@@ -13,9 +13,11 @@
  */
 
 typedef enum {
-	CLIENT_RESULT_ID,       /* an i64 above 0 */
-	CLIENT_RESULT_NUMBER,   /* an i64 */
-	CLIENT_RESULT_IDS,      /* a list of i64, as many as asked for, above 0 and increasing */
+	CLIENT_RESULT_ID,     /* an i64 above 0 */
+	CLIENT_RESULT_NUMBER, /* an i64 */
+	CLIENT_RESULT_IDS,    /* a list of i64, as many as asked for, above 0 and increasing */
+	CLIENT_RESULT_RUNS, /* a list of runs, not empty, above 0, increasing: as many IDs as asked
+			     * for */
 	CLIENT_RESULT_WORKER,   /* a struct Worker */
 	CLIENT_RESULT_WORKERS,  /* a list of them */
 	CLIENT_RESULT_UUIDS,    /* a list of 16 bytes each, as many as asked for, increasing */
@@ -32,6 +34,8 @@ typedef struct {
 typedef struct {
 	gint64 number;                 /* ID and NUMBER */
 	gint64 *ids;                   /* IDS: the caller's, room for count */
+	GArray *runs;                  /* RUNS: the caller's, of SnowflakeClientIdRun, made empty
+					* first; after a failure in any state */
 	SnowflakeClientWorker *worker; /* WORKER: (transfer full), after a failure too */
 	GPtrArray *workers;            /* WORKERS: (transfer full), after a failure too */
 	guint8 (*uuids)[SNOWFLAKE_CLIENT_UUID_BYTES]; /* UUIDS: the caller's, room for count */
@@ -46,6 +50,8 @@ typedef struct {
 #define CLIENT_CALL_MAX_COUNTERS 65536
 /* The most IDs to ask for at once: so that the reply is well below its limit. */
 #define CLIENT_CALL_MAX_COUNT    1000
+/* Likewise as runs: what a server allows unless it is told otherwise. */
+#define CLIENT_CALL_MAX_RUN_IDS  10000
 
 /* The most bytes that a reply to the call may have. */
 guint client_call_max_reply_bytes(const ClientCall *call);

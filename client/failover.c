@@ -10,7 +10,8 @@ static void disconnect(SnowflakeClient *self)
 {
 	g_clear_pointer(&self->connection, client_connection_free);
 	self->lacks_get_ids = FALSE;
-	self->max_count = CLIENT_CALL_MAX_COUNT;
+	self->lacks_get_id_runs = FALSE;
+	self->max_count = G_MAXUINT;
 }
 
 void client_failover_leave(SnowflakeClient *self)

@@ -12,7 +12,8 @@ struct _SnowflakeClient {
 	guint current;      /* the server that the connection is to, or that is tried first */
 	ClientConnection *connection; /* NULL: not now */
 	gboolean lacks_get_ids;       /* the server at the other end of the connection */
-	guint max_count;              /* for one get_ids; lowered when that server refuses it */
+	gboolean lacks_get_id_runs;   /* likewise */
+	guint max_count;              /* for one batch; lowered when that server refuses it */
 	gint32 seqid;                 /* of the next call; 0 or above */
 	guint timeout_ms;
 	gint64 deadline_us; /* of the call under way, by g_get_monotonic_time() */

@@ -13,7 +13,7 @@ SnowflakeClient *snowflake_client_new(const char *const *servers, GError **error
 	g_autoptr(SnowflakeClient) self = g_new0(SnowflakeClient, 1);
 
 	self->servers = g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
-	self->max_count = CLIENT_CALL_MAX_COUNT;
+	self->max_count = G_MAXUINT;
 	/* so that an answer to another client's call is not taken for one of this client's */
 	self->seqid = (gint32)(g_random_int() & G_MAXINT32);
 	self->timeout_ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS;
@@ -212,27 +212,35 @@ static gboolean get_batch(SnowflakeClient *self, ClientCall call, ClientReply re
 	}
 }
 
+/* Whether @failure, of a call that the server was asked for once, says that it lacks it; if not, it
+ * is the caller's. */
+static gboolean is_lacking(GError *failure, GError **error)
+{
+	if (g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED)) {
+		g_error_free(failure);
+		return TRUE;
+	}
+	g_propagate_error(error, failure);
+	return FALSE;
+}
+
 /* One step towards @count IDs: a batch, or a single ID where the server has no batches. */
 static gboolean get_some(SnowflakeClient *self, const char *agent, guint count, gint64 *out_ids,
 			 guint *out_count, GError **error)
 {
-	g_autoptr(GError) failure = NULL;
-
 	if (!self->lacks_get_ids) {
 		const ClientCall call = {
 			.method = "get_ids",
 			.result = CLIENT_RESULT_IDS,
 			.agent = agent,
-			.count = count,
+			.count = MIN(count, CLIENT_CALL_MAX_COUNT),
 		};
+		GError *failure = NULL;
 
 		if (get_batch(self, call, (ClientReply){.ids = out_ids}, out_count, &failure))
 			return TRUE;
-		if (!g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR,
-				     SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED)) {
-			g_propagate_error(error, g_steal_pointer(&failure));
+		if (!is_lacking(failure, error))
 			return FALSE;
-		}
 		self->lacks_get_ids = TRUE;
 	}
 	if (!get_one(self, agent, out_ids, error))
@@ -292,6 +300,92 @@ gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent, guin
 	return TRUE;
 }
 
+static SnowflakeClientIdRun *last_run(const GArray *runs)
+{
+	return runs->len > 0 ? &g_array_index(runs, SnowflakeClientIdRun, runs->len - 1) : NULL;
+}
+
+/* For IDs that came one by one. */
+static void append_id(GArray *runs, gint64 id)
+{
+	SnowflakeClientIdRun *last = last_run(runs);
+	const SnowflakeClientIdRun run = {id, 1};
+
+	if (last != NULL && id == last->first + last->count)
+		last->count++;
+	else
+		g_array_append_val(runs, run);
+}
+
+/* Whether @id, which a server gave without a batch, comes after the runs' last. */
+static gboolean check_run_order(SnowflakeClient *self, const GArray *runs, gint64 id,
+				GError **error)
+{
+	const SnowflakeClientIdRun *last = last_run(runs);
+
+	return last == NULL || check_order(self, last->first + (last->count - 1), id, error);
+}
+
+/* Of a server that has no get_id_runs. */
+static gboolean append_some_ids(SnowflakeClient *self, const char *agent, guint count, GArray *runs,
+				guint *out_count, GError **error)
+{
+	gint64 ids[CLIENT_CALL_MAX_COUNT];
+	guint server = self->current;
+	guint got;
+
+	if (!get_some(self, agent, MIN(count, CLIENT_CALL_MAX_COUNT), ids, &got, error))
+		return FALSE;
+	if (self->lacks_get_ids && self->current == server &&
+	    !check_run_order(self, runs, ids[0], error))
+		return FALSE;
+	for (guint i = 0; i < got; i++)
+		append_id(runs, ids[i]);
+	*out_count = got;
+	return TRUE;
+}
+
+/* One step towards runs of @count IDs. */
+static gboolean append_some_runs(SnowflakeClient *self, const char *agent, guint count,
+				 GArray *runs, guint *out_count, GError **error)
+{
+	if (!self->lacks_get_id_runs) {
+		const ClientCall call = {
+			.method = "get_id_runs",
+			.result = CLIENT_RESULT_RUNS,
+			.agent = agent,
+			.count = MIN(count, CLIENT_CALL_MAX_RUN_IDS),
+		};
+		g_autoptr(GArray) got = g_array_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun));
+		GError *failure = NULL;
+
+		if (get_batch(self, call, (ClientReply){.runs = got}, out_count, &failure)) {
+			g_array_append_vals(runs, got->data, got->len);
+			return TRUE;
+		}
+		if (!is_lacking(failure, error))
+			return FALSE;
+		self->lacks_get_id_runs = TRUE;
+	}
+	return append_some_ids(self, agent, count, runs, out_count, error);
+}
+
+GArray *snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, guint count,
+				     GError **error)
+{
+	g_autoptr(GArray) runs = g_array_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun));
+
+	if (!begin_batches(self, agent, count, runs, error))
+		return NULL;
+	for (guint done = 0, got; done < count; done += got) {
+		if (!append_some_runs(self, agent, count - done, runs, &got, error)) {
+			prefix_progress(error, done, count);
+			return NULL;
+		}
+	}
+	return g_steal_pointer(&runs);
+}
+
 static gboolean get_uuids(SnowflakeClient *self, const char *method, const char *agent, guint count,
 			  guint8 (*out_uuids)[SNOWFLAKE_CLIENT_UUID_BYTES], GError **error)
 {
@@ -305,7 +399,7 @@ static gboolean get_uuids(SnowflakeClient *self, const char *method, const char 
 			.method = method,
 			.result = CLIENT_RESULT_UUIDS,
 			.agent = agent,
-			.count = count - done,
+			.count = MIN(count - done, CLIENT_CALL_MAX_COUNT),
 		};
 
 		if (!get_batch(self, call, (ClientReply){.uuids = uuids + done}, &got, error)) {

@@ -143,6 +143,29 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_ids(SnowflakeClient *self,
 							  guint count, gint64 *out_ids,
 							  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+/* IDs that are consecutive numbers: first, first + 1, ... */
+typedef struct {
+	gint64 first; /* above 0 */
+	guint count;  /* 1 or more */
+} SnowflakeClientIdRun;
+
+/**
+ * snowflake_client_get_id_runs:
+ * @count: how many IDs, 1 or more
+ *
+ * The IDs that get_ids() would have got, as runs of consecutive numbers: cheap to send, to read and
+ * to keep, also for 10,000 of them, which one call gets. They add up to @count. A run lies within
+ * one tick of the layout, a millisecond unless set otherwise; that cannot be promised of a server
+ * that lacks get_id_runs, of which this is made by get_ids or get_id. In batches and in time as
+ * get_ids() has it; they increase unless another server had to step in.
+ *
+ * Returns: (transfer full) (element-type SnowflakeClientIdRun): the runs, one at least; or %NULL
+ * with an error set
+ */
+SNOWFLAKE_CLIENT_EXPORT GArray *
+snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, guint count,
+			     GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
 /* Of a ULID or a UUID: the highest byte first, so that memcmp() compares them. */
 #define SNOWFLAKE_CLIENT_UUID_BYTES 16
 

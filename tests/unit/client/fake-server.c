@@ -237,6 +237,24 @@ void fake_reply_ids(GByteArray *out, const FakeRequest *request, gint64 first, g
 	fake_end(out);
 }
 
+void fake_reply_runs(GByteArray *out, const FakeRequest *request, const SnowflakeClientIdRun *runs,
+		     guint count)
+{
+	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
+	byte_writer_field(out, BINARY_LIST, 0);
+	byte_writer_u8(out, BINARY_STRUCT);
+	byte_writer_be32(out, count);
+	for (guint i = 0; i < count; i++) {
+		byte_writer_field(out, BINARY_I64, 1);
+		byte_writer_be64(out, (guint64)runs[i].first);
+		byte_writer_field(out, BINARY_I32, 2);
+		byte_writer_be32(out, runs[i].count);
+		byte_writer_u8(out, BINARY_STOP);
+	}
+	byte_writer_u8(out, BINARY_STOP);
+	fake_end(out);
+}
+
 void fake_reply_declared(GByteArray *out, const FakeRequest *request, gint16 field,
 			 const char *message, gint64 retry_after_ms)
 {

@@ -3,6 +3,7 @@
 
 #include <glib.h>
 
+#include "client/snowflake-client.h"
 #include "common/thrift/byte-writer.h"
 
 /* A server in a thread of the test, which answers as the test tells it, rightly or wrongly. It
@@ -53,6 +54,8 @@ void fake_end(GByteArray *out); /* writes the length in front; @out holds one fr
 /* Whole frames. */
 void fake_reply_i64(GByteArray *out, const FakeRequest *request, gint64 value);
 void fake_reply_ids(GByteArray *out, const FakeRequest *request, gint64 first, guint count);
+void fake_reply_runs(GByteArray *out, const FakeRequest *request, const SnowflakeClientIdRun *runs,
+		     guint count);
 /* Binaries of these lengths, each of which begins with its number. */
 void fake_reply_uuids(GByteArray *out, const FakeRequest *request, const guint *lengths,
 		      guint count);

@@ -16,8 +16,10 @@ static const ClientCall calls[] = {
 	{"get_workers", CLIENT_RESULT_WORKERS, NULL, 0},
 	{"get_uuids", CLIENT_RESULT_UUIDS, "agent", N_IDS},
 	{"get_counters", CLIENT_RESULT_COUNTERS, NULL, 0},
+	{"get_id_runs", CLIENT_RESULT_RUNS, "agent", N_IDS},
 };
 
+static const SnowflakeClientIdRun RUNS[] = {{100, N_IDS - 1}, {4200, 1}};
 static const guint UUID_LENGTHS[N_IDS] = {16, 16, 16};
 
 /* Good replies to calls[i], without the header of the frame. */
@@ -33,6 +35,9 @@ static GByteArray *good_reply(gsize i)
 		break;
 	case CLIENT_RESULT_IDS:
 		fake_reply_ids(bytes, &request, 100, N_IDS);
+		break;
+	case CLIENT_RESULT_RUNS:
+		fake_reply_runs(bytes, &request, RUNS, G_N_ELEMENTS(RUNS));
 		break;
 	case CLIENT_RESULT_WORKER:
 		fake_reply_worker(bytes, &request, "serving");
@@ -51,6 +56,23 @@ static GByteArray *good_reply(gsize i)
 	return bytes;
 }
 
+static void assert_good_runs(const GArray *runs)
+{
+	guint count = 0;
+	gint64 last = 0;
+
+	for (guint i = 0; i < runs->len; i++) {
+		const SnowflakeClientIdRun *run = &g_array_index(runs, SnowflakeClientIdRun, i);
+
+		g_assert_cmpint(run->first, >, last);
+		g_assert_cmpuint(run->count, >, 0);
+		g_assert_cmpint(G_MAXINT64 - run->first, >=, run->count - 1);
+		last = run->first + (run->count - 1);
+		count += run->count;
+	}
+	g_assert_cmpuint(count, ==, N_IDS);
+}
+
 /* Reads @bytes from a block of just that size, so that a read past its end is seen by a sanitizer.
  */
 static gboolean read_tight(const ClientCall *call, const guint8 *bytes, gsize length,
@@ -59,13 +81,16 @@ static gboolean read_tight(const ClientCall *call, const guint8 *bytes, gsize le
 	g_autofree guint8 *tight = g_memdup2(bytes, length);
 	gint64 ids[N_IDS] = {0};
 	guint8 uuids[N_IDS][SNOWFLAKE_CLIENT_UUID_BYTES] = {0};
-	ClientReply reply = {.ids = ids, .uuids = uuids};
+	g_autoptr(GArray) runs = g_array_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun));
+	ClientReply reply = {.ids = ids, .uuids = uuids, .runs = runs};
 	gboolean read = client_call_read(call, SEQID, tight, length, &reply, error);
 
 	if (read && call->result == CLIENT_RESULT_ID)
 		g_assert_cmpint(reply.number, >, 0);
 	if (read && call->result == CLIENT_RESULT_IDS)
 		g_assert_true(0 < ids[0] && ids[0] < ids[1] && ids[1] < ids[2]);
+	if (read && call->result == CLIENT_RESULT_RUNS)
+		assert_good_runs(runs);
 	if (read && call->result == CLIENT_RESULT_WORKER)
 		g_assert_nonnull(reply.worker);
 	if (read && call->result == CLIENT_RESULT_WORKERS)
@@ -187,7 +212,8 @@ static void a_damaged_refusal_says_nothing_else(void)
 		gint64 retry_after_ms;
 		gboolean count_refused;
 	} cases[] = {{2, 4, 0, TRUE}, {2, 3, 250, FALSE}, {4, 1, 250, FALSE},
-		     {5, 4, 0, TRUE}, {5, 3, 250, FALSE}, {5, 5, 0, FALSE}};
+		     {5, 4, 0, TRUE}, {5, 3, 250, FALSE}, {5, 5, 0, FALSE},
+		     {7, 4, 0, TRUE}, {7, 3, 250, FALSE}};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
 		const ClientCall *call = &calls[cases[i].call];
@@ -324,6 +350,113 @@ static void refuses_uuids_that_are_none(void)
 	}
 }
 
+static void refuses_runs_that_are_none(void)
+{
+	static const struct {
+		const char *what;
+		SnowflakeClientIdRun runs[N_IDS + 1];
+		guint n_runs;
+		gboolean is_good;
+	} cases[] = {
+		{"one", {{1, N_IDS}}, 1, TRUE},
+		{"a run for each", {{1, 1}, {2, 1}, {3, 1}}, 3, TRUE},
+		{"the highest", {{G_MAXINT64 - 2, N_IDS}}, 1, TRUE},
+		{"past the highest", {{G_MAXINT64 - 1, N_IDS}}, 1, FALSE},
+		{"none", {{0}}, 0, FALSE},
+		{"too few", {{1, 2}}, 1, FALSE},
+		{"too many", {{1, N_IDS + 1}}, 1, FALSE},
+		{"too many together", {{1, 2}, {7, 2}}, 2, FALSE},
+		{"one too many", {{1, 3}, {7, 1}}, 2, FALSE},
+		{"one is empty", {{1, 3}, {7, 0}}, 2, FALSE},
+		{"the first is empty", {{1, 0}, {7, 3}}, 2, FALSE},
+		{"less than nothing", {{1, N_IDS + 1}, {7, (guint)-1}}, 2, FALSE},
+		{"most of a guint", {{1, (guint)-1}, {7, N_IDS + 1}}, 2, FALSE},
+		{"0", {{0, N_IDS}}, 1, FALSE},
+		{"below 0", {{-7, N_IDS}}, 1, FALSE},
+		{"the lowest", {{G_MININT64, N_IDS}}, 1, FALSE},
+		{"twice", {{7, 2}, {7, 1}}, 2, FALSE},
+		{"one in both", {{7, 2}, {8, 1}}, 2, FALSE},
+		{"back", {{7, 2}, {3, 1}}, 2, FALSE},
+	};
+	const ClientCall *call = &calls[7];
+	const FakeRequest request = {(char *)call->method, SEQID, NULL, 0};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autoptr(GByteArray) bytes = g_byte_array_new();
+		g_autoptr(GError) error = NULL;
+
+		fake_reply_runs(bytes, &request, cases[i].runs, cases[i].n_runs);
+		g_test_message("%s", cases[i].what);
+		g_assert_true(read_tight(call, bytes->data + 4, bytes->len - 4, &error) ==
+			      cases[i].is_good);
+		if (!cases[i].is_good)
+			g_assert_error(error, SNOWFLAKE_CLIENT_ERROR,
+				       SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
+	}
+}
+
+/* A field that a later contract adds, none of those of this one, or one of another type. */
+static void reads_the_fields_of_a_run(void)
+{
+	static const struct {
+		guint8 type; /* of field 2; BINARY_STOP: there is none */
+		gboolean with_unknown;
+		gboolean is_good;
+	} cases[] = {
+		{BINARY_I32, FALSE, TRUE},
+		{BINARY_I32, TRUE, TRUE},
+		{BINARY_I64, FALSE, FALSE},
+		{BINARY_STOP, FALSE, FALSE},
+	};
+	const ClientCall *call = &calls[7];
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autoptr(GByteArray) bytes = g_byte_array_new();
+
+		fake_begin(bytes, MESSAGE_REPLY, call->method, SEQID);
+		byte_writer_field(bytes, BINARY_LIST, 0);
+		byte_writer_u8(bytes, BINARY_STRUCT);
+		byte_writer_be32(bytes, 1);
+		byte_writer_field(bytes, BINARY_I64, 1);
+		byte_writer_be64(bytes, 42);
+		if (cases[i].with_unknown) {
+			byte_writer_field(bytes, BINARY_STRING, 3);
+			byte_writer_text(bytes, "of a later contract");
+		}
+		if (cases[i].type != BINARY_STOP)
+			byte_writer_field(bytes, cases[i].type, 2);
+		if (cases[i].type == BINARY_I64)
+			byte_writer_be64(bytes, N_IDS);
+		else if (cases[i].type == BINARY_I32)
+			byte_writer_be32(bytes, N_IDS);
+		byte_writer_u8(bytes, BINARY_STOP);
+		byte_writer_u8(bytes, BINARY_STOP);
+		g_test_message("case %zu", i);
+		g_assert_cmpint(read_tight(call, bytes->data + 4, bytes->len - 4, NULL), ==,
+				cases[i].is_good);
+	}
+}
+
+/* Where each ID is a run, as with a layout without a sequence. */
+static void allows_a_reply_of_as_many_runs_as_ids(void)
+{
+	const ClientCall call = {"get_id_runs", CLIENT_RESULT_RUNS, "agent",
+				 CLIENT_CALL_MAX_RUN_IDS};
+	const FakeRequest request = {(char *)call.method, SEQID, NULL, 0};
+	g_autofree SnowflakeClientIdRun *runs = g_new(SnowflakeClientIdRun, call.count);
+	g_autoptr(GArray) got = g_array_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun));
+	g_autoptr(GByteArray) bytes = g_byte_array_new();
+	ClientReply reply = {.runs = got};
+
+	for (guint i = 0; i < call.count; i++)
+		runs[i] = (SnowflakeClientIdRun){1 + (gint64)i * 1024, 1};
+	fake_reply_runs(bytes, &request, runs, call.count);
+	g_assert_cmpuint(bytes->len - 4, <=, client_call_max_reply_bytes(&call));
+	g_assert_true(
+		client_call_read(&call, SEQID, bytes->data + 4, bytes->len - 4, &reply, NULL));
+	g_assert_cmpuint(got->len, ==, call.count);
+}
+
 /* Damaged replies are refused with an error, or happen to be right: never anything else. */
 static void survives_damage(void)
 {
@@ -367,6 +500,10 @@ int main(int argc, char **argv)
 	g_test_add_func("/client-call/refuses-maps-of-something-else",
 			refuses_maps_of_something_else);
 	g_test_add_func("/client-call/refuses-uuids-that-are-none", refuses_uuids_that_are_none);
+	g_test_add_func("/client-call/refuses-runs-that-are-none", refuses_runs_that_are_none);
+	g_test_add_func("/client-call/reads-the-fields-of-a-run", reads_the_fields_of_a_run);
+	g_test_add_func("/client-call/allows-a-reply-of-as-many-runs-as-ids",
+			allows_a_reply_of_as_many_runs_as_ids);
 	g_test_add_func("/client-call/survives-damage", survives_damage);
 	return g_test_run();
 }
