@@ -40,9 +40,6 @@ typedef struct {
 #define MAX_RUN 128
 
 static const Head GET_ID = CALL("\6", "get_id");
-static const Head GET_IDS = CALL("\7", "get_ids");
-static const Head GET_IDS_REPLY = REPLY("\7", "get_ids");
-
 static const Head GET_WORKER = CALL("\12", "get_worker");
 
 static const guint8 AGENT_FIELD[] = {BINARY_STRING, 0, 1};
@@ -67,6 +64,37 @@ static const NumberCall NUMBER_CALLS[] = {
 	NUMBER_CALL("\15", "get_worker_id", COUNTER_GET_WORKER_ID, SERVICE_WORKER_ID),
 	NUMBER_CALL("\21", "get_datacenter_id", COUNTER_GET_DATACENTER_ID, SERVICE_DATACENTER_ID),
 };
+
+/* A call for a batch. */
+typedef struct {
+	Head call, reply;
+	const char *name;
+	CounterMethod method;
+	gboolean as_runs;
+} BatchCall;
+
+static const BatchCall BATCH_CALLS[] = {
+	{CALL("\7", "get_ids"), REPLY("\7", "get_ids"), "get_ids", COUNTER_GET_IDS, FALSE},
+	{CALL("\13", "get_id_runs"), REPLY("\13", "get_id_runs"), "get_id_runs",
+	 COUNTER_GET_ID_RUNS, TRUE},
+};
+
+/* A struct IdRun. */
+typedef struct {
+	guint8 first_field[3];
+	guint8 first[8];
+	guint8 count_field[3];
+	guint8 count[4];
+	guint8 stop;
+} RunStruct;
+
+static const RunStruct RUN_STRUCT = {
+	.first_field = {BINARY_I64, 0, 1},
+	.count_field = {BINARY_I32, 0, 2},
+	.stop = BINARY_STOP,
+};
+
+G_STATIC_ASSERT(sizeof(RunStruct) == 19); /* no padding */
 
 /* The reply to get_id; a call has the seqid in the same place: frame, head, seqid, the head of the
  * field success, the ID, stop. */
@@ -268,12 +296,12 @@ static void append_ids(const RpcInput *input, IdRun run, const guint8 *seqid, gs
 
 /* The refusals are out of line, so that they do not make the good calls dearer. */
 
-/* A call for IDs of which none were issued. @get_ids: or else get_id. A NUL in the agent is
+/* A call for IDs of which none were issued. @batch: NULL: it is get_id. A NUL in the agent is
  * something that the processor reads in its own way. Returns %FALSE if the call is left to it, or
  * parked. */
-static G_NO_INLINE gboolean refuse_ids(Service *service, const RpcInput *input, gboolean get_ids,
-				       const guint8 *seqid, const Bytes *agent, gint count,
-				       GByteArray *out)
+static G_NO_INLINE gboolean refuse_ids(Service *service, const RpcInput *input,
+				       const BatchCall *batch, const guint8 *seqid,
+				       const Bytes *agent, gint count, GByteArray *out)
 {
 	gsize length = length_of(agent);
 	g_auto(Refusal) refusal = {0};
@@ -281,8 +309,8 @@ static G_NO_INLINE gboolean refuse_ids(Service *service, const RpcInput *input, 
 	if (memchr(agent->at, 0, length) != NULL ||
 	    !service_refuse_ids(service, (const char *)agent->at, length, count, &refusal))
 		return FALSE;
-	if (get_ids)
-		strict_reply_refused_ids(&refusal, seqid, input->framed, out);
+	if (batch != NULL)
+		strict_reply_refused_ids(&refusal, batch->name, seqid, input->framed, out);
 	else
 		strict_reply_exception(&refusal, "get_id", seqid, input->framed, out);
 	return TRUE;
@@ -335,7 +363,7 @@ static gsize answer_get_id(Service *service, const RpcInput *input, Bytes messag
 					  offsetof(IdReply, seqid) - sizeof ID_REPLY.frame, most);
 		answered = issue_ids(service, input, &agent, calls, seqid, call_bytes, out);
 	}
-	if (answered == 0 && refuse_ids(service, input, FALSE, seqid, &agent, 1, out))
+	if (answered == 0 && refuse_ids(service, input, NULL, seqid, &agent, 1, out))
 		answered = 1;
 	if (answered > 0)
 		*out_answered = answered;
@@ -367,21 +395,51 @@ static inline void put_list(guint8 *to, IdRun run)
 		put_number(to + i * sizeof(gint64), id_run_get(&run, i));
 }
 
-static void append_list(const RpcInput *input, IdRun run, const guint8 *seqid, GByteArray *out)
+/* Appends a reply that is a list of @size, and returns where its @bytes go. */
+static guint8 *begin_list(const RpcInput *input, const BatchCall *call, const guint8 *seqid,
+			  BinaryType type, guint size, gsize bytes, GByteArray *out)
 {
-	static const char LIST_FIELD[] = {BINARY_LIST, 0, 0, BINARY_I64};
-	guint32 count = GUINT32_TO_BE(run.count);
+	const guint8 field[] = {BINARY_LIST, 0, 0, (guint8)type};
+	guint32 count = GUINT32_TO_BE(size);
 	guint8 *to =
-		begin_reply(input, &GET_IDS_REPLY, seqid,
-			    sizeof LIST_FIELD + sizeof count + run.count * sizeof(gint64), out);
+		begin_reply(input, &call->reply, seqid, sizeof field + sizeof count + bytes, out);
 
-	memcpy(to, LIST_FIELD, sizeof LIST_FIELD);
-	memcpy(to + sizeof LIST_FIELD, &count, sizeof count);
-	put_list(to + sizeof LIST_FIELD + sizeof count, run);
+	memcpy(to, field, sizeof field);
+	memcpy(to + sizeof field, &count, sizeof count);
+	return to + sizeof field + sizeof count;
 }
 
-static gsize answer_get_ids(Service *service, const RpcInput *input, Bytes message, GByteArray *out,
-			    guint *out_answered)
+static void append_list(const RpcInput *input, const BatchCall *call, IdRun run,
+			const guint8 *seqid, GByteArray *out)
+{
+	put_list(begin_list(input, call, seqid, BINARY_I64, run.count, run.count * sizeof(gint64),
+			    out),
+		 run);
+}
+
+/* As id_runs_append() has them. */
+static void append_runs(const RpcInput *input, const BatchCall *call, IdRun run,
+			const guint8 *seqid, GByteArray *out)
+{
+	guint n_runs = id_run_ticks(&run);
+	guint8 *to = begin_list(input, call, seqid, BINARY_STRUCT, n_runs,
+				n_runs * sizeof RUN_STRUCT, out);
+
+	for (guint at = 0, count; at < run.count; at += count) {
+		RunStruct part = RUN_STRUCT;
+		guint32 wire_count;
+
+		count = id_run_in_tick(&run, at);
+		wire_count = GUINT32_TO_BE(count);
+		put_number(part.first, id_run_get(&run, at));
+		memcpy(part.count, &wire_count, sizeof wire_count);
+		memcpy(to, &part, sizeof part);
+		to += sizeof part;
+	}
+}
+
+static gsize answer_batch(Service *service, const RpcInput *input, Bytes message,
+			  const BatchCall *call, GByteArray *out, guint *out_answered)
 {
 	const guint8 *seqid = message.at;
 	Bytes agent;
@@ -393,10 +451,12 @@ static gsize answer_get_ids(Service *service, const RpcInput *input, Bytes messa
 	    !close_message(input, &message))
 		return 0;
 	if (!is_valid_agent(&agent) || !draw(service, &agent, count, &run)) {
-		if (!refuse_ids(service, input, TRUE, seqid, &agent, (gint)count, out))
+		if (!refuse_ids(service, input, call, seqid, &agent, (gint)count, out))
 			return 0;
+	} else if (call->as_runs) {
+		append_runs(input, call, run, seqid, out);
 	} else {
-		append_list(input, run, seqid, out);
+		append_list(input, call, run, seqid, out);
 	}
 	*out_answered = 1;
 	return (gsize)(message.at - input->bytes);
@@ -454,10 +514,12 @@ gsize fast_path_answer(SfSnowflakeExtendedHandler *handler, const RpcInput *inpu
 		*out_method = COUNTER_GET_ID;
 		return answer_get_id(service, input, message, out, out_answered);
 	}
-	if (take_head(&message, &GET_IDS)) {
-		*out_method = COUNTER_GET_IDS;
-		return answer_get_ids(service, input, message, out, out_answered);
-	}
+	for (gsize i = 0; i < G_N_ELEMENTS(BATCH_CALLS); i++)
+		if (take_head(&message, &BATCH_CALLS[i].call)) {
+			*out_method = BATCH_CALLS[i].method;
+			return answer_batch(service, input, message, &BATCH_CALLS[i], out,
+					    out_answered);
+		}
 	for (gsize i = 0; i < G_N_ELEMENTS(NUMBER_CALLS); i++)
 		if (take_head(&message, &NUMBER_CALLS[i].call)) {
 			*out_method = NUMBER_CALLS[i].method;

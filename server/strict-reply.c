@@ -76,8 +76,8 @@ void strict_reply_exception(const Refusal *refusal, const char *method,
 	end(&reply);
 }
 
-void strict_reply_refused_ids(const Refusal *refusal, const guint8 seqid[static 4], gboolean framed,
-			      GByteArray *out)
+void strict_reply_refused_ids(const Refusal *refusal, const char *method,
+			      const guint8 seqid[static 4], gboolean framed, GByteArray *out)
 {
 	static const guint8 FIELDS[] = {
 		[REFUSAL_CLOCK] = 1,
@@ -85,7 +85,7 @@ void strict_reply_refused_ids(const Refusal *refusal, const guint8 seqid[static 
 		[REFUSAL_WORKER] = 3,
 		[REFUSAL_COUNT] = 4,
 	};
-	Reply reply = begin(out, framed, MESSAGE_REPLY, "get_ids", seqid);
+	Reply reply = begin(out, framed, MESSAGE_REPLY, method, seqid);
 
 	put_struct(&reply, FIELDS[refusal->kind]);
 	put_text(&reply, 1, refusal->message);

@@ -12,9 +12,9 @@
 void strict_reply_exception(const Refusal *refusal, const char *method,
 			    const guint8 seqid[static 4], gboolean framed, GByteArray *out);
 
-/* What get_ids declares for @refusal, which is not one of the REGISTRY. */
-void strict_reply_refused_ids(const Refusal *refusal, const guint8 seqid[static 4], gboolean framed,
-			      GByteArray *out);
+/* What get_ids and get_id_runs declare for @refusal, which is not one of the REGISTRY. */
+void strict_reply_refused_ids(const Refusal *refusal, const char *method,
+			      const guint8 seqid[static 4], gboolean framed, GByteArray *out);
 
 /* To get_worker. */
 void strict_reply_worker(const ServiceSelf *worker, const guint8 seqid[static 4], gboolean framed,

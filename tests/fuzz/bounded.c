@@ -10,7 +10,7 @@
 
 static const char *const METHODS[] = {
 	"get_id",        "get_ids",           "get_worker",  "get_counters", "get_worker_id",
-	"get_timestamp", "get_datacenter_id", "get_workers", "unknown",
+	"get_timestamp", "get_datacenter_id", "get_workers", "get_id_runs",  "unknown",
 };
 
 /* The NUL at the end of the literals is the stop byte of the arguments. */

@@ -135,7 +135,7 @@ static GByteArray *make_body(GRand *random, WireForm form, const char *method)
 
 	if (g_str_has_prefix(method, "get_i"))
 		fields_insert(&fields, 0, FIELD_AGENT);
-	if (strcmp(method, "get_ids") == 0)
+	if (strcmp(method, "get_ids") == 0 || strcmp(method, "get_id_runs") == 0)
 		fields_insert(&fields, 1, FIELD_COUNT);
 	while (calls_pick(random, 3) == 0)
 		fields_spoil(&fields, random);
@@ -159,13 +159,16 @@ static const char *pick_method(GRand *random)
 		"get_id",        "get_id",        "get_id",
 		"get_id",        "get_ids",       "get_ids",
 		"get_timestamp", "get_worker_id", "get_datacenter_id",
-		"get_counters",  "get_worker",
+		"get_counters",  "get_worker",    "get_id_runs",
+		"get_id_runs",
 	};
 	static const char *const UNKNOWN[] = {
 		"get_ie",
 		"get_i",
 		"get_idx",
 		"get_idsx",
+		"get_id_run",
+		"get_id_runt",
 		"Get_id",
 		"get_timestamq",
 		"get_timestamp_",

@@ -23,13 +23,21 @@ typedef struct {
 
 /* The calls that the fast path answers, as clients send them: good ones, then bad ones. The
  * shortest is the third. */
-#define N_GOOD 6
+#define N_GOOD 7
 static const Call CALLS[] = {
-	{"get_id", "agent-1", FALSE, 0},       {"get_ids", "agent-1", TRUE, 3},
-	{"get_timestamp", NULL, FALSE, 0},     {"get_worker_id", NULL, FALSE, 0},
-	{"get_datacenter_id", NULL, FALSE, 0}, {"get_worker", NULL, FALSE, 0},
-	{"get_id", "1asdf", FALSE, 0},         {"get_ids", "a b", TRUE, 3},
-	{"get_ids", "agent-1", TRUE, 0},       {"get_ids", "agent-1", TRUE, G_MININT32},
+	{"get_id", "agent-1", FALSE, 0},
+	{"get_ids", "agent-1", TRUE, 3},
+	{"get_timestamp", NULL, FALSE, 0},
+	{"get_worker_id", NULL, FALSE, 0},
+	{"get_datacenter_id", NULL, FALSE, 0},
+	{"get_worker", NULL, FALSE, 0},
+	{"get_id_runs", "agent-1", TRUE, 5000},
+	{"get_id", "1asdf", FALSE, 0},
+	{"get_ids", "a b", TRUE, 3},
+	{"get_ids", "agent-1", TRUE, 0},
+	{"get_ids", "agent-1", TRUE, G_MININT32},
+	{"get_id_runs", "1asdf", TRUE, 3},
+	{"get_id_runs", "agent-1", TRUE, 0},
 };
 
 static void append_call(WireForm form, const Call *call, gint32 seqid, GByteArray *out)
@@ -327,7 +335,8 @@ static void test_fewer(void)
 static void test_refusals(void)
 {
 	static const Call FOR_ONE[] = {{"get_id", "agent-1", FALSE, 0},
-				       {"get_ids", "agent-1", TRUE, 1}};
+				       {"get_ids", "agent-1", TRUE, 1},
+				       {"get_id_runs", "agent-1", TRUE, 1}};
 	static const struct {
 		const char *name;
 		gint64 now_ms;
@@ -469,6 +478,10 @@ static const struct {
 	{{"get_ids", "a", TRUE, 10001}, NO_TROUBLE, "count 10001 is out of range"},
 	{{"get_ids", "a", TRUE, G_MAXINT32}, NO_TROUBLE, "count 2147483647 is out of range"},
 	{{"get_ids", "a", TRUE, G_MININT32}, NO_TROUBLE, "count -2147483648 is out of range"},
+	{{"get_id_runs", "a\n", TRUE, 1}, NO_TROUBLE, "useragent 'a\\x0a' is not a letter"},
+	{{"get_id_runs", "a", TRUE, 10001}, NO_TROUBLE, "count 10001 is out of range"},
+	{{"get_id_runs", "a", TRUE, 2}, CLOCK_BACK, "Clock moved backwards."},
+	{{"get_id_runs", "a", TRUE, 2}, LEASE_LATER, "no reservation for the present time"},
 	{{"get_id", "a", FALSE, 0}, CLOCK_BACK, "InvalidSystemClock: Clock moved backwards."},
 	{{"get_ids", "a", TRUE, 2}, CLOCK_BACK, "Clock moved backwards."},
 	{{"get_id", "a", FALSE, 0}, CLOCK_OUTSIDE, "InvalidSystemClock: the clock is outside"},
