@@ -2,10 +2,11 @@
 """The clients: threads that draw IDs from one server all the time, whichever process it is at the
 moment, and hand all of them to the checker.
 
-Single IDs in bursts and batches of 1 to 1000, on connections of which some stay and some are made
-anew again and again, some of them reset in the middle of a burst. No other call that is under way
-is given up while the process lives: what a server that was stopped says when it goes on is seen
-too. Beside them others ask for other things. Each reply is held against its call.
+Single IDs in bursts and batches of 1 to 1000, half of these as runs, on connections of which some
+stay and some are made anew again and again, some of them reset in the middle of a burst. No other
+call that is under way is given up while the process lives: what a server that was stopped says when
+it goes on is seen too. Beside them others ask for other things. Each reply is held against its
+call.
 """
 import random
 import socket
@@ -31,7 +32,8 @@ PAUSE_S = 0.012        # between two draws, on the mean
 PAUSE_REFUSED_S = 0.05
 CALL_LIMIT_S = 60      # longer than any fault lasts
 RESETS = 0.5           # of the connections that do not stay; the others end in an orderly way
-I64, LIST = 10, 15     # types on the wire
+I64, STRUCT, LIST = 10, 12, 15  # types on the wire
+RUN = struct.Struct(">bhqbhib")  # its first ID and how many they are, with their fields' heads
 DATACENTER_SHIFT = SEQUENCE_BITS + WORKER_BITS
 DATACENTER_MASK = WORKER_MASK >> WORKER_BITS
 
@@ -49,8 +51,15 @@ def numbers_of(frame):
             return struct.unpack_from(">q", frame, at + 3)
         if kind == LIST and field == 0:
             count = struct.unpack_from(">i", frame, at + 4)[0]
+            if frame[at + 3] == STRUCT:
+                return numbers_of_runs(frame[at + 8:at + 8 + count * RUN.size])
             return struct.unpack_from(f">{count}q", frame, at + 8)
     raise Refused(refusal(frame))
+
+
+def numbers_of_runs(runs):
+    return tuple(number for _, _, first, _, _, count, _ in RUN.iter_unpack(runs)
+                 for number in range(first, first + count))
 
 
 def refusal(frame):
@@ -132,7 +141,8 @@ class Drawer(Client):
         else:
             calls = 1
             count = int(LARGEST_BATCH ** self.chance.random())
-            connection.send(STRICT.call("get_ids", AGENT, count))
+            method = self.chance.choice(("get_ids", "get_id_runs"))
+            connection.send(STRICT.call(method, AGENT, count))
         pause = PAUSE_S * 2 * self.chance.random()
         for _ in range(calls):
             began = time.monotonic()

@@ -8,6 +8,7 @@ and prints a number a line for
 
     get_id AGENT COUNT      COUNT calls, one after the other
     get_ids AGENT COUNT     one call
+    get_id_runs AGENT COUNT likewise; prints each ID of the runs
     get_ulids AGENT COUNT   one call; each 16 bytes are a number (Python and Node)
     get_uuids AGENT COUNT   likewise
     info                    worker ID, datacenter ID, timestamp

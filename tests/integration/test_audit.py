@@ -73,6 +73,9 @@ class File(AuditTest):
                                 numbers |= {connection.reply(form).success for _ in range(100)}
                                 numbers |= set(connection.call(form, "get_ids", agent,
                                                                1000).success)
+                                for run in connection.call(form, "get_id_runs", agent,
+                                                           1000).success:
+                                    numbers |= set(range(run.first, run.first + run.count))
                                 connection.call(form, "get_id", "1")
                 self.assertEqual(server.terminate(), 0)
                 self.assert_all_there(audit.read(self.path), issued)

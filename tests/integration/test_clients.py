@@ -49,6 +49,12 @@ class Clients(SharedServerTest):
             self.assert_ids(numbers, 10000)
         self.over_every_form(official.CURRENT, check)
 
+    def test_runs(self):
+        def check(client, form):
+            numbers = client.call(self.server.address, form, "get_id_runs", "infra-dm", 10000)
+            self.assert_ids(numbers, 10000)
+        self.over_every_form(official.CURRENT, check)
+
     def test_info(self):
         before = self.server.call("get_timestamp")
 
@@ -74,6 +80,7 @@ class Clients(SharedServerTest):
         def check(client, form):
             self.assert_error(client, form, "InvalidUserAgentError", "get_ids", "1bad", 1)
             self.assert_error(client, form, "InvalidCount", "get_ids", "good", 0)
+            self.assert_error(client, form, "InvalidCount", "get_id_runs", "good", 0)
         self.over_every_form(official.CURRENT, check)
 
 

@@ -116,14 +116,16 @@ class MetricsTest(ServerTest):
 OK = {
     "get_worker_id": (), "get_timestamp": (), "get_id": ("good",), "get_datacenter_id": (),
     "get_ids": ("good", 7), "get_worker": (), "get_workers": (), "get_counters": (),
-    "get_ulids": ("good", 5), "get_uuids": ("good", 3),
+    "get_ulids": ("good", 5), "get_uuids": ("good", 3), "get_id_runs": ("good", 5000),
 }
 IDS = {"get_id": ("snowflake_ids_total", 1), "get_ids": ("snowflake_ids_total", 7),
-       "get_ulids": ("snowflake_ulids_total", 5), "get_uuids": ("snowflake_ids_total", 3)}
+       "get_ulids": ("snowflake_ulids_total", 5), "get_uuids": ("snowflake_ids_total", 3),
+       "get_id_runs": ("snowflake_ids_total", 5000)}
 REFUSED = [
     ("get_id", ("1",), "agent"), ("get_ids", ("1", 7), "agent"), ("get_ids", ("good", 0), "count"),
     ("get_ids", ("good", -1), "count"), ("get_ulids", ("1", 7), "agent"),
     ("get_ulids", ("good", 0), "count"), ("get_uuids", ("good", 0), "count"),
+    ("get_id_runs", ("1", 7), "agent"), ("get_id_runs", ("good", 0), "count"),
 ]
 FOREIGN = {
     "http": b"GET / HTTP/1.1\r\n\r\n", "tls": b"\x16\x03\x01\x02\x00\x01",

@@ -13,8 +13,9 @@ from wire import FORMS, STRICT, WrongReply
 
 LASTS_S = 1.5
 RUDE, POLITE = 3, 3
-CALLS = (("get_id", "a"), ("get_ids", "a", 3), ("get_ids", "a", 1000), ("get_timestamp",),
-         ("get_worker_id",), ("get_counters",), ("get_id", "1"), ("nope",))
+CALLS = (("get_id", "a"), ("get_ids", "a", 3), ("get_ids", "a", 1000),
+         ("get_id_runs", "a", 5000), ("get_timestamp",), ("get_worker_id",), ("get_counters",),
+         ("get_id", "1"), ("nope",))
 
 
 def some_calls(form, chance):

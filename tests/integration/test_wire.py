@@ -88,7 +88,8 @@ class Forms(SharedServerTest):
             connection = self.connect()
             for method, arguments in (("get_id", ("infra-dm",)), ("get_worker_id", ()),
                                       ("get_datacenter_id", ()), ("get_timestamp", ()),
-                                      ("get_ids", ("infra-dm", 3)), ("get_worker", ()),
+                                      ("get_ids", ("infra-dm", 3)),
+                                      ("get_id_runs", ("infra-dm", 3)), ("get_worker", ()),
                                       ("get_workers", ()), ("get_counters", ())):
                 with self.subTest(form=str(form), method=method):
                     reply = connection.call(form, method, *arguments)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+import com.twitter.service.snowflake.gen.IdRun;
 import com.twitter.service.snowflake.gen.SnowflakeExtended;
 import org.apache.thrift.TException;
 import org.apache.thrift.protocol.TBinaryProtocol;
@@ -32,6 +33,11 @@ public final class Client {
 			break;
 		case "get_ids":
 			client.get_ids(agent, count).forEach(System.out::println);
+			break;
+		case "get_id_runs":
+			for (IdRun found : client.get_id_runs(agent, count))
+				for (int i = 0; i < found.count; i++)
+					System.out.println(found.first + i);
 			break;
 		default:
 			System.out.println(client.get_worker_id());

@@ -14,6 +14,10 @@ async function run(client) {
     for (let i = 0; i < Number(count); i++) console.log(decimal(await client.get_id(agent)));
   } else if (command === "get_ids") {
     for (const id of await client.get_ids(agent, Number(count))) console.log(decimal(id));
+  } else if (command === "get_id_runs") {
+    for (const found of await client.get_id_runs(agent, Number(count)))
+      for (let i = 0; i < found.count; i++)
+        console.log(String(BigInt(decimal(found.first)) + BigInt(i)));
   } else if (command === "get_ulids" || command === "get_uuids") {
     for (const wide of await client[command](agent, Number(count)))
       console.log(BigInt(`0x${wide.toString("hex")}`).toString());

@@ -54,6 +54,9 @@ def run(client, command, agent="", count="0"):
             print(client.get_id(agent))
     elif command == "get_ids":
         print(*client.get_ids(agent, int(count)), sep="\n")
+    elif command == "get_id_runs":
+        for found in client.get_id_runs(agent, int(count)):
+            print(*range(found.first, found.first + found.count), sep="\n")
     elif command in ("get_ulids", "get_uuids"):
         for wide in getattr(client, command)(agent, int(count)):
             print(int.from_bytes(wide, "big"))

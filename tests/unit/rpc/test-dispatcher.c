@@ -123,8 +123,8 @@ static void test_multiplexed_refusals(void)
 /* Calls whose arguments are structs, booleans and others that no method has. */
 static void append_odd(GRand *random, WireForm form, GByteArray *out)
 {
-	static const char *const METHODS[] = {"get_id", "get_ids", "get_worker", "get_workers",
-					      "nope"};
+	static const char *const METHODS[] = {"get_id",      "get_ids",     "get_worker",
+					      "get_workers", "get_id_runs", "nope"};
 	static const gint16 IDS[] = {1, 2, 7, 300, -1, G_MAXINT16};
 	WireBody body = wire_body(form);
 	g_autoptr(GByteArray) arguments = NULL;
