@@ -113,7 +113,8 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "before. With 2^sequence_bits or continue, few IDs spread evenly modulo any "
 		 "number"},
 	{NUMBER("max-batch", max_batch, "N", 1, 1000000, "10000"),
-	 .help = "IDs in one call of get_ids; fewer where max-ahead does not allow as many"},
+	 .help = "IDs in one call of get_ids or get_id_runs; fewer where max-ahead does not allow "
+		 "as many"},
 	{NUMBER("max-wait", max_wait_ms, "MS", 0, 60000, "1000"),
 	 .help = "how long a call may wait, for the clock or for a reservation, before it is "
 		 "refused"},
