@@ -31,7 +31,7 @@ static const GOptionEntry entries[] = {
 	OPTION("rate", "Open loop: calls a second in all, 1 to 100000000", "CALLS"),
 	OPTION("calls", "Exactly so many calls, all measured, 1 to 10^15", "N"),
 	OPTION("call", "See above (default get_id)", "CALL"),
-	OPTION("count", "IDs in a call of get_ids, 1 to 1000000 (default 100)", "N"),
+	OPTION("count", "IDs in a batch, 1 to 1000000 (default 100)", "N"),
 	OPTION("agent", "Who asks (default snowflakectl)", "A"),
 	OPTION("framing", "framed or unframed (default framed)", "FRAMING"),
 	OPTION("protocol", "strict, compact or unversioned (default strict)", "PROTOCOL"),
@@ -119,8 +119,9 @@ const CtlCommand ctl_bench_command = {
 	.summary = "Loads servers with calls, and measures how they answer.",
 	.details = "Sends a call for each that is answered; with --rate, calls when they "
 		   "are due, whatever comes back, and latency counts from then. Calls are "
-		   "get_id, get_ids, get_timestamp, get_worker_id, get_datacenter_id, or, "
-		   "for a comparison, redis-incr. A connection that ends is made again. "
+		   "get_id, for batches get_ids and get_id_runs, get_timestamp, "
+		   "get_worker_id, get_datacenter_id, or, for a comparison, redis-incr. A "
+		   "connection that ends is made again. "
 		   "Ctrl-C ends the load, and shows what it came to. Exit status 1 if any "
 		   "call failed, 130 after Ctrl-C.",
 	.entries = entries,

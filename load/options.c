@@ -173,7 +173,7 @@ static gboolean check_call(const LoadOptions *self, GError **error)
 		gboolean is_set;
 		gboolean is_good;
 	} cases[] = {
-		{"count", is_given(self, "count"), form->call == LOAD_WIRE_GET_IDS},
+		{"count", is_given(self, "count"), load_wire_is_batch(form->call)},
 		{"agent", is_given(self, "agent"), gives_ids && !is_redis},
 		{"framing", is_given(self, "framing"), !is_redis},
 		{"protocol", is_given(self, "protocol"), !is_redis},

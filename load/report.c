@@ -53,7 +53,7 @@ static guint64 ids_per_call(const LoadOptions *options)
 {
 	if (!load_wire_gives_ids(options->form.call))
 		return 0;
-	return options->form.call == LOAD_WIRE_GET_IDS ? options->form.count : 1;
+	return load_wire_is_batch(options->form.call) ? options->form.count : 1;
 }
 
 /* (transfer full): with commas between. */
@@ -115,7 +115,7 @@ static void append_load(GString *out, const LoadReport *self)
 	const LoadWireForm *form = &options->form;
 
 	g_string_append_printf(out, "load      %s", load_wire_call_names[form->call]);
-	if (form->call == LOAD_WIRE_GET_IDS)
+	if (load_wire_is_batch(form->call))
 		g_string_append_printf(out, " of %" G_GUINT64_FORMAT, form->count);
 	if (form->call != LOAD_WIRE_REDIS_INCR)
 		g_string_append_printf(out, ", %s %s", load_wire_framing_names[form->framing],
@@ -318,7 +318,7 @@ static void add_options(JsonBuilder *builder, const LoadReport *self)
 
 	add_string(builder, "server", servers);
 	add_string(builder, "call", load_wire_call_names[form->call]);
-	if (form->call == LOAD_WIRE_GET_IDS)
+	if (load_wire_is_batch(form->call))
 		add_count(builder, "count", form->count);
 	if (form->call != LOAD_WIRE_REDIS_INCR) {
 		add_string(builder, "framing", load_wire_framing_names[form->framing]);

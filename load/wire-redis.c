@@ -45,7 +45,11 @@ static LoadWireStatus parse(const LoadWire *wire, const guint8 *data, gsize leng
 		return length < wire->largest_reply ? LOAD_WIRE_INCOMPLETE : LOAD_WIRE_BROKEN;
 	if (end - data < 2 || end[-1] != '\r')
 		return LOAD_WIRE_BROKEN;
-	*out_reply = (LoadWireReply){data, (gsize)(end - data) + 1, data + 1};
+	*out_reply = (LoadWireReply){
+		.bytes = data,
+		.length = (gsize)(end - data) + 1,
+		.next_value = data + 1,
+	};
 	return is_number(out_reply) ? LOAD_WIRE_VALUES : LOAD_WIRE_ERROR;
 }
 

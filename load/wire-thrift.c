@@ -6,12 +6,12 @@
 
 #include "common/thrift/byte-writer.h"
 #include "common/thrift/scanner.h"
-#include "load/wire.h"
+#include "load/wire-runs.h"
 
 #define FRAME_BYTES      4
 #define MAX_VARINT_BYTES 10
 
-/* Of replies: no exception nests deeper, and a list may have as many as its bytes allow. */
+/* Of replies: none nests deeper, and a list may have as many as its bytes allow. */
 #define MAX_DEPTH  2
 #define MAX_VALUES G_MAXUINT
 
@@ -32,9 +32,14 @@ static gsize frame_bytes(const LoadWire *wire)
 	return wire->form.framing == LOAD_WIRE_FRAMED ? FRAME_BYTES : 0;
 }
 
+static gboolean gives_runs(const LoadWire *wire)
+{
+	return wire->form.call == LOAD_WIRE_GET_ID_RUNS;
+}
+
 static gboolean gives_list(const LoadWire *wire)
 {
-	return wire->form.call == LOAD_WIRE_GET_IDS;
+	return wire->form.call == LOAD_WIRE_GET_IDS || gives_runs(wire);
 }
 
 static guint32 read_u32(const guint8 *bytes)
@@ -188,7 +193,8 @@ static void make_request(LoadWire *wire)
 
 /* Reading */
 
-/* What comes between the sequence number and the values. */
+/* What comes between the sequence number and the values; before runs, as far as it is the same
+ * however many they are. */
 static void append_result(const LoadWire *wire, GByteArray *out)
 {
 	gboolean compact = is_compact(wire);
@@ -200,7 +206,10 @@ static void append_result(const LoadWire *wire, GByteArray *out)
 		return;
 	}
 	append_field(wire, out, compact ? COMPACT_LIST : BINARY_LIST, 0, 0);
-	if (!compact) {
+	if (gives_runs(wire)) {
+		if (!compact)
+			byte_writer_u8(out, BINARY_STRUCT);
+	} else if (!compact) {
 		byte_writer_u8(out, BINARY_I64);
 		byte_writer_be32(out, count);
 	} else if (count < 15) {
@@ -228,10 +237,16 @@ static void make_start_words(LoadWire *wire, const GByteArray *start)
 	}
 }
 
+static gsize largest_values(const LoadWire *wire)
+{
+	if (gives_runs(wire))
+		return load_wire_runs_largest(wire->values_per_call);
+	return wire->values_per_call * (is_compact(wire) ? MAX_VARINT_BYTES : sizeof(gint64));
+}
+
 static void make_templates(LoadWire *wire)
 {
 	g_autoptr(GByteArray) start = g_byte_array_new();
-	gsize value_bytes = is_compact(wire) ? MAX_VARINT_BYTES : sizeof(gint64);
 
 	make_request(wire);
 	append_start(wire, start, MESSAGE_REPLY);
@@ -239,8 +254,7 @@ static void make_templates(LoadWire *wire)
 	append_result(wire, start);
 	wire->start_bytes = start->len;
 	make_start_words(wire, start);
-	wire->largest_reply =
-		frame_bytes(wire) + wire->start_bytes + wire->values_per_call * value_bytes + 1;
+	wire->largest_reply = frame_bytes(wire) + wire->start_bytes + largest_values(wire) + 1;
 }
 
 /* Lengths in bytes: 0 if what is there makes no sense, more than @available if it is cut off. */
@@ -260,6 +274,9 @@ static gsize values_length(const LoadWire *wire, const guint8 *bytes, gsize avai
 {
 	gsize length = 0;
 
+	if (gives_runs(wire))
+		return load_wire_runs_length(is_compact(wire), bytes, available,
+					     wire->values_per_call);
 	if (!is_compact(wire))
 		return wire->values_per_call * sizeof(gint64);
 	for (guint i = 0; i < wire->values_per_call && length <= available; i++) {
@@ -360,12 +377,13 @@ static LoadWireStatus parse_framed(const LoadWire *wire, const guint8 *data, gsi
 		return LOAD_WIRE_INCOMPLETE;
 
 	if (good_length(wire, message, length, call) == length) {
-		*out_reply = (LoadWireReply){data, bytes, message + wire->start_bytes};
+		*out_reply = (LoadWireReply){
+			.bytes = data, .length = bytes, .next_value = message + wire->start_bytes};
 		return LOAD_WIRE_VALUES;
 	}
 	status = judge(wire, message, length, length, call, &scanned);
 	if (status == LOAD_WIRE_ERROR)
-		*out_reply = (LoadWireReply){data, bytes, NULL};
+		*out_reply = (LoadWireReply){.bytes = data, .length = bytes};
 	return status;
 }
 
@@ -378,14 +396,15 @@ static LoadWireStatus parse_unframed(const LoadWire *wire, const guint8 *data, g
 	if (length > available)
 		return LOAD_WIRE_INCOMPLETE;
 	if (length > 0) {
-		*out_reply = (LoadWireReply){data, length, data + wire->start_bytes};
+		*out_reply = (LoadWireReply){
+			.bytes = data, .length = length, .next_value = data + wire->start_bytes};
 		return LOAD_WIRE_VALUES;
 	}
 	status = judge(wire, data, available, wire->largest_reply, call, &length);
 	if (status == LOAD_WIRE_ERROR && length == 0) /* only a frame tells where the next begins */
 		return LOAD_WIRE_BROKEN;
 	if (status == LOAD_WIRE_ERROR)
-		*out_reply = (LoadWireReply){data, length, NULL};
+		*out_reply = (LoadWireReply){.bytes = data, .length = length};
 	return status;
 }
 
@@ -422,6 +441,8 @@ static gint64 next_compact_value(LoadWireReply *reply)
 
 static gint64 next_value(const LoadWire *wire, LoadWireReply *reply)
 {
+	if (gives_runs(wire))
+		return load_wire_runs_next(is_compact(wire), reply);
 	return is_compact(wire) ? next_compact_value(reply) : next_binary_value(reply);
 }
 

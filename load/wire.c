@@ -2,16 +2,20 @@
 #include "load/wire.h"
 
 const char *const load_wire_call_names[] = {
-	"get_id",     "get_ids", "get_timestamp", "get_worker_id", "get_datacenter_id",
-	"redis-incr", NULL,
+	"get_id",        "get_ids",           "get_id_runs", "get_timestamp",
+	"get_worker_id", "get_datacenter_id", "redis-incr",  NULL,
 };
 const char *const load_wire_framing_names[] = {"framed", "unframed", NULL};
 const char *const load_wire_protocol_names[] = {"strict", "compact", "unversioned", NULL};
 
+gboolean load_wire_is_batch(LoadWireCall call)
+{
+	return call == LOAD_WIRE_GET_IDS || call == LOAD_WIRE_GET_ID_RUNS;
+}
+
 gboolean load_wire_gives_ids(LoadWireCall call)
 {
-	return call == LOAD_WIRE_GET_ID || call == LOAD_WIRE_GET_IDS ||
-	       call == LOAD_WIRE_REDIS_INCR;
+	return call == LOAD_WIRE_GET_ID || load_wire_is_batch(call) || call == LOAD_WIRE_REDIS_INCR;
 }
 
 static gint64 least_value_of(LoadWireCall call)
@@ -29,7 +33,7 @@ LoadWire *load_wire_new(const LoadWireForm *form, guint slots)
 							 : &load_wire_thrift_codec;
 	self->call_name = load_wire_call_names[form->call];
 	self->slots = slots;
-	self->values_per_call = form->call == LOAD_WIRE_GET_IDS ? (guint)form->count : 1;
+	self->values_per_call = load_wire_is_batch(form->call) ? (guint)form->count : 1;
 	self->least_value = least_value_of(form->call);
 	self->codec->make_templates(self);
 	self->largest_reply = MAX(self->largest_reply, LOAD_WIRE_MAX_ERROR_BYTES);

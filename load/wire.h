@@ -16,6 +16,7 @@
 typedef enum {
 	LOAD_WIRE_GET_ID,
 	LOAD_WIRE_GET_IDS,
+	LOAD_WIRE_GET_ID_RUNS,
 	LOAD_WIRE_GET_TIMESTAMP,
 	LOAD_WIRE_GET_WORKER_ID,
 	LOAD_WIRE_GET_DATACENTER_ID,
@@ -36,12 +37,15 @@ extern const char *const load_wire_protocol_names[];
 /* Whether what the call returns are numbers that come once. */
 gboolean load_wire_gives_ids(LoadWireCall call);
 
+/* Whether it returns as many of them as its count says. */
+gboolean load_wire_is_batch(LoadWireCall call);
+
 typedef struct {
 	guint call;        /* LoadWireCall */
 	guint framing;     /* LoadWireFraming */
 	guint protocol;    /* LoadWireProtocol */
-	const char *agent; /* sent as the useragent, by get_id and get_ids */
-	guint64 count;     /* of IDs in a call of get_ids */
+	const char *agent; /* sent as the useragent, where the call gives IDs */
+	guint64 count;     /* of IDs in a batch */
 } LoadWireForm;
 
 typedef struct _LoadWire LoadWire;
@@ -57,7 +61,10 @@ typedef enum {
 typedef struct {
 	const guint8 *bytes; /* the whole reply; borrowed from the caller's buffer */
 	gsize length;
-	const guint8 *next_value; /* VALUES: for load_wire_next_value() */
+	const guint8 *next_value; /* VALUES: for load_wire_next_value(), as is what follows */
+	guint64 next_in_run;      /* where values come as runs: within the one before next_value */
+	gint64 left_in_run;
+	gboolean in_runs;
 } LoadWireReply;
 
 /* One way to write calls and to read replies. */

@@ -13,7 +13,8 @@ import unittest
 from harness import (CTL_ENVIRONMENT, ELSEWHERE, PATIENCE, SANITIZED, SNOWFLAKECTL, ServerTest,
                      dead_address, scaled, wait_for)
 
-CALLS = ("get_id", "get_ids", "get_timestamp", "get_worker_id", "get_datacenter_id")
+CALLS = ("get_id", "get_ids", "get_id_runs", "get_timestamp", "get_worker_id",
+         "get_datacenter_id")
 FRAMINGS = ("framed", "unframed")
 PROTOCOLS = ("strict", "compact", "unversioned")
 RATE = 500 if SANITIZED else 5000
@@ -70,7 +71,8 @@ class Forms(BenchTest):
                 self.assertEqual((report["call"], report["framing"], report["protocol"]),
                                  (call, framing, protocol))
                 self.assertEqual(report["calls"], 40)
-                self.assertEqual(report["ids"], {"get_id": 40, "get_ids": 4000}.get(call, 0))
+                self.assertEqual(report["ids"], {"get_id": 40, "get_ids": 4000,
+                                                 "get_id_runs": 4000}.get(call, 0))
 
     def test_many_in_flight(self):
         server = self.start()
@@ -103,7 +105,7 @@ class Counts(BenchTest):
 
     def test_check_finds_nothing_wrong(self):
         server = self.start()
-        for call in ("get_id", "get_ids"):
+        for call in ("get_id", "get_ids", "get_id_runs"):
             report = self.bench(server, "--check", "--duration", 0.2, "--warmup", 0, "--call", call,
                                 "--in-flight", 8, "--threads", 2)
             self.assertEqual((report["check"]["duplicates"], report["check"]["out_of_order"]),

@@ -48,8 +48,8 @@ static void bad_values_are_named_with_their_limits(void)
 		{"warmup=-1", "--warmup: \"-1\" is not a number from 0 to 3600"},
 		{"rate=0", "--rate: \"0\" is not a number from 1 to 100000000"},
 		{"calls=0", "--calls: \"0\" is not a whole number from 1 to 1000000000000000"},
-		{"call=get", "--call: \"get\" is not one of get_id, get_ids, get_timestamp, "
-			     "get_worker_id, get_datacenter_id, redis-incr"},
+		{"call=get", "--call: \"get\" is not one of get_id, get_ids, get_id_runs, "
+			     "get_timestamp, get_worker_id, get_datacenter_id, redis-incr"},
 		{"count=1000001", "--count: \"1000001\" is not a whole number from 1 to 1000000"},
 		{"framing=x", "--framing: \"x\" is not one of framed, unframed"},
 		{"protocol=x", "--protocol: \"x\" is not one of strict, compact, unversioned"},

@@ -7,25 +7,9 @@
 
 #include "common/thrift/byte-writer.h"
 #include "load/wire.h"
+#include "tests/unit/load/hex.h"
 
 static const LoadWireForm get_id = {.agent = "foo"};
-
-/* (transfer full): @hex as bytes; spaces are left out. */
-static GByteArray *bytes_of(const char *hex)
-{
-	GByteArray *out = g_byte_array_new();
-
-	for (; *hex != '\0'; hex++) {
-		guint8 byte;
-
-		if (*hex == ' ')
-			continue;
-		byte = (guint8)(g_ascii_xdigit_value(hex[0]) << 4 | g_ascii_xdigit_value(hex[1]));
-		g_byte_array_append(out, &byte, 1);
-		hex++;
-	}
-	return out;
-}
 
 static JsonParser *load_vectors(void)
 {
@@ -81,10 +65,10 @@ static void requests_are_those_of_the_vectors(void)
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
 		g_autoptr(LoadWire) wire = load_wire_new(&cases[i].form, 8);
 		g_autoptr(GByteArray) vector =
-			bytes_of(json_object_get_string_member(vectors, cases[i].vector));
+			hex_bytes(json_object_get_string_member(vectors, cases[i].vector));
 		g_autofree guint8 *request = requests_of(wire, 7, 1);
 		g_autoptr(GByteArray) seqid =
-			bytes_of(cases[i].bytes == 1 ? "8780808004" : "40000007");
+			hex_bytes(cases[i].bytes == 1 ? "8780808004" : "40000007");
 		gsize offset = cases[i].offset;
 
 		g_byte_array_remove_range(vector, (guint)offset, (guint)cases[i].bytes);
@@ -129,8 +113,8 @@ static void sequence_numbers_follow(void)
 		g_autofree guint8 *requests = requests_of(wire, cases[i / 2].call, 3);
 
 		for (gsize k = 0; k < 3; k++) {
-			g_autoptr(GByteArray) seqid = bytes_of(compact ? cases[i / 2].compact[k]
-								       : cases[i / 2].strict[k]);
+			g_autoptr(GByteArray) seqid = hex_bytes(compact ? cases[i / 2].compact[k]
+									: cases[i / 2].strict[k]);
 
 			g_assert_cmpmem(requests + k * wire->request_bytes + (compact ? 2 : 14),
 					seqid->len, seqid->data, seqid->len);
@@ -141,6 +125,14 @@ static void sequence_numbers_follow(void)
 #define STRICT_HEAD "80010002 00000006 6765745f6964 "
 
 #define LISTS_HEAD "80010002 00000007 6765745f696473 "
+
+#define RUNS_NAME "6765745f69645f72756e73"
+#define RUNS_HEAD "80010002 0000000b " RUNS_NAME " "
+#define RUN_OF_3  "0a 0001 0000000000000005 08 0002 00000003 00"
+
+/* Of one ID each. */
+#define COMPACT_RUN    " 16 0a 15 02 00"
+#define COMPACT_RUNS_5 COMPACT_RUN COMPACT_RUN COMPACT_RUN COMPACT_RUN COMPACT_RUN
 
 /* What a reply says; a list of values, ended by -1. */
 typedef struct {
@@ -177,6 +169,24 @@ static const Good goods[] = {
 	 3,
 	 "8241 8380808004 07 6765745f696473 0900 f60f 020202020202020202020202020204 00",
 	 {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, -1}},
+	{{.call = LOAD_WIRE_GET_ID_RUNS, .agent = "a", .count = 3},
+	 3,
+	 RUNS_HEAD "40000003 0f 0000 0c 00000001 " RUN_OF_3 " 00",
+	 {5, 6, 7, -1}},
+	{{.call = LOAD_WIRE_GET_ID_RUNS, .agent = "a", .count = 3},
+	 3,
+	 RUNS_HEAD "40000003 0f 0000 0c 00000002 0a 0001 0000000000000005 08 0002 00000002 00"
+		   "0a 0001 7fffffffffffffff 08 0002 00000001 00 00",
+	 {5, 6, G_MAXINT64, -1}},
+	{{.call = LOAD_WIRE_GET_ID_RUNS, .agent = "a", .count = 3, .protocol = LOAD_WIRE_COMPACT},
+	 3,
+	 "8241 8380808004 0b " RUNS_NAME " 0900 2c 16 0a 15 04 00 16 8001 15 02 00 00",
+	 {5, 6, 64, -1}},
+	{{.call = LOAD_WIRE_GET_ID_RUNS, .agent = "a", .count = 15, .protocol = LOAD_WIRE_COMPACT},
+	 3,
+	 "8241 8380808004 0b " RUNS_NAME " 0900 fc0f" COMPACT_RUNS_5 COMPACT_RUNS_5 COMPACT_RUNS_5
+	 " 00",
+	 {5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, -1}},
 	{{.agent = "a"}, 0xffffffff, STRICT_HEAD "7fffffff 0a 0000 0000000000000001 00", {1, -1}},
 	{{.agent = "a", .protocol = LOAD_WIRE_COMPACT},
 	 0x7fffffff,
@@ -200,7 +210,7 @@ static const Good goods[] = {
 /* (transfer full): as it comes over the wire */
 static GByteArray *reply_of(const LoadWireForm *form, const char *hex)
 {
-	g_autoptr(GByteArray) message = bytes_of(hex);
+	g_autoptr(GByteArray) message = hex_bytes(hex);
 	GByteArray *out = g_byte_array_new();
 	guint32 length = GUINT32_TO_BE(message->len);
 
@@ -309,7 +319,7 @@ static void check_bad(const LoadWireForm *form, const Bad *cases, gsize count)
 	g_autoptr(LoadWire) wire = load_wire_new(form, 8);
 
 	for (gsize i = 0; i < count; i++) {
-		g_autoptr(GByteArray) reply = bytes_of(cases[i].hex);
+		g_autoptr(GByteArray) reply = hex_bytes(cases[i].hex);
 		g_autofree char *error = NULL;
 		LoadWireReply parsed = {0};
 
@@ -435,7 +445,7 @@ static void lists_of_another_length_are_errors(void)
 	g_autoptr(LoadWire) wire = load_wire_new(&form, 8);
 
 	for (gsize i = 0; i < G_N_ELEMENTS(counts); i++) {
-		g_autoptr(GByteArray) reply = bytes_of(LISTS_HEAD "40000007 0f 0000 0a");
+		g_autoptr(GByteArray) reply = hex_bytes(LISTS_HEAD "40000007 0f 0000 0a");
 		LoadWireReply parsed;
 
 		byte_writer_be32(reply, counts[i]);
