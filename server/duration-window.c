@@ -31,7 +31,7 @@ gboolean duration_window_quantile(const DurationWindow *self, CounterSet *counte
 	}
 	if (all == 0)
 		return FALSE;
-	while (before + (gdouble)calls[bucket] < quantile * all)
+	while (bucket < N_COUNTER_DURATIONS - 1 && before + (gdouble)calls[bucket] < quantile * all)
 		before += (gdouble)calls[bucket++];
 
 	gdouble from_us = bucket == 0 ? 0 : bound_us(bucket - 1);
