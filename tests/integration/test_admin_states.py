@@ -144,6 +144,31 @@ class States(ServerTest):
 
 
 class Registry(ZooKeeperTest):
+    def test_a_stop_is_known_at_once(self):
+        """Whoever sends calls here hears it with the first question after the signal; calls are
+        answered meanwhile, and nobody is told to restart it."""
+        server = self.member(*LISTEN, "--drain-delay", 3000)
+        admin = Admin(server)
+        self.assertEqual(admin.ask("/readyz").status, 200)
+        with server.connect() as kept:
+            server.expect_end = True
+            server.process.terminate()
+            server.wait_event("stopping")
+            began = time.monotonic()
+            while time.monotonic() - began < 1:
+                reply = admin.ask("/readyz")
+                self.assertEqual((reply.status, reply.line),
+                                 (503, "draining: the server is about to stop"))
+                self.assertEqual(admin.ask("/livez").status, 200)
+                self.assertEqual(admin.ask("/healthz").status, 200)
+                self.assertGreater(kept.call(STRICT, "get_id", "good").success, 0)
+                self.assertEqual(server.call("get_worker").state, "draining")
+                self.assertIsNotNone(self.tree.claim_of(server))
+            self.assertEqual(kept.rest(), b"")
+        self.assertEqual(server.wait_end(), 0)
+        server.wait_event("worker-handed-back")
+        self.assertIsNone(self.tree.claim_of(server))
+
     def test_without_zookeeper(self):
         """Ready until little of the reservation is left; and again when it is extended."""
         proxy = self.proxy()
