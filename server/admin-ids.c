@@ -97,6 +97,20 @@ static void list_as_text(const IdRun *run, AdminReply *reply)
 	admin_reply_take(reply, ADMIN_REPLY_TEXT, g_string_free(text, FALSE));
 }
 
+/* @text: NULL if there is none */
+static void refuse_number(const char *text, guint most, const AdminRequest *request,
+			  AdminReply *reply)
+{
+	g_autofree char *shown = text != NULL ? text_escape(text, strlen(text)) : NULL;
+
+	if (shown == NULL)
+		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST,
+				   "how many? say n=NUMBER in the query, 1 to %u", most);
+	else
+		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST,
+				   "n=%s is not a whole number from 1 to %u", shown, most);
+}
+
 void admin_ids_draw_many(OwnCalls *calls, const AdminRequest *request, AdminReply *reply)
 {
 	const char *text = admin_request_argument(request, "n");
@@ -105,12 +119,7 @@ void admin_ids_draw_many(OwnCalls *calls, const AdminRequest *request, AdminRepl
 
 	/* how many are too many is for the service to say */
 	if (text == NULL || !g_ascii_string_to_unsigned(text, 10, 0, G_MAXINT, &count, NULL)) {
-		g_autofree char *shown = text != NULL ? text_escape(text, strlen(text)) : NULL;
-
-		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST,
-				   shown != NULL ? "n=%s is not a whole number"
-						 : "how many? say n=NUMBER in the query",
-				   shown);
+		refuse_number(text, generator_max_batch(calls->config->generator), request, reply);
 		return;
 	}
 	if (!draw(calls, COUNTER_GET_IDS, request, (guint)count, &run, reply))
