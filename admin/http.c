@@ -30,8 +30,9 @@
 #define LOOK_AROUND_MS   1000
 #define ASK_AGAIN_MS     5
 #define NICENESS         10
-/* A request's head has to fit, and a reply's. */
-#define CONNECTION_BYTES ((size_t)16384)
+/* A request's head has to fit, its cookies twice, and a reply's. A browser sends all cookies of
+ * localhost, whichever port has set them. */
+#define CONNECTION_BYTES ((size_t)32768)
 
 G_STATIC_ASSERT(MAX_CONNECTIONS + MAX_LEAVING + 2 <= ADMIN_HTTP_DESCRIPTORS);
 

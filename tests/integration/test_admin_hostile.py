@@ -93,6 +93,13 @@ class Hostile(ServerTest):
                 self.assertRegex(reply, rb"\A(HTTP/1\.1 %s |\Z)" % status)
         self.assert_answers()
 
+    def test_many_cookies(self):
+        """A browser sends all that it has of localhost."""
+        for count, length in ((60, 100), (200, 20), (20, 500)):
+            with self.subTest(count):
+                cookies = "; ".join(f"name-{i}={'x' * length}" for i in range(count))
+                self.assertEqual(self.admin.ask("/", cookie=cookies).status, 200)
+
     def test_bodies(self):
         """Those of a GET are passed over, for others there is no use."""
         body = b"Content-Length: 5\r\n\r\nhello"
