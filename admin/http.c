@@ -41,8 +41,9 @@ enum { POLLED_STOP, POLLED_MHD, POLLED_LISTENERS };
 
 typedef struct {
 	int fd;
-	gint64 since_us; /* monotonic: when it came, or had its last answer */
+	gint64 since_us; /* monotonic: when it came, had its last answer, or began to wait */
 	gint64 asked_us; /* monotonic: when its request had come */
+	gboolean waits;  /* for the answer to that */
 	gboolean is_leaving;
 	GList link; /* unless it is leaving, in guests */
 } Guest;
@@ -56,6 +57,7 @@ struct _AdminHttp {
 	GPtrArray *waiting; /* of MHD_Connection: suspended, to be asked for again */
 	gint64 tick_at_us;
 	gint64 accept_from_us; /* not before */
+	gboolean ends;         /* nobody waits any more */
 	pthread_t thread;
 	gboolean started;
 };
@@ -66,6 +68,12 @@ static void guest_put_last(AdminHttp *self, Guest *guest)
 {
 	guest->since_us = g_get_monotonic_time();
 	g_queue_push_tail_link(&self->guests, &guest->link);
+}
+
+static void guest_renew(AdminHttp *self, Guest *guest)
+{
+	g_queue_unlink(&self->guests, &guest->link);
+	guest_put_last(self, guest);
 }
 
 static void on_connection(void *data, struct MHD_Connection *connection, void **context,
@@ -103,13 +111,13 @@ static void on_answered(void *data, struct MHD_Connection *connection, void **re
 	Guest *guest = guest_of(connection);
 	char byte;
 
+	guest->waits = FALSE;
 	if (guest->is_leaving)
 		return;
 	/* libmicrohttpd overlooks an end of file that came with the request; this says it again */
 	if (recv(guest->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
 		shutdown(guest->fd, SHUT_RD);
-	g_queue_unlink(&self->guests, &guest->link);
-	guest_put_last(self, guest);
+	guest_renew(self, guest);
 }
 
 /* libmicrohttpd sees the end of it, and closes it. */
@@ -281,12 +289,25 @@ static void log_answered(const Guest *guest, const char *url, const char *method
 		  log_number("took_us", g_get_monotonic_time() - guest->asked_us));
 }
 
+/* However late its request came, it is not hung up on for what we let it wait for. */
+static void let_wait(AdminHttp *self, struct MHD_Connection *connection, Guest *guest)
+{
+	if (!guest->waits && !guest->is_leaving)
+		guest_renew(self, guest);
+	guest->waits = TRUE;
+	MHD_suspend_connection(connection);
+	g_ptr_array_add(self->waiting, connection);
+}
+
 static enum MHD_Result answer_or_wait(AdminHttp *self, struct MHD_Connection *connection,
 				      const char *url, const char *method)
 {
-	const Guest *guest = guest_of(connection);
+	Guest *guest = guest_of(connection);
 	gint64 waited_us = g_get_monotonic_time() - guest->asked_us;
-	AdminRequest request = {.connection = connection, .waited_ms = waited_us / 1000};
+	AdminRequest request = {
+		.connection = connection,
+		.waited_ms = self->ends ? ADMIN_REQUEST_LAST_TRY : waited_us / 1000,
+	};
 	const char *accept = admin_request_header(&request, MHD_HTTP_HEADER_ACCEPT);
 	g_auto(AdminReply) reply = {0};
 
@@ -296,8 +317,9 @@ static enum MHD_Result answer_or_wait(AdminHttp *self, struct MHD_Connection *co
 		log_answered(guest, url, method, reply.status);
 		return send_reply(connection, &reply);
 	}
-	MHD_suspend_connection(connection);
-	g_ptr_array_add(self->waiting, connection);
+	if (self->ends)
+		return MHD_NO;
+	let_wait(self, connection, guest);
 	return MHD_YES;
 }
 
@@ -423,7 +445,9 @@ static void *serve(void *data)
 			hang_up_first(self);
 		tick(self);
 	}
-	resume_all(self); /* they are closed like others */
+	self->ends = TRUE;
+	resume_all(self); /* libmicrohttpd must not end while one is suspended */
+	MHD_run(self->daemon);
 	return NULL;
 }
 

@@ -11,8 +11,9 @@
  *
  * It is in nobody's way. One thread serves all connections, at a lower priority than others; each
  * connection has a bound of memory. When there are as many as there may be, the one that has had no
- * answer for the longest makes room, and none is without an answer for more than 10 s: whoever
- * holds connections, or sends or reads slowly, does not keep others from their answers.
+ * answer for the longest makes room, and none is without an answer for more than 10 s, beside what
+ * the answer has to wait for: whoever holds connections, or sends or reads slowly, does not keep
+ * others from their answers.
  */
 typedef struct _AdminHttp AdminHttp;
 
@@ -27,7 +28,8 @@ typedef struct {
 	 * browser ask for it. */
 	gboolean for_own_site;
 	/* In the server's thread; it must not block. Makes @reply, which has nothing yet; or leaves
-	 * it so, to be asked again in some milliseconds. */
+	 * it so, to be asked again in some milliseconds; not for longer than 10 s, and not at
+	 * the last try. */
 	void (*answer)(const AdminRequest *request, gpointer user_data, AdminReply *reply);
 } AdminPath;
 
@@ -50,5 +52,6 @@ void admin_http_listen(AdminHttp *self, int fd);
 
 gboolean admin_http_start(AdminHttp *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Ends the thread, and closes every connection; a request that is being answered is. */
+/* Ends the thread, and closes every connection; a request that is being answered is, and one that
+ * waits is tried for the last time. */
 void admin_http_stop(AdminHttp *self);

@@ -4,11 +4,14 @@
 #include <glib.h>
 #include <microhttpd.h>
 
+/* The server ends: this cannot be asked again. */
+#define ADMIN_REQUEST_LAST_TRY G_MAXINT64
+
 /* A GET or a HEAD, as those see it who answer. It lasts until they have. */
 typedef struct {
 	struct MHD_Connection *connection;
 	gboolean wants_json; /* the client names application/json among what it accepts */
-	gint64 waited_ms;    /* since it was asked first; 0 at the first time */
+	gint64 waited_ms;    /* since it was asked first; 0 at the first time; or LAST_TRY */
 	const char *rest;    /* of a path of a family: what stands after it, not empty; else NULL */
 } AdminRequest;
 

@@ -2,10 +2,12 @@
 """What a server says of itself over HTTP while it starts, ends, hangs or loses its registry."""
 import time
 
-from admin import LISTEN, Admin
-from harness import BUILD, PATIENCE, SANITIZED, SLOW, ServerTest, reserve_ahead, wait_for
+from admin import LISTEN, Admin, read_all
+from harness import (BUILD, LONG_WAIT_MS, PATIENCE, SANITIZED, SLOW, SLOW_LAYOUT, ServerTest,
+                     reserve_ahead, wait_for)
 from held_thread import held_thread
 from test_admin import DRAWING, JSON, OTHERS, TEXT
+from test_admin_hostile import GET, SILENCE_S
 from wire import STRICT
 from zookeeper_case import DATACENTER, ZooKeeperTest
 
@@ -141,6 +143,50 @@ class States(ServerTest):
         connection.close()
         for one in waiting:
             self.assertRegex(one.recv(4096), rb"\AHTTP/1\.1 (200|503) ")
+
+
+class Waiting(ServerTest):
+    """For the IDs of a whole minute: a server reserves a second at a time, so it is in vain."""
+    MUCH = b"/ids?agent=good&n=9600"
+
+    def setUp(self):
+        super().setUp()
+        self.server = self.start(*LISTEN, "--layout", SLOW_LAYOUT, "--max-ahead", 60000,
+                                 "--max-wait", LONG_WAIT_MS)
+        self.admin = Admin(self.server)
+
+    def guest(self):
+        guest = self.admin.socket()
+        self.addCleanup(guest.close)
+        return guest
+
+    def assert_later(self, reply):
+        self.assertRegex(reply, rb"\AHTTP/1\.1 503 (.*\r\n)+Retry-After: \d+\r\n")
+
+    def test_whoever_was_silent_before_has_as_long(self):
+        guest = self.guest()
+        guest.sendall(GET % b"/ping")
+        self.assertIn(b" 200 ", guest.recv(4096))
+        began = time.monotonic()
+        wait_for(lambda: time.monotonic() - began > 0.65 * SILENCE_S, SILENCE_S, "a while")
+        guest.sendall(GET % self.MUCH)
+        asked = time.monotonic()
+        self.assert_later(guest.recv(4096))
+        self.assertGreater(time.monotonic() - asked, 0.45 * SILENCE_S)
+
+    def test_a_stop_answers_who_waits(self):
+        guests = [self.guest() for _ in range(20)]
+        for guest in guests:
+            guest.sendall(GET % self.MUCH)
+        self.assertEqual(self.admin.ask("/ping").status, 200)  # they have been read
+        for guest in guests:
+            guest.setblocking(False)
+            with self.assertRaises(BlockingIOError):
+                guest.recv(1)
+            guest.settimeout(20 * PATIENCE)
+        self.assertEqual(self.server.terminate(), 0)
+        for guest in guests:
+            self.assert_later(read_all(guest))
 
 
 class Registry(ZooKeeperTest):
