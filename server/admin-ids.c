@@ -74,18 +74,16 @@ void admin_ids_draw_one(OwnCalls *calls, const AdminRequest *request, AdminReply
 	admin_reply_take_json(reply, object);
 }
 
+/* Digits need no escapes, and a tree of json-glib takes a hundred bytes for each of them. */
 static void list_as_json(const IdRun *run, AdminReply *reply)
 {
-	JsonArray *ids = json_array_sized_new(run->count);
-	JsonObject *object = json_object_new();
+	GString *text = g_string_new("{\"ids\":[");
 
-	for (guint i = 0; i < run->count; i++) {
-		g_autofree char *id = decimal(id_run_get(run, i));
-
-		json_array_add_string_element(ids, id);
-	}
-	json_object_set_array_member(object, "ids", ids);
-	admin_reply_take_json(reply, object);
+	for (guint i = 0; i < run->count; i++)
+		g_string_append_printf(text, "%s\"%" G_GINT64_FORMAT "\"", i > 0 ? "," : "",
+				       id_run_get(run, i));
+	g_string_append(text, "]}\n");
+	admin_reply_take(reply, ADMIN_REPLY_JSON, g_string_free(text, FALSE));
 }
 
 static void list_as_text(const IdRun *run, AdminReply *reply)
