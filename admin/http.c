@@ -55,6 +55,7 @@ struct _AdminHttp {
 	GQueue guests;      /* of Guest, by since_us */
 	guint n_leaving;    /* guests that are in the list no more */
 	GPtrArray *waiting; /* of MHD_Connection: suspended, to be asked for again */
+	gint64 ask_again_at_us;
 	gint64 tick_at_us;
 	gint64 accept_from_us; /* not before */
 	gboolean ends;         /* nobody waits any more */
@@ -389,15 +390,27 @@ static void resume_all(AdminHttp *self)
 	g_ptr_array_set_size(self->waiting, 0);
 }
 
+/* However often the thread goes round for others; but whoever is to go has to be resumed for it. */
+static void resume_in_time(AdminHttp *self)
+{
+	gint64 now_us = g_get_monotonic_time();
+
+	if (now_us < self->ask_again_at_us && self->n_leaving == 0)
+		return;
+	self->ask_again_at_us = now_us + ASK_AGAIN_MS * 1000;
+	resume_all(self);
+}
+
 /* Until when it may sleep, in ms from now. */
 static int next_ms(const AdminHttp *self)
 {
-	gint64 until_tick_us = self->tick_at_us - g_get_monotonic_time();
-	guint look_ms = self->waiting->len > 0 ? ASK_AGAIN_MS : LOOK_AROUND_MS;
-	MHD_UNSIGNED_LONG_LONG mhd_ms = look_ms;
+	gint64 at_us = self->waiting->len > 0 ? MIN(self->ask_again_at_us, self->tick_at_us)
+					      : self->tick_at_us;
+	gint64 until_us = at_us - g_get_monotonic_time();
+	MHD_UNSIGNED_LONG_LONG mhd_ms = LOOK_AROUND_MS;
 
 	MHD_get_timeout(self->daemon, &mhd_ms);
-	return (int)CLAMP(until_tick_us / 1000 + 1, 0, (gint64)MIN(mhd_ms, look_ms));
+	return (int)CLAMP(until_us / 1000 + 1, 0, (gint64)MIN(mhd_ms, LOOK_AROUND_MS));
 }
 
 static void tick(AdminHttp *self)
@@ -439,7 +452,7 @@ static void *serve(void *data)
 		for (guint i = POLLED_LISTENERS; i < self->polled->len; i++)
 			if (polled(self, i)->revents != 0)
 				accept_some(self, polled(self, i)->fd);
-		resume_all(self);
+		resume_in_time(self);
 		MHD_run(self->daemon);
 		while (first_is_silent(self))
 			hang_up_first(self);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a server says of itself over HTTP while it starts, ends, hangs or loses its registry."""
 import time
+import unittest
 
 from admin import LISTEN, Admin, read_all
 from harness import (BUILD, LONG_WAIT_MS, PATIENCE, SANITIZED, SLOW, SLOW_LAYOUT, ServerTest,
@@ -173,6 +174,23 @@ class Waiting(ServerTest):
         asked = time.monotonic()
         self.assert_later(guest.recv(4096))
         self.assertGreater(time.monotonic() - asked, 0.45 * SILENCE_S)
+
+    @unittest.skipIf(SANITIZED, "the sanitizers' own work is more than what is measured")
+    def test_who_waits_costs_others_nothing(self):
+        """They are asked for again now and then, not with every answer to others."""
+        alone_s = self.cost_of_pings()
+        for _ in range(60):
+            self.guest().sendall(GET % self.MUCH)
+        self.assertLess(self.cost_of_pings(), 6 * alone_s + 0.1)
+
+    def cost_of_pings(self):
+        """To the server, in seconds of a processor."""
+        guest = self.guest()
+        before_s = self.server.cpu_seconds()
+        for _ in range(10000):
+            guest.sendall(GET % b"/ping")
+            guest.recv(4096)
+        return self.server.cpu_seconds() - before_s
 
     def test_a_stop_answers_who_waits(self):
         guests = [self.guest() for _ in range(20)]
