@@ -59,7 +59,9 @@ const commands = {
     return { problems: problems.splice(0), strangers: strangers.splice(0) };
   },
   async close({ page }) {
-    await pages.get(page).page.close();
+    const entry = pages.get(page);
+    await entry.page.unrouteAll({ behavior: "wait" }); // or one under way ends the driver
+    await entry.page.close();
     pages.delete(page);
   },
 };
