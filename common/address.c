@@ -8,6 +8,8 @@
 
 #define MAX_HOST_BYTES 253 /* of a name in the DNS */
 
+#define LOCAL_PREFIX "unix:"
+
 /* What is wrong with a host in brackets, or NULL. */
 static const char *bracketed_host_fault(const char *host)
 {
@@ -55,13 +57,64 @@ static const char *split(const char *text, char **out_host, const char **out_por
 	return bracketed ? bracketed_host_fault(*out_host) : host_fault(*out_host);
 }
 
-static Address *refuse(const char *text, const char *fault, GError **error)
+/* @form: what it was to be */
+static Address *refuse(const char *text, const char *form, const char *fault, GError **error)
 {
 	g_autofree char *escaped = text_escape(text, strlen(text));
 
-	g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "\"%s\" is not HOST:PORT: %s",
-		    escaped, fault);
+	g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "\"%s\" is not %s: %s",
+		    escaped, form, fault);
 	return NULL;
+}
+
+/* Whether a local socket is meant; a host may be called unix, and have a port. */
+static gboolean is_local(const char *text)
+{
+	const char *rest = text + strlen(LOCAL_PREFIX);
+
+	if (!g_str_has_prefix(text, LOCAL_PREFIX))
+		return *text == '@' || *text == '/';
+	return *rest == '\0' || rest[strspn(rest, G_CSET_DIGITS)] != '\0';
+}
+
+/* (transfer full): what is wrong with the path of a local socket, or NULL. */
+static char *path_fault(const char *path)
+{
+	gsize length = strlen(path);
+
+	if (*path != '/' && *path != '@')
+		return g_strdup("the path is not whole, as in unix:/run/ids; unix:@ids is an "
+				"abstract socket, without a file");
+	if (path[length - 1] == '/' || length == 1)
+		return g_strdup("the name is missing");
+	if (length > ADDRESS_MAX_PATH_BYTES)
+		return g_strdup_printf("the path has %zu bytes, the limit is %d", length,
+				       ADDRESS_MAX_PATH_BYTES);
+	for (const char *at = path; *at != '\0'; at = g_utf8_next_char(at))
+		if (!g_unichar_isprint(g_utf8_get_char_validated(at, -1)))
+			return g_strdup("the path is not printable text");
+	return NULL;
+}
+
+static Address *parse_local(const char *text, GError **error)
+{
+	const char *path =
+		g_str_has_prefix(text, LOCAL_PREFIX) ? text + strlen(LOCAL_PREFIX) : text;
+	g_autofree char *fault = NULL;
+	Address *self;
+
+	if (*text == '/')
+		return refuse(text, "HOST:PORT", "a path stands after " LOCAL_PREFIX, error);
+	/* unix:///run/ids, as others write it */
+	while (g_str_has_prefix(path, "//"))
+		path++;
+	fault = path_fault(path);
+	if (fault != NULL)
+		return refuse(text, "unix:PATH", fault, error);
+	self = g_new0(Address, 1);
+	self->path = g_strdup(path);
+	self->text = g_strconcat(LOCAL_PREFIX, path, NULL);
+	return self;
 }
 
 static Address *parse(const char *text, guint16 default_port, GError **error)
@@ -69,7 +122,8 @@ static Address *parse(const char *text, guint16 default_port, GError **error)
 	g_autofree char *host = NULL;
 	const char *port_text = NULL;
 	guint64 port = default_port;
-	const char *fault = split(text, &host, &port_text);
+	const char *fault =
+		is_local(text) ? "a local socket will not do here" : split(text, &host, &port_text);
 	gboolean bracketed;
 	Address *self;
 
@@ -77,9 +131,9 @@ static Address *parse(const char *text, guint16 default_port, GError **error)
 	    !g_ascii_string_to_unsigned(port_text, 10, 0, G_MAXUINT16, &port, NULL))
 		fault = "the port is not a number from 0 to 65535";
 	if (fault != NULL)
-		return refuse(text, fault, error);
+		return refuse(text, "HOST:PORT", fault, error);
 	bracketed = strchr(host, ':') != NULL;
-	self = g_new(Address, 1);
+	self = g_new0(Address, 1);
 	self->text = g_strdup_printf(bracketed ? "[%s]:%u" : "%s:%u", host, (guint)port);
 	self->host = g_steal_pointer(&host);
 	self->port = (guint16)port;
@@ -96,6 +150,11 @@ Address *address_parse_admin(const char *text, GError **error)
 	return parse(text, ADDRESS_ADMIN_PORT, error);
 }
 
+Address *address_parse_listen(const char *text, GError **error)
+{
+	return is_local(text) ? parse_local(text, error) : address_parse(text, error);
+}
+
 Address *address_parse_peer(const char *text, GError **error)
 {
 	g_autoptr(Address) self = address_parse(text, error);
@@ -103,15 +162,21 @@ Address *address_parse_peer(const char *text, GError **error)
 	if (self == NULL)
 		return NULL;
 	if (address_is_everywhere(self) || self->port == 0)
-		return refuse(text, "others cannot connect to this", error);
+		return refuse(text, "HOST:PORT", "others cannot connect to this", error);
 	return g_steal_pointer(&self);
+}
+
+Address *address_parse_server(const char *text, GError **error)
+{
+	return is_local(text) ? parse_local(text, error) : address_parse_peer(text, error);
 }
 
 Address *address_copy(const Address *self)
 {
 	Address *copy = g_new(Address, 1);
 
-	*copy = (Address){g_strdup(self->host), self->port, g_strdup(self->text)};
+	*copy = (Address){g_strdup(self->host), self->port, g_strdup(self->path),
+			  g_strdup(self->text)};
 	return copy;
 }
 
@@ -120,6 +185,7 @@ void address_free(Address *self)
 	if (self == NULL)
 		return;
 	g_free(self->host);
+	g_free(self->path);
 	g_free(self->text);
 	g_free(self);
 }
@@ -146,6 +212,8 @@ static gboolean is_unspecified_v4(const char *host)
 
 gboolean address_is_everywhere(const Address *self)
 {
+	if (self->path != NULL)
+		return FALSE;
 	return strcmp(self->host, "*") == 0 || is_unspecified_v4(self->host) ||
 	       is_unspecified_v6(self->host);
 }

@@ -3,15 +3,24 @@
 
 #include <glib.h>
 
-/* HOST:PORT, as written in options, of servers and of clients. Text only: nothing is looked up. */
+/*
+ * Where a server is, as written in options, of servers and of clients: HOST:PORT; or, where that
+ * will do, a local socket: unix:PATH, or unix:@NAME, which is abstract: without a file. Text only:
+ * nothing is looked up.
+ */
 
 #define ADDRESS_DEFAULT_PORT 7609
 #define ADDRESS_ADMIN_PORT   9990 /* of HTTP for operators */
 
+/* Of the path of a local socket, "@" included: what the kernel has room for, and a NUL. */
+#define ADDRESS_MAX_PATH_BYTES 107
+
 typedef struct {
-	char *host;   /* a name, an IPv4 address, an IPv6 address without brackets, or "*" */
-	guint16 port; /* 0: any free port */
-	char *text;   /* HOST:PORT, with brackets where they are needed */
+	char *host;   /* a name, an IPv4 address, an IPv6 address without brackets, or "*"; NULL:
+			 it is a local socket */
+	guint16 port; /* 0: any free port, or it is a local socket */
+	char *path;   /* of a local socket: "/run/ids", or "@ids"; NULL: there is a host */
+	char *text;   /* HOST:PORT, with brackets where they are needed; unix:PATH */
 } Address;
 
 /**
@@ -31,11 +40,24 @@ Address *address_parse_admin(const char *text, GError **error);
  * does it leave the port open. */
 Address *address_parse_peer(const char *text, GError **error);
 
+/**
+ * address_parse_listen:
+ * @text: as for address_parse(), or a local socket: unix:PATH, with the whole path, unix:@NAME, or
+ *   @NAME alone. It is printable UTF-8, of ADDRESS_MAX_PATH_BYTES at most
+ *
+ * Returns: as address_parse() does
+ */
+Address *address_parse_listen(const char *text, GError **error);
+
+/* Likewise, for what a client of this machine connects to: as address_parse_peer(), or a local
+ * socket. */
+Address *address_parse_server(const char *text, GError **error);
+
 /* (transfer full) */
 Address *address_copy(const Address *self);
 void address_free(Address *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Address, address_free)
 
 /* Whether it stands for every address of the machine: "*", and the unspecified address in any
- * spelling. */
+ * spelling. A local socket does not. */
 gboolean address_is_everywhere(const Address *self);

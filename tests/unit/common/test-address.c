@@ -61,6 +61,114 @@ static const struct {
 	{"h\xc3\xb6st:1", "\"h\\xc3\\xb6st:1\" is not HOST:PORT: the host is neither a name nor"},
 };
 
+static const struct {
+	const char *text;
+	const char *path;
+	const char *written;
+} LOCAL[] = {
+	{"unix:/run/ids", "/run/ids", "unix:/run/ids"},
+	{"unix:///run/ids", "/run/ids", "unix:/run/ids"},
+	{"unix:/run//ids.sock", "/run//ids.sock", "unix:/run//ids.sock"},
+	{"unix:/a b:c@d", "/a b:c@d", "unix:/a b:c@d"},
+	{"unix:/h\xc3\xb6st", "/h\xc3\xb6st", "unix:/h\xc3\xb6st"},
+	{"unix:@ids", "@ids", "unix:@ids"},
+	{"@ids", "@ids", "unix:@ids"},
+	{"@7609", "@7609", "unix:@7609"},
+	{"@a/b", "@a/b", "unix:@a/b"},
+};
+
+static const struct {
+	const char *text;
+	const char *fault;
+} BAD_LOCAL[] = {
+	{"/run/ids", "\"/run/ids\" is not HOST:PORT: a path stands after unix:"},
+	{"unix:", "\"unix:\" is not unix:PATH: the path is not whole, as in unix:/run/ids"},
+	{"unix:ids", "the path is not whole"},
+	{"unix:./ids", "the path is not whole"},
+	{"unix:7609x", "the path is not whole"},
+	{"unix:/", "the name is missing"},
+	{"unix:///", "the name is missing"},
+	{"unix:/run/", "the name is missing"},
+	{"unix:@", "the name is missing"},
+	{"@", "the name is missing"},
+	{"unix:/run/i\nds", "the path is not printable text"},
+	{"unix:@i\x7f", "the path is not printable text"},
+	{"unix:/h\xc3st", "the path is not printable text"},
+	{"unix:/h\xc3", "the path is not printable text"},
+};
+
+static void test_local(void)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(LOCAL); i++) {
+		g_autoptr(GError) error = NULL;
+		g_autoptr(Address) address = address_parse_listen(LOCAL[i].text, &error);
+		g_autoptr(Address) server = address_parse_server(LOCAL[i].text, &error);
+
+		g_test_message("%s", LOCAL[i].text);
+		g_assert_no_error(error);
+		g_assert_null(address->host);
+		g_assert_cmpuint(address->port, ==, 0);
+		g_assert_cmpstr(address->path, ==, LOCAL[i].path);
+		g_assert_cmpstr(address->text, ==, LOCAL[i].written);
+		g_assert_cmpstr(server->text, ==, LOCAL[i].written);
+		g_assert_false(address_is_everywhere(address));
+	}
+}
+
+static void test_bad_local(void)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(BAD_LOCAL); i++) {
+		g_autofree char *shown = g_strescape(BAD_LOCAL[i].text, NULL);
+		g_autoptr(GError) error = NULL;
+
+		g_test_message("%s", shown);
+		g_assert_null(address_parse_listen(BAD_LOCAL[i].text, &error));
+		g_assert_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE);
+		g_assert_nonnull(strstr(error->message, BAD_LOCAL[i].fault));
+		g_assert_null(address_parse_server(BAD_LOCAL[i].text, NULL));
+	}
+}
+
+/* The last that fits, and the first that does not. */
+static void test_long_local(void)
+{
+	static const char *const PREFIXES[] = {"unix:/", "unix:@"};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(PREFIXES); i++) {
+		g_autofree char *name = g_strnfill(ADDRESS_MAX_PATH_BYTES - 1, 'a');
+		g_autofree char *fits = g_strconcat(PREFIXES[i], name, NULL);
+		g_autofree char *too_long = g_strconcat(fits, "a", NULL);
+		g_autoptr(Address) address = address_parse_listen(fits, NULL);
+		g_autoptr(GError) error = NULL;
+
+		g_assert_cmpuint(strlen(address->path), ==, 107);
+		g_assert_null(address_parse_listen(too_long, &error));
+		g_assert_nonnull(
+			strstr(error->message, ": the path has 108 bytes, the limit is 107"));
+	}
+}
+
+/* Where HOST:PORT is asked for; and a host of that name is one. */
+static void test_not_local(void)
+{
+	static const char *const TEXTS[] = {"unix:/run/ids", "unix:@ids", "@ids", "/run/ids",
+					    "unix:"};
+	static Address *(*const PARSERS[])(const char *, GError **) = {
+		address_parse, address_parse_admin, address_parse_peer};
+	g_autoptr(Address) host = address_parse_listen("unix:7609", NULL);
+
+	g_assert_cmpstr(host->host, ==, "unix");
+	g_assert_null(host->path);
+	for (gsize i = 0; i < G_N_ELEMENTS(TEXTS) * G_N_ELEMENTS(PARSERS); i++) {
+		g_autoptr(GError) error = NULL;
+
+		g_assert_null(PARSERS[i % G_N_ELEMENTS(PARSERS)](TEXTS[i / G_N_ELEMENTS(PARSERS)],
+								 &error));
+		g_assert_nonnull(
+			strstr(error->message, "is not HOST:PORT: a local socket will not do"));
+	}
+}
+
 static void test_good(void)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(GOOD); i++) {
@@ -109,6 +217,9 @@ static void test_peer(void)
 		g_test_message("%s", CASES[i].text);
 		g_assert_true((address != NULL) == CASES[i].good);
 		g_assert_true((error == NULL) == CASES[i].good);
+		g_clear_pointer(&address, address_free);
+		address = address_parse_server(CASES[i].text, NULL);
+		g_assert_true((address != NULL) == CASES[i].good);
 	}
 }
 
@@ -157,6 +268,18 @@ static void test_copy(void)
 	g_assert_cmpstr(copy->host, ==, "::1");
 	g_assert_cmpuint(copy->port, ==, 7);
 	g_assert_cmpstr(copy->text, ==, "[::1]:7");
+	g_assert_null(copy->path);
+}
+
+static void test_copy_local(void)
+{
+	g_autoptr(Address) address = address_parse_listen("@ids", NULL);
+	g_autoptr(Address) copy = address_copy(address);
+
+	g_clear_pointer(&address, address_free);
+	g_assert_null(copy->host);
+	g_assert_cmpstr(copy->path, ==, "@ids");
+	g_assert_cmpstr(copy->text, ==, "unix:@ids");
 }
 
 static void test_long_host(void)
@@ -192,6 +315,11 @@ int main(int argc, char **argv)
 	g_test_add_func("/address/everywhere", test_everywhere);
 	g_test_add_func("/address/admin-port", test_admin_port);
 	g_test_add_func("/address/copy", test_copy);
+	g_test_add_func("/address/copy-local", test_copy_local);
 	g_test_add_func("/address/long-host", test_long_host);
+	g_test_add_func("/address/local", test_local);
+	g_test_add_func("/address/bad-local", test_bad_local);
+	g_test_add_func("/address/long-local", test_long_local);
+	g_test_add_func("/address/not-local", test_not_local);
 	return g_test_run();
 }

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/local-socket.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "common/address.h"
+#include "core/text.h"
+
+G_STATIC_ASSERT(ADDRESS_MAX_PATH_BYTES == sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1);
+
+socklen_t local_socket_address(const char *path, struct sockaddr_un *out_address)
+{
+	gboolean is_abstract = *path == '@';
+
+	*out_address = (struct sockaddr_un){.sun_family = AF_UNIX};
+	g_strlcpy(out_address->sun_path, path, sizeof out_address->sun_path);
+	if (is_abstract)
+		out_address->sun_path[0] = '\0';
+	/* of an abstract name all bytes count, and so a NUL at the end would */
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path) + !is_abstract);
+}
+
+/* (transfer full): what is no name that can be asked for is escaped. */
+static char *name_text(char prefix, const char *name, gsize length)
+{
+	g_autofree char *plain = g_strndup(name, length);
+	g_autofree char *text = g_strdup_printf("unix:%c%s", prefix, plain);
+	g_autofree char *escaped = text_escape(name, length);
+	g_autoptr(Address) address =
+		strlen(plain) == length ? address_parse_server(text, NULL) : NULL;
+
+	return address != NULL ? g_steal_pointer(&text)
+			       : g_strdup_printf("unix:%c%s", prefix, escaped);
+}
+
+char *local_socket_name(const struct sockaddr_un *address, socklen_t length)
+{
+	gsize offset = offsetof(struct sockaddr_un, sun_path);
+	gsize bytes = length > offset ? MIN(length - offset, sizeof address->sun_path) : 0;
+	const char *path = address->sun_path;
+
+	if (bytes == 0)
+		return g_strdup("unix:");
+	if (*path == '\0')
+		return name_text('@', path + 1, bytes - 1);
+	if (*path == '/')
+		return name_text('/', path + 1, strnlen(path + 1, bytes - 1));
+	/* of a path that is not whole nobody knows from where */
+	return g_strdup("unix:?");
+}
+
+gboolean local_socket_peer(int fd, struct ucred *out_peer)
+{
+	struct ucred peer;
+	socklen_t length = sizeof peer;
+
+	/* other sockets have no peer's user; a process that cannot be seen from here has no pid */
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.uid == (uid_t)-1)
+		return FALSE;
+	*out_peer = peer;
+	return TRUE;
+}
+
+static gboolean set_timeout(int fd, gint64 timeout_us)
+{
+	struct timeval timeout = {.tv_sec = timeout_us / G_USEC_PER_SEC,
+				  .tv_usec = timeout_us % G_USEC_PER_SEC};
+
+	return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0;
+}
+
+/* A socket that does not block would not wait at all for room. */
+static gboolean connect_until(int fd, const struct sockaddr_un *address, socklen_t length,
+			      gint64 end_us)
+{
+	gboolean connected;
+
+	do {
+		gint64 left_us = end_us - g_get_monotonic_time();
+
+		connected = set_timeout(fd, MAX(left_us, 1)) &&
+			    connect(fd, (const struct sockaddr *)address, length) == 0;
+	} while (!connected && errno == EINTR);
+	return connected;
+}
+
+int local_socket_connect(const char *path, guint timeout_ms)
+{
+	gint64 end_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
+	struct sockaddr_un address;
+	socklen_t length = local_socket_address(path, &address);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int failure;
+
+	if (fd < 0 || connect_until(fd, &address, length, end_us))
+		return fd;
+	failure = errno == EAGAIN ? ETIMEDOUT : errno;
+	close(fd);
+	errno = failure;
+	return -1;
+}
