@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "client/snowflake-client.h"
+#include "common/local-socket.h"
 #include "common/self-connection.h"
 
 #define CONNECTING_DESCRIPTORS 4
@@ -104,11 +105,16 @@ static void set_unreachable(GError **error, const char *why)
 		    "cannot connect: %s", why);
 }
 
+static void set_timeout(GError **error, ClientLimit limit)
+{
+	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
+		    "no connection within %u ms", limit.ms);
+}
+
 static void set_connect_error(GError **error, ClientLimit limit, const Attempt *attempt)
 {
 	if (attempt->timed_out) {
-		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
-			    "no connection within %u ms", limit.ms);
+		set_timeout(error, limit);
 		return;
 	}
 
@@ -118,7 +124,8 @@ static void set_connect_error(GError **error, ClientLimit limit, const Attempt *
 	set_unreachable(error, colon != NULL ? colon + 2 : attempt->error->message);
 }
 
-ClientConnection *client_connection_new(const Address *address, ClientLimit limit, GError **error)
+/* (transfer full) (nullable) */
+static GSocketConnection *connect_to_host(const Address *address, ClientLimit limit, GError **error)
 {
 	g_autoptr(GCancellable) cancellable = g_cancellable_new();
 	Attempt attempt = {.cancellable = cancellable};
@@ -132,21 +139,56 @@ ClientConnection *client_connection_new(const Address *address, ClientLimit limi
 	if (attempt.stream == NULL) {
 		set_connect_error(error, limit, &attempt);
 		g_clear_error(&attempt.error);
-		return NULL;
-	}
-
-	g_autoptr(ClientConnection) self = g_new0(ClientConnection, 1);
-
-	self->stream = attempt.stream;
-	self->socket = g_socket_connection_get_socket(self->stream);
-	if (self_connection_is_one(g_socket_get_fd(self->socket))) {
+	} else if (self_connection_is_one(
+			   g_socket_get_fd(g_socket_connection_get_socket(attempt.stream)))) {
 		set_unreachable(error, g_strerror(ECONNREFUSED));
+		g_clear_object(&attempt.stream);
+	}
+	return attempt.stream;
+}
+
+/* (transfer full) (nullable): without GIO, which would not wait for room among those who wait to be
+ * accepted. */
+static GSocketConnection *connect_to_path(const char *path, ClientLimit limit, GError **error)
+{
+	int fd = local_socket_connect(path, MAX(left_ms(limit), 1));
+	g_autoptr(GError) failure = NULL;
+	g_autoptr(GSocket) socket = NULL;
+
+	if (fd < 0 && errno == ETIMEDOUT) {
+		set_timeout(error, limit);
 		return NULL;
 	}
+	if (fd < 0) {
+		set_unreachable(error, g_strerror(errno));
+		return NULL;
+	}
+	socket = g_socket_new_from_fd(fd, &failure);
+	if (socket == NULL) {
+		close(fd);
+		set_unreachable(error, failure->message);
+		return NULL;
+	}
+	return g_socket_connection_factory_create_connection(socket);
+}
+
+ClientConnection *client_connection_new(const Address *address, ClientLimit limit, GError **error)
+{
+	GSocketConnection *stream = address->path != NULL
+					    ? connect_to_path(address->path, limit, error)
+					    : connect_to_host(address, limit, error);
+	ClientConnection *self;
+
+	if (stream == NULL)
+		return NULL;
+	self = g_new0(ClientConnection, 1);
+	self->stream = stream;
+	self->socket = g_socket_connection_get_socket(stream);
 	g_socket_set_blocking(self->socket, FALSE);
 	/* if it fails, calls are slower, and that is all */
-	g_socket_set_option(self->socket, IPPROTO_TCP, TCP_NODELAY, 1, NULL);
-	return g_steal_pointer(&self);
+	if (address->path == NULL)
+		g_socket_set_option(self->socket, IPPROTO_TCP, TCP_NODELAY, 1, NULL);
+	return self;
 }
 
 void client_connection_free(ClientConnection *self)

@@ -5,7 +5,8 @@
 
 #include "common/address.h"
 
-/* A TCP connection to one server, which carries frames: four bytes of length, then a message. */
+/* A connection to one server, by TCP or a local socket, which carries frames: four bytes of length,
+ * then a message. */
 typedef struct _ClientConnection ClientConnection;
 
 /* How long something may take, and since when: what comes after it has what is left of it. */

@@ -21,7 +21,7 @@ SnowflakeClient *snowflake_client_new(const char *const *servers, GError **error
 		servers = default_servers;
 	for (gsize i = 0; servers[i] != NULL; i++) {
 		g_autoptr(GError) fault = NULL;
-		Address *address = address_parse_peer(servers[i], &fault);
+		Address *address = address_parse_server(servers[i], &fault);
 
 		if (address == NULL) {
 			g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR,

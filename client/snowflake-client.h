@@ -62,7 +62,7 @@ typedef enum {
 typedef struct {
 	gint32 datacenter_id;
 	gint32 worker_id;         /* -1: none yet */
-	char *address;            /* host:port, where clients reach it */
+	char *address;            /* host:port, where clients reach it; or unix:/path */
 	char *nonce;              /* a uuid, fresh for each start of the server */
 	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not yet */
 	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing reserved */
@@ -77,8 +77,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClientWorker, snowflake_client_worker_fre
 
 /**
  * snowflake_client_new:
- * @servers: (nullable): "host", "host:port" or "[::1]:port", NULL-terminated, in order of
- *   preference; the port is 7609 unless given. %NULL, or none: SNOWFLAKE_CLIENT_DEFAULT_SERVER
+ * @servers: (nullable): "host", "host:port", "[::1]:port", or of a server on this machine
+ *   "unix:/path" or "unix:@name", NULL-terminated, in order of preference; the port is 7609 unless
+ *   given. %NULL, or none: SNOWFLAKE_CLIENT_DEFAULT_SERVER
  *
  * Connects to nothing yet.
  *

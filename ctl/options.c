@@ -43,7 +43,7 @@ GPtrArray *ctl_options_addresses(const CtlOptions *self)
 
 	for (gsize i = 0; texts[i] != NULL; i++) {
 		g_autoptr(GError) error = NULL;
-		Address *address = address_parse_peer(texts[i], &error);
+		Address *address = address_parse_server(texts[i], &error);
 
 		if (address == NULL) {
 			ctl_output_complain("%s: %s",

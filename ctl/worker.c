@@ -216,7 +216,7 @@ static void ask(gpointer item, gpointer data)
 		return;
 
 	g_autoptr(Address) server =
-		self->address != NULL ? address_parse_peer(self->address, NULL) : NULL;
+		self->address != NULL ? address_parse_server(self->address, NULL) : NULL;
 	g_autoptr(SnowflakeClient) client =
 		server != NULL ? ctl_options_client_new(asking->options,
 							(const Address *const *)&server, 1)

@@ -6,7 +6,9 @@
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include "common/local-socket.h"
 #include "common/self-connection.h"
 
 /* Is read at once, at least. */
@@ -52,17 +54,28 @@ static gboolean refuse(const LoadServer *server, const GError *failure, GError *
 	return FALSE;
 }
 
+/* (transfer full) (nullable) */
+static GSocket *new_socket(GSocketAddress *place, GError **error)
+{
+	GSocketFamily family = g_socket_address_get_family(place);
+	g_autoptr(GSocket) socket =
+		g_socket_new(family, G_SOCKET_TYPE_STREAM, G_SOCKET_PROTOCOL_DEFAULT, error);
+
+	if (socket == NULL || (family != G_SOCKET_FAMILY_UNIX &&
+			       !g_socket_set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1, error)))
+		return NULL;
+	g_socket_set_blocking(socket, FALSE);
+	return g_steal_pointer(&socket);
+}
+
 /* (transfer full) (nullable): a socket that does not block, and is being connected. */
 static GSocket *begin_socket(GSocketAddress *place, GError **error)
 {
-	g_autoptr(GSocket) socket =
-		g_socket_new(g_socket_address_get_family(place), G_SOCKET_TYPE_STREAM,
-			     G_SOCKET_PROTOCOL_TCP, error);
+	g_autoptr(GSocket) socket = new_socket(place, error);
 	g_autoptr(GError) failure = NULL;
 
-	if (socket == NULL || !g_socket_set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1, error))
+	if (socket == NULL)
 		return NULL;
-	g_socket_set_blocking(socket, FALSE);
 	if (!g_socket_connect(socket, place, NULL, &failure) &&
 	    !g_error_matches(failure, G_IO_ERROR, G_IO_ERROR_PENDING)) {
 		g_propagate_error(error, g_steal_pointer(&failure));
@@ -71,12 +84,26 @@ static GSocket *begin_socket(GSocketAddress *place, GError **error)
 	return g_steal_pointer(&socket);
 }
 
+/* Takes @socket. */
+static LoadConnection *connection_of(GSocket *socket, const LoadServer *server,
+				     const LoadWire *wire)
+{
+	LoadConnection *self = g_new0(LoadConnection, 1);
+
+	self->socket = socket;
+	self->fd = g_socket_get_fd(socket);
+	self->server = server;
+	self->wire = wire;
+	self->since_ns = g_new(gint64, wire->slots);
+	self->oldest_call = g_random_int();
+	return self;
+}
+
 LoadConnection *load_connection_begin(const LoadServer *server, guint attempt, const LoadWire *wire,
 				      GError **error)
 {
 	g_autoptr(GError) failure = NULL;
 	GSocket *socket;
-	LoadConnection *self;
 
 	if (server->places->len == 0) {
 		g_propagate_error(error, g_error_copy(server->trouble));
@@ -87,14 +114,7 @@ LoadConnection *load_connection_begin(const LoadServer *server, guint attempt, c
 		refuse(server, failure, error);
 		return NULL;
 	}
-	self = g_new0(LoadConnection, 1);
-	self->socket = socket;
-	self->fd = g_socket_get_fd(socket);
-	self->server = server;
-	self->wire = wire;
-	self->since_ns = g_new(gint64, wire->slots);
-	self->oldest_call = g_random_int();
-	return self;
+	return connection_of(socket, server, wire);
 }
 
 gboolean load_connection_finish(LoadConnection *self, GError **error)
@@ -131,18 +151,53 @@ static void keep_place(LoadServer *server, guint place)
 	g_ptr_array_add(server->places, kept);
 }
 
+/* Where as many clients as may be wait to be accepted, a socket that does not block is refused, so
+ * one that does waits with them. */
+static LoadConnection *open_local(LoadServer *server, const LoadWire *wire, guint64 timeout_ms)
+{
+	int fd = local_socket_connect(server->address->path, (guint)timeout_ms);
+	int number = errno;
+	g_autoptr(GError) failure = NULL;
+	GSocket *socket = fd >= 0 ? g_socket_new_from_fd(fd, &failure) : NULL;
+
+	if (socket == NULL && fd >= 0)
+		close(fd);
+	else if (socket == NULL)
+		failure = g_error_new_literal(G_IO_ERROR, (gint)g_io_error_from_errno(number),
+					      g_strerror(number));
+	if (socket == NULL) {
+		refuse(server, failure, &server->trouble);
+		return NULL;
+	}
+	g_socket_set_blocking(socket, FALSE);
+	return connection_of(socket, server, wire);
+}
+
+static LoadConnection *open_place(LoadServer *server, guint place, const LoadWire *wire,
+				  guint64 timeout_ms)
+{
+	g_autoptr(LoadConnection) self = NULL;
+
+	if (server->address->path != NULL)
+		return open_local(server, wire, timeout_ms);
+	self = load_connection_begin(server, place, wire, &server->trouble);
+	if (self == NULL || !wait_for(self, timeout_ms, &server->trouble))
+		return NULL;
+	return g_steal_pointer(&self);
+}
+
 LoadConnection *load_connection_open(LoadServer *server, const LoadWire *wire, guint64 timeout_ms,
 				     GError **error)
 {
 	for (guint i = 0; i < server->places->len; i++) {
-		g_autoptr(LoadConnection) self = NULL;
+		LoadConnection *self;
 
 		g_clear_error(&server->trouble);
-		self = load_connection_begin(server, i, wire, &server->trouble);
-		if (self != NULL && wait_for(self, timeout_ms, &server->trouble)) {
+		self = open_place(server, i, wire, timeout_ms);
+		if (self != NULL) {
 			keep_place(server, i);
 			g_clear_error(&server->trouble);
-			return g_steal_pointer(&self);
+			return self;
 		}
 	}
 	g_propagate_error(error, g_error_copy(server->trouble));

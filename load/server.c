@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "load/server.h"
 
+#include "common/local-socket.h"
+
+static void add_local(LoadServer *self)
+{
+	struct sockaddr_un address;
+	socklen_t length = local_socket_address(self->address->path, &address);
+
+	g_ptr_array_add(self->places, g_socket_address_new_from_native(&address, length));
+}
+
 static void look_up(LoadServer *self)
 {
 	g_autoptr(GSocketConnectable) target =
@@ -30,7 +40,10 @@ LoadServer *load_server_new(const Address *address)
 		.address = address,
 		.places = g_ptr_array_new_with_free_func(g_object_unref),
 	};
-	look_up(self);
+	if (address->path != NULL)
+		add_local(self);
+	else
+		look_up(self);
 	return self;
 }
 

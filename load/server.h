@@ -21,5 +21,5 @@ LoadServer *load_server_new(const Address *address);
 void load_server_free(LoadServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadServer, load_server_free)
 
-/* HOST:PORT, as it was given. */
+/* HOST:PORT, or unix:PATH. */
 const char *load_server_name(const LoadServer *self);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "client/reader.h"
+#include "common/local-socket.h"
 
 #define DRIP_MS 20
 
@@ -119,6 +120,29 @@ static gpointer run(gpointer data)
 	return NULL;
 }
 
+static FakeServer *serve_on(int listener, char *text, FakeAnswer answer, gpointer user_data)
+{
+	FakeServer *self = g_new0(FakeServer, 1);
+
+	g_assert_cmpint(listen(listener, 16), ==, 0);
+	self->answer = answer;
+	self->user_data = user_data;
+	self->listener = listener;
+	self->text = text;
+	self->thread = g_thread_new("fake-server", run, self);
+	return self;
+}
+
+static int bind_local(const char *path)
+{
+	struct sockaddr_un address;
+	socklen_t length = local_socket_address(path, &address);
+	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	g_assert_cmpint(bind(listener, (struct sockaddr *)&address, length), ==, 0);
+	return listener;
+}
+
 FakeServer *fake_server_new_at(const char *address, FakeAnswer answer, gpointer user_data)
 {
 	struct sockaddr_in v4 = {.sin_family = AF_INET};
@@ -126,28 +150,25 @@ FakeServer *fake_server_new_at(const char *address, FakeAnswer answer, gpointer 
 	gboolean is_v6 = strchr(address, ':') != NULL;
 	struct sockaddr *any = is_v6 ? (struct sockaddr *)&v6 : (struct sockaddr *)&v4;
 	socklen_t length = is_v6 ? sizeof(v6) : sizeof(v4);
-	int listener = socket(any->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int listener;
 
+	if (g_str_has_prefix(address, "unix:"))
+		return serve_on(bind_local(address + strlen("unix:")), g_strdup(address), answer,
+				user_data);
 	g_assert_cmpint(inet_pton(any->sa_family, address,
 				  is_v6 ? (void *)&v6.sin6_addr : (void *)&v4.sin_addr),
 			==, 1);
+	listener = socket(any->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (listener < 0 || bind(listener, any, length) != 0) {
 		g_assert_true(is_v6);
 		close(listener);
 		return NULL;
 	}
-	g_assert_cmpint(listen(listener, 16), ==, 0);
 	g_assert_cmpint(getsockname(listener, any, &length), ==, 0);
-
-	FakeServer *self = g_new0(FakeServer, 1);
-
-	self->answer = answer;
-	self->user_data = user_data;
-	self->listener = listener;
-	self->text = g_strdup_printf(is_v6 ? "[%s]:%u" : "%s:%u", address,
-				     ntohs(is_v6 ? v6.sin6_port : v4.sin_port));
-	self->thread = g_thread_new("fake-server", run, self);
-	return self;
+	return serve_on(listener,
+			g_strdup_printf(is_v6 ? "[%s]:%u" : "%s:%u", address,
+					ntohs(is_v6 ? v6.sin6_port : v4.sin_port)),
+			answer, user_data);
 }
 
 FakeServer *fake_server_new(FakeAnswer answer, gpointer user_data)

@@ -28,11 +28,12 @@ typedef enum {
  * thread. */
 typedef FakeNext (*FakeAnswer)(const FakeRequest *request, GByteArray *out, gpointer user_data);
 
-/* Listens on @address, "127.0.0.1" or "::1"; NULL if this machine has no such address. */
+/* Listens on @address, "127.0.0.1", "::1" or "unix:/path"; NULL if this machine has no such
+ * address. */
 FakeServer *fake_server_new_at(const char *address, FakeAnswer answer, gpointer user_data);
 FakeServer *fake_server_new(FakeAnswer answer, gpointer user_data);
 
-/* Where a client finds it: host:port. */
+/* Where a client finds it: host:port, or unix:/path. */
 const char *fake_server_text(const FakeServer *self);
 guint fake_server_requests(const FakeServer *self);
 guint fake_server_connections(const FakeServer *self);

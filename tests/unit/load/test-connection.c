@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/local-socket.h"
 #include "load/connection.h"
 #include "tests/unit/client/meets-itself.h"
 #include "tests/unit/patience.h"
@@ -18,6 +19,7 @@
 #define REPLY_BYTES   34
 #define SEQID_OFFSET  18
 #define N_CONNECTIONS 2
+#define LOCAL         "local" /* the sockets are */
 
 typedef struct {
 	LoadWire *wire;
@@ -46,10 +48,26 @@ static int listen_somewhere(Address **out_address)
 	return listener;
 }
 
-static void set_up(Fixture *self, G_GNUC_UNUSED gconstpointer data)
+static int listen_locally(Address **out_address)
+{
+	g_autofree char *text = g_strdup_printf("unix:@test-load-connection-%d", getpid());
+	Address *address = address_parse_server(text, NULL);
+	struct sockaddr_un bound;
+	socklen_t length = local_socket_address(address->path, &bound);
+	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	g_assert_cmpint(bind(listener, (struct sockaddr *)&bound, length), ==, 0);
+	g_assert_cmpint(listen(listener, N_CONNECTIONS), ==, 0);
+	*out_address = address;
+	return listener;
+}
+
+/* @data: LOCAL or NULL */
+static void set_up(Fixture *self, gconstpointer data)
 {
 	static const LoadWireForm form = {.agent = "a"};
-	int listener = listen_somewhere(&self->address);
+	int listener =
+		data != NULL ? listen_locally(&self->address) : listen_somewhere(&self->address);
 
 	self->server = load_server_new(self->address);
 	self->wire = load_wire_new(&form, 3);
@@ -230,21 +248,53 @@ static void its_own_end_is_no_server(Fixture *self, G_GNUC_UNUSED gconstpointer 
 	g_assert_cmpstr(error->message, ==, message);
 }
 
+/* As many wait to be accepted as may: to open a connection waits no longer than told, and to begin
+ * one does not wait. */
+static void a_local_crowd_is_waited_for(Fixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	g_autoptr(Address) address = NULL;
+	int listener = listen_locally(&address);
+	LoadServer *server = load_server_new(address);
+	int waiting[N_CONNECTIONS + 1];
+	g_autoptr(GError) error = NULL;
+	gint64 began_us = g_get_monotonic_time();
+
+	for (gsize i = 0; i < G_N_ELEMENTS(waiting); i++) {
+		waiting[i] = local_socket_connect(address->path, 1000);
+		g_assert_cmpint(waiting[i], >=, 0);
+	}
+	g_assert_null(load_connection_begin(server, 0, self->wire, &error));
+	g_assert_error(error, G_IO_ERROR, G_IO_ERROR_WOULD_BLOCK);
+	g_clear_error(&error);
+	g_assert_null(load_connection_open(server, self->wire, 50, &error));
+	g_assert_error(error, G_IO_ERROR, G_IO_ERROR_TIMED_OUT);
+	g_assert_cmpint(g_get_monotonic_time() - began_us, >=, 50000);
+	for (gsize i = 0; i < G_N_ELEMENTS(waiting); i++)
+		close(waiting[i]);
+	close(listener);
+	load_server_free(server);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *path;
 		void (*test)(Fixture *, gconstpointer);
+		gconstpointer data;
 	} tests[] = {
-		{"/load-connection/parts", parts_stay_with_their_connection},
-		{"/load-connection/another-connection", a_reply_to_another_connection_is_told},
-		{"/load-connection/oldest", only_the_oldest_call_is_answered},
-		{"/load-connection/end", a_reply_before_the_end_is_received},
-		{"/load-connection/its-own-end", its_own_end_is_no_server},
+		{"/load-connection/parts", parts_stay_with_their_connection, NULL},
+		{"/load-connection/local-parts", parts_stay_with_their_connection, LOCAL},
+		{"/load-connection/another-connection", a_reply_to_another_connection_is_told,
+		 NULL},
+		{"/load-connection/oldest", only_the_oldest_call_is_answered, NULL},
+		{"/load-connection/end", a_reply_before_the_end_is_received, NULL},
+		{"/load-connection/local-end", a_reply_before_the_end_is_received, LOCAL},
+		{"/load-connection/local-crowd", a_local_crowd_is_waited_for, NULL},
+		{"/load-connection/its-own-end", its_own_end_is_no_server, NULL},
 	};
 
 	g_test_init(&argc, &argv, NULL);
 	for (gsize i = 0; i < G_N_ELEMENTS(tests); i++)
-		g_test_add(tests[i].path, Fixture, NULL, set_up, tests[i].test, tear_down);
+		g_test_add(tests[i].path, Fixture, tests[i].data, set_up, tests[i].test, tear_down);
 	return g_test_run();
 }
