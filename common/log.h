@@ -87,7 +87,7 @@ typedef enum {
 				    another needed the room */
 	LOG_ACCEPT_FAILED,       /* error */
 	LOG_CONNECTION_ACCEPTED, /* peer, connections: how many there are now; without a limit */
-	LOG_CONNECTION_ENDED,    /* peer, received_bytes, sent_bytes; without a limit */
+	LOG_CONNECTION_ENDED,    /* peer; of TCP received_bytes, sent_bytes; without a limit */
 	LOG_ADMIN_REQUEST,       /* peer, method, path, status, took_us; without a limit */
 	LOG_N_EVENTS
 } LogEvent;

@@ -7,9 +7,9 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/local-socket.h"
 #include "common/socket-name.h"
 
 /* Of silence, before a client is asked whether it is there; and as long again for its answer. */
@@ -18,7 +18,9 @@
 struct _Listener {
 	int fd;
 	gboolean adopted;
-	guint source; /* watches the socket, or waits for the end of a pause; 0: neither */
+	gboolean is_local;
+	SocketFile file; /* of a local one that is its own */
+	guint source;    /* watches the socket, or waits for the end of a pause; 0: neither */
 	ListenerReady ready;
 	gpointer user_data;
 };
@@ -55,10 +57,17 @@ static Listener *listener_new(int fd)
 	return self;
 }
 
+void listener_withdraw(Listener *self)
+{
+	socket_file_remove(&self->file);
+}
+
 void listener_free(Listener *self)
 {
 	if (self == NULL)
 		return;
+	/* while it listens still, so that nobody takes the file for one that was left behind */
+	listener_withdraw(self);
 	if (self->source != 0)
 		g_source_remove(self->source);
 	close(self->fd);
@@ -134,6 +143,50 @@ gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners, GEr
 	return FALSE;
 }
 
+static gboolean bind_abstract(int fd, const char *path)
+{
+	struct sockaddr_un address;
+	socklen_t length = local_socket_address(path, &address);
+
+	return bind(fd, (const struct sockaddr *)&address, length) == 0 &&
+	       listen(fd, SOMAXCONN) == 0;
+}
+
+/* The name goes with its last socket, so nobody leaves it behind. Or -1. */
+static int listen_abstract(const char *path, GError **error)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int failure;
+
+	if (fd >= 0 && bind_abstract(fd, path))
+		return fd;
+	failure = errno;
+	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure),
+		    "cannot listen on unix:%s: %s", path,
+		    failure == EADDRINUSE ? "somebody listens there already; use another name"
+					  : g_strerror(failure));
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+gboolean listener_open_local(const char *path, const SocketFileAccess *access, GPtrArray *listeners,
+			     GError **error)
+{
+	SocketFile file = {0};
+	int fd = *path == '@' ? listen_abstract(path, error)
+			      : socket_file_listen(path, access, &file, error);
+	Listener *self;
+
+	if (fd < 0)
+		return FALSE;
+	self = listener_new(fd);
+	self->is_local = TRUE;
+	self->file = file;
+	g_ptr_array_add(listeners, self);
+	return TRUE;
+}
+
 int listener_fd(const Listener *self)
 {
 	return self->fd;
@@ -142,7 +195,10 @@ int listener_fd(const Listener *self)
 void listener_adopt(int fd, GPtrArray *listeners)
 {
 	Listener *self = listener_new(fd);
+	int domain = AF_UNSPEC;
 
+	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &(socklen_t){sizeof domain});
+	self->is_local = domain == AF_UNIX;
 	self->adopted = TRUE;
 	g_unix_set_fd_nonblocking(fd, TRUE, NULL);
 	g_ptr_array_add(listeners, self);
@@ -151,6 +207,11 @@ void listener_adopt(int fd, GPtrArray *listeners)
 gboolean listener_is_adopted(const Listener *self)
 {
 	return self->adopted;
+}
+
+gboolean listener_is_local(const Listener *self)
+{
+	return self->is_local;
 }
 
 char *listener_address(const Listener *self)
@@ -186,21 +247,27 @@ void listener_watch(Listener *self, ListenerReady ready, gpointer user_data)
 	self->source = g_unix_fd_add(self->fd, G_IO_IN, on_acceptable, self);
 }
 
-int listener_accept(const Listener *self, struct sockaddr_storage *out_peer)
+static void tune(int connection)
+{
+	set_option(connection, IPPROTO_TCP, TCP_NODELAY, 1);
+	/* a client that vanished without a word does not count as one for ever */
+	set_option(connection, SOL_SOCKET, SO_KEEPALIVE, 1);
+	set_option(connection, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S);
+	set_option(connection, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S / 4);
+	set_option(connection, IPPROTO_TCP, TCP_KEEPCNT, 4);
+}
+
+int listener_accept(const Listener *self, Origin *out_origin)
 {
 	struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
 	socklen_t length = sizeof peer;
 	int connection =
 		accept4(self->fd, (struct sockaddr *)&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-	if (connection >= 0) {
-		set_option(connection, IPPROTO_TCP, TCP_NODELAY, 1);
-		/* a client that vanished without a word does not count as one for ever */
-		set_option(connection, SOL_SOCKET, SO_KEEPALIVE, 1);
-		set_option(connection, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S);
-		set_option(connection, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S / 4);
-		set_option(connection, IPPROTO_TCP, TCP_KEEPCNT, 4);
-		*out_peer = peer;
-	}
+	if (connection < 0)
+		return -1;
+	if (!self->is_local)
+		tune(connection);
+	*out_origin = origin_of_peer(connection, (const struct sockaddr *)&peer);
 	return connection;
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <glib.h>
-#include <sys/socket.h>
+
+#include "rpc/origin.h"
+#include "rpc/socket-file.h"
 
 /* A listening socket, watched in the default main context. */
 typedef struct _Listener Listener;
@@ -23,20 +25,37 @@ typedef guint (*ListenerReady)(Listener *self, gpointer user_data);
 gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners,
 		       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same of @fd, a TCP socket that listens already, and that others keep, so that a server that
- * comes later may go on with it. It is made non-blocking, and closed with the listener. */
+/**
+ * listener_open_local:
+ * @path: "/run/ids", or "@ids" of an abstract socket, which has no file
+ * @access: of the file
+ *
+ * The same on a local socket; see socket_file_listen().
+ */
+gboolean listener_open_local(const char *path, const SocketFileAccess *access, GPtrArray *listeners,
+			     GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The same of @fd, a stream socket that listens already, and that others keep, so that a server
+ * that comes later may go on with it. It is made non-blocking, and closed with the listener. */
 void listener_adopt(int fd, GPtrArray *listeners);
 
 /* Whether others keep the socket: closing it here refuses nobody. */
 gboolean listener_is_adopted(const Listener *self);
 
-/* Closes the socket. */
+/* Whether it is a local socket. */
+gboolean listener_is_local(const Listener *self);
+
+/* Removes the file of a local socket, if it is its own: nobody else will find it, and whoever has
+ * is accepted still. */
+void listener_withdraw(Listener *self);
+
+/* Withdraws, and closes the socket. */
 void listener_free(Listener *self);
 
 /* The socket; borrowed. */
 int listener_fd(const Listener *self);
 
-/* (transfer full): its address and port. */
+/* (transfer full): its address and port, or unix:PATH. */
 char *listener_address(const Listener *self);
 
 /* From now on @ready is called while somebody waits. */
@@ -44,8 +63,8 @@ void listener_watch(Listener *self, ListenerReady ready, gpointer user_data);
 
 /**
  * listener_accept:
- * @out_peer: (out): the other end's address; of no family where it cannot be told
+ * @out_origin: (out): of the other end
  *
  * Returns: a connected non-blocking socket without Nagle's delay, or -1 with errno set
  */
-int listener_accept(const Listener *self, struct sockaddr_storage *out_peer);
+int listener_accept(const Listener *self, Origin *out_origin);

@@ -15,8 +15,9 @@
  */
 typedef struct {
 	Connection connection;
-	guint32 events; /* what epoll watches for */
-	gboolean waits; /* for the server, as the roster has it */
+	guint32 events;     /* what epoll watches for */
+	guint waits : 1;    /* for the server, as the roster has it */
+	guint is_local : 1; /* the roster is to be told when it is active */
 	QueuePlace place;
 	RosterEntry *entry; /* NULL: none */
 	GList all_link;     /* in the loop's queue of all */
@@ -50,9 +51,9 @@ static inline void loop_connection_watch(LoopConnection *self, int poller, guint
 /* One that waits for the server is silent too, but not idle. */
 static inline void loop_connection_set_waits(LoopConnection *self, gboolean waits)
 {
-	if (self->waits == waits)
+	if (self->waits == (guint)waits)
 		return;
-	self->waits = waits;
+	self->waits = (guint)waits;
 	roster_set_waits(self->entry, waits);
 }
 

@@ -178,8 +178,12 @@ static void log_ended(int fd)
 
 	if (!log_shows(LOG_CONNECTION_ENDED))
 		return;
-	getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &(socklen_t){sizeof info});
 	peer = socket_name_peer(fd);
+	/* of a local socket the kernel does not count bytes */
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &(socklen_t){sizeof info}) != 0) {
+		log_event(LOG_CONNECTION_ENDED, log_text("peer", peer));
+		return;
+	}
 	log_event(LOG_CONNECTION_ENDED, log_text("peer", peer),
 		  log_number("received_bytes", (gint64)info.tcpi_bytes_received),
 		  log_number("sent_bytes", (gint64)info.tcpi_bytes_acked));
@@ -275,6 +279,8 @@ static ConnectionState pass(Loop *self, LoopConnection *client, const RpcAllowan
 		counters_add_durations(self->counters, sent_us - since_us, calls);
 		queues_set_time(&self->queues, sent_us);
 	}
+	if (client->is_local)
+		roster_note_active(client->entry, self->round_us);
 	return state;
 }
 
@@ -335,6 +341,7 @@ static void adopt(Loop *self, const InboxConnection *newcomer)
 
 	connection_init(&client->connection, newcomer->fd);
 	client->entry = newcomer->entry;
+	client->is_local = (guint)roster_is_local(newcomer->entry);
 	client->all_link.data = client;
 	g_queue_push_tail_link(&self->all, &client->all_link);
 	client->events = EPOLLIN;

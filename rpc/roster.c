@@ -11,12 +11,12 @@
  */
 #include "rpc/roster.h"
 
-#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/ioctl.h>
 
 #include "common/socket-name.h"
@@ -27,7 +27,7 @@
 #define MOST_CHUNKS 256
 
 typedef struct {
-	struct in6_addr address; /* see address_of() */
+	Origin origin;
 	GQueue entries;
 	GList link;     /* in the queue of its number of entries */
 	guint64 search; /* the last one that has looked at all of them */
@@ -36,17 +36,19 @@ typedef struct {
 struct _RosterEntry {
 	Roster *roster;
 	int fd;
-	_Atomic gboolean waits; /* for the server */
-	Peer *peer;             /* NULL: is leaving */
-	GList link;             /* in the peer's */
-	guint64 search;         /* the last one that has looked at it */
+	gboolean is_local;
+	_Atomic gboolean waits;   /* for the server */
+	_Atomic gint64 active_us; /* of a local one: when its loop last had a pass with it */
+	Peer *peer;               /* NULL: is leaving */
+	GList link;               /* in the peer's */
+	guint64 search;           /* the last one that has looked at it */
 };
 
 struct _Roster {
 	RosterConfig config;
 	pthread_mutex_t lock;
 	/* under the lock */
-	GHashTable *peers; /* of in6_addr to Peer */
+	GHashTable *peers; /* of Origin to Peer */
 	GArray *by_number; /* of GQueue, of Peers */
 	guint most;        /* connections of one peer */
 	guint n_connections;
@@ -57,63 +59,12 @@ struct _Roster {
 	gint64 rest_until_us;
 };
 
-static guint address_hash(gconstpointer key)
-{
-	const struct in6_addr *address = key;
-	guint hash = 5381;
-
-	for (gsize i = 0; i < sizeof address->s6_addr; i++)
-		hash = hash * 33 + address->s6_addr[i];
-	return hash;
-}
-
-static gboolean address_equal(gconstpointer a, gconstpointer b)
-{
-	return memcmp(a, b, sizeof(struct in6_addr)) == 0;
-}
-
-/* IPv4: mapped, as a socket for both families has it. IPv6: the first half, as whoever has one
- * address has all that begin alike (RFC 6177). */
-static struct in6_addr address_of(const struct sockaddr *address)
-{
-	struct in6_addr result = IN6ADDR_ANY_INIT;
-
-	if (address->sa_family == AF_INET6) {
-		result = ((const struct sockaddr_in6 *)address)->sin6_addr;
-		if (!IN6_IS_ADDR_V4MAPPED(&result))
-			memset(&result.s6_addr[8], 0, 8);
-	} else if (address->sa_family == AF_INET) {
-		result.s6_addr[10] = result.s6_addr[11] = 0xff;
-		memcpy(&result.s6_addr[12], &((const struct sockaddr_in *)address)->sin_addr, 4);
-	}
-	return result;
-}
-
-static char *address_text(const struct in6_addr *address)
-{
-	char text[INET6_ADDRSTRLEN];
-
-	if (IN6_IS_ADDR_V4MAPPED(address)) {
-		inet_ntop(AF_INET, &address->s6_addr[12], text, sizeof text);
-		return g_strdup(text);
-	}
-	inet_ntop(AF_INET6, address, text, sizeof text);
-	return g_strconcat(text, "/64", NULL);
-}
-
-char *roster_address(const struct sockaddr *address)
-{
-	const struct in6_addr from = address_of(address);
-
-	return address_text(&from);
-}
-
 Roster *roster_new(const RosterConfig *config)
 {
 	Roster *self = g_new0(Roster, 1);
 
 	self->config = *config;
-	self->peers = g_hash_table_new(address_hash, address_equal);
+	self->peers = g_hash_table_new(origin_hash, origin_equal);
 	self->by_number = g_array_new(FALSE, TRUE, sizeof(GQueue));
 	pthread_mutex_init(&self->lock, NULL);
 	return self;
@@ -129,15 +80,24 @@ void roster_free(Roster *self)
 	g_free(self);
 }
 
-gboolean roster_is_idle(int fd, guint idle_ms)
+/* For a local socket the kernel does not count how long; what its client has not read it does. */
+static gboolean was_silent(int fd, guint idle_ms)
 {
 	struct tcp_info info = {0};
 	socklen_t length = sizeof info;
+	int unsent = 0;
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0)
+		return info.tcpi_last_data_recv >= idle_ms && info.tcpi_last_data_sent >= idle_ms &&
+		       info.tcpi_unacked == 0 && info.tcpi_notsent_bytes == 0;
+	return errno == EOPNOTSUPP && ioctl(fd, SIOCOUTQ, &unsent) == 0 && unsent == 0;
+}
+
+gboolean roster_is_idle(int fd, guint idle_ms)
+{
 	int unread = 0;
 
-	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
-	       info.tcpi_last_data_recv >= idle_ms && info.tcpi_last_data_sent >= idle_ms &&
-	       info.tcpi_unacked == 0 && info.tcpi_notsent_bytes == 0 &&
+	return was_silent(fd, idle_ms) &&
 	       /* a server that was stopped has yet to read */
 	       ioctl(fd, FIONREAD, &unread) == 0 && unread == 0;
 }
@@ -155,30 +115,37 @@ static void rotate(GQueue *queue, GList *link)
 	g_queue_push_tail_link(queue, link);
 }
 
-static Peer *find_peer(Roster *self, const struct in6_addr *address)
+static Peer *find_peer(Roster *self, const Origin *origin)
 {
-	return g_hash_table_lookup(self->peers, address);
+	return g_hash_table_lookup(self->peers, origin);
 }
 
-static Peer *add_peer(Roster *self, const struct in6_addr *address)
+static Peer *add_peer(Roster *self, const Origin *origin)
 {
 	Peer *peer = g_new0(Peer, 1);
 
-	peer->address = *address;
+	peer->origin = *origin;
 	peer->link.data = peer;
 	g_queue_push_tail_link(peers_with(self, 0), &peer->link);
-	g_hash_table_insert(self->peers, &peer->address, peer);
+	g_hash_table_insert(self->peers, &peer->origin, peer);
 	return peer;
 }
 
-static RosterEntry *add_entry(Roster *self, int fd, const struct in6_addr *address)
+static RosterEntry *add_entry(Roster *self, int fd, const Origin *origin, gint64 now_us)
 {
 	RosterEntry *entry = g_new0(RosterEntry, 1);
-	Peer *peer = find_peer(self, address);
+	Peer *peer = find_peer(self, origin);
 
 	if (peer == NULL)
-		peer = add_peer(self, address);
-	*entry = (RosterEntry){.roster = self, .fd = fd, .peer = peer, .link.data = entry};
+		peer = add_peer(self, origin);
+	*entry = (RosterEntry){
+		.roster = self,
+		.fd = fd,
+		.is_local = origin_is_local(origin),
+		.active_us = now_us,
+		.peer = peer,
+		.link.data = entry,
+	};
 	g_queue_unlink(peers_with(self, peer->entries.length), &peer->link);
 	g_queue_push_tail_link(&peer->entries, &entry->link);
 	g_queue_push_tail_link(peers_with(self, peer->entries.length), &peer->link);
@@ -201,7 +168,7 @@ static void take_from_peer(Roster *self, RosterEntry *entry)
 	if (peer->entries.length > 0) {
 		g_queue_push_tail_link(peers_with(self, peer->entries.length), &peer->link);
 	} else {
-		g_hash_table_remove(self->peers, &peer->address);
+		g_hash_table_remove(self->peers, &peer->origin);
 		g_free(peer);
 	}
 }
@@ -224,8 +191,17 @@ static char *shut_down(Roster *self, RosterEntry *entry)
 	return name;
 }
 
+static gboolean is_idle(const Roster *self, const RosterEntry *entry, gint64 now_us)
+{
+	gint64 active_us = atomic_load_explicit(&entry->active_us, memory_order_relaxed);
+
+	return !atomic_load(&entry->waits) &&
+	       (!entry->is_local || now_us - active_us >= (gint64)self->config.idle_ms * 1000) &&
+	       self->config.is_idle(entry->fd, self->config.idle_ms);
+}
+
 /* %FALSE: the search has looked at all. */
-static gboolean search_chunk(Roster *self, char **out_left)
+static gboolean search_chunk(Roster *self, gint64 now_us, char **out_left)
 {
 	for (guint i = 0; i < CHUNK; i++) {
 		Peer *peer = biggest_peer(self);
@@ -241,8 +217,7 @@ static gboolean search_chunk(Roster *self, char **out_left)
 		}
 		entry->search = self->search;
 		rotate(&peer->entries, &entry->link);
-		if (!atomic_load(&entry->waits) &&
-		    self->config.is_idle(entry->fd, self->config.idle_ms)) {
+		if (is_idle(self, entry, now_us)) {
 			*out_left = shut_down(self, entry);
 			return FALSE;
 		}
@@ -262,7 +237,7 @@ static char *make_room(Roster *self, gint64 now_us)
 	self->searching = TRUE;
 	for (guint chunk = 0; self->searching && chunk < MOST_CHUNKS; chunk++) {
 		pthread_mutex_lock(&self->lock);
-		self->searching = search_chunk(self, &left);
+		self->searching = search_chunk(self, now_us, &left);
 		pthread_mutex_unlock(&self->lock);
 		if (self->searching) /* a lock taken at once again lets in nobody who waits */
 			g_usleep(1);
@@ -272,7 +247,7 @@ static char *make_room(Roster *self, gint64 now_us)
 	return left;
 }
 
-static gboolean address_is_full(Roster *self, const struct in6_addr *address)
+static gboolean origin_is_full(Roster *self, const Origin *origin)
 {
 	Peer *peer;
 	gboolean full;
@@ -280,7 +255,7 @@ static gboolean address_is_full(Roster *self, const struct in6_addr *address)
 	if (self->config.max_per_address == 0)
 		return FALSE;
 	pthread_mutex_lock(&self->lock);
-	peer = find_peer(self, address);
+	peer = find_peer(self, origin);
 	full = peer != NULL && peer->entries.length >= self->config.max_per_address;
 	pthread_mutex_unlock(&self->lock);
 	return full;
@@ -301,13 +276,12 @@ gboolean roster_ready(Roster *self)
 	return ready;
 }
 
-RosterVerdict roster_admit(Roster *self, int fd, const struct sockaddr *address, gint64 now_us,
+RosterVerdict roster_admit(Roster *self, int fd, const Origin *origin, gint64 now_us,
 			   RosterEntry **out_entry, char **out_left)
 {
-	const struct in6_addr from = address_of(address);
 	char *left = NULL;
 
-	if (address_is_full(self, &from))
+	if (origin_is_full(self, origin))
 		return ROSTER_ADDRESS_FULL;
 	if (roster_n_connections(self) >= self->config.max_connections) {
 		left = make_room(self, now_us);
@@ -316,7 +290,7 @@ RosterVerdict roster_admit(Roster *self, int fd, const struct sockaddr *address,
 			return ROSTER_FULL;
 	}
 	pthread_mutex_lock(&self->lock);
-	*out_entry = add_entry(self, fd, &from);
+	*out_entry = add_entry(self, fd, origin, now_us);
 	pthread_mutex_unlock(&self->lock);
 	*out_left = left;
 	return ROSTER_ADMITTED;
@@ -326,6 +300,16 @@ void roster_set_waits(RosterEntry *entry, gboolean waits)
 {
 	if (entry != NULL)
 		atomic_store(&entry->waits, waits);
+}
+
+gboolean roster_is_local(const RosterEntry *entry)
+{
+	return entry != NULL && entry->is_local;
+}
+
+void roster_note_active(RosterEntry *entry, gint64 now_us)
+{
+	atomic_store_explicit(&entry->active_us, now_us, memory_order_relaxed);
 }
 
 void roster_remove(RosterEntry *entry)
@@ -361,7 +345,7 @@ char *roster_biggest(Roster *self, guint *out_connections)
 
 	pthread_mutex_lock(&self->lock);
 	peer = biggest_peer(self);
-	text = peer == NULL ? g_strdup("none") : address_text(&peer->address);
+	text = peer == NULL ? g_strdup("none") : origin_text(&peer->origin);
 	*out_connections = self->most;
 	pthread_mutex_unlock(&self->lock);
 	return text;

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <glib.h>
-#include <sys/socket.h>
+
+#include "rpc/origin.h"
 
 /*
- * Who is connected, by client address, of which IPv6 counts the first 64 bits; and who makes room
- * when the server is full: a connection that has been idle for long enough, of the address that has
- * most. If those are all in use a newcomer is refused, so that nobody pays for what others do.
+ * Who is connected, by the address that it comes from or, on a local socket, the user (origin.h
+ * has both; both are called address here); and who makes room when the server is full: a connection
+ * that has been idle for long enough, of the address that has most. If those are all in use a
+ * newcomer is refused, so that nobody pays for what others do.
  *
  * Whether a connection is idle is asked of the kernel when room is needed, so
  * that calls cost nothing here. One thread admits, any thread removes.
@@ -28,7 +30,7 @@ typedef gboolean (*RosterIsIdle)(int fd, guint idle_ms);
 
 typedef struct {
 	guint max_connections;
-	guint max_per_address; /* 0: no limit */
+	guint max_per_address; /* connections of one origin; 0: no limit */
 	guint idle_ms;         /* after which a connection may be told to make room */
 	RosterIsIdle is_idle;  /* roster_is_idle(), or a test's */
 } RosterConfig;
@@ -44,7 +46,8 @@ Roster *roster_new(const RosterConfig *config);
 void roster_free(Roster *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Roster, roster_free)
 
-/* Of TCP sockets. */
+/* Of a TCP socket. Of a local one whether nothing waits: for how long nothing was sent the kernel
+ * does not know, and roster_note_active() tells. */
 gboolean roster_is_idle(int fd, guint idle_ms);
 
 /* From the next newcomer on. By the thread that admits. */
@@ -57,18 +60,24 @@ gboolean roster_ready(Roster *self);
 /**
  * roster_admit:
  * @fd: of the newcomer; borrowed until roster_remove()
- * @address: where it comes from; all of a family without addresses count as one
+ * @origin: where it comes from
  * @now_us: monotonic
  * @out_entry: (out): if admitted, for roster_remove()
  * @out_left: (out) (transfer full): the name of the peer whose connection was shut down to make
  *   room, NULL if none was; its thread sees an end of file
  */
-RosterVerdict roster_admit(Roster *self, int fd, const struct sockaddr *address, gint64 now_us,
+RosterVerdict roster_admit(Roster *self, int fd, const Origin *origin, gint64 now_us,
 			   RosterEntry **out_entry, char **out_left);
 
 /* Any thread: whether calls of it wait for the server, so that it is not idle however silent.
  * @entry: NULL is let through */
 void roster_set_waits(RosterEntry *entry, gboolean waits);
+
+/* Any thread: whether it is of a local socket. Then whoever serves it is to say when it last did
+ * so, by the clock that roster_admit() is told.
+ * @entry: NULL is none */
+gboolean roster_is_local(const RosterEntry *entry);
+void roster_note_active(RosterEntry *entry, gint64 now_us);
 
 /* Any thread, before it closes the socket: which may otherwise be another's by the time that it is
  * shut down. @entry: NULL is let through */
@@ -77,9 +86,7 @@ void roster_remove(RosterEntry *entry);
 /* Connections, without those that are leaving. */
 guint roster_n_connections(Roster *self);
 
-/* (transfer full): "127.0.0.1", "2001:db8::/64"; "::/64" for a family without addresses. */
-char *roster_address(const struct sockaddr *address);
-
-/* Returns: (transfer full): the address that has most connections, "none" if there are none
+/* Returns: (transfer full): the address that has most connections, as origin_text() has it; "none"
+ * if there are none
  * @out_connections: (out): how many it has */
 char *roster_biggest(Roster *self, guint *out_connections);

@@ -96,6 +96,12 @@ gboolean rpc_server_listen(RpcServer *self, const char *host, guint16 port, GErr
 	return listener_open(host, port, self->listeners, error);
 }
 
+gboolean rpc_server_listen_local(RpcServer *self, const char *path, const SocketFileAccess *access,
+				 GError **error)
+{
+	return listener_open_local(path, access, self->listeners, error);
+}
+
 void rpc_server_adopt(RpcServer *self, int fd)
 {
 	listener_adopt(fd, self->listeners);
@@ -103,7 +109,11 @@ void rpc_server_adopt(RpcServer *self, int fd)
 
 char *rpc_server_address(const RpcServer *self)
 {
-	return listener_address(self->listeners->pdata[0]);
+	guint first = 0;
+
+	while (first < self->listeners->len && listener_is_local(self->listeners->pdata[first]))
+		first++;
+	return listener_address(self->listeners->pdata[first < self->listeners->len ? first : 0]);
 }
 
 /* That has the fewest connections; one that has failed only if there is no other. */
@@ -146,11 +156,12 @@ static void refuse_full(RpcServer *self, int connection)
 	       "let clients keep and share connections, or raise --max-connections");
 }
 
-static void refuse_address(RpcServer *self, int connection, const struct sockaddr *peer)
+static void refuse_origin(RpcServer *self, int connection, const Origin *origin)
 {
-	g_autofree char *address = roster_address(peer);
+	g_autofree char *address = origin_text(origin);
 	guint most = self->limits.max_per_address;
-	g_autofree char *reason = g_strdup_printf("more than %u connections of one address", most);
+	g_autofree char *reason = g_strdup_printf("more than %u connections of one %s", most,
+						  origin_is_local(origin) ? "user" : "address");
 
 	refuse(self, connection, LOG_ADDRESS_REFUSED, address, most, reason,
 	       "let its clients keep and share connections, or raise "
@@ -207,12 +218,12 @@ static void log_accepted(RpcServer *self, int connection)
 		  log_number("connections", roster_n_connections(self->roster)));
 }
 
-static void place(RpcServer *self, int connection, const struct sockaddr *peer)
+static void place(RpcServer *self, int connection, const Origin *origin)
 {
 	g_autofree char *left = NULL;
 	RosterEntry *entry = NULL;
 
-	switch (roster_admit(self->roster, connection, peer, g_get_monotonic_time(), &entry,
+	switch (roster_admit(self->roster, connection, origin, g_get_monotonic_time(), &entry,
 			     &left)) {
 	case ROSTER_ADMITTED:
 		/* counted before the newcomer can ask */
@@ -227,7 +238,7 @@ static void place(RpcServer *self, int connection, const struct sockaddr *peer)
 		refuse_full(self, connection);
 		break;
 	case ROSTER_ADDRESS_FULL:
-		refuse_address(self, connection, peer);
+		refuse_origin(self, connection, origin);
 		break;
 	}
 }
@@ -236,11 +247,11 @@ static void place(RpcServer *self, int connection, const struct sockaddr *peer)
  * that there is no descriptor even if there is no client. */
 static gboolean turn_away(RpcServer *self, const Listener *listener)
 {
-	struct sockaddr_storage peer;
+	Origin origin;
 	int connection;
 
 	close(self->reserve_fd);
-	connection = listener_accept(listener, &peer);
+	connection = listener_accept(listener, &origin);
 	if (connection >= 0)
 		refuse_for_descriptors(self, connection);
 	self->reserve_fd = open_reserve();
@@ -253,14 +264,14 @@ static guint accept_some(RpcServer *self, const Listener *listener, guint most)
 	if (self->reserve_fd < 0)
 		self->reserve_fd = open_reserve();
 	for (guint i = 0; i < most; i++) {
-		struct sockaddr_storage peer;
+		Origin origin;
 		int connection;
 
 		if (!roster_ready(self->roster))
 			return ROOM_PAUSE_MS;
-		connection = listener_accept(listener, &peer);
+		connection = listener_accept(listener, &origin);
 		if (connection >= 0) {
-			place(self, connection, (const struct sockaddr *)&peer);
+			place(self, connection, &origin);
 		} else if ((errno == EMFILE || errno == ENFILE) && self->reserve_fd >= 0) {
 			if (!turn_away(self, listener))
 				break;
@@ -393,8 +404,10 @@ void rpc_server_stop(RpcServer *self, gint64 timeout_ms)
 		return;
 	self->started = FALSE;
 	pause_ms = has_adopted(self) ? MIN(FIRST_CALL_MS, timeout_ms) : 0;
-	for (guint i = 0; i < self->listeners->len; i++)
+	for (guint i = 0; i < self->listeners->len; i++) {
+		listener_withdraw(self->listeners->pdata[i]);
 		accept_the_rest(self, self->listeners->pdata[i]);
+	}
 	g_ptr_array_set_size(self->listeners, 0);
 	g_usleep(1000 * (gulong)pause_ms); /* the loops serve on */
 	for (guint i = 0; i < self->n_running; i++)

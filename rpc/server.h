@@ -6,6 +6,7 @@
 #include "common/counters.h"
 #include "rpc/loop.h"
 #include "rpc/roster.h"
+#include "rpc/socket-file.h"
 
 /*
  * The Thrift server: listens, accepts in the thread of the default main
@@ -29,14 +30,19 @@ RpcServer *rpc_server_new(const RpcServerConfig *config, CounterSet *counters, G
 void rpc_server_free(RpcServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(RpcServer, rpc_server_free)
 
-/* Before the start; see listener_open(). Each address is logged once the server accepts there. */
+/* Before the start; see listener_open(), and listener_open_local(). Each address is logged once the
+ * server accepts there. */
 gboolean rpc_server_listen(RpcServer *self, const char *host, guint16 port,
 			   GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+gboolean rpc_server_listen_local(RpcServer *self, const char *path, const SocketFileAccess *access,
+				 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Likewise, on a socket that listens already; see listener_adopt(). */
 void rpc_server_adopt(RpcServer *self, int fd);
 
-/* (transfer full): the first address it listens on, with the port that was chosen. */
+/* (transfer full): the first address it listens on, with the port that was chosen; a local socket
+ * only if there is nothing else. */
 char *rpc_server_address(const RpcServer *self);
 
 /* See RosterConfig; whoever is connected stays. */

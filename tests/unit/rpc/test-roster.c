@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -83,23 +84,26 @@ static void connect_pair(int *out_server, int *out_client)
 	close(listener);
 }
 
-static struct sockaddr_storage parse(const char *text)
+/* An address; or "uid " and a user, of a local socket. */
+static Origin parse(const char *text)
 {
 	struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
 	struct sockaddr_in *v4 = (struct sockaddr_in *)&address;
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&address;
 
+	if (g_str_has_prefix(text, "uid "))
+		return origin_of_user((uid_t)atoi(text + strlen("uid ")));
 	if (inet_pton(AF_INET, text, &v4->sin_addr) == 1)
 		address.ss_family = AF_INET;
 	else if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1)
 		address.ss_family = AF_INET6;
-	return address;
+	return origin_of_address((const struct sockaddr *)&address);
 }
 
 /* One more, as if from @address; its place in the crowd is n - 1 if it is admitted. */
 static RosterVerdict arrive(Crowd *self, const char *address)
 {
-	struct sockaddr_storage from = parse(address);
+	const Origin from = parse(address);
 	g_autofree char *left = NULL;
 	RosterVerdict verdict;
 	guint i = self->n;
@@ -107,8 +111,8 @@ static RosterVerdict arrive(Crowd *self, const char *address)
 	g_assert_cmpuint(i, <, MOST);
 	connect_pair(&self->servers[i], &self->clients[i]);
 	kernel.idle[self->servers[i]] = FALSE;
-	verdict = roster_admit(self->roster, self->servers[i], (struct sockaddr *)&from,
-			       self->now_us, &self->entries[i], &left);
+	verdict = roster_admit(self->roster, self->servers[i], &from, self->now_us,
+			       &self->entries[i], &left);
 	if (verdict == ROSTER_ADMITTED) {
 		g_assert_nonnull(self->entries[i]);
 		self->n++;
@@ -178,6 +182,11 @@ static void test_addresses(void)
 		{"2001:db8::3:4:5:6", "2001:db8::/64", 3},
 		{"2001:db8:0:1::1", "2001:db8::/64", 3},
 		{"", "2001:db8::/64", 3},
+		{"uid 0", NULL, 3}, /* is not the address of nothing but zeros */
+		{"uid 1000", NULL, 3},
+		{"uid 1000", NULL, 3},
+		{"uid 1000", NULL, 3},
+		{"uid 1000", "unix:uid=1000", 4},
 	};
 	Crowd *crowd = crowd_new(MOST, 0);
 
@@ -243,6 +252,49 @@ static void test_per_address(void)
 	arrive_many(crowd, "10.0.0.1", 1);
 	g_assert_cmpint(arrive(crowd, "10.0.0.1"), ==, ROSTER_ADDRESS_FULL);
 	g_assert_cmpuint(kernel.asked, ==, 0);
+	crowd_free(crowd);
+}
+
+static void test_per_user(void)
+{
+	Crowd *crowd = crowd_new(10, 2);
+
+	arrive_many(crowd, "uid 0", 2);
+	g_assert_cmpint(arrive(crowd, "uid 0"), ==, ROSTER_ADDRESS_FULL);
+	arrive_many(crowd, "uid 4294967294", 2);
+	g_assert_cmpint(arrive(crowd, "uid 4294967294"), ==, ROSTER_ADDRESS_FULL);
+	arrive_many(crowd, "::", 2);
+	g_assert_cmpint(arrive(crowd, "::"), ==, ROSTER_ADDRESS_FULL);
+	leave(crowd, 0);
+	arrive_many(crowd, "uid 0", 1);
+	g_assert_cmpint(arrive(crowd, "uid 0"), ==, ROSTER_ADDRESS_FULL);
+	crowd_free(crowd);
+}
+
+/* Of local sockets the kernel does not know how long they are silent: their loops tell. */
+static void test_local_room(void)
+{
+	Crowd *crowd = crowd_new(3, 0);
+	const gint64 idle_us = G_GINT64_CONSTANT(1000) * IDLE_MS;
+
+	arrive_many(crowd, "uid 1000", 3);
+	for (guint i = 0; i < 3; i++) {
+		g_assert_true(roster_is_local(crowd->entries[i]));
+		set_idle(crowd, i);
+	}
+	crowd->now_us += idle_us - 1;
+	g_assert_cmpint(arrive(crowd, "uid 1"), ==, ROSTER_FULL);
+	g_assert_cmpuint(kernel.asked, ==, 0);
+	roster_note_active(crowd->entries[0], crowd->now_us);
+	kernel.idle[crowd->servers[1]] = FALSE;
+	crowd->now_us += ROSTER_REST_US;
+	arrive_many(crowd, "uid 1", 1);
+	g_assert_true(is_shut_down(crowd, 2));
+	g_assert_cmpint(arrive(crowd, "uid 1"), ==, ROSTER_FULL);
+	crowd->now_us += MAX(ROSTER_REST_US, idle_us);
+	arrive_many(crowd, "uid 1", 1);
+	g_assert_true(is_shut_down(crowd, 0));
+	g_assert_false(is_shut_down(crowd, 1));
 	crowd_free(crowd);
 }
 
@@ -391,6 +443,27 @@ static void test_idle(void)
 	close(client);
 }
 
+/* Its word on a local socket, whatever the time. */
+static void test_idle_local(void)
+{
+	char byte = 0;
+	int fds[2];
+
+	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), ==, 0);
+	g_assert_true(roster_is_idle(fds[0], IDLE_MS));
+	g_assert_cmpint(send(fds[1], &byte, 1, 0), ==, 1);
+	g_assert_false(roster_is_idle(fds[0], IDLE_MS)); /* is to be read */
+	g_assert_cmpint(recv(fds[0], &byte, 1, 0), ==, 1);
+	g_assert_true(roster_is_idle(fds[0], IDLE_MS));
+	g_assert_cmpint(send(fds[0], &byte, 1, 0), ==, 1);
+	g_assert_false(roster_is_idle(fds[0], IDLE_MS)); /* was not read */
+	g_assert_cmpint(recv(fds[1], &byte, 1, 0), ==, 1);
+	g_assert_true(roster_is_idle(fds[0], IDLE_MS));
+	close(fds[1]);
+	close(fds[0]);
+	g_assert_false(roster_is_idle(fds[0], IDLE_MS));
+}
+
 static void *come_and_go(void *data)
 {
 	Crowd *crowd = data;
@@ -439,12 +512,15 @@ int main(int argc, char **argv)
 	g_test_add_func("/roster/addresses", test_addresses);
 	g_test_add_func("/roster/most", test_most);
 	g_test_add_func("/roster/per-address", test_per_address);
+	g_test_add_func("/roster/per-user", test_per_user);
 	g_test_add_func("/roster/room", test_room);
+	g_test_add_func("/roster/local-room", test_local_room);
 	g_test_add_func("/roster/waits", test_waits);
 	g_test_add_func("/roster/rotation", test_rotation);
 	g_test_add_func("/roster/barren", test_barren);
 	g_test_add_func("/roster/leaving", test_leaving);
 	g_test_add_func("/roster/idle", test_idle);
+	g_test_add_func("/roster/idle-local", test_idle_local);
 	g_test_add_func("/roster/threads", test_threads);
 	return g_test_run();
 }
