@@ -32,10 +32,17 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 OPTION("listen", ADDRESSES, listen, "HOST:PORT"),
 	 .default_text = "127.0.0.1:7609",
 	 .help = "where to take calls: a name or an address, [::1]:7609 for IPv6, *:7609 for "
-		 "every address of the machine; port 0 is any free one, and the log says which. "
+		 "every address of the machine; port 0 is any free one, and the log says which; "
+		 "or unix:/PATH, a local socket, or unix:@NAME, an abstract one. "
 		 "May be given several times, in the file with semicolons between"},
+	{OPTION("socket-mode", MODE, socket_mode, "MODE"), .default_text = "0666",
+	 .help = "who may connect to unix:/PATH, of listen: whoever may write the file, in octal "
+		 "digits; 0660 is the user and the group"},
+	{OPTION("socket-group", NAME, socket_group, "GROUP"),
+	 .default_note = "that of the server, or of a directory with the set-group-ID bit",
+	 .help = "the group of unix:/PATH, of listen: a name or a number"},
 	{OPTION("advertise", ADDRESS, advertise, "HOST:PORT"),
-	 .default_note = "the first address of listen",
+	 .default_note = "the first address of listen, of TCP if there is one",
 	 .help = "where others reach this server, if that is not where it listens; for one that "
 		 "listens everywhere, the machine's name"},
 	{OPTION("admin-listen", ADMIN, admin_listen, "HOST:PORT"),
@@ -128,8 +135,8 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "10 s, of the client address that has most, or is closed at once"},
 	{NUMBER("max-connections-per-address", max_connections_per_address, "N", 0, 1000000, "0"),
 	 REREAD,
-	 .help = "connections of one client address; those beyond are closed at once; 0 is no "
-		 "limit"},
+	 .help = "connections of one client address, or on local sockets of one user; those "
+		 "beyond are closed at once; 0 is no limit"},
 	{NUMBER("max-frame", max_frame_bytes, "BYTES", 256, 16777215, "65536"),
 	 .help = "size of one call"},
 	{NUMBER("max-depth", max_depth, "N", 1, 1000, "64"),

@@ -12,9 +12,12 @@ typedef enum {
 	OPTION_NUMBER,    /* gint64 */
 	OPTION_FLAG,      /* gboolean: true or false; bare on the command line is true */
 	OPTION_PATH,      /* char * */
+	OPTION_NAME,      /* char * */
+	OPTION_MODE,      /* guint: the bits of 0777, in octal digits */
 	OPTION_ADDRESS,   /* Address *, one that others can reach */
 	OPTION_ADMIN,     /* Address *, where to listen for HTTP */
-	OPTION_ADDRESSES, /* GPtrArray * of Address; in the file with semicolons between */
+	OPTION_ADDRESSES, /* GPtrArray * of Address, or local sockets; in the file with semicolons
+			     between */
 	OPTION_TARGETS,   /* GPtrArray * of AuditTarget; likewise */
 	OPTION_ZOOKEEPER, /* ZookeeperHosts * */
 	OPTION_LAYOUT,    /* Layout */

@@ -49,6 +49,9 @@ char *options_text_of(const Options *self, const OptionSpec *spec)
 		return number_text(spec, *(const gint64 *)field);
 	case OPTION_FLAG:
 		return g_strdup(*(const gboolean *)field ? "true" : "false");
+	case OPTION_MODE:
+		return g_strdup_printf("%04o", *(const guint *)field);
+	case OPTION_NAME:
 	case OPTION_PATH:
 		return g_strdup(*(char *const *)field);
 	case OPTION_ADDRESS:

@@ -20,6 +20,8 @@
 /* Far more than one with every option and its comment. */
 #define FILE_MAX_BYTES (1024 * 1024)
 
+#define DEFAULT_SOCKET_MODE 0666
+
 static GHashTable *given_new(void)
 {
 	return g_hash_table_new_full(g_str_hash, g_str_equal, g_free,
@@ -85,16 +87,30 @@ static gboolean set_flag(const char *text, gboolean *field, GError **error)
 	return TRUE;
 }
 
-static gboolean set_path(const char *text, char **field, GError **error)
+/* @what: it is, "path" or "name" */
+static gboolean set_text(const char *text, const char *what, char **field, GError **error)
 {
 	if (*text == '\0')
-		return bad_value(error, "the path is empty");
+		return bad_value(error, "the %s is empty", what);
 	if (strlen(text) >= PATH_MAX)
-		return bad_value(error, "a path of %zu bytes, the limit is %d", strlen(text),
+		return bad_value(error, "a %s of %zu bytes, the limit is %d", what, strlen(text),
 				 PATH_MAX - 1);
 	g_free(*field);
 	*field = g_strdup(text);
 	return TRUE;
+}
+
+static gboolean set_mode(const char *text, guint *field, GError **error)
+{
+	g_autofree char *escaped = NULL;
+	guint64 mode;
+
+	if (g_ascii_string_to_unsigned(text, 8, 0, 0777, &mode, NULL)) {
+		*field = (guint)mode;
+		return TRUE;
+	}
+	escaped = text_escape(text, strlen(text));
+	return bad_value(error, "\"%s\" is not an octal number from 0000 to 0777", escaped);
 }
 
 static gboolean set_address(const char *text, Address **field, GError **error)
@@ -125,7 +141,7 @@ static gboolean set_addresses(const GPtrArray *texts, GPtrArray **field, GError 
 		g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
 
 	for (guint i = 0; i < texts->len; i++) {
-		Address *address = address_parse(texts->pdata[i], error);
+		Address *address = address_parse_listen(texts->pdata[i], error);
 
 		if (address == NULL)
 			return FALSE;
@@ -209,7 +225,11 @@ static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray
 	case OPTION_FLAG:
 		return set_flag(text, field, error);
 	case OPTION_PATH:
-		return set_path(text, field, error);
+		return set_text(text, "path", field, error);
+	case OPTION_NAME:
+		return set_text(text, "name", field, error);
+	case OPTION_MODE:
+		return set_mode(text, field, error);
 	case OPTION_ADDRESS:
 		return set_address(text, field, error);
 	case OPTION_ADMIN:
@@ -505,6 +525,20 @@ static gboolean check_clock_step(const Options *self, GError **error)
 				"zookeeper, and no number for worker-id");
 }
 
+/* What is said of files of local sockets, where there is none. */
+static gboolean check_sockets(const Options *self, GError **error)
+{
+	gboolean is_given = self->socket_group != NULL || self->socket_mode != DEFAULT_SOCKET_MODE;
+
+	for (guint i = 0; is_given && i < self->listen->len; i++) {
+		const char *path = ((const Address *)self->listen->pdata[i])->path;
+
+		is_given = path == NULL || *path != '/';
+	}
+	return !is_given || bad_value(error, "%s: does nothing without unix:/PATH in listen",
+				      self->socket_group != NULL ? "socket-group" : "socket-mode");
+}
+
 static gboolean check(const Options *self, GError **error)
 {
 	gint64 sequences = G_GINT64_CONSTANT(1) << self->layout.sequence_bits;
@@ -516,7 +550,8 @@ static gboolean check(const Options *self, GError **error)
 				 self->sequence_start, sequences);
 	return layout_check_worker(&self->layout, MAX(self->datacenter_id, 0),
 				   MAX(self->worker_id, 0), error) &&
-	       check_zookeeper(self, error) && check_clock_step(self, error);
+	       check_sockets(self, error) && check_zookeeper(self, error) &&
+	       check_clock_step(self, error);
 }
 
 Options *options_new_from_args(int argc, char **argv, GError **error)
@@ -548,6 +583,7 @@ void options_free(Options *self)
 	g_strfreev(self->args);
 	g_free(self->config);
 	g_clear_pointer(&self->listen, g_ptr_array_unref);
+	g_free(self->socket_group);
 	address_free(self->advertise);
 	address_free(self->admin_listen);
 	g_free(self->state_directory);

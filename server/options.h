@@ -35,6 +35,8 @@ typedef struct {
 
 	/* addresses */
 	GPtrArray *listen;     /* of Address, one or more */
+	guint socket_mode;     /* of the file of a local socket, bits of 0777 */
+	char *socket_group;    /* its group, a name or a number; NULL: as the directory has it */
 	Address *advertise;    /* what others are told; NULL: the first that is listened on */
 	Address *admin_listen; /* HTTP for operators; NULL: none */
 

@@ -11,15 +11,18 @@
 
 static gboolean check_socket(int fd, const char *name, GError **error)
 {
+	gboolean is_admin = g_str_equal(name, ADMIN_NAME);
 	g_autofree char *escaped = NULL;
 
-	if (sd_is_socket_inet(fd, AF_UNSPEC, SOCK_STREAM, 1, 0) > 0)
+	if (sd_is_socket_inet(fd, AF_UNSPEC, SOCK_STREAM, 1, 0) > 0 ||
+	    (!is_admin && sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) > 0))
 		return TRUE;
 	escaped = text_escape(name, strlen(name));
 	g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
-		    "file descriptor %d, passed as \"%s\", is no TCP socket that listens: in the "
-		    "socket unit, have ListenStream= with a port only",
-		    fd, escaped);
+		    "file descriptor %d, passed as \"%s\", is no %s that listens: in the socket "
+		    "unit, have ListenStream= with %s only",
+		    fd, escaped, is_admin ? "TCP socket" : "TCP or local stream socket",
+		    is_admin ? "a port" : "a port or a path");
 	return FALSE;
 }
 

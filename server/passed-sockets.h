@@ -9,8 +9,8 @@
  * wait for the next server. See sd_listen_fds(3).
  */
 typedef struct {
-	GArray *thrift; /* of int, descriptors: for calls */
-	GArray *admin;  /* likewise: those named "admin" */
+	GArray *thrift; /* of int, descriptors: for calls; TCP or local */
+	GArray *admin;  /* likewise: those named "admin"; TCP */
 } PassedSockets;
 
 /**
@@ -19,7 +19,8 @@ typedef struct {
  *
  * Once, before there are other threads: children are not told of them again.
  *
- * Returns: %TRUE, or %FALSE with a GFileError set: one is no TCP socket that listens
+ * Returns: %TRUE, or %FALSE with a GFileError set: one is not such, or does not
+ *   listen
  */
 gboolean passed_sockets_take(PassedSockets *out_sockets, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void passed_sockets_clear(PassedSockets *self);

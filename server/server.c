@@ -2,6 +2,7 @@
 #include "server/server.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -103,15 +104,45 @@ static char *default_address(const Server *self)
 	return g_strconcat(name, strrchr(text, ':'), NULL);
 }
 
+/* @text: (nullable): a name or a number; -1: none */
+static gboolean find_group(const char *text, gid_t *out_gid, GError **error)
+{
+	const struct group *group;
+	guint64 number = (gid_t)-1;
+	g_autofree char *escaped = NULL;
+
+	if (text == NULL || g_ascii_string_to_unsigned(text, 10, 0, (gid_t)-1 - 1, &number, NULL)) {
+		*out_gid = (gid_t)number;
+		return TRUE;
+	}
+	group = getgrnam(text);
+	if (group != NULL) {
+		*out_gid = group->gr_gid;
+		return TRUE;
+	}
+	escaped = text_escape(text, strlen(text));
+	g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+		    "--socket-group: there is no group \"%s\" on this machine: name one that "
+		    "\"getent group\" lists",
+		    escaped);
+	return FALSE;
+}
+
 static gboolean open_sockets(Server *self, GError **error)
 {
-	for (guint i = 0; i < self->options->listen->len; i++) {
-		const Address *address = self->options->listen->pdata[i];
+	const Options *options = self->options;
+	SocketFileAccess access = {.mode = options->socket_mode};
+	gboolean opened = find_group(options->socket_group, &access.gid, error);
 
-		if (!rpc_server_listen(self->rpc, address->host, address->port, error))
-			return FALSE;
+	for (guint i = 0; opened && i < options->listen->len; i++) {
+		const Address *address = options->listen->pdata[i];
+
+		opened =
+			address->path != NULL
+				? rpc_server_listen_local(self->rpc, address->path, &access, error)
+				: rpc_server_listen(self->rpc, address->host, address->port, error);
 	}
-	return TRUE;
+	return opened;
 }
 
 /* Those that were passed, or else its own. */
@@ -207,7 +238,13 @@ static Address *advertised_address(const Server *self, GError **error)
 	g_autoptr(GError) local = NULL;
 	Address *address = address_parse_peer(self->address, &local);
 
-	if (address == NULL) {
+	if (address == NULL && g_str_has_prefix(self->address, "unix:")) {
+		g_set_error(error, local->domain, local->code,
+			    "no other server, which --zookeeper tells of this one, could reach it "
+			    "by %s: listen on a HOST:PORT too, or say where others reach it, with "
+			    "--advertise HOST:PORT",
+			    self->address);
+	} else if (address == NULL) {
 		g_autofree char *name = g_strescape(g_get_host_name(), NULL);
 
 		g_set_error(

@@ -56,6 +56,10 @@ static void test_bad(void)
 		{"--worker-id continue", "--worker-id: \"continue\" is not a whole number"},
 		{"--worker-id -2", "--worker-id: \"-2\" is not a whole number"},
 		{"--worker-id=", "--worker-id: \"\" is not a whole number"},
+		{"--on-clock-step reclaim", "on-clock-step: reclaim takes another worker ID, so it "
+					    "needs zookeeper, and no number for worker-id"},
+		{OF_ZOOKEEPER " --on-clock-step reclaim --worker-id 0",
+		 "on-clock-step: reclaim takes another worker ID"},
 		{"--on-clock-step reclaim --worker-id ip", "on-clock-step: reclaim takes another"},
 		{"--sequence-start 0", "--sequence-start: \"0\" is not a whole number in the range "
 				       "1 to what fits the layout, or continue"},

@@ -68,7 +68,10 @@ static char *field_to_string(const Options *options, const OptionSpec *spec)
 	case OPTION_FLAG:
 		return g_strdup(*(const gboolean *)field ? "true" : "false");
 	case OPTION_PATH:
+	case OPTION_NAME:
 		return g_strdup(*(char *const *)field);
+	case OPTION_MODE:
+		return g_strdup_printf("%o", *(const guint *)field);
 	case OPTION_ADDRESS:
 	case OPTION_ADMIN:
 		return *(Address *const *)field ? g_strdup((*(Address *const *)field)->text) : NULL;
@@ -275,10 +278,6 @@ static const struct {
 	{"--log-format xml", "--log-format: \"xml\" is not one of auto, logfmt, json, journal"},
 	{"--on-clock-step wait", "--on-clock-step: \"wait\" is not one of refuse, reclaim"},
 	{"--on-clock-step=", "--on-clock-step: \"\" is not one of"},
-	{"--on-clock-step reclaim", "on-clock-step: reclaim takes another worker ID, so it needs "
-				    "zookeeper, and no number for worker-id"},
-	{"--on-clock-step reclaim --zookeeper a --datacenter-id 0 --worker-id 0",
-	 "on-clock-step: reclaim takes another worker ID"},
 	{"--no-fast-path=1", "--no-fast-path: \"1\" is neither true nor false"},
 	{"--no-fast-path=", "--no-fast-path: \"\" is neither true nor false"},
 	{"--worker-id 32", "worker ID 32 does not fit the layout, 0 to 31"},
