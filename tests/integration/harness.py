@@ -322,7 +322,9 @@ class OtherServer:
 
 
 def split_address(text):
-    """("::1", 7609) from "[::1]:7609"."""
+    """("::1", 7609) from "[::1]:7609"; unix:PATH stays as it is."""
+    if text.startswith("unix:"):
+        return text
     host, _, port = text.rpartition(":")
     return host.strip("[]"), int(port)
 

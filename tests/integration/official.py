@@ -4,7 +4,7 @@ Python, C and Go from the contract of 2010. Each is called alike,
 
     client HOST PORT framed|unframed PROTOCOL COMMAND...
 
-and prints a number a line for
+where HOST may be unix:PATH, but in Java, and then PORT is of no meaning; and prints a number a line for
 
     get_id AGENT COUNT      COUNT calls, one after the other
     get_ids AGENT COUNT     one call
@@ -55,7 +55,8 @@ class Client(NamedTuple):
     environment: dict = {}
 
     def start(self, address, form, *call):
-        host, port = address
+        """`address`: (host, port), or unix:PATH."""
+        host, port = (address, 0) if isinstance(address, str) else address
         return subprocess.Popen(
             [*self.command(), host, str(port), "framed" if form.framed else "unframed",
              form.protocol, *map(str, call)],
@@ -161,5 +162,6 @@ C_2010 = Client("C of 2010", _forms("strict", "compact"), _c,
                 {"ASAN_OPTIONS": "detect_leaks=0"})  # Thrift's own
 GO_2010 = Client("Go of 2010", _forms("strict", "unversioned", "compact"), _go)
 
+LOCAL = [PYTHON, PYTHON_ACCELERATED, NODE, C_2010, GO_2010]  # those that have local sockets
 CURRENT = [PYTHON, PYTHON_ACCELERATED, JAVA, NODE]
 OF_2010 = [PYTHON_2010, C_2010, GO_2010]

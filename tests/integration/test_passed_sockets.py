@@ -76,18 +76,21 @@ class PassedSockets(PassedTest):
         local = socket.socket(socket.AF_UNIX)
         local.bind(str(self.directory / "socket"))
         local.listen()
+        mute = socket.socket(socket.AF_UNIX)
         good = self.listen()
         for sockets, names, words in (
-                ((datagrams,), None, ("descriptor 3", "no TCP socket that listens")),
+                ((datagrams,), None, ("descriptor 3", "no TCP or local stream socket that")),
                 ((good, silent), ("a", "b b\n"), ("descriptor 4", '\\"b b\\\\x0a\\"')),
-                ((local,), None, ("ListenStream=",)),
+                ((mute,), None, ("descriptor 3", "ListenStream= with a port or a path only")),
+                ((good, local), ("a", "admin"), ("descriptor 4", "no TCP socket that listens",
+                                                 "ListenStream= with a port only")),
                 ((good,), ("a", "b"), ("LISTEN_FDNAMES",)),
         ):
             with self.subTest(words):
                 server = self.launch("--state-directory", self.state,
                                      **self.passing(*sockets, names=names))
                 self.assert_refused(server, 1, "event=failed", *words)
-        for each in (datagrams, silent, local):
+        for each in (datagrams, silent, local, mute):
             each.close()
         server = self.launch("--state-directory", self.state, **self.passing(count="many"))
         self.assert_refused(server, 1, "event=failed", "LISTEN_FDS")

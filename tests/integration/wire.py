@@ -146,22 +146,31 @@ class WrongReply(AssertionError):
     """What came does not answer the call that is next."""
 
 
+def local_name(text):
+    """What the kernel calls unix:PATH."""
+    return text.removeprefix("unix:").replace("@", "\0", 1)
+
+
 class Connection:
-    """A socket that is spoken to by hand. Each wait has a limit, `timeout` seconds. `source` is the
-    address it comes from, or None; `options` are set before it connects.
+    """A socket that is spoken to by hand. Each wait has a limit, `timeout` seconds. `address` is
+    (host, port), or unix:PATH; `source` is the address it comes from, or None; `options` are set
+    before it connects.
 
     One thread may send while another reads."""
 
     def __init__(self, address, timeout=20, source=None, options=()):
-        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        is_local = isinstance(address, str)
+        family = (socket.AF_UNIX if is_local else
+                  socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
         self.socket = socket.socket(family, socket.SOCK_STREAM)
         self.socket.settimeout(timeout)
         for option in options:
             self.socket.setsockopt(*option)
         if source:
             self.socket.bind((source, 0))
-        self.socket.connect(address)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.connect(local_name(address) if is_local else address)
+        if not is_local:
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._transport = _Incoming(self.socket)
         self._awaited = collections.deque()  # (method, seqid) of each call that has no reply yet
 

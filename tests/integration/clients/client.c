@@ -3,6 +3,8 @@
 /* client HOST PORT framed|unframed PROTOCOL COMMAND..., see ../official.py. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <thrift/c_glib/protocol/thrift_binary_protocol.h>
 #include <thrift/c_glib/protocol/thrift_compact_protocol.h>
 #include <thrift/c_glib/protocol/thrift_protocol_decorator.h>
@@ -14,7 +16,6 @@
 
 #define EXIT_EXCEPTION 3
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftSocket, g_object_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftTransport, g_object_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftProtocol, g_object_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, g_object_unref)
@@ -94,12 +95,34 @@ static gboolean run(SnowflakeIf *client, char **command, GError **error)
 	return TRUE;
 }
 
+/* ThriftSocket goes on with one that is connected, as those that ThriftServerSocket accepts. */
+static ThriftTransport *connect_locally(const char *path)
+{
+	ThriftSocket *connected = g_object_new(THRIFT_TYPE_SOCKET, NULL);
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	g_strlcpy(address.sun_path, path, sizeof address.sun_path);
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
+		g_printerr("cannot connect\n");
+		exit(EXIT_FAILURE);
+	}
+	connected->sd = fd;
+	return THRIFT_TRANSPORT(connected);
+}
+
+static ThriftTransport *new_socket(const char *host, const char *port)
+{
+	if (g_str_has_prefix(host, "unix:"))
+		return connect_locally(host + strlen("unix:"));
+	return g_object_new(THRIFT_TYPE_SOCKET, "hostname", host, "port", atoi(port), NULL);
+}
+
 int main(int argc G_GNUC_UNUSED, char **argv)
 {
 	g_autoptr(GError) error = NULL;
 	/* what stands on another borrows it: all of them live until the end */
-	g_autoptr(ThriftSocket) socket =
-		g_object_new(THRIFT_TYPE_SOCKET, "hostname", argv[1], "port", atoi(argv[2]), NULL);
+	g_autoptr(ThriftTransport) socket = new_socket(argv[1], argv[2]);
 	g_autoptr(ThriftTransport) transport =
 		g_object_new(strcmp(argv[3], "framed") == 0 ? THRIFT_TYPE_FRAMED_TRANSPORT
 							    : THRIFT_TYPE_BUFFERED_TRANSPORT,
@@ -113,7 +136,7 @@ int main(int argc G_GNUC_UNUSED, char **argv)
 	g_autoptr(SnowflakeClient) client = g_object_new(TYPE_SNOWFLAKE_CLIENT, "input_protocol",
 							 checked, "output_protocol", checked, NULL);
 
-	if (!thrift_transport_open(transport, &error)) {
+	if (!thrift_transport_is_open(transport) && !thrift_transport_open(transport, &error)) {
 		g_printerr("%s\n", error->message);
 		return EXIT_FAILURE;
 	}

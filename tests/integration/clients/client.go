@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/apache/thrift/lib/go/thrift"
@@ -24,6 +25,10 @@ func connect(host, port, framing, protocol string) (*snowflake_2010.SnowflakeCli
 		TBinaryStrictWrite: thrift.BoolPtr(protocol != "unversioned"),
 	}
 	var transport thrift.TTransport = thrift.NewTSocketConf(net.JoinHostPort(host, port), configuration)
+	if strings.HasPrefix(host, "unix:") {
+		address := &net.UnixAddr{Name: strings.TrimPrefix(host, "unix:"), Net: "unix"}
+		transport = thrift.NewTSocketFromAddrConf(address, configuration)
+	}
 	if framing == "framed" {
 		transport = thrift.NewTFramedTransportConf(transport, configuration)
 	} else {

@@ -28,10 +28,13 @@ async function run(client) {
   }
 }
 
-const connection = thrift.createConnection(host, Number(port), {
+const options = {
   transport: framing === "framed" ? thrift.TFramedTransport : thrift.TBufferedTransport,
   protocol: protocol === "compact" ? thrift.TCompactProtocol : thrift.TBinaryProtocol,
-});
+};
+const connection = host.startsWith("unix:")
+  ? thrift.createUDSConnection(host.slice("unix:".length), options)
+  : thrift.createConnection(host, Number(port), options);
 connection.on("error", (error) => {
   console.error(error);
   process.exit(1);

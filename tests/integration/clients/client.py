@@ -67,7 +67,8 @@ def run(client, command, agent="", count="0"):
 def main(bindings, module, host, port, framing, protocol, *command):
     sys.path.insert(0, bindings)
     service = importlib.import_module(module)
-    transport = TSocket(host, int(port))
+    local = host.removeprefix("unix:") if host.startswith("unix:") else None
+    transport = TSocket(host, int(port), unix_socket=local and local.replace("@", "\0", 1))
     transport.setTimeout(60000)
     transport = (TFramedTransport if framing == "framed" else TBufferedTransport)(transport)
     transport.open()

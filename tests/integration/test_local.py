@@ -1,0 +1,449 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers on local sockets: who takes the file, who is refused, and who may connect."""
+import fcntl
+import grp
+import os
+import pwd
+import signal
+import socket
+import subprocess
+import unittest
+import uuid
+
+import official
+import wire
+from harness import (CTL_ENVIRONMENT, PATIENCE, SNOWFLAKECTL, ServerTest, scaled,
+                     wait_for)
+from passed import PassedTest
+from wire import FORMS, STRICT
+
+OTHER = pwd.getpwnam("daemon")
+ROUNDS, AT_ONCE = scaled(8, 2), 4
+IS_ROOT = os.geteuid() == 0
+
+
+def mode_of(path):
+    return path.lstat().st_mode & 0o7777
+
+
+class LocalTest(ServerTest):
+    def setUp(self):
+        super().setUp()
+        self.path = self.directory / "ids"
+        self.address = f"unix:{self.path}"
+
+    def start_local(self, *options, listen=None, state=None, **settings):
+        return self.launch("--state-directory", state or self.state, *options,
+                           listen=listen or self.address, **settings)
+
+    def serve(self, *options, **settings):
+        return self.start_local(*options, **settings).wait_ready()
+
+    def refused(self, *words, status=1, state="other", **settings):
+        """A server that starts beside whatever there is does not, for that reason."""
+        server = self.start_local(state=self.directory / state, **settings)
+        self.assert_refused(server, status, "cannot listen on unix:" if status == 1 else "", *words)
+
+    def connect(self, address=None):
+        connection = wire.Connection(address or self.address, 20 * PATIENCE)
+        self.addCleanup(connection.close)
+        return connection
+
+    def leave_stale(self):
+        """As a process that was killed leaves it."""
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(self.path))
+
+    def assert_serves(self, address=None):
+        with wire.Connection(address or self.address, 20 * PATIENCE) as connection:
+            self.assertGreater(connection.call(STRICT, "get_id", "good").success, 0)
+
+
+class Serving(LocalTest):
+    def test_every_form(self):
+        abstract = f"unix:@test-{uuid.uuid4()}"
+        server = self.serve("--listen", abstract)
+        self.assertEqual(server.addresses, [self.address, abstract])
+        for address in server.addresses:
+            connections = {form: self.connect(address) for form in FORMS}
+            for form, connection in connections.items():
+                with self.subTest(address=address, form=str(form)):
+                    connection.send(form.call("get_id", "good") * 1000)
+                    ids = [connection.reply(form).success for _ in range(1000)]
+                    self.assertEqual(ids, sorted(set(ids)))
+                    self.assertEqual(len(connection.call(form, "get_ids", "good", 10000).success),
+                                     10000)
+        self.assertEqual(server.terminate(), 0)
+        self.assertFalse(self.path.exists())
+
+    def test_halves_of_calls(self):
+        self.serve()
+        connection = self.connect()
+        data = connection.encode(STRICT.call("get_id", "good") * 20)
+        for at in range(0, len(data), 7):
+            connection.send(data[at:at + 7])
+        for _ in range(20):
+            self.assertGreater(connection.reply(STRICT).success, 0)
+
+    def test_replies_that_wait(self):
+        """More than the socket takes, for a client that does not read."""
+        self.serve("--max-ahead", 1000)
+        connection = self.connect()
+        connection.send(STRICT.call("get_ids", "good", 10000) * 50)
+        ids = [number for _ in range(50) for number in connection.reply(STRICT).success]
+        self.assertEqual(len(set(ids)), 500_000)
+
+    def test_bad_bytes(self):
+        server = self.serve()
+        connection = self.connect()
+        connection.send(b"GET / HTTP/1.1\r\n\r\n")
+        connection.rest()
+        self.assertEqual(server.wait_event("connection-closed").fields["peer"],
+                         f"unix:uid={os.geteuid()},pid={os.getpid()}")
+        self.assert_serves()
+
+    def test_who_comes_and_goes_is_logged(self):
+        server = self.serve("--log-level", "debug")
+        connection = self.connect()
+        peer = f"unix:uid={os.geteuid()},pid={os.getpid()}"
+        connection.call(STRICT, "get_id", "good")
+        connection.close()
+        self.assertEqual(server.wait_event("connection-accepted").fields["peer"], peer)
+        self.assertEqual(server.wait_event("connection-ended").fields, {"peer": peer})
+
+    def test_where_it_is_reached(self):
+        """Others are told of the port, if there is one."""
+        for listen, expected in ((("127.0.0.1:0",), None), ((), self.address)):
+            with self.subTest(expected):
+                server = self.serve(*(word for each in listen for word in ("--listen", each)))
+                told = self.connect().call(STRICT, "get_worker").success.address
+                self.assertEqual(told, expected or "%s:%d" % server.addresses[1])
+                server.terminate()
+
+    def test_the_tool(self):
+        self.serve()
+        done = subprocess.run([SNOWFLAKECTL, "--server", self.address, "bench", "--duration", "0.1",
+                               "--connections", "3", "--check"], env=CTL_ENVIRONMENT,
+                              capture_output=True, text=True, check=True)
+        self.assertIn("no duplicates", done.stdout)
+        for command in (("id",), ("ping", "--count", "1"), ("workers",), ("status",)):
+            with self.subTest(command):
+                done = subprocess.run([SNOWFLAKECTL, "--server", self.address, *command],
+                                      env=CTL_ENVIRONMENT, capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_official_clients(self):
+        self.serve()
+        for client in official.LOCAL:
+            for form in client.forms:
+                with self.subTest(client=client.name, form=str(form)):
+                    numbers = client.call(self.address, form, "get_id", "infra-dm", 100)
+                    self.assertEqual(len(set(numbers)), 100)
+                    self.assertGreater(min(numbers), 0)
+
+    def test_an_official_client_of_an_abstract_socket(self):
+        address = f"unix:@test-{uuid.uuid4()}"
+        self.serve(listen=address)
+        for client in (official.PYTHON, official.GO_2010):
+            with self.subTest(client.name):
+                self.assertEqual(len(client.call(address, client.forms[0], "get_id", "a", 3)), 3)
+
+
+class TheFile(LocalTest):
+    def test_of_a_server_that_was_killed_it_is_taken_over(self):
+        for _ in range(3):
+            server = self.serve()
+            self.assert_serves()
+            server.kill()
+            self.assertTrue(self.path.is_socket())
+        self.serve()
+        self.assert_serves()
+
+    def test_where_somebody_listens_it_is_refused(self):
+        first = self.serve()
+        said = ("somebody listens there already", str(self.path))
+        self.refused(*said)
+        with self.subTest("one that is stopped"):
+            first.send_signal(signal.SIGSTOP)
+            self.refused(*said)
+            waiting = []
+            with self.subTest("and as many as may wait there"):
+                while True:
+                    one = socket.socket(socket.AF_UNIX)
+                    self.addCleanup(one.close)
+                    one.setblocking(False)
+                    try:
+                        one.connect(str(self.path))
+                    except BlockingIOError:
+                        break
+                    waiting.append(one)
+                self.refused(*said)
+            for one in waiting:
+                one.close()
+            first.send_signal(signal.SIGCONT)
+        self.assert_serves()
+
+    def test_an_abstract_name_that_is_taken(self):
+        address = f"unix:@test-{uuid.uuid4()}"
+        first = self.serve(listen=address)
+        self.refused("somebody listens there already", listen=address)
+        self.assert_serves(address)
+        first.kill()
+        self.serve(listen=address)
+        self.assert_serves(address)
+
+    def test_of_those_that_start_at_once_one_wins(self):
+        for number in range(ROUNDS):
+            with self.subTest(number, stale=number % 2):
+                if number % 2:
+                    self.leave_stale()
+                servers = [self.start_local(state=self.directory / f"{number}-{i}")
+                           for i in range(AT_ONCE)]
+                wait_for(lambda: all(each.find("ready") or each.find("failed")
+                                     for each in servers))
+                won = [each for each in servers if each.find("ready")]
+                self.assertEqual(len(won), 1, [each.log for each in servers])
+                for each in servers:
+                    if each is not won[0]:
+                        self.assert_refused(each, 1, "somebody listens there already")
+                self.assert_serves()
+                won[0].terminate()
+                self.assertFalse(self.path.exists())
+
+    def test_another_that_took_its_place_stays(self):
+        server = self.serve()
+        self.path.unlink()
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(str(self.path))
+            other.listen()
+            self.assertEqual(server.terminate(), 0)
+            self.assertTrue(self.path.is_socket())
+
+    def test_of_a_start_that_fails_nothing_is_left(self):
+        server = self.start_local("--listen", f"unix:{self.directory}/missing/ids")
+        self.assert_refused(server, 1, "there is no directory")
+        self.assertFalse(self.path.exists())
+
+    def test_who_has_connected_is_served_at_the_end(self):
+        server = self.serve()
+        server.send_signal(signal.SIGSTOP)
+        waiting = [self.connect() for _ in range(20)]
+        for connection in waiting:
+            connection.send(STRICT.call("get_id", "good"))
+        server.process.terminate()
+        server.send_signal(signal.SIGCONT)
+        for connection in waiting:
+            self.assertGreater(connection.reply(STRICT).success, 0)
+            self.assertEqual(connection.rest(), b"")
+        self.assertEqual(server.wait_end(), 0)
+
+    def test_its_mode(self):
+        for mode, expected in ((None, 0o666), ("0600", 0o600), ("0", 0), ("660", 0o660)):
+            for mask in ("000", "777"):
+                with self.subTest(mode=mode, mask=mask):
+                    options = () if mode is None else ("--socket-mode", mode)
+                    server = self.serve(*options, wrapper=(
+                        "sh", "-c", f'mkdir -p {self.state}; umask {mask}; exec "$0" "$@"'))
+                    self.assertEqual(mode_of(self.path), expected)
+                    server.terminate()
+
+    @unittest.skipUnless(IS_ROOT, "only root can be another user")
+    def test_its_group(self):
+        group = grp.getgrgid(OTHER.pw_gid)
+        for text in (group.gr_name, group.gr_gid):
+            with self.subTest(text):
+                server = self.serve("--socket-group", text, "--socket-mode", "0660")
+                self.assertEqual((self.path.lstat().st_gid, mode_of(self.path)),
+                                 (group.gr_gid, 0o660))
+                server.terminate()
+        server = self.start_local("--socket-group", "no-such-group")
+        self.assert_refused(server, 1, '--socket-group: there is no group \\"no-such-group\\"')
+
+
+class Refusals(LocalTest):
+    def test_the_limit_of_a_path(self):
+        longest = self.directory / ("x" * (107 - len(str(self.directory)) - 1))
+        too_long = f"unix:{longest}x"
+        self.refused("the path has 108 bytes, the limit is 107", status=2, listen=too_long)
+        self.serve(listen=f"unix:{longest}")
+        self.assert_serves(f"unix:{longest}")
+
+    def test_a_directory_that_is_missing(self):
+        self.refused(f"there is no directory {self.directory}/a: make it",
+                     listen=f"unix:{self.directory}/a/ids")
+
+    def test_what_is_no_socket(self):
+        said = "there is a file that is no socket: remove it"
+        elsewhere = self.directory / "elsewhere"
+        with socket.socket(socket.AF_UNIX) as target:
+            target.bind(str(elsewhere))
+            for make, remove in ((lambda: self.path.write_text("kept"), self.path.unlink),
+                                 (self.path.mkdir, self.path.rmdir),
+                                 (lambda: os.mkfifo(self.path), self.path.unlink),
+                                 (lambda: self.path.symlink_to(elsewhere), self.path.unlink)):
+                make()
+                self.refused(said)
+                self.assertTrue(self.path.is_symlink() or self.path.exists())
+                remove()
+            self.assertTrue(elsewhere.is_socket())
+        self.refused("Not a directory", listen="unix:/dev/null/ids")
+
+    def test_a_socket_of_another_kind(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+            other.bind(str(self.path))
+            self.refused("cannot find out whether somebody listens there")
+            self.assertTrue(self.path.is_socket())
+
+    def test_a_lock_that_others_hold(self):
+        directory = os.open(self.directory, os.O_RDONLY)
+        self.addCleanup(os.close, directory)
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        self.refused(f"somebody has held a lock on {self.directory} for 5 s")
+        fcntl.flock(directory, fcntl.LOCK_UN)
+        self.serve()
+
+    @unittest.skipUnless(IS_ROOT, "only root can be another user")
+    def test_no_permission(self):
+        """Of a user who may write its own state directory only."""
+        self.directory.chmod(0o755)
+        state = self.directory / "of-another"
+        state.mkdir()
+        os.chown(state, OTHER.pw_uid, OTHER.pw_gid)
+        settings = {"state": "of-another", "user": "daemon"}
+        self.refused(f"must be able to write the directory {self.directory}", **settings)
+        with self.subTest("whose socket was left"):
+            self.leave_stale()
+            os.chmod(self.path, 0o666)
+            self.directory.chmod(0o1777)
+            self.refused("cannot remove the socket that was left there", **settings)
+        with self.subTest("who may not ask"):
+            os.chmod(self.path, 0o600)
+            self.refused("cannot find out whether somebody listens there", **settings)
+            self.path.unlink()
+        with self.subTest("that may not be read"):
+            self.directory.chmod(0o733)
+            self.refused("cannot open and lock the directory", **settings)
+        with self.subTest("a group that is another's"):
+            self.directory.chmod(0o777)
+            server = self.start_local("--socket-group", "0", **{**settings, "state": state})
+            self.assert_refused(server, 1, "cannot give the socket to group 0",
+                                "must be in the group")
+            self.assertFalse(self.path.exists())
+
+    def test_with_zookeeper_others_must_reach_it(self):
+        options = ("--zookeeper", "127.0.0.1:1", "--datacenter-id", 1, "--connect-timeout", 100)
+        server = self.launch(*options, listen=self.address)
+        self.assert_refused(server, 1, f"could reach it by {self.address}: listen on a HOST:PORT")
+        for more in (("--advertise", "127.0.0.1:7609"), ("--listen", "127.0.0.1:0")):
+            with self.subTest(more):
+                server = self.launch(*options, *more, listen=self.address)
+                self.assertEqual(server.wait_end(), 1)
+                self.assertNotIn("could reach it by", server.log)
+
+
+class WhoConnects(LocalTest):
+    def as_another(self, *command):
+        return subprocess.run(command, user="daemon", group=OTHER.pw_gid, extra_groups=[],
+                              env=CTL_ENVIRONMENT, capture_output=True, text=True, cwd="/",
+                              timeout=60 * PATIENCE)
+
+    def ask_as_another(self):
+        script = ("import socket, sys; s = socket.socket(socket.AF_UNIX); s.settimeout(60);"
+                  "s.connect(sys.argv[1]); s.sendall(bytes.fromhex(sys.argv[2]));"
+                  "sys.exit(0 if s.recv(1) else 9)")
+        call = bytes(STRICT.call("get_id", "good")).hex()
+        return self.as_another("/usr/bin/python3", "-c", script, str(self.path), call)
+
+    @unittest.skipUnless(IS_ROOT, "only root can be another user")
+    def test_whoever_may_write_the_file(self):
+        self.directory.chmod(0o755)
+        for options, allowed in (((), True), (("--socket-mode", "0600"), False),
+                                 (("--socket-mode", "0660"), False),
+                                 (("--socket-mode", "0660", "--socket-group", OTHER.pw_gid),
+                                  True)):
+            with self.subTest(options):
+                server = self.serve(*options)
+                done = self.ask_as_another()
+                self.assertEqual(done.returncode == 0, allowed, done.stderr)
+                self.assertEqual("PermissionError" in done.stderr, not allowed)
+                server.terminate()
+
+    @unittest.skipUnless(IS_ROOT, "only root can be another user")
+    def test_the_limit_of_a_user(self):
+        self.directory.chmod(0o755)
+        server = self.serve("--max-connections-per-address", 2)
+        mine = [self.connect() for _ in range(2)]
+        for connection in mine:
+            connection.call(STRICT, "get_id", "good")
+        with self.connect() as third:
+            with self.assertRaises((wire.Closed, OSError)):
+                third.call(STRICT, "get_id", "good")
+        refused = server.wait_event("address-refused").fields
+        self.assertEqual(refused["address"], f"unix:uid={os.geteuid()}")
+        self.assertEqual(refused["reason"], "more than 2 connections of one user")
+        self.assertEqual(self.ask_as_another().returncode, 0)
+        mine.pop().close()
+        wait_for(self._is_served)
+
+    def _is_served(self):
+        try:
+            self.assert_serves()
+            return True
+        except (wire.Closed, OSError):
+            return False
+
+    def test_who_is_idle_makes_room(self):
+        server = self.serve("--max-connections", 3)
+        busy, *silent = (self.connect() for _ in range(3))  # who came first is looked at first
+        for connection in (busy, *silent):
+            connection.call(STRICT, "get_id", "good")
+
+        def somebody_left():
+            busy.call(STRICT, "get_id", "good")
+            return self._is_served() and server.find("connection-closed")
+        left = wait_for(somebody_left, 30)
+        self.assertEqual(left.fields["reason"], "idle, and room was needed")
+        self.assertGreater(busy.call(STRICT, "get_id", "good").success, 0)
+
+
+class Passed(PassedTest, LocalTest):
+    def listen_locally(self):
+        kept = socket.socket(socket.AF_UNIX)
+        self.addCleanup(kept.close)
+        kept.bind(str(self.path))
+        kept.listen()
+        return kept
+
+    def test_they_are_served_and_left_alone(self):
+        kept = self.listen_locally()
+        for _ in range(2):
+            server = self.start(**self.passing(kept))
+            self.assertEqual(server.addresses, [self.address])
+            self.assert_serves()
+            self.assertEqual(server.terminate(), 0)
+            self.assertTrue(self.path.is_socket())
+        waiting = self.connect()
+        waiting.send(STRICT.call("get_id", "good"))
+        self.start(**self.passing(kept))
+        self.assertGreater(waiting.reply(STRICT).success, 0)
+
+    def test_beside_a_port(self):
+        local, port = self.listen_locally(), self.listen()
+        server = self.start(**self.passing(local, port))
+        self.assertEqual(server.addresses, [self.address, port.getsockname()])
+        self.assertEqual(self.connect().call(STRICT, "get_worker").success.address,
+                         "%s:%d" % port.getsockname())
+
+    def test_an_abstract_one(self):
+        name = f"test-{uuid.uuid4()}"
+        kept = socket.socket(socket.AF_UNIX)
+        self.addCleanup(kept.close)
+        kept.bind(f"\0{name}")
+        kept.listen()
+        server = self.start(**self.passing(kept))
+        self.assertEqual(server.addresses, [f"unix:@{name}"])
+        self.assert_serves(f"unix:@{name}")
+
+
+if __name__ == "__main__":
+    unittest.main()
