@@ -22,8 +22,8 @@ import typing
 
 from neighbours import BURSTS, KINDS
 from probes import Sampler, first_id
-from servers import (BARE, CHOICES, SERVERS, SUBJECT, SUBJECT_AUDITED, SUBJECT_SCRAPED,
-                     SUBJECT_WIDE, VARIANTS, audit_file, free_port, running)
+from servers import (BARE, BARE_LOCAL, CHOICES, SERVERS, SUBJECT, SUBJECT_AUDITED, SUBJECT_LOCAL,
+                     SUBJECT_SCRAPED, SUBJECT_WIDE, VARIANTS, audit_file, free_port, running)
 from tools import ROOT, Failure, cores_apart, keep_to, run_to_its_end, spawn
 
 SUSTAINED = 5     # times the seconds of a point
@@ -75,9 +75,10 @@ def point(connections, in_flight):
 
 
 def _run_load(build, name, port, load, cores=()):
-    """What the load generator reports, and when it ended."""
-    settings = {"server": f"127.0.0.1:{port}", "call": SERVERS[name].call,
-                "warmup": SERVERS[name].warmup_s, **load}
+    """What the load generator reports, and when it ended. The port may be unix:PATH."""
+    server = port if isinstance(port, str) else f"127.0.0.1:{port}"
+    settings = {"server": server, "call": SERVERS[name].call, "warmup": SERVERS[name].warmup_s,
+                **load}
     command = [build / "ctl" / "snowflakectl", "bench", "--json",
                *(f"--{key.replace('_', '-')}={value}" for key, value in settings.items())]
     printed, complaints = run_to_its_end(keep_to(cores, command), load["duration"] + LOAD_LIMIT_S)
@@ -319,6 +320,14 @@ def _scraped(options):
                    _seconds(SUBJECT_SCRAPED, load), functools.partial(_measure_scraped, load))
 
 
+def _local_socket(options):
+    """Beside each other in time too."""
+    for in_flight in (1, 32):
+        for name in (SUBJECT_LOCAL, BARE_LOCAL, SUBJECT, BARE):
+            yield _load_step("local-socket", name, point(16, in_flight),
+                             _closed(16, in_flight, options.seconds))
+
+
 def _measure_generator(options, build):
     command = [ROOT / "bench" / "generator" / "run", "--json", "--build-dir", build,
                "--rounds", str(options.rounds)]
@@ -345,6 +354,7 @@ EXPERIMENTS = {
     "memory": Experiment("Memory and start", _memory),
     "audit": Experiment("With an audit log", _audit),
     "scraped": Experiment("With a scrape a second", _scraped),
+    "local-socket": Experiment("On a local socket", _local_socket),
 }
 
 

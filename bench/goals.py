@@ -9,7 +9,8 @@ import operator
 import statistics
 
 from experiments import BURST_KINDS, CONNECTIONS, FEW_CONNECTIONS, IDLE, IN_FLIGHT, point
-from servers import BARE, SUBJECT, SUBJECT_AUDITED, SUBJECT_SCRAPED, SUBJECT_WIDE, THRIFT
+from servers import (BARE, BARE_LOCAL, SUBJECT, SUBJECT_AUDITED, SUBJECT_LOCAL, SUBJECT_SCRAPED,
+                     SUBJECT_WIDE, THRIFT)
 
 WALL = 4096000          # IDs a second that the layout allows
 AT_THE_WALL = 0.95      # of it: there the clock is what is measured
@@ -175,9 +176,18 @@ def _scraped(figures):
                     ratios, ">=", 0.99)
 
 
+def _local_socket(figures):
+    for name, label, limit in ((BARE_LOCAL, f"{BARE} there", 0.95),
+                               (SUBJECT, "itself by TCP", 1.9)):
+        ratios = figures.ratios("local-socket", (SUBJECT_LOCAL, "16x1"), (name, "16x1"),
+                                "calls_per_s")
+        yield judge(f"get_id on a local socket, 16 connections, 1 in flight, beside {label}",
+                    ratios, ">=", limit)
+
+
 JUDGES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,
           "neighbours": _neighbours, "cost": _cost, "generator": _generator, "memory": _memory,
-          "audit": _audit, "scraped": _scraped}
+          "audit": _audit, "scraped": _scraped, "local-socket": _local_socket}
 
 
 def goals(figures, experiments):

@@ -6,8 +6,8 @@ from experiments import ALONE, BESIDE_RATE, EXPERIMENTS, IDLE, RATE, growth_poin
 from figures import Figures
 from goals import WALL, compared_with, cost_ratios, goals
 from neighbours import KINDS
-from servers import (BARE, CHOICES, SERVERS, SUBJECT, SUBJECT_AUDITED, SUBJECT_SCRAPED,
-                     SUBJECT_WIDE)
+from servers import (BARE, BARE_LOCAL, CHOICES, SERVERS, SUBJECT, SUBJECT_AUDITED, SUBJECT_LOCAL,
+                     SUBJECT_SCRAPED, SUBJECT_WIDE)
 
 ROUNDS_OF_A_VERDICT = 9
 NOTHING = "-"
@@ -217,9 +217,27 @@ def _scraped(figures):
     return f"get_id, while /metrics is asked for once a second:\n\n{_table(head, rows)}"
 
 
+def _local_socket(figures):
+    rows = []
+    for at in ("16x1", "16x32"):
+        for name, tcp in ((SUBJECT_LOCAL, SUBJECT), (BARE_LOCAL, BARE)):
+            def values(*key, name=name, at=at):
+                return figures.values("local-socket", name, at, *key)
+
+            ratios = figures.ratios("local-socket", (name, at), (tcp, at), "calls_per_s")
+            rows.append([at, tcp, _median(values("calls_per_s"), ",.0f"),
+                         _spread(values("calls_per_s"), ",.0f"),
+                         _median(values("latency_us", "p50"), ",.0f"),
+                         _median(figures.values("local-socket", tcp, at, "calls_per_s"), ",.0f"),
+                         _median(ratios, ".2f"), _spread(ratios, ".2f")])
+    head = ["connections x in flight", "server", "calls/s", "min to max", "p50, us", "by TCP",
+            "ratio", "min to max"]
+    return f"get_id on a local socket, beside TCP:\n\n{_table(head, rows)}"
+
+
 TABLES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,
           "neighbours": _neighbours, "cost": _cost, "generator": _generator, "memory": _memory,
-          "audit": _audit, "scraped": _scraped}
+          "audit": _audit, "scraped": _scraped, "local-socket": _local_socket}
 
 
 def _machine(about, options):

@@ -19,12 +19,16 @@ WIDE_LAYOUT = ("epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bits=0,
 SUBJECT_AUDITED = "snowflaked-audited"
 # The same server, which Prometheus asks for its metrics.
 SUBJECT_SCRAPED = "snowflaked-scraped"
+# The same server on a local socket, and the bare one.
+SUBJECT_LOCAL = "snowflaked-local"
+BARE_LOCAL = "epoll-fixed-local"
 
 START_LIMIT_S = 20
 MAX_CONNECTIONS = 11000
 
-PORT_LINE = rb"^(\d+)\n"
-LISTENING = rb"event=listening address=127\.0\.0\.1:(\d+)\n(?:.*\n)*?.* event=ready "
+PORT_LINE = rb"^(\d+|unix:.+)\n"
+LISTENING = (rb"event=listening address=(?:127\.0\.0\.1:(?=\d)|(?=unix:))(\S+)\n"
+             rb"(?:.*\n)*?.* event=ready ")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,9 +49,17 @@ class Server:
 
 
 def _snowflaked(*more):
-    return lambda place: [place.build / "server" / "snowflaked", "--listen", "127.0.0.1:0",
-                          "--state-directory", place.directory, "--threads", str(LOOPS),
-                          "--max-connections", str(MAX_CONNECTIONS), *more]
+    return lambda place: _snowflaked_at("127.0.0.1:0", place, *more)
+
+
+def _snowflaked_at(address, place, *more):
+    return [place.build / "server" / "snowflaked", "--listen", address,
+            "--state-directory", place.directory, "--threads", str(LOOPS),
+            "--max-connections", str(MAX_CONNECTIONS), *more]
+
+
+def _snowflaked_local(place):
+    return _snowflaked_at(f"unix:{place.directory / 'socket'}", place)
 
 
 def audit_file(directory):
@@ -64,6 +76,10 @@ def _scraped(place):
 
 def _peer(name, *more):
     return lambda place: [place.build / "bench" / "peers" / name, *more]
+
+
+def _bare_local(place):
+    return [*_peer(BARE, "--threads", str(LOOPS))(place), "--unix", place.directory / "socket"]
 
 
 def _java(name):
@@ -92,9 +108,11 @@ SERVERS = {
                          "snowflaked, with a layout that is no wall"),
     SUBJECT_AUDITED: Server(_audited, LISTENING, "snowflaked, with an audit log in a file"),
     SUBJECT_SCRAPED: Server(_scraped, LISTENING, "snowflaked, with a scrape a second"),
+    SUBJECT_LOCAL: Server(_snowflaked_local, LISTENING, "snowflaked, on a local socket"),
+    BARE_LOCAL: Server(_bare_local, PORT_LINE, "epoll-fixed, on a local socket"),
 }
 THRIFT = [name for name in SERVERS if name.startswith("thrift-")]
-VARIANTS = [SUBJECT_WIDE, SUBJECT_AUDITED, SUBJECT_SCRAPED]
+VARIANTS = [SUBJECT_WIDE, SUBJECT_AUDITED, SUBJECT_SCRAPED, SUBJECT_LOCAL, BARE_LOCAL]
 CHOICES = [name for name in SERVERS if name not in VARIANTS]
 
 
@@ -107,10 +125,11 @@ def free_port():
 @contextlib.contextmanager
 def running(name, build, cores=()):
     """A server that serves, in a directory of its own, on those cores if there are any: yields its
-    process, its port and the directory."""
+    process, its port (or unix:PATH) and the directory."""
     with tempfile.TemporaryDirectory(prefix="snowflake-bench-") as directory:
         place = Place(build, pathlib.Path(directory), free_port())
         log = place.directory / "log"
         with spawn(keep_to(cores, SERVERS[name].command(place)), log) as process:
             found = wait_for_log(name, process, log, SERVERS[name].listens, START_LIMIT_S)
-            yield process, int(found[1]) if found.groups() else place.port, place.directory
+            told = found[1].decode() if found.groups() else str(place.port)
+            yield process, int(told) if told.isdigit() else told, place.directory

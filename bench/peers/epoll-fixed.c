@@ -17,6 +17,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define READ_BYTES 65536
@@ -182,8 +183,30 @@ static void *run(void *data)
 	return NULL;
 }
 
-static void listen_on(int fd, guint16 port)
+static int new_socket(int family)
 {
+	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		die("could not make a socket");
+	return fd;
+}
+
+static int listen_locally(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = new_socket(AF_UNIX);
+
+	g_strlcpy(address.sun_path, path, sizeof(address.sun_path));
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, BACKLOG) < 0)
+		die("could not listen");
+	g_print("unix:%s\n", path);
+	return fd;
+}
+
+static int listen_on(guint16 port)
+{
+	int fd = new_socket(AF_INET);
 	struct sockaddr_in address = {
 		.sin_family = AF_INET,
 		.sin_port = htons(port),
@@ -197,6 +220,7 @@ static void listen_on(int fd, guint16 port)
 	    getsockname(fd, (struct sockaddr *)&address, &length) < 0)
 		die("could not listen");
 	g_print("%u\n", ntohs(address.sin_port));
+	return fd;
 }
 
 static void accept_one(int listener, Loop *loop)
@@ -208,7 +232,7 @@ static void accept_one(int listener, Loop *loop)
 
 	if (fd < 0)
 		return;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* a local one has no such */
 	connection = g_new0(Connection, 1);
 	connection->fd = fd;
 	event.data.ptr = connection;
@@ -229,14 +253,16 @@ static void raise_fd_limit(void)
 int main(int argc, char **argv)
 {
 	int port = 0, n_threads = 1;
+	g_autofree char *path = NULL;
 	const GOptionEntry entries[] = {
 		{"port", 0, 0, G_OPTION_ARG_INT, &port, "Port, 0 for a free one (0)", "PORT"},
+		{"unix", 0, 0, G_OPTION_ARG_FILENAME, &path, "A local socket instead", "PATH"},
 		{"threads", 0, 0, G_OPTION_ARG_INT, &n_threads, "Event loops (1)", "N"},
 		G_OPTION_ENTRY_NULL,
 	};
 	g_autoptr(GOptionContext) context = g_option_context_new(NULL);
 	g_autoptr(GError) error = NULL;
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int listener;
 	Loop *loops;
 
 	g_option_context_add_main_entries(context, entries, NULL);
@@ -255,7 +281,7 @@ int main(int argc, char **argv)
 		if (loops[i].epoll_fd < 0 || pthread_create(&thread, NULL, run, &loops[i]) != 0)
 			die("could not start a loop");
 	}
-	listen_on(listener, (guint16)port);
+	listener = path != NULL ? listen_locally(path) : listen_on((guint16)port);
 	for (guint64 i = 0;; i++)
 		accept_one(listener, &loops[i % (guint64)n_threads]);
 }

@@ -26,7 +26,8 @@ import goals
 import report
 from figures import Figures
 from neighbours import KINDS
-from servers import BARE, CHOICES, SUBJECT, SUBJECT_AUDITED, SUBJECT_SCRAPED, SUBJECT_WIDE, THRIFT
+from servers import (BARE, BARE_LOCAL, CHOICES, SUBJECT, SUBJECT_AUDITED, SUBJECT_LOCAL,
+                     SUBJECT_SCRAPED, SUBJECT_WIDE, THRIFT)
 
 ROUNDS = 9
 OVER_THE_WALL = "16x100"
@@ -75,6 +76,9 @@ JUST_MET = {
     **{("audit", SUBJECT, at): {"calls_per_s": 100000} for at in ("16x1", "16x32")},
     **{("scraped", SUBJECT, at): {"calls_per_s": 100000} for at in ("16x1", "16x32")},
     **{("scraped", SUBJECT_SCRAPED, at): {"calls_per_s": 99000} for at in ("16x1", "16x32")},
+    ("local-socket", SUBJECT_LOCAL, "16x1"): {"calls_per_s": 190000},
+    ("local-socket", BARE_LOCAL, "16x1"): {"calls_per_s": 200000},
+    ("local-socket", SUBJECT, "16x1"): {"calls_per_s": 100000},
     ("audit", SUBJECT_AUDITED, "16x1"): {"calls_per_s": 95000, "share_written": 1},
     ("audit", SUBJECT_AUDITED, "16x32"): {"calls_per_s": 70000, "share_written": 0.9},
 }
@@ -121,6 +125,10 @@ BROKEN = [
      "get_id, 16 connections, 1 in flight, with a scrape"),
     (("scraped", SUBJECT_SCRAPED, "16x32"), {"calls_per_s": 98999},
      "get_id, 16 connections, 32 in flight, with a scrape"),
+    (("local-socket", BARE_LOCAL, "16x1"), {"calls_per_s": 200001},
+     f"get_id on a local socket, 16 connections, 1 in flight, beside {BARE} there"),
+    (("local-socket", SUBJECT, "16x1"), {"calls_per_s": 100001},
+     "get_id on a local socket, 16 connections, 1 in flight, beside itself"),
     (("audit", SUBJECT_AUDITED, "16x1"), {"calls_per_s": 94999},
      "get_id, 16 connections, 1 in flight, with an audit log"),
     (("audit", SUBJECT_AUDITED, "16x1"), {"share_written": 0.9999},
