@@ -4,7 +4,7 @@ Python, C and Go from the contract of 2010. Each is called alike,
 
     client HOST PORT framed|unframed PROTOCOL COMMAND...
 
-where HOST may be unix:PATH, but in Java, and then PORT is of no meaning; and prints a number a line for
+(HOST may be unix:PATH, but in Java; PORT means nothing then) and prints a number a line for
 
     get_id AGENT COUNT      COUNT calls, one after the other
     get_ids AGENT COUNT     one call
