@@ -42,7 +42,7 @@ class Widths(CtlTest):
                 self.assertLessEqual(max(map(len, lines)), columns)
 
     def test_what_is_old_fits_too(self):
-        self.server.others = [self.server.of_another(600_000, worker_id=31, datacenter_id=31)]
+        self.server.others = [self.server.of_another(630_000, worker_id=31, datacenter_id=31)]
         *lines, note = self.on_terminal(80, "workers")
         self.assertEqual(cells(lines[0]), [[*BRIEF, "seen"]])
         self.assertEqual(cells(lines[2])[0][-1], "10 min ago")
