@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Official Thrift clients as programs: Python, Java and Node from the contract of this tree, and
-Python, C and Go from the contract of 2010. Each is called alike,
+Python, C, C++ and Go from the contract of 2010. Each is called alike,
 
     client HOST PORT framed|unframed PROTOCOL COMMAND...
 
@@ -18,7 +18,7 @@ or, for an exception, "error NAME: MESSAGE" and status 3.
 Each makes sure that a reply is the one to its call. Thrift's code does so in Go (name and sequence
 ID) and Java (sequence ID, of what is not an exception); in Node a reply whose sequence ID is not
 awaited answers nothing, and the client waits on until it is given up. Those three count from 1 on
-each connection. The Python and the C client do it themselves, with sequence IDs at random.
+each connection. The Python, C and C++ clients do it themselves, with sequence IDs at random.
 
   SNOWFLAKE_JAVA_CLASSES  where the classes of the Java client stay, for other processes and runs
 """
@@ -27,6 +27,7 @@ import functools
 import hashlib
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 from typing import Callable, NamedTuple
@@ -148,6 +149,23 @@ def _c():
     return [program]
 
 
+@functools.cache
+def has_cpp():
+    """Whether there are a compiler and Thrift's headers for it."""
+    return shutil.which("g++") is not None and subprocess.run(
+        ["g++", "-x", "c++", "-E", "-include", "thrift/transport/TBufferTransports.h", "/dev/null"],
+        capture_output=True).returncode == 0
+
+
+@functools.cache
+def _cpp():
+    generated = generate("cpp", IDL_2010)
+    program = scratch / "client-2010-cpp"
+    _run(["g++", "-w", "-I", generated, "-o", program, CLIENTS / "client.cpp",
+          generated / "Snowflake.cpp", generated / f"{IDL_2010.stem}_types.cpp", "-lthrift"])
+    return [program]
+
+
 PYTHON = Client("Python", _forms("strict", "unversioned", "compact"),
                 functools.partial(_python, IDL, "SnowflakeExtended"))
 PYTHON_ACCELERATED = Client("Python, accelerated",
@@ -162,6 +180,9 @@ C_2010 = Client("C of 2010", _forms("strict", "compact"), _c,
                 {"ASAN_OPTIONS": "detect_leaks=0"})  # Thrift's own
 GO_2010 = Client("Go of 2010", _forms("strict", "unversioned", "compact"), _go)
 
-LOCAL = [PYTHON, PYTHON_ACCELERATED, NODE, C_2010, GO_2010]  # those that have local sockets
+CPP_2010 = Client("C++ of 2010", _forms("strict", "compact"), _cpp)
+
 CURRENT = [PYTHON, PYTHON_ACCELERATED, JAVA, NODE]
 OF_2010 = [PYTHON_2010, C_2010, GO_2010]
+# Those that have local sockets.
+LOCAL = [PYTHON, PYTHON_ACCELERATED, NODE, C_2010, GO_2010]

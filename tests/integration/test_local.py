@@ -132,14 +132,22 @@ class Serving(LocalTest):
                                       env=CTL_ENVIRONMENT, capture_output=True, text=True)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def assert_official(self, client):
+        for form in client.forms:
+            with self.subTest(client=client.name, form=str(form)):
+                numbers = client.call(self.address, form, "get_id", "infra-dm", 100)
+                self.assertEqual(len(set(numbers)), 100)
+                self.assertGreater(min(numbers), 0)
+
     def test_official_clients(self):
         self.serve()
         for client in official.LOCAL:
-            for form in client.forms:
-                with self.subTest(client=client.name, form=str(form)):
-                    numbers = client.call(self.address, form, "get_id", "infra-dm", 100)
-                    self.assertEqual(len(set(numbers)), 100)
-                    self.assertGreater(min(numbers), 0)
+            self.assert_official(client)
+
+    @unittest.skipUnless(official.has_cpp(), "needs libthrift-dev and libboost-dev")
+    def test_the_official_client_in_cpp(self):
+        self.serve()
+        self.assert_official(official.CPP_2010)
 
     def test_an_official_client_of_an_abstract_socket(self):
         address = f"unix:@test-{uuid.uuid4()}"
