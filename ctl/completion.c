@@ -7,7 +7,7 @@
 #include "core/layout.h"
 #include "ctl/top-table.h"
 #include "load/wire.h"
-#include "server/options-table.h"
+#include "options/options-table.h"
 
 static void value_clear(CtlCompletionValue *self)
 {

@@ -3,9 +3,9 @@
 
 #include <glib.h>
 
+#include "options/options.h"
 #include "rpc/server.h"
 #include "server/health.h"
-#include "server/options.h"
 #include "server/service.h"
 
 /* What operators ask a server over HTTP: the table of paths, and what they are answered with. Its

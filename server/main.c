@@ -14,7 +14,7 @@
 
 #include "common/log.h"
 #include "gen-c_glib/generated-types.h"
-#include "server/options-table.h"
+#include "options/options-table.h"
 #include "server/reload.h"
 #include "server/signals.h"
 #include "server/stop.h"

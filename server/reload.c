@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "server/options-text.h"
+#include "options/options-text.h"
 
 static gboolean same_field(const OptionSpec *spec, const Options *a, const Options *b)
 {

@@ -3,11 +3,11 @@
 
 #include "audit/audit-log.h"
 #include "common/counters.h"
+#include "options/options.h"
 #include "rpc/server.h"
 #include "server/admin.h"
 #include "server/agent-counters.h"
 #include "server/health.h"
-#include "server/options.h"
 #include "server/passed-sockets.h"
 #include "server/service.h"
 #include "worker/keeper.h"

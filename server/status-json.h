@@ -3,10 +3,10 @@
 
 #include <json-glib/json-glib.h>
 
+#include "options/options.h"
 #include "rpc/server.h"
 #include "server/duration-window.h"
 #include "server/health.h"
-#include "server/options.h"
 #include "server/own-calls.h"
 #include "server/rate-history.h"
 

@@ -3,7 +3,7 @@
 
 #include "common/address.h"
 #include "core/layout.h"
-#include "server/options.h"
+#include "options/options.h"
 
 /**
  * worker_id_lookup:

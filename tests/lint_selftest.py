@@ -76,7 +76,7 @@ CASES = [
     ('include', 'core/include-generated.c', C + '#include "sf_snowflake.h"\n'),
     ('include', 'rpc/include.c', C + '#include "server/service.h"\n'),
     ('include', 'rpc/include-znodes.c', C + '#include "common/zookeeper/znodes.h"\n'),
-    ('include', 'server/options.c', C + '#include "server/service.h"\n'),
+    ('include', 'options/options.c', C + '#include "server/service.h"\n'),
     ('include', 'rpc/include-worker.c', C + '#include "worker/keeper.h"\n'),
     ('include', 'worker/include.c', C + '#include "rpc/loop.h"\n'),
     ('include', 'worker/include-server.c', C + '#include "server/service.h"\n'),

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/options.h"
+#include "options/options.h"
 
 #define FILE_HEAD "[snowflaked]\n"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "server/options-table.h"
+#include "options/options-table.h"
 
 /* @text with single blanks between its words, so that line breaks do not matter. */
 static char *one_line(const char *text)

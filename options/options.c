@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/options.h"
+#include "options/options.h"
 
 #include <limits.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #include "common/suggestion.h"
 #include "core/text.h"
-#include "server/options-table.h"
+#include "options/options-table.h"
 
 /*
  * Each source of values (the table's defaults, the file, the command line) is first read into a

@@ -3,7 +3,7 @@
 /* Options of local sockets. */
 #include <string.h>
 
-#include "server/options.h"
+#include "options/options.h"
 
 static Options *parse(const char *args, GError **error)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "server/options-table.h"
-#include "server/options.h"
+#include "options/options-table.h"
+#include "options/options.h"
 
 /* (transfer full) (nullable): the value of an option, as one would write it into the file; %NULL:
  * there is none. */

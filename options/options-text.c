@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/options-text.h"
+#include "options/options-text.h"
 
 /* (nullable): of one that is a word, and no number. */
 static const char *find_word(const OptionSpec *spec, gint64 value)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/options-table.h"
+#include "options/options-table.h"
 
 #include <string.h>
 
 #include "common/wrap.h"
 #include "common/zookeeper/znodes.h"
 #include "core/generator.h"
-#include "server/options.h"
+#include "options/options.h"
 
 #define OPTION(key, kind, field, takes)                                                            \
 	.name = key, .type = OPTION_##kind, .offset = offsetof(Options, field), .argument = takes

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/generator.h"
-#include "server/options.h"
+#include "options/options.h"
 
 #define OF_ZOOKEEPER "--zookeeper a --datacenter-id 0"
 

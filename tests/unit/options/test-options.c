@@ -2,8 +2,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/options-table.h"
-#include "server/options.h"
+#include "options/options-table.h"
+#include "options/options.h"
 
 static Options *parse_words(char **words, GError **error)
 {
