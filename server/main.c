@@ -34,7 +34,7 @@ static void check_ready(Server *self)
 {
 	KeeperStatus status;
 
-	keeper_get_status(self->keeper, &status);
+	keeper_get_status(self->issuer.keeper, &status);
 	if (self->ready || self->service.draining || status.state != KEEPER_SERVING)
 		return;
 	self->ready = TRUE;
@@ -54,7 +54,7 @@ static gboolean on_news(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer 
 	/* first: news that comes after this makes the descriptor readable again */
 	if (read(fd, &count, sizeof count) < 0)
 		return G_SOURCE_CONTINUE;
-	error = keeper_error(self->keeper);
+	error = keeper_error(self->issuer.keeper);
 	if (error != NULL || !rpc_server_check(self->rpc, &error))
 		g_main_loop_quit(self->loop);
 	else
@@ -67,7 +67,8 @@ static gboolean on_check(gpointer user_data)
 {
 	Server *self = user_data;
 
-	if (rpc_server_responds(self->rpc) && keeper_idle_ms(self->keeper) < KEEPER_HANGS_MS) {
+	if (rpc_server_responds(self->rpc) &&
+	    keeper_idle_ms(self->issuer.keeper) < KEEPER_HANGS_MS) {
 		health_note(&self->health);
 		sd_notify(0, "WATCHDOG=1");
 	}
@@ -105,11 +106,12 @@ static gboolean add_sources(Server *self, GError **error)
 static char *describe_worker_id(const Server *self)
 {
 	if (self->options->zookeeper == NULL)
-		return g_strdup_printf("%" G_GINT64_FORMAT, MAX(self->worker_id, 0));
-	if (self->worker_id_derived)
-		return g_strdup_printf("any, %" G_GINT64_FORMAT " first", self->worker_id);
-	return self->worker_id < 0 ? g_strdup("any")
-				   : g_strdup_printf("%" G_GINT64_FORMAT, self->worker_id);
+		return g_strdup_printf("%" G_GINT64_FORMAT, MAX(self->issuer.worker_id, 0));
+	if (self->issuer.worker_id_derived)
+		return g_strdup_printf("any, %" G_GINT64_FORMAT " first", self->issuer.worker_id);
+	return self->issuer.worker_id < 0
+		       ? g_strdup("any")
+		       : g_strdup_printf("%" G_GINT64_FORMAT, self->issuer.worker_id);
 }
 
 static void log_start(const Server *self)
@@ -150,10 +152,10 @@ static gboolean run(Server *self, GError **error)
 	    (self->admin != NULL && !admin_start(self->admin, error)) ||
 	    !rpc_server_start(self->rpc, error))
 		return FALSE;
-	keeper_start(self->keeper);
+	keeper_start(self->issuer.keeper);
 	g_main_loop_run(self->loop);
 	stop_threads(self);
-	failure = keeper_error(self->keeper);
+	failure = keeper_error(self->issuer.keeper);
 	if (failure == NULL)
 		return rpc_server_check(self->rpc, error);
 	g_propagate_error(error, failure);

@@ -11,12 +11,8 @@
 #include "admin/http.h"
 #include "common/address.h"
 #include "common/log.h"
-#include "common/zookeeper/auth.h"
 #include "core/text.h"
 #include "server/fast-path.h"
-#include "server/worker-id-lookup.h"
-#include "worker/file/registry.h"
-#include "worker/zookeeper/registry.h"
 
 /* Descriptors for anything but connections: listeners, loops, state files, the log; and for those
  * connections that make room for others. */
@@ -175,7 +171,7 @@ static gboolean make_rpc_server(Server *self, GError **error)
 				.max_depth = (guint)options->max_depth,
 				.max_pending_bytes = (gsize)options->max_pending_bytes,
 				.max_wait_ms = options->max_wait_ms,
-				.turn_ids = generator_max_batch(self->generator),
+				.turn_ids = generator_max_batch(self->issuer.generator),
 				.frame_timeout_ms = options->frame_timeout_ms,
 				.write_timeout_ms = options->write_timeout_ms,
 				.idle_timeout_ms = options->idle_timeout_ms,
@@ -209,155 +205,6 @@ static gboolean make_rpc_server(Server *self, GError **error)
 	return TRUE;
 }
 
-static Registry *make_file_registry(Server *self)
-{
-	const Options *options = self->options;
-	g_autofree char *directory =
-		options->state_directory ? g_canonicalize_filename(options->state_directory, NULL)
-					 : file_registry_default_directory();
-	const FileRegistryConfig config = {
-		.directory = directory,
-		.layout = &options->layout,
-		.datacenter_id = (guint)MAX(options->datacenter_id, 0),
-		.worker_id = (guint)MAX(self->worker_id, 0),
-		.nonce = self->nonce,
-		.address = self->address,
-	};
-
-	if (options->datacenter_id < 0 && self->worker_id < 0)
-		log_event(LOG_DIRECTORY_UNIQUE, log_text("state_directory", directory),
-			  log_text("meaning", "no --datacenter-id and no --worker-id: IDs are "
-					      "unique among the servers on this directory only"));
-	return file_registry_new(&config);
-}
-
-/* Others are told this address. What was given with --advertise is one; a host name may be
- * anything, as the one of a container that is all digits. */
-static Address *advertised_address(const Server *self, GError **error)
-{
-	g_autoptr(GError) local = NULL;
-	Address *address = address_parse_peer(self->address, &local);
-
-	if (address == NULL && g_str_has_prefix(self->address, "unix:")) {
-		g_set_error(error, local->domain, local->code,
-			    "no other server, which --zookeeper tells of this one, could reach it "
-			    "by %s: listen on a HOST:PORT too, or say where others reach it, with "
-			    "--advertise HOST:PORT",
-			    self->address);
-	} else if (address == NULL) {
-		g_autofree char *name = g_strescape(g_get_host_name(), NULL);
-
-		g_set_error(
-			error, local->domain, local->code,
-			"nobody could reach this server by the machine's host name \"%s\" (%s): "
-			"say where others reach it, with --advertise HOST:PORT",
-			name, local->message);
-	}
-	return address;
-}
-
-static Registry *make_zookeeper_registry(Server *self, GError **error)
-{
-	const Options *options = self->options;
-	g_autoptr(Address) address = advertised_address(self, error);
-	g_autofree char *auth = NULL;
-
-	if (address == NULL)
-		return NULL;
-	if (options->zookeeper_auth != NULL) {
-		auth = zookeeper_auth_read(options->zookeeper_auth, error);
-		if (auth == NULL) {
-			g_prefix_error(error, "--zookeeper-auth: ");
-			return NULL;
-		}
-	}
-
-	const ZookeeperRegistryConfig config = {
-		.hosts = options->zookeeper,
-		.auth = auth,
-		.layout = &options->layout,
-		.clock = &self->clock,
-		.datacenter_id = (guint)options->datacenter_id,
-		.worker_id = self->worker_id_derived ? -1 : self->worker_id,
-		.preferred_worker_id = self->worker_id_derived ? self->worker_id : -1,
-		.nonce = self->nonce,
-		.address = address,
-		.version = SNOWFLAKE_VERSION,
-		.session_timeout_ms = options->session_timeout_ms,
-		.connect_timeout_ms = options->connect_timeout_ms,
-		.max_length_ms = options->reservation_ms,
-		.max_clock_skew_ms = options->max_clock_skew_ms,
-		.skip_sanity_checks = options->skip_sanity_checks,
-	};
-
-	return zookeeper_registry_new(&config);
-}
-
-static gboolean make_keeper(Server *self, GError **error)
-{
-	const Options *options = self->options;
-	Registry *registry = options->zookeeper != NULL ? make_zookeeper_registry(self, error)
-							: make_file_registry(self);
-	const KeeperConfig config = {
-		.max_clock_skew_ms = options->max_clock_skew_ms,
-		.reclaim_on_step_back = options->on_clock_step == OPTIONS_CLOCK_STEP_RECLAIM,
-		.max_ahead_ms = options->max_ahead_ms,
-		.datacenter_id = (gint)MAX(options->datacenter_id, 0),
-		.changed = on_keeper_changed,
-		.user_data = self,
-	};
-
-	if (registry == NULL)
-		return FALSE;
-	self->keeper = keeper_new(registry, self->generator, &self->clock, &config);
-	return TRUE;
-}
-
-/* What the registry is to claim, as it was given or as the machine has it. */
-static gboolean find_worker_id(Server *self, GError **error)
-{
-	const Options *options = self->options;
-	g_autofree char *from = NULL;
-	guint worker_id;
-
-	self->worker_id = options->worker_id;
-	self->worker_id_derived = options->worker_id < OPTIONS_WORKER_ID_NONE;
-	if (!self->worker_id_derived)
-		return TRUE;
-	if (!worker_id_lookup((OptionsWorkerId)options->worker_id, options->advertise,
-			      &options->layout, &worker_id, &from, error)) {
-		g_prefix_error(error, "--worker-id: ");
-		return FALSE;
-	}
-	self->worker_id = worker_id;
-	if (options->zookeeper != NULL)
-		return TRUE;
-	log_event(LOG_WORKER_ID_DERIVED, log_number("worker_id", worker_id), log_text("from", from),
-		  log_text("meaning", "no registry keeps it apart: of two machines with the same "
-				      "worker ID and datacenter ID the IDs repeat"));
-	return TRUE;
-}
-
-/* A clock from before the epoch will be set right, so the keeper waits for it. One past the end is
- * right, most likely, and to wait would be for ever. */
-static gboolean check_layout_lasts(const Server *self, GError **error)
-{
-	gint64 last_ms = layout_last_ms(&self->options->layout);
-	gint64 now_ms = clock_now_ms(&self->clock.clock);
-
-	if (now_ms <= last_ms)
-		return TRUE;
-
-	g_autofree char *last = text_time_ms(last_ms);
-	g_autofree char *now = text_time_ms(now_ms);
-
-	g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_OUT_OF_RANGE,
-		    "the layout ended at %s, and the clock is at %s: use another --layout, or set "
-		    "the clock right",
-		    last, now);
-	return FALSE;
-}
-
 static gboolean make_audit_log(Server *self, GError **error)
 {
 	const Options *options = self->options;
@@ -385,18 +232,20 @@ static gboolean make_admin(Server *self, GError **error)
 	return self->admin != NULL;
 }
 
+static gboolean join(Server *self, GError **error)
+{
+	const IssuerMember member = {.address = self->address, .version = SNOWFLAKE_VERSION};
+
+	return issuer_join(&self->issuer, &member, on_keeper_changed, self, error);
+}
+
 gboolean server_init(Server *self, Options *options, GError **error)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = options->max_ahead_ms,
-		.sequence_start_range = (guint)options->sequence_start,
-		.max_batch = (guint)options->max_batch,
-	};
+	Issuer *issuer = &self->issuer;
 
 	*self = (Server){
 		.options = options,
 		.started_us = g_get_monotonic_time(),
-		.nonce = g_uuid_string_random(),
 		.counters = counter_set_new(),
 		.agents = agent_counters_new(),
 		.loop = g_main_loop_new(NULL, FALSE),
@@ -407,29 +256,25 @@ gboolean server_init(Server *self, Options *options, GError **error)
 			    "cannot make an eventfd: %s", g_strerror(errno));
 		return FALSE;
 	}
-	if (!passed_sockets_take(&self->sockets, error) || !find_worker_id(self, error))
+	if (!passed_sockets_take(&self->sockets, error) || !issuer_init(issuer, options, error))
 		return FALSE;
-	system_clock_init(&self->clock);
-	if (!check_layout_lasts(self, error))
-		return FALSE;
-	self->generator = generator_new(&options->layout, &self->clock.clock, &policy);
-	ulid_generator_init(&self->ulids, &self->clock.clock);
+	ulid_generator_init(&self->ulids, &issuer->clock.clock);
 	if (!make_audit_log(self, error))
 		return FALSE;
 	/* each loop's service takes its part of these as it is made, and the rest at its calls */
 	self->service = (ServiceConfig){
-		.generator = self->generator,
+		.generator = issuer->generator,
 		.ulids = &self->ulids,
 		.counters = self->counters,
 		.agents = self->agents,
 		.audit = self->audit,
-		.nonce = self->nonce,
+		.nonce = issuer->nonce,
 		.max_wait_ms = options->max_wait_ms,
 	};
 	health_init(&self->health, &self->service);
-	if (!make_rpc_server(self, error) || !make_admin(self, error) || !make_keeper(self, error))
+	if (!make_rpc_server(self, error) || !make_admin(self, error) || !join(self, error))
 		return FALSE;
-	self->service.keeper = self->keeper;
+	self->service.keeper = issuer->keeper;
 	self->service.address = self->address;
 	return TRUE;
 }
@@ -437,18 +282,17 @@ gboolean server_init(Server *self, Options *options, GError **error)
 void server_clear(Server *self)
 {
 	g_clear_pointer(&self->admin, admin_free);
-	g_clear_pointer(&self->keeper, keeper_free);
+	g_clear_pointer(&self->issuer.keeper, keeper_free);
 	g_clear_pointer(&self->rpc, rpc_server_free);
 	passed_sockets_clear(&self->sockets);
 	g_clear_pointer(&self->audit, audit_log_free);
-	if (self->generator != NULL)
+	if (self->issuer.generator != NULL)
 		ulid_generator_clear(&self->ulids);
-	g_clear_pointer(&self->generator, generator_free);
+	issuer_clear(&self->issuer);
 	g_clear_pointer(&self->agents, agent_counters_free);
 	g_clear_pointer(&self->counters, counter_set_free);
 	g_clear_pointer(&self->loop, g_main_loop_unref);
 	g_clear_pointer(&self->address, g_free);
-	g_clear_pointer(&self->nonce, g_free);
 	if (self->news_fd >= 0)
 		close(self->news_fd);
 }

@@ -3,6 +3,7 @@
 
 #include "audit/audit-log.h"
 #include "common/counters.h"
+#include "issuer/issuer.h"
 #include "options/options.h"
 #include "rpc/server.h"
 #include "server/admin.h"
@@ -10,7 +11,6 @@
 #include "server/health.h"
 #include "server/passed-sockets.h"
 #include "server/service.h"
-#include "worker/keeper.h"
 
 /*
  * A server, put together of its parts: which they are, what each is told, and who wakes whom. It is
@@ -19,17 +19,12 @@
 typedef struct {
 	Options *options;  /* the main thread's, once the others run; see reload.h */
 	gint64 started_us; /* monotonic */
-	char *nonce;
-	gint64 worker_id;           /* asked for; -1: none */
-	gboolean worker_id_derived; /* from the machine: with ZooKeeper it is a preference */
-	char *address;              /* where clients reach this server */
-	SystemClock clock;
-	Generator *generator;
+	char *address;     /* where clients reach this server */
+	Issuer issuer;
 	UlidGenerator ulids; /* there is one as soon as there is a generator */
 	CounterSet *counters;
 	AgentCounters *agents;
 	AuditLog *audit;
-	Keeper *keeper;
 	ServiceConfig service;
 	PassedSockets sockets;
 	RpcServer *rpc;

@@ -56,7 +56,7 @@ void stop_threads(Server *self)
 	/* the rest is done when nobody draws any more */
 	left_ms = MAX(timeout_ms - (g_get_monotonic_time() - began_us) / 1000, LAST_STEPS_LEAST_MS);
 	audit_log_finish(self->audit, g_get_monotonic_time() + left_ms * 1000);
-	keeper_ended = keeper_stop(self->keeper, left_ms);
+	keeper_ended = keeper_stop(self->issuer.keeper, left_ms);
 	audit_log_join(self->audit);
 	log_tell_suppressed();
 	log_event(LOG_STOPPED, log_number("ids", sum_of(self, COUNTER_IDS_GENERATED)),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/worker-id-source.h"
+#include "issuer/worker-id-source.h"
 
 #include <linux/if_packet.h>
 #include <net/if.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/worker-id-lookup.h"
+#include "issuer/worker-id-lookup.h"
 
 #include <errno.h>
 #include <linux/if_packet.h>
 #include <netdb.h>
 
-#include "server/worker-id-source.h"
+#include "issuer/worker-id-source.h"
 
 /* Addresses that only the default route leads to: they are kept free for documentation, by RFC 5737
  * and RFC 3849. */

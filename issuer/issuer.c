@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "issuer/issuer.h"
+
+#include "common/address.h"
+#include "common/log.h"
+#include "common/zookeeper/auth.h"
+#include "core/random.h"
+#include "core/text.h"
+#include "core/uuid.h"
+#include "issuer/worker-id-lookup.h"
+#include "worker/file/registry.h"
+#include "worker/zookeeper/registry.h"
+
+/* What the registry is to claim, as it was given or as the machine has it. */
+static gboolean find_worker_id(Issuer *self, GError **error)
+{
+	const Options *options = self->options;
+	g_autofree char *from = NULL;
+	guint worker_id;
+
+	self->worker_id = options->worker_id;
+	self->worker_id_derived = options->worker_id < OPTIONS_WORKER_ID_NONE;
+	if (!self->worker_id_derived)
+		return TRUE;
+	if (!worker_id_lookup((OptionsWorkerId)options->worker_id, options->advertise,
+			      &options->layout, &worker_id, &from, error)) {
+		g_prefix_error(error, "--worker-id: ");
+		return FALSE;
+	}
+	self->worker_id = worker_id;
+	if (options->zookeeper != NULL)
+		return TRUE;
+	log_event(LOG_WORKER_ID_DERIVED, log_number("worker_id", worker_id), log_text("from", from),
+		  log_text("meaning", "no registry keeps it apart: of two machines with the same "
+				      "worker ID and datacenter ID the IDs repeat"));
+	return TRUE;
+}
+
+/* A clock from before the epoch will be set right, so the keeper waits for it. One past the end is
+ * right, most likely, and to wait would be for ever. */
+static gboolean check_layout_lasts(const Issuer *self, GError **error)
+{
+	gint64 last_ms = layout_last_ms(&self->options->layout);
+	gint64 now_ms = clock_now_ms(&self->clock.clock);
+
+	if (now_ms <= last_ms)
+		return TRUE;
+
+	g_autofree char *last = text_time_ms(last_ms);
+	g_autofree char *now = text_time_ms(now_ms);
+
+	g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_OUT_OF_RANGE,
+		    "the layout ended at %s, and the clock is at %s: use another --layout, or set "
+		    "the clock right",
+		    last, now);
+	return FALSE;
+}
+
+/* GLib's random numbers go on alike on both sides of a fork(), and a nonce that two have is a
+ * worker ID that two have. */
+static char *make_nonce(void)
+{
+	Uuid uuid = {
+		.high = (random_u64() & ~G_GUINT64_CONSTANT(0xf000)) | 0x4000,
+		.low = random_u64() >> 2 | G_GUINT64_CONSTANT(1) << 63,
+	};
+	char text[UUID_TEXT_SIZE];
+
+	uuid_to_text(uuid, text);
+	return g_strdup(text);
+}
+
+gboolean issuer_init(Issuer *self, const Options *options, GError **error)
+{
+	const GeneratorPolicy policy = {
+		.max_ahead_ms = options->max_ahead_ms,
+		.sequence_start_range = (guint)options->sequence_start,
+		.max_batch = (guint)options->max_batch,
+	};
+
+	*self = (Issuer){.options = options, .nonce = make_nonce()};
+	if (!find_worker_id(self, error))
+		return FALSE;
+	system_clock_init(&self->clock);
+	if (!check_layout_lasts(self, error))
+		return FALSE;
+	self->generator = generator_new(&options->layout, &self->clock.clock, &policy);
+	return TRUE;
+}
+
+static Registry *make_file_registry(const Issuer *self, const IssuerMember *member)
+{
+	const Options *options = self->options;
+	g_autofree char *directory =
+		options->state_directory ? g_canonicalize_filename(options->state_directory, NULL)
+					 : file_registry_default_directory();
+	const FileRegistryConfig config = {
+		.directory = directory,
+		.layout = &options->layout,
+		.datacenter_id = (guint)MAX(options->datacenter_id, 0),
+		.worker_id = (guint)MAX(self->worker_id, 0),
+		.nonce = self->nonce,
+		.address = member->address,
+	};
+
+	if (options->datacenter_id < 0 && self->worker_id < 0)
+		log_event(LOG_DIRECTORY_UNIQUE, log_text("state_directory", directory),
+			  log_text("meaning", "no --datacenter-id and no --worker-id: IDs are "
+					      "unique among the servers on this directory only"));
+	return file_registry_new(&config);
+}
+
+/* Others are told this address. What was given with --advertise is one; a host name may be
+ * anything, as the one of a container that is all digits. */
+static Address *advertised_address(const IssuerMember *member, GError **error)
+{
+	g_autoptr(GError) local = NULL;
+	Address *address = address_parse_peer(member->address, &local);
+
+	if (address == NULL && g_str_has_prefix(member->address, "unix:")) {
+		g_set_error(error, local->domain, local->code,
+			    "no other server, which --zookeeper tells of this one, could reach it "
+			    "by %s: listen on a HOST:PORT too, or say where others reach it, with "
+			    "--advertise HOST:PORT",
+			    member->address);
+	} else if (address == NULL) {
+		g_autofree char *name = g_strescape(g_get_host_name(), NULL);
+
+		g_set_error(
+			error, local->domain, local->code,
+			"nobody could reach this server by the machine's host name \"%s\" (%s): "
+			"say where others reach it, with --advertise HOST:PORT",
+			name, local->message);
+	}
+	return address;
+}
+
+static Registry *make_zookeeper_registry(const Issuer *self, const IssuerMember *member,
+					 GError **error)
+{
+	const Options *options = self->options;
+	g_autoptr(Address) address = advertised_address(member, error);
+	g_autofree char *auth = NULL;
+
+	if (address == NULL)
+		return NULL;
+	if (options->zookeeper_auth != NULL) {
+		auth = zookeeper_auth_read(options->zookeeper_auth, error);
+		if (auth == NULL) {
+			g_prefix_error(error, "--zookeeper-auth: ");
+			return NULL;
+		}
+	}
+
+	const ZookeeperRegistryConfig config = {
+		.hosts = options->zookeeper,
+		.auth = auth,
+		.layout = &options->layout,
+		.clock = &self->clock,
+		.datacenter_id = (guint)options->datacenter_id,
+		.worker_id = self->worker_id_derived ? -1 : self->worker_id,
+		.preferred_worker_id = self->worker_id_derived ? self->worker_id : -1,
+		.nonce = self->nonce,
+		.address = address,
+		.version = member->version,
+		.session_timeout_ms = options->session_timeout_ms,
+		.connect_timeout_ms = options->connect_timeout_ms,
+		.max_length_ms = options->reservation_ms,
+		.max_clock_skew_ms = options->max_clock_skew_ms,
+		.skip_sanity_checks = options->skip_sanity_checks,
+	};
+
+	return zookeeper_registry_new(&config);
+}
+
+gboolean issuer_join(Issuer *self, const IssuerMember *member, void (*changed)(gpointer user_data),
+		     gpointer user_data, GError **error)
+{
+	const Options *options = self->options;
+	Registry *registry = options->zookeeper != NULL
+				     ? make_zookeeper_registry(self, member, error)
+				     : make_file_registry(self, member);
+	const KeeperConfig config = {
+		.max_clock_skew_ms = options->max_clock_skew_ms,
+		.reclaim_on_step_back = options->on_clock_step == OPTIONS_CLOCK_STEP_RECLAIM,
+		.max_ahead_ms = options->max_ahead_ms,
+		.datacenter_id = (gint)MAX(options->datacenter_id, 0),
+		.changed = changed,
+		.user_data = user_data,
+	};
+
+	if (registry == NULL)
+		return FALSE;
+	self->keeper = keeper_new(registry, self->generator, &self->clock, &config);
+	return TRUE;
+}
+
+void issuer_clear(Issuer *self)
+{
+	g_clear_pointer(&self->keeper, keeper_free);
+	g_clear_pointer(&self->generator, generator_free);
+	g_clear_pointer(&self->nonce, g_free);
+}
