@@ -98,7 +98,7 @@ static Registry *make_file_registry(const Issuer *self, const IssuerMember *memb
 		.directory = directory,
 		.layout = &options->layout,
 		.datacenter_id = (guint)MAX(options->datacenter_id, 0),
-		.worker_id = (guint)MAX(self->worker_id, 0),
+		.worker_id = MAX(self->worker_id, 0),
 		.nonce = self->nonce,
 		.address = member->address,
 	};

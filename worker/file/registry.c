@@ -19,10 +19,11 @@ typedef struct {
 	char *directory;
 	Layout layout;
 	guint datacenter_id;
-	guint worker_id;
+	gboolean any_worker; /* whatever is free */
 	char *nonce;
 	char *address;
 	char *machine_id; /* NULL: this machine's */
+	guint worker_id;  /* that what follows is of: choose() changes it */
 	char *record_name;
 	char *record_path;
 	FileLock *lock;
@@ -210,25 +211,50 @@ static StateDirectory *prepare(const FileRegistry *self, GError **error)
 	return directory;
 }
 
-static gboolean claim(FileRegistry *self, gint64 now_tick, gint64 length_ticks,
-		      RegistryResult *out_result, GError **error)
+/* A claim that is under way: of one worker ID after the other, if any will do. */
+typedef struct {
+	const StateDirectory *directory;
+	gint64 now_tick;
+	gint64 length_ticks;
+	gint64 latest_tick; /* what ends later is left alone */
+	guint n_held;       /* by live processes */
+	guint n_reserved;   /* later than that */
+	guint n_damaged;
+} Claim;
+
+/* From here on it is about @worker_id. Lets go of the lock of the one before. */
+static void choose(FileRegistry *self, guint worker_id)
 {
-	gint64 end_tick = MIN(now_tick + length_ticks, layout_max_tick(&self->layout));
-	g_autoptr(StateDirectory) directory = prepare(self, error);
+	g_autofree char *stem = g_strdup_printf("worker-%u-%u", self->datacenter_id, worker_id);
+	g_autofree char *lock_name = g_strconcat(stem, ".lock", NULL);
+
+	g_free(self->record_name);
+	g_free(self->record_path);
+	file_lock_free(self->lock);
+	self->worker_id = worker_id;
+	self->record_name = g_strconcat(stem, ".json", NULL);
+	self->record_path = g_build_filename(self->directory, self->record_name, NULL);
+	self->lock = file_lock_new(lock_name, self->address);
+}
+
+static gboolean claim_chosen(FileRegistry *self, const Claim *claim, RegistryResult *out_result,
+			     GError **error)
+{
+	const StateDirectory *directory = claim->directory;
+	gint64 end_tick =
+		MIN(claim->now_tick + claim->length_ticks, layout_max_tick(&self->layout));
 	g_auto(Reading) reading = {0};
 
-	if (directory == NULL ||
-	    !directory_identity_check(directory, &self->layout, self->machine_id, error) ||
-	    !take_lock(self, directory, error) || !read_record(self, directory, &reading, error))
+	if (!take_lock(self, directory, error) || !read_record(self, directory, &reading, error))
 		return FALSE;
-	if (reading.record.end_tick >= end_tick)
-		return refuse_claim(self, &reading.record, length_ticks,
+	if (reading.record.end_tick >= MIN(end_tick, claim->latest_tick))
+		return refuse_claim(self, &reading.record, claim->length_ticks,
 				    &out_result->wait_until_tick, error);
 	state_directory_clean(directory, self->record_name);
 	if (!write_record(self, directory, &reading, end_tick, error))
 		return FALSE;
 	self->runs = TRUE;
-	self->registry.claimed_at_ms = layout_tick_start_ms(&self->layout, now_tick);
+	self->registry.claimed_at_ms = layout_tick_start_ms(&self->layout, claim->now_tick);
 	self->first_tick = reading.record.end_tick + 1;
 	self->end_tick = end_tick;
 	out_result->reservation = (Reservation){
@@ -238,6 +264,87 @@ static gboolean claim(FileRegistry *self, gint64 now_tick, gint64 length_ticks,
 		.end_tick = end_tick,
 	};
 	return TRUE;
+}
+
+/* Whether @error leaves hope for another worker ID. */
+static gboolean pass_over(Claim *claim, const GError *error)
+{
+	if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
+		claim->n_held++;
+	else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_WAIT))
+		claim->n_reserved++;
+	else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL))
+		claim->n_damaged++;
+	else
+		return FALSE;
+	return TRUE;
+}
+
+/* The lowest that is free. %FALSE without an error: there is none. */
+static gboolean claim_lowest(FileRegistry *self, Claim *claim, RegistryResult *out_result,
+			     GError **error)
+{
+	guint n_workers = 1u << self->layout.worker_bits;
+
+	claim->n_held = claim->n_reserved = claim->n_damaged = 0;
+	for (guint worker_id = 0; worker_id < n_workers; worker_id++) {
+		g_autoptr(GError) local = NULL;
+
+		choose(self, worker_id);
+		if (claim_chosen(self, claim, out_result, &local))
+			return TRUE;
+		if (!pass_over(claim, local)) {
+			g_propagate_error(error, g_steal_pointer(&local));
+			return FALSE;
+		}
+	}
+	choose(self, 0); /* lets go of the last lock */
+	return FALSE;
+}
+
+/* First among those that are over, whose IDs can be drawn at once. */
+static gboolean claim_any(FileRegistry *self, Claim *claim, RegistryResult *out_result,
+			  GError **error)
+{
+	g_autoptr(GError) local = NULL;
+
+	claim->latest_tick = claim->now_tick;
+	if (claim_lowest(self, claim, out_result, &local))
+		return TRUE;
+	claim->latest_tick = G_MAXINT64;
+	if (local == NULL && claim_lowest(self, claim, out_result, &local))
+		return TRUE;
+	if (local != NULL) {
+		g_propagate_error(error, g_steal_pointer(&local));
+		return FALSE;
+	}
+	/* nobody tells when a lock is let go of */
+	out_result->wait_until_tick = claim->now_tick + claim->length_ticks;
+	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_WAIT,
+		    "none of the %u worker IDs of datacenter %u is free in %s: %u are held by live "
+		    "processes, %u are reserved by lives before whose clock was ahead of this one, "
+		    "%u are damaged: stop a process, or use a --layout with more",
+		    1u << self->layout.worker_bits, self->datacenter_id, self->directory,
+		    claim->n_held, claim->n_reserved, claim->n_damaged);
+	return FALSE;
+}
+
+static gboolean claim(FileRegistry *self, gint64 now_tick, gint64 length_ticks,
+		      RegistryResult *out_result, GError **error)
+{
+	g_autoptr(StateDirectory) directory = prepare(self, error);
+	Claim claim = {
+		.directory = directory,
+		.now_tick = now_tick,
+		.length_ticks = length_ticks,
+		.latest_tick = G_MAXINT64,
+	};
+
+	if (directory == NULL ||
+	    !directory_identity_check(directory, &self->layout, self->machine_id, error))
+		return FALSE;
+	return self->any_worker ? claim_any(self, &claim, out_result, error)
+				: claim_chosen(self, &claim, out_result, error);
 }
 
 /* Opens the directory and takes in what is held there. */
@@ -377,9 +484,6 @@ static const RegistryOps FILE_REGISTRY_OPS = {
 Registry *file_registry_new(const FileRegistryConfig *config)
 {
 	FileRegistry *self = g_new0(FileRegistry, 1);
-	g_autofree char *stem =
-		g_strdup_printf("worker-%u-%u", config->datacenter_id, config->worker_id);
-	g_autofree char *lock_name = g_strconcat(stem, ".lock", NULL);
 
 	self->registry = (Registry){
 		.ops = &FILE_REGISTRY_OPS,
@@ -392,14 +496,12 @@ Registry *file_registry_new(const FileRegistryConfig *config)
 	self->directory = g_canonicalize_filename(config->directory, NULL);
 	self->layout = *config->layout;
 	self->datacenter_id = config->datacenter_id;
-	self->worker_id = config->worker_id;
+	self->any_worker = config->worker_id < 0;
 	self->nonce = g_strdup(config->nonce);
 	self->address = g_strdup(config->address);
 	self->machine_id = g_strdup(config->machine_id);
-	self->record_name = g_strconcat(stem, ".json", NULL);
-	self->record_path = g_build_filename(self->directory, self->record_name, NULL);
 	self->record_fd = -1;
-	self->lock = file_lock_new(lock_name, config->address);
+	choose(self, (guint)MAX(config->worker_id, 0));
 	return &self->registry;
 }
 

@@ -15,16 +15,18 @@
  * starts there finds nothing, and issues what this one issues.
  *
  * A claim that finds the worker ID held, by the lock or in the record of another
- * server that lives, fails with FATAL.
+ * server that lives, fails with FATAL. Where any worker ID will do, it goes on to the next one,
+ * past those that are damaged and, as long as there is another, those that are reserved yet by who
+ * was killed; if none is free it ends with WAIT.
  */
 
 typedef struct {
 	const char *directory; /* made if it is missing */
 	const Layout *layout;
 	guint datacenter_id;
-	guint worker_id;
+	gint64 worker_id;       /* -1: the lowest that is free, which may be another each time */
 	const char *nonce;      /* a uuid, fresh for each start of the process */
-	const char *address;    /* host:port, for the message to the one who is refused */
+	const char *address;    /* who this is, for the message to the one who is refused */
 	const char *machine_id; /* of the machine that the directory is bound to; NULL: this one */
 } FileRegistryConfig;
 
