@@ -14,6 +14,7 @@
 	OPTION(key, NUMBER, field, unit), .min = least, .max = most, .default_text = otherwise
 #define REREAD                             .reread = TRUE
 #define OF_ZOOKEEPER                       .of_zookeeper = TRUE
+#define EMBEDDED                           .embedded = TRUE
 #define ONLY_ARGS(key, kind, field, takes) OPTION(key, kind, field, takes), .only_args = TRUE
 
 /* As in LogLevel, LogFormat and OptionsClockStep. */
@@ -54,67 +55,73 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{.heading = "Worker ID",
 	 NUMBER("datacenter-id", datacenter_id, "N", 0, G_MAXINT64, NULL),
 	 .default_note = "none, which counts as 0; zookeeper needs one",
+	 EMBEDDED,
 	 .help = "the datacenter part of every ID; twitter's layout has room for 0 to 31"},
 	{NUMBER("worker-id", worker_id, "N", 0, G_MAXINT64, NULL), .words = WORKER_IDS,
-	 .default_note = "none, which is 0, or with zookeeper any that is free",
+	 .default_note = "none, which is 0, or with zookeeper any that is free", EMBEDDED,
 	 .help = "the worker part of every ID; twitter's layout has room for 0 to 31. Or taken "
 		 "from the machine: the low bits of its mac or ip address, or the ordinal at the "
 		 "end of its host name, as in ids-3; with zookeeper, that is looked at first"},
 	{OPTION("state-directory", PATH, state_directory, "DIR"),
 	 .default_note = "$STATE_DIRECTORY, else /var/lib/snowflaked for root, else "
 			 "$XDG_STATE_HOME/snowflaked",
+	 EMBEDDED,
 	 .help = "where the reservations of worker IDs are kept; not to be copied to another "
 		 "machine"},
 
 	{.heading = "ZooKeeper",
 	 OPTION("zookeeper", ZOOKEEPER, zookeeper, "HOSTS"),
 	 .default_note = "none: reservations are kept in the state directory",
+	 EMBEDDED,
 	 .help = "where reservations are kept that many machines share: HOST:PORT of each server "
 		 "of ZooKeeper with commas between, and /PATH after the last for a root other "
 		 "than " ZOOKEEPER_HOSTS_DEFAULT_ROOT},
 	{OPTION("zookeeper-auth", PATH, zookeeper_auth, "FILE"), OF_ZOOKEEPER,
-	 .default_note = "none: what the server writes is open to all",
+	 .default_note = "none: what the server writes is open to all", EMBEDDED,
 	 .help = "a file whose first line is USER:PASSWORD, for ZooKeeper's digest scheme"},
 	{NUMBER("session-timeout", session_timeout_ms, "MS", 1000, ZNODES_MAX_SESSION_TIMEOUT_MS,
 		"10000"),
-	 OF_ZOOKEEPER,
+	 OF_ZOOKEEPER, EMBEDDED,
 	 .help = "how long ZooKeeper waits for a server that is silent before it takes it for "
 		 "gone; "
 		 "ZooKeeper may change it to what its own settings allow"},
 	{NUMBER("connect-timeout", connect_timeout_ms, "MS", 100, 3600000, "30000"), OF_ZOOKEEPER,
+	 EMBEDDED,
 	 .help = "how long a server that starts may be without a connection to ZooKeeper before "
 		 "it gives up"},
 	{NUMBER("reservation", reservation_ms, "MS", 1000, ZNODES_MAX_RESERVATION_MS, "600000"),
-	 OF_ZOOKEEPER,
+	 OF_ZOOKEEPER, EMBEDDED,
 	 .help = "the longest reservation of a worker ID: for three quarters of it at least a "
 		 "server goes on without ZooKeeper; for all of it the worker ID of a server that "
 		 "was killed may stay reserved"},
 	{OPTION("skip-sanity-checks", FLAG, skip_sanity_checks, NULL), OF_ZOOKEEPER,
-	 .default_text = "false",
+	 .default_text = "false", EMBEDDED,
 	 .help = "do not ask the other servers of the datacenter, before a worker ID is claimed, "
 		 "who they are and what time it is"},
 
 	{.heading = "IDs",
 	 OPTION("layout", LAYOUT, layout, "L"),
 	 .default_text = "twitter",
+	 EMBEDDED,
 	 .help = "how IDs divide: a name that snowflakectl layouts shows, or all of epoch_ms=N, "
 		 "tick_ms=N, time_bits=N, datacenter_bits=N, worker_bits=N and sequence_bits=N, "
 		 "and total_bits=N if these bits are not 63 in all, with commas and no blanks "
 		 "between"},
-	{NUMBER("max-ahead", max_ahead_ms, "MS", 0, 60000, "10"),
+	{NUMBER("max-ahead", max_ahead_ms, "MS", 0, 60000, "10"), EMBEDDED,
 	 .help = "how far the time in IDs may run ahead of the clock, in a burst or after the "
 		 "clock stepped back; 0 is the behaviour of 2010"},
 	{NUMBER("max-clock-skew", max_clock_skew_ms, "MS", 1, ZNODES_MAX_CLOCK_SKEW_MS, "10000"),
+	 EMBEDDED,
 	 .help = "how far the clock may be off: a jump forward by more than this is not believed "
 		 "at "
 		 "once, and a server whose clock is further from ZooKeeper's does not start"},
 	{OPTION("on-clock-step", CHOICE, on_clock_step, "WHAT"), .choices = STEPS,
-	 .default_text = "refuse",
+	 .default_text = "refuse", EMBEDDED,
 	 .help = "after the clock stepped back by more than max-ahead: refuse calls until it has "
 		 "caught up, or reclaim: take another worker ID, for which it needs zookeeper and "
 		 "no number for worker-id"},
 	{NUMBER("sequence-start", sequence_start, "N", 1, G_MAXINT64, "1"),
-	 .words = SEQUENCE_STARTS,
+	 .words = SEQUENCE_STARTS, EMBEDDED,
 	 .help = "a tick begins at a random sequence below this, which is at most "
 		 "2^sequence_bits; 1 is always 0; continue: after the last sequence of the tick "
 		 "before. With 2^sequence_bits or continue, few IDs spread evenly modulo any "
@@ -122,7 +129,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{NUMBER("max-batch", max_batch, "N", 1, 1000000, "10000"),
 	 .help = "IDs in one call of get_ids or get_id_runs; fewer where max-ahead does not allow "
 		 "as many"},
-	{NUMBER("max-wait", max_wait_ms, "MS", 0, 60000, "1000"),
+	{NUMBER("max-wait", max_wait_ms, "MS", 0, 60000, "1000"), EMBEDDED,
 	 .help = "how long a call may wait, for the clock or for a reservation, before it is "
 		 "refused"},
 
@@ -168,11 +175,11 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 REREAD,
 	 .help = "how long a server that is told to stop serves on, saying that it is draining, so "
 		 "that clients go elsewhere first"},
-	{NUMBER("stop-timeout", stop_timeout_ms, "MS", 0, 3600000, "5000"), REREAD,
+	{NUMBER("stop-timeout", stop_timeout_ms, "MS", 0, 3600000, "5000"), REREAD, EMBEDDED,
 	 .help = "how long a stop waits for what is in flight, then for the hand-back of the "
 		 "worker ID and the end of the audit log, which have 1 s at least"},
 	{OPTION("log-level", CHOICE, log_level, "LEVEL"), .choices = LEVELS, .default_text = "info",
-	 REREAD,
+	 REREAD, EMBEDDED,
 	 .help = "what is logged: error, warning, info or debug, each with those before it"},
 	{OPTION("log-format", CHOICE, log_format, "FORMAT"), .choices = FORMATS,
 	 .default_text = "auto",

@@ -4,8 +4,9 @@
 #include <glib.h>
 
 /*
- * The options of snowflaked. This table is the truth: the command line, the config file, the help
- * and the sample config follow it, and a test holds the manual page against it.
+ * The options of snowflaked, some of which embedded nodes have too. This table is the truth: the
+ * command line, the config file, the help and the sample config follow it, and a test holds the
+ * manual page against it.
  */
 
 typedef enum {
@@ -39,6 +40,7 @@ typedef struct {
 	gboolean only_args;         /* not in the file */
 	gboolean reread;            /* on SIGHUP, see reload.h; a number or a choice */
 	gboolean of_zookeeper;      /* only with zookeeper; else it must be at its default */
+	gboolean embedded;          /* of an embedded node, too */
 	const char *argument;       /* NULL for a flag; of a number the unit in capitals, or "N" */
 	const char *const *choices; /* of a choice: the names, with NULL after them */
 	const OptionWord *words;    /* of a number: NULL, or with a NULL word after them */
