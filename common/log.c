@@ -166,6 +166,20 @@ static gboolean to_stderr(const LogLine *line, LogFormat format)
 	       write(STDERR_FILENO, text->str, text->len) == (ssize_t)text->len;
 }
 
+static void to_glib(const LogLine *line)
+{
+	static const GLogLevelFlags FLAGS[] = {
+		[3] = G_LOG_LEVEL_WARNING,
+		[4] = G_LOG_LEVEL_WARNING,
+		[6] = G_LOG_LEVEL_INFO,
+		[7] = G_LOG_LEVEL_DEBUG,
+	};
+	g_autoptr(GString) text = g_string_sized_new(256);
+
+	log_line_append_logfmt(text, line, LOG_LINE_MOST_BYTES);
+	g_log(LOG_DOMAIN, FLAGS[line->priority], "%s", text->str);
+}
+
 /* %FALSE if the line is lost: a reader that does not read must not hold up the server. */
 static gboolean put(const LogLine *line)
 {
@@ -173,6 +187,10 @@ static gboolean put(const LogLine *line)
 	gboolean journal = format == LOG_FORMAT_JOURNAL ||
 			   (format == LOG_FORMAT_AUTO && log_journal_is_stderr());
 
+	if (format == LOG_FORMAT_GLIB) {
+		to_glib(line);
+		return TRUE;
+	}
 	return (journal && to_journal(line)) || to_stderr(line, format);
 }
 
@@ -250,6 +268,16 @@ static void look_again_at(gint64 at_us)
 	ready_us = g_source_get_ready_time(timer);
 	if (ready_us < 0 || at_us < ready_us)
 		g_source_set_ready_time(timer, at_us);
+}
+
+void log_hold_for_fork(void)
+{
+	pthread_mutex_lock(&repeats_lock);
+}
+
+void log_go_on_after_fork(void)
+{
+	pthread_mutex_unlock(&repeats_lock);
 }
 
 void log_tell_suppressed(void)

@@ -99,7 +99,12 @@ typedef enum {
 	LOG_FORMAT_LOGFMT,
 	LOG_FORMAT_JSON,
 	LOG_FORMAT_JOURNAL,
+	LOG_FORMAT_GLIB, /* for a library: g_log(), where the program decides; LOG_DOMAIN. It is no
+			  * choice of an option */
 } LogFormat;
+
+/* For LOG_FORMAT_GLIB: errors are warnings there, as many programs end at g_critical(). */
+#define LOG_DOMAIN "Snowflake"
 
 /* Events above this level are left out; LOG_LEVEL_INFO until set. */
 void log_set_level(LogLevel level);
@@ -145,6 +150,10 @@ gboolean log_shows(LogEvent event);
 
 /* Writes what repeats there are that no line has told of. For the end, when no main loop runs. */
 void log_tell_suppressed(void);
+
+/* For handlers of pthread_atfork(): between the two no line is under way, in the child neither. */
+void log_hold_for_fork(void);
+void log_go_on_after_fork(void);
 
 /* Lines that standard error, or the journal, did not take, since the start. */
 guint64 log_lost_lines(void);

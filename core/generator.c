@@ -244,6 +244,17 @@ DrawStatus generator_draw(Generator *self, guint count, IdRun *out_run, DrawRefu
 	return look_again(self, count, out_run, out_refusal);
 }
 
+guint generator_room_in_tick(const Generator *self, guint most)
+{
+	const Layout *layout = &self->layout;
+	gint64 now_tick = layout_tick_at(layout, clock_now_ns(self->clock) / CLOCK_NS_PER_MS);
+	guint64 cursor = atomic_load(&atomic_load(&self->lease)->cursor);
+	guint64 next = cursor_next(layout, cursor, MAX(now_tick, 0));
+	guint64 left = cursor_first(layout, cursor_tick(layout, next) + 1) - next;
+
+	return (guint)MIN(MIN(most, self->max_batch), left);
+}
+
 gint64 generator_ahead_ns(const Generator *self)
 {
 	const Lease *lease = atomic_load(&self->lease);

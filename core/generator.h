@@ -84,6 +84,18 @@ guint generator_max_batch(const Generator *self);
  */
 DrawStatus generator_draw(Generator *self, guint count, IdRun *out_run, DrawRefusal *out_refusal);
 
+/**
+ * generator_room_in_tick:
+ * @most: 1 or more
+ *
+ * Any thread: how many IDs, @most at most, a draw may have so that all of them lie in one tick, if
+ * it was made now and nobody else draws. Another thread, the clock, or a tick that does not start
+ * at 0 may be in between: so who draws as many looks where they lie.
+ *
+ * Returns: 1 or more
+ */
+guint generator_room_in_tick(const Generator *self, guint most);
+
 /* Any thread: how far the last ID of the published lease is ahead of the clock: from now to where
  * its tick begins. 0 if it is not, or there is none. */
 gint64 generator_ahead_ns(const Generator *self);

@@ -88,9 +88,20 @@ gboolean issuer_init(Issuer *self, const Options *options, GError **error)
 	return TRUE;
 }
 
+/* (transfer full): for messages, and for those who list the worker IDs. */
+static char *name_of(const IssuerMember *member)
+{
+	/* the kernel takes any bytes for a name, records and replies do not */
+	g_autofree char *host = g_utf8_make_valid(g_get_host_name(), -1);
+
+	return member->address != NULL ? g_strdup(member->address)
+				       : g_strconcat(member->program, "@", host, NULL);
+}
+
 static Registry *make_file_registry(const Issuer *self, const IssuerMember *member)
 {
 	const Options *options = self->options;
+	g_autofree char *name = name_of(member);
 	g_autofree char *directory =
 		options->state_directory ? g_canonicalize_filename(options->state_directory, NULL)
 					 : file_registry_default_directory();
@@ -98,9 +109,9 @@ static Registry *make_file_registry(const Issuer *self, const IssuerMember *memb
 		.directory = directory,
 		.layout = &options->layout,
 		.datacenter_id = (guint)MAX(options->datacenter_id, 0),
-		.worker_id = MAX(self->worker_id, 0),
+		.worker_id = member->address != NULL ? MAX(self->worker_id, 0) : self->worker_id,
 		.nonce = self->nonce,
-		.address = member->address,
+		.address = name,
 	};
 
 	if (options->datacenter_id < 0 && self->worker_id < 0)

@@ -36,8 +36,9 @@ gboolean issuer_init(Issuer *self, const Options *options,
 
 /* How others know it. */
 typedef struct {
-	const char *address; /* host:port, where it takes calls */
-	const char *version; /* of the program */
+	const char *address; /* host:port, where it takes calls; NULL: nowhere, ... */
+	const char *program; /* ... it is embedded in this program, and known as PROGRAM@HOST */
+	const char *version; /* of this software */
 } IssuerMember;
 
 /**
@@ -45,7 +46,8 @@ typedef struct {
  * @member: copied
  * @changed: as KeeperConfig has it, with @user_data
  *
- * Makes the keeper, for keeper_start().
+ * Makes the keeper, for keeper_start(). In a state directory a server whose worker ID is not given
+ * claims 0, one that is embedded the lowest that is free.
  *
  * Returns: %TRUE; %FALSE with an error of one line if nobody could reach that address, or what
  * --zookeeper-auth names cannot be read

@@ -228,8 +228,10 @@ static void wait_for_worker(Keeper *self, gint64 until_tick, const GError *error
 {
 	if (!self->facts.waiting || g_strcmp0(self->waiting_why, error->message) != 0)
 		log_waiting(self, until_tick, error);
+	pthread_mutex_lock(&self->mutex);
 	g_free(self->waiting_why);
 	self->waiting_why = g_strdup(error->message);
+	pthread_mutex_unlock(&self->mutex);
 	self->facts.waiting = TRUE;
 	self->facts.wait_until_tick = until_tick;
 	self->facts.failures = 0;

@@ -41,7 +41,6 @@ struct _Keeper {
 	guint64 next_cursor;     /* the lease's when that began */
 	gint64 last_tick;        /* of the lease before: a new one begins later */
 	gint64 failing_since_us;
-	char *waiting_why; /* (nullable): what was said last */
 
 	/* keeper-workers */
 	gint64 list_due_us; /* a list is taken then, if nobody asks before */
@@ -59,6 +58,7 @@ struct _Keeper {
 	gboolean finished; /* the thread is done with everything */
 	KeeperStatus status;
 	RegistryClock registry_clock; /* as it was read last */
+	char *waiting_why;            /* (nullable): why no worker ID was free, last */
 	GError *error;
 	GPtrArray *workers;     /* (nullable): of Worker, the registry's last list ... */
 	GPtrArray *quarantined; /* (nullable): ... what came with it ... */

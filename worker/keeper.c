@@ -336,6 +336,16 @@ GError *keeper_error(Keeper *self)
 	return error;
 }
 
+char *keeper_waiting_why(Keeper *self)
+{
+	char *why;
+
+	pthread_mutex_lock(&self->mutex);
+	why = self->status.worker_id < 0 ? g_strdup(self->waiting_why) : NULL;
+	pthread_mutex_unlock(&self->mutex);
+	return why;
+}
+
 gint64 keeper_demand(Keeper *self)
 {
 	gint64 ids_at_us = atomic_load(&self->ids_at_us);

@@ -98,6 +98,10 @@ void keeper_get_status(Keeper *self, KeeperStatus *out_status);
 /* Any thread: (transfer full) (nullable): the error that ended the keeper's trying, if one did. */
 GError *keeper_error(Keeper *self);
 
+/* Any thread: (transfer full) (nullable): in KEEPER_WAITING, for want of a worker ID: why none is
+ * free, and the remedy. */
+char *keeper_waiting_why(Keeper *self);
+
 /* Any thread: how long ago the thread's last round began, in ms; before keeper_start(), how long
  * ago the keeper was made. Rounds begin ten times a second or more, unless a call of the registry
  * hangs. */

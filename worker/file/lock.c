@@ -9,6 +9,7 @@
 
 #include "common/strict-json.h"
 #include "core/text.h"
+#include "worker/file/own-descriptors.h"
 #include "worker/registry.h"
 
 struct _FileLock {
@@ -28,7 +29,7 @@ FileLock *file_lock_new(const char *name, const char *address)
 static void let_go(FileLock *self)
 {
 	if (self->fd >= 0)
-		close(self->fd);
+		own_descriptors_close(self->fd);
 	self->fd = -1;
 }
 
@@ -74,7 +75,8 @@ static void write_holder(FileLock *self)
 		g_debug("cannot write %s: %s", self->name, g_strerror(errno));
 }
 
-static gboolean open_and_lock(FileLock *self, const StateDirectory *directory, GError **error)
+/* While no child is made: one could have the lock before it is known that it must not. */
+static gboolean open_and_lock_alone(FileLock *self, const StateDirectory *directory, GError **error)
 {
 	g_autoptr(GError) local = NULL;
 	g_auto(StateFd) fd =
@@ -98,8 +100,20 @@ static gboolean open_and_lock(FileLock *self, const StateDirectory *directory, G
 		return FALSE;
 	}
 	self->fd = g_steal_fd(&fd);
-	write_holder(self);
+	own_descriptors_add(self->fd);
 	return TRUE;
+}
+
+static gboolean open_and_lock(FileLock *self, const StateDirectory *directory, GError **error)
+{
+	gboolean locked;
+
+	own_descriptors_begin();
+	locked = open_and_lock_alone(self, directory, error);
+	own_descriptors_end();
+	if (locked)
+		write_holder(self);
+	return locked;
 }
 
 gboolean file_lock_take(FileLock *self, const StateDirectory *directory, GError **error)

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/fork-handlers.h"
+
+#include <pthread.h>
+
+#include "common/log.h"
+#include "worker/file/own-descriptors.h"
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void before(void)
+{
+	own_descriptors_hold();
+	log_hold_for_fork();
+}
+
+static void after_in_parent(void)
+{
+	log_go_on_after_fork();
+	own_descriptors_go_on();
+}
+
+static void after_in_child(void)
+{
+	log_go_on_after_fork();
+	own_descriptors_close_all();
+}
+
+static void install(void)
+{
+	/* without memory for it there are no handlers: see the header for what that means */
+	pthread_atfork(before, after_in_parent, after_in_child);
+}
+
+void fork_handlers_install(void)
+{
+	pthread_once(&once, install);
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/snowflake-node.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "core/text.h"
+#include "issuer/issuer.h"
+#include "node/fork-handlers.h"
+#include "node/fork-mark.h"
+#include "node/news.h"
+#include "options/options-embedded.h"
+
+#define PROGRAM_MAX_BYTES 64
+
+struct _SnowflakeNode {
+	ForkMark *mark; /* NULL: not made yet */
+	Options *options;
+	Issuer issuer;
+	News news; /* of the keeper */
+};
+
+G_DEFINE_QUARK(snowflake - node - error - quark, snowflake_node_error)
+
+/* Passes @from on with a code that callers know. Returns %FALSE. */
+static gboolean fail(GError **error, SnowflakeNodeError code, GError *from)
+{
+	g_set_error_literal(error, SNOWFLAKE_NODE_ERROR, (gint)code, from->message);
+	g_error_free(from);
+	return FALSE;
+}
+
+/* Its name */
+
+static gboolean is_for_program(char c)
+{
+	return g_ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+}
+
+/* (transfer full): of the program's file, as far as it can stand in a record. */
+static char *default_program(void)
+{
+	char *name = g_strndup(program_invocation_short_name, PROGRAM_MAX_BYTES);
+
+	for (char *c = name; *c != '\0'; c++)
+		if (!is_for_program(*c))
+			*c = '-';
+	if (*name != '\0')
+		return name;
+	g_free(name);
+	return g_strdup("unknown");
+}
+
+static gboolean check_program(const char *program, GError **error)
+{
+	gsize length = strlen(program);
+	gboolean is_good = length >= 1 && length <= PROGRAM_MAX_BYTES;
+
+	for (gsize i = 0; is_good && i < length; i++)
+		is_good = is_for_program(program[i]);
+	if (!is_good) {
+		g_autofree char *escaped = text_escape(program, length);
+
+		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT,
+			    "the program's name \"%s\" is not 1 to %d letters, digits, dots, "
+			    "underscores and hyphens",
+			    escaped, PROGRAM_MAX_BYTES);
+	}
+	return is_good;
+}
+
+/* Starting */
+
+static gboolean make_parts(SnowflakeNode *self, const char *program, GError **error)
+{
+	g_autofree char *own_name = program == NULL ? default_program() : NULL;
+	const IssuerMember member = {
+		.version = SNOWFLAKE_VERSION,
+		.program = program != NULL ? program : own_name,
+	};
+	GError *local = NULL;
+
+	self->mark = fork_mark_new(&local);
+	if (self->mark == NULL || !issuer_init(&self->issuer, self->options, &local) ||
+	    !issuer_join(&self->issuer, &member, news_tell, &self->news, &local))
+		return fail(error, SNOWFLAKE_NODE_ERROR_FAILED, local);
+	return TRUE;
+}
+
+/* The threads that it makes, and those that they make, take no signal of the program's. */
+static void start_keeper(SnowflakeNode *self)
+{
+	sigset_t all, before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	keeper_start(self->issuer.keeper);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static gboolean refuse_start(SnowflakeNode *self, guint timeout_ms, GError **error)
+{
+	g_autofree char *why = keeper_waiting_why(self->issuer.keeper);
+
+	g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_UNAVAILABLE,
+		    "no worker ID within %u ms: %s", timeout_ms,
+		    why != NULL ? why : "its registry has not answered yet");
+	return FALSE;
+}
+
+static gboolean await_lease(SnowflakeNode *self, guint timeout_ms, GError **error)
+{
+	gint64 until_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
+
+	for (;;) {
+		guint64 seen = news_number(&self->news);
+		GError *failure = keeper_error(self->issuer.keeper);
+		KeeperStatus status;
+
+		if (failure != NULL)
+			return fail(error, SNOWFLAKE_NODE_ERROR_FAILED, failure);
+		keeper_get_status(self->issuer.keeper, &status);
+		if (status.state == KEEPER_SERVING)
+			return TRUE;
+		if (g_get_monotonic_time() >= until_us)
+			return refuse_start(self, timeout_ms, error);
+		news_wait(&self->news, seen, until_us);
+	}
+}
+
+static gboolean check_config(const SnowflakeNodeConfig *config, GError **error)
+{
+	if (config == NULL) {
+		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT,
+			    "there is no configuration: one that is all 0 will do");
+		return FALSE;
+	}
+	return config->program == NULL || check_program(config->program, error);
+}
+
+SnowflakeNode *snowflake_node_new(const SnowflakeNodeConfig *config, GError **error)
+{
+	g_autoptr(SnowflakeNode) self = NULL;
+	GError *local = NULL;
+	Options *options;
+	guint timeout_ms;
+
+	if (!check_config(config, error))
+		return NULL;
+	options = options_embedded_new(config->options, &local);
+	if (options == NULL) {
+		fail(error, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT, local);
+		return NULL;
+	}
+	timeout_ms = config->start_timeout_ms != 0 ? config->start_timeout_ms
+						   : SNOWFLAKE_NODE_DEFAULT_START_TIMEOUT_MS;
+	log_set_format(LOG_FORMAT_GLIB);
+	log_set_level(options->log_level);
+	fork_handlers_install();
+	self = g_new0(SnowflakeNode, 1);
+	self->options = options;
+	news_init(&self->news);
+	if (!make_parts(self, config->program, error))
+		return NULL;
+	start_keeper(self);
+	return await_lease(self, timeout_ms, error) ? g_steal_pointer(&self) : NULL;
+}
+
+void snowflake_node_free(SnowflakeNode *self)
+{
+	if (self == NULL || (self->mark != NULL && !fork_mark_is_mine(self->mark)))
+		return;
+	/* a thread that hangs may still use all of it */
+	if (self->issuer.keeper != NULL &&
+	    !keeper_stop(self->issuer.keeper, self->options->stop_timeout_ms))
+		return;
+	issuer_clear(&self->issuer);
+	news_clear(&self->news);
+	options_free(self->options);
+	fork_mark_free(self->mark);
+	g_free(self);
+}
+
+/* Why there is no ID */
+
+static gboolean refuse_forked(GError **error)
+{
+	g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_FORKED,
+		    "this process is a child of the one whose node this is, and its IDs would be "
+		    "the parent's: make a node here, after fork()");
+	return FALSE;
+}
+
+static gboolean refuse_clock_back(gint64 behind_ms, GError **error)
+{
+	g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_CLOCK,
+		    "the clock is %" G_GINT64_FORMAT " ms behind the last ID: set it right, or "
+		    "wait as long",
+		    behind_ms);
+	return FALSE;
+}
+
+static gboolean refuse_clock_outside(const Layout *layout, GError **error)
+{
+	g_autofree char *first = text_time_ms(layout->epoch_ms);
+	g_autofree char *last = layout_tick_text(layout, layout_max_tick(layout));
+
+	g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_CLOCK,
+		    "the clock is outside the layout's range, %s to %s", first, last);
+	return FALSE;
+}
+
+static gboolean refuse_for_now(DrawStatus status, gint64 wait_us, GError **error)
+{
+	g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_UNAVAILABLE,
+		    "%s, retry after %" G_GINT64_FORMAT " ms",
+		    status == DRAW_WAIT ? "every ID of the present time is issued"
+					: "no worker ID is reserved for the present time",
+		    wait_us / G_TIME_SPAN_MILLISECOND + 1);
+	return FALSE;
+}
+
+/* Drawing */
+
+/* A wait for IDs. */
+typedef struct {
+	gint64 until_us; /* monotonic: it is over */
+	guint64 seen;    /* of the news, before the draw */
+	DrawStatus status;
+	DrawRefusal refusal;
+} Wait;
+
+/* How long until another try makes sense; 0: until there is news. */
+static gint64 pause_us(SnowflakeNode *self, const Wait *wait)
+{
+	if (wait->refusal.wait_ns > 0)
+		return wait->refusal.wait_ns / 1000 + 1;
+	return keeper_demand(self->issuer.keeper) * G_TIME_SPAN_MILLISECOND;
+}
+
+static gboolean wait_for_ids(SnowflakeNode *self, const Wait *wait, GError **error)
+{
+	gint64 now_us = g_get_monotonic_time();
+	gint64 wait_us = pause_us(self, wait);
+	GError *failure = keeper_error(self->issuer.keeper);
+
+	if (failure != NULL && wait->refusal.wait_ns == 0)
+		return fail(error, SNOWFLAKE_NODE_ERROR_FAILED, failure);
+	g_clear_error(&failure);
+	if (now_us >= wait->until_us || now_us + wait_us > wait->until_us)
+		return refuse_for_now(wait->status, wait_us, error);
+	news_wait(&self->news, wait->seen, wait_us > 0 ? now_us + wait_us : wait->until_us);
+	return TRUE;
+}
+
+static gboolean wait_or_refuse(SnowflakeNode *self, const Wait *wait, GError **error)
+{
+	switch (wait->status) {
+	case DRAW_CLOCK_BACK:
+		return refuse_clock_back(wait->refusal.behind_ms, error);
+	case DRAW_CLOCK_OUTSIDE:
+		return refuse_clock_outside(&self->options->layout, error);
+	case DRAW_OK:
+	case DRAW_WAIT:
+	case DRAW_UNRESERVED:
+		break;
+	}
+	return wait_for_ids(self, wait, error);
+}
+
+static G_GNUC_NO_INLINE gboolean await_run(SnowflakeNode *self, guint most, IdRun *out_run,
+					   GError **error)
+{
+	Generator *generator = self->issuer.generator;
+	Wait wait = {.until_us = g_get_monotonic_time() +
+				 self->options->max_wait_ms * G_TIME_SPAN_MILLISECOND};
+
+	while (fork_mark_is_mine(self->mark)) {
+		wait.seen = news_number(&self->news);
+		wait.status = generator_draw(generator, generator_room_in_tick(generator, most),
+					     out_run, &wait.refusal);
+		if (wait.status == DRAW_OK)
+			return fork_mark_is_mine(self->mark) || refuse_forked(error);
+		if (!wait_or_refuse(self, &wait, error))
+			return FALSE;
+	}
+	return refuse_forked(error);
+}
+
+gboolean snowflake_node_next(SnowflakeNode *self, gint64 *out_id, GError **error)
+{
+	DrawRefusal refusal;
+	IdRun run;
+
+	/* the mark last, of what was drawn already: see fork-mark.h */
+	if ((G_UNLIKELY(generator_draw(self->issuer.generator, 1, &run, &refusal) != DRAW_OK) ||
+	     !fork_mark_is_mine(self->mark)) &&
+	    !await_run(self, 1, &run, error))
+		return FALSE;
+	*out_id = id_run_get(&run, 0);
+	return TRUE;
+}
+
+/* What of the run lies in the tick of its first ID. The rest is a gap, which is rare: another
+ * thread, or the clock, was in between. */
+static guint count_in_first_tick(const Layout *layout, const IdRun *run)
+{
+	gint64 tick = cursor_tick(layout, run->first_cursor);
+
+	return (guint)MIN(run->count, cursor_first(layout, tick + 1) - run->first_cursor);
+}
+
+gboolean snowflake_node_next_run(SnowflakeNode *self, guint most, gint64 *out_first,
+				 guint *out_count, GError **error)
+{
+	IdRun run;
+
+	if (most == 0) {
+		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT,
+			    "a run has 1 ID at least, 0 are asked for");
+		return FALSE;
+	}
+	if (!await_run(self, most, &run, error))
+		return FALSE;
+	*out_first = id_run_get(&run, 0);
+	*out_count = count_in_first_tick(&self->options->layout, &run);
+	return TRUE;
+}
