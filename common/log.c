@@ -169,8 +169,8 @@ static gboolean to_stderr(const LogLine *line, LogFormat format)
 static void to_glib(const LogLine *line)
 {
 	static const GLogLevelFlags FLAGS[] = {
-		[3] = G_LOG_LEVEL_WARNING,
-		[4] = G_LOG_LEVEL_WARNING,
+		[3] = G_LOG_LEVEL_MESSAGE,
+		[4] = G_LOG_LEVEL_MESSAGE,
 		[6] = G_LOG_LEVEL_INFO,
 		[7] = G_LOG_LEVEL_DEBUG,
 	};

@@ -103,7 +103,8 @@ typedef enum {
 			  * choice of an option */
 } LogFormat;
 
-/* For LOG_FORMAT_GLIB: errors are warnings there, as many programs end at g_critical(). */
+/* For LOG_FORMAT_GLIB: errors and warnings are messages there, which GLib prints unless told
+ * otherwise: programs, and tests above all, may end at g_warning(). */
 #define LOG_DOMAIN "Snowflake"
 
 /* Events above this level are left out; LOG_LEVEL_INFO until set. */

@@ -114,7 +114,8 @@ static Registry *make_file_registry(const Issuer *self, const IssuerMember *memb
 		.address = name,
 	};
 
-	if (options->datacenter_id < 0 && self->worker_id < 0)
+	/* who embeds a node on a directory has asked for that */
+	if (member->address != NULL && options->datacenter_id < 0 && self->worker_id < 0)
 		log_event(LOG_DIRECTORY_UNIQUE, log_text("state_directory", directory),
 			  log_text("meaning", "no --datacenter-id and no --worker-id: IDs are "
 					      "unique among the servers on this directory only"));

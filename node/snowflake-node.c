@@ -22,7 +22,7 @@ struct _SnowflakeNode {
 	News news; /* of the keeper */
 };
 
-G_DEFINE_QUARK(snowflake - node - error - quark, snowflake_node_error)
+G_DEFINE_QUARK(snowflake_node_error_quark, snowflake_node_error)
 
 /* Passes @from on with a code that callers know. Returns %FALSE. */
 static gboolean fail(GError **error, SnowflakeNodeError code, GError *from)

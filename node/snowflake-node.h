@@ -23,9 +23,9 @@ G_BEGIN_DECLS
  *
  * One node is enough for a process: any number of threads draw from it. A node has a thread of its
  * own, with ZooKeeper several, in which all signals are blocked. What happens to it is logged with
- * g_log(), domain "Snowflake", as snowflaked logs it: warnings, which GLib prints unless told
- * otherwise, and news at the level "info", which it does not. The log is one for all nodes of a
- * process.
+ * g_log(), domain "Snowflake", in the lines of snowflaked: errors and warnings as messages, which
+ * GLib prints on standard error unless told otherwise, and the rest as "info" and "debug", which it
+ * does not. The log is one for all nodes of a process.
  *
  * fork(): the node is the parent's. In the child every draw fails with FORKED, and its descriptors
  * of locks are closed; nothing that the child does with it touches the parent's worker ID. A child

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/snowflake-node.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/worker/state-fixture.h"
+
+#define N_CHILDREN   8
+#define N_IDS        2000 /* of each child */
+#define WORKER_SHIFT 12
+#define WORKER_MASK  31
+
+static SnowflakeNode *node_new(const char *directory, const char *worker, GError **error)
+{
+	g_autofree char *state = g_strconcat("state-directory=", directory, NULL);
+	const char *const options[] = {state, worker, NULL};
+	const SnowflakeNodeConfig config = {.options = options, .start_timeout_ms = 10000};
+
+	return snowflake_node_new(&config, error);
+}
+
+static SnowflakeNode *node_new_well(const char *directory, const char *worker)
+{
+	g_autoptr(GError) error = NULL;
+	SnowflakeNode *node = node_new(directory, worker, &error);
+
+	g_assert_no_error(error);
+	return node;
+}
+
+static gint64 next_well(SnowflakeNode *node)
+{
+	g_autoptr(GError) error = NULL;
+	gint64 id = 0;
+
+	snowflake_node_next(node, &id, &error);
+	g_assert_no_error(error);
+	return id;
+}
+
+/* In a child, where asserting would print into the parent's TAP. */
+#define CHILD_CHECK(condition)                                                                     \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			_exit(__LINE__ % 256);                                                     \
+	} while (0)
+
+static void assert_child_ends_well(pid_t child)
+{
+	int status;
+
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	g_assert_true(WIFEXITED(status));
+	g_assert_cmpint(WEXITSTATUS(status), ==, 0);
+}
+
+static void check_refused(SnowflakeNode *node)
+{
+	g_autoptr(GError) error = NULL;
+	gint64 id = 0;
+	guint count = 0;
+
+	CHILD_CHECK(!snowflake_node_next(node, &id, &error));
+	CHILD_CHECK(g_error_matches(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_FORKED));
+	CHILD_CHECK(strstr(error->message, "make a node here, after fork()") != NULL);
+	CHILD_CHECK(!snowflake_node_next_run(node, 10, &id, &count, NULL));
+	CHILD_CHECK(id == 0 && count == 0);
+}
+
+/* Descriptors of files in @directory. */
+static guint count_descriptors(const char *directory)
+{
+	g_autofree char *real = g_canonicalize_filename(directory, NULL);
+	DIR *listing = opendir("/proc/self/fd");
+	guint n = 0;
+
+	for (struct dirent *entry; (entry = readdir(listing)) != NULL;) {
+		g_autofree char *link = g_build_filename("/proc/self/fd", entry->d_name, NULL);
+		g_autofree char *target = g_file_read_link(link, NULL);
+
+		n += target != NULL && g_str_has_prefix(target, real);
+	}
+	closedir(listing);
+	return n;
+}
+
+static void test_child_refuses(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
+	gint64 before = next_well(node);
+	pid_t child;
+
+	g_assert_cmpuint(count_descriptors(directory), ==, 2); /* the lock and the record */
+	child = fork();
+	if (child == 0) {
+		CHILD_CHECK(count_descriptors(directory) == 0);
+		check_refused(node);
+		snowflake_node_free(node);
+		_exit(0);
+	}
+	assert_child_ends_well(child);
+	g_assert_cmpint(next_well(node), >, before);
+	g_assert_cmpuint(count_descriptors(directory), ==, 2);
+	g_assert_null(node_new(directory, "worker-id=0", NULL)); /* it is locked still */
+}
+
+/* One that is made without the handlers, as by another thread library. */
+static void test_bare_child_refuses(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
+	pid_t child;
+
+	next_well(node);
+	child = _Fork();
+	if (child == 0) {
+		gint64 id;
+
+		CHILD_CHECK(!snowflake_node_next(node, &id, NULL));
+		_exit(0);
+	}
+	assert_child_ends_well(child);
+	next_well(node);
+}
+
+/* A child that outlives its parent does not hold the parent's worker ID. */
+static void test_child_outlives(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(SnowflakeNode) node = NULL;
+	int alive[2], ready[2];
+	pid_t parent;
+	char byte;
+
+	g_assert_no_errno(pipe(alive));
+	g_assert_no_errno(pipe(ready));
+	parent = fork();
+	if (parent == 0) {
+		SnowflakeNode *own = node_new(directory, "worker-id=5", NULL);
+
+		CHILD_CHECK(own != NULL);
+		if (fork() == 0) {
+			close(alive[1]);
+			CHILD_CHECK(write(ready[1], "r", 1) == 1);
+			_exit(read(alive[0], &byte, 1) == 0 ? 0 : 1); /* the test is over */
+		}
+		pause();
+	}
+	g_assert_cmpint(read(ready[0], &byte, 1), ==, 1);
+	g_assert_no_errno(kill(parent, SIGKILL));
+	g_assert_cmpint(waitpid(parent, NULL, 0), ==, parent);
+	node = node_new_well(directory, "worker-id=5");
+	next_well(node);
+	close(alive[1]);
+	close(alive[0]);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+typedef struct {
+	SnowflakeNode *node;
+	GHashTable *seen; /* of gint64 */
+	gint stop;        /* atomic */
+} Drawer;
+
+static void see(GHashTable *seen, gint64 id)
+{
+	g_assert_true(g_hash_table_add(seen, g_memdup2(&id, sizeof id)));
+}
+
+static gpointer draw(gpointer data)
+{
+	Drawer *self = data;
+
+	while (!g_atomic_int_get(&self->stop))
+		see(self->seen, next_well(self->node));
+	return NULL;
+}
+
+static void G_GNUC_NORETURN child_main(SnowflakeNode *inherited, const char *directory, int to)
+{
+	SnowflakeNode *own;
+
+	check_refused(inherited);
+	own = node_new(directory, NULL, NULL);
+	CHILD_CHECK(own != NULL);
+	for (guint i = 0; i < N_IDS; i++) {
+		gint64 id;
+
+		CHILD_CHECK(snowflake_node_next(own, &id, NULL));
+		CHILD_CHECK(write(to, &id, sizeof id) == sizeof id);
+	}
+	snowflake_node_free(own);
+	_exit(0);
+}
+
+static void collect(int from, GHashTable *seen)
+{
+	gint64 id;
+	guint n = 0;
+
+	while (read(from, &id, sizeof id) == sizeof id) {
+		see(seen, id);
+		n++;
+	}
+	g_assert_cmpuint(n, ==, N_IDS);
+}
+
+/* While a thread draws: prefork, where each child makes a node of its own. */
+static void test_under_load(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
+	g_autoptr(GHashTable) seen =
+		g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
+	g_autoptr(GHashTable) of_children =
+		g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
+	Drawer drawer = {.node = node, .seen = seen};
+	GThread *thread = g_thread_new("draw", draw, &drawer);
+	GHashTableIter iter;
+	gpointer id;
+
+	for (guint i = 0; i < N_CHILDREN; i++) {
+		int ends[2];
+		pid_t child;
+
+		g_assert_no_errno(pipe(ends));
+		child = fork();
+		if (child == 0)
+			child_main(node, directory, ends[1]);
+		close(ends[1]);
+		collect(ends[0], of_children);
+		close(ends[0]);
+		assert_child_ends_well(child);
+	}
+	g_atomic_int_set(&drawer.stop, TRUE);
+	g_thread_join(thread);
+	g_hash_table_iter_init(&iter, of_children);
+	while (g_hash_table_iter_next(&iter, &id, NULL))
+		g_assert_false(g_hash_table_contains(seen, id));
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/node-fork/child-refuses", test_child_refuses);
+	g_test_add_func("/node-fork/bare-child-refuses", test_bare_child_refuses);
+	g_test_add_func("/node-fork/child-outlives", test_child_outlives);
+	g_test_add_func("/node-fork/under-load", test_under_load);
+	return g_test_run();
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/snowflake-node.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/unit/worker/state-fixture.h"
+
+#define N_THREADS    4
+#define N_IDS        200000
+#define WORKER_SHIFT 12
+#define WORKER_MASK  31
+/* Of one worker ID, and of a tick of 100 ms with 16 IDs. */
+#define ONE_WORKER                                                                                 \
+	"layout=epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=10,worker_bits=0,"               \
+	"sequence_bits=12"
+#define SLOW                                                                                       \
+	"layout=epoch_ms=0,tick_ms=100,time_bits=40,datacenter_bits=10,worker_bits=9,"             \
+	"sequence_bits=4"
+
+static SnowflakeNode *node_new(const char *directory, const char *option, GError **error)
+{
+	g_autofree char *state = g_strconcat("state-directory=", directory, NULL);
+	const char *const options[] = {state, option, NULL};
+	const SnowflakeNodeConfig config = {
+		.options = options,
+		.program = "test-node",
+		.start_timeout_ms = 2000,
+	};
+
+	return snowflake_node_new(&config, error);
+}
+
+static SnowflakeNode *node_new_well(const char *directory, const char *option)
+{
+	g_autoptr(GError) error = NULL;
+	SnowflakeNode *node = node_new(directory, option, &error);
+
+	g_assert_no_error(error);
+	return node;
+}
+
+static gint64 next_well(SnowflakeNode *node)
+{
+	g_autoptr(GError) error = NULL;
+	gint64 id = 0;
+
+	snowflake_node_next(node, &id, &error);
+	g_assert_no_error(error);
+	return id;
+}
+
+static guint worker_of(gint64 id)
+{
+	return (guint)(id >> WORKER_SHIFT & WORKER_MASK);
+}
+
+static void test_increase(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
+	gint64 last = 0;
+
+	for (guint i = 0; i < N_IDS; i++) {
+		gint64 id = next_well(node);
+
+		g_assert_cmpint(id, >, last);
+		last = id;
+	}
+}
+
+typedef struct {
+	SnowflakeNode *node;
+	gint64 *ids;
+} Drawer;
+
+static gpointer draw(gpointer data)
+{
+	Drawer *self = data;
+
+	for (guint i = 0; i < N_IDS; i++)
+		self->ids[i] = next_well(self->node);
+	return NULL;
+}
+
+static int compare(const void *a, const void *b)
+{
+	gint64 first = *(const gint64 *)a;
+	gint64 second = *(const gint64 *)b;
+
+	return first < second ? -1 : first > second;
+}
+
+static void test_threads(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
+	g_autofree gint64 *ids = g_new(gint64, N_THREADS * N_IDS);
+	GThread *threads[N_THREADS];
+	Drawer drawers[N_THREADS];
+
+	for (guint i = 0; i < N_THREADS; i++) {
+		drawers[i] = (Drawer){node, ids + i * N_IDS};
+		threads[i] = g_thread_new("draw", draw, &drawers[i]);
+	}
+	for (guint i = 0; i < N_THREADS; i++)
+		g_thread_join(threads[i]);
+	qsort(ids, N_THREADS * N_IDS, sizeof *ids, compare);
+	for (guint i = 1; i < N_THREADS * N_IDS; i++)
+		g_assert_cmpint(ids[i], >, ids[i - 1]);
+}
+
+static void test_runs(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
+	gint64 last = 0;
+
+	for (guint i = 0; i < 2000; i++) {
+		g_autoptr(GError) error = NULL;
+		guint most = 1 + i % 9000;
+		guint count = 0;
+		gint64 first;
+
+		snowflake_node_next_run(node, most, &first, &count, &error);
+		g_assert_no_error(error);
+		g_assert_cmpint(first, >, last);
+		g_assert_cmpuint(count, >=, 1);
+		g_assert_cmpuint(count, <=, most);
+		last = first + count - 1;
+		g_assert_cmpint(last >> WORKER_SHIFT, ==, first >> WORKER_SHIFT);
+	}
+}
+
+static void test_run_of_none(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
+	g_autoptr(GError) error = NULL;
+	gint64 first = 1;
+	guint count = 2;
+
+	g_assert_false(snowflake_node_next_run(node, 0, &first, &count, &error));
+	g_assert_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT);
+	g_assert_cmpint(first, ==, 1);
+	g_assert_cmpuint(count, ==, 2);
+}
+
+/* Nodes of a directory have worker IDs of their own, and one that is freed is free at once. */
+static void test_share(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(SnowflakeNode) first = node_new_well(directory, NULL);
+	g_autoptr(SnowflakeNode) second = node_new_well(directory, "datacenter-id=0");
+	g_autoptr(SnowflakeNode) pinned = node_new_well(directory, "worker-id=7");
+
+	g_assert_cmpuint(worker_of(next_well(first)), ==, 0);
+	g_assert_cmpuint(worker_of(next_well(second)), ==, 1);
+	g_assert_cmpuint(worker_of(next_well(pinned)), ==, 7);
+	g_clear_pointer(&first, snowflake_node_free);
+	first = node_new_well(directory, NULL);
+	g_assert_cmpuint(worker_of(next_well(first)), ==, 0);
+}
+
+static void test_none_free(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(SnowflakeNode) node = node_new_well(directory, ONE_WORKER);
+	g_autoptr(GError) error = NULL;
+
+	g_assert_null(node_new(directory, ONE_WORKER, &error));
+	g_assert_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_UNAVAILABLE);
+	g_assert_nonnull(strstr(error->message, "no worker ID within 2000 ms: none of the 1 worker "
+						"IDs of datacenter 0 is free in "));
+}
+
+static void test_held(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(SnowflakeNode) node = node_new_well(directory, "worker-id=3");
+	g_autoptr(GError) error = NULL;
+	g_autofree char *holder = NULL;
+
+	holder = g_strdup_printf("held by pid %d (test-node@%s", (int)getpid(), g_get_host_name());
+	g_assert_null(node_new(directory, "worker-id=3", &error));
+	g_assert_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_FAILED);
+	g_test_message("%s", error->message);
+	g_assert_nonnull(strstr(error->message, holder));
+}
+
+static gint64 draw_until_refused(SnowflakeNode *node, GError **error)
+{
+	gint64 began_us = g_get_monotonic_time();
+	gint64 id;
+
+	while (snowflake_node_next(node, &id, error))
+		began_us = g_get_monotonic_time();
+	return g_get_monotonic_time() - began_us;
+}
+
+/* The slow layout has 16 IDs in 100 ms, and no more. */
+static void test_sequence_runs_out(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autofree char *state = g_strconcat("state-directory=", directory, NULL);
+	const char *const impatient[] = {state, SLOW, "max-wait=0", "max-ahead=0", NULL};
+	const SnowflakeNodeConfig config = {.options = impatient};
+	g_autoptr(GError) error = NULL;
+	g_autoptr(SnowflakeNode) node = snowflake_node_new(&config, &error);
+
+	g_assert_no_error(error);
+	draw_until_refused(node, &error);
+	g_assert_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_UNAVAILABLE);
+	g_assert_nonnull(strstr(error->message, "every ID of the present time is issued, retry "
+						"after "));
+}
+
+static void test_waits(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(SnowflakeNode) node = node_new_well(directory, SLOW);
+
+	for (guint i = 0; i < 40; i++)
+		next_well(node);
+}
+
+/* It reserves more as it goes on. */
+static void test_extends(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
+	gint64 end_tick = state_fixture_record_end(directory, "worker-0-0.json");
+	gint64 last = next_well(node);
+
+	/* what was reserved at the start is over: IDs of later ticks need another reservation */
+	while (last >> 22 <= end_tick) {
+		gint64 id = next_well(node);
+
+		g_assert_cmpint(id, >, last);
+		last = id;
+	}
+	g_assert_cmpint(state_fixture_record_end(directory, "worker-0-0.json"), >, end_tick);
+}
+
+static void test_bad_config(void)
+{
+	static const struct {
+		const char *program;
+		const char *option;
+		const char *message;
+	} CASES[] = {
+		{NULL, "listen=127.0.0.1:1", "option \"listen\" is for snowflaked"},
+		{NULL, "worker-id=32", "worker ID 32"},
+		{NULL, "zookeeper=a:1", "zookeeper: needs datacenter-id"},
+		{"", NULL, "the program's name \"\" is not 1 to 64 letters, digits"},
+		{"a b", NULL, "the program's name \"a b\" is not"},
+		{"a@b", NULL, "the program's name \"a@b\" is not"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		const char *const options[] = {CASES[i].option, NULL};
+		const SnowflakeNodeConfig config = {.options = options,
+						    .program = CASES[i].program};
+		g_autoptr(GError) error = NULL;
+
+		g_assert_null(snowflake_node_new(&config, &error));
+		g_assert_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT);
+		g_test_message("%s", error->message);
+		g_assert_nonnull(strstr(error->message, CASES[i].message));
+	}
+	g_assert_null(snowflake_node_new(NULL, NULL));
+	snowflake_node_free(NULL);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/node/increase", test_increase);
+	g_test_add_func("/node/threads", test_threads);
+	g_test_add_func("/node/runs", test_runs);
+	g_test_add_func("/node/run-of-none", test_run_of_none);
+	g_test_add_func("/node/share", test_share);
+	g_test_add_func("/node/none-free", test_none_free);
+	g_test_add_func("/node/held", test_held);
+	g_test_add_func("/node/sequence-runs-out", test_sequence_runs_out);
+	g_test_add_func("/node/waits", test_waits);
+	g_test_add_func("/node/extends", test_extends);
+	g_test_add_func("/node/bad-config", test_bad_config);
+	return g_test_run();
+}
