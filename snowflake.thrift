@@ -80,7 +80,9 @@ struct Worker {
                               * whichever of these it is in: it is about to stop */
   8: i64 as_of_ms            /* when this was so, since the Unix epoch, by the clock of the server
                               * that says it */
-  9: string kind             /* server */
+  9: string kind             /* server; or embedded: a node that issues IDs within another program.
+                              * It takes no calls, so its address is empty */
+  10: optional string program /* of kind embedded: the program and its machine, PROGRAM@HOST */
 }
 
 /* IDs of one tick that are consecutive numbers: first, first + 1, ... */

@@ -62,14 +62,17 @@ typedef enum {
 typedef struct {
 	gint32 datacenter_id;
 	gint32 worker_id;         /* -1: none yet */
-	char *address;            /* host:port, where clients reach it; or unix:/path */
+	char *address;            /* host:port, where clients reach it; or unix:/path; or
+				   * empty: nowhere */
 	char *nonce;              /* a uuid, fresh for each start of the server */
 	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not yet */
 	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing reserved */
 	char *state;     /* starting, waiting, serving, reclaiming, unavailable, draining */
 	gint64 as_of_ms; /* since the Unix epoch, by the clock of the server that says it:
 			  * when this was so; 0: it does not say */
-	char *kind;      /* server; empty: it does not say */
+	char *kind;      /* server; embedded: a node within another program, which takes no calls;
+			  * empty: it does not say */
+	char *program;   /* of kind embedded: PROGRAM@HOST; else empty */
 } SnowflakeClientWorker;
 
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_worker_free(SnowflakeClientWorker *worker);

@@ -75,7 +75,7 @@ static double worker_value(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
 static char *address_cell(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms,
 			  G_GNUC_UNUSED gboolean brief)
 {
-	return ctl_format_address(worker->address);
+	return ctl_format_address(worker->program != NULL ? worker->program : worker->address);
 }
 
 static char *state_cell(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms,

@@ -7,6 +7,7 @@
 #include "ctl/parallel.h"
 
 #define UNREACHABLE "unreachable"
+#define EMBEDDED    "embedded"
 #define OLD_MS      3000   /* servers tell of each other what was so a second or two ago */
 #define CLOCK_US    100000 /* a difference of clocks that is no news */
 
@@ -15,6 +16,7 @@ void ctl_worker_free(CtlWorker *self)
 	if (self == NULL)
 		return;
 	g_free(self->address);
+	g_free(self->program);
 	g_free(self->nonce);
 	g_free(self->kind);
 	g_free(self->state);
@@ -38,8 +40,12 @@ static CtlWorker *worker_of_claim(const CtlDatacenter *datacenter, const CtlClai
 	self->claimed_at_ms = claim->claimed_at_ms;
 	self->as_of_ms = as_of_ms;
 	self->age_ms = g_get_real_time() / 1000 - as_of_ms;
-	if (claim->damage == NULL)
+	if (claim->damage == NULL && claim->record.program != NULL) {
+		self->program = claim_record_address(&claim->record);
+		self->kind = g_strdup(EMBEDDED);
+	} else if (claim->damage == NULL) {
 		self->address = claim_record_address(&claim->record);
+	}
 	if (self->worker_id >= 0)
 		reservation = ctl_datacenter_find(datacenter, (guint)self->worker_id);
 	if (reservation != NULL && reservation->holder != NULL &&
@@ -91,6 +97,7 @@ static void take_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64
 	self->datacenter_id = (guint)MAX(said->datacenter_id, 0);
 	self->worker_id = MAX(said->worker_id, -1);
 	replace(&self->address, said->address);
+	replace(&self->program, said->program);
 	replace(&self->nonce, said->nonce);
 	self->claimed_at_ms = said->claimed_at_ms;
 	self->reserved_until_ms = said->reserved_until_ms;
@@ -202,6 +209,14 @@ void ctl_worker_set_unreachable(CtlWorker *self)
 	self->state = g_strdup(UNREACHABLE);
 }
 
+/* What a server would say of another. */
+static const char *guess_state(const CtlWorker *self)
+{
+	if (self->worker_id < 0)
+		return "starting";
+	return ctl_worker_left_ms(self, g_get_real_time() / 1000) > 0 ? "serving" : "unavailable";
+}
+
 typedef struct {
 	const CtlOptions *options;
 	gboolean with_counts;
@@ -212,7 +227,7 @@ static void ask(gpointer item, gpointer data)
 	CtlWorker *self = item;
 	const Asking *asking = data;
 
-	if (self->state != NULL)
+	if (self->state != NULL || self->program != NULL)
 		return;
 
 	g_autoptr(Address) server =
@@ -252,12 +267,24 @@ static void lend_clocks(const GPtrArray *workers)
 	}
 }
 
+/* By that time: nobody can ask them. */
+static void guess_states(const GPtrArray *workers)
+{
+	for (guint i = 0; i < workers->len; i++) {
+		CtlWorker *worker = workers->pdata[i];
+
+		if (worker->state == NULL)
+			worker->state = g_strdup(guess_state(worker));
+	}
+}
+
 void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean with_counts)
 {
 	Asking asking = {options, with_counts};
 
 	ctl_parallel_do(workers, ask, &asking);
 	lend_clocks(workers);
+	guess_states(workers);
 	g_ptr_array_sort(workers, compare);
 }
 
@@ -277,6 +304,7 @@ static gboolean is_same(const CtlWorker *self, const CtlWorker *before)
 	       self->is_hearsay == before->is_hearsay &&
 	       self->has_answered == before->has_answered &&
 	       g_strcmp0(self->address, before->address) == 0 &&
+	       g_strcmp0(self->program, before->program) == 0 &&
 	       g_strcmp0(self->nonce, before->nonce) == 0 &&
 	       g_strcmp0(self->kind, before->kind) == 0 &&
 	       g_strcmp0(self->state, before->state) == 0 && is_same_clock(self, before);

@@ -20,7 +20,8 @@ typedef struct {
 typedef struct {
 	guint datacenter_id;
 	gint worker_id; /* -1: none yet */
-	char *address;  /* host:port; NULL: its claim does not tell */
+	char *address;  /* host:port; NULL: its claim does not tell, or it takes no calls */
+	char *program;  /* that it is embedded in, as PROGRAM@HOST; NULL: a server */
 	char *nonce;
 	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not known */
 	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing is, or not known */
@@ -31,7 +32,7 @@ typedef struct {
 	char *kind;               /* NULL: not known */
 	gboolean is_hearsay;      /* others say so: what it says itself is put in place */
 
-	char *state;           /* NULL: not asked */
+	char *state;           /* NULL: not asked; of one that is embedded, what its claim tells */
 	gboolean has_answered; /* then: */
 	gint64 round_trip_us;
 	gint64 clock_skew_us; /* the server's clock minus ours */
@@ -77,7 +78,8 @@ gint64 ctl_worker_left_ms(const CtlWorker *self, gint64 now_ms);
  *
  * Asks all that were not asked, many at a time, for their state and clock, and for what they count
  * if @with_counts. One that does not answer in time is "unreachable", and so is one at whose
- * address another server answers. What is reserved for it is so by a clock that nobody tells of:
+ * address another server answers. One that is embedded is not asked: it is serving while something
+ * is reserved for it. What is reserved for it is so by a clock that nobody tells of:
  * the one that is furthest back of those that are known is taken for it, so that what has ended by
  * that has ended. Then sorts all by datacenter ID and worker ID; those without one come last.
  */

@@ -88,11 +88,16 @@ gboolean issuer_init(Issuer *self, const Options *options, GError **error)
 	return TRUE;
 }
 
+/* (transfer full): the kernel takes any bytes for it, records and replies do not. */
+static char *machine_name(void)
+{
+	return g_utf8_make_valid(g_get_host_name(), -1);
+}
+
 /* (transfer full): for messages, and for those who list the worker IDs. */
 static char *name_of(const IssuerMember *member)
 {
-	/* the kernel takes any bytes for a name, records and replies do not */
-	g_autofree char *host = g_utf8_make_valid(g_get_host_name(), -1);
+	g_autofree char *host = machine_name();
 
 	return member->address != NULL ? g_strdup(member->address)
 				       : g_strconcat(member->program, "@", host, NULL);
@@ -151,10 +156,12 @@ static Registry *make_zookeeper_registry(const Issuer *self, const IssuerMember 
 					 GError **error)
 {
 	const Options *options = self->options;
-	g_autoptr(Address) address = advertised_address(member, error);
+	gboolean is_server = member->address != NULL;
+	g_autoptr(Address) address = is_server ? advertised_address(member, error) : NULL;
+	g_autofree char *host = machine_name();
 	g_autofree char *auth = NULL;
 
-	if (address == NULL)
+	if (is_server && address == NULL)
 		return NULL;
 	if (options->zookeeper_auth != NULL) {
 		auth = zookeeper_auth_read(options->zookeeper_auth, error);
@@ -174,6 +181,8 @@ static Registry *make_zookeeper_registry(const Issuer *self, const IssuerMember 
 		.preferred_worker_id = self->worker_id_derived ? self->worker_id : -1,
 		.nonce = self->nonce,
 		.address = address,
+		.program = member->program,
+		.host = host,
 		.version = member->version,
 		.session_timeout_ms = options->session_timeout_ms,
 		.connect_timeout_ms = options->connect_timeout_ms,

@@ -17,7 +17,8 @@
 /* A call that waits for no more than its turn. */
 #define AS_SOON_AS_FIRST_NS 1
 
-#define KIND "server"
+#define KIND          "server"
+#define KIND_EMBEDDED "embedded"
 
 /* The audit log takes whatever agent is valid. */
 G_STATIC_ASSERT(USERAGENT_MAX_BYTES <= AUDIT_AGENT_MAX_BYTES);
@@ -459,12 +460,16 @@ static KeeperState guess_state(const Worker *worker)
 
 static SfWorker *describe_other(const Worker *worker, gint64 as_of_ms)
 {
-	return g_object_new(SF_TYPE_WORKER, "datacenter_id", worker->datacenter_id, "worker_id",
-			    worker->worker_id, "address", worker->address, "nonce", worker->nonce,
-			    "claimed_at_ms", worker->claimed_at_ms, "reserved_until_ms",
-			    worker->reserved_until_ms, "state",
-			    keeper_state_name(guess_state(worker)), "as_of_ms", as_of_ms, "kind",
-			    KIND, NULL);
+	SfWorker *other = g_object_new(
+		SF_TYPE_WORKER, "datacenter_id", worker->datacenter_id, "worker_id",
+		worker->worker_id, "address", worker->address, "nonce", worker->nonce,
+		"claimed_at_ms", worker->claimed_at_ms, "reserved_until_ms",
+		worker->reserved_until_ms, "state", keeper_state_name(guess_state(worker)),
+		"as_of_ms", as_of_ms, "kind", worker->program != NULL ? KIND_EMBEDDED : KIND, NULL);
+
+	if (worker->program != NULL)
+		g_object_set(other, "program", worker->program, NULL);
+	return other;
 }
 
 /* The list; or NULL: parked, as the verdict says, or refused. */

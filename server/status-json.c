@@ -269,6 +269,7 @@ static JsonObject *describe_worker(const SfWorker *worker, gboolean is_self)
 	set_time(object, "reserved_until", worker->reserved_until_ms);
 	set_text(object, "nonce", worker->nonce);
 	set_text(object, "kind", worker->kind);
+	set_text(object, "program", worker->program);
 	set_time(object, "as_of", worker->as_of_ms);
 	json_object_set_boolean_member(object, "hearsay", !is_self);
 	json_object_set_boolean_member(object, "self", is_self);

@@ -109,6 +109,7 @@ static Worker *copy_worker(const Keeper *self, const Worker *worker, gint64 time
 
 	*copy = *worker;
 	copy->address = g_strdup(worker->address);
+	copy->program = g_strdup(worker->program);
 	copy->nonce = g_strdup(worker->nonce);
 	copy->reserved_until_ms =
 		keeper_clock_reserved_until_ms(self, worker->reserved_until_ms, time_ms);

@@ -9,5 +9,6 @@ void worker_free(Worker *self)
 		return;
 	g_free(self->nonce);
 	g_free(self->address);
+	g_free(self->program);
 	g_free(self);
 }

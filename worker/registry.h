@@ -66,14 +66,15 @@ typedef struct {
 	gint64 wait_until_tick; /* of claim() with WAIT: when to try again; G_MAXINT64: unknown */
 } RegistryResult;
 
-/* A server, as the registry shows it to others. */
+/* A server, or a node that is embedded in another program, as the registry shows it to others. */
 typedef struct {
 	gint datacenter_id;
 	gint worker_id; /* -1: none yet */
-	char *address;  /* host:port; "": nobody can tell */
+	char *address;  /* host:port; "": it takes no calls, or nobody can tell */
 	char *nonce;
 	gint64 claimed_at_ms;     /* since the Unix epoch: when the claim was made */
 	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing is reserved */
+	char *program; /* (nullable): that it is embedded in, as PROGRAM@HOST; NULL: a server */
 } Worker;
 
 void worker_free(Worker *self);

@@ -33,7 +33,7 @@ function until(text, nowMs) {
 function rowsOfWorker(worker, nowMs) {
   const since = worker.claimed_at && Date.parse(worker.claimed_at);
   const rows = [
-    ["Address", worker.address ?? "not known"],
+    worker.program ? ["Program", worker.program] : ["Address", worker.address || "not known"],
     ["State", `${worker.state ?? "not known"}${worker.self ? ", this server" : ""}`],
     ["Claimed", since ? `${time(since)}, ${duration(nowMs - since)} ago` : "not yet"],
     ["Reserved until", until(worker.reserved_until, nowMs)],
@@ -60,7 +60,7 @@ function keyOf(entry) {
 function entriesOf(list) {
   const found = new Map();
   const add = (entry, sign, rows) => found.set(keyOf(entry), { datacenter: entry.datacenter_id,
-    worker: entry.worker_id, sign, rows, address: entry.address });
+    worker: entry.worker_id, sign, rows, address: entry.program ?? entry.address });
   for (const record of list.quarantined ?? [])
     add(record, "quarantined", rowsOfQuarantined(record, list.as_of_ms));
   for (const worker of list.workers) add(worker, signOf(worker), rowsOfWorker(worker, list.as_of_ms));

@@ -6,13 +6,21 @@
 #include "common/strict-json.h"
 #include "core/text.h"
 
+#define KIND_SERVER   "server"
+#define KIND_EMBEDDED "embedded"
+
 char *claim_record_to_json(const ClaimRecord *self)
 {
 	JsonObject *object = json_object_new();
 	g_autofree char *started = text_time_ms(self->started_ms);
 
+	json_object_set_string_member(object, "kind",
+				      self->program != NULL ? KIND_EMBEDDED : KIND_SERVER);
+	if (self->program != NULL)
+		json_object_set_string_member(object, "program", self->program);
 	json_object_set_string_member(object, "host", self->host);
-	json_object_set_int_member(object, "port", self->port);
+	if (self->program == NULL)
+		json_object_set_int_member(object, "port", self->port);
 	json_object_set_int_member(object, "pid", self->pid);
 	json_object_set_string_member(object, "version", self->version);
 	json_object_set_string_member(object, "started", started);
@@ -48,10 +56,31 @@ static gboolean get_time(JsonObject *object, const char *name, gint64 *out_time_
 	return FALSE;
 }
 
+/* Who it is, to which both kinds have another part. @out_program: NULL for a server; @out_port: 0
+ * for one that is embedded */
+static gboolean get_kind(JsonObject *object, const char **out_program, gint64 *out_port,
+			 GError **error)
+{
+	const char *kind = strict_json_get_string(object, "kind", error);
+
+	*out_program = NULL;
+	*out_port = 0;
+	if (kind == NULL)
+		return FALSE;
+	if (strcmp(kind, KIND_SERVER) == 0)
+		return strict_json_get_int(object, "port", 1, G_MAXUINT16, out_port, error);
+	if (strcmp(kind, KIND_EMBEDDED) == 0)
+		return (*out_program = strict_json_get_string(object, "program", error)) != NULL;
+	g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
+		    "\"kind\" is neither " KIND_SERVER " nor " KIND_EMBEDDED);
+	return FALSE;
+}
+
 gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out_record,
 				GError **error)
 {
 	g_autoptr(JsonObject) object = strict_json_parse_object(text, length, error);
+	const char *program;
 	const char *host;
 	const char *version;
 	gint64 port;
@@ -60,8 +89,8 @@ gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out
 	gint64 worker_id = -1;
 	gint64 session_timeout_ms = 0;
 
-	if (object == NULL || (host = strict_json_get_string(object, "host", error)) == NULL ||
-	    !strict_json_get_int(object, "port", 1, G_MAXUINT16, &port, error) ||
+	if (object == NULL || !get_kind(object, &program, &port, error) ||
+	    (host = strict_json_get_string(object, "host", error)) == NULL ||
 	    !strict_json_get_int(object, "pid", 0, G_MAXINT64, &pid, error) ||
 	    (version = strict_json_get_string(object, "version", error)) == NULL ||
 	    !get_time(object, "started", &started_ms, error))
@@ -74,6 +103,7 @@ gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out
 				 error))
 		return FALSE;
 	*out_record = (ClaimRecord){
+		.program = g_strdup(program),
 		.host = g_strdup(host),
 		.port = (guint16)port,
 		.pid = pid,
@@ -94,12 +124,15 @@ gboolean claim_record_holds(const ClaimRecord *self, const char *nonce,
 
 char *claim_record_address(const ClaimRecord *self)
 {
+	if (self->program != NULL)
+		return g_strconcat(self->program, "@", self->host, NULL);
 	return g_strdup_printf(strchr(self->host, ':') != NULL ? "[%s]:%u" : "%s:%u", self->host,
 			       (guint)self->port);
 }
 
 void claim_record_clear(ClaimRecord *self)
 {
+	g_clear_pointer(&self->program, g_free);
 	g_clear_pointer(&self->host, g_free);
 	g_clear_pointer(&self->version, g_free);
 }

@@ -216,7 +216,7 @@ class Peers(ZooKeeperTest):
     def claim_for(self, peer, nonce=None, address=None, **changes):
         """What that peer would have claimed, with the changes. Returns the path."""
         host, port = address or peer.address
-        record = {"host": host, "port": port, "pid": 1, "version": "0.1.0",
+        record = {"kind": "server", "host": host, "port": port, "pid": 1, "version": "0.1.0",
                   "started": "2026-01-01T00:00:00.000Z", **changes}
         return self.tree.make_claim(nonce or peer.call("get_worker").nonce, record)
 

@@ -10,8 +10,9 @@
 char *zookeeper_claim_json(const Registration *self, gint worker_id)
 {
 	const ClaimRecord record = {
-		.host = self->config.address->host,
-		.port = self->config.address->port,
+		.program = self->config.program,
+		.host = self->config.host,
+		.port = self->config.port,
 		.pid = getpid(),
 		.version = self->config.version,
 		.started_ms = self->config.started_ms,

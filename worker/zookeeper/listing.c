@@ -337,6 +337,19 @@ static const ListedReservation *reservation_of(const ZookeeperListing *self,
 	return NULL;
 }
 
+/* What its claim says of who it is. */
+static void describe(const ClaimRecord *record, Worker *worker)
+{
+	g_autofree char *name = record->host != NULL ? claim_record_address(record) : g_strdup("");
+
+	if (record->program != NULL) {
+		worker->program = g_steal_pointer(&name);
+		worker->address = g_strdup("");
+	} else {
+		worker->address = g_steal_pointer(&name);
+	}
+}
+
 void zookeeper_listing_add_workers(const ZookeeperListing *self, GPtrArray *workers)
 {
 	for (guint i = 0; i < self->claims->len; i++) {
@@ -346,8 +359,7 @@ void zookeeper_listing_add_workers(const ZookeeperListing *self, GPtrArray *work
 
 		worker->datacenter_id = (gint)self->datacenter_id;
 		worker->worker_id = reservation != NULL ? (gint)reservation->worker_id : -1;
-		worker->address = claim->record.host != NULL ? claim_record_address(&claim->record)
-							     : g_strdup("");
+		describe(&claim->record, worker);
 		worker->nonce = g_strdup(claim->nonce);
 		worker->claimed_at_ms = claim->claimed_at_ms;
 		if (reservation != NULL)

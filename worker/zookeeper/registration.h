@@ -63,7 +63,10 @@ typedef struct {
 	/* As the server was started; it does not change. */
 	struct {
 		char *servers, *root, *auth, *nonce, *version;
-		Address *address;
+		char *program; /* (nullable): that it is embedded in */
+		char *host;    /* as ClaimRecord has it, with the port */
+		guint16 port;
+		char *name; /* for messages: HOST:PORT, or PROGRAM@HOST */
 		Layout layout;
 		const SystemClock *clock;
 		guint datacenter_id;

@@ -259,7 +259,9 @@ static void zookeeper_registry_free(Registry *registry)
 	g_clear_pointer(&self->registry.quarantined, g_ptr_array_unref);
 	if (self->goal.finished)
 		g_clear_error(&self->goal.result.error);
-	address_free(self->config.address);
+	g_free(self->config.program);
+	g_free(self->config.host);
+	g_free(self->config.name);
 	g_free(self->claim.path);
 	peer_report_clear(&self->peers.earlier);
 	g_free(self->lost_why);
@@ -289,6 +291,18 @@ static const RegistryOps ZOOKEEPER_REGISTRY_OPS = {
 	.free = zookeeper_registry_free,
 };
 
+/* Who it is, as its claim and its records have it. */
+static void set_identity(Registration *self, const ZookeeperRegistryConfig *config)
+{
+	const Address *address = config->address;
+
+	self->config.program = address == NULL ? g_strdup(config->program) : NULL;
+	self->config.host = g_strdup(address != NULL ? address->host : config->host);
+	self->config.port = address != NULL ? address->port : 0;
+	self->config.name = address != NULL ? g_strdup(address->text)
+					    : g_strconcat(config->program, "@", config->host, NULL);
+}
+
 Registry *zookeeper_registry_new(const ZookeeperRegistryConfig *config)
 {
 	Registration *self = g_new0(Registration, 1);
@@ -307,7 +321,7 @@ Registry *zookeeper_registry_new(const ZookeeperRegistryConfig *config)
 	self->config.auth = g_strdup(config->auth);
 	self->config.nonce = g_strdup(config->nonce);
 	self->config.version = g_strdup(config->version);
-	self->config.address = address_copy(config->address);
+	set_identity(self, config);
 	self->config.layout = *config->layout;
 	self->config.clock = config->clock;
 	self->config.datacenter_id = config->datacenter_id;

@@ -29,7 +29,9 @@ typedef struct {
 	gint64 worker_id;           /* the only one that it claims; -1: any */
 	gint64 preferred_worker_id; /* the one that it looks at first; -1: none */
 	const char *nonce;          /* a uuid, fresh for each start of the process */
-	const Address *address;     /* where others reach this server */
+	const Address *address;     /* where others reach this server; NULL: nowhere, ... */
+	const char *program;        /* ... it is embedded in this program, ... */
+	const char *host;           /* ... on the machine of this name */
 	const char *version;        /* of the program */
 	gint64 session_timeout_ms;
 	gint64 connect_timeout_ms; /* without a connection for as long, the first claim is FATAL */

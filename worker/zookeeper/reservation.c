@@ -20,7 +20,7 @@ static char *record_json(const Registration *self)
 	const ReservationRecord record = {
 		.end_tick = self->attempt.wanted.end_tick,
 		.owner = (char *)owner_of(self),
-		.address = self->config.address->text,
+		.address = self->config.name,
 	};
 
 	return reservation_record_to_json(&record);

@@ -34,7 +34,7 @@ static void look(Registration *self)
 	registration_await(self, 0);
 }
 
-/* The others, if there are any that say where they are. */
+/* The other servers, if there are any that say where they are: who is embedded takes no calls. */
 static GPtrArray *peers_of(const Registration *self)
 {
 	g_autoptr(GPtrArray) peers = g_ptr_array_new_with_free_func((GDestroyNotify)peer_free);
@@ -43,7 +43,8 @@ static GPtrArray *peers_of(const Registration *self)
 		const ListedClaim *claim = self->listing->claims->pdata[i];
 		g_autofree char *address = NULL;
 
-		if (claim->record.host == NULL || g_str_equal(claim->nonce, self->config.nonce))
+		if (claim->record.host == NULL || claim->record.program != NULL ||
+		    g_str_equal(claim->nonce, self->config.nonce))
 			continue;
 		address = claim_record_address(&claim->record);
 		g_ptr_array_add(peers, peer_new(address, claim->nonce, claim->record.worker_id));

@@ -6,7 +6,8 @@
 #define NONCE "f81d4fae-7dec-41d0-a765-00a0c91e6bf6"
 
 #define CLAIM_REST "\"pid\":7,\"version\":\"0.2.0\",\"started\":\"2026-11-20T20:02:28.660Z\""
-#define CLAIM      "{\"host\":\"::1\",\"port\":7609," CLAIM_REST
+#define SERVER     "{\"kind\":\"server\","
+#define CLAIM      SERVER "\"host\":\"::1\",\"port\":7609," CLAIM_REST
 
 static void test_good(void)
 {
@@ -39,6 +40,26 @@ static void test_good(void)
 
 		g_assert_cmpstr(written, ==, text);
 	}
+}
+
+/* It has no port, and nobody can call it. */
+static void test_embedded(void)
+{
+	static const char TEXT[] =
+		"{\"kind\":\"embedded\",\"program\":\"shop\",\"host\":\"a.example\"," CLAIM_REST
+		"}";
+	g_auto(ClaimRecord) record = {0};
+	g_autofree char *address = NULL;
+	g_autofree char *written = NULL;
+
+	g_assert_true(claim_record_from_json(TEXT, strlen(TEXT), &record, NULL));
+	g_assert_cmpstr(record.program, ==, "shop");
+	g_assert_cmpstr(record.host, ==, "a.example");
+	g_assert_cmpuint(record.port, ==, 0);
+	address = claim_record_address(&record);
+	g_assert_cmpstr(address, ==, "shop@a.example");
+	written = claim_record_to_json(&record);
+	g_assert_cmpstr(written, ==, TEXT);
 }
 
 static void test_holds(void)
@@ -81,15 +102,19 @@ static void test_bad(void)
 		const char *fault;
 	} CASES[] = {
 		{"", "not a JSON object as"},
-		{"{}", "\"host\" is missing"},
+		{"{}", "\"kind\" is missing"},
+		{"{\"kind\":\"server\"}", "\"port\" is missing"},
+		{"{\"kind\":\"relay\",\"port\":1}", "\"kind\" is neither server nor embedded"},
+		{"{\"kind\":\"embedded\",\"host\":\"a\"," CLAIM_REST "}", "\"program\" is missing"},
+		{"{\"kind\":\"embedded\",\"program\":\"a\"," CLAIM_REST "}", "\"host\" is missing"},
 		{CLAIM "}x", "not a JSON object as"},
-		{"{\"port\":7609," CLAIM_REST "}", "\"host\" is missing"},
-		{"{\"host\":7,\"port\":7609," CLAIM_REST "}", "\"host\" is not a string"},
-		{"{\"host\":\"a\"," CLAIM_REST "}", "\"port\" is missing"},
-		{"{\"host\":\"a\",\"port\":\"7\"," CLAIM_REST "}", "\"port\" is not a whole"},
-		{"{\"host\":\"a\",\"port\":0," CLAIM_REST "}", "\"port\" is 0"},
-		{"{\"host\":\"a\",\"port\":65536," CLAIM_REST "}", "\"port\" is 65536"},
-		{"{\"host\":\"a\",\"port\":7609}", "\"pid\" is missing"},
+		{SERVER "\"port\":7609," CLAIM_REST "}", "\"host\" is missing"},
+		{SERVER "\"host\":7,\"port\":7609," CLAIM_REST "}", "\"host\" is not a string"},
+		{SERVER "\"host\":\"a\"," CLAIM_REST "}", "\"port\" is missing"},
+		{SERVER "\"host\":\"a\",\"port\":\"7\"," CLAIM_REST "}", "\"port\" is not a whole"},
+		{SERVER "\"host\":\"a\",\"port\":0," CLAIM_REST "}", "\"port\" is 0"},
+		{SERVER "\"host\":\"a\",\"port\":65536," CLAIM_REST "}", "\"port\" is 65536"},
+		{SERVER "\"host\":\"a\",\"port\":7609}", "\"pid\" is missing"},
 		{CLAIM ",\"worker_id\":-1}", "\"worker_id\" is -1"},
 		{CLAIM ",\"worker_id\":2147483648}", "\"worker_id\" is 2147483648"},
 		{CLAIM ",\"worker_id\":null}", "\"worker_id\" is not a whole"},
@@ -122,10 +147,10 @@ static void test_bad(void)
 	}
 	for (gsize i = 0; i < G_N_ELEMENTS(BAD_TIMES); i++) {
 		g_autoptr(GError) error = NULL;
-		g_autofree char *text =
-			g_strdup_printf("{\"host\":\"a\",\"port\":1,\"pid\":1,\"version\":\"\","
-					"\"started\":\"%s\"}",
-					BAD_TIMES[i]);
+		g_autofree char *text = g_strdup_printf(
+			SERVER "\"host\":\"a\",\"port\":1,\"pid\":1,\"version\":\"\","
+			       "\"started\":\"%s\"}",
+			BAD_TIMES[i]);
 		g_auto(ClaimRecord) record = {0};
 
 		g_test_message("%s", BAD_TIMES[i]);
@@ -153,8 +178,8 @@ static void test_session_timeout(void)
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_autofree char *text = g_strdup_printf(
-			"{\"host\":\"a\",\"port\":1,\"pid\":1,\"version\":\"0\","
-			"\"started\":\"2026-11-20T20:02:28.660Z\",\"worker_id\":3%s}",
+			SERVER "\"host\":\"a\",\"port\":1,\"pid\":1,\"version\":\"0\","
+			       "\"started\":\"2026-11-20T20:02:28.660Z\",\"worker_id\":3%s}",
 			CASES[i].more);
 		g_auto(ClaimRecord) record = {0};
 		g_autofree char *written = NULL;
@@ -175,6 +200,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/claim-record/good", test_good);
 	g_test_add_func("/claim-record/may-say-more", test_may_say_more);
+	g_test_add_func("/claim-record/embedded", test_embedded);
 	g_test_add_func("/claim-record/holds", test_holds);
 	g_test_add_func("/claim-record/bad", test_bad);
 	g_test_add_func("/claim-record/session-timeout", test_session_timeout);

@@ -36,11 +36,12 @@ typedef struct {
 static void list_one_of_each(Registry *registry)
 {
 	static const Worker WORKERS[] = {
-		{2, 4, (char *)"b:1", (char *)"b", 1000, FAR_MS},
-		{2, 9, (char *)"other-name:1", (char *)"own", 1, 2},
-		{2, 9, (char *)"other-name:1", (char *)"own", 2, FAR_MS},
-		{2, 5, (char *)"c:1", (char *)"c", 1000, 2000},
-		{2, -1, (char *)"d:1", (char *)"d", 1000, 0},
+		{2, 4, (char *)"b:1", (char *)"b", 1000, FAR_MS, NULL},
+		{2, 9, (char *)"other-name:1", (char *)"own", 1, 2, NULL},
+		{2, 9, (char *)"other-name:1", (char *)"own", 2, FAR_MS, NULL},
+		{2, 5, (char *)"c:1", (char *)"c", 1000, 2000, NULL},
+		{2, -1, (char *)"d:1", (char *)"d", 1000, 0, NULL},
+		{2, 6, (char *)"", (char *)"e", 1000, FAR_MS, (char *)"shop@e"},
 	};
 
 	registry->workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
@@ -49,6 +50,7 @@ static void list_one_of_each(Registry *registry)
 
 		worker->address = g_strdup(worker->address);
 		worker->nonce = g_strdup(worker->nonce);
+		worker->program = g_strdup(worker->program);
 		g_ptr_array_add(registry->workers, worker);
 	}
 	registry->wake(registry->wake_data);
@@ -189,11 +191,13 @@ static void test_what_it_says_of_each(void)
 		gint worker_id;
 		const char *address, *nonce, *state;
 		gboolean is_reserved;
+		const char *kind, *program;
 	} EXPECTED[] = {
-		{3, "a:1", "own", "serving", TRUE}, /* as it is, once, whatever was */
-		{4, "b:1", "b", "serving", TRUE},
-		{5, "c:1", "c", "unavailable", FALSE},
-		{-1, "d:1", "d", "starting", FALSE},
+		{3, "a:1", "own", "serving", TRUE, "server", ""}, /* as it is, once, whatever was */
+		{4, "b:1", "b", "serving", TRUE, "server", ""},
+		{5, "c:1", "c", "unavailable", FALSE, "server", ""},
+		{-1, "d:1", "d", "starting", FALSE, "server", ""},
+		{6, "", "e", "serving", TRUE, "embedded", "shop@e"},
 	};
 	g_auto(Bench) bench;
 	int fd;
@@ -223,6 +227,8 @@ static void test_what_it_says_of_each(void)
 		g_assert_cmpstr(worker->nonce, ==, EXPECTED[i].nonce);
 		g_assert_cmpstr(worker->state, ==, EXPECTED[i].state);
 		g_assert_cmpint(worker->reserved_until_ms != 0, ==, EXPECTED[i].is_reserved);
+		g_assert_cmpstr(worker->kind, ==, EXPECTED[i].kind);
+		g_assert_cmpstr(worker->program, ==, EXPECTED[i].program);
 	}
 	close(fd);
 }

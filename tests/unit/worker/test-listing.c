@@ -82,7 +82,7 @@ static ZookeeperListing *begin(void)
 #define NONCE(digit) "0000000" digit "-0000-4000-8000-000000000000"
 #define CLAIM(digit) "claim-" NONCE(digit) "-0000000001"
 #define CLAIM_DATA(worker)                                                                         \
-	"{\"host\":\"h\",\"port\":1,\"pid\":1,\"version\":\"1\","                                  \
+	"{\"kind\":\"server\",\"host\":\"h\",\"port\":1,\"pid\":1,\"version\":\"1\","              \
 	"\"started\":\"2026-01-01T00:00:00.000Z\"" worker "}"
 #define RESERVATION(tick, owner)                                                                   \
 	"{\"reserved_until_tick\":" tick ",\"owner\":\"" owner "\",\"address\":\"a:1\"}"
