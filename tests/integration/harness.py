@@ -162,7 +162,7 @@ class Server:
     """One process of snowflaked, from its start to its end."""
 
     def __init__(self, *options, listen="127.0.0.1:0", environment=None, wrapper=(), user=None,
-                 program=SNOWFLAKED, inherits=()):
+                 program=SNOWFLAKED, inherits=(), pipes=False):
         if listen:
             options = ("--listen", listen, *options)
         self.command = [*map(str, wrapper), str(program), *map(str, options)]
@@ -175,8 +175,9 @@ class Server:
         self._changed = threading.Condition()
         self._log_ended = False
         self.process = subprocess.Popen(
-            self.command, env={**ENVIRONMENT, **(environment or {})}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+            self.command, env={**ENVIRONMENT, **(environment or {})},
+            stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if pipes else subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
             user=user, group=user, extra_groups=[] if user else None, cwd="/",
             pass_fds=inherits)
         threading.Thread(target=self._read_log, daemon=True).start()

@@ -69,7 +69,7 @@ class Workers(ZookeeperTest):
             return {"datacenter_id": datacenter, "worker_id": worker, "address": address,
                     "state": state, "claimed_at": time_of(made[nonce] - 1288834974657),
                     "reserved_until": time_of(tick), "nonce": nonce, "hearsay": False,
-                    "kind": None if state == "unreachable" else "server"}
+                    "kind": None if state == "unreachable" else "server", "program": None}
 
         listed = self.listed("workers")
         for each in listed:

@@ -14,6 +14,7 @@ import time
 from typing import NamedTuple
 
 import wire
+from embedded import Node
 from harness import EPOCH_MS, PACE, PATIENCE, SANITIZED, Parts, ServerTest, wait_for, wait_on
 from proxy import Proxy
 from test_clock import FakeClock
@@ -200,7 +201,9 @@ class Drawer(threading.Thread):
             self._fail(refusal(reply))
             self._end.wait(REFUSED_PACE_S)
             return
-        numbers = success if isinstance(success, list) else [success]
+        self._take_numbers(success if isinstance(success, list) else [success])
+
+    def _take_numbers(self, numbers):
         self._seen.add(self.server, numbers)
         now = time.monotonic()
         with self._changed:
@@ -240,6 +243,23 @@ class Drawer(threading.Thread):
     def worker_ids(self):
         """Those in the IDs, in order of appearance."""
         return list(dict.fromkeys(Parts.of(number).worker_id for number in self.numbers))
+
+
+class NodeDrawer(Drawer):
+    """The same from a process with an embedded node."""
+
+    def run(self):
+        try:
+            while not self._end.is_set():
+                answer = self.server.draw(BATCH)
+                if answer.numbers:
+                    self._take_numbers(answer.numbers)
+                if answer.refused:
+                    self._fail(answer.refused.message)
+                    self._end.wait(REFUSED_PACE_S)
+        except OSError as error:
+            if not self.server.expect_end:
+                self._fail(repr(error))
 
 
 def refusal(reply):
@@ -293,6 +313,16 @@ class ZooKeeperTest(ServerTest):
                              "--log-level", "debug", *options, **settings)
         return server.wait_ready() if ready else server
 
+    def node(self, *options, via=None, ready=True, session_ms=SESSION_MS,
+             reservation_ms=RESERVATION_MS, **settings):
+        """A program of the datacenter with an embedded node; `via` is a proxy."""
+        hosts = (via or self.zookeeper).connect_string + self.root
+        node = Node("--zookeeper", hosts, "--datacenter-id", DATACENTER, "--session-timeout",
+                    session_ms, "--reservation", reservation_ms, "--log-level", "debug", *options,
+                    **settings)
+        self.addCleanup(self._hold_to_account, node)
+        return node.wait_ready() if ready else node
+
     @staticmethod
     def lease_left_s(server):
         return server.call("get_worker").reserved_until_ms / 1000 - time.time()
@@ -303,7 +333,7 @@ class ZooKeeperTest(ServerTest):
         wait_for(lambda: self.lease_left_s(server) > seconds * PATIENCE, 3 * seconds, "a lease")
 
     def draw(self, server):
-        drawer = Drawer(self.seen, server)
+        drawer = (NodeDrawer if isinstance(server, Node) else Drawer)(self.seen, server)
         self.addCleanup(drawer.stop)
         return drawer
 

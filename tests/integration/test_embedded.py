@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that are embedded in programs, beside servers: one ZooKeeper, or one directory. How they
+draw, and what fork() does with a directory, is in tests/unit/node."""
+import json
+import signal
+import subprocess
+import time
+
+import embedded
+from embedded import Node
+from harness import EPOCH_MS, SNOWFLAKECTL, Parts, ServerTest, wait_for
+from zookeeper_case import (DATACENTER, RESERVATION_MS, SESSION_MS, ZooKeeperTest, now_tick,
+                            worker_id_of)
+
+NAME = f"{embedded.PROGRAM}@{embedded.HOST}"
+ONE_BIT = (f"epoch_ms={EPOCH_MS},tick_ms=1,time_bits=41,datacenter_bits=9,worker_bits=1,"
+           "sequence_bits=12")
+
+
+def worker_of(node):
+    return Parts.of(node.next()).worker_id
+
+
+class Embedded(ZooKeeperTest):
+    def ctl(self, *arguments):
+        return subprocess.run([SNOWFLAKECTL, *map(str, arguments)], capture_output=True, text=True,
+                              timeout=60, check=True).stdout
+
+    def test_servers_and_nodes_share_the_worker_ids(self):
+        members = [self.member(), self.node(), self.node(), self.member()]
+        draws = [self.draw(member) for member in members]
+        for draw in draws:
+            draw.wait_ids()
+        workers = [draw.worker_ids() for draw in draws]
+        self.assertEqual([len(ids) for ids in workers], [1] * 4)
+        self.assertEqual(len({ids[0] for ids in workers}), 4)
+        self.assertEqual([draw.failures for draw in draws], [[]] * 4)
+
+    def test_its_claim(self):
+        node = self.node()
+        worker_id = worker_of(node)
+        record = self.wait_claim(node).record
+        wait_for(lambda: self.tree.claim_of(node).record.get("worker_id") == worker_id)
+        self.assertEqual({key: record[key] for key in ("kind", "program", "host", "pid")},
+                         {"kind": "embedded", "program": embedded.PROGRAM, "host": embedded.HOST,
+                          "pid": node.pid})
+        self.assertNotIn("port", record)
+        self.assertEqual(self.tree.reservation(worker_id).address, NAME)
+
+    def test_lists_show_it(self):
+        server, node = self.member(), self.node()
+        worker_id = worker_of(node)
+        address = "%s:%d" % server.address
+        hosts = self.zookeeper.connect_string + self.root
+        wait_for(lambda: len(server.call("get_workers")) == 2, what="a list with both")
+        for where in (("--server", address), ("--zookeeper", hosts)):
+            with self.subTest(where[0]):
+                listed = json.loads(self.ctl(*where, "--json", "workers"))
+                found = [each for each in listed if each["kind"] == "embedded"]
+                self.assertEqual(len(listed), 2)
+                self.assertEqual(
+                    [(each["worker_id"], each["address"], each["program"], each["state"],
+                      each["round_trip_us"]) for each in found],
+                    [(worker_id, None, NAME, "serving", None)])
+                self.assertIn(NAME, self.ctl(*where, "workers"))
+                self.assertNotIn("unreachable", self.ctl(*where, "workers"))
+        self.assertIn(NAME, self.ctl("--zookeeper", hosts, "workers", "--reservations"))
+
+    def test_nobody_asks_it_who_it_is(self):
+        """A server that could not ask a peer would say so."""
+        node = self.node()
+        server = self.member()
+        self.assertIsNone(server.find("peers-unreachable"))
+        other = self.node()
+        self.assertIsNone(other.find("peers-unreachable"))
+        self.assertNotEqual(worker_of(node), worker_of(other))
+
+    def test_it_asks_servers_who_they_are(self):
+        claim = {"kind": "server", "host": "127.0.0.1", "port": 1, "pid": 1, "version": "0",
+                 "started": "2026-01-01T00:00:00.000Z"}
+        self.member().terminate()  # makes what stands there
+        self.tree.make_claim("00000000-0000-4000-8000-000000000001", claim)
+        node = self.node()
+        self.assertEqual(node.wait_event("peers-unreachable").fields["addresses"], "127.0.0.1:1")
+
+    def test_an_orderly_end_hands_back(self):
+        node = self.node()
+        worker_id = worker_of(node)
+        self.assertEqual(node.terminate(), 0)
+        self.assertEqual(self.tree.claims(), [])
+        self.assertLessEqual(self.tree.reservation(worker_id).end_tick, now_tick())
+        self.assertEqual(worker_id_of(self.member("--worker-id", worker_id)), worker_id)
+
+    def test_killed(self):
+        """Its worker ID stays reserved for what it may have issued, whoever comes next."""
+        node = self.node("--worker-id", 5)
+        last = node.draw(1000).numbers[-1]
+        self.seen.add(node, [last])
+        node.kill()
+        server = self.member("--worker-id", 5, ready=False)
+        server.wait_ready(20)
+        draw = self.draw(server)
+        self.assertGreater(draw.wait_ids(), last)
+
+    def test_stopped_for_longer_than_its_session_and_its_reservation(self):
+        """Another has its worker ID by then, and it issues nothing that the other one may."""
+        node = self.node("--worker-id", 5, "--max-wait", 100)
+        draw = self.draw(node)
+        draw.wait_ids()
+        node.send_signal(signal.SIGSTOP)
+        server = self.member("--worker-id", 5, ready=False)
+        server.wait_ready(4 * (SESSION_MS + RESERVATION_MS) / 1000)
+        other = self.draw(server)
+        other.wait_ids()
+        node.send_signal(signal.SIGCONT)
+        self.assertRegex(draw.wait_failure(), "no worker ID is reserved for the present time")
+        other.wait_ids()
+        node.wait_event("worker-waiting", why="--worker-id 5 is not free in "
+                        f"datacenter {DATACENTER}: worker 5 is held by %s:%d" % server.address)
+
+    def test_without_zookeeper(self):
+        """It goes on to the end of what is reserved, refuses, and recovers."""
+        proxy = self.proxy()
+        node = self.node("--max-wait", 100, via=proxy)
+        draw = self.draw(node)
+        draw.wait_ids()
+        proxy.cut()
+        node.wait_event("zookeeper-lost")
+        draw.wait_ids(10)
+        message = draw.wait_failure(20)
+        self.assertRegex(message, r"^no worker ID is reserved for the present time, retry after "
+                                  r"\d+ ms$")
+        proxy.heal()
+        draw.wait_ids()
+        self.assertEqual(len(draw.worker_ids()), 1)
+        self.assert_increasing(draw.numbers)
+
+    def test_none_is_free(self):
+        servers = [self.member("--layout", ONE_BIT), self.member("--layout", ONE_BIT)]
+        node = self.node("--layout", ONE_BIT, ready=False, start_timeout_ms=1000)
+        failed = node.wait_event("failed", 20)
+        node.expect_end = True
+        self.assertEqual(failed.fields["code"], str(embedded.UNAVAILABLE))
+        self.assertRegex(failed.fields["error"], "no worker ID within 1000 ms: no worker ID of "
+                         rf"datacenter {DATACENTER} is free: 2 are held "
+                                                 r"\(worker 0 by 127.0.0.1:\d+, worker 1 by ")
+        self.assertEqual(node.wait_end(), 1)
+        self.assertEqual([server.terminate() for server in servers], [0, 0])
+
+    def test_fork_under_load(self):
+        """The child is refused, has a node of its own, and leaves the parent's alone."""
+        node = self.node()
+        claim = self.wait_claim(node)
+        session = claim.session
+        for _ in range(3):
+            answer = node.fork(500)
+            self.assertEqual((answer.status, answer.refused), (0, None), node.log)
+            self.assertEqual(answer.child.code, embedded.FORKED)
+            self.assertRegex(answer.child.message, "make a node here, after fork")
+            self.assertGreaterEqual(len(answer.numbers), 500)
+            self.assertEqual(len(set(answer.numbers)), len(answer.numbers))
+            workers = {Parts.of(number).worker_id for number in answer.numbers}
+            self.assertEqual(len(workers), 2)
+        self.assertEqual(len(self.tree.claims()), 1)
+        self.assertEqual(self.tree.claim_of(node).session, session)
+        node.next()
+        self.assertIsNone(node.find("session-expired"))
+        self.assertIsNone(node.find("zookeeper-lost"))
+
+    def test_wrong_options(self):
+        node = self.node("--listen", "127.0.0.1:1", ready=False)
+        failed = node.wait_event("failed")
+        node.expect_end = True
+        self.assertEqual(failed.fields["code"], str(embedded.INVALID_ARGUMENT))
+        self.assertRegex(failed.fields["error"], 'option .*"listen.*" is for snowflaked')
+        self.assertEqual(node.wait_end(), 1)
+
+    def test_another_layout(self):
+        self.member()
+        node = self.node("--layout", ONE_BIT, ready=False)
+        failed = node.wait_event("failed")
+        node.expect_end = True
+        self.assertEqual(failed.fields["code"], str(embedded.FAILED))
+        self.assertRegex(failed.fields["error"], "layout")
+        self.assertEqual(node.wait_end(), 1)
+
+
+class Directory(ServerTest):
+    def node(self, *options):
+        node = Node("--state-directory", self.state, *options)
+        self.addCleanup(self._hold_to_account, node)
+        return node.wait_ready()
+
+    def test_beside_a_server(self):
+        server = self.start()
+        nodes = [self.node(), self.node()]
+        numbers = [server.call("get_id", "good"), *(node.next() for node in nodes)]
+        self.assertEqual([Parts.of(number).worker_id for number in numbers], [0, 1, 2])
+
+    def test_killed(self):
+        """The next one takes another worker ID meanwhile, and need not wait."""
+        node = self.node()
+        last = node.draw(1000).numbers[-1]
+        node.kill()
+        began = time.monotonic()
+        following = self.node().next()
+        if time.monotonic() - began < 0.5:
+            self.assertEqual(Parts.of(following).worker_id, 1)
+        self.assertNotEqual(following, last)
+
+    def test_one_that_is_stopped(self):
+        """Its lock stays with it; what it issues later is of its own reservation."""
+        node = self.node("--max-wait", 5000)
+        numbers = set(node.draw(1000).numbers)
+        node.send_signal(signal.SIGSTOP)
+        other = self.node()
+        numbers.update(other.draw(1000).numbers)
+        wait_for(lambda: not self.is_reserved(0), what="the end of the reservation")
+        node.send_signal(signal.SIGCONT)
+        numbers.update(node.draw(1000).numbers)
+        self.assertEqual(len(numbers), 3000)
+
+    def is_reserved(self, worker_id):
+        record = json.loads((self.state / f"worker-0-{worker_id}.json").read_text())
+        return record["reserved_until_tick"] >= now_tick()
