@@ -156,6 +156,27 @@ class Drawer(Client):
         self._stopped.wait(pause)
 
 
+class NodeDrawer(Client):
+    """Draws from an embedded node: one ID or many at a time, in the order in which it had them."""
+
+    def speak_to(self, life):
+        lasts = {}
+        while not self._stopped.is_set():
+            began = time.monotonic()
+            try:
+                answer = life.server.draw(int(LARGEST_BATCH ** self.chance.random()))
+            except OSError as error:
+                self.judge.failed(self.slot, life, began, f"OSError {error}")
+                self._stopped.wait(PAUSE_REFUSED_S)
+                return
+            if answer.numbers:
+                self.judge.drawn(self.slot, life, began, answer.numbers, lasts)
+            if answer.refused:
+                self.judge.failed(self.slot, life, began, str(answer.refused))
+            self._stopped.wait(PAUSE_REFUSED_S if answer.refused
+                               else PAUSE_S * 2 * self.chance.random())
+
+
 def refuses(reply, *reasons):
     return reply.kind == EXCEPTION and reply.value.message.startswith(reasons)
 

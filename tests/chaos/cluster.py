@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The servers: slots that each keep one process of snowflaked running, behind a proxy to ZooKeeper
-and under a clock of their own, start the next one when it ends, and remember how it served."""
+"""The servers, and the programs with embedded nodes: slots that each keep one process running, behind
+a proxy to ZooKeeper and under a clock of their own, start the next one when it ends, and remember
+how it served."""
 import collections
 import pathlib
 import signal
 import threading
 import time
 
+from embedded import Node
 from harness import EPOCH_MS, SANITIZED, Server, libfaketime
 from proxy import Proxy
 
 # Few worker IDs, so that a server often begins where another has just ended, or only seems to have.
 WORKER_BITS = 4
+SEQUENCE_BITS = 12
 LAYOUT = (f"epoch_ms={EPOCH_MS},tick_ms=1,time_bits=41,datacenter_bits={10 - WORKER_BITS},"
-          f"worker_bits={WORKER_BITS},sequence_bits=12")
+          f"worker_bits={WORKER_BITS},sequence_bits={SEQUENCE_BITS}")
 DATACENTER_ID = 7
 PINNED_WORKER_ID = 13
 GAVE_UP_PAUSE_S = 0.2
@@ -145,6 +148,11 @@ class Life:
     def address(self):
         return self.server.address
 
+    def worker_id(self):
+        if self.slot.embedded:
+            return self.server.next() >> SEQUENCE_BITS & (1 << WORKER_BITS) - 1
+        return self.server.call("get_worker_id")
+
     def pause(self):
         self.server.send_signal(signal.SIGSTOP)
 
@@ -153,12 +161,13 @@ class Life:
 
 
 class Slot:
-    """Keeps one server running. `options` are those of its own, beside the cluster's; `clock_ms`
-    is how wrong its clock is."""
+    """Keeps one server running, or one program with a node that is `embedded` in it. `options` are
+    those of its own, beside the cluster's; `clock_ms` is how wrong its clock is."""
 
-    def __init__(self, cluster, name, options=(), clock_ms=0):
+    def __init__(self, cluster, name, options=(), clock_ms=0, embedded=False):
         self.cluster = cluster
         self.name = name
+        self.embedded = embedded
         self.options = tuple(options)
         self.reclaims = "reclaim" in self.options
         self.service = Service()
@@ -190,14 +199,17 @@ class Slot:
         ports = (address.rpartition(":")[2] for address in self.proxy.connect_string.split(","))
         return ",".join(f"zk{index}.{self.domain}:{port}" for index, port in enumerate(ports, 1))
 
+    def _start(self):
+        kind = Node if self.embedded else Server
+        return kind(*self._registry(), "--layout", LAYOUT, *self.cluster.options, *self.options,
+                    environment=self.clock.environment, wrapper=self.cluster.wrapper())
+
     def _keep_running(self):
         while True:
             with self._changed:
                 if not self._wanted:
                     return
-                server = Server(*self._registry(), "--layout", LAYOUT, *self.cluster.options,
-                                *self.options, environment=self.clock.environment,
-                                wrapper=self.cluster.wrapper())
+                server = self._start()
                 life = self.life = self.cluster.new_life(self, server)
                 self._changed.notify_all()
             try:
@@ -302,8 +314,8 @@ class Cluster:
             for way in self._ways:
                 set_way(way)
 
-    def add(self, name, options=(), guest=False, clock_ms=0):
-        slot = Slot(self, name, options, clock_ms)
+    def add(self, name, options=(), guest=False, clock_ms=0, embedded=False):
+        slot = Slot(self, name, options, clock_ms, embedded)
         (self.guests if guest else self.slots).append(slot)
         return slot
 

@@ -166,7 +166,7 @@ class Hands:
     @staticmethod
     def _worker_id_of(life):
         try:
-            return life.server.call("get_worker_id")
+            return life.worker_id()
         except (AssertionError, IndexError, OSError, wire.Closed) as error:
             raise Impossible("the server has no worker ID") from error
 

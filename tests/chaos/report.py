@@ -16,7 +16,7 @@ import traceback
 import faults
 import thread_errors
 from checker import Checker, clock_text
-from clients import Asker, Drawer, Judge
+from clients import Asker, Drawer, Judge, NodeDrawer
 from cluster import DATACENTER_ID, Cluster
 from hands import Hands
 from harness import SANITIZED, libfaketime, wait_for
@@ -24,6 +24,7 @@ from name_server import NameService, possible
 from zookeeper import Ensemble
 
 DRAWERS = (True, True, False)  # of one server: whether it keeps its connection
+NODE_DRAWERS = 2
 PROGRESS_S = 5
 START_LIMIT_S = 20
 RECOVERY_LIMIT_S = 30
@@ -63,7 +64,7 @@ class Run:
 
     def command(self):
         parts = ["tests/chaos/run", "--seed", str(self.seed), "--seconds", str(self.given.seconds),
-                 "--servers", str(self.given.servers)]
+                 "--servers", str(self.given.servers), "--nodes", str(self.given.nodes)]
         for option in ("build", "reservation", "kinds"):
             if value := getattr(self.given, option):
                 parts += [f"--{option}", value]
@@ -133,13 +134,13 @@ class Run:
     # one part
 
     def _options_of(self, index):
-        """What makes the servers differ: reclaim, two loops."""
+        """What makes the servers differ: reclaim, two loops where there are any."""
         if self.given.file_registry:
             return ["--worker-id", index]
         options = []
         if faults.reclaims(index):
             options += ["--on-clock-step", "reclaim"]
-        if index == 3:
+        if index == 0:
             options += ["--threads", 2]
         return options
 
@@ -154,7 +155,9 @@ class Run:
         hands = Hands(cluster, self.ensemble, self._attach, self._detach)
         try:
             for index in range(self.given.servers):
-                cluster.add(f"server-{index}", self._options_of(index))
+                embedded = index >= self.given.servers - self.given.nodes
+                cluster.add(f"{'node' if embedded else 'server'}-{index}",
+                            self._options_of(index), embedded=embedded)
             wait_for(lambda: self.failures() or all(slot.wait_life(0) for slot in cluster.slots),
                      START_LIMIT_S, "every server to be ready")
             if self.failures():
@@ -228,11 +231,18 @@ class Run:
         self.history += hands.history_text() + "\n"
 
     def _attach(self, slot):
-        clients = [Drawer(slot, self.judge, f"{self.seed} {slot.name} {index}", stays)
-                   for index, stays in enumerate(DRAWERS)]
-        self._clients[slot] = [*clients, Asker(slot, self.judge, f"{self.seed} {slot.name} asks")]
+        if slot.embedded:
+            self._clients[slot] = [NodeDrawer(slot, self.judge, f"{self.seed} {slot.name} {index}")
+                                   for index in range(NODE_DRAWERS)]
+        else:
+            self._clients[slot] = self._clients_of(slot)
         for client in self._clients[slot]:
             client.start()
+
+    def _clients_of(self, slot):
+        clients = [Drawer(slot, self.judge, f"{self.seed} {slot.name} {index}", stays)
+                   for index, stays in enumerate(DRAWERS)]
+        return [*clients, Asker(slot, self.judge, f"{self.seed} {slot.name} asks")]
 
     def _detach(self, slot):
         clients = self._clients.pop(slot)

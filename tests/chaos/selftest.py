@@ -233,8 +233,9 @@ class ThreadsThatEnd(unittest.TestCase):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.addCleanup(setattr, threading, "excepthook", threading.excepthook)
-        run = Run(argparse.Namespace(seed=1, seconds=15, servers=1, build=None, reservation=None,
-                                     kinds=None, file_registry=True, logs=directory.name))
+        run = Run(argparse.Namespace(seed=1, seconds=15, servers=1, nodes=0, build=None,
+                                     reservation=None, kinds=None, file_registry=True,
+                                     logs=directory.name))
         run.parts = parts
         run.run()
         self.assertTrue(run.failures())

@@ -11,11 +11,15 @@ PROGRAM = "shop"
 HOST = os.uname().nodename
 
 INVALID_ARGUMENT, FAILED, UNAVAILABLE, CLOCK, FORKED = range(5)
+REASONS = ("invalid argument", "failed", "unavailable", "clock", "forked")
 
 
 class Refused(NamedTuple):
     code: int
     message: str
+
+    def __str__(self):
+        return f"embedded node {REASONS[self.code]}: {self.message}"
 
 
 class Answer(NamedTuple):
