@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the client library has the names that its headers tell of, and no others:
+"""Whether a library has the names that its headers tell of, and no others:
 check-exports.py SHARED-LIBRARY STATIC-LIBRARY HEADER...
 
-An archive hides nothing from the program that it becomes a part of. What is in this one beside the
-headers' names is told by what it begins with, so that it does not grow by accident."""
+An archive hides nothing from the program that it becomes a part of. What is in the client library's
+beside the headers' names is told by what it begins with, so that it does not grow by accident."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ FROM_WITHIN = ("LAYOUT_", "address_", "chacha8_", "client_call_", "client_connec
 
 def names_in_header(path):
     with open(path, encoding="utf-8") as header:
-        return set(re.findall(r"^SNOWFLAKE_CLIENT_EXPORT[^;]*?(\w+) ?\(", header.read(),
+        return set(re.findall(r"^SNOWFLAKE_[A-Z]+_EXPORT[^;]*?(\w+) ?\(", header.read(),
                               re.MULTILINE))
 
 
