@@ -162,6 +162,35 @@ static void test_child_outlives(void)
 	close(ready[1]);
 }
 
+/* (transfer full): the owner in the record of a node that a child has made. */
+static char *owner_in_child(const char *directory, const char *worker, const char *record)
+{
+	g_autofree char *text = NULL;
+	pid_t child = fork();
+
+	if (child == 0) {
+		CHILD_CHECK(node_new(directory, worker, NULL) != NULL);
+		_exit(0);
+	}
+	assert_child_ends_well(child);
+	text = state_fixture_read(directory, record);
+	return g_strdup(strstr(text, "\"owner\""));
+}
+
+/* Random numbers that go on alike on both sides of a fork() would make one owner of two. */
+static void test_owners_differ(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autofree char *first = NULL;
+	g_autofree char *second = NULL;
+
+	g_random_int(); /* both children have these numbers from here on */
+	first = owner_in_child(directory, "worker-id=5", "worker-0-5.json");
+	second = owner_in_child(directory, "worker-id=6", "worker-0-6.json");
+	g_assert_nonnull(first);
+	g_assert_cmpstr(first, !=, second);
+}
+
 typedef struct {
 	SnowflakeNode *node;
 	GHashTable *seen; /* of gint64 */
@@ -251,6 +280,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/node-fork/child-refuses", test_child_refuses);
 	g_test_add_func("/node-fork/bare-child-refuses", test_bare_child_refuses);
 	g_test_add_func("/node-fork/child-outlives", test_child_outlives);
+	g_test_add_func("/node-fork/owners-differ", test_owners_differ);
 	g_test_add_func("/node-fork/under-load", test_under_load);
 	return g_test_run();
 }
