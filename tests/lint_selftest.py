@@ -77,6 +77,8 @@ CASES = [
     ('include', 'rpc/include.c', C + '#include "server/service.h"\n'),
     ('include', 'rpc/include-znodes.c', C + '#include "common/zookeeper/znodes.h"\n'),
     ('include', 'options/options.c', C + '#include "server/service.h"\n'),
+    ('include', 'node/include.c', C + '#include "server/service.h"\n'),
+    ('include', 'issuer/include.c', C + '#include "server/service.h"\n'),
     ('include', 'rpc/include-worker.c', C + '#include "worker/keeper.h"\n'),
     ('include', 'worker/include.c', C + '#include "rpc/loop.h"\n'),
     ('include', 'worker/include-server.c', C + '#include "server/service.h"\n'),

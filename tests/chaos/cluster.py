@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The servers, and the programs with embedded nodes: slots that each keep one process running, behind
-a proxy to ZooKeeper and under a clock of their own, start the next one when it ends, and remember
-how it served."""
+"""The servers, and the programs with embedded nodes: slots that each keep one process running,
+behind a proxy to ZooKeeper and under a clock of their own, start the next one when it ends, and
+remember how it served."""
 import collections
 import pathlib
 import signal

@@ -174,10 +174,10 @@ class Server:
         self.expect_end = False
         self._changed = threading.Condition()
         self._log_ended = False
+        told = subprocess.PIPE if pipes else subprocess.DEVNULL
         self.process = subprocess.Popen(
-            self.command, env={**ENVIRONMENT, **(environment or {})},
-            stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
-            stdout=subprocess.PIPE if pipes else subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+            self.command, env={**ENVIRONMENT, **(environment or {})}, stdin=told, stdout=told,
+            stderr=subprocess.PIPE, text=True, errors="replace",
             user=user, group=user, extra_groups=[] if user else None, cwd="/",
             pass_fds=inherits)
         threading.Thread(target=self._read_log, daemon=True).start()

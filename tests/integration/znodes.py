@@ -86,8 +86,8 @@ class Registry:
     @staticmethod
     def claim_data(address, worker_id=None, session_timeout_ms=None):
         host, _, port = address.rpartition(":")
-        record = {"kind": "server", "host": host.strip("[]"), "port": int(port), "pid": 7, "version": "0",
-                  "started": STARTED}
+        record = {"kind": "server", "host": host.strip("[]"), "port": int(port), "pid": 7,
+                  "version": "0", "started": STARTED}
         if worker_id is not None:
             record["worker_id"] = worker_id
         if session_timeout_ms is not None:
