@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+/*
+ * Threads that have found nothing in hand wait here for the one that fetches. Memory of zeros is
+ * one where nobody waits.
+ *
+ * No wake-up is lost. Who waits counts itself, and then looks once more; who has put something
+ * looks at the count. Both change the count, so one of them is first: either the count is seen, or
+ * what was put.
+ */
+typedef struct {
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	_Atomic guint waiting;
+	guint64 round; /* counts wake-ups; under the mutex */
+} PoolWait;
+
+/* Returns: what pool_wait_for() is to be told. From here on what is put wakes the thread. */
+guint64 pool_wait_begin(PoolWait *self);
+
+/* Until there was a wake-up since pool_wait_begin(). Returns: %FALSE at @deadline_us, of
+ * g_get_monotonic_time() */
+gboolean pool_wait_for(PoolWait *self, guint64 begun, gint64 deadline_us);
+
+void pool_wait_end(PoolWait *self);
+
+/* By the thread that fetches, when it has put something. */
+void pool_wait_wake(PoolWait *self);
+
+/* How many threads wait. */
+guint pool_wait_count(const PoolWait *self);
