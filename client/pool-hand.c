@@ -56,8 +56,11 @@ static gboolean claim(PoolSlot *slot)
 
 PoolSlot *pool_hand_claim(PoolHand *self)
 {
+	if (atomic_load_explicit(&self->owned, memory_order_relaxed) >= POOL_HAND_MAX_SLOTS)
+		return NULL;
 	for (guint i = 0; i < POOL_HAND_MAX_SLOTS; i++) {
 		if (claim(&self->slots[i])) {
+			atomic_fetch_add_explicit(&self->owned, 1, memory_order_relaxed);
 			raise_top(self, i + 1);
 			return &self->slots[i];
 		}
@@ -65,10 +68,12 @@ PoolSlot *pool_hand_claim(PoolHand *self)
 	return NULL;
 }
 
-void pool_slot_release(PoolSlot *self)
+void pool_hand_release(PoolHand *self, PoolSlot *slot)
 {
-	if (pool_slot_is_mine(self))
-		atomic_store_explicit(&self->owner, 0, memory_order_release);
+	if (!pool_slot_is_mine(slot))
+		return;
+	atomic_fetch_sub_explicit(&self->owned, 1, memory_order_relaxed);
+	atomic_store_explicit(&slot->owner, 0, memory_order_release);
 }
 
 static guint64 load(const _Atomic guint64 *value)

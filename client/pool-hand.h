@@ -44,6 +44,8 @@ typedef struct {
 	_Alignas(POOL_LINE_BYTES) PoolWait wait;
 	_Atomic guint64 taken;  /* from the ring, not by way of a slot */
 	_Atomic guint64 thrown; /* away on the way to something younger */
+	_Atomic guint64 dry;    /* takes that have found nothing */
+	_Atomic guint owned;    /* slots that are a thread's */
 	_Atomic guint top;      /* slots that were ever taken: those below this one */
 	PoolRing ring;
 	PoolSlot slots[POOL_HAND_MAX_SLOTS];
@@ -64,7 +66,7 @@ void pool_hand_free(PoolHand *self);
 PoolSlot *pool_hand_claim(PoolHand *self);
 
 /* At the end of a thread. Does nothing if the slot is not the thread's. */
-void pool_slot_release(PoolSlot *self);
+void pool_hand_release(PoolHand *self, PoolSlot *slot);
 
 static inline gboolean pool_slot_is_mine(const PoolSlot *self)
 {

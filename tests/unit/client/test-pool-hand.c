@@ -137,7 +137,7 @@ static void *visit(void *user_data)
 
 	self->slot = pool_hand_claim(self->hand);
 	g_assert_true(take(self->hand, self->slot, &self->id));
-	pool_slot_release(self->slot);
+	pool_hand_release(self->hand, self->slot);
 	return NULL;
 }
 
@@ -245,7 +245,7 @@ static void *wait_for_an_id(void *user_data)
 	gint64 id = -1;
 
 	if (!take(self->hand, NULL, &id)) {
-		g_assert_true(pool_wait_for(&self->hand->wait, begun,
+		g_assert_true(pool_wait_for(&self->hand->wait, &begun,
 					    g_get_monotonic_time() + PATIENCE_US));
 		g_assert_true(take(self->hand, NULL, &id));
 	}
@@ -258,8 +258,9 @@ static void *wait_for_an_id(void *user_data)
 static void test_wait(void)
 {
 	PoolHand *hand = hand_new();
+	guint64 round = 0;
 
-	g_assert_false(pool_wait_for(&hand->wait, 0, g_get_monotonic_time() - 1));
+	g_assert_false(pool_wait_for(&hand->wait, &round, g_get_monotonic_time() - 1));
 	for (gint64 i = 1; i <= 2000; i++) {
 		Waiter waiter = {.hand = hand};
 		pthread_t thread;

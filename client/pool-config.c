@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/pool-config.h"
+
+#include <string.h>
+
+#include "common/address.h"
+
+#define MAX_AGENT_BYTES 256
+#define MAX_PREFETCH_MS 10000
+#define MAX_AGE_MS      3600000
+
+static gboolean refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+static gboolean refuse(GError **error, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	g_propagate_error(error, g_error_new_valist(SNOWFLAKE_CLIENT_ERROR,
+						    SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT, format,
+						    arguments));
+	va_end(arguments);
+	return FALSE;
+}
+
+static gboolean check_agent(const char *agent, GError **error)
+{
+	static const char MEMBERS[] = G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "-";
+
+	if (agent == NULL)
+		return refuse(error, "no useragent");
+	if (strlen(agent) > MAX_AGENT_BYTES)
+		return refuse(error, "a useragent of %zu bytes, the limit is %d", strlen(agent),
+			      MAX_AGENT_BYTES);
+	/* here, because no server would give an ID to it, and no take could say why at once */
+	if (!g_ascii_isalpha(*agent) || agent[strspn(agent, MEMBERS)] != '\0') {
+		g_autofree char *escaped = g_strescape(agent, NULL);
+
+		return refuse(
+			error,
+			"\"%s\" is no useragent: it is a letter, and then letters, digits and "
+			"hyphens",
+			escaped);
+	}
+	return TRUE;
+}
+
+static gboolean check_times(const SnowflakePoolConfig *told, GError **error)
+{
+	if (told->prefetch_ms < 1 || told->prefetch_ms > MAX_PREFETCH_MS)
+		return refuse(error, "prefetch_ms is %u, must be 1 to %u", told->prefetch_ms,
+			      MAX_PREFETCH_MS);
+	if (told->max_age_ms < 2 * told->prefetch_ms || told->max_age_ms > MAX_AGE_MS)
+		return refuse(error,
+			      "max_age_ms is %u, must be %u, twice prefetch_ms, to %u: what is "
+			      "fetched is to be taken before it is too old",
+			      told->max_age_ms, 2 * told->prefetch_ms, MAX_AGE_MS);
+	return TRUE;
+}
+
+static gboolean add_server(PoolConfig *self, const char *text, GError **error)
+{
+	g_autoptr(GError) fault = NULL;
+	Address *address = address_parse_peer(text, &fault);
+
+	if (address == NULL)
+		return refuse(error, "%s", fault->message);
+	g_ptr_array_add(self->addresses, address);
+	self->has_names |= !g_hostname_is_ip_address(address->host);
+	return TRUE;
+}
+
+PoolConfig *pool_config_new(const SnowflakePoolConfig *told, GError **error)
+{
+	static const char *const default_servers[] = {SNOWFLAKE_CLIENT_DEFAULT_SERVER, NULL};
+	g_autoptr(PoolConfig) self = g_new0(PoolConfig, 1);
+	const char *const *servers = told->servers;
+
+	self->addresses = g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
+	if (!check_agent(told->agent, error) || !check_times(told, error))
+		return NULL;
+	if (servers == NULL || servers[0] == NULL)
+		servers = default_servers;
+	for (gsize i = 0; servers[i] != NULL; i++) {
+		if (!add_server(self, servers[i], error))
+			return NULL;
+	}
+	self->discover = told->discover;
+	self->agent = g_strdup(told->agent);
+	self->prefetch_ms = told->prefetch_ms;
+	self->max_age_ms = told->max_age_ms;
+	self->timeout_ms = told->timeout_ms;
+	return g_steal_pointer(&self);
+}
+
+void pool_config_free(PoolConfig *self)
+{
+	if (self == NULL)
+		return;
+	g_clear_pointer(&self->addresses, g_ptr_array_unref);
+	g_free(self->agent);
+	g_free(self);
+}

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/pool-fleet.h"
+
+#include "client/pool-clock.h"
+
+#define WANTED_PEERS    2        /* the one that is asked, and the next */
+#define SETTLE_US       100000   /* for all that were tried at first to say how far they are */
+#define PATIENCE_US     5000     /* how long there is a need, before another is asked too */
+#define HANG_US         20000    /* without an answer, before another is the first */
+#define ROUND_TRIPS     4        /* at least as long as so many */
+#define PROBE_US        500000   /* between two questions how a server is */
+#define RENEW_US        10000000 /* between two questions who there is */
+#define RENEW_SPREAD_US 2000000
+#define RETRY_US        500000  /* likewise, where it did not go well */
+#define EASE_US         2000000 /* without a need of more, until what is too much is closed */
+#define UNFIT_REST_US   200000
+#define TWIN_REST_US    60000000 /* of a server that there is another connection to */
+#define NEAR(best_us)   ((best_us) + (best_us) / 2)
+
+void pool_fleet_init(PoolFleet *self, const PoolConfig *config, int fd, gint64 now_us)
+{
+	*self = (PoolFleet){
+		.config = config,
+		.servers = pool_servers_new(),
+		.settles_us = POOL_NEVER_US,
+		.needed_us = POOL_NEVER_US,
+		.had_need_us = now_us,
+		.renews_us = now_us + RETRY_US,
+		.fd = fd,
+		.names = pool_names_new(config->addresses, fd),
+	};
+}
+
+void pool_fleet_clear(PoolFleet *self)
+{
+	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++)
+		pool_peer_free(self->peers[i]);
+	pool_names_free(self->names);
+	g_clear_pointer(&self->found, g_ptr_array_unref);
+	g_clear_error(&self->failure);
+	pool_servers_free(self->servers);
+}
+
+static void set_failure(PoolFleet *self, GError *failure)
+{
+	g_clear_error(&self->failure);
+	self->failure = failure;
+}
+
+static guint count_peers(const PoolFleet *self)
+{
+	guint count = 0;
+
+	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++)
+		count += self->peers[i] != NULL;
+	return count;
+}
+
+guint pool_fleet_poll(const PoolFleet *self, struct pollfd *out_fds)
+{
+	guint count = 0;
+
+	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
+		if (self->peers[i] != NULL)
+			out_fds[count++] = (struct pollfd){
+				.fd = self->peers[i]->link->fd,
+				.events = pool_link_events(self->peers[i]->link),
+			};
+	}
+	return count;
+}
+
+/* Who is first */
+
+static gint64 patience_us(const PoolPeer *peer, gint64 least_us)
+{
+	return MAX(least_us, ROUND_TRIPS * peer->round_trip_us);
+}
+
+static gboolean seems_to_hang(const PoolPeer *peer, gint64 now_us)
+{
+	return !pool_peer_is_idle(peer) &&
+	       now_us - peer->link->since_us > patience_us(peer, HANG_US);
+}
+
+/* How good it is to ask it: the less the better; G_MAXINT: not at all. */
+static gint rank(const PoolPeer *peer, gint64 now_us)
+{
+	if (peer->fitness == POOL_PEER_UNKNOWN || peer->fitness == POOL_PEER_UNFIT ||
+	    now_us < peer->refused_until_us)
+		return G_MAXINT;
+	return (peer->fitness == POOL_PEER_DRAINING) + 2 * seems_to_hang(peer, now_us);
+}
+
+static gint best_rank(const PoolFleet *self, gint64 now_us)
+{
+	gint best = G_MAXINT;
+
+	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
+		if (self->peers[i] != NULL)
+			best = MIN(best, rank(self->peers[i], now_us));
+	}
+	return best;
+}
+
+static gint64 best_round_trip_us(const PoolFleet *self, gint wanted, gint64 now_us)
+{
+	gint64 best_us = POOL_NEVER_US / 2;
+
+	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
+		const PoolPeer *peer = self->peers[i];
+
+		if (peer != NULL && rank(peer, now_us) == wanted)
+			best_us = MIN(best_us, peer->round_trip_us);
+	}
+	return best_us;
+}
+
+/* One of the best, at random among those that are about as near as the nearest. */
+static PoolPeer *draw_first(PoolFleet *self, gint64 now_us)
+{
+	gint wanted = best_rank(self, now_us);
+	gint64 near_us = NEAR(best_round_trip_us(self, wanted, now_us));
+	PoolPeer *drawn = NULL;
+	guint seen = 0;
+
+	if (wanted == G_MAXINT)
+		return NULL;
+	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
+		PoolPeer *peer = self->peers[i];
+
+		if (peer != NULL && rank(peer, now_us) == wanted &&
+		    peer->round_trip_us <= near_us &&
+		    pool_servers_random(self->servers, ++seen) == 0)
+			drawn = peer;
+	}
+	return drawn;
+}
+
+/* Leaves the first for a better one. */
+static void choose_first(PoolFleet *self, gint64 now_us)
+{
+	if (self->first != NULL && rank(self->first, now_us) <= best_rank(self, now_us) &&
+	    rank(self->first, now_us) != G_MAXINT)
+		return;
+
+	PoolPeer *drawn = draw_first(self, now_us);
+
+	if (drawn == NULL || drawn == self->first)
+		return;
+	self->switches += self->first != NULL || self->has_lost_first;
+	self->has_lost_first = FALSE;
+	self->first = drawn;
+}
+
+/* What peers say */
+
+static void drop(PoolFleet *self, PoolPeer **peer, gint64 now_us, gint64 least_rest_us)
+{
+	pool_servers_rest(self->servers, (*peer)->server, now_us, least_rest_us);
+	if (*peer == self->first) {
+		self->first = NULL;
+		self->has_lost_first = TRUE;
+	}
+	g_clear_pointer(peer, pool_peer_free);
+}
+
+/* Two names of one server are no remedy for its death. */
+static gboolean has_twin(const PoolFleet *self, const PoolPeer *peer)
+{
+	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
+		const PoolPeer *other = self->peers[i];
+
+		if (other != NULL && other != peer && *peer->nonce != '\0' &&
+		    g_str_equal(other->nonce, peer->nonce))
+			return TRUE;
+	}
+	return FALSE;
+}
+
+static void take_probe(PoolFleet *self, PoolPeer **peer, gint64 now_us)
+{
+	if (*peer != self->first && has_twin(self, *peer)) {
+		drop(self, peer, now_us, TWIN_REST_US);
+		return;
+	}
+	if ((*peer)->fitness == POOL_PEER_UNFIT) {
+		set_failure(self,
+			    g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
+					"%s: it has no worker ID", (*peer)->server->text));
+		drop(self, peer, now_us, UNFIT_REST_US);
+		return;
+	}
+	(*peer)->server->failures = 0;
+	if (self->settles_us == POOL_NEVER_US)
+		self->settles_us = now_us + SETTLE_US;
+}
+
+static void look_up(PoolFleet *self)
+{
+	g_autoptr(GPtrArray) all = g_ptr_array_new();
+
+	if (self->names != NULL)
+		return;
+	g_ptr_array_extend(all, self->config->addresses, NULL, NULL);
+	if (self->found != NULL)
+		g_ptr_array_extend(all, self->found, NULL, NULL);
+	self->names = pool_names_new(all, self->fd);
+}
+
+/* @workers: NULL: it could not say. What others write is to be an address of a server. */
+static void take_workers(PoolFleet *self, GPtrArray *workers)
+{
+	if (workers != NULL) {
+		g_clear_pointer(&self->found, g_ptr_array_unref);
+		self->found = g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
+	}
+	for (guint i = 0; workers != NULL && i < workers->len; i++) {
+		const SnowflakeClientWorker *worker = workers->pdata[i];
+		Address *address = address_parse_peer(worker->address, NULL);
+
+		if (address != NULL && g_str_equal(worker->state, "serving"))
+			g_ptr_array_add(self->found, g_steal_pointer(&address));
+		address_free(address);
+	}
+	g_clear_pointer(&workers, g_ptr_array_unref);
+	look_up(self);
+}
+
+gboolean pool_fleet_hear(PoolFleet *self, PoolPeer **peer, PoolNews *news, gint64 now_us)
+{
+	GError *failure = NULL;
+	PoolPeerEvent event = pool_peer_advance(*peer, now_us, news, &failure);
+
+	if (failure != NULL)
+		set_failure(self, failure);
+	switch (event) {
+	case POOL_PEER_PROBED:
+		take_probe(self, peer, now_us);
+		break;
+	case POOL_PEER_LISTED:
+		take_workers(self, g_steal_pointer(&news->workers));
+		break;
+	case POOL_PEER_FAILED:
+		drop(self, peer, now_us, 0);
+		break;
+	case POOL_PEER_DRAWN:
+		g_clear_error(&self->failure);
+		break;
+	case POOL_PEER_NOTHING:
+	case POOL_PEER_REFUSED:
+		break;
+	}
+	return event == POOL_PEER_DRAWN;
+}
+
+/* Connections */
+
+static guint wanted_peers(const PoolFleet *self, gint64 now_us)
+{
+	gboolean is_looking = now_us < self->settles_us;
+	gboolean has_need = self->needed_us != POOL_NEVER_US;
+
+	return is_looking || has_need ? POOL_FLEET_MAX_PEERS : WANTED_PEERS;
+}
+
+static gboolean connect_one(PoolFleet *self, PoolPeer **peer, gint64 now_us)
+{
+	PoolServer *server = pool_servers_draw(self->servers, now_us);
+	GError *failure = NULL;
+
+	if (server == NULL)
+		return FALSE;
+	*peer = pool_peer_new(server, now_us, &failure);
+	if (*peer == NULL) {
+		g_prefix_error(&failure, "%s: ", server->text);
+		set_failure(self, failure);
+		pool_servers_rest(self->servers, server, now_us, 0);
+	}
+	return TRUE;
+}
+
+static void connect_more(PoolFleet *self, gint64 now_us)
+{
+	guint wanted = wanted_peers(self, now_us);
+
+	for (guint i = 0; i < POOL_FLEET_MAX_PEERS && count_peers(self) < wanted; i++) {
+		if (self->peers[i] == NULL && !connect_one(self, &self->peers[i], now_us))
+			return;
+	}
+}
+
+/* The farthest of those that are not needed; NULL: none is idle. */
+static PoolPeer *find_spare(const PoolFleet *self)
+{
+	PoolPeer *spare = NULL;
+
+	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
+		PoolPeer *peer = self->peers[i];
+
+		if (peer != NULL && peer != self->first && pool_peer_is_idle(peer) &&
+		    (spare == NULL || peer->round_trip_us > spare->round_trip_us))
+			spare = peer;
+	}
+	return spare;
+}
+
+static void close_spare(PoolFleet *self, gint64 now_us)
+{
+	PoolPeer *spare = find_spare(self);
+
+	if (spare == NULL || count_peers(self) <= WANTED_PEERS || now_us < self->settles_us ||
+	    now_us - self->had_need_us < EASE_US)
+		return;
+	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
+		if (self->peers[i] == spare)
+			self->peers[i] = NULL;
+	}
+	pool_peer_free(spare);
+}
+
+/* Questions that are due */
+
+static void probe(PoolFleet *self, PoolNeed need, gint64 now_us)
+{
+	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
+		PoolPeer *peer = self->peers[i];
+
+		if (peer == NULL || !pool_peer_is_idle(peer))
+			continue;
+		if (peer->probed_us == 0 ||
+		    (need != POOL_NEED_NONE && now_us - peer->probed_us >= PROBE_US))
+			pool_peer_probe(peer, now_us);
+	}
+}
+
+static PoolPeer *find_idle(const PoolFleet *self, const PoolPeer *not_this, gint64 now_us)
+{
+	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
+		PoolPeer *peer = self->peers[i];
+
+		if (peer != NULL && peer != not_this && pool_peer_is_idle(peer) &&
+		    rank(peer, now_us) != G_MAXINT)
+			return peer;
+	}
+	return NULL;
+}
+
+/* Whether it is worth while to ask who there is: while nobody takes any IDs, only for what was
+ * never known. */
+static gboolean is_curious(const PoolFleet *self, PoolNeed need)
+{
+	return need != POOL_NEED_NONE || pool_servers_count(self->servers) == 0 ||
+	       (self->config->discover && self->found == NULL);
+}
+
+/* Who there is: of a server, if that is wanted, and of the resolver. */
+static void renew(PoolFleet *self, PoolNeed need, gint64 now_us)
+{
+	PoolPeer *peer = find_idle(self, self->first, now_us);
+
+	if (now_us < self->renews_us || !is_curious(self, need))
+		return;
+	if (peer == NULL && self->first != NULL && pool_peer_is_idle(self->first))
+		peer = self->first;
+	self->renews_us = now_us + RETRY_US;
+	if (self->config->discover && peer != NULL)
+		pool_peer_list(peer, now_us);
+	else if (self->config->has_names || pool_servers_count(self->servers) == 0)
+		look_up(self);
+}
+
+static void take_names(PoolFleet *self, gint64 now_us)
+{
+	g_autofree char *failures = NULL;
+	g_autoptr(GPtrArray) names =
+		self->names != NULL ? pool_names_get(self->names, &failures) : NULL;
+
+	if (names == NULL)
+		return;
+	g_clear_pointer(&self->names, pool_names_free);
+	pool_servers_set(self->servers, names, *failures == '\0');
+	if (*failures != '\0')
+		set_failure(self, g_error_new(SNOWFLAKE_CLIENT_ERROR,
+					      SNOWFLAKE_CLIENT_ERROR_UNREACHABLE, "%s", failures));
+	else if (!self->config->discover || self->found != NULL)
+		self->renews_us =
+			now_us + RENEW_US + pool_servers_random(self->servers, RENEW_SPREAD_US);
+	else
+		self->renews_us = now_us;
+}
+
+static void note_need(PoolFleet *self, PoolNeed need, gint64 now_us)
+{
+	if (need != POOL_NEED_MORE) {
+		self->needed_us = POOL_NEVER_US;
+		return;
+	}
+	self->had_need_us = now_us;
+	if (self->needed_us == POOL_NEVER_US)
+		self->needed_us = now_us;
+}
+
+/* Has looked around: the first is drawn anew, since it was the first to answer. */
+static void settle(PoolFleet *self, gint64 now_us)
+{
+	PoolPeer *drawn;
+
+	if (self->is_settled || now_us < self->settles_us)
+		return;
+	self->is_settled = TRUE;
+	drawn = draw_first(self, now_us);
+	if (drawn != NULL)
+		self->first = drawn;
+}
+
+void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us)
+{
+	note_need(self, need, now_us);
+	take_names(self, now_us);
+	renew(self, need, now_us);
+	settle(self, now_us);
+	close_spare(self, now_us);
+	connect_more(self, now_us);
+	choose_first(self, now_us);
+	probe(self, need, now_us);
+}
+
+/* Asking for IDs */
+
+PoolPeer *pool_fleet_choose(PoolFleet *self, PoolNeed need, gint64 now_us)
+{
+	if (self->first == NULL)
+		return NULL;
+	if (pool_peer_is_idle(self->first))
+		return rank(self->first, now_us) != G_MAXINT ? self->first : NULL;
+	if (need != POOL_NEED_MORE ||
+	    now_us - self->needed_us < patience_us(self->first, PATIENCE_US))
+		return NULL;
+	return find_idle(self, self->first, now_us);
+}
+
+guint64 pool_fleet_drawing(const PoolFleet *self, gint64 now_us)
+{
+	guint64 count = 0;
+
+	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
+		const PoolPeer *peer = self->peers[i];
+
+		if (peer != NULL && !seems_to_hang(peer, now_us))
+			count += pool_peer_drawing(peer);
+	}
+	return count;
+}
+
+gint64 pool_fleet_round_trip_us(const PoolFleet *self)
+{
+	return self->first != NULL ? self->first->round_trip_us : 0;
+}
+
+gint64 pool_fleet_next_us(const PoolFleet *self, PoolNeed need)
+{
+	gint64 next_us = self->is_settled ? POOL_NEVER_US : self->settles_us;
+
+	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
+		if (self->peers[i] != NULL)
+			next_us = MIN(next_us, pool_peer_deadline_us(self->peers[i]));
+	}
+	if (count_peers(self) < WANTED_PEERS)
+		next_us = MIN(next_us, pool_servers_next_us(self->servers));
+	if (count_peers(self) > WANTED_PEERS && find_spare(self) != NULL)
+		next_us = MIN(next_us, self->had_need_us + EASE_US);
+	if (is_curious(self, need))
+		next_us = MIN(next_us, self->renews_us);
+	return next_us;
+}

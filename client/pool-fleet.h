@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+#include <poll.h>
+
+#include "client/pool-config.h"
+#include "client/pool-names.h"
+#include "client/pool-peer.h"
+#include "client/pool-servers.h"
+
+/*
+ * The servers as the thread that fetches sees them: those it is connected to, which of them is
+ * asked first, and where more are found. For that thread, under the lock of pool-fork.h.
+ */
+
+#define POOL_FLEET_MAX_PEERS 4
+
+/* What there is a need of. */
+typedef enum {
+	POOL_NEED_NONE, /* nobody takes any IDs */
+	POOL_NEED_MET,  /* the first server does */
+	POOL_NEED_MORE, /* what is in hand runs out, or somebody waits */
+} PoolNeed;
+
+/* Members are for reading. */
+typedef struct {
+	const PoolConfig *config;
+	PoolServers *servers;
+	PoolPeer *peers[POOL_FLEET_MAX_PEERS]; /* NULL: no peer there */
+	PoolPeer *first;                       /* of them: is asked first; NULL: none is fit */
+	guint64 switches;
+	gboolean has_lost_first; /* it failed, and there is none since */
+	gboolean is_settled;     /* has looked around, and drawn the first */
+	gint64 settles_us;  /* until then it looks around: POOL_NEVER_US until one has answered */
+	gint64 needed_us;   /* since when there is a need of more; POOL_NEVER_US: there is not */
+	gint64 had_need_us; /* when there was, last */
+	gint64 renews_us;   /* when to ask again who there is */
+	int fd;             /* eventfd of the thread */
+	PoolNames *names;   /* being looked up; NULL: none */
+	GPtrArray *found;   /* Address: by get_workers; NULL: not yet */
+	GError *failure;    /* of what was last tried; NULL: something has come since */
+} PoolFleet;
+
+void pool_fleet_init(PoolFleet *self, const PoolConfig *config, int fd, gint64 now_us);
+void pool_fleet_clear(PoolFleet *self);
+
+/* Writes what to poll, and returns how many it is: POOL_FLEET_MAX_PEERS at most. */
+guint pool_fleet_poll(const PoolFleet *self, struct pollfd *out_fds);
+
+/* Takes in what @peer says. Returns: whether @news are runs of IDs. */
+gboolean pool_fleet_hear(PoolFleet *self, PoolPeer **peer, PoolNews *news, gint64 now_us);
+
+/* Looks after connections, and who is first. */
+void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us);
+
+/* Returns: (nullable): whom to ask for IDs now: the first, or others too if the need for more has
+ * lasted; each is idle. */
+PoolPeer *pool_fleet_choose(PoolFleet *self, PoolNeed need, gint64 now_us);
+
+/* How many IDs are under way from servers that do not seem to hang. */
+guint64 pool_fleet_drawing(const PoolFleet *self, gint64 now_us);
+
+/* How far it is to the first. */
+gint64 pool_fleet_round_trip_us(const PoolFleet *self);
+
+/* When to tend it next, even if nothing happens. */
+gint64 pool_fleet_next_us(const PoolFleet *self, PoolNeed need);

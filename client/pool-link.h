@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+#include <sys/socket.h>
+
+#include "client/call.h"
+
+/*
+ * A connection of a pool to one server, with one call under way at most. It never waits: who owns
+ * it waits for pool_link_events() of its descriptor, by poll(2), and then advances it. For one
+ * thread, under the lock of pool-fork.h.
+ */
+
+typedef enum {
+	POOL_LINK_CONNECTING,
+	POOL_LINK_IDLE,
+	POOL_LINK_ASKING,
+} PoolLinkState;
+
+typedef enum {
+	POOL_LINK_NOTHING, /* it goes on */
+	POOL_LINK_READY,   /* it has just become connected */
+	POOL_LINK_ANSWERED,
+	POOL_LINK_REFUSED, /* the server has answered with an error; the connection stands */
+	POOL_LINK_FAILED,  /* the connection is of no use any more */
+} PoolLinkEvent;
+
+/* Members are for reading. */
+typedef struct {
+	int fd; /* -1: not any more, in the child of a fork */
+	PoolLinkState state;
+	gint64 since_us; /* when it got into this state */
+	ClientCall call; /* ASKING: what */
+	gint32 seqid;
+	GByteArray *out; /* from out_sent on it is yet to be sent */
+	gsize out_sent;
+	GByteArray *in;
+} PoolLink;
+
+typedef struct {
+	struct sockaddr_storage bytes;
+	socklen_t length;
+} PoolLinkAddress;
+
+/* Begins to connect. Returns: (transfer full): %NULL with UNREACHABLE set */
+PoolLink *pool_link_new(const PoolLinkAddress *address, gint64 now_us, GError **error);
+void pool_link_free(PoolLink *self);
+
+/* What is in @call stays until it is answered. The link is idle. */
+void pool_link_ask(PoolLink *self, const ClientCall *call, gint64 now_us);
+
+/* What to wait for: events of poll(2). */
+short pool_link_events(const PoolLink *self);
+
+/**
+ * pool_link_advance:
+ * @reply: (inout): as client_call_read() has it
+ *
+ * Sends and receives what it can. After ANSWERED and REFUSED it is idle; an error is set with
+ * REFUSED and FAILED.
+ */
+PoolLinkEvent pool_link_advance(PoolLink *self, gint64 now_us, ClientReply *reply, GError **error);

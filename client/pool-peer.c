@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/pool-peer.h"
+
+#include <string.h>
+
+#include "client/pool-clock.h"
+
+#define CONNECT_LIMIT_MS 1000
+#define REPLY_LIMIT_MS   3000 /* servers let calls wait for a second, unless set otherwise */
+#define LEAST_REFUSAL_MS 20
+#define MOST_REFUSAL_MS  2000
+
+void pool_news_init(PoolNews *self)
+{
+	*self = (PoolNews){
+		.runs = g_array_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun)),
+		.ids = g_new(gint64, CLIENT_CALL_MAX_COUNT),
+	};
+}
+
+void pool_news_clear(PoolNews *self)
+{
+	g_array_unref(self->runs);
+	g_free(self->ids);
+	g_clear_pointer(&self->workers, g_ptr_array_unref);
+}
+
+PoolPeer *pool_peer_new(PoolServer *server, gint64 now_us, GError **error)
+{
+	PoolLink *link = pool_link_new(&server->address, now_us, error);
+
+	if (link == NULL)
+		return NULL;
+
+	PoolPeer *self = g_new0(PoolPeer, 1);
+
+	self->server = server;
+	self->link = link;
+	self->nonce = g_strdup("");
+	self->draws = CLIENT_RESULT_RUNS;
+	self->max_count = CLIENT_CALL_MAX_RUN_IDS;
+	server->is_linked = TRUE;
+	return self;
+}
+
+void pool_peer_free(PoolPeer *self)
+{
+	if (self == NULL)
+		return;
+	self->server->is_linked = FALSE;
+	pool_link_free(self->link);
+	g_free(self->nonce);
+	g_free(self);
+}
+
+gboolean pool_peer_is_idle(const PoolPeer *self)
+{
+	return self->link->state == POOL_LINK_IDLE;
+}
+
+static gboolean is_draw(ClientResult result)
+{
+	return result == CLIENT_RESULT_RUNS || result == CLIENT_RESULT_IDS ||
+	       result == CLIENT_RESULT_ID;
+}
+
+guint pool_peer_drawing(const PoolPeer *self)
+{
+	const ClientCall *call = &self->link->call;
+
+	if (self->link->state != POOL_LINK_ASKING || !is_draw(call->result))
+		return 0;
+	return MAX(call->count, 1);
+}
+
+void pool_peer_probe(PoolPeer *self, gint64 now_us)
+{
+	const ClientCall call = {.method = "get_worker", .result = CLIENT_RESULT_WORKER};
+
+	self->probed_us = now_us;
+	pool_link_ask(self->link, &call, now_us);
+}
+
+void pool_peer_list(PoolPeer *self, gint64 now_us)
+{
+	const ClientCall call = {.method = "get_workers", .result = CLIENT_RESULT_WORKERS};
+
+	pool_link_ask(self->link, &call, now_us);
+}
+
+void pool_peer_draw(PoolPeer *self, const char *agent, guint count, gint64 now_us)
+{
+	ClientCall call = {.method = "get_id", .result = self->draws, .agent = agent};
+
+	if (self->draws != CLIENT_RESULT_ID) {
+		call.method = self->draws == CLIENT_RESULT_RUNS ? "get_id_runs" : "get_ids";
+		call.count = MIN(count, self->max_count);
+	}
+	pool_link_ask(self->link, &call, now_us);
+}
+
+static guint limit_ms(const PoolPeer *self)
+{
+	return self->link->state == POOL_LINK_CONNECTING ? CONNECT_LIMIT_MS : REPLY_LIMIT_MS;
+}
+
+gint64 pool_peer_deadline_us(const PoolPeer *self)
+{
+	if (pool_peer_is_idle(self))
+		return POOL_NEVER_US;
+	return self->link->since_us + limit_ms(self) * G_TIME_SPAN_MILLISECOND;
+}
+
+static PoolPeerFitness fitness_of(const char *state)
+{
+	if (g_str_equal(state, "draining"))
+		return POOL_PEER_DRAINING;
+	/* one that claims anew serves what it has left */
+	return g_str_equal(state, "serving") || g_str_equal(state, "reclaiming") ? POOL_PEER_SERVES
+										 : POOL_PEER_UNFIT;
+}
+
+static void take_round_trip(PoolPeer *self, gint64 now_us)
+{
+	gint64 round_trip_us = MAX(now_us - self->probed_us, 1);
+
+	/* the least one tells how far it is, the others how busy something was */
+	if (self->round_trip_us == 0 || round_trip_us < self->round_trip_us)
+		self->round_trip_us = round_trip_us;
+}
+
+static PoolPeerEvent take_worker(PoolPeer *self, gint64 now_us, ClientReply *reply)
+{
+	take_round_trip(self, now_us);
+	self->fitness = fitness_of(reply->worker->state);
+	g_free(self->nonce);
+	self->nonce = g_steal_pointer(&reply->worker->nonce);
+	return POOL_PEER_PROBED;
+}
+
+static void add_id(GArray *runs, gint64 id)
+{
+	SnowflakeClientIdRun *last =
+		runs->len > 0 ? &g_array_index(runs, SnowflakeClientIdRun, runs->len - 1) : NULL;
+	const SnowflakeClientIdRun run = {.first = id, .count = 1};
+
+	if (last != NULL && last->first + last->count == id)
+		last->count++;
+	else
+		g_array_append_val(runs, run);
+}
+
+static void make_runs(const ClientCall *call, const ClientReply *reply, PoolNews *news)
+{
+	if (call->result == CLIENT_RESULT_RUNS)
+		return;
+	g_array_set_size(news->runs, 0);
+	if (call->result == CLIENT_RESULT_ID)
+		add_id(news->runs, reply->number);
+	for (guint i = 0; i < call->count; i++)
+		add_id(news->runs, reply->ids[i]);
+}
+
+/* Of a connection IDs increase from answer to answer, too. */
+static PoolPeerEvent take_ids(PoolPeer *self, const ClientReply *reply, PoolNews *news,
+			      GError **error)
+{
+	make_runs(&self->link->call, reply, news);
+
+	const SnowflakeClientIdRun *runs = (const SnowflakeClientIdRun *)news->runs->data;
+	gint64 first = runs[0].first;
+
+	if (first <= self->last_id) {
+		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+			    "not an answer of a Snowflake server: ID %" G_GINT64_FORMAT
+			    " after ID %" G_GINT64_FORMAT,
+			    first, self->last_id);
+		return POOL_PEER_FAILED;
+	}
+	self->last_id = runs[news->runs->len - 1].first + runs[news->runs->len - 1].count - 1;
+	return POOL_PEER_DRAWN;
+}
+
+static PoolPeerEvent take_answer(PoolPeer *self, gint64 now_us, ClientReply *reply, PoolNews *news,
+				 GError **error)
+{
+	ClientResult result = self->link->call.result;
+
+	if (result == CLIENT_RESULT_WORKER)
+		return take_worker(self, now_us, reply);
+	if (result == CLIENT_RESULT_WORKERS) {
+		news->workers = g_steal_pointer(&reply->workers);
+		return POOL_PEER_LISTED;
+	}
+	return take_ids(self, reply, news, error);
+}
+
+static PoolPeerEvent refuse(PoolPeer *self, gint64 now_us, const ClientReply *reply,
+			    GError *refusal, GError **error)
+{
+	gint64 rest_ms = CLAMP(reply->retry_after_ms, LEAST_REFUSAL_MS, MOST_REFUSAL_MS);
+
+	self->refused_until_us = now_us + rest_ms * G_TIME_SPAN_MILLISECOND;
+	g_propagate_error(error, refusal);
+	return POOL_PEER_REFUSED;
+}
+
+/* The server lacks the call, or allows fewer at once: another one may do. */
+static gboolean step_down(PoolPeer *self, const ClientReply *reply, const GError *refusal)
+{
+	if (reply->count_refused && self->link->call.count > 1) {
+		self->max_count = self->link->call.count / 2;
+		return TRUE;
+	}
+	if (refusal->code != SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED || self->draws == CLIENT_RESULT_ID)
+		return FALSE;
+	self->draws = self->draws == CLIENT_RESULT_RUNS ? CLIENT_RESULT_IDS : CLIENT_RESULT_ID;
+	self->max_count = CLIENT_CALL_MAX_COUNT;
+	return TRUE;
+}
+
+static PoolPeerEvent take_refusal(PoolPeer *self, gint64 now_us, const ClientReply *reply,
+				  GError *refusal, GError **error)
+{
+	g_autoptr(GError) owned = refusal;
+	ClientResult result = self->link->call.result;
+
+	if (result == CLIENT_RESULT_WORKERS)
+		return POOL_PEER_LISTED;
+	if (result == CLIENT_RESULT_WORKER) {
+		take_round_trip(self, now_us);
+		self->fitness = POOL_PEER_SERVES; /* it is of 2010 */
+		return POOL_PEER_PROBED;
+	}
+	if (step_down(self, reply, refusal))
+		return POOL_PEER_NOTHING;
+	return refuse(self, now_us, reply, g_steal_pointer(&owned), error);
+}
+
+static PoolPeerEvent fail_if_late(PoolPeer *self, gint64 now_us, GError **error)
+{
+	if (now_us < pool_peer_deadline_us(self))
+		return POOL_PEER_NOTHING;
+	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
+		    "no %s within %u ms",
+		    self->link->state == POOL_LINK_CONNECTING ? "connection" : "answer",
+		    limit_ms(self));
+	return POOL_PEER_FAILED;
+}
+
+PoolPeerEvent pool_peer_advance(PoolPeer *self, gint64 now_us, PoolNews *news, GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+	ClientReply reply = {.runs = news->runs, .ids = news->ids};
+	gint64 asked_us = self->link->since_us;
+	PoolPeerEvent event = POOL_PEER_FAILED;
+
+	switch (pool_link_advance(self->link, now_us, &reply, &failure)) {
+	case POOL_LINK_NOTHING:
+		event = fail_if_late(self, now_us, &failure);
+		break;
+	case POOL_LINK_READY:
+		event = POOL_PEER_NOTHING;
+		break;
+	case POOL_LINK_ANSWERED:
+		news->asked_us = asked_us;
+		event = take_answer(self, now_us, &reply, news, &failure);
+		break;
+	case POOL_LINK_REFUSED:
+		event = take_refusal(self, now_us, &reply, g_steal_pointer(&failure), &failure);
+		break;
+	case POOL_LINK_FAILED:
+		break;
+	}
+	g_clear_pointer(&reply.worker, snowflake_client_worker_free);
+	g_clear_pointer(&reply.workers, g_ptr_array_unref);
+	if (failure != NULL)
+		g_propagate_prefixed_error(error, g_steal_pointer(&failure),
+					   "%s: ", self->server->text);
+	return event;
+}

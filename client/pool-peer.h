@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "client/pool-link.h"
+#include "client/pool-servers.h"
+
+/*
+ * A server that a pool is connected to, and what it knows of it: whether it is fit, how far it is,
+ * which calls it has. It is asked for one thing at a time. For one thread, under the lock of
+ * pool-fork.h.
+ */
+
+typedef enum {
+	POOL_PEER_UNKNOWN,  /* it has not said yet */
+	POOL_PEER_SERVES,   /* or lacks get_worker(): then it is taken to */
+	POOL_PEER_DRAINING, /* it serves, and is about to stop */
+	POOL_PEER_UNFIT,    /* it has no worker ID */
+} PoolPeerFitness;
+
+typedef enum {
+	POOL_PEER_NOTHING, /* new: it goes on, or tries another call */
+	POOL_PEER_PROBED,
+	POOL_PEER_DRAWN,
+	POOL_PEER_LISTED,
+	POOL_PEER_REFUSED, /* IDs; it may be asked again after refused_until_us */
+	POOL_PEER_FAILED,  /* the connection is of no use any more */
+} PoolPeerEvent;
+
+/* Members are for reading. */
+typedef struct {
+	PoolServer *server; /* borrowed */
+	PoolLink *link;
+	PoolPeerFitness fitness;
+	gint64 probed_us; /* when it was last asked how it is */
+	gint64 round_trip_us;
+	gint64 refused_until_us;
+	char *nonce;        /* of the server's process; empty: it does not say */
+	ClientResult draws; /* RUNS; IDS or ID where it lacks the others */
+	guint max_count;    /* of one draw */
+	gint64 last_id;
+} PoolPeer;
+
+/* What comes from peers; kept to be used again. */
+typedef struct {
+	GArray *runs;       /* SnowflakeClientIdRun: DRAWN */
+	gint64 asked_us;    /* likewise: when they were asked for */
+	GPtrArray *workers; /* SnowflakeClientWorker: LISTED; NULL: it cannot say. The reader's. */
+	gint64 *ids;
+} PoolNews;
+
+void pool_news_init(PoolNews *self);
+void pool_news_clear(PoolNews *self);
+
+/* Begins to connect. Returns: (transfer full): %NULL with an error set */
+PoolPeer *pool_peer_new(PoolServer *server, gint64 now_us, GError **error);
+void pool_peer_free(PoolPeer *self);
+
+gboolean pool_peer_is_idle(const PoolPeer *self);
+
+/* How many IDs it is asked for now. */
+guint pool_peer_drawing(const PoolPeer *self);
+
+/* Ask it, which is idle: how it is; for @count IDs, or as many as it gives at once; who else there
+ * is. */
+void pool_peer_probe(PoolPeer *self, gint64 now_us);
+void pool_peer_draw(PoolPeer *self, const char *agent, guint count, gint64 now_us);
+void pool_peer_list(PoolPeer *self, gint64 now_us);
+
+/* When to give it up, if nothing comes. */
+gint64 pool_peer_deadline_us(const PoolPeer *self);
+
+/* As pool_link_advance(), and what that means. Fails at the deadline. */
+PoolPeerEvent pool_peer_advance(PoolPeer *self, gint64 now_us, PoolNews *news, GError **error);

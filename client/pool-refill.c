@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/pool-refill.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+
+#include "client/pool-ages.h"
+#include "client/pool-clock.h"
+#include "client/pool-fleet.h"
+#include "client/pool-fork.h"
+#include "client/pool-rate.h"
+
+#define LOOKS_A_SPAN   16 /* while IDs are taken: so often in the time that is prefetched */
+#define LEAST_LOOK_US  1000
+#define NEEDED_LOOK_US 1000 /* while more are needed */
+
+struct _PoolRefill {
+	const PoolConfig *config;
+	PoolHand *hand;
+	pthread_t thread;
+	int fd; /* eventfd: somebody calls */
+	_Atomic gboolean is_called;
+	_Atomic gboolean stops;
+	_Atomic guint64 refills;
+	_Atomic guint64 switches;
+	/* the thread's, under the lock of pool-fork.h */
+	PoolFleet fleet;
+	PoolNews news;
+	PoolAges ages;
+	PoolRate rate;
+	PoolNeed need;
+	guint64 wanted; /* IDs to have in hand */
+	guint64 seen_dry;
+	guint64 seen_refills; /* at the last push of the rate */
+	gboolean is_explained;
+};
+
+/* What comes */
+
+static void put(PoolRefill *self, gint64 now_us)
+{
+	guint64 batch = pool_ages_batch(&self->ages, self->news.asked_us);
+
+	if (batch < pool_ages_oldest(&self->ages, now_us))
+		return;
+	for (guint i = 0; i < self->news.runs->len; i++) {
+		const SnowflakeClientIdRun *run =
+			&g_array_index(self->news.runs, SnowflakeClientIdRun, i);
+
+		/* what there is no room for is lost, as an ID may be */
+		if (!pool_ring_put(&self->hand->ring, &(PoolRun){run->first, run->count, batch}))
+			break;
+	}
+	atomic_fetch_add(&self->refills, 1);
+	pool_hand_share(self->hand);
+	pool_wait_wake(&self->hand->wait);
+}
+
+static void hear(PoolRefill *self, gint64 now_us)
+{
+	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
+		PoolPeer **peer = &self->fleet.peers[i];
+
+		if (*peer != NULL && pool_fleet_hear(&self->fleet, peer, &self->news, now_us))
+			put(self, now_us);
+	}
+}
+
+static void explain(PoolRefill *self)
+{
+	const GError *failure = self->fleet.failure;
+
+	if (failure == NULL && !self->is_explained)
+		return;
+	self->is_explained = failure != NULL;
+	pool_wait_explain(&self->hand->wait, failure != NULL ? failure->code : 0,
+			  failure != NULL ? failure->message : NULL);
+}
+
+/* How much there is a need of */
+
+/* Takers found nothing, although something had come since they last did. */
+static gboolean is_dry(PoolRefill *self, gboolean is_waited_for)
+{
+	guint64 dry = atomic_load_explicit(&self->hand->dry, memory_order_relaxed);
+	guint64 refills = atomic_load_explicit(&self->refills, memory_order_relaxed);
+
+	if ((dry == self->seen_dry && !is_waited_for) ||
+	    (refills == self->seen_refills && self->wanted > 0))
+		return FALSE;
+	self->seen_dry = dry;
+	self->seen_refills = refills;
+	return TRUE;
+}
+
+static void observe(PoolRefill *self, gint64 now_us)
+{
+	guint64 put_ids = pool_ring_put_ids(&self->hand->ring);
+	guint64 level = pool_ring_level(&self->hand->ring);
+	guint64 thrown = atomic_load_explicit(&self->hand->thrown, memory_order_relaxed);
+	gint64 span_us = self->config->prefetch_ms * G_TIME_SPAN_MILLISECOND +
+			 2 * pool_fleet_round_trip_us(&self->fleet);
+	guint waiting = level == 0 ? pool_wait_count(&self->hand->wait) : 0;
+
+	pool_rate_observe(&self->rate, now_us, put_ids - level - thrown, is_dry(self, waiting > 0));
+	self->wanted = MAX(pool_rate_target(&self->rate, span_us), waiting);
+	if (self->wanted == 0)
+		self->need = POOL_NEED_NONE;
+	else
+		self->need =
+			2 * level < self->wanted || waiting > 0 ? POOL_NEED_MORE : POOL_NEED_MET;
+}
+
+/* By three quarters, so that an answer brings a good part of what is wanted. */
+static void ask(PoolRefill *self, gint64 now_us)
+{
+	guint64 level = pool_ring_level(&self->hand->ring);
+	PoolPeer *peer;
+
+	for (;;) {
+		guint64 coming = level + pool_fleet_drawing(&self->fleet, now_us);
+
+		if (self->wanted == 0 || coming * 4 > self->wanted * 3)
+			return;
+		peer = pool_fleet_choose(&self->fleet, self->need, now_us);
+		if (peer == NULL)
+			return;
+		pool_peer_draw(peer, self->config->agent, (guint)(self->wanted - coming), now_us);
+	}
+}
+
+static void age(PoolRefill *self, gint64 now_us)
+{
+	pool_hand_age(self->hand, pool_ages_oldest(&self->ages, now_us));
+	pool_hand_share(self->hand);
+}
+
+static gint64 next_us(const PoolRefill *self, gint64 now_us)
+{
+	gint64 look_us = self->config->prefetch_ms * G_TIME_SPAN_MILLISECOND / LOOKS_A_SPAN;
+	gint64 next =
+		MIN(pool_ages_next_us(&self->ages), pool_fleet_next_us(&self->fleet, self->need));
+
+	if (self->need == POOL_NEED_MORE)
+		return MIN(next, now_us + NEEDED_LOOK_US);
+	if (self->need == POOL_NEED_MET)
+		return MIN(next, now_us + MAX(look_us, LEAST_LOOK_US));
+	return next;
+}
+
+/* One pass: all that can be done without waiting. Returns when to make the next one. */
+static gint64 work(PoolRefill *self)
+{
+	gint64 now_us = pool_clock_us();
+
+	hear(self, now_us);
+	age(self, now_us);
+	observe(self, now_us);
+	pool_fleet_tend(&self->fleet, self->need, now_us);
+	ask(self, now_us);
+	hear(self, now_us);
+	explain(self);
+	atomic_store_explicit(&self->switches, self->fleet.switches, memory_order_relaxed);
+	return next_us(self, now_us);
+}
+
+/* The thread */
+
+static void wait_until(struct pollfd *fds, guint count, gint64 until_us)
+{
+	gint64 left_us = MAX(until_us - pool_clock_us(), 0);
+	const struct timespec left = {
+		.tv_sec = left_us / G_USEC_PER_SEC,
+		.tv_nsec = left_us % G_USEC_PER_SEC * 1000,
+	};
+
+	ppoll(fds, count, until_us != POOL_NEVER_US ? &left : NULL, NULL);
+}
+
+/* In this order: who calls before the exchange is seen in what follows, who calls after it writes
+ * once more. */
+static void answer_calls(PoolRefill *self)
+{
+	eventfd_t calls;
+
+	eventfd_read(self->fd, &calls);
+	atomic_exchange(&self->is_called, FALSE);
+}
+
+static void *run(void *user_data)
+{
+	PoolRefill *self = user_data;
+	struct pollfd fds[1 + POOL_FLEET_MAX_PEERS];
+
+	for (;;) {
+		answer_calls(self);
+		if (atomic_load(&self->stops))
+			return NULL;
+		pool_fork_lock();
+
+		gint64 until_us = work(self);
+		guint count = pool_fleet_poll(&self->fleet, fds + 1);
+
+		pool_fork_unlock();
+		fds[0] = (struct pollfd){.fd = self->fd, .events = POLLIN};
+		wait_until(fds, 1 + count, until_us);
+	}
+}
+
+/* Signals are for the program's own threads. */
+static int start(PoolRefill *self)
+{
+	sigset_t all, before;
+	int code;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	code = pthread_create(&self->thread, NULL, run, self);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (code == 0)
+		pthread_setname_np(self->thread, "snowflake-pool");
+	return code;
+}
+
+static void take_apart(PoolRefill *self)
+{
+	pool_fork_lock();
+	pool_fleet_clear(&self->fleet);
+	pool_news_clear(&self->news);
+	pool_fork_close(&self->fd);
+	pool_fork_unlock();
+	g_free(self);
+}
+
+static void put_together(PoolRefill *self)
+{
+	gint64 now_us = pool_clock_us();
+
+	pool_fork_lock();
+	self->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (self->fd >= 0)
+		pool_fork_add(&self->fd);
+	pool_fleet_init(&self->fleet, self->config, self->fd, now_us);
+	pool_news_init(&self->news);
+	pool_ages_init(&self->ages, self->config->max_age_ms * G_TIME_SPAN_MILLISECOND);
+	pool_rate_init(&self->rate, now_us);
+	pool_fork_unlock();
+}
+
+PoolRefill *pool_refill_new(const PoolConfig *config, PoolHand *hand, GError **error)
+{
+	PoolRefill *self = g_new0(PoolRefill, 1);
+
+	self->config = config;
+	self->hand = hand;
+	put_together(self);
+
+	int code = self->fd >= 0 ? start(self) : errno;
+
+	if (code == 0)
+		return self;
+	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
+		    "no thread that fetches IDs: %s", g_strerror(code));
+	take_apart(self);
+	return NULL;
+}
+
+void pool_refill_free(PoolRefill *self)
+{
+	if (self == NULL)
+		return;
+	if (self->fd >= 0) { /* else it is the parent's of a fork, whose thread is not here */
+		atomic_store(&self->stops, TRUE);
+		pool_refill_call(self);
+		pthread_join(self->thread, NULL);
+	}
+	take_apart(self);
+}
+
+void pool_refill_call(PoolRefill *self)
+{
+	if (!atomic_exchange(&self->is_called, TRUE))
+		eventfd_write(self->fd, 1);
+}
+
+guint64 pool_refill_count(const PoolRefill *self)
+{
+	return atomic_load_explicit(&self->refills, memory_order_relaxed);
+}
+
+guint64 pool_refill_switches(const PoolRefill *self)
+{
+	return atomic_load_explicit(&self->switches, memory_order_relaxed);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "client/pool-link.h"
+
+/*
+ * The servers that a pool may connect to: which they are, and which are to be left alone for a
+ * while. For one thread; times come in.
+ */
+
+typedef struct {
+	char *text;
+	PoolLinkAddress address;
+	gint64 rests_until_us;
+	guint failures; /* in a row */
+	gboolean is_linked;
+	gboolean is_known; /* in the last list */
+} PoolServer;
+
+typedef struct _PoolServers PoolServers;
+
+PoolServers *pool_servers_new(void);
+void pool_servers_free(PoolServers *self);
+
+/* @names: (element-type PoolName): servers that there are. If they @are_all, others are forgotten,
+ * once they are not linked. */
+void pool_servers_set(PoolServers *self, const GPtrArray *names, gboolean are_all);
+
+guint pool_servers_count(const PoolServers *self);
+
+/* Returns: (nullable): one to connect to: drawn at random from those that are neither linked nor
+ * resting. */
+PoolServer *pool_servers_draw(PoolServers *self, gint64 now_us);
+
+/* When the first of those that are not linked has rested; POOL_NEVER_US: there is none. */
+gint64 pool_servers_next_us(const PoolServers *self);
+
+/* It cannot be used: it rests, @least_us at least, for longer each time in a row, and at random, so
+ * that those who come back to it do not come all at once. */
+void pool_servers_rest(PoolServers *self, PoolServer *server, gint64 now_us, gint64 least_us);
+
+/* A number from 0 to @below - 1, at random. */
+guint pool_servers_random(PoolServers *self, guint below);
