@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-#include "snowflake-client.h"
+#include "snowflake-client.h" /* lint: allow include: they are installed side by side */
 
 G_BEGIN_DECLS
 
