@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that take IDs from a pool of the client library.
+
+    pool = StepByStep(self, [address, ...], max_age_ms=300)
+    pool.take(3); pool.count().in_hand; pool.take_in_child(3)
+
+    load = Load(self, [address, ...], "--rate", 100000, seconds=3)
+    load.finish()["failed"]
+"""
+import json
+import subprocess
+import threading
+from typing import NamedTuple
+
+from harness import BUILD, ENVIRONMENT, PATIENCE
+
+STEP_BY_STEP = BUILD / "tests" / "integration" / "client-pool"
+LOAD = BUILD / "bench" / "pool" / "bench-pool"
+LIMIT_S = 60
+
+
+class Count(NamedTuple):
+    in_hand: int
+    taken: int
+    thrown_away: int
+    dry: int
+    refills: int
+    switches: int
+
+
+class Refused(Exception):
+    """What a take said."""
+
+
+def text_of(address):
+    return address if isinstance(address, str) else "%s:%d" % address
+
+
+def end(process, limit):
+    try:
+        return process.communicate(timeout=limit * PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise AssertionError(f"{process.args} does not end") from None
+
+
+class StepByStep:
+    """Ended with the test, which fails if it does not end well."""
+
+    def __init__(self, test, addresses, prefetch_ms=50, max_age_ms=1000, timeout_ms=None,
+                 discover=False, wrapper=()):
+        timeout_ms = int(20000 * PATIENCE) if timeout_ms is None else timeout_ms
+        command = [*wrapper, STEP_BY_STEP, prefetch_ms, max_age_ms, timeout_ms, int(discover),
+                   *map(text_of, addresses)]
+        self.process = subprocess.Popen(
+            [str(word) for word in command], env=ENVIRONMENT, text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self._test = test
+        test.addCleanup(self._hold_to_account)
+
+    def _hold_to_account(self):
+        self._test.assertEqual(end(self.process, LIMIT_S), ("", ""))
+        self._test.assertEqual(self.process.returncode, 0)
+
+    def _do(self, what):
+        # a server that never answers is not to keep the test for ever
+        timer = threading.Timer(LIMIT_S * PATIENCE, self.process.kill)
+        timer.start()
+        try:
+            self.process.stdin.write(f"{what}\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        finally:
+            timer.cancel()
+        if not line:
+            raise AssertionError(f"no answer to {what}: {self.process.stderr.read()}")
+        return line
+
+    def _take(self, what, count):
+        words = self._do(f"{what} {count}").rstrip("\n").split(" ")
+        numbers = []
+        while words and words[0].isdigit():
+            numbers.append(int(words.pop(0)))
+        if len(numbers) < count:
+            raise Refused(" ".join(words).strip())
+        return numbers
+
+    def take(self, count):
+        return self._take("take", count)
+
+    def take_in_child(self, count):
+        return self._take("fork", count)
+
+    def count(self):
+        return Count(*map(int, self._do("count").split()))
+
+
+class Load:
+    """bench-pool, for some seconds."""
+
+    def __init__(self, test, addresses, *options, seconds):
+        command = [LOAD, "--seconds", seconds, *options, *map(text_of, addresses)]
+        self.seconds = seconds
+        self.process = subprocess.Popen(
+            [str(word) for word in command], env=ENVIRONMENT, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self._test = test
+        test.addCleanup(self.process.kill)
+
+    def finish(self):
+        """What it reports."""
+        printed, complaints = end(self.process, self.seconds + LIMIT_S)
+        self._test.assertEqual((self.process.returncode, complaints), (0, ""))
+        return json.loads(printed)
