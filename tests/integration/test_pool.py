@@ -10,7 +10,7 @@ import threading
 import time
 
 from fake_servers import Extended, Of2010, serve, serve_2010
-from harness import (PATIENCE, SANITIZED, Parts, ServerTest, dead_address, scaled, wait_for)
+from harness import (LONG_WAIT_MS, PATIENCE, SANITIZED, Parts, ServerTest, dead_address, scaled, wait_for)
 from name_server import skip_unless_possible
 from pool import Load, Refused, StepByStep
 from zookeeper_case import ZooKeeperTest
@@ -180,27 +180,30 @@ class Failover(PoolTest):
         self.load_two(hang)
 
     def test_drain(self):
-        drain_ms = int(5000 * PATIENCE)
-
-        def drain(one, other):
-            asked = one if ids_of(one) > ids_of(other) else other
-            left = other if asked is one else one
-            before = ids_of(left)
-            asked.expect_end = True
-            asked.process.terminate()
-            wait_for(lambda: ids_of(left) > before, what="IDs of the other")
-            # it still serves, and is not asked
-            self.assertIsNone(asked.process.poll())
-            told = wait_for(lambda: self._rests(asked), what="nobody asks it")
-            self.assertGreater(told, 0)
-            asked.process.terminate()
-        self.load_two(drain, "--drain-delay", drain_ms)
+        servers = self.start_two("--drain-delay", LONG_WAIT_MS)
+        pool = StepByStep(self, [server.address for server in servers])
+        pool.take(100)
+        # until it has looked around, and keeps to one
+        wait_for(lambda: all(server.open_connections() == 2 for server in servers))
+        asked = self._asked(pool, servers)
+        asked.process.terminate()
+        wait_for(lambda: self._asked(pool, servers) is not asked, what="the other is asked")
+        # it still serves
+        self.assertEqual(asked.call("get_worker").state, "draining")
+        self.assertLessEqual(pool.count().switches, 1)
+        for server in servers:
+            server.kill()
 
     @staticmethod
-    def _rests(server):
-        before = ids_of(server)
-        time.sleep(0.3)  # lint: allow sleep: nothing is to happen
-        return before if ids_of(server) == before else 0
+    def _asked(pool, servers):
+        """Which of them it is, for a while."""
+        while True:
+            before = [ids_of(server) for server in servers]
+            for _ in range(20):
+                pool.take(100)
+            asked = [server for server, ids in zip(servers, before) if ids_of(server) > ids]
+            if len(asked) == 1:
+                return asked[0]
 
 
 class ComeAndGo(PoolTest):
