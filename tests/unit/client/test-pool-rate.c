@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* How much to have in hand, and how old it may be: the arithmetic, by a clock of the test's. */
+#include "client/pool-ages.h"
+#include "client/pool-clock.h"
+#include "client/pool-rate.h"
+
+#define MS       G_TIME_SPAN_MILLISECOND
+#define SPAN_US  (50 * MS)
+#define MAX_AGE  (640 * MS)
+#define BATCH_US (10 * MS) /* a 64th of it */
+
+/* @ids_per_ms taken for @n_ms, looked at each @step_ms. */
+static void take(PoolRate *rate, gint64 *now_us, guint64 *gone, guint ids_per_ms, guint n_ms,
+		 guint step_ms)
+{
+	for (guint i = 0; i < n_ms; i += step_ms) {
+		*now_us += step_ms * MS;
+		*gone += ids_per_ms * step_ms;
+		pool_rate_observe(rate, *now_us, *gone, FALSE);
+	}
+}
+
+static void test_steady(void)
+{
+	static const guint steps_ms[] = {1, 3, 10, 25};
+
+	for (guint i = 0; i < G_N_ELEMENTS(steps_ms); i++) {
+		PoolRate rate;
+		gint64 now_us = 7;
+		guint64 gone = 0;
+
+		pool_rate_init(&rate, now_us);
+		g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), ==, 0);
+		take(&rate, &now_us, &gone, 1000, 300, steps_ms[i]);
+		g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), >=, 49000);
+		g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), <=, 50000);
+		g_assert_cmpuint(pool_rate_target(&rate, 2 * SPAN_US), >=, 98000);
+		/* up by most of it in 50 ms */
+		take(&rate, &now_us, &gone, 4000, 50, MIN(steps_ms[i], 10));
+		g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), >=, 150000);
+	}
+}
+
+static void test_idle(void)
+{
+	PoolRate rate;
+	gint64 now_us = 0;
+	guint64 gone = 0;
+
+	pool_rate_init(&rate, now_us);
+	take(&rate, &now_us, &gone, 4000, 300, 3);
+	/* a short pause leaves the better part */
+	take(&rate, &now_us, &gone, 0, 50, 3);
+	g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), >=, 150000);
+	take(&rate, &now_us, &gone, 0, 10000, 3);
+	g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), ==, 0);
+	/* one in hand for whoever takes a few a second */
+	now_us += 200 * MS;
+	pool_rate_observe(&rate, now_us, ++gone, FALSE);
+	g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), ==, 1);
+	/* what is counted as gone may seem to come back, between two counters */
+	now_us += 200 * MS;
+	pool_rate_observe(&rate, now_us, gone - 1, FALSE);
+	g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), <=, 1);
+}
+
+static void test_dry(void)
+{
+	PoolRate rate;
+	guint target = 0;
+
+	pool_rate_init(&rate, 0);
+	pool_rate_observe(&rate, 100, 0, TRUE);
+	g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), ==, POOL_RATE_FIRST);
+	for (guint i = 1; target < POOL_RATE_MAX_TARGET; i++) {
+		pool_rate_observe(&rate, 100, 0, TRUE);
+		target = pool_rate_target(&rate, SPAN_US);
+		g_assert_cmpuint(target, ==, POOL_RATE_FIRST << i);
+	}
+	pool_rate_observe(&rate, 100, 0, TRUE);
+	g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), ==, POOL_RATE_MAX_TARGET);
+	for (guint i = 1; i <= 1000; i++)
+		pool_rate_observe(&rate, 100 + 3 * i * MS, 0, FALSE);
+	g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), ==, 0);
+}
+
+static void test_ages(void)
+{
+	PoolAges ages;
+
+	pool_ages_init(&ages, MAX_AGE);
+	g_assert_cmpuint(pool_ages_oldest(&ages, 5), ==, 1);
+	g_assert_cmpint(pool_ages_next_us(&ages), ==, POOL_NEVER_US);
+	g_assert_cmpuint(pool_ages_batch(&ages, 1000), ==, 1);
+	g_assert_cmpuint(pool_ages_batch(&ages, 1000 + BATCH_US - 1), ==, 1);
+	g_assert_cmpuint(pool_ages_batch(&ages, 1000 + BATCH_US), ==, 2);
+	g_assert_cmpint(pool_ages_next_us(&ages), ==, 1000 + MAX_AGE);
+	g_assert_cmpuint(pool_ages_oldest(&ages, 1000 + MAX_AGE - 1), ==, 1);
+	g_assert_cmpuint(pool_ages_oldest(&ages, 1000 + MAX_AGE), ==, 2);
+	g_assert_cmpint(pool_ages_next_us(&ages), ==, 1000 + BATCH_US + MAX_AGE);
+	g_assert_cmpuint(pool_ages_oldest(&ages, 1000 + BATCH_US + MAX_AGE), ==, 3);
+	g_assert_cmpint(pool_ages_next_us(&ages), ==, POOL_NEVER_US);
+	/* one that is over gets no more */
+	g_assert_cmpuint(pool_ages_batch(&ages, 1000 + BATCH_US), ==, 3);
+}
+
+/* An answer that was long under way takes with it what came before it. */
+static void test_late_answer(void)
+{
+	PoolAges ages;
+
+	pool_ages_init(&ages, MAX_AGE);
+	g_assert_cmpuint(pool_ages_batch(&ages, 100 * MS), ==, 1);
+	g_assert_cmpuint(pool_ages_batch(&ages, 50 * MS), ==, 2);
+	g_assert_cmpuint(pool_ages_batch(&ages, 120 * MS), ==, 3);
+	g_assert_cmpint(pool_ages_next_us(&ages), ==, 50 * MS + MAX_AGE);
+	g_assert_cmpuint(pool_ages_oldest(&ages, 50 * MS + MAX_AGE - 1), ==, 1);
+	g_assert_cmpuint(pool_ages_oldest(&ages, 50 * MS + MAX_AGE), ==, 3);
+}
+
+/* Whatever comes in whatever order, nothing is handed out late. */
+static void test_never_late(void)
+{
+	g_autoptr(GRand) random = g_rand_new_with_seed(20101213);
+	g_autofree gint64 *asked_us = g_new(gint64, 100000);
+	PoolAges ages;
+	guint64 n_batches = 0;
+	gint64 now_us = 0;
+
+	pool_ages_init(&ages, MAX_AGE);
+	for (guint i = 0; i < 90000; i++) {
+		now_us += g_rand_int_range(random, 0, 3) * MS;
+
+		gint64 asked = now_us - g_rand_int_range(random, 0, 30) * MS;
+		guint64 batch = pool_ages_batch(&ages, asked);
+
+		g_assert_cmpuint(batch, >=, n_batches);
+		g_assert_cmpuint(batch, <=, n_batches + 1);
+		asked_us[batch] = batch > n_batches ? asked : MIN(asked_us[batch], asked);
+		n_batches = batch;
+
+		guint64 oldest = pool_ages_oldest(&ages, now_us);
+
+		for (guint64 each = oldest; each <= n_batches; each++)
+			g_assert_cmpint(now_us - asked_us[each], <, MAX_AGE);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/pool-rate/steady", test_steady);
+	g_test_add_func("/pool-rate/idle", test_idle);
+	g_test_add_func("/pool-rate/dry", test_dry);
+	g_test_add_func("/pool-ages/in-order", test_ages);
+	g_test_add_func("/pool-ages/late-answer", test_late_answer);
+	g_test_add_func("/pool-ages/never-late", test_never_late);
+	return g_test_run();
+}
