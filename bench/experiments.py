@@ -20,6 +20,7 @@ import threading
 import time
 import typing
 
+import pools
 from neighbours import BURSTS, KINDS
 from probes import Sampler, first_id
 from servers import (BARE, BARE_LOCAL, CHOICES, SERVERS, SUBJECT, SUBJECT_AUDITED, SUBJECT_LOCAL,
@@ -343,6 +344,11 @@ def _generator(options):
                functools.partial(_measure_generator, options))
 
 
+def _pool(options):
+    for server, at, seconds, measure in pools.measures(options.seconds):
+        yield Step("pool", server, at, seconds + 1, measure)
+
+
 EXPERIMENTS = {
     "throughput": Experiment("How many calls", _throughput),
     "batches": Experiment("Many IDs in a call", _batches),
@@ -355,12 +361,14 @@ EXPERIMENTS = {
     "audit": Experiment("With an audit log", _audit),
     "scraped": Experiment("With a scrape a second", _scraped),
     "local-socket": Experiment("On a local socket", _local_socket),
+    "pool": Experiment("A pool in the client", _pool),
 }
 
 
 def plan(options):
     """(round, step) of everything that was asked for, in order."""
-    wanted = [*options.servers, GENERATOR, *(VARIANTS if SUBJECT in options.servers else [])]
+    wanted = [*options.servers, GENERATOR, pools.CACHED,
+              *([pools.POOL, *VARIANTS] if SUBJECT in options.servers else [])]
     for name in options.experiments:
         experiment = EXPERIMENTS[name]
         for number in range(1, (1 if experiment.once else options.rounds) + 1):

@@ -8,6 +8,7 @@ import dataclasses
 import operator
 import statistics
 
+import pools
 from experiments import BURST_KINDS, CONNECTIONS, FEW_CONNECTIONS, IDLE, IN_FLIGHT, point
 from servers import (BARE, BARE_LOCAL, SUBJECT, SUBJECT_AUDITED, SUBJECT_LOCAL, SUBJECT_SCRAPED,
                      SUBJECT_WIDE, THRIFT)
@@ -185,9 +186,33 @@ def _local_socket(figures):
                     ratios, ">=", limit)
 
 
+def _pool(figures):
+    def values(at, key, factor=1):
+        return _scaled(figures.values("pool", pools.POOL, at, key), factor)
+
+    for threads in (1, 2):
+        ours = figures.by_round("pool", pools.POOL, pools.burst_point(threads), "burst_ns")
+        theirs = figures.by_round("pool", pools.CACHED, pools.CACHED_POINT, f"ns_{threads}")
+        # a burst tells what an ID costs its thread, the other what one costs of all
+        ratios = [threads * theirs[number] / ours[number] for number in ours
+                  if number in theirs and ours[number]]
+        yield judge(f"IDs in bursts of {pools.BURST_IDS:,}, threads: {threads}, beside "
+                    f"{pools.CACHED}", ratios, ">=", 5)
+    for servers, wanted in ((1, 4.0), (2, 7.5)):
+        at = pools.sustained_point(servers)
+        yield judge(f"million IDs a second from the pool, sustained, servers: {servers}",
+                    values(at, "ids_per_s", 1e-6), ">=", wanted, unit="")
+        yield judge(f"takes that failed meanwhile, servers: {servers}", values(at, "failed"), "<=",
+                    0, unit="")
+    yield judge(f"takes that failed, {pools.KILL_RATE:,} IDs a second, one of two servers killed",
+                values(pools.KILL_POINT, "failed"), "<=", 0, unit="")
+    yield judge("the longest take meanwhile", values(pools.KILL_POINT, "longest_us", 1e-3), "<", 5,
+                "ms")
+
+
 JUDGES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,
           "neighbours": _neighbours, "cost": _cost, "generator": _generator, "memory": _memory,
-          "audit": _audit, "scraped": _scraped, "local-socket": _local_socket}
+          "audit": _audit, "scraped": _scraped, "local-socket": _local_socket, "pool": _pool}
 
 
 def goals(figures, experiments):

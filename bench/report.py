@@ -2,6 +2,7 @@
 """A run as Markdown: the machine, the goals, a table of each experiment, what failed."""
 import statistics
 
+import pools
 from experiments import ALONE, BESIDE_RATE, EXPERIMENTS, IDLE, RATE, growth_points, point
 from figures import Figures
 from goals import WALL, compared_with, cost_ratios, goals
@@ -235,9 +236,31 @@ def _local_socket(figures):
     return f"get_id on a local socket, beside TCP:\n\n{_table(head, rows)}"
 
 
+def _pool(figures):
+    rows = []
+    for threads in (1, 2):
+        for who, at, key, factor in ((pools.POOL, pools.burst_point(threads), "burst_ns", threads),
+                                     (pools.CACHED, pools.CACHED_POINT, f"ns_{threads}", 1)):
+            rates = [factor * 1e3 / ns for ns in figures.values("pool", who, at, key) if ns]
+            rows.append([f"{who}, {threads} threads", _median(rates, ",.1f"),
+                         _spread(rates, ",.1f")])
+    for servers in (1, 2):
+        rates = [value / 1e6 for value in
+                 figures.values("pool", pools.POOL, pools.sustained_point(servers), "ids_per_s")]
+        rows.append([f"{pools.POOL}, {pools.sustained_point(servers)}", _median(rates, ",.2f"),
+                     _spread(rates, ",.2f")])
+    table = _table(["who", "million IDs/s", "min to max"], rows)
+    longest = [value / 1e3 for value in
+               figures.values("pool", pools.POOL, pools.KILL_POINT, "longest_us")]
+    return (f"IDs in the process of whoever takes them, in bursts of {pools.BURST_IDS:,} that are "
+            f"in hand, and as fast as servers give them:\n\n{table}\n\nOne of two servers is "
+            f"killed under {pools.KILL_RATE:,} IDs a second: the longest take "
+            f"{_median(longest, '.2f')} ms ({_spread(longest, '.2f')}).")
+
+
 TABLES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,
           "neighbours": _neighbours, "cost": _cost, "generator": _generator, "memory": _memory,
-          "audit": _audit, "scraped": _scraped, "local-socket": _local_socket}
+          "audit": _audit, "scraped": _scraped, "local-socket": _local_socket, "pool": _pool}
 
 
 def _machine(about, options):

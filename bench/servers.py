@@ -17,6 +17,8 @@ WIDE_LAYOUT = ("epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bits=0,
                "sequence_bits=22")
 # The same server with every ID in an audit log.
 SUBJECT_AUDITED = "snowflaked-audited"
+# The same server, with a worker ID of its own beside another.
+SUBJECT_SECOND = "snowflaked-second"
 # The same server, which Prometheus asks for its metrics.
 SUBJECT_SCRAPED = "snowflaked-scraped"
 # The same server on a local socket, and the bare one.
@@ -107,12 +109,15 @@ SERVERS = {
     SUBJECT_WIDE: Server(_snowflaked("--layout", WIDE_LAYOUT), LISTENING,
                          "snowflaked, with a layout that is no wall"),
     SUBJECT_AUDITED: Server(_audited, LISTENING, "snowflaked, with an audit log in a file"),
+    SUBJECT_SECOND: Server(_snowflaked("--worker-id", "1"), LISTENING,
+                           "snowflaked, beside another one"),
     SUBJECT_SCRAPED: Server(_scraped, LISTENING, "snowflaked, with a scrape a second"),
     SUBJECT_LOCAL: Server(_snowflaked_local, LISTENING, "snowflaked, on a local socket"),
     BARE_LOCAL: Server(_bare_local, PORT_LINE, "epoll-fixed, on a local socket"),
 }
 THRIFT = [name for name in SERVERS if name.startswith("thrift-")]
-VARIANTS = [SUBJECT_WIDE, SUBJECT_AUDITED, SUBJECT_SCRAPED, SUBJECT_LOCAL, BARE_LOCAL]
+VARIANTS = [SUBJECT_WIDE, SUBJECT_AUDITED, SUBJECT_SCRAPED, SUBJECT_SECOND, SUBJECT_LOCAL,
+            BARE_LOCAL]
 CHOICES = [name for name in SERVERS if name not in VARIANTS]
 
 

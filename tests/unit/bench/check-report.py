@@ -23,6 +23,7 @@ sys.dont_write_bytecode = True
 
 import experiments
 import goals
+import pools
 import report
 from figures import Figures
 from neighbours import KINDS
@@ -81,6 +82,12 @@ JUST_MET = {
     ("local-socket", SUBJECT, "16x1"): {"calls_per_s": 100000},
     ("audit", SUBJECT_AUDITED, "16x1"): {"calls_per_s": 95000, "share_written": 1},
     ("audit", SUBJECT_AUDITED, "16x32"): {"calls_per_s": 70000, "share_written": 0.9},
+    ("pool", pools.CACHED, pools.CACHED_POINT): {"ns_1": 25, "ns_2": 25},
+    ("pool", pools.POOL, pools.burst_point(1)): {"burst_ns": 5},
+    ("pool", pools.POOL, pools.burst_point(2)): {"burst_ns": 10},
+    ("pool", pools.POOL, pools.sustained_point(1)): {"ids_per_s": 4000000, "failed": 0},
+    ("pool", pools.POOL, pools.sustained_point(2)): {"ids_per_s": 7500000, "failed": 0},
+    ("pool", pools.POOL, pools.KILL_POINT): {"failed": 0, "longest_us": 4999},
 }
 COST = {BARE: {"calls_per_s": 1000000, "cpu_us_per_call": 1.0},
         SUBJECT: {"cpu_us_per_call": 1.1}, SUBJECT_WIDE: {"cpu_us_per_call": 1.1}}
@@ -137,6 +144,22 @@ BROKEN = [
      "get_id, 16 connections, 32 in flight, with an audit log"),
     (("audit", SUBJECT_AUDITED, "16x32"), {"share_written": 0.8999},
      "IDs that it has, 16 connections, 32"),
+    (("pool", pools.POOL, pools.burst_point(1)), {"burst_ns": 5.01},
+     "IDs in bursts of 20,000, threads: 1"),
+    (("pool", pools.CACHED, pools.CACHED_POINT), {"ns_1": 25, "ns_2": 24.9},
+     "IDs in bursts of 20,000, threads: 2"),
+    (("pool", pools.POOL, pools.sustained_point(1)), {"ids_per_s": 3999999, "failed": 0},
+     "million IDs a second from the pool, sustained, servers: 1"),
+    (("pool", pools.POOL, pools.sustained_point(2)), {"ids_per_s": 7499999, "failed": 0},
+     "million IDs a second from the pool, sustained, servers: 2"),
+    (("pool", pools.POOL, pools.sustained_point(1)), {"ids_per_s": 4000000, "failed": 1},
+     "takes that failed meanwhile, servers: 1"),
+    (("pool", pools.POOL, pools.sustained_point(2)), {"ids_per_s": 7500000, "failed": 1},
+     "takes that failed meanwhile, servers: 2"),
+    (("pool", pools.POOL, pools.KILL_POINT), {"failed": 1, "longest_us": 4999},
+     "takes that failed, 1,000,000 IDs a second"),
+    (("pool", pools.POOL, pools.KILL_POINT), {"failed": 0, "longest_us": 5000},
+     "the longest take meanwhile"),
 ]
 
 
