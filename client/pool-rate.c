@@ -7,9 +7,9 @@
 #define SHORT_US     500 /* says nothing of a rate */
 #define IDLE_PER_US  1e-6
 
-void pool_rate_init(PoolRate *self, gint64 now_us)
+void pool_rate_init(PoolRate *self, gint64 idle_us, gint64 now_us)
 {
-	*self = (PoolRate){.seen_us = now_us};
+	*self = (PoolRate){.idle_us = idle_us, .moved_us = now_us, .seen_us = now_us};
 }
 
 /* Towards @sample, the further the longer it is since the last one. */
@@ -29,6 +29,8 @@ void pool_rate_observe(PoolRate *self, gint64 now_us, guint64 gone, gboolean is_
 
 	if (is_dry)
 		push(self);
+	if (is_dry || gone != self->seen_gone)
+		self->moved_us = now_us;
 	if (past_us < SHORT_US)
 		return;
 
@@ -40,6 +42,8 @@ void pool_rate_observe(PoolRate *self, gint64 now_us, guint64 gone, gboolean is_
 		self->pushed = approach(self->pushed, 0, past_us, PUSH_FALL_US);
 	self->seen_us = now_us;
 	self->seen_gone = gone;
+	if (now_us - self->moved_us >= self->idle_us)
+		self->per_us = self->pushed = 0;
 }
 
 guint pool_rate_target(const PoolRate *self, gint64 span_us)

@@ -8,6 +8,7 @@
  *
  * The rate is a moving average, quick to rise and slower to fall. It cannot show more than was
  * there to be taken; so when takers find nothing, the target doubles until they find something.
+ * When nobody has taken any for a while, it is 0.
  */
 
 #define POOL_RATE_FIRST      16        /* IDs: the target when takers find nothing for once */
@@ -15,13 +16,16 @@
 
 /* Members are private. */
 typedef struct {
+	gint64 idle_us;
+	gint64 moved_us; /* when takers last had some, or found nothing */
 	gint64 seen_us;
 	guint64 seen_gone;
 	double per_us;
 	double pushed; /* IDs: by takers that found nothing */
 } PoolRate;
 
-void pool_rate_init(PoolRate *self, gint64 now_us);
+/* @idle_us: how long nobody takes any, until nobody is expected to */
+void pool_rate_init(PoolRate *self, gint64 idle_us, gint64 now_us);
 
 /**
  * pool_rate_observe:

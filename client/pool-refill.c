@@ -245,7 +245,7 @@ static void put_together(PoolRefill *self)
 	pool_fleet_init(&self->fleet, self->config, self->fd, now_us);
 	pool_news_init(&self->news);
 	pool_ages_init(&self->ages, self->config->max_age_ms * G_TIME_SPAN_MILLISECOND);
-	pool_rate_init(&self->rate, now_us);
+	pool_rate_init(&self->rate, self->config->max_age_ms * G_TIME_SPAN_MILLISECOND / 2, now_us);
 	pool_fork_unlock();
 }
 

@@ -275,7 +275,8 @@ class Names(PoolTest):
         port = server.address[1]
         pool = StepByStep(self, [f"127.0.0.1:{port}", f"localhost:{port}", f"127.0.0.1:{port}"])
         pool.take(10)
-        wait_for(lambda: server.open_connections() == 2, what="one connection of the pool")
+        wait_for(lambda: pool.sockets() == 1 and server.open_connections() == 2,
+                 what="one connection of the pool")
 
 
 class Discovery(ZooKeeperTest):
@@ -285,7 +286,6 @@ class Discovery(ZooKeeperTest):
                  ["serving"] * 3, what="all of them known")
         pool = StepByStep(self, [servers[0].address], discover=True)
         pool.take(1)
-        wait_for(lambda: servers[1].open_connections() > 1 or servers[2].open_connections() > 1,
-                 what="a connection to another")
+        wait_for(lambda: pool.sockets() >= 2, what="a connection to another")
         servers[0].kill()
         self.assertEqual(len(pool.take(20000)), 20000)

@@ -7,6 +7,7 @@
 
 #define MS       G_TIME_SPAN_MILLISECOND
 #define SPAN_US  (50 * MS)
+#define IDLE_US  (500 * MS)
 #define MAX_AGE  (640 * MS)
 #define BATCH_US (10 * MS) /* a 64th of it */
 
@@ -30,7 +31,7 @@ static void test_steady(void)
 		gint64 now_us = 7;
 		guint64 gone = 0;
 
-		pool_rate_init(&rate, now_us);
+		pool_rate_init(&rate, IDLE_US, now_us);
 		g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), ==, 0);
 		take(&rate, &now_us, &gone, 1000, 300, steps_ms[i]);
 		g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), >=, 49000);
@@ -48,12 +49,14 @@ static void test_idle(void)
 	gint64 now_us = 0;
 	guint64 gone = 0;
 
-	pool_rate_init(&rate, now_us);
+	pool_rate_init(&rate, IDLE_US, now_us);
 	take(&rate, &now_us, &gone, 4000, 300, 3);
 	/* a short pause leaves the better part */
 	take(&rate, &now_us, &gone, 0, 50, 3);
 	g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), >=, 150000);
-	take(&rate, &now_us, &gone, 0, 10000, 3);
+	take(&rate, &now_us, &gone, 0, 440, 3);
+	g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), >, 1000);
+	take(&rate, &now_us, &gone, 0, 12, 3);
 	g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), ==, 0);
 	/* one in hand for whoever takes a few a second */
 	now_us += 200 * MS;
@@ -70,7 +73,7 @@ static void test_dry(void)
 	PoolRate rate;
 	guint target = 0;
 
-	pool_rate_init(&rate, 0);
+	pool_rate_init(&rate, IDLE_US, 0);
 	pool_rate_observe(&rate, 100, 0, TRUE);
 	g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), ==, POOL_RATE_FIRST);
 	for (guint i = 1; target < POOL_RATE_MAX_TARGET; i++) {
