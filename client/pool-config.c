@@ -61,12 +61,12 @@ static gboolean check_times(const SnowflakePoolConfig *told, GError **error)
 static gboolean add_server(PoolConfig *self, const char *text, GError **error)
 {
 	g_autoptr(GError) fault = NULL;
-	Address *address = address_parse_peer(text, &fault);
+	Address *address = address_parse_server(text, &fault);
 
 	if (address == NULL)
 		return refuse(error, "%s", fault->message);
 	g_ptr_array_add(self->addresses, address);
-	self->has_names |= !g_hostname_is_ip_address(address->host);
+	self->has_names |= address->path == NULL && !g_hostname_is_ip_address(address->host);
 	return TRUE;
 }
 

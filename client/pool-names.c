@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "client/pool-fork.h"
+#include "common/local-socket.h"
 
 struct _PoolNames {
 	_Atomic guint owners; /* whoever waits, and the thread */
@@ -58,6 +59,17 @@ static void add_found(PoolNames *self, const Address *address, const struct addr
 	g_ptr_array_add(self->names, name);
 }
 
+static void add_path(PoolNames *self, const Address *address)
+{
+	PoolName *name = g_new0(PoolName, 1);
+	struct sockaddr_un bytes;
+
+	name->text = g_strdup(address->text);
+	name->address.length = local_socket_address(address->path, &bytes);
+	memcpy(&name->address.bytes, &bytes, name->address.length);
+	g_ptr_array_add(self->names, name);
+}
+
 static void look_up(PoolNames *self, const Address *address)
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
@@ -80,8 +92,14 @@ static void *run(void *user_data)
 {
 	PoolNames *self = user_data;
 
-	for (guint i = 0; i < self->addresses->len; i++)
-		look_up(self, self->addresses->pdata[i]);
+	for (guint i = 0; i < self->addresses->len; i++) {
+		const Address *address = self->addresses->pdata[i];
+
+		if (address->path != NULL)
+			add_path(self, address);
+		else
+			look_up(self, address);
+	}
 	atomic_store(&self->done, TRUE);
 	eventfd_write(self->fd, 1);
 	pool_fork_lock();

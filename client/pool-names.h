@@ -9,6 +9,7 @@
 /*
  * Looks names up for a pool, in a thread of its own, since a look-up cannot be told to wait for no
  * longer than so. One that nobody waits for any more goes on until the resolver gives up.
+ * The path of a local socket is what it stands for.
  */
 typedef struct _PoolNames PoolNames;
 

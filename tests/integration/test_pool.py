@@ -114,6 +114,13 @@ class OneServer(PoolTest):
         server = self.start("--max-batch", 7)
         self.assertEqual(len(StepByStep(self, [server.address]).take(500)), 500)
 
+    def test_a_local_socket(self):
+        path = f"unix:{self.directory}/ids"
+        server = self.start("--listen", path)
+        pool = StepByStep(self, [path])
+        self.assertEqual(len(pool.take(20000)), 20000)
+        self.assertEqual(ids_of(server), sum(pool.count()[:3]))
+
     def test_a_server_of_2010(self):
         numbers = StepByStep(self, [serve_2010(Of2010())]).take(50)
         self.assertEqual(numbers, list(range(numbers[0], numbers[0] + 50)))
