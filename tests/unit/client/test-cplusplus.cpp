@@ -4,6 +4,7 @@
 
 #include <snowflake-client.h>
 #include <snowflake-id.h>
+#include <snowflake-pool.h>
 
 static void links_and_calls()
 {
@@ -18,6 +19,26 @@ static void links_and_calls()
 	g_assert_cmpint(id, ==, 4711);
 	g_clear_error(&error);
 	snowflake_client_free(client);
+}
+
+static void takes_from_a_pool()
+{
+	SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT("not a useragent");
+	GError *error = nullptr;
+
+	g_assert_null(snowflake_pool_new(&config, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT);
+	g_clear_error(&error);
+	config.agent = "agent";
+	config.timeout_ms = 0;
+
+	g_autoptr(SnowflakePool) pool = snowflake_pool_new(&config, &error);
+	gint64 id = 4711;
+
+	g_assert_no_error(error);
+	g_assert_false(snowflake_pool_take(pool, &id, &error));
+	g_assert_cmpint(id, ==, 4711);
+	g_clear_error(&error);
 }
 
 static void reads_an_id()
@@ -35,6 +56,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, nullptr);
 	g_test_add_func("/cplusplus/links-and-calls", links_and_calls);
+	g_test_add_func("/cplusplus/takes-from-a-pool", takes_from_a_pool);
 	g_test_add_func("/cplusplus/reads-an-id", reads_an_id);
 	return g_test_run();
 }

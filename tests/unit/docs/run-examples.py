@@ -36,6 +36,7 @@ NEEDS = {
     "first-id.js": ["thrift", "node", NODE_MODULES],
     "FirstId.java": ["thrift", "javac", "java", "/usr/share/java/thrift.jar"],
     "first-id.c": ["cc", "pkg-config"],
+    "pool.c": ["cc", "pkg-config"],
     "read-id.c": ["cc", "pkg-config"],
     "own-ids.c": ["cc", "pkg-config"],
 }
