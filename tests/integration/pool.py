@@ -98,6 +98,9 @@ class StepByStep:
     def take_in_child(self, count):
         return self._take("fork", count)
 
+    def sockets_of_child(self):
+        return int(self._do("inherit"))
+
     def sockets(self):
         """How many it has: one for each connection."""
         found = 0

@@ -139,7 +139,8 @@ class Forks(PoolTest):
             numbers += pool.take_in_child(20)
             numbers += pool.take(3)
         self.assertEqual(len(numbers), len(set(numbers)))
-        # the children have closed what they had, and taken nothing of the parent's connection
+        # they have nothing of the parent's connection, which stands
+        self.assertEqual((pool.sockets(), pool.sockets_of_child()), (1, 0))
         self.assertEqual(pool.count().switches, 0)
 
     def test_under_load(self):

@@ -4,6 +4,7 @@
  *
  *   take N    N IDs, one by one: prints the IDs, or up to the first failure, and then why
  *   fork N    likewise in a child
+ *   inherit   prints how many sockets a child has before it takes any
  *   count     prints in_hand taken thrown_away dry refills switches
  *
  * A line each, until its standard input ends. */
@@ -37,6 +38,32 @@ static void take_in_child(SnowflakePool *pool, long n)
 	waitpid(pid, NULL, 0);
 }
 
+static guint count_sockets(void)
+{
+	g_autoptr(GDir) dir = g_dir_open("/proc/self/fd", 0, NULL);
+	guint sockets = 0;
+
+	for (const char *name; (name = g_dir_read_name(dir)) != NULL;) {
+		g_autofree char *path = g_build_filename("/proc/self/fd", name, NULL);
+		g_autofree char *what = g_file_read_link(path, NULL);
+
+		sockets += what != NULL && g_str_has_prefix(what, "socket:");
+	}
+	return sockets;
+}
+
+static void inherit(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		printf("%u\n", count_sockets());
+		fflush(stdout);
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+}
+
 static void count(SnowflakePool *pool)
 {
 	SnowflakePoolStatistics is;
@@ -57,6 +84,8 @@ static void obey(SnowflakePool *pool)
 			take(pool, atol(line + 5));
 		else if (strncmp(line, "fork ", 5) == 0)
 			take_in_child(pool, atol(line + 5));
+		else if (strcmp(line, "inherit\n") == 0)
+			inherit();
 		else
 			count(pool);
 	}
