@@ -20,9 +20,6 @@ from harness import BUILD, ENVIRONMENT, PATIENCE
 STEP_BY_STEP = BUILD / "tests" / "integration" / "client-pool"
 LOAD = BUILD / "bench" / "pool" / "bench-pool"
 LIMIT_S = 60
-# TSan knows of no threads in the child of a fork unless it is told that they are meant
-POOL_ENVIRONMENT = {**ENVIRONMENT,
-                    "TSAN_OPTIONS": f"{ENVIRONMENT['TSAN_OPTIONS']}:die_after_fork=0"}
 
 
 class Count(NamedTuple):
@@ -60,7 +57,7 @@ class StepByStep:
         command = [*wrapper, STEP_BY_STEP, prefetch_ms, max_age_ms, timeout_ms, int(discover),
                    *map(text_of, addresses)]
         self.process = subprocess.Popen(
-            [str(word) for word in command], env=POOL_ENVIRONMENT, text=True, stdin=subprocess.PIPE,
+            [str(word) for word in command], env=ENVIRONMENT, text=True, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self._test = test
         test.addCleanup(self._hold_to_account)
@@ -120,7 +117,7 @@ class Load:
         command = [LOAD, "--seconds", seconds, *options, *map(text_of, addresses)]
         self.seconds = seconds
         self.process = subprocess.Popen(
-            [str(word) for word in command], env=POOL_ENVIRONMENT, text=True,
+            [str(word) for word in command], env=ENVIRONMENT, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self._test = test
         test.addCleanup(self.process.kill)

@@ -8,10 +8,11 @@ import os
 import signal
 import threading
 import time
+import unittest
 
 from fake_servers import Extended, Of2010, serve, serve_2010
-from harness import (LONG_WAIT_MS, PATIENCE, SANITIZED, Parts, ServerTest, dead_address, scaled,
-                     wait_for)
+from harness import (LONG_WAIT_MS, PATIENCE, SANITIZED, SANITIZER, Parts, ServerTest, dead_address,
+                     scaled, wait_for)
 from name_server import skip_unless_possible
 from pool import Load, Refused, StepByStep
 from zookeeper_case import ZooKeeperTest
@@ -130,6 +131,7 @@ class OneServer(PoolTest):
         self.assertEqual(numbers, list(range(1, 3001)))
 
 
+@unittest.skipIf(SANITIZER == "thread", "TSan knows of no threads in the child of a fork")
 class Forks(PoolTest):
     def test_a_child_begins_with_nothing(self):
         server = self.start()
