@@ -167,6 +167,7 @@ static void test_none_free(void)
 	g_autoptr(SnowflakeNode) node = node_new_well(directory, ONE_WORKER);
 	g_autoptr(GError) error = NULL;
 
+	g_assert_cmpuint(worker_of(next_well(node)), ==, 0);
 	g_assert_null(node_new(directory, ONE_WORKER, &error));
 	g_assert_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_UNAVAILABLE);
 	g_assert_nonnull(strstr(error->message, "no worker ID within 2000 ms: none of the 1 worker "
@@ -181,6 +182,7 @@ static void test_held(void)
 	g_autofree char *holder = NULL;
 
 	holder = g_strdup_printf("held by pid %d (test-node@%s", (int)getpid(), g_get_host_name());
+	g_assert_cmpuint(worker_of(next_well(node)), ==, 3);
 	g_assert_null(node_new(directory, "worker-id=3", &error));
 	g_assert_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_FAILED);
 	g_test_message("%s", error->message);
