@@ -48,7 +48,11 @@ class OneServer(PoolTest):
         count = pool.count()
         self.assertEqual(count.taken, len(numbers))
         self.assertEqual(count.switches, 0)
-        self.assertEqual(ids_of(server), count.taken + count.in_hand + count.thrown_away)
+
+        def all_accounted_for():
+            issued, now = ids_of(server), pool.count()
+            return issued == now.taken + now.in_hand + now.thrown_away
+        wait_for(all_accounted_for, what="an account of every ID")
 
     def test_nothing_is_kept_while_idle_and_nothing_old_is_given(self):
         server = self.start()
@@ -69,7 +73,9 @@ class OneServer(PoolTest):
     def test_the_agent_is_the_pools(self):
         server = self.start()
         StepByStep(self, [server.address]).take(1)
-        self.assertEqual(server.counters()["ids_generated_library"], ids_of(server))
+        counters = server.counters()  # it goes on fetching meanwhile
+        self.assertGreater(counters["ids_generated_library"], 0)
+        self.assertEqual(counters["ids_generated_library"], counters["ids_generated"])
 
     def wait_refusal(self, pool, *words):
         """What a take says in the end: at first it may be that nobody has answered yet."""
@@ -177,7 +183,15 @@ class Failover(PoolTest):
             asked.kill()
             left = other if asked is one else one
             wait_for(lambda: ids_of(left) > before, what="IDs of the other")
-        self.assertGreaterEqual(self.load_two(kill)["switches"], 1)
+        self.load_two(kill)
+
+    def test_a_switch_is_counted(self):
+        servers = self.start_two()
+        pool = StepByStep(self, [server.address for server in servers])
+        pool.take(100)
+        self._asked(pool, servers).kill()
+        pool.take(20000)
+        wait_for(lambda: pool.count().switches >= 1, what="a switch")
 
     def test_hang(self):
         def hang(one, other):
