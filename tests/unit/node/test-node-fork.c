@@ -191,11 +191,16 @@ static void test_owners_differ(void)
 	g_assert_cmpstr(first, !=, second);
 }
 
+/* It allocates nothing while others fork: where memory comes from AddressSanitizer, a child waits
+ * for ever for a lock of it that a thread of the parent held. */
 typedef struct {
 	SnowflakeNode *node;
-	GHashTable *seen; /* of gint64 */
-	gint stop;        /* atomic */
+	GArray *ids; /* of gint64, with room for MOST_DRAWN */
+	gint stop;   /* atomic */
 } Drawer;
+
+#define MOST_DRAWN (8u << 20)
+#define BURST      100
 
 static void see(GHashTable *seen, gint64 id)
 {
@@ -206,8 +211,14 @@ static gpointer draw(gpointer data)
 {
 	Drawer *self = data;
 
-	while (!g_atomic_int_get(&self->stop))
-		see(self->seen, next_well(self->node));
+	while (!g_atomic_int_get(&self->stop) && self->ids->len + BURST <= MOST_DRAWN) {
+		for (guint i = 0; i < BURST; i++) {
+			gint64 id = next_well(self->node);
+
+			g_array_append_val(self->ids, id);
+		}
+		g_usleep(100);
+	}
 	return NULL;
 }
 
@@ -245,14 +256,11 @@ static void test_under_load(void)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
+	g_autoptr(GArray) ids = g_array_sized_new(FALSE, FALSE, sizeof(gint64), MOST_DRAWN);
 	g_autoptr(GHashTable) seen =
 		g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
-	g_autoptr(GHashTable) of_children =
-		g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
-	Drawer drawer = {.node = node, .seen = seen};
+	Drawer drawer = {.node = node, .ids = ids};
 	GThread *thread = g_thread_new("draw", draw, &drawer);
-	GHashTableIter iter;
-	gpointer id;
 
 	for (guint i = 0; i < N_CHILDREN; i++) {
 		int ends[2];
@@ -263,15 +271,15 @@ static void test_under_load(void)
 		if (child == 0)
 			child_main(node, directory, ends[1]);
 		close(ends[1]);
-		collect(ends[0], of_children);
+		collect(ends[0], seen);
 		close(ends[0]);
 		assert_child_ends_well(child);
 	}
 	g_atomic_int_set(&drawer.stop, TRUE);
 	g_thread_join(thread);
-	g_hash_table_iter_init(&iter, of_children);
-	while (g_hash_table_iter_next(&iter, &id, NULL))
-		g_assert_false(g_hash_table_contains(seen, id));
+	g_assert_cmpuint(ids->len, >, 0);
+	for (guint i = 0; i < ids->len; i++)
+		see(seen, g_array_index(ids, gint64, i));
 }
 
 int main(int argc, char **argv)
