@@ -217,7 +217,7 @@ static gpointer draw(gpointer data)
 
 			g_array_append_val(self->ids, id);
 		}
-		g_usleep(100);
+		g_usleep(100); /* lint: allow sleep: the pace of the draws */
 	}
 	return NULL;
 }
