@@ -7,40 +7,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/node/node-fixture.h"
 #include "tests/unit/worker/state-fixture.h"
 
 #define N_CHILDREN   8
 #define N_IDS        2000 /* of each child */
 #define WORKER_SHIFT 12
 #define WORKER_MASK  31
-
-static SnowflakeNode *node_new(const char *directory, const char *worker, GError **error)
-{
-	g_autofree char *state = g_strconcat("state-directory=", directory, NULL);
-	const char *const options[] = {state, worker, NULL};
-	const SnowflakeNodeConfig config = {.options = options, .start_timeout_ms = 10000};
-
-	return snowflake_node_new(&config, error);
-}
-
-static SnowflakeNode *node_new_well(const char *directory, const char *worker)
-{
-	g_autoptr(GError) error = NULL;
-	SnowflakeNode *node = node_new(directory, worker, &error);
-
-	g_assert_no_error(error);
-	return node;
-}
-
-static gint64 next_well(SnowflakeNode *node)
-{
-	g_autoptr(GError) error = NULL;
-	gint64 id = 0;
-
-	snowflake_node_next(node, &id, &error);
-	g_assert_no_error(error);
-	return id;
-}
+#define START_MS     10000
 
 /* In a child, where asserting would print into the parent's TAP. */
 #define CHILD_CHECK(condition)                                                                     \
@@ -106,7 +80,7 @@ static void test_child_refuses(void)
 	assert_child_ends_well(child);
 	g_assert_cmpint(next_well(node), >, before);
 	g_assert_cmpuint(count_descriptors(directory), ==, 2);
-	g_assert_null(node_new(directory, "worker-id=0", NULL)); /* it is locked still */
+	g_assert_null(node_new(directory, "worker-id=0", START_MS, NULL)); /* it is locked still */
 }
 
 /* One that is made without the handlers, as by another thread library. */
@@ -141,7 +115,7 @@ static void test_child_outlives(void)
 	g_assert_no_errno(pipe(ready));
 	parent = fork();
 	if (parent == 0) {
-		SnowflakeNode *own = node_new(directory, "worker-id=5", NULL);
+		SnowflakeNode *own = node_new(directory, "worker-id=5", START_MS, NULL);
 
 		CHILD_CHECK(own != NULL);
 		if (fork() == 0) {
@@ -169,7 +143,7 @@ static char *owner_in_child(const char *directory, const char *worker, const cha
 	pid_t child = fork();
 
 	if (child == 0) {
-		CHILD_CHECK(node_new(directory, worker, NULL) != NULL);
+		CHILD_CHECK(node_new(directory, worker, START_MS, NULL) != NULL);
 		_exit(0);
 	}
 	assert_child_ends_well(child);
@@ -227,7 +201,7 @@ static void G_GNUC_NORETURN child_main(SnowflakeNode *inherited, const char *dir
 	SnowflakeNode *own;
 
 	check_refused(inherited);
-	own = node_new(directory, NULL, NULL);
+	own = node_new(directory, NULL, START_MS, NULL);
 	CHILD_CHECK(own != NULL);
 	for (guint i = 0; i < N_IDS; i++) {
 		gint64 id;

@@ -4,50 +4,20 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/unit/node/node-fixture.h"
 #include "tests/unit/worker/state-fixture.h"
 
 #define N_THREADS    4
 #define N_IDS        200000
 #define WORKER_SHIFT 12
 #define WORKER_MASK  31
+#define START_MS     2000
 
 /* Of one worker ID, and of a tick of 100 ms with 16 IDs. */
 static const char ONE_WORKER[] = "layout=epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=10,"
 				 "worker_bits=0,sequence_bits=12";
 static const char SLOW[] = "layout=epoch_ms=0,tick_ms=100,time_bits=40,datacenter_bits=10,"
 			   "worker_bits=9,sequence_bits=4";
-
-static SnowflakeNode *node_new(const char *directory, const char *option, GError **error)
-{
-	g_autofree char *state = g_strconcat("state-directory=", directory, NULL);
-	const char *const options[] = {state, option, NULL};
-	const SnowflakeNodeConfig config = {
-		.options = options,
-		.program = "test-node",
-		.start_timeout_ms = 2000,
-	};
-
-	return snowflake_node_new(&config, error);
-}
-
-static SnowflakeNode *node_new_well(const char *directory, const char *option)
-{
-	g_autoptr(GError) error = NULL;
-	SnowflakeNode *node = node_new(directory, option, &error);
-
-	g_assert_no_error(error);
-	return node;
-}
-
-static gint64 next_well(SnowflakeNode *node)
-{
-	g_autoptr(GError) error = NULL;
-	gint64 id = 0;
-
-	snowflake_node_next(node, &id, &error);
-	g_assert_no_error(error);
-	return id;
-}
 
 static guint worker_of(gint64 id)
 {
@@ -168,7 +138,7 @@ static void test_none_free(void)
 	g_autoptr(GError) error = NULL;
 
 	g_assert_cmpuint(worker_of(next_well(node)), ==, 0);
-	g_assert_null(node_new(directory, ONE_WORKER, &error));
+	g_assert_null(node_new(directory, ONE_WORKER, START_MS, &error));
 	g_assert_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_UNAVAILABLE);
 	g_assert_nonnull(strstr(error->message, "no worker ID within 2000 ms: none of the 1 worker "
 						"IDs of datacenter 0 is free in "));
@@ -183,7 +153,7 @@ static void test_held(void)
 
 	holder = g_strdup_printf("held by pid %d (test-node@%s", (int)getpid(), g_get_host_name());
 	g_assert_cmpuint(worker_of(next_well(node)), ==, 3);
-	g_assert_null(node_new(directory, "worker-id=3", &error));
+	g_assert_null(node_new(directory, "worker-id=3", START_MS, &error));
 	g_assert_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_FAILED);
 	g_test_message("%s", error->message);
 	g_assert_nonnull(strstr(error->message, holder));
