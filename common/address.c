@@ -83,7 +83,7 @@ static char *path_fault(const char *path)
 	gsize length = strlen(path);
 
 	if (*path != '/' && *path != '@')
-		return g_strdup("the path is not whole, as in unix:/run/ids; unix:@ids is an "
+		return g_strdup("the path is not absolute, as in unix:/run/ids; unix:@ids is an "
 				"abstract socket, without a file");
 	if (path[length - 1] == '/' || length == 1)
 		return g_strdup("the name is missing");

@@ -96,7 +96,7 @@ static void refuses_what_is_no_path(void)
 		const char *name;
 		const char *why;
 	} cases[] = {{too_long, "the path has 108 bytes, the limit is 107"},
-		     {"unix:ids", "the path is not whole"},
+		     {"unix:ids", "the path is not absolute"},
 		     {"/run/ids", "a path stands after unix:"}};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {

@@ -82,10 +82,10 @@ static const struct {
 	const char *fault;
 } BAD_LOCAL[] = {
 	{"/run/ids", "\"/run/ids\" is not HOST:PORT: a path stands after unix:"},
-	{"unix:", "\"unix:\" is not unix:PATH: the path is not whole, as in unix:/run/ids"},
-	{"unix:ids", "the path is not whole"},
-	{"unix:./ids", "the path is not whole"},
-	{"unix:7609x", "the path is not whole"},
+	{"unix:", "\"unix:\" is not unix:PATH: the path is not absolute, as in unix:/run/ids"},
+	{"unix:ids", "the path is not absolute"},
+	{"unix:./ids", "the path is not absolute"},
+	{"unix:7609x", "the path is not absolute"},
 	{"unix:/", "the name is missing"},
 	{"unix:///", "the name is missing"},
 	{"unix:/run/", "the name is missing"},
