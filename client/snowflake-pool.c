@@ -5,10 +5,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "client/pool-config.h"
-#include "client/pool-fork.h"
-#include "client/pool-hand.h"
-#include "client/pool-refill.h"
+#include "client/pool/config.h"
+#include "client/pool/fork.h"
+#include "client/pool/hand.h"
+#include "client/pool/refill.h"
 
 struct _SnowflakePool {
 	PoolHand *hand;
@@ -20,7 +20,7 @@ struct _SnowflakePool {
 	SnowflakePool *next;
 };
 
-/* All that there are, under the lock of pool-fork.h. */
+/* All that there are, under the lock of pool/fork.h. */
 static SnowflakePool *pools;
 
 static void enlist(SnowflakePool *self)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pool-hand.h"
+#include "client/pool/hand.h"
 
 #include <sched.h>
 #include <sys/syscall.h>

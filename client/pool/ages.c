@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pool-ages.h"
+#include "client/pool/ages.h"
 
-#include "client/pool-clock.h"
+#include "client/pool/clock.h"
 
 #define PARTS_OF_AN_AGE 64
 

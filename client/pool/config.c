@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pool-config.h"
+#include "client/pool/config.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-#include "client/pool-link.h"
+#include "client/pool/link.h"
 #include "common/address.h"
 
 /*
@@ -24,7 +24,7 @@ typedef struct {
  * @addresses: (element-type Address): they are copied
  * @fd: eventfd(2) to write to when it is done
  *
- * Under the lock of pool-fork.h, as the others are.
+ * Under the lock of fork.h, as the others are.
  */
 PoolNames *pool_names_new(const GPtrArray *addresses, int fd);
 

@@ -5,7 +5,7 @@
 
 /*
  * What the pools of a process do about fork(), beside having their IDs in memory that it wipes
- * (pool-hand.h), on which alone it rests that no ID comes twice.
+ * (hand.h), on which alone it rests that no ID comes twice.
  *
  * There is a lock. A thread that fetches holds it whenever it is at work, which takes microseconds,
  * and lets go of it to wait; fork() takes it. So the child finds what such a thread owns as that

@@ -3,12 +3,12 @@
 
 #include <glib.h>
 
-#include "client/pool-config.h"
-#include "client/pool-hand.h"
+#include "client/pool/config.h"
+#include "client/pool/hand.h"
 
 /*
  * The thread that fetches: it keeps the hand filled by how fast it is emptied, throws away what is
- * too old, and sees to the servers. pool-fleet.h knows those, and which to ask; this is about when,
+ * too old, and sees to the servers. fleet.h knows those, and which to ask; this is about when,
  * and for how much.
  */
 typedef struct _PoolRefill PoolRefill;

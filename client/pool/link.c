@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pool-link.h"
+#include "client/pool/link.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/pool-fork.h"
+#include "client/pool/fork.h"
 #include "common/self-connection.h"
 
 #define HEADER_BYTES sizeof(guint32)

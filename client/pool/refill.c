@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pool-refill.h"
+#include "client/pool/refill.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 
-#include "client/pool-ages.h"
-#include "client/pool-clock.h"
-#include "client/pool-fleet.h"
-#include "client/pool-fork.h"
-#include "client/pool-rate.h"
+#include "client/pool/ages.h"
+#include "client/pool/clock.h"
+#include "client/pool/fleet.h"
+#include "client/pool/fork.h"
+#include "client/pool/rate.h"
 
 #define LOOKS_A_SPAN   16 /* while IDs are taken: so often in the time that is prefetched */
 #define LEAST_LOOK_US  1000
@@ -25,7 +25,7 @@ struct _PoolRefill {
 	_Atomic gboolean stops;
 	_Atomic guint64 refills;
 	_Atomic guint64 switches;
-	/* the thread's, under the lock of pool-fork.h */
+	/* the thread's, under the lock of fork.h */
 	PoolFleet fleet;
 	PoolNews news;
 	PoolAges ages;

@@ -3,13 +3,13 @@
 
 #include <glib.h>
 
-#include "client/pool-link.h"
-#include "client/pool-servers.h"
+#include "client/pool/link.h"
+#include "client/pool/servers.h"
 
 /*
  * A server that a pool is connected to, and what it knows of it: whether it is fit, how far it is,
  * which calls it has. It is asked for one thing at a time. For one thread, under the lock of
- * pool-fork.h.
+ * fork.h.
  */
 
 typedef enum {

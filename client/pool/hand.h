@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "client/pool-ring.h"
-#include "client/pool-wait.h"
+#include "client/pool/ring.h"
+#include "client/pool/wait.h"
 
 /*
  * What a pool has in hand: a ring of runs, and for each thread that takes a slot with a chunk of

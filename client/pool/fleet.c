@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pool-fleet.h"
+#include "client/pool/fleet.h"
 
-#include "client/pool-clock.h"
+#include "client/pool/clock.h"
 
 #define WANTED_PEERS    2        /* the one that is asked, and the next */
 #define SETTLE_US       100000   /* for all that were tried at first to say how far they are */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pool-rate.h"
+#include "client/pool/rate.h"
 
 #define RISE_US      10000.0
 #define FALL_US      250000.0

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pool-names.h"
+#include "client/pool/names.h"
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -10,7 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "client/pool-fork.h"
+#include "client/pool/fork.h"
 #include "common/local-socket.h"
 
 struct _PoolNames {

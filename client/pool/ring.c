@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pool-ring.h"
+#include "client/pool/ring.h"
 
 #define OFFSET_BITS 16
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pool-servers.h"
+#include "client/pool/servers.h"
 
 #include <string.h>
 
-#include "client/pool-clock.h"
-#include "client/pool-names.h"
+#include "client/pool/clock.h"
+#include "client/pool/names.h"
 
 #define FIRST_REST_US   20000
 #define LONGEST_REST_US 2000000

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pool-wait.h"
+#include "client/pool/wait.h"
 
 #include <time.h>
 

@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-#include "client/pool-link.h"
+#include "client/pool/link.h"
 
 /*
  * The servers that a pool may connect to: which they are, and which are to be left alone for a

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pool-fork.h"
+#include "client/pool/fork.h"
 
 #include <pthread.h>
 #include <unistd.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pool-peer.h"
+#include "client/pool/peer.h"
 
 #include <string.h>
 
-#include "client/pool-clock.h"
+#include "client/pool/clock.h"
 
 #define CONNECT_LIMIT_MS 1000
 #define REPLY_LIMIT_MS   3000 /* servers let calls wait for a second, unless set otherwise */

@@ -4,14 +4,14 @@
 #include <glib.h>
 #include <poll.h>
 
-#include "client/pool-config.h"
-#include "client/pool-names.h"
-#include "client/pool-peer.h"
-#include "client/pool-servers.h"
+#include "client/pool/config.h"
+#include "client/pool/names.h"
+#include "client/pool/peer.h"
+#include "client/pool/servers.h"
 
 /*
  * The servers as the thread that fetches sees them: those it is connected to, which of them is
- * asked first, and where more are found. For that thread, under the lock of pool-fork.h.
+ * asked first, and where more are found. For that thread, under the lock of fork.h.
  */
 
 #define POOL_FLEET_MAX_PEERS 4
