@@ -6,8 +6,6 @@
 #define WANTED_PEERS    2        /* the one that is asked, and the next */
 #define SETTLE_US       100000   /* for all that were tried at first to say how far they are */
 #define PATIENCE_US     5000     /* how long there is a need, before another is asked too */
-#define HANG_US         20000    /* without an answer, before another is the first */
-#define ROUND_TRIPS     4        /* at least as long as so many */
 #define PROBE_US        500000   /* between two questions how a server is */
 #define RENEW_US        10000000 /* between two questions who there is */
 #define RENEW_SPREAD_US 2000000
@@ -33,8 +31,8 @@ void pool_fleet_init(PoolFleet *self, const PoolConfig *config, int fd, gint64 n
 
 void pool_fleet_clear(PoolFleet *self)
 {
-	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++)
-		pool_peer_free(self->peers[i]);
+	for (guint i = 0; i < POOL_PEERS_MAX; i++)
+		pool_peer_free(self->peers.all[i]);
 	pool_names_free(self->names);
 	g_clear_pointer(&self->found, g_ptr_array_unref);
 	g_clear_error(&self->failure);
@@ -47,89 +45,24 @@ static void set_failure(PoolFleet *self, GError *failure)
 	self->failure = failure;
 }
 
-static guint count_peers(const PoolFleet *self)
-{
-	guint count = 0;
-
-	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++)
-		count += self->peers[i] != NULL;
-	return count;
-}
-
-guint pool_fleet_poll(const PoolFleet *self, struct pollfd *out_fds)
-{
-	guint count = 0;
-
-	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
-		if (self->peers[i] != NULL)
-			out_fds[count++] = (struct pollfd){
-				.fd = self->peers[i]->link->fd,
-				.events = pool_link_events(self->peers[i]->link),
-			};
-	}
-	return count;
-}
-
 /* Who is first */
-
-static gint64 patience_us(const PoolPeer *peer, gint64 least_us)
-{
-	return MAX(least_us, ROUND_TRIPS * peer->round_trip_us);
-}
-
-static gboolean seems_to_hang(const PoolPeer *peer, gint64 now_us)
-{
-	return !pool_peer_is_idle(peer) &&
-	       now_us - peer->link->since_us > patience_us(peer, HANG_US);
-}
-
-/* How good it is to ask it: the less the better; G_MAXINT: not at all. */
-static gint rank(const PoolPeer *peer, gint64 now_us)
-{
-	if (peer->fitness == POOL_PEER_UNKNOWN || peer->fitness == POOL_PEER_UNFIT ||
-	    now_us < peer->refused_until_us)
-		return G_MAXINT;
-	return (peer->fitness == POOL_PEER_DRAINING) + 2 * seems_to_hang(peer, now_us);
-}
-
-static gint best_rank(const PoolFleet *self, gint64 now_us)
-{
-	gint best = G_MAXINT;
-
-	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
-		if (self->peers[i] != NULL)
-			best = MIN(best, rank(self->peers[i], now_us));
-	}
-	return best;
-}
-
-static gint64 best_round_trip_us(const PoolFleet *self, gint wanted, gint64 now_us)
-{
-	gint64 best_us = POOL_NEVER_US / 2;
-
-	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
-		const PoolPeer *peer = self->peers[i];
-
-		if (peer != NULL && rank(peer, now_us) == wanted)
-			best_us = MIN(best_us, peer->round_trip_us);
-	}
-	return best_us;
-}
 
 /* One of the best, at random among those that are about as near as the nearest. */
 static PoolPeer *draw_first(PoolFleet *self, gint64 now_us)
 {
-	gint wanted = best_rank(self, now_us);
-	gint64 near_us = NEAR(best_round_trip_us(self, wanted, now_us));
+	gint wanted = pool_peers_best_rank(&self->peers, now_us);
 	PoolPeer *drawn = NULL;
 	guint seen = 0;
 
-	if (wanted == G_MAXINT)
+	if (wanted == POOL_PEER_USELESS)
 		return NULL;
-	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
-		PoolPeer *peer = self->peers[i];
 
-		if (peer != NULL && rank(peer, now_us) == wanted &&
+	gint64 near_us = NEAR(pool_peers_round_trip_us(&self->peers, wanted, now_us));
+
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		PoolPeer *peer = self->peers.all[i];
+
+		if (peer != NULL && pool_peer_rank(peer, now_us) == wanted &&
 		    peer->round_trip_us <= near_us &&
 		    pool_servers_random(self->servers, ++seen) == 0)
 			drawn = peer;
@@ -140,8 +73,9 @@ static PoolPeer *draw_first(PoolFleet *self, gint64 now_us)
 /* Leaves the first for a better one. */
 static void choose_first(PoolFleet *self, gint64 now_us)
 {
-	if (self->first != NULL && rank(self->first, now_us) <= best_rank(self, now_us) &&
-	    rank(self->first, now_us) != G_MAXINT)
+	if (self->first != NULL &&
+	    pool_peer_rank(self->first, now_us) <= pool_peers_best_rank(&self->peers, now_us) &&
+	    pool_peer_rank(self->first, now_us) != POOL_PEER_USELESS)
 		return;
 
 	PoolPeer *drawn = draw_first(self, now_us);
@@ -165,22 +99,10 @@ static void drop(PoolFleet *self, PoolPeer **peer, gint64 now_us, gint64 least_r
 	g_clear_pointer(peer, pool_peer_free);
 }
 
-/* Two names of one server are no remedy for its death. */
-static gboolean has_twin(const PoolFleet *self, const PoolPeer *peer)
-{
-	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
-		const PoolPeer *other = self->peers[i];
-
-		if (other != NULL && other != peer && *peer->nonce != '\0' &&
-		    g_str_equal(other->nonce, peer->nonce))
-			return TRUE;
-	}
-	return FALSE;
-}
-
+/* Of two names of one server the second is no remedy for its death. */
 static void take_probe(PoolFleet *self, PoolPeer **peer, gint64 now_us)
 {
-	if (*peer != self->first && has_twin(self, *peer)) {
+	if (*peer != self->first && pool_peers_has_twin(&self->peers, *peer)) {
 		drop(self, peer, now_us, TWIN_REST_US);
 		return;
 	}
@@ -261,7 +183,7 @@ static guint wanted_peers(const PoolFleet *self, gint64 now_us)
 	gboolean is_looking = now_us < self->settles_us;
 	gboolean has_need = self->needed_us != POOL_NEVER_US;
 
-	return is_looking || has_need ? POOL_FLEET_MAX_PEERS : WANTED_PEERS;
+	return is_looking || has_need ? POOL_PEERS_MAX : WANTED_PEERS;
 }
 
 static gboolean connect_one(PoolFleet *self, PoolPeer **peer, gint64 now_us)
@@ -284,37 +206,22 @@ static void connect_more(PoolFleet *self, gint64 now_us)
 {
 	guint wanted = wanted_peers(self, now_us);
 
-	for (guint i = 0; i < POOL_FLEET_MAX_PEERS && count_peers(self) < wanted; i++) {
-		if (self->peers[i] == NULL && !connect_one(self, &self->peers[i], now_us))
+	for (guint i = 0; i < POOL_PEERS_MAX && pool_peers_count(&self->peers) < wanted; i++) {
+		if (self->peers.all[i] == NULL && !connect_one(self, &self->peers.all[i], now_us))
 			return;
 	}
 }
 
-/* The farthest of those that are not needed; NULL: none is idle. */
-static PoolPeer *find_spare(const PoolFleet *self)
-{
-	PoolPeer *spare = NULL;
-
-	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
-		PoolPeer *peer = self->peers[i];
-
-		if (peer != NULL && peer != self->first && pool_peer_is_idle(peer) &&
-		    (spare == NULL || peer->round_trip_us > spare->round_trip_us))
-			spare = peer;
-	}
-	return spare;
-}
-
 static void close_spare(PoolFleet *self, gint64 now_us)
 {
-	PoolPeer *spare = find_spare(self);
+	PoolPeer *spare = pool_peers_find_farthest(&self->peers, self->first);
 
-	if (spare == NULL || count_peers(self) <= WANTED_PEERS || now_us < self->settles_us ||
-	    now_us - self->had_need_us < EASE_US)
+	if (spare == NULL || pool_peers_count(&self->peers) <= WANTED_PEERS ||
+	    now_us < self->settles_us || now_us - self->had_need_us < EASE_US)
 		return;
-	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
-		if (self->peers[i] == spare)
-			self->peers[i] = NULL;
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		if (self->peers.all[i] == spare)
+			self->peers.all[i] = NULL;
 	}
 	pool_peer_free(spare);
 }
@@ -323,8 +230,8 @@ static void close_spare(PoolFleet *self, gint64 now_us)
 
 static void probe(PoolFleet *self, PoolNeed need, gint64 now_us)
 {
-	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
-		PoolPeer *peer = self->peers[i];
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		PoolPeer *peer = self->peers.all[i];
 
 		if (peer == NULL || !pool_peer_is_idle(peer))
 			continue;
@@ -332,18 +239,6 @@ static void probe(PoolFleet *self, PoolNeed need, gint64 now_us)
 		    (need != POOL_NEED_NONE && now_us - peer->probed_us >= PROBE_US))
 			pool_peer_probe(peer, now_us);
 	}
-}
-
-static PoolPeer *find_idle(const PoolFleet *self, const PoolPeer *not_this, gint64 now_us)
-{
-	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
-		PoolPeer *peer = self->peers[i];
-
-		if (peer != NULL && peer != not_this && pool_peer_is_idle(peer) &&
-		    rank(peer, now_us) != G_MAXINT)
-			return peer;
-	}
-	return NULL;
 }
 
 /* Whether it is worth while to ask who there is: while nobody takes any IDs, only for what was
@@ -357,7 +252,7 @@ static gboolean is_curious(const PoolFleet *self, PoolNeed need)
 /* Who there is: of a server, if that is wanted, and of the resolver. */
 static void renew(PoolFleet *self, PoolNeed need, gint64 now_us)
 {
-	PoolPeer *peer = find_idle(self, self->first, now_us);
+	PoolPeer *peer = pool_peers_find_idle(&self->peers, self->first, now_us);
 
 	if (now_us < self->renews_us || !is_curious(self, need))
 		return;
@@ -433,24 +328,12 @@ PoolPeer *pool_fleet_choose(PoolFleet *self, PoolNeed need, gint64 now_us)
 	if (self->first == NULL)
 		return NULL;
 	if (pool_peer_is_idle(self->first))
-		return rank(self->first, now_us) != G_MAXINT ? self->first : NULL;
+		return pool_peer_rank(self->first, now_us) != POOL_PEER_USELESS ? self->first
+										: NULL;
 	if (need != POOL_NEED_MORE ||
-	    now_us - self->needed_us < patience_us(self->first, PATIENCE_US))
+	    now_us - self->needed_us < pool_peer_patience_us(self->first, PATIENCE_US))
 		return NULL;
-	return find_idle(self, self->first, now_us);
-}
-
-guint64 pool_fleet_drawing(const PoolFleet *self, gint64 now_us)
-{
-	guint64 count = 0;
-
-	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
-		const PoolPeer *peer = self->peers[i];
-
-		if (peer != NULL && !seems_to_hang(peer, now_us))
-			count += pool_peer_drawing(peer);
-	}
-	return count;
+	return pool_peers_find_idle(&self->peers, self->first, now_us);
 }
 
 gint64 pool_fleet_round_trip_us(const PoolFleet *self)
@@ -460,15 +343,14 @@ gint64 pool_fleet_round_trip_us(const PoolFleet *self)
 
 gint64 pool_fleet_next_us(const PoolFleet *self, PoolNeed need)
 {
-	gint64 next_us = self->is_settled ? POOL_NEVER_US : self->settles_us;
+	gint64 next_us = pool_peers_deadline_us(&self->peers);
 
-	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
-		if (self->peers[i] != NULL)
-			next_us = MIN(next_us, pool_peer_deadline_us(self->peers[i]));
-	}
-	if (count_peers(self) < WANTED_PEERS)
+	if (!self->is_settled)
+		next_us = MIN(next_us, self->settles_us);
+	if (pool_peers_count(&self->peers) < WANTED_PEERS)
 		next_us = MIN(next_us, pool_servers_next_us(self->servers));
-	if (count_peers(self) > WANTED_PEERS && find_spare(self) != NULL)
+	if (pool_peers_count(&self->peers) > WANTED_PEERS &&
+	    pool_peers_find_farthest(&self->peers, self->first) != NULL)
 		next_us = MIN(next_us, self->had_need_us + EASE_US);
 	if (is_curious(self, need))
 		next_us = MIN(next_us, self->renews_us);

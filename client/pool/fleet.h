@@ -2,19 +2,16 @@
 #pragma once
 
 #include <glib.h>
-#include <poll.h>
 
 #include "client/pool/config.h"
 #include "client/pool/names.h"
-#include "client/pool/peer.h"
+#include "client/pool/peers.h"
 #include "client/pool/servers.h"
 
 /*
  * The servers as the thread that fetches sees them: those it is connected to, which of them is
  * asked first, and where more are found. For that thread, under the lock of fork.h.
  */
-
-#define POOL_FLEET_MAX_PEERS 4
 
 /* What there is a need of. */
 typedef enum {
@@ -27,8 +24,8 @@ typedef enum {
 typedef struct {
 	const PoolConfig *config;
 	PoolServers *servers;
-	PoolPeer *peers[POOL_FLEET_MAX_PEERS]; /* NULL: no peer there */
-	PoolPeer *first;                       /* of them: is asked first; NULL: none is fit */
+	PoolPeers peers;
+	PoolPeer *first; /* of them: is asked first; NULL: none is fit */
 	guint64 switches;
 	gboolean has_lost_first; /* it failed, and there is none since */
 	gboolean is_settled;     /* has looked around, and drawn the first */
@@ -45,9 +42,6 @@ typedef struct {
 void pool_fleet_init(PoolFleet *self, const PoolConfig *config, int fd, gint64 now_us);
 void pool_fleet_clear(PoolFleet *self);
 
-/* Writes what to poll, and returns how many it is: POOL_FLEET_MAX_PEERS at most. */
-guint pool_fleet_poll(const PoolFleet *self, struct pollfd *out_fds);
-
 /* Takes in what @peer says. Returns: whether @news are runs of IDs. */
 gboolean pool_fleet_hear(PoolFleet *self, PoolPeer **peer, PoolNews *news, gint64 now_us);
 
@@ -57,9 +51,6 @@ void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us);
 /* Returns: (nullable): whom to ask for IDs now: the first, or others too if the need for more has
  * lasted; each is idle. */
 PoolPeer *pool_fleet_choose(PoolFleet *self, PoolNeed need, gint64 now_us);
-
-/* How many IDs are under way from servers that do not seem to hang. */
-guint64 pool_fleet_drawing(const PoolFleet *self, gint64 now_us);
 
 /* How far it is to the first. */
 gint64 pool_fleet_round_trip_us(const PoolFleet *self);

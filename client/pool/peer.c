@@ -6,7 +6,9 @@
 #include "client/pool/clock.h"
 
 #define CONNECT_LIMIT_MS 1000
-#define REPLY_LIMIT_MS   3000 /* servers let calls wait for a second, unless set otherwise */
+#define REPLY_LIMIT_MS   3000  /* servers let calls wait for a second, unless set otherwise */
+#define HANG_US          20000 /* without an answer, before another is the first */
+#define ROUND_TRIPS      4     /* at least as long as so many */
 #define LEAST_REFUSAL_MS 20
 #define MOST_REFUSAL_MS  2000
 
@@ -97,6 +99,25 @@ void pool_peer_draw(PoolPeer *self, const char *agent, guint count, gint64 now_u
 		call.count = MIN(count, self->max_count);
 	}
 	pool_link_ask(self->link, &call, now_us);
+}
+
+gint64 pool_peer_patience_us(const PoolPeer *self, gint64 least_us)
+{
+	return MAX(least_us, ROUND_TRIPS * self->round_trip_us);
+}
+
+gboolean pool_peer_seems_to_hang(const PoolPeer *self, gint64 now_us)
+{
+	return !pool_peer_is_idle(self) &&
+	       now_us - self->link->since_us > pool_peer_patience_us(self, HANG_US);
+}
+
+gint pool_peer_rank(const PoolPeer *self, gint64 now_us)
+{
+	if (self->fitness == POOL_PEER_UNKNOWN || self->fitness == POOL_PEER_UNFIT ||
+	    now_us < self->refused_until_us)
+		return POOL_PEER_USELESS;
+	return (self->fitness == POOL_PEER_DRAINING) + 2 * pool_peer_seems_to_hang(self, now_us);
 }
 
 static guint limit_ms(const PoolPeer *self)

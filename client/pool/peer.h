@@ -68,6 +68,14 @@ void pool_peer_probe(PoolPeer *self, gint64 now_us);
 void pool_peer_draw(PoolPeer *self, const char *agent, guint count, gint64 now_us);
 void pool_peer_list(PoolPeer *self, gint64 now_us);
 
+/* How good it is to ask it for IDs: the less the better; POOL_PEER_USELESS: not at all. */
+#define POOL_PEER_USELESS G_MAXINT
+gint pool_peer_rank(const PoolPeer *self, gint64 now_us);
+
+/* How long to wait for it before another is asked: @least_us, or more if it is far. */
+gint64 pool_peer_patience_us(const PoolPeer *self, gint64 least_us);
+gboolean pool_peer_seems_to_hang(const PoolPeer *self, gint64 now_us);
+
 /* When to give it up, if nothing comes. */
 gint64 pool_peer_deadline_us(const PoolPeer *self);
 

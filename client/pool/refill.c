@@ -2,7 +2,6 @@
 #include "client/pool/refill.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 
@@ -60,8 +59,8 @@ static void put(PoolRefill *self, gint64 now_us)
 
 static void hear(PoolRefill *self, gint64 now_us)
 {
-	for (guint i = 0; i < POOL_FLEET_MAX_PEERS; i++) {
-		PoolPeer **peer = &self->fleet.peers[i];
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		PoolPeer **peer = &self->fleet.peers.all[i];
 
 		if (*peer != NULL && pool_fleet_hear(&self->fleet, peer, &self->news, now_us))
 			put(self, now_us);
@@ -120,7 +119,7 @@ static void ask(PoolRefill *self, gint64 now_us)
 	PoolPeer *peer;
 
 	for (;;) {
-		guint64 coming = level + pool_fleet_drawing(&self->fleet, now_us);
+		guint64 coming = level + pool_peers_drawing(&self->fleet.peers, now_us);
 
 		if (self->wanted == 0 || coming * 4 > self->wanted * 3)
 			return;
@@ -192,7 +191,7 @@ static void answer_calls(PoolRefill *self)
 static void *run(void *user_data)
 {
 	PoolRefill *self = user_data;
-	struct pollfd fds[1 + POOL_FLEET_MAX_PEERS];
+	struct pollfd fds[1 + POOL_PEERS_MAX];
 
 	for (;;) {
 		answer_calls(self);
@@ -201,7 +200,7 @@ static void *run(void *user_data)
 		pool_fork_lock();
 
 		gint64 until_us = work(self);
-		guint count = pool_fleet_poll(&self->fleet, fds + 1);
+		guint count = pool_peers_poll(&self->fleet.peers, fds + 1);
 
 		pool_fork_unlock();
 		fds[0] = (struct pollfd){.fd = self->fd, .events = POLLIN};

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/pool/peers.h"
+
+#include "client/pool/clock.h"
+
+guint pool_peers_count(const PoolPeers *self)
+{
+	guint count = 0;
+
+	for (guint i = 0; i < POOL_PEERS_MAX; i++)
+		count += self->all[i] != NULL;
+	return count;
+}
+
+guint pool_peers_poll(const PoolPeers *self, struct pollfd *out_fds)
+{
+	guint count = 0;
+
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		if (self->all[i] != NULL)
+			out_fds[count++] = (struct pollfd){
+				.fd = self->all[i]->link->fd,
+				.events = pool_link_events(self->all[i]->link),
+			};
+	}
+	return count;
+}
+
+gint pool_peers_best_rank(const PoolPeers *self, gint64 now_us)
+{
+	gint best = POOL_PEER_USELESS;
+
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		if (self->all[i] != NULL)
+			best = MIN(best, pool_peer_rank(self->all[i], now_us));
+	}
+	return best;
+}
+
+gint64 pool_peers_round_trip_us(const PoolPeers *self, gint rank, gint64 now_us)
+{
+	gint64 best_us = POOL_NEVER_US;
+
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		const PoolPeer *peer = self->all[i];
+
+		if (peer != NULL && pool_peer_rank(peer, now_us) == rank)
+			best_us = MIN(best_us, peer->round_trip_us);
+	}
+	return best_us;
+}
+
+PoolPeer *pool_peers_find_idle(const PoolPeers *self, const PoolPeer *not_this, gint64 now_us)
+{
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		PoolPeer *peer = self->all[i];
+
+		if (peer != NULL && peer != not_this && pool_peer_is_idle(peer) &&
+		    pool_peer_rank(peer, now_us) != POOL_PEER_USELESS)
+			return peer;
+	}
+	return NULL;
+}
+
+PoolPeer *pool_peers_find_farthest(const PoolPeers *self, const PoolPeer *not_this)
+{
+	PoolPeer *farthest = NULL;
+
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		PoolPeer *peer = self->all[i];
+
+		if (peer != NULL && peer != not_this && pool_peer_is_idle(peer) &&
+		    (farthest == NULL || peer->round_trip_us > farthest->round_trip_us))
+			farthest = peer;
+	}
+	return farthest;
+}
+
+gboolean pool_peers_has_twin(const PoolPeers *self, const PoolPeer *peer)
+{
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		const PoolPeer *other = self->all[i];
+
+		if (other != NULL && other != peer && *peer->nonce != '\0' &&
+		    g_str_equal(other->nonce, peer->nonce))
+			return TRUE;
+	}
+	return FALSE;
+}
+
+guint64 pool_peers_drawing(const PoolPeers *self, gint64 now_us)
+{
+	guint64 count = 0;
+
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		const PoolPeer *peer = self->all[i];
+
+		if (peer != NULL && !pool_peer_seems_to_hang(peer, now_us))
+			count += pool_peer_drawing(peer);
+	}
+	return count;
+}
+
+gint64 pool_peers_deadline_us(const PoolPeers *self)
+{
+	gint64 first_us = POOL_NEVER_US;
+
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		if (self->all[i] != NULL)
+			first_us = MIN(first_us, pool_peer_deadline_us(self->all[i]));
+	}
+	return first_us;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+#include <poll.h>
+
+#include "client/pool/peer.h"
+
+/*
+ * The servers that a pool is connected to, all together: which is the best to ask, which is spare,
+ * how much is under way. Nothing here changes one. For one thread, under the lock of fork.h.
+ */
+
+#define POOL_PEERS_MAX 4
+
+typedef struct {
+	PoolPeer *all[POOL_PEERS_MAX]; /* NULL: no peer there */
+} PoolPeers;
+
+guint pool_peers_count(const PoolPeers *self);
+
+/* Writes what to poll, and returns how many it is: POOL_PEERS_MAX at most. */
+guint pool_peers_poll(const PoolPeers *self, struct pollfd *out_fds);
+
+/* Of pool_peer_rank(): POOL_PEER_USELESS if there is none that is fit. */
+gint pool_peers_best_rank(const PoolPeers *self, gint64 now_us);
+
+/* How far it is to the nearest of those that have this rank; POOL_NEVER_US: none has. */
+gint64 pool_peers_round_trip_us(const PoolPeers *self, gint rank, gint64 now_us);
+
+/* Returns: (nullable): one that is fit and idle, and not @not_this */
+PoolPeer *pool_peers_find_idle(const PoolPeers *self, const PoolPeer *not_this, gint64 now_us);
+
+/* Returns: (nullable): the farthest of those that are idle, and not @not_this */
+PoolPeer *pool_peers_find_farthest(const PoolPeers *self, const PoolPeer *not_this);
+
+/* Whether another one is the same server, by another name. */
+gboolean pool_peers_has_twin(const PoolPeers *self, const PoolPeer *peer);
+
+/* How many IDs are under way from those that do not seem to hang. */
+guint64 pool_peers_drawing(const PoolPeers *self, gint64 now_us);
+
+/* When the first of them is given up, if nothing comes. */
+gint64 pool_peers_deadline_us(const PoolPeers *self);
