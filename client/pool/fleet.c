@@ -12,8 +12,15 @@
 #define RETRY_US        500000  /* likewise, where it did not go well */
 #define EASE_US         2000000 /* without a need of more, until what is too much is closed */
 #define UNFIT_REST_US   200000
+#define TRY_US          250000 /* while none is fit: between two that are tried */
+#define TRY_SPREAD_US   500000
 #define TWIN_REST_US    60000000 /* of a server that there is another connection to */
 #define NEAR(best_us)   ((best_us) + (best_us) / 2)
+
+static gint64 next_try_us(PoolFleet *self, gint64 now_us)
+{
+	return now_us + TRY_US + pool_servers_random(self->servers, TRY_SPREAD_US);
+}
 
 void pool_fleet_init(PoolFleet *self, const PoolConfig *config, int fd, gint64 now_us)
 {
@@ -27,6 +34,7 @@ void pool_fleet_init(PoolFleet *self, const PoolConfig *config, int fd, gint64 n
 		.fd = fd,
 		.names = pool_names_new(config->addresses, fd),
 	};
+	self->tries_us = next_try_us(self, now_us);
 }
 
 void pool_fleet_clear(PoolFleet *self)
@@ -85,6 +93,15 @@ static void choose_first(PoolFleet *self, gint64 now_us)
 	self->switches += self->first != NULL || self->has_lost_first;
 	self->has_lost_first = FALSE;
 	self->first = drawn;
+}
+
+static void note_service(PoolFleet *self, gint64 now_us)
+{
+	gboolean was_served = self->is_served;
+
+	self->is_served = pool_peers_best_rank(&self->peers, now_us) != POOL_PEER_USELESS;
+	if (was_served && !self->is_served)
+		self->tries_us = next_try_us(self, now_us);
 }
 
 /* What peers say */
@@ -183,7 +200,7 @@ static guint wanted_peers(const PoolFleet *self, gint64 now_us)
 	gboolean is_looking = now_us < self->settles_us;
 	gboolean has_need = self->needed_us != POOL_NEVER_US;
 
-	return is_looking || has_need ? POOL_PEERS_MAX : WANTED_PEERS;
+	return is_looking || has_need || !self->is_served ? POOL_PEERS_MAX : WANTED_PEERS;
 }
 
 static gboolean connect_one(PoolFleet *self, PoolPeer **peer, gint64 now_us)
@@ -202,6 +219,14 @@ static gboolean connect_one(PoolFleet *self, PoolPeer **peer, gint64 now_us)
 	return TRUE;
 }
 
+/* A fleet that was away for so long that all of it rests is found soon after it is back. */
+static void rouse_one(PoolFleet *self, gint64 now_us)
+{
+	if (!self->is_served && now_us >= self->tries_us &&
+	    pool_servers_rouse(self->servers, now_us))
+		self->tries_us = next_try_us(self, now_us);
+}
+
 static void connect_more(PoolFleet *self, gint64 now_us)
 {
 	guint wanted = wanted_peers(self, now_us);
@@ -216,8 +241,8 @@ static void close_spare(PoolFleet *self, gint64 now_us)
 {
 	PoolPeer *spare = pool_peers_find_farthest(&self->peers, self->first);
 
-	if (spare == NULL || pool_peers_count(&self->peers) <= WANTED_PEERS ||
-	    now_us < self->settles_us || now_us - self->had_need_us < EASE_US)
+	if (spare == NULL || pool_peers_count(&self->peers) <= wanted_peers(self, now_us) ||
+	    now_us - self->had_need_us < EASE_US)
 		return;
 	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
 		if (self->peers.all[i] == spare)
@@ -228,17 +253,35 @@ static void close_spare(PoolFleet *self, gint64 now_us)
 
 /* Questions that are due */
 
+/* When @peer is to be asked how it is. */
+static gint64 probe_us(const PoolPeer *peer, PoolNeed need)
+{
+	if (peer->probed_us == 0)
+		return 0;
+	return need != POOL_NEED_NONE ? peer->probed_us + PROBE_US : POOL_NEVER_US;
+}
+
 static void probe(PoolFleet *self, PoolNeed need, gint64 now_us)
 {
 	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
 		PoolPeer *peer = self->peers.all[i];
 
-		if (peer == NULL || !pool_peer_is_idle(peer))
-			continue;
-		if (peer->probed_us == 0 ||
-		    (need != POOL_NEED_NONE && now_us - peer->probed_us >= PROBE_US))
+		if (peer != NULL && pool_peer_is_idle(peer) && now_us >= probe_us(peer, need))
 			pool_peer_probe(peer, now_us);
 	}
+}
+
+static gint64 next_probe_us(const PoolFleet *self, PoolNeed need)
+{
+	gint64 next_us = POOL_NEVER_US;
+
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		const PoolPeer *peer = self->peers.all[i];
+
+		if (peer != NULL && pool_peer_is_idle(peer))
+			next_us = MIN(next_us, probe_us(peer, need));
+	}
+	return next_us;
 }
 
 /* Whether it is worth while to ask who there is: while nobody takes any IDs, only for what was
@@ -312,12 +355,14 @@ static void settle(PoolFleet *self, gint64 now_us)
 void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us)
 {
 	note_need(self, need, now_us);
+	note_service(self, now_us);
+	choose_first(self, now_us);
+	settle(self, now_us);
 	take_names(self, now_us);
 	renew(self, need, now_us);
-	settle(self, now_us);
 	close_spare(self, now_us);
+	rouse_one(self, now_us);
 	connect_more(self, now_us);
-	choose_first(self, now_us);
 	probe(self, need, now_us);
 }
 
@@ -341,16 +386,28 @@ gint64 pool_fleet_round_trip_us(const PoolFleet *self)
 	return self->first != NULL ? self->first->round_trip_us : 0;
 }
 
-gint64 pool_fleet_next_us(const PoolFleet *self, PoolNeed need)
+static gint64 next_connect_us(const PoolFleet *self)
 {
-	gint64 next_us = pool_peers_deadline_us(&self->peers);
+	gint64 rested_us = pool_servers_next_us(self->servers);
 
+	if (self->is_served || rested_us == POOL_NEVER_US)
+		return rested_us;
+	return MIN(rested_us, self->tries_us);
+}
+
+gint64 pool_fleet_next_us(const PoolFleet *self, PoolNeed need, gint64 now_us)
+{
+	gint64 next_us = MIN(pool_peers_next_us(&self->peers, now_us), next_probe_us(self, need));
+	guint count = pool_peers_count(&self->peers);
+	guint wanted = wanted_peers(self, now_us);
+
+	if (self->is_served != (pool_peers_best_rank(&self->peers, now_us) != POOL_PEER_USELESS))
+		return now_us;
 	if (!self->is_settled)
 		next_us = MIN(next_us, self->settles_us);
-	if (pool_peers_count(&self->peers) < WANTED_PEERS)
-		next_us = MIN(next_us, pool_servers_next_us(self->servers));
-	if (pool_peers_count(&self->peers) > WANTED_PEERS &&
-	    pool_peers_find_farthest(&self->peers, self->first) != NULL)
+	if (count < wanted)
+		next_us = MIN(next_us, next_connect_us(self));
+	if (count > wanted && pool_peers_find_farthest(&self->peers, self->first) != NULL)
 		next_us = MIN(next_us, self->had_need_us + EASE_US);
 	if (is_curious(self, need))
 		next_us = MIN(next_us, self->renews_us);

@@ -25,7 +25,9 @@ typedef struct {
 	const PoolConfig *config;
 	PoolServers *servers;
 	PoolPeers peers;
-	PoolPeer *first; /* of them: is asked first; NULL: none is fit */
+	PoolPeer *first;    /* of them: is asked first; NULL: none is fit */
+	gboolean is_served; /* there is a peer that is fit to be asked */
+	gint64 tries_us;    /* while there is not: when to try one that rests */
 	guint64 switches;
 	gboolean has_lost_first; /* it failed, and there is none since */
 	gboolean is_settled;     /* has looked around, and drawn the first */
@@ -56,4 +58,4 @@ PoolPeer *pool_fleet_choose(PoolFleet *self, PoolNeed need, gint64 now_us);
 gint64 pool_fleet_round_trip_us(const PoolFleet *self);
 
 /* When to tend it next, even if nothing happens. */
-gint64 pool_fleet_next_us(const PoolFleet *self, PoolNeed need);
+gint64 pool_fleet_next_us(const PoolFleet *self, PoolNeed need, gint64 now_us);

@@ -132,6 +132,18 @@ gint64 pool_peer_deadline_us(const PoolPeer *self)
 	return self->link->since_us + limit_ms(self) * G_TIME_SPAN_MILLISECOND;
 }
 
+gint64 pool_peer_next_us(const PoolPeer *self, gint64 now_us)
+{
+	gint64 hangs_us = self->link->since_us + pool_peer_patience_us(self, HANG_US) + 1;
+	gint64 next_us = pool_peer_deadline_us(self);
+
+	if (!pool_peer_is_idle(self) && hangs_us > now_us)
+		next_us = MIN(next_us, hangs_us);
+	if (self->refused_until_us > now_us)
+		next_us = MIN(next_us, self->refused_until_us);
+	return next_us;
+}
+
 static PoolPeerFitness fitness_of(const char *state)
 {
 	if (g_str_equal(state, "draining"))

@@ -79,5 +79,8 @@ gboolean pool_peer_seems_to_hang(const PoolPeer *self, gint64 now_us);
 /* When to give it up, if nothing comes. */
 gint64 pool_peer_deadline_us(const PoolPeer *self);
 
+/* When one of these next changes by itself. */
+gint64 pool_peer_next_us(const PoolPeer *self, gint64 now_us);
+
 /* As pool_link_advance(), and what that means. Fails at the deadline. */
 PoolPeerEvent pool_peer_advance(PoolPeer *self, gint64 now_us, PoolNews *news, GError **error);

@@ -101,13 +101,13 @@ guint64 pool_peers_drawing(const PoolPeers *self, gint64 now_us)
 	return count;
 }
 
-gint64 pool_peers_deadline_us(const PoolPeers *self)
+gint64 pool_peers_next_us(const PoolPeers *self, gint64 now_us)
 {
-	gint64 first_us = POOL_NEVER_US;
+	gint64 next_us = POOL_NEVER_US;
 
 	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
 		if (self->all[i] != NULL)
-			first_us = MIN(first_us, pool_peer_deadline_us(self->all[i]));
+			next_us = MIN(next_us, pool_peer_next_us(self->all[i], now_us));
 	}
-	return first_us;
+	return next_us;
 }

@@ -40,5 +40,5 @@ gboolean pool_peers_has_twin(const PoolPeers *self, const PoolPeer *peer);
 /* How many IDs are under way from those that do not seem to hang. */
 guint64 pool_peers_drawing(const PoolPeers *self, gint64 now_us);
 
-/* When the first of them is given up, if nothing comes. */
-gint64 pool_peers_deadline_us(const PoolPeers *self);
+/* When the rank of one changes by itself, or it is given up. */
+gint64 pool_peers_next_us(const PoolPeers *self, gint64 now_us);

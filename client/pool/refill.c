@@ -139,9 +139,11 @@ static void age(PoolRefill *self, gint64 now_us)
 static gint64 next_us(const PoolRefill *self, gint64 now_us)
 {
 	gint64 look_us = self->config->prefetch_ms * G_TIME_SPAN_MILLISECOND / LOOKS_A_SPAN;
-	gint64 next =
-		MIN(pool_ages_next_us(&self->ages), pool_fleet_next_us(&self->fleet, self->need));
+	gint64 next = MIN(pool_ages_next_us(&self->ages),
+			  pool_fleet_next_us(&self->fleet, self->need, now_us));
 
+	if (!self->fleet.is_served)
+		return next;
 	if (self->need == POOL_NEED_MORE)
 		return MIN(next, now_us + NEEDED_LOOK_US);
 	if (self->need == POOL_NEED_MET)

@@ -90,7 +90,7 @@ static gboolean is_there(const PoolServer *server)
 	return server->is_known && !server->is_linked;
 }
 
-PoolServer *pool_servers_draw(PoolServers *self, gint64 now_us)
+static PoolServer *draw(PoolServers *self, gboolean rests, gint64 now_us)
 {
 	PoolServer *drawn = NULL;
 	guint seen = 0;
@@ -99,11 +99,25 @@ PoolServer *pool_servers_draw(PoolServers *self, gint64 now_us)
 	for (guint i = 0; i < self->servers->len; i++) {
 		PoolServer *server = self->servers->pdata[i];
 
-		if (is_there(server) && server->rests_until_us <= now_us &&
+		if (is_there(server) && (server->rests_until_us > now_us) == rests &&
 		    pool_servers_random(self, ++seen) == 0)
 			drawn = server;
 	}
 	return drawn;
+}
+
+PoolServer *pool_servers_draw(PoolServers *self, gint64 now_us)
+{
+	return draw(self, FALSE, now_us);
+}
+
+gboolean pool_servers_rouse(PoolServers *self, gint64 now_us)
+{
+	PoolServer *server = draw(self, TRUE, now_us);
+
+	if (server != NULL)
+		server->rests_until_us = now_us;
+	return server != NULL;
 }
 
 gint64 pool_servers_next_us(const PoolServers *self)
@@ -123,6 +137,7 @@ void pool_servers_rest(PoolServers *self, PoolServer *server, gint64 now_us, gin
 {
 	guint doublings = MIN(server->failures, MAX_DOUBLINGS);
 	gint64 rest_us = MIN((gint64)FIRST_REST_US << doublings, LONGEST_REST_US);
+
 	rest_us = MAX(rest_us, least_us);
 	server->failures++;
 	server->rests_until_us = now_us + rest_us + pool_servers_random(self, (guint)rest_us + 1);

@@ -41,5 +41,9 @@ gint64 pool_servers_next_us(const PoolServers *self);
  * that those who come back to it do not come all at once. */
 void pool_servers_rest(PoolServers *self, PoolServer *server, gint64 now_us, gint64 least_us);
 
+/* Ends the rest of one of those that are not linked, drawn at random. Returns: %FALSE if none of
+ * them rests */
+gboolean pool_servers_rouse(PoolServers *self, gint64 now_us);
+
 /* A number from 0 to @below - 1, at random. */
 guint pool_servers_random(PoolServers *self, guint below);
