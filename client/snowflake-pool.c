@@ -61,7 +61,7 @@ static void leave_slot(void *slot)
 
 static gboolean start(SnowflakePool *self, GError **error)
 {
-	PoolRefill *refill = pool_refill_new(self->config, self->hand, error);
+	PoolRefill *refill = pool_refill_new(self->config, self->hand, NULL, error);
 
 	if (refill == NULL)
 		return FALSE;
@@ -246,19 +246,8 @@ gboolean snowflake_pool_take_run(SnowflakePool *self, guint most, gint64 *out_fi
 
 void snowflake_pool_get_statistics(SnowflakePool *self, SnowflakePoolStatistics *out_statistics)
 {
-	PoolHandCount count;
-
 	g_return_if_fail(self != NULL && out_statistics != NULL);
 	*out_statistics = (SnowflakePoolStatistics){0};
-	if (!atomic_load(&self->hand->is_started))
-		return;
-	count = pool_hand_count(self->hand);
-	*out_statistics = (SnowflakePoolStatistics){
-		.in_hand = count.in_hand,
-		.taken = count.taken,
-		.thrown_away = count.thrown,
-		.dry = atomic_load_explicit(&self->hand->dry, memory_order_relaxed),
-		.refills = pool_refill_count(self->refill),
-		.switches = pool_refill_switches(self->refill),
-	};
+	if (atomic_load(&self->hand->is_started))
+		pool_refill_get_statistics(self->refill, out_statistics);
 }

@@ -7,6 +7,7 @@
 #define SETTLE_US       100000   /* for all that were tried at first to say how far they are */
 #define PATIENCE_US     5000     /* how long there is a need, before another is asked too */
 #define PROBE_US        500000   /* between two questions how a server is */
+#define WATCH_US        2000000  /* likewise, while nobody takes any IDs, if somebody watches */
 #define RENEW_US        10000000 /* between two questions who there is */
 #define RENEW_SPREAD_US 2000000
 #define RETRY_US        500000  /* likewise, where it did not go well */
@@ -22,10 +23,12 @@ static gint64 next_try_us(PoolFleet *self, gint64 now_us)
 	return now_us + TRY_US + pool_servers_random(self->servers, TRY_SPREAD_US);
 }
 
-void pool_fleet_init(PoolFleet *self, const PoolConfig *config, int fd, gint64 now_us)
+void pool_fleet_init(PoolFleet *self, const PoolConfig *config, gboolean is_watched, int fd,
+		     gint64 now_us)
 {
 	*self = (PoolFleet){
 		.config = config,
+		.is_watched = is_watched,
 		.servers = pool_servers_new(),
 		.settles_us = POOL_NEVER_US,
 		.needed_us = POOL_NEVER_US,
@@ -148,8 +151,11 @@ static void look_up(PoolFleet *self)
 }
 
 /* @workers: NULL: it could not say. What others write is to be an address of a server. */
-static void take_workers(PoolFleet *self, GPtrArray *workers)
+static void take_workers(PoolFleet *self, const GPtrArray *workers)
 {
+	if (!self->is_listing)
+		return;
+	self->is_listing = FALSE;
 	if (workers != NULL) {
 		g_clear_pointer(&self->found, g_ptr_array_unref);
 		self->found = g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
@@ -162,11 +168,10 @@ static void take_workers(PoolFleet *self, GPtrArray *workers)
 			g_ptr_array_add(self->found, g_steal_pointer(&address));
 		address_free(address);
 	}
-	g_clear_pointer(&workers, g_ptr_array_unref);
 	look_up(self);
 }
 
-gboolean pool_fleet_hear(PoolFleet *self, PoolPeer **peer, PoolNews *news, gint64 now_us)
+PoolPeerEvent pool_fleet_hear(PoolFleet *self, PoolPeer **peer, PoolNews *news, gint64 now_us)
 {
 	GError *failure = NULL;
 	PoolPeerEvent event = pool_peer_advance(*peer, now_us, news, &failure);
@@ -178,7 +183,7 @@ gboolean pool_fleet_hear(PoolFleet *self, PoolPeer **peer, PoolNews *news, gint6
 		take_probe(self, peer, now_us);
 		break;
 	case POOL_PEER_LISTED:
-		take_workers(self, g_steal_pointer(&news->workers));
+		take_workers(self, news->workers);
 		break;
 	case POOL_PEER_FAILED:
 		drop(self, peer, now_us, 0);
@@ -190,7 +195,7 @@ gboolean pool_fleet_hear(PoolFleet *self, PoolPeer **peer, PoolNews *news, gint6
 	case POOL_PEER_REFUSED:
 		break;
 	}
-	return event == POOL_PEER_DRAWN;
+	return event;
 }
 
 /* Connections */
@@ -254,11 +259,13 @@ static void close_spare(PoolFleet *self, gint64 now_us)
 /* Questions that are due */
 
 /* When @peer is to be asked how it is. */
-static gint64 probe_us(const PoolPeer *peer, PoolNeed need)
+static gint64 probe_us(const PoolFleet *self, const PoolPeer *peer, PoolNeed need)
 {
 	if (peer->probed_us == 0)
 		return 0;
-	return need != POOL_NEED_NONE ? peer->probed_us + PROBE_US : POOL_NEVER_US;
+	if (need != POOL_NEED_NONE)
+		return peer->probed_us + PROBE_US;
+	return self->is_watched ? peer->probed_us + WATCH_US : POOL_NEVER_US;
 }
 
 static void probe(PoolFleet *self, PoolNeed need, gint64 now_us)
@@ -266,7 +273,7 @@ static void probe(PoolFleet *self, PoolNeed need, gint64 now_us)
 	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
 		PoolPeer *peer = self->peers.all[i];
 
-		if (peer != NULL && pool_peer_is_idle(peer) && now_us >= probe_us(peer, need))
+		if (peer != NULL && pool_peer_is_idle(peer) && now_us >= probe_us(self, peer, need))
 			pool_peer_probe(peer, now_us);
 	}
 }
@@ -279,7 +286,7 @@ static gint64 next_probe_us(const PoolFleet *self, PoolNeed need)
 		const PoolPeer *peer = self->peers.all[i];
 
 		if (peer != NULL && pool_peer_is_idle(peer))
-			next_us = MIN(next_us, probe_us(peer, need));
+			next_us = MIN(next_us, probe_us(self, peer, need));
 	}
 	return next_us;
 }
@@ -288,22 +295,30 @@ static gint64 next_probe_us(const PoolFleet *self, PoolNeed need)
  * never known. */
 static gboolean is_curious(const PoolFleet *self, PoolNeed need)
 {
-	return need != POOL_NEED_NONE || pool_servers_count(self->servers) == 0 ||
+	return need != POOL_NEED_NONE || (self->is_watched && !self->is_served) ||
+	       pool_servers_count(self->servers) == 0 ||
 	       (self->config->discover && self->found == NULL);
+}
+
+gboolean pool_fleet_list(PoolFleet *self, gint64 now_us)
+{
+	PoolPeer *peer = pool_peers_find_idle(&self->peers, 0, self->first, now_us);
+
+	if (peer == NULL)
+		peer = pool_peers_find_idle(&self->peers, 0, NULL, now_us);
+	if (peer != NULL)
+		pool_peer_list(peer, now_us);
+	return peer != NULL;
 }
 
 /* Who there is: of a server, if that is wanted, and of the resolver. */
 static void renew(PoolFleet *self, PoolNeed need, gint64 now_us)
 {
-	PoolPeer *peer = pool_peers_find_idle(&self->peers, self->first, now_us);
-
 	if (now_us < self->renews_us || !is_curious(self, need))
 		return;
-	if (peer == NULL && self->first != NULL && pool_peer_is_idle(self->first))
-		peer = self->first;
 	self->renews_us = now_us + RETRY_US;
-	if (self->config->discover && peer != NULL)
-		pool_peer_list(peer, now_us);
+	if (self->config->discover && pool_fleet_list(self, now_us))
+		self->is_listing = TRUE;
 	else if (self->config->has_names || pool_servers_count(self->servers) == 0)
 		look_up(self);
 }
@@ -368,17 +383,30 @@ void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us)
 
 /* Asking for IDs */
 
+static gboolean can_ask_first(const PoolFleet *self, guint count, gint64 now_us)
+{
+	return self->first != NULL && pool_peer_is_idle(self->first) &&
+	       count < self->first->too_many &&
+	       pool_peer_rank(self->first, now_us) != POOL_PEER_USELESS;
+}
+
 PoolPeer *pool_fleet_choose(PoolFleet *self, PoolNeed need, gint64 now_us)
 {
 	if (self->first == NULL)
 		return NULL;
 	if (pool_peer_is_idle(self->first))
-		return pool_peer_rank(self->first, now_us) != POOL_PEER_USELESS ? self->first
-										: NULL;
+		return can_ask_first(self, 1, now_us) ? self->first : NULL;
 	if (need != POOL_NEED_MORE ||
 	    now_us - self->needed_us < pool_peer_patience_us(self->first, PATIENCE_US))
 		return NULL;
-	return pool_peers_find_idle(&self->peers, self->first, now_us);
+	return pool_peers_find_idle(&self->peers, 1, self->first, now_us);
+}
+
+PoolPeer *pool_fleet_choose_for_batch(PoolFleet *self, guint count, gint64 now_us)
+{
+	if (can_ask_first(self, count, now_us))
+		return self->first;
+	return pool_peers_find_idle(&self->peers, count, self->first, now_us);
 }
 
 gint64 pool_fleet_round_trip_us(const PoolFleet *self)

@@ -23,6 +23,7 @@ typedef enum {
 /* Members are for reading. */
 typedef struct {
 	const PoolConfig *config;
+	gboolean is_watched; /* somebody wants to know how it is, also while nobody takes any IDs */
 	PoolServers *servers;
 	PoolPeers peers;
 	PoolPeer *first;    /* of them: is asked first; NULL: none is fit */
@@ -31,21 +32,24 @@ typedef struct {
 	guint64 switches;
 	gboolean has_lost_first; /* it failed, and there is none since */
 	gboolean is_settled;     /* has looked around, and drawn the first */
-	gint64 settles_us;  /* until then it looks around: POOL_NEVER_US until one has answered */
-	gint64 needed_us;   /* since when there is a need of more; POOL_NEVER_US: there is not */
-	gint64 had_need_us; /* when there was, last */
-	gint64 renews_us;   /* when to ask again who there is */
-	int fd;             /* eventfd of the thread */
-	PoolNames *names;   /* being looked up; NULL: none */
-	GPtrArray *found;   /* Address: by get_workers; NULL: not yet */
-	GError *failure;    /* of what was last tried; NULL: something has come since */
+	gint64 settles_us;   /* until then it looks around: POOL_NEVER_US until one has answered */
+	gint64 needed_us;    /* since when there is a need of more; POOL_NEVER_US: there is not */
+	gint64 had_need_us;  /* when there was, last */
+	gint64 renews_us;    /* when to ask again who there is */
+	int fd;              /* eventfd of the thread */
+	PoolNames *names;    /* being looked up; NULL: none */
+	gboolean is_listing; /* asks a server who there is, to find more */
+	GPtrArray *found;    /* Address: by get_workers; NULL: not yet */
+	GError *failure;     /* of what was last tried; NULL: something has come since */
 } PoolFleet;
 
-void pool_fleet_init(PoolFleet *self, const PoolConfig *config, int fd, gint64 now_us);
+void pool_fleet_init(PoolFleet *self, const PoolConfig *config, gboolean is_watched, int fd,
+		     gint64 now_us);
 void pool_fleet_clear(PoolFleet *self);
 
-/* Takes in what @peer says. Returns: whether @news are runs of IDs. */
-gboolean pool_fleet_hear(PoolFleet *self, PoolPeer **peer, PoolNews *news, gint64 now_us);
+/* Takes in what @peer says, which may be gone after it. Returns: what it is; @news are the caller's
+ */
+PoolPeerEvent pool_fleet_hear(PoolFleet *self, PoolPeer **peer, PoolNews *news, gint64 now_us);
 
 /* Looks after connections, and who is first. */
 void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us);
@@ -53,6 +57,13 @@ void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us);
 /* Returns: (nullable): whom to ask for IDs now: the first, or others too if the need for more has
  * lasted; each is idle. */
 PoolPeer *pool_fleet_choose(PoolFleet *self, PoolNeed need, gint64 now_us);
+
+/* Returns: (nullable): whom to ask for @count IDs at once: the first if it is idle and gives as
+ * many, or else another one that is */
+PoolPeer *pool_fleet_choose_for_batch(PoolFleet *self, guint count, gint64 now_us);
+
+/* Asks a server who there is, preferably not the first. Returns: %FALSE if none is fit and idle */
+gboolean pool_fleet_list(PoolFleet *self, gint64 now_us);
 
 /* How far it is to the first. */
 gint64 pool_fleet_round_trip_us(const PoolFleet *self);

@@ -27,6 +27,16 @@ void pool_news_clear(PoolNews *self)
 	g_clear_pointer(&self->workers, g_ptr_array_unref);
 }
 
+/* From now on it is asked for IDs by the call that has this result. */
+static void set_draws(PoolPeer *self, ClientResult draws)
+{
+	guint limit = draws == CLIENT_RESULT_RUNS ? CLIENT_CALL_MAX_RUN_IDS : CLIENT_CALL_MAX_COUNT;
+
+	self->draws = draws;
+	self->max_count = draws == CLIENT_RESULT_ID ? 1 : limit;
+	self->too_many = self->max_count + 1;
+}
+
 PoolPeer *pool_peer_new(PoolServer *server, gint64 now_us, GError **error)
 {
 	PoolLink *link = pool_link_new(&server->address, now_us, error);
@@ -38,9 +48,7 @@ PoolPeer *pool_peer_new(PoolServer *server, gint64 now_us, GError **error)
 
 	self->server = server;
 	self->link = link;
-	self->nonce = g_strdup("");
-	self->draws = CLIENT_RESULT_RUNS;
-	self->max_count = CLIENT_CALL_MAX_RUN_IDS;
+	set_draws(self, CLIENT_RESULT_RUNS);
 	server->is_linked = TRUE;
 	return self;
 }
@@ -51,7 +59,7 @@ void pool_peer_free(PoolPeer *self)
 		return;
 	self->server->is_linked = FALSE;
 	pool_link_free(self->link);
-	g_free(self->nonce);
+	g_clear_pointer(&self->worker, snowflake_client_worker_free);
 	g_free(self);
 }
 
@@ -75,6 +83,12 @@ guint pool_peer_drawing(const PoolPeer *self)
 	return MAX(call->count, 1);
 }
 
+gboolean pool_peer_is_listing(const PoolPeer *self)
+{
+	return self->link->state == POOL_LINK_ASKING &&
+	       self->link->call.result == CLIENT_RESULT_WORKERS;
+}
+
 void pool_peer_probe(PoolPeer *self, gint64 now_us)
 {
 	const ClientCall call = {.method = "get_worker", .result = CLIENT_RESULT_WORKER};
@@ -90,15 +104,21 @@ void pool_peer_list(PoolPeer *self, gint64 now_us)
 	pool_link_ask(self->link, &call, now_us);
 }
 
-void pool_peer_draw(PoolPeer *self, const char *agent, guint count, gint64 now_us)
+void pool_peer_draw(PoolPeer *self, const char *agent, guint count, PoolOrder *order, gint64 now_us)
 {
 	ClientCall call = {.method = "get_id", .result = self->draws, .agent = agent};
 
 	if (self->draws != CLIENT_RESULT_ID) {
 		call.method = self->draws == CLIENT_RESULT_RUNS ? "get_id_runs" : "get_ids";
-		call.count = MIN(count, self->max_count);
+		call.count = count;
 	}
+	self->order = order;
 	pool_link_ask(self->link, &call, now_us);
+}
+
+void pool_peer_forget_order(PoolPeer *self)
+{
+	self->order = NULL;
 }
 
 gint64 pool_peer_patience_us(const PoolPeer *self, gint64 least_us)
@@ -153,21 +173,24 @@ static PoolPeerFitness fitness_of(const char *state)
 										 : POOL_PEER_UNFIT;
 }
 
-static void take_round_trip(PoolPeer *self, gint64 now_us)
+/* Returns: how long the answer took */
+static gint64 take_round_trip(PoolPeer *self, gint64 now_us)
 {
 	gint64 round_trip_us = MAX(now_us - self->probed_us, 1);
 
 	/* the least one tells how far it is, the others how busy something was */
 	if (self->round_trip_us == 0 || round_trip_us < self->round_trip_us)
 		self->round_trip_us = round_trip_us;
+	return round_trip_us;
 }
 
 static PoolPeerEvent take_worker(PoolPeer *self, gint64 now_us, ClientReply *reply)
 {
-	take_round_trip(self, now_us);
+	self->worker_asked_us = self->probed_us;
+	self->worker_round_trip_us = take_round_trip(self, now_us);
 	self->fitness = fitness_of(reply->worker->state);
-	g_free(self->nonce);
-	self->nonce = g_steal_pointer(&reply->worker->nonce);
+	g_clear_pointer(&self->worker, snowflake_client_worker_free);
+	self->worker = g_steal_pointer(&reply->worker);
 	return POOL_PEER_PROBED;
 }
 
@@ -242,13 +265,13 @@ static PoolPeerEvent refuse(PoolPeer *self, gint64 now_us, const ClientReply *re
 static gboolean step_down(PoolPeer *self, const ClientReply *reply, const GError *refusal)
 {
 	if (reply->count_refused && self->link->call.count > 1) {
-		self->max_count = self->link->call.count / 2;
+		self->too_many = self->link->call.count;
+		self->max_count = MIN(self->max_count, self->too_many / 2);
 		return TRUE;
 	}
 	if (refusal->code != SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED || self->draws == CLIENT_RESULT_ID)
 		return FALSE;
-	self->draws = self->draws == CLIENT_RESULT_RUNS ? CLIENT_RESULT_IDS : CLIENT_RESULT_ID;
-	self->max_count = CLIENT_CALL_MAX_COUNT;
+	set_draws(self, self->draws == CLIENT_RESULT_RUNS ? CLIENT_RESULT_IDS : CLIENT_RESULT_ID);
 	return TRUE;
 }
 
@@ -285,9 +308,10 @@ PoolPeerEvent pool_peer_advance(PoolPeer *self, gint64 now_us, PoolNews *news, G
 {
 	g_autoptr(GError) failure = NULL;
 	ClientReply reply = {.runs = news->runs, .ids = news->ids};
-	gint64 asked_us = self->link->since_us;
 	PoolPeerEvent event = POOL_PEER_FAILED;
 
+	news->asked_us = self->link->since_us;
+	g_clear_pointer(&news->workers, g_ptr_array_unref);
 	switch (pool_link_advance(self->link, now_us, &reply, &failure)) {
 	case POOL_LINK_NOTHING:
 		event = fail_if_late(self, now_us, &failure);
@@ -296,7 +320,6 @@ PoolPeerEvent pool_peer_advance(PoolPeer *self, gint64 now_us, PoolNews *news, G
 		event = POOL_PEER_NOTHING;
 		break;
 	case POOL_LINK_ANSWERED:
-		news->asked_us = asked_us;
 		event = take_answer(self, now_us, &reply, news, &failure);
 		break;
 	case POOL_LINK_REFUSED:

@@ -12,6 +12,8 @@
  * fork.h.
  */
 
+typedef struct _PoolOrder PoolOrder; /* of orders.h; here no more than a name */
+
 typedef enum {
 	POOL_PEER_UNKNOWN,  /* it has not said yet */
 	POOL_PEER_SERVES,   /* or lacks get_worker(): then it is taken to */
@@ -35,18 +37,23 @@ typedef struct {
 	PoolPeerFitness fitness;
 	gint64 probed_us; /* when it was last asked how it is */
 	gint64 round_trip_us;
+	SnowflakeClientWorker *worker; /* what it last said of itself; NULL: it has not, or lacks
+					* get_worker() */
+	gint64 worker_asked_us;        /* when it was asked for that */
+	gint64 worker_round_trip_us;   /* and how long the answer took */
 	gint64 refused_until_us;
-	char *nonce;        /* of the server's process; empty: it does not say */
 	ClientResult draws; /* RUNS; IDS or ID where it lacks the others */
-	guint max_count;    /* of one draw */
+	guint max_count;    /* of one draw: how many it is good to ask for */
+	guint too_many;     /* likewise: the least that it does not give */
+	PoolOrder *order;   /* what the draw under way is for; NULL: for the hand */
 	gint64 last_id;
 } PoolPeer;
 
 /* What comes from peers; kept to be used again. */
 typedef struct {
+	gint64 asked_us;    /* when it was asked for */
 	GArray *runs;       /* SnowflakeClientIdRun: DRAWN */
-	gint64 asked_us;    /* likewise: when they were asked for */
-	GPtrArray *workers; /* SnowflakeClientWorker: LISTED; NULL: it cannot say. The reader's. */
+	GPtrArray *workers; /* SnowflakeClientWorker: LISTED; NULL: it cannot say */
 	gint64 *ids;
 } PoolNews;
 
@@ -59,14 +66,20 @@ void pool_peer_free(PoolPeer *self);
 
 gboolean pool_peer_is_idle(const PoolPeer *self);
 
-/* How many IDs it is asked for now. */
+/* How many IDs it is asked for now; for an order or not. */
 guint pool_peer_drawing(const PoolPeer *self);
 
-/* Ask it, which is idle: how it is; for @count IDs, or as many as it gives at once; who else there
- * is. */
+gboolean pool_peer_is_listing(const PoolPeer *self);
+
+/* Ask it, which is idle: how it is; for @count IDs, for @order or %NULL, which is less than
+ * too_many (of its get_id() 1); who else there is. */
 void pool_peer_probe(PoolPeer *self, gint64 now_us);
-void pool_peer_draw(PoolPeer *self, const char *agent, guint count, gint64 now_us);
+void pool_peer_draw(PoolPeer *self, const char *agent, guint count, PoolOrder *order,
+		    gint64 now_us);
 void pool_peer_list(PoolPeer *self, gint64 now_us);
+
+/* What it is asked for is not for its order any more, but for the hand. */
+void pool_peer_forget_order(PoolPeer *self);
 
 /* How good it is to ask it for IDs: the less the better; POOL_PEER_USELESS: not at all. */
 #define POOL_PEER_USELESS G_MAXINT

@@ -50,16 +50,31 @@ gint64 pool_peers_round_trip_us(const PoolPeers *self, gint rank, gint64 now_us)
 	return best_us;
 }
 
-PoolPeer *pool_peers_find_idle(const PoolPeers *self, const PoolPeer *not_this, gint64 now_us)
+PoolPeer *pool_peers_find_idle(const PoolPeers *self, guint count, const PoolPeer *not_this,
+			       gint64 now_us)
 {
 	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
 		PoolPeer *peer = self->all[i];
 
 		if (peer != NULL && peer != not_this && pool_peer_is_idle(peer) &&
-		    pool_peer_rank(peer, now_us) != POOL_PEER_USELESS)
+		    count < peer->too_many && pool_peer_rank(peer, now_us) != POOL_PEER_USELESS)
 			return peer;
 	}
 	return NULL;
+}
+
+const PoolPeer *pool_peers_find_largest(const PoolPeers *self, gint64 now_us)
+{
+	const PoolPeer *largest = NULL;
+
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		const PoolPeer *peer = self->all[i];
+
+		if (peer != NULL && pool_peer_rank(peer, now_us) != POOL_PEER_USELESS &&
+		    (largest == NULL || peer->too_many > largest->too_many))
+			largest = peer;
+	}
+	return largest;
 }
 
 PoolPeer *pool_peers_find_farthest(const PoolPeers *self, const PoolPeer *not_this)
@@ -78,11 +93,34 @@ PoolPeer *pool_peers_find_farthest(const PoolPeers *self, const PoolPeer *not_th
 
 gboolean pool_peers_has_twin(const PoolPeers *self, const PoolPeer *peer)
 {
+	if (peer->worker == NULL || *peer->worker->nonce == '\0')
+		return FALSE;
 	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
 		const PoolPeer *other = self->all[i];
 
-		if (other != NULL && other != peer && *peer->nonce != '\0' &&
-		    g_str_equal(other->nonce, peer->nonce))
+		if (other != NULL && other != peer && other->worker != NULL &&
+		    g_str_equal(other->worker->nonce, peer->worker->nonce))
+			return TRUE;
+	}
+	return FALSE;
+}
+
+gboolean pool_peers_serve_order(const PoolPeers *self, const PoolOrder *order, gint64 now_us)
+{
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		const PoolPeer *peer = self->all[i];
+
+		if (peer != NULL && pool_peer_drawing(peer) > 0 && peer->order == order &&
+		    !pool_peer_seems_to_hang(peer, now_us))
+			return TRUE;
+	}
+	return FALSE;
+}
+
+gboolean pool_peers_are_listing(const PoolPeers *self)
+{
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		if (self->all[i] != NULL && pool_peer_is_listing(self->all[i]))
 			return TRUE;
 	}
 	return FALSE;
@@ -95,7 +133,7 @@ guint64 pool_peers_drawing(const PoolPeers *self, gint64 now_us)
 	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
 		const PoolPeer *peer = self->all[i];
 
-		if (peer != NULL && !pool_peer_seems_to_hang(peer, now_us))
+		if (peer != NULL && peer->order == NULL && !pool_peer_seems_to_hang(peer, now_us))
 			count += pool_peer_drawing(peer);
 	}
 	return count;

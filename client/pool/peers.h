@@ -28,8 +28,12 @@ gint pool_peers_best_rank(const PoolPeers *self, gint64 now_us);
 /* How far it is to the nearest of those that have this rank; POOL_NEVER_US: none has. */
 gint64 pool_peers_round_trip_us(const PoolPeers *self, gint rank, gint64 now_us);
 
-/* Returns: (nullable): one that is fit and idle, and not @not_this */
-PoolPeer *pool_peers_find_idle(const PoolPeers *self, const PoolPeer *not_this, gint64 now_us);
+/* Returns: (nullable): one that is fit and idle, gives @count IDs at once, and is not @not_this */
+PoolPeer *pool_peers_find_idle(const PoolPeers *self, guint count, const PoolPeer *not_this,
+			       gint64 now_us);
+
+/* Returns: (nullable): of those that are fit the one that gives most IDs at once */
+const PoolPeer *pool_peers_find_largest(const PoolPeers *self, gint64 now_us);
 
 /* Returns: (nullable): the farthest of those that are idle, and not @not_this */
 PoolPeer *pool_peers_find_farthest(const PoolPeers *self, const PoolPeer *not_this);
@@ -37,7 +41,12 @@ PoolPeer *pool_peers_find_farthest(const PoolPeers *self, const PoolPeer *not_th
 /* Whether another one is the same server, by another name. */
 gboolean pool_peers_has_twin(const PoolPeers *self, const PoolPeer *peer);
 
-/* How many IDs are under way from those that do not seem to hang. */
+/* Whether one is asked for what is @order's, and does not seem to hang. */
+gboolean pool_peers_serve_order(const PoolPeers *self, const PoolOrder *order, gint64 now_us);
+
+gboolean pool_peers_are_listing(const PoolPeers *self);
+
+/* How many IDs are under way to the hand from those that do not seem to hang. */
 guint64 pool_peers_drawing(const PoolPeers *self, gint64 now_us);
 
 /* When the rank of one changes by itself, or it is given up. */

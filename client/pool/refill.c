@@ -18,6 +18,7 @@
 struct _PoolRefill {
 	const PoolConfig *config;
 	PoolHand *hand;
+	PoolWatch *watch; /* NULL: nobody watches */
 	pthread_t thread;
 	int fd; /* eventfd: somebody calls */
 	_Atomic gboolean is_called;
@@ -31,6 +32,8 @@ struct _PoolRefill {
 	PoolRate rate;
 	PoolNeed need;
 	guint64 wanted; /* IDs to have in hand */
+	gboolean is_waited_for;
+	gboolean orders_were_last; /* and what is in hand is next, if it is waited for */
 	guint64 seen_dry;
 	guint64 seen_refills; /* at the last push of the rate */
 	gboolean is_explained;
@@ -55,6 +58,25 @@ static void put(PoolRefill *self, gint64 now_us)
 	atomic_fetch_add(&self->refills, 1);
 	pool_hand_share(self->hand);
 	pool_wait_wake(&self->hand->wait);
+	if (self->watch != NULL)
+		pool_watch_wake(self->watch);
+}
+
+static gboolean is_ordered(PoolRefill *self, const PoolPeer *peer)
+{
+	return self->watch != NULL &&
+	       pool_orders_fill(&self->watch->orders, &self->fleet.peers, peer, &self->news);
+}
+
+static void hear_one(PoolRefill *self, PoolPeer **peer, gint64 now_us)
+{
+	PoolPeerEvent event = pool_fleet_hear(&self->fleet, peer, &self->news, now_us);
+
+	if (event == POOL_PEER_DRAWN && !is_ordered(self, *peer))
+		put(self, now_us);
+	if (event == POOL_PEER_LISTED && self->watch != NULL)
+		pool_watch_put_workers(self->watch, g_steal_pointer(&self->news.workers),
+				       self->news.asked_us, now_us);
 }
 
 static void hear(PoolRefill *self, gint64 now_us)
@@ -62,8 +84,8 @@ static void hear(PoolRefill *self, gint64 now_us)
 	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
 		PoolPeer **peer = &self->fleet.peers.all[i];
 
-		if (*peer != NULL && pool_fleet_hear(&self->fleet, peer, &self->news, now_us))
-			put(self, now_us);
+		if (*peer != NULL)
+			hear_one(self, peer, now_us);
 	}
 }
 
@@ -94,6 +116,18 @@ static gboolean is_dry(PoolRefill *self, gboolean is_waited_for)
 	return TRUE;
 }
 
+/* Of those who watch it is not known how many wait. */
+static guint count_waiting(const PoolRefill *self)
+{
+	return pool_wait_count(&self->hand->wait) +
+	       (self->watch != NULL && pool_watch_is_dry(self->watch));
+}
+
+static gboolean has_orders(PoolRefill *self)
+{
+	return self->watch != NULL && pool_orders_are_placed(&self->watch->orders);
+}
+
 static void observe(PoolRefill *self, gint64 now_us)
 {
 	guint64 put_ids = pool_ring_put_ids(&self->hand->ring);
@@ -101,19 +135,20 @@ static void observe(PoolRefill *self, gint64 now_us)
 	guint64 thrown = atomic_load_explicit(&self->hand->thrown, memory_order_relaxed);
 	gint64 span_us = self->config->prefetch_ms * G_TIME_SPAN_MILLISECOND +
 			 2 * pool_fleet_round_trip_us(&self->fleet);
-	guint waiting = level == 0 ? pool_wait_count(&self->hand->wait) : 0;
+	guint waiting = level == 0 ? count_waiting(self) : 0;
 
+	self->is_waited_for = waiting > 0;
 	pool_rate_observe(&self->rate, now_us, put_ids - level - thrown, is_dry(self, waiting > 0));
 	self->wanted = MAX(pool_rate_target(&self->rate, span_us), waiting);
 	if (self->wanted == 0)
-		self->need = POOL_NEED_NONE;
+		self->need = has_orders(self) ? POOL_NEED_MET : POOL_NEED_NONE;
 	else
 		self->need =
 			2 * level < self->wanted || waiting > 0 ? POOL_NEED_MORE : POOL_NEED_MET;
 }
 
 /* By three quarters, so that an answer brings a good part of what is wanted. */
-static void ask(PoolRefill *self, gint64 now_us)
+static void fill_hand(PoolRefill *self, gint64 now_us)
 {
 	guint64 level = pool_ring_level(&self->hand->ring);
 	PoolPeer *peer;
@@ -126,8 +161,20 @@ static void ask(PoolRefill *self, gint64 now_us)
 		peer = pool_fleet_choose(&self->fleet, self->need, now_us);
 		if (peer == NULL)
 			return;
-		pool_peer_draw(peer, self->config->agent, (guint)(self->wanted - coming), now_us);
+		pool_peer_draw(peer, self->config->agent,
+			       (guint)MIN(self->wanted - coming, peer->max_count), NULL, now_us);
+		self->orders_were_last = FALSE;
 	}
+}
+
+static void ask(PoolRefill *self, gint64 now_us)
+{
+	if (self->orders_were_last && self->is_waited_for)
+		fill_hand(self, now_us);
+	if (self->watch != NULL &&
+	    pool_orders_serve(&self->watch->orders, &self->fleet, self->config->agent, now_us))
+		self->orders_were_last = TRUE;
+	fill_hand(self, now_us);
 }
 
 static void age(PoolRefill *self, gint64 now_us)
@@ -160,6 +207,8 @@ static gint64 work(PoolRefill *self)
 	age(self, now_us);
 	observe(self, now_us);
 	pool_fleet_tend(&self->fleet, self->need, now_us);
+	if (self->watch != NULL)
+		pool_watch_tend(self->watch, &self->fleet, now_us);
 	ask(self, now_us);
 	hear(self, now_us);
 	explain(self);
@@ -205,6 +254,8 @@ static void *run(void *user_data)
 		guint count = pool_peers_poll(&self->fleet.peers, fds + 1);
 
 		pool_fork_unlock();
+		if (self->watch != NULL)
+			pool_watch_tell(self->watch);
 		fds[0] = (struct pollfd){.fd = self->fd, .events = POLLIN};
 		wait_until(fds, 1 + count, until_us);
 	}
@@ -243,19 +294,21 @@ static void put_together(PoolRefill *self)
 	self->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (self->fd >= 0)
 		pool_fork_add(&self->fd);
-	pool_fleet_init(&self->fleet, self->config, self->fd, now_us);
+	pool_fleet_init(&self->fleet, self->config, self->watch != NULL, self->fd, now_us);
 	pool_news_init(&self->news);
 	pool_ages_init(&self->ages, self->config->max_age_ms * G_TIME_SPAN_MILLISECOND);
 	pool_rate_init(&self->rate, self->config->max_age_ms * G_TIME_SPAN_MILLISECOND / 2, now_us);
 	pool_fork_unlock();
 }
 
-PoolRefill *pool_refill_new(const PoolConfig *config, PoolHand *hand, GError **error)
+PoolRefill *pool_refill_new(const PoolConfig *config, PoolHand *hand, PoolWatch *watch,
+			    GError **error)
 {
 	PoolRefill *self = g_new0(PoolRefill, 1);
 
 	self->config = config;
 	self->hand = hand;
+	self->watch = watch;
 	put_together(self);
 
 	int code = self->fd >= 0 ? start(self) : errno;
@@ -286,12 +339,16 @@ void pool_refill_call(PoolRefill *self)
 		eventfd_write(self->fd, 1);
 }
 
-guint64 pool_refill_count(const PoolRefill *self)
+void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics *out_statistics)
 {
-	return atomic_load_explicit(&self->refills, memory_order_relaxed);
-}
+	PoolHandCount count = pool_hand_count(self->hand);
 
-guint64 pool_refill_switches(const PoolRefill *self)
-{
-	return atomic_load_explicit(&self->switches, memory_order_relaxed);
+	*out_statistics = (SnowflakePoolStatistics){
+		.in_hand = count.in_hand,
+		.taken = count.taken,
+		.thrown_away = count.thrown,
+		.dry = atomic_load_explicit(&self->hand->dry, memory_order_relaxed),
+		.refills = atomic_load_explicit(&self->refills, memory_order_relaxed),
+		.switches = atomic_load_explicit(&self->switches, memory_order_relaxed),
+	};
 }

@@ -5,6 +5,7 @@
 
 #include "client/pool/config.h"
 #include "client/pool/hand.h"
+#include "client/pool/watch.h"
 
 /*
  * The thread that fetches: it keeps the hand filled by how fast it is emptied, throws away what is
@@ -13,16 +14,23 @@
  */
 typedef struct _PoolRefill PoolRefill;
 
-/* Returns: (transfer full): a thread that runs, or %NULL with UNSUPPORTED set. @config and @hand
- * outlive it. */
-PoolRefill *pool_refill_new(const PoolConfig *config, PoolHand *hand, GError **error);
+/**
+ * pool_refill_new:
+ * @watch: (nullable): who else than takers is told what comes
+ *
+ * What it is given outlives it.
+ *
+ * Returns: (transfer full): a thread that runs, or %NULL with UNSUPPORTED set
+ */
+PoolRefill *pool_refill_new(const PoolConfig *config, PoolHand *hand, PoolWatch *watch,
+			    GError **error);
 
 /* Ends the thread, if it is one of this process. */
 void pool_refill_free(PoolRefill *self);
 
-/* Any thread: takers have found nothing. Wakes it, with a system call, unless that was done. */
+/* Any thread: takers have found nothing, or there is something in @watch. Wakes it, with a system
+ * call, unless that was done. */
 void pool_refill_call(PoolRefill *self);
 
 /* Any thread. */
-guint64 pool_refill_count(const PoolRefill *self);
-guint64 pool_refill_switches(const PoolRefill *self);
+void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics *out_statistics);

@@ -25,7 +25,7 @@ typedef struct _PoolUpstream PoolUpstream;
  *   has become fit, or another one, or none is any more. It may call every function here that is
  *   for any thread.
  *
- * Begins to connect, and waits for nothing.
+ * Begins to connect, and waits for nothing. changed() may come before this has returned.
  *
  * Returns: (transfer full): as snowflake_pool_new() has it
  */

@@ -14,6 +14,7 @@
  * what was put.
  */
 #define POOL_WAIT_TEXT_BYTES 512
+#define POOL_WAIT_NO_ANSWER  "no server has answered yet" /* where nothing else is known */
 
 typedef struct {
 	pthread_mutex_t mutex;

@@ -310,20 +310,30 @@ static void write_text_field(GByteArray *out, gint16 id, const char *text)
 	byte_writer_text(out, text);
 }
 
-static void write_worker(GByteArray *out, guint worker_id, const char *state)
+static void write_worker(GByteArray *out, const SnowflakeClientWorker *worker)
 {
 	byte_writer_field(out, BINARY_I32, 1);
 	byte_writer_be32(out, 3);
 	byte_writer_field(out, BINARY_I32, 2);
-	byte_writer_be32(out, worker_id);
+	byte_writer_be32(out, (guint32)worker->worker_id);
 	write_text_field(out, 3, "host.example:7609");
-	write_text_field(out, 4, "a-nonce");
+	write_text_field(out, 4, worker->nonce);
 	byte_writer_field(out, BINARY_I64, 5);
 	byte_writer_be64(out, 1000);
 	byte_writer_field(out, BINARY_I64, 6);
 	byte_writer_be64(out, 2000);
-	write_text_field(out, 7, state);
+	write_text_field(out, 7, worker->state);
+	if (worker->as_of_ms != 0) {
+		byte_writer_field(out, BINARY_I64, 8);
+		byte_writer_be64(out, (guint64)worker->as_of_ms);
+	}
 	byte_writer_u8(out, BINARY_STOP);
+}
+
+static SnowflakeClientWorker some_worker(guint worker_id, const char *state)
+{
+	return (SnowflakeClientWorker){
+		.worker_id = (gint32)worker_id, .nonce = "a-nonce", .state = (char *)state};
 }
 
 void fake_reply_uuids(GByteArray *out, const FakeRequest *request, const guint *lengths,
@@ -342,13 +352,21 @@ void fake_reply_uuids(GByteArray *out, const FakeRequest *request, const guint *
 	fake_end(out);
 }
 
-void fake_reply_worker(GByteArray *out, const FakeRequest *request, const char *state)
+void fake_reply_this_worker(GByteArray *out, const FakeRequest *request,
+			    const SnowflakeClientWorker *worker)
 {
 	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
 	byte_writer_field(out, BINARY_STRUCT, 0);
-	write_worker(out, 7, state);
+	write_worker(out, worker);
 	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
+}
+
+void fake_reply_worker(GByteArray *out, const FakeRequest *request, const char *state)
+{
+	const SnowflakeClientWorker worker = some_worker(7, state);
+
+	fake_reply_this_worker(out, request, &worker);
 }
 
 void fake_reply_workers(GByteArray *out, const FakeRequest *request, guint count)
@@ -357,8 +375,11 @@ void fake_reply_workers(GByteArray *out, const FakeRequest *request, guint count
 	byte_writer_field(out, BINARY_LIST, 0);
 	byte_writer_u8(out, BINARY_STRUCT);
 	byte_writer_be32(out, count);
-	for (guint i = 0; i < count; i++)
-		write_worker(out, i, "serving");
+	for (guint i = 0; i < count; i++) {
+		const SnowflakeClientWorker worker = some_worker(i, "serving");
+
+		write_worker(out, &worker);
+	}
 	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }

@@ -65,6 +65,9 @@ void fake_reply_declared(GByteArray *out, const FakeRequest *request, gint16 fie
 void fake_reply_exception(GByteArray *out, const FakeRequest *request, gint32 type,
 			  const char *message);
 void fake_reply_worker(GByteArray *out, const FakeRequest *request, const char *state);
+/* With these of its fields: worker_id, nonce, state, and as_of_ms unless it is 0. */
+void fake_reply_this_worker(GByteArray *out, const FakeRequest *request,
+			    const SnowflakeClientWorker *worker);
 void fake_reply_workers(GByteArray *out, const FakeRequest *request, guint count);
 /* "c0" = 0, "c1" = 1 and so on, the last one first. */
 void fake_reply_counters(GByteArray *out, const FakeRequest *request, guint count);

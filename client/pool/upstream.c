@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/pool/upstream.h"
+
+#include "client/pool/config.h"
+#include "client/pool/fork.h"
+#include "client/pool/hand.h"
+#include "client/pool/refill.h"
+#include "client/pool/watch.h"
+
+struct _PoolUpstream {
+	PoolConfig *config;
+	PoolHand *hand;
+	PoolWatch watch;
+	PoolRefill *refill;
+};
+
+PoolUpstream *pool_upstream_new(const SnowflakePoolConfig *config,
+				void (*changed)(gpointer user_data), gpointer user_data,
+				GError **error)
+{
+	g_autoptr(PoolUpstream) self = g_new0(PoolUpstream, 1);
+
+	pool_fork_init();
+	pool_watch_init(&self->watch, changed, user_data);
+	self->config = pool_config_new(config, error);
+	if (self->config == NULL)
+		return NULL;
+	self->hand = pool_hand_new(error);
+	if (self->hand == NULL)
+		return NULL;
+	self->refill = pool_refill_new(self->config, self->hand, &self->watch, error);
+	return self->refill != NULL ? g_steal_pointer(&self) : NULL;
+}
+
+void pool_upstream_free(PoolUpstream *self)
+{
+	if (self == NULL)
+		return;
+	pool_refill_free(self->refill);
+	pool_watch_clear(&self->watch);
+	pool_hand_free(self->hand);
+	pool_config_free(self->config);
+	g_free(self);
+}
+
+static gboolean take_when_dry(PoolUpstream *self, guint most, PoolRun *out_run)
+{
+	atomic_fetch_add_explicit(&self->hand->dry, 1, memory_order_relaxed);
+	pool_watch_mark_dry(&self->watch);
+	if (pool_hand_take(self->hand, NULL, most, out_run))
+		return TRUE;
+	pool_refill_call(self->refill);
+	return FALSE;
+}
+
+gboolean pool_upstream_take(PoolUpstream *self, guint most, gint64 *out_first, guint *out_count)
+{
+	PoolRun run;
+
+	if (!pool_hand_take(self->hand, NULL, most, &run) && !take_when_dry(self, most, &run))
+		return FALSE;
+	*out_first = run.first;
+	*out_count = run.count;
+	return TRUE;
+}
+
+PoolOrder *pool_order_new(PoolUpstream *upstream)
+{
+	return pool_orders_add(&upstream->watch.orders, upstream);
+}
+
+void pool_order_place(PoolOrder *self, guint count)
+{
+	PoolUpstream *upstream = self->upstream;
+
+	pool_orders_place(&upstream->watch.orders, self, count);
+	pool_refill_call(upstream->refill);
+}
+
+PoolOrderState pool_order_state(const PoolOrder *self)
+{
+	return atomic_load_explicit(&self->state, memory_order_acquire);
+}
+
+const GArray *pool_order_runs(const PoolOrder *self)
+{
+	return self->runs;
+}
+
+gint64 pool_order_asked_us(const PoolOrder *self)
+{
+	return self->asked_us;
+}
+
+guint pool_order_most(const PoolOrder *self)
+{
+	return self->most;
+}
+
+void pool_upstream_get_view(PoolUpstream *self, PoolView *out_view)
+{
+	pool_watch_get_view(&self->watch, out_view);
+}
+
+gboolean pool_upstream_get_workers(PoolUpstream *self, gint64 max_age_ms, GPtrArray **out_workers,
+				   gint64 *out_asked_us, gboolean *out_failed)
+{
+	if (pool_watch_get_workers(&self->watch, max_age_ms, out_workers, out_asked_us, out_failed))
+		return TRUE;
+	if (!*out_failed)
+		pool_refill_call(self->refill);
+	return FALSE;
+}
+
+void pool_upstream_get_statistics(PoolUpstream *self, SnowflakePoolStatistics *out_statistics)
+{
+	pool_refill_get_statistics(self->refill, out_statistics);
+}

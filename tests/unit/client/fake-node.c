@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/client/fake-node.h"
+
+#include <pthread.h>
+
+#include "tests/unit/client/fake-server.h"
+#include "tests/unit/patience.h"
+
+#define FIELD_NO_WORKER_ID 3 /* of the results of batches */
+#define FIELD_COUNT        4
+#define TYPE_UNKNOWN       1 /* of an application exception: no such method */
+#define TYPE_INTERNAL      6
+#define RETRY_AFTER_MS     50
+#define WORKERS            3
+
+static const struct {
+	const char *method;
+	FakeNodeLacks lack;
+	gboolean draws;
+} methods[] = {
+	{"get_id", 0, TRUE},
+	{"get_ids", FAKE_NODE_LACKS_IDS, TRUE},
+	{"get_id_runs", FAKE_NODE_LACKS_RUNS, TRUE},
+	{"get_worker", FAKE_NODE_LACKS_WORKER, FALSE},
+	{"get_workers", FAKE_NODE_LACKS_WORKERS, FALSE},
+};
+
+struct _FakeNode {
+	FakeServer *server;
+	guint worker_id;
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	/* under the mutex */
+	FakeNodeManner manner;
+	FakeNodeLacks lacks;
+	guint max_batch;
+	const char *state;
+	const char *nonce;
+	gint64 as_of_ms;
+	gint64 next_id;
+	guint calls[G_N_ELEMENTS(methods)];
+	GArray *counts; /* guint */
+};
+
+static guint find_method(const char *method)
+{
+	guint found = 0;
+
+	while (!g_str_equal(methods[found].method, method))
+		g_assert_cmpuint(++found, <, G_N_ELEMENTS(methods));
+	return found;
+}
+
+static void note_draw(FakeNode *self, const FakeRequest *request)
+{
+	guint count = (guint)MAX(request->count, 1);
+
+	g_array_append_val(self->counts, count);
+}
+
+static void refuse(const FakeRequest *request, GByteArray *out)
+{
+	if (request->count > 0)
+		fake_reply_declared(out, request, FIELD_NO_WORKER_ID, "why", RETRY_AFTER_MS);
+	else
+		fake_reply_exception(out, request, TYPE_INTERNAL, "WorkerIdUnavailable: why");
+}
+
+/* Of more than one ID two runs, with one between them that nobody gets. */
+static void reply_runs(FakeNode *self, const FakeRequest *request, GByteArray *out)
+{
+	guint count = (guint)request->count;
+	const SnowflakeClientIdRun runs[] = {
+		{self->next_id, MAX(count / 2, 1)},
+		{self->next_id + count / 2 + 1, count - count / 2},
+	};
+
+	fake_reply_runs(out, request, runs, MIN(count, 2));
+	self->next_id += count + 1;
+}
+
+static void reply_ids(FakeNode *self, const FakeRequest *request, GByteArray *out)
+{
+	if ((guint)request->count > self->max_batch) {
+		fake_reply_declared(out, request, FIELD_COUNT, "too many", 0);
+	} else if (g_str_equal(request->method, "get_id_runs")) {
+		reply_runs(self, request, out);
+	} else if (g_str_equal(request->method, "get_ids")) {
+		fake_reply_ids(out, request, self->next_id, (guint)request->count);
+		self->next_id += request->count;
+	} else {
+		fake_reply_i64(out, request, self->next_id++);
+	}
+}
+
+static FakeNext draw(FakeNode *self, const FakeRequest *request, GByteArray *out)
+{
+	while (self->manner == FAKE_NODE_HANGS)
+		pthread_cond_wait(&self->changed, &self->mutex);
+	if (self->manner == FAKE_NODE_BREAKS || self->manner == FAKE_NODE_AWAY)
+		return FAKE_CLOSE;
+	if (self->manner == FAKE_NODE_REFUSES)
+		refuse(request, out);
+	else
+		reply_ids(self, request, out);
+	return FAKE_KEEP;
+}
+
+static FakeNext tell(FakeNode *self, const FakeRequest *request, GByteArray *out)
+{
+	const SnowflakeClientWorker worker = {
+		.worker_id = (gint32)self->worker_id,
+		.nonce = (char *)self->nonce,
+		.state = (char *)self->state,
+		.as_of_ms = self->as_of_ms,
+	};
+
+	if (self->manner == FAKE_NODE_AWAY)
+		return FAKE_CLOSE;
+	if (g_str_equal(request->method, "get_worker"))
+		fake_reply_this_worker(out, request, &worker);
+	else
+		fake_reply_workers(out, request, WORKERS);
+	return FAKE_KEEP;
+}
+
+static FakeNext answer(const FakeRequest *request, GByteArray *out, gpointer user_data)
+{
+	FakeNode *self = user_data;
+	guint method = find_method(request->method);
+	FakeNext next = FAKE_KEEP;
+
+	pthread_mutex_lock(&self->mutex);
+	self->calls[method]++;
+	if (methods[method].draws)
+		note_draw(self, request);
+	if ((methods[method].lack & self->lacks) != 0)
+		fake_reply_exception(out, request, TYPE_UNKNOWN, "what is that");
+	else
+		next = methods[method].draws ? draw(self, request, out) : tell(self, request, out);
+	pthread_mutex_unlock(&self->mutex);
+	return next;
+}
+
+FakeNode *fake_node_new(guint worker_id)
+{
+	FakeNode *self = g_new0(FakeNode, 1);
+
+	pthread_mutex_init(&self->mutex, NULL);
+	pthread_cond_init(&self->changed, NULL);
+	self->worker_id = worker_id;
+	self->max_batch = 10000;
+	self->state = "serving";
+	self->next_id = ((gint64)worker_id + 1) << 40;
+	self->counts = g_array_new(FALSE, FALSE, sizeof(guint));
+	self->server = fake_server_new(answer, self);
+	fake_node_set_nonce(self, fake_server_text(self->server));
+	return self;
+}
+
+void fake_node_free(FakeNode *self)
+{
+	if (self == NULL)
+		return;
+	fake_node_set_manner(self, FAKE_NODE_AWAY);
+	fake_server_free(self->server);
+	g_array_unref(self->counts);
+	pthread_cond_destroy(&self->changed);
+	pthread_mutex_destroy(&self->mutex);
+	g_free(self);
+}
+
+const char *fake_node_text(const FakeNode *self)
+{
+	return fake_server_text(self->server);
+}
+
+guint fake_node_connections(const FakeNode *self)
+{
+	return fake_server_connections(self->server);
+}
+
+void fake_node_set_manner(FakeNode *self, FakeNodeManner manner)
+{
+	pthread_mutex_lock(&self->mutex);
+	self->manner = manner;
+	pthread_cond_broadcast(&self->changed);
+	pthread_mutex_unlock(&self->mutex);
+}
+
+#define DEFINE_SETTER(type, member)                                                                \
+	void fake_node_set_##member(FakeNode *self, type member)                                   \
+	{                                                                                          \
+		pthread_mutex_lock(&self->mutex);                                                  \
+		self->member = member;                                                             \
+		pthread_mutex_unlock(&self->mutex);                                                \
+	}
+
+DEFINE_SETTER(FakeNodeLacks, lacks)
+DEFINE_SETTER(guint, max_batch)
+DEFINE_SETTER(const char *, state)
+DEFINE_SETTER(const char *, nonce)
+DEFINE_SETTER(gint64, as_of_ms)
+DEFINE_SETTER(gint64, next_id)
+
+guint fake_node_calls(FakeNode *self, const char *method)
+{
+	pthread_mutex_lock(&self->mutex);
+
+	guint calls = self->calls[find_method(method)];
+
+	pthread_mutex_unlock(&self->mutex);
+	return calls;
+}
+
+void fake_node_wait_for_calls(FakeNode *self, const char *method, guint calls)
+{
+	gint64 limit_us = g_get_monotonic_time() + PATIENCE_US;
+
+	while (fake_node_calls(self, method) < calls) {
+		g_assert_cmpint(g_get_monotonic_time(), <, limit_us);
+		g_thread_yield();
+	}
+}
+
+GArray *fake_node_counts(FakeNode *self)
+{
+	pthread_mutex_lock(&self->mutex);
+
+	GArray *counts = g_array_copy(self->counts);
+
+	pthread_mutex_unlock(&self->mutex);
+	return counts;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Batches that a relay asks a fleet for as they are. */
+#include "client/pool/clock.h"
+#include "tests/unit/client/upstream-fixture.h"
+
+static PoolOrder *place(UpstreamFixture *self, guint count)
+{
+	PoolOrder *order = pool_order_new(self->upstream);
+
+	g_assert_cmpint(pool_order_state(order), ==, POOL_ORDER_IDLE);
+	pool_order_place(order, count);
+	return order;
+}
+
+static PoolOrderState wait_for_end(UpstreamFixture *self, const PoolOrder *order)
+{
+	UPSTREAM_WAIT(self, pool_order_state(order) != POOL_ORDER_PLACED);
+	return pool_order_state(order);
+}
+
+/* Returns: the first ID */
+static gint64 check_filled(const PoolOrder *order, guint count)
+{
+	const GArray *runs = pool_order_runs(order);
+	gint64 last = 0;
+	guint sum = 0;
+
+	g_assert_cmpint(pool_order_state(order), ==, POOL_ORDER_FILLED);
+	for (guint i = 0; i < runs->len; i++) {
+		const SnowflakeClientIdRun *run = &g_array_index(runs, SnowflakeClientIdRun, i);
+
+		g_assert_cmpint(run->first, >, last);
+		last = run->first + run->count - 1;
+		sum += run->count;
+	}
+	g_assert_cmpuint(sum, ==, count);
+	return g_array_index(runs, SnowflakeClientIdRun, 0).first;
+}
+
+static const struct {
+	FakeNodeLacks lacks;
+	guint max_batch;
+	guint count;
+	guint most; /* of the refusal; 0: it is filled */
+	guint calls;
+} orders[] = {
+	{0, 10000, 1, 0, 1},
+	{0, 10000, 10000, 0, 1},
+	{0, 10000, 10001, 10000, 0},
+	{0, 10000, G_MAXUINT, 10000, 0},
+	{0, 7000, 10000, 5000, 1},
+	{0, 7, 7, 0, 1},
+	{0, 1, 2, 1, 1},
+	{FAKE_NODE_LACKS_RUNS, 10000, 1000, 0, 2},
+	{FAKE_NODE_LACKS_RUNS, 10000, 1001, 1000, 1},
+	{FAKE_NODE_LACKS_RUNS, 10, 100, 50, 2},
+	{FAKE_NODE_OF_2010, 10000, 1, 0, 3},
+	{FAKE_NODE_OF_2010, 10000, 2, 1, 2},
+};
+
+/* One answer of one server, and nothing else is asked for. */
+static void check_order(guint at)
+{
+	UpstreamFixture fixture = {0};
+
+	g_test_message("order %u", at);
+	upstream_fixture_set_up(&fixture, GUINT_TO_POINTER(1));
+	fake_node_set_lacks(fixture.nodes[0], orders[at].lacks);
+	fake_node_set_max_batch(fixture.nodes[0], orders[at].max_batch);
+	upstream_fixture_connect(&fixture);
+
+	gint64 before_us = pool_clock_us();
+	PoolOrder *order = place(&fixture, orders[at].count);
+	PoolOrderState state = wait_for_end(&fixture, order);
+	g_autoptr(GArray) counts = fake_node_counts(fixture.nodes[0]);
+
+	g_assert_cmpuint(counts->len, ==, orders[at].calls);
+	if (orders[at].most == 0) {
+		check_filled(order, orders[at].count);
+		g_assert_cmpint(pool_order_asked_us(order), >=, before_us);
+		g_assert_cmpint(pool_order_asked_us(order), <=, pool_clock_us());
+	} else {
+		g_assert_cmpint(state, ==, POOL_ORDER_REFUSED);
+		g_assert_cmpuint(pool_order_most(order), ==, orders[at].most);
+	}
+	upstream_fixture_tear_down(&fixture, NULL);
+}
+
+static void test_orders(void)
+{
+	for (guint i = 0; i < G_N_ELEMENTS(orders); i++)
+		check_order(i);
+}
+
+/* One refusal says nothing of smaller batches. */
+static void test_refused_once(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	PoolOrder *order;
+
+	fake_node_set_max_batch(self->nodes[0], 7000);
+	upstream_fixture_connect(self);
+	order = place(self, 10000);
+	g_assert_cmpint(wait_for_end(self, order), ==, POOL_ORDER_REFUSED);
+	pool_order_place(order, 7000);
+	g_assert_cmpint(wait_for_end(self, order), ==, POOL_ORDER_FILLED);
+	check_filled(order, 7000);
+}
+
+/* What one server does not give, another may. */
+static void test_one_that_gives_more(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	PoolOrder *order;
+
+	fake_node_set_max_batch(self->nodes[0], 10);
+	upstream_fixture_connect(self);
+	order = place(self, 100);
+	/* as long as only the one of them is known it is refused */
+	while (wait_for_end(self, order) == POOL_ORDER_REFUSED)
+		pool_order_place(order, 100);
+	g_assert_cmpint(check_filled(order, 100) >> 40, ==, 2);
+}
+
+/* While the first of them is under way the others are placed, and somebody finds nothing in hand.
+ */
+static void test_in_their_order(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	static const guint sizes[] = {1001, 1002, 1003, 1004};
+	PoolOrder *placed[G_N_ELEMENTS(sizes)];
+	gint64 last = 0, id;
+	guint count, n_orders = 0;
+
+	fake_node_set_manner(self->nodes[0], FAKE_NODE_HANGS);
+	upstream_fixture_connect(self);
+	placed[0] = place(self, sizes[0]);
+	fake_node_wait_for_calls(self->nodes[0], "get_id_runs", 1);
+	for (guint i = 1; i < G_N_ELEMENTS(sizes); i++)
+		placed[i] = place(self, sizes[i]);
+	g_assert_false(pool_upstream_take(self->upstream, 1, &id, &count));
+	fake_node_set_manner(self->nodes[0], FAKE_NODE_SERVES);
+	for (guint i = 0; i < G_N_ELEMENTS(sizes); i++) {
+		g_assert_cmpint(wait_for_end(self, placed[i]), ==, POOL_ORDER_FILLED);
+
+		gint64 first = check_filled(placed[i], sizes[i]);
+
+		g_assert_cmpint(first, >, last);
+		last = first;
+	}
+
+	/* the hand had the second turn, or the third if its pass came late */
+	g_autoptr(GArray) counts = fake_node_counts(self->nodes[0]);
+
+	g_assert_cmpuint(g_array_index(counts, guint, 0), ==, sizes[0]);
+	for (guint i = 1; i < 3 && g_array_index(counts, guint, i) > 1000; i++)
+		n_orders++;
+	g_assert_cmpuint(n_orders, <, 2);
+	upstream_fixture_take(self);
+}
+
+/* Two servers have each an order under way. */
+static void test_at_once(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	PoolOrder *placed[2];
+
+	for (guint i = 0; i < 2; i++)
+		fake_node_set_manner(self->nodes[i], FAKE_NODE_HANGS);
+	upstream_fixture_connect(self);
+	for (guint i = 0; i < 2; i++)
+		fake_node_wait_for_calls(self->nodes[i], "get_worker", 1);
+	for (guint i = 0; i < 2; i++)
+		placed[i] = place(self, 100 + i);
+	for (guint i = 0; i < 2; i++)
+		fake_node_wait_for_calls(self->nodes[i], "get_id_runs", 1);
+	for (guint i = 0; i < 2; i++)
+		fake_node_set_manner(self->nodes[i], FAKE_NODE_SERVES);
+	for (guint i = 0; i < 2; i++) {
+		g_assert_cmpint(wait_for_end(self, placed[i]), ==, POOL_ORDER_FILLED);
+		check_filled(placed[i], 100 + i);
+	}
+}
+
+/* The first server does not fill it, in one way or another; then the second does. */
+static void check_trouble(FakeNodeManner manner)
+{
+	UpstreamFixture self = {0};
+
+	upstream_fixture_set_up(&self, GUINT_TO_POINTER(2));
+	upstream_fixture_connect(&self);
+
+	guint first = upstream_fixture_first(&self);
+
+	fake_node_set_manner(self.nodes[first], manner);
+
+	PoolOrder *order = place(&self, 100);
+
+	g_assert_cmpint(wait_for_end(&self, order), ==, POOL_ORDER_FILLED);
+	g_assert_cmpint(check_filled(order, 100) >> 40, ==, 2 - first);
+	fake_node_wait_for_calls(self.nodes[first], "get_id_runs", 1);
+
+	/* it is placed once more, and what comes late is not for it */
+	pool_order_place(order, 200);
+	fake_node_set_manner(self.nodes[first], FAKE_NODE_SERVES);
+	g_assert_cmpint(wait_for_end(&self, order), ==, POOL_ORDER_FILLED);
+	check_filled(order, 200);
+	upstream_fixture_tear_down(&self, NULL);
+}
+
+static void test_troubles(void)
+{
+	check_trouble(FAKE_NODE_HANGS);
+	check_trouble(FAKE_NODE_REFUSES);
+	check_trouble(FAKE_NODE_BREAKS);
+	check_trouble(FAKE_NODE_AWAY);
+}
+
+/* An order, and a take, wait for a fleet that is not there. */
+static void test_stays_placed(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	PoolOrder *order;
+	gint64 id;
+	guint count;
+
+	fake_node_set_manner(self->nodes[0], FAKE_NODE_AWAY);
+	upstream_fixture_connect(self);
+	order = place(self, 10);
+	g_assert_false(pool_upstream_take(self->upstream, 1, &id, &count));
+	fake_node_wait_for_calls(self->nodes[0], "get_worker", 3);
+	g_assert_cmpint(pool_order_state(order), ==, POOL_ORDER_PLACED);
+	fake_node_set_manner(self->nodes[0], FAKE_NODE_SERVES);
+	g_assert_cmpint(wait_for_end(self, order), ==, POOL_ORDER_FILLED);
+	upstream_fixture_take(self);
+}
+
+static const struct {
+	const char *path;
+	guint n_nodes;
+	void (*run)(UpstreamFixture *self, gconstpointer data);
+} tests[] = {
+	{"/pool-orders/refused-once", 1, test_refused_once},
+	{"/pool-orders/one-that-gives-more", 2, test_one_that_gives_more},
+	{"/pool-orders/in-their-order", 1, test_in_their_order},
+	{"/pool-orders/at-once", 2, test_at_once},
+	{"/pool-orders/stays-placed", 1, test_stays_placed},
+};
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	for (guint i = 0; i < G_N_ELEMENTS(tests); i++)
+		g_test_add(tests[i].path, UpstreamFixture, GUINT_TO_POINTER(tests[i].n_nodes),
+			   upstream_fixture_set_up, tests[i].run, upstream_fixture_tear_down);
+	g_test_add_func("/pool-orders/counts", test_orders);
+	g_test_add_func("/pool-orders/troubles", test_troubles);
+	return g_test_run();
+}

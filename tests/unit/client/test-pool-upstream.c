@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The pool as a relay sees it: takes, how the fleet is, and who is in it. */
+#include <string.h>
+
+#include "client/pool/clock.h"
+#include "tests/unit/client/upstream-fixture.h"
+
+#define LONG_AGE_MS 600000
+
+/* Takes */
+
+static void test_take(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	SnowflakePoolStatistics statistics;
+	gint64 last = 0, first = -1;
+	guint taken = 0, count = 7;
+
+	upstream_fixture_connect(self);
+	g_assert_false(pool_upstream_take(self->upstream, 1, &first, &count));
+	g_assert_cmpint(first, ==, -1);
+	g_assert_cmpuint(count, ==, 7);
+	while (taken < 50000) {
+		guint most = taken % 500 + 1;
+
+		UPSTREAM_WAIT(self, pool_upstream_take(self->upstream, most, &first, &count));
+		g_assert_cmpuint(count, >=, 1);
+		g_assert_cmpuint(count, <=, most);
+		g_assert_cmpint(first, >, last);
+		last = first + count - 1;
+		taken += count;
+	}
+	pool_upstream_get_statistics(self->upstream, &statistics);
+	g_assert_cmpuint(statistics.taken, ==, taken);
+	g_assert_cmpuint(statistics.dry, >, 0);
+	g_assert_cmpuint(statistics.thrown_away, ==, 0);
+}
+
+typedef struct {
+	UpstreamFixture *fixture;
+	guint takes;
+} Taker;
+
+static void *take_many(void *user_data)
+{
+	Taker *self = user_data;
+	gint64 last = 0;
+
+	for (guint i = 0; i < self->takes; i++) {
+		gint64 id = upstream_fixture_take(self->fixture);
+
+		g_assert_cmpint(id, >, last);
+		last = id;
+	}
+	return NULL;
+}
+
+/* With a server that gives one ID at a time they find nothing again and again. */
+static void test_no_wake_up_is_lost(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	Taker taker = {.fixture = self, .takes = 3000};
+	pthread_t threads[3];
+
+	fake_node_set_lacks(self->nodes[0], FAKE_NODE_OF_2010);
+	upstream_fixture_connect(self);
+	for (guint i = 0; i < G_N_ELEMENTS(threads); i++)
+		g_assert_cmpint(pthread_create(&threads[i], NULL, take_many, &taker), ==, 0);
+	for (guint i = 0; i < G_N_ELEMENTS(threads); i++)
+		pthread_join(threads[i], NULL);
+}
+
+/* The view */
+
+static void test_view(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	gint64 before_us = g_get_monotonic_time();
+	gint64 boot_us = pool_clock_us();
+	g_auto(PoolView) served = {0}, lost = {0}, again = {0};
+
+	fake_node_set_as_of_ms(self->nodes[0], 123456);
+	upstream_fixture_connect(self);
+	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
+	pool_upstream_get_view(self->upstream, &served);
+	g_assert_cmpstr(served.server, ==, fake_node_text(self->nodes[0]));
+	g_assert_cmpint(served.datacenter_id, ==, 3);
+	g_assert_cmpint(served.worker_id, ==, 0);
+	g_assert_cmpint(served.as_of_ms, ==, 123456);
+	g_assert_cmpint(served.asked_at_us, >=, boot_us);
+	g_assert_cmpint(served.round_trip_us, >, 0);
+	g_assert_cmpint(served.asked_at_us + served.round_trip_us, <=, pool_clock_us());
+	g_assert_cmpint(served.since_us, >=, before_us);
+	g_assert_cmpint(served.since_us, <=, g_get_monotonic_time());
+	g_assert_null(served.failure);
+
+	fake_node_set_manner(self->nodes[0], FAKE_NODE_AWAY);
+	UPSTREAM_WAIT(self, !upstream_fixture_is_served(self));
+	pool_upstream_get_view(self->upstream, &lost);
+	g_assert_cmpstr(lost.server, ==, served.server);
+	g_assert_cmpint(lost.datacenter_id, ==, 3);
+	g_assert_cmpint(lost.since_us, >, served.since_us);
+	g_assert_nonnull(strstr(lost.failure, "the server closed the connection"));
+
+	fake_node_set_manner(self->nodes[0], FAKE_NODE_SERVES);
+	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
+	pool_upstream_get_view(self->upstream, &again);
+	g_assert_cmpint(again.since_us, >, lost.since_us);
+	g_assert_null(again.failure);
+}
+
+static void test_view_of_nobody(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	g_auto(PoolView) view = {0};
+
+	fake_node_set_manner(self->nodes[0], FAKE_NODE_AWAY);
+	upstream_fixture_connect(self);
+	pool_upstream_get_view(self->upstream, &view);
+	g_assert_false(view.is_served);
+	g_assert_cmpstr(view.server, ==, "");
+	g_assert_cmpint(view.datacenter_id, ==, -1);
+	g_assert_cmpint(view.worker_id, ==, -1);
+	g_assert_cmpint(view.as_of_ms, ==, 0);
+	g_assert_nonnull(view.failure);
+}
+
+static void test_view_of_2010(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	g_auto(PoolView) view = {0};
+
+	fake_node_set_lacks(self->nodes[0], FAKE_NODE_OF_2010);
+	upstream_fixture_connect(self);
+	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
+	pool_upstream_get_view(self->upstream, &view);
+	g_assert_cmpstr(view.server, ==, fake_node_text(self->nodes[0]));
+	g_assert_cmpint(view.datacenter_id, ==, -1);
+	g_assert_cmpint(view.worker_id, ==, -1);
+	g_assert_cmpint(view.as_of_ms, ==, 0);
+}
+
+/* It is seen while nobody takes any IDs, and the other is first then. */
+static void test_view_of_one_that_drains(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	guint first;
+
+	upstream_fixture_connect(self);
+	for (guint i = 0; i < 2; i++)
+		fake_node_wait_for_calls(self->nodes[i], "get_worker", 1);
+	first = upstream_fixture_first(self);
+	fake_node_set_state(self->nodes[first], "draining");
+	UPSTREAM_WAIT(self, upstream_fixture_first(self) != first);
+	g_assert_true(upstream_fixture_is_served(self));
+}
+
+/* Workers */
+
+static void test_workers(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	g_autoptr(GPtrArray) workers = NULL;
+	gint64 asked_us = -1, again_us = -1;
+	gboolean failed = TRUE;
+
+	upstream_fixture_connect(self);
+	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
+
+	gint64 before_us = pool_clock_us();
+
+	g_assert_false(pool_upstream_get_workers(self->upstream, LONG_AGE_MS, &workers, &asked_us,
+						 &failed));
+	g_assert_false(failed);
+	g_assert_null(workers);
+	UPSTREAM_WAIT(self, pool_upstream_get_workers(self->upstream, LONG_AGE_MS, &workers,
+						      &asked_us, &failed));
+	g_assert_cmpuint(workers->len, ==, 3);
+	g_assert_cmpint(((SnowflakeClientWorker *)workers->pdata[2])->worker_id, ==, 2);
+	g_assert_cmpint(asked_us, >=, before_us);
+	g_assert_cmpint(asked_us, <=, pool_clock_us());
+	g_clear_pointer(&workers, g_ptr_array_unref);
+
+	/* the same one once more */
+	g_assert_true(pool_upstream_get_workers(self->upstream, LONG_AGE_MS, &workers, &again_us,
+						&failed));
+	g_assert_cmpint(again_us, ==, asked_us);
+	g_clear_pointer(&workers, g_ptr_array_unref);
+	g_assert_cmpuint(fake_node_calls(self->nodes[0], "get_workers"), ==, 1);
+
+	/* it has become too old */
+	UPSTREAM_WAIT(self, pool_upstream_get_workers(self->upstream,
+						      (pool_clock_us() - asked_us) / 1000 - 1,
+						      &workers, &again_us, &failed) &&
+				    again_us > asked_us);
+}
+
+static void check_no_workers(FakeNodeManner manner, FakeNodeLacks lacks)
+{
+	UpstreamFixture self = {0};
+	g_autoptr(GPtrArray) workers = NULL;
+	gint64 asked_us = -1;
+	gboolean failed = FALSE;
+
+	upstream_fixture_set_up(&self, GUINT_TO_POINTER(1));
+	fake_node_set_manner(self.nodes[0], manner);
+	fake_node_set_lacks(self.nodes[0], lacks);
+	upstream_fixture_connect(&self);
+	if (manner == FAKE_NODE_SERVES)
+		UPSTREAM_WAIT(&self, upstream_fixture_is_served(&self));
+	UPSTREAM_WAIT(&self, pool_upstream_get_workers(self.upstream, LONG_AGE_MS, &workers,
+						       &asked_us, &failed) ||
+				     failed);
+	g_assert_true(failed);
+	g_assert_null(workers);
+	g_assert_cmpint(asked_us, ==, -1);
+	upstream_fixture_tear_down(&self, NULL);
+}
+
+static void test_no_workers(void)
+{
+	check_no_workers(FAKE_NODE_SERVES, FAKE_NODE_LACKS_WORKERS);
+	check_no_workers(FAKE_NODE_AWAY, 0);
+}
+
+static void never_called(G_GNUC_UNUSED gpointer user_data)
+{
+	g_assert_not_reached();
+}
+
+static void test_config(void)
+{
+	SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT("1");
+	g_autoptr(GError) error = NULL;
+
+	g_assert_null(pool_upstream_new(&config, never_called, NULL, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT);
+}
+
+static const struct {
+	const char *path;
+	guint n_nodes;
+	void (*run)(UpstreamFixture *self, gconstpointer data);
+} tests[] = {
+	{"/pool-upstream/take", 1, test_take},
+	{"/pool-upstream/no-wake-up-is-lost", 1, test_no_wake_up_is_lost},
+	{"/pool-upstream/view/served", 1, test_view},
+	{"/pool-upstream/view/nobody", 1, test_view_of_nobody},
+	{"/pool-upstream/view/2010", 1, test_view_of_2010},
+	{"/pool-upstream/view/drains", 2, test_view_of_one_that_drains},
+	{"/pool-upstream/workers/list", 1, test_workers},
+};
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	for (guint i = 0; i < G_N_ELEMENTS(tests); i++)
+		g_test_add(tests[i].path, UpstreamFixture, GUINT_TO_POINTER(tests[i].n_nodes),
+			   upstream_fixture_set_up, tests[i].run, upstream_fixture_tear_down);
+	g_test_add_func("/pool-upstream/workers/none", test_no_workers);
+	g_test_add_func("/pool-upstream/config", test_config);
+	return g_test_run();
+}

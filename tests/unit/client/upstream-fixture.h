@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+#include <pthread.h>
+
+#include "client/pool/upstream.h"
+#include "tests/unit/client/fake-node.h"
+
+/* The pool as a relay sees it, on fake servers. */
+
+#define UPSTREAM_MAX_NODES 4
+
+typedef struct {
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	guint64 round; /* counts the calls of changed() */
+} UpstreamNews;
+
+typedef struct {
+	UpstreamNews news;
+	FakeNode *nodes[UPSTREAM_MAX_NODES + 1]; /* NULL after the last one */
+	PoolUpstream *upstream;                  /* NULL: not connected yet */
+} UpstreamFixture;
+
+/* Nodes that serve, and no pool yet: what they are to be like, they are before it asks them. */
+void upstream_fixture_set_up(UpstreamFixture *self, gconstpointer n_nodes);
+void upstream_fixture_tear_down(UpstreamFixture *self, gconstpointer n_nodes);
+void upstream_fixture_connect(UpstreamFixture *self);
+
+gboolean upstream_fixture_is_served(UpstreamFixture *self);
+
+/* Of two nodes: the number of the one that is asked first. Waits until there is one. */
+guint upstream_fixture_first(UpstreamFixture *self);
+
+/* One ID. Any thread; waits for it. */
+gint64 upstream_fixture_take(UpstreamFixture *self);
+
+guint64 upstream_news_round(UpstreamNews *self);
+
+/* Until changed() is called after that round. */
+void upstream_news_wait(UpstreamNews *self, guint64 round);
+
+/* Until @condition is so. It is looked at again after each call of changed(), and not otherwise: so
+ * what is waited for has to be told. */
+#define UPSTREAM_WAIT(fixture, condition)                                                          \
+	for (guint64 round_ = upstream_news_round(&(fixture)->news); !(condition);                 \
+	     round_ = upstream_news_round(&(fixture)->news))                                       \
+	upstream_news_wait(&(fixture)->news, round_)
