@@ -80,9 +80,12 @@ struct Worker {
                               * whichever of these it is in: it is about to stop */
   8: i64 as_of_ms            /* when this was so, since the Unix epoch, by the clock of the server
                               * that says it */
-  9: string kind             /* server; or embedded: a node that issues IDs within another program.
-                              * It takes no calls, so its address is empty */
+  9: string kind             /* server; embedded: a node that issues IDs within another program. It
+                              * takes no calls, so its address is empty; or relay: it hands on IDs
+                              * of other servers, and its IDs are those of the last one that it
+                              * gave, or else of the server that it is connected to */
   10: optional string program /* of kind embedded: the program and its machine, PROGRAM@HOST */
+  11: optional string server /* of kind relay: the server that it has its IDs from, host:port */
 }
 
 /* IDs of one tick that are consecutive numbers: first, first + 1, ... */

@@ -245,6 +245,7 @@ void snowflake_client_worker_free(SnowflakeClientWorker *worker)
 	g_free(worker->state);
 	g_free(worker->kind);
 	g_free(worker->program);
+	g_free(worker->server);
 	g_free(worker);
 }
 
@@ -259,6 +260,7 @@ static SnowflakeClientWorker *read_worker(ClientReader *reader)
 	worker->state = g_strdup("");
 	worker->kind = g_strdup("");
 	worker->program = g_strdup("");
+	worker->server = g_strdup("");
 	while ((type = client_reader_field(reader, &id)) != BINARY_STOP) {
 		if (id == 1 && type == BINARY_I32)
 			worker->datacenter_id = client_reader_i32(reader);
@@ -280,6 +282,8 @@ static SnowflakeClientWorker *read_worker(ClientReader *reader)
 			replace(&worker->kind, client_reader_text(reader));
 		else if (id == 10 && type == BINARY_STRING)
 			replace(&worker->program, client_reader_text(reader));
+		else if (id == 11 && type == BINARY_STRING)
+			replace(&worker->server, client_reader_text(reader));
 		else
 			client_reader_skip(reader, type);
 	}

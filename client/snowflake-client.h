@@ -71,8 +71,9 @@ typedef struct {
 	gint64 as_of_ms; /* since the Unix epoch, by the clock of the server that says it:
 			  * when this was so; 0: it does not say */
 	char *kind;      /* server; embedded: a node within another program, which takes no calls;
-			  * empty: it does not say */
+			  * relay: it hands on IDs of other servers; empty: it does not say */
 	char *program;   /* of kind embedded: PROGRAM@HOST; else empty */
+	char *server;    /* of kind relay: the server that it has its IDs from; else empty */
 } SnowflakeClientWorker;
 
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_worker_free(SnowflakeClientWorker *worker);

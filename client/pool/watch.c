@@ -89,15 +89,18 @@ static const char *why_nothing_comes(const PoolFleet *fleet)
 	return fleet->failure != NULL ? fleet->failure->message : POOL_WAIT_NO_ANSWER;
 }
 
-static void look_at_first(PoolView *view, const PoolPeer *first)
+/* Returns: whether it has said something since it was last looked at. */
+static gboolean look_at_first(PoolView *view, const PoolPeer *first)
 {
 	const SnowflakeClientWorker *worker = first->worker;
+	gboolean has_said = view->asked_at_us != first->worker_asked_us;
 
 	view->datacenter_id = worker != NULL ? worker->datacenter_id : -1;
 	view->worker_id = worker != NULL ? worker->worker_id : -1;
 	view->as_of_ms = worker != NULL ? worker->as_of_ms : 0;
 	view->asked_at_us = first->worker_asked_us;
 	view->round_trip_us = first->worker_round_trip_us;
+	return has_said;
 }
 
 static void look(PoolWatch *self, const PoolFleet *fleet)
@@ -112,9 +115,8 @@ static void look(PoolWatch *self, const PoolFleet *fleet)
 	replace(&view->failure, why_nothing_comes(fleet));
 	if (fleet->first == NULL)
 		return;
-	if (replace(&view->server, fleet->first->server->text))
-		self->has_news = TRUE;
-	look_at_first(view, fleet->first);
+	self->has_news |= replace(&view->server, fleet->first->server->text);
+	self->has_news |= look_at_first(view, fleet->first);
 }
 
 /* Who is in it */
@@ -129,6 +131,7 @@ static SnowflakeClientWorker *copy_worker(const SnowflakeClientWorker *worker)
 	copy->state = g_strdup(worker->state);
 	copy->kind = g_strdup(worker->kind);
 	copy->program = g_strdup(worker->program);
+	copy->server = g_strdup(worker->server);
 	return copy;
 }
 
