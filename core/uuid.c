@@ -3,9 +3,18 @@
 
 #include <string.h>
 
+#include "core/random.h"
 #include "core/text.h"
 
 G_DEFINE_QUARK(uuid_error_quark, uuid_error)
+
+Uuid uuid_random(void)
+{
+	return (Uuid){
+		.high = (random_u64() & ~G_GUINT64_CONSTANT(0xf000)) | 0x4000,
+		.low = random_u64() >> 2 | G_GUINT64_CONSTANT(1) << 63,
+	};
+}
 
 void uuid_to_bytes(Uuid self, guint8 out_bytes[static UUID_BYTES])
 {

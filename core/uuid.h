@@ -30,6 +30,10 @@ static inline int uuid_compare(Uuid a, Uuid b)
 	return (a.low > b.low) - (a.low < b.low);
 }
 
+/* A UUID of version 4. Its bits are the kernel's, of which no two processes have the same, not even
+ * both sides of a fork(). */
+Uuid uuid_random(void);
+
 void uuid_to_bytes(Uuid self, guint8 out_bytes[static UUID_BYTES]);
 Uuid uuid_from_bytes(const guint8 bytes[static UUID_BYTES]);
 

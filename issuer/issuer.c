@@ -4,7 +4,6 @@
 #include "common/address.h"
 #include "common/log.h"
 #include "common/zookeeper/auth.h"
-#include "core/random.h"
 #include "core/text.h"
 #include "core/uuid.h"
 #include "issuer/worker-id-lookup.h"
@@ -60,13 +59,9 @@ static gboolean check_layout_lasts(const Issuer *self, GError **error)
  * worker ID that two have. */
 static char *make_nonce(void)
 {
-	Uuid uuid = {
-		.high = (random_u64() & ~G_GUINT64_CONSTANT(0xf000)) | 0x4000,
-		.low = random_u64() >> 2 | G_GUINT64_CONSTANT(1) << 63,
-	};
 	char text[UUID_TEXT_SIZE];
 
-	uuid_to_text(uuid, text);
+	uuid_to_text(uuid_random(), text);
 	return g_strdup(text);
 }
 
