@@ -14,6 +14,8 @@
 	OPTION(key, NUMBER, field, unit), .min = least, .max = most, .default_text = otherwise
 #define REREAD                             .reread = TRUE
 #define OF_ZOOKEEPER                       .of_zookeeper = TRUE
+#define OF_ISSUER                          .of_issuer = TRUE
+#define OF_RELAY                           .of_relay = TRUE
 #define EMBEDDED                           .embedded = TRUE
 #define ONLY_ARGS(key, kind, field, takes) OPTION(key, kind, field, takes), .only_args = TRUE
 
@@ -52,20 +54,39 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .help = "where to answer operators over HTTP: state, fleet, IDs. It is for them alone: "
 		 "who reaches it needs no password"},
 
+	{.heading = "Relay",
+	 OPTION("relay", SERVERS, relay, "SERVERS"),
+	 .default_note = "none: the server issues IDs itself",
+	 .help = "hand on IDs of these servers, HOST:PORT or unix:/PATH with commas between, and "
+		 "issue none; a relay needs no worker ID, and nothing of what follows up to IDs"},
+	{OPTION("relay-discover", FLAG, relay_discover, NULL), OF_RELAY, .default_text = "false",
+	 .help = "ask these servers every 10 s which others there are, and use those too"},
+	{OPTION("relay-agent", NAME, relay_agent, "AGENT"), OF_RELAY,
+	 .default_text = "snowflake-relay",
+	 .help = "the useragent that these servers see; those of the calls are the relay's to "
+		 "check and to log"},
+	{NUMBER("relay-prefetch", relay_prefetch_ms, "MS", 1, 10000, "50"), OF_RELAY,
+	 .help = "for how long the IDs in hand are to last, at the rate at which they are taken"},
+	{NUMBER("relay-max-age", relay_max_age_ms, "MS", 2, 3600000, "1000"), OF_RELAY,
+	 .help = "how old an ID in hand may become before it is thrown away; twice relay-prefetch "
+		 "at least"},
+
 	{.heading = "Worker ID",
 	 NUMBER("datacenter-id", datacenter_id, "N", 0, G_MAXINT64, NULL),
 	 .default_note = "none, which counts as 0; zookeeper needs one",
 	 EMBEDDED,
+	 OF_ISSUER,
 	 .help = "the datacenter part of every ID; twitter's layout has room for 0 to 31"},
 	{NUMBER("worker-id", worker_id, "N", 0, G_MAXINT64, NULL), .words = WORKER_IDS,
 	 .default_note = "none, which is 0, or with zookeeper any that is free", EMBEDDED,
+	 OF_ISSUER,
 	 .help = "the worker part of every ID; twitter's layout has room for 0 to 31. Or taken "
 		 "from the machine: the low bits of its mac or ip address, or the ordinal at the "
 		 "end of its host name, as in ids-3; with zookeeper, that is looked at first"},
 	{OPTION("state-directory", PATH, state_directory, "DIR"),
 	 .default_note = "$STATE_DIRECTORY, else /var/lib/snowflaked for root, else "
 			 "$XDG_STATE_HOME/snowflaked",
-	 EMBEDDED,
+	 EMBEDDED, OF_ISSUER,
 	 .help = "where the reservations of worker IDs are kept; not to be copied to another "
 		 "machine"},
 
@@ -73,6 +94,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 OPTION("zookeeper", ZOOKEEPER, zookeeper, "HOSTS"),
 	 .default_note = "none: reservations are kept in the state directory",
 	 EMBEDDED,
+	 OF_ISSUER,
 	 .help = "where reservations are kept that many machines share: HOST:PORT of each server "
 		 "of ZooKeeper with commas between, and /PATH after the last for a root other "
 		 "than " ZOOKEEPER_HOSTS_DEFAULT_ROOT},
@@ -107,21 +129,21 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "tick_ms=N, time_bits=N, datacenter_bits=N, worker_bits=N and sequence_bits=N, "
 		 "and total_bits=N if these bits are not 63 in all, with commas and no blanks "
 		 "between"},
-	{NUMBER("max-ahead", max_ahead_ms, "MS", 0, 60000, "10"), EMBEDDED,
+	{NUMBER("max-ahead", max_ahead_ms, "MS", 0, 60000, "10"), EMBEDDED, OF_ISSUER,
 	 .help = "how far the time in IDs may run ahead of the clock, in a burst or after the "
 		 "clock stepped back; 0 is the behaviour of 2010"},
 	{NUMBER("max-clock-skew", max_clock_skew_ms, "MS", 1, ZNODES_MAX_CLOCK_SKEW_MS, "10000"),
-	 EMBEDDED,
+	 EMBEDDED, OF_ISSUER,
 	 .help = "how far the clock may be off: a jump forward by more than this is not believed "
 		 "at "
 		 "once, and a server whose clock is further from ZooKeeper's does not start"},
 	{OPTION("on-clock-step", CHOICE, on_clock_step, "WHAT"), .choices = STEPS,
-	 .default_text = "refuse", EMBEDDED,
+	 .default_text = "refuse", EMBEDDED, OF_ISSUER,
 	 .help = "after the clock stepped back by more than max-ahead: refuse calls until it has "
 		 "caught up, or reclaim: take another worker ID, for which it needs zookeeper and "
 		 "no number for worker-id"},
 	{NUMBER("sequence-start", sequence_start, "N", 1, G_MAXINT64, "1"),
-	 .words = SEQUENCE_STARTS, EMBEDDED,
+	 .words = SEQUENCE_STARTS, EMBEDDED, OF_ISSUER,
 	 .help = "a tick begins at a random sequence below this, which is at most "
 		 "2^sequence_bits; 1 is always 0; continue: after the last sequence of the tick "
 		 "before. With 2^sequence_bits or continue, few IDs spread evenly modulo any "

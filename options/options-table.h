@@ -19,7 +19,8 @@ typedef enum {
 	OPTION_ADMIN,     /* Address *, where to listen for HTTP */
 	OPTION_ADDRESSES, /* GPtrArray * of Address, or local sockets; in the file with semicolons
 			     between */
-	OPTION_TARGETS,   /* GPtrArray * of AuditTarget; likewise */
+	OPTION_SERVERS, /* GPtrArray * of Address, to connect to, with commas between; NULL: none */
+	OPTION_TARGETS, /* GPtrArray * of AuditTarget; likewise */
 	OPTION_ZOOKEEPER, /* ZookeeperHosts * */
 	OPTION_LAYOUT,    /* Layout */
 	OPTION_CHOICE,    /* an enum, with the names of its values in the order of these */
@@ -40,6 +41,8 @@ typedef struct {
 	gboolean only_args;         /* not in the file */
 	gboolean reread;            /* on SIGHUP, see reload.h; a number or a choice */
 	gboolean of_zookeeper;      /* only with zookeeper; else it must be at its default */
+	gboolean of_issuer;         /* only without relay; likewise */
+	gboolean of_relay;          /* only with relay; likewise */
 	gboolean embedded;          /* of an embedded node, too */
 	const char *argument;       /* NULL for a flag; of a number the unit in capitals, or "N" */
 	const char *const *choices; /* of a choice: the names, with NULL after them */

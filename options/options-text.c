@@ -31,12 +31,15 @@ static const char *target_text(gconstpointer target)
 	return ((const AuditTarget *)target)->text;
 }
 
-static char *list_text(const GPtrArray *items, const char *(*text_of)(gconstpointer item))
+/* NULL: there are none. */
+static char *list_text(const GPtrArray *items, const char *between,
+		       const char *(*text_of)(gconstpointer item))
 {
 	GString *text = g_string_new(NULL);
 
 	for (guint i = 0; i < items->len; i++)
-		g_string_append_printf(text, "%s%s", i > 0 ? ";" : "", text_of(items->pdata[i]));
+		g_string_append_printf(text, "%s%s", i > 0 ? between : "",
+				       text_of(items->pdata[i]));
 	return g_string_free(text, items->len == 0);
 }
 
@@ -60,9 +63,13 @@ char *options_text_of(const Options *self, const OptionSpec *spec)
 			       ? g_strdup(address_text(*(Address *const *)field))
 			       : NULL;
 	case OPTION_ADDRESSES:
-		return list_text(*(GPtrArray *const *)field, address_text);
+		return list_text(*(GPtrArray *const *)field, ";", address_text);
+	case OPTION_SERVERS:
+		return *(GPtrArray *const *)field != NULL
+			       ? list_text(*(GPtrArray *const *)field, ",", address_text)
+			       : NULL;
 	case OPTION_TARGETS:
-		return list_text(*(GPtrArray *const *)field, target_text);
+		return list_text(*(GPtrArray *const *)field, ";", target_text);
 	case OPTION_ZOOKEEPER:
 		return *(ZookeeperHosts *const *)field != NULL
 			       ? g_strdup((*(ZookeeperHosts *const *)field)->text)

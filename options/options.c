@@ -7,6 +7,7 @@
 
 #include "common/suggestion.h"
 #include "core/text.h"
+#include "options/options-check.h"
 #include "options/options-table.h"
 
 /*
@@ -19,8 +20,6 @@
 
 /* Far more than one with every option and its comment. */
 #define FILE_MAX_BYTES (1024 * 1024)
-
-#define DEFAULT_SOCKET_MODE 0666
 
 static GHashTable *given_new(void)
 {
@@ -135,6 +134,26 @@ static gboolean set_admin(const char *text, Address **field, GError **error)
 	return TRUE;
 }
 
+/* With commas between. */
+static gboolean set_servers(const char *text, GPtrArray **field, GError **error)
+{
+	g_autoptr(GPtrArray) servers = g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
+	g_auto(GStrv) names = g_strsplit(text, ",", -1);
+
+	for (char **name = names; *name != NULL; name++) {
+		Address *address = address_parse_server(*name, error);
+
+		if (address == NULL)
+			return FALSE;
+		g_ptr_array_add(servers, address);
+	}
+	if (servers->len == 0)
+		return bad_value(error, "there is no server: name one, as HOST:PORT");
+	g_clear_pointer(field, g_ptr_array_unref);
+	*field = g_steal_pointer(&servers);
+	return TRUE;
+}
+
 static gboolean set_addresses(const GPtrArray *texts, GPtrArray **field, GError **error)
 {
 	g_autoptr(GPtrArray) addresses =
@@ -236,6 +255,8 @@ static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray
 		return set_admin(text, field, error);
 	case OPTION_ADDRESSES:
 		return set_addresses(texts, field, error);
+	case OPTION_SERVERS:
+		return set_servers(text, field, error);
 	case OPTION_TARGETS:
 		return set_targets(texts, field, error);
 	case OPTION_ZOOKEEPER:
@@ -486,74 +507,6 @@ static gboolean set_from_file(Options *self, const char *path, GError **error)
 	return TRUE;
 }
 
-/* Of an option of ZooKeeper's; they have no other types. */
-static gboolean is_at_default(const Options *self, const OptionSpec *spec)
-{
-	gconstpointer field = G_STRUCT_MEMBER_P(self, spec->offset);
-
-	if (spec->type == OPTION_NUMBER)
-		return *(const gint64 *)field == g_ascii_strtoll(spec->default_text, NULL, 10);
-	if (spec->type == OPTION_FLAG)
-		return !*(const gboolean *)field;
-	return *(char *const *)field == NULL;
-}
-
-static gboolean check_zookeeper(const Options *self, GError **error)
-{
-	if (self->zookeeper != NULL && self->datacenter_id < 0)
-		return bad_value(error,
-				 "zookeeper: needs datacenter-id: the same for all servers of "
-				 "a datacenter, another in each datacenter");
-	if (self->zookeeper != NULL && self->state_directory != NULL)
-		return bad_value(error, "state-directory: with zookeeper, reservations are kept "
-					"there; leave one of the two");
-	for (guint i = 0; self->zookeeper == NULL && i < OPTIONS_TABLE_LENGTH; i++) {
-		const OptionSpec *spec = &OPTIONS_TABLE[i];
-
-		if (spec->of_zookeeper && !is_at_default(self, spec))
-			return bad_value(error, "%s: does nothing without zookeeper", spec->name);
-	}
-	return TRUE;
-}
-
-static gboolean check_clock_step(const Options *self, GError **error)
-{
-	if (self->on_clock_step != OPTIONS_CLOCK_STEP_RECLAIM ||
-	    (self->zookeeper != NULL && self->worker_id < 0))
-		return TRUE;
-	return bad_value(error, "on-clock-step: reclaim takes another worker ID, so it needs "
-				"zookeeper, and no number for worker-id");
-}
-
-/* What is said of files of local sockets, where there is none. */
-static gboolean check_sockets(const Options *self, GError **error)
-{
-	gboolean is_given = self->socket_group != NULL || self->socket_mode != DEFAULT_SOCKET_MODE;
-
-	for (guint i = 0; is_given && i < self->listen->len; i++) {
-		const char *path = ((const Address *)self->listen->pdata[i])->path;
-
-		is_given = path == NULL || *path != '/';
-	}
-	return !is_given || bad_value(error, "%s: does nothing without unix:/PATH in listen",
-				      self->socket_group != NULL ? "socket-group" : "socket-mode");
-}
-
-static gboolean check(const Options *self, GError **error)
-{
-	gint64 sequences = G_GINT64_CONSTANT(1) << self->layout.sequence_bits;
-
-	if (self->sequence_start > sequences)
-		return bad_value(error,
-				 "sequence-start: %" G_GINT64_FORMAT " is above %" G_GINT64_FORMAT
-				 ", the sequences in a tick of the layout",
-				 self->sequence_start, sequences);
-	return layout_check_worker(&self->layout, MAX(self->datacenter_id, 0),
-				   MAX(self->worker_id, 0), error) &&
-	       check_sockets(self, error) && check_zookeeper(self, error) &&
-	       check_clock_step(self, error);
-}
-
 Options *options_new_from_args(int argc, char **argv, GError **error)
 {
 	g_autoptr(Options) self = new_with_defaults();
@@ -566,7 +519,7 @@ Options *options_new_from_args(int argc, char **argv, GError **error)
 		return g_steal_pointer(&self);
 	if (self->config != NULL && !set_from_file(self, self->config, error))
 		return NULL;
-	if (!set_given(self, given, FALSE, "--", error) || !check(self, error))
+	if (!set_given(self, given, FALSE, "--", error) || !options_check(self, error))
 		return NULL;
 	return g_steal_pointer(&self);
 }
@@ -586,6 +539,8 @@ void options_free(Options *self)
 	g_free(self->socket_group);
 	address_free(self->advertise);
 	address_free(self->admin_listen);
+	g_clear_pointer(&self->relay, g_ptr_array_unref);
+	g_free(self->relay_agent);
 	g_free(self->state_directory);
 	zookeeper_hosts_free(self->zookeeper);
 	g_free(self->zookeeper_auth);

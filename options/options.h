@@ -40,6 +40,14 @@ typedef struct {
 	Address *advertise;    /* what others are told; NULL: the first that is listened on */
 	Address *admin_listen; /* HTTP for operators; NULL: none */
 
+	/* a relay */
+	GPtrArray
+		*relay; /* of Address: the servers whose IDs it hands on; NULL: it issues its own */
+	gboolean relay_discover; /* ask them which others there are */
+	char *relay_agent;       /* the useragent that they see */
+	gint64 relay_prefetch_ms;
+	gint64 relay_max_age_ms;
+
 	/* the worker ID */
 	gint64 datacenter_id;  /* fits the layout; -1: not given */
 	gint64 worker_id;      /* fits the layout; below 0: an OptionsWorkerId */
