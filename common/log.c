@@ -18,6 +18,7 @@
 
 #define REFUSED_INTERVAL_MS    60000
 #define CONNECTION_INTERVAL_MS 1000 /* anybody who reaches the port can cause these events */
+#define FLEET_INTERVAL_MS      1000 /* servers can come and go as fast as they are tried */
 #define CLOCK_INTERVAL_MS      1000 /* the clock is looked at ten times a second */
 
 typedef struct {
@@ -72,6 +73,9 @@ static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_AUDIT_LOST] = {"audit-lost", LOG_LEVEL_ERROR, 0},
 	[LOG_AUDIT_REOPENED] = {"audit-reopened", LOG_LEVEL_INFO, 0},
 	[LOG_AUDIT_REOPEN_FAILED] = {"audit-reopen-failed", LOG_LEVEL_WARNING, 0},
+	[LOG_RELAY_SERVER] = {"relay-server", LOG_LEVEL_INFO, FLEET_INTERVAL_MS},
+	[LOG_RELAY_CUT_OFF] = {"relay-cut-off", LOG_LEVEL_WARNING, FLEET_INTERVAL_MS},
+	[LOG_RELAY_LAYOUT_DIFFERS] = {"relay-layout-differs", LOG_LEVEL_WARNING, 0},
 	[LOG_CLOCK_BACK] = {"clock-back", LOG_LEVEL_WARNING, CLOCK_INTERVAL_MS},
 	[LOG_CLOCK_FORWARD] = {"clock-forward", LOG_LEVEL_WARNING, CLOCK_INTERVAL_MS},
 	[LOG_CLOCK_HELD] = {"clock-held", LOG_LEVEL_WARNING, CLOCK_INTERVAL_MS},

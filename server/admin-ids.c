@@ -117,7 +117,7 @@ void admin_ids_draw_many(OwnCalls *calls, const AdminRequest *request, AdminRepl
 
 	/* how many are too many is for the service to say */
 	if (text == NULL || !g_ascii_string_to_unsigned(text, 10, 0, G_MAXINT, &count, NULL)) {
-		refuse_number(text, generator_max_batch(calls->config->generator), request, reply);
+		refuse_number(text, source_max_batch(calls->config->source), request, reply);
 		return;
 	}
 	if (!draw(calls, COUNTER_GET_IDS, request, (guint)count, &run, reply))

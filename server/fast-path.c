@@ -492,7 +492,7 @@ static gsize answer_get_worker(Service *service, const RpcInput *input, Bytes me
 			       GByteArray *out, guint *out_answered)
 {
 	const guint8 *seqid = message.at;
-	ServiceSelf self;
+	g_auto(ServiceSelf) self = {0};
 
 	if (!skip(&message, sizeof ID_REPLY.seqid) || !close_message(input, &message))
 		return 0;

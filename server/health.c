@@ -44,8 +44,7 @@ char *health_why_not_alive(const Health *self)
 /* (transfer full) (nullable) */
 static char *why_not_for_long(const Health *self, const KeeperStatus *status)
 {
-	gint64 left_ms =
-		status->reserved_until_ms - clock_now_ms(generator_clock(self->service->generator));
+	gint64 left_ms = status->reserved_until_ms - clock_now_ms(self->service->source->clock);
 
 	if (!status->extending_fails || left_ms >= MIN(LAST_MS, status->reservation_ms / LAST_PART))
 		return NULL;
@@ -61,7 +60,7 @@ char *health_why_not_healthy(const Health *self)
 
 	if (why != NULL)
 		return why;
-	keeper_get_status(self->service->keeper, &status);
+	self->service->source->ops->get_status(self->service->source, &status);
 	if (status.state != KEEPER_SERVING)
 		return g_strdup_printf("no IDs: the server is %s", keeper_state_name(status.state));
 	return why_not_for_long(self, &status);

@@ -34,7 +34,7 @@ static void check_ready(Server *self)
 {
 	KeeperStatus status;
 
-	keeper_get_status(self->issuer.keeper, &status);
+	self->source->ops->get_status(self->source, &status);
 	if (self->ready || self->service.draining || status.state != KEEPER_SERVING)
 		return;
 	self->ready = TRUE;
@@ -54,7 +54,7 @@ static gboolean on_news(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer 
 	/* first: news that comes after this makes the descriptor readable again */
 	if (read(fd, &count, sizeof count) < 0)
 		return G_SOURCE_CONTINUE;
-	error = keeper_error(self->issuer.keeper);
+	error = self->source->ops->error(self->source);
 	if (error != NULL || !rpc_server_check(self->rpc, &error))
 		g_main_loop_quit(self->loop);
 	else
@@ -68,7 +68,7 @@ static gboolean on_check(gpointer user_data)
 	Server *self = user_data;
 
 	if (rpc_server_responds(self->rpc) &&
-	    keeper_idle_ms(self->issuer.keeper) < KEEPER_HANGS_MS) {
+	    self->source->ops->idle_ms(self->source) < KEEPER_HANGS_MS) {
 		health_note(&self->health);
 		sd_notify(0, "WATCHDOG=1");
 	}
@@ -105,6 +105,8 @@ static gboolean add_sources(Server *self, GError **error)
 
 static char *describe_worker_id(const Server *self)
 {
+	if (self->relay != NULL)
+		return g_strdup("none");
 	if (self->options->zookeeper == NULL)
 		return g_strdup_printf("%" G_GINT64_FORMAT, MAX(self->issuer.worker_id, 0));
 	if (self->issuer.worker_id_derived)
@@ -114,6 +116,13 @@ static char *describe_worker_id(const Server *self)
 		       : g_strdup_printf("%" G_GINT64_FORMAT, self->issuer.worker_id);
 }
 
+static const char *describe_registry(const Options *options)
+{
+	if (options->relay != NULL)
+		return "none";
+	return options->zookeeper != NULL ? options->zookeeper->text : "files";
+}
+
 static void log_start(const Server *self)
 {
 	const Options *options = self->options;
@@ -121,8 +130,7 @@ static void log_start(const Server *self)
 	g_autofree char *worker_id = describe_worker_id(self);
 
 	log_event(LOG_STARTING, log_text("version", SNOWFLAKE_VERSION), log_number("pid", getpid()),
-		  log_text("registry",
-			   options->zookeeper != NULL ? options->zookeeper->text : "files"),
+		  log_text("registry", describe_registry(options)),
 		  log_number("datacenter_id", MAX(options->datacenter_id, 0)),
 		  log_text("worker_id", worker_id), log_text("layout", layout),
 		  log_number("threads", options->threads));
@@ -152,10 +160,10 @@ static gboolean run(Server *self, GError **error)
 	    (self->admin != NULL && !admin_start(self->admin, error)) ||
 	    !rpc_server_start(self->rpc, error))
 		return FALSE;
-	keeper_start(self->issuer.keeper);
+	self->source->ops->start(self->source);
 	g_main_loop_run(self->loop);
 	stop_threads(self);
-	failure = keeper_error(self->issuer.keeper);
+	failure = self->source->ops->error(self->source);
 	if (failure == NULL)
 		return rpc_server_check(self->rpc, error);
 	g_propagate_error(error, failure);

@@ -220,7 +220,7 @@ static void add_worker(GString *text, const MetricsSource *source, const KeeperS
 						"The worker ID; not there without one."};
 	g_autofree char *datacenter_id = g_strdup_printf("%d", status->datacenter_id);
 	g_autofree char *worker_id = g_strdup_printf("%d", status->worker_id);
-	g_autofree char *layout = layout_name(generator_layout(source->service->generator));
+	g_autofree char *layout = layout_name(source->service->source->layout);
 
 	if (status->worker_id < 0)
 		return;
@@ -236,7 +236,7 @@ static void add_worker(GString *text, const MetricsSource *source, const KeeperS
 
 static void add_reservation(GString *text, const MetricsSource *source, const KeeperStatus *status)
 {
-	gint64 now_ms = clock_now_ms(generator_clock(source->service->generator));
+	gint64 now_ms = clock_now_ms(source->service->source->clock);
 	gint64 left_ms = MAX(status->reserved_until_ms - now_ms, 0);
 
 	add_gauge(text, "snowflake_reservation_left_seconds",
@@ -266,10 +266,6 @@ static void add_session(GString *text, const KeeperStatus *status)
 
 static void add_clocks(GString *text, const MetricsSource *source, const KeeperStatus *status)
 {
-	const Generator *generator = source->service->generator;
-	const Layout *layout = generator_layout(generator);
-	gint64 left_ms = layout_last_ms(layout) - clock_now_ms(generator_clock(generator));
-
 	if (status->registry_clock_known)
 		add_gauge(text, "snowflake_registry_clock_skew_seconds",
 			  "How far the clock is ahead of ZooKeeper's.",
@@ -281,7 +277,14 @@ static void add_clocks(GString *text, const MetricsSource *source, const KeeperS
 			  (gdouble)status->peers_skew_ns * S_PER_NS);
 	add_gauge(text, "snowflake_cursor_ahead_seconds",
 		  "How far the last ID is ahead of the clock.",
-		  (gdouble)generator_ahead_ns(generator) * S_PER_NS);
+		  (gdouble)generator_ahead_ns(source->service->issuer->generator) * S_PER_NS);
+}
+
+static void add_layout(GString *text, const MetricsSource *source)
+{
+	const Layout *layout = source->service->source->layout;
+	gint64 left_ms = layout_last_ms(layout) - clock_now_ms(source->service->source->clock);
+
 	add_gauge(text, "snowflake_layout_left_seconds", "Until the last time of the layout.",
 		  (gdouble)left_ms * S_PER_MS);
 	add_gauge(text, "snowflake_layout_ids_per_millisecond",
@@ -312,9 +315,9 @@ static GHashTable *count_worker_ids(const MetricsSource *source, const KeeperSta
 	GHashTable *datacenters;
 	gint64 as_of_ms;
 
-	if (!keeper_get_quarantined(source->service->keeper, &quarantined, &as_of_ms) ||
-	    !keeper_get_workers(source->service->keeper, WORKERS_MAX_AGE_MS, FALSE, &workers,
-				&as_of_ms, NULL))
+	if (!keeper_get_quarantined(source->service->issuer->keeper, &quarantined, &as_of_ms) ||
+	    !keeper_get_workers(source->service->issuer->keeper, WORKERS_MAX_AGE_MS, FALSE,
+				&workers, &as_of_ms, NULL))
 		return NULL;
 	datacenters = g_hash_table_new_full(NULL, NULL, NULL, g_free);
 	datacenter_of(datacenters, status->datacenter_id);
@@ -335,7 +338,7 @@ static void add_worker_ids(GString *text, const MetricsSource *source, const Kee
 	static const PrometheusFamily FAMILY = {"snowflake_worker_ids", PROMETHEUS_GAUGE,
 						"Worker IDs by datacenter and state, as ZooKeeper "
 						"has them."};
-	const Layout *layout = generator_layout(source->service->generator);
+	const Layout *layout = source->service->source->layout;
 	g_autoptr(GHashTable) datacenters = count_worker_ids(source, status);
 	GHashTableIter iter;
 	gpointer id, value;
@@ -363,6 +366,53 @@ static void add_worker_ids(GString *text, const MetricsSource *source, const Kee
 								      {0}},
 					    (gdouble)STATES[i].n);
 	}
+}
+
+static void add_all_of_issuer(GString *text, const MetricsSource *source,
+			      const KeeperStatus *status)
+{
+	add_worker(text, source, status);
+	add_reservation(text, source, status);
+	add_session(text, status);
+	add_clocks(text, source, status);
+	add_worker_ids(text, source, status);
+}
+
+/* Of a relay */
+
+static void add_server(GString *text, RelaySource *relay)
+{
+	static const PrometheusFamily FAMILY = {"snowflake_relay_server_info", PROMETHEUS_GAUGE,
+						"The server that IDs are asked of; not there while "
+						"none can be."};
+	g_auto(PoolView) view = {0};
+
+	relay_source_get_view(relay, &view);
+	add_gauge(text, "snowflake_relay_served",
+		  "Whether there is a server that IDs can be asked of.", view.is_served ? 1 : 0);
+	if (!view.is_served)
+		return;
+	prometheus_text_begin(text, &FAMILY);
+	prometheus_text_add(text, &FAMILY, (const PrometheusLabel[]){{"server", view.server}, {0}},
+			    1);
+}
+
+static void add_all_of_relay(GString *text, RelaySource *relay)
+{
+	SnowflakePoolStatistics pool;
+
+	relay_source_get_statistics(relay, &pool);
+	add_server(text, relay);
+	add_gauge(text, "snowflake_relay_in_hand_ids", "IDs that are there to be given out.",
+		  (gdouble)pool.in_hand);
+	add_counter(text, "snowflake_relay_thrown_away_ids_total",
+		    "IDs that became too old in hand.", pool.thrown_away);
+	add_counter(text, "snowflake_relay_dry_total",
+		    "Times that there was no ID in hand for a call.", pool.dry);
+	add_counter(text, "snowflake_relay_refills_total",
+		    "Answers of servers with IDs to have in hand.", pool.refills);
+	add_counter(text, "snowflake_relay_switches_total",
+		    "Times that another server was turned to, as one failed.", pool.switches);
 }
 
 /* The audit log */
@@ -410,16 +460,16 @@ char *metrics_text(const MetricsSource *source)
 	GString *text = g_string_new(NULL);
 	KeeperStatus status;
 
-	keeper_get_status(source->service->keeper, &status);
+	source->service->source->ops->get_status(source->service->source, &status);
 	prometheus_text_begin(text, &BUILD);
 	prometheus_text_add(text, &BUILD,
 			    (const PrometheusLabel[]){{"version", SNOWFLAKE_VERSION}, {0}}, 1);
 	add_state(text, source, &status);
-	add_worker(text, source, &status);
-	add_reservation(text, source, &status);
-	add_session(text, &status);
-	add_clocks(text, source, &status);
-	add_worker_ids(text, source, &status);
+	if (source->service->issuer != NULL)
+		add_all_of_issuer(text, source, &status);
+	else
+		add_all_of_relay(text, source->service->relay);
+	add_layout(text, source);
 	add_all_of_calls(text, source);
 	add_connections(text, source);
 	add_audit_log(text, source);

@@ -14,5 +14,5 @@ typedef struct {
 	const RpcServer *rpc;
 } MetricsSource;
 
-/* (transfer full): all of it. Any thread, from the start of the keeper to its end. */
+/* (transfer full): all of it. Any thread, from the start of the source to its end. */
 char *metrics_text(const MetricsSource *source);

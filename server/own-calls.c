@@ -81,10 +81,7 @@ GPtrArray *own_calls_get_workers(OwnCalls *self, Refusal *out_refusal)
 	return NULL;
 }
 
-ServiceSelf own_calls_describe_self(OwnCalls *self)
+void own_calls_describe_self(OwnCalls *self, ServiceSelf *out_self)
 {
-	ServiceSelf own;
-
-	service_describe_self(SF_SERVICE(self->handler), &own);
-	return own;
+	service_describe_self(SF_SERVICE(self->handler), out_self);
 }

@@ -40,4 +40,5 @@ GHashTable *own_calls_get_counters(OwnCalls *self);
 /* (transfer full) (nullable): of SfWorker, what get_workers is answered with; or %NULL: refused. */
 GPtrArray *own_calls_get_workers(OwnCalls *self, Refusal *out_refusal);
 
-ServiceSelf own_calls_describe_self(OwnCalls *self);
+/* To be cleared. */
+void own_calls_describe_self(OwnCalls *self, ServiceSelf *out_self);

@@ -75,13 +75,17 @@ static void wake_main(gpointer user_data)
 		g_critical("cannot wake the main thread: %s", g_strerror(errno));
 }
 
-/* The keeper's thread: what waits for a lease may go on, too. */
+/* Any thread: what waits for IDs may go on. */
+static void wake_loops(gpointer user_data)
+{
+	rpc_server_wake(((Server *)user_data)->rpc);
+}
+
+/* The keeper's thread. */
 static void on_keeper_changed(gpointer user_data)
 {
-	Server *self = user_data;
-
-	rpc_server_wake(self->rpc);
-	wake_main(self);
+	wake_loops(user_data);
+	wake_main(user_data);
 }
 
 /* Where it listens; by this machine's name if that is everywhere. */
@@ -171,7 +175,7 @@ static gboolean make_rpc_server(Server *self, GError **error)
 				.max_depth = (guint)options->max_depth,
 				.max_pending_bytes = (gsize)options->max_pending_bytes,
 				.max_wait_ms = options->max_wait_ms,
-				.turn_ids = generator_max_batch(self->issuer.generator),
+				.turn_ids = source_max_batch(self->source),
 				.frame_timeout_ms = options->frame_timeout_ms,
 				.write_timeout_ms = options->write_timeout_ms,
 				.idle_timeout_ms = options->idle_timeout_ms,
@@ -232,17 +236,53 @@ static gboolean make_admin(Server *self, GError **error)
 	return self->admin != NULL;
 }
 
+static gboolean make_issuer(Server *self, GError **error)
+{
+	if (!issuer_init(&self->issuer, self->options, error))
+		return FALSE;
+	issuer_source_init(&self->issuer_source, self->issuer.generator);
+	self->source = &self->issuer_source.source;
+	g_strlcpy(self->nonce, self->issuer.nonce, sizeof self->nonce);
+	return TRUE;
+}
+
+static gboolean make_relay(Server *self, GError **error)
+{
+	const RelayListener listener = {wake_loops, wake_main, self};
+
+	self->relay = relay_source_new(self->options, &listener, error);
+	if (self->relay == NULL)
+		return FALSE;
+	self->source = relay_source_get(self->relay);
+	uuid_to_text(uuid_random(), self->nonce);
+	return TRUE;
+}
+
+static gboolean make_source(Server *self, GError **error)
+{
+	gboolean is_relay = self->options->relay != NULL;
+
+	if (!(is_relay ? make_relay(self, error) : make_issuer(self, error)))
+		return FALSE;
+	ulid_generator_init(&self->ulids, self->source->clock);
+	return TRUE;
+}
+
+/* Once it is known where others reach it. */
 static gboolean join(Server *self, GError **error)
 {
 	const IssuerMember member = {.address = self->address, .version = SNOWFLAKE_VERSION};
 
-	return issuer_join(&self->issuer, &member, on_keeper_changed, self, error);
+	if (self->relay != NULL)
+		return TRUE;
+	if (!issuer_join(&self->issuer, &member, on_keeper_changed, self, error))
+		return FALSE;
+	issuer_source_join(&self->issuer_source, self->issuer.keeper);
+	return TRUE;
 }
 
 gboolean server_init(Server *self, Options *options, GError **error)
 {
-	Issuer *issuer = &self->issuer;
-
 	*self = (Server){
 		.options = options,
 		.started_us = g_get_monotonic_time(),
@@ -256,25 +296,24 @@ gboolean server_init(Server *self, Options *options, GError **error)
 			    "cannot make an eventfd: %s", g_strerror(errno));
 		return FALSE;
 	}
-	if (!passed_sockets_take(&self->sockets, error) || !issuer_init(issuer, options, error))
-		return FALSE;
-	ulid_generator_init(&self->ulids, &issuer->clock.clock);
-	if (!make_audit_log(self, error))
+	if (!passed_sockets_take(&self->sockets, error) || !make_source(self, error) ||
+	    !make_audit_log(self, error))
 		return FALSE;
 	/* each loop's service takes its part of these as it is made, and the rest at its calls */
 	self->service = (ServiceConfig){
-		.generator = issuer->generator,
+		.source = self->source,
+		.issuer = self->relay == NULL ? &self->issuer_source : NULL,
+		.relay = self->relay,
 		.ulids = &self->ulids,
 		.counters = self->counters,
 		.agents = self->agents,
 		.audit = self->audit,
-		.nonce = issuer->nonce,
+		.nonce = self->nonce,
 		.max_wait_ms = options->max_wait_ms,
 	};
 	health_init(&self->health, &self->service);
 	if (!make_rpc_server(self, error) || !make_admin(self, error) || !join(self, error))
 		return FALSE;
-	self->service.keeper = issuer->keeper;
 	self->service.address = self->address;
 	return TRUE;
 }
@@ -282,11 +321,13 @@ gboolean server_init(Server *self, Options *options, GError **error)
 void server_clear(Server *self)
 {
 	g_clear_pointer(&self->admin, admin_free);
+	/* both call the RPC server */
 	g_clear_pointer(&self->issuer.keeper, keeper_free);
+	g_clear_pointer(&self->relay, relay_source_free);
 	g_clear_pointer(&self->rpc, rpc_server_free);
 	passed_sockets_clear(&self->sockets);
 	g_clear_pointer(&self->audit, audit_log_free);
-	if (self->issuer.generator != NULL)
+	if (self->source != NULL)
 		ulid_generator_clear(&self->ulids);
 	issuer_clear(&self->issuer);
 	g_clear_pointer(&self->agents, agent_counters_free);

@@ -20,8 +20,13 @@ typedef struct {
 	Options *options;  /* the main thread's, once the others run; see reload.h */
 	gint64 started_us; /* monotonic */
 	char *address;     /* where clients reach this server */
+	/* where its IDs come from: one of these two */
 	Issuer issuer;
-	UlidGenerator ulids; /* there is one as soon as there is a generator */
+	IssuerSource issuer_source;
+	RelaySource *relay; /* NULL: it issues them */
+	Source *source;     /* of it; NULL: not yet */
+	char nonce[UUID_TEXT_SIZE];
+	UlidGenerator ulids; /* there is one as soon as there is a source */
 	CounterSet *counters;
 	AgentCounters *agents;
 	AuditLog *audit;
@@ -31,11 +36,11 @@ typedef struct {
 	Health health;
 	Admin *admin; /* NULL: nobody asked for it */
 	GMainLoop *loop;
-	int news_fd; /* an eventfd: the keeper has news, or an event loop has failed */
+	int news_fd; /* an eventfd: the source has news, or an event loop has failed */
 	gboolean ready;
 } Server;
 
 /* @options: borrowed. After %FALSE too, server_clear() frees what there is. */
 gboolean server_init(Server *self, Options *options, GError **error) G_GNUC_WARN_UNUSED_RESULT;
-/* The keeper's thread must have ended, or never have been started; others are ended here. */
+/* The source's thread must have ended, or never have been started; others are ended here. */
 void server_clear(Server *self);

@@ -10,15 +10,11 @@
 #include "server/useragent.h"
 #include "server/wide-ids.h"
 
-/* get_workers: how old its answer may be, and when to ask again if there is none. */
-#define WORKERS_MAX_AGE_MS     1000
+/* get_workers: when to ask again if there is no answer. */
 #define WORKERS_RETRY_AFTER_MS 1000
 
 /* A call that waits for no more than its turn. */
 #define AS_SOON_AS_FIRST_NS 1
-
-#define KIND          "server"
-#define KIND_EMBEDDED "embedded"
 
 /* The audit log takes whatever agent is valid. */
 G_STATIC_ASSERT(USERAGENT_MAX_BYTES <= AUDIT_AGENT_MAX_BYTES);
@@ -31,6 +27,7 @@ struct _Service {
 	Counters *counters;
 	AgentBlock *agents;
 	AuditProducer *audit; /* NULL: there is no audit log */
+	SourceSeat *seat;
 	/* the last refusal of a draw */
 	DrawStatus status;
 	DrawRefusal refusal;
@@ -43,7 +40,7 @@ G_DEFINE_FINAL_TYPE(Service, service, SF_TYPE_SNOWFLAKE_EXTENDED_HANDLER)
 
 static gboolean service_count_is_valid(const Service *self, guint count)
 {
-	return count >= 1 && count <= generator_max_batch(self->config->generator);
+	return count >= 1 && count <= source_max_batch(self->config->source);
 }
 
 static void service_park(Service *self, gint64 wait_ns)
@@ -65,8 +62,8 @@ static G_NO_INLINE void service_park_or_refuse(Service *self)
 	if (wait_ns != 0) { /* the clock will bring them */
 		may_wait = wait_ns <= self->config->max_wait_ms * 1000000;
 		self->retry_after_ms = wait_ns / 1000000 + 1;
-	} else { /* only the keeper can help: it is told, and says whether it is worth waiting */
-		retry_after_ms = keeper_demand(self->config->keeper);
+	} else { /* only the source can help: it is told, and says whether it is worth waiting */
+		retry_after_ms = self->config->source->ops->demand(self->config->source);
 		may_wait = retry_after_ms == 0;
 		self->retry_after_ms = MAX(retry_after_ms, 1);
 	}
@@ -83,29 +80,34 @@ static void service_account(Service *self, const char *agent, gsize length, cons
 	self->verdict->drawn += run->count;
 }
 
-/* @count: 1 to the generator's largest batch. %FALSE: parked, or refused, as the verdict says */
-static gboolean service_try_draw(Service *self, const char *agent, gsize length, guint count,
-				 IdRun *out_run)
+/* @count: 1 to the largest batch; @least: as the source's draw() has it. %FALSE: parked, or
+ * refused, as the verdict says */
+static gboolean service_try_draw(Service *self, const char *agent, gsize length, guint least,
+				 guint count, IdRun *out_run)
 {
+	Source *source = self->config->source;
+
 	self->verdict->ids = count;
 	if (G_UNLIKELY(self->allowance->others_wait &&
 		       count > rpc_allowance_ids_left(self->allowance, self->verdict))) {
 		service_park(self, AS_SOON_AS_FIRST_NS);
 		return FALSE;
 	}
-	self->status = generator_draw(self->config->generator, count, out_run, &self->refusal);
+	self->status = source->ops->draw(source, self->seat, least, count, out_run, &self->refusal);
 	if (G_LIKELY(self->status == DRAW_OK)) {
 		service_account(self, agent, length, out_run);
 		return TRUE;
 	}
-	service_park_or_refuse(self);
+	/* of a fleet it may have turned out that it does not give as many */
+	if (service_count_is_valid(self, count))
+		service_park_or_refuse(self);
 	return FALSE;
 }
 
 gboolean service_draw(Service *self, const char *agent, gsize length, guint count, IdRun *out_run)
 {
 	return service_count_is_valid(self, count) &&
-	       service_try_draw(self, agent, length, count, out_run);
+	       service_try_draw(self, agent, length, count, count, out_run);
 }
 
 /* What is left of a tick is found by halves: the layout is at its limit then, and few draws are
@@ -113,13 +115,13 @@ gboolean service_draw(Service *self, const char *agent, gsize length, guint coun
 gboolean service_draw_some(Service *self, const char *agent, gsize length, guint most,
 			   IdRun *out_run)
 {
-	guint count = MIN(most, generator_max_batch(self->config->generator));
+	guint count = MIN(most, source_max_batch(self->config->source));
 
 	if (self->allowance->others_wait) /* at 0 it is not its turn, and it is parked */
 		count = MIN(count, MAX(rpc_allowance_ids_left(self->allowance, self->verdict), 1));
 	for (; count > 0; count /= 2) {
 		self->verdict->parked = FALSE; /* by the try for more */
-		if (service_try_draw(self, agent, length, count, out_run))
+		if (service_try_draw(self, agent, length, 1, count, out_run))
 			return TRUE;
 	}
 	return FALSE;
@@ -136,20 +138,22 @@ static void service_count_refusal(Service *self, const Refusal *refusal)
 /* Of the last draw. */
 static Refusal service_refuse_draw(Service *self)
 {
+	g_autofree char *why = NULL;
+
 	switch (self->status) {
 	case DRAW_CLOCK_BACK:
 		counters_add(self->counters, COUNTER_CLOCK_SKEW, 1);
 		return refusal_of_clock_back(self->refusal.behind_ms);
 	case DRAW_CLOCK_OUTSIDE:
-		return refusal_of_clock_outside(generator_layout(self->config->generator));
+		return refusal_of_clock_outside(self->config->source->layout);
 	case DRAW_WAIT:
 		return refusal_for_now(REFUSAL_WORKER, "every ID of the present time is taken",
 				       self->retry_after_ms);
 	case DRAW_UNRESERVED:
 	case DRAW_OK:
 	default:
-		return refusal_for_now(REFUSAL_WORKER, "no reservation for the present time",
-				       self->retry_after_ms);
+		why = self->config->source->ops->why_none(self->config->source);
+		return refusal_for_now(REFUSAL_WORKER, why, self->retry_after_ms);
 	}
 }
 
@@ -159,8 +163,7 @@ gboolean service_refuse_ids(Service *self, const char *agent, gsize length, gint
 	if (!useragent_is_valid(agent, length))
 		*out_refusal = refusal_of_agent(agent, length);
 	else if (!service_count_is_valid(self, (guint)count))
-		*out_refusal =
-			refusal_of_count(count, generator_max_batch(self->config->generator));
+		*out_refusal = refusal_of_count(count, source_max_batch(self->config->source));
 	else if (self->verdict->parked)
 		return FALSE;
 	else
@@ -224,16 +227,16 @@ static gboolean service_set_no_number(Service *self, GError **error)
 
 gboolean service_get_number(const Service *self, ServiceNumber number, gint64 *out_value)
 {
-	const Generator *generator = self->config->generator;
-	const Lease *lease = generator_lease(generator);
+	Source *source = self->config->source;
+	SourceWorker worker;
 
 	if (number == SERVICE_TIMESTAMP) {
-		*out_value = clock_now_ms(generator_clock(generator));
+		*out_value = clock_now_ms(source->clock);
 		return TRUE;
 	}
-	if (lease == NULL)
+	if (!source->ops->find_worker(source, &worker))
 		return FALSE;
-	*out_value = number == SERVICE_WORKER_ID ? lease->worker_id : lease->datacenter_id;
+	*out_value = number == SERVICE_WORKER_ID ? worker.worker_id : worker.datacenter_id;
 	return TRUE;
 }
 
@@ -355,7 +358,7 @@ static gboolean service_get_uuids(SfSnowflakeExtendedIf *iface, GPtrArray **out_
 				  SfUnsupportedLayout **out_layout, GError **error)
 {
 	Service *self = SF_SERVICE(iface);
-	const Layout *layout = generator_layout(self->config->generator);
+	const Layout *layout = self->config->source->layout;
 	g_auto(Refusal) refusal = {0};
 	IdRun run;
 
@@ -415,9 +418,10 @@ static const char *service_state(const Service *self, const KeeperStatus *status
 
 void service_describe_self(const Service *self, ServiceSelf *out_self)
 {
+	Source *source = self->config->source;
 	KeeperStatus status;
 
-	keeper_get_status(self->config->keeper, &status);
+	source->ops->get_status(source, &status);
 	*out_self = (ServiceSelf){
 		.datacenter_id = status.datacenter_id,
 		.worker_id = status.worker_id,
@@ -426,14 +430,20 @@ void service_describe_self(const Service *self, ServiceSelf *out_self)
 		.claimed_at_ms = status.claimed_at_ms,
 		.reserved_until_ms = status.reserved_until_ms,
 		.state = service_state(self, &status),
-		.as_of_ms = clock_now_ms(generator_clock(self->config->generator)),
-		.kind = KIND,
+		.as_of_ms = clock_now_ms(source->clock),
+		.kind = source->ops->kind,
+		.server = source->ops->find_server(source),
 	};
+}
+
+void service_self_clear(ServiceSelf *self)
+{
+	g_clear_pointer(&self->server, g_free);
 }
 
 static void fill_with_self(const Service *self, SfWorker *out_worker)
 {
-	ServiceSelf worker;
+	g_auto(ServiceSelf) worker = {0};
 
 	service_describe_self(self, &worker);
 	g_object_set(out_worker, "datacenter_id", worker.datacenter_id, "worker_id",
@@ -441,6 +451,8 @@ static void fill_with_self(const Service *self, SfWorker *out_worker)
 		     "claimed_at_ms", worker.claimed_at_ms, "reserved_until_ms",
 		     worker.reserved_until_ms, "state", worker.state, "as_of_ms", worker.as_of_ms,
 		     "kind", worker.kind, NULL);
+	if (worker.server != NULL)
+		g_object_set(out_worker, "server", worker.server, NULL);
 }
 
 static gboolean service_get_worker(SfSnowflakeExtendedIf *iface, SfWorker **out_worker,
@@ -450,79 +462,41 @@ static gboolean service_get_worker(SfSnowflakeExtendedIf *iface, SfWorker **out_
 	return TRUE;
 }
 
-/* What state another server was in, as far as the registry tells. */
-static KeeperState guess_state(const Worker *worker)
+/* Appends the others; or %FALSE: parked, as the verdict says, or refused. */
+static gboolean service_await_workers(Service *self, GPtrArray *out_workers, Refusal *out_refusal)
 {
-	if (worker->worker_id < 0)
-		return KEEPER_STARTING;
-	return worker->reserved_until_ms != 0 ? KEEPER_SERVING : KEEPER_UNAVAILABLE;
-}
-
-static SfWorker *describe_other(const Worker *worker, gint64 as_of_ms)
-{
-	SfWorker *other = g_object_new(
-		SF_TYPE_WORKER, "datacenter_id", worker->datacenter_id, "worker_id",
-		worker->worker_id, "address", worker->address, "nonce", worker->nonce,
-		"claimed_at_ms", worker->claimed_at_ms, "reserved_until_ms",
-		worker->reserved_until_ms, "state", keeper_state_name(guess_state(worker)),
-		"as_of_ms", as_of_ms, "kind", worker->program != NULL ? KIND_EMBEDDED : KIND, NULL);
-
-	if (worker->program != NULL)
-		g_object_set(other, "program", worker->program, NULL);
-	return other;
-}
-
-/* The list; or NULL: parked, as the verdict says, or refused. */
-static GPtrArray *service_await_workers(Service *self, gint64 *out_as_of_ms, Refusal *out_refusal)
-{
+	Source *source = self->config->source;
 	gboolean may_wait = rpc_allowance_may_wait(self->allowance, self->verdict);
 	g_autoptr(GError) failure = NULL;
-	GPtrArray *workers = NULL;
 
-	if (keeper_get_workers(self->config->keeper, WORKERS_MAX_AGE_MS, may_wait, &workers,
-			       out_as_of_ms, &failure))
-		return workers;
+	if (source->ops->append_workers(source, self->config->nonce, may_wait, out_workers,
+					&failure))
+		return TRUE;
 	if (failure == NULL && may_wait) {
 		service_park(self, 0);
 		self->verdict->aside = TRUE;
-		return NULL;
+		return FALSE;
 	}
 	*out_refusal = refusal_for_now(REFUSAL_REGISTRY,
 				       failure != NULL ? failure->message
 						       : "the registry has not answered yet",
 				       WORKERS_RETRY_AFTER_MS);
 	service_count_refusal(self, out_refusal);
-	return NULL;
+	return FALSE;
 }
 
-/* Itself as it is now, whatever the list says of it, and the others. */
-static void service_describe_all(const Service *self, const GPtrArray *workers, gint64 as_of_ms,
-				 GPtrArray *out_workers)
-{
-	SfWorker *own = g_object_new(SF_TYPE_WORKER, NULL);
-
-	fill_with_self(self, own);
-	g_ptr_array_add(out_workers, own);
-	for (guint i = 0; i < workers->len; i++) {
-		const Worker *worker = workers->pdata[i];
-
-		if (g_strcmp0(worker->nonce, self->config->nonce) != 0)
-			g_ptr_array_add(out_workers, describe_other(worker, as_of_ms));
-	}
-}
-
+/* Itself as it is now, whatever a list says of it, and the others. */
 static gboolean service_get_workers(SfSnowflakeExtendedIf *iface, GPtrArray **out_workers,
 				    SfRegistryUnavailable **out_registry, GError **error)
 {
 	Service *self = SF_SERVICE(iface);
-	gint64 as_of_ms = 0;
+	SfWorker *own = g_object_new(SF_TYPE_WORKER, NULL);
 	g_auto(Refusal) refusal = {0};
-	g_autoptr(GPtrArray) workers = service_await_workers(self, &as_of_ms, &refusal);
 
-	if (workers != NULL) {
-		service_describe_all(self, workers, as_of_ms, *out_workers);
+	fill_with_self(self, own);
+	g_ptr_array_add(*out_workers, own);
+	if (service_await_workers(self, *out_workers, &refusal))
 		return TRUE;
-	}
 	if (self->verdict->parked)
 		return set_parked(error);
 	*out_registry = g_object_new(SF_TYPE_REGISTRY_UNAVAILABLE, "message", refusal.message,
@@ -581,5 +555,7 @@ SfSnowflakeExtendedHandler *service_new(gpointer config, const RpcAllowance *all
 	self->counters = counters;
 	self->agents = agent_counters_add_block(self->config->agents);
 	self->audit = audit_log_add_producer(self->config->audit);
+	if (self->config->source->ops->add_seat != NULL)
+		self->seat = self->config->source->ops->add_seat(self->config->source);
 	return SF_SNOWFLAKE_EXTENDED_HANDLER(self);
 }

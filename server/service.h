@@ -5,13 +5,13 @@
 
 #include "audit/audit-log.h"
 #include "common/counters.h"
-#include "core/generator.h"
 #include "core/ulid.h"
 #include "rpc/rpc-allowance.h"
 #include "server/agent-counters.h"
+#include "server/issuer-source.h"
 #include "server/refusal.h"
+#include "server/relay-source.h"
 #include "sf_snowflake_extended.h"
-#include "worker/keeper.h"
 
 /*
  * The handler of the Thrift calls: what they are answered with, or refused.
@@ -30,9 +30,10 @@ G_DECLARE_FINAL_TYPE(Service, service, SF, SERVICE, SfSnowflakeExtendedHandler)
 
 /* What all handlers share; all borrowed. */
 typedef struct {
-	Generator *generator;
+	Source *source;
+	const IssuerSource *issuer; /* it, if it issues; else NULL */
+	RelaySource *relay;         /* it, if it is a relay; else NULL */
 	UlidGenerator *ulids;
-	Keeper *keeper;
 	CounterSet *counters;
 	AgentCounters *agents;
 	AuditLog *audit;
@@ -69,7 +70,7 @@ typedef enum { SERVICE_WORKER_ID, SERVICE_DATACENTER_ID, SERVICE_TIMESTAMP } Ser
 /* %FALSE: there is no worker ID yet. */
 gboolean service_get_number(const Service *self, ServiceNumber number, gint64 *out_value);
 
-/* What get_worker is answered with; the texts are borrowed, and live as long as the service. */
+/* What get_worker is answered with; what is borrowed of it lives as long as the service. */
 typedef struct {
 	gint datacenter_id;
 	gint worker_id; /* -1: none yet */
@@ -80,9 +81,13 @@ typedef struct {
 	const char *state;
 	gint64 as_of_ms; /* since the Unix epoch */
 	const char *kind;
+	char *server; /* owned, nullable: of a relay, the server that the IDs are from */
 } ServiceSelf;
 
+/* To be cleared. */
 void service_describe_self(const Service *self, ServiceSelf *out_self);
+void service_self_clear(ServiceSelf *self);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ServiceSelf, service_self_clear)
 
 /**
  * service_refuse_ids:

@@ -31,7 +31,7 @@ static gint64 uptime_us(const StatusSource *source)
 
 static gint64 now_ms(const StatusSource *source)
 {
-	return clock_now_ms(generator_clock(source->calls->config->generator));
+	return clock_now_ms(source->calls->config->source->clock);
 }
 
 /* The server itself */
@@ -80,14 +80,37 @@ static void set_skew(JsonObject *object, const char *name, gboolean is_known, gi
 
 static JsonObject *describe_clock(const StatusSource *source, const KeeperStatus *status)
 {
-	const Generator *generator = source->calls->config->generator;
+	const IssuerSource *issuer = source->calls->config->issuer;
+	gint64 ahead_ns = issuer != NULL ? generator_ahead_ns(issuer->generator) : 0;
 	JsonObject *object = json_object_new();
 
 	set_skew(object, "registry_skew_ms", status->registry_clock_known,
 		 status->registry_skew_ns);
 	set_skew(object, "peers_skew_ms", status->peers_skew_known, status->peers_skew_ns);
-	json_object_set_double_member(object, "ahead_ms",
-				      (double)generator_ahead_ns(generator) / CLOCK_NS_PER_MS);
+	json_object_set_double_member(object, "ahead_ms", (double)ahead_ns / CLOCK_NS_PER_MS);
+	return object;
+}
+
+/* NULL: it is none. */
+static JsonObject *describe_relay(const StatusSource *source)
+{
+	RelaySource *relay = source->calls->config->relay;
+	g_auto(PoolView) view = {0};
+	SnowflakePoolStatistics pool;
+	JsonObject *object;
+
+	if (relay == NULL)
+		return NULL;
+	object = json_object_new();
+	relay_source_get_view(relay, &view);
+	relay_source_get_statistics(relay, &pool);
+	set_text(object, "server", *view.server != '\0' ? view.server : NULL);
+	json_object_set_boolean_member(object, "served", view.is_served);
+	json_object_set_int_member(object, "in_hand_ids", (gint64)pool.in_hand);
+	json_object_set_int_member(object, "thrown_away_ids", (gint64)pool.thrown_away);
+	json_object_set_int_member(object, "dry", (gint64)pool.dry);
+	json_object_set_int_member(object, "refills", (gint64)pool.refills);
+	json_object_set_int_member(object, "switches", (gint64)pool.switches);
 	return object;
 }
 
@@ -171,6 +194,7 @@ static void set_self(JsonObject *object, const StatusSource *source, const Servi
 	set_text(object, "state", self->state);
 	json_object_set_boolean_member(object, "ready", why_not == NULL);
 	set_text(object, "why_not_ready", why_not);
+	set_text(object, "kind", self->kind);
 	set_text(object, "address", self->address);
 	set_text(object, "nonce", self->nonce);
 	json_object_set_double_member(object, "uptime_s", (double)uptime_us(source) / 1000000);
@@ -180,12 +204,13 @@ static void set_self(JsonObject *object, const StatusSource *source, const Servi
 
 JsonObject *status_json_new(const StatusSource *source)
 {
-	ServiceSelf self = own_calls_describe_self(source->calls);
+	g_auto(ServiceSelf) self = {0};
 	g_autoptr(GHashTable) counters = own_calls_get_counters(source->calls);
 	JsonObject *object = json_object_new();
 	KeeperStatus status;
 
-	keeper_get_status(source->calls->config->keeper, &status);
+	own_calls_describe_self(source->calls, &self);
+	source->calls->config->source->ops->get_status(source->calls->config->source, &status);
 	set_self(object, source, &self);
 	set_object(object, "layout", describe_layout(source));
 	json_object_set_int_member(object, "now_ms", now_ms(source));
@@ -199,6 +224,7 @@ JsonObject *status_json_new(const StatusSource *source)
 	set_text(object, "session",
 		 status.session != KEEPER_SESSION_NONE ? keeper_session_name(status.session)
 						       : NULL);
+	set_object(object, "relay", describe_relay(source));
 	set_object(object, "latency_us", describe_durations(source));
 	set_object(object, "rate", describe_rate(source));
 	set_object(object, "audit", describe_audit(source));
@@ -281,8 +307,9 @@ static void set_quarantined(JsonObject *object, const StatusSource *source)
 	JsonArray *array = json_array_new();
 	g_autoptr(GPtrArray) records = NULL;
 	gint64 as_of_ms;
+	const IssuerSource *issuer = source->calls->config->issuer;
 	gboolean is_known =
-		keeper_get_quarantined(source->calls->config->keeper, &records, &as_of_ms);
+		issuer != NULL && keeper_get_quarantined(issuer->keeper, &records, &as_of_ms);
 
 	for (guint i = 0; is_known && i < records->len; i++) {
 		const Worker *record = records->pdata[i];

@@ -44,7 +44,7 @@ void stop_threads(Server *self)
 	gint64 timeout_ms = self->options->stop_timeout_ms;
 	gint64 began_us = g_get_monotonic_time();
 	gint64 left_ms;
-	gboolean keeper_ended;
+	gboolean source_ended;
 
 	/* after a failure nobody has said so, nor with a --stop-timeout that was reread since */
 	self->service.draining = TRUE;
@@ -56,7 +56,7 @@ void stop_threads(Server *self)
 	/* the rest is done when nobody draws any more */
 	left_ms = MAX(timeout_ms - (g_get_monotonic_time() - began_us) / 1000, LAST_STEPS_LEAST_MS);
 	audit_log_finish(self->audit, g_get_monotonic_time() + left_ms * 1000);
-	keeper_ended = keeper_stop(self->issuer.keeper, left_ms);
+	source_ended = self->source->ops->stop(self->source, left_ms);
 	audit_log_join(self->audit);
 	log_tell_suppressed();
 	log_event(LOG_STOPPED, log_number("ids", sum_of(self, COUNTER_IDS_GENERATED)),
@@ -64,7 +64,7 @@ void stop_threads(Server *self)
 		  log_number("exceptions", sum_of(self, COUNTER_EXCEPTIONS)),
 		  log_number("uptime_s",
 			     (g_get_monotonic_time() - self->started_us) / G_USEC_PER_SEC));
-	if (keeper_ended)
+	if (source_ended)
 		return;
 	log_event(LOG_FAILED, log_text("error", "the worker ID was not handed back in time"));
 	_exit(EXIT_FAILURE); /* its thread may still use all that would be freed */

@@ -110,6 +110,8 @@ void strict_reply_worker(const ServiceSelf *worker, const guint8 seqid[static 4]
 	put_text(&reply, 7, worker->state);
 	put_i64(&reply, 8, worker->as_of_ms);
 	put_text(&reply, 9, worker->kind);
+	if (worker->server != NULL)
+		put_text(&reply, 11, worker->server);
 	put_stop(&reply);
 	end(&reply);
 }

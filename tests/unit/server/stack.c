@@ -49,14 +49,16 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 	self->generator = generator_new(&LAYOUT_TWITTER, &self->clock, &policy);
 	self->keeper =
 		keeper_new(registry_none_new(), self->generator, &self->keeper_clock, &keeper);
+	issuer_source_init(&self->source, self->generator);
+	issuer_source_join(&self->source, self->keeper);
 	self->counters = counter_set_new();
 	self->agents = agent_counters_new();
 	self->audit = audit_log_new(no_targets, 1024, NULL);
 	ulid_generator_init(&self->ulids, &self->clock);
 	self->config = (ServiceConfig){
-		.generator = self->generator,
+		.source = &self->source.source,
+		.issuer = &self->source,
 		.ulids = &self->ulids,
-		.keeper = self->keeper,
 		.counters = self->counters,
 		.agents = self->agents,
 		.audit = self->audit,

@@ -14,6 +14,7 @@ typedef struct {
 	gint64 now_ns;
 	SystemClock keeper_clock;
 	Generator *generator;
+	IssuerSource source;
 	UlidGenerator ulids;
 	Keeper *keeper; /* never started: it holds no lease and promises none */
 	CounterSet *counters;

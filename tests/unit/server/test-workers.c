@@ -25,6 +25,7 @@ typedef struct {
 	SystemClock clock;
 	Generator *generator;
 	Keeper *keeper;
+	IssuerSource source;
 	CounterSet *counters;
 	AgentCounters *agents;
 	AuditLog *audit; /* without sinks */
@@ -102,8 +103,10 @@ static void bench_init(Bench *self, gboolean lists, gint64 max_wait_ms)
 	self->fake.registry.ops = &self->ops;
 	self->generator = generator_new(&LAYOUT_TWITTER, &self->clock.clock, &policy);
 	self->keeper = keeper_new(&self->fake.registry, self->generator, &self->clock, &keeper);
-	self->config = (ServiceConfig){.generator = self->generator,
-				       .keeper = self->keeper,
+	issuer_source_init(&self->source, self->generator);
+	issuer_source_join(&self->source, self->keeper);
+	self->config = (ServiceConfig){.source = &self->source.source,
+				       .issuer = &self->source,
 				       .counters = self->counters,
 				       .agents = self->agents,
 				       .audit = self->audit,

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/issuer-source.h"
+
+#include "sf_snowflake_types.h"
+
+/* How old the list of the workers may be. */
+#define WORKERS_MAX_AGE_MS 1000
+
+#define KIND          "server"
+#define KIND_EMBEDDED "embedded"
+
+static IssuerSource *issuer_of(Source *source)
+{
+	return (IssuerSource *)source;
+}
+
+static DrawStatus draw(Source *source, SourceSeat *seat G_GNUC_UNUSED, guint least G_GNUC_UNUSED,
+		       guint count, IdRun *out_run, DrawRefusal *out_refusal)
+{
+	return generator_draw(issuer_of(source)->generator, count, out_run, out_refusal);
+}
+
+static gint64 demand(Source *source)
+{
+	return keeper_demand(issuer_of(source)->keeper);
+}
+
+static char *why_none(Source *source G_GNUC_UNUSED)
+{
+	return g_strdup("no reservation for the present time");
+}
+
+static gboolean find_worker(Source *source, SourceWorker *out_worker)
+{
+	const Lease *lease = generator_lease(issuer_of(source)->generator);
+
+	if (lease == NULL)
+		return FALSE;
+	*out_worker = (SourceWorker){(gint)lease->datacenter_id, (gint)lease->worker_id};
+	return TRUE;
+}
+
+static void get_status(Source *source, KeeperStatus *out_status)
+{
+	keeper_get_status(issuer_of(source)->keeper, out_status);
+}
+
+static char *find_server(Source *source G_GNUC_UNUSED)
+{
+	return NULL;
+}
+
+/* What state another server was in, as far as the registry tells. */
+static KeeperState guess_state(const Worker *worker)
+{
+	if (worker->worker_id < 0)
+		return KEEPER_STARTING;
+	return worker->reserved_until_ms != 0 ? KEEPER_SERVING : KEEPER_UNAVAILABLE;
+}
+
+static SfWorker *describe(const Worker *worker, gint64 as_of_ms)
+{
+	SfWorker *other = g_object_new(
+		SF_TYPE_WORKER, "datacenter_id", worker->datacenter_id, "worker_id",
+		worker->worker_id, "address", worker->address, "nonce", worker->nonce,
+		"claimed_at_ms", worker->claimed_at_ms, "reserved_until_ms",
+		worker->reserved_until_ms, "state", keeper_state_name(guess_state(worker)),
+		"as_of_ms", as_of_ms, "kind", worker->program != NULL ? KIND_EMBEDDED : KIND, NULL);
+
+	if (worker->program != NULL)
+		g_object_set(other, "program", worker->program, NULL);
+	return other;
+}
+
+static gboolean append_workers(Source *source, const char *own_nonce, gboolean may_wait,
+			       GPtrArray *out_workers, GError **error)
+{
+	g_autoptr(GPtrArray) workers = NULL;
+	gint64 as_of_ms;
+
+	if (!keeper_get_workers(issuer_of(source)->keeper, WORKERS_MAX_AGE_MS, may_wait, &workers,
+				&as_of_ms, error))
+		return FALSE;
+	for (guint i = 0; i < workers->len; i++) {
+		const Worker *worker = workers->pdata[i];
+
+		if (g_strcmp0(worker->nonce, own_nonce) != 0)
+			g_ptr_array_add(out_workers, describe(worker, as_of_ms));
+	}
+	return TRUE;
+}
+
+static void start(Source *source)
+{
+	keeper_start(issuer_of(source)->keeper);
+}
+
+static gboolean stop(Source *source, gint64 timeout_ms)
+{
+	return keeper_stop(issuer_of(source)->keeper, timeout_ms);
+}
+
+static GError *error(Source *source)
+{
+	return keeper_error(issuer_of(source)->keeper);
+}
+
+static gint64 idle_ms(Source *source)
+{
+	return keeper_idle_ms(issuer_of(source)->keeper);
+}
+
+void issuer_source_init(IssuerSource *self, Generator *generator)
+{
+	static const SourceOps OPS = {
+		.kind = KIND,
+		.draw = draw,
+		.demand = demand,
+		.why_none = why_none,
+		.find_worker = find_worker,
+		.get_status = get_status,
+		.find_server = find_server,
+		.append_workers = append_workers,
+		.start = start,
+		.stop = stop,
+		.error = error,
+		.idle_ms = idle_ms,
+	};
+
+	*self = (IssuerSource){
+		.source =
+			{
+				.ops = &OPS,
+				.layout = generator_layout(generator),
+				.clock = generator_clock(generator),
+				.max_batch = generator_max_batch(generator),
+			},
+		.generator = generator,
+	};
+}
+
+void issuer_source_join(IssuerSource *self, Keeper *keeper)
+{
+	self->keeper = keeper;
+}

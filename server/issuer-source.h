@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "server/source.h"
+
+/* A source that issues: IDs are drawn from the generator, which the keeper supplies with leases. */
+typedef struct {
+	Source source;
+	Generator *generator;
+	Keeper *keeper;
+} IssuerSource;
+
+/* @generator: borrowed */
+void issuer_source_init(IssuerSource *self, Generator *generator);
+
+/* Before anybody asks for more than numbers. @keeper: borrowed */
+void issuer_source_join(IssuerSource *self, Keeper *keeper);

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/relay-batch.h"
+
+#include "client/snowflake-client.h"
+#include "core/layout.h"
+
+#define TICK     G_GINT64_CONSTANT(500000000000)
+#define SEQUENCE 4096
+
+/* Datacenter 3, worker 7. */
+static gint64 id_at(gint64 tick, guint sequence)
+{
+	return tick << 22 | 3 << 17 | 7 << 12 | (gint64)sequence;
+}
+
+static GArray *runs_new(const SnowflakeClientIdRun *runs, guint n)
+{
+	GArray *array = g_array_new(FALSE, FALSE, sizeof *runs);
+
+	return g_array_append_vals(array, runs, n);
+}
+
+static void assert_same(const IdRun *run, const SnowflakeClientIdRun *parts, guint n)
+{
+	guint at = 0;
+
+	for (guint i = 0; i < n; i++)
+		for (guint j = 0; j < parts[i].count; j++)
+			g_assert_cmpint(id_run_get(run, at++), ==, parts[i].first + j);
+	g_assert_cmpuint(run->count, ==, at);
+}
+
+static void test_numbers(void)
+{
+	static const SnowflakeClientIdRun CASES[] = {
+		{1, 1},
+		{1, 10000},
+		{G_MAXINT64, 1},
+		{G_MAXINT64 - 9999, 10000},
+		/* whatever a layout would make of it */
+		{G_GINT64_CONSTANT(0x7fffffffffff0fff), 4096},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		IdRun run = relay_batch_of_numbers(CASES[i].first, CASES[i].count);
+
+		assert_same(&run, &CASES[i], 1);
+		g_assert_cmpuint(id_run_ticks(&run), ==, 1);
+		g_assert_cmpuint(id_run_in_tick(&run, 0), ==, CASES[i].count);
+	}
+}
+
+static void test_runs(void)
+{
+	static const struct {
+		const char *what;
+		SnowflakeClientIdRun parts[3];
+		guint n;
+		gboolean is_batch;
+	} CASES[] = {
+		{"one", {{0, 5}}, 1, TRUE},
+		{"over two ticks", {{4090, 6}, {SEQUENCE, 1}}, 2, TRUE},
+		{"over three", {{4095, 1}, {SEQUENCE, SEQUENCE}, {2 * SEQUENCE, 3}}, 3, TRUE},
+		{"a hole at the end of a tick", {{4090, 5}, {SEQUENCE, 1}}, 2, FALSE},
+		{"a hole at the beginning", {{4090, 6}, {SEQUENCE + 1, 1}}, 2, FALSE},
+		{"a tick left out", {{4090, 6}, {2 * SEQUENCE, 1}}, 2, FALSE},
+		{"a last run that is too long", {{4095, 1}, {SEQUENCE, SEQUENCE + 1}}, 2, FALSE},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		SnowflakeClientIdRun parts[3];
+		g_autoptr(GArray) runs = NULL;
+		const IdRun untouched = {.count = 4711};
+		IdRun run = untouched;
+
+		for (guint j = 0; j < CASES[i].n; j++) {
+			gint64 cursor = CASES[i].parts[j].first;
+
+			parts[j].first = id_at(TICK + cursor / SEQUENCE, cursor % SEQUENCE);
+			parts[j].count = CASES[i].parts[j].count;
+		}
+		runs = runs_new(parts, CASES[i].n);
+		g_test_message("%s", CASES[i].what);
+		g_assert_cmpint(relay_batch_of_runs(&LAYOUT_TWITTER, runs, &run), ==,
+				CASES[i].is_batch);
+		if (!CASES[i].is_batch) {
+			g_assert_cmpuint(run.count, ==, untouched.count);
+			continue;
+		}
+		assert_same(&run, parts, CASES[i].n);
+		g_assert_cmpuint(id_run_ticks(&run), ==, CASES[i].n);
+	}
+}
+
+/* The second of two workers is not the first one's. */
+static void test_two_workers(void)
+{
+	const SnowflakeClientIdRun parts[] = {{id_at(TICK, 4095), 1},
+					      {id_at(TICK + 1, 0) ^ 1 << 12, 1}};
+	g_autoptr(GArray) runs = runs_new(parts, 2);
+	IdRun run;
+
+	g_assert_false(relay_batch_of_runs(&LAYOUT_TWITTER, runs, &run));
+}
+
+/* Of another layout no ID is made up. */
+static void test_another_layout(void)
+{
+	const SnowflakeClientIdRun parts[] = {{id_at(TICK, 4095), 1}, {id_at(TICK + 1, 0), 2}};
+	g_autoptr(GArray) runs = runs_new(parts, 2);
+	g_autoptr(GError) error = NULL;
+	Layout layout;
+	IdRun run;
+
+	g_assert_true(layout_parse("js-safe", &layout, &error));
+	g_assert_false(relay_batch_of_runs(&layout, runs, &run));
+	/* one run is what it is */
+	g_array_set_size(runs, 1);
+	g_assert_true(relay_batch_of_runs(&layout, runs, &run));
+	assert_same(&run, parts, 1);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/relay-batch/numbers", test_numbers);
+	g_test_add_func("/relay-batch/runs", test_runs);
+	g_test_add_func("/relay-batch/two-workers", test_two_workers);
+	g_test_add_func("/relay-batch/another-layout", test_another_layout);
+	return g_test_run();
+}
