@@ -63,7 +63,8 @@ function entriesOf(list) {
     worker: entry.worker_id, sign, rows, address: entry.program ?? entry.address });
   for (const record of list.quarantined ?? [])
     add(record, "quarantined", rowsOfQuarantined(record, list.as_of_ms));
-  for (const worker of list.workers) add(worker, signOf(worker), rowsOfWorker(worker, list.as_of_ms));
+  for (const worker of list.workers.filter(({ kind }) => kind !== "relay")) // it holds none
+    add(worker, signOf(worker), rowsOfWorker(worker, list.as_of_ms));
   return found;
 }
 

@@ -72,18 +72,31 @@ function judgeNone(state) {
   return ["warn", "nothing is reserved"];
 }
 
+function noteAhead(level, words) {
+  put("reservation-note", level === "good" ? words : `${MARKS[level]} ${words}`);
+  byId("reservation-note").className = level === "good" ? "note" : `note ${level}`;
+}
+
 function showReservation(reservation, state) {
   const { left_ms: left, length_ms: length } = reservation ?? { left_ms: 0, length_ms: 1 };
   const [level, words] = reservation ? judge(reservation) : judgeNone(state);
   const bar = byId("reservation-bar");
   put("reservation", duration(left));
-  put("reservation-note", level === "good" ? words : `${MARKS[level]} ${words}`);
-  byId("reservation-note").className = level === "good" ? "note" : `note ${level}`;
+  noteAhead(level, words);
   bar.className = `bar ${level}`;
   bar.setAttribute("aria-valuemax", String(length));
   bar.setAttribute("aria-valuenow", String(Math.min(left, length)));
   bar.setAttribute("aria-valuetext", `${duration(left)}, ${words}`);
   bar.firstElementChild.style.width = `${100 * Math.min(1, left / length)}%`;
+}
+
+// A relay reserves nothing: what it has ahead is in hand.
+function showRelay({ server, served, in_hand_ids: inHand }) {
+  put("reservation-head", "In hand");
+  put("reservation", plural(inHand, "ID"));
+  if (served) noteAhead("good", `from ${server}`);
+  else noteAhead("bad", "no server can be asked for more");
+  byId("reservation-bar").hidden = true;
 }
 
 function showLatency(latency) {
@@ -131,7 +144,8 @@ function showStatus(status) {
   showLayout(status.layout, status.now_ms);
   put("rate", orDash(status.rate.now, whole));
   showRate(status.rate);
-  showReservation(status.reservation, status.state);
+  if (status.relay) showRelay(status.relay);
+  else showReservation(status.reservation, status.state);
   showLatency(status.latency_us);
   showClock(status.clock);
   showLoad(status);

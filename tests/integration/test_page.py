@@ -102,6 +102,25 @@ class Shown(PageTest):
         proxy.heal()
         page.wait_text("#reservation-note", lambda text: text.startswith("of "))
 
+    def test_a_relay(self):
+        """It holds no worker ID, and has in hand what it has."""
+        server = self.member("--worker-id", 7)
+        address = "%s:%d" % server.address
+        relay = self.launch(*LISTEN, "--relay", address).wait_ready()
+        page = self.browser.open("http://%s:%d/" % relay.admin_address)
+        self.addCleanup(page.close)
+        page.wait_text("#state", lambda text: "serving" in text)
+        page.wait_text(cell(7), bool)
+        self.assertEqual(page.text("#reservation-head"), "In hand")
+        self.assertEqual(page.text("#reservation-note"), f"from {address}")
+        self.assertEqual(self.signs(page, 7), f"Worker 7: serving, {address}")
+        self.assertIn("1 held, 31 free", page.text(".datacenter h3"))
+        self.assertEqual(page.axe(), [])
+        server.kill()
+        page.wait_text("#reservation-note",
+                       lambda text: text.endswith("no server can be asked for more"))
+        page.assert_clean(NOT_YET)
+
     def test_a_server_that_is_gone_and_back(self):
         server = self.admin_member()
         page = self.open(server)
