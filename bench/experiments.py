@@ -24,7 +24,7 @@ import pools
 from neighbours import BURSTS, KINDS
 from probes import Sampler, first_id
 from servers import (BARE, BARE_LOCAL, CHOICES, SERVERS, SUBJECT, SUBJECT_AUDITED, SUBJECT_LOCAL,
-                     SUBJECT_SCRAPED, SUBJECT_WIDE, VARIANTS, audit_file, free_port, running)
+                     SUBJECT_RELAY, SUBJECT_SCRAPED, SUBJECT_SECOND, SUBJECT_WIDE, VARIANTS, audit_file, free_port, running)
 from tools import ROOT, Failure, cores_apart, keep_to, run_to_its_end, spawn
 
 SUSTAINED = 5     # times the seconds of a point
@@ -329,6 +329,22 @@ def _local_socket(options):
                              _closed(16, in_flight, options.seconds))
 
 
+def _measure_relay(load, build):
+    with (running(SUBJECT_SECOND, build) as (_, fleet, _),
+          running(SUBJECT_RELAY, build, upstream=f"127.0.0.1:{fleet}") as (_, port, _)):
+        result, _ = _run_load(build, SUBJECT_RELAY, port, load)
+    return {key: result[key] for key in KEEP}
+
+
+def _relay(options):
+    """Beside each other in time too."""
+    for in_flight in (1, 32):
+        load = _closed(16, in_flight, options.seconds)
+        yield _load_step("relay", SUBJECT, point(16, in_flight), load)
+        yield Step("relay", SUBJECT_RELAY, point(16, in_flight),
+                   _seconds(SUBJECT_RELAY, load), functools.partial(_measure_relay, load))
+
+
 def _measure_generator(options, build):
     command = [ROOT / "bench" / "generator" / "run", "--json", "--build-dir", build,
                "--rounds", str(options.rounds)]
@@ -362,6 +378,7 @@ EXPERIMENTS = {
     "scraped": Experiment("With a scrape a second", _scraped),
     "local-socket": Experiment("On a local socket", _local_socket),
     "pool": Experiment("A pool in the client", _pool),
+    "relay": Experiment("Through a relay", _relay),
 }
 
 

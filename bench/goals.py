@@ -10,8 +10,8 @@ import statistics
 
 import pools
 from experiments import BURST_KINDS, CONNECTIONS, FEW_CONNECTIONS, IDLE, IN_FLIGHT, point
-from servers import (BARE, BARE_LOCAL, SUBJECT, SUBJECT_AUDITED, SUBJECT_LOCAL, SUBJECT_SCRAPED,
-                     SUBJECT_WIDE, THRIFT)
+from servers import (BARE, BARE_LOCAL, SUBJECT, SUBJECT_AUDITED, SUBJECT_LOCAL, SUBJECT_RELAY,
+                     SUBJECT_SCRAPED, SUBJECT_WIDE, THRIFT)
 
 WALL = 4096000          # IDs a second that the layout allows
 AT_THE_WALL = 0.95      # of it: there the clock is what is measured
@@ -186,6 +186,12 @@ def _local_socket(figures):
                     ratios, ">=", limit)
 
 
+def _relay(figures):
+    ratios = figures.ratios("relay", (SUBJECT_RELAY, "16x1"), (SUBJECT, "16x1"), "calls_per_s")
+    yield judge("get_id through a relay, 16 connections, 1 in flight, beside the server itself",
+                ratios, ">=", 0.95)
+
+
 def _pool(figures):
     def values(at, key, factor=1):
         return _scaled(figures.values("pool", pools.POOL, at, key), factor)
@@ -212,7 +218,8 @@ def _pool(figures):
 
 JUDGES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,
           "neighbours": _neighbours, "cost": _cost, "generator": _generator, "memory": _memory,
-          "audit": _audit, "scraped": _scraped, "local-socket": _local_socket, "pool": _pool}
+          "audit": _audit, "scraped": _scraped, "local-socket": _local_socket, "pool": _pool,
+          "relay": _relay}
 
 
 def goals(figures, experiments):

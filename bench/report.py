@@ -8,7 +8,7 @@ from figures import Figures
 from goals import WALL, compared_with, cost_ratios, goals
 from neighbours import KINDS
 from servers import (BARE, BARE_LOCAL, CHOICES, SERVERS, SUBJECT, SUBJECT_AUDITED, SUBJECT_LOCAL,
-                     SUBJECT_SCRAPED, SUBJECT_WIDE)
+                     SUBJECT_RELAY, SUBJECT_SCRAPED, SUBJECT_WIDE)
 
 ROUNDS_OF_A_VERDICT = 9
 NOTHING = "-"
@@ -236,6 +236,19 @@ def _local_socket(figures):
     return f"get_id on a local socket, beside TCP:\n\n{_table(head, rows)}"
 
 
+def _relay(figures):
+    rows = []
+    for at in ("16x1", "16x32"):
+        through, without = (figures.values("relay", name, at, "calls_per_s")
+                            for name in (SUBJECT_RELAY, SUBJECT))
+        ratios = figures.ratios("relay", (SUBJECT_RELAY, at), (SUBJECT, at), "calls_per_s")
+        rows.append([at, _median(without, ",.0f"), _median(through, ",.0f"),
+                     _median(ratios, ".3f"), _spread(ratios, ".3f")])
+    head = ["connections x in flight", "calls/s without", "with", "ratio", "min to max"]
+    return (f"get_id, through a relay, whose server is on the same machine too:\n\n"
+            f"{_table(head, rows)}")
+
+
 def _pool(figures):
     rows = []
     for threads in (1, 2):
@@ -260,7 +273,8 @@ def _pool(figures):
 
 TABLES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,
           "neighbours": _neighbours, "cost": _cost, "generator": _generator, "memory": _memory,
-          "audit": _audit, "scraped": _scraped, "local-socket": _local_socket, "pool": _pool}
+          "audit": _audit, "scraped": _scraped, "local-socket": _local_socket, "pool": _pool,
+          "relay": _relay}
 
 
 def _machine(about, options):

@@ -24,6 +24,8 @@ SUBJECT_SCRAPED = "snowflaked-scraped"
 # The same server on a local socket, and the bare one.
 SUBJECT_LOCAL = "snowflaked-local"
 BARE_LOCAL = "epoll-fixed-local"
+# The same program as a relay of another server.
+SUBJECT_RELAY = "snowflaked-relay"
 
 START_LIMIT_S = 20
 MAX_CONNECTIONS = 11000
@@ -39,6 +41,7 @@ class Place:
     build: pathlib.Path
     directory: pathlib.Path
     port: int
+    upstream: str = ""  # HOST:PORT of the server whose IDs a relay hands on
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +65,11 @@ def _snowflaked_at(address, place, *more):
 
 def _snowflaked_local(place):
     return _snowflaked_at(f"unix:{place.directory / 'socket'}", place)
+
+
+def _relay(place):
+    return [place.build / "server" / "snowflaked", "--listen", "127.0.0.1:0", "--relay",
+            place.upstream, "--threads", str(LOOPS), "--max-connections", str(MAX_CONNECTIONS)]
 
 
 def audit_file(directory):
@@ -114,10 +122,11 @@ SERVERS = {
     SUBJECT_SCRAPED: Server(_scraped, LISTENING, "snowflaked, with a scrape a second"),
     SUBJECT_LOCAL: Server(_snowflaked_local, LISTENING, "snowflaked, on a local socket"),
     BARE_LOCAL: Server(_bare_local, PORT_LINE, "epoll-fixed, on a local socket"),
+    SUBJECT_RELAY: Server(_relay, LISTENING, "snowflaked, as a relay of another"),
 }
 THRIFT = [name for name in SERVERS if name.startswith("thrift-")]
 VARIANTS = [SUBJECT_WIDE, SUBJECT_AUDITED, SUBJECT_SCRAPED, SUBJECT_SECOND, SUBJECT_LOCAL,
-            BARE_LOCAL]
+            BARE_LOCAL, SUBJECT_RELAY]
 CHOICES = [name for name in SERVERS if name not in VARIANTS]
 
 
@@ -128,11 +137,11 @@ def free_port():
 
 
 @contextlib.contextmanager
-def running(name, build, cores=()):
+def running(name, build, cores=(), upstream=""):
     """A server that serves, in a directory of its own, on those cores if there are any: yields its
     process, its port (or unix:PATH) and the directory."""
     with tempfile.TemporaryDirectory(prefix="snowflake-bench-") as directory:
-        place = Place(build, pathlib.Path(directory), free_port())
+        place = Place(build, pathlib.Path(directory), free_port(), upstream)
         log = place.directory / "log"
         with spawn(keep_to(cores, SERVERS[name].command(place)), log) as process:
             found = wait_for_log(name, process, log, SERVERS[name].listens, START_LIMIT_S)

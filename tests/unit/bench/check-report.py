@@ -28,7 +28,7 @@ import report
 from figures import Figures
 from neighbours import KINDS
 from servers import (BARE, BARE_LOCAL, CHOICES, SUBJECT, SUBJECT_AUDITED, SUBJECT_LOCAL,
-                     SUBJECT_SCRAPED, SUBJECT_WIDE, THRIFT)
+                     SUBJECT_RELAY, SUBJECT_SCRAPED, SUBJECT_WIDE, THRIFT)
 
 ROUNDS = 9
 OVER_THE_WALL = "16x100"
@@ -80,6 +80,8 @@ JUST_MET = {
     ("local-socket", SUBJECT_LOCAL, "16x1"): {"calls_per_s": 190000},
     ("local-socket", BARE_LOCAL, "16x1"): {"calls_per_s": 200000},
     ("local-socket", SUBJECT, "16x1"): {"calls_per_s": 100000},
+    ("relay", SUBJECT, "16x1"): {"calls_per_s": 100000},
+    ("relay", SUBJECT_RELAY, "16x1"): {"calls_per_s": 95000},
     ("audit", SUBJECT_AUDITED, "16x1"): {"calls_per_s": 95000, "share_written": 1},
     ("audit", SUBJECT_AUDITED, "16x32"): {"calls_per_s": 70000, "share_written": 0.9},
     ("pool", pools.CACHED, pools.CACHED_POINT): {"ns_1": 25, "ns_2": 25},
@@ -160,6 +162,7 @@ BROKEN = [
      "takes that failed, 1,000,000 IDs a second"),
     (("pool", pools.POOL, pools.KILL_POINT), {"failed": 0, "longest_us": 5000},
      "the longest take meanwhile"),
+    (("relay", SUBJECT_RELAY, "16x1"), {"calls_per_s": 94999}, "get_id through a relay"),
 ]
 
 
