@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """run-examples.py SNOWFLAKED SNOWFLAKECTL
 
-Runs the first calls of README.md against a real server, by the commands that stand there, and then
-against what is not one that works: each says so in one line, and ends. One whose tools are not
-installed is skipped, and said to be. Prints TAP.
+Runs the first calls of README.md against a real server, by the commands that stand there; then
+against a relay, while the servers behind it are restarted one after the other; and then against
+what is not one that works: each says so in one line, and ends. One whose tools are not installed is
+skipped, and said to be. Prints TAP.
 """
 import contextlib
 import functools
@@ -26,6 +27,7 @@ NODE_MODULES = ROOT / "tests" / "integration" / "node_modules"
 PYTHON_MODULES = "/usr/lib/python3/dist-packages"
 README_PORT = "7609"
 WORKER_ID = 7
+OTHER_WORKER_ID = 8
 START_LIMIT_S = 30
 RUN_LIMIT_S = 120
 END_LIMIT_S = 30 # the examples wait for 2 s; the rest is for a machine that is busy
@@ -49,21 +51,69 @@ def is_there(tool):
     return os.path.exists(tool) if os.path.isabs(tool) else shutil.which(tool) is not None
 
 
-def start_server(snowflaked, scratch):
-    with open(scratch / "server.log", "wb") as log:
-        return subprocess.Popen([snowflaked, "--listen", "127.0.0.1:0", "--state-directory",
-                                 scratch / "state", "--worker-id", str(WORKER_ID)], stderr=log)
+class Server:
+    """One whose log, and whose state if it has one, are below `scratch`. `options`: beside where to
+    listen."""
+
+    def __init__(self, snowflaked, scratch, name, *options):
+        self.command = [snowflaked, *options]
+        self.log = scratch / f"{name}.log"
+        self.port = "0"
+        self.start()
+
+    @classmethod
+    def issuing(cls, snowflaked, scratch, worker_id):
+        name = f"worker-{worker_id}"
+        return cls(snowflaked, scratch, name, "--state-directory", scratch / name, "--worker-id",
+                   str(worker_id))
+
+    @classmethod
+    def relay_of(cls, snowflaked, scratch, servers):
+        return cls(snowflaked, scratch, "relay", "--relay",
+                   ",".join(f"127.0.0.1:{server.port}" for server in servers))
+
+    def start(self):
+        """Until it is ready; at the port that it had, if it had one."""
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                [*self.command, "--listen", f"127.0.0.1:{self.port}"], stderr=log)
+        limit = time.monotonic() + START_LIMIT_S
+        while " event=ready " not in (text := self.log.read_text()):
+            if self.process.poll() is not None or time.monotonic() > limit:
+                sys.exit(f"the server does not start:\n{text}")
+            time.sleep(0.02)  # lint: allow sleep: between two looks
+        self.port = re.search(r"event=listening address=127\.0\.0\.1:(\d+)", text)[1]
+
+    def stop(self):
+        """Whether it ends well."""
+        self.process.send_signal(signal.SIGCONT)
+        self.process.terminate()
+        return self.process.wait(START_LIMIT_S) == 0
 
 
-def wait_for_port(server, scratch):
-    limit = time.monotonic() + START_LIMIT_S
-    while True:
-        log = (scratch / "server.log").read_text()
-        if " event=ready " in log:
-            return re.search(r"event=listening address=127\.0\.0\.1:(\d+)", log)[1]
-        if server.poll() is not None or time.monotonic() > limit:
-            sys.exit(f"the server does not start:\n{log}")
-        time.sleep(0.02)  # lint: allow sleep: between two looks
+class Restarts(threading.Thread):
+    """Restarts servers one after the other, again and again, until end()."""
+
+    def __init__(self, servers):
+        super().__init__()
+        self.count = 0
+        self._servers = servers
+        self._ends = threading.Event()
+        self._good = True
+        self.start()
+
+    def run(self):
+        while not self._ends.is_set():
+            server = self._servers[self.count % len(self._servers)]
+            self._good = server.stop() and self._good
+            server.start()
+            self.count += 1
+
+    def end(self):
+        """Whether all of them went well."""
+        self._ends.set()
+        self.join()
+        return self._good
 
 
 def environment(build, port, scratch):
@@ -92,6 +142,7 @@ def call(commands, directory, settings, limit_s, stderr):
 
 def problem_of_first_run(port, name, commands, directory, settings):
     """What is wrong with the example, or None."""
+    shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
     text = (EXAMPLES / name).read_text()
     (directory / name).write_text(text.replace(README_PORT, port))
@@ -102,8 +153,8 @@ def problem_of_first_run(port, name, commands, directory, settings):
     ids = [int(number) for number in re.findall(r"\b\d{15,19}\b", done.stdout)]
     if done.returncode != 0 or not ids:
         return f"status {done.returncode}:\n{done.stdout}"
-    if any(number >> 12 & 31 != WORKER_ID for number in ids):
-        return f"not of worker {WORKER_ID}: {ids}"
+    if any(number >> 12 & 31 not in (WORKER_ID, OTHER_WORKER_ID) for number in ids):
+        return f"not of worker {WORKER_ID} or {OTHER_WORKER_ID}: {ids}"
     return None
 
 
@@ -167,21 +218,22 @@ def one_that_is_deaf(port):
 class Report:
     """Runs the examples, one way after another, and prints TAP."""
 
-    def __init__(self, port, build, scratch):
+    def __init__(self, build, scratch):
         self.good = True
         self._shown = examples()
+        self._build = build
         self._scratch = scratch
-        self._settings = environment(build, port, scratch)
         self._count = 0
 
-    def run(self, case, problem_of):
+    def run(self, case, port, problem_of):
         """problem_of(NAME, COMMANDS, DIRECTORY, ENVIRONMENT): what is wrong, or None"""
+        settings = environment(self._build, port, self._scratch)
         for name, (_, commands) in self._shown.items():
             if (name in ALONE) != (problem_of is problem_alone):
                 continue
             absent = [str(tool) for tool in NEEDS[name] if not is_there(tool)]
             problem = None if absent else problem_of(
-                name, commands or f"sh -e {name}", self._scratch / name, self._settings)
+                name, commands or f"sh -e {name}", self._scratch / name, settings)
             self._count += 1
             print(f"{'not ok' if problem else 'ok'} {self._count} {name}: {case}"
                   + (f" # SKIP not installed: {' '.join(absent)}" if absent else ""), flush=True)
@@ -193,28 +245,42 @@ class Report:
         print(f"1..{self._count}")
 
 
+def run_on_server(report, server):
+    report.run("parts", server.port, problem_alone)
+    report.run("IDs", server.port, functools.partial(problem_of_first_run, server.port))
+    server.process.send_signal(signal.SIGSTOP)
+    report.run("a server that hangs", server.port, problem_in_trouble)
+
+
+def run_on_relay(report, snowflaked, scratch, servers):
+    relay = Server.relay_of(snowflaked, scratch, servers)
+    restarts = Restarts(servers)
+    try:
+        report.run("IDs of a relay, whose servers are restarted", relay.port,
+                   functools.partial(problem_of_first_run, relay.port))
+    finally:
+        report.good = restarts.end() and relay.stop() and report.good
+
+
 def main(snowflaked, snowflakectl):
     build = pathlib.Path(snowflakectl).resolve().parents[1]
     with tempfile.TemporaryDirectory(prefix="snowflake-examples-") as name:
         scratch = pathlib.Path(name)
-        server = start_server(snowflaked, scratch)
+        report = Report(build, scratch)
+        servers = [Server.issuing(snowflaked, scratch, worker_id)
+                   for worker_id in (WORKER_ID, OTHER_WORKER_ID)]
+        port = servers[0].port
         try:
-            port = wait_for_port(server, scratch)
-            report = Report(port, build, scratch)
-            report.run("parts", problem_alone)
-            report.run("IDs", functools.partial(problem_of_first_run, port))
-            server.send_signal(signal.SIGSTOP)
-            report.run("a server that hangs", problem_in_trouble)
+            run_on_relay(report, snowflaked, scratch, servers)
+            run_on_server(report, servers[0])
         finally:
-            server.send_signal(signal.SIGCONT)
-            server.terminate()
-            status = server.wait(START_LIMIT_S)
-        report.run("nobody there", problem_in_trouble)
+            good = [server.stop() for server in servers]
+        report.run("nobody there", port, problem_in_trouble)
         for case, trouble in (("closed at once", one_that_closes), ("deaf", one_that_is_deaf)):
             with trouble(int(port)):
-                report.run(case, problem_in_trouble)
+                report.run(case, port, problem_in_trouble)
         report.end()
-    return 0 if report.good and status == 0 else 1
+    return 0 if report.good and all(good) else 1
 
 
 if __name__ == "__main__":

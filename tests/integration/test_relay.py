@@ -1,0 +1,440 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A relay, which hands on IDs of servers that come, go, hang and lie."""
+import signal
+import subprocess
+import threading
+import time
+import unittest
+
+import audit
+from admin import LISTEN as ADMIN, Admin
+from fake_servers import Extended, Of2010, Told, serve, serve_2010
+from harness import (LONG_WAIT_MS, PATIENCE, SNOWFLAKECTL, Parts, ServerTest, dead_address, scaled,
+                     wait_for)
+from test_id_runs import numbers_of
+from test_restarts import PythonClient
+from wire import FORMS, REPLY, STRICT
+
+MAX_BATCH = 10000
+DATACENTER = 5
+ROUNDS = scaled(10, 2)
+RECOVERY_S = 1
+AWAY_S = 3      # longer than a server of a fleet that is away rests between two tries
+FAR_MS = 20000
+
+
+def text_of(address):
+    return address if isinstance(address, str) else "%s:%d" % address
+
+
+def worker_of(number):
+    return Parts.of(number).worker_id
+
+
+class RelayTest(ServerTest):
+    def start_server(self, worker_id, *options, **settings):
+        """One of a fleet. What is under way when it is told to stop is to be answered."""
+        return self.launch("--state-directory", self.directory / f"state-{worker_id}",
+                           "--datacenter-id", DATACENTER, "--worker-id", worker_id,
+                           "--max-wait", LONG_WAIT_MS, *options, **settings)
+
+    def start_fleet(self, size=2, *options):
+        return [self.start_server(worker_id, *options).wait_ready()
+                for worker_id in range(1, size + 1)]
+
+    def start_relay(self, servers, *options, ready=True, **settings):
+        addresses = ",".join(text_of(getattr(server, "address", server)) for server in servers)
+        relay = self.launch("--relay", addresses, "--max-wait", LONG_WAIT_MS, *options, **settings)
+        return relay.wait_ready() if ready else relay
+
+    def start_again(self, server):
+        """The same one, at the same port."""
+        return self.launch(*server.command[3:], listen=text_of(server.address))
+
+    def assert_refused(self, reply, words):
+        """One of the calls of 2010."""
+        self.assertNotEqual(reply.kind, REPLY, reply)
+        self.assertIn(words, reply.value.message)
+
+
+class Promises(RelayTest):
+    def test_who_it_is(self):
+        server, = self.start_fleet(1)
+        relay = self.start_relay([server])
+        own, said = relay.call("get_worker"), server.call("get_worker")
+        self.assertEqual((own.kind, own.server), ("relay", text_of(server.address)))
+        self.assertEqual((own.datacenter_id, own.worker_id), (DATACENTER, 1))
+        self.assertEqual((own.state, own.address), ("serving", text_of(relay.address)))
+        self.assertEqual((own.claimed_at_ms, own.reserved_until_ms), (0, 0))
+        self.assertNotEqual(own.nonce, said.nonce)
+        self.assertIsNone(said.server)
+        self.assertEqual(relay.call("get_worker_id"), 1)
+        self.assertEqual(relay.call("get_datacenter_id"), DATACENTER)
+
+    def test_whose_the_last_id_was(self):
+        """And not of the server that it is connected to by now."""
+        one, other = self.start_fleet()
+        relay = self.start_relay([one, other])
+        for _ in range(scaled(30, 3)):
+            number = relay.call("get_id", "a")
+            self.assertEqual(relay.call("get_worker_id"), worker_of(number))
+            number = relay.call("get_ids", "a", 3)[-1]
+            self.assertEqual(relay.call("get_worker_id"), worker_of(number))
+        asked = relay.call("get_worker").server
+        last = worker_of(relay.call("get_id", "a"))
+        (one if text_of(one.address) == asked else other).kill()
+        wait_for(lambda: relay.call("get_worker").server != asked, what="another server")
+        self.assertEqual(relay.call("get_worker_id"), last)
+
+    def test_every_call_in_every_form(self):
+        relay = self.start_relay(self.start_fleet())
+        numbers = []
+        for form in FORMS:
+            with self.subTest(str(form)), relay.connect() as connection:
+                numbers.append(connection.call(form, "get_id", "a").success)
+                for count in (1, 2, 4096, 4097, MAX_BATCH):
+                    ids = connection.call(form, "get_ids", "a", count).success
+                    runs = connection.call(form, "get_id_runs", "a", count).success
+                    for batch in (ids, numbers_of(runs)):
+                        self.assertEqual((len(batch), sorted(set(batch))), (count, batch))
+                        self.assertEqual(len({worker_of(number) for number in batch}), 1)
+                        numbers += batch
+                    for run in runs:
+                        self.assertEqual(Parts.of(run.first).time_ms,
+                                         Parts.of(run.first + run.count - 1).time_ms)
+                for method in ("get_uuids", "get_ulids"):
+                    for count in (1, 100):
+                        wide = connection.call(form, method, "a", count).success
+                        self.assertEqual((len(wide), sorted(set(wide))), (count, wide))
+        self.assertEqual(len(set(numbers)), len(numbers))
+
+    def test_ids_are_of_the_present(self):
+        relay = self.start_relay(self.start_fleet())
+        for count in (None, 3):
+            began_ms = time.time() * 1000
+            number = relay.call("get_ids", "a", count)[0] if count else relay.call("get_id", "a")
+            self.assertGreaterEqual(Parts.of(number).time_ms, began_ms - 1000 - 1)
+
+    def test_the_clock_is_the_servers(self):
+        """Also when that is set while nobody asks for anything."""
+        server = Told()
+        relay = self.start_relay([server.address])
+        for server.ahead_ms in (0, -FAR_MS, FAR_MS):
+            def agrees():
+                return abs(relay.call("get_timestamp") - server.now_ms()) < 200
+            wait_for(agrees, what=f"a clock that is {server.ahead_ms} ms ahead")
+
+    def test_agents_are_the_relays_to_check(self):
+        server, = self.start_fleet(1)
+        relay = self.start_relay([server], "--relay-agent", "the-relay")
+        with relay.connect() as connection:
+            for agent in ("", "1a", "a b", "a" * 257, None):
+                self.assert_refused(connection.call(STRICT, "get_id", agent),
+                                    "InvalidUserAgentError")
+                for method in ("get_ids", "get_id_runs"):
+                    reply = connection.call(STRICT, method, agent, 2)
+                    self.assertIsNotNone(reply.value.agent)
+            connection.call(STRICT, "get_ids", "caller", 7)
+            connection.call(STRICT, "get_id", "caller")
+        self.assertEqual(relay.counters()["ids_generated_caller"], 8)
+        counters = server.counters()
+        self.assertNotIn("ids_generated_caller", counters)
+        self.assertEqual(counters["ids_generated_the-relay"], counters["ids_generated"])
+
+    def test_the_audit_log_names_the_caller(self):
+        path = self.directory / "audit"
+        relay = self.start_relay(self.start_fleet(1), "--audit-log", f"file:{path}")
+        with relay.connect() as connection:
+            numbers = [connection.call(STRICT, "get_id", "one").success]
+            numbers += connection.call(STRICT, "get_ids", "many", MAX_BATCH).success
+        self.assertEqual(relay.terminate(), 0)
+        entries = audit.read(path)
+        self.assertEqual([entry.id for entry in entries], numbers)
+        self.assertEqual([entry.agent for entry in entries], ["one"] + ["many"] * MAX_BATCH)
+
+    def test_who_there_is(self):
+        servers = self.start_fleet()
+        relay = self.start_relay(servers)
+        listed = relay.call("get_workers")
+        self.assertEqual(listed[0].kind, "relay")
+        # each of them knows of itself only
+        self.assertEqual(len(listed), 2)
+        asked = next(server for server in servers
+                     if text_of(server.address) == listed[1].address)
+        self.assertEqual(listed[1].nonce, asked.call("get_worker").nonce)
+
+    def test_a_relay_of_a_relay(self):
+        server, = self.start_fleet(1)
+        outer = self.start_relay([self.start_relay([server])])
+        numbers = [outer.call("get_id", "a"), *outer.call("get_ids", "a", MAX_BATCH)]
+        self.assertEqual(len(set(numbers)), MAX_BATCH + 1)
+        self.assertEqual({worker_of(number) for number in numbers}, {1})
+
+    def test_many_clients_get_no_id_twice(self):
+        servers = self.start_fleet()
+        relay = self.start_relay(servers, "--threads", 3)
+        lists = [[] for _ in range(8)]
+
+        def draw(numbers, seed):
+            with relay.connect() as connection:
+                for i in range(scaled(400, 40)):
+                    if (i + seed) % 3:
+                        numbers.append(connection.call(STRICT, "get_id", "a").success)
+                    else:
+                        numbers += connection.call(STRICT, "get_ids", "a", 1 + i * 7).success
+        threads = [threading.Thread(target=draw, args=(numbers, seed))
+                   for seed, numbers in enumerate(lists)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        numbers = sum(lists, [])
+        self.assertGreater(len(numbers), 8 * scaled(400, 40))
+        self.assertEqual(len(set(numbers)), len(numbers))
+
+
+class Fleets(RelayTest):
+    def test_one_that_allows_less_at_once(self):
+        relay = self.start_relay(self.start_fleet(1, "--max-batch", 100))
+        with relay.connect() as connection:
+            reply = connection.call(STRICT, "get_ids", "a", 1000)
+            self.assertRegex(reply.value.count_error.message, r"^count 1000 is out of range, 1 to ")
+            self.assertEqual(len(connection.call(STRICT, "get_ids", "a", 100).success), 100)
+            self.assertGreater(connection.call(STRICT, "get_id", "a").success, 0)
+
+    def test_one_of_2010(self):
+        relay = self.start_relay([serve_2010(Of2010())])
+        with relay.connect() as connection:
+            numbers = [connection.call(STRICT, "get_id", "a").success
+                       for _ in range(scaled(100, 10))]
+            self.assertEqual(sorted(set(numbers)), numbers)
+            reply = connection.call(STRICT, "get_ids", "a", 2)
+            self.assertEqual(reply.value.count_error.message, "count 2 is out of range, 1 to 1")
+
+    def test_one_that_lacks_runs(self):
+        relay = self.start_relay([serve(Extended(), lacks=("get_id_runs",))])
+        numbers = relay.call("get_ids", "a", 1000)
+        self.assertEqual((len(numbers), sorted(set(numbers))), (1000, numbers))
+
+    def test_another_layout(self):
+        """No ID is made up: what cannot be told apart is refused."""
+        server, = self.start_fleet(1, "--datacenter-id", 0, "--layout", "machine-10")
+        relay = self.start_relay([server], "--layout", "js-safe")
+        with relay.connect() as connection:
+            reply = connection.call(STRICT, "get_ids", "a", MAX_BATCH)
+            self.assertEqual(reply.value.count_error.message,
+                             f"count {MAX_BATCH} is out of range, 1 to 1")
+            number = connection.call(STRICT, "get_id", "a").success
+        relay.wait_event("relay-layout-differs")
+        self.assertEqual(number >> 12 & 31, 1)
+
+    def test_it_starts_before_its_fleet(self):
+        server, = self.start_fleet(1)
+        server.kill()
+        relay = self.start_relay([server], *ADMIN, "--max-wait", 100, ready=False)
+        wait_for(lambda: relay.find("listening"), what="a port")
+        self.assertEqual(Admin(relay).ask("/readyz").status, 503)
+        self.assertEqual(relay.call("get_worker").state, "starting")
+        with relay.connect() as connection:
+            self.assert_refused(connection.call(STRICT, "get_id", "a"), "WorkerIdUnavailable")
+            self.assert_refused(connection.call(STRICT, "get_worker_id"), "WorkerIdUnavailable")
+        self.assertIsNone(relay.find("ready"))
+        self.start_again(server)
+        relay.wait_ready()
+        self.assertEqual(Admin(relay).ask("/readyz").status, 200)
+
+        def draw():
+            with relay.connect() as connection:
+                reply = connection.call(STRICT, "get_id", "a")
+            return reply.kind == REPLY and reply.value.success
+        # its disk may be slower than a call waits here
+        self.assertEqual(worker_of(wait_for(draw, what="an ID")), 1)
+
+    def test_it_ends_without_a_fleet(self):
+        relay = self.start_relay([dead_address(self)], ready=False)
+        wait_for(lambda: relay.find("listening"), what="a port")
+        with relay.connect() as connection:
+            connection.send(STRICT.call("get_id", "a"))
+            self.assertEqual(relay.terminate(), 0)
+
+    def test_what_it_shows(self):
+        server, = self.start_fleet(1)
+        relay = self.start_relay([server], *ADMIN)
+        numbers = [relay.call("get_id", "a") for _ in range(3)]
+        self.assertTrue(numbers)
+        status = Admin(relay).json("/status.json")
+        self.assertEqual((status["kind"], status["reservation"], status["session"]),
+                         ("relay", None, None))
+        self.assertEqual((status["relay"]["server"], status["relay"]["served"]),
+                         (text_of(server.address), True))
+        self.assertGreater(status["relay"]["refills"], 0)
+        metrics = Admin(relay).ask("/metrics").text
+        self.assertIn("\nsnowflake_relay_served 1\n", metrics)
+        self.assertIn(f'snowflake_relay_server_info{{server="{text_of(server.address)}"}} 1\n',
+                      metrics)
+        for name in ("snowflake_reservation_left_seconds", "snowflake_worker_info"):
+            self.assertNotIn(name, metrics)
+        # nobody waits for a list there
+        wait_for(lambda: Admin(relay).ask("/workers.json").status == 200, what="a list")
+        workers = Admin(relay).json("/workers.json")
+        self.assertEqual([worker["kind"] for worker in workers["workers"]], ["relay", "server"])
+        self.assertFalse(workers["quarantined_known"])
+        self.assertEqual(len(Admin(relay).json("/ids?agent=a&n=5")["ids"]), 5)
+
+
+class Failures(RelayTest):
+    def begin(self, relay, clients=2):
+        load = [PythonClient([relay.address], keeps=i % 2 == 0) for i in range(clients)]
+        self.addCleanup(lambda: [client.finish() for client in load])
+        self.wait_progress(load)
+        return load
+
+    def wait_progress(self, load, ids=20, limit=20):
+        seen = [len(client.numbers) for client in load]
+        wait_for(lambda: any(client.has_failed() for client in load) or all(
+            len(client.numbers) >= before + ids for client, before in zip(load, seen)),
+            limit, "IDs of each client")
+
+    def end(self, load, numbers=()):
+        self.assertEqual([client.finish() for client in load], [""] * len(load))
+        numbers = sum((client.numbers for client in load), list(numbers))
+        self.assertEqual(len(set(numbers)), len(numbers))
+
+    def test_servers_restarted_one_by_one(self):
+        """No call through the relay fails, of single IDs or batches."""
+        servers = self.start_fleet()
+        relay = self.start_relay(servers)
+        load = self.begin(relay)
+        numbers, ends, failures = [], threading.Event(), []
+
+        def draw_batches():
+            try:
+                with relay.connect() as connection:
+                    while not ends.is_set():
+                        numbers.extend(connection.call(STRICT, "get_ids", "b", 5000).success)
+            except Exception as error:
+                failures.append(error)
+        batches = threading.Thread(target=draw_batches)
+        batches.start()
+        for i in range(ROUNDS):
+            at = i % 2
+            self.assertEqual(servers[at].terminate(20), 0)
+            self.wait_progress(load)
+            servers[at] = self.start_again(servers[at]).wait_ready(20)
+            self.wait_progress(load)
+        ends.set()
+        batches.join()
+        self.assertEqual(failures, [])
+        self.end(load, numbers)
+
+    def test_servers_killed_and_stopped_in_turn(self):
+        for how in (signal.SIGKILL, signal.SIGSTOP):
+            with self.subTest(how.name):
+                servers = self.start_fleet()
+                relay = self.start_relay(servers)
+                load = self.begin(relay)
+                for _ in range(2):
+                    asked = relay.call("get_worker").server
+                    at = next(i for i, server in enumerate(servers)
+                              if text_of(server.address) == asked)
+                    servers[at].expect_end = how == signal.SIGKILL
+                    servers[at].send_signal(how)
+                    self.wait_progress(load)
+                    wait_for(lambda: relay.call("get_worker").server != asked,
+                             what="another server")
+                    batch = relay.call("get_ids", "a", MAX_BATCH)
+                    self.assertEqual(len(set(batch)), MAX_BATCH)
+                    if how == signal.SIGKILL:
+                        servers[at].wait_end()
+                        servers[at] = self.start_again(servers[at]).wait_ready(20)
+                    else:
+                        servers[at].send_signal(signal.SIGCONT)
+                    self.wait_progress(load)
+                self.end(load)
+                for server in servers:
+                    server.terminate(20)
+
+    def test_the_fleet_away_and_back(self):
+        server, = self.start_fleet(1)
+        relay = self.start_relay([server], *ADMIN, "--max-wait", 200)
+        self.assertGreater(relay.call("get_id", "a"), 0)
+        server.kill()
+        relay.wait_event("relay-cut-off")
+
+        def refused(method, *arguments):
+            with relay.connect() as connection:
+                reply = connection.call(STRICT, method, *arguments)
+            return reply if reply.kind != REPLY or reply.value.success is None else None
+
+        reply = wait_for(lambda: refused("get_id", "a"), what="nothing in hand")
+        self.assert_refused(reply, "WorkerIdUnavailable: no IDs in hand: ")
+        reply = wait_for(lambda: refused("get_ids", "a", 2), what="no batch")
+        self.assertGreater(reply.value.worker.retry_after_ms, 0)
+        self.assertEqual(Admin(relay).ask("/readyz").status, 503)
+        self.assertEqual(Admin(relay).ask("/livez").status, 200)
+        self.assertEqual(relay.call("get_worker").state, "unavailable")
+        self.assertGreater(len(relay.call("get_ulids", "a", 1)), 0)
+        # by then whoever waits longer each time would wait for longer than is allowed
+        time.sleep(AWAY_S)  # lint: allow sleep: nothing is to happen
+        again = self.start_again(server).wait_ready()
+        ready = time.monotonic()
+        wait_for(lambda: not refused("get_id", "a"), what="an ID")
+        self.assertLess(time.monotonic() - ready, RECOVERY_S * PATIENCE)
+        self.assertEqual(len(relay.call("get_ids", "a", 10)), 10)
+        self.assertEqual(again.call("get_worker").state, "serving")
+
+    def test_whoever_waits_is_answered_when_it_is_back(self):
+        server, = self.start_fleet(1)
+        relay = self.start_relay([server])
+        server.kill()
+        relay.wait_event("relay-cut-off")
+        with relay.connect() as single, relay.connect() as batch, relay.connect() as other:
+            single.send(STRICT.call("get_id", "a"))
+            batch.send(STRICT.call("get_ids", "a", 7))
+            # other calls go on meanwhile
+            other.call(STRICT, "get_timestamp")
+            self.start_again(server)
+            self.assertGreater(single.reply(STRICT).success, 0)
+            self.assertEqual(len(batch.reply(STRICT).success), 7)
+
+    def test_a_batch_of_somebody_who_has_gone(self):
+        """Is nobody else's: of another count, or of the same one."""
+        server, = self.start_fleet(1)
+        relay = self.start_relay([server])
+        for count in (7, 8):
+            server.send_signal(signal.SIGSTOP)
+            with relay.connect() as gone:
+                gone.send(STRICT.call("get_ids", "a", 7))
+                wait_for(lambda: relay.counters()["parked_calls"] > 0 if "parked_calls" in
+                         relay.counters() else True, what="a call that waits")
+            server.send_signal(signal.SIGCONT)
+            one = relay.call("get_ids", "a", count)
+            other = relay.call("get_ids", "a", count)
+            self.assertEqual((len(one), len(other)), (count, count))
+            self.assertFalse(set(one) & set(other))
+
+    def test_a_restart_of_the_relay(self):
+        servers = self.start_fleet()
+        relay = self.start_relay(servers)
+        numbers = [relay.call("get_id", "a") for _ in range(10)]
+        relay.kill()
+        relay = self.launch(*relay.command[3:], listen=text_of(relay.address)).wait_ready()
+        numbers += [relay.call("get_id", "a") for _ in range(10)]
+        self.assertEqual(len(set(numbers)), len(numbers))
+
+
+class Local(RelayTest):
+    def test_on_local_sockets_both_ways(self):
+        path = f"unix:{self.directory}/fleet"
+        server = self.launch("--state-directory", self.state, "--listen", path).wait_ready()
+        own = f"unix:{self.directory}/ids"
+        relay = self.start_relay([path], "--listen", own)
+        self.assertEqual(relay.call("get_worker").server, path)
+        shown = subprocess.run([SNOWFLAKECTL, "--server", own,
+                                "id", "-n", "3"], capture_output=True, text=True, check=True)
+        self.assertEqual(len(set(shown.stdout.split())), 3)
+        self.assertGreaterEqual(server.counters()["ids_generated"], 3)
+
+
+if __name__ == "__main__":
+    unittest.main()
