@@ -24,7 +24,8 @@ import pools
 from neighbours import BURSTS, KINDS
 from probes import Sampler, first_id
 from servers import (BARE, BARE_LOCAL, CHOICES, SERVERS, SUBJECT, SUBJECT_AUDITED, SUBJECT_LOCAL,
-                     SUBJECT_RELAY, SUBJECT_SCRAPED, SUBJECT_SECOND, SUBJECT_WIDE, VARIANTS, audit_file, free_port, running)
+                     SUBJECT_RELAY, SUBJECT_SCRAPED, SUBJECT_SECOND, SUBJECT_WIDE, VARIANTS,
+                     audit_file, free_port, running)
 from tools import ROOT, Failure, cores_apart, keep_to, run_to_its_end, spawn
 
 SUSTAINED = 5     # times the seconds of a point

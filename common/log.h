@@ -74,8 +74,7 @@ typedef enum {
 	LOG_AUDIT_REOPEN_FAILED, /* sink, error: it goes on as it was */
 	/* a relay; a fleet that comes and goes is worth a line a second */
 	LOG_RELAY_SERVER,         /* there is one to ask for IDs, after there was none: server,
-				     datacenter_id,	 worker_id, away_ms: how long there was none; 0: it has
-				     just begun */
+				     datacenter_id, worker_id, away_ms: 0: it has just begun */
 	LOG_RELAY_CUT_OFF,        /* no server can be asked for IDs: server, the last one; error */
 	LOG_RELAY_LAYOUT_DIFFERS, /* from that of its servers: id, layout, remedy */
 	/* the clock; its steps are limited to a line a second */

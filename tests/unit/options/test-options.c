@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "options/options-table.h"
+#include "options/options-text.h"
 #include "options/options.h"
 
 static Options *parse_words(char **words, GError **error)
@@ -48,12 +49,12 @@ static Options *parse_file(const char *args, const char *text, gssize length, ch
 }
 
 /* @text_at: where each of @list has its text */
-static char *list_to_string(const GPtrArray *list, const char *between, gsize text_at)
+static char *list_to_string(const GPtrArray *list, gsize text_at)
 {
 	GString *text = g_string_new(NULL);
 
 	for (guint i = 0; i < list->len; i++)
-		g_string_append_printf(text, "%s%s", i > 0 ? between : "",
+		g_string_append_printf(text, "%s%s", i > 0 ? ";" : "",
 				       G_STRUCT_MEMBER(char *, list->pdata[i], text_at));
 	return g_string_free(text, FALSE);
 }
@@ -76,21 +77,17 @@ static char *field_to_string(const Options *options, const OptionSpec *spec)
 	case OPTION_ADMIN:
 		return *(Address *const *)field ? g_strdup((*(Address *const *)field)->text) : NULL;
 	case OPTION_ADDRESSES:
-		return list_to_string(*(GPtrArray *const *)field, ";", offsetof(Address, text));
+		return list_to_string(*(GPtrArray *const *)field, offsetof(Address, text));
 	case OPTION_TARGETS:
-		return list_to_string(*(GPtrArray *const *)field, ";", offsetof(AuditTarget, text));
-	case OPTION_SERVERS:
-		return *(GPtrArray *const *)field ? list_to_string(*(GPtrArray *const *)field, ",",
-								   offsetof(Address, text))
-						  : NULL;
+		return list_to_string(*(GPtrArray *const *)field, offsetof(AuditTarget, text));
 	case OPTION_ZOOKEEPER:
 		return *(ZookeeperHosts *const *)field
 			       ? g_strdup((*(ZookeeperHosts *const *)field)->text)
 			       : NULL;
+	case OPTION_SERVERS:
 	case OPTION_LAYOUT:
-		return layout_to_string(field);
 	case OPTION_CHOICE:
-		return g_strdup(spec->choices[*(const guint *)field]);
+		return options_text_of(options, spec);
 	}
 	g_assert_not_reached();
 }
@@ -116,7 +113,7 @@ static char *changes(const Options *options)
 static void test_defaults(void)
 {
 	g_autoptr(Options) options = parse("", NULL);
-	g_autofree char *listen = list_to_string(options->listen, ";", offsetof(Address, text));
+	g_autofree char *listen = list_to_string(options->listen, offsetof(Address, text));
 
 	g_assert_cmpstr(listen, ==, "127.0.0.1:7609");
 	g_assert_null(options->advertise);
