@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include "options/options-table.h"
-#include "options/options-text.h"
 #include "options/options.h"
 
 static Options *parse_words(char **words, GError **error)
@@ -88,10 +87,10 @@ static char *field_to_string(const Options *options, const OptionSpec *spec)
 		return *(ZookeeperHosts *const *)field
 			       ? g_strdup((*(ZookeeperHosts *const *)field)->text)
 			       : NULL;
-	case OPTION_SERVERS:
 	case OPTION_LAYOUT:
+		return layout_to_string(field);
 	case OPTION_CHOICE:
-		return options_text_of(options, spec);
+		return g_strdup(spec->choices[*(const guint *)field]);
 	}
 	g_assert_not_reached();
 }
