@@ -24,7 +24,6 @@ CARRIED_SHARE = 0.6    # what pools and servers together are to take of them
 TRIAL_POOLS = 40
 STEADY_S = 1
 DEAD_S = 4             # a server is gone for so long: pools rest 2 to 4 s by then
-RETURN_S = 10
 RUN_IDS = 100          # about what a pool asks for
 LOAD_LIMIT_S = 60
 CLAIM_LIMIT_S = 60
@@ -74,7 +73,7 @@ def pools(options, build):
             "points": [_measure_pools(options, build, *case) for case in cases]}
 
 
-def _die_and_return(fleet, holders):
+def _die_and_return(fleet, holders, watched_s):
     """One server of the fleet is killed, and comes back: what the others were asked for."""
     watch = Watch(fleet)
     holders.report()
@@ -97,10 +96,11 @@ def _die_and_return(fleet, holders):
     fleet.start(0)
     returned_s = time.monotonic()
     watch.samples[0] = []
-    watch.run(returned_s + RETURN_S + 0.1)
+    watch.run(returned_s + watched_s + 0.1)
     found["growth"] = growth(watch.samples[0], returned_s)
-    found["return"] = highest(watch.samples[:1], returned_s, returned_s + RETURN_S)
+    found["return"] = highest(watch.samples[:1], returned_s, returned_s + watched_s)
     found["failed"] = holders.report()["failed"] - before["failed"]
+    settle(fleet, holders)
     found["connections"] = fleet.connections()
     return found
 
@@ -109,7 +109,7 @@ def _measure_death(options, build, servers, make):
     with Fleet(build, servers) as fleet, make(build, fleet) as holders:
         settle(fleet, holders)
         before = measure(fleet, holders, 1)
-        return {**_die_and_return(fleet, holders), "busy_share": before.busy_share}
+        return {**_die_and_return(fleet, holders, options.watched), "busy_share": before.busy_share}
 
 
 def death(options, build):
@@ -121,7 +121,7 @@ def death(options, build):
     return {"points": [
         {"rate": rate, **_measure_death(options, build, servers,
                                         functools.partial(Pools, count=count, rate=rate))}
-        for servers, count, rate in cases]}
+        for servers, count, rate in dict.fromkeys(cases)]}
 
 
 def has_relays(build):

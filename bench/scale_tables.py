@@ -26,11 +26,9 @@ def table(heads, rows):
 
 def rounded(value, digits=2):
     """So many digits that say something, and no more."""
-    if value == 0:
-        return "0"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    scale = 10 ** (math.floor(math.log10(abs(value))) - digits + 1)
-    return f"{round(value / scale) * scale:,.{places}f}"
+    shown = float(f"{value:.{digits}g}")
+    places = max(0, digits - 1 - math.floor(math.log10(abs(shown)))) if shown else 0
+    return f"{shown:,.{places}f}"
 
 
 def _cost_row(what, servers, count, point):
@@ -134,7 +132,7 @@ def zookeeper(figures):
 # What is to come of no death
 
 AT_ONCE = 0.5     # of the connections that were lost; within 100 ms
-FEW = 20          # connections: so few may come together by chance
+FEW = 50          # connections: so few may come together
 ANEW = 2          # connections for each that was lost
 
 
