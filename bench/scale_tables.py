@@ -50,7 +50,7 @@ def costs(figures):
             for point in figures.get("pools", {}).get("points", [])]
     if "relays" in figures:
         point = figures["relays"]
-        rows.append(_cost_row("relay, idle", len(point["connections"]), point["relays"], point))
+        rows.append(_cost_row("relay, idle", point["servers"], point["relays"], point))
     return rows and table(
         ["each, a second", "servers", "there are", "calls", "bytes received", "bytes sent",
          "servers' CPU us", "its own CPU us", "cores of others"], rows)
@@ -221,6 +221,6 @@ def markdown(run):
         f"{about['kernel']}, {about['versions']['snowflaked']}; `{run['command']}`.\n",
         costs(figures), server(figures), deaths(figures), returns(figures), memory(figures),
         zookeeper(figures), model(figures),
-        "".join(f"Not measured: {name}: {why}\n" for name, why in run["left_out"].items()),
+        "".join(f"Not measured: {name}: {why}\n" for name, why in (run["left_out"] | run["failed"]).items()),
     ]
     return "\n".join(part for part in parts if part)

@@ -137,12 +137,13 @@ class Report(unittest.TestCase):
     def test_each_table_is_there_if_there_are_figures(self):
         run = {"machine": {"day": "2026-11-24", "cores": 2, "cpu": "a CPU", "virtual": True,
                            "kernel": "6.1", "versions": {"snowflaked": "snowflaked 0"}},
-               "command": "bench/scale", "figures": FIGURES, "left_out": {"relays": "none"}}
+               "command": "bench/scale", "figures": FIGURES, "left_out": {"relays": "none"},
+               "failed": {}}
         text = scale_tables.markdown(run)
         for line in ("| pool, idle | 4 | 1,000 |", "| 1,000 pools, idle | 4 | 500 | 500 | 50 |",
                      "| 1,000 pools, idle | 4 | 500 | 3 | - | 31 |", "Not measured: relays: none"):
             self.assertIn(line, text)
-        self.assertNotIn("|", scale_tables.markdown({**run, "figures": {}}))
+        self.assertNotIn("|", scale_tables.markdown({**run, "figures": {}, "left_out": {}}))
 
 
 class Command(unittest.TestCase):
