@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of bench/scale as tables, and what they come to for fleets that fit on no one machine.
-"""
+"""The figures of bench/scale as tables, and what they come to for fleets that are larger."""
 import math
 
 HOSTS = (10, 1000, 100000)
@@ -221,6 +220,7 @@ def markdown(run):
         f"{about['kernel']}, {about['versions']['snowflaked']}; `{run['command']}`.\n",
         costs(figures), server(figures), deaths(figures), returns(figures), memory(figures),
         zookeeper(figures), model(figures),
-        "".join(f"Not measured: {name}: {why}\n" for name, why in (run["left_out"] | run["failed"]).items()),
+        "".join(f"Not measured: {name}: {why}\n"
+                for name, why in (run["left_out"] | run["failed"]).items()),
     ]
     return "\n".join(part for part in parts if part)
