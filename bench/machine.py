@@ -25,6 +25,13 @@ def _output(*command):
     return done.stdout.partition("\n")[0] if done.returncode == 0 else ""
 
 
+def ticks():
+    """Ticks that processes or another virtual machine used, and ticks that there were."""
+    first = pathlib.Path("/proc/stat").read_text().splitlines()[0]
+    fields = [int(field) for field in first.split()[1:9]]
+    return sum(fields[:3]) + fields[STEAL], sum(fields)
+
+
 class Others:
     """How much of the machine others use, from when this is made."""
 
@@ -33,14 +40,11 @@ class Others:
 
     @staticmethod
     def _now():
-        """Ticks that processes or another virtual machine used, ticks that there were, ticks that
-        were our own."""
-        first = pathlib.Path("/proc/stat").read_text().splitlines()[0]
-        ticks = [int(field) for field in first.split()[1:9]]
+        """As ticks(), and ticks that were our own."""
         own = [resource.getrusage(who) for who in (resource.RUSAGE_SELF,
                                                    resource.RUSAGE_CHILDREN)]
         own_s = sum(usage.ru_utime + usage.ru_stime for usage in own)
-        return sum(ticks[:3]) + ticks[STEAL], sum(ticks), own_s * os.sysconf("SC_CLK_TCK")
+        return *ticks(), own_s * os.sysconf("SC_CLK_TCK")
 
     def share(self):
         """Of all cores together. A child counts as one of the others until it has ended."""
@@ -48,10 +52,19 @@ class Others:
         return max(0, used - own) / max(1, total)
 
 
-def _busy_share():
+def busy_share():
+    """Of all cores, over a second."""
     others = Others()
     time.sleep(LOOK_S)
     return others.share()
+
+
+def wait_until_quiet(limit_s):
+    """Or until it has taken too long. Returns how busy it was in the last second."""
+    deadline = time.monotonic() + limit_s
+    while (share := busy_share()) >= BUSY_SHARE and time.monotonic() < deadline:
+        pass
+    return share
 
 
 def _cpu():
@@ -75,7 +88,7 @@ def describe(build):
         "cores": os.cpu_count(),
         "kernel": platform.release(),
         "compiler": _output("cc", "--version"),
-        "busy_before": _busy_share(),
+        "busy_before": busy_share(),
         "load_average_before": os.getloadavg()[0],
         "versions": _versions(build),
     }

@@ -26,12 +26,12 @@ def cpu_ns(pid):
 
 
 def memory_bytes(pid):
-    """Resident and anonymous memory; nothing of a process that is gone."""
+    """Resident, proportional and anonymous memory; nothing of a process that is gone."""
     try:
         text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
         return {}
-    found = dict(re.findall(r"^(Rss|Anonymous): +(\d+) kB$", text, re.MULTILINE))
+    found = dict(re.findall(r"^(Rss|Pss|Anonymous): +(\d+) kB$", text, re.MULTILINE))
     return {name.lower(): int(kib) * 1024 for name, kib in found.items()}
 
 

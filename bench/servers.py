@@ -54,17 +54,17 @@ class Server:
 
 
 def _snowflaked(*more):
-    return lambda place: _snowflaked_at("127.0.0.1:0", place, *more)
+    return lambda place: snowflaked_at("127.0.0.1:0", place, *more)
 
 
-def _snowflaked_at(address, place, *more):
+def snowflaked_at(address, place, *more):
     return [place.build / "server" / "snowflaked", "--listen", address,
             "--state-directory", place.directory, "--threads", str(LOOPS),
             "--max-connections", str(MAX_CONNECTIONS), *more]
 
 
 def _snowflaked_local(place):
-    return _snowflaked_at(f"unix:{place.directory / 'socket'}", place)
+    return snowflaked_at(f"unix:{place.directory / 'socket'}", place)
 
 
 def _relay(place):

@@ -5,15 +5,15 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "bench/pool/pace.h"
 
 #define GROUP         64 /* takes between two looks at the clock */
 #define TICK_NS       1000000
 #define TICKS_A_BURST 100
 #define CHILD_THREADS 2
 #define CHILD_IDS     500
-#define NS_PER_S      G_GINT64_CONSTANT(1000000000)
 
 typedef struct {
 	const TakersPlan *plan;
@@ -30,14 +30,6 @@ typedef struct {
 	gint64 longest_ns;
 	GArray *burst_ns;
 } Taker;
-
-static gint64 now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NS_PER_S + now.tv_nsec;
-}
 
 static void take_one(Taker *self)
 {
@@ -59,11 +51,11 @@ static void take_one(Taker *self)
 
 static gint64 take(Taker *self, guint64 count)
 {
-	gint64 begun_ns = now_ns();
+	gint64 begun_ns = pace_now_ns();
 
 	for (guint64 i = 0; i < count; i++)
 		take_one(self);
-	return now_ns() - begun_ns;
+	return pace_now_ns() - begun_ns;
 }
 
 static void take_group(Taker *self, guint64 count)
@@ -82,23 +74,16 @@ static void take_burst(Taker *self)
 	g_array_append_val(self->burst_ns, ns);
 }
 
-static void sleep_until(gint64 until_ns)
-{
-	const struct timespec until = {until_ns / NS_PER_S, until_ns % NS_PER_S};
-
-	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-}
-
 /* A little each millisecond; one at a time, so that each is measured. */
 static void take_at_pace(Taker *self)
 {
 	double ids_per_tick =
-		self->plan->ids_per_s / self->plan->threads * TICK_NS / (double)NS_PER_S;
-	gint64 begun_ns = now_ns();
+		self->plan->ids_per_s / self->plan->threads * TICK_NS / (double)PACE_NS_PER_S;
+	gint64 begun_ns = pace_now_ns();
 	guint64 due = 0;
 
 	for (guint64 tick = 1; !atomic_load(self->stops); tick++) {
-		sleep_until(begun_ns + (gint64)tick * TICK_NS);
+		pace_sleep_until(begun_ns + (gint64)tick * TICK_NS);
 		for (; due < (guint64)(ids_per_tick * (double)tick); due++)
 			take_group(self, 1);
 		if (self->plan->burst > 0 && tick % TICKS_A_BURST == 0)
@@ -174,11 +159,11 @@ static void make_child(Taker *parent, TakersReport *report)
 /* The thread that the program began with, until the time is over. */
 static void preside(Taker *self, TakersReport *report)
 {
-	gint64 end_ns = now_ns() + (gint64)(self->plan->seconds * (double)NS_PER_S);
-	gint64 pause_ns = NS_PER_S / MAX(self->plan->forks_per_s, 20);
+	gint64 end_ns = pace_now_ns() + (gint64)(self->plan->seconds * (double)PACE_NS_PER_S);
+	gint64 pause_ns = PACE_NS_PER_S / MAX(self->plan->forks_per_s, 20);
 
-	while (now_ns() < end_ns) {
-		sleep_until(MIN(now_ns() + pause_ns, end_ns));
+	while (pace_now_ns() < end_ns) {
+		pace_sleep_until(MIN(pace_now_ns() + pause_ns, end_ns));
 		if (self->plan->forks_per_s > 0)
 			make_child(self, report);
 	}
@@ -204,7 +189,7 @@ void takers_run(const TakersPlan *plan, SnowflakePool *pool, Seen *seen, TakersR
 	pthread_t threads[TAKERS_MAX_THREADS];
 	pthread_barrier_t bursts;
 	_Atomic gboolean stops = FALSE;
-	gint64 begun_ns = now_ns();
+	gint64 begun_ns = pace_now_ns();
 
 	*out_report = (TakersReport){.burst_ns = g_array_new(FALSE, FALSE, sizeof(double))};
 	pthread_barrier_init(&bursts, NULL, plan->threads);
@@ -222,7 +207,7 @@ void takers_run(const TakersPlan *plan, SnowflakePool *pool, Seen *seen, TakersR
 	atomic_store(&stops, TRUE);
 	for (guint i = 0; i < plan->threads; i++)
 		pthread_join(threads[i], NULL);
-	out_report->seconds = (double)(now_ns() - begun_ns) / (double)NS_PER_S;
+	out_report->seconds = (double)(pace_now_ns() - begun_ns) / (double)PACE_NS_PER_S;
 	for (guint i = 0; i <= plan->threads; i++)
 		add_up(out_report, &takers[i]);
 	pthread_barrier_destroy(&bursts);
