@@ -36,6 +36,8 @@ static const struct {
 	{"ids_generated", GROUP_IDS, "IDs"},
 	{"ids_generated_*", GROUP_AGENTS, "IDs"},
 	{"ulids_generated", GROUP_IDS, "ULIDs"},
+	{"datacenter_id", GROUP_IDS, ""},
+	{"worker_id", GROUP_IDS, ""},
 	{"scribe_enqueue_failures", GROUP_AUDIT, "IDs"},
 	{"reporter_flush_queue", GROUP_AUDIT, "IDs"},
 	{"closed_*", GROUP_CONNECTIONS, "connections"},
@@ -87,18 +89,11 @@ static char *milliseconds(gint64 us, const char *sign)
 	return g_strdup_printf("%s%.3f", us < 0 ? "" : sign, (double)us / 1000);
 }
 
-static void add_worker(GPtrArray *rows, const CtlWorker *worker, gint64 now_ms)
+static void add_reservation(GPtrArray *rows, const CtlWorker *worker, gint64 now_ms)
 {
 	gint64 left_ms = ctl_worker_left_ms(worker, now_ms);
 	gboolean is_reserved = worker->reserved_until_ms > 0;
-	Row *state = add(rows, GROUP_SERVER, "state", ctl_format_text(worker->state), NULL);
 
-	state->colour = ctl_colour_of_state(worker->state);
-	add(rows, GROUP_SERVER, "address", ctl_format_address(worker->address), NULL);
-	add(rows, GROUP_SERVER, "kind", ctl_format_text(worker->kind), NULL);
-	add(rows, GROUP_SERVER, "nonce", ctl_format_text(worker->nonce), NULL);
-	add(rows, GROUP_SERVER, "round_trip", milliseconds(worker->round_trip_us, ""), "ms");
-	add(rows, GROUP_SERVER, "clock_skew", milliseconds(worker->clock_skew_us, "+"), "ms");
 	add(rows, GROUP_WORKER_ID, "datacenter_id", number(worker->datacenter_id), "");
 	add(rows, GROUP_WORKER_ID, "worker_id",
 	    worker->worker_id >= 0 ? number(worker->worker_id) : g_strdup("-"), "");
@@ -109,17 +104,36 @@ static void add_worker(GPtrArray *rows, const CtlWorker *worker, gint64 now_ms)
 	    is_reserved ? number(left_ms) : g_strdup("-"), is_reserved ? "ms" : "");
 }
 
-/* get_worker has told these. */
-static gboolean is_known_otherwise(const char *name)
+static void add_worker(GPtrArray *rows, const CtlWorker *worker, gint64 now_ms)
 {
-	return strcmp(name, "datacenter_id") == 0 || strcmp(name, "worker_id") == 0;
+	Row *state = add(rows, GROUP_SERVER, "state", ctl_format_text(worker->state), NULL);
+	gboolean is_relay = ctl_worker_is_relay(worker);
+
+	state->colour = ctl_colour_of_state(worker->state);
+	add(rows, GROUP_SERVER, "address", ctl_format_address(worker->address), NULL);
+	add(rows, GROUP_SERVER, "kind", ctl_format_text(worker->kind), NULL);
+	if (is_relay)
+		add(rows, GROUP_SERVER, "relay_of", ctl_format_address(worker->relay_of), NULL);
+	add(rows, GROUP_SERVER, "nonce", ctl_format_text(worker->nonce), NULL);
+	add(rows, GROUP_SERVER, "round_trip", milliseconds(worker->round_trip_us, ""), "ms");
+	add(rows, GROUP_SERVER, "clock_skew", milliseconds(worker->clock_skew_us, "+"), "ms");
+	if (!is_relay)
+		add_reservation(rows, worker, now_ms);
 }
 
-static void add_counter(GPtrArray *rows, const SnowflakeClientCounter *counter)
+/* get_worker has told these; those of a relay are of its last ID. */
+static gboolean is_known_otherwise(const CtlWorker *worker, const char *name)
+{
+	return !ctl_worker_is_relay(worker) &&
+	       (strcmp(name, "datacenter_id") == 0 || strcmp(name, "worker_id") == 0);
+}
+
+static void add_counter(GPtrArray *rows, const CtlWorker *worker,
+			const SnowflakeClientCounter *counter)
 {
 	guint i = 0;
 
-	if (is_known_otherwise(counter->name))
+	if (is_known_otherwise(worker, counter->name))
 		return;
 	while (!g_pattern_match_simple(KINDS[i].pattern, counter->name))
 		i++;
@@ -186,7 +200,7 @@ char *ctl_status_text(const CtlProbe *probe, gint64 now_ms)
 
 	add_worker(rows, worker, now_ms);
 	for (guint i = 0; probe->counters != NULL && i < probe->counters->len; i++)
-		add_counter(rows, probe->counters->pdata[i]);
+		add_counter(rows, worker, probe->counters->pdata[i]);
 	widths = widths_of(rows);
 	for (Group group = 0; group < N_GROUPS; group++)
 		write_group(text, rows, group, &widths);

@@ -75,7 +75,7 @@ static double worker_value(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
 static char *address_cell(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms,
 			  G_GNUC_UNUSED gboolean brief)
 {
-	return ctl_format_address(worker->program != NULL ? worker->program : worker->address);
+	return ctl_worker_place(worker);
 }
 
 static char *state_cell(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms,
@@ -292,7 +292,8 @@ static Totals add_up(const GPtrArray *workers)
 
 		totals.serving += g_strcmp0(worker->state, "serving") == 0;
 		totals.has_rates |= worker->has_rates;
-		totals.ids_per_s += worker->ids_per_s;
+		/* its servers have counted them */
+		totals.ids_per_s += ctl_worker_is_relay(worker) ? 0 : worker->ids_per_s;
 		totals.calls_per_s += worker->calls_per_s;
 		/* a server that lies may tell of any number */
 		totals.connections =

@@ -12,7 +12,8 @@ typedef struct {
 
 static char *datacenter(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
 {
-	return g_strdup_printf("%u", worker->datacenter_id);
+	return ctl_worker_is_relay(worker) ? g_strdup("-")
+					   : g_strdup_printf("%u", worker->datacenter_id);
 }
 
 static char *worker_id(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
@@ -22,7 +23,7 @@ static char *worker_id(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
 
 static char *address(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
 {
-	return ctl_format_address(worker->program != NULL ? worker->program : worker->address);
+	return ctl_worker_place(worker);
 }
 
 static char *state(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
@@ -153,6 +154,7 @@ JsonObject *ctl_worker_to_json(const CtlWorker *self)
 	ctl_format_json_text(object, "nonce", self->nonce);
 	ctl_format_json_text(object, "kind", self->kind);
 	ctl_format_json_text(object, "program", self->program);
+	ctl_format_json_text(object, "relay_of", self->relay_of);
 	ctl_format_json_time(object, "as_of", self->as_of_ms);
 	json_object_set_boolean_member(object, "hearsay", self->is_hearsay);
 	set_measured(object, "round_trip_us", self, self->round_trip_us);

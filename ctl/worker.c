@@ -8,6 +8,7 @@
 
 #define UNREACHABLE "unreachable"
 #define EMBEDDED    "embedded"
+#define RELAY       "relay"
 #define OLD_MS      3000   /* servers tell of each other what was so a second or two ago */
 #define CLOCK_US    100000 /* a difference of clocks that is no news */
 
@@ -19,6 +20,7 @@ void ctl_worker_free(CtlWorker *self)
 	g_free(self->program);
 	g_free(self->nonce);
 	g_free(self->kind);
+	g_free(self->relay_of);
 	g_free(self->state);
 	g_free(self);
 }
@@ -94,8 +96,11 @@ static void take_clock(CtlWorker *self, gint64 clock_skew_us)
 
 static void take_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64 clock_skew_us)
 {
+	replace(&self->kind, said->kind);
+	replace(&self->relay_of, said->server);
 	self->datacenter_id = (guint)MAX(said->datacenter_id, 0);
-	self->worker_id = MAX(said->worker_id, -1);
+	/* what a relay says is whose its last ID was */
+	self->worker_id = ctl_worker_is_relay(self) ? -1 : MAX(said->worker_id, -1);
 	replace(&self->address, said->address);
 	replace(&self->program, said->program);
 	replace(&self->nonce, said->nonce);
@@ -103,7 +108,6 @@ static void take_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64
 	self->reserved_until_ms = said->reserved_until_ms;
 	take_time(self, said, clock_skew_us);
 	take_clock(self, clock_skew_us);
-	replace(&self->kind, said->kind);
 }
 
 CtlWorker *ctl_worker_of_hearsay(const SnowflakeClientWorker *said, gint64 clock_skew_us)
@@ -193,7 +197,10 @@ static gint compare(gconstpointer a, gconstpointer b)
 	/* -1 becomes the last */
 	guint left_id = (guint)left->worker_id;
 	guint right_id = (guint)right->worker_id;
+	gboolean is_relay = ctl_worker_is_relay(left);
 
+	if (is_relay != ctl_worker_is_relay(right))
+		return is_relay ? 1 : -1;
 	if (left->datacenter_id != right->datacenter_id)
 		return left->datacenter_id > right->datacenter_id ? 1 : -1;
 	if (left_id != right_id)
@@ -288,6 +295,20 @@ void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean 
 	g_ptr_array_sort(workers, compare);
 }
 
+gboolean ctl_worker_is_relay(const CtlWorker *self)
+{
+	return g_strcmp0(self->kind, RELAY) == 0;
+}
+
+char *ctl_worker_place(const CtlWorker *self)
+{
+	g_autofree char *place =
+		ctl_format_address(self->program != NULL ? self->program : self->address);
+
+	return ctl_worker_is_relay(self) ? g_strconcat(place, " (relay)", NULL)
+					 : g_steal_pointer(&place);
+}
+
 static gboolean is_same_clock(const CtlWorker *self, const CtlWorker *before)
 {
 	gint64 uncertain_us = CLOCK_US + self->round_trip_us + before->round_trip_us;
@@ -307,6 +328,7 @@ static gboolean is_same(const CtlWorker *self, const CtlWorker *before)
 	       g_strcmp0(self->program, before->program) == 0 &&
 	       g_strcmp0(self->nonce, before->nonce) == 0 &&
 	       g_strcmp0(self->kind, before->kind) == 0 &&
+	       g_strcmp0(self->relay_of, before->relay_of) == 0 &&
 	       g_strcmp0(self->state, before->state) == 0 && is_same_clock(self, before);
 }
 

@@ -19,7 +19,7 @@ typedef struct {
 /* A server as "workers" and "top" list it. */
 typedef struct {
 	guint datacenter_id;
-	gint worker_id; /* -1: none yet */
+	gint worker_id; /* -1: none yet, or it is a relay, which holds none */
 	char *address;  /* host:port; NULL: its claim does not tell, or it takes no calls */
 	char *program;  /* that it is embedded in, as PROGRAM@HOST; NULL: a server */
 	char *nonce;
@@ -30,6 +30,7 @@ typedef struct {
 	gboolean has_clock;       /* whose clock @reserved_until_ms is by is known: */
 	gint64 ahead_ms;          /* that clock minus ours */
 	char *kind;               /* NULL: not known */
+	char *relay_of;           /* of a relay, the server that its IDs are from; else NULL */
 	gboolean is_hearsay;      /* others say so: what it says itself is put in place */
 
 	char *state;           /* NULL: not asked; of one that is embedded, what its claim tells */
@@ -81,9 +82,17 @@ gint64 ctl_worker_left_ms(const CtlWorker *self, gint64 now_ms);
  * address another server answers. One that is embedded is not asked: it is serving while something
  * is reserved for it. What is reserved for it is so by a clock that nobody tells of:
  * the one that is furthest back of those that are known is taken for it, so that what has ended by
- * that has ended. Then sorts all by datacenter ID and worker ID; those without one come last.
+ * that has ended. Then sorts all by datacenter ID and worker ID; those without one come last, and
+ * relays after all others.
  */
 void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean with_counts);
+
+/* Whether it hands on IDs of others. */
+gboolean ctl_worker_is_relay(const CtlWorker *self);
+
+/* (transfer full): where it is, for people: its address and that it is a relay, if it is one; or
+ * the program that it is embedded in. */
+char *ctl_worker_place(const CtlWorker *self);
 
 /* Whether who lists them again has nothing new to tell: the times that answers took, and what they
  * make uncertain in a clock, are not news. Both are sorted. */

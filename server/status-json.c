@@ -282,13 +282,14 @@ static void set_time(JsonObject *object, const char *name, gint64 time_ms)
 	set_text(object, name, text);
 }
 
-/* As snowflakectl has it. */
+/* As snowflakectl has it. A relay holds no worker ID. */
 static JsonObject *describe_worker(const SfWorker *worker, gboolean is_self)
 {
 	JsonObject *object = json_object_new();
+	gboolean is_relay = worker->server != NULL;
 
 	json_object_set_int_member(object, "datacenter_id", worker->datacenter_id);
-	json_object_set_int_member(object, "worker_id", worker->worker_id);
+	json_object_set_int_member(object, "worker_id", is_relay ? -1 : worker->worker_id);
 	set_text(object, "address", worker->address);
 	set_text(object, "state", worker->state);
 	set_time(object, "claimed_at", worker->claimed_at_ms);
@@ -296,6 +297,7 @@ static JsonObject *describe_worker(const SfWorker *worker, gboolean is_self)
 	set_text(object, "nonce", worker->nonce);
 	set_text(object, "kind", worker->kind);
 	set_text(object, "program", worker->program);
+	set_text(object, "relay_of", worker->server);
 	set_time(object, "as_of", worker->as_of_ms);
 	json_object_set_boolean_member(object, "hearsay", !is_self);
 	json_object_set_boolean_member(object, "self", is_self);

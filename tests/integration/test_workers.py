@@ -69,7 +69,8 @@ class Workers(ZookeeperTest):
             return {"datacenter_id": datacenter, "worker_id": worker, "address": address,
                     "state": state, "claimed_at": time_of(made[nonce] - 1288834974657),
                     "reserved_until": time_of(tick), "nonce": nonce, "hearsay": False,
-                    "kind": None if state == "unreachable" else "server", "program": None}
+                    "kind": None if state == "unreachable" else "server", "program": None,
+                    "relay_of": None}
 
         listed = self.listed("workers")
         for each in listed:
