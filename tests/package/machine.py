@@ -78,5 +78,5 @@ class Machine:
     def property(self, name, unit="snowflaked.service"):
         return self.run("systemctl", "show", "--value", "--property", name, unit).strip()
 
-    def wait_until_active(self):
-        wait_for(lambda: self.property("ActiveState") == "active", 30, "the server is active")
+    def wait_until_active(self, unit="snowflaked.service"):
+        wait_for(lambda: self.property("ActiveState", unit) == "active", 30, f"{unit} is active")

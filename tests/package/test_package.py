@@ -12,7 +12,8 @@ from machine import Machine
 
 WORK = pathlib.Path()  # run says where packages and root are
 
-SERVICE, SOCKET = "snowflaked.service", "snowflaked.socket"
+SERVICE, SOCKET, RELAY = "snowflaked.service", "snowflaked.socket", "snowflaked-relay.service"
+RELAY_CONFIG, RELAY_SOCKET = "/etc/snowflaked/relay.conf", "unix:/run/snowflaked-relay/ids"
 STATE, CONFIG = "/var/lib/snowflaked", "/etc/snowflaked/snowflaked.conf"
 EXAMPLES = packages.ROOT / "docs" / "examples"
 ADMIN = "http://127.0.0.1:9990"
@@ -151,6 +152,84 @@ class Upgrade(PackageTest):
         self.assert_states(service="inactive", socket="inactive")
         self.assertEqual(self.machine.run("systemctl", "is-enabled", SERVICE, status=1),
                          "disabled\n")
+
+
+class Relay(PackageTest):
+    """Beside the server that the package has started, whose IDs it hands on."""
+
+    def configure(self):
+        self.machine.run("sed", "--in-place", "-e", "s/^#relay=.*/relay=127.0.0.1:7609/",
+                         "-e", "s/^\\(listen=127.0.0.1:\\)7609/\\17610/",
+                         "-e", "s/^\\(admin-listen=127.0.0.1:\\)9990/\\19991/", RELAY_CONFIG)
+
+    def begin(self):
+        self.configure()
+        self.systemctl("enable", "--now", RELAY)
+
+    def state(self):
+        return self.machine.property("ActiveState", RELAY)
+
+    def draw_as(self, *who, status=0):
+        """As somebody, at the local socket: what it prints."""
+        return self.machine.run("setpriv", "--clear-groups", *who, "snowflakectl", "--server",
+                                RELAY_SOCKET, "id", "-n", 3, status=status)
+
+    def test_that_it_is_off_until_it_has_servers(self):
+        self.assertEqual(self.state(), "inactive")
+        self.assertEqual(self.machine.run("systemctl", "is-enabled", RELAY, status=1),
+                         "disabled\n")
+        self.machine.run("systemctl", "start", RELAY, status=1)
+        self.assertEqual((self.state(), self.machine.property("ExecMainStatus", RELAY),
+                          self.machine.property("NRestarts", RELAY)), ("failed", "2", "0"))
+        self.assertIn("relay-discover: does nothing without relay",
+                      self.machine.run("journalctl", "--unit", RELAY))
+
+    def test_that_it_serves_every_user_of_the_machine(self):
+        self.begin()
+        for who in (("--reuid=root", "--regid=root"), ("--reuid=nobody", "--regid=nogroup")):
+            ids = [int(line) for line in self.draw_as(*who).split()]
+            self.assertEqual((len(ids), ids), (3, sorted(set(ids))))
+        self.machine.run("curl", "--fail", "--silent", "http://127.0.0.1:9991/readyz")
+        self.machine.run("test", "!", "-e", "/var/lib/snowflaked-relay")
+        self.systemctl("stop", SERVICE)
+        wait_for(lambda: "event=relay-cut-off" in self.machine.run(
+            "journalctl", "--unit", RELAY), 30, "it notices")
+        self.systemctl("start", SERVICE)
+        self.draw_as("--reuid=nobody", "--regid=nogroup")
+        self.assertEqual(self.state(), "active")
+
+    def test_a_group_of_users(self):
+        self.configure()
+        self.machine.run("sh", "-c", f"echo socket-mode=0660 >> {RELAY_CONFIG} && "
+                                     f"mkdir /etc/systemd/system/{RELAY}.d && "
+                                     "printf '[Service]\\nGroup=games\\n' "
+                                     f"> /etc/systemd/system/{RELAY}.d/group.conf")
+        self.systemctl("daemon-reload")
+        self.systemctl("start", RELAY)
+        self.draw_as("--reuid=nobody", "--regid=games")
+        self.assertIn("Permission denied",
+                      self.draw_as("--reuid=nobody", "--regid=nogroup", status=1))
+
+    def test_an_upgrade(self):
+        self.begin()
+        before = self.machine.property("InvocationID", RELAY)
+        self.install("newer")
+        self.machine.wait_until_active(RELAY)
+        self.assertNotEqual(self.machine.property("InvocationID", RELAY), before)
+        self.draw_as("--reuid=root", "--regid=root")
+
+    def test_an_upgrade_does_not_start_it(self):
+        self.configure()
+        self.install("newer")
+        self.assertEqual(self.state(), "inactive")
+
+    def test_removal(self):
+        self.begin()
+        self.machine.run("dpkg", "--remove", "snowflaked")
+        self.assertEqual(self.state(), "inactive")
+        self.machine.run("test", "-e", RELAY_CONFIG)
+        self.machine.run("dpkg", "--purge", "snowflaked")
+        self.machine.run("test", "!", "-e", "/etc/snowflaked")
 
 
 class Removal(PackageTest):

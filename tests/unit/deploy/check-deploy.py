@@ -1,16 +1,18 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""check-deploy.py SERVICE VERSION
+"""check-deploy.py SNOWFLAKECTL VERSION SERVICE...
 
 Whether deploy/ agrees with the tree and with itself: what the packages are built with and which
-version they are, where the socket unit listens, and how little SERVICE, the systemd unit, may do.
-Without systemd-analyze, where there is no systemd, that last one is left out.
+version they are, where the socket unit and the relay listen, that a relay starts once its servers
+are named and not before, and how little each SERVICE, a systemd unit, may do. Without
+systemd-analyze, where there is no systemd, that last one is left out.
 """
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 DEPLOY = pathlib.Path(__file__).resolve().parent.parent.parent.parent / "deploy"
 # Debian takes these for granted, or meson brings them.
@@ -43,6 +45,23 @@ def check_socket():
         yield f"snowflaked.socket listens on {listens}, the server on {address}"
 
 
+def check_relay(snowflakectl):
+    text = (DEPLOY / "snowflaked-relay.conf").read_text()
+    address = find(r"^#listen=(\S+)", "snowflaked.conf")
+    directory = find(r"^RuntimeDirectory=(\S+)", "snowflaked-relay.service.in")
+    if f"\nlisten={address};unix:/run/{directory}/" not in text:
+        yield f"snowflaked-relay.conf does not listen on {address} and in /run/{directory}"
+    for config, status, words in ((text, 1, "relay-discover: does nothing without relay"),
+                                  (text.replace("\n#relay=", "\nrelay="), 0, "")):
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+            file.write(config)
+            file.flush()
+            done = subprocess.run((snowflakectl, "config", "check", file.name),
+                                  capture_output=True, text=True, timeout=60)
+        if done.returncode != status or words not in done.stderr:
+            yield f"snowflaked-relay.conf: {done.returncode}, not {status}: {done.stderr}"
+
+
 def check_exposure(service):
     if shutil.which("systemd-analyze") is None:
         return
@@ -54,9 +73,10 @@ def check_exposure(service):
 
 
 def main():
-    service, version = sys.argv[1:]
+    snowflakectl, version, *services = sys.argv[1:]
     problems = [*check_build_depends(), *check_version(version), *check_socket(),
-                *check_exposure(service)]
+                *check_relay(snowflakectl),
+                *(problem for service in services for problem in check_exposure(service))]
     for problem in problems:
         print(problem)
     return 1 if problems else 0
