@@ -5,11 +5,13 @@
 
 #include "common/log.h"
 #include "worker/file/own-descriptors.h"
+#include "worker/fork-gate.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void before(void)
 {
+	fork_gate_hold();
 	own_descriptors_hold();
 	log_hold_for_fork();
 }
@@ -18,12 +20,14 @@ static void after_in_parent(void)
 {
 	log_go_on_after_fork();
 	own_descriptors_go_on();
+	fork_gate_go_on();
 }
 
 static void after_in_child(void)
 {
 	log_go_on_after_fork();
 	own_descriptors_close_all();
+	fork_gate_go_on_in_child();
 }
 
 static void install(void)

@@ -3,6 +3,7 @@
 
 #include "common/log.h"
 #include "core/text.h"
+#include "worker/fork-gate.h"
 #include "worker/keeper-clock.h"
 #include "worker/keeper-lease.h"
 #include "worker/keeper-private.h"
@@ -80,11 +81,13 @@ static void sleep_until(Keeper *self, gint64 until_us)
 {
 	struct timespec until = monotonic_time(until_us);
 
+	fork_gate_pause();
 	pthread_mutex_lock(&self->mutex);
 	if (!self->poked)
 		pthread_cond_timedwait(&self->wake, &self->mutex, &until);
 	self->poked = FALSE;
 	pthread_mutex_unlock(&self->mutex);
+	fork_gate_resume();
 }
 
 static void follow(Keeper *self, const KeeperPlan *plan)
@@ -112,6 +115,7 @@ static void *keeper_thread(void *user_data)
 {
 	Keeper *self = user_data;
 
+	fork_gate_enter();
 	while (!self->facts.stopped) {
 		KeeperPlan plan;
 
@@ -130,6 +134,7 @@ static void *keeper_thread(void *user_data)
 		follow(self, &plan);
 	}
 	show(self);
+	fork_gate_leave();
 	pthread_mutex_lock(&self->mutex);
 	self->finished = TRUE;
 	pthread_cond_signal(&self->end);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "worker/fork-gate.h"
 #include "worker/registry.h"
 
 #define DIRECTORY_MODE   0700
@@ -97,6 +98,17 @@ StateDirectory *state_directory_open(const char *path, GError **error)
 	return self;
 }
 
+/* It may take as long as the disk likes. */
+static int sync_outside(int fd)
+{
+	int code;
+
+	fork_gate_pause();
+	code = fsync(fd);
+	fork_gate_resume();
+	return code;
+}
+
 gboolean state_directory_sync_name(const StateDirectory *self, GError **error)
 {
 	g_auto(StateFd) parent = openat(self->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -108,7 +120,7 @@ gboolean state_directory_sync_name(const StateDirectory *self, GError **error)
 	if (parent < 0 || fstat(self->fd, &own) != 0 || fstat(parent, &above) != 0)
 		return fail("look at the parent of", self->path, error);
 	/* a mount point does not hang on its name; EINVAL: a file system that is never written */
-	return own.st_dev != above.st_dev || fsync(parent) == 0 || errno == EINVAL ||
+	return own.st_dev != above.st_dev || sync_outside(parent) == 0 || errno == EINVAL ||
 	       fail("sync the parent of", self->path, error);
 }
 
@@ -345,7 +357,7 @@ static StateFd write_durably(const StateDirectory *self, const char *name, const
 	g_auto(StateFd) fd = openat(
 		self->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
 
-	if (fd < 0 || !write_all(fd, text) || fsync(fd) != 0) {
+	if (fd < 0 || !write_all(fd, text) || sync_outside(fd) != 0) {
 		state_directory_fail_file(self, "write", name, error);
 		if (fd >= 0)
 			unlinkat(self->fd, name, 0);
@@ -366,7 +378,9 @@ static gboolean lock_directory(const StateDirectory *self, GError **error)
 				    self->path, LOCK_TRIES * LOCK_PAUSE_US / 1000);
 			return FALSE;
 		}
+		fork_gate_pause();
 		g_usleep(LOCK_PAUSE_US);
+		fork_gate_resume();
 	}
 	return TRUE;
 }
@@ -432,7 +446,7 @@ gboolean state_directory_replace(const StateDirectory *self, const char *name, c
 		return FALSE;
 	if (out_file != NULL)
 		*out_file = g_steal_fd(&fd);
-	return fsync(self->fd) == 0 || fail("sync", self->path, error);
+	return sync_outside(self->fd) == 0 || fail("sync", self->path, error);
 }
 
 gboolean state_directory_make(const StateDirectory *self, const char *name, const char *text,

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/fork-gate.h"
+
+#include <errno.h>
+#include <glib.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define N_FORKS 300
+#define WORK    20000 /* rounds of a loop: so long that most forks would meet it */
+
+/* As a lock of GLib's: not ours to hold while there is a fork. */
+static pthread_mutex_t foreign = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic gboolean stops;
+static _Atomic guint rounds;
+
+static void work(void)
+{
+	pthread_mutex_lock(&foreign);
+	for (volatile guint i = 0; i < WORK; i++)
+		;
+	pthread_mutex_unlock(&foreign);
+	atomic_fetch_add(&rounds, 1);
+}
+
+/* Within the gate, but for its waits. */
+static void *run(void *user_data G_GNUC_UNUSED)
+{
+	fork_gate_enter();
+	while (!atomic_load(&stops)) {
+		work();
+		errno = ENOSPC;
+		fork_gate_pause();
+		g_assert_cmpint(errno, ==, ENOSPC);
+		fork_gate_resume();
+		g_assert_cmpint(errno, ==, ENOSPC);
+	}
+	fork_gate_leave();
+	return NULL;
+}
+
+/* What a thread of ours held in the parent nobody holds in the child, whose threads may work. */
+static void G_GNUC_NORETURN child_main(void)
+{
+	if (pthread_mutex_trylock(&foreign) != 0)
+		_exit(1);
+	fork_gate_enter();
+	fork_gate_leave();
+	fork_gate_hold();
+	fork_gate_go_on();
+	_exit(0);
+}
+
+static void test_no_fork_while_threads_work(void)
+{
+	pthread_t threads[2];
+	guint before;
+
+	g_assert_no_errno(
+		pthread_atfork(fork_gate_hold, fork_gate_go_on, fork_gate_go_on_in_child));
+	for (gsize i = 0; i < G_N_ELEMENTS(threads); i++)
+		g_assert_no_errno(pthread_create(&threads[i], NULL, run, NULL));
+	for (guint i = 0; i < N_FORKS; i++) {
+		pid_t child = fork();
+		int status;
+
+		if (child == 0)
+			child_main();
+		g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+		g_assert_cmpint(status, ==, 0);
+	}
+	/* they go on */
+	before = atomic_load(&rounds);
+	while (atomic_load(&rounds) < before + 2)
+		sched_yield();
+	atomic_store(&stops, TRUE);
+	for (gsize i = 0; i < G_N_ELEMENTS(threads); i++)
+		pthread_join(threads[i], NULL);
+}
+
+/* Of a thread that does not work these do nothing. */
+static void test_outside(void)
+{
+	fork_gate_pause();
+	fork_gate_resume();
+	fork_gate_hold();
+	fork_gate_go_on();
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/fork-gate/outside", test_outside);
+	g_test_add_func("/fork-gate/no-fork-while-threads-work", test_no_fork_while_threads_work);
+	return g_test_run();
+}
