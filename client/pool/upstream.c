@@ -43,22 +43,14 @@ void pool_upstream_free(PoolUpstream *self)
 	g_free(self);
 }
 
-static gboolean take_when_dry(PoolUpstream *self, guint most, PoolRun *out_run)
-{
-	atomic_fetch_add_explicit(&self->hand->dry, 1, memory_order_relaxed);
-	pool_watch_mark_dry(&self->watch);
-	if (pool_hand_take(self->hand, NULL, most, out_run))
-		return TRUE;
-	pool_refill_call(self->refill);
-	return FALSE;
-}
-
 gboolean pool_upstream_take(PoolUpstream *self, guint most, gint64 *out_first, guint *out_count)
 {
 	PoolRun run;
 
-	if (!pool_hand_take(self->hand, NULL, most, &run) && !take_when_dry(self, most, &run))
+	if (!pool_watch_take(&self->watch, self->hand, most, &run)) {
+		pool_refill_call(self->refill);
 		return FALSE;
+	}
 	*out_first = run.first;
 	*out_count = run.count;
 	return TRUE;

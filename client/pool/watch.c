@@ -36,9 +36,13 @@ void pool_view_clear(PoolView *self)
 	g_clear_pointer(&self->failure, g_free);
 }
 
-void pool_watch_mark_dry(PoolWatch *self)
+gboolean pool_watch_take(PoolWatch *self, PoolHand *hand, guint most, PoolRun *out_run)
 {
+	if (pool_hand_take(hand, NULL, most, out_run))
+		return TRUE;
+	atomic_fetch_add_explicit(&hand->dry, 1, memory_order_relaxed);
 	atomic_exchange(&self->is_dry, TRUE);
+	return pool_hand_take(hand, NULL, most, out_run);
 }
 
 gboolean pool_watch_is_dry(const PoolWatch *self)

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "client/pool/fleet.h"
+#include "client/pool/hand.h"
 #include "client/pool/orders.h"
 #include "client/pool/upstream.h"
 
@@ -39,8 +40,10 @@ void pool_watch_clear(PoolWatch *self);
 
 /* Any thread. */
 
-/* Takers have found nothing; then they look once more. */
-void pool_watch_mark_dry(PoolWatch *self);
+/* As pool_hand_take(), of no slot. If there is nothing, changed() will be called once there is, if
+ * whoever fetches is called. */
+gboolean pool_watch_take(PoolWatch *self, PoolHand *hand, guint most, PoolRun *out_run);
+
 void pool_watch_get_view(PoolWatch *self, PoolView *out_view);
 
 /* As pool_upstream_get_workers(). Whoever fetches is to be called if that comes to nothing. */
