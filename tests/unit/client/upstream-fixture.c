@@ -7,9 +7,9 @@
 
 #define LONG_AGE_MS 600000 /* with which nothing is thrown away during a test */
 
-static void note_news(gpointer user_data)
+void upstream_news_note(gpointer news)
 {
-	UpstreamNews *self = user_data;
+	UpstreamNews *self = news;
 
 	pthread_mutex_lock(&self->mutex);
 	self->round++;
@@ -52,14 +52,13 @@ void upstream_fixture_connect(UpstreamFixture *self)
 		servers[i] = fake_node_text(self->nodes[i]);
 	config.servers = servers;
 	config.max_age_ms = LONG_AGE_MS;
-	self->upstream = pool_upstream_new(&config, note_news, &self->news, &error);
+	self->upstream = pool_upstream_new(&config, upstream_news_note, &self->news, &error);
 	g_assert_no_error(error);
 }
 
 void upstream_fixture_set_up(UpstreamFixture *self, gconstpointer n_nodes)
 {
-	pthread_mutex_init(&self->news.mutex, NULL);
-	pthread_cond_init(&self->news.changed, NULL);
+	self->news = (UpstreamNews)UPSTREAM_NEWS_INIT;
 	for (guint i = 0; i < GPOINTER_TO_UINT(n_nodes); i++)
 		self->nodes[i] = fake_node_new(i);
 }
@@ -69,8 +68,6 @@ void upstream_fixture_tear_down(UpstreamFixture *self, G_GNUC_UNUSED gconstpoint
 	pool_upstream_free(self->upstream);
 	for (guint i = 0; i < UPSTREAM_MAX_NODES; i++)
 		fake_node_free(self->nodes[i]);
-	pthread_cond_destroy(&self->news.changed);
-	pthread_mutex_destroy(&self->news.mutex);
 }
 
 gboolean upstream_fixture_is_served(UpstreamFixture *self)

@@ -17,6 +17,14 @@ typedef struct {
 	guint64 round; /* counts the calls of changed() */
 } UpstreamNews;
 
+#define UPSTREAM_NEWS_INIT                                                                         \
+	{                                                                                          \
+		PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0                             \
+	}
+
+/* As changed(). */
+void upstream_news_note(gpointer news);
+
 typedef struct {
 	UpstreamNews news;
 	FakeNode *nodes[UPSTREAM_MAX_NODES + 1]; /* NULL after the last one */
