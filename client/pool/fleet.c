@@ -429,8 +429,6 @@ gint64 pool_fleet_next_us(const PoolFleet *self, PoolNeed need, gint64 now_us)
 	guint count = pool_peers_count(&self->peers);
 	guint wanted = wanted_peers(self, now_us);
 
-	if (self->is_served != (pool_peers_best_rank(&self->peers, now_us) != POOL_PEER_USELESS))
-		return now_us;
 	if (!self->is_settled)
 		next_us = MIN(next_us, self->settles_us);
 	if (count < wanted)

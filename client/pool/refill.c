@@ -68,8 +68,10 @@ static gboolean is_ordered(PoolRefill *self, const PoolPeer *peer)
 	       pool_orders_fill(&self->watch->orders, &self->fleet.peers, peer, &self->news);
 }
 
-static void hear_one(PoolRefill *self, PoolPeer **peer, gint64 now_us)
+/* Returns: whether the peer can be asked again, or is gone */
+static gboolean hear_one(PoolRefill *self, PoolPeer **peer, gint64 now_us)
 {
+	gboolean was_idle = pool_peer_is_idle(*peer);
 	PoolPeerEvent event = pool_fleet_hear(&self->fleet, peer, &self->news, now_us);
 
 	if (event == POOL_PEER_DRAWN && !is_ordered(self, *peer))
@@ -77,16 +79,21 @@ static void hear_one(PoolRefill *self, PoolPeer **peer, gint64 now_us)
 	if (event == POOL_PEER_LISTED && self->watch != NULL)
 		pool_watch_put_workers(self->watch, g_steal_pointer(&self->news.workers),
 				       self->news.asked_us, now_us);
+	return *peer == NULL || (pool_peer_is_idle(*peer) && !was_idle);
 }
 
-static void hear(PoolRefill *self, gint64 now_us)
+/* Returns: whether there is something new */
+static gboolean hear(PoolRefill *self, gint64 now_us)
 {
+	gboolean is_new = FALSE;
+
 	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
 		PoolPeer **peer = &self->fleet.peers.all[i];
 
 		if (*peer != NULL)
-			hear_one(self, peer, now_us);
+			is_new |= hear_one(self, peer, now_us);
 	}
+	return is_new;
 }
 
 static void explain(PoolRefill *self)
@@ -210,10 +217,12 @@ static gint64 work(PoolRefill *self)
 	if (self->watch != NULL)
 		pool_watch_tend(self->watch, &self->fleet, now_us);
 	ask(self, now_us);
-	hear(self, now_us);
+
+	gboolean is_new = hear(self, now_us);
+
 	explain(self);
 	atomic_store_explicit(&self->switches, self->fleet.switches, memory_order_relaxed);
-	return next_us(self, now_us);
+	return is_new ? now_us : next_us(self, now_us);
 }
 
 /* The thread */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Batches that a relay asks a fleet for as they are. */
+#include <poll.h>
+
 #include "client/pool/clock.h"
 #include "tests/unit/client/upstream-fixture.h"
 #include "tests/unit/patience.h"
@@ -229,7 +231,7 @@ static void check_trouble(FakeNodeManner manner)
 	g_assert_cmpint(check_filled(order, 100) >> 40, ==, 2 - first);
 	fake_node_wait_for_calls(self.nodes[first], "get_id_runs", 1);
 
-	/* it is placed once more, and what comes late is not for it */
+	/* what comes late is not for it, if it is placed once more */
 	pool_order_place(order, 200);
 	fake_node_set_manner(self.nodes[first], FAKE_NODE_SERVES);
 	g_assert_cmpint(wait_for_end(&self, order), ==, POOL_ORDER_FILLED);
@@ -243,6 +245,35 @@ static void test_troubles(void)
 	check_trouble(FAKE_NODE_REFUSES);
 	check_trouble(FAKE_NODE_BREAKS);
 	check_trouble(FAKE_NODE_AWAY);
+}
+
+static guint64 in_hand(UpstreamFixture *self)
+{
+	SnowflakePoolStatistics statistics;
+
+	pool_upstream_get_statistics(self->upstream, &statistics);
+	return statistics.in_hand;
+}
+
+/* The other is asked long before the first one is given up: so what comes late is not lost. */
+static void test_late_answer(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	gint64 limit_us = g_get_monotonic_time() + PATIENCE_US;
+	PoolOrder *order;
+
+	upstream_fixture_connect(self);
+
+	guint first = upstream_fixture_first(self);
+
+	fake_node_set_manner(self->nodes[first], FAKE_NODE_HANGS);
+	order = place(self, 100);
+	g_assert_cmpint(wait_for_end(self, order), ==, POOL_ORDER_FILLED);
+	fake_node_set_manner(self->nodes[first], FAKE_NODE_SERVES);
+	while (in_hand(self) < 100) {
+		g_assert_cmpint(g_get_monotonic_time(), <, limit_us);
+		poll(NULL, 0, 1);
+	}
+	g_assert_cmpint(upstream_fixture_take(self) >> 40, ==, first + 1);
 }
 
 /* An order, and a take, wait for a fleet that is not there. */
@@ -271,6 +302,7 @@ static const struct {
 	{"/pool-orders/refused-once", 1, test_refused_once},
 	{"/pool-orders/one-that-gives-more", 2, test_one_that_gives_more},
 	{"/pool-orders/in-their-order", 1, test_in_their_order},
+	{"/pool-orders/late-answer", 2, test_late_answer},
 	{"/pool-orders/stays-placed", 1, test_stays_placed},
 };
 

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The servers as a pool sees them, in a time of the test's own: it stands still while something is
+ * under way, and leaps to what comes next when nothing is. */
+#include "client/pool/fleet.h"
+
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "client/pool/clock.h"
+#include "client/pool/fork.h"
+#include "tests/unit/client/fake-node.h"
+#include "tests/unit/patience.h"
+
+#define MAX_NODES 4
+#define SECOND_US G_USEC_PER_SEC
+#define LONG_US   (600 * SECOND_US) /* for rests to have become as long as they do */
+
+typedef struct {
+	FakeNode *nodes[MAX_NODES + 1]; /* NULL after the last one */
+	PoolConfig *config;
+	PoolFleet fleet;
+	PoolNews news;
+	PoolNeed need;
+	int fd;
+	gint64 now_us;
+	gint64 connected_us;   /* when the last connection was begun */
+	gint64 longest_gap_us; /* between two of them */
+} Fleet;
+
+static void fleet_set_up(Fleet *self, guint n_nodes)
+{
+	*self = (Fleet){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .now_us = SECOND_US};
+	pool_fork_init();
+	pool_news_init(&self->news);
+	for (guint i = 0; i < n_nodes; i++)
+		self->nodes[i] = fake_node_new(i);
+}
+
+static void fleet_connect(Fleet *self, gboolean is_watched)
+{
+	SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT("a-pool");
+	const char *servers[MAX_NODES + 1] = {NULL};
+	g_autoptr(GError) error = NULL;
+
+	for (guint i = 0; self->nodes[i] != NULL; i++)
+		servers[i] = fake_node_text(self->nodes[i]);
+	config.servers = servers;
+	self->config = pool_config_new(&config, &error);
+	g_assert_no_error(error);
+	pool_fork_lock();
+	pool_fleet_init(&self->fleet, self->config, is_watched, self->fd, self->now_us);
+	pool_fork_unlock();
+}
+
+static void fleet_tear_down(Fleet *self)
+{
+	pool_fork_lock();
+	pool_fleet_clear(&self->fleet);
+	pool_news_clear(&self->news);
+	pool_fork_unlock();
+	pool_config_free(self->config);
+	for (guint i = 0; i < MAX_NODES; i++)
+		fake_node_free(self->nodes[i]);
+	close(self->fd);
+}
+
+static void note_connections(Fleet *self, const PoolPeer *const *before)
+{
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		if (self->fleet.peers.all[i] == NULL || self->fleet.peers.all[i] == before[i])
+			continue;
+		if (self->connected_us != 0)
+			self->longest_gap_us =
+				MAX(self->longest_gap_us, self->now_us - self->connected_us);
+		self->connected_us = self->now_us;
+	}
+}
+
+static gboolean is_waiting(const Fleet *self)
+{
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		const PoolPeer *peer = self->fleet.peers.all[i];
+
+		if (peer != NULL && !pool_peer_is_idle(peer))
+			return TRUE;
+	}
+	return self->fleet.names != NULL;
+}
+
+static void wait_for_peers(Fleet *self)
+{
+	struct pollfd fds[1 + POOL_PEERS_MAX] = {{.fd = self->fd, .events = POLLIN}};
+	guint count = pool_peers_poll(&self->fleet.peers, fds + 1);
+	eventfd_t calls;
+
+	g_assert_cmpint(poll(fds, 1 + count, PATIENCE_MS), >, 0);
+	eventfd_read(self->fd, &calls);
+}
+
+static void hear(Fleet *self)
+{
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		PoolPeer **peer = &self->fleet.peers.all[i];
+
+		if (*peer != NULL)
+			pool_fleet_hear(&self->fleet, peer, &self->news, self->now_us);
+	}
+}
+
+/* Returns: when the next one is due */
+static gint64 pass(Fleet *self)
+{
+	const PoolPeer *before[POOL_PEERS_MAX];
+	gint64 next_us;
+
+	pool_fork_lock();
+	hear(self);
+	memcpy(before, self->fleet.peers.all, sizeof(before));
+	pool_fleet_tend(&self->fleet, self->need, self->now_us);
+	note_connections(self, before);
+	next_us = pool_fleet_next_us(&self->fleet, self->need, self->now_us);
+	pool_fork_unlock();
+	return next_us;
+}
+
+static void run_until(Fleet *self, gint64 until_us)
+{
+	while (self->now_us < until_us) {
+		gint64 next_us = pass(self);
+
+		if (is_waiting(self))
+			wait_for_peers(self);
+		else
+			self->now_us = MIN(MAX(next_us, self->now_us), until_us);
+	}
+}
+
+static void run_for(Fleet *self, gint64 us)
+{
+	run_until(self, self->now_us + us);
+}
+
+/* However long it was away. */
+static void test_comes_back(void)
+{
+	for (guint n_nodes = 1; n_nodes <= MAX_NODES; n_nodes++) {
+		Fleet self;
+
+		fleet_set_up(&self, n_nodes);
+		for (guint i = 0; i < n_nodes; i++)
+			fake_node_set_manner(self.nodes[i], FAKE_NODE_AWAY);
+		fleet_connect(&self, FALSE);
+		run_for(&self, LONG_US);
+		g_assert_false(self.fleet.is_served);
+		g_assert_cmpint(self.longest_gap_us, <=, SECOND_US * 3 / 4);
+		/* not without end: they rest from two to four seconds, and one is tried beside
+		 * that */
+		guint tries = 0;
+
+		for (guint i = 0; i < n_nodes; i++)
+			tries += fake_node_connections(self.nodes[i]);
+		g_assert_cmpuint(tries, <, LONG_US / SECOND_US * (4 + n_nodes));
+
+		for (guint i = 0; i < n_nodes; i++)
+			fake_node_set_manner(self.nodes[i], FAKE_NODE_SERVES);
+		run_for(&self, SECOND_US);
+		g_assert_true(self.fleet.is_served);
+		g_assert_nonnull(self.fleet.first);
+		fleet_tear_down(&self);
+	}
+}
+
+/* Beside one that is fit, one that fails is left alone for longer and longer. */
+static void test_one_stays_away(void)
+{
+	Fleet self;
+	guint before;
+
+	fleet_set_up(&self, 2);
+	fake_node_set_manner(self.nodes[1], FAKE_NODE_AWAY);
+	fleet_connect(&self, FALSE);
+	self.need = POOL_NEED_MET;
+	run_for(&self, LONG_US);
+	g_assert_true(self.fleet.is_served);
+	g_assert_cmpuint(fake_node_connections(self.nodes[0]), ==, 1);
+	before = fake_node_connections(self.nodes[1]);
+	g_assert_cmpuint(before, <, LONG_US / SECOND_US / 2 + 10);
+
+	/* when it has been back, rests are short again */
+	fake_node_set_manner(self.nodes[1], FAKE_NODE_SERVES);
+	run_for(&self, 10 * SECOND_US);
+	fake_node_set_manner(self.nodes[1], FAKE_NODE_AWAY);
+	run_for(&self, 2 * SECOND_US);
+	g_assert_cmpuint(fake_node_connections(self.nodes[1]), >=, before + 4);
+	fleet_tear_down(&self);
+}
+
+static void test_probes(void)
+{
+	static const struct {
+		gboolean is_watched;
+		PoolNeed need;
+		guint calls; /* in a minute */
+	} cases[] = {
+		{FALSE, POOL_NEED_NONE, 1},
+		{TRUE, POOL_NEED_NONE, 30},
+		{FALSE, POOL_NEED_MET, 120},
+		{TRUE, POOL_NEED_MORE, 120},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+		Fleet self;
+		guint calls;
+
+		fleet_set_up(&self, 1);
+		fleet_connect(&self, cases[i].is_watched);
+		self.need = cases[i].need;
+		run_for(&self, 60 * SECOND_US);
+		calls = fake_node_calls(self.nodes[0], "get_worker");
+		g_assert_cmpuint(calls, >=, cases[i].calls);
+		g_assert_cmpuint(calls, <=, cases[i].calls + 1);
+		g_assert_cmpuint(fake_node_connections(self.nodes[0]), ==, 1);
+		fleet_tear_down(&self);
+	}
+}
+
+/* Two names of one server are one connection. */
+static void test_twins(void)
+{
+	Fleet self;
+
+	fleet_set_up(&self, 2);
+	for (guint i = 0; i < 2; i++)
+		fake_node_set_nonce(self.nodes[i], "a");
+	fleet_connect(&self, FALSE);
+	self.need = POOL_NEED_MET;
+	for (guint second = 0; second < 50; second++) {
+		run_for(&self, SECOND_US);
+		g_assert_cmpuint(pool_peers_count(&self.fleet.peers), ==, 1);
+	}
+	for (guint i = 0; i < 2; i++)
+		g_assert_cmpuint(fake_node_connections(self.nodes[i]), ==, 1);
+	fleet_tear_down(&self);
+}
+
+static void test_unfit(void)
+{
+	static const char *const states[] = {"starting", "waiting", "unavailable", "what"};
+
+	for (guint i = 0; i < G_N_ELEMENTS(states); i++) {
+		Fleet self;
+
+		fleet_set_up(&self, 1);
+		fake_node_set_state(self.nodes[0], states[i]);
+		fleet_connect(&self, FALSE);
+		run_for(&self, SECOND_US);
+		g_assert_false(self.fleet.is_served);
+		g_assert_null(self.fleet.first);
+		g_assert_nonnull(strstr(self.fleet.failure->message, "it has no worker ID"));
+		fake_node_set_state(self.nodes[0], "reclaiming");
+		run_for(&self, SECOND_US);
+		g_assert_true(self.fleet.is_served);
+		fleet_tear_down(&self);
+	}
+}
+
+/* The first is left for one that does not drain, if there is one; which counts as a switch. */
+static void test_drains(void)
+{
+	Fleet self;
+	guint first;
+
+	fleet_set_up(&self, 2);
+	fleet_connect(&self, FALSE);
+	self.need = POOL_NEED_MET;
+	run_for(&self, SECOND_US);
+	first = g_str_equal(self.fleet.first->server->text, fake_node_text(self.nodes[1]));
+	fake_node_set_state(self.nodes[first], "draining");
+	run_for(&self, SECOND_US);
+	g_assert_cmpstr(self.fleet.first->server->text, ==, fake_node_text(self.nodes[1 - first]));
+	g_assert_cmpuint(self.fleet.switches, ==, 1);
+	fake_node_set_state(self.nodes[1 - first], "draining");
+	run_for(&self, SECOND_US);
+	g_assert_true(self.fleet.is_served);
+	g_assert_cmpuint(self.fleet.switches, ==, 1);
+	fleet_tear_down(&self);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/pool-fleet/comes-back", test_comes_back);
+	g_test_add_func("/pool-fleet/one-stays-away", test_one_stays_away);
+	g_test_add_func("/pool-fleet/probes", test_probes);
+	g_test_add_func("/pool-fleet/twins", test_twins);
+	g_test_add_func("/pool-fleet/unfit", test_unfit);
+	g_test_add_func("/pool-fleet/drains", test_drains);
+	return g_test_run();
+}
