@@ -22,6 +22,9 @@ KNOWS_KEYS = 21
 OLD_KEYS = ((re.compile(r"^resources:\n  - \.\./base$", re.M), "bases:\n  - ../base"),
             (re.compile(r"^patches:\n  - path: ", re.M), "patchesStrategicMerge:\n  - "))
 STOP_SPARE_S = 5  # what a stop may take beyond its options
+PROBES = {"startupProbe", "livenessProbe", "readinessProbe"}
+# what is about pods, beside services, by where it says which
+SELECTORS = {"PodDisruptionBudget": "selector", "NetworkPolicy": "podSelector"}
 
 
 def kubectl_minor():
@@ -51,19 +54,23 @@ def validate(text):
 
 
 class Checks:
-    """What holds for each base."""
-    name = None
+    """What holds for each base. `name`: its directory; `kind` and `app`: what runs there; `config_file`: the
+    map and the file of its options; `wrong`: what the API does not know, in the place of what
+    it does."""
+    name = kind = app = config_file = wrong = None
 
     @classmethod
     def setUpClass(cls):
         cls.text = kustomize(cls.name)
         cls.objects = {(one["kind"], re.sub(r"-[a-z0-9]{10}$", "", one["metadata"]["name"])): one
                        for one in yaml.safe_load_all(cls.text)}
-        cls.set = cls.objects["StatefulSet", "snowflake"]["spec"]
+        cls.set = cls.objects[cls.kind, cls.app]["spec"]
         cls.pod = cls.set["template"]["spec"]
         cls.container = cls.pod["containers"][0]
+        map_name, file_name = cls.config_file
+        cls.config_text = cls.objects["ConfigMap", map_name]["data"][file_name]
         config = configparser.ConfigParser()
-        config.read_string(cls.objects["ConfigMap", "snowflaked"]["data"]["snowflaked.conf"])
+        config.read_string(cls.config_text)
         cls.config = config["snowflaked"]
 
     def test_the_api_knows_all_of_it(self):
@@ -72,16 +79,15 @@ class Checks:
                          (f"{len(self.objects)} objects are valid\n", 0))
 
     def test_what_the_api_does_not_know_is_told(self):
-        for right, wrong in (("replicas: 3", "replicas: three"), ("periodSeconds", "period"),
-                             ("maxUnavailable", "maxUnavailabel"), ("serviceName:", "service:"),
-                             ("policyTypes", "policyTypos")):
+        for right, wrong in (("periodSeconds", "period"), ("policyTypes", "policyTypos"),
+                             *self.wrong):
             with self.subTest(wrong):
                 self.assertIn(right, self.text)
                 self.assertEqual(validate(self.text.replace(right, wrong)).returncode, 1)
 
     def test_the_server_takes_the_config(self):
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
-            file.write(self.objects["ConfigMap", "snowflaked"]["data"]["snowflaked.conf"])
+            file.write(self.config_text)
             file.flush()
             told = subprocess.run([str(harness.SNOWFLAKECTL), "config", "check", file.name],
                                   stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -91,17 +97,22 @@ class Checks:
     def test_whatever_is_named_is_there(self):
         labels = self.set["template"]["metadata"]["labels"]
         ports = {port["name"] for port in self.container["ports"]}
-        for probe in ("livenessProbe", "readinessProbe"):
+        selected = self.set["selector"]["matchLabels"]
+        for probe in PROBES & self.container.keys():
             self.assertIn(self.container[probe]["httpGet"]["port"], ports)
-        self.assertEqual(self.set["selector"]["matchLabels"], labels)
-        for kind, name in (("Service", "snowflake"), ("Service", "snowflake-servers")):
-            service = self.objects[kind, name]["spec"]
-            self.assertEqual(service["selector"], labels)
-            self.assertLessEqual({port["targetPort"] for port in service["ports"]}, ports)
-        for kind, key in (("PodDisruptionBudget", "selector"), ("NetworkPolicy", "podSelector")):
-            self.assertEqual(self.objects[kind, "snowflake"]["spec"][key]["matchLabels"], labels)
-        self.assertIn(("Service", self.set["serviceName"]), self.objects)
+        self.assertLessEqual(selected.items(), labels.items())
+        for (kind, _), one in self.objects.items():
+            if kind == "Service":
+                self.assertEqual(one["spec"]["selector"], selected)
+                self.assertLessEqual({port["targetPort"] for port in one["spec"]["ports"]}, ports)
+            elif kind in SELECTORS:
+                self.assertEqual(one["spec"][SELECTORS[kind]]["matchLabels"], selected)
+        self.assertIn(("NetworkPolicy", self.app), self.objects)
         self.assertIn(("ServiceAccount", self.pod["serviceAccountName"]), self.objects)
+        map_name, file_name = self.config_file
+        self.assertIn(f"--config=/etc/snowflaked/{file_name}", self.container["args"])
+        self.assertIn(map_name, [one["configMap"]["name"][:len(map_name)]
+                                 for one in self.pod["volumes"] if "configMap" in one])
         volumes = {one["name"] for one in self.pod["volumes"]} | {
             one["metadata"]["name"] for one in self.set.get("volumeClaimTemplates", [])}
         self.assertEqual({mount["name"] for mount in self.container["volumeMounts"]}, volumes)
@@ -120,13 +131,23 @@ class Checks:
                           own["capabilities"]), (False, True, {"drop": ["ALL"]}))
         self.assertFalse(self.pod["automountServiceAccountToken"])
 
+
+class Servers(Checks):
+    kind, app, config_file = "StatefulSet", "snowflake", ("snowflaked", "snowflaked.conf")
+    wrong = (("replicas: 3", "replicas: three"), ("maxUnavailable", "maxUnavailabel"),
+             ("serviceName:", "service:"))
+
+    def test_their_services_and_their_budget(self):
+        self.assertLessEqual({("Service", "snowflake"), ("Service", self.set["serviceName"]),
+                              ("PodDisruptionBudget", "snowflake")}, self.objects.keys())
+
     def test_servers_start_at_once_and_lie_apart(self):
         self.assertEqual(self.set["podManagementPolicy"], "Parallel")
         self.assertEqual({one["topologyKey"] for one in self.pod["topologySpreadConstraints"]},
                          {"kubernetes.io/hostname", "topology.kubernetes.io/zone"})
 
 
-class Zookeeper(Checks, unittest.TestCase):
+class Zookeeper(Servers, unittest.TestCase):
     name = "zookeeper"
 
     def test_worker_ids_are_zookeepers(self):
@@ -135,7 +156,7 @@ class Zookeeper(Checks, unittest.TestCase):
         self.assertNotIn("volumeClaimTemplates", self.set)
 
 
-class Ordinal(Checks, unittest.TestCase):
+class Ordinal(Servers, unittest.TestCase):
     name = "ordinal"
 
     def test_worker_ids_are_ordinals_with_a_volume_each(self):
@@ -146,3 +167,53 @@ class Ordinal(Checks, unittest.TestCase):
         mount = next(one["mountPath"] for one in self.container["volumeMounts"]
                      if one["name"] == claim["metadata"]["name"])
         self.assertTrue(self.config["state-directory"].startswith(f"{mount}/"))
+
+
+class Relay(Checks, unittest.TestCase):
+    name = "relay"
+    kind, app, config_file = "DaemonSet", "snowflake-relay", ("snowflaked-relay", "relay.conf")
+    wrong = (("maxSurge", "maxSruge"), ("internalTrafficPolicy", "internalTraficPolicy"))
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.fleet = list(yaml.safe_load_all(kustomize("zookeeper")))
+
+    def of_fleet(self, kind, name):
+        return next(one["spec"] for one in self.fleet
+                    if (one["kind"], one["metadata"]["name"]) == (kind, name))
+
+    def test_it_asks_the_servers_and_they_let_it(self):
+        name, _, port = self.config["relay"].partition(":")
+        service = self.of_fleet("Service", name)
+        self.assertEqual(service["clusterIP"], "None")  # so the name has all of their addresses
+        self.assertIn(int(port), [one["port"] for one in service["ports"]])
+        allowed, = [source["podSelector"]["matchLabels"]
+                    for rule in self.of_fleet("NetworkPolicy", "snowflake")["ingress"]
+                    for source in rule["from"]
+                    if "snowflake-client" in source.get("podSelector", {}).get("matchLabels", {})]
+        self.assertLessEqual(allowed.items(), self.set["template"]["metadata"]["labels"].items())
+
+    def test_it_is_none_of_the_servers(self):
+        own = self.set["selector"]["matchLabels"]
+        for kind, name in (("Service", "snowflake"), ("Service", "snowflake-servers")):
+            self.assertNotEqual(self.of_fleet(kind, name)["selector"], own)
+        names = {(one["kind"], one["metadata"]["name"]) for one in self.fleet}
+        self.assertEqual(names & self.objects.keys(), set())
+
+    def test_applications_reach_that_of_their_node_also_without_a_server(self):
+        service = self.objects["Service", self.app]["spec"]
+        self.assertEqual(service["internalTrafficPolicy"], "Local")
+        paths = {probe: self.container[probe]["httpGet"]["path"] for probe in PROBES}
+        self.assertEqual(paths, {"startupProbe": "/readyz", "livenessProbe": "/livez",
+                                 "readinessProbe": "/livez"})
+
+    def test_a_node_has_one_while_it_gets_another(self):
+        self.assertEqual(self.set["updateStrategy"]["rollingUpdate"]["maxUnavailable"], 0)
+        self.assertNotIn("hostPort", str(self.container["ports"]))
+
+    def test_what_clients_leave_half_done_fits(self):
+        """As snowflaked(8), MEMORY, adds it up, with 64 MiB for all else."""
+        pending = int(self.config["max-pending"]) + 65536 + 65536 + 8 * 10000
+        limit = re.fullmatch(r"(\d+)Mi", self.container["resources"]["limits"]["memory"])[1]
+        self.assertGreater((int(limit) - 64) << 20, int(self.config["max-connections"]) * pending)
