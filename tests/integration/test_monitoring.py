@@ -179,12 +179,16 @@ class Fires(ZooKeeperTest):
         return self.with_admin(self.launch, "--state-directory", self.directory / name,
                                *options).wait_ready()
 
+    def relay_of(self, server):
+        return self.with_admin(self.launch, "--relay", "%s:%d" % server.address).wait_ready()
+
     def test_alerts_for_real_faults(self):
         members = [self.with_admin(self.member, reservation_ms=12000) for _ in range(3)]
         misused = self.alone("misused", "--audit-log", f"scribe://{dead_address(self)}")
         full = self.alone("full", "--max-connections", 1)
         slow = self.alone("slow", *SLOW, "--max-connections-per-address", 1)
-        servers = [*members, misused, full, slow]
+        cut_off, relay = self.relay_of(members[0]), self.relay_of(misused)
+        servers = [*members, misused, full, slow, cut_off, relay]
         prometheus = Prometheus(self, [admin_address(server) for server in servers],
                                 hurried(ALERTS.read_text()))
         self.occupy(slow)
@@ -195,6 +199,7 @@ class Fires(ZooKeeperTest):
                                "SnowflakeRefusesConnections", "SnowflakeRefusesAddress",
                                "SnowflakeNearlyFull", "SnowflakeNearItsLimit")
         self.assertEqual(prometheus.wait_firing_of("SnowflakeRefusesConnections", [full]), set())
+        self.assertEqual(prometheus.wait_firing_of("SnowflakeRelayCutOff", [cut_off]), set())
         self.assertEqual(prometheus.fired.keys() & {"SnowflakeRefusesCalls", "SnowflakeOverloaded"},
                          set())
         self.without_zookeeper(prometheus, members[1:])
@@ -250,11 +255,14 @@ class Fires(ZooKeeperTest):
         other = self.with_admin(self.member)
         other.call("get_id", "good")
         server.call("get_id", "good")
-        prometheus = Prometheus(self, [admin_address(one) for one in (server, other)], "groups: []")
+        relay = self.relay_of(server)
+        relay.call("get_id", "good")
+        prometheus = Prometheus(self, [admin_address(one) for one in (server, other, relay)],
+                                "groups: []")
         panels = json.loads((MONITORING / "dashboard.json").read_text())["panels"]
         queries = [(panel["title"], target["expr"]) for panel in panels
-                   for target in panel["targets"]]
-        self.assertGreater(len(queries), 25)
+                   for target in panel.get("targets", ())]
+        self.assertGreater(len(queries), 31)
         for title, query in queries:
             with self.subTest(title, query=query):
                 for name, value in (("$job", "snowflake"), ("$instance", ".*"),
