@@ -5,21 +5,41 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* Threads that work read; fork() writes, and does not wait for those that come after it. */
-static const pthread_rwlock_t OPEN = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
-static pthread_rwlock_t gate = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* for what follows */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static unsigned working; /* threads that are within */
+static unsigned forking; /* that want nobody within */
+
 static _Thread_local bool works;
+
+static void go_in(void)
+{
+	pthread_mutex_lock(&mutex);
+	while (forking > 0)
+		pthread_cond_wait(&changed, &mutex);
+	working++;
+	pthread_mutex_unlock(&mutex);
+}
+
+static void go_out(void)
+{
+	pthread_mutex_lock(&mutex);
+	working--;
+	if (working == 0)
+		pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&mutex);
+}
 
 void fork_gate_enter(void)
 {
-	pthread_rwlock_rdlock(&gate);
+	go_in();
 	works = true;
 }
 
 void fork_gate_leave(void)
 {
 	works = false;
-	pthread_rwlock_unlock(&gate);
+	go_out();
 }
 
 void fork_gate_pause(void)
@@ -27,7 +47,7 @@ void fork_gate_pause(void)
 	int code = errno;
 
 	if (works)
-		pthread_rwlock_unlock(&gate);
+		go_out();
 	errno = code;
 }
 
@@ -36,22 +56,30 @@ void fork_gate_resume(void)
 	int code = errno;
 
 	if (works)
-		pthread_rwlock_rdlock(&gate);
+		go_in();
 	errno = code;
 }
 
+/* The mutex stays locked over the fork(). */
 void fork_gate_hold(void)
 {
-	pthread_rwlock_wrlock(&gate);
+	pthread_mutex_lock(&mutex);
+	forking++;
+	while (working > 0)
+		pthread_cond_wait(&changed, &mutex);
 }
 
 void fork_gate_go_on(void)
 {
-	pthread_rwlock_unlock(&gate);
+	forking--;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&mutex);
 }
 
-/* It is held by a thread of the parent's number, which the child cannot let go of. */
+/* Threads that wait, to work or to fork, are the parent's. */
 void fork_gate_go_on_in_child(void)
 {
-	gate = OPEN;
+	changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+	forking = 0;
+	pthread_mutex_unlock(&mutex);
 }
