@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options/options-check.h"
 
+#include <string.h>
+
+#include "common/useragent.h"
+#include "core/text.h"
 #include "options/options-table.h"
 #include "options/options-text.h"
 
@@ -45,7 +49,18 @@ static gboolean check_useful(const Options *self, GError **error)
 	return TRUE;
 }
 
-static gboolean check_relay(const Options *self, GError **error)
+static gboolean check_agent(const char *agent, GError **error)
+{
+	g_autofree char *escaped = text_escape(agent, strlen(agent));
+
+	return useragent_is_valid(agent, strlen(agent)) ||
+	       refuse(error,
+		      "relay-agent: \"%s\" is no useragent, which is a letter, and then letters, "
+		      "digits and hyphens, %d at most",
+		      escaped, USERAGENT_MAX_BYTES);
+}
+
+static gboolean check_ages(const Options *self, GError **error)
 {
 	if (self->relay_max_age_ms >= 2 * self->relay_prefetch_ms)
 		return TRUE;
@@ -101,6 +116,6 @@ gboolean options_check(const Options *self, GError **error)
 	return layout_check_worker(&self->layout, MAX(self->datacenter_id, 0),
 				   MAX(self->worker_id, 0), error) &&
 	       check_useful(self, error) && check_sockets(self, error) &&
-	       check_zookeeper(self, error) && check_relay(self, error) &&
-	       check_clock_step(self, error);
+	       check_zookeeper(self, error) && check_agent(self->relay_agent, error) &&
+	       check_ages(self, error) && check_clock_step(self, error);
 }

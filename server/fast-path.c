@@ -19,7 +19,7 @@
 #include "common/thrift/types.h"
 #include "server/service.h"
 #include "server/strict-reply.h"
-#include "server/useragent.h"
+#include "common/useragent.h"
 
 /* A head is what stands before the seqid: version and type, the length of the name, the name. */
 typedef struct {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "server/useragent.h"
+#include "common/useragent.h"
 
 /* Whoever asks gives up sooner than a client. */
 #define MAX_WAIT_MS 5000

@@ -3,7 +3,7 @@
 
 #include "core/text.h"
 #include "core/ulid.h"
-#include "server/useragent.h"
+#include "common/useragent.h"
 
 void refusal_clear(Refusal *self)
 {

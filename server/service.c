@@ -7,7 +7,7 @@
 #include "audit/ring.h"
 #include "server/counter-values.h"
 #include "server/id-runs.h"
-#include "server/useragent.h"
+#include "common/useragent.h"
 #include "server/wide-ids.h"
 
 /* get_workers: when to ask again if there is no answer. */

@@ -6,7 +6,9 @@
 #include "options/options-table.h"
 #include "options/options.h"
 
-#define RELAY "--relay a.example "
+#define RELAY   "--relay a.example "
+#define FIFTY   "12345678901234567890123456789012345678901234567890"
+#define HUNDRED FIFTY FIFTY
 
 /* Values that are right by themselves, and not the default. */
 static const struct {
@@ -59,6 +61,8 @@ static void test_good(void)
 		{"--relay unix:/run/ids,unix:@ids", "unix:/run/ids unix:@ids", FALSE,
 		 "snowflake-relay", 50, 1000},
 		{"--relay a --relay b --relay-agent batch-7", "b:7609", FALSE, "batch-7", 50, 1000},
+		{RELAY "--relay-agent a" HUNDRED HUNDRED FIFTY "12345", "a.example:7609", FALSE,
+		 "a" HUNDRED HUNDRED FIFTY "12345", 50, 1000},
 		{"--relay a --relay-prefetch 1 --relay-max-age 2", "a:7609", FALSE,
 		 "snowflake-relay", 1, 2},
 		{"--relay a --relay-prefetch 500", "a:7609", FALSE, "snowflake-relay", 500, 1000},
@@ -118,6 +122,9 @@ static void test_bad(void)
 		{"--relay *:7609", "--relay: \"*:7609\" is not HOST:PORT"},
 		{"--relay unix:ids", "--relay: \"unix:ids\" is not unix:PATH"},
 		{RELAY "--relay-agent=", "--relay-agent: the name is empty"},
+		{RELAY "--relay-agent 7", "relay-agent: \"7\" is no useragent, which"},
+		{RELAY "--relay-agent a_b", "relay-agent: \"a_b\" is no useragent"},
+		{RELAY "--relay-agent a" HUNDRED HUNDRED FIFTY "123456", "relay-agent: \"a"},
 		{RELAY "--relay-discover=1", "--relay-discover: \"1\" is neither true nor false"},
 		{RELAY "--relay-prefetch 0", "--relay-prefetch: \"0\" is not a whole number"},
 		{RELAY "--relay-prefetch 10001 --relay-max-age 3600000",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/useragent.h"
+#include "common/useragent.h"
 
 gboolean useragent_is_valid(const char *agent, gsize length)
 {
