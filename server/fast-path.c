@@ -17,9 +17,9 @@
 #include <string.h>
 
 #include "common/thrift/types.h"
+#include "common/useragent.h"
 #include "server/service.h"
 #include "server/strict-reply.h"
-#include "common/useragent.h"
 
 /* A head is what stands before the seqid: version and type, the length of the name, the name. */
 typedef struct {

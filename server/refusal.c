@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/refusal.h"
 
+#include "common/useragent.h"
 #include "core/text.h"
 #include "core/ulid.h"
-#include "common/useragent.h"
 
 void refusal_clear(Refusal *self)
 {

@@ -5,9 +5,9 @@
 #include <thrift/c_glib/thrift_application_exception.h>
 
 #include "audit/ring.h"
+#include "common/useragent.h"
 #include "server/counter-values.h"
 #include "server/id-runs.h"
-#include "common/useragent.h"
 #include "server/wide-ids.h"
 
 /* get_workers: when to ask again if there is no answer. */

@@ -54,9 +54,9 @@ def validate(text):
 
 
 class Checks:
-    """What holds for each base. `name`: its directory; `kind` and `app`: what runs there; `config_file`: the
-    map and the file of its options; `wrong`: what the API does not know, in the place of what
-    it does."""
+    """What holds for each base. `name`: its directory; `kind` and `app`: what runs there;
+    `config_file`: the map and the file of its options; `wrong`: what the API does not know, in the
+    place of what it does."""
     name = kind = app = config_file = wrong = None
 
     @classmethod

@@ -464,8 +464,10 @@ class Manual(ZooKeeperTest, MetricsTest):
         other = self.member(*LISTEN)
         wait_for(lambda: "snowflake_peers_clock_skew_seconds" in
                  self.scrape(Admin(other)).types, what="the clock of the other")
+        relay = self.launch(*LISTEN, "--relay", "%s:%d" % server.address).wait_ready()
+        relay.call("get_id", "good")
         seen = {}
-        for admin in (self.admin, Admin(other)):
+        for admin in (self.admin, Admin(other), Admin(relay)):
             metrics = self.checked(admin)
             for family, kind in metrics.types.items():
                 seen.setdefault(family, (kind, set()))
@@ -478,3 +480,5 @@ class Manual(ZooKeeperTest, MetricsTest):
         self.assertEqual(documented(manual),
                          {family: (kind, frozenset(labels))
                           for family, (kind, labels) in seen.items()})
+        self.assertEqual({family for family in seen if family.startswith("snowflake_relay_")},
+                         self.scrape(Admin(relay)).types.keys() - self.scrape().types.keys())
