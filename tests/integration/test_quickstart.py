@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""deploy/quickstart --cluster, to the end of everything that it starts."""
+"""deploy/quickstart --cluster and --relay, to the end of everything that it starts."""
 import contextlib
 import fcntl
 import os
@@ -23,11 +23,9 @@ LIMIT_S = 60
 HAS_ZOOKEEPER = shutil.which("java") and all(path.exists() for path in CLASS_PATH)
 
 
-@unittest.skipIf(ELSEWHERE, "needs servers of its own")
-@unittest.skipIf(SANITIZED, "one build is enough")
-@unittest.skipUnless(HAS_ZOOKEEPER, "not installed: libzookeeper-java libslf4j-java java")
-class Cluster(unittest.TestCase):
+class Quickstart(unittest.TestCase):
     """A run on a terminal of its own. What it starts is known by the environment it has."""
+    option = None
 
     def setUp(self):
         default_port.borrow(self)
@@ -46,7 +44,7 @@ class Cluster(unittest.TestCase):
         with open(self.scratch / "out", "wb") as out, open(self.scratch / "err", "wb") as err:
             self.process = subprocess.Popen(
                 # whoever runs the tests may ignore them, and a shell cannot undo that
-                ["env", "--default-signal=INT,HUP,TERM", QUICKSTART, "--cluster", *options],
+                ["env", "--default-signal=INT,HUP,TERM", QUICKSTART, self.option, *options],
                 stdin=self.inside,
                 stdout=self.inside if shown else out, stderr=self.inside if shown else err,
                 env={"PATH": os.environ["PATH"], "LC_ALL": "C", "SNOWFLAKE_BUILD": str(BUILD),
@@ -94,10 +92,20 @@ class Cluster(unittest.TestCase):
     def assert_handed_back(self, servers):
         self.assertEqual(self.told.count("handed back\n"), servers, self.told)
 
+    def ids_shown(self):
+        return [Parts.of(int(line)) for line in re.findall(r"^\d{15,19}$", self.output, re.M)]
+
+
+@unittest.skipIf(ELSEWHERE, "needs servers of its own")
+@unittest.skipIf(SANITIZED, "one build is enough")
+@unittest.skipUnless(HAS_ZOOKEEPER, "not installed: libzookeeper-java libslf4j-java java")
+class Cluster(Quickstart):
+    option = "--cluster"
+
     def test_once(self):
         self.launch("--once")
         self.assert_ends(0)
-        ids = [Parts.of(int(line)) for line in re.findall(r"^\d{15,19}$", self.output, re.M)]
+        ids = self.ids_shown()
         decoded = re.findall(r"^\d{15,19} .* +1 +(\d+) +\d+$", self.output, re.M)
         addresses = re.findall(r"server \d on (\S+) is worker (\d+) of datacenter 1", self.told)
         self.assertEqual({parts.datacenter_id for parts in ids}, {1})
@@ -152,3 +160,39 @@ class Cluster(unittest.TestCase):
         self.launch("--twice")
         self.assert_ends(2)
         self.assertEqual(self.told, "quickstart: unknown argument --twice, see --help\n")
+
+
+@unittest.skipIf(ELSEWHERE, "needs servers of its own")
+@unittest.skipIf(SANITIZED, "one build is enough")
+class Relay(Quickstart):
+    option = "--relay"
+
+    def test_once(self):
+        """IDs go on when the server is killed that they were from."""
+        self.launch("--once")
+        self.assert_ends(0)
+        killed = int(re.search(r"killing server (\d), whose IDs these are", self.told)[1])
+        self.assertEqual([(parts.datacenter_id, parts.worker_id) for parts in self.ids_shown()],
+                         [(1, killed)] * 3 + [(1, 3 - killed)] * 3)
+        self.assertIn("the relay stopped", self.told)
+        self.assert_handed_back(1)
+
+    def test_ctrl_c(self):
+        self.launch()
+        self.wait_told(SERVES)
+        self.terminal.write(b"\x03")
+        self.assert_ends(0)
+        self.assert_handed_back(1)
+
+    def test_the_end_of_the_relay_is_told(self):
+        self.launch()
+        self.wait_told(SERVES)
+        os.kill(self.processes("--relay\0" + "127.0.0.1:")[0], signal.SIGKILL)
+        self.wait_told("the relay ended: exit status 137; 1 of 3 left")
+        self.process.terminate()
+        self.assert_ends(0)
+
+    def test_one_of_the_two(self):
+        self.launch("--cluster")
+        self.assert_ends(2)
+        self.assertEqual(self.told, "quickstart: --cluster and --relay are two things; leave one\n")
