@@ -92,7 +92,7 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 	self->user_data = user_data;
 	self->counters = counters;
 	queues_init(&self->queues, limits, now_us);
-	parking_init(&self->parking, &self->queues, limits->turn_ids);
+	parking_init(&self->parking, &self->queues, limits->turn_ids, limits->batches_apart);
 	self->shared = (ConnectionShared){
 		.stream =
 			{
@@ -286,7 +286,7 @@ static ConnectionState pass(Loop *self, LoopConnection *client, const RpcAllowan
 
 static void run(Loop *self, LoopConnection *client, gboolean read, gint64 since_us)
 {
-	const RpcAllowance allowance = {.others_wait = parking_waiting_for_ids(&self->parking) > 0};
+	const RpcAllowance allowance = parking_allowance(&self->parking);
 
 	settle(self, client, pass(self, client, &allowance, read, since_us));
 }

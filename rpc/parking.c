@@ -4,9 +4,13 @@
 /* Of parked connections that may be answered at once, before others are looked at. */
 #define MAX_RETRIES 16
 
-void parking_init(Parking *self, Queues *queues, guint turn_ids)
+void parking_init(Parking *self, Queues *queues, guint turn_ids, gboolean batches_apart)
 {
-	*self = (Parking){.queues = queues, .turn_ids = turn_ids};
+	*self = (Parking){
+		.queues = queues,
+		.turn_ids = turn_ids,
+		.batches_apart = batches_apart,
+	};
 }
 
 gboolean parking_park(Parking *self, QueuePlace *place, const RpcVerdict *verdict)
@@ -37,6 +41,11 @@ void parking_wake(Parking *self)
 			((QueuePlace *)link->data)->retry_us = queues_now_us(self->queues);
 }
 
+static gint64 due_us(const QueuePlace *place)
+{
+	return MIN(place->retry_us, place->deadline_us);
+}
+
 /* Who draws next of those who wait for IDs, or is told that there are none; NULL: nobody waits. */
 static QueuePlace *next_for_ids(const Parking *self)
 {
@@ -45,6 +54,8 @@ static QueuePlace *next_for_ids(const Parking *self)
 
 	if (single == NULL || batch == NULL)
 		return single == NULL ? batch : single;
+	if (self->batches_apart)
+		return due_us(single) <= due_us(batch) ? single : batch;
 	if (queues_has_run_out(self->queues, single) || queues_has_run_out(self->queues, batch))
 		return single->deadline_us <= batch->deadline_us ? single : batch;
 	return self->single_ids > 0 ? single : batch;
@@ -55,7 +66,7 @@ static QueuePlace *next_due(const Parking *self)
 {
 	QueuePlace *next = next_for_ids(self);
 
-	if (next == NULL || queues_now_us(self->queues) < MIN(next->retry_us, next->deadline_us))
+	if (next == NULL || queues_now_us(self->queues) < due_us(next))
 		return NULL;
 	return next;
 }
@@ -65,7 +76,8 @@ static guint quota(const Parking *self, const QueuePlace *place)
 {
 	if (place->queue == QUEUE_ASIDE)
 		return 0;
-	if (place->queue == QUEUE_SINGLE && queues_head(self->queues, QUEUE_BATCH) != NULL)
+	if (place->queue == QUEUE_SINGLE && !self->batches_apart &&
+	    queues_head(self->queues, QUEUE_BATCH) != NULL)
 		return MAX(self->single_ids, 1);
 	return self->turn_ids;
 }
@@ -78,18 +90,35 @@ static void note_drawn(Parking *self, Queue queue, guint ids)
 		self->single_ids -= MIN(self->single_ids, ids);
 }
 
+/* Of @singles and @batches, which wait, and draw before whoever asks. */
+static RpcAllowance allowance_behind(const Parking *self, guint singles, guint batches)
+{
+	return (RpcAllowance){
+		.others_wait = singles + batches > 0,
+		.single_may_pass = self->batches_apart && singles == 0,
+		.batch_may_pass = self->batches_apart && batches == 0,
+	};
+}
+
+RpcAllowance parking_allowance(const Parking *self)
+{
+	return allowance_behind(self, queues_in(self->queues, QUEUE_SINGLE)->length,
+				queues_in(self->queues, QUEUE_BATCH)->length);
+}
+
 /* Tries the call again that waits there. %FALSE: it must go on waiting. */
 static gboolean retry(Parking *self, QueuePlace *place, ParkingPass pass, gpointer user_data)
 {
 	Queue queue = place->queue;
-	guint itself = queue == QUEUE_ASIDE ? 0 : 1;
-	const RpcAllowance allowance = {
-		.others_wait = parking_waiting_for_ids(self) > itself,
-		.quota = quota(self, place),
-		.last_chance = queues_has_run_out(self->queues, place),
-	};
-	const RpcVerdict *verdict = pass(user_data, place, &allowance);
+	guint singles = queues_in(self->queues, QUEUE_SINGLE)->length;
+	guint batches = queues_in(self->queues, QUEUE_BATCH)->length;
+	RpcAllowance allowance = allowance_behind(self, singles - (queue == QUEUE_SINGLE),
+						  batches - (queue == QUEUE_BATCH));
+	const RpcVerdict *verdict;
 
+	allowance.quota = quota(self, place);
+	allowance.last_chance = queues_has_run_out(self->queues, place);
+	verdict = pass(user_data, place, &allowance);
 	note_drawn(self, queue, (guint)MIN(verdict->drawn, allowance.quota));
 	return verdict->answered || !verdict->parked;
 }

@@ -9,7 +9,8 @@
  * which they came, single ones and batches each in theirs: only one of them
  * tries again, and a call for IDs on any other connection goes behind. While
  * both wait, a batch is followed by as many single IDs as it had, and those by
- * the next batch: each gets half. Calls that wait for something else wait for
+ * the next batch: each gets half; unless batches come from elsewhere: then the
+ * two queues have nothing to do with each other. Calls that wait for something else wait for
  * the same, all of them, and stand aside: nobody waits behind them.
  *
  * Its loop's thread only.
@@ -24,13 +25,17 @@ typedef struct {
 	/* private */
 	Queues *queues;
 	guint turn_ids;
+	gboolean batches_apart;
 	guint single_ids;     /* that may be drawn before the next batch */
 	gboolean behind;      /* more of those who wait for IDs may be answered at once */
 	gboolean woken_aside; /* what others wait for may be there, and not all have tried again */
 } Parking;
 
-/* @queues: borrowed. @turn_ids: see RpcLimits */
-void parking_init(Parking *self, Queues *queues, guint turn_ids);
+/* @queues: borrowed. @turn_ids, @batches_apart: see RpcLimits */
+void parking_init(Parking *self, Queues *queues, guint turn_ids, gboolean batches_apart);
+
+/* What is allowed in a pass of a connection that does not wait. */
+RpcAllowance parking_allowance(const Parking *self);
 
 /* After a pass that ended with a parked call. %FALSE: it has waited before, and keeps its place. */
 gboolean parking_park(Parking *self, QueuePlace *place, const RpcVerdict *verdict);

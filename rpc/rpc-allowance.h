@@ -10,8 +10,10 @@
 
 /* By the loop, and nobody else: what holds for the calls of a pass. */
 typedef struct {
-	gboolean others_wait; /* for IDs: a call for IDs goes behind them ... */
-	guint quota;          /* ... unless its turn has come: as many IDs may be drawn first */
+	gboolean others_wait;     /* for IDs: a call for IDs goes behind them ... */
+	guint quota;              /* ... unless its turn has come: as many IDs may be drawn first */
+	gboolean single_may_pass; /* ... or a call for one ID does not wait for what they do */
+	gboolean batch_may_pass;  /* likewise a call for a batch */
 	gboolean last_chance; /* the first call has waited for as long as it may: answer it now */
 	gboolean closing;     /* no call may wait any more */
 } RpcAllowance;

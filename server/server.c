@@ -176,6 +176,7 @@ static gboolean make_rpc_server(Server *self, GError **error)
 				.max_pending_bytes = (gsize)options->max_pending_bytes,
 				.max_wait_ms = options->max_wait_ms,
 				.turn_ids = source_max_batch(self->source),
+				.batches_apart = self->source->batches_apart,
 				.frame_timeout_ms = options->frame_timeout_ms,
 				.write_timeout_ms = options->write_timeout_ms,
 				.idle_timeout_ms = options->idle_timeout_ms,

@@ -80,6 +80,15 @@ static void service_account(Service *self, const char *agent, gsize length, cons
 	self->verdict->drawn += run->count;
 }
 
+/* Others are before it that wait for what it is about to draw. */
+static inline gboolean service_is_behind(const Service *self, gboolean is_single)
+{
+	const RpcAllowance *allowance = self->allowance;
+
+	return allowance->others_wait &&
+	       !(is_single ? allowance->single_may_pass : allowance->batch_may_pass);
+}
+
 /* @count: 1 to the largest batch; @least: as the source's draw() has it. %FALSE: parked, or
  * refused, as the verdict says */
 static gboolean service_try_draw(Service *self, const char *agent, gsize length, guint least,
@@ -88,7 +97,7 @@ static gboolean service_try_draw(Service *self, const char *agent, gsize length,
 	Source *source = self->config->source;
 
 	self->verdict->ids = count;
-	if (G_UNLIKELY(self->allowance->others_wait &&
+	if (G_UNLIKELY(service_is_behind(self, least == 1) &&
 		       count > rpc_allowance_ids_left(self->allowance, self->verdict))) {
 		service_park(self, AS_SOON_AS_FIRST_NS);
 		return FALSE;
@@ -106,8 +115,12 @@ static gboolean service_try_draw(Service *self, const char *agent, gsize length,
 
 gboolean service_draw(Service *self, const char *agent, gsize length, guint count, IdRun *out_run)
 {
-	return service_count_is_valid(self, count) &&
-	       service_try_draw(self, agent, length, count, count, out_run);
+	if (service_count_is_valid(self, count))
+		return service_try_draw(self, agent, length, count, count, out_run);
+	/* of a fleet it may be valid a moment later, and is refused all the same */
+	self->status = DRAW_UNRESERVED;
+	self->retry_after_ms = 1;
+	return FALSE;
 }
 
 /* What is left of a tick is found by halves: the layout is at its limit then, and few draws are
@@ -117,13 +130,14 @@ gboolean service_draw_some(Service *self, const char *agent, gsize length, guint
 {
 	guint count = MIN(most, source_max_batch(self->config->source));
 
-	if (self->allowance->others_wait) /* at 0 it is not its turn, and it is parked */
+	if (service_is_behind(self, TRUE)) /* at 0 it is not its turn, and it is parked */
 		count = MIN(count, MAX(rpc_allowance_ids_left(self->allowance, self->verdict), 1));
-	for (; count > 0; count /= 2) {
+	for (; count > 0; count = self->config->source->batches_apart ? 0 : count / 2) {
 		self->verdict->parked = FALSE; /* by the try for more */
 		if (service_try_draw(self, agent, length, 1, count, out_run))
 			return TRUE;
 	}
+	self->verdict->ids = 1;
 	return FALSE;
 }
 
@@ -162,10 +176,10 @@ gboolean service_refuse_ids(Service *self, const char *agent, gsize length, gint
 {
 	if (!useragent_is_valid(agent, length))
 		*out_refusal = refusal_of_agent(agent, length);
-	else if (!service_count_is_valid(self, (guint)count))
-		*out_refusal = refusal_of_count(count, source_max_batch(self->config->source));
 	else if (self->verdict->parked)
 		return FALSE;
+	else if (!service_count_is_valid(self, (guint)count))
+		*out_refusal = refusal_of_count(count, source_max_batch(self->config->source));
 	else
 		*out_refusal = service_refuse_draw(self);
 	service_count_refusal(self, out_refusal);

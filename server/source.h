@@ -25,8 +25,8 @@ typedef struct {
 
 typedef struct {
 	const char *kind; /* what get_worker says it is */
-	/* Before there are other threads: (nullable), the source's, for one that draws. NULL: seats
-	 * are all NULL. */
+	/* Before any thread draws: (nullable), the source's, for one that will. NULL: seats are all
+	 * NULL. */
 	SourceSeat *(*add_seat)(Source *self);
 	/* As generator_draw(), but of an issue for several callers less than @count will do, @least
 	 * at least: 1, or @count itself. Then it may be less, and need not. */
@@ -61,6 +61,9 @@ struct _Source {
 	const Layout *layout; /* of the IDs */
 	const Clock *clock;
 	_Atomic guint max_batch; /* 1 or more */
+	/* Single IDs are in hand or not, and batches come from elsewhere: so neither waits for the
+	 * other, and where one single ID is not to be had, no smaller draw of some is. */
+	gboolean batches_apart;
 };
 
 /* The largest batch; of IDs that others issue it changes with what those allow. */

@@ -41,7 +41,9 @@ static gboolean answer(World *world, const Caller *caller, const RpcAllowance *a
 {
 	RpcVerdict *verdict = &world->verdict;
 	gboolean aside = caller->n_aside > 0;
-	gboolean is_turn = aside || !allowance->others_wait ||
+	gboolean may_pass =
+		caller->ids > 1 ? allowance->batch_may_pass : allowance->single_may_pass;
+	gboolean is_turn = aside || !allowance->others_wait || may_pass ||
 			   caller->ids <= rpc_allowance_ids_left(allowance, verdict);
 	gboolean is_there = aside ? world->news : caller->ids <= world->ids;
 
@@ -87,7 +89,7 @@ static World *world_new(void)
 
 	now_us = 1000000;
 	queues_init(&self->queues, &LIMITS, scripted_clock_us);
-	parking_init(&self->parking, &self->queues, TURN_IDS);
+	parking_init(&self->parking, &self->queues, TURN_IDS, FALSE);
 	self->answers = g_string_new(NULL);
 	return self;
 }
@@ -102,9 +104,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(World, world_free)
 /* It has something to say, and the loop sees to it. */
 static void arrive(World *world, Caller *caller)
 {
-	const RpcAllowance allowance = {
-		.others_wait = parking_waiting_for_ids(&world->parking) > 0,
-	};
+	const RpcAllowance allowance = parking_allowance(&world->parking);
 
 	pass(world, &caller->place, &allowance);
 }
@@ -134,6 +134,43 @@ static void assert_answers(World *world, const char *expected)
 {
 	g_assert_cmpstr(world->answers->str, ==, expected);
 	g_string_truncate(world->answers, 0);
+}
+
+/* Of a fleet a batch is under way, and single IDs are in hand; or the other way round. */
+static void test_batches_apart(void)
+{
+	static const struct {
+		guint waits, passes; /* how many IDs each call is for */
+	} CASES[] = {{5, 1}, {1, 5}};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(World) world = world_new();
+		Caller waits = {.name = 'a', .n_calls = 1, .ids = CASES[i].waits};
+		Caller passes = {.name = 'b', .n_calls = 1, .ids = CASES[i].passes};
+		Caller next = {.name = 'c', .n_calls = 1, .ids = CASES[i].waits};
+
+		parking_init(&world->parking, &world->queues, TURN_IDS, TRUE);
+		arrive(world, &waits);
+		world->ids = CASES[i].passes;
+		arrive(world, &passes);
+		assert_answers(world, "b");
+		/* those of one kind keep their order */
+		world->ids = CASES[i].waits;
+		arrive(world, &next);
+		assert_answers(world, "");
+		wake(world);
+		assert_answers(world, "a");
+		/* both wait: whichever is there */
+		passes.n_calls = 1;
+		arrive(world, &passes);
+		world->ids = CASES[i].passes < CASES[i].waits ? 1 : 0;
+		wake(world);
+		assert_answers(world, world->ids == 0 && CASES[i].passes == 1 ? "b" : "");
+		/* and each is told in time that there are none */
+		world->ids = 0;
+		go_round_after(world, MAX_WAIT_US);
+		g_assert_cmpuint(parking_waiting_for_ids(&world->parking), ==, 0);
+	}
 }
 
 static void test_order_of_arrival(void)
@@ -462,6 +499,7 @@ static void test_some_at_a_time(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/parking/batches-apart", test_batches_apart);
 	g_test_add_func("/parking/order-of-arrival", test_order_of_arrival);
 	g_test_add_func("/parking/its-next-call", test_its_next_call);
 	g_test_add_func("/parking/half-each", test_half_each);
