@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/pool/orders.h"
 
+#include "client/pool/clock.h"
+
 static void order_free(PoolOrder *order)
 {
 	g_array_unref(order->runs);
@@ -69,7 +71,7 @@ static void refuse_if_too_large(PoolOrders *self, PoolOrder *order, const PoolFl
 
 	if (largest == NULL || order->count < largest->too_many)
 		return;
-	order->most = largest->max_count;
+	order->most = largest->too_many - 1;
 	end(self, order, POOL_ORDER_REFUSED);
 }
 
@@ -123,7 +125,7 @@ gboolean pool_orders_fill(PoolOrders *self, const PoolPeers *peers, const PoolPe
 	forget(peers, order);
 	g_array_set_size(order->runs, 0);
 	g_array_append_vals(order->runs, news->runs->data, news->runs->len);
-	order->asked_us = news->asked_us;
+	order->came_us = pool_clock_us();
 	pthread_mutex_lock(&self->mutex);
 	end(self, order, POOL_ORDER_FILLED);
 	pthread_mutex_unlock(&self->mutex);

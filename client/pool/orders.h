@@ -22,7 +22,7 @@ struct _PoolOrder {
 	guint count;
 	guint most;
 	GArray *runs; /* SnowflakeClientIdRun */
-	gint64 asked_us;
+	gint64 came_us;
 };
 
 /* Members are private. */

@@ -26,6 +26,18 @@ guint pool_peers_poll(const PoolPeers *self, struct pollfd *out_fds)
 	return count;
 }
 
+gboolean pool_peers_have_serving(const PoolPeers *self)
+{
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		const PoolPeer *peer = self->all[i];
+
+		if (peer != NULL &&
+		    (peer->fitness == POOL_PEER_SERVES || peer->fitness == POOL_PEER_DRAINING))
+			return TRUE;
+	}
+	return FALSE;
+}
+
 gint pool_peers_best_rank(const PoolPeers *self, gint64 now_us)
 {
 	gint best = POOL_PEER_USELESS;

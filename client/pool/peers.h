@@ -22,6 +22,9 @@ guint pool_peers_count(const PoolPeers *self);
 /* Writes what to poll, and returns how many it is: POOL_PEERS_MAX at most. */
 guint pool_peers_poll(const PoolPeers *self, struct pollfd *out_fds);
 
+/* Whether there is one that serves, also if it has refused a moment ago. */
+gboolean pool_peers_have_serving(const PoolPeers *self);
+
 /* Of pool_peer_rank(): POOL_PEER_USELESS if there is none that is fit. */
 gint pool_peers_best_rank(const PoolPeers *self, gint64 now_us);
 

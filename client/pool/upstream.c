@@ -79,9 +79,9 @@ const GArray *pool_order_runs(const PoolOrder *self)
 	return self->runs;
 }
 
-gint64 pool_order_asked_us(const PoolOrder *self)
+gint64 pool_order_came_us(const PoolOrder *self)
 {
-	return self->asked_us;
+	return self->came_us;
 }
 
 guint pool_order_most(const PoolOrder *self)

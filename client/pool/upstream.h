@@ -80,16 +80,16 @@ PoolOrderState pool_order_state(const PoolOrder *self);
  * increase, and add up to the count. */
 const GArray *pool_order_runs(const PoolOrder *self);
 
-/* Likewise: when they were asked for, by pool_clock_us() of clock.h. */
-gint64 pool_order_asked_us(const PoolOrder *self);
+/* Likewise: when they came, by pool_clock_us() of clock.h. */
+gint64 pool_order_came_us(const PoolOrder *self);
 
-/* Of one that is REFUSED: how many to ask for instead. A server does not say how many it allows; it
- * is half of what it has refused, or the most that the pool asks for. */
+/* Of one that is REFUSED: how many to ask for at most. A server does not say how many it allows: it
+ * is one less than what it has refused, or than what the pool asks for. */
 guint pool_order_most(const PoolOrder *self);
 
 /* How the fleet is, as the pool sees it. */
 typedef struct {
-	gboolean is_served; /* there is a server that is fit to be asked */
+	gboolean is_served; /* there is a server that serves, though it may refuse for a moment */
 	gint64 since_us;    /* since when that is so, by g_get_monotonic_time(); of the start, if it
 			     * never was otherwise */
 	char *server; /* host:port of the first one; of the last one that was, if there is none

@@ -111,8 +111,10 @@ static void look(PoolWatch *self, const PoolFleet *fleet)
 {
 	PoolView *view = &self->view;
 
-	if (view->is_served != fleet->is_served) {
-		view->is_served = fleet->is_served;
+	gboolean is_served = pool_peers_have_serving(&fleet->peers);
+
+	if (view->is_served != is_served) {
+		view->is_served = is_served;
 		view->since_us = g_get_monotonic_time();
 		self->has_news = TRUE;
 	}
