@@ -41,8 +41,11 @@ static void check_ready(Server *self)
 	log_event(LOG_READY, log_number("datacenter_id", status.datacenter_id),
 		  log_number("worker_id", status.worker_id),
 		  log_number("startup_ms", (g_get_monotonic_time() - self->started_us) / 1000));
-	sd_notifyf(0, "READY=1\nSTATUS=datacenter %d, worker %d, serving on %s",
-		   status.datacenter_id, status.worker_id, self->address);
+	if (self->relay != NULL)
+		sd_notifyf(0, "READY=1\nSTATUS=relay, serving on %s", self->address);
+	else
+		sd_notifyf(0, "READY=1\nSTATUS=datacenter %d, worker %d, serving on %s",
+			   status.datacenter_id, status.worker_id, self->address);
 }
 
 static gboolean on_news(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer user_data)

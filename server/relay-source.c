@@ -90,7 +90,8 @@ static gboolean take_runs(RelaySource *self, const GArray *runs, IdRun *out_run)
 	return FALSE;
 }
 
-/* What was ordered is handed out once, and only if whoever has placed it may be there still. */
+/* What was ordered is handed out once, to whoever asks for as many soon after it came: whoever has
+ * placed it is the first to ask. */
 static gboolean draw_batch(RelaySource *self, SourceSeat *seat, guint count, IdRun *out_run)
 {
 	PoolOrderState state = pool_order_state(seat->order);
@@ -104,7 +105,7 @@ static gboolean draw_batch(RelaySource *self, SourceSeat *seat, guint count, IdR
 		return FALSE;
 	}
 	if (state == POOL_ORDER_FILLED && is_ours &&
-	    pool_clock_us() - pool_order_asked_us(seat->order) <= self->max_age_us)
+	    pool_clock_us() - pool_order_came_us(seat->order) <= self->max_age_us)
 		return take_runs(self, pool_order_runs(seat->order), out_run);
 	pool_order_place(seat->order, count);
 	seat->ordered = count;
@@ -144,8 +145,9 @@ static char *why_none(Source *source)
 	g_auto(PoolView) view = {0};
 
 	pool_upstream_get_view(relay_of(source)->pool, &view);
-	return g_strdup_printf("no IDs in hand: %s",
-			       view.failure != NULL ? view.failure : "no server has answered yet");
+	if (view.failure != NULL)
+		return g_strdup_printf("no IDs in hand: %s", view.failure);
+	return g_strdup_printf("no IDs in hand, and none of %s in time", view.server);
 }
 
 static SourceSeat *add_seat(Source *source)
@@ -243,9 +245,10 @@ static gboolean append_workers(Source *source, const char *own_nonce, gboolean m
 	gboolean has_failed = FALSE;
 	g_autoptr(GPtrArray) workers = find_workers(relay_of(source), may_wait, &has_failed);
 
-	if (workers == NULL && has_failed)
+	if (workers == NULL && (has_failed || !may_wait))
 		g_set_error_literal(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED,
-				    "no server has a list of them");
+				    has_failed ? "no server has a list of them"
+					       : "no server has said yet who there is");
 	for (guint i = 0; workers != NULL && i < workers->len; i++) {
 		const SnowflakeClientWorker *worker = workers->pdata[i];
 
@@ -277,7 +280,7 @@ static gboolean is_another(const PoolView *one, const PoolView *other)
 
 static void log_view(const RelaySource *self, const PoolView *view)
 {
-	gboolean was_away = self->seen.since_us != 0;
+	gboolean was_away = self->seen.server != NULL && *self->seen.server != '\0';
 
 	if (view->is_served && !self->seen.is_served)
 		log_event(LOG_RELAY_SERVER, log_text("server", view->server),
@@ -416,6 +419,7 @@ RelaySource *relay_source_new(const Options *options, const RelayListener *liste
 		.layout = &options->layout,
 		.clock = &self->clock.clock,
 		.max_batch = self->max_batch,
+		.batches_apart = TRUE,
 	};
 	return make_pool(self, options, error) ? g_steal_pointer(&self) : NULL;
 }

@@ -42,5 +42,5 @@ typedef struct {
 
 /* @options: borrowed. After %FALSE too, server_clear() frees what there is. */
 gboolean server_init(Server *self, Options *options, GError **error) G_GNUC_WARN_UNUSED_RESULT;
-/* The source's thread must have ended, or never have been started; others are ended here. */
+/* The keeper's thread must have ended, or never have been started; others are ended here. */
 void server_clear(Server *self);

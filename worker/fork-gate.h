@@ -7,6 +7,10 @@
  * was, for ever, and a node of its own would wait for it. So while a thread works, no fork() takes
  * place, if fork_gate_hold() is a handler of it; and threads step outside to wait, for a disk too.
  *
+ * The keeper's thread is one that works. Those that look names up, open sessions and ask other
+ * servers are not: what they wait for has no limit. They are there at the start and, with
+ * ZooKeeper, when a session is lost; whoever forks then may get a child whose node does not start.
+ *
  * Any number of threads work at a time. Process-wide, as fork() is.
  */
 

@@ -19,6 +19,7 @@ MAX_BATCH = 10000
 DATACENTER = 5
 ROUNDS = scaled(10, 2)
 RECOVERY_S = 1
+SLOW_MS = 100
 AWAY_S = 3      # longer than a server of a fleet that is away rests between two tries
 FAR_MS = 20000
 
@@ -165,10 +166,15 @@ class Promises(RelayTest):
 
     def test_a_relay_of_a_relay(self):
         server, = self.start_fleet(1)
-        outer = self.start_relay([self.start_relay([server])])
-        numbers = [outer.call("get_id", "a"), *outer.call("get_ids", "a", MAX_BATCH)]
-        self.assertEqual(len(set(numbers)), MAX_BATCH + 1)
+        outer = self.start_relay([self.start_relay([server])], *ADMIN)
+        numbers = []
+        for count in (MAX_BATCH, 2) * scaled(10, 2):
+            numbers += outer.call("get_ids", "a", count)
+            numbers += [outer.call("get_id", "a") for _ in range(5)]
+        self.assertEqual(len(set(numbers)), len(numbers))
         self.assertEqual({worker_of(number) for number in numbers}, {1})
+        # what the inner one has in hand is older than its batches: no reason to leave it
+        self.assertEqual(Admin(outer).json("/status.json")["relay"]["switches"], 0)
 
     def test_many_clients_get_no_id_twice(self):
         servers = self.start_fleet()
@@ -201,6 +207,27 @@ class Fleets(RelayTest):
             self.assertRegex(reply.value.count_error.message, r"^count 1000 is out of range, 1 to ")
             self.assertEqual(len(connection.call(STRICT, "get_ids", "a", 100).success), 100)
             self.assertGreater(connection.call(STRICT, "get_id", "a").success, 0)
+
+    def test_what_one_asks_too_much_nobody_else_lacks(self):
+        relay = self.start_relay(self.start_fleet(1, "--max-batch", 4000))
+        with relay.connect() as connection:
+            reply = connection.call(STRICT, "get_ids", "a", 5000)
+            self.assertIn("5000 is out of range", reply.value.count_error.message)
+        self.assertEqual(len(relay.call("get_ids", "a", 4000)), 4000)
+
+    def test_one_that_is_slow(self):
+        """What comes late is for whoever has waited for it."""
+        handler, calls = Extended(), []
+
+        def get_ids(useragent, count):
+            calls.append(count)
+            time.sleep(3 * SLOW_MS / 1000)  # lint: allow sleep: to be slow is the purpose
+            return Extended.get_ids(handler, useragent, count)
+        handler.get_ids = get_ids
+        relay = self.start_relay([serve(handler, lacks=("get_id_runs",))], "--relay-max-age",
+                                 SLOW_MS, "--relay-prefetch", SLOW_MS // 2)
+        self.assertEqual(len(relay.call("get_ids", "a", 9)), 9)
+        self.assertEqual(calls.count(9), 1)
 
     def test_one_of_2010(self):
         relay = self.start_relay([serve_2010(Of2010())])
@@ -397,16 +424,37 @@ class Failures(RelayTest):
             self.assertGreater(single.reply(STRICT).success, 0)
             self.assertEqual(len(batch.reply(STRICT).success), 7)
 
+    def test_single_ids_do_not_wait_for_a_batch(self):
+        """Nor does a batch for single IDs that are not there."""
+        server, = self.start_fleet(1)
+        relay = self.start_relay([server], *ADMIN, "--relay-prefetch", 10000, "--relay-max-age",
+                                 60000)
+
+        def in_hand():
+            for _ in range(20):
+                relay.call("get_id", "a")
+            return Admin(relay).json("/status.json")["relay"]["in_hand_ids"]
+        wait_for(lambda: in_hand() > 100, 20, "IDs in hand")
+        server.send_signal(signal.SIGSTOP)
+        with relay.connect() as batch, relay.connect() as single:
+            batch.send(STRICT.call("get_ids", "a", 7))
+            # the loop has it: what comes on another connection afterwards is answered later
+            wait_for(lambda: relay.counters()["waits"] > 0, what="a batch that waits")
+            numbers = [single.call(STRICT, "get_id", "a").success for _ in range(50)]
+            self.assertEqual(sorted(set(numbers)), numbers)
+            server.send_signal(signal.SIGCONT)
+            self.assertEqual(len(batch.reply(STRICT).success), 7)
+
     def test_a_batch_of_somebody_who_has_gone(self):
         """Is nobody else's: of another count, or of the same one."""
         server, = self.start_fleet(1)
         relay = self.start_relay([server])
         for count in (7, 8):
+            waits = relay.counters()["waits"]
             server.send_signal(signal.SIGSTOP)
             with relay.connect() as gone:
                 gone.send(STRICT.call("get_ids", "a", 7))
-                wait_for(lambda: relay.counters()["parked_calls"] > 0 if "parked_calls" in
-                         relay.counters() else True, what="a call that waits")
+                wait_for(lambda: relay.counters()["waits"] > waits, what="a call that waits")
             server.send_signal(signal.SIGCONT)
             one = relay.call("get_ids", "a", count)
             other = relay.call("get_ids", "a", count)
