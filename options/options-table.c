@@ -133,10 +133,10 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .help = "how far the time in IDs may run ahead of the clock, in a burst or after the "
 		 "clock stepped back; 0 is the behaviour of 2010"},
 	{NUMBER("max-clock-skew", max_clock_skew_ms, "MS", 1, ZNODES_MAX_CLOCK_SKEW_MS, "10000"),
-	 EMBEDDED, OF_ISSUER,
+	 EMBEDDED,
 	 .help = "how far the clock may be off: a jump forward by more than this is not believed "
-		 "at "
-		 "once, and a server whose clock is further from ZooKeeper's does not start"},
+		 "at once, and a server whose clock is further from ZooKeeper's does not start; a "
+		 "relay does not believe a server that is further from its own"},
 	{OPTION("on-clock-step", CHOICE, on_clock_step, "WHAT"), .choices = STEPS,
 	 .default_text = "refuse", EMBEDDED, OF_ISSUER,
 	 .help = "after the clock stepped back by more than max-ahead: refuse calls until it has "

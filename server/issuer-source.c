@@ -134,6 +134,7 @@ void issuer_source_init(IssuerSource *self, Generator *generator)
 				.layout = generator_layout(generator),
 				.clock = generator_clock(generator),
 				.max_batch = generator_max_batch(generator),
+				.retry_after_ms = 1,
 			},
 		.generator = generator,
 	};

@@ -26,6 +26,7 @@ struct _RelaySource {
 	PoolUpstream *pool;
 	gint64 max_age_us;
 	gint64 max_wait_us;
+	gint64 max_skew_ms;
 	guint max_batch; /* as the options have it */
 	GPtrArray *seats;
 	_Atomic gint64 last_id; /* given; 0: none yet */
@@ -77,7 +78,8 @@ static void tell_layout_differs(RelaySource *self, gint64 id)
 	if (!atomic_exchange(&self->layout_differs, TRUE))
 		log_event(LOG_RELAY_LAYOUT_DIFFERS, log_number("id", id),
 			  log_text("layout", layout),
-			  log_text("remedy", "give the relay the --layout of its servers"));
+			  log_text("remedy", "give the relay the --layout of its servers, or "
+					     "set the clocks right"));
 }
 
 /* What cannot be handed on as one batch is lost. */
@@ -261,16 +263,22 @@ static gboolean append_workers(Source *source, const char *own_nonce, gboolean m
 /* What is new */
 
 /* As little as it takes to agree with the server, of whose time that of the answer and its
- * milliseconds are not known. */
+ * milliseconds are not known; and none, if it is far from this machine's: of two clocks one is
+ * wrong then. */
 static void correct_clock(RelaySource *self, const PoolView *view)
 {
-	gint64 least_ns = (view->as_of_ms * CLOCK_NS_PER_MS) -
-			  (view->asked_at_us + view->round_trip_us) * 1000;
-	gint64 most_ns = (view->as_of_ms + 1) * CLOCK_NS_PER_MS - view->asked_at_us * 1000;
-	gint64 offset_ns = system_clock_offset_ns(&self->clock);
+	gint64 own_ms = g_get_real_time() / 1000;
+	gint64 offset_ns = system_clock_measure_offset_ns();
+	gint64 least_ns, most_ns;
 
-	if (view->as_of_ms != 0)
-		system_clock_set_offset_ns(&self->clock, CLAMP(offset_ns, least_ns, most_ns));
+	if (view->as_of_ms >= own_ms - self->max_skew_ms &&
+	    view->as_of_ms <= own_ms + self->max_skew_ms) {
+		least_ns = view->as_of_ms * CLOCK_NS_PER_MS -
+			   (view->asked_at_us + view->round_trip_us) * 1000;
+		most_ns = (view->as_of_ms + 1) * CLOCK_NS_PER_MS - view->asked_at_us * 1000;
+		offset_ns = CLAMP(system_clock_offset_ns(&self->clock), least_ns, most_ns);
+	}
+	system_clock_set_offset_ns(&self->clock, offset_ns);
 }
 
 static gboolean is_another(const PoolView *one, const PoolView *other)
@@ -412,6 +420,7 @@ RelaySource *relay_source_new(const Options *options, const RelayListener *liste
 	self->max_batch = (guint)options->max_batch;
 	self->max_age_us = options->relay_max_age_ms * 1000;
 	self->max_wait_us = options->max_wait_ms * 1000;
+	self->max_skew_ms = options->max_clock_skew_ms;
 	self->seats = g_ptr_array_new_with_free_func(g_free);
 	self->listener = *listener;
 	self->source = (Source){
@@ -420,6 +429,7 @@ RelaySource *relay_source_new(const Options *options, const RelayListener *liste
 		.clock = &self->clock.clock,
 		.max_batch = self->max_batch,
 		.batches_apart = TRUE,
+		.retry_after_ms = RETRY_AFTER_MS,
 	};
 	return make_pool(self, options, error) ? g_steal_pointer(&self) : NULL;
 }

@@ -65,7 +65,7 @@ static G_NO_INLINE void service_park_or_refuse(Service *self)
 	} else { /* only the source can help: it is told, and says whether it is worth waiting */
 		retry_after_ms = self->config->source->ops->demand(self->config->source);
 		may_wait = retry_after_ms == 0;
-		self->retry_after_ms = MAX(retry_after_ms, 1);
+		self->retry_after_ms = MAX(retry_after_ms, self->config->source->retry_after_ms);
 	}
 	if (may_wait && rpc_allowance_may_wait(self->allowance, self->verdict))
 		service_park(self, wait_ns);

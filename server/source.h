@@ -64,6 +64,7 @@ struct _Source {
 	/* Single IDs are in hand or not, and batches come from elsewhere: so neither waits for the
 	 * other, and where one single ID is not to be had, no smaller draw of some is. */
 	gboolean batches_apart;
+	gint64 retry_after_ms; /* what a call is told that has waited for IDs in vain; 1 or more */
 };
 
 /* The largest batch; of IDs that others issue it changes with what those allow. */

@@ -13,7 +13,7 @@
  * asked first, and where more are found. For that thread, under the lock of fork.h.
  */
 
-/* What there is a need of. */
+/* What there is a need of, from less to more. */
 typedef enum {
 	POOL_NEED_NONE, /* nobody takes any IDs */
 	POOL_NEED_MET,  /* the first server does */

@@ -4,13 +4,13 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "client/pool/fork.h"
+#include "client/pool/thread.h"
 #include "common/local-socket.h"
 
 struct _PoolNames {
@@ -113,7 +113,7 @@ static void *run(void *user_data)
 static void run_in_thread(PoolNames *self)
 {
 	pthread_t thread;
-	int code = pthread_create(&thread, NULL, run, self);
+	int code = pool_thread_start(&thread, "snowflake-names", run, self);
 
 	if (code == 0) {
 		pthread_detach(thread);

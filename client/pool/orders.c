@@ -41,19 +41,21 @@ void pool_orders_place(PoolOrders *self, PoolOrder *order, guint count)
 {
 	pthread_mutex_lock(&self->mutex);
 	order->count = count;
+	order->placed_us = pool_clock_us();
 	atomic_store_explicit(&order->state, POOL_ORDER_PLACED, memory_order_relaxed);
 	g_queue_push_tail_link(&self->placed, &order->link);
 	pthread_mutex_unlock(&self->mutex);
 }
 
-gboolean pool_orders_are_placed(PoolOrders *self)
+gint64 pool_orders_oldest_us(PoolOrders *self)
 {
 	pthread_mutex_lock(&self->mutex);
 
-	gboolean are_placed = !g_queue_is_empty(&self->placed);
+	const PoolOrder *oldest = g_queue_peek_head(&self->placed);
+	gint64 placed_us = oldest != NULL ? oldest->placed_us : POOL_NEVER_US;
 
 	pthread_mutex_unlock(&self->mutex);
-	return are_placed;
+	return placed_us;
 }
 
 /* Under the mutex. From here on it is not the pool's. */

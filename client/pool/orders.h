@@ -19,6 +19,7 @@ struct _PoolOrder {
 	PoolUpstream *upstream;
 	GList link; /* of the queue; under the mutex */
 	_Atomic PoolOrderState state;
+	gint64 placed_us;
 	guint count;
 	guint most;
 	GArray *runs; /* SnowflakeClientIdRun */
@@ -44,7 +45,8 @@ void pool_orders_place(PoolOrders *self, PoolOrder *order, guint count);
 
 /* From here on for the thread that fetches, under the lock of fork.h. */
 
-gboolean pool_orders_are_placed(PoolOrders *self);
+/* When the first of those that are placed was: POOL_NEVER_US: none is. */
+gint64 pool_orders_oldest_us(PoolOrders *self);
 
 /* Asks servers for what is placed and nobody is asked for, or nobody who does not seem to hang, and
  * refuses what none of them gives. Returns: whether one was asked */

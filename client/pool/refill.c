@@ -2,7 +2,6 @@
 #include "client/pool/refill.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 
 #include "client/pool/ages.h"
@@ -10,10 +9,12 @@
 #include "client/pool/fleet.h"
 #include "client/pool/fork.h"
 #include "client/pool/rate.h"
+#include "client/pool/thread.h"
 
-#define LOOKS_A_SPAN   16 /* while IDs are taken: so often in the time that is prefetched */
-#define LEAST_LOOK_US  1000
-#define NEEDED_LOOK_US 1000 /* while more are needed */
+#define LOOKS_A_SPAN      16 /* while IDs are taken: so often in the time that is prefetched */
+#define LEAST_LOOK_US     1000
+#define NEEDED_LOOK_US    1000  /* while more are needed */
+#define ORDER_PATIENCE_US 20000 /* a batch that was ordered, until more servers are needed */
 
 struct _PoolRefill {
 	const PoolConfig *config;
@@ -130,9 +131,15 @@ static guint count_waiting(const PoolRefill *self)
 	       (self->watch != NULL && pool_watch_is_dry(self->watch));
 }
 
-static gboolean has_orders(PoolRefill *self)
+/* Whoever has ordered takes nothing: it counts how long he has waited. */
+static PoolNeed need_of_orders(PoolRefill *self, gint64 now_us)
 {
-	return self->watch != NULL && pool_orders_are_placed(&self->watch->orders);
+	gint64 placed_us =
+		self->watch != NULL ? pool_orders_oldest_us(&self->watch->orders) : POOL_NEVER_US;
+
+	if (placed_us == POOL_NEVER_US)
+		return POOL_NEED_NONE;
+	return now_us - placed_us < ORDER_PATIENCE_US ? POOL_NEED_MET : POOL_NEED_MORE;
 }
 
 static void observe(PoolRefill *self, gint64 now_us)
@@ -147,11 +154,11 @@ static void observe(PoolRefill *self, gint64 now_us)
 	self->is_waited_for = waiting > 0;
 	pool_rate_observe(&self->rate, now_us, put_ids - level - thrown, is_dry(self, waiting > 0));
 	self->wanted = MAX(pool_rate_target(&self->rate, span_us), waiting);
-	if (self->wanted == 0)
-		self->need = has_orders(self) ? POOL_NEED_MET : POOL_NEED_NONE;
-	else
+	self->need = need_of_orders(self, now_us);
+	if (self->wanted > 0)
 		self->need =
-			2 * level < self->wanted || waiting > 0 ? POOL_NEED_MORE : POOL_NEED_MET;
+			MAX(self->need, 2 * level < self->wanted || waiting > 0 ? POOL_NEED_MORE
+										: POOL_NEED_MET);
 }
 
 /* By three quarters, so that an answer brings a good part of what is wanted. */
@@ -270,21 +277,6 @@ static void *run(void *user_data)
 	}
 }
 
-/* Signals are for the program's own threads. */
-static int start(PoolRefill *self)
-{
-	sigset_t all, before;
-	int code;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	code = pthread_create(&self->thread, NULL, run, self);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (code == 0)
-		pthread_setname_np(self->thread, "snowflake-pool");
-	return code;
-}
-
 static void take_apart(PoolRefill *self)
 {
 	pool_fork_lock();
@@ -320,7 +312,8 @@ PoolRefill *pool_refill_new(const PoolConfig *config, PoolHand *hand, PoolWatch 
 	self->watch = watch;
 	put_together(self);
 
-	int code = self->fd >= 0 ? start(self) : errno;
+	int code = self->fd >= 0 ? pool_thread_start(&self->thread, "snowflake-pool", run, self)
+				 : errno;
 
 	if (code == 0)
 		return self;

@@ -21,7 +21,8 @@ ROUNDS = scaled(10, 2)
 RECOVERY_S = 1
 SLOW_MS = 100
 AWAY_S = 3      # longer than a server of a fleet that is away rests between two tries
-FAR_MS = 20000
+FAR_MS = 5000
+TOO_FAR_MS = 86400000
 
 
 def text_of(address):
@@ -124,6 +125,12 @@ class Promises(RelayTest):
             def agrees():
                 return abs(relay.call("get_timestamp") - server.now_ms()) < 200
             wait_for(agrees, what=f"a clock that is {server.ahead_ms} ms ahead")
+        for server.ahead_ms in (TOO_FAR_MS, -TOO_FAR_MS, 10**14, -10**14):
+            def is_its_own():
+                return abs(relay.call("get_timestamp") - time.time() * 1000) < 200
+            asked = server.asked
+            wait_for(lambda: server.asked > asked + 1, what="an answer")
+            wait_for(is_its_own, what="its own clock")
 
     def test_agents_are_the_relays_to_check(self):
         server, = self.start_fleet(1)

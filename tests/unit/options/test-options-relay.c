@@ -16,9 +16,9 @@ static const struct {
 	const char *value;
 } OF_ISSUER[] =
 	{
-		{"datacenter-id", "0"},       {"worker-id", "0"},      {"state-directory", "/ids"},
-		{"zookeeper", "a.example"},   {"max-ahead", "11"},     {"max-clock-skew", "9999"},
-		{"on-clock-step", "reclaim"}, {"sequence-start", "2"},
+		{"datacenter-id", "0"},     {"worker-id", "0"},  {"state-directory", "/ids"},
+		{"zookeeper", "a.example"}, {"max-ahead", "11"}, {"on-clock-step", "reclaim"},
+		{"sequence-start", "2"},
 },
   OF_RELAY[] = {
 	  {"relay-discover", "true"},
