@@ -260,18 +260,62 @@ static void connect_more(PoolFleet *self, gint64 now_us)
 	}
 }
 
-static void close_spare(PoolFleet *self, gint64 now_us)
+static void close_peer(PoolFleet *self, PoolPeer *peer)
 {
-	PoolPeer *spare = pool_peers_find_farthest(&self->peers, self->first);
-
-	if (spare == NULL || pool_peers_count(&self->peers) <= wanted_peers(self, now_us) ||
-	    now_us - self->had_need_us < EASE_US)
-		return;
 	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
-		if (self->peers.all[i] == spare)
+		if (self->peers.all[i] == peer)
 			self->peers.all[i] = NULL;
 	}
-	pool_peer_free(spare);
+	pool_peer_free(peer);
+}
+
+static gboolean is_spare(const PoolFleet *self, const PoolPeer *peer)
+{
+	return peer != NULL && peer != self->first && pool_peer_is_idle(peer);
+}
+
+static gboolean has_spare(const PoolFleet *self)
+{
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		if (is_spare(self, self->peers.all[i]))
+			return TRUE;
+	}
+	return FALSE;
+}
+
+/* The farthest; but any one at random where all are about as near: who answered first did so to all
+ * the pools that began together. */
+static PoolPeer *draw_spare(PoolFleet *self, gint64 now_us)
+{
+	gint rank = pool_peers_best_rank(&self->peers, now_us);
+	gint64 near_us = NEAR(pool_peers_round_trip_us(&self->peers, rank, now_us));
+	PoolPeer *farthest = NULL;
+	PoolPeer *drawn = NULL;
+	guint seen = 0;
+
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		PoolPeer *peer = self->peers.all[i];
+
+		if (!is_spare(self, peer))
+			continue;
+		if (farthest == NULL || peer->round_trip_us > farthest->round_trip_us)
+			farthest = peer;
+		if (pool_servers_random(self->servers, ++seen) == 0)
+			drawn = peer;
+	}
+	return farthest != NULL && farthest->round_trip_us > near_us ? farthest : drawn;
+}
+
+static void close_spare(PoolFleet *self, gint64 now_us)
+{
+	if (pool_peers_count(&self->peers) <= wanted_peers(self, now_us) ||
+	    now_us - self->had_need_us < EASE_US)
+		return;
+
+	PoolPeer *spare = draw_spare(self, now_us);
+
+	if (spare != NULL)
+		close_peer(self, spare);
 }
 
 /* Questions that are due */
@@ -451,7 +495,7 @@ gint64 pool_fleet_next_us(const PoolFleet *self, PoolNeed need, gint64 now_us)
 		next_us = MIN(next_us, self->settles_us);
 	if (count < wanted)
 		next_us = MIN(next_us, next_connect_us(self));
-	if (count > wanted && pool_peers_find_farthest(&self->peers, self->first) != NULL)
+	if (count > wanted && has_spare(self))
 		next_us = MIN(next_us, self->had_need_us + EASE_US);
 	if (is_curious(self, need))
 		next_us = MIN(next_us, self->renews_us);

@@ -403,6 +403,23 @@ static void test_replaces_for_a_need(void)
 	fleet_tear_down(&self);
 }
 
+/* Of three that are as near as each other two are kept, whichever was the first to answer. */
+static void test_closes_any(void)
+{
+	guint closed[3] = {0};
+
+	for (guint round = 0; round < 60; round++) {
+		Fleet self;
+
+		fleet_settle(&self, 3);
+		for (guint i = 0; i < G_N_ELEMENTS(closed); i++)
+			closed[i] += self.fleet.peers.all[i] == NULL;
+		fleet_tear_down(&self);
+	}
+	for (guint i = 0; i < G_N_ELEMENTS(closed); i++)
+		g_assert_cmpuint(closed[i], >, 0);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -416,5 +433,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/pool-fleet/replaces-at-once-if-none-is-fit",
 			test_replaces_at_once_if_none_is_fit);
 	g_test_add_func("/pool-fleet/replaces-for-a-need", test_replaces_for_a_need);
+	g_test_add_func("/pool-fleet/closes-any", test_closes_any);
 	return g_test_run();
 }
