@@ -12,6 +12,7 @@
 #define RENEW_SPREAD_US 2000000
 #define RETRY_US        500000  /* likewise, where it did not go well */
 #define EASE_US         2000000 /* without a need of more, until what is too much is closed */
+#define REPLACE_US      1000000 /* at most, before a lost one is replaced, while another is fit */
 #define UNFIT_REST_US   200000
 #define TRY_US          250000 /* while none is fit: between two that are tried */
 #define TRY_SPREAD_US   500000
@@ -109,8 +110,12 @@ static void note_service(PoolFleet *self, gint64 now_us)
 
 /* What peers say */
 
+/* When a server dies all its clients see it at once, and are not to come to the others all at once.
+ * In place of one that never answered another is tried without a pause: it had come after one. */
 static void drop(PoolFleet *self, PoolPeer **peer, gint64 now_us, gint64 least_rest_us)
 {
+	if ((*peer)->fitness != POOL_PEER_UNKNOWN)
+		self->replaces_us = now_us + pool_servers_random(self->servers, REPLACE_US);
 	pool_servers_rest(self->servers, (*peer)->server, now_us, least_rest_us);
 	if (*peer == self->first) {
 		self->first = NULL;
@@ -210,6 +215,17 @@ static guint wanted_peers(const PoolFleet *self, gint64 now_us)
 	return is_looking || has_need || !self->is_served ? POOL_PEERS_MAX : WANTED_PEERS;
 }
 
+/* From when on one that was lost may be replaced: at once if none is fit, and when there has been a
+ * need of more for a while. */
+static gint64 replaces_us(const PoolFleet *self)
+{
+	if (!self->is_served)
+		return 0;
+	if (self->needed_us == POOL_NEVER_US)
+		return self->replaces_us;
+	return MIN(self->replaces_us, self->needed_us + PATIENCE_US);
+}
+
 static gboolean connect_one(PoolFleet *self, PoolPeer **peer, gint64 now_us)
 {
 	PoolServer *server = pool_servers_draw(self->servers, now_us);
@@ -238,24 +254,70 @@ static void connect_more(PoolFleet *self, gint64 now_us)
 {
 	guint wanted = wanted_peers(self, now_us);
 
+	if (now_us < replaces_us(self))
+		return;
 	for (guint i = 0; i < POOL_PEERS_MAX && pool_peers_count(&self->peers) < wanted; i++) {
 		if (self->peers.all[i] == NULL && !connect_one(self, &self->peers.all[i], now_us))
 			return;
 	}
 }
 
-static void close_spare(PoolFleet *self, gint64 now_us)
+static void close_peer(PoolFleet *self, PoolPeer *peer)
 {
-	PoolPeer *spare = pool_peers_find_farthest(&self->peers, self->first);
-
-	if (spare == NULL || pool_peers_count(&self->peers) <= wanted_peers(self, now_us) ||
-	    now_us - self->had_need_us < EASE_US)
-		return;
 	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
-		if (self->peers.all[i] == spare)
+		if (self->peers.all[i] == peer)
 			self->peers.all[i] = NULL;
 	}
-	pool_peer_free(spare);
+	pool_peer_free(peer);
+}
+
+static gboolean is_spare(const PoolFleet *self, const PoolPeer *peer)
+{
+	return peer != NULL && peer != self->first && pool_peer_is_idle(peer);
+}
+
+static gboolean has_spare(const PoolFleet *self)
+{
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		if (is_spare(self, self->peers.all[i]))
+			return TRUE;
+	}
+	return FALSE;
+}
+
+/* The farthest; but any one at random where all are about as near: who answered first did so to all
+ * the pools that began together. */
+static PoolPeer *draw_spare(PoolFleet *self, gint64 now_us)
+{
+	gint rank = pool_peers_best_rank(&self->peers, now_us);
+	gint64 near_us = NEAR(pool_peers_round_trip_us(&self->peers, rank, now_us));
+	PoolPeer *farthest = NULL;
+	PoolPeer *drawn = NULL;
+	guint seen = 0;
+
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		PoolPeer *peer = self->peers.all[i];
+
+		if (!is_spare(self, peer))
+			continue;
+		if (farthest == NULL || peer->round_trip_us > farthest->round_trip_us)
+			farthest = peer;
+		if (pool_servers_random(self->servers, ++seen) == 0)
+			drawn = peer;
+	}
+	return farthest != NULL && farthest->round_trip_us > near_us ? farthest : drawn;
+}
+
+static void close_spare(PoolFleet *self, gint64 now_us)
+{
+	if (pool_peers_count(&self->peers) <= wanted_peers(self, now_us) ||
+	    now_us - self->had_need_us < EASE_US)
+		return;
+
+	PoolPeer *spare = draw_spare(self, now_us);
+
+	if (spare != NULL)
+		close_peer(self, spare);
 }
 
 /* Questions that are due */
@@ -420,9 +482,9 @@ static gint64 next_connect_us(const PoolFleet *self)
 {
 	gint64 rested_us = pool_servers_next_us(self->servers);
 
-	if (self->is_served || rested_us == POOL_NEVER_US)
-		return rested_us;
-	return MIN(rested_us, self->tries_us);
+	if (self->is_served)
+		return MAX(rested_us, replaces_us(self));
+	return rested_us != POOL_NEVER_US ? MIN(rested_us, self->tries_us) : POOL_NEVER_US;
 }
 
 gint64 pool_fleet_next_us(const PoolFleet *self, PoolNeed need, gint64 now_us)
@@ -435,7 +497,7 @@ gint64 pool_fleet_next_us(const PoolFleet *self, PoolNeed need, gint64 now_us)
 		next_us = MIN(next_us, self->settles_us);
 	if (count < wanted)
 		next_us = MIN(next_us, next_connect_us(self));
-	if (count > wanted && pool_peers_find_farthest(&self->peers, self->first) != NULL)
+	if (count > wanted && has_spare(self))
 		next_us = MIN(next_us, self->had_need_us + EASE_US);
 	if (is_curious(self, need))
 		next_us = MIN(next_us, self->renews_us);

@@ -29,6 +29,7 @@ typedef struct {
 	PoolPeer *first;    /* of them: is asked first; NULL: none is fit */
 	gboolean is_served; /* there is a peer that is fit to be asked */
 	gint64 tries_us;    /* while there is not: when to try one that rests */
+	gint64 replaces_us; /* while there is: when to replace one that was lost */
 	guint64 switches;
 	gboolean has_lost_first; /* it failed, and there is none since */
 	gboolean is_settled;     /* has looked around, and drawn the first */

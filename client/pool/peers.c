@@ -89,20 +89,6 @@ const PoolPeer *pool_peers_find_largest(const PoolPeers *self, gint64 now_us)
 	return largest;
 }
 
-PoolPeer *pool_peers_find_farthest(const PoolPeers *self, const PoolPeer *not_this)
-{
-	PoolPeer *farthest = NULL;
-
-	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
-		PoolPeer *peer = self->all[i];
-
-		if (peer != NULL && peer != not_this && pool_peer_is_idle(peer) &&
-		    (farthest == NULL || peer->round_trip_us > farthest->round_trip_us))
-			farthest = peer;
-	}
-	return farthest;
-}
-
 gboolean pool_peers_has_twin(const PoolPeers *self, const PoolPeer *peer)
 {
 	if (peer->worker == NULL || *peer->worker->nonce == '\0')

@@ -38,9 +38,6 @@ PoolPeer *pool_peers_find_idle(const PoolPeers *self, guint count, const PoolPee
 /* Returns: (nullable): of those that are fit the one that gives most IDs at once */
 const PoolPeer *pool_peers_find_largest(const PoolPeers *self, gint64 now_us);
 
-/* Returns: (nullable): the farthest of those that are idle, and not @not_this */
-PoolPeer *pool_peers_find_farthest(const PoolPeers *self, const PoolPeer *not_this);
-
 /* Whether another one is the same server, by another name. */
 gboolean pool_peers_has_twin(const PoolPeers *self, const PoolPeer *peer);
 

@@ -7,22 +7,32 @@ import unittest
 from bindings import ROOT
 from harness import BUILD, ENVIRONMENT, PATIENCE
 
-POOLS = 60
 LIMIT_S = 180
 
 
 class Scale(unittest.TestCase):
-    def test_no_take_fails_and_the_server_that_returns_is_not_stormed(self):
+    def death(self, servers, pools, rate):
+        """Of one of so many servers: the points of idle pools, and of those that take."""
         done = subprocess.run(
-            [ROOT / "bench" / "scale", "--build-dir", BUILD, "--steps", "death", "--servers", "2",
-             "--pools", str(POOLS), "--rate", "20", "--seconds", "0.5", "--watched", "3",
-             "--impatient", "--json"],
+            [ROOT / "bench" / "scale", "--build-dir", BUILD, "--steps", "death", "--servers",
+             str(servers), "--pools", str(pools), "--rate", str(rate), "--seconds", "0.5",
+             "--watched", "3", "--impatient", "--json"],
             env=ENVIRONMENT, capture_output=True, text=True, check=False,
             timeout=LIMIT_S * PATIENCE)
         self.assertEqual(done.returncode, 0, done.stderr)
-        points = json.loads(done.stdout)["figures"]["death"]["points"]
+        return json.loads(done.stdout)["figures"]["death"]["points"]
+
+    def test_no_take_fails_and_the_server_that_returns_is_not_stormed(self):
+        points = self.death(servers=2, pools=60, rate=20)
         self.assertEqual([(point["lost"], point["connections"]) for point in points],
-                         [(POOLS, [POOLS, POOLS])] * 2)
+                         [(60, [60, 60])] * 2)
+
+    def test_the_survivors_are_not_stormed(self):
+        for point in self.death(servers=4, pools=40, rate=20):
+            if point["servers"] == 4:
+                self.assertGreater(point["lost"], 5)
+                self.assertGreaterEqual(point["settled"], point["lost"])
+                self.assertLess(point["surge"]["100 ms"]["connections"], point["lost"] / 2)
 
 
 if __name__ == "__main__":

@@ -288,6 +288,138 @@ static void test_drains(void)
 	fleet_tear_down(&self);
 }
 
+static guint count_connections(const Fleet *self)
+{
+	guint count = 0;
+
+	for (guint i = 0; self->nodes[i] != NULL; i++)
+		count += fake_node_connections(self->nodes[i]);
+	return count;
+}
+
+static FakeNode *node_of(const Fleet *self, const PoolPeer *peer)
+{
+	guint i = 0;
+
+	while (!g_str_equal(fake_node_text(self->nodes[i]), peer->server->text))
+		i++;
+	return self->nodes[i];
+}
+
+static PoolPeer *find_spare(const Fleet *self)
+{
+	return pool_peers_find_idle(&self->fleet.peers, 0, self->fleet.first, self->now_us);
+}
+
+/* Its first is fit, and there are more servers than it is connected to. */
+static void fleet_settle(Fleet *self, guint n_nodes)
+{
+	fleet_set_up(self, n_nodes);
+	fleet_connect(self, FALSE);
+	self->need = POOL_NEED_MET;
+	run_for(self, 5 * SECOND_US);
+	g_assert_cmpuint(pool_peers_count(&self->fleet.peers), ==, 2);
+}
+
+/* The server of the spare dies, and is back when that is seen. */
+static void lose_spare_once(Fleet *self)
+{
+	FakeNode *node = node_of(self, find_spare(self));
+	gint64 before_us = self->fleet.replaces_us;
+
+	fake_node_set_manner(node, FAKE_NODE_AWAY);
+	while (self->fleet.replaces_us == before_us)
+		run_for(self, SECOND_US / 1000);
+	fake_node_set_manner(node, FAKE_NODE_SERVES);
+}
+
+/* Likewise; and it is not replaced within some ms. */
+static void lose_spare(Fleet *self)
+{
+	do {
+		run_for(self, SECOND_US);
+		lose_spare_once(self);
+	} while (self->fleet.replaces_us - self->now_us < SECOND_US / 100);
+}
+
+/* While the first is fit. */
+static void test_replaces_later(void)
+{
+	gint64 least_us = SECOND_US;
+	gint64 most_us = 0;
+	Fleet self;
+
+	fleet_settle(&self, 3);
+	for (guint round = 0; round < 20; round++) {
+		guint connections;
+		gint64 lost_us;
+
+		lose_spare(&self);
+		connections = count_connections(&self);
+		lost_us = self.now_us;
+		run_until(&self, self.fleet.replaces_us - 1);
+		g_assert_cmpuint(count_connections(&self), ==, connections);
+		run_until(&self, self.fleet.replaces_us + 1);
+		g_assert_cmpuint(count_connections(&self), ==, connections + 1);
+		g_assert_nonnull(find_spare(&self));
+		least_us = MIN(least_us, self.fleet.replaces_us - lost_us);
+		most_us = MAX(most_us, self.fleet.replaces_us - lost_us);
+	}
+	g_assert_cmpint(least_us, <, SECOND_US / 2);
+	g_assert_cmpint(most_us, >, SECOND_US / 2);
+	g_assert_cmpint(most_us, <=, SECOND_US);
+	fleet_tear_down(&self);
+}
+
+static void test_replaces_at_once_if_none_is_fit(void)
+{
+	Fleet self;
+	guint connections;
+
+	fleet_settle(&self, 3);
+	connections = count_connections(&self);
+	fake_node_set_manner(node_of(&self, find_spare(&self)), FAKE_NODE_AWAY);
+	fake_node_set_manner(node_of(&self, self.fleet.first), FAKE_NODE_AWAY);
+	while (self.fleet.replaces_us == 0)
+		run_for(&self, SECOND_US / 1000);
+	g_assert_cmpuint(count_connections(&self), ==, connections + 1);
+	g_assert_true(self.fleet.is_served);
+	fleet_tear_down(&self);
+}
+
+static void test_replaces_for_a_need(void)
+{
+	Fleet self;
+	guint connections;
+
+	fleet_settle(&self, 3);
+	lose_spare(&self);
+	connections = count_connections(&self);
+	self.need = POOL_NEED_MORE;
+	run_for(&self, 4999);
+	g_assert_cmpuint(count_connections(&self), ==, connections);
+	run_for(&self, 2);
+	g_assert_cmpuint(count_connections(&self), ==, connections + 1);
+	fleet_tear_down(&self);
+}
+
+/* Of three that are as near as each other two are kept, whichever was the first to answer. */
+static void test_closes_any(void)
+{
+	guint closed[3] = {0};
+
+	for (guint round = 0; round < 60; round++) {
+		Fleet self;
+
+		fleet_settle(&self, 3);
+		for (guint i = 0; i < G_N_ELEMENTS(closed); i++)
+			closed[i] += self.fleet.peers.all[i] == NULL;
+		fleet_tear_down(&self);
+	}
+	for (guint i = 0; i < G_N_ELEMENTS(closed); i++)
+		g_assert_cmpuint(closed[i], >, 0);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -297,5 +429,10 @@ int main(int argc, char **argv)
 	g_test_add_func("/pool-fleet/twins", test_twins);
 	g_test_add_func("/pool-fleet/unfit", test_unfit);
 	g_test_add_func("/pool-fleet/drains", test_drains);
+	g_test_add_func("/pool-fleet/replaces-later", test_replaces_later);
+	g_test_add_func("/pool-fleet/replaces-at-once-if-none-is-fit",
+			test_replaces_at_once_if_none_is_fit);
+	g_test_add_func("/pool-fleet/replaces-for-a-need", test_replaces_for_a_need);
+	g_test_add_func("/pool-fleet/closes-any", test_closes_any);
 	return g_test_run();
 }
