@@ -14,7 +14,8 @@
 #define EASE_US         2000000 /* without a need of more, until what is too much is closed */
 #define REPLACE_US      1000000 /* at most, before a lost one is replaced, while another is fit */
 #define UNFIT_REST_US   200000
-#define TRY_US          250000 /* while none is fit: between two that are tried */
+#define TRY_SERVERS     8      /* while none is fit: so many are tried at a time ... */
+#define TRY_US          250000 /* ... and between two times */
 #define TRY_SPREAD_US   500000
 #define TWIN_REST_US    60000000 /* of a server that there is another connection to */
 #define NEAR(best_us)   ((best_us) + (best_us) / 2)
@@ -243,10 +244,15 @@ static gboolean connect_one(PoolFleet *self, PoolPeer **peer, gint64 now_us)
 }
 
 /* A fleet that was away for so long that all of it rests is found soon after it is back. */
-static void rouse_one(PoolFleet *self, gint64 now_us)
+static void rouse_some(PoolFleet *self, gint64 now_us)
 {
-	if (!self->is_served && now_us >= self->tries_us &&
-	    pool_servers_rouse(self->servers, now_us))
+	guint roused = 0;
+
+	if (self->is_served || now_us < self->tries_us)
+		return;
+	while (roused < TRY_SERVERS && pool_servers_rouse(self->servers, now_us))
+		roused++;
+	if (roused > 0)
 		self->tries_us = next_try_us(self, now_us);
 }
 
@@ -381,6 +387,8 @@ static void renew(PoolFleet *self, PoolNeed need, gint64 now_us)
 	if (now_us < self->renews_us || !is_curious(self, need))
 		return;
 	self->renews_us = now_us + RETRY_US;
+	if (pool_peers_are_listing(&self->peers))
+		return; /* one that is silent is not to take the others too */
 	if (self->config->discover && pool_fleet_list(self, now_us))
 		self->is_listing = TRUE;
 	else if (self->config->has_names || pool_servers_count(self->servers) == 0)
@@ -440,7 +448,7 @@ void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us)
 	take_names(self, now_us);
 	renew(self, need, now_us);
 	close_spare(self, now_us);
-	rouse_one(self, now_us);
+	rouse_some(self, now_us);
 	connect_more(self, now_us);
 	probe(self, need, now_us);
 }
