@@ -3,26 +3,33 @@
 
 #include "client/pool/clock.h"
 
-#define WANTED_PEERS    2        /* the one that is asked, and the next */
-#define SETTLE_US       100000   /* for all that were tried at first to say how far they are */
-#define PATIENCE_US     5000     /* how long there is a need, before another is asked too */
-#define PROBE_US        500000   /* between two questions how a server is */
-#define WATCH_US        2000000  /* likewise, while nobody takes any IDs, if somebody watches */
-#define RENEW_US        10000000 /* between two questions who there is */
-#define RENEW_SPREAD_US 2000000
-#define RETRY_US        500000  /* likewise, where it did not go well */
-#define EASE_US         2000000 /* without a need of more, until what is too much is closed */
-#define REPLACE_US      1000000 /* at most, before a lost one is replaced, while another is fit */
-#define UNFIT_REST_US   200000
-#define TRY_SERVERS     8      /* while none is fit: so many are tried at a time ... */
-#define TRY_US          250000 /* ... and between two times */
-#define TRY_SPREAD_US   500000
-#define TWIN_REST_US    60000000 /* of a server that there is another connection to */
-#define NEAR(best_us)   ((best_us) + (best_us) / 2)
+#define WANTED_PEERS       2        /* the one that is asked, and the next */
+#define SETTLE_US          100000   /* for all that were tried at first to say how far they are */
+#define PATIENCE_US        5000     /* how long there is a need, before another is asked too */
+#define PROBE_US           500000   /* between two questions how a server is */
+#define WATCH_US           2000000  /* likewise, while nobody takes any IDs, if somebody watches */
+#define RENEW_US           10000000 /* between two questions who there is */
+#define RENEW_SPREAD_US    2000000
+#define RETRY_US           500000  /* likewise, where it did not go well */
+#define EASE_US            2000000 /* without a need of more, until what is too much is closed */
+#define REPLACE_US         1000000 /* at most, before a lost one is replaced, while another is fit */
+#define UNFIT_REST_US      200000
+#define TRY_SERVERS        8      /* while none is fit: so many are tried at a time ... */
+#define TRY_US             250000 /* ... and between two times */
+#define TRY_SPREAD_US      500000
+#define TWIN_REST_US       60000000 /* of a server that there is another connection to */
+#define EXCHANGE_US        60000000 /* between two servers that are tried in place of the spare */
+#define EXCHANGE_SPREAD_US 60000000
+#define NEAR(best_us)      ((best_us) + (best_us) / 2)
 
 static gint64 next_try_us(PoolFleet *self, gint64 now_us)
 {
 	return now_us + TRY_US + pool_servers_random(self->servers, TRY_SPREAD_US);
+}
+
+static gint64 next_exchange_us(PoolFleet *self, gint64 now_us)
+{
+	return now_us + EXCHANGE_US + pool_servers_random(self->servers, EXCHANGE_SPREAD_US);
 }
 
 void pool_fleet_init(PoolFleet *self, const PoolConfig *config, gboolean is_watched, int fd,
@@ -40,6 +47,7 @@ void pool_fleet_init(PoolFleet *self, const PoolConfig *config, gboolean is_watc
 		.names = pool_names_new(config->addresses, fd),
 	};
 	self->tries_us = next_try_us(self, now_us);
+	self->exchanges_us = next_exchange_us(self, now_us);
 }
 
 void pool_fleet_clear(PoolFleet *self)
@@ -100,6 +108,15 @@ static void choose_first(PoolFleet *self, gint64 now_us)
 	self->first = drawn;
 }
 
+/* Which is no switch: the one that was the first did not fail. */
+static void redraw_first(PoolFleet *self, gint64 now_us)
+{
+	PoolPeer *drawn = draw_first(self, now_us);
+
+	if (drawn != NULL)
+		self->first = drawn;
+}
+
 static void note_service(PoolFleet *self, gint64 now_us)
 {
 	gboolean was_served = self->is_served;
@@ -122,6 +139,8 @@ static void drop(PoolFleet *self, PoolPeer **peer, gint64 now_us, gint64 least_r
 		self->first = NULL;
 		self->has_lost_first = TRUE;
 	}
+	if (*peer == self->newcomer)
+		self->newcomer = NULL;
 	g_clear_pointer(peer, pool_peer_free);
 }
 
@@ -213,7 +232,9 @@ static guint wanted_peers(const PoolFleet *self, gint64 now_us)
 	gboolean is_looking = now_us < self->settles_us;
 	gboolean has_need = self->needed_us != POOL_NEVER_US;
 
-	return is_looking || has_need || !self->is_served ? POOL_PEERS_MAX : WANTED_PEERS;
+	if (is_looking || has_need || !self->is_served)
+		return POOL_PEERS_MAX;
+	return self->newcomer != NULL ? WANTED_PEERS + 1 : WANTED_PEERS;
 }
 
 /* From when on one that was lost may be replaced: at once if none is fit, and when there has been a
@@ -274,6 +295,8 @@ static void close_peer(PoolFleet *self, PoolPeer *peer)
 		if (self->peers.all[i] == peer)
 			self->peers.all[i] = NULL;
 	}
+	if (peer == self->newcomer)
+		self->newcomer = NULL;
 	pool_peer_free(peer);
 }
 
@@ -324,6 +347,59 @@ static void close_spare(PoolFleet *self, gint64 now_us)
 
 	if (spare != NULL)
 		close_peer(self, spare);
+}
+
+/* Exchange */
+
+/* Nothing else makes a change, so that there is a spare and a place for another one. */
+static gboolean is_at_rest(const PoolFleet *self)
+{
+	return self->is_settled && self->newcomer == NULL &&
+	       pool_peers_count(&self->peers) == WANTED_PEERS;
+}
+
+/* Now and then another server takes the place of the spare: else one that comes back were asked by
+ * nobody, and who has many pools kept them. */
+static void invite(PoolFleet *self, gint64 now_us)
+{
+	PoolPeer **place = self->peers.all;
+
+	if (now_us < self->exchanges_us || !is_at_rest(self))
+		return;
+	while (*place != NULL)
+		place++;
+	if (!connect_one(self, place, now_us))
+		return;
+	self->newcomer = *place;
+	self->exchanges_us = next_exchange_us(self, now_us);
+}
+
+/* Returns: who makes room: not the first, nor the newcomer unless it is not as good */
+static PoolPeer *choose_leaver(const PoolFleet *self, PoolPeer *newcomer, gint64 now_us)
+{
+	if (pool_peer_rank(newcomer, now_us) > pool_peers_best_rank(&self->peers, now_us))
+		return newcomer;
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		PoolPeer *peer = self->peers.all[i];
+
+		if (is_spare(self, peer) && peer != newcomer)
+			return peer;
+	}
+	return NULL;
+}
+
+/* When the newcomer has answered. The first is drawn anew too, so that calls even out. */
+static void exchange(PoolFleet *self, gint64 now_us)
+{
+	PoolPeer *newcomer = self->newcomer;
+
+	if (newcomer == NULL || newcomer->fitness == POOL_PEER_UNKNOWN ||
+	    !pool_peers_are_idle(&self->peers))
+		return;
+	self->newcomer = NULL;
+	redraw_first(self, now_us);
+	if (pool_peers_count(&self->peers) > WANTED_PEERS)
+		close_peer(self, choose_leaver(self, newcomer, now_us));
 }
 
 /* Questions that are due */
@@ -429,14 +505,10 @@ static void note_need(PoolFleet *self, PoolNeed need, gint64 now_us)
 /* Has looked around: the first is drawn anew, since it was the first to answer. */
 static void settle(PoolFleet *self, gint64 now_us)
 {
-	PoolPeer *drawn;
-
 	if (self->is_settled || now_us < self->settles_us)
 		return;
 	self->is_settled = TRUE;
-	drawn = draw_first(self, now_us);
-	if (drawn != NULL)
-		self->first = drawn;
+	redraw_first(self, now_us);
 }
 
 void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us)
@@ -447,9 +519,11 @@ void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us)
 	settle(self, now_us);
 	take_names(self, now_us);
 	renew(self, need, now_us);
+	exchange(self, now_us);
 	close_spare(self, now_us);
 	rouse_some(self, now_us);
 	connect_more(self, now_us);
+	invite(self, now_us);
 	probe(self, need, now_us);
 }
 
@@ -505,6 +579,9 @@ gint64 pool_fleet_next_us(const PoolFleet *self, PoolNeed need, gint64 now_us)
 		next_us = MIN(next_us, self->settles_us);
 	if (count < wanted)
 		next_us = MIN(next_us, next_connect_us(self));
+	if (is_at_rest(self))
+		next_us =
+			MIN(next_us, MAX(self->exchanges_us, pool_servers_next_us(self->servers)));
 	if (count > wanted && has_spare(self))
 		next_us = MIN(next_us, self->had_need_us + EASE_US);
 	if (is_curious(self, need))

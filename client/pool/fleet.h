@@ -26,10 +26,12 @@ typedef struct {
 	gboolean is_watched; /* somebody wants to know how it is, also while nobody takes any IDs */
 	PoolServers *servers;
 	PoolPeers peers;
-	PoolPeer *first;    /* of them: is asked first; NULL: none is fit */
-	gboolean is_served; /* there is a peer that is fit to be asked */
-	gint64 tries_us;    /* while there is not: when to try one that rests */
-	gint64 replaces_us; /* while there is: when to replace one that was lost */
+	PoolPeer *first;     /* of them: is asked first; NULL: none is fit */
+	gboolean is_served;  /* there is a peer that is fit to be asked */
+	gint64 tries_us;     /* while there is not: when to try one that rests */
+	gint64 replaces_us;  /* while there is: when to replace one that was lost */
+	gint64 exchanges_us; /* when to try another server in place of the spare */
+	PoolPeer *newcomer;  /* of the peers: one that is tried so; NULL: none */
 	guint64 switches;
 	gboolean has_lost_first; /* it failed, and there is none since */
 	gboolean is_settled;     /* has looked around, and drawn the first */

@@ -115,6 +115,15 @@ gboolean pool_peers_serve_order(const PoolPeers *self, const PoolOrder *order, g
 	return FALSE;
 }
 
+gboolean pool_peers_are_idle(const PoolPeers *self)
+{
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		if (self->all[i] != NULL && !pool_peer_is_idle(self->all[i]))
+			return FALSE;
+	}
+	return TRUE;
+}
+
 gboolean pool_peers_are_listing(const PoolPeers *self)
 {
 	for (guint i = 0; i < POOL_PEERS_MAX; i++) {

@@ -44,6 +44,7 @@ gboolean pool_peers_has_twin(const PoolPeers *self, const PoolPeer *peer);
 /* Whether one is asked for what is @order's, and does not seem to hang. */
 gboolean pool_peers_serve_order(const PoolPeers *self, const PoolOrder *order, gint64 now_us);
 
+gboolean pool_peers_are_idle(const PoolPeers *self);
 gboolean pool_peers_are_listing(const PoolPeers *self);
 
 /* How many IDs are under way to the hand from those that do not seem to hang. */

@@ -27,6 +27,7 @@ typedef struct {
 	gint64 now_us;
 	gint64 connected_us;   /* when the last connection was begun */
 	gint64 longest_gap_us; /* between two of them */
+	guint least_fit;       /* how few were fit, since this was set */
 } Fleet;
 
 static void fleet_set_up(Fleet *self, guint n_nodes)
@@ -78,6 +79,18 @@ static void note_connections(Fleet *self, const PoolPeer *const *before)
 	}
 }
 
+static guint count_fit(const Fleet *self)
+{
+	guint count = 0;
+
+	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
+		const PoolPeer *peer = self->fleet.peers.all[i];
+
+		count += peer != NULL && pool_peer_rank(peer, self->now_us) == 0;
+	}
+	return count;
+}
+
 static gboolean is_waiting(const Fleet *self)
 {
 	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
@@ -120,6 +133,7 @@ static gint64 pass(Fleet *self)
 	memcpy(before, self->fleet.peers.all, sizeof(before));
 	pool_fleet_tend(&self->fleet, self->need, self->now_us);
 	note_connections(self, before);
+	self->least_fit = MIN(self->least_fit, count_fit(self));
 	next_us = pool_fleet_next_us(&self->fleet, self->need, self->now_us);
 	pool_fork_unlock();
 	return next_us;
@@ -419,6 +433,60 @@ static void test_closes_any(void)
 		g_assert_cmpuint(closed[i], >, 0);
 }
 
+/* Nobody takes any IDs, and the third server is back, or not. */
+static void test_exchanges(void)
+{
+	static const struct {
+		FakeNodeManner manner;
+		const char *state;
+		gboolean is_taken;
+	} cases[] = {
+		{FAKE_NODE_SERVES, "serving", TRUE},
+		{FAKE_NODE_SERVES, "draining", FALSE},
+		{FAKE_NODE_SERVES, "waiting", FALSE},
+		{FAKE_NODE_AWAY, "serving", FALSE},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+		FakeNode *third;
+		Fleet self;
+		guint connections;
+		gboolean is_taken = FALSE;
+
+		fleet_set_up(&self, 3);
+		third = self.nodes[2];
+		fake_node_set_manner(third, FAKE_NODE_AWAY);
+		fleet_connect(&self, FALSE);
+		run_for(&self, 10 * SECOND_US);
+		fake_node_set_manner(third, cases[i].manner);
+		fake_node_set_state(third, cases[i].state);
+		connections = count_connections(&self);
+		self.least_fit = G_MAXUINT;
+		for (guint second = 0; second < 3600; second++) {
+			run_for(&self, SECOND_US);
+			is_taken |= node_of(&self, self.fleet.first) == third;
+			g_assert_cmpuint(pool_peers_count(&self.fleet.peers), ==, 2);
+		}
+		g_assert_cmpint(is_taken, ==, cases[i].is_taken);
+		g_assert_cmpuint(self.least_fit, ==, 2);
+		g_assert_cmpuint(self.fleet.switches, ==, 0);
+		connections = count_connections(&self) - connections;
+		g_assert_cmpuint(connections, >=, 3600 / 120);
+		g_assert_cmpuint(connections, <=, 3600 / 60);
+		fleet_tear_down(&self);
+	}
+}
+
+static void test_has_none_to_exchange(void)
+{
+	Fleet self;
+
+	fleet_settle(&self, 2);
+	run_for(&self, LONG_US);
+	g_assert_cmpuint(count_connections(&self), ==, 2);
+	fleet_tear_down(&self);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -433,5 +501,7 @@ int main(int argc, char **argv)
 			test_replaces_at_once_if_none_is_fit);
 	g_test_add_func("/pool-fleet/replaces-for-a-need", test_replaces_for_a_need);
 	g_test_add_func("/pool-fleet/closes-any", test_closes_any);
+	g_test_add_func("/pool-fleet/exchanges", test_exchanges);
+	g_test_add_func("/pool-fleet/has-none-to-exchange", test_has_none_to_exchange);
 	return g_test_run();
 }
