@@ -12,7 +12,7 @@
 #define RENEW_SPREAD_US    2000000
 #define RETRY_US           500000  /* likewise, where it did not go well */
 #define EASE_US            2000000 /* without a need of more, until what is too much is closed */
-#define REPLACE_US         1000000 /* at most, before a lost one is replaced, while another is fit */
+#define REPLACE_US         1000000 /* at most, until a lost one is replaced, if another is fit */
 #define UNFIT_REST_US      200000
 #define TRY_SERVERS        8      /* while none is fit: so many are tried at a time ... */
 #define TRY_US             250000 /* ... and between two times */
