@@ -108,7 +108,8 @@ class Neighbours(ServerTest):
                 self.assertEqual(server.terminate(), 0, server.log)
             limit_ms = p99_ms * BUILD_FACTOR + TIMES_ALONE * seen.alone.p99
             problem = problem_of(seen.neighbour) or seen.beside.late
-            if seen.beside.p99 < limit_ms and problem is None:
+            # how long a sanitizer takes over a connection is no matter of the server
+            if problem is None and (SANITIZED or seen.beside.p99 < limit_ms):
                 return
             problems.append(f"{seen.beside}, alone {seen.alone}, limit {limit_ms:.1f} ms; "
                             f"{problem or 'p99 is too much'}; {seen.neighbour}")
