@@ -141,7 +141,12 @@ static gboolean set_servers(const char *text, GPtrArray **field, GError **error)
 	g_auto(GStrv) names = g_strsplit(text, ",", -1);
 
 	for (char **name = names; *name != NULL; name++) {
-		Address *address = address_parse_server(*name, error);
+		Address *address;
+
+		if (**name == '\0')
+			return bad_value(error, "a server is missing: name them with one comma "
+						"between, as a:7609,b:7609");
+		address = address_parse_server(*name, error);
 
 		if (address == NULL)
 			return FALSE;

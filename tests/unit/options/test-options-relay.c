@@ -113,9 +113,9 @@ static void test_bad(void)
 		const char *message;
 	} CASES[] = {
 		{"--relay=", "--relay: there is no server"},
-		{"--relay a,", "--relay: \"\" is not HOST:PORT"},
-		{"--relay ,a", "--relay: \"\" is not HOST:PORT"},
-		{"--relay a,,b", "--relay: \"\" is not HOST:PORT"},
+		{"--relay a,", "--relay: a server is missing"},
+		{"--relay ,a", "--relay: a server is missing"},
+		{"--relay a,,b", "--relay: a server is missing"},
 		{"--relay a;b", "--relay: \"a;b\" is not HOST:PORT"},
 		{"--relay a:0", "--relay: \"a:0\" is not HOST:PORT"},
 		{"--relay a:65536", "--relay: \"a:65536\" is not HOST:PORT"},
