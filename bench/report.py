@@ -206,16 +206,22 @@ def _audit(figures):
     return f"get_id, every ID in an audit log, a file:\n\n{_table(head, rows)}"
 
 
-def _scraped(figures):
+def _with_and_without(figures, experiment, name):
+    """A table of what `name` does beside the server itself."""
     rows = []
     for at in ("16x1", "16x32"):
-        scraped, without = (figures.values("scraped", name, at, "calls_per_s")
-                            for name in (SUBJECT_SCRAPED, SUBJECT))
-        ratios = figures.ratios("scraped", (SUBJECT_SCRAPED, at), (SUBJECT, at), "calls_per_s")
-        rows.append([at, _median(without, ",.0f"), _median(scraped, ",.0f"),
+        having, without = (figures.values(experiment, each, at, "calls_per_s")
+                           for each in (name, SUBJECT))
+        ratios = figures.ratios(experiment, (name, at), (SUBJECT, at), "calls_per_s")
+        rows.append([at, _median(without, ",.0f"), _median(having, ",.0f"),
                      _median(ratios, ".3f"), _spread(ratios, ".3f")])
-    head = ["connections x in flight", "calls/s without", "with", "ratio", "min to max"]
-    return f"get_id, while /metrics is asked for once a second:\n\n{_table(head, rows)}"
+    return _table(["connections x in flight", "calls/s without", "with", "ratio", "min to max"],
+                  rows)
+
+
+def _scraped(figures):
+    table = _with_and_without(figures, "scraped", SUBJECT_SCRAPED)
+    return f"get_id, while /metrics is asked for once a second:\n\n{table}"
 
 
 def _local_socket(figures):
@@ -237,16 +243,8 @@ def _local_socket(figures):
 
 
 def _relay(figures):
-    rows = []
-    for at in ("16x1", "16x32"):
-        through, without = (figures.values("relay", name, at, "calls_per_s")
-                            for name in (SUBJECT_RELAY, SUBJECT))
-        ratios = figures.ratios("relay", (SUBJECT_RELAY, at), (SUBJECT, at), "calls_per_s")
-        rows.append([at, _median(without, ",.0f"), _median(through, ",.0f"),
-                     _median(ratios, ".3f"), _spread(ratios, ".3f")])
-    head = ["connections x in flight", "calls/s without", "with", "ratio", "min to max"]
-    return (f"get_id, through a relay, whose server is on the same machine too:\n\n"
-            f"{_table(head, rows)}")
+    table = _with_and_without(figures, "relay", SUBJECT_RELAY)
+    return f"get_id, through a relay, whose server is on the same machine too:\n\n{table}"
 
 
 def _pool(figures):
