@@ -134,7 +134,7 @@ static gboolean scribe_sink_connect(ScribeSink *self, ClientLimit limit, GError 
 	if (self->connection != NULL && client_connection_is_stale(self->connection))
 		g_clear_pointer(&self->connection, client_connection_free);
 	if (self->connection == NULL)
-		self->connection = client_connection_new(self->address, limit, error);
+		self->connection = client_connection_new(self->address, NULL, limit, error);
 	return self->connection != NULL;
 }
 

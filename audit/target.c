@@ -67,6 +67,8 @@ static gboolean parse_scribe(AuditTarget *self, const char *place, GError **erro
 	if (*server == '\0')
 		return refuse(self->text, "has no server: scribe://HOST:PORT/CATEGORY", error);
 	self->address = address_parse_peer(address, error);
+	if (self->address != NULL && self->address->is_tls)
+		return refuse(self->text, "has tls: in it, which Scribe does not speak", error);
 	return self->address != NULL;
 }
 

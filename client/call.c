@@ -36,6 +36,24 @@ enum { FIELD_INVALID_COUNT = 4 };
 
 G_DEFINE_QUARK(snowflake_client_error_quark, snowflake_client_error)
 
+#define TLS_ALERT_MASK 0xffff0000u
+#define TLS_ALERT      0x15030000u /* the bytes that an alert of TLS begins with, as a length */
+
+gboolean client_call_check_frame(guint32 length, guint max_bytes, GError **error)
+{
+	if (length > 0 && length <= max_bytes)
+		return TRUE;
+	if ((length & TLS_ALERT_MASK) == TLS_ALERT)
+		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+				    "it speaks TLS there: write tls:HOST:PORT");
+	else
+		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+			    "not an answer of a Snowflake server: a frame of %u bytes, the limit "
+			    "is %u",
+			    length, max_bytes);
+	return FALSE;
+}
+
 guint client_call_max_reply_bytes(const ClientCall *call)
 {
 	switch (call->result) {

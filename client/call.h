@@ -53,6 +53,10 @@ typedef struct {
 /* Likewise as runs: what a server allows unless it is told otherwise. */
 #define CLIENT_CALL_MAX_RUN_IDS  10000
 
+/* Whether a frame of so many bytes can be a reply that has @max_bytes at most. %FALSE with PROTOCOL
+ * set. */
+gboolean client_call_check_frame(guint32 length, guint max_bytes, GError **error);
+
 /* The most bytes that a reply to the call may have. */
 guint client_call_max_reply_bytes(const ClientCall *call);
 

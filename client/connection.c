@@ -8,15 +8,18 @@
 #include <netinet/tcp.h>
 #include <unistd.h>
 
-#include "client/snowflake-client.h"
+#include "client/call.h"
 #include "common/local-socket.h"
 #include "common/self-connection.h"
 
 #define CONNECTING_DESCRIPTORS 4
 
+#define NO_TLS "the server closed the connection in the TLS handshake; does it speak TLS there?"
+
 struct _ClientConnection {
 	GSocketConnection *stream;
 	GSocket *socket; /* of the stream; does not block */
+	TlsStream *tls;  /* NULL: plain */
 };
 
 /* What waits while a connection is being made. */
@@ -172,16 +175,10 @@ static GSocketConnection *connect_to_path(const char *path, ClientLimit limit, G
 	return g_socket_connection_factory_create_connection(socket);
 }
 
-ClientConnection *client_connection_new(const Address *address, ClientLimit limit, GError **error)
+static ClientConnection *connection_of(GSocketConnection *stream, const Address *address)
 {
-	GSocketConnection *stream = address->path != NULL
-					    ? connect_to_path(address->path, limit, error)
-					    : connect_to_host(address, limit, error);
-	ClientConnection *self;
+	ClientConnection *self = g_new0(ClientConnection, 1);
 
-	if (stream == NULL)
-		return NULL;
-	self = g_new0(ClientConnection, 1);
 	self->stream = stream;
 	self->socket = g_socket_connection_get_socket(stream);
 	g_socket_set_blocking(self->socket, FALSE);
@@ -191,17 +188,13 @@ ClientConnection *client_connection_new(const Address *address, ClientLimit limi
 	return self;
 }
 
-void client_connection_free(ClientConnection *self)
+/* As the functions of a GSocket would set it. */
+static void set_tls_error(const ClientConnection *self, GError **error)
 {
-	if (self == NULL)
-		return;
-	g_object_unref(self->stream);
-	g_free(self);
-}
+	int number = errno;
+	g_autofree char *why = client_tls_describe(self->tls, number);
 
-gboolean client_connection_is_stale(ClientConnection *self)
-{
-	return g_socket_condition_check(self->socket, G_IO_IN) != 0;
+	g_set_error_literal(error, G_IO_ERROR, (gint)g_io_error_from_errno(number), why);
 }
 
 /* After a send or receive that failed with *error: %TRUE, and no error, once it can go on. */
@@ -211,6 +204,8 @@ static gboolean wait_if_it_would_block(ClientConnection *self, GIOCondition cond
 	if (!g_error_matches(*error, G_IO_ERROR, G_IO_ERROR_WOULD_BLOCK))
 		return FALSE;
 	g_clear_error(error);
+	if (self->tls != NULL) /* poll's are GLib's */
+		condition = (GIOCondition)tls_stream_events(self->tls);
 
 	/* GLib cuts it off to milliseconds, and so might not wait at all */
 	gint64 left_us = deadline_us - g_get_monotonic_time() + G_TIME_SPAN_MILLISECOND - 1;
@@ -218,12 +213,103 @@ static gboolean wait_if_it_would_block(ClientConnection *self, GIOCondition cond
 	return g_socket_condition_timed_wait(self->socket, condition, MAX(left_us, 0), NULL, error);
 }
 
+static gboolean shake_hands(ClientConnection *self, gint64 deadline_us, GError **error)
+{
+	while (tls_stream_shake_hands(self->tls) != 0) {
+		set_tls_error(self, error);
+		if (!wait_if_it_would_block(self, G_IO_IN, deadline_us, error))
+			return FALSE;
+	}
+	return TRUE;
+}
+
+static gboolean start_tls(ClientConnection *self, const ClientTls *tls, const char *host,
+			  ClientLimit limit, GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+
+	self->tls = client_tls_stream_new(tls, g_socket_get_fd(self->socket), host);
+	if (self->tls == NULL) {
+		set_unreachable(error, g_strerror(errno));
+		return FALSE;
+	}
+	if (shake_hands(self, end_us(limit), &failure))
+		return TRUE;
+	if (g_error_matches(failure, G_IO_ERROR, G_IO_ERROR_TIMED_OUT))
+		set_timeout(error, limit);
+	else if (g_error_matches(failure, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED))
+		set_unreachable(error, NO_TLS);
+	else
+		set_unreachable(error, failure->message);
+	return FALSE;
+}
+
+ClientConnection *client_connection_new(const Address *address, const ClientTls *tls,
+					ClientLimit limit, GError **error)
+{
+	GSocketConnection *stream = address->path != NULL
+					    ? connect_to_path(address->path, limit, error)
+					    : connect_to_host(address, limit, error);
+	g_autoptr(ClientConnection) self =
+		stream != NULL ? connection_of(stream, address) : NULL;
+
+	if (self == NULL ||
+	    (tls != NULL && !start_tls(self, tls, address->host, limit, error)))
+		return NULL;
+	return g_steal_pointer(&self);
+}
+
+void client_connection_free(ClientConnection *self)
+{
+	if (self == NULL)
+		return;
+	if (self->tls != NULL)
+		tls_stream_close(self->tls);
+	tls_stream_free(self->tls);
+	g_object_unref(self->stream);
+	g_free(self);
+}
+
+gboolean client_connection_is_stale(ClientConnection *self)
+{
+	char byte;
+
+	if (self->tls == NULL)
+		return g_socket_condition_check(self->socket, G_IO_IN) != 0;
+	/* what came may be TLS's own, as the tickets of a proxy */
+	return tls_stream_receive(self->tls, &byte, sizeof(byte)) >= 0 || errno != EAGAIN;
+}
+
+/* As g_socket_send() and g_socket_receive(). */
+static gssize send_some(ClientConnection *self, const char *bytes, gsize length, GError **error)
+{
+	gssize n;
+
+	if (self->tls == NULL)
+		return g_socket_send(self->socket, bytes, length, NULL, error);
+	n = tls_stream_send(self->tls, bytes, length);
+	if (n < 0)
+		set_tls_error(self, error);
+	return n;
+}
+
+static gssize receive_some(ClientConnection *self, char *out_bytes, gsize length, GError **error)
+{
+	gssize n;
+
+	if (self->tls == NULL)
+		return g_socket_receive(self->socket, out_bytes, length, NULL, error);
+	n = tls_stream_receive(self->tls, out_bytes, length);
+	if (n < 0)
+		set_tls_error(self, error);
+	return n;
+}
+
 static gboolean send_all(ClientConnection *self, const void *bytes, gsize length,
 			 gint64 deadline_us, GError **error)
 {
 	for (gsize sent = 0; sent < length;) {
-		gssize n = g_socket_send(self->socket, (const char *)bytes + sent, length - sent,
-					 NULL, error);
+		gssize n = send_some(self, (const char *)bytes + sent, length - sent, error);
 
 		if (n >= 0)
 			sent += n;
@@ -237,8 +323,8 @@ static gboolean receive_all(ClientConnection *self, void *out_bytes, gsize lengt
 			    gint64 deadline_us, GError **error)
 {
 	for (gsize received = 0; received < length;) {
-		gssize n = g_socket_receive(self->socket, (char *)out_bytes + received,
-					    length - received, NULL, error);
+		gssize n = receive_some(self, (char *)out_bytes + received, length - received,
+					error);
 
 		if (n == 0) {
 			g_set_error_literal(error, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED,
@@ -272,13 +358,8 @@ static gboolean receive_frame(ClientConnection *self, guint max_bytes, gint64 de
 	if (!receive_all(self, &length, sizeof(length), deadline_us, error))
 		return FALSE;
 	length = GUINT32_FROM_BE(length);
-	if (length == 0 || length > max_bytes) {
-		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			    "not an answer of a Snowflake server: a frame of %u bytes, the limit "
-			    "is %u",
-			    length, max_bytes);
+	if (!client_call_check_frame(length, max_bytes, error))
 		return FALSE;
-	}
 	g_byte_array_set_size(out_message, length);
 	return receive_all(self, out_message->data, length, deadline_us, error);
 }

@@ -3,9 +3,10 @@
 
 #include <glib.h>
 
+#include "client/client-tls.h"
 #include "common/address.h"
 
-/* A connection to one server, by TCP or a local socket, which carries frames: four bytes of length,
+/* A connection to one server, by TCP, with TLS or without, or a local socket, which carries frames: four bytes of length,
  * then a message. */
 typedef struct _ClientConnection ClientConnection;
 
@@ -17,18 +18,20 @@ typedef struct {
 
 /**
  * client_connection_new:
+ * @tls: (nullable): to speak TLS with; borrowed; %NULL: plain
  *
  * Tries every address that the name has. A look-up that the limit cuts short goes on in a thread of
  * GLib's, until the resolver gives up; nobody waits for it.
  *
  * Returns: (transfer full): a connection, or %NULL with UNREACHABLE or TIMEOUT set
  */
-ClientConnection *client_connection_new(const Address *address, ClientLimit limit, GError **error);
+ClientConnection *client_connection_new(const Address *address, const ClientTls *tls,
+					ClientLimit limit, GError **error);
 void client_connection_free(ClientConnection *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ClientConnection, client_connection_free)
 
 /* Whether it is of no use any more: the server has closed it, or has sent what nobody asked for.
- * Asks the kernel, not the server. */
+ * Asks nobody but the kernel. */
 gboolean client_connection_is_stale(ClientConnection *self);
 
 /**

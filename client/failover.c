@@ -53,6 +53,24 @@ static gboolean exchange(SnowflakeClient *self, const ClientCall *call, ClientLi
 	       client_call_read(call, seqid, bytes->data, bytes->len, reply, error);
 }
 
+/* What this machine believes is read when it is needed, which takes some milliseconds. */
+static gboolean has_tls(SnowflakeClient *self, GError **error)
+{
+	if (self->tls == NULL)
+		self->tls = client_tls_new(NULL, error);
+	return self->tls != NULL;
+}
+
+static gboolean connect_to(SnowflakeClient *self, const Address *address, ClientLimit limit,
+			   GError **error)
+{
+	if (address->is_tls && !has_tls(self, error))
+		return FALSE;
+	self->connection =
+		client_connection_new(address, address->is_tls ? self->tls : NULL, limit, error);
+	return self->connection != NULL;
+}
+
 /* Makes the call at the current server. A connection that stood and breaks may have done so at any
  * time since the call before: that says nothing of the server, which is connected to again. */
 static gboolean attempt(SnowflakeClient *self, const ClientCall *call, ClientLimit limit,
@@ -70,8 +88,8 @@ static gboolean attempt(SnowflakeClient *self, const ClientCall *call, ClientLim
 		}
 	}
 	disconnect(self);
-	self->connection = client_connection_new(client_failover_server(self), limit, error);
-	return self->connection != NULL && exchange(self, call, limit, reply, error);
+	return connect_to(self, client_failover_server(self), limit, error) &&
+	       exchange(self, call, limit, reply, error);
 }
 
 /* Of the time that is left, half at each server, and all of it at the last one. */

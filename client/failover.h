@@ -2,6 +2,7 @@
 #pragma once
 
 #include "client/call.h"
+#include "client/client-tls.h"
 #include "client/connection.h"
 #include "client/snowflake-client.h"
 #include "common/address.h"
@@ -11,6 +12,7 @@ struct _SnowflakeClient {
 	GPtrArray *servers; /* Address, one at least */
 	guint current;      /* the server that the connection is to, or that is tried first */
 	ClientConnection *connection; /* NULL: not now */
+	ClientTls *tls;               /* NULL: it was not needed yet */
 	gboolean lacks_get_ids;       /* the server at the other end of the connection */
 	gboolean lacks_get_id_runs;   /* likewise */
 	guint max_count;              /* for one batch; lowered when that server refuses it */

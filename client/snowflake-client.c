@@ -39,8 +39,23 @@ void snowflake_client_free(SnowflakeClient *self)
 	if (self == NULL)
 		return;
 	client_connection_free(self->connection);
+	client_tls_free(self->tls);
 	g_ptr_array_unref(self->servers);
 	g_free(self);
+}
+
+gboolean snowflake_client_set_tls(SnowflakeClient *self, const SnowflakeClientTls *tls,
+				  GError **error)
+{
+	ClientTls *next;
+
+	g_return_val_if_fail(self != NULL && tls != NULL, FALSE);
+	next = client_tls_new(tls, error);
+	if (next == NULL)
+		return FALSE;
+	client_tls_free(self->tls);
+	self->tls = next;
+	return TRUE;
 }
 
 void snowflake_client_set_timeout_ms(SnowflakeClient *self, guint timeout_ms)

@@ -62,8 +62,8 @@ typedef enum {
 typedef struct {
 	gint32 datacenter_id;
 	gint32 worker_id;         /* -1: none yet */
-	char *address;            /* host:port, where clients reach it; or unix:/path; or
-				   * empty: nowhere */
+	char *address;            /* host:port, where clients reach it; or tls:host:port, or
+				   * unix:/path; or empty: nowhere */
 	char *nonce;              /* a uuid, fresh for each start of the server */
 	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not yet */
 	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing reserved */
@@ -81,8 +81,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClientWorker, snowflake_client_worker_fre
 
 /**
  * snowflake_client_new:
- * @servers: (nullable): "host", "host:port", "[::1]:port", or of a server on this machine
- *   "unix:/path" or "unix:@name", NULL-terminated, in order of preference; the port is 7609 unless
+ * @servers: (nullable): "host", "host:port", "[::1]:port", with TLS "tls:host:port", or of a server
+ *   on this machine "unix:/path" or "unix:@name", NULL-terminated, in order of preference; the port is 7609 unless
  *   given. %NULL, or none: SNOWFLAKE_CLIENT_DEFAULT_SERVER
  *
  * Connects to nothing yet.
@@ -116,6 +116,26 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, snowflake_client_free)
  */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_timeout_ms(SnowflakeClient *self,
 							     guint timeout_ms);
+
+/* How clients speak with servers that are given as "tls:host:port". Files are in the PEM format. */
+typedef struct {
+	const char *ca;          /* who vouches for servers; %NULL: whoever this machine believes */
+	const char *certificate; /* its own, and those between it and the root, for servers that
+				  * ask for one; %NULL: none */
+	const char *key;         /* of that certificate; %NULL: there is none */
+	gboolean any_name;       /* a server's certificate need not be of the host that it is
+				  * reached by: any that @ca vouches for will do */
+} SnowflakeClientTls;
+
+/**
+ * snowflake_client_set_tls:
+ * @tls: the files are read now; without, it is as if all of it were %NULL
+ *
+ * Returns: %TRUE, or %FALSE with INVALID_ARGUMENT set, and all is as it was
+ */
+SNOWFLAKE_CLIENT_EXPORT gboolean
+snowflake_client_set_tls(SnowflakeClient *self, const SnowflakeClientTls *tls,
+			 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Puts the servers into an order drawn at random, for this client alone, and begins with the first
  * of it. Without, they are tried in the order given: many clients with one list are all at one

@@ -51,14 +51,15 @@ G_BEGIN_DECLS
 typedef struct _SnowflakePool SnowflakePool;
 
 typedef struct {
-	/* "host", "host:port" or "[::1]:port", NULL-terminated; the port is 7609 unless given.
-	 * %NULL, or none: SNOWFLAKE_CLIENT_DEFAULT_SERVER */
+	/* "host", "host:port" or "[::1]:port", with TLS "tls:host:port", NULL-terminated; the port
+	 * is 7609 unless given. %NULL, or none: SNOWFLAKE_CLIENT_DEFAULT_SERVER */
 	const char *const *servers;
 	const char *agent; /* who asks, [a-zA-Z][a-zA-Z\-0-9]*, at most 256 bytes */
 	gboolean discover; /* ask the servers which others there are */
 	guint prefetch_ms; /* 1 to 10000: for how long what is in hand is to last */
 	guint max_age_ms;  /* twice prefetch_ms to 3600000: how old an ID may become in hand */
 	guint timeout_ms;  /* how long a take waits when there is nothing; 0: it fails at once */
+	SnowflakeClientTls tls; /* for servers with TLS */
 } SnowflakePoolConfig;
 
 #define SNOWFLAKE_POOL_DEFAULT_PREFETCH_MS 50
@@ -68,7 +69,8 @@ typedef struct {
 #define SNOWFLAKE_POOL_CONFIG_INIT(who)                                                            \
 	{                                                                                          \
 		NULL, (who), FALSE, SNOWFLAKE_POOL_DEFAULT_PREFETCH_MS,                            \
-			SNOWFLAKE_POOL_DEFAULT_MAX_AGE_MS, SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS     \
+			SNOWFLAKE_POOL_DEFAULT_MAX_AGE_MS, SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS,    \
+			{NULL, NULL, NULL, FALSE}                                                  \
 	}
 
 /* Since the start of the pool, in this process. */

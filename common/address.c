@@ -6,8 +6,6 @@
 
 #include "core/text.h"
 
-#define MAX_HOST_BYTES 253 /* of a name in the DNS */
-
 #define LOCAL_PREFIX "unix:"
 
 /* What is wrong with a host in brackets, or NULL. */
@@ -29,7 +27,7 @@ static const char *host_fault(const char *host)
 		return "the host is missing; \"*\" is every address of the machine";
 	if (strchr(host, ':') != NULL)
 		return "an IPv6 address stands in brackets, as in [::1]:7609";
-	if (host[strspn(host, NAME)] != '\0' || strlen(host) > MAX_HOST_BYTES)
+	if (host[strspn(host, NAME)] != '\0' || strlen(host) > ADDRESS_MAX_HOST_BYTES)
 		return "the host is neither a name nor an IP address";
 	/* the resolver would take 7609 for 0.0.29.185 */
 	if (host[strspn(host, G_CSET_DIGITS ".")] == '\0' && !g_hostname_is_ip_address(host))
@@ -77,6 +75,15 @@ static gboolean is_local(const char *text)
 	return *rest == '\0' || rest[strspn(rest, G_CSET_DIGITS)] != '\0';
 }
 
+/* Likewise of TLS: tls:7609 is port 7609 of a host called tls. */
+static gboolean is_tls(const char *text)
+{
+	const char *rest = text + strlen(ADDRESS_TLS_PREFIX);
+
+	return g_str_has_prefix(text, ADDRESS_TLS_PREFIX) &&
+	       (*rest == '\0' || rest[strspn(rest, G_CSET_DIGITS)] != '\0');
+}
+
 /* (transfer full): what is wrong with the path of a local socket, or NULL. */
 static char *path_fault(const char *path)
 {
@@ -117,13 +124,15 @@ static Address *parse_local(const char *text, GError **error)
 	return self;
 }
 
-static Address *parse(const char *text, guint16 default_port, GError **error)
+/* @is_tls: what stands before HOST:PORT says so */
+static Address *parse(const char *text, gboolean is_tls, guint16 default_port, GError **error)
 {
+	const char *bare = is_tls ? text + strlen(ADDRESS_TLS_PREFIX) : text;
 	g_autofree char *host = NULL;
 	const char *port_text = NULL;
 	guint64 port = default_port;
 	const char *fault =
-		is_local(text) ? "a local socket will not do here" : split(text, &host, &port_text);
+		is_local(bare) ? "a local socket will not do here" : split(bare, &host, &port_text);
 	gboolean bracketed;
 	Address *self;
 
@@ -131,10 +140,13 @@ static Address *parse(const char *text, guint16 default_port, GError **error)
 	    !g_ascii_string_to_unsigned(port_text, 10, 0, G_MAXUINT16, &port, NULL))
 		fault = "the port is not a number from 0 to 65535";
 	if (fault != NULL)
-		return refuse(text, "HOST:PORT", fault, error);
+		return refuse(text, is_tls ? ADDRESS_TLS_PREFIX "HOST:PORT" : "HOST:PORT", fault,
+			      error);
 	bracketed = strchr(host, ':') != NULL;
 	self = g_new0(Address, 1);
-	self->text = g_strdup_printf(bracketed ? "[%s]:%u" : "%s:%u", host, (guint)port);
+	self->text = g_strdup_printf(bracketed ? "%s[%s]:%u" : "%s%s:%u",
+				     is_tls ? ADDRESS_TLS_PREFIX : "", host, (guint)port);
+	self->is_tls = is_tls;
 	self->host = g_steal_pointer(&host);
 	self->port = (guint16)port;
 	return self;
@@ -142,22 +154,27 @@ static Address *parse(const char *text, guint16 default_port, GError **error)
 
 Address *address_parse(const char *text, GError **error)
 {
-	return parse(text, ADDRESS_DEFAULT_PORT, error);
+	return parse(text, FALSE, ADDRESS_DEFAULT_PORT, error);
 }
 
 Address *address_parse_admin(const char *text, GError **error)
 {
-	return parse(text, ADDRESS_ADMIN_PORT, error);
+	return parse(text, FALSE, ADDRESS_ADMIN_PORT, error);
+}
+
+static Address *parse_by_network(const char *text, GError **error)
+{
+	return parse(text, is_tls(text), ADDRESS_DEFAULT_PORT, error);
 }
 
 Address *address_parse_listen(const char *text, GError **error)
 {
-	return is_local(text) ? parse_local(text, error) : address_parse(text, error);
+	return is_local(text) ? parse_local(text, error) : parse_by_network(text, error);
 }
 
 Address *address_parse_peer(const char *text, GError **error)
 {
-	g_autoptr(Address) self = address_parse(text, error);
+	g_autoptr(Address) self = parse_by_network(text, error);
 
 	if (self == NULL)
 		return NULL;
@@ -175,8 +192,10 @@ Address *address_copy(const Address *self)
 {
 	Address *copy = g_new(Address, 1);
 
-	*copy = (Address){g_strdup(self->host), self->port, g_strdup(self->path),
-			  g_strdup(self->text)};
+	*copy = *self;
+	copy->host = g_strdup(self->host);
+	copy->path = g_strdup(self->path);
+	copy->text = g_strdup(self->text);
 	return copy;
 }
 

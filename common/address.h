@@ -5,12 +5,16 @@
 
 /*
  * Where a server is, as written in options, of servers and of clients: HOST:PORT; or, where that
- * will do, a local socket: unix:PATH, or unix:@NAME, which is abstract: without a file. Text only:
- * nothing is looked up.
+ * will do, tls:HOST:PORT; or a local socket: unix:PATH, or unix:@NAME, which is abstract: without a
+ * file. Text only: nothing is looked up.
  */
 
 #define ADDRESS_DEFAULT_PORT 7609
 #define ADDRESS_ADMIN_PORT   9990 /* of HTTP for operators */
+
+#define ADDRESS_TLS_PREFIX "tls:"
+
+#define ADDRESS_MAX_HOST_BYTES 253 /* of a name in the DNS */
 
 /* Of the path of a local socket, "@" included: what the kernel has room for, and a NUL. */
 #define ADDRESS_MAX_PATH_BYTES 107
@@ -20,7 +24,9 @@ typedef struct {
 			 it is a local socket */
 	guint16 port; /* 0: any free port, or it is a local socket */
 	char *path;   /* of a local socket: "/run/ids", or "@ids"; NULL: there is a host */
-	char *text;   /* HOST:PORT, with brackets where they are needed; unix:PATH */
+	char *text;   /* HOST:PORT, with brackets where they are needed, after tls: if it is that;
+			 unix:PATH */
+	gboolean is_tls;
 } Address;
 
 /**
@@ -36,13 +42,13 @@ Address *address_parse(const char *text, GError **error);
 /* As address_parse(), with ADDRESS_ADMIN_PORT where none is given. */
 Address *address_parse_admin(const char *text, GError **error);
 
-/* As address_parse(), for an address to connect to: it is neither every address of the machine nor
- * does it leave the port open. */
+/* As address_parse(), for an address to connect to, by TLS or not: it is neither every address of
+ * the machine nor does it leave the port open. */
 Address *address_parse_peer(const char *text, GError **error);
 
 /**
  * address_parse_listen:
- * @text: as for address_parse(), or a local socket: unix:PATH, with the whole path, unix:@NAME, or
+ * @text: as for address_parse(), after tls: or not, or a local socket: unix:PATH, with the whole path, unix:@NAME, or
  *   @NAME alone. It is printable UTF-8, of ADDRESS_MAX_PATH_BYTES at most
  *
  * Returns: as address_parse() does

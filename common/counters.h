@@ -47,6 +47,9 @@ typedef enum {
 	COUNTER_CLOSED_WRITE_TIMEOUT,
 	COUNTER_CLOSED_IDLE_TIMEOUT,
 	COUNTER_CLOSED_FOR_ROOM,
+	COUNTER_CLOSED_HANDSHAKE,   /* of TLS, which failed */
+	COUNTER_CLOSED_NOT_ALLOWED, /* by the allow list */
+	COUNTER_HANDSHAKES,         /* of TLS, that are done */
 	COUNTER_BYTES_RECEIVED,
 	COUNTER_BYTES_SENT,
 	/* exceptions, by reason */

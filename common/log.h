@@ -29,6 +29,8 @@ typedef enum {
 	LOG_RELOAD,          /* pid: of whoever sent SIGHUP; options, with commas between: changed,
 				needs_restart */
 	LOG_RELOAD_FAILED,   /* pid; error: the options stay as they were */
+	LOG_CERTIFICATE,     /* of TLS, that newcomers are shown from now on: file, expires */
+	LOG_CERTIFICATE_ENDS_SOON, /* within 30 days, once a day: file, expires, days_left, meaning */
 	LOG_SIGNAL_IGNORED,  /* signal, pid: of whoever sent it */
 	LOG_STOPPED,         /* ids, calls, exceptions, uptime_s */
 	LOG_FAILED,          /* error: the server ends, or does not start */
@@ -88,6 +90,8 @@ typedef enum {
 	 * number left out */
 	LOG_CONNECTION_REFUSED,  /* reason, address, connections, remedy */
 	LOG_ADDRESS_REFUSED,     /* reason, address, connections, remedy: that address only */
+	LOG_NOT_ALLOWED,         /* peer, certificate, remedy: by the allow list */
+	LOG_HANDSHAKE_FAILED,    /* of TLS: reason, peer */
 	LOG_CONNECTION_CLOSED,   /* reason, peer: a limit was passed, the bytes made no sense, or
 				    another needed the room */
 	LOG_ACCEPT_FAILED,       /* error */

@@ -57,16 +57,44 @@ GPtrArray *ctl_options_addresses(const CtlOptions *self)
 	return g_steal_pointer(&addresses);
 }
 
+ClientTls *ctl_options_tls_new(const CtlOptions *self)
+{
+	g_autoptr(GError) error = NULL;
+	ClientTls *tls = client_tls_new(&self->tls, &error);
+
+	if (tls == NULL)
+		ctl_output_complain("--tls-...: %s", error->message);
+	return tls;
+}
+
+static gboolean has_tls(const CtlOptions *self)
+{
+	return self->tls.ca != NULL || self->tls.certificate != NULL || self->tls.key != NULL ||
+	       self->tls.any_name;
+}
+
+gboolean ctl_options_check_tls(const CtlOptions *self)
+{
+	g_autoptr(ClientTls) tls = has_tls(self) ? ctl_options_tls_new(self) : NULL;
+
+	return tls != NULL || !has_tls(self);
+}
+
 SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *const *servers,
 					guint count)
 {
 	g_autofree const char **texts = g_new0(const char *, count + 1);
+	g_autoptr(GError) error = NULL;
 	SnowflakeClient *client;
 
 	for (guint i = 0; i < count; i++)
 		texts[i] = servers[i]->text;
 	client = snowflake_client_new(texts, NULL);
 	snowflake_client_set_timeout_ms(client, self->timeout_ms);
+	/* once more from the files, which were good a moment ago; if they are not any more, the
+	 * server will not be believed */
+	if (has_tls(self) && !snowflake_client_set_tls(client, &self->tls, &error))
+		ctl_output_complain("%s", error->message);
 	return client;
 }
 

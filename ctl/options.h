@@ -3,6 +3,7 @@
 
 #include <glib.h>
 
+#include "client/client-tls.h"
 #include "client/snowflake-client.h"
 #include "common/address.h"
 #include "common/zookeeper/hosts.h"
@@ -14,6 +15,7 @@ typedef struct {
 	char **servers;             /* NULL: see ctl_options_addresses() */
 	const char *zookeeper;      /* NULL: see ctl_options_zookeeper() */
 	const char *zookeeper_auth; /* a file; NULL: none */
+	SnowflakeClientTls tls;     /* as they are given */
 	gboolean json;
 	guint timeout_ms;
 } CtlOptions;
@@ -26,6 +28,13 @@ typedef struct {
  * else the variable, or the default one; if one does not parse, %NULL, and the message is out:
  * CTL_USAGE. */
 GPtrArray *ctl_options_addresses(const CtlOptions *self);
+
+/* (transfer full): what servers with TLS are spoken to with; %NULL, and the message is out, if the
+ * files cannot be used: CTL_USAGE. */
+ClientTls *ctl_options_tls_new(const CtlOptions *self);
+
+/* Whether what is given of --tls-... can be used; if not, the message is out: CTL_USAGE. */
+gboolean ctl_options_check_tls(const CtlOptions *self);
 
 /* (transfer full): a client of so many @servers. */
 SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *const *servers,

@@ -203,11 +203,14 @@ static CtlStatus parse_and_run(int argc, char **argv)
 	g_autofree char *timeout = NULL;
 	g_autofree char *zookeeper = NULL;
 	g_autofree char *zookeeper_auth = NULL;
+	g_autofree char *tls_ca = NULL;
+	g_autofree char *tls_certificate = NULL;
+	g_autofree char *tls_key = NULL;
 	gboolean help = FALSE;
 	gboolean version = FALSE;
 	GOptionEntry common[] = {
 		{"server", 0, 0, G_OPTION_ARG_STRING_ARRAY, &servers,
-		 "Where to ask, or unix:PATH; again for others to turn to (default "
+		 "Where to ask, or tls:HOST:PORT, or unix:PATH; again for others to turn to (default "
 		 "$" CTL_SERVERS_VARIABLE ", or " SNOWFLAKE_CLIENT_DEFAULT_SERVER ")",
 		 "HOST:PORT"},
 		{"zookeeper", 0, 0, G_OPTION_ARG_STRING, &zookeeper,
@@ -216,6 +219,14 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		 "HOSTS"},
 		{"zookeeper-auth", 0, 0, G_OPTION_ARG_FILENAME, &zookeeper_auth,
 		 "A file with the servers' USER:PASSWORD for ZooKeeper", "FILE"},
+		{"tls-ca", 0, 0, G_OPTION_ARG_FILENAME, &tls_ca,
+		 "Who vouches for servers with TLS (default whoever this machine believes)",
+		 "FILE"},
+		{"tls-certificate", 0, 0, G_OPTION_ARG_FILENAME, &tls_certificate,
+		 "Its own, for servers that ask for one", "FILE"},
+		{"tls-key", 0, 0, G_OPTION_ARG_FILENAME, &tls_key, "Of that certificate", "FILE"},
+		{"tls-any-name", 0, 0, G_OPTION_ARG_NONE, &options.tls.any_name,
+		 "A server's certificate need not be of the host that is named", NULL},
 		{"json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON", NULL},
 		{"timeout", 0, 0, G_OPTION_ARG_STRING, &timeout,
 		 "For a call, connecting and other servers included (default 3000)", "MS"},
@@ -269,6 +280,11 @@ static CtlStatus parse_and_run(int argc, char **argv)
 	options.servers = servers;
 	options.zookeeper = zookeeper;
 	options.zookeeper_auth = zookeeper_auth;
+	options.tls.ca = tls_ca;
+	options.tls.certificate = tls_certificate;
+	options.tls.key = tls_key;
+	if (!ctl_options_check_tls(&options))
+		return CTL_USAGE;
 	return run_command(command, common, &options, arguments);
 }
 

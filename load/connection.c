@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,6 +18,8 @@
 struct _LoadConnection {
 	GSocket *socket;
 	int fd;
+	TlsStream *tls; /* NULL: plain */
+	gboolean more;  /* the socket may not tell of what there is to receive */
 	const LoadServer *server;
 	const LoadWire *wire;
 	/* The calls in flight: a ring of wire->slots. */
@@ -94,6 +97,8 @@ static LoadConnection *connection_of(GSocket *socket, const LoadServer *server,
 	self->fd = g_socket_get_fd(socket);
 	self->server = server;
 	self->wire = wire;
+	if (server->tls != NULL)
+		self->tls = client_tls_stream_new(server->tls, self->fd, server->address->host);
 	self->since_ns = g_new(gint64, wire->slots);
 	self->oldest_call = g_random_int();
 	return self;
@@ -130,6 +135,27 @@ gboolean load_connection_finish(LoadConnection *self, GError **error)
 	return refuse(self->server, failure, error);
 }
 
+/* Waits until it is done. Without, the first call that is sent begins it. */
+static gboolean shake_hands(LoadConnection *self, guint64 timeout_ms, GError **error)
+{
+	gint64 end_us = g_get_monotonic_time() + (gint64)timeout_ms * G_TIME_SPAN_MILLISECOND;
+	g_autoptr(GError) failure = NULL;
+
+	while (failure == NULL && tls_stream_shake_hands(self->tls) != 0) {
+		int number = errno;
+		g_autofree char *why = client_tls_describe(self->tls, number);
+
+		if (number != EAGAIN)
+			failure = g_error_new_literal(
+				G_IO_ERROR, (gint)g_io_error_from_errno(number), why);
+		else /* poll's events are GLib's */
+			g_socket_condition_timed_wait(
+				self->socket, (GIOCondition)tls_stream_events(self->tls),
+				MAX(end_us - g_get_monotonic_time(), 0), NULL, &failure);
+	}
+	return failure == NULL || refuse(self->server, failure, error);
+}
+
 /* Of a connection that was begun: waits until it is made, or not. */
 static gboolean wait_for(LoadConnection *self, guint64 timeout_ms, GError **error)
 {
@@ -139,7 +165,9 @@ static gboolean wait_for(LoadConnection *self, guint64 timeout_ms, GError **erro
 					   (gint64)timeout_ms * G_TIME_SPAN_MILLISECOND, NULL,
 					   &failure))
 		return refuse(self->server, failure, error);
-	return load_connection_finish(self, error);
+	if (!load_connection_finish(self, error))
+		return FALSE;
+	return self->tls == NULL || shake_hands(self, timeout_ms, error);
 }
 
 /* Of the server's places only the one at @place. */
@@ -208,6 +236,9 @@ void load_connection_free(LoadConnection *self)
 {
 	if (self == NULL)
 		return;
+	if (self->tls != NULL)
+		tls_stream_close(self->tls);
+	tls_stream_free(self->tls);
 	g_object_unref(self->socket);
 	g_free(self->since_ns);
 	g_free(self->rest);
@@ -238,6 +269,8 @@ gboolean load_connection_is_silent(const LoadConnection *self)
 {
 	char byte;
 
+	if (self->tls != NULL)
+		return tls_stream_receive(self->tls, &byte, sizeof(byte)) < 0 && errno == EAGAIN;
 	return recv(self->fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
@@ -246,13 +279,26 @@ static gboolean is_transient(int number)
 	return number == EAGAIN || number == EINTR;
 }
 
-static gboolean fail(const char *what, GError **error)
+static gboolean fail(const LoadConnection *self, const char *what, GError **error)
 {
 	int number = errno;
+	g_autofree char *why = self->tls != NULL ? client_tls_describe(self->tls, number)
+						 : g_strdup(g_strerror(number));
 
-	g_set_error(error, G_IO_ERROR, (gint)g_io_error_from_errno(number), "%s: %s", what,
-		    g_strerror(number));
+	g_set_error(error, G_IO_ERROR, (gint)g_io_error_from_errno(number), "%s: %s", what, why);
 	return FALSE;
+}
+
+static gssize send_once(LoadConnection *self, const guint8 *bytes, gsize length)
+{
+	return self->tls != NULL ? tls_stream_send(self->tls, bytes, length)
+				 : send(self->fd, bytes, length, MSG_NOSIGNAL);
+}
+
+static gssize receive_once(LoadConnection *self, guint8 *bytes, gsize length)
+{
+	return self->tls != NULL ? tls_stream_receive(self->tls, bytes, length)
+				 : recv(self->fd, bytes, length, 0);
 }
 
 void load_connection_add_call(LoadConnection *self, gint64 since_ns)
@@ -275,18 +321,19 @@ gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffe
 		return TRUE;
 	load_wire_number_requests(self->wire, buffer->requests, count,
 				  self->oldest_call + self->in_flight - count);
-	written =
-		send(self->fd, buffer->requests + sent_of_first, self->unsent_bytes, MSG_NOSIGNAL);
+	written = send_once(self, buffer->requests + sent_of_first, self->unsent_bytes);
 	if (written < 0)
 		return is_transient(errno) || errno == EPIPE || errno == ECONNRESET ||
-		       fail("could not send", error);
+		       fail(self, "could not send", error);
 	self->unsent_bytes -= (gsize)written;
 	return TRUE;
 }
 
 gboolean load_connection_wants_write(const LoadConnection *self)
 {
-	return self->unsent_bytes > 0;
+	/* in a handshake, it is the other end's turn */
+	return self->unsent_bytes > 0 &&
+	       (self->tls == NULL || tls_stream_events(self->tls) != POLLIN);
 }
 
 gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buffer, GError **error)
@@ -297,11 +344,14 @@ gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buf
 		memcpy(buffer->bytes, self->rest, self->rest_bytes);
 	buffer->taken = 0;
 	buffer->filled = self->rest_bytes;
-	received = recv(self->fd, buffer->bytes + buffer->filled, buffer->size - buffer->filled, 0);
+	received = receive_once(self, buffer->bytes + buffer->filled,
+				buffer->size - buffer->filled);
+	self->more = self->tls != NULL && buffer->filled + (gsize)MAX(received, 0) == buffer->size;
 	if (received < 0 && is_transient(errno))
 		return TRUE;
 	if (received < 0)
-		return fail(load_connection_is_within_reply(self)
+		return fail(self,
+			    load_connection_is_within_reply(self)
 				    ? "could not receive the rest of a reply"
 				    : "could not receive",
 			    error);
@@ -358,6 +408,11 @@ LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBu
 gboolean load_connection_is_within_reply(const LoadConnection *self)
 {
 	return self->rest_bytes > 0;
+}
+
+gboolean load_connection_has_more(const LoadConnection *self)
+{
+	return self->more;
 }
 
 gint64 load_connection_take_call(LoadConnection *self)

@@ -117,6 +117,10 @@ gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buf
 LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBuffer *buffer,
 					  LoadWireReply *out_reply, gint64 *out_since_ns);
 
+/* After a receive, and after its replies were taken: whether to receive again at once, since the
+ * socket will not tell of what there is, as TLS has read it. */
+gboolean load_connection_has_more(const LoadConnection *self);
+
 /* Whether a part of a reply has come, and not yet the rest. */
 gboolean load_connection_is_within_reply(const LoadConnection *self);
 

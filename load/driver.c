@@ -368,18 +368,25 @@ static void end_gaps(LoadDriver *self, LoadLane *lane)
 	lane->wanted_ns = wanted ? self->now_ns : G_MAXINT64;
 }
 
+static gboolean hear(LoadDriver *self, LoadLane *lane, GError **error)
+{
+	if (!load_connection_receive(lane->connection, &self->buffer, error))
+		return FALSE;
+	follow_clock(self);
+	self->last_heard_ns = self->now_ns;
+	lane->heard_ns = self->now_ns;
+	return take_replies(self, lane->connection, error);
+}
+
 /* One read, and one write of the calls that the replies made room for. */
 static gboolean serve(LoadDriver *self, LoadLane *lane, GError **error)
 {
 	guint64 answered = self->tally->answered;
 	gboolean good;
 
-	if (!load_connection_receive(lane->connection, &self->buffer, error))
-		return FALSE;
-	follow_clock(self);
-	self->last_heard_ns = self->now_ns;
-	lane->heard_ns = self->now_ns;
-	good = take_replies(self, lane->connection, error);
+	do
+		good = hear(self, lane, error);
+	while (good && load_connection_has_more(lane->connection));
 	if (self->tally->answered > answered)
 		end_gaps(self, lane);
 	if (!good)

@@ -204,7 +204,7 @@ LoadRun *load_run_new(const LoadOptions *options, GError **error)
 	self->drivers = g_ptr_array_new_with_free_func((GDestroyNotify)load_driver_free);
 	self->tally = load_tally_new();
 	for (guint i = 0; i < options->servers->len; i++) {
-		LoadServer *server = load_server_new(options->servers->pdata[i]);
+		LoadServer *server = load_server_new(options->servers->pdata[i], options->tls);
 
 		g_ptr_array_add(self->servers, server);
 		if (server->trouble != NULL)

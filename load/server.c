@@ -32,12 +32,13 @@ static void look_up(LoadServer *self)
 				    colon != NULL ? colon + 2 : "the name has no address");
 }
 
-LoadServer *load_server_new(const Address *address)
+LoadServer *load_server_new(const Address *address, const ClientTls *tls)
 {
 	LoadServer *self = g_new(LoadServer, 1);
 
 	*self = (LoadServer){
 		.address = address,
+		.tls = address->is_tls ? tls : NULL,
 		.places = g_ptr_array_new_with_free_func(g_object_unref),
 	};
 	if (address->path != NULL)

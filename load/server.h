@@ -3,6 +3,7 @@
 
 #include <gio/gio.h>
 
+#include "client/client-tls.h"
 #include "common/address.h"
 
 /*
@@ -11,13 +12,15 @@
  */
 typedef struct {
 	const Address *address; /* borrowed */
+	const ClientTls *tls;   /* borrowed; NULL: plain */
 	GPtrArray *places;      /* of GSocketAddress: what the name stands for; may be empty */
 	GError *trouble;        /* (nullable): why nothing can be expected of it */
 } LoadServer;
 
 /* (transfer full): looks the name up, and waits for that; that it fails is the trouble.
- * @address: borrowed */
-LoadServer *load_server_new(const Address *address);
+ * @address: borrowed
+ * @tls: (nullable): borrowed, for one with TLS */
+LoadServer *load_server_new(const Address *address, const ClientTls *tls);
 void load_server_free(LoadServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadServer, load_server_free)
 

@@ -28,6 +28,14 @@ static gboolean is_at_default(const Options *self, const OptionSpec *spec)
 	return g_strcmp0(text, spec->default_text) == 0;
 }
 
+static gboolean listens_with_tls(const Options *self)
+{
+	for (guint i = 0; i < self->listen->len; i++)
+		if (((const Address *)self->listen->pdata[i])->is_tls)
+			return TRUE;
+	return FALSE;
+}
+
 /* What would do nothing. */
 static gboolean check_useful(const Options *self, GError **error)
 {
@@ -43,6 +51,10 @@ static gboolean check_useful(const Options *self, GError **error)
 				      spec->name);
 		if (spec->of_relay && self->relay == NULL)
 			return refuse(error, "%s: does nothing without relay", spec->name);
+		if (spec->of_tls && !listens_with_tls(self))
+			return refuse(error,
+				      "%s: does nothing without tls:HOST:PORT in listen",
+				      spec->name);
 		if (spec->of_zookeeper && self->zookeeper == NULL)
 			return refuse(error, "%s: does nothing without zookeeper", spec->name);
 	}
@@ -81,6 +93,20 @@ static gboolean check_zookeeper(const Options *self, GError **error)
 	return TRUE;
 }
 
+static gboolean check_tls(const Options *self, GError **error)
+{
+	if (listens_with_tls(self) && self->tls_certificate == NULL)
+		return refuse(error, "listen: tls: needs tls-certificate and tls-key");
+	if ((self->tls_certificate == NULL) != (self->tls_key == NULL))
+		return refuse(error, "%s: needs %s",
+			      self->tls_key == NULL ? "tls-certificate" : "tls-key",
+			      self->tls_key == NULL ? "tls-key" : "tls-certificate");
+	if (allow_list_has_names(self->allow) && self->tls_client_ca == NULL)
+		return refuse(error, "allow: " ALLOW_LIST_NAME_PREFIX "NAME needs tls-client-ca, "
+				     "or nobody shows a certificate");
+	return TRUE;
+}
+
 static gboolean check_clock_step(const Options *self, GError **error)
 {
 	if (self->on_clock_step != OPTIONS_CLOCK_STEP_RECLAIM ||
@@ -116,6 +142,7 @@ gboolean options_check(const Options *self, GError **error)
 	return layout_check_worker(&self->layout, MAX(self->datacenter_id, 0),
 				   MAX(self->worker_id, 0), error) &&
 	       check_useful(self, error) && check_sockets(self, error) &&
+	       check_tls(self, error) &&
 	       check_zookeeper(self, error) && check_agent(self->relay_agent, error) &&
 	       check_ages(self, error) && check_clock_step(self, error);
 }

@@ -16,6 +16,7 @@
 #define OF_ZOOKEEPER                       .of_zookeeper = TRUE
 #define OF_ISSUER                          .of_issuer = TRUE
 #define OF_RELAY                           .of_relay = TRUE
+#define OF_TLS                             .of_tls = TRUE
 #define EMBEDDED                           .embedded = TRUE
 #define ONLY_ARGS(key, kind, field, takes) OPTION(key, kind, field, takes), .only_args = TRUE
 
@@ -36,7 +37,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .default_text = "127.0.0.1:7609",
 	 .help = "where to take calls: a name or an address, [::1]:7609 for IPv6, *:7609 for "
 		 "every address of the machine; port 0 is any free one, and the log says which; "
-		 "or unix:/PATH, a local socket, or unix:@NAME, an abstract one. "
+		 "tls:HOST:PORT, with TLS; or unix:/PATH, a local socket, or unix:@NAME, an abstract one. "
 		 "May be given several times, in the file with semicolons between"},
 	{OPTION("socket-mode", MODE, socket_mode, "MODE"), .default_text = "0666",
 	 .help = "who may connect to unix:/PATH, of listen: whoever may write the file, in octal "
@@ -53,6 +54,28 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .sample_text = "127.0.0.1:9990",
 	 .help = "where to answer operators over HTTP: state, fleet, IDs. It is for them alone: "
 		 "who reaches it needs no password"},
+
+	{.heading = "Trust",
+	 OPTION("tls-certificate", PATH, tls_certificate, "FILE"),
+	 .default_note = "none; tls: addresses of listen need one",
+	 .help = "the server's certificate, and those between it and the root, in the PEM format; "
+		 "reread on SIGHUP, with its key. It is shown to servers that this one calls, "
+		 "too"},
+	{OPTION("tls-key", PATH, tls_key, "FILE"), .default_note = "none",
+	 .help = "the key of tls-certificate, in the PEM format, without a password"},
+	{OPTION("tls-client-ca", PATH, tls_client_ca, "FILE"), OF_TLS,
+	 .default_note = "none: clients need no certificate",
+	 .help = "whoever calls with TLS needs a certificate that one of these vouches for; "
+		 "reread on SIGHUP"},
+	{OPTION("tls-ca", PATH, tls_ca, "FILE"),
+	 .default_note = "tls-client-ca, else whoever this machine believes",
+	 .help = "who vouches for the servers that this one calls with TLS: those of relay, and "
+		 "before a claim the others of the datacenter"},
+	{OPTION("allow", ALLOW, allow, "LIST"), REREAD, .default_note = "none: everybody",
+	 .help = "who may call, with commas between: addresses and networks, as 192.0.2.7, "
+		 "10.0.0.0/8 and 2001:db8::/32, or certificate:NAME, whom the certificate that "
+		 "tls-client-ca asks for is of; one of them is enough. Local sockets have "
+		 "socket-mode instead"},
 
 	{.heading = "Relay",
 	 OPTION("relay", SERVERS, relay, "SERVERS"),

@@ -24,6 +24,7 @@ typedef enum {
 	OPTION_ZOOKEEPER, /* ZookeeperHosts * */
 	OPTION_LAYOUT,    /* Layout */
 	OPTION_CHOICE,    /* an enum, with the names of its values in the order of these */
+	OPTION_ALLOW,     /* AllowList * */
 } OptionType;
 
 /* What may be given for a number that is no number, and what its field is then: outside the range.
@@ -39,10 +40,11 @@ typedef struct {
 	OptionType type;
 	gsize offset;               /* of its field in Options */
 	gboolean only_args;         /* not in the file */
-	gboolean reread;            /* on SIGHUP, see reload.h; a number or a choice */
+	gboolean reread;            /* on SIGHUP, see reload.h; a number, a choice or ALLOW */
 	gboolean of_zookeeper;      /* only with zookeeper; else it must be at its default */
 	gboolean of_issuer;         /* only without relay; likewise */
 	gboolean of_relay;          /* only with relay; likewise */
+	gboolean of_tls;            /* only with a tls: address in listen; likewise */
 	gboolean embedded;          /* of an embedded node, too */
 	const char *argument;       /* NULL for a flag; of a number the unit in capitals, or "N" */
 	const char *const *choices; /* of a choice: the names, with NULL after them */

@@ -76,6 +76,10 @@ char *options_text_of(const Options *self, const OptionSpec *spec)
 			       : NULL;
 	case OPTION_LAYOUT:
 		return layout_to_string(field);
+	case OPTION_ALLOW:
+		return *(AllowList *const *)field != NULL
+			       ? g_strdup(allow_list_text(*(AllowList *const *)field))
+			       : NULL;
 	case OPTION_CHOICE:
 		return g_strdup(spec->choices[*(const guint *)field]);
 	}

@@ -222,6 +222,17 @@ static gboolean set_zookeeper(const char *text, ZookeeperHosts **field, GError *
 	return TRUE;
 }
 
+static gboolean set_allow(const char *text, AllowList **field, GError **error)
+{
+	g_autoptr(AllowList) allow = allow_list_parse(text, error);
+
+	if (allow == NULL)
+		return FALSE;
+	allow_list_unref(*field);
+	*field = g_steal_pointer(&allow);
+	return TRUE;
+}
+
 static gboolean set_choice(const OptionSpec *spec, const char *text, guint *field, GError **error)
 {
 	g_autofree char *choices = NULL;
@@ -270,6 +281,8 @@ static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray
 		return layout_parse(text, field, error);
 	case OPTION_CHOICE:
 		return set_choice(spec, text, field, error);
+	case OPTION_ALLOW:
+		return set_allow(text, field, error);
 	}
 	g_assert_not_reached();
 }
@@ -544,6 +557,11 @@ void options_free(Options *self)
 	g_free(self->socket_group);
 	address_free(self->advertise);
 	address_free(self->admin_listen);
+	g_free(self->tls_certificate);
+	g_free(self->tls_key);
+	g_free(self->tls_client_ca);
+	g_free(self->tls_ca);
+	allow_list_unref(self->allow);
 	g_clear_pointer(&self->relay, g_ptr_array_unref);
 	g_free(self->relay_agent);
 	g_free(self->state_directory);

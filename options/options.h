@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/zookeeper/hosts.h"
 #include "core/layout.h"
+#include "common/allow-list.h"
 
 /* What to do after the clock stepped back behind the last ID by more than max-ahead. */
 typedef enum {
@@ -39,6 +40,13 @@ typedef struct {
 	char *socket_group;    /* its group, a name or a number; NULL: as the directory has it */
 	Address *advertise;    /* what others are told; NULL: the first that is listened on */
 	Address *admin_listen; /* HTTP for operators; NULL: none */
+
+	/* TLS, and who may call; files in the PEM format */
+	char *tls_certificate; /* its own; NULL: none */
+	char *tls_key;         /* of that; NULL: there is none */
+	char *tls_client_ca;   /* who vouches for clients; NULL: they need no certificate */
+	char *tls_ca;          /* who vouches for the servers that it calls; NULL: not given */
+	AllowList *allow;      /* NULL: everybody */
 
 	/* a relay */
 	GPtrArray

@@ -13,9 +13,9 @@
 /* An array of replies that has grown beyond this is not kept for the next pass. */
 #define KEPT_OUT_BYTES (256 * 1024)
 
-void connection_init(Connection *self, int fd)
+void connection_init(Connection *self, int fd, TlsStream *tls)
 {
-	*self = (Connection){.fd = fd};
+	*self = (Connection){.fd = fd, .tls = tls, .is_tls = tls != NULL};
 }
 
 static void drop_buffers(Connection *self)
@@ -29,6 +29,7 @@ static void drop_buffers(Connection *self)
 void connection_clear(Connection *self)
 {
 	drop_buffers(self);
+	tls_stream_free(self->tls);
 	close(self->fd);
 }
 
@@ -38,6 +39,13 @@ static gsize pending_bytes(const Connection *self)
 	return self->out == NULL ? 0 : self->out->len - self->out_sent;
 }
 
+static inline gssize send_once(const Connection *self, const guint8 *bytes, gsize length)
+{
+	if (G_UNLIKELY(self->is_tls))
+		return tls_stream_send(self->tls, bytes, length);
+	return system_call_send(self->fd, bytes, length, MSG_NOSIGNAL);
+}
+
 /* Sends what it can of @bytes; returns how many bytes, or -1 if the connection is broken. */
 static inline gssize send_some(Connection *self, ConnectionShared *shared, const guint8 *bytes,
 			       gsize length)
@@ -45,7 +53,7 @@ static inline gssize send_some(Connection *self, ConnectionShared *shared, const
 	gssize sent;
 
 	do
-		sent = system_call_send(self->fd, bytes, length, MSG_NOSIGNAL);
+		sent = send_once(self, bytes, length);
 	while (sent < 0 && errno == EINTR);
 	if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return 0;
@@ -108,17 +116,27 @@ static void empty_replies(ConnectionShared *shared)
 	shared->out->len = 0; /* g_byte_array_set_size() would move what is after the end */
 }
 
+static inline gssize receive_once(const Connection *self, const ConnectionShared *shared)
+{
+	if (G_UNLIKELY(self->is_tls))
+		return tls_stream_receive(self->tls, shared->in, shared->in_bytes);
+	return system_call_recv(self->fd, shared->in, shared->in_bytes, 0);
+}
+
 /* Reads once. Returns the bytes read, 0 if there were none, -1 if the connection is broken. */
 static inline gssize receive(Connection *self, ConnectionShared *shared)
 {
 	gssize received;
 
 	do
-		received = system_call_recv(self->fd, shared->in, shared->in_bytes, 0);
+		received = receive_once(self, shared);
 	while (received < 0 && errno == EINTR);
 	self->more = FALSE;
-	if (received < 0)
+	if (received < 0) {
+		if (errno == EPROTO)
+			self->bad = tls_stream_failure(self->tls);
 		return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
+	}
 	self->more = (gsize)received == shared->in_bytes;
 	if (received == 0)
 		self->eof = TRUE;
@@ -129,12 +147,16 @@ static inline gssize receive(Connection *self, ConnectionShared *shared)
 void connection_half_close(Connection *self)
 {
 	drop_buffers(self);
+	if (self->is_tls)
+		tls_stream_close(self->tls);
 	shutdown(self->fd, SHUT_WR); /* fails if the client was faster */
 }
 
 gboolean connection_discard(Connection *self, ConnectionShared *shared)
 {
-	return receive(self, shared) >= 0 && !self->eof;
+	gssize n = system_call_recv(self->fd, shared->in, shared->in_bytes, 0);
+
+	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
 /* Keeps what the stream did not consume, which may be of what it kept before. */
@@ -215,7 +237,7 @@ static ConnectionState waiting_state(const Connection *self)
 {
 	if (pending_bytes(self) > 0)
 		return CONNECTION_WRITING;
-	if (self->full)
+	if (self->full || (self->is_tls && self->more && !self->ending))
 		return CONNECTION_CUT_OFF;
 	return self->ending ? CONNECTION_ENDED : CONNECTION_READING;
 }

@@ -3,6 +3,7 @@
 
 #include <glib.h>
 
+#include "common/tls/stream.h"
 #include "rpc/stream.h"
 
 /*
@@ -34,14 +35,17 @@ typedef struct {
 /* What every pass needs stands last, so that what else a pass needs can follow: see
  * loop-connection.h. */
 typedef struct {
+	TlsStream *tls;  /* NULL: plain */
 	const char *bad; /* what was wrong with its bytes; NULL: nothing */
 	guint out_sent;  /* of @out */
 	int fd;
-	guint more : 1;   /* there may be more to read: it is to be asked for */
+	guint more : 1;   /* there may be more to read: it is to be asked for, and of TLS the socket
+			     may not tell */
 	guint full : 1;   /* complete calls may be left in @in: it is not read on before they are
 			     answered */
 	guint eof : 1;    /* the client sends no more */
 	guint ending : 1; /* close when the replies are sent */
+	guint is_tls : 1;
 	/* in the last pass: */
 	guint sent : 1;     /* the client took bytes of replies */
 	guint consumed : 1; /* a message was finished, or what is left of one begins */
@@ -50,8 +54,9 @@ typedef struct {
 	Framing framing;
 } Connection;
 
-/* Takes @fd, a connected non-blocking socket. */
-void connection_init(Connection *self, int fd);
+/* Takes @fd, a connected non-blocking socket, and @tls on it, with which hands were shaken; %NULL:
+ * plain. */
+void connection_init(Connection *self, int fd, TlsStream *tls);
 
 /* Closes the socket. */
 void connection_clear(Connection *self);

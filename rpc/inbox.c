@@ -18,6 +18,13 @@ static InboxMail empty_mail(void)
 	return (InboxMail){.connections = g_array_new(FALSE, FALSE, sizeof(InboxConnection))};
 }
 
+void inbox_connection_close(InboxConnection *self)
+{
+	tls_stream_free(self->tls);
+	roster_remove(self->entry);
+	close(self->fd);
+}
+
 void inbox_mail_clear(InboxMail *self)
 {
 	g_clear_pointer(&self->connections, g_array_unref);
@@ -44,12 +51,9 @@ void inbox_free(Inbox *self)
 {
 	if (self == NULL)
 		return;
-	for (guint i = 0; i < self->mail.connections->len; i++) {
-		InboxConnection *left = &g_array_index(self->mail.connections, InboxConnection, i);
-
-		roster_remove(left->entry);
-		close(left->fd);
-	}
+	for (guint i = 0; i < self->mail.connections->len; i++)
+		inbox_connection_close(
+			&g_array_index(self->mail.connections, InboxConnection, i));
 	inbox_mail_clear(&self->mail);
 	pthread_mutex_destroy(&self->lock);
 	close(self->bell);
@@ -66,12 +70,10 @@ static void deliver(Inbox *self)
 		g_critical("cannot wake a loop: %s", g_strerror(errno));
 }
 
-void inbox_add_connection(Inbox *self, int fd, RosterEntry *entry)
+void inbox_add_connection(Inbox *self, const InboxConnection *connection)
 {
-	const InboxConnection connection = {fd, entry};
-
 	pthread_mutex_lock(&self->lock);
-	g_array_append_val(self->mail.connections, connection);
+	g_array_append_vals(self->mail.connections, connection, 1);
 	deliver(self);
 }
 

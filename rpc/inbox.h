@@ -3,15 +3,21 @@
 
 #include <glib.h>
 
+#include "common/tls/stream.h"
 #include "rpc/roster.h"
 
-/* What other threads ask of a loop, and the bell that wakes it. */
+/* What other threads ask of a loop, or of whoever else has connections of its own, and the bell
+ * that wakes it. */
 typedef struct _Inbox Inbox;
 
 typedef struct {
 	int fd;
+	TlsStream *tls;     /* NULL: plain */
 	RosterEntry *entry; /* NULL: in no roster */
 } InboxConnection;
+
+/* Closes the socket, after it was taken off the roster. */
+void inbox_connection_close(InboxConnection *self);
 
 typedef struct {
 	GArray *connections; /* of InboxConnection */
@@ -30,8 +36,8 @@ Inbox *inbox_new(GError **error);
 void inbox_free(Inbox *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Inbox, inbox_free)
 
-/* Any thread. */
-void inbox_add_connection(Inbox *self, int fd, RosterEntry *entry);
+/* Any thread: takes the connection. */
+void inbox_add_connection(Inbox *self, const InboxConnection *connection);
 void inbox_wake(Inbox *self);
 void inbox_drain(Inbox *self, gint64 timeout_ms);
 

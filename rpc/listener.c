@@ -9,6 +9,7 @@
 #include <netinet/tcp.h>
 #include <unistd.h>
 
+#include "common/address.h"
 #include "common/local-socket.h"
 #include "common/socket-name.h"
 
@@ -19,6 +20,7 @@ struct _Listener {
 	int fd;
 	gboolean adopted;
 	gboolean is_local;
+	gboolean is_tls;
 	SocketFile file; /* of a local one that is its own */
 	guint source;    /* watches the socket, or waits for the end of a pause; 0: neither */
 	ListenerReady ready;
@@ -214,9 +216,21 @@ gboolean listener_is_local(const Listener *self)
 	return self->is_local;
 }
 
+void listener_set_tls(Listener *self)
+{
+	self->is_tls = TRUE;
+}
+
+gboolean listener_is_tls(const Listener *self)
+{
+	return self->is_tls;
+}
+
 char *listener_address(const Listener *self)
 {
-	return socket_name_local(self->fd);
+	g_autofree char *name = socket_name_local(self->fd);
+
+	return g_strconcat(self->is_tls ? ADDRESS_TLS_PREFIX : "", name, NULL);
 }
 
 static gboolean on_pause_over(gpointer user_data)

@@ -45,6 +45,10 @@ gboolean listener_is_adopted(const Listener *self);
 /* Whether it is a local socket. */
 gboolean listener_is_local(const Listener *self);
 
+/* Whoever comes there speaks TLS. */
+void listener_set_tls(Listener *self);
+gboolean listener_is_tls(const Listener *self);
+
 /* Removes the file of a local socket, if it is its own: nobody else will find it, and whoever has
  * is accepted still. */
 void listener_withdraw(Listener *self);
@@ -55,7 +59,7 @@ void listener_free(Listener *self);
 /* The socket; borrowed. */
 int listener_fd(const Listener *self);
 
-/* (transfer full): its address and port, or unix:PATH. */
+/* (transfer full): its address and port, after tls: if it is that; or unix:PATH. */
 char *listener_address(const Listener *self);
 
 /* From now on @ready is called while somebody waits. */

@@ -20,7 +20,6 @@
 #include "common/log.h"
 #include "common/socket-name.h"
 #include "rpc/foreign.h"
-#include "rpc/inbox.h"
 #include "rpc/loop-connection.h"
 #include "rpc/poller.h"
 #include "rpc/retry-timer.h"
@@ -128,10 +127,10 @@ void loop_free(Loop *self)
 
 /* Other threads */
 
-void loop_add(Loop *self, int fd, RosterEntry *entry)
+void loop_add(Loop *self, const InboxConnection *connection)
 {
 	atomic_fetch_add(&self->n_connections, 1);
-	inbox_add_connection(self->inbox, fd, entry);
+	inbox_add_connection(self->inbox, connection);
 }
 
 guint loop_n_connections(Loop *self)
@@ -339,7 +338,7 @@ static void adopt(Loop *self, const InboxConnection *newcomer)
 	LoopConnection *client = g_new0(LoopConnection, 1);
 	g_autoptr(GError) error = NULL;
 
-	connection_init(&client->connection, newcomer->fd);
+	connection_init(&client->connection, newcomer->fd, newcomer->tls);
 	client->entry = newcomer->entry;
 	client->is_local = (guint)roster_is_local(newcomer->entry);
 	client->all_link.data = client;
@@ -351,7 +350,8 @@ static void adopt(Loop *self, const InboxConnection *newcomer)
 		return;
 	}
 	queues_enter(&self->queues, &client->place, QUEUE_IDLE);
-	if (self->draining)
+	/* what came right after the handshake was read with it, and the socket does not tell */
+	if (self->draining || newcomer->tls != NULL)
 		run(self, client, TRUE, self->round_us);
 }
 

@@ -4,7 +4,7 @@
 #include <glib.h>
 
 #include "common/counters.h"
-#include "rpc/roster.h"
+#include "rpc/inbox.h"
 #include "rpc/rpc-limits.h"
 #include "rpc/rpc-service.h"
 
@@ -38,9 +38,9 @@ gboolean loop_start(Loop *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 /* Waits for the end of the thread, which loop_drain() brings about. */
 void loop_join(Loop *self);
 
-/* Any thread: hands over a connected non-blocking socket. @entry: taken off its roster before the
- * socket is closed; %NULL: none */
-void loop_add(Loop *self, int fd, RosterEntry *entry);
+/* Any thread: hands over a connected non-blocking socket, and what belongs to it; with TLS, hands
+ * were shaken. */
+void loop_add(Loop *self, const InboxConnection *connection);
 
 /* Any thread: the connections it has, or will have when it wakes. */
 guint loop_n_connections(Loop *self);

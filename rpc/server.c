@@ -5,10 +5,13 @@
 #include <fcntl.h>
 #include <gio/gio.h>
 #include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "common/log.h"
 #include "common/socket-name.h"
+#include "rpc/handshakes.h"
 #include "rpc/listener.h"
 
 /* Connections accepted before the main loop gets its turn. */
@@ -38,6 +41,13 @@ struct _RpcServer {
 	GArray *loop_rounds; /* of guint64: what rpc_server_responds() saw last */
 	Roster *roster;
 	RosterConfig limits;
+	gint64 handshake_timeout_ms;
+	TlsContext *tls;        /* NULL: nobody speaks it */
+	_Atomic gint64 tls_expires_ms;
+	Handshakes *handshakes; /* likewise, or not started */
+	Counters *handshake_counters;
+	pthread_mutex_t allow_lock; /* the handshakes' thread asks too */
+	AllowList *allow;           /* under the lock; NULL: everybody */
 	guint peak;         /* of connections, since memory was given back */
 	guint flood_source; /* 0: there was no flood */
 	Counters *counters;
@@ -58,8 +68,12 @@ RpcServer *rpc_server_new(const RpcServerConfig *config, CounterSet *counters, G
 	g_autoptr(RpcServer) self = g_new0(RpcServer, 1);
 
 	self->limits = config->roster;
+	self->handshake_timeout_ms = config->handshake_timeout_ms;
+	atomic_init(&self->tls_expires_ms, G_MAXINT64);
+	pthread_mutex_init(&self->allow_lock, NULL);
 	self->roster = roster_new(&config->roster);
 	self->counters = counter_set_add(counters);
+	self->handshake_counters = counter_set_add(counters);
 	self->listeners = g_ptr_array_new_with_free_func((GDestroyNotify)listener_free);
 	self->loop_rounds = g_array_new(FALSE, TRUE, sizeof(guint64));
 	self->reserve_fd = open_reserve();
@@ -85,15 +99,24 @@ void rpc_server_free(RpcServer *self)
 	g_ptr_array_unref(self->listeners);
 	g_ptr_array_unref(self->loops);
 	roster_free(self->roster);
+	tls_context_unref(self->tls);
+	allow_list_unref(self->allow);
+	pthread_mutex_destroy(&self->allow_lock);
 	g_array_unref(self->loop_rounds);
 	if (self->reserve_fd >= 0)
 		close(self->reserve_fd);
 	g_free(self);
 }
 
-gboolean rpc_server_listen(RpcServer *self, const char *host, guint16 port, GError **error)
+gboolean rpc_server_listen(RpcServer *self, const char *host, guint16 port, gboolean is_tls,
+			   GError **error)
 {
-	return listener_open(host, port, self->listeners, error);
+	guint first = self->listeners->len;
+	gboolean opened = listener_open(host, port, self->listeners, error);
+
+	for (guint i = first; is_tls && i < self->listeners->len; i++)
+		listener_set_tls(self->listeners->pdata[i]);
+	return opened;
 }
 
 gboolean rpc_server_listen_local(RpcServer *self, const char *path, const SocketFileAccess *access,
@@ -207,6 +230,70 @@ static void watch_flood(RpcServer *self)
 		self->flood_source = g_timeout_add_seconds(FLOOD_LOOK_S, on_flood_look, self);
 }
 
+static AllowList *ref_allow(RpcServer *self)
+{
+	AllowList *allow;
+
+	pthread_mutex_lock(&self->allow_lock);
+	allow = allow_list_ref(self->allow);
+	pthread_mutex_unlock(&self->allow_lock);
+	return allow;
+}
+
+/* Any thread, with counters of its own. */
+static void note_not_allowed(Counters *counters, int fd, const TlsStream *tls)
+{
+	g_autofree char *peer = socket_name_peer(fd);
+	g_autofree char *certificate = tls != NULL ? tls_stream_peer(tls) : NULL;
+
+	counters_add(counters, COUNTER_CLOSED_NOT_ALLOWED, 1);
+	log_event(LOG_NOT_ALLOWED, log_text("peer", peer),
+		  log_text("certificate", certificate != NULL ? certificate : "none"),
+		  log_text("remedy", "add its address, or the name of its certificate, to --allow, "
+				     "if it may call"));
+}
+
+/* The handshakes' thread: one is done. */
+static gboolean on_shaken(gpointer user_data, const InboxConnection *newcomer)
+{
+	RpcServer *self = user_data;
+	g_autoptr(AllowList) allow = ref_allow(self);
+
+	if (allow_list_admits(allow, newcomer->fd, newcomer->tls)) {
+		loop_add(choose_loop(self), newcomer);
+		return TRUE;
+	}
+	note_not_allowed(self->handshake_counters, newcomer->fd, newcomer->tls);
+	return FALSE;
+}
+
+/* As far as it can be told before the handshake: of TLS, a name may be shown yet. */
+static gboolean is_allowed(RpcServer *self, const Listener *listener, int connection)
+{
+	if (self->allow == NULL || listener_is_local(listener) ||
+	    (listener_is_tls(listener) && allow_list_has_names(self->allow)) ||
+	    allow_list_admits(self->allow, connection, NULL))
+		return TRUE;
+	note_not_allowed(self->counters, connection, NULL);
+	close(connection);
+	return FALSE;
+}
+
+static void start_serving(RpcServer *self, const Listener *listener, InboxConnection *connection)
+{
+	if (!listener_is_tls(listener)) {
+		loop_add(choose_loop(self), connection);
+		return;
+	}
+	connection->tls = tls_stream_new_server(self->tls, connection->fd);
+	if (connection->tls != NULL) {
+		handshakes_add(self->handshakes, connection);
+		return;
+	}
+	log_event(LOG_ACCEPT_FAILED, log_text("error", g_strerror(errno)));
+	inbox_connection_close(connection);
+}
+
 static void log_accepted(RpcServer *self, int connection)
 {
 	g_autofree char *peer = NULL;
@@ -218,7 +305,7 @@ static void log_accepted(RpcServer *self, int connection)
 		  log_number("connections", roster_n_connections(self->roster)));
 }
 
-static void place(RpcServer *self, int connection, const Origin *origin)
+static void place(RpcServer *self, const Listener *listener, int connection, const Origin *origin)
 {
 	g_autofree char *left = NULL;
 	RosterEntry *entry = NULL;
@@ -231,7 +318,7 @@ static void place(RpcServer *self, int connection, const Origin *origin)
 			note_left(self, left);
 		counters_add(self->counters, COUNTER_CONNECTIONS_ACCEPTED, 1);
 		log_accepted(self, connection);
-		loop_add(choose_loop(self), connection, entry);
+		start_serving(self, listener, &(InboxConnection){.fd = connection, .entry = entry});
 		watch_flood(self);
 		break;
 	case ROSTER_FULL:
@@ -271,7 +358,8 @@ static guint accept_some(RpcServer *self, const Listener *listener, guint most)
 			return ROOM_PAUSE_MS;
 		connection = listener_accept(listener, &origin);
 		if (connection >= 0) {
-			place(self, connection, &origin);
+			if (is_allowed(self, listener, connection))
+				place(self, listener, connection, &origin);
 		} else if ((errno == EMFILE || errno == ENFILE) && self->reserve_fd >= 0) {
 			if (!turn_away(self, listener))
 				break;
@@ -298,11 +386,23 @@ static gboolean start_loops(RpcServer *self, GError **error)
 	return TRUE;
 }
 
+/* If there is somebody to shake hands with. */
+static gboolean start_handshakes(RpcServer *self, GError **error)
+{
+	const HandshakesConfig config = {
+		.timeout_ms = self->handshake_timeout_ms, .done = on_shaken, .user_data = self};
+
+	if (self->tls == NULL)
+		return TRUE;
+	self->handshakes = handshakes_new(&config, self->handshake_counters, error);
+	return self->handshakes != NULL;
+}
+
 gboolean rpc_server_start(RpcServer *self, GError **error)
 {
 	self->started = TRUE;
 	g_array_set_size(self->loop_rounds, self->loops->len);
-	if (!start_loops(self, error)) {
+	if (!start_loops(self, error) || !start_handshakes(self, error)) {
 		g_ptr_array_set_size(self->listeners, 0);
 		rpc_server_stop(self, 0);
 		return FALSE;
@@ -315,6 +415,29 @@ gboolean rpc_server_start(RpcServer *self, GError **error)
 		log_event(LOG_LISTENING, log_text("address", address));
 	}
 	return TRUE;
+}
+
+void rpc_server_set_tls(RpcServer *self, TlsContext *context)
+{
+	tls_context_unref(self->tls);
+	self->tls = tls_context_ref(context);
+	atomic_store(&self->tls_expires_ms, tls_context_expires_ms(context));
+}
+
+gint64 rpc_server_tls_expires_ms(const RpcServer *self)
+{
+	return atomic_load(&self->tls_expires_ms);
+}
+
+void rpc_server_set_allow(RpcServer *self, AllowList *allow)
+{
+	AllowList *before;
+
+	pthread_mutex_lock(&self->allow_lock);
+	before = self->allow;
+	self->allow = allow_list_ref(allow);
+	pthread_mutex_unlock(&self->allow_lock);
+	allow_list_unref(before);
 }
 
 void rpc_server_set_max_per_address(RpcServer *self, guint max_per_address)
@@ -410,6 +533,7 @@ void rpc_server_stop(RpcServer *self, gint64 timeout_ms)
 	}
 	g_ptr_array_set_size(self->listeners, 0);
 	g_usleep(1000 * (gulong)pause_ms); /* the loops serve on */
+	g_clear_pointer(&self->handshakes, handshakes_free); /* before the loops that it gives to */
 	for (guint i = 0; i < self->n_running; i++)
 		loop_drain(self->loops->pdata[i], timeout_ms - pause_ms);
 	for (guint i = 0; i < self->n_running; i++)

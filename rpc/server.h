@@ -4,6 +4,8 @@
 #include <glib.h>
 
 #include "common/counters.h"
+#include "common/tls/context.h"
+#include "common/allow-list.h"
 #include "rpc/loop.h"
 #include "rpc/roster.h"
 #include "rpc/socket-file.h"
@@ -18,6 +20,7 @@ typedef struct _RpcServer RpcServer;
 typedef struct {
 	RpcService service;
 	RpcLimits limits;
+	gint64 handshake_timeout_ms; /* of TLS */
 	guint n_loops;
 	RosterConfig roster; /* who is not admitted is accepted and closed */
 	/* Any thread: an event loop cannot go on, see rpc_server_check(). */
@@ -31,8 +34,8 @@ void rpc_server_free(RpcServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(RpcServer, rpc_server_free)
 
 /* Before the start; see listener_open(), and listener_open_local(). Each address is logged once the
- * server accepts there. */
-gboolean rpc_server_listen(RpcServer *self, const char *host, guint16 port,
+ * server accepts there. One of TLS needs rpc_server_set_tls() before the start. */
+gboolean rpc_server_listen(RpcServer *self, const char *host, guint16 port, gboolean is_tls,
 			   GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 gboolean rpc_server_listen_local(RpcServer *self, const char *path, const SocketFileAccess *access,
@@ -44,6 +47,18 @@ void rpc_server_adopt(RpcServer *self, int fd);
 /* (transfer full): the first address it listens on, with the port that was chosen; a local socket
  * only if there is nothing else. */
 char *rpc_server_address(const RpcServer *self);
+
+/* With what newcomers shake hands from now on; whoever has begun goes on as he has.
+ * @context: kept as long as it is needed */
+void rpc_server_set_tls(RpcServer *self, TlsContext *context);
+
+/* When what they are shown expires, in milliseconds since the Unix epoch; G_MAXINT64: nobody is
+ * shown anything. Any thread. */
+gint64 rpc_server_tls_expires_ms(const RpcServer *self);
+
+/* Who may connect from now on; whoever is connected stays. @allow: (nullable): everybody; kept as
+ * long as it is needed */
+void rpc_server_set_allow(RpcServer *self, AllowList *allow);
 
 /* See RosterConfig; whoever is connected stays. */
 void rpc_server_set_max_per_address(RpcServer *self, guint max_per_address);

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "gen-c_glib/generated-types.h"
 #include "options/options-table.h"
+#include "server/certificates.h"
 #include "server/reload.h"
 #include "server/signals.h"
 #include "server/stop.h"
@@ -103,6 +104,7 @@ static gboolean add_sources(Server *self, GError **error)
 		check_ms = MIN(check_ms, MAX(watchdog_us / 2000, 1));
 	health_set_check_ms(&self->health, (gint64)check_ms);
 	g_timeout_add((guint)check_ms, on_check, self);
+	certificates_watch(self);
 	return TRUE;
 }
 

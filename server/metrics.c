@@ -29,6 +29,8 @@ static const LabelledCounter CLOSED[] = {
 	{COUNTER_CLOSED_WRITE_TIMEOUT, "write_timeout"},
 	{COUNTER_CLOSED_IDLE_TIMEOUT, "idle_timeout"},
 	{COUNTER_CLOSED_FOR_ROOM, "room"},
+	{COUNTER_CLOSED_HANDSHAKE, "handshake"},
+	{COUNTER_CLOSED_NOT_ALLOWED, "not_allowed"},
 };
 static const LabelledCounter PROTOCOL_ERRORS[] = {
 	{COUNTER_BAD_HTTP, "http"},       {COUNTER_BAD_TLS, "tls"},   {COUNTER_BAD_PROXY, "proxy"},

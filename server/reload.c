@@ -5,6 +5,7 @@
 
 #include "common/log.h"
 #include "options/options-text.h"
+#include "server/certificates.h"
 
 static gboolean same_field(const OptionSpec *spec, const Options *a, const Options *b)
 {
@@ -18,6 +19,11 @@ static void take_field(const OptionSpec *spec, Options *to, const Options *from)
 {
 	gsize size = spec->type == OPTION_NUMBER ? sizeof(gint64) : sizeof(guint);
 
+	if (spec->type == OPTION_ALLOW) {
+		allow_list_unref(to->allow);
+		to->allow = allow_list_ref(from->allow);
+		return;
+	}
 	g_assert(spec->type == OPTION_NUMBER || spec->type == OPTION_CHOICE);
 	memcpy((char *)to + spec->offset, (const char *)from + spec->offset, size);
 }
@@ -33,6 +39,7 @@ static void apply(const Server *self)
 	log_set_level(self->options->log_level);
 	rpc_server_set_max_per_address(self->rpc,
 				       (guint)self->options->max_connections_per_address);
+	rpc_server_set_allow(self->rpc, self->options->allow);
 }
 
 static void take_options(Server *self, const Options *next, guint sender)
@@ -70,4 +77,7 @@ void reload(Server *self, guint sender)
 		return;
 	}
 	take_options(self, next, sender);
+	if (!certificates_read(self, &error))
+		log_event(LOG_RELOAD_FAILED, log_number("pid", sender),
+			  log_text("error", error->message));
 }

@@ -12,6 +12,7 @@
 #include "common/address.h"
 #include "common/log.h"
 #include "core/text.h"
+#include "server/certificates.h"
 #include "server/fast-path.h"
 
 /* Descriptors for anything but connections: listeners, loops, state files, the log; and for those
@@ -94,14 +95,14 @@ static char *default_address(const Server *self)
 	g_autofree char *text = rpc_server_address(self->rpc);
 	/* everywhere may have been asked for by a name too, or as a number that only the resolver
 	 * knows, as 0x0; of a passed socket nothing else is known */
-	g_autoptr(Address) bound = address_parse(text, NULL);
+	g_autoptr(Address) bound = address_parse_listen(text, NULL);
 	/* the kernel takes any bytes for a name, records and replies do not */
 	g_autofree char *name = g_utf8_make_valid(g_get_host_name(), -1);
 
 	if (bound == NULL || !address_is_everywhere(bound))
 		return g_steal_pointer(&text);
 	/* the port is the bound one, which 0 stands for in the options */
-	return g_strconcat(name, strrchr(text, ':'), NULL);
+	return g_strconcat(bound->is_tls ? ADDRESS_TLS_PREFIX : "", name, strrchr(text, ':'), NULL);
 }
 
 /* @text: (nullable): a name or a number; -1: none */
@@ -140,7 +141,8 @@ static gboolean open_sockets(Server *self, GError **error)
 		opened =
 			address->path != NULL
 				? rpc_server_listen_local(self->rpc, address->path, &access, error)
-				: rpc_server_listen(self->rpc, address->host, address->port, error);
+				: rpc_server_listen(self->rpc, address->host, address->port,
+						    address->is_tls, error);
 	}
 	return opened;
 }
@@ -181,6 +183,7 @@ static gboolean make_rpc_server(Server *self, GError **error)
 				.write_timeout_ms = options->write_timeout_ms,
 				.idle_timeout_ms = options->idle_timeout_ms,
 			},
+		.handshake_timeout_ms = options->frame_timeout_ms,
 		.n_loops = (guint)options->threads,
 		.roster =
 			{
@@ -203,7 +206,8 @@ static gboolean make_rpc_server(Server *self, GError **error)
 	self->rpc = rpc_server_new(&config, self->counters, error);
 	if (self->rpc == NULL)
 		return FALSE;
-	if (!find_sockets(self, error))
+	rpc_server_set_allow(self->rpc, options->allow);
+	if (!find_sockets(self, error) || !certificates_read(self, error))
 		return FALSE;
 	self->address =
 		options->advertise ? g_strdup(options->advertise->text) : default_address(self);

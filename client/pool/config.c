@@ -70,6 +70,15 @@ static gboolean add_server(PoolConfig *self, const char *text, GError **error)
 	return TRUE;
 }
 
+/* Servers that are discovered later may need it where one of these does. */
+static gboolean has_tls(const PoolConfig *self)
+{
+	for (guint i = 0; i < self->addresses->len; i++)
+		if (((const Address *)self->addresses->pdata[i])->is_tls)
+			return TRUE;
+	return FALSE;
+}
+
 PoolConfig *pool_config_new(const SnowflakePoolConfig *told, GError **error)
 {
 	static const char *const default_servers[] = {SNOWFLAKE_CLIENT_DEFAULT_SERVER, NULL};
@@ -85,6 +94,8 @@ PoolConfig *pool_config_new(const SnowflakePoolConfig *told, GError **error)
 		if (!add_server(self, servers[i], error))
 			return NULL;
 	}
+	if (has_tls(self) && (self->tls = client_tls_new(&told->tls, error)) == NULL)
+		return NULL;
 	self->discover = told->discover;
 	self->agent = g_strdup(told->agent);
 	self->prefetch_ms = told->prefetch_ms;
@@ -99,5 +110,6 @@ void pool_config_free(PoolConfig *self)
 		return;
 	g_clear_pointer(&self->addresses, g_ptr_array_unref);
 	g_free(self->agent);
+	client_tls_free(self->tls);
 	g_free(self);
 }

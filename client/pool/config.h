@@ -3,6 +3,7 @@
 
 #include <glib.h>
 
+#include "client/client-tls.h"
 #include "client/snowflake-pool.h"
 
 /* What a pool was told, checked. Never changed, so that any thread may read it. */
@@ -14,6 +15,7 @@ typedef struct {
 	guint prefetch_ms;
 	guint max_age_ms;
 	guint timeout_ms;
+	ClientTls *tls; /* NULL: none of the addresses needs it */
 } PoolConfig;
 
 /* Returns: (transfer full): a copy of @told, or %NULL with INVALID_ARGUMENT set */

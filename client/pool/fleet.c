@@ -255,7 +255,7 @@ static gboolean connect_one(PoolFleet *self, PoolPeer **peer, gint64 now_us)
 
 	if (server == NULL)
 		return FALSE;
-	*peer = pool_peer_new(server, now_us, &failure);
+	*peer = pool_peer_new(server, self->config->tls, now_us, &failure);
 	if (*peer == NULL) {
 		g_prefix_error(&failure, "%s: ", server->text);
 		set_failure(self, failure);

@@ -40,14 +40,25 @@ static gboolean begin_to_connect(PoolLink *self, const PoolLinkAddress *address)
 	       errno == EINPROGRESS;
 }
 
-PoolLink *pool_link_new(const PoolLinkAddress *address, gint64 now_us, GError **error)
+static gboolean prepare_tls(PoolLink *self, const PoolLinkAddress *address, const ClientTls *tls)
+{
+	if (*address->tls_host == '\0')
+		return TRUE;
+	errno = EPROTONOSUPPORT; /* there is nothing to speak it with */
+	if (tls != NULL)
+		self->tls = client_tls_stream_new(tls, self->fd, address->tls_host);
+	return self->tls != NULL;
+}
+
+PoolLink *pool_link_new(const PoolLinkAddress *address, const ClientTls *tls, gint64 now_us,
+			GError **error)
 {
 	PoolLink *self = g_new0(PoolLink, 1);
 
 	self->out = g_byte_array_new();
 	self->in = g_byte_array_new();
 	set_state(self, POOL_LINK_CONNECTING, now_us);
-	if (begin_to_connect(self, address))
+	if (begin_to_connect(self, address) && prepare_tls(self, address, tls))
 		return self;
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
 		    "cannot connect: %s", g_strerror(errno));
@@ -59,6 +70,7 @@ void pool_link_free(PoolLink *self)
 {
 	if (self == NULL)
 		return;
+	tls_stream_free(self->tls); /* says nothing: in the child of a fork it is the parent's */
 	pool_fork_close(&self->fd);
 	g_byte_array_unref(self->out);
 	g_byte_array_unref(self->in);
@@ -82,26 +94,47 @@ void pool_link_ask(PoolLink *self, const ClientCall *call, gint64 now_us)
 
 short pool_link_events(const PoolLink *self)
 {
+	if (self->is_shaking)
+		return tls_stream_events(self->tls);
+
 	gboolean has_to_send = self->state == POOL_LINK_CONNECTING ||
 			       (self->state == POOL_LINK_ASKING && self->out_sent < self->out->len);
 
 	return has_to_send ? POLLIN | POLLOUT : POLLIN;
 }
 
-static gboolean can_go_on(GError **error)
+static gboolean can_go_on(const PoolLink *self, GError **error)
 {
-	return errno == EAGAIN || errno == EINTR ||
-	       fail(error, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE, g_strerror(errno));
+	int number = errno;
+	g_autofree char *why = NULL;
+
+	if (number == EAGAIN || number == EINTR)
+		return TRUE;
+	why = self->tls != NULL ? client_tls_describe(self->tls, number)
+				: g_strdup(g_strerror(number));
+	return fail(error, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE, why);
+}
+
+static ssize_t send_once(PoolLink *self, const guint8 *bytes, gsize length)
+{
+	return self->tls != NULL ? tls_stream_send(self->tls, bytes, length)
+				 : send(self->fd, bytes, length, MSG_NOSIGNAL);
+}
+
+static ssize_t receive_once(PoolLink *self, guint8 *bytes, gsize length)
+{
+	return self->tls != NULL ? tls_stream_receive(self->tls, bytes, length)
+				 : recv(self->fd, bytes, length, 0);
 }
 
 static gboolean send_some(PoolLink *self, GError **error)
 {
 	while (self->out_sent < self->out->len) {
-		ssize_t n = send(self->fd, self->out->data + self->out_sent,
-				 self->out->len - self->out_sent, MSG_NOSIGNAL);
+		ssize_t n = send_once(self, self->out->data + self->out_sent,
+				      self->out->len - self->out_sent);
 
 		if (n < 0)
-			return can_go_on(error);
+			return can_go_on(self, error);
 		self->out_sent += (gsize)n;
 	}
 	return TRUE;
@@ -114,11 +147,11 @@ static gboolean receive_some(PoolLink *self, GError **error)
 
 		g_byte_array_set_size(self->in, had + READ_BYTES);
 
-		ssize_t n = recv(self->fd, self->in->data + had, READ_BYTES, 0);
+		ssize_t n = receive_once(self, self->in->data + had, READ_BYTES);
 
 		g_byte_array_set_size(self->in, had + (guint)MAX(n, 0));
 		if (n < 0)
-			return can_go_on(error);
+			return can_go_on(self, error);
 		if (n == 0)
 			return fail(error, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
 				    "the server closed the connection");
@@ -140,13 +173,8 @@ static gboolean find_message(const PoolLink *self, guint *out_length, GError **e
 		return TRUE;
 	memcpy(&length, self->in->data, HEADER_BYTES);
 	length = GUINT32_FROM_BE(length);
-	if (length == 0 || length > max_bytes) {
-		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			    "not an answer of a Snowflake server: a frame of %u bytes, the limit "
-			    "is %u",
-			    length, max_bytes);
+	if (!client_call_check_frame(length, max_bytes, error))
 		return FALSE;
-	}
 	if (self->in->len > HEADER_BYTES + length)
 		return fail(error, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
 			    "not an answer of a Snowflake server: more than one");
@@ -182,6 +210,24 @@ static PoolLinkEvent exchange(PoolLink *self, gint64 now_us, ClientReply *reply,
 	return length > 0 ? read_reply(self, length, now_us, reply, error) : POOL_LINK_NOTHING;
 }
 
+static PoolLinkEvent shake_hands(PoolLink *self, gint64 now_us, GError **error)
+{
+	g_autofree char *why = NULL;
+
+	self->is_shaking = TRUE;
+	if (tls_stream_shake_hands(self->tls) == 0) {
+		self->is_shaking = FALSE;
+		set_state(self, POOL_LINK_IDLE, now_us);
+		return POOL_LINK_READY;
+	}
+	if (errno == EAGAIN)
+		return POOL_LINK_NOTHING;
+	why = client_tls_describe(self->tls, errno);
+	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
+		    "cannot connect: %s", why);
+	return POOL_LINK_FAILED;
+}
+
 static PoolLinkEvent finish_connecting(PoolLink *self, gint64 now_us, GError **error)
 {
 	struct pollfd writable = {.fd = self->fd, .events = POLLOUT};
@@ -193,6 +239,8 @@ static PoolLinkEvent finish_connecting(PoolLink *self, gint64 now_us, GError **e
 	getsockopt(self->fd, SOL_SOCKET, SO_ERROR, &code, &length);
 	if (code == 0 && self_connection_is_one(self->fd))
 		code = ECONNREFUSED;
+	if (code == 0 && self->tls != NULL)
+		return shake_hands(self, now_us, error);
 	if (code == 0) {
 		set_state(self, POOL_LINK_IDLE, now_us);
 		return POOL_LINK_READY;
@@ -216,7 +264,8 @@ PoolLinkEvent pool_link_advance(PoolLink *self, gint64 now_us, ClientReply *repl
 {
 	switch (self->state) {
 	case POOL_LINK_CONNECTING:
-		return finish_connecting(self, now_us, error);
+		return self->is_shaking ? shake_hands(self, now_us, error)
+					: finish_connecting(self, now_us, error);
 	case POOL_LINK_IDLE:
 		return look_while_idle(self, error);
 	case POOL_LINK_ASKING:

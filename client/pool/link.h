@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 
 #include "client/call.h"
+#include "client/client-tls.h"
+#include "common/address.h"
 
 /*
  * A connection of a pool to one server, with one call under way at most. It never waits: who owns
@@ -13,7 +15,7 @@
  */
 
 typedef enum {
-	POOL_LINK_CONNECTING,
+	POOL_LINK_CONNECTING, /* the handshake of TLS included */
 	POOL_LINK_IDLE,
 	POOL_LINK_ASKING,
 } PoolLinkState;
@@ -29,6 +31,8 @@ typedef enum {
 /* Members are for reading. */
 typedef struct {
 	int fd; /* -1: not any more, in the child of a fork */
+	TlsStream *tls;         /* NULL: plain */
+	gboolean is_shaking;    /* CONNECTING: connected, and in the handshake of TLS */
 	PoolLinkState state;
 	gint64 since_us; /* when it got into this state */
 	ClientCall call; /* ASKING: what */
@@ -41,10 +45,14 @@ typedef struct {
 typedef struct {
 	struct sockaddr_storage bytes;
 	socklen_t length;
+	/* with TLS: whom the server's certificate is to be of; "": plain */
+	char tls_host[ADDRESS_MAX_HOST_BYTES + 1];
 } PoolLinkAddress;
 
-/* Begins to connect. Returns: (transfer full): %NULL with UNREACHABLE set */
-PoolLink *pool_link_new(const PoolLinkAddress *address, gint64 now_us, GError **error);
+/* Begins to connect. @tls: (nullable): as client_tls_stream_new() has it; borrowed; needed for an
+ * address with TLS. Returns: (transfer full): %NULL with UNREACHABLE set */
+PoolLink *pool_link_new(const PoolLinkAddress *address, const ClientTls *tls, gint64 now_us,
+			GError **error);
 void pool_link_free(PoolLink *self);
 
 /* What is in @call stays until it is answered. The link is idle. */

@@ -56,6 +56,8 @@ static void add_found(PoolNames *self, const Address *address, const struct addr
 	name->text = describe(address, found);
 	name->address.length = found->ai_addrlen;
 	memcpy(&name->address.bytes, found->ai_addr, found->ai_addrlen);
+	if (address->is_tls)
+		g_strlcpy(name->address.tls_host, address->host, sizeof name->address.tls_host);
 	g_ptr_array_add(self->names, name);
 }
 

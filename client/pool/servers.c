@@ -41,7 +41,8 @@ void pool_servers_free(PoolServers *self)
 
 static gboolean is_same(const PoolLinkAddress *a, const PoolLinkAddress *b)
 {
-	return a->length == b->length && memcmp(&a->bytes, &b->bytes, a->length) == 0;
+	return a->length == b->length && memcmp(&a->bytes, &b->bytes, a->length) == 0 &&
+	       strcmp(a->tls_host, b->tls_host) == 0;
 }
 
 static PoolServer *find(PoolServers *self, const PoolLinkAddress *address)

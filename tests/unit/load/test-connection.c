@@ -69,7 +69,7 @@ static void set_up(Fixture *self, gconstpointer data)
 	int listener =
 		data != NULL ? listen_locally(&self->address) : listen_somewhere(&self->address);
 
-	self->server = load_server_new(self->address);
+	self->server = load_server_new(self->address, NULL);
 	self->wire = load_wire_new(&form, 3);
 	load_connection_buffer_init(&self->buffer, self->wire);
 	for (gsize i = 0; i < N_CONNECTIONS; i++) {
@@ -254,7 +254,7 @@ static void a_local_crowd_is_waited_for(Fixture *self, G_GNUC_UNUSED gconstpoint
 {
 	g_autoptr(Address) address = NULL;
 	int listener = listen_locally(&address);
-	LoadServer *server = load_server_new(address);
+	LoadServer *server = load_server_new(address, NULL);
 	int waiting[N_CONNECTIONS + 1];
 	g_autoptr(GError) error = NULL;
 	gint64 began_us = g_get_monotonic_time();

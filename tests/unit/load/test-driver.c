@@ -193,7 +193,7 @@ static LoadDriver *run_load(Server *server, const Load *load)
 
 	g_assert_cmpint(sem_init(&server->over, 0, 0), ==, 0);
 	g_assert_cmpint(pthread_create(&thread, NULL, serve, server), ==, 0);
-	g_ptr_array_add(servers, load_server_new(address));
+	g_ptr_array_add(servers, load_server_new(address, NULL));
 	g_ptr_array_add(connections, load_connection_open(servers->pdata[0], wire, 10000, &error));
 	g_assert_no_error(error);
 	driver = load_driver_new(servers, g_steal_pointer(&connections), &error);

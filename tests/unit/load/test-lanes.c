@@ -175,7 +175,7 @@ static LoadDriver *run_load(Load *load)
 	load->n_servers = MAX(load->n_servers, 1);
 	for (guint i = 0; i < load->n_servers; i++) {
 		g_ptr_array_add(addresses, server_start(&load->servers[i]));
-		g_ptr_array_add(servers, load_server_new(addresses->pdata[i]));
+		g_ptr_array_add(servers, load_server_new(addresses->pdata[i], NULL));
 	}
 	g_ptr_array_add(connections, load_connection_open(servers->pdata[0], wire, 10000, &error));
 	g_assert_no_error(error);

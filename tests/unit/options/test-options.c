@@ -91,6 +91,10 @@ static char *field_to_string(const Options *options, const OptionSpec *spec)
 		return layout_to_string(field);
 	case OPTION_CHOICE:
 		return g_strdup(spec->choices[*(const guint *)field]);
+	case OPTION_ALLOW:
+		return *(AllowList *const *)field
+			       ? g_strdup(allow_list_text(*(AllowList *const *)field))
+			       : NULL;
 	}
 	g_assert_not_reached();
 }

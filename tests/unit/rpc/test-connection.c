@@ -20,7 +20,7 @@ static int client_that_calls(guint8 seqid, Connection *out_connection)
 			0);
 	wire_get_id(FORM_FRAMED_STRICT, seqid, "foo", call);
 	g_assert_cmpint(write(fds[0], call->data, call->len), ==, call->len);
-	connection_init(out_connection, fds[1]);
+	connection_init(out_connection, fds[1], NULL);
 	return fds[0];
 }
 

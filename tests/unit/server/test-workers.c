@@ -141,7 +141,7 @@ static int bench_connect(Bench *self)
 
 	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), ==,
 			0);
-	loop_add(self->loop, fds[1], NULL);
+	loop_add(self->loop, &(InboxConnection){.fd = fds[1]});
 	return fds[0];
 }
 

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/allow-list.h"
+
+#include <gio/gio.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "core/text.h"
+
+struct _AllowList {
+	atomic_int references;
+	char *text;
+	GPtrArray *masks; /* of GInetAddressMask */
+	GPtrArray *names; /* of char * */
+};
+
+static gboolean refuse(const char *entry, GError **error)
+{
+	g_autofree char *escaped = text_escape(entry, strlen(entry));
+
+	g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+		    "\"%s\" is neither an address, as 192.0.2.7, nor a network, as 10.0.0.0/8, "
+		    "whose bits after the prefix are 0, nor " ALLOW_LIST_NAME_PREFIX "NAME",
+		    escaped);
+	return FALSE;
+}
+
+static gboolean add(AllowList *self, const char *entry, GError **error)
+{
+	GInetAddressMask *mask;
+
+	if (g_str_has_prefix(entry, ALLOW_LIST_NAME_PREFIX)) {
+		const char *name = entry + strlen(ALLOW_LIST_NAME_PREFIX);
+
+		g_ptr_array_add(self->names, g_strdup(name));
+		return *name != '\0' || refuse(entry, error);
+	}
+	mask = g_inet_address_mask_new_from_string(entry, NULL);
+	if (mask == NULL)
+		return refuse(entry, error);
+	g_ptr_array_add(self->masks, mask);
+	return TRUE;
+}
+
+AllowList *allow_list_parse(const char *text, GError **error)
+{
+	g_autoptr(AllowList) self = g_new0(AllowList, 1);
+	g_auto(GStrv) entries = g_strsplit(text, ",", -1);
+
+	atomic_init(&self->references, 1);
+	self->text = g_strdup(text);
+	self->masks = g_ptr_array_new_with_free_func(g_object_unref);
+	self->names = g_ptr_array_new_with_free_func(g_free);
+	if (entries[0] == NULL) {
+		refuse("", error);
+		return NULL;
+	}
+	for (char **entry = entries; *entry != NULL; entry++)
+		if (!add(self, g_strstrip(*entry), error))
+			return NULL;
+	return g_steal_pointer(&self);
+}
+
+AllowList *allow_list_ref(AllowList *self)
+{
+	if (self != NULL)
+		atomic_fetch_add(&self->references, 1);
+	return self;
+}
+
+void allow_list_unref(AllowList *self)
+{
+	if (self == NULL || atomic_fetch_sub(&self->references, 1) > 1)
+		return;
+	g_free(self->text);
+	g_ptr_array_unref(self->masks);
+	g_ptr_array_unref(self->names);
+	g_free(self);
+}
+
+const char *allow_list_text(const AllowList *self)
+{
+	return self->text;
+}
+
+gboolean allow_list_has_names(const AllowList *self)
+{
+	return self != NULL && self->names->len > 0;
+}
+
+/* (transfer full) (nullable): %NULL: it has none that can be told. */
+static GInetAddress *address_of_peer(int fd)
+{
+	struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+	socklen_t length = sizeof peer;
+	g_autoptr(GSocketAddress) address = NULL;
+
+	if (getpeername(fd, (struct sockaddr *)&peer, &length) != 0)
+		return NULL;
+	address = g_socket_address_new_from_native(&peer, length);
+	return G_IS_INET_SOCKET_ADDRESS(address)
+		       ? g_object_ref(g_inet_socket_address_get_address(
+				 G_INET_SOCKET_ADDRESS(address)))
+		       : NULL;
+}
+
+static gboolean admits_address(const AllowList *self, int fd)
+{
+	g_autoptr(GInetAddress) address = address_of_peer(fd);
+
+	for (guint i = 0; address != NULL && i < self->masks->len; i++)
+		if (g_inet_address_mask_matches(self->masks->pdata[i], address))
+			return TRUE;
+	return FALSE;
+}
+
+static gboolean admits_name(const AllowList *self, const TlsStream *tls)
+{
+	for (guint i = 0; i < self->names->len; i++)
+		if (tls_stream_peer_is(tls, self->names->pdata[i]))
+			return TRUE;
+	return FALSE;
+}
+
+gboolean allow_list_admits(const AllowList *self, int fd, const TlsStream *tls)
+{
+	return self == NULL || admits_address(self, fd) || (tls != NULL && admits_name(self, tls));
+}

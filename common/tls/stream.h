@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+#include <sys/types.h>
+
+#include "common/tls/context.h"
+
+/*
+ * TLS on a connected socket that does not block. It has no thread and no buffer that another could
+ * wait for: each function does what it can, and where it fails with EAGAIN,
+ * tls_stream_events() says what to wait for before it is called again. Whoever has the socket keeps
+ * it, and closes it after the stream was freed. One thread at a time.
+ */
+typedef struct _TlsStream TlsStream;
+
+/* The server's end, and the client's. (transfer full), or %NULL with errno set.
+ * @context: kept as long as it is needed */
+TlsStream *tls_stream_new_server(TlsContext *context, int fd);
+
+/* @name: whom the other end's certificate is to be of: a host name, or an IP address without
+ * brackets; %NULL: that is not looked at */
+TlsStream *tls_stream_new_client(TlsContext *context, int fd, const char *name);
+
+/* Says nothing to the other end: see tls_stream_close(). */
+void tls_stream_free(TlsStream *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsStream, tls_stream_free)
+
+/* Begins, or goes on. Returns 0 when it is done, or -1 with errno set: EAGAIN, or EPROTO, and
+ * tls_stream_failure() says what was wrong; or another, of the socket; ECONNRESET also stands for
+ * an end without a word. */
+int tls_stream_shake_hands(TlsStream *self);
+
+/* As recv(2) and send(2) do: bytes, 0 at the end; or -1 with errno set as above. Both go on with
+ * the handshake until that is done. After a receive that filled @bytes there may be more of it
+ * which the socket does not tell of. */
+gssize tls_stream_receive(TlsStream *self, void *bytes, gsize length);
+gssize tls_stream_send(TlsStream *self, const void *bytes, gsize length);
+
+/* After EAGAIN: POLLIN, POLLOUT, for poll(2). */
+short tls_stream_events(const TlsStream *self);
+
+/* Tells the other end that nothing more comes, if the socket takes it at once. */
+void tls_stream_close(TlsStream *self);
+
+/* After EPROTO: what was wrong, for an operator to read. Borrowed. */
+const char *tls_stream_failure(const TlsStream *self);
+
+/* (transfer full) (nullable): whom the other end's certificate is of, as a line for people; %NULL:
+ * it has shown none. */
+char *tls_stream_peer(const TlsStream *self);
+
+/* Whether the other end has shown a certificate that is of @name: of one of its alternative names,
+ * or of its common name. */
+gboolean tls_stream_peer_is(const TlsStream *self, const char *name);

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/certificates.h"
+
+#include "common/log.h"
+
+#define DAY_MS  (24 * 60 * 60 * G_GINT64_CONSTANT(1000))
+#define SOON_MS (30 * DAY_MS)
+
+static gboolean listens_with_tls(const Options *options)
+{
+	for (guint i = 0; i < options->listen->len; i++)
+		if (((const Address *)options->listen->pdata[i])->is_tls)
+			return TRUE;
+	return FALSE;
+}
+
+/* (transfer full) */
+static char *time_text(gint64 time_ms)
+{
+	g_autoptr(GDateTime) time = g_date_time_new_from_unix_utc(time_ms / 1000);
+
+	return time != NULL ? g_date_time_format(time, "%Y-%m-%dT%H:%M:%SZ") : g_strdup("?");
+}
+
+static void warn_if_soon(const Server *self)
+{
+	gint64 expires_ms = rpc_server_tls_expires_ms(self->rpc);
+	gint64 left_ms = expires_ms - g_get_real_time() / 1000;
+	g_autofree char *expires = time_text(expires_ms);
+
+	if (left_ms < SOON_MS)
+		log_event(LOG_CERTIFICATE_ENDS_SOON,
+			  log_text("file", self->options->tls_certificate),
+			  log_text("expires", expires), log_number("days_left", left_ms / DAY_MS),
+			  log_text("meaning", "clients refuse it from then on: replace the files "
+					      "of --tls-certificate and --tls-key, then SIGHUP"));
+}
+
+gboolean certificates_read(Server *self, GError **error)
+{
+	const Options *options = self->options;
+	g_autoptr(TlsContext) context = NULL;
+	g_autofree char *expires = NULL;
+
+	if (!listens_with_tls(options))
+		return TRUE;
+	context = tls_context_new_server(options->tls_certificate, options->tls_key,
+					 options->tls_client_ca, error);
+	if (context == NULL)
+		return FALSE;
+	rpc_server_set_tls(self->rpc, context);
+	expires = time_text(tls_context_expires_ms(context));
+	log_event(LOG_CERTIFICATE, log_text("file", options->tls_certificate),
+		  log_text("expires", expires));
+	warn_if_soon(self);
+	return TRUE;
+}
+
+static gboolean on_day(gpointer user_data)
+{
+	warn_if_soon(user_data);
+	return G_SOURCE_CONTINUE;
+}
+
+void certificates_watch(Server *self)
+{
+	if (listens_with_tls(self->options))
+		g_timeout_add_seconds(DAY_MS / 1000, on_day, self);
+}
