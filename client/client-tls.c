@@ -38,6 +38,24 @@ void client_tls_free(ClientTls *self)
 	g_free(self);
 }
 
+SnowflakeClientTls client_tls_names_copy(const SnowflakeClientTls *told)
+{
+	return (SnowflakeClientTls){
+		.ca = g_strdup(told->ca),
+		.certificate = g_strdup(told->certificate),
+		.key = g_strdup(told->key),
+		.any_name = told->any_name,
+	};
+}
+
+void client_tls_names_clear(SnowflakeClientTls *self)
+{
+	g_free((char *)self->ca);
+	g_free((char *)self->certificate);
+	g_free((char *)self->key);
+	*self = (SnowflakeClientTls){0};
+}
+
 TlsStream *client_tls_stream_new(const ClientTls *self, int fd, const char *host)
 {
 	return tls_stream_new_client(self->context, fd, self->any_name ? NULL : host);

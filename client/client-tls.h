@@ -15,6 +15,10 @@ ClientTls *client_tls_new(const SnowflakeClientTls *told, GError **error);
 void client_tls_free(ClientTls *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ClientTls, client_tls_free)
 
+/* (transfer full): with copies of the names, and the end of those. */
+SnowflakeClientTls client_tls_names_copy(const SnowflakeClientTls *told);
+void client_tls_names_clear(SnowflakeClientTls *self);
+
 /* On @fd, a connected socket that does not block. Returns: (transfer full): or %NULL with errno set
  * @host: that was connected to */
 TlsStream *client_tls_stream_new(const ClientTls *self, int fd, const char *host);

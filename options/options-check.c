@@ -28,14 +28,6 @@ static gboolean is_at_default(const Options *self, const OptionSpec *spec)
 	return g_strcmp0(text, spec->default_text) == 0;
 }
 
-static gboolean listens_with_tls(const Options *self)
-{
-	for (guint i = 0; i < self->listen->len; i++)
-		if (((const Address *)self->listen->pdata[i])->is_tls)
-			return TRUE;
-	return FALSE;
-}
-
 /* What would do nothing. */
 static gboolean check_useful(const Options *self, GError **error)
 {
@@ -51,7 +43,7 @@ static gboolean check_useful(const Options *self, GError **error)
 				      spec->name);
 		if (spec->of_relay && self->relay == NULL)
 			return refuse(error, "%s: does nothing without relay", spec->name);
-		if (spec->of_tls && !listens_with_tls(self))
+		if (spec->of_tls && !options_listen_with_tls(self))
 			return refuse(error,
 				      "%s: does nothing without tls:HOST:PORT in listen",
 				      spec->name);
@@ -95,7 +87,7 @@ static gboolean check_zookeeper(const Options *self, GError **error)
 
 static gboolean check_tls(const Options *self, GError **error)
 {
-	if (listens_with_tls(self) && self->tls_certificate == NULL)
+	if (options_listen_with_tls(self) && self->tls_certificate == NULL)
 		return refuse(error, "listen: tls: needs tls-certificate and tls-key");
 	if ((self->tls_certificate == NULL) != (self->tls_key == NULL))
 		return refuse(error, "%s: needs %s",

@@ -57,17 +57,18 @@ const OptionSpec OPTIONS_TABLE[] = {
 
 	{.heading = "Trust",
 	 OPTION("tls-certificate", PATH, tls_certificate, "FILE"),
+	 EMBEDDED,
 	 .default_note = "none; tls: addresses of listen need one",
 	 .help = "the server's certificate, and those between it and the root, in the PEM format; "
-		 "reread on SIGHUP, with its key. It is shown to servers that this one calls, "
+		 "read again on SIGHUP, with its key. It is shown to servers that this one calls, "
 		 "too"},
-	{OPTION("tls-key", PATH, tls_key, "FILE"), .default_note = "none",
+	{OPTION("tls-key", PATH, tls_key, "FILE"), EMBEDDED, .default_note = "none",
 	 .help = "the key of tls-certificate, in the PEM format, without a password"},
 	{OPTION("tls-client-ca", PATH, tls_client_ca, "FILE"), OF_TLS,
 	 .default_note = "none: clients need no certificate",
 	 .help = "whoever calls with TLS needs a certificate that one of these vouches for; "
-		 "reread on SIGHUP"},
-	{OPTION("tls-ca", PATH, tls_ca, "FILE"),
+		 "read again on SIGHUP"},
+	{OPTION("tls-ca", PATH, tls_ca, "FILE"), EMBEDDED,
 	 .default_note = "tls-client-ca, else whoever this machine believes",
 	 .help = "who vouches for the servers that this one calls with TLS: those of relay, and "
 		 "before a claim the others of the datacenter"},

@@ -4,6 +4,7 @@
 #include <glib.h>
 
 #include "audit/target.h"
+#include "client/snowflake-client.h"
 #include "common/address.h"
 #include "common/log.h"
 #include "common/zookeeper/hosts.h"
@@ -116,6 +117,12 @@ typedef struct {
  * error of one line: where the value stands, its key, the value, the limit, what to do
  */
 Options *options_new_from_args(int argc, char **argv, GError **error);
+
+/* What it speaks with to servers that it calls with TLS; the names are borrowed. */
+SnowflakeClientTls options_client_tls(const Options *self);
+
+/* Whether an address of listen has TLS. */
+gboolean options_listen_with_tls(const Options *self);
 
 /* What options_new_from_args() would make of the same command line and the files that there are
  * now. */

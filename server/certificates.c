@@ -6,14 +6,6 @@
 #define DAY_MS  (24 * 60 * 60 * G_GINT64_CONSTANT(1000))
 #define SOON_MS (30 * DAY_MS)
 
-static gboolean listens_with_tls(const Options *options)
-{
-	for (guint i = 0; i < options->listen->len; i++)
-		if (((const Address *)options->listen->pdata[i])->is_tls)
-			return TRUE;
-	return FALSE;
-}
-
 /* (transfer full) */
 static char *time_text(gint64 time_ms)
 {
@@ -42,7 +34,7 @@ gboolean certificates_read(Server *self, GError **error)
 	g_autoptr(TlsContext) context = NULL;
 	g_autofree char *expires = NULL;
 
-	if (!listens_with_tls(options))
+	if (!options_listen_with_tls(options))
 		return TRUE;
 	context = tls_context_new_server(options->tls_certificate, options->tls_key,
 					 options->tls_client_ca, error);
@@ -64,6 +56,6 @@ static gboolean on_day(gpointer user_data)
 
 void certificates_watch(Server *self)
 {
-	if (listens_with_tls(self->options))
+	if (options_listen_with_tls(self->options))
 		g_timeout_add_seconds(DAY_MS / 1000, on_day, self);
 }

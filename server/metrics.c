@@ -282,6 +282,19 @@ static void add_clocks(GString *text, const MetricsSource *source, const KeeperS
 		  (gdouble)generator_ahead_ns(source->service->issuer->generator) * S_PER_NS);
 }
 
+/* Where there are tls: addresses. */
+static void add_tls(GString *text, const MetricsSource *source)
+{
+	gint64 expires_ms = rpc_server_tls_expires_ms(source->rpc);
+
+	if (expires_ms == G_MAXINT64)
+		return;
+	add_gauge(text, "snowflake_tls_certificate_expiry_timestamp_seconds",
+		  "When the certificate expires, since 1970.", (gdouble)expires_ms * S_PER_MS);
+	add_counter(text, "snowflake_tls_handshakes_total", "TLS handshakes that are done.",
+		    counter_set_sum(source->service->counters, COUNTER_HANDSHAKES));
+}
+
 static void add_layout(GString *text, const MetricsSource *source)
 {
 	const Layout *layout = source->service->source->layout;
@@ -474,6 +487,7 @@ char *metrics_text(const MetricsSource *source)
 	add_layout(text, source);
 	add_all_of_calls(text, source);
 	add_connections(text, source);
+	add_tls(text, source);
 	add_audit_log(text, source);
 	add_counter(text, "snowflake_log_lines_lost_total", "Lines of the log that nobody took.",
 		    log_lost_lines());

@@ -387,11 +387,7 @@ static gboolean make_pool(RelaySource *self, const Options *options, GError **er
 		g_ptr_array_add(servers, ((const Address *)options->relay->pdata[i])->text);
 	g_ptr_array_add(servers, NULL);
 	config.servers = (const char *const *)servers->pdata;
-	config.tls = (SnowflakeClientTls){
-		.ca = options->tls_ca != NULL ? options->tls_ca : options->tls_client_ca,
-		.certificate = options->tls_certificate,
-		.key = options->tls_key,
-	};
+	config.tls = options_client_tls(options);
 	config.discover = options->relay_discover;
 	config.prefetch_ms = (guint)options->relay_prefetch_ms;
 	config.max_age_ms = (guint)options->relay_max_age_ms;

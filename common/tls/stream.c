@@ -6,6 +6,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "common/tls/context-private.h"
@@ -114,6 +115,14 @@ static const char *own_words(const TlsStream *self, int reason)
 	return NULL;
 }
 
+/* OpenSSL has two lists of them, of which the better worded one lacks some. */
+static const char *alert_text(unsigned long code)
+{
+	const char *text = SSL_alert_desc_string_long(ERR_GET_REASON(code) - FIRST_ALERT);
+
+	return strcmp(text, "unknown") != 0 ? text : ERR_reason_error_string(code);
+}
+
 static void explain(TlsStream *self, unsigned long code)
 {
 	int reason = ERR_GET_REASON(code);
@@ -125,7 +134,7 @@ static void explain(TlsStream *self, unsigned long code)
 		why = X509_verify_cert_error_string(SSL_get_verify_result(self->ssl));
 	} else if (reason >= FIRST_ALERT) {
 		before = "it says: ";
-		why = SSL_alert_desc_string_long(reason - FIRST_ALERT);
+		why = alert_text(code);
 	} else if (why == NULL) {
 		why = ERR_reason_error_string(code);
 	}

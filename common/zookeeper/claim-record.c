@@ -3,11 +3,13 @@
 
 #include <string.h>
 
+#include "common/address.h"
 #include "common/strict-json.h"
 #include "core/text.h"
 
 #define KIND_SERVER   "server"
 #define KIND_EMBEDDED "embedded"
+#define TRANSPORT_TLS "tls" /* the only one; without a word it is plain */
 
 char *claim_record_to_json(const ClaimRecord *self)
 {
@@ -21,6 +23,8 @@ char *claim_record_to_json(const ClaimRecord *self)
 	json_object_set_string_member(object, "host", self->host);
 	if (self->program == NULL)
 		json_object_set_int_member(object, "port", self->port);
+	if (self->is_tls)
+		json_object_set_string_member(object, "transport", TRANSPORT_TLS);
 	json_object_set_int_member(object, "pid", self->pid);
 	json_object_set_string_member(object, "version", self->version);
 	json_object_set_string_member(object, "started", started);
@@ -76,6 +80,21 @@ static gboolean get_kind(JsonObject *object, const char **out_program, gint64 *o
 	return FALSE;
 }
 
+static gboolean get_transport(JsonObject *object, gboolean *out_is_tls, GError **error)
+{
+	const char *transport;
+
+	*out_is_tls = json_object_has_member(object, "transport");
+	if (!*out_is_tls)
+		return TRUE;
+	transport = strict_json_get_string(object, "transport", error);
+	if (transport == NULL || strcmp(transport, TRANSPORT_TLS) == 0)
+		return transport != NULL;
+	g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
+		    "\"transport\" is not " TRANSPORT_TLS);
+	return FALSE;
+}
+
 gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out_record,
 				GError **error)
 {
@@ -88,8 +107,10 @@ gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out
 	gint64 started_ms;
 	gint64 worker_id = -1;
 	gint64 session_timeout_ms = 0;
+	gboolean is_tls;
 
 	if (object == NULL || !get_kind(object, &program, &port, error) ||
+	    !get_transport(object, &is_tls, error) ||
 	    (host = strict_json_get_string(object, "host", error)) == NULL ||
 	    !strict_json_get_int(object, "pid", 0, G_MAXINT64, &pid, error) ||
 	    (version = strict_json_get_string(object, "version", error)) == NULL ||
@@ -106,6 +127,7 @@ gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out
 		.program = g_strdup(program),
 		.host = g_strdup(host),
 		.port = (guint16)port,
+		.is_tls = is_tls,
 		.pid = pid,
 		.version = g_strdup(version),
 		.started_ms = started_ms,
@@ -126,7 +148,8 @@ char *claim_record_address(const ClaimRecord *self)
 {
 	if (self->program != NULL)
 		return g_strconcat(self->program, "@", self->host, NULL);
-	return g_strdup_printf(strchr(self->host, ':') != NULL ? "[%s]:%u" : "%s:%u", self->host,
+	return g_strdup_printf(strchr(self->host, ':') != NULL ? "%s[%s]:%u" : "%s%s:%u",
+			       self->is_tls ? ADDRESS_TLS_PREFIX : "", self->host,
 			       (guint)self->port);
 }
 

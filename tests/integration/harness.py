@@ -323,8 +323,8 @@ class OtherServer:
 
 
 def split_address(text):
-    """("::1", 7609) from "[::1]:7609"; unix:PATH stays as it is."""
-    if text.startswith("unix:"):
+    """("::1", 7609) from "[::1]:7609"; unix:PATH and tls:HOST:PORT stay as they are."""
+    if text.startswith(("unix:", "tls:")):
         return text
     host, _, port = text.rpartition(":")
     return host.strip("[]"), int(port)

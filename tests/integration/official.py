@@ -4,7 +4,8 @@ Python, C, C++ and Go from the contract of 2010. Each is called alike,
 
     client HOST PORT framed|unframed PROTOCOL COMMAND...
 
-(HOST may be unix:PATH, but in Java; PORT means nothing then) and prints a number a line for
+(HOST may be unix:PATH, but in Java; PORT means nothing then; or, but in C, tls:HOST, and
+$SNOWFLAKE_TLS has the files of authority, certificate and key with commas between) and prints a number a line for
 
     get_id AGENT COUNT      COUNT calls, one after the other
     get_ids AGENT COUNT     one call
@@ -64,6 +65,15 @@ class Client(NamedTuple):
             env={**ENVIRONMENT, "HOME": os.environ.get("HOME", "/"), **self.environment},
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
+    def start_tls(self, authority, pair, address, *call):
+        """With what `authority` vouches for, in the first form; `pair` is its own certificate."""
+        files = [authority.certificate, *pair]
+        if self.name == JAVA.name:
+            files = java_stores(authority, pair)
+        client = self._replace(environment={**self.environment,
+                                            "SNOWFLAKE_TLS": ",".join(map(str, files))})
+        return client.start(("tls:" + address[0], address[1]), self.forms[0], *call)
+
     def call(self, address, form, *call):
         return finish(self.start(address, form, *call))
 
@@ -83,6 +93,17 @@ def _run(command, **settings):
     done = subprocess.run(command, capture_output=True, text=True, **settings)
     if done.returncode != 0:
         raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+
+
+def java_stores(authority, pair):
+    """The same files as Java has them."""
+    trust, own = pair.key.with_suffix(".trust"), pair.key.with_suffix(".p12")
+    if not own.exists():
+        _run(["keytool", "-importcert", "-noprompt", "-alias", "ca", "-file", authority.certificate,
+              "-keystore", trust, "-storetype", "PKCS12", "-storepass", "password"])
+        _run(["openssl", "pkcs12", "-export", "-in", pair.certificate, "-inkey", pair.key, "-out",
+              own, "-passout", "pass:password"])
+    return [trust, own]
 
 
 def _forms(*protocols):
@@ -162,7 +183,8 @@ def _cpp():
     generated = generate("cpp", IDL_2010)
     program = scratch / "client-2010-cpp"
     _run(["g++", "-w", "-I", generated, "-o", program, CLIENTS / "client.cpp",
-          generated / "Snowflake.cpp", generated / f"{IDL_2010.stem}_types.cpp", "-lthrift"])
+          generated / "Snowflake.cpp", generated / f"{IDL_2010.stem}_types.cpp", "-lthrift",
+          "-lssl", "-lcrypto"])
     return [program]
 
 
@@ -184,5 +206,7 @@ CPP_2010 = Client("C++ of 2010", _forms("strict", "compact"), _cpp)
 
 CURRENT = [PYTHON, PYTHON_ACCELERATED, JAVA, NODE]
 OF_2010 = [PYTHON_2010, C_2010, GO_2010]
+# Those that have sockets with TLS.
+TLS = [PYTHON, JAVA, NODE, GO_2010, CPP_2010]
 # Those that have local sockets.
 LOCAL = [PYTHON, PYTHON_ACCELERATED, NODE, C_2010, GO_2010]

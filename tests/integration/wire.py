@@ -154,11 +154,11 @@ def local_name(text):
 class Connection:
     """A socket that is spoken to by hand. Each wait has a limit, `timeout` seconds. `address` is
     (host, port), or unix:PATH; `source` is the address it comes from, or None; `options` are set
-    before it connects.
+    before it connects; with `tls`, an ssl.SSLContext, hands are shaken.
 
     One thread may send while another reads."""
 
-    def __init__(self, address, timeout=20, source=None, options=()):
+    def __init__(self, address, timeout=20, source=None, options=(), tls=None):
         is_local = isinstance(address, str)
         family = (socket.AF_UNIX if is_local else
                   socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
@@ -171,6 +171,8 @@ class Connection:
         self.socket.connect(local_name(address) if is_local else address)
         if not is_local:
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=address[0])
         self._transport = _Incoming(self.socket)
         self._awaited = collections.deque()  # (method, seqid) of each call that has no reply yet
 

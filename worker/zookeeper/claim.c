@@ -13,6 +13,7 @@ char *zookeeper_claim_json(const Registration *self, gint worker_id)
 		.program = self->config.program,
 		.host = self->config.host,
 		.port = self->config.port,
+		.is_tls = self->config.is_tls,
 		.pid = getpid(),
 		.version = self->config.version,
 		.started_ms = self->config.started_ms,

@@ -38,6 +38,7 @@ void zookeeper_peer_clocks_ask(Registration *self)
 		.datacenter_id = self->config.datacenter_id,
 		.timeout_ms = TIMEOUT_MS,
 		.max_skew_ms = self->config.max_clock_skew_ms,
+		.tls = self->config.tls,
 		.quiet = TRUE,
 		.done = self->registry.wake,
 		.user_data = self->registry.wake_data,

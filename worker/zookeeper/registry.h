@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "client/snowflake-client.h"
 #include "common/address.h"
 #include "common/zookeeper/hosts.h"
 #include "core/clock.h"
@@ -38,6 +39,7 @@ typedef struct {
 	gint64 max_length_ms;      /* of a reservation */
 	gint64 max_clock_skew_ms;
 	gboolean skip_sanity_checks;
+	SnowflakeClientTls tls; /* of those who ask peers that speak TLS */
 } ZookeeperRegistryConfig;
 
 /**

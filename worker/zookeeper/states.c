@@ -141,6 +141,7 @@ static void check_peers(Registration *self)
 		.datacenter_id = self->config.datacenter_id,
 		.timeout_ms = PEERS_TIMEOUT_MS,
 		.max_skew_ms = self->config.max_clock_skew_ms,
+		.tls = self->config.tls,
 		.done = self->registry.wake,
 		.user_data = self->registry.wake_data,
 	};

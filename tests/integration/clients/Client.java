@@ -5,6 +5,7 @@ import org.apache.thrift.TException;
 import org.apache.thrift.protocol.TBinaryProtocol;
 import org.apache.thrift.protocol.TCompactProtocol;
 import org.apache.thrift.protocol.TProtocol;
+import org.apache.thrift.transport.TSSLTransportFactory;
 import org.apache.thrift.transport.TSocket;
 import org.apache.thrift.transport.TTransport;
 import org.apache.thrift.transport.layered.TFramedTransport;
@@ -46,11 +47,23 @@ public final class Client {
 		}
 	}
 
+	private static TTransport connect(String host, int port) throws TException {
+		if (!host.startsWith("tls:"))
+			return new TSocket(host, port, 60000);
+		String[] stores = System.getenv("SNOWFLAKE_TLS").split(",");
+		TSSLTransportFactory.TSSLTransportParameters parameters =
+			new TSSLTransportFactory.TSSLTransportParameters();
+		parameters.setTrustStore(stores[0], "password", "PKIX", "PKCS12");
+		parameters.setKeyStore(stores[1], "password", "PKIX", "PKCS12");
+		return TSSLTransportFactory.getClientSocket(host.substring(4), port, 60000, parameters);
+	}
+
 	public static void main(String[] args) throws TException {
-		TTransport transport = new TSocket(args[0], Integer.parseInt(args[1]), 60000);
+		TTransport transport = connect(args[0], Integer.parseInt(args[1]));
 		if (args[2].equals("framed"))
 			transport = new TFramedTransport(transport);
-		transport.open();
+		if (!transport.isOpen()) /* with TLS, the factory has */
+			transport.open();
 		try {
 			run(new SnowflakeExtended.Client(protocol(args[3], transport)), args[4],
 			    args.length > 5 ? args[5] : "", args.length > 6 ? Integer.parseInt(args[6]) : 0);

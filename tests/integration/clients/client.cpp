@@ -6,12 +6,14 @@
 #include <iostream>
 #include <memory>
 #include <random>
+#include <sstream>
 #include <string>
 
 #include <thrift/protocol/TBinaryProtocol.h>
 #include <thrift/protocol/TCompactProtocol.h>
 #include <thrift/protocol/TProtocolDecorator.h>
 #include <thrift/transport/TBufferTransports.h>
+#include <thrift/transport/TSSLSocket.h>
 #include <thrift/transport/TSocket.h>
 
 #include "Snowflake.h"
@@ -53,10 +55,29 @@ class CheckedProtocol : public TProtocolDecorator
 	int32_t seqid_ = 0;
 };
 
+static std::shared_ptr<TTransport> new_tls_socket(const std::string &host, int port)
+{
+	std::stringstream files(std::getenv("SNOWFLAKE_TLS"));
+	std::string ca, certificate, key;
+	auto factory = std::make_shared<TSSLSocketFactory>();
+
+	std::getline(files, ca, ',');
+	std::getline(files, certificate, ',');
+	std::getline(files, key, ',');
+	factory->loadTrustedCertificates(ca.c_str());
+	factory->loadCertificate(certificate.c_str());
+	factory->loadPrivateKey(key.c_str());
+	factory->authenticate(true);
+	return factory->createSocket(host, port);
+}
+
 static std::shared_ptr<TTransport> new_socket(const std::string &host, int port)
 {
 	const std::string prefix = "unix:";
+	const std::string tls = "tls:";
 
+	if (host.compare(0, tls.size(), tls) == 0)
+		return new_tls_socket(host.substr(tls.size()), port);
 	if (host.compare(0, prefix.size(), prefix) != 0)
 		return std::make_shared<TSocket>(host, port);
 

@@ -5,6 +5,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"os"
@@ -17,6 +19,18 @@ import (
 	"snowflake_2010"
 )
 
+func tlsConfig() (*tls.Config, error) {
+	files := strings.Split(os.Getenv("SNOWFLAKE_TLS"), ",")
+	authority, err := os.ReadFile(files[0])
+	if err != nil {
+		return nil, err
+	}
+	own, err := tls.LoadX509KeyPair(files[1], files[2])
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(authority)
+	return &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{own}}, err
+}
+
 func connect(host, port, framing, protocol string) (*snowflake_2010.SnowflakeClient, error) {
 	configuration := &thrift.TConfiguration{
 		ConnectTimeout:     60 * time.Second,
@@ -25,6 +39,14 @@ func connect(host, port, framing, protocol string) (*snowflake_2010.SnowflakeCli
 		TBinaryStrictWrite: thrift.BoolPtr(protocol != "unversioned"),
 	}
 	var transport thrift.TTransport = thrift.NewTSocketConf(net.JoinHostPort(host, port), configuration)
+	if strings.HasPrefix(host, "tls:") {
+		var err error
+		if configuration.TLSConfig, err = tlsConfig(); err != nil {
+			return nil, err
+		}
+		address := net.JoinHostPort(strings.TrimPrefix(host, "tls:"), port)
+		transport = thrift.NewTSSLSocketConf(address, configuration)
+	}
 	if strings.HasPrefix(host, "unix:") {
 		address := &net.UnixAddr{Name: strings.TrimPrefix(host, "unix:"), Net: "unix"}
 		transport = thrift.NewTSocketFromAddrConf(address, configuration)

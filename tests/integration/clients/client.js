@@ -3,6 +3,7 @@
 "use strict";
 
 const [bindings, host, port, framing, protocol, command, agent, count] = process.argv.slice(2);
+const fs = require("fs");
 const thrift = require("thrift");
 const SnowflakeExtended = require(`${bindings}/SnowflakeExtended`);
 
@@ -32,9 +33,15 @@ const options = {
   transport: framing === "framed" ? thrift.TFramedTransport : thrift.TBufferedTransport,
   protocol: protocol === "compact" ? thrift.TCompactProtocol : thrift.TBinaryProtocol,
 };
-const connection = host.startsWith("unix:")
-  ? thrift.createUDSConnection(host.slice("unix:".length), options)
-  : thrift.createConnection(host, Number(port), options);
+function connect() {
+  if (host.startsWith("unix:"))
+    return thrift.createUDSConnection(host.slice("unix:".length), options);
+  if (!host.startsWith("tls:")) return thrift.createConnection(host, Number(port), options);
+  const [ca, cert, key] = process.env.SNOWFLAKE_TLS.split(",").map((file) => fs.readFileSync(file));
+  const secure = { ...options, ca, cert, key };
+  return thrift.createSSLConnection(host.slice("tls:".length), Number(port), secure);
+}
+const connection = connect();
 connection.on("error", (error) => {
   console.error(error);
   process.exit(1);

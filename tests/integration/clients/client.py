@@ -5,12 +5,14 @@ The commands, and what each of the clients in this directory prints, stand in ..
 """
 import importlib
 import itertools
+import os
 import random
 import sys
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol, TBinaryProtocolAccelerated
 from thrift.protocol.TCompactProtocol import TCompactProtocol, TCompactProtocolAccelerated
 from thrift.Thrift import TException
+from thrift.transport.TSSLSocket import TSSLSocket
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TFramedTransport
 
@@ -68,7 +70,12 @@ def main(bindings, module, host, port, framing, protocol, *command):
     sys.path.insert(0, bindings)
     service = importlib.import_module(module)
     local = host.removeprefix("unix:") if host.startswith("unix:") else None
-    transport = TSocket(host, int(port), unix_socket=local and local.replace("@", "\0", 1))
+    if host.startswith("tls:"):
+        ca, certificate, key = os.environ["SNOWFLAKE_TLS"].split(",")
+        transport = TSSLSocket(host.removeprefix("tls:"), int(port), ca_certs=ca,
+                               certfile=certificate, keyfile=key)
+    else:
+        transport = TSocket(host, int(port), unix_socket=local and local.replace("@", "\0", 1))
     transport.setTimeout(60000)
     transport = (TFramedTransport if framing == "framed" else TBufferedTransport)(transport)
     transport.open()

@@ -1,0 +1,464 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TLS: calls over it, who is refused and with what words, handshakes that are many, slow or
+foreign, certificates that are replaced, and who may call."""
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import threading
+import pathlib
+
+import official
+import wire
+from admin import LISTEN, Admin
+from certificates import Authority
+from harness import (CTL_ENVIRONMENT, PATIENCE, SNOWFLAKECTL, ServerTest, scaled, split_address,
+                     wait_for)
+from wire import FORMS, STRICT
+
+LONG = bool(os.environ.get("SNOWFLAKE_LONG"))
+SERVER_NAMES = ("DNS:localhost", "IP:127.0.0.1")
+
+
+class TlsTest(ServerTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.files = pathlib.Path(tempfile.mkdtemp(prefix="snowflake-tls-"))
+        cls.addClassCleanup(shutil.rmtree, cls.files, ignore_errors=True)
+        cls.authority = Authority(cls.files)
+        cls.others = Authority(cls.files, "others")
+        cls.pair = cls.authority.vouch("server", *SERVER_NAMES)
+        cls.billing = cls.authority.vouch("billing", "DNS:billing.example")
+        cls.stranger = cls.others.vouch("stranger", *SERVER_NAMES)
+
+    def serve(self, *options, pair=None, mutual=False, listen="tls:127.0.0.1:0", **settings):
+        """A server that is plain on its first address, and with TLS on its second."""
+        pair = pair or self.pair
+        if mutual:
+            options = ("--tls-client-ca", self.authority.certificate, *options)
+        server = self.start("--listen", listen, "--tls-certificate", pair.certificate,
+                            "--tls-key", pair.key, *options, **settings)
+        server.tls = split_address(server.addresses[1].removeprefix("tls:"))
+        return server
+
+    def connect(self, server, context=None, timeout=20, **settings):
+        connection = wire.Connection(server.tls, timeout * PATIENCE,
+                                     tls=context or self.authority.context(), **settings)
+        self.addCleanup(connection.close)
+        return connection
+
+    def assert_serves(self, server, *context):
+        """Returns the serial number of what it has shown."""
+        with self.connect(server, *context) as connection:
+            self.assertGreater(connection.call(STRICT, "get_id", "good").success, 0)
+            return connection.socket.getpeercert()["serialNumber"]
+
+    def ctl(self, *arguments):
+        return subprocess.run([SNOWFLAKECTL, *map(str, arguments)], capture_output=True, text=True,
+                              env=CTL_ENVIRONMENT, timeout=60 * PATIENCE)
+
+    def id_of(self, address, *options):
+        return self.ctl("id", "--server", address, *options)
+
+
+class Calls(TlsTest):
+    def test_every_form(self):
+        server = self.serve()
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = self.authority.context(most=version)
+            for form in FORMS:
+                with self.subTest(version=version.name, form=str(form)), \
+                        self.connect(server, context) as connection:
+                    self.assertEqual(connection.socket.version(),
+                                     version.name.replace("_", "."))
+                    connection.send(form.call("get_id", "good") * 1000)
+                    ids = [connection.reply(form).success for _ in range(1000)]
+                    self.assertEqual(ids, sorted(set(ids)))
+                    self.assertEqual(len(connection.call(form, "get_ids", "good", 10000).success),
+                                     10000)
+
+    def test_halves_of_calls(self):
+        server = self.serve()
+        connection = self.connect(server)
+        data = connection.encode(STRICT.call("get_id", "good") * 20)
+        for at in range(0, len(data), 7):
+            connection.send(data[at:at + 7])
+        for _ in range(20):
+            self.assertGreater(connection.reply(STRICT).success, 0)
+
+    def test_replies_that_wait(self):
+        """More than the socket takes, for a client that does not read; and more calls than are read
+        at once, of which the socket tells nothing any more."""
+        server = self.serve("--max-ahead", 1000)
+        connection = self.connect(server)
+        writer = threading.Thread(
+            target=connection.send, args=(STRICT.call("get_ids", "good", 10000) * 50,))
+        writer.start()
+        ids = [number for _ in range(50) for number in connection.reply(STRICT).success]
+        writer.join()
+        self.assertEqual(len(set(ids)), 500_000)
+        connection.send(STRICT.call("get_worker_id") * 20_000)
+        self.assertEqual({connection.reply(STRICT).success for _ in range(20_000)}, {0})
+
+    def test_a_call_right_behind_the_handshake(self):
+        """It is read with the end of the handshake, and the socket does not tell of it."""
+        server = self.serve()
+        context = self.authority.context(most=ssl.TLSVersion.TLSv1_3)
+        for _ in range(scaled(50, 5)):
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            tls = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+            with socket.create_connection(server.tls, 20 * PATIENCE) as raw:
+                with self.assertRaises(ssl.SSLWantReadError):
+                    tls.do_handshake()
+                raw.sendall(outgoing.read())
+                while True:
+                    incoming.write(raw.recv(65536))
+                    try:
+                        tls.do_handshake()
+                        break
+                    except ssl.SSLWantReadError:
+                        pass
+                tls.write(wire.STRICT.call("get_worker_id", seqid=7).encode()[0])
+                raw.sendall(outgoing.read())
+                reply = b""
+                while not reply:
+                    incoming.write(raw.recv(65536))
+                    try:
+                        reply = tls.read()
+                    except ssl.SSLWantReadError:
+                        pass
+                self.assertIn(b"get_worker_id", reply)
+
+    def test_where_it_is_reached(self):
+        """Where there is TLS alone, others are told of that."""
+        server = self.start("--tls-certificate", self.pair.certificate, "--tls-key", self.pair.key,
+                            listen="tls:127.0.0.1:0")
+        told = self.ctl("status", "--json", "--server", server.addresses[0], "--tls-ca",
+                        self.authority.certificate)
+        self.assertIn(f'"{server.addresses[0]}"', told.stdout, told.stderr)
+
+    def test_the_tool(self):
+        server = self.serve()
+        address = server.addresses[1]
+        trust = ("--tls-ca", self.authority.certificate)
+        self.assertGreater(int(self.id_of(address, *trust).stdout), 0)
+        done = self.ctl("bench", "--json", "--server", address, *trust, "--calls",
+                        scaled(20_000, 500), "--in-flight", 32, "--check")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        batches = self.ctl("bench", "--json", "--server", address, *trust, "--calls", 100,
+                           "--in-flight", 16, "--connections", 2, "--call", "get_ids", "--count",
+                           10000)
+        self.assertEqual(batches.returncode, 0, batches.stdout + batches.stderr)
+
+
+class Refused(TlsTest):
+    def assert_told(self, server, reason):
+        server.wait_event("handshake-failed", reason=reason)
+
+    def context_of_any(self, pair=None):
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        if pair:
+            context.load_cert_chain(*pair)
+        return context
+
+    def assert_refused(self, server, context, words):
+        """In the handshake, or where TLS 1.3 is through with that, at the first call."""
+        with self.assertRaisesRegex((OSError, wire.Closed), words):
+            with self.connect(server, context) as connection:
+                connection.call(STRICT, "get_id", "good")
+
+    def test_clients_without_the_certificate_that_is_asked_for(self):
+        expired = self.authority.vouch("expired", at="2020-01-01", days=1)
+        cases = ((None, "it shows no certificate", "certificate required"),
+                 (self.stranger, "its certificate is refused: unable to get local issuer "
+                                 "certificate", "unknown ca"),
+                 (expired, "its certificate is refused: certificate has expired",
+                  "certificate expired"))
+        for pair, reason, words in cases:
+            with self.subTest(reason):
+                server = self.serve(mutual=True)
+                self.assert_refused(server, self.context_of_any(pair), words)
+                self.assert_told(server, reason)
+                self.assertEqual(server.counters()["closed_handshake"], 1)
+                self.assert_serves(server, self.authority.context(self.billing))
+                ctl = self.id_of(server.addresses[1], "--tls-ca", self.authority.certificate,
+                                 *(("--tls-certificate", pair.certificate, "--tls-key", pair.key)
+                                   if pair else ()))
+                self.assertEqual(ctl.returncode, 1)
+                self.assertRegex(ctl.stderr.lower(), f"tls: it says: .*{words}")
+                self.assertEqual(server.terminate(), 0)
+
+    def test_servers_that_clients_do_not_believe(self):
+        cases = ((self.authority.vouch("elsewhere"), "hostname mismatch"),
+                 (self.authority.vouch("past", *SERVER_NAMES, at="2020-01-01", days=1),
+                  "certificate has expired"),
+                 (self.stranger, "unable to get local issuer certificate"))
+        for pair, words in cases:
+            with self.subTest(words):
+                server = self.serve(pair=pair)
+                address = server.addresses[1].replace("127.0.0.1", "localhost")
+                ctl = self.id_of(address, "--tls-ca", self.authority.certificate)
+                self.assertEqual((ctl.returncode, ctl.stdout), (1, ""))
+                self.assertRegex(ctl.stderr, f"^snowflakectl: {address}: cannot connect: TLS: its "
+                                             f"certificate is refused: {words}\n$")
+                self.assertIsNotNone(server.wait_event("handshake-failed"))
+                self.assertEqual(server.terminate(), 0)
+
+    def test_a_name_that_need_not_be_right(self):
+        server = self.serve(pair=self.authority.vouch("elsewhere"))
+        ctl = self.id_of(server.addresses[1], "--tls-ca", self.authority.certificate,
+                         "--tls-any-name")
+        self.assertEqual(ctl.returncode, 0, ctl.stderr)
+
+    def test_plain_bytes(self):
+        server = self.serve()
+        for data in (STRICT.call("get_id", "good").encode()[0], b"GET / HTTP/1.1\r\n\r\n",
+                     b"\0" * 100, b"\x16\x03\x01\xff\xff" + b"x" * 100):
+            with self.subTest(data[:8]), socket.create_connection(server.tls) as raw:
+                raw.settimeout(20 * PATIENCE)
+                raw.sendall(data)
+                self.assertEqual(raw.recv(1), b"\x15", "an alert")
+                while raw.recv(4096):
+                    pass
+        self.assert_told(server, "what it sends is not TLS")
+        ctl = self.id_of("%s:%d" % server.tls)
+        self.assertEqual((ctl.returncode, ctl.stdout), (1, ""))
+        self.assertIn("it speaks TLS there: write tls:HOST:PORT", ctl.stderr)
+        self.assert_serves(server)
+
+    def test_tls_on_a_plain_port(self):
+        server = self.serve()
+        ctl = self.id_of("tls:%s:%d" % server.address, "--tls-ca", self.authority.certificate)
+        self.assertEqual((ctl.returncode, ctl.stdout), (1, ""))
+        self.assertIn("closed the connection in the TLS handshake", ctl.stderr)
+        server.wait_event("connection-closed", reason="TLS, which this port does not speak")
+
+    def test_an_old_version(self):
+        server = self.serve()
+        context = self.context_of_any()
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
+        context.set_ciphers("ALL:@SECLEVEL=0")
+        self.assert_refused(server, context, "protocol")
+        self.assert_told(server, "unsupported protocol")
+
+    def test_half_a_handshake(self):
+        server = self.serve("--frame-timeout", 300 * PATIENCE)
+        with socket.create_connection(server.tls) as raw:
+            raw.settimeout(20 * PATIENCE)
+            raw.sendall(b"\x16\x03\x01\x02\x00\x01")
+            self.assertEqual(raw.recv(1), b"")
+        self.assert_told(server, "it took too long")
+        with socket.create_connection(server.tls) as raw:
+            raw.sendall(b"\x16\x03\x01\x02\x00\x01")
+        wait_for(lambda: server.counters()["closed_handshake"] == 2, what="the second one")
+        self.assert_serves(server)
+
+    def test_wrong_use(self):
+        certificate, key = ("--tls-certificate", self.pair.certificate), ("--tls-key", self.pair.key)
+        tls = ("--listen", "tls:127.0.0.1:0")
+        broken = self.files / "broken.pem"
+        broken.write_text("nothing\n")
+        cases = ((tls, 2, "listen: tls: needs tls-certificate and tls-key"),
+                 ((*tls, *certificate), 2, "tls-certificate: needs tls-key"),
+                 (("--tls-key", self.pair.key), 2, "tls-key: needs tls-certificate"),
+                 (("--tls-client-ca", self.authority.certificate), 2,
+                  "tls-client-ca: does nothing without tls:HOST:PORT in listen"),
+                 (("--allow", "certificate:a"), 2, "needs tls-client-ca"),
+                 (("--allow", "10.0.0.1/8"), 2, '--allow: "10.0.0.1/8" is neither'),
+                 ((*tls, *certificate, "--tls-key", self.billing.key), 1,
+                  f"the key {self.billing.key} is not that of the certificate"),
+                 ((*tls, "--tls-certificate", broken, *key), 1, f"cannot use the certificate {broken}"),
+                 ((*tls, *certificate, *key, "--tls-client-ca", "/nowhere"), 1,
+                  "cannot use the certificates /nowhere: No such file or directory"))
+        for number, (options, status, words) in enumerate(cases):
+            with self.subTest(words):
+                server = self.launch("--state-directory", self.directory / str(number), *options)
+                self.assert_refused_to_start(server, status, words)
+
+    def assert_refused_to_start(self, server, status, words):
+        super().assert_refused(server, status, words)
+
+
+class Crowd(TlsTest):
+    def test_a_thousand_handshakes_at_once(self):
+        """All are served, and a plain client beside them has its IDs."""
+        count = scaled(1000, 100)
+        server = self.serve("--frame-timeout", 60_000)
+        context = self.authority.context()
+        raw = []
+        for _ in range(count):
+            raw.append(socket.create_connection(server.tls, 60 * PATIENCE))
+            self.addCleanup(raw[-1].close)
+        served, beside = [], []
+        done = threading.Event()
+
+        def serve_some(part):
+            for one in part:
+                with context.wrap_socket(one, server_hostname="localhost") as tls:
+                    tls.sendall(STRICT.call("get_worker_id", seqid=1).encode()[0])
+                    served.append(b"get_worker_id" in tls.recv(100))
+
+        def draw():
+            with server.connect(60 * PATIENCE) as plain:
+                while not done.is_set():
+                    beside.append(plain.call(STRICT, "get_id", "good").success)
+        drawer = threading.Thread(target=draw)
+        threads = [threading.Thread(target=serve_some, args=(raw[at::8],)) for at in range(8)]
+        for thread in (drawer, *threads):
+            thread.start()
+        for thread in threads:
+            thread.join()
+        done.set()
+        drawer.join()
+        self.assertEqual((len(served), set(served)), (count, {True}))
+        self.assertEqual(beside, sorted(set(beside)))
+        self.assertGreater(len(beside), 0)
+        self.assertEqual(server.counters()["handshakes"], count)
+
+    def test_those_who_are_silent_hold_up_nobody_for_long(self):
+        """More of them than are under way at once."""
+        server = self.serve("--frame-timeout", 3_600_000)
+        for _ in range(300):
+            one = socket.create_connection(server.tls)
+            self.addCleanup(one.close)
+        self.assert_serves(server)
+        self.assertIsNotNone(server.find("handshake-failed", reason="it took too long"))
+
+    def test_a_stop_in_a_handshake(self):
+        server = self.serve()
+        with socket.create_connection(server.tls) as raw:
+            raw.settimeout(20 * PATIENCE)
+            raw.sendall(b"\x16\x03\x01")
+            self.assertEqual(server.terminate(), 0)
+            self.assertEqual(raw.recv(1), b"")
+
+
+class Replaced(TlsTest):
+    def setUp(self):
+        super().setUp()
+        own = self.authority.vouch("replaced", *SERVER_NAMES)
+        self.own = own._replace(certificate=self.directory / "c.pem", key=self.directory / "k.pem")
+        self.replace(own)
+
+    def replace(self, pair):
+        shutil.copy(pair.certificate, self.own.certificate)
+        shutil.copy(pair.key, self.own.key)
+
+    def hang_up(self, server, event):
+        said = sum(each.name == event for each in server.events)
+        server.send_signal(signal.SIGHUP)
+        return wait_for(lambda: [each for each in list(server.events)
+                                 if each.name == event][said:], what=event)[-1].fields
+
+    def test_under_load(self):
+        """Newcomers are shown the new one; those who are connected stay, and no call fails."""
+        server = self.serve(pair=self.own)
+        stayed = self.connect(server)
+        shown = {self.assert_serves(server)}
+        rounds = scaled(10, 3)
+        bench = subprocess.Popen(
+            [SNOWFLAKECTL, "bench", "--json", "--server", server.addresses[1], "--tls-ca",
+             str(self.authority.certificate), "--duration", "4", "--check"],
+            env=CTL_ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for number in range(rounds):
+            self.replace(self.authority.vouch(f"next-{number}", *SERVER_NAMES))
+            self.hang_up(server, "certificate")
+            shown.add(self.assert_serves(server))
+            self.assertGreater(stayed.call(STRICT, "get_id", "good").success, 0)
+        output, errors = bench.communicate(timeout=60 * PATIENCE)
+        self.assertEqual(bench.returncode, 0, output + errors)
+        self.assertEqual(len(shown), rounds + 1)
+
+    def test_a_broken_pair(self):
+        """The old one stays, and the log says why; a certificate that waits for its key, too."""
+        server = self.serve(pair=self.own)
+        shown = self.assert_serves(server)
+        next_pair = self.authority.vouch("new", *SERVER_NAMES)
+        shutil.copy(next_pair.certificate, self.own.certificate)
+        said = self.hang_up(server, "reload-failed")
+        self.assertIn(f"the key {self.own.key} is not that of the certificate", said["error"])
+        self.assertEqual(self.assert_serves(server), shown)
+        self.own.certificate.unlink()
+        said = self.hang_up(server, "reload-failed")
+        self.assertIn("No such file or directory", said["error"])
+        self.assertEqual(self.assert_serves(server), shown)
+        self.replace(next_pair)
+        self.hang_up(server, "certificate")
+        self.assertNotEqual(self.assert_serves(server), shown)
+
+    def test_the_end_comes_near(self):
+        self.replace(self.authority.vouch("short", *SERVER_NAMES, days=10))
+        server = self.serve(*LISTEN, pair=self.own)
+        self.assertEqual(server.wait_event("certificate-ends-soon").fields["days_left"], "9")
+        expires = server.wait_event("certificate").fields["expires"]
+        self.assertRegex(expires, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        metrics = Admin(server).ask("/metrics").text
+        told = float(re.search(r"\nsnowflake_tls_certificate_expiry_timestamp_seconds (\S+)",
+                               metrics)[1])
+        self.assertEqual(told, ssl.cert_time_to_seconds(
+            ssl._ssl._test_decode_cert(str(self.own.certificate))["notAfter"]))
+
+
+class Allowed(TlsTest):
+    def assert_closed(self, address, **settings):
+        with self.assertRaises((wire.Closed, OSError)):
+            with wire.Connection(address, 20 * PATIENCE, **settings) as connection:
+                connection.call(STRICT, "get_id", "good")
+
+    def test_by_address(self):
+        server = self.start("--allow", "127.0.0.0/30,2001:db8::/32")
+        with server.connect(source="127.0.0.3") as allowed:
+            self.assertGreater(allowed.call(STRICT, "get_id", "good").success, 0)
+        self.assert_closed(server.address, source="127.0.0.9")
+        said = server.wait_event("not-allowed").fields
+        self.assertRegex(said["peer"], r"^127\.0\.0\.9:\d+$")
+        self.assertEqual(said["certificate"], "none")
+        self.assertEqual(server.counters()["closed_not_allowed"], 1)
+
+    def test_by_the_name_of_a_certificate(self):
+        server = self.serve("--allow", "127.0.0.9,certificate:billing.example", mutual=True)
+        self.assert_serves(server, self.authority.context(self.billing))
+        other = self.authority.vouch("shipping")
+        self.assert_closed(server.tls, tls=self.authority.context(other))
+        self.assertEqual(server.wait_event("not-allowed").fields["certificate"], "/CN=shipping")
+        self.assert_closed(server.address)  # who is plain shows none
+        with server.connect(source="127.0.0.9") as allowed:
+            self.assertGreater(allowed.call(STRICT, "get_id", "good").success, 0)
+
+    def test_local_sockets_have_their_modes(self):
+        path = self.directory / "ids"
+        server = self.start("--listen", f"unix:{path}", "--allow", "192.0.2.1")
+        with wire.Connection(f"unix:{path}", 20 * PATIENCE) as local:
+            self.assertGreater(local.call(STRICT, "get_id", "good").success, 0)
+        self.assert_closed(server.address)
+
+
+class Official(TlsTest):
+    def test_official_clients(self):
+        """100,000 IDs in a long run, none twice."""
+        server = self.serve(mutual=True)
+        count = scaled(20_000 if LONG else 1000, 50)
+        running = [(client, client.start_tls(self.authority, self.billing, server.tls, "get_id",
+                                             "good", count))
+                   for client in official.TLS]
+        numbers = []
+        for client, process in running:
+            with self.subTest(client.name):
+                got = official.finish(process)
+                self.assertEqual((len(got), got), (count, sorted(set(got))))
+                numbers += got
+        self.assertEqual(len(set(numbers)), count * len(official.TLS))
+
+    def test_official_clients_do_not_believe_a_stranger(self):
+        server = self.serve(pair=self.stranger)
+        for client in official.TLS:
+            with self.subTest(client.name), self.assertRaises((AssertionError,
+                                                              official.ClientError)):
+                official.finish(client.start_tls(self.authority, self.billing, server.tls,
+                                                 "get_id", "good", 1))
