@@ -437,11 +437,18 @@ static gint64 next_probe_us(const PoolFleet *self, PoolNeed need)
 	return next_us;
 }
 
+/* Whoever is watched lacks a server, or all of them: what it knows of may be gone for good. */
+static gboolean is_watched_and_lacks(const PoolFleet *self)
+{
+	return self->is_watched &&
+	       (!self->is_served || pool_peers_count(&self->peers) < WANTED_PEERS);
+}
+
 /* Whether it is worth while to ask who there is: while nobody takes any IDs, only for what was
- * never known. */
+ * never known, or if somebody watches and a server is lacking. */
 static gboolean is_curious(const PoolFleet *self, PoolNeed need)
 {
-	return need != POOL_NEED_NONE || (self->is_watched && !self->is_served) ||
+	return need != POOL_NEED_NONE || is_watched_and_lacks(self) ||
 	       pool_servers_count(self->servers) == 0 ||
 	       (self->config->discover && self->found == NULL);
 }

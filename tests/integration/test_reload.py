@@ -83,6 +83,17 @@ class Reload(ServerTest):
                 connection.call(STRICT, "get_timestamp")
             server.call("get_timestamp")
 
+    def effect_of_allow(self):
+        server = self.start_with()
+        with server.connect() as first:
+            first.call(STRICT, "get_timestamp")
+            self.assert_taken(server, "allow", "192.0.2.1")
+            with server.connect() as second:
+                self.assertEqual(second.rest(), b"")
+            first.call(STRICT, "get_timestamp")
+            self.assertEqual(self.reload(server), ("allow", "none"))
+            server.call("get_timestamp")
+
     def test_every_option_that_help_says_is_reread(self):
         effects = {name.removeprefix("effect_of_").replace("_", "-")
                    for name in dir(self) if name.startswith("effect_of_")}

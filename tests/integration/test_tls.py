@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TLS: calls over it, who is refused and with what words, handshakes that are many, slow or
 foreign, certificates that are replaced, and who may call."""
+import json
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from certificates import Authority
 from harness import (CTL_ENVIRONMENT, PATIENCE, SNOWFLAKECTL, ServerTest, scaled, split_address,
                      wait_for)
 from wire import FORMS, STRICT
+from zookeeper_case import ZooKeeperTest
 
 LONG = bool(os.environ.get("SNOWFLAKE_LONG"))
 SERVER_NAMES = ("DNS:localhost", "IP:127.0.0.1")
@@ -437,6 +439,59 @@ class Allowed(TlsTest):
         with wire.Connection(f"unix:{path}", 20 * PATIENCE) as local:
             self.assertGreater(local.call(STRICT, "get_id", "good").success, 0)
         self.assert_closed(server.address)
+
+
+class Fleet(TlsTest, ZooKeeperTest):
+    """Servers that speak TLS alone, and want certificates of whoever calls them."""
+
+    def secured(self, *options, pair=None, **settings):
+        pair = pair or self.pair
+        return self.member("--tls-certificate", pair.certificate, "--tls-key", pair.key,
+                           "--tls-client-ca", self.authority.certificate, *options,
+                           listen="tls:127.0.0.1:0", **settings)
+
+    def own(self):
+        return ("--tls-ca", self.authority.certificate, "--tls-certificate",
+                self.billing.certificate, "--tls-key", self.billing.key)
+
+    def test_servers_ask_each_other(self):
+        first = self.secured()
+        second = self.secured()
+        self.assertIsNone(second.find("peers-unreachable"))
+        listed = self.ctl("workers", "--json", "--zookeeper",
+                          self.zookeeper.connect_string + self.root, *self.own())
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        self.assertEqual({(one["address"], one["state"]) for one in json.loads(listed.stdout)},
+                         {(server.addresses[0], "serving") for server in (first, second)})
+        stranger = self.secured(pair=self.stranger)  # is not answered, and does not believe
+        self.assertEqual(stranger.wait_event("peers-unreachable").fields["count"], "2")
+
+    def test_a_relay(self):
+        """It finds the other by the first, goes on without that, and finds its replacement, while
+        nobody takes any IDs."""
+        first, second = self.secured(), self.secured()
+        relay = self.launch("--relay", first.addresses[0], "--relay-discover",
+                            *self.own()).wait_ready()
+        second.wait_event("connection-accepted", 20)
+        with relay.connect() as connection:
+            ids = [connection.call(STRICT, "get_id", "good").success for _ in range(1000)]
+            self.assertEqual(first.terminate(), 0)
+            ids += [connection.call(STRICT, "get_id", "good").success for _ in range(1000)]
+            self.assertEqual(relay.call("get_worker").server, second.addresses[0])
+            self.secured().wait_event("connection-accepted", 20)
+            ids += [connection.call(STRICT, "get_id", "good").success for _ in range(1000)]
+        self.assertEqual(len(ids), len(set(ids)))
+
+    def test_a_relay_that_shows_no_certificate(self):
+        """It is refused, and says so to whoever calls."""
+        server = self.secured()
+        relay = self.launch("--relay", server.addresses[0], "--tls-ca", self.authority.certificate,
+                            "--max-wait", 100)
+        server.wait_event("handshake-failed", reason="it shows no certificate")
+        relay.wait_event("listening")
+        with relay.connect() as connection:
+            wait_for(lambda: "certificate" in (connection.call(
+                STRICT, "get_ids", "good", 1).value.worker.message or ""), what="the reason")
 
 
 class Official(TlsTest):
