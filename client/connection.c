@@ -192,7 +192,7 @@ static ClientConnection *connection_of(GSocketConnection *stream, const Address 
 static void set_tls_error(const ClientConnection *self, GError **error)
 {
 	int number = errno;
-	g_autofree char *why = client_tls_describe(self->tls, number);
+	g_autofree char *why = tls_client_describe(self->tls, number);
 
 	g_set_error_literal(error, G_IO_ERROR, (gint)g_io_error_from_errno(number), why);
 }
@@ -223,12 +223,12 @@ static gboolean shake_hands(ClientConnection *self, gint64 deadline_us, GError *
 	return TRUE;
 }
 
-static gboolean start_tls(ClientConnection *self, const ClientTls *tls, const char *host,
+static gboolean start_tls(ClientConnection *self, const TlsClient *tls, const char *host,
 			  ClientLimit limit, GError **error)
 {
 	g_autoptr(GError) failure = NULL;
 
-	self->tls = client_tls_stream_new(tls, g_socket_get_fd(self->socket), host);
+	self->tls = tls_client_connect(tls, g_socket_get_fd(self->socket), host);
 	if (self->tls == NULL) {
 		set_unreachable(error, g_strerror(errno));
 		return FALSE;
@@ -244,17 +244,15 @@ static gboolean start_tls(ClientConnection *self, const ClientTls *tls, const ch
 	return FALSE;
 }
 
-ClientConnection *client_connection_new(const Address *address, const ClientTls *tls,
+ClientConnection *client_connection_new(const Address *address, const TlsClient *tls,
 					ClientLimit limit, GError **error)
 {
 	GSocketConnection *stream = address->path != NULL
 					    ? connect_to_path(address->path, limit, error)
 					    : connect_to_host(address, limit, error);
-	g_autoptr(ClientConnection) self =
-		stream != NULL ? connection_of(stream, address) : NULL;
+	g_autoptr(ClientConnection) self = stream != NULL ? connection_of(stream, address) : NULL;
 
-	if (self == NULL ||
-	    (tls != NULL && !start_tls(self, tls, address->host, limit, error)))
+	if (self == NULL || (tls != NULL && !start_tls(self, tls, address->host, limit, error)))
 		return NULL;
 	return g_steal_pointer(&self);
 }
@@ -323,8 +321,8 @@ static gboolean receive_all(ClientConnection *self, void *out_bytes, gsize lengt
 			    gint64 deadline_us, GError **error)
 {
 	for (gsize received = 0; received < length;) {
-		gssize n = receive_some(self, (char *)out_bytes + received, length - received,
-					error);
+		gssize n =
+			receive_some(self, (char *)out_bytes + received, length - received, error);
 
 		if (n == 0) {
 			g_set_error_literal(error, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED,

@@ -3,11 +3,11 @@
 
 #include <glib.h>
 
-#include "client/client-tls.h"
 #include "common/address.h"
+#include "common/tls/client.h"
 
-/* A connection to one server, by TCP, with TLS or without, or a local socket, which carries frames: four bytes of length,
- * then a message. */
+/* A connection to one server, by TCP, with TLS or without, or a local socket, which carries frames:
+ * four bytes of length, then a message. */
 typedef struct _ClientConnection ClientConnection;
 
 /* How long something may take, and since when: what comes after it has what is left of it. */
@@ -25,7 +25,7 @@ typedef struct {
  *
  * Returns: (transfer full): a connection, or %NULL with UNREACHABLE or TIMEOUT set
  */
-ClientConnection *client_connection_new(const Address *address, const ClientTls *tls,
+ClientConnection *client_connection_new(const Address *address, const TlsClient *tls,
 					ClientLimit limit, GError **error);
 void client_connection_free(ClientConnection *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ClientConnection, client_connection_free)

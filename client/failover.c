@@ -56,8 +56,14 @@ static gboolean exchange(SnowflakeClient *self, const ClientCall *call, ClientLi
 /* What this machine believes is read when it is needed, which takes some milliseconds. */
 static gboolean has_tls(SnowflakeClient *self, GError **error)
 {
+	const TlsNames nothing = {0};
+	g_autoptr(GError) fault = NULL;
+
 	if (self->tls == NULL)
-		self->tls = client_tls_new(NULL, error);
+		self->tls = tls_client_new(&nothing, &fault);
+	if (self->tls == NULL)
+		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR,
+				    SNOWFLAKE_CLIENT_ERROR_UNREACHABLE, fault->message);
 	return self->tls != NULL;
 }
 

@@ -2,17 +2,17 @@
 #pragma once
 
 #include "client/call.h"
-#include "client/client-tls.h"
 #include "client/connection.h"
 #include "client/snowflake-client.h"
 #include "common/address.h"
+#include "common/tls/client.h"
 
 /* A client as it goes from one of its servers to another; snowflake-client.c has its calls. */
 struct _SnowflakeClient {
 	GPtrArray *servers; /* Address, one at least */
 	guint current;      /* the server that the connection is to, or that is tried first */
 	ClientConnection *connection; /* NULL: not now */
-	ClientTls *tls;               /* NULL: it was not needed yet */
+	TlsClient *tls;               /* NULL: it was not needed yet */
 	gboolean lacks_get_ids;       /* the server at the other end of the connection */
 	gboolean lacks_get_id_runs;   /* likewise */
 	guint max_count;              /* for one batch; lowered when that server refuses it */
@@ -21,6 +21,12 @@ struct _SnowflakeClient {
 	gint64 deadline_us; /* of the call under way, by g_get_monotonic_time() */
 	gint64 retry_after_ms;
 };
+
+/* As the libraries below have it; the names are borrowed. */
+static inline TlsNames client_failover_tls_names(const SnowflakeClientTls *told)
+{
+	return (TlsNames){told->ca, told->certificate, told->key, told->any_name};
+}
 
 /* Borrowed: the current one. */
 const Address *client_failover_server(const SnowflakeClient *self);

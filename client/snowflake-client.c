@@ -39,21 +39,31 @@ void snowflake_client_free(SnowflakeClient *self)
 	if (self == NULL)
 		return;
 	client_connection_free(self->connection);
-	client_tls_free(self->tls);
+	tls_client_free(self->tls);
 	g_ptr_array_unref(self->servers);
 	g_free(self);
+}
+
+static gboolean refuse_argument(GError **error, const char *what)
+{
+	g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
+			    what);
+	return FALSE;
 }
 
 gboolean snowflake_client_set_tls(SnowflakeClient *self, const SnowflakeClientTls *tls,
 				  GError **error)
 {
-	ClientTls *next;
+	g_autoptr(GError) fault = NULL;
+	TlsClient *next;
+	TlsNames names;
 
 	g_return_val_if_fail(self != NULL && tls != NULL, FALSE);
-	next = client_tls_new(tls, error);
+	names = client_failover_tls_names(tls);
+	next = tls_client_new(&names, &fault);
 	if (next == NULL)
-		return FALSE;
-	client_tls_free(self->tls);
+		return refuse_argument(error, fault->message);
+	tls_client_free(self->tls);
 	self->tls = next;
 	return TRUE;
 }
@@ -74,13 +84,6 @@ gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self)
 {
 	g_return_val_if_fail(self != NULL, 0);
 	return self->retry_after_ms;
-}
-
-static gboolean refuse_argument(GError **error, const char *what)
-{
-	g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
-			    what);
-	return FALSE;
 }
 
 /* What every call begins with: its time runs from here. */

@@ -82,8 +82,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClientWorker, snowflake_client_worker_fre
 /**
  * snowflake_client_new:
  * @servers: (nullable): "host", "host:port", "[::1]:port", with TLS "tls:host:port", or of a server
- *   on this machine "unix:/path" or "unix:@name", NULL-terminated, in order of preference; the port is 7609 unless
- *   given. %NULL, or none: SNOWFLAKE_CLIENT_DEFAULT_SERVER
+ *   on this machine "unix:/path" or "unix:@name", NULL-terminated, in order of preference; the port
+ * is 7609 unless given. %NULL, or none: SNOWFLAKE_CLIENT_DEFAULT_SERVER
  *
  * Connects to nothing yet.
  *
@@ -133,9 +133,9 @@ typedef struct {
  *
  * Returns: %TRUE, or %FALSE with INVALID_ARGUMENT set, and all is as it was
  */
-SNOWFLAKE_CLIENT_EXPORT gboolean
-snowflake_client_set_tls(SnowflakeClient *self, const SnowflakeClientTls *tls,
-			 GError **error) G_GNUC_WARN_UNUSED_RESULT;
+SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_set_tls(SnowflakeClient *self,
+							  const SnowflakeClientTls *tls,
+							  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Puts the servers into an order drawn at random, for this client alone, and begins with the first
  * of it. Without, they are tried in the order given: many clients with one list are all at one

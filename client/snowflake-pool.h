@@ -70,7 +70,9 @@ typedef struct {
 	{                                                                                          \
 		NULL, (who), FALSE, SNOWFLAKE_POOL_DEFAULT_PREFETCH_MS,                            \
 			SNOWFLAKE_POOL_DEFAULT_MAX_AGE_MS, SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS,    \
-			{NULL, NULL, NULL, FALSE}                                                  \
+		{                                                                                  \
+			NULL, NULL, NULL, FALSE                                                    \
+		}                                                                                  \
 	}
 
 /* Since the start of the pool, in this process. */

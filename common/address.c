@@ -236,3 +236,11 @@ gboolean address_is_everywhere(const Address *self)
 	return strcmp(self->host, "*") == 0 || is_unspecified_v4(self->host) ||
 	       is_unspecified_v6(self->host);
 }
+
+gboolean address_any_is_tls(const GPtrArray *addresses)
+{
+	for (guint i = 0; i < addresses->len; i++)
+		if (((const Address *)addresses->pdata[i])->is_tls)
+			return TRUE;
+	return FALSE;
+}

@@ -48,7 +48,8 @@ Address *address_parse_peer(const char *text, GError **error);
 
 /**
  * address_parse_listen:
- * @text: as for address_parse(), after tls: or not, or a local socket: unix:PATH, with the whole path, unix:@NAME, or
+ * @text: as for address_parse(), after tls: or not, or a local socket: unix:PATH, with the whole
+ * path, unix:@NAME, or
  *   @NAME alone. It is printable UTF-8, of ADDRESS_MAX_PATH_BYTES at most
  *
  * Returns: as address_parse() does
@@ -63,6 +64,9 @@ Address *address_parse_server(const char *text, GError **error);
 Address *address_copy(const Address *self);
 void address_free(Address *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Address, address_free)
+
+/* Whether one of the addresses has TLS. @addresses: (element-type Address) */
+gboolean address_any_is_tls(const GPtrArray *addresses);
 
 /* Whether it stands for every address of the machine: "*", and the unspecified address in any
  * spelling. A local socket does not. */

@@ -99,10 +99,9 @@ static GInetAddress *address_of_peer(int fd)
 	if (getpeername(fd, (struct sockaddr *)&peer, &length) != 0)
 		return NULL;
 	address = g_socket_address_new_from_native(&peer, length);
-	return G_IS_INET_SOCKET_ADDRESS(address)
-		       ? g_object_ref(g_inet_socket_address_get_address(
-				 G_INET_SOCKET_ADDRESS(address)))
-		       : NULL;
+	return G_IS_INET_SOCKET_ADDRESS(address) ? g_object_ref(g_inet_socket_address_get_address(
+							   G_INET_SOCKET_ADDRESS(address)))
+						 : NULL;
 }
 
 static gboolean admits_address(const AllowList *self, int fd)

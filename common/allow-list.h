@@ -34,5 +34,6 @@ const char *allow_list_text(const AllowList *self);
 /* Whether a client may still be let in for the name that it is about to show. */
 gboolean allow_list_has_names(const AllowList *self);
 
-/* Whether the client at the other end of @fd may call. @tls: (nullable): on it, hands were shaken */
+/* Whether the client at the other end of @fd may call. @tls: (nullable): on it, hands were shaken
+ */
 gboolean allow_list_admits(const AllowList *self, int fd, const TlsStream *tls);

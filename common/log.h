@@ -30,12 +30,13 @@ typedef enum {
 				needs_restart */
 	LOG_RELOAD_FAILED,   /* pid; error: the options stay as they were */
 	LOG_CERTIFICATE,     /* of TLS, that newcomers are shown from now on: file, expires */
-	LOG_CERTIFICATE_ENDS_SOON, /* within 30 days, once a day: file, expires, days_left, meaning */
-	LOG_SIGNAL_IGNORED,  /* signal, pid: of whoever sent it */
-	LOG_STOPPED,         /* ids, calls, exceptions, uptime_s */
-	LOG_FAILED,          /* error: the server ends, or does not start */
-	LOG_LIMITS,          /* fewer connections than the options ask for: file_descriptors,
-				max_connections, remedy */
+	LOG_CERTIFICATE_ENDS_SOON, /* within 30 days, once a day: file, expires, days_left, meaning
+				    */
+	LOG_SIGNAL_IGNORED,        /* signal, pid: of whoever sent it */
+	LOG_STOPPED,               /* ids, calls, exceptions, uptime_s */
+	LOG_FAILED,                /* error: the server ends, or does not start */
+	LOG_LIMITS,                /* fewer connections than the options ask for: file_descriptors,
+				      max_connections, remedy */
 	/* the worker ID */
 	LOG_STATE,              /* from, to: the registration */
 	LOG_WORKER_CLAIMED,     /* datacenter_id, worker_id, first, reserved_until */

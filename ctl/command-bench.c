@@ -97,19 +97,11 @@ static CtlStatus load_and_report(const CtlOptions *options)
 	return complaint == NULL ? CTL_OK : CTL_FAILED;
 }
 
-static gboolean any_has_tls(const GPtrArray *servers)
-{
-	for (guint i = 0; i < servers->len; i++)
-		if (((const Address *)servers->pdata[i])->is_tls)
-			return TRUE;
-	return FALSE;
-}
-
 static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(GPtrArray) servers = NULL;
-	g_autoptr(ClientTls) tls = NULL;
+	g_autoptr(TlsClient) tls = NULL;
 
 	if (!load_options_check(&bench, &error)) {
 		ctl_output_complain("%s", error->message);
@@ -118,7 +110,7 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 	servers = ctl_options_addresses(options);
 	if (servers == NULL)
 		return CTL_USAGE;
-	if (any_has_tls(servers) && (tls = ctl_options_tls_new(options)) == NULL)
+	if (address_any_is_tls(servers) && (tls = ctl_options_tls_new(options)) == NULL)
 		return CTL_USAGE;
 	bench.servers = servers;
 	bench.tls = tls;

@@ -57,10 +57,10 @@ GPtrArray *ctl_options_addresses(const CtlOptions *self)
 	return g_steal_pointer(&addresses);
 }
 
-ClientTls *ctl_options_tls_new(const CtlOptions *self)
+TlsClient *ctl_options_tls_new(const CtlOptions *self)
 {
 	g_autoptr(GError) error = NULL;
-	ClientTls *tls = client_tls_new(&self->tls, &error);
+	TlsClient *tls = tls_client_new(&self->tls, &error);
 
 	if (tls == NULL)
 		ctl_output_complain("--tls-...: %s", error->message);
@@ -75,7 +75,7 @@ static gboolean has_tls(const CtlOptions *self)
 
 gboolean ctl_options_check_tls(const CtlOptions *self)
 {
-	g_autoptr(ClientTls) tls = has_tls(self) ? ctl_options_tls_new(self) : NULL;
+	g_autoptr(TlsClient) tls = has_tls(self) ? ctl_options_tls_new(self) : NULL;
 
 	return tls != NULL || !has_tls(self);
 }
@@ -84,6 +84,8 @@ SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *c
 					guint count)
 {
 	g_autofree const char **texts = g_new0(const char *, count + 1);
+	const SnowflakeClientTls tls = {self->tls.ca, self->tls.certificate, self->tls.key,
+					self->tls.any_name};
 	g_autoptr(GError) error = NULL;
 	SnowflakeClient *client;
 
@@ -93,7 +95,7 @@ SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *c
 	snowflake_client_set_timeout_ms(client, self->timeout_ms);
 	/* once more from the files, which were good a moment ago; if they are not any more, the
 	 * server will not be believed */
-	if (has_tls(self) && !snowflake_client_set_tls(client, &self->tls, &error))
+	if (has_tls(self) && !snowflake_client_set_tls(client, &tls, &error))
 		ctl_output_complain("%s", error->message);
 	return client;
 }

@@ -3,9 +3,9 @@
 
 #include <glib.h>
 
-#include "client/client-tls.h"
 #include "client/snowflake-client.h"
 #include "common/address.h"
+#include "common/tls/client.h"
 #include "common/zookeeper/hosts.h"
 #include "core/layout.h"
 
@@ -15,7 +15,7 @@ typedef struct {
 	char **servers;             /* NULL: see ctl_options_addresses() */
 	const char *zookeeper;      /* NULL: see ctl_options_zookeeper() */
 	const char *zookeeper_auth; /* a file; NULL: none */
-	SnowflakeClientTls tls;     /* as they are given */
+	TlsNames tls;               /* as they are given */
 	gboolean json;
 	guint timeout_ms;
 } CtlOptions;
@@ -31,7 +31,7 @@ GPtrArray *ctl_options_addresses(const CtlOptions *self);
 
 /* (transfer full): what servers with TLS are spoken to with; %NULL, and the message is out, if the
  * files cannot be used: CTL_USAGE. */
-ClientTls *ctl_options_tls_new(const CtlOptions *self);
+TlsClient *ctl_options_tls_new(const CtlOptions *self);
 
 /* Whether what is given of --tls-... can be used; if not, the message is out: CTL_USAGE. */
 gboolean ctl_options_check_tls(const CtlOptions *self);

@@ -210,7 +210,8 @@ static CtlStatus parse_and_run(int argc, char **argv)
 	gboolean version = FALSE;
 	GOptionEntry common[] = {
 		{"server", 0, 0, G_OPTION_ARG_STRING_ARRAY, &servers,
-		 "Where to ask, or tls:HOST:PORT, or unix:PATH; again for others to turn to (default "
+		 "Where to ask, or tls:HOST:PORT, or unix:PATH; again for others to turn to "
+		 "(default "
 		 "$" CTL_SERVERS_VARIABLE ", or " SNOWFLAKE_CLIENT_DEFAULT_SERVER ")",
 		 "HOST:PORT"},
 		{"zookeeper", 0, 0, G_OPTION_ARG_STRING, &zookeeper,

@@ -184,7 +184,7 @@ static Registry *make_zookeeper_registry(const Issuer *self, const IssuerMember 
 		.max_length_ms = options->reservation_ms,
 		.max_clock_skew_ms = options->max_clock_skew_ms,
 		.skip_sanity_checks = options->skip_sanity_checks,
-		.tls = options_client_tls(options),
+		.tls = options_tls_names(options),
 	};
 
 	return zookeeper_registry_new(&config);

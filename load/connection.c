@@ -98,7 +98,7 @@ static LoadConnection *connection_of(GSocket *socket, const LoadServer *server,
 	self->server = server;
 	self->wire = wire;
 	if (server->tls != NULL)
-		self->tls = client_tls_stream_new(server->tls, self->fd, server->address->host);
+		self->tls = tls_client_connect(server->tls, self->fd, server->address->host);
 	self->since_ns = g_new(gint64, wire->slots);
 	self->oldest_call = g_random_int();
 	return self;
@@ -143,11 +143,11 @@ static gboolean shake_hands(LoadConnection *self, guint64 timeout_ms, GError **e
 
 	while (failure == NULL && tls_stream_shake_hands(self->tls) != 0) {
 		int number = errno;
-		g_autofree char *why = client_tls_describe(self->tls, number);
+		g_autofree char *why = tls_client_describe(self->tls, number);
 
 		if (number != EAGAIN)
-			failure = g_error_new_literal(
-				G_IO_ERROR, (gint)g_io_error_from_errno(number), why);
+			failure = g_error_new_literal(G_IO_ERROR,
+						      (gint)g_io_error_from_errno(number), why);
 		else /* poll's events are GLib's */
 			g_socket_condition_timed_wait(
 				self->socket, (GIOCondition)tls_stream_events(self->tls),
@@ -282,7 +282,7 @@ static gboolean is_transient(int number)
 static gboolean fail(const LoadConnection *self, const char *what, GError **error)
 {
 	int number = errno;
-	g_autofree char *why = self->tls != NULL ? client_tls_describe(self->tls, number)
+	g_autofree char *why = self->tls != NULL ? tls_client_describe(self->tls, number)
 						 : g_strdup(g_strerror(number));
 
 	g_set_error(error, G_IO_ERROR, (gint)g_io_error_from_errno(number), "%s: %s", what, why);
@@ -344,8 +344,8 @@ gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buf
 		memcpy(buffer->bytes, self->rest, self->rest_bytes);
 	buffer->taken = 0;
 	buffer->filled = self->rest_bytes;
-	received = receive_once(self, buffer->bytes + buffer->filled,
-				buffer->size - buffer->filled);
+	received =
+		receive_once(self, buffer->bytes + buffer->filled, buffer->size - buffer->filled);
 	self->more = self->tls != NULL && buffer->filled + (gsize)MAX(received, 0) == buffer->size;
 	if (received < 0 && is_transient(errno))
 		return TRUE;

@@ -3,8 +3,8 @@
 
 #include <gio/gio.h>
 
-#include "client/client-tls.h"
 #include "common/address.h"
+#include "common/tls/client.h"
 
 /*
  * A server that is loaded, and where it is. Its name is looked up once, before the load: nothing
@@ -12,7 +12,7 @@
  */
 typedef struct {
 	const Address *address; /* borrowed */
-	const ClientTls *tls;   /* borrowed; NULL: plain */
+	const TlsClient *tls;   /* borrowed; NULL: plain */
 	GPtrArray *places;      /* of GSocketAddress: what the name stands for; may be empty */
 	GError *trouble;        /* (nullable): why nothing can be expected of it */
 } LoadServer;
@@ -20,7 +20,7 @@ typedef struct {
 /* (transfer full): looks the name up, and waits for that; that it fails is the trouble.
  * @address: borrowed
  * @tls: (nullable): borrowed, for one with TLS */
-LoadServer *load_server_new(const Address *address, const ClientTls *tls);
+LoadServer *load_server_new(const Address *address, const TlsClient *tls);
 void load_server_free(LoadServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadServer, load_server_free)
 

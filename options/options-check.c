@@ -43,9 +43,8 @@ static gboolean check_useful(const Options *self, GError **error)
 				      spec->name);
 		if (spec->of_relay && self->relay == NULL)
 			return refuse(error, "%s: does nothing without relay", spec->name);
-		if (spec->of_tls && !options_listen_with_tls(self))
-			return refuse(error,
-				      "%s: does nothing without tls:HOST:PORT in listen",
+		if (spec->of_tls && !address_any_is_tls(self->listen))
+			return refuse(error, "%s: does nothing without tls:HOST:PORT in listen",
 				      spec->name);
 		if (spec->of_zookeeper && self->zookeeper == NULL)
 			return refuse(error, "%s: does nothing without zookeeper", spec->name);
@@ -87,7 +86,7 @@ static gboolean check_zookeeper(const Options *self, GError **error)
 
 static gboolean check_tls(const Options *self, GError **error)
 {
-	if (options_listen_with_tls(self) && self->tls_certificate == NULL)
+	if (address_any_is_tls(self->listen) && self->tls_certificate == NULL)
 		return refuse(error, "listen: tls: needs tls-certificate and tls-key");
 	if ((self->tls_certificate == NULL) != (self->tls_key == NULL))
 		return refuse(error, "%s: needs %s",
@@ -133,8 +132,7 @@ gboolean options_check(const Options *self, GError **error)
 			      self->sequence_start, sequences);
 	return layout_check_worker(&self->layout, MAX(self->datacenter_id, 0),
 				   MAX(self->worker_id, 0), error) &&
-	       check_useful(self, error) && check_sockets(self, error) &&
-	       check_tls(self, error) &&
+	       check_useful(self, error) && check_sockets(self, error) && check_tls(self, error) &&
 	       check_zookeeper(self, error) && check_agent(self->relay_agent, error) &&
 	       check_ages(self, error) && check_clock_step(self, error);
 }

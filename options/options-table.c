@@ -37,7 +37,8 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .default_text = "127.0.0.1:7609",
 	 .help = "where to take calls: a name or an address, [::1]:7609 for IPv6, *:7609 for "
 		 "every address of the machine; port 0 is any free one, and the log says which; "
-		 "tls:HOST:PORT, with TLS; or unix:/PATH, a local socket, or unix:@NAME, an abstract one. "
+		 "tls:HOST:PORT, with TLS; or unix:/PATH, a local socket, or unix:@NAME, an "
+		 "abstract one. "
 		 "May be given several times, in the file with semicolons between"},
 	{OPTION("socket-mode", MODE, socket_mode, "MODE"), .default_text = "0666",
 	 .help = "who may connect to unix:/PATH, of listen: whoever may write the file, in octal "

@@ -547,21 +547,13 @@ Options *options_new_again(const Options *self, GError **error)
 	return options_new_from_args((int)g_strv_length(self->args), self->args, error);
 }
 
-SnowflakeClientTls options_client_tls(const Options *self)
+TlsNames options_tls_names(const Options *self)
 {
-	return (SnowflakeClientTls){
+	return (TlsNames){
 		.ca = self->tls_ca != NULL ? self->tls_ca : self->tls_client_ca,
 		.certificate = self->tls_certificate,
 		.key = self->tls_key,
 	};
-}
-
-gboolean options_listen_with_tls(const Options *self)
-{
-	for (guint i = 0; i < self->listen->len; i++)
-		if (((const Address *)self->listen->pdata[i])->is_tls)
-			return TRUE;
-	return FALSE;
 }
 
 void options_free(Options *self)

@@ -4,12 +4,12 @@
 #include <glib.h>
 
 #include "audit/target.h"
-#include "client/snowflake-client.h"
 #include "common/address.h"
+#include "common/allow-list.h"
 #include "common/log.h"
+#include "common/tls/client.h"
 #include "common/zookeeper/hosts.h"
 #include "core/layout.h"
-#include "common/allow-list.h"
 
 /* What to do after the clock stepped back behind the last ID by more than max-ahead. */
 typedef enum {
@@ -119,10 +119,7 @@ typedef struct {
 Options *options_new_from_args(int argc, char **argv, GError **error);
 
 /* What it speaks with to servers that it calls with TLS; the names are borrowed. */
-SnowflakeClientTls options_client_tls(const Options *self);
-
-/* Whether an address of listen has TLS. */
-gboolean options_listen_with_tls(const Options *self);
+TlsNames options_tls_names(const Options *self);
 
 /* What options_new_from_args() would make of the same command line and the files that there are
  * now. */

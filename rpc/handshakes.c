@@ -220,7 +220,7 @@ static void *run(void *user_data)
 		int n = epoll_wait(self->poller, events, MAX_EVENTS, patience_ms(self));
 
 		if (n < 0 && errno != EINTR)
-			g_error("epoll_wait: %s", g_strerror(errno)); /* lint: allow fatal: our bug */
+			g_error("epoll: %s", g_strerror(errno)); /* lint: allow fatal: our bug */
 		for (int i = 0; i < n; i++)
 			handle(self, &events[i]);
 		expire(self);

@@ -52,8 +52,7 @@ void inbox_free(Inbox *self)
 	if (self == NULL)
 		return;
 	for (guint i = 0; i < self->mail.connections->len; i++)
-		inbox_connection_close(
-			&g_array_index(self->mail.connections, InboxConnection, i));
+		inbox_connection_close(&g_array_index(self->mail.connections, InboxConnection, i));
 	inbox_mail_clear(&self->mail);
 	pthread_mutex_destroy(&self->lock);
 	close(self->bell);

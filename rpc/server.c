@@ -42,14 +42,14 @@ struct _RpcServer {
 	Roster *roster;
 	RosterConfig limits;
 	gint64 handshake_timeout_ms;
-	TlsContext *tls;        /* NULL: nobody speaks it */
+	TlsContext *tls; /* NULL: nobody speaks it */
 	_Atomic gint64 tls_expires_ms;
 	Handshakes *handshakes; /* likewise, or not started */
 	Counters *handshake_counters;
 	pthread_mutex_t allow_lock; /* the handshakes' thread asks too */
 	AllowList *allow;           /* under the lock; NULL: everybody */
-	guint peak;         /* of connections, since memory was given back */
-	guint flood_source; /* 0: there was no flood */
+	guint peak;                 /* of connections, since memory was given back */
+	guint flood_source;         /* 0: there was no flood */
 	Counters *counters;
 	GPtrArray *listeners; /* of Listener */
 	gboolean started;
@@ -532,7 +532,7 @@ void rpc_server_stop(RpcServer *self, gint64 timeout_ms)
 		accept_the_rest(self, self->listeners->pdata[i]);
 	}
 	g_ptr_array_set_size(self->listeners, 0);
-	g_usleep(1000 * (gulong)pause_ms); /* the loops serve on */
+	g_usleep(1000 * (gulong)pause_ms);                   /* the loops serve on */
 	g_clear_pointer(&self->handshakes, handshakes_free); /* before the loops that it gives to */
 	for (guint i = 0; i < self->n_running; i++)
 		loop_drain(self->loops->pdata[i], timeout_ms - pause_ms);

@@ -3,9 +3,9 @@
 
 #include <glib.h>
 
+#include "common/allow-list.h"
 #include "common/counters.h"
 #include "common/tls/context.h"
-#include "common/allow-list.h"
 #include "rpc/loop.h"
 #include "rpc/roster.h"
 #include "rpc/socket-file.h"

@@ -34,7 +34,7 @@ gboolean certificates_read(Server *self, GError **error)
 	g_autoptr(TlsContext) context = NULL;
 	g_autofree char *expires = NULL;
 
-	if (!options_listen_with_tls(options))
+	if (!address_any_is_tls(options->listen))
 		return TRUE;
 	context = tls_context_new_server(options->tls_certificate, options->tls_key,
 					 options->tls_client_ca, error);
@@ -56,6 +56,6 @@ static gboolean on_day(gpointer user_data)
 
 void certificates_watch(Server *self)
 {
-	if (options_listen_with_tls(self->options))
+	if (address_any_is_tls(self->options->listen))
 		g_timeout_add_seconds(DAY_MS / 1000, on_day, self);
 }

@@ -381,13 +381,15 @@ static gint64 idle_ms(Source *source G_GNUC_UNUSED)
 static gboolean make_pool(RelaySource *self, const Options *options, GError **error)
 {
 	SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT(options->relay_agent);
+	const TlsNames tls = options_tls_names(options);
 	g_autoptr(GPtrArray) servers = g_ptr_array_new();
 
 	for (guint i = 0; i < options->relay->len; i++)
 		g_ptr_array_add(servers, ((const Address *)options->relay->pdata[i])->text);
 	g_ptr_array_add(servers, NULL);
 	config.servers = (const char *const *)servers->pdata;
-	config.tls = options_client_tls(options);
+	config.tls =
+		(SnowflakeClientTls){.ca = tls.ca, .certificate = tls.certificate, .key = tls.key};
 	config.discover = options->relay_discover;
 	config.prefetch_ms = (guint)options->relay_prefetch_ms;
 	config.max_age_ms = (guint)options->relay_max_age_ms;

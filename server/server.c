@@ -138,11 +138,10 @@ static gboolean open_sockets(Server *self, GError **error)
 	for (guint i = 0; opened && i < options->listen->len; i++) {
 		const Address *address = options->listen->pdata[i];
 
-		opened =
-			address->path != NULL
-				? rpc_server_listen_local(self->rpc, address->path, &access, error)
-				: rpc_server_listen(self->rpc, address->host, address->port,
-						    address->is_tls, error);
+		opened = address->path != NULL
+				 ? rpc_server_listen_local(self->rpc, address->path, &access, error)
+				 : rpc_server_listen(self->rpc, address->host, address->port,
+						     address->is_tls, error);
 	}
 	return opened;
 }

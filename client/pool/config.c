@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "client/failover.h"
 #include "common/address.h"
 
 #define MAX_AGENT_BYTES 256
@@ -71,12 +72,15 @@ static gboolean add_server(PoolConfig *self, const char *text, GError **error)
 }
 
 /* Servers that are discovered later may need it where one of these does. */
-static gboolean has_tls(const PoolConfig *self)
+static gboolean read_tls(PoolConfig *self, const SnowflakeClientTls *told, GError **error)
 {
-	for (guint i = 0; i < self->addresses->len; i++)
-		if (((const Address *)self->addresses->pdata[i])->is_tls)
-			return TRUE;
-	return FALSE;
+	const TlsNames names = client_failover_tls_names(told);
+	g_autoptr(GError) fault = NULL;
+
+	if (!address_any_is_tls(self->addresses))
+		return TRUE;
+	self->tls = tls_client_new(&names, &fault);
+	return self->tls != NULL || refuse(error, "%s", fault->message);
 }
 
 PoolConfig *pool_config_new(const SnowflakePoolConfig *told, GError **error)
@@ -94,7 +98,7 @@ PoolConfig *pool_config_new(const SnowflakePoolConfig *told, GError **error)
 		if (!add_server(self, servers[i], error))
 			return NULL;
 	}
-	if (has_tls(self) && (self->tls = client_tls_new(&told->tls, error)) == NULL)
+	if (!read_tls(self, &told->tls, error))
 		return NULL;
 	self->discover = told->discover;
 	self->agent = g_strdup(told->agent);
@@ -110,6 +114,6 @@ void pool_config_free(PoolConfig *self)
 		return;
 	g_clear_pointer(&self->addresses, g_ptr_array_unref);
 	g_free(self->agent);
-	client_tls_free(self->tls);
+	tls_client_free(self->tls);
 	g_free(self);
 }

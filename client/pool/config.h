@@ -3,8 +3,8 @@
 
 #include <glib.h>
 
-#include "client/client-tls.h"
 #include "client/snowflake-pool.h"
+#include "common/tls/client.h"
 
 /* What a pool was told, checked. Never changed, so that any thread may read it. */
 typedef struct {
@@ -15,7 +15,7 @@ typedef struct {
 	guint prefetch_ms;
 	guint max_age_ms;
 	guint timeout_ms;
-	ClientTls *tls; /* NULL: none of the addresses needs it */
+	TlsClient *tls; /* NULL: none of the addresses needs it */
 } PoolConfig;
 
 /* Returns: (transfer full): a copy of @told, or %NULL with INVALID_ARGUMENT set */

@@ -40,17 +40,17 @@ static gboolean begin_to_connect(PoolLink *self, const PoolLinkAddress *address)
 	       errno == EINPROGRESS;
 }
 
-static gboolean prepare_tls(PoolLink *self, const PoolLinkAddress *address, const ClientTls *tls)
+static gboolean prepare_tls(PoolLink *self, const PoolLinkAddress *address, const TlsClient *tls)
 {
 	if (*address->tls_host == '\0')
 		return TRUE;
 	errno = EPROTONOSUPPORT; /* there is nothing to speak it with */
 	if (tls != NULL)
-		self->tls = client_tls_stream_new(tls, self->fd, address->tls_host);
+		self->tls = tls_client_connect(tls, self->fd, address->tls_host);
 	return self->tls != NULL;
 }
 
-PoolLink *pool_link_new(const PoolLinkAddress *address, const ClientTls *tls, gint64 now_us,
+PoolLink *pool_link_new(const PoolLinkAddress *address, const TlsClient *tls, gint64 now_us,
 			GError **error)
 {
 	PoolLink *self = g_new0(PoolLink, 1);
@@ -110,7 +110,7 @@ static gboolean can_go_on(const PoolLink *self, GError **error)
 
 	if (number == EAGAIN || number == EINTR)
 		return TRUE;
-	why = self->tls != NULL ? client_tls_describe(self->tls, number)
+	why = self->tls != NULL ? tls_client_describe(self->tls, number)
 				: g_strdup(g_strerror(number));
 	return fail(error, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE, why);
 }
@@ -222,7 +222,7 @@ static PoolLinkEvent shake_hands(PoolLink *self, gint64 now_us, GError **error)
 	}
 	if (errno == EAGAIN)
 		return POOL_LINK_NOTHING;
-	why = client_tls_describe(self->tls, errno);
+	why = tls_client_describe(self->tls, errno);
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
 		    "cannot connect: %s", why);
 	return POOL_LINK_FAILED;

@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 
 #include "client/call.h"
-#include "client/client-tls.h"
 #include "common/address.h"
+#include "common/tls/client.h"
 
 /*
  * A connection of a pool to one server, with one call under way at most. It never waits: who owns
@@ -30,9 +30,9 @@ typedef enum {
 
 /* Members are for reading. */
 typedef struct {
-	int fd; /* -1: not any more, in the child of a fork */
-	TlsStream *tls;         /* NULL: plain */
-	gboolean is_shaking;    /* CONNECTING: connected, and in the handshake of TLS */
+	int fd;              /* -1: not any more, in the child of a fork */
+	TlsStream *tls;      /* NULL: plain */
+	gboolean is_shaking; /* CONNECTING: connected, and in the handshake of TLS */
 	PoolLinkState state;
 	gint64 since_us; /* when it got into this state */
 	ClientCall call; /* ASKING: what */
@@ -49,9 +49,9 @@ typedef struct {
 	char tls_host[ADDRESS_MAX_HOST_BYTES + 1];
 } PoolLinkAddress;
 
-/* Begins to connect. @tls: (nullable): as client_tls_stream_new() has it; borrowed; needed for an
+/* Begins to connect. @tls: (nullable): as tls_client_connect() has it; borrowed; needed for an
  * address with TLS. Returns: (transfer full): %NULL with UNREACHABLE set */
-PoolLink *pool_link_new(const PoolLinkAddress *address, const ClientTls *tls, gint64 now_us,
+PoolLink *pool_link_new(const PoolLinkAddress *address, const TlsClient *tls, gint64 now_us,
 			GError **error);
 void pool_link_free(PoolLink *self);
 

@@ -37,7 +37,7 @@ static void set_draws(PoolPeer *self, ClientResult draws)
 	self->too_many = self->max_count + 1;
 }
 
-PoolPeer *pool_peer_new(PoolServer *server, const ClientTls *tls, gint64 now_us, GError **error)
+PoolPeer *pool_peer_new(PoolServer *server, const TlsClient *tls, gint64 now_us, GError **error)
 {
 	PoolLink *link = pool_link_new(&server->address, tls, now_us, error);
 

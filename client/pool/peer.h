@@ -62,7 +62,7 @@ void pool_news_clear(PoolNews *self);
 
 /* Begins to connect. @tls: (nullable): as pool_link_new() has it. Returns: (transfer full): %NULL
  * with an error set */
-PoolPeer *pool_peer_new(PoolServer *server, const ClientTls *tls, gint64 now_us, GError **error);
+PoolPeer *pool_peer_new(PoolServer *server, const TlsClient *tls, gint64 now_us, GError **error);
 void pool_peer_free(PoolPeer *self);
 
 gboolean pool_peer_is_idle(const PoolPeer *self);

@@ -6,4 +6,4 @@
 #include "common/tls/context.h"
 
 /* (transfer full) (nullable): %NULL: there is no memory. */
-SSL *tls_context_new_ssl(const TlsContext *self);
+SSL *tls_context_private_ssl(const TlsContext *self);

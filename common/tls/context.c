@@ -84,15 +84,15 @@ static TlsContext *context_new(const SSL_METHOD *method)
 	self->expires_ms = G_MAXINT64;
 	self->ssl = SSL_CTX_new(method);
 	if (self->ssl == NULL)
-		g_error("OpenSSL cannot begin: %s", ERR_reason_error_string(ERR_get_error()));
+		g_error("no memory for TLS"); /* lint: allow fatal: as g_malloc() */
 	SSL_CTX_set_min_proto_version(self->ssl, TLS1_2_VERSION);
 	/* that the other end has gone without a word is as good as a word: messages have lengths */
 	SSL_CTX_set_options(self->ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET |
 					       SSL_OP_IGNORE_UNEXPECTED_EOF);
 	SSL_CTX_set_session_cache_mode(self->ssl, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_num_tickets(self->ssl, 0);
-	/* a send takes what the socket does, and goes on from wherever the rest is kept by then; one
-	 * that is idle has no buffers */
+	/* a send takes what the socket does, and goes on from wherever the rest is kept by then;
+	 * one that is idle has no buffers */
 	SSL_CTX_set_mode(self->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE |
 					    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 					    SSL_MODE_RELEASE_BUFFERS);
@@ -147,7 +147,7 @@ gint64 tls_context_expires_ms(const TlsContext *self)
 	return self->expires_ms;
 }
 
-SSL *tls_context_new_ssl(const TlsContext *self)
+SSL *tls_context_private_ssl(const TlsContext *self)
 {
 	return SSL_new(self->ssl);
 }

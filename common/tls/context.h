@@ -39,5 +39,6 @@ TlsContext *tls_context_ref(TlsContext *self);
 void tls_context_unref(TlsContext *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsContext, tls_context_unref)
 
-/* When its own certificate expires, in milliseconds since the Unix epoch; G_MAXINT64: it has none. */
+/* When its own certificate expires, in milliseconds since the Unix epoch; G_MAXINT64: it has none.
+ */
 gint64 tls_context_expires_ms(const TlsContext *self);

@@ -25,7 +25,7 @@ struct _TlsStream {
 
 static TlsStream *stream_new(const TlsContext *context, int fd)
 {
-	SSL *ssl = tls_context_new_ssl(context);
+	SSL *ssl = tls_context_private_ssl(context);
 	BIO *bio = socket_bio_new(fd);
 	TlsStream *self;
 

@@ -6,9 +6,9 @@
 /* What the claim of a server that lives holds, or of a node that is embedded in another program.
  * Those of later versions may add to it. */
 typedef struct {
-	char *program; /* that it is embedded in; NULL: a server */
-	char *host;    /* of a server, where clients reach it; else the name of its machine */
-	guint16 port;  /* of a server; else 0, and not in the JSON */
+	char *program;   /* that it is embedded in; NULL: a server */
+	char *host;      /* of a server, where clients reach it; else the name of its machine */
+	guint16 port;    /* of a server; else 0, and not in the JSON */
 	gboolean is_tls; /* likewise: clients speak TLS there; "transport" in the JSON, if so */
 	gint64 pid;
 	char *version;
@@ -27,8 +27,8 @@ gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out
  * @nonce: of the claim's name */
 gboolean claim_record_holds(const ClaimRecord *self, const char *nonce,
 			    const ReservationRecord *reservation, guint worker_id);
-/* (transfer full): host and port as HOST:PORT, with brackets where they are needed, after tls: if it
- * is that; of one that is embedded PROGRAM@HOST, where nobody can call. */
+/* (transfer full): host and port as HOST:PORT, with brackets where they are needed, after tls: if
+ * it is that; of one that is embedded PROGRAM@HOST, where nobody can call. */
 char *claim_record_address(const ClaimRecord *self);
 void claim_record_clear(ClaimRecord *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ClaimRecord, claim_record_clear)

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "client/client-tls.h"
+#include "client/snowflake-client.h"
 #include "common/address.h"
 #include "common/log.h"
 
@@ -21,7 +21,7 @@
 typedef struct {
 	atomic_uint references;
 	GPtrArray *peers;      /* of Peer; only read */
-	SnowflakeClientTls tls; /* with copies of the names; only read */
+	TlsNames tls;          /* with copies of the names; only read */
 	gint64 deadline_us;    /* monotonic */
 	pthread_mutex_t mutex; /* for what follows */
 	pthread_cond_t news;   /* the last one has answered, or nobody listens any more */
@@ -48,7 +48,7 @@ static Job *job_new(GPtrArray *peers, const PeerCheckConfig *config)
 	atomic_init(&self->references, 1);
 	self->peers = peers;
 	self->deadline_us = g_get_monotonic_time() + config->timeout_ms * 1000;
-	self->tls = client_tls_names_copy(&config->tls);
+	self->tls = tls_names_copy(&config->tls);
 	self->answers = g_new0(PeerAnswer, peers->len);
 	self->done = config->done;
 	self->user_data = config->user_data;
@@ -67,7 +67,7 @@ static void job_unref(Job *self)
 	for (guint i = 0; i < self->peers->len; i++)
 		g_free(self->answers[i].nonce);
 	g_free(self->answers);
-	client_tls_names_clear(&self->tls);
+	tls_names_clear(&self->tls);
 	g_ptr_array_unref(self->peers);
 	pthread_cond_destroy(&self->news);
 	pthread_mutex_destroy(&self->mutex);
@@ -160,8 +160,11 @@ static gboolean ask_time(SnowflakeClient *client, const Job *job, PeerAnswer *an
 /* The files are read anew each time: they may have been replaced. */
 static gboolean prepare_tls(SnowflakeClient *client, const Job *job, const Peer *peer)
 {
+	const SnowflakeClientTls tls = {
+		.ca = job->tls.ca, .certificate = job->tls.certificate, .key = job->tls.key};
+
 	return !g_str_has_prefix(peer->address, ADDRESS_TLS_PREFIX) ||
-	       snowflake_client_set_tls(client, &job->tls, NULL);
+	       snowflake_client_set_tls(client, &tls, NULL);
 }
 
 static void ask(const Job *job, const Peer *peer, PeerAnswer *out_answer)
@@ -171,8 +174,8 @@ static void ask(const Job *job, const Peer *peer, PeerAnswer *out_answer)
 	g_autoptr(SnowflakeClient) client = snowflake_client_new(servers, NULL);
 
 	*out_answer = (PeerAnswer){0};
-	out_answer->reached = client != NULL && prepare_tls(client, job, peer) && ask_who(client, job, out_answer) &&
-			      ask_time(client, job, out_answer);
+	out_answer->reached = client != NULL && prepare_tls(client, job, peer) &&
+			      ask_who(client, job, out_answer) && ask_time(client, job, out_answer);
 }
 
 /* The next peer to ask, or -1. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "client/snowflake-client.h"
+#include "common/tls/client.h"
 #include "core/clock.h"
 #include "worker/zookeeper/peer-report.h"
 
@@ -20,7 +20,7 @@ typedef struct {
 	gint64 timeout_ms; /* in all; who has not answered by then is unreachable */
 	gint64 max_skew_ms;
 	gboolean quiet; /* nothing is logged */
-	SnowflakeClientTls tls; /* for peers that speak it; the names are copied */
+	TlsNames tls;   /* for peers that speak it; the names are copied */
 	/* Called in a thread of the check, once, when there is a report and it was not taken yet;
 	 * never after free(). It must not call the check. Without a thread to be had nobody
 	 * calls; take_report() has a report when the time is up. */

@@ -67,8 +67,8 @@ typedef struct {
 		char *host;    /* as ClaimRecord has it, with the port */
 		guint16 port;
 		gboolean is_tls;
-		SnowflakeClientTls tls; /* with copies of the names; to ask peers with */
-		char *name; /* for messages: HOST:PORT, or PROGRAM@HOST */
+		TlsNames tls; /* with copies of the names; to ask peers with */
+		char *name;   /* for messages: HOST:PORT, or PROGRAM@HOST */
 		Layout layout;
 		const SystemClock *clock;
 		guint datacenter_id;

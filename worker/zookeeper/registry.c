@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/zookeeper/registry.h"
 
-#include "client/client-tls.h"
 #include "common/log.h"
 #include "worker/zookeeper/reservation.h"
 #include "worker/zookeeper/session-events.h"
@@ -261,7 +260,7 @@ static void zookeeper_registry_free(Registry *registry)
 	if (self->goal.finished)
 		g_clear_error(&self->goal.result.error);
 	g_free(self->config.program);
-	client_tls_names_clear(&self->config.tls);
+	tls_names_clear(&self->config.tls);
 	g_free(self->config.host);
 	g_free(self->config.name);
 	g_free(self->claim.path);
@@ -325,7 +324,7 @@ Registry *zookeeper_registry_new(const ZookeeperRegistryConfig *config)
 	self->config.nonce = g_strdup(config->nonce);
 	self->config.version = g_strdup(config->version);
 	set_identity(self, config);
-	self->config.tls = client_tls_names_copy(&config->tls);
+	self->config.tls = tls_names_copy(&config->tls);
 	self->config.layout = *config->layout;
 	self->config.clock = config->clock;
 	self->config.datacenter_id = config->datacenter_id;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "client/snowflake-client.h"
 #include "common/address.h"
+#include "common/tls/client.h"
 #include "common/zookeeper/hosts.h"
 #include "core/clock.h"
 #include "core/layout.h"
@@ -39,7 +39,7 @@ typedef struct {
 	gint64 max_length_ms;      /* of a reservation */
 	gint64 max_clock_skew_ms;
 	gboolean skip_sanity_checks;
-	SnowflakeClientTls tls; /* of those who ask peers that speak TLS */
+	TlsNames tls; /* of those who ask peers that speak TLS */
 } ZookeeperRegistryConfig;
 
 /**
