@@ -77,6 +77,10 @@ class Session:
             text=True, env={**ENVIRONMENT, "HOME": os.environ.get("HOME", "/"),
                             **client.environment})
 
+    @property
+    def process_id(self):
+        return self._process.pid
+
     def send(self, *command):
         print(*command, file=self._process.stdin, flush=True)
 

@@ -162,7 +162,7 @@ class ClientsOfServersThatRefuse(ClientTest, ServerTest):
         self.over_every_form(EVERY, server.address, check)
 
     def test_with_another_layout_and_no_registry(self):
-        server = self.launch("--zookeeper", dead_address(self), "--datacenter-id", 1,
+        server = self.launch("--zookeeper", dead_address(self), "--datacenter-id", 0,
                              "--layout", "js-safe")
         server.wait_event("listening")
 
