@@ -10,6 +10,7 @@ from harness import (ELSEWHERE, Parts, ServerTest, SharedServerTest, dead_addres
 
 DATACENTER_ID, WORKER_ID = 7, 19
 BATCH = 10000
+FOR_EVER_MS = 3600000
 # of another time, so that no clock is within its range
 FAR_LAYOUT = ("epoch_ms=4102444800000,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5,"
               "sequence_bits=12")
@@ -163,7 +164,7 @@ class ClientsOfServersThatRefuse(ClientTest, ServerTest):
 
     def test_with_another_layout_and_no_registry(self):
         server = self.launch("--zookeeper", dead_address(self), "--datacenter-id", 0,
-                             "--layout", "js-safe")
+                             "--layout", "js-safe", "--connect-timeout", FOR_EVER_MS)
         server.wait_event("listening")
 
         def check(_, session):

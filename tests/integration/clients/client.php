@@ -100,7 +100,9 @@ while (($line = fgets(STDIN)) !== false) {
     $words = explode(' ', trim($line));
     try {
         if ($words[0] === 'open') {
-            $socket?->close();
+            if ($socket?->isOpen()) {
+                $socket->close(); // which throws when it is closed already
+            }
             $socket = new_socket($words[1], $words[2]);
             $transport = $words[3] === 'framed' ? new TFramedTransport($socket) : new TBufferedTransport($socket);
             $class = "{$service}Client";
