@@ -27,7 +27,7 @@ REMARKS = {
     "Node": "`Int64` holds an ID, and its `toString()` loses digits: "
             "``BigInt(`0x${id.toOctetString()}`)``",
     "Java": "older than Debian's compiler (0.17), whose code it runs",
-    "Ruby": "likewise",
+    "Ruby": "older than Debian's compiler (0.17), whose code it runs",
     "PHP": "`Thrift\\` is `/usr/lib/php` itself, which an autoloader has to be told; "
            "`extension=thrift_protocol.so` is for 8.2, the package configures 8.1; a local socket "
            "by `TSocket::setHandle()`",
@@ -59,7 +59,9 @@ compiler makes code for these too, but Debian 12 has no package of the library t
 
 {missing}
 
-`apt-cache search thrift` names what there is.
+Of Apache Thrift, `apt-cache search thrift` names golang-thrift-dev, libthrift-0.17.0,
+libthrift-c-glib-dev, libthrift-c-glib0, libthrift-dev, libthrift-java, libthrift-perl, php-thrift,
+python3-thrift, ruby-thrift and thrift-compiler.
 
 ## Errors
 
