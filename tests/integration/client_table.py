@@ -47,8 +47,8 @@ TEXT = """# Official Thrift clients
 What follows was seen by the tests (`tests/integration/client_table.py --write` wrote it): each
 library, as Debian 12 has it (Node's from npm), against a server of this tree. Each was tried with
 code from `snowflake.thrift` and with code from the contract of 2010, framed and unframed, in every
-protocol that the table names: every call of its contract, each exception, and a server that starts
-again.
+protocol that the table names: every call of its contract, and each exception. The last two sections
+are of code from `snowflake.thrift`; that a server starts again was tried framed and strict.
 
 ## Libraries
 
