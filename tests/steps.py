@@ -74,7 +74,7 @@ def integration_tests(name, tiers, jobs, patterns=(), under=(), **environment):
         *under, *program("tests/integration/run.py", "--build", BUILDS / name, "--jobs",
                          jobs * PROCESSORS, *patterns)), suite("integration"),
         {"GOCACHE": os.environ.get("GOCACHE", f"{BUILDS}/go-cache"),
-         "SNOWFLAKE_JAVA_CLASSES": f"{BUILDS}/java-classes",
+         "SNOWFLAKE_CLIENTS": f"{BUILDS}/clients",
          **({} if name == "release" else SANITIZED), **environment})
 
 

@@ -13,17 +13,20 @@ INTEGRATION = pathlib.Path(__file__).resolve().parent
 ROOT = INTEGRATION.parent.parent
 IDL = ROOT / "snowflake.thrift"
 IDL_2010 = INTEGRATION / "clients" / "snowflake_2010.thrift"
+IDL_LATER = INTEGRATION / "clients" / "later.thrift"
 
 scratch = pathlib.Path(tempfile.mkdtemp(prefix="snowflake-bindings-"))
 atexit.register(shutil.rmtree, scratch, ignore_errors=True)
 
 
 def generate(generator, idl):
-    """Runs `thrift --gen GENERATOR` once and returns the directory of what it made."""
+    """Runs `thrift --gen GENERATOR` once and returns the directory of what it made, also of the
+    IDLs that are included."""
     directory = scratch / f"{generator.replace(':', '-').replace(',', '-')}-{idl.stem}"
     if not directory.exists():
         directory.mkdir()
-        subprocess.run(["thrift", "--gen", generator, "-out", directory, idl], check=True)
+        subprocess.run(["thrift", "-I", ROOT, "--gen", generator, "-r", "-out", directory, idl],
+                       check=True)
     return directory
 
 

@@ -1,101 +1,176 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Official Thrift clients as programs: Python, Java and Node from the contract of this tree, and
-Python, C, C++ and Go from the contract of 2010. Each is called alike,
+"""Official Thrift clients as programs, as Debian has their libraries (Node's: npm). Each is there
+twice: from the contract of 2010, and from one that is newer than the server, which is the contract
+of this tree and one more call (clients/later.thrift).
 
-    client HOST PORT framed|unframed PROTOCOL COMMAND...
+A client reads a command a line,
 
-(HOST may be unix:PATH, but in Java; PORT means nothing then; or, but in C, tls:HOST, and
-$SNOWFLAKE_TLS has the files of authority, certificate and key with commas between) and prints a number a line for
+    open HOST PORT framed|unframed PROTOCOL   a fresh connection; the one before is closed
+    get_id AGENT COUNT                        COUNT calls, one after the other
+    METHOD AGENT COUNT                        one call, as get_ids
+    METHOD                                    likewise, as get_worker
 
-    get_id AGENT COUNT      COUNT calls, one after the other
-    get_ids AGENT COUNT     one call
-    get_id_runs AGENT COUNT likewise; prints each ID of the runs
-    get_ulids AGENT COUNT   one call; each 16 bytes are a number (Python and Node)
-    get_uuids AGENT COUNT   likewise
-    info                    worker ID, datacenter ID, timestamp
+(HOST may be unix:PATH, but in Java; PORT means nothing then; or, in those of TLS below, tls:HOST,
+and $SNOWFLAKE_TLS has the files of authority, certificate and key, with commas between) and answers
+with a line for a number, for each element of a list and for each entry of a map, NAME NUMBER; with
+the hex digits of bytes, and with NAME=VALUE for the fields of a struct that are set, in any order.
+The last line is ".", or "error NAME: MESSAGE" for an exception.
 
-or, for an exception, "error NAME: MESSAGE" and status 3.
+Python, Java and Go also take for framing or protocol what a server of ours does not speak: zlib,
+header and http; json and header.
 
 Each makes sure that a reply is the one to its call. Thrift's code does so in Go (name and sequence
 ID) and Java (sequence ID, of what is not an exception); in Node a reply whose sequence ID is not
 awaited answers nothing, and the client waits on until it is given up. Those three count from 1 on
-each connection. The Python, C and C++ clients do it themselves, with sequence IDs at random.
+each connection. The others do it themselves, with sequence IDs at random, but for PHP's extension,
+which keeps messages to itself.
 
-  SNOWFLAKE_JAVA_CLASSES  where the classes of the Java client stay, for other processes and runs
+  SNOWFLAKE_CLIENTS  where the compiled clients stay, for other processes and runs
 """
+import contextlib
 import fcntl
 import functools
 import hashlib
+import json
 import os
 import pathlib
-import shutil
+import re
 import subprocess
 import tempfile
+import threading
 from typing import Callable, NamedTuple
 
-from bindings import IDL, IDL_2010, INTEGRATION, generate, scratch
+from bindings import IDL_2010, IDL_LATER, INTEGRATION, generate, scratch
 from harness import BUILD, ENVIRONMENT, PATIENCE
 from wire import Form
 
 CLIENTS = INTEGRATION / "clients"
-JAVA_CLASSES = pathlib.Path(os.environ.get("SNOWFLAKE_JAVA_CLASSES", scratch / "java-classes"))
-EXCEPTION_STATUS = 3
+COMPILED = pathlib.Path(os.environ.get("SNOWFLAKE_CLIENTS", scratch / "clients"))
+ANSWER_LIMIT_S = 120
+# Thrift's name of the service, by contract
+SERVICES = {IDL_2010: "Snowflake", IDL_LATER: "SnowflakeLater"}
 
 
 class ClientError(Exception):
     """The client reported an exception: "NAME: MESSAGE"."""
 
-    def __init__(self, text, numbers):
+    def __init__(self, text, lines):
         super().__init__(text)
-        self.numbers = numbers  # printed before it
+        self.lines = lines  # printed before it
+
+
+class Ended(AssertionError):
+    """The client's process ended, which none is to do."""
+
+    def __init__(self, text, status):
+        super().__init__(text)
+        self.status = status
+
+
+class Session:
+    """A process of a client, for as many connections as one likes, one after the other."""
+
+    def __init__(self, client):
+        self.ended = False
+        self._errors = tempfile.TemporaryFile("w+")
+        self._process = subprocess.Popen(
+            client.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
+            text=True, env={**ENVIRONMENT, "HOME": os.environ.get("HOME", "/"),
+                            **client.environment})
+
+    @property
+    def process_id(self):
+        return self._process.pid
+
+    def send(self, *command):
+        print(*command, file=self._process.stdin, flush=True)
+
+    def answer(self):
+        """The lines of an answer; ClientError for an exception."""
+        lines = []
+        timer = threading.Timer(ANSWER_LIMIT_S * PATIENCE, self._process.kill)
+        timer.start()
+        for line in self._process.stdout:
+            if line == ".\n":
+                break
+            if line.startswith("error "):
+                timer.cancel()
+                raise ClientError(line.removeprefix("error ").rstrip("\n"), lines)
+            lines.append(line.rstrip("\n"))
+        else:
+            timer.cancel()
+            self.ended = True
+            status = self._process.wait()
+            raise Ended(f"{self._process.args} ended with {status}: {lines}\n{self._said()}",
+                        status)
+        timer.cancel()
+        return lines
+
+    def call(self, *command):
+        self.send(*command)
+        return self.answer()
+
+    def numbers(self, *command):
+        return [int(line) for line in self.call(*command)]
+
+    def open(self, address, form):
+        """`address`: (host, port), or unix:PATH."""
+        self.open_as(address, "framed" if form.framed else "unframed", form.protocol)
+
+    def open_as(self, address, framing, protocol):
+        host, port = (address, 0) if isinstance(address, str) else address
+        self.call("open", host, port, framing, protocol)
+
+    def _said(self):
+        self._errors.seek(0)
+        return self._errors.read()
+
+    def close(self):
+        self._process.stdin.close()
+        status = self._process.wait(ANSWER_LIMIT_S * PATIENCE)
+        self._process.stdout.close()
+        said = self._said()
+        self._errors.close()
+        if status != 0 and not self.ended:  # which was told already
+            raise AssertionError(f"{self._process.args} ended with {status}:\n{said}")
 
 
 class Client(NamedTuple):
-    name: str
-    forms: list
+    language: str
+    package: str  # of Debian, or of npm
+    contract: pathlib.Path
+    protocols: tuple
     command: Callable  # what to run, and before that to build
     environment: dict = {}
+    has_local: bool = True  # sockets of the machine
 
-    def start(self, address, form, *call):
-        """`address`: (host, port), or unix:PATH."""
-        host, port = (address, 0) if isinstance(address, str) else address
-        return subprocess.Popen(
-            [*self.command(), host, str(port), "framed" if form.framed else "unframed",
-             form.protocol, *map(str, call)],
-            env={**ENVIRONMENT, "HOME": os.environ.get("HOME", "/"), **self.environment},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    @property
+    def name(self):
+        return f"{self.language}, {self.contract.stem}"
 
-    def start_tls(self, authority, pair, address, *call):
-        """With what `authority` vouches for, in the first form; `pair` is its own certificate."""
-        files = [authority.certificate, *pair]
-        if self.name == JAVA.name:
-            files = java_stores(authority, pair)
-        client = self._replace(environment={**self.environment,
-                                            "SNOWFLAKE_TLS": ",".join(map(str, files))})
-        return client.start(("tls:" + address[0], address[1]), self.forms[0], *call)
+    @property
+    def forms(self):
+        return [Form(framed, protocol) for framed in (True, False) for protocol in self.protocols]
 
-    def call(self, address, form, *call):
-        return finish(self.start(address, form, *call))
+    def trusting(self, authority, pair):
+        """With what `authority` vouches for; `pair` is its own certificate."""
+        files = (_java_stores(authority, pair) if self.language == "Java" else
+                 [authority.certificate, *pair])
+        return self._replace(environment={**self.environment,
+                                          "SNOWFLAKE_TLS": ",".join(map(str, files))})
 
-
-def finish(process):
-    """The numbers that a client printed; ClientError if it ended with an exception."""
-    output, errors = process.communicate(timeout=120 * PATIENCE)
-    lines = output.splitlines()
-    if process.returncode == EXCEPTION_STATUS and lines and lines[-1].startswith("error "):
-        raise ClientError(lines[-1].removeprefix("error "), [int(line) for line in lines[:-1]])
-    if process.returncode != 0:
-        raise AssertionError(f"{process.args} ended with {process.returncode}:\n{output}{errors}")
-    return [int(line) for line in lines]
+    @contextlib.contextmanager
+    def session(self, address=None, form=None):
+        session = Session(self)
+        try:
+            if address:
+                session.open(address, form)
+            yield session
+        finally:
+            session.close()
 
 
-def _run(command, **settings):
-    done = subprocess.run(command, capture_output=True, text=True, **settings)
-    if done.returncode != 0:
-        raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-
-
-def java_stores(authority, pair):
+def _java_stores(authority, pair):
     """The same files as Java has them."""
     trust, own = pair.key.with_suffix(".trust"), pair.key.with_suffix(".p12")
     if not own.exists():
@@ -106,107 +181,146 @@ def java_stores(authority, pair):
     return [trust, own]
 
 
-def _forms(*protocols):
-    return [Form(framed, protocol) for framed in (True, False) for protocol in protocols]
+def _run(command, **settings):
+    done = subprocess.run(command, capture_output=True, text=True, **settings)
+    if done.returncode != 0:
+        raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
 
 
-def _python(idl, service):
-    return ["/usr/bin/python3", CLIENTS / "client.py", generate("py", idl), f"{idl.stem}.{service}"]
-
-
-def _compile_java(jars, sources):
-    """The directory of the classes. To make them costs more than the tests of them, so that one
-    process does it for all. With other sources, another compiler or other jars the directory is
-    another."""
+def _compiled(name, sources, versions, build):
+    """What build(PATH) made at a path. To make it costs more than the tests of it, so that one
+    process does it for all. With other sources, or other versions of what it is made with, the path
+    is another."""
     said = hashlib.sha256(b"".join(source.read_bytes() for source in sources))
-    said.update(subprocess.run(["javac", "-version"], capture_output=True, check=True).stdout)
-    for jar in map(pathlib.Path, jars.split(":")):
-        said.update(f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}\n".encode())
-    classes = JAVA_CLASSES / said.hexdigest()[:16]
-    JAVA_CLASSES.mkdir(parents=True, exist_ok=True)
-    with open(JAVA_CLASSES / "lock", "w") as lock:
+    said.update(versions.encode())
+    path = COMPILED / f"{name}-{said.hexdigest()[:16]}"
+    COMPILED.mkdir(parents=True, exist_ok=True)
+    with open(COMPILED / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not classes.exists():
-            with tempfile.TemporaryDirectory(dir=JAVA_CLASSES) as new:
-                _run(["javac", "-nowarn", "-cp", jars, "-d", f"{new}/all", *sources])
-                os.rename(f"{new}/all", classes)
-    return classes
+        if not path.exists():
+            with tempfile.TemporaryDirectory(dir=COMPILED) as new:
+                build(f"{new}/all")
+                os.rename(f"{new}/all", path)
+    return path
 
 
-@functools.cache
-def _java():
-    # its annotation is of a package that later Java releases left out
-    generated = generate("java:generated_annotations=suppress", IDL).rglob("*.java")
-    jars = ":".join(f"/usr/share/java/{jar}.jar" for jar in ("thrift", "slf4j-api"))
-    classes = _compile_java(jars, [CLIENTS / "Client.java", *sorted(generated)])
-    return ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{classes}:{jars}",
-            "Client"]
+def version_of(package):
+    """Debian's, without what an architecture adds that was built once more."""
+    done = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        raise AssertionError(f"the package {package} is missing: install it")
+    return re.sub(r"\+b\d+$", "", done.stdout)
 
 
-@functools.cache
-def _node():
+def node_version():
+    """Of the library from npm."""
+    manifest = INTEGRATION / "node_modules" / "thrift" / "package.json"
+    return json.loads(manifest.read_text())["version"]
+
+
+def _interpreted(interpreter, source, generator, contract):
+    return [*interpreter, CLIENTS / source, generate(generator, contract), SERVICES[contract]]
+
+
+def _python(contract):
+    return ["/usr/bin/python3", CLIENTS / "client.py", generate("py", contract),
+            f"{contract.stem}.{SERVICES[contract]}"]
+
+
+def _node(contract):
     if not (INTEGRATION / "node_modules" / "thrift").is_dir():
         raise AssertionError("tests/integration/node_modules is missing: run `npm ci` there")
-    return ["node", CLIENTS / "client.js", generate("js:node,es6", IDL)]
+    return _interpreted(["node"], "client.js", "js:node,es6", contract)
+
+
+def _perl(contract):
+    *command, service = _interpreted(["perl"], "client.pl", "perl", contract)
+    return [*command, f"Later::{service}" if contract == IDL_LATER else service]
+
+
+def _php(contract):
+    # of its extension the package has the configuration for another PHP only
+    return _interpreted(["php", "-d", "extension=thrift_protocol.so"], "client.php", "php",
+                        contract)
 
 
 @functools.cache
-def _go():
-    path = scratch / "go"
-    (path / "src").mkdir(parents=True)
-    generated = generate("go", IDL_2010) / IDL_2010.stem
-    (path / "src" / IDL_2010.stem).symlink_to(generated)
-    program = path / "client-2010"
-    _run(["go", "build", "-o", program, CLIENTS / "client.go"],
-         env={**os.environ, "GO111MODULE": "off", "GOPATH": f"{path}:/usr/share/gocode",
-              "GOFLAGS": "", "GOCACHE": os.environ.get("GOCACHE", str(scratch / "go-cache"))})
-    return [program]
+def _java(contract):
+    # its annotation is of a package that later Java releases left out
+    generated = sorted(generate("java:generated_annotations=suppress", contract).rglob("*.java"))
+    jars = ":".join(f"/usr/share/java/{jar}.jar" for jar in ("thrift", "slf4j-api"))
+    sources = [CLIENTS / "Client.java", *generated]
+    classes = _compiled(
+        "java", sources, _run(["javac", "-version"]) + version_of("libthrift-java"),
+        lambda path: _run(["javac", "-nowarn", "-cp", jars, "-d", path, *sources]))
+    return ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{classes}:{jars}",
+            "Client", f"com.twitter.service.snowflake.gen.{SERVICES[contract]}"]
 
 
-def _c():
-    program = BUILD / "tests" / "integration" / "client-2010"
+@functools.cache
+def _go(contract):
+    generated = generate("go", contract)
+    sources = [CLIENTS / "client.go", CLIENTS / f"client_{contract.stem.rpartition('_')[2]}.go"]
+
+    def build(path):
+        with tempfile.TemporaryDirectory(dir=scratch) as tree:
+            os.symlink(generated, f"{tree}/src")
+            _run(["go", "build", "-o", path, *sources],
+                 env={**os.environ, "GO111MODULE": "off", "GOPATH": f"{tree}:/usr/share/gocode",
+                      "GOFLAGS": "", "GOCACHE": os.environ.get("GOCACHE", str(scratch / "go"))})
+
+    return [_compiled("go", sources + sorted(generated.glob("*/*.go")),
+                      _run(["go", "version"]) + version_of("golang-thrift-dev"), build)]
+
+
+@functools.cache
+def _cpp(contract):
+    generated = generate("cpp", contract)
+    sources = [CLIENTS / "client.cpp", *sorted(
+        source for source in generated.glob("*.cpp") if "skeleton" not in source.name)]
+    return [_compiled(
+        "cpp", sources, _run(["g++", "--version"]) + version_of("libthrift-dev"),
+        lambda path: _run(["g++", "-w", "-I", generated, "-o", path, *sources, "-lthrift",
+                           "-lssl", "-lcrypto"]))]
+
+
+def _c(contract):
+    program = BUILD / "tests" / "integration" / f"client-{contract.stem.rpartition('_')[2]}"
     if not program.exists():
         raise AssertionError(f"{program} is missing: build the tree")
     return [program]
 
 
-@functools.cache
-def has_cpp():
-    """Whether there are a compiler and Thrift's headers for it."""
-    return shutil.which("g++") is not None and subprocess.run(
-        ["g++", "-x", "c++", "-E", "-include", "thrift/transport/TBufferTransports.h", "/dev/null"],
-        capture_output=True).returncode == 0
+BINARY, COMPACT = ("strict", "unversioned"), ("compact",)
 
 
-@functools.cache
-def _cpp():
-    generated = generate("cpp", IDL_2010)
-    program = scratch / "client-2010-cpp"
-    _run(["g++", "-w", "-I", generated, "-o", program, CLIENTS / "client.cpp",
-          generated / "Snowflake.cpp", generated / f"{IDL_2010.stem}_types.cpp", "-lthrift",
-          "-lssl", "-lcrypto"])
-    return [program]
+def _of_both(language, package, protocols, command, *more):
+    return {contract: Client(language, package, contract, protocols,
+                             functools.partial(command, contract), *more)
+            for contract in SERVICES}
 
 
-PYTHON = Client("Python", _forms("strict", "unversioned", "compact"),
-                functools.partial(_python, IDL, "SnowflakeExtended"))
-PYTHON_ACCELERATED = Client("Python, accelerated",
-                            _forms("strict-accelerated", "compact-accelerated"), PYTHON.command)
-JAVA = Client("Java", _forms("strict", "unversioned", "compact"), _java)
-NODE = Client("Node", _forms("strict", "compact"), _node,
-              {"NODE_PATH": str(INTEGRATION / "node_modules"),
-               "PATH": os.environ.get("PATH", "/usr/bin:/bin")})
-PYTHON_2010 = Client("Python of 2010", _forms("strict", "unversioned", "compact"),
-                     functools.partial(_python, IDL_2010, "Snowflake"))
-C_2010 = Client("C of 2010", _forms("strict", "compact"), _c,
-                {"ASAN_OPTIONS": "detect_leaks=0"})  # Thrift's own
-GO_2010 = Client("Go of 2010", _forms("strict", "unversioned", "compact"), _go)
+# By contract each.
+PYTHON = _of_both("Python", "python3-thrift",
+                  BINARY + COMPACT + ("strict-accelerated", "compact-accelerated"), _python)
+JAVA = _of_both("Java", "libthrift-java", BINARY + COMPACT, _java, {}, False)
+NODE = _of_both("Node", "thrift", BINARY + COMPACT, _node,
+                {"NODE_PATH": str(INTEGRATION / "node_modules"),
+                 "PATH": os.environ.get("PATH", "/usr/bin:/bin")})
+GO = _of_both("Go", "golang-thrift-dev", BINARY + COMPACT, _go)
+RUBY = _of_both("Ruby", "ruby-thrift", BINARY + COMPACT + ("strict-accelerated",),
+                functools.partial(_interpreted, ["ruby"], "client.rb", "rb"))
+PHP = _of_both("PHP", "php-thrift", BINARY + COMPACT + ("strict-accelerated",), _php)
+PERL = _of_both("Perl", "libthrift-perl", BINARY[:1], _perl)
+CPP = _of_both("C++", "libthrift-dev", BINARY + COMPACT, _cpp)
+C = _of_both("C", "libthrift-c-glib-dev", BINARY[:1] + COMPACT, _c,
+             {"ASAN_OPTIONS": "detect_leaks=0"})  # Thrift's own
 
-CPP_2010 = Client("C++ of 2010", _forms("strict", "compact"), _cpp)
-
-CURRENT = [PYTHON, PYTHON_ACCELERATED, JAVA, NODE]
-OF_2010 = [PYTHON_2010, C_2010, GO_2010]
-# Those that have sockets with TLS.
-TLS = [PYTHON, JAVA, NODE, GO_2010, CPP_2010]
-# Those that have local sockets.
-LOCAL = [PYTHON, PYTHON_ACCELERATED, NODE, C_2010, GO_2010]
+LANGUAGES = [PYTHON, JAVA, NODE, GO, RUBY, PHP, PERL, CPP, C]
+LATER = [language[IDL_LATER] for language in LANGUAGES]
+OF_2010 = [language[IDL_2010] for language in LANGUAGES]
+LOCAL = [client for client in LATER if client.has_local]
+# Those whose sockets with TLS are tried.
+TLS = [language[IDL_LATER] for language in (PYTHON, JAVA, NODE, GO, CPP)]

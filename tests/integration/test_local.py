@@ -132,29 +132,25 @@ class Serving(LocalTest):
                                       env=CTL_ENVIRONMENT, capture_output=True, text=True)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 
-    def assert_official(self, client):
-        for form in client.forms:
-            with self.subTest(client=client.name, form=str(form)):
-                numbers = client.call(self.address, form, "get_id", "infra-dm", 100)
-                self.assertEqual(len(set(numbers)), 100)
-                self.assertGreater(min(numbers), 0)
+    def assert_official(self, clients, address):
+        for client in clients:
+            with client.session() as session:
+                for form in client.forms:
+                    with self.subTest(client=client.name, form=str(form)):
+                        session.open(address, form)
+                        numbers = session.numbers("get_id", "infra-dm", 100)
+                        self.assertEqual(len(set(numbers)), 100)
+                        self.assertGreater(min(numbers), 0)
 
     def test_official_clients(self):
         self.serve()
-        for client in official.LOCAL:
-            self.assert_official(client)
+        self.assert_official(official.LOCAL, self.address)
 
-    @unittest.skipUnless(official.has_cpp(), "needs libthrift-dev and libboost-dev")
-    def test_the_official_client_in_cpp(self):
-        self.serve()
-        self.assert_official(official.CPP_2010)
-
-    def test_an_official_client_of_an_abstract_socket(self):
+    def test_official_clients_of_an_abstract_socket(self):
         address = f"unix:@test-{uuid.uuid4()}"
         self.serve(listen=address)
-        for client in (official.PYTHON, official.GO_2010):
-            with self.subTest(client.name):
-                self.assertEqual(len(client.call(address, client.forms[0], "get_id", "a", 3)), 3)
+        self.assert_official([language[official.IDL_2010] for language in
+                              (official.PYTHON, official.GO, official.CPP)], address)
 
 
 class TheFile(LocalTest):

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* client HOST PORT framed|unframed PROTOCOL COMMAND..., see ../official.py. */
+/* client, see ../official.py. It is built with one of client_*.c, which know a contract. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,13 +13,9 @@
 #include <thrift/c_glib/transport/thrift_framed_transport.h>
 #include <thrift/c_glib/transport/thrift_socket.h>
 
-#include "snowflake.h"
+#include "client.h"
 
-#define EXIT_EXCEPTION 3
-
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftTransport, g_object_unref)
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftProtocol, g_object_unref)
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, g_object_unref)
+#define MAX_LINE_BYTES 1024
 
 /* The generated code sends the sequence ID 0 and looks at none: this makes one for each call, and
  * holds the reply against it. */
@@ -67,32 +64,22 @@ static void checked_protocol_init(CheckedProtocol *self G_GNUC_UNUSED)
 {
 }
 
-static gboolean print_id(gboolean success, const gint64 *id)
+/* A client, and all that it stands on: one borrows the other, so all of it lives until the end. */
+typedef struct {
+	ThriftTransport *socket;
+	ThriftTransport *transport;
+	ThriftProtocol *protocol;
+	ThriftProtocol *checked;
+	GObject *client;
+} Connection;
+
+static void connection_clear(Connection *self)
 {
-	if (success)
-		g_print("%" G_GINT64_FORMAT "\n", *id);
-	return success;
-}
-
-static gboolean print_info(SnowflakeIf *client, GError **error)
-{
-	gint64 value = 0;
-
-	return print_id(snowflake_if_get_worker_id(client, &value, error), &value) &&
-	       print_id(snowflake_if_get_datacenter_id(client, &value, error), &value) &&
-	       print_id(snowflake_if_get_timestamp(client, &value, error), &value);
-}
-
-static gboolean run(SnowflakeIf *client, char **command, GError **error)
-{
-	gint64 id = 0;
-
-	if (strcmp(command[0], "get_id") != 0)
-		return print_info(client, error);
-	for (int left = atoi(command[2]); left > 0; left--)
-		if (!print_id(snowflake_if_get_id(client, &id, command[1], error), &id))
-			return FALSE;
-	return TRUE;
+	g_clear_object(&self->client);
+	g_clear_object(&self->checked);
+	g_clear_object(&self->protocol);
+	g_clear_object(&self->transport);
+	g_clear_object(&self->socket);
 }
 
 /* ThriftSocket goes on with one that is connected, as those that ThriftServerSocket accepts. */
@@ -118,32 +105,51 @@ static ThriftTransport *new_socket(const char *host, const char *port)
 	return g_object_new(THRIFT_TYPE_SOCKET, "hostname", host, "port", atoi(port), NULL);
 }
 
-int main(int argc G_GNUC_UNUSED, char **argv)
+/* `words`: HOST PORT FRAMING PROTOCOL */
+static gboolean connection_open(Connection *self, char **words, GError **error)
 {
-	g_autoptr(GError) error = NULL;
-	/* what stands on another borrows it: all of them live until the end */
-	g_autoptr(ThriftTransport) socket = new_socket(argv[1], argv[2]);
-	g_autoptr(ThriftTransport) transport =
-		g_object_new(strcmp(argv[3], "framed") == 0 ? THRIFT_TYPE_FRAMED_TRANSPORT
-							    : THRIFT_TYPE_BUFFERED_TRANSPORT,
-			     "transport", socket, NULL);
-	g_autoptr(ThriftProtocol) protocol =
-		g_object_new(strcmp(argv[4], "compact") == 0 ? THRIFT_TYPE_COMPACT_PROTOCOL
-							     : THRIFT_TYPE_BINARY_PROTOCOL,
-			     "transport", transport, NULL);
-	g_autoptr(ThriftProtocol) checked = g_object_new(checked_protocol_get_type(), "transport",
-							 transport, "protocol", protocol, NULL);
-	g_autoptr(SnowflakeClient) client = g_object_new(TYPE_SNOWFLAKE_CLIENT, "input_protocol",
-							 checked, "output_protocol", checked, NULL);
+	connection_clear(self);
+	self->socket = new_socket(words[0], words[1]);
+	self->transport =
+		g_object_new(strcmp(words[2], "framed") == 0 ? THRIFT_TYPE_FRAMED_TRANSPORT
+							     : THRIFT_TYPE_BUFFERED_TRANSPORT,
+			     "transport", self->socket, NULL);
+	self->protocol =
+		g_object_new(strcmp(words[3], "compact") == 0 ? THRIFT_TYPE_COMPACT_PROTOCOL
+							      : THRIFT_TYPE_BINARY_PROTOCOL,
+			     "transport", self->transport, NULL);
+	self->checked = g_object_new(checked_protocol_get_type(), "transport", self->transport,
+				     "protocol", self->protocol, NULL);
+	self->client = new_client(self->checked);
+	return thrift_transport_is_open(self->transport) ||
+	       thrift_transport_open(self->transport, error);
+}
 
-	if (!thrift_transport_is_open(transport) && !thrift_transport_open(transport, &error)) {
-		g_printerr("%s\n", error->message);
-		return EXIT_FAILURE;
+/* `words`: METHOD [AGENT COUNT] */
+static gboolean connection_call(Connection *self, char **words, GError **error)
+{
+	const char *agent = words[1];
+
+	return call(self->client, words[0], agent, agent != NULL ? atoi(words[2]) : 0, error);
+}
+
+int main(void)
+{
+	Connection connection = {0};
+	char line[MAX_LINE_BYTES];
+
+	while (fgets(line, sizeof line, stdin) != NULL) {
+		g_auto(GStrv) words = g_strsplit(g_strstrip(line), " ", -1);
+		g_autoptr(GError) error = NULL;
+
+		if (strcmp(words[0], "open") == 0 ? connection_open(&connection, words + 1, &error)
+						  : connection_call(&connection, words, &error))
+			g_print(".\n");
+		else
+			g_print("error %s %d: %s\n", g_quark_to_string(error->domain), error->code,
+				error->message);
+		fflush(stdout);
 	}
-	if (!run(SNOWFLAKE_IF(client), argv + 5, &error)) {
-		g_print("error %s %d: %s\n", g_quark_to_string(error->domain), error->code,
-			error->message);
-		return EXIT_EXCEPTION;
-	}
+	connection_clear(&connection);
 	return EXIT_SUCCESS;
 }

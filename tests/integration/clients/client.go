@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command client HOST PORT framed|unframed PROTOCOL COMMAND..., see ../official.py.
+// Command client, see ../official.py. It is built with one of client_*.go, which have newClient for
+// their contract; the calls are found by their names.
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/apache/thrift/lib/go/thrift"
-
-	"snowflake_2010"
 )
+
+const timeout = 60 * time.Second
+
+var out = bufio.NewWriter(os.Stdout)
 
 func tlsConfig() (*tls.Config, error) {
 	files := strings.Split(os.Getenv("SNOWFLAKE_TLS"), ",")
@@ -31,73 +36,160 @@ func tlsConfig() (*tls.Config, error) {
 	return &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{own}}, err
 }
 
-func connect(host, port, framing, protocol string) (*snowflake_2010.SnowflakeClient, error) {
+func newSocket(host, port string, configuration *thrift.TConfiguration) thrift.TTransport {
+	if strings.HasPrefix(host, "unix:") {
+		address := &net.UnixAddr{Name: strings.TrimPrefix(host, "unix:"), Net: "unix"}
+		return thrift.NewTSocketFromAddrConf(address, configuration)
+	}
+	if strings.HasPrefix(host, "tls:") {
+		address := net.JoinHostPort(strings.TrimPrefix(host, "tls:"), port)
+		return thrift.NewTSSLSocketConf(address, configuration)
+	}
+	return thrift.NewTSocketConf(net.JoinHostPort(host, port), configuration)
+}
+
+func newTransport(host, port, framing string, configuration *thrift.TConfiguration) (thrift.TTransport, error) {
+	socket := newSocket(host, port, configuration)
+	switch framing {
+	case "framed":
+		return thrift.NewTFramedTransportConf(socket, configuration), nil
+	case "zlib":
+		return thrift.NewTZlibTransport(socket, 6)
+	case "header":
+		return thrift.NewTHeaderTransportConf(socket, configuration), nil
+	case "http":
+		return thrift.NewTHttpClient("http://" + net.JoinHostPort(host, port) + "/")
+	}
+	return thrift.NewTBufferedTransport(socket, 4096), nil
+}
+
+func newProtocols(name string, configuration *thrift.TConfiguration) thrift.TProtocolFactory {
+	switch name {
+	case "compact":
+		return thrift.NewTCompactProtocolFactoryConf(configuration)
+	case "json":
+		return thrift.NewTJSONProtocolFactory()
+	case "header":
+		return thrift.NewTHeaderProtocolFactoryConf(configuration)
+	}
+	return thrift.NewTBinaryProtocolFactoryConf(configuration)
+}
+
+func connect(host, port, framing, protocol string) (thrift.TTransport, interface{}, error) {
+	var secure *tls.Config
+	if strings.HasPrefix(host, "tls:") {
+		var err error
+		if secure, err = tlsConfig(); err != nil {
+			return nil, nil, err
+		}
+	}
 	configuration := &thrift.TConfiguration{
-		ConnectTimeout:     60 * time.Second,
-		SocketTimeout:      60 * time.Second,
+		TLSConfig: secure,
+		ConnectTimeout:     timeout,
+		SocketTimeout:      timeout,
 		TBinaryStrictRead:  thrift.BoolPtr(true),
 		TBinaryStrictWrite: thrift.BoolPtr(protocol != "unversioned"),
 	}
-	var transport thrift.TTransport = thrift.NewTSocketConf(net.JoinHostPort(host, port), configuration)
-	if strings.HasPrefix(host, "tls:") {
-		var err error
-		if configuration.TLSConfig, err = tlsConfig(); err != nil {
-			return nil, err
-		}
-		address := net.JoinHostPort(strings.TrimPrefix(host, "tls:"), port)
-		transport = thrift.NewTSSLSocketConf(address, configuration)
+	transport, err := newTransport(host, port, framing, configuration)
+	if err != nil {
+		return nil, nil, err
 	}
-	if strings.HasPrefix(host, "unix:") {
-		address := &net.UnixAddr{Name: strings.TrimPrefix(host, "unix:"), Net: "unix"}
-		transport = thrift.NewTSocketFromAddrConf(address, configuration)
-	}
-	if framing == "framed" {
-		transport = thrift.NewTFramedTransportConf(transport, configuration)
-	} else {
-		transport = thrift.NewTBufferedTransport(transport, 4096)
-	}
-	var factory thrift.TProtocolFactory = thrift.NewTBinaryProtocolFactoryConf(configuration)
-	if protocol == "compact" {
-		factory = thrift.NewTCompactProtocolFactoryConf(configuration)
-	}
-	return snowflake_2010.NewSnowflakeClientFactory(transport, factory), transport.Open()
+	client := newClient(transport, newProtocols(protocol, configuration))
+	return transport, client, transport.Open()
 }
 
-func printID(id int64, err error) error {
-	if err == nil {
-		fmt.Println(id)
-	}
-	return err
-}
-
-func run(client *snowflake_2010.SnowflakeClient, command []string) error {
-	background := context.Background()
-	if command[0] == "get_id" {
-		count, _ := strconv.Atoi(command[2])
-		for i := 0; i < count; i++ {
-			if err := printID(client.GetID(background, command[1])); err != nil {
-				return err
+func showStruct(value reflect.Value) {
+	separator := ""
+	for i := 0; i < value.NumField(); i++ {
+		name := strings.Split(value.Type().Field(i).Tag.Get("thrift"), ",")[0]
+		field := value.Field(i)
+		if field.Kind() == reflect.Ptr {
+			if field.IsNil() {
+				continue
 			}
+			field = field.Elem()
 		}
-		return nil
+		fmt.Fprintf(out, "%s%s=%v", separator, name, field)
+		separator = " "
 	}
-	if err := printID(client.GetWorkerID(background)); err != nil {
-		return err
+	fmt.Fprintln(out)
+}
+
+func show(value reflect.Value) {
+	if data, ok := value.Interface().([]byte); ok {
+		fmt.Fprintf(out, "%x\n", data)
+		return
 	}
-	if err := printID(client.GetDatacenterID(background)); err != nil {
-		return err
+	switch value.Kind() {
+	case reflect.Slice:
+		for i := 0; i < value.Len(); i++ {
+			show(value.Index(i))
+		}
+	case reflect.Map:
+		for _, key := range value.MapKeys() {
+			fmt.Fprintln(out, key, value.MapIndex(key))
+		}
+	case reflect.Ptr:
+		showStruct(value.Elem())
+	default:
+		fmt.Fprintln(out, value)
 	}
-	return printID(client.GetTimestamp(background))
+}
+
+func method(client interface{}, name string) reflect.Value {
+	name = strings.ReplaceAll(name, "_", "")
+	value := reflect.ValueOf(client)
+	for i := 0; i < value.NumMethod(); i++ {
+		if strings.EqualFold(value.Type().Method(i).Name, name) {
+			return value.Method(i)
+		}
+	}
+	panic("no call " + name)
+}
+
+func call(client interface{}, words []string) error {
+	arguments := []reflect.Value{reflect.ValueOf(context.Background())}
+	times := 1
+	if len(words) == 3 {
+		count, _ := strconv.Atoi(words[2])
+		arguments = append(arguments, reflect.ValueOf(words[1]))
+		if words[0] == "get_id" {
+			times = count
+		} else {
+			arguments = append(arguments, reflect.ValueOf(int32(count)))
+		}
+	}
+	for ; times > 0; times-- {
+		results := method(client, words[0]).Call(arguments)
+		if err, _ := results[1].Interface().(error); err != nil {
+			return err
+		}
+		show(results[0])
+	}
+	return nil
 }
 
 func main() {
-	client, err := connect(os.Args[1], os.Args[2], os.Args[3], os.Args[4])
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	if err := run(client, os.Args[5:]); err != nil {
-		fmt.Printf("error %T: %v\n", err, err)
-		os.Exit(3)
+	var transport thrift.TTransport
+	var client interface{}
+	commands := bufio.NewScanner(os.Stdin)
+	for commands.Scan() {
+		words := strings.Fields(commands.Text())
+		var err error
+		if words[0] == "open" {
+			if transport != nil {
+				transport.Close()
+			}
+			transport, client, err = connect(words[1], words[2], words[3], words[4])
+		} else {
+			err = call(client, words)
+		}
+		if err != nil {
+			kind := fmt.Sprintf("%T", err)
+			fmt.Fprintf(out, "error %s: %v\n", kind[strings.LastIndex(kind, ".")+1:], err)
+		} else {
+			fmt.Fprintln(out, ".")
+		}
+		out.Flush()
 	}
 }

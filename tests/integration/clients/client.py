@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""client.py BINDINGS MODULE HOST PORT framed|unframed PROTOCOL COMMAND...
+"""client.py BINDINGS MODULE
 
 The commands, and what each of the clients in this directory prints, stand in ../official.py.
 """
@@ -11,12 +11,21 @@ import sys
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol, TBinaryProtocolAccelerated
 from thrift.protocol.TCompactProtocol import TCompactProtocol, TCompactProtocolAccelerated
-from thrift.Thrift import TException
+from thrift.protocol.THeaderProtocol import THeaderProtocol
+from thrift.protocol.TJSONProtocol import TJSONProtocol
+from thrift.transport.THttpClient import THttpClient
 from thrift.transport.TSSLSocket import TSSLSocket
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TFramedTransport
+from thrift.transport.TZlibTransport import TZlibTransport
+
+TIMEOUT_MS = 60000
 
 _seqids = itertools.count(random.randrange(1 << 30))
+
+
+class WrongReply(BaseException):
+    """Nothing that a client may take for an error of the server."""
 
 
 def checked(protocol):
@@ -32,12 +41,18 @@ def checked(protocol):
         def readMessageBegin(self):
             name, kind, seqid = super().readMessageBegin()
             if (name, seqid) != self.awaited:
-                raise AssertionError(f"a reply to {name} {seqid}, not to {self.awaited}")
+                raise WrongReply(f"a reply to {name} {seqid}, not to {self.awaited}")
             return name, kind, seqid
 
     return Checked
 
 
+TRANSPORTS = {
+    "framed": TFramedTransport,
+    "unframed": TBufferedTransport,
+    "zlib": TZlibTransport,
+    "header": lambda socket: socket,  # its protocol brings its transport
+}
 PROTOCOLS = {
     "strict": lambda transport: checked(TBinaryProtocol)(transport, True, True),
     "unversioned": lambda transport: checked(TBinaryProtocol)(transport, False, False),
@@ -47,45 +62,76 @@ PROTOCOLS = {
         transport, True, True, fallback=False),
     "compact-accelerated": lambda transport: checked(TCompactProtocolAccelerated)(
         transport, fallback=False),
+    "json": TJSONProtocol,
+    "header": lambda socket: THeaderProtocol(socket, [0]),
 }
 
 
-def run(client, command, agent="", count="0"):
-    if command == "get_id":
-        for _ in range(int(count)):
-            print(client.get_id(agent))
-    elif command == "get_ids":
-        print(*client.get_ids(agent, int(count)), sep="\n")
-    elif command == "get_id_runs":
-        for found in client.get_id_runs(agent, int(count)):
-            print(*range(found.first, found.first + found.count), sep="\n")
-    elif command in ("get_ulids", "get_uuids"):
-        for wide in getattr(client, command)(agent, int(count)):
-            print(int.from_bytes(wide, "big"))
-    else:
-        print(client.get_worker_id(), client.get_datacenter_id(), client.get_timestamp(), sep="\n")
-
-
-def main(bindings, module, host, port, framing, protocol, *command):
-    sys.path.insert(0, bindings)
-    service = importlib.import_module(module)
-    local = host.removeprefix("unix:") if host.startswith("unix:") else None
+def new_socket(host, port):
     if host.startswith("tls:"):
         ca, certificate, key = os.environ["SNOWFLAKE_TLS"].split(",")
-        transport = TSSLSocket(host.removeprefix("tls:"), int(port), ca_certs=ca,
-                               certfile=certificate, keyfile=key)
+        return TSSLSocket(host.removeprefix("tls:"), int(port), ca_certs=ca, certfile=certificate,
+                          keyfile=key)
+    local = host.removeprefix("unix:") if host.startswith("unix:") else None
+    return TSocket(host, int(port), unix_socket=local and local.replace("@", "\0", 1))
+
+
+def connect(host, port, framing, protocol):
+    """The transport, which is to be closed, and the protocol over it."""
+    if framing == "http":
+        transport = THttpClient(f"http://{host}:{port}/")
     else:
-        transport = TSocket(host, int(port), unix_socket=local and local.replace("@", "\0", 1))
-    transport.setTimeout(60000)
-    transport = (TFramedTransport if framing == "framed" else TBufferedTransport)(transport)
+        socket = new_socket(host, port)
+        socket.setTimeout(TIMEOUT_MS)
+        transport = TRANSPORTS[framing](socket)
     transport.open()
-    try:
-        run(service.Client(PROTOCOLS[protocol](transport)), *command)
-    except TException as error:
-        print(f"error {type(error).__name__}: {error.message}")
-        return 3
-    return 0
+    return transport, PROTOCOLS[protocol](transport)
+
+
+def show(value):
+    if isinstance(value, list):
+        for each in value:
+            show(each)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            print(key, each)
+    elif isinstance(value, bytes):
+        print(value.hex())
+    elif isinstance(value, int):
+        print(value)
+    else:
+        print(*(f"{name}={each}" for name, each in vars(value).items() if each is not None))
+
+
+def call(client, method, agent=None, count=None):
+    if method == "get_id":
+        for _ in range(int(count)):
+            print(client.get_id(agent))
+    elif agent is None:
+        show(getattr(client, method)())
+    else:
+        show(getattr(client, method)(agent, int(count)))
+
+
+def main(bindings, module):
+    sys.path.insert(0, bindings)
+    service = importlib.import_module(module)
+    transport = client = None
+    for line in sys.stdin:
+        command, *arguments = line.split()
+        try:
+            if command == "open":
+                if transport:
+                    transport.close()
+                transport, protocol = connect(*arguments)
+                client = service.Client(protocol)
+            else:
+                call(client, command, *arguments)
+            print(".", flush=True)
+        except Exception as error:
+            text = getattr(error, "message", None) or str(error)
+            print(f"error {type(error).__name__}: {text}", flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    main(*sys.argv[1:])

@@ -11,9 +11,10 @@ import subprocess
 import sys
 
 FROM_WITHIN = ("LAYOUT_", "address_", "chacha8_", "client_call_", "client_connection_",
-               "client_failover_", "client_reader_", "client_tls_", "id_text_", "layout_", "local_socket_",
+               "client_failover_", "client_reader_", "id_text_", "layout_", "local_socket_",
                "pool_", "random_", "self_connection_is_one", "socket_bio_new", "text_",
-               "tls_context_", "tls_stream_", "ulid_", "uuid7_", "uuid_")
+               "tls_client_", "tls_context_", "tls_names_", "tls_stream_", "ulid_", "uuid7_",
+               "uuid_")
 
 
 def names_in_header(path):
