@@ -61,8 +61,7 @@ static gboolean set_number(const OptionSpec *spec, const char *text, gint64 *fie
 			*field = one->value;
 			return TRUE;
 		}
-	if (!g_ascii_string_to_unsigned(text, 10, (guint64)spec->min, (guint64)spec->max, &value,
-					NULL)) {
+	if (!text_parse_number(text, 10, (guint64)spec->min, (guint64)spec->max, &value)) {
 		g_autofree char *escaped = text_escape(text, strlen(text));
 		g_autofree char *range = options_table_range(spec);
 
@@ -104,7 +103,7 @@ static gboolean set_mode(const char *text, guint *field, GError **error)
 	g_autofree char *escaped = NULL;
 	guint64 mode;
 
-	if (g_ascii_string_to_unsigned(text, 8, 0, 0777, &mode, NULL)) {
+	if (text_parse_number(text, 8, 0, 0777, &mode)) {
 		*field = (guint)mode;
 		return TRUE;
 	}
