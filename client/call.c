@@ -121,7 +121,9 @@ static char *read_exception(ClientReader *reader, gint64 *out_number)
 		else
 			client_reader_skip(reader, type);
 	}
-	return message != NULL ? g_steal_pointer(&message) : g_strdup("no message");
+	if (message == NULL || *message == '\0')
+		return g_strdup("no message");
+	return g_steal_pointer(&message);
 }
 
 static gboolean has_name(const char *message, const char *name)

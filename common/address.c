@@ -137,7 +137,7 @@ static Address *parse(const char *text, gboolean is_tls, guint16 default_port, G
 	Address *self;
 
 	if (fault == NULL && port_text != NULL &&
-	    !g_ascii_string_to_unsigned(port_text, 10, 0, G_MAXUINT16, &port, NULL))
+	    !text_parse_number(port_text, 10, 0, G_MAXUINT16, &port))
 		fault = "the port is not a number from 0 to 65535";
 	if (fault != NULL)
 		return refuse(text, is_tls ? ADDRESS_TLS_PREFIX "HOST:PORT" : "HOST:PORT", fault,

@@ -203,7 +203,7 @@ static gboolean parse_field(const char *text, gint64 values[static N_FIELDS], GE
 			    fields[field].name);
 		return FALSE;
 	}
-	if (!g_ascii_string_to_unsigned(parts[1], 10, 0, G_MAXINT64, &value, NULL)) {
+	if (!text_parse_number(parts[1], 10, 0, G_MAXINT64, &value)) {
 		g_autofree char *shown = text_escape(parts[1], strlen(parts[1]));
 
 		g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID, "%s \"%s\" is not a number",

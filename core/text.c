@@ -3,6 +3,13 @@
 
 #include <time.h>
 
+gboolean text_parse_number(const char *text, guint base, guint64 min, guint64 max,
+			   guint64 *out_number)
+{
+	return g_ascii_isxdigit(*text) &&
+	       g_ascii_string_to_unsigned(text, base, min, max, out_number, NULL);
+}
+
 char *text_time_ms(gint64 time_ms)
 {
 	time_t seconds = time_ms / 1000;

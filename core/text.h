@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-/* Text from the wire made safe to print, and times as text. */
+/* Text from the wire made safe to print, numbers that people write, and times as text. */
 
 /**
  * text_escape:
@@ -15,6 +15,11 @@
  * Returns: (transfer full): ASCII that is safe in a log line and in every Thrift client
  */
 char *text_escape(const char *bytes, gsize length);
+
+/* Whether @text is a number from @min to @max in digits of @base, and nothing else; *@out_number is
+ * untouched if it is not. g_ascii_string_to_unsigned() takes a vertical tab before it, too. */
+gboolean text_parse_number(const char *text, guint base, guint64 min, guint64 max,
+			   guint64 *out_number) G_GNUC_WARN_UNUSED_RESULT;
 
 /* (transfer full): RFC 3339 in UTC with milliseconds, as 2010-11-04T01:42:54.657Z. Years 1970 to
  * 9999. */

@@ -146,7 +146,7 @@ gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_host
 gboolean ctl_options_number(const char *option, const char *text, guint64 min, guint64 max,
 			    guint64 *out_number)
 {
-	if (text == NULL || g_ascii_string_to_unsigned(text, 10, min, max, out_number, NULL))
+	if (text == NULL || text_parse_number(text, 10, min, max, out_number))
 		return TRUE;
 
 	g_autofree char *shown = text_escape(text, strlen(text));
@@ -177,7 +177,7 @@ gboolean ctl_options_time(const char *option, const char *text, gint64 *out_time
 
 	if (text == NULL)
 		return TRUE;
-	if (g_ascii_string_to_unsigned(text, 10, 0, CTL_FORMAT_MAX_TIME_MS, &number, NULL)) {
+	if (text_parse_number(text, 10, 0, CTL_FORMAT_MAX_TIME_MS, &number)) {
 		*out_time_ms = (gint64)number;
 		return TRUE;
 	}

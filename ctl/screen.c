@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "core/text.h"
 #include "ctl/colour.h"
 
 #define MIN_TABLE_LINES 2 /* its head, and how many more there are */
@@ -127,7 +128,7 @@ static guint columns_of_environment(void)
 	guint64 columns = G_MAXUINT;
 
 	if (text != NULL)
-		g_ascii_string_to_unsigned(text, 10, 1, G_MAXUSHORT, &columns, NULL);
+		text_parse_number(text, 10, 1, G_MAXUSHORT, &columns);
 	return (guint)columns;
 }
 

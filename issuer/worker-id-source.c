@@ -5,6 +5,8 @@
 #include <net/if.h>
 #include <string.h>
 
+#include "core/text.h"
+
 #define MAC_BYTES 6
 
 static guint low_bits(const guint8 *bytes, gsize n_bytes, guint bits)
@@ -55,7 +57,7 @@ gboolean worker_id_source_from_host_name(const char *host_name, guint bits, guin
 			escaped);
 		return FALSE;
 	}
-	if (!g_ascii_string_to_unsigned(ordinal, 10, 0, max, &number, NULL)) {
+	if (!text_parse_number(ordinal, 10, 0, max, &number)) {
 		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
 			    "the number at the end of the host name, %s, does not fit the layout, "
 			    "0 to %u",

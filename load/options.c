@@ -66,8 +66,7 @@ static gboolean refuse(GError **error, const char *format, ...)
 
 static gboolean set_whole(const Row *row, const char *text, guint64 *out_number)
 {
-	return g_ascii_string_to_unsigned(text, 10, (guint64)row->min, (guint64)row->max,
-					  out_number, NULL);
+	return text_parse_number(text, 10, (guint64)row->min, (guint64)row->max, out_number);
 }
 
 static gboolean set_real(const Row *row, const char *text, double *out_number)

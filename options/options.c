@@ -61,8 +61,7 @@ static gboolean set_number(const OptionSpec *spec, const char *text, gint64 *fie
 			*field = one->value;
 			return TRUE;
 		}
-	if (!g_ascii_string_to_unsigned(text, 10, (guint64)spec->min, (guint64)spec->max, &value,
-					NULL)) {
+	if (!text_parse_number(text, 10, (guint64)spec->min, (guint64)spec->max, &value)) {
 		g_autofree char *escaped = text_escape(text, strlen(text));
 		g_autofree char *range = options_table_range(spec);
 
@@ -104,7 +103,7 @@ static gboolean set_mode(const char *text, guint *field, GError **error)
 	g_autofree char *escaped = NULL;
 	guint64 mode;
 
-	if (g_ascii_string_to_unsigned(text, 8, 0, 0777, &mode, NULL)) {
+	if (text_parse_number(text, 8, 0, 0777, &mode)) {
 		*field = (guint)mode;
 		return TRUE;
 	}
@@ -461,17 +460,29 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 	return TRUE;
 }
 
+/* GLib quotes the file as it is. */
+static gboolean refuse_printably(const GError *fault, GError **error)
+{
+	g_autofree char *text = g_utf8_make_valid(fault->message, -1);
+
+	for (char *at = text; *at != '\0'; at = g_utf8_next_char(at))
+		if (!g_unichar_isprint(g_utf8_get_char(at)))
+			memset(at, '?', (gsize)(g_utf8_next_char(at) - at));
+	return bad_value(error, "%s", text);
+}
+
 static gboolean read_text(const char *text, gsize length, GHashTable *given, GError **error)
 {
 	g_autoptr(GKeyFile) file = g_key_file_new();
 	g_auto(GStrv) groups = NULL;
 	g_auto(GStrv) keys = NULL;
+	g_autoptr(GError) fault = NULL;
 
 	if (memchr(text, '\0', length) != NULL)
 		return bad_value(error, "not a text file");
 	/* with the translations, or a key such as threads[de] would be passed over in silence */
-	if (!g_key_file_load_from_data(file, text, length, G_KEY_FILE_KEEP_TRANSLATIONS, error))
-		return FALSE;
+	if (!g_key_file_load_from_data(file, text, length, G_KEY_FILE_KEEP_TRANSLATIONS, &fault))
+		return refuse_printably(fault, error);
 	groups = g_key_file_get_groups(file, NULL);
 	for (char **group = groups; *group != NULL; group++)
 		if (strcmp(*group, FILE_GROUP) != 0) {

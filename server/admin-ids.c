@@ -116,7 +116,7 @@ void admin_ids_draw_many(OwnCalls *calls, const AdminRequest *request, AdminRepl
 	IdRun run;
 
 	/* how many are too many is for the service to say */
-	if (text == NULL || !g_ascii_string_to_unsigned(text, 10, 0, G_MAXINT, &count, NULL)) {
+	if (text == NULL || !text_parse_number(text, 10, 0, G_MAXINT, &count)) {
 		refuse_number(text, source_max_batch(calls->config->source), request, reply);
 		return;
 	}

@@ -112,7 +112,7 @@ static gboolean find_group(const char *text, gid_t *out_gid, GError **error)
 	guint64 number = (gid_t)-1;
 	g_autofree char *escaped = NULL;
 
-	if (text == NULL || g_ascii_string_to_unsigned(text, 10, 0, (gid_t)-1 - 1, &number, NULL)) {
+	if (text == NULL || text_parse_number(text, 10, 0, (gid_t)-1 - 1, &number)) {
 		*out_gid = (gid_t)number;
 		return TRUE;
 	}

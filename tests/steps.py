@@ -14,7 +14,8 @@ from runner import CHAOS, COMPUTES, WAITS, Step, check, meson, suite
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILDS = pathlib.Path(os.environ.get("SNOWFLAKE_TEST_BUILDS", ROOT / "build-tests"))
 PROCESSORS = len(os.sched_getaffinity(0))
-CHAOS_S, LONG_CHAOS_S, FUZZ_S = 300, 3600, 900
+CHAOS_S, LONG_CHAOS_S = 300, 3600
+FUZZ_S = 300  # each target
 
 QUICK, USUAL, FULL = "quick", "usual", "full"
 TIERS = {
@@ -88,12 +89,6 @@ def chaos(tiers, seconds):
                       BUILDS / "release", "--seconds", seconds)
 
 
-def fuzz(target):
-    return Step(f"fuzz: {target}", (FULL,), COMPUTES, ("fuzz: build",), (
-        str(BUILDS / "fuzz" / "tests" / "fuzz" / target), f"-max_total_time={FUZZ_S}"), check,
-        SANITIZED)
-
-
 def without_randomization():
     """Where addresses are very random, ThreadSanitizer does not find its way."""
     under = ("setarch", "--addr-no-randomize")
@@ -125,10 +120,8 @@ def table(chaos_s):
                    shows=r"\||not judged"),
         Step("model", (USUAL,), COMPUTES, (), program("tests/model/run"), suite("model")),
         Step("model", (FULL,), COMPUTES, (), program("tests/model/run", "--full"), suite("model")),
-        build("fuzz", (FULL,), "-Dfuzz=true", "-Db_sanitize=address,undefined",
-              "-Db_lundef=false", CC="clang", CXX="clang++"),
-        fuzz("fuzz-stream"),
-        fuzz("fuzz-fast-path"),
+        Step("fuzz", (FULL,), COMPUTES, (), program("tests/fuzz/run", "--seconds", FUZZ_S),
+             suite("fuzz"), shows=r"fuzz-|all "),
 
         integration_tests("release", (QUICK, USUAL), 2),
         integration_tests("release", (FULL,), 2, SNOWFLAKE_LONG="1"),

@@ -119,8 +119,7 @@ gboolean znode_parse_number(const char *name, guint max, guint *out_number)
 {
 	guint64 number;
 
-	if ((name[0] == '0' && name[1] != '\0') ||
-	    !g_ascii_string_to_unsigned(name, 10, 0, max, &number, NULL))
+	if ((name[0] == '0' && name[1] != '\0') || !text_parse_number(name, 10, 0, max, &number))
 		return FALSE;
 	*out_number = (guint)number;
 	return TRUE;

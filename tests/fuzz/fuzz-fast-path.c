@@ -2,14 +2,29 @@
 
 /* Any bytes, to a server with the fast path in two pieces and to one without it in one: they must
  * say the same. The first byte says where to cut. */
+#include <string.h>
+
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/server/pair.h"
 
+/* Calls that are answered with random bits, of which no two servers have the same. */
+static gboolean asks_for_random_bits(const guint8 *data, gsize size)
+{
+	static const char *const CALLS[] = {"get_ulids", "get_uuids"};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CALLS); i++)
+		if (memmem(data, size, CALLS[i], strlen(CALLS[i])) != NULL)
+			return TRUE;
+	return FALSE;
+}
+
 int LLVMFuzzerTestOneInput(const guint8 *data, gsize size)
 {
-	g_autoptr(Pair) pair = pair_new(10);
+	g_autoptr(Pair) pair = NULL;
 
-	if (size > 1)
-		pair_feed_cut(pair, data + 1, size - 1, MIN(data[0], size - 1));
+	if (size < 2 || asks_for_random_bits(data, size))
+		return 0;
+	pair = pair_new(10);
+	pair_feed_cut(pair, data + 1, size - 1, MIN(data[0], size - 1));
 	return 0;
 }

@@ -33,6 +33,30 @@ static void test_escape(void)
 	}
 }
 
+static void test_number(void)
+{
+	static const struct {
+		const char *text;
+		guint base;
+		guint64 number; /* from 5 to 300; 0: it is none */
+	} cases[] = {
+		{"5", 10, 5},     {"300", 10, 300}, {"007", 10, 7},
+		{"0404", 8, 260}, {"ff", 16, 255},  {"4", 10, 0},
+		{"301", 10, 0},   {"", 10, 0},      {"8", 8, 0},
+		{" 7", 10, 0},    {"\t7", 10, 0},   {"\v7", 10, 0},
+		{"+7", 10, 0},    {"-7", 10, 0},    {"7 ", 10, 0},
+		{"0x7", 16, 0},   {"7.0", 10, 0},   {"18446744073709551621", 10, 0},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		guint64 number = 1;
+		gboolean is_one = text_parse_number(cases[i].text, cases[i].base, 5, 300, &number);
+
+		g_assert_true(is_one == (cases[i].number != 0));
+		g_assert_cmpuint(number, ==, is_one ? cases[i].number : 1);
+	}
+}
+
 static void test_time(void)
 {
 	static const struct {
@@ -57,6 +81,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/text/escape", test_escape);
+	g_test_add_func("/text/number", test_number);
 	g_test_add_func("/text/time", test_time);
 	return g_test_run();
 }
