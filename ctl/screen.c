@@ -125,10 +125,10 @@ gboolean ctl_screen_is_there(void)
 static guint columns_of_environment(void)
 {
 	const char *text = g_getenv("COLUMNS");
-	guint64 columns = G_MAXUINT;
+	guint64 columns;
 
-	if (text != NULL)
-		text_parse_number(text, 10, 1, G_MAXUSHORT, &columns);
+	if (text == NULL || !text_parse_number(text, 10, 1, G_MAXUSHORT, &columns))
+		return G_MAXUINT;
 	return (guint)columns;
 }
 
