@@ -211,11 +211,12 @@ class Failover(PoolTest):
         # until it has looked around, and keeps to one
         wait_for(lambda: all(server.open_connections() == 2 for server in servers))
         asked = self._asked(pool, servers)
+        before = pool.count().switches  # of a busy machine, whose servers seem to hang
         asked.process.terminate()
         wait_for(lambda: self._asked(pool, servers) is not asked, what="the other is asked")
         # it still serves
         self.assertEqual(asked.call("get_worker").state, "draining")
-        self.assertLessEqual(pool.count().switches, 1)
+        self.assertLessEqual(pool.count().switches - before, 1)
         for server in servers:
             server.kill()
 
