@@ -43,6 +43,7 @@ static const struct {
 	{"closed_*", GROUP_CONNECTIONS, "connections"},
 	{"bad_bytes_*", GROUP_CONNECTIONS, "connections"},
 	{"connections_*", GROUP_CONNECTIONS, "connections"},
+	{"handshakes", GROUP_CONNECTIONS, "connections"},
 	{"bytes_*", GROUP_CONNECTIONS, "bytes"},
 	{"calls", GROUP_CALLS, "calls"},
 	{"answered_*", GROUP_CALLS, "calls"},

@@ -14,7 +14,7 @@
 typedef struct _Handshakes Handshakes;
 
 /* Under way at once: so much memory, some 60 KiB for each, is theirs. */
-#define HANDSHAKES_MOST 256
+#define HANDSHAKES_MOST 1024
 
 /* How long each may take while others wait for a turn, so that whoever begins one and falls silent
  * holds up nobody for longer. */

@@ -11,6 +11,7 @@ from collections import Counter
 
 from admin import LISTEN, Admin
 from bindings import ROOT
+from certificates import Authority
 from harness import PATIENCE, SLOW, ServerTest, dead_address, reserve_ahead, scaled, wait_for
 from wire import COMPACT, STRICT, UNFRAMED, Form
 from zookeeper_case import ZooKeeperTest
@@ -462,7 +463,9 @@ class Manual(ZooKeeperTest, MetricsTest):
         server.call("get_id", "good")
         wait_for(lambda: {"snowflake_worker_ids", "snowflake_registry_clock_skew_seconds"} <=
                  self.scrape().types.keys(), what="what ZooKeeper tells")
-        other = self.member(*LISTEN)
+        pair = Authority(self.directory).vouch("other")
+        other = self.member(*LISTEN, "--listen", "tls:127.0.0.1:0", "--tls-certificate",
+                            pair.certificate, "--tls-key", pair.key)
         wait_for(lambda: "snowflake_peers_clock_skew_seconds" in
                  self.scrape(Admin(other)).types, what="the clock of the other")
         relay = self.launch(*LISTEN, "--relay", "%s:%d" % server.address).wait_ready()

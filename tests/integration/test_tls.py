@@ -329,7 +329,7 @@ class Crowd(TlsTest):
     def test_those_who_are_silent_hold_up_nobody_for_long(self):
         """More of them than are under way at once."""
         server = self.serve("--frame-timeout", 3_600_000)
-        for _ in range(300):
+        for _ in range(1100):
             one = socket.create_connection(server.tls)
             self.addCleanup(one.close)
         self.assert_serves(server)
