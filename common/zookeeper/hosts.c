@@ -18,6 +18,12 @@ static char *parse_server(const char *text, GError **error)
 		has_port ? g_strdup(text) : g_strdup_printf("%s:%d", text, DEFAULT_PORT);
 	g_autoptr(Address) address = address_parse_peer(with_port, error);
 
+	if (address != NULL && address->is_tls) {
+		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+			    "\"%s\" has tls: in it, which ZooKeeper's client does not speak",
+			    address->text);
+		return NULL;
+	}
 	/* it cuts the port off at the last colon, and knows no brackets */
 	return address != NULL ? g_strdup_printf("%s:%u", address->host, (guint)address->port)
 			       : NULL;

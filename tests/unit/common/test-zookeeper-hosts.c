@@ -53,6 +53,8 @@ static void test_bad(void)
 		{"::1:2181", "stands in brackets"},
 		{"[::1", "the bracket is not closed"},
 		{"a;b", "neither a name nor an IP address"},
+		{"tls:a:2181", "has tls: in it"},
+		{"a,tls:b", "has tls: in it"},
 		{"a/", "has a slash too many"},
 		{"a//b", "has a slash too many"},
 		{"a/b/", "has a slash too many"},
