@@ -331,9 +331,9 @@ gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffe
 
 gboolean load_connection_wants_write(const LoadConnection *self)
 {
-	/* in a handshake, it is the other end's turn */
-	return self->unsent_bytes > 0 &&
-	       (self->tls == NULL || tls_stream_events(self->tls) != POLLIN);
+	/* in a handshake, it may be the other end's turn */
+	return self->unsent_bytes > 0 && (self->tls == NULL || tls_stream_is_shaken(self->tls) ||
+					  tls_stream_events(self->tls) != POLLIN);
 }
 
 gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buffer, GError **error)

@@ -29,6 +29,8 @@ static void drop_buffers(Connection *self)
 void connection_clear(Connection *self)
 {
 	drop_buffers(self);
+	if (self->is_tls)
+		tls_stream_close(self->tls);
 	tls_stream_free(self->tls);
 	close(self->fd);
 }
@@ -137,7 +139,8 @@ static inline gssize receive(Connection *self, ConnectionShared *shared)
 			self->bad = tls_stream_failure(self->tls);
 		return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
 	}
-	self->more = (gsize)received == shared->in_bytes;
+	self->more = (gsize)received == shared->in_bytes ||
+		     (self->is_tls && received > 0 && tls_stream_is_at_end(self->tls));
 	if (received == 0)
 		self->eof = TRUE;
 	counters_add(shared->counters, COUNTER_BYTES_RECEIVED, (guint64)received);

@@ -20,6 +20,7 @@ struct _TlsStream {
 	int fd;
 	short events;
 	gboolean is_broken; /* nothing may be said any more */
+	gboolean is_shaken; /* as of the last look: OpenSSL forgets it in a connection that broke */
 	char failure[MAX_FAILURE_BYTES];
 };
 
@@ -108,7 +109,7 @@ static void say_that_it_is_tls(const TlsStream *self)
 /* (transfer none): what the error is, where one word of OpenSSL's would not do. */
 static const char *own_words(const TlsStream *self, int reason)
 {
-	if (!SSL_is_init_finished(self->ssl) && is_foreign(reason))
+	if (!self->is_shaken && is_foreign(reason))
 		return "what it sends is not TLS";
 	if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
 		return "it shows no certificate";
@@ -140,7 +141,7 @@ static void explain(TlsStream *self, unsigned long code)
 	}
 	g_snprintf(self->failure, sizeof self->failure, "%s%s", before,
 		   why != NULL ? why : "broken TLS");
-	if (!SSL_is_init_finished(self->ssl) && is_foreign(reason))
+	if (!self->is_shaken && is_foreign(reason))
 		say_that_it_is_tls(self);
 }
 
@@ -172,10 +173,21 @@ static int fail(TlsStream *self, int result)
 	}
 }
 
+gboolean tls_stream_is_shaken(const TlsStream *self)
+{
+	return self->is_shaken || SSL_is_init_finished(self->ssl);
+}
+
+gboolean tls_stream_is_at_end(const TlsStream *self)
+{
+	return (SSL_get_shutdown(self->ssl) & SSL_RECEIVED_SHUTDOWN) != 0;
+}
+
 /* Errors of before would be taken for one of the next call; and the queue of them is the thread's,
  * not the stream's. */
-static void begin(void)
+static void begin(TlsStream *self)
 {
+	self->is_shaken = tls_stream_is_shaken(self);
 	ERR_clear_error();
 	errno = 0;
 }
@@ -192,7 +204,7 @@ int tls_stream_shake_hands(TlsStream *self)
 {
 	int result;
 
-	begin();
+	begin(self);
 	result = SSL_do_handshake(self->ssl);
 	return result == 1 ? 0 : broken(self, result);
 }
@@ -226,7 +238,7 @@ gssize tls_stream_receive(TlsStream *self, void *bytes, gsize length)
 		gsize n = 0;
 		int result;
 
-		begin();
+		begin(self);
 		result = SSL_read_ex(self->ssl, (char *)bytes + received, length - received, &n);
 		if (result != 1)
 			return received > 0 ? (gssize)received : receive_failed(self, result);
@@ -243,7 +255,7 @@ gssize tls_stream_send(TlsStream *self, const void *bytes, gsize length)
 		gsize n = 0;
 		int result;
 
-		begin();
+		begin(self);
 		result = SSL_write_ex(self->ssl, (const char *)bytes + sent, length - sent, &n);
 		if (result != 1)
 			return sent > 0 ? (gssize)sent : broken(self, result);
@@ -259,9 +271,9 @@ short tls_stream_events(const TlsStream *self)
 
 void tls_stream_close(TlsStream *self)
 {
-	if (self->is_broken || !SSL_is_init_finished(self->ssl))
+	if (self->is_broken || !tls_stream_is_shaken(self))
 		return;
-	begin();
+	begin(self);
 	SSL_shutdown(self->ssl);
 	ERR_clear_error();
 }

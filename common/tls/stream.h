@@ -31,11 +31,18 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsStream, tls_stream_free)
  * an end without a word. */
 int tls_stream_shake_hands(TlsStream *self);
 
+/* Whether that was done, also on a connection that has broken since. */
+gboolean tls_stream_is_shaken(const TlsStream *self);
+
 /* As recv(2) and send(2) do: bytes, 0 at the end; or -1 with errno set as above. Both go on with
  * the handshake until that is done. After a receive that filled @bytes there may be more of it
  * which the socket does not tell of. */
 gssize tls_stream_receive(TlsStream *self, void *bytes, gsize length);
 gssize tls_stream_send(TlsStream *self, const void *bytes, gsize length);
+
+/* Whether the other end has said that nothing more comes, which the next receive tells: the socket
+ * may not, since it was read with what came before. */
+gboolean tls_stream_is_at_end(const TlsStream *self);
 
 /* After EAGAIN: POLLIN, POLLOUT, for poll(2). */
 short tls_stream_events(const TlsStream *self);

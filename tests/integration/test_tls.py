@@ -109,31 +109,62 @@ class Calls(TlsTest):
     def test_a_call_right_behind_the_handshake(self):
         """It is read with the end of the handshake, and the socket does not tell of it."""
         server = self.serve()
-        context = self.authority.context(most=ssl.TLSVersion.TLSv1_3)
         for _ in range(scaled(50, 5)):
-            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-            tls = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
-            with socket.create_connection(server.tls, 20 * PATIENCE) as raw:
-                with self.assertRaises(ssl.SSLWantReadError):
-                    tls.do_handshake()
+            raw, tls, incoming, outgoing = self.tls_in_memory(server)
+            tls.write(STRICT.call("get_worker_id", seqid=7).encode()[0])
+            raw.sendall(outgoing.read())
+            reply = self.step(raw, incoming, outgoing, tls.read)
+            self.assertIn(b"get_worker_id", reply)
+
+    def tls_in_memory(self, server):
+        """(socket, TLS, what came, what is to be sent): what is sent when is the test's to say. The
+        end of the handshake is to be sent yet."""
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = self.authority.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+        raw = socket.create_connection(server.tls, 20 * PATIENCE)
+        self.addCleanup(raw.close)
+        self.step(raw, incoming, outgoing, tls.do_handshake)
+        return raw, tls, incoming, outgoing
+
+    @staticmethod
+    def step(raw, incoming, outgoing, function):
+        while True:
+            try:
+                return function()
+            except ssl.SSLWantReadError:
                 raw.sendall(outgoing.read())
-                while True:
-                    incoming.write(raw.recv(65536))
-                    try:
-                        tls.do_handshake()
-                        break
-                    except ssl.SSLWantReadError:
-                        pass
-                tls.write(wire.STRICT.call("get_worker_id", seqid=7).encode()[0])
-                raw.sendall(outgoing.read())
-                reply = b""
-                while not reply:
-                    incoming.write(raw.recv(65536))
-                    try:
-                        reply = tls.read()
-                    except ssl.SSLWantReadError:
-                        pass
-                self.assertIn(b"get_worker_id", reply)
+                if not (data := raw.recv(65536)):
+                    raise wire.Closed from None
+                incoming.write(data)
+
+    def test_an_orderly_end(self):
+        """It comes with the last calls, in one piece; they are answered, and the end is, too."""
+        server = self.serve()
+        raw, tls, incoming, outgoing = self.tls_in_memory(server)
+        tls.write(STRICT.call("get_worker_id", seqid=7).encode()[0])
+        with self.assertRaises(ssl.SSLWantReadError):
+            tls.unwrap()
+        raw.sendall(outgoing.read())
+        data = b""
+        while more := raw.recv(65536):  # to the end
+            data += more
+        incoming.write(data)
+        self.assertIn(b"get_worker_id", tls.read())
+        with self.assertRaises(ssl.SSLZeroReturnError):
+            tls.read()
+
+    def test_garbage_within_a_session(self):
+        """It is no alert of a plain kind that is sent there."""
+        server = self.serve()
+        raw, _, _, outgoing = self.tls_in_memory(server)
+        raw.sendall(outgoing.read() + b"GET / HTTP/1.1\r\n\r\n" * 10)
+        data = b""
+        while more := raw.recv(65536):
+            data += more
+        self.assertNotIn(bytes((21, 3, 1, 0, 2, 2, 70)), data)
+        self.assertNotEqual(server.wait_event("connection-closed").fields["reason"],
+                            "what it sends is not TLS")
+        self.assert_serves(server)
 
     def test_where_it_is_reached(self):
         """Where there is TLS alone, others are told of that."""
