@@ -153,6 +153,13 @@ static gboolean find_sockets(Server *self, GError **error)
 
 	if (passed->len == 0)
 		return open_sockets(self, error);
+	if (address_any_is_tls(self->options->listen)) {
+		g_set_error_literal(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+				    "--listen: tls: has no effect on the sockets that were passed, "
+				    "by systemd, say, where calls would be taken without TLS: "
+				    "disable snowflaked.socket, or leave tls: out");
+		return FALSE;
+	}
 	for (guint i = 0; i < passed->len; i++)
 		rpc_server_adopt(self->rpc, g_array_index(passed, int, i));
 	log_event(LOG_SOCKETS_PASSED, log_number("count", passed->len),

@@ -6,6 +6,7 @@ import unittest
 import urllib.request
 
 import wire
+from certificates import Authority
 from harness import PATIENCE, SANITIZED, split_address, wait_for
 from passed import PassedTest
 from wire import STRICT
@@ -29,6 +30,13 @@ class PassedSockets(PassedTest):
                 self.assertEqual(server.call("get_worker").address,
                                  "%s:%d" % kept[0].getsockname())
                 self.assertEqual(server.terminate(), 0)
+
+    def test_not_without_tls_where_that_was_asked_for(self):
+        pair = Authority(self.directory).vouch("server")
+        server = self.launch("--state-directory", self.state, "--tls-certificate",
+                             pair.certificate, "--tls-key", pair.key, listen="tls:127.0.0.1:0",
+                             **self.passing(self.listen()))
+        self.assert_refused(server, 1, "tls: has no effect on the sockets that were passed")
 
     def test_where_it_is_reached(self):
         kept = self.listen("::")
