@@ -55,7 +55,8 @@ typedef struct {
 	 * is 7609 unless given. %NULL, or none: SNOWFLAKE_CLIENT_DEFAULT_SERVER */
 	const char *const *servers;
 	const char *agent; /* who asks, [a-zA-Z][a-zA-Z\-0-9]*, at most 256 bytes */
-	gboolean discover; /* ask the servers which others there are */
+	gboolean discover; /* ask the servers which others there are: with TLS, if one of these has
+			    * it, and else without */
 	guint prefetch_ms; /* 1 to 10000: for how long what is in hand is to last */
 	guint max_age_ms;  /* twice prefetch_ms to 3600000: how old an ID may become in hand */
 	guint timeout_ms;  /* how long a take waits when there is nothing; 0: it fails at once */

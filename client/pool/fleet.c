@@ -189,9 +189,10 @@ static void take_workers(PoolFleet *self, const GPtrArray *workers)
 		const SnowflakeClientWorker *worker = workers->pdata[i];
 		Address *address = address_parse_peer(worker->address, NULL);
 
-		/* a relay is not of the fleet, but one of its clients */
-		if (address != NULL && g_str_equal(worker->state, "serving") &&
-		    !g_str_equal(worker->kind, "relay"))
+		/* a relay is not of the fleet, but one of its clients; and whoever was told to
+		 * speak TLS is not talked out of it */
+		if (address != NULL && address->is_tls == (self->config->tls != NULL) &&
+		    g_str_equal(worker->state, "serving") && !g_str_equal(worker->kind, "relay"))
 			g_ptr_array_add(self->found, g_steal_pointer(&address));
 		address_free(address);
 	}

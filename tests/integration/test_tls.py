@@ -516,6 +516,22 @@ class Fleet(TlsTest, ZooKeeperTest):
             ids += [connection.call(STRICT, "get_id", "good").success for _ in range(1000)]
         self.assertEqual(len(ids), len(set(ids)))
 
+    def test_a_relay_is_not_led_to_plain_connections(self):
+        """The other server of its fleet is registered without TLS, and not turned to."""
+        self.member()
+        secured = self.secured(*LISTEN)
+        relay = self.launch("--relay", secured.addresses[0], "--relay-discover",
+                            *self.own()).wait_ready()
+        asked = re.compile(r'\nsnowflake_calls_total{method="get_workers",result="[a-z]+"} [1-9]')
+        wait_for(lambda: asked.search(Admin(secured).ask("/metrics").text), 20, "a list")
+        self.assertGreater(relay.call("get_id", "good"), 0)
+        secured.kill()
+        relay.wait_event("relay-cut-off")
+        with relay.connect() as connection:
+            wait_for(lambda: connection.call(STRICT, "get_ids", "good", 1).value.worker,
+                     what="the end of what is in hand")
+        self.assertEqual(len([event for event in relay.events if event.name == "relay-server"]), 1)
+
     def test_a_relay_that_shows_no_certificate(self):
         """It is refused, and says so to whoever calls."""
         server = self.secured()
