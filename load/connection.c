@@ -282,23 +282,10 @@ static gboolean is_transient(int number)
 static gboolean fail(const LoadConnection *self, const char *what, GError **error)
 {
 	int number = errno;
-	g_autofree char *why = self->tls != NULL ? tls_client_describe(self->tls, number)
-						 : g_strdup(g_strerror(number));
+	g_autofree char *why = tls_client_describe(self->tls, number);
 
 	g_set_error(error, G_IO_ERROR, (gint)g_io_error_from_errno(number), "%s: %s", what, why);
 	return FALSE;
-}
-
-static gssize send_once(LoadConnection *self, const guint8 *bytes, gsize length)
-{
-	return self->tls != NULL ? tls_stream_send(self->tls, bytes, length)
-				 : send(self->fd, bytes, length, MSG_NOSIGNAL);
-}
-
-static gssize receive_once(LoadConnection *self, guint8 *bytes, gsize length)
-{
-	return self->tls != NULL ? tls_stream_receive(self->tls, bytes, length)
-				 : recv(self->fd, bytes, length, 0);
 }
 
 void load_connection_add_call(LoadConnection *self, gint64 since_ns)
@@ -321,7 +308,8 @@ gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffe
 		return TRUE;
 	load_wire_number_requests(self->wire, buffer->requests, count,
 				  self->oldest_call + self->in_flight - count);
-	written = send_once(self, buffer->requests + sent_of_first, self->unsent_bytes);
+	written = tls_client_send(self->tls, self->fd, buffer->requests + sent_of_first,
+				  self->unsent_bytes);
 	if (written < 0)
 		return is_transient(errno) || errno == EPIPE || errno == ECONNRESET ||
 		       fail(self, "could not send", error);
@@ -344,8 +332,8 @@ gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buf
 		memcpy(buffer->bytes, self->rest, self->rest_bytes);
 	buffer->taken = 0;
 	buffer->filled = self->rest_bytes;
-	received =
-		receive_once(self, buffer->bytes + buffer->filled, buffer->size - buffer->filled);
+	received = tls_client_receive(self->tls, self->fd, buffer->bytes + buffer->filled,
+				      buffer->size - buffer->filled);
 	self->more = self->tls != NULL && buffer->filled + (gsize)MAX(received, 0) == buffer->size;
 	if (received < 0 && is_transient(errno))
 		return TRUE;

@@ -110,28 +110,15 @@ static gboolean can_go_on(const PoolLink *self, GError **error)
 
 	if (number == EAGAIN || number == EINTR)
 		return TRUE;
-	why = self->tls != NULL ? tls_client_describe(self->tls, number)
-				: g_strdup(g_strerror(number));
+	why = tls_client_describe(self->tls, number);
 	return fail(error, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE, why);
-}
-
-static ssize_t send_once(PoolLink *self, const guint8 *bytes, gsize length)
-{
-	return self->tls != NULL ? tls_stream_send(self->tls, bytes, length)
-				 : send(self->fd, bytes, length, MSG_NOSIGNAL);
-}
-
-static ssize_t receive_once(PoolLink *self, guint8 *bytes, gsize length)
-{
-	return self->tls != NULL ? tls_stream_receive(self->tls, bytes, length)
-				 : recv(self->fd, bytes, length, 0);
 }
 
 static gboolean send_some(PoolLink *self, GError **error)
 {
 	while (self->out_sent < self->out->len) {
-		ssize_t n = send_once(self, self->out->data + self->out_sent,
-				      self->out->len - self->out_sent);
+		ssize_t n = tls_client_send(self->tls, self->fd, self->out->data + self->out_sent,
+					    self->out->len - self->out_sent);
 
 		if (n < 0)
 			return can_go_on(self, error);
@@ -147,7 +134,8 @@ static gboolean receive_some(PoolLink *self, GError **error)
 
 		g_byte_array_set_size(self->in, had + READ_BYTES);
 
-		ssize_t n = receive_once(self, self->in->data + had, READ_BYTES);
+		ssize_t n =
+			tls_client_receive(self->tls, self->fd, self->in->data + had, READ_BYTES);
 
 		g_byte_array_set_size(self->in, had + (guint)MAX(n, 0));
 		if (n < 0)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <gio/gio.h>
+#include <sys/socket.h>
 
 struct _TlsClient {
 	TlsContext *context;
@@ -59,9 +60,21 @@ TlsStream *tls_client_connect(const TlsClient *self, int fd, const char *host)
 	return tls_stream_new_client(self->context, fd, self->any_name ? NULL : host);
 }
 
+gssize tls_client_send(TlsStream *stream, int fd, const void *bytes, gsize length)
+{
+	return stream != NULL ? tls_stream_send(stream, bytes, length)
+			      : send(fd, bytes, length, MSG_NOSIGNAL);
+}
+
+gssize tls_client_receive(TlsStream *stream, int fd, void *bytes, gsize length)
+{
+	return stream != NULL ? tls_stream_receive(stream, bytes, length)
+			      : recv(fd, bytes, length, 0);
+}
+
 char *tls_client_describe(const TlsStream *stream, int number)
 {
-	if (number != EPROTO)
+	if (stream == NULL || number != EPROTO)
 		return g_strdup(g_strerror(number));
 	return g_strdup_printf("TLS: %s", tls_stream_failure(stream));
 }

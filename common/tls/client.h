@@ -30,6 +30,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsClient, tls_client_free)
  * @host: that was connected to */
 TlsStream *tls_client_connect(const TlsClient *self, int fd, const char *host);
 
-/* After one of a stream's functions has failed with that errno: what to tell of it. (transfer full)
- */
+/* As send(2) and recv(2), on @stream, or if that is %NULL on @fd, without SIGPIPE; see stream.h. */
+gssize tls_client_send(TlsStream *stream, int fd, const void *bytes, gsize length);
+gssize tls_client_receive(TlsStream *stream, int fd, void *bytes, gsize length);
+
+/* After one of these, or a stream's function, has failed with that errno: what to tell of it.
+ * (transfer full) @stream: (nullable): likewise */
 char *tls_client_describe(const TlsStream *stream, int number);
