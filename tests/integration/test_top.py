@@ -36,7 +36,7 @@ class Counting(Told):
 
 
 def top_on_terminal(*named, options=(), columns=80, rows=24, environment=None):
-    return Terminal([SNOWFLAKECTL, *servers(*named), "top", "--interval", 300 * PATIENCE,
+    return Terminal([SNOWFLAKECTL, *servers(*named), "top", "--interval", 600 * PATIENCE,
                      *options], columns, rows, environment)
 
 
