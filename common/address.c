@@ -2,25 +2,31 @@
 #include "common/address.h"
 
 #include <arpa/inet.h>
+#include <net/if.h>
 #include <string.h>
 
 #include "core/text.h"
 
 #define LOCAL_PREFIX "unix:"
 
-/* What is wrong with a host in brackets, or NULL. */
+static const char NAME[] = G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "-._";
+
+/* What is wrong with a host in brackets, or NULL. GLib takes any zone, however long. */
 static const char *bracketed_host_fault(const char *host)
 {
+	const char *zone = strchr(host, '%');
+
 	if (strchr(host, ':') == NULL || !g_hostname_is_ip_address(host))
 		return "what stands in brackets is not an IPv6 address";
+	if (zone != NULL &&
+	    (zone[1 + strspn(zone + 1, NAME)] != '\0' || strlen(zone + 1) >= IF_NAMESIZE))
+		return "what stands after % is no interface";
 	return NULL;
 }
 
 /* What is wrong with any other host, or NULL. */
 static const char *host_fault(const char *host)
 {
-	static const char NAME[] = G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "-._";
-
 	if (strcmp(host, "*") == 0)
 		return NULL;
 	if (*host == '\0')
@@ -75,8 +81,7 @@ static gboolean is_local(const char *text)
 	return *rest == '\0' || rest[strspn(rest, G_CSET_DIGITS)] != '\0';
 }
 
-/* Likewise of TLS: tls:7609 is port 7609 of a host called tls. */
-static gboolean is_tls(const char *text)
+gboolean address_text_is_tls(const char *text)
 {
 	const char *rest = text + strlen(ADDRESS_TLS_PREFIX);
 
@@ -164,7 +169,7 @@ Address *address_parse_admin(const char *text, GError **error)
 
 static Address *parse_by_network(const char *text, GError **error)
 {
-	return parse(text, is_tls(text), ADDRESS_DEFAULT_PORT, error);
+	return parse(text, address_text_is_tls(text), ADDRESS_DEFAULT_PORT, error);
 }
 
 Address *address_parse_listen(const char *text, GError **error)

@@ -42,6 +42,10 @@ Address *address_parse(const char *text, GError **error);
 /* As address_parse(), with ADDRESS_ADMIN_PORT where none is given. */
 Address *address_parse_admin(const char *text, GError **error);
 
+/* Whether @text begins with ADDRESS_TLS_PREFIX: tls:7609 does not, it is port 7609 of a host called
+ * tls. */
+gboolean address_text_is_tls(const char *text);
+
 /* As address_parse(), for an address to connect to, by TLS or not: it is neither every address of
  * the machine nor does it leave the port open. */
 Address *address_parse_peer(const char *text, GError **error);

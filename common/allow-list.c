@@ -2,11 +2,15 @@
 #include "common/allow-list.h"
 
 #include <gio/gio.h>
+#include <netinet/in.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "core/text.h"
+
+#define MAX_PREFIX_BITS 128
+#define MAPPED_BITS     96 /* of ::ffff:0:0, before the address of IPv4 */
 
 struct _AllowList {
 	atomic_int references;
@@ -26,6 +30,40 @@ static gboolean refuse(const char *entry, GError **error)
 	return FALSE;
 }
 
+/* GLib takes more for a mask: a number of bits that wraps around, and 129 bits for all there are.
+ */
+static gboolean is_plain(const char *entry)
+{
+	const char *slash = strchr(entry, '/');
+	guint64 n_bits;
+
+	return entry[strspn(entry, "0123456789abcdefABCDEF:./")] == '\0' &&
+	       (slash == NULL ||
+		g_ascii_string_to_unsigned(slash + 1, 10, 0, MAX_PREFIX_BITS, &n_bits, NULL));
+}
+
+/* (transfer full) (nullable): %NULL: it is none. An address of IPv4 that is written as one of IPv6
+ * is one of IPv4, as that of a client is. */
+static GInetAddressMask *mask_parse(const char *entry)
+{
+	g_autoptr(GInetAddressMask) mask =
+		is_plain(entry) ? g_inet_address_mask_new_from_string(entry, NULL) : NULL;
+	g_autoptr(GInetAddress) inner = NULL;
+	GInetAddress *address;
+	guint length;
+
+	if (mask == NULL)
+		return NULL;
+	address = g_inet_address_mask_get_address(mask);
+	length = g_inet_address_mask_get_length(mask);
+	if (g_inet_address_get_family(address) != G_SOCKET_FAMILY_IPV6 || length < MAPPED_BITS ||
+	    !IN6_IS_ADDR_V4MAPPED(g_inet_address_to_bytes(address)))
+		return g_steal_pointer(&mask);
+	inner = g_inet_address_new_from_bytes(g_inet_address_to_bytes(address) + MAPPED_BITS / 8,
+					      G_SOCKET_FAMILY_IPV4);
+	return g_inet_address_mask_new(inner, length - MAPPED_BITS, NULL);
+}
+
 static gboolean add(AllowList *self, const char *entry, GError **error)
 {
 	GInetAddressMask *mask;
@@ -34,9 +72,9 @@ static gboolean add(AllowList *self, const char *entry, GError **error)
 		const char *name = entry + strlen(ALLOW_LIST_NAME_PREFIX);
 
 		g_ptr_array_add(self->names, g_strdup(name));
-		return *name != '\0' || refuse(entry, error);
+		return (*name != '\0' && *name != '.') || refuse(entry, error);
 	}
-	mask = g_inet_address_mask_new_from_string(entry, NULL);
+	mask = mask_parse(entry);
 	if (mask == NULL)
 		return refuse(entry, error);
 	g_ptr_array_add(self->masks, mask);

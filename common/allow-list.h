@@ -17,7 +17,8 @@ typedef struct _AllowList AllowList;
 
 /**
  * allow_list_parse:
- * @text: with commas between: 192.0.2.7, 10.0.0.0/8, 2001:db8::/32, certificate:NAME
+ * @text: with commas between: 192.0.2.7, 10.0.0.0/8, 2001:db8::/32, certificate:NAME; of
+ *   ::ffff:192.0.2.7 it is 192.0.2.7
  *
  * Returns: (transfer full): or %NULL with a GOptionError set, which quotes what is wrong
  */

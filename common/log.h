@@ -29,7 +29,7 @@ typedef enum {
 	LOG_RELOAD,          /* pid: of whoever sent SIGHUP; options, with commas between: changed,
 				needs_restart */
 	LOG_RELOAD_FAILED,   /* pid; error: the options stay as they were */
-	LOG_CERTIFICATE,     /* of TLS, that newcomers are shown from now on: file, expires */
+	LOG_CERTIFICATE,     /* that others are shown from now on: file, expires */
 	LOG_CERTIFICATE_ENDS_SOON, /* within 30 days, once a day: file, expires, days_left, meaning
 				    */
 	LOG_SIGNAL_IGNORED,        /* signal, pid: of whoever sent it */
@@ -38,20 +38,21 @@ typedef enum {
 	LOG_LIMITS,                /* fewer connections than the options ask for: file_descriptors,
 				      max_connections, remedy */
 	/* the worker ID */
-	LOG_STATE,              /* from, to: the registration */
-	LOG_WORKER_CLAIMED,     /* datacenter_id, worker_id, first, reserved_until */
-	LOG_WORKER_WAITING,     /* why; until, where time will help */
-	LOG_WORKER_HANDED_BACK, /* datacenter_id, worker_id, last */
-	LOG_HAND_BACK_FAILED,   /* whoever is next waits for its end: error, reserved_until; of a
-				   stop meaning */
-	LOG_WORKER_LOST,        /* the record is another owner's: error */
-	LOG_PEERS_UNREACHABLE,  /* servers that were to be asked before a claim: count, addresses */
-	LOG_PEERS_CONTRADICT,   /* asked again before it counts: error */
-	LOG_DIRECTORY_UNIQUE,   /* neither ID was given: unique per state directory only */
-	LOG_WORKER_ID_DERIVED,  /* unique as what it was made of is: worker_id, from, meaning */
-	LOG_EXTEND_FAILED,      /* error, reserved_until */
-	LOG_EXTEND_RECOVERED,   /* failures, 0 if it was only late; failed_ms */
-	LOG_RESERVATION_SPENT,  /* calls are refused from now on: reserved_until */
+	LOG_STATE,               /* from, to: the registration */
+	LOG_WORKER_CLAIMED,      /* datacenter_id, worker_id, first, reserved_until */
+	LOG_WORKER_WAITING,      /* why; until, where time will help */
+	LOG_WORKER_HANDED_BACK,  /* datacenter_id, worker_id, last */
+	LOG_HAND_BACK_FAILED,    /* whoever is next waits for its end: error, reserved_until; of a
+				    stop meaning */
+	LOG_WORKER_LOST,         /* the record is another owner's: error */
+	LOG_PEERS_UNREACHABLE,   /* servers that were to be asked before a claim: count, addresses,
+				  * error */
+	LOG_PEERS_CONTRADICT,    /* asked again before it counts: error */
+	LOG_DIRECTORY_UNIQUE,    /* neither ID was given: unique per state directory only */
+	LOG_WORKER_ID_DERIVED,   /* unique as what it was made of is: worker_id, from, meaning */
+	LOG_EXTEND_FAILED,       /* error, reserved_until */
+	LOG_EXTEND_RECOVERED,    /* failures, 0 if it was only late; failed_ms */
+	LOG_RESERVATION_SPENT,   /* calls are refused from now on: reserved_until */
 	LOG_RESERVATION_WRITTEN, /* worker_id, reserved_until, took_us */
 	/* ZooKeeper */
 	LOG_ZOOKEEPER_CONNECTED,     /* session, timeout_ms */

@@ -57,13 +57,27 @@ GPtrArray *ctl_options_addresses(const CtlOptions *self)
 	return g_steal_pointer(&addresses);
 }
 
+/* The option whose file is at fault. */
+static const char *option_at_fault(const GError *error)
+{
+	switch ((TlsError)error->code) {
+	case TLS_ERROR_CERTIFICATE:
+		return "tls-certificate";
+	case TLS_ERROR_KEY:
+		return "tls-key";
+	case TLS_ERROR_CA:
+	default:
+		return "tls-ca";
+	}
+}
+
 TlsClient *ctl_options_tls_new(const CtlOptions *self)
 {
 	g_autoptr(GError) error = NULL;
 	TlsClient *tls = tls_client_new(&self->tls, &error);
 
 	if (tls == NULL)
-		ctl_output_complain("--tls-...: %s", error->message);
+		ctl_output_complain("--%s: %s", option_at_fault(error), error->message);
 	return tls;
 }
 
@@ -127,6 +141,10 @@ gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_host
 		ctl_output_complain(
 			"%s: %s", self->zookeeper != NULL ? "--zookeeper" : CTL_ZOOKEEPER_VARIABLE,
 			error->message);
+		return FALSE;
+	}
+	if (hosts != NULL && !zookeeper_hosts_set_tls(hosts, &self->tls, &error)) {
+		ctl_output_complain("--zookeeper: %s", error->message);
 		return FALSE;
 	}
 	if (hosts != NULL && self->zookeeper_auth != NULL &&

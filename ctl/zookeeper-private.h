@@ -3,10 +3,7 @@
 
 #include <pthread.h>
 
-/* the client library has two interfaces: this is the one with threads */
-#define THREADED
-#include <zookeeper/zookeeper.h>
-
+#include "common/zookeeper/open.h"
 #include "ctl/zookeeper.h"
 
 /* What the requests of a session and its watches share. */
@@ -16,8 +13,10 @@ typedef struct _CtlZookeeper CtlZookeeper;
 struct _CtlZookeeper {
 	zhandle_t *handle; /* NULL: given up */
 	char *servers;
-	char *identity; /* of the auth it was made with, for ACLs; NULL: it came without */
+	char *certificates; /* (nullable): of ZookeeperHosts */
+	char *identity;     /* of the auth it was made with, for ACLs; NULL: it came without */
 	guint timeout_ms;
+	gboolean is_left; /* the client library's threads were left behind, and use it */
 
 	/* What the client library's threads write, under the lock. */
 	pthread_mutex_t lock;

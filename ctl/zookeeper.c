@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/zookeeper/reach.h"
 #include "common/zookeeper/znode-acl.h"
 #include "common/zookeeper/znodes.h"
 #include "ctl/zookeeper-private.h"
@@ -197,7 +198,16 @@ gboolean ctl_zookeeper_wait_until(CtlZookeeper *self, const struct timespec *dea
 
 static void give_up(CtlZookeeper *self)
 {
-	if (self->handle != NULL)
+	gboolean may_be_stuck;
+
+	pthread_mutex_lock(&self->lock);
+	may_be_stuck = self->certificates != NULL && self->state != ZOO_CONNECTED_STATE;
+	pthread_mutex_unlock(&self->lock);
+	/* in a handshake that the server leaves unanswered it would wait for ever: the process ends
+	 * soon */
+	if (self->handle != NULL && may_be_stuck)
+		self->is_left = TRUE;
+	else if (self->handle != NULL)
 		zookeeper_close(self->handle);
 	self->handle = NULL;
 }
@@ -225,7 +235,10 @@ static gboolean wait_connected(CtlZookeeper *self, GError **error)
 	if (connected)
 		return TRUE;
 
-	g_autofree char *what = g_strdup_printf("no connection within %u ms", self->timeout_ms);
+	/* a name that cannot be looked up may take as long as that again */
+	g_autofree char *why = zookeeper_reach_describe(self->servers, self->certificates);
+	g_autofree char *what = g_strdup_printf("no connection within %u ms%s%s", self->timeout_ms,
+						why != NULL ? ": " : "", why != NULL ? why : "");
 
 	return ctl_zookeeper_lose(self, error, what);
 }
@@ -236,6 +249,8 @@ static CtlZookeeper *new_without_handle(const ZookeeperHosts *hosts, guint timeo
 	pthread_condattr_t attributes;
 
 	self->servers = g_strdup(hosts->servers);
+	g_assert(!hosts->is_tls || hosts->certificates != NULL); /* or it would speak without */
+	self->certificates = g_strdup(hosts->certificates);
 	self->timeout_ms = timeout_ms;
 	pthread_mutex_init(&self->lock, NULL);
 	pthread_condattr_init(&attributes);
@@ -260,8 +275,8 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 
 	/* it would write to standard error */
 	zoo_set_debug_level((ZooLogLevel)0);
-	self->handle =
-		zookeeper_init(self->servers, ctl_zookeeper_on_event, SESSION_MS, NULL, self, 0);
+	self->handle = zookeeper_open(self->servers, self->certificates, ctl_zookeeper_on_event,
+				      SESSION_MS, self);
 	if (self->handle == NULL) {
 		ctl_zookeeper_lose(self, error, "the name of none of them can be looked up");
 		return NULL;
@@ -281,10 +296,13 @@ void ctl_zookeeper_free(CtlZookeeper *self)
 	if (self == NULL)
 		return;
 	give_up(self);
+	if (self->is_left) /* to the threads of the client library */
+		return;
 	pthread_cond_destroy(&self->woken);
 	pthread_mutex_destroy(&self->lock);
 	deallocate_ACL_vector(&self->acl);
 	g_free(self->identity);
+	g_free(self->certificates);
 	g_free(self->servers);
 	g_free(self);
 }

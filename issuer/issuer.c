@@ -151,6 +151,7 @@ static Registry *make_zookeeper_registry(const Issuer *self, const IssuerMember 
 					 GError **error)
 {
 	const Options *options = self->options;
+	const TlsNames tls = options_tls_names(options);
 	gboolean is_server = member->address != NULL;
 	g_autoptr(Address) address = is_server ? advertised_address(member, error) : NULL;
 	g_autofree char *host = machine_name();
@@ -158,6 +159,10 @@ static Registry *make_zookeeper_registry(const Issuer *self, const IssuerMember 
 
 	if (is_server && address == NULL)
 		return NULL;
+	if (!zookeeper_hosts_set_tls(options->zookeeper, &tls, error)) {
+		g_prefix_error(error, "--zookeeper: ");
+		return NULL;
+	}
 	if (options->zookeeper_auth != NULL) {
 		auth = zookeeper_auth_read(options->zookeeper_auth, error);
 		if (auth == NULL) {
@@ -184,7 +189,7 @@ static Registry *make_zookeeper_registry(const Issuer *self, const IssuerMember 
 		.max_length_ms = options->reservation_ms,
 		.max_clock_skew_ms = options->max_clock_skew_ms,
 		.skip_sanity_checks = options->skip_sanity_checks,
-		.tls = options_tls_names(options),
+		.tls = tls,
 	};
 
 	return zookeeper_registry_new(&config);

@@ -7,9 +7,9 @@
 
 /* What a load is to be: the options of `snowflakectl bench`. */
 typedef struct {
-	GPtrArray *servers;   /* of Address; one at least. Connections are dealt out over them */
-	const TlsClient *tls; /* for servers with TLS; borrowed; NULL: there is none */
-	guint64 timeout_ms;   /* for a connection, and for what is in flight at the end */
+	GPtrArray *servers; /* of Address; one at least. Connections are dealt out over them */
+	TlsClient *tls;     /* for servers with TLS; borrowed; NULL: there is none */
+	guint64 timeout_ms; /* for a connection, and for what is in flight at the end */
 	LoadWireForm form;
 	guint64 connections; /* of all threads together */
 	guint64 in_flight;   /* calls, on each connection */

@@ -32,7 +32,7 @@ static void look_up(LoadServer *self)
 				    colon != NULL ? colon + 2 : "the name has no address");
 }
 
-LoadServer *load_server_new(const Address *address, const TlsClient *tls)
+LoadServer *load_server_new(const Address *address, TlsClient *tls)
 {
 	LoadServer *self = g_new(LoadServer, 1);
 

@@ -12,7 +12,7 @@
  */
 typedef struct {
 	const Address *address; /* borrowed */
-	const TlsClient *tls;   /* borrowed; NULL: plain */
+	TlsClient *tls;         /* borrowed; NULL: plain */
 	GPtrArray *places;      /* of GSocketAddress: what the name stands for; may be empty */
 	GError *trouble;        /* (nullable): why nothing can be expected of it */
 } LoadServer;
@@ -20,7 +20,7 @@ typedef struct {
 /* (transfer full): looks the name up, and waits for that; that it fails is the trouble.
  * @address: borrowed
  * @tls: (nullable): borrowed, for one with TLS */
-LoadServer *load_server_new(const Address *address, const TlsClient *tls);
+LoadServer *load_server_new(const Address *address, TlsClient *tls);
 void load_server_free(LoadServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadServer, load_server_free)
 

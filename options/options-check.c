@@ -84,6 +84,17 @@ static gboolean check_zookeeper(const Options *self, GError **error)
 	return TRUE;
 }
 
+/* What is in the files is seen when they are read. */
+static gboolean check_zookeeper_tls(const Options *self, GError **error)
+{
+	gboolean has_ca = self->tls_ca != NULL || self->tls_client_ca != NULL;
+
+	if (self->zookeeper == NULL || !self->zookeeper->is_tls ||
+	    (has_ca && self->tls_certificate != NULL && self->tls_key != NULL))
+		return TRUE;
+	return refuse(error, "zookeeper: " ZOOKEEPER_HOSTS_TLS_NEEDS);
+}
+
 static gboolean check_tls(const Options *self, GError **error)
 {
 	if (address_any_is_tls(self->listen) && self->tls_certificate == NULL)
@@ -133,6 +144,7 @@ gboolean options_check(const Options *self, GError **error)
 	return layout_check_worker(&self->layout, MAX(self->datacenter_id, 0),
 				   MAX(self->worker_id, 0), error) &&
 	       check_useful(self, error) && check_sockets(self, error) && check_tls(self, error) &&
-	       check_zookeeper(self, error) && check_agent(self->relay_agent, error) &&
-	       check_ages(self, error) && check_clock_step(self, error);
+	       check_zookeeper_tls(self, error) && check_zookeeper(self, error) &&
+	       check_agent(self->relay_agent, error) && check_ages(self, error) &&
+	       check_clock_step(self, error);
 }

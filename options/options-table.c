@@ -72,7 +72,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{OPTION("tls-ca", PATH, tls_ca, "FILE"), EMBEDDED,
 	 .default_note = "tls-client-ca, else whoever this machine believes",
 	 .help = "who vouches for the servers that this one calls with TLS: those of relay, and "
-		 "before a claim the others of the datacenter"},
+		 "before a claim the others of the datacenter; read again when it has changed"},
 	{OPTION("allow", ALLOW, allow, "LIST"), REREAD, .default_note = "none: everybody",
 	 .help = "who may call, with commas between: addresses and networks, as 192.0.2.7, "
 		 "10.0.0.0/8 and 2001:db8::/32, or certificate:NAME, whom the certificate that "
@@ -121,7 +121,8 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 EMBEDDED,
 	 OF_ISSUER,
 	 .help = "where reservations are kept that many machines share: HOST:PORT of each server "
-		 "of ZooKeeper with commas between, and /PATH after the last for a root other "
+		 "of ZooKeeper with commas between, tls:HOST:PORT if its client was built with "
+		 "TLS, and /PATH after the last for a root other "
 		 "than " ZOOKEEPER_HOSTS_DEFAULT_ROOT},
 	{OPTION("zookeeper-auth", PATH, zookeeper_auth, "FILE"), OF_ZOOKEEPER,
 	 .default_note = "none: what the server writes is open to all", EMBEDDED,

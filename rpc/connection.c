@@ -48,6 +48,13 @@ static inline gssize send_once(const Connection *self, const guint8 *bytes, gsiz
 	return system_call_send(self->fd, bytes, length, MSG_NOSIGNAL);
 }
 
+/* After a failure. */
+static void note_bad_record(Connection *self)
+{
+	if (errno == EPROTO && self->is_tls)
+		self->bad = tls_stream_failure(self->tls);
+}
+
 /* Sends what it can of @bytes; returns how many bytes, or -1 if the connection is broken. */
 static inline gssize send_some(Connection *self, ConnectionShared *shared, const guint8 *bytes,
 			       gsize length)
@@ -59,6 +66,8 @@ static inline gssize send_some(Connection *self, ConnectionShared *shared, const
 	while (sent < 0 && errno == EINTR);
 	if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return 0;
+	if (sent < 0)
+		note_bad_record(self);
 	if (sent > 0) {
 		self->sent = TRUE;
 		counters_add(shared->counters, COUNTER_BYTES_SENT, (guint64)sent);
@@ -118,10 +127,21 @@ static void empty_replies(ConnectionShared *shared)
 	shared->out->len = 0; /* g_byte_array_set_size() would move what is after the end */
 }
 
-static inline gssize receive_once(const Connection *self, const ConnectionShared *shared)
+static gssize receive_records(Connection *self, const ConnectionShared *shared)
+{
+	gssize received = tls_stream_receive(self->tls, shared->in, shared->in_bytes);
+	int failure = errno;
+
+	self->more = received > 0 && tls_stream_has_more(self->tls);
+	self->in_record = tls_stream_has_part(self->tls);
+	errno = failure;
+	return received;
+}
+
+static inline gssize receive_once(Connection *self, const ConnectionShared *shared)
 {
 	if (G_UNLIKELY(self->is_tls))
-		return tls_stream_receive(self->tls, shared->in, shared->in_bytes);
+		return receive_records(self, shared);
 	return system_call_recv(self->fd, shared->in, shared->in_bytes, 0);
 }
 
@@ -130,17 +150,16 @@ static inline gssize receive(Connection *self, ConnectionShared *shared)
 {
 	gssize received;
 
+	self->more = FALSE;
 	do
 		received = receive_once(self, shared);
 	while (received < 0 && errno == EINTR);
-	self->more = FALSE;
 	if (received < 0) {
-		if (errno == EPROTO)
-			self->bad = tls_stream_failure(self->tls);
+		note_bad_record(self);
 		return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
 	}
-	self->more = (gsize)received == shared->in_bytes ||
-		     (self->is_tls && received > 0 && tls_stream_is_at_end(self->tls));
+	if ((gsize)received == shared->in_bytes)
+		self->more = TRUE;
 	if (received == 0)
 		self->eof = TRUE;
 	counters_add(shared->counters, COUNTER_BYTES_RECEIVED, (guint64)received);
@@ -204,7 +223,7 @@ static gboolean answer(Connection *self, ConnectionShared *shared, gsize fresh,
 		pass.bytes = self->in->data;
 		pass.length = self->in->len;
 	} else {
-		self->consumed = TRUE; /* what is left over is a message that begins now */
+		self->consumed = fresh > 0; /* what is left over is a message that begins now */
 	}
 	*out_status = stream_consume(&shared->stream, &pass);
 	self->bad = pass.reason;

@@ -46,6 +46,7 @@ typedef struct {
 	guint eof : 1;    /* the client sends no more */
 	guint ending : 1; /* close when the replies are sent */
 	guint is_tls : 1;
+	guint in_record : 1; /* of TLS: one has begun, and its rest is yet to come */
 	/* in the last pass: */
 	guint sent : 1;     /* the client took bytes of replies */
 	guint consumed : 1; /* a message was finished, or what is left of one begins */

@@ -16,14 +16,16 @@ typedef struct _Handshakes Handshakes;
 /* Under way at once: so much memory, some 60 KiB for each, is theirs. */
 #define HANDSHAKES_MOST 1024
 
-/* How long each may take while others wait for a turn, so that whoever begins one and falls silent
- * holds up nobody for longer. */
-#define HANDSHAKES_CROWDED_MS 2000
+/* How long each may take while others wait for a turn: so that whoever begins one and falls silent
+ * holds up nobody for longer. Where those who wait are more than have a turn, it is as much less,
+ * but the least for which a far client has the time. */
+#define HANDSHAKES_CROWDED_MS       2000
+#define HANDSHAKES_CROWDED_LEAST_MS 200
 
 typedef struct {
 	gint64 timeout_ms; /* for each one, from the beginning of its turn */
 	/* In the thread, of one that is done: it is theirs who are told. %FALSE: they will not have
-	 * it, and have said why; it is closed. */
+	 * it, and have said why; it is ended in order, and closed. */
 	gboolean (*done)(gpointer user_data, const InboxConnection *newcomer);
 	gpointer user_data;
 } HandshakesConfig;

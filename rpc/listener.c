@@ -32,6 +32,17 @@ static gboolean set_option(int fd, int level, int option, int value)
 	return setsockopt(fd, level, option, &value, sizeof value) == 0;
 }
 
+/* A connection, or a socket that listens, and then those that are made from now on. */
+static void tune(int fd)
+{
+	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	/* a client that vanished without a word does not count as one for ever */
+	set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S);
+	set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S / 4);
+	set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
+}
+
 /* A socket that listens at @address, or -1 with errno set. */
 static int open_socket(const struct addrinfo *address, gboolean any)
 {
@@ -40,6 +51,7 @@ static int open_socket(const struct addrinfo *address, gboolean any)
 
 	if (fd < 0)
 		return -1;
+	tune(fd);
 	/* "*" is one socket for both families; an IPv6 address is that alone */
 	if (set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&
 	    (address->ai_family != AF_INET6 || set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, !any)) &&
@@ -256,19 +268,17 @@ static gboolean on_acceptable(gint fd G_GNUC_UNUSED, GIOCondition condition G_GN
 
 void listener_watch(Listener *self, ListenerReady ready, gpointer user_data)
 {
+	g_autoptr(GSource) source = NULL;
+
 	self->ready = ready;
 	self->user_data = user_data;
-	self->source = g_unix_fd_add(self->fd, G_IO_IN, on_acceptable, self);
-}
-
-static void tune(int connection)
-{
-	set_option(connection, IPPROTO_TCP, TCP_NODELAY, 1);
-	/* a client that vanished without a word does not count as one for ever */
-	set_option(connection, SOL_SOCKET, SO_KEEPALIVE, 1);
-	set_option(connection, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S);
-	set_option(connection, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S / 4);
-	set_option(connection, IPPROTO_TCP, TCP_KEEPCNT, 4);
+	source = g_unix_fd_source_new(self->fd, G_IO_IN);
+	g_source_set_callback(source, G_SOURCE_FUNC(on_acceptable), self, NULL);
+	/* else GLib takes the socket out of its poll for as long as the callback runs, and rings
+	 * its own bell each time, which is four system calls for each client; nobody runs the main
+	 * loop in there */
+	g_source_set_can_recurse(source, TRUE);
+	self->source = g_source_attach(source, NULL);
 }
 
 int listener_accept(const Listener *self, Origin *out_origin)
@@ -280,7 +290,7 @@ int listener_accept(const Listener *self, Origin *out_origin)
 
 	if (connection < 0)
 		return -1;
-	if (!self->is_local)
+	if (self->adopted && !self->is_local) /* it may have been made before the socket was ours */
 		tune(connection);
 	*out_origin = origin_of_peer(connection, (const struct sockaddr *)&peer);
 	return connection;

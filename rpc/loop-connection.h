@@ -19,8 +19,9 @@ typedef struct {
 	guint waits : 1;    /* for the server, as the roster has it */
 	guint is_local : 1; /* the roster is to be told when it is active */
 	QueuePlace place;
-	RosterEntry *entry; /* NULL: none */
-	GList all_link;     /* in the loop's queue of all */
+	RosterEntry *entry;    /* NULL: none */
+	GList all_link;        /* in the loop's queue of all */
+	gint64 frame_until_us; /* of a message in hand that has outlasted turns; 0: there is none */
 } LoopConnection;
 
 G_STATIC_ASSERT(offsetof(LoopConnection, place.queue) + sizeof(Queue) -
@@ -64,5 +65,5 @@ static inline Queue loop_connection_queue(const LoopConnection *self, Connection
 		return QUEUE_WRITE;
 	if (state == CONNECTION_CUT_OFF)
 		return QUEUE_CUT_OFF;
-	return self->connection.in != NULL ? QUEUE_FRAME : QUEUE_IDLE;
+	return self->connection.in != NULL || self->connection.in_record ? QUEUE_FRAME : QUEUE_IDLE;
 }

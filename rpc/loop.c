@@ -39,6 +39,8 @@
 /* For the last answers, when a drain has run out of time. */
 #define LAST_ANSWERS_US 1000000
 
+#define FRAME_TOO_LONG "half a message for too long"
+
 struct _Loop {
 	pthread_t thread;
 	int poller;
@@ -222,6 +224,17 @@ static void note_offence(Loop *self, LoopConnection *client, Counter counter, co
 }
 
 /* Decides what the client waits for after a pass, or ends it. */
+/* With TLS a turn may be cut off in the middle of a message, which has no new time after it. */
+static gboolean frame_has_run_out(Loop *self, LoopConnection *client, Queue queue)
+{
+	if (client->connection.consumed || queue == QUEUE_IDLE)
+		client->frame_until_us = 0;
+	else if (client->place.queue == QUEUE_FRAME && client->frame_until_us == 0)
+		client->frame_until_us = client->place.deadline_us;
+	return client->frame_until_us != 0 &&
+	       queues_now_us(&self->queues) >= client->frame_until_us;
+}
+
 static void settle(Loop *self, LoopConnection *client, ConnectionState state)
 {
 	Queue queue;
@@ -258,6 +271,11 @@ static void settle(Loop *self, LoopConnection *client, ConnectionState state)
 		return;
 	}
 	queue = loop_connection_queue(client, state);
+	if (client->connection.is_tls && frame_has_run_out(self, client, queue)) {
+		note_offence(self, client, COUNTER_CLOSED_FRAME_TIMEOUT, FRAME_TOO_LONG);
+		hang_up(self, client);
+		return;
+	}
 	if (queue != client->place.queue || queue == QUEUE_CUT_OFF ||
 	    (queue == QUEUE_WRITE ? client->connection.sent : client->connection.consumed))
 		queues_enter(&self->queues, &client->place, queue);
@@ -323,8 +341,7 @@ static void expire_all(Loop *self)
 	LoopConnection *head;
 
 	expire(self, QUEUE_IDLE, COUNTER_CLOSED_IDLE_TIMEOUT, "idle for too long", hang_up);
-	expire(self, QUEUE_FRAME, COUNTER_CLOSED_FRAME_TIMEOUT, "half a message for too long",
-	       hang_up);
+	expire(self, QUEUE_FRAME, COUNTER_CLOSED_FRAME_TIMEOUT, FRAME_TOO_LONG, hang_up);
 	/* whoever reads nothing would not see the end either */
 	expire(self, QUEUE_WRITE, COUNTER_CLOSED_WRITE_TIMEOUT, "takes no replies", end_connection);
 	while ((head = loop_connection_at(queues_expired(&self->queues, QUEUE_LINGER))) != NULL)

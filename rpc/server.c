@@ -42,8 +42,7 @@ struct _RpcServer {
 	Roster *roster;
 	RosterConfig limits;
 	gint64 handshake_timeout_ms;
-	TlsContext *tls; /* NULL: nobody speaks it */
-	_Atomic gint64 tls_expires_ms;
+	TlsContext *tls;        /* NULL: nobody speaks it */
 	Handshakes *handshakes; /* likewise, or not started */
 	Counters *handshake_counters;
 	pthread_mutex_t allow_lock; /* the handshakes' thread asks too */
@@ -69,7 +68,6 @@ RpcServer *rpc_server_new(const RpcServerConfig *config, CounterSet *counters, G
 
 	self->limits = config->roster;
 	self->handshake_timeout_ms = config->handshake_timeout_ms;
-	atomic_init(&self->tls_expires_ms, G_MAXINT64);
 	pthread_mutex_init(&self->allow_lock, NULL);
 	self->roster = roster_new(&config->roster);
 	self->counters = counter_set_add(counters);
@@ -421,12 +419,6 @@ void rpc_server_set_tls(RpcServer *self, TlsContext *context)
 {
 	tls_context_unref(self->tls);
 	self->tls = tls_context_ref(context);
-	atomic_store(&self->tls_expires_ms, tls_context_expires_ms(context));
-}
-
-gint64 rpc_server_tls_expires_ms(const RpcServer *self)
-{
-	return atomic_load(&self->tls_expires_ms);
 }
 
 void rpc_server_set_allow(RpcServer *self, AllowList *allow)

@@ -52,10 +52,6 @@ char *rpc_server_address(const RpcServer *self);
  * @context: kept as long as it is needed */
 void rpc_server_set_tls(RpcServer *self, TlsContext *context);
 
-/* When what they are shown expires, in milliseconds since the Unix epoch; G_MAXINT64: nobody is
- * shown anything. Any thread. */
-gint64 rpc_server_tls_expires_ms(const RpcServer *self);
-
 /* Who may connect from now on; whoever is connected stays. @allow: (nullable): everybody; kept as
  * long as it is needed */
 void rpc_server_set_allow(RpcServer *self, AllowList *allow);

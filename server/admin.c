@@ -119,6 +119,7 @@ static void answer_metrics(const AdminRequest *request G_GNUC_UNUSED, gpointer u
 		.service = self->config.service,
 		.health = self->config.health,
 		.rpc = self->config.rpc,
+		.certificate_expires_ms = self->config.certificate_expires_ms,
 	};
 
 	admin_reply_take(reply, PROMETHEUS_TEXT_TYPE, metrics_text(&source));

@@ -17,7 +17,8 @@ typedef struct {
 	ServiceConfig *service;
 	const Health *health;
 	const RpcServer *rpc;
-	gint64 started_us;     /* monotonic */
+	const _Atomic gint64 *certificate_expires_ms; /* as Server has it */
+	gint64 started_us;                            /* monotonic */
 	const GArray *sockets; /* of int, descriptors: that listen already; none: --admin-listen */
 } AdminConfig;
 

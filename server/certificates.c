@@ -2,6 +2,7 @@
 #include "server/certificates.h"
 
 #include "common/log.h"
+#include "common/tls/client.h"
 
 #define DAY_MS  (24 * 60 * 60 * G_GINT64_CONSTANT(1000))
 #define SOON_MS (30 * DAY_MS)
@@ -16,7 +17,7 @@ static char *time_text(gint64 time_ms)
 
 static void warn_if_soon(const Server *self)
 {
-	gint64 expires_ms = rpc_server_tls_expires_ms(self->rpc);
+	gint64 expires_ms = atomic_load(&self->certificate_expires_ms);
 	gint64 left_ms = expires_ms - g_get_real_time() / 1000;
 	g_autofree char *expires = time_text(expires_ms);
 
@@ -24,27 +25,59 @@ static void warn_if_soon(const Server *self)
 		log_event(LOG_CERTIFICATE_ENDS_SOON,
 			  log_text("file", self->options->tls_certificate),
 			  log_text("expires", expires), log_number("days_left", left_ms / DAY_MS),
-			  log_text("meaning", "clients refuse it from then on: replace the files "
+			  log_text("meaning", "others refuse it from then on: replace the files "
 					      "of --tls-certificate and --tls-key, then SIGHUP"));
+}
+
+/* As those who call have it; nothing, where nobody can. */
+static gboolean read_for_clients(const Options *options, TlsContext **out_context, GError **error)
+{
+	if (!address_any_is_tls(options->listen))
+		return TRUE;
+	*out_context = tls_context_new_server(options->tls_certificate, options->tls_key,
+					      options->tls_client_ca, error);
+	return *out_context != NULL;
+}
+
+/* As those have it who are called; nothing, where nobody is, or without files. */
+static gboolean read_for_servers(const Options *options, TlsClient **out_client, GError **error)
+{
+	const TlsNames names = options_tls_names(options);
+
+	if ((options->relay == NULL && options->zookeeper == NULL) ||
+	    (names.ca == NULL && names.certificate == NULL))
+		return TRUE;
+	*out_client = tls_client_new(&names, error);
+	return *out_client != NULL;
+}
+
+static void take_expiry(Server *self, gint64 expires_ms)
+{
+	g_autofree char *expires = time_text(expires_ms);
+
+	atomic_store(&self->certificate_expires_ms, expires_ms);
+	if (expires_ms == G_MAXINT64)
+		return;
+	log_event(LOG_CERTIFICATE, log_text("file", self->options->tls_certificate),
+		  log_text("expires", expires));
+	warn_if_soon(self);
 }
 
 gboolean certificates_read(Server *self, GError **error)
 {
-	const Options *options = self->options;
 	g_autoptr(TlsContext) context = NULL;
-	g_autofree char *expires = NULL;
+	g_autoptr(TlsClient) client = NULL;
 
-	if (!address_any_is_tls(options->listen))
-		return TRUE;
-	context = tls_context_new_server(options->tls_certificate, options->tls_key,
-					 options->tls_client_ca, error);
-	if (context == NULL)
+	if (!read_for_clients(self->options, &context, error))
 		return FALSE;
-	rpc_server_set_tls(self->rpc, context);
-	expires = time_text(tls_context_expires_ms(context));
-	log_event(LOG_CERTIFICATE, log_text("file", options->tls_certificate),
-		  log_text("expires", expires));
-	warn_if_soon(self);
+	if (context != NULL) {
+		rpc_server_set_tls(self->rpc, context);
+		take_expiry(self, tls_context_expires_ms(context));
+	}
+	if (!read_for_servers(self->options, &client, error))
+		return FALSE;
+	if (context == NULL && client != NULL)
+		take_expiry(self, tls_client_expires_ms(client));
 	return TRUE;
 }
 
@@ -56,6 +89,6 @@ static gboolean on_day(gpointer user_data)
 
 void certificates_watch(Server *self)
 {
-	if (address_any_is_tls(self->options->listen))
+	if (atomic_load(&self->certificate_expires_ms) != G_MAXINT64)
 		g_timeout_add_seconds(DAY_MS / 1000, on_day, self);
 }

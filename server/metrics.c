@@ -282,10 +282,10 @@ static void add_clocks(GString *text, const MetricsSource *source, const KeeperS
 		  (gdouble)generator_ahead_ns(source->service->issuer->generator) * S_PER_NS);
 }
 
-/* Where there are tls: addresses. */
+/* Where it has a certificate. */
 static void add_tls(GString *text, const MetricsSource *source)
 {
-	gint64 expires_ms = rpc_server_tls_expires_ms(source->rpc);
+	gint64 expires_ms = atomic_load(source->certificate_expires_ms);
 
 	if (expires_ms == G_MAXINT64)
 		return;

@@ -12,6 +12,7 @@ typedef struct {
 	const ServiceConfig *service;
 	const Health *health;
 	const RpcServer *rpc;
+	const _Atomic gint64 *certificate_expires_ms; /* as Server has it */
 } MetricsSource;
 
 /* (transfer full): all of it. Any thread, from the start of the source to its end. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/reload.h"
 
+#include <gio/gio.h>
 #include <string.h>
 
 #include "common/log.h"
@@ -65,13 +66,25 @@ static void take_options(Server *self, const Options *next, guint sender)
 	apply(self);
 }
 
+/* Whom --allow names is told by certificates, which a server without --tls-client-ca asks for from
+ * its next start on: the list by itself would admit nobody. */
+static gboolean check_allow(const Server *self, const Options *next, GError **error)
+{
+	if (!allow_list_has_names(next->allow) || self->options->tls_client_ca != NULL)
+		return TRUE;
+	g_set_error_literal(error, G_IO_ERROR, G_IO_ERROR_INVALID_ARGUMENT,
+			    "allow: " ALLOW_LIST_NAME_PREFIX
+			    "NAME needs tls-client-ca, which is read at the start: restart it");
+	return FALSE;
+}
+
 void reload(Server *self, guint sender)
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(Options) next = options_new_again(self->options, &error);
 
 	audit_log_reopen(self->audit);
-	if (next == NULL) {
+	if (next == NULL || !check_allow(self, next, &error)) {
 		log_event(LOG_RELOAD_FAILED, log_number("pid", sender),
 			  log_text("error", error->message));
 		return;

@@ -237,6 +237,7 @@ static gboolean make_admin(Server *self, GError **error)
 		.service = &self->service,
 		.health = &self->health,
 		.rpc = self->rpc,
+		.certificate_expires_ms = &self->certificate_expires_ms,
 		.started_us = self->started_us,
 		.sockets = self->sockets.admin,
 	};
@@ -297,6 +298,7 @@ gboolean server_init(Server *self, Options *options, GError **error)
 	*self = (Server){
 		.options = options,
 		.started_us = g_get_monotonic_time(),
+		.certificate_expires_ms = G_MAXINT64,
 		.counters = counter_set_new(),
 		.agents = agent_counters_new(),
 		.loop = g_main_loop_new(NULL, FALSE),

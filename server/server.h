@@ -33,6 +33,8 @@ typedef struct {
 	ServiceConfig service;
 	PassedSockets sockets;
 	RpcServer *rpc;
+	_Atomic gint64 certificate_expires_ms; /* since the Unix epoch; G_MAXINT64: it has none;
+						* see certificates.h */
 	Health health;
 	Admin *admin; /* NULL: nobody asked for it */
 	GMainLoop *loop;

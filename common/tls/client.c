@@ -3,11 +3,34 @@
 
 #include <errno.h>
 #include <gio/gio.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+
+#define NS_PER_S G_GINT64_CONSTANT(1000000000)
+
+/* What a file was like; all 0: it is not there, or has no name. No member leaves a gap. */
+typedef struct {
+	gint64 inode;
+	gint64 size_bytes;
+	gint64 modified_ns;
+	gint64 changed_ns;
+} Stamp;
+
+typedef struct {
+	Stamp ca;
+	Stamp certificate;
+	Stamp key;
+} Stamps;
 
 struct _TlsClient {
+	atomic_int references;
+	TlsNames names;        /* copies; only read */
+	pthread_mutex_t mutex; /* for what follows */
 	TlsContext *context;
-	gboolean any_name;
+	Stamps stamps; /* of the files when they were last read, or found to be of no use */
 };
 
 TlsNames tls_names_copy(const TlsNames *self)
@@ -28,36 +51,108 @@ void tls_names_clear(TlsNames *self)
 	*self = (TlsNames){0};
 }
 
+static Stamp stamp_of(const char *file)
+{
+	struct stat status;
+
+	if (file == NULL || stat(file, &status) != 0)
+		return (Stamp){0};
+	return (Stamp){
+		.inode = (gint64)status.st_ino,
+		.size_bytes = status.st_size,
+		.modified_ns = status.st_mtim.tv_sec * NS_PER_S + status.st_mtim.tv_nsec,
+		.changed_ns = status.st_ctim.tv_sec * NS_PER_S + status.st_ctim.tv_nsec,
+	};
+}
+
+static Stamps stamps_of(const TlsNames *names)
+{
+	return (Stamps){stamp_of(names->ca), stamp_of(names->certificate), stamp_of(names->key)};
+}
+
+static TlsContext *read_files(const TlsNames *names, GError **error)
+{
+	return tls_context_new_client(names->ca, names->certificate, names->key, error);
+}
+
 TlsClient *tls_client_new(const TlsNames *names, GError **error)
 {
+	const Stamps stamps = stamps_of(names);
 	TlsContext *context;
 	TlsClient *self;
 
 	if ((names->certificate == NULL) != (names->key == NULL)) {
 		g_set_error_literal(
-			error, G_IO_ERROR, G_IO_ERROR_INVALID_ARGUMENT,
+			error, TLS_ERROR,
+			names->key == NULL ? TLS_ERROR_CERTIFICATE : TLS_ERROR_KEY,
 			"a certificate for TLS needs its key, and a key its certificate");
 		return NULL;
 	}
-	context = tls_context_new_client(names->ca, names->certificate, names->key, error);
+	context = read_files(names, error);
 	if (context == NULL)
 		return NULL;
-	self = g_new(TlsClient, 1);
-	*self = (TlsClient){context, names->any_name};
+	self = g_new0(TlsClient, 1);
+	atomic_init(&self->references, 1);
+	self->names = tls_names_copy(names);
+	pthread_mutex_init(&self->mutex, NULL);
+	self->context = context;
+	self->stamps = stamps;
 	return self;
 }
 
-void tls_client_free(TlsClient *self)
+TlsClient *tls_client_ref(TlsClient *self)
 {
-	if (self == NULL)
+	if (self != NULL)
+		atomic_fetch_add(&self->references, 1);
+	return self;
+}
+
+void tls_client_unref(TlsClient *self)
+{
+	if (self == NULL || atomic_fetch_sub(&self->references, 1) > 1)
 		return;
 	tls_context_unref(self->context);
+	pthread_mutex_destroy(&self->mutex);
+	tls_names_clear(&self->names);
 	g_free(self);
 }
 
-TlsStream *tls_client_connect(const TlsClient *self, int fd, const char *host)
+gint64 tls_client_expires_ms(TlsClient *self)
 {
-	return tls_stream_new_client(self->context, fd, self->any_name ? NULL : host);
+	gint64 expires_ms;
+
+	pthread_mutex_lock(&self->mutex);
+	expires_ms = tls_context_expires_ms(self->context);
+	pthread_mutex_unlock(&self->mutex);
+	return expires_ms;
+}
+
+/* Behind the mutex. They are looked at before they are read: what changes meanwhile is seen the
+ * next time. */
+static void read_again(TlsClient *self)
+{
+	const Stamps stamps = stamps_of(&self->names);
+	TlsContext *context;
+
+	if (memcmp(&stamps, &self->stamps, sizeof(stamps)) == 0)
+		return;
+	self->stamps = stamps;
+	context = read_files(&self->names, NULL);
+	if (context == NULL)
+		return;
+	tls_context_unref(self->context);
+	self->context = context;
+}
+
+TlsStream *tls_client_connect(TlsClient *self, int fd, const char *host)
+{
+	g_autoptr(TlsContext) context = NULL;
+
+	pthread_mutex_lock(&self->mutex);
+	read_again(self);
+	context = tls_context_ref(self->context);
+	pthread_mutex_unlock(&self->mutex);
+	return tls_stream_new_client(context, fd, self->names.any_name ? NULL : host);
 }
 
 gssize tls_client_send(TlsStream *stream, int fd, const void *bytes, gsize length)

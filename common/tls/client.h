@@ -18,17 +18,30 @@ typedef struct {
 TlsNames tls_names_copy(const TlsNames *self);
 void tls_names_clear(TlsNames *self);
 
-/* What a client brings to its connections with TLS. Never changed, so any thread may use it. */
+/*
+ * What a client brings to its connections with TLS. Any thread may use it.
+ *
+ * Certificates are renewed, and programs run for longer: files that have changed are read again
+ * with the next connection. If they cannot be used as they are, such as a certificate whose key is
+ * not there yet, what was read before stays, until they have changed once more.
+ */
 typedef struct _TlsClient TlsClient;
 
-/* Reads the files. Returns: (transfer full): or %NULL with a GIOError set */
+/* Reads the files. Returns: (transfer full): or %NULL with a TlsError set */
 TlsClient *tls_client_new(const TlsNames *names, GError **error);
-void tls_client_free(TlsClient *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsClient, tls_client_free)
 
-/* On @fd, a connected socket that does not block. Returns: (transfer full): or %NULL with errno set
+/* (transfer full): @self again; %NULL is let through. */
+TlsClient *tls_client_ref(TlsClient *self);
+void tls_client_unref(TlsClient *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsClient, tls_client_unref)
+
+/* As tls_context_expires_ms(), of what was read last. */
+gint64 tls_client_expires_ms(TlsClient *self);
+
+/* On @fd, a connected socket that does not block. Looks at the files, and may read them.
+ * Returns: (transfer full): or %NULL with errno set
  * @host: that was connected to */
-TlsStream *tls_client_connect(const TlsClient *self, int fd, const char *host);
+TlsStream *tls_client_connect(TlsClient *self, int fd, const char *host);
 
 /* As send(2) and recv(2), on @stream, or if that is %NULL on @fd, without SIGPIPE; see stream.h. */
 gssize tls_client_send(TlsStream *stream, int fd, const void *bytes, gsize length);

@@ -1,30 +1,103 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/tls/context.h"
 
+#include <errno.h>
 #include <gio/gio.h>
+#include <glib/gstdio.h>
 #include <openssl/err.h>
+#include <openssl/pemerr.h>
 #include <openssl/ssl.h>
+#include <openssl/x509err.h>
 #include <stdatomic.h>
 
 #include "common/tls/context-private.h"
+
+#define MAX_FILE_BYTES (8 * 1024 * 1024)
+
+/* Names of authorities that clients are told; a message of the handshake has room for some more. */
+#define MAX_NAMES_BYTES (32 * 1024)
+
+/* What a client may show: a few certificates, whose contents stay as long as its connection. */
+#define MAX_CLIENT_CHAIN_BYTES (16 * 1024)
 
 struct _TlsContext {
 	atomic_int references;
 	SSL_CTX *ssl;
 	gint64 expires_ms;
+	gboolean wants_password; /* a file that was read */
 };
 
-/* @what: cannot be used; why is the first that OpenSSL says, which is the cause of the others. */
-static gboolean refuse(const char *what, const char *file, GError **error)
+GQuark tls_error_quark(void)
+{
+	return g_quark_from_static_string("snowflake-tls-error-quark");
+}
+
+/* Of a certificate, of certificates, and of a key, which OpenSSL calls unsupported then. */
+static gboolean has_none(unsigned long code)
+{
+	int library = ERR_GET_LIB(code), reason = ERR_GET_REASON(code);
+
+	return (library == ERR_LIB_PEM && reason == PEM_R_NO_START_LINE) ||
+	       (library == ERR_LIB_X509 && reason == X509_R_NO_CERTIFICATE_OR_CRL_FOUND) ||
+	       (library == ERR_LIB_OSSL_DECODER && reason == ERR_R_UNSUPPORTED);
+}
+
+/* OpenSSL asks for one on the terminal, unless told otherwise. */
+static int give_no_password(char *password, int size, int is_to_encrypt, void *user_data)
+{
+	TlsContext *self = user_data;
+
+	(void)password;
+	(void)size;
+	(void)is_to_encrypt;
+	self->wants_password = TRUE;
+	return -1;
+}
+
+/* Why @file cannot be used: the first that OpenSSL says, which is the cause of the others. */
+static const char *reason_of(const char *file)
 {
 	unsigned long code = ERR_get_error();
-	const char *reason = ERR_SYSTEM_ERROR(code) ? g_strerror(ERR_GET_REASON(code))
-						    : ERR_reason_error_string(code);
 
-	g_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED, "cannot use %s %s: %s", what, file,
-		    reason != NULL ? reason : "it is not in the PEM format");
+	if (g_file_test(file, G_FILE_TEST_IS_DIR))
+		return g_strerror(EISDIR);
+	if (ERR_SYSTEM_ERROR(code))
+		return g_strerror(ERR_GET_REASON(code));
+	if (has_none(code) || ERR_reason_error_string(code) == NULL)
+		return "it has none in the PEM format";
+	return ERR_reason_error_string(code);
+}
+
+/* @which, and @file of it, cannot be used. */
+static gboolean refuse_for(TlsError which, const char *file, const char *why, GError **error)
+{
+	static const char *const WHAT[] = {
+		[TLS_ERROR_CA] = "the certificates",
+		[TLS_ERROR_CERTIFICATE] = "the certificate",
+		[TLS_ERROR_KEY] = "the key",
+	};
+
+	g_set_error(error, TLS_ERROR, which, "cannot use %s %s: %s", WHAT[which], file, why);
 	ERR_clear_error();
 	return FALSE;
+}
+
+/* Not to wait for whoever writes to a pipe, nor to read what has no end. */
+static gboolean check_file(TlsError which, const char *file, GError **error)
+{
+	GStatBuf info;
+
+	if (g_stat(file, &info) != 0 || S_ISDIR(info.st_mode))
+		return TRUE; /* why it cannot be read, OpenSSL says */
+	if (!S_ISREG(info.st_mode))
+		return refuse_for(which, file, "it is no regular file", error);
+	return info.st_size <= MAX_FILE_BYTES ||
+	       refuse_for(which, file, "it is larger than 8 MiB", error);
+}
+
+static gboolean refuse(TlsError which, const char *file, GError **error)
+{
+	return refuse_for(which, file, reason_of(file), error);
 }
 
 static gboolean set_expiry(TlsContext *self)
@@ -37,31 +110,58 @@ static gboolean set_expiry(TlsContext *self)
 	return TRUE;
 }
 
+/* A key that was read, and does not go with the certificate. OpenSSL has a place for each kind of
+ * keys, so that to one of another kind no certificate is assigned. */
+static gboolean is_of_another(unsigned long code)
+{
+	int library = ERR_GET_LIB(code), reason = ERR_GET_REASON(code);
+
+	return (library == ERR_LIB_X509 &&
+		(reason == X509_R_KEY_VALUES_MISMATCH || reason == X509_R_KEY_TYPE_MISMATCH)) ||
+	       (library == ERR_LIB_SSL && reason == SSL_R_NO_CERTIFICATE_ASSIGNED);
+}
+
 static gboolean use_pair(TlsContext *self, const char *certificate, const char *key, GError **error)
 {
+	if (!check_file(TLS_ERROR_CERTIFICATE, certificate, error) ||
+	    !check_file(TLS_ERROR_KEY, key, error))
+		return FALSE;
 	ERR_clear_error();
 	if (SSL_CTX_use_certificate_chain_file(self->ssl, certificate) != 1 || !set_expiry(self))
-		return refuse("the certificate", certificate, error);
+		return refuse(TLS_ERROR_CERTIFICATE, certificate, error);
 	if (SSL_CTX_use_PrivateKey_file(self->ssl, key, SSL_FILETYPE_PEM) == 1 &&
 	    SSL_CTX_check_private_key(self->ssl) == 1)
 		return TRUE;
-	if (ERR_GET_REASON(ERR_peek_error()) != X509_R_KEY_VALUES_MISMATCH &&
-	    ERR_GET_REASON(ERR_peek_error()) != X509_R_KEY_TYPE_MISMATCH)
-		return refuse("the key", key, error);
+	if (self->wants_password)
+		return refuse_for(TLS_ERROR_KEY, key,
+				  "it has a password, which nobody is asked for", error);
+	if (!is_of_another(ERR_peek_error()))
+		return refuse(TLS_ERROR_KEY, key, error);
 	ERR_clear_error();
-	g_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED,
-		    "the key %s is not that of the certificate %s", key, certificate);
+	g_set_error(error, TLS_ERROR, TLS_ERROR_KEY, "the key %s is not that of the certificate %s",
+		    key, certificate);
 	return FALSE;
 }
 
 static gboolean believe(TlsContext *self, const char *ca, GError **error)
 {
+	if (!check_file(TLS_ERROR_CA, ca, error))
+		return FALSE;
 	ERR_clear_error();
-	return SSL_CTX_load_verify_file(self->ssl, ca) == 1 ||
-	       refuse("the certificates", ca, error);
+	return SSL_CTX_load_verify_file(self->ssl, ca) == 1 || refuse(TLS_ERROR_CA, ca, error);
 }
 
-/* What clients are told, so that those with several certificates choose a fit one. */
+static gsize encoded_bytes(const STACK_OF(X509_NAME) * names)
+{
+	gsize length = 0;
+
+	for (int i = 0; i < sk_X509_NAME_num(names); i++)
+		length += (gsize)MAX(i2d_X509_NAME(sk_X509_NAME_value(names, i), NULL), 0);
+	return length;
+}
+
+/* Clients are told whom it believes, so that those with several certificates choose a fit one;
+ * unless these are too many to be told. */
 static gboolean ask_clients(TlsContext *self, const char *ca, GError **error)
 {
 	STACK_OF(X509_NAME) * names;
@@ -70,8 +170,12 @@ static gboolean ask_clients(TlsContext *self, const char *ca, GError **error)
 		return FALSE;
 	names = SSL_load_client_CA_file(ca);
 	if (names == NULL)
-		return refuse("the certificates", ca, error);
-	SSL_CTX_set_client_CA_list(self->ssl, names);
+		return refuse(TLS_ERROR_CA, ca, error);
+	if (encoded_bytes(names) <= MAX_NAMES_BYTES)
+		SSL_CTX_set_client_CA_list(self->ssl, names);
+	else
+		sk_X509_NAME_pop_free(names, X509_NAME_free);
+	SSL_CTX_set_max_cert_list(self->ssl, MAX_CLIENT_CHAIN_BYTES);
 	SSL_CTX_set_verify(self->ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
 	return TRUE;
 }
@@ -85,6 +189,8 @@ static TlsContext *context_new(const SSL_METHOD *method)
 	self->ssl = SSL_CTX_new(method);
 	if (self->ssl == NULL)
 		g_error("no memory for TLS"); /* lint: allow fatal: as g_malloc() */
+	SSL_CTX_set_default_passwd_cb(self->ssl, give_no_password);
+	SSL_CTX_set_default_passwd_cb_userdata(self->ssl, self);
 	SSL_CTX_set_min_proto_version(self->ssl, TLS1_2_VERSION);
 	/* that the other end has gone without a word is as good as a word: messages have lengths */
 	SSL_CTX_set_options(self->ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET |
@@ -120,7 +226,8 @@ TlsContext *tls_context_new_client(const char *ca, const char *certificate, cons
 	SSL_CTX_set_verify(self->ssl, SSL_VERIFY_PEER, NULL);
 	if (ca != NULL ? !believe(self, ca, error)
 		       : SSL_CTX_set_default_verify_paths(self->ssl) != 1 &&
-				 !refuse("the certificates of", "this machine", error))
+				 !refuse_for(TLS_ERROR_CA, "of this machine",
+					     ERR_reason_error_string(ERR_peek_error()), error))
 		return NULL;
 	if (certificate != NULL && !use_pair(self, certificate, key, error))
 		return NULL;

@@ -13,13 +13,23 @@
  */
 typedef struct _TlsContext TlsContext;
 
+/* Which of the files cannot be used; the message names it, and says why. */
+#define TLS_ERROR (tls_error_quark())
+GQuark tls_error_quark(void);
+
+typedef enum {
+	TLS_ERROR_CA,
+	TLS_ERROR_CERTIFICATE,
+	TLS_ERROR_KEY, /* also if it is not that of the certificate */
+} TlsError;
+
 /**
  * tls_context_new_server:
  * @certificate: its own first, then those between it and the root
  * @key: of that certificate; they are read as a pair, and one that is no pair is an error
  * @client_ca: (nullable): each client needs a certificate that one of these vouches for
  *
- * Returns: (transfer full): or %NULL with a GIOError set
+ * Returns: (transfer full): or %NULL with a TlsError set
  */
 TlsContext *tls_context_new_server(const char *certificate, const char *key, const char *client_ca,
 				   GError **error);
@@ -29,7 +39,7 @@ TlsContext *tls_context_new_server(const char *certificate, const char *key, con
  * @ca: (nullable): who vouches for servers; %NULL: whoever this machine believes
  * @certificate, @key: (nullable): both or none, for servers that ask for one
  *
- * Returns: (transfer full): or %NULL with a GIOError set
+ * Returns: (transfer full): or %NULL with a TlsError set
  */
 TlsContext *tls_context_new_client(const char *ca, const char *certificate, const char *key,
 				   GError **error);

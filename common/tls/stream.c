@@ -14,6 +14,16 @@
 
 #define MAX_FAILURE_BYTES 160
 #define FIRST_ALERT       SSL_AD_REASON_OFFSET /* of the reasons that are the other end's alerts */
+#define LAST_ALERT        (FIRST_ALERT + G_MAXUINT8)
+
+/* What a server receives at once: each record costs some microseconds, however little it holds, and
+ * one receive is not to take longer than a turn of its connection. */
+#define MOST_RECORDS 16
+
+/* Messages after the handshake (RFC 8446, 4.6), of which new keys cost a hundred times what a call
+ * does. Who means no harm renews them after gigabytes. */
+#define MOST_MESSAGES     16
+#define BYTES_PER_MESSAGE (1024 * 1024) /* of data, each of which is good for one more */
 
 struct _TlsStream {
 	SSL *ssl;
@@ -21,8 +31,33 @@ struct _TlsStream {
 	short events;
 	gboolean is_broken; /* nothing may be said any more */
 	gboolean is_shaken; /* as of the last look: OpenSSL forgets it in a connection that broke */
+	int receive_failure; /* errno of a receive, and of each later one; 0: none has failed */
+	gboolean has_more;
+	guint messages;   /* after the handshake */
+	guint64 received; /* bytes of data */
 	char failure[MAX_FAILURE_BYTES];
 };
+
+static gboolean has_messages_without_end(const TlsStream *self)
+{
+	return self->messages > MOST_MESSAGES + self->received / BYTES_PER_MESSAGE;
+}
+
+/* Of OpenSSL's that it has received: what comes behind too many is thrown away unread. */
+static void on_message(int is_sent, int version, int type, const void *bytes, size_t length,
+		       SSL *ssl, void *user_data)
+{
+	TlsStream *self = user_data;
+
+	(void)version;
+	(void)bytes;
+	(void)length;
+	if (is_sent || type != SSL3_RT_HANDSHAKE || !self->is_shaken)
+		return;
+	self->messages++;
+	if (has_messages_without_end(self))
+		SSL_set_shutdown(ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
+}
 
 static TlsStream *stream_new(const TlsContext *context, int fd)
 {
@@ -41,6 +76,8 @@ static TlsStream *stream_new(const TlsContext *context, int fd)
 	self = g_new0(TlsStream, 1);
 	self->ssl = ssl;
 	self->fd = fd;
+	SSL_set_msg_callback(ssl, on_message);
+	SSL_set_msg_callback_arg(ssl, self);
 	return self;
 }
 
@@ -53,13 +90,17 @@ TlsStream *tls_stream_new_server(TlsContext *context, int fd)
 	return self;
 }
 
-/* Of an address nothing is asked for by name: RFC 6066, 3. */
+/* Of an address nothing is asked for by name: RFC 6066, 3. Its zone is this machine's alone, and
+ * in no certificate. */
 static gboolean expect(TlsStream *self, const char *name)
 {
 	X509_VERIFY_PARAM *param = SSL_get0_param(self->ssl);
 
-	if (g_hostname_is_ip_address(name))
-		return X509_VERIFY_PARAM_set1_ip_asc(param, name) == 1;
+	if (g_hostname_is_ip_address(name)) {
+		g_autofree char *address = g_strndup(name, strcspn(name, "%"));
+
+		return X509_VERIFY_PARAM_set1_ip_asc(param, address) == 1;
+	}
 	return X509_VERIFY_PARAM_set1_host(param, name, 0) == 1 &&
 	       SSL_set_tlsext_host_name(self->ssl, name) == 1;
 }
@@ -85,6 +126,12 @@ void tls_stream_free(TlsStream *self)
 		return;
 	SSL_free(self->ssl);
 	g_free(self);
+}
+
+/* Numbers of reasons are of one library each. 0: of another than that of TLS */
+static int tls_reason(unsigned long code)
+{
+	return ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
 }
 
 /* Bytes that begin no record of TLS; OpenSSL has a name for each way in which they do not. */
@@ -126,14 +173,16 @@ static const char *alert_text(unsigned long code)
 
 static void explain(TlsStream *self, unsigned long code)
 {
-	int reason = ERR_GET_REASON(code);
+	int reason = tls_reason(code);
 	const char *why = own_words(self, reason);
 	const char *before = "";
 
+	if (self->failure[0] != '\0')
+		return; /* what broke the connection was the first */
 	if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
 		before = "its certificate is refused: ";
 		why = X509_verify_cert_error_string(SSL_get_verify_result(self->ssl));
-	} else if (reason >= FIRST_ALERT) {
+	} else if (reason >= FIRST_ALERT && reason <= LAST_ALERT) {
 		before = "it says: ";
 		why = alert_text(code);
 	} else if (why == NULL) {
@@ -178,9 +227,15 @@ gboolean tls_stream_is_shaken(const TlsStream *self)
 	return self->is_shaken || SSL_is_init_finished(self->ssl);
 }
 
-gboolean tls_stream_is_at_end(const TlsStream *self)
+gboolean tls_stream_has_more(const TlsStream *self)
 {
-	return (SSL_get_shutdown(self->ssl) & SSL_RECEIVED_SHUTDOWN) != 0;
+	return self->has_more;
+}
+
+gboolean tls_stream_has_part(const TlsStream *self)
+{
+	/* a header by itself OpenSSL does not count: it reads the body then */
+	return SSL_has_pending(self->ssl) || strcmp(SSL_rstate_string(self->ssl), "RB") == 0;
 }
 
 /* Errors of before would be taken for one of the next call; and the queue of them is the thread's,
@@ -188,7 +243,8 @@ gboolean tls_stream_is_at_end(const TlsStream *self)
 static void begin(TlsStream *self)
 {
 	self->is_shaken = tls_stream_is_shaken(self);
-	ERR_clear_error();
+	if (ERR_peek_error() != 0) /* to clear an empty queue costs more than to look */
+		ERR_clear_error();
 	errno = 0;
 }
 
@@ -209,6 +265,14 @@ int tls_stream_shake_hands(TlsStream *self)
 	return result == 1 ? 0 : broken(self, result);
 }
 
+static gssize refuse_messages(TlsStream *self)
+{
+	self->is_broken = TRUE;
+	g_strlcpy(self->failure, "it renews its keys without end", sizeof self->failure);
+	errno = EPROTO;
+	return -1;
+}
+
 /* A receive waits to send if the other end has asked for new keys, and takes nothing: whoever
  * waits for it to read would not hear of that. */
 static gssize refuse_to_send(TlsStream *self)
@@ -223,27 +287,54 @@ static gssize receive_failed(TlsStream *self, int result)
 {
 	int failed = fail(self, result);
 
-	if (failed < 0 && errno == EAGAIN && self->events == POLLOUT &&
-	    SSL_is_init_finished(self->ssl))
+	if (failed < 0 && errno == EAGAIN && self->events == POLLOUT && self->is_shaken)
 		return refuse_to_send(self);
 	return failed;
 }
 
+/* OpenSSL says once what is wrong, and the kernel that there was a reset. It is kept, since it may
+ * have come behind bytes that are told of first. */
+static gssize end_receive(TlsStream *self, int result, gsize received)
+{
+	short events = self->events;
+	gssize failed = has_messages_without_end(self) ? refuse_messages(self)
+			: received > 0                 ? fail(self, result)
+						       : receive_failed(self, result);
+
+	if (failed < 0 && errno != EAGAIN)
+		self->receive_failure = errno;
+	/* the next one refuses whoever has to take something first */
+	self->has_more = failed == 0 || self->receive_failure != 0 || self->events == POLLOUT;
+	if (received == 0)
+		return failed;
+	self->events = events;
+	return (gssize)received;
+}
+
 gssize tls_stream_receive(TlsStream *self, void *bytes, gsize length)
 {
+	guint most = SSL_is_server(self->ssl) ? MOST_RECORDS : G_MAXUINT;
 	gsize received = 0;
 
-	/* a record at a time is what OpenSSL gives */
-	while (received < length) {
+	self->has_more = FALSE;
+	if (self->receive_failure != 0) {
+		errno = self->receive_failure;
+		return -1;
+	}
+	/* a record at a time is what OpenSSL gives; when it has no more of what it has read, the
+	 * socket tells if something comes, and to ask it would be a system call for nothing */
+	do {
 		gsize n = 0;
 		int result;
 
 		begin(self);
 		result = SSL_read_ex(self->ssl, (char *)bytes + received, length - received, &n);
 		if (result != 1)
-			return received > 0 ? (gssize)received : receive_failed(self, result);
+			return end_receive(self, result, received);
 		received += n;
-	}
+		self->received += n;
+	} while (--most > 0 && received < length && SSL_has_pending(self->ssl));
+	self->has_more = SSL_has_pending(self->ssl);
 	return (gssize)received;
 }
 
@@ -283,13 +374,36 @@ const char *tls_stream_failure(const TlsStream *self)
 	return self->failure;
 }
 
+/* (transfer full) (nullable): the first of its alternative names that is of a host. */
+static char *first_host_of(X509 *certificate)
+{
+	GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+	char *host = NULL;
+
+	for (int i = 0; i < sk_GENERAL_NAME_num(names) && host == NULL; i++) {
+		int type;
+		const ASN1_STRING *value =
+			GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names, i), &type);
+
+		if (type == GEN_DNS)
+			host = g_strndup((const char *)ASN1_STRING_get0_data(value),
+					 (gsize)ASN1_STRING_length(value));
+	}
+	GENERAL_NAMES_free(names);
+	return host;
+}
+
 char *tls_stream_peer(const TlsStream *self)
 {
 	X509 *certificate = SSL_get0_peer_certificate(self->ssl);
+	g_autofree char *host = NULL;
 	char *line, *copy;
 
 	if (certificate == NULL)
 		return NULL;
+	host = first_host_of(certificate);
+	if (host != NULL)
+		return g_steal_pointer(&host);
 	line = X509_NAME_oneline(X509_get_subject_name(certificate), NULL, 0);
 	copy = g_strdup(line != NULL ? line : "?");
 	OPENSSL_free(line);
@@ -300,7 +414,8 @@ gboolean tls_stream_peer_is(const TlsStream *self, const char *name)
 {
 	X509 *certificate = SSL_get0_peer_certificate(self->ssl);
 
-	return certificate != NULL &&
+	/* OpenSSL takes what begins with a dot for the end of a name */
+	return certificate != NULL && *name != '.' &&
 	       X509_check_host(certificate, name, 0,
 			       X509_CHECK_FLAG_ALWAYS_CHECK_SUBJECT | X509_CHECK_FLAG_NO_WILDCARDS,
 			       NULL) == 1;

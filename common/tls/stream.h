@@ -35,14 +35,19 @@ int tls_stream_shake_hands(TlsStream *self);
 gboolean tls_stream_is_shaken(const TlsStream *self);
 
 /* As recv(2) and send(2) do: bytes, 0 at the end; or -1 with errno set as above. Both go on with
- * the handshake until that is done. After a receive that filled @bytes there may be more of it
- * which the socket does not tell of. */
+ * the handshake until that is done. A server's end receives a few records at once. Either end is
+ * through with another that sends messages of TLS without end, as those for new keys (RFC 8446,
+ * 4.6.3). */
 gssize tls_stream_receive(TlsStream *self, void *bytes, gsize length);
 gssize tls_stream_send(TlsStream *self, const void *bytes, gsize length);
 
-/* Whether the other end has said that nothing more comes, which the next receive tells: the socket
- * may not, since it was read with what came before. */
-gboolean tls_stream_is_at_end(const TlsStream *self);
+/* After a receive: whether the next one may tell something that the socket does not, since it was
+ * read by then: bytes, the end, or that what came is broken. */
+gboolean tls_stream_has_more(const TlsStream *self);
+
+/* After a receive that had no more: whether it has part of a record, which gives nothing before
+ * the rest has come. */
+gboolean tls_stream_has_part(const TlsStream *self);
 
 /* After EAGAIN: POLLIN, POLLOUT, for poll(2). */
 short tls_stream_events(const TlsStream *self);
@@ -53,8 +58,8 @@ void tls_stream_close(TlsStream *self);
 /* After EPROTO: what was wrong, for an operator to read. Borrowed. */
 const char *tls_stream_failure(const TlsStream *self);
 
-/* (transfer full) (nullable): whom the other end's certificate is of, as a line for people; %NULL:
- * it has shown none. */
+/* (transfer full) (nullable): whom the other end's certificate is of, for people to read: the first
+ * of its alternative names (DNS), or its subject if it has none; %NULL: it has shown none. */
 char *tls_stream_peer(const TlsStream *self);
 
 /* Whether the other end has shown a certificate that is of @name: of one of its alternative names,

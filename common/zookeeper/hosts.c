@@ -9,21 +9,25 @@
 #define DEFAULT_PORT 2181
 
 /* (transfer full) (nullable): one server, as ZooKeeper's client takes it. */
-static char *parse_server(const char *text, GError **error)
+static char *parse_server(const char *text, gboolean *out_is_tls, GError **error)
 {
-	const char *colon = strrchr(text, ':');
+	gsize prefix = address_text_is_tls(text) ? strlen(ADDRESS_TLS_PREFIX) : 0;
+	const char *colon = strrchr(text + prefix, ':');
 	/* in brackets, a colon is the address's */
 	gboolean has_port = colon != NULL && strchr(colon, ']') == NULL;
 	g_autofree char *with_port =
 		has_port ? g_strdup(text) : g_strdup_printf("%s:%d", text, DEFAULT_PORT);
 	g_autoptr(Address) address = address_parse_peer(with_port, error);
 
-	if (address != NULL && address->is_tls) {
-		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-			    "\"%s\" has tls: in it, which ZooKeeper's client does not speak",
-			    address->text);
+	if (address != NULL && address->is_tls && !ZOOKEEPER_SPEAKS_TLS) {
+		g_set_error(
+			error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+			"\"%s\" has tls: in it, which the ZooKeeper client of this build does "
+			"not speak; stunnel does in its place: see docs/tls.md, TLS to ZooKeeper",
+			address->text);
 		return NULL;
 	}
+	*out_is_tls = address != NULL && address->is_tls;
 	/* it cuts the port off at the last colon, and knows no brackets */
 	return address != NULL ? g_strdup_printf("%s:%u", address->host, (guint)address->port)
 			       : NULL;
@@ -66,6 +70,7 @@ ZookeeperHosts *zookeeper_hosts_parse(const char *text, GError **error)
 		g_strndup(text, slash != NULL ? (gsize)(slash - text) : strlen(text));
 	g_auto(GStrv) parts = g_strsplit(list, ",", -1);
 	g_autoptr(GString) servers = g_string_new(NULL);
+	guint n_tls = 0;
 
 	if (parts[0] == NULL) {
 		g_set_error_literal(
@@ -74,21 +79,68 @@ ZookeeperHosts *zookeeper_hosts_parse(const char *text, GError **error)
 		return NULL;
 	}
 	for (gsize i = 0; parts[i] != NULL; i++) {
-		g_autofree char *server = parse_server(g_strstrip(parts[i]), error);
+		gboolean is_tls;
+		g_autofree char *server = parse_server(g_strstrip(parts[i]), &is_tls, error);
 
 		if (server == NULL)
 			return NULL;
 		g_string_append_printf(servers, "%s%s", i > 0 ? "," : "", server);
+		n_tls += is_tls ? 1 : 0;
+	}
+	if (n_tls != 0 && n_tls != g_strv_length(parts)) {
+		g_set_error_literal(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+				    "tls: is before some of the servers only; write it before all "
+				    "of them, or before none");
+		return NULL;
 	}
 	if (!check_root(root, error))
 		return NULL;
 
-	ZookeeperHosts *self = g_new(ZookeeperHosts, 1);
+	ZookeeperHosts *self = g_new0(ZookeeperHosts, 1);
 
 	self->servers = g_strdup(servers->str);
 	self->root = g_strdup(root);
 	self->text = g_strdup(text);
+	self->is_tls = n_tls != 0;
 	return self;
+}
+
+gboolean zookeeper_hosts_set_tls(ZookeeperHosts *self, const TlsNames *names, GError **error)
+{
+	const char *const files[] = {names->ca, names->certificate, names->key};
+	g_autoptr(TlsClient) client = NULL;
+
+	if (!self->is_tls)
+		return TRUE;
+	for (guint i = 0; i < G_N_ELEMENTS(files); i++) {
+		if (files[i] == NULL) {
+			g_set_error_literal(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+					    ZOOKEEPER_HOSTS_TLS_NEEDS);
+			return FALSE;
+		}
+		if (strchr(files[i], ',') != NULL) {
+			g_set_error(
+				error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+				"\"%s\" has a comma in it, which ZooKeeper's client takes for the "
+				"end of the name; name the file otherwise",
+				files[i]);
+			return FALSE;
+		}
+	}
+	client = tls_client_new(names, error);
+	if (client == NULL)
+		return FALSE;
+	g_free(self->certificates);
+	self->certificates = g_strjoin(",", names->ca, names->certificate, names->key, NULL);
+	return TRUE;
+}
+
+TlsClient *zookeeper_hosts_client(const char *certificates, GError **error)
+{
+	g_auto(GStrv) files = g_strsplit(certificates, ",", 3);
+	const TlsNames names = {files[0], files[1], files[2], .any_name = TRUE};
+
+	return tls_client_new(&names, error);
 }
 
 void zookeeper_hosts_free(ZookeeperHosts *self)
@@ -98,5 +150,6 @@ void zookeeper_hosts_free(ZookeeperHosts *self)
 	g_free(self->servers);
 	g_free(self->root);
 	g_free(self->text);
+	g_free(self->certificates);
 	g_free(self);
 }

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "common/tls/stream.h"
-#include "tests/fuzz/certificate.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/common/certificate.h"
 
 enum { KIND, CUT, N_BYTES };
 enum { TO_SERVER, TO_CLIENT, AFTER_HANDSHAKE, WITHIN, N_KINDS };

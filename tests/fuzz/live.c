@@ -17,7 +17,7 @@
 #include "gen-c_glib/generated-types.h"
 #include "server/server.h"
 #include "server/stop.h"
-#include "tests/fuzz/certificate.h"
+#include "tests/unit/common/certificate.h"
 #include "tests/unit/patience.h"
 
 #define BACKLOG  16
@@ -81,12 +81,14 @@ static void add_admin(GError **error)
 {
 	g_autoptr(GArray) sockets = g_array_new(FALSE, FALSE, sizeof(int));
 	int fd = listen_somewhere(&ports[LIVE_HTTP]);
+	static _Atomic gint64 expires_ms = G_MAXINT64; /* of no certificate */
 	const AdminConfig config = {
 		.options = server.options,
 		.service = &server.service,
 		.health = &server.health,
 		.rpc = server.rpc,
 		.started_us = server.started_us,
+		.certificate_expires_ms = &expires_ms,
 		.sockets = sockets,
 	};
 

@@ -37,6 +37,7 @@ REMARKS = {
 }
 # What Thrift's compiler knows, and Debian has no library for.
 WITHOUT_LIBRARY = {"D": "d", "Erlang": "erl", "Lua": "lua", "Rust": "rs"}
+WITHOUT_TLS = ("PHP",)
 NOT_SPOKEN = {"THeader": ("header", "header"), "JSON": ("unframed", "json"),
               "HTTP": ("http", "strict"), "zlib": ("zlib", "strict")}
 OTHERS = (official.PYTHON, official.GO, official.JAVA)  # which have those
@@ -53,6 +54,9 @@ are of code from `snowflake.thrift`; that a server starts again was tried framed
 ## Libraries
 
 {libraries}
+
+TLS was tried framed and strict, with a certificate of the client, and against a server that it does
+not believe.
 
 "unversioned" is the binary protocol without its version, as clients of 2010 write it. Thrift's
 compiler makes code for these too, but Debian 12 has no package of the library that it needs:
@@ -136,15 +140,23 @@ def package_of(language):
     return f"{package} {official.version_of(package)}"
 
 
+def tls(client):
+    if client in official.TLS:
+        return "yes"
+    return ("no socket for it in the package" if client.language in WITHOUT_TLS
+            else "has a socket for it, which was not tried")
+
+
 def libraries():
-    rows = [["Language", "Package", "Protocols", "Local socket", "Remarks"]]
+    rows = [["Language", "Package", "Protocols", "Local socket", "TLS", "Remarks"]]
     for language in official.LANGUAGES:
         client = language[IDL_LATER]
         protocols = [f"{protocol.removesuffix('-accelerated')} by its C extension"
                      if protocol.endswith("-accelerated") else protocol
                      for protocol in client.protocols]
         rows.append([client.language, package_of(language), ", ".join(protocols),
-                     "yes" if client.has_local else "no", REMARKS.get(client.language, "")])
+                     "yes" if client.has_local else "no",
+                     tls(client), REMARKS.get(client.language, "")])
     return table(*rows)
 
 

@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -338,6 +339,12 @@ class ServerTest(unittest.TestCase):
             self.skipTest("needs a server of its own")
         self.directory = temporary_directory(self)
         self.state = self.directory / "state"
+
+    def allow_descriptors(self, count=8192):
+        """As many for this process until the end of the test, where the usual 1,024 are too few."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
 
     def start(self, *options, ready=True, **settings):
         """A server with `self.state` for its state directory, ready unless told otherwise."""

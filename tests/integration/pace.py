@@ -33,9 +33,12 @@ class Pace:
     def patience(self):
         return self._slowness * self._factor
 
+    def look_again(self):
+        self._slowness = max(self._slowness, _measure())
+
     def is_over(self, began, limit):
         """Whether more than `limit` idle seconds have passed since `began`."""
         took = time.monotonic() - began
         if took > limit * self.patience():
-            self._slowness = max(self._slowness, _measure())
+            self.look_again()
         return took > limit * self.patience()

@@ -52,13 +52,15 @@ class StepByStep:
     """Ended with the test, which fails if it does not end well."""
 
     def __init__(self, test, addresses, prefetch_ms=50, max_age_ms=1000, timeout_ms=None,
-                 discover=False, wrapper=()):
+                 discover=False, wrapper=(), tls=()):
+        """`tls`: its authority, and the files of its own certificate."""
         timeout_ms = int(20000 * PATIENCE) if timeout_ms is None else timeout_ms
         command = [*wrapper, STEP_BY_STEP, prefetch_ms, max_age_ms, timeout_ms, int(discover),
                    *map(text_of, addresses)]
+        files = dict(zip(("TLS_CA", "TLS_CERTIFICATE", "TLS_KEY"), map(str, tls)))
         self.process = subprocess.Popen(
-            [str(word) for word in command], env=ENVIRONMENT, text=True, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            [str(word) for word in command], env=ENVIRONMENT | files, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self._test = test
         test.addCleanup(self._hold_to_account)
 

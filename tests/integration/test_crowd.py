@@ -2,7 +2,6 @@
 """A server with many connections: where they go, and, when it is full, who makes room, who is
 refused, and what is left of a flood."""
 import contextlib
-import resource
 import selectors
 import socket
 import time
@@ -230,9 +229,7 @@ class Full(ServerTest):
 class Memory(ServerTest):
     def setUp(self):
         super().setUp()
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
-        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        self.allow_descriptors()
 
     def assert_given_back(self, clients, length, took_kib, may_stay_kib):
         """So many clients begin a message, as much of it, and go away."""

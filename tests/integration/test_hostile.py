@@ -5,7 +5,6 @@ import ctypes
 import functools
 import os
 import pathlib
-import resource
 import signal
 import socket
 import threading
@@ -281,9 +280,7 @@ class Hostile(ServerTest):
             self.assertEqual(connection.rest(), b"")
 
     def test_two_thousand_connections(self):
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
-        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        self.allow_descriptors()
         server = self.start()
         with contextlib.ExitStack() as stack, Bystander(self, server):
             connections = [stack.enter_context(server.connect()) for _ in range(2000)]

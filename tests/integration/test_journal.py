@@ -68,6 +68,7 @@ class InTheJournal(ServerTest):
                     SNOWFLAKE_EVENT="directory-unique", _PID=server.pid))[0]
                 self.assertEqual(entry["SNOWFLAKE_STATE_DIRECTORY"], str(directory))
                 self.assertNotIn("\n", entry["MESSAGE"])
+                self.journal.wait_entry(SNOWFLAKE_EVENT="ready", _PID=server.pid)
                 self.assertEqual(server.terminate(), 0)
 
     def test_it_takes_nothing(self):

@@ -14,7 +14,8 @@ import urllib.request
 import yaml
 
 from bindings import ROOT
-from harness import SLOW, dead_address, wait_for
+from certificates import Authority
+from harness import SLOW, dead_address, split_address, wait_for
 from wire import STRICT
 from zookeeper_case import ZooKeeperTest
 
@@ -182,22 +183,34 @@ class Fires(ZooKeeperTest):
     def relay_of(self, server):
         return self.with_admin(self.launch, "--relay", "%s:%d" % server.address).wait_ready()
 
+    def with_tls(self, start, *options, days, **settings):
+        """A server that has an address with TLS beside its own."""
+        self.authority = Authority(self.directory)
+        pair = self.authority.vouch("server", "IP:127.0.0.1", days=days)
+        return self.with_admin(start, "--listen", "tls:127.0.0.1:0", "--tls-certificate",
+                               pair.certificate, "--tls-key", pair.key, *options, **settings)
+
     def test_alerts_for_real_faults(self):
         members = [self.with_admin(self.member, reservation_ms=12000) for _ in range(3)]
         misused = self.alone("misused", "--audit-log", f"scribe://{dead_address(self)}")
         full = self.alone("full", "--max-connections", 1)
         slow = self.alone("slow", *SLOW, "--max-connections-per-address", 1)
+        secured = self.with_tls(self.launch, "--state-directory", self.directory / "secured",
+                                "--allow", "127.0.0.1", days=1).wait_ready()
         cut_off, relay = self.relay_of(members[0]), self.relay_of(misused)
-        servers = [*members, misused, full, slow, cut_off, relay]
+        servers = [*members, misused, full, slow, secured, cut_off, relay]
         prometheus = Prometheus(self, [admin_address(server) for server in servers],
                                 hurried(ALERTS.read_text()))
         self.occupy(slow)
         self.misuse(misused, full, slow)
+        self.knock(secured)
         members[0].kill()
         prometheus.wait_firing("SnowflakeDown", "SnowflakeAuditFails", "SnowflakeWorkerIdTwice",
                                "SnowflakeWrongCalls", "SnowflakeProtocolErrors",
                                "SnowflakeRefusesConnections", "SnowflakeRefusesAddress",
-                               "SnowflakeNearlyFull", "SnowflakeNearItsLimit")
+                               "SnowflakeNearlyFull", "SnowflakeNearItsLimit",
+                               "SnowflakeCertificateEndsSoon", "SnowflakeCertificateEnds",
+                               "SnowflakeHandshakesFail", "SnowflakeNotAllowed")
         self.assertEqual(prometheus.wait_firing_of("SnowflakeRefusesConnections", [full]), set())
         self.assertEqual(prometheus.wait_firing_of("SnowflakeRelayCutOff", [cut_off]), set())
         self.assertEqual(prometheus.fired.keys() & {"SnowflakeRefusesCalls", "SnowflakeOverloaded"},
@@ -236,6 +249,17 @@ class Fires(ZooKeeperTest):
                 socket.create_connection(other.address).close()
         self.again_and_again(once)
 
+    def knock(self, server):
+        """Who does not speak TLS where it is spoken, and who may not call at all."""
+        def once():
+            with contextlib.suppress(ConnectionError):
+                with socket.create_connection(split_address(
+                        server.addresses[1].removeprefix("tls:"))) as one:
+                    one.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            with socket.create_connection(server.address, source_address=("127.0.0.9", 0)):
+                pass
+        self.again_and_again(once)
+
     def again_and_again(self, once):
         """While the test lasts."""
         end = threading.Event()
@@ -252,7 +276,7 @@ class Fires(ZooKeeperTest):
         """Each of its queries is answered, and with more than nothing."""
         server = self.with_admin(self.member, "--audit-log", f"file:{self.directory}/audit",
                                  reservation_ms=10000)
-        other = self.with_admin(self.member)
+        other = self.with_tls(self.member, days=90)
         other.call("get_id", "good")
         server.call("get_id", "good")
         relay = self.relay_of(server)
@@ -262,7 +286,7 @@ class Fires(ZooKeeperTest):
         panels = json.loads((MONITORING / "dashboard.json").read_text())["panels"]
         queries = [(panel["title"], target["expr"]) for panel in panels
                    for target in panel.get("targets", ())]
-        self.assertGreater(len(queries), 31)
+        self.assertGreater(len(queries), 35)
         for title, query in queries:
             with self.subTest(title, query=query):
                 for name, value in (("$job", "snowflake"), ("$instance", ".*"),

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients that send more than they take, and stops in the middle of what was sent."""
 import contextlib
-import resource
 import signal
 import socket
 import threading
@@ -147,9 +146,7 @@ class StopUnderPressure(ServerTest):
 
     def test_connections_that_were_not_accepted_yet(self):
         """Whoever is connected when the stop comes has been promised an answer."""
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
-        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        self.allow_descriptors()
         server = self.start(*AT_LEISURE)
         server.send_signal(signal.SIGSTOP)
         wait_for(lambda: server.state() == "T", what="the server to be stopped")

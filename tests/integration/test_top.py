@@ -314,7 +314,7 @@ class Elsewhere(CtlTest):
                       "connections_ended": 2**63 - 1},
                      {"ids_generated": 2**63 - 1, "calls": 0}, {"ids_generated": 0}, {}])
         one.get_counters = lambda: next(edge)
-        lines = Lines(self, *servers(one), "--json", "top", "-i", 200)
+        lines = Lines(self, *servers(one), "--json", "top", "-i", 200 * PATIENCE)
         self.assertEqual([json.loads(lines.next())["workers"][0]["state"] for _ in range(4)],
                          ["serving"] * 4)
 

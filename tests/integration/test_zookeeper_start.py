@@ -274,6 +274,7 @@ class Peers(ZooKeeperTest):
         self.assertIsNone(server.find("peers-contradict"))
         unreachable = server.find("peers-unreachable")
         self.assertEqual((unreachable.level, unreachable.fields["count"]), ("warning", "2"))
+        self.assertNotEqual(unreachable.fields["error"], "")
 
     def test_a_peer_that_accepts_and_says_nothing(self):
         """Costs a second, not the start."""

@@ -10,6 +10,8 @@
     ensemble.leader().kill()
     ensemble.wait_serving()
 
+    zookeeper = Secure(authority, pair, pair_of_client).start()     # one node, with TLS alone
+
 A node can be stopped (SIGTERM), killed (SIGKILL), paused (SIGSTOP), resumed and restarted. Its data
 and its log are files in a temporary directory, which close() removes together with the processes;
 what was not closed is closed when the interpreter ends. When a start fails, the log is in the
@@ -38,8 +40,10 @@ JAVA = ["java", "-Xmx48m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-
         "-Dorg.slf4j.simpleLogger.showThreadName=false",
         "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=warn",
         "-Dorg.slf4j.simpleLogger.showShortLogName=true"]
+# Of netty, for TLS, zookeeper.jar names some of what it needs itself.
 CLASS_PATH = [pathlib.Path("/usr/share/java") / name
-              for name in ("zookeeper.jar", "slf4j-simple.jar")]
+              for name in ("zookeeper.jar", "slf4j-simple.jar", "netty-codec.jar",
+                           "netty-resolver.jar")]
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 # An address of the loopback that is this process's alone: of those that run beside it, none takes
 # a port that a server of ours has left for a moment.
@@ -67,28 +71,31 @@ def free_port():
         return port
 
 
-def client(connect_string, timeout=10):
+def client(connect_string, timeout=10, **settings):
     """A kazoo client that is connected. Whoever asks for it ends it: stop(), then close()."""
     from kazoo.client import KazooClient  # only some of the tests need it
 
     logging.getLogger("kazoo").addHandler(logging.NullHandler())
     # by itself it waits for up to a minute before it tries to connect again
     made = KazooClient(hosts=connect_string, timeout=timeout,
-                       connection_retry={"max_tries": -1, "delay": 0.1, "max_delay": 1})
+                       connection_retry={"max_tries": -1, "delay": 0.1, "max_delay": 1},
+                       **settings)
     made.start(timeout=timeout * PATIENCE)
     return made
 
 
 class Node:
     """One process of ZooKeeper, over as many lives as the test gives it. `client_port` is free for
-    use; `data` is the directory of its snapshots and logs, `log_path` what it says."""
+    use; `data` is the directory of its snapshots and logs, `log_path` what it says. `context` is
+    what to come with, if it speaks TLS there."""
 
-    def __init__(self, directory, client_port, config, environment=None):
+    def __init__(self, directory, client_port, config, environment=None, context=None):
         self.data = directory / "data"
         self.log_path = directory / "log"
         self.client_port = client_port
         self.config_path = directory / "zoo.cfg"
         self.environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", **(environment or {})}
+        self.context = context
         self.process = None
         self.paused = False
         self.data.mkdir(parents=True, exist_ok=True)
@@ -130,11 +137,14 @@ class Node:
         """The process could not have its port, because someone else had taken it."""
         return "Address already in use" in self._log()
 
+    def _connect(self, timeout):
+        connection = socket.create_connection((HOST, self.client_port), timeout)
+        return self.context.wrap_socket(connection) if self.context else connection
+
     def four_letter_word(self, word, timeout=1):
         """The answer to an admin word such as "srvr", or "" if there is none."""
         try:
-            with socket.create_connection((HOST, self.client_port), timeout) as connection:
-                connection.settimeout(timeout)
+            with self._connect(timeout) as connection:
                 connection.sendall(word.encode())
                 answer = b""
                 while data := connection.recv(1 << 16):
@@ -304,6 +314,37 @@ class Standalone(_Owner):
         """On the same data and port, after a stop() or kill()."""
         self.node.restart()
         return self
+
+
+class Secure(Standalone):
+    """One node that speaks TLS alone: with `pair`, and to those whom `authority` vouches for, as
+    `own_pair` is, which the test itself comes with."""
+
+    def __init__(self, authority, pair, own_pair, **settings):
+        super().__init__(**settings)
+        self.authority = authority
+        self.own_pair = own_pair
+        store = self.directory / "store.pem"  # ZooKeeper wants both in one file
+        store.write_text(pair.key.read_text() + pair.certificate.read_text())
+        self._extra = {
+            "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+            "ssl.keyStore.location": store, "ssl.keyStore.type": "PEM",
+            "ssl.trustStore.location": authority.certificate, "ssl.trustStore.type": "PEM",
+            **self._extra}
+
+    def _make_nodes(self):
+        directory = self.directory / "node"
+        shutil.rmtree(directory, ignore_errors=True)
+        port = free_port()
+        config = self._config(directory, secureClientPort=port, secureClientPortAddress=HOST)
+        context = self.authority.context(self.own_pair)
+        context.check_hostname = False  # it is reached by its address
+        self.nodes = [Node(directory, port, config, self._environment, context)]
+
+    def client(self, timeout=10):
+        return client(self.connect_string, timeout, use_ssl=True,
+                      ca=str(self.authority.certificate),
+                      certfile=str(self.own_pair.certificate), keyfile=str(self.own_pair.key))
 
 
 class Ensemble(_Owner):

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "client/failover.h"
 #include "client/snowflake-client.h"
 #include "common/address.h"
 #include "common/log.h"
@@ -21,7 +22,7 @@
 typedef struct {
 	atomic_uint references;
 	GPtrArray *peers;      /* of Peer; only read */
-	TlsNames tls;          /* with copies of the names; only read */
+	TlsClient *tls;        /* NULL: peers that speak TLS are not reached */
 	gint64 deadline_us;    /* monotonic */
 	pthread_mutex_t mutex; /* for what follows */
 	pthread_cond_t news;   /* the last one has answered, or nobody listens any more */
@@ -48,7 +49,7 @@ static Job *job_new(GPtrArray *peers, const PeerCheckConfig *config)
 	atomic_init(&self->references, 1);
 	self->peers = peers;
 	self->deadline_us = g_get_monotonic_time() + config->timeout_ms * 1000;
-	self->tls = tls_names_copy(&config->tls);
+	self->tls = tls_client_ref(config->tls);
 	self->answers = g_new0(PeerAnswer, peers->len);
 	self->done = config->done;
 	self->user_data = config->user_data;
@@ -60,14 +61,20 @@ static Job *job_new(GPtrArray *peers, const PeerCheckConfig *config)
 	return self;
 }
 
+static void peer_answer_clear(PeerAnswer *self)
+{
+	g_free(self->nonce);
+	g_clear_error(&self->error);
+}
+
 static void job_unref(Job *self)
 {
 	if (atomic_fetch_sub(&self->references, 1) > 1)
 		return;
 	for (guint i = 0; i < self->peers->len; i++)
-		g_free(self->answers[i].nonce);
+		peer_answer_clear(&self->answers[i]);
 	g_free(self->answers);
-	tls_names_clear(&self->tls);
+	tls_client_unref(self->tls);
 	g_ptr_array_unref(self->peers);
 	pthread_cond_destroy(&self->news);
 	pthread_mutex_destroy(&self->mutex);
@@ -107,36 +114,43 @@ static SnowflakeClient *in_time(SnowflakeClient *client, const Job *job)
 /* An ID of a server without get_worker(); -1 if it has none yet. */
 static gboolean ask_id(SnowflakeClient *client,
 		       gboolean (*get)(SnowflakeClient *client, gint64 *out_id, GError **error),
-		       gint64 *out_id)
+		       gint64 *out_id, GError **error)
 {
-	g_autoptr(GError) error = NULL;
-
 	if (client == NULL)
 		return FALSE;
-	if (get(client, out_id, &error))
+	if (get(client, out_id, error))
 		return TRUE;
 	*out_id = -1;
-	return g_error_matches(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE);
+	return g_error_matches(*error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE);
+}
+
+static gboolean ask_ids(SnowflakeClient *client, const Job *job, PeerAnswer *answer)
+{
+	g_clear_error(&answer->error);
+	if (!ask_id(in_time(client, job), snowflake_client_get_worker_id, &answer->worker_id,
+		    &answer->error))
+		return FALSE;
+	g_clear_error(&answer->error);
+	return ask_id(in_time(client, job), snowflake_client_get_datacenter_id,
+		      &answer->datacenter_id, &answer->error);
 }
 
 static gboolean ask_who(SnowflakeClient *client, const Job *job, PeerAnswer *answer)
 {
 	g_autoptr(SnowflakeClientWorker) worker = NULL;
-	g_autoptr(GError) error = NULL;
 
 	if (in_time(client, job) == NULL)
 		return FALSE;
-	worker = snowflake_client_get_worker(client, &error);
+	worker = snowflake_client_get_worker(client, &answer->error);
 	if (worker != NULL) {
 		answer->nonce = g_strdup(worker->nonce);
 		answer->worker_id = worker->worker_id;
 		answer->datacenter_id = worker->datacenter_id;
 		return TRUE;
 	}
-	return g_error_matches(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED) &&
-	       ask_id(in_time(client, job), snowflake_client_get_worker_id, &answer->worker_id) &&
-	       ask_id(in_time(client, job), snowflake_client_get_datacenter_id,
-		      &answer->datacenter_id);
+	return g_error_matches(answer->error, SNOWFLAKE_CLIENT_ERROR,
+			       SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED) &&
+	       ask_ids(client, job, answer);
 }
 
 /* Its clock when it answered, against ours half way. On a connection that stands, so that nothing
@@ -145,10 +159,11 @@ static gboolean ask_time(SnowflakeClient *client, const Job *job, PeerAnswer *an
 {
 	gint64 before_us, after_us, time_ms;
 
+	g_clear_error(&answer->error);
 	if (in_time(client, job) == NULL)
 		return FALSE;
 	before_us = g_get_monotonic_time();
-	if (!snowflake_client_get_timestamp(client, &time_ms, NULL))
+	if (!snowflake_client_get_timestamp(client, &time_ms, &answer->error))
 		return FALSE;
 	after_us = g_get_monotonic_time();
 	/* whatever it says, the differences fit */
@@ -157,24 +172,30 @@ static gboolean ask_time(SnowflakeClient *client, const Job *job, PeerAnswer *an
 	return TRUE;
 }
 
-/* The files are read anew each time: they may have been replaced. */
-static gboolean prepare_tls(SnowflakeClient *client, const Job *job, const Peer *peer)
+static gboolean prepare_tls(SnowflakeClient *client, const Job *job, const Peer *peer,
+			    GError **error)
 {
-	const SnowflakeClientTls tls = {
-		.ca = job->tls.ca, .certificate = job->tls.certificate, .key = job->tls.key};
-
-	return !g_str_has_prefix(peer->address, ADDRESS_TLS_PREFIX) ||
-	       snowflake_client_set_tls(client, &tls, NULL);
+	if (!address_text_is_tls(peer->address))
+		return TRUE;
+	client_failover_set_tls(client, job->tls);
+	if (job->tls == NULL)
+		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR,
+				    SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
+				    "the files of tls-ca, tls-certificate and tls-key cannot be "
+				    "read");
+	return job->tls != NULL;
 }
 
 static void ask(const Job *job, const Peer *peer, PeerAnswer *out_answer)
 {
 	const char *const servers[] = {peer->address, NULL};
-	/* what is no address is not reachable */
-	g_autoptr(SnowflakeClient) client = snowflake_client_new(servers, NULL);
+	g_autoptr(SnowflakeClient) client = NULL;
 
 	*out_answer = (PeerAnswer){0};
-	out_answer->reached = client != NULL && prepare_tls(client, job, peer) &&
+	/* what is no address is not reachable */
+	client = snowflake_client_new(servers, &out_answer->error);
+	out_answer->reached = client != NULL &&
+			      prepare_tls(client, job, peer, &out_answer->error) &&
 			      ask_who(client, job, out_answer) && ask_time(client, job, out_answer);
 }
 
@@ -195,12 +216,12 @@ static void job_settle(Job *self, guint peer, PeerAnswer *answer)
 	pthread_mutex_lock(&self->mutex);
 	if (!self->over) {
 		self->answers[peer] = *answer;
-		answer->nonce = NULL;
+		*answer = (PeerAnswer){0};
 		if (++self->n_settled == self->peers->len)
 			pthread_cond_signal(&self->news);
 	}
 	pthread_mutex_unlock(&self->mutex);
-	g_free(answer->nonce);
+	peer_answer_clear(answer);
 }
 
 static void *run_asker(void *data)
@@ -286,6 +307,15 @@ void peer_check_free(PeerCheck *self)
 	g_free(self);
 }
 
+/* Of the first that was not reached, in words. */
+static const char *why_unreachable(const Job *job)
+{
+	for (guint i = 0; i < job->peers->len; i++)
+		if (!job->answers[i].reached && job->answers[i].error != NULL)
+			return job->answers[i].error->message;
+	return "no answer in time";
+}
+
 static void log_unreachable(const Job *job, guint n_unreachable)
 {
 	g_autoptr(GString) addresses = g_string_new(NULL);
@@ -300,7 +330,7 @@ static void log_unreachable(const Job *job, guint n_unreachable)
 	if (n_unreachable > named)
 		g_string_append(addresses, ",...");
 	log_event(LOG_PEERS_UNREACHABLE, log_number("count", n_unreachable),
-		  log_text("addresses", addresses->str));
+		  log_text("addresses", addresses->str), log_text("error", why_unreachable(job)));
 }
 
 static void log_contradictions(const PeerReport *report)

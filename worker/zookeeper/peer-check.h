@@ -20,7 +20,8 @@ typedef struct {
 	gint64 timeout_ms; /* in all; who has not answered by then is unreachable */
 	gint64 max_skew_ms;
 	gboolean quiet; /* nothing is logged */
-	TlsNames tls;   /* for peers that speak it; the names are copied */
+	TlsClient *tls; /* for peers that speak it, kept as long as it is needed; NULL: those are
+			 * not reached */
 	/* Called in a thread of the check, once, when there is a report and it was not taken yet;
 	 * never after free(). It must not call the check. Without a thread to be had nobody
 	 * calls; take_report() has a report when the time is up. */

@@ -33,12 +33,11 @@ static GPtrArray *choose_peers(const Registration *self)
 
 void zookeeper_peer_clocks_ask(Registration *self)
 {
-	const PeerCheckConfig config = {
+	PeerCheckConfig config = {
 		.clock = &self->config.clock->clock,
 		.datacenter_id = self->config.datacenter_id,
 		.timeout_ms = TIMEOUT_MS,
 		.max_skew_ms = self->config.max_clock_skew_ms,
-		.tls = self->config.tls,
 		.quiet = TRUE,
 		.done = self->registry.wake,
 		.user_data = self->registry.wake_data,
@@ -49,6 +48,7 @@ void zookeeper_peer_clocks_ask(Registration *self)
 		return;
 	self->peers.clocks_look_us = self->facts.now_us + INTERVAL_US;
 	peers = choose_peers(self);
+	config.tls = registration_tls(self, peers);
 	if (peers->len > 0)
 		self->peers.clocks = peer_check_new(g_steal_pointer(&peers), &config);
 	else

@@ -30,6 +30,7 @@ typedef struct {
 	gint64 datacenter_id; /* -1: none yet */
 	gint64 worker_id;     /* -1: none yet */
 	gint64 offset_ms;     /* of its clock to monotonic time */
+	GError *error;        /* why it was not reached; NULL: it has not answered in time */
 } PeerAnswer;
 
 typedef enum {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/zookeeper/registration.h"
 
+#include "common/address.h"
 #include "common/log.h"
 
 #define MIN_PAUSE_US  (10 * G_TIME_SPAN_MILLISECOND)
@@ -156,4 +157,19 @@ gint64 registration_session_timeout_ms(const Registration *self)
 {
 	return self->session != NULL ? zookeeper_session_timeout_ms(self->session)
 				     : self->config.session_timeout_ms;
+}
+
+static gboolean any_speaks_tls(const GPtrArray *peers)
+{
+	for (guint i = 0; i < peers->len; i++)
+		if (address_text_is_tls(((const Peer *)peers->pdata[i])->address))
+			return TRUE;
+	return FALSE;
+}
+
+TlsClient *registration_tls(Registration *self, const GPtrArray *peers)
+{
+	if (self->peers.tls == NULL && any_speaks_tls(peers))
+		self->peers.tls = tls_client_new(&self->config.tls, NULL);
+	return self->peers.tls;
 }

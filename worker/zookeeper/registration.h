@@ -63,8 +63,9 @@ typedef struct {
 	/* As the server was started; it does not change. */
 	struct {
 		char *servers, *root, *auth, *nonce, *version;
-		char *program; /* (nullable): that it is embedded in */
-		char *host;    /* as ClaimRecord has it, with the port */
+		char *certificates; /* (nullable): of ZookeeperHosts */
+		char *program;      /* (nullable): that it is embedded in */
+		char *host;         /* as ClaimRecord has it, with the port */
 		guint16 port;
 		gboolean is_tls;
 		TlsNames tls; /* with copies of the names; to ask peers with */
@@ -155,6 +156,7 @@ typedef struct {
 	struct {
 		PeerCheck *check;   /* (nullable) */
 		PeerReport earlier; /* what they said against it, the time before */
+		TlsClient *tls;     /* NULL: not needed yet; see registration_tls() */
 		/* peer-clocks.c's */
 		PeerCheck *clocks;     /* (nullable) */
 		gint64 clocks_look_us; /* no other before */
@@ -227,6 +229,10 @@ void registration_recheck(Registration *self);
 
 /* Another try to hand back what is owed is under way, or has failed. */
 void registration_put_off_debt(Registration *self);
+
+/* What @peers, of Peer, are asked with. Borrowed. NULL: none of them has ever spoken TLS, or the
+ * files cannot be read. */
+TlsClient *registration_tls(Registration *self, const GPtrArray *peers);
 
 /* Of the session, or what it would ask for. */
 gint64 registration_session_timeout_ms(const Registration *self);

@@ -63,16 +63,20 @@ static gint64 give_up_at_us(const Registration *self)
 	return G_MAXINT64;
 }
 
-static void give_up(Registration *self)
+static void fail_to_connect(Registration *self)
 {
 	g_autofree char *why = zookeeper_session_opening_why_not(self);
 
-	if (self->facts.goal == REGISTRY_CLAIM)
-		registration_fail(self, REGISTRY_ERROR_FATAL,
-				  "no connection to ZooKeeper at %s within %" G_GINT64_FORMAT
-				  " ms%s%s: is it running, and is the address right?",
-				  self->config.servers, self->config.connect_timeout_ms,
-				  why != NULL ? ": " : "", why != NULL ? why : "");
+	registration_fail(self, REGISTRY_ERROR_FATAL,
+			  "no connection to ZooKeeper at %s within %" G_GINT64_FORMAT " ms: %s",
+			  self->config.servers, self->config.connect_timeout_ms,
+			  why != NULL ? why : "is it running, and is the address right?");
+}
+
+static void give_up(Registration *self)
+{
+	if (self->facts.goal == REGISTRY_CLAIM) /* the server has not served, and ends */
+		fail_to_connect(self);
 	else
 		registration_fail(self, REGISTRY_ERROR_FAILED, "no %s ZooKeeper at %s%s",
 				  self->facts.connected ? "answer from" : "connection to",
@@ -261,6 +265,7 @@ static void zookeeper_registry_free(Registry *registry)
 		g_clear_error(&self->goal.result.error);
 	g_free(self->config.program);
 	tls_names_clear(&self->config.tls);
+	tls_client_unref(self->peers.tls);
 	g_free(self->config.host);
 	g_free(self->config.name);
 	g_free(self->claim.path);
@@ -274,6 +279,7 @@ static void zookeeper_registry_free(Registry *registry)
 	g_free(self->paths.claims);
 	g_free(self->paths.reservations);
 	g_free(self->config.servers);
+	g_free(self->config.certificates);
 	g_free(self->config.root);
 	g_free(self->config.auth);
 	g_free(self->config.nonce);
@@ -319,6 +325,9 @@ Registry *zookeeper_registry_new(const ZookeeperRegistryConfig *config)
 		.poll_at_us = G_MAXINT64,
 	};
 	self->config.servers = g_strdup(config->hosts->servers);
+	/* or it would speak without */
+	g_assert(!config->hosts->is_tls || config->hosts->certificates != NULL);
+	self->config.certificates = g_strdup(config->hosts->certificates);
 	self->config.root = g_strdup(root);
 	self->config.auth = g_strdup(config->auth);
 	self->config.nonce = g_strdup(config->nonce);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/zookeeper/reach.h"
 #include "worker/zookeeper/session-names.h"
 
 /* A session that has tried for as many of its timeouts is replaced: servers that were restored from
@@ -45,6 +46,7 @@ void zookeeper_session_opening_begin(Registration *self)
 		.servers = self->config.servers,
 		.known = self->opening.addresses,
 		.look_up = !self->opening.addresses_good,
+		.certificates = self->config.certificates,
 		.auth = self->config.auth,
 		.timeout_ms = self->config.session_timeout_ms,
 		.wake = self->registry.wake,
@@ -105,9 +107,14 @@ void zookeeper_session_opening_after_expiry(Registration *self)
 
 char *zookeeper_session_opening_why_not(const Registration *self)
 {
+	g_autofree char *addresses = NULL;
+
 	if (self->opening.unknown != NULL)
 		return g_strdup_printf("its name cannot be looked up (%s)", self->opening.unknown);
 	if (self->session == NULL && self->opening.session != NULL)
 		return g_strdup("its name is still being looked up");
-	return NULL;
+	if (self->opening.addresses == NULL)
+		return NULL;
+	addresses = zookeeper_session_names_join(self->opening.addresses);
+	return zookeeper_reach_describe(addresses, self->config.certificates);
 }

@@ -23,5 +23,6 @@ void zookeeper_session_opening_drop(Registration *self);
  * not look names up, and what is under way is dropped. */
 void zookeeper_session_opening_after_expiry(Registration *self);
 
-/* (transfer full) (nullable): why there is no connection, if that is known. */
+/* (transfer full) (nullable): why there is no connection, if that can be told; it takes up to four
+ * seconds: see reach.h. */
 char *zookeeper_session_opening_why_not(const Registration *self);

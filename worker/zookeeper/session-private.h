@@ -3,9 +3,7 @@
 
 #include <pthread.h>
 
-#define THREADED /* of the two libraries, the one with threads of its own */
-#include <zookeeper/zookeeper.h>
-
+#include "common/zookeeper/open.h"
 #include "worker/zookeeper/session.h"
 
 /* What session.c, which has the requests and what comes of them, and session-thread.c, which makes
@@ -16,6 +14,8 @@ struct _ZookeeperSession {
 	ZookeeperSessionConfig config; /* with texts of its own */
 	guint64 last_request;
 	const struct ACL_vector *acl; /* of what is created */
+	struct ACL own_entry;         /* of that, with auth: everything, for them alone */
+	struct ACL_vector own_acl;
 
 	pthread_mutex_t mutex; /* for what follows */
 	pthread_cond_t changed;

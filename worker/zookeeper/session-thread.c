@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/zookeeper/znode-acl.h"
 #include "worker/zookeeper/session-names.h"
 #include "worker/zookeeper/session-private.h"
 
@@ -14,7 +15,9 @@ static void session_destroy(ZookeeperSession *self)
 	pthread_mutex_destroy(&self->mutex);
 	g_strfreev(self->config.known);
 	g_free((char *)self->config.servers);
+	g_free((char *)self->config.certificates);
 	g_free((char *)self->config.auth);
+	g_free(self->own_entry.id.id);
 	g_free(self);
 }
 
@@ -37,8 +40,8 @@ static zhandle_t *open_handle(ZookeeperSession *self, const GStrv addresses)
 {
 	const ZookeeperSessionConfig *config = &self->config;
 	g_autofree char *hosts = zookeeper_session_names_join(addresses);
-	zhandle_t *handle = zookeeper_init(hosts, zookeeper_session_on_event,
-					   (int)config->timeout_ms, NULL, self, 0);
+	zhandle_t *handle = zookeeper_open(hosts, config->certificates, zookeeper_session_on_event,
+					   (int)config->timeout_ms, self);
 
 	if (handle == NULL)
 		return NULL;
@@ -155,6 +158,15 @@ static int start_thread(ZookeeperSession *self)
 	return code;
 }
 
+/* Not ZOO_CREATOR_ALL_ACL: where ZooKeeper speaks TLS, that is whoever has the certificate, too, as
+ * everybody on a machine has it by a stunnel that runs there. */
+static void set_own_acl(ZookeeperSession *self, const char *auth)
+{
+	self->own_entry = (struct ACL){ZOO_PERM_ALL, {(char *)"digest", znode_acl_identity(auth)}};
+	self->own_acl = (struct ACL_vector){1, &self->own_entry};
+	self->acl = &self->own_acl;
+}
+
 ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 {
 	ZookeeperSession *self = g_new0(ZookeeperSession, 1);
@@ -163,9 +175,12 @@ ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 	self->config = *config;
 	self->config.servers = g_strdup(config->servers);
 	self->config.known = g_strdupv(config->known);
+	self->config.certificates = g_strdup(config->certificates);
 	self->config.auth = g_strdup(config->auth);
 	self->timeout_ms = config->timeout_ms;
-	self->acl = config->auth != NULL ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+	self->acl = &ZOO_OPEN_ACL_UNSAFE;
+	if (config->auth != NULL)
+		set_own_acl(self, config->auth);
 	g_queue_init(&self->messages);
 	init_threads(self);
 	pthread_once(&log_once, quiet_log);

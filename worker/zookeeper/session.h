@@ -84,7 +84,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ZookeeperMessage, zookeeper_message_free)
 typedef struct {
 	const char *servers; /* "host:port,..." */
 	GStrv known; /* (nullable): addresses of @servers, for names that cannot be looked up */
-	gboolean look_up;  /* FALSE: @known will do for all of them */
+	gboolean look_up;         /* FALSE: @known will do for all of them */
+	const char *certificates; /* (nullable): of ZookeeperHosts */
 	const char *auth;  /* (nullable): "user:password": what is created is for them only */
 	gint64 timeout_ms; /* of the session, if the servers agree */
 	void (*wake)(gpointer user_data); /* there is a message; called in any thread */

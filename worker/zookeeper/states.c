@@ -136,17 +136,18 @@ static void on_looked(Registration *self)
 
 static void check_peers(Registration *self)
 {
+	GPtrArray *peers = peers_of(self);
 	const PeerCheckConfig config = {
 		.clock = &self->config.clock->clock,
 		.datacenter_id = self->config.datacenter_id,
 		.timeout_ms = PEERS_TIMEOUT_MS,
 		.max_skew_ms = self->config.max_clock_skew_ms,
-		.tls = self->config.tls,
+		.tls = registration_tls(self, peers),
 		.done = self->registry.wake,
 		.user_data = self->registry.wake_data,
 	};
 
-	self->peers.check = peer_check_new(peers_of(self), &config);
+	self->peers.check = peer_check_new(peers, &config);
 	registration_await(self, 0);
 }
 

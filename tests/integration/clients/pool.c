@@ -7,7 +7,8 @@
  *   inherit   prints how many sockets a child has before it takes any
  *   count     prints in_hand taken thrown_away dry refills switches
  *
- * A line each, until its standard input ends. */
+ * A line each, until its standard input ends. TLS_CA, TLS_CERTIFICATE and TLS_KEY in its
+ * environment are files for servers with TLS. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,9 @@ int main(int argc, char **argv)
 	config.timeout_ms = (guint)atoi(argv[3]);
 	config.discover = atoi(argv[4]) != 0;
 	config.servers = (const char *const *)(argv + 5);
+	config.tls = (SnowflakeClientTls){.ca = getenv("TLS_CA"),
+					  .certificate = getenv("TLS_CERTIFICATE"),
+					  .key = getenv("TLS_KEY")};
 	pool = snowflake_pool_new(&config, &error);
 	if (pool == NULL) {
 		fprintf(stderr, "%s\n", error->message);

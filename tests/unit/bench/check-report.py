@@ -21,14 +21,17 @@ BENCH = pathlib.Path(__file__).resolve().parents[3] / "bench"
 sys.path.insert(0, str(BENCH))
 sys.dont_write_bytecode = True
 
+import clients
 import experiments
 import goals
+import handshakes
 import pools
 import report
 from figures import Figures
 from neighbours import KINDS
-from servers import (BARE, BARE_LOCAL, CHOICES, SUBJECT, SUBJECT_AUDITED, SUBJECT_LOCAL,
-                     SUBJECT_RELAY, SUBJECT_SCRAPED, SUBJECT_WIDE, THRIFT)
+from servers import (BARE, BARE_LOCAL, CHOICES, NGINX, NGINX_MUTUAL, NGINX_TWO, SUBJECT,
+                     SUBJECT_AUDITED, SUBJECT_LOCAL, SUBJECT_MUTUAL, SUBJECT_RELAY,
+                     SUBJECT_SCRAPED, SUBJECT_TLS, SUBJECT_WIDE, THRIFT)
 
 ROUNDS = 9
 OVER_THE_WALL = "16x100"
@@ -82,6 +85,13 @@ JUST_MET = {
     ("local-socket", SUBJECT, "16x1"): {"calls_per_s": 100000},
     ("relay", SUBJECT, "16x1"): {"calls_per_s": 100000},
     ("relay", SUBJECT_RELAY, "16x1"): {"calls_per_s": 95000},
+    **{("tls", SUBJECT, at): {"calls_per_s": 100000} for at in ("16x1", "16x32")},
+    ("tls", SUBJECT_TLS, "16x1"): {"calls_per_s": 65000},
+    ("tls", SUBJECT_TLS, "16x32"): {"calls_per_s": 90000},
+    **{("tls", name, handshakes.POINT): {"handshakes_per_s": 1000, "cpu_us_each": 100}
+       for name in (NGINX, NGINX_MUTUAL, NGINX_TWO)},
+    **{("tls", name, handshakes.POINT): {"handshakes_per_s": 950, "cpu_us_each": 115}
+       for name in (SUBJECT_TLS, SUBJECT_MUTUAL)},
     ("audit", SUBJECT_AUDITED, "16x1"): {"calls_per_s": 95000, "share_written": 1},
     ("audit", SUBJECT_AUDITED, "16x32"): {"calls_per_s": 70000, "share_written": 0.9},
     ("pool", pools.CACHED, pools.CACHED_POINT): {"ns_1": 25, "ns_2": 25},
@@ -90,6 +100,9 @@ JUST_MET = {
     ("pool", pools.POOL, pools.sustained_point(1)): {"ids_per_s": 4000000, "failed": 0},
     ("pool", pools.POOL, pools.sustained_point(2)): {"ids_per_s": 7500000, "failed": 0},
     ("pool", pools.POOL, pools.KILL_POINT): {"failed": 0, "longest_us": 4999},
+    **{("clients", name, clients.POINT): {"plain_per_s": 1000, "ids_per_s": 20000, "p50_us": 1,
+                                          "p99_us": 99.9, "longest_us": 500, "failed": 0}
+       for name in clients.LANGUAGES},
 }
 COST = {BARE: {"calls_per_s": 1000000, "cpu_us_per_call": 1.0},
         SUBJECT: {"cpu_us_per_call": 1.1}, SUBJECT_WIDE: {"cpu_us_per_call": 1.1}}
@@ -163,6 +176,19 @@ BROKEN = [
     (("pool", pools.POOL, pools.KILL_POINT), {"failed": 0, "longest_us": 5000},
      "the longest take meanwhile"),
     (("relay", SUBJECT_RELAY, "16x1"), {"calls_per_s": 94999}, "get_id through a relay"),
+    (("tls", SUBJECT_TLS, "16x1"), {"calls_per_s": 64999},
+     "get_id with TLS, 16 connections, 1 in flight"),
+    (("tls", SUBJECT_TLS, "16x32"), {"calls_per_s": 89999},
+     "get_id with TLS, 16 connections, 32 in flight"),
+    *((("tls", ours, handshakes.POINT), figures, f"{what}, {ours} beside {theirs}")
+      for ours, theirs in handshakes.PAIRS
+      for figures, what in (({"handshakes_per_s": 949}, "handshakes a second"),
+                            ({"cpu_us_each": 116}, "CPU time of a handshake"))),
+    *((("clients", name, clients.POINT), figures, f"{name}: {what}")
+      for name in clients.LANGUAGES
+      for figures, what in (({"ids_per_s": 19999}, "IDs a second with prefetch"),
+                            ({"p99_us": 100}, "p99 of next_id"),
+                            ({"failed": 1}, "calls that failed"))),
 ]
 
 
@@ -257,6 +283,13 @@ class Reports(unittest.TestCase):
         for kind in [experiments.ALONE, *KINDS]:
             self.assertRegex(text, rf"(?m)^\| {kind} \|")
 
+    def test_handshakes_stand_beside_those_of_nginx_with_as_many_workers(self):
+        text = report.markdown(just_met())
+        self.assertIn(f"| {SUBJECT_TLS} | 950 | 950 to 950 | 0.95 | 115 | 115 to 115 | 1.15 | - |",
+                      text)
+        self.assertIn(f"| {NGINX_TWO} | 1,000 | 1,000 to 1,000 | - | 100 | 100 to 100 | - | - |",
+                      text)
+
     def test_the_worst_kind_of_neighbour_is_named(self):
         run = just_met()
         move(run, ("neighbours", SUBJECT, "bad-count"), beside(7))
@@ -304,6 +337,8 @@ class Command(unittest.TestCase):
                 ({"calls_per_s": 1234.5, "cpu_us_per_call": 2.5},
                  ["  1,234 calls/s, 2.500 us of CPU each"]),
                 ({"calls_per_s": 1234.5}, ["  1,234 calls/s"]),
+                ({"handshakes_per_s": 1234.5, "cpu_us_each": 250.4},
+                 ["  1,234 handshakes/s, 250 us of CPU each"]),
                 ({"anonymous_bytes": 1}, [])):
             with unittest.mock.patch.object(bench_run, "say") as say:
                 bench_run._say_what_came(record)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a library has the names that its headers tell of, and no others:
-check-exports.py SHARED-LIBRARY STATIC-LIBRARY HEADER...
+"""Whether a library has the names that its headers tell of, and no others; and the file for its
+Debian package too: check-exports.py SHARED-LIBRARY STATIC-LIBRARY SYMBOLS HEADER...
 
 An archive hides nothing from the program that it becomes a part of. What is in the client library's
 beside the headers' names is told by what it begins with, so that it does not grow by accident."""
@@ -13,8 +13,8 @@ import sys
 FROM_WITHIN = ("LAYOUT_", "address_", "chacha8_", "client_call_", "client_connection_",
                "client_failover_", "client_reader_", "id_text_", "layout_", "local_socket_",
                "pool_", "random_", "self_connection_is_one", "socket_bio_new", "text_",
-               "tls_client_", "tls_context_", "tls_names_", "tls_stream_", "ulid_", "uuid7_",
-               "uuid_")
+               "tls_client_", "tls_context_", "tls_error_", "tls_names_", "tls_stream_", "ulid_",
+               "useragent_", "uuid7_", "uuid_")
 
 
 def names_in_header(path):
@@ -29,16 +29,24 @@ def names_in_library(path, *options):
     return {line.split()[-1] for line in lines if re.match(r"[0-9a-f]+ [A-Z] ", line)}
 
 
-def main(shared, static, *headers):
+def names_for_debian(path):
+    with open(path, encoding="utf-8") as symbols:
+        return set(re.findall(r"^ (\w+)@", symbols.read(), re.MULTILINE))
+
+
+def main(shared, static, symbols, *headers):
     wanted = set().union(*map(names_in_header, headers))
     exported = names_in_library(shared, "--dynamic")
     linked = {name for name in names_in_library(static) if not name.startswith(FROM_WITHIN)}
+    packaged = names_for_debian(symbols)
+    for name in sorted(wanted ^ packaged):
+        print(f"{name} is " + ("not" if name in wanted else "of no header, and") + f" in {symbols}")
     for name in sorted(wanted ^ exported):
         print(f"{name} is " + ("not exported" if name in wanted else "exported, in no header"))
     for name in sorted(wanted ^ linked):
         print(f"{name} is " + ("not" if name in wanted else "of no file that belongs") +
               " in the static library")
-    return 0 if wanted and wanted == exported == linked else 1
+    return 0 if wanted and wanted == exported == linked == packaged else 1
 
 
 sys.exit(main(*sys.argv[1:]))

@@ -18,6 +18,7 @@
 #include "options/options-table.h"
 #include "tests/unit/client/fake-server.h"
 #include "tests/unit/client/meets-itself.h"
+#include "tests/unit/open-fds.h"
 
 #define MAX_SERVERS  30
 #define HANGING_NAME "hanging.example"
@@ -215,16 +216,6 @@ static gboolean hang_at_ipv6(guint16 port, int out_fds[2])
 	       connect(out_fds[1], any, sizeof(v6)) == 0;
 }
 
-static guint count_fds(void)
-{
-	g_autoptr(GDir) dir = g_dir_open("/proc/self/fd", 0, NULL);
-	guint count = 0;
-
-	while (g_dir_read_name(dir) != NULL)
-		count++;
-	return count;
-}
-
 static void connect_by_name(const char *server)
 {
 	g_autoptr(SnowflakeClient) client = client_of(server, 1, NULL);
@@ -253,12 +244,12 @@ static void leaves_nothing_behind_at_an_address_that_hangs(void)
 		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT);
 		connect_by_name(by_name);
 
-		guint before = count_fds();
+		guint before = count_open_fds();
 
 		for (guint i = 0; i < 4; i++)
 			connect_by_name(by_name);
 		/* the server may still have its end of the last connection, or of the one before */
-		g_assert_cmpuint(count_fds(), <=, before + 1);
+		g_assert_cmpuint(count_open_fds(), <=, before + 1);
 	}
 	close(fds[0]);
 	close(fds[1]);

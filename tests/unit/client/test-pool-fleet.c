@@ -11,6 +11,7 @@
 #include "client/pool/clock.h"
 #include "client/pool/fork.h"
 #include "tests/unit/client/fake-node.h"
+#include "tests/unit/client/fake-server.h"
 #include "tests/unit/patience.h"
 
 #define MAX_NODES 4
@@ -39,20 +40,28 @@ static void fleet_set_up(Fleet *self, guint n_nodes)
 		self->nodes[i] = fake_node_new(i);
 }
 
-static void fleet_connect(Fleet *self, gboolean is_watched)
+static void fleet_connect_to(Fleet *self, const char *const *servers, gboolean is_watched,
+			     gboolean discover)
 {
 	SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT("a-pool");
-	const char *servers[MAX_NODES + 1] = {NULL};
 	g_autoptr(GError) error = NULL;
 
-	for (guint i = 0; self->nodes[i] != NULL; i++)
-		servers[i] = fake_node_text(self->nodes[i]);
 	config.servers = servers;
+	config.discover = discover;
 	self->config = pool_config_new(&config, &error);
 	g_assert_no_error(error);
 	pool_fork_lock();
 	pool_fleet_init(&self->fleet, self->config, is_watched, self->fd, self->now_us);
 	pool_fork_unlock();
+}
+
+static void fleet_connect(Fleet *self, gboolean is_watched)
+{
+	const char *servers[MAX_NODES + 1] = {NULL};
+
+	for (guint i = 0; self->nodes[i] != NULL; i++)
+		servers[i] = fake_node_text(self->nodes[i]);
+	fleet_connect_to(self, servers, is_watched, FALSE);
 }
 
 static void fleet_tear_down(Fleet *self)
@@ -91,15 +100,26 @@ static guint count_fit(const Fleet *self)
 	return count;
 }
 
+/* NULL: it is none that answers. */
+static FakeNode *node_of(const Fleet *self, const PoolPeer *peer)
+{
+	guint i = 0;
+
+	while (self->nodes[i] != NULL &&
+	       !g_str_equal(fake_node_text(self->nodes[i]), peer->server->text))
+		i++;
+	return self->nodes[i];
+}
+
 static gboolean is_waiting(const Fleet *self)
 {
 	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
 		const PoolPeer *peer = self->fleet.peers.all[i];
 
-		if (peer != NULL && !pool_peer_is_idle(peer))
+		if (peer != NULL && !pool_peer_is_idle(peer) && node_of(self, peer) != NULL)
 			return TRUE;
 	}
-	return self->fleet.names != NULL;
+	return self->fleet.finder.names != NULL;
 }
 
 static void wait_for_peers(Fleet *self)
@@ -239,6 +259,49 @@ static void test_probes(void)
 	}
 }
 
+/* Those that say nothing, however many, keep the one that serves waiting for a while only. */
+static void test_gives_way(void)
+{
+	for (guint round = 0; round < 10; round++) {
+		const char *servers[3 * POOL_PEERS_MAX + 2] = {NULL};
+		char *silent[3 * POOL_PEERS_MAX];
+		int fds[G_N_ELEMENTS(silent)];
+		Fleet self;
+
+		fleet_set_up(&self, 1);
+		for (gsize i = 0; i < G_N_ELEMENTS(silent); i++) {
+			fds[i] = fake_silent_new(TRUE, &silent[i]);
+			servers[i] = silent[i];
+		}
+		servers[G_N_ELEMENTS(silent)] = fake_node_text(self.nodes[0]);
+		fleet_connect_to(&self, servers, FALSE, FALSE);
+		self.need = POOL_NEED_MORE;
+		while (!self.fleet.is_served) {
+			run_for(&self, SECOND_US / 10);
+			g_assert_cmpint(self.now_us, <=, 4 * SECOND_US);
+		}
+		fleet_tear_down(&self);
+		for (gsize i = 0; i < G_N_ELEMENTS(silent); i++) {
+			close(fds[i]);
+			g_free(silent[i]);
+		}
+	}
+}
+
+/* One that cannot list is asked to now and then, and not all the time. */
+static void test_lists_now_and_then(void)
+{
+	Fleet self;
+
+	fleet_set_up(&self, 1);
+	fake_node_set_lacks(self.nodes[0], FAKE_NODE_LACKS_WORKERS);
+	fleet_connect_to(&self, (const char *[]){fake_node_text(self.nodes[0]), NULL}, FALSE, TRUE);
+	run_for(&self, 60 * SECOND_US);
+	g_assert_cmpuint(fake_node_calls(self.nodes[0], "get_workers"), >=, 1);
+	g_assert_cmpuint(fake_node_calls(self.nodes[0], "get_workers"), <=, 2 * 60 + 2);
+	fleet_tear_down(&self);
+}
+
 /* Two names of one server are one connection. */
 static void test_twins(void)
 {
@@ -308,15 +371,6 @@ static guint count_connections(const Fleet *self)
 	for (guint i = 0; self->nodes[i] != NULL; i++)
 		count += fake_node_connections(self->nodes[i]);
 	return count;
-}
-
-static FakeNode *node_of(const Fleet *self, const PoolPeer *peer)
-{
-	guint i = 0;
-
-	while (!g_str_equal(fake_node_text(self->nodes[i]), peer->server->text))
-		i++;
-	return self->nodes[i];
 }
 
 static PoolPeer *find_spare(const Fleet *self)
@@ -493,6 +547,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/pool-fleet/comes-back", test_comes_back);
 	g_test_add_func("/pool-fleet/one-stays-away", test_one_stays_away);
 	g_test_add_func("/pool-fleet/probes", test_probes);
+	g_test_add_func("/pool-fleet/gives-way", test_gives_way);
+	g_test_add_func("/pool-fleet/lists-now-and-then", test_lists_now_and_then);
 	g_test_add_func("/pool-fleet/twins", test_twins);
 	g_test_add_func("/pool-fleet/unfit", test_unfit);
 	g_test_add_func("/pool-fleet/drains", test_drains);

@@ -51,6 +51,8 @@ static const struct {
 	{"[localhost]:1", "not an IPv6 address"},
 	{"[127.0.0.1]:1", "not an IPv6 address"},
 	{"[::g]:1", "not an IPv6 address"},
+	{"[fe80::1%0123456789abcdef]:1", "what stands after % is no interface"},
+	{"[fe80::1%a,b]:1", "what stands after % is no interface"},
 	{"7609", "not an IPv4 address"},
 	{"127.1:1", "not an IPv4 address"},
 	{"256.0.0.1:1", "not an IPv4 address"},

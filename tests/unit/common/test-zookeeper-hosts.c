@@ -53,8 +53,13 @@ static void test_bad(void)
 		{"::1:2181", "stands in brackets"},
 		{"[::1", "the bracket is not closed"},
 		{"a;b", "neither a name nor an IP address"},
+#if ZOOKEEPER_SPEAKS_TLS
+		{"tls:a:2181,b", "before some of the servers only"},
+		{"a,tls:b", "before some of the servers only"},
+#else
 		{"tls:a:2181", "has tls: in it"},
 		{"a,tls:b", "has tls: in it"},
+#endif
 		{"a/", "has a slash too many"},
 		{"a//b", "has a slash too many"},
 		{"a/b/", "has a slash too many"},
@@ -79,10 +84,45 @@ static void test_bad(void)
 	zookeeper_hosts_free(NULL);
 }
 
+#if ZOOKEEPER_SPEAKS_TLS
+static void test_tls(void)
+{
+	static const TlsNames LACKING = {"ca.pem", "own.pem", NULL, FALSE};
+	static const TlsNames COMMA = {"ca.pem", "a,b.pem", "own.key", FALSE};
+	g_autoptr(ZookeeperHosts) hosts = zookeeper_hosts_parse("tls:a,tls:b:2281/x", NULL);
+	g_autoptr(GError) lacking = NULL;
+	g_autoptr(GError) comma = NULL;
+
+	g_assert_nonnull(hosts);
+	g_assert_true(hosts->is_tls);
+	g_assert_cmpstr(hosts->servers, ==, "a:2181,b:2281");
+	g_assert_false(zookeeper_hosts_set_tls(hosts, &LACKING, &lacking));
+	g_assert_nonnull(strstr(lacking->message, "needs tls-ca"));
+	g_assert_false(zookeeper_hosts_set_tls(hosts, &COMMA, &comma));
+	g_assert_nonnull(strstr(comma->message, "comma"));
+	g_assert_null(hosts->certificates);
+}
+#endif
+
+static void test_without_tls(void)
+{
+	static const TlsNames NONE = {NULL, NULL, NULL, FALSE};
+	g_autoptr(ZookeeperHosts) hosts = zookeeper_hosts_parse("a,b", NULL);
+
+	g_assert_nonnull(hosts);
+	g_assert_false(hosts->is_tls);
+	g_assert_true(zookeeper_hosts_set_tls(hosts, &NONE, NULL));
+	g_assert_null(hosts->certificates);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/zookeeper-hosts/good", test_good);
 	g_test_add_func("/zookeeper-hosts/bad", test_bad);
+	g_test_add_func("/zookeeper-hosts/without-tls", test_without_tls);
+#if ZOOKEEPER_SPEAKS_TLS
+	g_test_add_func("/zookeeper-hosts/tls", test_tls);
+#endif
 	return g_test_run();
 }

@@ -35,36 +35,48 @@ static const struct {
 	char counted; /* as agreed, unreachable, stale; or as none of them */
 	const char *contradictions[3];
 } ONE_PEER[] = {
-	{"agrees", 5, {TRUE, ITS_NONCE, 3, 5, OFFSET_MS}, 'a', {NULL}},
+	{"agrees", 5, {TRUE, ITS_NONCE, 3, 5, OFFSET_MS, NULL}, 'a', {NULL}},
 	{"is not reached", 5, {0}, 'u', {NULL}},
-	{"is not reached in time", 5, {FALSE, ITS_NONCE, 4, 6, 0}, 'u', {NULL}},
-	{"another life", 5, {TRUE, (char *)"9", 4, 6, 0}, 's', {NULL}},
-	{"an empty nonce", 5, {TRUE, (char *)"", 4, 6, 0}, 's', {NULL}},
-	{"no nonce", 5, {TRUE, NULL, 3, 5, OFFSET_MS}, 'a', {NULL}},
-	{"has no worker ID yet", 5, {TRUE, ITS_NONCE, -1, -1, OFFSET_MS}, 'a', {NULL}},
-	{"claims no worker ID yet", -1, {TRUE, ITS_NONCE, 3, 6, OFFSET_MS}, 'a', {NULL}},
-	{"another worker ID", 5, {TRUE, ITS_NONCE, 3, 6, OFFSET_MS}, '-', {WORKER_INSANITY}},
-	{"another worker ID, no nonce", 5, {TRUE, NULL, 3, 6, OFFSET_MS}, '-', {WORKER_INSANITY}},
-	{"another datacenter", 5, {TRUE, ITS_NONCE, 4, 5, OFFSET_MS}, '-', {DATACENTER_INSANITY}},
+	{"is not reached in time", 5, {FALSE, ITS_NONCE, 4, 6, 0, NULL}, 'u', {NULL}},
+	{"another life", 5, {TRUE, (char *)"9", 4, 6, 0, NULL}, 's', {NULL}},
+	{"an empty nonce", 5, {TRUE, (char *)"", 4, 6, 0, NULL}, 's', {NULL}},
+	{"no nonce", 5, {TRUE, NULL, 3, 5, OFFSET_MS, NULL}, 'a', {NULL}},
+	{"has no worker ID yet", 5, {TRUE, ITS_NONCE, -1, -1, OFFSET_MS, NULL}, 'a', {NULL}},
+	{"claims no worker ID yet", -1, {TRUE, ITS_NONCE, 3, 6, OFFSET_MS, NULL}, 'a', {NULL}},
+	{"another worker ID", 5, {TRUE, ITS_NONCE, 3, 6, OFFSET_MS, NULL}, '-', {WORKER_INSANITY}},
+	{"another worker ID, no nonce",
+	 5,
+	 {TRUE, NULL, 3, 6, OFFSET_MS, NULL},
+	 '-',
+	 {WORKER_INSANITY}},
+	{"another datacenter",
+	 5,
+	 {TRUE, ITS_NONCE, 4, 5, OFFSET_MS, NULL},
+	 '-',
+	 {DATACENTER_INSANITY}},
 	{"another datacenter, worker ID and time",
 	 5,
-	 {TRUE, ITS_NONCE, 4, 6, OFFSET_MS + MAX_SKEW_MS + 1},
+	 {TRUE, ITS_NONCE, 4, 6, OFFSET_MS + MAX_SKEW_MS + 1, NULL},
 	 '-',
 	 {WORKER_INSANITY, DATACENTER_INSANITY,
 	  "timestamp sanity check failed: the clock is 10001 ms behind the median of 1 "}},
 	{"a worker ID that no layout has",
 	 5,
-	 {TRUE, NULL, 3, G_MAXINT64, OFFSET_MS},
+	 {TRUE, NULL, 3, G_MAXINT64, OFFSET_MS, NULL},
 	 '-',
 	 {"says 9223372036854775807, its claim says 5"}},
-	{"the largest skew", 5, {TRUE, ITS_NONCE, 3, 5, OFFSET_MS - MAX_SKEW_MS}, 'a', {NULL}},
+	{"the largest skew",
+	 5,
+	 {TRUE, ITS_NONCE, 3, 5, OFFSET_MS - MAX_SKEW_MS, NULL},
+	 'a',
+	 {NULL}},
 	{"one more",
 	 5,
-	 {TRUE, ITS_NONCE, 3, 5, OFFSET_MS - MAX_SKEW_MS - 1},
+	 {TRUE, ITS_NONCE, 3, 5, OFFSET_MS - MAX_SKEW_MS - 1, NULL},
 	 'a',
 	 {"the clock is 10001 ms ahead of the median of 1 servers of the datacenter, the limit is "
 	  "10000 ms; "}},
-	{"the time of another life", 5, {TRUE, (char *)"9", 3, 5, 0}, 's', {NULL}},
+	{"the time of another life", 5, {TRUE, (char *)"9", 3, 5, 0, NULL}, 's', {NULL}},
 };
 
 static void test_one_peer(void)
@@ -142,8 +154,12 @@ static void test_the_median_of_the_clocks_decides(void)
 			CLOCKS[i].behind_s > 0 ? "behind" : "ahead of", CLOCKS[i].n);
 
 		for (guint j = 0; j < CLOCKS[i].n; j++)
-			answers[j] = (PeerAnswer){TRUE, NULL, DATACENTER_ID, WORKER_IDS[j],
-						  OFFSET_MS + CLOCKS[i].ahead_s[j] * 1000};
+			answers[j] = (PeerAnswer){TRUE,
+						  NULL,
+						  DATACENTER_ID,
+						  WORKER_IDS[j],
+						  OFFSET_MS + CLOCKS[i].ahead_s[j] * 1000,
+						  NULL};
 		g_test_message("case %" G_GSIZE_FORMAT, i);
 		peer_report_judge(peers, answers, DATACENTER_ID, OFFSET_MS, MAX_SKEW_MS, &report);
 		g_assert_cmpuint(report.agreed, ==, CLOCKS[i].n);

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A ZooKeeper that speaks TLS alone: reached through the stunnel of deploy/stunnel-zookeeper.conf,
+and by ZooKeeper's own client where that was built with TLS."""
+import ctypes
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import unittest
+from typing import NamedTuple
+
+from certificates import Authority, Pair
+from harness import (CTL_ENVIRONMENT, PATIENCE, ROOT, SNOWFLAKECTL, SNOWFLAKED, ServerTest,
+                     secret_file, wait_for)
+from test_zookeeper_auth import SECRET, acl_of
+from zookeeper import HOST, Secure, free_port
+from zookeeper_case import ZooKeeperTest
+
+RECIPE = ROOT / "deploy" / "stunnel-zookeeper.conf"
+SERVERS = ("zk1.example", "zk2.example", "zk3.example")
+LONG_SESSION_MS = 60000
+LONG_RESERVATION_MS = 300000
+CONNECT_MS = 1500
+
+def client_speaks_tls():
+    """Whether ZooKeeper's client library that the server is linked with does."""
+    linked = subprocess.run(["ldd", SNOWFLAKED], capture_output=True, text=True, check=True).stdout
+    return hasattr(ctypes.CDLL(re.search(r"libzookeeper_mt\S* => (\S+)", linked)[1]),
+                   "zookeeper_init_ssl")
+
+
+NATIVE = client_speaks_tls()
+
+
+class Stunnel:
+    """The recipe, with the test's own files, names and ports in it. Each of its services leads to
+    the same ZooKeeper, but for `dead` ones, which lead nowhere."""
+
+    def __init__(self, directory, zookeeper, ca, pair, dead=()):
+        self.config_path = directory / "stunnel.conf"
+        self.log_path = directory / "stunnel.log"
+        self.zookeeper = zookeeper
+        self.process = None
+        self._ports = {port: free_port() for port in (2191, 2192, 2193)}
+        self._dead = dead
+        self.configure(ca, pair)
+
+    @property
+    def connect_string(self):
+        return ",".join(f"{HOST}:{port}" for port in self._ports.values())
+
+    def configure(self, ca, pair, wanted=None):
+        """`pair`: its own certificate, or None. `wanted`: whom ZooKeeper's is to be of, instead."""
+        text = RECIPE.read_text()
+        text = self._put(text, "CAfile", str(ca))
+        for key, file in zip(("cert", "key"), pair or (None, None)):
+            text = self._put(text, key, file and str(file))
+        for port, own in self._ports.items():
+            text = text.replace(f"127.0.0.1:{port}\n", f"{HOST}:{own}\n")
+        for name in SERVERS:
+            target = f"{HOST}:{free_port()}" if name in self._dead else self.zookeeper.node.address
+            text = text.replace(f"{name}:2281", target)
+            if wanted:
+                text = text.replace(f"checkHost = {name}", f"checkHost = {wanted}")
+        self.config_path.write_text("foreground = yes\npid =\nsyslog = no\n" + text)
+
+    @staticmethod
+    def _put(text, key, value):
+        """Without a value the line goes."""
+        text, count = re.subn(rf"^{key} = .*\n", f"{key} = {value}\n" if value else "", text,
+                              flags=re.M)
+        assert count == 1, key
+        return text
+
+    def start(self):
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen(["stunnel", self.config_path], stdout=log, stderr=log,
+                                            stdin=subprocess.DEVNULL)
+        wait_for(lambda: "Configuration successful" in self.log or self.process.poll() is not None,
+                 what="stunnel to start")
+        if self.process.poll() is not None:
+            raise AssertionError(f"stunnel ended:\n{self.log}")
+        return self
+
+    @property
+    def log(self):
+        return self.log_path.read_text()
+
+    def kill(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait(10 * PATIENCE)
+
+
+class TlsTest(ZooKeeperTest):
+    own_zookeeper = True
+
+    @classmethod
+    def setUpClass(cls):
+        cls.files = pathlib.Path(tempfile.mkdtemp(prefix="snowflake-zookeeper-tls-"))
+        cls.addClassCleanup(shutil.rmtree, cls.files, ignore_errors=True)
+        cls.authority = Authority(cls.files)
+        cls.others = Authority(cls.files, "others")
+        cls.pair = cls.authority.vouch("zookeeper", *(f"DNS:{name}" for name in SERVERS))
+        cls.test_pair = cls.authority.vouch("test")
+        cls.own = cls.authority.vouch("snowflaked")
+        cls.stranger = cls.others.vouch("stranger")
+
+    def make_zookeeper(self):
+        return Secure(self.authority, self.pair, self.test_pair).start()
+
+    def auth_file(self):
+        return secret_file(self.directory / "auth", SECRET + "\n")
+
+    def assert_nothing_claimed(self):
+        self.assertEqual(self.tree.claims(), [])
+        self.assertEqual(self.tree.reservations(), {})
+
+    def assert_gives_up(self, server, *words):
+        self.assert_refused(server, 1, "event=failed", "no connection to ZooKeeper",
+                            f"within {CONNECT_MS} ms", *words, limit=20)
+        self.assert_nothing_claimed()
+
+    def assert_serves(self, server):
+        server.wait_ready(20)
+        self.draw(server).wait_ids()
+        self.assert_registered(server)
+
+    def assert_closed_to_others(self, server):
+        """Digest ACLs are what they are without TLS: for who has the password, and not for who has
+        the certificate, as ZooKeeper would have it of what a client creates for itself."""
+        from kazoo.exceptions import NoAuthError
+        self.draw(server).wait_ids()
+        self.assertRaises(NoAuthError, self.tree.client.get, self.tree.reservation_path(0))
+        self.tree.client.add_auth("digest", SECRET)
+        for path in (self.root, self.tree.claims_path(), self.tree.reservation_path(0),
+                     self.tree.claim_of(server).path):
+            self.assertEqual(self.tree.client.get_acls(path)[0], [acl_of(SECRET)], path)
+
+    def list_workers(self, hosts, *options):
+        return subprocess.run(
+            [SNOWFLAKECTL, "workers", "--zookeeper", hosts + self.root, *map(str, options)],
+            capture_output=True, text=True, env=CTL_ENVIRONMENT, timeout=60 * PATIENCE)
+
+
+class ThroughStunnel(TlsTest):
+    def stunnel(self, dead=()):
+        stunnel = Stunnel(self.directory, self.zookeeper, self.authority.certificate, self.own,
+                          dead)
+        self.addCleanup(stunnel.kill)
+        return stunnel
+
+    def test_a_server_serves(self):
+        stunnel = self.stunnel().start()
+        server = self.member(via=stunnel)
+        self.assert_serves(server)
+        listed = self.list_workers(stunnel.connect_string)
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        self.assertIn("serving", listed.stdout)
+        self.assertEqual(server.terminate(), 0)
+        self.assertEqual(self.tree.claims(), [])
+
+    def test_servers_that_are_gone_are_passed_over(self):
+        """As they are without stunnel: each has an entry of its own."""
+        self.assert_serves(self.member(via=self.stunnel(dead=SERVERS[:2]).start()))
+
+    def test_what_is_wrong(self):
+        """The server says where to look, stunnel what it is; mended, the same server claims."""
+        authority = self.authority.certificate
+        cases = (("another authority", (self.others.certificate, self.own),
+                  "unable to get local issuer certificate"),
+                 ("another name", (authority, self.own, "zk9.example"),
+                  "Subject checks failed"),
+                 ("a certificate that ZooKeeper does not know", (authority, self.stranger),
+                  "alert"),
+                 ("no certificate", (authority, None), "alert"))
+        for name, settings, word in cases:
+            with self.subTest(name):
+                stunnel = self.stunnel()
+                stunnel.configure(*settings)
+                stunnel.start()
+                hasty = self.member("--connect-timeout", CONNECT_MS, via=stunnel, ready=False)
+                patient = self.member(via=stunnel, ready=False)
+                self.assert_gives_up(hasty, f"{stunnel.connect_string.split(',')[0]} takes "
+                                     "connections, and ends them without an answer",
+                                     "if it is a stunnel, its log says why")
+                self.assertIn(word, stunnel.log)
+                listed = self.list_workers(stunnel.connect_string, "--timeout", 1000)
+                self.assertEqual(listed.returncode, 1)
+                self.assertIn("if it is a stunnel, its log says why", listed.stderr)
+                self.assertIsNone(patient.find("ready"))
+                stunnel.kill()
+                stunnel.configure(authority, self.own)
+                stunnel.start()
+                self.assert_serves(patient)
+                self.assertEqual(patient.terminate(), 0)
+                self.tree.client.delete(self.root, recursive=True)
+
+    def test_it_is_killed(self):
+        """The session outlasts it, and with it the claim."""
+        stunnel = self.stunnel().start()
+        server = self.member(via=stunnel, session_ms=LONG_SESSION_MS,
+                             reservation_ms=LONG_SESSION_MS)
+        draw = self.draw(server)
+        draw.wait_ids()
+        before = self.tree.claim_of(server)
+        stunnel.kill()
+        server.wait_event("zookeeper-lost")
+        draw.wait_ids()
+        stunnel.start()
+        wait_for(lambda: len([event for event in server.events
+                              if event.name == "zookeeper-connected"]) == 2, 20, "its session back")
+        draw.wait_ids()
+        self.assertEqual(self.tree.claim_of(server), before)
+        self.assertEqual(draw.failures, [])
+
+    def test_it_is_away_for_longer_than_the_session(self):
+        """Then another claim is made; the worker ID stays, and no call fails."""
+        stunnel = self.stunnel().start()
+        server = self.member(via=stunnel, reservation_ms=LONG_RESERVATION_MS)
+        self.wait_lease(server, 2)
+        draw = self.draw(server)
+        draw.wait_ids()
+        before = self.tree.claim_of(server)
+        stunnel.configure(self.others.certificate, self.own)
+        stunnel.kill()
+        stunnel.start()
+        wait_for(lambda: not self.tree.claims(), 10, "the end of its session")
+        draw.wait_ids()
+        stunnel.kill()
+        stunnel.configure(self.authority.certificate, self.own)
+        stunnel.start()
+        after = self.wait_claim(server)
+        self.assertNotEqual(after.session, before.session)
+        self.assert_registered(server)
+        draw.wait_ids()
+        self.assertEqual(draw.worker_ids(), [before.record["worker_id"]])
+        self.assertEqual(draw.failures, [])
+
+    def test_digest_acls(self):
+        stunnel = self.stunnel().start()
+        server = self.member("--zookeeper-auth", self.auth_file(), via=stunnel)
+        self.assert_closed_to_others(server)
+
+    def test_without_it(self):
+        """Plainly, where TLS is wanted."""
+        server = self.member("--connect-timeout", CONNECT_MS, ready=False)
+        self.assert_gives_up(server, f"{self.zookeeper.node.address} takes connections, and ends "
+                             "them without an answer", "it may want TLS there")
+
+
+def files_of(ca, pair):
+    return ("--tls-ca", ca, "--tls-certificate", pair.certificate, "--tls-key", pair.key)
+
+
+class WithTls(NamedTuple):
+    """Where ZooKeeper is, for member()."""
+    connect_string: str
+
+
+@unittest.skipIf(NATIVE, "ZooKeeper's client of this build speaks TLS")
+class WithoutTls(ServerTest):
+    WORDS = ("tls:127.0.0.1:2281", "the ZooKeeper client of this build does not speak", "stunnel")
+
+    def test_the_server(self):
+        self.assert_refused(self.launch("--zookeeper", "tls:127.0.0.1:2281", "--datacenter-id", 1),
+                            2, *self.WORDS)
+
+    def test_the_tool(self):
+        refused = subprocess.run([SNOWFLAKECTL, "workers", "--zookeeper", "tls:127.0.0.1:2281"],
+                                 capture_output=True, text=True, env=CTL_ENVIRONMENT,
+                                 timeout=60 * PATIENCE)
+        self.assertEqual(refused.returncode, 2)
+        for word in self.WORDS:
+            self.assertIn(word, refused.stderr)
+
+
+@unittest.skipUnless(NATIVE, "ZooKeeper's client of this build speaks no TLS")
+class ByItself(TlsTest):
+    def of_tls(self, ca=None, pair=None, *options, where=None, **settings):
+        return self.member(*files_of(ca or self.authority.certificate, pair or self.own), *options,
+                           via=WithTls(f"tls:{where or self.zookeeper.connect_string}"), **settings)
+
+    def test_a_server_serves(self):
+        server = self.of_tls()
+        self.assert_serves(server)
+        listed = self.list_workers(f"tls:{self.zookeeper.connect_string}",
+                                   *files_of(self.authority.certificate, self.own))
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        self.assertIn("serving", listed.stdout)
+        self.assertEqual(server.terminate(), 0)
+        self.assertEqual(self.tree.claims(), [])
+
+    def test_what_is_wrong(self):
+        authority = self.authority.certificate
+        cases = ((self.others.certificate, self.own,
+                  "its certificate is refused: unable to get local issuer certificate"),
+                 (authority, self.stranger, "certificate unknown"))
+        for ca, pair, words in cases:
+            with self.subTest(words):
+                server = self.of_tls(ca, pair, "--connect-timeout", CONNECT_MS, ready=False)
+                self.assert_gives_up(server, f"{self.zookeeper.node.address}: TLS: ", words)
+                listed = self.list_workers(f"tls:{self.zookeeper.connect_string}",
+                                           *files_of(ca, pair), "--timeout", 1000)
+                self.assertEqual(listed.returncode, 1)
+                self.assertIn(words, listed.stderr)
+        self.assert_serves(self.of_tls())
+
+    def test_a_name_is_not_looked_at(self):
+        """Nor is --tls-ca alone believed: docs/tls.md says so of the client of 3.8."""
+        pair = self.authority.vouch("elsewhere")
+        with Secure(self.authority, pair, self.test_pair).start() as elsewhere:
+            of_machine = {"SSL_CERT_FILE": str(self.authority.certificate)}
+            server = self.of_tls(self.others.certificate, self.own, environment=of_machine,
+                                 where=elsewhere.connect_string)
+            self.draw(server).wait_ids()
+            server.terminate()
+
+    def test_who_says_nothing(self):
+        """The client waits for its handshake for ever; neither the server nor the tool does."""
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            where = f"127.0.0.1:{silent.getsockname()[1]}"
+            server = self.of_tls(None, None, "--connect-timeout", CONNECT_MS, where=where,
+                                 ready=False)
+            self.assert_gives_up(server, f"{where} takes connections, and does not answer")
+            listed = self.list_workers(f"tls:{where}", *files_of(self.authority.certificate,
+                                                                 self.own), "--timeout", 500)
+            self.assertEqual(listed.returncode, 1)
+            self.assertIn("does not answer", listed.stderr)
+
+    def test_what_is_given(self):
+        missing = self.directory / "missing.pem"
+        own, where = self.own, f"tls:{self.zookeeper.connect_string}"
+        cases = (((), 2, "needs tls-ca, tls-certificate and tls-key"),
+                 (files_of(missing, own), 1, str(missing)),
+                 (files_of(self.authority.certificate, Pair(own.certificate, self.stranger.key)), 1,
+                  "key"),
+                 (files_of(self.directory / "a,b", own), 1, "has a comma in it"))
+        for options, status, words in cases:
+            with self.subTest(words):
+                server = self.member(*options, via=WithTls(where), ready=False)
+                self.assert_refused(server, status, words)
+                self.assertEqual(self.list_workers(where, *options).returncode, 2)
+        mixed = self.member(*files_of(self.authority.certificate, own),
+                            via=WithTls(f"{where},127.0.0.1:2181"), ready=False)
+        self.assert_refused(mixed, 2, "tls: is before some of the servers only")
+
+    def test_zookeeper_is_killed(self):
+        server = self.of_tls(session_ms=LONG_SESSION_MS, reservation_ms=LONG_SESSION_MS)
+        draw = self.draw(server)
+        draw.wait_ids()
+        before = self.tree.claim_of(server)
+        self.zookeeper.kill()
+        server.wait_event("zookeeper-lost")
+        self.zookeeper.restart()
+        wait_for(lambda: len([event for event in server.events
+                              if event.name == "zookeeper-connected"]) == 2, 20, "its session back")
+        draw.wait_ids()
+        self.assertEqual(self.tree.claim_of(server), before)
+        self.assertEqual(draw.failures, [])
+
+    def test_digest_acls(self):
+        self.assert_closed_to_others(self.of_tls(None, None, "--zookeeper-auth", self.auth_file()))

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <gio/gio.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/tls/context.h"
+#include "tests/unit/common/certificate.h"
+
+#define DAY_MS (24 * 60 * 60 * G_GINT64_CONSTANT(1000))
+
+/* A directory, and a file that nobody has made. */
+#define FOLDER  "/proc"
+#define MISSING "/nonexistent/ca.pem"
+
+/* The code is that of the file which the message is of. */
+static TlsError file_of(const char *message)
+{
+	if (g_str_has_prefix(message, "cannot use the certificates "))
+		return TLS_ERROR_CA;
+	return g_str_has_prefix(message, "cannot use the certificate ") ? TLS_ERROR_CERTIFICATE
+									: TLS_ERROR_KEY;
+}
+
+static void assert_message(const TlsContext *context, const GError *error, char *message)
+{
+	g_assert_null(context);
+	g_assert_error(error, TLS_ERROR, (int)file_of(message));
+	g_assert_cmpstr(error->message, ==, message);
+	g_free(message);
+}
+
+static void assert_server_refused(const char *certificate, const char *key, const char *client_ca,
+				  char *message)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(TlsContext) context = tls_context_new_server(certificate, key, client_ca, &error);
+
+	assert_message(context, error, message);
+}
+
+static void assert_client_refused(const char *ca, const char *certificate, const char *key,
+				  char *message)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(TlsContext) context = tls_context_new_client(ca, certificate, key, &error);
+
+	assert_message(context, error, message);
+}
+
+/* What is wrong with a file that is read as @what. */
+static void test_files(void)
+{
+	const char *empty = certificate_text_file("");
+	const char *text = certificate_text_file("no certificate\n");
+	const char *broken = certificate_text_file("-----BEGIN CERTIFICATE-----\nAAAA\n"
+						   "-----END CERTIFICATE-----\n");
+	const struct {
+		const char *file;
+		const char *why;
+	} CASES[] = {
+		{MISSING, "No such file or directory"},  {FOLDER, "Is a directory"},
+		{"/dev/zero", "it is no regular file"},  {empty, "it has none in the PEM format"},
+		{text, "it has none in the PEM format"},
+	};
+	const char *good = certificate_file();
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		const char *file = CASES[i].file;
+
+		assert_server_refused(
+			file, good, NULL,
+			g_strdup_printf("cannot use the certificate %s: %s", file, CASES[i].why));
+		assert_server_refused(
+			good, file, NULL,
+			g_strdup_printf("cannot use the key %s: %s", file, CASES[i].why));
+	}
+	assert_server_refused(
+		broken, good, NULL,
+		g_strdup_printf("cannot use the certificate %s: %s", broken, "wrong tag"));
+}
+
+static void test_authorities(void)
+{
+	const char *empty = certificate_text_file("");
+	const char *const FILES[] = {MISSING, FOLDER, empty, certificate_text_file("text\n")};
+	static const char *const WHY[] = {"No such file or directory", "Is a directory",
+					  "it has none in the PEM format",
+					  "it has none in the PEM format"};
+	const char *good = certificate_file();
+
+	for (gsize i = 0; i < G_N_ELEMENTS(FILES); i++) {
+		assert_server_refused(
+			good, good, FILES[i],
+			g_strdup_printf("cannot use the certificates %s: %s", FILES[i], WHY[i]));
+		assert_client_refused(
+			FILES[i], NULL, NULL,
+			g_strdup_printf("cannot use the certificates %s: %s", FILES[i], WHY[i]));
+	}
+}
+
+static void test_pairs(void)
+{
+	const char *curve = certificate_file();
+	const char *other = certificate_new(&(CertificateWords){.name = "localhost"});
+	const char *rsa = certificate_new(&(CertificateWords){.name = "rsa", .is_rsa = TRUE});
+	const char *const KEYS[] = {other, rsa};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(KEYS); i++) {
+		assert_server_refused(
+			curve, KEYS[i], NULL,
+			g_strdup_printf("the key %s is not that of the certificate %s", KEYS[i],
+					curve));
+		assert_client_refused(
+			curve, curve, KEYS[i],
+			g_strdup_printf("the key %s is not that of the certificate %s", KEYS[i],
+					curve));
+	}
+}
+
+/* (transfer none): the path of a key that needs one. */
+static const char *key_with_password(void)
+{
+	EVP_PKEY *key = EVP_EC_gen("P-256");
+	BIO *bio = BIO_new(BIO_s_mem());
+	g_autofree char *text = NULL;
+	char *bytes;
+	long length;
+
+	g_assert_cmpint(PEM_write_bio_PKCS8PrivateKey(bio, key, EVP_aes_128_cbc(), "password", 8,
+						      NULL, NULL),
+			==, 1);
+	length = BIO_get_mem_data(bio, &bytes);
+	text = g_strndup(bytes, (gsize)length);
+	BIO_free(bio);
+	EVP_PKEY_free(key);
+	return certificate_text_file(text);
+}
+
+/* Nobody is asked for one, on a terminal either. */
+static void test_password(void)
+{
+	const char *key = key_with_password();
+	const char *good = certificate_file();
+
+	assert_server_refused(
+		good, key, NULL,
+		g_strdup_printf("cannot use the key %s: it has a password, which nobody is asked "
+				"for",
+				key));
+}
+
+/* Nothing of a file that was refused troubles the next. */
+static void test_after_failures(void)
+{
+	const char *good = certificate_file();
+
+	for (guint i = 0; i < 3; i++) {
+		g_autoptr(GError) error = NULL;
+		g_autoptr(TlsContext) refused =
+			tls_context_new_server(MISSING, MISSING, NULL, NULL);
+		g_autoptr(TlsContext) context = tls_context_new_server(good, good, good, &error);
+
+		g_assert_null(refused);
+		g_assert_no_error(error);
+		g_assert_nonnull(context);
+	}
+}
+
+static void test_expiry(void)
+{
+	const char *fresh = certificate_file();
+	const char *old =
+		certificate_new(&(CertificateWords){.name = "localhost", .has_expired = TRUE});
+	g_autoptr(TlsContext) server = tls_context_new_server(fresh, fresh, NULL, NULL);
+	g_autoptr(TlsContext) expired = tls_context_new_server(old, old, NULL, NULL);
+	g_autoptr(TlsContext) own = tls_context_new_client(fresh, fresh, fresh, NULL);
+	g_autoptr(TlsContext) none = tls_context_new_client(fresh, NULL, NULL, NULL);
+	gint64 now_ms = g_get_real_time() / 1000;
+
+	g_assert_cmpint(tls_context_expires_ms(server), >, now_ms + 364 * DAY_MS);
+	g_assert_cmpint(tls_context_expires_ms(server), <, now_ms + 366 * DAY_MS);
+	g_assert_cmpint(tls_context_expires_ms(own), ==, tls_context_expires_ms(server));
+	g_assert_cmpint(tls_context_expires_ms(expired), <, now_ms);
+	g_assert_cmpint(tls_context_expires_ms(expired), >, now_ms - 366 * DAY_MS);
+	g_assert_cmpint(tls_context_expires_ms(none), ==, G_MAXINT64);
+}
+
+/* Whom the machine believes is nobody's file to read. */
+static void test_of_this_machine(void)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(TlsContext) context = tls_context_new_client(NULL, NULL, NULL, &error);
+
+	g_assert_no_error(error);
+	g_assert_nonnull(context);
+}
+
+static void test_references(void)
+{
+	const char *file = certificate_file();
+	TlsContext *context = tls_context_new_server(file, file, NULL, NULL);
+
+	g_assert_null(tls_context_ref(NULL));
+	tls_context_unref(NULL);
+	g_assert_true(tls_context_ref(context) == context);
+	tls_context_unref(context);
+	g_assert_cmpint(tls_context_expires_ms(context), <, G_MAXINT64);
+	tls_context_unref(context);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/tls-context/files", test_files);
+	g_test_add_func("/tls-context/authorities", test_authorities);
+	g_test_add_func("/tls-context/pairs", test_pairs);
+	g_test_add_func("/tls-context/password", test_password);
+	g_test_add_func("/tls-context/after-failures", test_after_failures);
+	g_test_add_func("/tls-context/expiry", test_expiry);
+	g_test_add_func("/tls-context/of-this-machine", test_of_this_machine);
+	g_test_add_func("/tls-context/references", test_references);
+	return g_test_run();
+}

@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Whom an end of TLS does not go on with, and in which words either end says so. */
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/unit/common/certificate.h"
+#include "tests/unit/common/tls-line.h"
+
+#define MOST_ROUNDS   16 /* of a handshake, each way */
+#define MOST_NEW_KEYS 16 /* that a server takes */
+#define MOST_RECORDS  16 /* that it receives at once */
+
+#define BYTES(text)                                                                                \
+	{                                                                                          \
+		text, sizeof text - 1                                                              \
+	}
+
+/* What the other end says on, once hands were shaken, and one byte of it. */
+static void hear(Line *line, LineEnd end, int *failure)
+{
+	char byte;
+
+	*failure = tls_stream_receive(line->streams[end], &byte, 1) < 0 ? errno : 0;
+}
+
+static const char *failure_of(const Line *line, LineEnd end, int failure)
+{
+	return failure == EPROTO ? tls_stream_failure(line->streams[end]) : g_strerror(failure);
+}
+
+static TlsContext *server_new(const char *certificate, const char *client_ca)
+{
+	g_autoptr(GError) error = NULL;
+	TlsContext *context = tls_context_new_server(certificate, certificate, client_ca, &error);
+
+	g_assert_no_error(error);
+	return context;
+}
+
+static TlsContext *client_new(const char *ca, const char *certificate)
+{
+	g_autoptr(GError) error = NULL;
+	TlsContext *context = tls_context_new_client(ca, certificate, certificate, &error);
+
+	g_assert_no_error(error);
+	return context;
+}
+
+static const char *new_ca(const char *name)
+{
+	return certificate_new(&(CertificateWords){.name = name, .may_vouch = TRUE});
+}
+
+static void assert_refused(Line *line, LineEnd by, const char *words, const char *heard)
+{
+	LineEnd other = LINE_CLIENT - by;
+	LineHandshake state = line_shake_hands(line, LINE_ALL);
+
+	g_assert_cmpint(state.failures[by], ==, EPROTO);
+	g_assert_cmpstr(tls_stream_failure(line->streams[by]), ==, words);
+	g_assert_false(tls_stream_is_shaken(line->streams[by]));
+	if (state.failures[other] == 0) /* in TLS 1.3 a client is done first */
+		hear(line, other, &state.failures[other]);
+	g_assert_cmpstr(failure_of(line, other, state.failures[other]), ==, heard);
+}
+
+static void test_servers_certificate(void)
+{
+	const char *ca = new_ca("a CA");
+	const char *self = certificate_file();
+	const char *both = certificate_new(&(CertificateWords){
+		.name = "other.example",
+		.alternatives = "DNS:ids.example,DNS:*.wild.example,IP:192.0.2.7,IP:2001:db8::7",
+		.issuer = ca});
+	const char *common =
+		certificate_new(&(CertificateWords){.name = "ids.example", .issuer = ca});
+	const char *expired = certificate_new(
+		&(CertificateWords){.name = "ids.example", .issuer = ca, .has_expired = TRUE});
+	const char *strangers =
+		certificate_new(&(CertificateWords){.name = "ids.example", .issuer = new_ca("b")});
+	/* whose issuer was not to vouch */
+	const char *misused =
+		certificate_new(&(CertificateWords){.name = "misused", .issuer = common});
+	const struct {
+		const char *certificate;
+		const char *name;
+		const char *words; /* NULL: it is believed */
+		const char *heard;
+	} CASES[] = {
+		{both, "ids.example", NULL, NULL},
+		{both, "IDS.Example", NULL, NULL},
+		{both, "one.wild.example", NULL, NULL},
+		{both, "192.0.2.7", NULL, NULL},
+		{both, "2001:db8::7", NULL, NULL},
+		{both, "2001:0db8:0::7", NULL, NULL},
+		{both, NULL, NULL, NULL},
+		{common, "ids.example", NULL, NULL},
+		{common, NULL, NULL, NULL},
+		/* the common name is not looked at beside others */
+		{both, "other.example", "hostname mismatch", "bad certificate"},
+		{both, "a.b.wild.example", "hostname mismatch", "bad certificate"},
+		{both, "ids.example.org", "hostname mismatch", "bad certificate"},
+		{both, "192.0.2.8", "IP address mismatch", "bad certificate"},
+		{both, "::ffff:192.0.2.7", "IP address mismatch", "bad certificate"},
+		{common, "192.0.2.7", "IP address mismatch", "bad certificate"},
+		{expired, "ids.example", "certificate has expired", "certificate expired"},
+		{expired, NULL, "certificate has expired", "certificate expired"},
+		{strangers, NULL, "unable to get local issuer certificate", "unknown CA"},
+		{misused, NULL, "unable to get local issuer certificate", "unknown CA"},
+		{self, NULL, "self-signed certificate", "unknown CA"},
+	};
+	g_autoptr(TlsContext) client = client_new(ca, NULL);
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(TlsContext) server = server_new(CASES[i].certificate, NULL);
+		g_auto(Line) line = line_new(server, client, CASES[i].name);
+		g_autofree char *words = NULL, *heard = NULL;
+
+		if (CASES[i].words == NULL) {
+			line_open(&line);
+			continue;
+		}
+		words = g_strconcat("its certificate is refused: ", CASES[i].words, NULL);
+		heard = g_strconcat("it says: ", CASES[i].heard, NULL);
+		assert_refused(&line, LINE_CLIENT, words, heard);
+	}
+}
+
+static void test_clients_certificate(void)
+{
+	const char *ca = new_ca("a CA");
+	const char *own = certificate_new(&(CertificateWords){.name = "ids.example", .issuer = ca});
+	const struct {
+		const char *certificate;
+		const char *words;
+		const char *heard;
+	} CASES[] = {
+		{NULL, "it shows no certificate", "it says: tlsv13 alert certificate required"},
+		{certificate_file(), "its certificate is refused: self-signed certificate",
+		 "it says: unknown CA"},
+		{certificate_new(&(CertificateWords){.name = "b", .issuer = new_ca("b CA")}),
+		 "its certificate is refused: unable to get local issuer certificate",
+		 "it says: unknown CA"},
+		{certificate_new(
+			 &(CertificateWords){.name = "c", .issuer = ca, .has_expired = TRUE}),
+		 "its certificate is refused: certificate has expired",
+		 "it says: certificate expired"},
+	};
+	g_autoptr(TlsContext) server = server_new(own, ca);
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(TlsContext) client = client_new(ca, CASES[i].certificate);
+		g_auto(Line) line = line_new(server, client, NULL);
+
+		assert_refused(&line, LINE_SERVER, CASES[i].words, CASES[i].heard);
+	}
+}
+
+static void test_clients_names(void)
+{
+	const char *ca = new_ca("a CA");
+	const char *own = certificate_new(&(CertificateWords){.name = "ids.example", .issuer = ca});
+	const struct {
+		const char *name;
+		const char *alternatives;
+		const char *peer;
+		const char *is[5];
+		const char *is_not[6];
+	} CASES[] = {
+		{"billing.example",
+		 NULL,
+		 "/CN=billing.example",
+		 {"billing.example", "BILLING.example"},
+		 {"billing", "billing.example.", "example", "xbilling.example", ".example"}},
+		{"one",
+		 "DNS:two.example,DNS:three.example",
+		 "two.example",
+		 {"one", "two.example", "three.example"},
+		 {"four.example", "two.example,three.example"}},
+		{"The Billing Service",
+		 NULL,
+		 "/CN=The Billing Service",
+		 {"The Billing Service", "the billing service"},
+		 {"The Billing"}},
+		/* a pattern in a certificate is a name like any other, of nobody else */
+		{"w", "DNS:*.example", "*.example", {"w"}, {"a.example", "b.example", "example"}},
+		{"ip", "IP:192.0.2.7", "/CN=ip", {"ip"}, {"192.0.2.7"}},
+	};
+	g_autoptr(TlsContext) server = server_new(own, ca);
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		const char *certificate =
+			certificate_new(&(CertificateWords){.name = CASES[i].name,
+							    .alternatives = CASES[i].alternatives,
+							    .issuer = ca});
+		g_autoptr(TlsContext) client = client_new(ca, certificate);
+		g_auto(Line) line = line_new(server, client, NULL);
+		const TlsStream *stream = line.streams[LINE_SERVER];
+		g_autofree char *before = tls_stream_peer(stream);
+		g_autofree char *peer = NULL;
+
+		g_assert_null(before);
+		g_assert_false(tls_stream_peer_is(stream, CASES[i].name));
+		line_open(&line);
+		peer = tls_stream_peer(stream);
+		g_assert_cmpstr(peer, ==, CASES[i].peer);
+		for (const char *const *name = CASES[i].is; *name != NULL; name++)
+			g_assert_true(tls_stream_peer_is(stream, *name));
+		for (const char *const *name = CASES[i].is_not; *name != NULL; name++)
+			g_assert_false(tls_stream_peer_is(stream, *name));
+	}
+}
+
+/* An end that is OpenSSL's alone, and may be old. */
+typedef struct {
+	SSL_CTX *context;
+	SSL *ssl;
+} Raw;
+
+static Raw raw_new(const Line *line, LineEnd end, int version)
+{
+	Raw self = {.context = SSL_CTX_new(TLS_method())};
+	const char *file = certificate_file();
+
+	SSL_CTX_set_security_level(self.context, 0); /* which the old versions need */
+	g_assert_cmpint(SSL_CTX_set_min_proto_version(self.context, version), ==, 1);
+	g_assert_cmpint(SSL_CTX_set_max_proto_version(self.context, version), ==, 1);
+	g_assert_cmpint(SSL_CTX_use_certificate_file(self.context, file, SSL_FILETYPE_PEM), ==, 1);
+	g_assert_cmpint(SSL_CTX_use_PrivateKey_file(self.context, file, SSL_FILETYPE_PEM), ==, 1);
+	self.ssl = SSL_new(self.context);
+	SSL_set_fd(self.ssl, line->fds[end]);
+	if (end == LINE_CLIENT)
+		SSL_set_connect_state(self.ssl);
+	else
+		SSL_set_accept_state(self.ssl);
+	return self;
+}
+
+static void raw_clear(Raw *self)
+{
+	SSL_free(self->ssl);
+	SSL_CTX_free(self->context);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Raw, raw_clear)
+
+static void raw_go_on(Raw *self)
+{
+	ERR_clear_error();
+	SSL_do_handshake(self->ssl);
+}
+
+/* Returns errno of the end that is not raw; 0: both are done. */
+static int shake_with(Raw *raw, Line *line, LineEnd end)
+{
+	int failure = EAGAIN;
+
+	for (guint i = 0; i < MOST_ROUNDS && failure == EAGAIN; i++) {
+		raw_go_on(raw);
+		line_carry(line, LINE_ALL);
+		failure = tls_stream_shake_hands(line->streams[end]) == 0 ? 0 : errno;
+		line_carry(line, LINE_ALL);
+	}
+	raw_go_on(raw);
+	return failure;
+}
+
+static void test_versions(void)
+{
+	static const struct {
+		int version;
+		int failure;
+	} CASES[] = {{TLS1_VERSION, EPROTO},
+		     {TLS1_1_VERSION, EPROTO},
+		     {TLS1_2_VERSION, 0},
+		     {TLS1_3_VERSION, 0}};
+	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
+	g_autoptr(TlsContext) client = client_new(certificate_file(), NULL);
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_auto(Line) line = line_new(server, NULL, NULL);
+		g_auto(Raw) raw = raw_new(&line, LINE_CLIENT, CASES[i].version);
+
+		g_assert_cmpint(shake_with(&raw, &line, LINE_SERVER), ==, CASES[i].failure);
+		g_assert_true(SSL_is_init_finished(raw.ssl) == (CASES[i].failure == 0));
+		if (CASES[i].failure == 0)
+			continue;
+		g_assert_cmpstr(tls_stream_failure(line.streams[LINE_SERVER]), ==,
+				"unsupported protocol");
+		g_assert_cmpint(ERR_GET_REASON(ERR_peek_error()), ==,
+				SSL_R_TLSV1_ALERT_PROTOCOL_VERSION);
+	}
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_auto(Line) line = line_new(NULL, client, "localhost");
+		g_auto(Raw) raw = raw_new(&line, LINE_SERVER, CASES[i].version);
+
+		g_assert_cmpint(shake_with(&raw, &line, LINE_CLIENT), ==, CASES[i].failure);
+		if (CASES[i].failure != 0)
+			g_assert_cmpstr(tls_stream_failure(line.streams[LINE_CLIENT]), ==,
+					"it says: protocol version");
+	}
+}
+
+/* Nothing is kept by which a later connection could do without certificates. */
+static void test_no_session_is_resumed(void)
+{
+	static const int VERSIONS[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
+
+	for (gsize i = 0; i < G_N_ELEMENTS(VERSIONS); i++) {
+		g_auto(Line) first = line_new(server, NULL, NULL);
+		g_auto(Line) second = line_new(server, NULL, NULL);
+		g_auto(Raw) before = raw_new(&first, LINE_CLIENT, VERSIONS[i]);
+		g_auto(Raw) after = raw_new(&second, LINE_CLIENT, VERSIONS[i]);
+		SSL_SESSION *session;
+		char byte;
+
+		g_assert_cmpint(shake_with(&before, &first, LINE_SERVER), ==, 0);
+		g_assert_cmpint(SSL_read(before.ssl, &byte, 1), <, 1); /* tickets would come now */
+		session = SSL_get1_session(before.ssl);
+		g_assert_false(SSL_SESSION_is_resumable(session) &&
+			       SSL_SESSION_has_ticket(session));
+		SSL_set_session(after.ssl, session);
+		SSL_SESSION_free(session);
+		g_assert_cmpint(shake_with(&after, &second, LINE_SERVER), ==, 0);
+		g_assert_false(SSL_session_reused(after.ssl));
+	}
+}
+
+/* Another handshake within a connection is refused, and takes nothing from what comes meanwhile. */
+static void test_no_renegotiation(void)
+{
+	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
+	g_auto(Line) line = line_new(server, NULL, NULL);
+	g_auto(Raw) raw = raw_new(&line, LINE_CLIENT, TLS1_2_VERSION);
+	int reason = 0;
+	char byte;
+
+	g_assert_cmpint(shake_with(&raw, &line, LINE_SERVER), ==, 0);
+	g_assert_cmpint(SSL_renegotiate(raw.ssl), ==, 1);
+	for (guint i = 0; i < MOST_ROUNDS && reason != SSL_R_NO_RENEGOTIATION; i++) {
+		raw_go_on(&raw);
+		reason = ERR_GET_REASON(ERR_peek_error());
+		line_carry(&line, LINE_ALL);
+		g_assert_cmpint(tls_stream_receive(line.streams[LINE_SERVER], &byte, 1), <=, 0);
+		line_carry(&line, LINE_ALL);
+	}
+	g_assert_cmpint(reason, ==, SSL_R_NO_RENEGOTIATION);
+	g_assert_true(tls_stream_is_shaken(line.streams[LINE_SERVER]));
+}
+
+/* A client that has asked for new keys, and for an answer. */
+static void ask_for_keys(Line *line, Raw *raw)
+{
+	g_autoptr(GByteArray) asked = NULL;
+	char bytes[16];
+
+	g_assert_cmpint(SSL_key_update(raw->ssl, SSL_KEY_UPDATE_REQUESTED), ==, 1);
+	g_assert_cmpint(SSL_write(raw->ssl, "asked", 5), ==, 5);
+	asked = line_take(line, LINE_CLIENT);
+	line_give(line, LINE_SERVER, asked->data, asked->len);
+	g_assert_cmpint(tls_stream_receive(line->streams[LINE_SERVER], bytes, sizeof bytes), ==, 5);
+}
+
+static void assert_given(Line *line, Raw *raw)
+{
+	char bytes[16];
+
+	g_assert_cmpint(tls_stream_send(line->streams[LINE_SERVER], "given", 5), ==, 5);
+	line_carry(line, LINE_ALL);
+	g_assert_cmpint(SSL_read(raw->ssl, bytes, sizeof bytes), ==, 5);
+}
+
+/* Until it has no room. Returns how many bytes those were. */
+static gsize fill(int fd)
+{
+	char bytes[4096] = "";
+	gsize filled = 0;
+	gssize n;
+
+	while ((n = send(fd, bytes, sizeof bytes, 0)) > 0)
+		filled += (gsize)n;
+	return filled;
+}
+
+/* They come with what is sent next, when the socket takes it. */
+static void test_new_keys(void)
+{
+	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
+	g_auto(Line) line = line_new(server, NULL, NULL);
+	g_auto(Raw) raw = raw_new(&line, LINE_CLIENT, TLS1_3_VERSION);
+	g_autoptr(GByteArray) filling = NULL;
+	gsize filled;
+
+	g_assert_cmpint(shake_with(&raw, &line, LINE_SERVER), ==, 0);
+	ask_for_keys(&line, &raw);
+	assert_given(&line, &raw);
+	ask_for_keys(&line, &raw);
+	filled = fill(line.fds[LINE_SERVER]);
+	g_assert_cmpint(tls_stream_send(line.streams[LINE_SERVER], "given", 5), ==, -1);
+	g_assert_cmpint(errno, ==, EAGAIN);
+	g_assert_cmpint(tls_stream_events(line.streams[LINE_SERVER]), ==, POLLOUT);
+	filling = line_take(&line, LINE_SERVER);
+	g_assert_cmpuint(filling->len, ==, filled);
+	assert_given(&line, &raw);
+}
+
+/* Who asks for them, says more, and takes nothing, would have the server wait to read until it has
+ * written, while the socket is readable: it would look again and again. */
+static void test_new_keys_for_the_deaf(void)
+{
+	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
+	g_auto(Line) line = line_new(server, NULL, NULL);
+	g_auto(Raw) raw = raw_new(&line, LINE_CLIENT, TLS1_3_VERSION);
+	TlsStream *stream = line.streams[LINE_SERVER];
+	char byte;
+
+	g_assert_cmpint(shake_with(&raw, &line, LINE_SERVER), ==, 0);
+	ask_for_keys(&line, &raw);
+	fill(line.fds[LINE_SERVER]);
+	g_assert_cmpint(tls_stream_send(stream, "given", 5), ==, -1);
+	g_assert_cmpint(SSL_write(raw.ssl, "more", 4), ==, 4);
+	line_carry(&line, LINE_ALL);
+	fill(line.fds[LINE_SERVER]);
+	g_assert_cmpint(tls_stream_receive(stream, &byte, 1), ==, -1);
+	g_assert_cmpint(errno, ==, EPROTO);
+	g_assert_cmpstr(tls_stream_failure(stream), ==, "it asks for new keys, and takes nothing");
+}
+
+/* Each costs the server what many calls do. A few are taken, and what comes with the last of them;
+ * behind the next one nothing is looked at any more. */
+static void test_new_keys_without_end(void)
+{
+	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
+	g_auto(Line) line = line_new(server, NULL, NULL);
+	g_auto(Raw) raw = raw_new(&line, LINE_CLIENT, TLS1_3_VERSION);
+	TlsStream *stream = line.streams[LINE_SERVER];
+	char bytes[64];
+
+	g_assert_cmpint(shake_with(&raw, &line, LINE_SERVER), ==, 0);
+	for (guint i = 0; i < MOST_NEW_KEYS; i++)
+		ask_for_keys(&line, &raw);
+	for (guint i = 0; i < 100; i++) {
+		g_assert_cmpint(SSL_key_update(raw.ssl, SSL_KEY_UPDATE_NOT_REQUESTED), ==, 1);
+		g_assert_cmpint(SSL_do_handshake(raw.ssl), ==, 1);
+	}
+	g_assert_cmpint(SSL_write(raw.ssl, "more", 4), ==, 4);
+	line_carry(&line, LINE_ALL);
+	for (guint i = 0; i < 2; i++) {
+		g_assert_cmpint(tls_stream_receive(stream, bytes, sizeof bytes), ==, -1);
+		g_assert_cmpint(errno, ==, EPROTO);
+		g_assert_cmpstr(tls_stream_failure(stream), ==, "it renews its keys without end");
+	}
+}
+
+/* A server takes a few records at once, however little they hold, and says that there are more. */
+static void test_tiny_records(void)
+{
+	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
+	g_auto(Line) line = line_new(server, NULL, NULL);
+	g_auto(Raw) raw = raw_new(&line, LINE_CLIENT, TLS1_3_VERSION);
+	TlsStream *stream = line.streams[LINE_SERVER];
+	gssize received = 0;
+	char bytes[128];
+
+	g_assert_cmpint(shake_with(&raw, &line, LINE_SERVER), ==, 0);
+	for (guint i = 0; i < sizeof bytes; i++)
+		g_assert_cmpint(SSL_write(raw.ssl, "x", 1), ==, 1);
+	line_carry(&line, LINE_ALL);
+	for (guint i = 0; received < (gssize)sizeof bytes; i++) {
+		gssize n = tls_stream_receive(stream, bytes, sizeof bytes);
+
+		g_assert_cmpint(n, ==, MOST_RECORDS);
+		received += n;
+		g_assert_cmpint(tls_stream_has_more(stream), ==, received < (gssize)sizeof bytes);
+	}
+	g_assert_cmpint(tls_stream_receive(stream, bytes, sizeof bytes), ==, -1);
+	g_assert_cmpint(errno, ==, EAGAIN);
+}
+
+/* Part of one is known as such, at whichever byte it ends: before and after its header of 5, too.
+ */
+static void test_part_of_a_record(void)
+{
+	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
+	g_auto(Line) line = line_new(server, NULL, NULL);
+	g_auto(Raw) raw = raw_new(&line, LINE_CLIENT, TLS1_3_VERSION);
+	TlsStream *stream = line.streams[LINE_SERVER];
+	g_autoptr(GByteArray) record = NULL;
+	char byte;
+
+	g_assert_cmpint(shake_with(&raw, &line, LINE_SERVER), ==, 0);
+	g_assert_false(tls_stream_has_part(stream));
+	g_assert_cmpint(SSL_write(raw.ssl, "x", 1), ==, 1);
+	record = line_take(&line, LINE_CLIENT);
+	for (guint i = 0; i < record->len; i++) {
+		g_assert_cmpint(tls_stream_receive(stream, &byte, 1), ==, -1);
+		g_assert_cmpint(errno, ==, EAGAIN);
+		g_assert_cmpint(tls_stream_has_part(stream), ==, i > 0);
+		line_give(&line, LINE_SERVER, record->data + i, 1);
+	}
+	g_assert_cmpint(tls_stream_receive(stream, &byte, 1), ==, 1);
+	g_assert_false(tls_stream_has_part(stream));
+}
+
+/* Who speaks something else is told that this is TLS, by an alert that needs no keys; a client
+ * that has called something else says nothing to it. */
+static void test_not_tls(void)
+{
+	static const guint8 ALERT[] = {21, 3, 1, 0, 2, 2, 70};
+	static const struct {
+		const char *bytes;
+		gsize length;
+	} CASES[] = {
+		BYTES("GET / HTTP/1.1\r\n\r\n"),
+		BYTES("CONNECT ids.example:443 HTTP/1.1\r\n\r\n"),
+		BYTES("\x80\x01\0\1\0\0\0\6get_id\0\0\0\1"),           /* strict Thrift */
+		BYTES("\0\0\0\x20\x80\x01\0\1\0\0\0\6get_id\0\0\0\1"), /* framed */
+		BYTES("\x82\x21\2\6get_id\0"),                         /* compact */
+	};
+	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
+	g_autoptr(TlsContext) client = client_new(certificate_file(), NULL);
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++)
+		for (LineEnd end = 0; end < N_LINE_ENDS; end++) {
+			g_auto(Line) line = line_new(server, client, NULL);
+			g_autoptr(GByteArray) said = NULL;
+
+			if (end == LINE_CLIENT) {
+				tls_stream_shake_hands(line.streams[LINE_CLIENT]);
+				g_byte_array_unref(line_take(&line, LINE_CLIENT));
+			}
+			line_give(&line, end, CASES[i].bytes, CASES[i].length);
+			g_assert_cmpint(tls_stream_shake_hands(line.streams[end]), ==, -1);
+			g_assert_cmpint(errno, ==, EPROTO);
+			g_assert_cmpstr(tls_stream_failure(line.streams[end]), ==,
+					"what it sends is not TLS");
+			said = line_take(&line, end);
+			if (end == LINE_SERVER) {
+				g_assert_cmpmem(said->data, said->len, ALERT, sizeof ALERT);
+			}
+		}
+}
+
+/* A name that cannot be asked for; and an address with a zone, which is of this machine alone. */
+static void test_impossible_name(void)
+{
+	g_autoptr(TlsContext) with_zone = client_new(certificate_file(), NULL);
+	g_autoptr(TlsStream) zoned = tls_stream_new_client(with_zone, -1, "fe80::1%eth0");
+
+	g_autoptr(TlsContext) client = client_new(certificate_file(), NULL);
+	g_autofree char *name = g_strnfill(256, 'a'); /* of 255 at most */
+
+	g_assert_nonnull(zoned);
+	g_assert_null(tls_stream_new_client(client, -1, name));
+	g_assert_cmpint(errno, ==, EINVAL);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/tls-refusals/servers-certificate", test_servers_certificate);
+	g_test_add_func("/tls-refusals/clients-certificate", test_clients_certificate);
+	g_test_add_func("/tls-refusals/clients-names", test_clients_names);
+	g_test_add_func("/tls-refusals/versions", test_versions);
+	g_test_add_func("/tls-refusals/no-session-is-resumed", test_no_session_is_resumed);
+	g_test_add_func("/tls-refusals/no-renegotiation", test_no_renegotiation);
+	g_test_add_func("/tls-refusals/new-keys", test_new_keys);
+	g_test_add_func("/tls-refusals/new-keys-for-the-deaf", test_new_keys_for_the_deaf);
+	g_test_add_func("/tls-refusals/new-keys-without-end", test_new_keys_without_end);
+	g_test_add_func("/tls-refusals/tiny-records", test_tiny_records);
+	g_test_add_func("/tls-refusals/part-of-a-record", test_part_of_a_record);
+	g_test_add_func("/tls-refusals/not-tls", test_not_tls);
+	g_test_add_func("/tls-refusals/impossible-name", test_impossible_name);
+	return g_test_run();
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/unit/common/certificate.h"
+#include "tests/unit/common/tls-line.h"
+
+#define SOME_BYTES (20 * 1000) /* more than a record of TLS has, 16 KiB */
+#define MANY_BYTES (1024 * 1024)
+#define MAX_SENDS  1000
+
+static TlsContext *server, *client;
+
+static GByteArray *random_bytes(guint length)
+{
+	GByteArray *bytes = g_byte_array_sized_new(length);
+
+	for (guint i = 0; i < length; i++)
+		g_byte_array_append(bytes, &(guint8){(guint8)g_test_rand_int()}, 1);
+	return bytes;
+}
+
+static void assert_same(const GByteArray *received, const GByteArray *sent)
+{
+	g_assert_cmpuint(received->len, ==, sent->len);
+	g_assert_cmpint(memcmp(received->data, sent->data, sent->len), ==, 0);
+}
+
+/* Sends on from where it was, of a copy, as the rest is kept elsewhere by then. Returns whether
+ * the socket took all that was asked for. */
+static gboolean send_on(TlsStream *stream, const GByteArray *bytes, gsize *sent)
+{
+	gsize rest = bytes->len - *sent;
+	g_autofree guint8 *copy = g_memdup2(bytes->data + *sent, rest);
+	gssize n = tls_stream_send(stream, copy, rest);
+
+	if (n < 0) {
+		g_assert_cmpint(errno, ==, EAGAIN);
+		g_assert_cmpint(tls_stream_events(stream), ==, POLLOUT);
+		return FALSE;
+	}
+	g_assert_true(n > 0 || rest == 0);
+	*sent += (gsize)n;
+	return *sent == bytes->len;
+}
+
+/* What is there, @most at once. */
+static void receive_on(TlsStream *stream, gsize most, GByteArray *received)
+{
+	g_autofree guint8 *bytes = g_malloc(most);
+	gssize n;
+
+	do {
+		n = tls_stream_receive(stream, bytes, most);
+		g_assert_true(n > 0 || (errno == EAGAIN && tls_stream_events(stream) == POLLIN));
+		g_byte_array_append(received, bytes, (guint)MAX(n, 0));
+	} while (n == (gssize)most);
+}
+
+static void test_byte_by_byte(void)
+{
+	g_auto(Line) line = line_new(server, client, "localhost");
+	LineHandshake state = line_shake_hands(&line, 1);
+	GByteArray *sent[N_LINE_ENDS], *received[N_LINE_ENDS];
+
+	g_assert_cmpint(state.failures[LINE_CLIENT], ==, 0);
+	g_assert_cmpint(state.failures[LINE_SERVER], ==, 0);
+	for (guint i = 0; i < N_LINE_ENDS; i++) {
+		gsize n = 0;
+
+		sent[i] = random_bytes(SOME_BYTES);
+		received[i] = g_byte_array_new();
+		g_assert_true(send_on(line.streams[i], sent[i], &n));
+	}
+	while (line_carry(&line, 1) > 0)
+		for (guint i = 0; i < N_LINE_ENDS; i++)
+			receive_on(line.streams[i], 1000, received[i]);
+	assert_same(received[LINE_SERVER], sent[LINE_CLIENT]);
+	assert_same(received[LINE_CLIENT], sent[LINE_SERVER]);
+	for (guint i = 0; i < N_LINE_ENDS; i++) {
+		g_byte_array_unref(sent[i]);
+		g_byte_array_unref(received[i]);
+	}
+}
+
+static void narrow(const Line *line)
+{
+	const int least = 1;
+
+	for (guint i = 0; i < N_LINE_ENDS; i++) {
+		g_assert_cmpint(
+			setsockopt(line->fds[i], SOL_SOCKET, SO_SNDBUF, &least, sizeof least), ==,
+			0);
+		g_assert_cmpint(
+			setsockopt(line->far[i], SOL_SOCKET, SO_SNDBUF, &least, sizeof least), ==,
+			0);
+	}
+}
+
+/* Sockets that have room for less than a record. */
+static void test_full(void)
+{
+	g_auto(Line) line = line_new(server, client, "localhost");
+	g_autoptr(GByteArray) bytes = random_bytes(MANY_BYTES);
+	g_autoptr(GByteArray) received = g_byte_array_new();
+	gsize sent = 0;
+	guint refused = 0;
+
+	line_open(&line);
+	narrow(&line);
+	while (received->len < bytes->len) {
+		if (sent < bytes->len && !send_on(line.streams[LINE_SERVER], bytes, &sent))
+			refused++;
+		line_carry(&line, (gsize)g_test_rand_int_range(1, 3000));
+		receive_on(line.streams[LINE_CLIENT], (gsize)g_test_rand_int_range(1, 40000),
+			   received);
+	}
+	g_assert_cmpuint(refused, >, MANY_BYTES / 16384);
+	assert_same(received, bytes);
+}
+
+/* Of a certificate that is larger than what a socket has room for. */
+static const char *long_winded_certificate(void)
+{
+	g_autoptr(GString) names = g_string_new("DNS:localhost");
+
+	for (guint i = 0; i < 1000; i++)
+		g_string_append_printf(names, ",DNS:name-%u.ids.example", i);
+	return certificate_new(&(CertificateWords){.name = "?", .alternatives = names->str});
+}
+
+/* The handshake too goes on where the socket was full. */
+static void test_full_handshake(void)
+{
+	const char *file = long_winded_certificate();
+	g_autoptr(TlsContext) own = tls_context_new_server(file, file, NULL, NULL);
+	g_autoptr(TlsContext) others = tls_context_new_client(file, NULL, NULL, NULL);
+	g_auto(Line) line = line_new(own, others, "localhost");
+	gboolean wrote = FALSE;
+	int done = -1;
+
+	narrow(&line);
+	for (guint i = 0; i < MANY_BYTES && done != 0; i++) {
+		tls_stream_shake_hands(line.streams[LINE_CLIENT]);
+		done = tls_stream_shake_hands(line.streams[LINE_SERVER]);
+		g_assert_true(done == 0 || errno == EAGAIN);
+		wrote = wrote ||
+			(done != 0 && tls_stream_events(line.streams[LINE_SERVER]) == POLLOUT);
+		line_carry(&line, 1);
+	}
+	g_assert_cmpint(done, ==, 0);
+	g_assert_true(wrote);
+}
+
+static void send_text(Line *line, LineEnd from, const char *text)
+{
+	g_assert_cmpint(tls_stream_send(line->streams[from], text, strlen(text)), ==, strlen(text));
+}
+
+static void assert_text(Line *line, LineEnd to, const char *text)
+{
+	char bytes[64];
+	gssize n = tls_stream_receive(line->streams[to], bytes, sizeof bytes);
+
+	g_assert_cmpint(n, ==, strlen(text));
+	g_assert_cmpint(memcmp(bytes, text, strlen(text)), ==, 0);
+}
+
+static void assert_fails(Line *line, LineEnd end, int failure)
+{
+	char byte;
+
+	g_assert_cmpint(tls_stream_receive(line->streams[end], &byte, 1), ==, -1);
+	g_assert_cmpint(errno, ==, failure);
+}
+
+static void assert_ended(Line *line, LineEnd end)
+{
+	char byte;
+
+	g_assert_true(tls_stream_has_more(line->streams[end]));
+	g_assert_cmpint(tls_stream_receive(line->streams[end], &byte, 1), ==, 0);
+}
+
+/* The end comes behind all bytes, and is of one direction: the other goes on to its own. */
+static void test_end(void)
+{
+	for (LineEnd end = 0; end < N_LINE_ENDS; end++) {
+		g_auto(Line) line = line_new(server, client, "localhost");
+		LineEnd other = LINE_CLIENT - end;
+
+		line_open(&line);
+		send_text(&line, end, "last words");
+		g_assert_false(tls_stream_has_more(line.streams[other]));
+		tls_stream_close(line.streams[end]);
+		line_carry(&line, LINE_ALL);
+		assert_text(&line, other, "last words");
+		assert_ended(&line, other);
+		send_text(&line, other, "an answer");
+		tls_stream_close(line.streams[other]);
+		line_carry(&line, LINE_ALL);
+		assert_text(&line, end, "an answer");
+		assert_ended(&line, end);
+	}
+}
+
+/* What one that was never open says is nothing. */
+static void test_close_before_the_handshake(void)
+{
+	g_auto(Line) line = line_new(server, client, "localhost");
+	g_autoptr(GByteArray) said = NULL;
+
+	tls_stream_close(line.streams[LINE_SERVER]);
+	said = line_take(&line, LINE_SERVER);
+	g_assert_cmpuint(said->len, ==, 0);
+	g_assert_false(tls_stream_is_shaken(line.streams[LINE_SERVER]));
+}
+
+/* An end of file without a word: the same as a word, since messages have lengths; and what is left
+ * of a record is nothing that was received. */
+static void test_cut(void)
+{
+	g_auto(Line) line = line_new(server, client, "localhost");
+	g_autoptr(GByteArray) record = NULL;
+
+	line_open(&line);
+	send_text(&line, LINE_CLIENT, "whole");
+	line_carry(&line, LINE_ALL);
+	send_text(&line, LINE_CLIENT, "half");
+	record = line_take(&line, LINE_CLIENT);
+	line_give(&line, LINE_SERVER, record->data, record->len - 1);
+	assert_text(&line, LINE_SERVER, "whole");
+	assert_fails(&line, LINE_SERVER, EAGAIN);
+	shutdown(line.far[LINE_SERVER], SHUT_WR);
+	g_assert_cmpint(tls_stream_receive(line.streams[LINE_SERVER], record->data, 1), ==, 0);
+}
+
+static void test_cut_in_the_handshake(void)
+{
+	for (LineEnd end = 0; end < N_LINE_ENDS; end++) {
+		g_auto(Line) line = line_new(server, client, "localhost");
+
+		tls_stream_shake_hands(line.streams[LINE_CLIENT]);
+		line_carry(&line, 100);
+		shutdown(line.far[end], SHUT_WR);
+		g_assert_cmpint(tls_stream_shake_hands(line.streams[end]), ==, -1);
+		g_assert_cmpint(errno, ==, ECONNRESET);
+		g_assert_false(tls_stream_is_shaken(line.streams[end]));
+	}
+}
+
+/* A reset is told as what it is; bytes to a socket that is closed raise no signal, which would end
+ * this test. */
+static void test_reset(void)
+{
+	g_auto(Line) line = line_new(server, client, "localhost");
+	char text[16384] = "into the void";
+	gssize n = 0;
+
+	line_open(&line);
+	send_text(&line, LINE_SERVER, "never read");
+	close(line.far[LINE_SERVER]);
+	assert_fails(&line, LINE_SERVER, ECONNRESET);
+	for (guint i = 0; i < MAX_SENDS && n >= 0; i++)
+		n = tls_stream_send(line.streams[LINE_SERVER], text, sizeof text);
+	g_assert_cmpint(n, ==, -1);
+	g_assert_cmpint(errno, ==, EPIPE);
+	line.far[LINE_SERVER] = dup(line.fds[LINE_SERVER]);
+}
+
+/* A client's record on its way, of which the last byte is another. */
+static void give_spoilt(Line *line, const char *text)
+{
+	g_autoptr(GByteArray) record = NULL;
+
+	send_text(line, LINE_CLIENT, text);
+	record = line_take(line, LINE_CLIENT);
+	record->data[record->len - 1] ^= 1;
+	line_give(line, LINE_SERVER, record->data, record->len);
+}
+
+static void assert_spoilt(Line *line)
+{
+	TlsStream *stream = line->streams[LINE_SERVER];
+	char byte;
+
+	for (guint i = 0; i < 2; i++) {
+		g_assert_cmpint(tls_stream_receive(stream, &byte, 1), ==, -1);
+		g_assert_cmpint(errno, ==, EPROTO);
+		g_assert_cmpstr(tls_stream_failure(stream), ==,
+				"decryption failed or bad record mac");
+	}
+	g_assert_cmpint(tls_stream_send(stream, &byte, 1), ==, -1);
+	g_assert_true(tls_stream_is_shaken(stream));
+}
+
+static void test_spoilt(void)
+{
+	g_auto(Line) line = line_new(server, client, "localhost");
+	char byte;
+
+	line_open(&line);
+	give_spoilt(&line, "spoilt");
+	assert_spoilt(&line);
+	line_carry(&line, LINE_ALL);
+	g_assert_cmpint(tls_stream_receive(line.streams[LINE_CLIENT], &byte, 1), ==, -1);
+	g_assert_cmpint(errno, ==, EPROTO);
+	g_assert_cmpstr(tls_stream_failure(line.streams[LINE_CLIENT]), ==,
+			"it says: bad record mac");
+}
+
+/* Good bytes before it, read at the same time, are received; and as the socket will tell of nothing
+ * more, the stream says that there is more to hear. */
+static void test_spoilt_behind_good_ones(void)
+{
+	g_auto(Line) line = line_new(server, client, "localhost");
+
+	line_open(&line);
+	send_text(&line, LINE_CLIENT, "good");
+	line_carry(&line, LINE_ALL);
+	give_spoilt(&line, "spoilt");
+	assert_text(&line, LINE_SERVER, "good");
+	g_assert_true(tls_stream_has_more(line.streams[LINE_SERVER]));
+	assert_spoilt(&line);
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	g_test_init(&argc, &argv, NULL);
+	server = tls_context_new_server(certificate_file(), certificate_file(), NULL, NULL);
+	client = tls_context_new_client(certificate_file(), NULL, NULL, NULL);
+	g_test_add_func("/tls-stream/byte-by-byte", test_byte_by_byte);
+	g_test_add_func("/tls-stream/full", test_full);
+	g_test_add_func("/tls-stream/full-handshake", test_full_handshake);
+	g_test_add_func("/tls-stream/end", test_end);
+	g_test_add_func("/tls-stream/close-before-the-handshake", test_close_before_the_handshake);
+	g_test_add_func("/tls-stream/cut", test_cut);
+	g_test_add_func("/tls-stream/cut-in-the-handshake", test_cut_in_the_handshake);
+	g_test_add_func("/tls-stream/reset", test_reset);
+	g_test_add_func("/tls-stream/spoilt", test_spoilt);
+	g_test_add_func("/tls-stream/spoilt-behind-good-ones", test_spoilt_behind_good_ones);
+	status = g_test_run();
+	tls_context_unref(server);
+	tls_context_unref(client);
+	return status;
+}

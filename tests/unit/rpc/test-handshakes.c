@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/handshakes.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "tests/unit/common/certificate.h"
+#include "tests/unit/common/tls-line.h"
+#include "tests/unit/open-fds.h"
+#include "tests/unit/patience.h"
+
+#define LONG_MS  (2 * PATIENCE_MS) /* nobody's time ends within a test */
+#define SHORT_MS 50
+#define SEVERAL  20
+
+static TlsContext *server_context, *client_context;
+
+/* Whom the thread has handed over. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t news;
+	GQueue done;         /* of InboxConnection * */
+	gboolean is_refused; /* what is handed over */
+	gint64 n_refused;
+} heard = {.lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER};
+
+static gboolean on_done(gpointer user_data, const InboxConnection *newcomer)
+{
+	gboolean taken;
+
+	g_assert_true(user_data == &heard);
+	g_assert_true(tls_stream_is_shaken(newcomer->tls));
+	pthread_mutex_lock(&heard.lock);
+	taken = !heard.is_refused;
+	if (taken)
+		g_queue_push_tail(&heard.done, g_memdup2(newcomer, sizeof *newcomer));
+	else
+		heard.n_refused++;
+	pthread_cond_broadcast(&heard.news);
+	pthread_mutex_unlock(&heard.lock);
+	return taken;
+}
+
+static void wait_for_news(gint64 until_us)
+{
+	gint64 left_us = MAX(until_us - g_get_monotonic_time(), 0);
+	struct timespec until;
+
+	g_assert_cmpint(left_us, >, 0);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += left_us / G_USEC_PER_SEC + 1;
+	pthread_cond_timedwait(&heard.news, &heard.lock, &until);
+}
+
+/* (transfer full) */
+static InboxConnection *next_done(void)
+{
+	gint64 until_us = g_get_monotonic_time() + PATIENCE_US;
+	InboxConnection *next;
+
+	pthread_mutex_lock(&heard.lock);
+	while (heard.done.length == 0)
+		wait_for_news(until_us);
+	next = g_queue_pop_head(&heard.done);
+	pthread_mutex_unlock(&heard.lock);
+	return next;
+}
+
+/* The thread, its counters, and the descriptors that there were before. */
+typedef struct {
+	CounterSet *counters;
+	Handshakes *handshakes;
+	guint fds;
+} Fixture;
+
+static Fixture fixture_new(gint64 timeout_ms)
+{
+	const HandshakesConfig config = {timeout_ms, on_done, &heard};
+	Fixture self = {.counters = counter_set_new(), .fds = count_open_fds()};
+	g_autoptr(GError) error = NULL;
+
+	heard.is_refused = FALSE;
+	heard.n_refused = 0;
+	self.handshakes = handshakes_new(&config, counter_set_add(self.counters), &error);
+	g_assert_no_error(error);
+	return self;
+}
+
+static guint64 counted(const Fixture *self, Counter counter)
+{
+	return counter_set_sum(self->counters, counter);
+}
+
+/* Whatever the thread had is closed by then. */
+static void fixture_end(Fixture *self, guint64 done, guint64 failed)
+{
+	handshakes_free(self->handshakes);
+	g_assert_cmpuint(counted(self, COUNTER_HANDSHAKES), ==, done);
+	g_assert_cmpuint(counted(self, COUNTER_CLOSED_HANDSHAKE), ==, failed);
+	g_assert_cmpuint(count_open_fds(), ==, self->fds);
+	g_assert_cmpuint(heard.done.length, ==, 0);
+	counter_set_free(self->counters);
+}
+
+/* So many have failed, since the beginning. */
+static void await_failed(const Fixture *self, guint64 failed)
+{
+	gint64 until_us = g_get_monotonic_time() + PATIENCE_US;
+
+	while (counted(self, COUNTER_CLOSED_HANDSHAKE) < failed) {
+		g_assert_cmpint(g_get_monotonic_time(), <, until_us);
+		g_thread_yield();
+	}
+}
+
+/* A newcomer of whom this end is the client's. */
+static int add_newcomer_with(Fixture *self, TlsContext *context)
+{
+	InboxConnection newcomer = {0};
+	int fds[2];
+
+	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), ==,
+			0);
+	newcomer.fd = fds[0];
+	newcomer.tls = tls_stream_new_server(context, fds[0]);
+	g_assert_nonnull(newcomer.tls);
+	handshakes_add(self->handshakes, &newcomer);
+	return fds[1];
+}
+
+static int add_newcomer(Fixture *self)
+{
+	return add_newcomer_with(self, server_context);
+}
+
+static void await(int fd, short events)
+{
+	struct pollfd one = {.fd = fd, .events = events};
+
+	g_assert_cmpint(poll(&one, 1, PATIENCE_MS), ==, 1);
+}
+
+/* errno; 0: it is done */
+static int shake_hands(TlsStream *client, int fd)
+{
+	while (tls_stream_shake_hands(client) != 0) {
+		if (errno != EAGAIN)
+			return errno;
+		await(fd, tls_stream_events(client));
+	}
+	return 0;
+}
+
+/* What is received in the end; -1: errno is set. */
+static gssize receive(TlsStream *client, int fd, void *bytes, gsize length)
+{
+	gssize n;
+
+	while ((n = tls_stream_receive(client, bytes, length)) < 0 && errno == EAGAIN)
+		await(fd, POLLIN);
+	return n;
+}
+
+static void close_done(InboxConnection *done)
+{
+	inbox_connection_close(done);
+	g_free(done);
+}
+
+/* One is done, and the connection is theirs who are told: with what the client said meanwhile. */
+static void assert_served_by(int fd, TlsContext *context)
+{
+	g_autoptr(TlsStream) client = tls_stream_new_client(context, fd, NULL);
+	InboxConnection *done;
+	char bytes[8];
+
+	g_assert_cmpint(shake_hands(client, fd), ==, 0);
+	g_assert_cmpint(tls_stream_send(client, "call", 4), ==, 4);
+	done = next_done();
+	g_assert_cmpint(receive(done->tls, done->fd, bytes, sizeof bytes), ==, 4);
+	g_assert_cmpmem(bytes, 4, "call", 4);
+	g_assert_cmpint(tls_stream_send(done->tls, "reply", 5), ==, 5);
+	g_assert_cmpint(receive(client, fd, bytes, sizeof bytes), ==, 5);
+	close_done(done);
+}
+
+static void assert_served(int fd)
+{
+	assert_served_by(fd, client_context);
+}
+
+/* The end of what the server says, and its close. */
+static void assert_hung_up(int fd)
+{
+	char bytes[4096];
+	gssize n;
+
+	do {
+		await(fd, POLLIN);
+		n = recv(fd, bytes, sizeof bytes, 0);
+	} while (n > 0 || (n < 0 && errno == EAGAIN));
+	g_assert_true(n == 0 || errno == ECONNRESET);
+}
+
+static void test_done(void)
+{
+	Fixture self = fixture_new(LONG_MS);
+
+	for (guint i = 0; i < SEVERAL; i++) {
+		int fd = add_newcomer(&self);
+
+		assert_served(fd);
+		close(fd);
+	}
+	fixture_end(&self, SEVERAL, 0);
+}
+
+/* Those who do not want one, whom they may have told. */
+static void test_not_wanted(void)
+{
+	Fixture self = fixture_new(LONG_MS);
+	int fd = add_newcomer(&self);
+	g_autoptr(TlsStream) client = tls_stream_new_client(client_context, fd, NULL);
+	char byte;
+
+	heard.is_refused = TRUE;
+	g_assert_cmpint(shake_hands(client, fd), ==, 0);
+	await(fd, POLLIN);
+	g_assert_cmpint(recv(fd, &byte, 1, MSG_PEEK), ==, 1); /* in order: it is told */
+	g_assert_cmpint(receive(client, fd, &byte, 1), ==, 0);
+	assert_hung_up(fd);
+	close(fd);
+	g_assert_cmpint(heard.n_refused, ==, 1);
+	fixture_end(&self, 1, 0);
+}
+
+/* Each is closed by itself, and is told why if it can understand that. */
+static void test_failures(void)
+{
+	static const guint8 ALERT[] = {21, 3, 1, 0, 2, 2, 70};
+	const char *stranger = certificate_new(&(CertificateWords){.name = "stranger"});
+	g_autoptr(TlsContext) distrustful = tls_context_new_client(stranger, NULL, NULL, NULL);
+	Fixture self = fixture_new(LONG_MS);
+	guint8 bytes[sizeof ALERT];
+	int fd = add_newcomer(&self);
+	TlsStream *client;
+
+	g_assert_cmpint(send(fd, "GET / HTTP/1.1\r\n\r\n", 18, 0), ==, 18);
+	await(fd, POLLIN);
+	g_assert_cmpint(recv(fd, bytes, sizeof bytes, 0), ==, sizeof bytes);
+	g_assert_cmpmem(bytes, sizeof bytes, ALERT, sizeof ALERT);
+	assert_hung_up(fd);
+	close(fd);
+
+	fd = add_newcomer(&self);
+	client = tls_stream_new_client(distrustful, fd, NULL);
+	g_assert_cmpint(shake_hands(client, fd), ==, EPROTO);
+	assert_hung_up(fd);
+	tls_stream_free(client);
+	close(fd);
+
+	fd = add_newcomer(&self);
+	close(fd);
+	await_failed(&self, 3);
+	fixture_end(&self, 0, 3);
+}
+
+/* The first part of a handshake, as a client sends it: it hears no answer yet. */
+static void send_half(int fd)
+{
+	g_auto(Line) line = line_new(NULL, client_context, NULL);
+	g_autoptr(GByteArray) hello = NULL;
+
+	g_assert_cmpint(tls_stream_shake_hands(line.streams[LINE_CLIENT]), ==, -1);
+	hello = line_take(&line, LINE_CLIENT);
+	g_assert_cmpint(send(fd, hello->data, hello->len, 0), ==, hello->len);
+}
+
+/* Who has begun, and goes. */
+static void test_half(void)
+{
+	Fixture self = fixture_new(LONG_MS);
+	int fd = add_newcomer(&self);
+	char byte;
+
+	send_half(fd);
+	await(fd, POLLIN); /* the server's part */
+	g_assert_cmpint(shutdown(fd, SHUT_WR), ==, 0);
+	await_failed(&self, 1);
+	g_assert_cmpint(recv(fd, &byte, 1, 0), ==, 1);
+	assert_hung_up(fd);
+	close(fd);
+
+	fd = add_newcomer(&self);
+	send_half(fd);
+	await(fd, POLLIN);
+	close(fd); /* over what is unread, which resets it */
+	await_failed(&self, 2);
+	fixture_end(&self, 0, 2);
+}
+
+/* The silent, and those who stop half-way, have so long and no longer. */
+static void test_time(void)
+{
+	Fixture self = fixture_new(SHORT_MS);
+	gint64 began_us = g_get_monotonic_time();
+	int silent = add_newcomer(&self);
+	int half = add_newcomer(&self);
+
+	send_half(half);
+	assert_hung_up(silent);
+	g_assert_cmpint(g_get_monotonic_time() - began_us, >=, SHORT_MS * 1000);
+	assert_hung_up(half);
+	close(silent);
+	close(half);
+	fixture_end(&self, 0, 2);
+}
+
+/* What the log says of each. It tells of one in a while, so each has a process. */
+
+static void say_nothing(int *fd)
+{
+	(void)fd;
+}
+
+static void say_what_is_not_tls(int *fd)
+{
+	g_assert_cmpint(send(*fd, "no TLS at all", 13, 0), ==, 13);
+}
+
+static void leave(int *fd)
+{
+	close(*fd);
+	*fd = -1;
+}
+
+static void leave_half_way(int *fd)
+{
+	send_half(*fd);
+	await(*fd, POLLIN);
+	g_assert_cmpint(shutdown(*fd, SHUT_WR), ==, 0);
+}
+
+static void reset_half_way(int *fd)
+{
+	send_half(*fd);
+	await(*fd, POLLIN);
+	leave(fd);
+}
+
+static const struct {
+	const char *path;
+	void (*act)(int *fd);
+	const char *reason;
+} WORDS[] = {
+	{"/handshakes/words/silent", say_nothing, "it took too long"},
+	{"/handshakes/words/not-tls", say_what_is_not_tls, "what it sends is not TLS"},
+	{"/handshakes/words/leaves", leave, "the client closed the connection in the middle of it"},
+	{"/handshakes/words/leaves-half-way", leave_half_way,
+	 "the client closed the connection in the middle of it"},
+	{"/handshakes/words/resets", reset_half_way,
+	 "the client closed the connection in the middle of it"},
+};
+
+static void test_words(gconstpointer data)
+{
+	gsize i = GPOINTER_TO_SIZE(data);
+	g_autofree char *pattern =
+		g_strdup_printf("*event=handshake-failed reason=\"%s\" peer=\"unix:uid=%u,pid=*",
+				WORDS[i].reason, getuid());
+
+	if (g_test_subprocess()) {
+		Fixture self = fixture_new(WORDS[i].act == say_nothing ? SHORT_MS : LONG_MS);
+		int fd = add_newcomer(&self);
+
+		log_set_level(LOG_LEVEL_INFO);
+		WORDS[i].act(&fd);
+		await_failed(&self, 1);
+		if (fd >= 0)
+			close(fd);
+		fixture_end(&self, 0, 1);
+		return;
+	}
+	g_test_trap_subprocess(NULL, PATIENCE_US, 0);
+	g_test_trap_assert_passed();
+	g_test_trap_assert_stderr(pattern);
+}
+
+/* What one that has failed still sends is read away, so that no reset takes from it what it was
+ * told; but not for long. */
+static void test_linger(void)
+{
+	Fixture self = fixture_new(LONG_MS);
+	int fd = add_newcomer(&self);
+	gint64 until_us = g_get_monotonic_time() + PATIENCE_US;
+	guint sent = 0;
+
+	g_assert_cmpint(send(fd, "no TLS at all", 13, 0), ==, 13);
+	await_failed(&self, 1);
+	while (send(fd, "x", 1, MSG_NOSIGNAL) == 1 || errno == EAGAIN) {
+		g_assert_cmpint(g_get_monotonic_time(), <, until_us);
+		sent++;
+	}
+	g_assert_cmpint(errno, ==, EPIPE);
+	g_assert_cmpuint(sent, >, 1);
+	assert_hung_up(fd); /* with what it was told before */
+	close(fd);
+	fixture_end(&self, 0, 1);
+}
+
+/* Of many at once so many have their turn, and the next comes when one of them is done. Where this
+ * takes longer than the silent have, their time may have made room. */
+static void test_number(void)
+{
+	Fixture self = fixture_new(LONG_MS);
+	int silent[HANDSHAKES_MOST];
+	struct pollfd last = {.events = POLLIN};
+	g_autoptr(TlsStream) client = NULL;
+	const gint64 crowded_us = g_get_monotonic_time() + HANDSHAKES_CROWDED_MS * 1000;
+	guint64 failed = 1;
+
+	for (guint i = 0; i < HANDSHAKES_MOST; i++)
+		silent[i] = add_newcomer(&self);
+	last.fd = add_newcomer(&self);
+	client = tls_stream_new_client(client_context, last.fd, NULL);
+	g_assert_cmpint(tls_stream_shake_hands(client), ==, -1);
+	/* an answer would come at once, if it were its turn */
+	if (poll(&last, 1, HANDSHAKES_CROWDED_MS / 8) != 0)
+		g_assert_cmpint(g_get_monotonic_time(), >=, crowded_us);
+	close(silent[HANDSHAKES_MOST / 2]);
+	silent[HANDSHAKES_MOST / 2] = -1;
+	g_assert_cmpint(shake_hands(client, last.fd), ==, 0);
+	close_done(next_done());
+	close(last.fd);
+	handshakes_free(g_steal_pointer(&self.handshakes));
+	if (g_get_monotonic_time() >= crowded_us)
+		failed = MAX(counted(&self, COUNTER_CLOSED_HANDSHAKE), 1);
+	for (guint i = 0; i < HANDSHAKES_MOST; i++)
+		if (silent[i] >= 0) {
+			assert_hung_up(silent[i]);
+			close(silent[i]);
+		}
+	fixture_end(&self, 1, failed);
+}
+
+/* Nobody waits for the silent for longer than a moment. */
+static void test_crowd(void)
+{
+	Fixture self = fixture_new(LONG_MS);
+	gint64 began_us = g_get_monotonic_time();
+	int silent[HANDSHAKES_MOST];
+	int last;
+
+	for (guint i = 0; i < HANDSHAKES_MOST; i++)
+		silent[i] = add_newcomer(&self);
+	last = add_newcomer(&self);
+	assert_served(last);
+	g_assert_cmpint(g_get_monotonic_time() - began_us, >=, HANDSHAKES_CROWDED_MS * 1000);
+	g_assert_cmpuint(counted(&self, COUNTER_CLOSED_HANDSHAKE), >=, 1);
+	close(last);
+	/* the rest has the time that it had, now that nobody waits */
+	handshakes_free(g_steal_pointer(&self.handshakes));
+	for (guint i = 0; i < HANDSHAKES_MOST; i++) {
+		assert_hung_up(silent[i]);
+		close(silent[i]);
+	}
+	fixture_end(&self, 1, counted(&self, COUNTER_CLOSED_HANDSHAKE));
+}
+
+/* An end in the midst of it: of some that wait for the thread, are half-way, or linger. */
+static void test_stop(void)
+{
+	for (guint round = 0; round < SEVERAL; round++) {
+		Fixture self = fixture_new(LONG_MS);
+		int fds[SEVERAL];
+		int lingers = add_newcomer(&self);
+
+		g_assert_cmpint(send(lingers, "no TLS at all", 13, 0), ==, 13);
+		await_failed(&self, 1);
+		for (guint i = 0; i < SEVERAL; i++) {
+			fds[i] = add_newcomer(&self);
+			if (i % 2 == 0)
+				send_half(fds[i]);
+		}
+		handshakes_free(g_steal_pointer(&self.handshakes));
+		for (guint i = 0; i < SEVERAL; i++) {
+			assert_hung_up(fds[i]);
+			close(fds[i]);
+		}
+		assert_hung_up(lingers);
+		close(lingers);
+		fixture_end(&self, 0, 1);
+	}
+	handshakes_free(NULL);
+}
+
+/* The server's end of @line is the thread's. */
+static void add_line(Fixture *self, Line *line)
+{
+	const InboxConnection newcomer = {line->fds[LINE_SERVER], line->streams[LINE_SERVER], NULL};
+
+	handshakes_add(self->handshakes, &newcomer);
+	line->fds[LINE_SERVER] = -1;
+	line->streams[LINE_SERVER] = NULL;
+}
+
+/* Another certificate is for newcomers; whoever has begun goes on as he has, though the context is
+ * let go. */
+static void test_context_is_replaced(void)
+{
+	const char *first = certificate_new(&(CertificateWords){.name = "first"});
+	const char *second = certificate_new(&(CertificateWords){.name = "second"});
+	TlsContext *context = tls_context_new_server(first, first, NULL, NULL);
+	g_autoptr(TlsContext) of_first = tls_context_new_client(first, NULL, NULL, NULL);
+	g_autoptr(TlsContext) of_second = tls_context_new_client(second, NULL, NULL, NULL);
+	Fixture self = fixture_new(LONG_MS);
+	int silent = add_newcomer_with(&self, context);
+	Line half = line_new(context, of_first, NULL);
+	g_autoptr(GByteArray) hello = NULL;
+	int newcomer;
+
+	add_line(&self, &half);
+	g_assert_cmpint(tls_stream_shake_hands(half.streams[LINE_CLIENT]), ==, -1);
+	hello = line_take(&half, LINE_CLIENT);
+	line_give(&half, LINE_SERVER, hello->data, hello->len);
+	await(half.far[LINE_SERVER], POLLIN); /* the server's part */
+	tls_context_unref(context);
+	context = tls_context_new_server(second, second, NULL, NULL);
+	newcomer = add_newcomer_with(&self, context);
+	tls_context_unref(context);
+	assert_served_by(newcomer, of_second);
+	line_carry(&half, LINE_ALL);
+	g_assert_cmpint(tls_stream_shake_hands(half.streams[LINE_CLIENT]), ==, 0);
+	line_carry(&half, LINE_ALL);
+	close_done(next_done());
+	assert_served_by(silent, of_first);
+	close(silent);
+	close(newcomer);
+	line_clear(&half);
+	fixture_end(&self, 3, 0);
+}
+
+static void raise_limit(void)
+{
+	struct rlimit limit;
+
+	g_assert_cmpint(getrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+	limit.rlim_cur = MIN(limit.rlim_max, 4 * HANDSHAKES_MOST);
+	g_assert_cmpint(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+	g_assert_cmpuint(limit.rlim_cur, >=, 3 * HANDSHAKES_MOST);
+}
+
+int main(int argc, char **argv)
+{
+	const char *file = certificate_file();
+	int status;
+
+	g_test_init(&argc, &argv, NULL);
+	raise_limit();
+	log_set_level(LOG_LEVEL_ERROR);
+	log_set_format(LOG_FORMAT_LOGFMT);
+	server_context = tls_context_new_server(file, file, NULL, NULL);
+	client_context = tls_context_new_client(file, NULL, NULL, NULL);
+	g_test_add_func("/handshakes/done", test_done);
+	g_test_add_func("/handshakes/not-wanted", test_not_wanted);
+	g_test_add_func("/handshakes/failures", test_failures);
+	g_test_add_func("/handshakes/half", test_half);
+	g_test_add_func("/handshakes/time", test_time);
+	for (gsize i = 0; i < G_N_ELEMENTS(WORDS); i++)
+		g_test_add_data_func(WORDS[i].path, GSIZE_TO_POINTER(i), test_words);
+	g_test_add_func("/handshakes/linger", test_linger);
+	g_test_add_func("/handshakes/number", test_number);
+	g_test_add_func("/handshakes/crowd", test_crowd);
+	g_test_add_func("/handshakes/stop", test_stop);
+	g_test_add_func("/handshakes/context-is-replaced", test_context_is_replaced);
+	status = g_test_run();
+	tls_context_unref(server_context);
+	tls_context_unref(client_context);
+	return status;
+}
