@@ -223,7 +223,7 @@ static gboolean shake_hands(ClientConnection *self, gint64 deadline_us, GError *
 	return TRUE;
 }
 
-static gboolean start_tls(ClientConnection *self, const TlsClient *tls, const char *host,
+static gboolean start_tls(ClientConnection *self, TlsClient *tls, const char *host,
 			  ClientLimit limit, GError **error)
 {
 	g_autoptr(GError) failure = NULL;
@@ -244,8 +244,8 @@ static gboolean start_tls(ClientConnection *self, const TlsClient *tls, const ch
 	return FALSE;
 }
 
-ClientConnection *client_connection_new(const Address *address, const TlsClient *tls,
-					ClientLimit limit, GError **error)
+ClientConnection *client_connection_new(const Address *address, TlsClient *tls, ClientLimit limit,
+					GError **error)
 {
 	GSocketConnection *stream = address->path != NULL
 					    ? connect_to_path(address->path, limit, error)

@@ -25,8 +25,8 @@ typedef struct {
  *
  * Returns: (transfer full): a connection, or %NULL with UNREACHABLE or TIMEOUT set
  */
-ClientConnection *client_connection_new(const Address *address, const TlsClient *tls,
-					ClientLimit limit, GError **error);
+ClientConnection *client_connection_new(const Address *address, TlsClient *tls, ClientLimit limit,
+					GError **error);
 void client_connection_free(ClientConnection *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ClientConnection, client_connection_free)
 

@@ -14,6 +14,14 @@ static void disconnect(SnowflakeClient *self)
 	self->max_count = G_MAXUINT;
 }
 
+void client_failover_set_tls(SnowflakeClient *self, TlsClient *tls)
+{
+	TlsClient *before = self->tls;
+
+	self->tls = tls_client_ref(tls);
+	tls_client_unref(before);
+}
+
 void client_failover_leave(SnowflakeClient *self)
 {
 	disconnect(self);

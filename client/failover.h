@@ -28,6 +28,10 @@ static inline TlsNames client_failover_tls_names(const SnowflakeClientTls *told)
 	return (TlsNames){told->ca, told->certificate, told->key, told->any_name};
 }
 
+/* What it speaks TLS with, which may be that of others, too. @tls: kept as long as it is needed;
+ * NULL: it has none */
+void client_failover_set_tls(SnowflakeClient *self, TlsClient *tls);
+
 /* Borrowed: the current one. */
 const Address *client_failover_server(const SnowflakeClient *self);
 

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "client/failover.h"
-
-#define MAX_AGENT_BYTES 256
+#include "common/useragent.h"
 
 SnowflakeClient *snowflake_client_new(const char *const *servers, GError **error)
 {
@@ -39,7 +38,7 @@ void snowflake_client_free(SnowflakeClient *self)
 	if (self == NULL)
 		return;
 	client_connection_free(self->connection);
-	tls_client_free(self->tls);
+	tls_client_unref(self->tls);
 	g_ptr_array_unref(self->servers);
 	g_free(self);
 }
@@ -55,7 +54,7 @@ gboolean snowflake_client_set_tls(SnowflakeClient *self, const SnowflakeClientTl
 				  GError **error)
 {
 	g_autoptr(GError) fault = NULL;
-	TlsClient *next;
+	g_autoptr(TlsClient) next = NULL;
 	TlsNames names;
 
 	g_return_val_if_fail(self != NULL && tls != NULL, FALSE);
@@ -63,8 +62,7 @@ gboolean snowflake_client_set_tls(SnowflakeClient *self, const SnowflakeClientTl
 	next = tls_client_new(&names, &fault);
 	if (next == NULL)
 		return refuse_argument(error, fault->message);
-	tls_client_free(self->tls);
-	self->tls = next;
+	client_failover_set_tls(self, next);
 	return TRUE;
 }
 
@@ -184,10 +182,10 @@ static gboolean check_agent(const char *agent, GError **error)
 
 	gsize length = strlen(agent);
 
-	if (length <= MAX_AGENT_BYTES)
+	if (length <= USERAGENT_MAX_BYTES)
 		return TRUE;
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
-		    "a useragent of %zu bytes, the limit is %d", length, MAX_AGENT_BYTES);
+		    "a useragent of %zu bytes, the limit is %d", length, USERAGENT_MAX_BYTES);
 	return FALSE;
 }
 

@@ -129,7 +129,11 @@ typedef struct {
 
 /**
  * snowflake_client_set_tls:
- * @tls: the files are read now; without, it is as if all of it were %NULL
+ * @tls: is copied; without, it is as if all of it were %NULL
+ *
+ * The files are read now, and again when the client connects and they have changed since: so they
+ * can be renewed while it lives. If they are of no use then, those that were read last stay. A
+ * connection that stands stays as it is.
  *
  * Returns: %TRUE, or %FALSE with INVALID_ARGUMENT set, and all is as it was
  */

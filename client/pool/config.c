@@ -5,8 +5,8 @@
 
 #include "client/failover.h"
 #include "common/address.h"
+#include "common/useragent.h"
 
-#define MAX_AGENT_BYTES 256
 #define MAX_PREFETCH_MS 10000
 #define MAX_AGE_MS      3600000
 
@@ -26,15 +26,13 @@ static gboolean refuse(GError **error, const char *format, ...)
 
 static gboolean check_agent(const char *agent, GError **error)
 {
-	static const char MEMBERS[] = G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "-";
-
 	if (agent == NULL)
 		return refuse(error, "no useragent");
-	if (strlen(agent) > MAX_AGENT_BYTES)
+	if (strlen(agent) > USERAGENT_MAX_BYTES)
 		return refuse(error, "a useragent of %zu bytes, the limit is %d", strlen(agent),
-			      MAX_AGENT_BYTES);
+			      USERAGENT_MAX_BYTES);
 	/* here, because no server would give an ID to it, and no take could say why at once */
-	if (!g_ascii_isalpha(*agent) || agent[strspn(agent, MEMBERS)] != '\0') {
+	if (!useragent_is_valid(agent, strlen(agent))) {
 		g_autofree char *escaped = g_strescape(agent, NULL);
 
 		return refuse(
@@ -114,6 +112,6 @@ void pool_config_free(PoolConfig *self)
 		return;
 	g_clear_pointer(&self->addresses, g_ptr_array_unref);
 	g_free(self->agent);
-	tls_client_free(self->tls);
+	tls_client_unref(self->tls);
 	g_free(self);
 }

@@ -3,20 +3,19 @@
 
 #include "client/pool/clock.h"
 
-#define WANTED_PEERS       2        /* the one that is asked, and the next */
-#define SETTLE_US          100000   /* for all that were tried at first to say how far they are */
-#define PATIENCE_US        5000     /* how long there is a need, before another is asked too */
-#define PROBE_US           500000   /* between two questions how a server is */
-#define WATCH_US           2000000  /* likewise, while nobody takes any IDs, if somebody watches */
-#define RENEW_US           10000000 /* between two questions who there is */
-#define RENEW_SPREAD_US    2000000
-#define RETRY_US           500000  /* likewise, where it did not go well */
+#define WANTED_PEERS       2       /* the one that is asked, and the next */
+#define SETTLE_US          100000  /* for all that were tried at first to say how far they are */
+#define PATIENCE_US        5000    /* how long there is a need, before another is asked too */
+#define PROBE_US           500000  /* between two questions how a server is */
+#define WATCH_US           2000000 /* likewise, while nobody takes any IDs, if somebody watches */
 #define EASE_US            2000000 /* without a need of more, until what is too much is closed */
 #define REPLACE_US         1000000 /* at most, until a lost one is replaced, if another is fit */
 #define UNFIT_REST_US      200000
 #define TRY_SERVERS        8      /* while none is fit: so many are tried at a time ... */
 #define TRY_US             250000 /* ... and between two times */
 #define TRY_SPREAD_US      500000
+#define GIVE_WAY_MS        500      /* likewise: without an answer, if another was never tried; */
+#define KEPT_PLACES        2        /* and how many never give way */
 #define TWIN_REST_US       60000000 /* of a server that there is another connection to */
 #define EXCHANGE_US        60000000 /* between two servers that are tried in place of the spare */
 #define EXCHANGE_SPREAD_US 60000000
@@ -42,10 +41,8 @@ void pool_fleet_init(PoolFleet *self, const PoolConfig *config, gboolean is_watc
 		.settles_us = POOL_NEVER_US,
 		.needed_us = POOL_NEVER_US,
 		.had_need_us = now_us,
-		.renews_us = now_us + RETRY_US,
-		.fd = fd,
-		.names = pool_names_new(config->addresses, fd),
 	};
+	pool_finder_init(&self->finder, config, self->servers, fd, now_us);
 	self->tries_us = next_try_us(self, now_us);
 	self->exchanges_us = next_exchange_us(self, now_us);
 }
@@ -54,8 +51,7 @@ void pool_fleet_clear(PoolFleet *self)
 {
 	for (guint i = 0; i < POOL_PEERS_MAX; i++)
 		pool_peer_free(self->peers.all[i]);
-	pool_names_free(self->names);
-	g_clear_pointer(&self->found, g_ptr_array_unref);
+	pool_finder_clear(&self->finder);
 	g_clear_error(&self->failure);
 	pool_servers_free(self->servers);
 }
@@ -159,44 +155,9 @@ static void take_probe(PoolFleet *self, PoolPeer **peer, gint64 now_us)
 		return;
 	}
 	(*peer)->server->failures = 0;
+	pool_finder_hurry(&self->finder, now_us);
 	if (self->settles_us == POOL_NEVER_US)
 		self->settles_us = now_us + SETTLE_US;
-}
-
-static void look_up(PoolFleet *self)
-{
-	g_autoptr(GPtrArray) all = g_ptr_array_new();
-
-	if (self->names != NULL)
-		return;
-	g_ptr_array_extend(all, self->config->addresses, NULL, NULL);
-	if (self->found != NULL)
-		g_ptr_array_extend(all, self->found, NULL, NULL);
-	self->names = pool_names_new(all, self->fd);
-}
-
-/* @workers: NULL: it could not say. What others write is to be an address of a server. */
-static void take_workers(PoolFleet *self, const GPtrArray *workers)
-{
-	if (!self->is_listing)
-		return;
-	self->is_listing = FALSE;
-	if (workers != NULL) {
-		g_clear_pointer(&self->found, g_ptr_array_unref);
-		self->found = g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
-	}
-	for (guint i = 0; workers != NULL && i < workers->len; i++) {
-		const SnowflakeClientWorker *worker = workers->pdata[i];
-		Address *address = address_parse_peer(worker->address, NULL);
-
-		/* a relay is not of the fleet, but one of its clients; and whoever was told to
-		 * speak TLS is not talked out of it */
-		if (address != NULL && address->is_tls == (self->config->tls != NULL) &&
-		    g_str_equal(worker->state, "serving") && !g_str_equal(worker->kind, "relay"))
-			g_ptr_array_add(self->found, g_steal_pointer(&address));
-		address_free(address);
-	}
-	look_up(self);
 }
 
 PoolPeerEvent pool_fleet_hear(PoolFleet *self, PoolPeer **peer, PoolNews *news, gint64 now_us)
@@ -211,7 +172,7 @@ PoolPeerEvent pool_fleet_hear(PoolFleet *self, PoolPeer **peer, PoolNews *news, 
 		take_probe(self, peer, now_us);
 		break;
 	case POOL_PEER_LISTED:
-		take_workers(self, news->workers);
+		pool_finder_take_workers(&self->finder, news->workers);
 		break;
 	case POOL_PEER_FAILED:
 		drop(self, peer, now_us, 0);
@@ -249,20 +210,25 @@ static gint64 replaces_us(const PoolFleet *self)
 	return MIN(self->replaces_us, self->needed_us + PATIENCE_US);
 }
 
-static gboolean connect_one(PoolFleet *self, PoolPeer **peer, gint64 now_us)
+static void connect_to(PoolFleet *self, PoolPeer **peer, PoolServer *server, gint64 now_us)
 {
-	PoolServer *server = pool_servers_draw(self->servers, now_us);
 	GError *failure = NULL;
 
-	if (server == NULL)
-		return FALSE;
 	*peer = pool_peer_new(server, self->config->tls, now_us, &failure);
 	if (*peer == NULL) {
 		g_prefix_error(&failure, "%s: ", server->text);
 		set_failure(self, failure);
 		pool_servers_rest(self->servers, server, now_us, 0);
 	}
-	return TRUE;
+}
+
+static gboolean connect_one(PoolFleet *self, PoolPeer **peer, gint64 now_us)
+{
+	PoolServer *server = pool_servers_draw(self->servers, now_us);
+
+	if (server != NULL)
+		connect_to(self, peer, server, now_us);
+	return server != NULL;
 }
 
 /* A fleet that was away for so long that all of it rests is found soon after it is back. */
@@ -288,6 +254,53 @@ static void connect_more(PoolFleet *self, gint64 now_us)
 		if (self->peers.all[i] == NULL && !connect_one(self, &self->peers.all[i], now_us))
 			return;
 	}
+}
+
+/* Whether all places are taken while none is fit, and there is a server that was not tried yet. */
+static gboolean is_stuck(const PoolFleet *self)
+{
+	return !self->is_served && pool_peers_count(&self->peers) == POOL_PEERS_MAX &&
+	       pool_servers_have_untried(self->servers);
+}
+
+static gint64 gives_way_us(const PoolPeer *peer)
+{
+	gint64 since_us = pool_peer_useless_since_us(peer);
+
+	return since_us != POOL_NEVER_US ? since_us + GIVE_WAY_MS * G_TIME_SPAN_MILLISECOND
+					 : POOL_NEVER_US;
+}
+
+static void set_silent(PoolFleet *self, const PoolPeer *peer)
+{
+	set_failure(self,
+		    g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
+				"%s: no answer within %d ms", peer->server->text, GIVE_WAY_MS));
+}
+
+/* Servers that swallow what they are sent, or refuse, are not to keep the others from being tried;
+ * but those in the first places have all their time. */
+static void give_way(PoolFleet *self, gint64 now_us)
+{
+	for (guint i = KEPT_PLACES; i < POOL_PEERS_MAX && is_stuck(self); i++) {
+		PoolPeer **peer = &self->peers.all[i];
+
+		if (now_us < gives_way_us(*peer))
+			continue;
+		if ((*peer)->fitness == POOL_PEER_UNKNOWN)
+			set_silent(self, *peer);
+		drop(self, peer, now_us, 0);
+		connect_to(self, peer, pool_servers_draw_untried(self->servers), now_us);
+	}
+}
+
+static gint64 next_way_us(const PoolFleet *self)
+{
+	gint64 next_us = POOL_NEVER_US;
+
+	for (guint i = KEPT_PLACES; i < POOL_PEERS_MAX && is_stuck(self); i++)
+		next_us = MIN(next_us, gives_way_us(self->peers.all[i]));
+	return next_us;
 }
 
 static void close_peer(PoolFleet *self, PoolPeer *peer)
@@ -405,14 +418,14 @@ static void exchange(PoolFleet *self, gint64 now_us)
 
 /* Questions that are due */
 
-/* When @peer is to be asked how it is. */
+/* When @peer is to be asked how it is: one that is far not so often that it has no time for IDs. */
 static gint64 probe_us(const PoolFleet *self, const PoolPeer *peer, PoolNeed need)
 {
 	if (peer->probed_us == 0)
 		return 0;
 	if (need != POOL_NEED_NONE)
-		return peer->probed_us + PROBE_US;
-	return self->is_watched ? peer->probed_us + WATCH_US : POOL_NEVER_US;
+		return peer->answered_us + pool_peer_patience_us(peer, PROBE_US);
+	return self->is_watched ? peer->answered_us + WATCH_US : POOL_NEVER_US;
 }
 
 static void probe(PoolFleet *self, PoolNeed need, gint64 now_us)
@@ -450,8 +463,7 @@ static gboolean is_watched_and_lacks(const PoolFleet *self)
 static gboolean is_curious(const PoolFleet *self, PoolNeed need)
 {
 	return need != POOL_NEED_NONE || is_watched_and_lacks(self) ||
-	       pool_servers_count(self->servers) == 0 ||
-	       (self->config->discover && self->found == NULL);
+	       !pool_finder_has_found(&self->finder);
 }
 
 gboolean pool_fleet_list(PoolFleet *self, gint64 now_us)
@@ -465,38 +477,26 @@ gboolean pool_fleet_list(PoolFleet *self, gint64 now_us)
 	return peer != NULL;
 }
 
-/* Who there is: of a server, if that is wanted, and of the resolver. */
 static void renew(PoolFleet *self, PoolNeed need, gint64 now_us)
 {
-	if (now_us < self->renews_us || !is_curious(self, need))
+	if (now_us < self->finder.renews_us || !is_curious(self, need))
 		return;
-	self->renews_us = now_us + RETRY_US;
-	if (pool_peers_are_listing(&self->peers))
-		return; /* one that is silent is not to take the others too */
-	if (self->config->discover && pool_fleet_list(self, now_us))
-		self->is_listing = TRUE;
-	else if (self->config->has_names || pool_servers_count(self->servers) == 0)
-		look_up(self);
+	if (pool_peers_are_listing(
+		    &self->peers)) /* one that is silent is not to take the others too */
+		pool_finder_put_off(&self->finder, now_us);
+	else if (self->config->discover && pool_fleet_list(self, now_us))
+		pool_finder_await_workers(&self->finder, now_us);
+	else
+		pool_finder_look_up(&self->finder, now_us);
 }
 
 static void take_names(PoolFleet *self, gint64 now_us)
 {
-	g_autofree char *failures = NULL;
-	g_autoptr(GPtrArray) names =
-		self->names != NULL ? pool_names_get(self->names, &failures) : NULL;
+	GError *failure = NULL;
 
-	if (names == NULL)
-		return;
-	g_clear_pointer(&self->names, pool_names_free);
-	pool_servers_set(self->servers, names, *failures == '\0');
-	if (*failures != '\0')
-		set_failure(self, g_error_new(SNOWFLAKE_CLIENT_ERROR,
-					      SNOWFLAKE_CLIENT_ERROR_UNREACHABLE, "%s", failures));
-	else if (!self->config->discover || self->found != NULL)
-		self->renews_us =
-			now_us + RENEW_US + pool_servers_random(self->servers, RENEW_SPREAD_US);
-	else
-		self->renews_us = now_us;
+	pool_finder_take_names(&self->finder, now_us, &failure);
+	if (failure != NULL)
+		set_failure(self, failure);
 }
 
 static void note_need(PoolFleet *self, PoolNeed need, gint64 now_us)
@@ -531,6 +531,7 @@ void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us)
 	close_spare(self, now_us);
 	rouse_some(self, now_us);
 	connect_more(self, now_us);
+	give_way(self, now_us);
 	invite(self, now_us);
 	probe(self, need, now_us);
 }
@@ -587,12 +588,13 @@ gint64 pool_fleet_next_us(const PoolFleet *self, PoolNeed need, gint64 now_us)
 		next_us = MIN(next_us, self->settles_us);
 	if (count < wanted)
 		next_us = MIN(next_us, next_connect_us(self));
+	next_us = MIN(next_us, next_way_us(self));
 	if (is_at_rest(self))
 		next_us =
 			MIN(next_us, MAX(self->exchanges_us, pool_servers_next_us(self->servers)));
 	if (count > wanted && has_spare(self))
 		next_us = MIN(next_us, self->had_need_us + EASE_US);
 	if (is_curious(self, need))
-		next_us = MIN(next_us, self->renews_us);
+		next_us = MIN(next_us, self->finder.renews_us);
 	return next_us;
 }

@@ -4,7 +4,7 @@
 #include <glib.h>
 
 #include "client/pool/config.h"
-#include "client/pool/names.h"
+#include "client/pool/finder.h"
 #include "client/pool/peers.h"
 #include "client/pool/servers.h"
 
@@ -35,17 +35,14 @@ typedef struct {
 	guint64 switches;
 	gboolean has_lost_first; /* it failed, and there is none since */
 	gboolean is_settled;     /* has looked around, and drawn the first */
-	gint64 settles_us;   /* until then it looks around: POOL_NEVER_US until one has answered */
-	gint64 needed_us;    /* since when there is a need of more; POOL_NEVER_US: there is not */
-	gint64 had_need_us;  /* when there was, last */
-	gint64 renews_us;    /* when to ask again who there is */
-	int fd;              /* eventfd of the thread */
-	PoolNames *names;    /* being looked up; NULL: none */
-	gboolean is_listing; /* asks a server who there is, to find more */
-	GPtrArray *found;    /* Address: by get_workers; NULL: not yet */
-	GError *failure;     /* of what was last tried; NULL: something has come since */
+	gint64 settles_us;  /* until then it looks around: POOL_NEVER_US until one has answered */
+	gint64 needed_us;   /* since when there is a need of more; POOL_NEVER_US: there is not */
+	gint64 had_need_us; /* when there was, last */
+	PoolFinder finder;
+	GError *failure; /* of what was last tried; NULL: something has come since */
 } PoolFleet;
 
+/* @fd: eventfd of the thread. */
 void pool_fleet_init(PoolFleet *self, const PoolConfig *config, gboolean is_watched, int fd,
 		     gint64 now_us);
 void pool_fleet_clear(PoolFleet *self);

@@ -40,7 +40,7 @@ static gboolean begin_to_connect(PoolLink *self, const PoolLinkAddress *address)
 	       errno == EINPROGRESS;
 }
 
-static gboolean prepare_tls(PoolLink *self, const PoolLinkAddress *address, const TlsClient *tls)
+static gboolean prepare_tls(PoolLink *self, const PoolLinkAddress *address, TlsClient *tls)
 {
 	if (*address->tls_host == '\0')
 		return TRUE;
@@ -50,7 +50,7 @@ static gboolean prepare_tls(PoolLink *self, const PoolLinkAddress *address, cons
 	return self->tls != NULL;
 }
 
-PoolLink *pool_link_new(const PoolLinkAddress *address, const TlsClient *tls, gint64 now_us,
+PoolLink *pool_link_new(const PoolLinkAddress *address, TlsClient *tls, gint64 now_us,
 			GError **error)
 {
 	PoolLink *self = g_new0(PoolLink, 1);

@@ -51,7 +51,7 @@ typedef struct {
 
 /* Begins to connect. @tls: (nullable): as tls_client_connect() has it; borrowed; needed for an
  * address with TLS. Returns: (transfer full): %NULL with UNREACHABLE set */
-PoolLink *pool_link_new(const PoolLinkAddress *address, const TlsClient *tls, gint64 now_us,
+PoolLink *pool_link_new(const PoolLinkAddress *address, TlsClient *tls, gint64 now_us,
 			GError **error);
 void pool_link_free(PoolLink *self);
 

@@ -18,8 +18,10 @@ struct _PoolNames {
 	_Atomic gboolean done;
 	int fd; /* the thread's own */
 	GPtrArray *addresses;
-	GPtrArray *names; /* from here on the thread's until it is done */
-	GString *failures;
+	GString *failures; /* the thread's until it is done */
+	guint given;       /* names, by pool_names_get() */
+	pthread_mutex_t mutex;
+	GPtrArray *names; /* under it; what is in it stays as it is */
 };
 
 static void name_free(PoolName *name)
@@ -35,6 +37,7 @@ static void disown(PoolNames *self)
 	g_ptr_array_unref(self->addresses);
 	g_ptr_array_unref(self->names);
 	g_string_free(self->failures, TRUE);
+	pthread_mutex_destroy(&self->mutex);
 	g_free(self);
 }
 
@@ -49,6 +52,13 @@ static char *describe(const Address *address, const struct addrinfo *found)
 	return g_strdup_printf("%s (%s)", address->text, host);
 }
 
+static void add(PoolNames *self, PoolName *name)
+{
+	pthread_mutex_lock(&self->mutex);
+	g_ptr_array_add(self->names, name);
+	pthread_mutex_unlock(&self->mutex);
+}
+
 static void add_found(PoolNames *self, const Address *address, const struct addrinfo *found)
 {
 	PoolName *name = g_new0(PoolName, 1);
@@ -58,7 +68,7 @@ static void add_found(PoolNames *self, const Address *address, const struct addr
 	memcpy(&name->address.bytes, found->ai_addr, found->ai_addrlen);
 	if (address->is_tls)
 		g_strlcpy(name->address.tls_host, address->host, sizeof name->address.tls_host);
-	g_ptr_array_add(self->names, name);
+	add(self, name);
 }
 
 static void add_path(PoolNames *self, const Address *address)
@@ -69,38 +79,56 @@ static void add_path(PoolNames *self, const Address *address)
 	name->text = g_strdup(address->text);
 	name->address.length = local_socket_address(address->path, &bytes);
 	memcpy(&name->address.bytes, &bytes, name->address.length);
-	g_ptr_array_add(self->names, name);
+	add(self, name);
 }
 
-static void look_up(PoolNames *self, const Address *address)
+/* 0, or a code of getaddrinfo(). */
+static int look_up(PoolNames *self, const Address *address, int flags)
 {
-	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+				       .ai_flags = AI_NUMERICSERV | flags};
 	struct addrinfo *found = NULL;
 	g_autofree char *port = g_strdup_printf("%u", (guint)address->port);
 	int code = getaddrinfo(address->host, port, &hints, &found);
 
-	if (code != 0) {
-		g_string_append_printf(self->failures, "%s%s: cannot look it up: %s",
-				       self->failures->len > 0 ? "; " : "", address->text,
-				       gai_strerror(code));
-		return;
-	}
+	if (code != 0)
+		return code;
 	for (const struct addrinfo *each = found; each != NULL; each = each->ai_next)
 		add_found(self, address, each);
 	freeaddrinfo(found);
+	return 0;
+}
+
+/* Whether it is known without a look-up. */
+static gboolean is_plain(PoolNames *self, const Address *address)
+{
+	if (address->path == NULL)
+		return look_up(self, address, AI_NUMERICHOST) == 0;
+	add_path(self, address);
+	return TRUE;
+}
+
+static void look_up_name(PoolNames *self, const Address *address)
+{
+	int code = look_up(self, address, 0);
+
+	if (code != 0)
+		g_string_append_printf(self->failures, "%s%s: cannot look it up: %s",
+				       self->failures->len > 0 ? "; " : "", address->text,
+				       gai_strerror(code));
 }
 
 static void *run(void *user_data)
 {
 	PoolNames *self = user_data;
+	g_autoptr(GPtrArray) others = g_ptr_array_new();
 
-	for (guint i = 0; i < self->addresses->len; i++) {
-		const Address *address = self->addresses->pdata[i];
-
-		if (address->path != NULL)
-			add_path(self, address);
-		else
-			look_up(self, address);
+	for (guint i = 0; i < self->addresses->len; i++)
+		if (!is_plain(self, self->addresses->pdata[i]))
+			g_ptr_array_add(others, self->addresses->pdata[i]);
+	for (guint i = 0; i < others->len; i++) {
+		eventfd_write(self->fd, 1);
+		look_up_name(self, others->pdata[i]);
 	}
 	atomic_store(&self->done, TRUE);
 	eventfd_write(self->fd, 1);
@@ -136,6 +164,7 @@ PoolNames *pool_names_new(const GPtrArray *addresses, int fd)
 	self->addresses = g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
 	self->names = g_ptr_array_new_with_free_func((GDestroyNotify)name_free);
 	self->failures = g_string_new(NULL);
+	pthread_mutex_init(&self->mutex, NULL);
 	for (guint i = 0; i < addresses->len; i++)
 		g_ptr_array_add(self->addresses, address_copy(addresses->pdata[i]));
 	if (self->fd >= 0)
@@ -146,10 +175,17 @@ PoolNames *pool_names_new(const GPtrArray *addresses, int fd)
 
 GPtrArray *pool_names_get(PoolNames *self, char **out_failures)
 {
-	if (!atomic_load(&self->done))
+	gboolean is_done = atomic_load(&self->done);
+	g_autoptr(GPtrArray) names = g_ptr_array_new();
+
+	pthread_mutex_lock(&self->mutex);
+	g_ptr_array_extend(names, self->names, NULL, NULL);
+	pthread_mutex_unlock(&self->mutex);
+	if (!is_done && names->len == self->given)
 		return NULL;
-	*out_failures = g_strdup(self->failures->str);
-	return g_ptr_array_ref(self->names);
+	self->given = names->len;
+	*out_failures = is_done ? g_strdup(self->failures->str) : NULL;
+	return g_steal_pointer(&names);
 }
 
 void pool_names_free(PoolNames *self)

@@ -37,7 +37,7 @@ static void set_draws(PoolPeer *self, ClientResult draws)
 	self->too_many = self->max_count + 1;
 }
 
-PoolPeer *pool_peer_new(PoolServer *server, const TlsClient *tls, gint64 now_us, GError **error)
+PoolPeer *pool_peer_new(PoolServer *server, TlsClient *tls, gint64 now_us, GError **error)
 {
 	PoolLink *link = pool_link_new(&server->address, tls, now_us, error);
 
@@ -48,6 +48,7 @@ PoolPeer *pool_peer_new(PoolServer *server, const TlsClient *tls, gint64 now_us,
 
 	self->server = server;
 	self->link = link;
+	self->useless_us = now_us;
 	set_draws(self, CLIENT_RESULT_RUNS);
 	server->is_linked = TRUE;
 	return self;
@@ -121,6 +122,13 @@ void pool_peer_forget_order(PoolPeer *self)
 	self->order = NULL;
 }
 
+gint64 pool_peer_useless_since_us(const PoolPeer *self)
+{
+	if (self->fitness == POOL_PEER_UNKNOWN)
+		return self->link->since_us;
+	return pool_peer_is_idle(self) ? self->useless_us : POOL_NEVER_US;
+}
+
 gint64 pool_peer_patience_us(const PoolPeer *self, gint64 least_us)
 {
 	return MAX(least_us, ROUND_TRIPS * self->round_trip_us);
@@ -178,6 +186,9 @@ static gint64 take_round_trip(PoolPeer *self, gint64 now_us)
 {
 	gint64 round_trip_us = MAX(now_us - self->probed_us, 1);
 
+	self->answered_us = now_us;
+	if (self->fitness == POOL_PEER_UNKNOWN)
+		self->useless_us = POOL_NEVER_US;
 	/* the least one tells how far it is, the others how busy something was */
 	if (self->round_trip_us == 0 || round_trip_us < self->round_trip_us)
 		self->round_trip_us = round_trip_us;
@@ -240,6 +251,7 @@ static PoolPeerEvent take_ids(PoolPeer *self, const ClientReply *reply, PoolNews
 		return POOL_PEER_FAILED;
 	}
 	self->last_id = runs[news->runs->len - 1].first + runs[news->runs->len - 1].count - 1;
+	self->useless_us = POOL_NEVER_US;
 	return POOL_PEER_DRAWN;
 }
 
@@ -263,6 +275,7 @@ static PoolPeerEvent refuse(PoolPeer *self, gint64 now_us, const ClientReply *re
 	gint64 rest_ms = CLAMP(reply->retry_after_ms, LEAST_REFUSAL_MS, MOST_REFUSAL_MS);
 
 	self->refused_until_us = now_us + rest_ms * G_TIME_SPAN_MILLISECOND;
+	self->useless_us = MIN(self->useless_us, now_us);
 	g_propagate_error(error, refusal);
 	return POOL_PEER_REFUSED;
 }

@@ -35,7 +35,10 @@ typedef struct {
 	PoolServer *server; /* borrowed */
 	PoolLink *link;
 	PoolPeerFitness fitness;
-	gint64 probed_us; /* when it was last asked how it is */
+	gint64 probed_us;   /* when it was last asked how it is */
+	gint64 answered_us; /* and when it last said so */
+	gint64 useless_us; /* since when it has not said yet, or refuses IDs; POOL_NEVER_US: neither
+			    */
 	gint64 round_trip_us;
 	SnowflakeClientWorker *worker; /* what it last said of itself; NULL: it has not, or lacks
 					* get_worker() */
@@ -62,7 +65,7 @@ void pool_news_clear(PoolNews *self);
 
 /* Begins to connect. @tls: (nullable): as pool_link_new() has it. Returns: (transfer full): %NULL
  * with an error set */
-PoolPeer *pool_peer_new(PoolServer *server, const TlsClient *tls, gint64 now_us, GError **error);
+PoolPeer *pool_peer_new(PoolServer *server, TlsClient *tls, gint64 now_us, GError **error);
 void pool_peer_free(PoolPeer *self);
 
 gboolean pool_peer_is_idle(const PoolPeer *self);
@@ -85,6 +88,10 @@ void pool_peer_forget_order(PoolPeer *self);
 /* How good it is to ask it for IDs: the less the better; POOL_PEER_USELESS: not at all. */
 #define POOL_PEER_USELESS G_MAXINT
 gint pool_peer_rank(const PoolPeer *self, gint64 now_us);
+
+/* Since when it does not get on: it has not said how it is, from its last step on, or it refuses
+ * IDs, and nothing is under way; POOL_NEVER_US: neither. */
+gint64 pool_peer_useless_since_us(const PoolPeer *self);
 
 /* How long to wait for it before another is asked: @least_us, or more if it is far. */
 gint64 pool_peer_patience_us(const PoolPeer *self, gint64 least_us);

@@ -91,7 +91,25 @@ static gboolean is_there(const PoolServer *server)
 	return server->is_known && !server->is_linked;
 }
 
-static PoolServer *draw(PoolServers *self, gboolean rests, gint64 now_us)
+/* Which of those that are not linked. */
+typedef gboolean (*Fits)(const PoolServer *server, gint64 now_us);
+
+static gboolean rests(const PoolServer *server, gint64 now_us)
+{
+	return server->rests_until_us > now_us;
+}
+
+static gboolean has_rested(const PoolServer *server, gint64 now_us)
+{
+	return !rests(server, now_us);
+}
+
+static gboolean is_untried(const PoolServer *server, gint64 now_us G_GNUC_UNUSED)
+{
+	return server->failures == 0;
+}
+
+static PoolServer *draw(PoolServers *self, Fits fits, gint64 now_us)
 {
 	PoolServer *drawn = NULL;
 	guint seen = 0;
@@ -100,7 +118,7 @@ static PoolServer *draw(PoolServers *self, gboolean rests, gint64 now_us)
 	for (guint i = 0; i < self->servers->len; i++) {
 		PoolServer *server = self->servers->pdata[i];
 
-		if (is_there(server) && (server->rests_until_us > now_us) == rests &&
+		if (is_there(server) && fits(server, now_us) &&
 		    pool_servers_random(self, ++seen) == 0)
 			drawn = server;
 	}
@@ -109,16 +127,32 @@ static PoolServer *draw(PoolServers *self, gboolean rests, gint64 now_us)
 
 PoolServer *pool_servers_draw(PoolServers *self, gint64 now_us)
 {
-	return draw(self, FALSE, now_us);
+	return draw(self, has_rested, now_us);
+}
+
+PoolServer *pool_servers_draw_untried(PoolServers *self)
+{
+	return draw(self, is_untried, 0);
 }
 
 gboolean pool_servers_rouse(PoolServers *self, gint64 now_us)
 {
-	PoolServer *server = draw(self, TRUE, now_us);
+	PoolServer *server = draw(self, rests, now_us);
 
 	if (server != NULL)
 		server->rests_until_us = now_us;
 	return server != NULL;
+}
+
+gboolean pool_servers_have_untried(const PoolServers *self)
+{
+	for (guint i = 0; i < self->servers->len; i++) {
+		const PoolServer *server = self->servers->pdata[i];
+
+		if (is_there(server) && is_untried(server, 0))
+			return TRUE;
+	}
+	return FALSE;
 }
 
 gint64 pool_servers_next_us(const PoolServers *self)

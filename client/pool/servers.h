@@ -34,6 +34,10 @@ guint pool_servers_count(const PoolServers *self);
  * resting. */
 PoolServer *pool_servers_draw(PoolServers *self, gint64 now_us);
 
+/* Likewise, of those that are not linked and have not failed since they last served, or ever. */
+PoolServer *pool_servers_draw_untried(PoolServers *self);
+gboolean pool_servers_have_untried(const PoolServers *self);
+
 /* When the first of those that are not linked has rested; POOL_NEVER_US: there is none. */
 gint64 pool_servers_next_us(const PoolServers *self);
 
