@@ -2,9 +2,9 @@
 """Runs the steps of tests/run, several at a time, and adds up what came of them.
 
 A step is a command, or what is made of one here. It succeeds if its exit status is 0, if it has
-tests, and if none of them failed. What takes as long as it takes because it waits runs beside what
-computes: there is a lane for each, and the steps of a lane run one after the other. Those of the
-lane that computes give way (nice) to the others, who have limits.
+tests, if none of them failed, and if it ends within its limit. What takes as long as it takes
+because it waits runs beside what computes: there is a lane for each, and the steps of a lane run
+one after the other. Those of the lane that computes give way (nice) to the others, who have limits.
 """
 import concurrent.futures
 import json
@@ -20,6 +20,9 @@ from typing import NamedTuple
 LANES = COMPUTES, WAITS, CHAOS = "computes", "waits", "chaos"
 # To half of what others get; with more, nothing comes to its end on a busy machine.
 GIVE_WAY = ("nice", "-n3")
+# A step that hangs is to be a failure with its log, and continuous integration is to have an end:
+# several times what the slowest takes. It is told to end, and killed some time later.
+LIMIT_S, GRACE_S = 2400, 30
 LOG_LINES_SHOWN = 100
 LOG_LINES_HIDDEN = re.compile(r"ok|skip|\[\d+/\d+\]|.* OK  ")
 NO_TAP = "Unknown TAP output"  # meson passes over it, and says so
@@ -45,6 +48,7 @@ class Step(NamedTuple):
     count: object      # a function of the exit status and the log: Numbers
     environment: dict = {}
     shows: str = ""    # the lines of its log that are told if it succeeds begin with this
+    limit_s: int = LIMIT_S  # 0: none
 
 
 def judge(status, passed, failed, skipped):
@@ -133,14 +137,20 @@ class Runner:
                        f"never came to an end: {', '.join(missing)}" if missing else "")
 
     def stop(self):
-        """Ends what runs, with all that it has started. A process that was reaped is left alone:
-        its pid may be another's by now."""
+        """Ends what runs."""
         with self._changed:
             self._stopped = True
             for pid in self.pids:
-                os.killpg(pid, signal.SIGTERM)
-                os.killpg(pid, signal.SIGCONT)
+                self._signal(pid, signal.SIGTERM)
             self._changed.notify_all()
+
+    def _signal(self, pid, number):
+        """To a process and all that it has started. One that was reaped is left alone: its pid may
+        be another's by now."""
+        with self._changed:
+            if pid in self.pids:
+                os.killpg(pid, number)
+                os.killpg(pid, signal.SIGCONT)
 
     def _run_lane(self, lane):
         try:
@@ -162,6 +172,9 @@ class Runner:
             began = time.monotonic()
             status, cpu_s = self._execute(step, log)
             numbers = step.count(status, log.read_text(errors="replace"))
+            if 0 < step.limit_s <= time.monotonic() - began:
+                numbers = numbers._replace(failed=max(numbers.failed, 1),
+                                           why=f"it did not end within {step.limit_s} s")
         with self._changed:
             self.numbers[step.name] = numbers
             self._changed.notify_all()
@@ -187,10 +200,17 @@ class Runner:
                 stderr=out, stdin=subprocess.DEVNULL, env={**os.environ, **step.environment},
                 process_group=0)
             self.pids.add(process.pid)
+        ends = [threading.Timer(after_s, self._signal, (process.pid, number))
+                for after_s, number in ((step.limit_s, signal.SIGTERM),
+                                        (step.limit_s + GRACE_S, signal.SIGKILL)) if step.limit_s]
+        for end in ends:
+            end.start()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         with self._changed:
             _, status, usage = os.wait4(process.pid, 0)
             self.pids.remove(process.pid)
+        for end in ends:
+            end.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)
         return process.returncode, usage.ru_utime + usage.ru_stime
 

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 from runner import CHAOS, COMPUTES, WAITS, Runner, Step, check, meson, suite
 
@@ -75,6 +76,18 @@ class Steps(SelfTest):
                                  ("kill -9 $$", (0, 1, 0))):
             with self.subTest(script):
                 self.assertEqual(self.run_steps(self.step("it", script))[:3], expected)
+
+    def test_a_step_that_hangs(self):
+        """It is told to end, with all that it has started, and killed if it does not; what it says
+        then does not help it. The step behind it runs."""
+        for script in (FOR_EVER, f"{FOR_EVER} | cat", f"trap '' TERM; {FOR_EVER}",
+                       "trap 'exit 0' TERM; tail -f /dev/null & wait"):
+            with self.subTest(script), unittest.mock.patch("runner.GRACE_S", 1):
+                hangs = self.step("hangs", f"echo $$; {script}")._replace(limit_s=1)
+                numbers = self.run_steps(hangs, self.step("it", "true"))
+                self.assertEqual(numbers[:2], (1 + ("exit 0" in script), 1))
+                self.assertIn("    it did not end within 1 s", self.said)
+                self.wait_ended((self.directory / "hangs.log").read_text().split()[0])
 
     def test_tests_of_meson(self):
         """Exit status, what each program came to and printed; passed, failed, skipped."""

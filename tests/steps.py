@@ -9,10 +9,11 @@ import sys
 
 import runner
 import runner_selftest
-from runner import CHAOS, COMPUTES, WAITS, Step, check, meson, suite
+from runner import CHAOS, COMPUTES, LIMIT_S, WAITS, Step, check, meson, suite
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILDS = pathlib.Path(os.environ.get("SNOWFLAKE_TEST_BUILDS", ROOT / "build-tests"))
+GO_CACHE = os.environ.get("GOCACHE", f"{BUILDS}/go-cache")
 PROCESSORS = len(os.sched_getaffinity(0))
 CHAOS_S, LONG_CHAOS_S = 300, 3600
 FUZZ_S = 300  # each target
@@ -31,7 +32,8 @@ THREADED = ("test_calls.Calls.", "test_wire.Forms.", "test_parking", "test_press
             "test_lifecycle.Stop", "test_lifecycle.Lives", "test_kill.Lives",
             "test_zookeeper_faults", "test_zookeeper_lost_replies", "test_names", "test_audit",
             "test_wide_ids", "test_journal", "test_relay", "test_admin.Ids",
-            "test_zookeeper_status.Lists", "test_zookeeper_status.Clocks")
+            "test_zookeeper_status.Lists", "test_zookeeper_status.Clocks", "test_tls.Crowd",
+            "test_tls_renewed")
 
 SANITIZED = {
     "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1",
@@ -74,7 +76,7 @@ def integration_tests(name, tiers, jobs, patterns=(), under=(), **environment):
     return Step(f"{name}: integration tests", tiers, WAITS, (f"{name}: build",), (
         *under, *program("tests/integration/run.py", "--build", BUILDS / name, "--jobs",
                          jobs * PROCESSORS, *patterns)), suite("integration"),
-        {"GOCACHE": os.environ.get("GOCACHE", f"{BUILDS}/go-cache"),
+        {"GOCACHE": GO_CACHE,
          "SNOWFLAKE_CLIENTS": f"{BUILDS}/clients",
          **({} if name == "release" else SANITIZED), **environment})
 
@@ -84,9 +86,17 @@ def of_release(name, tiers, lane, counts, *command, shows=""):
                 shows=shows)
 
 
+def client(language):
+    """Of a package that people install: its own tests."""
+    return Step(f"clients/{language}", ALL, WAITS, ("release: build",),
+                program(f"clients/{language}/test"), suite(f"client-{language}"),
+                {"SNOWFLAKE_BUILD": str(BUILDS / "release"), "GOCACHE": GO_CACHE})
+
+
 def chaos(tiers, seconds):
-    return of_release("chaos", tiers, CHAOS, "chaos", "tests/chaos/run", "--build",
+    step = of_release("chaos", tiers, CHAOS, "chaos", "tests/chaos/run", "--build",
                       BUILDS / "release", "--seconds", seconds)
+    return step._replace(limit_s=seconds + LIMIT_S)
 
 
 def without_randomization():
@@ -123,6 +133,10 @@ def table(chaos_s):
         Step("fuzz", (FULL,), COMPUTES, (), program("tests/fuzz/run", "--seconds", FUZZ_S),
              suite("fuzz"), shows=r"fuzz-|all "),
 
+        client("go"),
+        client("java"),
+        client("node"),
+        client("python"),
         integration_tests("release", (QUICK, USUAL), 2),
         integration_tests("release", (FULL,), 2, SNOWFLAKE_LONG="1"),
         integration_tests("asan", (USUAL,), 2),
@@ -133,10 +147,15 @@ def table(chaos_s):
         of_release("container", (FULL,), WAITS, "container", "tests/container/run", "--build",
                    BUILDS / "release"),
 
+        # which wait most of their time, too
         of_release("chaos: self-test", MORE, CHAOS, "chaos", "tests/chaos/run", "--build",
                    BUILDS / "release", "--self-test"),
         chaos((USUAL,), chaos_s or CHAOS_S),
         chaos((FULL,), chaos_s or LONG_CHAOS_S),
+        of_release("clients: self-test", MORE, CHAOS, "clients", "tests/clients/run", "--build",
+                   BUILDS / "release", "--self-test"),
+        of_release("clients", MORE, CHAOS, "clients", "tests/clients/run", "--build",
+                   BUILDS / "release"),
     ]
 
 
@@ -159,7 +178,9 @@ def main():
     given = parser.parse_args()
     if given.self_test:
         return runner_selftest.main()
-    steps = table(given.chaos_seconds)
+    # what only the longest tier has may take hours
+    steps = [step._replace(limit_s=0) if step.tiers == (FULL,) else step
+             for step in table(given.chaos_seconds)]
     if given.list:
         show(steps)
         return 0

@@ -1,24 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-import com.twitter.service.snowflake.gen.SnowflakeExtended;
-import org.apache.thrift.TException;
-import org.apache.thrift.protocol.TBinaryProtocol;
-import org.apache.thrift.transport.TSocket;
-import org.apache.thrift.transport.layered.TFramedTransport;
+import java.util.List;
+import snowflake.client.Snowflake;
 
-public final class FirstId {
-	private static final int TIMEOUT_MS = 2000; // to connect, and for each answer
-
+public class FirstId {
 	public static void main(String[] args) {
-		try (TSocket socket = new TSocket("127.0.0.1", 7609, TIMEOUT_MS);
-				TFramedTransport transport = new TFramedTransport(socket)) {
-			transport.open();
-			SnowflakeExtended.Client client =
-				new SnowflakeExtended.Client(new TBinaryProtocol(transport));
-			System.out.println(client.get_id("my-program"));
-			System.out.println(client.get_ids("my-program", 3));
-		} catch (TException e) {
-			System.err.println("no IDs: " + e.getMessage());
-			System.exit(1);
+		try (Snowflake client = new Snowflake(List.of("127.0.0.1:7609"), "my-program")) {
+			System.out.println(client.nextId());
 		}
 	}
 }

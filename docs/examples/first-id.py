@@ -1,23 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-import logging
-import sys
+from snowflake_client import Snowflake
 
-from snowflake import SnowflakeExtended
-from thrift.Thrift import TException
-from thrift.protocol.TBinaryProtocol import TBinaryProtocol
-from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TFramedTransport
-
-logging.getLogger("thrift").setLevel(logging.CRITICAL)  # what it logs, it raises too
-socket = TSocket("127.0.0.1", 7609)
-socket.setTimeout(2000)  # milliseconds: to connect, and for each answer
-transport = TFramedTransport(socket)
-client = SnowflakeExtended.Client(TBinaryProtocol(transport))
-try:
-    transport.open()
-    print(client.get_id("my-program"))
-    print(client.get_ids("my-program", 3))
-except (TException, OSError) as error:
-    sys.exit(f"no IDs: {getattr(error, 'inner', None) or error}")
-finally:
-    transport.close()
+client = Snowflake("127.0.0.1:7609", agent="my-program")
+print(client.next_id(), client.next_ids(3))
+client.close()

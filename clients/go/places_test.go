@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package snowflake_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"snowflake"
+	"snowflake/snowflaketest"
+)
+
+func TestLocalSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	snowflaketest.StartServer(t, "--listen", "unix:"+path)
+	next(t, open(t, snowflake.Options{}, "unix:"+path))
+}
+
+func TestIPv6(t *testing.T) {
+	if probe, err := net.Listen("tcp", "[::1]:0"); err != nil {
+		t.Skip("this machine has no IPv6")
+	} else {
+		probe.Close()
+	}
+	address := snowflaketest.StartServer(t, "--listen", "[::1]:0")
+	if !strings.HasPrefix(address, "[::1]:") {
+		t.Fatal(address)
+	}
+	next(t, open(t, snowflake.Options{}, address))
+}
+
+func TestName(t *testing.T) {
+	address := snowflaketest.StartServer(t)
+	name := "localhost" + strings.TrimPrefix(address, "127.0.0.1")
+	next(t, open(t, snowflake.Options{}, name)) // at ::1 nobody listens
+	gone := "localhost" + strings.TrimPrefix(dead(t), "127.0.0.1")
+	_, err := open(t, snowflake.Options{}, gone).NextID(background)
+	told := check(t, err, snowflake.ErrUnreachable, gone)
+	for _, attempt := range told.Attempts {
+		if !strings.HasPrefix(attempt.Reason, "127.0.0.1: ") && !strings.HasPrefix(attempt.Reason, "[::1]: ") {
+			t.Errorf("%q does not begin with the address", attempt.Reason)
+		}
+	}
+	_, err = open(t, snowflake.Options{}, "nobody.invalid").NextID(background)
+	check(t, err, snowflake.ErrUnreachable, "nobody.invalid")
+}
+
+// An authority, and whom it vouches for.
+type authority struct {
+	directory   string
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{directory: t.TempDir()}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "CA"},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign}
+	a.certificate, a.key = a.sign(t, "ca", template)
+	return a
+}
+
+// sign writes NAME.pem and NAME.key.
+func (a *authority) sign(t *testing.T, name string, template *x509.Certificate) (*x509.Certificate,
+	*ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent, parentKey := a.certificate, a.key
+	if parent == nil {
+		parent, parentKey = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.write(t, name+".pem", "CERTIFICATE", der)
+	a.write(t, name+".key", "PRIVATE KEY", secret)
+	made, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made, key
+}
+
+func (a *authority) write(t *testing.T, name, kind string, der []byte) {
+	t.Helper()
+	text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+	if err := os.WriteFile(a.path(name), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (a *authority) path(name string) string { return filepath.Join(a.directory, name) }
+
+func (a *authority) vouch(t *testing.T, name string, hosts ...string) {
+	t.Helper()
+	a.sign(t, name, &x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: hosts,
+		Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}})
+}
+
+func (a *authority) start(t *testing.T, name string, options ...string) string {
+	t.Helper()
+	address := snowflaketest.StartServer(t, append([]string{"--listen", "tls:127.0.0.1:0",
+		"--tls-certificate", a.path(name + ".pem"), "--tls-key", a.path(name + ".key")}, options...)...)
+	return "tls:localhost" + address[strings.LastIndex(address, ":"):]
+}
+
+func TestTLS(t *testing.T) {
+	known, stranger := newAuthority(t), newAuthority(t)
+	known.vouch(t, "here", "localhost")
+	known.vouch(t, "elsewhere", "elsewhere.test")
+	known.vouch(t, "client")
+	pool := func(a *authority) *x509.CertPool {
+		pool := x509.NewCertPool()
+		pool.AddCert(a.certificate)
+		return pool
+	}
+	own, err := tls.LoadX509KeyPair(known.path("client.pem"), known.path("client.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, elsewhere := known.start(t, "here"), known.start(t, "elsewhere")
+	asks := known.start(t, "here", "--tls-client-ca", known.path("ca.pem"))
+	for name, one := range map[string]struct {
+		server string
+		config *tls.Config
+		isGood bool
+	}{
+		"right":             {here, &tls.Config{RootCAs: pool(known)}, true},
+		"another authority": {here, &tls.Config{RootCAs: pool(stranger)}, false},
+		"the machine's":     {here, nil, false},
+		"another name":      {elsewhere, &tls.Config{RootCAs: pool(known)}, false},
+		"that name":         {elsewhere, &tls.Config{RootCAs: pool(known), ServerName: "elsewhere.test"}, true},
+		"unknown client":    {asks, &tls.Config{RootCAs: pool(known)}, false},
+		"known client": {asks, &tls.Config{RootCAs: pool(known), Certificates: []tls.Certificate{own}},
+			true},
+	} {
+		client := open(t, snowflake.Options{TLS: one.config, Timeout: patience}, one.server)
+		id, err := client.NextID(background)
+		if one.isGood && (err != nil || id <= 0) {
+			t.Errorf("%s: %v", name, err)
+		} else if !one.isGood {
+			check(t, err, snowflake.ErrUnreachable, one.server)
+			t.Logf("%s: %v", name, err)
+		}
+	}
+	silent := "tls:" + listen(t, hang)
+	_, err = open(t, snowflake.Options{Timeout: 100 * time.Millisecond}, silent).NextID(background)
+	check(t, err, snowflake.ErrTimeout, silent)
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+package snowflake.client.testing;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+
+/** A server of one's own, ready in milliseconds, until it is closed. It keeps its state in a directory
+ * that goes with it.
+ *
+ * <pre>{@code
+ * try (RunningServer server = RunningServer.start();
+ *         Snowflake client = new Snowflake(List.of(server.address()), "test")) {
+ * }</pre> */
+public final class RunningServer implements AutoCloseable {
+	private static final Pattern LISTENING = Pattern.compile(" event=listening address=(\\S+)");
+	private static final long START_LIMIT_S = 30;
+	private static final long STOP_LIMIT_S = 10;
+
+	private final Process process;
+	private final Path directory;
+	private final String address;
+
+	private RunningServer(Process process, Path directory, String address) {
+		this.process = process;
+		this.directory = directory;
+		this.address = address;
+	}
+
+	/** snowflaked, which is looked for in $PATH, at a free port of 127.0.0.1. */
+	public static RunningServer start() throws IOException {
+		return start("snowflaked", "127.0.0.1:0");
+	}
+
+	/** @throws IOException if it does not start: with what it said */
+	public static RunningServer start(String program, String listen, String... options)
+			throws IOException {
+		Path directory = Files.createTempDirectory("snowflake");
+		Process process = null;
+
+		try {
+			List<String> command = new ArrayList<>(List.of(program, "--listen", listen,
+				"--state-directory", directory.toString(), "--worker-id", "0"));
+			command.addAll(List.of(options));
+			process = new ProcessBuilder(command).redirectOutput(ProcessBuilder.Redirect.DISCARD)
+				.start();
+			process.getOutputStream().close();
+			return new RunningServer(process, directory, addressOnceReady(process));
+		} catch (IOException e) {
+			if (process != null)
+				process.destroyForcibly();
+			remove(directory);
+			throw e;
+		}
+	}
+
+	/** What a client is given. */
+	public String address() {
+		return address;
+	}
+
+	/** Stops the server, in order. */
+	@Override
+	public void close() {
+		process.destroy();
+		try {
+			if (!process.waitFor(STOP_LIMIT_S, TimeUnit.SECONDS))
+				process.destroyForcibly().waitFor();
+		} catch (InterruptedException e) {
+			process.destroyForcibly();
+			Thread.currentThread().interrupt();
+		}
+		remove(directory);
+	}
+
+	/** Without a warning, and as if it had lost its power. */
+	public void kill() {
+		process.destroyForcibly();
+		close();
+	}
+
+	private static String addressOnceReady(Process process) throws IOException {
+		CompletableFuture<Void> late = CompletableFuture.runAsync(process::destroyForcibly,
+			CompletableFuture.delayedExecutor(START_LIMIT_S, TimeUnit.SECONDS));
+		BufferedReader log = new BufferedReader(
+			new InputStreamReader(process.getErrorStream(), StandardCharsets.UTF_8));
+		StringBuilder said = new StringBuilder();
+		String address = "";
+
+		for (String line = log.readLine(); line != null; line = log.readLine()) {
+			said.append(line).append('\n');
+			Matcher found = LISTENING.matcher(line);
+			if (address.isEmpty() && found.find())
+				address = found.group(1);
+			if (line.contains(" event=ready ")) {
+				late.cancel(false);
+				readOn(log);
+				return address;
+			}
+		}
+		late.cancel(false);
+		throw new IOException("the server did not start: " + said);
+	}
+
+	/** So that the server never waits for who reads its log. */
+	private static void readOn(BufferedReader log) {
+		Thread thread = new Thread(() -> {
+			try {
+				while (log.readLine() != null)
+					continue;
+			} catch (IOException e) {
+				// the server has ended
+			}
+		}, "snowflaked-log");
+
+		thread.setDaemon(true);
+		thread.start();
+	}
+
+	private static void remove(Path directory) {
+		try (Stream<Path> paths = Files.walk(directory)) {
+			for (Path path : paths.sorted(Comparator.reverseOrder()).toList())
+				Files.deleteIfExists(path);
+		} catch (IOException e) {
+			// it is in the directory for temporary files
+		}
+	}
+}

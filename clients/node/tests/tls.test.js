@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+const assert = require('node:assert');
+const { execFileSync } = require('node:child_process');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { after, before, test } = require('node:test');
+const { SnowflakeTimeoutError, UnreachableError, Snowflake } = require('..');
+const { startServer } = require('../lib/testing');
+const {
+  SNOWFLAKED, assertIds, client, dead, failure, peer, server, take,
+} = require('./support');
+
+const KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
+let directory;
+
+function openssl(...words) {
+  execFileSync('openssl', words, { cwd: directory, stdio: 'ignore' });
+}
+
+function vouch(name, alternatives) {
+  fs.writeFileSync(path.join(directory, 'extensions'), `subjectAltName=${alternatives}`);
+  openssl('req', ...KEY, '-keyout', `${name}.key`, '-out', 'csr', '-subj', `/CN=${name}`);
+  openssl('x509', '-req', '-in', 'csr', '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial',
+    '-days', '2', '-extfile', 'extensions', '-out', `${name}.pem`);
+}
+
+before(() => {
+  directory = fs.mkdtempSync(path.join(os.tmpdir(), 'snowflake-'));
+  openssl('req', '-x509', ...KEY, '-days', '2', '-keyout', 'ca.key', '-out', 'ca.pem', '-subj',
+    '/CN=ca');
+  vouch('server', 'DNS:localhost,IP:127.0.0.1');
+  vouch('other', 'DNS:other.example');
+  vouch('client', 'DNS:client.example');
+});
+after(() => fs.rmSync(directory, { recursive: true }));
+
+const read = (name) => fs.readFileSync(path.join(directory, name));
+const known = () => ({ ca: read('ca.pem'), cert: read('client.pem'), key: read('client.key') });
+const args = (name, ...more) => ['--tls-certificate', path.join(directory, `${name}.pem`),
+  '--tls-key', path.join(directory, `${name}.key`), ...more];
+const secure = (t, name, ...more) => server(t, {
+  listen: 'tls:127.0.0.1:0', args: args(name, ...more),
+});
+
+async function refusal(t, address, tls) {
+  const { error } = await failure(client(t, address, { tls }).nextId(), UnreachableError);
+  return error.attempts[0].reason;
+}
+
+test('a server that the authority vouches for', async (t) => {
+  const address = await secure(t, 'server');
+  for (const one of [address, address.replace('127.0.0.1', 'localhost')]) {
+    const snowflake = client(t, one, { tls: { ca: read('ca.pem') } });
+    assertIds([...await take(snowflake, 1000), ...await snowflake.nextIds(20000)], 21000);
+  }
+});
+
+test('certificates that are refused', async (t) => {
+  assert.match(await refusal(t, await secure(t, 'server')), /^TLS: .*certificate/);
+  const other = await secure(t, 'other');
+  const tls = { ca: read('ca.pem') };
+  assert.match(await refusal(t, other, tls), /^TLS: .*(altnames|list)/);
+  const anyName = client(t, other, { tls: { ...tls, checkServerIdentity: () => undefined } });
+  await anyName.nextId();
+  await client(t, other, { tls: { ...tls, servername: 'other.example' } }).nextId();
+});
+
+test('a certificate of the client', async (t) => {
+  const address = await secure(t, 'server', '--tls-client-ca', path.join(directory, 'ca.pem'));
+  assert.match(await refusal(t, address, { ca: read('ca.pem') }), /TLS|closed|reset/);
+  await client(t, address, { tls: known() }).nextId();
+});
+
+test('TLS with a plain server, and plain calls of one with TLS', async (t) => {
+  const tls = { ca: read('ca.pem') };
+  await refusal(t, `tls:${await server(t)}`, tls);
+  await refusal(t, (await secure(t, 'server')).replace('tls:', ''), tls);
+});
+
+test('a server with TLS is restarted', async (t) => {
+  const listen = `tls:${await dead(t)}`;
+  const snowflake = client(t, listen, { tls: { ca: read('ca.pem') }, prefetchMs: 0 });
+  for (let n = 0; n < 3; n += 1) {
+    const running = await startServer({ program: SNOWFLAKED, listen, args: args('server') });
+    assertIds(await take(snowflake, 3), 3);
+    await running.stop();
+  }
+});
+
+test('a handshake that hangs', async (t) => {
+  const { address } = await peer(t, () => undefined);
+  const snowflake = client(t, `tls:${address}`, { tls: { ca: read('ca.pem') }, timeoutMs: 300 });
+  const { error } = await failure(snowflake.nextId(), SnowflakeTimeoutError);
+  assert.match(error.message, /within \d+ ms$/);
+});
+
+test('what is no certificate', () => {
+  for (const [tls, reason] of [
+    [{ ca: 'ca.pem' }, /ca is not the contents of a PEM file/],
+    [{ ca: [read('ca.pem'), 'ca.pem'] }, /ca is not/],
+    [{ ...known(), key: 'x' }, /key is not/],
+    [{ ...known(), key: read('server.key') }, /do not go together/],
+  ]) {
+    assert.throws(() => new Snowflake('tls:a.example', { agent: 'test', tls }), {
+      name: 'TypeError', message: reason,
+    });
+  }
+});

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real servers, and servers that answer as a test tells them.
+
+  SNOWFLAKE_BUILD  the build directory with server/snowflaked, by default build/ of the tree
+"""
+import contextlib
+import functools
+import itertools
+import os
+import pathlib
+import re
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import unittest
+from unittest import mock
+
+PACKAGE = pathlib.Path(__file__).resolve().parent.parent
+ROOT = PACKAGE.parent.parent
+BUILD = pathlib.Path(os.environ.get("SNOWFLAKE_BUILD", ROOT / "build")).resolve()
+SNOWFLAKED = str(BUILD / "server" / "snowflaked")
+VECTORS = ROOT / "tests" / "vectors"
+
+sys.path.insert(0, str(PACKAGE))
+
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol  # noqa: E402
+from thrift.Thrift import TApplicationException, TMessageType  # noqa: E402
+from thrift.transport.TTransport import TMemoryBuffer  # noqa: E402
+
+from snowflake_client import Snowflake  # noqa: E402
+from snowflake_client import testing  # noqa: E402
+from snowflake_client.generated import Snowflake as calls_of_2010  # noqa: E402
+from snowflake_client.generated import SnowflakeExtended as calls  # noqa: E402
+from snowflake_client.generated.ttypes import IdRun  # noqa: E402
+
+# how much later than told a busy machine may be, in what is judged by time
+LATE_S = 5.0
+# for what comes in time unless something is broken
+LONG_S = 60.0
+LOOK_EVERY_S = 0.005
+MODULES = {"get_id": calls_of_2010, "get_ids": calls, "get_id_runs": calls}
+
+running_server = functools.partial(testing.running_server, program=SNOWFLAKED)
+
+
+@contextlib.contextmanager
+def waiting_server(registry):
+    with subprocess.Popen(
+            [SNOWFLAKED, "--listen", "127.0.0.1:0", "--datacenter-id", "1", "--zookeeper",
+             registry], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            text=True) as process:
+        log = (re.search(r"event=listening address=(\S+)", line) for line in process.stderr)
+        try:
+            yield next(found[1] for found in log if found)
+        finally:
+            process.terminate()
+
+
+class Case(unittest.TestCase):
+    def server(self, *options, **settings):
+        """The address of a real server that runs until the test ends."""
+        return self.enter(running_server(*options, **settings))
+
+    def waiting_server(self):
+        """Likewise, of one that has no worker ID, since its registry does not answer."""
+        return self.enter(waiting_server(self.dead()))
+
+    def dead(self):
+        """An address that is taken for as long as the test lasts, and where nobody listens; but a
+        server that is told to may."""
+        sock = self.enter(socket.socket())
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{sock.getsockname()[1]}"
+
+    def client(self, servers, agent="test", **options):
+        client = Snowflake(servers, agent=agent, **{"timeout_ms": LONG_S * 1000, **options})
+        self.addCleanup(client.close)
+        return client
+
+    def client_in_order(self, servers, **options):
+        """It begins with the first, and goes on with the next."""
+        with mock.patch("random.shuffle"):
+            return self.client(servers, **options)
+
+    def peer(self, answer):
+        return self.enter(contextlib.closing(Peer(answer)))
+
+    def enter(self, manager):  # enterContext of Python 3.11
+        result = manager.__enter__()
+        self.addCleanup(manager.__exit__, None, None, None)
+        return result
+
+    def took(self, call, *arguments):
+        """The exception that it raises, and after how many seconds."""
+        began = time.monotonic()
+        with self.assertRaises(Exception) as caught:
+            call(*arguments)
+        return caught.exception, time.monotonic() - began
+
+    def fill_hand(self, client):
+        """Takes until there are some in hand."""
+        for _ in range(1_000_000):
+            client.next_id()
+            if client._hand._left() >= 100:
+                return
+        self.fail("nothing comes in hand")
+
+    def wait_until(self, condition):
+        end = time.monotonic() + LONG_S
+        while not condition():
+            self.assertLess(time.monotonic(), end, "it does not come to be")
+            time.sleep(LOOK_EVERY_S)
+
+    def assert_soon(self, took_s):
+        self.assertLess(took_s, LATE_S)
+
+    def assert_ids(self, ids, count):
+        """So many, and as they come from one server to one thread."""
+        self.assertEqual(len(ids), count)
+        self.assertEqual(ids, sorted(set(ids)))
+        self.assertGreater(ids[0], 0)
+
+
+class Call:
+    """What came in a frame, and the frames that may go back."""
+
+    def __init__(self, frame, peer):
+        protocol = TBinaryProtocol(TMemoryBuffer(frame))
+        self.name, self.kind, self.sequence_id = protocol.readMessageBegin()
+        self.arguments = getattr(MODULES[self.name], f"{self.name}_args")()
+        self.arguments.read(protocol)
+        self.count = getattr(self.arguments, "count", 1)
+        self.peer = peer
+
+    def reply(self, name=None, sequence_id=None, **fields):
+        """A reply with these fields: success, or the name of an exception."""
+        result = getattr(MODULES[self.name], f"{self.name}_result")(**fields)
+        return self._message(TMessageType.REPLY, result, name, sequence_id)
+
+    def exception(self, type, message):
+        return self._message(TMessageType.EXCEPTION, TApplicationException(type, message))
+
+    def unknown(self):
+        return self.exception(TApplicationException.UNKNOWN_METHOD, f"unknown {self.name}")
+
+    def ids(self, first=None, count=None, **fields):
+        """As many as it asks for, the next ones of the peer unless given."""
+        count = self.count if count is None else count
+        first = self.peer.take(count) if first is None else first
+        if self.name == "get_id":
+            return self.reply(success=first, **fields)
+        if self.name == "get_ids":
+            return self.reply(success=list(range(first, first + count)), **fields)
+        return self.reply(success=[IdRun(first, count)], **fields)
+
+    def _message(self, kind, body, name=None, sequence_id=None):
+        buffer = TMemoryBuffer()
+        protocol = TBinaryProtocol(buffer)
+        protocol.writeMessageBegin(name or self.name, kind,
+                                   self.sequence_id if sequence_id is None else sequence_id)
+        body.write(protocol)
+        return framed(buffer.getvalue())
+
+
+def framed(message):
+    return struct.pack("!i", len(message)) + message
+
+
+class Peer:
+    """A server that sends what answer(call) returns: bytes, or parts of them that it makes one
+    after the other; None closes the connection."""
+
+    def __init__(self, answer):
+        self._answer = answer
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._sockets = []
+        self._numbers = itertools.count(1 << 40)
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.port = self._listener.getsockname()[1]
+        self.calls = []
+        self.connections = 0
+        self.ended = threading.Semaphore(0)  # released by each connection that ends
+        self.closing = threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def take(self, count):
+        return [next(self._numbers) for _ in range(count)][0]
+
+    def _accept(self):
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            self._sockets.append(sock)
+            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+
+    def _serve(self, sock):
+        with contextlib.suppress(OSError, EOFError), sock:
+            while True:
+                size, = struct.unpack("!i", self._read(sock, 4))
+                call = Call(self._read(sock, size), self)
+                self.calls.append(call)
+                answer = self._answer(call)
+                if answer is None:
+                    break
+                for part in [answer] if isinstance(answer, bytes) else answer:
+                    sock.sendall(part)
+        self.ended.release()
+
+    @staticmethod
+    def _read(sock, size):
+        data = b""
+        while len(data) < size:
+            part = sock.recv(size - len(data))
+            if not part:
+                raise EOFError
+            data += part
+        return data
+
+    def break_connections(self):
+        """Those that there are end; new ones are taken."""
+        for sock in self._sockets:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+        for _ in self._sockets:
+            assert self.ended.acquire(timeout=LONG_S)
+        self._sockets.clear()
+
+    def close(self):
+        self.closing.set()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # or accept() goes on in its thread
+        self._listener.close()
+        for sock in self._sockets:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def hang(self, _call=None):
+        """An answer that does not come."""
+        self.closing.wait(LONG_S)

@@ -1,0 +1,82 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- IDs of the layout twitter in PostgreSQL 14 or later: psql -f snowflake-postgresql.sql
+--
+--   snowflake_time(id)          when it was issued, to the millisecond
+--   snowflake_datacenter(id), snowflake_worker(id), snowflake_sequence(id)
+--   snowflake_first_id(time)    the lowest ID of that millisecond
+--   snowflake_last_id(time)     the highest ID of it
+--
+-- WHERE id BETWEEN snowflake_first_id(a) AND snowflake_last_id(b) is the span from a to b, with both
+-- its ends. It may begin before the layout (2010-11-04) or end after it (2080-07-10); a bound that
+-- no ID can meet is an error, as is a negative ID (numeric_value_out_of_range, 22003). NULL is of
+-- NULL. They depend on nothing but their arguments, so indexes and generated columns may have them;
+-- none calls another, so that a dump can be restored whatever search_path is.
+
+CREATE OR REPLACE FUNCTION snowflake_time(id bigint) RETURNS timestamptz
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+BEGIN
+  IF id < 0 THEN
+    RAISE numeric_value_out_of_range USING MESSAGE = format('ID %s is negative', id);
+  END IF;
+  RETURN to_timestamp(((id >> 22) + 1288834974657) / 1000.0);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION snowflake_datacenter(id bigint) RETURNS integer
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+BEGIN
+  IF id < 0 THEN
+    RAISE numeric_value_out_of_range USING MESSAGE = format('ID %s is negative', id);
+  END IF;
+  RETURN id >> 17 & 31;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION snowflake_worker(id bigint) RETURNS integer
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+BEGIN
+  IF id < 0 THEN
+    RAISE numeric_value_out_of_range USING MESSAGE = format('ID %s is negative', id);
+  END IF;
+  RETURN id >> 12 & 31;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION snowflake_sequence(id bigint) RETURNS integer
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+BEGIN
+  IF id < 0 THEN
+    RAISE numeric_value_out_of_range USING MESSAGE = format('ID %s is negative', id);
+  END IF;
+  RETURN id & 4095;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION snowflake_first_id(at timestamptz) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+BEGIN
+  IF at >= timestamptz '2080-07-10 17:30:30.209+00' THEN
+    RAISE numeric_value_out_of_range USING
+      MESSAGE = format('no ID is of %s or later, the last is of 2080-07-10 17:30:30.208+00', at);
+  END IF;
+  IF at < timestamptz '2010-11-04 01:42:54.657+00' THEN
+    RETURN 0;
+  END IF;
+  RETURN (floor(extract(epoch FROM at) * 1000)::bigint - 1288834974657) << 22;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION snowflake_last_id(at timestamptz) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+BEGIN
+  IF at < timestamptz '2010-11-04 01:42:54.657+00' THEN
+    RAISE numeric_value_out_of_range USING
+      MESSAGE = format('no ID is of %s or earlier, the first is of 2010-11-04 01:42:54.657+00', at);
+  END IF;
+  IF at >= timestamptz '2080-07-10 17:30:30.208+00' THEN
+    RETURN 9223372036854775807;
+  END IF;
+  RETURN ((floor(extract(epoch FROM at) * 1000)::bigint - 1288834974657) << 22) + 4194303;
+END
+$$;

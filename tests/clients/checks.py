@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every answer of a runner is held against, asked for or not."""
+import array
+import bisect
+import itertools
+import time
+
+from harness import PACE, Parts
+from runner_process import Wrong
+
+SLACK_MS = 250    # of an idle machine, beside a deadline
+AT_ONCE_MS = 400  # where nothing is waited for
+AHEAD_MS = 500    # of a clock that is the server's too
+SHOWN = 5
+
+_slowness_excuses = True
+
+
+def excuse_no_slowness():
+    """From now on: for clients that are known to be late."""
+    global _slowness_excuses
+    _slowness_excuses = False
+
+
+def is_over(took_ms, limit_ms, slack_ms):
+    """A limit that the machine was too busy for is looked at once more."""
+    if not _slowness_excuses:
+        return took_ms > limit_ms + slack_ms
+    if took_ms > limit_ms + slack_ms * PACE.patience():
+        PACE.look_again()
+    return took_ms > limit_ms + slack_ms * PACE.patience()
+
+
+def increases(numbers):
+    return all(one < other for one, other in zip(numbers, numbers[1:]))
+
+
+class Lacks:
+    """What a package does not have by its design: reasons by capability. `used` are those that a
+    scenario would have failed for, or might have."""
+
+    def __init__(self, reasons):
+        self._reasons = reasons
+        self.used = {}
+
+    def excuse(self, capability):
+        if capability not in self._reasons:
+            return False
+        self.used[capability] = self._reasons[capability]
+        return True
+
+
+class Ids:
+    """All that a client has handed out, of servers by their worker IDs."""
+
+    def __init__(self, worker_ids):
+        self.seen = set()
+        self._known = worker_ids
+        self._many = []  # those of storms, which are too many for a set: an array each
+        self._last = {}  # by worker: of the calls for one ID, in one thread, since the last open
+
+    def read(self, answer, key="ids"):
+        told = answer.get(key)
+        if not isinstance(told, list) or not all(
+                isinstance(number, str) and number.isdecimal() for number in told):
+            raise Wrong(f"\"{key}\" is not a list of decimal strings: {str(told)[:200]}")
+        return [int(number) for number in told]
+
+    def add(self, numbers):
+        """Their worker IDs, in order."""
+        fresh = set(numbers)
+        if len(fresh) < len(numbers):
+            raise Wrong(f"an ID twice in one answer: {_twice(numbers)}")
+        if again := fresh & self.seen:
+            raise Wrong(f"{len(again)} IDs came before: {sorted(again)[:SHOWN]}")
+        self.seen |= fresh
+        latest_ms = time.time() * 1000 + AHEAD_MS
+        workers = []
+        for number in numbers:
+            parts = Parts.of(number)
+            if parts.worker_id not in self._known or parts.datacenter_id != 0:
+                raise Wrong(f"{number} is of no server here: {parts}")
+            if parts.time_ms > latest_ms:
+                raise Wrong(f"{number} is of a time to come: {parts}")
+            workers.append(parts.worker_id)
+        return workers
+
+    def add_many(self, numbers):
+        """Whether they came before check_distinct() says."""
+        if strange := {number >> 12 & 1023 for number in numbers} - self._known:
+            raise Wrong(f"IDs of no server here, but of {strange}")
+        if Parts.of(max(numbers)).time_ms > time.time() * 1000 + AHEAD_MS:
+            raise Wrong(f"{max(numbers)} is of a time to come")
+        self._many.append(array.array("q", numbers))
+
+    def check_distinct(self):
+        every = sorted(itertools.chain(self.seen, *self._many))
+        if len(set(every)) < len(every):
+            raise Wrong(f"IDs twice, of {len(every)}: {_twice(every)}")
+
+    def follow(self, numbers, workers):
+        """That those of each server increase."""
+        for number, worker in zip(numbers, workers):
+            if number <= self._last.get(worker, 0):
+                raise Wrong(f"not increasing: {number} after {self._last[worker]}, both of worker "
+                            f"{worker}")
+            self._last[worker] = number
+
+    def forget_order(self):
+        self._last = {}
+
+    def check_spoilt(self, ranges):
+        """What was in replies that are nobody's."""
+        handed_out = sorted(self.seen)
+        for spoilt in ranges:
+            at = bisect.bisect_left(handed_out, spoilt.start)
+            if at < len(handed_out) and handed_out[at] < spoilt.stop:
+                raise Wrong(f"{handed_out[at]} is out of a reply that was late or wrong")
+
+
+def _twice(numbers):
+    ordered = sorted(numbers)
+    return [one for one, other in zip(ordered, ordered[1:]) if one == other][:SHOWN]
+
+
+def check_number(answer, key):
+    number = answer.get(key)
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or number < 0:
+        raise Wrong(f"\"{key}\" is not a number of 0 or more: {number!r}")
+    return number
+
+
+def check_error(answer, told, servers, timeout_ms, lacks):
+    """Of a call that is to fail as `told`; `servers` are all that the client knows."""
+    if answer.get("error") != told["error"]:
+        raise Wrong(f"the error is {answer.get('error')!r}, not {told['error']!r}: "
+                    f"{answer.get('message')}")
+    message = answer.get("message")
+    if not isinstance(message, str) or not message or "\n" in message:
+        raise Wrong(f"the message is not a line: {message!r}")
+    tried = told.get("tried", len(servers))
+    if tried == 0 or not lacks.excuse("attempts"):
+        check_attempts(answer, tried, servers, message)
+    if "retry_after_ms" in told and not lacks.excuse("retry-after") and \
+            answer.get("retry_after_ms", 0) != told["retry_after_ms"]:
+        raise Wrong(f"to ask again after {answer.get('retry_after_ms')} ms, not after "
+                    f"{told['retry_after_ms']} ms: {message}")
+    took_ms = check_number(answer, "took_ms")
+    if is_over(took_ms, timeout_ms, SLACK_MS):
+        raise Wrong(f"it failed after {took_ms} ms, its time was {timeout_ms} ms: {message}")
+    if told["error"] == "timeout" and took_ms < 0.9 * timeout_ms:
+        raise Wrong(f"it gave up after {took_ms} ms, its time was {timeout_ms} ms: {message}")
+    if told.get("at_once") and not lacks.excuse("at-once") and is_over(took_ms, 0, AT_ONCE_MS):
+        raise Wrong(f"it failed after {took_ms} ms, not at once: {message}")
+
+
+def check_attempts(answer, expected, servers, message):
+    attempts = answer.get("attempts", [] if expected in (0, "some") else None)
+    if not isinstance(attempts, list) or not all(
+            isinstance(one, list) and len(one) == 2 and one[1] and
+            all(isinstance(text, str) for text in one) for one in attempts):
+        raise Wrong(f"\"attempts\" are not servers and reasons: {attempts!r}")
+    tried = set()
+    for text, _ in attempts:
+        found = [server for server in servers if text.startswith(server)]
+        if not found:
+            raise Wrong(f"{text} was tried, which the client was not told: {servers}")
+        tried.add(found[0])
+    if expected in ("any", "some"):
+        expected = max(len(tried), int(expected == "any"))
+    if len(tried) != expected:
+        raise Wrong(f"{len(tried)} servers tried, not {expected}: {attempts}")
+    if unnamed := [server for server in tried if server not in message]:
+        raise Wrong(f"the message does not name {unnamed}: {message}")

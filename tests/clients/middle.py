@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A proxy between clients and one server, on a port of its own. It knows calls and replies, framed
+and in strict binary, and meddles with them as faults.py has it:
+
+    proxy = Proxy(server.address)
+    proxy.meddle("late", times=1, ms=3000)  # the next one; without `times`, all until heal()
+    proxy.end_idle(); proxy.reset_idle()    # ends the connections of the moment
+
+`hits` counts what it meddled with since the last meddle(). `spoilt` has the IDs in those replies,
+as ranges.
+"""
+import contextlib
+import select
+import socket
+import struct
+import threading
+from typing import NamedTuple
+
+import faults
+import messages
+from messages import Message
+
+HOST = "127.0.0.1"
+LONGEST_FRAME = 1 << 24
+NOW = struct.pack("ii", 1, 0)  # of SO_LINGER: close() is a reset
+
+
+class Fault(NamedTuple):
+    what: object  # of faults.py
+    settings: dict
+
+
+class Proxy:
+    def __init__(self, target):
+        self.target = target
+        self.hits = 0
+        self.hit_last = ""  # the method
+        self.connections = 0  # ever
+        self.spoilt = []
+        self.problems = []
+        self._fault = None
+        self._left = None  # how often it is to happen; None: always
+        self._skip = 0     # how many are let off before
+        self._spoils = True
+        self._links = set()
+        self._lock = threading.Lock()
+        self._listener = socket.create_server((HOST, 0))
+        self.address = self._listener.getsockname()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def meddle(self, name, times=None, skip=0, spoils=True, **settings):
+        """After `skip` calls that pass. Unless it spoils replies, what is in them is good."""
+        with self._lock:
+            self._skip = skip
+            self._spoils = spoils
+            self._fault = Fault(faults.BY_NAME[name], settings)
+            self._left = times
+            self.hits = 0
+
+    def heal(self):
+        """New calls pass; those that are held are given up with their connections."""
+        with self._lock:
+            self._fault = None
+            links = list(self._links)
+        for link in links:
+            link.healed.set()
+
+    def take_fault(self, call, is_first):
+        """What to do with this call, or None. What needs an earlier reply spares the first call of
+        a connection."""
+        with self._lock:
+            if self._fault is None or self._left == 0:
+                return None
+            if is_first and self._fault.what is faults.of_another_call:
+                return None
+            if self._fault.what in faults.OF_IDS and messages.count_of(call) == 0:
+                return None
+            if self._skip > 0:
+                self._skip -= 1
+                return None
+            self.hit_last = call.method
+            if self._left is not None:
+                self._left -= 1
+            self.hits += 1
+            return self._fault
+
+    def spoil(self, reply):
+        with self._lock:
+            if self._spoils:
+                self.spoilt += messages.ids_of(reply)
+
+    def end_idle(self):
+        return self._each(Link.end)
+
+    def reset_idle(self):
+        return self._each(Link.reset)
+
+    def _each(self, what):
+        """Those that there were."""
+        with self._lock:
+            links = set(self._links)
+        for link in links:
+            what(link)
+        return links
+
+    def are_over(self, links):
+        with self._lock:
+            return not links & self._links
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._each(Link.reset)
+
+    def _accept(self):
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                client, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client):
+        self.connections += 1
+        try:
+            server = socket.create_connection(self.target)
+        except OSError:
+            _reset(client)
+            return
+        link = Link(self, client, server)
+        with self._lock:
+            self._links.add(link)
+        try:
+            link.run()
+        except (OSError, EOFError):
+            link.reset()
+        except Exception as error:
+            self.problems.append(f"{type(error).__name__}: {error}")
+            link.reset()
+        finally:
+            with self._lock:
+                self._links.discard(link)
+            link.close()
+
+
+class Link:
+    """One client's connection and the one to the server that was made for it. Calls go one after
+    the other."""
+
+    def __init__(self, proxy, client, server):
+        self.healed = threading.Event()
+        self.before = None  # the reply to the call before
+        self._is_reset = False
+        self._proxy = proxy
+        self._client = client
+        self._server = server
+        for end in (client, server):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def run(self):
+        while True:
+            ready, _, _ = select.select([self._client, self._server], [], [])
+            if self._server in ready:  # between calls it has nothing to say but its end
+                if not self._is_reset:
+                    self.end()
+                return
+            self._take(Message.of(_read_frame(self._client)))
+
+    def _take(self, call):
+        fault = self._proxy.take_fault(call, self.before is None)
+        if fault and fault.what in faults.OF_CALLS:
+            fault.what(self, call, None, fault)
+            return
+        reply = self.ask(call)
+        if fault:
+            self._proxy.spoil(reply)
+            fault.what(self, call, reply, fault)
+        else:
+            self.answer(reply)
+        self.before = reply
+
+    def ask(self, call):
+        """What the server replies."""
+        self._server.sendall(self.framed(call.encode()))
+        return Message.of(_read_frame(self._server))
+
+    def answer(self, message):
+        self.send_frame(message.encode())
+
+    @staticmethod
+    def framed(data):
+        return struct.pack(">I", len(data)) + data
+
+    def send_frame(self, data):
+        self.send(self.framed(data))
+
+    def send(self, data):
+        self._client.sendall(data)
+
+    def wait(self, seconds):
+        """Whether the client has gone meanwhile. It is waited on whatever is healed."""
+        poll = select.poll()
+        poll.register(self._client, select.POLLRDHUP)
+        return bool(poll.poll(seconds * 1000))
+
+    def wait_for_end(self):
+        """Until the client has gone, or is no longer to be troubled."""
+        while not self.wait(0.02):
+            if self.healed.is_set():
+                raise EOFError
+
+    def end(self):
+        """In an orderly way."""
+        for end in (self._client, self._server):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def reset(self):
+        self._is_reset = True
+        with contextlib.suppress(OSError):
+            self._client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NOW)
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+
+    def close(self):
+        self._client.close()
+        self._server.close()
+
+
+def _reset(connection):
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NOW)
+    connection.close()
+
+
+def _read_frame(connection):
+    length = struct.unpack(">I", _read(connection, 4))[0]
+    if length > LONGEST_FRAME:
+        raise messages.NotStrict(length)
+    return _read(connection, length)
+
+
+def _read(connection, size):
+    data = b""
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return data

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The servers of a scenario: real ones, each with a worker ID and a state directory of its own, or
+what stands in the place of one. `kind` is what scenarios.yml calls it:
+
+    real                 a server on a port of the loopback
+    clocked              with a clock that can be stepped
+    proxied              behind a proxy that can meddle with calls and replies (middle.py)
+    dead                 a port that is taken, where nobody listens
+    looked-up            a DNS name that the name server is asked for, as long as it knows it
+    named                a DNS name with four addresses, a server at the third of them
+    hung-name            a DNS name with four addresses, where connections are taken and that is all
+    unknown-name         a DNS name that nobody knows
+    silent-name          a DNS name that the name server never answers for
+    local                a local socket
+    tls                  with a certificate of localhost
+    tls-for-known        likewise, and clients need one too
+    tls-of-another-name  with a certificate of another host
+    tls-silent           a port where nobody shakes hands
+    lost-relay           a relay whose only server is dead
+"""
+import functools
+import pathlib
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+
+import name_server
+from certificates import Authority
+from harness import Server, wait_for
+from middle import HOST, Proxy
+from runner_process import stretch
+from test_clock import FakeClock
+from wire import EXCEPTION, STRICT
+
+NAME, NAMELESS, SILENT_NAME = "ids.test", "nobody.test", "silent.test"
+ASKED_NAME = "asked.test"
+LOOK_UP_S = 3  # for each query that nobody answers; a look-up makes some four
+ADDRESSES = ("127.0.0.2", "127.0.0.4", "127.0.0.3", "127.0.0.5")
+SERVED = ADDRESSES[2]
+NAMED, LOOKED_UP, HUNG_NAME, LOST_RELAY = "named", "looked-up", "hung-name", "lost-relay"
+WITHOUT_ADDRESS = {"unknown-name": NAMELESS, "silent-name": SILENT_NAME}
+NEED_NAMES = (NAMED, LOOKED_UP, HUNG_NAME, *WITHOUT_ADDRESS)
+TLS_KINDS = ("tls", "tls-for-known", "tls-of-another-name")
+REAL = ("real", "clocked", "proxied", NAMED, LOOKED_UP, "local", LOST_RELAY, *TLS_KINDS)
+WITHOUT_SERVER = ("dead", "tls-silent", HUNG_NAME, *WITHOUT_ADDRESS)
+KINDS = REAL + WITHOUT_SERVER
+
+
+class Certificates:
+    """Made once for all scenarios."""
+    _lock = threading.Lock()
+
+    def __init__(self, directory):
+        self._authority = Authority(directory)
+        self._stranger = Authority(directory, "stranger")
+        self.localhost = self._authority.vouch("localhost", "DNS:localhost", f"IP:{HOST}")
+        self.elsewhere = self._authority.vouch("elsewhere.test")
+        self.client = self._authority.vouch("client.test")
+        self.ca = self._authority.certificate
+
+    @classmethod
+    def get(cls):
+        with cls._lock:
+            return cls._make()
+
+    @classmethod
+    @functools.cache
+    def _make(cls):
+        return cls(temporary_directory())
+
+    def told(self, who):
+        """What open gets."""
+        if who == "known":
+            return {"ca": str(self.ca), "certificate": str(self.client.certificate),
+                    "key": str(self.client.key)}
+        return {"ca": str({"right": self._authority, "wrong": self._stranger}[who].certificate)}
+
+
+_made = []
+
+
+def temporary_directory():
+    _made.append(pathlib.Path(tempfile.mkdtemp(prefix="snowflake-conformance-")))
+    return _made[-1]
+
+
+def remove_directories():
+    for directory in _made:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+class Place:
+    """`text` is how a client is told of it."""
+
+    def __init__(self, name, kind, worker_id, directory):
+        self.name = name
+        self.kind = kind
+        self.worker_id = worker_id
+        self.proxy = None
+        self.server = None
+        self._directory = directory
+        self.clock = FakeClock(directory) if kind == "clocked" else None
+        self._servers = []   # all there ever were
+        self._socket = None  # of what has no server
+        if kind in REAL:
+            self.start()
+            self._address = self.server.addresses[0]
+        if kind == "proxied":
+            self.proxy = Proxy(self.server.address)
+        if kind in ("dead", "tls-silent", HUNG_NAME):
+            self._socket = socket.socket()
+            self._socket.bind(("" if kind == HUNG_NAME else HOST, 0))
+            if kind != "dead":
+                self._socket.listen()
+        self.text = self._text()
+
+    def _text(self):
+        if self.kind in WITHOUT_ADDRESS:
+            return f"{WITHOUT_ADDRESS[self.kind]}:7609"
+        if self.kind == HUNG_NAME:
+            return f"{NAME}:{self._socket.getsockname()[1]}"
+        if self._socket:
+            tls = "tls:" if self.kind == "tls-silent" else ""
+            return f"{tls}{HOST}:{self._socket.getsockname()[1]}"
+        if self.kind == NAMED:
+            return f"{NAME}:{self._address[1]}"
+        if self.kind == LOOKED_UP:
+            return f"{ASKED_NAME}:{self._address[1]}"
+        if self.kind in TLS_KINDS:
+            return f"tls:localhost:{self._address.rpartition(':')[2]}"
+        address = self.proxy.address if self.proxy else self._address
+        return address if isinstance(address, str) else "%s:%d" % address
+
+    @property
+    def is_alive(self):
+        return self.server is not None and self.server.process.poll() is None
+
+    def start(self):
+        """Also again, at its address; returns when it serves."""
+        listen = {"local": f"unix:{self._directory}/{self.name}.socket", NAMED: f"{SERVED}:0",
+                  LOOKED_UP: f"{name_server.HOST}:0",
+                  **dict.fromkeys(TLS_KINDS, f"tls:{HOST}:0")}.get(self.kind, f"{HOST}:0")
+        if self.server:
+            told = self._address
+            listen = told if isinstance(told, str) else "%s:%d" % told
+        self.server = Server(*self._options(), listen=listen,
+                             environment=self.clock.environment if self.clock else None)
+        self._servers.append(self.server)
+        if self.kind == LOST_RELAY:
+            self.server.wait_event("listening")
+        else:
+            self.server.wait_ready()
+
+    def _options(self):
+        if self.kind == LOST_RELAY:
+            return ("--relay", f"{HOST}:1", "--max-wait", 100)
+        options = ("--state-directory", self._directory / self.name, "--worker-id",
+                   self.worker_id)
+        if self.kind not in TLS_KINDS:
+            return options
+        known = Certificates.get()
+        pair = known.elsewhere if self.kind == "tls-of-another-name" else known.localhost
+        asks = ("--tls-client-ca", known.ca) if self.kind == "tls-for-known" else ()
+        return (*options, "--tls-certificate", pair.certificate, "--tls-key", pair.key, *asks)
+
+    def refuses(self):
+        """Whether it has no ID for us."""
+        with self.server.connect() as connection:
+            return connection.call(STRICT, "get_id", "suite").kind == EXCEPTION
+
+    def kill(self):
+        self.server.kill()
+        if self.server.process.returncode != -signal.SIGKILL:
+            raise AssertionError(f"{self.name} was not killed, its status is "
+                                 f"{self.server.process.returncode}")
+
+    def terminate(self):
+        if status := self.server.terminate(20):
+            raise AssertionError(f"{self.name} ended with status {status}:\n{self.server.log}")
+
+    def suspend(self):
+        self.server.send_signal(signal.SIGSTOP)
+        wait_for(lambda: self.server.state() == "T", what="the server to stop")
+
+    def resume(self):
+        self.server.send_signal(signal.SIGCONT)
+        wait_for(lambda: self.server.state() != "T", what="the server to go on")
+
+    def close(self):
+        """What is wrong with its servers and its proxy."""
+        problems = []
+        if self.proxy:
+            self.proxy.close()
+            problems += self.proxy.problems
+        if self._socket:
+            self._socket.close()
+        return problems + [problem for problem in (server.check() for server in self._servers)
+                           if problem]
+
+
+def of_scenario(servers, directory):
+    """By name. One that cannot be made takes those before it along."""
+    made = {}
+    try:
+        for worker_id, (name, kind) in enumerate(servers.items(), 1):
+            made[name] = Place(name, kind, worker_id, directory)
+    except BaseException:
+        for place in made.values():
+            place.close()
+        raise
+    return made
+
+
+class Names:
+    """The names above, and no others, for processes that are started by its wrapper()."""
+
+    def __init__(self, directory):
+        directory.mkdir()
+        self._service = name_server.NameService(directory, patience=(LOOK_UP_S * stretch(), 1))
+        self._service.trouble(SILENT_NAME, name_server.SILENT)
+        self.say(None)
+        self._service.trouble("", name_server.MISSING)  # all others: the first that fits counts
+        (directory / "nsswitch.conf").write_text("hosts: files dns\n")
+        (directory / "hosts").write_text("".join(
+            f"{address} {name}\n" for address, name in
+            [(HOST, "localhost"), *((address, NAME) for address in ADDRESSES)]))
+
+    def say(self, trouble):
+        """What the name server says of ASKED_NAME from now on: one of name_server.TROUBLES, or its
+        address."""
+        self._service.trouble(ASKED_NAME, trouble)
+
+    def wrapper(self):
+        return self._service.wrapper()
+
+    def close(self):
+        self._service.close()

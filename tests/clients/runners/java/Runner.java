@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+import com.twitter.service.snowflake.gen.SnowflakeExtended;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.LongSupplier;
+import java.util.function.Supplier;
+import java.util.stream.LongStream;
+import org.apache.thrift.TException;
+import org.apache.thrift.protocol.TBinaryProtocol;
+import org.apache.thrift.transport.TSocket;
+import org.apache.thrift.transport.layered.TFramedTransport;
+import snowflake.client.ClockException;
+import snowflake.client.ClosedException;
+import snowflake.client.InvalidAgentException;
+import snowflake.client.Json;
+import snowflake.client.Options;
+import snowflake.client.Snowflake;
+import snowflake.client.SnowflakeException;
+import snowflake.client.SnowflakeTimeoutException;
+import snowflake.client.Tls;
+import snowflake.client.UnavailableException;
+import snowflake.client.UnreachableException;
+
+/** What the conformance suite asks of a client, asked of clients/java: a command a line, an answer a
+ * line, both JSON. */
+final class Runner {
+	private static final double NS_PER_US = 1e3;
+	private static final double NS_PER_MS = 1e6;
+	private static final double NS_PER_S = 1e9;
+	private static final Map<Class<?>, String> KINDS = Map.of(ClockException.class, "clock",
+		UnavailableException.class, "unavailable", InvalidAgentException.class, "invalid-agent",
+		UnreachableException.class, "unreachable", SnowflakeTimeoutException.class, "timeout",
+		ClosedException.class, "closed", IllegalArgumentException.class, "invalid-argument");
+
+	private Snowflake client;
+
+	public static void main(String[] args) throws Exception {
+		Runner runner = new Runner();
+		BufferedReader commands =
+			new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+		PrintStream answers = new PrintStream(System.out, false, StandardCharsets.UTF_8);
+
+		for (String line = commands.readLine(); line != null; line = commands.readLine()) {
+			answers.println(Json.write(runner.answer(new Command(Json.object(Json.read(line))))));
+			answers.flush();
+		}
+	}
+
+	/** What is asked for, with the values of what it does not name. */
+	private record Command(Map<String, Object> given) {
+		String text(String name) {
+			return (String) given.get(name);
+		}
+
+		double number(String name, double otherwise) {
+			return ((Number) given.getOrDefault(name, otherwise)).doubleValue();
+		}
+
+		int count() {
+			return (int) number("count", 1);
+		}
+	}
+
+	private Map<String, Object> answer(Command command) throws Exception {
+		return switch (command.text("do")) {
+		case "hello" -> Map.of("language", "Java", "package", "snowflake-client "
+			+ Snowflake.class.getPackage().getImplementationVersion());
+		case "open" -> open(command);
+		case "next" -> outcome(() -> new long[] {client.nextId()}, command.count(),
+			command.number("pause_ms", 0));
+		case "next_ids" -> outcome(() -> client.nextIds(command.count()), 1, 0);
+		case "storm" -> new Storm(client, command.count())
+			.run((int) command.number("threads", 1), Path.of(command.text("file")));
+		case "pace" -> pace(command.number("per_second", 1), command.number("seconds", 1));
+		case "speed" -> speed(client::nextId, command.number("seconds", 1));
+		case "plain" -> plain(command.text("server"), command.number("seconds", 1));
+		case "fork" -> Map.of("unsupported", "Java does not copy a process");
+		case "next_then_close" -> nextThenClose((long) command.number("after_ms", 0));
+		case "close" -> close();
+		default -> Map.of("unsupported", "no " + command.text("do"));
+		};
+	}
+
+	private Map<String, Object> close() {
+		if (client != null)
+			client.close();
+		return Map.of("ok", true);
+	}
+
+	private Map<String, Object> open(Command command) {
+		close();
+		Map<String, Object> outcome = outcome(() -> {
+			client = new Snowflake(Json.list(command.given.get("servers")).stream()
+				.map(Object::toString).toList(), options(command));
+			return new long[0];
+		}, 1, 0);
+		return outcome.containsKey("error") ? outcome : Map.of("ok", true);
+	}
+
+	private static Options options(Command command) {
+		Options options = Options.agent(command.text("agent"));
+
+		for (Map.Entry<String, Object> one : command.given.entrySet())
+			options = switch (one.getKey()) {
+			case "timeout_ms" -> options.timeout(duration(one.getValue()));
+			case "prefetch_ms" -> options.prefetch(duration(one.getValue()));
+			case "max_age_ms" -> options.maxAge(duration(one.getValue()));
+			case "tls" -> one.getValue() == null ? options : tls(options, Json.object(one.getValue()));
+			default -> options;
+			};
+		return options;
+	}
+
+	private static Duration duration(Object ms) {
+		return Duration.ofNanos((long) (((Number) ms).doubleValue() * NS_PER_MS));
+	}
+
+	private static Options tls(Options options, Map<String, Object> files) {
+		try {
+			return options.tls(files.get("certificate") == null
+				? Tls.context(path(files, "ca"))
+				: Tls.context(path(files, "ca"), path(files, "certificate"), path(files, "key")));
+		} catch (IOException e) {
+			throw new IllegalArgumentException(e.getMessage(), e);
+		}
+	}
+
+	private static Path path(Map<String, Object> files, String name) {
+		return Path.of((String) files.get(name));
+	}
+
+	/** `count` calls, one after the other, until one fails: the IDs of all. */
+	private static Map<String, Object> outcome(Supplier<long[]> call, int count, double pauseMs) {
+		LongStream.Builder ids = LongStream.builder();
+		Map<String, Object> answer = new LinkedHashMap<>();
+		long longestNs = 0;
+
+		for (int i = 0; i < count && !answer.containsKey("error"); i++) {
+			if (i > 0)
+				pause(System.nanoTime() + (long) (pauseMs * NS_PER_MS));
+			long beganNs = System.nanoTime();
+			try {
+				LongStream.of(call.get()).forEach(ids);
+			} catch (SnowflakeException | IllegalArgumentException e) {
+				answer.putAll(described(e));
+				answer.put("took_ms", (System.nanoTime() - beganNs) / NS_PER_MS);
+			}
+			longestNs = Math.max(longestNs, System.nanoTime() - beganNs);
+		}
+		answer.put("ids", ids.build().mapToObj(Long::toString).toList());
+		answer.put("longest_us", Math.round(longestNs / NS_PER_US));
+		return answer;
+	}
+
+	private static Map<String, Object> described(RuntimeException error) {
+		Map<String, Object> answer = new LinkedHashMap<>();
+
+		answer.put("error", KINDS.getOrDefault(error.getClass(), error.toString()));
+		answer.put("message", error.getMessage());
+		if (error instanceof SnowflakeException known)
+			answer.put("attempts", known.getAttempts().stream()
+				.map(attempt -> List.of(attempt.server(), attempt.reason())).toList());
+		if (error instanceof UnavailableException known)
+			known.getRetryAfterMs().ifPresent(ms -> answer.put("retry_after_ms", ms));
+		return answer;
+	}
+
+	private static void pause(long untilNs) {
+		for (long leftNs; (leftNs = untilNs - System.nanoTime()) > 0;)
+			LockSupport.parkNanos(leftNs);
+	}
+
+	private Map<String, Object> nextThenClose(long afterMs) throws InterruptedException {
+		Map<String, Object> answer = new LinkedHashMap<>();
+		Thread thread = new Thread(() -> {
+			long beganNs = System.nanoTime();
+			answer.putAll(outcome(() -> new long[] {client.nextId()}, 1, 0));
+			answer.put("took_ms", (System.nanoTime() - beganNs) / NS_PER_MS);
+		});
+
+		thread.start();
+		thread.join(afterMs);
+		client.close();
+		thread.join();
+		return answer;
+	}
+
+	private Map<String, Object> pace(double perSecond, double seconds) {
+		double[] tookUs = new double[(int) Math.round(perSecond * seconds)];
+		long beganNs = System.nanoTime();
+		int failed = 0;
+
+		for (int i = 0; i < tookUs.length; i++) {
+			pause(beganNs + (long) (i / perSecond * NS_PER_S));
+			long startNs = System.nanoTime();
+			try {
+				client.nextId();
+			} catch (SnowflakeException e) {
+				failed++;
+			}
+			tookUs[i] = (System.nanoTime() - startNs) / NS_PER_US;
+		}
+		Arrays.sort(tookUs);
+		return Map.of("taken", tookUs.length - failed, "failed", failed,
+			"p50_us", tookUs[tookUs.length / 2], "p99_us", tookUs[tookUs.length * 99 / 100],
+			"longest_us", tookUs[tookUs.length - 1]);
+	}
+
+	private static Map<String, Object> speed(LongSupplier call, double seconds) {
+		long beganNs = System.nanoTime();
+		long done = 0;
+		double tookS = 0;
+
+		for (; tookS < seconds; tookS = (System.nanoTime() - beganNs) / NS_PER_S)
+			for (int i = 0; i < 100; i++, done++)
+				call.getAsLong();
+		return Map.of("per_second", done / tookS);
+	}
+
+	private static Map<String, Object> plain(String server, double seconds) throws TException {
+		int colon = server.lastIndexOf(':');
+		String host = server.substring(0, colon).replaceAll("[\\[\\]]", "");
+
+		try (TSocket socket = new TSocket(host, Integer.parseInt(server.substring(colon + 1)));
+				TFramedTransport transport = new TFramedTransport(socket)) {
+			transport.open();
+			SnowflakeExtended.Client plain =
+				new SnowflakeExtended.Client(new TBinaryProtocol(transport));
+			return speed(() -> {
+				try {
+					return plain.get_id("plain");
+				} catch (TException e) {
+					throw new IllegalStateException(e);
+				}
+			}, seconds);
+		}
+	}
+}
