@@ -45,9 +45,12 @@ def numbers_by_name(data):
 class Client:
     """One connection; speaks to the server and waits for its answers."""
 
-    def __init__(self, port):
+    def __init__(self, port, tls=None):
+        """tls: an ssl.SSLContext, for a server that has it."""
         self.socket = socket.create_connection(("127.0.0.1", port), REPLY_LIMIT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
         self.received = b""
         self.bytes_sent = 0
         self.bytes_received = 0

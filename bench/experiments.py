@@ -20,12 +20,15 @@ import threading
 import time
 import typing
 
+import certificates
+import clients
+import handshakes
 import pools
 from neighbours import BURSTS, KINDS
 from probes import Sampler, first_id
 from servers import (BARE, BARE_LOCAL, CHOICES, SERVERS, SUBJECT, SUBJECT_AUDITED, SUBJECT_LOCAL,
-                     SUBJECT_RELAY, SUBJECT_SCRAPED, SUBJECT_SECOND, SUBJECT_WIDE, VARIANTS,
-                     audit_file, free_port, running)
+                     SUBJECT_RELAY, SUBJECT_SCRAPED, SUBJECT_SECOND, SUBJECT_TLS, SUBJECT_WIDE,
+                     VARIANTS, audit_file, free_port, running)
 from tools import ROOT, Failure, cores_apart, keep_to, run_to_its_end, spawn
 
 SUSTAINED = 5     # times the seconds of a point
@@ -77,7 +80,7 @@ def point(connections, in_flight):
 
 
 def _run_load(build, name, port, load, cores=()):
-    """What the load generator reports, and when it ended. The port may be unix:PATH."""
+    """What the load generator reports, and when it ended. The port may be an address."""
     server = port if isinstance(port, str) else f"127.0.0.1:{port}"
     settings = {"server": server, "call": SERVERS[name].call, "warmup": SERVERS[name].warmup_s,
                 **load}
@@ -106,9 +109,16 @@ def _cpu(sampler, result, ended):
     return figures
 
 
+def _with_tls(load, port, directory):
+    """The address and the load for a server with TLS that has its certificate there."""
+    return f"tls:127.0.0.1:{port}", {**load, "tls_ca": certificates.certificate(directory)}
+
+
 def _measure_load(name, load, with_memory, apart, build):
     server_cores, load_cores = cores_apart() if apart else ((), ())
-    with running(name, build, server_cores) as (process, port, _):
+    with running(name, build, server_cores) as (process, port, directory):
+        if SERVERS[name].tls:
+            port, load = _with_tls(load, port, directory)
         with Sampler(process.pid, with_memory) as sampler:
             result, ended = _run_load(build, name, port, load, load_cores)
     figures = {key: result[key] for key in KEEP}
@@ -366,6 +376,21 @@ def _pool(options):
         yield Step("pool", server, at, seconds + 1, measure)
 
 
+def _clients(options):
+    for language, at, seconds, measure in clients.measures(options.seconds):
+        yield Step("clients", language, at, seconds, measure)
+
+
+def _tls(options):
+    """Beside each other in time too, each on cores of its own."""
+    for in_flight in (1, 32):
+        for name in (SUBJECT, SUBJECT_TLS):
+            yield _load_step("tls", name, point(16, in_flight),
+                             _closed(16, in_flight, options.seconds), apart=True)
+    for name, at, seconds, measure in handshakes.measures(options.seconds):
+        yield Step("tls", name, at, seconds, measure)
+
+
 EXPERIMENTS = {
     "throughput": Experiment("How many calls", _throughput),
     "batches": Experiment("Many IDs in a call", _batches),
@@ -380,13 +405,15 @@ EXPERIMENTS = {
     "local-socket": Experiment("On a local socket", _local_socket),
     "pool": Experiment("A pool in the client", _pool),
     "relay": Experiment("Through a relay", _relay),
+    "tls": Experiment("With TLS", _tls),
+    "clients": Experiment("Client packages", _clients),
 }
 
 
 def plan(options):
     """(round, step) of everything that was asked for, in order."""
     wanted = [*options.servers, GENERATOR, pools.CACHED,
-              *([pools.POOL, *VARIANTS] if SUBJECT in options.servers else [])]
+              *([pools.POOL, *clients.LANGUAGES, *VARIANTS] if SUBJECT in options.servers else [])]
     for name in options.experiments:
         experiment = EXPERIMENTS[name]
         for number in range(1, (1 if experiment.once else options.rounds) + 1):

@@ -37,6 +37,12 @@ class Figures:
         theirs = self.by_round(experiment, *other, *key)
         return [ours[number] / theirs[number] for number in ours if theirs.get(number)]
 
+    def ratio_of(self, experiment, subject, key, other_key):
+        """Of two figures of one (server, point), within each round."""
+        ours = self.by_round(experiment, *subject, key)
+        theirs = self.by_round(experiment, *subject, other_key)
+        return [ours[number] / theirs[number] for number in ours if theirs.get(number)]
+
     def generator(self, key):
         """A list that bench/generator/run told: its cases, or its goals."""
         return [one for record in self.records for one in record.get(key, [])]

@@ -8,19 +8,22 @@ import dataclasses
 import operator
 import statistics
 
+import handshakes
+import clients
 import pools
 from experiments import BURST_KINDS, CONNECTIONS, FEW_CONNECTIONS, IDLE, IN_FLIGHT, point
 from servers import (BARE, BARE_LOCAL, SUBJECT, SUBJECT_AUDITED, SUBJECT_LOCAL, SUBJECT_RELAY,
-                     SUBJECT_SCRAPED, SUBJECT_WIDE, THRIFT)
+                     SUBJECT_SCRAPED, SUBJECT_TLS, SUBJECT_WIDE, THRIFT)
 
 WALL = 4096000          # IDs a second that the layout allows
 AT_THE_WALL = 0.95      # of it: there the clock is what is measured
 MAX_COST = 1.1
+MAX_HANDSHAKE_COST = 1.15  # nginx has one thread, where here each goes through three
 LATENCIES = [("p50", "p50", 1.2), ("p99", "p99", 1.5), ("p99_9", "p99.9", 1.5)]
 
 _SIGNS = {">=": (operator.ge, "at least"), ">": (operator.gt, "above"),
           "<=": (operator.le, "at most"), "<": (operator.lt, "under")}
-_DIGITS = {"": 2, "x": 3, "%": 1, "ms": 2, "ns": 2, "KiB": 2, "MB": 2}
+_DIGITS = {"": 2, "x": 3, "%": 1, "ms": 2, "us": 1, "ns": 2, "KiB": 2, "MB": 2}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,6 +195,19 @@ def _relay(figures):
                 ratios, ">=", 0.95)
 
 
+def _tls(figures):
+    for at, label, kept in (("16x1", "1 in flight", 0.65), ("16x32", "32 in flight", 0.9)):
+        ratios = figures.ratios("tls", (SUBJECT_TLS, at), (SUBJECT, at), "calls_per_s")
+        yield judge(f"get_id with TLS, 16 connections, {label}, beside without", ratios, ">=", kept)
+    for ours, theirs in handshakes.PAIRS:
+        for key, what, sign, limit in (("handshakes_per_s", "handshakes a second", ">=", 0.95),
+                                       ("cpu_us_each", "CPU time of a handshake", "<=",
+                                        MAX_HANDSHAKE_COST)):
+            ratios = figures.ratios("tls", (ours, handshakes.POINT), (theirs, handshakes.POINT),
+                                    key)
+            yield judge(f"{what}, {ours} beside {theirs}", ratios, sign, limit)
+
+
 def _pool(figures):
     def values(at, key, factor=1):
         return _scaled(figures.values("pool", pools.POOL, at, key), factor)
@@ -216,10 +232,23 @@ def _pool(figures):
                 "ms")
 
 
+def _clients(figures):
+    for name in clients.LANGUAGES:
+        def values(key, at=name):
+            return figures.values("clients", at, clients.POINT, key)
+
+        ratios = figures.ratio_of("clients", (name, clients.POINT), "ids_per_s", "plain_per_s")
+        yield judge(f"{name}: IDs a second with prefetch, beside the generated client", ratios,
+                    ">=", 20)
+        yield judge(f"{name}: p99 of next_id at {clients.PACE_PER_S:,} a second",
+                    values("p99_us"), "<", 100, "us")
+        yield judge(f"{name}: calls that failed meanwhile", values("failed"), "<=", 0, unit="")
+
+
 JUDGES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,
           "neighbours": _neighbours, "cost": _cost, "generator": _generator, "memory": _memory,
           "audit": _audit, "scraped": _scraped, "local-socket": _local_socket, "pool": _pool,
-          "relay": _relay}
+          "relay": _relay, "tls": _tls, "clients": _clients}
 
 
 def goals(figures, experiments):

@@ -12,7 +12,7 @@ STEAL = 7  # of the fields of /proc/stat: what the host gave to others
 LOOK_S = 1
 BUSY_SHARE = 0.05  # of all cores
 
-PACKAGES = ["libthrift-0.17.0", "libthrift-java", "redis-server"]
+PACKAGES = ["libssl3", "libthrift-0.17.0", "libthrift-java", "nginx-light", "redis-server"]
 
 
 def _output(*command):

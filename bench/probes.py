@@ -25,6 +25,15 @@ def cpu_ns(pid):
     return total
 
 
+def children(pid):
+    """The processes that it has started and that are there."""
+    found = []
+    for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += map(int, path.read_text().split())
+    return found
+
+
 def memory_bytes(pid):
     """Resident, proportional and anonymous memory; nothing of a process that is gone."""
     try:

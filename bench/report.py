@@ -2,13 +2,15 @@
 """A run as Markdown: the machine, the goals, a table of each experiment, what failed."""
 import statistics
 
+import handshakes
+import clients
 import pools
 from experiments import ALONE, BESIDE_RATE, EXPERIMENTS, IDLE, RATE, growth_points, point
 from figures import Figures
 from goals import WALL, compared_with, cost_ratios, goals
 from neighbours import KINDS
 from servers import (BARE, BARE_LOCAL, CHOICES, SERVERS, SUBJECT, SUBJECT_AUDITED, SUBJECT_LOCAL,
-                     SUBJECT_RELAY, SUBJECT_SCRAPED, SUBJECT_WIDE)
+                     SUBJECT_RELAY, SUBJECT_SCRAPED, SUBJECT_TLS, SUBJECT_WIDE)
 
 ROUNDS_OF_A_VERDICT = 9
 NOTHING = "-"
@@ -247,6 +249,35 @@ def _relay(figures):
     return f"get_id, through a relay, whose server is on the same machine too:\n\n{table}"
 
 
+def _handshakes_row(figures, name):
+    def values(key):
+        return figures.values("tls", name, handshakes.POINT, key)
+
+    def to_peer(key):
+        peer = dict(handshakes.PAIRS).get(name)
+        ratios = peer and figures.ratios("tls", (name, handshakes.POINT),
+                                         (peer, handshakes.POINT), key)
+        return _median(ratios, ".2f") if ratios else NOTHING
+
+    rates, costs = values("handshakes_per_s"), values("cpu_us_each")
+    return [name, _median(rates, ",.0f"), _spread(rates, ",.0f"), to_peer("handshakes_per_s"),
+            _median(costs, ",.0f"), _spread(costs, ",.0f"), to_peer("cpu_us_each"),
+            _median(values("cpu_share"), ".2f")]
+
+
+def _tls(figures):
+    table = _with_and_without(figures, "tls", SUBJECT_TLS)
+    costs = [[at, *(_number(figures.median("tls", name, at, "cpu_us_per_call"), ".2f")
+                    for name in (SUBJECT, SUBJECT_TLS))] for at in ("16x1", "16x32")]
+    cost = _table(["connections x in flight", "CPU us/call without", "with"], costs)
+    rows = [_handshakes_row(figures, name) for name in handshakes.BESIDE]
+    shaken = _table(["handshakes", "a second", "min to max", "to nginx", "CPU us each",
+                     "min to max", "to nginx", "CPU, cores"], rows)
+    return (f"get_id over TLS 1.3, each on cores of its own:\n\n{table}\n\n{cost}\n\n"
+            "Full handshakes of TLS 1.3 with an ECDSA certificate on P-256, by a client of "
+            f"{handshakes.CONNECTIONS} connections that ends each at once:\n\n{shaken}")
+
+
 def _pool(figures):
     rows = []
     for threads in (1, 2):
@@ -269,10 +300,28 @@ def _pool(figures):
             f"{_median(longest, '.2f')} ms ({_spread(longest, '.2f')}).")
 
 
+def _clients(figures):
+    rows = []
+    for name in clients.LANGUAGES:
+        def values(key, factor=1, at=name):
+            return [value * factor for value in
+                    figures.values("clients", at, clients.POINT, key)]
+
+        ratios = figures.ratio_of("clients", (name, clients.POINT), "ids_per_s", "plain_per_s")
+        rows.append([name, _median(values("plain_per_s"), ",.0f"),
+                     _median(values("ids_per_s"), ",.0f"), _median(ratios, ".0f"),
+                     _spread(ratios, ".0f"), _median(values("p50_us"), ".1f"),
+                     _median(values("p99_us"), ".1f"), _median(values("longest_us"), ",.0f")])
+    table = _table(["language", "generated client, IDs/s", "package, IDs/s", "ratio",
+                    "min to max", "p50 us", "p99 us", "longest us"], rows)
+    return ("next_id of one thread with IDs in hand, beside get_id of the client that Thrift "
+            f"generates; latencies at {clients.PACE_PER_S:,} a second:\n\n{table}")
+
+
 TABLES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,
           "neighbours": _neighbours, "cost": _cost, "generator": _generator, "memory": _memory,
           "audit": _audit, "scraped": _scraped, "local-socket": _local_socket, "pool": _pool,
-          "relay": _relay}
+          "relay": _relay, "tls": _tls, "clients": _clients}
 
 
 def _machine(about, options):

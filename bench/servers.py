@@ -7,6 +7,7 @@ import socket
 import tempfile
 import typing
 
+import certificates
 from tools import LOOPS, keep_to, spawn, wait_for_log
 
 SUBJECT = "snowflaked"
@@ -26,12 +27,19 @@ SUBJECT_LOCAL = "snowflaked-local"
 BARE_LOCAL = "epoll-fixed-local"
 # The same program as a relay of another server.
 SUBJECT_RELAY = "snowflaked-relay"
+# The same server with TLS, also such that clients show certificates; and nginx, likewise, with so
+# many worker processes.
+SUBJECT_TLS = "snowflaked-tls"
+SUBJECT_MUTUAL = "snowflaked-mutual-tls"
+NGINX = "nginx"
+NGINX_TWO = "nginx-2-workers"
+NGINX_MUTUAL = "nginx-mutual-tls"
 
 START_LIMIT_S = 20
 MAX_CONNECTIONS = 11000
 
 PORT_LINE = rb"^(\d+|unix:.+)\n"
-LISTENING = (rb"event=listening address=(?:127\.0\.0\.1:(?=\d)|(?=unix:))(\S+)\n"
+LISTENING = (rb"event=listening address=(?:(?:tls:)?127\.0\.0\.1:(?=\d)|(?=unix:))(\S+)\n"
              rb"(?:.*\n)*?.* event=ready ")
 
 
@@ -51,6 +59,7 @@ class Server:
     what: str
     call: str = "get_id"
     warmup_s: float = 0.5
+    tls: tuple = ()  # whose certificates it needs in its directory (certificates.py), its own first
 
 
 def _snowflaked(*more):
@@ -82,6 +91,60 @@ def _audited(place):
 
 def _scraped(place):
     return [*_snowflaked()(place), "--admin-listen", f"127.0.0.1:{place.port}"]
+
+
+def _tls(place):
+    return [*snowflaked_at("tls:127.0.0.1:0", place),
+            *certificates.options(place.directory, certificates.SERVER)]
+
+
+def _mutual(place):
+    return [*_tls(place), "--tls-client-ca",
+            certificates.certificate(place.directory, certificates.CLIENT)]
+
+
+NGINX_CONFIGURATION = """
+daemon off;
+worker_processes {workers};
+pid {directory}/pid;
+error_log stderr notice;
+events {{ worker_connections {connections}; }}
+http {{
+    access_log off;
+    client_body_temp_path {directory};
+    proxy_temp_path {directory};
+    fastcgi_temp_path {directory};
+    uwsgi_temp_path {directory};
+    scgi_temp_path {directory};
+    ssl_certificate {certificate};
+    ssl_certificate_key {key};
+    ssl_protocols TLSv1.2 TLSv1.3;
+    ssl_session_cache off;
+    ssl_session_tickets off;
+    ssl_conf_command NumTickets 0;
+    {more}
+    server {{
+        listen 127.0.0.1:{port} ssl;
+        return 204;
+    }}
+}}
+"""
+
+
+def _nginx(workers, with_clients=False):
+    def command(place):
+        client = certificates.certificate(place.directory, certificates.CLIENT)
+        more = f"ssl_client_certificate {client}; ssl_verify_client on;" if with_clients else ""
+        file = place.directory / "nginx.conf"
+        file.write_text(NGINX_CONFIGURATION.format(
+            workers=workers, directory=place.directory, port=place.port, more=more,
+            connections=MAX_CONNECTIONS, certificate=certificates.certificate(place.directory),
+            key=certificates.key(place.directory)))
+        return ["nginx", "-p", place.directory, "-c", file, "-e", "stderr"]
+    return command
+
+
+NGINX_STARTED = rb"start worker process \d+"
 
 
 def _peer(name, *more):
@@ -123,10 +186,19 @@ SERVERS = {
     SUBJECT_LOCAL: Server(_snowflaked_local, LISTENING, "snowflaked, on a local socket"),
     BARE_LOCAL: Server(_bare_local, PORT_LINE, "epoll-fixed, on a local socket"),
     SUBJECT_RELAY: Server(_relay, LISTENING, "snowflaked, as a relay of another"),
+    SUBJECT_TLS: Server(_tls, LISTENING, "snowflaked, with TLS", tls=(certificates.SERVER,)),
+    SUBJECT_MUTUAL: Server(_mutual, LISTENING, "snowflaked, with TLS in which clients show "
+                           "certificates", tls=(certificates.SERVER, certificates.CLIENT)),
+    NGINX: Server(_nginx(1), NGINX_STARTED, "nginx with TLS, one worker process",
+                  tls=(certificates.SERVER,)),
+    NGINX_TWO: Server(_nginx(2), NGINX_STARTED, "likewise, two", tls=(certificates.SERVER,)),
+    NGINX_MUTUAL: Server(_nginx(1, True), NGINX_STARTED, "nginx with TLS in which clients show "
+                         "certificates, one worker process",
+                         tls=(certificates.SERVER, certificates.CLIENT)),
 }
 THRIFT = [name for name in SERVERS if name.startswith("thrift-")]
 VARIANTS = [SUBJECT_WIDE, SUBJECT_AUDITED, SUBJECT_SCRAPED, SUBJECT_SECOND, SUBJECT_LOCAL,
-            BARE_LOCAL, SUBJECT_RELAY]
+            BARE_LOCAL, SUBJECT_RELAY, SUBJECT_TLS, SUBJECT_MUTUAL, NGINX, NGINX_TWO, NGINX_MUTUAL]
 CHOICES = [name for name in SERVERS if name not in VARIANTS]
 
 
@@ -143,6 +215,8 @@ def running(name, build, cores=(), upstream=""):
     with tempfile.TemporaryDirectory(prefix="snowflake-bench-") as directory:
         place = Place(build, pathlib.Path(directory), free_port(), upstream)
         log = place.directory / "log"
+        for whose in SERVERS[name].tls:
+            certificates.make(place.directory, whose)
         with spawn(keep_to(cores, SERVERS[name].command(place)), log) as process:
             found = wait_for_log(name, process, log, SERVERS[name].listens, START_LIMIT_S)
             told = found[1].decode() if found.groups() else str(place.port)

@@ -95,7 +95,8 @@ static gssize answer(Loop *loop, gsize filled, gsize *out_replies)
 			return -1;
 		memcpy(reply, reply_template, REPLY_BYTES);
 		memcpy(reply + SEQID_OFFSET, call + SEQID_OFFSET, 4);
-		id = GUINT64_TO_BE(++loop->last_id);
+		loop->last_id++;
+		id = GUINT64_TO_BE(loop->last_id); /* a macro: it may look more than once */
 		memcpy(reply + ID_OFFSET, &id, sizeof(id));
 		reply += REPLY_BYTES;
 		taken += 4 + length;
