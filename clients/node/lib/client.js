@@ -106,9 +106,6 @@ class Snowflake {
       this.#fail(late, this.#servers.overdue());
     }
     this.#watch();
-    if (this.#calls.length === 0) {
-      this.#servers.giveUp();
-    }
   }
 
   #fail(calls, error) {
@@ -139,7 +136,7 @@ class Snowflake {
     let wanted = this.#prefetches ? this.#hand.wanted(this.#roundTripMs) : 0;
     const missing = waiting.reduce((sum, call) => sum + call.count - call.ids.length, 0);
     wanted = Math.min(Math.max(wanted, missing), MAX_BATCH);
-    const runs = await this.#servers.fetch(wanted, this.#timeoutMs);
+    const runs = await this.#servers.fetch(wanted, this.#deadlineOf(waiting));
     if (this.#isClosed) {
       return;
     }
@@ -150,6 +147,12 @@ class Snowflake {
     if (!this.#prefetches) {
       this.#hand.drop();
     }
+  }
+
+  /** That of the call which came last: one that has little left may not keep others from theirs. */
+  #deadlineOf(calls) {
+    return calls.length === 0 ? performance.now() + this.#timeoutMs
+      : calls.reduce((latest, call) => Math.max(latest, call.deadline), 0);
   }
 
   #serve() {

@@ -85,6 +85,24 @@ class Server {
     shuffle(this.places);
   }
 
+  /**
+   * Where to ask on a new connection, in this order. `failure`: of the connection that there was, to
+   * `linked`. If that had ended, as with a server that started again, its place comes first; if no
+   * answer came, as from an address that is no more, last.
+   */
+  placesAfter(linked, failure) {
+    const places = this.places.filter((place) => place !== linked)
+      .sort((one, other) => one.rest.until - other.rest.until);
+    if (failure !== undefined && this.places.includes(linked)) {
+      if (failure.isStale) {
+        places.unshift(linked);
+      } else if (this.isName && failure.kind === 'timeout') {
+        places.push(linked);
+      }
+    }
+    return places;
+  }
+
   /** 0: somewhere it does not rest. */
   get restsUntil() {
     const ends = this.places.length > 0 ? this.places.map((place) => place.rest.until)

@@ -39,8 +39,11 @@ class Servers {
    * that answered last and those after it, then those that rest, which rest longest first. Rejects
    * with a SnowflakeError.
    */
-  async fetch(count, timeoutMs) {
-    this.#deadline = performance.now() + timeoutMs;
+  async fetch(count, deadline) {
+    if (performance.now() >= deadline) { // of the wait for the fetch before
+      throw this.overdue();
+    }
+    this.#deadline = deadline;
     this.#failures = [];
     const turned = [...this.#servers.slice(this.#current), ...this.#servers.slice(0, this.#current)];
     const order = turned.map((server) => ({ server, until: server.restsUntil }))
@@ -72,31 +75,37 @@ class Servers {
    * so may each of its places of that. */
   async #ask(server, count, isLast) {
     const deadline = shareOf(this.#deadline, isLast);
-    let asked;
-    if (this.#link?.server === server && this.#link.connection.isOpen) {
-      asked = this.#link.place;
-      const share = shareOf(deadline, server.places.length === 1);
-      const runs = await this.#askPlace(server, asked, count, share);
-      if (runs !== undefined) {
-        return runs;
+    const linked = this.#linked(server);
+    let failure;
+    if (linked !== undefined) {
+      const isOnly = server.places.length === 1 && !server.isName; // a name may have moved
+      const answer = await this.#askPlace(server, linked, count, shareOf(deadline, isOnly));
+      if (answer.runs !== undefined) {
+        return answer.runs;
       }
+      ({ failure } = answer);
     }
-    if (server.isName) {
+    if (server.isName && performance.now() < deadline) {
       await this.#lookUp(server, shareOf(deadline, server.places.length === 0));
     }
-    const places = server.places.filter((place) => place !== asked)
-      .sort((one, other) => one.rest.until - other.rest.until);
+    const places = server.placesAfter(linked, failure);
     for (const place of places) {
-      if (this.#isOver || performance.now() >= deadline) {
+      if (performance.now() >= deadline) {
         break;
       }
       const share = shareOf(deadline, place === places.at(-1));
-      const runs = await this.#askPlace(server, place, count, share);
+      const { runs } = await this.#askPlace(server, place, count, share);
       if (runs !== undefined) {
         return runs;
       }
     }
     return undefined;
+  }
+
+  /** The place of its that there is a connection to. */
+  #linked(server) {
+    const link = this.#link;
+    return link?.server === server && link.connection.isOpen ? link.place : undefined;
   }
 
   async #lookUp(server, deadline) {
@@ -107,22 +116,18 @@ class Servers {
     }
   }
 
+  /** {runs} or {failure}. */
   async #askPlace(server, place, count, deadline) {
     try {
-      let runs;
-      try {
-        runs = await this.#call(server, place, count, deadline);
-      } catch (failure) {
-        if (!failure.isStale) {
-          throw failure;
-        }
-        runs = await this.#call(server, place, count, deadline);
-      }
+      const runs = await this.#call(server, place, count, deadline);
       place.rest.end();
-      return runs;
+      return { runs };
     } catch (failure) {
       if (!(failure instanceof Failure)) {
         throw failure;
+      }
+      if (failure.isStale) { // that says nothing of the place
+        return { failure };
       }
       const where = server.isName ? `${place.options.host}: ` : '';
       this.#note(server, failure, where);
@@ -131,7 +136,7 @@ class Servers {
           attemptsOf(this.#failures));
       }
       place.rest.begin();
-      return undefined;
+      return { failure };
     }
   }
 
@@ -192,15 +197,10 @@ class Servers {
     return errorOf(failures, true);
   }
 
-  /** Nobody waits for it any more: the fetch under way ends now, as if its deadline had come. */
-  giveUp() {
-    this.#deadline = 0;
-    this.#interrupt();
-  }
-
+  /** The fetch under way ends now. */
   close() {
     this.#isClosed = true;
-    this.giveUp();
+    this.#interrupt();
     this.#disconnect();
   }
 

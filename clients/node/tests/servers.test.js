@@ -439,6 +439,77 @@ test('a name that was known before', async (t) => {
   assert.strictEqual(lookup.mock.callCount(), known + 2);
 });
 
+/** Of a name: its address, which can change. */
+function named(t, name) {
+  const found = { address: '127.0.0.1' };
+  const lookUp = dns.lookup;
+  t.mock.method(dns, 'lookup', (host, options, callback) => {
+    if (host === name) {
+      process.nextTick(callback, null, [{ address: found.address, family: 4 }]);
+    } else {
+      lookUp(host, options, callback);
+    }
+  });
+  return found;
+}
+
+test('a name that moves, from a server that falls silent, or ends, to another', async (t) => {
+  const found = named(t, 'ids.example');
+  const leaves = [(old) => { old.answer = hang; }, (old) => old.close()];
+  for (const leave of leaves) {
+    found.address = '127.0.0.1';
+    const old = await peer(t);
+    const { port } = old.listener.address();
+    const moved = await peer(t, (call) => call.ids(), port, '127.0.0.2');
+    const snowflake = client(t, `ids.example:${port}`, { prefetchMs: 0, timeoutMs: 4 * SHORT_MS });
+    await snowflake.nextId();
+    leave(old);
+    found.address = '127.0.0.2';
+    await snowflake.nextId();
+    assert.deepStrictEqual([old.connections, moved.connections], [1, 1]);
+  }
+});
+
+test('a name is asked again where only its connection was silent', async (t) => {
+  named(t, 'ids.example');
+  const server = await peer(t);
+  const name = `ids.example:${server.listener.address().port}`;
+  const snowflake = client(t, name, { prefetchMs: 0, timeoutMs: 4 * SHORT_MS });
+  await snowflake.nextId();
+  server.answer = () => {
+    server.answer = (call) => call.ids();
+  };
+  await snowflake.nextId();
+  assert.strictEqual(server.connections, 2);
+});
+
+test('a name that stays silent has all of the time', async (t) => {
+  named(t, 'ids.example');
+  const server = await peer(t);
+  const name = `ids.example:${server.listener.address().port}`;
+  const snowflake = client(t, name, { prefetchMs: 0, timeoutMs: SHORT_MS });
+  await snowflake.nextId();
+  server.answer = hang;
+  const { tookMs } = await failure(snowflake.nextId(), SnowflakeTimeoutError);
+  assert.ok(tookMs >= SHORT_MS - EARLY_MS);
+});
+
+test('what a long batch has left, the servers share', async (t) => {
+  inOrder(t);
+  const slow = await peer(t);
+  const good = await peer(t);
+  const timeoutMs = 5 * SHORT_MS;
+  const snowflake = client(t, [slow.address, good.address], { prefetchMs: 0, timeoutMs });
+  const delaysMs = [timeoutMs * 0.4, timeoutMs * 0.25]; // and then it answers no more
+  slow.answer = (call, socket) => {
+    if (delaysMs.length > 0) {
+      setTimeout(() => socket.write(call.ids()), delaysMs.shift());
+    }
+  };
+  await snowflake.nextIds(30000);
+  assert.deepStrictEqual([slow.calls.length, good.calls.length], [3, 1]);
+});
+
 test('a port that connects to itself is refused', async (t) => {
   // as if the port that it tries were the one that it got
   const server = await peer(t, hang);

@@ -87,6 +87,19 @@ class _Server:
                        for family, address in {(one[0], one[4]): None for one in found}]
         random.shuffle(self.places)
 
+    def places_after(self, linked: Optional[_Place], failure: Optional[Failure]) -> List[_Place]:
+        """Where to ask on a new connection, in this order. `failure`: of the connection that there
+        was, to `linked`. If that had ended, as with a server that started again, its place comes
+        first; if no answer came, as from an address that is no more, last."""
+        places = sorted(self.places, key=lambda place: place.rest.until)
+        if linked in places:
+            places.remove(linked)
+            if failure.is_stale:
+                places.insert(0, linked)
+            elif self.is_name and failure.kind == "timeout":
+                places.append(linked)
+        return places
+
     def rests_until(self) -> float:
         """0: somewhere it does not rest."""
         now = monotonic()
@@ -193,38 +206,38 @@ class Servers:
         """[]: it failed. It may take half of the time that is left, the last one all of it; and so
         may each of its places of that."""
         deadline = _share(deadline, is_last)
-        asked = None
-        if self._link and self._link.server is server and self._link.connection.is_open:
-            asked = self._link.place
-            share = _share(deadline, len(server.places) == 1)
-            ids = self._ask_place(server, asked, count, share)
+        linked, failure = self._linked(server), None
+        if linked:
+            is_last = len(server.places) == 1 and not server.is_name  # a name may have moved
+            ids, failure = self._ask_place(server, linked, count, _share(deadline, is_last))
             if ids:
                 return ids
-        if server.is_name:
+        if server.is_name and monotonic() < deadline:
             try:
                 server.look_up(deadline, self._may_interrupt)
-            except Failure as failure:
-                self._note(server, failure)
-        places = sorted(server.places, key=lambda place: place.rest.until)
-        places = [place for place in places if place is not asked]
+            except Failure as why:
+                self._note(server, why)
+        places = server.places_after(linked, failure)
         for place in places:
             if monotonic() >= deadline:
                 break
-            share = _share(deadline, place is places[-1])
-            ids = self._ask_place(server, place, count, share)
+            ids, _ = self._ask_place(server, place, count, _share(deadline, place is places[-1]))
             if ids:
                 return ids
         return []
 
-    def _ask_place(self, server: _Server, place: _Place, count: int, deadline: float) -> List[int]:
+    def _linked(self, server: _Server) -> Optional[_Place]:
+        """The place of its that there is a connection to."""
+        link = self._link
+        return link.place if link and link.server is server and link.connection.is_open else None
+
+    def _ask_place(self, server: _Server, place: _Place, count: int,
+                   deadline: float) -> Tuple[List[int], Optional[Failure]]:
         try:
-            try:
-                ids = self._call(server, place, count, deadline)
-            except Failure as failure:
-                if not failure.is_stale:
-                    raise
-                ids = self._call(server, place, count, deadline)
+            ids = self._call(server, place, count, deadline)
         except Failure as failure:
+            if failure.is_stale:  # that says nothing of the place
+                return [], failure
             if failure.kind == "agent":  # it is as wrong elsewhere
                 raise InvalidAgentError(f"the agent {self._agent!r} is refused: {server.text}: "
                                         f"{failure.reason}",
@@ -234,9 +247,9 @@ class Servers:
             if server.is_name:
                 failure.reason = f"{place.address[0]}: {failure.reason}"
             self._note(server, failure)
-            return []
+            return [], failure
         place.rest.end()
-        return ids
+        return ids, None
 
     def _call(self, server: _Server, place: _Place, count: int, deadline: float) -> List[int]:
         connection = self._connected(server, place, deadline)

@@ -543,6 +543,37 @@ class Deadlines(Case):
             error, _ = self.took(client.next_id)
         self.assertIn("127.0.0.1: connection refused", str(error))
 
+    def test_a_name_that_moves(self):
+        """From a server that falls silent, and from one that ends, to another."""
+        for leave in (lambda old, silent: silent.set(), lambda old, silent: old.close()):
+            new, silent = self.peer(Call.ids), threading.Event()
+            old = self.peer(lambda call, silent=silent: call.peer.hang() if silent.is_set()
+                            else call.ids())
+            with self.names("127.0.0.1", old.port):
+                client = self.client("ids.example", prefetch_ms=0, timeout_ms=4 * SHORT_MS)
+                client.next_id()
+            leave(old, silent)
+            with self.names("127.0.0.1", new.port):
+                client.next_id()
+            self.assertEqual((old.connections, new.connections), (1, 1))
+
+    def test_a_name_is_asked_again_where_only_its_connection_was_silent(self):
+        answers = itertools.chain([Call.ids, lambda call: call.peer.hang()],
+                                  itertools.repeat(Call.ids))
+        peer = self.peer(lambda call: next(answers)(call))
+        with self.names("127.0.0.1", peer.port):
+            client = self.client("ids.example", prefetch_ms=0, timeout_ms=4 * SHORT_MS)
+            self.assert_ids([client.next_id() for _ in range(3)], 3)
+        self.assertEqual(peer.connections, 2)
+
+    def test_a_name_that_stays_silent_has_all_of_the_time(self):
+        answers = itertools.chain([Call.ids], itertools.repeat(lambda call: call.peer.hang()))
+        peer = self.peer(lambda call: next(answers)(call))
+        with self.names("127.0.0.1", peer.port):
+            client = self.client("ids.example", prefetch_ms=0, timeout_ms=SHORT_MS)
+            client.next_id()
+            self.assert_in_time(client.next_id)
+
     @staticmethod
     def slow_names(end, began=None):
         def look_up(_host, _port, family, kind, protocol=0, flags=0):

@@ -16,8 +16,14 @@ final class Background {
 	private Background() {
 	}
 
-	static void run(Runnable task) {
-		THREADS.execute(task);
+	/** false: no thread can be had for it now. */
+	static boolean run(Runnable task) {
+		try {
+			THREADS.execute(task);
+			return true;
+		} catch (OutOfMemoryError e) { // so Java says that the system gives it no thread
+			return false;
+		}
 	}
 
 	private static Thread thread(Runnable task) {

@@ -8,8 +8,8 @@ import java.net.UnixDomainSocketAddress;
 import java.net.UnknownHostException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collections;
+import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -163,16 +163,18 @@ final class Server {
 	}
 
 	/** In a thread, since a look-up knows no deadline. */
-	private CompletableFuture<InetAddress[]> startLookUp() {
+	private CompletableFuture<InetAddress[]> startLookUp() throws Failure {
 		CompletableFuture<InetAddress[]> answer = new CompletableFuture<>();
 
-		Background.run(() -> {
+		boolean isStarted = Background.run(() -> {
 			try {
 				answer.complete(addresses());
 			} catch (Throwable e) { // or whoever waits would do so until the deadline
 				answer.completeExceptionally(e);
 			}
 		});
+		if (!isStarted)
+			throw new Failure(Kind.UNREACHABLE, "no thread can be had for its name", null);
 		return answer;
 	}
 
@@ -192,12 +194,25 @@ final class Server {
 			.orElseGet(() -> lookUpRest.leftNs(nowNs));
 	}
 
-	/** Those that rest come last, the one that will rest longest at the end. */
-	Place[] placesInOrder(long nowNs) {
-		Place[] order = places.toArray(new Place[0]);
+	/** Where to ask on a new connection: those that rest come last, the one that will rest longest at
+	 * the end. `failure`: of the connection that there was, to `linked`. If that had ended, as with a
+	 * server that started again, its place comes first; if no answer came, as from an address that is
+	 * no more, last. */
+	List<Place> placesAfter(Place linked, Failure failure, long nowNs) {
+		List<Place> order = new ArrayList<>(places);
 
-		Arrays.sort(order, (a, b) -> Long.compare(a.rest.leftNs(nowNs), b.rest.leftNs(nowNs)));
+		order.sort(Comparator.comparingLong(place -> place.rest.leftNs(nowNs)));
+		if (order.remove(linked)) {
+			if (failure.isStale)
+				order.add(0, linked);
+			else if (isName && failure.kind == Kind.TIMEOUT)
+				order.add(linked);
+		}
 		return order;
+	}
+
+	boolean hasOnePlace() {
+		return places.size() == 1;
 	}
 
 	/** It has no address, as yet. */

@@ -24,6 +24,9 @@ final class Servers {
 		}
 	}
 
+	/** Of a place: one of the two is null. */
+	private record Answer(long[] ids, Failure failure) { }
+
 	/** The connection that there is, and to what. */
 	private record Link(Connection connection, Server server, Server.Place place) { }
 
@@ -90,28 +93,33 @@ final class Servers {
 	 * may each of its places of that. */
 	private long[] ask(Server server, int count, long callDeadlineNs, boolean isLast) {
 		long deadlineNs = share(callDeadlineNs, isLast);
-		Server.Place asked = null;
+		Server.Place linked = linked(server);
+		Failure failure = null;
 
-		if (link != null && link.server == server && link.connection.isOpen()) {
-			asked = link.place;
-			boolean isOnly = server.placesInOrder(System.nanoTime()).length == 1;
-			long[] ids = askPlace(server, asked, count, share(deadlineNs, isOnly));
-			if (ids != null)
-				return ids;
+		if (linked != null) {
+			boolean isOnly = server.hasOnePlace() && !server.isName(); // a name may have moved
+			Answer answer = askPlace(server, linked, count, share(deadlineNs, isOnly));
+			if (answer.ids != null)
+				return answer.ids;
+			failure = answer.failure;
 		}
-		if (server.isName())
+		if (server.isName() && !isOver(deadlineNs))
 			lookUp(server, share(deadlineNs, server.isUnknown()));
-		List<Server.Place> places = new ArrayList<>(List.of(server.placesInOrder(System.nanoTime())));
-		places.remove(asked);
+		List<Server.Place> places = server.placesAfter(linked, failure, System.nanoTime());
 		for (Server.Place place : places) {
 			if (isOver(deadlineNs))
 				break;
 			boolean isLastPlace = place == places.get(places.size() - 1);
-			long[] ids = askPlace(server, place, count, share(deadlineNs, isLastPlace));
+			long[] ids = askPlace(server, place, count, share(deadlineNs, isLastPlace)).ids;
 			if (ids != null)
 				return ids;
 		}
 		return null;
+	}
+
+	/** The place of its that there is a connection to, or null. */
+	private Server.Place linked(Server server) {
+		return link != null && link.server == server && link.connection.isOpen() ? link.place : null;
 	}
 
 	private void lookUp(Server server, long deadlineNs) {
@@ -123,25 +131,20 @@ final class Servers {
 		}
 	}
 
-	private long[] askPlace(Server server, Server.Place place, int count, long deadlineNs) {
+	private Answer askPlace(Server server, Server.Place place, int count, long deadlineNs) {
 		try {
-			long[] ids;
-			try {
-				ids = call(server, place, count, deadlineNs);
-			} catch (Failure failure) {
-				if (!failure.isStale)
-					throw failure;
-				ids = call(server, place, count, deadlineNs);
-			}
+			long[] ids = call(server, place, count, deadlineNs);
 			place.rest.end();
-			return ids;
+			return new Answer(ids, null);
 		} catch (Failure failure) {
+			if (failure.isStale) // that says nothing of the place
+				return new Answer(null, failure);
 			note(server, server.isName() ? failure.at(Connection.text(place.address)) : failure);
 			if (failure.kind == Kind.AGENT) // it is as wrong elsewhere
 				throw new InvalidAgentException(message("the agent \"" + options.agent
 					+ "\" is refused", failures), attempts(failures));
 			place.rest.begin(System.nanoTime());
-			return null;
+			return new Answer(null, failure);
 		}
 	}
 

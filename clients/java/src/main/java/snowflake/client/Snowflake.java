@@ -125,8 +125,8 @@ public final class Snowflake implements IdSource {
 		return ids;
 	}
 
-	/** Before the hand is empty. Why it fails, they learn who then ask for themselves; until then it is
-	 * not tried again. */
+	/** Before the hand is empty. Why it fails, if only for want of a thread, they learn who then ask
+	 * for themselves; until then it is not tried again. */
 	private void refill() {
 		long deadlineNs = deadlineNs();
 

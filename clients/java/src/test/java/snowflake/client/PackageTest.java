@@ -5,6 +5,7 @@ import static org.junit.Assert.assertArrayEquals;
 import static org.junit.Assert.assertEquals;
 import static org.junit.Assert.assertFalse;
 import static org.junit.Assert.assertTrue;
+import static org.junit.Assume.assumeTrue;
 
 import java.io.IOException;
 import java.lang.reflect.Modifier;
@@ -147,14 +148,54 @@ public class PackageTest extends Support {
 			+ "Exception {\n" + rest + "\n} }\n";
 	}
 
-	private static String runSource(String name, String source) throws Exception {
+	/** By a command that has its own last. */
+	private static String runSource(String name, String source, String... by) throws Exception {
 		Path directory = FOLDER.newFolder().toPath();
 		Path file = Files.writeString(directory.resolve(name + ".java"), source);
-		List<String> command = new ArrayList<>(List.of("env", "PATH=" + BUILD.resolve("server")
-			+ ":" + System.getenv("PATH"), JAVA, "-cp", JAR + ":"
-			+ System.getProperty("snowflake.library"), file.toString()));
+		List<String> command = new ArrayList<>(List.of(by));
 
+		for (Path path = directory; path.startsWith(FOLDER.getRoot().toPath()); path = path.getParent())
+			assertTrue(path.toFile().setExecutable(true, false)); // if it is run by another user
+		command.addAll(List.of("env", "PATH=" + BUILD.resolve("server") + ":"
+			+ System.getenv("PATH"), JAVA, "-Xlog:disable", "-cp", JAR + ":"
+			+ System.getProperty("snowflake.library"), file.toString()));
 		return run(directory, command.toArray(new String[0]));
+	}
+
+	@Test
+	public void aProgramThatGetsNoThread() throws Exception {
+		assumeTrue("for another user's limit", System.getProperty("user.name").equals("root"));
+		long nobodyElse = 100_000 + ProcessHandle.current().pid();
+
+		assertEquals("100000\nids.invalid: no thread can be had for its name\n", runSource("None", """
+			import java.util.*;
+			import java.util.concurrent.locks.LockSupport;
+			import snowflake.client.*;
+			public class None {
+				public static void main(String[] args) throws Exception {
+					Snowflake client = new Snowflake(List.of("%s"), "test");
+					try {
+						for (;;) {
+							Thread thread = new Thread(LockSupport::park);
+							thread.setDaemon(true);
+							thread.start();
+						}
+					} catch (OutOfMemoryError e) {
+						// no more can be had
+					}
+					Set<Long> ids = new HashSet<>();
+					for (int i = 0; i < 100_000; i++)
+						ids.add(client.nextId());
+					System.out.println(ids.size());
+					try {
+						new Snowflake(List.of("ids.invalid"), "test").nextId();
+					} catch (UnreachableException e) {
+						System.out.println(e.getAttempts().get(0));
+					}
+				}
+			}
+			""".formatted(server()), "prlimit", "--nproc=80", "setpriv", "--reuid=" + nobodyElse,
+			"--clear-groups", "--inh-caps=+dac_override", "--ambient-caps=+dac_override"));
 	}
 
 	@Test

@@ -32,8 +32,12 @@ final class Peer implements AutoCloseable {
 	private final CountDownLatch closing = new CountDownLatch(1);
 
 	Peer(Answer answer) throws IOException {
+		this(answer, "127.0.0.1", 0);
+	}
+
+	Peer(Answer answer, String address, int port) throws IOException {
 		this.answer = answer;
-		listener = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
+		listener = new ServerSocket(port, 50, InetAddress.getByName(address));
 		Support.daemon(this::accept);
 	}
 

@@ -319,6 +319,52 @@ public class ServersTest extends Support {
 			error.getAttempts());
 	}
 
+	/** From a server that falls silent, and from one that ends, to another. */
+	@Test
+	public void aNameThatMoves() throws Exception {
+		for (boolean isToFallSilent : new boolean[] {true, false}) {
+			AtomicBoolean isSilent = new AtomicBoolean();
+			AtomicReference<Peer> old = new AtomicReference<>();
+			old.set(peer(call -> isSilent.get() ? old.get().hang() : call.ids()));
+			Peer moved = enter(new Peer(Call::ids, "127.0.0.2", old.get().port()));
+			moveTo("127.0.0.1");
+			Snowflake client = client(plain().timeout(Duration.ofMillis(4 * SHORT_MS)),
+				MOVING + ":" + moved.port());
+
+			client.nextId();
+			isSilent.set(isToFallSilent);
+			if (!isToFallSilent)
+				old.get().close();
+			moveTo("127.0.0.2");
+			client.nextId();
+			assertEquals(1, old.get().connections.get());
+			assertEquals(1, moved.connections.get());
+		}
+	}
+
+	@Test
+	public void aNameIsAskedAgainWhereOnlyItsConnectionWasSilent() throws Exception {
+		AtomicReference<Peer> peer = new AtomicReference<>();
+		peer.set(peer(call -> peer.get().calls.size() == 2 ? peer.get().hang() : call.ids()));
+		moveTo("127.0.0.1");
+		Snowflake client = client(plain().timeout(Duration.ofMillis(4 * SHORT_MS)),
+			MOVING + ":" + peer.get().port());
+
+		assertIds(take(client, 3), 3);
+		assertEquals(2, peer.get().connections.get());
+	}
+
+	@Test
+	public void aNameThatStaysSilentHasAllOfTheTime() throws Exception {
+		AtomicReference<Peer> peer = new AtomicReference<>();
+		peer.set(peer(call -> peer.get().calls.size() > 1 ? peer.get().hang() : call.ids()));
+		moveTo("127.0.0.1");
+		Snowflake client = client(inShort(), MOVING + ":" + peer.get().port());
+
+		client.nextId();
+		late(client::nextId, SHORT_MS);
+	}
+
 	@Test
 	public void callsTakeTurnsInOrderOfComing() throws Exception {
 		Snowflake client = client(plain(), peer(Call::ids).address());

@@ -12,6 +12,7 @@ import java.net.ServerSocket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.List;
@@ -30,12 +31,26 @@ abstract class Support {
 	static final Path VECTORS = ROOT.resolve("tests/vectors");
 	static final Path BUILD = ROOT.resolve(
 		System.getenv().getOrDefault("SNOWFLAKE_BUILD", ROOT.resolve("build").toString()));
+	static final String MOVING = "ids.example"; // see moveTo()
 	static final String SNOWFLAKED = BUILD.resolve("server/snowflaked").toString();
 	/** How much later than told a busy machine may be, in what is judged by time. */
 	static final long LATE_MS = 5_000;
 	/** For what comes in time unless something is broken. */
 	static final long LONG_MS = 60_000;
 	private static final long LOOK_EVERY_NS = TimeUnit.MILLISECONDS.toNanos(5);
+	private static final Path HOSTS;
+
+	static { // before Java looks up its first name
+		try {
+			HOSTS = Files.createTempFile("snowflake", ".hosts");
+			HOSTS.toFile().deleteOnExit();
+			Files.copy(Path.of("/etc/hosts"), HOSTS, StandardCopyOption.REPLACE_EXISTING);
+		} catch (IOException e) {
+			throw new UncheckedIOException(e);
+		}
+		System.setProperty("jdk.net.hosts.file", HOSTS.toString());
+		System.setProperty("sun.net.inetaddr.ttl", "0");
+	}
 
 	private final ArrayDeque<AutoCloseable> open = new ArrayDeque<>();
 
@@ -48,6 +63,12 @@ abstract class Support {
 	<T extends AutoCloseable> T enter(T resource) {
 		open.push(resource);
 		return resource;
+	}
+
+	/** From now on MOVING has this address. */
+	static void moveTo(String address) throws IOException {
+		Files.writeString(HOSTS, address + " " + MOVING + "\n" + Files.readString(Path.of("/etc/hosts")));
+		assertEquals(address, InetAddress.getByName(MOVING).getHostAddress());
 	}
 
 	Peer peer(Peer.Answer answer) throws IOException {
