@@ -171,7 +171,7 @@ func (c *Client) NextIDs(ctx context.Context, count int) ([]int64, error) {
 }
 
 // Close ends calls that are under way, and those that come, with ErrClosed. What is in hand is lost.
-// It returns nil, when no goroutine of the client is left.
+// It returns nil, when no goroutine of the client is left, but that of a look-up which hangs.
 func (c *Client) Close() error {
 	c.closeOnce.Do(func() {
 		c.lock.Lock()

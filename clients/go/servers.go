@@ -118,6 +118,27 @@ func (s *server) restsUntil(now time.Time) time.Time {
 	return time.Time{}
 }
 
+// placesAfter are where to ask on a new connection, in this order. why: the failure of the connection
+// that there was, to linked. If that had ended, as with a server that started again, its place comes
+// first; if no answer came, as from an address that is no more, last.
+func (s *server) placesAfter(linked *place, why *failure) []*place {
+	var first, places, last []*place
+	for _, one := range s.places {
+		switch {
+		case one != linked:
+			places = append(places, one)
+		case why.isStale:
+			first = []*place{one}
+		case s.isName && why.kind == ErrTimeout:
+			last = []*place{one}
+		}
+	}
+	sort.SliceStable(places, func(i, j int) bool {
+		return places[i].rest.until.Before(places[j].rest.until)
+	})
+	return append(append(first, places...), last...)
+}
+
 // lookUp leaves the places that are known from before if it fails, and as long as look-ups rest.
 func (s *server) lookUp(ctx context.Context) *failure {
 	began := time.Now()
@@ -249,32 +270,25 @@ func (s *servers) order() []*server {
 func (s *servers) ask(ctx context.Context, one *server, count int, isLast bool) ([]run, *failure) {
 	ctx, cancel := share(ctx, isLast)
 	defer cancel()
-	var asked *place
+	linked := s.linked(one)
 	var why *failure
-	if s.connection != nil && s.server == one && !s.connection.isClosed {
-		asked = s.place
-		found, why := s.askPlace(ctx, one, asked, count, len(one.places) == 1)
+	if linked != nil {
+		isOnly := len(one.places) == 1 && !one.isName // a name may have moved
+		var found []run
+		found, why = s.askPlace(ctx, one, linked, count, isOnly)
 		if found != nil || why.kind == ErrInvalidAgent {
 			return found, why
 		}
 	}
-	if one.isName {
-		if why = one.lookUp(ctx); why != nil {
+	if one.isName && ctx.Err() == nil {
+		if why := one.lookUp(ctx); why != nil {
 			if s.blames(ctx, why) {
 				one.lookupRest.begin()
 			}
 			s.note(one, why)
 		}
 	}
-	var places []*place
-	for _, to := range one.places {
-		if to != asked {
-			places = append(places, to)
-		}
-	}
-	sort.SliceStable(places, func(i, j int) bool {
-		return places[i].rest.until.Before(places[j].rest.until)
-	})
+	places := one.placesAfter(linked, why)
 	for i, to := range places {
 		if ctx.Err() != nil {
 			break
@@ -288,14 +302,19 @@ func (s *servers) ask(ctx context.Context, one *server, count int, isLast bool) 
 	return nil, why
 }
 
+// linked is the place of the server that there is a connection to, or nil.
+func (s *servers) linked(one *server) *place {
+	if s.connection == nil || s.server != one || s.connection.isClosed {
+		return nil
+	}
+	return s.place
+}
+
 func (s *servers) askPlace(ctx context.Context, one *server, to *place, count int,
 	isLast bool) ([]run, *failure) {
 	within, cancel := share(ctx, isLast)
 	defer cancel()
 	found, why := s.call(within, one, to, count)
-	if why != nil && why.isStale {
-		found, why = s.call(within, one, to, count)
-	}
 	if why == nil {
 		to.rest = rest{}
 		for i := range s.all {
@@ -304,6 +323,9 @@ func (s *servers) askPlace(ctx context.Context, one *server, to *place, count in
 			}
 		}
 		return found, nil
+	}
+	if why.isStale { // that says nothing of the place
+		return nil, why
 	}
 	if one.isName {
 		why.reason = strings.TrimSuffix(to.address, ":"+one.port) + ": " + why.reason

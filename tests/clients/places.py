@@ -7,6 +7,7 @@ what stands in the place of one. `kind` is what scenarios.yml calls it:
     proxied              behind a proxy that can meddle with calls and replies (middle.py)
     dead                 a port that is taken, where nobody listens
     looked-up            a DNS name that the name server is asked for, as long as it knows it
+    moved-to             where that name is moved to
     named                a DNS name with four addresses, a server at the third of them
     hung-name            a DNS name with four addresses, where connections are taken and that is all
     unknown-name         a DNS name that nobody knows
@@ -37,13 +38,15 @@ from wire import EXCEPTION, STRICT
 NAME, NAMELESS, SILENT_NAME = "ids.test", "nobody.test", "silent.test"
 ASKED_NAME = "asked.test"
 LOOK_UP_S = 3  # for each query that nobody answers; a look-up makes some four
+MOVED_TO_HOST = "127.0.0.6"
 ADDRESSES = ("127.0.0.2", "127.0.0.4", "127.0.0.3", "127.0.0.5")
 SERVED = ADDRESSES[2]
 NAMED, LOOKED_UP, HUNG_NAME, LOST_RELAY = "named", "looked-up", "hung-name", "lost-relay"
+MOVED_TO = "moved-to"
 WITHOUT_ADDRESS = {"unknown-name": NAMELESS, "silent-name": SILENT_NAME}
 NEED_NAMES = (NAMED, LOOKED_UP, HUNG_NAME, *WITHOUT_ADDRESS)
 TLS_KINDS = ("tls", "tls-for-known", "tls-of-another-name")
-REAL = ("real", "clocked", "proxied", NAMED, LOOKED_UP, "local", LOST_RELAY, *TLS_KINDS)
+REAL = ("real", "clocked", "proxied", NAMED, LOOKED_UP, MOVED_TO, "local", LOST_RELAY, *TLS_KINDS)
 WITHOUT_SERVER = ("dead", "tls-silent", HUNG_NAME, *WITHOUT_ADDRESS)
 KINDS = REAL + WITHOUT_SERVER
 
@@ -94,7 +97,7 @@ def remove_directories():
 class Place:
     """`text` is how a client is told of it."""
 
-    def __init__(self, name, kind, worker_id, directory):
+    def __init__(self, name, kind, worker_id, directory, others=()):
         self.name = name
         self.kind = kind
         self.worker_id = worker_id
@@ -103,6 +106,7 @@ class Place:
         self._directory = directory
         self.clock = FakeClock(directory) if kind == "clocked" else None
         self._servers = []   # all there ever were
+        self._moves = next((one for one in others if one.kind == LOOKED_UP), None)
         self._socket = None  # of what has no server
         if kind in REAL:
             self.start()
@@ -140,7 +144,7 @@ class Place:
     def start(self):
         """Also again, at its address; returns when it serves."""
         listen = {"local": f"unix:{self._directory}/{self.name}.socket", NAMED: f"{SERVED}:0",
-                  LOOKED_UP: f"{name_server.HOST}:0",
+                  LOOKED_UP: f"{name_server.HOST}:0", MOVED_TO: self._listen_moved(),
                   **dict.fromkeys(TLS_KINDS, f"tls:{HOST}:0")}.get(self.kind, f"{HOST}:0")
         if self.server:
             told = self._address
@@ -152,6 +156,9 @@ class Place:
             self.server.wait_event("listening")
         else:
             self.server.wait_ready()
+
+    def _listen_moved(self):
+        return f"{MOVED_TO_HOST}:{self._moves.server.addresses[0][1]}" if self._moves else None
 
     def _options(self):
         if self.kind == LOST_RELAY:
@@ -205,7 +212,7 @@ def of_scenario(servers, directory):
     made = {}
     try:
         for worker_id, (name, kind) in enumerate(servers.items(), 1):
-            made[name] = Place(name, kind, worker_id, directory)
+            made[name] = Place(name, kind, worker_id, directory, list(made.values()))
     except BaseException:
         for place in made.values():
             place.close()
@@ -230,7 +237,12 @@ class Names:
     def say(self, trouble):
         """What the name server says of ASKED_NAME from now on: one of name_server.TROUBLES, or its
         address."""
+        self._service.move(ASKED_NAME, name_server.HOST)
         self._service.trouble(ASKED_NAME, trouble)
+
+    def move(self):
+        """ASKED_NAME, to where there is a server that it is moved to."""
+        self._service.move(ASKED_NAME, MOVED_TO_HOST)
 
     def wrapper(self):
         return self._service.wrapper()

@@ -34,7 +34,7 @@ What happens to servers, each by its name, or current, others, stopped:
                     have happened by the end, or by the next change, unless it `may_miss`
     heal, end_idle, reset_idle
     names           what the name server says of the name that it is asked for: missing, silent,
-                    failing, or known
+                    failing, or known; or that it has moved
     step_clock      the clock that the `server` sees, `by_ms`: back, or forth again
     pause           for as many `ms`
 
@@ -68,8 +68,10 @@ CAPABILITIES = {
     "known-names": "goes on with the addresses of a name that cannot be looked up any more",
     "late": "throws away what comes after the deadline of the call that waited for it",
     "most-telling": "says the most telling error where servers differ",
+    "moved-names": "looks a name up before it connects again",
     "names-in-time": "keeps its deadline while a name is looked up",
     "retry-after": "says when to ask again",
+    "silent-connections": "does not wait for a name's connection alone until the deadline",
 }
 KINDS = ("clock", "unavailable", "invalid-agent", "unreachable", "timeout", "closed",
          "invalid-argument")
@@ -96,7 +98,8 @@ OTHER_STEPS = {
     "issued": set(),
     "hit_in_all": {"exactly", "least"},
 }
-NAMES = ("known", name_server.MISSING, name_server.SILENT, name_server.FAILING)
+MOVED = "moved"
+NAMES = ("known", MOVED, name_server.MISSING, name_server.SILENT, name_server.FAILING)
 GROUPS = ("current", "others", "stopped", "living")
 
 

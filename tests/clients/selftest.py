@@ -42,6 +42,8 @@ TABLE = [
     ("first-address", "name with many addresses", "it failed"),
     ("forgets", "lost name", "it failed"),
     ("forgets", "lost name server", "it failed"),
+    ("looks-up-once", "moved name", "it failed"),
+    ("stays", "moved name of a silent server", "it failed"),
     ("bars", "comes back", "it failed"),
     ("asks-all", "unwelcome agent", "it happened 2 times|servers tried, not 1"),
     ("never-idle", "idle", "servers were asked meanwhile"),

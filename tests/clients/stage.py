@@ -9,6 +9,7 @@ import places
 from checks import Ids, check_error, check_number, increases, is_over
 from harness import PATIENCE, Parts, wait_for
 from runner_process import Wrong, stretch
+from scenarios import MOVED
 
 AGENT = "conformance"
 TIMEOUT_MS = 3000
@@ -329,7 +330,10 @@ class Stage:
             wait_for(lambda: place.proxy.are_over(broken), what="connections to end")
 
     def _do_names(self, told):
-        self._names.say(None if told == "known" else told)
+        if told == MOVED:
+            self._names.move()
+        else:
+            self._names.say(None if told == "known" else told)
 
     def _do_step_clock(self, told):
         """The server has noticed then."""

@@ -9,7 +9,8 @@
 A process sees it by a mount namespace with files of its own over those in /etc; for that, and for
 port 53, a test must be root, as skip_unless_possible() says.
 
-NameService is the same without a test. It knows every name, and can have trouble with some only:
+NameService is the same without a test. It knows every name, which it can move() to another address,
+and can have trouble with some only:
 
     SILENT    no answer: a look-up fails after the resolver's patience
     SLOW      the answer comes later
@@ -69,6 +70,7 @@ class NameService:
     def __init__(self, directory, patience=(1, 2)):
         self.queries = 0
         self._troubles = {}  # by name: (what, after_s)
+        self._addresses = {}  # by name: of those that are not at HOST
         self._lock = threading.Lock()
         self._directory = pathlib.Path(directory)
         self._socket = self._bind()
@@ -115,6 +117,14 @@ class NameService:
         with self._lock:
             self._troubles.pop(name, None)
 
+    def move(self, name, address):
+        with self._lock:
+            self._addresses[name] = address
+
+    def _address_of(self, name):
+        with self._lock:
+            return socket.inet_aton(self._addresses.get(name, HOST))
+
     def _trouble_with(self, name):
         with self._lock:
             return next((trouble for above, trouble in self._troubles.items()
@@ -140,7 +150,7 @@ class NameService:
         code = {MISSING: NO_SUCH_NAME, FAILING: CANNOT_SAY}.get(what, code)
         answers = int(code == OK and kind == A)
         header = query[:2] + struct.pack(">HHHHH", 0x8180 | code, 1, answers, 0, 0)
-        record = struct.pack(">HHHIH", 0xC00C, A, 1, LIFETIME_S, 4) + socket.inet_aton(HOST)
+        record = struct.pack(">HHHIH", 0xC00C, A, 1, LIFETIME_S, 4) + self._address_of(name)
         reply = header + query[12:end] + record * answers
         if what == SLOW:
             timer = threading.Timer(after_s, self._send, (reply, client))

@@ -43,17 +43,21 @@ class Server:
     def __init__(self, text, options):
         self.text = text
         self.connection = None
+        self._is_name = not re.search(r"\d:|^unix:", text)
         self._options = options
         self._methods = list(METHODS)
 
     def fetch(self, count, deadline):
         """IDs; a connection that stood may break once."""
         reused = self.connection is not None
+        may_move = reused and self._is_name and not wrong("stays")
         try:
-            return self._fetch(count, deadline)
+            return self._fetch(count, (time.monotonic() + deadline) / 2 if may_move else deadline)
         except (OSError, Broken) as error:
             self.drop()
-            if not reused or isinstance(error, (TimeoutError, Refused)) or wrong("no-retry"):
+            if not reused or isinstance(error, Refused) or wrong("no-retry"):
+                raise
+            if isinstance(error, TimeoutError) and not may_move:
                 raise
             if isinstance(error, Broken) and not error.is_end:
                 raise
@@ -93,7 +97,9 @@ class Client:
     def __init__(self, options):
         self.options = options
         self.servers = [Server(text, options) for text in options["servers"]]
-        self.at = random.randrange(len(self.servers))
+        # whoever takes too long for each server shows it with the first
+        self.at = len(self.servers) - 1 if wrong("deadline-each") else \
+            random.randrange(len(self.servers))
         self.is_closed = False
         self._hand = collections.deque()  # (ID, since when)
         self._lock = threading.Lock()

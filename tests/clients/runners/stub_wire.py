@@ -71,6 +71,8 @@ _known = {}  # by text: what its name was looked up as last
 def _addresses(text, deadline, wrong):
     """Where a look-up fails, or takes half of the time, those of the one before."""
     known = None if wrong == "forgets" else _known.get(text)
+    if known and wrong == "looks-up-once":
+        return list(known)
     now = time.monotonic()
     try:
         _known[text] = _looked_up(text, (now + deadline) / 2 if known else deadline, wrong)
