@@ -192,12 +192,15 @@ func (c *Client) Close() error {
 // inTurn has what is done by one at a time done, unless ctx or the client is over first. cancel ends
 // ctx.
 func (c *Client) inTurn(ctx context.Context, cancel context.CancelFunc, ask func() error) error {
-	select {
-	case <-c.closed:
-		return &Error{Kind: ErrClosed}
-	case c.turn <- struct{}{}:
-	case <-ctx.Done():
-		return c.servers.overdue(ctx)
+	began := time.Now()
+	if err := c.awaitTurn(ctx); err != nil {
+		return err
+	}
+	if c.servers.isForOthers(ctx, began) {
+		<-c.turn
+		if err := c.awaitTurn(ctx); err != nil {
+			return err
+		}
 	}
 	defer func() { <-c.turn }()
 	if !c.setInterrupt(cancel) {
@@ -208,6 +211,17 @@ func (c *Client) inTurn(ctx context.Context, cancel context.CancelFunc, ask func
 		return &Error{Kind: ErrClosed, Detail: "during the call"}
 	}
 	return err
+}
+
+func (c *Client) awaitTurn(ctx context.Context) error {
+	select {
+	case <-c.closed:
+		return &Error{Kind: ErrClosed}
+	case c.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return c.servers.overdue(ctx)
+	}
 }
 
 // setInterrupt returns false if the client is closed.

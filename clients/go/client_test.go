@@ -224,6 +224,46 @@ func TestWaitForTheTurnEndsInTime(t *testing.T) {
 	check(t, <-ended, context.Canceled, address)
 }
 
+// Calls come one by one, so that the first of those that wait has less time left than the way there
+// and back takes.
+func TestACrowdThatWaitsFindsAFarServerWhenItIsBack(t *testing.T) {
+	const timeout, far, spacing = 400 * time.Millisecond, 80 * time.Millisecond, 10 * time.Millisecond
+	isBack, isOver := make(chan struct{}), make(chan struct{})
+	defer close(isOver)
+	server := handler{fail: func(int32) error {
+		select {
+		case <-isBack:
+			time.Sleep(far)
+			return nil
+		default:
+			<-isOver
+			return errors.New("it does not answer")
+		}
+	}}
+	client := open(t, snowflake.Options{Timeout: timeout}, server.serve(t))
+	var calls sync.WaitGroup
+	var found atomic.Int64
+	for i := 0; i < 400 && found.Load() == 0; i++ {
+		calls.Add(1)
+		go func() {
+			defer calls.Done()
+			if _, err := client.NextID(background); err == nil {
+				found.Add(1)
+			} else if !errors.Is(err, snowflake.ErrTimeout) {
+				t.Error(err)
+			}
+		}()
+		time.Sleep(spacing)
+		if i == 80 {
+			close(isBack)
+		}
+	}
+	calls.Wait()
+	if found.Load() == 0 {
+		t.Fatal("it does not find it")
+	}
+}
+
 func TestClose(t *testing.T) {
 	asked := make(chan struct{}, 100)
 	address := listen(t, func(conn net.Conn) {

@@ -188,6 +188,7 @@ type servers struct {
 	connection *connection // that there is, and to what
 	server     *server
 	place      *place
+	areSilent  bool      // the last fetch had no answer in time
 	askedAt    time.Time // when the last fetch sent its last call
 	isHurried  bool      // the fetch under way; that a server does not answer it says nothing of that
 
@@ -236,6 +237,7 @@ func (s *servers) fetch(ctx context.Context, count int) ([]run, error) {
 		s.setAsking(one)
 		found, why := s.ask(ctx, one, count, i == len(order)-1)
 		if found != nil {
+			s.areSilent = false
 			return found, nil
 		}
 		if why != nil && why.kind == ErrInvalidAgent { // it is as wrong elsewhere
@@ -249,7 +251,17 @@ func (s *servers) fetch(ctx context.Context, count int) ([]run, error) {
 		return nil, s.failures.as(context.Canceled)
 	}
 	// the dialer may be a little ahead of ctx
-	return nil, s.failures.asError(!time.Now().Before(deadline))
+	err := s.failures.asError(!time.Now().Before(deadline))
+	s.areSilent = errors.Is(err, ErrTimeout)
+	return nil, err
+}
+
+// isForOthers is whether who has the turn, and waited for it since began, is to let those who wait go
+// first, once. While no server answers, the time that is left may not do, for this one nor for those
+// who came next; and then a server that is far away would never be found to be back.
+func (s *servers) isForOthers(ctx context.Context, began time.Time) bool {
+	deadline, _ := ctx.Deadline()
+	return s.areSilent && time.Since(began) > time.Until(deadline)
 }
 
 func (s *servers) order() []*server {

@@ -239,6 +239,8 @@ class Names:
         address."""
         self._service.move(ASKED_NAME, name_server.HOST)
         self._service.trouble(ASKED_NAME, trouble)
+        if trouble is None:  # or a look-up that hangs would keep Java from the next one of that name
+            self._service.answer_late(ASKED_NAME)
 
     def move(self):
         """ASKED_NAME, to where there is a server that it is moved to."""

@@ -71,6 +71,7 @@ class NameService:
         self.queries = 0
         self._troubles = {}  # by name: (what, after_s)
         self._addresses = {}  # by name: of those that are not at HOST
+        self._withheld = []  # (name, query, client): what SILENT did not answer
         self._lock = threading.Lock()
         self._directory = pathlib.Path(directory)
         self._socket = self._bind()
@@ -117,6 +118,14 @@ class NameService:
         with self._lock:
             self._troubles.pop(name, None)
 
+    def answer_late(self, name):
+        """What was not answered, to whoever waits still."""
+        with self._lock:
+            late = [one for one in self._withheld if one[0] == name]
+            self._withheld = [one for one in self._withheld if one[0] != name]
+        for _, query, client in late:
+            self._take(query, client)
+
     def move(self, name, address):
         with self._lock:
             self._addresses[name] = address
@@ -156,7 +165,10 @@ class NameService:
             timer = threading.Timer(after_s, self._send, (reply, client))
             timer.daemon = True
             timer.start()
-        elif what != SILENT:
+        elif what == SILENT:
+            with self._lock:
+                self._withheld.append((name, query, client))
+        else:
             self._send(reply, client)
 
     def _send(self, reply, client):

@@ -177,6 +177,7 @@ class Servers:
         self._is_closed = False
         self._interrupt: Callable = lambda: None
         self.asked_at = 0.0  # of time.monotonic: when the last fetch() sent its last call
+        self._are_silent = False  # the last fetch() had no answer in time
         self._asking: Optional[_Server] = None
         self._failures: List[Tuple[_Server, Failure]] = []  # of the call that is, or was last
 
@@ -195,12 +196,21 @@ class Servers:
                 ids = self._ask(server, count, deadline, server is order[-1])
                 if ids:
                     self._current = self._servers.index(server)
+                    self._are_silent = False
                     return ids
                 if monotonic() >= deadline:
                     break
         finally:
             self._asking = None
-        raise _error(self._failures, monotonic() >= deadline)
+        error = _error(self._failures, monotonic() >= deadline)
+        self._are_silent = isinstance(error, SnowflakeTimeoutError)
+        raise error
+
+    def is_for_others(self, began: float, deadline: float) -> bool:
+        """Whoever has the turn, and waited for it since `began`, is to let those who wait go first,
+        once. While no server answers, the time that is left may not do, for this one nor for those
+        who came next; and then a server that is far away would never be found to be back."""
+        return self._are_silent and 2 * monotonic() > began + deadline
 
     def _ask(self, server: _Server, count: int, deadline: float, is_last: bool) -> List[int]:
         """[]: it failed. It may take half of the time that is left, the last one all of it; and so

@@ -41,6 +41,8 @@ LATE_S = 5.0
 # for what comes in time unless something is broken
 LONG_S = 60.0
 LOOK_EVERY_S = 0.005
+# the way to a server and back
+FAR_S = 0.08
 MODULES = {"get_id": calls_of_2010, "get_ids": calls, "get_id_runs": calls}
 
 running_server = functools.partial(testing.running_server, program=SNOWFLAKED)
@@ -88,6 +90,16 @@ class Case(unittest.TestCase):
 
     def peer(self, answer):
         return self.enter(contextlib.closing(Peer(answer)))
+
+    def far_peer(self, is_back):
+        """It does not answer until it is back, and then takes its time."""
+        def answer(call):
+            if not is_back.is_set():
+                return call.peer.hang()
+            call.peer.closing.wait(FAR_S)
+            return call.ids()
+
+        return self.peer(answer)
 
     def enter(self, manager):  # enterContext of Python 3.11
         result = manager.__enter__()

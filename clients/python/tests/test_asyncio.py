@@ -77,6 +77,23 @@ class Async(Case):
         self.assertEqual({type(error) for error in errors}, {SnowflakeTimeoutError})
         self.assertEqual({error.attempts[0].server for error in errors}, {peer.address})
 
+    def test_a_crowd_that_waits_finds_a_far_server_when_it_is_back(self):
+        is_back = threading.Event()
+
+        async def main(client):
+            calls, found = [], 0
+            while len(calls) < 400 and not found:
+                calls.append(asyncio.ensure_future(client.next_id()))
+                await asyncio.sleep(0.01)
+                if len(calls) == 80:
+                    is_back.set()
+                found = sum(call.done() and not call.exception() for call in calls)
+            ends = await asyncio.gather(*calls, return_exceptions=True)
+            return found and {type(end) for end in ends}
+
+        self.assertEqual(self.run_with(self.far_peer(is_back).address, main, timeout_ms=400),
+                         {int, SnowflakeTimeoutError})
+
     def test_errors(self):
         async def main(client):
             with self.assertRaises(UnreachableError):

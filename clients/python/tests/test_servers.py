@@ -434,6 +434,26 @@ class Deadlines(Case):
             thread.join(LONG_S)
         self.assertEqual([error.attempts[0].server for error in errors], [peer.address] * 8)
 
+    def test_a_crowd_that_waits_finds_a_far_server_when_it_is_back(self):
+        """Calls come one by one, so that the first of those that wait has less time left than the
+        way there and back takes."""
+        is_back, is_found, threads = threading.Event(), threading.Event(), []
+        client = self.client(self.far_peer(is_back).address, timeout_ms=SHORT_MS)
+
+        def take():
+            with contextlib.suppress(SnowflakeTimeoutError):
+                client.next_id()
+                is_found.set()
+
+        while len(threads) < 400 and not is_found.wait(0.01):
+            threads.append(threading.Thread(target=take))
+            threads[-1].start()
+            if len(threads) == 80:
+                is_back.set()
+        for thread in threads:
+            thread.join(LONG_S)
+        self.assertTrue(is_back.is_set() and is_found.is_set())
+
     def test_a_port_that_takes_no_connection(self):
         with contextlib.ExitStack() as stack:
             listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))

@@ -6,6 +6,7 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.security.Security;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -46,6 +47,9 @@ final class Runner {
 	private Snowflake client;
 
 	public static void main(String[] args) throws Exception {
+		// or else Java asks for a name once in half a minute, and what is not found, in ten seconds
+		Security.setProperty("networkaddress.cache.ttl", "0");
+		Security.setProperty("networkaddress.cache.negative.ttl", "0");
 		Runner runner = new Runner();
 		BufferedReader commands =
 			new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));

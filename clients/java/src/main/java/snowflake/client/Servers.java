@@ -35,6 +35,7 @@ final class Servers {
 	private int current;
 	private Link link;
 	private long askedAtNs;
+	private boolean areSilent; // the last fetch() had no answer in time
 	private volatile boolean isClosed;
 	private volatile Runnable interrupter = () -> { };
 	private volatile Server asking; // null: none
@@ -63,6 +64,7 @@ final class Servers {
 				long[] ids = ask(server, count, deadlineNs, isLast);
 				if (ids != null) {
 					current = servers.indexOf(server);
+					areSilent = false;
 					return ids;
 				}
 				if (isOver(deadlineNs))
@@ -71,7 +73,18 @@ final class Servers {
 		} finally {
 			asking = null;
 		}
-		throw error(failures, isOver(deadlineNs));
+		SnowflakeException error = error(failures, isOver(deadlineNs));
+		areSilent = error instanceof SnowflakeTimeoutException;
+		throw error;
+	}
+
+	/** Whoever has the turn, and waited for it since then, is to let those who wait go first, once.
+	 * While no server answers, the time that is left may not do, for this one nor for those who came
+	 * next; and then a server that is far away would never be found to be back. */
+	boolean isForOthers(long beganNs, long deadlineNs) {
+		long nowNs = System.nanoTime();
+
+		return areSilent && nowNs - beganNs > deadlineNs - nowNs;
 	}
 
 	/** Of System.nanoTime(): when the last fetch() sent its last call. */

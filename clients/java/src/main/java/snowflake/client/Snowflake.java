@@ -144,11 +144,16 @@ public final class Snowflake implements IdSource {
 	}
 
 	private void awaitTurn(long deadlineNs) {
+		long beganNs = System.nanoTime();
+
 		if (isClosed)
 			throw closed();
 		try {
-			if (!turn.tryAcquire(Math.max(0, deadlineNs - System.nanoTime()), TimeUnit.NANOSECONDS))
-				throw servers.overdue();
+			acquireTurn(deadlineNs);
+			if (servers.isForOthers(beganNs, deadlineNs)) {
+				turn.release();
+				acquireTurn(deadlineNs);
+			}
 		} catch (InterruptedException e) {
 			Thread.currentThread().interrupt();
 			throw servers.interrupted();
@@ -157,6 +162,11 @@ public final class Snowflake implements IdSource {
 			endTurn();
 			throw new ClosedException("the client was closed during the call");
 		}
+	}
+
+	private void acquireTurn(long deadlineNs) throws InterruptedException {
+		if (!turn.tryAcquire(Math.max(0, deadlineNs - System.nanoTime()), TimeUnit.NANOSECONDS))
+			throw servers.overdue();
 	}
 
 	private void endTurn() {

@@ -20,6 +20,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.Set;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -478,6 +479,39 @@ public class ServersTest extends Support {
 		assertTrue(System.nanoTime() - beganNs < TimeUnit.MILLISECONDS.toNanos(SHORT_MS + LATE_MS));
 		for (SnowflakeException error : errors)
 			assertEquals(peer.address(), error.getAttempts().get(0).server());
+	}
+
+	/** Calls come one by one, so that the first of those that wait has less time left than the way
+	 * there and back takes. */
+	@Test
+	public void aCrowdThatWaitsFindsAFarServerWhenItIsBack() throws Exception {
+		CountDownLatch isBack = new CountDownLatch(1);
+		CountDownLatch isFound = new CountDownLatch(1);
+		AtomicReference<Peer> peer = new AtomicReference<>();
+		peer.set(peer(call -> {
+			if (isBack.getCount() > 0)
+				return peer.get().hang();
+			TimeUnit.MILLISECONDS.sleep(SHORT_MS / 5);
+			return call.ids();
+		}));
+		Snowflake client = client(inShort().prefetch(Duration.ofMillis(50)), peer.get().address());
+		List<Thread> threads = new ArrayList<>();
+
+		while (threads.size() < 400 && !isFound.await(SHORT_MS / 40, TimeUnit.MILLISECONDS)) {
+			threads.add(daemon(() -> {
+				try {
+					client.nextId();
+					isFound.countDown();
+				} catch (SnowflakeTimeoutException e) {
+					// as it may be
+				}
+			}));
+			if (threads.size() == 80)
+				isBack.countDown();
+		}
+		for (Thread thread : threads)
+			thread.join(LONG_MS);
+		assertEquals(0, isBack.getCount() + isFound.getCount());
 	}
 
 	@Test

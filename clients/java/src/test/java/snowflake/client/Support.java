@@ -13,6 +13,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.security.Security;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.List;
@@ -49,7 +50,7 @@ abstract class Support {
 			throw new UncheckedIOException(e);
 		}
 		System.setProperty("jdk.net.hosts.file", HOSTS.toString());
-		System.setProperty("sun.net.inetaddr.ttl", "0");
+		Security.setProperty("networkaddress.cache.ttl", "0");
 	}
 
 	private final ArrayDeque<AutoCloseable> open = new ArrayDeque<>();
