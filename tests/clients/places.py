@@ -239,7 +239,7 @@ class Names:
         address."""
         self._service.move(ASKED_NAME, name_server.HOST)
         self._service.trouble(ASKED_NAME, trouble)
-        if trouble is None:  # or a look-up that hangs would keep Java from the next one of that name
+        if trouble is None:  # or one that hangs would keep Java from the next look-up of that name
             self._service.answer_late(ASKED_NAME)
 
     def move(self):

@@ -30,7 +30,7 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol  # noqa: E402
 from thrift.Thrift import TApplicationException, TMessageType  # noqa: E402
 from thrift.transport.TTransport import TMemoryBuffer  # noqa: E402
 
-from snowflake_client import Snowflake  # noqa: E402
+from snowflake_client import ClosedError, Snowflake, SnowflakeTimeoutError  # noqa: E402
 from snowflake_client import testing  # noqa: E402
 from snowflake_client.generated import Snowflake as calls_of_2010  # noqa: E402
 from snowflake_client.generated import SnowflakeExtended as calls  # noqa: E402
@@ -40,6 +40,8 @@ from snowflake_client.generated.ttypes import IdRun  # noqa: E402
 LATE_S = 5.0
 # for what comes in time unless something is broken
 LONG_S = 60.0
+# the time of a call that is to end in vain
+SHORT_MS = 400
 LOOK_EVERY_S = 0.005
 # the way to a server and back
 FAR_S = 0.08
@@ -126,6 +128,28 @@ class Case(unittest.TestCase):
         while not condition():
             self.assertLess(time.monotonic(), end, "it does not come to be")
             time.sleep(LOOK_EVERY_S)
+
+    def assert_in_time(self, call, timeout_ms=SHORT_MS):
+        error, took_s = self.took(call)
+        self.assertIsInstance(error, SnowflakeTimeoutError)
+        self.assertGreaterEqual(took_s, timeout_ms / 1000 * 0.9)
+        self.assertLess(took_s, timeout_ms / 1000 + LATE_S)
+        return error
+
+    def assert_closes_at_once(self, client):
+        errors = []
+        threads = [threading.Thread(target=lambda: errors.append(self.took(client.next_id)[0]))
+                   for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        self.wait_until(lambda: client._servers._asking)
+        began = time.monotonic()
+        client.close()
+        for thread in threads:
+            thread.join(LONG_S)
+        self.assert_soon(time.monotonic() - began)
+        self.assertEqual([type(error) for error in errors], [ClosedError] * 4)
+        self.assertIsNone(client._servers._link)
 
     def assert_soon(self, took_s):
         self.assertLess(took_s, LATE_S)

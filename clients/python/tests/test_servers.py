@@ -9,17 +9,15 @@ import threading
 import time
 from unittest import mock
 
-from support import LATE_S, LONG_S, Call, Case, framed
+from support import LONG_S, SHORT_MS, Call, Case, framed
 from thrift.Thrift import TApplicationException
 
-from snowflake_client import (ClockError, ClosedError, InvalidAgentError, SnowflakeTimeoutError,
+from snowflake_client import (ClockError, InvalidAgentError, SnowflakeTimeoutError,
                               UnavailableError, UnreachableError)
 from snowflake_client.generated.ttypes import (IdRun, InvalidCount, InvalidSystemClock,
                                                InvalidUserAgentError, WorkerIdUnavailable)
-from snowflake_client.wire import Failure
 
 INTERNAL = TApplicationException.INTERNAL_ERROR
-SHORT_MS = 400
 
 
 class Refusals(Case):
@@ -288,26 +286,6 @@ class Turns(Case):
         yield from parts
         raise EOFError  # the connection ends
 
-    def test_a_name_with_many_addresses(self):
-        good = self.peer(Call.ids)
-        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"127.0.0.{last}", good.port))
-                 for last in (2, 3, 4, 1)]  # it listens at the last one only
-        with mock.patch("socket.getaddrinfo", lambda host, port, family, kind, protocol=0, flags=0:
-                        found if not flags else _no_number()):
-            client = self.client(f"ids.example:{good.port}", prefetch_ms=0)
-            self.assert_ids([client.next_id() for _ in range(10)], 10)
-            good.close()
-            error, _ = self.took(client.next_id)
-        self.assertEqual({attempt.server for attempt in error.attempts},
-                         {f"ids.example:{good.port}"})
-        self.assertEqual(sorted(attempt.reason.partition(":")[0] for attempt in error.attempts),
-                         [f"127.0.0.{last}" for last in (1, 2, 3, 4)])
-
-    def test_a_name_that_nobody_knows(self):
-        error, took_s = self.took(self.client("ids.invalid", timeout_ms=LONG_S * 1000).next_id)
-        self.assertIsInstance(error, UnreachableError)
-        self.assertIn("its name is not known", str(error))
-
     def test_calls_take_turns_in_order_of_coming(self):
         client = self.client(self.peer(Call.ids).address, prefetch_ms=0)
         taken = [0] * 8
@@ -329,33 +307,8 @@ class Turns(Case):
         self.assertLess(max(taken), 10 * min(taken))
 
 
-class _Raising:
-    """Of answers: a handler raises as the answer is taken."""
-
-    def __init__(self, kind):
-        self.kind = kind
-
-    def get(self, timeout):
-        raise self.kind
-
-    @staticmethod
-    def empty():
-        return True
-
-
-def _no_number():
-    raise socket.gaierror(socket.EAI_NONAME, "no number")
-
-
 class Deadlines(Case):
     """A call ends by its deadline, whatever servers do."""
-
-    def assert_in_time(self, call, timeout_ms=SHORT_MS):
-        error, took_s = self.took(call)
-        self.assertIsInstance(error, SnowflakeTimeoutError)
-        self.assertGreaterEqual(took_s, timeout_ms / 1000 * 0.9)
-        self.assertLess(took_s, timeout_ms / 1000 + LATE_S)
-        return error
 
     def drip(self, call):
         """A byte at a time, for ever."""
@@ -387,23 +340,6 @@ class Deadlines(Case):
                                       prefetch_ms=0)
         self.assert_ids([client.next_id() for _ in range(10)], 10)
         self.assertEqual(len(hanging.calls), 1)
-
-    def test_the_addresses_of_one_share_its_half_of_the_time(self):
-        deadlines = []
-
-        def hang(_server, _place, _count, deadline):
-            deadlines.append(deadline)
-            raise Failure("timeout", "no answer")
-
-        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"127.0.0.{last}", 1))
-                 for last in (1, 2, 3)]
-        with mock.patch("socket.getaddrinfo", lambda host, port, family, kind, protocol=0, flags=0:
-                        found if not flags else _no_number()):
-            servers = self.client_in_order(["one.example", "another.example"])._servers
-            servers._call = hang
-            with mock.patch("snowflake_client.servers.monotonic", lambda: 1000.0):
-                self.took(servers.fetch, 1, 1008.0)
-        self.assertEqual(deadlines, [1002, 1002, 1004, 1004, 1004, 1008])
 
     def test_a_late_reply_is_nobodys(self):
         late = threading.Event()
@@ -480,158 +416,11 @@ class Deadlines(Case):
         self.assertIsInstance(error, UnreachableError)
         self.assertIn("refused", str(error))
 
-    def test_a_name_that_is_not_looked_up(self):
-        end = threading.Event()
-        self.addCleanup(end.set)
-        with self.slow_names(end):
-            client = self.client("ids.example", timeout_ms=SHORT_MS)
-            self.assertIn("its name", str(self.assert_in_time(client.next_id)))
-            self.assert_closes_at_once(self.client("ids.example", timeout_ms=LONG_S * 1000))
-
-    def test_one_look_up_at_a_time(self):
-        end, began = threading.Event(), []
-        self.addCleanup(end.set)
-        with self.slow_names(end, began):
-            client = self.client("ids.example", timeout_ms=SHORT_MS)
-            for _ in range(3):
-                self.assertIn("its name", str(self.assert_in_time(client.next_id)))
-            self.assertEqual(len(began), 1)
-            client._begin_in_child()  # where its thread is not
-            self.assertIn("its name", str(self.assert_in_time(client.next_id)))
-            self.assertEqual(len(began), 2)
-
-    def test_no_thread_can_be_had_for_a_name(self):
-        start = threading.Thread.start
-
-        def refuse(thread):
-            if thread.name == "snowflake-lookup":
-                raise RuntimeError("no thread")
-            start(thread)
-
-        good = self.peer(Call.ids)
-        client = self.client_in_order(["ids.invalid", good.address], prefetch_ms=0)
-        alone = self.client("ids.invalid", prefetch_ms=0)
-        with mock.patch.object(threading.Thread, "start", refuse):
-            client.next_id()  # of the other one
-            error, _ = self.took(alone.next_id)
-        self.assertIsInstance(error, UnreachableError)
-        self.assertIn("no thread", str(error))
-
-    def test_a_look_up_that_a_handler_interrupts(self):
-        class Stop(Exception):
-            pass
-
-        good = self.peer(Call.ids)
-        client = self.client(f"ids.example:{good.port}", prefetch_ms=0, timeout_ms=SHORT_MS)
-        server = client._servers._servers[0]
-        with self.names("127.0.0.1", good.port), \
-                mock.patch.object(server, "_begin_look_up", lambda: _Raising(Stop)):
-            self.assertIsInstance(self.took(client.next_id)[0], Stop)
-        with self.names("127.0.0.1", good.port):
-            client.next_id()
-
-    def test_an_answer_of_before_is_none(self):
-        end, began, good = threading.Event(), [], self.peer(Call.ids)
-        with self.slow_names(end, began):
-            client = self.client(f"ids.example:{good.port}", timeout_ms=SHORT_MS)
-            self.assert_in_time(client.next_id)
-            end.set()
-            answers = client._servers._servers[0]._answers
-            self.wait_until(lambda: not answers.empty())
-        with self.names("127.0.0.1", good.port):
-            client.next_id()
-
-    def test_a_name_that_was_known_before(self):
-        good = self.peer(Call.ids)
-        with self.names("127.0.0.1", good.port):
-            client = self.client(f"ids.example:{good.port}", prefetch_ms=0,
-                                 timeout_ms=4 * SHORT_MS)
-            client.next_id()
-        end, began = threading.Event(), []
-        self.addCleanup(end.set)
-        for _ in range(2):  # it hangs; then it rests
-            with self.slow_names(end, began):
-                client._servers.disconnect()
-                client.next_id()
-        self.assertEqual(len(began), 1)
-        end.set()
-        client._servers._servers[0]._lookup_rest.end()
-        with self.names(None, 0):
-            client._servers.disconnect()
-            client.next_id()
-            good.close()
-            error, _ = self.took(client.next_id)
-        self.assertIn("127.0.0.1: connection refused", str(error))
-
-    def test_a_name_that_moves(self):
-        """From a server that falls silent, and from one that ends, to another."""
-        for leave in (lambda old, silent: silent.set(), lambda old, silent: old.close()):
-            new, silent = self.peer(Call.ids), threading.Event()
-            old = self.peer(lambda call, silent=silent: call.peer.hang() if silent.is_set()
-                            else call.ids())
-            with self.names("127.0.0.1", old.port):
-                client = self.client("ids.example", prefetch_ms=0, timeout_ms=4 * SHORT_MS)
-                client.next_id()
-            leave(old, silent)
-            with self.names("127.0.0.1", new.port):
-                client.next_id()
-            self.assertEqual((old.connections, new.connections), (1, 1))
-
-    def test_a_name_is_asked_again_where_only_its_connection_was_silent(self):
-        answers = itertools.chain([Call.ids, lambda call: call.peer.hang()],
-                                  itertools.repeat(Call.ids))
-        peer = self.peer(lambda call: next(answers)(call))
-        with self.names("127.0.0.1", peer.port):
-            client = self.client("ids.example", prefetch_ms=0, timeout_ms=4 * SHORT_MS)
-            self.assert_ids([client.next_id() for _ in range(3)], 3)
-        self.assertEqual(peer.connections, 2)
-
-    def test_a_name_that_stays_silent_has_all_of_the_time(self):
-        answers = itertools.chain([Call.ids], itertools.repeat(lambda call: call.peer.hang()))
-        peer = self.peer(lambda call: next(answers)(call))
-        with self.names("127.0.0.1", peer.port):
-            client = self.client("ids.example", prefetch_ms=0, timeout_ms=SHORT_MS)
-            client.next_id()
-            self.assert_in_time(client.next_id)
-
-    @staticmethod
-    def slow_names(end, began=None):
-        def look_up(_host, _port, family, kind, protocol=0, flags=0):
-            if not flags:
-                began.append(1) if began is not None else None
-                end.wait(LONG_S)
-            return _no_number()
-        return mock.patch("socket.getaddrinfo", look_up)
-
-    @staticmethod
-    def names(address, port):
-        """Of any host; None: there is none."""
-        def look_up(_host, _port, family, kind, protocol=0, flags=0):
-            if flags or not address:
-                return _no_number()
-            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
-        return mock.patch("socket.getaddrinfo", look_up)
-
     def test_close_ends_calls(self):
         peer = self.peer(lambda call: call.peer.hang())
         for prefetch_ms in (50, 0):
             self.assert_closes_at_once(
                 self.client(peer.address, prefetch_ms=prefetch_ms, timeout_ms=LONG_S * 1000))
-
-    def assert_closes_at_once(self, client):
-        errors = []
-        threads = [threading.Thread(target=lambda: errors.append(self.took(client.next_id)[0]))
-                   for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        self.wait_until(lambda: client._servers._asking)
-        began = time.monotonic()
-        client.close()
-        for thread in threads:
-            thread.join(LONG_S)
-        self.assert_soon(time.monotonic() - began)
-        self.assertEqual([type(error) for error in errors], [ClosedError] * 4)
-        self.assertIsNone(client._servers._link)
 
 
 def _is_full(listener, stack):

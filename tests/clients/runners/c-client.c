@@ -9,7 +9,7 @@ static const char *const lacks[][2] = {
 	{"close-in-a-call", "a client is for one thread at a time"},
 	{"closed", "a client that was freed cannot be asked"},
 	{"known-names", "a name is looked up for each connection; the pool keeps what it found"},
-	{"silent-connections", "a connection has the time of the call; the next call has another one"},
+	{"silent-connections", "a connection has the time of the call; the next one is another's"},
 	{"most-telling", "the error is that of the server tried last; the message has all"},
 	{NULL, NULL},
 };
