@@ -500,9 +500,9 @@ test('what a long batch has left, the servers share', async (t) => {
   inOrder(t);
   const slow = await peer(t);
   const good = await peer(t);
-  const timeoutMs = 5 * SHORT_MS;
+  const timeoutMs = 5000;
   const snowflake = client(t, [slow.address, good.address], { prefetchMs: 0, timeoutMs });
-  const delaysMs = [timeoutMs * 0.4, timeoutMs * 0.25]; // and then it answers no more
+  const delaysMs = [timeoutMs * 0.3, timeoutMs * 0.25]; // and then it answers no more
   slow.answer = (call, socket) => {
     if (delaysMs.length > 0) {
       setTimeout(() => socket.write(call.ids()), delaysMs.shift());
