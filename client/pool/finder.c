@@ -3,7 +3,8 @@
 
 #define RENEW_US        10000000 /* between two questions who there is */
 #define RENEW_SPREAD_US 2000000
-#define RETRY_US        500000 /* likewise, where it did not go well */
+#define RETRY_US        500000  /* likewise, where it did not go well */
+#define LOST_US         1000000 /* likewise, of the names while no server is well */
 
 void pool_finder_init(PoolFinder *self, const PoolConfig *config, PoolServers *servers, int fd,
 		      gint64 now_us)
@@ -13,6 +14,7 @@ void pool_finder_init(PoolFinder *self, const PoolConfig *config, PoolServers *s
 		.servers = servers,
 		.fd = fd,
 		.names = pool_names_new(config->addresses, fd),
+		.asked_us = now_us,
 		.renews_us = now_us + RETRY_US,
 	};
 }
@@ -29,8 +31,16 @@ gboolean pool_finder_has_found(const PoolFinder *self)
 	       (!self->config->discover || self->found != NULL);
 }
 
+gint64 pool_finder_next_us(const PoolFinder *self, gboolean is_well)
+{
+	if (is_well || !self->config->has_names)
+		return self->renews_us;
+	return MIN(self->renews_us, self->asked_us + LOST_US);
+}
+
 void pool_finder_put_off(PoolFinder *self, gint64 now_us)
 {
+	self->asked_us = now_us;
 	self->renews_us = now_us + RETRY_US;
 }
 

@@ -20,7 +20,8 @@ typedef struct {
 	PoolNames *names;    /* being looked up; NULL: none */
 	gboolean is_listing; /* a server is asked who there is */
 	GPtrArray *found;    /* Address: by get_workers; NULL: not yet */
-	gint64 renews_us;    /* when to ask again who there is */
+	gint64 asked_us;     /* when it was time to ask last */
+	gint64 renews_us;    /* when it is again, as long as a server is well */
 } PoolFinder;
 
 /* Begins to look names up. @servers: (transfer none): where it puts those that it finds. @fd:
@@ -32,6 +33,11 @@ void pool_finder_clear(PoolFinder *self);
 
 /* Whether all that it asks has said something at some time. */
 gboolean pool_finder_has_found(const PoolFinder *self);
+
+/* When to ask again who there is. @is_well: a server serves and answers; while none does, names may
+ * stand for others by now.
+ */
+gint64 pool_finder_next_us(const PoolFinder *self, gboolean is_well);
 
 /* A server can be asked now: so it is, unless one has listed all before. */
 void pool_finder_hurry(PoolFinder *self, gint64 now_us);

@@ -14,8 +14,7 @@
 #define TRY_SERVERS        8      /* while none is fit: so many are tried at a time ... */
 #define TRY_US             250000 /* ... and between two times */
 #define TRY_SPREAD_US      500000
-#define GIVE_WAY_MS        500      /* likewise: without an answer, if another was never tried; */
-#define KEPT_PLACES        2        /* and how many never give way */
+#define KEPT_PLACES        2        /* likewise: how many do not give way to others never tried */
 #define TWIN_REST_US       60000000 /* of a server that there is another connection to */
 #define EXCHANGE_US        60000000 /* between two servers that are tried in place of the spare */
 #define EXCHANGE_SPREAD_US 60000000
@@ -263,19 +262,11 @@ static gboolean is_stuck(const PoolFleet *self)
 	       pool_servers_have_untried(self->servers);
 }
 
-static gint64 gives_way_us(const PoolPeer *peer)
-{
-	gint64 since_us = pool_peer_useless_since_us(peer);
-
-	return since_us != POOL_NEVER_US ? since_us + GIVE_WAY_MS * G_TIME_SPAN_MILLISECOND
-					 : POOL_NEVER_US;
-}
-
 static void set_silent(PoolFleet *self, const PoolPeer *peer)
 {
-	set_failure(self,
-		    g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
-				"%s: no answer within %d ms", peer->server->text, GIVE_WAY_MS));
+	set_failure(self, g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
+				      "%s: no answer within %d ms", peer->server->text,
+				      POOL_PEER_GIVE_WAY_MS));
 }
 
 /* Servers that swallow what they are sent, or refuse, are not to keep the others from being tried;
@@ -285,7 +276,7 @@ static void give_way(PoolFleet *self, gint64 now_us)
 	for (guint i = KEPT_PLACES; i < POOL_PEERS_MAX && is_stuck(self); i++) {
 		PoolPeer **peer = &self->peers.all[i];
 
-		if (now_us < gives_way_us(*peer))
+		if (now_us < pool_peer_gives_way_us(*peer))
 			continue;
 		if ((*peer)->fitness == POOL_PEER_UNKNOWN)
 			set_silent(self, *peer);
@@ -299,7 +290,7 @@ static gint64 next_way_us(const PoolFleet *self)
 	gint64 next_us = POOL_NEVER_US;
 
 	for (guint i = KEPT_PLACES; i < POOL_PEERS_MAX && is_stuck(self); i++)
-		next_us = MIN(next_us, gives_way_us(self->peers.all[i]));
+		next_us = MIN(next_us, pool_peer_gives_way_us(self->peers.all[i]));
 	return next_us;
 }
 
@@ -477,12 +468,17 @@ gboolean pool_fleet_list(PoolFleet *self, gint64 now_us)
 	return peer != NULL;
 }
 
+static gint64 renews_us(const PoolFleet *self, gint64 now_us)
+{
+	return pool_finder_next_us(&self->finder, pool_peers_best_rank(&self->peers, now_us) == 0);
+}
+
 static void renew(PoolFleet *self, PoolNeed need, gint64 now_us)
 {
-	if (now_us < self->finder.renews_us || !is_curious(self, need))
+	if (now_us < renews_us(self, now_us) || !is_curious(self, need))
 		return;
-	if (pool_peers_are_listing(
-		    &self->peers)) /* one that is silent is not to take the others too */
+	/* one that is silent is not to take the others too */
+	if (pool_peers_are_listing(&self->peers))
 		pool_finder_put_off(&self->finder, now_us);
 	else if (self->config->discover && pool_fleet_list(self, now_us))
 		pool_finder_await_workers(&self->finder, now_us);
@@ -595,6 +591,6 @@ gint64 pool_fleet_next_us(const PoolFleet *self, PoolNeed need, gint64 now_us)
 	if (count > wanted && has_spare(self))
 		next_us = MIN(next_us, self->had_need_us + EASE_US);
 	if (is_curious(self, need))
-		next_us = MIN(next_us, self->finder.renews_us);
+		next_us = MIN(next_us, renews_us(self, now_us));
 	return next_us;
 }

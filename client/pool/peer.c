@@ -122,11 +122,17 @@ void pool_peer_forget_order(PoolPeer *self)
 	self->order = NULL;
 }
 
-gint64 pool_peer_useless_since_us(const PoolPeer *self)
+gint64 pool_peer_gives_way_us(const PoolPeer *self)
 {
+	gint64 since_us = POOL_NEVER_US;
+
 	if (self->fitness == POOL_PEER_UNKNOWN)
-		return self->link->since_us;
-	return pool_peer_is_idle(self) ? self->useless_us : POOL_NEVER_US;
+		since_us = self->link->since_us;
+	else if (pool_peer_is_idle(self))
+		since_us = self->useless_us;
+	return since_us != POOL_NEVER_US
+		       ? since_us + POOL_PEER_GIVE_WAY_MS * G_TIME_SPAN_MILLISECOND
+		       : POOL_NEVER_US;
 }
 
 gint64 pool_peer_patience_us(const PoolPeer *self, gint64 least_us)

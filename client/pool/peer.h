@@ -89,9 +89,10 @@ void pool_peer_forget_order(PoolPeer *self);
 #define POOL_PEER_USELESS G_MAXINT
 gint pool_peer_rank(const PoolPeer *self, gint64 now_us);
 
-/* Since when it does not get on: it has not said how it is, from its last step on, or it refuses
- * IDs, and nothing is under way; POOL_NEVER_US: neither. */
-gint64 pool_peer_useless_since_us(const PoolPeer *self);
+/* When it has not got on for so long: it has not said how it is, from its last step on, or it
+ * refuses IDs, and nothing is under way; POOL_NEVER_US: neither. */
+#define POOL_PEER_GIVE_WAY_MS 500
+gint64 pool_peer_gives_way_us(const PoolPeer *self);
 
 /* How long to wait for it before another is asked: @least_us, or more if it is far. */
 gint64 pool_peer_patience_us(const PoolPeer *self, gint64 least_us);

@@ -250,6 +250,9 @@ func (s *servers) fetch(ctx context.Context, count int) ([]run, error) {
 	if ctx.Err() == context.Canceled {
 		return nil, s.failures.as(context.Canceled)
 	}
+	if len(s.failures) == 0 {
+		s.note(order[0], failed(ErrTimeout, "no time was left to ask it", ""))
+	}
 	// the dialer may be a little ahead of ctx
 	err := s.failures.asError(!time.Now().Before(deadline))
 	s.areSilent = errors.Is(err, ErrTimeout)

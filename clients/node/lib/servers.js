@@ -64,6 +64,9 @@ class Servers {
       this.#asking = undefined;
       this.#interrupt = () => {};
     }
+    if (this.#failures.length === 0) {
+      this.#note(order[0], new Failure('timeout', 'no time was left to ask it'));
+    }
     throw errorOf(this.#failures, this.#isOver);
   }
 

@@ -202,6 +202,8 @@ class Servers:
                     break
         finally:
             self._asking = None
+        if not self._failures:
+            self._note(order[0], Failure("timeout", "no time was left to ask it"))
         error = _error(self._failures, monotonic() >= deadline)
         self._are_silent = isinstance(error, SnowflakeTimeoutError)
         raise error

@@ -370,6 +370,13 @@ class Deadlines(Case):
             thread.join(LONG_S)
         self.assertEqual([error.attempts[0].server for error in errors], [peer.address] * 8)
 
+    def test_a_call_that_has_no_time_left_says_so(self):
+        times = itertools.chain([0.0], itertools.repeat(10.0))
+        with mock.patch("snowflake_client.servers.monotonic", lambda: next(times)):
+            error, _ = self.took(self.client("127.0.0.1")._servers.fetch, 1, 5.0)
+        self.assertIsInstance(error, SnowflakeTimeoutError)
+        self.assertEqual(error.attempts, [("127.0.0.1", "no time was left to ask it")])
+
     def test_a_crowd_that_waits_finds_a_far_server_when_it_is_back(self):
         """Calls come one by one, so that the first of those that wait has less time left than the
         way there and back takes."""

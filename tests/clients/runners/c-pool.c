@@ -11,7 +11,6 @@ static const char *const lacks[][2] = {
 	{"close-in-a-call", "nobody may take from a pool that is freed"},
 	{"closed", "a pool that was freed cannot be asked"},
 	{"late", "the pool asks, and not the take: what comes is in hand for the next one"},
-	{"moved-names", "names are looked up every 10 s"},
 	{"most-telling", "a take says what the server has that was tried last"},
 	{"retry-after", "it asks again by itself"},
 	{NULL, NULL},

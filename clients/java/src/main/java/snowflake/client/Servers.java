@@ -73,6 +73,8 @@ final class Servers {
 		} finally {
 			asking = null;
 		}
+		if (failures.isEmpty())
+			note(order.get(0), new Failure(Kind.TIMEOUT, "no time was left to ask it", null));
 		SnowflakeException error = error(failures, isOver(deadlineNs));
 		areSilent = error instanceof SnowflakeTimeoutException;
 		throw error;
