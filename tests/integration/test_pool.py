@@ -11,8 +11,8 @@ import time
 import unittest
 
 from fake_servers import Extended, Of2010, serve, serve_2010
-from harness import (LONG_WAIT_MS, PACE, PATIENCE, SANITIZED, SANITIZER, Parts, ServerTest, dead_address,
-                     scaled, wait_for)
+from harness import (LONG_WAIT_MS, PACE, PATIENCE, SANITIZED, SANITIZER, Parts, ServerTest,
+                     dead_address, scaled, wait_for)
 from name_server import skip_unless_possible
 from pool import Load, Refused, StepByStep
 from zookeeper_case import ZooKeeperTest
