@@ -6,12 +6,13 @@ import itertools
 import time
 
 from harness import PACE, Parts
-from runner_process import Wrong
+from runner_process import Wrong, WrongIds
 
 SLACK_MS = 250    # of an idle machine, beside a deadline
 AT_ONCE_MS = 400  # where nothing is waited for
 AHEAD_MS = 500    # of a clock that is the server's too
 SHOWN = 5
+PIECE = 20000
 
 _slowness_excuses = True
 
@@ -70,40 +71,48 @@ class Ids:
         """Their worker IDs, in order."""
         fresh = set(numbers)
         if len(fresh) < len(numbers):
-            raise Wrong(f"an ID twice in one answer: {_twice(numbers)}")
+            raise WrongIds(f"an ID twice in one answer: {_twice(numbers)}")
         if again := fresh & self.seen:
-            raise Wrong(f"{len(again)} IDs came before: {sorted(again)[:SHOWN]}")
+            raise WrongIds(f"{len(again)} IDs came before: {sorted(again)[:SHOWN]}")
         self.seen |= fresh
         latest_ms = time.time() * 1000 + AHEAD_MS
         workers = []
         for number in numbers:
             parts = Parts.of(number)
             if parts.worker_id not in self._known or parts.datacenter_id != 0:
-                raise Wrong(f"{number} is of no server here: {parts}")
+                raise WrongIds(f"{number} is of no server here: {parts}")
             if parts.time_ms > latest_ms:
-                raise Wrong(f"{number} is of a time to come: {parts}")
+                raise WrongIds(f"{number} is of a time to come: {parts}")
             workers.append(parts.worker_id)
         return workers
 
     def add_many(self, numbers):
-        """Whether they came before check_distinct() says."""
-        if strange := {number >> 12 & 1023 for number in numbers} - self._known:
-            raise Wrong(f"IDs of no server here, but of {strange}")
-        if Parts.of(max(numbers)).time_ms > time.time() * 1000 + AHEAD_MS:
-            raise Wrong(f"{max(numbers)} is of a time to come")
-        self._many.append(array.array("q", numbers))
+        """How many there are. Whether they came before check_distinct() says."""
+        count = 0
+        for piece in _pieces(numbers):
+            if strange := {number >> 12 & 1023 for number in piece} - self._known:
+                raise WrongIds(f"IDs of no server here, but of {strange}")
+            if Parts.of(max(piece)).time_ms > time.time() * 1000 + AHEAD_MS:
+                raise WrongIds(f"{max(piece)} is of a time to come")
+            self._many.append(array.array("q", piece))
+            count += len(piece)
+        return count
 
     def check_distinct(self):
-        every = sorted(itertools.chain(self.seen, *self._many))
-        if len(set(every)) < len(every):
-            raise Wrong(f"IDs twice, of {len(every)}: {_twice(every)}")
+        every = set()
+        for piece in itertools.chain(_pieces(self.seen), self._many):
+            count = len(every) + len(piece)
+            again = every.intersection(piece)
+            every.update(piece)
+            if len(every) < count:
+                raise WrongIds(f"IDs twice: {sorted(again)[:SHOWN] or _twice(piece)}")
 
     def follow(self, numbers, workers):
         """That those of each server increase."""
         for number, worker in zip(numbers, workers):
             if number <= self._last.get(worker, 0):
-                raise Wrong(f"not increasing: {number} after {self._last[worker]}, both of worker "
-                            f"{worker}")
+                raise WrongIds(f"not increasing: {number} after {self._last[worker]}, both of "
+                               f"worker {worker}")
             self._last[worker] = number
 
     def forget_order(self):
@@ -115,7 +124,15 @@ class Ids:
         for spoilt in ranges:
             at = bisect.bisect_left(handed_out, spoilt.start)
             if at < len(handed_out) and handed_out[at] < spoilt.stop:
-                raise Wrong(f"{handed_out[at]} is out of a reply that was late or wrong")
+                raise WrongIds(f"{handed_out[at]} is out of a reply that was late or wrong")
+
+
+def _pieces(numbers):
+    """Many are looked at piece by piece: what takes long in one of Python's own functions keeps all
+    other threads waiting, and with them the proxies of other scenarios."""
+    numbers = iter(numbers)
+    while piece := list(itertools.islice(numbers, PIECE)):
+        yield piece
 
 
 def _twice(numbers):

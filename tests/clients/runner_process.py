@@ -17,6 +17,15 @@ STRETCH_MOST = 4  # more would only make a busy machine wait
 class Wrong(Exception):
     """What a client or its runner does is not what it should."""
 
+    @classmethod
+    def of(cls, error, told):
+        """As grave as the error."""
+        return (type(error) if isinstance(error, Wrong) else Wrong)(told)
+
+
+class WrongIds(Wrong):
+    """The IDs themselves are, which no slow machine excuses."""
+
 
 def stretch():
     """What times are multiplied with, which are meant for an idle machine."""

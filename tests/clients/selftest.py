@@ -104,6 +104,15 @@ def run(scenarios, report, jobs):
             for (wrong, name, _), problem in zip(table, threads.map(judge, table)):
                 report.add(f"{wrong} is found by {name}", problem)
 
+    def judge_repeats():
+        """What failed is done again, unless IDs were wrong."""
+        for wrong, is_repeated in (("noisy", True), ("twice", False)):
+            outcome, = Suite(lambda _: None).run([by_name["serves"]], [_stub(wrong)], 1)
+            is_right = outcome.problem and bool(outcome.at_first) == is_repeated
+            report.add(f"{wrong} is {'' if is_repeated else 'not '}done again",
+                       "" if is_right else str(outcome))
+
+    judge_repeats()
     judge_all(TABLE)
     checks.excuse_no_slowness()
     judge_all(TIMED)

@@ -49,7 +49,7 @@ class Stage:
             try:
                 self._do(what, told)
             except (Wrong, AssertionError) as error:
-                raise Wrong(f"step {number}, {what} {told or ''}: {error}") from None
+                raise Wrong.of(error, f"step {number}, {what} {told or ''}: {error}") from None
         for name in list(self._awaited):
             self._check_hit(name)
         self._ids.check_distinct()
@@ -223,10 +223,10 @@ class Stage:
             if answer.get("taken") != told["count"] or answer.get("failed") != 0:
                 raise Wrong(f"not all taken, or calls failed: {answer}")
             self._check_longest(answer, told)
-            lines = files[-1].read_text().split()
-            if len(lines) != told["count"]:
-                raise Wrong(f"{len(lines)} IDs in the file, not {told['count']}")
-            self._ids.add_many(list(map(int, lines)))
+            with open(files[-1], encoding="ascii") as file:
+                count = self._ids.add_many(map(int, file))
+            if count != told["count"]:
+                raise Wrong(f"{count} IDs in the file, not {told['count']}")
 
     def _do_fork(self, told):
         answer = self._ask("fork", count=told["count"])

@@ -12,11 +12,12 @@ import places
 from checks import Lacks
 from harness import PACE
 from places import NEED_NAMES
-from runner_process import RunnerProcess, Wrong
+from runner_process import RunnerProcess, Wrong, WrongIds
 from scenarios import CAPABILITIES
 from stage import Stage, Unsupported
 
 NO_NAMES = "not tried: it needs root and a mount namespace, for names of its own"
+MOST_AGAIN = 5
 # They take longest, which is why they come first.
 FIRST = ("a million", "drains", "fork", "different failures")
 
@@ -31,7 +32,7 @@ class Outcome(NamedTuple):
     library: str = ""        # of Thrift, as the runner tells it
     excused: dict = {}       # reasons by capability: what was not asked of it
     seconds: float = 0
-    doubtful: bool = False   # it failed on a slow machine, and is to be done again
+    doubtful: bool = False   # it failed while others were done, and is to be done again
     at_first: str = ""       # the problem, if it was
 
 
@@ -42,7 +43,8 @@ class Suite:
         self._names = itertools.count()
 
     def run(self, scenarios, languages, jobs):
-        """Outcomes. What failed on a slow machine is done once more, when nothing else is."""
+        """Outcomes. What failed is done once more, when nothing else is: unless much did, on a
+        machine that is not slow, or IDs were wrong."""
         first = {name: place for place, name in enumerate(FIRST)}
         ordered = sorted(scenarios, key=lambda scenario: first.get(scenario.name, len(first)))
         todo = [(scenario, language) for language in languages for scenario in ordered]
@@ -52,22 +54,33 @@ class Suite:
             except BaseException:
                 threads.shutdown(cancel_futures=True)
                 raise
-        return [self._run_one(*pair, outcome.problem) if outcome.doubtful else outcome
+        may_repeat = (PACE.patience() > 1
+                      or sum(outcome.doubtful for outcome in outcomes) <= MOST_AGAIN)
+        return [self._decide(*pair, outcome, may_repeat) if outcome.doubtful else outcome
                 for pair, outcome in zip(todo, outcomes)]
+
+    def _decide(self, scenario, language, outcome, may_repeat):
+        if may_repeat:
+            return self._run_one(scenario, language, outcome.problem)
+        self._say(outcome)
+        return outcome
 
     def _run_one(self, scenario, language, at_first=""):
         began = time.monotonic()
+        is_grave = False
         try:
             outcome = self.perform(scenario, language)
+        except WrongIds as error:
+            outcome = Outcome(scenario.name, language.name, problem=str(error))
+            is_grave = True
         except (Wrong, AssertionError) as error:
             outcome = Outcome(scenario.name, language.name, problem=str(error))
         except Exception:
             outcome = Outcome(scenario.name, language.name, problem=traceback.format_exc())
         outcome = outcome._replace(seconds=time.monotonic() - began, at_first=at_first)
-        if outcome.problem and not at_first:
+        if outcome.problem and not at_first and not is_grave:
             PACE.look_again()
-            if PACE.patience() > 1:
-                return outcome._replace(doubtful=True)
+            return outcome._replace(doubtful=True)
         self._say(outcome)
         return outcome
 
@@ -121,7 +134,7 @@ class Suite:
         except (Wrong, AssertionError) as error:
             stage.close()
             told = f"prefetch {'on' if prefetch else 'off'}, {error}"
-            raise Wrong(told) from None
+            raise Wrong.of(error, told) from None
         except BaseException:
             stage.close()
             raise
