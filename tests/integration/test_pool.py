@@ -189,11 +189,20 @@ class Failover(PoolTest):
 
     def test_a_switch_is_counted(self):
         servers = self.start_two()
-        pool = StepByStep(self, [server.address for server in servers])
-        pool.take(100)
+        pool = self._settled(servers)
         self._asked(pool, servers).kill()
         pool.take(20000)
         wait_for(lambda: pool.count().switches >= 1, what="a switch")
+
+    def _settled(self, servers):
+        """A pool that has looked around, for its 100 ms, and keeps to one."""
+        pool = StepByStep(self, [server.address for server in servers])
+        pool.take(100)
+        wait_for(lambda: all(server.open_connections() == 2 for server in servers))
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            pool.take(100)
+        return pool
 
     def test_hang(self):
         def hang(one, other):
@@ -208,10 +217,7 @@ class Failover(PoolTest):
 
     def test_drain(self):
         servers = self.start_two("--drain-delay", LONG_WAIT_MS)
-        pool = StepByStep(self, [server.address for server in servers])
-        pool.take(100)
-        # until it has looked around, and keeps to one
-        wait_for(lambda: all(server.open_connections() == 2 for server in servers))
+        pool = self._settled(servers)
         leaver = self._asked(pool, servers)
         stayer = servers[servers[0] is leaver]
         leaver.process.terminate()
