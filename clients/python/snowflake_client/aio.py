@@ -4,7 +4,6 @@ import asyncio
 import ssl
 import threading
 from functools import partial
-from os import getpid
 from time import monotonic
 from types import TracebackType
 from typing import Callable, List, Optional, Sequence, Type, TypeVar, Union
@@ -30,11 +29,11 @@ class AsyncSnowflake:
     def _begin(self) -> None:
         """As it is at first, and once more in a child."""
         self._turn = asyncio.Lock()
-        self._pid = getpid()
+        self._life = self._client._life
 
     def _see_to_fork(self) -> None:
         self._client._see_to_fork()
-        if self._pid != getpid():
+        if self._life is not self._client._life:
             self._begin()
 
     async def next_id(self) -> int:

@@ -5,7 +5,6 @@ import re
 import ssl
 import threading
 import weakref
-from os import getpid
 from queue import SimpleQueue
 from time import monotonic
 from types import TracebackType
@@ -13,6 +12,7 @@ from typing import Callable, List, Optional, Sequence, Type, TypeVar, Union
 
 from .errors import ClosedError, InvalidAgentError, SnowflakeError
 from .hand import Hand
+from .life import begin_life
 from .servers import DEFAULT_SERVER, Servers
 from .turn import Ticket, Turn
 from .wire import MAX_BATCH
@@ -62,12 +62,12 @@ class Snowflake:
         self._turn = Turn()
         self._refiller: Optional[threading.Thread] = None
         self._round_trip_s = 0.0
-        self._pid = getpid()
+        self._life = begin_life()
 
     def next_id(self) -> int:
         """An ID. Those of one thread increase as long as one server answers. Raises
         SnowflakeError."""
-        if self._pid != getpid():
+        if not self._life[0]:
             self._begin_if_forked()
         number = self._hand.take()
         return number if number is not None else self._next_from_server(self._deadline())
@@ -204,13 +204,13 @@ class Snowflake:
             pass
 
     def _see_to_fork(self) -> None:
-        if self._pid != getpid():
+        if not self._life[0]:
             self._begin_if_forked()
 
     def _begin_if_forked(self) -> None:
         """In a child that C code has made, as that of uWSGI, which calls no hooks of Python's."""
         with _child_lock:
-            if self._pid != getpid():
+            if not self._life[0]:
                 self._begin_in_child()
 
     def _begin_in_child(self) -> None:
