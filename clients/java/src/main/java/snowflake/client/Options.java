@@ -65,7 +65,7 @@ public final class Options {
 
 	/** For servers after "tls:"; by default it is Java's own. {@link Tls} makes one of PEM files. */
 	public Options tls(SSLContext context) {
-		return new Options(agent, timeout, prefetch, maxAge, Objects.requireNonNull(context),
+		return new Options(agent, timeout, prefetch, maxAge, Objects.requireNonNull(context, "tls"),
 			takesAnyName);
 	}
 
@@ -82,7 +82,7 @@ public final class Options {
 	}
 
 	private static void checkTime(String name, Duration time, Duration least) {
-		if (time.compareTo(least) < 0 || time.compareTo(LONGEST) > 0)
+		if (Objects.requireNonNull(time, name).compareTo(least) < 0 || time.compareTo(LONGEST) > 0)
 			throw new IllegalArgumentException(name + " " + time + ": " + least.toMillis() + " to "
 				+ LONGEST.toMillis() + " ms");
 	}

@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ThreadLocalRandom;
@@ -78,7 +79,7 @@ final class Server {
 	private CompletableFuture<InetAddress[]> lookUp; // the last one, which may hang
 
 	Server(String text) {
-		this.text = text;
+		this.text = Objects.requireNonNull(text, "a server");
 		isTls = text.startsWith(TLS);
 		if (text.startsWith(UNIX)) {
 			isName = false;

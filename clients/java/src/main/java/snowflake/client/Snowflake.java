@@ -2,6 +2,7 @@
 package snowflake.client;
 
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 
@@ -39,9 +40,9 @@ public final class Snowflake implements IdSource {
 	 * @param servers each HOST, HOST:PORT, [IPV6]:PORT, one of these after "tls:", or unix:/PATH
 	 * @throws IllegalArgumentException if one of these cannot be */
 	public Snowflake(List<String> servers, Options options) {
-		options.check();
+		Objects.requireNonNull(options, "options").check();
 		this.options = options;
-		this.servers = new Servers(servers, options);
+		this.servers = new Servers(Objects.requireNonNull(servers, "servers"), options);
 		prefetches = !options.prefetch.isZero();
 		hand = new Hand(options.prefetch, options.maxAge, System::nanoTime,
 			() -> Background.run(this::refill));

@@ -12,11 +12,14 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.stream.LongStream;
 import org.junit.Test;
+import org.junit.function.ThrowingRunnable;
 import snowflake.client.testing.RunningServer;
 
 /** With real servers. */
@@ -176,6 +179,20 @@ public class ClientTest extends Support {
 			assertThrows(InvalidAgentException.class, () -> Options.agent(agent));
 		Options.agent("a".repeat(256));
 		Options.agent("a-9Z");
+	}
+
+	@Test
+	public void nullIsNamed() {
+		Map<String, ThrowingRunnable> calls = Map.of(
+			"servers", () -> new Snowflake(null, "test"),
+			"a server", () -> new Snowflake(Arrays.asList((String) null), "test"),
+			"options", () -> new Snowflake(List.of("localhost"), (Options) null),
+			"timeout", () -> Options.agent("test").timeout(null),
+			"prefetch", () -> Options.agent("test").prefetch(null),
+			"maxAge", () -> Options.agent("test").maxAge(null),
+			"tls", () -> Options.agent("test").tls(null));
+		calls.forEach((name, call) -> assertEquals(name,
+			assertThrows(name, NullPointerException.class, call).getMessage()));
 	}
 
 	@Test
