@@ -142,8 +142,8 @@ class Workers(ZookeeperTest):
             _, address, nonce = self.start_server()
             self.registry.claim(0, address, 20, nonce)
             began = time.monotonic()
-            listed = self.listed("--timeout", 500, "workers")
-            self.assertGreaterEqual(time.monotonic() - began, 0.5)
+            listed = self.listed("--timeout", 500 * PATIENCE, "workers")
+            self.assertGreaterEqual(time.monotonic() - began, 0.5 * PATIENCE)
             assert_soon(began, 2)
         self.assertEqual([each["state"] for each in listed], ["unreachable"] * 20 + ["serving"])
 
