@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+import unittest
 import weakref
 from collections import deque
 
@@ -19,12 +20,16 @@ from snowflake_client import (ClosedError, InvalidAgentError, Snowflake, Snowfla
                               UnavailableError, UnreachableError)
 from snowflake_client.turn import Ticket, Turn
 
+CLONE_NEWPID = 0x20000000
+NAMESPACE = ("unshare", "--pid", "--fork", "--kill-child")
+END_OF_REFILLER = ("client._bell.put(False)", "client._refiller.join()")
+
 
 class Programs(Case):
-    def run_program(self, text):
+    def run_program(self, text, *within):
         """What a program of its own prints, which is given the address of a real server."""
         return subprocess.run(
-            [sys.executable, "-W", "error", "-c", text, self.server()], check=True,
+            [*within, sys.executable, "-W", "error", "-c", text, self.server()], check=True,
             timeout=LONG_S, stdout=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONPATH": str(PACKAGE)}).stdout
 
@@ -167,18 +172,25 @@ class Fork(Programs):
         lock, which the child has to have; nor may another thread be about to ask for that lock, or
         the interpreter of the child waits for it for ever. So the thread that refills ends first,
         and there is no other in a program of its own."""
-        self.assert_own("ctypes.PyDLL(None).fork()", "client._bell.put(False)",
-                        "client._refiller.join()")
+        self.assert_own("ctypes.PyDLL(None).fork()", *END_OF_REFILLER)
 
-    def assert_own(self, fork, *before):
+    @unittest.skipIf(subprocess.run([*NAMESPACE, "true"], check=False, stderr=subprocess.DEVNULL)
+                     .returncode, "there can be no namespace of process IDs")
+    def test_a_child_with_the_process_id_of_its_parent(self):
+        """Each is the first in a namespace of its own."""
+        self.assert_own("ctypes.PyDLL(None).fork()", *END_OF_REFILLER, "own = os.getpid()",
+                        f"assert ctypes.PyDLL(None).unshare({CLONE_NEWPID}) == 0",
+                        behind="assert os.getpid() == own", within=NAMESPACE)
+
+    def assert_own(self, fork, *before, behind="", within=()):
         program = ["import ctypes, os, sys", "from snowflake_client import Snowflake",
                    "client = Snowflake(sys.argv[1], agent='test')",
                    "while client._hand._left() < 100: client.next_id()", *before,
-                   f"child = {fork}",
+                   f"child = {fork}", behind,
                    "ids = [client.next_id() for _ in range(2000)] + client.next_ids(100)",
                    "assert child == 0 or os.waitpid(child, 0)[1] == 0",
                    "print(*ids, flush=True)"]
-        said = self.run_program("\n".join(program)).splitlines()
+        said = self.run_program("\n".join(program), *within).splitlines()
         self.assertEqual(len(said), 2)
         of_child, of_parent = ([int(word) for word in line.split()] for line in said)
         self.assert_ids(of_parent, 2100)
