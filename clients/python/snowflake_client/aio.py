@@ -29,30 +29,37 @@ class AsyncSnowflake:
     def _begin(self) -> None:
         """As it is at first, and once more in a child."""
         self._turn = asyncio.Lock()
-        self._life = self._client._life
+        self._mark = self._client._mark
 
     def _see_to_fork(self) -> None:
         self._client._see_to_fork()
-        if self._life is not self._client._life:
+        if self._mark is not self._client._mark:
             self._begin()
 
     async def next_id(self) -> int:
         """As Snowflake.next_id."""
-        self._see_to_fork()
-        number = self._client._hand.take()
-        if number is None:
-            deadline = self._client._deadline()
-            number = await self._asked(deadline, self._client._hand.take,
-                                       lambda: self._client._next_from_server(deadline))
-        return number
+        while True:
+            self._see_to_fork()
+            mark = self._mark
+            number = self._client._hand.take()
+            if number is None:
+                deadline = self._client._deadline()
+                number = await self._asked(deadline, self._client._hand.take,
+                                           partial(self._client._next_from_server, deadline))
+            if mark[0]:
+                return number
 
     async def next_ids(self, count: int) -> List[int]:
         """As Snowflake.next_ids."""
         _check_count(count)
-        self._see_to_fork()
-        deadline = self._client._deadline()
-        return await self._asked(deadline, lambda: None,
-                                 lambda: self._client._many_from_server(count, deadline))
+        while True:
+            self._see_to_fork()
+            mark = self._mark
+            deadline = self._client._deadline()
+            ids = await self._asked(deadline, lambda: None,
+                                    partial(self._client._many_from_server, count, deadline))
+            if mark[0]:
+                return ids
 
     async def close(self) -> None:
         """As Snowflake.close."""

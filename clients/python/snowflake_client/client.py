@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Callable, List, Optional, Sequence, Type, TypeVar, Union
 
 from .errors import ClosedError, InvalidAgentError, SnowflakeError
+from .fork_mark import new_fork_mark
 from .hand import Hand
-from .life import begin_life
 from .servers import DEFAULT_SERVER, Servers
 from .turn import Ticket, Turn
 from .wire import MAX_BATCH
@@ -62,21 +62,31 @@ class Snowflake:
         self._turn = Turn()
         self._refiller: Optional[threading.Thread] = None
         self._round_trip_s = 0.0
-        self._life = begin_life()
+        self._mark = new_fork_mark()
 
     def next_id(self) -> int:
         """An ID. Those of one thread increase as long as one server answers. Raises
         SnowflakeError."""
-        if not self._life[0]:
+        while True:
+            mark = self._mark
+            number = self._hand.take()
+            if number is None:
+                self._see_to_fork()
+                mark = self._mark
+                number = self._next_from_server(self._deadline())
+            if mark[0]:
+                return number
             self._begin_if_forked()
-        number = self._hand.take()
-        return number if number is not None else self._next_from_server(self._deadline())
 
     def next_ids(self, count: int) -> List[int]:
         """As many IDs, increasing as those of next_id do; all of them, or SnowflakeError."""
         _check_count(count)
-        self._see_to_fork()
-        return self._many_from_server(count, self._deadline())
+        while True:
+            self._see_to_fork()
+            mark = self._mark
+            ids = self._many_from_server(count, self._deadline())
+            if mark[0]:
+                return ids
 
     def close(self) -> None:
         """Calls under way end at once, later ones raise ClosedError. What is in hand is lost."""
@@ -169,13 +179,14 @@ class Snowflake:
 
     def _fill_hand(self, deadline: float, given: int) -> List[int]:
         """Fetches IDs; the first `given` are the caller's, who has the turn."""
-        wanted = self._hand.wanted(self._round_trip_s)
+        hand = self._hand  # that of this process: in a child there is another when they come
+        wanted = hand.wanted(self._round_trip_s)
         ids = self._servers.fetch(wanted, deadline)
         self._round_trip_s = monotonic() - self._servers.asked_at
-        self._hand.put(ids, self._servers.asked_at, given)
+        hand.put(ids, self._servers.asked_at, given)
         if self._is_closed:
-            self._hand.drop()
-        if self._refiller is None and self._hand.is_expecting:
+            hand.drop()
+        if self._refiller is None and hand.is_expecting:
             self._start_refiller()
         return ids
 
@@ -204,13 +215,13 @@ class Snowflake:
             pass
 
     def _see_to_fork(self) -> None:
-        if not self._life[0]:
+        if not self._mark[0]:
             self._begin_if_forked()
 
     def _begin_if_forked(self) -> None:
         """In a child that C code has made, as that of uWSGI, which calls no hooks of Python's."""
         with _child_lock:
-            if not self._life[0]:
+            if not self._mark[0]:
                 self._begin_in_child()
 
     def _begin_in_child(self) -> None:

@@ -24,6 +24,55 @@ CLONE_NEWPID = 0x20000000
 NAMESPACE = ("unshare", "--pid", "--fork", "--kill-child")
 END_OF_REFILLER = ("client._bell.put(False)", "client._refiller.join()")
 
+FORKS_AT_EACH_LINE = """
+import ctypes, os, sys
+from snowflake_client import Snowflake, SnowflakeError, client as package
+
+def forks_at(line):
+    child = None
+
+    def trace(frame, event, arg):
+        nonlocal line, child
+        if not frame.f_code.co_filename.startswith(os.path.dirname(package.__file__)):
+            return None
+        is_over = frame.f_code in OVER and lines[frame.f_lineno - 1].startswith(RETURN)
+        if event == "line" and not is_over:
+            line -= 1
+            if line == 0:
+                child = {fork}()
+                if child != 0:
+                    os.waitpid(child, 0)
+        return trace
+
+    client = Snowflake(sys.argv[1], agent="test")
+    while client._hand._left() < 20:
+        client.next_id()
+    client._bell.put(False)
+    client._refiller.join()
+    if {is_empty}:
+        client._hand.take_many(1000)
+    sys.settrace(trace)
+    try:
+        ids = {call}
+    except SnowflakeError:
+        ids = []
+    sys.settrace(None)
+    if child is not None:
+        ids += [*client.next_ids(2), client.next_id(), client.next_id()]
+        print("parent" if child else "child", *ids, flush=True)
+    if child == 0:
+        os._exit(0)
+    return child is not None
+
+with open(package.__file__) as file:
+    lines = file.readlines()
+RETURN = " " * 16 + "return "  # behind it, no handler is called
+OVER = [Snowflake.next_id.__code__, Snowflake.next_ids.__code__]
+line = 1
+while forks_at(line):
+    line += {step}
+"""
+
 
 class Programs(Case):
     def run_program(self, text, *within):
@@ -196,6 +245,25 @@ class Fork(Programs):
         self.assert_ids(of_parent, 2100)
         self.assert_ids(of_child, 2100)
         self.assertFalse(set(of_parent) & set(of_child))
+
+    def test_a_child_at_each_line_of_a_call(self):
+        """Made by a signal handler, say, and both go on with the call. One that C code forks may
+        take the reply off its parent's connection, so there it is only tried with IDs in hand."""
+        for fork, is_empty, call, step in (("os.fork", False, "[client.next_id()]", 1),
+                                           ("os.fork", False, "client.next_ids(3)", 1),
+                                           ("os.fork", True, "[client.next_id()]", 3),
+                                           ("os.fork", True, "client.next_ids(3)", 3),
+                                           ("ctypes.PyDLL(None).fork", False,
+                                            "[client.next_id()]", 1)):
+            with self.subTest(fork=fork, is_empty=is_empty, call=call):
+                said = self.run_program(FORKS_AT_EACH_LINE.format(
+                    fork=fork, is_empty=is_empty, call=call, step=step)).splitlines()
+                ids = [int(word) for line in said for word in line.split()[1:]]
+                self.assertGreater(len(said), 16)
+                self.assertEqual([line.split()[0] for line in said],
+                                 ["child", "parent"] * (len(said) // 2))
+                self.assertGreaterEqual(len(ids), 4 * len(said) - 20)  # a call may fail
+                self.assertEqual(len(set(ids)), len(ids))
 
     def test_a_child_of_a_call_under_way(self):
         peer = self.peer(lambda call: peer.hang())
