@@ -3,7 +3,7 @@
 That the reply to a hand-back is lost is in test_hand_back.py too, and what else can become of a
 connection in test_zookeeper_connections.py."""
 import znodes
-from harness import dead_address, wait_for
+from harness import PATIENCE, dead_address, wait_for
 from held_thread import held_thread
 from proxy import CREATE_2, GET_DATA, MULTI, REQUESTS, SYNC, SYSTEM_ERROR
 from zookeeper_case import (DATACENTER, SESSION_MS, ZooKeeperTest, now_tick, tick_of,
@@ -13,6 +13,11 @@ LOSSES = ("request", "reply")
 HOUR_MS = 3600 * 1000
 LONG_SESSION_MS = 60000  # no machine is as slow
 REQUESTS_OF_A_START = 24  # beside another server
+
+
+def in_its_stride(reservation_ms):
+    """As long as a slow machine needs to lose a request of an extension and make it again."""
+    return min(reservation_ms * PATIENCE, 20000)
 
 
 def lose(proxy, what, *arguments, **settings):
@@ -63,7 +68,7 @@ class Losses(ZooKeeperTest):
                                       for opcode in (SYNC, GET_DATA, MULTI)))]
         proxies = [self.proxy() for _ in cases]
         servers = [self.member("--worker-id", index, "--skip-sanity-checks", via=proxy,
-                               session_ms=5000, reservation_ms=3000)
+                               session_ms=5000, reservation_ms=in_its_stride(3000))
                    for index, proxy in enumerate(proxies)]
         draws = [self.draw(server) for server in servers]
         traps = []
@@ -163,7 +168,7 @@ class Losses(ZooKeeperTest):
     def test_replies_that_are_lost_in_silence(self):
         """The connection stays, and nothing comes: it is for the client to notice."""
         proxy = self.proxy()
-        server = self.member(via=proxy, reservation_ms=4000)
+        server = self.member(via=proxy, reservation_ms=in_its_stride(4000))
         draw = self.draw(server)
         for what in LOSSES:
             trap = lose(proxy, what, MULTI, cut_after_ms=60000)
@@ -178,7 +183,7 @@ class Losses(ZooKeeperTest):
     def test_slow_replies(self):
         proxy = self.proxy()
         proxy.delay(SESSION_MS // 15)
-        server = self.member(via=proxy, reservation_ms=4000)
+        server = self.member(via=proxy, reservation_ms=in_its_stride(4000))
         draw = self.draw(server)
         version = self.tree.reservation(0).version
         wait_for(lambda: self.tree.reservation(0).version > version, what="an extension")
