@@ -133,6 +133,11 @@ gboolean log_shows(LogEvent event)
 	return EVENTS[event].level <= atomic_load(&level_shown);
 }
 
+const char *log_event_name(LogEvent event)
+{
+	return EVENTS[event].name;
+}
+
 guint64 log_lost_lines(void)
 {
 	return atomic_load(&lost_lines);
