@@ -90,15 +90,14 @@ static void sleep_until(Keeper *self, gint64 until_us)
 	fork_gate_resume();
 }
 
-static void follow(Keeper *self, const KeeperPlan *plan)
+/* Returns: when the next round is due, if nothing pokes the thread before: monotonic; 0: now */
+static gint64 follow(Keeper *self, const KeeperPlan *plan)
 {
 	gint64 until_us = MIN(plan->until_us, self->next_discipline_us);
 
 	switch (plan->action) {
 	case KEEPER_PLAN_NOTHING:
-		sleep_until(self, self->facts.outside ? until_us
-						      : MIN(until_us, self->registry->poll_at_us));
-		break;
+		return self->facts.outside ? until_us : MIN(until_us, self->registry->poll_at_us);
 	case KEEPER_PLAN_BEGIN:
 		keeper_lease_begin(self, plan->operation);
 		break;
@@ -107,8 +106,34 @@ static void follow(Keeper *self, const KeeperPlan *plan)
 		break;
 	case KEEPER_PLAN_STOP:
 		self->facts.stopped = TRUE;
+		show(self);
 		break;
 	}
+	return 0;
+}
+
+gint64 keeper_run_round(Keeper *self)
+{
+	KeeperPlan plan;
+
+	begin_round(self);
+	keeper_clock_discipline(self);
+	keeper_clock_look(self);
+	keeper_workers_ask(self);
+	keeper_lease_poll(self);
+	keeper_workers_take(self);
+	/* the poll may have taken its time, or read the registry's clock */
+	keeper_clock_discipline(self);
+	keeper_clock_look(self);
+	keeper_lease_look(self);
+	show(self);
+	plan = keeper_plan_next(&self->facts);
+	return follow(self, &plan);
+}
+
+gboolean keeper_has_stopped(const Keeper *self)
+{
+	return self->facts.stopped;
 }
 
 static void *keeper_thread(void *user_data)
@@ -116,24 +141,12 @@ static void *keeper_thread(void *user_data)
 	Keeper *self = user_data;
 
 	fork_gate_enter();
-	while (!self->facts.stopped) {
-		KeeperPlan plan;
+	while (!keeper_has_stopped(self)) {
+		gint64 until_us = keeper_run_round(self);
 
-		begin_round(self);
-		keeper_clock_discipline(self);
-		keeper_clock_look(self);
-		keeper_workers_ask(self);
-		keeper_lease_poll(self);
-		keeper_workers_take(self);
-		/* the poll may have taken its time, or read the registry's clock */
-		keeper_clock_discipline(self);
-		keeper_clock_look(self);
-		keeper_lease_look(self);
-		show(self);
-		plan = keeper_plan_next(&self->facts);
-		follow(self, &plan);
+		if (until_us > 0)
+			sleep_until(self, until_us);
 	}
-	show(self);
 	fork_gate_leave();
 	pthread_mutex_lock(&self->mutex);
 	self->finished = TRUE;
@@ -210,6 +223,14 @@ void keeper_start(Keeper *self)
 	show(self);
 }
 
+void keeper_ask_to_stop(Keeper *self, gint64 by_us)
+{
+	pthread_mutex_lock(&self->mutex);
+	self->stop_by_us = by_us;
+	poke(self);
+	pthread_mutex_unlock(&self->mutex);
+}
+
 /* Tells the thread to stop, and to wait for the registry till @by_us. %FALSE: it hangs. */
 static gboolean finish_thread(Keeper *self, gint64 by_us)
 {
@@ -217,9 +238,8 @@ static gboolean finish_thread(Keeper *self, gint64 by_us)
 	struct timespec until = monotonic_time(until_us);
 	gboolean finished;
 
+	keeper_ask_to_stop(self, by_us);
 	pthread_mutex_lock(&self->mutex);
-	self->stop_by_us = by_us;
-	poke(self);
 	/* by the clock, not by what the wait says: one that is faked for a test ends it early */
 	while (!self->finished && g_get_monotonic_time() < until_us)
 		pthread_cond_timedwait(&self->end, &self->mutex, &until);
