@@ -12,6 +12,7 @@
 
 #define MAX_FIGURES  48
 #define FIGURE_BYTES 40
+#define HANG_S       600 /* a world that is stuck ends: most take less than a second */
 #define NO_SUCH_STEP 4
 #define STEP_SEED    1 /* of the worlds of scenarios with steps: the step is what differs */
 
@@ -64,7 +65,7 @@ static int run_world(const DriverScenario *scenario, guint64 seed)
 	else if (!scenario->step((guint)seed))
 		status = NO_SUCH_STEP;
 	driver_count("virtual seconds",
-		     (guint64)((world_now_us() - WORLD_BEGIN_US) / G_USEC_PER_SEC));
+		     (guint64)((world_now_us() - WORLD_BEGIN_US) / G_TIME_SPAN_SECOND));
 	driver_count("events", world_n_events());
 	world_clear();
 	return status;
@@ -79,8 +80,10 @@ static gboolean run_alone(const DriverScenario *scenario, guint64 seed)
 	fflush(NULL);
 	pid = fork();
 	g_assert_cmpint(pid, >=, 0);
-	if (pid == 0)
+	if (pid == 0) {
+		alarm(HANG_S);
 		exit(run_world(scenario, seed));
+	}
 	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == NO_SUCH_STEP)
 		return FALSE;

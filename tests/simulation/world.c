@@ -38,6 +38,7 @@ static struct {
 	GArray *heap; /* of Event: the next one first */
 	WorldMachine *machine;
 	WorldLogged logged;
+	WorldStepped stepped;
 	Note *notes;
 	guint64 n_notes;
 } world;
@@ -208,14 +209,14 @@ WorldMachine *world_machine(void)
 	return world.machine;
 }
 
-static gint64 boottime_us(const WorldMachine *machine)
+gint64 world_boottime_ns(const WorldMachine *machine)
 {
-	return world.now_us + machine->uptime_us;
+	return (world.now_us + machine->uptime_us) * NS_PER_US;
 }
 
 gint64 world_monotonic_us(const WorldMachine *machine)
 {
-	return boottime_us(machine) - machine->suspended_us;
+	return world.now_us + machine->uptime_us - machine->suspended_us;
 }
 
 gint64 world_wall_ns(const WorldMachine *machine)
@@ -233,6 +234,20 @@ gint64 world_when_us(const WorldMachine *machine, gint64 monotonic_us)
 	return monotonic_us + machine->suspended_us - machine->uptime_us;
 }
 
+void world_set_stepped(WorldStepped stepped)
+{
+	world.stepped = stepped;
+}
+
+void world_pass_step(void)
+{
+	WorldMachine *machine = world.machine;
+
+	if (world.stepped != NULL && machine != NULL)
+		world.stepped(machine);
+	world.machine = machine;
+}
+
 void world_set_drift(WorldMachine *machine, gint64 ppm)
 {
 	machine->wall_offset_ns +=
@@ -247,6 +262,7 @@ gint64 __wrap_g_get_monotonic_time(void);
 gint64 __wrap_g_get_monotonic_time(void)
 {
 	g_assert_nonnull(world.machine);
+	world_pass_step();
 	return world_monotonic_us(world.machine);
 }
 
@@ -256,10 +272,11 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *out_time)
 	gint64 ns;
 
 	g_assert_nonnull(world.machine);
+	world_pass_step();
 	if (id == CLOCK_REALTIME)
 		ns = world_wall_ns(world.machine);
 	else if (id == CLOCK_BOOTTIME)
-		ns = boottime_us(world.machine) * NS_PER_US;
+		ns = world_boottime_ns(world.machine);
 	else
 		ns = world_monotonic_us(world.machine) * NS_PER_US;
 	*out_time = (struct timespec){ns / NS_PER_SECOND, ns % NS_PER_SECOND};
@@ -306,7 +323,7 @@ void __wrap_log_event_fields(LogEvent event, const LogField *fields)
 
 static void print_note(FILE *file, const Note *note)
 {
-	fprintf(file, "%14.6f  %-12s %s\n", (gdouble)note->at_us / G_USEC_PER_SEC,
+	fprintf(file, "%14.6f  %-12s %s\n", (gdouble)note->at_us / G_TIME_SPAN_SECOND,
 		note->machine != NULL ? note->machine->name : "", note->text);
 }
 
@@ -366,6 +383,6 @@ void world_fail(const char *format, ...)
 		if (is_shown(&world.notes[i % N_NOTES]))
 			print_note(stderr, &world.notes[i % N_NOTES]);
 	fprintf(stderr, "FAILED seed %" G_GUINT64_FORMAT " at %.6f s: %s\n", world.seed,
-		(gdouble)world.now_us / G_USEC_PER_SEC, what);
+		(gdouble)world.now_us / G_TIME_SPAN_SECOND, what);
 	exit(WORLD_FAILED);
 }

@@ -27,7 +27,7 @@ typedef struct {
 	gboolean is_involved; /* its notes explain the failure */
 } WorldMachine;
 
-#define WORLD_BEGIN_US G_USEC_PER_SEC                   /* 0 can mean "never" */
+#define WORLD_BEGIN_US G_TIME_SPAN_SECOND               /* 0 can mean "never" */
 #define WORLD_EPOCH_MS G_GINT64_CONSTANT(1700000000000) /* true time at 0 of virtual time */
 #define WORLD_NEVER_US G_MAXINT64
 
@@ -72,8 +72,16 @@ WorldMachine *world_machine(void);
 
 /* What the clocks of @machine show, and when its monotonic clock shows @monotonic_us. */
 gint64 world_monotonic_us(const WorldMachine *machine);
+gint64 world_boottime_ns(const WorldMachine *machine);
 gint64 world_wall_ns(const WorldMachine *machine);
 gint64 world_when_us(const WorldMachine *machine, gint64 monotonic_us);
+
+/* Called wherever the code of a machine could be held up: before each reading of a clock, and by
+ * the simulations at each request. It may run events before it returns: those of the others. NULL:
+ * nobody. */
+typedef void (*WorldStepped)(WorldMachine *machine);
+void world_set_stepped(WorldStepped stepped);
+void world_pass_step(void);
 
 /* Sets the drift from now on; what it has gained so far stays. */
 void world_set_drift(WorldMachine *machine, gint64 ppm);

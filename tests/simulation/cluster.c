@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cluster.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/reservation-record.h"
+#include "common/zookeeper/hosts.h"
+#include "common/zookeeper/reach.h"
+#include "common/zookeeper/znodes.h"
+#include "driver.h"
+#include "ensemble.h"
+#include "issued.h"
+#include "peers.h"
+#include "sessions.h"
+#include "worker/zookeeper/registry.h"
+
+#define EPOCH_MS           G_GINT64_CONSTANT(1288834974657)
+#define MAX_SERVERS        16
+#define CONNECT_TIMEOUT_MS 20000
+#define MAX_AHEAD_MS       10
+
+static struct {
+	ClusterConfig config;
+	Layout layout;
+	Server servers[MAX_SERVERS];
+	gboolean is_calm;
+	gint64 fault_mean_us;
+	GHashTable *floors; /* nonce to the floor's tick when it claimed last */
+	guint64 n_claims;
+} cluster;
+
+/* What needs the network is not here. */
+char *zookeeper_reach_describe(const char *servers G_GNUC_UNUSED,
+			       const char *certificates G_GNUC_UNUSED)
+{
+	return NULL;
+}
+
+/* Paths */
+
+char *cluster_path(const char *name)
+{
+	return g_strdup_printf(CLUSTER_ROOT "/%s", name);
+}
+
+char *cluster_reservation_path(guint worker_id)
+{
+	return znode_reservation(CLUSTER_ROOT, CLUSTER_DATACENTER, worker_id);
+}
+
+static gint64 floor_tick(void)
+{
+	g_autofree char *path = znode_floor(CLUSTER_ROOT, CLUSTER_DATACENTER);
+	const char *json = ensemble_read(path);
+	ZnodeFloor floor = {0};
+
+	if (json != NULL)
+		znode_floor_from_json(json, strlen(json), &cluster.layout, &floor, NULL);
+	return floor.tick;
+}
+
+/* What the ensemble commits */
+
+static void check_end(const char *path, const ReservationRecord *record)
+{
+	gint64 end_ms = layout_tick_start_ms(&cluster.layout, record->end_tick);
+	gint64 most_ms = world_true_ms() + CLUSTER_MAX_AHEAD_MS + cluster.config.max_clock_skew_ms +
+			 cluster.config.reservation_ms + cluster.layout.tick_ms;
+
+	if (end_ms > most_ms)
+		world_fail("%s ends %" G_GINT64_FORMAT " ms later than any reservation may", path,
+			   end_ms - most_ms);
+}
+
+static void on_committed(const char *path, const char *data)
+{
+	g_autofree char *prefix = znode_reservations(CLUSTER_ROOT, CLUSTER_DATACENTER);
+	g_auto(ReservationRecord) before = {0}, after = {0};
+	const char *old = ensemble_read(path);
+
+	if (!g_str_has_prefix(path, prefix) || data == NULL ||
+	    !reservation_record_from_json(data, strlen(data), &after, NULL))
+		return;
+	check_end(path, &after);
+	if (old != NULL)
+		reservation_record_from_json(old, strlen(old), &before, NULL);
+	if (*after.owner == '\0' || g_strcmp0(before.owner, after.owner) == 0)
+		return;
+	cluster.n_claims++;
+	g_hash_table_insert(cluster.floors, g_strdup(after.owner),
+			    g_memdup2(&(gint64){floor_tick()}, sizeof(gint64)));
+}
+
+/* Servers */
+
+static Registry *make_registry(Server *self)
+{
+	const ZookeeperHosts hosts = {.servers = (char *)"zk:2181", .root = (char *)CLUSTER_ROOT};
+	g_autofree char *text = g_strdup_printf("10.0.0.%u:7609", self->number + 1);
+	g_autoptr(Address) address = address_parse(text, NULL);
+	const ZookeeperRegistryConfig config = {
+		.hosts = &hosts,
+		.layout = self->config.layout,
+		.clock = &self->clock,
+		.datacenter_id = self->config.datacenter_id,
+		.worker_id = self->config.worker_id,
+		.preferred_worker_id = -1,
+		.nonce = self->nonce,
+		.address = address,
+		.host = "10.0.0.1",
+		.version = "0",
+		.session_timeout_ms = cluster.config.session_timeout_ms,
+		.connect_timeout_ms = CONNECT_TIMEOUT_MS,
+		.max_length_ms = self->config.reservation_ms,
+		.max_clock_skew_ms = self->config.max_clock_skew_ms,
+		.skip_sanity_checks = cluster.config.skips_sanity_checks,
+	};
+
+	return zookeeper_registry_new(&config);
+}
+
+static void on_killed(Server *self)
+{
+	sessions_kill(&self->machine);
+}
+
+static gint64 when_ran_us(const WorldMachine *machine)
+{
+	const Server *self = (const Server *)machine;
+
+	return server_is_held_up(self) ? self->held_up_since_us : world_now_us();
+}
+
+static void answer_peer(const WorldMachine *asker G_GNUC_UNUSED, const Peer *peer,
+			PeerAnswer *out_answer)
+{
+	WorldMachine *before = world_machine();
+	KeeperStatus status;
+	guint number = 0;
+	Server *server;
+
+	sscanf(peer->address, "10.0.0.%u:", &number);
+	server = &cluster.servers[number - 1];
+	if (!server->is_up || server_is_held_up(server) || server->depth > 0 || server->is_dying ||
+	    world_odds(0.1))
+		return;
+	world_enter(&server->machine);
+	keeper_get_status(server->keeper, &status);
+	*out_answer = (PeerAnswer){
+		.reached = TRUE,
+		.nonce = g_strdup(server->nonce),
+		.datacenter_id = server->config.datacenter_id,
+		.worker_id = status.worker_id,
+		.offset_ms = world_wall_ns(&server->machine) / 1000000,
+	};
+	world_enter(before);
+}
+
+Server *cluster_server(guint number)
+{
+	return &cluster.servers[number];
+}
+
+Server *cluster_any_server(void)
+{
+	return &cluster.servers[world_between(0, cluster.config.n_servers - 1)];
+}
+
+const ClusterConfig *cluster_config(void)
+{
+	return &cluster.config;
+}
+
+void cluster_set_layout(Server *server, const Layout *layout)
+{
+	server->config.layout = layout;
+}
+
+/* Draws */
+
+static void check_floor(Server *self)
+{
+	const Lease *lease = generator_lease(self->generator);
+	const gint64 *floor = g_hash_table_lookup(cluster.floors, self->nonce);
+
+	if (lease == NULL || floor == NULL || lease->first_tick > *floor)
+		return;
+	self->machine.is_involved = TRUE;
+	world_fail("%s has claimed from tick %" G_GINT64_FORMAT
+		   " on, which is not above the floor, %" G_GINT64_FORMAT,
+		   self->machine.name, lease->first_tick, *floor);
+}
+
+static void on_draw(gpointer data, guint64 tag)
+{
+	Server *self = data;
+	const Lease *lease;
+
+	if (tag == 0 && cluster.config.draws)
+		world_after(world_between(1000, world_odds(0.1) ? 2 * G_TIME_SPAN_SECOND
+								: 200 * G_TIME_SPAN_MILLISECOND),
+			    on_draw, self, 0);
+	if (!self->is_up || server_is_held_up(self) || self->depth > 0)
+		return;
+	server_draw(self, (guint)world_between(1, world_odds(0.1) ? 1000 : 4));
+	if (!self->is_up || self->keeper == NULL)
+		return;
+	check_floor(self);
+	/* and once more at the very end of what is reserved */
+	lease = generator_lease(self->generator);
+	if (tag == 0 && lease != NULL && world_odds(0.3)) {
+		gint64 end_ms =
+			layout_tick_start_ms(&cluster.layout, atomic_load(&lease->end_tick));
+		gint64 left_ms = end_ms - world_wall_ns(&self->machine) / 1000000;
+
+		if (left_ms > 0 && left_ms < 5000)
+			world_after(left_ms * G_TIME_SPAN_MILLISECOND, on_draw, self, 1);
+	}
+}
+
+/* The cluster */
+
+ClusterConfig cluster_draw_config(void)
+{
+	static const gint64 RESERVATIONS_MS[] = {1000, 2000, 5000, 20000, 60000};
+
+	return (ClusterConfig){
+		.n_servers = (guint)world_between(1, 6),
+		.worker_bits = (guint)world_between(1, 3),
+		.tick_ms = world_odds(0.2) ? 10 : 1,
+		.reservation_ms =
+			RESERVATIONS_MS[world_between(0, G_N_ELEMENTS(RESERVATIONS_MS) - 1)],
+		.session_timeout_ms = world_between(500, 5000),
+		.max_clock_skew_ms = world_odds(0.5) ? 2000 : 10000,
+		.worker_id = -1,
+		.reclaim_odds = 0.3,
+		.skips_sanity_checks = world_odds(0.5),
+		.draws = TRUE,
+	};
+}
+
+void cluster_init(const ClusterConfig *config)
+{
+	memset(&cluster, 0, sizeof(cluster));
+	cluster.config = *config;
+	cluster.layout = (Layout){
+		.epoch_ms = EPOCH_MS,
+		.tick_ms = config->tick_ms,
+		.time_bits = 41,
+		.datacenter_bits = 5,
+		.worker_bits = config->worker_bits,
+		.sequence_bits = 12,
+	};
+	cluster.floors = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+	ensemble_init();
+	ensemble_set_committed(on_committed);
+	sessions_init();
+	sessions_set_ran(when_ran_us);
+	peers_set_answer(answer_peer);
+	issued_init(&cluster.layout);
+	for (guint i = 0; i < config->n_servers; i++) {
+		const ServerConfig server = {
+			.layout = &cluster.layout,
+			.datacenter_id = CLUSTER_DATACENTER,
+			.worker_id = config->worker_id,
+			.max_clock_skew_ms = config->max_clock_skew_ms,
+			.max_ahead_ms = MAX_AHEAD_MS,
+			.reclaims = world_odds(config->reclaim_odds),
+			.reservation_ms = config->reservation_ms,
+			.make_registry = make_registry,
+			.killed = on_killed,
+		};
+
+		server_init(&cluster.servers[i], i, &server);
+	}
+}
+
+void cluster_clear(void)
+{
+	SessionsCounts counts = sessions_counts();
+
+	for (guint i = 0; i < cluster.config.n_servers; i++)
+		server_clear(&cluster.servers[i]);
+	driver_count("ids", issued_count());
+	driver_count("claims", cluster.n_claims);
+	driver_count("writes", ensemble_n_writes());
+	driver_count("requests", counts.requests);
+	driver_count("broken connections", counts.breaks);
+	driver_count("late requests", counts.late);
+	sessions_clear();
+	ensemble_clear();
+	issued_clear();
+	g_hash_table_unref(cluster.floors);
+}
+
+static void on_start(gpointer data, guint64 tag G_GNUC_UNUSED)
+{
+	server_start(data);
+}
+
+void cluster_start(gint64 within_us)
+{
+	for (guint i = 0; i < cluster.config.n_servers; i++) {
+		world_after(world_between(0, within_us), on_start, &cluster.servers[i], 0);
+		if (cluster.config.draws)
+			world_after(0, on_draw, &cluster.servers[i], 0);
+	}
+}
+
+/* Faults */
+
+void cluster_quarantine(void)
+{
+	gint64 clock_ms =
+		ensemble_now_ms() + CLUSTER_MAX_AHEAD_MS + cluster.config.max_clock_skew_ms;
+	const ZnodeFloor floor = {
+		.tick = layout_tick_at(&cluster.layout, clock_ms + cluster.config.reservation_ms),
+		.clock_tick = layout_tick_at(&cluster.layout, clock_ms),
+	};
+	g_autofree char *path = znode_floor(CLUSTER_ROOT, CLUSTER_DATACENTER);
+	g_autofree char *json = znode_floor_to_json(&floor);
+
+	if (ensemble_read(path) == NULL || floor_tick() >= floor.tick)
+		return;
+	world_note(NULL, "the datacenter is quarantined to tick %" G_GINT64_FORMAT, floor.tick);
+	ensemble_write(path, json);
+}
+
+static void on_back_up(gpointer data G_GNUC_UNUSED, guint64 tag G_GNUC_UNUSED)
+{
+	ensemble_back_up();
+}
+
+void cluster_restore(void)
+{
+	if (!ensemble_has_backup())
+		return;
+	world_note(NULL, "ZooKeeper is restored from a backup");
+	sessions_cut(NULL, world_between(200, 2000) * G_TIME_SPAN_MILLISECOND, FALSE);
+	ensemble_restore();
+	cluster_quarantine();
+	driver_count("restores", 1);
+	for (guint i = 0; i < cluster.config.n_servers; i++) { /* some find it late, or are new */
+		Server *server = &cluster.servers[i];
+
+		if (world_odds(0.4))
+			sessions_cut(&server->machine, world_between(1, 30) * G_TIME_SPAN_SECOND,
+				     FALSE);
+		else if (world_odds(0.5))
+			server_kill(server, world_between(0, 500 * G_TIME_SPAN_MILLISECOND));
+	}
+	world_after(world_between(100 * G_TIME_SPAN_MILLISECOND, 20 * G_TIME_SPAN_SECOND),
+		    on_back_up, NULL, 0);
+}
+
+static void step_clock(Server *server, gint64 to_ms)
+{
+	world_note(&server->machine, "its clock is set %" G_GINT64_FORMAT " ms ahead", to_ms);
+	server->machine.wall_offset_ns = to_ms * 1000000;
+	world_set_drift(&server->machine, 0);
+}
+
+static void deny_something(gint64 for_us)
+{
+	static const char *const NAMES[] = {"limits",
+					    "layout",
+					    "datacenters/3/claims",
+					    "datacenters/3/reservations",
+					    "datacenters/3/floor",
+					    "datacenters/3/reservations/0"};
+	g_autofree char *path = cluster_path(NAMES[world_between(0, G_N_ELEMENTS(NAMES) - 1)]);
+	ZookeeperOutcome outcome = world_odds(0.5) ? ZOOKEEPER_NO_AUTH : ZOOKEEPER_REFUSED;
+
+	world_note(NULL, "ZooKeeper refuses %s", path);
+	ensemble_deny(path, outcome, world_now_us() + for_us);
+}
+
+/* What hands can do without making an ID twice: docs/uniqueness.md, "What breaks it". */
+static void edit_something(void)
+{
+	static const char *const NAMES[] = {"limits", "layout", "datacenters/3/claims",
+					    "datacenters/3/floor"};
+	guint choice = (guint)world_between(0, G_N_ELEMENTS(NAMES) + 1);
+	g_autofree char *path = NULL, *data = NULL;
+
+	if (choice < G_N_ELEMENTS(NAMES)) {
+		path = cluster_path(NAMES[choice]);
+		/* a floor that is gone is put back as it was, later, by whoever did it */
+		if (g_str_has_suffix(path, "floor"))
+			return;
+		world_note(NULL, "somebody deletes %s", path);
+		ensemble_delete(path);
+		return;
+	}
+	path = cluster_reservation_path((guint)world_between(0, 1));
+	if (ensemble_read(path) == NULL)
+		return;
+	data = g_strdup(ensemble_read(path));
+	world_note(NULL, "somebody writes %s again, as it is", path);
+	ensemble_write(path, data);
+}
+
+void cluster_do_fault(guint kind)
+{
+	Server *server = cluster_any_server();
+	gint64 for_us = world_scaled(G_TIME_SPAN_MILLISECOND, 30 * G_TIME_SPAN_SECOND);
+	gint64 skew_ms = cluster.config.max_clock_skew_ms;
+
+	switch (kind) {
+	case 0:
+	case 1:
+	case 2:
+		sessions_cut(&server->machine, world_odds(0.5) ? 0 : for_us, world_odds(0.3));
+		break;
+	case 3: /* the quorum is lost, or another server leads */
+		sessions_cut(NULL, world_odds(0.5) ? 0 : for_us, world_odds(0.3));
+		break;
+	case 4:
+		sessions_expire(&server->machine);
+		break;
+	case 5:
+		ensemble_delete_claims(0.5);
+		break;
+	case 6:
+	case 7:
+		server_hold_up(server, for_us);
+		break;
+	case 8:
+		server_suspend(server, for_us);
+		break;
+	case 9:
+	case 10:
+		server_kill(server, world_between(0, 5 * G_TIME_SPAN_SECOND));
+		break;
+	case 11:
+	case 12:
+		server_stop(server, world_between(1, 3000),
+			    world_between(0, 5 * G_TIME_SPAN_SECOND));
+		break;
+	case 13:
+		step_clock(server, -world_scaled(1, 20000));
+		break;
+	case 14:
+		step_clock(server, world_odds(0.5)
+					   ? 0
+					   : world_between(-skew_ms * 9 / 10, skew_ms * 9 / 10));
+		break;
+	case 15:
+		step_clock(server, world_scaled(1, 1000000));
+		break;
+	case 16:
+		world_set_drift(&server->machine, world_between(-2000, 2000));
+		break;
+	case 17:
+		ensemble_set_clock(
+			world_between(-CLUSTER_MAX_AHEAD_MS / 2, CLUSTER_MAX_AHEAD_MS / 2));
+		break;
+	case 18:
+		ensemble_back_up();
+		break;
+	case 19:
+		deny_something(for_us);
+		break;
+	case 20:
+		edit_something();
+		break;
+	case 21:
+		if (world_odds(0.2))
+			cluster_quarantine();
+		else
+			sessions_lose_names(for_us);
+		break;
+	default:
+		g_assert_not_reached();
+	}
+}
+
+static void on_fault(gpointer data G_GNUC_UNUSED, guint64 tag G_GNUC_UNUSED)
+{
+	if (cluster.is_calm)
+		return;
+	world_after(world_between(1000, 2 * cluster.fault_mean_us), on_fault, NULL, 0);
+	cluster_do_fault((guint)world_between(0, CLUSTER_N_FAULTS - 1));
+}
+
+/* Now and then a server is held up in the middle of something, or killed there. */
+static void on_step(WorldMachine *machine)
+{
+	Server *self = (Server *)machine;
+
+	if (cluster.is_calm || self->depth != 1 || !world_odds(0.00002))
+		return;
+	if (world_odds(0.3))
+		server_kill(self, world_between(0, 5 * G_TIME_SPAN_SECOND));
+	else
+		server_hold_up(self,
+			       world_scaled(G_TIME_SPAN_MILLISECOND, 20 * G_TIME_SPAN_SECOND));
+}
+
+void cluster_begin_faults(gint64 mean_us)
+{
+	cluster.fault_mean_us = mean_us;
+	world_set_stepped(on_step);
+	world_after(world_between(0, mean_us), on_fault, NULL, 0);
+}
+
+void cluster_calm(void)
+{
+	world_note(NULL, "everything is well from here on");
+	cluster.is_calm = TRUE;
+	ensemble_set_clock(0);
+	for (guint i = 0; i < cluster.config.n_servers; i++) {
+		world_set_drift(&cluster.servers[i].machine, 0);
+		cluster.servers[i].machine.wall_offset_ns = 0;
+	}
+}
+
+/* Recovery */
+
+gint64 cluster_recovery_us(void)
+{
+	/* a floor that was raised at the end, what waits for it, and what is held up or denied */
+	return (CLUSTER_MAX_AHEAD_MS + 3 * cluster.config.max_clock_skew_ms +
+		2 * cluster.config.reservation_ms + 10 * cluster.config.session_timeout_ms +
+		90000) *
+	       G_TIME_SPAN_MILLISECOND;
+}
+
+void cluster_check_recovered(void)
+{
+	guint n_serving = 0, n_ids = 1u << cluster.config.worker_bits;
+
+	if (cluster.config.worker_id >= 0)
+		n_ids = 1;
+	for (guint i = 0; i < cluster.config.n_servers; i++) {
+		Server *server = &cluster.servers[i];
+		g_autofree char *why = server_why_not_serving(server);
+		g_autofree char *waiting = NULL;
+
+		if (why == NULL) {
+			n_serving++;
+			continue;
+		}
+		server->machine.is_involved = TRUE;
+		waiting = server->is_up ? keeper_waiting_why(server->keeper) : NULL;
+		world_note(&server->machine, "does not serve: %s: %s", why,
+			   waiting != NULL ? waiting : "it does not say");
+		if (server->is_up && waiting == NULL)
+			world_fail("%s does not serve, and does not say why: %s",
+				   server->machine.name, why);
+	}
+	if (n_serving < MIN(cluster.config.n_servers, n_ids))
+		world_fail("%u of %u servers serve, and there are %u worker IDs", n_serving,
+			   cluster.config.n_servers, n_ids);
+}
+
+void cluster_check_idle(gint64 for_us)
+{
+	gdouble seconds = (gdouble)for_us / G_TIME_SPAN_SECOND;
+	gdouble writes_each = 4 * seconds / ((gdouble)cluster.config.reservation_ms / 1000) + 3;
+	guint64 writes = ensemble_n_writes(), requests = sessions_counts().requests;
+	guint64 rounds[MAX_SERVERS];
+
+	cluster.config.draws = FALSE;
+	for (guint i = 0; i < cluster.config.n_servers; i++)
+		rounds[i] = cluster.servers[i].n_rounds;
+	world_run_until(world_now_us() + for_us);
+	writes = ensemble_n_writes() - writes;
+	requests = sessions_counts().requests - requests;
+	if ((gdouble)writes > writes_each * cluster.config.n_servers * 1.2)
+		world_fail("%" G_GUINT64_FORMAT
+			   " writes in %.0f s in which nothing happened, of %u "
+			   "servers; %.0f are enough",
+			   writes, seconds, cluster.config.n_servers,
+			   writes_each * cluster.config.n_servers);
+	for (guint i = 0; i < cluster.config.n_servers; i++) {
+		guint64 n = cluster.servers[i].n_rounds - rounds[i];
+
+		/* ten times a second for the clock; a few for each write, and, while it waits for a
+		 * worker ID, for each session timeout */
+		if ((gdouble)n >
+		    seconds * 11 + writes_each * 20 + 50 +
+			    seconds * 20000 / (gdouble)cluster.config.session_timeout_ms) {
+			cluster.servers[i].machine.is_involved = TRUE;
+			world_fail("%s goes round %" G_GUINT64_FORMAT " times in %.0f s in which "
+				   "nothing happened",
+				   cluster.servers[i].machine.name, n, seconds);
+		}
+	}
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "server.h"
+
+/*
+ * Servers that share a simulated ZooKeeper, people and programs that draw IDs from them, and what
+ * goes wrong. On top of what server.h checks with each draw, each write that the ensemble commits
+ * is checked: how far ahead a reservation ends, and that no claim begins at or before the floor.
+ */
+
+#define CLUSTER_DATACENTER 3
+#define CLUSTER_ROOT       "/snowflake"
+
+/* How far ZooKeeper's clock may be from true time: docs/uniqueness.md, "After a restore". */
+#define CLUSTER_MAX_AHEAD_MS 10000
+
+typedef struct {
+	guint n_servers;
+	guint worker_bits;
+	gint64 tick_ms;
+	gint64 reservation_ms;
+	gint64 session_timeout_ms;
+	gint64 max_clock_skew_ms;
+	gint64 worker_id;     /* of each server; -1: any */
+	gdouble reclaim_odds; /* of a server */
+	gboolean skips_sanity_checks;
+	gboolean draws; /* somebody takes IDs all the time */
+} ClusterConfig;
+
+/* By chance. */
+ClusterConfig cluster_draw_config(void);
+
+void cluster_init(const ClusterConfig *config);
+void cluster_clear(void);
+
+Server *cluster_server(guint number);
+Server *cluster_any_server(void);
+const ClusterConfig *cluster_config(void);
+
+/* Starts all within @within_us. */
+void cluster_start(gint64 within_us);
+
+/* The server uses another layout from its next start on. */
+void cluster_set_layout(Server *server, const Layout *layout);
+
+/* Paths */
+char *cluster_path(const char *name);
+char *cluster_reservation_path(guint worker_id);
+
+/* Faults by chance, with @mean_us from one to the next, until cluster_calm(). */
+void cluster_begin_faults(gint64 mean_us);
+
+/* One fault, of the kind @kind, which is below CLUSTER_N_FAULTS. */
+#define CLUSTER_N_FAULTS 22
+void cluster_do_fault(guint kind);
+
+/* snowflakectl registry quarantine: raises the floor, as an operator does who follows the manual.
+ */
+void cluster_quarantine(void);
+
+/* Goes back to the last backup, if there is one, and quarantines before anybody connects. */
+void cluster_restore(void);
+
+/* No more faults, and what went wrong ends: clocks are set right, everybody runs. */
+void cluster_calm(void);
+
+/* How long it may take, after cluster_calm(), until all serve who can. */
+gint64 cluster_recovery_us(void);
+
+/* Whether those serve who can: as many as there are worker IDs. The others must say why not. */
+void cluster_check_recovered(void);
+
+/* Runs for @for_us, during which nothing happens, and holds what servers do against what they need
+ * to do. */
+void cluster_check_idle(gint64 for_us);

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server.h"
+
+#include "driver.h"
+#include "issued.h"
+
+/* For how long what a server says of itself may disagree with its draws: it learns of an operation
+ * that hangs after a second, and looks ten times a second. */
+#define DISAGREEMENT_US    (2500 * G_TIME_SPAN_MILLISECOND)
+#define MAX_ROUNDS_AT_ONCE 1000
+#define MAX_BATCH          1000
+
+static void on_round(gpointer data, guint64 tag);
+
+static void plan_round(Server *self, gint64 at_us)
+{
+	at_us = MAX(at_us, world_now_us());
+	if (at_us == WORLD_NEVER_US ||
+	    (self->next_round_us <= at_us && self->next_round_us >= world_now_us()))
+		return;
+	self->next_round_us = at_us;
+	world_at(at_us, on_round, self, ++self->rounds_tag);
+}
+
+void server_wake(gpointer data)
+{
+	Server *self = data;
+
+	if (self->is_up)
+		plan_round(self, MAX(world_now_us(), self->resumes_at_us));
+}
+
+void server_init(Server *self, guint number, const ServerConfig *config)
+{
+	*self = (Server){.number = number, .config = *config, .next_round_us = -1};
+	g_snprintf(self->machine.name, sizeof(self->machine.name), "server %u", number);
+	self->machine.uptime_us = world_between(0, 1000) * G_TIME_SPAN_SECOND;
+}
+
+static void on_restart(gpointer data, guint64 life)
+{
+	Server *self = data;
+
+	if (self->life == life && !self->stays_down)
+		server_start(self);
+}
+
+static void take_down(Server *self)
+{
+	world_enter(&self->machine);
+	self->is_up = self->is_stopping = self->is_dying = FALSE;
+	self->rounds_tag++;
+	g_clear_pointer(&self->keeper, keeper_free);
+	g_clear_pointer(&self->generator, generator_free);
+	self->registry = NULL;
+	self->last_id = 0;
+	self->resumes_at_us = 0;
+	if (self->restart_after_us != WORLD_NEVER_US)
+		world_after(self->restart_after_us, on_restart, self, self->life);
+}
+
+void server_clear(Server *self)
+{
+	if (self->is_up) {
+		self->config.killed(self);
+		take_down(self);
+	}
+	g_clear_pointer(&self->ended_why, g_free);
+}
+
+void server_start(Server *self)
+{
+	const GeneratorPolicy policy = {
+		.max_ahead_ms = self->config.max_ahead_ms,
+		.sequence_start_range = 1,
+		.max_batch = MAX_BATCH,
+	};
+	const KeeperConfig config = {
+		.max_clock_skew_ms = self->config.max_clock_skew_ms,
+		.reclaim_on_step_back = self->config.reclaims,
+		.max_ahead_ms = self->config.max_ahead_ms,
+		.datacenter_id = (gint)self->config.datacenter_id,
+	};
+
+	if (self->is_up)
+		return;
+	world_enter(&self->machine);
+	self->life++;
+	g_snprintf(self->nonce, sizeof(self->nonce),
+		   "%08x-%04x-4000-8000-%012" G_GINT64_MODIFIER "x", self->number,
+		   self->life & 0xffff, world_seed() & 0xffffffffffff);
+	world_note(&self->machine, "starts, life %u", self->life);
+	g_clear_pointer(&self->ended_why, g_free);
+	self->is_up = TRUE;
+	self->is_stopping = FALSE;
+	self->resumes_at_us = 0;
+	self->disagrees_since_us = 0;
+	self->depth++;
+	system_clock_init(&self->clock);
+	self->generator = generator_new(self->config.layout, &self->clock.clock, &policy);
+	self->registry = self->config.make_registry(self);
+	self->keeper = keeper_new(self->registry, self->generator, &self->clock, &config);
+	self->registry->wake = server_wake;
+	self->registry->wake_data = self;
+	issuer_source_init(&self->source, self->generator);
+	issuer_source_join(&self->source, self->keeper);
+	self->service = (ServiceConfig){.source = &self->source.source, .issuer = &self->source};
+	health_init(&self->health, &self->service);
+	self->depth--;
+	self->next_round_us = -1;
+	if (self->is_dying)
+		take_down(self);
+	else
+		plan_round(self, world_now_us());
+}
+
+void server_kill(Server *self, gint64 restart_after_us)
+{
+	WorldMachine *before = world_machine();
+
+	if (!self->is_up || self->is_dying)
+		return;
+	world_note(&self->machine, "is killed");
+	self->config.killed(self);
+	self->restart_after_us = restart_after_us;
+	if (self->depth > 0)
+		self->is_dying = TRUE;
+	else
+		take_down(self);
+	world_enter(before);
+}
+
+static void on_stop_again(gpointer data, guint64 life)
+{
+	Server *self = data;
+
+	if (self->life == life)
+		server_stop(self, self->stop_timeout_ms, self->restart_after_us);
+}
+
+void server_stop(Server *self, gint64 timeout_ms, gint64 restart_after_us)
+{
+	if (!self->is_up || self->is_dying || self->is_stopping)
+		return;
+	if (self->keeper == NULL) { /* it is being made */
+		server_kill(self, restart_after_us);
+		return;
+	}
+	self->restart_after_us = restart_after_us;
+	if (self->depth > 0) { /* it takes the signal when it runs again */
+		self->stop_timeout_ms = timeout_ms;
+		world_at(MAX(self->resumes_at_us, world_now_us() + G_TIME_SPAN_MILLISECOND),
+			 on_stop_again, self, self->life);
+		return;
+	}
+	world_note(&self->machine, "is asked to stop within %" G_GINT64_FORMAT " ms", timeout_ms);
+	self->is_stopping = TRUE;
+	keeper_ask_to_stop(self->keeper, world_monotonic_us(&self->machine) +
+						 timeout_ms * G_TIME_SPAN_MILLISECOND);
+	server_wake(self);
+}
+
+gboolean server_is_held_up(const Server *self)
+{
+	return world_now_us() < self->resumes_at_us || self->is_held_within;
+}
+
+void server_hold_up(Server *self, gint64 for_us)
+{
+	if (!self->is_up || self->is_dying)
+		return;
+	world_note(&self->machine, "is held up for %.6f s%s", (gdouble)for_us / G_TIME_SPAN_SECOND,
+		   self->depth > 0 ? ", within its code" : "");
+	if (!server_is_held_up(self))
+		self->held_up_since_us = world_now_us();
+	self->resumes_at_us = MAX(self->resumes_at_us, world_now_us() + for_us);
+	self->disagrees_since_us = 0;
+	if (self->depth > 0 && !self->is_held_within) {
+		self->is_held_within = TRUE;
+		while (world_now_us() < self->resumes_at_us)
+			world_run_until(self->resumes_at_us);
+		self->is_held_within = FALSE;
+		world_enter(&self->machine);
+	} else if (self->depth == 0) {
+		self->next_round_us = -1;
+		plan_round(self, self->resumes_at_us);
+	}
+}
+
+void server_suspend(Server *self, gint64 for_us)
+{
+	if (!self->is_up || self->is_dying || self->depth > 0)
+		return;
+	world_note(&self->machine, "sleeps");
+	server_hold_up(self, for_us);
+	self->machine.suspended_us += for_us;
+}
+
+/* Rounds of the keeper */
+
+static void end_by_itself(Server *self)
+{
+	world_note(&self->machine, "ends%s%s", self->ended_why != NULL ? ": " : "",
+		   self->ended_why != NULL ? self->ended_why : "");
+	take_down(self);
+}
+
+/* Rounds until there is nothing to do at once. Returns when the next one is due. */
+static gint64 run_rounds(Server *self)
+{
+	gint64 due_us = 0;
+	guint n = 0;
+
+	self->depth++;
+	while (due_us == 0 && !self->is_dying && !keeper_has_stopped(self->keeper)) {
+		due_us = keeper_run_round(self->keeper);
+		self->n_rounds++;
+		if (++n > MAX_ROUNDS_AT_ONCE) {
+			self->machine.is_involved = TRUE;
+			world_fail("the keeper does not come to rest: %u rounds at once", n);
+		}
+	}
+	self->depth--;
+	return due_us;
+}
+
+static void on_round(gpointer data, guint64 tag)
+{
+	Server *self = data;
+	g_autoptr(GError) error = NULL;
+	gint64 due_us;
+
+	if (!self->is_up || tag != self->rounds_tag)
+		return;
+	self->next_round_us = -1;
+	if (server_is_held_up(self)) {
+		plan_round(self,
+			   MAX(self->resumes_at_us, world_now_us() + G_TIME_SPAN_MILLISECOND));
+		return;
+	}
+	world_enter(&self->machine);
+	health_note(&self->health);
+	due_us = run_rounds(self);
+	if (self->is_dying) {
+		take_down(self);
+		return;
+	}
+	if (keeper_has_stopped(self->keeper)) {
+		end_by_itself(self);
+		return;
+	}
+	error = keeper_error(self->keeper);
+	if (error != NULL && !self->is_stopping) {
+		self->ended_why = g_strdup(error->message);
+		server_stop(self, 0,
+			    world_between(G_TIME_SPAN_MILLISECOND * 100, 5 * G_TIME_SPAN_SECOND));
+		return;
+	}
+	plan_round(self, MAX(world_when_us(&self->machine, due_us), world_now_us() + 1));
+}
+
+/* Draws */
+
+char *server_why_not_serving(Server *self)
+{
+	char *why;
+
+	if (!self->is_up || self->is_dying || server_is_held_up(self))
+		return g_strdup(self->is_up ? "it is held up" : "it is down");
+	world_enter(&self->machine);
+	self->depth++;
+	health_note(&self->health);
+	why = health_why_not_ready(&self->health);
+	self->depth--;
+	return why;
+}
+
+/* A draw that has to wait for the clock is answered a little later: that is serving. */
+static gboolean is_answered(DrawStatus status)
+{
+	return status == DRAW_OK || status == DRAW_WAIT;
+}
+
+/* The clock is behind where the lease begins, as it was set back; or too far ahead of the
+ * registry's for more than a moment to be reserved, which the log says (clock-differs). */
+static gboolean is_clock_to_blame(Server *self, DrawStatus status)
+{
+	const Lease *lease = generator_lease(self->generator);
+	gint64 now_ms = world_wall_ns(&self->machine) / 1000000;
+	KeeperStatus shown;
+
+	keeper_get_status(self->keeper, &shown);
+	return status == DRAW_CLOCK_BACK || status == DRAW_CLOCK_OUTSIDE ||
+	       (lease != NULL && layout_tick_at(self->config.layout, now_ms) < lease->first_tick) ||
+	       shown.registry_skew_ns > self->config.max_clock_skew_ms * 1000000;
+}
+
+static void check_agreement(Server *self, DrawStatus status)
+{
+	g_autofree char *why = server_why_not_serving(self);
+	gboolean is_soon =
+		why != NULL && g_str_has_prefix(why, "the reservation cannot be extended");
+
+	/* calls go elsewhere before the reservation ends */
+	if (is_answered(status) == (why == NULL) || is_soon || self->is_stopping ||
+	    is_clock_to_blame(self, status)) {
+		self->disagrees_since_us = 0;
+		return;
+	}
+	if (self->disagrees_since_us == 0)
+		self->disagrees_since_us = world_now_us();
+	if (world_now_us() - self->disagrees_since_us < DISAGREEMENT_US)
+		return;
+	self->machine.is_involved = TRUE;
+	world_fail("%s says that %s, and its draws %s", self->machine.name,
+		   why != NULL ? why : "it serves", status == DRAW_OK ? "succeed" : "do not");
+}
+
+/* @began_ms: by the server's clock, before the draw; @held_up: it was, meanwhile */
+static void check_run(Server *self, const IdRun *run, gint64 began_ms, gboolean held_up)
+{
+	const Layout *layout = self->config.layout;
+	const Lease *lease = generator_lease(self->generator);
+	gint64 first = id_run_get(run, 0), last = id_run_get(run, run->count - 1);
+	gint64 now_tick = layout_tick_at(layout, clock_now_ms(&self->clock.clock));
+	gint64 ahead = self->config.max_ahead_ms / layout->tick_ms;
+	gint64 first_tick = layout_tick_at(layout, layout_decode(layout, first).time_ms);
+	gint64 last_tick = layout_tick_at(layout, layout_decode(layout, last).time_ms);
+
+	issued_add(&self->machine,
+		   (guint64)self->number << 48 | (guint64)self->life << 32 |
+			   (lease != NULL ? lease->first_tick : 0) % G_MAXUINT32,
+		   run);
+	if (!self->config.reclaims && first <= self->last_id) {
+		self->machine.is_involved = TRUE;
+		world_fail("%s issues %" G_GINT64_FORMAT " after %" G_GINT64_FORMAT,
+			   self->machine.name, first, self->last_id);
+	}
+	self->last_id = last;
+	if (held_up)
+		return;
+	if (first_tick < layout_tick_at(layout, began_ms) || last_tick > now_tick + ahead) {
+		self->machine.is_involved = TRUE;
+		world_fail("the time of %" G_GINT64_FORMAT " is not that of %s's clock", first,
+			   self->machine.name);
+	}
+}
+
+DrawStatus server_draw(Server *self, guint count)
+{
+	DrawRefusal refusal;
+	DrawStatus status;
+	gint64 began_ms, began_us = world_now_us();
+	guint life = self->life;
+	IdRun run;
+
+	if (!self->is_up || self->is_dying || server_is_held_up(self) || self->depth > 0)
+		return DRAW_UNRESERVED;
+	world_enter(&self->machine);
+	self->depth++;
+	began_ms = clock_now_ms(&self->clock.clock);
+	status = generator_draw(self->generator, MIN(count, generator_max_batch(self->generator)),
+				&run, &refusal);
+	if (status == DRAW_UNRESERVED && !self->is_dying)
+		keeper_demand(self->keeper);
+	if (status == DRAW_OK && !self->is_dying)
+		check_run(self, &run, began_ms, world_now_us() != began_us);
+	self->depth--;
+	if (self->is_dying) {
+		take_down(self);
+		return DRAW_UNRESERVED;
+	}
+	g_assert_cmpuint(life, ==, self->life);
+	driver_count(status == DRAW_OK ? "draws" : "refused draws", 1);
+	if (status == DRAW_UNRESERVED)
+		server_wake(self);
+	check_agreement(self, status);
+	return status;
+}

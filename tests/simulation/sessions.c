@@ -1,0 +1,673 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sessions.h"
+
+#include <string.h>
+
+#include "ensemble.h"
+
+/* From a client to the ensemble, or back. */
+#define WAY_MIN_US        50
+#define WAY_MAX_US        1500
+#define LONG_WAY_MAX_US   (400 * G_TIME_SPAN_MILLISECOND)
+#define LONG_WAY_ODDS     0.02
+#define MAX_LATE_US       (6 * G_TIME_SPAN_SECOND)
+#define RECONNECT_MIN_US  (10 * G_TIME_SPAN_MILLISECOND)
+#define RECONNECT_MAX_US  (300 * G_TIME_SPAN_MILLISECOND)
+#define CLOSE_LOST_ODDS   0.1
+#define NAMES_SILENT_ODDS 0.01
+
+typedef struct {
+	char *path;
+	gboolean is_of_children;
+} Watch;
+
+typedef struct {
+	ZookeeperSession *session; /* NULL: nobody waits for it any more */
+	gint64 session_id;
+	guint64 number;
+	EnsembleRequest request;
+	gboolean watch;
+	gint64 sent_ns;
+	guint server;
+	gboolean is_stuck;       /* it has arrived in vain: nothing got through */
+	gboolean is_lost;        /* it will not be done */
+	gint64 late_at_us;       /* it is not done before */
+	ZookeeperMessage *reply; /* NULL: it was not done yet */
+} Request;
+
+struct _ZookeeperSession {
+	ZookeeperSessionConfig config;
+	char *auth;
+	const WorldMachine *machine;
+	GQueue messages;
+	guint64 last_request;
+	gboolean is_opened;
+	gboolean is_connected;
+	gboolean is_silent; /* connected, and nothing gets through */
+	gboolean is_over;   /* expired, closed or killed: it receives nothing any more */
+	gint64 id;          /* 0: it has not been connected yet */
+	guint server;
+	guint generation; /* of the connection */
+	guint64 seen;     /* the last write that it has seen */
+	gint64 heard_us;  /* by the ensemble, last, when it was connected */
+	gint64 cut_until_us;
+	gint64 last_arrival_us, last_reply_us; /* requests and replies keep their order */
+	GQueue outstanding;                    /* of Request */
+	GQueue queued;                         /* of Request, for the next connection */
+	GPtrArray *watches;
+};
+
+static struct {
+	GPtrArray *all;    /* to be freed at the end: events refer to them */
+	GPtrArray *live;   /* those that are not over */
+	GHashTable *by_id; /* the one that has a session's ID */
+	gint64 (*ran_us)(const WorldMachine *machine);
+	gint64 names_lost_until_us;
+	SessionsCounts counts;
+} sessions;
+
+static void try_connect(gpointer data, guint64 generation);
+
+void sessions_set_ran(gint64 (*ran_us)(const WorldMachine *machine))
+{
+	sessions.ran_us = ran_us;
+}
+
+SessionsCounts sessions_counts(void)
+{
+	return sessions.counts;
+}
+
+static gint64 draw_way_us(void)
+{
+	return world_between(WAY_MIN_US, world_odds(LONG_WAY_ODDS) ? LONG_WAY_MAX_US : WAY_MAX_US);
+}
+
+/* Messages to the owner */
+
+void zookeeper_message_free(ZookeeperMessage *message)
+{
+	if (message == NULL)
+		return;
+	g_strfreev(message->children);
+	g_strfreev(message->addresses);
+	g_free(message->unknown);
+	g_free(message->data);
+	g_free(message->path);
+	g_free(message);
+}
+
+/* @message: (transfer full) */
+static void post(ZookeeperSession *self, ZookeeperMessage *message)
+{
+	if (self->is_over) {
+		zookeeper_message_free(message);
+		return;
+	}
+	g_queue_push_tail(&self->messages, message);
+	self->config.wake(self->config.user_data);
+}
+
+static ZookeeperMessage *message_new(ZookeeperMessageType type)
+{
+	ZookeeperMessage *message = g_new0(ZookeeperMessage, 1);
+
+	message->type = type;
+	return message;
+}
+
+static void post_event(ZookeeperSession *self, ZookeeperMessageType type)
+{
+	static const char *const NAMES[] = {
+		[ZOOKEEPER_CONNECTED] = "connected",
+		[ZOOKEEPER_DISCONNECTED] = "disconnected",
+		[ZOOKEEPER_EXPIRED] = "expired",
+	};
+	ZookeeperMessage *message = message_new(type);
+
+	world_note(self->machine, "session %" G_GINT64_FORMAT " is %s", self->id, NAMES[type]);
+	message->session = self->id;
+	post(self, message);
+}
+
+/* Watches */
+
+static void watch_free(gpointer data)
+{
+	Watch *watch = data;
+
+	g_free(watch->path);
+	g_free(watch);
+}
+
+static void fire(ZookeeperSession *self, guint place, gboolean gone)
+{
+	const Watch *watch = self->watches->pdata[place];
+	ZookeeperMessage *message = message_new(ZOOKEEPER_CHANGED);
+
+	message->path = g_strdup(watch->path);
+	message->gone = gone;
+	g_ptr_array_remove_index(self->watches, place);
+	post(self, message);
+}
+
+static gboolean is_parent(const char *parent, const char *path)
+{
+	gsize length = strlen(parent);
+
+	return strncmp(parent, path, length) == 0 && path[length] == '/' &&
+	       strchr(path + length + 1, '/') == NULL;
+}
+
+static gboolean concerns(const Watch *watch, const char *path, EnsembleChange change)
+{
+	if (!watch->is_of_children)
+		return strcmp(watch->path, path) == 0;
+	return change != ENSEMBLE_CHANGED &&
+	       (is_parent(watch->path, path) || strcmp(watch->path, path) == 0);
+}
+
+static void on_applied(guint server, const char *path, EnsembleChange change)
+{
+	for (guint i = 0; i < sessions.live->len; i++) {
+		ZookeeperSession *self = sessions.live->pdata[i];
+
+		if (!self->is_connected || self->server != server || self->is_silent)
+			continue;
+		for (guint place = self->watches->len; place > 0; place--) {
+			const Watch *watch = self->watches->pdata[place - 1];
+
+			if (concerns(watch, path, change))
+				fire(self, place - 1,
+				     change == ENSEMBLE_GONE && strcmp(watch->path, path) == 0);
+		}
+	}
+}
+
+/* On a new connection: what has changed since it saw anything is told. */
+static void set_watches_again(ZookeeperSession *self)
+{
+	for (guint place = self->watches->len; place > 0; place--) {
+		const Watch *watch = self->watches->pdata[place - 1];
+		guint64 changed, children_changed;
+
+		if (!ensemble_find(self->server, watch->path, &changed, &children_changed))
+			fire(self, place - 1, TRUE);
+		else if ((watch->is_of_children ? children_changed : changed) > self->seen)
+			fire(self, place - 1, FALSE);
+	}
+}
+
+static void add_watch(Request *request)
+{
+	EnsembleOperation operation = request->request.operation;
+	Watch *watch;
+
+	if (!request->watch ||
+	    !(request->reply->outcome == ZOOKEEPER_OK ||
+	      (operation == ENSEMBLE_EXISTS && request->reply->outcome == ZOOKEEPER_NO_NODE)))
+		return;
+	watch = g_new(Watch, 1);
+	*watch = (Watch){g_strdup(request->request.path), operation == ENSEMBLE_CHILDREN};
+	g_ptr_array_add(request->session->watches, watch);
+}
+
+/* Requests */
+
+static void request_free(gpointer data)
+{
+	Request *request = data;
+
+	ensemble_request_clear(&request->request);
+	g_clear_pointer(&request->reply, zookeeper_message_free);
+	g_free(request);
+}
+
+static void post_unsure(ZookeeperSession *self, const Request *request)
+{
+	ZookeeperMessage *message = message_new(ZOOKEEPER_REPLY);
+
+	message->request = request->number;
+	message->outcome = ZOOKEEPER_UNSURE;
+	message->reason = "connection loss";
+	message->sent_ns = request->sent_ns;
+	message->received_ns = world_boottime_ns(self->machine);
+	post(self, message);
+}
+
+static void on_reply(gpointer data, guint64 tag G_GNUC_UNUSED)
+{
+	Request *request = data;
+	ZookeeperSession *self = request->session;
+
+	if (self != NULL) {
+		g_queue_remove(&self->outstanding, request);
+		add_watch(request);
+		self->seen = MAX(self->seen, ensemble_applied(self->server));
+		request->reply->request = request->number;
+		request->reply->sent_ns = request->sent_ns;
+		request->reply->received_ns = world_boottime_ns(self->machine);
+		post(self, g_steal_pointer(&request->reply));
+	}
+	request_free(request);
+}
+
+static void break_connection(ZookeeperSession *self);
+
+static void on_arrival(gpointer data, guint64 tag G_GNUC_UNUSED)
+{
+	Request *request = data;
+	ZookeeperSession *self = request->session;
+
+	if (request->is_lost) {
+		request_free(request);
+	} else if (self != NULL && self->is_silent) {
+		request->is_stuck = TRUE; /* until the connection breaks */
+	} else if (world_now_us() < request->late_at_us) {
+		world_at(request->late_at_us, on_arrival, request, 0);
+	} else {
+		request->reply =
+			ensemble_execute(request->server, request->session_id, &request->request);
+		if (self == NULL) {
+			world_note(NULL, "a request of session %" G_GINT64_FORMAT " arrives late",
+				   request->session_id);
+			request_free(request);
+		} else if (request->reply == NULL) { /* its session has expired */
+			request->is_stuck = TRUE;
+			break_connection(self);
+		} else {
+			self->last_reply_us =
+				MAX(self->last_reply_us, world_now_us() + draw_way_us());
+			world_at(self->last_reply_us, on_reply, request, 0);
+		}
+	}
+}
+
+static void send_request(ZookeeperSession *self, Request *request)
+{
+	request->session = self;
+	request->session_id = self->id;
+	request->server = self->server;
+	g_queue_push_tail(&self->outstanding, request);
+	self->last_arrival_us = MAX(self->last_arrival_us, world_now_us() + draw_way_us());
+	world_at(self->last_arrival_us, on_arrival, request, 0);
+}
+
+/* The connection has ended, and the request is under way: whether it is done, and when. */
+static void leave_to_fate(Request *request)
+{
+	request->session = NULL;
+	if (request->reply != NULL) /* it was done */
+		return;
+	request->is_lost = world_odds(0.4);
+	if (world_odds(0.5))
+		request->late_at_us = world_now_us() + world_scaled(1000, MAX_LATE_US);
+	sessions.counts.lost += request->is_lost;
+	sessions.counts.late += !request->is_lost;
+	if (request->is_stuck)
+		world_at(world_now_us(), on_arrival, request, 0);
+}
+
+/* Connections */
+
+static void fail_queued(ZookeeperSession *self)
+{
+	Request *request;
+
+	while ((request = g_queue_pop_head(&self->queued)) != NULL) {
+		post_unsure(self, request);
+		request_free(request);
+	}
+}
+
+static void break_connection(ZookeeperSession *self)
+{
+	gboolean was_silent = self->is_silent;
+	Request *request;
+
+	if (!self->is_connected)
+		return;
+	self->is_connected = self->is_silent = FALSE;
+	self->generation++;
+	if (!was_silent)
+		self->heard_us = MIN(world_now_us(), sessions.ran_us(self->machine));
+	sessions.counts.breaks++;
+	post_event(self, ZOOKEEPER_DISCONNECTED);
+	while ((request = g_queue_pop_head(&self->outstanding)) != NULL) {
+		post_unsure(self, request);
+		leave_to_fate(request);
+	}
+	fail_queued(self);
+	if (!self->is_over)
+		world_at(MAX(self->cut_until_us,
+			     world_now_us() + world_between(RECONNECT_MIN_US, RECONNECT_MAX_US)),
+			 try_connect, self, self->generation);
+}
+
+static void try_connect(gpointer data, guint64 generation)
+{
+	ZookeeperSession *self = data;
+	guint server = (guint)world_between(0, ENSEMBLE_SERVERS - 1);
+	Request *request;
+
+	if (self->is_over || self->is_connected || self->generation != generation)
+		return;
+	if (world_now_us() < self->cut_until_us ||
+	    sessions.ran_us(self->machine) < world_now_us() ||
+	    ensemble_applied(server) < self->seen) {
+		if (world_odds(0.5))
+			fail_queued(self);
+		world_at(MAX(self->cut_until_us,
+			     world_now_us() + world_between(RECONNECT_MIN_US, RECONNECT_MAX_US)),
+			 try_connect, self, generation);
+		return;
+	}
+	if (self->id != 0 && !ensemble_is_session_alive(self->id)) {
+		post_event(self, ZOOKEEPER_EXPIRED);
+		fail_queued(self);
+		self->is_over = TRUE;
+		g_ptr_array_remove_fast(sessions.live, self);
+		return;
+	}
+	if (self->id == 0) {
+		self->id = ensemble_open_session(self->auth, self->config.timeout_ms);
+		g_hash_table_insert(sessions.by_id, GSIZE_TO_POINTER(self->id), self);
+	}
+	self->is_connected = TRUE;
+	self->server = server;
+	self->last_arrival_us = self->last_reply_us = world_now_us();
+	post_event(self, ZOOKEEPER_CONNECTED);
+	set_watches_again(self);
+	self->seen = MAX(self->seen, ensemble_applied(server));
+	while ((request = g_queue_pop_head(&self->queued)) != NULL)
+		send_request(self, request);
+}
+
+static gint64 on_heard_asked(gint64 id)
+{
+	const ZookeeperSession *self = g_hash_table_lookup(sessions.by_id, GSIZE_TO_POINTER(id));
+
+	return self->is_connected && !self->is_silent
+		       ? MIN(world_now_us(), sessions.ran_us(self->machine))
+		       : self->heard_us;
+}
+
+static void on_session_ended(gint64 id)
+{
+	break_connection(g_hash_table_lookup(sessions.by_id, GSIZE_TO_POINTER(id)));
+}
+
+/* Names are resolved, or not: the first message. */
+static void on_opened(gpointer data, guint64 tag G_GNUC_UNUSED)
+{
+	ZookeeperSession *self = data;
+	gboolean is_lost = self->config.look_up && (world_now_us() < sessions.names_lost_until_us ||
+						    world_odds(NAMES_SILENT_ODDS));
+	gboolean is_known = !is_lost || self->config.known != NULL;
+	ZookeeperMessage *message;
+
+	if (self->is_over)
+		return;
+	message = message_new(is_known ? ZOOKEEPER_OPENED : ZOOKEEPER_NO_NAMES);
+	if (is_lost)
+		message->unknown = g_strdup("zk: the name server does not answer");
+	if (is_known)
+		message->addresses = g_strsplit("127.0.0.1:2181", ",", -1);
+	self->is_opened = TRUE;
+	post(self, message);
+	if (is_known)
+		world_after(world_between(500, 20 * G_TIME_SPAN_MILLISECOND), try_connect, self,
+			    self->generation);
+}
+
+/* The owner's: worker/zookeeper/session.h */
+
+ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
+{
+	ZookeeperSession *self = g_new0(ZookeeperSession, 1);
+
+	world_pass_step();
+	self->config = *config;
+	self->auth = g_strdup(config->auth);
+	self->machine = world_machine();
+	self->watches = g_ptr_array_new_with_free_func(watch_free);
+	g_ptr_array_add(sessions.all, self);
+	g_ptr_array_add(sessions.live, self);
+	world_after(world_between(100, 5 * G_TIME_SPAN_MILLISECOND), on_opened, self, 0);
+	return self;
+}
+
+static void end(ZookeeperSession *self)
+{
+	Request *request;
+
+	self->is_over = TRUE;
+	g_ptr_array_remove_fast(sessions.live, self);
+	if (self->is_connected && !self->is_silent)
+		self->heard_us = world_now_us();
+	self->is_connected = self->is_silent = FALSE;
+	while ((request = g_queue_pop_head(&self->outstanding)) != NULL)
+		leave_to_fate(request);
+	while ((request = g_queue_pop_head(&self->queued)) != NULL)
+		request_free(request);
+}
+
+void zookeeper_session_close(ZookeeperSession *self, gint64 timeout_ms G_GNUC_UNUSED)
+{
+	Request *request;
+
+	world_pass_step();
+	if (self->is_over)
+		return;
+	if (self->is_connected && !self->is_silent && !world_odds(CLOSE_LOST_ODDS)) {
+		request = g_new0(Request, 1);
+		request->request.operation = ENSEMBLE_CLOSE;
+		request->session_id = self->id;
+		request->server = self->server;
+		world_at(MAX(self->last_arrival_us, world_now_us() + draw_way_us()), on_arrival,
+			 request, 0);
+	}
+	end(self);
+}
+
+void zookeeper_session_free(ZookeeperSession *self)
+{
+	if (self != NULL)
+		zookeeper_session_close(self, 0);
+}
+
+ZookeeperMessage *zookeeper_session_take(ZookeeperSession *self)
+{
+	world_pass_step();
+	return self->is_opened ? g_queue_pop_head(&self->messages) : NULL;
+}
+
+gint64 zookeeper_session_timeout_ms(ZookeeperSession *self)
+{
+	return self->config.timeout_ms;
+}
+
+static guint64 ask(ZookeeperSession *self, EnsembleRequest request, gboolean watch)
+{
+	Request *new = g_new0(Request, 1);
+
+	world_pass_step();
+	new->request = request;
+	new->watch = watch;
+	new->number = ++self->last_request;
+	new->sent_ns = world_boottime_ns(self->machine);
+	sessions.counts.requests++;
+	if (self->is_connected) {
+		send_request(self, new);
+	} else if (!self->is_over && world_odds(0.5)) {
+		g_queue_push_tail(&self->queued, new);
+		new->session = self;
+	} else {
+		post_unsure(self, new);
+		request_free(new);
+	}
+	return self->last_request;
+}
+
+static guint64 ask_about(ZookeeperSession *self, EnsembleOperation operation, const char *path,
+			 const char *data, gboolean watch)
+{
+	return ask(self,
+		   (EnsembleRequest){
+			   .operation = operation, .path = g_strdup(path), .data = g_strdup(data)},
+		   watch);
+}
+
+guint64 zookeeper_session_get(ZookeeperSession *self, const char *path, gboolean watch)
+{
+	return ask_about(self, ENSEMBLE_GET, path, NULL, watch);
+}
+
+guint64 zookeeper_session_exists(ZookeeperSession *self, const char *path, gboolean watch)
+{
+	return ask_about(self, ENSEMBLE_EXISTS, path, NULL, watch);
+}
+
+guint64 zookeeper_session_children(ZookeeperSession *self, const char *path, gboolean watch)
+{
+	return ask_about(self, ENSEMBLE_CHILDREN, path, NULL, watch);
+}
+
+guint64 zookeeper_session_create(ZookeeperSession *self, const char *path, const char *data)
+{
+	return ask_about(self, ENSEMBLE_CREATE, path, data, FALSE);
+}
+
+guint64 zookeeper_session_create_ephemeral(ZookeeperSession *self, const char *path,
+					   const char *data)
+{
+	return ask_about(self, ENSEMBLE_CREATE_EPHEMERAL, path, data, FALSE);
+}
+
+guint64 zookeeper_session_delete(ZookeeperSession *self, const char *path)
+{
+	return ask_about(self, ENSEMBLE_DELETE, path, NULL, FALSE);
+}
+
+guint64 zookeeper_session_get_acl(ZookeeperSession *self, const char *path)
+{
+	return ask_about(self, ENSEMBLE_GET_ACL, path, NULL, FALSE);
+}
+
+guint64 zookeeper_session_set_acl(ZookeeperSession *self, const char *path, gint32 acl_version)
+{
+	return ask(self,
+		   (EnsembleRequest){.operation = ENSEMBLE_SET_ACL,
+				     .path = g_strdup(path),
+				     .version = acl_version},
+		   FALSE);
+}
+
+guint64 zookeeper_session_sync(ZookeeperSession *self, const char *path)
+{
+	return ask_about(self, ENSEMBLE_SYNC, path, NULL, FALSE);
+}
+
+guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *writes,
+				 guint n_writes)
+{
+	EnsembleRequest request = {.operation = ENSEMBLE_COMMIT, .n_writes = n_writes};
+
+	for (guint i = 0; i < n_writes; i++)
+		request.writes[i] = (ZookeeperWrite){writes[i].type, g_strdup(writes[i].path),
+						     g_strdup(writes[i].data), writes[i].version};
+	return ask(self, request, FALSE);
+}
+
+guint64 zookeeper_session_set(ZookeeperSession *self, const char *path, const char *data)
+{
+	return zookeeper_session_commit(
+		self,
+		&(ZookeeperWrite){.type = ZOOKEEPER_SET, .path = path, .data = data, .version = -1},
+		1);
+}
+
+/* Faults */
+
+static gboolean is_of(const ZookeeperSession *self, const WorldMachine *machine)
+{
+	return machine == NULL || self->machine == machine;
+}
+
+static void on_silence_over(gpointer data, guint64 generation)
+{
+	ZookeeperSession *self = data;
+
+	if (self->generation == generation && self->is_silent)
+		break_connection(self);
+}
+
+static void cut(ZookeeperSession *self, gint64 for_us, gboolean silently)
+{
+	self->cut_until_us = MAX(self->cut_until_us, world_now_us() + for_us);
+	if (!silently || !self->is_connected || self->is_silent) {
+		break_connection(self);
+		return;
+	}
+	self->is_silent = TRUE;
+	self->heard_us = world_now_us();
+	world_after(self->config.timeout_ms * G_TIME_SPAN_MILLISECOND * 2 / 3, on_silence_over,
+		    self, self->generation);
+}
+
+void sessions_cut(const WorldMachine *machine, gint64 for_us, gboolean silently)
+{
+	world_note(machine, "is cut off for %.3f s%s", (gdouble)for_us / G_TIME_SPAN_SECOND,
+		   silently ? ", silently" : "");
+	for (guint i = sessions.live->len; i > 0; i--)
+		if (is_of(sessions.live->pdata[i - 1], machine))
+			cut(sessions.live->pdata[i - 1], for_us, silently);
+}
+
+void sessions_expire(const WorldMachine *machine)
+{
+	for (guint i = sessions.live->len; i > 0; i--) {
+		const ZookeeperSession *self = sessions.live->pdata[i - 1];
+
+		if (is_of(self, machine) && self->id != 0)
+			ensemble_expire_session(self->id);
+	}
+}
+
+void sessions_kill(const WorldMachine *machine)
+{
+	for (guint i = sessions.live->len; i > 0; i--)
+		if (is_of(sessions.live->pdata[i - 1], machine))
+			end(sessions.live->pdata[i - 1]);
+}
+
+void sessions_lose_names(gint64 for_us)
+{
+	sessions.names_lost_until_us = world_now_us() + for_us;
+}
+
+void sessions_init(void)
+{
+	memset(&sessions, 0, sizeof(sessions));
+	sessions.all = g_ptr_array_new();
+	sessions.live = g_ptr_array_new();
+	sessions.by_id = g_hash_table_new(g_direct_hash, g_direct_equal);
+	ensemble_set_clients(on_heard_asked, on_session_ended);
+	ensemble_set_applied(on_applied);
+}
+
+/* Requests under way are left to the end of the process. */
+void sessions_clear(void)
+{
+	for (guint i = 0; i < sessions.all->len; i++) {
+		ZookeeperSession *self = sessions.all->pdata[i];
+
+		g_queue_clear_full(&self->messages, (GDestroyNotify)zookeeper_message_free);
+		g_ptr_array_unref(self->watches);
+		g_free(self->auth);
+		g_free(self);
+	}
+	g_ptr_array_unref(sessions.all);
+	g_ptr_array_unref(sessions.live);
+	g_hash_table_unref(sessions.by_id);
+}
