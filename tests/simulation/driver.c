@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "driver.h"
+#include "tests/simulation/driver.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "world.h"
+#include "tests/simulation/world.h"
 
 #define MAX_FIGURES  48
 #define FIGURE_BYTES 40
