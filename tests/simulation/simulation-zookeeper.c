@@ -79,6 +79,43 @@ static void run_late_requests(void)
 	end_well();
 }
 
+/* Again and again: a backup, a server that is cut off until its worker ID goes to another whose
+ * clock is ahead of its own, and the backup comes back, in which the worker ID is still the first
+ * one's. */
+static void run_lost_history(void)
+{
+	ClusterConfig config = cluster_draw_config();
+	gint64 skew_ms = config.max_clock_skew_ms * 9 / 10;
+
+	config.worker_bits = 1;
+	config.n_servers = (guint)world_between(2, 4);
+	config.reservation_ms = world_between(1000, 4000);
+	config.skips_sanity_checks = TRUE;
+	cluster_init(&config);
+	for (guint i = 0; i < config.n_servers; i++)
+		cluster_server(i)->machine.wall_offset_ns =
+			(i % 2 == 0 ? -1 : 1) * world_between(0, skew_ms) * 1000000;
+	cluster_start(1000);
+	for (guint i = 0; i < 20; i++) {
+		Server *victim = cluster_any_server();
+		gint64 away_us = config.reservation_ms * G_TIME_SPAN_MILLISECOND +
+				 world_between(0, 3 * G_TIME_SPAN_SECOND);
+
+		world_run_until(world_now_us() + world_between(0, 30 * G_TIME_SPAN_SECOND));
+		ensemble_back_up();
+		if (world_odds(0.5))
+			server_hold_up(victim, away_us);
+		else
+			sessions_cut(&victim->machine, away_us, FALSE);
+		world_run_until(world_now_us() + away_us -
+				world_between(0, 500 * G_TIME_SPAN_MILLISECOND));
+		sessions_cut(NULL, 100 * G_TIME_SPAN_MILLISECOND, FALSE);
+		ensemble_restore();
+		cluster_quarantine();
+	}
+	end_well();
+}
+
 /* Many servers start together, and nothing goes wrong: each gets a worker ID of its own at once. */
 static void run_start_together(void)
 {
@@ -360,6 +397,7 @@ int main(int argc, char **argv)
 		{.name = "everything", .draw = run_everything},
 		{.name = "same-worker-id", .draw = run_same_worker_id},
 		{.name = "late-requests", .draw = run_late_requests},
+		{.name = "lost-history", .draw = run_lost_history},
 		{.name = "start-together", .draw = run_start_together},
 		{.name = "other-layout", .draw = run_other_layout},
 		{.name = "edited-record", .draw = run_edited_record},
