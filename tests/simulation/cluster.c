@@ -573,29 +573,56 @@ gint64 cluster_recovery_us(void)
 	       G_TIME_SPAN_MILLISECOND;
 }
 
-void cluster_check_recovered(void)
+guint cluster_n_serving(void)
 {
-	guint n_serving = 0, n_ids = 1u << cluster.config.worker_bits;
+	guint n = 0;
 
-	if (cluster.config.worker_id >= 0)
-		n_ids = 1;
+	for (guint i = 0; i < cluster.config.n_servers; i++) {
+		g_autofree char *why = server_why_not_serving(&cluster.servers[i]);
+
+		n += why == NULL;
+	}
+	return n;
+}
+
+/* As many as there are worker IDs for. */
+static guint n_that_can_serve(void)
+{
+	guint n_ids = cluster.config.worker_id >= 0 ? 1 : 1u << cluster.config.worker_bits;
+
+	return MIN(cluster.config.n_servers, n_ids);
+}
+
+/* (nullable) (transfer full): what is not as it is to be; NULL: all is */
+static char *why_not_recovered(void)
+{
 	for (guint i = 0; i < cluster.config.n_servers; i++) {
 		Server *server = &cluster.servers[i];
 		g_autofree char *why = server_why_not_serving(server);
 
-		if (why == NULL) {
-			n_serving++;
-			continue;
-		}
-		server->machine.is_involved = TRUE;
-		world_note(&server->machine, "does not serve: %s", why);
-		if (server->is_up && cluster_last_complaint(server) == LOG_N_EVENTS)
-			world_fail("%s does not serve (%s), and its log does not say why",
-				   server->machine.name, why);
+		if (why != NULL && cluster_last_complaint(server) == LOG_N_EVENTS)
+			return g_strdup_printf(
+				"%s does not serve (%s), and its log does not say why",
+				server->machine.name, why);
 	}
-	if (n_serving < MIN(cluster.config.n_servers, n_ids))
-		world_fail("%u of %u servers serve, and there are %u worker IDs", n_serving,
-			   cluster.config.n_servers, n_ids);
+	if (cluster_n_serving() < n_that_can_serve())
+		return g_strdup_printf("%u of %u servers serve, where %u can", cluster_n_serving(),
+				       cluster.config.n_servers, n_that_can_serve());
+	return NULL;
+}
+
+void cluster_check_recovered(gint64 within_us)
+{
+	gint64 until_us = world_now_us() + within_us;
+	g_autofree char *why = why_not_recovered();
+
+	while (why != NULL && world_now_us() < until_us) {
+		world_run_until(world_now_us() + G_TIME_SPAN_SECOND);
+		g_free(why);
+		why = why_not_recovered();
+	}
+	if (why != NULL)
+		world_fail("%s", why);
 }
 
 void cluster_check_idle(gint64 for_us)

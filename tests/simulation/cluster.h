@@ -75,8 +75,11 @@ void cluster_calm(void);
 /* How long it may take, after cluster_calm(), until all serve who can. */
 gint64 cluster_recovery_us(void);
 
-/* Whether those serve who can: as many as there are worker IDs. The others must say why not. */
-void cluster_check_recovered(void);
+guint cluster_n_serving(void);
+
+/* Runs until all serve who can, as many as there are worker IDs, for @within_us at most. The logs
+ * of the others must say why they do not. */
+void cluster_check_recovered(gint64 within_us);
 
 /* Runs for @for_us, during which nothing happens, and holds what servers do against what they need
  * to do. */

@@ -18,8 +18,7 @@
 static void end_well(void)
 {
 	cluster_calm();
-	world_run_until(world_now_us() + cluster_recovery_us());
-	cluster_check_recovered();
+	cluster_check_recovered(cluster_recovery_us());
 	cluster_check_idle(IDLE_US);
 	cluster_clear();
 }
@@ -120,7 +119,6 @@ static void run_lost_history(void)
 static void run_start_together(void)
 {
 	ClusterConfig config = cluster_draw_config();
-	guint n_serving = 0;
 
 	config.worker_bits = (guint)world_between(2, 3);
 	config.n_servers = (guint)world_between(2, 1 << config.worker_bits);
@@ -128,13 +126,9 @@ static void run_start_together(void)
 	sessions_set_odds(0, 0.4, 0.5);
 	cluster_start(world_between(0, 20000));
 	world_run_until(WORLD_BEGIN_US + 20 * G_TIME_SPAN_SECOND);
-	for (guint i = 0; i < config.n_servers; i++) {
-		g_autofree char *why = server_why_not_serving(cluster_server(i));
-
-		n_serving += why == NULL;
-	}
-	if (n_serving != config.n_servers)
-		world_fail("%u of %u servers serve after 20 s", n_serving, config.n_servers);
+	if (cluster_n_serving() != config.n_servers)
+		world_fail("%u of %u servers serve after 20 s", cluster_n_serving(),
+			   config.n_servers);
 	cluster_check_idle(IDLE_US);
 	cluster_clear();
 }
@@ -255,7 +249,7 @@ static void run_edited_record(void)
 static void run_unguarded_restore(void)
 {
 	ClusterConfig config = cluster_draw_config();
-	guint n_serving = 0;
+	guint n_serving;
 
 	config.worker_bits = 3;
 	config.n_servers = (guint)world_between(1, 4);
@@ -267,11 +261,7 @@ static void run_unguarded_restore(void)
 	ensemble_back_up();
 	world_run_until(world_now_us() + 40 * G_TIME_SPAN_SECOND);
 	issued_set_lenient(TRUE);
-	for (guint i = 0; i < config.n_servers; i++) {
-		g_autofree char *why = server_why_not_serving(cluster_server(i));
-
-		n_serving += why == NULL;
-	}
+	n_serving = cluster_n_serving();
 	sessions_cut(NULL, 500 * G_TIME_SPAN_MILLISECOND, FALSE);
 	ensemble_restore();
 	world_run_until(world_now_us() +
@@ -385,8 +375,8 @@ static gboolean run_life(guint number)
 	if (life.n_steps <= life.step)
 		return FALSE;
 	cluster_calm();
-	live_for(40000); /* a raised floor, and a reservation of before the hold, end within that */
-	cluster_check_recovered();
+	/* a raised floor, and a reservation of before the hold, end within that */
+	cluster_check_recovered(40 * G_TIME_SPAN_SECOND);
 	cluster_clear();
 	return TRUE;
 }
