@@ -26,9 +26,9 @@ TABLE = [
     ("half-batch", "many at once from one that hangs", "IDs of a batch that failed"),
     # what it takes for an answer
     ("takes-late", "late", "out of a reply that was late"),
-    ("any-sequence-id", "wrong sequence ID", "no call failed"),
+    ("any-sequence-id", "wrong header", "no call failed"),
     ("same-sequence-id", "another's reply", "came before"),
-    ("any-name", "wrong name", "no call failed"),
+    ("any-name", "wrong header", "no call failed"),
     ("any-count", "wrong IDs", "IDs, not|no call failed|IndexError|ended, with"),
     ("any-id", "wrong IDs", "of no server here|decimal strings"),
     ("any-certificate", "TLS, wrong certificate", "no call failed"),

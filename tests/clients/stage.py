@@ -148,7 +148,8 @@ class Stage:
                 return
             if taken == 0 or taken % wanted or "error" in answer:
                 continue
-            if "error" not in told and (ends_by is None or workers[-1] in ends_by):
+            if "error" not in told and (ends_by is None or (
+                    workers[-1] in ends_by and (taken >= most or not self._unhit()))):
                 return
             if taken >= most:
                 break
@@ -217,8 +218,7 @@ class Stage:
             return False
         if told["error"] != answer["error"] and self._may_time_out(answer):
             return False
-        if told["error"] == "timeout" and self._timeout_ms < SHORT_MS and any(
-                self._places[name].proxy.hits == 0 for name in self._awaited):
+        if told["error"] == "timeout" and self._timeout_ms < SHORT_MS and self._unhit():
             return False
         # get_id cannot say when to ask again
         if "retry_after_ms" in told and any(
@@ -332,6 +332,9 @@ class Stage:
         place.proxy.meddle(fault, spoils=spoils, **told)
         if not may_miss:
             self._awaited[place.name] = fault
+
+    def _unhit(self):
+        return any(self._places[name].proxy.hits == 0 for name in self._awaited)
 
     def _check_hit(self, name):
         fault = self._awaited.pop(name, None)

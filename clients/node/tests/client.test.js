@@ -92,13 +92,6 @@ test('close ends calls at once', async (t) => {
   }
 });
 
-test('close drops what is in hand', async (t) => {
-  const snowflake = client(t, await server(t));
-  await take(snowflake, 1000);
-  snowflake.close();
-  await failure(snowflake.nextId(), ClosedError);
-});
-
 test('arguments that cannot be', async (t) => {
   for (const agent of ['', '9bad', 'a b', 'a'.repeat(257), 'ä', 'a\n', 7, undefined]) {
     assert.throws(() => new Snowflake('a.example', { agent }), InvalidAgentError);

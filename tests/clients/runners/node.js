@@ -182,7 +182,7 @@ const DO = {
   fork: () => ({ unsupported: 'Node does not copy a process' }),
   next_then_close: nextThenClose,
   close: () => {
-    client.close();
+    client?.close();
     return { ok: true };
   },
 };
