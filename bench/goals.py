@@ -243,6 +243,8 @@ def _clients(figures):
         yield judge(f"{name}: p99 of next_id at {clients.PACE_PER_S:,} a second",
                     values("p99_us"), "<", 100, "us")
         yield judge(f"{name}: calls that failed meanwhile", values("failed"), "<=", 0, unit="")
+        yield judge(f"{name}: end of a call that no server answers, after its deadline",
+                    values("late_ms"), "<", 50, "ms")
 
 
 JUDGES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,

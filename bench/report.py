@@ -311,9 +311,10 @@ def _clients(figures):
         rows.append([name, _median(values("plain_per_s"), ",.0f"),
                      _median(values("ids_per_s"), ",.0f"), _median(ratios, ".0f"),
                      _spread(ratios, ".0f"), _median(values("p50_us"), ".1f"),
-                     _median(values("p99_us"), ".1f"), _median(values("longest_us"), ",.0f")])
+                     _median(values("p99_us"), ".1f"), _median(values("longest_us"), ",.0f"),
+                     _median(values("late_ms"), ".1f")])
     table = _table(["language", "generated client, IDs/s", "package, IDs/s", "ratio",
-                    "min to max", "p50 us", "p99 us", "longest us"], rows)
+                    "min to max", "p50 us", "p99 us", "longest us", "deadline + ms"], rows)
     return ("next_id of one thread with IDs in hand, beside get_id of the client that Thrift "
             f"generates; latencies at {clients.PACE_PER_S:,} a second:\n\n{table}")
 

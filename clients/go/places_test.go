@@ -156,7 +156,7 @@ func TestTLS(t *testing.T) {
 		"known client": {asks, &tls.Config{RootCAs: pool(known), Certificates: []tls.Certificate{own}},
 			true},
 	} {
-		client := open(t, snowflake.Options{TLS: one.config, Timeout: patience}, one.server)
+		client := open(t, snowflake.Options{TLS: one.config}, one.server)
 		id, err := client.NextID(background)
 		if one.isGood && (err != nil || id <= 0) {
 			t.Errorf("%s: %v", name, err)

@@ -183,7 +183,8 @@ type servers struct {
 	agent   string
 	tls     *tls.Config
 	timeout time.Duration // of a call
-	current int           // who answered last
+	connect func(context.Context, *place, *tls.Config) (*connection, *failure)
+	current int // who answered last
 
 	connection *connection // that there is, and to what
 	server     *server
@@ -201,7 +202,7 @@ func newServers(texts []string, agent string, config *tls.Config) (*servers, err
 	if config == nil {
 		config = &tls.Config{}
 	}
-	s := &servers{agent: agent, tls: config}
+	s := &servers{agent: agent, tls: config, connect: connect}
 	seen := map[string]bool{}
 	for _, text := range texts {
 		if seen[text] {
@@ -362,7 +363,7 @@ func (s *servers) blames(ctx context.Context, why *failure) bool {
 func (s *servers) call(ctx context.Context, one *server, to *place, count int) ([]run, *failure) {
 	if s.connection == nil || s.connection.isClosed || s.place != to {
 		s.disconnect()
-		made, why := connect(ctx, to, s.configOf(one))
+		made, why := s.connect(ctx, to, s.configOf(one))
 		if why != nil {
 			return nil, why
 		}

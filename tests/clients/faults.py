@@ -13,6 +13,7 @@ from messages import count_of, of_numbers, of_runs
 HUGE_FRAME = 0x7FFFFFF0
 LARGEST = (1 << 63) - 1
 NO_METHOD = "get_nothing"
+ENDLESS = 60_000  # bytes that no test waits for, one by one; a frame of C has 65,536 at most
 
 
 # Instead of asking the server
@@ -83,13 +84,13 @@ def slow(link, _call, reply, fault):
 
 
 def far(link, call, reply, fault):
-    """Likewise, of all calls, and as late on a busy machine: IDs become old meanwhile."""
-    link.wait(fault.settings["takes_ms"] / 1000)
-    link.answer(reply)
+    """Likewise, for all calls and not only for those for IDs."""
+    slow(link, call, reply, fault)
 
 
-def drip(link, _call, reply, fault):
-    """Byte by byte, so that each read comes to its end."""
+def drip(link, call, _reply, fault):
+    """Answers byte by byte, so that each read ends, without an end."""
+    reply = messages.application_exception(call, messages.INTERNAL_ERROR, "x" * ENDLESS)
     for byte in link.framed(reply.encode()):
         link.send(bytes([byte]))
         if link.wait(fault.settings["ms"] / 1000) or link.healed.is_set():

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is put to the test: a line a language. `directory` is that of its package, relative to the
-tree; a language whose directory is not there is left out. `build` makes what is to be run in an
-empty directory, which it is given; {out} stands for that directory in `command`."""
+"""The languages under test, one a line. `directory` is that of the package, relative to the tree; a
+language without its directory is left out. `build` gets a directory and makes the program to run
+there; {out} in `command` is that directory. It runs again when one of the `sources` is newer."""
+import fcntl
 import functools
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import threading
 from typing import NamedTuple
 
-import places
-from bindings import INTEGRATION, ROOT
+from bindings import ROOT
 from harness import BUILD, ENVIRONMENT
 
 RUNNERS = pathlib.Path(__file__).resolve().parent / "runners"
-BUILD_LIMIT_S = 600
 _lock = threading.Lock()
 
 
@@ -23,34 +23,52 @@ class Language(NamedTuple):
     name: str
     directory: str
     command: tuple
-    build: tuple = ()
-    environment: dict = {}
-    packages: tuple = ()  # of Debian, whose versions the table tells
+    build: str = ""
+    sources: tuple = ()   # files, and directories with all below them; none: it is always built
+    packages: tuple = ()  # of Debian, whose versions the table has
 
     @property
     def is_there(self):
         return (ROOT / self.directory).is_dir()
 
     def runs(self):
-        """What is to be started, once it is built."""
+        """Returns the command to start, once it is built."""
         with _lock:
-            out = _built(self.name, self.build) if self.build else ""
+            out = _built(self) if self.build else ""
         return [str(word).replace("{out}", str(out)) for word in self.command]
 
 
 @functools.cache
-def _built(name, build):
-    out = places.temporary_directory()
-    done = subprocess.run([*map(str, build), str(out)], capture_output=True, text=True, cwd="/",
-                          timeout=BUILD_LIMIT_S, check=False,
+def _built(language):
+    out = BUILD / "conformance" / language.name
+    out.mkdir(parents=True, exist_ok=True)
+    with open(out.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stamp = out / "built"
+        newest = _newest(language.sources)
+        if not language.sources or not stamp.exists() or stamp.stat().st_mtime <= newest:
+            shutil.rmtree(out)
+            out.mkdir()
+            _build(language, out)
+            stamp.touch()
+            os.utime(stamp, (newest + 1e-3, newest + 1e-3))
+    return out
+
+
+def _newest(sources):
+    files = [file for source in sources for file in [source, *source.rglob("*")]]
+    return max((file.stat().st_mtime for file in files), default=0)
+
+
+def _build(language, out):
+    done = subprocess.run([ROOT / language.build, out], capture_output=True, text=True, cwd="/",
+                          check=False,
                           env={**ENVIRONMENT, "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
                                "HOME": os.environ.get("HOME", "/"),
-                               **{key: os.environ[key] for key in ("GOCACHE",)
-                                  if key in os.environ}})
+                               "GOCACHE": os.environ.get("GOCACHE", str(BUILD / "go-cache"))})
     if done.returncode != 0:
-        raise AssertionError(f"the runner of {name} cannot be built: {build} ended with "
-                             f"{done.returncode}:\n{done.stdout}{done.stderr}")
-    return out
+        raise AssertionError(f"the runner of {language.name} cannot be built: {language.build} "
+                             f"ended with {done.returncode}:\n{done.stdout}{done.stderr}")
 
 
 def of_c(program):
@@ -62,17 +80,19 @@ LANGUAGES = [
     Language("C pool", "client/pool", of_c("conformance-pool")),
     Language("Python", "clients/python", ("/usr/bin/python3", RUNNERS / "python.py"),
              packages=("python3", "python3-thrift")),
-    Language("Node", "clients/node", ("node", RUNNERS / "node.js"),
-             environment={"NODE_PATH": str(INTEGRATION / "node_modules")}),
-    Language("Java", "clients/java", ("{out}/run",), build=(RUNNERS / "java-build",),
+    Language("Node", "clients/node", ("node", RUNNERS / "node.js"), build="clients/node/install"),
+    Language("Java", "clients/java", ("{out}/run",), build="tests/clients/runners/java-build",
+             sources=(RUNNERS / "java", RUNNERS / "java-build", ROOT / "clients/java"),
              packages=("libthrift-java",)),
-    Language("Go", "clients/go", ("{out}/run",), build=(RUNNERS / "go-build",),
+    Language("Go", "clients/go", ("{out}/run",), build="tests/clients/runners/go-build",
+             sources=(RUNNERS / "go", RUNNERS / "go-build", ROOT / "clients/go",
+                      ROOT / "snowflake.thrift"),
              packages=("golang-thrift-dev",)),
 ]
 
 
 def version_of(package):
-    """Debian's, without what an architecture adds that was built once more."""
+    """Returns Debian's version, without the suffix of an architecture that was built again."""
     done = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package],
                           capture_output=True, text=True, check=False)
     return re.sub(r"\+b\d+$", "", done.stdout) if done.returncode == 0 else "not installed"

@@ -34,6 +34,7 @@ class Proxy:
     def __init__(self, target):
         self.target = target
         self.hits = 0
+        self.held = 0       # calls that a fault is busy with
         self.hit_last = ""  # the method
         self.connections = 0  # ever
         self.spoilt = []
@@ -88,6 +89,16 @@ class Proxy:
         with self._lock:
             if self._spoils:
                 self.spoilt += messages.ids_of(reply)
+
+    @contextlib.contextmanager
+    def holding(self):
+        with self._lock:
+            self.held += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.held -= 1
 
     def end_idle(self):
         return self._each(Link.end)
@@ -168,12 +179,14 @@ class Link:
     def _take(self, call):
         fault = self._proxy.take_fault(call, self.before is None)
         if fault and fault.what in faults.OF_CALLS:
-            fault.what(self, call, None, fault)
+            with self._proxy.holding():
+                fault.what(self, call, None, fault)
             return
         reply = self.ask(call)
         if fault:
             self._proxy.spoil(reply)
-            fault.what(self, call, reply, fault)
+            with self._proxy.holding():
+                fault.what(self, call, reply, fault)
         else:
             self.answer(reply)
         self.before = reply
@@ -204,7 +217,7 @@ class Link:
 
     def wait_for_end(self):
         """Until the client has gone, or is no longer to be troubled."""
-        while not self.wait(0.02):
+        while not self.wait(0.05):
             if self.healed.is_set():
                 raise EOFError
 

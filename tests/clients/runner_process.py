@@ -1,47 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process of a runner: commands go in and answers come out, a JSON object a line each. It is
-wrong if it says anything else, or ends with another status than 0."""
+"""A process of a runner: commands go in and answers come out, a JSON object a line each. It fails
+if it prints anything else, or ends with another status than 0."""
 import json
 import os
 import queue
 import subprocess
 import threading
+import time
 
-from harness import ENVIRONMENT, PACE
+from harness import ENVIRONMENT
 
-ANSWER_LIMIT_S = 60
-END_LIMIT_S = 15  # a look-up of a name may be under way that nothing can stop
-STRETCH_MOST = 4  # more would only make a busy machine wait
+HANG_S = 120  # an event that has not come by then never comes; nothing is judged by it
 
 
 class Wrong(Exception):
-    """What a client or its runner does is not what it should."""
-
-    @classmethod
-    def of(cls, error, told):
-        """As grave as the error."""
-        return (type(error) if isinstance(error, Wrong) else Wrong)(told)
+    """A client or its runner does not do what it should."""
 
 
-class WrongIds(Wrong):
-    """The IDs themselves are, which no slow machine excuses."""
-
-
-def stretch():
-    """What times are multiplied with, which are meant for an idle machine."""
-    return min(PACE.patience(), STRETCH_MOST)
+def wait_until(condition, what, look_every_s=0.005):
+    """Polls until condition() is true."""
+    ends_at = time.monotonic() + HANG_S
+    while not condition():
+        if time.monotonic() > ends_at:
+            raise Wrong(f"not within {HANG_S} s: {what}")
+        time.sleep(look_every_s)  # lint: allow sleep: between two looks
 
 
 class RunnerProcess:
-    def __init__(self, command, environment, wrapper=()):
-        self.command = [*map(str, wrapper), *map(str, command)]
+    """`names` are the names that it can resolve (places.Names), or None. It must answer each
+    command within `limit_s`."""
+
+    def __init__(self, command, names=None, limit_s=HANG_S):
+        self.names = names
+        self._limit_s = limit_s
         self._answers = queue.SimpleQueue()
         self._complaints = ""
         self._process = subprocess.Popen(
-            self.command, cwd="/", text=True, errors="replace", stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [*(names.wrapper() if names else ()), *map(str, command)], cwd="/", text=True,
+            errors="replace", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env={**ENVIRONMENT, "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
-                 "HOME": os.environ.get("HOME", "/"), **environment})
+                 "HOME": os.environ.get("HOME", "/")})
         self._readers = [threading.Thread(target=read, daemon=True)
                          for read in (self._read_answers, self._read_complaints)]
         for reader in self._readers:
@@ -53,27 +52,27 @@ class RunnerProcess:
         self._answers.put(None)
 
     def _read_complaints(self):
-        self._complaints = self._process.stderr.read()
+        for line in self._process.stderr:
+            self._complaints += line
 
     def send(self, **command):
         try:
             self._process.stdin.write(json.dumps(command) + "\n")
             self._process.stdin.flush()
         except OSError as error:
-            raise Wrong(f"it takes no command: {error}{self._say()}") from None
+            raise Wrong(f"it takes no command: {error}{self._printed()}") from None
 
     def has_answered(self):
         return not self._answers.empty()
 
-    def answer(self, limit_s=ANSWER_LIMIT_S):
-        limit_s *= stretch()
+    def answer(self):
         try:
-            line = self._answers.get(timeout=limit_s)
+            line = self._answers.get(timeout=self._limit_s)
         except queue.Empty:
-            raise Wrong(f"no answer within {limit_s} s{self._say()}") from None
+            raise Wrong(f"no answer within {self._limit_s} s{self._printed()}") from None
         if line is None:
-            self._process.wait(END_LIMIT_S * PACE.patience())
-            raise Wrong(f"it ended, with status {self._process.returncode}{self._say()}")
+            self._process.wait()
+            raise Wrong(f"it ended, with status {self._process.returncode}{self._printed()}")
         try:
             answer = json.loads(line)
         except ValueError:
@@ -86,32 +85,40 @@ class RunnerProcess:
         self.send(**command)
         return self.answer()
 
-    def _say(self):
+    def _printed(self):
         return f"\n{self._complaints.rstrip()}" if self._complaints else ""
 
+    def check_quiet(self):
+        """Fails if it printed anything but its answers."""
+        if self._complaints:
+            raise Wrong(f"standard error must be empty:{self._printed()}")
+        if self.has_answered():
+            raise Wrong("it answered more often than it was asked")
+
     def finish(self):
-        """What was wrong with its end, or None."""
-        limit_s = END_LIMIT_S * PACE.patience()
+        """Ends its input, and checks how the process ends."""
         try:
             self._process.stdin.close()
-            status = self._process.wait(limit_s)
+            status = self._process.wait(self._limit_s)
         except BrokenPipeError:
             status = self._process.wait()
         except subprocess.TimeoutExpired:
+            raise Wrong(f"it does not end within {self._limit_s} s of the end of its "
+                        "standard input") from None
+        finally:
             self.kill()
-            return f"it does not end within {limit_s} s of its standard input's end"
         for reader in self._readers:
-            reader.join(limit_s)
+            reader.join()
         if status != 0:
-            return f"it ended with status {status}{self._say()}"
-        if self._complaints:
-            return f"standard error is to be empty:{self._say()}"
+            raise Wrong(f"it ended with status {status}{self._printed()}")
         if self._answers.get() is not None:
-            return "it answered more often than it was asked"
-        return None
+            raise Wrong("it answered more often than it was asked")
+        self.check_quiet()
 
     def kill(self):
-        """Whatever it does."""
+        """Ends the process whatever it does, and its name server."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
+        if self.names:
+            self.names.close()

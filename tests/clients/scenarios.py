@@ -1,50 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scenarios of scenarios.yml, and what may stand in them.
+"""The scenarios of scenarios.yml, and what they can consist of.
 
 A scenario has a name, what it `says`, its `servers` by name and kind (places.py), and `steps`;
-perhaps `prefetch` (on or off; else it is done with both), `needs` (of CAPABILITIES), and `each`, a
-name and its values: it is done with each of them, which stand for $NAME.
+perhaps `prefetch` (on or off; without it, both are run), `needs` (of CAPABILITIES), and `each`, a
+name and its values: the scenario runs with each value, which replaces $NAME.
 
-Steps, each with what belongs to it. The client's first:
+Steps and their settings. Steps of the client come first:
 
     open            options of the client; `servers` of them, all unless given; `tls`: right, wrong
-                    or known; `error`, if it is to fail, or, if it does not, its next call
-    next            `count` calls, with `pause_ms` between them; a count may be {on: N, off: N},
-                    for prefetch
+                    or known; `error`, if it or its first call must fail. Without `timeout_ms`, no
+                    call ends by its deadline
+    next            `count` calls, with `pause_ms` between them
     next_ids        one call for `count` IDs
-    pace, storm     as the runner has it; none may fail
-    fork, close, next_then_close
-  They may have
+    storm           as the runner defines it; no call may fail. The count is {on: N, off: N}, for
+                    prefetch
+    fork, close
+    next_then_close close() while a call waits for a server that hangs
+  They can have
     by, ends_by     whose the IDs are, or the last one: a name, others or living (servers)
-    error           how it fails: the kind; and, if it does, there are checked:
+    error           how it must fail: the kind; and, if it does, these are checked:
       may_pass      with prefetch, it may also do without the error
-      at_once       it takes no time
       tried         how many servers: all that the client knows unless given, or any
       retry_after_ms
-    within_ms       how long any of the calls takes at most, beside the timeout
     fresh_ms        how old the time in an ID is at most
     meanwhile       steps that are done while the client is at it, once; with `loop`, again and
                     again, and the client does it again until there were `rounds` (1)
 
-What happens to servers, each by its name, or current, others, stopped:
+Steps that act on servers, each by its name, or current, others, stopped:
 
     kill, terminate, start, suspend, resume
-    meddle          `server`, `with` a fault of faults.py, `times`, after `skip` calls, and what the
-                    fault takes (`ms` has more time on a busy machine, `takes_ms` has not). It must
-                    have happened by the end, or by the next change, unless it `may_miss`
+    meddle          `server`, `with` a fault of faults.py, `times`, after `skip` calls, and the
+                    settings of the fault. It must have happened by the end, or by the next change,
+                    unless it `may_miss`
+    outlast         waits until no call is held by a fault
     heal, end_idle, reset_idle
-    names           what the name server says of the name that it is asked for: missing, silent,
+    names           what the name server answers for the name that it is asked for: missing, silent,
                     failing, or known; or that it has moved
     step_clock      the clock that the `server` sees, `by_ms`: back, or forth again
     pause           for as many `ms`
+    served          waits until servers have answered so many `calls`, or the client is done
 
-And what is looked at:
+Steps that check something:
 
-    issued          the servers have issued as many IDs as the client has handed out, or more
-    idle            from `settle_ms` on, for `ms`, no server is asked for anything
+    issued          the servers have issued as many IDs as the client has returned, or more
+    idle            a time of `ms` comes in which no server is asked for anything
     unasked         nobody has connected to these servers
-    hit_in_all      the faults that the servers were told have happened `exactly` so often, or at
-                    `least`
+    hit_in_all      the faults have happened `exactly` so often, or at `least`
 """
 import copy
 import pathlib
@@ -75,26 +76,27 @@ CAPABILITIES = {
 }
 KINDS = ("clock", "unavailable", "invalid-agent", "unreachable", "timeout", "closed",
          "invalid-argument")
-CALL = {"by", "ends_by", "error", "may_pass", "at_once", "tried", "retry_after_ms", "within_ms",
-        "fresh_ms", "meanwhile", "loop", "rounds"}
+REFUSALS = {"clock", "unavailable", "unreachable"}  # a call can fail so at once
+CALL = {"by", "ends_by", "error", "may_pass", "tried", "retry_after_ms", "fresh_ms", "meanwhile",
+        "loop", "rounds"}
 CLIENT_STEPS = {
     "open": {"timeout_ms", "prefetch_ms", "max_age_ms", "agent", "tls", "servers", "error"},
     "next": {"count", "pause_ms"} | CALL,
     "next_ids": {"count"} | CALL,
-    "pace": {"per_second", "seconds"} | CALL,
     "storm": {"threads", "count"} | CALL,
     "fork": {"count"},
-    "next_then_close": {"after_ms", "within_ms"},
+    "next_then_close": set(),
     "close": set(),
 }
 SERVER_STEPS = ("kill", "terminate", "start", "suspend", "resume", "heal", "end_idle",
-                "reset_idle", "unasked")
+                "reset_idle", "unasked", "outlast")
+HARMS = {"kill", "terminate", "suspend", "step_clock"}  # after these, servers are not used again
 OTHER_STEPS = {
-    "meddle": {"server", "with", "times", "skip", "may_miss", "ms", "takes_ms", "calls",
-               "retry_after_ms"},
+    "meddle": {"server", "with", "times", "skip", "may_miss", "ms", "calls", "retry_after_ms"},
     "step_clock": {"server", "by_ms"},
     "pause": {"ms"},
-    "idle": {"settle_ms", "ms"},
+    "served": {"calls"},
+    "idle": {"ms"},
     "issued": set(),
     "hit_in_all": {"exactly", "least"},
 }
@@ -113,13 +115,32 @@ class Scenario(NamedTuple):
     each: dict = {}
 
     @property
-    def variants(self):
-        """(prefetch, steps) of each time that it is done."""
+    def batches(self):
+        """Lists of (prefetch, steps): the variants of a list share their servers."""
         prefetches = (False, True) if self.prefetch is None else (self.prefetch,)
         steps = [self.steps]
         for name, values in self.each.items():
             steps = [_with(self.steps, f"${name}", value) for value in values]
-        return [(prefetch, each) for prefetch in prefetches for each in steps]
+        variants = [(prefetch, each) for prefetch in prefetches for each in steps]
+        return [[one] for one in variants] if self._words & HARMS else [variants]
+
+    @property
+    def needs_names(self):
+        return bool(set(self.servers.values()) & set(places.NEED_NAMES))
+
+    @property
+    def is_refused(self):
+        """Whether a call must fail without its deadline."""
+        return any(isinstance(told, dict) and told.get("error") in REFUSALS
+                   for step in self.steps for told in step.values())
+
+    @property
+    def _words(self):
+        every = [step for step in self.steps]
+        for step in self.steps:
+            for told in step.values():
+                every += told.get("meanwhile", ()) if isinstance(told, dict) else ()
+        return {word for step in every for word in step}
 
 
 def _with(steps, name, value):
@@ -148,9 +169,10 @@ def _check(scenario):
         raise ValueError(f"no such kind of server: {strange}")
     if strange := set(scenario.needs) - set(CAPABILITIES):
         raise ValueError(f"no such capability: {strange}")
-    for _, steps in scenario.variants:
-        for step in copy.deepcopy(steps):
-            _check_step(scenario, step)
+    for variants in scenario.batches:
+        for _, steps in variants:
+            for step in copy.deepcopy(steps):
+                _check_step(scenario, step)
 
 
 def _check_step(scenario, step):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does scenarios with languages, several at a time, and tells what came of each."""
-import concurrent.futures
+"""Runs scenarios with languages, several at a time, and reports each outcome."""
+import collections
 import contextlib
 import itertools
+import concurrent.futures
+import threading
 import time
 import traceback
 from typing import NamedTuple
@@ -10,16 +12,13 @@ from typing import NamedTuple
 import name_server
 import places
 from checks import Lacks
-from harness import PACE
-from places import NEED_NAMES
-from runner_process import RunnerProcess, Wrong, WrongIds
+from runner_process import HANG_S, RunnerProcess, Wrong
 from scenarios import CAPABILITIES
 from stage import Stage, Unsupported
 
 NO_NAMES = "not tried: it needs root and a mount namespace, for names of its own"
-MOST_AGAIN = 5
-# They take longest, which is why they come first.
-FIRST = ("a million", "drains", "fork", "different failures")
+# They take longest, so they start first.
+FIRST = ("name whose addresses hang", "storm", "drains", "all hang")
 
 
 class Outcome(NamedTuple):
@@ -29,83 +28,97 @@ class Outcome(NamedTuple):
     unsupported: tuple = ()  # (prefetch, why) of the others
     problem: str = ""
     package: str = ""
-    library: str = ""        # of Thrift, as the runner tells it
-    excused: dict = {}       # reasons by capability: what was not asked of it
+    library: str = ""        # of Thrift, as the runner names it
+    excused: dict = {}       # capability: why the package lacks it, where it was not asked for
     seconds: float = 0
-    doubtful: bool = False   # it failed while others were done, and is to be done again
-    at_first: str = ""       # the problem, if it was
 
 
 class Suite:
-    def __init__(self, say):
-        self._say = say
+    """`report` is called with each outcome. A runner must answer each command within `limit_s`."""
+
+    def __init__(self, report, limit_s=HANG_S):
+        self._report = report
+        self._limit_s = limit_s
         self._directory = places.temporary_directory()
-        self._names = itertools.count()
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._idle = collections.defaultdict(list)  # runners, by language and names
 
     def run(self, scenarios, languages, jobs):
-        """Outcomes. What failed is done once more, when nothing else is: unless much did, on a
-        machine that is not slow, or IDs were wrong."""
-        first = {name: place for place, name in enumerate(FIRST)}
-        ordered = sorted(scenarios, key=lambda scenario: first.get(scenario.name, len(first)))
-        todo = [(scenario, language) for language in languages for scenario in ordered]
+        """Returns the outcomes. Scenarios of a language share its runners, one after the other."""
+        rank = {name: place for place, name in enumerate(FIRST)}
+        ordered = sorted(scenarios, key=lambda scenario: rank.get(scenario.name, len(rank)))
+        pairs = [(scenario, language) for scenario in ordered for language in languages]
         with concurrent.futures.ThreadPoolExecutor(jobs) as threads:
             try:
-                outcomes = list(threads.map(lambda pair: self._run_one(*pair), todo))
+                outcomes = list(threads.map(lambda pair: self._run_one(*pair), pairs))
+                list(threads.map(self._finish, [(name, runner) for (name, _), idle in
+                                                self._idle.items() for runner in idle]))
             except BaseException:
                 threads.shutdown(cancel_futures=True)
                 raise
-        may_repeat = (PACE.patience() > 1
-                      or sum(outcome.doubtful for outcome in outcomes) <= MOST_AGAIN)
-        return [self._decide(*pair, outcome, may_repeat) if outcome.doubtful else outcome
-                for pair, outcome in zip(todo, outcomes)]
+        return outcomes
 
-    def _decide(self, scenario, language, outcome, may_repeat):
-        if may_repeat:
-            return self._run_one(scenario, language, outcome.problem)
-        self._say(outcome)
-        return outcome
-
-    def _run_one(self, scenario, language, at_first=""):
+    def _run_one(self, scenario, language):
         began = time.monotonic()
-        is_grave = False
         try:
-            outcome = self.perform(scenario, language)
-        except WrongIds as error:
-            outcome = Outcome(scenario.name, language.name, problem=str(error))
-            is_grave = True
+            with self._runner(language, scenario.needs_names) as runner:
+                outcome = self._play_all(runner, scenario, language)
         except (Wrong, AssertionError) as error:
             outcome = Outcome(scenario.name, language.name, problem=str(error))
         except Exception:
             outcome = Outcome(scenario.name, language.name, problem=traceback.format_exc())
-        outcome = outcome._replace(seconds=time.monotonic() - began, at_first=at_first)
-        if outcome.problem and not at_first and not is_grave:
-            PACE.look_again()
-            return outcome._replace(doubtful=True)
-        self._say(outcome)
+        outcome = outcome._replace(seconds=time.monotonic() - began)
+        self._report(outcome)
         return outcome
 
+    def _finish(self, named):
+        """A problem at the end of a runner is an outcome too."""
+        name, runner = named
+        try:
+            runner.finish()
+        except Wrong as error:
+            self._report(Outcome("the end of the runner", name, problem=str(error)))
+
+    @contextlib.contextmanager
+    def _runner(self, language, needs_names):
+        """An idle runner, or a new one. If its scenario fails, it is not used again."""
+        with self._lock:
+            idle = self._idle[language.name, needs_names]
+            runner = idle.pop() if idle else None
+        runner = runner or self._start(language, needs_names)
+        try:
+            yield runner
+            runner.check_quiet()
+        except BaseException:
+            runner.kill()
+            raise
+        with self._lock:
+            idle.append(runner)
+
+    def _start(self, language, needs_names):
+        names = None
+        if needs_names and name_server.possible():
+            names = places.Names(self._new_directory() / "names")
+        return RunnerProcess(language.runs(), names, self._limit_s)
+
     def perform(self, scenario, language):
-        with contextlib.ExitStack() as stack:
-            names, wrapper = None, ()
-            if set(scenario.servers.values()) & set(NEED_NAMES):
-                if not name_server.possible():
-                    return Outcome(scenario.name, language.name, unsupported=((None, NO_NAMES),))
-                names = places.Names(self._new_directory() / "names")
-                stack.callback(names.close)
-                wrapper = names.wrapper()
-            runner = RunnerProcess(language.runs(), language.environment, wrapper)
-            stack.callback(runner.kill)
-            outcome = self._with(runner, scenario, language, names)
-            if problem := runner.finish():
-                raise Wrong(problem)
+        """Runs a scenario with a runner of its own, which ends with it."""
+        runner = self._start(language, scenario.needs_names)
+        try:
+            outcome = self._play_all(runner, scenario, language)
+            runner.finish()
             return outcome
+        finally:
+            runner.kill()
 
     def _new_directory(self):
-        directory = self._directory / str(next(self._names))
+        directory = self._directory / str(next(self._numbers))
         directory.mkdir()
         return directory
 
-    def _with(self, runner, scenario, language, names):
+    def _play_all(self, runner, scenario, language):
+        """Plays each variant."""
         hello = runner.ask(do="hello")
         package, lacks = hello.get("package"), hello.get("lacks", {})
         if not isinstance(package, str) or not isinstance(lacks, dict) or \
@@ -113,28 +126,27 @@ class Suite:
             raise Wrong(f"not an answer to hello: {hello}")
         outcome = Outcome(scenario.name, language.name, package=package,
                           library=hello.get("library", ""))
+        if scenario.needs_names and not runner.names:
+            return outcome._replace(unsupported=((None, NO_NAMES),))
         if missing := [name for name in scenario.needs if name in lacks]:
             return outcome._replace(unsupported=tuple((None, lacks[name]) for name in missing))
         passed, unsupported, lacks = [], [], Lacks(lacks)
-        for prefetch, steps in scenario.variants:
-            try:
-                if names:
-                    names.say(None)
-                self._play(scenario, prefetch, steps, runner, lacks, names)
-                passed.append(prefetch)
-            except Unsupported as error:
-                unsupported.append((prefetch, str(error)))
+        for variants in scenario.batches:
+            with self._stage(scenario, runner, lacks) as stage:
+                for prefetch, steps in variants:
+                    try:
+                        stage.play(prefetch, steps)
+                        passed.append(prefetch)
+                    except Unsupported as error:
+                        unsupported.append((prefetch, str(error)))
         return outcome._replace(passed=tuple(passed), unsupported=tuple(unsupported),
                                 excused=lacks.used)
 
-    def _play(self, scenario, prefetch, steps, runner, lacks, names):
-        stage = Stage(scenario, prefetch, runner, lacks, self._new_directory(), names)
+    @contextlib.contextmanager
+    def _stage(self, scenario, runner, lacks):
+        stage = Stage(scenario, runner, lacks, self._new_directory())
         try:
-            stage.play(steps)
-        except (Wrong, AssertionError) as error:
-            stage.close()
-            told = f"prefetch {'on' if prefetch else 'off'}, {error}"
-            raise Wrong.of(error, told) from None
+            yield stage
         except BaseException:
             stage.close()
             raise

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/conformance.md: who lives through what, as it was seen."""
+"""docs/conformance.md: which client passes which scenario, from the results of a run."""
 from bindings import ROOT
 from languages import version_of
 from scenarios import CAPABILITIES
@@ -11,20 +11,27 @@ VERSIONS = "## Versions"
 
 TEXT = """# What clients live through
 
-Each client of this tree was put through the same list of troubles, with real servers, and a proxy
-that breaks connections, holds answers back and falsifies them. What follows was seen: it was
-written by `tests/clients/run --write`, which [tests/clients](../tests/clients/README.md) explains.
+This page is for those who choose a client package: it says which troubles each package survives.
+All packages ran the same scenarios, against real servers and a proxy that breaks connections, holds
+replies back and falsifies them. `tests/clients/run --write` wrote this page from the results;
+[tests/clients](../tests/clients/README.md) explains the scenarios.
 
-In every scenario no ID came twice, each was of a server that was there, those of a server increased
-in a thread, no call took longer than its deadline, and no call failed that need not. Where a call
-had to fail, it failed with the right kind of error, which named the servers that were tried, and
-why each had failed. Each scenario was done with prefetch and without, where a package has both.
+In every scenario:
+
+- no ID came twice, and each ID was of one of the servers;
+- the IDs of a server increased in a thread;
+- no call hung, and no call failed that another server could have served;
+- a call that had to fail did so with the right kind of error, which named the servers that were
+  tried, and why each had failed;
+- a call that timed out did not end before its deadline.
+
+Each scenario ran with prefetch and without, where a package supports both. How long after its
+deadline a call ends, `bench/run --experiments clients` measures.
 
 {table}
 
-"{yes}": it lives through it; "{no}": it cannot be asked to, by its design, and the note says why. A
-note behind a "{yes}" says what was left out; one at a language, what was left out wherever it can
-be.
+"{yes}": the package passes; "{no}": its design excludes the scenario, and the note says why. A note
+after a "{yes}" says which check was left out. A note at a language applies to all its scenarios.
 
 {notes}
 

@@ -8,6 +8,13 @@ from typing import NamedTuple
 from harness import PATIENCE
 
 LISTEN = ("--admin-listen", "127.0.0.1:0")
+GET = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
+SILENCE_S = 10        # then it hangs up
+# by no rate of IDs: those of an idle server
+TEXT = {"/livez": "ok", "/healthz": "ok", "/readyz": "ok", "/ping": "pong"}
+JSON = ("/server_info", "/stats.json", "/status.json", "/workers.json")
+DRAWING = ("/id?agent=good", "/ids?agent=good&n=3")
+OTHERS = ("/metrics", "/stats.txt", "/decode/1234567890123456789")
 
 
 class Reply(NamedTuple):

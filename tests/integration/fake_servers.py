@@ -133,3 +133,18 @@ def hanging(test):
     listener.settimeout(60)
     test.addCleanup(listener.close)
     return listener, f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+class Counting(Told):
+    """Counts as many IDs a second, by its own clock, in calls of ten."""
+
+    def __init__(self, ids_per_s=0, connections=1, **fields):
+        self.ids_per_s = ids_per_s
+        self.connections = connections
+        self.began = time.monotonic()
+        super().__init__(**fields)
+
+    def get_counters(self):
+        ids = int((time.monotonic() - self.began) * self.ids_per_s)
+        return {"ids_generated": ids, "calls": ids // 10, "connections_ended": 5,
+                "connections_accepted": 5 + self.connections}

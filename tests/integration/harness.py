@@ -9,6 +9,7 @@ the limits on a busy machine (pace.py) and for the slow builds, and `scaled()` s
   SNOWFLAKE_SERVER  host:port of a server to test instead; only the tests of the wire run then
   SNOWFLAKE_SCALE   what amounts are multiplied with: 1, or 0.02 in a sanitizer build
 """
+import ctypes
 import functools
 import json
 import os
@@ -38,10 +39,13 @@ ELSEWHERE = os.environ.get("SNOWFLAKE_SERVER")
 EPOCH_MS = 1288834974657
 LOOK_EVERY_S = 0.005
 LONG_WAIT_MS = 60000
+CLONE_NEWNS = 0x00020000
 # Few IDs, 16 in 100 ms, so that calls wait for as long as a test likes.
 SLOW_LAYOUT = ("epoch_ms=1288834974657,tick_ms=100,time_bits=40,datacenter_bits=10,worker_bits=9,"
                "sequence_bits=4")
+PER_TICK = 16
 SLOW = ("--layout", SLOW_LAYOUT, "--max-ahead", 0, "--max-wait", LONG_WAIT_MS)
+PARKING = ("--layout", SLOW_LAYOUT, "--max-ahead", 0, "--threads", 1)
 
 
 def _sanitizer():
@@ -439,3 +443,15 @@ def temporary_directory(test):
     directory = pathlib.Path(tempfile.mkdtemp(prefix="snowflake-test-"))
     test.addCleanup(shutil.rmtree, directory, ignore_errors=True)
     return directory
+
+
+def may_mount():
+    """Moves this process, once, to a mount namespace of its own, whose mounts end with it."""
+    if os.geteuid() != 0 or ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS) != 0:
+        return False
+    return subprocess.run(["mount", "--make-rprivate", "/"], check=False).returncode == 0
+
+
+def mount(directory, options):
+    directory.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", directory], check=True)

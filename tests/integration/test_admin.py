@@ -7,15 +7,10 @@ import threading
 import time
 
 import audit
-from admin import LISTEN, Admin
+from admin import DRAWING, JSON, LISTEN, OTHERS, TEXT, Admin
 from harness import Parts, ServerTest, dead_address, scaled, wait_for
 from wire import STRICT
 
-# by no rate of IDs: those of an idle server
-TEXT = {"/livez": "ok", "/healthz": "ok", "/readyz": "ok", "/ping": "pong"}
-JSON = ("/server_info", "/stats.json", "/status.json", "/workers.json")
-DRAWING = ("/id?agent=good", "/ids?agent=good&n=3")
-OTHERS = ("/metrics", "/stats.txt", "/decode/1234567890123456789")
 NAMES_OF_2010 = {"ids_generated", "ids_generated_good", "exceptions", "scribe_enqueue_failures"}
 GAUGES_OF_2010 = {"datacenter_id", "worker_id", "reporter_flush_queue"}
 ID = 2123869607440678912 + (3 << 17) + (5 << 12) + 77

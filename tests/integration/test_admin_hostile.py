@@ -8,15 +8,13 @@ import socket
 import threading
 import time
 
-from admin import LISTEN, Admin, read_all
+from admin import GET, LISTEN, SILENCE_S, Admin, read_all
 from harness import PATIENCE, SANITIZED, ServerTest, assert_soon, wait_for
 from wire import STRICT
 
-GET = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 CONNECTIONS = 1000
 MAX_CONNECTIONS = 64  # at a time
 DESCRIPTORS = 100     # that are set aside for it
-SILENCE_S = 10        # then it hangs up
 CALL_LIMIT_S = 1      # of a Thrift call meanwhile
 
 JUNK = (b"\0" * 100, b"\r\n" * 10 + b"x\r\n\r\n", random.Random(7).randbytes(5000),

@@ -3,12 +3,10 @@
 import time
 import unittest
 
-from admin import LISTEN, Admin, read_all
+from admin import DRAWING, GET, JSON, LISTEN, OTHERS, SILENCE_S, TEXT, Admin, read_all
 from harness import (BUILD, LONG_WAIT_MS, PATIENCE, SANITIZED, SLOW, SLOW_LAYOUT, ServerTest,
                      reserve_ahead, wait_for)
 from held_thread import held_thread
-from test_admin import DRAWING, JSON, OTHERS, TEXT
-from test_admin_hostile import GET, SILENCE_S
 from wire import STRICT
 from zookeeper_case import DATACENTER, ZooKeeperTest
 

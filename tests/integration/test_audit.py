@@ -10,10 +10,9 @@ import unittest
 import audit
 import name_server
 from audit import RESULT, Scribe
-from harness import (CTL_ENVIRONMENT, SNOWFLAKECTL, ServerTest, assert_soon, dead_address, scaled,
-                     wait_for)
+from harness import (CTL_ENVIRONMENT, SNOWFLAKECTL, ServerTest, assert_soon, dead_address,
+                     may_mount, mount, scaled, wait_for)
 from name_server import NameServer
-from test_state import may_mount, mount
 from wire import STRICT, Form
 
 QUEUE_BYTES = 65536

@@ -6,59 +6,17 @@ import re
 import resource
 import signal
 import socket
-import subprocess
 import threading
 import unittest
 
-from harness import (CTL_ENVIRONMENT, ELSEWHERE, PATIENCE, SANITIZED, SNOWFLAKECTL, ServerTest,
-                     dead_address, scaled, wait_for)
+from ctl import BenchTest, bench_command, run_program
+from harness import PATIENCE, SANITIZED, SNOWFLAKECTL, dead_address, scaled, wait_for
 
 CALLS = ("get_id", "get_ids", "get_id_runs", "get_timestamp", "get_worker_id",
          "get_datacenter_id")
 FRAMINGS = ("framed", "unframed")
 PROTOCOLS = ("strict", "compact", "unversioned")
 RATE = 500 if SANITIZED else 5000
-
-
-def command(server, *arguments):
-    host, port = server.address
-    return [SNOWFLAKECTL, "--server", f"{host}:{port}", "bench", *map(str, arguments)]
-
-
-def run(*arguments, **settings):
-    return subprocess.run([*map(str, arguments)], env=CTL_ENVIRONMENT, stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=30 * PATIENCE, check=False,
-                          **settings)
-
-
-@unittest.skipIf(ELSEWHERE, "not about the server")
-class BenchTest(ServerTest):
-    def bench(self, server, *arguments):
-        """What a run without errors reports."""
-        done = run(*command(server, "--json", *arguments))
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
-        report = json.loads(done.stdout)
-        self.assertEqual(report["errors"], 0)
-        self.assertNotIn("first_error", report)
-        return report
-
-    def launch_bench(self, server, *arguments):
-        """One that runs; it is ended with the test."""
-        running = subprocess.Popen(command(server, *arguments), env=CTL_ENVIRONMENT, text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-        def end():
-            if running.poll() is None:
-                running.kill()
-                running.communicate()
-        self.addCleanup(end)
-        return running
-
-    def assert_complains(self, done, status, *words):
-        self.assertEqual(done.returncode, status, done)
-        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-        for word in words:
-            self.assertIn(word, done.stderr)
 
 
 class Forms(BenchTest):
@@ -85,7 +43,7 @@ class Forms(BenchTest):
         server = self.start()
         for framing, protocol in itertools.product(FRAMINGS, PROTOCOLS):
             with self.subTest(framing=framing, protocol=protocol):
-                done = run(*command(server, "--agent", "1bad", "--calls", 5, "--framing", framing,
+                done = run_program(*bench_command(server, "--agent", "1bad", "--calls", 5, "--framing", framing,
                                     "--protocol", protocol, "--json", "--connections", 1))
                 self.assert_complains(done, 1, "5 errors", "an exception: ", "1bad")
                 self.assertEqual(json.loads(done.stdout)["errors"], 5)
@@ -134,13 +92,13 @@ class Counts(BenchTest):
         server = self.start()
         for option in ("--connections", "--idle-connections"):
             with self.subTest(option):
-                done = run(*command(server, option, 200, "--calls", 200), preexec_fn=set_limit)
+                done = run_program(*bench_command(server, option, 200, "--calls", 200), preexec_fn=set_limit)
                 self.assertEqual((done.returncode, done.stderr), (0, ""), done)
 
     def test_idle_connections_that_are_closed_are_errors(self):
         for worker_id, slowness in enumerate((1, 5, 25)):
             server = self.start("--idle-timeout", 200 * slowness, "--worker-id", worker_id)
-            done = run(*command(server, "--idle-connections", 3, "--duration", slowness,
+            done = run_program(*bench_command(server, "--idle-connections", 3, "--duration", slowness,
                                 "--warmup", 0))
             if "in flight" not in done.stderr:  # as those are on a machine that is held up
                 break
@@ -161,11 +119,11 @@ class OpenLoop(BenchTest):
         server = self.start()
         arguments = ("--rate", 50_000_000, "--duration", 0.05, "--warmup", 0, "--connections", 2,
                      "--timeout", 100)
-        done = run(*command(server, *arguments))
+        done = run_program(*bench_command(server, *arguments))
         self.assertIn("COULD NOT KEEP UP", done.stdout)
         self.assertEqual(done.returncode, 1)
         self.assertIn("no answer in time", done.stderr)
-        report = json.loads(run(*command(server, *arguments, "--json")).stdout)
+        report = json.loads(run_program(*bench_command(server, *arguments, "--json")).stdout)
         self.assertIs(report["kept_up"], False)
 
     def test_a_stopped_server_shows_in_the_latency(self):
@@ -184,7 +142,7 @@ class OpenLoop(BenchTest):
 class Failures(BenchTest):
     def test_no_server(self):
         address = dead_address(self)
-        self.assert_complains(run(SNOWFLAKECTL, "bench", "--server", address), 1, address,
+        self.assert_complains(run_program(SNOWFLAKECTL, "bench", "--server", address), 1, address,
                               "cannot connect")
 
     def test_a_server_of_something_else(self):
@@ -198,7 +156,7 @@ class Failures(BenchTest):
             answering = threading.Thread(target=answer, daemon=True)
             answering.start()
             address = f"127.0.0.1:{listener.getsockname()[1]}"
-            self.assert_complains(run(SNOWFLAKECTL, "bench", "--server", address, "--connections",
+            self.assert_complains(run_program(SNOWFLAKECTL, "bench", "--server", address, "--connections",
                                       1, "--duration", 0.1), 1, address, "no reply")
             answering.join()
 
@@ -214,12 +172,12 @@ class Failures(BenchTest):
                 (("--zookeeper", "a"), ("bench", "ZooKeeper")),
                 (("x",), ("bench takes no argument", '"x"'))):
             with self.subTest(arguments):
-                self.assert_complains(run(SNOWFLAKECTL, "bench", *arguments), 2, *words)
+                self.assert_complains(run_program(SNOWFLAKECTL, "bench", *arguments), 2, *words)
 
 
 class Report(BenchTest):
     def test_what_is_printed(self):
-        done = run(*command(self.start(), "--duration", 0.1, "--warmup", 0, "--check"))
+        done = run_program(*bench_command(self.start(), "--duration", 0.1, "--warmup", 0, "--check"))
         self.assertEqual((done.returncode, done.stderr), (0, ""), done)
         self.assertEqual(re.findall(r"^(\w+(?: CPU)?) ", done.stdout, re.MULTILINE),
                          ["server", "load", "calls", "IDs", "errors", "outages", "latency",

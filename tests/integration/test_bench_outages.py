@@ -9,10 +9,10 @@ import threading
 import time
 import unittest
 
+from ctl import BenchTest, bench_command, run_program
 from harness import (CTL_ENVIRONMENT, ELSEWHERE, PATIENCE, SNOWFLAKECTL, Server, reserve_ahead,
                      scaled, wait_for)
 from passed import PassedTest
-from test_bench import BenchTest, command, run
 from wire import STRICT
 
 CONNECTIONS = 16
@@ -323,7 +323,7 @@ class DownAtTheStart(OutageTest):
         server = self.start()
         down = free_address()
         for names in ([down, name_of(server)], [name_of(server), down]):
-            done = run(SNOWFLAKECTL, "--server", names[0], "--server", names[1], "bench", "--json",
+            done = run_program(SNOWFLAKECTL, "--server", names[0], "--server", names[1], "bench", "--json",
                        "--calls", 100, "--connections", 4, "--idle-connections", 2)
             self.assertEqual((done.returncode, done.stderr), (0, ""), names)
             report = json.loads(done.stdout)
@@ -332,17 +332,17 @@ class DownAtTheStart(OutageTest):
 
     def test_both(self):
         down = [free_address(), free_address()]
-        done = run(SNOWFLAKECTL, "--server", down[0], "--server", down[1], "bench")
+        done = run_program(SNOWFLAKECTL, "--server", down[0], "--server", down[1], "bench")
         self.assert_complains(done, 1, down[0], "cannot connect")
 
     def test_a_name_that_nobody_has(self):
         server = self.start()
-        done = run(SNOWFLAKECTL, "--server", "nobody.invalid:1", "--server", name_of(server),
+        done = run_program(SNOWFLAKECTL, "--server", "nobody.invalid:1", "--server", name_of(server),
                    "bench", "--json", "--calls", 100)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("nobody.invalid:1: cannot connect: ",
                       json.loads(done.stdout)["first_refusal"])
-        done = run(SNOWFLAKECTL, "--server", "nobody.invalid:1", "bench")
+        done = run_program(SNOWFLAKECTL, "--server", "nobody.invalid:1", "bench")
         self.assert_complains(done, 1, "nobody.invalid:1", "cannot connect")
 
 
@@ -354,7 +354,7 @@ class Interrupted(OutageTest):
         self.addCleanup(os.close, self.leader)
         before = server.counters()["ids_generated"]
         running = subprocess.Popen(
-            ["setsid", "--ctty", *command(server, *arguments)], env=CTL_ENVIRONMENT, stdin=follower,
+            ["setsid", "--ctty", *bench_command(server, *arguments)], env=CTL_ENVIRONMENT, stdin=follower,
             stderr=follower, **{"stdout": follower, **settings})
         os.close(follower)
         self.addCleanup(lambda: running.poll() is None and (running.kill(), running.wait()))

@@ -5,8 +5,8 @@ import contextlib
 
 import client_table
 import official
-from harness import (ELSEWHERE, Parts, ServerTest, SharedServerTest, dead_address,
-                     reserve_ahead, scaled)
+from harness import (ELSEWHERE, Parts, ServerTest, SharedServerTest, dead_address, reserve_ahead,
+                     scaled)
 
 DATACENTER_ID, WORKER_ID = 7, 19
 BATCH = 10000

@@ -1,49 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The system clock steps under a running server, and between one life and the next.
-
-libfaketime stands between the server and its clock. It does not go with a sanitizer, and leaves
-the monotonic clocks alone, as a real step does.
-"""
+"""The system clock steps under a running server, and between one run and the next."""
 import time
 
-from harness import SANITIZED, Parts, ServerTest, libfaketime, wait_for
+from fake_clock import ClockTest
+from harness import Parts, wait_for
 from wire import EXCEPTION, STRICT
-
-
-class FakeClock:
-    """The offset from the true time at which a server sees its system clock. Without the last
-    setting of the environment its waits end at once, and it spins."""
-
-    def __init__(self, directory):
-        self.path = directory / "faketime"
-        self.offset_ms = 0
-        self.step_ms(0)
-        self.environment = {"LD_PRELOAD": libfaketime(), "FAKETIME_TIMESTAMP_FILE": str(self.path),
-                            "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_NO_CACHE": "1",
-                            "FAKETIME_FORCE_MONOTONIC_FIX": "0"}
-
-    def step_ms(self, by_ms):
-        self.offset_ms += by_ms
-        new = self.path.with_suffix(".new")
-        new.write_text(f"{self.offset_ms / 1000:+.3f}\n")
-        new.rename(self.path)
-
-    def now_ms(self):
-        return time.time() * 1000 + self.offset_ms
-
-
-class ClockTest(ServerTest):
-    def setUp(self):
-        super().setUp()
-        if SANITIZED:
-            self.skipTest("libfaketime does not go with a sanitizer")
-        self.clock = FakeClock(self.directory)
-
-    def start(self, *options, **settings):
-        return super().start(*options, environment=self.clock.environment, **settings)
-
-    def assert_increasing(self, numbers):
-        self.assertTrue(all(a < b for a, b in zip(numbers, numbers[1:])), "not increasing")
 
 
 class Steps(ClockTest):

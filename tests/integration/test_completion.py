@@ -7,9 +7,9 @@ import re
 import subprocess
 import tempfile
 
+from ctl import CtlTest, run
 from harness import CTL_ENVIRONMENT, PATIENCE, SNOWFLAKECTL, SNOWFLAKED, wait_for
 from terminal import Terminal
-from test_snowflakectl import CtlTest, run
 
 PROGRAMS = {"snowflakectl": SNOWFLAKECTL, "snowflaked": SNOWFLAKED}
 LAYOUTS = {each["name"] for each in json.loads(run("--json", "layouts").stdout)}

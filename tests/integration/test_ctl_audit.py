@@ -12,11 +12,9 @@ import tempfile
 import unittest
 
 import audit
+from ctl import CtlTest, InterruptTest, run
 from harness import (CTL_ENVIRONMENT, EPOCH_MS, PATIENCE, SANITIZED, SNOWFLAKECTL, ServerTest,
-                     scaled, wait_for)
-from test_ctl_interrupt import InterruptTest
-from test_snowflakectl import CtlTest, run
-from test_state import may_mount, mount
+                     may_mount, mount, scaled, wait_for)
 
 LINE = "CgABAAAAAAAAAAELAAIAAAAJdXNlcmFnZW50CgADAAAAAAAAAAEA"
 MEBIBYTE = 1 << 20

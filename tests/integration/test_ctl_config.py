@@ -6,8 +6,8 @@ import subprocess
 import tempfile
 
 from bindings import ROOT
+from ctl import CtlTest, run
 from harness import ENVIRONMENT, PATIENCE, SNOWFLAKED
-from test_snowflakectl import CtlTest, run
 
 # what is wrong, however it is wrong: the group, a key, a value, what does not go together
 WRONG = ("listen = here\n", "[snowflaked]\nlistn=127.0.0.1\n", "[snowflaked]\nthreads=0\n",

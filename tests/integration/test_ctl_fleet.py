@@ -7,20 +7,13 @@ import socket
 import time
 
 from bindings import current
+from ctl import CtlTest, RegistryTest, cells, run, servers
 from fake_servers import Told, hanging, now_ms
 from harness import PATIENCE, ServerTest, dead_address, wait_for
-from test_snowflakectl import CtlTest, run
-from test_workers import ZookeeperTest, cells
 from zookeeper import Standalone
 
 RegistryUnavailable = current.types.RegistryUnavailable
 AWAY = RegistryUnavailable(message="the registry has not answered yet", retry_after_ms=1000)
-
-
-def servers(*named):
-    """Options that name them all."""
-    return [word for each in named
-            for word in ("--server", each if isinstance(each, str) else each.address)]
 
 
 def list_all(*named, options=()):
@@ -223,7 +216,7 @@ class Missing(CtlTest, ServerTest):
         self.assertEqual([row["worker_id"] for row in json.loads(self.assert_ok(done))], [1, 2])
 
 
-class Real(ZookeeperTest):
+class Real(RegistryTest):
     def test_several_registries_are_one_list(self):
         _, alone, _ = self.start_server("--datacenter-id", 7, "--worker-id", 3)
         clustered = [self.launch("--zookeeper", self.hosts, "--datacenter-id", 1)

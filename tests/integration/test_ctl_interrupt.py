@@ -2,57 +2,15 @@
 """Ctrl-C in snowflakectl: it ends by the signal, and what it has printed is complete."""
 import json
 import os
-import pathlib
-import re
 import select
 import signal
 import subprocess
-import threading
 
+from ctl import InterruptTest, RegistryTest, has_signal
 from fake_servers import Extended, hanging, serve
-from harness import CTL_ENVIRONMENT, PATIENCE, SNOWFLAKECTL, dead_address, wait_for
-from test_snowflakectl import CtlTest
-from test_workers import ZookeeperTest
+from harness import dead_address, wait_for
 
 ENOUGH = 1 << 40  # not done before the test is
-
-
-def has_signal(process, which, number):
-    """Whether it is in that set of /proc/PID/status."""
-    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
-    signals = int(re.search(rf"^{which}:\s*([0-9a-f]+)$", status, re.MULTILINE)[1], 16)
-    return signals >> number - 1 & 1
-
-
-class InterruptTest(CtlTest):
-    def start(self, *arguments, **settings):
-        process = subprocess.Popen(
-            [SNOWFLAKECTL, *map(str, arguments)], text=True,
-            **{"env": CTL_ENVIRONMENT, "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE,
-               "stderr": subprocess.PIPE, **settings})
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        limit = threading.Timer(30 * PATIENCE, process.kill)  # so that what is read has an end
-        limit.start()
-        self.addCleanup(limit.cancel)
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            if pipe is not None:
-                self.addCleanup(pipe.close)
-        return process
-
-    def read_to(self, process, end):
-        """What it prints up to that, which it has to print soon: the last line may have no end."""
-        begun = ""
-        while not begun.endswith(end):
-            begun += process.stdout.read(1) or self.fail(begun)
-        return begun
-
-    def interrupt(self, process, number=signal.SIGINT):
-        """What it still says then, on standard output and on standard error."""
-        process.send_signal(number)
-        output, errors = process.stdout.read(), process.stderr.read()
-        self.assertEqual(process.wait(), -number, errors)
-        return output, errors
 
 
 class Interrupt(InterruptTest):
@@ -169,7 +127,7 @@ class Interrupt(InterruptTest):
         self.assertEqual(seen.count(b"\n"), 3, seen)
 
 
-class Watch(InterruptTest, ZookeeperTest):
+class Watch(InterruptTest, RegistryTest):
     def test_nothing_comes_behind_what_was_complete(self):
         self.registry.make_layout()
         process = self.start("--json", "--zookeeper", self.hosts, "workers", "--watch")

@@ -2,9 +2,9 @@
 """What scripts read from snowflakectl --json when something fails: JSON all the same."""
 import json
 
+from ctl import CtlTest, run
 from fake_servers import Extended, Of2010, hanging, serve, serve_2010
 from harness import dead_address
-from test_snowflakectl import CtlTest, run
 
 
 class Failures(CtlTest):

@@ -6,9 +6,9 @@ import resource
 import signal
 import time
 
+from ctl import CtlTest, run
 from fake_servers import Extended, Of2010, hanging, serve, serve_2010
 from harness import BUILD_FACTOR, PATIENCE, ServerTest, assert_soon, dead_address
-from test_snowflakectl import CtlTest, run
 
 
 def named(*servers):

@@ -2,13 +2,9 @@
 """snowflakectl at a relay, which holds no worker ID: it is no second holder of its server's."""
 import json
 
-from fake_servers import Told
+from ctl import CtlTest, Lines, cells, groups_of, run, servers
+from fake_servers import Counting, Told
 from harness import PATIENCE, ServerTest
-from test_ctl_fleet import servers
-from test_ctl_status import groups_of
-from test_snowflakectl import CtlTest, run
-from test_top import Counting, Lines
-from test_workers import cells
 
 WORKER_ID = 7
 ELSEWHERE = "a.example:7609"

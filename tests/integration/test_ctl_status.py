@@ -3,20 +3,10 @@
 import json
 import re
 
+from ctl import CtlTest, groups_of, run, servers
 from fake_servers import Extended, Of2010, Told, serve, serve_2010
 from harness import SNOWFLAKECTL, ServerTest, dead_address
 from terminal import CLEAR, Terminal, run_on_terminal
-from test_ctl_fleet import servers
-from test_snowflakectl import CtlTest, run
-
-
-def groups_of(text):
-    """{head: {name: what stands after it}}"""
-    groups = {}
-    for block in text.strip("\n").split("\n\n"):
-        head, *lines = block.split("\n")
-        groups[head] = dict(line.split(maxsplit=1) for line in lines)
-    return groups
 
 
 class Counts(Told):

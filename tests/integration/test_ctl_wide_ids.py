@@ -5,8 +5,8 @@ import random
 import re
 import uuid
 
+from ctl import CtlTest, run
 from harness import EPOCH_MS, ServerTest, SharedServerTest, scaled
-from test_snowflakectl import CtlTest, run
 
 ULID = r"[0-7][0-9A-HJKMNP-TV-Z]{25}"
 UUID7 = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"

@@ -11,8 +11,7 @@ import threading
 import time
 
 import wire
-from harness import (BUILD_FACTOR, PATIENCE, SANITIZED, ServerTest, assert_soon, scaled,
-                     wait_for)
+from harness import BUILD_FACTOR, PATIENCE, SANITIZED, ServerTest, assert_soon, scaled, wait_for
 from wire import STRICT, UNFRAMED
 
 CALL = STRICT.call("get_id", "good")

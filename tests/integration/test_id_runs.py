@@ -2,15 +2,11 @@
 """IDs as runs: the same as get_ids, in a reply that does not grow with them."""
 from harness import (EPOCH_MS, LONG_WAIT_MS, Parts, ServerTest, SharedServerTest, reserve_ahead,
                      scaled)
-from wire import FORMS, REPLY, STRICT
+from wire import FORMS, REPLY, STRICT, numbers_of
 
 MAX_BATCH = 10000
 TICK_IDS = 4096
 METHOD = "get_id_runs"
-
-
-def numbers_of(runs):
-    return [run.first + i for run in runs for i in range(run.count)]
 
 
 class IdRuns(SharedServerTest):

@@ -7,8 +7,8 @@ import threading
 import time
 
 import wire
+from fake_clock import ClockTest
 from harness import PATIENCE, ServerTest, assert_soon, wait_for
-from test_clock import ClockTest
 from wire import EXCEPTION, STRICT
 from zookeeper_case import ZooKeeperTest, tick_at, tick_of, worker_id_of
 

@@ -5,8 +5,8 @@ import json
 import time
 import unittest
 
+from ctl import CtlTest, run
 from harness import PATIENCE, ServerTest, wait_for
-from test_snowflakectl import CtlTest, run
 from wire import EXCEPTION, STRICT
 from zookeeper_case import ZooKeeperTest
 

@@ -12,8 +12,7 @@ import uuid
 
 import official
 import wire
-from harness import (CTL_ENVIRONMENT, PATIENCE, SNOWFLAKECTL, ServerTest, scaled,
-                     wait_for)
+from harness import CTL_ENVIRONMENT, PATIENCE, SNOWFLAKECTL, ServerTest, scaled, wait_for
 from passed import PassedTest
 from wire import FORMS, STRICT
 

@@ -13,8 +13,8 @@ import time
 import unittest
 
 from bindings import ROOT
+from ctl import run
 from harness import LONG_WAIT_MS, PATIENCE, ServerTest, wait_for
-from test_snowflakectl import run
 from wire import STRICT
 
 AHEAD_MS = int(300 * PATIENCE)  # all old clocks were: that it is "now" says nothing

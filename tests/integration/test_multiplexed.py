@@ -3,14 +3,15 @@
 have several services on one port."""
 import contextlib
 
-from bindings import contract_2010, current
-from harness import SharedServerTest
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.protocol.TCompactProtocol import TCompactProtocol
 from thrift.protocol.TMultiplexedProtocol import TMultiplexedProtocol
 from thrift.Thrift import TApplicationException, TMessageType, TType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TFramedTransport
+
+from bindings import contract_2010, current
+from harness import SharedServerTest
 
 TRANSPORTS = (TFramedTransport, TBufferedTransport)
 PROTOCOLS = {

@@ -5,8 +5,8 @@ import re
 from admin import LISTEN, Admin
 from browser import DESK, PHONE, Browser
 from harness import ServerTest, wait_for
-from zookeeper_case import DATACENTER, ZooKeeperTest, worker_id_of
 from znodes import Registry, tick_in
+from zookeeper_case import DATACENTER, ZooKeeperTest, worker_id_of
 
 HTML = "<img src=x onerror=\"document.title='it ran'\"><b>bold</b>"
 ID = 1724551110456385539

@@ -5,19 +5,15 @@ import sys
 import threading
 import time
 
-from harness import SANITIZED, SLOW_LAYOUT, ServerTest, assert_soon, wait_for
-from wire import EXCEPTION, FORMS, STRICT
+from harness import PARKING, PER_TICK, SANITIZED, ServerTest, assert_soon, wait_for
+from wire import EXCEPTION, FORMS, GET_ID, STRICT
 
-# 16 IDs each 100 ms. With max-ahead 0 the waits are long enough to look at.
-SLOW = ("--layout", SLOW_LAYOUT, "--max-ahead", 0, "--threads", 1)
-PER_TICK = 16
 TICK_S = 0.1
-GET_ID = STRICT.call("get_id", "good")
 
 
 class Parking(ServerTest):
     def start(self, *options, **settings):
-        self.server = super().start(*SLOW, "--max-wait", 10000, *options, **settings)
+        self.server = super().start(*PARKING, "--max-wait", 10000, *options, **settings)
         self.other = self.connect()
         return self.server
 

@@ -7,9 +7,8 @@ import threading
 import time
 import unittest
 
-from harness import SANITIZED, ServerTest, assert_soon, wait_for
-from test_parking import GET_ID, PER_TICK, SLOW
-from wire import EXCEPTION, STRICT, Closed, Connection
+from harness import PARKING, PER_TICK, SANITIZED, ServerTest, assert_soon, wait_for
+from wire import EXCEPTION, GET_ID, STRICT, Closed, Connection
 
 # So many IDs in each tick that no call waits for the clock.
 WIDE = ("--layout", "epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bits=0,"
@@ -61,7 +60,7 @@ class Pending(ServerTest):
         self.assertLess(grown, 4096)
 
     def test_replies_are_not_kept_back_by_a_call_that_waits(self):
-        server = self.start(*SLOW, "--max-wait", 60000)
+        server = self.start(*PARKING, "--max-wait", 60000)
         for ticks in (20, 100, 500):  # a busy machine may not make so many replies meanwhile
             took, waited = self.seconds_of_replies(server, ticks)
             if took < waited - 0.5:
@@ -97,7 +96,7 @@ class Pending(ServerTest):
 
 class StopUnderPressure(ServerTest):
     def test_what_came_behind_a_call_that_waits(self):
-        server = self.start(*SLOW, "--max-wait", 60000, *AT_LEISURE)
+        server = self.start(*PARKING, "--max-wait", 60000, *AT_LEISURE)
         with server.connect() as connection, server.connect() as other:
             connection.send(GET_ID * PER_TICK * 2)
             other.call(STRICT, "get_timestamp")  # by now the first is parked
@@ -127,7 +126,7 @@ class StopUnderPressure(ServerTest):
 
     def test_the_limit_of_a_stop_holds_for_calls_that_wait(self):
         """They are answered with what there is, every one of them, and the connection is closed."""
-        server = self.start(*SLOW, "--max-wait", 60000, "--stop-timeout", 300)
+        server = self.start(*PARKING, "--max-wait", 60000, "--stop-timeout", 300)
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(server.connect()) for _ in range(3)]
             for client in clients:

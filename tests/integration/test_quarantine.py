@@ -9,11 +9,10 @@ import unittest
 import uuid
 from datetime import datetime
 
+from ctl import FAR, RegistryTest, answer_question, run
+from fake_clock import FakeClock
 from harness import ENVIRONMENT, PATIENCE, SANITIZED, SNOWFLAKECTL, secret_file, wait_for
 from proxy import CREATE_2, GET_DATA, SET_DATA, Proxy
-from test_clock import FakeClock
-from test_snowflakectl import answer_question, run
-from test_workers import FAR, ZookeeperTest
 from znodes import Registry, tick_in, time_of
 
 SKEW_MS = 10000
@@ -25,7 +24,7 @@ LENGTH_S = SLACK_S + SKEW_S + RESERVATION_S
 MOST = (3600, 86400)  # of what servers allow
 
 
-class QuarantineTest(ZookeeperTest):
+class QuarantineTest(RegistryTest):
     """Of a tree that servers with default options have left."""
 
     def setUp(self):
@@ -48,7 +47,7 @@ class QuarantineTest(ZookeeperTest):
     def assert_only_changed(self, before, *paths):
         """But for the parent of the datacenters, whose data are written as they were."""
         parent = f"{self.registry.root}/datacenters"
-        after = self.registry.everything(self.registry.root)
+        after = self.registry.everything()
         self.assertEqual(after[parent][0], before[parent][0])
         for path in (parent, *paths):
             after.pop(path)
@@ -62,7 +61,7 @@ class Quarantine(QuarantineTest):
         self.registry.reserve(1, 3, tick_in(5), str(uuid.uuid4()))
         self.registry.reserve(2, 31, past, str(uuid.uuid4()), "")
         self.registry.set_floor(2, past)
-        before = self.registry.everything(self.registry.root)
+        before = self.registry.everything()
         lines = self.assert_ok(self.quarantine()).splitlines()
         floor = self.registry.read_floor(1)
         self.assert_raised(floor, 1)
@@ -82,7 +81,7 @@ class Quarantine(QuarantineTest):
         self.registry.make_datacenter(0)
         for far in (tick_in(86400), (1 << 41) - 1):
             self.registry.set_floor(0, far)
-            before = self.registry.everything(self.registry.root)
+            before = self.registry.everything()
             self.assertIn("0 floors raised, 1 left where they were",
                           self.assert_ok(self.quarantine()))
             version = before[path][3] + 1
@@ -169,7 +168,7 @@ class Quarantine(QuarantineTest):
         self.registry.make_datacenter(0)
         clock = FakeClock(self.directory)
         for seconds in (-7200, 7200, -15, 15):
-            before = self.registry.everything(self.registry.root)
+            before = self.registry.everything()
             clock.step_ms(seconds * 1000 - clock.offset_ms)
             done = self.quarantine(environment=clock.environment)
             self.assert_fails(done, 1, "more than 10 s apart", "set the clock that is wrong right")
@@ -182,10 +181,10 @@ class Quarantine(QuarantineTest):
             self.assert_raised(self.registry.read_floor(0), version)
 
     def test_without_a_datacenter_it_asks_for_one(self):
-        before = self.registry.everything(self.registry.root)
+        before = self.registry.everything()
         self.assert_fails(self.quarantine(), 1, "no datacenter", self.registry.root,
                           "--datacenter-id")
-        self.assertEqual(self.registry.everything(self.registry.root), before)
+        self.assertEqual(self.registry.everything(), before)
         self.assertIn("1 floor raised", self.assert_ok(self.quarantine("--datacenter-id", 4)))
 
     def test_a_floor_that_is_missing_is_made(self):
@@ -311,7 +310,7 @@ class Live(QuarantineTest):
     def test_servers_that_live_are_named_and_nothing_is_changed(self):
         self.registry.claim(1, "a.example:7609", 4, session_timeout_ms=400)
         self.registry.claim(2, "[::1]:7610", session_timeout_ms=400)
-        before = self.registry.everything(self.registry.root)
+        before = self.registry.everything()
         began = time.monotonic()
         done = self.quarantine()
         self.assertGreater(time.monotonic() - began, 1.6)
@@ -324,7 +323,7 @@ class Live(QuarantineTest):
             "  datacenter 2  worker -  [::1]:7610",
             "snowflakectl: stop them, or keep them from reaching this ZooKeeper, and run it again; "
             "--even-if-servers-live goes on all the same"])
-        self.assertEqual(self.registry.everything(self.registry.root), before)
+        self.assertEqual(self.registry.everything(), before)
         lines = self.assert_ok(self.quarantine("--even-if-servers-live")).splitlines()
         self.assertEqual([line.split()[-1] for line in lines[1:3]], ["1", "1"])
         self.assert_raised(self.registry.read_floor(1), 1)
@@ -397,7 +396,7 @@ class Live(QuarantineTest):
         self.assertGreater(self.registry.read_floor(9).tick, 0)
 
 
-class Asking(ZookeeperTest):
+class Asking(RegistryTest):
     """It asks first, at a terminal; and without one it does nothing."""
 
     def setUp(self):

@@ -4,9 +4,9 @@ import json
 import shutil
 import time
 
+from ctl import run
 from harness import wait_for
 from proxy import GET_CHILDREN, GET_CHILDREN_2, GET_DATA, SYNC, SYSTEM_ERROR
-from test_snowflakectl import run
 from znodes import Registry, tick_in, time_of
 from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, tick_of
 

@@ -11,9 +11,8 @@ from admin import LISTEN as ADMIN, Admin
 from fake_servers import Extended, Of2010, Told, serve, serve_2010
 from harness import (LONG_WAIT_MS, PATIENCE, SNOWFLAKECTL, Parts, ServerTest, dead_address, scaled,
                      wait_for)
-from test_id_runs import numbers_of
-from test_restarts import PythonClient
-from wire import FORMS, REPLY, STRICT
+from python_client import PythonClient
+from wire import FORMS, REPLY, STRICT, numbers_of
 
 MAX_BATCH = 10000
 DATACENTER = 5

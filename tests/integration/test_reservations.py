@@ -3,11 +3,11 @@
 import json
 import uuid
 
-from test_workers import FAR, ZookeeperTest
+from ctl import FAR, RegistryTest
 from znodes import tick_in, time_of
 
 
-class Reservations(ZookeeperTest):
+class Reservations(RegistryTest):
     def test_held_quarantined_free_and_damaged(self):
         self.registry.make_layout()
         _, nonce = self.registry.claim(1, "h.invalid:1", 3)

@@ -7,10 +7,9 @@ import threading
 import time
 import uuid
 
+from ctl import RegistryTest, answer_question, run
 from harness import ENVIRONMENT, PATIENCE, SNOWFLAKECTL, assert_soon, secret_file
 from proxy import SET_ACL, Proxy
-from test_snowflakectl import answer_question, run
-from test_workers import ZookeeperTest
 from znodes import Registry
 
 SECRET = "ids:s3cret:with:colons"
@@ -29,7 +28,7 @@ def anyone(**permissions):
     return make_acl("world", "anyone", **permissions)
 
 
-class SecureTest(ZookeeperTest):
+class SecureTest(RegistryTest):
     """A tree of two datacenters with two reservations each; `kazoo` is a stranger's."""
 
     def setUp(self):
@@ -105,11 +104,11 @@ class WholeTree(SecureTest):
 
     def test_twice_is_as_good_as_once(self):
         self.assert_ok(self.secure())
-        before = Registry(self.insider, self.root).everything(self.root)
+        before = Registry(self.insider, self.root).everything()
         self.assertEqual(
             self.assert_ok(self.secure()),
             "16 znodes: 0 were open to anyone, 0 of them are closed now; 0 are someone else's\n")
-        self.assertEqual(Registry(self.insider, self.root).everything(self.root), before)
+        self.assertEqual(Registry(self.insider, self.root).everything(), before)
 
     def test_half_done_is_done_by_the_next(self):
         for path in self.paths[:5]:
@@ -158,9 +157,9 @@ class WholeTree(SecureTest):
 
     def test_what_is_no_registry_is_left(self):
         self.kazoo.delete(f"{self.root}/layout")
-        before = self.registry.everything(self.root)
+        before = self.registry.everything()
         self.assert_fails(self.secure(), 1, f"no layout at {self.root}")
-        self.assertEqual(self.registry.everything(self.root), before)
+        self.assertEqual(self.registry.everything(), before)
 
     def test_who_sets_acls_all_the_time_does_not_slip_through(self):
         """While one is being set, ZooKeeper judges by the one before. Either the other is shut out,
@@ -297,14 +296,14 @@ class Asking(SecureTest):
                                            self.password, "registry", "secure"), text, *meanwhile)
 
     def test_anything_but_yes_changes_nothing(self):
-        before = self.registry.everything(self.root)
+        before = self.registry.everything()
         for text in (b"y\n", b"no\n", b"\x04"):
             status, said = self.answer(text)
             self.assertEqual(status, 1, said)
             self.assertTrue(said.endswith("nothing was changed\n"), said)
         self.assert_fails(self.ctl("--zookeeper-auth", self.password, "registry", "secure"), 2,
                           "no terminal", "--yes")
-        self.assertEqual(self.registry.everything(self.root), before)
+        self.assertEqual(self.registry.everything(), before)
         status, said = self.answer(b"yes\n")
         self.assertEqual(status, 0, said)
         for word in ("16 of 16 znodes", "user ids alone", self.root):
@@ -328,7 +327,7 @@ class Asking(SecureTest):
         self.assert_closed(self.paths)
 
     def test_wrong_arguments_are_named(self):
-        before = self.registry.everything(self.root)
+        before = self.registry.everything()
         for words, arguments in (
                 (["one argument: quarantine or secure"], ["secure", "all"]),
                 (["secure does not take --reservation"], ["secure", "--reservation", "5"]),
@@ -341,4 +340,4 @@ class Asking(SecureTest):
                                        *arguments), 2, *words)
         self.assert_fails(self.ctl("registry", "secure", "--yes"), 2, "--zookeeper-auth FILE")
         self.assert_fails(run("registry", "secure", "--yes"), 2, "needs --zookeeper")
-        self.assertEqual(self.registry.everything(self.root), before)
+        self.assertEqual(self.registry.everything(), before)

@@ -4,12 +4,12 @@ import json
 import os
 import socket
 import subprocess
-import unittest
 
 from bindings import ROOT
+from ctl import CtlTest, run
 from fake_servers import Extended, Of2010, serve, serve_2010
-from harness import (CTL_ENVIRONMENT, ELSEWHERE, ENVIRONMENT, PATIENCE, SANITIZED, SNOWFLAKECTL,
-                     Parts, ServerTest, SharedServerTest, dead_address, reserve_ahead)
+from harness import (ENVIRONMENT, PATIENCE, SANITIZED, SNOWFLAKECTL, Parts, ServerTest,
+                     SharedServerTest, dead_address, reserve_ahead)
 
 LAYOUTS = json.loads((ROOT / "tests/vectors/layouts.json").read_text())
 TEXTS = json.loads((ROOT / "tests/vectors/text.json").read_text())
@@ -17,46 +17,6 @@ FORMS = {"base32_crockford": "crockford", "base62": "base62", "base58_flickr": "
          "hex": "hex"}
 
 LONG = "a" * 100_000
-
-
-def run(*arguments, **settings):
-    environment = {**CTL_ENVIRONMENT, **settings.pop("environment", {})}
-    return subprocess.run([SNOWFLAKECTL, *map(str, arguments)], env=environment, text=True,
-                          stdin=settings.pop("stdin", subprocess.DEVNULL), timeout=30 * PATIENCE,
-                          stdout=settings.pop("stdout", subprocess.PIPE),
-                          stderr=subprocess.PIPE, check=False, **settings)
-
-
-def answer_question(fail, arguments, text, meanwhile=lambda: None):
-    """The exit status of a command that asks at a terminal, and all that it said on standard error.
-    @meanwhile: what is done while the question stands"""
-    leader, follower = os.openpty()
-    process = subprocess.Popen([SNOWFLAKECTL, *map(str, arguments)], env=ENVIRONMENT, text=True,
-                               stdin=follower, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    os.close(follower)
-    question = ""
-    while not question.endswith("go on: "):
-        question += process.stderr.read(1) or fail(question)
-    meanwhile()
-    os.write(leader, text)
-    _, said = process.communicate(timeout=20 * PATIENCE)
-    os.close(leader)
-    return process.returncode, question + said
-
-
-@unittest.skipIf(ELSEWHERE, "not about the server")
-class CtlTest(unittest.TestCase):
-    def assert_ok(self, done):
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
-        return done.stdout
-
-    def assert_fails(self, done, status, *words):
-        """That status, and one line that holds the words."""
-        self.assertEqual(done.returncode, status, done)
-        lines = done.stderr.splitlines()
-        self.assertEqual(len(lines), 1, done.stderr)
-        for word in words:
-            self.assertIn(word, lines[0])
 
 
 class Asking(SharedServerTest, CtlTest):

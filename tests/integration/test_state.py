@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state directory: what makes it unusable is one clear line, and never an ID twice."""
-import ctypes
 import json
 import os
 import signal
@@ -9,22 +8,8 @@ import threading
 import time
 import unittest
 
-from harness import PATIENCE, Parts, ServerTest, reserve_ahead, wait_for
+from harness import PATIENCE, Parts, ServerTest, may_mount, mount, reserve_ahead, wait_for
 from wire import EXCEPTION, STRICT, Closed
-
-CLONE_NEWNS = 0x00020000
-
-
-def may_mount():
-    """Moves this process, once, to a mount namespace of its own, whose mounts end with it."""
-    if os.geteuid() != 0 or ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS) != 0:
-        return False
-    return subprocess.run(["mount", "--make-rprivate", "/"], check=False).returncode == 0
-
-
-def mount(directory, options):
-    directory.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", directory], check=True)
 
 
 class Unusable(ServerTest):

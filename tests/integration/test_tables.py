@@ -5,11 +5,10 @@ import json
 import unicodedata
 import uuid
 
+from ctl import CtlTest, RegistryTest, cells, run
 from fake_servers import Told, now_ms
 from harness import SNOWFLAKECTL, secret_file, wait_for
 from terminal import run_on_terminal
-from test_snowflakectl import CtlTest, run
-from test_workers import ZookeeperTest, cells
 from znodes import Registry, tick_in, time_of
 
 FULL = ["datacenter", "worker", "address", "state", "claimed at", "reserved until", "round trip",
@@ -93,7 +92,7 @@ class Widths(CtlTest):
             self.assertEqual(len({len(line) for line in lines}), 1)
 
 
-class Times(ZookeeperTest):
+class Times(RegistryTest):
     def setUp(self):
         super().setUp()
         self.registry.make_layout()
@@ -149,7 +148,7 @@ class Times(ZookeeperTest):
         self.assertRegex(table[1][5], r"^\S+Z( \(ended\))?$")
 
 
-class Names(ZookeeperTest):
+class Names(RegistryTest):
     """What anybody may call a znode."""
 
     def assert_plain(self, text):

@@ -7,32 +7,15 @@ import subprocess
 import threading
 import time
 
-from fake_servers import Told, hanging
+from ctl import CtlTest, Lines, RegistryTest, run, servers
+from fake_servers import Counting, Told, hanging
 from harness import CTL_ENVIRONMENT, PATIENCE, SNOWFLAKECTL, ServerTest, dead_address
 from terminal import CLEAR, Terminal
-from test_ctl_fleet import servers
-from test_snowflakectl import CtlTest, run
-from test_workers import ZookeeperTest
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 HEADS = ["worker", "address", "state", "IDs/s", "calls/s", "trip", "clock", "left", "conns"]
 NAMES = ["worker", "address", "state", "ids", "calls", "round-trip", "clock", "reservation",
          "connections"]
-
-
-class Counting(Told):
-    """Counts as many IDs a second, by its own clock, in calls of ten."""
-
-    def __init__(self, ids_per_s=0, connections=1, **fields):
-        self.ids_per_s = ids_per_s
-        self.connections = connections
-        self.began = time.monotonic()
-        super().__init__(**fields)
-
-    def get_counters(self):
-        ids = int((time.monotonic() - self.began) * self.ids_per_s)
-        return {"ids_generated": ids, "calls": ids // 10, "connections_ended": 5,
-                "connections_accepted": 5 + self.connections}
 
 
 def top_on_terminal(*named, options=(), columns=80, rows=24, environment=None):
@@ -45,23 +28,6 @@ def rows_of(screen):
     lines = COLOUR.sub("", screen).splitlines()
     end = next(i for i, line in enumerate(lines) if " serving, " in line)
     return [line.split() for line in lines[1:end]], lines[end:]
-
-
-class Lines:
-    """top where its output is read by a program, line by line."""
-
-    def __init__(self, test, *arguments):
-        self.process = subprocess.Popen(
-            [SNOWFLAKECTL, *map(str, arguments)], env=CTL_ENVIRONMENT, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        test.addCleanup(self.end)
-
-    def end(self):
-        self.process.kill()
-        self.process.communicate()
-
-    def next(self):
-        return self.process.stdout.readline()
 
 
 class OnATerminal(CtlTest):
@@ -325,7 +291,7 @@ class Elsewhere(CtlTest):
             self.assert_fails(run("top", *arguments), 2, *words)
 
 
-class Real(ZookeeperTest, ServerTest):
+class Real(RegistryTest, ServerTest):
     def test_the_fleet_that_zookeeper_has(self):
         first, second = (self.launch("--zookeeper", self.hosts, "--datacenter-id", 1)
                          for _ in range(2))

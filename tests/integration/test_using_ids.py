@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from bindings import ROOT
 from databases import MariaDb, PostgreSql, Sqlite, cells, shell
-from harness import (CTL_ENVIRONMENT, ELSEWHERE, EPOCH_MS, PATIENCE, SANITIZED,
-                     SNOWFLAKECTL, Parts)
+from harness import CTL_ENVIRONMENT, ELSEWHERE, EPOCH_MS, PATIENCE, SANITIZED, SNOWFLAKECTL, Parts
 
 GUIDE = ROOT / "docs" / "using-ids.md"
 EXAMPLES = ROOT / "docs" / "examples"

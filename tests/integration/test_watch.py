@@ -13,14 +13,12 @@ import threading
 import time
 import unittest
 
+from ctl import CtlTest, RegistryTest, has_signal
 from fake_servers import Told, now_ms
 from harness import CTL_ENVIRONMENT, PATIENCE, SANITIZER, SNOWFLAKECTL, dead_address, wait_for
 from terminal import Program
-from test_ctl_interrupt import has_signal
-from test_snowflakectl import CtlTest
-from test_workers import ZookeeperTest
-from zookeeper import Standalone
 from znodes import Registry, tick_in, time_of
+from zookeeper import Standalone
 
 FAR = 600
 LATE = 0.5 * PATIENCE
@@ -66,7 +64,7 @@ class Watch(Program):
         return self.process.wait(10 * PATIENCE)
 
 
-class Watching(ZookeeperTest):
+class Watching(RegistryTest):
     def watch(self, *arguments):
         return Watch("--zookeeper", self.hosts, *arguments)
 

@@ -5,10 +5,10 @@ import signal
 import termios
 import threading
 
+from ctl import CtlTest
 from fake_servers import Told
 from harness import PATIENCE, SNOWFLAKECTL, dead_address, wait_for
 from terminal import CLEAR, Terminal
-from test_snowflakectl import CtlTest
 
 
 class OnATerminal(CtlTest):

@@ -4,8 +4,7 @@ import threading
 import time
 
 import official
-from harness import (EPOCH_MS, LONG_WAIT_MS, ServerTest, SharedServerTest, reserve_ahead,
-                     scaled)
+from harness import EPOCH_MS, LONG_WAIT_MS, ServerTest, SharedServerTest, reserve_ahead, scaled
 from wire import COMPACT, FORMS, STRICT
 
 MAX_BATCH = 10000

@@ -6,50 +6,12 @@ import socket
 import time
 import uuid
 
-from harness import PATIENCE, ServerTest, assert_soon, dead_address, secret_file
-from test_snowflakectl import CtlTest, run
-from zookeeper import Standalone
+from ctl import FAR, RegistryTest, cells, run
+from harness import PATIENCE, assert_soon, dead_address, secret_file
 from znodes import Registry, tick_in, time_of
 
-FAR = 600
 
-
-class ZookeeperTest(CtlTest, ServerTest):
-    """A test with a root of its own in the ZooKeeper of its class."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.zookeeper = Standalone().start()
-        cls.addClassCleanup(cls.zookeeper.close)
-        cls.kazoo = cls.zookeeper.client()
-        cls.addClassCleanup(cls.kazoo.close)
-        cls.addClassCleanup(cls.kazoo.stop)
-
-    def setUp(self):
-        super().setUp()
-        self.registry = Registry(self.kazoo, f"/{self._testMethodName}")
-        self.hosts = self.zookeeper.connect_string + self.registry.root
-
-    def ctl(self, *arguments, **settings):
-        return run("--zookeeper", self.hosts, *arguments, **settings)
-
-    def listed(self, *arguments):
-        return json.loads(self.assert_ok(self.ctl("--json", *arguments)))
-
-    def start_server(self, *options):
-        """A real server on the file registry, which knows nothing of ZooKeeper."""
-        server = self.launch("--state-directory", self.directory / str(uuid.uuid4()),
-                             *options).wait_ready()
-        return server, "%s:%d" % server.address, server.call("get_worker").nonce
-
-
-def cells(output):
-    """The lines of a table, each as a list."""
-    return [re.split(r" {2,}", line.strip()) for line in output.splitlines()]
-
-
-class Workers(ZookeeperTest):
+class Workers(RegistryTest):
     def test_servers_that_run_and_one_that_does_not(self):
         self.registry.make_layout()
         _, first, first_nonce = self.start_server("--datacenter-id", 1, "--worker-id", 4)
@@ -221,7 +183,7 @@ class Workers(ZookeeperTest):
         self.assertTrue(all(each["reserved_until"] for each in listed))
 
 
-class ReadOnly(ZookeeperTest):
+class ReadOnly(RegistryTest):
     def test_nothing_is_made_or_changed(self):
         self.registry.make_layout()
         self.registry.claim(1, "h.invalid:1", 3)
@@ -250,7 +212,7 @@ class ReadOnly(ZookeeperTest):
             self.assert_fails(self.ctl("workers"), 1, f"{self.registry.root}/layout: ")
 
 
-class FromServers(ZookeeperTest):
+class FromServers(RegistryTest):
     """Without ZooKeeper: a server is asked who there is."""
 
     def test_a_server_on_the_file_registry_knows_itself(self):
@@ -287,7 +249,7 @@ class FromServers(ZookeeperTest):
                               for each in by_zookeeper])
 
 
-class Options(ZookeeperTest):
+class Options(RegistryTest):
     def test_the_environment_names_zookeeper(self):
         self.registry.make_layout()
         environment = {"SNOWFLAKE_ZOOKEEPER": self.hosts}

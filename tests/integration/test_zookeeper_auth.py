@@ -7,15 +7,9 @@ import uuid
 
 import znodes
 from harness import secret_file, wait_for
-from zookeeper_case import DATACENTER, Tree, ZooKeeperTest, worker_id_of
+from zookeeper_case import DATACENTER, SECRET, Tree, ZooKeeperTest, acl_of, worker_id_of
 
-SECRET = "cluster:s3cret:with:colons"
 ADMIN = "admin:0ther"
-
-
-def acl_of(auth, **permissions):
-    from kazoo.security import make_digest_acl
-    return make_digest_acl(*auth.split(":", 1), **(permissions or {"all": True}))
 
 
 def anyone(**permissions):

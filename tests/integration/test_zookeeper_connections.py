@@ -42,7 +42,7 @@ class Connections(ZooKeeperTest):
         self.make_layout(sequence_bits=11, time_bits=42)
         registry = znodes.Registry(self.tree.client, self.root)
         registry.make_datacenter(DATACENTER)
-        made = registry.everything(self.root)
+        made = registry.everything()
         server.send_signal(signal.SIGCONT)
         proxy.heal()
         server.wait_event("worker-lost")
@@ -51,7 +51,7 @@ class Connections(ZooKeeperTest):
         self.assertRegex(draw.wait_failure(), "^WorkerIdUnavailable")
         tries = self.count_tries(server)
         wait_for(lambda: self.count_tries(server) > tries + 3, what="more tries")
-        self.assertEqual(registry.everything(self.root), made)
+        self.assertEqual(registry.everything(), made)
         for name in ("worker-lost", "zookeeper-refused"):
             self.assertEqual(len([event for event in server.events if event.name == name]), 1)
         self.assertEqual(server.find("session-expired") is not None, session_ms == SESSION_MS)

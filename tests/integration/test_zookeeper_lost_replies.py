@@ -6,8 +6,7 @@ import znodes
 from harness import PATIENCE, dead_address, wait_for
 from held_thread import held_thread
 from proxy import CREATE_2, GET_DATA, MULTI, REQUESTS, SYNC, SYSTEM_ERROR
-from zookeeper_case import (DATACENTER, SESSION_MS, ZooKeeperTest, now_tick, tick_of,
-                            worker_id_of)
+from zookeeper_case import DATACENTER, SESSION_MS, ZooKeeperTest, now_tick, tick_of, worker_id_of
 
 LOSSES = ("request", "reply")
 HOUR_MS = 3600 * 1000

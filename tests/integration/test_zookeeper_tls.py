@@ -14,9 +14,8 @@ from typing import NamedTuple
 from certificates import Authority, Pair
 from harness import (CTL_ENVIRONMENT, PATIENCE, ROOT, SNOWFLAKECTL, SNOWFLAKED, ServerTest,
                      secret_file, wait_for)
-from test_zookeeper_auth import SECRET, acl_of
 from zookeeper import HOST, Secure, free_port
-from zookeeper_case import ZooKeeperTest
+from zookeeper_case import SECRET, ZooKeeperTest, acl_of
 
 RECIPE = ROOT / "deploy" / "stunnel-zookeeper.conf"
 SERVERS = ("zk1.example", "zk2.example", "zk3.example")

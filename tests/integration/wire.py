@@ -299,3 +299,10 @@ def _module(method, suffix):
         if hasattr(module, _answered_as(method) + suffix):
             return getattr(module, _answered_as(method) + suffix)
     return getattr(current.Snowflake, "get_id" + suffix)
+
+
+GET_ID = STRICT.call("get_id", "good")
+
+
+def numbers_of(runs):
+    return [run.first + i for run in runs for i in range(run.count)]

@@ -114,11 +114,13 @@ class Registry:
     def read_reservation(self, datacenter, worker_id):
         return json.loads(self.kazoo.get(self.reservation_path(datacenter, worker_id))[0])
 
-    def everything(self, path="/"):
-        """Every znode below with all that writing to it would change."""
+    def everything(self, path=None):
+        """Returns each znode below the root with all that writing to it would change."""
+        path = path or self.root
+        if path == self.root and not self.kazoo.exists(path):
+            return {}
         data, stat = self.kazoo.get(path)
         found = {path: (data, stat.mzxid, stat.pzxid, stat.version, stat.cversion, stat.aversion)}
         for name in self.kazoo.get_children(path):
-            if (path, name) != ("/", "zookeeper"):
-                found.update(self.everything(f"{path.rstrip('/')}/{name}"))
+            found.update(self.everything(f"{path}/{name}"))
         return found

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import wire
 from embedded import Node
+from fake_clock import FakeClock
 from harness import EPOCH_MS, PACE, PATIENCE, SANITIZED, Parts, ServerTest, wait_for, wait_on
 from proxy import Proxy
-from test_clock import FakeClock
 from wire import EXCEPTION, STRICT
 from znodes import Registry
 from zookeeper import Standalone
@@ -26,6 +26,7 @@ DATACENTER = 3
 SESSION_MS = 1000
 RESERVATION_MS = 2000
 BATCH = 20
+SECRET = "cluster:s3cret:with:colons"
 PACE_S = 0.002       # between two draws of a thread: two cores are all there is
 REFUSED_PACE_S = 0.01
 CALL_LIMIT_S = 60    # a server may be held up for as long
@@ -39,6 +40,11 @@ def shared_zookeeper():
     if not _shared:
         _shared.append(Standalone().start())
     return _shared[0]
+
+
+def new_root():
+    """The path of a root that no other test uses."""
+    return f"/test-{os.getpid()}-{next(_roots)}"
 
 
 class Claim(NamedTuple):
@@ -283,7 +289,7 @@ class ZooKeeperTest(ServerTest):
             self.addCleanup(self.zookeeper.close)
         else:
             self.zookeeper = shared_zookeeper()
-        self.root = f"/test-{os.getpid()}-{next(_roots)}"
+        self.root = new_root()
         self.tree = Tree(self.client(), self.root)
 
     def make_zookeeper(self):
@@ -381,3 +387,8 @@ def tick_at(text):
 
 def now_tick():
     return int(time.time() * 1000) - EPOCH_MS
+
+
+def acl_of(auth, **permissions):
+    from kazoo.security import make_digest_acl
+    return make_digest_acl(*auth.split(":", 1), **(permissions or {"all": True}))

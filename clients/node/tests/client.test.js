@@ -2,14 +2,12 @@
 'use strict';
 // The client with real servers.
 const assert = require('node:assert');
-const fs = require('node:fs');
 const { test } = require('node:test');
 const {
-  ClosedError, InvalidAgentError, Snowflake, SnowflakeTimeoutError, decode,
+  ClosedError, InvalidAgentError, Snowflake, decode,
 } = require('..');
-const { startServer } = require('../lib/testing');
 const {
-  SNOWFLAKED, assertIds, client, dead, failure, peer, server, take, until,
+  assertIds, client, failure, peer, server, take, until,
 } = require('./support');
 
 test('IDs are strings, or BigInts', async (t) => {
@@ -68,38 +66,6 @@ test('what is in hand is given at once', async (t) => {
   }
 });
 
-test('a server is restarted, and replaced by another', async (t) => {
-  const first = await startServer({ program: SNOWFLAKED });
-  const { address } = first;
-  const snowflake = client(t, [address, await dead(t)], { prefetchMs: 0 });
-  const ids = await take(snowflake, 10);
-  await first.stop();
-  const other = await startServer({ program: SNOWFLAKED, listen: address });
-  ids.push(...await take(snowflake, 10));
-  assert.strictEqual(new Set(ids).size, 20);
-  const third = await server(t);
-  const both = client(t, [address, third]);
-  await take(both, 100);
-  await other.stop();
-  await take(both, 1000);
-});
-
-test('a server that is stopped by a signal, and goes on', async (t) => {
-  const running = await startServer({ program: SNOWFLAKED });
-  t.after(() => {
-    process.kill(running.pid, 'SIGCONT');
-    return running.stop();
-  });
-  const snowflake = client(t, running.address, { prefetchMs: 0, timeoutMs: 400 });
-  const ids = await take(snowflake, 5);
-  process.kill(running.pid, 'SIGSTOP');
-  await until(() => / T /.test(fs.readFileSync(`/proc/${running.pid}/stat`, 'utf8')));
-  await failure(snowflake.nextId(), SnowflakeTimeoutError);
-  process.kill(running.pid, 'SIGCONT');
-  ids.push(...await take(client(t, running.address), 5));
-  assertIds(ids, 10);
-});
-
 test('many at once do not hold up the calls behind them', async (t) => {
   const snowflake = client(t, (await peer(t)).address);
   const ended = [];
@@ -124,13 +90,6 @@ test('close ends calls at once', async (t) => {
     snowflake.close();
     await until(() => hanging.open === 0);
   }
-});
-
-test('close drops what is in hand', async (t) => {
-  const snowflake = client(t, await server(t));
-  await take(snowflake, 1000);
-  snowflake.close();
-  await failure(snowflake.nextId(), ClosedError);
 });
 
 test('arguments that cannot be', async (t) => {

@@ -17,7 +17,7 @@ const {
 const GENERATED = ['Snowflake.js', 'SnowflakeExtended.js', 'snowflake_types.js'];
 const README = fs.readFileSync(path.join(PACKAGE, 'README.md'), 'utf8');
 const manifest = require('../package.json');
-const LIMIT_MS = 60000;
+const LIMIT_MS = 120000; // of a program that hangs
 
 let place;
 let packed;

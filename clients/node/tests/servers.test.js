@@ -20,7 +20,7 @@ const {
   InvalidCount, InvalidSystemClock, InvalidUserAgentError, WorkerIdUnavailable,
 } = require('../lib/generated/snowflake_types');
 const {
-  EARLY_MS, LATE_MS, assertIds, client, dead, failure, inOrder, framed, peer, take, until,
+  Clock, assertIds, client, dead, failure, inOrder, framed, peer, take, until,
 } = require('./support');
 
 const { INTERNAL_ERROR } = Thrift.TApplicationExceptionType;
@@ -225,18 +225,24 @@ test('clients do not all go on with the same one', async (t) => {
 
 test('one that hangs has half of the time', async (t) => {
   inOrder(t);
+  const clock = new Clock(t);
   const hanging = await peer(t, hang);
   const good = await peer(t);
-  const snowflake = client(t, [hanging.address, good.address], { timeoutMs: 2 * SHORT_MS });
-  const began = performance.now();
-  await snowflake.nextId();
-  assert.ok(performance.now() - began >= SHORT_MS - EARLY_MS);
-  await take(snowflake, 1000);
+  const snowflake = client(t, [hanging.address, good.address],
+    { timeoutMs: 2 * SHORT_MS, prefetchMs: 0 });
+  const call = snowflake.nextId();
+  await until(() => hanging.calls.length === 1);
+  await clock.advance(SHORT_MS - 1);
+  assert.strictEqual(good.connections, 0);
+  await clock.advance(1);
+  await call;
+  await take(snowflake, 10);
   assert.strictEqual(hanging.calls.length, 1);
 });
 
 test('one of many addresses that hang has half of the time, all together', async (t) => {
   inOrder(t);
+  const clock = new Clock(t);
   const hanging = await peer(t, hang, 0, '0.0.0.0');
   const good = await peer(t);
   t.mock.method(dns, 'lookup', (host, options, callback) => {
@@ -245,44 +251,58 @@ test('one of many addresses that hang has half of the time, all together', async
   });
   const name = `ids.example:${hanging.listener.address().port}`;
   const snowflake = client(t, [name, good.address], { timeoutMs: 4000 });
-  const began = performance.now();
-  await snowflake.nextId();
-  const tookMs = performance.now() - began;
-  assert.ok(tookMs >= 2000 - EARLY_MS && tookMs < 3400, `${tookMs} ms`); // not 7/8 of the time
+  const call = snowflake.nextId();
+  for (const [n, shareMs] of [1000, 500, 500].entries()) { // of 2000 in all, and not 3500
+    await until(() => hanging.calls.length === n + 1);
+    assert.strictEqual(good.connections, 0);
+    await clock.advance(shareMs);
+  }
+  await call;
   assert.strictEqual(hanging.calls.length, 3);
 });
 
 test('a server that is refused and one that hangs are a timeout', async (t) => {
   inOrder(t);
-  const servers = [await dead(t), (await peer(t, hang)).address];
-  for (let n = 0; n < 5; n += 1) {
-    const snowflake = client(t, servers, { timeoutMs: 50 });
-    const { error } = await failure(snowflake.nextId(), SnowflakeTimeoutError);
-    assert.deepStrictEqual(error.attempts.map(({ server }) => server), servers);
+  const clock = new Clock(t);
+  const hanging = await peer(t, hang);
+  const servers = [await dead(t), hanging.address];
+  for (let n = 1; n <= 5; n += 1) {
+    const call = failure(client(t, servers, { timeoutMs: 50 }).nextId(), SnowflakeTimeoutError);
+    await until(() => hanging.calls.length === n);
+    await clock.advance(50);
+    assert.deepStrictEqual((await call).error.attempts.map(({ server }) => server), servers);
   }
 });
 
 test('all hang: one deadline, and who was asked', async (t) => {
+  const clock = new Clock(t);
   const peers = [await peer(t, hang), await peer(t, hang), await peer(t, hang)];
   const servers = peers.map(({ address }) => address);
-  const snowflake = client(t, servers, { timeoutMs: 5 * SHORT_MS });
-  const { error, tookMs } = await failure(snowflake.nextId(), SnowflakeTimeoutError);
+  const call = failure(client(t, servers, { timeoutMs: 2000 }).nextId(), SnowflakeTimeoutError);
+  for (const [n, shareMs] of [1000, 500, 500].entries()) {
+    await until(() => peers.filter(({ calls }) => calls.length > 0).length === n + 1);
+    await clock.advance(shareMs);
+  }
+  const { error, tookMs } = await call;
   assert.deepStrictEqual(error.attempts.map(({ server }) => server).sort(), servers.sort());
-  assert.ok(tookMs >= 5 * SHORT_MS - EARLY_MS);
+  assert.strictEqual(tookMs, 2000);
 });
 
 test('a call that waits for another\'s turn ends in its own time', async (t) => {
+  const clock = new Clock(t);
   const server = await peer(t, hang);
-  const snowflake = client(t, server.address, { timeoutMs: SHORT_MS, prefetchMs: 0 });
+  const snowflake = client(t, server.address, { timeoutMs: 400, prefetchMs: 0 });
   const calls = [];
   for (let n = 0; n < 4; n += 1) {
     calls.push(failure(snowflake.nextId(), SnowflakeTimeoutError));
-    const began = performance.now();
-    await until(() => performance.now() > began + SHORT_MS / 4);
+    await until(() => server.calls.length === 1);
+    await clock.advance(100);
   }
-  for (const { error, tookMs } of await Promise.all(calls)) {
-    assert.ok(tookMs >= SHORT_MS - EARLY_MS && tookMs < SHORT_MS + LATE_MS);
+  for (const call of calls) {
+    const { error, tookMs } = await call;
+    assert.strictEqual(tookMs, 400);
     assert.ok(error.attempts.length > 0 && error.message.includes(server.address));
+    await clock.advance(100);
   }
 });
 
@@ -296,8 +316,7 @@ test('a crowd that waits gets its IDs once a far server is back', async (t) => {
     calls.push(snowflake.nextId().then(() => {
       answered += 1;
     }, (error) => assert.ok(error instanceof SnowflakeTimeoutError)));
-    const began = performance.now();
-    await until(() => performance.now() > began + SHORT_MS / 40);
+    await pause(SHORT_MS / 40);
     if (n === 60) {
       server.answer = (call, socket) => {
         setTimeout(() => socket.write(call.ids()), SHORT_MS / 5);
@@ -308,6 +327,7 @@ test('a crowd that waits gets its IDs once a far server is back', async (t) => {
 });
 
 test('a program that was busy for longer than the deadline has its ID', async (t) => {
+  const clock = new Clock(t);
   const server = await peer(t);
   const snowflake = client(t, server.address, { timeoutMs: 100, prefetchMs: 0 });
   await snowflake.nextId();
@@ -319,10 +339,7 @@ test('a program that was busy for longer than the deadline has its ID', async (t
   await until(() => answer);
   await new Promise(setImmediate); // so that timers come next
   answer();
-  const end = performance.now() + 200;
-  while (performance.now() < end) {
-    // the event loop stands still
-  }
+  await clock.advance(200);
   await call;
 });
 
@@ -410,7 +427,7 @@ test('a name server that does not answer', async (t) => {
   for (let n = 0; n < 2; n += 1) {
     const { error, tookMs } = await failure(snowflake.nextId(), SnowflakeTimeoutError);
     assert.match(error.message, /ids\.example/);
-    assert.ok(tookMs >= SHORT_MS - EARLY_MS);
+    assert.ok(tookMs >= 0.9 * SHORT_MS);
   }
   assert.strictEqual(lookup.mock.callCount(), 1); // the one that is under way still
   const closing = client(t, 'ids.example');
@@ -426,21 +443,23 @@ test('a name that was known before', async (t) => {
     process.nextTick(answer, callback);
   });
   const name = `ids.example:${server.listener.address().port}`;
+  const clock = new Clock(t);
   const snowflake = client(t, name, { prefetchMs: 0, timeoutMs: 4 * SHORT_MS });
   await snowflake.nextId();
   const known = lookup.mock.callCount();
   answer = (callback) => callback(Object.assign(new Error('no'), { code: 'ENOTFOUND' }));
   for (let n = 0; n < 2; n += 1) { // it fails; then it rests
     await server.breakConnections();
-    await pause(20); // and the client has noticed
     await snowflake.nextId();
   }
   assert.strictEqual(lookup.mock.callCount(), known + 1);
   answer = () => {};
   await server.breakConnections();
-  await pause(150); // the first rest is over
-  await snowflake.nextId();
-  assert.strictEqual(lookup.mock.callCount(), known + 2);
+  await clock.advance(150); // the first rest is over
+  const call = snowflake.nextId();
+  await until(() => lookup.mock.callCount() === known + 2);
+  await clock.advance(2 * SHORT_MS);
+  await call;
 });
 
 /** Of a name: its address, which can change. */
@@ -459,7 +478,8 @@ function named(t, name) {
 
 test('a name that moves, from a server that falls silent, or ends, to another', async (t) => {
   const found = named(t, 'ids.example');
-  const leaves = [(old) => { old.answer = hang; }, (old) => old.close()];
+  const clock = new Clock(t);
+  const leaves = [(old) => old.close(), (old) => { old.answer = hang; }];
   for (const leave of leaves) {
     found.address = '127.0.0.1';
     const old = await peer(t);
@@ -469,13 +489,19 @@ test('a name that moves, from a server that falls silent, or ends, to another', 
     await snowflake.nextId();
     leave(old);
     found.address = '127.0.0.2';
-    await snowflake.nextId();
+    const call = snowflake.nextId();
+    if (old.answer === hang) {
+      await until(() => old.calls.length === 2);
+      await clock.advance(2 * SHORT_MS);
+    }
+    await call;
     assert.deepStrictEqual([old.connections, moved.connections], [1, 1]);
   }
 });
 
 test('a name is asked again where only its connection was silent', async (t) => {
   named(t, 'ids.example');
+  const clock = new Clock(t);
   const server = await peer(t);
   const name = `ids.example:${server.listener.address().port}`;
   const snowflake = client(t, name, { prefetchMs: 0, timeoutMs: 4 * SHORT_MS });
@@ -483,34 +509,48 @@ test('a name is asked again where only its connection was silent', async (t) => 
   server.answer = () => {
     server.answer = (call) => call.ids();
   };
-  await snowflake.nextId();
+  const call = snowflake.nextId();
+  await until(() => server.calls.length === 2);
+  await clock.advance(2 * SHORT_MS);
+  await call;
   assert.strictEqual(server.connections, 2);
 });
 
 test('a name that stays silent has all of the time', async (t) => {
   named(t, 'ids.example');
+  const clock = new Clock(t);
   const server = await peer(t);
   const name = `ids.example:${server.listener.address().port}`;
   const snowflake = client(t, name, { prefetchMs: 0, timeoutMs: SHORT_MS });
   await snowflake.nextId();
   server.answer = hang;
-  const { tookMs } = await failure(snowflake.nextId(), SnowflakeTimeoutError);
-  assert.ok(tookMs >= SHORT_MS - EARLY_MS);
+  const call = failure(snowflake.nextId(), SnowflakeTimeoutError);
+  for (const calls of [2, 3]) {
+    await until(() => server.calls.length === calls);
+    await clock.advance(SHORT_MS / 2);
+  }
+  assert.strictEqual((await call).tookMs, SHORT_MS);
 });
 
 test('what a long batch has left, the servers share', async (t) => {
   inOrder(t);
+  const clock = new Clock(t);
   const slow = await peer(t);
   const good = await peer(t);
-  const timeoutMs = 5000;
-  const snowflake = client(t, [slow.address, good.address], { prefetchMs: 0, timeoutMs });
-  const delaysMs = [timeoutMs * 0.3, timeoutMs * 0.25]; // and then it answers no more
+  const snowflake = client(t, [slow.address, good.address], { prefetchMs: 0, timeoutMs: 5000 });
+  let answer;
   slow.answer = (call, socket) => {
-    if (delaysMs.length > 0) {
-      setTimeout(() => socket.write(call.ids()), delaysMs.shift());
-    }
+    answer = () => socket.write(call.ids());
   };
-  await snowflake.nextIds(30000);
+  const ids = snowflake.nextIds(30000);
+  for (const [n, tookMs] of [1500, 1250].entries()) { // and then it answers no more
+    await until(() => slow.calls.length === n + 1);
+    await clock.advance(tookMs);
+    answer();
+  }
+  await until(() => slow.calls.length === 3);
+  await clock.advance(1125); // half of what is left
+  await ids;
   assert.deepStrictEqual([slow.calls.length, good.calls.length], [3, 1]);
 });
 
@@ -525,16 +565,6 @@ test('a port that connects to itself is refused', async (t) => {
   });
   const { error } = await failure(client(t, server.address).nextId(), UnreachableError);
   assert.strictEqual(error.attempts[0].reason, 'connection refused');
-});
-
-test('a server that drips ends in time', async (t) => {
-  const server = await peer(t, (call, socket) => {
-    const bytes = [...call.ids()];
-    const drip = setInterval(() => socket.write(Buffer.from([bytes.shift()])), SHORT_MS / 10);
-    socket.on('close', () => clearInterval(drip));
-  });
-  await failure(client(t, server.address, { timeoutMs: SHORT_MS }).nextId(), SnowflakeTimeoutError);
-  await until(() => server.open === 0);
 });
 
 test('a reply in pieces is a reply', async (t) => {

@@ -6,10 +6,9 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { after, before, test } = require('node:test');
-const { SnowflakeTimeoutError, UnreachableError, Snowflake } = require('..');
-const { startServer } = require('../lib/testing');
+const { UnreachableError, Snowflake } = require('..');
 const {
-  SNOWFLAKED, assertIds, client, dead, failure, peer, server, take,
+  assertIds, client, failure, server, take,
 } = require('./support');
 
 const KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
@@ -77,23 +76,6 @@ test('TLS with a plain server, and plain calls of one with TLS', async (t) => {
   const tls = { ca: read('ca.pem') };
   await refusal(t, `tls:${await server(t)}`, tls);
   await refusal(t, (await secure(t, 'server')).replace('tls:', ''), tls);
-});
-
-test('a server with TLS is restarted', async (t) => {
-  const listen = `tls:${await dead(t)}`;
-  const snowflake = client(t, listen, { tls: { ca: read('ca.pem') }, prefetchMs: 0 });
-  for (let n = 0; n < 3; n += 1) {
-    const running = await startServer({ program: SNOWFLAKED, listen, args: args('server') });
-    assertIds(await take(snowflake, 3), 3);
-    await running.stop();
-  }
-});
-
-test('a handshake that hangs', async (t) => {
-  const { address } = await peer(t, () => undefined);
-  const snowflake = client(t, `tls:${address}`, { tls: { ca: read('ca.pem') }, timeoutMs: 300 });
-  const { error } = await failure(snowflake.nextId(), SnowflakeTimeoutError);
-  assert.match(error.message, /within \d+ ms$/);
 });
 
 test('what is no certificate', () => {

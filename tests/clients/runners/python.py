@@ -28,10 +28,6 @@ KINDS = [(snowflake_client.ClockError, "clock"), (snowflake_client.UnavailableEr
 OPTIONS = ("timeout_ms", "prefetch_ms", "max_age_ms")
 
 
-def microseconds(seconds):
-    return round(seconds * 1e6)
-
-
 def described(error):
     answer = {"error": next(kind for type_, kind in KINDS if isinstance(error, type_)),
               "message": str(error), "attempts": list(getattr(error, "attempts", []))}
@@ -42,19 +38,17 @@ def described(error):
 
 def outcome(call, count=1, pause_ms=0):
     """`count` calls, one after the other, until one fails: the IDs of all."""
-    ids, longest, failed = [], 0.0, {}
+    ids = []
     for left in range(count - 1, -1, -1):
         began = time.monotonic()
         try:
             ids += call()
         except (SnowflakeError, ValueError) as error:
-            failed = {**described(error), "took_ms": (time.monotonic() - began) * 1000}
-        longest = max(longest, time.monotonic() - began)
-        if failed:
-            break
+            return {"ids": list(map(str, ids)), **described(error),
+                    "took_ms": (time.monotonic() - began) * 1000}
         if pause_ms and left:
             time.sleep(pause_ms / 1000)  # lint: allow sleep (the pace that the driver asks for)
-    return {"ids": [str(number) for number in ids], "longest_us": microseconds(longest), **failed}
+    return {"ids": list(map(str, ids))}
 
 
 class Runner:
@@ -96,8 +90,7 @@ class Runner:
             thread.join()
         with open(file, "w") as lines:
             lines.writelines(f"{number}\n" for number in storm.ids)
-        return {"taken": len(storm.ids), "failed": storm.failed,
-                "longest_us": microseconds(storm.longest)}
+        return {"taken": len(storm.ids), "failed": storm.failed}
 
     def pace(self, per_second, seconds, **_):
         took, failed, began = [], 0, time.monotonic()
@@ -154,11 +147,11 @@ class Runner:
         failed = of_parent if "error" in of_parent else of_child if "error" in of_child else {}
         return {**failed, "parent": of_parent["ids"], "child": of_child["ids"]}
 
-    def next_then_close(self, after_ms, **_):
+    def next_then_close(self, **_):
         answers = []
-        thread = threading.Thread(target=lambda: answers.append(self._timed()))
+        thread = threading.Thread(target=lambda: answers.append(outcome(self._take)))
         thread.start()
-        thread.join(after_ms / 1000)
+        sys.stdin.readline()
         self.client.close()
         thread.join()
         return answers[0]
@@ -171,11 +164,6 @@ class Runner:
     def _take(self):
         return [self.client.next_id()]
 
-    def _timed(self):
-        began = time.monotonic()
-        answer = outcome(self._take)
-        return {**answer, "took_ms": (time.monotonic() - began) * 1000}
-
 
 class Storm:
     """Threads that take as many IDs altogether; who fails takes again."""
@@ -186,24 +174,20 @@ class Storm:
         self._lock = threading.Lock()
         self.ids = []
         self.failed = 0
-        self.longest = 0.0
 
     def run(self):
-        ids, failed, longest = [], 0, 0.0
+        ids, failed = [], 0
         while self._claims():
             taken = False
             while not taken:
-                began = time.monotonic()
                 try:
                     ids.append(self._client.next_id())
                     taken = True
                 except SnowflakeError:
                     failed += 1
-                longest = max(longest, time.monotonic() - began)
         with self._lock:
             self.ids += ids
             self.failed += failed
-            self.longest = max(self.longest, longest)
 
     def _claims(self):
         with self._lock:

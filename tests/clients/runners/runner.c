@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #define US_PER_MS 1000
-#define MAX_SPEED 1000000000
 
 typedef struct {
 	const RunnerKind *kind;
@@ -22,7 +21,6 @@ typedef struct {
 /* The outcome of a row of calls. */
 typedef struct {
 	GArray *ids;
-	gint64 longest_us;
 	gint64 took_us; /* of the last call */
 	GError *error;
 } Calls;
@@ -223,7 +221,6 @@ static void say_calls(const Runner *self, const Calls *calls)
 	g_autoptr(JsonBuilder) answer = answer_new();
 
 	add_ids(answer, "ids", calls->ids);
-	add_number(answer, "longest_us", calls->longest_us);
 	if (calls->error != NULL) {
 		add_error(self, answer, calls->error);
 		add_number(answer, "took_ms", calls->took_us / US_PER_MS);
@@ -245,7 +242,6 @@ static gboolean call_next(const Runner *self, gpointer client, Calls *calls)
 	gboolean done = self->kind->next(client, self->options.agent, &id, &calls->error);
 
 	calls->took_us = g_get_monotonic_time() - began_us;
-	calls->longest_us = MAX(calls->longest_us, calls->took_us);
 	if (done)
 		g_array_append_val(calls->ids, id);
 	return done;
@@ -318,7 +314,7 @@ static void do_next_ids(Runner *self, JsonObject *command)
 	if (!self->kind->next_ids(self->client, self->options.agent, count,
 				  (gint64 *)(gpointer)calls.ids->data, &calls.error))
 		g_array_set_size(calls.ids, 0);
-	calls.longest_us = calls.took_us = g_get_monotonic_time() - began_us;
+	calls.took_us = g_get_monotonic_time() - began_us;
 	say_calls(self, &calls);
 }
 
@@ -355,20 +351,18 @@ static void say_storm(Storm *threads, gint64 n_threads, const char *path)
 {
 	g_autoptr(JsonBuilder) answer = answer_new();
 	FILE *file = g_fopen(path, "w");
-	gint64 taken = 0, failed = 0, longest_us = 0;
+	gint64 taken = 0, failed = 0;
 
 	for (gint64 i = 0; i < n_threads; i++) {
 		if (file == NULL || !write_ids(file, threads[i].calls.ids))
 			exit(EXIT_FAILURE);
 		taken += threads[i].calls.ids->len;
 		failed += threads[i].failed;
-		longest_us = MAX(longest_us, threads[i].calls.longest_us);
 	}
 	if (fclose(file) != 0)
 		exit(EXIT_FAILURE);
 	add_number(answer, "taken", taken);
 	add_number(answer, "failed", failed);
-	add_number(answer, "longest_us", longest_us);
 	say_ended(answer);
 }
 
@@ -405,60 +399,6 @@ static void do_storm(Runner *self, JsonObject *command)
 		if (!self->kind->is_shared)
 			self->kind->close(storms[i].client);
 	}
-}
-
-static int compare_numbers(gconstpointer one, gconstpointer other)
-{
-	gint64 a = *(const gint64 *)one, b = *(const gint64 *)other;
-
-	return (a > b) - (a < b);
-}
-
-static void do_pace(Runner *self, JsonObject *command)
-{
-	g_autoptr(JsonBuilder) answer = answer_new();
-	g_autoptr(GArray) took_us = g_array_new(FALSE, FALSE, sizeof(gint64));
-	g_auto(Calls) calls = calls_init();
-	gint64 per_second = MAX(number_of(command, "per_second", 1), 1);
-	gint64 count = per_second * number_of(command, "seconds", 1);
-	gint64 began_us = g_get_monotonic_time();
-	gint64 failed = 0;
-
-	for (gint64 i = 0; i < count; i++) {
-		gint64 due_us = began_us + i * G_USEC_PER_SEC / per_second;
-		gint64 now_us = g_get_monotonic_time();
-
-		if (due_us > now_us)
-			g_usleep((gulong)(due_us - now_us)); /* lint: allow sleep: likewise */
-		failed += !call_next(self, self->client, &calls);
-		g_clear_error(&calls.error);
-		g_array_append_val(took_us, calls.took_us);
-	}
-	g_array_sort(took_us, compare_numbers);
-	add_number(answer, "taken", calls.ids->len);
-	add_number(answer, "failed", failed);
-	add_number(answer, "p50_us", g_array_index(took_us, gint64, took_us->len / 2));
-	add_number(answer, "p99_us", g_array_index(took_us, gint64, took_us->len * 99 / 100));
-	add_number(answer, "longest_us", calls.longest_us);
-	say_ended(answer);
-}
-
-static void do_speed(Runner *self, JsonObject *command)
-{
-	g_autoptr(JsonBuilder) answer = answer_new();
-	gint64 seconds = number_of(command, "seconds", 1);
-	gint64 began_us = g_get_monotonic_time();
-	gint64 until_us = began_us + seconds * G_USEC_PER_SEC;
-	gint64 taken = 0, now_us;
-	gint64 id;
-
-	do {
-		for (guint i = 0; i < 100; i++)
-			taken += self->kind->next(self->client, self->options.agent, &id, NULL);
-		now_us = g_get_monotonic_time();
-	} while (now_us < until_us && taken < MAX_SPEED);
-	add_number(answer, "per_second", taken * G_USEC_PER_SEC / (now_us - began_us));
-	say_ended(answer);
 }
 
 static void take(Runner *self, gint64 count, Calls *calls)
@@ -533,8 +473,8 @@ static const struct {
 	gboolean needs_client;
 } commands[] = {
 	{"hello", do_hello, FALSE},      {"open", do_open, FALSE},  {"next", do_next, TRUE},
-	{"next_ids", do_next_ids, TRUE}, {"storm", do_storm, TRUE}, {"pace", do_pace, TRUE},
-	{"speed", do_speed, TRUE},       {"fork", do_fork, TRUE},   {"close", do_close, FALSE},
+	{"next_ids", do_next_ids, TRUE}, {"storm", do_storm, TRUE}, {"fork", do_fork, TRUE},
+	{"close", do_close, FALSE},
 };
 
 static void obey(Runner *self, JsonObject *command)

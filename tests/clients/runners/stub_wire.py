@@ -170,10 +170,10 @@ class Connection:
         except (struct.error, UnicodeDecodeError):
             raise Broken("not a reply") from None
 
-    def _limit(self, deadline):
+    def _limit(self, deadline, is_first=True):
         left = deadline - time.monotonic()
-        if self._wrong == "deadline-per-read":
-            left = max(left, 0.5)
+        if self._wrong == "deadline-per-read" and not is_first:
+            left = 1000
         if left <= 0:
             raise TimeoutError
         self._socket.settimeout(left)
@@ -181,7 +181,7 @@ class Connection:
     def _read(self, size, deadline, is_first=False):
         data = b""
         while len(data) < size:
-            self._limit(deadline)
+            self._limit(deadline, is_first and not data)
             try:
                 more = self._socket.recv(size - len(data))
             except ConnectionResetError:

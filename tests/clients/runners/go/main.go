@@ -58,7 +58,6 @@ type command struct {
 	PerSecond float64 `json:"per_second"`
 	Seconds   float64 `json:"seconds"`
 	Server    string  `json:"server"`
-	AfterMs   float64 `json:"after_ms"`
 }
 
 type answer map[string]interface{}
@@ -97,7 +96,7 @@ func (a answer) described(err error, took time.Duration) answer {
 
 // outcome is of so many calls, one after the other, until one fails.
 func outcome(call func() ([]int64, error), count int, pause time.Duration) answer {
-	ids, longest := []string{}, time.Duration(0)
+	ids := []string{}
 	result := answer{}
 	for i := 0; i < count; i++ {
 		if i > 0 && pause > 0 {
@@ -105,19 +104,15 @@ func outcome(call func() ([]int64, error), count int, pause time.Duration) answe
 		}
 		began := time.Now()
 		found, err := call()
-		took := time.Since(began)
-		if took > longest {
-			longest = took
-		}
 		if err != nil {
-			result.described(err, took)
+			result.described(err, time.Since(began))
 			break
 		}
 		for _, id := range found {
 			ids = append(ids, strconv.FormatInt(id, 10))
 		}
 	}
-	result["ids"], result["longest_us"] = ids, microseconds(longest)
+	result["ids"] = ids
 	return result
 }
 
@@ -179,7 +174,7 @@ func (r *runner) close() answer {
 // storm has many goroutines take so many IDs altogether; who fails takes again.
 func (r *runner) storm(told command) (answer, error) {
 	var lock sync.Mutex
-	left, failed, longest := told.Count, 0, time.Duration(0)
+	left, failed := told.Count, 0
 	var all []int64
 	claim := func() bool {
 		lock.Lock()
@@ -193,14 +188,10 @@ func (r *runner) storm(told command) (answer, error) {
 		go func() {
 			defer crowd.Done()
 			var ids []int64
-			mine, slowest := 0, time.Duration(0)
+			mine := 0
 			for claim() {
 				for {
-					began := time.Now()
 					id, err := r.client.NextID(background)
-					if took := time.Since(began); took > slowest {
-						slowest = took
-					}
 					if err == nil {
 						ids = append(ids, id)
 						break
@@ -212,9 +203,6 @@ func (r *runner) storm(told command) (answer, error) {
 			defer lock.Unlock()
 			all = append(all, ids...)
 			failed += mine
-			if slowest > longest {
-				longest = slowest
-			}
 		}()
 	}
 	crowd.Wait()
@@ -227,8 +215,7 @@ func (r *runner) storm(told command) (answer, error) {
 	for _, id := range all {
 		fmt.Fprintln(lines, id)
 	}
-	return answer{"taken": len(all), "failed": failed, "longest_us": microseconds(longest)},
-		lines.Flush()
+	return answer{"taken": len(all), "failed": failed}, lines.Flush()
 }
 
 func (r *runner) pace(told command) answer {
@@ -279,20 +266,15 @@ func (r *runner) plain(told command) (answer, error) {
 	}, told.Seconds)
 }
 
-func (r *runner) nextThenClose(told command) answer {
+func (r *runner) nextThenClose(commands *bufio.Scanner) answer {
 	answers := make(chan answer)
-	go func() {
-		began := time.Now()
-		result := outcome(r.one, 1, 0)
-		result["took_ms"] = microseconds(time.Since(began)) / 1000
-		answers <- result
-	}()
-	time.Sleep(duration(told.AfterMs))
+	go func() { answers <- outcome(r.one, 1, 0) }()
+	commands.Scan()
 	r.close()
 	return <-answers
 }
 
-func (r *runner) do(told command) (answer, error) {
+func (r *runner) do(told command, commands *bufio.Scanner) (answer, error) {
 	switch told.Do {
 	case "hello":
 		return answer{"language": "Go", "package": "snowflake " + snowflake.Version}, nil
@@ -316,7 +298,7 @@ func (r *runner) do(told command) (answer, error) {
 	case "plain":
 		return r.plain(told)
 	case "next_then_close":
-		return r.nextThenClose(told), nil
+		return r.nextThenClose(commands), nil
 	case "close":
 		return r.close(), nil
 	case "fork":
@@ -335,7 +317,7 @@ func main() {
 		err := json.Unmarshal(commands.Bytes(), &told)
 		var result answer
 		if err == nil {
-			result, err = r.do(told)
+			result, err = r.do(told, commands)
 		}
 		if err == nil {
 			err = answers.Encode(result)

@@ -56,7 +56,8 @@ final class Runner {
 		PrintStream answers = new PrintStream(System.out, false, StandardCharsets.UTF_8);
 
 		for (String line = commands.readLine(); line != null; line = commands.readLine()) {
-			answers.println(Json.write(runner.answer(new Command(Json.object(Json.read(line))))));
+			answers.println(Json.write(runner.answer(new Command(Json.object(Json.read(line))),
+				commands)));
 			answers.flush();
 		}
 	}
@@ -76,7 +77,7 @@ final class Runner {
 		}
 	}
 
-	private Map<String, Object> answer(Command command) throws Exception {
+	private Map<String, Object> answer(Command command, BufferedReader commands) throws Exception {
 		return switch (command.text("do")) {
 		case "hello" -> Map.of("language", "Java", "package", "snowflake-client "
 			+ Snowflake.class.getPackage().getImplementationVersion());
@@ -90,7 +91,7 @@ final class Runner {
 		case "speed" -> speed(client::nextId, command.number("seconds", 1));
 		case "plain" -> plain(command.text("server"), command.number("seconds", 1));
 		case "fork" -> Map.of("unsupported", "Java does not copy a process");
-		case "next_then_close" -> nextThenClose((long) command.number("after_ms", 0));
+		case "next_then_close" -> nextThenClose(commands);
 		case "close" -> close();
 		default -> Map.of("unsupported", "no " + command.text("do"));
 		};
@@ -148,7 +149,6 @@ final class Runner {
 	private static Map<String, Object> outcome(Supplier<long[]> call, int count, double pauseMs) {
 		LongStream.Builder ids = LongStream.builder();
 		Map<String, Object> answer = new LinkedHashMap<>();
-		long longestNs = 0;
 
 		for (int i = 0; i < count && !answer.containsKey("error"); i++) {
 			if (i > 0)
@@ -160,10 +160,8 @@ final class Runner {
 				answer.putAll(described(e));
 				answer.put("took_ms", (System.nanoTime() - beganNs) / NS_PER_MS);
 			}
-			longestNs = Math.max(longestNs, System.nanoTime() - beganNs);
 		}
 		answer.put("ids", ids.build().mapToObj(Long::toString).toList());
-		answer.put("longest_us", Math.round(longestNs / NS_PER_US));
 		return answer;
 	}
 
@@ -185,16 +183,13 @@ final class Runner {
 			LockSupport.parkNanos(leftNs);
 	}
 
-	private Map<String, Object> nextThenClose(long afterMs) throws InterruptedException {
+	private Map<String, Object> nextThenClose(BufferedReader commands) throws Exception {
 		Map<String, Object> answer = new LinkedHashMap<>();
-		Thread thread = new Thread(() -> {
-			long beganNs = System.nanoTime();
-			answer.putAll(outcome(() -> new long[] {client.nextId()}, 1, 0));
-			answer.put("took_ms", (System.nanoTime() - beganNs) / NS_PER_MS);
-		});
+		Thread thread = new Thread(
+			() -> answer.putAll(outcome(() -> new long[] {client.nextId()}, 1, 0)));
 
 		thread.start();
-		thread.join(afterMs);
+		commands.readLine();
 		client.close();
 		thread.join();
 		return answer;

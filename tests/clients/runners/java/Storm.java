@@ -6,7 +6,6 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.LongStream;
 import snowflake.client.Snowflake;
@@ -17,7 +16,6 @@ final class Storm {
 	private final Snowflake client;
 	private final AtomicLong left;
 	private final AtomicLong failed = new AtomicLong();
-	private final AtomicLong longestNs = new AtomicLong();
 	private final List<long[]> taken = new ArrayList<>();
 
 	Storm(Snowflake client, long count) {
@@ -40,8 +38,7 @@ final class Storm {
 				n += ids.length;
 			}
 		}
-		return Map.of("taken", n, "failed", failed, "longest_us",
-			TimeUnit.NANOSECONDS.toMicros(longestNs.get()));
+		return Map.of("taken", n, "failed", failed);
 	}
 
 	private void take() {
@@ -56,13 +53,10 @@ final class Storm {
 
 	private long takeOne() {
 		for (;;) {
-			long beganNs = System.nanoTime();
 			try {
 				return client.nextId();
 			} catch (SnowflakeException e) {
 				failed.incrementAndGet();
-			} finally {
-				longestNs.accumulateAndGet(System.nanoTime() - beganNs, Math::max);
 			}
 		}
 	}

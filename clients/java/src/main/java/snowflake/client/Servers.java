@@ -16,7 +16,7 @@ import snowflake.client.Failure.Kind;
 
 /** The servers of a client: which one is asked, and what is said when none serves. Used by one thread
  * at a time, who has the turn; overdue() and interrupt() by any. */
-final class Servers {
+class Servers {
 	/** That of a server which did not answer. */
 	private record Failed(Server server, Failure failure) {
 		Attempt attempt() {
@@ -163,7 +163,7 @@ final class Servers {
 		}
 	}
 
-	private long[] call(Server server, Server.Place place, int count, long deadlineNs)
+	long[] call(Server server, Server.Place place, int count, long deadlineNs)
 			throws Failure {
 		Connection connection = connected(server, place, deadlineNs);
 
@@ -235,7 +235,7 @@ final class Servers {
 	}
 
 	/** Until when it may take: half of the time that is left, unless it is the last. */
-	private static long share(long deadlineNs, boolean isLast) {
+	long share(long deadlineNs, boolean isLast) {
 		long nowNs = System.nanoTime();
 
 		return isLast ? deadlineNs : nowNs + (deadlineNs - nowNs) / 2;

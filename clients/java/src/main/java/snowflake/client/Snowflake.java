@@ -22,7 +22,7 @@ public final class Snowflake implements IdSource {
 	private final Hand hand;
 	private final boolean prefetches;
 	// In the order of coming: with a lock that may be overtaken, one thread could leave others waiting
-	private final Semaphore turn = new Semaphore(1, true); // to ask a server
+	final Semaphore turn = new Semaphore(1, true); // to ask a server
 	private volatile boolean isClosed;
 	private double roundTripS; // the last one; of who has the turn
 

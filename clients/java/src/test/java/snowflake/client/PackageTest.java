@@ -159,6 +159,7 @@ public class PackageTest extends Support {
 		// G1 has threads of its own, and at times does not end where no more can be had
 		command.addAll(List.of("env", "PATH=" + BUILD.resolve("server") + ":"
 			+ System.getenv("PATH"), JAVA, "-Xlog:disable", "-XX:+UseSerialGC",
+			"-XX:TieredStopAtLevel=1",
 			"-cp", JAR + ":"
 			+ System.getProperty("snowflake.library"), file.toString()));
 		return run(directory, command.toArray(new String[0]));

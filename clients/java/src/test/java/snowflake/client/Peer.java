@@ -10,7 +10,6 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.thrift.TException;
@@ -64,18 +63,6 @@ final class Peer implements AutoCloseable {
 		byte[] part = Arrays.copyOf(frame, frame.length / 2);
 
 		sockets.get(sockets.size() - 1).getOutputStream().write(part);
-		return null;
-	}
-
-	/** An answer byte by byte, for as long as somebody reads. */
-	byte[] drip(byte[] frame, long everyMs) throws IOException, InterruptedException {
-		Socket socket = sockets.get(sockets.size() - 1);
-
-		for (byte one : frame) {
-			socket.getOutputStream().write(one);
-			if (closing.await(everyMs, TimeUnit.MILLISECONDS))
-				break;
-		}
 		return null;
 	}
 

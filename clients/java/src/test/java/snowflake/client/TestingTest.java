@@ -65,7 +65,7 @@ public class TestingTest extends Support {
 
 		assertTrue(client(options(), address).nextId() > 0);
 		server.close();
-		soon(UnreachableException.class, client(options(), address)::nextId);
+		assertThrows(UnreachableException.class, client(options(), address)::nextId);
 		Files.delete(temporary); // the server has removed its socket
 	}
 }

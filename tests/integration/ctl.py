@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs snowflakectl for tests: to its end, until a signal, at a terminal, or as a load generator."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import threading
+import unittest
+import uuid
+
+from harness import CTL_ENVIRONMENT, ELSEWHERE, ENVIRONMENT, PATIENCE, SNOWFLAKECTL, ServerTest
+from znodes import Registry
+from zookeeper_case import new_root, shared_zookeeper
+
+FAR = 600
+
+
+def run(*arguments, **settings):
+    environment = {**CTL_ENVIRONMENT, **settings.pop("environment", {})}
+    return subprocess.run([SNOWFLAKECTL, *map(str, arguments)], env=environment, text=True,
+                          stdin=settings.pop("stdin", subprocess.DEVNULL), timeout=30 * PATIENCE,
+                          stdout=settings.pop("stdout", subprocess.PIPE),
+                          stderr=subprocess.PIPE, check=False, **settings)
+
+
+def answer_question(fail, arguments, text, meanwhile=lambda: None):
+    """The exit status of a command that asks at a terminal, and all that it said on standard error.
+    @meanwhile: what is done while the question stands"""
+    leader, follower = os.openpty()
+    process = subprocess.Popen([SNOWFLAKECTL, *map(str, arguments)], env=ENVIRONMENT, text=True,
+                               stdin=follower, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    os.close(follower)
+    question = ""
+    while not question.endswith("go on: "):
+        question += process.stderr.read(1) or fail(question)
+    meanwhile()
+    os.write(leader, text)
+    _, said = process.communicate(timeout=20 * PATIENCE)
+    os.close(leader)
+    return process.returncode, question + said
+
+
+def servers(*named):
+    """Options that name them all."""
+    return [word for each in named
+            for word in ("--server", each if isinstance(each, str) else each.address)]
+
+
+def cells(output):
+    """The lines of a table, each as a list."""
+    return [re.split(r" {2,}", line.strip()) for line in output.splitlines()]
+
+
+def groups_of(text):
+    """{head: {name: what stands after it}}"""
+    groups = {}
+    for block in text.strip("\n").split("\n\n"):
+        head, *lines = block.split("\n")
+        groups[head] = dict(line.split(maxsplit=1) for line in lines)
+    return groups
+
+
+@unittest.skipIf(ELSEWHERE, "not about the server")
+class CtlTest(unittest.TestCase):
+    def assert_ok(self, done):
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        return done.stdout
+
+    def assert_fails(self, done, status, *words):
+        """That status, and one line that holds the words."""
+        self.assertEqual(done.returncode, status, done)
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, lines[0])
+
+
+class RegistryTest(CtlTest, ServerTest):
+    """A test with a root of its own in the ZooKeeper that all tests share."""
+
+    def setUp(self):
+        super().setUp()
+        self.zookeeper = shared_zookeeper()
+        self.kazoo = self.zookeeper.client()
+        self.addCleanup(self.kazoo.close)
+        self.addCleanup(self.kazoo.stop)
+        self.registry = Registry(self.kazoo, new_root())
+        self.hosts = self.zookeeper.connect_string + self.registry.root
+
+    def ctl(self, *arguments, **settings):
+        return run("--zookeeper", self.hosts, *arguments, **settings)
+
+    def listed(self, *arguments):
+        return json.loads(self.assert_ok(self.ctl("--json", *arguments)))
+
+    def start_server(self, *options):
+        """A real server on the file registry, which knows nothing of ZooKeeper."""
+        server = self.launch("--state-directory", self.directory / str(uuid.uuid4()),
+                             *options).wait_ready()
+        return server, "%s:%d" % server.address, server.call("get_worker").nonce
+
+
+def has_signal(process, which, number):
+    """Whether it is in that set of /proc/PID/status."""
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    signals = int(re.search(rf"^{which}:\s*([0-9a-f]+)$", status, re.MULTILINE)[1], 16)
+    return signals >> number - 1 & 1
+
+
+class InterruptTest(CtlTest):
+    def start(self, *arguments, **settings):
+        process = subprocess.Popen(
+            [SNOWFLAKECTL, *map(str, arguments)], text=True,
+            **{"env": CTL_ENVIRONMENT, "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE,
+               "stderr": subprocess.PIPE, **settings})
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        limit = threading.Timer(30 * PATIENCE, process.kill)  # so that what is read has an end
+        limit.start()
+        self.addCleanup(limit.cancel)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                self.addCleanup(pipe.close)
+        return process
+
+    def read_to(self, process, end):
+        """What it prints up to that, which it has to print soon: the last line may have no end."""
+        begun = ""
+        while not begun.endswith(end):
+            begun += process.stdout.read(1) or self.fail(begun)
+        return begun
+
+    def interrupt(self, process, number=signal.SIGINT):
+        """What it still says then, on standard output and on standard error."""
+        process.send_signal(number)
+        output, errors = process.stdout.read(), process.stderr.read()
+        self.assertEqual(process.wait(), -number, errors)
+        return output, errors
+
+
+class Lines:
+    """top where its output is read by a program, line by line."""
+
+    def __init__(self, test, *arguments):
+        self.process = subprocess.Popen(
+            [SNOWFLAKECTL, *map(str, arguments)], env=CTL_ENVIRONMENT, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        test.addCleanup(self.end)
+
+    def end(self):
+        self.process.kill()
+        self.process.communicate()
+
+    def next(self):
+        return self.process.stdout.readline()
+
+
+def bench_command(server, *arguments):
+    host, port = server.address
+    return [SNOWFLAKECTL, "--server", f"{host}:{port}", "bench", *map(str, arguments)]
+
+
+def run_program(*arguments, **settings):
+    return subprocess.run([*map(str, arguments)], env=CTL_ENVIRONMENT, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=30 * PATIENCE, check=False,
+                          **settings)
+
+
+@unittest.skipIf(ELSEWHERE, "not about the server")
+class BenchTest(ServerTest):
+    def bench(self, server, *arguments):
+        """What a run without errors reports."""
+        done = run_program(*bench_command(server, "--json", *arguments))
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["errors"], 0)
+        self.assertNotIn("first_error", report)
+        return report
+
+    def launch_bench(self, server, *arguments):
+        """One that runs; it is ended with the test."""
+        running = subprocess.Popen(bench_command(server, *arguments), env=CTL_ENVIRONMENT, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+        def end():
+            if running.poll() is None:
+                running.kill()
+                running.communicate()
+        self.addCleanup(end)
+        return running
+
+    def assert_complains(self, done, status, *words):
+        self.assertEqual(done.returncode, status, done)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
