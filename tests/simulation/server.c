@@ -233,7 +233,7 @@ static void on_round(gpointer data, guint64 tag)
 	if (!self->is_up || tag != self->rounds_tag)
 		return;
 	self->next_round_us = -1;
-	if (server_is_held_up(self)) {
+	if (server_is_held_up(self) || self->depth > 0) {
 		plan_round(self,
 			   MAX(self->resumes_at_us, world_now_us() + G_TIME_SPAN_MILLISECOND));
 		return;
