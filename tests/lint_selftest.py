@@ -59,7 +59,7 @@ CASES = [
     ('fatal', 'server/fatal.c', C + UNFORMATTED + 'void f(void)\n{\n\tg_error ("no");\n}\n'),
     ('', 'tests/fatal.c', function('\tg_error("no");\n')),
     ('', 'core/fatal-text.c', function('\tputs("g_error()"); /* g_error() */\n')),
-    ('file-length', 'tests/long.py', PY + 'X = 1\n' * 600),
+    ('file-length', 'tests/long.py', PY + 'X = 1\n' * 1500),
     ('', 'tests/long-enough.py', PY + 'X = 1\n' * 599),
     ('function-length', 'core/function.c', function('\tg();\n' * 99)),
     ('', 'core/function-fits.c', function('\tg();\n' * 98)),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cluster.h"
+#include "tests/simulation/cluster.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,11 +8,11 @@
 #include "common/zookeeper/hosts.h"
 #include "common/zookeeper/reach.h"
 #include "common/zookeeper/znodes.h"
-#include "driver.h"
-#include "ensemble.h"
-#include "issued.h"
-#include "peers.h"
-#include "sessions.h"
+#include "tests/simulation/driver.h"
+#include "tests/simulation/ensemble.h"
+#include "tests/simulation/issued.h"
+#include "tests/simulation/peers.h"
+#include "tests/simulation/sessions.h"
 #include "worker/zookeeper/registry.h"
 
 #define EPOCH_MS           G_GINT64_CONSTANT(1288834974657)
@@ -26,6 +26,13 @@ static struct {
 	Server servers[MAX_SERVERS];
 	gboolean is_calm;
 	gint64 fault_mean_us;
+	struct {
+		guint life;
+		LogEvent event;
+		guint n_lost;
+	} complaints[MAX_SERVERS];
+	gint64 liar_until_us; /* a server says that it has another worker ID */
+	guint liar;
 	GHashTable *floors; /* nonce to the floor's tick when it claimed last */
 	guint64 n_claims;
 } cluster;
@@ -151,7 +158,8 @@ static void answer_peer(const WorldMachine *asker G_GNUC_UNUSED, const Peer *pee
 		.reached = TRUE,
 		.nonce = g_strdup(server->nonce),
 		.datacenter_id = server->config.datacenter_id,
-		.worker_id = status.worker_id,
+		.worker_id = status.worker_id +
+			     (number - 1 == cluster.liar && world_now_us() < cluster.liar_until_us),
 		.offset_ms = world_wall_ns(&server->machine) / 1000000,
 	};
 	world_enter(before);
@@ -219,6 +227,36 @@ static void on_draw(gpointer data, guint64 tag)
 	}
 }
 
+/* The log */
+
+static void on_logged(WorldMachine *machine, LogEvent event, const char *line G_GNUC_UNUSED)
+{
+	const Server *self = (const Server *)machine;
+
+	if (self == NULL)
+		return;
+	if (event == LOG_WORKER_LOST)
+		cluster.complaints[self->number].n_lost++;
+	if (event == LOG_WORKER_WAITING || event == LOG_ZOOKEEPER_REFUSED ||
+	    event == LOG_PEERS_CONTRADICT || event == LOG_WORKER_LOST ||
+	    event == LOG_RESERVATION_SPENT || event == LOG_CLOCK_DIFFERS) {
+		cluster.complaints[self->number].life = self->life;
+		cluster.complaints[self->number].event = event;
+	}
+}
+
+LogEvent cluster_last_complaint(const Server *server)
+{
+	if (cluster.complaints[server->number].life != server->life)
+		return LOG_N_EVENTS;
+	return cluster.complaints[server->number].event;
+}
+
+guint cluster_n_lost(const Server *server)
+{
+	return cluster.complaints[server->number].n_lost;
+}
+
 /* The cluster */
 
 ClusterConfig cluster_draw_config(void)
@@ -258,6 +296,7 @@ void cluster_init(const ClusterConfig *config)
 	sessions_init();
 	sessions_set_ran(when_ran_us);
 	peers_set_answer(answer_peer);
+	world_set_logged(on_logged);
 	issued_init(&cluster.layout);
 	for (guint i = 0; i < config->n_servers; i++) {
 		const ServerConfig server = {
@@ -332,14 +371,15 @@ static void on_back_up(gpointer data G_GNUC_UNUSED, guint64 tag G_GNUC_UNUSED)
 	ensemble_back_up();
 }
 
-void cluster_restore(void)
+void cluster_restore(gboolean quarantine)
 {
 	if (!ensemble_has_backup())
 		return;
 	world_note(NULL, "ZooKeeper is restored from a backup");
 	sessions_cut(NULL, world_between(200, 2000) * G_TIME_SPAN_MILLISECOND, FALSE);
 	ensemble_restore();
-	cluster_quarantine();
+	if (quarantine)
+		cluster_quarantine();
 	driver_count("restores", 1);
 	for (guint i = 0; i < cluster.config.n_servers; i++) { /* some find it late, or are new */
 		Server *server = &cluster.servers[i];
@@ -471,6 +511,10 @@ void cluster_do_fault(guint kind)
 		else
 			sessions_lose_names(for_us);
 		break;
+	case 22:
+		cluster.liar = server->number;
+		cluster.liar_until_us = world_now_us() + for_us;
+		break;
 	default:
 		g_assert_not_reached();
 	}
@@ -485,11 +529,12 @@ static void on_fault(gpointer data G_GNUC_UNUSED, guint64 tag G_GNUC_UNUSED)
 }
 
 /* Now and then a server is held up in the middle of something, or killed there. */
-static void on_step(WorldMachine *machine)
+static void on_step(WorldMachine *machine, WorldStep step)
 {
 	Server *self = (Server *)machine;
 
-	if (cluster.is_calm || self->depth != 1 || !world_odds(0.00002))
+	if (cluster.is_calm || self->depth != 1 ||
+	    !world_odds(step == WORLD_STEP_OUTSIDE ? 0.0005 : 0.00001))
 		return;
 	if (world_odds(0.3))
 		server_kill(self, world_between(0, 5 * G_TIME_SPAN_SECOND));
@@ -509,6 +554,7 @@ void cluster_calm(void)
 {
 	world_note(NULL, "everything is well from here on");
 	cluster.is_calm = TRUE;
+	cluster.liar_until_us = 0;
 	ensemble_set_clock(0);
 	for (guint i = 0; i < cluster.config.n_servers; i++) {
 		world_set_drift(&cluster.servers[i].machine, 0);
@@ -527,32 +573,56 @@ gint64 cluster_recovery_us(void)
 	       G_TIME_SPAN_MILLISECOND;
 }
 
-void cluster_check_recovered(void)
+guint cluster_n_serving(void)
 {
-	guint n_serving = 0, n_ids = 1u << cluster.config.worker_bits;
+	guint n = 0;
 
-	if (cluster.config.worker_id >= 0)
-		n_ids = 1;
+	for (guint i = 0; i < cluster.config.n_servers; i++) {
+		g_autofree char *why = server_why_not_serving(&cluster.servers[i]);
+
+		n += why == NULL;
+	}
+	return n;
+}
+
+/* As many as there are worker IDs for. */
+static guint n_that_can_serve(void)
+{
+	guint n_ids = cluster.config.worker_id >= 0 ? 1 : 1u << cluster.config.worker_bits;
+
+	return MIN(cluster.config.n_servers, n_ids);
+}
+
+/* (nullable) (transfer full): what is not as it is to be; NULL: all is */
+static char *why_not_recovered(void)
+{
 	for (guint i = 0; i < cluster.config.n_servers; i++) {
 		Server *server = &cluster.servers[i];
 		g_autofree char *why = server_why_not_serving(server);
-		g_autofree char *waiting = NULL;
 
-		if (why == NULL) {
-			n_serving++;
-			continue;
-		}
-		server->machine.is_involved = TRUE;
-		waiting = server->is_up ? keeper_waiting_why(server->keeper) : NULL;
-		world_note(&server->machine, "does not serve: %s: %s", why,
-			   waiting != NULL ? waiting : "it does not say");
-		if (server->is_up && waiting == NULL)
-			world_fail("%s does not serve, and does not say why: %s",
-				   server->machine.name, why);
+		if (why != NULL && cluster_last_complaint(server) == LOG_N_EVENTS)
+			return g_strdup_printf(
+				"%s does not serve (%s), and its log does not say why",
+				server->machine.name, why);
 	}
-	if (n_serving < MIN(cluster.config.n_servers, n_ids))
-		world_fail("%u of %u servers serve, and there are %u worker IDs", n_serving,
-			   cluster.config.n_servers, n_ids);
+	if (cluster_n_serving() < n_that_can_serve())
+		return g_strdup_printf("%u of %u servers serve, where %u can", cluster_n_serving(),
+				       cluster.config.n_servers, n_that_can_serve());
+	return NULL;
+}
+
+void cluster_check_recovered(gint64 within_us)
+{
+	gint64 until_us = world_now_us() + within_us;
+	g_autofree char *why = why_not_recovered();
+
+	while (why != NULL && world_now_us() < until_us) {
+		world_run_until(world_now_us() + G_TIME_SPAN_SECOND);
+		g_free(why);
+		why = why_not_recovered();
+	}
+	if (why != NULL)
+		world_fail("%s", why);
 }
 
 void cluster_check_idle(gint64 for_us)

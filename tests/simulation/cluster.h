@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "server.h"
+#include "tests/simulation/server.h"
 
 /*
  * Servers that share a simulated ZooKeeper, people and programs that draw IDs from them, and what
@@ -52,15 +52,22 @@ char *cluster_reservation_path(guint worker_id);
 void cluster_begin_faults(gint64 mean_us);
 
 /* One fault, of the kind @kind, which is below CLUSTER_N_FAULTS. */
-#define CLUSTER_N_FAULTS 22
+#define CLUSTER_N_FAULTS 23
 void cluster_do_fault(guint kind);
 
 /* snowflakectl registry quarantine: raises the floor, as an operator does who follows the manual.
  */
 void cluster_quarantine(void);
 
-/* Goes back to the last backup, if there is one, and quarantines before anybody connects. */
-void cluster_restore(void);
+/* Goes back to the last backup, if there is one. @quarantine: before anybody connects, as the
+ * manual says. */
+void cluster_restore(gboolean quarantine);
+
+/* The event that the log of a server has shown last, of those that say why it does not serve, since
+ * it started; LOG_N_EVENTS: none. */
+LogEvent cluster_last_complaint(const Server *server);
+/* How often a server has logged worker-lost. */
+guint cluster_n_lost(const Server *server);
 
 /* No more faults, and what went wrong ends: clocks are set right, everybody runs. */
 void cluster_calm(void);
@@ -68,8 +75,11 @@ void cluster_calm(void);
 /* How long it may take, after cluster_calm(), until all serve who can. */
 gint64 cluster_recovery_us(void);
 
-/* Whether those serve who can: as many as there are worker IDs. The others must say why not. */
-void cluster_check_recovered(void);
+guint cluster_n_serving(void);
+
+/* Runs until all serve who can, as many as there are worker IDs, for @within_us at most. The logs
+ * of the others must say why they do not. */
+void cluster_check_recovered(gint64 within_us);
 
 /* Runs for @for_us, during which nothing happens, and holds what servers do against what they need
  * to do. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "driver.h"
+#include "tests/simulation/driver.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "world.h"
+#include "tests/simulation/world.h"
 
 #define MAX_FIGURES  48
 #define FIGURE_BYTES 40
@@ -116,6 +116,7 @@ static void run_steps(const DriverScenario *scenarios)
 
 static void run_drawn(const DriverScenario *scenarios)
 {
+	gdouble until_s = cpu_seconds_spent() + (gdouble)driver.cpu_seconds;
 	guint64 n = 0;
 
 	for (guint64 before = G_MAXUINT64; before != n && driver.n_failed == 0;) {
@@ -123,7 +124,7 @@ static void run_drawn(const DriverScenario *scenarios)
 		for (const DriverScenario *scenario = scenarios;
 		     scenario->name != NULL && driver.n_failed == 0; scenario++) {
 			if (scenario->draw == NULL || !is_wanted(scenario) ||
-			    (n > 0 && cpu_seconds_spent() >= (gdouble)driver.cpu_seconds))
+			    (n > 0 && cpu_seconds_spent() >= until_s))
 				continue;
 			run_alone(scenario, (guint64)driver.from + n++);
 		}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ensemble.h"
+#include "tests/simulation/ensemble.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "tests/simulation/world.h"
 #include "worker/zookeeper/session.h"
-#include "world.h"
 
 /*
  * A ZooKeeper ensemble of a world, as its servers see it: a leader that orders the writes, three

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "peers.h"
+#include "tests/simulation/peers.h"
 
 #define MIN_ANSWER_US 500
 
@@ -33,7 +33,7 @@ PeerCheck *peer_check_new(GPtrArray *peers, const PeerCheckConfig *config)
 {
 	PeerCheck *self = g_new0(PeerCheck, 1);
 
-	world_pass_step();
+	world_pass_step(WORLD_STEP_OUTSIDE);
 	self->config = *config;
 	self->peers = peers;
 	self->asker = world_machine();

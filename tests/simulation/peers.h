@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "tests/simulation/world.h"
 #include "worker/zookeeper/peer-check.h"
-#include "world.h"
 
 /*
  * The sanity checks of a world: worker/zookeeper/peer-check.h in virtual time. Who is asked, and

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server.h"
+#include "tests/simulation/server.h"
 
-#include "driver.h"
-#include "issued.h"
+#include "tests/simulation/driver.h"
+#include "tests/simulation/issued.h"
 
 /* For how long what a server says of itself may disagree with its draws: it learns of an operation
  * that hangs after a second, and looks ten times a second. */
@@ -118,7 +118,7 @@ void server_kill(Server *self, gint64 restart_after_us)
 {
 	WorldMachine *before = world_machine();
 
-	if (!self->is_up || self->is_dying)
+	if (!self->is_up || self->is_dying || world_now_us() < self->asleep_until_us)
 		return;
 	world_note(&self->machine, "is killed");
 	self->config.killed(self);
@@ -189,11 +189,12 @@ void server_hold_up(Server *self, gint64 for_us)
 
 void server_suspend(Server *self, gint64 for_us)
 {
-	if (!self->is_up || self->is_dying || self->depth > 0)
+	if (!self->is_up || self->is_dying || self->depth > 0 || server_is_held_up(self))
 		return;
 	world_note(&self->machine, "sleeps");
 	server_hold_up(self, for_us);
-	self->machine.suspended_us += for_us;
+	self->asleep_until_us = world_now_us() + for_us;
+	self->machine.suspended_us += for_us; /* nobody looks before it is over */
 }
 
 /* Rounds of the keeper */

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "server/health.h"
+#include "tests/simulation/world.h"
 #include "worker/registry.h"
-#include "world.h"
 
 /*
  * A snowflaked of a world: the real clock, generator and keeper, over a registry that the
@@ -58,6 +58,7 @@ struct _Server {
 	gint64 next_round_us;
 	guint64 rounds_tag;
 	gint64 stop_timeout_ms;
+	gint64 asleep_until_us;
 	gint64 restart_after_us; /* when it has stopped */
 	gint64 last_id;
 	gint64 disagrees_since_us; /* 0: it does not */
@@ -82,7 +83,8 @@ void server_stop(Server *self, gint64 timeout_ms, gint64 restart_after_us);
  * world until then. */
 void server_hold_up(Server *self, gint64 for_us);
 
-/* The machine sleeps: as held up, but its monotonic clock stops too. */
+/* The machine sleeps: as held up, but its monotonic clock stops too, and it is not killed
+ * meanwhile. */
 void server_suspend(Server *self, gint64 for_us);
 
 gboolean server_is_held_up(const Server *self);

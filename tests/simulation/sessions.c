@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sessions.h"
+#include "tests/simulation/sessions.h"
 
 #include <string.h>
 
-#include "ensemble.h"
+#include "tests/simulation/ensemble.h"
 
 /* From a client to the ensemble, or back. */
 #define WAY_MIN_US        50
@@ -63,6 +63,8 @@ static struct {
 	GHashTable *by_id; /* the one that has a session's ID */
 	gint64 (*ran_us)(const WorldMachine *machine);
 	gint64 names_lost_until_us;
+	gdouble moved_odds;
+	gdouble lost_odds, late_odds; /* of requests under way when a connection breaks */
 	SessionsCounts counts;
 } sessions;
 
@@ -254,6 +256,16 @@ static void on_reply(gpointer data, guint64 tag G_GNUC_UNUSED)
 
 static void break_connection(ZookeeperSession *self);
 
+/* The ensemble believes that the session has moved to another of its servers. */
+static ZookeeperMessage *refuse_moved(void)
+{
+	ZookeeperMessage *reply = message_new(ZOOKEEPER_REPLY);
+
+	reply->outcome = ZOOKEEPER_UNSURE;
+	reply->reason = "session moved to another server";
+	return reply;
+}
+
 static void on_arrival(gpointer data, guint64 tag G_GNUC_UNUSED)
 {
 	Request *request = data;
@@ -266,8 +278,10 @@ static void on_arrival(gpointer data, guint64 tag G_GNUC_UNUSED)
 	} else if (world_now_us() < request->late_at_us) {
 		world_at(request->late_at_us, on_arrival, request, 0);
 	} else {
-		request->reply =
-			ensemble_execute(request->server, request->session_id, &request->request);
+		request->reply = self != NULL && world_odds(sessions.moved_odds)
+					 ? refuse_moved()
+					 : ensemble_execute(request->server, request->session_id,
+							    &request->request);
 		if (self == NULL) {
 			world_note(NULL, "a request of session %" G_GINT64_FORMAT " arrives late",
 				   request->session_id);
@@ -299,8 +313,8 @@ static void leave_to_fate(Request *request)
 	request->session = NULL;
 	if (request->reply != NULL) /* it was done */
 		return;
-	request->is_lost = world_odds(0.4);
-	if (world_odds(0.5))
+	request->is_lost = world_odds(sessions.lost_odds);
+	if (world_odds(sessions.late_odds))
 		request->late_at_us = world_now_us() + world_scaled(1000, MAX_LATE_US);
 	sessions.counts.lost += request->is_lost;
 	sessions.counts.late += !request->is_lost;
@@ -426,7 +440,7 @@ ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 {
 	ZookeeperSession *self = g_new0(ZookeeperSession, 1);
 
-	world_pass_step();
+	world_pass_step(WORLD_STEP_OUTSIDE);
 	self->config = *config;
 	self->auth = g_strdup(config->auth);
 	self->machine = world_machine();
@@ -456,7 +470,7 @@ void zookeeper_session_close(ZookeeperSession *self, gint64 timeout_ms G_GNUC_UN
 {
 	Request *request;
 
-	world_pass_step();
+	world_pass_step(WORLD_STEP_OUTSIDE);
 	if (self->is_over)
 		return;
 	if (self->is_connected && !self->is_silent && !world_odds(CLOSE_LOST_ODDS)) {
@@ -478,8 +492,10 @@ void zookeeper_session_free(ZookeeperSession *self)
 
 ZookeeperMessage *zookeeper_session_take(ZookeeperSession *self)
 {
-	world_pass_step();
-	return self->is_opened ? g_queue_pop_head(&self->messages) : NULL;
+	if (!self->is_opened || g_queue_is_empty(&self->messages))
+		return NULL;
+	world_pass_step(WORLD_STEP_OUTSIDE);
+	return g_queue_pop_head(&self->messages);
 }
 
 gint64 zookeeper_session_timeout_ms(ZookeeperSession *self)
@@ -491,7 +507,7 @@ static guint64 ask(ZookeeperSession *self, EnsembleRequest request, gboolean wat
 {
 	Request *new = g_new0(Request, 1);
 
-	world_pass_step();
+	world_pass_step(WORLD_STEP_OUTSIDE);
 	new->request = request;
 	new->watch = watch;
 	new->number = ++self->last_request;
@@ -646,9 +662,17 @@ void sessions_lose_names(gint64 for_us)
 	sessions.names_lost_until_us = world_now_us() + for_us;
 }
 
+void sessions_set_odds(gdouble moved, gdouble lost, gdouble late)
+{
+	sessions.moved_odds = moved;
+	sessions.lost_odds = lost;
+	sessions.late_odds = late;
+}
+
 void sessions_init(void)
 {
 	memset(&sessions, 0, sizeof(sessions));
+	sessions_set_odds(0.0002, 0.4, 0.5);
 	sessions.all = g_ptr_array_new();
 	sessions.live = g_ptr_array_new();
 	sessions.by_id = g_hash_table_new(g_direct_hash, g_direct_equal);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "tests/simulation/world.h"
 #include "worker/zookeeper/session.h"
-#include "world.h"
 
 /*
  * ZooKeeper's client in a world: worker/zookeeper/session.h over a simulated ensemble, in virtual
@@ -29,6 +29,10 @@ void sessions_expire(const WorldMachine *machine);
 
 /* The process has ended: requests under way may still arrive, and nothing is received any more. */
 void sessions_kill(const WorldMachine *machine);
+
+/* How likely it is that a request is refused as its session has moved; and that one that is under
+ * way when its connection breaks is never done, or is done later. */
+void sessions_set_odds(gdouble moved, gdouble lost, gdouble late);
 
 /* Names of servers cannot be resolved for so long. */
 void sessions_lose_names(gint64 for_us);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "world.h"
+#include "tests/simulation/world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -239,12 +239,12 @@ void world_set_stepped(WorldStepped stepped)
 	world.stepped = stepped;
 }
 
-void world_pass_step(void)
+void world_pass_step(WorldStep step)
 {
 	WorldMachine *machine = world.machine;
 
 	if (world.stepped != NULL && machine != NULL)
-		world.stepped(machine);
+		world.stepped(machine, step);
 	world.machine = machine;
 }
 
@@ -262,7 +262,7 @@ gint64 __wrap_g_get_monotonic_time(void);
 gint64 __wrap_g_get_monotonic_time(void)
 {
 	g_assert_nonnull(world.machine);
-	world_pass_step();
+	world_pass_step(WORLD_STEP_CLOCK);
 	return world_monotonic_us(world.machine);
 }
 
@@ -272,7 +272,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *out_time)
 	gint64 ns;
 
 	g_assert_nonnull(world.machine);
-	world_pass_step();
+	world_pass_step(WORLD_STEP_CLOCK);
 	if (id == CLOCK_REALTIME)
 		ns = world_wall_ns(world.machine);
 	else if (id == CLOCK_BOOTTIME)

@@ -76,12 +76,13 @@ gint64 world_boottime_ns(const WorldMachine *machine);
 gint64 world_wall_ns(const WorldMachine *machine);
 gint64 world_when_us(const WorldMachine *machine, gint64 monotonic_us);
 
-/* Called wherever the code of a machine could be held up: before each reading of a clock, and by
- * the simulations at each request. It may run events before it returns: those of the others. NULL:
- * nobody. */
-typedef void (*WorldStepped)(WorldMachine *machine);
+/* Called wherever the code of a machine could be held up: before each reading of a clock, and at
+ * each request to the outside and each answer from it. It may run events before it returns: those
+ * of the others. NULL: nobody. */
+typedef enum { WORLD_STEP_CLOCK, WORLD_STEP_OUTSIDE } WorldStep;
+typedef void (*WorldStepped)(WorldMachine *machine, WorldStep step);
 void world_set_stepped(WorldStepped stepped);
-void world_pass_step(void);
+void world_pass_step(WorldStep step);
 
 /* Sets the drift from now on; what it has gained so far stays. */
 void world_set_drift(WorldMachine *machine, gint64 ppm);
