@@ -287,7 +287,9 @@ static gboolean is_answered(DrawStatus status)
 static gboolean is_clock_to_blame(Server *self, DrawStatus status)
 {
 	const Lease *lease = generator_lease(self->generator);
-	gint64 now_ms = world_wall_ns(&self->machine) / 1000000;
+	/* the server's own clock: a step forward that ends this is held at first */
+	gint64 now_ms = (world_boottime_ns(&self->machine) + system_clock_offset_ns(&self->clock)) /
+			CLOCK_NS_PER_MS;
 	KeeperStatus shown;
 
 	keeper_get_status(self->keeper, &shown);
