@@ -149,6 +149,11 @@ void host_fail_power(DiskLoss loss, gint64 restart_after_us)
 {
 	static const char *const LOSSES[] = {"nothing", "all that", "some of what"};
 
+	/* a server that sleeps cannot be killed: see server.h */
+	for (guint i = 0; i < HOST_SERVERS; i++)
+		if (host_servers[i].server.is_up &&
+		    world_now_us() < host_servers[i].server.asleep_until_us)
+			return;
 	world_note(NULL, "the power fails, and %s was not synced is lost", LOSSES[loss]);
 	for (guint i = 0; i < HOST_SERVERS; i++)
 		server_kill(&host_servers[i].server, restart_after_us);

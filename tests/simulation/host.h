@@ -30,7 +30,7 @@ void host_clear(void);
 HostServer *host_server_of(const FilesProcess *process);
 
 /* Kills all servers and loses what the disk does not keep. Those that were up start again after
- * @restart_after_us. */
+ * @restart_after_us. Nothing happens while one of them sleeps. */
 void host_fail_power(DiskLoss loss, gint64 restart_after_us);
 
 /* Steps the clock of all servers. */
