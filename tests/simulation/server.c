@@ -234,7 +234,7 @@ static void on_round(gpointer data, guint64 tag)
 	if (!self->is_up || tag != self->rounds_tag)
 		return;
 	self->next_round_us = -1;
-	if (server_is_held_up(self)) {
+	if (server_is_held_up(self) || self->depth > 0) {
 		plan_round(self,
 			   MAX(self->resumes_at_us, world_now_us() + G_TIME_SPAN_MILLISECOND));
 		return;
@@ -287,7 +287,9 @@ static gboolean is_answered(DrawStatus status)
 static gboolean is_clock_to_blame(Server *self, DrawStatus status)
 {
 	const Lease *lease = generator_lease(self->generator);
-	gint64 now_ms = world_wall_ns(&self->machine) / 1000000;
+	/* the server's own clock: a step forward that ends this is held at first */
+	gint64 now_ms = (world_boottime_ns(&self->machine) + system_clock_offset_ns(&self->clock)) /
+			CLOCK_NS_PER_MS;
 	KeeperStatus shown;
 
 	keeper_get_status(self->keeper, &shown);
