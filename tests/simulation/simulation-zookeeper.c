@@ -88,7 +88,8 @@ static void run_lost_history(void)
 
 	config.worker_bits = 1;
 	config.n_servers = (guint)world_between(2, 4);
-	config.reservation_ms = world_between(1000, 4000);
+	config.reservation_ms = world_scaled(1000, 20000);
+	config.session_timeout_ms = world_between(500, 2000);
 	config.skips_sanity_checks = TRUE;
 	cluster_init(&config);
 	for (guint i = 0; i < config.n_servers; i++)
@@ -97,8 +98,11 @@ static void run_lost_history(void)
 	cluster_start(1000);
 	for (guint i = 0; i < 20; i++) {
 		Server *victim = cluster_any_server();
-		gint64 away_us = config.reservation_ms * G_TIME_SPAN_MILLISECOND +
-				 world_between(0, 3 * G_TIME_SPAN_SECOND);
+		/* until its reservation ends; or only its claim does, and others' clocks say more
+		 */
+		gint64 away_ms = world_odds(0.5) ? config.reservation_ms + world_between(0, 3000)
+						 : config.session_timeout_ms * world_between(1, 3);
+		gint64 away_us = away_ms * G_TIME_SPAN_MILLISECOND;
 
 		world_run_until(world_now_us() + world_between(0, 30 * G_TIME_SPAN_SECOND));
 		ensemble_back_up();
@@ -107,7 +111,7 @@ static void run_lost_history(void)
 		else
 			sessions_cut(&victim->machine, away_us, FALSE);
 		world_run_until(world_now_us() + away_us -
-				world_between(0, 500 * G_TIME_SPAN_MILLISECOND));
+				world_between(0, MIN(away_us, 500 * G_TIME_SPAN_MILLISECOND)));
 		sessions_cut(NULL, 100 * G_TIME_SPAN_MILLISECOND, FALSE);
 		ensemble_restore();
 		cluster_quarantine();
