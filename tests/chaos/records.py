@@ -82,7 +82,7 @@ class Records:
                 return False
             return True
 
-        wait_for(tell, MEND_LIMIT_S, f"ZooKeeper to allow writing to {path}")
+        wait_for(tell, f"ZooKeeper to allow writing to {path}")
 
     def allow_all(self):
         """What a backup may have kept of refuse()."""

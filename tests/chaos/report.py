@@ -159,7 +159,7 @@ class Run:
                 cluster.add(f"{'node' if embedded else 'server'}-{index}",
                             self._options_of(index), embedded=embedded)
             wait_for(lambda: self.failures() or all(slot.wait_life(0) for slot in cluster.slots),
-                     START_LIMIT_S, "every server to be ready")
+                     "every server to be ready")
             if self.failures():
                 return
             for slot in cluster.slots:
@@ -193,7 +193,7 @@ class Run:
                 return
             settled.wait(0.2)
         wait_for(lambda: not any(slot.service.open_kinds() for slot in cluster.slots),
-                 RECOVERY_LIMIT_S, "every server to serve again at the end")
+                 "every server to serve again at the end")
 
     def _look_for_stuck(self, cluster):
         for slot in cluster.slots:

@@ -32,7 +32,7 @@ from certificates import Authority
 from harness import Server, wait_for
 from middle import HOST, Proxy
 from runner_process import stretch
-from test_clock import FakeClock
+from fake_clock import FakeClock
 from wire import EXCEPTION, STRICT
 
 NAME, NAMELESS, SILENT_NAME = "ids.test", "nobody.test", "silent.test"

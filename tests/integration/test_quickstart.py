@@ -80,7 +80,7 @@ class Quickstart(unittest.TestCase):
         self.process.wait()
 
     def wait_told(self, text):
-        wait_for(lambda: text in self.told or self.process.poll() is not None, LIMIT_S, text)
+        wait_for(lambda: text in self.told or self.process.poll() is not None, text)
         self.assertIn(text, self.told)
 
     def assert_ends(self, status):
