@@ -22,9 +22,6 @@ NOTICED_S = 0.3    # a server looks at its clock ten times a second
 TOGETHER_S = 0.5   # that one who was taken over and who took it are seen side by side
 WRITE_LIMIT_S = 2  # within which a server with a short reservation writes
 ENDS = {"kill": signal.SIGKILL, "restart": signal.SIGTERM}
-CHANGE_LIMIT_S = 12  # for another worker ID: longer than ZooKeeper is away
-FREE_LIMIT_S = 40  # within which a worker ID is free again: the longest time without ZooKeeper too
-QUARANTINE_LIMIT_S = 60
 QUARANTINE_TRIES = 3
 
 

@@ -26,8 +26,7 @@ from zookeeper import Ensemble
 DRAWERS = (True, True, False)  # of one server: whether it keeps its connection
 NODE_DRAWERS = 2
 PROGRESS_S = 5
-START_LIMIT_S = 20
-RECOVERY_LIMIT_S = 30
+RECOVERY_LIMIT_S = 120  # also on a busy machine; the simulation judges a tighter bound
 SILENCE_LIMIT_S = 120  # of all servers: no fault takes so long, nor what comes together
 WAY_MS = 1000  # of a reply
 SHARES = {"restored": 0.25, "steady": 0.3}  # of the time, by the deck; the short one has the rest

@@ -95,9 +95,9 @@ class Trap:
     def is_set(self):
         return self._sprung.is_set()
 
-    def wait(self):
-        if not self._sprung.wait(HANG_GUARD_S):
-            raise AssertionError(f"no request of {set(self.opcodes)} within {HANG_GUARD_S} s")
+    def wait(self, limit_s=HANG_GUARD_S):
+        if not self._sprung.wait(limit_s):
+            raise AssertionError(f"no request of {set(self.opcodes)} within {limit_s} s")
         return self.opcode
 
 

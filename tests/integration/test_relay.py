@@ -16,7 +16,6 @@ from wire import FORMS, REPLY, STRICT, numbers_of
 MAX_BATCH = 10000
 DATACENTER = 5
 ROUNDS = scaled(10, 2)
-RECOVERY_S = 1
 SLOW_MS = 100
 AWAY_S = 3      # longer than a server of a fleet that is away rests between two tries
 FAR_MS = 5000

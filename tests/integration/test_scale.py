@@ -7,8 +7,6 @@ import unittest
 from bindings import ROOT
 from harness import BUILD, ENVIRONMENT, HANG_GUARD_S, SANITIZED
 
-LIMIT_S = 180
-
 
 @unittest.skipIf(SANITIZED, "what is measured is not a matter of memory")
 class Scale(unittest.TestCase):
