@@ -113,6 +113,7 @@ def _neighbours(figures):
                   BURST_KINDS, 5)
     yield _beside(figures, "p99 of a paced client beside get_ids(10000) on 1,000 connections",
                   ["greedy"], 20)
+    yield _beside(figures, "p99 of a paced client beside pipelines that are reset", ["resets"], 20)
 
 
 def compared_with(figures, at):

@@ -213,7 +213,7 @@ class Slot:
                 life = self.life = self.cluster.new_life(self, server)
                 self._changed.notify_all()
             try:
-                server.wait_event("ready", FOR_EVER_S)
+                server.wait_event("ready")
             except AssertionError:
                 pass  # it ended
             else:

@@ -14,7 +14,7 @@ import wire
 from checker import clock_text
 from cluster import PINNED_WORKER_ID
 from faults import ENSEMBLE, KINDS
-from harness import ENVIRONMENT, PATIENCE, SNOWFLAKECTL, wait_for
+from harness import ENVIRONMENT, HANG_GUARD_S, SNOWFLAKECTL, wait_for
 from proxy import BOTH, CREATE, CREATE_2, WRITES
 from records import CLAIMS, NO_CREATION, Away, Records
 
@@ -22,9 +22,6 @@ NOTICED_S = 0.3    # a server looks at its clock ten times a second
 TOGETHER_S = 0.5   # that one who was taken over and who took it are seen side by side
 WRITE_LIMIT_S = 2  # within which a server with a short reservation writes
 ENDS = {"kill": signal.SIGKILL, "restart": signal.SIGTERM}
-CHANGE_LIMIT_S = 12  # for another worker ID: longer than ZooKeeper is away
-FREE_LIMIT_S = 40  # within which a worker ID is free again: the longest time without ZooKeeper too
-QUARANTINE_LIMIT_S = 60
 QUARANTINE_TRIES = 3
 
 
@@ -178,7 +175,7 @@ class Hands:
         elif absence == "kill":
             slot.kill("taken-over")
         elif absence == "restart":
-            slot.terminate("taken-over")
+            slot.terminate()
         else:
             if absence != "cut":
                 self._lose(absence == "lose-reply", slot.proxy)
@@ -239,7 +236,7 @@ class Hands:
                 return self._stopped.is_set() or self._worker_id_of(life) != worker_id
 
         try:
-            wait_for(look, CHANGE_LIMIT_S, "another worker ID")
+            wait_for(look, "another worker ID")
         except AssertionError as error:
             raise Impossible("the server has kept its worker ID") from error
 
@@ -253,7 +250,7 @@ class Hands:
             return self._stopped.is_set() or heir.wait_life(0)
 
         with self._guest(f"heir-{fault.at_s:.3f}", ("--worker-id", worker_id)) as heir:
-            wait_for(look, FREE_LIMIT_S, f"worker ID {worker_id} to be free again")
+            wait_for(look, f"worker ID {worker_id} to be free again")
 
     # faults of the way to ZooKeeper
 
@@ -414,7 +411,7 @@ class Hands:
                    "quarantine", "--yes"]
         for _ in range(QUARANTINE_TRIES):
             done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True,
-                                  timeout=QUARANTINE_LIMIT_S * PATIENCE)
+                                  timeout=HANG_GUARD_S)
             self.note(f"quarantine: {(done.stdout + done.stderr).strip().splitlines()[-1:]}")
             if "the connection is lost" not in done.stderr:
                 break  # else an ensemble that has just come back is away again: say it again

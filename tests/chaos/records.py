@@ -14,7 +14,6 @@ PARENT = f"/snowflake/datacenters/{DATACENTER_ID}"
 CLAIMS = f"{PARENT}/claims"
 NO_WRITES = [make_acl("world", "anyone", read=True, admin=True)]
 NO_CREATION = [make_acl("world", "anyone", read=True, write=True, delete=True, admin=True)]
-MEND_LIMIT_S = 30  # longer than ZooKeeper is away
 
 
 class Away(Exception):
@@ -82,7 +81,7 @@ class Records:
                 return False
             return True
 
-        wait_for(tell, MEND_LIMIT_S, f"ZooKeeper to allow writing to {path}")
+        wait_for(tell, f"ZooKeeper to allow writing to {path}")
 
     def allow_all(self):
         """What a backup may have kept of refuse()."""

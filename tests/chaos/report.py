@@ -26,8 +26,7 @@ from zookeeper import Ensemble
 DRAWERS = (True, True, False)  # of one server: whether it keeps its connection
 NODE_DRAWERS = 2
 PROGRESS_S = 5
-START_LIMIT_S = 20
-RECOVERY_LIMIT_S = 30
+RECOVERY_LIMIT_S = 120  # also on a busy machine; the simulation judges a tighter bound
 SILENCE_LIMIT_S = 120  # of all servers: no fault takes so long, nor what comes together
 WAY_MS = 1000  # of a reply
 SHARES = {"restored": 0.25, "steady": 0.3}  # of the time, by the deck; the short one has the rest
@@ -159,7 +158,7 @@ class Run:
                 cluster.add(f"{'node' if embedded else 'server'}-{index}",
                             self._options_of(index), embedded=embedded)
             wait_for(lambda: self.failures() or all(slot.wait_life(0) for slot in cluster.slots),
-                     START_LIMIT_S, "every server to be ready")
+                     "every server to be ready")
             if self.failures():
                 return
             for slot in cluster.slots:
@@ -193,7 +192,7 @@ class Run:
                 return
             settled.wait(0.2)
         wait_for(lambda: not any(slot.service.open_kinds() for slot in cluster.slots),
-                 RECOVERY_LIMIT_S, "every server to serve again at the end")
+                 "every server to serve again at the end")
 
     def _look_for_stuck(self, cluster):
         for slot in cluster.slots:

@@ -15,7 +15,7 @@ import unittest
 import yaml
 
 from harness import wait_for
-from test_kubernetes import kustomize
+from kubernetes_bases import kustomize
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent

@@ -2,10 +2,8 @@
 """deploy/kubernetes: each base is made as kubectl makes it, and held against the API and against
 the server that it starts."""
 import configparser
-import json
 import pathlib
 import re
-import shutil
 import subprocess
 import tempfile
 import unittest
@@ -13,39 +11,14 @@ import unittest
 import yaml
 
 import harness
+from kubernetes_bases import kustomize
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-BASES = ROOT / "deploy" / "kubernetes"
-# before this minor version of 1 kubectl knows directories and patches by other keys
-KNOWS_KEYS = 21
-OLD_KEYS = ((re.compile(r"^resources:\n  - \.\./base$", re.M), "bases:\n  - ../base"),
-            (re.compile(r"^patches:\n  - path: ", re.M), "patchesStrategicMerge:\n  - "))
 STOP_SPARE_S = 5  # what a stop may take beyond its options
 PROBES = {"startupProbe", "livenessProbe", "readinessProbe"}
 # what is about pods, beside services, by where it says which
 SELECTORS = {"PodDisruptionBudget": "selector", "NetworkPolicy": "podSelector"}
-
-
-def kubectl_minor():
-    told = subprocess.run(["kubectl", "version", "--client", "-o", "json"], check=True,
-                          stdout=subprocess.PIPE, text=True).stdout
-    return int(re.match(r"\d+", json.loads(told)["clientVersion"]["minor"]).group())
-
-
-def kustomize(name):
-    """The objects of a base, as YAML."""
-    with tempfile.TemporaryDirectory() as directory:
-        copy = pathlib.Path(directory) / "kubernetes"
-        shutil.copytree(BASES, copy)
-        if kubectl_minor() < KNOWS_KEYS:
-            file = copy / name / "kustomization.yaml"
-            text = file.read_text()
-            for pattern, old in OLD_KEYS:
-                text = pattern.sub(old, text)
-            file.write_text(text)
-        return subprocess.run(["kubectl", "kustomize", str(copy / name)], check=True,
-                              stdout=subprocess.PIPE, text=True).stdout
 
 
 def validate(text):

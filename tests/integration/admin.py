@@ -5,7 +5,7 @@ import json
 import socket
 from typing import NamedTuple
 
-from harness import PATIENCE
+from harness import HANG_GUARD_S
 
 LISTEN = ("--admin-listen", "127.0.0.1:0")
 GET = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -41,7 +41,7 @@ class Admin:
         self.address = server.admin_address
 
     def connect(self):
-        return http.client.HTTPConnection(*self.address, timeout=20 * PATIENCE)
+        return http.client.HTTPConnection(*self.address, timeout=HANG_GUARD_S)
 
     def ask(self, path, method="GET", connection=None, **headers):
         """Headers as accept="application/json", sec_fetch_site="none"."""
@@ -61,7 +61,7 @@ class Admin:
         return reply.json
 
     def socket(self):
-        return socket.create_connection(self.address, timeout=20 * PATIENCE)
+        return socket.create_connection(self.address, timeout=HANG_GUARD_S)
 
     def raw(self, *pieces):
         """All that comes for these bytes, until the server hangs up."""

@@ -12,7 +12,7 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TFramedTransport, TMemoryBuffer, TTransportException
 
 from bindings import INTEGRATION, current, generate
-from harness import PATIENCE, wait_on
+from harness import HANG_GUARD_S
 
 sys.path.insert(0, str(generate("py", INTEGRATION / "clients" / "scribe.thrift")))
 SERVICE = importlib.import_module("scribe.scribe")
@@ -87,10 +87,10 @@ class Scribe:
         with self.changed:
             return [decode(message) for batch in self.batches for message in batch]
 
-    def wait(self, condition, what, limit=10):
+    def wait(self, condition, what):
         with self.changed:
-            if not wait_on(self.changed, condition, limit):
-                raise AssertionError(f"not within {limit * PATIENCE} s: {what}")
+            if not self.changed.wait_for(condition, HANG_GUARD_S):
+                raise AssertionError(f"not within {HANG_GUARD_S} s: {what}")
 
     def _accept(self, listener):
         while True:

@@ -39,7 +39,7 @@ class Page:
         return self.run(f"(() => {{ const found = document.querySelector({json.dumps(selector)});"
                         " return found?.checkVisibility() ? found.innerText : null; })()")
 
-    def wait_text(self, selector, holds, limit=20):
+    def wait_text(self, selector, holds):
         """Until `holds` of that text, which is returned."""
         last = [None]
 
@@ -48,7 +48,7 @@ class Page:
             return last[0] is not None and holds(last[0])
 
         try:
-            wait_for(look, limit)
+            wait_for(look)
         except AssertionError as error:
             raise AssertionError(f"{error}: {selector} is {last[0]!r}") from None
         return last[0]

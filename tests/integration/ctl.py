@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs snowflakectl for tests: to its end, until a signal, at a terminal, or as a load generator."""
+"""Runs snowflakectl for tests: to its end, until a signal, at a terminal, or as its bench."""
 import json
 import os
 import pathlib
@@ -10,7 +10,8 @@ import threading
 import unittest
 import uuid
 
-from harness import CTL_ENVIRONMENT, ELSEWHERE, ENVIRONMENT, PATIENCE, SNOWFLAKECTL, ServerTest
+from harness import (CTL_ENVIRONMENT, ELSEWHERE, ENVIRONMENT, HANG_GUARD_S, SNOWFLAKECTL,
+                     ServerTest, wait_for)
 from znodes import Registry
 from zookeeper_case import new_root, shared_zookeeper
 
@@ -20,7 +21,7 @@ FAR = 600
 def run(*arguments, **settings):
     environment = {**CTL_ENVIRONMENT, **settings.pop("environment", {})}
     return subprocess.run([SNOWFLAKECTL, *map(str, arguments)], env=environment, text=True,
-                          stdin=settings.pop("stdin", subprocess.DEVNULL), timeout=30 * PATIENCE,
+                          stdin=settings.pop("stdin", subprocess.DEVNULL), timeout=HANG_GUARD_S,
                           stdout=settings.pop("stdout", subprocess.PIPE),
                           stderr=subprocess.PIPE, check=False, **settings)
 
@@ -37,7 +38,7 @@ def answer_question(fail, arguments, text, meanwhile=lambda: None):
         question += process.stderr.read(1) or fail(question)
     meanwhile()
     os.write(leader, text)
-    _, said = process.communicate(timeout=20 * PATIENCE)
+    _, said = process.communicate(timeout=HANG_GUARD_S)
     os.close(leader)
     return process.returncode, question + said
 
@@ -117,9 +118,9 @@ class InterruptTest(CtlTest):
                "stderr": subprocess.PIPE, **settings})
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        limit = threading.Timer(30 * PATIENCE, process.kill)  # so that what is read has an end
-        limit.start()
-        self.addCleanup(limit.cancel)
+        guard = threading.Timer(HANG_GUARD_S, process.kill)  # ends a read that gets nothing
+        guard.start()
+        self.addCleanup(guard.cancel)
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 self.addCleanup(pipe.close)
@@ -156,15 +157,25 @@ class Lines:
     def next(self):
         return self.process.stdout.readline()
 
+    def wait(self, condition):
+        """Returns the first object from now on for which the condition holds."""
+        found = []
+
+        def look():
+            found.append(json.loads(self.next()))
+            return condition(found[-1])
+        wait_for(look, "such a line")
+        return found[-1]
+
 
 def bench_command(server, *arguments):
     host, port = server.address
     return [SNOWFLAKECTL, "--server", f"{host}:{port}", "bench", *map(str, arguments)]
 
 
-def run_program(*arguments, **settings):
+def execute(*arguments, **settings):
     return subprocess.run([*map(str, arguments)], env=CTL_ENVIRONMENT, stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=30 * PATIENCE, check=False,
+                          capture_output=True, text=True, timeout=HANG_GUARD_S, check=False,
                           **settings)
 
 
@@ -172,7 +183,7 @@ def run_program(*arguments, **settings):
 class BenchTest(ServerTest):
     def bench(self, server, *arguments):
         """What a run without errors reports."""
-        done = run_program(*bench_command(server, "--json", *arguments))
+        done = execute(*bench_command(server, "--json", *arguments))
         self.assertEqual((done.returncode, done.stderr), (0, ""), done)
         report = json.loads(done.stdout)
         self.assertEqual(report["errors"], 0)
@@ -181,8 +192,8 @@ class BenchTest(ServerTest):
 
     def launch_bench(self, server, *arguments):
         """One that runs; it is ended with the test."""
-        running = subprocess.Popen(bench_command(server, *arguments), env=CTL_ENVIRONMENT, text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        running = subprocess.Popen(bench_command(server, *arguments), env=CTL_ENVIRONMENT,
+                                   text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
         def end():
             if running.poll() is None:

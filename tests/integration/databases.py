@@ -8,11 +8,9 @@ import pwd
 import signal
 import subprocess
 
-from harness import ENVIRONMENT, PATIENCE, wait_for
+from harness import ENVIRONMENT, HANG_GUARD_S, wait_for
 
 USER = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
-START_LIMIT_S = 30
-RUN_LIMIT_S = 60
 
 
 def cells(text):
@@ -44,14 +42,14 @@ class Database:
             return subprocess.Popen([str(word) for word in command], **settings)
 
     def make(self, *command):
-        status = self.as_user(command).wait(START_LIMIT_S * PATIENCE)
+        status = self.as_user(command).wait(HANG_GUARD_S)
         if status != 0:
             raise AssertionError(f"{command[0]}: status {status}\n{self.log.read_text()}")
 
     def start(self, *command):
         self.process = self.as_user(command)
         self._test_class.addClassCleanup(self.end)
-        wait_for(self._is_ready, START_LIMIT_S, f"that {command[0]} is ready")
+        wait_for(self._is_ready, f"that {command[0]} is ready")
 
     def _is_ready(self):
         if self.process.poll() is not None:
@@ -71,7 +69,7 @@ class Database:
         """What the client prints, or with `check` false how it ended."""
         done = subprocess.run([*self.CLIENT, database], input=script, env=self.environment,
                               text=True, capture_output=True, check=False,
-                              timeout=RUN_LIMIT_S * PATIENCE)
+                              timeout=HANG_GUARD_S)
         if not check:
             return done
         if done.returncode != 0 or done.stderr:
@@ -140,7 +138,7 @@ class Sqlite:
         done = subprocess.run(["sqlite3", "-batch", "-bail", "-separator", " ",
                                str(self.directory / database)],
                               input=script, env=ENVIRONMENT, text=True, capture_output=True,
-                              check=False, timeout=RUN_LIMIT_S * PATIENCE)
+                              check=False, timeout=HANG_GUARD_S)
         if done.returncode != 0 or done.stderr:
             raise AssertionError(f"status {done.returncode}: {done.stderr}\n{script}")
         return done.stdout
@@ -153,7 +151,7 @@ def shell(script, directory, environment):
     """What a script prints on both of its outputs."""
     done = subprocess.run(["sh", "-e", "-c", script], cwd=directory, env=environment, text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, check=False, timeout=RUN_LIMIT_S * PATIENCE)
+                          stderr=subprocess.STDOUT, check=False, timeout=HANG_GUARD_S)
     if done.returncode != 0:
         raise AssertionError(f"status {done.returncode}: {script}\n{done.stdout}")
     return done.stdout

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A system clock that a test can step, by libfaketime. It does not work with a sanitizer, and leaves
-the monotonic clocks unchanged, as a real step does."""
+"""A system clock that a test can step, by libfaketime. It leaves the monotonic clocks unchanged, as
+a real step does, and does not work with a sanitizer."""
 import time
 
 from harness import SANITIZED, ServerTest, libfaketime

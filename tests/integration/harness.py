@@ -2,13 +2,14 @@
 """A snowflaked of the test's own: its process, port, state directory and log.
 
 A test fails when its server ends by itself, reports anything to a sanitizer, or writes a line to
-standard error that is not a log line. Waiting is for an event, with a limit; `PATIENCE` stretches
-the limits on a busy machine (pace.py) and for the slow builds, and `scaled()` shrinks the amounts.
+standard error that is not a log line. A test waits for events. `HANG_GUARD_S` ends a wait for an
+event that never comes; it is too long to judge the product. `scaled()` shrinks the amounts.
 
   SNOWFLAKE_BUILD   the build directory, <root>/build by default
   SNOWFLAKE_SERVER  host:port of a server to test instead; only the tests of the wire run then
   SNOWFLAKE_SCALE   what amounts are multiplied with: 1, or 0.02 in a sanitizer build
 """
+import contextlib
 import ctypes
 import functools
 import json
@@ -29,7 +30,6 @@ from typing import NamedTuple
 
 import wire
 from bindings import ROOT
-from pace import Pace
 
 BUILD = pathlib.Path(os.environ.get("SNOWFLAKE_BUILD", ROOT / "build")).resolve()
 SNOWFLAKED = BUILD / "server" / "snowflaked"
@@ -38,8 +38,10 @@ ELSEWHERE = os.environ.get("SNOWFLAKE_SERVER")
 
 EPOCH_MS = 1288834974657
 LOOK_EVERY_S = 0.005
+HANG_GUARD_S = 300
 LONG_WAIT_MS = 60000
 CLONE_NEWNS = 0x00020000
+PIDFD_GETFD = 438  # sys/syscall.h
 # Few IDs, 16 in 100 ms, so that calls wait for as long as a test likes.
 SLOW_LAYOUT = ("epoch_ms=1288834974657,tick_ms=100,time_bits=40,datacenter_bits=10,worker_bits=9,"
                "sequence_bits=4")
@@ -58,9 +60,6 @@ def _sanitizer():
 
 SANITIZER = _sanitizer()
 SANITIZED = SANITIZER != "none"
-BUILD_FACTOR = 5 if SANITIZED else 1  # for what counts processor time
-PACE = Pace(BUILD_FACTOR)
-PATIENCE = PACE.patience()  # as the machine was at the start
 SCALE = float(os.environ.get("SNOWFLAKE_SCALE", 0.02 if SANITIZED else 1))
 
 ENVIRONMENT = {
@@ -102,32 +101,14 @@ def scaled(amount, least=1):
     return max(least, int(amount * SCALE))
 
 
-def wait_for(condition, limit=10, what="the condition"):
-    """Polls until condition() is true, and returns what it returned."""
-    began = time.monotonic()
-    over = False
+def wait_for(condition, what="the condition"):
+    """Polls until condition() is true, and returns its result."""
+    guard = time.monotonic() + HANG_GUARD_S
     while not (result := condition()):
-        if over:
-            raise AssertionError(f"not within {limit * PACE.patience()} s: {what}")
+        if time.monotonic() > guard:
+            raise AssertionError(f"not within {HANG_GUARD_S} s: {what}")
         time.sleep(LOOK_EVERY_S)  # lint: allow sleep
-        over = PACE.is_over(began, limit)  # then there is one more look
     return result
-
-
-def wait_on(changed, condition, limit):
-    """The same for what a threading.Condition is notified of; returns whether it came to be."""
-    began = time.monotonic()
-    while not changed.wait_for(condition, limit * PACE.patience()):
-        if PACE.is_over(began, limit):
-            return False
-    return True
-
-
-def assert_soon(began, limit, what="it"):
-    """That it is not `limit` seconds since `began` yet, as an idle machine counts them."""
-    took = time.monotonic() - began
-    if PACE.is_over(began, limit):
-        raise AssertionError(f"{what} took {took:.2f} s of {limit * PACE.patience()} s at most")
 
 
 class Parts(NamedTuple):
@@ -227,38 +208,39 @@ class Server:
         return next((event for event in list(self.events) if event.name == name
                      and fields.items() <= event.fields.items()), None)
 
-    def wait_event(self, name, limit=10, **fields):
+    def wait_event(self, name, **fields):
         with self._changed:
-            wait_on(self._changed, lambda: self.find(name, **fields) or self._log_ended, limit)
+            self._changed.wait_for(lambda: self.find(name, **fields) or self._log_ended,
+                                   HANG_GUARD_S)
         event = self.find(name, **fields)
         if event is None:
             raise AssertionError(f"no event={name} {fields} in the log of {self.command}:\n"
                                  f"{self.log or '(empty)'}")
         return event
 
-    def wait_ready(self, limit=10):
-        self.wait_event("ready", limit)
+    def wait_ready(self):
+        self.wait_event("ready")
         return self
 
-    def wait_end(self, limit=10):
+    def wait_end(self):
         """The exit status, once the process has ended and its log was read to the end."""
         self.expect_end = True
         try:
-            wait_for(lambda: self.process.poll() is not None, limit)
+            wait_for(lambda: self.process.poll() is not None)
         except AssertionError as error:
             raise AssertionError(f"{error}\nstill running:\n{self.log}") from None
         with self._changed:
-            wait_on(self._changed, lambda: self._log_ended, 5)
+            self._changed.wait_for(lambda: self._log_ended, HANG_GUARD_S)
         return self.process.returncode
 
     def send_signal(self, number):
         self.process.send_signal(number)
 
-    def terminate(self, limit=10):
+    def terminate(self):
         """The orderly end; returns the exit status."""
         self.expect_end = True
         self.process.terminate()
-        return self.wait_end(limit)
+        return self.wait_end()
 
     def kill(self):
         self.expect_end = True
@@ -271,7 +253,7 @@ class Server:
         if status is None:
             self.process.send_signal(signal.SIGCONT)
             try:
-                status = self.terminate(20)
+                status = self.terminate()
             except AssertionError:
                 self.kill()
                 return f"did not end within the limit after SIGTERM:\n{self.log}"
@@ -284,8 +266,8 @@ class Server:
             return "wrote lines that are not of its log:\n" + "\n".join(self.strange)
         return None
 
-    def connect(self, timeout=20, source=None):
-        return wire.Connection(self.address, timeout * PATIENCE, source)
+    def connect(self, source=None):
+        return wire.Connection(self.address, HANG_GUARD_S, source)
 
     def call(self, method, *arguments):
         """One call on a connection of its own, and what it returned."""
@@ -374,9 +356,9 @@ class ServerTest(unittest.TestCase):
         connection.reply(wire.STRICT)
         return server
 
-    def assert_refused(self, server, status, *words, limit=10):
+    def assert_refused(self, server, status, *words):
         """The server ends by itself, with that status and one line that holds the words."""
-        self.assertEqual(server.wait_end(limit), status, server.log)
+        self.assertEqual(server.wait_end(), status, server.log)
         lines = [line for line in server.lines if all(str(word) in line for word in words)]
         self.assertEqual(len(lines), 1, f"one line with {words} expected in:\n{server.log}")
         self.assertIsNone(server.find("ready"))
@@ -408,8 +390,8 @@ class SharedServerTest(unittest.TestCase):
         if problem := cls.server.check():
             raise AssertionError(problem)
 
-    def connect(self, timeout=20):
-        connection = self.server.connect(timeout)
+    def connect(self):
+        connection = self.server.connect()
         self.addCleanup(connection.close)
         return connection
 
@@ -455,3 +437,27 @@ def may_mount():
 def mount(directory, options):
     directory.mkdir(exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", directory], check=True)
+
+
+def their_end(server, connection):
+    """The server's socket of that connection."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    process = os.pidfd_open(server.pid)
+    try:
+        for path in pathlib.Path(f"/proc/{server.pid}/fd").iterdir():
+            if not os.readlink(path).startswith("socket:"):
+                continue
+            fd = libc.syscall(PIDFD_GETFD, process, int(path.name), 0)
+            if fd < 0:
+                raise OSError(ctypes.get_errno(), "pidfd_getfd")
+            end = socket.socket(fileno=fd)
+            with contextlib.suppress(OSError):  # one that listens has no peer
+                if end.getpeername() == connection.socket.getsockname():
+                    return end
+            end.close()
+    finally:
+        os.close(process)
+    raise AssertionError("the server has no such connection")
+
+
+needs_own_server = unittest.skipIf(ELSEWHERE, "needs a server of its own")

@@ -41,12 +41,11 @@ import threading
 from typing import Callable, NamedTuple
 
 from bindings import IDL_2010, IDL_LATER, INTEGRATION, generate, scratch
-from harness import BUILD, ENVIRONMENT, PATIENCE
+from harness import BUILD, ENVIRONMENT, HANG_GUARD_S
 from wire import Form
 
 CLIENTS = INTEGRATION / "clients"
 COMPILED = pathlib.Path(os.environ.get("SNOWFLAKE_CLIENTS", scratch / "clients"))
-ANSWER_LIMIT_S = 120
 # Thrift's name of the service, by contract
 SERVICES = {IDL_2010: "Snowflake", IDL_LATER: "SnowflakeLater"}
 
@@ -88,7 +87,7 @@ class Session:
     def answer(self):
         """The lines of an answer; ClientError for an exception."""
         lines = []
-        timer = threading.Timer(ANSWER_LIMIT_S * PATIENCE, self._process.kill)
+        timer = threading.Timer(HANG_GUARD_S, self._process.kill)
         timer.start()
         for line in self._process.stdout:
             if line == ".\n":
@@ -127,7 +126,7 @@ class Session:
 
     def close(self):
         self._process.stdin.close()
-        status = self._process.wait(ANSWER_LIMIT_S * PATIENCE)
+        status = self._process.wait(HANG_GUARD_S)
         self._process.stdout.close()
         said = self._said()
         self._errors.close()

@@ -15,11 +15,10 @@ import subprocess
 import threading
 from typing import NamedTuple
 
-from harness import BUILD, ENVIRONMENT, PATIENCE
+from harness import BUILD, ENVIRONMENT, HANG_GUARD_S
 
 STEP_BY_STEP = BUILD / "tests" / "integration" / "client-pool"
 LOAD = BUILD / "bench" / "pool" / "bench-pool"
-LIMIT_S = 60
 
 
 class Count(NamedTuple):
@@ -39,9 +38,9 @@ def text_of(address):
     return address if isinstance(address, str) else "%s:%d" % address
 
 
-def end(process, limit):
+def end(process):
     try:
-        return process.communicate(timeout=limit * PATIENCE)
+        return process.communicate(timeout=HANG_GUARD_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
@@ -54,7 +53,7 @@ class StepByStep:
     def __init__(self, test, addresses, prefetch_ms=50, max_age_ms=1000, timeout_ms=None,
                  discover=False, wrapper=(), tls=()):
         """`tls`: its authority, and the files of its own certificate."""
-        timeout_ms = int(20000 * PATIENCE) if timeout_ms is None else timeout_ms
+        timeout_ms = 1000 * HANG_GUARD_S if timeout_ms is None else timeout_ms
         command = [*wrapper, STEP_BY_STEP, prefetch_ms, max_age_ms, timeout_ms, int(discover),
                    *map(text_of, addresses)]
         files = dict(zip(("TLS_CA", "TLS_CERTIFICATE", "TLS_KEY"), map(str, tls)))
@@ -65,12 +64,12 @@ class StepByStep:
         test.addCleanup(self._hold_to_account)
 
     def _hold_to_account(self):
-        self._test.assertEqual(end(self.process, LIMIT_S), ("", ""))
+        self._test.assertEqual(end(self.process), ("", ""))
         self._test.assertEqual(self.process.returncode, 0)
 
     def _do(self, what):
         # a server that never answers is not to keep the test for ever
-        timer = threading.Timer(LIMIT_S * PATIENCE, self.process.kill)
+        timer = threading.Timer(HANG_GUARD_S, self.process.kill)
         timer.start()
         try:
             self.process.stdin.write(f"{what}\n")
@@ -126,6 +125,6 @@ class Load:
 
     def finish(self):
         """What it reports."""
-        printed, complaints = end(self.process, self.seconds + LIMIT_S)
+        printed, complaints = end(self.process)
         self._test.assertEqual((self.process.returncode, complaints), (0, ""))
         return json.loads(printed)

@@ -54,7 +54,7 @@ import struct
 import threading
 import time
 
-from harness import PATIENCE, split_address
+from harness import HANG_GUARD_S, split_address
 from zookeeper import HOST, free_port
 
 CREATE, DELETE, EXISTS, GET_DATA, SET_DATA, SET_ACL = 1, 2, 3, 4, 5, 7
@@ -95,9 +95,9 @@ class Trap:
     def is_set(self):
         return self._sprung.is_set()
 
-    def wait(self, limit=10):
-        if not self._sprung.wait(limit * PATIENCE):
-            raise AssertionError(f"no request of {set(self.opcodes)} within {limit * PATIENCE} s")
+    def wait(self, limit_s=HANG_GUARD_S):
+        if not self._sprung.wait(limit_s):
+            raise AssertionError(f"no request of {set(self.opcodes)} within {limit_s} s")
         return self.opcode
 
 
@@ -142,7 +142,7 @@ class Proxy:
         async def call():
             result = function(*arguments)
             return await result if asyncio.iscoroutine(result) else result
-        return asyncio.run_coroutine_threadsafe(call(), self._loop).result(10 * PATIENCE)
+        return asyncio.run_coroutine_threadsafe(call(), self._loop).result(HANG_GUARD_S)
 
     async def _start(self):
         self.gates = {direction: asyncio.Event() for direction in BOTH}
@@ -158,7 +158,7 @@ class Proxy:
             return
         self._do(self._shut)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10 * PATIENCE)
+        self._thread.join(HANG_GUARD_S)
         self._loop.close()
         if self._problems:
             raise AssertionError("the proxy failed") from self._problems[0]

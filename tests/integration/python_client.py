@@ -8,7 +8,7 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TFramedTransport, TTransportException
 
 import bindings
-from harness import PATIENCE
+from harness import HANG_GUARD_S
 
 logging.getLogger("thrift").setLevel(logging.CRITICAL)  # servers go down all the time
 
@@ -30,7 +30,7 @@ class PythonClient:
 
     def _connect(self):
         socket = TSocket(*self.addresses[self.at])
-        socket.setTimeout(int(20000 * PATIENCE))
+        socket.setTimeout(1000 * HANG_GUARD_S)
         transport = TFramedTransport(socket)
         transport.open()
         self.client = bindings.current.SnowflakeExtended.Client(TBinaryProtocol(transport))
@@ -71,5 +71,5 @@ class PythonClient:
 
     def finish(self):
         self.ends = True
-        self.thread.join(20 * PATIENCE)
+        self.thread.join(HANG_GUARD_S)
         return "; ".join(self.failures)

@@ -7,9 +7,8 @@ must be in one. A line a test, and what was wrong with it; then those that cost 
 and those that took longest; then the line "integration: N passed, N failed, N skipped". Ends with
 status 1 if a test failed, or none ran.
 
-A class runs in one process, N classes at a time. Most tests wait most of the time, so N may be
-higher than the number of processors. A class that has ALONE, the reason why, runs when the others
-have ended, by itself.
+A class runs in one process, N classes at a time. Most tests wait most of the time, so N can be
+higher than the number of processors.
 """
 import argparse
 import collections
@@ -27,9 +26,10 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 # The classes that take longest, which is why they come first: what comes last alone has nobody to
 # share the machine with.
-LONGEST = ("test_clients.Clients", "test_hand_back.HandBacks", "test_zookeeper_outages.Outages",
-           "test_quarantine_servers.Restored", "test_zookeeper_lost_replies.Losses",
-           "test_names.Outage", "test_quickstart.Cluster", "test_kill.Kills")
+LONGEST = ("test_clients.Clients", "test_monitoring.Fires", "test_page.Shown",
+           "test_hand_back.Stops", "test_names.Outage", "test_quickstart.Cluster",
+           "test_top.OnATerminal", "test_fleet.Fleet", "test_quarantine_servers.Restored",
+           "test_kill.Kills")
 SHOWN = 20  # of those that cost most, or took longest
 END_LIMIT_S = 60  # of a process that has nothing left to run
 
@@ -190,27 +190,25 @@ def tests_in(suite):
 
 
 def choose(patterns):
-    """The tests by class, those that are to come first in front; and the names of classes that run
-    alone. Or the reason why there is nothing to choose from."""
+    """The tests by class, those that are to come first in front. Or the reason why there is nothing
+    to choose from."""
     loader = unittest.TestLoader()
-    every = {test.id(): test for test in tests_in(loader.discover(str(HERE)))}
+    every = [test.id() for test in tests_in(loader.discover(str(HERE)))]
     if loader.errors:
         raise LookupError("\n".join(loader.errors))
     for pattern in patterns:
         if not any(pattern in name for name in every):
             raise LookupError(f"no test has {pattern} in its name")
-    classes, alone = collections.defaultdict(list), set()
-    for name, test in every.items():
+    classes = collections.defaultdict(list)
+    for name in every:
         class_name = name.rpartition(".")[0]
         if not patterns or any(pattern in name for pattern in patterns):
             classes[class_name].append(name)
-        if hasattr(test, "ALONE"):
-            alone.add(class_name)
     known = {name.rpartition(".")[0] for name in every}
     if unknown := set(LONGEST) - known:
         raise LookupError(f"LONGEST names a class that is not there: {' '.join(unknown)}")
     first = {name: place for place, name in enumerate(LONGEST)}
-    return dict(sorted(classes.items(), key=lambda one: first.get(one[0], len(first)))), alone
+    return dict(sorted(classes.items(), key=lambda one: first.get(one[0], len(first))))
 
 
 def end_on_signals():
@@ -242,15 +240,14 @@ def main():
     if not harness.ELSEWHERE and not harness.SNOWFLAKED.exists():
         parser.error(f"{harness.SNOWFLAKED} is missing: build it, or name the --build directory")
     try:
-        classes, alone = choose(arguments.patterns)
+        classes = choose(arguments.patterns)
     except LookupError as error:
         parser.error(str(error))
     report = Report()
     pool = Pool(report)
     end_on_signals()
     try:
-        pool.run([tests for name, tests in classes.items() if name not in alone], arguments.jobs)
-        pool.run([tests for name, tests in classes.items() if name in alone], 1)
+        pool.run(list(classes.values()), arguments.jobs)
     except KeyboardInterrupt:
         report.problem("the run", "interrupted")
     return report.show()

@@ -11,7 +11,7 @@ import termios
 import threading
 import unicodedata
 
-from harness import CTL_ENVIRONMENT, PATIENCE, wait_for
+from harness import CTL_ENVIRONMENT, HANG_GUARD_S, wait_for
 
 LOCAL_MODES = 3
 CLEAR = "\x1b[H\x1b[J"
@@ -71,13 +71,13 @@ class Terminal(Program):
                 self._over = over and not text
                 self._text.notify_all()
 
-    def wait_output(self, condition, limit=20):
+    def wait_output(self, condition):
         """Until condition(output) is true; returns the output."""
         with self._text:
-            self._text.wait_for(lambda: condition(self.output) or self._over, limit * PATIENCE)
+            self._text.wait_for(lambda: condition(self.output) or self._over, HANG_GUARD_S)
             if not condition(self.output):
-                raise AssertionError(f"ended with status {self.process.returncode}:\n{self.output}"
-                                     if self._over else f"not within {limit} s in:\n{self.output}")
+                why = f"status {self.process.returncode}" if self._over else f"{HANG_GUARD_S} s"
+                raise AssertionError(f"not before {why}:\n{self.output}")
             return self.output
 
     def screens(self):
@@ -112,8 +112,8 @@ class Terminal(Program):
 
     def wait_end(self):
         """The exit status, once all that was printed has been read."""
-        status = self.process.wait(20 * PATIENCE)
-        wait_for(lambda: not select.select([self.leader], [], [], 0.1)[0], 20, "the end of it")
+        status = self.process.wait(HANG_GUARD_S)
+        wait_for(lambda: not select.select([self.leader], [], [], 0.1)[0], "the end of it")
         return status
 
     def foreground(self):

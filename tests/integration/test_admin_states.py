@@ -4,7 +4,7 @@ import time
 import unittest
 
 from admin import DRAWING, GET, JSON, LISTEN, OTHERS, SILENCE_S, TEXT, Admin, read_all
-from harness import (BUILD, LONG_WAIT_MS, PATIENCE, SANITIZED, SLOW, SLOW_LAYOUT, ServerTest,
+from harness import (BUILD, HANG_GUARD_S, LONG_WAIT_MS, SANITIZED, SLOW, SLOW_LAYOUT, ServerTest,
                      reserve_ahead, wait_for)
 from held_thread import held_thread
 from wire import STRICT
@@ -32,7 +32,7 @@ class States(ServerTest):
         self.assertEqual(admin.ask("/healthz").status, 200 if healthy else 503)
 
     def test_before_it_has_a_worker_id(self):
-        reserve_ahead(self.state, seconds=5 * PATIENCE)
+        reserve_ahead(self.state, seconds=5)
         server = self.start(*LISTEN, "--max-wait", 100, ready=False)
         admin = Admin(server)
         server.wait_event("state", to="waiting")
@@ -92,14 +92,14 @@ class States(ServerTest):
 
     def test_a_stop_that_takes_long(self):
         """Is no thread that hangs, for as long as it may take."""
-        server = self.start(*LISTEN, "--stop-timeout", 60000, *SLOW,
+        server = self.start(*LISTEN, "--stop-timeout", 1000 * 2 * HANG_GUARD_S, *SLOW,
                             environment={"WATCHDOG_USEC": "400000"})
         admin = Admin(server)
         self.occupy(server)
         server.expect_end = True
         server.process.terminate()
         wait_for(lambda: self.refuses(server), what="closed listeners")
-        missed = time.monotonic() + 2  # after 0.8 s of silence, were it one
+        missed = time.monotonic() + 2  # 0.8 s of silence would count as a hang
         while time.monotonic() < missed:
             reply = admin.ask("/livez")
             self.assertEqual(reply.status, 200, reply.line)
@@ -111,7 +111,7 @@ class States(ServerTest):
         if SANITIZED:
             self.skipTest("a sanitizer wants to be the first library")
         fails = self.directory / "fails"
-        server = self.start(*LISTEN, "--threads", 2, "--stop-timeout", 2000 * PATIENCE, *SLOW,
+        server = self.start(*LISTEN, "--threads", 2, "--stop-timeout", 10000, *SLOW,
                             environment={"LD_PRELOAD": str(FAILING_EPOLL),
                                          "EPOLL_FAILS_IF": str(fails)})
         admin = Admin(server)
@@ -132,13 +132,13 @@ class States(ServerTest):
         for one in waiting:
             self.addCleanup(one.close)
             one.sendall(b"GET /ids?agent=good&n=16 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        slowest = 0
         for _ in range(20):
-            began = time.monotonic()
             self.assertEqual(admin.ask("/readyz").status, 200)
-            slowest = max(slowest, time.monotonic() - began)
-        self.assertLess(slowest, 1 * PATIENCE)
         self.assertEqual(connection.call(STRICT, "get_worker").success.state, "serving")
+        for one in waiting:
+            one.setblocking(False)
+            self.assertRaises(BlockingIOError, one.recv, 1)
+            one.settimeout(HANG_GUARD_S)
         connection.close()
         for one in waiting:
             self.assertRegex(one.recv(4096), rb"\AHTTP/1\.1 (200|503) ")
@@ -167,7 +167,7 @@ class Waiting(ServerTest):
         guest.sendall(GET % b"/ping")
         self.assertIn(b" 200 ", guest.recv(4096))
         began = time.monotonic()
-        wait_for(lambda: time.monotonic() - began > 0.65 * SILENCE_S, SILENCE_S, "a while")
+        wait_for(lambda: time.monotonic() - began > 0.65 * SILENCE_S, "a while")
         guest.sendall(GET % self.MUCH)
         asked = time.monotonic()
         self.assert_later(guest.recv(4096))
@@ -199,7 +199,7 @@ class Waiting(ServerTest):
             guest.setblocking(False)
             with self.assertRaises(BlockingIOError):
                 guest.recv(1)
-            guest.settimeout(20 * PATIENCE)
+            guest.settimeout(HANG_GUARD_S)
         self.assertEqual(self.server.terminate(), 0)
         for guest in guests:
             self.assert_later(read_all(guest))
@@ -256,11 +256,11 @@ class Registry(ZooKeeperTest):
         server.wait_event("reservation-spent")
         self.assertIn("unavailable", admin.ask("/readyz").line)
         proxy.heal()
-        wait_for(lambda: admin.ask("/readyz").status == 200, 20, "an extension")
+        wait_for(lambda: admin.ask("/readyz").status == 200, "an extension")
 
     def test_the_fleet(self):
         """All servers, as each of them knows them; and what a killed one leaves."""
-        one, other = (self.member(*LISTEN, reservation_ms=60000 * PATIENCE) for _ in range(2))
+        one, other = (self.member(*LISTEN, reservation_ms=600000) for _ in range(2))
         admins = Admin(one), Admin(other)
         for admin, server in zip(admins, (one, other)):
             workers = wait_for(lambda admin=admin: self.known(admin, 2), what="both servers")
@@ -271,7 +271,7 @@ class Registry(ZooKeeperTest):
         worker_id = other.call("get_worker").worker_id
         other.kill()
         left = wait_for(lambda: (workers := self.known(admins[0], 1)) and workers["quarantined"],
-                        20, "a worker ID in quarantine")
+                        "a worker ID in quarantine")
         self.assertEqual([(one["datacenter_id"], one["worker_id"]) for one in left],
                          [(DATACENTER, worker_id)])
         self.assertGreater(left[0]["reserved_until_ms"], 0)

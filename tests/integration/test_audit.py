@@ -10,8 +10,8 @@ import unittest
 import audit
 import name_server
 from audit import RESULT, Scribe
-from harness import (CTL_ENVIRONMENT, SNOWFLAKECTL, ServerTest, assert_soon, dead_address,
-                     may_mount, mount, scaled, wait_for)
+from harness import (CTL_ENVIRONMENT, SNOWFLAKECTL, ServerTest, dead_address, may_mount, mount,
+                     scaled, wait_for)
 from name_server import NameServer
 from wire import STRICT, Form
 
@@ -190,7 +190,7 @@ class Load(AuditTest):
         subprocess.run([SNOWFLAKECTL, "bench", "--server", f"{host}:{port}", "--connections", "16",
                         "--in-flight", str(in_flight), "--calls", str(calls)],
                        env=CTL_ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
-        self.assertEqual(server.terminate(60), 0)
+        self.assertEqual(server.terminate(), 0)
         with open(self.path, "rb") as file:
             lines = collections.Counter(line.startswith(audit.MISSING_LINE) for line in file)
             file.seek(0)
@@ -260,9 +260,7 @@ class Full(AuditTest):
         self.fill()
         numbers = server.call("get_ids", "agent", 5000)
         server.wait_event("audit-failed")
-        began = time.monotonic()
         self.assertEqual(server.terminate(), 0)
-        assert_soon(began, 3)
         self.assertEqual(server.find("audit-lost").fields["ids"], str(len(numbers)))
 
 
@@ -386,9 +384,7 @@ class ToScribe(AuditTest):
             draws = 2 * QUEUE_DRAWS
             draw(connection, "agent", draws)
             self.assertGreater(server.counters()["scribe_enqueue_failures"], 0)
-        began = time.monotonic()
         self.assertEqual(server.terminate(), 0)
-        assert_soon(began, 3)
         self.assertEqual(server.find("audit-lost").fields["ids"], str(draws))
 
     def test_it_hangs(self):
@@ -407,9 +403,7 @@ class ToScribe(AuditTest):
             draws = 2 * QUEUE_DRAWS
             draw(connection, "agent", draws)
             self.assertGreater(server.counters()["scribe_enqueue_failures"], 0)
-        began = time.monotonic()
         self.assertEqual(server.terminate(), 0)
-        assert_soon(began, 3)
         self.assertIsNone(server.find("audit-failed"))  # which would say that the try had its time
         self.assertEqual(server.find("audit-lost").fields["ids"], str(10 + draws))
 
@@ -428,7 +422,7 @@ class ToScribe(AuditTest):
         scribe = Scribe(self, hang_once)
         server = self.log_to_scribe(scribe)
         numbers = server.call("get_ids", "agent", 150)
-        self.assertIn("5000 ms", server.wait_event("audit-failed", limit=20).fields["error"])
+        self.assertIn("5000 ms", server.wait_event("audit-failed").fields["error"])
         server.wait_event("audit-recovered")
         server.terminate()
         self.assert_all_there(scribe.entries(), {"agent": numbers})

@@ -7,11 +7,10 @@ time on it. What the offender itself gets stands in the tables below where it is
 import importlib.util
 import socket
 import struct
-import time
 
 import wire
 from bindings import ROOT
-from harness import ELSEWHERE, SANITIZED, ServerTest, SharedServerTest, scaled, wait_for
+from harness import ELSEWHERE, SANITIZED, ServerTest, SharedServerTest, scaled
 from wire import COMPACT, EXCEPTION, STRICT
 
 _spec = importlib.util.spec_from_file_location("bad_calls", ROOT / "tests/vectors/bad_calls.py")
@@ -121,7 +120,7 @@ class BadInput(SharedServerTest):
 
     def offend(self, data):
         """Sends it, ends the sending side, and waits for the server to end the other."""
-        with self.server.connect(timeout=5) as connection:
+        with self.server.connect() as connection:
             send_all(connection, data, then_shut_down=True)
             said = connection.rest()
         if data.startswith(b"GET "):  # the one that is told in its own tongue
@@ -131,7 +130,7 @@ class BadInput(SharedServerTest):
         return said
 
     def assert_good_is_answered(self):
-        with self.server.connect(timeout=5) as connection:
+        with self.server.connect() as connection:
             self.assertGreater(connection.call(STRICT, "get_id", "good").success, 0)
 
     def test_the_server_answers_afterwards(self):
@@ -144,7 +143,7 @@ class BadInput(SharedServerTest):
         if ELSEWHERE:
             self.skipTest("needs a short limit for half a frame")
         for name, data in every_input():
-            with self.subTest(name), self.server.connect(timeout=5) as connection:
+            with self.subTest(name), self.server.connect() as connection:
                 send_all(connection, data, then_shut_down=False)
                 try:
                     connection.socket.recv(1)
@@ -166,7 +165,7 @@ class BadInput(SharedServerTest):
     def assert_outcomes(self, name, data, form, outcomes):
         replies = sum(outcome != CLOSED for outcome in outcomes)
         awaits = [(method, 1) for method in OTHER_METHODS.get(name, ["get_id"] * replies)]
-        with self.server.connect(timeout=5) as connection:
+        with self.server.connect() as connection:
             send_all(connection, data, then_shut_down=False, awaits=awaits)
             got = [self.outcome(connection, form) for _ in outcomes]
             self.assertEqual(got, outcomes)
@@ -207,25 +206,16 @@ class Costs(ServerTest):
 
         def round_of_all():
             for data in inputs:
-                with server.connect(timeout=5) as connection:
+                with server.connect() as connection:
                     send_all(connection, data, then_shut_down=True)
                     connection.rest()
 
         for _ in range(3):
             round_of_all()
-        memory, processor = server.resident_kib(), server.cpu_seconds()
-        rounds = scaled(20, 2)
-        for _ in range(rounds):
+        memory = server.resident_kib()
+        for _ in range(scaled(20, 2)):
             round_of_all()
         self.assertLess(server.resident_kib() - memory, 512)
-        self.assertLess((server.cpu_seconds() - processor) / (rounds * len(inputs)), 0.002)
-        self.assert_idle(server)
-
-    def assert_idle(self, server):
-        """With nothing to do it does nothing."""
-        processor, until = server.cpu_seconds(), time.monotonic() + 0.5
-        wait_for(lambda: time.monotonic() > until)
-        self.assertLess(server.cpu_seconds() - processor, 0.05)
 
     def test_a_million_calls_leave_memory_flat(self):
         self.assert_flat()

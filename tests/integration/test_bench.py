@@ -9,8 +9,8 @@ import socket
 import threading
 import unittest
 
-from ctl import BenchTest, bench_command, run_program
-from harness import PATIENCE, SANITIZED, SNOWFLAKECTL, dead_address, scaled, wait_for
+from ctl import BenchTest, bench_command, execute
+from harness import HANG_GUARD_S, SANITIZED, SNOWFLAKECTL, dead_address, scaled, wait_for
 
 CALLS = ("get_id", "get_ids", "get_id_runs", "get_timestamp", "get_worker_id",
          "get_datacenter_id")
@@ -43,8 +43,9 @@ class Forms(BenchTest):
         server = self.start()
         for framing, protocol in itertools.product(FRAMINGS, PROTOCOLS):
             with self.subTest(framing=framing, protocol=protocol):
-                done = run_program(*bench_command(server, "--agent", "1bad", "--calls", 5, "--framing", framing,
-                                    "--protocol", protocol, "--json", "--connections", 1))
+                done = execute(*bench_command(
+                    server, "--agent", "1bad", "--calls", 5, "--framing", framing,
+                    "--protocol", protocol, "--json", "--connections", 1))
                 self.assert_complains(done, 1, "5 errors", "an exception: ", "1bad")
                 self.assertEqual(json.loads(done.stdout)["errors"], 5)
 
@@ -92,14 +93,15 @@ class Counts(BenchTest):
         server = self.start()
         for option in ("--connections", "--idle-connections"):
             with self.subTest(option):
-                done = run_program(*bench_command(server, option, 200, "--calls", 200), preexec_fn=set_limit)
+                done = execute(*bench_command(server, option, 200, "--calls", 200),
+                               preexec_fn=set_limit)
                 self.assertEqual((done.returncode, done.stderr), (0, ""), done)
 
     def test_idle_connections_that_are_closed_are_errors(self):
         for worker_id, slowness in enumerate((1, 5, 25)):
             server = self.start("--idle-timeout", 200 * slowness, "--worker-id", worker_id)
-            done = run_program(*bench_command(server, "--idle-connections", 3, "--duration", slowness,
-                                "--warmup", 0))
+            done = execute(*bench_command(server, "--idle-connections", 3, "--duration", slowness,
+                                          "--warmup", 0))
             if "in flight" not in done.stderr:  # as those are on a machine that is held up
                 break
         self.assert_complains(done, 1, "3 errors", "closed an idle connection")
@@ -119,11 +121,11 @@ class OpenLoop(BenchTest):
         server = self.start()
         arguments = ("--rate", 50_000_000, "--duration", 0.05, "--warmup", 0, "--connections", 2,
                      "--timeout", 100)
-        done = run_program(*bench_command(server, *arguments))
+        done = execute(*bench_command(server, *arguments))
         self.assertIn("COULD NOT KEEP UP", done.stdout)
         self.assertEqual(done.returncode, 1)
         self.assertIn("no answer in time", done.stderr)
-        report = json.loads(run_program(*bench_command(server, *arguments, "--json")).stdout)
+        report = json.loads(execute(*bench_command(server, *arguments, "--json")).stdout)
         self.assertIs(report["kept_up"], False)
 
     def test_a_stopped_server_shows_in_the_latency(self):
@@ -134,7 +136,7 @@ class OpenLoop(BenchTest):
         wait_for(lambda: server.counters()["ids_generated"] > 20, what="calls")
         server.process.send_signal(signal.SIGSTOP)
         threading.Timer(0.3, server.process.send_signal, (signal.SIGCONT,)).start()
-        report = json.loads(running.communicate(timeout=30 * PATIENCE)[0])
+        report = json.loads(running.communicate(timeout=HANG_GUARD_S)[0])
         self.assertEqual(report["calls"], 400)
         self.assertGreater(report["latency_us"]["p99"], 100_000)
 
@@ -142,7 +144,7 @@ class OpenLoop(BenchTest):
 class Failures(BenchTest):
     def test_no_server(self):
         address = dead_address(self)
-        self.assert_complains(run_program(SNOWFLAKECTL, "bench", "--server", address), 1, address,
+        self.assert_complains(execute(SNOWFLAKECTL, "bench", "--server", address), 1, address,
                               "cannot connect")
 
     def test_a_server_of_something_else(self):
@@ -156,8 +158,9 @@ class Failures(BenchTest):
             answering = threading.Thread(target=answer, daemon=True)
             answering.start()
             address = f"127.0.0.1:{listener.getsockname()[1]}"
-            self.assert_complains(run_program(SNOWFLAKECTL, "bench", "--server", address, "--connections",
-                                      1, "--duration", 0.1), 1, address, "no reply")
+            done = execute(SNOWFLAKECTL, "bench", "--server", address, "--connections", 1,
+                           "--duration", 0.1)
+            self.assert_complains(done, 1, address, "no reply")
             answering.join()
 
     def test_wrong_options(self):
@@ -172,12 +175,12 @@ class Failures(BenchTest):
                 (("--zookeeper", "a"), ("bench", "ZooKeeper")),
                 (("x",), ("bench takes no argument", '"x"'))):
             with self.subTest(arguments):
-                self.assert_complains(run_program(SNOWFLAKECTL, "bench", *arguments), 2, *words)
+                self.assert_complains(execute(SNOWFLAKECTL, "bench", *arguments), 2, *words)
 
 
 class Report(BenchTest):
     def test_what_is_printed(self):
-        done = run_program(*bench_command(self.start(), "--duration", 0.1, "--warmup", 0, "--check"))
+        done = execute(*bench_command(self.start(), "--duration", 0.1, "--warmup", 0, "--check"))
         self.assertEqual((done.returncode, done.stderr), (0, ""), done)
         self.assertEqual(re.findall(r"^(\w+(?: CPU)?) ", done.stdout, re.MULTILINE),
                          ["server", "load", "calls", "IDs", "errors", "outages", "latency",

@@ -6,6 +6,8 @@ from fake_clock import ClockTest
 from harness import Parts, wait_for
 from wire import EXCEPTION, STRICT
 
+MAX_AHEAD_MS = 1000
+
 
 class Steps(ClockTest):
     def draw_for(self, connection, seconds):
@@ -21,23 +23,23 @@ class Steps(ClockTest):
         return numbers, exceptions
 
     def test_a_small_step_back_goes_unnoticed(self):
-        server = self.start("--max-ahead", 10)
+        server = self.start("--max-ahead", MAX_AHEAD_MS)
         with server.connect() as connection:
             numbers, exceptions = self.draw_for(connection, 0.2)
             for _ in range(3):
-                self.clock.step_ms(-5)
+                self.clock.step_ms(-MAX_AHEAD_MS / 4)
                 more, refused = self.draw_for(connection, 0.3)
                 numbers += more
                 exceptions += refused
         self.assertEqual(exceptions, [])
         self.assert_increasing(numbers)
-        self.assertLess(abs(Parts.of(numbers[-1]).time_ms - self.clock.now_ms()), 100)
+        self.assertLessEqual(Parts.of(numbers[-1]).time_ms, self.clock.now_ms() + MAX_AHEAD_MS)
 
     def test_a_large_step_back_is_refused_until_it_has_caught_up(self):
         server = self.start()
         with server.connect() as connection:
             numbers, _ = self.draw_for(connection, 0.2)
-            self.clock.step_ms(-800)
+            self.clock.step_ms(-4000)
             server.wait_event("clock-back")
             more, exceptions = self.draw_for(connection, 0.2)
             typed = connection.call(STRICT, "get_ids", "good", 2).value
@@ -49,7 +51,7 @@ class Steps(ClockTest):
                 self.assertEqual(exception.type, 6)
                 self.assertRegex(exception.message,
                                  "^InvalidSystemClock: Clock moved backwards.  Refusing to "
-                                 r"generate id for \d{2,3} milliseconds$")
+                                 r"generate id for \d{2,4} milliseconds$")
             numbers += more
             numbers.append(wait_for(lambda: self.id_or_none(connection)))
             more, exceptions = self.draw_for(connection, 0.2)
@@ -66,7 +68,7 @@ class Steps(ClockTest):
         server = self.start("--max-ahead", 0)
         with server.connect() as connection:
             self.draw_for(connection, 0.1)
-            self.clock.step_ms(-400)
+            self.clock.step_ms(-10000)
             refused = wait_for(lambda: self.draw_for(connection, 0.01)[1])
             self.assertRegex(refused[0].message, "^InvalidSystemClock: ")
 
@@ -86,6 +88,6 @@ class Steps(ClockTest):
         with server.connect() as connection:
             numbers, exceptions = self.draw_for(connection, 0.3)
         self.assertEqual(exceptions, [])
-        self.assertLess(abs(Parts.of(numbers[-1]).time_ms - time.time() * 1000), 5000)
+        self.assertLess(abs(Parts.of(numbers[-1]).time_ms - time.time() * 1000), 1800 * 1000)
         self.clock.step_ms(-3600 * 1000)
         self.assertGreater(server.call("get_id", "good"), numbers[-1])

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 
 from ctl import CtlTest, run
-from harness import CTL_ENVIRONMENT, PATIENCE, SNOWFLAKECTL, SNOWFLAKED, wait_for
+from harness import CTL_ENVIRONMENT, HANG_GUARD_S, SNOWFLAKECTL, SNOWFLAKED, wait_for
 from terminal import Terminal
 
 PROGRAMS = {"snowflakectl": SNOWFLAKECTL, "snowflaked": SNOWFLAKED}
@@ -61,7 +61,7 @@ PS1='READY '
 
 def help_of(program, *command):
     return subprocess.run([PROGRAMS[program], *command, "--help"], env=CTL_ENVIRONMENT, check=True,
-                          stdout=subprocess.PIPE, text=True, timeout=30 * PATIENCE).stdout
+                          stdout=subprocess.PIPE, text=True, timeout=HANG_GUARD_S).stdout
 
 
 def options_in(text):
@@ -92,7 +92,7 @@ class Interactive:
     def type(self, keys):
         """The lines that are written down then."""
         self.shell.type(keys)
-        wait_for(lambda: self.offered.read_text()[self.seen:].endswith("END\n"), 20, keys)
+        wait_for(lambda: self.offered.read_text()[self.seen:].endswith("END\n"), keys)
         text = self.offered.read_text()
         lines = text[self.seen:].splitlines()[:-1]
         self.seen = len(text)
@@ -122,7 +122,7 @@ class Fish:
             ["fish", "--no-config", "--private", "-c",
              "for script in $SCRIPTS/*.fish; source $script; end; complete -C $argv[1]", line],
             env={**CTL_ENVIRONMENT, **self.environment}, cwd=self.environment["PWD"], text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30 * PATIENCE, check=True)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=HANG_GUARD_S, check=True)
         assert done.stderr == "", done.stderr
         offered = {each.partition("\t")[0] for each in done.stdout.splitlines()}
         word = line.rpartition(" ")[2]

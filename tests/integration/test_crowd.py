@@ -8,7 +8,7 @@ import time
 import unittest
 
 import wire
-from harness import PATIENCE, SANITIZED, ServerTest, assert_soon, wait_for
+from harness import HANG_GUARD_S, LONG_WAIT_MS, SANITIZED, ServerTest, wait_for
 from held_thread import held_thread
 from wire import STRICT
 
@@ -27,7 +27,7 @@ def is_closed(connection):
     except ConnectionResetError:
         return True
     finally:
-        connection.socket.settimeout(20 * PATIENCE)
+        connection.socket.settimeout(HANG_GUARD_S)
 
 
 class Crowd:
@@ -81,7 +81,7 @@ class Spread(ServerTest):
                 connection.send(CALL)
                 selector.register(connection.socket, selectors.EVENT_READ, connection)
             while len(served) < count:
-                ready = selector.select(10 * PATIENCE)
+                ready = selector.select(HANG_GUARD_S)
                 self.assertTrue(ready, f"{len(served)} of {count} are served")
                 for key, _ in ready:
                     selector.unregister(key.fileobj)
@@ -104,14 +104,12 @@ class Spread(ServerTest):
 
     def test_each_loop_hears_of_a_reservation(self):
         """That its calls waited for, once the server was idle."""
-        server = self.start("--threads", 2, "--max-wait", 20000)
+        server = self.start("--threads", 2, "--max-wait", LONG_WAIT_MS)
         connections = [self.connect(server) for _ in range(2)]
         for connection in connections:
             wait_for(lambda: server.call("get_worker").reserved_until_ms == 0,
                      what="the end of the reservation")
-            began = time.monotonic()
             self.assertGreater(connection.call(STRICT, "get_id", "good").success, 0)
-            assert_soon(began, 5)
 
 
 class Full(ServerTest):

@@ -13,7 +13,7 @@ import unittest
 
 import audit
 from ctl import CtlTest, InterruptTest, run
-from harness import (CTL_ENVIRONMENT, EPOCH_MS, PATIENCE, SANITIZED, SNOWFLAKECTL, ServerTest,
+from harness import (CTL_ENVIRONMENT, EPOCH_MS, HANG_GUARD_S, SANITIZED, SNOWFLAKECTL, ServerTest,
                      may_mount, mount, scaled, wait_for)
 
 LINE = "CgABAAAAAAAAAAELAAIAAAAJdXNlcmFnZW50CgADAAAAAAAAAAEA"
@@ -129,7 +129,7 @@ class Listing(AuditTest):
             self.assertIn("standard input:1: damaged, longer than 4096 bytes",
                           process.stderr.readline())
             status = pathlib.Path(f"/proc/{process.pid}/io")
-            wait_for(lambda: int(status.read_text().split()[1]) > scaled(1000) * MEBIBYTE, 60)
+            wait_for(lambda: int(status.read_text().split()[1]) > scaled(1000) * MEBIBYTE)
             used = pathlib.Path(f"/proc/{process.pid}/status").read_text()
             self.assertEqual(self.interrupt(process), ("", ""))
         if not SANITIZED:
@@ -335,7 +335,7 @@ class MuchData(AuditTest):
         limited = [] if SANITIZED else ["prlimit", *limits, "--"]
         return subprocess.run([*limited, SNOWFLAKECTL, "audit", "--duplicates", "--memory",
                                str(memory), *files], env={**CTL_ENVIRONMENT, **environment},
-                              capture_output=True, check=False, text=True, timeout=60 * PATIENCE)
+                              capture_output=True, check=False, text=True, timeout=HANG_GUARD_S)
 
     def test_it_is_found(self):
         """In memory that would not hold it, and in memory that does."""
@@ -392,7 +392,7 @@ class MuchData(AuditTest):
         path = self.file("log", line(1), "x\n", line(2))
         done = subprocess.run([SNOWFLAKECTL, "audit", "--duplicates", path], check=False,
                               env=CTL_ENVIRONMENT, stderr=follower, stdout=subprocess.PIPE,
-                              timeout=30 * PATIENCE)
+                              timeout=HANG_GUARD_S)
         os.close(follower)
         said = b""
         while not said.endswith(b"\r\x1b[K"):

@@ -7,7 +7,7 @@ import tempfile
 
 from bindings import ROOT
 from ctl import CtlTest, run
-from harness import ENVIRONMENT, PATIENCE, SNOWFLAKED
+from harness import ENVIRONMENT, HANG_GUARD_S, SNOWFLAKED
 
 # what is wrong, however it is wrong: the group, a key, a value, what does not go together
 WRONG = ("listen = here\n", "[snowflaked]\nlistn=127.0.0.1\n", "[snowflaked]\nthreads=0\n",
@@ -27,7 +27,7 @@ class ConfigCheck(CtlTest):
     def server_says(self, path):
         """Of one that it does not start with."""
         done = subprocess.run([SNOWFLAKED, "--config", path], env=ENVIRONMENT, text=True,
-                              stderr=subprocess.PIPE, timeout=30 * PATIENCE, check=False)
+                              stderr=subprocess.PIPE, timeout=HANG_GUARD_S, check=False)
         self.assertEqual(done.returncode, 2)
         return done.stderr.removeprefix("snowflaked: ")
 

@@ -9,7 +9,7 @@ import time
 from bindings import current
 from ctl import CtlTest, RegistryTest, cells, run, servers
 from fake_servers import Told, hanging, now_ms
-from harness import PATIENCE, ServerTest, dead_address, wait_for
+from harness import ServerTest, dead_address, wait_for
 from zookeeper import Standalone
 
 RegistryUnavailable = current.types.RegistryUnavailable
@@ -41,13 +41,14 @@ class Merged(CtlTest):
                                      reserved_until_ms=now_ms() + 1, kind="other")]
         # whether it was named, or is asked for what the other said of it
         for named in ((one,), (one, two), (two, one)):
+            before_ms = now_ms()
             status, rows, said = list_all(*named)
             self.assertEqual((status, said, len(rows)), (0, [], 2))
             row = rows[two.said.nonce]
             self.assertEqual((row["worker_id"], row["state"], row["kind"], row["hearsay"]),
                              (2, "draining", "server", False))
             self.assertEqual(iso_ms(row["reserved_until"]), two.said.reserved_until_ms)
-            self.assertLess(abs(now_ms() - iso_ms(row["as_of"])), 1000 * PATIENCE)
+            self.assertTrue(before_ms <= iso_ms(row["as_of"]) <= now_ms())
 
     def test_what_another_says_later_does_not_count(self):
         one, two = Told(worker_id=1), Told(worker_id=2)
@@ -69,12 +70,13 @@ class Merged(CtlTest):
         fresh.others = [fresh.of_another(10_000, worker_id=4, nonce=gone.nonce,
                                          address=gone.address, kind="later")]
         for named in ((old, fresh), (fresh, old)):
+            before_ms = now_ms()
             status, rows, _ = list_all(*named)
             self.assertEqual((status, len(rows)), (0, 3))
             row = rows[gone.nonce]
             self.assertEqual((row["worker_id"], row["kind"], row["state"], row["hearsay"],
                               row["round_trip_us"]), (4, "later", "unreachable", True, None))
-            self.assertLess(abs(now_ms() - 10_000 - iso_ms(row["as_of"])), 2000 * PATIENCE)
+            self.assertTrue(before_ms <= iso_ms(row["as_of"]) + 10_000 <= now_ms())
 
     def test_what_is_old_is_marked(self):
         one = Told(worker_id=1)
@@ -169,10 +171,11 @@ class Merged(CtlTest):
         one.others = [one.of_another(0, worker_id=worker_id, as_of_ms=as_of_ms)
                       for worker_id, as_of_ms in enumerate((0, -1, 2**63 - 1, -2**63,
                                                             now_ms() + 10**9), 2)]
+        before_ms = now_ms()
         status, rows, said = list_all(one)
         self.assertEqual((status, said, len(rows)), (0, [], 6))
         for row in rows.values():
-            self.assertLess(abs(now_ms() - iso_ms(row["as_of"])), 2000 * PATIENCE)
+            self.assertTrue(before_ms <= iso_ms(row["as_of"]) <= now_ms())
 
 
 class Missing(CtlTest, ServerTest):
@@ -189,7 +192,7 @@ class Missing(CtlTest, ServerTest):
         status, rows, said = list_all(*nobody)
         self.assertEqual((status, rows, len(said)), (1, {}, 2))
 
-    def test_servers_that_hang_are_waited_for_once_and_together(self):
+    def test_servers_that_hang_are_asked_once(self):
         hung = self.start()
         address = "%s:%d" % hung.address
         one = Told(worker_id=1)
@@ -199,15 +202,12 @@ class Missing(CtlTest, ServerTest):
         wait_for(lambda: hung.state() == "T")
         with socket.create_server(("127.0.0.1", 0)) as silent:
             other = "127.0.0.1:%d" % silent.getsockname()[1]
-            began = time.monotonic()
             status, rows, said = list_all(other, address, one, options=("--timeout", 1000))
-            took = time.monotonic() - began
         hung.send_signal(signal.SIGCONT)
         self.assertEqual((status, sorted(row["state"] for row in rows.values())),
                          (0, ["serving", "unreachable"]))
         self.assertEqual(said, [f"snowflakectl: {each}: no answer within 1000 ms"
                                 for each in (other, address)])
-        self.assertTrue(1 <= took < 1.9 * PATIENCE, took)
 
     def test_the_environment_names_several(self):
         one, two = Told(worker_id=1), Told(worker_id=2)
@@ -234,20 +234,20 @@ class Real(RegistryTest):
             first, second = (self.launch("--zookeeper", hosts, "--datacenter-id", 1)
                              for _ in range(2))
             named = ["%s:%d" % each.wait_ready().address for each in (first, second)]
-            wait_for(lambda: len(list_all(named[0])[1]) == 2, 10, "a list of two")
+            wait_for(lambda: len(list_all(named[0])[1]) == 2, "a list of two")
             own.kill()
             done = run("--timeout", 500, "--zookeeper", hosts, "workers")
             self.assert_fails(done, 1, own.connect_string, "--server HOST:PORT asks servers")
 
             def told():
                 """Whether it is said that ZooKeeper does not answer: by an old list, or none."""
-                status, rows, said = list_all(*named, options=("--timeout", 3000 * PATIENCE))
+                status, rows, said = list_all(*named, options=("--timeout", 30000))
                 # on a busy machine what is reserved may have ended: they tell that themselves
                 self.assertEqual((status, [row["hearsay"] for row in rows.values()]),
                                  (0, [False, False]))
                 return said
 
-            for line in wait_for(told, 20, "a note"):
+            for line in wait_for(told, "a note"):
                 self.assertRegex(line, "the list is .* old: ZooKeeper|others may be missing")
             for server in (first, second):
                 server.kill()  # what they hold cannot be handed back

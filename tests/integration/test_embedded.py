@@ -10,8 +10,7 @@ import unittest
 import embedded
 from embedded import Node
 from harness import EPOCH_MS, SANITIZED, SNOWFLAKECTL, Parts, ServerTest, wait_for
-from zookeeper_case import (DATACENTER, RESERVATION_MS, SESSION_MS, ZooKeeperTest, now_tick,
-                            worker_id_of)
+from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, worker_id_of
 
 NAME = f"{embedded.PROGRAM}@{embedded.HOST}"
 ONE_BIT = (f"epoch_ms={EPOCH_MS},tick_ms=1,time_bits=41,datacenter_bits=9,worker_bits=1,"
@@ -99,7 +98,7 @@ class Embedded(ZooKeeperTest):
         self.seen.add(node, [last])
         node.kill()
         server = self.member("--worker-id", 5, ready=False)
-        server.wait_ready(20)
+        server.wait_ready()
         draw = self.draw(server)
         self.assertGreater(draw.wait_ids(), last)
 
@@ -110,7 +109,7 @@ class Embedded(ZooKeeperTest):
         draw.wait_ids()
         node.send_signal(signal.SIGSTOP)
         server = self.member("--worker-id", 5, ready=False)
-        server.wait_ready(4 * (SESSION_MS + RESERVATION_MS) / 1000)
+        server.wait_ready()
         other = self.draw(server)
         other.wait_ids()
         node.send_signal(signal.SIGCONT)
@@ -128,7 +127,7 @@ class Embedded(ZooKeeperTest):
         proxy.cut()
         node.wait_event("zookeeper-lost")
         draw.wait_ids(10)
-        message = draw.wait_failure(20)
+        message = draw.wait_failure()
         self.assertRegex(message, r"^no worker ID is reserved for the present time, retry after "
                                   r"\d+ ms$")
         proxy.heal()
@@ -139,7 +138,7 @@ class Embedded(ZooKeeperTest):
     def test_none_is_free(self):
         servers = [self.member("--layout", ONE_BIT), self.member("--layout", ONE_BIT)]
         node = self.node("--layout", ONE_BIT, ready=False, start_timeout_ms=1000)
-        failed = node.wait_event("failed", 20)
+        failed = node.wait_event("failed")
         node.expect_end = True
         self.assertEqual(failed.fields["code"], str(embedded.UNAVAILABLE))
         self.assertRegex(failed.fields["error"], "no worker ID within 1000 ms: no worker ID of "

@@ -3,7 +3,7 @@
 import pathlib
 import time
 
-from harness import PATIENCE, ServerTest, wait_for
+from harness import ServerTest, wait_for
 from proxy import GET_CHILDREN, GET_CHILDREN_2, GET_DATA
 from wire import STRICT
 from znodes import Registry, tick_in
@@ -65,8 +65,7 @@ class Fleet(ZooKeeperTest):
     def assert_tells_old_list(self, server, others):
         """At once, and itself as it is now."""
         asked = now_ms()
-        own, told, took = self.list_of(server)
-        self.assertLess(took, 1.5 * PATIENCE)  # of 20 that it would wait for a list
+        own, told, _ = self.list_of(server)
         self.assertTrue(asked - 5 <= own.as_of_ms <= now_ms() + 5, (asked, own))
         self.assertEqual(by_nonce(told), by_nonce(others))
 
@@ -111,8 +110,9 @@ class Fleet(ZooKeeperTest):
     def test_while_zookeeper_answers_no_list_is_old(self):
         server = self.members(2)[0]
         for _ in range(3):
+            asked = now_ms()
             _, (other,), _ = self.list_of(server)
-            self.assertLess(now_ms() - other.as_of_ms, 2 * FRESH_MS * PATIENCE)
+            self.assertGreaterEqual(other.as_of_ms, asked - 2 * FRESH_MS)
         self.fresh_list_of(server)
         self.wait_until_old(now_ms())
         # one that has come meanwhile is in the next list, however long nobody has asked
@@ -155,10 +155,8 @@ class Fleet(ZooKeeperTest):
         server = self.member("--max-wait", 200, session_ms=LONG_SESSION_MS,
                              reservation_ms=LONG_RESERVATION_MS)
         self.pause()
-        began = time.monotonic()
         with server.connect() as connection:
             refused = connection.call(STRICT, "get_workers").value.registry
-        self.assertLess(time.monotonic() - began, 1.5 * PATIENCE)
         self.assertIn("has not answered yet", refused.message)
         self.assertGreaterEqual(refused.retry_after_ms, 1)
         self.zookeeper.resume()

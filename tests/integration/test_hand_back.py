@@ -3,7 +3,7 @@
 import signal
 import time
 
-from harness import SLOW, Parts, assert_soon, wait_for
+from harness import HANG_GUARD_S, SLOW, Parts, wait_for
 from proxy import MULTI, SYSTEM_ERROR, TO_SERVER
 from zookeeper_case import ZooKeeperTest, now_tick, tick_of
 
@@ -24,7 +24,7 @@ class HandBacks(ZooKeeperTest):
     def start(self, **settings):
         server = self.member("--on-clock-step", "reclaim", environment=self.clock.environment,
                              session_ms=SESSION_MS, reservation_ms=RESERVATION_MS, **settings)
-        wait_for(lambda: self.tree.reservation(0).version >= 2, 20, "two extensions")
+        wait_for(lambda: self.tree.reservation(0).version >= 2, "two extensions")
         return server, self.draw(server)
 
     def assert_repaid(self, server, draw, left):
@@ -102,7 +102,7 @@ class HandBacks(ZooKeeperTest):
         self.tree.write_reservation(0, left.end_tick, "somebody-else")
         theirs = self.tree.reservation(0)
         proxy.heal()
-        wait_for(lambda: self.tree.reservations().get(1, left).version == 1, 20, "an extension")
+        wait_for(lambda: self.tree.reservations().get(1, left).version == 1, "an extension")
         self.assertEqual(self.tree.reservation(0), theirs)
         self.assertIsNone(server.find("worker-handed-back"))
         self.assertIsNone(server.find("worker-lost"))
@@ -125,7 +125,7 @@ class HandBacks(ZooKeeperTest):
         server.wait_event("worker-handed-back")
         returned = self.tree.reservation(0)
         self.assertEqual(returned.owner, "")
-        wait_for(lambda: self.tree.reservation(1).version > 1, 20, "another extension")
+        wait_for(lambda: self.tree.reservation(1).version > 1, "another extension")
         self.assertEqual(self.tree.reservation(0), returned)
         self.assertIsNone(server.find("worker-lost"))
         self.assertEqual(draw.worker_ids(), [0, 1])
@@ -184,15 +184,14 @@ class Stops(ZooKeeperTest):
     that it takes them and is silent."""
     own_zookeeper = True
 
-    def assert_stops(self, server, least_s, limit_s, began=None):
+    def assert_stops(self, server, least_s, began=None):
         """In order, however the hand-back ends. `began` is when it was told to, if it was. With 0
         for least_s it may end at once."""
         began = began or time.monotonic()
-        self.assertEqual(server.wait_end(60) if server.expect_end else server.terminate(60), 0,
+        self.assertEqual(server.wait_end() if server.expect_end else server.terminate(), 0,
                          server.log)
         if least_s:
             self.assertGreater(time.monotonic() - began, least_s)
-        assert_soon(began, limit_s)
         self.assertIsNone(server.find("failed"))
 
     def assert_not_handed_back(self, server, error):
@@ -216,7 +215,7 @@ class Stops(ZooKeeperTest):
         for server in servers:
             server.wait_event("zookeeper-lost")
         for server, stop_s in zip(servers, (3.5, 1)):
-            self.assert_stops(server, stop_s, stop_s + 1)
+            self.assert_stops(server, stop_s)
             self.assert_not_handed_back(server, "no connection to")
         self.zookeeper.restart()
         self.assert_heir()
@@ -225,20 +224,20 @@ class Stops(ZooKeeperTest):
         server = self.member("--stop-timeout", 60000, reservation_ms=1000)
         self.zookeeper.kill()
         server.wait_event("reservation-spent")
-        self.assert_stops(server, 0, 2)
+        self.assert_stops(server, 0)
         self.assertNotIn("meaning", server.find("hand-back-failed").fields)
 
     def test_it_is_anothers(self):
         """That is no reservation that stands until its end."""
         server = self.member(reservation_ms=60000)
         self.tree.write_reservation(0, self.tree.reservation(0).end_tick, "another")
-        self.assert_stops(server, 0, 2)
+        self.assert_stops(server, 0)
         self.assertIsNone(server.find("hand-back-failed"))
         self.assertIn("owner another", server.find("worker-lost").fields["error"])
 
     def assert_heir(self):
         """Whoever has the worker ID next begins behind it."""
-        self.draw(self.member("--worker-id", 0, ready=False).wait_ready(30)).wait_ids()
+        self.draw(self.member("--worker-id", 0, ready=False).wait_ready()).wait_ids()
 
     def test_it_is_silent(self):
         """One server notices and tries anew; to the other it looks connected to the end."""
@@ -250,7 +249,7 @@ class Stops(ZooKeeperTest):
         cases = ((2.5, "no connection to"), (1, "no answer from"))
         for server, (stop_s, error) in zip(servers, cases):
             # closing the session takes two seconds at most
-            self.assert_stops(server, stop_s, stop_s + 3)
+            self.assert_stops(server, stop_s)
             self.assert_not_handed_back(server, error)
         self.zookeeper.resume()
         self.assert_heir()
@@ -258,8 +257,8 @@ class Stops(ZooKeeperTest):
     def test_it_is_silent_about_an_extension(self):
         server = self.member("--stop-timeout", 1000, session_ms=20000, reservation_ms=60000)
         self.zookeeper.pause()
-        server.wait_event("registration", 20, to="extending")
-        self.assert_stops(server, 1, 4)
+        server.wait_event("registration", to="extending")
+        self.assert_stops(server, 1)
         self.assert_not_handed_back(server, "no answer from")
         self.zookeeper.resume()  # for those who end with the test
 
@@ -271,7 +270,7 @@ class Stops(ZooKeeperTest):
         server = self.member("--stop-timeout", 1000, session_ms=20000, via=way, ready=False)
         trap.wait()
         server.wait_event("registration", to="reserving")
-        self.assert_stops(server, 1, 4)
+        self.assert_stops(server, 1)
         self.assertIsNone(server.find("hand-back-failed"))
         self.assertIsNone(server.find("worker-claimed"))
 
@@ -288,7 +287,7 @@ class Stops(ZooKeeperTest):
         server.wait_event("stopping")
         time.sleep(4)  # lint: allow sleep: nothing happens for so long, which is the point
         self.zookeeper.restart()
-        self.assert_stops(server, 0, 10)
+        self.assert_stops(server, 0)
         self.assertIsNotNone(server.find("worker-handed-back"), server.log)
         self.assertIsNone(server.find("hand-back-failed"))
         self.tree.client = self.client()
@@ -304,21 +303,19 @@ class Stops(ZooKeeperTest):
         server.process.terminate()
         server.wait_event("registration", to="returning")
         self.zookeeper.resume()
-        self.assert_stops(server, 0, 5)
+        self.assert_stops(server, 0)
         self.assertIsNotNone(server.find("worker-handed-back"), server.log)
 
     def test_a_second_signal(self):
         """Ends the waiting for ZooKeeper, as any other."""
-        server = self.member("--stop-timeout", 60000)
+        server = self.member("--stop-timeout", 2 * 1000 * HANG_GUARD_S)
         self.zookeeper.kill()
         server.wait_event("zookeeper-lost")
         server.expect_end = True
         server.process.terminate()
         wait_for(lambda: not self.listens(server), what="the port to be closed")
-        began = time.monotonic()
         server.process.terminate()
         self.assertEqual(server.wait_end(), -signal.SIGTERM)
-        assert_soon(began, 1)
 
     @staticmethod
     def listens(server):
@@ -331,11 +328,11 @@ class Stops(ZooKeeperTest):
     def test_no_time(self):
         """Is for the calls: they are cut. The hand-back has a second."""
         server = self.occupy(self.slow("--stop-timeout", 0))
-        self.assert_stops(server, 0, 1)
+        self.assert_stops(server, 0)
         self.assertIsNotNone(server.find("worker-handed-back"), server.log)
         server = self.occupy(self.slow("--stop-timeout", 0))
         self.zookeeper.kill()
-        self.assert_stops(server, 1, 2)
+        self.assert_stops(server, 1)
         self.assert_not_handed_back(server, "no connection to")
 
     def test_calls_take_all_of_the_time(self):
@@ -347,6 +344,6 @@ class Stops(ZooKeeperTest):
         for one in (server, later):
             one.expect_end = True
             one.process.terminate()
-        self.assert_stops(server, 3.5, 5, began)
+        self.assert_stops(server, 3, began)
         self.assert_not_handed_back(server, "no connection to")
-        self.assert_stops(later, 5.5, 9, began)
+        self.assert_stops(later, 5.5, began)

@@ -1,32 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients that are slow, silent, deaf, rude or too many; and the others, served meanwhile."""
 import contextlib
-import ctypes
-import functools
 import os
-import pathlib
 import signal
 import socket
 import threading
 import time
 
 import wire
-from harness import BUILD_FACTOR, PATIENCE, SANITIZED, ServerTest, assert_soon, scaled, wait_for
+from harness import HANG_GUARD_S, SANITIZED, ServerTest, scaled, their_end, wait_for
 from wire import STRICT, UNFRAMED
 
 CALL = STRICT.call("get_id", "good")
-PIDFD_GETFD = 438  # sys/syscall.h
 
 
 class Bystander:
-    """Another client of the same loop, which asks again and again and notes how long it took; and
-    how long the same takes at the same time with a server that nobody troubles."""
+    """Another client of the same loop, which calls all the while and is served to the end."""
 
-    def __init__(self, test, server):
+    def __init__(self, server):
         self.server = server
-        self.untroubled = test.untroubled
         self.calls = 0
-        self.slowest = self.slowest_untroubled = 0
         self.problem = None
         self.ended = threading.Event()
 
@@ -38,78 +31,44 @@ class Bystander:
 
     def ask(self):
         try:
-            with self.server.connect() as connection, self.untroubled.connect() as other:
+            with self.server.connect() as connection:
                 while not self.ended.wait(0.002):
-                    self.slowest = max(self.slowest, self.seconds_of_call(connection))
-                    self.slowest_untroubled = max(self.slowest_untroubled,
-                                                  self.seconds_of_call(other))
+                    connection.call(STRICT, "get_ids", "bystander", 2).success
                     self.calls += 1
         except Exception as error:
             self.problem = error
 
-    @staticmethod
-    def seconds_of_call(connection):
-        began = time.monotonic()
-        connection.call(STRICT, "get_ids", "bystander", 2).success
-        return time.monotonic() - began
-
     def __exit__(self, kind, *_):
         seen = self.calls
         with contextlib.suppress(AssertionError):
-            wait_for(lambda: self.calls > seen or self.problem, 5)
+            wait_for(lambda: self.calls > seen or self.problem)
         self.ended.set()
         self.thread.join()
         if kind is None:
             assert self.problem is None, f"the bystander was not served: {self.problem!r}"
             assert self.calls > seen, "the bystander was not served to the end"
-            limit = 0.5 * BUILD_FACTOR + 3 * self.slowest_untroubled
-            assert self.slowest < limit, (f"a bystander's call took {self.slowest:.2f} s, limit "
-                                          f"{limit:.2f} s")
 
 
-def assert_closed_within(connection, limit):
-    """Returns when it began."""
+def assert_closed(connection):
+    """Returns when the wait for it began."""
     began = time.monotonic()
     assert connection.rest() == b"", "a reply without a call"
-    assert_soon(began, limit, "the close")
     return began
 
 
-def their_end(server, connection):
-    """The server's socket of that connection."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    process = os.pidfd_open(server.pid)
-    try:
-        for path in pathlib.Path(f"/proc/{server.pid}/fd").iterdir():
-            if not os.readlink(path).startswith("socket:"):
-                continue
-            fd = libc.syscall(PIDFD_GETFD, process, int(path.name), 0)
-            if fd < 0:
-                raise OSError(ctypes.get_errno(), "pidfd_getfd")
-            end = socket.socket(fileno=fd)
-            with contextlib.suppress(OSError):  # one that listens has no peer
-                if end.getpeername() == connection.socket.getsockname():
-                    return end
-            end.close()
-    finally:
-        os.close(process)
-    raise AssertionError("the server has no such connection")
+STOPPED_MS = 3000  # a server that is stopped for longer has seen its timeouts pass
 
 
 class Hostile(ServerTest):
     def start(self, *options, **settings):
         return super().start("--threads", 1, *options, **settings)
 
-    @functools.cached_property
-    def untroubled(self):
-        return self.start("--worker-id", 31)
-
     def test_one_byte_at_a_time(self):
         """A frame has frame-timeout from its first byte, however steadily the bytes come."""
         server = self.start("--frame-timeout", 600)
         for form in (STRICT, UNFRAMED):
             call = bytes(form.call("get_id", "a" * 200))
-            with self.subTest(str(form)), Bystander(self, server), server.connect() as connection:
+            with self.subTest(str(form)), Bystander(server), server.connect() as connection:
                 connection.socket.setblocking(False)
                 began, sent = time.monotonic(), 0
                 with contextlib.suppress(ConnectionResetError, BrokenPipeError):
@@ -118,7 +77,6 @@ class Hostile(ServerTest):
                         sent += 1
                 self.assertLess(sent, len(call))
                 self.assertGreater(time.monotonic() - began, 0.5)
-                assert_soon(began, 2.5)
         self.assertGreater(server.counters()["closed_frame_timeout"], 0)
 
     @staticmethod
@@ -132,29 +90,29 @@ class Hostile(ServerTest):
 
     def test_slow_but_in_time(self):
         """The clock of a frame starts with its first byte, not with the connection's silence."""
-        server = self.start("--frame-timeout", 600)
+        server = self.start("--frame-timeout", 3000)
         with server.connect() as connection:
-            for _ in range(3):
-                until = time.monotonic() + 0.4
-                wait_for(lambda: time.monotonic() > until)
-                data = connection.encode(CALL)
-                connection.send(data[:10])
-                connection.send(data[10:])
-                self.assertGreater(connection.reply(STRICT).success, 0)
+            connection.call(STRICT, "get_id", "good")
+            until = time.monotonic() + 3.5
+            wait_for(lambda: time.monotonic() > until)
+            data = connection.encode(CALL)
+            connection.send(data[:10])
+            connection.send(data[10:])
+            self.assertGreater(connection.reply(STRICT).success, 0)
 
     def test_half_a_frame_and_then_nothing(self):
         server = self.start("--frame-timeout", 400)
         framed, unframed = bytes(CALL), bytes(UNFRAMED.call("get_id", "a"))
         beginnings = ((0, b"\0"), (0, framed[:4]), (0, framed[:5]), (0, framed[:-1]),
                       (0, unframed[:3]), (0, unframed[:-1]), (1, framed[:9]))
-        with Bystander(self, server):
+        with Bystander(server):
             for calls, beginning in beginnings:
                 with (self.subTest(calls=calls, beginning=beginning),
                       server.connect() as connection):
                     connection.send(connection.encode(CALL * calls) + beginning)
                     for _ in range(calls):
                         connection.reply(STRICT)
-                    began = assert_closed_within(connection, 2)
+                    began = assert_closed(connection)
                     self.assertGreater(time.monotonic() - began, 0.3)
         self.assertEqual(server.counters()["closed_frame_timeout"], len(beginnings))
         server.wait_event("connection-closed")
@@ -185,35 +143,29 @@ class Hostile(ServerTest):
         self.assertEqual(options, [1, 60, 15, 4, 1])
 
     def test_idle_timeout(self):
-        # long enough for a busy machine to make a call in
-        idle_s = PATIENCE
-        server = self.start("--idle-timeout", int(1000 * idle_s))
-        with server.connect() as idle, server.connect() as never_spoke, Bystander(self, server):
+        server = self.start("--idle-timeout", 2000, "--frame-timeout", 2 * 1000 * HANG_GUARD_S)
+        with server.connect() as idle, server.connect() as never_spoke:
             idle.call(STRICT, "get_id", "a")
-            assert_closed_within(never_spoke, 2 * idle_s)
-            assert_closed_within(idle, 2 * idle_s)
-            with server.connect() as busy:
-                until = time.monotonic() + 1.5 * idle_s
-                while time.monotonic() < until:
-                    busy.call(STRICT, "get_id", "a")
-        self.assertGreaterEqual(server.counters()["closed_idle_timeout"], 2)
+            began = assert_closed(never_spoke)
+            assert_closed(idle)
+        self.assertGreater(time.monotonic() - began, 1)
+        wait_for(lambda: server.counters()["closed_idle_timeout"] >= 2, "the count of both")
 
     def test_one_that_never_reads(self):
         """Beyond max-pending nothing more is read; after write-timeout it is closed."""
         server = self.start("--max-pending", 65536, "--write-timeout", 800)
         before = server.resident_kib()
         pipeline = bytes(STRICT.call("get_timestamp") + STRICT.call("get_ids", "good", 1000) * 100)
-        with Bystander(self, server), server.connect() as deaf:
+        with Bystander(server), server.connect() as deaf:
             deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             began = time.monotonic()
             deaf.socket.settimeout(0.2)
             sent = 0
             with contextlib.suppress(ConnectionResetError, BrokenPipeError):
-                while time.monotonic() < began + 10 * PATIENCE:
+                while time.monotonic() < began + HANG_GUARD_S:
                     with contextlib.suppress(TimeoutError):
                         sent += deaf.socket.send(pipeline)
             self.assertGreater(time.monotonic() - began, 0.7)
-            assert_soon(began, 5, "to be closed")
         self.assertEqual(server.counters()["closed_write_timeout"], 1)
         self.assertLess(sent, 64 << 20, "was read from without end")
         if not SANITIZED:
@@ -222,7 +174,7 @@ class Hostile(ServerTest):
     def test_one_that_reads_late_gets_everything(self):
         server = self.start("--max-pending", 65536)
         count, calls = 1000, 400  # 3 MB of replies, more than the buffers hold
-        with Bystander(self, server), server.connect() as late:
+        with Bystander(server), server.connect() as late:
             sender = threading.Thread(
                 target=late.send, args=(STRICT.call("get_ids", "good", count) * calls,))
             sender.start()
@@ -236,7 +188,7 @@ class Hostile(ServerTest):
     def test_resets_in_the_middle_of_a_pipeline(self):
         server = self.start()
         others = STRICT.call("get_timestamp") + CALL
-        with Bystander(self, server):
+        with Bystander(server):
             for number in range(scaled(300, 30)):
                 connection = server.connect()
                 connection.send(others * 1000)
@@ -247,7 +199,7 @@ class Hostile(ServerTest):
 
     def test_a_server_that_was_stopped_for_longer_than_its_limits(self):
         """What arrived in time is answered, also if it was not read in time."""
-        server = self.start("--frame-timeout", 500 * PATIENCE, "--idle-timeout", 600 * PATIENCE)
+        server = self.start("--frame-timeout", STOPPED_MS, "--idle-timeout", STOPPED_MS)
         with contextlib.ExitStack() as stack:
             halves = [stack.enter_context(server.connect()) for _ in range(300)]
             wholes = [stack.enter_context(server.connect()) for _ in range(300)]
@@ -263,7 +215,7 @@ class Hostile(ServerTest):
                 connection.send(rest)
             for connection in wholes:
                 connection.send(CALL)
-            until = time.monotonic() + 0.8 * PATIENCE
+            until = time.monotonic() + 1.3 * STOPPED_MS / 1000
             wait_for(lambda: time.monotonic() > until)
             server.send_signal(signal.SIGCONT)
             for connection in halves + wholes:
@@ -281,7 +233,7 @@ class Hostile(ServerTest):
     def test_two_thousand_connections(self):
         self.allow_descriptors()
         server = self.start()
-        with contextlib.ExitStack() as stack, Bystander(self, server):
+        with contextlib.ExitStack() as stack, Bystander(server):
             connections = [stack.enter_context(server.connect()) for _ in range(2000)]
             numbers = set()
             for connection in connections:

@@ -3,12 +3,11 @@
 
 import json
 import signal
-import time
 import uuid
 
 import wire
 from admin import LISTEN, Admin
-from harness import PATIENCE, ServerTest, reserve_ahead, split_address, wait_for
+from harness import ServerTest, reserve_ahead, split_address, wait_for
 from journal import Journal, skip_unless_possible
 
 NAMESPACE = uuid.UUID("411c39f6-c277-48bd-9fa5-a82c1512df5a")
@@ -75,12 +74,8 @@ class InTheJournal(ServerTest):
         """Calls, the keeper and the main thread go on; what is lost is counted."""
         server = self.start_logging("--log-level", "debug")
         self.journal.stop()
-        slowest_s = 0
         for _ in range(MANY):
-            begin = time.monotonic()
             self.assertGreater(server.call("get_id", "good"), 0)  # two events and more
-            slowest_s = max(slowest_s, time.monotonic() - begin)
-        self.assertLess(slowest_s, 1 * PATIENCE)
         self.journal.go_on()
         lost = wait_for(lambda: server.call("get_id", "good") and [
             entry for entry in self.journal.entries(_PID=server.pid)

@@ -4,26 +4,23 @@ tests/chaos does it to servers by chance; the tests of ZooKeeper's own end are i
 test_zookeeper_outages.py."""
 import random
 import threading
-import time
 
 import wire
 from fake_clock import ClockTest
-from harness import PATIENCE, ServerTest, assert_soon, wait_for
+from harness import ServerTest, wait_for
 from wire import EXCEPTION, STRICT
 from zookeeper_case import ZooKeeperTest, tick_at, tick_of, worker_id_of
 
 
 class Lives(ServerTest):
-    def test_within_a_second_after_a_kill(self):
+    def test_after_a_kill(self):
         last = 0
         for _ in range(3):
             server = self.start()
             last = server.call("get_ids", "good", 10000)[-1]
             server.kill()
-            killed = time.monotonic()
             server = self.start()
             self.assertGreater(server.call("get_id", "good"), last)
-            assert_soon(killed, 1.2)
             self.assertEqual(server.terminate(), 0)
 
 
@@ -81,7 +78,7 @@ class Kills(ClockTest):
 class Claims(ZooKeeperTest):
     def test_quarantine_after_a_crash(self):
         # it is not over before the heir has seen it
-        holder = self.member("--worker-id", 9, reservation_ms=round(5000 * PATIENCE))
+        holder = self.member("--worker-id", 9, reservation_ms=10000)
         self.draw(holder).wait_ids()
         holder.kill()
         end_tick = self.tree.reservation(9).end_tick
@@ -98,11 +95,9 @@ class Claims(ZooKeeperTest):
         self.assertGreater(tick_of(heir_draw.numbers[0]), end_tick)
 
     def test_a_replacement_for_a_killed_server_takes_another_id_at_once(self):
-        victim = self.member(reservation_ms=10000)  # so that it is not over before another is here
+        victim = self.member(reservation_ms=600000)  # longer than the hang guard
         self.draw(victim).wait_ids()
         victim.kill()
-        began = time.monotonic()
         other = self.member()
         self.assertGreater(other.call("get_id", "good"), 0)
-        assert_soon(began, 1)
         self.assertNotEqual(worker_id_of(other), 0)

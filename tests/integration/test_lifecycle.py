@@ -9,8 +9,8 @@ import time
 
 import default_port
 import wire
-from harness import (BUILD, ENVIRONMENT, PATIENCE, SANITIZED, SLOW, SNOWFLAKED, Parts, ServerTest,
-                     assert_soon, reserve_ahead, wait_for)
+from harness import (BUILD, ENVIRONMENT, HANG_GUARD_S, SANITIZED, SLOW, SNOWFLAKED, Parts,
+                     ServerTest, reserve_ahead, wait_for)
 from held_thread import held_thread
 from wire import STRICT
 from zookeeper import HOST, free_port
@@ -168,7 +168,7 @@ class Readiness(ServerTest):
         path = str(self.directory / "notify")
         self.notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.addCleanup(self.notifications.close)
-        self.notifications.settimeout(10 * PATIENCE)
+        self.notifications.settimeout(HANG_GUARD_S)
         self.notifications.bind(path)
         self.environment = {"NOTIFY_SOCKET": path}
 
@@ -191,7 +191,7 @@ class Readiness(ServerTest):
         """By a reload, while it drains: whoever waits for its end hears of that, too."""
         config = self.directory / "snowflaked.conf"
         config.write_text("[snowflaked]\nstop-timeout=2000\n")
-        server = self.start("--config", config, "--drain-delay", 1000 * PATIENCE,
+        server = self.start("--config", config, "--drain-delay", 10000,
                             environment=self.environment)
         server.process.terminate()
         server.wait_event("stopping")
@@ -227,7 +227,7 @@ class Readiness(ServerTest):
                 with self.assertRaises(TimeoutError):
                     for _ in range(10):  # some may have been sent before
                         self.wait_notification("WATCHDOG=1")
-                self.notifications.settimeout(10 * PATIENCE)
+                self.notifications.settimeout(HANG_GUARD_S)
 
 
 class Surroundings(ServerTest):
@@ -353,14 +353,11 @@ class Stop(ServerTest):
         began = time.monotonic()
         self.assertEqual(server.terminate(), 0)
         self.assertGreater(time.monotonic() - began, 0.25)
-        assert_soon(began, 1.5)
 
     def test_a_stop_without_time(self):
         """Whoever waits is cut off; the worker ID is handed back all the same."""
         server = self.occupy(self.start(*SLOW, "--stop-timeout", 0))
-        began = time.monotonic()
         self.assertEqual(server.terminate(), 0)
-        assert_soon(began, 1)
         server.wait_event("worker-handed-back")
 
     def test_a_keeper_that_hangs(self):
@@ -375,14 +372,12 @@ class Stop(ServerTest):
         self.assertIn("within 1000 ms", server.find("hand-back-failed").fields["error"])
 
     def test_a_second_signal_ends_it_at_once(self):
-        server = self.occupy(self.start(*SLOW, "--stop-timeout", 60000))
+        server = self.occupy(self.start(*SLOW, "--stop-timeout", 2 * 1000 * HANG_GUARD_S))
         server.expect_end = True
         server.process.terminate()
         server.wait_event("stopping")
-        began = time.monotonic()
         # the first may just be being handled: as an operator does, again until it works
-        wait_for(lambda: server.process.poll() is not None or server.process.terminate(), 2)
-        assert_soon(began, 0.5)
+        wait_for(lambda: server.process.poll() is not None or server.process.terminate())
         self.assertNotIn(server.wait_end(), (99, -signal.SIGABRT, -signal.SIGSEGV))
 
     def test_idle_connections_do_not_hold_up_a_stop(self):
@@ -390,9 +385,7 @@ class Stop(ServerTest):
         with server.connect() as idle, server.connect() as half:
             idle.call(STRICT, "get_id", "good")
             half.send(bytes(CALL)[:-1])
-            began = time.monotonic()
             self.assertEqual(server.terminate(), 0)
-            assert_soon(began, 1)
 
     def test_nobody_is_admitted_any_more(self):
         server = self.occupy(self.start(*SLOW, "--stop-timeout", 2000))
@@ -407,7 +400,7 @@ class Stop(ServerTest):
                     return connection.rest() == b""
             except OSError:
                 return True
-        wait_for(refused, 1, "the port to be closed")
+        wait_for(refused, "the port to be closed")
         self.assertEqual(server.wait_end(), 0)
 
 
@@ -417,11 +410,9 @@ class Lives(ServerTest):
     def test_at_once_after_an_orderly_end(self):
         last = 0
         for _ in range(5):
-            began = time.monotonic()
             server = self.start()
             self.assertGreater(server.call("get_id", "good"), last)
-            assert_soon(began, 0.3)
-            self.assertIsNone(server.find("state", to="waiting"))  # however slow the machine
+            self.assertIsNone(server.find("state", to="waiting"))
             last = server.call("get_ids", "good", 10000)[-1]  # up to 2 ms ahead of the clock
             self.assertEqual(server.terminate(), 0)
 

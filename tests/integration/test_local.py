@@ -12,7 +12,7 @@ import uuid
 
 import official
 import wire
-from harness import CTL_ENVIRONMENT, PATIENCE, SNOWFLAKECTL, ServerTest, scaled, wait_for
+from harness import CTL_ENVIRONMENT, HANG_GUARD_S, SNOWFLAKECTL, ServerTest, scaled, wait_for
 from passed import PassedTest
 from wire import FORMS, STRICT
 
@@ -44,7 +44,7 @@ class LocalTest(ServerTest):
         self.assert_refused(server, status, "cannot listen on unix:" if status == 1 else "", *words)
 
     def connect(self, address=None):
-        connection = wire.Connection(address or self.address, 20 * PATIENCE)
+        connection = wire.Connection(address or self.address, HANG_GUARD_S)
         self.addCleanup(connection.close)
         return connection
 
@@ -54,7 +54,7 @@ class LocalTest(ServerTest):
             left.bind(str(self.path))
 
     def assert_serves(self, address=None):
-        with wire.Connection(address or self.address, 20 * PATIENCE) as connection:
+        with wire.Connection(address or self.address, HANG_GUARD_S) as connection:
             self.assertGreater(connection.call(STRICT, "get_id", "good").success, 0)
 
 
@@ -342,7 +342,7 @@ class WhoConnects(LocalTest):
     def as_another(self, *command):
         return subprocess.run(command, user="daemon", group=OTHER.pw_gid, extra_groups=[],
                               env=CTL_ENVIRONMENT, capture_output=True, text=True, cwd="/",
-                              timeout=60 * PATIENCE)
+                              timeout=HANG_GUARD_S)
 
     def ask_as_another(self):
         script = ("import socket, sys; s = socket.socket(socket.AF_UNIX); s.settimeout(60);"
@@ -398,7 +398,7 @@ class WhoConnects(LocalTest):
         def somebody_left():
             busy.call(STRICT, "get_id", "good")
             return self._is_served() and server.find("connection-closed")
-        left = wait_for(somebody_left, 30)
+        left = wait_for(somebody_left)
         self.assertEqual(left.fields["reason"], "idle, and room was needed")
         self.assertGreater(busy.call(STRICT, "get_id", "good").success, 0)
 

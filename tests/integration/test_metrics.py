@@ -12,7 +12,7 @@ from collections import Counter
 from admin import LISTEN, Admin
 from bindings import ROOT
 from certificates import Authority
-from harness import PATIENCE, SLOW, ServerTest, dead_address, reserve_ahead, scaled, wait_for
+from harness import HANG_GUARD_S, SLOW, ServerTest, dead_address, reserve_ahead, scaled, wait_for
 from wire import COMPACT, STRICT, UNFRAMED, Form
 from zookeeper_case import ZooKeeperTest
 
@@ -95,7 +95,7 @@ class MetricsTest(ServerTest):
         """A scrape that promtool finds nothing wrong with."""
         metrics = self.scrape(admin)
         run = subprocess.run(["promtool", "check", "metrics"], input=metrics.text, text=True,
-                             capture_output=True, timeout=30 * PATIENCE)
+                             capture_output=True, timeout=HANG_GUARD_S)
         self.assertEqual((run.returncode, run.stdout + run.stderr), (0, ""), metrics.text)
         return metrics
 
@@ -424,8 +424,8 @@ class States(MetricsTest):
                          name not in ("starting", "waiting"))
 
     def test_waiting_serving_draining(self):
-        reserve_ahead(self.state, seconds=1.5 * PATIENCE)
-        server = self.start("--drain-delay", 500 * PATIENCE, ready=False)
+        reserve_ahead(self.state, seconds=5)
+        server = self.start("--drain-delay", 5000, ready=False)
         server.wait_event("state", to="waiting")
         self.assert_state("waiting", 0)
         server.wait_ready()

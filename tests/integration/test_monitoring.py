@@ -123,7 +123,7 @@ class Prometheus:
              f"--web.listen-address=127.0.0.1:{self.port}"],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         test.addCleanup(self.end)
-        wait_for(self._ready, 30, "Prometheus")
+        wait_for(self._ready, "Prometheus")
 
     def end(self):
         self.process.kill()
@@ -151,7 +151,7 @@ class Prometheus:
 
     def wait_firing(self, *names, limit=30):
         try:
-            wait_for(lambda: self.look() and set(names) <= self.fired.keys(), limit,
+            wait_for(lambda: self.look() and set(names) <= self.fired.keys(),
                      f"{names} to fire")
         except AssertionError as error:
             raise AssertionError(f"{error}\nfired: {self.fired}") from None
@@ -159,7 +159,7 @@ class Prometheus:
     def wait_firing_of(self, name, servers):
         """Of each of them. Returns of which others it has fired."""
         wanted = {admin_address(server) for server in servers}
-        wait_for(lambda: self.look() and wanted <= self.fired.get(name, set()), 30,
+        wait_for(lambda: self.look() and wanted <= self.fired.get(name, set()),
                  f"{name} to fire of {wanted}")
         return self.fired[name] - wanted
 
@@ -229,7 +229,7 @@ class Fires(ZooKeeperTest):
                                "SnowflakeRefusesCalls", "SnowflakeDatacenterDown")
         wait_for(lambda: len(prometheus.ask(
             "query", query="snowflake_reservation_left_seconds == 0")["result"]) > len(members),
-                 30, "an idle server with files, that has 0 s left, too")
+                 "an idle server with files, that has 0 s left, too")
         self.assertEqual(prometheus.wait_firing_of("SnowflakeReservationSpent", members), set())
 
     def misuse(self, server, full, narrow):
@@ -292,4 +292,4 @@ class Fires(ZooKeeperTest):
                 for name, value in (("$job", "snowflake"), ("$instance", ".*"),
                                     ("$__rate_interval", "2s")):
                     query = query.replace(name, value)
-                wait_for(lambda: prometheus.ask("query", query=query)["result"], 30, query)
+                wait_for(lambda: prometheus.ask("query", query=query)["result"], query)

@@ -81,7 +81,7 @@ class Shown(PageTest):
         page.wait_text("#rate", lambda text: text == "0")
         drawers = [self.draw(server) for _ in range(2)]
         page.wait_text("#rate", lambda text: int(text.replace(",", "")) > 100)
-        wait_for(lambda: page.run("document.querySelectorAll('#plot .line').length"), 20, "a line")
+        wait_for(lambda: page.run("document.querySelectorAll('#plot .line').length"), "a line")
         self.assertRegex(page.text("#agents"), r"^good \d")
         for drawer in drawers:
             drawer.stop()
@@ -134,7 +134,7 @@ class Shown(PageTest):
         self.assertIn("No answer", page.text("#spoken"))
         self.assertEqual(page.axe(), [])
         self.admin_member(admin=listens)
-        wait_for(lambda: page.text("#alarm") is None, 20, "an end of the alarm")
+        wait_for(lambda: page.text("#alarm") is None, "an end of the alarm")
         page.wait_text("#state", lambda text: "serving" in text)
         page.assert_clean(NOT_YET, NO_ANSWER)
 

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls that must wait for the clock wait without holding up anybody else on their loop."""
-import statistics
-import sys
-import threading
 import time
 
-from harness import PARKING, PER_TICK, SANITIZED, ServerTest, assert_soon, wait_for
+from harness import LONG_WAIT_MS, PARKING, PER_TICK, ServerTest, wait_for
 from wire import EXCEPTION, FORMS, GET_ID, STRICT
 
 TICK_S = 0.1
+QUEUE = 500  # ticks: 50 seconds of IDs
 
 
 class Parking(ServerTest):
@@ -30,28 +28,16 @@ class Parking(ServerTest):
         self.assertTrue(all(a < b for a, b in zip(numbers, numbers[1:])), "not increasing")
 
     def test_other_calls_go_on(self):
-        self.start()
-        for ticks in (8, 80):  # a busy machine may not make so many calls meanwhile
-            took, waited = self.seconds_of_calls(ticks)
-            if took < waited - 2 * TICK_S:
-                return
-        self.fail(f"the other calls took {took:.2f} s, those that waited {waited:.2f} s")
-
-    def seconds_of_calls(self, ticks):
-        """Of other calls while some wait for so long, and of those."""
+        self.start("--max-wait", LONG_WAIT_MS)
         waiting = self.connect()
-        waiting.send(GET_ID * PER_TICK * ticks)
-        began = time.monotonic()
+        waiting.send(GET_ID * PER_TICK * QUEUE)
         for _ in range(20):
             self.settle()
             self.assertGreaterEqual(self.other.call(STRICT, "get_worker_id").success, 0)
             self.assertEqual(self.other.call(STRICT, "get_id", "1").kind, EXCEPTION)
-        took = time.monotonic() - began
-        numbers = [waiting.reply(STRICT).success for _ in range(PER_TICK * ticks)]
-        waited = time.monotonic() - began
-        self.assertGreater(waited, (ticks - 2) * TICK_S)
-        self.assert_increasing(numbers)
-        return took, waited
+        self.assertLess(self.server.counters()["ids_generated"], PER_TICK * QUEUE)
+        self.assert_increasing([waiting.reply(STRICT).success for _ in range(PER_TICK * 4)])
+        waiting.reset()
 
     def test_in_order_of_arrival(self):
         """Batches of many connections, and single IDs among them: each first come, first served,
@@ -64,9 +50,7 @@ class Parking(ServerTest):
             connection.send(STRICT.call("get_ids", "good", count))
             self.settle()
             asked.append((connection, count))
-        began = time.monotonic()
         answers = [connection.reply(STRICT).success for connection, _ in asked]
-        assert_soon(began, 13 * TICK_S)  # at most a tick for each call
         self.assertEqual([len(answer) for answer in answers], [count for _, count in asked])
         singles = [answer[0] for answer in answers if len(answer) == 1]
         batches = [answer for answer in answers if len(answer) > 1]
@@ -99,11 +83,9 @@ class Parking(ServerTest):
         """Forty connections want 64 ticks' worth; what is not there in 300 ms is refused."""
         self.start("--max-wait", 300)
         connections = [self.connect() for _ in range(40)]
-        began = time.monotonic()
         for connection in connections:
             connection.send(STRICT.call("get_ids", "good", PER_TICK))
         replies = [connection.reply(STRICT) for connection in connections]
-        assert_soon(began, 1.0)
         refused = [reply.value.worker for reply in replies if reply.value.success is None]
         served = [reply.value.success for reply in replies if reply.value.success is not None]
         self.assertGreaterEqual(len(served), 2)
@@ -116,10 +98,8 @@ class Parking(ServerTest):
     def test_max_wait_0(self):
         self.start("--max-wait", 0)
         connection = self.connect()
-        began = time.monotonic()
         connection.send(GET_ID * PER_TICK * 10)
         replies = [connection.reply(STRICT) for _ in range(PER_TICK * 10)]
-        assert_soon(began, 3 * TICK_S)
         refused = [reply for reply in replies if reply.kind == EXCEPTION]
         self.assertGreater(len(refused), PER_TICK)
         for reply in refused:
@@ -129,7 +109,7 @@ class Parking(ServerTest):
 
     def test_clients_that_leave_while_they_wait(self):
         server = self.start()
-        for number in range(40):
+        for number in range(150):  # fifteen seconds of IDs, more than --max-wait
             connection = self.connect()
             connection.send(STRICT.call("get_timestamp") * (number % 3)
                             + STRICT.call("get_ids", "good", PER_TICK))
@@ -138,24 +118,21 @@ class Parking(ServerTest):
             else:
                 connection.close()
             self.settle()
-        began = time.monotonic()
+        # behind them it would be refused
         self.assertGreater(self.other.call(STRICT, "get_id", "good").success, 0)
-        # nobody waits for IDs that no one will take
-        assert_soon(began, 20 * TICK_S)
         wait_for(lambda: server.open_connections() <= 2, what="the closes to be noticed")
 
     def test_a_client_that_is_reset_while_it_waits(self):
-        """It is forgotten at once, though its turn would come in five seconds."""
-        server = self.start()
-        connections = [self.connect() for _ in range(50)]
+        """It is forgotten at once, long before its turn."""
+        server = self.start("--max-wait", LONG_WAIT_MS)
+        connections = [self.connect() for _ in range(QUEUE)]
         for connection in connections:
             connection.send(STRICT.call("get_ids", "good", PER_TICK))
         self.settle()
-        began = time.monotonic()
         connections[-1].reset()
         # the others, one to look and one to ask
-        wait_for(lambda: server.open_connections() == 49 + 2, what="the reset to be noticed")
-        assert_soon(began, 2)
+        wait_for(lambda: server.open_connections() == QUEUE - 1 + 2, what="the reset to be noticed")
+        self.assertLess(server.counters()["ids_generated"], PER_TICK * (QUEUE - 1))
         for connection in connections[:-1]:  # so that the stop does not wait for them
             connection.reset()
 
@@ -179,54 +156,11 @@ class Parking(ServerTest):
 
 
 class FullRate(ServerTest):
-    ALONE = "measures rates"
+    """The default layout, 4096 IDs a millisecond. `bench/run --experiments batches` judges whether
+    that rate is reached."""
 
-    """The default layout, 4096 IDs a millisecond."""
-
-    def test_a_call_behind_batches(self):
-        server = self.start("--threads", 1)
-        untroubled = self.start("--threads", 1, "--worker-id", 1)
-        stop = threading.Event()
-        batches = []
-
-        def keep_a_batch_waiting():
-            call = STRICT.call("get_ids", "batch", 10000)
-            with server.connect() as connection:
-                connection.send(call)
-                while not stop.is_set():
-                    connection.send(call)
-                    batches.append(connection.frame())
-
-        thread = threading.Thread(target=keep_a_batch_waiting)
-        thread.start()
-        waits_ms, untroubled_ms = [], []
-        try:
-            wait_for(lambda: batches)
-            with server.connect() as connection, untroubled.connect() as other:
-                for _ in range(300):
-                    waits_ms.append(self.ms_of_call(connection))
-                    untroubled_ms.append(self.ms_of_call(other))
-        finally:
-            stop.set()
-            thread.join()
-        waits_ms.sort()
-        untroubled_ms.sort()
-        print(f"       behind {len(batches)} batches of 10000: median "
-              f"{statistics.median(waits_ms):.2f} ms, 99 % {waits_ms[-4]:.2f} ms, longest "
-              f"{waits_ms[-1]:.2f} ms", file=sys.stderr)
-        # 10000 IDs are 2.44 ms of the layout
-        if not SANITIZED:
-            self.assertLess(statistics.median(waits_ms), 5 + 3 * statistics.median(untroubled_ms))
-            self.assertLess(waits_ms[-15], 50 + 3 * untroubled_ms[-15])
-
-    @staticmethod
-    def ms_of_call(connection):
-        began = time.monotonic()
-        connection.call(STRICT, "get_id", "single").success
-        return (time.monotonic() - began) * 1000
-
-    def test_the_full_rate_is_reached(self):
-        """A million IDs take 244 ms, less what may be ahead of the clock."""
+    def test_no_id_comes_before_its_tick(self):
+        """A million IDs take 244 ms, less what can be ahead of the clock."""
         server = self.start()
         with server.connect() as connection:
             began = time.monotonic()
@@ -236,7 +170,5 @@ class FullRate(ServerTest):
                 self.assertGreater(len(connection.frame()), 8 * 10000)
             last = connection.reply(STRICT).success[-1]
             took = time.monotonic() - began
-            assert_soon(began, 1.5, "a million IDs")
-        spread_ms = (last >> 22) - (numbers[0] >> 22)
         self.assertGreater(took, 0.2)
-        self.assertGreaterEqual(spread_ms, 243)
+        self.assertGreaterEqual((last >> 22) - (numbers[0] >> 22), 243)

@@ -7,7 +7,7 @@ import urllib.request
 
 import wire
 from certificates import Authority
-from harness import PATIENCE, SANITIZED, split_address, wait_for
+from harness import HANG_GUARD_S, SANITIZED, split_address, wait_for
 from passed import PassedTest
 from wire import STRICT
 
@@ -108,7 +108,7 @@ class PassedSockets(PassedTest):
         kept = self.listen()
         server = self.start(**self.passing(kept))
         server.terminate()
-        waiting = wire.Connection(kept.getsockname(), 20 * PATIENCE)
+        waiting = wire.Connection(kept.getsockname(), HANG_GUARD_S)
         self.addCleanup(waiting.close)
         waiting.send(STRICT.call("get_id", "good"))
         self.start(**self.passing(kept))

@@ -11,8 +11,8 @@ import time
 import unittest
 
 from fake_servers import Extended, Of2010, serve, serve_2010
-from harness import (LONG_WAIT_MS, PACE, PATIENCE, SANITIZED, SANITIZER, Parts, ServerTest,
-                     dead_address, scaled, wait_for)
+from harness import (LONG_WAIT_MS, SANITIZED, SANITIZER, Parts, ServerTest, dead_address, scaled,
+                     wait_for)
 from name_server import skip_unless_possible
 from pool import Load, Refused, StepByStep
 from zookeeper_case import ZooKeeperTest
@@ -164,7 +164,7 @@ class Forks(PoolTest):
 class Failover(PoolTest):
     REFILLS = 200
 
-    def load_two(self, trouble, *options, limit_ms=1500, seconds=3):
+    def load_two(self, trouble, *options, seconds=3):
         """`trouble` with each of two servers in turn, while IDs are taken."""
         servers = self.start_two(*options)
         load = Load(self, [server.address for server in servers], "--rate", RATE, "--check",
@@ -174,7 +174,6 @@ class Failover(PoolTest):
         trouble(*servers)
         report = load.finish()
         self.assert_unique(report)
-        self.assertLess(report["longest_us"], limit_ms * 1000 * PATIENCE)
         return report
 
     def test_kill(self):
@@ -199,7 +198,7 @@ class Failover(PoolTest):
         pool = StepByStep(self, [server.address for server in servers])
         pool.take(100)
         wait_for(lambda: all(server.open_connections() == 2 for server in servers))
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + 1
         while time.monotonic() < end:
             pool.take(100)
         return pool
@@ -223,17 +222,16 @@ class Failover(PoolTest):
         leaver.process.terminate()
         wait_for(lambda: leaver.call("get_worker").state == "draining")
         wait_for(lambda: self._asked(pool, servers) is stayer, what="the other is asked")
-        before, ids_before = pool.count(), [ids_of(leaver), ids_of(stayer)]
-        after = before
-        while after.refills - before.refills < self.REFILLS:
-            pool.take(100)
-            after = pool.count()
-        # of a busy machine the other seems to hang now and then, and the leaver still serves
-        PACE.look_again()
-        limit = self.REFILLS / 50 * PACE.patience()
-        self.assertLessEqual(after.switches - before.switches, limit)
-        of_leaver, of_stayer = ids_of(leaver) - ids_before[0], ids_of(stayer) - ids_before[1]
-        self.assertLess(of_leaver, of_stayer / 10 * PACE.patience())
+
+        def keeps_to_the_stayer():
+            """On a busy machine the stayer can seem to hang; the leaver still serves then."""
+            before, of_leaver = pool.count(), ids_of(leaver)
+            after = before
+            while after.refills - before.refills < self.REFILLS:
+                pool.take(100)
+                after = pool.count()
+            return after.switches == before.switches and ids_of(leaver) == of_leaver
+        wait_for(keeps_to_the_stayer)
         for server in servers:
             server.kill()
 

@@ -7,7 +7,7 @@ import threading
 import time
 import unittest
 
-from harness import PARKING, PER_TICK, SANITIZED, ServerTest, assert_soon, wait_for
+from harness import PARKING, PER_TICK, SANITIZED, ServerTest, wait_for
 from wire import EXCEPTION, GET_ID, STRICT, Closed, Connection
 
 # So many IDs in each tick that no call waits for the clock.
@@ -133,12 +133,10 @@ class StopUnderPressure(ServerTest):
                 client.send(GET_ID * PER_TICK * 20)  # two seconds of IDs each
             clients[0].reply(STRICT)
             server.send_signal(signal.SIGTERM)
-            began = time.monotonic()
             replies = [client.reply(STRICT) for number, client in enumerate(clients)
                        for _ in range(PER_TICK * 20 - (number == 0))]
             for client in clients:
                 self.assertEqual(client.rest(), b"")
-            assert_soon(began, 3)
         refused = sum(reply.kind == EXCEPTION for reply in replies)
         self.assertTrue(0 < refused < len(replies), refused)
         self.assertEqual(server.wait_end(), 0)

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from ctl import FAR, RegistryTest, answer_question, run
 from fake_clock import FakeClock
-from harness import ENVIRONMENT, PATIENCE, SANITIZED, SNOWFLAKECTL, secret_file, wait_for
+from harness import ENVIRONMENT, HANG_GUARD_S, SANITIZED, SNOWFLAKECTL, secret_file, wait_for
 from proxy import CREATE_2, GET_DATA, SET_DATA, Proxy
 from znodes import Registry, tick_in, time_of
 
@@ -173,7 +173,8 @@ class Quarantine(QuarantineTest):
             done = self.quarantine(environment=clock.environment)
             self.assert_fails(done, 1, "more than 10 s apart", "set the clock that is wrong right")
             theirs, ours = map(datetime.fromisoformat, re.findall(r" at (\S+Z)", done.stderr))
-            self.assertAlmostEqual((ours - theirs).total_seconds(), seconds, delta=3 * PATIENCE)
+            self.assertEqual(ours > theirs, seconds > 0)
+            self.assertGreater(abs((ours - theirs).total_seconds()), 10)
             self.assert_only_changed(before)
         for version, seconds in enumerate((-5, 5), 1):
             clock.step_ms(seconds * 1000 - clock.offset_ms)
@@ -348,7 +349,7 @@ class Live(QuarantineTest):
                 floor = self.registry.read_floor(1)
                 for path in paths:
                     self.kazoo.delete(path)
-                output, complaints = process.communicate(timeout=20 * PATIENCE)
+                output, complaints = process.communicate(timeout=HANG_GUARD_S)
                 self.assertEqual((process.returncode, complaints), (0, ""))
                 self.assertIn("1 floor raised", output)
                 self.assert_raised(self.registry.read_floor(1), floor.version + 1)
@@ -360,7 +361,7 @@ class Live(QuarantineTest):
         self.assertIn("1 claim is left", process.stderr.readline())
         self.registry.make_datacenter(9)
         self.kazoo.delete(path)
-        output, complaints = process.communicate(timeout=20 * PATIENCE)
+        output, complaints = process.communicate(timeout=HANG_GUARD_S)
         self.assertEqual((process.returncode, complaints), (0, ""))
         self.assertIn("2 floors raised", output)
         self.assertEqual(self.registry.read_floor(9), self.registry.read_floor(1))
@@ -377,7 +378,7 @@ class Live(QuarantineTest):
             path, _ = self.registry.claim(1, "a.example:7609", 4)
             new, _ = self.registry.claim(9 - len(options), "a.example:7610")
             proxy.thaw()
-            output, complaints = process.communicate(timeout=20 * PATIENCE)
+            output, complaints = process.communicate(timeout=HANG_GUARD_S)
             self.assertIn("raised", output)
             if options:
                 self.assertEqual((process.returncode, complaints), (0, ""))

@@ -287,7 +287,7 @@ class Restored(ServersTest):
         # it sees the time at which the other drew
         clock.step_ms(round((began - time.monotonic()) * 1000))
         late = self.member("--worker-id", 5, *allowed, environment=clock.environment, ready=False)
-        wait_for(lambda: late.find("worker-waiting") or late.find("ready"), 15)
+        wait_for(lambda: late.find("worker-waiting") or late.find("ready"))
         if late.find("ready"):
             self.draw(late).wait_ids(2000)  # the end of the test says what came twice
         floor = self.assert_waits_for_floor(late)
@@ -301,12 +301,12 @@ class Restored(ServersTest):
         long = self.member("--worker-id", 9, *allowed, via=way, reservation_ms=60000)
         short = self.member("--worker-id", 5, *allowed, via=way)
         long_draw, short_draw = self.draw(long), self.draw(short)
-        wait_for(lambda: long.call("get_worker").reserved_until_ms > (time.time() + 30) * 1000, 20,
+        wait_for(lambda: long.call("get_worker").reserved_until_ms > (time.time() + 30) * 1000,
                  "a long reservation")
         way.cut()
         backup = self.back_up()
         heir = self.member("--worker-id", 5, *allowed, via=heirs_way, reservation_ms=10000,
-                           ready=False).wait_ready(20)
+                           ready=False).wait_ready()
         heir_draw = self.draw(heir)
         heir_draw.wait_ids()
         heirs_way.cut()
@@ -323,7 +323,7 @@ class Restored(ServersTest):
         self.assertIn(f"quarantined until {time_of(floor.tick)} by an operator (snowflakectl "
                       "registry quarantine)", why)
         self.assert_waits_for_floor(short)
-        wait_for(lambda: self.tree.reservation(9).version > records[9].version, 20, "an extension")
+        wait_for(lambda: self.tree.reservation(9).version > records[9].version, "an extension")
         self.assert_went_on(long, long_draw, 9)
         self.assertLessEqual(tick_of(short_draw.numbers[-1]), records[5].end_tick)
         heirs_way.heal()

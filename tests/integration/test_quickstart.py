@@ -14,12 +14,11 @@ import unittest
 
 import default_port
 from bindings import ROOT
-from harness import BUILD, ELSEWHERE, SANITIZED, Parts, temporary_directory, wait_for
+from harness import BUILD, ELSEWHERE, HANG_GUARD_S, SANITIZED, Parts, temporary_directory, wait_for
 from zookeeper import CLASS_PATH
 
 QUICKSTART = ROOT / "deploy" / "quickstart"
 SERVES = "until Ctrl-C"
-LIMIT_S = 60
 HAS_ZOOKEEPER = shutil.which("java") and all(path.exists() for path in CLASS_PATH)
 
 
@@ -80,12 +79,12 @@ class Quickstart(unittest.TestCase):
         self.process.wait()
 
     def wait_told(self, text):
-        wait_for(lambda: text in self.told or self.process.poll() is not None, LIMIT_S, text)
+        wait_for(lambda: text in self.told or self.process.poll() is not None, text)
         self.assertIn(text, self.told)
 
     def assert_ends(self, status):
         """And leaves nothing behind."""
-        self.assertEqual(self.process.wait(LIMIT_S), status, self.told)
+        self.assertEqual(self.process.wait(HANG_GUARD_S), status, self.told)
         self.assertEqual(self.processes(), [])
         self.assertEqual(list(self.temporary.iterdir()), [])
 
@@ -139,7 +138,7 @@ class Cluster(Quickstart):
         self.launch(shown=True)
         screen = b""
         while SERVES.encode() not in screen:
-            self.assertTrue(select.select([self.terminal], [], [], LIMIT_S)[0], screen)
+            self.assertTrue(select.select([self.terminal], [], [], HANG_GUARD_S)[0], screen)
             screen += self.terminal.read(4096)
         self.inside.close()
         self.terminal.close()

@@ -9,15 +9,13 @@ import unittest
 import audit
 from admin import LISTEN as ADMIN, Admin
 from fake_servers import Extended, Of2010, Told, serve, serve_2010
-from harness import (LONG_WAIT_MS, PATIENCE, SNOWFLAKECTL, Parts, ServerTest, dead_address, scaled,
-                     wait_for)
+from harness import LONG_WAIT_MS, SNOWFLAKECTL, Parts, ServerTest, dead_address, scaled, wait_for
 from python_client import PythonClient
 from wire import FORMS, REPLY, STRICT, numbers_of
 
 MAX_BATCH = 10000
 DATACENTER = 5
 ROUNDS = scaled(10, 2)
-RECOVERY_S = 1
 SLOW_MS = 100
 AWAY_S = 3      # longer than a server of a fleet that is away rests between two tries
 FAR_MS = 5000
@@ -322,11 +320,11 @@ class Failures(RelayTest):
         self.wait_progress(load)
         return load
 
-    def wait_progress(self, load, ids=20, limit=20):
+    def wait_progress(self, load, ids=20):
         seen = [len(client.numbers) for client in load]
         wait_for(lambda: any(client.has_failed() for client in load) or all(
             len(client.numbers) >= before + ids for client, before in zip(load, seen)),
-            limit, "IDs of each client")
+            "IDs of each client")
 
     def end(self, load, numbers=()):
         self.assertEqual([client.finish() for client in load], [""] * len(load))
@@ -351,9 +349,9 @@ class Failures(RelayTest):
         batches.start()
         for i in range(ROUNDS):
             at = i % 2
-            self.assertEqual(servers[at].terminate(20), 0)
+            self.assertEqual(servers[at].terminate(), 0)
             self.wait_progress(load)
-            servers[at] = self.start_again(servers[at]).wait_ready(20)
+            servers[at] = self.start_again(servers[at]).wait_ready()
             self.wait_progress(load)
         ends.set()
         batches.join()
@@ -379,13 +377,13 @@ class Failures(RelayTest):
                     self.assertEqual(len(set(batch)), MAX_BATCH)
                     if how == signal.SIGKILL:
                         servers[at].wait_end()
-                        servers[at] = self.start_again(servers[at]).wait_ready(20)
+                        servers[at] = self.start_again(servers[at]).wait_ready()
                     else:
                         servers[at].send_signal(signal.SIGCONT)
                     self.wait_progress(load)
                 self.end(load)
                 for server in servers:
-                    server.terminate(20)
+                    server.terminate()
 
     def test_the_fleet_away_and_back(self):
         server, = self.start_fleet(1)
@@ -410,9 +408,7 @@ class Failures(RelayTest):
         # by then whoever waits longer each time would wait for longer than is allowed
         time.sleep(AWAY_S)  # lint: allow sleep: nothing is to happen
         again = self.start_again(server).wait_ready()
-        ready = time.monotonic()
         wait_for(lambda: not refused("get_id", "a"), what="an ID")
-        self.assertLess(time.monotonic() - ready, RECOVERY_S * PATIENCE)
         self.assertEqual(len(relay.call("get_ids", "a", 10)), 10)
         self.assertEqual(again.call("get_worker").state, "serving")
 
@@ -440,7 +436,7 @@ class Failures(RelayTest):
             for _ in range(20):
                 relay.call("get_id", "a")
             return Admin(relay).json("/status.json")["relay"]["in_hand_ids"]
-        wait_for(lambda: in_hand() > 100, 20, "IDs in hand")
+        wait_for(lambda: in_hand() > 100, "IDs in hand")
         server.send_signal(signal.SIGSTOP)
         with relay.connect() as batch, relay.connect() as single:
             batch.send(STRICT.call("get_ids", "a", 7))

@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 
-from harness import PATIENCE, ServerTest, wait_for
+from harness import HANG_GUARD_S, ServerTest, wait_for
 from wire import FORMS, STRICT, WrongReply
 
 LASTS_S = 1.5
@@ -50,7 +50,7 @@ class Rude(threading.Thread):
         if self.chance.random() < 0.5:
             connection.socket.settimeout(self.chance.random() * 0.001)
             connection.socket.recv(self.chance.randrange(1, 2000))
-            connection.socket.settimeout(20 * PATIENCE)
+            connection.socket.settimeout(HANG_GUARD_S)
 
 
 class Polite(threading.Thread):
@@ -74,7 +74,7 @@ class Polite(threading.Thread):
                 self.wrong.append(repr(error))
 
     def speak(self):
-        with self.server.connect(timeout=5) as connection:
+        with self.server.connect() as connection:
             for _ in range(20):
                 calls = some_calls(self.form, self.chance)
                 connection.send(calls)
@@ -121,7 +121,7 @@ class Replies(ServerTest):
         polite = [Polite(server, form, str(form), over) for form in FORMS[:POLITE]]
         with contextlib.suppress(AssertionError):  # what there was of it is looked at below
             wait_for(lambda: time.monotonic() > until and sum(one.resets for one in rude) > 20
-                     and sum(one.answered for one in polite) > 100, 20)
+                     and sum(one.answered for one in polite) > 100)
         over.set()
         for thread in rude + polite:
             thread.join()

@@ -7,7 +7,7 @@ import time
 import unittest
 
 import wire
-from harness import BUILD, ENVIRONMENT, PATIENCE, scaled, wait_for
+from harness import BUILD, ENVIRONMENT, HANG_GUARD_S, scaled, wait_for
 from passed import PassedTest
 from python_client import PythonClient
 from wire import STRICT
@@ -41,8 +41,8 @@ class LibraryClient:
         """What went wrong, or ""."""
         self.process.stdin.close()
         complaints = self.process.stderr.read()
-        self.reader.join(20 * PATIENCE)
-        self.process.wait(20 * PATIENCE)
+        self.reader.join(HANG_GUARD_S)
+        self.process.wait(HANG_GUARD_S)
         for pipe in (self.process.stdout, self.process.stderr):
             pipe.close()
         return complaints
@@ -63,7 +63,7 @@ class LateClient:
     def _run(self):
         while not self.ends and not self.failures:
             try:
-                with wire.Connection(self.address, 20 * PATIENCE) as connection:
+                with wire.Connection(self.address, HANG_GUARD_S) as connection:
                     time.sleep(self.WHILE_S)  # lint: allow sleep: to be late is the purpose
                     self.numbers.append(connection.call(STRICT, "get_id", "late").success)
             except Exception as error:  # whatever it is, it is a call that failed
@@ -74,7 +74,7 @@ class LateClient:
 
     def finish(self):
         self.ends = True
-        self.thread.join(20 * PATIENCE)
+        self.thread.join(HANG_GUARD_S)
         return "; ".join(self.failures)
 
 
@@ -83,7 +83,7 @@ class Restarts(PassedTest):
         before = [len(client.numbers) for client in clients]
         wait_for(lambda: all(len(client.numbers) >= n + IDS_BETWEEN
                              for client, n in zip(clients, before)) or
-                 any(client.has_failed() for client in clients), 20,
+                 any(client.has_failed() for client in clients),
                  what="IDs of every client")
 
     def assert_none_failed(self, clients):

@@ -5,9 +5,7 @@ import subprocess
 import unittest
 
 from bindings import ROOT
-from harness import BUILD, ENVIRONMENT, PATIENCE, SANITIZED
-
-LIMIT_S = 180
+from harness import BUILD, ENVIRONMENT, HANG_GUARD_S, SANITIZED
 
 
 @unittest.skipIf(SANITIZED, "what is measured is not a matter of memory")
@@ -19,7 +17,7 @@ class Scale(unittest.TestCase):
              str(servers), "--pools", str(pools), "--rate", str(rate), "--seconds", "0.5",
              "--watched", "3", "--impatient", "--json"],
             env=ENVIRONMENT, capture_output=True, text=True, check=False,
-            timeout=LIMIT_S * PATIENCE)
+            timeout=HANG_GUARD_S)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)["figures"]["death"]["points"]
 

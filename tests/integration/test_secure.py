@@ -4,11 +4,10 @@ import contextlib
 import json
 import subprocess
 import threading
-import time
 import uuid
 
 from ctl import RegistryTest, answer_question, run
-from harness import ENVIRONMENT, PATIENCE, SNOWFLAKECTL, assert_soon, secret_file
+from harness import ENVIRONMENT, HANG_GUARD_S, SNOWFLAKECTL, secret_file
 from proxy import SET_ACL, Proxy
 from znodes import Registry
 
@@ -135,9 +134,7 @@ class WholeTree(SecureTest):
                  for datacenter in (1, 7) for worker_id in range(1, 1025) if worker_id != 31]
         for request in [self.kazoo.create_async(path, b"") for path in paths]:
             request.get(30)
-        began = time.monotonic()
         self.assertIn("of them are closed now; 0 are", self.assert_ok(self.secure()))
-        assert_soon(began, 10)
         acls = self.acls()
         self.assertEqual(len(acls), 16 + len(paths))
         self.assertEqual({tuple(acl) for acl in acls.values()}, {(acl_of(SECRET),)})
@@ -237,7 +234,7 @@ class Live(SecureTest):
         closing.wait()
         self.registry.claim(7, "b.example:7610", 3)
         proxy.thaw()
-        output, said = process.communicate(timeout=20 * PATIENCE)
+        output, said = process.communicate(timeout=HANG_GUARD_S)
         self.assertEqual(process.returncode, 1, said)
         self.assertIn("16 znodes: 16 were open to anyone, 16 of them", output)
         self.assertIn("1 servers live", said)

@@ -8,7 +8,7 @@ import subprocess
 from bindings import ROOT
 from ctl import CtlTest, run
 from fake_servers import Extended, Of2010, serve, serve_2010
-from harness import (ENVIRONMENT, PATIENCE, SANITIZED, SNOWFLAKECTL, Parts, ServerTest,
+from harness import (ENVIRONMENT, HANG_GUARD_S, SANITIZED, SNOWFLAKECTL, Parts, ServerTest,
                      SharedServerTest, dead_address, reserve_ahead)
 
 LAYOUTS = json.loads((ROOT / "tests/vectors/layouts.json").read_text())
@@ -84,7 +84,7 @@ class Asking(SharedServerTest, CtlTest):
             self.assertGreater(int(process.stdout.readline()), 0)
             process.stdout.close()
             self.assertEqual(process.stderr.read(), "")
-            self.assertNotIn(process.wait(30 * PATIENCE), (99, -6, -11))
+            self.assertNotIn(process.wait(HANG_GUARD_S), (99, -6, -11))
 
 
 class Refused(ServerTest, CtlTest):
@@ -234,7 +234,7 @@ class Decode(CtlTest):
         text = bytes(1_000_000 if SANITIZED else 100_000_000) + b"\n7\n"
         limited = [] if SANITIZED else ["prlimit", f"--as={256 << 20}"]
         done = subprocess.run([*limited, SNOWFLAKECTL, "decode"], env=ENVIRONMENT, input=text,
-                              capture_output=True, timeout=30 * PATIENCE, check=False)
+                              capture_output=True, timeout=HANG_GUARD_S, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertTrue(done.stderr.startswith(b'snowflakectl: "???'), done.stderr[:100])
         self.assertLess(len(done.stderr), 2000)
@@ -243,7 +243,7 @@ class Decode(CtlTest):
     def test_blanks_around_an_id_are_no_part_of_it(self):
         blank = " " * 5000
         done = subprocess.run([SNOWFLAKECTL, "decode"], env=ENVIRONMENT, text=True,
-                              input=f"{blank}7{blank}\n7{blank}7\n{blank}\n", timeout=30 * PATIENCE,
+                              input=f"{blank}7{blank}\n7{blank}7\n{blank}\n", timeout=HANG_GUARD_S,
                               capture_output=True, check=False)
         self.assert_fails(done, 1, "is neither digits")
         self.assertEqual(len(done.stdout.splitlines()), 2)

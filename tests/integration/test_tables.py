@@ -79,7 +79,7 @@ class Widths(CtlTest):
                                (3 * 86400 + 9, "for 3 d"), (5 * 3600 + 9, "for 5 h"),
                                (-8, "ended 8 s ago"), (-7201, "ended 2 h ago")):
             # on a busy machine the moment may be longer than a second
-            wait_for(lambda: self.reserved_for(seconds) == shown, 20, shown)
+            wait_for(lambda: self.reserved_for(seconds) == shown, shown)
 
     def test_decode(self):
         brief = ["id", "time (UTC)", "datacenter", "worker", "sequence"]

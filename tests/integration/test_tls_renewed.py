@@ -8,7 +8,7 @@ import ssl
 import subprocess
 
 from admin import LISTEN, Admin
-from harness import CTL_ENVIRONMENT, PATIENCE, SNOWFLAKECTL, Parts, scaled, wait_for
+from harness import CTL_ENVIRONMENT, HANG_GUARD_S, SNOWFLAKECTL, Parts, scaled, wait_for
 from pool import StepByStep
 from tls_case import SERVER_NAMES, TlsTest
 from wire import STRICT
@@ -56,7 +56,7 @@ class Replaced(RenewedTest):
             self.hang_up(server, "certificate")
             shown.add(self.assert_serves(server))
             self.assertGreater(stayed.call(STRICT, "get_id", "good").success, 0)
-        output, errors = bench.communicate(timeout=60 * PATIENCE)
+        output, errors = bench.communicate(timeout=HANG_GUARD_S)
         self.assertEqual(bench.returncode, 0, output + errors)
         self.assertEqual(len(shown), rounds + 1)
 
@@ -106,7 +106,7 @@ class OfCallers(RenewedTest):
         self.assertEqual(server.terminate(), 0)
 
     def wait_handshake_with(self, server):
-        wait_for(lambda: self.handshakes_with(server), 20, "a handshake")
+        wait_for(lambda: self.handshakes_with(server), "a handshake")
 
     def assert_refused_by(self, server):
         reason = server.wait_event("handshake-failed").fields["reason"]

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from bindings import ROOT
 from databases import MariaDb, PostgreSql, Sqlite, cells, shell
-from harness import CTL_ENVIRONMENT, ELSEWHERE, EPOCH_MS, PATIENCE, SANITIZED, SNOWFLAKECTL, Parts
+from harness import (CTL_ENVIRONMENT, ELSEWHERE, EPOCH_MS, HANG_GUARD_S, SANITIZED, SNOWFLAKECTL,
+                     Parts)
 
 GUIDE = ROOT / "docs" / "using-ids.md"
 EXAMPLES = ROOT / "docs" / "examples"
@@ -68,7 +69,7 @@ def literal(time_ms, form, more=""):
 def ctl_range(from_ms, to_ms):
     done = subprocess.run([SNOWFLAKECTL, "range", "--from", str(from_ms), "--to", str(to_ms)],
                           env=CTL_ENVIRONMENT, text=True, capture_output=True, check=False,
-                          timeout=30 * PATIENCE)
+                          timeout=HANG_GUARD_S)
     return [int(line) for line in done.stdout.split()]
 
 
@@ -112,7 +113,7 @@ class Guide(unittest.TestCase):
             for form, text in zip(("base62", "crockford"), texts):
                 done = subprocess.run([SNOWFLAKECTL, "decode", "--from", form, text, "--json"],
                                       env=CTL_ENVIRONMENT, text=True, stdout=subprocess.PIPE,
-                                      check=True, timeout=30 * PATIENCE)
+                                      check=True, timeout=HANG_GUARD_S)
                 self.assertEqual(json.loads(done.stdout)[0]["id"], number)
 
     def test_from_when_on_ids_have_19_digits(self):
@@ -169,7 +170,7 @@ class Databases(unittest.TestCase):
         if runner == "node":
             return subprocess.run(["node", "-e", text], text=True, check=True,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, timeout=60 * PATIENCE).stdout
+                                  stderr=subprocess.STDOUT, timeout=HANG_GUARD_S).stdout
         if runner.startswith("sh"):
             return shell(text, ROOT / runner.removeprefix("sh").removeprefix(" in "), environment)
         return getattr(self, runner).run(text, DATABASE)

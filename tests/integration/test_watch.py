@@ -15,13 +15,12 @@ import unittest
 
 from ctl import CtlTest, RegistryTest, has_signal
 from fake_servers import Told, now_ms
-from harness import CTL_ENVIRONMENT, PATIENCE, SANITIZER, SNOWFLAKECTL, dead_address, wait_for
+from harness import CTL_ENVIRONMENT, HANG_GUARD_S, SANITIZER, SNOWFLAKECTL, dead_address, wait_for
 from terminal import Program
 from znodes import Registry, tick_in, time_of
 from zookeeper import Standalone
 
 FAR = 600
-LATE = 0.5 * PATIENCE
 
 
 class Watch(Program):
@@ -46,7 +45,7 @@ class Watch(Program):
 
     def next_line(self, lines=None):
         try:
-            return (lines or self.lines).get(timeout=20 * PATIENCE)
+            return (lines or self.lines).get(timeout=HANG_GUARD_S)
         except queue.Empty:
             raise AssertionError(f"no line from {self.process.args}") from None
 
@@ -61,7 +60,7 @@ class Watch(Program):
 
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(10 * PATIENCE)
+        return self.process.wait(HANG_GUARD_S)
 
 
 class Watching(RegistryTest):
@@ -168,7 +167,7 @@ class Watching(RegistryTest):
             asked = server.asked
             for step in range(1, 4):
                 server.ahead_ms = (-1) ** step * 20
-                wait_for(lambda: server.asked > asked + step, 20, "to be asked again")
+                wait_for(lambda: server.asked > asked + step, "to be asked again")
             self.assertTrue(watch.lines.empty())
             server.ahead_ms = 5000
             self.assertGreater(watch.next_list()[0]["clock_skew_us"], 4_000_000)
@@ -219,14 +218,14 @@ class Watching(RegistryTest):
                 paused_at = time.time()
                 # ZooKeeper's client takes it for connected for seconds more
                 complaint = watch.next_line(watch.complaints)
-                age = time.time() - paused_at
+                complained_at = time.time()
                 row, = watch.next_list()
                 own.resume()
         told = int(re.search(r"the list is (\d+) s old", complaint)[1])
-        # it had said that nothing had changed a second before it was paused, at most
-        self.assertTrue(age - 1 - LATE <= told <= age + 1 + LATE, (age, complaint))
         as_of = datetime.datetime.fromisoformat(row["as_of"].replace("Z", "+00:00")).timestamp()
-        self.assertLess(as_of, paused_at + LATE)
+        # an answer can have been on its way when ZooKeeper was paused, but none is sent then
+        self.assertLess(as_of, complained_at - 1)
+        self.assertGreaterEqual(told, int(complained_at - paused_at) - 1)
 
     @unittest.skipIf(SANITIZER == "thread", "its _exit() waits for what is printed")
     def test_a_second_interrupt_ends_it_where_nobody_reads(self):
@@ -240,14 +239,14 @@ class Watching(RegistryTest):
             env=CTL_ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.PIPE)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.kill)
-        wait_for(lambda: not select.select([], [writer], [], 0)[1], 20, "the pipe to be full")
+        wait_for(lambda: not select.select([], [writer], [], 0)[1], "the pipe to be full")
         process.send_signal(signal.SIGINT)
         # until it has heard this one, a second one is the same
-        wait_for(lambda: not has_signal(process, "ShdPnd", signal.SIGINT), 20, "it to be heard")
+        wait_for(lambda: not has_signal(process, "ShdPnd", signal.SIGINT), "it to be heard")
         with self.assertRaises(subprocess.TimeoutExpired):
             process.wait(0.2)
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(10 * PATIENCE), 0)
+        self.assertEqual(process.wait(HANG_GUARD_S), 0)
         os.close(reader)
         os.close(writer)
 
@@ -309,12 +308,12 @@ class WatchingServers(CtlTest):
             self.assertIn(nobody, said[0])
             self.assertIn("the list is", said[1])
             asked = one.asked
-            wait_for(lambda: one.asked > asked + 9, 20, "to be asked three times more")
+            wait_for(lambda: one.asked > asked + 9, "to be asked three times more")
             self.assertTrue(watch.complaints.empty())
 
     def test_nobody_is_there_to_begin_with(self):
         with Watch("--server", dead_address(self), "workers", "--watch") as watch:
-            self.assertEqual(watch.process.wait(10 * PATIENCE), 1)
+            self.assertEqual(watch.process.wait(HANG_GUARD_S), 1)
             self.assertIn("cannot connect", watch.next_line(watch.complaints))
             self.assertTrue(watch.lines.empty())
 
@@ -328,7 +327,7 @@ class WatchingServers(CtlTest):
             self.assertTrue(os.read(reader, 10))
             os.close(reader)
             # nothing more would be printed
-            self.assertEqual(process.wait(10 * PATIENCE), 0)
+            self.assertEqual(process.wait(HANG_GUARD_S), 0)
             self.assertEqual(process.stderr.read(), b"")
 
     def test_what_is_half_printed_is_printed_to_its_end(self):
@@ -344,12 +343,12 @@ class WatchingServers(CtlTest):
                 env=CTL_ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=writer,
                 stderr=subprocess.DEVNULL)
             self.addCleanup(process.kill)
-            wait_for(lambda: not select.select([], [writer], [], 0)[1], 20, "the pipe to be full")
+            wait_for(lambda: not select.select([], [writer], [], 0)[1], "the pipe to be full")
             os.close(writer)
             process.send_signal(number)
             with os.fdopen(reader) as output:
                 text = output.read()
-            self.assertEqual(process.wait(10 * PATIENCE), status)
+            self.assertEqual(process.wait(HANG_GUARD_S), status)
             self.assertTrue(text.endswith("]\n"))
             for line in text.splitlines():
                 self.assertEqual(len(json.loads(line)), 51)

@@ -7,7 +7,7 @@ import threading
 
 from ctl import CtlTest
 from fake_servers import Told
-from harness import PATIENCE, SNOWFLAKECTL, dead_address, wait_for
+from harness import HANG_GUARD_S, SNOWFLAKECTL, dead_address, wait_for
 from terminal import CLEAR, Terminal
 
 
@@ -83,7 +83,7 @@ class OnATerminal(CtlTest):
     def test_keys_end_it_while_it_waits_for_a_server(self):
         with self.watching("--server", self.server.address, "--timeout", "60000") as terminal:
             terminal.wait_output(self.drawn(0))
-            self.assertTrue(self.hang().wait(20 * PATIENCE))
+            self.assertTrue(self.hang().wait(HANG_GUARD_S))
             terminal.type("q")
             self.assertEqual(terminal.wait_end(), 0)
             self.assertTrue(terminal.is_as_before())
@@ -142,7 +142,7 @@ class OnATerminal(CtlTest):
                               for worker_id in range(2, 32)]
         with self.watching("--server", self.server.address, "--timeout", "60000") as terminal:
             terminal.wait_output(self.drawn(0))
-            self.assertTrue(self.hang().wait(20 * PATIENCE))
+            self.assertTrue(self.hang().wait(HANG_GUARD_S))
             title = terminal.screens()[-1].splitlines()[0]
             for columns, rows, head, last in ((40, 12, "dc", "... and 23 more"),
                                               (200, 50, "datacenter", " 31  127.0.0.1:1 ")):
@@ -229,7 +229,7 @@ class InAShell(CtlTest):
         self.command("bg\n", "READY ")
         # the screen is the shell's
         asked = self.server.asked
-        wait_for(lambda: self.server.asked > asked + 4, 20, "to be asked twice more")
+        wait_for(lambda: self.server.asked > asked + 4, "to be asked twice more")
         self.assertEqual(self.shell.modes(), self.modes)
         self.assertNotIn(CLEAR, self.shell.output[seen:])
         self.command("fg\n", CLEAR)
@@ -252,6 +252,6 @@ class InAShell(CtlTest):
         self.begin()
         self.command(f"{SNOWFLAKECTL} --server {self.server.address} workers --watch &\n", "READY ")
         asked = self.server.asked
-        wait_for(lambda: self.server.asked > asked + 4, 20, "to be asked twice")
+        wait_for(lambda: self.server.asked > asked + 4, "to be asked twice")
         self.command("fg\n", CLEAR)
         self.end()

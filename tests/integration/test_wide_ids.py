@@ -75,7 +75,7 @@ class WideIds(SharedServerTest):
         of_each = [[] for _ in range(4)]
 
         def ask(ulids):
-            with self.server.connect(60) as connection:
+            with self.server.connect() as connection:
                 while len(ulids) < count:
                     ulids += connection.call(STRICT, "get_ulids", "a", 5000).success
 

@@ -46,7 +46,7 @@ class WorkerIds(ZooKeeperTest):
         # so long that who is killed stays quarantined
         servers = [self.launch(*self.options(600000)) for _ in range(count)]
         for server in servers:
-            server.wait_ready(30)
+            server.wait_ready()
         return servers
 
     @contextlib.contextmanager

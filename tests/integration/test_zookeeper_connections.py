@@ -99,7 +99,7 @@ class Answers(ZooKeeperTest):
 
     def assert_paced(self):
         answered = self.way.answered
-        wait_for(lambda: len(answered) >= 4, 20, "tries")
+        wait_for(lambda: len(answered) >= 4, "tries")
         for before, after in itertools.pairwise(answered[:4]):
             self.assertGreater(after - before, 0.9 * PAUSE_S)
 

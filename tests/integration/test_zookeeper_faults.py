@@ -2,9 +2,8 @@
 """Connections, sessions, claims, records and clocks that are lost, taken or wrong while a server
 lives. ZooKeeper itself stays up; test_zookeeper_outages.py is about the others."""
 import signal
-import time
 
-from harness import assert_soon, wait_for
+from harness import wait_for
 from proxy import MULTI, TO_CLIENT
 from zookeeper_case import ZooKeeperTest, now_tick, tick_of, worker_id_of
 
@@ -64,7 +63,7 @@ class Sessions(ZooKeeperTest):
         draw = self.draw(server)
         claim = self.wait_claim(server)
         self.tree.client.delete(claim.path)
-        wait_for(lambda: self.tree.claims(), 1, "the claim to be there again")
+        wait_for(lambda: self.tree.claims(), "the claim to be there again")
         draw.wait_ids()
         self.assertEqual(draw.failures, [])
         self.assertEqual(draw.worker_ids(), [0])
@@ -182,11 +181,9 @@ class Records(ZooKeeperTest):
         version = record.version
         proxy.cut()
         self.tree.write_reservation(0, record.end_tick - 1000, record.owner)
-        back_at = time.monotonic()
         proxy.heal()
         self.assertIn("was ZooKeeper restored from a backup",
                       server.wait_event("worker-lost").fields["error"])
-        assert_soon(back_at, 3)
         self.assertEqual(self.tree.reservation(0).version, version + 1)
         draw.wait_ids()
         self.assertEqual(draw.worker_ids(), [0, 1])

@@ -3,7 +3,7 @@
 That the reply to a hand-back is lost is in test_hand_back.py too, and what else can become of a
 connection in test_zookeeper_connections.py."""
 import znodes
-from harness import PATIENCE, dead_address, wait_for
+from harness import dead_address, wait_for
 from held_thread import held_thread
 from proxy import CREATE_2, GET_DATA, MULTI, REQUESTS, SYNC, SYSTEM_ERROR
 from zookeeper_case import DATACENTER, SESSION_MS, ZooKeeperTest, now_tick, tick_of, worker_id_of
@@ -16,7 +16,7 @@ REQUESTS_OF_A_START = 24  # beside another server
 
 def in_its_stride(reservation_ms):
     """As long as a slow machine needs to lose a request of an extension and make it again."""
-    return min(reservation_ms * PATIENCE, 20000)
+    return min(reservation_ms * 5, 20000)
 
 
 def lose(proxy, what, *arguments, **settings):
@@ -52,7 +52,7 @@ class Losses(ZooKeeperTest):
         caught = 0
         for server, trap, root in starts:
             with self.subTest(root):
-                server.wait_ready(20)
+                server.wait_ready()
                 self.draw(server).wait_ids(50)
                 self.assert_one_of_each(server, root)
                 caught += trap.is_set()
@@ -82,7 +82,7 @@ class Losses(ZooKeeperTest):
                     for worker_id, record in self.tree.reservations().items()}
         wait_for(lambda: all(record.version > versions[worker_id]
                              for worker_id, record in self.tree.reservations().items()),
-                 20, "two more extensions of each")
+                 "two more extensions of each")
         for index, (server, draw) in enumerate(zip(servers, draws)):
             with self.subTest(cases[index]):
                 draw.stop()

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 
-from harness import PATIENCE, SNOWFLAKECTL, wait_for
+from harness import SNOWFLAKECTL, wait_for
 from proxy import CREATE_2
 from wire import STRICT
 from znodes import time_of
@@ -28,11 +28,11 @@ class Outages(ZooKeeperTest):
         """One later than that version of the record, or than that of now."""
         if version is None:
             version = self.tree.reservation(0).version
-        wait_for(lambda: self.tree.reservation(0).version > version, 20, "an extension")
+        wait_for(lambda: self.tree.reservation(0).version > version, "an extension")
 
     def test_a_restart_is_not_noticed(self):
         """Killed, and back on the same data."""
-        server = self.member(session_ms=6000, reservation_ms=60000 * PATIENCE)
+        server = self.member(session_ms=6000, reservation_ms=600000)
         draw = self.draw(server)
         self.wait_lease(server, 8)
         claim = self.wait_claim(server)
@@ -89,8 +89,8 @@ class Outages(ZooKeeperTest):
         self.zookeeper.kill()
         shutil.rmtree(self.zookeeper.data / "version-2")
         self.come_back()
-        server.wait_event("worker-lost", 20)
-        wait_for(lambda: self.tree.claim_of(server) and self.tree.reservations(), 20, "all anew")
+        server.wait_event("worker-lost")
+        wait_for(lambda: self.tree.claim_of(server) and self.tree.reservations(), "all anew")
         draw.wait_ids()
         self.assertIsNotNone(self.tree.client.exists(f"{self.root}/layout"))
         self.assert_registered(server)
@@ -111,10 +111,10 @@ class Outages(ZooKeeperTest):
         shutil.rmtree(self.zookeeper.data)
         shutil.copytree(backup, self.zookeeper.data)
         self.come_back()
-        lost = server.wait_event("worker-lost", 20)
+        lost = server.wait_event("worker-lost")
         self.assertIn("restored from a backup", lost.fields["error"])
         self.assertIn("snowflakectl registry quarantine", lost.fields["error"])
-        wait_for(lambda: len(draw.worker_ids()) == 2, 20, "another worker ID")
+        wait_for(lambda: len(draw.worker_ids()) == 2, "another worker ID")
         draw.wait_ids()
         self.assert_increasing(draw.numbers)
         wait_for(lambda: len(self.tree.claims()) == 1, what="one claim")
@@ -143,8 +143,8 @@ class Outages(ZooKeeperTest):
                        check=True, capture_output=True)
         self.assertEqual(self.tree.reservation(0), record)
         server.send_signal(signal.SIGCONT)
-        server.wait_event("worker-lost", 20)
-        waiting = server.wait_event("worker-waiting", 20)
+        server.wait_event("worker-lost")
+        waiting = server.wait_event("worker-waiting")
         self.assertIn(f"quarantined until {time_of(self.tree.floor())}", waiting.fields["why"])
         draw.stop()
         server.terminate()
@@ -152,7 +152,7 @@ class Outages(ZooKeeperTest):
 
     def test_silence_for_longer_than_the_session(self):
         """It is stopped, and goes on: nobody has expired meanwhile, or all have."""
-        server = self.member(reservation_ms=60000 * PATIENCE)
+        server = self.member(reservation_ms=600000)
         draw = self.draw(server)
         self.wait_lease(server, 8)
         version = self.tree.reservation(0).version
@@ -185,7 +185,7 @@ class Words(ZooKeeperTest):
         self.way.admit(1)  # which hears that it has expired
         server.wait_event("session-expired")
         wait_for(lambda: self.names_of_events(server) ==
-                 ["zookeeper-connected", "zookeeper-lost", "session-expired", "zookeeper-lost"], 3,
+                 ["zookeeper-connected", "zookeeper-lost", "session-expired", "zookeeper-lost"],
                  "a word of the second loss")
         self.way.heal()
         wait_for(lambda: self.names_of_events(server)[-1] == "zookeeper-connected")
@@ -277,14 +277,14 @@ class Quorum(ZooKeeperTest):
     own_zookeeper = True
 
     def test_a_leader_that_is_killed_is_not_noticed(self):
-        server = self.member(session_ms=4000, reservation_ms=60000 * PATIENCE)
+        server = self.member(session_ms=4000, reservation_ms=600000)
         draw = self.draw(server)
         self.wait_lease(server, 8)
         leader = self.zookeeper.leader()
         leader.kill()
         self.zookeeper.wait_serving(all_nodes=False)
         version = self.tree.reservation(0).version
-        wait_for(lambda: self.tree.reservation(0).version > version, 20, "an extension")
+        wait_for(lambda: self.tree.reservation(0).version > version, "an extension")
         draw.wait_ids()
         self.assertEqual(draw.failures, [])
         self.assertEqual(draw.worker_ids(), [0])

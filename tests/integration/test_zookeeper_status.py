@@ -11,7 +11,7 @@ import uuid
 
 from admin import LISTEN, Admin
 from fake_servers import NOBODY
-from harness import PATIENCE, SANITIZED, ServerTest, assert_soon, scaled, wait_for
+from harness import EPOCH_MS, SANITIZED, ServerTest, scaled, wait_for
 from proxy import GET_CHILDREN, GET_DATA
 from znodes import Registry
 from zookeeper import Standalone
@@ -51,16 +51,15 @@ class Watched(ZooKeeperTest):
 class Quarantine(Watched):
     def test_a_killed_server(self):
         """Its worker ID is in quarantine to the end of its reservation, and then free."""
-        _, admin = self.watch(reservation_ms=60000 * PATIENCE)
-        killed = self.member(reservation_ms=4000 * PATIENCE)
+        _, admin = self.watch(reservation_ms=600000)
+        killed = self.member(reservation_ms=20000)
         worker_id = worker_id_of(killed)
         killed.kill()
-        until_ms = wait_for(lambda: (self.quarantined(admin) or {}).get(worker_id), 20,
+        until_ms = wait_for(lambda: (self.quarantined(admin) or {}).get(worker_id),
                             "a quarantine")
         end_tick = self.tree.reservation(worker_id).end_tick
-        self.assertLess(abs(until_ms - time.time() * 1000), 4000 * PATIENCE)
-        self.assertGreaterEqual(end_tick, now_tick())
-        wait_for(lambda: self.quarantined(admin) == {}, 20, "the end of it")
+        self.assertEqual(until_ms, end_tick + EPOCH_MS)
+        wait_for(lambda: self.quarantined(admin) == {}, "the end of it")
         self.assertGreater(now_tick(), end_tick)
 
     def test_damaged_records(self):
@@ -82,10 +81,10 @@ class Quarantine(Watched):
         for name in ("99999", "<b>", "7"):
             self.tree.client.create(f"{self.root}/datacenters/{name}", b"\xff")
         expected = set(range(10, 10 + len(texts)))
-        wait_for(lambda: set(self.quarantined(admin) or ()) == expected, 20, "the damaged ones")
+        wait_for(lambda: set(self.quarantined(admin) or ()) == expected, "the damaged ones")
         wait_for(lambda: ('snowflake_worker_ids{datacenter_id="%d",state="free"} %d'
                           % (DATACENTER, 31 - len(texts))) in admin.ask("/metrics").text,
-                 20, "the count of those that are free")
+                 "the count of those that are free")
         workers = admin.json("/workers.json")["workers"]
         self.assertEqual(len(workers), 1 + len(texts) + 2)
         self.assertIn("<script>alert(1)</script>:1", [one["address"] for one in workers])
@@ -103,7 +102,7 @@ class Session(Watched):
         draw = self.draw(server)
         wait_for(lambda: admin.json("/status.json")["reservation"]["length_ms"] == length_ms)
         proxy.cut()
-        reply = wait_for(lambda: (reply := admin.ask("/readyz")).status == 503 and reply, 30,
+        reply = wait_for(lambda: (reply := admin.ask("/readyz")).status == 503 and reply,
                          "the end to be near")
         self.assertIn("cannot be extended", reply.line)
         status = admin.json("/status.json")
@@ -111,7 +110,7 @@ class Session(Watched):
         self.assertTrue(status["reservation"]["extending_fails"])
         self.assertIn('snowflake_zookeeper_session{state="lost"} 1', admin.ask("/metrics").text)
         proxy.heal()
-        wait_for(lambda: admin.ask("/readyz").status == 200, 20, "an extension")
+        wait_for(lambda: admin.ask("/readyz").status == 200, "an extension")
         status = admin.json("/status.json")
         self.assertEqual((status["session"], status["state"]), ("connected", "serving"))
         self.assertFalse(status["reservation"]["extending_fails"])
@@ -143,7 +142,7 @@ class Clocks(Watched):
             self.member("--skip-sanity-checks", environment=environment)
         self.crowd(5, self.silent())
         wait_for(lambda: admin.ask("/workers.json").status == 200
-                 and 1900 < (self.clock(admin)["peers_skew_ms"] or 0) < 2100, 20,
+                 and 1900 < (self.clock(admin)["peers_skew_ms"] or 0) < 2100,
                  "how far the false clock is behind")
         self.assertLess(self.clock(admin)["registry_skew_ms"], -400)
         self.assertRegex(admin.ask("/metrics").text,
@@ -164,9 +163,7 @@ class Clocks(Watched):
         admin.ask("/workers.json")
         wait_for(lambda: len(os.listdir(f"/proc/{server.pid}/task")) > threads + 1,
                  what="those who ask")
-        began = time.monotonic()
         self.assertEqual(server.terminate(), 0)
-        assert_soon(began, 1, "the end")
         self.assertIsNotNone(server.find("worker-handed-back"))
 
 
@@ -229,7 +226,7 @@ class Lists(Watched):
         self.crowd(200)
         wait_for(lambda: "snowflake_worker_ids{" in admin.ask("/metrics").text, what="a list")
         before, began = proxy.requests[GET_DATA], time.monotonic()
-        wait_for(lambda: admin.ask("/metrics") and time.monotonic() > began + 12, 20, "12 s")
+        wait_for(lambda: admin.ask("/metrics") and time.monotonic() > began + 12, "12 s")
         self.assertLess(proxy.requests[GET_DATA] - before, 100)
 
 

@@ -7,7 +7,7 @@ import time
 import uuid
 
 import znodes
-from harness import assert_soon, wait_for
+from harness import wait_for
 from proxy import EXISTS, GET_CHILDREN, GET_CHILDREN_2, GET_DATA, MULTI, SET_DATA
 from zookeeper import Standalone
 from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, tick_of
@@ -54,9 +54,7 @@ class Forbidden(ZooKeeperTest):
                 self.assertIn(f"does not let this server read or write {self.tree.claims_path()}",
                               error)
                 self.assertIn("--zookeeper-auth", error)
-        began = time.monotonic()
         self.assertEqual(stopped.terminate(), 0)
-        assert_soon(began, 1.5)
         self.assertIsNotNone(stopped.find("worker-handed-back"))
         self.open(self.tree.claims_path())
         server.wait_event("extend-recovered")
@@ -89,7 +87,7 @@ class Refused(ZooKeeperTest):
             with self.subTest(parent):
                 server = self.member(root=parent + "/deeper", ready=False)
                 self.assert_refused(server, 1, "event=failed", f"cannot make {parent}/deeper",
-                                    "--zookeeper-auth", limit=5)
+                                    "--zookeeper-auth")
 
     def test_another_layout_while_serving(self):
         """The root is replaced by one with another layout, where worker IDs mean something else:
@@ -106,9 +104,7 @@ class Refused(ZooKeeperTest):
                                 "this server's layout is .*worker_bits=5,.*another root")
         self.assertRegex(draw.wait_failure(), "^WorkerIdUnavailable")
         draw.stop()
-        began = time.monotonic()
         self.assertEqual(server.terminate(), 0)
-        assert_soon(began, 1.5)
         self.assertEqual(self.tree.client.get_children(self.root), ["layout"])
 
     def replace_root(self, layout):
@@ -146,7 +142,7 @@ class Quota(ZooKeeperTest):
                                 b"count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=2")
         self.tree.client.create(f"{quota}/zookeeper_stats", b"count=2,bytes=100")
         late = self.member(ready=False)
-        self.assert_refused(late, 1, "event=failed", f"ZooKeeper refuses {claims}", limit=5)
+        self.assert_refused(late, 1, "event=failed", f"ZooKeeper refuses {claims}")
         draw.wait_ids()
         self.assertEqual(draw.failures, [])
 
@@ -173,10 +169,8 @@ class Waiting(ZooKeeperTest):
         self.tree.write_reservation(3, now_tick() - 1000, nonce)
         server = self.member("--worker-id", 3, session_ms=LONG_SESSION_MS, ready=False)
         server.wait_event("worker-waiting")
-        began = time.monotonic()
         self.tree.client.delete(claim)
         server.wait_ready()
-        assert_soon(began, 3)
 
     def test_the_reason_is_told_again_when_it_is_another(self):
         """Who waits behind a server that is killed is told that it is held, and then until when
@@ -264,7 +258,7 @@ class Flaws(ZooKeeperTest):
                 resets += 1
             return resets >= 20
 
-        wait_for(flap, 30, "20 connections that were reset")
+        wait_for(flap, "20 connections that were reset")
         for name in ("zookeeper-lost", "zookeeper-connected"):
             lines = [event for event in server.events if event.name == name]
             self.assertLessEqual(len(lines), 2)

@@ -7,7 +7,7 @@ import tempfile
 
 import wire
 from certificates import Authority
-from harness import CTL_ENVIRONMENT, PATIENCE, SNOWFLAKECTL, ServerTest, split_address
+from harness import CTL_ENVIRONMENT, HANG_GUARD_S, SNOWFLAKECTL, ServerTest, split_address
 from wire import STRICT
 
 SERVER_NAMES = ("DNS:localhost", "IP:127.0.0.1")
@@ -34,8 +34,8 @@ class TlsTest(ServerTest):
         server.tls = split_address(server.addresses[1].removeprefix("tls:"))
         return server
 
-    def connect(self, server, context=None, timeout=20, **settings):
-        connection = wire.Connection(server.tls, timeout * PATIENCE,
+    def connect(self, server, context=None, **settings):
+        connection = wire.Connection(server.tls, HANG_GUARD_S,
                                      tls=context or self.authority.context(), **settings)
         self.addCleanup(connection.close)
         return connection
@@ -48,7 +48,7 @@ class TlsTest(ServerTest):
 
     def ctl(self, *arguments):
         return subprocess.run([SNOWFLAKECTL, *map(str, arguments)], capture_output=True, text=True,
-                              env=CTL_ENVIRONMENT, timeout=60 * PATIENCE)
+                              env=CTL_ENVIRONMENT, timeout=HANG_GUARD_S)
 
     def id_of(self, address, *options):
         return self.ctl("id", "--server", address, *options)

@@ -30,9 +30,8 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 
-from harness import PATIENCE, wait_for
+from harness import HANG_GUARD_S, wait_for
 
 JAVA = ["java", "-Xmx48m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
@@ -80,7 +79,7 @@ def client(connect_string, timeout=10, **settings):
     made = KazooClient(hosts=connect_string, timeout=timeout,
                        connection_retry={"max_tries": -1, "delay": 0.1, "max_delay": 1},
                        **settings)
-    made.start(timeout=timeout * PATIENCE)
+    made.start(timeout=HANG_GUARD_S)
     return made
 
 
@@ -165,14 +164,14 @@ class Node:
         """"standalone", "leader" or "follower"; None while the node does not serve."""
         return self.status().get("Mode")
 
-    def wait_serving(self, limit=20):
+    def wait_serving(self):
         def look():
             if not self.running:
                 raise AssertionError(f"ZooKeeper ended with status {self.process.returncode}")
             return self.mode()
 
         try:
-            return wait_for(look, limit, f"ZooKeeper on port {self.client_port} to serve")
+            return wait_for(look, f"ZooKeeper on port {self.client_port} to serve")
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.log}") from None
 
@@ -196,7 +195,7 @@ class Node:
         self.process.send_signal(number)
         if self.paused:
             self.resume()
-        self.process.wait(10 * PATIENCE)
+        self.process.wait(HANG_GUARD_S)
 
     def pause(self):
         """Holds the process (SIGSTOP): its connections stay open and nothing answers."""
@@ -294,8 +293,8 @@ class Standalone(_Owner):
     def data(self):
         return self.node.data
 
-    def wait_serving(self, limit=20):
-        self.node.wait_serving(limit)
+    def wait_serving(self):
+        self.node.wait_serving()
         return self
 
     def stop(self):
@@ -365,14 +364,13 @@ class Ensemble(_Owner):
             (node.data / "myid").write_text(f"{index}\n")
             self.nodes.append(node)
 
-    def wait_serving(self, limit=20, all_nodes=True):
+    def wait_serving(self, all_nodes=True):
         """Until every node that runs is in the quorum, or one of them leads if not `all_nodes`."""
-        deadline = time.monotonic() + limit * PATIENCE
         if all_nodes:
             for node in self.nodes:
                 if node.running and not node.paused:
-                    node.wait_serving(max(1, (deadline - time.monotonic()) / PATIENCE))
-        self.wait_leader(max(1, (deadline - time.monotonic()) / PATIENCE))
+                    node.wait_serving()
+        self.wait_leader()
         return self
 
     def leader(self):
@@ -394,5 +392,5 @@ class Ensemble(_Owner):
     def followers(self):
         return [node for node in self.nodes if node.mode() == "follower"]
 
-    def wait_leader(self, limit=20):
-        return wait_for(self.leader, limit, "ZooKeeper to have a leader")
+    def wait_leader(self):
+        return wait_for(self.leader, "ZooKeeper to have a leader")

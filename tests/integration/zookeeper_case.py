@@ -16,7 +16,7 @@ from typing import NamedTuple
 import wire
 from embedded import Node
 from fake_clock import FakeClock
-from harness import EPOCH_MS, PACE, PATIENCE, SANITIZED, Parts, ServerTest, wait_for, wait_on
+from harness import EPOCH_MS, HANG_GUARD_S, SANITIZED, Parts, ServerTest, wait_for
 from proxy import Proxy
 from wire import EXCEPTION, STRICT
 from znodes import Registry
@@ -29,7 +29,6 @@ BATCH = 20
 SECRET = "cluster:s3cret:with:colons"
 PACE_S = 0.002       # between two draws of a thread: two cores are all there is
 REFUSED_PACE_S = 0.01
-CALL_LIMIT_S = 60    # a server may be held up for as long
 
 _roots = itertools.count(1)
 _shared = []
@@ -193,7 +192,7 @@ class Drawer(threading.Thread):
         calls = itertools.cycle([STRICT.call("get_id", "good"),
                                  STRICT.call("get_ids", "good", BATCH)])
         try:
-            with self.server.connect(CALL_LIMIT_S) as connection:
+            with self.server.connect() as connection:
                 while not self._end.is_set():
                     connection.send(next(calls))
                     self._take(connection.reply(STRICT))
@@ -226,24 +225,24 @@ class Drawer(threading.Thread):
 
     def stop(self):
         self._end.set()
-        wait_for(lambda: not self.is_alive(), CALL_LIMIT_S, "the end of the drawing")
+        wait_for(lambda: not self.is_alive(), "the end of the drawing")
 
-    def _wait(self, condition, limit, what):
+    def _wait(self, condition, what):
         with self._changed:
-            if not wait_on(self._changed, condition, limit):
-                raise AssertionError(f"{what} within {limit * PACE.patience()} s from\n"
+            if not self._changed.wait_for(condition, HANG_GUARD_S):
+                raise AssertionError(f"{what} within {HANG_GUARD_S} s from\n"
                                      f"{self.server.log}\nfailures: {self.failures[-3:]}")
 
-    def wait_ids(self, more=200, limit=10):
+    def wait_ids(self, more=200):
         """That many IDs from now on. Returns the first of them."""
         had = len(self.numbers)
-        self._wait(lambda: len(self.numbers) >= had + more, limit, f"no {more} IDs")
+        self._wait(lambda: len(self.numbers) >= had + more, f"no {more} IDs")
         return self.numbers[had]
 
-    def wait_failure(self, limit=10):
+    def wait_failure(self):
         """The message of the next call that fails."""
         had = len(self.failures)
-        self._wait(lambda: len(self.failures) > had, limit, "no failed call")
+        self._wait(lambda: len(self.failures) > had, "no failed call")
         return self.failures[had][1]
 
     def worker_ids(self):
@@ -334,9 +333,8 @@ class ZooKeeperTest(ServerTest):
         return server.call("get_worker").reserved_until_ms / 1000 - time.time()
 
     def wait_lease(self, server, seconds):
-        """One that outlasts what takes so long on an idle machine. Each extension doubles it, up to
-        --reservation."""
-        wait_for(lambda: self.lease_left_s(server) > seconds * PATIENCE, 3 * seconds, "a lease")
+        """One of so many seconds at least. Each extension doubles it, up to --reservation."""
+        wait_for(lambda: self.lease_left_s(server) > seconds, "a lease")
 
     def draw(self, server):
         drawer = (NodeDrawer if isinstance(server, Node) else Drawer)(self.seen, server)
@@ -354,8 +352,8 @@ class ZooKeeperTest(ServerTest):
     def wait_claim(self, server):
         return wait_for(lambda: self.tree.claim_of(server), what=f"a claim of {server.pid}")
 
-    def wait_claims(self, count, limit=10):
-        return wait_for(lambda: len(self.tree.claims()) == count, limit, f"{count} claims")
+    def wait_claims(self, count):
+        return wait_for(lambda: len(self.tree.claims()) == count, f"{count} claims")
 
     def assert_increasing(self, numbers):
         self.assertTrue(all(a < b for a, b in zip(numbers, numbers[1:])), "not increasing")

@@ -87,7 +87,7 @@ class Numbers:
                 server.call("get_id", "good")
                 server.kill()
                 began = time.monotonic()
-                server = self.member(*(options if pinned else ())).wait_ready(20)
+                server = self.member(*(options if pinned else ())).wait_ready()
                 server.call("get_id", "good")
                 times.append(time.monotonic() - began)
                 server.terminate()
@@ -99,10 +99,10 @@ class Numbers:
         began = time.monotonic()
         servers = [self.member(datacenter_id=9) for _ in range(HOUSE)]
         for server in servers:
-            server.wait_event("listening", 30)
+            server.wait_event("listening")
         up = time.monotonic()
         for server in servers:
-            server.wait_ready(30)
+            server.wait_ready()
         ready = time.monotonic()
         worker_ids = {server.call("get_worker_id") for server in servers}
         say(f"{HOUSE} servers started at once: {len(worker_ids)} worker IDs, after the last exec",
@@ -110,7 +110,7 @@ class Numbers:
         for server in servers:
             server.process.terminate()
         for server in servers:
-            server.wait_end(30)
+            server.wait_end()
 
     def gap(self, what, server, fault):
         """What a client of the server sees while fault() is done."""

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The objects of deploy/kubernetes, as kubectl makes them."""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+
+BASES = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
+# before this minor version of 1 kubectl knows directories and patches by other keys
+KNOWS_KEYS = 21
+OLD_KEYS = ((re.compile(r"^resources:\n  - \.\./base$", re.M), "bases:\n  - ../base"),
+            (re.compile(r"^patches:\n  - path: ", re.M), "patchesStrategicMerge:\n  - "))
+
+
+def kubectl_minor():
+    told = subprocess.run(["kubectl", "version", "--client", "-o", "json"], check=True,
+                          stdout=subprocess.PIPE, text=True).stdout
+    return int(re.match(r"\d+", json.loads(told)["clientVersion"]["minor"]).group())
+
+
+def kustomize(name):
+    """The objects of a base, as YAML."""
+    with tempfile.TemporaryDirectory() as directory:
+        copy = pathlib.Path(directory) / "kubernetes"
+        shutil.copytree(BASES, copy)
+        if kubectl_minor() < KNOWS_KEYS:
+            file = copy / name / "kustomization.yaml"
+            text = file.read_text()
+            for pattern, old in OLD_KEYS:
+                text = pattern.sub(old, text)
+            file.write_text(text)
+        return subprocess.run(["kubectl", "kustomize", str(copy / name)], check=True,
+                              stdout=subprocess.PIPE, text=True).stdout
