@@ -15,7 +15,7 @@
 #define FIRST_SOCKET  1000000 /* descriptors: hosts have those below */
 #define FIRST_ADDRESS 0x0a000001
 #define WINDOW_US     10000
-#define MAX_SPINS     2000 /* passes of one host within a millisecond */
+#define MAX_TRIES_S   60 /* connections of a pool to a server within a second */
 
 static struct {
 	GPtrArray *hosts;       /* of NetworkHost */
@@ -286,10 +286,24 @@ guint network_count_connections(guint server)
 	return count;
 }
 
-static void note_connect(void)
+/* A server that cannot be used rests for 20 ms at least, so a pool tries it 50 times a second. */
+static void check_rest(NetworkHost *host, guint server)
+{
+	gint64 second = world_now_us() / G_USEC_PER_SEC;
+
+	if (host->second != second)
+		memset(host->n_connects, 0, sizeof(host->n_connects));
+	host->second = second;
+	if (server < NETWORK_COUNTED && ++host->n_connects[server] > MAX_TRIES_S)
+		world_fail("%s: more than %d connections to server %u within a second",
+			   host->machine.name, MAX_TRIES_S, server);
+}
+
+static void note_connect(const NetworkConnection *connection)
 {
 	gint64 now_us = world_now_us();
 
+	check_rest(connection->host, connection->server);
 	network.connects_us[network.n_connects++ % G_N_ELEMENTS(network.connects_us)] = now_us;
 	while (now_us - network.connects_us[network.first_connect %
 					    G_N_ELEMENTS(network.connects_us)] >=
@@ -331,7 +345,7 @@ int __wrap_connect(int fd, const struct sockaddr *address, socklen_t length G_GN
 
 	connection->server = ntohl(place->sin_addr.s_addr) - FIRST_ADDRESS;
 	world_note(&connection->host->machine, "connects to server %u", connection->server);
-	note_connect();
+	note_connect(connection);
 	if (world_odds(0.001)) {
 		errno = ENETUNREACH;
 		return -1;

@@ -13,6 +13,8 @@
  * unchanged, in one thread. Names are resolved in pool-names.c.
  */
 
+#define NETWORK_COUNTED 16 /* servers whose connections are counted */
+
 /* A machine with one pool. Members are for reading, unless they say otherwise. */
 typedef struct {
 	WorldMachine machine;
@@ -28,6 +30,8 @@ typedef struct {
 	gint64 due_us, armed_us;
 	struct pollfd fds[POOL_PEERS_MAX];
 	guint n_fds;
+	gint64 second;                     /* of what is counted below */
+	guint n_connects[NETWORK_COUNTED]; /* by server */
 } NetworkHost;
 
 /* A connection from a pool to a server, as both ends see it. */

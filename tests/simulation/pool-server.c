@@ -402,6 +402,13 @@ static void call_wait(Call *call, DrawStatus status, gint64 wait_us)
 	call_free(call);
 }
 
+static guint server_most(const SimServer *self)
+{
+	if (self->fault == SERVER_LIMITS_BATCHES)
+		return self->max_count;
+	return self->relay != NULL ? source_max_batch(relay_source_get(self->relay)) : MAX_BATCH;
+}
+
 static void call_draw(Call *call)
 {
 	SimServer *server = call->server;
@@ -413,10 +420,13 @@ static void call_draw(Call *call)
 	if (server->fault == SERVER_IS_UNFIT || server->fault == SERVER_LACKS_RESERVATION) {
 		send_refusal(call, 3, "WorkerIdUnavailable",
 			     world_odds(0.5) ? 0 : world_scaled(1, 10000));
-	} else if (count > MAX_BATCH ||
-		   (server->fault == SERVER_LIMITS_BATCHES && count > server->max_count)) {
+	} else if (count > server_most(server)) {
 		send_refusal(call, 4, "InvalidCount", 0);
 	} else if ((status = server_draw(server, count, &run, &wait_us)) == DRAW_OK) {
+		server->n_draws++;
+		if (run.count != count)
+			world_fail("%s: a batch of %u IDs, asked for were %u", server->machine.name,
+				   run.count, count);
 		send_ids(call, &run);
 	} else {
 		call_wait(call, status, wait_us);
@@ -521,10 +531,10 @@ static NetworkAnswer on_connect(gpointer user_data, NetworkConnection *connectio
 
 /* Servers */
 
-static SimServer *add_server(void)
+static SimServer *add_server(gint64 distance_us)
 {
 	SimServer *self = g_new0(SimServer, 1);
-	const NetworkListener listener = {on_connect, on_receive, self, world_scaled(20, 2000)};
+	const NetworkListener listener = {on_connect, on_receive, self, distance_us};
 
 	self->index = servers.all->len;
 	self->well_since_us = world_now_us();
@@ -535,9 +545,9 @@ static SimServer *add_server(void)
 	return self;
 }
 
-SimServer *server_new(void)
+SimServer *server_new(gint64 distance_us)
 {
-	SimServer *self = add_server();
+	SimServer *self = add_server(distance_us);
 
 	enter(self);
 	server_begin(self);
@@ -558,14 +568,19 @@ static void on_changed(gpointer user_data G_GNUC_UNUSED)
 {
 }
 
-/* Calls that wait at a relay are looked at again now and then, so that they end in time. */
+/* Calls that have waited for long enough at a relay are refused. */
 static void on_relay_timer(gpointer data, guint64 tag G_GNUC_UNUSED)
 {
 	SimServer *self = data;
 
-	if (self->waiting->len > 0) {
-		enter(self);
-		on_came(self);
+	enter(self);
+	for (guint i = self->waiting->len; i-- > 0;) {
+		Call *call = self->waiting->pdata[i];
+
+		if (world_now_us() >= call->until_us) {
+			g_ptr_array_remove_index(self->waiting, i);
+			on_retry(call, 0);
+		}
 	}
 	world_after(self->max_wait_us / 4, on_relay_timer, self, 0);
 }
@@ -581,7 +596,7 @@ static void relay_start(gpointer data, guint64 tag G_GNUC_UNUSED)
 
 SimServer *server_new_relay(guint n_upstream, guint max_age_ms)
 {
-	SimServer *self = add_server();
+	SimServer *self = add_server(world_scaled(20, 500));
 	Options options = {.relay_agent = (char *)"a-relay",
 			   .relay_prefetch_ms = 50,
 			   .relay_max_age_ms = max_age_ms,
@@ -625,9 +640,18 @@ gint64 server_servable_since_us(const SimServer *self)
 	return MAX(since_us, self->well_since_us);
 }
 
+/* Whether a pool that knows how to ask has IDs of such a server. */
+static gboolean can_serve(ServerFault fault)
+{
+	return fault == SERVER_IS_WELL || fault == SERVER_DRAINS ||
+	       fault == SERVER_LIMITS_BATCHES || fault == SERVER_LACKS_RUNS ||
+	       fault == SERVER_IS_LEGACY || fault == SERVER_CONTRADICTS;
+}
+
 void server_set_fault(SimServer *self, ServerFault fault)
 {
 	gboolean was_down = self->fault == SERVER_DIES || self->fault == SERVER_VANISHES;
+	gboolean could_serve = can_serve(self->fault);
 
 	/* of a relay a pool cannot know that: it may give older IDs after newer ones */
 	if (self->relay != NULL && (fault == SERVER_REPEATS || fault == SERVER_GOES_BACK))
@@ -643,5 +667,8 @@ void server_set_fault(SimServer *self, ServerFault fault)
 		server_begin(self);
 	if (fault == SERVER_DIES || fault == SERVER_RESTARTS)
 		network_end_all(self->index);
-	self->well_since_us = self->fault == SERVER_IS_WELL ? world_now_us() : WORLD_NEVER_US;
+	if (!can_serve(self->fault))
+		self->well_since_us = WORLD_NEVER_US;
+	else if (!could_serve || fault == SERVER_RESTARTS)
+		self->well_since_us = world_now_us();
 }

@@ -42,8 +42,9 @@ typedef struct {
 	WorldMachine machine; /* not of a relay, which runs on its host */
 	guint index;          /* its address, of pool-network.h */
 	ServerFault fault;
-	gint64 well_since_us; /* WORLD_NEVER_US: it is not; answers in time count as well */
-	guint n_requests;
+	gint64 well_since_us; /* since when it gives IDs, in some way; WORLD_NEVER_US: it does not
+			       */
+	guint n_requests, n_draws;
 	/* a fault that begins with the request of this number, from 1; 0: none */
 	guint fault_at;
 	ServerFault fault_then;
@@ -53,7 +54,7 @@ typedef struct {
 	guint worker_id;
 	Clock clock;
 	Generator *generator;
-	Lease *lease; /* the generator's */
+	Lease *lease;              /* the generator's */
 	guint max_count, n_listed; /* of the fault */
 	/* of a relay */
 	NetworkHost *host;
@@ -71,8 +72,8 @@ void servers_clear(void);
 guint servers_count(void);
 SimServer *servers_get(guint index);
 
-/* Makes the next server, which is well. */
-SimServer *server_new(void);
+/* Makes the next server, which is well. @distance_us: one way to it, beside the pool's own */
+SimServer *server_new(gint64 distance_us);
 
 /* Likewise a relay of the first @n_upstream servers. */
 SimServer *server_new_relay(guint n_upstream, guint max_age_ms);
