@@ -7,6 +7,7 @@
 #include "tests/simulation/driver.h"
 #include "tests/simulation/id-set.h"
 #include "tests/simulation/pool-names.h"
+#include "tests/simulation/pool-replies.h"
 #include "tests/unit/client/fake-server.h"
 
 #define MAX_WORKERS    1024
@@ -41,7 +42,6 @@ static void call_free(Call *call)
 	g_free(call->request.agent);
 	g_free(call);
 }
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(Call, call_free)
 
 static const char *const FAULT_NAMES[] = {
 	"is well",        "dies",          "vanishes",
@@ -54,11 +54,6 @@ static const char *const FAULT_NAMES[] = {
 	"lists nonsense", "contradicts",
 };
 G_STATIC_ASSERT(G_N_ELEMENTS(FAULT_NAMES) == SERVER_N_FAULTS);
-
-const char *server_fault_name(ServerFault fault)
-{
-	return FAULT_NAMES[fault];
-}
 
 static void server_free(SimServer *self)
 {
@@ -177,51 +172,6 @@ static void send_reply(SimServer *self, NetworkConnection *connection, const GBy
 		network_send(connection, out->data, out->len, after_us);
 }
 
-static void reply_ids(GByteArray *out, const FakeRequest *request, const GArray *runs)
-{
-	guint count = 0;
-
-	for (guint i = 0; i < runs->len; i++)
-		count += g_array_index(runs, SnowflakeClientIdRun, i).count;
-	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
-	byte_writer_field(out, BINARY_LIST, 0);
-	byte_writer_u8(out, BINARY_I64);
-	byte_writer_be32(out, count);
-	for (guint i = 0; i < runs->len; i++) {
-		const SnowflakeClientIdRun *run = &g_array_index(runs, SnowflakeClientIdRun, i);
-
-		for (guint j = 0; j < run->count; j++)
-			byte_writer_be64(out, (guint64)run->first + j);
-	}
-	byte_writer_u8(out, BINARY_STOP);
-	fake_end(out);
-}
-
-static void send_runs(const Call *call, const GArray *runs, const FakeRequest *request)
-{
-	const SnowflakeClientIdRun *all = (const SnowflakeClientIdRun *)runs->data;
-	g_autoptr(GByteArray) out = g_byte_array_new();
-
-	if (g_str_equal(request->method, "get_id"))
-		fake_reply_i64(out, request, all[0].first);
-	else if (g_str_equal(request->method, "get_ids"))
-		reply_ids(out, request, runs);
-	else
-		fake_reply_runs(out, request, all, runs->len);
-	send_reply(call->server, call->connection, out);
-}
-
-static void make_runs(const IdRun *run, GArray *out_runs)
-{
-	for (guint i = 0; i < run->count;) {
-		SnowflakeClientIdRun part = {id_run_get(run, i), id_run_in_tick(run, i)};
-
-		/* of consecutive numbers of a relay the tick says nothing */
-		g_array_append_val(out_runs, part);
-		i += part.count;
-	}
-}
-
 static void poison_runs(const GArray *runs)
 {
 	for (guint i = 0; i < runs->len; i++) {
@@ -268,12 +218,14 @@ static void distort(const Call *call, GArray *runs, FakeRequest *request)
 static void send_ids(const Call *call, const IdRun *run)
 {
 	g_autoptr(GArray) runs = g_array_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun));
+	g_autoptr(GByteArray) out = g_byte_array_new();
 	FakeRequest request = call->request;
 
-	make_runs(run, runs);
+	reply_make_runs(run, runs);
 	distort(call, runs, &request);
 	call->connection->last_first = g_array_index(runs, SnowflakeClientIdRun, 0).first;
-	send_runs(call, runs, &request);
+	reply_write_runs(out, &request, runs);
+	send_reply(call->server, call->connection, out);
 }
 
 static void send_refusal(const Call *call, gint16 field, const char *name, gint64 retry_after_ms)
@@ -287,45 +239,32 @@ static void send_refusal(const Call *call, gint16 field, const char *name, gint6
 	send_reply(call->server, call->connection, out);
 }
 
-static void write_worker(GByteArray *out, const SimServer *self, const char *address)
+/* What @self says of itself. */
+static ReplyWorker describe(const SimServer *self, guint address)
 {
-	g_autofree char *nonce = g_strdup_printf("%u-%u", self->index, self->life);
-	gboolean is_unfit = self->fault == SERVER_IS_UNFIT;
 	guint worker_id = self->worker_id + (self->fault == SERVER_CONTRADICTS ? 1 : 0);
-	const char *state = is_unfit                       ? "waiting"
-			    : self->fault == SERVER_DRAINS ? "draining"
-							   : "serving";
-	const struct {
-		gint16 id;
-		const char *text;
-	} texts[] = {{3, address},
-		     {4, nonce},
-		     {7, state},
-		     {9, self->relay != NULL ? "relay" : "server"}};
+	ReplyWorker worker = {
+		.datacenter_id = (gint)worker_id >> 5,
+		.worker_id = (gint)worker_id & 31,
+		.address = address,
+		.process = self->index << 16 | self->life,
+		.state = self->fault == SERVER_DRAINS ? "draining" : "serving",
+		.kind = self->relay != NULL ? "relay" : "server",
+	};
 
-	byte_writer_field(out, BINARY_I32, 1);
-	byte_writer_be32(out, worker_id >> 5);
-	byte_writer_field(out, BINARY_I32, 2);
-	byte_writer_be32(out, is_unfit ? (guint32)-1 : worker_id & 31);
-	for (guint i = 0; i < G_N_ELEMENTS(texts); i++) {
-		byte_writer_field(out, BINARY_STRING, texts[i].id);
-		byte_writer_text(out, texts[i].text);
+	if (self->fault == SERVER_IS_UNFIT) {
+		worker.worker_id = -1;
+		worker.state = "waiting";
 	}
-	byte_writer_field(out, BINARY_I64, 8);
-	byte_writer_be64(out, (guint64)world_true_ms());
-	byte_writer_u8(out, BINARY_STOP);
+	return worker;
 }
 
 static void send_worker(const Call *call)
 {
+	const ReplyWorker worker = describe(call->server, call->server->index);
 	g_autoptr(GByteArray) out = g_byte_array_new();
-	g_autofree char *address = names_text(call->server->index);
 
-	fake_begin(out, MESSAGE_REPLY, call->request.method, call->request.seqid);
-	byte_writer_field(out, BINARY_STRUCT, 0);
-	write_worker(out, call->server, address);
-	byte_writer_u8(out, BINARY_STOP);
-	fake_end(out);
+	reply_write_worker(out, &call->request, &worker);
 	send_reply(call->server, call->connection, out);
 }
 
@@ -333,31 +272,17 @@ static void send_workers(const Call *call)
 {
 	gboolean is_lie = call->server->fault == SERVER_LISTS_NONSENSE;
 	guint count = servers.all->len + (is_lie ? call->server->n_listed : 0);
+	g_autofree ReplyWorker *workers = g_new(ReplyWorker, count);
 	g_autoptr(GByteArray) out = g_byte_array_new();
 
-	fake_begin(out, MESSAGE_REPLY, call->request.method, call->request.seqid);
-	byte_writer_field(out, BINARY_LIST, 0);
-	byte_writer_u8(out, BINARY_STRUCT);
-	byte_writer_be32(out, count);
-	for (guint i = 0; i < count; i++) {
-		gboolean is_real = i < servers.all->len;
-		g_autofree char *address = is_lie && world_odds(0.01)
-						   ? g_strdup("no address")
-						   : names_text(is_real ? i : FIRST_DEAD + i);
-
-		write_worker(out, is_real ? servers.all->pdata[i] : call->server, address);
-	}
-	byte_writer_u8(out, BINARY_STOP);
-	fake_end(out);
+	for (guint i = 0; i < count; i++)
+		workers[i] = i < servers.all->len ? describe(servers_get(i), i)
+						  : describe(call->server, FIRST_DEAD + i);
+	reply_write_workers(out, &call->request, workers, count);
 	send_reply(call->server, call->connection, out);
 }
 
 /* Calls */
-
-static gboolean is_draw(const char *method)
-{
-	return g_str_has_prefix(method, "get_id");
-}
 
 static gboolean is_unknown(const Call *call)
 {
@@ -451,7 +376,7 @@ static void call_run(Call *call)
 	} else if (g_str_equal(call->request.method, "get_workers")) {
 		send_workers(call);
 	} else {
-		g_assert_true(is_draw(call->request.method));
+		g_assert_true(g_str_has_prefix(call->request.method, "get_id"));
 		call_draw(call);
 		return;
 	}
@@ -656,7 +581,7 @@ void server_set_fault(SimServer *self, ServerFault fault)
 	/* of a relay a pool cannot know that: it may give older IDs after newer ones */
 	if (self->relay != NULL && (fault == SERVER_REPEATS || fault == SERVER_GOES_BACK))
 		fault = SERVER_CLOSES;
-	world_note(&self->machine, "%s", server_fault_name(fault));
+	world_note(&self->machine, "%s", FAULT_NAMES[fault]);
 	driver_count("faults", fault != SERVER_IS_WELL);
 	enter(self);
 	self->fault = fault == SERVER_RESTARTS ? SERVER_IS_WELL : fault;

@@ -80,7 +80,6 @@ SimServer *server_new_relay(guint n_upstream, guint max_age_ms);
 
 /* A fault begins; SERVER_IS_WELL ends the one that it has. */
 void server_set_fault(SimServer *self, ServerFault fault);
-const char *server_fault_name(ServerFault fault);
 
 /* Since when it can give IDs: of a relay, since one of its servers can, too. WORLD_NEVER_US: it
  * cannot. */
