@@ -90,9 +90,14 @@ static void check_idleness(void)
 /* Few servers, few pools, many faults */
 
 static gint64 faults_until_us;
+/* Pools know relays only, from this server on, whose servers are late more than anything else: so
+ * batch requests go to two servers, and the second answer comes later. 0: they know all. */
+static guint first_known;
 
 static ServerFault draw_fault(void)
 {
+	if (first_known > 0 && world_odds(0.7))
+		return SERVER_IS_LATE;
 	return (ServerFault)world_between(SERVER_DIES, SERVER_N_FAULTS - 1);
 }
 
@@ -135,13 +140,13 @@ static void add_pool(guint n_servers)
 	guint chosen[MAX_SERVERS], n_chosen = 0;
 	guint prefetch_ms = (guint)world_scaled(5, 500);
 
-	for (guint i = 0; i < n_servers; i++)
+	for (guint i = first_known; i < n_servers; i++)
 		if (world_odds(0.6))
 			chosen[n_chosen++] = i;
 	if (n_chosen == 0)
-		chosen[n_chosen++] = (guint)world_between(0, n_servers - 1);
+		chosen[n_chosen++] = (guint)world_between(first_known, n_servers - 1);
 
-	gboolean by_name = world_odds(0.3);
+	gboolean by_name = first_known == 0 && world_odds(0.3);
 
 	for (guint i = 0; by_name && i < n_servers; i++)
 		chosen[i] = i;
@@ -149,7 +154,7 @@ static void add_pool(guint n_servers)
 		.servers = chosen,
 		.n_servers = by_name ? n_servers : n_chosen,
 		.by_name = by_name,
-		.discover = world_odds(0.3),
+		.discover = first_known == 0 && world_odds(0.3),
 		.prefetch_ms = prefetch_ms,
 		.max_age_ms = 2 * prefetch_ms + (guint)world_scaled(1, 5000),
 		.n_takers = (guint)world_between(1, 4),
@@ -163,9 +168,10 @@ static void draw_few(void)
 {
 	guint n_servers = (guint)world_between(1, MAX_SERVERS);
 	guint n_relays =
-		n_servers > 1 && world_odds(0.3) ? (guint)world_between(1, n_servers - 1) : 0;
+		n_servers > 1 && world_odds(0.5) ? (guint)world_between(1, n_servers - 1) : 0;
 
 	begin();
+	first_known = n_relays > 0 && world_odds(0.5) ? n_servers - n_relays : 0;
 	names_set(&(NamesAnswer){.delay_us = 1000, .count = n_servers});
 	for (guint i = 0; i < n_servers - n_relays; i++)
 		server_new(world_scaled(20, 2000));
