@@ -172,7 +172,8 @@ static void draw_few(void)
 
 	begin();
 	first_known = n_relays > 0 && world_odds(0.5) ? n_servers - n_relays : 0;
-	names_set(&(NamesAnswer){.delay_us = 1000, .count = n_servers});
+	names_set(&(NamesAnswer){
+		.delay_us = 1000, .has_failed = world_odds(0.3), .count = n_servers});
 	for (guint i = 0; i < n_servers - n_relays; i++)
 		server_new(world_scaled(20, 2000));
 	for (guint i = 0; i < n_relays; i++)
