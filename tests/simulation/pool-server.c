@@ -12,6 +12,7 @@
 
 #define MAX_WORKERS    1024
 #define MAX_BATCH      10000
+#define REPLY_LIMIT_MS 3000 /* a relay counts a batch's age from the end of the reply */
 #define RESERVATION_MS 3000
 #define THINK_US       60 /* of a server, about an answer */
 #define MANY_LISTED    3000
@@ -239,7 +240,6 @@ static void send_refusal(const Call *call, gint16 field, const char *name, gint6
 	send_reply(call->server, call->connection, out);
 }
 
-/* What @self says of itself. */
 static ReplyWorker describe(const SimServer *self, guint address)
 {
 	guint worker_id = self->worker_id + (self->fault == SERVER_CONTRADICTS ? 1 : 0);
@@ -544,7 +544,7 @@ SimServer *server_new_relay(guint n_upstream, guint max_age_ms)
 	self->host = network_host_new(self->machine.name, world_scaled(20, 500));
 	self->waiting = g_ptr_array_new();
 	self->max_wait_us = options.max_wait_ms * 1000;
-	self->max_age_ms = max_age_ms;
+	self->max_age_ms = max_age_ms + REPLY_LIMIT_MS;
 	enter(self);
 	self->relay = relay_source_new(&self->options, &listener, &error);
 	g_assert_no_error(error);
