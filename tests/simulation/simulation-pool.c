@@ -188,7 +188,7 @@ static void draw_few(void)
 	world_after(world_scaled(1000, 10000000), on_names_fault, NULL, 0);
 	world_run_until(faults_until_us);
 	check_recovery();
-	if (world_odds(0.2))
+	if (world_odds(0.2) && !servers_have_misled())
 		check_idleness();
 	end();
 }
@@ -223,7 +223,7 @@ static gboolean step_messages(guint step)
 				     .bound_ms = BOUND_MS});
 	run_for(STEP_S * G_USEC_PER_SEC);
 	check_recovery();
-	if (message == 1)
+	if (message == 1 && !servers_have_misled())
 		check_idleness();
 	end();
 	return TRUE;
