@@ -255,23 +255,38 @@ static void answer_calls(PoolRefill *self)
 	atomic_exchange(&self->is_called, FALSE);
 }
 
+static gint64 pass(PoolRefill *self, struct pollfd *out_fds, guint *out_count)
+{
+	gint64 until_us;
+
+	pool_fork_lock();
+	until_us = work(self);
+	*out_count = pool_peers_poll(&self->fleet.peers, out_fds);
+	pool_fork_unlock();
+	if (self->watch != NULL)
+		pool_watch_tell(self->watch);
+	return until_us;
+}
+
+gint64 pool_refill_run_pass(PoolRefill *self, struct pollfd *out_fds, guint *out_count)
+{
+	answer_calls(self);
+	return pass(self, out_fds, out_count);
+}
+
 static void *run(void *user_data)
 {
 	PoolRefill *self = user_data;
 	struct pollfd fds[1 + POOL_PEERS_MAX];
+	guint count;
 
 	for (;;) {
 		answer_calls(self);
 		if (atomic_load(&self->stops))
 			return NULL;
-		pool_fork_lock();
 
-		gint64 until_us = work(self);
-		guint count = pool_peers_poll(&self->fleet.peers, fds + 1);
+		gint64 until_us = pass(self, fds + 1, &count);
 
-		pool_fork_unlock();
-		if (self->watch != NULL)
-			pool_watch_tell(self->watch);
 		fds[0] = (struct pollfd){.fd = self->fd, .events = POLLIN};
 		wait_until(fds, 1 + count, until_us);
 	}
@@ -330,7 +345,7 @@ void pool_refill_free(PoolRefill *self)
 	if (self->fd >= 0) { /* else it is the parent's of a fork, whose thread is not here */
 		atomic_store(&self->stops, TRUE);
 		pool_refill_call(self);
-		pthread_join(self->thread, NULL);
+		pool_thread_join(self->thread);
 	}
 	take_apart(self);
 }

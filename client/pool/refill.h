@@ -5,6 +5,7 @@
 
 #include "client/pool/config.h"
 #include "client/pool/hand.h"
+#include "client/pool/peers.h"
 #include "client/pool/watch.h"
 
 /*
@@ -34,3 +35,17 @@ void pool_refill_call(PoolRefill *self);
 
 /* Any thread. */
 void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics *out_statistics);
+
+/**
+ * pool_refill_run_pass:
+ * @out_fds: room for POOL_PEERS_MAX: what to poll until the next pass
+ * @out_count: (out): how many these are
+ *
+ * Runs one pass of the thread, without waiting. For the thread itself, or for a program that puts
+ * its own functions in the place of thread.h and runs the passes, such as a simulation in virtual
+ * time.
+ *
+ * Returns: when the next pass is due, by pool_clock_us(), unless pool_refill_call() or an event of
+ * @out_fds comes first
+ */
+gint64 pool_refill_run_pass(PoolRefill *self, struct pollfd *out_fds, guint *out_count);

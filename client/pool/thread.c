@@ -17,3 +17,8 @@ int pool_thread_start(pthread_t *out_thread, const char *name, void *(*run)(void
 		pthread_setname_np(*out_thread, name);
 	return code;
 }
+
+void pool_thread_join(pthread_t thread)
+{
+	pthread_join(thread, NULL);
+}

@@ -7,3 +7,6 @@
  * @name: 15 bytes at most */
 int pool_thread_start(pthread_t *out_thread, const char *name, void *(*run)(void *user_data),
 		      void *user_data);
+
+/* Waits for its end. */
+void pool_thread_join(pthread_t thread);

@@ -148,4 +148,240 @@ MUTANTS = [
     mutant("a connection that is lost is not known to be", ZOOKEEPER,
            (EVENTS, "\tself->facts.connected = FALSE;\n\tself->facts.chosen = FALSE;\n"
             "\tself->connection.lost_us = self->facts.now_us;\n}", "}")),
+    # state directories
+    mutant("a record counts before it is synced", DIRECTORY,
+           ("worker/file/state-directory.c",
+            "!write_all(fd, text) || sync_outside(fd) != 0",
+            "!write_all(fd, text)")),
+    mutant("the directory is not synced after the rename", DIRECTORY,
+           ("worker/file/state-directory.c",
+            "return sync_outside(self->fd) == 0 || fail(\"sync\", "
+            "self->path, error);",
+            "return TRUE;")),
+    mutant("a sync that fails is taken as done", DIRECTORY,
+           ("worker/file/state-directory.c",
+            "return sync_outside(self->fd) == 0 || fail(\"sync\", "
+            "self->path, error);",
+            "sync_outside(self->fd);\n"
+            "\treturn TRUE;")),
+    mutant("a record is written in place", DIRECTORY,
+           ("worker/file/state-directory.c",
+            "\tg_auto(StateFd) fd = put(self, name, expected, text, "
+            "error);\n"
+            "\n"
+            "\tif (fd < 0)\n"
+            "\t\treturn FALSE;",
+            "\tg_auto(StateFd) fd = openat(self->fd, name, O_WRONLY | "
+            "O_CREAT, FILE_MODE);\n"
+            "\t(void)expected;\n"
+            "\n"
+            "\tif (fd < 0 || ftruncate(fd, 0) != 0 || !write_all(fd, text) "
+            "|| sync_outside(fd) != 0)\n"
+            "\t\treturn state_directory_fail_file(self, \"write\", name, "
+            "error);")),
+    mutant("a lease begins at the old end", DIRECTORY,
+           ("worker/file/registry.c",
+            "self->first_tick = reading.record.end_tick + 1;",
+            "self->first_tick = reading.record.end_tick;")),
+    mutant("a lease begins now, whatever was reserved", DIRECTORY,
+           ("worker/file/registry.c",
+            "self->first_tick = reading.record.end_tick + 1;",
+            "self->first_tick = claim->now_tick;")),
+    mutant("a claim ignores how far the record reserves", DIRECTORY,
+           ("worker/file/registry.c",
+            "if (reading.record.end_tick >= MIN(end_tick, "
+            "claim->latest_tick))",
+            "if (FALSE)")),
+    mutant("the lock is not taken", DIRECTORY,
+           ("worker/file/lock.c",
+            "if (flock(fd, LOCK_EX | LOCK_NB) != 0)",
+            "if (FALSE)")),
+    mutant("a lock file that was removed meanwhile is as good", DIRECTORY,
+           ("worker/file/lock.c",
+            "while (self->fd < 0 || !state_directory_has(directory, "
+            "self->name, self->fd))",
+            "while (self->fd < 0)")),
+    mutant("a record that does not parse is taken as none", DIRECTORY,
+           ("worker/file/registry.c",
+            "if (out_reading->text == NULL || parse(out_reading, "
+            "&self->layout, &fault))",
+            "if (out_reading->text == NULL || parse(out_reading, "
+            "&self->layout, &fault) || (out_reading->text = NULL) == NULL)")),
+    mutant("a replacement does not compare with what was read", DIRECTORY,
+           ("worker/file/state-directory.c",
+            "if (g_strcmp0(present, expected) != 0)",
+            "if (FALSE)")),
+    masked("the directory is not locked between comparison and rename", DIRECTORY,
+           "state_directory_clean() of the other server's claim removes the file before its renaming",
+           [
+           ("worker/file/state-directory.c",
+            "if (!lock_directory(self, error))\n"
+            "\t\treturn FALSE;\n"
+            "\tswapped",
+            "swapped")],
+           ("worker/file/state-directory.c",
+            "\t\tunlinkat(self->fd, leftover, 0);",
+            "\t\t;")),
+    mutant("layout of the directory ignored", DIRECTORY,
+           ("worker/file/directory-identity.c",
+            "return check_layout(path, their_layout, layout, error) &&\n"
+            "\t       check_machine",
+            "return check_machine")),
+    mutant("machine of the directory ignored", DIRECTORY,
+           ("worker/file/directory-identity.c",
+            "return check_layout(path, their_layout, layout, error) &&\n"
+            "\t       check_machine(path, their_machine, machine_id, error);",
+            "return check_layout(path, their_layout, layout, error);")),
+    mutant("a directory without identity gets one, whatever it holds", DIRECTORY,
+           ("worker/file/directory-identity.c",
+            "return record == NULL || *out_text != NULL ||\n"
+            "\t       refuse_records(directory, record, layout, machine_id, "
+            "error);",
+            "return TRUE;")),
+    mutant("nobody looks whether the record was replaced", DIRECTORY,
+           ("worker/file/registry.c",
+            "if (self->record_fd < 0 || "
+            "state_directory_is_at(self->record_path, self->record_fd))",
+            "if (TRUE)")),
+    mutant("a record of another owner is extended", DIRECTORY,
+           ("worker/file/registry.c",
+            "if (!g_str_equal(record->owner, self->nonce)) {",
+            "if (FALSE) {")),
+    mutant("a record that was set back is extended", DIRECTORY,
+           ("worker/file/registry.c",
+            "if (reading.record.end_tick < self->end_tick)\n",
+            "if (FALSE)\n")),
+    masked("a hand-back lowers the end below the start of the lease", DIRECTORY,
+           "lease_retire() of a lease that has issued nothing returns the tick before its first",
+           [
+           ("worker/file/registry.c",
+            "last_tick = MIN(MAX(self->first_tick - 1, last_tick),",
+            "last_tick = MIN(last_tick,")],
+           ("core/lease.c",
+            "return cursor_tick(layout, atomic_load(&self->final_cursor));",
+            "gint64 tick = cursor_tick(layout, "
+            "atomic_load(&self->final_cursor));\n"
+            "\n"
+            "\treturn tick < self->first_tick ? 0 : tick;")),
+    mutant("a hand-back gives back the last tick issued", DIRECTORY,
+           ("worker/file/registry.c",
+            "return write_record(self, directory, &reading, last_tick, "
+            "error);",
+            "return write_record(self, directory, &reading, last_tick - 1, "
+            "error);")),
+    mutant("names of directories that are made are not synced", DIRECTORY,
+           ("worker/file/state-directory.c",
+            "return own.st_dev != above.st_dev || sync_outside(parent) == "
+            "0 || errno == EINVAL ||",
+            "return TRUE ||")),
+    mutant("a file of two names is read at a start", DIRECTORY,
+           ("worker/file/state-directory.c",
+            "if (info->st_nlink > most_links)",
+            "if (FALSE)")),
+    mutant("an extension counts though it was not written", DIRECTORY,
+           ("worker/file/registry.c",
+            "if (!write_record(self, directory, &reading, end_tick, "
+            "error))\n"
+            "\t\treturn FALSE;\n"
+            "\tself->end_tick = end_tick;\n"
+            "\tout_result->end_tick",
+            "if (!write_record(self, directory, &reading, end_tick, "
+            "NULL))\n"
+            "\t\t;\n"
+            "\tself->end_tick = end_tick;\n"
+            "\tout_result->end_tick")),
+    mutant("leftovers of crashes are not removed", DIRECTORY,
+           ("worker/file/state-directory.c",
+            "\t\tunlinkat(self->fd, leftover, 0);",
+            "\t\t;")),
+    # pools and relays
+    mutant("the ring gives IDs twice", POOL,
+           ("client/pool/ring.c",
+            "guint64 rest = head + run.count;",
+            "guint64 rest = head;")),
+    mutant("a repeat on one connection is accepted", POOL,
+           ("client/pool/peer.c",
+            "if (first <= self->last_id && !is_relay(self)) {",
+            "if (first < 0 && !is_relay(self)) {")),
+    mutant("a reply to another call is accepted", POOL,
+           ("client/call.c",
+            " || reply_seqid != seqid)",
+            " || (FALSE && reply_seqid != seqid))")),
+    mutant("a batch that was asked for is given out twice", POOL,
+           ("server/relay-source.c",
+            "\tseat->ordered = 0;\n"
+            "\tif (state == POOL_ORDER_REFUSED",
+            "\tif (state == POOL_ORDER_REFUSED")),
+    mutant("a second answer fills a batch request again", POOL,
+           ("client/pool/orders.c",
+            "\t\t\tpool_peer_forget_order(peers->all[i]);",
+            "\t\t\t(void)order;")),
+    mutant("IDs are kept beyond their age", POOL,
+           ("client/pool/ages.c",
+            ">= self->max_age_us)\n"
+            "\t\t\tself->oldest",
+            ">= 2 * self->max_age_us)\n"
+            "\t\t\tself->oldest")),
+    mutant("servers that cannot be used do not rest", POOL,
+           ("client/pool/servers.c",
+            "server->rests_until_us = now_us + rest_us + "
+            "pool_servers_random(self, (guint)rest_us + 1);",
+            "server->rests_until_us = now_us + 0 * (rest_us + "
+            "pool_servers_random(self, 1));")),
+    mutant("a lost server is replaced without jitter", POOL,
+           ("client/pool/fleet.c",
+            "self->replaces_us = now_us + "
+            "pool_servers_random(self->servers, REPLACE_US);",
+            "self->replaces_us = now_us;")),
+    mutant("servers are tried in their order", POOL,
+           ("client/pool/servers.c",
+            "fits(server, now_us) &&\n"
+            "\t\t    pool_servers_random(self, ++seen) == 0)",
+            "fits(server, now_us) &&\n"
+            "\t\t    ++seen == 1)")),
+    mutant("takers are not woken", POOL,
+           ("client/pool/refill.c",
+            "\tpool_wait_wake(&self->hand->wait);\n",
+            "")),
+    mutant("the second call of the thread is lost", POOL,
+           ("client/pool/refill.c",
+            "\tatomic_exchange(&self->is_called, FALSE);\n",
+            "")),
+    mutant("a server that hangs is never given up", POOL,
+           ("client/pool/peer.c",
+            "if (now_us < pool_peer_deadline_us(self))",
+            "if (now_us >= 0)")),
+    mutant("a server that drains is not left", POOL,
+           ("client/pool/peer.c",
+            "\t\treturn POOL_PEER_DRAINING;\n",
+            "\t\treturn POOL_PEER_SERVES;\n")),
+    mutant("a refused count is asked for again", POOL,
+           ("client/pool/peer.c",
+            "self->max_count = MIN(self->max_count, self->too_many / 2);",
+            "")),
+    mutant("get_ids is not tried where get_id_runs is missing", POOL,
+           ("client/pool/peer.c",
+            "set_draws(self, self->draws == CLIENT_RESULT_RUNS ? "
+            "CLIENT_RESULT_IDS : CLIENT_RESULT_ID);",
+            "")),
+    mutant("names are resolved once", POOL,
+           ("client/pool/finder.c",
+            "if (self->config->has_names || "
+            "pool_servers_count(self->servers) == 0)",
+            "if (FALSE)")),
+    mutant("fewer IDs than asked for are accepted", POOL,
+           ("client/call.c",
+            "\tif (left > 0)\n"
+            "\t\treader->bad = TRUE;\n",
+            "")),
+    masked("more IDs than asked for are accepted", POOL,
+           "what is left of the count, which is checked at the end of the reply",
+           [
+           ("client/call.c",
+            "run.count == 0 || run.count > left ||",
+            "run.count == 0 ||")],
+           ("client/call.c",
+            "\tif (left > 0)\n"
+            "\t\treader->bad = TRUE;\n",
+            "")),
 ]

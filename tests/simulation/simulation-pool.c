@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Pools and relays in virtual time, against servers that fail and lie; see pool-taker.h for what is
+ * checked.
+ */
+#include <stdio.h>
+
+#include "tests/simulation/driver.h"
+#include "tests/simulation/pool-names.h"
+#include "tests/simulation/pool-taker.h"
+
+#define BOUND_MS       9000 /* of a take while a server is well */
+#define IDLE_S         60
+#define IDLE_PASSES    (IDLE_S * 3)
+#define IDLE_CALLS     (IDLE_S * 1)
+#define MAX_SERVERS    5
+#define LARGE_SERVERS  8
+#define LARGE_RELAYS   200
+#define LARGE_POOLS    1000
+#define LARGE_CONNECTS 40
+#define STEP_MESSAGES  10
+#define STEP_S         15
+
+static void begin(void)
+{
+	network_init();
+	servers_init();
+	pools_init();
+}
+
+static void end(void)
+{
+	driver_count("pools", pools_count());
+	pools_clear();
+	servers_clear();
+	network_clear();
+}
+
+static void run_for(gint64 us)
+{
+	world_run_until(world_now_us() + us);
+}
+
+static void all_are_well(void)
+{
+	for (guint i = 0; i < servers_count(); i++)
+		server_set_fault(servers_get(i), SERVER_IS_WELL);
+	names_set(&(NamesAnswer){.delay_us = 1000, .count = servers_count()});
+}
+
+/* After all faults everybody takes IDs again; then nobody does, and the pools are quiet. */
+static void check_recovery(void)
+{
+	gint64 well_us = world_now_us();
+
+	all_are_well();
+	for (guint i = 0; i < pools_count(); i++)
+		pool_set_resting(pools_get(i), FALSE);
+	run_for(BOUND_MS * G_TIME_SPAN_MILLISECOND + 3 * G_USEC_PER_SEC);
+	for (guint i = 0; i < pools_count(); i++)
+		pool_check_has_taken(pools_get(i), well_us);
+}
+
+static void check_idleness(void)
+{
+	g_autofree guint64 *passes = g_new(guint64, pools_count());
+	g_autofree guint64 *calls = g_new(guint64, pools_count());
+
+	for (guint i = 0; i < pools_count(); i++)
+		pool_set_resting(pools_get(i), TRUE);
+	run_for(60 * G_USEC_PER_SEC);
+	for (guint i = 0; i < pools_count(); i++) {
+		passes[i] = pool_host(pools_get(i))->n_passes;
+		calls[i] = pool_host(pools_get(i))->n_calls;
+	}
+	run_for(IDLE_S * G_USEC_PER_SEC);
+	for (guint i = 0; i < pools_count(); i++) {
+		const NetworkHost *host = pool_host(pools_get(i));
+
+		if (host->n_passes - passes[i] > IDLE_PASSES ||
+		    host->n_calls - calls[i] > IDLE_CALLS)
+			world_fail("%s: idle, but %" G_GUINT64_FORMAT " passes and "
+				   "%" G_GUINT64_FORMAT " calls in %d s",
+				   host->machine.name, host->n_passes - passes[i],
+				   host->n_calls - calls[i], IDLE_S);
+	}
+}
+
+/* Few servers, few pools, many faults */
+
+static gint64 faults_until_us;
+/* Pools know relays only, from this server on, whose servers are late more than anything else: so
+ * batch requests go to two servers, and the second answer comes later. 0: they know all. */
+static guint first_known;
+
+static ServerFault draw_fault(void)
+{
+	if (first_known > 0 && world_odds(0.7))
+		return SERVER_IS_LATE;
+	return (ServerFault)world_between(SERVER_DIES, SERVER_N_FAULTS - 1);
+}
+
+static void on_fault(gpointer data, guint64 tag G_GNUC_UNUSED)
+{
+	SimServer *server = data;
+	gboolean begins = server->fault == SERVER_IS_WELL || world_odds(0.2);
+
+	if (world_now_us() >= faults_until_us)
+		return;
+	server_set_fault(server, begins ? draw_fault() : SERVER_IS_WELL);
+	world_after(world_scaled(1000, begins ? 10000000 : 20000000), on_fault, server, 0);
+}
+
+static void on_names_fault(gpointer data G_GNUC_UNUSED, guint64 tag G_GNUC_UNUSED)
+{
+	guint n = servers_count();
+
+	if (world_now_us() >= faults_until_us)
+		return;
+	names_set(&(NamesAnswer){
+		.delay_us = world_scaled(100, 8000000),
+		.has_failed = world_odds(0.2),
+		.count =
+			world_odds(0.1) ? 0 : n + (guint)world_between(0, world_odds(0.5) ? 0 : 20),
+	});
+	world_after(world_scaled(100000, 20000000), on_names_fault, NULL, 0);
+}
+
+static void on_rest(gpointer data, guint64 tag)
+{
+	if (world_now_us() >= faults_until_us)
+		return;
+	pool_set_resting(data, tag == 0);
+	world_after(world_scaled(100000, 10000000), on_rest, data, tag == 0);
+}
+
+static void add_pool(guint n_servers)
+{
+	guint chosen[MAX_SERVERS], n_chosen = 0;
+	guint prefetch_ms = (guint)world_scaled(5, 500);
+
+	for (guint i = first_known; i < n_servers; i++)
+		if (world_odds(0.6))
+			chosen[n_chosen++] = i;
+	if (n_chosen == 0)
+		chosen[n_chosen++] = (guint)world_between(first_known, n_servers - 1);
+
+	gboolean by_name = first_known == 0 && world_odds(0.3);
+
+	for (guint i = 0; by_name && i < n_servers; i++)
+		chosen[i] = i;
+	pool_new(&(PoolPlan){
+		.servers = chosen,
+		.n_servers = by_name ? n_servers : n_chosen,
+		.by_name = by_name,
+		.discover = first_known == 0 && world_odds(0.3),
+		.prefetch_ms = prefetch_ms,
+		.max_age_ms = 2 * prefetch_ms + (guint)world_scaled(1, 5000),
+		.n_takers = (guint)world_between(1, 4),
+		.pause_us = world_scaled(200, 500000),
+		.most = (guint)world_scaled(1, 200),
+		.bound_ms = BOUND_MS,
+	});
+}
+
+static void draw_few(void)
+{
+	guint n_servers = (guint)world_between(1, MAX_SERVERS);
+	guint n_relays =
+		n_servers > 1 && world_odds(0.5) ? (guint)world_between(1, n_servers - 1) : 0;
+
+	begin();
+	first_known = n_relays > 0 && world_odds(0.5) ? n_servers - n_relays : 0;
+	names_set(&(NamesAnswer){
+		.delay_us = 1000, .has_failed = world_odds(0.3), .count = n_servers});
+	for (guint i = 0; i < n_servers - n_relays; i++)
+		server_new(world_scaled(20, 2000));
+	for (guint i = 0; i < n_relays; i++)
+		server_new_relay(n_servers - n_relays, (guint)world_scaled(100, 5000));
+	for (gint64 n = world_scaled(1, 20); n > 0; n--)
+		add_pool(n_servers);
+	faults_until_us = world_now_us() + world_scaled(5, 120) * G_USEC_PER_SEC;
+	for (guint i = 0; i < n_servers; i++)
+		world_after(world_scaled(1000, 10000000), on_fault, servers_get(i), 0);
+	for (guint i = 0; i < pools_count(); i++)
+		world_after(world_scaled(100000, 30000000), on_rest, pools_get(i), 0);
+	world_after(world_scaled(1000, 10000000), on_names_fault, NULL, 0);
+	world_run_until(faults_until_us);
+	check_recovery();
+	if (world_odds(0.2) && !servers_have_misled())
+		check_idleness();
+	end();
+}
+
+/* Each fault at each message: of a server alone, and of one of two. */
+
+static gboolean step_messages(guint step)
+{
+	ServerFault fault = 1 + step % (SERVER_N_FAULTS - 1);
+	guint message = step / (SERVER_N_FAULTS - 1) / 2;
+	guint n_servers = 1 + step / (SERVER_N_FAULTS - 1) % 2;
+
+	if (message > STEP_MESSAGES)
+		return FALSE;
+	begin();
+	names_set(&(NamesAnswer){.delay_us = 1000, .count = n_servers});
+	for (guint i = 0; i < n_servers; i++)
+		server_new(100);
+	servers_get(0)->fault_at = message;
+	servers_get(0)->fault_then = fault;
+	if (message == 0)
+		server_set_fault(servers_get(0), fault);
+	for (guint i = 0; i < 2; i++)
+		pool_new(&(PoolPlan){.servers = (const guint[]){0, 1},
+				     .n_servers = n_servers,
+				     .discover = i == 1,
+				     .prefetch_ms = 50,
+				     .max_age_ms = 1000,
+				     .n_takers = 2,
+				     .pause_us = 30000,
+				     .most = 20,
+				     .bound_ms = BOUND_MS});
+	run_for(STEP_S * G_USEC_PER_SEC);
+	check_recovery();
+	if (message == 1 && !servers_have_misled())
+		check_idleness();
+	end();
+	return TRUE;
+}
+
+/* A thousand pools and two hundred relays: one server dies, one drains. */
+
+/* Not all at once, or their questions would keep step. */
+static void add_large_pools(void)
+{
+	for (guint i = 0; i < LARGE_POOLS; i++) {
+		const guint relay = LARGE_SERVERS + i % LARGE_RELAYS;
+		const guint all[LARGE_SERVERS] = {0, 1, 2, 3, 4, 5, 6, 7};
+		gboolean is_behind = i % 5 == 4;
+
+		pool_new(&(PoolPlan){.servers = is_behind ? &relay : all,
+				     .n_servers = is_behind ? 1 : LARGE_SERVERS,
+				     .prefetch_ms = 1000,
+				     .max_age_ms = 5000,
+				     .n_takers = 1,
+				     .pause_us = 50000,
+				     .most = 20,
+				     .bound_ms = BOUND_MS});
+		run_for(world_between(1, 2000));
+	}
+}
+
+static void check_connects(const char *what)
+{
+	guint worst = network_take_worst_connects();
+
+	printf("%s: %u new connections within 10 ms at most\n", what, worst);
+	if (worst > LARGE_CONNECTS)
+		world_fail("%s: %u new connections within 10 ms, the limit is %d", what, worst,
+			   LARGE_CONNECTS);
+}
+
+/* Servers have their share: a pool is connected to two that it draws at random. */
+static void check_shares(void)
+{
+	guint total = 0;
+
+	for (guint i = 0; i < LARGE_SERVERS; i++)
+		total += network_count_connections(i);
+	for (guint i = 0; i < LARGE_SERVERS; i++)
+		if (network_count_connections(i) < total / LARGE_SERVERS / 2)
+			world_fail("server %u has %u of %u connections", i,
+				   network_count_connections(i), total);
+}
+
+/* A server that drains is left within half a second. */
+static void check_drain(SimServer *server)
+{
+	guint before = server->n_draws, drained;
+
+	run_for(G_USEC_PER_SEC);
+	before = server->n_draws - before;
+	server_set_fault(server, SERVER_DRAINS);
+	run_for(G_USEC_PER_SEC);
+	drained = server->n_draws;
+	run_for(G_USEC_PER_SEC);
+	if (server->n_draws - drained > before / 10)
+		world_fail("%s drains, but %u batches were taken from it in a second, %u before",
+			   server->machine.name, server->n_draws - drained, before);
+}
+
+static gboolean step_large(guint step)
+{
+	if (step > 0)
+		return FALSE;
+	begin();
+	for (guint i = 0; i < LARGE_SERVERS; i++)
+		server_new(200);
+	for (guint i = 0; i < LARGE_RELAYS; i++)
+		server_new_relay(LARGE_SERVERS, 1000);
+	add_large_pools();
+	run_for(5 * G_USEC_PER_SEC);
+	check_shares();
+	network_take_worst_connects();
+	server_set_fault(servers_get(0), SERVER_DIES);
+	run_for(5 * G_USEC_PER_SEC);
+	check_connects("a server died");
+	check_drain(servers_get(1));
+	server_set_fault(servers_get(1), SERVER_DIES);
+	run_for(3 * G_USEC_PER_SEC);
+	check_connects("a server drained, then died");
+	check_recovery();
+	check_connects("both came back");
+	end();
+	return TRUE;
+}
+
+int main(int argc, char **argv)
+{
+	const DriverScenario scenarios[] = {
+		{"large", NULL, step_large},
+		{"messages", NULL, step_messages},
+		{"few", draw_few, NULL},
+		{NULL, NULL, NULL},
+	};
+
+	return driver_main(argc, argv, "simulation-pool", scenarios);
+}
