@@ -95,6 +95,8 @@ void server_start(Server *self)
 	self->is_stopping = FALSE;
 	self->resumes_at_us = 0;
 	self->disagrees_since_us = 0;
+	self->has_served = FALSE;
+	self->n_refused = 0;
 	self->depth++;
 	system_clock_init(&self->clock);
 	self->generator = generator_new(self->config.layout, &self->clock.clock, &policy);
@@ -374,6 +376,10 @@ DrawStatus server_draw(Server *self, guint count)
 		return DRAW_UNRESERVED;
 	}
 	g_assert_cmpuint(life, ==, self->life);
+	if (is_answered(status))
+		self->has_served = TRUE;
+	else if (self->has_served)
+		self->n_refused++;
 	driver_count(status == DRAW_OK ? "draws" : "refused draws", 1);
 	if (status == DRAW_UNRESERVED)
 		server_wake(self);

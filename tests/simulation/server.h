@@ -63,6 +63,8 @@ struct _Server {
 	gint64 last_id;
 	gint64 disagrees_since_us; /* 0: it does not */
 	guint64 n_rounds;
+	gboolean has_served; /* in this life */
+	guint n_refused;     /* draws, in this life, since one was answered */
 };
 
 /* @number: from 0 on. The server is down. */

@@ -256,6 +256,15 @@ static void on_reply(gpointer data, guint64 tag G_GNUC_UNUSED)
 
 static void break_connection(ZookeeperSession *self);
 
+/* A real ensemble does nothing for a connection whose session has another one by now. */
+static gboolean is_too_late(const Request *request)
+{
+	const ZookeeperSession *owner =
+		g_hash_table_lookup(sessions.by_id, GSIZE_TO_POINTER(request->session_id));
+
+	return sessions.late_odds <= 0 && owner->is_connected;
+}
+
 /* The ensemble believes that the session has moved to another of its servers. */
 static ZookeeperMessage *refuse_moved(void)
 {
@@ -271,7 +280,7 @@ static void on_arrival(gpointer data, guint64 tag G_GNUC_UNUSED)
 	Request *request = data;
 	ZookeeperSession *self = request->session;
 
-	if (request->is_lost) {
+	if (request->is_lost || (self == NULL && is_too_late(request))) {
 		request_free(request);
 	} else if (self != NULL && self->is_silent) {
 		request->is_stuck = TRUE; /* until the connection breaks */

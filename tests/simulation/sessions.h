@@ -31,7 +31,8 @@ void sessions_expire(const WorldMachine *machine);
 void sessions_kill(const WorldMachine *machine);
 
 /* How likely it is that a request is refused as its session has moved; and that one that is under
- * way when its connection breaks is never done, or is done later. */
+ * way when its connection breaks is never done, or is done later. The real ensemble is milder: no
+ * request is done after the session has connected again; with @late 0 it is like that here. */
 void sessions_set_odds(gdouble moved, gdouble lost, gdouble late);
 
 /* Names of servers cannot be resolved for so long. */

@@ -119,6 +119,51 @@ static void run_lost_history(void)
 	end_well();
 }
 
+static guint n_servers_lost(void)
+{
+	guint n = 0;
+
+	for (guint i = 0; i < cluster_config()->n_servers; i++)
+		n += cluster_n_lost(cluster_server(i));
+	return n;
+}
+
+/* Connections break, also silently, sessions expire and leaders change, each for a moment: nobody
+ * notices. Each server keeps its worker ID, and no draw is refused. */
+static void run_short_outages(void)
+{
+	ClusterConfig config = cluster_draw_config();
+	const Server *server;
+
+	config.worker_bits = 3;
+	config.n_servers = (guint)world_between(1, 4);
+	config.reservation_ms = world_between(20000, 120000);
+	config.session_timeout_ms = world_between(500, 1000);
+	config.reclaim_odds = 0;
+	cluster_init(&config);
+	sessions_set_odds(0.0002, 0.4, 0);
+	cluster_start(1000);
+	world_run_until(world_now_us() + 15 * G_TIME_SPAN_SECOND);
+	for (guint i = 0; i < 100; i++) {
+		const WorldMachine *machine =
+			world_odds(0.2) ? NULL : &cluster_any_server()->machine;
+		gint64 for_us = world_between(0, G_TIME_SPAN_SECOND);
+
+		if (world_odds(0.3))
+			sessions_expire(machine);
+		else
+			sessions_cut(machine, for_us, world_odds(0.3));
+		world_run_until(world_now_us() + world_between(3, 6) * G_TIME_SPAN_SECOND);
+	}
+	for (guint i = 0; i < config.n_servers; i++) {
+		server = cluster_server(i);
+		if (cluster_n_lost(server) > 0 || server->n_refused > 0)
+			world_fail("%s has lost its worker ID %u times, and refused %u draws",
+				   server->machine.name, cluster_n_lost(server), server->n_refused);
+	}
+	end_well();
+}
+
 /* Many servers start together, and nothing goes wrong: each gets a worker ID of its own at once. */
 static void run_start_together(void)
 {
@@ -176,15 +221,6 @@ static void run_other_layout(void)
 
 /* What the documentation says of hands that break the conditions: it is detected. */
 
-static guint n_servers_lost(void)
-{
-	guint n = 0;
-
-	for (guint i = 0; i < cluster_config()->n_servers; i++)
-		n += cluster_n_lost(cluster_server(i));
-	return n;
-}
-
 static void break_record(const char *path)
 {
 	const char *json = ensemble_read(path);
@@ -192,10 +228,12 @@ static void break_record(const char *path)
 	g_autofree char *broken = NULL;
 
 	g_assert_true(reservation_record_from_json(json, strlen(json), &record, NULL));
-	switch (world_between(0, 3)) {
+	switch (world_between(0, 4)) {
 	case 0:
 		ensemble_delete(path);
 		return;
+	case 3: /* as it was: a history that this server has not written */
+		break;
 	case 1: /* it ends sooner */
 		record.end_tick -= world_between(1, 1000);
 		break;
@@ -392,6 +430,7 @@ int main(int argc, char **argv)
 		{.name = "same-worker-id", .draw = run_same_worker_id},
 		{.name = "late-requests", .draw = run_late_requests},
 		{.name = "lost-history", .draw = run_lost_history},
+		{.name = "short-outages", .draw = run_short_outages},
 		{.name = "start-together", .draw = run_start_together},
 		{.name = "other-layout", .draw = run_other_layout},
 		{.name = "edited-record", .draw = run_edited_record},
