@@ -16,6 +16,7 @@ BUILDS = pathlib.Path(os.environ.get("SNOWFLAKE_TEST_BUILDS", ROOT / "build-test
 GO_CACHE = os.environ.get("GOCACHE", f"{BUILDS}/go-cache")
 PROCESSORS = len(os.sched_getaffinity(0))
 CHAOS_S, LONG_CHAOS_S = 60, 3600
+SIMULATION_S, LONG_SIMULATION_S = 60, 3600  # of the processor
 FUZZ_S = 300  # each target
 
 QUICK, USUAL, FULL = "quick", "usual", "full"
@@ -110,7 +111,7 @@ def integration_tests(name, tiers, jobs, patterns=(), under=(), **environment):
 
 def of_release(name, tiers, lane, counts, *command, shows=""):
     return Step(name, tiers, lane, ("release: build",), program(*command), suite(counts),
-                shows=shows)
+                {"GOCACHE": GO_CACHE}, shows)
 
 
 def client(language):
@@ -156,6 +157,14 @@ def table(chaos_s):
                    "--self-test"),
         of_release("instructions", MORE, COMPUTES, "instructions", *instructions,
                    shows=r"\||not judged"),
+        of_release("simulation", (QUICK, USUAL), COMPUTES, "simulation", "tests/simulation/run",
+                   "--build", BUILDS / "release", "--cpu-seconds", SIMULATION_S,
+                   shows="simulation"),
+        of_release("simulation", (FULL,), COMPUTES, "simulation", "tests/simulation/run",
+                   "--build", BUILDS / "release", "--cpu-seconds", LONG_SIMULATION_S,
+                   shows="simulation"),
+        of_release("mutants", (FULL,), COMPUTES, "mutants", "tests/simulation/mutants",
+                   "--build", BUILDS / "release"),
         Step("model", (USUAL,), COMPUTES, (), program("tests/model/run"), suite("model")),
         Step("model", (FULL,), COMPUTES, (), program("tests/model/run", "--full"), suite("model")),
         Step("fuzz", (FULL,), COMPUTES, (), program("tests/fuzz/run", "--seconds", FUZZ_S),

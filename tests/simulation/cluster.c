@@ -231,10 +231,13 @@ static void on_draw(gpointer data, guint64 tag)
 
 static void on_logged(WorldMachine *machine, LogEvent event, const char *line G_GNUC_UNUSED)
 {
-	const Server *self = (const Server *)machine;
+	Server *self = (Server *)machine;
 
 	if (self == NULL)
 		return;
+	if (event == LOG_WORKER_CLAIMED &&
+	    cluster.config.draws) /* what is reserved is used at once */
+		world_after(0, on_draw, self, 1);
 	if (event == LOG_WORKER_LOST)
 		cluster.complaints[self->number].n_lost++;
 	if (event == LOG_WORKER_WAITING || event == LOG_ZOOKEEPER_REFUSED ||

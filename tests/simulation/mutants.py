@@ -212,7 +212,7 @@ MUTANTS = [
             "if (g_strcmp0(present, expected) != 0)",
             "if (FALSE)")),
     masked("the directory is not locked between comparison and rename", DIRECTORY,
-           "state_directory_clean() of the other server's claim removes the file before its renaming",
+           "state_directory_clean() of the other claim removes the file before its renaming",
            [
            ("worker/file/state-directory.c",
             "if (!lock_directory(self, error))\n"
