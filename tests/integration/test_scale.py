@@ -11,7 +11,7 @@ from harness import BUILD, ENVIRONMENT, HANG_GUARD_S, SANITIZED
 @unittest.skipIf(SANITIZED, "what is measured is not a matter of memory")
 class Scale(unittest.TestCase):
     def death(self, servers, pools, rate):
-        """Of one of so many servers: the points of idle pools, and of those that take."""
+        """The points of bench/scale: for idle pools, and for pools whose IDs are taken."""
         done = subprocess.run(
             [ROOT / "bench" / "scale", "--build-dir", BUILD, "--steps", "death", "--servers",
              str(servers), "--pools", str(pools), "--rate", str(rate), "--seconds", "0.5",
@@ -28,14 +28,6 @@ class Scale(unittest.TestCase):
             # on a slow machine some have found only one of the two by then
             self.assertGreater(point["lost"], 50)
             self.assertEqual(point["connections"], [point["lost"]] * 2)
-
-    def test_the_survivors_are_not_stormed(self):
-        """By idle pools: one that has a need of more meanwhile does not wait."""
-        [point] = [point for point in self.death(servers=4, pools=40, rate=20)
-                   if point["servers"] == 4 and point["rate"] == 0]
-        self.assertGreater(point["lost"], 5)
-        self.assertGreaterEqual(point["settled"], point["lost"])
-        self.assertLess(point["surge"]["100 ms"]["connections"], point["lost"] / 2)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "id-set.h"
+#include "tests/simulation/id-set.h"
 
 #define FIRST_BITS 12
 

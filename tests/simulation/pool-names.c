@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pool-names.h"
+#include "tests/simulation/pool-names.h"
 
 #include <arpa/inet.h>
 #include <string.h>

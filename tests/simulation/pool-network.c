@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pool-network.h"
+#include "tests/simulation/pool-network.h"
 
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pool-replies.h"
+#include "tests/simulation/pool-replies.h"
 
 #include "tests/simulation/pool-names.h"
 #include "tests/simulation/world.h"

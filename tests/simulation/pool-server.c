@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pool-server.h"
+#include "tests/simulation/pool-server.h"
 
 #include <string.h>
 

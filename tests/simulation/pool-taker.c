@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pool-taker.h"
+#include "tests/simulation/pool-taker.h"
 
 #include <string.h>
 
