@@ -92,6 +92,8 @@ static void on_committed(const char *path, const char *data)
 	check_end(path, &after);
 	if (old != NULL)
 		reservation_record_from_json(old, strlen(old), &before, NULL);
+	if (*after.owner != '\0' && after.end_tick < before.end_tick)
+		world_fail("%s ends sooner than before, and is not handed back", path);
 	if (*after.owner == '\0' || g_strcmp0(before.owner, after.owner) == 0)
 		return;
 	cluster.n_claims++;
@@ -338,13 +340,17 @@ static void on_start(gpointer data, guint64 tag G_GNUC_UNUSED)
 	server_start(data);
 }
 
+void cluster_start_draws(void)
+{
+	for (guint i = 0; i < cluster.config.n_servers && cluster.config.draws; i++)
+		world_after(0, on_draw, &cluster.servers[i], 0);
+}
+
 void cluster_start(gint64 within_us)
 {
-	for (guint i = 0; i < cluster.config.n_servers; i++) {
+	for (guint i = 0; i < cluster.config.n_servers; i++)
 		world_after(world_between(0, within_us), on_start, &cluster.servers[i], 0);
-		if (cluster.config.draws)
-			world_after(0, on_draw, &cluster.servers[i], 0);
-	}
+	cluster_start_draws();
 }
 
 /* Faults */

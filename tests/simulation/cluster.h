@@ -41,6 +41,9 @@ const ClusterConfig *cluster_config(void);
 /* Starts all within @within_us. */
 void cluster_start(gint64 within_us);
 
+/* Draws from all of them from now on, whoever is up. */
+void cluster_start_draws(void);
+
 /* The server uses another layout from its next start on. */
 void cluster_set_layout(Server *server, const Layout *layout);
 

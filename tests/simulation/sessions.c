@@ -548,6 +548,18 @@ static void on_opened(gpointer data, guint64 tag G_GNUC_UNUSED)
 
 /* The owner's: worker/zookeeper/session.h */
 
+/* A machine that is cut off is so for its next session too. */
+static gint64 find_cut(const WorldMachine *machine)
+{
+	for (guint i = sessions.all->len; i > 0; i--) {
+		const ZookeeperSession *before = sessions.all->pdata[i - 1];
+
+		if (before->machine == machine)
+			return before->cut_until_us;
+	}
+	return 0;
+}
+
 ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 {
 	ZookeeperSession *self = g_new0(ZookeeperSession, 1);
@@ -556,6 +568,7 @@ ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 	self->config = *config;
 	self->auth = g_strdup(config->auth);
 	self->machine = world_machine();
+	self->cut_until_us = find_cut(self->machine);
 	self->watches = g_ptr_array_new_with_free_func(watch_free);
 	g_ptr_array_add(sessions.all, self);
 	g_ptr_array_add(sessions.live, self);
