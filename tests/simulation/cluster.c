@@ -30,11 +30,13 @@ static struct {
 		guint life;
 		LogEvent event;
 		guint n_lost;
+		char *why_lost;
 	} complaints[MAX_SERVERS];
 	gint64 liar_until_us; /* a server says that it has another worker ID */
 	guint liar;
 	GHashTable *floors; /* nonce to the floor's tick when it claimed last */
 	guint64 n_claims;
+	guint64 n_commits; /* changes of znodes that servers made */
 } cluster;
 
 /* What needs the network is not here. */
@@ -86,6 +88,7 @@ static void on_committed(const char *path, const char *data)
 	g_auto(ReservationRecord) before = {0}, after = {0};
 	const char *old = ensemble_read(path);
 
+	cluster.n_commits++;
 	if (!g_str_has_prefix(path, prefix) || data == NULL ||
 	    !reservation_record_from_json(data, strlen(data), &after, NULL))
 		return;
@@ -231,14 +234,17 @@ static void on_draw(gpointer data, guint64 tag)
 
 /* The log */
 
-static void on_logged(WorldMachine *machine, LogEvent event, const char *line G_GNUC_UNUSED)
+static void on_logged(WorldMachine *machine, LogEvent event, const char *line)
 {
 	const Server *self = (const Server *)machine;
 
 	if (self == NULL)
 		return;
-	if (event == LOG_WORKER_LOST)
+	if (event == LOG_WORKER_LOST) {
 		cluster.complaints[self->number].n_lost++;
+		g_free(cluster.complaints[self->number].why_lost);
+		cluster.complaints[self->number].why_lost = g_strdup(line);
+	}
 	if (event == LOG_WORKER_WAITING || event == LOG_ZOOKEEPER_REFUSED ||
 	    event == LOG_PEERS_CONTRADICT || event == LOG_WORKER_LOST ||
 	    event == LOG_RESERVATION_SPENT || event == LOG_CLOCK_DIFFERS) {
@@ -257,6 +263,23 @@ LogEvent cluster_last_complaint(const Server *server)
 guint cluster_n_lost(const Server *server)
 {
 	return cluster.complaints[server->number].n_lost;
+}
+
+void cluster_check_lost(Server *server, const char *why)
+{
+	const char *line = cluster.complaints[server->number].why_lost;
+
+	if (line != NULL && strstr(line, why) != NULL)
+		return;
+	server->machine.is_involved = TRUE;
+	if (line == NULL)
+		world_fail("%s has not lost its worker ID", server->machine.name);
+	world_fail("%s does not log \"%s\"", server->machine.name, why);
+}
+
+guint64 cluster_n_commits(void)
+{
+	return cluster.n_commits;
 }
 
 /* The cluster */
@@ -321,8 +344,10 @@ void cluster_clear(void)
 {
 	SessionsCounts counts = sessions_counts();
 
-	for (guint i = 0; i < cluster.config.n_servers; i++)
+	for (guint i = 0; i < cluster.config.n_servers; i++) {
 		server_clear(&cluster.servers[i]);
+		g_free(cluster.complaints[i].why_lost);
+	}
 	driver_count("ids", issued_count());
 	driver_count("claims", cluster.n_claims);
 	driver_count("writes", ensemble_n_writes());

@@ -71,6 +71,11 @@ void cluster_restore(gboolean quarantine);
 LogEvent cluster_last_complaint(const Server *server);
 /* How often a server has logged worker-lost. */
 guint cluster_n_lost(const Server *server);
+/* The last worker-lost must contain @why. */
+void cluster_check_lost(Server *server, const char *why);
+
+/* How many changes of znodes servers have committed. */
+guint64 cluster_n_commits(void);
 
 /* No more faults, and what went wrong ends: clocks are set right, everybody runs. */
 void cluster_calm(void);

@@ -17,6 +17,9 @@
 #define IDLE_US   (120 * G_TIME_SPAN_SECOND)
 #define HOUR_MS   G_GINT64_CONSTANT(3600000)
 
+/* While ZooKeeper answers nothing: two tries, of a few requests each. */
+#define MAX_TRIES_PER_S 6
+
 static void live_for(gint64 ms)
 {
 	world_run_until(world_now_us() + ms * G_TIME_SPAN_MILLISECOND);
@@ -237,30 +240,35 @@ static guint n_servers_lost(void)
 	return n;
 }
 
-static void break_record(const char *path)
+/* Returns: what the log must say */
+static const char *break_record(const char *path)
 {
 	const char *json = ensemble_read(path);
 	g_auto(ReservationRecord) record = {0};
 	g_autofree char *broken = NULL;
+	const char *why;
 
 	g_assert_true(reservation_record_from_json(json, strlen(json), &record, NULL));
 	switch (world_between(0, 3)) {
 	case 0:
 		ensemble_delete(path);
-		return;
+		return "is gone";
 	case 1: /* it ends sooner */
 		record.end_tick -= world_between(1, 1000);
+		why = "was ZooKeeper restored from a backup";
 		break;
 	case 2: /* it is another's */
 		g_free(record.owner);
 		record.owner = g_strdup("ffffffff-0000-4000-8000-000000000000");
+		why = "owner ffffffff-0000-4000-8000-000000000000";
 		break;
 	default:
 		ensemble_write(path, "{}");
-		return;
+		return "damaged";
 	}
 	broken = reservation_record_to_json(&record);
 	ensemble_write(path, broken);
+	return why;
 }
 
 /* A record that is edited or deleted under a running server: it finds out within a quarter of its
@@ -270,6 +278,7 @@ static void run_edited_record(void)
 	ClusterConfig config = cluster_draw_config();
 	g_autofree char *path = cluster_reservation_path(0);
 	const Lease *lease;
+	const char *why;
 	Server *holder = NULL;
 
 	config.n_servers = 2;
@@ -288,12 +297,11 @@ static void run_edited_record(void)
 	issued_set_lenient(TRUE);
 	lease = generator_lease(holder->generator);
 	world_note(NULL, "somebody breaks %s", path);
-	break_record(path);
+	why = break_record(path);
 	world_run_until(world_now_us() +
 			(config.reservation_ms / 4 + 2000) * G_TIME_SPAN_MILLISECOND);
 	holder->machine.is_involved = TRUE;
-	if (cluster_n_lost(holder) == 0)
-		world_fail("%s has not found out that its record was broken", holder->machine.name);
+	cluster_check_lost(holder, why);
 	if (generator_lease(holder->generator) == lease)
 		world_fail("%s goes on with a lease that it has lost", holder->machine.name);
 	holder->machine.is_involved = FALSE;
@@ -375,8 +383,7 @@ static void run_recreated_floor(void)
 	ensemble_delete(path);
 	ensemble_write(path, floor);
 	live_for(15000);
-	if (cluster_n_lost(away) == 0)
-		world_fail("%s has not noticed the floor", away->machine.name);
+	cluster_check_lost(away, "quarantined");
 	end_well();
 }
 
@@ -465,6 +472,103 @@ static void run_heir(void)
 			world_fail("the heir does not serve: %s", why);
 	}
 	cluster_clear();
+}
+
+/* A server that waits for the worker ID of another that cannot be asked gets it when that one's
+ * claim is gone. */
+static void run_silent_claim(void)
+{
+	ClusterConfig config = cluster_draw_config();
+	static const char NONCE[] = "ffffffff-0000-4000-8000-000000000000";
+	g_autofree char *path = cluster_reservation_path(0), *json = NULL, *claim = NULL;
+	g_autofree char *claims = znode_claims(CLUSTER_ROOT, CLUSTER_DATACENTER), *why = NULL;
+	g_auto(ReservationRecord) record = {0};
+	Server *server;
+
+	config.n_servers = 1;
+	config.worker_id = 0;
+	config.reclaim_odds = 0;
+	start_well(&config, 1);
+	server = cluster_server(0);
+	server->stays_down = TRUE;
+	server_stop(server, 3000, WORLD_NEVER_US);
+	live_for(config.reservation_ms + 10000);
+	g_assert_true(reservation_record_from_json(ensemble_read(path), strlen(ensemble_read(path)),
+						   &record, NULL));
+	g_free(record.owner);
+	record.owner = g_strdup(NONCE);
+	json = reservation_record_to_json(&record);
+	claim = g_strdup_printf("%s/claim-%s-0000000099", claims, NONCE);
+	ensemble_write(claim, "{}");
+	ensemble_write(path, json);
+	server->stays_down = FALSE;
+	server_start(server);
+	live_for(30000);
+	if (generator_lease(server->generator) != NULL)
+		world_fail("%s does not wait for the owner of %s", server->machine.name, path);
+	ensemble_delete(claim);
+	live_for(8000);
+	why = server_why_not_serving(server);
+	if (why != NULL)
+		world_fail("%s does not serve after the claim has gone: %s", server->machine.name,
+			   why);
+	cluster_clear();
+}
+
+/* The layout in ZooKeeper becomes another while servers are away. They say so and write nothing
+ * there, until it is right again. */
+static void run_changed_layout(void)
+{
+	ClusterConfig config = cluster_draw_config();
+	g_autofree char *path = cluster_path("layout"), *before = NULL, *other = NULL;
+	Layout layout;
+	guint64 n_commits;
+
+	config.worker_bits = 3;
+	config.n_servers = (guint)world_between(1, 4);
+	start_well(&config, config.n_servers);
+	before = g_strdup(ensemble_read(path));
+	layout = *cluster_server(0)->config.layout;
+	layout.worker_bits++;
+	layout.sequence_bits--;
+	other = znode_layout_to_json(&layout);
+	sessions_set_odds(0, 1, 0);
+	sessions_cut(NULL, world_scaled(1000, 10 * G_TIME_SPAN_SECOND), FALSE);
+	ensemble_write(path, other);
+	n_commits = cluster_n_commits();
+	live_for(60000);
+	if (cluster_n_commits() != n_commits)
+		world_fail("something is written below another layout");
+	for (guint i = 0; i < config.n_servers; i++)
+		if (cluster_last_complaint(cluster_server(i)) == LOG_N_EVENTS)
+			world_fail("%s does not log that the layout is another",
+				   cluster_server(i)->machine.name);
+	ensemble_write(path, before);
+	end_well();
+}
+
+/* ZooKeeper answers everything with an error that says nothing. Servers try again, but not as fast
+ * as the answers come. */
+static void run_no_answers(void)
+{
+	ClusterConfig config = cluster_draw_config();
+	gboolean is_start = world_odds(0.5);
+	guint64 n_requests, most;
+
+	config.worker_bits = 3;
+	config.n_servers = (guint)world_between(1, 4);
+	start_well(&config, is_start ? 0 : config.n_servers);
+	n_requests = sessions_counts().requests;
+	sessions_set_odds(1, 0.4, 0.5);
+	for (guint i = 0; i < config.n_servers; i++)
+		server_start(cluster_server(i));
+	live_for(15000);
+	most = config.n_servers * 15 * MAX_TRIES_PER_S;
+	if (sessions_counts().requests - n_requests > most)
+		world_fail("%" G_GUINT64_FORMAT " requests in 15 s, of %u servers",
+			   sessions_counts().requests - n_requests, config.n_servers);
+	sessions_set_odds(0, 0.4, 0.5);
+	end_well();
 }
 
 /* A claim that is deleted is made again long before the next extension, and costs nothing. */
@@ -646,6 +750,9 @@ int main(int argc, char **argv)
 		{.name = "zookeeper-clock", .draw = run_zookeeper_clock},
 		{.name = "slow-connection", .draw = run_slow_connection},
 		{.name = "heir", .draw = run_heir},
+		{.name = "silent-claim", .draw = run_silent_claim},
+		{.name = "changed-layout", .draw = run_changed_layout},
+		{.name = "no-answers", .draw = run_no_answers},
 		{.name = "deleted-claims", .draw = run_deleted_claims},
 		{.name = "pending-hand-back", .draw = run_pending_hand_back},
 		{.name = "each-step", .step = run_life},
