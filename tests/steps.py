@@ -30,7 +30,7 @@ ALL, MORE = (QUICK, USUAL, FULL), (USUAL, FULL)
 THREADED = ("test_calls.Calls.", "test_wire.Forms.", "test_parking", "test_pressure",
             "test_hostile", "test_replies", "test_neighbours", "test_crowd", "test_drain",
             "test_lifecycle.Stop", "test_lifecycle.Lives", "test_kill.Lives",
-            "test_zookeeper_faults", "test_zookeeper_lost_replies", "test_names", "test_audit",
+            "test_zookeeper_faults", "test_session_contract", "test_names", "test_audit",
             "test_wide_ids", "test_journal", "test_relay", "test_admin.Ids",
             "test_zookeeper_status.Lists", "test_zookeeper_status.Clocks", "test_tls.Crowd",
             "test_tls_renewed")

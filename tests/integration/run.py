@@ -27,9 +27,9 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 # The classes that take longest, which is why they come first: what comes last alone has nobody to
 # share the machine with.
-LONGEST = ("test_clients.Clients", "test_hand_back.HandBacks", "test_zookeeper_outages.Outages",
-           "test_quarantine_servers.Restored", "test_zookeeper_lost_replies.Losses",
-           "test_names.Outage", "test_quickstart.Cluster", "test_kill.Kills")
+LONGEST = ("test_clients.Clients", "test_zookeeper_outages.Outages",
+           "test_quarantine_servers.Restored", "test_names.Outage", "test_quickstart.Cluster",
+           "test_kill.Kills")
 SHOWN = 20  # of those that cost most, or took longest
 END_LIMIT_S = 60  # of a process that has nothing left to run
 
