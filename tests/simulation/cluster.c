@@ -527,8 +527,9 @@ void cluster_do_fault(guint kind)
 		ensemble_set_clock(
 			world_between(-CLUSTER_MAX_AHEAD_MS / 2, CLUSTER_MAX_AHEAD_MS / 2));
 		break;
-	case 18:
-		ensemble_back_up();
+	case 18: /* one without the datacenter has no floor to raise */
+		if (cluster.n_claims > 0)
+			ensemble_back_up();
 		break;
 	case 19:
 		deny_something(for_us);
