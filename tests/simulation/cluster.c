@@ -30,11 +30,13 @@ static struct {
 		guint life;
 		LogEvent event;
 		guint n_lost;
+		char *why_lost;
 	} complaints[MAX_SERVERS];
 	gint64 liar_until_us; /* a server says that it has another worker ID */
 	guint liar;
 	GHashTable *floors; /* nonce to the floor's tick when it claimed last */
 	guint64 n_claims;
+	guint64 n_commits; /* changes of znodes that servers made */
 } cluster;
 
 /* What needs the network is not here. */
@@ -86,12 +88,15 @@ static void on_committed(const char *path, const char *data)
 	g_auto(ReservationRecord) before = {0}, after = {0};
 	const char *old = ensemble_read(path);
 
+	cluster.n_commits++;
 	if (!g_str_has_prefix(path, prefix) || data == NULL ||
 	    !reservation_record_from_json(data, strlen(data), &after, NULL))
 		return;
 	check_end(path, &after);
 	if (old != NULL)
 		reservation_record_from_json(old, strlen(old), &before, NULL);
+	if (*after.owner != '\0' && after.end_tick < before.end_tick)
+		world_fail("%s ends sooner than before, and is not handed back", path);
 	if (*after.owner == '\0' || g_strcmp0(before.owner, after.owner) == 0)
 		return;
 	cluster.n_claims++;
@@ -229,7 +234,7 @@ static void on_draw(gpointer data, guint64 tag)
 
 /* The log */
 
-static void on_logged(WorldMachine *machine, LogEvent event, const char *line G_GNUC_UNUSED)
+static void on_logged(WorldMachine *machine, LogEvent event, const char *line)
 {
 	Server *self = (Server *)machine;
 
@@ -238,8 +243,11 @@ static void on_logged(WorldMachine *machine, LogEvent event, const char *line G_
 	if (event == LOG_WORKER_CLAIMED &&
 	    cluster.config.draws) /* what is reserved is used at once */
 		world_after(0, on_draw, self, 1);
-	if (event == LOG_WORKER_LOST)
+	if (event == LOG_WORKER_LOST) {
 		cluster.complaints[self->number].n_lost++;
+		g_free(cluster.complaints[self->number].why_lost);
+		cluster.complaints[self->number].why_lost = g_strdup(line);
+	}
 	if (event == LOG_WORKER_WAITING || event == LOG_ZOOKEEPER_REFUSED ||
 	    event == LOG_PEERS_CONTRADICT || event == LOG_WORKER_LOST ||
 	    event == LOG_RESERVATION_SPENT || event == LOG_CLOCK_DIFFERS) {
@@ -258,6 +266,23 @@ LogEvent cluster_last_complaint(const Server *server)
 guint cluster_n_lost(const Server *server)
 {
 	return cluster.complaints[server->number].n_lost;
+}
+
+void cluster_check_lost(Server *server, const char *why)
+{
+	const char *line = cluster.complaints[server->number].why_lost;
+
+	if (line != NULL && strstr(line, why) != NULL)
+		return;
+	server->machine.is_involved = TRUE;
+	if (line == NULL)
+		world_fail("%s has not lost its worker ID", server->machine.name);
+	world_fail("%s does not log \"%s\"", server->machine.name, why);
+}
+
+guint64 cluster_n_commits(void)
+{
+	return cluster.n_commits;
 }
 
 /* The cluster */
@@ -322,8 +347,10 @@ void cluster_clear(void)
 {
 	SessionsCounts counts = sessions_counts();
 
-	for (guint i = 0; i < cluster.config.n_servers; i++)
+	for (guint i = 0; i < cluster.config.n_servers; i++) {
 		server_clear(&cluster.servers[i]);
+		g_free(cluster.complaints[i].why_lost);
+	}
 	driver_count("ids", issued_count());
 	driver_count("claims", cluster.n_claims);
 	driver_count("writes", ensemble_n_writes());
@@ -341,13 +368,17 @@ static void on_start(gpointer data, guint64 tag G_GNUC_UNUSED)
 	server_start(data);
 }
 
+void cluster_start_draws(void)
+{
+	for (guint i = 0; i < cluster.config.n_servers && cluster.config.draws; i++)
+		world_after(0, on_draw, &cluster.servers[i], 0);
+}
+
 void cluster_start(gint64 within_us)
 {
-	for (guint i = 0; i < cluster.config.n_servers; i++) {
+	for (guint i = 0; i < cluster.config.n_servers; i++)
 		world_after(world_between(0, within_us), on_start, &cluster.servers[i], 0);
-		if (cluster.config.draws)
-			world_after(0, on_draw, &cluster.servers[i], 0);
-	}
+	cluster_start_draws();
 }
 
 /* Faults */
@@ -499,8 +530,9 @@ void cluster_do_fault(guint kind)
 		ensemble_set_clock(
 			world_between(-CLUSTER_MAX_AHEAD_MS / 2, CLUSTER_MAX_AHEAD_MS / 2));
 		break;
-	case 18:
-		ensemble_back_up();
+	case 18: /* one without the datacenter has no floor to raise */
+		if (cluster.n_claims > 0)
+			ensemble_back_up();
 		break;
 	case 19:
 		deny_something(for_us);

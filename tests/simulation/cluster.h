@@ -41,6 +41,9 @@ const ClusterConfig *cluster_config(void);
 /* Starts all within @within_us. */
 void cluster_start(gint64 within_us);
 
+/* Draws from all of them from now on, whoever is up. */
+void cluster_start_draws(void);
+
 /* The server uses another layout from its next start on. */
 void cluster_set_layout(Server *server, const Layout *layout);
 
@@ -68,6 +71,11 @@ void cluster_restore(gboolean quarantine);
 LogEvent cluster_last_complaint(const Server *server);
 /* How often a server has logged worker-lost. */
 guint cluster_n_lost(const Server *server);
+/* The last worker-lost must contain @why. */
+void cluster_check_lost(Server *server, const char *why);
+
+/* How many changes of znodes servers have committed. */
+guint64 cluster_n_commits(void);
 
 /* No more faults, and what went wrong ends: clocks are set right, everybody runs. */
 void cluster_calm(void);

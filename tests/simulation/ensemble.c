@@ -160,7 +160,11 @@ static void apply_next(guint server)
 {
 	Follower *follower = &ensemble.followers[server];
 	const Change *change = ensemble.changes->pdata[follower->applied++];
-	gboolean existed = g_hash_table_contains(follower->tree, change->path);
+	const Znode *before = g_hash_table_lookup(follower->tree, change->path);
+	gboolean existed = before != NULL;
+	/* watches know nothing of ACLs */
+	gboolean is_of_acl =
+		existed && change->znode != NULL && before->changed == change->znode->changed;
 
 	follower->number = change->number;
 	if (change->znode != NULL)
@@ -171,7 +175,10 @@ static void apply_next(guint server)
 	if (!existed || change->znode == NULL)
 		g_hash_table_insert(follower->children_changed, parent_of(change->path),
 				    GSIZE_TO_POINTER(change->number));
-	if (ensemble.applied != NULL)
+	if (!existed)
+		g_hash_table_insert(follower->children_changed, g_strdup(change->path),
+				    GSIZE_TO_POINTER(change->number));
+	if (ensemble.applied != NULL && !is_of_acl)
 		ensemble.applied(server, change->path,
 				 change->znode == NULL ? ENSEMBLE_GONE
 				 : existed             ? ENSEMBLE_CHANGED
@@ -228,9 +235,18 @@ static void spread(void)
 			    (guint64)ensemble.history << 32 | ensemble.changes->len);
 }
 
+static guint next_sequence(const char *parent)
+{
+	return GPOINTER_TO_UINT(g_hash_table_lookup(ensemble.sequences, parent));
+}
+
 static void make(const char *path, const char *data, const char *auth, gint64 owner_session)
 {
 	Znode *znode = g_new0(Znode, 1);
+	char *parent = parent_of(path);
+	guint sequence = next_sequence(parent);
+
+	g_hash_table_insert(ensemble.sequences, parent, GUINT_TO_POINTER(sequence + 1));
 
 	*znode = (Znode){
 		.references = 1,
@@ -259,6 +275,7 @@ static void set(const char *path, const char *data)
 static void delete (const char *path)
 {
 	ensemble.number++;
+	g_hash_table_remove(ensemble.sequences, path);
 	put(path, NULL);
 }
 
@@ -289,6 +306,8 @@ static void end_session(Session *session)
 			delete (paths->pdata[i]);
 	}
 	spread();
+	if (ensemble.ended != NULL)
+		ensemble.ended(session->id);
 }
 
 static void on_expiry(gpointer data G_GNUC_UNUSED, guint64 tag)
@@ -366,34 +385,62 @@ static gboolean may_access(const Session *session, const char *path)
 	return g_strcmp0(znode->auth, session->auth) == 0;
 }
 
-static ZookeeperOutcome try_write(const Session *session, const ZookeeperWrite *write)
+/* Whether there is a znode once the first @n_before of @writes are done, and its version. */
+static gboolean find_version(const char *path, const ZookeeperWrite *writes, guint n_before,
+			     gint32 *out_version)
 {
-	const Znode *znode = g_hash_table_lookup(ensemble.tree, write->path);
+	const Znode *znode = g_hash_table_lookup(ensemble.tree, path);
+	gboolean exists = znode != NULL;
+
+	*out_version = exists ? znode->stat.version : 0;
+	for (guint i = 0; i < n_before; i++) {
+		if (!g_str_equal(writes[i].path, path))
+			continue;
+		exists = exists || writes[i].type == ZOOKEEPER_CREATE;
+		*out_version += writes[i].type == ZOOKEEPER_SET;
+	}
+	return exists;
+}
+
+static ZookeeperOutcome try_create(const Session *session, const ZookeeperWrite *writes, guint i)
+{
+	g_autofree char *parent = parent_of(writes[i].path);
+	const Znode *above = g_hash_table_lookup(ensemble.tree, parent);
+	gint32 version;
+
+	if (!find_version(parent, writes, i, &version))
+		return ZOOKEEPER_NO_NODE;
+	if (!may_access(session, parent))
+		return ZOOKEEPER_NO_AUTH;
+	if (find_version(writes[i].path, writes, i, &version))
+		return ZOOKEEPER_NODE_EXISTS;
+	return above != NULL && above->stat.owner_session != 0 ? ZOOKEEPER_REFUSED : ZOOKEEPER_OK;
+}
+
+/* @writes: of the same transaction, of which those before @i are done */
+static ZookeeperOutcome try_write(const Session *session, const ZookeeperWrite *writes, guint i)
+{
+	const ZookeeperWrite *write = &writes[i];
 	ZookeeperOutcome denial = find_denial(write->path, write->type != ZOOKEEPER_CHECK);
-	g_autofree char *parent = parent_of(write->path);
+	gint32 version;
 
 	if (denial != ZOOKEEPER_OK)
 		return denial;
-	if (write->type == ZOOKEEPER_CREATE) {
-		if (znode != NULL)
-			return ZOOKEEPER_NODE_EXISTS;
-		if (!g_hash_table_contains(ensemble.tree, parent))
-			return ZOOKEEPER_NO_NODE;
-		return may_access(session, parent) ? ZOOKEEPER_OK : ZOOKEEPER_NO_AUTH;
-	}
-	if (znode == NULL)
+	if (write->type == ZOOKEEPER_CREATE)
+		return try_create(session, writes, i);
+	if (!find_version(write->path, writes, i, &version))
 		return ZOOKEEPER_NO_NODE;
 	if (!may_access(session, write->path))
 		return ZOOKEEPER_NO_AUTH;
-	return write->version >= 0 && write->version != znode->stat.version ? ZOOKEEPER_BAD_VERSION
-									    : ZOOKEEPER_OK;
+	return write->version >= 0 && write->version != version ? ZOOKEEPER_BAD_VERSION
+								: ZOOKEEPER_OK;
 }
 
 static void commit(const Session *session, const EnsembleRequest *request, ZookeeperMessage *reply)
 {
 	for (guint i = 0; i < request->n_writes; i++) {
 		reply->failed = i;
-		reply->outcome = try_write(session, &request->writes[i]);
+		reply->outcome = try_write(session, request->writes, i);
 		if (reply->outcome != ZOOKEEPER_OK)
 			return;
 	}
@@ -416,16 +463,14 @@ static void create(const Session *session, const EnsembleRequest *request, Zooke
 {
 	gboolean is_ephemeral = request->operation == ENSEMBLE_CREATE_EPHEMERAL;
 	g_autofree char *parent = parent_of(request->path);
-	guint sequence = GPOINTER_TO_UINT(g_hash_table_lookup(ensemble.sequences, parent));
-	g_autofree char *path = is_ephemeral ? g_strdup_printf("%s%010u", request->path, sequence)
-					     : g_strdup(request->path);
+	g_autofree char *path =
+		is_ephemeral ? g_strdup_printf("%s%010u", request->path, next_sequence(parent))
+			     : g_strdup(request->path);
 	const ZookeeperWrite write = {.type = ZOOKEEPER_CREATE, .path = path};
 
-	reply->outcome = try_write(session, &write);
+	reply->outcome = try_write(session, &write, 0);
 	if (reply->outcome != ZOOKEEPER_OK)
 		return;
-	g_hash_table_insert(ensemble.sequences, g_steal_pointer(&parent),
-			    GUINT_TO_POINTER(sequence + 1));
 	make(path, request->data, session->auth, is_ephemeral ? session->id : 0);
 	reply->path = g_strdup(path);
 	reply->stat = ((const Znode *)g_hash_table_lookup(ensemble.tree, path))->stat;
@@ -452,14 +497,29 @@ static void set_acl(const Session *session, const EnsembleRequest *request, Zook
 	put(request->path, changed);
 }
 
+static gboolean has_children(const char *path)
+{
+	g_autoptr(GPtrArray) paths = find_paths(ensemble.tree, path);
+
+	return paths->len > 1;
+}
+
+/* Who may delete a znode is said by the ACL of its parent. */
 static void delete_one(const Session *session, const EnsembleRequest *request,
 		       ZookeeperMessage *reply)
 {
-	const ZookeeperWrite write = {
-		.type = ZOOKEEPER_CHECK, .path = request->path, .version = -1};
+	g_autofree char *parent = parent_of(request->path);
 
-	reply->outcome = try_write(session, &write);
-	if (reply->outcome == ZOOKEEPER_OK)
+	reply->outcome = find_denial(request->path, FALSE);
+	if (reply->outcome != ZOOKEEPER_OK)
+		return;
+	if (!g_hash_table_contains(ensemble.tree, request->path))
+		reply->outcome = ZOOKEEPER_NO_NODE;
+	else if (!may_access(session, parent))
+		reply->outcome = ZOOKEEPER_NO_AUTH;
+	else if (has_children(request->path))
+		reply->outcome = ZOOKEEPER_REFUSED;
+	else
 		delete (request->path);
 }
 

@@ -16,10 +16,23 @@
 #define CLOSE_LOST_ODDS   0.1
 #define NAMES_SILENT_ODDS 0.01
 
+typedef enum { WATCH_DATA, WATCH_CREATION, WATCH_CHILDREN } WatchKind;
+
+/* The server sets it when it reads, and the client when it receives the reply. */
 typedef struct {
 	char *path;
-	gboolean is_of_children;
+	WatchKind kind;
+	gboolean is_active; /* the client has received the reply */
+	gboolean is_fired;  /* the server has sent the event, and the client has not received it */
 } Watch;
+
+/* An event of a watch, on its way to the client. */
+typedef struct {
+	ZookeeperSession *session;
+	char *path;
+	gboolean is_of_children;
+	gboolean gone;
+} Notice;
 
 typedef struct {
 	ZookeeperSession *session; /* NULL: nobody waits for it any more */
@@ -27,6 +40,8 @@ typedef struct {
 	guint64 number;
 	EnsembleRequest request;
 	gboolean watch;
+	Watch *set_watch; /* (nullable): of @watch, once the server has set it */
+	guint64 seen;     /* the last write that the server had applied when it answered */
 	gint64 sent_ns;
 	guint server;
 	gboolean is_stuck;       /* it has arrived in vain: nothing got through */
@@ -44,7 +59,8 @@ struct _ZookeeperSession {
 	gboolean is_opened;
 	gboolean is_connected;
 	gboolean is_silent; /* connected, and nothing gets through */
-	gboolean is_over;   /* expired, closed or killed: it receives nothing any more */
+	gboolean is_over;   /* expired, closed or killed: it is connected no more */
+	gboolean is_closed; /* closed or killed: it receives nothing any more */
 	gint64 id;          /* 0: it has not been connected yet */
 	guint server;
 	guint generation; /* of the connection */
@@ -85,6 +101,15 @@ static gint64 draw_way_us(void)
 	return world_between(WAY_MIN_US, world_odds(LONG_WAY_ODDS) ? LONG_WAY_MAX_US : WAY_MAX_US);
 }
 
+/* When something arrives that has left now, after what has left before it. */
+static gint64 draw_arrival_us(gint64 *last_us)
+{
+	gint64 arrival_us = world_now_us() + draw_way_us();
+
+	*last_us = MAX(*last_us, arrival_us);
+	return *last_us;
+}
+
 /* Messages to the owner */
 
 void zookeeper_message_free(ZookeeperMessage *message)
@@ -102,7 +127,7 @@ void zookeeper_message_free(ZookeeperMessage *message)
 /* @message: (transfer full) */
 static void post(ZookeeperSession *self, ZookeeperMessage *message)
 {
-	if (self->is_over) {
+	if (self->is_closed) {
 		zookeeper_message_free(message);
 		return;
 	}
@@ -142,17 +167,6 @@ static void watch_free(gpointer data)
 	g_free(watch);
 }
 
-static void fire(ZookeeperSession *self, guint place, gboolean gone)
-{
-	const Watch *watch = self->watches->pdata[place];
-	ZookeeperMessage *message = message_new(ZOOKEEPER_CHANGED);
-
-	message->path = g_strdup(watch->path);
-	message->gone = gone;
-	g_ptr_array_remove_index(self->watches, place);
-	post(self, message);
-}
-
 static gboolean is_parent(const char *parent, const char *path)
 {
 	gsize length = strlen(parent);
@@ -161,12 +175,71 @@ static gboolean is_parent(const char *parent, const char *path)
 	       strchr(path + length + 1, '/') == NULL;
 }
 
-static gboolean concerns(const Watch *watch, const char *path, EnsembleChange change)
+static gboolean is_told_by(const Watch *watch, const char *path, gboolean is_of_children,
+			   gboolean gone)
 {
-	if (!watch->is_of_children)
-		return strcmp(watch->path, path) == 0;
-	return change != ENSEMBLE_CHANGED &&
-	       (is_parent(watch->path, path) || strcmp(watch->path, path) == 0);
+	return g_str_equal(watch->path, path) &&
+	       (gone || (watch->kind == WATCH_CHILDREN) == is_of_children);
+}
+
+/* The client runs its watch function once for an event, whatever the number of its watches. */
+static void on_notice(gpointer data, guint64 generation)
+{
+	Notice *notice = data;
+	ZookeeperSession *self = notice->session;
+	gboolean is_watched = FALSE;
+	ZookeeperMessage *message;
+
+	for (guint place = self->watches->len; place > 0 && self->generation == generation;
+	     place--) {
+		const Watch *watch = self->watches->pdata[place - 1];
+
+		if (!watch->is_fired ||
+		    !is_told_by(watch, notice->path, notice->is_of_children, notice->gone))
+			continue;
+		is_watched = TRUE;
+		g_ptr_array_remove_index(self->watches, place - 1);
+	}
+	if (is_watched) {
+		message = message_new(ZOOKEEPER_CHANGED);
+		message->path = g_strdup(notice->path);
+		message->gone = notice->gone;
+		post(self, message);
+	}
+	g_free(notice->path);
+	g_free(notice);
+}
+
+/* The server sends one event for all watches that it concerns, after the replies before it. */
+static void fire(ZookeeperSession *self, const char *path, gboolean is_of_children, gboolean gone)
+{
+	gboolean is_watched = FALSE;
+	Notice *notice;
+
+	for (guint i = 0; i < self->watches->len; i++) {
+		Watch *watch = self->watches->pdata[i];
+
+		if (watch->is_fired || !is_told_by(watch, path, is_of_children, gone))
+			continue;
+		watch->is_fired = is_watched = TRUE;
+	}
+	if (!is_watched)
+		return;
+	notice = g_new(Notice, 1);
+	*notice = (Notice){self, g_strdup(path), is_of_children, gone};
+	world_at(draw_arrival_us(&self->last_reply_us), on_notice, notice, self->generation);
+}
+
+static void fire_parents(ZookeeperSession *self, const char *path)
+{
+	for (guint i = 0; i < self->watches->len; i++) {
+		const Watch *watch = self->watches->pdata[i];
+
+		if (watch->kind == WATCH_CHILDREN && is_parent(watch->path, path)) {
+			fire(self, watch->path, TRUE, FALSE);
+			return;
+		}
+	}
 }
 
 static void on_applied(guint server, const char *path, EnsembleChange change)
@@ -176,42 +249,74 @@ static void on_applied(guint server, const char *path, EnsembleChange change)
 
 		if (!self->is_connected || self->server != server || self->is_silent)
 			continue;
-		for (guint place = self->watches->len; place > 0; place--) {
-			const Watch *watch = self->watches->pdata[place - 1];
+		fire(self, path, FALSE, change == ENSEMBLE_GONE);
+		if (change != ENSEMBLE_CHANGED)
+			fire_parents(self, path);
+	}
+}
 
-			if (concerns(watch, path, change))
-				fire(self, place - 1,
-				     change == ENSEMBLE_GONE && strcmp(watch->path, path) == 0);
+/* On a new connection, the client reports what it watches and the last write that it has seen. */
+static void set_watches_again(ZookeeperSession *self)
+{
+	for (guint i = 0; i < self->watches->len; i++) {
+		const Watch *watch = self->watches->pdata[i];
+		guint64 changed = 0, children_changed = 0;
+		gboolean exists =
+			ensemble_find(self->server, watch->path, &changed, &children_changed);
+
+		if (watch->kind == WATCH_CREATION) {
+			if (exists)
+				fire(self, watch->path, FALSE, FALSE);
+		} else if (!exists) {
+			fire(self, watch->path, FALSE, TRUE);
+		} else if ((watch->kind == WATCH_CHILDREN ? children_changed : changed) >
+			   self->seen) {
+			fire(self, watch->path, watch->kind == WATCH_CHILDREN, FALSE);
 		}
 	}
 }
 
-/* On a new connection: what has changed since it saw anything is told. */
-static void set_watches_again(ZookeeperSession *self)
+static WatchKind watch_kind(const Request *request)
 {
-	for (guint place = self->watches->len; place > 0; place--) {
-		const Watch *watch = self->watches->pdata[place - 1];
-		guint64 changed, children_changed;
-
-		if (!ensemble_find(self->server, watch->path, &changed, &children_changed))
-			fire(self, place - 1, TRUE);
-		else if ((watch->is_of_children ? children_changed : changed) > self->seen)
-			fire(self, place - 1, FALSE);
-	}
+	if (request->request.operation == ENSEMBLE_CHILDREN)
+		return WATCH_CHILDREN;
+	return request->reply->outcome == ZOOKEEPER_NO_NODE ? WATCH_CREATION : WATCH_DATA;
 }
 
-static void add_watch(Request *request)
+static void add_watch(ZookeeperSession *self, Request *request)
 {
-	EnsembleOperation operation = request->request.operation;
+	const char *path = request->request.path;
 	Watch *watch;
 
-	if (!request->watch ||
-	    !(request->reply->outcome == ZOOKEEPER_OK ||
-	      (operation == ENSEMBLE_EXISTS && request->reply->outcome == ZOOKEEPER_NO_NODE)))
+	if (!request->watch || (request->reply->outcome != ZOOKEEPER_OK &&
+				(request->request.operation != ENSEMBLE_EXISTS ||
+				 request->reply->outcome != ZOOKEEPER_NO_NODE)))
 		return;
+	for (guint i = 0; i < self->watches->len; i++) {
+		watch = self->watches->pdata[i];
+		if (!watch->is_fired && watch->kind == watch_kind(request) &&
+		    g_str_equal(watch->path, path)) {
+			request->set_watch = watch;
+			return;
+		}
+	}
 	watch = g_new(Watch, 1);
-	*watch = (Watch){g_strdup(request->request.path), operation == ENSEMBLE_CHILDREN};
-	g_ptr_array_add(request->session->watches, watch);
+	*watch = (Watch){g_strdup(path), watch_kind(request), FALSE, FALSE};
+	g_ptr_array_add(self->watches, watch);
+	request->set_watch = watch;
+}
+
+/* The server forgets the watches of a connection that breaks; the client knows those that it has
+ * received a reply for and no event. */
+static void forget_events(ZookeeperSession *self)
+{
+	for (guint place = self->watches->len; place > 0; place--) {
+		Watch *watch = self->watches->pdata[place - 1];
+
+		watch->is_fired = FALSE;
+		if (!watch->is_active)
+			g_ptr_array_remove_index(self->watches, place - 1);
+	}
 }
 
 /* Requests */
@@ -244,8 +349,9 @@ static void on_reply(gpointer data, guint64 tag G_GNUC_UNUSED)
 
 	if (self != NULL) {
 		g_queue_remove(&self->outstanding, request);
-		add_watch(request);
-		self->seen = MAX(self->seen, ensemble_applied(self->server));
+		if (request->set_watch != NULL)
+			request->set_watch->is_active = TRUE;
+		self->seen = MAX(self->seen, request->seen);
 		request->reply->request = request->number;
 		request->reply->sent_ns = request->sent_ns;
 		request->reply->received_ns = world_boottime_ns(self->machine);
@@ -299,9 +405,9 @@ static void on_arrival(gpointer data, guint64 tag G_GNUC_UNUSED)
 			request->is_stuck = TRUE;
 			break_connection(self);
 		} else {
-			self->last_reply_us =
-				MAX(self->last_reply_us, world_now_us() + draw_way_us());
-			world_at(self->last_reply_us, on_reply, request, 0);
+			add_watch(self, request);
+			request->seen = ensemble_applied(request->server);
+			world_at(draw_arrival_us(&self->last_reply_us), on_reply, request, 0);
 		}
 	}
 }
@@ -312,8 +418,7 @@ static void send_request(ZookeeperSession *self, Request *request)
 	request->session_id = self->id;
 	request->server = self->server;
 	g_queue_push_tail(&self->outstanding, request);
-	self->last_arrival_us = MAX(self->last_arrival_us, world_now_us() + draw_way_us());
-	world_at(self->last_arrival_us, on_arrival, request, 0);
+	world_at(draw_arrival_us(&self->last_arrival_us), on_arrival, request, 0);
 }
 
 /* The connection has ended, and the request is under way: whether it is done, and when. */
@@ -343,6 +448,13 @@ static void fail_queued(ZookeeperSession *self)
 	}
 }
 
+static void connect_later(ZookeeperSession *self)
+{
+	gint64 at_us = world_now_us() + world_between(RECONNECT_MIN_US, RECONNECT_MAX_US);
+
+	world_at(MAX(self->cut_until_us, at_us), try_connect, self, self->generation);
+}
+
 static void break_connection(ZookeeperSession *self)
 {
 	gboolean was_silent = self->is_silent;
@@ -352,6 +464,7 @@ static void break_connection(ZookeeperSession *self)
 		return;
 	self->is_connected = self->is_silent = FALSE;
 	self->generation++;
+	forget_events(self);
 	if (!was_silent)
 		self->heard_us = MIN(world_now_us(), sessions.ran_us(self->machine));
 	sessions.counts.breaks++;
@@ -362,9 +475,7 @@ static void break_connection(ZookeeperSession *self)
 	}
 	fail_queued(self);
 	if (!self->is_over)
-		world_at(MAX(self->cut_until_us,
-			     world_now_us() + world_between(RECONNECT_MIN_US, RECONNECT_MAX_US)),
-			 try_connect, self, self->generation);
+		connect_later(self);
 }
 
 static void try_connect(gpointer data, guint64 generation)
@@ -380,9 +491,7 @@ static void try_connect(gpointer data, guint64 generation)
 	    ensemble_applied(server) < self->seen) {
 		if (world_odds(0.5))
 			fail_queued(self);
-		world_at(MAX(self->cut_until_us,
-			     world_now_us() + world_between(RECONNECT_MIN_US, RECONNECT_MAX_US)),
-			 try_connect, self, generation);
+		connect_later(self);
 		return;
 	}
 	if (self->id != 0 && !ensemble_is_session_alive(self->id)) {
@@ -417,7 +526,10 @@ static gint64 on_heard_asked(gint64 id)
 
 static void on_session_ended(gint64 id)
 {
-	break_connection(g_hash_table_lookup(sessions.by_id, GSIZE_TO_POINTER(id)));
+	ZookeeperSession *self = g_hash_table_lookup(sessions.by_id, GSIZE_TO_POINTER(id));
+
+	if (!self->is_silent)
+		break_connection(self);
 }
 
 /* Names are resolved, or not: the first message. */
@@ -445,6 +557,18 @@ static void on_opened(gpointer data, guint64 tag G_GNUC_UNUSED)
 
 /* The owner's: worker/zookeeper/session.h */
 
+/* A machine that is cut off is so for its next session too. */
+static gint64 find_cut(const WorldMachine *machine)
+{
+	for (guint i = sessions.all->len; i > 0; i--) {
+		const ZookeeperSession *before = sessions.all->pdata[i - 1];
+
+		if (before->machine == machine)
+			return before->cut_until_us;
+	}
+	return 0;
+}
+
 ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 {
 	ZookeeperSession *self = g_new0(ZookeeperSession, 1);
@@ -453,6 +577,7 @@ ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 	self->config = *config;
 	self->auth = g_strdup(config->auth);
 	self->machine = world_machine();
+	self->cut_until_us = find_cut(self->machine);
 	self->watches = g_ptr_array_new_with_free_func(watch_free);
 	g_ptr_array_add(sessions.all, self);
 	g_ptr_array_add(sessions.live, self);
@@ -464,7 +589,7 @@ static void end(ZookeeperSession *self)
 {
 	Request *request;
 
-	self->is_over = TRUE;
+	self->is_over = self->is_closed = TRUE;
 	g_ptr_array_remove_fast(sessions.live, self);
 	if (self->is_connected && !self->is_silent)
 		self->heard_us = world_now_us();
@@ -480,6 +605,7 @@ void zookeeper_session_close(ZookeeperSession *self, gint64 timeout_ms G_GNUC_UN
 	Request *request;
 
 	world_pass_step(WORLD_STEP_OUTSIDE);
+	self->is_closed = TRUE;
 	if (self->is_over)
 		return;
 	if (self->is_connected && !self->is_silent && !world_odds(CLOSE_LOST_ODDS)) {
@@ -487,8 +613,7 @@ void zookeeper_session_close(ZookeeperSession *self, gint64 timeout_ms G_GNUC_UN
 		request->request.operation = ENSEMBLE_CLOSE;
 		request->session_id = self->id;
 		request->server = self->server;
-		world_at(MAX(self->last_arrival_us, world_now_us() + draw_way_us()), on_arrival,
-			 request, 0);
+		world_at(draw_arrival_us(&self->last_arrival_us), on_arrival, request, 0);
 	}
 	end(self);
 }
@@ -524,12 +649,11 @@ static guint64 ask(ZookeeperSession *self, EnsembleRequest request, gboolean wat
 	sessions.counts.requests++;
 	if (self->is_connected) {
 		send_request(self, new);
-	} else if (!self->is_over && world_odds(0.5)) {
+	} else {
 		g_queue_push_tail(&self->queued, new);
 		new->session = self;
-	} else {
-		post_unsure(self, new);
-		request_free(new);
+		if (self->is_over || world_odds(0.5))
+			fail_queued(self);
 	}
 	return self->last_request;
 }
@@ -647,6 +771,18 @@ void sessions_cut(const WorldMachine *machine, gint64 for_us, gboolean silently)
 	for (guint i = sessions.live->len; i > 0; i--)
 		if (is_of(sessions.live->pdata[i - 1], machine))
 			cut(sessions.live->pdata[i - 1], for_us, silently);
+}
+
+void sessions_mend(const WorldMachine *machine)
+{
+	for (guint i = 0; i < sessions.live->len; i++) {
+		ZookeeperSession *self = sessions.live->pdata[i];
+
+		if (!is_of(self, machine) || self->is_connected)
+			continue;
+		self->cut_until_us = 0;
+		connect_later(self);
+	}
 }
 
 void sessions_expire(const WorldMachine *machine)

@@ -24,6 +24,9 @@ void sessions_set_ran(gint64 (*ran_us)(const WorldMachine *machine));
  * two thirds of their session timeout have passed. */
 void sessions_cut(const WorldMachine *machine, gint64 for_us, gboolean silently);
 
+/* Connections that are cut can be made again from now on. */
+void sessions_mend(const WorldMachine *machine);
+
 /* The ensemble forgets the sessions. */
 void sessions_expire(const WorldMachine *machine);
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "common/reservation-record.h"
+#include "common/zookeeper/znodes.h"
 #include "tests/simulation/cluster.h"
 #include "tests/simulation/driver.h"
 #include "tests/simulation/ensemble.h"
@@ -14,6 +15,41 @@
 
 #define LENGTH_US (900 * G_TIME_SPAN_SECOND)
 #define IDLE_US   (120 * G_TIME_SPAN_SECOND)
+#define HOUR_MS   G_GINT64_CONSTANT(3600000)
+
+/* While ZooKeeper answers nothing: two tries, of a few requests each. */
+#define MAX_TRIES_PER_S 6
+
+static void live_for(gint64 ms)
+{
+	world_run_until(world_now_us() + ms * G_TIME_SPAN_MILLISECOND);
+}
+
+/* Starts all servers but those from @n on, and lets them get their worker IDs undisturbed. */
+static void start_well(const ClusterConfig *config, guint n)
+{
+	cluster_init(config);
+	sessions_set_odds(0, 0.4, 0.5);
+	for (guint i = 0; i < n; i++)
+		server_start(cluster_server(i));
+	cluster_start_draws();
+	live_for(40000);
+}
+
+/* The first @n servers must serve, and must not have lost anything. */
+static void check_undisturbed(guint n)
+{
+	for (guint i = 0; i < n; i++) {
+		Server *server = cluster_server(i);
+		g_autofree char *why = server_why_not_serving(server);
+
+		if (why == NULL && cluster_n_lost(server) == 0)
+			continue;
+		server->machine.is_involved = TRUE;
+		world_fail("%s is disturbed: %s", server->machine.name,
+			   why != NULL ? why : "it has lost its worker ID");
+	}
+}
 
 static void end_well(void)
 {
@@ -96,6 +132,7 @@ static void run_lost_history(void)
 		cluster_server(i)->machine.wall_offset_ns =
 			(i % 2 == 0 ? -1 : 1) * world_between(0, skew_ms) * 1000000;
 	cluster_start(1000);
+	live_for(5000); /* a backup without the datacenter would have no floor to raise */
 	for (guint i = 0; i < 20; i++) {
 		Server *victim = cluster_any_server();
 		/* until its reservation ends; or only its claim does, and others' clocks say more
@@ -164,6 +201,18 @@ static void run_short_outages(void)
 	end_well();
 }
 
+static void check_limits(const ClusterConfig *config)
+{
+	g_autofree char *path = cluster_path("limits");
+	const char *json = ensemble_read(path);
+	ZnodeLimits limits = {0};
+
+	if (json == NULL || !znode_limits_from_json(json, strlen(json), &limits, NULL) ||
+	    limits.reservation_ms != config->reservation_ms ||
+	    limits.max_clock_skew_ms != config->max_clock_skew_ms)
+		world_fail("%s are not the largest of all servers: %s", path, json);
+}
+
 /* Many servers start together, and nothing goes wrong: each gets a worker ID of its own at once. */
 static void run_start_together(void)
 {
@@ -172,9 +221,14 @@ static void run_start_together(void)
 	config.worker_bits = (guint)world_between(2, 3);
 	config.n_servers = (guint)world_between(2, 1 << config.worker_bits);
 	cluster_init(&config);
+	for (guint i = 0; i < config.n_servers; i++) {
+		cluster_server(i)->config.reservation_ms -= i;
+		cluster_server(i)->config.max_clock_skew_ms -= config.n_servers - 1 - i;
+	}
 	sessions_set_odds(0, 0.4, 0.5);
 	cluster_start(world_between(0, 20000));
 	world_run_until(WORLD_BEGIN_US + 20 * G_TIME_SPAN_SECOND);
+	check_limits(&config);
 	if (cluster_n_serving() != config.n_servers)
 		world_fail("%u of %u servers serve after 20 s", cluster_n_serving(),
 			   config.n_servers);
@@ -221,32 +275,38 @@ static void run_other_layout(void)
 
 /* What the documentation says of hands that break the conditions: it is detected. */
 
-static void break_record(const char *path)
+/* Returns: what the log must say */
+static const char *break_record(const char *path)
 {
 	const char *json = ensemble_read(path);
 	g_auto(ReservationRecord) record = {0};
 	g_autofree char *broken = NULL;
+	const char *why;
 
 	g_assert_true(reservation_record_from_json(json, strlen(json), &record, NULL));
 	switch (world_between(0, 4)) {
 	case 0:
 		ensemble_delete(path);
-		return;
+		return "is gone";
 	case 3: /* as it was: a history that this server has not written */
+		why = "was ZooKeeper restored from a backup";
 		break;
 	case 1: /* it ends sooner */
 		record.end_tick -= world_between(1, 1000);
+		why = "was ZooKeeper restored from a backup";
 		break;
 	case 2: /* it is another's */
 		g_free(record.owner);
 		record.owner = g_strdup("ffffffff-0000-4000-8000-000000000000");
+		why = "owner ffffffff-0000-4000-8000-000000000000";
 		break;
 	default:
 		ensemble_write(path, "{}");
-		return;
+		return "damaged";
 	}
 	broken = reservation_record_to_json(&record);
 	ensemble_write(path, broken);
+	return why;
 }
 
 /* A record that is edited or deleted under a running server: it finds out within a quarter of its
@@ -256,6 +316,7 @@ static void run_edited_record(void)
 	ClusterConfig config = cluster_draw_config();
 	g_autofree char *path = cluster_reservation_path(0);
 	const Lease *lease;
+	const char *why;
 	Server *holder = NULL;
 
 	config.n_servers = 2;
@@ -274,12 +335,11 @@ static void run_edited_record(void)
 	issued_set_lenient(TRUE);
 	lease = generator_lease(holder->generator);
 	world_note(NULL, "somebody breaks %s", path);
-	break_record(path);
+	why = break_record(path);
 	world_run_until(world_now_us() +
 			(config.reservation_ms / 4 + 2000) * G_TIME_SPAN_MILLISECOND);
 	holder->machine.is_involved = TRUE;
-	if (cluster_n_lost(holder) == 0)
-		world_fail("%s has not found out that its record was broken", holder->machine.name);
+	cluster_check_lost(holder, why);
 	if (generator_lease(holder->generator) == lease)
 		world_fail("%s goes on with a lease that it has lost", holder->machine.name);
 	holder->machine.is_involved = FALSE;
@@ -312,6 +372,296 @@ static void run_unguarded_restore(void)
 		world_fail("%u of %u servers have found out that ZooKeeper was restored",
 			   n_servers_lost(), n_serving);
 	cluster_clear();
+}
+
+/* An operator raises the floor while servers run. They go on, though what they have reserved ends
+ * below it; a server that starts waits. */
+static void run_quarantine(void)
+{
+	ClusterConfig config = cluster_draw_config();
+	Server *late;
+
+	config.worker_bits = 3;
+	config.n_servers = (guint)world_between(2, 5);
+	start_well(&config, config.n_servers - 1);
+	cluster_quarantine();
+	late = cluster_server(config.n_servers - 1);
+	server_start(late);
+	live_for(8000);
+	if (generator_lease(late->generator) != NULL)
+		world_fail("%s has not waited for the floor", late->machine.name);
+	if (cluster_last_complaint(late) != LOG_WORKER_WAITING)
+		world_fail("%s does not log that it waits for the floor", late->machine.name);
+	live_for(60000 + config.reservation_ms);
+	check_undisturbed(config.n_servers - 1);
+	end_well();
+}
+
+/* A floor that was deleted and made again has the version that servers know. One that was away
+ * meanwhile finds out that its worker ID may have been another's. */
+static void run_recreated_floor(void)
+{
+	ClusterConfig config = cluster_draw_config();
+	g_autofree char *path = znode_floor(CLUSTER_ROOT, CLUSTER_DATACENTER), *floor = NULL;
+	Server *away;
+
+	config.worker_bits = 3;
+	config.n_servers = (guint)world_between(1, 3);
+	config.reservation_ms = 5000;
+	config.session_timeout_ms = world_between(500, 3000);
+	start_well(&config, config.n_servers);
+	away = cluster_server(0);
+	sessions_cut(&away->machine, 500 * G_TIME_SPAN_MILLISECOND, FALSE);
+	cluster_quarantine();
+	floor = g_strdup(ensemble_read(path));
+	ensemble_delete(path);
+	ensemble_write(path, floor);
+	live_for(15000);
+	cluster_check_lost(away, "quarantined");
+	end_well();
+}
+
+/* ZooKeeper's clock is an hour off. If it is ahead, nobody follows it; if it is behind, nothing can
+ * be reserved, and the log says why. */
+static void run_zookeeper_clock(void)
+{
+	ClusterConfig config = cluster_draw_config();
+	gboolean is_ahead = world_odds(0.5);
+
+	config.worker_bits = 3;
+	config.n_servers = (guint)world_between(1, 4);
+	config.reservation_ms = world_between(1000, 5000);
+	start_well(&config, config.n_servers);
+	ensemble_set_clock((is_ahead ? 1 : -1) * HOUR_MS);
+	live_for(60000);
+	for (guint i = 0; i < config.n_servers; i++) {
+		Server *server = cluster_server(i);
+		g_autofree char *why = server_why_not_serving(server);
+
+		if (is_ahead != (why == NULL))
+			world_fail("%s while ZooKeeper's clock is %s: %s", server->machine.name,
+				   is_ahead ? "ahead" : "behind", why != NULL ? why : "it serves");
+		if (cluster_last_complaint(server) == LOG_N_EVENTS)
+			world_fail("%s does not log that the clocks differ", server->machine.name);
+	}
+	end_well();
+}
+
+/* A server that has not served yet ends if it is not connected for too long. The time counts from
+ * the loss of the connection. */
+static void run_slow_connection(void)
+{
+	ClusterConfig config = cluster_draw_config();
+	gboolean has_said_so = FALSE;
+	Server *waiting = NULL;
+	guint life;
+
+	config.worker_bits = 1;
+	config.n_servers = 3;
+	start_well(&config, config.n_servers);
+	for (guint i = 0; i < config.n_servers; i++)
+		if (generator_lease(cluster_server(i)->generator) == NULL)
+			waiting = cluster_server(i);
+	g_assert_nonnull(waiting);
+	life = waiting->life;
+	sessions_cut(&waiting->machine, 15 * G_TIME_SPAN_SECOND, FALSE);
+	live_for(25000);
+	if (waiting->life != life || !waiting->is_up)
+		world_fail("%s has not waited for a connection", waiting->machine.name);
+	sessions_cut(&waiting->machine, 40 * G_TIME_SPAN_SECOND, FALSE);
+	for (guint i = 0; i < 400; i++) {
+		live_for(100);
+		has_said_so |= waiting->ended_why != NULL &&
+			       strstr(waiting->ended_why, "no connection to ZooKeeper") != NULL;
+	}
+	if (!has_said_so)
+		world_fail("%s does not end without a connection", waiting->machine.name);
+	end_well();
+}
+
+/* A server that waits for its worker ID gets it as soon as the holder hands it back, even if its
+ * session has expired since. */
+static void run_heir(void)
+{
+	ClusterConfig config = cluster_draw_config();
+	guint holder = 0;
+
+	config.n_servers = 2;
+	config.worker_id = 0;
+	config.reservation_ms = 60000;
+	start_well(&config, 2);
+	if (generator_lease(cluster_server(0)->generator) == NULL)
+		holder = 1;
+	if (world_odds(0.5)) {
+		sessions_expire(&cluster_server(1 - holder)->machine);
+		live_for(5000);
+	}
+	cluster_server(holder)->stays_down = TRUE;
+	server_stop(cluster_server(holder), 3000, WORLD_NEVER_US);
+	live_for(15000);
+	{
+		g_autofree char *why = server_why_not_serving(cluster_server(1 - holder));
+
+		if (why != NULL)
+			world_fail("the heir does not serve: %s", why);
+	}
+	cluster_clear();
+}
+
+/* A server that waits for the worker ID of another that cannot be asked gets it when that one's
+ * claim is gone. */
+static void run_silent_claim(void)
+{
+	ClusterConfig config = cluster_draw_config();
+	static const char NONCE[] = "ffffffff-0000-4000-8000-000000000000";
+	g_autofree char *path = cluster_reservation_path(0), *json = NULL, *claim = NULL;
+	g_autofree char *claims = znode_claims(CLUSTER_ROOT, CLUSTER_DATACENTER), *why = NULL;
+	g_auto(ReservationRecord) record = {0};
+	Server *server;
+
+	config.n_servers = 1;
+	config.worker_id = 0;
+	config.reclaim_odds = 0;
+	start_well(&config, 1);
+	server = cluster_server(0);
+	server->stays_down = TRUE;
+	server_stop(server, 3000, WORLD_NEVER_US);
+	live_for(config.reservation_ms + 10000);
+	g_assert_true(reservation_record_from_json(ensemble_read(path), strlen(ensemble_read(path)),
+						   &record, NULL));
+	g_free(record.owner);
+	record.owner = g_strdup(NONCE);
+	json = reservation_record_to_json(&record);
+	claim = g_strdup_printf("%s/claim-%s-0000000099", claims, NONCE);
+	ensemble_write(claim, "{}");
+	ensemble_write(path, json);
+	server->stays_down = FALSE;
+	server_start(server);
+	live_for(30000);
+	if (generator_lease(server->generator) != NULL)
+		world_fail("%s does not wait for the owner of %s", server->machine.name, path);
+	ensemble_delete(claim);
+	live_for(8000);
+	why = server_why_not_serving(server);
+	if (why != NULL)
+		world_fail("%s does not serve after the claim has gone: %s", server->machine.name,
+			   why);
+	cluster_clear();
+}
+
+/* The layout in ZooKeeper becomes another while servers are away. They say so and write nothing
+ * there, until it is right again. */
+static void run_changed_layout(void)
+{
+	ClusterConfig config = cluster_draw_config();
+	g_autofree char *path = cluster_path("layout"), *before = NULL, *other = NULL;
+	Layout layout;
+	guint64 n_commits;
+
+	config.worker_bits = 3;
+	config.n_servers = (guint)world_between(1, 4);
+	start_well(&config, config.n_servers);
+	before = g_strdup(ensemble_read(path));
+	layout = *cluster_server(0)->config.layout;
+	layout.worker_bits++;
+	layout.sequence_bits--;
+	other = znode_layout_to_json(&layout);
+	sessions_set_odds(0, 1, 0);
+	sessions_cut(NULL, world_scaled(1000, 10 * G_TIME_SPAN_SECOND), FALSE);
+	ensemble_write(path, other);
+	n_commits = cluster_n_commits();
+	live_for(60000);
+	if (cluster_n_commits() != n_commits)
+		world_fail("something is written below another layout");
+	for (guint i = 0; i < config.n_servers; i++)
+		if (cluster_last_complaint(cluster_server(i)) == LOG_N_EVENTS)
+			world_fail("%s does not log that the layout is another",
+				   cluster_server(i)->machine.name);
+	ensemble_write(path, before);
+	end_well();
+}
+
+/* ZooKeeper answers everything with an error that says nothing. Servers try again, but not as fast
+ * as the answers come. */
+static void run_no_answers(void)
+{
+	ClusterConfig config = cluster_draw_config();
+	gboolean is_start = world_odds(0.5);
+	guint64 n_requests, most;
+
+	config.worker_bits = 3;
+	config.n_servers = (guint)world_between(1, 4);
+	start_well(&config, is_start ? 0 : config.n_servers);
+	n_requests = sessions_counts().requests;
+	sessions_set_odds(1, 0.4, 0.5);
+	for (guint i = 0; i < config.n_servers; i++)
+		server_start(cluster_server(i));
+	live_for(15000);
+	most = config.n_servers * 15 * MAX_TRIES_PER_S;
+	if (sessions_counts().requests - n_requests > most)
+		world_fail("%" G_GUINT64_FORMAT " requests in 15 s, of %u servers",
+			   sessions_counts().requests - n_requests, config.n_servers);
+	sessions_set_odds(0, 0.4, 0.5);
+	end_well();
+}
+
+/* A claim that is deleted is made again long before the next extension, and costs nothing. */
+static void run_deleted_claims(void)
+{
+	ClusterConfig config = cluster_draw_config();
+	g_autofree char *path = znode_claims(CLUSTER_ROOT, CLUSTER_DATACENTER);
+
+	config.worker_bits = 3;
+	config.n_servers = (guint)world_between(1, 6);
+	config.reservation_ms = 60000;
+	config.reclaim_odds = 0;
+	start_well(&config, config.n_servers);
+	for (guint i = 0; i < 5; i++) {
+		g_autoptr(GPtrArray) paths = NULL;
+
+		ensemble_delete_claims(1);
+		live_for(8000);
+		paths = ensemble_paths(path);
+		if (paths->len != 1 + config.n_servers)
+			world_fail("%u servers have %u claims", config.n_servers, paths->len - 1);
+	}
+	check_undisturbed(config.n_servers);
+	end_well();
+}
+
+static void on_cut(gpointer data, guint64 tag G_GNUC_UNUSED)
+{
+	sessions_cut(&((Server *)data)->machine, G_TIME_SPAN_SECOND, FALSE);
+}
+
+/* A server leaves its worker ID, and cannot hand it back at first. */
+static void run_pending_hand_back(void)
+{
+	ClusterConfig config = cluster_draw_config();
+	g_autofree char *path = NULL;
+	g_auto(ReservationRecord) record = {0};
+	Server *server;
+
+	config.worker_bits = 2;
+	config.n_servers = 1;
+	config.reservation_ms = 60000;
+	config.reclaim_odds = 1;
+	config.max_clock_skew_ms = 10000;
+	start_well(&config, 1);
+	server = cluster_server(0);
+	path = cluster_reservation_path(generator_lease(server->generator)->worker_id);
+	if (world_odds(0.5)) /* a record that cannot be read is left to its end */
+		ensemble_deny(path, ZOOKEEPER_REFUSED, world_now_us() + 5 * G_TIME_SPAN_SECOND);
+	else /* its request or its reply is lost */
+		world_after(world_between(0, 500 * G_TIME_SPAN_MILLISECOND), on_cut, server, 0);
+	server->machine.wall_offset_ns -= 8 * G_TIME_SPAN_SECOND * 1000;
+	live_for(30000);
+	if (!reservation_record_from_json(ensemble_read(path), strlen(ensemble_read(path)), &record,
+					  NULL) ||
+	    *record.owner != '\0')
+		world_fail("%s is not handed back", path);
+	check_undisturbed(1);
+	end_well();
 }
 
 /* One server meets something at one step of its life, for every step and every such thing: its
@@ -375,11 +725,6 @@ static void on_life_step(WorldMachine *machine, WorldStep step)
 		meet(self);
 }
 
-static void live_for(gint64 ms)
-{
-	world_run_until(world_now_us() + ms * G_TIME_SPAN_MILLISECOND);
-}
-
 static gboolean run_life(guint number)
 {
 	const ClusterConfig config = {
@@ -435,6 +780,16 @@ int main(int argc, char **argv)
 		{.name = "other-layout", .draw = run_other_layout},
 		{.name = "edited-record", .draw = run_edited_record},
 		{.name = "unguarded-restore", .draw = run_unguarded_restore},
+		{.name = "quarantine", .draw = run_quarantine},
+		{.name = "recreated-floor", .draw = run_recreated_floor},
+		{.name = "zookeeper-clock", .draw = run_zookeeper_clock},
+		{.name = "slow-connection", .draw = run_slow_connection},
+		{.name = "heir", .draw = run_heir},
+		{.name = "silent-claim", .draw = run_silent_claim},
+		{.name = "changed-layout", .draw = run_changed_layout},
+		{.name = "no-answers", .draw = run_no_answers},
+		{.name = "deleted-claims", .draw = run_deleted_claims},
+		{.name = "pending-hand-back", .draw = run_pending_hand_back},
 		{.name = "each-step", .step = run_life},
 		{0},
 	};

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/simulation/contract.h"
+#include "tests/simulation/ensemble.h"
+#include "tests/simulation/sessions.h"
+
+/* The contract test against the simulated ZooKeeper: each case in many worlds. */
+
+#define N_WORLDS   100
+#define FOREVER_US (1000000 * G_TIME_SPAN_SECOND)
+
+struct _ContractClient {
+	WorldMachine machine;
+	ZookeeperSession *session;
+};
+
+static gint64 ran_us(const WorldMachine *machine G_GNUC_UNUSED)
+{
+	return world_now_us();
+}
+
+static void wake(gpointer user_data G_GNUC_UNUSED)
+{
+}
+
+ContractClient *contract_client_new(const char *auth, gint64 timeout_ms)
+{
+	static char *known[] = {(char *)"127.0.0.1:2181", NULL};
+	ContractClient *self = g_new0(ContractClient, 1);
+	const ZookeeperSessionConfig config = {
+		.servers = known[0],
+		.known = known,
+		.auth = auth,
+		.timeout_ms = timeout_ms,
+		.wake = wake,
+	};
+
+	g_strlcpy(self->machine.name, "client", sizeof(self->machine.name));
+	self->machine.uptime_us = world_between(0, G_TIME_SPAN_DAY);
+	world_enter(&self->machine);
+	self->session = zookeeper_session_new(&config);
+	return self;
+}
+
+void contract_client_close(ContractClient *self)
+{
+	zookeeper_session_close(self->session, CONTRACT_HANG_S * 1000);
+}
+
+/* Events of the world refer to the machine: it stays until the end of the process. */
+void contract_client_free(ContractClient *self)
+{
+	contract_client_close(self);
+}
+
+ZookeeperSession *contract_client_session(ContractClient *self)
+{
+	return self->session;
+}
+
+ZookeeperMessage *contract_client_next(ContractClient *self)
+{
+	gint64 until_us = world_now_us() + CONTRACT_HANG_S * G_TIME_SPAN_SECOND;
+	ZookeeperMessage *message;
+
+	while ((message = zookeeper_session_take(self->session)) == NULL)
+		if (!world_step(until_us))
+			world_fail("there is no message");
+	return message;
+}
+
+/* The world stands still while nobody waits. */
+void contract_client_hold_replies(ContractClient *self G_GNUC_UNUSED)
+{
+}
+
+void contract_client_cut(ContractClient *self)
+{
+	sessions_cut(&self->machine, FOREVER_US, FALSE);
+}
+
+void contract_client_mend(ContractClient *self)
+{
+	sessions_mend(&self->machine);
+}
+
+gint64 contract_client_boottime_ns(ContractClient *self)
+{
+	return world_boottime_ns(&self->machine);
+}
+
+gint64 contract_leader_ms(void)
+{
+	return ensemble_now_ms();
+}
+
+void contract_run(void (*run)(const char *root))
+{
+	for (guint64 seed = 1; seed <= N_WORLDS; seed++) {
+		world_init(seed, FALSE);
+		ensemble_init();
+		sessions_init();
+		sessions_set_ran(ran_us);
+		sessions_set_odds(0, 0.4, 0.5);
+		ensemble_set_clock(world_between(-5000, 5000));
+		run("/contract");
+		sessions_clear();
+		ensemble_clear();
+		world_clear();
+	}
+}
