@@ -134,8 +134,12 @@ static void run_drawn(const DriverScenario *scenarios)
 static void run_seed(const DriverScenario *scenarios)
 {
 	for (const DriverScenario *scenario = scenarios; scenario->name != NULL; scenario++)
-		if (is_wanted(scenario))
-			run_alone(scenario, (guint64)driver.seed);
+		if (is_wanted(scenario) && !run_alone(scenario, (guint64)driver.seed)) {
+			fprintf(stderr,
+				"FAILED %s, scenario %s: there is no step %" G_GINT64_FORMAT "\n",
+				driver.name, scenario->name, driver.seed);
+			driver.n_failed++;
+		}
 }
 
 static void print_figures(void)
