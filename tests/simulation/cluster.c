@@ -19,6 +19,7 @@
 #define MAX_SERVERS        16
 #define CONNECT_TIMEOUT_MS 20000
 #define MAX_AHEAD_MS       10
+#define N_FAULTS           23 /* kinds of do_fault() */
 
 static struct {
 	ClusterConfig config;
@@ -183,11 +184,6 @@ Server *cluster_any_server(void)
 const ClusterConfig *cluster_config(void)
 {
 	return &cluster.config;
-}
-
-void cluster_set_layout(Server *server, const Layout *layout)
-{
-	server->config.layout = layout;
 }
 
 /* Draws */
@@ -475,7 +471,7 @@ static void edit_something(void)
 	ensemble_write(path, data);
 }
 
-void cluster_do_fault(guint kind)
+static void do_fault(guint kind)
 {
 	Server *server = cluster_any_server();
 	gint64 for_us = world_scaled(G_TIME_SPAN_MILLISECOND, 30 * G_TIME_SPAN_SECOND);
@@ -560,7 +556,7 @@ static void on_fault(gpointer data G_GNUC_UNUSED, guint64 tag G_GNUC_UNUSED)
 	if (cluster.is_calm)
 		return;
 	world_after(world_between(1000, 2 * cluster.fault_mean_us), on_fault, NULL, 0);
-	cluster_do_fault((guint)world_between(0, CLUSTER_N_FAULTS - 1));
+	do_fault((guint)world_between(0, N_FAULTS - 1));
 }
 
 /* Now and then a server is held up in the middle of something, or killed there. */

@@ -44,19 +44,12 @@ void cluster_start(gint64 within_us);
 /* Draws from all of them from now on, whoever is up. */
 void cluster_start_draws(void);
 
-/* The server uses another layout from its next start on. */
-void cluster_set_layout(Server *server, const Layout *layout);
-
 /* Paths */
 char *cluster_path(const char *name);
 char *cluster_reservation_path(guint worker_id);
 
 /* Faults by chance, with @mean_us from one to the next, until cluster_calm(). */
 void cluster_begin_faults(gint64 mean_us);
-
-/* One fault, of the kind @kind, which is below CLUSTER_N_FAULTS. */
-#define CLUSTER_N_FAULTS 23
-void cluster_do_fault(guint kind);
 
 /* snowflakectl registry quarantine: raises the floor, as an operator does who follows the manual.
  */

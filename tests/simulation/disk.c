@@ -402,13 +402,6 @@ void disk_put_text(const char *path, const char *text)
 	disk_edit_text(path, text);
 }
 
-char *disk_get_text(const char *path)
-{
-	const Inode *inode = disk_find(disk.root, path);
-
-	return inode != NULL ? g_strndup((const char *)inode->data->data, inode->data->len) : NULL;
-}
-
 void disk_move(const char *from, const char *to)
 {
 	g_autofree char *old_name = g_path_get_basename(from);

@@ -76,8 +76,6 @@ void disk_put_text(const char *path, const char *text);
 void disk_edit_text(const char *path, const char *text);
 /* Makes a file or a directory of any mode. */
 Inode *disk_put(const char *path, mode_t mode);
-/* (transfer full) (nullable): %NULL: there is no such file. */
-char *disk_get_text(const char *path);
 void disk_move(const char *from, const char *to);
 /* A directory with all that is in it, or a file. */
 void disk_remove_all(const char *path);

@@ -60,7 +60,7 @@ static struct {
 	gint64 last_session;
 	Denial denials[MAX_DENIALS];
 	struct {
-		GHashTable *tree, *sequences, *sessions;
+		GHashTable *tree, *sequences, *children_changed, *sessions;
 		guint64 number;
 	} backup;
 	gint64 (*heard_us)(gint64 session);
@@ -605,7 +605,8 @@ ZookeeperMessage *ensemble_execute(guint server, gint64 id, const EnsembleReques
 		break;
 	}
 	ensemble.is_for_session = FALSE;
-	if (request->operation != ENSEMBLE_SYNC)
+	/* the end of a session is spread by end_session() */
+	if (request->operation != ENSEMBLE_SYNC && request->operation != ENSEMBLE_CLOSE)
 		spread();
 	catch_up(server); /* who writes sees what was written */
 	return g_steal_pointer(&reply);
@@ -711,16 +712,17 @@ void ensemble_deny(const char *prefix, ZookeeperOutcome outcome, gint64 until_us
 	*denial = (Denial){g_strdup(prefix), outcome, until_us};
 }
 
-static GHashTable *sequences_copy(GHashTable *from)
+/* @from: path to a number */
+static GHashTable *numbers_copy(GHashTable *from)
 {
-	GHashTable *sequences = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+	GHashTable *copy = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 	GHashTableIter each;
-	gpointer path, next;
+	gpointer path, number;
 
 	g_hash_table_iter_init(&each, from);
-	while (g_hash_table_iter_next(&each, &path, &next))
-		g_hash_table_insert(sequences, g_strdup(path), next);
-	return sequences;
+	while (g_hash_table_iter_next(&each, &path, &number))
+		g_hash_table_insert(copy, g_strdup(path), number);
+	return copy;
 }
 
 static GHashTable *sessions_new(void)
@@ -749,14 +751,17 @@ static void drop_backup(void)
 {
 	g_clear_pointer(&ensemble.backup.tree, g_hash_table_unref);
 	g_clear_pointer(&ensemble.backup.sequences, g_hash_table_unref);
+	g_clear_pointer(&ensemble.backup.children_changed, g_hash_table_unref);
 	g_clear_pointer(&ensemble.backup.sessions, g_hash_table_unref);
 }
 
 void ensemble_back_up(void)
 {
 	drop_backup();
+	catch_up(0);
 	ensemble.backup.tree = tree_copy(ensemble.tree);
-	ensemble.backup.sequences = sequences_copy(ensemble.sequences);
+	ensemble.backup.sequences = numbers_copy(ensemble.sequences);
+	ensemble.backup.children_changed = numbers_copy(ensemble.followers[0].children_changed);
 	ensemble.backup.sessions = sessions_copy(ensemble.sessions);
 	ensemble.backup.number = ensemble.number;
 }
@@ -766,7 +771,7 @@ gboolean ensemble_has_backup(void)
 	return ensemble.backup.tree != NULL;
 }
 
-static void renew_followers(void)
+static void renew_followers(GHashTable *children_changed)
 {
 	for (guint server = 0; server < ENSEMBLE_SERVERS; server++) {
 		Follower *follower = &ensemble.followers[server];
@@ -775,7 +780,7 @@ static void renew_followers(void)
 		g_clear_pointer(&follower->children_changed, g_hash_table_unref);
 		*follower = (Follower){
 			.tree = tree_copy(ensemble.tree),
-			.children_changed = sequences_copy(ensemble.sequences),
+			.children_changed = numbers_copy(children_changed),
 			.number = ensemble.number,
 		};
 	}
@@ -790,14 +795,14 @@ void ensemble_restore(void)
 	g_hash_table_unref(ensemble.sequences);
 	g_hash_table_unref(ensemble.sessions);
 	ensemble.tree = tree_copy(ensemble.backup.tree);
-	ensemble.sequences = sequences_copy(ensemble.backup.sequences);
+	ensemble.sequences = numbers_copy(ensemble.backup.sequences);
 	ensemble.sessions = sessions_copy(ensemble.backup.sessions);
 	/* a client that has seen more is refused for ever, unless enough leaders were elected */
 	if (world_odds(0.7))
 		ensemble.number = ensemble.backup.number;
 	ensemble.history++;
 	g_ptr_array_set_size(ensemble.changes, 0);
-	renew_followers();
+	renew_followers(ensemble.backup.children_changed);
 	g_hash_table_iter_init(&each, ensemble.sessions);
 	while (g_hash_table_iter_next(&each, &id, &session)) {
 		((Session *)session)->heard_us = world_now_us();
@@ -825,7 +830,7 @@ void ensemble_init(void)
 	ensemble.changes = g_ptr_array_new_with_free_func(change_free);
 	make("/", "", NULL, 0);
 	g_ptr_array_set_size(ensemble.changes, 0);
-	renew_followers();
+	renew_followers(ensemble.sequences); /* of the root: 1, the number of its write */
 }
 
 void ensemble_clear(void)

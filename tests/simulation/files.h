@@ -59,9 +59,6 @@ void files_process_free(FilesProcess *process);
  * had in memory is then as it was at that moment, and must not be used. */
 gboolean files_run(FilesProcess *process, void (*call)(gpointer data), gpointer data);
 
-/* Whether the process is within files_run(), at a call that lasts. */
-gboolean files_is_running(const FilesProcess *process);
-
 /* Kills it: its descriptors are closed, and its locks gone. Within files_run() it ends at the
  * system call that it has reached. */
 void files_kill(FilesProcess *process);

@@ -454,12 +454,6 @@ GRand *__wrap_g_rand_new(void)
 	return g_rand_new_with_seed((guint32)world_between(0, G_MAXUINT32));
 }
 
-gint64 __wrap_g_get_real_time(void);
-gint64 __wrap_g_get_real_time(void)
-{
-	return world_wall_ns(world_machine()) / 1000;
-}
-
 /* In the place of client/pool/thread.c and fork.c */
 
 int pool_thread_start(pthread_t *out_thread G_GNUC_UNUSED, const char *name G_GNUC_UNUSED,

@@ -292,7 +292,7 @@ SimPool *pool_new(const PoolPlan *plan)
 	g_assert_cmpuint(plan->n_takers, <=, MAX_TAKERS);
 	self->plan = *plan;
 	memcpy(self->servers, plan->servers, plan->n_servers * sizeof(guint));
-	self->has_order = !plan->discover;
+	self->plan.servers = self->servers;
 	for (guint i = 0; i < servers_count(); i++)
 		self->upstream_age_ms = MAX(self->upstream_age_ms, servers_get(i)->max_age_ms);
 	self->has_order = self->upstream_age_ms == 0;

@@ -22,7 +22,8 @@ static void plan_round(Server *self, gint64 at_us)
 	world_at(at_us, on_round, self, ++self->rounds_tag);
 }
 
-void server_wake(gpointer data)
+/* Registry.wake */
+static void wake_server(gpointer data)
 {
 	Server *self = data;
 
@@ -102,7 +103,7 @@ void server_start(Server *self)
 	self->generator = generator_new(self->config.layout, &self->clock.clock, &policy);
 	self->registry = self->config.make_registry(self);
 	self->keeper = keeper_new(self->registry, self->generator, &self->clock, &config);
-	self->registry->wake = server_wake;
+	self->registry->wake = wake_server;
 	self->registry->wake_data = self;
 	issuer_source_init(&self->source, self->generator);
 	issuer_source_join(&self->source, self->keeper);
@@ -159,7 +160,7 @@ void server_stop(Server *self, gint64 timeout_ms, gint64 restart_after_us)
 	self->is_stopping = TRUE;
 	keeper_ask_to_stop(self->keeper, world_monotonic_us(&self->machine) +
 						 timeout_ms * G_TIME_SPAN_MILLISECOND);
-	server_wake(self);
+	wake_server(self);
 }
 
 gboolean server_is_held_up(const Server *self)
@@ -382,7 +383,7 @@ DrawStatus server_draw(Server *self, guint count)
 		self->n_refused++;
 	driver_count(status == DRAW_OK ? "draws" : "refused draws", 1);
 	if (status == DRAW_UNRESERVED)
-		server_wake(self);
+		wake_server(self);
 	check_agreement(self, status);
 	return status;
 }

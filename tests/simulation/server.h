@@ -97,6 +97,3 @@ DrawStatus server_draw(Server *self, guint count);
 /* Whether it serves by all that it says, and if not, why. (nullable) (transfer full): NULL: it
  * serves */
 char *server_why_not_serving(Server *self);
-
-/* Its next round comes at @at_us at the latest: for Registry.wake. */
-void server_wake(gpointer self);

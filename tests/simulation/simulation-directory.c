@@ -13,7 +13,6 @@
 
 #define MS(n)      ((n) * (gint64)G_TIME_SPAN_MILLISECOND)
 #define SECONDS(n) ((n) * (gint64)G_USEC_PER_SEC)
-#define RECORD     "/worker-0-0.json"
 
 static HostServer *const first = &host_servers[0], *const second = &host_servers[1];
 

@@ -266,6 +266,13 @@ gint64 __wrap_g_get_monotonic_time(void)
 	return world_monotonic_us(world.machine);
 }
 
+gint64 __wrap_g_get_real_time(void);
+gint64 __wrap_g_get_real_time(void)
+{
+	g_assert_nonnull(world.machine);
+	return world_wall_ns(world.machine) / NS_PER_US;
+}
+
 int __wrap_clock_gettime(clockid_t id, struct timespec *out_time);
 int __wrap_clock_gettime(clockid_t id, struct timespec *out_time)
 {
