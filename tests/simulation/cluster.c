@@ -33,14 +33,14 @@ static struct {
 		guint n_lost;
 		char *why_lost;
 	} complaints[MAX_SERVERS];
-	gint64 liar_until_us; /* a server says that it has another worker ID */
+	gint64 liar_until_us; /* until then, server @liar reports a wrong worker ID to its peers */
 	guint liar;
-	GHashTable *floors; /* nonce to the floor's tick when it claimed last */
+	GHashTable *floors; /* nonce to the floor's tick at the last claim of that process */
 	guint64 n_claims;
-	guint64 n_commits; /* changes of znodes that servers made */
+	guint64 n_commits; /* changes of znodes by servers */
 } cluster;
 
-/* What needs the network is not here. */
+/* The network is not simulated: nothing is known about the servers of ZooKeeper. */
 char *zookeeper_reach_describe(const char *servers G_GNUC_UNUSED,
 			       const char *certificates G_GNUC_UNUSED)
 {
@@ -70,7 +70,7 @@ static gint64 floor_tick(void)
 	return floor.tick;
 }
 
-/* What the ensemble commits */
+/* Writes that the ensemble commits */
 
 static void check_end(const char *path, const ReservationRecord *record)
 {
@@ -216,7 +216,7 @@ static void on_draw(gpointer data, guint64 tag)
 	if (!self->is_up || self->keeper == NULL)
 		return;
 	check_floor(self);
-	/* and once more at the very end of what is reserved */
+	/* and once more at the end of the reservation */
 	lease = generator_lease(self->generator);
 	if (tag == 0 && lease != NULL && world_odds(0.3)) {
 		gint64 end_ms =
@@ -237,7 +237,7 @@ static void on_logged(WorldMachine *machine, LogEvent event, const char *line)
 	if (self == NULL)
 		return;
 	if (event == LOG_WORKER_CLAIMED &&
-	    cluster.config.draws) /* what is reserved is used at once */
+	    cluster.config.draws) /* draw at once from the new lease */
 		world_after(0, on_draw, self, 1);
 	if (event == LOG_WORKER_LOST) {
 		cluster.complaints[self->number].n_lost++;
@@ -411,7 +411,7 @@ void cluster_restore(gboolean quarantine)
 	if (quarantine)
 		cluster_quarantine();
 	driver_count("restores", 1);
-	for (guint i = 0; i < cluster.config.n_servers; i++) { /* some find it late, or are new */
+	for (guint i = 0; i < cluster.config.n_servers; i++) { /* some connect late, or restart */
 		Server *server = &cluster.servers[i];
 
 		if (world_odds(0.4))
@@ -446,7 +446,7 @@ static void deny_something(gint64 for_us)
 	ensemble_deny(path, outcome, world_now_us() + for_us);
 }
 
-/* What hands can do without making an ID twice: docs/uniqueness.md, "What breaks it". */
+/* An edit by an operator that cannot cause a duplicate ID: docs/uniqueness.md, "What breaks it". */
 static void edit_something(void)
 {
 	static const char *const NAMES[] = {"limits", "layout", "datacenters/3/claims",
@@ -456,10 +456,10 @@ static void edit_something(void)
 
 	if (choice < G_N_ELEMENTS(NAMES)) {
 		path = cluster_path(NAMES[choice]);
-		/* a floor that is gone is put back as it was, later, by whoever did it */
+		/* a deleted floor is a fault of its own: run_recreated_floor() */
 		if (g_str_has_suffix(path, "floor"))
 			return;
-		world_note(NULL, "somebody deletes %s", path);
+		world_note(NULL, "an operator deletes %s", path);
 		ensemble_delete(path);
 		return;
 	}
@@ -467,7 +467,7 @@ static void edit_something(void)
 	if (ensemble_read(path) == NULL)
 		return;
 	data = g_strdup(ensemble_read(path));
-	world_note(NULL, "somebody writes %s again, as it is", path);
+	world_note(NULL, "an operator writes %s again, unchanged", path);
 	ensemble_write(path, data);
 }
 
@@ -483,7 +483,7 @@ static void do_fault(guint kind)
 	case 2:
 		sessions_cut(&server->machine, world_odds(0.5) ? 0 : for_us, world_odds(0.3));
 		break;
-	case 3: /* the quorum is lost, or another server leads */
+	case 3: /* the quorum is lost, or the leader changes */
 		sessions_cut(NULL, world_odds(0.5) ? 0 : for_us, world_odds(0.3));
 		break;
 	case 4:
@@ -526,7 +526,7 @@ static void do_fault(guint kind)
 		ensemble_set_clock(
 			world_between(-CLUSTER_MAX_AHEAD_MS / 2, CLUSTER_MAX_AHEAD_MS / 2));
 		break;
-	case 18: /* one without the datacenter has no floor to raise */
+	case 18: /* a backup without the datacenter has no floor to raise */
 		if (cluster.n_claims > 0)
 			ensemble_back_up();
 		break;
@@ -559,7 +559,7 @@ static void on_fault(gpointer data G_GNUC_UNUSED, guint64 tag G_GNUC_UNUSED)
 	do_fault((guint)world_between(0, N_FAULTS - 1));
 }
 
-/* Now and then a server is held up in the middle of something, or killed there. */
+/* Sometimes pauses or kills a server in the middle of an operation. */
 static void on_step(WorldMachine *machine, WorldStep step)
 {
 	Server *self = (Server *)machine;
@@ -583,7 +583,7 @@ void cluster_begin_faults(gint64 mean_us)
 
 void cluster_calm(void)
 {
-	world_note(NULL, "everything is well from here on");
+	world_note(NULL, "all faults end");
 	cluster.is_calm = TRUE;
 	cluster.liar_until_us = 0;
 	ensemble_set_clock(0);
@@ -597,7 +597,7 @@ void cluster_calm(void)
 
 gint64 cluster_recovery_us(void)
 {
-	/* a floor that was raised at the end, what waits for it, and what is held up or denied */
+	/* a raised floor, the servers that wait for it, the last pauses and denials */
 	return (CLUSTER_MAX_AHEAD_MS + 3 * cluster.config.max_clock_skew_ms +
 		2 * cluster.config.reservation_ms + 10 * cluster.config.session_timeout_ms +
 		90000) *
@@ -616,7 +616,7 @@ guint cluster_n_serving(void)
 	return n;
 }
 
-/* As many as there are worker IDs for. */
+/* The number of servers, or of worker IDs if that is less. */
 static guint n_that_can_serve(void)
 {
 	guint n_ids = cluster.config.worker_id >= 0 ? 1 : 1u << cluster.config.worker_bits;
@@ -624,7 +624,7 @@ static guint n_that_can_serve(void)
 	return MIN(cluster.config.n_servers, n_ids);
 }
 
-/* (nullable) (transfer full): what is not as it is to be; NULL: all is */
+/* (nullable) (transfer full): why the cluster has not recovered; NULL: it has */
 static char *why_not_recovered(void)
 {
 	for (guint i = 0; i < cluster.config.n_servers; i++) {
@@ -678,13 +678,13 @@ void cluster_check_idle(gint64 for_us)
 	for (guint i = 0; i < cluster.config.n_servers; i++) {
 		guint64 n = cluster.servers[i].n_rounds - rounds[i];
 
-		/* ten times a second for the clock; a few for each write, and, while it waits for a
-		 * worker ID, for each session timeout */
+		/* ten rounds a second for the clock; some for each write; and some for each session
+		 * timeout while the server waits for a worker ID */
 		if ((gdouble)n >
 		    seconds * 11 + writes_each * 20 + 50 +
 			    seconds * 20000 / (gdouble)cluster.config.session_timeout_ms) {
 			cluster.servers[i].machine.is_involved = TRUE;
-			world_fail("%s goes round %" G_GUINT64_FORMAT " times in %.0f s in which "
+			world_fail("%s runs %" G_GUINT64_FORMAT " rounds in %.0f s in which "
 				   "nothing happened",
 				   cluster.servers[i].machine.name, n, seconds);
 		}

@@ -12,11 +12,11 @@
 
 #define MAX_FIGURES  48
 #define FIGURE_BYTES 40
-#define HANG_S       600 /* a world that is stuck ends: most take less than a second */
+#define HANG_S       600 /* time limit of a world; most take less than a second */
 #define NO_SUCH_STEP 4
-#define STEP_SEED    1 /* of the worlds of scenarios with steps: the step is what differs */
+#define STEP_SEED    1 /* seed of each step: only the step number differs */
 
-/* Shared by the processes, of which one runs at a time. */
+/* In memory that the processes share; one process runs at a time. */
 typedef struct {
 	char what[FIGURE_BYTES];
 	guint64 number;
@@ -71,7 +71,7 @@ static int run_world(const DriverScenario *scenario, guint64 seed)
 	return status;
 }
 
-/* In a process of its own. Returns whether there is such a step. */
+/* Runs a world in its own process. Returns: whether there is such a step */
 static gboolean run_alone(const DriverScenario *scenario, guint64 seed)
 {
 	pid_t pid;
@@ -161,15 +161,14 @@ static gboolean is_known(const DriverScenario *scenarios)
 int driver_main(int argc, char **argv, const char *name, const DriverScenario *scenarios)
 {
 	const GOptionEntry entries[] = {
-		{"scenario", 0, 0, G_OPTION_ARG_STRING, &driver.scenario, "Run this one only",
+		{"scenario", 0, 0, G_OPTION_ARG_STRING, &driver.scenario, "Run only this scenario",
 		 "NAME"},
-		{"seed", 0, 0, G_OPTION_ARG_INT64, &driver.seed, "Run this seed, or step, only",
-		 "N"},
+		{"seed", 0, 0, G_OPTION_ARG_INT64, &driver.seed, "Run only this seed or step", "N"},
 		{"from", 0, 0, G_OPTION_ARG_INT64, &driver.from, "The first seed (default: 1)",
 		 "N"},
 		{"cpu-seconds", 0, 0, G_OPTION_ARG_INT64, &driver.cpu_seconds,
-		 "Draw worlds for so long (default: 10)", "N"},
-		{"trace", 0, 0, G_OPTION_ARG_NONE, &driver.trace, "Print every note", NULL},
+		 "Processor time for drawn worlds (default: 10)", "N"},
+		{"trace", 0, 0, G_OPTION_ARG_NONE, &driver.trace, "Print every note at once", NULL},
 		{"list", 0, 0, G_OPTION_ARG_NONE, &driver.list, "Print the scenarios", NULL},
 		{0},
 	};

@@ -3,33 +3,33 @@
 
 #include <string.h>
 
-/* Until a follower applies a write: mostly at once, now and then late. */
+/* The lag of a follower: mostly short, now and then long. */
 #define LAG_MIN_US      100
 #define LAG_MAX_US      (5 * G_TIME_SPAN_MILLISECOND)
 #define LONG_LAG_MAX_US (3 * G_TIME_SPAN_SECOND)
 #define LONG_LAG_ODDS   0.05
 #define MAX_DENIALS     4
 
-/* Never changed once it is in a tree: trees share it. */
+/* Immutable once it is in a tree, because trees share znodes. */
 typedef struct {
 	guint references;
 	char *data;
-	char *auth; /* (nullable): who may read and write it; NULL: anybody */
+	char *auth; /* the only session auth that may read and write; NULL: anybody may */
 	ZookeeperStat stat;
-	guint64 changed; /* the number of the write */
+	guint64 changed; /* number of the last write of its data */
 } Znode;
 
 typedef struct {
 	char *path;
-	Znode *znode; /* NULL: it is deleted */
+	Znode *znode; /* NULL: the znode is deleted */
 	guint64 number;
 } Change;
 
 typedef struct {
 	GHashTable *tree;             /* path to Znode */
 	GHashTable *children_changed; /* path to the number of a write */
-	guint applied;                /* of the changes */
-	guint64 number;               /* of the last write applied */
+	guint applied;                /* how many changes it has applied */
+	guint64 number;               /* number of the last write that it has applied */
 } Follower;
 
 typedef struct {
@@ -51,12 +51,12 @@ static struct {
 	GHashTable *sequences; /* path to the next sequence number below it */
 	GHashTable *sessions;
 	GPtrArray *changes;
-	guint64 number; /* of the last write */
+	guint64 number; /* number of the last write */
 	guint64 n_writes;
 	Follower followers[ENSEMBLE_SERVERS];
-	guint history; /* counts restores */
+	guint history; /* number of restores */
 	gint64 ahead_ms;
-	gboolean is_for_session; /* what is done now */
+	gboolean is_for_session; /* the current write is a session's request */
 	gint64 last_session;
 	Denial denials[MAX_DENIALS];
 	struct {
@@ -134,7 +134,7 @@ static gint compare_texts(gconstpointer a, gconstpointer b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The paths of a tree for which @is_wanted, in order. */
+/* (transfer full): the paths of a tree at @prefix and below, in order. */
 static GPtrArray *find_paths(GHashTable *tree, const char *prefix)
 {
 	GPtrArray *paths = g_ptr_array_new_with_free_func(g_free);
@@ -154,7 +154,7 @@ GPtrArray *ensemble_paths(const char *prefix)
 	return find_paths(ensemble.tree, prefix);
 }
 
-/* Writes: the leader's tree changes at once, the followers' later */
+/* Writes: the leader's tree changes at once, the trees of the followers later */
 
 static void apply_next(guint server)
 {
@@ -162,7 +162,7 @@ static void apply_next(guint server)
 	const Change *change = ensemble.changes->pdata[follower->applied++];
 	const Znode *before = g_hash_table_lookup(follower->tree, change->path);
 	gboolean existed = before != NULL;
-	/* watches know nothing of ACLs */
+	/* a change of an ACL fires no watch */
 	gboolean is_of_acl =
 		existed && change->znode != NULL && before->changed == change->znode->changed;
 
@@ -224,7 +224,7 @@ static void put(const char *path, Znode *znode)
 		g_hash_table_remove(ensemble.tree, path);
 }
 
-/* After all changes of a write. */
+/* Schedules the changes of a write for the followers. Call it after the last change. */
 static void spread(void)
 {
 	ensemble.n_writes++;
@@ -375,7 +375,7 @@ static ZookeeperOutcome find_denial(const char *path, gboolean is_write)
 	return ZOOKEEPER_OK;
 }
 
-/* Whether a session may read and write @path; of one that is not there, what is above it. */
+/* Whether a session may read and write @path, or there is no such znode. */
 static gboolean may_access(const Session *session, const char *path)
 {
 	const Znode *znode = g_hash_table_lookup(ensemble.tree, path);
@@ -385,7 +385,7 @@ static gboolean may_access(const Session *session, const char *path)
 	return g_strcmp0(znode->auth, session->auth) == 0;
 }
 
-/* Whether there is a znode once the first @n_before of @writes are done, and its version. */
+/* Whether there is a znode after the first @n_before of @writes, and its version then. */
 static gboolean find_version(const char *path, const ZookeeperWrite *writes, guint n_before,
 			     gint32 *out_version)
 {
@@ -417,7 +417,7 @@ static ZookeeperOutcome try_create(const Session *session, const ZookeeperWrite 
 	return above != NULL && above->stat.owner_session != 0 ? ZOOKEEPER_REFUSED : ZOOKEEPER_OK;
 }
 
-/* @writes: of the same transaction, of which those before @i are done */
+/* Checks write @i of a transaction, after the writes before it. */
 static ZookeeperOutcome try_write(const Session *session, const ZookeeperWrite *writes, guint i)
 {
 	const ZookeeperWrite *write = &writes[i];
@@ -504,7 +504,7 @@ static gboolean has_children(const char *path)
 	return paths->len > 1;
 }
 
-/* Who may delete a znode is said by the ACL of its parent. */
+/* The ACL of the parent decides who may delete a znode. */
 static void delete_one(const Session *session, const EnsembleRequest *request,
 		       ZookeeperMessage *reply)
 {
@@ -608,7 +608,7 @@ ZookeeperMessage *ensemble_execute(guint server, gint64 id, const EnsembleReques
 	/* the end of a session is spread by end_session() */
 	if (request->operation != ENSEMBLE_SYNC && request->operation != ENSEMBLE_CLOSE)
 		spread();
-	catch_up(server); /* who writes sees what was written */
+	catch_up(server); /* a client sees its own writes */
 	return g_steal_pointer(&reply);
 }
 
@@ -646,7 +646,7 @@ gboolean ensemble_find(guint server, const char *path, guint64 *out_changed,
 	return TRUE;
 }
 
-/* Faults, and what operators do */
+/* Faults, and actions of operators */
 
 gint64 ensemble_now_ms(void)
 {
@@ -730,7 +730,7 @@ static GHashTable *sessions_new(void)
 	return g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, session_free);
 }
 
-/* As of a backup: whoever lived then lives again. */
+/* Copies sessions with their state: a session that was alive at a backup is alive again. */
 static GHashTable *sessions_copy(GHashTable *from)
 {
 	GHashTable *sessions = sessions_new();
@@ -797,7 +797,7 @@ void ensemble_restore(void)
 	ensemble.tree = tree_copy(ensemble.backup.tree);
 	ensemble.sequences = numbers_copy(ensemble.backup.sequences);
 	ensemble.sessions = sessions_copy(ensemble.backup.sessions);
-	/* a client that has seen more is refused for ever, unless enough leaders were elected */
+	/* else elections have raised the number, and clients that have seen more can connect */
 	if (world_odds(0.7))
 		ensemble.number = ensemble.backup.number;
 	ensemble.history++;

@@ -13,7 +13,7 @@ void id_set_clear(IdSet *self)
 	g_clear_pointer(&self->slots, g_free);
 }
 
-/* Where @id is, or would be. By Fibonacci hashing (Knuth, volume 3, 6.4). */
+/* Returns: the slot of @id, or the free slot for it. Fibonacci hashing (Knuth, volume 3, 6.4). */
 static gint64 *slot_of(const IdSet *self, gint64 id)
 {
 	gsize mask = ((gsize)1 << self->bits) - 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/simulation/issued.h"
 
-/* What a lease has issued: from the first ID to the last. */
+/* The IDs that a lease has issued, from the first to the last. */
 typedef struct {
 	WorldMachine *machine;
 	guint64 lease;
@@ -56,7 +56,7 @@ static Hull *hull_at(GArray *hulls, guint place)
 	return &g_array_index(hulls, Hull, place);
 }
 
-/* Where the lease's hull is, or where a new one belongs. */
+/* Returns: the index of the lease's hull, or the index for a new one */
 static guint find_hull(GArray *hulls, guint64 lease, guint64 first)
 {
 	guint place = hulls->len;
@@ -99,7 +99,7 @@ void issued_add(WorldMachine *machine, guint64 lease, const IdRun *run)
 
 	if (issued.is_lenient)
 		return;
-	machine->is_involved = TRUE; /* only if one of these is wrong */
+	machine->is_involved = TRUE; /* until these checks have passed */
 	if (last - first != run->count - 1 || end.worker_id != parts.worker_id ||
 	    end.datacenter_id != parts.datacenter_id)
 		world_fail("a run is not made of consecutive IDs");

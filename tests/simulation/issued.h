@@ -5,23 +5,22 @@
 #include "tests/simulation/world.h"
 
 /*
- * Every ID that was issued in a world, and the checks that are always on:
+ * All IDs that a world has issued, with these checks:
  *
  * - no ID is issued twice;
- * - what the leases of a worker ID issue lies apart: all of one lease before all of another;
+ * - the leases of a worker ID do not overlap: all IDs of one come before all IDs of another;
  * - the IDs of a lease increase.
  *
- * The parts are read from the IDs themselves, so a wrong datacenter or worker ID shows as well.
+ * The parts are decoded from the IDs, so the checks also find a wrong datacenter or worker ID.
  */
 void issued_init(const Layout *layout);
 void issued_clear(void);
 
-/* @run was issued by @machine from a lease that @lease names: a number of its own for each lease.
- */
+/* Records that @machine has issued @run. @lease: a number that is different for each lease */
 void issued_add(WorldMachine *machine, guint64 lease, const IdRun *run);
 
 guint64 issued_count(void);
 
-/* From here on nothing is recorded or checked: the documentation says that IDs may be issued twice
- * now. Or it is again. */
+/* Switches recording and checks off, or on again: after some operator errors the documentation does
+ * not promise uniqueness. */
 void issued_set_lenient(gboolean lenient);

@@ -5,7 +5,7 @@
 
 struct _PeerCheck {
 	PeerCheckConfig config;
-	GPtrArray *peers; /* of Peer; NULL: nobody wants to know any more */
+	GPtrArray *peers; /* of Peer; NULL: the check was freed by its owner */
 	const WorldMachine *asker;
 	gint64 done_at_us;
 	gboolean is_taken;
@@ -50,7 +50,7 @@ void peer_check_free(PeerCheck *self)
 		return;
 	g_clear_pointer(&self->peers, g_ptr_array_unref);
 	if (world_now_us() > self->done_at_us)
-		g_free(self); /* else the event that is due frees it */
+		g_free(self); /* else on_done() frees it */
 }
 
 gboolean peer_check_take_report(PeerCheck *self, PeerReport *out_report)

@@ -4,8 +4,8 @@
 #include "tests/simulation/driver.h"
 #include "tests/simulation/issued.h"
 
-/* For how long what a server says of itself may disagree with its draws: it learns of an operation
- * that hangs after a second, and looks ten times a second. */
+/* How long a server's status may contradict its draws: it detects an operation that hangs after a
+ * second, and runs ten rounds a second. */
 #define DISAGREEMENT_US    (2500 * G_TIME_SPAN_MILLISECOND)
 #define MAX_ROUNDS_AT_ONCE 1000
 #define MAX_BATCH          1000
@@ -145,12 +145,12 @@ void server_stop(Server *self, gint64 timeout_ms, gint64 restart_after_us)
 {
 	if (!self->is_up || self->is_dying || self->is_stopping)
 		return;
-	if (self->keeper == NULL) { /* it is being made */
+	if (self->keeper == NULL) { /* it is starting */
 		server_kill(self, restart_after_us);
 		return;
 	}
 	self->restart_after_us = restart_after_us;
-	if (self->depth > 0) { /* it takes the signal when it runs again */
+	if (self->depth > 0) { /* the signal arrives when the server runs again */
 		self->stop_timeout_ms = timeout_ms;
 		world_at(MAX(self->resumes_at_us, world_now_us() + G_TIME_SPAN_MILLISECOND),
 			 on_stop_again, self, self->life);
@@ -197,7 +197,7 @@ void server_suspend(Server *self, gint64 for_us)
 	world_note(&self->machine, "sleeps");
 	server_hold_up(self, for_us);
 	self->asleep_until_us = world_now_us() + for_us;
-	self->machine.suspended_us += for_us; /* nobody looks before it is over */
+	self->machine.suspended_us += for_us; /* at once: no code reads the clock meanwhile */
 }
 
 /* Rounds of the keeper */
@@ -209,7 +209,7 @@ static void end_by_itself(Server *self)
 	take_down(self);
 }
 
-/* Rounds until there is nothing to do at once. Returns when the next one is due. */
+/* Runs rounds until none is due at once. Returns: when the next round is due */
 static gint64 run_rounds(Server *self)
 {
 	gint64 due_us = 0;
@@ -221,7 +221,7 @@ static gint64 run_rounds(Server *self)
 		self->n_rounds++;
 		if (++n > MAX_ROUNDS_AT_ONCE) {
 			self->machine.is_involved = TRUE;
-			world_fail("the keeper does not come to rest: %u rounds at once", n);
+			world_fail("the keeper runs %u rounds without a pause", n);
 		}
 	}
 	self->depth--;
@@ -279,18 +279,18 @@ char *server_why_not_serving(Server *self)
 	return why;
 }
 
-/* A draw that has to wait for the clock is answered a little later: that is serving. */
+/* A draw that must wait for the clock is answered soon, so it counts as answered. */
 static gboolean is_answered(DrawStatus status)
 {
 	return status == DRAW_OK || status == DRAW_WAIT;
 }
 
-/* The clock is behind where the lease begins, as it was set back; or too far ahead of the
- * registry's for more than a moment to be reserved, which the log says (clock-differs). */
+/* Whether the clock explains a refused draw: it was set back to before the lease begins, or it is
+ * too far ahead of the registry's, which the log reports as clock-differs. */
 static gboolean is_clock_to_blame(Server *self, DrawStatus status)
 {
 	const Lease *lease = generator_lease(self->generator);
-	/* the server's own clock: a step forward that ends this is held at first */
+	/* by the server's disciplined clock, which applies a step forward late */
 	gint64 now_ms = (world_boottime_ns(&self->machine) + system_clock_offset_ns(&self->clock)) /
 			CLOCK_NS_PER_MS;
 	KeeperStatus shown;
@@ -307,7 +307,7 @@ static void check_agreement(Server *self, DrawStatus status)
 	gboolean is_soon =
 		why != NULL && g_str_has_prefix(why, "the reservation cannot be extended");
 
-	/* calls go elsewhere before the reservation ends */
+	/* a server reports itself as not ready before its reservation ends */
 	if (is_answered(status) == (why == NULL) || is_soon || self->is_stopping ||
 	    is_clock_to_blame(self, status)) {
 		self->disagrees_since_us = 0;
@@ -322,7 +322,7 @@ static void check_agreement(Server *self, DrawStatus status)
 		   why != NULL ? why : "it serves", status == DRAW_OK ? "succeed" : "do not");
 }
 
-/* @began_ms: by the server's clock, before the draw; @held_up: it was, meanwhile */
+/* @began_ms: the server's clock before the draw; @held_up: the server was paused during it */
 static void check_run(Server *self, const IdRun *run, gint64 began_ms, gboolean held_up)
 {
 	const Layout *layout = self->config.layout;

@@ -6,13 +6,16 @@
 #include "worker/registry.h"
 
 /*
- * A snowflaked of a world: the real clock, generator and keeper, over a registry that the
- * simulation makes, without threads and sockets. It can be started, killed, stopped and held up at
- * any step of its code, and IDs can be drawn from it.
+ * A simulated snowflaked: the real clock, generator and keeper over a registry of the simulation,
+ * without threads and sockets. It can be started, killed, stopped and paused at any checkpoint of
+ * its code, and IDs can be drawn from it.
  *
- * Checked with each draw: what issued.h says; IDs of a process increase, unless it reclaims; the
- * time in an ID is that of the server's clock, as documented; and what get_worker and /readyz say
- * agrees with whether draws succeed.
+ * Each draw checks:
+ *
+ * - the rules of issued.h;
+ * - IDs of a process increase, unless it reclaims;
+ * - the time in an ID is that of the server's clock, as documented;
+ * - get_worker and /readyz report the server as ready if draws succeed, and only then.
  */
 typedef struct _Server Server;
 
@@ -24,10 +27,10 @@ typedef struct {
 	gint64 max_ahead_ms;
 	gboolean reclaims; /* --on-clock-step=reclaim */
 	gint64 reservation_ms;
-	/* Makes the registry of a start. */
+	/* Makes the registry for a process. */
 	Registry *(*make_registry)(Server *self);
-	/* The process has been killed: nothing that it does from here on reaches anybody. Called
-	 * before its registry is freed, maybe in the middle of one of its operations. */
+	/* The process has been killed: nothing that it does from here on has an effect. Called
+	 * before its registry is freed, possibly during an operation of the registry. */
 	void (*killed)(Server *self);
 } ServerConfig;
 
@@ -35,13 +38,13 @@ struct _Server {
 	WorldMachine machine; /* first */
 	ServerConfig config;
 	guint number;
-	guint life; /* starts so far */
+	guint life; /* number of starts */
 	char nonce[40];
 	gboolean is_up;
 	gboolean is_stopping;
-	gboolean stays_down;                    /* when it has ended, nobody starts it again */
-	gint64 held_up_since_us, resumes_at_us; /* the last time that it was held up */
-	char *ended_why; /* (nullable): the error that the last life ended with */
+	gboolean stays_down;                    /* the end of its process is final */
+	gint64 held_up_since_us, resumes_at_us; /* begin and end of the last pause */
+	char *ended_why; /* (nullable): the error that ended the last process */
 
 	SystemClock clock;
 	Generator *generator;
@@ -51,49 +54,48 @@ struct _Server {
 	ServiceConfig service;
 	Health health;
 
-	/* its own */
-	gboolean is_held_within; /* its own code: others that are held up may make it longer */
-	guint depth;             /* of calls into its code: it cannot be freed meanwhile */
-	gboolean is_dying;       /* killed while there is one */
+	/* private */
+	gboolean is_held_within; /* paused within its code, which other pauses can prolong */
+	guint depth;             /* number of calls into its code; above 0 it is not freed */
+	gboolean is_dying;       /* killed during such a call */
 	gint64 next_round_us;
 	guint64 rounds_tag;
 	gint64 stop_timeout_ms;
 	gint64 asleep_until_us;
-	gint64 restart_after_us; /* when it has stopped */
+	gint64 restart_after_us; /* from the end of its process to the next start */
 	gint64 last_id;
-	gint64 disagrees_since_us; /* 0: it does not */
+	gint64 disagrees_since_us; /* its status contradicts its draws since then; 0: no */
 	guint64 n_rounds;
-	gboolean has_served; /* in this life */
-	guint n_refused;     /* draws, in this life, since one was answered */
+	gboolean has_served; /* a draw of this process was answered */
+	guint n_refused;     /* refused draws since then */
 };
 
-/* @number: from 0 on. The server is down. */
+/* Initializes a server that is down. @number: from 0 on */
 void server_init(Server *self, guint number, const ServerConfig *config);
 void server_clear(Server *self);
 
-/* Starts it, unless it is up. */
+/* Starts the server, unless it is up. */
 void server_start(Server *self);
 
-/* kill -9, or a power failure: it ends at once. If @restart_after_us is not WORLD_NEVER_US, it
- * starts again after that. */
+/* Ends the process at once, as kill -9 or a power failure. It starts again @restart_after_us later,
+ * unless that is WORLD_NEVER_US. */
 void server_kill(Server *self, gint64 restart_after_us);
 
-/* SIGTERM: it may take @timeout_ms to hand back. */
+/* Stops the server, as SIGTERM: the release can take @timeout_ms. */
 void server_stop(Server *self, gint64 timeout_ms, gint64 restart_after_us);
 
-/* SIGSTOP, and SIGCONT after @for_us. Called within its own code, as by WorldStepped, it runs the
- * world until then. */
+/* Pauses the server, as SIGSTOP and SIGCONT after @for_us. If called within the server's code, as
+ * by a checkpoint hook, it runs the world until then. */
 void server_hold_up(Server *self, gint64 for_us);
 
-/* The machine sleeps: as held up, but its monotonic clock stops too, and it is not killed
- * meanwhile. */
+/* Suspends the machine: a pause in which the monotonic clock stops, too, and no kill has an effect.
+ */
 void server_suspend(Server *self, gint64 for_us);
 
 gboolean server_is_held_up(const Server *self);
 
-/* Draws; a server that is down or held up answers DRAW_UNRESERVED, and nothing is checked. */
+/* Draws IDs and checks them. Returns: DRAW_UNRESERVED if the server is down or paused */
 DrawStatus server_draw(Server *self, guint count);
 
-/* Whether it serves by all that it says, and if not, why. (nullable) (transfer full): NULL: it
- * serves */
+/* (nullable) (transfer full): why the server does not report itself as ready; NULL: it does */
 char *server_why_not_serving(Server *self);

@@ -5,7 +5,7 @@
 
 #include "tests/simulation/ensemble.h"
 
-/* From a client to the ensemble, or back. */
+/* Latencies, one way. */
 #define WAY_MIN_US        50
 #define WAY_MAX_US        1500
 #define LONG_WAY_MAX_US   (400 * G_TIME_SPAN_MILLISECOND)
@@ -18,7 +18,7 @@
 
 typedef enum { WATCH_DATA, WATCH_CREATION, WATCH_CHILDREN } WatchKind;
 
-/* The server sets it when it reads, and the client when it receives the reply. */
+/* A watch. The server sets it when it executes the read, the client when it receives the reply. */
 typedef struct {
 	char *path;
 	WatchKind kind;
@@ -26,7 +26,7 @@ typedef struct {
 	gboolean is_fired;  /* the server has sent the event, and the client has not received it */
 } Watch;
 
-/* An event of a watch, on its way to the client. */
+/* An event of a watch, under way to the client. */
 typedef struct {
 	ZookeeperSession *session;
 	char *path;
@@ -35,19 +35,19 @@ typedef struct {
 } Notice;
 
 typedef struct {
-	ZookeeperSession *session; /* NULL: nobody waits for it any more */
+	ZookeeperSession *session; /* NULL: no session waits for the reply */
 	gint64 session_id;
 	guint64 number;
 	EnsembleRequest request;
 	gboolean watch;
-	Watch *set_watch; /* (nullable): of @watch, once the server has set it */
-	guint64 seen;     /* the last write that the server had applied when it answered */
+	Watch *set_watch; /* (nullable): the watch, when the server has set it */
+	guint64 seen;     /* number of the last write that the server had applied at its reply */
 	gint64 sent_ns;
 	guint server;
-	gboolean is_stuck;       /* it has arrived in vain: nothing got through */
-	gboolean is_lost;        /* it will not be done */
-	gint64 late_at_us;       /* it is not done before */
-	ZookeeperMessage *reply; /* NULL: it was not done yet */
+	gboolean is_stuck;       /* it has arrived, but the connection is silent */
+	gboolean is_lost;        /* the ensemble never executes it */
+	gint64 late_at_us;       /* the earliest time of its execution */
+	ZookeeperMessage *reply; /* NULL: it has not been executed */
 } Request;
 
 struct _ZookeeperSession {
@@ -58,14 +58,14 @@ struct _ZookeeperSession {
 	guint64 last_request;
 	gboolean is_opened;
 	gboolean is_connected;
-	gboolean is_silent; /* connected, and nothing gets through */
-	gboolean is_over;   /* expired, closed or killed: it is connected no more */
-	gboolean is_closed; /* closed or killed: it receives nothing any more */
-	gint64 id;          /* 0: it has not been connected yet */
+	gboolean is_silent; /* connected, but no message passes */
+	gboolean is_over;   /* expired, closed or killed: it connects no more */
+	gboolean is_closed; /* closed or killed: it receives no message */
+	gint64 id;          /* 0: it has never been connected */
 	guint server;
-	guint generation; /* of the connection */
-	guint64 seen;     /* the last write that it has seen */
-	gint64 heard_us;  /* by the ensemble, last, when it was connected */
+	guint generation; /* number of broken connections */
+	guint64 seen;     /* number of the last write that it has seen */
+	gint64 heard_us;  /* time of its last message to the ensemble on an ended connection */
 	gint64 cut_until_us;
 	gint64 last_arrival_us, last_reply_us; /* requests and replies keep their order */
 	GQueue outstanding;                    /* of Request */
@@ -74,13 +74,13 @@ struct _ZookeeperSession {
 };
 
 static struct {
-	GPtrArray *all;    /* to be freed at the end: events refer to them */
-	GPtrArray *live;   /* those that are not over */
-	GHashTable *by_id; /* the one that has a session's ID */
+	GPtrArray *all;    /* freed at the end, because events refer to them */
+	GPtrArray *live;   /* sessions that are not over */
+	GHashTable *by_id; /* session ID to session */
 	gint64 (*ran_us)(const WorldMachine *machine);
 	gint64 names_lost_until_us;
 	gdouble moved_odds;
-	gdouble lost_odds, late_odds; /* of requests under way when a connection breaks */
+	gdouble lost_odds, late_odds; /* for requests under way when a connection breaks */
 	SessionsCounts counts;
 } sessions;
 
@@ -101,7 +101,7 @@ static gint64 draw_way_us(void)
 	return world_between(WAY_MIN_US, world_odds(LONG_WAY_ODDS) ? LONG_WAY_MAX_US : WAY_MAX_US);
 }
 
-/* When something arrives that has left now, after what has left before it. */
+/* Draws the arrival of a message that is sent now. Messages keep their order: @last_us. */
 static gint64 draw_arrival_us(gint64 *last_us)
 {
 	gint64 arrival_us = world_now_us() + draw_way_us();
@@ -182,7 +182,7 @@ static gboolean is_told_by(const Watch *watch, const char *path, gboolean is_of_
 	       (gone || (watch->kind == WATCH_CHILDREN) == is_of_children);
 }
 
-/* The client runs its watch function once for an event, whatever the number of its watches. */
+/* The client runs its watch function once for an event, even if several watches match. */
 static void on_notice(gpointer data, guint64 generation)
 {
 	Notice *notice = data;
@@ -210,7 +210,7 @@ static void on_notice(gpointer data, guint64 generation)
 	g_free(notice);
 }
 
-/* The server sends one event for all watches that it concerns, after the replies before it. */
+/* The server sends one event for all watches that match, after its earlier replies. */
 static void fire(ZookeeperSession *self, const char *path, gboolean is_of_children, gboolean gone)
 {
 	gboolean is_watched = FALSE;
@@ -362,7 +362,7 @@ static void on_reply(gpointer data, guint64 tag G_GNUC_UNUSED)
 
 static void break_connection(ZookeeperSession *self);
 
-/* A real ensemble does nothing for a connection whose session has another one by now. */
+/* A real ensemble drops requests of a connection if their session has a newer connection. */
 static gboolean is_too_late(const Request *request)
 {
 	const ZookeeperSession *owner =
@@ -371,7 +371,7 @@ static gboolean is_too_late(const Request *request)
 	return sessions.late_odds <= 0 && owner->is_connected;
 }
 
-/* The ensemble believes that the session has moved to another of its servers. */
+/* The reply of a server that finds the session at another server. */
 static ZookeeperMessage *refuse_moved(void)
 {
 	ZookeeperMessage *reply = message_new(ZOOKEEPER_REPLY);
@@ -421,11 +421,11 @@ static void send_request(ZookeeperSession *self, Request *request)
 	world_at(draw_arrival_us(&self->last_arrival_us), on_arrival, request, 0);
 }
 
-/* The connection has ended, and the request is under way: whether it is done, and when. */
+/* Draws whether and when a request under way is executed after the end of its connection. */
 static void leave_to_fate(Request *request)
 {
 	request->session = NULL;
-	if (request->reply != NULL) /* it was done */
+	if (request->reply != NULL) /* it has been executed */
 		return;
 	request->is_lost = world_odds(sessions.lost_odds);
 	if (world_odds(sessions.late_odds))
@@ -532,7 +532,7 @@ static void on_session_ended(gint64 id)
 		break_connection(self);
 }
 
-/* Names are resolved, or not: the first message. */
+/* The first message: whether the names of the servers were resolved. */
 static void on_opened(gpointer data, guint64 tag G_GNUC_UNUSED)
 {
 	ZookeeperSession *self = data;
@@ -555,9 +555,9 @@ static void on_opened(gpointer data, guint64 tag G_GNUC_UNUSED)
 			    self->generation);
 }
 
-/* The owner's: worker/zookeeper/session.h */
+/* worker/zookeeper/session.h */
 
-/* A machine that is cut off is so for its next session too. */
+/* Returns: until when a machine is cut off, by its last session: the next one inherits it */
 static gint64 find_cut(const WorldMachine *machine)
 {
 	for (guint i = sessions.all->len; i > 0; i--) {
@@ -825,7 +825,7 @@ void sessions_init(void)
 	ensemble_set_applied(on_applied);
 }
 
-/* Requests under way are left to the end of the process. */
+/* Requests under way are not freed: the process ends soon. */
 void sessions_clear(void)
 {
 	for (guint i = 0; i < sessions.all->len; i++) {

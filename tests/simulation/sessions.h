@@ -5,43 +5,43 @@
 #include "worker/zookeeper/session.h"
 
 /*
- * ZooKeeper's client in a world: worker/zookeeper/session.h over a simulated ensemble, in virtual
- * time. A session belongs to the machine that makes it.
+ * A simulated ZooKeeper client: worker/zookeeper/session.h over ensemble.h, in virtual time. A
+ * session belongs to the machine that makes it.
  *
- * When a connection breaks, each request under way is lost before it reaches the ensemble, or is
- * done and its reply is lost, or is done later: after the client has connected again, or never, if
- * its session has expired. The client learns only that it cannot know.
+ * If a connection breaks, the ensemble executes each request under way before, later or never. A
+ * late request can arrive after the client has connected again; it fails if its session has
+ * expired. The client receives ZOOKEEPER_UNSURE for each of them.
  */
 void sessions_init(void);
 void sessions_clear(void);
 
-/* When the code of a machine ran last: now, unless it is held up. */
+/* @ran_us: returns the time at which a machine ran last: now, unless it is paused. */
 void sessions_set_ran(gint64 (*ran_us)(const WorldMachine *machine));
 
-/* Each of these concerns the sessions of one machine, or all: NULL. */
+/* Faults of the sessions of one machine. @machine: (nullable): all machines */
 
-/* Connections break, and cannot be made again for so long. @silently: the clients notice only when
- * two thirds of their session timeout have passed. */
+/* Breaks connections, and refuses new ones for @for_us. @silently: clients notice it only after two
+ * thirds of their session timeout. */
 void sessions_cut(const WorldMachine *machine, gint64 for_us, gboolean silently);
 
-/* Connections that are cut can be made again from now on. */
+/* Ends sessions_cut() early: clients can connect again. */
 void sessions_mend(const WorldMachine *machine);
 
-/* The ensemble forgets the sessions. */
+/* Expires the sessions at once. */
 void sessions_expire(const WorldMachine *machine);
 
-/* The process has ended: requests under way may still arrive, and nothing is received any more. */
+/* The process has been killed: requests under way can still arrive, but it receives no reply. */
 void sessions_kill(const WorldMachine *machine);
 
-/* How likely it is that a request is refused as its session has moved; and that one that is under
- * way when its connection breaks is never done, or is done later. The real ensemble is milder: no
- * request is done after the session has connected again; with @late 0 it is like that here. */
+/* Sets probabilities. @moved: a request is refused because its session has moved. @lost: a request
+ * under way is never executed if the connection breaks. @late: it arrives late. A real ensemble
+ * does not execute a request after the session has connected again: set @late to 0 for that. */
 void sessions_set_odds(gdouble moved, gdouble lost, gdouble late);
 
-/* Names of servers cannot be resolved for so long. */
+/* DNS lookups of the ensemble's servers fail for @for_us. */
 void sessions_lose_names(gint64 for_us);
 
-/* Of all machines, so far. */
+/* Totals of all machines. */
 typedef struct {
 	guint64 requests, breaks, lost, late;
 } SessionsCounts;

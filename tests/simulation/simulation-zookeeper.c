@@ -10,14 +10,14 @@
 #include "tests/simulation/sessions.h"
 
 /*
- * Servers that register in ZooKeeper: what docs/uniqueness.md and docs/registration.md promise.
+ * Servers that register in ZooKeeper: the promises of docs/uniqueness.md and docs/registration.md.
  */
 
 #define LENGTH_US (900 * G_TIME_SPAN_SECOND)
 #define IDLE_US   (120 * G_TIME_SPAN_SECOND)
 #define HOUR_MS   G_GINT64_CONSTANT(3600000)
 
-/* While ZooKeeper answers nothing: two tries, of a few requests each. */
+/* Requests of a server while ZooKeeper answers none: two tries, of three requests each. */
 #define MAX_TRIES_PER_S 6
 
 static void live_for(gint64 ms)
@@ -25,7 +25,7 @@ static void live_for(gint64 ms)
 	world_run_until(world_now_us() + ms * G_TIME_SPAN_MILLISECOND);
 }
 
-/* Starts all servers but those from @n on, and lets them get their worker IDs undisturbed. */
+/* Starts the first @n servers, and waits until they have worker IDs. No fault occurs. */
 static void start_well(const ClusterConfig *config, guint n)
 {
 	cluster_init(config);
@@ -36,7 +36,7 @@ static void start_well(const ClusterConfig *config, guint n)
 	live_for(40000);
 }
 
-/* The first @n servers must serve, and must not have lost anything. */
+/* Fails unless the first @n servers serve, and have never lost their worker IDs. */
 static void check_undisturbed(guint n)
 {
 	for (guint i = 0; i < n; i++) {
@@ -80,7 +80,7 @@ static void run_faults(const ClusterConfig *config)
 	end_well();
 }
 
-/* Everything that can go wrong, without hands that break the conditions. */
+/* All faults, except operator errors that the documentation excludes. */
 static void run_everything(void)
 {
 	const ClusterConfig config = cluster_draw_config();
@@ -88,7 +88,7 @@ static void run_everything(void)
 	run_faults(&config);
 }
 
-/* The same, for servers that are all started with the same --worker-id. */
+/* All faults, for servers that are started with the same --worker-id. */
 static void run_same_worker_id(void)
 {
 	ClusterConfig config = cluster_draw_config();
@@ -99,7 +99,7 @@ static void run_same_worker_id(void)
 	run_faults(&config);
 }
 
-/* The same, where requests mostly arrive late, after others. */
+/* All faults, with requests that mostly arrive late, after newer ones. */
 static void run_late_requests(void)
 {
 	ClusterConfig config = cluster_draw_config();
@@ -114,9 +114,9 @@ static void run_late_requests(void)
 	end_well();
 }
 
-/* Again and again: a backup, a server that is cut off until its worker ID goes to another whose
- * clock is ahead of its own, and the backup comes back, in which the worker ID is still the first
- * one's. */
+/* Restores from old backups. After each backup, a server is cut off until its worker ID goes to a
+ * server whose clock is ahead. Then the backup is restored, in which the first server still has the
+ * worker ID. */
 static void run_lost_history(void)
 {
 	ClusterConfig config = cluster_draw_config();
@@ -135,8 +135,8 @@ static void run_lost_history(void)
 	live_for(5000); /* a backup without the datacenter would have no floor to raise */
 	for (guint i = 0; i < 20; i++) {
 		Server *victim = cluster_any_server();
-		/* until its reservation ends; or only its claim does, and others' clocks say more
-		 */
+		/* until the end of its reservation; or the end of its claim, with which other
+		 * clocks can see the end of its reservation, too */
 		gint64 away_ms = world_odds(0.5) ? config.reservation_ms + world_between(0, 3000)
 						 : config.session_timeout_ms * world_between(1, 3);
 		gint64 away_us = away_ms * G_TIME_SPAN_MILLISECOND;
@@ -165,8 +165,8 @@ static guint n_servers_lost(void)
 	return n;
 }
 
-/* Connections break, also silently, sessions expire and leaders change, each for a moment: nobody
- * notices. Each server keeps its worker ID, and no draw is refused. */
+/* Short outages: connections break, also silently, and sessions expire. Each server keeps its
+ * worker ID, and no draw is refused. */
 static void run_short_outages(void)
 {
 	ClusterConfig config = cluster_draw_config();
@@ -210,10 +210,10 @@ static void check_limits(const ClusterConfig *config)
 	if (json == NULL || !znode_limits_from_json(json, strlen(json), &limits, NULL) ||
 	    limits.reservation_ms != config->reservation_ms ||
 	    limits.max_clock_skew_ms != config->max_clock_skew_ms)
-		world_fail("%s are not the largest of all servers: %s", path, json);
+		world_fail("%s are not the largest limits of all servers: %s", path, json);
 }
 
-/* Many servers start together, and nothing goes wrong: each gets a worker ID of its own at once. */
+/* Many servers start together without faults: each gets its own worker ID at once. */
 static void run_start_together(void)
 {
 	ClusterConfig config = cluster_draw_config();
@@ -236,7 +236,7 @@ static void run_start_together(void)
 	cluster_clear();
 }
 
-/* A server with another layout says so and ends; the others are not troubled. */
+/* A server with another layout logs that and ends. The other servers keep serving. */
 static void run_other_layout(void)
 {
 	static const Layout OTHER = {
@@ -273,7 +273,7 @@ static void run_other_layout(void)
 	end_well();
 }
 
-/* What the documentation says of hands that break the conditions: it is detected. */
+/* Operator errors that the documentation says are detected */
 
 /* Returns: what the log must say */
 static const char *break_record(const char *path)
@@ -288,14 +288,14 @@ static const char *break_record(const char *path)
 	case 0:
 		ensemble_delete(path);
 		return "is gone";
-	case 3: /* as it was: a history that this server has not written */
+	case 3: /* the same text, in a version that this server has not written */
 		why = "was ZooKeeper restored from a backup";
 		break;
 	case 1: /* it ends sooner */
 		record.end_tick -= world_between(1, 1000);
 		why = "was ZooKeeper restored from a backup";
 		break;
-	case 2: /* it is another's */
+	case 2: /* another owner */
 		g_free(record.owner);
 		record.owner = g_strdup("ffffffff-0000-4000-8000-000000000000");
 		why = "owner ffffffff-0000-4000-8000-000000000000";
@@ -309,8 +309,8 @@ static const char *break_record(const char *path)
 	return why;
 }
 
-/* A record that is edited or deleted under a running server: it finds out within a quarter of its
- * reservation, logs worker-lost and issues nothing more from that lease. */
+/* A record is edited or deleted while its server runs. The server detects it within a quarter of
+ * its reservation, logs worker-lost and issues no more IDs from that lease. */
 static void run_edited_record(void)
 {
 	ClusterConfig config = cluster_draw_config();
@@ -346,8 +346,8 @@ static void run_edited_record(void)
 	cluster_clear();
 }
 
-/* ZooKeeper is restored from a backup, and nobody quarantines: each server that runs, and has
- * written since the backup, finds out on its new connection. */
+/* ZooKeeper is restored from a backup without a quarantine. Each server that has written since the
+ * backup detects it on its new connection. */
 static void run_unguarded_restore(void)
 {
 	ClusterConfig config = cluster_draw_config();
@@ -369,13 +369,13 @@ static void run_unguarded_restore(void)
 	world_run_until(world_now_us() +
 			(5000 + 5 * config.session_timeout_ms) * G_TIME_SPAN_MILLISECOND);
 	if (n_servers_lost() < n_serving)
-		world_fail("%u of %u servers have found out that ZooKeeper was restored",
+		world_fail("%u of %u servers have detected that ZooKeeper was restored",
 			   n_servers_lost(), n_serving);
 	cluster_clear();
 }
 
-/* An operator raises the floor while servers run. They go on, though what they have reserved ends
- * below it; a server that starts waits. */
+/* An operator raises the floor while servers run. The servers keep serving, although their
+ * reservations end below it. A server that starts waits. */
 static void run_quarantine(void)
 {
 	ClusterConfig config = cluster_draw_config();
@@ -397,8 +397,8 @@ static void run_quarantine(void)
 	end_well();
 }
 
-/* A floor that was deleted and made again has the version that servers know. One that was away
- * meanwhile finds out that its worker ID may have been another's. */
+/* A floor that was deleted and made again has the version that servers know. A server that was
+ * disconnected meanwhile must still detect it: its worker ID can have had another owner. */
 static void run_recreated_floor(void)
 {
 	ClusterConfig config = cluster_draw_config();
@@ -421,8 +421,8 @@ static void run_recreated_floor(void)
 	end_well();
 }
 
-/* ZooKeeper's clock is an hour off. If it is ahead, nobody follows it; if it is behind, nothing can
- * be reserved, and the log says why. */
+/* ZooKeeper's clock is an hour off. If it is ahead, the servers do not follow it. If it is behind,
+ * they cannot extend, and the log says why. */
 static void run_zookeeper_clock(void)
 {
 	ClusterConfig config = cluster_draw_config();
@@ -479,8 +479,8 @@ static void run_slow_connection(void)
 	end_well();
 }
 
-/* A server that waits for its worker ID gets it as soon as the holder hands it back, even if its
- * session has expired since. */
+/* A server that waits for its worker ID gets it as soon as the holder releases it, even if the
+ * session of the waiting server has expired. */
 static void run_heir(void)
 {
 	ClusterConfig config = cluster_draw_config();
@@ -503,13 +503,13 @@ static void run_heir(void)
 		g_autofree char *why = server_why_not_serving(cluster_server(1 - holder));
 
 		if (why != NULL)
-			world_fail("the heir does not serve: %s", why);
+			world_fail("the server that waited does not serve: %s", why);
 	}
 	cluster_clear();
 }
 
-/* A server that waits for the worker ID of another that cannot be asked gets it when that one's
- * claim is gone. */
+/* A server waits for the worker ID of an owner that does not answer. It gets the worker ID when the
+ * owner's claim is gone. */
 static void run_silent_claim(void)
 {
 	ClusterConfig config = cluster_draw_config();
@@ -549,8 +549,8 @@ static void run_silent_claim(void)
 	cluster_clear();
 }
 
-/* The layout in ZooKeeper becomes another while servers are away. They say so and write nothing
- * there, until it is right again. */
+/* The layout in ZooKeeper is changed while the servers are disconnected. They log that and write
+ * nothing until it is right again. */
 static void run_changed_layout(void)
 {
 	ClusterConfig config = cluster_draw_config();
@@ -575,14 +575,14 @@ static void run_changed_layout(void)
 		world_fail("something is written below another layout");
 	for (guint i = 0; i < config.n_servers; i++)
 		if (cluster_last_complaint(cluster_server(i)) == LOG_N_EVENTS)
-			world_fail("%s does not log that the layout is another",
+			world_fail("%s does not log that the layout differs",
 				   cluster_server(i)->machine.name);
 	ensemble_write(path, before);
 	end_well();
 }
 
-/* ZooKeeper answers everything with an error that says nothing. Servers try again, but not as fast
- * as the answers come. */
+/* ZooKeeper fails each request with an error that leaves the outcome open. The servers retry with a
+ * backoff. */
 static void run_no_answers(void)
 {
 	ClusterConfig config = cluster_draw_config();
@@ -605,7 +605,8 @@ static void run_no_answers(void)
 	end_well();
 }
 
-/* A claim that is deleted is made again long before the next extension, and costs nothing. */
+/* A claim that is deleted is made again long before the next extension, and the worker ID is kept.
+ */
 static void run_deleted_claims(void)
 {
 	ClusterConfig config = cluster_draw_config();
@@ -634,7 +635,7 @@ static void on_cut(gpointer data, guint64 tag G_GNUC_UNUSED)
 	sessions_cut(&((Server *)data)->machine, G_TIME_SPAN_SECOND, FALSE);
 }
 
-/* A server leaves its worker ID, and cannot hand it back at first. */
+/* A server changes its worker ID, and its first attempt to release the old one fails. */
 static void run_pending_hand_back(void)
 {
 	ClusterConfig config = cluster_draw_config();
@@ -650,26 +651,26 @@ static void run_pending_hand_back(void)
 	start_well(&config, 1);
 	server = cluster_server(0);
 	path = cluster_reservation_path(generator_lease(server->generator)->worker_id);
-	if (world_odds(0.5)) /* a record that cannot be read is left to its end */
+	if (world_odds(0.5)) /* only writes fail: a record that cannot be read is not released */
 		ensemble_deny(path, ZOOKEEPER_REFUSED, world_now_us() + 5 * G_TIME_SPAN_SECOND);
-	else /* its request or its reply is lost */
+	else /* the request or the reply is lost */
 		world_after(world_between(0, 500 * G_TIME_SPAN_MILLISECOND), on_cut, server, 0);
 	server->machine.wall_offset_ns -= 8 * G_TIME_SPAN_SECOND * 1000;
 	live_for(30000);
 	if (!reservation_record_from_json(ensemble_read(path), strlen(ensemble_read(path)), &record,
 					  NULL) ||
 	    *record.owner != '\0')
-		world_fail("%s is not handed back", path);
+		world_fail("%s is not released", path);
 	check_undisturbed(1);
 	end_well();
 }
 
-/* One server meets something at one step of its life, for every step and every such thing: its
- * requests and the answers to them. */
+/* One disturbance at one checkpoint of a server: each kind of disturbance at each request and each
+ * reply of a process. */
 
 typedef enum {
 	MEETS_DEATH,
-	MEETS_SHORT_HOLD, /* its session lives on */
+	MEETS_SHORT_HOLD, /* its session survives */
 	MEETS_LONG_HOLD,  /* its session and its reservation end */
 	MEETS_BROKEN_CONNECTION,
 	MEETS_EXPIRY,
@@ -679,9 +680,9 @@ typedef enum {
 } Meeting;
 
 static struct {
-	guint step; /* when it happens */
+	guint step; /* the checkpoint of the disturbance */
 	Meeting meeting;
-	guint n_steps; /* so far */
+	guint n_steps; /* checkpoints so far */
 } life;
 
 static void meet(Server *self)
@@ -762,7 +763,7 @@ static gboolean run_life(guint number)
 	if (life.n_steps <= life.step)
 		return FALSE;
 	cluster_calm();
-	/* a raised floor, and a reservation of before the hold, end within that */
+	/* a raised floor, and a reservation from before the pause, end within that */
 	cluster_check_recovered(40 * G_TIME_SPAN_SECOND);
 	cluster_clear();
 	return TRUE;

@@ -11,7 +11,7 @@
 #define NS_PER_SECOND G_GINT64_CONSTANT(1000000000)
 
 #define N_NOTES    20000
-#define N_SHOWN    120 /* of them, after a failure */
+#define N_SHOWN    120 /* notes printed after a failure */
 #define NOTE_BYTES 200
 
 typedef struct {
@@ -35,7 +35,7 @@ static struct {
 	guint64 chance;
 	guint64 n_events;
 	guint64 order;
-	GArray *heap; /* of Event: the next one first */
+	GArray *heap; /* of Event: the next event first */
 	WorldMachine *machine;
 	WorldLogged logged;
 	WorldStepped stepped;
@@ -43,7 +43,7 @@ static struct {
 	guint64 n_notes;
 } world;
 
-/* Chance: SplitMix64 (Steele, Lea, Flood 2014), which is small and the same everywhere. */
+/* Chance: SplitMix64 (Steele, Lea, Flood 2014), which gives the same numbers on every platform. */
 static guint64 next_number(void)
 {
 	guint64 z = world.chance += G_GUINT64_CONSTANT(0x9e3779b97f4a7c15);
@@ -256,7 +256,7 @@ void world_set_drift(WorldMachine *machine, gint64 ppm)
 	machine->drift_ppm = ppm;
 }
 
-/* In the place of the system's */
+/* Replacements of system and GLib functions */
 
 gint64 __wrap_g_get_monotonic_time(void);
 gint64 __wrap_g_get_monotonic_time(void)
