@@ -16,7 +16,7 @@
 #define AWAY       "/var/lib/away"
 #define MAX_BYTES  4096
 
-/* A server looks at its directory ten times a second. */
+/* A server checks its directory ten times a second. */
 #define NOTICE_US MS(100)
 
 static HostServer *const first = &host_servers[0], *const second = &host_servers[1];
@@ -209,14 +209,14 @@ static void start_second_and_take_any(void)
 	first->server.config.worker_id = -1;
 }
 
-/* Its reservation has not passed yet. */
+/* The reservation of the second server has not passed yet. */
 static void kill_second_and_take_any(void)
 {
 	start_second_and_take_any();
 	server_kill(&second->server, WORLD_NEVER_US);
 }
 
-/* Without any protection, as docs/uniqueness.md says: nothing detects it. */
+/* No check detects a copy, as docs/uniqueness.md says. */
 static void copy_and_use_both(void)
 {
 	disk_copy(HOST_DIRECTORY, AWAY, FALSE);
@@ -226,7 +226,7 @@ static void copy_and_use_both(void)
 
 typedef struct {
 	void (*change)(void);
-	const char *refusal; /* of the next start; NULL: it serves ... */
+	const char *refusal; /* error of the next start; NULL: it succeeds ... */
 	gint worker_id;      /* ... with this worker ID */
 } Change;
 
@@ -264,7 +264,7 @@ static const Change STARTS[] = {
 	{copy_and_use_both, NULL, 0},
 };
 
-/* Makes a directory of a server that has issued IDs. */
+/* Runs a server, so that its directory has a record. */
 static void run_life(void)
 {
 	host_init(TRUE);
@@ -301,7 +301,7 @@ gboolean directory_changes_start(guint step)
 	return TRUE;
 }
 
-/* Under a server that runs */
+/* While a server runs */
 
 static void move_away(void)
 {
@@ -354,11 +354,11 @@ static void remove_lock_and_start_second(void)
 
 typedef struct {
 	void (*change)(void);
-	gboolean is_lost;        /* the server finds out that its record is not what it wrote ... */
-	gint64 within_us;        /* ... in so long; 0: at its next look */
-	gboolean is_new_history; /* the next lease does not know of what was issued */
-	const char *refusal;     /* that the server ends with; NULL: it serves again */
-	gboolean is_idle;        /* nobody draws before */
+	gboolean is_lost;        /* the server detects that its record was replaced ... */
+	gint64 within_us;        /* ... within this time; 0: at its next check */
+	gboolean is_new_history; /* the next lease ignores the IDs issued so far */
+	const char *refusal;     /* error that the server ends with; NULL: it serves again */
+	gboolean is_idle;        /* no IDs are drawn before */
 } RunningChange;
 
 static const RunningChange RUNNING[] = {
@@ -383,12 +383,12 @@ static const RunningChange RUNNING[] = {
 	 .is_new_history = TRUE},
 	{.change = cut_record, .is_lost = TRUE, .is_new_history = TRUE, .refusal = "is damaged"},
 	{.change = take_snapshot},
-	/* the second server begins after what the first one has reserved */
+	/* the lease of the second server begins after the reservation of the first */
 	{.change = remove_lock_and_start_second, .is_lost = TRUE, .refusal = "is held by pid"},
 	{.change = start_second},
 };
 
-static gint64 lost_us; /* 0: nothing was lost */
+static gint64 lost_us; /* time of worker-lost; 0: none */
 
 static void note_lost(WorldMachine *machine, LogEvent event, const char *line G_GNUC_UNUSED)
 {
@@ -411,7 +411,7 @@ gboolean directory_changes_run(guint step)
 	}
 	lost_us = 0;
 	world_set_logged(note_lost);
-	/* the looks of a server lie a tenth of a second apart */
+	/* a change at any time between two checks */
 	world_run_until(world_now_us() + world_between(0, NOTICE_US));
 	changed_us = world_now_us();
 	first->quiet_until_us = changed_us + MS(200);

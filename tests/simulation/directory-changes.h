@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-/* What happens to a state directory between two starts, and under a server that runs: each returns
- * %FALSE if there is no such step. */
+/* Changes of a state directory between two starts, and while its server runs. Returns: %FALSE if
+ * there is no such step */
 gboolean directory_changes_start(guint step);
 gboolean directory_changes_run(guint step);

@@ -9,19 +9,19 @@
 
 #define FIRST_NUMBER 2
 
-/* A change of a name that is not on the disk yet. Those of one group are one step. */
+/* A change of a name that is not on the disk yet. The changes of a group are atomic. */
 typedef struct {
 	Inode *directory;
 	char *name;
-	Inode *inode; /* NULL: it was removed */
+	Inode *inode; /* NULL: the name was removed */
 	guint64 group;
 } Change;
 
 static struct {
 	gboolean is_ordered;
 	Inode *root;
-	GPtrArray *numbers; /* of Inode: by number; NULL: free */
-	GPtrArray *journal; /* of Change: the oldest first */
+	GPtrArray *numbers; /* of Inode, by number; NULL: free */
+	GPtrArray *journal; /* of Change, the oldest first */
 	guint64 n_groups;
 } disk;
 
@@ -62,7 +62,7 @@ static void give_number(Inode *inode)
 	inode->number = number;
 }
 
-/* Frees the number of an inode that nothing leads to: the next file may have it. */
+/* Frees the number of an inode without names and descriptors: the next file can get it. */
 static void drop_number(Inode *inode)
 {
 	if (inode->n_links > 0 || inode->n_open > 0 || inode->number == 0)
@@ -122,7 +122,7 @@ static Inode *look_up(const GPtrArray *entries, const char *name)
 	return NULL;
 }
 
-/* @inode: (nullable): removes the name. */
+/* @inode: (nullable): %NULL removes the name. */
 static void set_entry(GPtrArray *entries, const char *name, Inode *inode)
 {
 	DiskEntry *added = NULL;
@@ -226,7 +226,7 @@ Inode *disk_find(Inode *directory, const char *path)
 	return inode;
 }
 
-/* What is on the disk */
+/* Syncs */
 
 static void copy_bytes(GByteArray *to, const GByteArray *from)
 {
@@ -239,7 +239,7 @@ static void write_change(const Change *change)
 	set_entry(change->directory->synced_entries, change->name, change->inode);
 }
 
-/* @directory: (nullable): of all */
+/* @directory: (nullable): %NULL writes the changes of all directories */
 static void write_changes(const Inode *directory)
 {
 	for (guint i = 0; i < disk.journal->len;) {
@@ -356,7 +356,7 @@ void disk_fail_power(DiskLoss loss)
 	come_back(disk.root, loss);
 }
 
-/* The operator */
+/* Actions of an operator */
 
 static void sync_all(void)
 {

@@ -5,32 +5,32 @@
 #include <sys/stat.h>
 
 /*
- * A file system in memory that knows which of its state survives a power failure. One per world.
+ * A file system in memory that models power failures. There is one per world.
  *
- * A write reaches the disk with the fsync() of its file. A name that is made, removed or replaced
- * reaches it with the fsync() of its directory. Until then a power failure can lose it or keep it:
+ * A write reaches the disk with the fsync() of its file. A change of a name reaches the disk with
+ * the fsync() of its directory. Until then a power failure can lose or keep the change:
  *
  *  - ordered, as ext4 with data=ordered: the names change on the disk in their true order, and an
  *    fsync() of any file writes all changes before it
- *  - unordered, the least that POSIX promises: each change is lost or kept by itself
+ *  - unordered, the minimum of POSIX: each change is lost or kept independently
  *
  * Data that no fsync() has written is lost, kept, cut short or replaced by zeros.
  *
- * A number (st_ino) that no file has any more is used again, the lowest first.
+ * The inode number (st_ino) of a removed file is used again, the lowest number first.
  */
 typedef struct Inode Inode;
 struct Inode {
 	guint n_references;
-	guint64 number; /* 0: no name and no descriptor leads here any more */
+	guint64 number; /* st_ino; 0: no name and no descriptor refers to the inode */
 	mode_t mode;
 	uid_t uid;
 	guint n_links;
-	guint n_open;              /* descriptors */
-	GByteArray *data;          /* of a file */
-	GByteArray *synced_data;   /* what is on the disk */
-	GPtrArray *entries;        /* of a directory: of DiskEntry */
-	GPtrArray *synced_entries; /* what is on the disk */
-	Inode *parent;             /* (nullable): of a directory */
+	guint n_open;              /* number of descriptors */
+	GByteArray *data;          /* content of a file */
+	GByteArray *synced_data;   /* content on the disk */
+	GPtrArray *entries;        /* of DiskEntry, in a directory */
+	GPtrArray *synced_entries; /* entries on the disk */
+	Inode *parent;             /* (nullable): parent of a directory */
 	gconstpointer locked_by;   /* the open file that holds the flock() */
 };
 
@@ -44,40 +44,40 @@ void disk_clear(void);
 
 Inode *disk_root(void);
 
-/* (nullable): with errno set. @path: absolute, or from @directory. */
+/* (nullable): the inode, or %NULL with errno set. @path: absolute, or relative to @directory. */
 Inode *disk_find(Inode *directory, const char *path);
 
-/* Changes of names, in a directory that has a name itself. @mode: with its S_IFMT. */
+/* Changes of names. @directory: not removed. @mode: with its S_IFMT. */
 Inode *disk_make(Inode *directory, const char *name, mode_t mode);
 void disk_remove(Inode *directory, const char *name);
 void disk_rename(Inode *directory, const char *from, const char *to);
 
-/* A descriptor refers to the inode, or does not any more. */
+/* Count a descriptor of the inode in, and out. */
 void disk_open(Inode *inode);
 void disk_close(Inode *inode);
 
-/* As fsync(). */
+/* Writes to the disk what fsync() of the inode writes. */
 void disk_sync(Inode *inode);
 
 typedef enum {
 	DISK_KEEPS_ALL,
-	DISK_LOSES_ALL, /* that was not synced */
-	DISK_DRAWS,
+	DISK_LOSES_ALL, /* unsynced changes are lost */
+	DISK_DRAWS,     /* unsynced changes are lost or kept by chance */
 } DiskLoss;
 
-/* The power fails and comes back. No descriptor refers to the disk any more. */
+/* Fails the power, and restores the disk. No descriptor can refer to it then. */
 void disk_fail_power(DiskLoss loss);
 
-/* What an operator does. All of it is on the disk at once, and everything else with it. */
+/* Actions of an operator. Each of them syncs the whole disk. */
 
-/* Replaces the file with a new one, or makes it. */
+/* Makes a file, or replaces it with a new inode. */
 void disk_put_text(const char *path, const char *text);
-/* Writes into the file that is there. */
+/* Writes into an existing file. */
 void disk_edit_text(const char *path, const char *text);
 /* Makes a file or a directory of any mode. */
 Inode *disk_put(const char *path, mode_t mode);
 void disk_move(const char *from, const char *to);
-/* A directory with all that is in it, or a file. */
+/* Removes a file, or a directory with its content. */
 void disk_remove_all(const char *path);
-/* A directory with the files in it. @as_links: the same files under a second name. */
+/* Copies a directory with its files. @as_links: makes hard links instead of copies. */
 void disk_copy(const char *from, const char *to, gboolean as_links);

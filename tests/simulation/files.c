@@ -10,14 +10,14 @@
 #include <systemd/sd-id128.h>
 #include <unistd.h>
 
-#define FIRST_FD   100000 /* those below are the system's */
+#define FIRST_FD   100000 /* lower descriptors are real */
 #define FIRST_PID  1000
 #define MAX_NESTED 6
 
-/* Writes of more bytes are done in part on a disk that is about to be full. */
+/* How many bytes fit on a disk that is nearly full. */
 #define LAST_BYTES 10
 
-/* An open file, as flock() knows it. */
+/* An open file description: the owner of a flock(). */
 typedef struct {
 	int fd;
 	int flags;
@@ -41,7 +41,7 @@ static struct {
 	int next_fd;
 	int next_pid;
 	guint n_nested;
-	int error; /* that the call under way is to report */
+	int error; /* error that the current call reports after its effect */
 } files;
 
 void files_init(gboolean is_ordered)
@@ -147,7 +147,7 @@ static void end_if_killed(void)
 		longjmp(*(jmp_buf *)files.process->life, 1);
 }
 
-/* System calls: begin_call() and end_call() are around each */
+/* System calls: each begins with begin_call() and ends with end_call() */
 
 static gboolean fail_call(int code)
 {
@@ -155,7 +155,7 @@ static gboolean fail_call(int code)
 	return FALSE;
 }
 
-/* %FALSE: it fails, with errno set. @about: for the trace */
+/* Returns: %FALSE if the call fails, with errno set. @about: text for the trace */
 static gboolean begin_call(const char *call, const char *about)
 {
 	FilesProcess *process = files.process;
@@ -215,7 +215,7 @@ static Inode *directory_at(int fd)
 	return fd == AT_FDCWD ? disk_root() : find_open(fd)->inode;
 }
 
-/* Whether a name can be made or removed there. */
+/* Whether a name can be made or removed in @directory. */
 static gboolean can_change_names(const Inode *directory)
 {
 	/* a directory that was removed */
@@ -290,7 +290,7 @@ int __wrap_close(int fd)
 
 	if (fd >= 0 && fd < FIRST_FD)
 		return __real_close(fd);
-	/* a process that has ended is taken apart: its descriptors are closed already */
+	/* the memory of a killed process is freed: its descriptors are closed already */
 	if (files.process == NULL)
 		return 0;
 	/* as on Linux, a close that fails closes the descriptor too */
@@ -535,7 +535,7 @@ int __wrap_closedir(DIR *directory)
 	return __wrap_close(fd);
 }
 
-/* What is not about files, but belongs to a process */
+/* Other functions that depend on the process */
 
 pid_t __real_getpid(void);
 pid_t __wrap_getpid(void);

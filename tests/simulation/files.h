@@ -7,18 +7,18 @@
 #include "tests/simulation/world.h"
 
 /*
- * Processes that use the disk of disk.h. The linker puts files.c in the place of the system calls
- * that worker/file/ makes, and of the GLib functions that make some for it.
+ * Processes that use the disk of disk.h. The linker replaces the system calls of worker/file/, and
+ * the GLib functions that make such calls, with functions of files.c.
  *
- * Before each system call a hook decides what happens there: the call fails, time passes and other
- * processes run, or the process is killed in the middle of what it does.
+ * Before each system call a hook can make the call fail, let time pass while other processes run,
+ * or kill the process.
  *
- * A mutex of pthread does nothing: all processes of a world share one thread and one memory.
+ * A pthread mutex does nothing: all processes of a world share one thread and one memory.
  */
 typedef struct {
 	WorldMachine *machine;
 	int pid;
-	guint machine_id; /* what /etc/machine-id says; 0: there is none */
+	guint machine_id; /* content of /etc/machine-id; 0: there is no such file */
 	guint64 n_calls;  /* system calls so far */
 	gboolean has_ended;
 	gpointer user_data;
@@ -26,14 +26,14 @@ typedef struct {
 	gpointer life;
 } FilesProcess;
 
-/* What becomes of a system call. */
+/* The outcome of a system call. */
 typedef enum {
 	FILES_WORKS,
-	FILES_FAILS,       /* nothing is done */
-	FILES_FAILS_AFTER, /* it is done, and reported as failed */
+	FILES_FAILS,       /* without an effect */
+	FILES_FAILS_AFTER, /* with its effect */
 } FilesOutcome;
 
-/* @out_errno: (out): of a call that fails */
+/* @out_errno: (out): the error of a call that fails */
 typedef FilesOutcome (*FilesHook)(FilesProcess *process, const char *call, int *out_errno);
 
 void files_init(gboolean is_ordered);
@@ -42,12 +42,12 @@ void files_clear(void);
 /* (nullable) */
 void files_set_hook(FilesHook hook);
 
-/* The state of the disk, which no call passes by. */
+/* Faults of the disk, for all processes. */
 typedef struct {
 	gboolean is_full;
 	gboolean is_read_only;
-	int sync_errno; /* an fsync() fails; 0: it works */
-	gint64 sync_us; /* how long it takes */
+	int sync_errno; /* error of fsync(); 0: none */
+	gint64 sync_us; /* duration of fsync() */
 } FilesDisk;
 FilesDisk *files_disk(void);
 
@@ -55,13 +55,13 @@ FilesDisk *files_disk(void);
 FilesProcess *files_process_new(WorldMachine *machine, guint machine_id);
 void files_process_free(FilesProcess *process);
 
-/* Runs @call as @process. Returns %FALSE if it has been killed, maybe in the middle of it: what it
- * had in memory is then as it was at that moment, and must not be used. */
+/* Runs @call as @process. Returns: %FALSE if the process has been killed, possibly during @call:
+ * its memory can be in any state then, and must not be used */
 gboolean files_run(FilesProcess *process, void (*call)(gpointer data), gpointer data);
 
-/* Kills it: its descriptors are closed, and its locks gone. Within files_run() it ends at the
- * system call that it has reached. */
+/* Kills a process: closes its descriptors and releases its locks. Within files_run() it ends at the
+ * current system call. */
 void files_kill(FilesProcess *process);
 
-/* Lets time pass within a system call; the events of that time run meanwhile. */
+/* Lets time pass within a system call. The events of that time run. */
 void files_wait_us(gint64 us);

@@ -6,7 +6,8 @@
 #include "tests/simulation/issued.h"
 #include "worker/file/registry.h"
 
-/* A server notices within a tenth of a second that its directory is another: docs/uniqueness.md. */
+/* A server detects within a tenth of a second that its directory was replaced: docs/uniqueness.md.
+ */
 #define NOTICE_US    (101 * G_TIME_SPAN_MILLISECOND)
 #define MAX_AHEAD_MS 100
 #define MAX_COUNT    20
@@ -15,7 +16,7 @@
 
 HostServer host_servers[HOST_SERVERS];
 
-/* A process that is killed frees nothing. */
+/* A killed process frees nothing. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -45,7 +46,7 @@ static gboolean poll_as_process(Registry *registry, gint64 now_tick, RegistryRes
 	gint64 began_us = world_now_us();
 	gboolean has_ended = files_run(self->process, run_poll, &poll) && poll.has_ended;
 
-	/* nobody has asked the server meanwhile whether it serves */
+	/* while time passed within the poll, the status of the server was not checked */
 	if (world_now_us() != began_us)
 		self->server.disagrees_since_us = 0;
 	return has_ended;
@@ -56,7 +57,7 @@ static void run_free(gpointer data)
 	file_ops->free(data);
 }
 
-/* What a killed process had in memory stays: it is as it was in the middle of an operation. */
+/* Leaks the memory of a killed process: it can be in any state. */
 static void free_as_process(Registry *registry)
 {
 	HostServer *self = registry->wake_data;
@@ -93,7 +94,7 @@ static void kill_process(Server *server)
 	files_kill(((HostServer *)server)->process);
 }
 
-/* A call that is refused for want of a lease asks again soon. */
+/* A refused draw is repeated soon. */
 static void on_draw(gpointer data, guint64 tag G_GNUC_UNUSED)
 {
 	HostServer *self = data;
@@ -102,7 +103,7 @@ static void on_draw(gpointer data, guint64 tag G_GNUC_UNUSED)
 	if (self->draws_us > 0 && world_now_us() >= self->quiet_until_us &&
 	    server_draw(&self->server, (guint)world_between(1, MAX_COUNT)) == DRAW_OK)
 		pause_us = world_scaled(G_TIME_SPAN_MILLISECOND, self->draws_us);
-	/* nobody asks meanwhile whether draws succeed */
+	/* in a long interval, the status is not compared with draws */
 	if (pause_us >= G_USEC_PER_SEC)
 		self->server.disagrees_since_us = 0;
 	world_after(pause_us, on_draw, self, 0);
@@ -149,7 +150,7 @@ void host_fail_power(DiskLoss loss, gint64 restart_after_us)
 {
 	static const char *const LOSSES[] = {"nothing", "all that", "some of what"};
 
-	/* a server that sleeps cannot be killed: see server.h */
+	/* a server on a suspended machine cannot be killed: see server.h */
 	for (guint i = 0; i < HOST_SERVERS; i++)
 		if (host_servers[i].server.is_up &&
 		    world_now_us() < host_servers[i].server.asleep_until_us)
@@ -174,7 +175,7 @@ void host_correct_clock(void)
 
 void host_begin_history(void)
 {
-	world_note(NULL, "the directory is another one");
+	world_note(NULL, "the directory is replaced");
 	issued_clear();
 	issued_init(&LAYOUT_TWITTER);
 	for (guint i = 0; i < HOST_SERVERS; i++)
@@ -212,7 +213,7 @@ void host_expect_refusal(HostServer *self, const char *text)
 	    strstr(self->server.ended_why, text) != NULL)
 		return;
 	self->server.machine.is_involved = TRUE;
-	world_fail("%s was to end because \"%s\": %s", self->server.machine.name, text,
+	world_fail("%s must end with \"%s\": %s", self->server.machine.name, text,
 		   self->server.ended_why != NULL ? self->server.ended_why
 		   : self->server.is_up           ? "it is up"
 						  : "it ended without an error");

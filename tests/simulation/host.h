@@ -5,16 +5,16 @@
 #include "tests/simulation/server.h"
 
 /*
- * A host: servers that keep their reservations in directories of one simulated disk (files.h), and
- * share its power and its clock. Their IDs are drawn from time to time.
+ * A host: servers that share one simulated disk (files.h), its power and one clock. They keep their
+ * reservations in state directories. IDs are drawn from them from time to time.
  */
 typedef struct {
 	Server server; /* first */
 	const char *directory;
 	guint machine_id;
-	FilesProcess *process; /* of this life */
-	gint64 draws_us;       /* the longest pause between two draws; 0: nobody draws */
-	gint64 quiet_until_us; /* nobody draws before */
+	FilesProcess *process; /* its current process */
+	gint64 draws_us;       /* the longest interval between two draws; 0: no draws */
+	gint64 quiet_until_us; /* no draws before */
 } HostServer;
 
 #define HOST_SERVERS   3
@@ -22,34 +22,35 @@ typedef struct {
 
 extern HostServer host_servers[HOST_SERVERS];
 
-/* @is_ordered: see disk.h. All servers are down, with worker ID 0 of HOST_DIRECTORY. */
+/* Initializes servers that are down, with worker ID 0 of HOST_DIRECTORY. @is_ordered: see disk.h.
+ */
 void host_init(gboolean is_ordered);
 void host_clear(void);
 
-/* The server whose system call a hook is asked about. */
+/* Returns: the server of a process, for a hook */
 HostServer *host_server_of(const FilesProcess *process);
 
-/* Kills all servers and loses what the disk does not keep. Those that were up start again after
- * @restart_after_us. Nothing happens while one of them sleeps. */
+/* Kills all servers and loses unsynced changes. Servers that were up start again after
+ * @restart_after_us. Does nothing while a server's machine is suspended. */
 void host_fail_power(DiskLoss loss, gint64 restart_after_us);
 
 /* Steps the clock of all servers. */
 void host_step_clock(gint64 by_us);
 
-/* Sets it right. */
+/* Sets the clock of all servers right. */
 void host_correct_clock(void);
 
-/* The directory is another one from now on: what was issued before counts no longer. Servers that
- * have reserved in the one before get a tenth of a second to notice; nobody draws till then. */
+/* Forgets the IDs that were issued so far: the state directory has been replaced, so they can be
+ * issued again. For a tenth of a second, in which servers detect the change, no IDs are drawn. */
 void host_begin_history(void);
 
-/* Runs the world until @server serves, and draws from it. Fails if that takes longer than
+/* Runs the world until @server serves and a draw succeeds. Fails if that takes longer than
  * @limit_us. */
 void host_expect_serving(HostServer *server, gint64 limit_us);
 
-/* Runs the world until @server has ended with an error that says @text, within 10 s. It stays down.
- */
+/* Runs the world until @server has ended with an error that contains @text, for 10 s at most. The
+ * server stays down. */
 void host_expect_refusal(HostServer *server, const char *text);
 
-/* Fails unless @path has only what a server leaves there, for its owner only. */
+/* Fails if a server has left a temporary file in @path, or a mode that is not owner-only. */
 void host_expect_tidy(const char *path);

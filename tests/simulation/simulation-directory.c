@@ -7,8 +7,8 @@
 #include "tests/simulation/host.h"
 
 /*
- * The promises of docs/uniqueness.md for a state directory: each fault and each broken condition
- * that it names, on a simulated disk.
+ * The promises of docs/uniqueness.md for state directories: each fault and each operator error that
+ * it names, on a simulated disk.
  */
 
 #define MS(n)      ((n) * (gint64)G_TIME_SPAN_MILLISECOND)
@@ -16,26 +16,26 @@
 
 static HostServer *const first = &host_servers[0], *const second = &host_servers[1];
 
-/* A fault at one system call of the first server's first life */
+/* A fault at one system call of the first server's first process */
 
 typedef enum {
 	KILL,
 	POWER_FAILURE,
 	ERROR,
 	ERROR_AFTER,
-	HOLD_UP,             /* and the second server starts */
-	HOLD_UP_AND_REPLACE, /* the same, on another directory of that name */
-	HOLD_UP_AND_UNLOCK,  /* the same, and the lock files are removed */
+	HOLD_UP,             /* the second server starts meanwhile */
+	HOLD_UP_AND_REPLACE, /* the second server starts on a new directory */
+	HOLD_UP_AND_UNLOCK,  /* the second server starts after the lock file is removed */
 	DISK_FULL,
 	DISK_READ_ONLY,
 	DISK_SLOW,
-	SYNCS_FAIL, /* from then on, and then the power, which loses all that was not synced */
+	SYNCS_FAIL, /* all syncs fail; later a power failure loses unsynced changes */
 } Fault;
 
 typedef struct {
 	Fault fault;
 	gboolean is_ordered;
-	int value; /* of errno, a DiskLoss, or for how many ms it is held up */
+	int value; /* an errno, a DiskLoss, or a pause in ms */
 } CallFault;
 
 static const CallFault CALL_FAULTS[] = {
@@ -53,7 +53,7 @@ static const CallFault CALL_FAULTS[] = {
 	{HOLD_UP, TRUE, 3000},
 	{HOLD_UP_AND_REPLACE, TRUE, 3000},
 	{HOLD_UP_AND_UNLOCK, TRUE, 3000},
-	/* until the second server issues IDs, and what the first one asks for has not passed */
+	/* the second server issues IDs, and the end that the first one requests is in the future */
 	{HOLD_UP_AND_UNLOCK, TRUE, 800},
 	{DISK_FULL, TRUE, 0},
 	{DISK_READ_ONLY, TRUE, 0},
@@ -68,7 +68,7 @@ static struct {
 	CallFault what;
 	guint64 at_call;
 	guint64 n_calls;
-	guint n_looks; /* in a row */
+	guint n_looks; /* stat calls in a row */
 	gboolean happened;
 } planned;
 
@@ -157,7 +157,7 @@ static FilesOutcome do_planned(int *out_errno)
 
 static FilesOutcome fail_at_call(FilesProcess *process, const char *call, int *out_errno)
 {
-	/* of the looks at an idle directory one is like the other */
+	/* the checks of an idle directory are all alike: try two of them */
 	planned.n_looks = g_str_equal(call, "stat") ? planned.n_looks + 1 : 0;
 	if (planned.happened || process != first->process || first->server.life > 1 ||
 	    planned.n_looks > 2 || ++planned.n_calls != planned.at_call)
@@ -166,7 +166,7 @@ static FilesOutcome fail_at_call(FilesProcess *process, const char *call, int *o
 	return do_planned(out_errno);
 }
 
-/* Somebody has the worker ID: the first server, which starts as often as it ends, or the second. */
+/* Fails unless the first server, which is started until it succeeds, or the second serves. */
 static void expect_one_serving(gint64 limit_us)
 {
 	gint64 by_us = world_now_us() + limit_us;
@@ -181,7 +181,7 @@ static void expect_one_serving(gint64 limit_us)
 	host_expect_serving(first, 0);
 }
 
-/* Starts, is drawn from, is idle longer than a reservation, is drawn from, and stops. */
+/* Runs the first server: draws, none for longer than a reservation, draws, stop. */
 static void run_life(void)
 {
 	first->draws_us = MS(20);
@@ -213,7 +213,7 @@ static gboolean step_call(guint step)
 	return planned.happened;
 }
 
-/* A server of which nobody wants anything */
+/* A server without draws */
 
 #define IDLE_US SECONDS(3600)
 
@@ -247,10 +247,10 @@ static gboolean step_idle(guint step)
 	return TRUE;
 }
 
-/* Random faults of a host, for two minutes; then everything is well again */
+/* Random faults of a host for two minutes, then recovery */
 
 #define FAULTS_US    SECONDS(120)
-#define MAX_OFF_US   SECONDS(8) /* of the clock, either way */
+#define MAX_OFF_US   SECONDS(8) /* clock error, either way */
 #define RECOVERY_US  (2 * MAX_OFF_US + SECONDS(12))
 #define MAX_PAUSE_US SECONDS(4)
 #define CALLS_AHEAD  200
@@ -259,10 +259,10 @@ static gboolean step_idle(guint step)
 
 static struct {
 	gint64 end_us;
-	gboolean has_rivals; /* the first two servers have the same worker ID */
+	gboolean has_rivals; /* the first two servers want the same worker ID */
 	gboolean has_slow_calls;
-	const HostServer *victim; /* of a fault at a system call ... */
-	gint64 n_calls_left;      /* ... after so many */
+	const HostServer *victim; /* server with a fault at a system call ... */
+	gint64 n_calls_left;      /* ... that is this many calls ahead */
 } drawn;
 
 static const int ERRORS[] = {ENOSPC, EIO, EROFS, EMFILE, EINTR};
@@ -291,7 +291,7 @@ static FilesOutcome draw_outcome(HostServer *victim, const char *call, int *out_
 		return FILES_WORKS;
 	default:
 		*out_errno = ERRORS[world_between(0, G_N_ELEMENTS(ERRORS) - 1)];
-		/* no file system is interrupted in anything else */
+		/* on a local disk only reads and writes can fail with EINTR */
 		if (*out_errno == EINTR && !g_str_equal(call, "read") &&
 		    !g_str_equal(call, "write"))
 			*out_errno = EIO;
