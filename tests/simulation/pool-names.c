@@ -14,7 +14,7 @@ struct _PoolNames {
 	gboolean is_free, is_done;
 	GPtrArray *names;
 	guint n_given;
-	gboolean has_unknown; /* a name that is being resolved */
+	gboolean has_unknown; /* one of the addresses is a name */
 	GString *failures;
 };
 
@@ -78,7 +78,7 @@ static void on_resolved(gpointer data, guint64 tag G_GNUC_UNUSED)
 	}
 	self->is_done = TRUE;
 	if (self->has_unknown && names_answer.has_failed)
-		g_string_assign(self->failures, "fleet.example:7609: cannot look it up");
+		g_string_assign(self->failures, "cannot resolve fleet.example:7609: no such host");
 	for (guint i = 0; self->has_unknown && !names_answer.has_failed && i < names_answer.count;
 	     i++) {
 		const struct sockaddr_in bytes = network_address(names_answer.first + i);

@@ -4,22 +4,22 @@
 #include <glib.h>
 
 /*
- * The resolver of the simulation, in the place of client/pool/names.c. Addresses of pool-network.h
- * are known at once, as 10.0.0.1 and so on; a name stands for what it is told.
+ * The resolver of the simulation, which replaces client/pool/names.c. Addresses of pool-network.h,
+ * such as 10.0.0.1, resolve at once. All names resolve to the same servers.
  */
 
-/* Whose answers are the same for all pools of the world. */
+/* The answer for each name, for all pools of the world. */
 typedef struct {
 	gint64 delay_us;     /* until it answers */
-	gboolean has_failed; /* it does not know the name */
-	guint first, count;  /* the servers that the name stands for */
+	gboolean has_failed; /* the DNS lookup fails */
+	guint first, count;  /* the servers of the name */
 } NamesAnswer;
 
-/* What all names stand for from now on. */
+/* Sets the answer for all names from now on. */
 void names_set(const NamesAnswer *answer);
 
-/* Since when the resolver knows them, and answers in time: WORLD_NEVER_US: it does not. */
+/* Returns: since when DNS lookups succeed within a second; WORLD_NEVER_US: they do not */
 gint64 names_good_since_us(void);
 
-/* (transfer full): the text of an address: 10.0.0.1:7609. */
+/* (transfer full): the address of a server as text: 10.0.0.1:7609. */
 char *names_text(guint server);

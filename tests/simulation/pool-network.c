@@ -12,17 +12,17 @@
 #include "common/self-connection.h"
 #include "common/tls/client.h"
 
-#define FIRST_SOCKET  1000000 /* descriptors: hosts have those below */
+#define FIRST_SOCKET  1000000 /* lower descriptors are eventfds of hosts */
 #define FIRST_ADDRESS 0x0a000001
 #define WINDOW_US     10000
-#define MAX_TRIES_S   60 /* connections of a pool to a server within a second */
+#define MAX_TRIES_S   60 /* most connections of a pool to a server within a second */
 
 static struct {
 	GPtrArray *hosts;       /* of NetworkHost */
 	GPtrArray *connections; /* of NetworkConnection */
-	GPtrArray *listeners;   /* of NetworkListener; NULL: nothing answers there */
+	GPtrArray *listeners;   /* of NetworkListener; NULL: no server */
 	NetworkHost *host;
-	gint64 connects_us[8192]; /* a ring of the last connects */
+	gint64 connects_us[8192]; /* ring buffer of the last connects */
 	guint64 n_connects, first_connect;
 	guint worst;
 } network;
@@ -130,7 +130,7 @@ static gboolean is_ready(const NetworkHost *host)
 	return host->is_called;
 }
 
-/* The scheduler lets a thread wait for some microseconds. */
+/* Draws how late the scheduler wakes a thread. */
 static gint64 lateness_us(void)
 {
 	return world_between(1, 30);
@@ -166,7 +166,7 @@ static void on_host_timer(gpointer data, guint64 tag)
 		host_wake(host, host->due_us);
 }
 
-/* A timer that fires too early is armed again; so most hosts have one event in the heap. */
+/* A timer that fires too early is armed again, so most hosts have one event in the heap. */
 static void host_wake(NetworkHost *host, gint64 at_us)
 {
 	host->due_us = MIN(host->due_us, at_us);
@@ -286,7 +286,7 @@ guint network_count_connections(guint server)
 	return count;
 }
 
-/* A server that cannot be used rests for 20 ms at least, so a pool tries it 50 times a second. */
+/* The backoff from a failed server is at least 20 ms: 50 tries a second. */
 static void check_rest(NetworkHost *host, guint server)
 {
 	gint64 second = world_now_us() / G_USEC_PER_SEC;
@@ -322,7 +322,7 @@ guint network_take_worst_connects(void)
 	return worst;
 }
 
-/* In the place of the system's */
+/* Replacements of system and GLib functions */
 
 int __wrap_socket(int domain, int type, int protocol);
 int __wrap_socket(int domain G_GNUC_UNUSED, int type G_GNUC_UNUSED, int protocol G_GNUC_UNUSED)
@@ -454,7 +454,7 @@ GRand *__wrap_g_rand_new(void)
 	return g_rand_new_with_seed((guint32)world_between(0, G_MAXUINT32));
 }
 
-/* In the place of client/pool/thread.c and fork.c */
+/* Replacements of client/pool/thread.c and fork.c */
 
 int pool_thread_start(pthread_t *out_thread G_GNUC_UNUSED, const char *name G_GNUC_UNUSED,
 		      void *(*run)(void *user_data)G_GNUC_UNUSED, void *user_data)

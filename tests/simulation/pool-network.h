@@ -7,22 +7,22 @@
 #include "tests/simulation/world.h"
 
 /*
- * The network in virtual time, and the hosts that run pools. The linker puts pool-network.c in the
- * place of the sockets below client/pool/link.c, of eventfd(2), of g_rand_new() and of the threads
- * (thread.h) and descriptors (fork.h) of the pool. So the product's code of pools and relays runs
- * unchanged, in one thread. Names are resolved in pool-names.c.
+ * The network in virtual time, and the hosts that run pools. The linker replaces the sockets of
+ * client/pool/link.c, eventfd(2), g_rand_new(), and the threads (thread.h) and descriptors (fork.h)
+ * of the pool. So the product's code of pools and relays runs unchanged, in one thread.
+ * pool-names.c resolves names.
  */
 
-#define NETWORK_COUNTED 16 /* servers whose connections are counted */
+#define NETWORK_COUNTED 16 /* number of servers whose connections are counted */
 
-/* A machine with one pool. Members are for reading, unless they say otherwise. */
+/* A machine with one pool. */
 typedef struct {
 	WorldMachine machine;
-	gint64 distance_us; /* one way to the nearest server */
-	PoolRefill *refill; /* the pool's; NULL: none has started */
+	gint64 distance_us; /* latency to the nearest server, one way */
+	PoolRefill *refill; /* NULL: no pool has started */
 	guint64 n_passes;
 	guint64 n_calls;                    /* requests sent */
-	void (*passed)(gpointer user_data); /* to be set: called after each pass */
+	void (*passed)(gpointer user_data); /* called after each pass; set by the owner */
 	gpointer user_data;
 	/* private */
 	guint fd;
@@ -30,17 +30,17 @@ typedef struct {
 	gint64 due_us, armed_us;
 	struct pollfd fds[POOL_PEERS_MAX];
 	guint n_fds;
-	gint64 second;                     /* of what is counted below */
-	guint n_connects[NETWORK_COUNTED]; /* by server */
+	gint64 second;                     /* the second of n_connects */
+	guint n_connects[NETWORK_COUNTED]; /* connections begun in it, by server */
 } NetworkHost;
 
 /* A connection from a pool to a server, as both ends see it. */
 typedef struct {
 	NetworkHost *host;
 	guint server;
-	GByteArray *request;  /* for the server: what has arrived */
-	guint life;           /* for the server: its process that has accepted */
-	gint64 last_first;    /* for the server: the first ID of its last answer; 0: none */
+	GByteArray *request;  /* for the server: bytes received */
+	guint life;           /* for the server: number of the process that has accepted */
+	gint64 last_first;    /* for the server: first ID of its last reply; 0: none */
 	gboolean is_accepted; /* by the server */
 	gboolean is_ended;    /* by the server, or refused */
 	gboolean is_closed;   /* by the pool */
@@ -54,7 +54,7 @@ typedef struct {
 
 typedef enum { NETWORK_ACCEPTS, NETWORK_REFUSES, NETWORK_IS_SILENT } NetworkAnswer;
 
-/* What answers at an address. */
+/* A server at an address. */
 typedef struct {
 	NetworkAnswer (*connect)(gpointer user_data, NetworkConnection *connection);
 	/* connection->request has grown */
@@ -66,23 +66,24 @@ typedef struct {
 void network_init(void);
 void network_clear(void);
 
-/* Puts @listener at address number @server: they are numbered from 0. */
+/* Makes @listener answer at the address of @server, which is a number from 0 on. */
 void network_listen(guint server, const NetworkListener *listener);
 struct sockaddr_in network_address(guint server);
 
 NetworkHost *network_host_new(const char *name, gint64 distance_us);
 
-/* The code of @host runs from here on; pools that begin are its own. */
+/* Sets the host whose code runs from here on. Pools that start belong to it. */
 void network_enter(NetworkHost *host);
 
-/* Bytes of the server arrive at the pool @after_us and the way later. */
+/* Sends bytes from the server to the pool, @after_us from now. */
 void network_send(NetworkConnection *connection, const guint8 *bytes, guint length,
 		  gint64 after_us);
 
-/* The server ends a connection: all of @server, or one. */
+/* Ends one connection, or all of @server, from the server's side. */
 void network_end(NetworkConnection *connection);
 void network_end_all(guint server);
 guint network_count_connections(guint server);
 
-/* The most connections begun within one 10 ms, by all hosts, since it was last asked. */
+/* Returns: the greatest number of connections begun within 10 ms, by all hosts, since the last call
+ */
 guint network_take_worst_connects(void);

@@ -9,7 +9,6 @@ void reply_make_runs(const IdRun *run, GArray *out_runs)
 	for (guint i = 0; i < run->count;) {
 		SnowflakeClientIdRun part = {id_run_get(run, i), id_run_in_tick(run, i)};
 
-		/* of consecutive numbers of a relay the tick says nothing */
 		g_array_append_val(out_runs, part);
 		i += part.count;
 	}

@@ -4,18 +4,18 @@
 #include "core/cursor.h"
 #include "tests/unit/client/fake-server.h"
 
-/* Replies of a server as frames of Thrift's binary protocol, beside those of fake-server.h. */
+/* Replies of a server as frames of Thrift's binary protocol, in addition to fake-server.h. */
 
-/* (element-type SnowflakeClientIdRun): appends a run for each tick of @run. */
+/* Appends a run for each tick of @run. @out_runs: (element-type SnowflakeClientIdRun) */
 void reply_make_runs(const IdRun *run, GArray *out_runs);
 
-/* These IDs, in the form of the call: a number, a list of them, or runs. */
+/* Writes the reply to get_id, get_ids or get_id_runs with these IDs. */
 void reply_write_runs(GByteArray *out, const FakeRequest *request, const GArray *runs);
 
 typedef struct {
 	gint datacenter_id, worker_id;
-	guint address; /* number, of pool-network.h */
-	guint process; /* another number for each process */
+	guint address; /* number of a server in pool-network.h */
+	guint process; /* a number that is different for each process */
 	const char *state, *kind;
 } ReplyWorker;
 

@@ -12,14 +12,14 @@
 
 #define MAX_WORKERS    1024
 #define MAX_BATCH      10000
-#define REPLY_LIMIT_MS 3000 /* a relay counts a batch's age from the end of the reply */
+#define REPLY_LIMIT_MS 3000 /* a relay measures a batch's age from the end of the reply */
 #define RESERVATION_MS 3000
-#define THINK_US       60 /* of a server, about an answer */
+#define THINK_US       60 /* time to make a reply, about */
 #define MANY_LISTED    3000
 #define FEW_LISTED     30
-#define FIRST_DEAD     100000 /* addresses where nothing is */
+#define FIRST_DEAD     100000 /* first address without a server */
 #define UNFIT_RETRY_MS 500
-#define LONG_AGO       (G_GINT64_CONSTANT(1) << 50) /* IDs: of before the world */
+#define LONG_AGO       (G_GINT64_CONSTANT(1) << 50) /* IDs of a time before the world */
 
 static struct {
 	GPtrArray *all; /* of SimServer */
@@ -34,7 +34,7 @@ typedef struct {
 	NetworkConnection *connection;
 	guint life;
 	FakeRequest request;
-	gint64 until_us; /* of a relay: it waits no longer */
+	gint64 until_us; /* when a relay stops waiting for IDs */
 } Call;
 
 static void call_free(Call *call)
@@ -117,7 +117,7 @@ static gint64 now_tick(void)
 	return layout_tick_at(&LAYOUT_TWITTER, world_true_ms());
 }
 
-/* A process begins: its lease is for ticks after those that the worker ID had before. */
+/* Starts a process. Its lease begins after all earlier leases of the worker ID. */
 static void server_begin(SimServer *self)
 {
 	const GeneratorPolicy policy = {.max_ahead_ms = 10,
@@ -156,7 +156,7 @@ static DrawStatus server_draw(SimServer *self, guint count, IdRun *out_run, gint
 	return status;
 }
 
-/* Answers */
+/* Replies */
 
 static void send_reply(SimServer *self, NetworkConnection *connection, const GByteArray *out)
 {
@@ -183,7 +183,7 @@ static void poison_runs(const GArray *runs)
 	}
 }
 
-/* Instead of @runs one that begins at @first. */
+/* Replaces @runs with one run that begins at @first. */
 static void replace_runs(const Call *call, GArray *runs, gint64 first)
 {
 	const SnowflakeClientIdRun run = {first, MAX((guint)call->request.count, 1)};
@@ -192,7 +192,8 @@ static void replace_runs(const Call *call, GArray *runs, gint64 first)
 	g_array_append_val(runs, run);
 }
 
-/* What a lie makes of a right answer. IDs that are poisoned nobody gets in a right one. */
+/* Makes a wrong reply of a right one, if the fault says so. Its new IDs are poisoned: no right
+ * reply has them. */
 static void distort(const Call *call, GArray *runs, FakeRequest *request)
 {
 	SnowflakeClientIdRun *last = &g_array_index(runs, SnowflakeClientIdRun, runs->len - 1);
@@ -493,7 +494,7 @@ static void on_changed(gpointer user_data G_GNUC_UNUSED)
 {
 }
 
-/* Calls that have waited for long enough at a relay are refused. */
+/* Refuses calls that have waited for too long at a relay. */
 static void on_relay_timer(gpointer data, guint64 tag G_GNUC_UNUSED)
 {
 	SimServer *self = data;
@@ -565,7 +566,7 @@ gint64 server_servable_since_us(const SimServer *self)
 	return MAX(since_us, self->well_since_us);
 }
 
-/* Whether a pool that knows how to ask has IDs of such a server. */
+/* Whether a pool that adapts its calls gets IDs from a server with this fault. */
 static gboolean can_serve(ServerFault fault)
 {
 	return fault == SERVER_IS_WELL || fault == SERVER_DRAINS ||
@@ -578,7 +579,7 @@ void server_set_fault(SimServer *self, ServerFault fault)
 	gboolean was_down = self->fault == SERVER_DIES || self->fault == SERVER_VANISHES;
 	gboolean could_serve = can_serve(self->fault);
 
-	/* of a relay a pool cannot know that: it may give older IDs after newer ones */
+	/* a pool cannot detect these at a relay, which may send older IDs after newer ones */
 	if (self->relay != NULL && (fault == SERVER_REPEATS || fault == SERVER_GOES_BACK))
 		fault = SERVER_CLOSES;
 	world_note(&self->machine, "%s", FAULT_NAMES[fault]);

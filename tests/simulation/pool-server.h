@@ -6,88 +6,87 @@
 #include "tests/simulation/pool-network.h"
 
 /*
- * Servers that pools and relays connect to: they issue real IDs, by core/generator.h and a lease of
- * the simulation, and answer in Thrift's bytes. A server may also be a relay: then its IDs are
- * those of server/relay-source.c. Each has one fault at a time.
+ * Servers that pools and relays connect to. They issue real IDs, with core/generator.h and a lease
+ * of the simulation, and reply in Thrift's binary protocol. A server can also be a relay, whose IDs
+ * come from server/relay-source.c. Each server has one fault at a time.
  */
 typedef enum {
 	SERVER_IS_WELL,
 	SERVER_DIES,     /* connections end, new ones are refused */
-	SERVER_VANISHES, /* without a word; new connections get no answer */
-	SERVER_HANGS,    /* accepts, and never answers */
-	SERVER_CLOSES,   /* each connection, instead of an answer */
-	SERVER_RESTARTS, /* as another worker ID, and is well */
+	SERVER_VANISHES, /* no reply on any connection; new ones are not accepted */
+	SERVER_HANGS,    /* accepts connections, and never replies */
+	SERVER_CLOSES,   /* closes the connection instead of a reply */
+	SERVER_RESTARTS, /* gets another worker ID, and is healthy */
 	SERVER_DRAINS,
-	SERVER_IS_UNFIT,          /* without a worker ID */
-	SERVER_LACKS_RESERVATION, /* refuses IDs */
+	SERVER_IS_UNFIT,          /* has no worker ID */
+	SERVER_LACKS_RESERVATION, /* refuses all draws */
 	SERVER_IS_LATE,
-	SERVER_IS_SLOW,        /* a few bytes at a time */
-	SERVER_LIMITS_BATCHES, /* refuses the count */
-	SERVER_LACKS_RUNS,     /* knows no get_id_runs */
-	SERVER_IS_LEGACY,      /* knows the calls of 2010 only */
-	/* from here on it lies */
-	SERVER_REPEATS,        /* the IDs of its last answer on the connection */
-	SERVER_GOES_BACK,      /* IDs below those of its last answer */
-	SERVER_GIVES_MORE,     /* IDs than it was asked for */
-	SERVER_GIVES_FEWER,    /* likewise */
-	SERVER_CONFUSES_CALLS, /* the sequence ID is another call's */
-	SERVER_ANSWERS_TWICE,  /* the second answer is to no call */
-	SERVER_TALKS_NONSENSE, /* bytes that are no answer */
-	SERVER_LISTS_NONSENSE, /* thousands of addresses where nothing is */
-	SERVER_CONTRADICTS,    /* says another worker ID than its IDs have */
+	SERVER_IS_SLOW,        /* sends a few bytes at a time */
+	SERVER_LIMITS_BATCHES, /* refuses large counts */
+	SERVER_LACKS_RUNS,     /* does not support get_id_runs */
+	SERVER_IS_LEGACY,      /* supports only get_id */
+	/* wrong replies */
+	SERVER_REPEATS,        /* the IDs of the last reply on the connection */
+	SERVER_GOES_BACK,      /* IDs below those of the last reply */
+	SERVER_GIVES_MORE,     /* one ID more than requested */
+	SERVER_GIVES_FEWER,    /* one ID less than requested */
+	SERVER_CONFUSES_CALLS, /* the sequence ID of another call */
+	SERVER_ANSWERS_TWICE,  /* each reply twice */
+	SERVER_TALKS_NONSENSE, /* random bytes */
+	SERVER_LISTS_NONSENSE, /* get_workers: addresses without a server, sometimes thousands */
+	SERVER_CONTRADICTS,    /* get_worker: another worker ID than in its IDs */
 	SERVER_N_FAULTS,
 } ServerFault;
 
 typedef struct {
-	WorldMachine machine; /* not of a relay, which runs on its host */
-	guint index;          /* its address, of pool-network.h */
+	WorldMachine machine; /* for notes; the code of a relay runs on its host */
+	guint index;          /* number of its address in pool-network.h */
 	ServerFault fault;
-	gint64 well_since_us; /* since when it gives IDs, in some way; WORLD_NEVER_US: it does not
-			       */
+	gint64 well_since_us; /* it can serve since then; WORLD_NEVER_US: it cannot */
 	guint n_requests, n_draws;
-	/* a fault that begins with the request of this number, from 1; 0: none */
+	/* fault_then begins with request number fault_at, from 1 on; 0: never */
 	guint fault_at;
 	ServerFault fault_then;
-	guint max_age_ms; /* how old its IDs may be when it gives them */
+	guint max_age_ms; /* maximum age of its IDs in a reply */
 	/* private */
-	guint life; /* counts its processes */
+	guint life; /* number of starts */
 	guint worker_id;
 	Clock clock;
 	Generator *generator;
-	Lease *lease;              /* the generator's */
-	guint max_count, n_listed; /* of the fault */
-	/* of a relay */
+	Lease *lease;              /* owned by the generator */
+	guint max_count, n_listed; /* parameters of the fault */
+	/* only for a relay */
 	NetworkHost *host;
 	Options options;
 	RelaySource *relay;
-	guint n_upstream; /* its servers are those before this number */
+	guint n_upstream; /* its upstream servers are 0 to n_upstream - 1 */
 	SourceSeat *seat;
-	GPtrArray *waiting; /* of calls */
+	GPtrArray *waiting; /* of Call */
 	gint64 max_wait_us;
 } SimServer;
 
-/* Servers of the world begin and end. @n: their addresses are 0 to @n - 1 */
 void servers_init(void);
 void servers_clear(void);
 guint servers_count(void);
 SimServer *servers_get(guint index);
 
-/* Makes the next server, which is well. @distance_us: one way to it, beside the pool's own */
+/* Makes a healthy server at the next address. @distance_us: added to the latency of the pool's host
+ */
 SimServer *server_new(gint64 distance_us);
 
-/* Likewise a relay of the first @n_upstream servers. */
+/* Makes a relay of the first @n_upstream servers at the next address. */
 SimServer *server_new_relay(guint n_upstream, guint max_age_ms);
 
-/* A fault begins; SERVER_IS_WELL ends the one that it has. */
+/* Begins a fault; SERVER_IS_WELL ends it. */
 void server_set_fault(SimServer *self, ServerFault fault);
 
-/* Since when it can give IDs: of a relay, since one of its servers can, too. WORLD_NEVER_US: it
- * cannot. */
+/* Returns: since when a server can serve, and, for a relay, one of its upstream servers, too;
+ * WORLD_NEVER_US: it cannot */
 gint64 server_servable_since_us(const SimServer *self);
 
-/* Whether one has listed thousands of addresses where nothing is. Who discovers servers tries them,
- * four at a time, and may find none that is well for minutes. */
+/* Whether a server has listed thousands of addresses without a server. A pool that discovers
+ * servers tries four of them at a time, and can need minutes to find a healthy server. */
 gboolean servers_have_misled(void);
 
-/* Whether IDs of this answer must never reach a taker: it was no right answer. */
+/* Whether a wrong reply had this ID, which must never reach a taker. */
 gboolean servers_have_poisoned(gint64 id);

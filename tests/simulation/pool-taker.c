@@ -10,8 +10,8 @@
 #define MAX_TAKERS    4
 #define MAX_SERVERS   16
 #define MAX_WORKERS   1024
-#define SHORT_MS      300 /* how long the takes wait that are not to be served at any price */
-#define AGE_SLACK_MS  2   /* a tick, and how late a thread is */
+#define SHORT_MS      300 /* time limit of takes that can fail */
+#define AGE_SLACK_MS  2   /* a tick, and the lateness of a thread */
 #define MAX_AHEAD_MS  11
 #define WAKE_US       30
 #define NAME          "fleet.example"
@@ -21,13 +21,13 @@ typedef struct {
 	SimPool *pool;
 	guint number;
 	PoolSlot *slot;
-	guint64 tag; /* of its events; changes with each step */
+	guint64 tag; /* tag of its events; changes with each step */
 	guint64 round;
 	gboolean is_waiting;
 	guint most;
-	gint64 since_us, deadline_us; /* of the take that is under way */
-	gint64 taken_us;              /* when it last had some */
-	gint64 last_ids[MAX_WORKERS]; /* of each worker ID */
+	gint64 since_us, deadline_us; /* begin and deadline of the current take */
+	gint64 taken_us;              /* time of the last take */
+	gint64 last_ids[MAX_WORKERS]; /* the last ID of each worker ID */
 	gint64 last_id;
 } Taker;
 
@@ -39,7 +39,7 @@ struct _SimPool {
 	PoolHand *hand;
 	PoolRefill *refill;
 	gboolean is_resting;
-	gboolean has_order; /* IDs of a worker ID increase: no relay is among its servers */
+	gboolean has_order; /* IDs of a worker ID increase, because the world has no relay */
 	guint upstream_age_ms;
 	Taker takers[MAX_TAKERS];
 };
@@ -113,7 +113,7 @@ static void check_id(Taker *self, gint64 id)
 		taker_fail(self, "took an ID of the future, in ms:", age_ms);
 }
 
-/* Since when a server that the pool can reach is well, and, if that is a relay, can have IDs. */
+/* Returns: since when a server that the pool can reach can serve; WORLD_NEVER_US: none can */
 static gint64 servable_since_us(const SimPool *self)
 {
 	gint64 since_us = WORLD_NEVER_US;
@@ -140,8 +140,7 @@ static void check_wait(Taker *self)
 	driver_count("waits beyond 1 s", waited_us > G_USEC_PER_SEC);
 	driver_count("waits beyond 4 s", waited_us > 4 * G_USEC_PER_SEC);
 	if (waited_us > self->pool->plan.bound_ms * G_TIME_SPAN_MILLISECOND)
-		taker_fail(self,
-			   "had to wait although a server is well, for ms:", waited_us / 1000);
+		taker_fail(self, "waited although a server can serve, for ms:", waited_us / 1000);
 }
 
 /* Takes */
@@ -190,7 +189,7 @@ static void on_deadline(gpointer data, guint64 tag)
 	taker_pause(self);
 }
 
-/* As wait_and_take() of client/snowflake-pool.c. */
+/* Waits as wait_and_take() of client/snowflake-pool.c does. */
 static void taker_wait(Taker *self)
 {
 	PoolHand *hand = self->pool->hand;
@@ -318,6 +317,6 @@ void pool_check_has_taken(const SimPool *self, gint64 since_us)
 	for (guint i = 0; i < self->plan.n_takers && !is_misled(self); i++)
 		if (self->takers[i].taken_us < since_us)
 			taker_fail((Taker *)&self->takers[i],
-				   "has had no ID since all is well, for ms:",
+				   "has got no ID since the end of all faults, for ms:",
 				   (world_now_us() - self->takers[i].taken_us) / 1000);
 }

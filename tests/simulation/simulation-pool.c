@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Pools and relays in virtual time, against servers that fail and lie; see pool-taker.h for what is
- * checked.
+ * Pools and relays in virtual time, against servers that fail or send wrong replies. The checks are
+ * those of pool-taker.h.
  */
 #include <stdio.h>
 
@@ -10,7 +10,7 @@
 #include "tests/simulation/pool-names.h"
 #include "tests/simulation/pool-taker.h"
 
-#define BOUND_MS       9000 /* of a take while a server is well */
+#define BOUND_MS       9000 /* the longest wait of a take while a server can serve */
 #define IDLE_S         60
 #define IDLE_PASSES    (IDLE_S * 3)
 #define IDLE_CALLS     (IDLE_S * 1)
@@ -49,7 +49,7 @@ static void all_are_well(void)
 	names_set(&(NamesAnswer){.delay_us = 1000, .count = servers_count()});
 }
 
-/* After all faults everybody takes IDs again; then nobody does, and the pools are quiet. */
+/* Ends all faults. Fails unless each taker gets IDs again. */
 static void check_recovery(void)
 {
 	gint64 well_us = world_now_us();
@@ -62,6 +62,7 @@ static void check_recovery(void)
 		pool_check_has_taken(pools_get(i), well_us);
 }
 
+/* Stops all takers. Fails unless the pools become idle. */
 static void check_idleness(void)
 {
 	g_autofree guint64 *passes = g_new(guint64, pools_count());
@@ -90,8 +91,8 @@ static void check_idleness(void)
 /* Few servers, few pools, many faults */
 
 static gint64 faults_until_us;
-/* Pools know relays only, from this server on, whose servers are late more than anything else: so
- * batch requests go to two servers, and the second answer comes later. 0: they know all. */
+/* If not 0, pools use only the servers from this number on, which are relays, and most faults are
+ * late replies. So batch requests go to two servers, and the second reply comes later. */
 static guint first_known;
 
 static ServerFault draw_fault(void)
@@ -193,7 +194,7 @@ static void draw_few(void)
 	end();
 }
 
-/* Each fault at each message: of a server alone, and of one of two. */
+/* Each fault at each request: for a single server, and for one of two servers. */
 
 static gboolean step_messages(guint step)
 {
@@ -231,7 +232,7 @@ static gboolean step_messages(guint step)
 
 /* A thousand pools and two hundred relays: one server dies, one drains. */
 
-/* Not all at once, or their questions would keep step. */
+/* Starts the pools at different times, so that their requests do not stay in phase. */
 static void add_large_pools(void)
 {
 	for (guint i = 0; i < LARGE_POOLS; i++) {
@@ -261,7 +262,7 @@ static void check_connects(const char *what)
 			   LARGE_CONNECTS);
 }
 
-/* Servers have their share: a pool is connected to two that it draws at random. */
+/* Fails unless connections are spread over the servers: a pool connects to two random servers. */
 static void check_shares(void)
 {
 	guint total = 0;
@@ -274,7 +275,7 @@ static void check_shares(void)
 				   network_count_connections(i), total);
 }
 
-/* A server that drains is left within half a second. */
+/* Fails unless pools leave a draining server within a second. */
 static void check_drain(SimServer *server)
 {
 	guint before = server->n_draws, drained;
