@@ -21,11 +21,11 @@ enum { LISTENER, TO_CLIENT, TO_SERVER, END, N_SOCKETS };
 
 struct _ContractClient {
 	ZookeeperSession *session;
-	char *address; /* of the listener */
+	char *address; /* address of the listener */
 	GThread *thread;
 	int end; /* writing to it ends the thread */
 
-	GMutex mutex; /* for what follows */
+	GMutex mutex; /* protects the members below */
 	GCond woken;
 	guint n_wakes;
 	int sockets[N_SOCKETS]; /* -1: closed */
@@ -33,7 +33,7 @@ struct _ContractClient {
 	gboolean holds_replies;
 };
 
-/* The thread, with the mutex. */
+/* The thread, with the mutex locked */
 
 static void close_connection(ContractClient *self)
 {
@@ -68,7 +68,7 @@ static void accept_connection(ContractClient *self)
 		close(client);
 		return;
 	}
-	close_connection(self); /* the client has given up the one before */
+	close_connection(self); /* the client has given up the connection before */
 	server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (connect(server, (const struct sockaddr *)&address, sizeof(address)) != 0)
 		g_error("cannot connect to ZooKeeper: %s", g_strerror(errno));
@@ -98,7 +98,7 @@ static void forward(ContractClient *self, guint from, guint to)
 
 static void handle_events(ContractClient *self, const struct pollfd *polled)
 {
-	/* a connection that has been closed meanwhile has other sockets, or none */
+	/* after a connection was closed, its sockets have other numbers, or none */
 	gboolean is_same = polled[TO_CLIENT].fd == self->sockets[TO_CLIENT];
 
 	if (is_same && polled[TO_CLIENT].revents != 0)

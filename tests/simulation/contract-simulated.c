@@ -46,7 +46,7 @@ void contract_client_close(ContractClient *self)
 	zookeeper_session_close(self->session, CONTRACT_HANG_S * 1000);
 }
 
-/* Events of the world refer to the machine: it stays until the end of the process. */
+/* Leaks @self, because events of the world refer to its machine. */
 void contract_client_free(ContractClient *self)
 {
 	contract_client_close(self);
@@ -68,7 +68,7 @@ ZookeeperMessage *contract_client_next(ContractClient *self)
 	return message;
 }
 
-/* The world stands still while nobody waits. */
+/* No event runs before the case waits for a message, so no reply can arrive. */
 void contract_client_hold_replies(ContractClient *self G_GNUC_UNUSED)
 {
 }

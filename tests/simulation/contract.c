@@ -3,7 +3,7 @@
 
 #include "tests/simulation/contract.h"
 
-/* The cases: what session.h promises, and what registration relies on. */
+/* The cases: the promises of session.h that the registration relies on. */
 
 typedef ContractClient Client;
 
@@ -12,7 +12,7 @@ static ZookeeperSession *session_of(Client *client)
 	return contract_client_session(client);
 }
 
-/* (transfer full): the next message, which is of @type. */
+/* (transfer full): the next message. It must be of @type. */
 static ZookeeperMessage *expect(Client *client, ZookeeperMessageType type)
 {
 	ZookeeperMessage *message = contract_client_next(client);
@@ -45,7 +45,7 @@ static void expect_outcome(Client *client, guint64 request, ZookeeperOutcome out
 	g_assert_cmpint(reply->outcome, ==, outcome);
 }
 
-/* Waits until it is connected, for the first time or again. Returns: the session's ID */
+/* Waits until @client is connected. Returns: the session's ID */
 static gint64 expect_connected(Client *client)
 {
 	for (;;) {
@@ -53,7 +53,7 @@ static gint64 expect_connected(Client *client)
 
 		if (message->type == ZOOKEEPER_CONNECTED)
 			return message->session;
-		/* one for each attempt that fails */
+		/* a message for each attempt that fails */
 		g_assert_true(message->type == ZOOKEEPER_DISCONNECTED ||
 			      message->type == ZOOKEEPER_OPENED);
 	}
@@ -223,7 +223,7 @@ static void check_children(const char *root)
 	g_assert_true(g_strv_contains((const char *const *)reply->children, "b"));
 }
 
-/* Returns: its sequence number */
+/* Returns: the sequence number of the new znode */
 static guint64 expect_sequence(Client *client, const char *root, gint64 owner_session)
 {
 	g_autofree char *prefix = path_below(root, "claim-");
@@ -250,7 +250,7 @@ static void check_sequence(const char *root)
 	make(one, root, "");
 	g_assert_cmpuint(expect_sequence(one, root, session), ==, 0);
 	g_assert_cmpuint(expect_sequence(other, root, other_session), ==, 1);
-	/* a number is not used again; other children count too */
+	/* a sequence number is not used again; other children count, too */
 	first = path_below(root, "claim-0000000001");
 	remove_znode(other, first);
 	expect_outcome(one, zookeeper_session_commit(session_of(one), &write, 1), ZOOKEEPER_OK);
@@ -325,7 +325,7 @@ static void check_sync(const char *root)
 		guint64 request;
 
 		set(writer, root, data);
-		/* one does not need to wait for the reply to sync */
+		/* a read can follow the sync before its reply */
 		request = zookeeper_session_sync(session_of(reader), root);
 		zookeeper_session_get(session_of(reader), root, FALSE);
 		expect_outcome(reader, request, ZOOKEEPER_OK);
@@ -372,7 +372,7 @@ static void check_commit(const char *root)
 	const ZookeeperWrite any_version[] = {{ZOOKEEPER_CHECK, root, NULL, -1},
 					      {ZOOKEEPER_SET, root, "any", -1},
 					      {ZOOKEEPER_SET, a, "any", -1}};
-	/* a write sees those before it */
+	/* a write sees the earlier writes of its transaction */
 	const ZookeeperWrite own[] = {{ZOOKEEPER_CREATE, b, "", 0},
 				      {ZOOKEEPER_CREATE, c, "", 0},
 				      {ZOOKEEPER_SET, b, "own", 0}};
@@ -381,7 +381,7 @@ static void check_commit(const char *root)
 					{ZOOKEEPER_CHECK, a, NULL, 3}};
 	const struct {
 		const ZookeeperWrite *writes;
-		gint32 version; /* of the znode that is set last */
+		gint32 version; /* version of the znode that is set last */
 	} CASES[] = {{check_create_set, 1}, {any_version, 1}, {own, 1}, {twice, 3}};
 
 	make(client, root, "");
@@ -448,17 +448,17 @@ static void check_watch_by_get(const char *root)
 	make(writer, child, "");
 	set(writer, child, "no concern");
 	remove_znode(writer, child);
-	sync_client(watcher, root); /* nothing comes before its reply */
+	sync_client(watcher, root); /* no event comes before this reply */
 	set(writer, root, "1");
 	expect_changed(watcher, root, FALSE);
-	set(writer, root, "2"); /* it is told once */
+	set(writer, root, "2"); /* a watch fires once */
 	expect_data(watcher, root, "2", 2);
 	zookeeper_message_free(read_znode(watcher, root, TRUE));
 	remove_znode(writer, root);
 	expect_changed(watcher, root, TRUE);
 	make(writer, root, "");
 	sync_client(watcher, root);
-	/* no watch is left by a reply that there is none */
+	/* a read that finds no znode sets no watch */
 	remove_znode(writer, root);
 	sync_client(watcher, root);
 	expect_outcome(watcher, zookeeper_session_get(session_of(watcher), root, TRUE),
@@ -513,7 +513,7 @@ static void check_watch_by_children(const char *root)
 	expect_changed(watcher, root, TRUE);
 }
 
-/* One message for one event, however many watches it concerns; and before the reply to the write
+/* An event gives one message, even if several watches match. It comes before the reply to the write
  * that caused it. */
 static void check_watches_together(const char *root)
 {
@@ -537,7 +537,7 @@ static void check_watches_together(const char *root)
 	}
 }
 
-/* A reader that asks for a watch misses no change, whenever it takes place. */
+/* A read with a watch misses no change, even one that takes place at the same time. */
 static void check_watch_and_change(const char *root)
 {
 	g_autoptr(ContractClient) watcher = open_client(NULL);
@@ -584,7 +584,7 @@ static void check_broken_connection(const char *root)
 	}
 }
 
-/* What has changed meanwhile is told, nothing else is, and the watches stay. */
+/* After a reconnect, watches report only the changes made meanwhile. The other watches stay. */
 static void check_watches_after_cut(const char *root)
 {
 	g_autoptr(ContractClient) watcher = open_client(NULL);
@@ -631,7 +631,7 @@ static void check_watches_after_cut(const char *root)
 	expect_changed(watcher, paths[4], FALSE);
 }
 
-/* In any order, with a message for each attempt that fails. */
+/* Waits for the reply and the connection, in any order, with a message for each failed attempt. */
 static ZookeeperMessage *expect_reply_and_connection(Client *client, guint64 request)
 {
 	g_autoptr(ZookeeperMessage) reply = NULL;
@@ -648,8 +648,8 @@ static ZookeeperMessage *expect_reply_and_connection(Client *client, guint64 req
 	return g_steal_pointer(&reply);
 }
 
-/* A request that is made while there is no connection is done later or not at all, and a write
- * whose reply is lost is done or not: reading again tells. */
+/* A request without a connection is executed later or never. A write whose reply is lost may have
+ * been executed: only a read shows it. */
 static void check_unsure(const char *root)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
@@ -686,7 +686,7 @@ static void check_unsure(const char *root)
 	}
 }
 
-/* The session of a client that stays away expires, and the client learns it when it is back. */
+/* The session of a disconnected client expires. The client is notified when it connects again. */
 static void check_expiry(const char *root)
 {
 	g_autoptr(ContractClient) other = open_client(NULL);
@@ -695,7 +695,7 @@ static void check_expiry(const char *root)
 	g_autoptr(ZookeeperMessage) message = NULL;
 
 	make(other, root, "");
-	while (claim == NULL) { /* one that has expired too early is of no use */
+	while (claim == NULL) { /* again, if the session expires too early */
 		guint64 request = 0;
 
 		g_clear_pointer(&client, contract_client_free);
@@ -756,7 +756,7 @@ static void check_acl(const char *root)
 	g_assert_false(closed->open);
 	g_assert_cmpint(closed->stat.acl_version, ==, 1);
 	g_assert_cmpint(closed->stat.version, ==, 0);
-	sync_client(stranger, root); /* a watch does not tell of ACLs */
+	sync_client(stranger, root); /* a change of an ACL fires no watch */
 	make(owner, child, "");
 }
 

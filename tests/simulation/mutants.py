@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules that uniqueness rests on, each broken in one place, for tests/simulation/mutants.
+"""The rules of uniqueness, each broken in one place, for tests/simulation/mutants.
 
-A mutant is a rule that is left out: its name, the program that must find it, and the changes:
-(file, text, other text). Where a second defence masks a rule, `masked_by` names that defence, and
-the changes remove both: `alone` are those that survive without it.
+A mutant has a name, the program that must fail, and changes: (file, text, replacement). If a second
+defence masks the rule, `masked_by` names that defence. Then `changes` remove both, and `alone` only
+the rule, which must survive.
 """
 from typing import NamedTuple
 
@@ -16,8 +16,8 @@ class Mutant(NamedTuple):
     name: str
     program: str
     changes: tuple
-    alone: tuple = ()     # changes that survive, as a second defence is there
-    masked_by: str = ""   # that defence
+    alone: tuple = ()     # changes that survive because of a second defence
+    masked_by: str = ""   # the second defence
 
 
 def mutant(name, program, *changes):
@@ -40,7 +40,7 @@ LISTING = "worker/zookeeper/listing.c"
 KEEPER = "worker/keeper-lease.c"
 
 MUTANTS = [
-    # docs/uniqueness.md, rule 1: what is reserved begins after what was
+    # docs/uniqueness.md, rule 1: a reservation begins after all earlier ones
     mutant("a lease begins at the end that was read", ZOOKEEPER,
            (CHOICE, "MAX(end_tick, listing->floor.tick) + 1",
             "MAX(MAX(end_tick, listing->floor.tick), 0)")),
@@ -57,7 +57,7 @@ MUTANTS = [
            (CHOICE, "MAX(end_tick, listing->floor.tick) + 1", "listing->floor.tick + 1")),
     mutant("a damaged record is free", ZOOKEEPER,
            (CHOICE, "if (reservation->damage != NULL)", "if (FALSE)")),
-    # rule 2: every write is conditional on what was read
+    # rule 2: every write is conditional on the version read
     mutant("a write is not conditional on the version read", ZOOKEEPER,
            (RESERVATION, "\t\t.version = self->attempt.read_version,\n\t};\n\tif (wanted",
             "\t\t.version = -1,\n\t};\n\tif (wanted")),
@@ -66,14 +66,14 @@ MUTANTS = [
            (CHOICE, "MAX(end_tick, listing->floor.tick) + 1", "end_tick + 1")),
     mutant("the floor is left out of the transaction", ZOOKEEPER,
            (RESERVATION, "if (wanted->floor_version >= 0)", "if (FALSE)")),
-    mutant("what is held is kept although the floor was raised", ZOOKEEPER,
+    mutant("a reservation is kept although the floor was raised", ZOOKEEPER,
            (RESERVATION, "self->here.written || self->holding.end_tick >= floor->clock_tick",
             "TRUE")),
-    mutant("what is held is kept if it ends after the floor was raised, by no margin", ZOOKEEPER,
+    mutant("a reservation is kept if it ends after the floor was raised, by no margin", ZOOKEEPER,
            (RESERVATION, "self->holding.end_tick >= floor->clock_tick",
             "self->holding.end_tick >= self->now_tick")),
     # rule 3: a write counts when it is confirmed
-    mutant("what nobody knows counts as written", ZOOKEEPER,
+    mutant("an unsettled write counts as written", ZOOKEEPER,
            (PLAN, "\treturn SETTLED_LOST;\n}", "\treturn SETTLED_WRITTEN;\n}")),
     mutant("a lost reply counts as written", ZOOKEEPER,
            (RESERVATION, "\tcase ZOOKEEPER_UNSURE:\n\t\tself->facts.unsettled = TRUE;\n",
@@ -84,21 +84,21 @@ MUTANTS = [
             "\tcase ZOOKEEPER_UNSURE:\n")),
     mutant("a refused write may have taken place", ZOOKEEPER,
            (PLAN, "if (!write->refused && version", "if (version")),
-    mutant("what is settled does not look at the version", ZOOKEEPER,
+    mutant("settling a write ignores the version", ZOOKEEPER,
            (PLAN, "version == zookeeper_plan_next_version(write->read_version) &&\n", "TRUE &&\n"),
            (PLAN, "if (version == write->read_version &&", "if (")),
-    mutant("what is settled does not look at the owner", ZOOKEEPER,
+    mutant("settling a write ignores the owner", ZOOKEEPER,
            (PLAN, "record->end_tick == end_tick && (owner == NULL || "
             "g_str_equal(record->owner, owner))", "owner == NULL || owner != NULL")),
-    mutant("what is settled is read without a sync", ZOOKEEPER,
+    mutant("a write is settled without a sync", ZOOKEEPER,
            (RESERVATION, "self->attempt.synced\n", "TRUE\n"),
            (RESERVATION, "if (!self->attempt.synced && message->outcome == ZOOKEEPER_OK)",
             "if (FALSE)")),
-    mutant("a new connection does not look at what is held", ZOOKEEPER,
+    mutant("a new connection does not read the reservation again", ZOOKEEPER,
            (REGISTRATION, "\tself->here.looked_at = FALSE;\n", "")),
-    mutant("a new connection believes what was written on the one before", ZOOKEEPER,
+    mutant("a new connection trusts the writes of the one before", ZOOKEEPER,
            (REGISTRATION, "\tself->here.written = FALSE;\n", "")),
-    mutant("a lost record is not told", ZOOKEEPER,
+    mutant("a lost record is not reported", ZOOKEEPER,
            (REGISTRY, "if (self->lost_why == NULL || self->goal.finished)", "if (TRUE)")),
     mutant("a lost lease is drawn from", ZOOKEEPER,
            (KEEPER, "\tretire(self);\n\twithdraw(self);\n\tself->facts.waiting = FALSE;",
@@ -130,13 +130,13 @@ MUTANTS = [
     mutant("a new lease begins before the last ID of the one before", ZOOKEEPER,
            (KEEPER, "return MAX(reservation->first_tick, self->last_tick + 1);",
             "return reservation->first_tick;")),
-    mutant("a reservation ends later than others reckon with", ZOOKEEPER,
+    mutant("a reservation ends later than other servers expect", ZOOKEEPER,
            (KEEPER, "facts->now_tick - keeper_clock_excess_ticks(self) +", "facts->now_tick +")),
-    mutant("a claim ends later than others reckon with", ZOOKEEPER,
+    mutant("a claim ends later than other servers expect", ZOOKEEPER,
            (KEEPER, "self->registry->first_length_ms) - keeper_clock_excess_ticks(self);",
             "self->registry->first_length_ms);")),
     # claims
-    mutant("any claim of the listing is its own", ZOOKEEPER,
+    mutant("a server takes any claim of the listing for its own", ZOOKEEPER,
            (CLAIM, "if (claim->session == self->connection.session_id &&", "if (")),
     mutant("an extension needs no claim", ZOOKEEPER,
            (RESERVATION, "\tcommit(self,\n\t       &(ZookeeperWrite){.type = ZOOKEEPER_CHECK, "
@@ -145,7 +145,7 @@ MUTANTS = [
            (PREPARATION, "if (layout_equal(&layout, &self->config.layout)) {", "if (TRUE) {")),
     mutant("the clock is not compared before the first claim", ZOOKEEPER,
            (CLAIM, "(theirs->known && ABS(ahead_ns) <= skew_ns))", "TRUE)")),
-    mutant("a connection that is lost is not known to be", ZOOKEEPER,
+    mutant("a lost connection is not noticed", ZOOKEEPER,
            (EVENTS, "\tself->facts.connected = FALSE;\n\tself->facts.chosen = FALSE;\n"
             "\tself->connection.lost_us = self->facts.now_us;\n}", "}")),
     # state directories
@@ -196,7 +196,7 @@ MUTANTS = [
            ("worker/file/lock.c",
             "if (flock(fd, LOCK_EX | LOCK_NB) != 0)",
             "if (FALSE)")),
-    mutant("a lock file that was removed meanwhile is as good", DIRECTORY,
+    mutant("a lock on a removed file counts", DIRECTORY,
            ("worker/file/lock.c",
             "while (self->fd < 0 || !state_directory_has(directory, "
             "self->name, self->fd))",
@@ -238,7 +238,7 @@ MUTANTS = [
             "\t       refuse_records(directory, record, layout, machine_id, "
             "error);",
             "return TRUE;")),
-    mutant("nobody looks whether the record was replaced", DIRECTORY,
+    mutant("a replaced record is not noticed", DIRECTORY,
            ("worker/file/registry.c",
             "if (self->record_fd < 0 || "
             "state_directory_is_at(self->record_path, self->record_fd))",
@@ -322,7 +322,7 @@ MUTANTS = [
             "\t\t\tself->oldest",
             ">= 2 * self->max_age_us)\n"
             "\t\t\tself->oldest")),
-    mutant("servers that cannot be used do not rest", POOL,
+    mutant("a failed server is retried without backoff", POOL,
            ("client/pool/servers.c",
             "server->rests_until_us = now_us + rest_us + "
             "pool_servers_random(self, (guint)rest_us + 1);",
@@ -347,11 +347,11 @@ MUTANTS = [
            ("client/pool/refill.c",
             "\tatomic_exchange(&self->is_called, FALSE);\n",
             "")),
-    mutant("a server that hangs is never given up", POOL,
+    mutant("a server that hangs never times out", POOL,
            ("client/pool/peer.c",
             "if (now_us < pool_peer_deadline_us(self))",
             "if (now_us >= 0)")),
-    mutant("a server that drains is not left", POOL,
+    mutant("a pool stays with a draining server", POOL,
            ("client/pool/peer.c",
             "\t\treturn POOL_PEER_DRAINING;\n",
             "\t\treturn POOL_PEER_SERVES;\n")),
