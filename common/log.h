@@ -160,7 +160,7 @@ void log_event_fields(LogEvent event, const LogField *fields);
 /* Whether it is logged at all: for fields that it takes work to make. */
 gboolean log_shows(LogEvent event);
 
-/* What follows event= in its lines. */
+/* Returns: the value of event= in the lines of @event */
 const char *log_event_name(LogEvent event);
 
 /* Writes what repeats there are that no line has told of. For the end, when no main loop runs. */

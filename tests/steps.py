@@ -16,7 +16,7 @@ BUILDS = pathlib.Path(os.environ.get("SNOWFLAKE_TEST_BUILDS", ROOT / "build-test
 GO_CACHE = os.environ.get("GOCACHE", f"{BUILDS}/go-cache")
 PROCESSORS = len(os.sched_getaffinity(0))
 CHAOS_S, LONG_CHAOS_S = 60, 3600
-SIMULATION_S, LONG_SIMULATION_S = 60, 3600  # of the processor
+SIMULATION_S, LONG_SIMULATION_S = 60, 3600  # processor time
 FUZZ_S = 300  # each target
 
 QUICK, USUAL, FULL = "quick", "usual", "full"
@@ -27,7 +27,7 @@ TIERS = {
 }
 ALL, MORE = (QUICK, USUAL, FULL), (USUAL, FULL)
 
-# A test for each area. It shows that the build that people install works, too.
+# Tests of each area, for the build that people install.
 SMOKE = (
     "test_admin.Ids", "test_audit.Full", "test_bench.Report", "test_calls.Calls.", "test_contract",
     "test_ctl_relay.Real", "test_drain.Limits", "test_id_runs", "test_journal.AsJson",
@@ -37,8 +37,8 @@ SMOKE = (
     "test_split_writes.SplitWrites.", "test_state.Disks", "test_tls.Allowed",
     "test_wide_ids.OtherServers", "test_wire.Forms.test_every_form", "test_workers.FromServers",
     "test_zookeeper.Stop")
-# What a sanitizer build skips: it has its own memory, libfaketime does not work in it, and one
-# build is enough for what hardly depends on the build.
+# Tests that a sanitizer build skips: sanitizers change memory use, libfaketime does not work with
+# them, and some tests do not depend on the build.
 UNSANITIZED = (
     "Hostile.test_memory_has_a_bound", "States.test_the_end_after_a_failure",
     "Waiting.test_who_waits_costs", "test_bad_input.Costs", "test_clock", "test_crowd.Memory",
@@ -68,7 +68,7 @@ SANITIZED = {
     "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1",
     "LSAN_OPTIONS": f"suppressions={ROOT}/tests/lsan.suppressions:print_suppressions=0",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-    # clang's library refuses threads in a child that was forked, which a test of embedded nodes has
+    # a test of embedded nodes starts threads in a forked child, which clang's TSan forbids by default
     "TSAN_OPTIONS": f"halt_on_error=1:die_after_fork=0:suppressions={ROOT}/tests/tsan.suppressions",
 }
 
@@ -147,7 +147,7 @@ def table(chaos_s):
         Step("lint: self-test", ALL, COMPUTES, (), program("tests/lint", "--self-test"), check),
         Step("lint", ALL, COMPUTES, (), program("tests/lint"), check),
         build("asan", MORE, "-Db_sanitize=address,undefined", *WATCHED),
-        # by clang, so that its warnings need no build of their own
+        # with clang, so that its warnings need no separate build
         build("tsan", MORE, "-Db_sanitize=thread", "-Db_lundef=false", *WATCHED, CC="clang",
               CXX="clang++"),
         unit_tests("release", ALL),

@@ -72,19 +72,19 @@ Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 void keeper_start(Keeper *self);
 
 /*
- * For a program that runs the keeper in a thread of its own choice, such as a simulation in virtual
- * time. keeper_start() and keeper_stop() are not used then.
+ * For a program that runs the keeper in its own thread, such as a simulation in virtual time. Do
+ * not call keeper_start() and keeper_stop() then.
  */
 
-/* One round. Returns: when the next one is due, by g_get_monotonic_time(), unless registry->wake()
- * or keeper_demand() asks for one before; 0: at once. */
+/* Runs one round. Returns: when the next round is due, by g_get_monotonic_time(), unless
+ * registry->wake() or keeper_demand() requests one before; 0: at once */
 gint64 keeper_run_round(Keeper *self);
 
-/* The rounds from now on stop the keeper, as keeper_stop() does, and wait for the registry until
+/* Makes the next rounds stop the keeper, as keeper_stop() does. They wait for the registry until
  * @by_us, by g_get_monotonic_time(). */
 void keeper_ask_to_stop(Keeper *self, gint64 by_us);
 
-/* Whether it has stopped: no round is due any more. */
+/* Whether the keeper has stopped: no round is due. */
 gboolean keeper_has_stopped(const Keeper *self);
 
 /**

@@ -38,12 +38,11 @@ void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics 
 
 /**
  * pool_refill_run_pass:
- * @out_fds: room for POOL_PEERS_MAX: what to poll until the next pass
- * @out_count: (out): how many these are
+ * @out_fds: (out): the descriptors to poll until the next pass; has room for POOL_PEERS_MAX
+ * @out_count: (out): the number of descriptors
  *
- * Runs one pass of the thread, without waiting. For the thread itself, or for a program that puts
- * its own functions in the place of thread.h and runs the passes, such as a simulation in virtual
- * time.
+ * Runs one pass of the thread, without waiting. For the thread itself, or for a program that
+ * replaces the functions of thread.h and runs the passes, such as a simulation in virtual time.
  *
  * Returns: when the next pass is due, by pool_clock_us(), unless pool_refill_call() or an event of
  * @out_fds comes first

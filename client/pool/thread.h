@@ -8,5 +8,5 @@
 int pool_thread_start(pthread_t *out_thread, const char *name, void *(*run)(void *user_data),
 		      void *user_data);
 
-/* Waits for its end. */
+/* Waits for the end of @thread. */
 void pool_thread_join(pthread_t thread);
