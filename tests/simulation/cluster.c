@@ -25,16 +25,17 @@ static struct {
 	ClusterConfig config;
 	Layout layout;
 	Server servers[MAX_SERVERS];
-	gboolean is_calm;
+	gboolean have_faults_ended;
 	gint64 fault_mean_us;
 	struct {
-		guint life;
+		guint n_starts;
 		LogEvent event;
 		guint n_lost;
 		char *why_lost;
-	} complaints[MAX_SERVERS];
-	gint64 liar_until_us; /* until then, server @liar reports a wrong worker ID to its peers */
-	guint liar;
+	} warnings[MAX_SERVERS];
+	gint64 contradicts_until_us; /* until then, server @contradicting reports a wrong worker ID
+					to its peers */
+	guint contradicting;
 	GHashTable *floors; /* nonce to the floor's tick at the last claim of that process */
 	guint64 n_claims;
 	guint64 n_commits; /* changes of znodes by servers */
@@ -138,11 +139,11 @@ static void on_killed(Server *self)
 	sessions_kill(&self->machine);
 }
 
-static gint64 when_ran_us(const WorldMachine *machine)
+static gint64 find_last_run(const WorldMachine *machine)
 {
 	const Server *self = (const Server *)machine;
 
-	return server_is_held_up(self) ? self->held_up_since_us : world_now_us();
+	return server_is_paused(self) ? self->paused_since_us : world_now_us();
 }
 
 static void answer_peer(const WorldMachine *asker G_GNUC_UNUSED, const Peer *peer,
@@ -155,7 +156,7 @@ static void answer_peer(const WorldMachine *asker G_GNUC_UNUSED, const Peer *pee
 
 	sscanf(peer->address, "10.0.0.%u:", &number);
 	server = &cluster.servers[number - 1];
-	if (!server->is_up || server_is_held_up(server) || server->depth > 0 || server->is_dying ||
+	if (!server->is_up || server_is_paused(server) || server->depth > 0 || server->is_dying ||
 	    world_odds(0.1))
 		return;
 	world_enter(&server->machine);
@@ -164,8 +165,8 @@ static void answer_peer(const WorldMachine *asker G_GNUC_UNUSED, const Peer *pee
 		.reached = TRUE,
 		.nonce = g_strdup(server->nonce),
 		.datacenter_id = server->config.datacenter_id,
-		.worker_id = status.worker_id +
-			     (number - 1 == cluster.liar && world_now_us() < cluster.liar_until_us),
+		.worker_id = status.worker_id + (number - 1 == cluster.contradicting &&
+						 world_now_us() < cluster.contradicts_until_us),
 		.offset_ms = world_wall_ns(&server->machine) / 1000000,
 	};
 	world_enter(before);
@@ -210,7 +211,7 @@ static void on_draw(gpointer data, guint64 tag)
 		world_after(world_between(1000, world_odds(0.1) ? 2 * G_TIME_SPAN_SECOND
 								: 200 * G_TIME_SPAN_MILLISECOND),
 			    on_draw, self, 0);
-	if (!self->is_up || server_is_held_up(self) || self->depth > 0)
+	if (!self->is_up || server_is_paused(self) || self->depth > 0)
 		return;
 	server_draw(self, (guint)world_between(1, world_odds(0.1) ? 1000 : 4));
 	if (!self->is_up || self->keeper == NULL)
@@ -240,33 +241,33 @@ static void on_logged(WorldMachine *machine, LogEvent event, const char *line)
 	    cluster.config.draws) /* draw at once from the new lease */
 		world_after(0, on_draw, self, 1);
 	if (event == LOG_WORKER_LOST) {
-		cluster.complaints[self->number].n_lost++;
-		g_free(cluster.complaints[self->number].why_lost);
-		cluster.complaints[self->number].why_lost = g_strdup(line);
+		cluster.warnings[self->number].n_lost++;
+		g_free(cluster.warnings[self->number].why_lost);
+		cluster.warnings[self->number].why_lost = g_strdup(line);
 	}
 	if (event == LOG_WORKER_WAITING || event == LOG_ZOOKEEPER_REFUSED ||
 	    event == LOG_PEERS_CONTRADICT || event == LOG_WORKER_LOST ||
 	    event == LOG_RESERVATION_SPENT || event == LOG_CLOCK_DIFFERS) {
-		cluster.complaints[self->number].life = self->life;
-		cluster.complaints[self->number].event = event;
+		cluster.warnings[self->number].n_starts = self->n_starts;
+		cluster.warnings[self->number].event = event;
 	}
 }
 
-LogEvent cluster_last_complaint(const Server *server)
+LogEvent cluster_last_warning(const Server *server)
 {
-	if (cluster.complaints[server->number].life != server->life)
+	if (cluster.warnings[server->number].n_starts != server->n_starts)
 		return LOG_N_EVENTS;
-	return cluster.complaints[server->number].event;
+	return cluster.warnings[server->number].event;
 }
 
 guint cluster_n_lost(const Server *server)
 {
-	return cluster.complaints[server->number].n_lost;
+	return cluster.warnings[server->number].n_lost;
 }
 
 void cluster_check_lost(Server *server, const char *why)
 {
-	const char *line = cluster.complaints[server->number].why_lost;
+	const char *line = cluster.warnings[server->number].why_lost;
 
 	if (line != NULL && strstr(line, why) != NULL)
 		return;
@@ -318,7 +319,7 @@ void cluster_init(const ClusterConfig *config)
 	ensemble_init();
 	ensemble_set_committed(on_committed);
 	sessions_init();
-	sessions_set_ran(when_ran_us);
+	sessions_set_last_run(find_last_run);
 	peers_set_answer(answer_peer);
 	world_set_logged(on_logged);
 	issued_init(&cluster.layout);
@@ -345,7 +346,7 @@ void cluster_clear(void)
 
 	for (guint i = 0; i < cluster.config.n_servers; i++) {
 		server_clear(&cluster.servers[i]);
-		g_free(cluster.complaints[i].why_lost);
+		g_free(cluster.warnings[i].why_lost);
 	}
 	driver_count("ids", issued_count());
 	driver_count("claims", cluster.n_claims);
@@ -431,7 +432,7 @@ static void step_clock(Server *server, gint64 to_ms)
 	world_set_drift(&server->machine, 0);
 }
 
-static void deny_something(gint64 for_us)
+static void deny_path(gint64 for_us)
 {
 	static const char *const NAMES[] = {"limits",
 					    "layout",
@@ -447,7 +448,7 @@ static void deny_something(gint64 for_us)
 }
 
 /* An edit by an operator that cannot cause a duplicate ID: docs/uniqueness.md, "What breaks it". */
-static void edit_something(void)
+static void edit_znode(void)
 {
 	static const char *const NAMES[] = {"limits", "layout", "datacenters/3/claims",
 					    "datacenters/3/floor"};
@@ -494,7 +495,7 @@ static void do_fault(guint kind)
 		break;
 	case 6:
 	case 7:
-		server_hold_up(server, for_us);
+		server_pause(server, for_us);
 		break;
 	case 8:
 		server_suspend(server, for_us);
@@ -531,10 +532,10 @@ static void do_fault(guint kind)
 			ensemble_back_up();
 		break;
 	case 19:
-		deny_something(for_us);
+		deny_path(for_us);
 		break;
 	case 20:
-		edit_something();
+		edit_znode();
 		break;
 	case 21:
 		if (world_odds(0.2))
@@ -543,8 +544,8 @@ static void do_fault(guint kind)
 			sessions_lose_names(for_us);
 		break;
 	case 22:
-		cluster.liar = server->number;
-		cluster.liar_until_us = world_now_us() + for_us;
+		cluster.contradicting = server->number;
+		cluster.contradicts_until_us = world_now_us() + for_us;
 		break;
 	default:
 		g_assert_not_reached();
@@ -553,39 +554,38 @@ static void do_fault(guint kind)
 
 static void on_fault(gpointer data G_GNUC_UNUSED, guint64 tag G_GNUC_UNUSED)
 {
-	if (cluster.is_calm)
+	if (cluster.have_faults_ended)
 		return;
 	world_after(world_between(1000, 2 * cluster.fault_mean_us), on_fault, NULL, 0);
 	do_fault((guint)world_between(0, N_FAULTS - 1));
 }
 
 /* Sometimes pauses or kills a server in the middle of an operation. */
-static void on_step(WorldMachine *machine, WorldStep step)
+static void on_checkpoint(WorldMachine *machine, WorldCheckpoint step)
 {
 	Server *self = (Server *)machine;
 
-	if (cluster.is_calm || self->depth != 1 ||
-	    !world_odds(step == WORLD_STEP_OUTSIDE ? 0.0005 : 0.00001))
+	if (cluster.have_faults_ended || self->depth != 1 ||
+	    !world_odds(step == WORLD_CHECKPOINT_OUTSIDE ? 0.0005 : 0.00001))
 		return;
 	if (world_odds(0.3))
 		server_kill(self, world_between(0, 5 * G_TIME_SPAN_SECOND));
 	else
-		server_hold_up(self,
-			       world_scaled(G_TIME_SPAN_MILLISECOND, 20 * G_TIME_SPAN_SECOND));
+		server_pause(self, world_scaled(G_TIME_SPAN_MILLISECOND, 20 * G_TIME_SPAN_SECOND));
 }
 
 void cluster_begin_faults(gint64 mean_us)
 {
 	cluster.fault_mean_us = mean_us;
-	world_set_stepped(on_step);
+	world_set_checkpoint_hook(on_checkpoint);
 	world_after(world_between(0, mean_us), on_fault, NULL, 0);
 }
 
-void cluster_calm(void)
+void cluster_end_faults(void)
 {
 	world_note(NULL, "all faults end");
-	cluster.is_calm = TRUE;
-	cluster.liar_until_us = 0;
+	cluster.have_faults_ended = TRUE;
+	cluster.contradicts_until_us = 0;
 	ensemble_set_clock(0);
 	for (guint i = 0; i < cluster.config.n_servers; i++) {
 		world_set_drift(&cluster.servers[i].machine, 0);
@@ -631,7 +631,7 @@ static char *why_not_recovered(void)
 		Server *server = &cluster.servers[i];
 		g_autofree char *why = server_why_not_serving(server);
 
-		if (why != NULL && cluster_last_complaint(server) == LOG_N_EVENTS)
+		if (why != NULL && cluster_last_warning(server) == LOG_N_EVENTS)
 			return g_strdup_printf(
 				"%s does not serve (%s), and its log does not say why",
 				server->machine.name, why);

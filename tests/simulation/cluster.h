@@ -48,7 +48,7 @@ void cluster_start_draws(void);
 char *cluster_path(const char *name);
 char *cluster_reservation_path(guint worker_id);
 
-/* Draws faults, @mean_us apart on average, until cluster_calm(). */
+/* Draws faults, @mean_us apart on average, until cluster_end_faults(). */
 void cluster_begin_faults(gint64 mean_us);
 
 /* Raises the floor, as snowflakectl registry quarantine does. */
@@ -60,7 +60,7 @@ void cluster_restore(gboolean quarantine);
 
 /* Returns: the last event in the log of a server's process that says why it does not serve;
  * LOG_N_EVENTS: there is none */
-LogEvent cluster_last_complaint(const Server *server);
+LogEvent cluster_last_warning(const Server *server);
 /* Returns: how often a server has logged worker-lost */
 guint cluster_n_lost(const Server *server);
 /* Fails unless the last worker-lost of @server contains @why. */
@@ -70,9 +70,9 @@ void cluster_check_lost(Server *server, const char *why);
 guint64 cluster_n_commits(void);
 
 /* Ends all faults, and sets the clocks right. */
-void cluster_calm(void);
+void cluster_end_faults(void);
 
-/* Returns: the longest permitted recovery after cluster_calm() */
+/* Returns: the longest permitted recovery after cluster_end_faults() */
 gint64 cluster_recovery_us(void);
 
 guint cluster_n_serving(void);

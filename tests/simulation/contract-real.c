@@ -254,7 +254,7 @@ void contract_client_cut(ContractClient *self)
 	g_mutex_unlock(&self->mutex);
 }
 
-void contract_client_mend(ContractClient *self)
+void contract_client_allow_connections(ContractClient *self)
 {
 	g_mutex_lock(&self->mutex);
 	self->is_cut = self->holds_replies = FALSE;

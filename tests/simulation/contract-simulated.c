@@ -13,7 +13,7 @@ struct _ContractClient {
 	ZookeeperSession *session;
 };
 
-static gint64 ran_us(const WorldMachine *machine G_GNUC_UNUSED)
+static gint64 last_run_us(const WorldMachine *machine G_GNUC_UNUSED)
 {
 	return world_now_us();
 }
@@ -63,7 +63,7 @@ ZookeeperMessage *contract_client_next(ContractClient *self)
 	ZookeeperMessage *message;
 
 	while ((message = zookeeper_session_take(self->session)) == NULL)
-		if (!world_step(until_us))
+		if (!world_run_next(until_us))
 			world_fail("there is no message");
 	return message;
 }
@@ -78,9 +78,9 @@ void contract_client_cut(ContractClient *self)
 	sessions_cut(&self->machine, FOREVER_US, FALSE);
 }
 
-void contract_client_mend(ContractClient *self)
+void contract_client_allow_connections(ContractClient *self)
 {
-	sessions_mend(&self->machine);
+	sessions_allow_connections(&self->machine);
 }
 
 gint64 contract_client_boottime_ns(ContractClient *self)
@@ -99,7 +99,7 @@ void contract_run(void (*run)(const char *root))
 		world_init(seed, FALSE);
 		ensemble_init();
 		sessions_init();
-		sessions_set_ran(ran_us);
+		sessions_set_last_run(last_run_us);
 		sessions_set_odds(0, 0.4, 0.5);
 		ensemble_set_clock(world_between(-5000, 5000));
 		run("/contract");

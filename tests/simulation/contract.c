@@ -578,7 +578,7 @@ static void check_broken_connection(const char *root)
 		zookeeper_message_free(expect(client, ZOOKEEPER_DISCONNECTED));
 		for (guint i = 0; i < G_N_ELEMENTS(requests); i++)
 			expect_outcome(client, requests[i], ZOOKEEPER_UNSURE);
-		contract_client_mend(client);
+		contract_client_allow_connections(client);
 		g_assert_cmpint(expect_connected(client), ==, session);
 		expect_data(client, claim, "data", 0);
 	}
@@ -610,7 +610,7 @@ static void check_watches_after_cut(const char *root)
 	set(writer, paths[0], "");
 	remove_znode(writer, paths[1]);
 	make(writer, paths[2], "");
-	contract_client_mend(watcher);
+	contract_client_allow_connections(watcher);
 	expect_connected(watcher);
 	for (guint told = 0; n_told < 4; n_told++) {
 		g_autoptr(ZookeeperMessage) message = expect(watcher, ZOOKEEPER_CHANGED);
@@ -670,7 +670,7 @@ static void check_unsure(const char *root)
 		contract_client_hold_replies(client);
 		request = zookeeper_session_commit(session_of(client), &write, 1);
 		contract_client_cut(client);
-		contract_client_mend(client);
+		contract_client_allow_connections(client);
 		reply = expect_reply_and_connection(client, request);
 		if (!is_disconnected)
 			g_assert_cmpint(reply->outcome, ==, ZOOKEEPER_UNSURE);
@@ -716,7 +716,7 @@ static void check_expiry(const char *root)
 	if (message->outcome == ZOOKEEPER_OK)
 		expect_changed(other, claim, TRUE);
 	expect_absent(other, claim);
-	contract_client_mend(client);
+	contract_client_allow_connections(client);
 	do {
 		g_clear_pointer(&message, zookeeper_message_free);
 		message = contract_client_next(client);

@@ -38,9 +38,9 @@ ZookeeperMessage *contract_client_next(ContractClient *self);
 /* No reply to a request that is made from now on arrives before the connection breaks, if the case
  * waits for nothing until then. */
 void contract_client_hold_replies(ContractClient *self);
-/* Breaks the connection, and refuses others until contract_client_mend(). */
+/* Breaks the connection, and refuses others until contract_client_allow_connections(). */
 void contract_client_cut(ContractClient *self);
-void contract_client_mend(ContractClient *self);
+void contract_client_allow_connections(ContractClient *self);
 
 /* CLOCK_BOOTTIME of the client's machine, and the clock of ZooKeeper's leader. */
 gint64 contract_client_boottime_ns(ContractClient *self);

@@ -265,7 +265,7 @@ static const Change STARTS[] = {
 };
 
 /* Runs a server, so that its directory has a record. */
-static void run_life(void)
+static void run_first_server(void)
 {
 	host_init(TRUE);
 	first->draws_us = MS(20);
@@ -282,7 +282,7 @@ gboolean directory_changes_start(guint step)
 	if (step >= G_N_ELEMENTS(STARTS))
 		return FALSE;
 	change = &STARTS[step];
-	run_life();
+	run_first_server();
 	server_stop(&first->server, 1000, WORLD_NEVER_US);
 	world_run_until(world_now_us() + MS(10));
 	change->change();
@@ -404,7 +404,7 @@ gboolean directory_changes_run(guint step)
 	if (step >= G_N_ELEMENTS(RUNNING))
 		return FALSE;
 	change = &RUNNING[step];
-	run_life();
+	run_first_server();
 	if (change->is_idle) {
 		first->draws_us = 0;
 		world_run_until(world_now_us() + SECONDS(3));

@@ -50,7 +50,7 @@ static void inode_unref(Inode *inode)
 	g_free(inode);
 }
 
-static void give_number(Inode *inode)
+static void assign_number(Inode *inode)
 {
 	guint number = FIRST_NUMBER;
 
@@ -63,7 +63,7 @@ static void give_number(Inode *inode)
 }
 
 /* Frees the number of an inode without names and descriptors: the next file can get it. */
-static void drop_number(Inode *inode)
+static void free_number(Inode *inode)
 {
 	if (inode->n_links > 0 || inode->n_open > 0 || inode->number == 0)
 		return;
@@ -93,7 +93,7 @@ static Inode *inode_new(mode_t mode)
 		inode->entries = g_ptr_array_new_with_free_func(entry_free);
 		inode->synced_entries = g_ptr_array_new_with_free_func(entry_free);
 	}
-	give_number(inode);
+	assign_number(inode);
 	return inode;
 }
 
@@ -105,13 +105,13 @@ void disk_open(Inode *inode)
 void disk_close(Inode *inode)
 {
 	inode->n_open--;
-	drop_number(inode);
+	free_number(inode);
 	inode_unref(inode);
 }
 
 /* Names */
 
-static Inode *look_up(const GPtrArray *entries, const char *name)
+static Inode *find_entry_inode(const GPtrArray *entries, const char *name)
 {
 	for (guint i = 0; i < entries->len; i++) {
 		const DiskEntry *entry = entries->pdata[i];
@@ -153,7 +153,7 @@ static void change_free(gpointer data)
 
 static void change_name(Inode *directory, const char *name, Inode *inode, guint64 group)
 {
-	Inode *old = look_up(directory->entries, name);
+	Inode *old = find_entry_inode(directory->entries, name);
 	Change *change = g_new(Change, 1);
 
 	if (inode != NULL)
@@ -161,7 +161,7 @@ static void change_name(Inode *directory, const char *name, Inode *inode, guint6
 	if (old != NULL) {
 		old->n_links--;
 		old->parent = NULL;
-		drop_number(old);
+		free_number(old);
 	}
 	if (inode != NULL && S_ISDIR(inode->mode))
 		inode->parent = directory;
@@ -187,7 +187,7 @@ void disk_remove(Inode *directory, const char *name)
 
 void disk_rename(Inode *directory, const char *from, const char *to)
 {
-	Inode *inode = inode_ref(look_up(directory->entries, from));
+	Inode *inode = inode_ref(find_entry_inode(directory->entries, from));
 
 	change_name(directory, to, inode, ++disk.n_groups);
 	change_name(directory, from, NULL, disk.n_groups);
@@ -199,7 +199,7 @@ Inode *disk_root(void)
 	return disk.root;
 }
 
-static Inode *step_to(Inode *inode, const char *name)
+static Inode *find_child(Inode *inode, const char *name)
 {
 	Inode *next = inode;
 
@@ -210,7 +210,7 @@ static Inode *step_to(Inode *inode, const char *name)
 	if (g_str_equal(name, ".."))
 		next = inode == disk.root ? inode : inode->parent;
 	else if (*name != '\0' && !g_str_equal(name, "."))
-		next = look_up(inode->entries, name);
+		next = find_entry_inode(inode->entries, name);
 	if (next == NULL)
 		errno = ENOENT;
 	return next;
@@ -222,7 +222,7 @@ Inode *disk_find(Inode *directory, const char *path)
 	Inode *inode = *path == '/' ? disk.root : directory;
 
 	for (guint i = 0; inode != NULL && names[i] != NULL; i++)
-		inode = step_to(inode, names[i]);
+		inode = find_child(inode, names[i]);
 	return inode;
 }
 
@@ -319,19 +319,19 @@ static void settle_data(Inode *inode, DiskLoss loss)
 	copy_bytes(inode->synced_data, inode->data);
 }
 
-static void forget_links(Inode *inode)
+static void reset_links(Inode *inode)
 {
 	inode->n_links = inode->n_open = 0;
 	inode->number = 0;
 	inode->locked_by = NULL;
 	for (guint i = 0; S_ISDIR(inode->mode) && i < inode->synced_entries->len; i++)
-		forget_links(((DiskEntry *)inode->synced_entries->pdata[i])->inode);
+		reset_links(((DiskEntry *)inode->synced_entries->pdata[i])->inode);
 }
 
-static void come_back(Inode *inode, DiskLoss loss)
+static void restore_inode(Inode *inode, DiskLoss loss)
 {
 	if (inode->number == 0)
-		give_number(inode);
+		assign_number(inode);
 	inode->n_links++;
 	if (!S_ISDIR(inode->mode)) {
 		settle_data(inode, loss);
@@ -344,7 +344,7 @@ static void come_back(Inode *inode, DiskLoss loss)
 		set_entry(inode->entries, entry->name, entry->inode);
 		if (S_ISDIR(entry->inode->mode))
 			entry->inode->parent = inode;
-		come_back(entry->inode, loss);
+		restore_inode(entry->inode, loss);
 	}
 }
 
@@ -352,8 +352,8 @@ void disk_fail_power(DiskLoss loss)
 {
 	settle_names(loss);
 	g_ptr_array_set_size(disk.numbers, 0);
-	forget_links(disk.root);
-	come_back(disk.root, loss);
+	reset_links(disk.root);
+	restore_inode(disk.root, loss);
 }
 
 /* Actions of an operator */
@@ -411,7 +411,7 @@ void disk_move(const char *from, const char *to)
 
 	disk_remove(find_parent(from), old_name);
 	if (inode->number == 0)
-		give_number(inode);
+		assign_number(inode);
 	change_name(directory, name, inode, ++disk.n_groups);
 	inode_unref(inode);
 	sync_all();

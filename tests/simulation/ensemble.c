@@ -36,7 +36,7 @@ typedef struct {
 	gint64 id;
 	char *auth;
 	gint64 timeout_us;
-	gint64 heard_us;
+	gint64 last_contact_us;
 	gboolean is_alive;
 } Session;
 
@@ -63,7 +63,7 @@ static struct {
 		GHashTable *tree, *sequences, *children_changed, *sessions;
 		guint64 number;
 	} backup;
-	gint64 (*heard_us)(gint64 session);
+	gint64 (*last_contact_us)(gint64 session);
 	void (*ended)(gint64 session);
 	void (*applied)(guint server, const char *path, EnsembleChange change);
 	void (*committed)(const char *path, const char *data);
@@ -156,7 +156,7 @@ GPtrArray *ensemble_paths(const char *prefix)
 
 /* Writes: the leader's tree changes at once, the trees of the followers later */
 
-static void apply_next(guint server)
+static void apply_next_change(guint server)
 {
 	Follower *follower = &ensemble.followers[server];
 	const Change *change = ensemble.changes->pdata[follower->applied++];
@@ -185,10 +185,10 @@ static void apply_next(guint server)
 						       : ENSEMBLE_MADE);
 }
 
-static void catch_up(guint server)
+static void catch_up_follower(guint server)
 {
 	while (ensemble.followers[server].applied < ensemble.changes->len)
-		apply_next(server);
+		apply_next_change(server);
 }
 
 static void on_lag_over(gpointer data, guint64 tag)
@@ -197,7 +197,7 @@ static void on_lag_over(gpointer data, guint64 tag)
 	guint history = (guint)(tag >> 32), until = (guint)tag;
 
 	while (history == ensemble.history && ensemble.followers[server].applied < until)
-		apply_next(server);
+		apply_next_change(server);
 }
 
 static void change_free(gpointer data)
@@ -210,7 +210,7 @@ static void change_free(gpointer data)
 }
 
 /* @znode: (transfer full) (nullable) */
-static void put(const char *path, Znode *znode)
+static void put_znode(const char *path, Znode *znode)
 {
 	Change *change = g_new(Change, 1);
 
@@ -225,7 +225,7 @@ static void put(const char *path, Znode *znode)
 }
 
 /* Schedules the changes of a write for the followers. Call it after the last change. */
-static void spread(void)
+static void spread_write(void)
 {
 	ensemble.n_writes++;
 	for (guint server = 0; server < ENSEMBLE_SERVERS; server++)
@@ -240,7 +240,7 @@ static guint next_sequence(const char *parent)
 	return GPOINTER_TO_UINT(g_hash_table_lookup(ensemble.sequences, parent));
 }
 
-static void make(const char *path, const char *data, const char *auth, gint64 owner_session)
+static void make_znode(const char *path, const char *data, const char *auth, gint64 owner_session)
 {
 	Znode *znode = g_new0(Znode, 1);
 	char *parent = parent_of(path);
@@ -257,10 +257,10 @@ static void make(const char *path, const char *data, const char *auth, gint64 ow
 			 .owner_session = owner_session},
 		.changed = ++ensemble.number,
 	};
-	put(path, znode);
+	put_znode(path, znode);
 }
 
-static void set(const char *path, const char *data)
+static void set_znode(const char *path, const char *data)
 {
 	Znode *znode = znode_copy(g_hash_table_lookup(ensemble.tree, path));
 
@@ -269,14 +269,14 @@ static void set(const char *path, const char *data)
 	znode->stat.version = (gint32)((guint32)znode->stat.version + 1);
 	znode->stat.modified_ms = ensemble_now_ms();
 	znode->changed = ++ensemble.number;
-	put(path, znode);
+	put_znode(path, znode);
 }
 
-static void delete (const char *path)
+static void delete_znode(const char *path)
 {
 	ensemble.number++;
 	g_hash_table_remove(ensemble.sequences, path);
-	put(path, NULL);
+	put_znode(path, NULL);
 }
 
 /* Sessions */
@@ -303,9 +303,9 @@ static void end_session(Session *session)
 		const Znode *znode = g_hash_table_lookup(ensemble.tree, paths->pdata[i]);
 
 		if (znode->stat.owner_session == session->id)
-			delete (paths->pdata[i]);
+			delete_znode(paths->pdata[i]);
 	}
-	spread();
+	spread_write();
 	if (ensemble.ended != NULL)
 		ensemble.ended(session->id);
 }
@@ -316,12 +316,13 @@ static void on_expiry(gpointer data G_GNUC_UNUSED, guint64 tag)
 
 	if (session == NULL || !session->is_alive)
 		return;
-	session->heard_us = MAX(session->heard_us, ensemble.heard_us(session->id));
-	if (world_now_us() >= session->heard_us + session->timeout_us) {
+	session->last_contact_us =
+		MAX(session->last_contact_us, ensemble.last_contact_us(session->id));
+	if (world_now_us() >= session->last_contact_us + session->timeout_us) {
 		world_note(NULL, "session %" G_GINT64_FORMAT " expires", session->id);
 		end_session(session);
 	} else {
-		world_at(session->heard_us + session->timeout_us, on_expiry, NULL, tag);
+		world_at(session->last_contact_us + session->timeout_us, on_expiry, NULL, tag);
 	}
 }
 
@@ -333,7 +334,7 @@ gint64 ensemble_open_session(const char *auth, gint64 timeout_ms)
 		.id = ++ensemble.last_session,
 		.auth = g_strdup(auth),
 		.timeout_us = timeout_ms * G_TIME_SPAN_MILLISECOND,
-		.heard_us = world_now_us(),
+		.last_contact_us = world_now_us(),
 		.is_alive = TRUE,
 	};
 	g_hash_table_insert(ensemble.sessions, &session->id, session);
@@ -354,9 +355,9 @@ void ensemble_expire_session(gint64 id)
 		end_session(find_session(id));
 }
 
-void ensemble_set_clients(gint64 (*heard_us)(gint64 session), void (*ended)(gint64 session))
+void ensemble_set_clients(gint64 (*last_contact_us)(gint64 session), void (*ended)(gint64 session))
 {
-	ensemble.heard_us = heard_us;
+	ensemble.last_contact_us = last_contact_us;
 	ensemble.ended = ended;
 }
 
@@ -436,7 +437,8 @@ static ZookeeperOutcome try_write(const Session *session, const ZookeeperWrite *
 								: ZOOKEEPER_OK;
 }
 
-static void commit(const Session *session, const EnsembleRequest *request, ZookeeperMessage *reply)
+static void execute_commit(const Session *session, const EnsembleRequest *request,
+			   ZookeeperMessage *reply)
 {
 	for (guint i = 0; i < request->n_writes; i++) {
 		reply->failed = i;
@@ -449,9 +451,9 @@ static void commit(const Session *session, const EnsembleRequest *request, Zooke
 		const ZookeeperWrite *write = &request->writes[i];
 
 		if (write->type == ZOOKEEPER_CREATE)
-			make(write->path, write->data, session->auth, 0);
+			make_znode(write->path, write->data, session->auth, 0);
 		else if (write->type == ZOOKEEPER_SET)
-			set(write->path, write->data);
+			set_znode(write->path, write->data);
 		if (write->type == ZOOKEEPER_SET)
 			reply->stat =
 				((const Znode *)g_hash_table_lookup(ensemble.tree, write->path))
@@ -459,7 +461,8 @@ static void commit(const Session *session, const EnsembleRequest *request, Zooke
 	}
 }
 
-static void create(const Session *session, const EnsembleRequest *request, ZookeeperMessage *reply)
+static void execute_create(const Session *session, const EnsembleRequest *request,
+			   ZookeeperMessage *reply)
 {
 	gboolean is_ephemeral = request->operation == ENSEMBLE_CREATE_EPHEMERAL;
 	g_autofree char *parent = parent_of(request->path);
@@ -471,12 +474,13 @@ static void create(const Session *session, const EnsembleRequest *request, Zooke
 	reply->outcome = try_write(session, &write, 0);
 	if (reply->outcome != ZOOKEEPER_OK)
 		return;
-	make(path, request->data, session->auth, is_ephemeral ? session->id : 0);
+	make_znode(path, request->data, session->auth, is_ephemeral ? session->id : 0);
 	reply->path = g_strdup(path);
 	reply->stat = ((const Znode *)g_hash_table_lookup(ensemble.tree, path))->stat;
 }
 
-static void set_acl(const Session *session, const EnsembleRequest *request, ZookeeperMessage *reply)
+static void execute_set_acl(const Session *session, const EnsembleRequest *request,
+			    ZookeeperMessage *reply)
 {
 	const Znode *znode = g_hash_table_lookup(ensemble.tree, request->path);
 	Znode *changed;
@@ -494,7 +498,7 @@ static void set_acl(const Session *session, const EnsembleRequest *request, Zook
 	changed->auth = g_strdup(session->auth);
 	changed->stat.acl_version++;
 	ensemble.number++;
-	put(request->path, changed);
+	put_znode(request->path, changed);
 }
 
 static gboolean has_children(const char *path)
@@ -505,8 +509,8 @@ static gboolean has_children(const char *path)
 }
 
 /* The ACL of the parent decides who may delete a znode. */
-static void delete_one(const Session *session, const EnsembleRequest *request,
-		       ZookeeperMessage *reply)
+static void execute_delete(const Session *session, const EnsembleRequest *request,
+			   ZookeeperMessage *reply)
 {
 	g_autofree char *parent = parent_of(request->path);
 
@@ -520,7 +524,7 @@ static void delete_one(const Session *session, const EnsembleRequest *request,
 	else if (has_children(request->path))
 		reply->outcome = ZOOKEEPER_REFUSED;
 	else
-		delete (request->path);
+		delete_znode(request->path);
 }
 
 static void list_children(GHashTable *tree, const EnsembleRequest *request, ZookeeperMessage *reply)
@@ -539,8 +543,8 @@ static void list_children(GHashTable *tree, const EnsembleRequest *request, Zook
 	reply->children = (GStrv)g_ptr_array_free(names, FALSE);
 }
 
-static void read_one(const Session *session, guint server, const EnsembleRequest *request,
-		     ZookeeperMessage *reply)
+static void execute_read(const Session *session, guint server, const EnsembleRequest *request,
+			 ZookeeperMessage *reply)
 {
 	GHashTable *tree = ensemble.followers[server].tree;
 	const Znode *znode = g_hash_table_lookup(tree, request->path);
@@ -575,40 +579,40 @@ ZookeeperMessage *ensemble_execute(guint server, gint64 id, const EnsembleReques
 	if (session == NULL || !session->is_alive)
 		return NULL;
 	reply->type = ZOOKEEPER_REPLY;
-	reply->reason = "so the simulation says";
+	reply->reason = "simulated";
 	ensemble.is_for_session = TRUE;
 	switch (request->operation) {
 	case ENSEMBLE_GET:
 	case ENSEMBLE_EXISTS:
 	case ENSEMBLE_CHILDREN:
 	case ENSEMBLE_GET_ACL:
-		read_one(session, server, request, reply);
+		execute_read(session, server, request, reply);
 		ensemble.is_for_session = FALSE;
 		return g_steal_pointer(&reply);
 	case ENSEMBLE_SYNC:
 		break;
 	case ENSEMBLE_CREATE:
 	case ENSEMBLE_CREATE_EPHEMERAL:
-		create(session, request, reply);
+		execute_create(session, request, reply);
 		break;
 	case ENSEMBLE_DELETE:
-		delete_one(session, request, reply);
+		execute_delete(session, request, reply);
 		break;
 	case ENSEMBLE_SET_ACL:
-		set_acl(session, request, reply);
+		execute_set_acl(session, request, reply);
 		break;
 	case ENSEMBLE_COMMIT:
-		commit(session, request, reply);
+		execute_commit(session, request, reply);
 		break;
 	case ENSEMBLE_CLOSE:
 		end_session(session);
 		break;
 	}
 	ensemble.is_for_session = FALSE;
-	/* the end of a session is spread by end_session() */
+	/* end_session() has spread the end of a session */
 	if (request->operation != ENSEMBLE_SYNC && request->operation != ENSEMBLE_CLOSE)
-		spread();
-	catch_up(server); /* a client sees its own writes */
+		spread_write();
+	catch_up_follower(server); /* a client sees its own writes */
 	return g_steal_pointer(&reply);
 }
 
@@ -673,13 +677,13 @@ void ensemble_write(const char *path, const char *data)
 		g_autofree char *parent = g_strndup(path, (gsize)(slash - path));
 
 		if (ensemble_read(parent) == NULL)
-			make(parent, "", NULL, 0);
+			make_znode(parent, "", NULL, 0);
 	}
 	if (ensemble_read(path) == NULL)
-		make(path, data, NULL, 0);
+		make_znode(path, data, NULL, 0);
 	else
-		set(path, data);
-	spread();
+		set_znode(path, data);
+	spread_write();
 }
 
 void ensemble_delete(const char *path)
@@ -687,8 +691,8 @@ void ensemble_delete(const char *path)
 	g_autoptr(GPtrArray) paths = find_paths(ensemble.tree, path);
 
 	for (guint i = paths->len; i > 0; i--)
-		delete (paths->pdata[i - 1]);
-	spread();
+		delete_znode(paths->pdata[i - 1]);
+	spread_write();
 }
 
 void ensemble_delete_claims(gdouble probability)
@@ -699,9 +703,9 @@ void ensemble_delete_claims(gdouble probability)
 		const Znode *znode = g_hash_table_lookup(ensemble.tree, paths->pdata[i]);
 
 		if (znode->stat.owner_session != 0 && world_odds(probability))
-			delete (paths->pdata[i]);
+			delete_znode(paths->pdata[i]);
 	}
-	spread();
+	spread_write();
 }
 
 void ensemble_deny(const char *prefix, ZookeeperOutcome outcome, gint64 until_us)
@@ -758,7 +762,7 @@ static void drop_backup(void)
 void ensemble_back_up(void)
 {
 	drop_backup();
-	catch_up(0);
+	catch_up_follower(0);
 	ensemble.backup.tree = tree_copy(ensemble.tree);
 	ensemble.backup.sequences = numbers_copy(ensemble.sequences);
 	ensemble.backup.children_changed = numbers_copy(ensemble.followers[0].children_changed);
@@ -805,7 +809,7 @@ void ensemble_restore(void)
 	renew_followers(ensemble.backup.children_changed);
 	g_hash_table_iter_init(&each, ensemble.sessions);
 	while (g_hash_table_iter_next(&each, &id, &session)) {
-		((Session *)session)->heard_us = world_now_us();
+		((Session *)session)->last_contact_us = world_now_us();
 		world_after(((Session *)session)->timeout_us, on_expiry, NULL,
 			    (guint64)((Session *)session)->id);
 	}
@@ -828,7 +832,7 @@ void ensemble_init(void)
 	ensemble.sequences = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 	ensemble.sessions = sessions_new();
 	ensemble.changes = g_ptr_array_new_with_free_func(change_free);
-	make("/", "", NULL, 0);
+	make_znode("/", "", NULL, 0);
 	g_ptr_array_set_size(ensemble.changes, 0);
 	renew_followers(ensemble.sequences); /* of the root: 1, the number of its write */
 }

@@ -53,9 +53,9 @@ gint64 ensemble_open_session(const char *auth, gint64 timeout_ms);
 gboolean ensemble_is_session_alive(gint64 session);
 void ensemble_expire_session(gint64 session);
 
-/* @heard_us: returns the time of the last message from a session's client; called before the
+/* @last_contact_us: returns the time of the last message from a session's client; called before the
  * session expires. @ended: called when a session has ended. */
-void ensemble_set_clients(gint64 (*heard_us)(gint64 session), void (*ended)(gint64 session));
+void ensemble_set_clients(gint64 (*last_contact_us)(gint64 session), void (*ended)(gint64 session));
 
 /**
  * ensemble_execute:

@@ -110,16 +110,16 @@ void files_kill(FilesProcess *process)
 gboolean files_run(FilesProcess *process, void (*call)(gpointer data), gpointer data)
 {
 	FilesProcess *outer = files.process;
-	jmp_buf life;
+	jmp_buf kill_point;
 
-	g_assert_null(process->life);
+	g_assert_null(process->kill_point);
 	if (process->has_ended)
 		return FALSE;
 	files.process = process;
-	process->life = &life;
-	if (setjmp(life) == 0)
+	process->kill_point = &kill_point;
+	if (setjmp(kill_point) == 0)
 		call(data);
-	process->life = NULL;
+	process->kill_point = NULL;
 	files.process = outer;
 	return !process->has_ended;
 }
@@ -144,7 +144,7 @@ void files_wait_us(gint64 us)
 static void end_if_killed(void)
 {
 	if (files.process->has_ended)
-		longjmp(*(jmp_buf *)files.process->life, 1);
+		longjmp(*(jmp_buf *)files.process->kill_point, 1);
 }
 
 /* System calls: each begins with begin_call() and ends with end_call() */

@@ -23,7 +23,7 @@ typedef struct {
 	gboolean has_ended;
 	gpointer user_data;
 	/* private */
-	gpointer life;
+	gpointer kill_point;
 } FilesProcess;
 
 /* The outcome of a system call. */

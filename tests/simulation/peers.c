@@ -33,7 +33,7 @@ PeerCheck *peer_check_new(GPtrArray *peers, const PeerCheckConfig *config)
 {
 	PeerCheck *self = g_new0(PeerCheck, 1);
 
-	world_pass_step(WORLD_STEP_OUTSIDE);
+	world_pass_checkpoint(WORLD_CHECKPOINT_OUTSIDE);
 	self->config = *config;
 	self->peers = peers;
 	self->asker = world_machine();

@@ -27,11 +27,11 @@ static struct {
 	guint worst;
 } network;
 
-typedef enum { ARRIVES, GRANTED, SENT, ANSWERED, ENDED, WRITABLE } Step;
+typedef enum { CONNECT, ACCEPTED, REQUEST, REPLY, ENDED, WRITABLE } PacketType;
 
 typedef struct {
 	NetworkConnection *connection;
-	Step step;
+	PacketType type;
 	guint length;
 	guint8 bytes[];
 } Packet;
@@ -131,7 +131,7 @@ static gboolean is_ready(const NetworkHost *host)
 }
 
 /* Draws how late the scheduler wakes a thread. */
-static gint64 lateness_us(void)
+static gint64 draw_lateness_us(void)
 {
 	return world_between(1, 30);
 }
@@ -145,10 +145,10 @@ static void host_pass(NetworkHost *host)
 	until_us = pool_refill_run_pass(host->refill, host->fds, &host->n_fds);
 	host->n_passes++;
 	if (is_ready(host))
-		host_wake(host, world_now_us() + lateness_us());
+		host_wake(host, world_now_us() + draw_lateness_us());
 	else if (until_us != POOL_NEVER_US)
 		host_wake(host, MAX(world_when_us(&host->machine, until_us), world_now_us()) +
-					lateness_us());
+					draw_lateness_us());
 	if (host->passed != NULL)
 		host->passed(host->user_data);
 }
@@ -179,7 +179,7 @@ static void host_wake(NetworkHost *host, gint64 at_us)
 static void notify_host(NetworkConnection *connection)
 {
 	if (is_ready(connection->host))
-		host_wake(connection->host, world_now_us() + lateness_us());
+		host_wake(connection->host, world_now_us() + draw_lateness_us());
 }
 
 /* Packets */
@@ -187,10 +187,10 @@ static void notify_host(NetworkConnection *connection)
 static void deliver(NetworkConnection *connection, const Packet *packet)
 {
 	const NetworkListener *listener = listener_of(connection);
-	NetworkAnswer answer;
+	NetworkReaction answer;
 
-	switch (packet->step) {
-	case ARRIVES:
+	switch (packet->type) {
+	case CONNECT:
 		answer = listener != NULL ? listener->connect(listener->user_data, connection)
 			 : connection->server % 2 == 0 ? NETWORK_REFUSES
 						       : NETWORK_IS_SILENT;
@@ -200,16 +200,16 @@ static void deliver(NetworkConnection *connection, const Packet *packet)
 		else if (answer == NETWORK_ACCEPTS)
 			network_send(connection, NULL, 0, 0);
 		return;
-	case SENT:
+	case REQUEST:
 		if (connection->is_ended)
 			return;
 		g_byte_array_append(connection->request, packet->bytes, packet->length);
 		listener->receive(listener->user_data, connection);
 		return;
-	case GRANTED:
+	case ACCEPTED:
 		connection->is_connected = TRUE;
 		break;
-	case ANSWERED:
+	case REPLY:
 		g_byte_array_append(connection->reply, packet->bytes, packet->length);
 		break;
 	case ENDED:
@@ -233,17 +233,17 @@ static void on_packet(gpointer data, guint64 tag G_GNUC_UNUSED)
 		deliver(packet->connection, packet);
 }
 
-static void send_packet(NetworkConnection *connection, Step step, const void *bytes, guint length,
-			gint64 after_us)
+static void send_packet(NetworkConnection *connection, PacketType type, const void *bytes,
+			guint length, gint64 after_us)
 {
 	const NetworkListener *listener = listener_of(connection);
 	gint64 way_us = connection->host->distance_us +
 			(listener != NULL ? listener->distance_us : 100) + world_between(1, 20);
-	gint64 *last_us = step == ARRIVES || step == SENT ? &connection->to_server_us
-							  : &connection->to_client_us;
+	gint64 *last_us = type == CONNECT || type == REQUEST ? &connection->to_server_us
+							     : &connection->to_client_us;
 	Packet *packet = g_malloc(sizeof(Packet) + length);
 
-	*packet = (Packet){connection, step, length};
+	*packet = (Packet){connection, type, length};
 	if (length > 0)
 		memcpy(packet->bytes, bytes, length);
 	*last_us = MAX(world_now_us() + way_us + after_us, *last_us);
@@ -253,7 +253,7 @@ static void send_packet(NetworkConnection *connection, Step step, const void *by
 void network_send(NetworkConnection *connection, const guint8 *bytes, guint length, gint64 after_us)
 {
 	if (!connection->is_ended && !connection->is_closed)
-		send_packet(connection, length > 0 ? ANSWERED : GRANTED, bytes, length, after_us);
+		send_packet(connection, length > 0 ? REPLY : ACCEPTED, bytes, length, after_us);
 }
 
 void network_end(NetworkConnection *connection)
@@ -287,7 +287,7 @@ guint network_count_connections(guint server)
 }
 
 /* The backoff from a failed server is at least 20 ms: 50 tries a second. */
-static void check_rest(NetworkHost *host, guint server)
+static void check_backoff(NetworkHost *host, guint server)
 {
 	gint64 second = world_now_us() / G_USEC_PER_SEC;
 
@@ -303,7 +303,7 @@ static void note_connect(const NetworkConnection *connection)
 {
 	gint64 now_us = world_now_us();
 
-	check_rest(connection->host, connection->server);
+	check_backoff(connection->host, connection->server);
 	network.connects_us[network.n_connects++ % G_N_ELEMENTS(network.connects_us)] = now_us;
 	while (now_us - network.connects_us[network.first_connect %
 					    G_N_ELEMENTS(network.connects_us)] >=
@@ -350,7 +350,7 @@ int __wrap_connect(int fd, const struct sockaddr *address, socklen_t length G_GN
 		errno = ENETUNREACH;
 		return -1;
 	}
-	send_packet(connection, ARRIVES, NULL, 0, 0);
+	send_packet(connection, CONNECT, NULL, 0, 0);
 	errno = EINPROGRESS;
 	return -1;
 }
@@ -397,7 +397,7 @@ gssize __wrap_tls_client_send(TlsStream *stream G_GNUC_UNUSED, int fd, const voi
 		send_packet(connection, WRITABLE, NULL, 0, 0);
 	}
 	connection->host->n_calls++;
-	send_packet(connection, SENT, bytes, (guint)length, 0);
+	send_packet(connection, REQUEST, bytes, (guint)length, 0);
 	return (gssize)length;
 }
 
@@ -436,7 +436,7 @@ int __wrap_eventfd_write(int fd, eventfd_t value G_GNUC_UNUSED)
 	NetworkHost *host = network.hosts->pdata[fd];
 
 	host->is_called = TRUE;
-	host_wake(host, world_now_us() + lateness_us());
+	host_wake(host, world_now_us() + draw_lateness_us());
 	return 0;
 }
 
@@ -460,7 +460,7 @@ int pool_thread_start(pthread_t *out_thread G_GNUC_UNUSED, const char *name G_GN
 		      void *(*run)(void *user_data)G_GNUC_UNUSED, void *user_data)
 {
 	network.host->refill = user_data;
-	host_wake(network.host, world_now_us() + lateness_us());
+	host_wake(network.host, world_now_us() + draw_lateness_us());
 	return 0;
 }
 

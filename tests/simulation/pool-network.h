@@ -39,7 +39,7 @@ typedef struct {
 	NetworkHost *host;
 	guint server;
 	GByteArray *request;  /* for the server: bytes received */
-	guint life;           /* for the server: number of the process that has accepted */
+	guint n_starts;       /* for the server: number of the process that has accepted */
 	gint64 last_first;    /* for the server: first ID of its last reply; 0: none */
 	gboolean is_accepted; /* by the server */
 	gboolean is_ended;    /* by the server, or refused */
@@ -52,11 +52,11 @@ typedef struct {
 	gint64 to_server_us, to_client_us;
 } NetworkConnection;
 
-typedef enum { NETWORK_ACCEPTS, NETWORK_REFUSES, NETWORK_IS_SILENT } NetworkAnswer;
+typedef enum { NETWORK_ACCEPTS, NETWORK_REFUSES, NETWORK_IS_SILENT } NetworkReaction;
 
 /* A server at an address. */
 typedef struct {
-	NetworkAnswer (*connect)(gpointer user_data, NetworkConnection *connection);
+	NetworkReaction (*connect)(gpointer user_data, NetworkConnection *connection);
 	/* connection->request has grown */
 	void (*receive)(gpointer user_data, NetworkConnection *connection);
 	gpointer user_data;

@@ -32,7 +32,7 @@ static struct {
 typedef struct {
 	SimServer *server;
 	NetworkConnection *connection;
-	guint life;
+	guint n_starts;
 	FakeRequest request;
 	gint64 until_us; /* when a relay stops waiting for IDs */
 } Call;
@@ -45,14 +45,29 @@ static void call_free(Call *call)
 }
 
 static const char *const FAULT_NAMES[] = {
-	"is well",        "dies",          "vanishes",
-	"hangs",          "closes",        "restarts",
-	"drains",         "is unfit",      "lacks a reservation",
-	"is late",        "is slow",       "limits batches",
-	"lacks runs",     "is legacy",     "repeats",
-	"goes back",      "gives more",    "gives fewer",
-	"confuses calls", "answers twice", "talks nonsense",
-	"lists nonsense", "contradicts",
+	"is healthy",
+	"dies",
+	"vanishes",
+	"hangs",
+	"closes",
+	"restarts",
+	"drains",
+	"is unfit",
+	"lacks a reservation",
+	"is late",
+	"is slow",
+	"limits batches",
+	"lacks runs",
+	"is legacy",
+	"repeats",
+	"goes back",
+	"gives more",
+	"gives fewer",
+	"confuses calls",
+	"replies twice",
+	"sends garbage",
+	"lists no servers",
+	"contradicts",
 };
 G_STATIC_ASSERT(G_N_ELEMENTS(FAULT_NAMES) == SERVER_N_FAULTS);
 
@@ -97,7 +112,7 @@ gboolean servers_have_poisoned(gint64 id)
 	return id_set_has(&servers.poisoned, id);
 }
 
-static void enter(SimServer *self)
+static void enter_server(SimServer *self)
 {
 	if (self->host != NULL)
 		network_enter(self->host);
@@ -125,7 +140,7 @@ static void server_begin(SimServer *self)
 					.max_batch = MAX_BATCH};
 	gint64 *end_tick;
 
-	self->life++;
+	self->n_starts++;
 	if (self->relay != NULL)
 		return;
 	self->worker_id = servers.next_worker++ % MAX_WORKERS;
@@ -169,7 +184,7 @@ static void send_reply(SimServer *self, NetworkConnection *connection, const GBy
 		step = (guint)world_between(1, 1 + out->len / 4);
 	for (guint sent = 0; sent < out->len; sent += step, after_us += world_scaled(100, 20000))
 		network_send(connection, out->data + sent, MIN(step, out->len - sent), after_us);
-	if (self->fault == SERVER_ANSWERS_TWICE)
+	if (self->fault == SERVER_REPLIES_TWICE)
 		network_send(connection, out->data, out->len, after_us);
 }
 
@@ -192,7 +207,7 @@ static void replace_runs(const Call *call, GArray *runs, gint64 first)
 	g_array_append_val(runs, run);
 }
 
-/* Makes a wrong reply of a right one, if the fault says so. Its new IDs are poisoned: no right
+/* Turns a right reply into a wrong one, if the fault says so. Its new IDs are poisoned: no right
  * reply has them. */
 static void distort(const Call *call, GArray *runs, FakeRequest *request)
 {
@@ -248,7 +263,7 @@ static ReplyWorker describe(const SimServer *self, guint address)
 		.datacenter_id = (gint)worker_id >> 5,
 		.worker_id = (gint)worker_id & 31,
 		.address = address,
-		.process = self->index << 16 | self->life,
+		.process = self->index << 16 | self->n_starts,
 		.state = self->fault == SERVER_DRAINS ? "draining" : "serving",
 		.kind = self->relay != NULL ? "relay" : "server",
 	};
@@ -271,8 +286,8 @@ static void send_worker(const Call *call)
 
 static void send_workers(const Call *call)
 {
-	gboolean is_lie = call->server->fault == SERVER_LISTS_NONSENSE;
-	guint count = servers.all->len + (is_lie ? call->server->n_listed : 0);
+	gboolean is_padded = call->server->fault == SERVER_LISTS_NO_SERVERS;
+	guint count = servers.all->len + (is_padded ? call->server->n_listed : 0);
 	g_autofree ReplyWorker *workers = g_new(ReplyWorker, count);
 	g_autoptr(GByteArray) out = g_byte_array_new();
 
@@ -300,8 +315,8 @@ static void on_retry(gpointer data, guint64 tag G_GNUC_UNUSED)
 {
 	Call *call = data;
 
-	enter(call->server);
-	if (call->life == call->server->life)
+	enter_server(call->server);
+	if (call->n_starts == call->server->n_starts)
 		call_run(call);
 	else
 		call_free(call);
@@ -328,7 +343,7 @@ static void call_wait(Call *call, DrawStatus status, gint64 wait_us)
 	call_free(call);
 }
 
-static guint server_most(const SimServer *self)
+static guint server_max_count(const SimServer *self)
 {
 	if (self->fault == SERVER_LIMITS_BATCHES)
 		return self->max_count;
@@ -346,7 +361,7 @@ static void call_draw(Call *call)
 	if (server->fault == SERVER_IS_UNFIT || server->fault == SERVER_LACKS_RESERVATION) {
 		send_refusal(call, 3, "WorkerIdUnavailable",
 			     world_odds(0.5) ? 0 : world_scaled(1, 10000));
-	} else if (count > server_most(server)) {
+	} else if (count > server_max_count(server)) {
 		send_refusal(call, 4, "InvalidCount", 0);
 	} else if ((status = server_draw(server, count, &run, &wait_us)) == DRAW_OK) {
 		server->n_draws++;
@@ -368,7 +383,7 @@ static void call_run(Call *call)
 	if (is_unknown(call)) {
 		fake_reply_exception(out, &call->request, 1, "no such call");
 		send_reply(call->server, call->connection, out);
-	} else if (call->server->fault == SERVER_TALKS_NONSENSE && world_odds(0.5)) {
+	} else if (call->server->fault == SERVER_SENDS_GARBAGE && world_odds(0.5)) {
 		for (gint64 n = world_scaled(1, 60); n > 0; n--)
 			byte_writer_u8(out, (guint8)world_between(0, 255));
 		send_reply(call->server, call->connection, out);
@@ -394,7 +409,7 @@ static Call *call_new(SimServer *server, NetworkConnection *connection, const gu
 
 	call->server = server;
 	call->connection = connection;
-	call->life = server->life;
+	call->n_starts = server->n_starts;
 	call->until_us = world_now_us() + server->max_wait_us;
 	g_assert_cmphex((guint32)client_reader_i32(&reader), ==, STRICT_VERSION | MESSAGE_CALL);
 	call->request.method = client_reader_text(&reader);
@@ -421,7 +436,7 @@ static void take_request(SimServer *self, NetworkConnection *connection, guint l
 	g_byte_array_remove_range(connection->request, 0, length + 4);
 	if (++self->n_requests == self->fault_at)
 		server_set_fault(self, self->fault_then);
-	if (self->fault == SERVER_CLOSES || connection->life != self->life)
+	if (self->fault == SERVER_CLOSES || connection->n_starts != self->n_starts)
 		network_end(connection);
 	else if (!is_silent(self) && !connection->is_ended) {
 		call_run(call);
@@ -435,7 +450,7 @@ static void on_receive(gpointer user_data, NetworkConnection *connection)
 	SimServer *self = user_data;
 	guint32 length;
 
-	enter(self);
+	enter_server(self);
 	while (connection->request->len >= sizeof(length)) {
 		memcpy(&length, connection->request->data, sizeof(length));
 		length = GUINT32_FROM_BE(length);
@@ -445,11 +460,11 @@ static void on_receive(gpointer user_data, NetworkConnection *connection)
 	}
 }
 
-static NetworkAnswer on_connect(gpointer user_data, NetworkConnection *connection)
+static NetworkReaction on_connect(gpointer user_data, NetworkConnection *connection)
 {
 	SimServer *self = user_data;
 
-	connection->life = self->life;
+	connection->n_starts = self->n_starts;
 	if (self->fault == SERVER_DIES)
 		return NETWORK_REFUSES;
 	return self->fault == SERVER_VANISHES ? NETWORK_IS_SILENT : NETWORK_ACCEPTS;
@@ -463,7 +478,7 @@ static SimServer *add_server(gint64 distance_us)
 	const NetworkListener listener = {on_connect, on_receive, self, distance_us};
 
 	self->index = servers.all->len;
-	self->well_since_us = world_now_us();
+	self->healthy_since_us = world_now_us();
 	self->clock.now_ns = server_now_ns;
 	g_snprintf(self->machine.name, sizeof(self->machine.name), "server %u", self->index);
 	g_ptr_array_add(servers.all, self);
@@ -475,7 +490,7 @@ SimServer *server_new(gint64 distance_us)
 {
 	SimServer *self = add_server(distance_us);
 
-	enter(self);
+	enter_server(self);
 	server_begin(self);
 	return self;
 }
@@ -499,7 +514,7 @@ static void on_relay_timer(gpointer data, guint64 tag G_GNUC_UNUSED)
 {
 	SimServer *self = data;
 
-	enter(self);
+	enter_server(self);
 	for (guint i = self->waiting->len; i-- > 0;) {
 		Call *call = self->waiting->pdata[i];
 
@@ -516,7 +531,7 @@ static void relay_start(gpointer data, guint64 tag G_GNUC_UNUSED)
 	SimServer *self = data;
 	Source *source = relay_source_get(self->relay);
 
-	enter(self);
+	enter_server(self);
 	source->ops->start(source);
 }
 
@@ -546,7 +561,7 @@ SimServer *server_new_relay(guint n_upstream, guint max_age_ms)
 	self->waiting = g_ptr_array_new();
 	self->max_wait_us = options.max_wait_ms * 1000;
 	self->max_age_ms = max_age_ms + REPLY_LIMIT_MS;
-	enter(self);
+	enter_server(self);
 	self->relay = relay_source_new(&self->options, &listener, &error);
 	g_assert_no_error(error);
 	g_ptr_array_unref(options.relay);
@@ -559,17 +574,17 @@ SimServer *server_new_relay(guint n_upstream, guint max_age_ms)
 
 gint64 server_servable_since_us(const SimServer *self)
 {
-	gint64 since_us = self->n_upstream > 0 ? WORLD_NEVER_US : self->well_since_us;
+	gint64 since_us = self->n_upstream > 0 ? WORLD_NEVER_US : self->healthy_since_us;
 
 	for (guint i = 0; i < self->n_upstream; i++)
-		since_us = MIN(since_us, servers_get(i)->well_since_us);
-	return MAX(since_us, self->well_since_us);
+		since_us = MIN(since_us, servers_get(i)->healthy_since_us);
+	return MAX(since_us, self->healthy_since_us);
 }
 
 /* Whether a pool that adapts its calls gets IDs from a server with this fault. */
 static gboolean can_serve(ServerFault fault)
 {
-	return fault == SERVER_IS_WELL || fault == SERVER_DRAINS ||
+	return fault == SERVER_IS_HEALTHY || fault == SERVER_DRAINS ||
 	       fault == SERVER_LIMITS_BATCHES || fault == SERVER_LACKS_RUNS ||
 	       fault == SERVER_IS_LEGACY || fault == SERVER_CONTRADICTS;
 }
@@ -583,18 +598,18 @@ void server_set_fault(SimServer *self, ServerFault fault)
 	if (self->relay != NULL && (fault == SERVER_REPEATS || fault == SERVER_GOES_BACK))
 		fault = SERVER_CLOSES;
 	world_note(&self->machine, "%s", FAULT_NAMES[fault]);
-	driver_count("faults", fault != SERVER_IS_WELL);
-	enter(self);
-	self->fault = fault == SERVER_RESTARTS ? SERVER_IS_WELL : fault;
+	driver_count("faults", fault != SERVER_IS_HEALTHY);
+	enter_server(self);
+	self->fault = fault == SERVER_RESTARTS ? SERVER_IS_HEALTHY : fault;
 	self->max_count = (guint)world_scaled(1, 5000);
 	self->n_listed = world_odds(0.2) ? MANY_LISTED : (guint)world_scaled(1, FEW_LISTED);
-	servers.have_misled |= fault == SERVER_LISTS_NONSENSE && self->n_listed == MANY_LISTED;
-	if (fault == SERVER_RESTARTS || (fault == SERVER_IS_WELL && was_down))
+	servers.have_misled |= fault == SERVER_LISTS_NO_SERVERS && self->n_listed == MANY_LISTED;
+	if (fault == SERVER_RESTARTS || (fault == SERVER_IS_HEALTHY && was_down))
 		server_begin(self);
 	if (fault == SERVER_DIES || fault == SERVER_RESTARTS)
 		network_end_all(self->index);
 	if (!can_serve(self->fault))
-		self->well_since_us = WORLD_NEVER_US;
+		self->healthy_since_us = WORLD_NEVER_US;
 	else if (!could_serve || fault == SERVER_RESTARTS)
-		self->well_since_us = world_now_us();
+		self->healthy_since_us = world_now_us();
 }

@@ -11,7 +11,7 @@
  * come from server/relay-source.c. Each server has one fault at a time.
  */
 typedef enum {
-	SERVER_IS_WELL,
+	SERVER_IS_HEALTHY,
 	SERVER_DIES,     /* connections end, new ones are refused */
 	SERVER_VANISHES, /* no reply on any connection; new ones are not accepted */
 	SERVER_HANGS,    /* accepts connections, and never replies */
@@ -26,15 +26,15 @@ typedef enum {
 	SERVER_LACKS_RUNS,     /* does not support get_id_runs */
 	SERVER_IS_LEGACY,      /* supports only get_id */
 	/* wrong replies */
-	SERVER_REPEATS,        /* the IDs of the last reply on the connection */
-	SERVER_GOES_BACK,      /* IDs below those of the last reply */
-	SERVER_GIVES_MORE,     /* one ID more than requested */
-	SERVER_GIVES_FEWER,    /* one ID less than requested */
-	SERVER_CONFUSES_CALLS, /* the sequence ID of another call */
-	SERVER_ANSWERS_TWICE,  /* each reply twice */
-	SERVER_TALKS_NONSENSE, /* random bytes */
-	SERVER_LISTS_NONSENSE, /* get_workers: addresses without a server, sometimes thousands */
-	SERVER_CONTRADICTS,    /* get_worker: another worker ID than in its IDs */
+	SERVER_REPEATS,          /* the IDs of the last reply on the connection */
+	SERVER_GOES_BACK,        /* IDs below those of the last reply */
+	SERVER_GIVES_MORE,       /* one ID more than requested */
+	SERVER_GIVES_FEWER,      /* one ID less than requested */
+	SERVER_CONFUSES_CALLS,   /* the sequence ID of another call */
+	SERVER_REPLIES_TWICE,    /* each reply twice */
+	SERVER_SENDS_GARBAGE,    /* random bytes */
+	SERVER_LISTS_NO_SERVERS, /* get_workers: addresses without a server, sometimes thousands */
+	SERVER_CONTRADICTS,      /* get_worker: another worker ID than in its IDs */
 	SERVER_N_FAULTS,
 } ServerFault;
 
@@ -42,14 +42,14 @@ typedef struct {
 	WorldMachine machine; /* for notes; the code of a relay runs on its host */
 	guint index;          /* number of its address in pool-network.h */
 	ServerFault fault;
-	gint64 well_since_us; /* it can serve since then; WORLD_NEVER_US: it cannot */
+	gint64 healthy_since_us; /* it can serve since then; WORLD_NEVER_US: it cannot */
 	guint n_requests, n_draws;
 	/* fault_then begins with request number fault_at, from 1 on; 0: never */
 	guint fault_at;
 	ServerFault fault_then;
 	guint max_age_ms; /* maximum age of its IDs in a reply */
 	/* private */
-	guint life; /* number of starts */
+	guint n_starts; /* number of starts */
 	guint worker_id;
 	Clock clock;
 	Generator *generator;
@@ -77,7 +77,7 @@ SimServer *server_new(gint64 distance_us);
 /* Makes a relay of the first @n_upstream servers at the next address. */
 SimServer *server_new_relay(guint n_upstream, guint max_age_ms);
 
-/* Begins a fault; SERVER_IS_WELL ends it. */
+/* Begins a fault; SERVER_IS_HEALTHY ends it. */
 void server_set_fault(SimServer *self, ServerFault fault);
 
 /* Returns: since when a server can serve, and, for a relay, one of its upstream servers, too;

@@ -38,7 +38,7 @@ struct _SimPool {
 	PoolConfig *config;
 	PoolHand *hand;
 	PoolRefill *refill;
-	gboolean is_resting;
+	gboolean is_idle;
 	gboolean has_order; /* IDs of a worker ID increase, because the world has no relay */
 	guint upstream_age_ms;
 	Taker takers[MAX_TAKERS];
@@ -211,7 +211,7 @@ static void on_take(gpointer data, guint64 tag)
 
 	if (tag != self->tag)
 		return;
-	if (self->pool->is_resting) {
+	if (self->pool->is_idle) {
 		self->taken_us = world_now_us();
 		world_after(G_USEC_PER_SEC / 4, on_take, self, ++self->tag);
 		return;
@@ -263,7 +263,7 @@ static void add_takers(SimPool *self)
 
 static PoolConfig *make_config(const SimPool *self)
 {
-	SnowflakePoolConfig told = SNOWFLAKE_POOL_CONFIG_INIT("a-pool");
+	SnowflakePoolConfig public = SNOWFLAKE_POOL_CONFIG_INIT("a-pool");
 	g_autoptr(GPtrArray) texts = g_ptr_array_new_with_free_func(g_free);
 	g_autoptr(GError) error = NULL;
 	PoolConfig *config;
@@ -273,11 +273,11 @@ static PoolConfig *make_config(const SimPool *self)
 	for (guint i = 0; i < self->plan.n_servers && !self->plan.by_name; i++)
 		g_ptr_array_add(texts, names_text(self->servers[i]));
 	g_ptr_array_add(texts, NULL);
-	told.servers = (const char *const *)texts->pdata;
-	told.discover = self->plan.discover;
-	told.prefetch_ms = self->plan.prefetch_ms;
-	told.max_age_ms = self->plan.max_age_ms;
-	config = pool_config_new(&told, &error);
+	public.servers = (const char *const *)texts->pdata;
+	public.discover = self->plan.discover;
+	public.prefetch_ms = self->plan.prefetch_ms;
+	public.max_age_ms = self->plan.max_age_ms;
+	config = pool_config_new(&public, &error);
 	g_assert_no_error(error);
 	return config;
 }
@@ -307,9 +307,9 @@ SimPool *pool_new(const PoolPlan *plan)
 	return self;
 }
 
-void pool_set_resting(SimPool *self, gboolean is_resting)
+void pool_set_idle(SimPool *self, gboolean is_idle)
 {
-	self->is_resting = is_resting;
+	self->is_idle = is_idle;
 }
 
 void pool_check_has_taken(const SimPool *self, gint64 since_us)

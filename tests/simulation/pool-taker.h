@@ -32,7 +32,7 @@ SimPool *pool_new(const PoolPlan *plan);
 const NetworkHost *pool_host(const SimPool *self);
 
 /* Stops the takers, or starts them again. A take that waits goes on. */
-void pool_set_resting(SimPool *self, gboolean is_resting);
+void pool_set_idle(SimPool *self, gboolean is_idle);
 
 /* Fails unless each taker has got an ID since @since_us. */
 void pool_check_has_taken(const SimPool *self, gint64 since_us);

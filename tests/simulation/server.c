@@ -38,11 +38,11 @@ void server_init(Server *self, guint number, const ServerConfig *config)
 	self->machine.uptime_us = world_between(0, 1000) * G_TIME_SPAN_SECOND;
 }
 
-static void on_restart(gpointer data, guint64 life)
+static void on_restart(gpointer data, guint64 n_starts)
 {
 	Server *self = data;
 
-	if (self->life == life && !self->stays_down)
+	if (self->n_starts == n_starts && !self->stays_down)
 		server_start(self);
 }
 
@@ -57,7 +57,7 @@ static void take_down(Server *self)
 	self->last_id = 0;
 	self->resumes_at_us = 0;
 	if (self->restart_after_us != WORLD_NEVER_US)
-		world_after(self->restart_after_us, on_restart, self, self->life);
+		world_after(self->restart_after_us, on_restart, self, self->n_starts);
 }
 
 void server_clear(Server *self)
@@ -86,11 +86,11 @@ void server_start(Server *self)
 	if (self->is_up)
 		return;
 	world_enter(&self->machine);
-	self->life++;
+	self->n_starts++;
 	g_snprintf(self->nonce, sizeof(self->nonce),
 		   "%08x-%04x-4000-8000-%012" G_GINT64_MODIFIER "x", self->number,
-		   self->life & 0xffff, world_seed() & 0xffffffffffff);
-	world_note(&self->machine, "starts, life %u", self->life);
+		   self->n_starts & 0xffff, world_seed() & 0xffffffffffff);
+	world_note(&self->machine, "starts, number %u", self->n_starts);
 	g_clear_pointer(&self->ended_why, g_free);
 	self->is_up = TRUE;
 	self->is_stopping = FALSE;
@@ -133,11 +133,11 @@ void server_kill(Server *self, gint64 restart_after_us)
 	world_enter(before);
 }
 
-static void on_stop_again(gpointer data, guint64 life)
+static void on_stop_again(gpointer data, guint64 n_starts)
 {
 	Server *self = data;
 
-	if (self->life == life)
+	if (self->n_starts == n_starts)
 		server_stop(self, self->stop_timeout_ms, self->restart_after_us);
 }
 
@@ -153,7 +153,7 @@ void server_stop(Server *self, gint64 timeout_ms, gint64 restart_after_us)
 	if (self->depth > 0) { /* the signal arrives when the server runs again */
 		self->stop_timeout_ms = timeout_ms;
 		world_at(MAX(self->resumes_at_us, world_now_us() + G_TIME_SPAN_MILLISECOND),
-			 on_stop_again, self, self->life);
+			 on_stop_again, self, self->n_starts);
 		return;
 	}
 	world_note(&self->machine, "is asked to stop within %" G_GINT64_FORMAT " ms", timeout_ms);
@@ -163,26 +163,26 @@ void server_stop(Server *self, gint64 timeout_ms, gint64 restart_after_us)
 	wake_server(self);
 }
 
-gboolean server_is_held_up(const Server *self)
+gboolean server_is_paused(const Server *self)
 {
-	return world_now_us() < self->resumes_at_us || self->is_held_within;
+	return world_now_us() < self->resumes_at_us || self->is_paused_within;
 }
 
-void server_hold_up(Server *self, gint64 for_us)
+void server_pause(Server *self, gint64 for_us)
 {
 	if (!self->is_up || self->is_dying)
 		return;
-	world_note(&self->machine, "is held up for %.6f s%s", (gdouble)for_us / G_TIME_SPAN_SECOND,
+	world_note(&self->machine, "is paused for %.6f s%s", (gdouble)for_us / G_TIME_SPAN_SECOND,
 		   self->depth > 0 ? ", within its code" : "");
-	if (!server_is_held_up(self))
-		self->held_up_since_us = world_now_us();
+	if (!server_is_paused(self))
+		self->paused_since_us = world_now_us();
 	self->resumes_at_us = MAX(self->resumes_at_us, world_now_us() + for_us);
 	self->disagrees_since_us = 0;
-	if (self->depth > 0 && !self->is_held_within) {
-		self->is_held_within = TRUE;
+	if (self->depth > 0 && !self->is_paused_within) {
+		self->is_paused_within = TRUE;
 		while (world_now_us() < self->resumes_at_us)
 			world_run_until(self->resumes_at_us);
-		self->is_held_within = FALSE;
+		self->is_paused_within = FALSE;
 		world_enter(&self->machine);
 	} else if (self->depth == 0) {
 		self->next_round_us = -1;
@@ -192,10 +192,10 @@ void server_hold_up(Server *self, gint64 for_us)
 
 void server_suspend(Server *self, gint64 for_us)
 {
-	if (!self->is_up || self->is_dying || self->depth > 0 || server_is_held_up(self))
+	if (!self->is_up || self->is_dying || self->depth > 0 || server_is_paused(self))
 		return;
-	world_note(&self->machine, "sleeps");
-	server_hold_up(self, for_us);
+	world_note(&self->machine, "is suspended");
+	server_pause(self, for_us);
 	self->asleep_until_us = world_now_us() + for_us;
 	self->machine.suspended_us += for_us; /* at once: no code reads the clock meanwhile */
 }
@@ -237,7 +237,7 @@ static void on_round(gpointer data, guint64 tag)
 	if (!self->is_up || tag != self->rounds_tag)
 		return;
 	self->next_round_us = -1;
-	if (server_is_held_up(self) || self->depth > 0) {
+	if (server_is_paused(self) || self->depth > 0) {
 		plan_round(self,
 			   MAX(self->resumes_at_us, world_now_us() + G_TIME_SPAN_MILLISECOND));
 		return;
@@ -269,8 +269,8 @@ char *server_why_not_serving(Server *self)
 {
 	char *why;
 
-	if (!self->is_up || self->is_dying || server_is_held_up(self))
-		return g_strdup(self->is_up ? "it is held up" : "it is down");
+	if (!self->is_up || self->is_dying || server_is_paused(self))
+		return g_strdup(self->is_up ? "it is paused" : "it is down");
 	world_enter(&self->machine);
 	self->depth++;
 	health_note(&self->health);
@@ -287,7 +287,7 @@ static gboolean is_answered(DrawStatus status)
 
 /* Whether the clock explains a refused draw: it was set back to before the lease begins, or it is
  * too far ahead of the registry's, which the log reports as clock-differs. */
-static gboolean is_clock_to_blame(Server *self, DrawStatus status)
+static gboolean does_clock_explain(Server *self, DrawStatus status)
 {
 	const Lease *lease = generator_lease(self->generator);
 	/* by the server's disciplined clock, which applies a step forward late */
@@ -309,7 +309,7 @@ static void check_agreement(Server *self, DrawStatus status)
 
 	/* a server reports itself as not ready before its reservation ends */
 	if (is_answered(status) == (why == NULL) || is_soon || self->is_stopping ||
-	    is_clock_to_blame(self, status)) {
+	    does_clock_explain(self, status)) {
 		self->disagrees_since_us = 0;
 		return;
 	}
@@ -322,8 +322,8 @@ static void check_agreement(Server *self, DrawStatus status)
 		   why != NULL ? why : "it serves", status == DRAW_OK ? "succeed" : "do not");
 }
 
-/* @began_ms: the server's clock before the draw; @held_up: the server was paused during it */
-static void check_run(Server *self, const IdRun *run, gint64 began_ms, gboolean held_up)
+/* @began_ms: the server's clock before the draw; @was_paused: the server was paused during it */
+static void check_run(Server *self, const IdRun *run, gint64 began_ms, gboolean was_paused)
 {
 	const Layout *layout = self->config.layout;
 	const Lease *lease = generator_lease(self->generator);
@@ -334,7 +334,7 @@ static void check_run(Server *self, const IdRun *run, gint64 began_ms, gboolean 
 	gint64 last_tick = layout_tick_at(layout, layout_decode(layout, last).time_ms);
 
 	issued_add(&self->machine,
-		   (guint64)self->number << 48 | (guint64)self->life << 32 |
+		   (guint64)self->number << 48 | (guint64)self->n_starts << 32 |
 			   (lease != NULL ? lease->first_tick : 0) % G_MAXUINT32,
 		   run);
 	if (!self->config.reclaims && first <= self->last_id) {
@@ -343,7 +343,7 @@ static void check_run(Server *self, const IdRun *run, gint64 began_ms, gboolean 
 			   self->machine.name, first, self->last_id);
 	}
 	self->last_id = last;
-	if (held_up)
+	if (was_paused)
 		return;
 	if (first_tick < layout_tick_at(layout, began_ms) || last_tick > now_tick + ahead) {
 		self->machine.is_involved = TRUE;
@@ -357,10 +357,10 @@ DrawStatus server_draw(Server *self, guint count)
 	DrawRefusal refusal;
 	DrawStatus status;
 	gint64 began_ms, began_us = world_now_us();
-	guint life = self->life;
+	guint n_starts = self->n_starts;
 	IdRun run;
 
-	if (!self->is_up || self->is_dying || server_is_held_up(self) || self->depth > 0)
+	if (!self->is_up || self->is_dying || server_is_paused(self) || self->depth > 0)
 		return DRAW_UNRESERVED;
 	world_enter(&self->machine);
 	self->depth++;
@@ -376,7 +376,7 @@ DrawStatus server_draw(Server *self, guint count)
 		take_down(self);
 		return DRAW_UNRESERVED;
 	}
-	g_assert_cmpuint(life, ==, self->life);
+	g_assert_cmpuint(n_starts, ==, self->n_starts);
 	if (is_answered(status))
 		self->has_served = TRUE;
 	else if (self->has_served)

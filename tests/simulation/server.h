@@ -38,12 +38,12 @@ struct _Server {
 	WorldMachine machine; /* first */
 	ServerConfig config;
 	guint number;
-	guint life; /* number of starts */
+	guint n_starts; /* number of starts */
 	char nonce[40];
 	gboolean is_up;
 	gboolean is_stopping;
-	gboolean stays_down;                    /* the end of its process is final */
-	gint64 held_up_since_us, resumes_at_us; /* begin and end of the last pause */
+	gboolean stays_down;                   /* the end of its process is final */
+	gint64 paused_since_us, resumes_at_us; /* begin and end of the last pause */
 	char *ended_why; /* (nullable): the error that ended the last process */
 
 	SystemClock clock;
@@ -55,9 +55,9 @@ struct _Server {
 	Health health;
 
 	/* private */
-	gboolean is_held_within; /* paused within its code, which other pauses can prolong */
-	guint depth;             /* number of calls into its code; above 0 it is not freed */
-	gboolean is_dying;       /* killed during such a call */
+	gboolean is_paused_within; /* paused within its code, which other pauses can prolong */
+	guint depth;               /* number of calls into its code; above 0 it is not freed */
+	gboolean is_dying;         /* killed during such a call */
 	gint64 next_round_us;
 	guint64 rounds_tag;
 	gint64 stop_timeout_ms;
@@ -86,13 +86,13 @@ void server_stop(Server *self, gint64 timeout_ms, gint64 restart_after_us);
 
 /* Pauses the server, as SIGSTOP and SIGCONT after @for_us. If called within the server's code, as
  * by a checkpoint hook, it runs the world until then. */
-void server_hold_up(Server *self, gint64 for_us);
+void server_pause(Server *self, gint64 for_us);
 
 /* Suspends the machine: a pause in which the monotonic clock stops, too, and no kill has an effect.
  */
 void server_suspend(Server *self, gint64 for_us);
 
-gboolean server_is_held_up(const Server *self);
+gboolean server_is_paused(const Server *self);
 
 /* Draws IDs and checks them. Returns: DRAW_UNRESERVED if the server is down or paused */
 DrawStatus server_draw(Server *self, guint count);

@@ -6,15 +6,15 @@
 #include "tests/simulation/ensemble.h"
 
 /* Latencies, one way. */
-#define WAY_MIN_US        50
-#define WAY_MAX_US        1500
-#define LONG_WAY_MAX_US   (400 * G_TIME_SPAN_MILLISECOND)
-#define LONG_WAY_ODDS     0.02
-#define MAX_LATE_US       (6 * G_TIME_SPAN_SECOND)
-#define RECONNECT_MIN_US  (10 * G_TIME_SPAN_MILLISECOND)
-#define RECONNECT_MAX_US  (300 * G_TIME_SPAN_MILLISECOND)
-#define CLOSE_LOST_ODDS   0.1
-#define NAMES_SILENT_ODDS 0.01
+#define LATENCY_MIN_US      50
+#define LATENCY_MAX_US      1500
+#define LONG_LATENCY_MAX_US (400 * G_TIME_SPAN_MILLISECOND)
+#define LONG_LATENCY_ODDS   0.02
+#define MAX_LATE_US         (6 * G_TIME_SPAN_SECOND)
+#define RECONNECT_MIN_US    (10 * G_TIME_SPAN_MILLISECOND)
+#define RECONNECT_MAX_US    (300 * G_TIME_SPAN_MILLISECOND)
+#define CLOSE_LOST_ODDS     0.1
+#define NAMES_SILENT_ODDS   0.01
 
 typedef enum { WATCH_DATA, WATCH_CREATION, WATCH_CHILDREN } WatchKind;
 
@@ -32,7 +32,7 @@ typedef struct {
 	char *path;
 	gboolean is_of_children;
 	gboolean gone;
-} Notice;
+} WatchEvent;
 
 typedef struct {
 	ZookeeperSession *session; /* NULL: no session waits for the reply */
@@ -63,9 +63,10 @@ struct _ZookeeperSession {
 	gboolean is_closed; /* closed or killed: it receives no message */
 	gint64 id;          /* 0: it has never been connected */
 	guint server;
-	guint generation; /* number of broken connections */
-	guint64 seen;     /* number of the last write that it has seen */
-	gint64 heard_us;  /* time of its last message to the ensemble on an ended connection */
+	guint generation;       /* number of broken connections */
+	guint64 seen;           /* number of the last write that it has seen */
+	gint64 last_contact_us; /* time of its last message to the ensemble on an ended connection
+				 */
 	gint64 cut_until_us;
 	gint64 last_arrival_us, last_reply_us; /* requests and replies keep their order */
 	GQueue outstanding;                    /* of Request */
@@ -77,7 +78,7 @@ static struct {
 	GPtrArray *all;    /* freed at the end, because events refer to them */
 	GPtrArray *live;   /* sessions that are not over */
 	GHashTable *by_id; /* session ID to session */
-	gint64 (*ran_us)(const WorldMachine *machine);
+	gint64 (*last_run_us)(const WorldMachine *machine);
 	gint64 names_lost_until_us;
 	gdouble moved_odds;
 	gdouble lost_odds, late_odds; /* for requests under way when a connection breaks */
@@ -86,9 +87,9 @@ static struct {
 
 static void try_connect(gpointer data, guint64 generation);
 
-void sessions_set_ran(gint64 (*ran_us)(const WorldMachine *machine))
+void sessions_set_last_run(gint64 (*last_run_us)(const WorldMachine *machine))
 {
-	sessions.ran_us = ran_us;
+	sessions.last_run_us = last_run_us;
 }
 
 SessionsCounts sessions_counts(void)
@@ -96,15 +97,16 @@ SessionsCounts sessions_counts(void)
 	return sessions.counts;
 }
 
-static gint64 draw_way_us(void)
+static gint64 draw_latency_us(void)
 {
-	return world_between(WAY_MIN_US, world_odds(LONG_WAY_ODDS) ? LONG_WAY_MAX_US : WAY_MAX_US);
+	return world_between(LATENCY_MIN_US,
+			     world_odds(LONG_LATENCY_ODDS) ? LONG_LATENCY_MAX_US : LATENCY_MAX_US);
 }
 
 /* Draws the arrival of a message that is sent now. Messages keep their order: @last_us. */
 static gint64 draw_arrival_us(gint64 *last_us)
 {
-	gint64 arrival_us = world_now_us() + draw_way_us();
+	gint64 arrival_us = world_now_us() + draw_latency_us();
 
 	*last_us = MAX(*last_us, arrival_us);
 	return *last_us;
@@ -125,7 +127,7 @@ void zookeeper_message_free(ZookeeperMessage *message)
 }
 
 /* @message: (transfer full) */
-static void post(ZookeeperSession *self, ZookeeperMessage *message)
+static void post_message(ZookeeperSession *self, ZookeeperMessage *message)
 {
 	if (self->is_closed) {
 		zookeeper_message_free(message);
@@ -154,7 +156,7 @@ static void post_event(ZookeeperSession *self, ZookeeperMessageType type)
 
 	world_note(self->machine, "session %" G_GINT64_FORMAT " is %s", self->id, NAMES[type]);
 	message->session = self->id;
-	post(self, message);
+	post_message(self, message);
 }
 
 /* Watches */
@@ -175,18 +177,18 @@ static gboolean is_parent(const char *parent, const char *path)
 	       strchr(path + length + 1, '/') == NULL;
 }
 
-static gboolean is_told_by(const Watch *watch, const char *path, gboolean is_of_children,
-			   gboolean gone)
+static gboolean does_watch_match(const Watch *watch, const char *path, gboolean is_of_children,
+				 gboolean gone)
 {
 	return g_str_equal(watch->path, path) &&
 	       (gone || (watch->kind == WATCH_CHILDREN) == is_of_children);
 }
 
 /* The client runs its watch function once for an event, even if several watches match. */
-static void on_notice(gpointer data, guint64 generation)
+static void on_watch_event(gpointer data, guint64 generation)
 {
-	Notice *notice = data;
-	ZookeeperSession *self = notice->session;
+	WatchEvent *event = data;
+	ZookeeperSession *self = event->session;
 	gboolean is_watched = FALSE;
 	ZookeeperMessage *message;
 
@@ -195,48 +197,49 @@ static void on_notice(gpointer data, guint64 generation)
 		const Watch *watch = self->watches->pdata[place - 1];
 
 		if (!watch->is_fired ||
-		    !is_told_by(watch, notice->path, notice->is_of_children, notice->gone))
+		    !does_watch_match(watch, event->path, event->is_of_children, event->gone))
 			continue;
 		is_watched = TRUE;
 		g_ptr_array_remove_index(self->watches, place - 1);
 	}
 	if (is_watched) {
 		message = message_new(ZOOKEEPER_CHANGED);
-		message->path = g_strdup(notice->path);
-		message->gone = notice->gone;
-		post(self, message);
+		message->path = g_strdup(event->path);
+		message->gone = event->gone;
+		post_message(self, message);
 	}
-	g_free(notice->path);
-	g_free(notice);
+	g_free(event->path);
+	g_free(event);
 }
 
 /* The server sends one event for all watches that match, after its earlier replies. */
-static void fire(ZookeeperSession *self, const char *path, gboolean is_of_children, gboolean gone)
+static void send_event(ZookeeperSession *self, const char *path, gboolean is_of_children,
+		       gboolean gone)
 {
 	gboolean is_watched = FALSE;
-	Notice *notice;
+	WatchEvent *event;
 
 	for (guint i = 0; i < self->watches->len; i++) {
 		Watch *watch = self->watches->pdata[i];
 
-		if (watch->is_fired || !is_told_by(watch, path, is_of_children, gone))
+		if (watch->is_fired || !does_watch_match(watch, path, is_of_children, gone))
 			continue;
 		watch->is_fired = is_watched = TRUE;
 	}
 	if (!is_watched)
 		return;
-	notice = g_new(Notice, 1);
-	*notice = (Notice){self, g_strdup(path), is_of_children, gone};
-	world_at(draw_arrival_us(&self->last_reply_us), on_notice, notice, self->generation);
+	event = g_new(WatchEvent, 1);
+	*event = (WatchEvent){self, g_strdup(path), is_of_children, gone};
+	world_at(draw_arrival_us(&self->last_reply_us), on_watch_event, event, self->generation);
 }
 
-static void fire_parents(ZookeeperSession *self, const char *path)
+static void send_parent_event(ZookeeperSession *self, const char *path)
 {
 	for (guint i = 0; i < self->watches->len; i++) {
 		const Watch *watch = self->watches->pdata[i];
 
 		if (watch->kind == WATCH_CHILDREN && is_parent(watch->path, path)) {
-			fire(self, watch->path, TRUE, FALSE);
+			send_event(self, watch->path, TRUE, FALSE);
 			return;
 		}
 	}
@@ -249,9 +252,9 @@ static void on_applied(guint server, const char *path, EnsembleChange change)
 
 		if (!self->is_connected || self->server != server || self->is_silent)
 			continue;
-		fire(self, path, FALSE, change == ENSEMBLE_GONE);
+		send_event(self, path, FALSE, change == ENSEMBLE_GONE);
 		if (change != ENSEMBLE_CHANGED)
-			fire_parents(self, path);
+			send_parent_event(self, path);
 	}
 }
 
@@ -266,12 +269,12 @@ static void set_watches_again(ZookeeperSession *self)
 
 		if (watch->kind == WATCH_CREATION) {
 			if (exists)
-				fire(self, watch->path, FALSE, FALSE);
+				send_event(self, watch->path, FALSE, FALSE);
 		} else if (!exists) {
-			fire(self, watch->path, FALSE, TRUE);
+			send_event(self, watch->path, FALSE, TRUE);
 		} else if ((watch->kind == WATCH_CHILDREN ? children_changed : changed) >
 			   self->seen) {
-			fire(self, watch->path, watch->kind == WATCH_CHILDREN, FALSE);
+			send_event(self, watch->path, watch->kind == WATCH_CHILDREN, FALSE);
 		}
 	}
 }
@@ -339,7 +342,7 @@ static void post_unsure(ZookeeperSession *self, const Request *request)
 	message->reason = "connection loss";
 	message->sent_ns = request->sent_ns;
 	message->received_ns = world_boottime_ns(self->machine);
-	post(self, message);
+	post_message(self, message);
 }
 
 static void on_reply(gpointer data, guint64 tag G_GNUC_UNUSED)
@@ -355,7 +358,7 @@ static void on_reply(gpointer data, guint64 tag G_GNUC_UNUSED)
 		request->reply->request = request->number;
 		request->reply->sent_ns = request->sent_ns;
 		request->reply->received_ns = world_boottime_ns(self->machine);
-		post(self, g_steal_pointer(&request->reply));
+		post_message(self, g_steal_pointer(&request->reply));
 	}
 	request_free(request);
 }
@@ -363,7 +366,7 @@ static void on_reply(gpointer data, guint64 tag G_GNUC_UNUSED)
 static void break_connection(ZookeeperSession *self);
 
 /* A real ensemble drops requests of a connection if their session has a newer connection. */
-static gboolean is_too_late(const Request *request)
+static gboolean is_superseded(const Request *request)
 {
 	const ZookeeperSession *owner =
 		g_hash_table_lookup(sessions.by_id, GSIZE_TO_POINTER(request->session_id));
@@ -372,7 +375,7 @@ static gboolean is_too_late(const Request *request)
 }
 
 /* The reply of a server that finds the session at another server. */
-static ZookeeperMessage *refuse_moved(void)
+static ZookeeperMessage *moved_reply_new(void)
 {
 	ZookeeperMessage *reply = message_new(ZOOKEEPER_REPLY);
 
@@ -386,7 +389,7 @@ static void on_arrival(gpointer data, guint64 tag G_GNUC_UNUSED)
 	Request *request = data;
 	ZookeeperSession *self = request->session;
 
-	if (request->is_lost || (self == NULL && is_too_late(request))) {
+	if (request->is_lost || (self == NULL && is_superseded(request))) {
 		request_free(request);
 	} else if (self != NULL && self->is_silent) {
 		request->is_stuck = TRUE; /* until the connection breaks */
@@ -394,7 +397,7 @@ static void on_arrival(gpointer data, guint64 tag G_GNUC_UNUSED)
 		world_at(request->late_at_us, on_arrival, request, 0);
 	} else {
 		request->reply = self != NULL && world_odds(sessions.moved_odds)
-					 ? refuse_moved()
+					 ? moved_reply_new()
 					 : ensemble_execute(request->server, request->session_id,
 							    &request->request);
 		if (self == NULL) {
@@ -422,7 +425,7 @@ static void send_request(ZookeeperSession *self, Request *request)
 }
 
 /* Draws whether and when a request under way is executed after the end of its connection. */
-static void leave_to_fate(Request *request)
+static void orphan_request(Request *request)
 {
 	request->session = NULL;
 	if (request->reply != NULL) /* it has been executed */
@@ -466,12 +469,12 @@ static void break_connection(ZookeeperSession *self)
 	self->generation++;
 	forget_events(self);
 	if (!was_silent)
-		self->heard_us = MIN(world_now_us(), sessions.ran_us(self->machine));
+		self->last_contact_us = MIN(world_now_us(), sessions.last_run_us(self->machine));
 	sessions.counts.breaks++;
 	post_event(self, ZOOKEEPER_DISCONNECTED);
 	while ((request = g_queue_pop_head(&self->outstanding)) != NULL) {
 		post_unsure(self, request);
-		leave_to_fate(request);
+		orphan_request(request);
 	}
 	fail_queued(self);
 	if (!self->is_over)
@@ -487,7 +490,7 @@ static void try_connect(gpointer data, guint64 generation)
 	if (self->is_over || self->is_connected || self->generation != generation)
 		return;
 	if (world_now_us() < self->cut_until_us ||
-	    sessions.ran_us(self->machine) < world_now_us() ||
+	    sessions.last_run_us(self->machine) < world_now_us() ||
 	    ensemble_applied(server) < self->seen) {
 		if (world_odds(0.5))
 			fail_queued(self);
@@ -515,13 +518,13 @@ static void try_connect(gpointer data, guint64 generation)
 		send_request(self, request);
 }
 
-static gint64 on_heard_asked(gint64 id)
+static gint64 find_last_contact(gint64 id)
 {
 	const ZookeeperSession *self = g_hash_table_lookup(sessions.by_id, GSIZE_TO_POINTER(id));
 
 	return self->is_connected && !self->is_silent
-		       ? MIN(world_now_us(), sessions.ran_us(self->machine))
-		       : self->heard_us;
+		       ? MIN(world_now_us(), sessions.last_run_us(self->machine))
+		       : self->last_contact_us;
 }
 
 static void on_session_ended(gint64 id)
@@ -549,7 +552,7 @@ static void on_opened(gpointer data, guint64 tag G_GNUC_UNUSED)
 	if (is_known)
 		message->addresses = g_strsplit("127.0.0.1:2181", ",", -1);
 	self->is_opened = TRUE;
-	post(self, message);
+	post_message(self, message);
 	if (is_known)
 		world_after(world_between(500, 20 * G_TIME_SPAN_MILLISECOND), try_connect, self,
 			    self->generation);
@@ -573,7 +576,7 @@ ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 {
 	ZookeeperSession *self = g_new0(ZookeeperSession, 1);
 
-	world_pass_step(WORLD_STEP_OUTSIDE);
+	world_pass_checkpoint(WORLD_CHECKPOINT_OUTSIDE);
 	self->config = *config;
 	self->auth = g_strdup(config->auth);
 	self->machine = world_machine();
@@ -585,17 +588,17 @@ ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 	return self;
 }
 
-static void end(ZookeeperSession *self)
+static void end_session(ZookeeperSession *self)
 {
 	Request *request;
 
 	self->is_over = self->is_closed = TRUE;
 	g_ptr_array_remove_fast(sessions.live, self);
 	if (self->is_connected && !self->is_silent)
-		self->heard_us = world_now_us();
+		self->last_contact_us = world_now_us();
 	self->is_connected = self->is_silent = FALSE;
 	while ((request = g_queue_pop_head(&self->outstanding)) != NULL)
-		leave_to_fate(request);
+		orphan_request(request);
 	while ((request = g_queue_pop_head(&self->queued)) != NULL)
 		request_free(request);
 }
@@ -604,7 +607,7 @@ void zookeeper_session_close(ZookeeperSession *self, gint64 timeout_ms G_GNUC_UN
 {
 	Request *request;
 
-	world_pass_step(WORLD_STEP_OUTSIDE);
+	world_pass_checkpoint(WORLD_CHECKPOINT_OUTSIDE);
 	self->is_closed = TRUE;
 	if (self->is_over)
 		return;
@@ -615,7 +618,7 @@ void zookeeper_session_close(ZookeeperSession *self, gint64 timeout_ms G_GNUC_UN
 		request->server = self->server;
 		world_at(draw_arrival_us(&self->last_arrival_us), on_arrival, request, 0);
 	}
-	end(self);
+	end_session(self);
 }
 
 void zookeeper_session_free(ZookeeperSession *self)
@@ -628,7 +631,7 @@ ZookeeperMessage *zookeeper_session_take(ZookeeperSession *self)
 {
 	if (!self->is_opened || g_queue_is_empty(&self->messages))
 		return NULL;
-	world_pass_step(WORLD_STEP_OUTSIDE);
+	world_pass_checkpoint(WORLD_CHECKPOINT_OUTSIDE);
 	return g_queue_pop_head(&self->messages);
 }
 
@@ -637,11 +640,11 @@ gint64 zookeeper_session_timeout_ms(ZookeeperSession *self)
 	return self->config.timeout_ms;
 }
 
-static guint64 ask(ZookeeperSession *self, EnsembleRequest request, gboolean watch)
+static guint64 make_request(ZookeeperSession *self, EnsembleRequest request, gboolean watch)
 {
 	Request *new = g_new0(Request, 1);
 
-	world_pass_step(WORLD_STEP_OUTSIDE);
+	world_pass_checkpoint(WORLD_CHECKPOINT_OUTSIDE);
 	new->request = request;
 	new->watch = watch;
 	new->number = ++self->last_request;
@@ -658,63 +661,64 @@ static guint64 ask(ZookeeperSession *self, EnsembleRequest request, gboolean wat
 	return self->last_request;
 }
 
-static guint64 ask_about(ZookeeperSession *self, EnsembleOperation operation, const char *path,
-			 const char *data, gboolean watch)
+static guint64 make_path_request(ZookeeperSession *self, EnsembleOperation operation,
+				 const char *path, const char *data, gboolean watch)
 {
-	return ask(self,
-		   (EnsembleRequest){
-			   .operation = operation, .path = g_strdup(path), .data = g_strdup(data)},
-		   watch);
+	return make_request(self,
+			    (EnsembleRequest){.operation = operation,
+					      .path = g_strdup(path),
+					      .data = g_strdup(data)},
+			    watch);
 }
 
 guint64 zookeeper_session_get(ZookeeperSession *self, const char *path, gboolean watch)
 {
-	return ask_about(self, ENSEMBLE_GET, path, NULL, watch);
+	return make_path_request(self, ENSEMBLE_GET, path, NULL, watch);
 }
 
 guint64 zookeeper_session_exists(ZookeeperSession *self, const char *path, gboolean watch)
 {
-	return ask_about(self, ENSEMBLE_EXISTS, path, NULL, watch);
+	return make_path_request(self, ENSEMBLE_EXISTS, path, NULL, watch);
 }
 
 guint64 zookeeper_session_children(ZookeeperSession *self, const char *path, gboolean watch)
 {
-	return ask_about(self, ENSEMBLE_CHILDREN, path, NULL, watch);
+	return make_path_request(self, ENSEMBLE_CHILDREN, path, NULL, watch);
 }
 
 guint64 zookeeper_session_create(ZookeeperSession *self, const char *path, const char *data)
 {
-	return ask_about(self, ENSEMBLE_CREATE, path, data, FALSE);
+	return make_path_request(self, ENSEMBLE_CREATE, path, data, FALSE);
 }
 
 guint64 zookeeper_session_create_ephemeral(ZookeeperSession *self, const char *path,
 					   const char *data)
 {
-	return ask_about(self, ENSEMBLE_CREATE_EPHEMERAL, path, data, FALSE);
+	return make_path_request(self, ENSEMBLE_CREATE_EPHEMERAL, path, data, FALSE);
 }
 
 guint64 zookeeper_session_delete(ZookeeperSession *self, const char *path)
 {
-	return ask_about(self, ENSEMBLE_DELETE, path, NULL, FALSE);
+	return make_path_request(self, ENSEMBLE_DELETE, path, NULL, FALSE);
 }
 
 guint64 zookeeper_session_get_acl(ZookeeperSession *self, const char *path)
 {
-	return ask_about(self, ENSEMBLE_GET_ACL, path, NULL, FALSE);
+	return make_path_request(self, ENSEMBLE_GET_ACL, path, NULL, FALSE);
 }
 
 guint64 zookeeper_session_set_acl(ZookeeperSession *self, const char *path, gint32 acl_version)
 {
-	return ask(self,
-		   (EnsembleRequest){.operation = ENSEMBLE_SET_ACL,
-				     .path = g_strdup(path),
-				     .version = acl_version},
-		   FALSE);
+	return make_request(self,
+			    (EnsembleRequest){.operation = ENSEMBLE_SET_ACL,
+					      .path = g_strdup(path),
+					      .version = acl_version},
+			    FALSE);
 }
 
 guint64 zookeeper_session_sync(ZookeeperSession *self, const char *path)
 {
-	return ask_about(self, ENSEMBLE_SYNC, path, NULL, FALSE);
+	return make_path_request(self, ENSEMBLE_SYNC, path, NULL, FALSE);
 }
 
 guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *writes,
@@ -725,7 +729,7 @@ guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *w
 	for (guint i = 0; i < n_writes; i++)
 		request.writes[i] = (ZookeeperWrite){writes[i].type, g_strdup(writes[i].path),
 						     g_strdup(writes[i].data), writes[i].version};
-	return ask(self, request, FALSE);
+	return make_request(self, request, FALSE);
 }
 
 guint64 zookeeper_session_set(ZookeeperSession *self, const char *path, const char *data)
@@ -738,7 +742,7 @@ guint64 zookeeper_session_set(ZookeeperSession *self, const char *path, const ch
 
 /* Faults */
 
-static gboolean is_of(const ZookeeperSession *self, const WorldMachine *machine)
+static gboolean belongs_to(const ZookeeperSession *self, const WorldMachine *machine)
 {
 	return machine == NULL || self->machine == machine;
 }
@@ -751,7 +755,7 @@ static void on_silence_over(gpointer data, guint64 generation)
 		break_connection(self);
 }
 
-static void cut(ZookeeperSession *self, gint64 for_us, gboolean silently)
+static void cut_session(ZookeeperSession *self, gint64 for_us, gboolean silently)
 {
 	self->cut_until_us = MAX(self->cut_until_us, world_now_us() + for_us);
 	if (!silently || !self->is_connected || self->is_silent) {
@@ -759,7 +763,7 @@ static void cut(ZookeeperSession *self, gint64 for_us, gboolean silently)
 		return;
 	}
 	self->is_silent = TRUE;
-	self->heard_us = world_now_us();
+	self->last_contact_us = world_now_us();
 	world_after(self->config.timeout_ms * G_TIME_SPAN_MILLISECOND * 2 / 3, on_silence_over,
 		    self, self->generation);
 }
@@ -769,16 +773,16 @@ void sessions_cut(const WorldMachine *machine, gint64 for_us, gboolean silently)
 	world_note(machine, "is cut off for %.3f s%s", (gdouble)for_us / G_TIME_SPAN_SECOND,
 		   silently ? ", silently" : "");
 	for (guint i = sessions.live->len; i > 0; i--)
-		if (is_of(sessions.live->pdata[i - 1], machine))
-			cut(sessions.live->pdata[i - 1], for_us, silently);
+		if (belongs_to(sessions.live->pdata[i - 1], machine))
+			cut_session(sessions.live->pdata[i - 1], for_us, silently);
 }
 
-void sessions_mend(const WorldMachine *machine)
+void sessions_allow_connections(const WorldMachine *machine)
 {
 	for (guint i = 0; i < sessions.live->len; i++) {
 		ZookeeperSession *self = sessions.live->pdata[i];
 
-		if (!is_of(self, machine) || self->is_connected)
+		if (!belongs_to(self, machine) || self->is_connected)
 			continue;
 		self->cut_until_us = 0;
 		connect_later(self);
@@ -790,7 +794,7 @@ void sessions_expire(const WorldMachine *machine)
 	for (guint i = sessions.live->len; i > 0; i--) {
 		const ZookeeperSession *self = sessions.live->pdata[i - 1];
 
-		if (is_of(self, machine) && self->id != 0)
+		if (belongs_to(self, machine) && self->id != 0)
 			ensemble_expire_session(self->id);
 	}
 }
@@ -798,8 +802,8 @@ void sessions_expire(const WorldMachine *machine)
 void sessions_kill(const WorldMachine *machine)
 {
 	for (guint i = sessions.live->len; i > 0; i--)
-		if (is_of(sessions.live->pdata[i - 1], machine))
-			end(sessions.live->pdata[i - 1]);
+		if (belongs_to(sessions.live->pdata[i - 1], machine))
+			end_session(sessions.live->pdata[i - 1]);
 }
 
 void sessions_lose_names(gint64 for_us)
@@ -821,7 +825,7 @@ void sessions_init(void)
 	sessions.all = g_ptr_array_new();
 	sessions.live = g_ptr_array_new();
 	sessions.by_id = g_hash_table_new(g_direct_hash, g_direct_equal);
-	ensemble_set_clients(on_heard_asked, on_session_ended);
+	ensemble_set_clients(find_last_contact, on_session_ended);
 	ensemble_set_applied(on_applied);
 }
 

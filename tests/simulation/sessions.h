@@ -15,8 +15,8 @@
 void sessions_init(void);
 void sessions_clear(void);
 
-/* @ran_us: returns the time at which a machine ran last: now, unless it is paused. */
-void sessions_set_ran(gint64 (*ran_us)(const WorldMachine *machine));
+/* @last_run_us: returns the time at which a machine ran last: now, unless it is paused. */
+void sessions_set_last_run(gint64 (*last_run_us)(const WorldMachine *machine));
 
 /* Faults of the sessions of one machine. @machine: (nullable): all machines */
 
@@ -25,7 +25,7 @@ void sessions_set_ran(gint64 (*ran_us)(const WorldMachine *machine));
 void sessions_cut(const WorldMachine *machine, gint64 for_us, gboolean silently);
 
 /* Ends sessions_cut() early: clients can connect again. */
-void sessions_mend(const WorldMachine *machine);
+void sessions_allow_connections(const WorldMachine *machine);
 
 /* Expires the sessions at once. */
 void sessions_expire(const WorldMachine *machine);

@@ -23,9 +23,9 @@ typedef enum {
 	POWER_FAILURE,
 	ERROR,
 	ERROR_AFTER,
-	HOLD_UP,             /* the second server starts meanwhile */
-	HOLD_UP_AND_REPLACE, /* the second server starts on a new directory */
-	HOLD_UP_AND_UNLOCK,  /* the second server starts after the lock file is removed */
+	PAUSE,             /* the second server starts meanwhile */
+	PAUSE_AND_REPLACE, /* the second server starts on a new directory */
+	PAUSE_AND_UNLOCK,  /* the second server starts after the lock file is removed */
 	DISK_FULL,
 	DISK_READ_ONLY,
 	DISK_SLOW,
@@ -50,11 +50,11 @@ static const CallFault CALL_FAULTS[] = {
 	{ERROR, TRUE, EROFS},
 	{ERROR, TRUE, EMFILE},
 	{ERROR_AFTER, TRUE, EIO},
-	{HOLD_UP, TRUE, 3000},
-	{HOLD_UP_AND_REPLACE, TRUE, 3000},
-	{HOLD_UP_AND_UNLOCK, TRUE, 3000},
+	{PAUSE, TRUE, 3000},
+	{PAUSE_AND_REPLACE, TRUE, 3000},
+	{PAUSE_AND_UNLOCK, TRUE, 3000},
 	/* the second server issues IDs, and the end that the first one requests is in the future */
-	{HOLD_UP_AND_UNLOCK, TRUE, 800},
+	{PAUSE_AND_UNLOCK, TRUE, 800},
 	{DISK_FULL, TRUE, 0},
 	{DISK_READ_ONLY, TRUE, 0},
 	{DISK_SLOW, TRUE, 0},
@@ -72,7 +72,7 @@ static struct {
 	gboolean happened;
 } planned;
 
-static void on_disk_well(gpointer data G_GNUC_UNUSED, guint64 tag G_GNUC_UNUSED)
+static void on_disk_healthy(gpointer data G_GNUC_UNUSED, guint64 tag G_GNUC_UNUSED)
 {
 	*files_disk() = (FilesDisk){0};
 }
@@ -120,20 +120,20 @@ static FilesOutcome do_planned(int *out_errno)
 	case ERROR_AFTER:
 		*out_errno = planned.what.value;
 		return FILES_FAILS_AFTER;
-	case HOLD_UP_AND_REPLACE:
+	case PAUSE_AND_REPLACE:
 		if (disk_find(disk_root(), HOST_DIRECTORY) != NULL)
 			replace_directory();
 		start_second();
-		server_hold_up(&first->server, MS(planned.what.value));
+		server_pause(&first->server, MS(planned.what.value));
 		break;
-	case HOLD_UP_AND_UNLOCK:
+	case PAUSE_AND_UNLOCK:
 		remove_locks();
 		start_second();
-		server_hold_up(&first->server, MS(planned.what.value));
+		server_pause(&first->server, MS(planned.what.value));
 		break;
-	case HOLD_UP:
+	case PAUSE:
 		start_second();
-		server_hold_up(&first->server, MS(planned.what.value));
+		server_pause(&first->server, MS(planned.what.value));
 		break;
 	case DISK_FULL:
 		files_disk()->is_full = TRUE;
@@ -151,7 +151,7 @@ static FilesOutcome do_planned(int *out_errno)
 	if (planned.what.fault == SYNCS_FAIL)
 		world_after(SECONDS(2), on_power_failure, NULL, 0);
 	else if (planned.what.fault >= DISK_FULL)
-		world_after(SECONDS(2), on_disk_well, NULL, 0);
+		world_after(SECONDS(2), on_disk_healthy, NULL, 0);
 	return FILES_WORKS;
 }
 
@@ -159,7 +159,7 @@ static FilesOutcome fail_at_call(FilesProcess *process, const char *call, int *o
 {
 	/* the checks of an idle directory are all alike: try two of them */
 	planned.n_looks = g_str_equal(call, "stat") ? planned.n_looks + 1 : 0;
-	if (planned.happened || process != first->process || first->server.life > 1 ||
+	if (planned.happened || process != first->process || first->server.n_starts > 1 ||
 	    planned.n_looks > 2 || ++planned.n_calls != planned.at_call)
 		return FILES_WORKS;
 	planned.happened = TRUE;
@@ -182,7 +182,7 @@ static void expect_one_serving(gint64 limit_us)
 }
 
 /* Runs the first server: draws, none for longer than a reservation, draws, stop. */
-static void run_life(void)
+static void run_first_server(void)
 {
 	first->draws_us = MS(20);
 	server_start(&first->server);
@@ -202,7 +202,7 @@ static gboolean step_call(guint step)
 	planned.at_call = step / G_N_ELEMENTS(CALL_FAULTS) + 1;
 	host_init(planned.what.is_ordered);
 	files_set_hook(fail_at_call);
-	run_life();
+	run_first_server();
 	host_step_clock(-MS(500));
 	expect_one_serving(SLOW_US + STEPS_BACK_US + SECONDS(4));
 	world_run_until(world_now_us() + SECONDS(5));
@@ -287,7 +287,7 @@ static FilesOutcome draw_outcome(HostServer *victim, const char *call, int *out_
 		host_fail_power((DiskLoss)world_between(0, DISK_DRAWS), draw_pause_us());
 		return FILES_WORKS;
 	case 2:
-		server_hold_up(&victim->server, draw_pause_us());
+		server_pause(&victim->server, draw_pause_us());
 		return FILES_WORKS;
 	default:
 		*out_errno = ERRORS[world_between(0, G_N_ELEMENTS(ERRORS) - 1)];
@@ -329,7 +329,7 @@ static void draw_disk(void)
 	default:
 		disk->sync_us = world_scaled(MS(1), SECONDS(3));
 	}
-	world_after(world_scaled(MS(10), SECONDS(8)), on_disk_well, NULL, 0);
+	world_after(world_scaled(MS(10), SECONDS(8)), on_disk_healthy, NULL, 0);
 }
 
 static void draw_fault(void)
@@ -347,7 +347,7 @@ static void draw_fault(void)
 		server_stop(&server->server, world_between(0, 1000), draw_pause_us());
 		break;
 	case 3:
-		server_hold_up(&server->server, draw_pause_us());
+		server_pause(&server->server, draw_pause_us());
 		break;
 	case 4:
 		server_suspend(&server->server, draw_pause_us());
@@ -381,13 +381,13 @@ static void on_fault(gpointer data G_GNUC_UNUSED, guint64 tag G_GNUC_UNUSED)
 
 static void start_drawn_servers(void)
 {
-	gboolean is_any = world_odds(0.4);
+	gboolean is_any_worker_id = world_odds(0.4);
 
-	drawn.has_rivals = !is_any && world_odds(0.3);
+	drawn.has_rivals = !is_any_worker_id && world_odds(0.3);
 	for (guint i = 0; i < HOST_SERVERS; i++) {
 		HostServer *self = &host_servers[i];
 
-		self->server.config.worker_id = is_any ? -1 : (gint64)i;
+		self->server.config.worker_id = is_any_worker_id ? -1 : (gint64)i;
 		self->draws_us = world_scaled(MS(2), SECONDS(3));
 		server_start(&self->server);
 	}

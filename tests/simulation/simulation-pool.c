@@ -22,14 +22,14 @@
 #define STEP_MESSAGES  10
 #define STEP_S         15
 
-static void begin(void)
+static void begin_world(void)
 {
 	network_init();
 	servers_init();
 	pools_init();
 }
 
-static void end(void)
+static void end_world(void)
 {
 	driver_count("pools", pools_count());
 	pools_clear();
@@ -42,10 +42,10 @@ static void run_for(gint64 us)
 	world_run_until(world_now_us() + us);
 }
 
-static void all_are_well(void)
+static void heal_all(void)
 {
 	for (guint i = 0; i < servers_count(); i++)
-		server_set_fault(servers_get(i), SERVER_IS_WELL);
+		server_set_fault(servers_get(i), SERVER_IS_HEALTHY);
 	names_set(&(NamesAnswer){.delay_us = 1000, .count = servers_count()});
 }
 
@@ -54,9 +54,9 @@ static void check_recovery(void)
 {
 	gint64 well_us = world_now_us();
 
-	all_are_well();
+	heal_all();
 	for (guint i = 0; i < pools_count(); i++)
-		pool_set_resting(pools_get(i), FALSE);
+		pool_set_idle(pools_get(i), FALSE);
 	run_for(BOUND_MS * G_TIME_SPAN_MILLISECOND + 3 * G_USEC_PER_SEC);
 	for (guint i = 0; i < pools_count(); i++)
 		pool_check_has_taken(pools_get(i), well_us);
@@ -69,7 +69,7 @@ static void check_idleness(void)
 	g_autofree guint64 *calls = g_new(guint64, pools_count());
 
 	for (guint i = 0; i < pools_count(); i++)
-		pool_set_resting(pools_get(i), TRUE);
+		pool_set_idle(pools_get(i), TRUE);
 	run_for(60 * G_USEC_PER_SEC);
 	for (guint i = 0; i < pools_count(); i++) {
 		passes[i] = pool_host(pools_get(i))->n_passes;
@@ -105,11 +105,11 @@ static ServerFault draw_fault(void)
 static void on_fault(gpointer data, guint64 tag G_GNUC_UNUSED)
 {
 	SimServer *server = data;
-	gboolean begins = server->fault == SERVER_IS_WELL || world_odds(0.2);
+	gboolean begins = server->fault == SERVER_IS_HEALTHY || world_odds(0.2);
 
 	if (world_now_us() >= faults_until_us)
 		return;
-	server_set_fault(server, begins ? draw_fault() : SERVER_IS_WELL);
+	server_set_fault(server, begins ? draw_fault() : SERVER_IS_HEALTHY);
 	world_after(world_scaled(1000, begins ? 10000000 : 20000000), on_fault, server, 0);
 }
 
@@ -128,12 +128,12 @@ static void on_names_fault(gpointer data G_GNUC_UNUSED, guint64 tag G_GNUC_UNUSE
 	world_after(world_scaled(100000, 20000000), on_names_fault, NULL, 0);
 }
 
-static void on_rest(gpointer data, guint64 tag)
+static void on_idle_change(gpointer data, guint64 tag)
 {
 	if (world_now_us() >= faults_until_us)
 		return;
-	pool_set_resting(data, tag == 0);
-	world_after(world_scaled(100000, 10000000), on_rest, data, tag == 0);
+	pool_set_idle(data, tag == 0);
+	world_after(world_scaled(100000, 10000000), on_idle_change, data, tag == 0);
 }
 
 static void add_pool(guint n_servers)
@@ -171,7 +171,7 @@ static void draw_few(void)
 	guint n_relays =
 		n_servers > 1 && world_odds(0.5) ? (guint)world_between(1, n_servers - 1) : 0;
 
-	begin();
+	begin_world();
 	first_known = n_relays > 0 && world_odds(0.5) ? n_servers - n_relays : 0;
 	names_set(&(NamesAnswer){
 		.delay_us = 1000, .has_failed = world_odds(0.3), .count = n_servers});
@@ -185,13 +185,13 @@ static void draw_few(void)
 	for (guint i = 0; i < n_servers; i++)
 		world_after(world_scaled(1000, 10000000), on_fault, servers_get(i), 0);
 	for (guint i = 0; i < pools_count(); i++)
-		world_after(world_scaled(100000, 30000000), on_rest, pools_get(i), 0);
+		world_after(world_scaled(100000, 30000000), on_idle_change, pools_get(i), 0);
 	world_after(world_scaled(1000, 10000000), on_names_fault, NULL, 0);
 	world_run_until(faults_until_us);
 	check_recovery();
 	if (world_odds(0.2) && !servers_have_misled())
 		check_idleness();
-	end();
+	end_world();
 }
 
 /* Each fault at each request: for a single server, and for one of two servers. */
@@ -204,7 +204,7 @@ static gboolean step_messages(guint step)
 
 	if (message > STEP_MESSAGES)
 		return FALSE;
-	begin();
+	begin_world();
 	names_set(&(NamesAnswer){.delay_us = 1000, .count = n_servers});
 	for (guint i = 0; i < n_servers; i++)
 		server_new(100);
@@ -226,7 +226,7 @@ static gboolean step_messages(guint step)
 	check_recovery();
 	if (message == 1 && !servers_have_misled())
 		check_idleness();
-	end();
+	end_world();
 	return TRUE;
 }
 
@@ -295,7 +295,7 @@ static gboolean step_large(guint step)
 {
 	if (step > 0)
 		return FALSE;
-	begin();
+	begin_world();
 	for (guint i = 0; i < LARGE_SERVERS; i++)
 		server_new(200);
 	for (guint i = 0; i < LARGE_RELAYS; i++)
@@ -313,7 +313,7 @@ static gboolean step_large(guint step)
 	check_connects("a server drained, then died");
 	check_recovery();
 	check_connects("both came back");
-	end();
+	end_world();
 	return TRUE;
 }
 

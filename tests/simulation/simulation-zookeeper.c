@@ -20,20 +20,20 @@
 /* Requests of a server while ZooKeeper answers none: two tries, of three requests each. */
 #define MAX_TRIES_PER_S 6
 
-static void live_for(gint64 ms)
+static void run_for_ms(gint64 ms)
 {
 	world_run_until(world_now_us() + ms * G_TIME_SPAN_MILLISECOND);
 }
 
 /* Starts the first @n servers, and waits until they have worker IDs. No fault occurs. */
-static void start_well(const ClusterConfig *config, guint n)
+static void start_undisturbed(const ClusterConfig *config, guint n)
 {
 	cluster_init(config);
 	sessions_set_odds(0, 0.4, 0.5);
 	for (guint i = 0; i < n; i++)
 		server_start(cluster_server(i));
 	cluster_start_draws();
-	live_for(40000);
+	run_for_ms(40000);
 }
 
 /* Fails unless the first @n servers serve, and have never lost their worker IDs. */
@@ -51,9 +51,9 @@ static void check_undisturbed(guint n)
 	}
 }
 
-static void end_well(void)
+static void end_scenario(void)
 {
-	cluster_calm();
+	cluster_end_faults();
 	cluster_check_recovered(cluster_recovery_us());
 	cluster_check_idle(IDLE_US);
 	cluster_clear();
@@ -77,7 +77,7 @@ static void run_faults(const ClusterConfig *config)
 	if (world_odds(0.5))
 		world_after(20 * G_TIME_SPAN_SECOND, on_restore, NULL, 0);
 	world_run_until(WORLD_BEGIN_US + LENGTH_US);
-	end_well();
+	end_scenario();
 }
 
 /* All faults, except operator errors that the documentation excludes. */
@@ -111,7 +111,7 @@ static void run_late_requests(void)
 	cluster_start(1000);
 	cluster_begin_faults(200 * G_TIME_SPAN_MILLISECOND);
 	world_run_until(WORLD_BEGIN_US + LENGTH_US / 5);
-	end_well();
+	end_scenario();
 }
 
 /* Restores from old backups. After each backup, a server is cut off until its worker ID goes to a
@@ -132,7 +132,7 @@ static void run_lost_history(void)
 		cluster_server(i)->machine.wall_offset_ns =
 			(i % 2 == 0 ? -1 : 1) * world_between(0, skew_ms) * 1000000;
 	cluster_start(1000);
-	live_for(5000); /* a backup without the datacenter would have no floor to raise */
+	run_for_ms(5000); /* a backup without the datacenter would have no floor to raise */
 	for (guint i = 0; i < 20; i++) {
 		Server *victim = cluster_any_server();
 		/* until the end of its reservation; or the end of its claim, with which other
@@ -144,7 +144,7 @@ static void run_lost_history(void)
 		world_run_until(world_now_us() + world_between(0, 30 * G_TIME_SPAN_SECOND));
 		ensemble_back_up();
 		if (world_odds(0.5))
-			server_hold_up(victim, away_us);
+			server_pause(victim, away_us);
 		else
 			sessions_cut(&victim->machine, away_us, FALSE);
 		world_run_until(world_now_us() + away_us -
@@ -153,10 +153,10 @@ static void run_lost_history(void)
 		ensemble_restore();
 		cluster_quarantine();
 	}
-	end_well();
+	end_scenario();
 }
 
-static guint n_servers_lost(void)
+static guint count_lost(void)
 {
 	guint n = 0;
 
@@ -198,7 +198,7 @@ static void run_short_outages(void)
 			world_fail("%s has lost its worker ID %u times, and refused %u draws",
 				   server->machine.name, cluster_n_lost(server), server->n_refused);
 	}
-	end_well();
+	end_scenario();
 }
 
 static void check_limits(const ClusterConfig *config)
@@ -248,7 +248,7 @@ static void run_other_layout(void)
 		.sequence_bits = 12,
 	};
 	ClusterConfig config = cluster_draw_config();
-	gboolean has_said_so = FALSE;
+	gboolean was_logged = FALSE;
 	Server *stranger;
 
 	config.n_servers = (guint)world_between(2, 4);
@@ -264,13 +264,13 @@ static void run_other_layout(void)
 		world_run_until(world_now_us() + 500 * G_TIME_SPAN_MILLISECOND);
 		if (stranger->is_up && generator_lease(stranger->generator) != NULL)
 			world_fail("a server with another layout has got a worker ID");
-		has_said_so |= stranger->ended_why != NULL &&
-			       strstr(stranger->ended_why, "layout in ZooKeeper is") != NULL;
+		was_logged |= stranger->ended_why != NULL &&
+			      strstr(stranger->ended_why, "layout in ZooKeeper is") != NULL;
 	}
-	if (!has_said_so)
-		world_fail("a server with another layout does not say so");
+	if (!was_logged)
+		world_fail("a server with another layout does not log that");
 	stranger->config.layout = cluster_server(0)->config.layout;
-	end_well();
+	end_scenario();
 }
 
 /* Operator errors that the documentation says are detected */
@@ -331,10 +331,10 @@ static void run_edited_record(void)
 			holder = cluster_server(i);
 	}
 	if (holder == NULL)
-		world_fail("nobody has worker ID 0 after a minute");
+		world_fail("no server has worker ID 0 after a minute");
 	issued_set_lenient(TRUE);
 	lease = generator_lease(holder->generator);
-	world_note(NULL, "somebody breaks %s", path);
+	world_note(NULL, "an operator breaks %s", path);
 	why = break_record(path);
 	world_run_until(world_now_us() +
 			(config.reservation_ms / 4 + 2000) * G_TIME_SPAN_MILLISECOND);
@@ -368,9 +368,9 @@ static void run_unguarded_restore(void)
 	ensemble_restore();
 	world_run_until(world_now_us() +
 			(5000 + 5 * config.session_timeout_ms) * G_TIME_SPAN_MILLISECOND);
-	if (n_servers_lost() < n_serving)
+	if (count_lost() < n_serving)
 		world_fail("%u of %u servers have detected that ZooKeeper was restored",
-			   n_servers_lost(), n_serving);
+			   count_lost(), n_serving);
 	cluster_clear();
 }
 
@@ -383,18 +383,18 @@ static void run_quarantine(void)
 
 	config.worker_bits = 3;
 	config.n_servers = (guint)world_between(2, 5);
-	start_well(&config, config.n_servers - 1);
+	start_undisturbed(&config, config.n_servers - 1);
 	cluster_quarantine();
 	late = cluster_server(config.n_servers - 1);
 	server_start(late);
-	live_for(8000);
+	run_for_ms(8000);
 	if (generator_lease(late->generator) != NULL)
 		world_fail("%s has not waited for the floor", late->machine.name);
-	if (cluster_last_complaint(late) != LOG_WORKER_WAITING)
+	if (cluster_last_warning(late) != LOG_WORKER_WAITING)
 		world_fail("%s does not log that it waits for the floor", late->machine.name);
-	live_for(60000 + config.reservation_ms);
+	run_for_ms(60000 + config.reservation_ms);
 	check_undisturbed(config.n_servers - 1);
-	end_well();
+	end_scenario();
 }
 
 /* A floor that was deleted and made again has the version that servers know. A server that was
@@ -409,16 +409,16 @@ static void run_recreated_floor(void)
 	config.n_servers = (guint)world_between(1, 3);
 	config.reservation_ms = 5000;
 	config.session_timeout_ms = world_between(500, 3000);
-	start_well(&config, config.n_servers);
+	start_undisturbed(&config, config.n_servers);
 	away = cluster_server(0);
 	sessions_cut(&away->machine, 500 * G_TIME_SPAN_MILLISECOND, FALSE);
 	cluster_quarantine();
 	floor = g_strdup(ensemble_read(path));
 	ensemble_delete(path);
 	ensemble_write(path, floor);
-	live_for(15000);
+	run_for_ms(15000);
 	cluster_check_lost(away, "quarantined");
-	end_well();
+	end_scenario();
 }
 
 /* ZooKeeper's clock is an hour off. If it is ahead, the servers do not follow it. If it is behind,
@@ -431,9 +431,9 @@ static void run_zookeeper_clock(void)
 	config.worker_bits = 3;
 	config.n_servers = (guint)world_between(1, 4);
 	config.reservation_ms = world_between(1000, 5000);
-	start_well(&config, config.n_servers);
+	start_undisturbed(&config, config.n_servers);
 	ensemble_set_clock((is_ahead ? 1 : -1) * HOUR_MS);
-	live_for(60000);
+	run_for_ms(60000);
 	for (guint i = 0; i < config.n_servers; i++) {
 		Server *server = cluster_server(i);
 		g_autofree char *why = server_why_not_serving(server);
@@ -441,10 +441,10 @@ static void run_zookeeper_clock(void)
 		if (is_ahead != (why == NULL))
 			world_fail("%s while ZooKeeper's clock is %s: %s", server->machine.name,
 				   is_ahead ? "ahead" : "behind", why != NULL ? why : "it serves");
-		if (cluster_last_complaint(server) == LOG_N_EVENTS)
+		if (cluster_last_warning(server) == LOG_N_EVENTS)
 			world_fail("%s does not log that the clocks differ", server->machine.name);
 	}
-	end_well();
+	end_scenario();
 }
 
 /* A server that has not served yet ends if it is not connected for too long. The time counts from
@@ -452,36 +452,36 @@ static void run_zookeeper_clock(void)
 static void run_slow_connection(void)
 {
 	ClusterConfig config = cluster_draw_config();
-	gboolean has_said_so = FALSE;
+	gboolean was_logged = FALSE;
 	Server *waiting = NULL;
-	guint life;
+	guint n_starts;
 
 	config.worker_bits = 1;
 	config.n_servers = 3;
-	start_well(&config, config.n_servers);
+	start_undisturbed(&config, config.n_servers);
 	for (guint i = 0; i < config.n_servers; i++)
 		if (generator_lease(cluster_server(i)->generator) == NULL)
 			waiting = cluster_server(i);
 	g_assert_nonnull(waiting);
-	life = waiting->life;
+	n_starts = waiting->n_starts;
 	sessions_cut(&waiting->machine, 15 * G_TIME_SPAN_SECOND, FALSE);
-	live_for(25000);
-	if (waiting->life != life || !waiting->is_up)
+	run_for_ms(25000);
+	if (waiting->n_starts != n_starts || !waiting->is_up)
 		world_fail("%s has not waited for a connection", waiting->machine.name);
 	sessions_cut(&waiting->machine, 40 * G_TIME_SPAN_SECOND, FALSE);
 	for (guint i = 0; i < 400; i++) {
-		live_for(100);
-		has_said_so |= waiting->ended_why != NULL &&
-			       strstr(waiting->ended_why, "no connection to ZooKeeper") != NULL;
+		run_for_ms(100);
+		was_logged |= waiting->ended_why != NULL &&
+			      strstr(waiting->ended_why, "no connection to ZooKeeper") != NULL;
 	}
-	if (!has_said_so)
+	if (!was_logged)
 		world_fail("%s does not end without a connection", waiting->machine.name);
-	end_well();
+	end_scenario();
 }
 
 /* A server that waits for its worker ID gets it as soon as the holder releases it, even if the
  * session of the waiting server has expired. */
-static void run_heir(void)
+static void run_released_worker_id(void)
 {
 	ClusterConfig config = cluster_draw_config();
 	guint holder = 0;
@@ -489,16 +489,16 @@ static void run_heir(void)
 	config.n_servers = 2;
 	config.worker_id = 0;
 	config.reservation_ms = 60000;
-	start_well(&config, 2);
+	start_undisturbed(&config, 2);
 	if (generator_lease(cluster_server(0)->generator) == NULL)
 		holder = 1;
 	if (world_odds(0.5)) {
 		sessions_expire(&cluster_server(1 - holder)->machine);
-		live_for(5000);
+		run_for_ms(5000);
 	}
 	cluster_server(holder)->stays_down = TRUE;
 	server_stop(cluster_server(holder), 3000, WORLD_NEVER_US);
-	live_for(15000);
+	run_for_ms(15000);
 	{
 		g_autofree char *why = server_why_not_serving(cluster_server(1 - holder));
 
@@ -522,11 +522,11 @@ static void run_silent_claim(void)
 	config.n_servers = 1;
 	config.worker_id = 0;
 	config.reclaim_odds = 0;
-	start_well(&config, 1);
+	start_undisturbed(&config, 1);
 	server = cluster_server(0);
 	server->stays_down = TRUE;
 	server_stop(server, 3000, WORLD_NEVER_US);
-	live_for(config.reservation_ms + 10000);
+	run_for_ms(config.reservation_ms + 10000);
 	g_assert_true(reservation_record_from_json(ensemble_read(path), strlen(ensemble_read(path)),
 						   &record, NULL));
 	g_free(record.owner);
@@ -537,11 +537,11 @@ static void run_silent_claim(void)
 	ensemble_write(path, json);
 	server->stays_down = FALSE;
 	server_start(server);
-	live_for(30000);
+	run_for_ms(30000);
 	if (generator_lease(server->generator) != NULL)
 		world_fail("%s does not wait for the owner of %s", server->machine.name, path);
 	ensemble_delete(claim);
-	live_for(8000);
+	run_for_ms(8000);
 	why = server_why_not_serving(server);
 	if (why != NULL)
 		world_fail("%s does not serve after the claim has gone: %s", server->machine.name,
@@ -560,7 +560,7 @@ static void run_changed_layout(void)
 
 	config.worker_bits = 3;
 	config.n_servers = (guint)world_between(1, 4);
-	start_well(&config, config.n_servers);
+	start_undisturbed(&config, config.n_servers);
 	before = g_strdup(ensemble_read(path));
 	layout = *cluster_server(0)->config.layout;
 	layout.worker_bits++;
@@ -570,15 +570,15 @@ static void run_changed_layout(void)
 	sessions_cut(NULL, world_scaled(1000, 10 * G_TIME_SPAN_SECOND), FALSE);
 	ensemble_write(path, other);
 	n_commits = cluster_n_commits();
-	live_for(60000);
+	run_for_ms(60000);
 	if (cluster_n_commits() != n_commits)
 		world_fail("something is written below another layout");
 	for (guint i = 0; i < config.n_servers; i++)
-		if (cluster_last_complaint(cluster_server(i)) == LOG_N_EVENTS)
+		if (cluster_last_warning(cluster_server(i)) == LOG_N_EVENTS)
 			world_fail("%s does not log that the layout differs",
 				   cluster_server(i)->machine.name);
 	ensemble_write(path, before);
-	end_well();
+	end_scenario();
 }
 
 /* ZooKeeper fails each request with an error that leaves the outcome open. The servers retry with a
@@ -591,18 +591,18 @@ static void run_no_answers(void)
 
 	config.worker_bits = 3;
 	config.n_servers = (guint)world_between(1, 4);
-	start_well(&config, is_start ? 0 : config.n_servers);
+	start_undisturbed(&config, is_start ? 0 : config.n_servers);
 	n_requests = sessions_counts().requests;
 	sessions_set_odds(1, 0.4, 0.5);
 	for (guint i = 0; i < config.n_servers; i++)
 		server_start(cluster_server(i));
-	live_for(15000);
+	run_for_ms(15000);
 	most = config.n_servers * 15 * MAX_TRIES_PER_S;
 	if (sessions_counts().requests - n_requests > most)
 		world_fail("%" G_GUINT64_FORMAT " requests in 15 s, of %u servers",
 			   sessions_counts().requests - n_requests, config.n_servers);
 	sessions_set_odds(0, 0.4, 0.5);
-	end_well();
+	end_scenario();
 }
 
 /* A claim that is deleted is made again long before the next extension, and the worker ID is kept.
@@ -616,18 +616,18 @@ static void run_deleted_claims(void)
 	config.n_servers = (guint)world_between(1, 6);
 	config.reservation_ms = 60000;
 	config.reclaim_odds = 0;
-	start_well(&config, config.n_servers);
+	start_undisturbed(&config, config.n_servers);
 	for (guint i = 0; i < 5; i++) {
 		g_autoptr(GPtrArray) paths = NULL;
 
 		ensemble_delete_claims(1);
-		live_for(8000);
+		run_for_ms(8000);
 		paths = ensemble_paths(path);
 		if (paths->len != 1 + config.n_servers)
 			world_fail("%u servers have %u claims", config.n_servers, paths->len - 1);
 	}
 	check_undisturbed(config.n_servers);
-	end_well();
+	end_scenario();
 }
 
 static void on_cut(gpointer data, guint64 tag G_GNUC_UNUSED)
@@ -648,7 +648,7 @@ static void run_pending_hand_back(void)
 	config.reservation_ms = 60000;
 	config.reclaim_odds = 1;
 	config.max_clock_skew_ms = 10000;
-	start_well(&config, 1);
+	start_undisturbed(&config, 1);
 	server = cluster_server(0);
 	path = cluster_reservation_path(generator_lease(server->generator)->worker_id);
 	if (world_odds(0.5)) /* only writes fail: a record that cannot be read is not released */
@@ -656,77 +656,77 @@ static void run_pending_hand_back(void)
 	else /* the request or the reply is lost */
 		world_after(world_between(0, 500 * G_TIME_SPAN_MILLISECOND), on_cut, server, 0);
 	server->machine.wall_offset_ns -= 8 * G_TIME_SPAN_SECOND * 1000;
-	live_for(30000);
+	run_for_ms(30000);
 	if (!reservation_record_from_json(ensemble_read(path), strlen(ensemble_read(path)), &record,
 					  NULL) ||
 	    *record.owner != '\0')
 		world_fail("%s is not released", path);
 	check_undisturbed(1);
-	end_well();
+	end_scenario();
 }
 
 /* One disturbance at one checkpoint of a server: each kind of disturbance at each request and each
  * reply of a process. */
 
 typedef enum {
-	MEETS_DEATH,
-	MEETS_SHORT_HOLD, /* its session survives */
-	MEETS_LONG_HOLD,  /* its session and its reservation end */
-	MEETS_BROKEN_CONNECTION,
-	MEETS_EXPIRY,
-	MEETS_RAISED_FLOOR,
-	MEETS_RESTORE,
-	N_MEETINGS,
-} Meeting;
+	KILL,
+	SHORT_PAUSE, /* its session survives */
+	LONG_PAUSE,  /* its session and its reservation end */
+	BROKEN_CONNECTION,
+	EXPIRY,
+	RAISED_FLOOR,
+	RESTORE,
+	N_DISTURBANCES,
+} Disturbance;
 
 static struct {
 	guint step; /* the checkpoint of the disturbance */
-	Meeting meeting;
+	Disturbance disturbance;
 	guint n_steps; /* checkpoints so far */
-} life;
+} planned;
 
-static void meet(Server *self)
+static void disturb(Server *self)
 {
-	switch (life.meeting) {
-	case MEETS_DEATH:
+	switch (planned.disturbance) {
+	case KILL:
 		server_kill(self, 300 * G_TIME_SPAN_MILLISECOND);
 		break;
-	case MEETS_SHORT_HOLD:
-		server_hold_up(self, 400 * G_TIME_SPAN_MILLISECOND);
+	case SHORT_PAUSE:
+		server_pause(self, 400 * G_TIME_SPAN_MILLISECOND);
 		break;
-	case MEETS_LONG_HOLD:
-		server_hold_up(self, 12 * G_TIME_SPAN_SECOND);
+	case LONG_PAUSE:
+		server_pause(self, 12 * G_TIME_SPAN_SECOND);
 		break;
-	case MEETS_BROKEN_CONNECTION:
+	case BROKEN_CONNECTION:
 		sessions_cut(&self->machine, 100 * G_TIME_SPAN_MILLISECOND, FALSE);
 		break;
-	case MEETS_EXPIRY:
+	case EXPIRY:
 		sessions_expire(&self->machine);
 		break;
-	case MEETS_RAISED_FLOOR:
+	case RAISED_FLOOR:
 		cluster_quarantine();
 		break;
-	case MEETS_RESTORE:
+	case RESTORE:
 		sessions_cut(NULL, 100 * G_TIME_SPAN_MILLISECOND, FALSE);
 		if (ensemble_has_backup())
 			ensemble_restore();
 		cluster_quarantine();
 		break;
-	case N_MEETINGS:
+	case N_DISTURBANCES:
 		break;
 	}
 }
 
-static void on_life_step(WorldMachine *machine, WorldStep step)
+static void on_life_checkpoint(WorldMachine *machine, WorldCheckpoint step)
 {
 	Server *self = (Server *)machine;
 
-	if (step == WORLD_STEP_OUTSIDE && self->number == 0 && self->depth == 1 &&
-	    life.n_steps++ == life.step)
-		meet(self);
+	if (step == WORLD_CHECKPOINT_OUTSIDE && self->number == 0 && self->depth == 1 &&
+	    planned.n_steps++ == planned.step)
+		disturb(self);
 }
 
-static gboolean run_life(guint number)
+static gboolean run_each_checkpoint(guint number)
 {
 	const ClusterConfig config = {
 		.n_servers = 3,
@@ -742,27 +742,27 @@ static gboolean run_life(guint number)
 	};
 	Server *self;
 
-	life.step = number / N_MEETINGS;
-	life.meeting = number % N_MEETINGS;
-	life.n_steps = 0;
+	planned.step = number / N_DISTURBANCES;
+	planned.disturbance = number % N_DISTURBANCES;
+	planned.n_steps = 0;
 	cluster_init(&config);
 	self = cluster_server(0);
-	world_set_stepped(on_life_step);
+	world_set_checkpoint_hook(on_life_checkpoint);
 	cluster_start(1000);
-	live_for(600);
+	run_for_ms(600);
 	ensemble_back_up();
-	live_for(1500);
+	run_for_ms(1500);
 	sessions_cut(&self->machine, 50 * G_TIME_SPAN_MILLISECOND, FALSE);
-	live_for(700);
+	run_for_ms(700);
 	sessions_expire(&self->machine);
-	live_for(700);
+	run_for_ms(700);
 	self->machine.wall_offset_ns -= 100 * G_GINT64_CONSTANT(1000000); /* it reclaims */
-	live_for(1000);
+	run_for_ms(1000);
 	server_stop(self, 1000, 200 * G_TIME_SPAN_MILLISECOND);
-	live_for(2500);
-	if (life.n_steps <= life.step)
+	run_for_ms(2500);
+	if (planned.n_steps <= planned.step)
 		return FALSE;
-	cluster_calm();
+	cluster_end_faults();
 	/* a raised floor, and a reservation from before the pause, end within that */
 	cluster_check_recovered(40 * G_TIME_SPAN_SECOND);
 	cluster_clear();
@@ -785,13 +785,13 @@ int main(int argc, char **argv)
 		{.name = "recreated-floor", .draw = run_recreated_floor},
 		{.name = "zookeeper-clock", .draw = run_zookeeper_clock},
 		{.name = "slow-connection", .draw = run_slow_connection},
-		{.name = "heir", .draw = run_heir},
+		{.name = "released-worker-id", .draw = run_released_worker_id},
 		{.name = "silent-claim", .draw = run_silent_claim},
 		{.name = "changed-layout", .draw = run_changed_layout},
 		{.name = "no-answers", .draw = run_no_answers},
 		{.name = "deleted-claims", .draw = run_deleted_claims},
 		{.name = "pending-hand-back", .draw = run_pending_hand_back},
-		{.name = "each-step", .step = run_life},
+		{.name = "each-step", .step = run_each_checkpoint},
 		{0},
 	};
 

@@ -38,7 +38,7 @@ static struct {
 	GArray *heap; /* of Event: the next event first */
 	WorldMachine *machine;
 	WorldLogged logged;
-	WorldStepped stepped;
+	WorldCheckpointHook stepped;
 	Note *notes;
 	guint64 n_notes;
 } world;
@@ -171,7 +171,7 @@ static void remove_first_event(void)
 	} while (least != place);
 }
 
-gboolean world_step(gint64 until_us)
+gboolean world_run_next(gint64 until_us)
 {
 	Event next;
 
@@ -187,7 +187,7 @@ gboolean world_step(gint64 until_us)
 
 void world_run_until(gint64 until_us)
 {
-	while (world_step(until_us))
+	while (world_run_next(until_us))
 		;
 	world.now_us = MAX(world.now_us, until_us);
 }
@@ -234,12 +234,12 @@ gint64 world_when_us(const WorldMachine *machine, gint64 monotonic_us)
 	return monotonic_us + machine->suspended_us - machine->uptime_us;
 }
 
-void world_set_stepped(WorldStepped stepped)
+void world_set_checkpoint_hook(WorldCheckpointHook stepped)
 {
 	world.stepped = stepped;
 }
 
-void world_pass_step(WorldStep step)
+void world_pass_checkpoint(WorldCheckpoint step)
 {
 	WorldMachine *machine = world.machine;
 
@@ -262,7 +262,7 @@ gint64 __wrap_g_get_monotonic_time(void);
 gint64 __wrap_g_get_monotonic_time(void)
 {
 	g_assert_nonnull(world.machine);
-	world_pass_step(WORLD_STEP_CLOCK);
+	world_pass_checkpoint(WORLD_CHECKPOINT_CLOCK);
 	return world_monotonic_us(world.machine);
 }
 
@@ -279,7 +279,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *out_time)
 	gint64 ns;
 
 	g_assert_nonnull(world.machine);
-	world_pass_step(WORLD_STEP_CLOCK);
+	world_pass_checkpoint(WORLD_CHECKPOINT_CLOCK);
 	if (id == CLOCK_REALTIME)
 		ns = world_wall_ns(world.machine);
 	else if (id == CLOCK_BOOTTIME)
@@ -358,17 +358,17 @@ static guint64 first_note_shown(gboolean (*is_shown)(const Note *note))
 	return first;
 }
 
-static gboolean is_of_involved(const Note *note)
+static gboolean is_note_involved(const Note *note)
 {
 	return note->machine == NULL || note->machine->is_involved;
 }
 
-static gboolean is_any(const Note *note G_GNUC_UNUSED)
+static gboolean is_any_note(const Note *note G_GNUC_UNUSED)
 {
 	return TRUE;
 }
 
-static gboolean is_anyone_involved(void)
+static gboolean has_involved_machine(void)
 {
 	for (guint64 i = 0; i < MIN(world.n_notes, N_NOTES); i++)
 		if (world.notes[i].machine != NULL && world.notes[i].machine->is_involved)
@@ -378,7 +378,8 @@ static gboolean is_anyone_involved(void)
 
 void world_fail(const char *format, ...)
 {
-	gboolean (*is_shown)(const Note *note) = is_anyone_involved() ? is_of_involved : is_any;
+	gboolean (*is_shown)(const Note *note) =
+		has_involved_machine() ? is_note_involved : is_any_note;
 	g_autofree char *what = NULL;
 	va_list arguments;
 

@@ -51,7 +51,7 @@ void world_at(gint64 at_us, WorldCall call, gpointer data, guint64 tag);
 void world_after(gint64 delay_us, WorldCall call, gpointer data, guint64 tag);
 
 /* Runs the next event that is due at @until_us or before. Returns: %FALSE if there is none */
-gboolean world_step(gint64 until_us);
+gboolean world_run_next(gint64 until_us);
 
 /* Runs all events up to @until_us, and advances the time to it. */
 void world_run_until(gint64 until_us);
@@ -78,10 +78,10 @@ gint64 world_when_us(const WorldMachine *machine, gint64 monotonic_us);
 /* The checkpoints of a machine's code: each reading of a clock, each request to another component
  * and each reply from it. The hook can pause the machine: it runs events before it returns. NULL:
  * no hook. */
-typedef enum { WORLD_STEP_CLOCK, WORLD_STEP_OUTSIDE } WorldStep;
-typedef void (*WorldStepped)(WorldMachine *machine, WorldStep step);
-void world_set_stepped(WorldStepped stepped);
-void world_pass_step(WorldStep step);
+typedef enum { WORLD_CHECKPOINT_CLOCK, WORLD_CHECKPOINT_OUTSIDE } WorldCheckpoint;
+typedef void (*WorldCheckpointHook)(WorldMachine *machine, WorldCheckpoint step);
+void world_set_checkpoint_hook(WorldCheckpointHook stepped);
+void world_pass_checkpoint(WorldCheckpoint step);
 
 /* Sets the drift from now on. The offset that has built up so far stays. */
 void world_set_drift(WorldMachine *machine, gint64 ppm);
