@@ -74,7 +74,7 @@ SANITIZED = {
 
 
 # These builds are run: they must not be slow, and backtraces need lines.
-WATCHED = ("-Doptimization=1", "-Dc_args=-g1", "-Dbench=disabled")
+WATCHED = ("-Doptimization=1", "-Dc_args=-g1", "-Dbench=disabled", "-Dc_link_args=-fuse-ld=gold")
 
 
 def program(path, *arguments):
@@ -157,12 +157,6 @@ def table(chaos_s):
                    "--self-test"),
         of_release("instructions", MORE, COMPUTES, "instructions", *instructions,
                    shows=r"\||not judged"),
-        of_release("simulation", (QUICK, USUAL), COMPUTES, "simulation", "tests/simulation/run",
-                   "--build", BUILDS / "release", "--cpu-seconds", SIMULATION_S,
-                   shows="simulation"),
-        of_release("simulation", (FULL,), COMPUTES, "simulation", "tests/simulation/run",
-                   "--build", BUILDS / "release", "--cpu-seconds", LONG_SIMULATION_S,
-                   shows="simulation"),
         of_release("mutants", (FULL,), COMPUTES, "mutants", "tests/simulation/mutants",
                    "--build", BUILDS / "release"),
         Step("model", (USUAL,), COMPUTES, (), program("tests/model/run"), suite("model")),
@@ -189,6 +183,12 @@ def table(chaos_s):
                    BUILDS / "release", "--self-test"),
         chaos((USUAL,), chaos_s or CHAOS_S),
         chaos((FULL,), chaos_s or LONG_CHAOS_S),
+        of_release("simulation", (QUICK, USUAL), CHAOS, "simulation", "tests/simulation/run",
+                   "--build", BUILDS / "release", "--cpu-seconds", SIMULATION_S,
+                   shows="simulation"),
+        of_release("simulation", (FULL,), CHAOS, "simulation", "tests/simulation/run",
+                   "--build", BUILDS / "release", "--cpu-seconds", LONG_SIMULATION_S,
+                   shows="simulation"),
         of_release("clients: self-test", MORE, CHAOS, "clients", "tests/clients/run", "--build",
                    BUILDS / "release", "--self-test"),
         of_release("clients", MORE, CHAOS, "clients", "tests/clients/run", "--build",
