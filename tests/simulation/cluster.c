@@ -447,19 +447,16 @@ static void deny_path(gint64 for_us)
 	ensemble_deny(path, outcome, world_now_us() + for_us);
 }
 
-/* An edit by an operator that cannot cause a duplicate ID: docs/uniqueness.md, "What breaks it". */
+/* Makes an edit of an operator that cannot cause a duplicate ID: docs/uniqueness.md, "What breaks
+ * it". */
 static void edit_znode(void)
 {
-	static const char *const NAMES[] = {"limits", "layout", "datacenters/3/claims",
-					    "datacenters/3/floor"};
+	static const char *const NAMES[] = {"limits", "layout", "datacenters/3/claims"};
 	guint choice = (guint)world_between(0, G_N_ELEMENTS(NAMES) + 1);
 	g_autofree char *path = NULL, *data = NULL;
 
 	if (choice < G_N_ELEMENTS(NAMES)) {
 		path = cluster_path(NAMES[choice]);
-		/* a deleted floor is a fault of its own: run_recreated_floor() */
-		if (g_str_has_suffix(path, "floor"))
-			return;
 		world_note(NULL, "an operator deletes %s", path);
 		ensemble_delete(path);
 		return;
