@@ -8,13 +8,11 @@
 #include "tests/simulation/host.h"
 #include "tests/simulation/issued.h"
 
-#define MS(n)      ((n) * (gint64)G_TIME_SPAN_MILLISECOND)
-#define SECONDS(n) ((n) * (gint64)G_USEC_PER_SEC)
-#define IDENTITY   HOST_DIRECTORY "/directory.json"
-#define LOCK       HOST_DIRECTORY "/worker-0-0.lock"
-#define RECORD     HOST_DIRECTORY "/worker-0-0.json"
-#define AWAY       "/var/lib/away"
-#define MAX_BYTES  4096
+#define IDENTITY  HOST_DIRECTORY "/directory.json"
+#define LOCK      HOST_DIRECTORY "/worker-0-0.lock"
+#define RECORD    HOST_DIRECTORY "/worker-0-0.json"
+#define AWAY      "/var/lib/away"
+#define MAX_BYTES 4096
 
 /* A server checks its directory ten times a second. */
 #define NOTICE_US MS(100)
@@ -185,9 +183,7 @@ static void make_disk_read_only(void)
 
 static void start_second(void)
 {
-	second->draws_us = MS(20);
-	second->server.stays_down = TRUE;
-	server_start(&second->server);
+	host_start_second();
 	world_run_until(world_now_us() + MS(50));
 }
 

@@ -141,6 +141,15 @@ void host_clear(void)
 	files_clear();
 }
 
+void host_start_second(void)
+{
+	HostServer *second = &host_servers[1];
+
+	second->draws_us = MS(20);
+	second->server.stays_down = TRUE;
+	server_start(&second->server);
+}
+
 HostServer *host_server_of(const FilesProcess *process)
 {
 	return process->user_data;

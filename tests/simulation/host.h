@@ -17,6 +17,10 @@ typedef struct {
 	gint64 quiet_until_us; /* no draws before */
 } HostServer;
 
+/* Times in microseconds */
+#define MS(n)      ((n)*G_TIME_SPAN_MILLISECOND)
+#define SECONDS(n) ((n)*G_TIME_SPAN_SECOND)
+
 #define HOST_SERVERS   3
 #define HOST_DIRECTORY "/var/lib/snowflaked"
 
@@ -26,6 +30,9 @@ extern HostServer host_servers[HOST_SERVERS];
  */
 void host_init(gboolean is_ordered);
 void host_clear(void);
+
+/* Starts the second server, and draws from it. It stays down after its end. */
+void host_start_second(void);
 
 /* Returns: the server of a process, for a hook */
 HostServer *host_server_of(const FilesProcess *process);

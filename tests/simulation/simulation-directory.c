@@ -11,9 +11,6 @@
  * it names, on a simulated disk.
  */
 
-#define MS(n)      ((n) * (gint64)G_TIME_SPAN_MILLISECOND)
-#define SECONDS(n) ((n) * (gint64)G_USEC_PER_SEC)
-
 static HostServer *const first = &host_servers[0], *const second = &host_servers[1];
 
 /* A fault at one system call of the first server's first process */
@@ -96,13 +93,6 @@ static void remove_locks(void)
 		disk_remove_all(HOST_DIRECTORY "/worker-0-0.lock");
 }
 
-static void start_second(void)
-{
-	second->draws_us = MS(20);
-	second->server.stays_down = TRUE;
-	server_start(&second->server);
-}
-
 static FilesOutcome do_planned(int *out_errno)
 {
 	switch (planned.what.fault) {
@@ -123,16 +113,16 @@ static FilesOutcome do_planned(int *out_errno)
 	case PAUSE_AND_REPLACE:
 		if (disk_find(disk_root(), HOST_DIRECTORY) != NULL)
 			replace_directory();
-		start_second();
+		host_start_second();
 		server_pause(&first->server, MS(planned.what.value));
 		break;
 	case PAUSE_AND_UNLOCK:
 		remove_locks();
-		start_second();
+		host_start_second();
 		server_pause(&first->server, MS(planned.what.value));
 		break;
 	case PAUSE:
-		start_second();
+		host_start_second();
 		server_pause(&first->server, MS(planned.what.value));
 		break;
 	case DISK_FULL:
