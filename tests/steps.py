@@ -68,7 +68,7 @@ SANITIZED = {
     "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1",
     "LSAN_OPTIONS": f"suppressions={ROOT}/tests/lsan.suppressions:print_suppressions=0",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-    # a test of embedded nodes starts threads in a forked child, which clang's TSan forbids by default
+    # a test of embedded nodes starts threads in a forked child: clang's TSan forbids it by default
     "TSAN_OPTIONS": f"halt_on_error=1:die_after_fork=0:suppressions={ROOT}/tests/tsan.suppressions",
 }
 
