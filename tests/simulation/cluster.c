@@ -98,7 +98,7 @@ static void on_committed(const char *path, const char *data)
 	if (old != NULL)
 		reservation_record_from_json(old, strlen(old), &before, NULL);
 	if (*after.owner != '\0' && after.end_tick < before.end_tick)
-		world_fail("%s ends sooner than before, and is not handed back", path);
+		world_fail("%s ends sooner than before, and is not released", path);
 	if (*after.owner == '\0' || g_strcmp0(before.owner, after.owner) == 0)
 		return;
 	cluster.n_claims++;

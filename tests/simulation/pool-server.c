@@ -594,7 +594,7 @@ void server_set_fault(SimServer *self, ServerFault fault)
 	gboolean was_down = self->fault == SERVER_DIES || self->fault == SERVER_VANISHES;
 	gboolean could_serve = can_serve(self->fault);
 
-	/* a pool cannot detect these at a relay, which may send older IDs after newer ones */
+	/* a pool cannot detect these at a relay, which can send older IDs after newer ones */
 	if (self->relay != NULL && (fault == SERVER_REPEATS || fault == SERVER_GOES_BACK))
 		fault = SERVER_CLOSES;
 	world_note(&self->machine, "%s", FAULT_NAMES[fault]);

@@ -4,7 +4,7 @@
 #include "tests/simulation/driver.h"
 #include "tests/simulation/issued.h"
 
-/* How long a server's status may contradict its draws: it detects an operation that hangs after a
+/* How long a server's status can contradict its draws: it detects an operation that hangs after a
  * second, and runs ten rounds a second. */
 #define DISAGREEMENT_US    (2500 * G_TIME_SPAN_MILLISECOND)
 #define MAX_ROUNDS_AT_ONCE 1000

@@ -258,7 +258,8 @@ static void on_applied(guint server, const char *path, EnsembleChange change)
 	}
 }
 
-/* On a new connection, the client reports what it watches and the last write that it has seen. */
+/* On a new connection, the client sends its watches and the number of the last write it has seen.
+ */
 static void set_watches_again(ZookeeperSession *self)
 {
 	for (guint i = 0; i < self->watches->len; i++) {
