@@ -19,7 +19,9 @@ what stands in the place of one. `kind` is what scenarios.yml calls it:
     tls-silent           a port where nobody shakes hands
     lost-relay           a relay whose only server is dead
 """
+import contextlib
 import functools
+import itertools
 import os
 import pathlib
 import shutil
@@ -37,6 +39,7 @@ from runner_process import wait_until
 from wire import EXCEPTION, STRICT
 
 MEMORY = "/dev/shm"
+FIRST_PORT, FIRST_EPHEMERAL_PORT = 20000, 32768  # the kernel's default, ip(7)
 NAME, NAMELESS, SILENT_NAME = "ids.test", "nobody.test", "silent.test"
 ASKED_NAME = "asked.test"
 LOOKUP_S = 30  # for each query that nobody answers: the most that a resolver takes
@@ -51,6 +54,19 @@ TLS_KINDS = ("tls", "tls-for-known", "tls-of-another-name")
 REAL = ("real", "clocked", "proxied", NAMED, LOOKED_UP, MOVED_TO, "local", LOST_RELAY, *TLS_KINDS)
 WITHOUT_SERVER = ("dead", "tls-silent", HUNG_NAME, *WITHOUT_ADDRESS)
 KINDS = REAL + WITHOUT_SERVER
+
+
+_ports = itertools.count(FIRST_PORT)
+
+
+def free_port():
+    """Where a server can listen, and again when it is started again: nobody gets such a port for a
+    connection, as they are below those that the kernel gives out."""
+    while (port := next(_ports)) < FIRST_EPHEMERAL_PORT:
+        with contextlib.suppress(OSError), socket.socket() as tried:
+            tried.bind((HOST, port))
+            return port
+    raise AssertionError(f"no port from {FIRST_PORT} to {FIRST_EPHEMERAL_PORT - 1} is free")
 
 
 class Certificates:
@@ -149,7 +165,8 @@ class Place:
         """Also again, at its address; returns when it serves."""
         listen = {"local": f"unix:{self._directory}/{self.name}.socket", NAMED: f"{SERVED}:0",
                   LOOKED_UP: f"{name_server.HOST}:0", MOVED_TO: self._listen_moved(),
-                  **dict.fromkeys(TLS_KINDS, f"tls:{HOST}:0")}.get(self.kind, f"{HOST}:0")
+                  **dict.fromkeys(TLS_KINDS, f"tls:{HOST}:{free_port()}")}.get(
+                      self.kind, f"{HOST}:{free_port()}")
         if self.server:
             told = self._address
             listen = told if isinstance(told, str) else "%s:%d" % told
