@@ -336,6 +336,9 @@ static void run_edited_record(void)
 	lease = generator_lease(holder->generator);
 	world_note(NULL, "an operator breaks %s", path);
 	why = break_record(path);
+	/* the holder meets it on a new connection; or else with its next extension */
+	if (world_odds(0.5))
+		sessions_cut(&holder->machine, 0, FALSE);
 	world_run_until(world_now_us() +
 			(config.reservation_ms / 4 + 2000) * G_TIME_SPAN_MILLISECOND);
 	holder->machine.is_involved = TRUE;
