@@ -432,11 +432,11 @@ class Failures(RelayTest):
         relay = self.start_relay([server], *ADMIN, "--relay-prefetch", 10000, "--relay-max-age",
                                  60000)
 
-        def in_hand():
+        def n_prefetched():
             for _ in range(20):
                 relay.call("get_id", "a")
             return Admin(relay).json("/status.json")["relay"]["in_hand_ids"]
-        wait_for(lambda: in_hand() > 100, "IDs in hand")
+        wait_for(lambda: n_prefetched() > 100, "prefetched IDs")
         server.send_signal(signal.SIGSTOP)
         with relay.connect() as batch, relay.connect() as single:
             batch.send(STRICT.call("get_ids", "a", 7))

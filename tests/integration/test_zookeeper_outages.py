@@ -86,7 +86,8 @@ class Outages(ZooKeeperTest):
         shutil.rmtree(self.zookeeper.data / "version-2")
         self.come_back()
         server.wait_event("worker-lost")
-        wait_for(lambda: self.tree.claim_of(server) and self.tree.reservations(), "all anew")
+        wait_for(lambda: self.tree.claim_of(server) and self.tree.reservations(),
+                 "a new claim and a new reservation")
         draw.wait_ids()
         self.assertIsNotNone(self.tree.client.exists(f"{self.root}/layout"))
         self.assert_registered(server)

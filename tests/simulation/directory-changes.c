@@ -326,7 +326,7 @@ static void take_record(void)
 	put_record(now_tick() + 500);
 }
 
-/* As a restore of the file from a backup. */
+/* Restores the record from a backup of its file. */
 static void set_record_back(void)
 {
 	g_autofree char *text = record_text(now_tick() - 500, first->server.nonce);

@@ -14,6 +14,7 @@
 #define FIGURE_BYTES 40
 #define HANG_S       600 /* time limit of a world; most take less than a second */
 #define NO_SUCH_STEP 4
+#define ANY_SEED     G_MININT64
 #define STEP_SEED    1 /* seed of each step: only the step number differs */
 
 /* In memory that the processes share; one process runs at a time. */
@@ -26,14 +27,14 @@ static Figure *figures;
 
 static struct {
 	const char *name;
-	gint64 seed; /* -1: any */
+	gint64 seed; /* ANY_SEED, or 0 or more */
 	gint64 from;
 	gint64 cpu_seconds;
 	char *scenario;
 	gboolean trace;
 	gboolean list;
 	guint n_passed, n_failed;
-} driver = {.seed = -1, .from = 1, .cpu_seconds = 10};
+} driver = {.seed = ANY_SEED, .from = 1, .cpu_seconds = 10};
 
 void driver_count(const char *what, guint64 number)
 {
@@ -178,7 +179,14 @@ int driver_main(int argc, char **argv, const char *name, const DriverScenario *s
 	g_option_context_add_main_entries(context, entries, NULL);
 	driver.name = name;
 	if (!g_option_context_parse(context, &argc, &argv, &error) || argc > 1) {
-		fprintf(stderr, "%s: %s\n", name, error != NULL ? error->message : argv[1]);
+		fprintf(stderr, "%s: %s%s; see --help\n", name,
+			error != NULL ? "" : "unexpected argument ",
+			error != NULL ? error->message : argv[1]);
+		return 2;
+	}
+	if ((driver.seed != ANY_SEED && driver.seed < 0) || driver.from < 0 ||
+	    driver.cpu_seconds < 0) {
+		fprintf(stderr, "%s: --seed, --from and --cpu-seconds must be 0 or more\n", name);
 		return 2;
 	}
 	if (driver.list) {
@@ -194,7 +202,7 @@ int driver_main(int argc, char **argv, const char *name, const DriverScenario *s
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	g_assert(figures != MAP_FAILED);
 	g_log_set_always_fatal(G_LOG_LEVEL_CRITICAL | G_LOG_FATAL_MASK);
-	if (driver.seed >= 0) {
+	if (driver.seed != ANY_SEED) {
 		run_seed(scenarios);
 	} else {
 		run_steps(scenarios);

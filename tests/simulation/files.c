@@ -26,7 +26,7 @@ typedef struct {
 	const FilesProcess *process;
 } OpenFile;
 
-/* What a DIR points to. */
+/* The state of an open directory, which a DIR points to. */
 typedef struct {
 	OpenFile *file;
 	guint next;
