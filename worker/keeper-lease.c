@@ -5,9 +5,21 @@
 #include "worker/keeper-clock.h"
 #include "worker/keeper-private.h"
 
+#define MIN_REACH_MS 1000
+
 static gint64 ticks_of(const Keeper *self, gint64 length_ms)
 {
 	return (length_ms + self->layout->tick_ms - 1) / self->layout->tick_ms;
+}
+
+/* How many ticks from now on a reservation of @length_ms may reach; 0: none may be made. No end may
+ * be further ahead of the registry's clock than the length and the skew that is allowed: by that
+ * others know what can have been reserved. What would be over at once is not worth a write. */
+static gint64 reach_ticks(const Keeper *self, gint64 length_ms)
+{
+	gint64 reach = ticks_of(self, length_ms) - keeper_clock_excess_ticks(self);
+
+	return reach >= ticks_of(self, MIN(MIN_REACH_MS, length_ms / 4)) ? reach : 0;
 }
 
 /* The length that an extension now would have. */
@@ -16,9 +28,14 @@ static gint64 next_length_ms(const Keeper *self)
 	return MIN(2 * self->length_ms, self->registry->max_length_ms);
 }
 
+static gint64 max_ahead_ticks(const Keeper *self)
+{
+	return self->config.max_ahead_ms / self->layout->tick_ms;
+}
+
 static gboolean is_ahead(const Keeper *self, gint64 tick)
 {
-	return tick > self->facts.now_tick + self->config.max_ahead_ms / self->layout->tick_ms;
+	return tick > self->facts.now_tick + max_ahead_ticks(self);
 }
 
 /* What is shown */
@@ -166,8 +183,8 @@ static void hold(Keeper *self, const Reservation *reservation)
 	generator_publish(self->generator, self->lease);
 	self->facts.has_lease = TRUE;
 	self->facts.waiting = FALSE;
-	self->facts.begun = FALSE;
-	self->facts.first_tick = first_tick;
+	self->facts.late = FALSE;
+	self->lease_began = FALSE;
 	show_reserved(self, reservation->end_tick);
 	show_worker(self, self->lease);
 
@@ -193,21 +210,26 @@ void keeper_lease_look(Keeper *self)
 {
 	KeeperPlanFacts *facts = &self->facts;
 
+	guint64 cursor = facts->has_lease ? lease_last_cursor(self->lease) : 0;
+	gint64 cursor_tick = (gint64)(cursor >> self->layout->sequence_bits);
+	gint64 first_tick, reach;
+
+	/* after the cursor, or IDs drawn in between would seem to be ahead of the clock */
+	keeper_clock_look(self);
 	if (!facts->has_lease)
 		return;
-	guint64 cursor = lease_last_cursor(self->lease);
-	gint64 cursor_tick = (gint64)(cursor >> self->layout->sequence_bits);
-
-	facts->begun = facts->begun || facts->now_tick >= facts->first_tick;
+	first_tick = self->lease->first_tick;
+	facts->ids_from_tick = MAX(cursor_tick, first_tick) - max_ahead_ticks(self);
+	self->lease_began =
+		self->lease_began || facts->now_tick >= first_tick || cursor_tick >= first_tick;
 	/* while nothing can be claimed, it is better to wait for the clock */
 	facts->ahead = self->config.reclaim_on_step_back && self->registry->reachable &&
-		       is_ahead(self, cursor_tick) &&
-		       (facts->begun || cursor_tick >= facts->first_tick);
+		       is_ahead(self, cursor_tick) && self->lease_began;
 	facts->wanted = self->registry->extend_when_idle || atomic_load(&self->asked) ||
 			cursor != self->cursor_at_write;
-	facts->next_end_tick = MIN(facts->now_tick - keeper_clock_excess_ticks(self) +
-					   ticks_of(self, next_length_ms(self)),
-				   layout_max_tick(self->layout));
+	reach = reach_ticks(self, next_length_ms(self));
+	facts->out_of_reach = reach == 0;
+	facts->next_end_tick = MIN(facts->now_tick + reach, layout_max_tick(self->layout));
 }
 
 /* What the operations come to */
@@ -289,6 +311,8 @@ static void note_extended(Keeper *self, gint64 end_tick)
 		log_event(LOG_EXTEND_RECOVERED, log_number("failures", facts->failures),
 			  log_number("failed_ms", (now_us - since_us) / G_TIME_SPAN_MILLISECOND));
 	lease_extend(self->lease, end_tick);
+	self->facts.late =
+		layout_tick_at(self->layout, clock_now_ms(&self->clock->clock)) > end_tick;
 	log_written(self, end_tick);
 	note_write(self, self->next_length_ms, self->next_cursor, self->facts.busy_since_us);
 	show_reserved(self, end_tick);
@@ -381,8 +405,6 @@ void keeper_lease_poll(Keeper *self)
 
 /* The operations */
 
-/* No end may be further ahead of the registry's clock than a reservation and the skew that is
- * allowed: it is by that that others know what can have been reserved. */
 static void refuse_to_claim(Keeper *self)
 {
 	gint64 retry_ticks = ticks_of(self, G_TIME_SPAN_SECOND / G_TIME_SPAN_MILLISECOND);
@@ -399,11 +421,10 @@ static void refuse_to_claim(Keeper *self)
 
 static void claim(Keeper *self)
 {
-	gint64 length_ticks =
-		ticks_of(self, self->registry->first_length_ms) - keeper_clock_excess_ticks(self);
+	gint64 reach = reach_ticks(self, self->registry->first_length_ms);
 
-	if (length_ticks >= 1)
-		self->registry->ops->claim(self->registry, length_ticks);
+	if (reach > 0)
+		self->registry->ops->claim(self->registry, reach);
 	else
 		refuse_to_claim(self);
 }

@@ -10,7 +10,7 @@
 /* Goes on with the operation under way, and with the registry's upkeep. */
 void keeper_lease_poll(Keeper *self);
 
-/* Looks how the lease fares. */
+/* Looks at the clock, and how the lease fares. */
 void keeper_lease_look(Keeper *self);
 
 /* Begins @operation, which is not NONE; nothing is under way. */

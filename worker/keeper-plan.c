@@ -22,25 +22,34 @@ static KeeperPlan begin(RegistryOperation operation)
 	return (KeeperPlan){.action = KEEPER_PLAN_BEGIN, .operation = operation};
 }
 
-/* The time to extend: when a quarter of the reservation has passed, so that three are in hand. One
- * that ran out while idle, or by a step of the clock, is late already. */
-static gint64 extension_due_us(const KeeperPlanFacts *facts)
-{
-	if (facts->hurry)
-		return facts->now_us;
-	if (facts->failures > 0)
-		return facts->retry_at_us;
-	if (facts->now_tick > facts->end_tick)
-		return facts->now_us;
-	return facts->written_at_us + facts->length_us / 4;
-}
-
 /* The instant at which the clock will show @tick, if nobody sets it. */
 static gint64 tick_at_us(const KeeperPlanFacts *facts, gint64 tick)
 {
 	if (tick == G_MAXINT64)
 		return G_MAXINT64;
 	return facts->now_us + (tick - facts->now_tick) * facts->tick_us;
+}
+
+/* The time to extend: when a quarter of the reservation has passed, so that three are in hand. One
+ * that ran out while idle, or by a step of the clock, is late already. */
+static gint64 extension_due_us(const KeeperPlanFacts *facts)
+{
+	/* shorter than its length: the clock is ahead of the registry's, or was set forward */
+	gint64 lasts_us = tick_at_us(facts, facts->end_tick) - facts->written_at_us;
+
+	if (facts->hurry)
+		return facts->now_us;
+	if (facts->failures > 0)
+		return facts->retry_at_us;
+	if (facts->now_tick > facts->end_tick)
+		return facts->now_us;
+	return facts->written_at_us + MIN(facts->length_us, lasts_us) / 4;
+}
+
+/* The lease begins later, or the clock was set back to before its last ID. */
+static gboolean is_before_ids(const KeeperPlanFacts *facts)
+{
+	return facts->now_tick < facts->ids_from_tick;
 }
 
 static KeeperPlan begin_when_due(RegistryOperation operation, gint64 due_us, gint64 now_us)
@@ -59,11 +68,11 @@ static KeeperPlan plan_claim(const KeeperPlanFacts *facts)
 
 static KeeperPlan plan_extension(const KeeperPlanFacts *facts)
 {
-	/* what failed is tried again even if nobody asks any more */
-	gboolean wanted = facts->wanted || facts->failures > 0;
+	/* what failed or was late is tried again even if nobody asks any more */
+	gboolean wanted = facts->wanted || facts->failures > 0 || facts->late;
 
 	/* no further than before: the clock was set back, and what is reserved will do */
-	if (wanted && facts->next_end_tick > facts->end_tick)
+	if (wanted && !facts->out_of_reach && facts->next_end_tick > facts->end_tick)
 		return begin_when_due(REGISTRY_EXTEND, extension_due_us(facts), facts->now_us);
 	return WAIT_FOR_NEWS;
 }
@@ -96,15 +105,9 @@ KeeperPlan keeper_plan_next(const KeeperPlanFacts *facts)
 	if (facts->ahead)
 		return begin(REGISTRY_HAND_BACK);
 	plan = plan_extension(facts);
-	if (plan.action == KEEPER_PLAN_NOTHING && !facts->begun)
-		plan.until_us = MIN(plan.until_us, tick_at_us(facts, facts->first_tick));
+	if (plan.action == KEEPER_PLAN_NOTHING && is_before_ids(facts))
+		plan.until_us = MIN(plan.until_us, tick_at_us(facts, facts->ids_from_tick));
 	return plan;
-}
-
-/* The clock is so far ahead of the registry's that the time now may not be reserved. */
-static gboolean is_out_of_reach(const KeeperPlanFacts *facts)
-{
-	return facts->next_end_tick < facts->now_tick;
 }
 
 static gboolean is_hanging(const KeeperPlanFacts *facts)
@@ -126,16 +129,19 @@ KeeperState keeper_plan_state(const KeeperPlanFacts *facts)
 			return KEEPER_WAITING;
 		return facts->had_lease ? KEEPER_RECLAIMING : KEEPER_STARTING;
 	}
-	if (spent && (facts->failures > 0 || is_hanging(facts) || is_out_of_reach(facts)))
+	if (facts->ahead)
+		return KEEPER_RECLAIMING;
+	if (spent &&
+	    (facts->failures > 0 || facts->late || facts->out_of_reach || is_hanging(facts)))
 		return KEEPER_UNAVAILABLE;
-	return facts->begun ? KEEPER_SERVING : KEEPER_WAITING;
+	return is_before_ids(facts) ? KEEPER_WAITING : KEEPER_SERVING;
 }
 
 gint64 keeper_plan_ids_at_us(const KeeperPlanFacts *facts)
 {
 	if (facts->stopped || facts->stopping || facts->ended || facts->outside)
 		return KEEPER_PLAN_NEVER;
-	if (facts->has_lease && facts->now_tick > facts->end_tick && is_out_of_reach(facts))
+	if (facts->has_lease && facts->now_tick > facts->end_tick && facts->out_of_reach)
 		return KEEPER_PLAN_NEVER;
 	if (facts->under_way == REGISTRY_NONE && !facts->hurry) {
 		if (!facts->has_lease && facts->waiting)
@@ -143,8 +149,8 @@ gint64 keeper_plan_ids_at_us(const KeeperPlanFacts *facts)
 		if (facts->failures > 0)
 			return facts->retry_at_us;
 	}
-	if (facts->has_lease && !facts->begun)
-		return tick_at_us(facts, facts->first_tick);
+	if (facts->has_lease && is_before_ids(facts))
+		return tick_at_us(facts, facts->ids_from_tick);
 	return KEEPER_PLAN_SOON;
 }
 

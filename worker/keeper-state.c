@@ -1,31 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/keeper-state.h"
 
-#define MOVE(state) (1u << KEEPER_##state)
-
-static const struct {
-	const char *name;
-	guint moves; /* the states that may follow */
-} STATES[] = {
-	[KEEPER_STARTING] = {"starting", MOVE(WAITING) | MOVE(SERVING) | MOVE(STOPPED)},
-	[KEEPER_WAITING] = {"waiting", MOVE(STARTING) | MOVE(SERVING) | MOVE(RECLAIMING) |
-					       MOVE(UNAVAILABLE) | MOVE(STOPPED)},
-	[KEEPER_SERVING] = {"serving",
-			    MOVE(WAITING) | MOVE(RECLAIMING) | MOVE(UNAVAILABLE) | MOVE(STOPPED)},
-	[KEEPER_RECLAIMING] = {"reclaiming", MOVE(WAITING) | MOVE(SERVING) | MOVE(STOPPED)},
-	[KEEPER_UNAVAILABLE] = {"unavailable",
-				MOVE(WAITING) | MOVE(SERVING) | MOVE(RECLAIMING) | MOVE(STOPPED)},
-	[KEEPER_STOPPED] = {"stopped", 0},
-};
-
 const char *keeper_state_name(KeeperState state)
 {
-	return STATES[state].name;
+	static const char *const NAMES[] = {
+		[KEEPER_STARTING] = "starting",       [KEEPER_WAITING] = "waiting",
+		[KEEPER_SERVING] = "serving",         [KEEPER_RECLAIMING] = "reclaiming",
+		[KEEPER_UNAVAILABLE] = "unavailable", [KEEPER_STOPPED] = "stopped",
+	};
+
+	return NAMES[state];
 }
 
 gboolean keeper_state_may_follow(KeeperState state, KeeperState next)
 {
-	return (STATES[state].moves & 1u << next) != 0;
+	/* a claim that had to wait is tried again */
+	if (next == KEEPER_STARTING)
+		return state == KEEPER_WAITING;
+	return state != KEEPER_STOPPED;
 }
 
 const char *keeper_session_name(KeeperSession session)

@@ -6,10 +6,12 @@
 typedef enum {
 	KEEPER_STARTING,    /* no claim was answered yet */
 	KEEPER_WAITING,     /* what a life before, or another server, has reserved must pass first;
-			     * or the clock is outside the layout, and must be set right */
+			     * or the clock must be set right, or catch up: it is outside the
+			     * layout, or was set back to more than max-ahead before the last ID */
 	KEEPER_SERVING,     /* holds a lease that is, or on demand will be, good for the time now */
-	KEEPER_RECLAIMING,  /* lost its worker ID, or gave it up, and claims another */
-	KEEPER_UNAVAILABLE, /* the reservation has run out; extending it fails, or hangs */
+	KEEPER_RECLAIMING,  /* lost its worker ID, or gives it up, and claims another */
+	KEEPER_UNAVAILABLE, /* the reservation has run out; extending it fails, hangs, or is over
+			     * when it is confirmed */
 	KEEPER_STOPPED,     /* retired and handed back */
 } KeeperState;
 

@@ -124,7 +124,6 @@ gint64 keeper_run_round(Keeper *self)
 	keeper_workers_take(self);
 	/* the poll may have taken its time, or read the registry's clock */
 	keeper_clock_discipline(self);
-	keeper_clock_look(self);
 	keeper_lease_look(self);
 	show(self);
 	plan = keeper_plan_next(&self->facts);

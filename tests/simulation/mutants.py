@@ -294,6 +294,13 @@ MUTANTS = [
            ("worker/file/state-directory.c",
             "\t\tunlinkat(self->fd, leftover, 0);",
             "\t\t;")),
+    # a server says that it serves exactly when its draws succeed
+    mutant("a clock that was set back is not shown", ZOOKEEPER,
+           ("worker/keeper-plan.c", "return is_before_ids(facts) ? KEEPER_WAITING : KEEPER_SERVING",
+            "return KEEPER_SERVING")),
+    mutant("extensions that come too late are not shown", ZOOKEEPER,
+           ("worker/keeper-plan.c", "facts->failures > 0 || facts->late ||",
+            "facts->failures > 0 ||")),
     # pools and relays
     mutant("the ring gives IDs twice", POOL,
            ("client/pool/ring.c",

@@ -285,22 +285,6 @@ static gboolean is_answered(DrawStatus status)
 	return status == DRAW_OK || status == DRAW_WAIT;
 }
 
-/* Whether the clock explains a refused draw: it was set back to before the lease begins, or it is
- * too far ahead of the registry's, which the log reports as clock-differs. */
-static gboolean does_clock_explain(Server *self, DrawStatus status)
-{
-	const Lease *lease = generator_lease(self->generator);
-	/* by the server's disciplined clock, which applies a step forward late */
-	gint64 now_ms = (world_boottime_ns(&self->machine) + system_clock_offset_ns(&self->clock)) /
-			CLOCK_NS_PER_MS;
-	KeeperStatus shown;
-
-	keeper_get_status(self->keeper, &shown);
-	return status == DRAW_CLOCK_BACK || status == DRAW_CLOCK_OUTSIDE ||
-	       (lease != NULL && layout_tick_at(self->config.layout, now_ms) < lease->first_tick) ||
-	       shown.registry_skew_ns > self->config.max_clock_skew_ms * 1000000;
-}
-
 static void check_agreement(Server *self, DrawStatus status)
 {
 	g_autofree char *why = server_why_not_serving(self);
@@ -308,8 +292,7 @@ static void check_agreement(Server *self, DrawStatus status)
 		why != NULL && g_str_has_prefix(why, "the reservation cannot be extended");
 
 	/* a server reports itself as not ready before its reservation ends */
-	if (is_answered(status) == (why == NULL) || is_soon || self->is_stopping ||
-	    does_clock_explain(self, status)) {
+	if (is_answered(status) == (why == NULL) || is_soon || self->is_stopping) {
 		self->disagrees_since_us = 0;
 		return;
 	}

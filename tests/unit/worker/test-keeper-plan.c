@@ -209,8 +209,10 @@ static void test_with_lease(void)
 		 WAIT(NOW + 1), KEEPER_SERVING, SOON},
 		{"a quarter has passed", 100, 1800, 250000, WANTED, 0, 0,
 		 BEGIN(EXTEND), KEEPER_SERVING, SOON},
-		{"the last tick, before a quarter has passed", 100, 1000, 200000, WANTED, 0, 0,
-		 WAIT(NOW + 50000), KEEPER_SERVING, SOON},
+		{"it lasts 800 ms, and a quarter has passed", 100, 1600, 200000, WANTED, 0, 0,
+		 BEGIN(EXTEND), KEEPER_SERVING, SOON},
+		{"it lasts a little more", 100, 1604, 200000, WANTED, 0, 0,
+		 WAIT(NOW + 1000), KEEPER_SERVING, SOON},
 		{"one past it: the clock has stepped", 100, 999, 200000, WANTED, 0, 0,
 		 BEGIN(EXTEND), KEEPER_SERVING, SOON},
 		{"wanted after it lapsed", 100, 999, 9000000, WANTED, 0, 0,
@@ -245,11 +247,10 @@ static void test_with_lease(void)
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		KeeperPlanFacts facts = {
 			.has_lease = TRUE,
-			.begun = CASES[i].first_tick <= 1000,
 			.wanted = CASES[i].wanted,
 			.failures = CASES[i].failures,
 			.retry_at_us = CASES[i].retry_at_us,
-			.first_tick = CASES[i].first_tick,
+			.ids_from_tick = CASES[i].first_tick,
 			.end_tick = CASES[i].end_tick,
 			.next_end_tick = 2000,
 			.written_at_us = NOW - CASES[i].written_us_ago,
@@ -321,12 +322,12 @@ static void test_with_lease_and_news(void)
 		{"the clock stepped back, and it is to be given up",
 		 {.wanted = TRUE, .ahead = TRUE, .hurry = TRUE},
 		 BEGIN(HAND_BACK),
-		 KEEPER_SERVING,
+		 KEEPER_RECLAIMING,
 		 SOON},
 		{"not before what is under way is done",
 		 {.ahead = TRUE, .under_way = REGISTRY_EXTEND, .busy_since_us = NOW},
 		 WAIT(NEVER),
-		 KEEPER_SERVING,
+		 KEEPER_RECLAIMING,
 		 SOON},
 		{"the clock is outside, which is no step to make up for",
 		 {.ahead = TRUE, .outside = TRUE},
@@ -334,12 +335,22 @@ static void test_with_lease_and_news(void)
 		 KEEPER_WAITING,
 		 NEVER},
 		{"the registry's clock is behind, but what is held will do",
-		 {.wanted = TRUE, .next_end_tick = 900, .end_tick = 1000},
+		 {.wanted = TRUE, .out_of_reach = TRUE, .end_tick = 1000},
 		 WAIT(NEVER),
 		 KEEPER_SERVING,
 		 SOON},
+		{"it was late, but what is held will do",
+		 {.wanted = TRUE, .late = TRUE},
+		 WAIT(NOW + 50000),
+		 KEEPER_SERVING,
+		 SOON},
+		{"the last extension was late",
+		 {.wanted = TRUE, .late = TRUE, .end_tick = 999},
+		 BEGIN(EXTEND),
+		 KEEPER_UNAVAILABLE,
+		 SOON},
 		{"it will not do any more",
-		 {.wanted = TRUE, .next_end_tick = 999, .end_tick = 999},
+		 {.wanted = TRUE, .out_of_reach = TRUE, .end_tick = 999},
 		 WAIT(NEVER),
 		 KEEPER_UNAVAILABLE,
 		 NEVER},
@@ -348,8 +359,8 @@ static void test_with_lease_and_news(void)
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		KeeperPlanFacts facts = CASES[i].facts;
 
-		facts.has_lease = facts.begun = TRUE;
-		facts.first_tick = 100;
+		facts.has_lease = TRUE;
+		facts.ids_from_tick = 100;
 		facts.end_tick = facts.end_tick != 0 ? facts.end_tick : 1800;
 		facts.next_end_tick = facts.next_end_tick != 0 ? facts.next_end_tick : 2000;
 		facts.written_at_us = NOW - 200000;
