@@ -58,7 +58,6 @@ static int code_of(const FakeRegistry *self)
 static void answer_claim(FakeRegistry *self, gint64 now_tick, int code, RegistryResult *result)
 {
 	self->claims++;
-	self->claimed_at_tick = now_tick;
 	self->registry.claimed_at_ms = layout_tick_start_ms(&LAYOUT_TWITTER, now_tick);
 	if (code == REGISTRY_ERROR_WAIT)
 		result->wait_until_tick =
@@ -69,7 +68,7 @@ static void answer_claim(FakeRegistry *self, gint64 now_tick, int code, Registry
 	result->reservation = (Reservation){
 		.datacenter_id = 2,
 		.worker_id = self->worker_id,
-		.first_tick = self->first_tick != 0 ? self->first_tick : now_tick,
+		.first_tick = now_tick,
 		.end_tick = self->end_tick,
 	};
 }
@@ -171,8 +170,6 @@ static gboolean fake_poll(Registry *registry, gint64 now_tick, RegistryResult *o
 	pthread_mutex_lock(&self->mutex);
 	hang_if_stuck(self);
 	self->polls++;
-	if (self->poll_every_us != 0)
-		registry->poll_at_us = g_get_monotonic_time() + self->poll_every_us;
 	registry->clock = self->clock;
 	registry->session = self->session;
 	registry->peers = self->peers;

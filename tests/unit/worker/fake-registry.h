@@ -17,7 +17,6 @@ typedef struct {
 	int cancel_code;             /* for one that is cancelled; a claim may still WORK then */
 	gboolean pending;            /* operations stay under way; see fake_registry_go_on() */
 	gboolean unheard;            /* a hand-back stays under way, and fails at stop_by_us */
-	gint64 first_tick;           /* of the next claim; 0: the tick asked at */
 	guint worker_id;
 	gint64 wait_ticks;  /* G_MAXINT64: nobody knows until when */
 	gboolean hurry;     /* once */
@@ -26,7 +25,6 @@ typedef struct {
 	RegistryClock clock;
 	RegistryClock fresh_clock; /* what the clock becomes when it is asked for, if it is known */
 	gint64 late_ticks;         /* how long ago a claim that is answered was written */
-	gint64 poll_every_us;      /* 0: no need to */
 	gboolean upkeep_hangs;     /* with @stuck: poll() does, with nothing under way too */
 	guint n_workers;           /* in a list; 0: none comes */
 	gboolean is_heard;         /* whenever it is polled */
@@ -41,7 +39,6 @@ typedef struct {
 	guint claims, extensions, hand_backs; /* that have come to their end */
 	guint cancels, clocks, lists;
 	gint64 length_ticks;
-	gint64 claimed_at_tick;
 	gint64 end_tick;        /* reserved */
 	gint64 asked_end_tick;  /* of the last extension */
 	gint64 gained_ticks[8]; /* by each of the first extensions: its end minus the tick then */

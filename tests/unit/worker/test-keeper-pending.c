@@ -16,56 +16,6 @@ static void let_it_go_round(Server *server)
 	}
 }
 
-static void test_claim_takes_long(void)
-{
-	g_auto(Server) server;
-	gint64 id;
-
-	server_init(&server);
-	server.fake.pending = TRUE;
-	server_start(&server);
-	WAIT_FOR(FAKE_GET(&server.fake, begun) == 1);
-	g_assert_cmpint(keeper_demand(server.keeper), ==, 0);
-	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
-	let_it_go_round(&server);
-	g_assert_cmpint(server_state(&server), ==, KEEPER_STARTING);
-	WAIT_FOR(keeper_demand(server.keeper) == 1000); /* it hangs */
-	g_assert_cmpuint(FAKE_GET(&server.fake, begun), ==, 1);
-
-	fake_registry_go_on(&server.fake);
-	server_draw_in_time(&server);
-	/* from the tick of the writing, not of the beginning */
-	g_assert_cmpint(FAKE_GET(&server.fake, claimed_at_tick), <=, server_tick(&server));
-	g_assert_cmpint(FAKE_GET(&server.fake, end_tick), ==,
-			FAKE_GET(&server.fake, claimed_at_tick) + 400);
-}
-
-/* The lease goes on, the clock is looked after, and nothing else is begun. */
-static void test_extension_takes_long(void)
-{
-	g_auto(Server) server;
-	gint64 before, id;
-
-	server_init(&server);
-	server_start(&server);
-	before = server_draw_in_time(&server);
-	FAKE_SET(&server.fake, pending, TRUE);
-	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_EXTEND);
-	g_assert_true(server_draw(&server, &id) == DRAW_OK ||
-		      server_tick(&server) > FAKE_GET(&server.fake, end_tick));
-	g_assert_cmpint(keeper_idle_ms(server.keeper), <, 10000);
-	WAIT_FOR(server_state(&server) == KEEPER_UNAVAILABLE);
-	WAIT_FOR(times_logged(LOG_RESERVATION_SPENT) == 1);
-	assert_logged(LOG_RESERVATION_SPENT, 1, "reserved_until=20");
-	g_assert_cmpint(keeper_demand(server.keeper), ==, 1000);
-	g_assert_cmpuint(times_logged(LOG_EXTEND_FAILED), ==, 0);
-
-	fake_registry_go_on(&server.fake);
-	g_assert_cmpint(server_draw_in_time(&server), >, before);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
-	assert_logged(LOG_STATE, 3, "from=unavailable to=serving");
-}
-
 /* The end was computed when it began. So when the next one is due counts from there, or less than
  * three quarters would be in hand. */
 static void test_extension_is_confirmed_late(void)
@@ -86,47 +36,6 @@ static void test_extension_is_confirmed_late(void)
 	confirmed_us = g_get_monotonic_time();
 	WAIT_FOR(FAKE_GET(&server.fake, extensions) == 2);
 	g_assert_cmpint(g_get_monotonic_time() - confirmed_us, <, 100 * G_TIME_SPAN_MILLISECOND);
-}
-
-/* Whoever was told to wait, for nobody knows how long, goes on when the registry says so. */
-static void test_hurry_while_waiting(void)
-{
-	g_auto(Server) server;
-
-	server_init(&server);
-	server.fake.claim_code = REGISTRY_ERROR_WAIT;
-	server.fake.wait_ticks = G_MAXINT64;
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
-	g_assert_cmpint(keeper_demand(server.keeper), ==, 1000);
-	let_it_go_round(&server);
-	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
-	assert_logged(LOG_WORKER_WAITING, 1, "why=\"claim says 1\"");
-
-	FAKE_SET(&server.fake, hurry, TRUE);
-	WAIT_FOR(FAKE_GET(&server.fake, claims) == 2);
-	let_it_go_round(&server);
-	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 2);
-	FAKE_SET(&server.fake, claim_code, WORKS);
-	FAKE_SET(&server.fake, hurry, TRUE);
-	server_draw_in_time(&server);
-}
-
-static void test_hurry_extends(void)
-{
-	g_auto(Server) server;
-
-	server_init(&server);
-	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 3600000;
-	server.fake.registry.extend_when_idle = TRUE;
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
-	let_it_go_round(&server);
-	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 0);
-	FAKE_SET(&server.fake, hurry, TRUE);
-	WAIT_FOR(FAKE_GET(&server.fake, extensions) == 1);
-	let_it_go_round(&server);
-	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 1);
 }
 
 static void check_stops_while_claiming(int cancel_code)
@@ -164,34 +73,6 @@ static void test_stops_while_claiming(void)
 {
 	check_stops_while_claiming(REGISTRY_ERROR_FAILED);
 	check_stops_while_claiming(WORKS);
-}
-
-static void test_stops_while_extending(void)
-{
-	g_auto(Server) server;
-	gint64 last;
-
-	server_init(&server);
-	server_start(&server);
-	last = server_draw_in_time(&server);
-	FAKE_SET(&server.fake, pending, TRUE);
-	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_EXTEND);
-	g_assert_false(keeper_stop(server.keeper, 0));
-	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_HAND_BACK);
-	g_assert_cmpuint(FAKE_GET(&server.fake, cancels), ==, 1);
-	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 1);
-	/* a hand-back is not cancelled: it is let finish */
-	let_it_go_round(&server);
-	g_assert_cmpuint(FAKE_GET(&server.fake, cancels), ==, 1);
-	g_assert_cmpint(server_state(&server), !=, KEEPER_STOPPED);
-
-	fake_registry_go_on(&server.fake);
-	server_stop(&server);
-	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
-	g_assert_cmpint(server.fake.last_tick, ==, tick_of_id(last));
-	assert_logged(LOG_HAND_BACK_FAILED, 1, "within 0 ms");
-	assert_logged(LOG_STATE, 2, "to=stopped");
-	g_assert_cmpuint(times_logged(LOG_EXTEND_FAILED), ==, 0);
 }
 
 /* Who must answer is away: that is waited for as long as the stop may take, and ends in order. */
@@ -239,23 +120,6 @@ static void test_stop_waits(void)
 	g_assert_cmpuint(server.fake.cancels, ==, 0);
 }
 
-/* By itself the keeper looks at the clock ten times a second, and no more often. */
-static void test_polls_in_time(void)
-{
-	enum { POLLS = 100 };
-	g_auto(Server) server;
-	gint64 started_us = g_get_monotonic_time();
-
-	server_init(&server);
-	server.fake.poll_every_us = 1000;
-	server.fake.claim_code = REGISTRY_ERROR_WAIT;
-	server.fake.wait_ticks = 3600000;
-	server_start(&server);
-	WAIT_FOR(FAKE_GET(&server.fake, polls) >= POLLS);
-	g_assert_cmpint(g_get_monotonic_time() - started_us, <=, (POLLS + 1) * 1000);
-	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
-}
-
 /* What was written long ago has less in hand, and is extended the sooner. */
 static void test_claim_is_confirmed_late(void)
 {
@@ -274,17 +138,11 @@ static void test_claim_is_confirmed_late(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/keeper-pending/claim-takes-long", test_claim_takes_long);
-	g_test_add_func("/keeper-pending/extension-takes-long", test_extension_takes_long);
 	g_test_add_func("/keeper-pending/extension-is-confirmed-late",
 			test_extension_is_confirmed_late);
-	g_test_add_func("/keeper-pending/hurry-while-waiting", test_hurry_while_waiting);
-	g_test_add_func("/keeper-pending/hurry-extends", test_hurry_extends);
 	g_test_add_func("/keeper-pending/stops-while-claiming", test_stops_while_claiming);
-	g_test_add_func("/keeper-pending/stops-while-extending", test_stops_while_extending);
 	g_test_add_func("/keeper-pending/hand-back-is-given-up", test_hand_back_is_given_up);
 	g_test_add_func("/keeper-pending/stop-waits", test_stop_waits);
-	g_test_add_func("/keeper-pending/polls-in-time", test_polls_in_time);
 	g_test_add_func("/keeper-pending/claim-is-confirmed-late", test_claim_is_confirmed_late);
 	return g_test_run();
 }

@@ -46,20 +46,6 @@ static void test_lengths(void)
 	}
 }
 
-static void test_waits(void)
-{
-	enum { TICKS = 20 };
-	g_auto(Server) server;
-
-	server_init_layout(&server, &SLOW);
-	server.fake.claim_code = REGISTRY_ERROR_WAIT;
-	server.fake.wait_ticks = TICKS;
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
-	g_assert_cmpint(keeper_demand(server.keeper), >, (TICKS - 1) * TICK_MS);
-	g_assert_cmpint(keeper_demand(server.keeper), <=, TICKS * TICK_MS);
-}
-
 /* The last ID may be ahead by 10 ms, which is no tick. */
 static void test_reclaims(void)
 {
@@ -84,7 +70,6 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/keeper-ticks/lengths", test_lengths);
-	g_test_add_func("/keeper-ticks/waits", test_waits);
 	g_test_add_func("/keeper-ticks/reclaims", test_reclaims);
 	return g_test_run();
 }

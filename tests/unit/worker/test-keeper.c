@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/keeper.h"
 
-#include <string.h>
-
 #include "tests/unit/worker/keeper-fixture.h"
 
 static void test_serves(void)
@@ -27,35 +25,6 @@ static void test_serves(void)
 	assert_logged(LOG_WORKER_CLAIMED, 1, "datacenter_id=2 worker_id=3 first=20");
 	g_assert_null(keeper_error(server.keeper));
 	WAIT_FOR(atomic_load(&server.changes) > 0);
-}
-
-static void test_extends_while_asked(void)
-{
-	g_auto(Server) server;
-	gint64 started_us, first_end;
-
-	server_init(&server);
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
-	first_end = FAKE_GET(&server.fake, end_tick);
-	started_us = g_get_monotonic_time();
-	server_draw_until_extended(&server, 6);
-	/* a quarter of 400 ms each, and never refused in between */
-	g_assert_cmpint(g_get_monotonic_time() - started_us, >=, 600000);
-	g_assert_cmpint(g_get_monotonic_time() - started_us, <, 650000);
-	g_assert_cmpint(FAKE_GET(&server.fake, end_tick), >, first_end + 500);
-	g_assert_cmpuint(times_logged(LOG_STATE), ==, 1);
-	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
-}
-
-static void test_extends_when_idle(void)
-{
-	g_auto(Server) server;
-
-	server_init(&server);
-	server.fake.registry.extend_when_idle = TRUE;
-	server_start(&server);
-	WAIT_FOR(FAKE_GET(&server.fake, extensions) >= 3);
 }
 
 static void test_lapses_when_idle(void)
@@ -144,26 +113,6 @@ static void test_extension_fails_for_a_while(void)
 	g_assert_cmpint(ABS(logged_number(LOG_EXTEND_RECOVERED, "failed_ms") - failed_ms), <=, 2);
 }
 
-static void test_extension_fails_for_good(void)
-{
-	g_auto(Server) server;
-	g_autoptr(GError) error = NULL;
-	guint extensions;
-
-	server_init(&server);
-	server_start(&server);
-	server_draw_in_time(&server);
-	FAKE_SET(&server.fake, extend_code, REGISTRY_ERROR_FATAL);
-	WAIT_FOR((error = keeper_error(server.keeper)) != NULL);
-	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
-	extensions = FAKE_GET(&server.fake, extensions);
-	WAIT_FOR(server_state(&server) == KEEPER_UNAVAILABLE);
-	g_assert_cmpint(keeper_demand(server.keeper), >, 0);
-	server_stop(&server);
-	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, extensions);
-	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 1);
-}
-
 static void test_waits(void)
 {
 	g_auto(Server) server;
@@ -186,7 +135,6 @@ static void test_waits(void)
 static void test_stops_while_waiting(void)
 {
 	g_auto(Server) server;
-	gint64 started_us;
 
 	server_init(&server);
 	server.fake.claim_code = REGISTRY_ERROR_WAIT;
@@ -198,140 +146,9 @@ static void test_stops_while_waiting(void)
 	 */
 	WAIT_FOR(keeper_demand(server.keeper) > 0 && keeper_idle_ms(server.keeper) >= 50);
 	WAIT_FOR(keeper_idle_ms(server.keeper) < 50);
-	started_us = g_get_monotonic_time();
-	server_stop(&server);
-	g_assert_cmpint(g_get_monotonic_time() - started_us, <, PATIENCE_US);
-	g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
-	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
-}
-
-/* The record is another's, and no worker ID can be had. */
-typedef enum { AS_EXTENSION, DURING_EXTENSION, UNASKED } Loss;
-
-static void extend_in_vain(Server *server)
-{
-	FAKE_SET(&server->fake, pending, TRUE);
-	FAKE_SET(&server->fake, hurry, TRUE);
-	WAIT_FOR(FAKE_GET(&server->fake, under_way) == REGISTRY_EXTEND);
-}
-
-/* Returns the lease that was lost. */
-static const Lease *lose_worker(Server *server, Loss loss, gint64 *out_before)
-{
-	const Lease *lease;
-
-	server_start(server);
-	*out_before = server_draw_in_time(server);
-	lease = generator_lease(server->generator);
-	if (loss == DURING_EXTENSION)
-		extend_in_vain(server);
-	pthread_mutex_lock(&server->fake.mutex);
-	server->fake.pending = FALSE;
-	server->fake.extend_code = REGISTRY_ERROR_LOST;
-	server->fake.claim_code = REGISTRY_ERROR_FAILED;
-	server->fake.worker_id = 1; /* a lower one, which makes lower IDs within a tick */
-	server->fake.first_tick = tick_of_id(*out_before) - 1000;
-	server->fake.hurry = loss == AS_EXTENSION;
-	server->fake.lost = loss != AS_EXTENSION;
-	pthread_mutex_unlock(&server->fake.mutex);
-	WAIT_FOR(times_logged(LOG_WORKER_LOST) == 1);
-	return lease;
-}
-
-static void find_worker(Server *server)
-{
-	pthread_mutex_lock(&server->fake.mutex);
-	server->fake.extend_code = server->fake.claim_code = WORKS;
-	pthread_mutex_unlock(&server->fake.mutex);
-}
-
-/* At once, however much of it is left. For a server that has served it is no reason to end. */
-static void test_loses_worker(gconstpointer loss)
-{
-	g_auto(Server) server;
-	gint64 before, after, id;
-	KeeperStatus status;
-	const Lease *lost, *lease;
-
-	server_init(&server);
-	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 60000;
-	lost = lose_worker(&server, GPOINTER_TO_INT(loss), &before);
-	WAIT_FOR(server_state(&server) == KEEPER_RECLAIMING);
-	/* nor does a thread draw from it that was about to */
-	g_assert_cmphex(atomic_load(&lost->cursor), ==, CURSOR_CLOSED);
-	g_assert_cmpint(server_tick(&server), <, FAKE_GET(&server.fake, end_tick));
-	g_assert_null(generator_lease(server.generator));
-	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
-	keeper_get_status(server.keeper, &status);
-	g_assert_cmpint(status.worker_id, ==, -1);
-	g_assert_cmpint(status.reserved_until_ms, ==, 0);
-	assert_logged(LOG_WORKER_LOST, 1,
-		      loss == GINT_TO_POINTER(AS_EXTENSION) ? "extend says 2" : "it is another's");
-	WAIT_FOR(times_logged(LOG_WORKER_WAITING) == 1);
-	assert_logged(LOG_WORKER_WAITING, 1, "why=\"claim says 0\"");
-	g_assert_null(keeper_error(server.keeper));
-
-	find_worker(&server);
-	after = server_draw_in_time(&server);
-	lease = generator_lease(server.generator);
-	g_assert_cmpint(after, >, before);
-	g_assert_cmpint(lease->first_tick, >, tick_of_id(before));
-	g_assert_cmpuint(layout_decode(&LAYOUT_TWITTER, after).worker_id, ==, 1);
-	assert_logged(LOG_STATE, 3, "from=reclaiming to=serving");
-	g_assert_cmpuint(times_logged(LOG_WORKER_LOST), ==, 1);
-	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
-}
-
-/* There is nothing to hand back: it is another's. */
-static void test_stops_after_loss(void)
-{
-	g_auto(Server) server;
-	gint64 before, id;
-
-	server_init(&server);
-	lose_worker(&server, UNASKED, &before);
 	server_stop(&server);
 	g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
-	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
-	g_assert_cmpuint(server.fake.hand_backs, ==, 0);
-}
-
-static void check_claim_ends(int code, const char *message)
-{
-	g_auto(Server) server;
-	g_autoptr(GError) error = NULL;
-
-	server_init(&server);
-	server.fake.claim_code = code;
-	server_start(&server);
-	WAIT_FOR(atomic_load(&server.changes) > 0);
-	error = keeper_error(server.keeper);
-	g_assert_error(error, REGISTRY_ERROR, code);
-	g_assert_cmpstr(error->message, ==, message);
-	g_assert_cmpint(keeper_demand(server.keeper), >, 0);
-	server_stop(&server);
-	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
-}
-
-static void test_claim_ends(void)
-{
-	check_claim_ends(REGISTRY_ERROR_FATAL, "claim says 3");
-	check_claim_ends(REGISTRY_ERROR_FAILED, "claim says 0");
-}
-
-static void test_begins_later(void)
-{
-	g_auto(Server) server;
-	gint64 first_tick;
-
-	server_init(&server);
-	first_tick = server_tick(&server) + 300;
-	server.fake.first_tick = first_tick;
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
-	g_assert_cmpint(server_tick(&server), >=, first_tick);
-	assert_logged(LOG_STATE, 2, "from=waiting to=serving");
-	g_assert_cmpint(tick_of_id(server_draw_in_time(&server)), >=, first_tick);
+	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
 }
 
 static void test_stops(void)
@@ -353,45 +170,32 @@ static void test_stops(void)
 	assert_logged(LOG_STATE, 2, "from=serving to=stopped");
 }
 
-static void test_stops_unused(void)
-{
-	g_auto(Server) server;
-
-	server_init(&server);
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
-	server_stop(&server);
-	g_assert_cmpint(server.fake.last_tick, ==,
-			generator_lease(server.generator)->first_tick - 1);
-}
-
 static void test_hand_back_fails(void)
 {
-	g_auto(Server) server;
+	static const struct {
+		RegistryError code;
+		LogEvent event;
+	} CASES[] = {
+		{REGISTRY_ERROR_FAILED, LOG_HAND_BACK_FAILED},
+		/* another server's worker ID is not reported as free */
+		{REGISTRY_ERROR_LOST, LOG_WORKER_LOST},
+	};
 
-	server_init(&server);
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
-	FAKE_SET(&server.fake, extend_code, REGISTRY_ERROR_FAILED);
-	server_stop(&server);
-	g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
-	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
-	g_assert_cmpuint(times_logged(LOG_WORKER_HANDED_BACK), ==, 0);
-	assert_logged(LOG_HAND_BACK_FAILED, 1, "error=\"hand-back says 0\"");
-}
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_auto(Server) server;
 
-/* That is no worker ID that nobody has. */
-static void test_hand_back_finds_another(void)
-{
-	g_auto(Server) server;
-
-	server_init(&server);
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
-	FAKE_SET(&server.fake, extend_code, REGISTRY_ERROR_LOST);
-	server_stop(&server);
-	g_assert_cmpuint(times_logged(LOG_HAND_BACK_FAILED), ==, 0);
-	assert_logged(LOG_WORKER_LOST, 1, "error=\"hand-back says ");
+		server_init(&server);
+		server_start(&server);
+		WAIT_FOR(server_state(&server) == KEEPER_SERVING);
+		FAKE_SET(&server.fake, extend_code, (int)CASES[i].code);
+		server_stop(&server);
+		g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
+		g_assert_cmpuint(server.fake.hand_backs, ==, 1);
+		g_assert_cmpuint(times_logged(LOG_WORKER_HANDED_BACK), ==, 0);
+		g_assert_cmpuint(times_logged(LOG_HAND_BACK_FAILED) + times_logged(LOG_WORKER_LOST),
+				 ==, 1);
+		assert_logged(CASES[i].event, 1, "error=\"hand-back says ");
+	}
 }
 
 static void test_never_started(void)
@@ -497,28 +301,14 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/keeper/serves", test_serves);
-	g_test_add_func("/keeper/extends-while-asked", test_extends_while_asked);
-	g_test_add_func("/keeper/extends-when-idle", test_extends_when_idle);
 	g_test_add_func("/keeper/lapses-when-idle", test_lapses_when_idle);
 	g_test_add_func("/keeper/lengths-grow", test_lengths_grow);
 	g_test_add_func("/keeper/extension-fails", test_extension_fails);
 	g_test_add_func("/keeper/extension-fails-for-a-while", test_extension_fails_for_a_while);
-	g_test_add_func("/keeper/extension-fails-for-good", test_extension_fails_for_good);
 	g_test_add_func("/keeper/waits", test_waits);
 	g_test_add_func("/keeper/stops-while-waiting", test_stops_while_waiting);
-	g_test_add_func("/keeper/claim-ends", test_claim_ends);
-	g_test_add_data_func("/keeper/loses-worker/as-extension", GINT_TO_POINTER(AS_EXTENSION),
-			     test_loses_worker);
-	g_test_add_data_func("/keeper/loses-worker/during-extension",
-			     GINT_TO_POINTER(DURING_EXTENSION), test_loses_worker);
-	g_test_add_data_func("/keeper/loses-worker/unasked", GINT_TO_POINTER(UNASKED),
-			     test_loses_worker);
-	g_test_add_func("/keeper/stops-after-loss", test_stops_after_loss);
-	g_test_add_func("/keeper/begins-later", test_begins_later);
 	g_test_add_func("/keeper/stops", test_stops);
-	g_test_add_func("/keeper/stops-unused", test_stops_unused);
 	g_test_add_func("/keeper/hand-back-fails", test_hand_back_fails);
-	g_test_add_func("/keeper/hand-back-finds-another", test_hand_back_finds_another);
 	g_test_add_func("/keeper/never-started", test_never_started);
 	g_test_add_func("/keeper/registry-hangs", test_registry_hangs);
 	g_test_add_func("/keeper/upkeep-hangs", test_upkeep_hangs);
