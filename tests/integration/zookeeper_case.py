@@ -5,7 +5,6 @@ it, what stands there, and threads that draw IDs all the while.
 However a test goes about it: at its end it fails if an ID came twice, or if two processes issued
 IDs in the same tick of the same worker ID, which no two leases may share.
 """
-import datetime
 import itertools
 import json
 import os
@@ -181,8 +180,6 @@ class Drawer(threading.Thread):
         self.server = server
         self.numbers = []
         self.failures = []   # (monotonic seconds, message)
-        self.gap_s = 0.0     # the longest time between two replies with IDs
-        self._last_success = time.monotonic()
         self._seen = seen
         self._end = threading.Event()
         self._changed = threading.Condition()
@@ -210,11 +207,8 @@ class Drawer(threading.Thread):
 
     def _take_numbers(self, numbers):
         self._seen.add(self.server, numbers)
-        now = time.monotonic()
         with self._changed:
             self.numbers += numbers
-            self.gap_s = max(self.gap_s, now - self._last_success)
-            self._last_success = now
             self._changed.notify_all()
         self._end.wait(PACE_S)
 
@@ -375,12 +369,6 @@ def worker_id_of(server):
 
 def tick_of(number):
     return number >> 22
-
-
-def tick_at(text):
-    """The tick of a time as the log has it."""
-    moment = datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%f%z")
-    return round(moment.timestamp() * 1000) - EPOCH_MS
 
 
 def now_tick():

@@ -68,7 +68,7 @@ static void answer_claim(FakeRegistry *self, gint64 now_tick, int code, Registry
 	result->reservation = (Reservation){
 		.datacenter_id = 2,
 		.worker_id = self->worker_id,
-		.first_tick = now_tick,
+		.first_tick = self->first_tick != 0 ? self->first_tick : now_tick,
 		.end_tick = self->end_tick,
 	};
 }

@@ -17,6 +17,7 @@ typedef struct {
 	int cancel_code;             /* for one that is cancelled; a claim may still WORK then */
 	gboolean pending;            /* operations stay under way; see fake_registry_go_on() */
 	gboolean unheard;            /* a hand-back stays under way, and fails at stop_by_us */
+	gint64 first_tick;           /* of the next claim; 0: the tick asked at */
 	guint worker_id;
 	gint64 wait_ticks;  /* G_MAXINT64: nobody knows until when */
 	gboolean hurry;     /* once */

@@ -297,19 +297,10 @@ static void test_edited_while_held(void)
 	}
 }
 
-/* Other processes: each does one thing, says so over a pipe, and lives until it is killed or the
- * other end of the pipe is closed. */
-typedef struct {
-	pid_t pid;
-	int to, from;
-} Child;
-
-typedef struct {
-	gboolean claimed;
-	gint code;
-} Answer;
-
-static void G_GNUC_NORETURN child_main(const char *directory, guint worker_id, int in, int out)
+/* A process that claims at the end of @start, writes to @out whether it has got the worker ID, and
+ * lives until the end of @end. */
+static void G_GNUC_NORETURN child_main(const char *directory, guint worker_id, int start, int out,
+				       int end)
 {
 	g_autofree char *nonce = g_strdup_printf("child-%d", (int)getpid());
 	Registry *registry = file_registry_new(&(FileRegistryConfig){
@@ -320,96 +311,65 @@ static void G_GNUC_NORETURN child_main(const char *directory, guint worker_id, i
 		.address = "child:1",
 		.machine_id = MACHINE,
 	});
-	Answer answer = {0};
 	RegistryResult result;
-	char go;
+	char has_claimed;
 
-	if (read(in, &go, 1) != 1)
+	if (read(start, &has_claimed, 1) != 0)
 		_exit(1);
 	result = claim(registry, NOW);
-	answer.claimed = result.error == NULL;
-	answer.code = result.error != NULL ? result.error->code : 0;
-	if (write(out, &answer, sizeof answer) != sizeof answer)
+	has_claimed = (char)(result.error == NULL);
+	if (!has_claimed && result.error->code != REGISTRY_ERROR_FATAL)
 		_exit(1);
-	_exit(read(in, &go, 1) == 0 ? 0 : 1); /* at the end of file */
+	if (write(out, &has_claimed, 1) != 1)
+		_exit(1);
+	_exit(read(end, &has_claimed, 1) == 0 ? 0 : 1);
 }
 
-static Child start_child(const char *directory, guint worker_id)
-{
-	int in[2], out[2];
-	pid_t pid;
-
-	g_assert_no_errno(pipe(in));
-	g_assert_no_errno(pipe(out));
-	pid = fork();
-	if (pid == 0) {
-		/* only the parent's end keeps the child alive */
-		for (int fd = 3; fd < 1024; fd++)
-			if (fd != in[0] && fd != out[1])
-				close(fd);
-		child_main(directory, worker_id, in[0], out[1]);
-	}
-	close(in[0]);
-	close(out[1]);
-	return (Child){pid, in[1], out[0]};
-}
-
-static void let_go(const Child *child)
-{
-	g_assert_cmpint(write(child->to, "g", 1), ==, 1);
-}
-
-static Answer get_answer(const Child *child)
-{
-	Answer answer;
-
-	g_assert_cmpint(read(child->from, &answer, sizeof answer), ==, sizeof answer);
-	return answer;
-}
-
-static int end_child(const Child *child)
-{
-	int status;
-
-	close(child->to);
-	close(child->from);
-	g_assert_cmpint(waitpid(child->pid, &status, 0), ==, child->pid);
-	return status;
-}
-
-/* Many servers find nothing there, all at once. */
-static void start_at_once(guint n, gboolean same_worker, guint *out_claimed)
+/* Many servers find nothing there, all at once. Returns: how many have got a worker ID */
+static guint start_at_once(guint n, gboolean same_worker)
 {
 	g_autoptr(StateFixture) fixture = state_fixture_new();
 	g_autofree char *directory = g_build_filename(fixture, "not", "there", "yet", NULL);
-	g_autofree Child *children = g_new(Child, n);
+	guint n_claimed = 0;
+	int start[2], out[2], end[2];
 
-	*out_claimed = 0;
-	for (guint i = 0; i < n; i++)
-		children[i] = start_child(directory, same_worker ? 3 : i);
-	for (guint i = 0; i < n; i++)
-		let_go(&children[i]);
+	g_assert_no_errno(pipe(start));
+	g_assert_no_errno(pipe(out));
+	g_assert_no_errno(pipe(end));
 	for (guint i = 0; i < n; i++) {
-		Answer answer = get_answer(&children[i]);
-
-		*out_claimed += (guint)answer.claimed;
-		if (!answer.claimed)
-			g_assert_cmpint(answer.code, ==, REGISTRY_ERROR_FATAL);
+		if (fork() != 0)
+			continue;
+		close(start[1]);
+		close(end[1]);
+		child_main(directory, same_worker ? 3 : i, start[0], out[1], end[0]);
 	}
-	for (guint i = 0; i < n; i++)
-		g_assert_cmpint(end_child(&children[i]), ==, 0);
+	close(out[1]);
+	close(start[1]);
+	for (guint i = 0; i < n; i++) {
+		char has_claimed;
+
+		g_assert_cmpint(read(out[0], &has_claimed, 1), ==, 1);
+		n_claimed += (guint)has_claimed;
+	}
+	close(end[1]);
+	for (guint i = 0; i < n; i++) {
+		int status;
+
+		g_assert_cmpint(wait(&status), >, 0);
+		g_assert_cmpint(status, ==, 0);
+	}
+	close(start[0]);
+	close(out[0]);
+	close(end[0]);
 	g_assert_cmpuint(state_fixture_count(directory, ".new"), ==, 0);
 	g_assert_cmpuint(state_fixture_count(directory, "directory.json"), ==, 1);
+	return n_claimed;
 }
 
 static void test_first_starts_at_once(void)
 {
-	guint claimed;
-
-	start_at_once(32, FALSE, &claimed);
-	g_assert_cmpuint(claimed, ==, 32);
-	start_at_once(16, TRUE, &claimed);
-	g_assert_cmpuint(claimed, ==, 1);
+	g_assert_cmpuint(start_at_once(32, FALSE), ==, 32);
+	g_assert_cmpuint(start_at_once(16, TRUE), ==, 1);
 }
 
 /* The environment is read once per process by GLib, hence one test for all of it. */
