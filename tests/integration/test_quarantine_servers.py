@@ -4,7 +4,7 @@ tests/simulation has quarantines at any time, and restores from backups."""
 from ctl import run
 from harness import wait_for
 from znodes import tick_in, time_of
-from zookeeper_case import DATACENTER, ZooKeeperTest, tick_of
+from zookeeper_case import CALLS_WAIT, DATACENTER, ZooKeeperTest, tick_of
 
 
 class Servers(ZooKeeperTest):
@@ -29,7 +29,7 @@ class Servers(ZooKeeperTest):
 
     def test_a_server_that_runs_goes_on_and_a_new_one_waits(self):
         options = ("--max-clock-skew", 1000)
-        old = self.member(*options)
+        old = self.member(*CALLS_WAIT, *options)
         draw = self.draw(old)
         draw.wait_ids()
         refused = self.quarantine()
@@ -72,7 +72,7 @@ class Servers(ZooKeeperTest):
 
     def test_a_datacenter_without_a_floor(self):
         """Its servers go on, and none begins, until an operator has looked at it."""
-        old = self.member()
+        old = self.member(*CALLS_WAIT)
         draw = self.draw(old)
         for text in (b"", b"{}", b'{"floor_tick":1,"clock_tick":2}', None):
             self.tree.client.delete(self.tree.floor_path())

@@ -10,11 +10,11 @@ import uuid
 
 from admin import LISTEN, Admin
 from fake_servers import NOBODY
-from harness import EPOCH_MS, SANITIZED, ServerTest, scaled, wait_for
+from harness import EPOCH_MS, ServerTest, scaled, wait_for
 from proxy import GET_CHILDREN, GET_DATA
 from znodes import Registry
 from zookeeper import Standalone
-from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, worker_id_of
+from zookeeper_case import CALLS_WAIT, DATACENTER, ZooKeeperTest, now_tick, worker_id_of
 
 HOUR_MS = 3600 * 1000
 
@@ -90,9 +90,10 @@ class Session(Watched):
     def test_away_and_back_in_time(self):
         """Out of reach until the end of the reservation is near, and back: ready again, by the same
         lease, and no call has failed."""
-        length_ms = 6000 * (3 if SANITIZED else 1)
+        length_ms = 20000
         proxy = self.proxy()
-        server, admin = self.watch(via=proxy, session_ms=30000, reservation_ms=length_ms)
+        server, admin = self.watch(*CALLS_WAIT, via=proxy, session_ms=30000,
+                                   reservation_ms=length_ms)
         draw = self.draw(server)
         wait_for(lambda: admin.json("/status.json")["reservation"]["length_ms"] == length_ms)
         proxy.cut()
@@ -159,7 +160,7 @@ class Lists(Watched):
     def test_an_extension_goes_first(self):
         """A list whose replies do not come waits for it, and is made after that."""
         proxy = self.proxy()
-        server, admin = self.watch(via=proxy)
+        server, admin = self.watch(via=proxy, session_ms=20000, reservation_ms=60000)
         self.wait_claim(server)
         trap = proxy.hold_next_reply({GET_CHILDREN})
         admin.ask("/workers.json")
@@ -173,7 +174,8 @@ class Lists(Watched):
     def test_many_who_ask(self):
         """Of 300 claims, by 8 at a time: a list a second at most, and no draw fails."""
         proxy = self.proxy()
-        server, admin = self.watch("--skip-sanity-checks", via=proxy)
+        server, admin = self.watch("--skip-sanity-checks", *CALLS_WAIT, via=proxy,
+                                   session_ms=20000, reservation_ms=60000)
         self.wait_claim(server)
         self.crowd(300)
         draw = self.draw(server)

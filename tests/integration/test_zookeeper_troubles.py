@@ -7,7 +7,7 @@ import time
 import znodes
 from harness import wait_for
 from zookeeper import Standalone
-from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick
+from zookeeper_case import CALLS_WAIT, DATACENTER, ZooKeeperTest, now_tick
 
 LONG_SESSION_MS = 20000      # nothing but what a test is about comes to pass meanwhile
 LONG_RESERVATION_MS = 600000
@@ -106,7 +106,7 @@ class Limited(ZooKeeperTest):
     def test_a_short_session_and_a_quota_that_is_used_up(self):
         """ZooKeeper grants less than it is asked for, and a claim lives that long. A server with a
         claim goes on; a server that starts ends with one line."""
-        server = self.member(session_ms=5000)
+        server = self.member(*CALLS_WAIT, session_ms=5000)
         self.assertEqual(server.find("zookeeper-connected").fields["timeout_ms"], "2000")
         self.assertEqual(self.tree.claim_of(server).record["session_timeout_ms"], 2000)
         draw = self.draw(server)

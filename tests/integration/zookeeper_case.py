@@ -15,7 +15,8 @@ from typing import NamedTuple
 import wire
 from embedded import Node
 from fake_clock import FakeClock
-from harness import EPOCH_MS, HANG_GUARD_S, SANITIZED, Parts, ServerTest, wait_for
+from harness import (EPOCH_MS, HANG_GUARD_S, LONG_WAIT_MS, SANITIZED, Parts, ServerTest,
+                     wait_for)
 from proxy import Proxy
 from wire import EXCEPTION, STRICT
 from znodes import Registry
@@ -25,6 +26,8 @@ DATACENTER = 3
 SESSION_MS = 1000
 RESERVATION_MS = 2000
 BATCH = 20
+# A call waits for its ID as long as an extension takes on a slow machine.
+CALLS_WAIT = ("--max-wait", LONG_WAIT_MS)
 SECRET = "cluster:s3cret:with:colons"
 PACE_S = 0.002       # between two draws of a thread: two cores are all there is
 REFUSED_PACE_S = 0.01

@@ -170,6 +170,8 @@ static gboolean fake_poll(Registry *registry, gint64 now_tick, RegistryResult *o
 	pthread_mutex_lock(&self->mutex);
 	hang_if_stuck(self);
 	self->polls++;
+	if (self->poll_every_us != 0)
+		registry->poll_at_us = g_get_monotonic_time() + self->poll_every_us;
 	registry->clock = self->clock;
 	registry->session = self->session;
 	registry->peers = self->peers;

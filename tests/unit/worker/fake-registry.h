@@ -26,6 +26,7 @@ typedef struct {
 	RegistryClock clock;
 	RegistryClock fresh_clock; /* what the clock becomes when it is asked for, if it is known */
 	gint64 late_ticks;         /* how long ago a claim that is answered was written */
+	gint64 poll_every_us;      /* 0: no need to */
 	gboolean upkeep_hangs;     /* with @stuck: poll() does, with nothing under way too */
 	guint n_workers;           /* in a list; 0: none comes */
 	gboolean is_heard;         /* whenever it is polled */

@@ -97,6 +97,26 @@ static void test_extension_fails(void)
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
 }
 
+static void test_extension_fails_for_good(void)
+{
+	g_auto(Server) server;
+	g_autoptr(GError) error = NULL;
+	guint extensions;
+
+	server_init(&server);
+	server_start(&server);
+	server_draw_in_time(&server);
+	FAKE_SET(&server.fake, extend_code, REGISTRY_ERROR_FATAL);
+	WAIT_FOR((error = keeper_error(server.keeper)) != NULL);
+	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
+	extensions = FAKE_GET(&server.fake, extensions);
+	WAIT_FOR(server_state(&server) == KEEPER_UNAVAILABLE);
+	g_assert_cmpint(keeper_demand(server.keeper), >, 0);
+	server_stop(&server);
+	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, extensions);
+	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 1);
+}
+
 static void test_waits(void)
 {
 	g_auto(Server) server;
@@ -411,6 +431,23 @@ static void test_stop_waits(void)
 	g_assert_cmpuint(server.fake.cancels, ==, 0);
 }
 
+/* By itself the keeper looks at the clock ten times a second, and no more often. */
+static void test_polls_in_time(void)
+{
+	enum { POLLS = 100 };
+	g_auto(Server) server;
+	gint64 started_us = g_get_monotonic_time();
+
+	server_init(&server);
+	server.fake.poll_every_us = 1000;
+	server.fake.claim_code = REGISTRY_ERROR_WAIT;
+	server.fake.wait_ticks = 3600000;
+	server_start(&server);
+	WAIT_FOR(FAKE_GET(&server.fake, polls) >= POLLS);
+	g_assert_cmpint(g_get_monotonic_time() - started_us, <=, (POLLS + 1) * 1000);
+	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
+}
+
 /* What was written long ago has less in hand, and is extended the sooner. */
 static void test_claim_is_confirmed_late(void)
 {
@@ -498,6 +535,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper/lapses-when-idle", test_lapses_when_idle);
 	g_test_add_func("/keeper/lengths-grow", test_lengths_grow);
 	g_test_add_func("/keeper/extension-fails", test_extension_fails);
+	g_test_add_func("/keeper/extension-fails-for-good", test_extension_fails_for_good);
 	g_test_add_func("/keeper/waits", test_waits);
 	g_test_add_func("/keeper/stops-while-waiting", test_stops_while_waiting);
 	g_test_add_func("/keeper/begins-later", test_begins_later);
@@ -513,6 +551,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/keeper/stops-while-claiming", test_stops_while_claiming);
 	g_test_add_func("/keeper/hand-back-is-given-up", test_hand_back_is_given_up);
 	g_test_add_func("/keeper/stop-waits", test_stop_waits);
+	g_test_add_func("/keeper/polls-in-time", test_polls_in_time);
 	g_test_add_func("/keeper/claim-is-confirmed-late", test_claim_is_confirmed_late);
 	g_test_add_func("/keeper/ticks/lengths", test_lengths_in_ticks);
 	g_test_add_func("/keeper/ticks/reclaims", test_reclaims_in_ticks);

@@ -194,37 +194,23 @@ static const struct {
 	guint n_passed_over;
 	guint worker_id;
 } ORDER[] = {
+	/* clang-format off */
 	{"the lowest that is free and has a record", {HOLDER}, -1, FALSE, 0, 1},
 	{"one is before: the next of those", {HOLDER, BEFORE(0)}, -1, FALSE, 0, 6},
 	{"two are: the lowest that has none", {HOLDER, BEFORE(0), BEFORE(1)}, -1, FALSE, 0, 0},
 	{"five are: the highest that has none",
-	 {HOLDER, BEFORE(0), BEFORE(1), BEFORE(2), BEFORE(3), BEFORE(4)},
-	 -1,
-	 FALSE,
-	 0,
-	 7},
+	 {HOLDER, BEFORE(0), BEFORE(1), BEFORE(2), BEFORE(3), BEFORE(4)}, -1, FALSE, 0, 7},
 	{"more than are free: around",
-	 {HOLDER, BEFORE(0), BEFORE(1), BEFORE(2), BEFORE(3), BEFORE(4), BEFORE(5), BEFORE(6)},
-	 -1,
-	 FALSE,
-	 0,
-	 6},
+	 {HOLDER, BEFORE(0), BEFORE(1), BEFORE(2), BEFORE(3), BEFORE(4), BEFORE(5), BEFORE(6)}, -1,
+	 FALSE, 0, 6},
 	{"who came later takes what is left", {HOLDER, {"later", -1, 21}}, -1, FALSE, 0, 1},
 	{"its claim was read before it had a worker ID", {{"holder", -1, 5}}, -1, FALSE, 0, 1},
-	{"its record was not there yet when its claim named it",
-	 {HOLDER, {"newer", 0, 15}},
-	 -1,
-	 FALSE,
-	 0,
-	 6},
+	{"its record was not there yet when its claim named it", {HOLDER, {"newer", 0, 15}}, -1,
+	 FALSE, 0, 6},
 	{"a race was lost: the lowest that has no record", {HOLDER}, -1, TRUE, 0, 0},
 	{"by two", {HOLDER, BEFORE(0)}, -1, TRUE, 0, 2},
 	{"by more than there are new ones: records again",
-	 {HOLDER, BEFORE(0), BEFORE(1), BEFORE(2), BEFORE(3)},
-	 -1,
-	 TRUE,
-	 0,
-	 1},
+	 {HOLDER, BEFORE(0), BEFORE(1), BEFORE(2), BEFORE(3)}, -1, TRUE, 0, 1},
 	{"one may not be written to", {HOLDER}, -1, FALSE, 1, 6},
 	{"nor may three", {HOLDER}, -1, FALSE, 3, 2},
 	{"one is preferred", {HOLDER}, 6, FALSE, 0, 6},
@@ -233,6 +219,7 @@ static const struct {
 	{"and after a race", {HOLDER}, 6, TRUE, 0, 6},
 	{"it is held", {HOLDER}, 3, FALSE, 0, 1},
 	{"it is quarantined", {HOLDER}, 4, FALSE, 0, 1},
+	/* clang-format on */
 };
 
 static void test_order(void)
