@@ -28,8 +28,8 @@
 typedef struct {
 	SystemClock clock;
 	Generator *generator;
-	FakeRegistry fake; /* to start on, for the tests that take no other */
-	gboolean reclaim;  /* after a step back */
+	FakeRegistry fake;
+	gboolean reclaim; /* after a step back */
 	Keeper *keeper;
 	_Atomic guint changes;    /* calls of changed() */
 	_Atomic KeeperState told; /* the state that the last of them found */
@@ -38,10 +38,7 @@ typedef struct {
 /* Everything but the keeper, and the log is empty. */
 void server_init(Server *self);
 void server_init_layout(Server *self, const Layout *layout);
-/* On the machine's time: for several threads or processes that draw at once. */
-void server_init_real(Server *self);
-/* Makes and starts the keeper; takes the registry. */
-void server_start_on(Server *self, Registry *registry);
+/* Makes and starts the keeper. */
 void server_start(Server *self);
 void server_stop(Server *self);
 void server_clear(Server *self);

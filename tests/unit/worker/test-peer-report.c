@@ -35,6 +35,7 @@ static const struct {
 	char counted; /* as agreed, unreachable, stale; or as none of them */
 	const char *contradictions[3];
 } ONE_PEER[] = {
+	/* clang-format off */
 	{"agrees", 5, {TRUE, ITS_NONCE, 3, 5, OFFSET_MS, NULL}, 'a', {NULL}},
 	{"is not reached", 5, {0}, 'u', {NULL}},
 	{"is not reached in time", 5, {FALSE, ITS_NONCE, 4, 6, 0, NULL}, 'u', {NULL}},
@@ -44,39 +45,23 @@ static const struct {
 	{"has no worker ID yet", 5, {TRUE, ITS_NONCE, -1, -1, OFFSET_MS, NULL}, 'a', {NULL}},
 	{"claims no worker ID yet", -1, {TRUE, ITS_NONCE, 3, 6, OFFSET_MS, NULL}, 'a', {NULL}},
 	{"another worker ID", 5, {TRUE, ITS_NONCE, 3, 6, OFFSET_MS, NULL}, '-', {WORKER_INSANITY}},
-	{"another worker ID, no nonce",
-	 5,
-	 {TRUE, NULL, 3, 6, OFFSET_MS, NULL},
-	 '-',
+	{"another worker ID, no nonce", 5, {TRUE, NULL, 3, 6, OFFSET_MS, NULL}, '-',
 	 {WORKER_INSANITY}},
-	{"another datacenter",
-	 5,
-	 {TRUE, ITS_NONCE, 4, 5, OFFSET_MS, NULL},
-	 '-',
+	{"another datacenter", 5, {TRUE, ITS_NONCE, 4, 5, OFFSET_MS, NULL}, '-',
 	 {DATACENTER_INSANITY}},
-	{"another datacenter, worker ID and time",
-	 5,
-	 {TRUE, ITS_NONCE, 4, 6, OFFSET_MS + MAX_SKEW_MS + 1, NULL},
-	 '-',
+	{"another datacenter, worker ID and time", 5,
+	 {TRUE, ITS_NONCE, 4, 6, OFFSET_MS + MAX_SKEW_MS + 1, NULL}, '-',
 	 {WORKER_INSANITY, DATACENTER_INSANITY,
 	  "timestamp sanity check failed: the clock is 10001 ms behind the median of 1 "}},
-	{"a worker ID that no layout has",
-	 5,
-	 {TRUE, NULL, 3, G_MAXINT64, OFFSET_MS, NULL},
-	 '-',
+	{"a worker ID that no layout has", 5, {TRUE, NULL, 3, G_MAXINT64, OFFSET_MS, NULL}, '-',
 	 {"says 9223372036854775807, its claim says 5"}},
-	{"the largest skew",
-	 5,
-	 {TRUE, ITS_NONCE, 3, 5, OFFSET_MS - MAX_SKEW_MS, NULL},
-	 'a',
+	{"the largest skew", 5, {TRUE, ITS_NONCE, 3, 5, OFFSET_MS - MAX_SKEW_MS, NULL}, 'a',
 	 {NULL}},
-	{"one more",
-	 5,
-	 {TRUE, ITS_NONCE, 3, 5, OFFSET_MS - MAX_SKEW_MS - 1, NULL},
-	 'a',
+	{"one more", 5, {TRUE, ITS_NONCE, 3, 5, OFFSET_MS - MAX_SKEW_MS - 1, NULL}, 'a',
 	 {"the clock is 10001 ms ahead of the median of 1 servers of the datacenter, the limit is "
 	  "10000 ms; "}},
 	{"the time of another life", 5, {TRUE, (char *)"9", 3, 5, 0, NULL}, 's', {NULL}},
+	/* clang-format on */
 };
 
 static void test_one_peer(void)
