@@ -194,12 +194,11 @@ static void check_floor(Server *self)
 	const Lease *lease = generator_lease(self->generator);
 	const gint64 *floor = g_hash_table_lookup(cluster.floors, self->nonce);
 
-	if (lease == NULL || floor == NULL || lease->first_tick > *floor)
-		return;
-	self->machine.is_involved = TRUE;
-	world_fail("%s has claimed from tick %" G_GINT64_FORMAT
-		   " on, which is not above the floor, %" G_GINT64_FORMAT,
-		   self->machine.name, lease->first_tick, *floor);
+	if (lease != NULL && floor != NULL && lease->first_tick <= *floor)
+		world_fail_machine(&self->machine,
+				   "has claimed from tick %" G_GINT64_FORMAT
+				   " on, which is not above the floor, %" G_GINT64_FORMAT,
+				   lease->first_tick, *floor);
 }
 
 static void on_draw(gpointer data, guint64 tag)
@@ -208,9 +207,8 @@ static void on_draw(gpointer data, guint64 tag)
 	const Lease *lease;
 
 	if (tag == 0 && cluster.config.draws)
-		world_after(world_between(1000, world_odds(0.1) ? 2 * G_TIME_SPAN_SECOND
-								: 200 * G_TIME_SPAN_MILLISECOND),
-			    on_draw, self, 0);
+		world_after(world_between(1000, world_odds(0.1) ? SECONDS(2) : MS(200)), on_draw,
+			    self, 0);
 	if (!self->is_up || server_is_paused(self) || self->depth > 0)
 		return;
 	server_draw(self, (guint)world_between(1, world_odds(0.1) ? 1000 : 4));
@@ -225,7 +223,7 @@ static void on_draw(gpointer data, guint64 tag)
 		gint64 left_ms = end_ms - world_wall_ns(&self->machine) / 1000000;
 
 		if (left_ms > 0 && left_ms < 5000)
-			world_after(left_ms * G_TIME_SPAN_MILLISECOND, on_draw, self, 1);
+			world_after(MS(left_ms), on_draw, self, 1);
 	}
 }
 
@@ -269,12 +267,10 @@ void cluster_check_lost(Server *server, const char *why)
 {
 	const char *line = cluster.warnings[server->number].why_lost;
 
-	if (line != NULL && strstr(line, why) != NULL)
-		return;
-	server->machine.is_involved = TRUE;
 	if (line == NULL)
-		world_fail("%s has not lost its worker ID", server->machine.name);
-	world_fail("%s does not log \"%s\"", server->machine.name, why);
+		world_fail_machine(&server->machine, "has not lost its worker ID");
+	if (strstr(line, why) == NULL)
+		world_fail_machine(&server->machine, "does not log \"%s\"", why);
 }
 
 guint64 cluster_n_commits(void)
@@ -407,7 +403,7 @@ void cluster_restore(gboolean quarantine)
 	if (!ensemble_has_backup())
 		return;
 	world_note(NULL, "ZooKeeper is restored from a backup");
-	sessions_cut(NULL, world_between(200, 2000) * G_TIME_SPAN_MILLISECOND, FALSE);
+	sessions_cut(NULL, MS(world_between(200, 2000)), FALSE);
 	ensemble_restore();
 	if (quarantine)
 		cluster_quarantine();
@@ -416,13 +412,11 @@ void cluster_restore(gboolean quarantine)
 		Server *server = &cluster.servers[i];
 
 		if (world_odds(0.4))
-			sessions_cut(&server->machine, world_between(1, 30) * G_TIME_SPAN_SECOND,
-				     FALSE);
+			sessions_cut(&server->machine, SECONDS(world_between(1, 30)), FALSE);
 		else if (world_odds(0.5))
-			server_kill(server, world_between(0, 500 * G_TIME_SPAN_MILLISECOND));
+			server_kill(server, world_between(0, MS(500)));
 	}
-	world_after(world_between(100 * G_TIME_SPAN_MILLISECOND, 20 * G_TIME_SPAN_SECOND),
-		    on_back_up, NULL, 0);
+	world_after(world_between(MS(100), SECONDS(20)), on_back_up, NULL, 0);
 }
 
 static void step_clock(Server *server, gint64 to_ms)
@@ -472,7 +466,7 @@ static void edit_znode(void)
 static void do_fault(guint kind)
 {
 	Server *server = cluster_any_server();
-	gint64 for_us = world_scaled(G_TIME_SPAN_MILLISECOND, 30 * G_TIME_SPAN_SECOND);
+	gint64 for_us = world_scaled(MS(1), SECONDS(30));
 	gint64 skew_ms = cluster.config.max_clock_skew_ms;
 
 	switch (kind) {
@@ -499,12 +493,11 @@ static void do_fault(guint kind)
 		break;
 	case 9:
 	case 10:
-		server_kill(server, world_between(0, 5 * G_TIME_SPAN_SECOND));
+		server_kill(server, world_between(0, SECONDS(5)));
 		break;
 	case 11:
 	case 12:
-		server_stop(server, world_between(1, 3000),
-			    world_between(0, 5 * G_TIME_SPAN_SECOND));
+		server_stop(server, world_between(1, 3000), world_between(0, SECONDS(5)));
 		break;
 	case 13:
 		step_clock(server, -world_scaled(1, 20000));
@@ -566,9 +559,9 @@ static void on_checkpoint(WorldMachine *machine, WorldCheckpoint step)
 	    !world_odds(step == WORLD_CHECKPOINT_OUTSIDE ? 0.0005 : 0.00001))
 		return;
 	if (world_odds(0.3))
-		server_kill(self, world_between(0, 5 * G_TIME_SPAN_SECOND));
+		server_kill(self, world_between(0, SECONDS(5)));
 	else
-		server_pause(self, world_scaled(G_TIME_SPAN_MILLISECOND, 20 * G_TIME_SPAN_SECOND));
+		server_pause(self, world_scaled(MS(1), SECONDS(20)));
 }
 
 void cluster_begin_faults(gint64 mean_us)
@@ -598,7 +591,7 @@ gint64 cluster_recovery_us(void)
 	return (CLUSTER_MAX_AHEAD_MS + 3 * cluster.config.max_clock_skew_ms +
 		2 * cluster.config.reservation_ms + 10 * cluster.config.session_timeout_ms +
 		90000) *
-	       G_TIME_SPAN_MILLISECOND;
+	       MS(1);
 }
 
 guint cluster_n_serving(void)
@@ -645,7 +638,7 @@ void cluster_check_recovered(gint64 within_us)
 	g_autofree char *why = why_not_recovered();
 
 	while (why != NULL && world_now_us() < until_us) {
-		world_run_until(world_now_us() + G_TIME_SPAN_SECOND);
+		world_run_for(SECONDS(1));
 		g_free(why);
 		why = why_not_recovered();
 	}
@@ -663,7 +656,7 @@ void cluster_check_idle(gint64 for_us)
 	cluster.config.draws = FALSE;
 	for (guint i = 0; i < cluster.config.n_servers; i++)
 		rounds[i] = cluster.servers[i].n_rounds;
-	world_run_until(world_now_us() + for_us);
+	world_run_for(for_us);
 	writes = ensemble_n_writes() - writes;
 	requests = sessions_counts().requests - requests;
 	if ((gdouble)writes > writes_each * cluster.config.n_servers * 1.2)
@@ -679,11 +672,10 @@ void cluster_check_idle(gint64 for_us)
 		 * timeout while the server waits for a worker ID */
 		if ((gdouble)n >
 		    seconds * 11 + writes_each * 20 + 50 +
-			    seconds * 20000 / (gdouble)cluster.config.session_timeout_ms) {
-			cluster.servers[i].machine.is_involved = TRUE;
-			world_fail("%s runs %" G_GUINT64_FORMAT " rounds in %.0f s in which "
-				   "nothing happened",
-				   cluster.servers[i].machine.name, n, seconds);
-		}
+			    seconds * 20000 / (gdouble)cluster.config.session_timeout_ms)
+			world_fail_machine(&cluster.servers[i].machine,
+					   "runs %" G_GUINT64_FORMAT
+					   " rounds in %.0f s in which nothing happened",
+					   n, seconds);
 	}
 }

@@ -184,7 +184,7 @@ static void make_disk_read_only(void)
 static void start_second(void)
 {
 	host_start_second();
-	world_run_until(world_now_us() + MS(50));
+	world_run_for(MS(50));
 }
 
 static void start_second_and_forget_its_name(void)
@@ -267,7 +267,7 @@ static void run_first_server(void)
 	first->draws_us = MS(20);
 	first->server.stays_down = TRUE;
 	server_start(&first->server);
-	world_run_until(world_now_us() + MS(600));
+	world_run_for(MS(600));
 }
 
 gboolean directory_changes_start(guint step)
@@ -280,7 +280,7 @@ gboolean directory_changes_start(guint step)
 	change = &STARTS[step];
 	run_first_server();
 	server_stop(&first->server, 1000, WORLD_NEVER_US);
-	world_run_until(world_now_us() + MS(10));
+	world_run_for(MS(10));
 	change->change();
 	host_step_clock(-MS(200));
 	server_start(&first->server);
@@ -403,24 +403,22 @@ gboolean directory_changes_run(guint step)
 	run_first_server();
 	if (change->is_idle) {
 		first->draws_us = 0;
-		world_run_until(world_now_us() + SECONDS(3));
+		world_run_for(SECONDS(3));
 	}
 	lost_us = 0;
 	world_set_logged(note_lost);
 	/* a change at any time between two checks */
-	world_run_until(world_now_us() + world_between(0, NOTICE_US));
+	world_run_for(world_between(0, NOTICE_US));
 	changed_us = world_now_us();
 	first->quiet_until_us = changed_us + MS(200);
 	change->change();
 	if (change->is_new_history)
 		host_begin_history();
-	world_run_until(world_now_us() + SECONDS(2));
+	world_run_for(SECONDS(2));
 	if (change->is_lost != (lost_us != 0) ||
-	    lost_us > changed_us + MAX(change->within_us, NOTICE_US)) {
-		first->server.machine.is_involved = TRUE;
-		world_fail("the change was noticed after %.3f s",
-			   (gdouble)(lost_us - changed_us) / G_USEC_PER_SEC);
-	}
+	    lost_us > changed_us + MAX(change->within_us, NOTICE_US))
+		world_fail_machine(&first->server.machine, "has detected the change after %.3f s",
+				   (gdouble)(lost_us - changed_us) / G_TIME_SPAN_SECOND);
 	if (change->refusal != NULL)
 		host_expect_refusal(first, change->refusal);
 	else

@@ -5,8 +5,8 @@
 
 /* The lag of a follower: mostly short, now and then long. */
 #define LAG_MIN_US      100
-#define LAG_MAX_US      (5 * G_TIME_SPAN_MILLISECOND)
-#define LONG_LAG_MAX_US (3 * G_TIME_SPAN_SECOND)
+#define LAG_MAX_US      MS(5)
+#define LONG_LAG_MAX_US SECONDS(3)
 #define LONG_LAG_ODDS   0.05
 #define MAX_DENIALS     4
 
@@ -333,7 +333,7 @@ gint64 ensemble_open_session(const char *auth, gint64 timeout_ms)
 	*session = (Session){
 		.id = ++ensemble.last_session,
 		.auth = g_strdup(auth),
-		.timeout_us = timeout_ms * G_TIME_SPAN_MILLISECOND,
+		.timeout_us = MS(timeout_ms),
 		.last_contact_us = world_now_us(),
 		.is_alive = TRUE,
 	};

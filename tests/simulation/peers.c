@@ -37,9 +37,7 @@ PeerCheck *peer_check_new(GPtrArray *peers, const PeerCheckConfig *config)
 	self->config = *config;
 	self->peers = peers;
 	self->asker = world_machine();
-	self->done_at_us =
-		world_now_us() +
-		world_scaled(MIN_ANSWER_US, config->timeout_ms * G_TIME_SPAN_MILLISECOND);
+	self->done_at_us = world_now_us() + world_scaled(MIN_ANSWER_US, MS(config->timeout_ms));
 	world_at(self->done_at_us, on_done, self, 0);
 	return self;
 }

@@ -166,7 +166,7 @@ static void expect_one_serving(gint64 limit_us)
 		for (guint i = 0; i < HOST_SERVERS; i++)
 			if (server_draw(&host_servers[i].server, 1) == DRAW_OK)
 				return;
-		world_run_until(world_now_us() + MS(50));
+		world_run_for(MS(50));
 	}
 	host_expect_serving(first, 0);
 }
@@ -176,13 +176,13 @@ static void run_first_server(void)
 {
 	first->draws_us = MS(20);
 	server_start(&first->server);
-	world_run_until(world_now_us() + MS(1200));
+	world_run_for(MS(1200));
 	first->draws_us = 0;
-	world_run_until(world_now_us() + MS(1300));
+	world_run_for(MS(1300));
 	first->draws_us = MS(20);
-	world_run_until(world_now_us() + MS(300));
+	world_run_for(MS(300));
 	server_stop(&first->server, 1000, MS(1));
-	world_run_until(world_now_us() + MS(50));
+	world_run_for(MS(50));
 }
 
 static gboolean step_call(guint step)
@@ -195,7 +195,7 @@ static gboolean step_call(guint step)
 	run_first_server();
 	host_step_clock(-MS(500));
 	expect_one_serving(SLOW_US + STEPS_BACK_US + SECONDS(4));
-	world_run_until(world_now_us() + SECONDS(5));
+	world_run_for(SECONDS(5));
 	expect_one_serving(SECONDS(2));
 	if (!second->server.is_up)
 		host_expect_tidy(HOST_DIRECTORY);
@@ -224,11 +224,11 @@ static gboolean step_idle(guint step)
 	host_init(TRUE);
 	server_start(&first->server);
 	host_expect_serving(first, SECONDS(1));
-	world_run_until(world_now_us() + SECONDS(2));
+	world_run_for(SECONDS(2));
 	n_writes = first->server.n_rounds = 0;
 	files_set_hook(count_writes);
-	world_run_until(world_now_us() + IDLE_US);
-	if (n_writes > 0 || first->server.n_rounds > 11 * (IDLE_US / G_USEC_PER_SEC))
+	world_run_for(IDLE_US);
+	if (n_writes > 0 || first->server.n_rounds > 11 * (IDLE_US / G_TIME_SPAN_SECOND))
 		world_fail("an idle server wrote %" G_GUINT64_FORMAT " times in %" G_GUINT64_FORMAT
 			   " rounds",
 			   n_writes, first->server.n_rounds);
@@ -397,7 +397,7 @@ static void draw_lives(void)
 	files_set_hook(NULL);
 	*files_disk() = (FilesDisk){0};
 	host_correct_clock();
-	world_run_until(world_now_us() + MAX_PAUSE_US);
+	world_run_for(MAX_PAUSE_US);
 	if (drawn.has_rivals) {
 		server_kill(&second->server, WORLD_NEVER_US);
 		second->server.stays_down = TRUE;
