@@ -11,15 +11,16 @@
 #include "tests/simulation/driver.h"
 #include "tests/simulation/ensemble.h"
 #include "tests/simulation/issued.h"
-#include "tests/simulation/peers.h"
 #include "tests/simulation/sessions.h"
+#include "worker/zookeeper/peer-check.h"
 #include "worker/zookeeper/registry.h"
 
 #define EPOCH_MS           G_GINT64_CONSTANT(1288834974657)
 #define MAX_SERVERS        16
 #define CONNECT_TIMEOUT_MS 20000
 #define MAX_AHEAD_MS       10
-#define N_FAULTS           23 /* kinds of do_fault() */
+#define MIN_ANSWER_US      500 /* of a peer */
+#define N_FAULTS           23  /* kinds of do_fault() */
 
 static struct {
 	ClusterConfig config;
@@ -60,7 +61,7 @@ char *cluster_reservation_path(guint worker_id)
 	return znode_reservation(CLUSTER_ROOT, CLUSTER_DATACENTER, worker_id);
 }
 
-static gint64 floor_tick(void)
+static ZnodeFloor read_floor(void)
 {
 	g_autofree char *path = znode_floor(CLUSTER_ROOT, CLUSTER_DATACENTER);
 	const char *json = ensemble_read(path);
@@ -68,7 +69,7 @@ static gint64 floor_tick(void)
 
 	if (json != NULL)
 		znode_floor_from_json(json, strlen(json), &cluster.layout, &floor, NULL);
-	return floor.tick;
+	return floor;
 }
 
 /* Writes that the ensemble commits */
@@ -95,15 +96,15 @@ static void on_committed(const char *path, const char *data)
 	    !reservation_record_from_json(data, strlen(data), &after, NULL))
 		return;
 	check_end(path, &after);
-	if (old != NULL)
-		reservation_record_from_json(old, strlen(old), &before, NULL);
+	if (old != NULL && !reservation_record_from_json(old, strlen(old), &before, NULL))
+		world_fail("%s was damaged, and a server has written to it", path);
 	if (*after.owner != '\0' && after.end_tick < before.end_tick)
 		world_fail("%s ends sooner than before, and is not released", path);
 	if (*after.owner == '\0' || g_strcmp0(before.owner, after.owner) == 0)
 		return;
 	cluster.n_claims++;
 	g_hash_table_insert(cluster.floors, g_strdup(after.owner),
-			    g_memdup2(&(gint64){floor_tick()}, sizeof(gint64)));
+			    g_memdup2(&(gint64){read_floor().tick}, sizeof(gint64)));
 }
 
 /* Servers */
@@ -146,8 +147,64 @@ static gint64 find_last_run(const WorldMachine *machine)
 	return server_is_paused(self) ? self->paused_since_us : world_now_us();
 }
 
-static void answer_peer(const WorldMachine *asker G_GNUC_UNUSED, const Peer *peer,
-			PeerAnswer *out_answer)
+Server *cluster_server(guint number)
+{
+	return &cluster.servers[number];
+}
+
+Server *cluster_any_server(void)
+{
+	return &cluster.servers[world_between(0, cluster.config.n_servers - 1)];
+}
+
+const ClusterConfig *cluster_config(void)
+{
+	return &cluster.config;
+}
+
+/* Sanity checks of peers: worker/zookeeper/peer-check.h in virtual time. The real peer-report.c
+ * judges the answers. */
+
+struct _PeerCheck {
+	PeerCheckConfig config;
+	GPtrArray *peers; /* of Peer; NULL: the check was freed by its owner */
+	gint64 done_at_us;
+	gboolean is_taken;
+};
+
+static void on_check_done(gpointer data, guint64 tag G_GNUC_UNUSED)
+{
+	PeerCheck *self = data;
+
+	if (self->peers == NULL)
+		g_free(self);
+	else if (!self->is_taken)
+		self->config.done(self->config.user_data);
+}
+
+PeerCheck *peer_check_new(GPtrArray *peers, const PeerCheckConfig *config)
+{
+	PeerCheck *self = g_new0(PeerCheck, 1);
+
+	world_pass_checkpoint(WORLD_CHECKPOINT_OUTSIDE);
+	self->config = *config;
+	self->peers = peers;
+	self->done_at_us = world_now_us() + world_scaled(MIN_ANSWER_US, MS(config->timeout_ms));
+	world_at(self->done_at_us, on_check_done, self, 0);
+	return self;
+}
+
+void peer_check_free(PeerCheck *self)
+{
+	if (self == NULL)
+		return;
+	g_clear_pointer(&self->peers, g_ptr_array_unref);
+	if (world_now_us() > self->done_at_us)
+		g_free(self); /* else on_check_done() frees it */
+}
+
+/* Leaves @out_answer untouched if the peer is not reached. */
+static void answer_peer(const Peer *peer, gint64 now_ms, PeerAnswer *out_answer)
 {
 	WorldMachine *before = world_machine();
 	KeeperStatus status;
@@ -167,24 +224,27 @@ static void answer_peer(const WorldMachine *asker G_GNUC_UNUSED, const Peer *pee
 		.datacenter_id = server->config.datacenter_id,
 		.worker_id = status.worker_id + (number - 1 == cluster.contradicting &&
 						 world_now_us() < cluster.contradicts_until_us),
-		.offset_ms = world_wall_ns(&server->machine) / 1000000,
+		.offset_ms = world_wall_ns(&server->machine) / 1000000 - now_ms,
 	};
 	world_enter(before);
 }
 
-Server *cluster_server(guint number)
+gboolean peer_check_take_report(PeerCheck *self, PeerReport *out_report)
 {
-	return &cluster.servers[number];
-}
+	g_autofree PeerAnswer *answers = g_new0(PeerAnswer, self->peers->len);
+	gint64 now_ms = g_get_monotonic_time() / G_TIME_SPAN_MILLISECOND;
 
-Server *cluster_any_server(void)
-{
-	return &cluster.servers[world_between(0, cluster.config.n_servers - 1)];
-}
-
-const ClusterConfig *cluster_config(void)
-{
-	return &cluster.config;
+	if (self->is_taken || world_now_us() < self->done_at_us)
+		return FALSE;
+	self->is_taken = TRUE;
+	for (guint i = 0; i < self->peers->len; i++)
+		answer_peer(self->peers->pdata[i], now_ms, &answers[i]);
+	peer_report_judge(self->peers, answers, self->config.datacenter_id,
+			  clock_now_ms(self->config.clock) - now_ms, self->config.max_skew_ms,
+			  out_report);
+	for (guint i = 0; i < self->peers->len; i++)
+		g_free(answers[i].nonce);
+	return TRUE;
 }
 
 /* Draws */
@@ -316,7 +376,6 @@ void cluster_init(const ClusterConfig *config)
 	ensemble_set_committed(on_committed);
 	sessions_init();
 	sessions_set_last_run(find_last_run);
-	peers_set_answer(answer_peer);
 	world_set_logged(on_logged);
 	issued_init(&cluster.layout);
 	for (guint i = 0; i < config->n_servers; i++) {
@@ -380,22 +439,31 @@ void cluster_quarantine(void)
 {
 	gint64 clock_ms =
 		ensemble_now_ms() + CLUSTER_MAX_AHEAD_MS + cluster.config.max_clock_skew_ms;
-	const ZnodeFloor floor = {
-		.tick = layout_tick_at(&cluster.layout, clock_ms + cluster.config.reservation_ms),
-		.clock_tick = layout_tick_at(&cluster.layout, clock_ms),
-	};
-	g_autofree char *path = znode_floor(CLUSTER_ROOT, CLUSTER_DATACENTER);
-	g_autofree char *json = znode_floor_to_json(&floor);
+	gint64 end_ms = clock_ms + cluster.config.reservation_ms;
+	ZnodeFloor floor = read_floor();
+	g_autofree char *layout = cluster_path("layout");
+	g_autofree char *path = znode_floor(CLUSTER_ROOT, CLUSTER_DATACENTER), *json = NULL;
 
-	if (ensemble_read(path) == NULL || floor_tick() >= floor.tick)
+	if (ensemble_read(layout) == NULL)
 		return;
+	floor.tick = MAX(floor.tick, layout_tick_at(&cluster.layout, end_ms));
+	floor.clock_tick = MAX(floor.clock_tick, layout_tick_at(&cluster.layout, clock_ms));
+	json = znode_floor_to_json(&floor);
 	world_note(NULL, "the datacenter is quarantined to tick %" G_GINT64_FORMAT, floor.tick);
 	ensemble_write(path, json);
 }
 
+void cluster_back_up(void)
+{
+	g_autofree char *layout = cluster_path("layout");
+
+	if (ensemble_read(layout) != NULL)
+		ensemble_back_up();
+}
+
 static void on_back_up(gpointer data G_GNUC_UNUSED, guint64 tag G_GNUC_UNUSED)
 {
-	ensemble_back_up();
+	cluster_back_up();
 }
 
 void cluster_restore(gboolean quarantine)
@@ -517,9 +585,8 @@ static void do_fault(guint kind)
 		ensemble_set_clock(
 			world_between(-CLUSTER_MAX_AHEAD_MS / 2, CLUSTER_MAX_AHEAD_MS / 2));
 		break;
-	case 18: /* a backup without the datacenter has no floor to raise */
-		if (cluster.n_claims > 0)
-			ensemble_back_up();
+	case 18:
+		cluster_back_up();
 		break;
 	case 19:
 		deny_path(for_us);

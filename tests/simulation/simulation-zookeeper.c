@@ -135,8 +135,6 @@ static void run_lost_history(void)
 		cluster_server(i)->machine.wall_offset_ns =
 			(i % 2 == 0 ? -1 : 1) * world_between(0, skew_ms) * 1000000;
 	cluster_start(1000);
-	world_run_for(
-		SECONDS(5)); /* a backup without the datacenter would have no floor to raise */
 	for (guint i = 0; i < 20; i++) {
 		Server *victim = cluster_any_server();
 		/* until the end of its reservation; or the end of its claim, with which other
@@ -145,15 +143,18 @@ static void run_lost_history(void)
 						 : config.session_timeout_ms * world_between(1, 3);
 		gint64 away_us = MS(away_ms);
 
-		world_run_for(world_between(0, SECONDS(30)));
-		ensemble_back_up();
+		/* the first backup can be from before the datacenter existed */
+		world_run_for(i == 0 ? world_scaled(MS(1), SECONDS(30))
+				     : world_between(0, SECONDS(30)));
+		cluster_back_up();
 		if (world_odds(0.5))
 			server_pause(victim, away_us);
 		else
 			sessions_cut(&victim->machine, away_us, FALSE);
 		world_run_for(away_us - world_between(0, MIN(away_us, MS(500))));
 		sessions_cut(NULL, MS(100), FALSE);
-		ensemble_restore();
+		if (ensemble_has_backup())
+			ensemble_restore();
 		cluster_quarantine();
 	}
 	end_scenario();
