@@ -2,10 +2,11 @@
 #include <string.h>
 
 #include "common/reservation-record.h"
+#include "tests/unit/unit-test.h"
 
 #define NONCE "f81d4fae-7dec-41d0-a765-00a0c91e6bf6"
 
-static void test_good(void)
+TEST("/reservation-record/good", test_good)
 {
 	static const struct {
 		const char *text;
@@ -37,7 +38,7 @@ static void test_good(void)
 	}
 }
 
-static void test_bad(void)
+TEST("/reservation-record/bad", test_bad)
 {
 	static const struct {
 		const char *text;
@@ -100,7 +101,7 @@ static void test_bad(void)
 }
 
 /* What parses after bytes of it were changed is written and read back as the same. */
-static void test_changed_bytes(void)
+TEST("/reservation-record/changed-bytes", test_changed_bytes)
 {
 	static const char GOOD[] = "{\"reserved_until_tick\":506369973996,\"owner\":\"" NONCE
 				   "\",\"address\":\"\xc3\xa9:[1]\"}";
@@ -136,7 +137,7 @@ static void test_changed_bytes(void)
 }
 
 /* json-glib recurses once for each: a record has no room for as many as it takes. */
-static void test_nested(void)
+TEST("/reservation-record/nested", test_nested)
 {
 	static const gsize DEPTHS[] = {4000, 4097, 100000};
 
@@ -146,14 +147,4 @@ static void test_nested(void)
 
 		g_assert_false(reservation_record_from_json(text, DEPTHS[i], &record, NULL));
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/reservation-record/good", test_good);
-	g_test_add_func("/reservation-record/bad", test_bad);
-	g_test_add_func("/reservation-record/changed-bytes", test_changed_bytes);
-	g_test_add_func("/reservation-record/nested", test_nested);
-	return g_test_run();
 }

@@ -9,6 +9,7 @@
 
 #include "tests/unit/core/draws.h"
 #include "tests/unit/patience.h"
+#include "tests/unit/unit-test.h"
 
 #define WORKER_MASK     G_GINT64_CONSTANT(0x000000000001f000)
 #define DATACENTER_MASK G_GINT64_CONSTANT(0x00000000003e0000)
@@ -69,7 +70,7 @@ static gint64 next_id(Draws *draws, guint *waits)
 	}
 }
 
-static void test_generates_an_id(void)
+TEST("/generator-original/generates-an-id", test_generates_an_id)
 {
 	g_auto(Worker) worker;
 
@@ -77,7 +78,7 @@ static void test_generates_an_id(void)
 	g_assert_cmpint(worker_next_id(&worker), >, 0);
 }
 
-static void test_accurate_timestamp(void)
+TEST("/generator-original/accurate-timestamp", test_accurate_timestamp)
 {
 	g_auto(Worker) worker;
 
@@ -91,7 +92,7 @@ static void test_accurate_timestamp(void)
 	g_assert_cmpint(id_ms, <=, after_ms + 50);
 }
 
-static void test_worker_and_datacenter_id(void)
+TEST("/generator-original/worker-and-datacenter-id", test_worker_and_datacenter_id)
 {
 	g_auto(Worker) worker;
 
@@ -106,7 +107,7 @@ static void test_worker_and_datacenter_id(void)
 	g_assert_cmpuint(parts.worker_id, ==, 25);
 }
 
-static void test_masks_worker_id(void)
+TEST("/generator-original/masks-worker-id", test_masks_worker_id)
 {
 	g_auto(Worker) worker;
 
@@ -115,7 +116,7 @@ static void test_masks_worker_id(void)
 		g_assert_cmpint((worker_next_id(&worker) & WORKER_MASK) >> 12, ==, 0x1f);
 }
 
-static void test_masks_datacenter_id(void)
+TEST("/generator-original/masks-datacenter-id", test_masks_datacenter_id)
 {
 	g_auto(Worker) worker;
 
@@ -123,7 +124,7 @@ static void test_masks_datacenter_id(void)
 	g_assert_cmpint((worker_next_id(&worker) & DATACENTER_MASK) >> 17, ==, 0x1f);
 }
 
-static void test_masks_timestamp(void)
+TEST("/generator-original/masks-timestamp", test_masks_timestamp)
 {
 	g_auto(Draws) draws;
 
@@ -134,7 +135,7 @@ static void test_masks_timestamp(void)
 	}
 }
 
-static void test_rolls_over_sequence(void)
+TEST("/generator-original/rolls-over-sequence", test_rolls_over_sequence)
 {
 	const gint64 worker_id = 4;
 	g_auto(Draws) draws;
@@ -153,7 +154,7 @@ static void test_rolls_over_sequence(void)
 	g_assert_cmpuint(waits, ==, 2);
 }
 
-static void test_increasing(void)
+TEST("/generator-original/increasing", test_increasing)
 {
 	g_auto(Worker) worker;
 	gint64 last_id = 0;
@@ -168,7 +169,7 @@ static void test_increasing(void)
 }
 
 /* A million IDs fill 245 milliseconds. The rest of the limit is for a slow machine. */
-static void test_a_million_quickly(void)
+TEST("/generator-original/a-million-quickly", test_a_million_quickly)
 {
 	g_auto(Worker) worker;
 
@@ -182,7 +183,7 @@ static void test_a_million_quickly(void)
 	g_assert_cmpint(g_get_monotonic_time() - start_us, <, PATIENCE_US);
 }
 
-static void test_one_wait_for_a_second_roll_over(void)
+TEST("/generator-original/one-wait-for-a-second-roll-over", test_one_wait_for_a_second_roll_over)
 {
 	g_auto(Draws) draws;
 	guint waits = 0;
@@ -197,7 +198,7 @@ static void test_one_wait_for_a_second_roll_over(void)
 }
 
 /* Unique because each is greater than the one before. */
-static void test_two_million_unique(void)
+TEST("/generator-original/two-million-unique", test_two_million_unique)
 {
 	g_auto(Draws) draws;
 	gint64 last_id = 0;
@@ -213,7 +214,7 @@ static void test_two_million_unique(void)
 	g_assert_cmpuint(waits, ==, (2000000 - 1) / 4096);
 }
 
-static void test_over_50_billion(void)
+TEST("/generator-original/over-50-billion", test_over_50_billion)
 {
 	g_auto(Worker) worker;
 
@@ -221,7 +222,7 @@ static void test_over_50_billion(void)
 	g_assert_cmpint(worker_next_id(&worker), >, G_GINT64_CONSTANT(50000000000));
 }
 
-static void test_time_goes_backwards(void)
+TEST("/generator-original/time-goes-backwards", test_time_goes_backwards)
 {
 	g_auto(Draws) draws;
 
@@ -233,32 +234,4 @@ static void test_time_goes_backwards(void)
 	draws_expect_refusal(&draws, 1, DRAW_CLOCK_BACK, 0, 1);
 	draws_set_ms(&draws, 1);
 	draws_expect(&draws, T0_TICK + 1, 2);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct {
-		const char *path;
-		GTestFunc test;
-	} tests[] = {
-		{"/generator-original/generates-an-id", test_generates_an_id},
-		{"/generator-original/accurate-timestamp", test_accurate_timestamp},
-		{"/generator-original/worker-and-datacenter-id", test_worker_and_datacenter_id},
-		{"/generator-original/masks-worker-id", test_masks_worker_id},
-		{"/generator-original/masks-datacenter-id", test_masks_datacenter_id},
-		{"/generator-original/masks-timestamp", test_masks_timestamp},
-		{"/generator-original/rolls-over-sequence", test_rolls_over_sequence},
-		{"/generator-original/increasing", test_increasing},
-		{"/generator-original/a-million-quickly", test_a_million_quickly},
-		{"/generator-original/one-wait-for-a-second-roll-over",
-		 test_one_wait_for_a_second_roll_over},
-		{"/generator-original/two-million-unique", test_two_million_unique},
-		{"/generator-original/over-50-billion", test_over_50_billion},
-		{"/generator-original/time-goes-backwards", test_time_goes_backwards},
-	};
-
-	g_test_init(&argc, &argv, NULL);
-	for (gsize i = 0; i < G_N_ELEMENTS(tests); i++)
-		g_test_add_func(tests[i].path, tests[i].test);
-	return g_test_run();
 }

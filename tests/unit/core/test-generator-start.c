@@ -4,6 +4,7 @@
 #include "core/generator.h"
 
 #include "tests/unit/core/draws.h"
+#include "tests/unit/unit-test.h"
 
 #define TICK_SIZE 4096 /* IDs in a tick of Twitter's layout */
 
@@ -14,7 +15,7 @@ static GeneratorPolicy start_in(guint range, gint64 max_ahead_ms)
 				 .max_batch = G_MAXUINT};
 }
 
-static void test_range(void)
+TEST("/generator-start/range", test_range)
 {
 	static const guint ranges[] = {1, 2, 16, 4096, G_MAXUINT};
 
@@ -46,7 +47,7 @@ static void test_range(void)
 	}
 }
 
-static void test_not_after_a_carry(void)
+TEST("/generator-start/not-after-a-carry", test_not_after_a_carry)
 {
 	const GeneratorPolicy policy = start_in(TICK_SIZE, 10);
 
@@ -68,7 +69,7 @@ static void test_not_after_a_carry(void)
 }
 
 /* Nor where the lease begins ahead of the clock: it is not the clock that begins that tick. */
-static void test_not_ahead(void)
+TEST("/generator-start/not-ahead", test_not_ahead)
 {
 	const GeneratorPolicy policy = start_in(TICK_SIZE, 10);
 
@@ -81,7 +82,7 @@ static void test_not_ahead(void)
 	}
 }
 
-static void test_continues(void)
+TEST("/generator-start/continues", test_continues)
 {
 	static const struct {
 		gint64 ms;
@@ -109,7 +110,7 @@ static void test_continues(void)
 }
 
 /* A tick may begin at its end. What follows waits for the next, as ever. */
-static void test_continues_without_ahead(void)
+TEST("/generator-start/continues-without-ahead", test_continues_without_ahead)
 {
 	const GeneratorPolicy policy = start_in(GENERATOR_SEQUENCE_CONTINUES, 0);
 	g_auto(Draws) draws;
@@ -164,7 +165,7 @@ static void draw_slowly(guint range, gint64 *ids)
 
 /* At 10 IDs a second, no two in a tick: whoever divides a table by ID modulo k finds parts of one
  * size, unless every tick begins at 0 and k is even. The seeds are fixed. */
-static void test_spread(void)
+TEST("/generator-start/spread", test_spread)
 {
 	static const struct {
 		guint range;
@@ -188,7 +189,7 @@ static void test_spread(void)
 }
 
 /* No start takes more than what room there is: it never refuses what could have been had. */
-static void test_leaves_room(void)
+TEST("/generator-start/leaves-room", test_leaves_room)
 {
 	static const struct {
 		gint64 max_ahead_ms;
@@ -219,25 +220,4 @@ static void test_leaves_room(void)
 					<< 12);
 		}
 	}
-}
-
-int main(int argc, char **argv)
-{
-	static const struct {
-		const char *path;
-		GTestFunc test;
-	} tests[] = {
-		{"/generator-start/range", test_range},
-		{"/generator-start/not-after-a-carry", test_not_after_a_carry},
-		{"/generator-start/not-ahead", test_not_ahead},
-		{"/generator-start/leaves-room", test_leaves_room},
-		{"/generator-start/continues", test_continues},
-		{"/generator-start/continues-without-ahead", test_continues_without_ahead},
-		{"/generator-start/spread", test_spread},
-	};
-
-	g_test_init(&argc, &argv, NULL);
-	for (gsize i = 0; i < G_N_ELEMENTS(tests); i++)
-		g_test_add_func(tests[i].path, tests[i].test);
-	return g_test_run();
 }
