@@ -5,7 +5,9 @@
 
 /*
  * The main function of a unit test. TEST("/name/behaviour", test_behaviour) { ... } defines a test.
- * The tests of a file run in the order in which they are defined.
+ * The tests of a file run in the order in which they are defined. UNIT_TEST_SET_UP and
+ * UNIT_TEST_TEAR_DOWN, if defined before this header is included, are functions that run before and
+ * after all of them.
  */
 #define TEST(path, function)                                                                       \
 	static void function(void);                                                                \
@@ -28,10 +30,26 @@ static void unit_test_register(const char *path, GTestFunc run)
 	unit_tests[n_unit_tests++].run = run;
 }
 
+#ifdef UNIT_TEST_SET_UP
+static void UNIT_TEST_SET_UP(void);
+#endif
+#ifdef UNIT_TEST_TEAR_DOWN
+static void UNIT_TEST_TEAR_DOWN(void);
+#endif
+
 int main(int argc, char **argv)
 {
+	int status;
+
 	g_test_init(&argc, &argv, NULL);
+#ifdef UNIT_TEST_SET_UP
+	UNIT_TEST_SET_UP();
+#endif
 	for (guint i = 0; i < n_unit_tests; i++)
 		g_test_add_func(unit_tests[i].path, unit_tests[i].run);
-	return g_test_run();
+	status = g_test_run();
+#ifdef UNIT_TEST_TEAR_DOWN
+	UNIT_TEST_TEAR_DOWN();
+#endif
+	return status;
 }

@@ -8,11 +8,9 @@
 
 TEST("/generator-lease/no-lease", test_no_lease)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 1};
 	g_auto(Draws) draws;
 
-	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_init_ahead(&draws, &LAYOUT_TWITTER, 10);
 	g_assert_null(generator_lease(draws.generator));
 	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
 	draws_publish(&draws, 2, T0_TICK, T0_TICK);
@@ -39,11 +37,9 @@ TEST("/generator-lease/retired", test_retired)
 
 TEST("/generator-lease/lease-end", test_lease_end)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 10000};
 	g_auto(Draws) draws;
 
-	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_init_ahead(&draws, &LAYOUT_TWITTER, 10);
 	draws_publish(&draws, 2, T0_TICK - 5, T0_TICK + 1);
 	draws_set_ms(&draws, 1);
 	draws_expect(&draws, T0_TICK + 1, 0);
@@ -63,11 +59,9 @@ TEST("/generator-lease/lease-end", test_lease_end)
 
 TEST("/generator-lease/batch-past-the-end", test_batch_past_the_end)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 10000};
 	g_auto(Draws) draws;
 
-	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_init_ahead(&draws, &LAYOUT_TWITTER, 10);
 	draws_publish(&draws, 2, T0_TICK, T0_TICK + 1);
 	draws_run(&draws, 100);
 	draws_expect_refusal(&draws, 2 * TICK_SIZE - 99, DRAW_UNRESERVED, 0, 0);
@@ -82,11 +76,9 @@ TEST("/generator-lease/batch-past-the-end", test_batch_past_the_end)
 
 TEST("/generator-lease/lease-begins-later", test_lease_begins_later)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 10000};
 	g_auto(Draws) draws;
 
-	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_init_ahead(&draws, &LAYOUT_TWITTER, 10);
 	draws_publish(&draws, 2, T0_TICK + 30, T0_TICK + 40);
 	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 20 * MS, 0);
 	draws_expect_refusal(&draws, TICK_SIZE + 1, DRAW_UNRESERVED, 21 * MS, 0);
@@ -99,11 +91,9 @@ TEST("/generator-lease/lease-begins-later", test_lease_begins_later)
 
 TEST("/generator-lease/nothing-reserved", test_nothing_reserved)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 1};
 	g_auto(Draws) draws;
 
-	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_init_ahead(&draws, &LAYOUT_TWITTER, 10);
 	draws_publish(&draws, 2, T0_TICK, T0_TICK - 1);
 	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
 	lease_extend(draws.lease, T0_TICK);
@@ -112,12 +102,10 @@ TEST("/generator-lease/nothing-reserved", test_nothing_reserved)
 
 TEST("/generator-lease/exhaustion", test_exhaustion)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 10000};
 	const gint64 max_tick = layout_max_tick(&LAYOUT_TWITTER);
 	g_auto(Draws) draws;
 
-	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_init_ahead(&draws, &LAYOUT_TWITTER, 10);
 	draws.lease = lease_new(&LAYOUT_TWITTER, 31, 31, max_tick - 100, G_MAXINT64);
 	generator_publish(draws.generator, draws.lease);
 	scripted_clock_set_ms(&draws.clock, LAYOUT_TWITTER.epoch_ms + max_tick);

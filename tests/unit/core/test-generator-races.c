@@ -17,10 +17,7 @@ typedef struct {
 
 static void race_init(Race *self, gint64 max_ahead_ms, gint64 end_tick)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = max_ahead_ms, .sequence_start_range = 1, .max_batch = G_MAXUINT};
-
-	draws_init(&self->draws, &LAYOUT_TWITTER, &policy);
+	draws_init_ahead(&self->draws, &LAYOUT_TWITTER, max_ahead_ms);
 	draws_publish(&self->draws, 2, T0_TICK, end_tick);
 	self->nested_id = 0;
 }

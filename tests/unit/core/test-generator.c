@@ -238,13 +238,11 @@ TEST("/generator/clock-outside", test_clock_outside)
 		{begin_ns, DRAW_UNRESERVED, TRUE},       {end_ns - 1, DRAW_UNRESERVED, TRUE},
 		{end_ns, DRAW_CLOCK_OUTSIDE, FALSE},     {G_MAXINT64, DRAW_CLOCK_OUTSIDE, FALSE},
 	};
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 1};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
 		g_auto(Draws) draws;
 
-		draws_init(&draws, &LAYOUT_TWITTER, &policy);
+		draws_init_ahead(&draws, &LAYOUT_TWITTER, 10);
 		draws.clock.now_ns = cases[i].now_ns;
 		draws_expect_refusal(&draws, 1, cases[i].without_lease, 0, 0);
 		draws_publish(&draws, 2, 0, layout_max_tick(&LAYOUT_TWITTER));
@@ -258,11 +256,9 @@ TEST("/generator/clock-outside", test_clock_outside)
 /* Tick 0 is left out, so that the first ID of all is not 0. */
 TEST("/generator/first-id-of-the-layout", test_first_id_of_the_layout)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 0, .sequence_start_range = 1, .max_batch = 1};
 	g_auto(Draws) draws;
 
-	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_init_ahead(&draws, &LAYOUT_TWITTER, 0);
 	draws.lease = lease_new(&LAYOUT_TWITTER, 0, 0, 0, 1000);
 	generator_publish(draws.generator, draws.lease);
 	scripted_clock_set_ms(&draws.clock, LAYOUT_TWITTER.epoch_ms);
@@ -275,8 +271,6 @@ TEST("/generator/first-id-of-the-layout", test_first_id_of_the_layout)
 TEST("/generator/order-of-reasons", test_order_of_reasons)
 {
 	const gint64 before_the_epoch_ms = LAYOUT_TWITTER.epoch_ms - 1 - T0_MS;
-	static const GeneratorPolicy policy = {
-		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 100000};
 	const struct {
 		gboolean issued; /* the last ID of the lease, at T0 */
 		gint64 clock_ms; /* after T0 */
@@ -296,7 +290,7 @@ TEST("/generator/order-of-reasons", test_order_of_reasons)
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
 		g_auto(Draws) draws;
 
-		draws_init(&draws, &LAYOUT_TWITTER, &policy);
+		draws_init_ahead(&draws, &LAYOUT_TWITTER, 10);
 		draws_publish(&draws, 2, T0_TICK, T0_TICK);
 		if (cases[i].issued)
 			draws_run(&draws, TICK_SIZE);
@@ -308,13 +302,11 @@ TEST("/generator/order-of-reasons", test_order_of_reasons)
 
 TEST("/generator/ticks-of-a-second", test_ticks_of_a_second)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 2500, .sequence_start_range = 1, .max_batch = 100000};
 	const gint64 tick = layout_tick_at(&uid_generator, T0_MS);
 	g_auto(Draws) draws;
 
 	g_assert_cmpint(layout_tick_start_ms(&uid_generator, tick), ==, T0_MS);
-	draws_init(&draws, &uid_generator, &policy);
+	draws_init_ahead(&draws, &uid_generator, 2500);
 	draws.lease = lease_new(&uid_generator, 0, 4, tick, tick + 100);
 	generator_publish(draws.generator, draws.lease);
 
@@ -341,15 +333,13 @@ TEST("/generator/far-future", test_far_future)
 			       .datacenter_bits = 0,
 			       .worker_bits = 0,
 			       .sequence_bits = 26};
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 60000, .sequence_start_range = 1, .max_batch = 1};
 	g_autoptr(GError) error = NULL;
 	g_auto(Draws) draws;
 	IdRun run;
 	DrawRefusal refusal;
 
 	g_assert_true(layout_check(&layout, &error));
-	draws_init(&draws, &layout, &policy);
+	draws_init_ahead(&draws, &layout, 60000);
 	draws.lease = lease_new(&layout, 0, 0, layout_max_tick(&layout), layout_max_tick(&layout));
 	generator_publish(draws.generator, draws.lease);
 	g_assert_cmpint(generator_draw(draws.generator, 1, &run, &refusal), ==, DRAW_UNRESERVED);
