@@ -671,41 +671,32 @@ static guint64 make_path_request(ZookeeperSession *self, EnsembleOperation opera
 			    watch);
 }
 
-guint64 zookeeper_session_get(ZookeeperSession *self, const char *path, gboolean watch)
-{
-	return make_path_request(self, ENSEMBLE_GET, path, NULL, watch);
-}
+#define DEFINE_READ(name, operation)                                                               \
+	guint64 zookeeper_session_##name(ZookeeperSession *self, const char *path, gboolean watch) \
+	{                                                                                          \
+		return make_path_request(self, operation, path, NULL, watch);                      \
+	}
+DEFINE_READ(get, ENSEMBLE_GET)
+DEFINE_READ(exists, ENSEMBLE_EXISTS)
+DEFINE_READ(children, ENSEMBLE_CHILDREN)
 
-guint64 zookeeper_session_exists(ZookeeperSession *self, const char *path, gboolean watch)
-{
-	return make_path_request(self, ENSEMBLE_EXISTS, path, NULL, watch);
-}
+#define DEFINE_CREATE(name, operation)                                                             \
+	guint64 zookeeper_session_##name(ZookeeperSession *self, const char *path,                 \
+					 const char *data)                                         \
+	{                                                                                          \
+		return make_path_request(self, operation, path, data, FALSE);                      \
+	}
+DEFINE_CREATE(create, ENSEMBLE_CREATE)
+DEFINE_CREATE(create_ephemeral, ENSEMBLE_CREATE_EPHEMERAL)
 
-guint64 zookeeper_session_children(ZookeeperSession *self, const char *path, gboolean watch)
-{
-	return make_path_request(self, ENSEMBLE_CHILDREN, path, NULL, watch);
-}
-
-guint64 zookeeper_session_create(ZookeeperSession *self, const char *path, const char *data)
-{
-	return make_path_request(self, ENSEMBLE_CREATE, path, data, FALSE);
-}
-
-guint64 zookeeper_session_create_ephemeral(ZookeeperSession *self, const char *path,
-					   const char *data)
-{
-	return make_path_request(self, ENSEMBLE_CREATE_EPHEMERAL, path, data, FALSE);
-}
-
-guint64 zookeeper_session_delete(ZookeeperSession *self, const char *path)
-{
-	return make_path_request(self, ENSEMBLE_DELETE, path, NULL, FALSE);
-}
-
-guint64 zookeeper_session_get_acl(ZookeeperSession *self, const char *path)
-{
-	return make_path_request(self, ENSEMBLE_GET_ACL, path, NULL, FALSE);
-}
+#define DEFINE_REQUEST(name, operation)                                                            \
+	guint64 zookeeper_session_##name(ZookeeperSession *self, const char *path)                 \
+	{                                                                                          \
+		return make_path_request(self, operation, path, NULL, FALSE);                      \
+	}
+DEFINE_REQUEST(delete, ENSEMBLE_DELETE)
+DEFINE_REQUEST(get_acl, ENSEMBLE_GET_ACL)
+DEFINE_REQUEST(sync, ENSEMBLE_SYNC)
 
 guint64 zookeeper_session_set_acl(ZookeeperSession *self, const char *path, gint32 acl_version)
 {
@@ -714,11 +705,6 @@ guint64 zookeeper_session_set_acl(ZookeeperSession *self, const char *path, gint
 					      .path = g_strdup(path),
 					      .version = acl_version},
 			    FALSE);
-}
-
-guint64 zookeeper_session_sync(ZookeeperSession *self, const char *path)
-{
-	return make_path_request(self, ENSEMBLE_SYNC, path, NULL, FALSE);
 }
 
 guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *writes,
