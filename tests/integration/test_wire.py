@@ -244,8 +244,3 @@ class Forms(SharedServerTest):
         connection.send(STRICT.call_of(message))
         reply = connection.reply(STRICT)
         self.assertEqual((reply.kind, reply.value.type), (EXCEPTION, 6))
-
-
-class FormsOnTheGeneralPath(Forms):
-    """The same without the hand-written path for the hot calls."""
-    options = (*Forms.options, "--no-fast-path")

@@ -302,13 +302,13 @@ TEST("/listener/local-in-use-and-crowded", test_local_in_use_and_crowded)
 			     "");
 	close(client);
 	close(listener);
-	g_unlink(file);
+	g_assert_cmpint(g_unlink(file), ==, 0);
 }
 
 /* What a server that was killed has left is taken over; what is no socket is not. */
 TEST("/listener/local-left-behind", test_local_left_behind)
 {
-	g_autofree char *file = in_directory("ids");
+	g_autofree char *file = in_directory("ids"), *elsewhere = in_directory("elsewhere");
 	g_autoptr(GPtrArray) listeners = listeners_new();
 	struct sockaddr_un address;
 	socklen_t length = local_socket_address(file, &address);
@@ -326,8 +326,22 @@ TEST("/listener/local-left-behind", test_local_left_behind)
 	g_assert_true(g_file_set_contents(file, "precious", -1, NULL));
 	assert_local_refused(
 		file, "there is a file that is no socket: remove it, or use another path", "");
-	g_assert_true(g_file_test(file, G_FILE_TEST_EXISTS));
-	g_unlink(file);
+	g_assert_cmpint(g_unlink(file), ==, 0);
+	g_assert_cmpint(mkfifo(file, 0600), ==, 0);
+	assert_local_refused(
+		file, "there is a file that is no socket: remove it, or use another path", "");
+	g_assert_cmpint(g_unlink(file), ==, 0);
+
+	/* a link to a socket */
+	stale = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	g_assert_cmpint(bind(stale, (struct sockaddr *)&address, length), ==, 0);
+	g_assert_cmpint(g_rename(file, elsewhere), ==, 0);
+	g_assert_cmpint(symlink(elsewhere, file), ==, 0);
+	assert_local_refused(
+		file, "there is a file that is no socket: remove it, or use another path", "");
+	g_assert_cmpint(g_unlink(file), ==, 0);
+	g_assert_cmpint(g_unlink(elsewhere), ==, 0);
+	close(stale);
 
 	/* a socket of another kind */
 	stale = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -335,7 +349,7 @@ TEST("/listener/local-left-behind", test_local_left_behind)
 	assert_local_refused(file, "cannot find out whether somebody listens there already: ",
 			     g_strerror(EPROTOTYPE));
 	close(stale);
-	g_unlink(file);
+	g_assert_cmpint(g_unlink(file), ==, 0);
 }
 
 /* The file of another, which has come in its place, stays. */
