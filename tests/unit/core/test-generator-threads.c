@@ -241,18 +241,24 @@ static void crowd_check(const Crowd *self)
 		g_assert_cmpuint(taken[i], ==, self->ids_each);
 }
 
+/* All IDs are drawn from one lease. */
+static void crowd_run_with_one_lease(Crowd *self)
+{
+	Lease *lease = crowd_publish(self, G_MAXUINT);
+
+	lease_extend(lease, G_MAXINT64);
+	crowd_start(self);
+	crowd_join(self);
+	crowd_retire(self, lease);
+	crowd_check(self);
+}
+
 TEST("/generator-threads/ten-million", test_ten_million)
 {
 	g_auto(Crowd) crowd;
-	Lease *lease;
 
 	crowd_init(&crowd, &LAYOUT_TWITTER, 10, 16, scaled(10000000));
-	lease = crowd_publish(&crowd, G_MAXUINT);
-	lease_extend(lease, G_MAXINT64);
-	crowd_start(&crowd);
-	crowd_join(&crowd);
-	crowd_retire(&crowd, lease);
-	crowd_check(&crowd);
+	crowd_run_with_one_lease(&crowd);
 }
 
 /* Leases of which every tick is reserved, each retired as soon as it was drawn from. */
@@ -309,15 +315,9 @@ TEST("/generator-threads/continues", test_continues)
 	const guint n_ids = scaled(2000000);
 	guint taken[N_THREADS] = {0};
 	g_auto(Crowd) crowd;
-	Lease *lease;
 
 	crowd_init(&crowd, &roomy, 10, GENERATOR_SEQUENCE_CONTINUES, n_ids);
-	lease = crowd_publish(&crowd, G_MAXUINT);
-	lease_extend(lease, G_MAXINT64);
-	crowd_start(&crowd);
-	crowd_join(&crowd);
-	crowd_retire(&crowd, lease);
-	crowd_check(&crowd);
+	crowd_run_with_one_lease(&crowd);
 	for (guint i = 0; i < crowd.ids_each * N_THREADS; i++) {
 		const Drawer *drawer = lowest_drawer(&crowd, taken);
 		gint64 id = drawer->ids[taken[drawer - crowd.drawers]++];
