@@ -2,8 +2,17 @@
 #include <string.h>
 
 #include "tests/simulation/contract.h"
+#include "tests/unit/unit-test.h"
 
 /* The cases: the promises of session.h that the registration relies on. */
+
+#define CASE(path, function)                                                                       \
+	static void function(const char *root);                                                    \
+	TEST(path, run_##function)                                                                 \
+	{                                                                                          \
+		contract_run(function);                                                            \
+	}                                                                                          \
+	static void function(const char *root G_GNUC_UNUSED)
 
 typedef ContractClient Client;
 
@@ -116,7 +125,7 @@ static char *path_below(const char *root, const char *name)
 
 /* Sessions and requests */
 
-static void check_opening(const char *root G_GNUC_UNUSED)
+CASE("/session/opening", check_opening)
 {
 	g_autoptr(ContractClient) client = contract_client_new(NULL, CONTRACT_LONG_MS);
 	g_autoptr(ZookeeperMessage) first = contract_client_next(client);
@@ -129,7 +138,7 @@ static void check_opening(const char *root G_GNUC_UNUSED)
 			CONTRACT_LONG_MS);
 }
 
-static void check_create(const char *root)
+CASE("/session/create", check_create)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	g_autofree char *child = path_below(root, "child"), *lost = path_below(root, "no/child");
@@ -147,7 +156,7 @@ static void check_create(const char *root)
 	expect_data(client, child, "", 0);
 }
 
-static void check_get(const char *root)
+CASE("/session/get", check_get)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	g_autoptr(ZookeeperMessage) reply = NULL;
@@ -162,7 +171,7 @@ static void check_get(const char *root)
 	g_assert_cmpint(reply->stat.version, ==, 1);
 }
 
-static void check_set(const char *root)
+CASE("/session/set", check_set)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 
@@ -178,7 +187,7 @@ static void check_set(const char *root)
 	expect_data(client, root, "same", 3);
 }
 
-static void check_delete(const char *root)
+CASE("/session/delete", check_delete)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	g_autofree char *child = path_below(root, "child");
@@ -193,7 +202,7 @@ static void check_delete(const char *root)
 	expect_absent(client, root);
 }
 
-static void check_children(const char *root)
+CASE("/session/children", check_children)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	g_autofree char *a = path_below(root, "a"), *b = path_below(root, "b"),
@@ -229,7 +238,7 @@ static guint64 expect_sequence(Client *client, const char *root, gint64 owner_se
 	return g_ascii_strtoull(reply->path + strlen(prefix), NULL, 10);
 }
 
-static void check_sequence(const char *root)
+CASE("/session/sequence", check_sequence)
 {
 	g_autoptr(ContractClient) one = contract_client_new(NULL, CONTRACT_LONG_MS);
 	g_autoptr(ContractClient) other = contract_client_new(NULL, CONTRACT_LONG_MS);
@@ -248,7 +257,7 @@ static void check_sequence(const char *root)
 	g_assert_cmpuint(expect_sequence(one, root, session), ==, 3);
 }
 
-static void check_sequence_of_another_parent(const char *root)
+CASE("/session/sequence-of-another-parent", check_sequence_of_another_parent)
 {
 	g_autoptr(ContractClient) client = contract_client_new(NULL, CONTRACT_LONG_MS);
 	gint64 session = expect_connected(client);
@@ -262,7 +271,7 @@ static void check_sequence_of_another_parent(const char *root)
 	}
 }
 
-static void check_ephemeral(const char *root)
+CASE("/session/ephemeral", check_ephemeral)
 {
 	g_autoptr(ContractClient) owner = contract_client_new(NULL, CONTRACT_LONG_MS);
 	g_autoptr(ContractClient) other = open_client(NULL);
@@ -286,7 +295,7 @@ static void check_ephemeral(const char *root)
 	expect_absent(other, claim);
 }
 
-static void check_order(const char *root)
+CASE("/session/order", check_order)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	guint64 requests[32];
@@ -304,7 +313,7 @@ static void check_order(const char *root)
 	}
 }
 
-static void check_sync(const char *root)
+CASE("/session/sync", check_sync)
 {
 	g_autoptr(ContractClient) writer = open_client(NULL);
 	g_autoptr(ContractClient) reader = open_client(NULL);
@@ -328,7 +337,7 @@ static void check_sync(const char *root)
 	}
 }
 
-static void check_times(const char *root)
+CASE("/session/times", check_times)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	gint64 before_ms = contract_leader_ms();
@@ -349,7 +358,7 @@ static void check_times(const char *root)
 
 /* Transactions */
 
-static void check_commit(const char *root)
+CASE("/session/commit", check_commit)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	g_autofree char *a = path_below(root, "a"), *b = path_below(root, "b"),
@@ -386,7 +395,7 @@ static void check_commit(const char *root)
 	expect_data(client, c, "", 0);
 }
 
-static void check_commit_failures(const char *root)
+CASE("/session/commit-failures", check_commit_failures)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	g_autofree char *a = path_below(root, "a"), *no = path_below(root, "no"),
@@ -424,7 +433,7 @@ static void check_commit_failures(const char *root)
 
 /* Watches */
 
-static void check_watch_by_get(const char *root)
+CASE("/session/watch-by-get", check_watch_by_get)
 {
 	g_autoptr(ContractClient) watcher = open_client(NULL);
 	g_autoptr(ContractClient) writer = open_client(NULL);
@@ -453,7 +462,7 @@ static void check_watch_by_get(const char *root)
 	sync_client(watcher, root);
 }
 
-static void check_watch_by_exists(const char *root)
+CASE("/session/watch-by-exists", check_watch_by_exists)
 {
 	g_autoptr(ContractClient) watcher = open_client(NULL);
 	g_autoptr(ContractClient) writer = open_client(NULL);
@@ -468,7 +477,7 @@ static void check_watch_by_exists(const char *root)
 	expect_changed(watcher, root, FALSE);
 }
 
-static void check_watch_by_children(const char *root)
+CASE("/session/watch-by-children", check_watch_by_children)
 {
 	g_autoptr(ContractClient) watcher = open_client(NULL);
 	g_autoptr(ContractClient) writer = open_client(NULL);
@@ -497,7 +506,7 @@ static void check_watch_by_children(const char *root)
 
 /* An event gives one message, even if several watches match. It comes before the reply to the write
  * that caused it. */
-static void check_watches_together(const char *root)
+CASE("/session/watches-together", check_watches_together)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	guint64 request;
@@ -516,7 +525,7 @@ static void check_watches_together(const char *root)
 }
 
 /* A read with a watch misses no change, even one that takes place at the same time. */
-static void check_watch_and_change(const char *root)
+CASE("/session/watch-and-change", check_watch_and_change)
 {
 	g_autoptr(ContractClient) watcher = open_client(NULL);
 	g_autoptr(ContractClient) writer = open_client(NULL);
@@ -539,7 +548,7 @@ static void check_watch_and_change(const char *root)
 
 /* Connections */
 
-static void check_broken_connection(const char *root)
+CASE("/session/broken-connection", check_broken_connection)
 {
 	g_autoptr(ContractClient) client = contract_client_new(NULL, CONTRACT_LONG_MS);
 	gint64 session = expect_connected(client);
@@ -563,7 +572,7 @@ static void check_broken_connection(const char *root)
 }
 
 /* After a reconnect, watches report only the changes made meanwhile. The other watches stay. */
-static void check_watches_after_cut(const char *root)
+CASE("/session/watches-after-cut", check_watches_after_cut)
 {
 	g_autoptr(ContractClient) watcher = open_client(NULL);
 	g_autoptr(ContractClient) writer = open_client(NULL);
@@ -626,7 +635,7 @@ static ZookeeperMessage *expect_reply_and_connection(Client *client, guint64 req
 
 /* A request without a connection is executed later or never. A write whose reply is lost may have
  * been executed: only a read shows it. */
-static void check_unsure(const char *root)
+CASE("/session/unsure", check_unsure)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	gint32 version = 0;
@@ -663,7 +672,7 @@ static void check_unsure(const char *root)
 }
 
 /* The session of a disconnected client expires. The client is notified when it connects again. */
-static void check_expiry(const char *root)
+CASE("/session/expiry", check_expiry)
 {
 	g_autoptr(ContractClient) other = open_client(NULL);
 	g_autoptr(ContractClient) client = NULL;
@@ -711,7 +720,7 @@ static ZookeeperMessage *read_acl(Client *client, const char *path)
 	return expect_reply(client, ASK(client, get_acl, path));
 }
 
-static void check_acl(const char *root)
+CASE("/session/acl", check_acl)
 {
 	g_autoptr(ContractClient) stranger = open_client(NULL);
 	g_autoptr(ContractClient) owner = open_client("user:password");
@@ -734,7 +743,7 @@ static void check_acl(const char *root)
 	make(owner, child, "");
 }
 
-static void check_stranger(const char *root)
+CASE("/session/stranger", check_stranger)
 {
 	g_autoptr(ContractClient) owner = open_client("user:password");
 	g_autoptr(ContractClient) nobody = open_client(NULL);
@@ -764,53 +773,4 @@ static void check_stranger(const char *root)
 				       ZOOKEEPER_NO_AUTH);
 	}
 	expect_data(owner, child, "", 0);
-}
-
-static void run_case(gconstpointer data)
-{
-	void (*const *run)(const char *root) = data;
-
-	contract_run(*run);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct {
-		void (*run)(const char *root);
-		const char *name;
-	} CASES[] = {
-		{check_opening, "opening"},
-		{check_create, "create"},
-		{check_get, "get"},
-		{check_set, "set"},
-		{check_delete, "delete"},
-		{check_children, "children"},
-		{check_sequence, "sequence"},
-		{check_sequence_of_another_parent, "sequence-of-another-parent"},
-		{check_ephemeral, "ephemeral"},
-		{check_order, "order"},
-		{check_sync, "sync"},
-		{check_times, "times"},
-		{check_commit, "commit"},
-		{check_commit_failures, "commit-failures"},
-		{check_watch_by_get, "watch-by-get"},
-		{check_watch_by_exists, "watch-by-exists"},
-		{check_watch_by_children, "watch-by-children"},
-		{check_watches_together, "watches-together"},
-		{check_watch_and_change, "watch-and-change"},
-		{check_broken_connection, "broken-connection"},
-		{check_watches_after_cut, "watches-after-cut"},
-		{check_unsure, "unsure"},
-		{check_expiry, "expiry"},
-		{check_acl, "acl"},
-		{check_stranger, "stranger"},
-	};
-
-	g_test_init(&argc, &argv, NULL);
-	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_autofree char *path = g_strdup_printf("/session/%s", CASES[i].name);
-
-		g_test_add_data_func(path, &CASES[i].run, run_case);
-	}
-	return g_test_run();
 }
