@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/uuid.h"
+#include "tests/unit/unit-test.h"
 
 static const Uuid sample = {0x017f22e279b07cc3, 0x98c4dc0c0c07398f}; /* RFC 9562, A.6 */
 
-static void test_text(void)
+TEST("/uuid/text", test_text)
 {
 	static const struct {
 		Uuid uuid;
@@ -34,7 +35,7 @@ static void test_text(void)
 	}
 }
 
-static void test_refused(void)
+TEST("/uuid/refused", test_refused)
 {
 	static const char *const texts[] = {
 		"",
@@ -66,7 +67,7 @@ static void test_refused(void)
 	}
 }
 
-static void test_bytes(void)
+TEST("/uuid/bytes", test_bytes)
 {
 	static const guint8 expected[UUID_BYTES] = {0x01, 0x7f, 0x22, 0xe2, 0x79, 0xb0, 0x7c, 0xc3,
 						    0x98, 0xc4, 0xdc, 0x0c, 0x0c, 0x07, 0x39, 0x8f};
@@ -78,7 +79,7 @@ static void test_bytes(void)
 }
 
 /* Ascending, each against each. */
-static void test_compare(void)
+TEST("/uuid/compare", test_compare)
 {
 	static const Uuid uuids[] = {
 		{0, 0}, {0, 1}, {0, G_MAXUINT64}, {1, 0}, {G_MAXINT64, 5}, {G_MAXUINT64, 4},
@@ -88,14 +89,4 @@ static void test_compare(void)
 		for (int j = 0; j < (int)G_N_ELEMENTS(uuids); j++)
 			g_assert_cmpint(uuid_compare(uuids[i], uuids[j]), ==, (i > j) - (i < j));
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/uuid/text", test_text);
-	g_test_add_func("/uuid/refused", test_refused);
-	g_test_add_func("/uuid/bytes", test_bytes);
-	g_test_add_func("/uuid/compare", test_compare);
-	return g_test_run();
 }

@@ -21,6 +21,9 @@
 #include "tests/unit/server/stack.h"
 #include "tests/unit/server/wire.h"
 
+#define UNIT_TEST_SET_UP set_up_all
+#include "tests/unit/unit-test.h"
+
 #define REPLY_BYTES 34 /* of get_id, framed */
 #define MOST        2  /* connections */
 
@@ -200,7 +203,7 @@ static void assert_turned_away(int fd)
 	g_assert_cmpint(recv(fd, &byte, 1, 0), ==, 0);
 }
 
-static void test_full(void)
+TEST("/server/full", test_full)
 {
 	Fixture self = fixture_started(MOST, 0);
 	int clients[MOST], late;
@@ -226,7 +229,7 @@ static void test_full(void)
 	fixture_end(&self);
 }
 
-static void test_full_of_one_address(void)
+TEST("/server/full-of-one-address", test_full_of_one_address)
 {
 	Fixture self = fixture_started(MOST + 1, 1);
 	int first = new_client(&self), second;
@@ -274,7 +277,7 @@ static void give_back(GArray *fds)
 
 /* Whoever comes when there are no descriptors left is not kept waiting; those who are there go on,
  * and so does accepting, once there are some. */
-static void test_no_descriptors_for_clients(void)
+TEST("/server/no-descriptors-for-clients", test_no_descriptors_for_clients)
 {
 	Fixture self = fixture_started(100, 0);
 	int before = new_client(&self), late[3], after;
@@ -304,7 +307,7 @@ static void test_no_descriptors_for_clients(void)
 }
 
 /* However few there are when it is made or started, it fails with a word and leaves nothing. */
-static void test_no_descriptors_to_start(void)
+TEST("/server/no-descriptors-to-start", test_no_descriptors_to_start)
 {
 	const char *file = certificate_file();
 	g_autoptr(TlsContext) context = tls_context_new_server(file, file, NULL, NULL);
@@ -355,7 +358,7 @@ static void set_allow(Fixture *self, const char *text)
 }
 
 /* Who is connected stays when the list changes. */
-static void test_allow(void)
+TEST("/server/allow", test_allow)
 {
 	Fixture self = fixture_started(100, 0);
 	int before = new_client(&self), client;
@@ -417,7 +420,7 @@ static gssize call_with_tls(const Fixture *self, TlsContext *context)
 	return n;
 }
 
-static void test_tls(void)
+TEST("/server/tls", test_tls)
 {
 	const char *ca = certificate_new(&(CertificateWords){.name = "a CA", .may_vouch = TRUE});
 	const char *own = certificate_new(&(CertificateWords){.name = "ids.example", .issuer = ca});
@@ -445,7 +448,7 @@ static void test_tls(void)
 }
 
 /* Where there is nothing but a local socket, that is its address. */
-static void test_addresses(void)
+TEST("/server/addresses", test_addresses)
 {
 	g_autofree char *directory = g_dir_make_tmp("snowflake-test-XXXXXX", NULL);
 	g_autofree char *path = g_build_filename(directory, "ids", NULL);
@@ -472,7 +475,7 @@ static void test_addresses(void)
 }
 
 /* Each loop has gone round since it was asked last. */
-static void test_responds(void)
+TEST("/server/responds", test_responds)
 {
 	Fixture self = fixture_started(100, 0);
 	gint64 until_us = g_get_monotonic_time() + PATIENCE_US;
@@ -486,7 +489,7 @@ static void test_responds(void)
 }
 
 /* Whoever has connected to a socket of its own is answered, though it was not accepted yet. */
-static void test_stop(void)
+TEST("/server/stop", test_stop)
 {
 	Fixture self = fixture_started(100, 0);
 	g_autoptr(GByteArray) call = call_new();
@@ -502,18 +505,7 @@ static void test_stop(void)
 	fixture_end(&self);
 }
 
-int main(int argc, char **argv)
+static void set_up_all(void)
 {
-	g_test_init(&argc, &argv, NULL);
 	g_main_context_default(); /* has a descriptor from here on */
-	g_test_add_func("/server/full", test_full);
-	g_test_add_func("/server/full-of-one-address", test_full_of_one_address);
-	g_test_add_func("/server/no-descriptors-for-clients", test_no_descriptors_for_clients);
-	g_test_add_func("/server/no-descriptors-to-start", test_no_descriptors_to_start);
-	g_test_add_func("/server/allow", test_allow);
-	g_test_add_func("/server/tls", test_tls);
-	g_test_add_func("/server/addresses", test_addresses);
-	g_test_add_func("/server/responds", test_responds);
-	g_test_add_func("/server/stop", test_stop);
-	return g_test_run();
 }

@@ -15,6 +15,7 @@
 #include "rpc/loop.h"
 #include "server/service.h"
 #include "tests/unit/patience.h"
+#include "tests/unit/unit-test.h"
 #include "tests/unit/worker/fake-registry.h"
 
 #define FAR_MS (G_GINT64_CONSTANT(4102444800) * 1000) /* the year 2100 */
@@ -188,7 +189,7 @@ static gboolean read_reply(int fd, const ClientCall *call, ClientReply *reply, G
 	return client_call_read(call, fd, bytes, length, reply, error);
 }
 
-static void test_what_it_says_of_each(void)
+TEST("/workers/what-it-says-of-each", test_what_it_says_of_each)
 {
 	static const struct {
 		gint worker_id;
@@ -237,7 +238,7 @@ static void test_what_it_says_of_each(void)
 }
 
 /* A call for the list waits; calls for IDs on the same loop do not wait for it. */
-static void test_ids_do_not_wait_for_the_registry(void)
+TEST("/workers/ids-do-not-wait-for-the-registry", test_ids_do_not_wait_for_the_registry)
 {
 	g_auto(Bench) bench;
 	ClientReply reply = {0};
@@ -265,7 +266,7 @@ static void test_ids_do_not_wait_for_the_registry(void)
 	close(drawer);
 }
 
-static void test_a_registry_that_does_not_answer(void)
+TEST("/workers/a-registry-that-does-not-answer", test_a_registry_that_does_not_answer)
 {
 	static const gint64 MAX_WAITS_MS[] = {0, 50};
 
@@ -328,7 +329,7 @@ static void ask_until_listed(Bench *bench, int fd, guint n_workers)
 
 /* It answered once: that is told, and when it was, in a moment or as soon as a call must not wait
  * any more. */
-static void test_a_registry_that_went_away(void)
+TEST("/workers/a-registry-that-went-away", test_a_registry_that_went_away)
 {
 	static const gint64 MAX_WAITS_MS[] = {0, 50, PATIENCE_MS};
 
@@ -354,7 +355,7 @@ static void test_a_registry_that_went_away(void)
 }
 
 /* The end does not wait for the registry: what still waits is refused. */
-static void test_a_drain_answers_who_waits(void)
+TEST("/workers/a-drain-answers-who-waits", test_a_drain_answers_who_waits)
 {
 	g_auto(Bench) bench;
 	ClientReply reply = {0};
@@ -371,7 +372,7 @@ static void test_a_drain_answers_who_waits(void)
 }
 
 /* A client that goes away while it waits leaves nothing behind. */
-static void test_who_goes_away_is_forgotten(void)
+TEST("/workers/who-goes-away-is-forgotten", test_who_goes_away_is_forgotten)
 {
 	g_auto(Bench) bench;
 	ClientReply reply = {0};
@@ -395,18 +396,4 @@ static void test_who_goes_away_is_forgotten(void)
 		g_assert_true(read_reply(other, &GET_ID, &reply, &error));
 	}
 	close(other);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/workers/what-it-says-of-each", test_what_it_says_of_each);
-	g_test_add_func("/workers/ids-do-not-wait-for-the-registry",
-			test_ids_do_not_wait_for_the_registry);
-	g_test_add_func("/workers/a-registry-that-does-not-answer",
-			test_a_registry_that_does_not_answer);
-	g_test_add_func("/workers/a-registry-that-went-away", test_a_registry_that_went_away);
-	g_test_add_func("/workers/a-drain-answers-who-waits", test_a_drain_answers_who_waits);
-	g_test_add_func("/workers/who-goes-away-is-forgotten", test_who_goes_away_is_forgotten);
-	return g_test_run();
 }
