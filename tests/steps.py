@@ -59,7 +59,7 @@ THREADED = (
     "Parking.test_other_calls", "test_pool.ComeAndGo", "test_pool.Forks",
     "StopUnderPressure.test_connections", "StopUnderPressure.test_the_limit",
     "StopUnderPressure.test_what_came_behind_a_call", "test_relay.Failures.test_a_restart",
-    "test_relay.Failures.test_servers_killed", "test_relay.Promises.test_many_clients",
+    "test_relay.Failures.test_servers_restarted", "test_relay.Promises.test_many_clients",
     "Replies.test_among_clients_that_reset_on_two", "test_tls.Crowd.test_a_stop",
     "test_tls.Crowd.test_a_thousand", "Replaced.test_under_load", "WideIds.test_a_million",
     "test_zookeeper.Stop", "Clocks.test_stopping", "Lists.test_many_who_ask")
