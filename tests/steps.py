@@ -41,7 +41,7 @@ SMOKE = (
 # them, and some tests do not depend on the build.
 UNSANITIZED = (
     "Hostile.test_memory_has_a_bound", "States.test_the_end_after_a_failure",
-    "Waiting.test_who_waits_costs", "test_bad_input.Costs", "test_clock", "test_crowd.Memory",
+    "test_bad_input.Costs", "test_clock", "test_crowd.Memory",
     "MuchData.test_memory_that_is_not_there", "Embedded.test_fork_under_load", "test_kill.Kills",
     "test_lies", "Stop.test_a_loop_that_cannot_go_on", "Pending.test_input_does_not_pile_up",
     "Quarantine.test_zookeepers_clock", "test_quickstart", "test_using_ids.Databases",
