@@ -4,7 +4,6 @@ draw, and what fork() does with a directory, is in tests/unit/node."""
 import json
 import signal
 import subprocess
-import time
 import unittest
 
 import embedded
@@ -91,17 +90,6 @@ class Embedded(ZooKeeperTest):
         self.assertLessEqual(self.tree.reservation(worker_id).end_tick, now_tick())
         self.assertEqual(worker_id_of(self.member("--worker-id", worker_id)), worker_id)
 
-    def test_killed(self):
-        """Its worker ID stays reserved for what it may have issued, whoever comes next."""
-        node = self.node("--worker-id", 5)
-        last = node.draw(1000).numbers[-1]
-        self.seen.add(node, [last])
-        node.kill()
-        server = self.member("--worker-id", 5, ready=False)
-        server.wait_ready()
-        draw = self.draw(server)
-        self.assertGreater(draw.wait_ids(), last)
-
     def test_stopped_for_longer_than_its_session_and_its_reservation(self):
         """Another has its worker ID by then, and it issues nothing that the other one may."""
         node = self.node("--worker-id", 5, "--max-wait", 100)
@@ -117,23 +105,6 @@ class Embedded(ZooKeeperTest):
         other.wait_ids()
         node.wait_event("worker-waiting", why="--worker-id 5 is not free in "
                         f"datacenter {DATACENTER}: worker 5 is held by %s:%d" % server.address)
-
-    def test_without_zookeeper(self):
-        """It goes on to the end of what is reserved, refuses, and recovers."""
-        proxy = self.proxy()
-        node = self.node("--max-wait", 100, via=proxy)
-        draw = self.draw(node)
-        draw.wait_ids()
-        proxy.cut()
-        node.wait_event("zookeeper-lost")
-        draw.wait_ids(10)
-        message = draw.wait_failure()
-        self.assertRegex(message, r"^no worker ID is reserved for the present time, retry after "
-                                  r"\d+ ms$")
-        proxy.heal()
-        draw.wait_ids()
-        self.assertEqual(len(draw.worker_ids()), 1)
-        self.assert_increasing(draw.numbers)
 
     def test_none_is_free(self):
         servers = [self.member("--layout", ONE_BIT), self.member("--layout", ONE_BIT)]
@@ -197,17 +168,6 @@ class Directory(ServerTest):
         nodes = [self.node(), self.node()]
         numbers = [server.call("get_id", "good"), *(node.next() for node in nodes)]
         self.assertEqual([Parts.of(number).worker_id for number in numbers], [0, 1, 2])
-
-    def test_killed(self):
-        """The next one takes another worker ID meanwhile, and need not wait."""
-        node = self.node()
-        last = node.draw(1000).numbers[-1]
-        node.kill()
-        began = time.monotonic()
-        following = self.node().next()
-        if time.monotonic() - began < 0.5:
-            self.assertEqual(Parts.of(following).worker_id, 1)
-        self.assertNotEqual(following, last)
 
     def test_one_that_is_stopped(self):
         """Its lock stays with it; what it issues later is of its own reservation."""

@@ -20,7 +20,6 @@ RESERVATION_MS = 60000 if LONG else 6000
 GONE_S = 300 if LONG else 11
 # of a look-up of one name that nobody answers: seconds, tries
 PATIENCE_OF_RESOLVER = (30, 3) if LONG else (2, 2)
-RECONNECT_S = 5
 WATCHDOG_S = 2
 
 

@@ -36,7 +36,6 @@ REGISTRY = "worker/zookeeper/registry.c"
 CLAIM = "worker/zookeeper/claim.c"
 EVENTS = "worker/zookeeper/session-events.c"
 PREPARATION = "worker/zookeeper/preparation.c"
-LISTING = "worker/zookeeper/listing.c"
 KEEPER = "worker/keeper-lease.c"
 
 MUTANTS = [
@@ -339,6 +338,24 @@ MUTANTS = [
             "\t\t    pool_servers_random(self, ++seen) == 0)",
             "fits(server, now_us) &&\n"
             "\t\t    ++seen == 1)")),
+    mutant("a need does not replace a lost server", POOL,
+           ("client/pool/fleet.c",
+            "if (self->needed_us == POOL_NEVER_US)\n"
+            "\t\treturn self->replaces_us;",
+            "if (TRUE)\n"
+            "\t\treturn self->replaces_us;")),
+    mutant("a server with two names is tried again at once", POOL,
+           ("client/pool/fleet.c",
+            "drop(self, peer, now_us, TWIN_REST_US);",
+            "drop(self, peer, now_us, 0);")),
+    mutant("the backoff stays long when a server is back", POOL,
+           ("client/pool/fleet.c",
+            "\t(*peer)->server->failures = 0;\n",
+            "")),
+    mutant("a switch is not counted", POOL,
+           ("client/pool/fleet.c",
+            "self->switches += self->first != NULL || self->has_lost_first;",
+            "")),
     mutant("takers are not woken", POOL,
            ("client/pool/refill.c",
             "\tpool_wait_wake(&self->hand->wait);\n",

@@ -147,13 +147,14 @@ static void check_probes(guint number)
 }
 
 /* A take wakes an idle relay at once, not with its next probe. */
-static void check_relay_wakes(guint argument G_GNUC_UNUSED)
+static void check_relay_wakes(guint fault)
 {
 	const guint relay = 1;
 	SimPool *pool;
 
 	add_servers(1);
 	pool_server_new_relay(1, 1000);
+	set_fault(relay, fault);
 	pool = add_pool(&relay, 1, FALSE);
 	for (guint round = 0; round < 10; round++) {
 		gint64 since_us;
@@ -376,7 +377,8 @@ static const struct {
 	{check_probes, 1},
 	{check_probes, 2},
 	{check_probes, 3},
-	{check_relay_wakes, 0},
+	{check_relay_wakes, SERVER_IS_HEALTHY}, /* batches */
+	{check_relay_wakes, SERVER_IS_LEGACY},  /* single IDs */
 	{check_gives_way, 0},
 	{check_lists, 0},
 	{check_twins, 0},
