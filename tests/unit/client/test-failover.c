@@ -313,24 +313,6 @@ static void repeats_a_call_whose_connection_breaks(void)
 	}
 }
 
-/* As it does to be shut down: it takes no more connections, and closes those it has. */
-static void turns_to_another_server_when_one_stops(void)
-{
-	Script script = {"st", 0};
-	g_autoptr(FakeServer) stopping = fake_server_new(follow, &script);
-	g_autoptr(FakeServer) other = fake_server_new(serve, NULL);
-	g_autoptr(SnowflakeClient) client =
-		client_of(fake_server_text(stopping), 1, fake_server_text(other));
-	g_autoptr(GError) error = NULL;
-
-	for (guint i = 0; i < 3; i++) {
-		g_assert_true(get_id(client, &error));
-		g_assert_no_error(error);
-	}
-	g_assert_cmpuint(fake_server_requests(stopping), ==, 2);
-	g_assert_cmpuint(fake_server_requests(other), ==, 2);
-}
-
 /* Eight places which differ in their last digit, and where nothing listens: the kernel never hands
  * out port 1. */
 static char **dead_servers(void)
@@ -437,8 +419,6 @@ int main(int argc, char **argv)
 			does_not_take_itself_for_a_server);
 	g_test_add_func("/failover/asks-each-server-once", asks_each_server_once);
 	g_test_add_func("/failover/repeats-a-call", repeats_a_call_whose_connection_breaks);
-	g_test_add_func("/failover/turns-to-another-when-one-stops",
-			turns_to_another_server_when_one_stops);
 	g_test_add_func("/failover/tries-servers-in-their-order", tries_servers_in_their_order);
 	g_test_add_func("/failover/shuffles-servers", shuffles_servers);
 	g_test_add_func("/failover/any-server-may-be-the-first", any_server_may_be_the_first);
