@@ -717,10 +717,13 @@ void cluster_check_idle(gint64 for_us)
 {
 	gdouble seconds = (gdouble)for_us / G_TIME_SPAN_SECOND;
 	gdouble writes_each = 4 * seconds / ((gdouble)cluster.config.reservation_ms / 1000) + 3;
-	guint64 writes = ensemble_n_writes(), requests = sessions_counts().requests;
-	guint64 rounds[MAX_SERVERS];
+	guint64 rounds[MAX_SERVERS], writes, requests;
 
 	cluster.config.draws = FALSE;
+	/* the last denials end, and reservations grow to their full length */
+	world_run_for(SECONDS(60) + MS(cluster.config.reservation_ms));
+	writes = ensemble_n_writes();
+	requests = sessions_counts().requests;
 	for (guint i = 0; i < cluster.config.n_servers; i++)
 		rounds[i] = cluster.servers[i].n_rounds;
 	world_run_for(for_us);

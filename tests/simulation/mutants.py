@@ -57,6 +57,7 @@ LOCK = "worker/file/lock.c"
 IDENTITY = "worker/file/directory-identity.c"
 PEER = "client/pool/peer.c"
 CALL = "client/call.c"
+FLEET = "client/pool/fleet.c"
 SERVERS = "client/pool/servers.c"
 REFILL = "client/pool/refill.c"
 
@@ -151,10 +152,11 @@ MUTANTS = [
            (KEEPER, "return MAX(reservation->first_tick, self->last_tick + 1);",
                     "return reservation->first_tick;")),
     mutant("a reservation ends later than other servers expect", ZOOKEEPER,
-           (KEEPER, "facts->now_tick - keeper_clock_excess_ticks(self) +", "facts->now_tick +")),
+           (KEEPER, "reach_ticks(self, next_length_ms(self))",
+                    "ticks_of(self, next_length_ms(self))")),
     mutant("a claim ends later than other servers expect", ZOOKEEPER,
-           (KEEPER, "self->registry->first_length_ms) - keeper_clock_excess_ticks(self);",
-                    "self->registry->first_length_ms);")),
+           (KEEPER, "reach_ticks(self, self->registry->first_length_ms)",
+                    "ticks_of(self, self->registry->first_length_ms)")),
     # claims
     mutant("a server takes any claim of the listing for its own", ZOOKEEPER,
            (CLAIM, "if (claim->session == self->connection.session_id &&", "if (")),
@@ -294,6 +296,15 @@ MUTANTS = [
     mutant("servers are tried in their order", POOL,
            (SERVERS, "fits(server, now_us) &&\n\t\t    pool_servers_random(self, ++seen) == 0)",
                      "fits(server, now_us) &&\n\t\t    ++seen == 1)")),
+    mutant("a need does not replace a lost server", POOL,
+           (FLEET, "if (self->needed_us == POOL_NEVER_US)\n\t\treturn self->replaces_us;",
+                   "if (TRUE)\n\t\treturn self->replaces_us;")),
+    mutant("a server with two names is tried again at once", POOL,
+           (FLEET, "drop(self, peer, now_us, TWIN_REST_US);", "drop(self, peer, now_us, 0);")),
+    mutant("the backoff stays long when a server is back", POOL,
+           without(FLEET, "\t(*peer)->server->failures = 0;\n")),
+    mutant("a switch is not counted", POOL,
+           without(FLEET, "self->switches += self->first != NULL || self->has_lost_first;")),
     mutant("takers are not woken", POOL, without(REFILL, "\tpool_wait_wake(&self->hand->wait);\n")),
     mutant("the second call of the thread is lost", POOL,
            without(REFILL, "\tatomic_exchange(&self->is_called, FALSE);\n")),
