@@ -717,18 +717,16 @@ void cluster_check_idle(gint64 for_us)
 {
 	gdouble seconds = (gdouble)for_us / G_TIME_SPAN_SECOND;
 	gdouble writes_each = 4 * seconds / ((gdouble)cluster.config.reservation_ms / 1000) + 3;
-	guint64 rounds[MAX_SERVERS], writes, requests;
+	guint64 rounds[MAX_SERVERS], writes;
 
 	cluster.config.draws = FALSE;
 	/* the last denials end, and reservations grow to their full length */
 	world_run_for(SECONDS(60) + MS(cluster.config.reservation_ms));
 	writes = ensemble_n_writes();
-	requests = sessions_counts().requests;
 	for (guint i = 0; i < cluster.config.n_servers; i++)
 		rounds[i] = cluster.servers[i].n_rounds;
 	world_run_for(for_us);
 	writes = ensemble_n_writes() - writes;
-	requests = sessions_counts().requests - requests;
 	if ((gdouble)writes > writes_each * cluster.config.n_servers * 1.2)
 		world_fail("%" G_GUINT64_FORMAT
 			   " writes in %.0f s in which nothing happened, of %u "

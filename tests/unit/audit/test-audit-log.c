@@ -7,12 +7,12 @@
 
 #include "audit/target.h"
 #include "audit/writer.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
 #include "tests/unit/unit-test.h"
 
 static gint64 end_us(void)
 {
-	return g_get_monotonic_time() + PATIENCE_US;
+	return g_get_monotonic_time() + HANG_GUARD_US;
 }
 
 static IdRun run_of(guint64 first, guint count)

@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "tests/unit/client/fake-server.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
 
 #define FIELD_COUNT  4 /* of the results of batches */
 #define TYPE_UNKNOWN 1 /* of an application exception: no such method */
@@ -193,7 +193,7 @@ guint fake_node_calls(FakeNode *self, const char *method)
 
 void fake_node_wait_for_calls(FakeNode *self, const char *method, guint calls)
 {
-	gint64 limit_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 limit_us = g_get_monotonic_time() + HANG_GUARD_US;
 
 	while (fake_node_calls(self, method) < calls) {
 		g_assert_cmpint(g_get_monotonic_time(), <, limit_us);

@@ -4,6 +4,7 @@
 #include "client/call.h"
 #include "tests/fuzz/replies.h"
 #include "tests/unit/client/fake-server.h"
+#include "tests/unit/unit-test.h"
 
 #define SEQID 77
 #define N_IDS 3
@@ -79,7 +80,7 @@ static void assert_refused(gsize call, const GByteArray *bytes)
 	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
 }
 
-static void writes_requests(void)
+TEST("/client-call/writes-requests", writes_requests)
 {
 	static const struct {
 		ClientCall call;
@@ -107,7 +108,7 @@ static void writes_requests(void)
 	}
 }
 
-static void reads_good_replies(void)
+TEST("/client-call/reads-good-replies", reads_good_replies)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(calls); i++) {
 		g_autoptr(GByteArray) bytes = good_reply(i);
@@ -118,7 +119,7 @@ static void reads_good_replies(void)
 	}
 }
 
-static void refuses_what_is_cut_off_or_too_long(void)
+TEST("/client-call/refuses-what-is-cut-off-or-too-long", refuses_what_is_cut_off_or_too_long)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(calls); i++) {
 		g_autoptr(GByteArray) bytes = good_reply(i);
@@ -133,7 +134,7 @@ static void refuses_what_is_cut_off_or_too_long(void)
 	}
 }
 
-static void refuses_answers_to_other_calls(void)
+TEST("/client-call/refuses-answers-to-other-calls", refuses_answers_to_other_calls)
 {
 	static const struct {
 		const char *method;
@@ -183,7 +184,7 @@ static GByteArray *reply_with_body(guint8 type, const void *body, gsize length)
 
 #define BODY(text) text, sizeof(text) - 1
 
-static void refuses_messages_that_are_no_result(void)
+TEST("/client-call/refuses-messages-that-are-no-result", refuses_messages_that_are_no_result)
 {
 	static const char unversioned[] = "\0\0\0\x06get_id\x02\0\0\0\x4d";
 	static const struct {
@@ -214,7 +215,8 @@ static void refuses_messages_that_are_no_result(void)
 }
 
 /* Only the whole message counts, and only the whole name in it. */
-static void refuses_exceptions_that_are_unknown_or_cut_off(void)
+TEST("/client-call/refuses-exceptions-that-are-unknown-or-cut-off",
+     refuses_exceptions_that_are_unknown_or_cut_off)
 {
 	static const FakeRequest request = {(char *)"get_id", SEQID, NULL, 0};
 	g_autoptr(GByteArray) unknown = g_byte_array_new();
@@ -231,7 +233,7 @@ static void refuses_exceptions_that_are_unknown_or_cut_off(void)
 	}
 }
 
-static void refuses_lists_of_wrong_ids(void)
+TEST("/client-call/refuses-lists-of-wrong-ids", refuses_lists_of_wrong_ids)
 {
 	static const struct {
 		gint64 first;
@@ -253,7 +255,7 @@ static void refuses_lists_of_wrong_ids(void)
 }
 
 /* What a reply says beside its error counts only if the whole of it is right. */
-static void a_damaged_refusal_says_nothing_else(void)
+TEST("/client-call/a-damaged-refusal-says-nothing-else", a_damaged_refusal_says_nothing_else)
 {
 	static const struct {
 		gsize call;
@@ -302,7 +304,7 @@ static GByteArray *nested_reply(guint depth)
 	return bytes;
 }
 
-static void skips_unknown_fields_to_a_depth(void)
+TEST("/client-call/skips-unknown-fields-to-a-depth", skips_unknown_fields_to_a_depth)
 {
 	g_autoptr(GByteArray) deepest = nested_reply(16);
 	g_autoptr(GByteArray) too_deep = nested_reply(17);
@@ -326,7 +328,7 @@ static GByteArray *empty_workers(guint count)
 	return bytes;
 }
 
-static void refuses_lists_that_are_too_long(void)
+TEST("/client-call/refuses-lists-that-are-too-long", refuses_lists_that_are_too_long)
 {
 	g_autoptr(GByteArray) most = empty_workers(CLIENT_CALL_MAX_WORKERS);
 	g_autoptr(GByteArray) too_many = empty_workers(CLIENT_CALL_MAX_WORKERS + 1);
@@ -335,7 +337,8 @@ static void refuses_lists_that_are_too_long(void)
 	assert_refused(4, too_many);
 }
 
-static void refuses_more_counters_than_there_may_be(void)
+TEST("/client-call/refuses-more-counters-than-there-may-be",
+     refuses_more_counters_than_there_may_be)
 {
 	const ClientCall *call = &calls[6];
 	const FakeRequest request = {(char *)call->method, SEQID, NULL, 0};
@@ -349,7 +352,7 @@ static void refuses_more_counters_than_there_may_be(void)
 	}
 }
 
-static void refuses_maps_of_something_else(void)
+TEST("/client-call/refuses-maps-of-something-else", refuses_maps_of_something_else)
 {
 	/* the types of keys and values stand after the header of the field */
 	const gsize types = 4 + 4 + strlen(calls[6].method) + 4 + 3;
@@ -362,7 +365,7 @@ static void refuses_maps_of_something_else(void)
 	}
 }
 
-static void refuses_uuids_that_are_none(void)
+TEST("/client-call/refuses-uuids-that-are-none", refuses_uuids_that_are_none)
 {
 	static const struct {
 		guint lengths[N_IDS + 1];
@@ -388,7 +391,7 @@ static void refuses_uuids_that_are_none(void)
 	}
 }
 
-static void refuses_runs_that_are_none(void)
+TEST("/client-call/refuses-runs-that-are-none", refuses_runs_that_are_none)
 {
 	static const struct {
 		const char *what;
@@ -440,7 +443,7 @@ static void refuses_runs_that_are_none(void)
 }
 
 /* A field that a later contract adds, none of those of this one, or one of another type. */
-static void reads_the_fields_of_a_run(void)
+TEST("/client-call/reads-the-fields-of-a-run", reads_the_fields_of_a_run)
 {
 	static const struct {
 		guint8 type; /* of field 2; BINARY_STOP: there is none */
@@ -482,7 +485,7 @@ static void reads_the_fields_of_a_run(void)
 }
 
 /* Where each ID is a run, as with a layout without a sequence. */
-static void allows_a_reply_of_as_many_runs_as_ids(void)
+TEST("/client-call/allows-a-reply-of-as-many-runs-as-ids", allows_a_reply_of_as_many_runs_as_ids)
 {
 	const ClientCall call = {"get_id_runs", CLIENT_RESULT_RUNS, "agent",
 				 CLIENT_CALL_MAX_RUN_IDS};
@@ -499,36 +502,4 @@ static void allows_a_reply_of_as_many_runs_as_ids(void)
 	g_assert_true(
 		client_call_read(&call, SEQID, bytes->data + 4, bytes->len - 4, &reply, NULL));
 	g_assert_cmpuint(got->len, ==, call.count);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/client-call/writes-requests", writes_requests);
-	g_test_add_func("/client-call/reads-good-replies", reads_good_replies);
-	g_test_add_func("/client-call/refuses-what-is-cut-off-or-too-long",
-			refuses_what_is_cut_off_or_too_long);
-	g_test_add_func("/client-call/refuses-answers-to-other-calls",
-			refuses_answers_to_other_calls);
-	g_test_add_func("/client-call/refuses-messages-that-are-no-result",
-			refuses_messages_that_are_no_result);
-	g_test_add_func("/client-call/refuses-exceptions-that-are-unknown-or-cut-off",
-			refuses_exceptions_that_are_unknown_or_cut_off);
-	g_test_add_func("/client-call/refuses-lists-of-wrong-ids", refuses_lists_of_wrong_ids);
-	g_test_add_func("/client-call/a-damaged-refusal-says-nothing-else",
-			a_damaged_refusal_says_nothing_else);
-	g_test_add_func("/client-call/skips-unknown-fields-to-a-depth",
-			skips_unknown_fields_to_a_depth);
-	g_test_add_func("/client-call/refuses-lists-that-are-too-long",
-			refuses_lists_that_are_too_long);
-	g_test_add_func("/client-call/refuses-more-counters-than-there-may-be",
-			refuses_more_counters_than_there_may_be);
-	g_test_add_func("/client-call/refuses-maps-of-something-else",
-			refuses_maps_of_something_else);
-	g_test_add_func("/client-call/refuses-uuids-that-are-none", refuses_uuids_that_are_none);
-	g_test_add_func("/client-call/refuses-runs-that-are-none", refuses_runs_that_are_none);
-	g_test_add_func("/client-call/reads-the-fields-of-a-run", reads_the_fields_of_a_run);
-	g_test_add_func("/client-call/allows-a-reply-of-as-many-runs-as-ids",
-			allows_a_reply_of_as_many_runs_as_ids);
-	return g_test_run();
 }

@@ -19,6 +19,7 @@
 #include "tests/unit/client/fake-server.h"
 #include "tests/unit/client/meets-itself.h"
 #include "tests/unit/open-fds.h"
+#include "tests/unit/unit-test.h"
 
 #define MAX_SERVERS  30
 #define HANGING_NAME "hanging.example"
@@ -132,7 +133,7 @@ static void hanging_clear(Hanging *self)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Hanging, hanging_clear)
 
 /* However many of them there are. */
-static void times_out(void)
+TEST("/failover/times-out", times_out)
 {
 	static const guint n_servers[] = {1, MAX_SERVERS};
 	g_auto(Hanging) hanging = {0};
@@ -181,7 +182,7 @@ static void connect_by_name(const char *server)
 }
 
 /* GLib takes localhost for ::1 and 127.0.0.1, whatever the files of the machine say. */
-static void leaves_nothing_behind_at_an_address_that_hangs(void)
+TEST("/failover/leaves-nothing-behind", leaves_nothing_behind_at_an_address_that_hangs)
 {
 	g_autoptr(FakeServer) server = fake_server_new(serve, NULL);
 	const char *port = strchr(fake_server_text(server), ':') + 1;
@@ -219,12 +220,12 @@ static int max_wait_ms(void)
 }
 
 /* Servers let a call wait before they refuse it. The client can hear that from two of them. */
-static void leaves_time_for_two_refusals(void)
+TEST("/failover/leaves-time-for-two-refusals", leaves_time_for_two_refusals)
 {
 	g_assert_cmpint(2 * max_wait_ms(), <, SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS);
 }
 
-static void does_not_take_itself_for_a_server(void)
+TEST("/failover/does-not-take-itself-for-a-server", does_not_take_itself_for_a_server)
 {
 	g_autofree char *dead = NULL;
 	int dead_fd = fake_silent_new(FALSE, &dead);
@@ -241,7 +242,7 @@ static void does_not_take_itself_for_a_server(void)
 	close(dead_fd);
 }
 
-static void asks_each_server_once(void)
+TEST("/failover/asks-each-server-once", asks_each_server_once)
 {
 	g_autoptr(FakeServer) bad = fake_server_new(lack_worker_id, NULL);
 	g_autoptr(FakeServer) good = fake_server_new(serve, NULL);
@@ -281,7 +282,7 @@ static FakeNext follow(const FakeRequest *request, GByteArray *out, gpointer dat
 
 /* With one server in the list, and the connection of the call before gone when the call is under
  * way. */
-static void repeats_a_call_whose_connection_breaks(void)
+TEST("/failover/repeats-a-call", repeats_a_call_whose_connection_breaks)
 {
 	static const struct {
 		const char *letters;
@@ -352,7 +353,7 @@ static char *order_of(SnowflakeClient *client)
 	return g_string_free(order, FALSE);
 }
 
-static void tries_servers_in_their_order(void)
+TEST("/failover/tries-servers-in-their-order", tries_servers_in_their_order)
 {
 	g_auto(GStrv) servers = dead_servers();
 	g_autoptr(SnowflakeClient) client =
@@ -363,7 +364,7 @@ static void tries_servers_in_their_order(void)
 }
 
 /* Where the first is drawn and the others follow as they stand, there are 8 orders. */
-static void shuffles_servers(void)
+TEST("/failover/shuffles-servers", shuffles_servers)
 {
 	g_auto(GStrv) servers = dead_servers();
 	g_autoptr(GHashTable) orders = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
@@ -380,7 +381,7 @@ static void shuffles_servers(void)
 	g_assert_cmpuint(g_hash_table_size(orders), >, 8);
 }
 
-static void any_server_may_be_the_first(void)
+TEST("/failover/any-server-may-be-the-first", any_server_may_be_the_first)
 {
 	g_auto(GStrv) servers = dead_servers();
 	guint n_first[8] = {0};
@@ -395,7 +396,7 @@ static void any_server_may_be_the_first(void)
 		g_assert_cmpuint(n_first[i], >, 50);
 }
 
-static void shuffles_what_is_in_use(void)
+TEST("/failover/shuffles-what-is-in-use", shuffles_what_is_in_use)
 {
 	g_autoptr(FakeServer) server = fake_server_new(serve, NULL);
 	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), 1, NULL);
@@ -406,22 +407,4 @@ static void shuffles_what_is_in_use(void)
 		g_assert_cmpuint(fake_server_connections(server), ==, i);
 		snowflake_client_shuffle_servers(client);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/failover/times-out", times_out);
-	g_test_add_func("/failover/leaves-nothing-behind",
-			leaves_nothing_behind_at_an_address_that_hangs);
-	g_test_add_func("/failover/leaves-time-for-two-refusals", leaves_time_for_two_refusals);
-	g_test_add_func("/failover/does-not-take-itself-for-a-server",
-			does_not_take_itself_for_a_server);
-	g_test_add_func("/failover/asks-each-server-once", asks_each_server_once);
-	g_test_add_func("/failover/repeats-a-call", repeats_a_call_whose_connection_breaks);
-	g_test_add_func("/failover/tries-servers-in-their-order", tries_servers_in_their_order);
-	g_test_add_func("/failover/shuffles-servers", shuffles_servers);
-	g_test_add_func("/failover/any-server-may-be-the-first", any_server_may_be_the_first);
-	g_test_add_func("/failover/shuffles-what-is-in-use", shuffles_what_is_in_use);
-	return g_test_run();
 }

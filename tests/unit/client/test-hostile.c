@@ -8,7 +8,7 @@
 #include "client/call.h"
 #include "client/snowflake-client.h"
 #include "tests/unit/client/fake-server.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
 
 #define SHORT_MS 200 /* for those that are to time out */
 
@@ -66,7 +66,7 @@ static void costs_an_error(gconstpointer data)
 	g_autoptr(SnowflakeClient) client = snowflake_client_new(servers, NULL);
 	gboolean times_out = test->code == SNOWFLAKE_CLIENT_ERROR_TIMEOUT;
 
-	snowflake_client_set_timeout_ms(client, times_out ? SHORT_MS : PATIENCE_MS);
+	snowflake_client_set_timeout_ms(client, times_out ? SHORT_MS : HANG_GUARD_MS);
 	/* the second call finds out whether the first left something behind */
 	for (guint i = 0; i < 2; i++) {
 		g_autoptr(GError) error = NULL;
@@ -121,7 +121,7 @@ static void costs_an_error_in_get_ids(void)
 		g_autoptr(GError) error = NULL;
 		gint64 ids[5] = {4711, 4711, 4711, 4711, 4711};
 
-		snowflake_client_set_timeout_ms(client, PATIENCE_MS);
+		snowflake_client_set_timeout_ms(client, HANG_GUARD_MS);
 		g_assert_false(snowflake_client_get_ids(client, "agent", 5, ids, &error));
 		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
 		for (gsize j = 0; j < G_N_ELEMENTS(ids); j++)

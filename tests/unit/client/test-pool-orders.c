@@ -5,7 +5,7 @@
 
 #include "client/pool/clock.h"
 #include "tests/unit/client/upstream-fixture.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
 
 static PoolOrder *place(UpstreamFixture *self, guint count)
 {
@@ -208,7 +208,7 @@ static guint64 in_hand(UpstreamFixture *self)
 /* The other is asked long before the first one is given up: so what comes late is not lost. */
 static void test_late_answer(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
-	gint64 limit_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 limit_us = g_get_monotonic_time() + HANG_GUARD_US;
 	PoolOrder *order;
 
 	upstream_fixture_connect(self);

@@ -7,7 +7,7 @@
 #include "client/pool/clock.h"
 #include "client/pool/watch.h"
 #include "tests/unit/client/upstream-fixture.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
 
 #define LONG_AGE_MS 600000
 

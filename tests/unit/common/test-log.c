@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/log-line.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
 
 #define UNIT_TEST_SET_UP set_up_all
 #include "tests/unit/unit-test.h"
@@ -149,7 +149,7 @@ TEST("/log/events", test_events)
  * logged before. */
 static char *second_line(LogEvent event, guint *out_before)
 {
-	gint64 limit_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 limit_us = g_get_monotonic_time() + HANG_GUARD_US;
 	g_auto(GStrv) lines = NULL;
 	guint n = 0;
 
@@ -189,7 +189,7 @@ TEST("/log/repeats", test_repeats)
  * is told twice. */
 TEST("/log/repeats-end", test_repeats_end)
 {
-	gint64 limit_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 limit_us = g_get_monotonic_time() + HANG_GUARD_US;
 	gint64 last_us;
 	g_auto(GStrv) lines = NULL;
 

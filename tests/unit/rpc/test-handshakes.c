@@ -13,13 +13,13 @@
 #include "tests/unit/common/certificate.h"
 #include "tests/unit/common/tls-line.h"
 #include "tests/unit/open-fds.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
 
 #define UNIT_TEST_SET_UP    set_up_all
 #define UNIT_TEST_TEAR_DOWN tear_down_all
 #include "tests/unit/unit-test.h"
 
-#define LONG_MS  (2 * PATIENCE_MS) /* nobody's time ends within a test */
+#define LONG_MS  (2 * HANG_GUARD_MS) /* nobody's time ends within a test */
 #define SHORT_MS 50
 #define SEVERAL  20
 
@@ -65,7 +65,7 @@ static void wait_for_news(gint64 until_us)
 /* (transfer full) */
 static InboxConnection *next_done(void)
 {
-	gint64 until_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 until_us = g_get_monotonic_time() + HANG_GUARD_US;
 	InboxConnection *next;
 
 	pthread_mutex_lock(&heard.lock);
@@ -115,7 +115,7 @@ static void fixture_end(Fixture *self, guint64 done, guint64 failed)
 /* So many have failed, since the beginning. */
 static void await_failed(const Fixture *self, guint64 failed)
 {
-	gint64 until_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 until_us = g_get_monotonic_time() + HANG_GUARD_US;
 
 	while (counted(self, COUNTER_CLOSED_HANDSHAKE) < failed) {
 		g_assert_cmpint(g_get_monotonic_time(), <, until_us);
@@ -147,7 +147,7 @@ static void await(int fd, short events)
 {
 	struct pollfd one = {.fd = fd, .events = events};
 
-	g_assert_cmpint(poll(&one, 1, PATIENCE_MS), ==, 1);
+	g_assert_cmpint(poll(&one, 1, HANG_GUARD_MS), ==, 1);
 }
 
 /* errno; 0: it is done */
@@ -391,7 +391,7 @@ static void test_words(gconstpointer data)
 		fixture_end(&self, 0, 1);
 		return;
 	}
-	g_test_trap_subprocess(NULL, PATIENCE_US, 0);
+	g_test_trap_subprocess(NULL, HANG_GUARD_US, 0);
 	g_test_trap_assert_passed();
 	g_test_trap_assert_stderr(pattern);
 }
@@ -402,7 +402,7 @@ TEST("/handshakes/linger", test_linger)
 {
 	Fixture self = fixture_new(LONG_MS);
 	int fd = add_newcomer(&self);
-	gint64 until_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 until_us = g_get_monotonic_time() + HANG_GUARD_US;
 	guint sent = 0;
 
 	g_assert_cmpint(send(fd, "no TLS at all", 13, 0), ==, 13);

@@ -17,7 +17,7 @@
 
 #include "common/local-socket.h"
 #include "tests/unit/open-fds.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
 
 #define UNIT_TEST_SET_UP    set_up_all
 #define UNIT_TEST_TEAR_DOWN tear_down_all
@@ -51,7 +51,7 @@ static int accept_one(const Listener *listener, Origin *out_origin)
 {
 	struct pollfd one = {.fd = listener_fd(listener), .events = POLLIN};
 
-	g_assert_cmpint(poll(&one, 1, PATIENCE_MS), ==, 1);
+	g_assert_cmpint(poll(&one, 1, HANG_GUARD_MS), ==, 1);
 	return listener_accept(listener, out_origin);
 }
 
@@ -261,7 +261,7 @@ TEST("/listener/local", test_local)
 		g_assert_true((stat(file, &made) == 0) == (*PATHS[i] == '/'));
 		if (*PATHS[i] == '/')
 			g_assert_cmpuint(made.st_mode & 0777, ==, 0640);
-		client = local_socket_connect(PATHS[i], PATIENCE_MS);
+		client = local_socket_connect(PATHS[i], HANG_GUARD_MS);
 		accepted = accept_one(listeners->pdata[0], &origin);
 		text = origin_text(&origin);
 		g_assert_cmpstr(text, ==, user);
@@ -296,7 +296,7 @@ TEST("/listener/local-in-use-and-crowded", test_local_in_use_and_crowded)
 
 	g_assert_cmpint(bind(listener, (struct sockaddr *)&address, length), ==, 0);
 	g_assert_cmpint(listen(listener, 0), ==, 0);
-	client = local_socket_connect(file, PATIENCE_MS);
+	client = local_socket_connect(file, HANG_GUARD_MS);
 	g_assert_cmpint(client, >=, 0);
 	assert_local_refused(file, "somebody listens there already: stop that, or use another path",
 			     "");
@@ -318,7 +318,7 @@ TEST("/listener/local-left-behind", test_local_left_behind)
 	g_assert_cmpint(bind(stale, (struct sockaddr *)&address, length), ==, 0);
 	close(stale);
 	assert_open_local(file, &ANYBODY, listeners);
-	client = local_socket_connect(file, PATIENCE_MS);
+	client = local_socket_connect(file, HANG_GUARD_MS);
 	g_assert_cmpint(client, >=, 0);
 	close(client);
 	g_ptr_array_set_size(listeners, 0);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "rpc/roster.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
 #include "tests/unit/unit-test.h"
 
 #define SECOND_US G_GINT64_CONSTANT(1000000)
@@ -433,7 +433,7 @@ TEST("/roster/idle", test_idle)
 	g_assert_true(roster_is_idle(server, 0)); /* never said anything */
 	g_assert_false(roster_is_idle(server, IDLE_MS));
 	g_assert_cmpint(send(client, bytes, 1, 0), ==, 1);
-	g_assert_cmpint(poll(&(struct pollfd){server, POLLIN, 0}, 1, PATIENCE_MS), ==, 1);
+	g_assert_cmpint(poll(&(struct pollfd){server, POLLIN, 0}, 1, HANG_GUARD_MS), ==, 1);
 	g_assert_false(roster_is_idle(server, 0)); /* is to be read */
 	g_assert_cmpint(recv(server, bytes, 1, 0), ==, 1);
 	g_assert_true(roster_is_idle(server, 0));

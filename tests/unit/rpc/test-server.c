@@ -17,7 +17,7 @@
 #include "server/fast-path.h"
 #include "tests/unit/common/certificate.h"
 #include "tests/unit/open-fds.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
 #include "tests/unit/server/stack.h"
 #include "tests/unit/server/wire.h"
 
@@ -55,9 +55,9 @@ static RpcServerConfig config_of(Stack *stack, guint max_connections, guint max_
 			   .max_pending_bytes = 65536,
 			   .max_wait_ms = 1000,
 			   .turn_ids = 1000,
-			   .frame_timeout_ms = PATIENCE_MS,
-			   .write_timeout_ms = PATIENCE_MS},
-		.handshake_timeout_ms = PATIENCE_MS,
+			   .frame_timeout_ms = HANG_GUARD_MS,
+			   .write_timeout_ms = HANG_GUARD_MS},
+		.handshake_timeout_ms = HANG_GUARD_MS,
 		.n_loops = 2,
 		.roster = {max_connections, max_per_address, 1000, is_never_idle},
 		.failed = on_failed,
@@ -156,7 +156,7 @@ static int new_client(const Fixture *self)
 static void await(int fd)
 {
 	struct pollfd one = {.fd = fd, .events = POLLIN};
-	gint64 until_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 until_us = g_get_monotonic_time() + HANG_GUARD_US;
 
 	while (poll(&one, 1, 1) == 0) {
 		g_assert_cmpint(g_get_monotonic_time(), <, until_us);
@@ -167,7 +167,7 @@ static void await(int fd)
 
 static void await_connections(const Fixture *self, guint n)
 {
-	gint64 until_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 until_us = g_get_monotonic_time() + HANG_GUARD_US;
 
 	while (rpc_server_n_connections(self->server) != n) {
 		g_assert_cmpint(g_get_monotonic_time(), <, until_us);
@@ -466,7 +466,7 @@ TEST("/server/addresses", test_addresses)
 	g_assert_true(g_str_has_prefix(inet, "127.0.0.1:"));
 	start(&self);
 	set_allow(&self, "192.0.2.7"); /* which local sockets are not asked about */
-	fd = local_socket_connect(path, PATIENCE_MS);
+	fd = local_socket_connect(path, HANG_GUARD_MS);
 	assert_served(fd);
 	close(fd);
 	fixture_end(&self);
@@ -478,7 +478,7 @@ TEST("/server/addresses", test_addresses)
 TEST("/server/responds", test_responds)
 {
 	Fixture self = fixture_started(100, 0);
-	gint64 until_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 until_us = g_get_monotonic_time() + HANG_GUARD_US;
 
 	while (!rpc_server_responds(self.server)) {
 		g_assert_cmpint(g_get_monotonic_time(), <, until_us);
@@ -497,8 +497,8 @@ TEST("/server/stop", test_stop)
 	int fd = new_client(&self);
 
 	g_assert_cmpint(send(fd, call->data, call->len, MSG_NOSIGNAL), ==, call->len);
-	rpc_server_stop(self.server, PATIENCE_MS);
-	rpc_server_stop(self.server, PATIENCE_MS); /* once is enough */
+	rpc_server_stop(self.server, HANG_GUARD_MS);
+	rpc_server_stop(self.server, HANG_GUARD_MS); /* once is enough */
 	g_assert_cmpint(recv(fd, reply, sizeof reply, 0), ==, REPLY_BYTES);
 	assert_turned_away(fd);
 	close(fd);

@@ -103,7 +103,7 @@ void server_start(Server *self)
 
 void server_stop(Server *self)
 {
-	g_assert_true(keeper_stop(self->keeper, PATIENCE_MS));
+	g_assert_true(keeper_stop(self->keeper, HANG_GUARD_MS));
 }
 
 void server_clear(Server *self)
@@ -141,7 +141,7 @@ DrawStatus server_draw(Server *self, gint64 *out_id)
 
 gint64 server_draw_in_time(Server *self)
 {
-	gint64 give_up_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 give_up_us = g_get_monotonic_time() + HANG_GUARD_US;
 	gint64 id = -1;
 
 	scripted_time_settle();

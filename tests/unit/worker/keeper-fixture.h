@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/log.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
 #include "tests/unit/worker/fake-registry.h"
 #include "tests/unit/worker/scripted-time.h"
 #include "worker/keeper.h"
@@ -16,7 +16,7 @@
 /* Lets time pass until what must come has come. */
 #define WAIT_FOR(condition)                                                                        \
 	do {                                                                                       \
-		gint64 give_up_us_ = g_get_monotonic_time() + PATIENCE_US;                         \
+		gint64 give_up_us_ = g_get_monotonic_time() + HANG_GUARD_US;                         \
                                                                                                    \
 		scripted_time_settle();                                                            \
 		while (!(condition)) {                                                             \

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 
+#include "tests/unit/unit-test.h"
 #include "tests/unit/worker/state-fixture.h"
 #include "worker/registry.h"
 
@@ -53,7 +54,7 @@ static void assert_accepted(const char *directory, const char *machine_id)
 	g_assert_no_error(error);
 }
 
-static void test_messages(void)
+TEST("/directory-identity/messages", test_messages)
 {
 	static const struct {
 		const char *text, *message;
@@ -81,7 +82,7 @@ static void test_messages(void)
 }
 
 /* Its record comes after its identity, so whoever sees the record looks again. */
-static void test_another_start_between(void)
+TEST("/directory-identity/another-start-between", test_another_start_between)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 
@@ -91,20 +92,11 @@ static void test_another_start_between(void)
 }
 
 /* The identity that a directory gets without being told one is this machine's, twice the same. */
-static void test_this_machine(void)
+TEST("/directory-identity/this-machine", test_this_machine)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 
 	assert_accepted(directory, NULL);
 	assert_accepted(directory, NULL);
 	assert_refused(directory, MACHINE, "is of another machine");
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/directory-identity/messages", test_messages);
-	g_test_add_func("/directory-identity/another-start-between", test_another_start_between);
-	g_test_add_func("/directory-identity/this-machine", test_this_machine);
-	return g_test_run();
 }

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/unit-test.h"
 #include "tests/unit/worker/state-fixture.h"
 
 /*
@@ -145,7 +146,7 @@ static void assert_handed_back(Registry *registry, gint64 last_tick)
 }
 
 /* What the next life gets, by what stands in the record. */
-static void test_next_life(void)
+TEST("/file-registry/next-life", test_next_life)
 {
 	const gint64 MAX_TICK = layout_max_tick(&LAYOUT_TWITTER);
 	const struct {
@@ -187,7 +188,7 @@ static void test_next_life(void)
 	}
 }
 
-static void test_wait_message(void)
+TEST("/file-registry/wait-message", test_wait_message)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(Registry) registry = new_registry(directory, "n2");
@@ -200,7 +201,7 @@ static void test_wait_message(void)
 }
 
 /* The end that is handed back, by the last tick used; the reservation begins at NOW + 1. */
-static void test_hand_back(void)
+TEST("/file-registry/hand-back", test_hand_back)
 {
 	static const struct {
 		gint64 last, end;
@@ -223,7 +224,7 @@ static void test_hand_back(void)
 }
 
 /* An extension that failed after it was written has moved the record on. */
-static void test_extend_after_doubt(void)
+TEST("/file-registry/extend-after-doubt", test_extend_after_doubt)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(Registry) registry = new_registry(directory, "n1");
@@ -236,7 +237,7 @@ static void test_extend_after_doubt(void)
 	g_assert_cmpint(extend_well(registry, NOW + 1600), ==, NOW + 1600);
 }
 
-static void test_end_of_layout(void)
+TEST("/file-registry/end-of-layout", test_end_of_layout)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(Registry) registry = new_registry(directory, "n1");
@@ -246,7 +247,7 @@ static void test_end_of_layout(void)
 	g_assert_cmpint(extend_well(registry, max_tick + 5), ==, max_tick);
 }
 
-static void test_damage_is_named(void)
+TEST("/file-registry/damage-is-named", test_damage_is_named)
 {
 	static const struct {
 		const char *record, *fault;
@@ -273,7 +274,7 @@ static void test_damage_is_named(void)
 }
 
 /* A record that an editor, or a restore from a backup, writes while a server runs. */
-static void test_edited_while_held(void)
+TEST("/file-registry/edited-while-held", test_edited_while_held)
 {
 	const struct {
 		char *text;
@@ -366,14 +367,14 @@ static guint start_at_once(guint n, gboolean same_worker)
 	return n_claimed;
 }
 
-static void test_first_starts_at_once(void)
+TEST("/file-registry/first-starts-at-once", test_first_starts_at_once)
 {
 	g_assert_cmpuint(start_at_once(32, FALSE), ==, 32);
 	g_assert_cmpuint(start_at_once(16, TRUE), ==, 1);
 }
 
 /* The environment is read once per process by GLib, hence one test for all of it. */
-static void test_default_directory(void)
+TEST("/file-registry/default-directory", test_default_directory)
 {
 	g_autofree char *relative = g_canonicalize_filename("some", NULL);
 	const struct {
@@ -408,7 +409,7 @@ static void test_default_directory(void)
 
 /* The end that is handed back, by the last tick used and by what was put into the record of a
  * reservation from NOW + 1 to NOW + LENGTH. */
-static void test_hand_back_after_set_back(void)
+TEST("/file-registry/hand-back-after-set-back", test_hand_back_after_set_back)
 {
 	static const struct {
 		gint64 last, put, end;
@@ -440,7 +441,7 @@ static void test_hand_back_after_set_back(void)
 }
 
 /* A new file may have the inode of one that is gone; not while that is open. */
-static void test_inode_is_kept(void)
+TEST("/file-registry/inode-is-kept", test_inode_is_kept)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(Registry) registry = new_registry(directory, "n1");
@@ -462,7 +463,7 @@ static void test_inode_is_kept(void)
 	assert_failed(&result, REGISTRY_ERROR_LOST, "was replaced");
 }
 
-static void test_lock_removed_and_made_again(void)
+TEST("/file-registry/lock-made-again", test_lock_removed_and_made_again)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autofree char *path = g_build_filename(directory, LOCK, NULL);
@@ -478,7 +479,7 @@ static void test_lock_removed_and_made_again(void)
 }
 
 /* It is written in place: made anew for a server that runs, it may be no other file either. */
-static void test_lock_with_two_names(void)
+TEST("/file-registry/lock-with-two-names", test_lock_with_two_names)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(Registry) registry = new_registry(directory, "n1");
@@ -515,7 +516,7 @@ static Registry *any_registry(const char *directory, const Layout *layout, const
 	});
 }
 
-static void test_none_free(void)
+TEST("/file-registry/none-free", test_none_free)
 {
 	const Layout layout = SMALL;
 	g_autoptr(StateFixture) directory = state_fixture_new();
@@ -536,24 +537,4 @@ static void test_none_free(void)
 	g_clear_pointer(&second, free_registry);
 	second = any_registry(directory, &layout, "n4");
 	g_assert_cmpuint(claim_well(second, NOW + 1).worker_id, ==, 1);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/file-registry/next-life", test_next_life);
-	g_test_add_func("/file-registry/wait-message", test_wait_message);
-	g_test_add_func("/file-registry/hand-back", test_hand_back);
-	g_test_add_func("/file-registry/extend-after-doubt", test_extend_after_doubt);
-	g_test_add_func("/file-registry/end-of-layout", test_end_of_layout);
-	g_test_add_func("/file-registry/damage-is-named", test_damage_is_named);
-	g_test_add_func("/file-registry/edited-while-held", test_edited_while_held);
-	g_test_add_func("/file-registry/first-starts-at-once", test_first_starts_at_once);
-	g_test_add_func("/file-registry/default-directory", test_default_directory);
-	g_test_add_func("/file-registry/hand-back-after-set-back", test_hand_back_after_set_back);
-	g_test_add_func("/file-registry/inode-is-kept", test_inode_is_kept);
-	g_test_add_func("/file-registry/lock-made-again", test_lock_removed_and_made_again);
-	g_test_add_func("/file-registry/lock-with-two-names", test_lock_with_two_names);
-	g_test_add_func("/file-registry/none-free", test_none_free);
-	return g_test_run();
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "tests/unit/unit-test.h"
 #include "tests/unit/worker/keeper-fixture.h"
 
 /* The keeper and the clock: the system's, which steps, and the registry's, which may know better.
@@ -15,7 +16,7 @@
 #define DAY_MS    G_GINT64_CONSTANT(86400000)
 
 /* Before the epoch, and past the end of a layout that ended in 2004: nothing is reserved. */
-static void test_clock_outside(void)
+TEST("/keeper-clock/outside", test_clock_outside)
 {
 	static const Layout ENDED = {0, 1, 40, 5, 5, 13};
 	static const struct {
@@ -50,7 +51,7 @@ static void test_clock_outside(void)
 	}
 }
 
-static void test_clock_outside_while_serving(void)
+TEST("/keeper-clock/outside-while-serving", test_clock_outside_while_serving)
 {
 	g_auto(Server) server;
 	gint64 offset_ns;
@@ -69,7 +70,7 @@ static void test_clock_outside_while_serving(void)
 }
 
 /* A claim under way then gains nothing before the clock is right. */
-static void test_clock_outside_while_claiming(void)
+TEST("/keeper-clock/outside-while-claiming", test_clock_outside_while_claiming)
 {
 	g_auto(Server) server;
 	gint64 offset_ns;
@@ -91,7 +92,7 @@ static void test_clock_outside_while_claiming(void)
 }
 
 /* Handing back takes no clock. */
-static void test_stops_while_clock_outside(void)
+TEST("/keeper-clock/stops-while-outside", test_stops_while_clock_outside)
 {
 	g_auto(Server) server;
 	gint64 last;
@@ -128,7 +129,7 @@ static gboolean is_true_time(Server *server, gint64 true_ns)
 	return ABS(system_clock_offset_ns(&server->clock) - true_ns) < SECOND_NS;
 }
 
-static void test_registry_confirms(void)
+TEST("/keeper-clock/registry-confirms", test_registry_confirms)
 {
 	static const gint64 AHEAD_NS[] = {HOUR_NS, -HOUR_NS};
 
@@ -156,7 +157,7 @@ static void test_registry_confirms(void)
 }
 
 /* The registry's clock has moved, ours has not. */
-static void test_clock_differs(void)
+TEST("/keeper-clock/differs", test_clock_differs)
 {
 	g_auto(Server) server;
 	gint64 true_ns = start_ahead(&server, 0);
@@ -197,7 +198,7 @@ static void start_reclaiming(Server *server, gint64 *out_true_ns, gint64 *out_id
 	FAKE_SET(&server->fake, worker_id, 4);
 }
 
-static void test_reclaims(void)
+TEST("/keeper-clock/reclaims", test_reclaims)
 {
 	g_auto(Server) server;
 	gint64 true_ns, before, after;
@@ -224,7 +225,7 @@ static void test_reclaims(void)
 
 /* Without the registry there is no other worker ID to be had: the one that is held is kept, for
  * when the clock has come to where it was. */
-static void test_reclaims_when_reachable(void)
+TEST("/keeper-clock/reclaims-when-reachable", test_reclaims_when_reachable)
 {
 	g_auto(Server) server;
 	gint64 true_ns, before, id;
@@ -254,7 +255,7 @@ static void test_reclaims_when_reachable(void)
 }
 
 /* Another worker ID may not be free, or the registry not to be reached. */
-static void test_reclaims_later(void)
+TEST("/keeper-clock/reclaims-later", test_reclaims_later)
 {
 	g_auto(Server) server;
 	gint64 true_ns, before, id;
@@ -298,7 +299,7 @@ static Layout ending_in(gint64 days)
 	};
 }
 
-static void test_layout_ends_soon(void)
+TEST("/keeper-clock/layout-ends-soon", test_layout_ends_soon)
 {
 	static const struct {
 		gint64 days;
@@ -320,7 +321,7 @@ static void test_layout_ends_soon(void)
 }
 
 /* The clock goes on by almost a day and by a day, in one step, which is believed in the end. */
-static void test_layout_end_is_told_once_a_day(void)
+TEST("/keeper-clock/layout-end-is-told-once-a-day", test_layout_end_is_told_once_a_day)
 {
 	static const struct {
 		gint64 by_ns;
@@ -342,22 +343,4 @@ static void test_layout_end_is_told_once_a_day(void)
 		scripted_time_pass(G_USEC_PER_SEC);
 		g_assert_cmpuint(times_logged(LOG_LAYOUT_ENDS_SOON), ==, CASES[i].told);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/keeper-clock/outside", test_clock_outside);
-	g_test_add_func("/keeper-clock/outside-while-serving", test_clock_outside_while_serving);
-	g_test_add_func("/keeper-clock/outside-while-claiming", test_clock_outside_while_claiming);
-	g_test_add_func("/keeper-clock/stops-while-outside", test_stops_while_clock_outside);
-	g_test_add_func("/keeper-clock/registry-confirms", test_registry_confirms);
-	g_test_add_func("/keeper-clock/differs", test_clock_differs);
-	g_test_add_func("/keeper-clock/reclaims", test_reclaims);
-	g_test_add_func("/keeper-clock/reclaims-when-reachable", test_reclaims_when_reachable);
-	g_test_add_func("/keeper-clock/reclaims-later", test_reclaims_later);
-	g_test_add_func("/keeper-clock/layout-ends-soon", test_layout_ends_soon);
-	g_test_add_func("/keeper-clock/layout-end-is-told-once-a-day",
-			test_layout_end_is_told_once_a_day);
-	return g_test_run();
 }

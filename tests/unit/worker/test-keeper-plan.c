@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit-test.h"
 #include "worker/keeper-plan.h"
 
 /* In all cases the clock shows tick 1000, of 1 ms, at NOW. */
@@ -37,7 +38,7 @@ static void check(const char *name, KeeperPlanFacts facts, KeeperPlan expected, 
 	g_assert_cmpint(keeper_plan_ids_at_us(&facts), ==, ids_at_us);
 }
 
-static void test_without_lease(void)
+TEST("/keeper-plan/without-lease", test_without_lease)
 {
 	static const Case CASES[] = {
 		/* clang-format off */
@@ -77,7 +78,7 @@ static void test_without_lease(void)
 }
 
 /* An operation is under way, or the registry has said something. */
-static void test_without_lease_but_news(void)
+TEST("/keeper-plan/without-lease-but-news", test_without_lease_but_news)
 {
 	static const Case CASES[] = {
 		/* clang-format off */
@@ -125,7 +126,7 @@ static void test_without_lease_but_news(void)
 }
 
 /* The reservation is 1 s long; an extension now would reach tick 2000. */
-static void test_with_lease(void)
+TEST("/keeper-plan/with-lease", test_with_lease)
 {
 	enum { IDLE, WANTED };
 	static const struct {
@@ -214,7 +215,7 @@ static void test_with_lease(void)
 }
 
 /* What there is beside the times; the reservation is as above, and an extension is not due yet. */
-static void test_with_lease_and_news(void)
+TEST("/keeper-plan/with-lease-and-news", test_with_lease_and_news)
 {
 	static const Case CASES[] = {
 		/* clang-format off */
@@ -277,7 +278,7 @@ static void test_with_lease_and_news(void)
 }
 
 /* A clock that leaves the layout and comes back may do so in every state but the last. */
-static void test_moves(void)
+TEST("/keeper-plan/moves", test_moves)
 {
 	for (KeeperState state = KEEPER_STARTING; state < KEEPER_STOPPED; state++) {
 		g_assert_true(keeper_state_may_follow(state, KEEPER_STOPPED));
@@ -290,7 +291,7 @@ static void test_moves(void)
 	g_assert_false(keeper_state_may_follow(KEEPER_SERVING, KEEPER_STARTING));
 }
 
-static void test_backoff(void)
+TEST("/keeper-plan/backoff", test_backoff)
 {
 	static const struct {
 		guint failures;
@@ -308,7 +309,7 @@ static void test_backoff(void)
 }
 
 /* By the size of the fleet. */
-static void test_list_pause(void)
+TEST("/keeper-plan/list-pause", test_list_pause)
 {
 	static const struct {
 		guint n_workers;
@@ -327,7 +328,7 @@ static void test_list_pause(void)
 				==, CASES[i].pause_s);
 }
 
-static void test_list_age(void)
+TEST("/keeper-plan/list-age", test_list_age)
 {
 	static const struct {
 		guint n_workers;
@@ -350,7 +351,7 @@ static guint reads_of_fleet(guint n_workers)
 }
 
 /* What a fleet reads by itself in a second does not grow with it for ever. */
-static void test_reads_of_a_fleet(void)
+TEST("/keeper-plan/reads-of-a-fleet", test_reads_of_a_fleet)
 {
 	for (guint n_workers = 1; n_workers <= 1 << 20; n_workers *= 2) {
 		guint n_reads = reads_of_fleet(n_workers);
@@ -360,19 +361,4 @@ static void test_reads_of_a_fleet(void)
 		g_assert_cmpint(n_reads * (gint64)G_USEC_PER_SEC, <=, 4 * pause_us);
 		g_assert_cmpint((gint64)n_workers * n_reads * G_USEC_PER_SEC, <=, 1000 * pause_us);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/keeper-plan/without-lease", test_without_lease);
-	g_test_add_func("/keeper-plan/without-lease-but-news", test_without_lease_but_news);
-	g_test_add_func("/keeper-plan/with-lease", test_with_lease);
-	g_test_add_func("/keeper-plan/with-lease-and-news", test_with_lease_and_news);
-	g_test_add_func("/keeper-plan/moves", test_moves);
-	g_test_add_func("/keeper-plan/backoff", test_backoff);
-	g_test_add_func("/keeper-plan/list-pause", test_list_pause);
-	g_test_add_func("/keeper-plan/list-age", test_list_age);
-	g_test_add_func("/keeper-plan/reads-of-a-fleet", test_reads_of_a_fleet);
-	return g_test_run();
 }

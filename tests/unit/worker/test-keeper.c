@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/keeper.h"
 
+#include "tests/unit/unit-test.h"
 #include "tests/unit/worker/keeper-fixture.h"
 
-static void test_serves(void)
+TEST("/keeper/serves", test_serves)
 {
 	g_auto(Server) server;
 	KeeperStatus status;
@@ -27,7 +28,7 @@ static void test_serves(void)
 	WAIT_FOR(atomic_load(&server.changes) > 0);
 }
 
-static void test_lapses_when_idle(void)
+TEST("/keeper/lapses-when-idle", test_lapses_when_idle)
 {
 	g_auto(Server) server;
 	gint64 id;
@@ -48,7 +49,7 @@ static void test_lapses_when_idle(void)
 }
 
 /* Lengths double from the first to the longest. */
-static void test_lengths_grow(void)
+TEST("/keeper/lengths-grow", test_lengths_grow)
 {
 	static const gint64 LENGTHS[] = {400, 800, 1000, 1000};
 	g_auto(Server) server;
@@ -63,7 +64,7 @@ static void test_lengths_grow(void)
 		g_assert_cmpint(FAKE_GET(&server.fake, gained_ticks[i]), ==, LENGTHS[i]);
 }
 
-static void test_extension_fails(void)
+TEST("/keeper/extension-fails", test_extension_fails)
 {
 	g_auto(Server) server;
 	gint64 id, before, failed_us, failed_ms;
@@ -97,7 +98,7 @@ static void test_extension_fails(void)
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
 }
 
-static void test_extension_fails_for_good(void)
+TEST("/keeper/extension-fails-for-good", test_extension_fails_for_good)
 {
 	g_auto(Server) server;
 	g_autoptr(GError) error = NULL;
@@ -117,7 +118,7 @@ static void test_extension_fails_for_good(void)
 	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 1);
 }
 
-static void test_waits(void)
+TEST("/keeper/waits", test_waits)
 {
 	g_auto(Server) server;
 	gint64 retry_ms;
@@ -136,7 +137,7 @@ static void test_waits(void)
 	assert_logged(LOG_STATE, 2, "from=waiting to=serving");
 }
 
-static void test_stops_while_waiting(void)
+TEST("/keeper/stops-while-waiting", test_stops_while_waiting)
 {
 	g_auto(Server) server;
 
@@ -155,7 +156,7 @@ static void test_stops_while_waiting(void)
 	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
 }
 
-static void test_begins_later(void)
+TEST("/keeper/begins-later", test_begins_later)
 {
 	g_auto(Server) server;
 	gint64 first_tick;
@@ -170,7 +171,7 @@ static void test_begins_later(void)
 	g_assert_cmpint(tick_of_id(server_draw_in_time(&server)), >=, first_tick);
 }
 
-static void test_stops(void)
+TEST("/keeper/stops", test_stops)
 {
 	g_auto(Server) server;
 	gint64 last, id;
@@ -189,7 +190,7 @@ static void test_stops(void)
 	assert_logged(LOG_STATE, 2, "from=serving to=stopped");
 }
 
-static void test_hand_back_fails(void)
+TEST("/keeper/hand-back-fails", test_hand_back_fails)
 {
 	static const struct {
 		RegistryError code;
@@ -217,7 +218,7 @@ static void test_hand_back_fails(void)
 	}
 }
 
-static void test_never_started(void)
+TEST("/keeper/never-started", test_never_started)
 {
 	g_auto(Server) server;
 
@@ -230,7 +231,7 @@ static void test_never_started(void)
 }
 
 /* A call of the registry that does not come back: a disk that is stuck. */
-static void test_registry_hangs(void)
+TEST("/keeper/registry-hangs", test_registry_hangs)
 {
 	g_auto(Server) server;
 
@@ -254,7 +255,7 @@ static void test_registry_hangs(void)
 }
 
 /* It does not even begin to extend, so that no operation is under way. */
-static void test_upkeep_hangs(void)
+TEST("/keeper/upkeep-hangs", test_upkeep_hangs)
 {
 	g_auto(Server) server;
 
@@ -277,7 +278,8 @@ static void test_upkeep_hangs(void)
 
 /* A claim that was written long before it is known: who hears of it finds a server that serves, for
  * nobody tells again. */
-static void test_claim_takes_longer_than_its_reservation(void)
+TEST("/keeper/claim-takes-longer-than-its-reservation",
+     test_claim_takes_longer_than_its_reservation)
 {
 	g_auto(Server) server;
 
@@ -296,7 +298,7 @@ static void test_claim_takes_longer_than_its_reservation(void)
 	WAIT_FOR(server.told == KEEPER_SERVING);
 }
 
-static void test_hand_back_hangs(void)
+TEST("/keeper/hand-back-hangs", test_hand_back_hangs)
 {
 	g_auto(Server) server;
 
@@ -329,7 +331,7 @@ static void let_it_go_round(Server *server)
 
 /* The end was computed when it began. So when the next one is due counts from there, or less than
  * three quarters would be in hand. */
-static void test_extension_is_confirmed_late(void)
+TEST("/keeper/extension-is-confirmed-late", test_extension_is_confirmed_late)
 {
 	g_auto(Server) server;
 	gint64 confirmed_us;
@@ -380,14 +382,14 @@ static void check_stops_while_claiming(int cancel_code)
 	}
 }
 
-static void test_stops_while_claiming(void)
+TEST("/keeper/stops-while-claiming", test_stops_while_claiming)
 {
 	check_stops_while_claiming(REGISTRY_ERROR_FAILED);
 	check_stops_while_claiming(WORKS);
 }
 
 /* Who must answer is away: that is waited for as long as the stop may take, and ends in order. */
-static void test_hand_back_is_given_up(void)
+TEST("/keeper/hand-back-is-given-up", test_hand_back_is_given_up)
 {
 	enum { STOP_MS = 300, ROUND_MS = 100 };
 	g_auto(Server) server;
@@ -408,7 +410,7 @@ static void test_hand_back_is_given_up(void)
 }
 
 /* A registry without cancel, or one that is past the point: the stop waits. */
-static void test_stop_waits(void)
+TEST("/keeper/stop-waits", test_stop_waits)
 {
 	g_auto(Server) server;
 
@@ -432,7 +434,7 @@ static void test_stop_waits(void)
 }
 
 /* By itself the keeper looks at the clock ten times a second, and no more often. */
-static void test_polls_in_time(void)
+TEST("/keeper/polls-in-time", test_polls_in_time)
 {
 	enum { POLLS = 100 };
 	g_auto(Server) server;
@@ -449,7 +451,7 @@ static void test_polls_in_time(void)
 }
 
 /* What was written long ago has less in hand, and is extended the sooner. */
-static void test_claim_is_confirmed_late(void)
+TEST("/keeper/claim-is-confirmed-late", test_claim_is_confirmed_late)
 {
 	g_auto(Server) server;
 
@@ -476,7 +478,7 @@ static gint64 now_tick(const Server *server)
 
 /* A reservation has as many ticks as cover its length, and is extended when a quarter of that has
  * passed. */
-static void test_lengths_in_ticks(void)
+TEST("/keeper/ticks/lengths", test_lengths_in_ticks)
 {
 	static const struct {
 		gint64 length_ms, ticks;
@@ -509,7 +511,7 @@ static void test_lengths_in_ticks(void)
 }
 
 /* The last ID may be ahead by 10 ms, which is no tick. */
-static void test_reclaims_in_ticks(void)
+TEST("/keeper/ticks/reclaims", test_reclaims_in_ticks)
 {
 	g_auto(Server) server;
 	gint64 offset_ns, id;
@@ -526,34 +528,4 @@ static void test_reclaims_in_ticks(void)
 	FAKE_SET(&server.fake, worker_id, 4);
 	WAIT_FOR(FAKE_GET(&server.fake, claims) == 2);
 	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 1);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/keeper/serves", test_serves);
-	g_test_add_func("/keeper/lapses-when-idle", test_lapses_when_idle);
-	g_test_add_func("/keeper/lengths-grow", test_lengths_grow);
-	g_test_add_func("/keeper/extension-fails", test_extension_fails);
-	g_test_add_func("/keeper/extension-fails-for-good", test_extension_fails_for_good);
-	g_test_add_func("/keeper/waits", test_waits);
-	g_test_add_func("/keeper/stops-while-waiting", test_stops_while_waiting);
-	g_test_add_func("/keeper/begins-later", test_begins_later);
-	g_test_add_func("/keeper/stops", test_stops);
-	g_test_add_func("/keeper/hand-back-fails", test_hand_back_fails);
-	g_test_add_func("/keeper/never-started", test_never_started);
-	g_test_add_func("/keeper/registry-hangs", test_registry_hangs);
-	g_test_add_func("/keeper/upkeep-hangs", test_upkeep_hangs);
-	g_test_add_func("/keeper/claim-takes-longer-than-its-reservation",
-			test_claim_takes_longer_than_its_reservation);
-	g_test_add_func("/keeper/hand-back-hangs", test_hand_back_hangs);
-	g_test_add_func("/keeper/extension-is-confirmed-late", test_extension_is_confirmed_late);
-	g_test_add_func("/keeper/stops-while-claiming", test_stops_while_claiming);
-	g_test_add_func("/keeper/hand-back-is-given-up", test_hand_back_is_given_up);
-	g_test_add_func("/keeper/stop-waits", test_stop_waits);
-	g_test_add_func("/keeper/polls-in-time", test_polls_in_time);
-	g_test_add_func("/keeper/claim-is-confirmed-late", test_claim_is_confirmed_late);
-	g_test_add_func("/keeper/ticks/lengths", test_lengths_in_ticks);
-	g_test_add_func("/keeper/ticks/reclaims", test_reclaims_in_ticks);
-	return g_test_run();
 }

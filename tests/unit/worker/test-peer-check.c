@@ -4,7 +4,8 @@
 #include <unistd.h>
 
 #include "tests/unit/client/fake-server.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
+#include "tests/unit/unit-test.h"
 #include "worker/zookeeper/peer-check.h"
 
 #define DATACENTER_ID 3
@@ -75,7 +76,7 @@ static PeerCheck *asker_begin(Asker *self)
 static void asker_run(Asker *self, PeerReport *out_report)
 {
 	g_autoptr(PeerCheck) check = asker_begin(self);
-	struct timespec limit = {.tv_sec = g_get_real_time() / G_USEC_PER_SEC + PATIENCE_S};
+	struct timespec limit = {.tv_sec = g_get_real_time() / G_USEC_PER_SEC + HANG_GUARD_S};
 	PeerReport again = {0};
 
 	pthread_mutex_lock(&self->mutex);
@@ -93,7 +94,7 @@ static void asker_add(Asker *self, const char *address, const char *nonce, gint 
 	g_ptr_array_add(self->peers, peer_new(address, nonce, worker_id));
 }
 
-static void test_nobody_to_ask(void)
+TEST("/peer-check/nobody-to-ask", test_nobody_to_ask)
 {
 	g_auto(Asker) asker;
 	g_auto(PeerReport) report = {0};
@@ -118,7 +119,7 @@ static FakeNext answer_as_server(const FakeRequest *request, GByteArray *out,
 	return FAKE_KEEP;
 }
 
-static void test_servers_that_agree(void)
+TEST("/peer-check/servers-that-agree", test_servers_that_agree)
 {
 	g_autoptr(FakeServer) server = fake_server_new(answer_as_server, NULL);
 	const char *address = fake_server_text(server);
@@ -138,7 +139,7 @@ static void test_servers_that_agree(void)
 	g_assert_cmpuint(report.contradictions->len, ==, 0);
 }
 
-static void test_servers_that_contradict(void)
+TEST("/peer-check/servers-that-contradict", test_servers_that_contradict)
 {
 	static const struct {
 		guint datacenter_id;
@@ -184,7 +185,7 @@ static FakeNext answer_as_of_2010(const FakeRequest *request, GByteArray *out, g
 	return FAKE_KEEP;
 }
 
-static void test_servers_without_get_worker(void)
+TEST("/peer-check/servers-without-get-worker", test_servers_without_get_worker)
 {
 	static const struct {
 		gboolean has_ids;
@@ -226,7 +227,7 @@ static FakeNext answer_extreme_time(const FakeRequest *request, GByteArray *out,
 	return FAKE_KEEP;
 }
 
-static void test_extreme_times(void)
+TEST("/peer-check/extreme-times", test_extreme_times)
 {
 	static const gint64 TIMES_MS[] = {G_MININT64, -1, G_MAXINT64};
 
@@ -253,7 +254,8 @@ static FakeNext answer_nonsense(const FakeRequest *request G_GNUC_UNUSED, GByteA
 	return FAKE_CLOSE;
 }
 
-static void test_the_unreachable_do_not_hold_up_the_report(void)
+TEST("/peer-check/the-unreachable-do-not-hold-up-the-report",
+     test_the_unreachable_do_not_hold_up_the_report)
 {
 	g_autofree char *silent = NULL, *refusing = NULL;
 	int silent_fd = fake_silent_new(TRUE, &silent);
@@ -280,7 +282,7 @@ static void test_the_unreachable_do_not_hold_up_the_report(void)
 }
 
 /* Whoever is refused at once is not waited for. */
-static void test_a_report_comes_as_soon_as_it_can(void)
+TEST("/peer-check/a-report-comes-as-soon-as-it-can", test_a_report_comes_as_soon_as_it_can)
 {
 	g_autofree char *refusing = NULL;
 	int refusing_fd = fake_silent_new(FALSE, &refusing);
@@ -327,7 +329,7 @@ static FakeNext answer_when_told(const FakeRequest *request, GByteArray *out, gp
 	return FAKE_KEEP;
 }
 
-static void test_free_neither_waits_nor_reports(void)
+TEST("/peer-check/free-neither-waits-nor-reports", test_free_neither_waits_nor_reports)
 {
 	Gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, FALSE, FALSE};
 	g_autoptr(FakeServer) server = fake_server_new(answer_when_told, &gate);
@@ -345,21 +347,4 @@ static void test_free_neither_waits_nor_reports(void)
 	/* returns when the asker has closed its connection */
 	g_clear_pointer(&server, fake_server_free);
 	g_assert_cmpuint(asker.n_done, ==, 0);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/peer-check/nobody-to-ask", test_nobody_to_ask);
-	g_test_add_func("/peer-check/servers-that-agree", test_servers_that_agree);
-	g_test_add_func("/peer-check/servers-that-contradict", test_servers_that_contradict);
-	g_test_add_func("/peer-check/servers-without-get-worker", test_servers_without_get_worker);
-	g_test_add_func("/peer-check/extreme-times", test_extreme_times);
-	g_test_add_func("/peer-check/the-unreachable-do-not-hold-up-the-report",
-			test_the_unreachable_do_not_hold_up_the_report);
-	g_test_add_func("/peer-check/a-report-comes-as-soon-as-it-can",
-			test_a_report_comes_as_soon_as_it_can);
-	g_test_add_func("/peer-check/free-neither-waits-nor-reports",
-			test_free_neither_waits_nor_reports);
-	return g_test_run();
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "tests/unit/unit-test.h"
 #include "worker/zookeeper/peer-report.h"
 
 #define DATACENTER_ID 3
@@ -64,7 +65,7 @@ static const struct {
 	/* clang-format on */
 };
 
-static void test_one_peer(void)
+TEST("/peer-report/one-peer", test_one_peer)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(ONE_PEER); i++) {
 		g_autoptr(GPtrArray) peers = make_peers(1, &ONE_PEER[i].claimed);
@@ -89,7 +90,7 @@ static void test_one_peer(void)
 	}
 }
 
-static void test_no_peer_no_contradiction(void)
+TEST("/peer-report/no-peer-no-contradiction", test_no_peer_no_contradiction)
 {
 	g_autoptr(GPtrArray) peers = make_peers(0, NULL);
 	g_auto(PeerReport) report = {0};
@@ -125,7 +126,7 @@ static const struct {
 	{4, {0, 0, 0, 0}, 0, 0},
 };
 
-static void test_the_median_of_the_clocks_decides(void)
+TEST("/peer-report/the-median-of-the-clocks-decides", test_the_median_of_the_clocks_decides)
 {
 	static const gint WORKER_IDS[MAX_PEERS] = {1, 2, 3, 4};
 
@@ -179,7 +180,7 @@ static void judge(const char *answers, PeerReport *out_report)
 	peer_report_judge(peers, said, DATACENTER_ID, OFFSET_MS, MAX_SKEW_MS, out_report);
 }
 
-static void test_only_the_same_contradiction_confirms(void)
+TEST("/peer-report/only-the-same-contradiction-confirms", test_only_the_same_contradiction_confirms)
 {
 	static const struct {
 		const char *earlier, *later;
@@ -214,16 +215,4 @@ static void test_only_the_same_contradiction_confirms(void)
 		if (message != NULL)
 			g_assert_true(g_str_has_prefix(message, CASES[i].message));
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/peer-report/one-peer", test_one_peer);
-	g_test_add_func("/peer-report/no-peer-no-contradiction", test_no_peer_no_contradiction);
-	g_test_add_func("/peer-report/the-median-of-the-clocks-decides",
-			test_the_median_of_the_clocks_decides);
-	g_test_add_func("/peer-report/only-the-same-contradiction-confirms",
-			test_only_the_same_contradiction_confirms);
-	return g_test_run();
 }

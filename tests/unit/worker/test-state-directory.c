@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/unit-test.h"
 #include "tests/unit/worker/state-fixture.h"
 #include "worker/registry.h"
 
@@ -42,7 +43,7 @@ static void assert_refused(const char *path, RegistryError code, const char *mes
 	g_assert_nonnull(strstr(error->message, message));
 }
 
-static void test_dangling_link(void)
+TEST("/state-directory/dangling-link", test_dangling_link)
 {
 	g_autoptr(StateFixture) fixture = state_fixture_new();
 	g_autofree char *link = g_build_filename(fixture, "link", NULL);
@@ -53,7 +54,7 @@ static void test_dangling_link(void)
 	assert_refused(below, REGISTRY_ERROR_FAILED, "cannot follow the link ");
 }
 
-static void test_mode(void)
+TEST("/state-directory/mode", test_mode)
 {
 	static const struct {
 		mode_t mode;
@@ -103,7 +104,7 @@ static void make_huge(const char *path)
 }
 
 /* A file that somebody else has put there is neither followed nor waited for. */
-static void test_planted(void)
+TEST("/state-directory/planted", test_planted)
 {
 	static const struct {
 		void (*make)(const char *path);
@@ -141,7 +142,7 @@ static void test_planted(void)
 	}
 }
 
-static void test_replace(void)
+TEST("/state-directory/replace", test_replace)
 {
 	g_autoptr(StateFixture) fixture = state_fixture_new();
 	g_autoptr(StateDirectory) directory = open_directory(fixture);
@@ -174,7 +175,7 @@ static void test_replace(void)
 
 /* Whether what was written is still what stands there, by its name in the directory as it was
  * opened, and by its path. */
-static void test_is_at(void)
+TEST("/state-directory/is-at", test_is_at)
 {
 	g_autoptr(StateFixture) fixture = state_fixture_new();
 	g_autofree char *path = g_build_filename(fixture, "state", NULL);
@@ -219,7 +220,7 @@ static void count_up(const char *path, guint times)
 	_exit(0);
 }
 
-static void test_concurrent_replace(void)
+TEST("/state-directory/concurrent-replace", test_concurrent_replace)
 {
 	enum { PROCESSES = 4, TIMES = 50 };
 	g_autoptr(StateFixture) directory = state_fixture_new();
@@ -241,7 +242,7 @@ static void test_concurrent_replace(void)
 }
 
 /* The lock's holder hangs: that must not hang whoever wants it next. */
-static void test_locked(void)
+TEST("/state-directory/locked", test_locked)
 {
 	g_autoptr(StateFixture) fixture = state_fixture_new();
 	g_autoptr(StateDirectory) directory = open_directory(fixture);
@@ -258,7 +259,7 @@ static void test_locked(void)
 	g_assert_true(state_directory_replace(directory, NAME, NULL, "one", NULL, NULL));
 }
 
-static void test_clean(void)
+TEST("/state-directory/clean", test_clean)
 {
 	g_autoptr(StateFixture) fixture = state_fixture_new();
 	g_autoptr(StateDirectory) directory = open_directory(fixture);
@@ -274,7 +275,7 @@ static void test_clean(void)
 }
 
 /* What is there may be about to get its name. */
-static void test_clean_while_locked(void)
+TEST("/state-directory/clean-while-locked", test_clean_while_locked)
 {
 	g_autoptr(StateFixture) fixture = state_fixture_new();
 	g_autoptr(StateDirectory) directory = open_directory(fixture);
@@ -287,19 +288,4 @@ static void test_clean_while_locked(void)
 	g_assert_no_errno(flock(holder, LOCK_UN));
 	state_directory_clean(directory, NAME);
 	g_assert_cmpuint(state_fixture_count(fixture, ""), ==, 0);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/state-directory/dangling-link", test_dangling_link);
-	g_test_add_func("/state-directory/mode", test_mode);
-	g_test_add_func("/state-directory/planted", test_planted);
-	g_test_add_func("/state-directory/is-at", test_is_at);
-	g_test_add_func("/state-directory/replace", test_replace);
-	g_test_add_func("/state-directory/concurrent-replace", test_concurrent_replace);
-	g_test_add_func("/state-directory/locked", test_locked);
-	g_test_add_func("/state-directory/clean", test_clean);
-	g_test_add_func("/state-directory/clean-while-locked", test_clean_while_locked);
-	return g_test_run();
 }

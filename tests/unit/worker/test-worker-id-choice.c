@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit-test.h"
 #include "worker/zookeeper/worker-id-choice.h"
 
 /* Listings */
@@ -135,7 +136,7 @@ static const struct {
 	/* clang-format on */
 };
 
-static void test_choose(void)
+TEST("/worker-id-choice/choose", test_choose)
 {
 	for (guint i = 0; i < G_N_ELEMENTS(CHOICES); i++) {
 		guint n_rows = 0;
@@ -222,7 +223,7 @@ static const struct {
 	/* clang-format on */
 };
 
-static void test_order(void)
+TEST("/worker-id-choice/order", test_order)
 {
 	for (guint i = 0; i < G_N_ELEMENTS(ORDER); i++) {
 		g_auto(ZookeeperListing) listing =
@@ -251,7 +252,7 @@ static void test_order(void)
 }
 
 /* Those that look together take different ones, and no new one too many. */
-static void test_together(void)
+TEST("/worker-id-choice/together", test_together)
 {
 	enum { N_STARTERS = 24, N_RECORDS = 10 };
 	gboolean taken[N_STARTERS] = {FALSE};
@@ -286,7 +287,7 @@ static void test_together(void)
 }
 
 /* Each with the reservation that it holds, not with one that it has left behind. */
-static void test_workers(void)
+TEST("/zookeeper-listing/workers", test_workers)
 {
 	static const Row ROWS[] = {{0, 1200, "left", NULL},
 				   {1, 1500, "two", NULL},
@@ -309,7 +310,7 @@ static void test_workers(void)
 	}
 }
 
-static void test_describe(void)
+TEST("/worker-id-choice/describe", test_describe)
 {
 	static const Row ROWS[] = {{0, 5, "alive", NULL},
 				   {1, 5, "dead", NULL},
@@ -329,7 +330,7 @@ static void test_describe(void)
 }
 
 /* However many are in the way: few by name, in order. */
-static void test_describe_many(void)
+TEST("/worker-id-choice/describe/many", test_describe_many)
 {
 	static const LiveRow ALIVE[] = {{"alive", -1, 1}, {NULL, -1, 0}};
 	const WorkerIdWish any = {MINE, .worker_id = -1, .n_workers = 1024, .now_tick = 1000};
@@ -353,7 +354,7 @@ static void test_describe_many(void)
 			"4 are damaged (first worker 1020)");
 }
 
-static void test_describe_floor(void)
+TEST("/worker-id-choice/describe/floor", test_describe_floor)
 {
 	static const Row ROWS[] = {{2, 1500, "dead", NULL}};
 	const WorkerIdWish any = {MINE, .worker_id = -1, .n_workers = 4, .now_tick = 1000};
@@ -368,17 +369,4 @@ static void test_describe_floor(void)
 	g_assert_cmpstr(text, ==,
 			"datacenter 3 is quarantined until 2010-11-04T01:42:56.157Z by an operator "
 			"(snowflakectl registry quarantine)");
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/worker-id-choice/choose", test_choose);
-	g_test_add_func("/worker-id-choice/order", test_order);
-	g_test_add_func("/worker-id-choice/together", test_together);
-	g_test_add_func("/zookeeper-listing/workers", test_workers);
-	g_test_add_func("/worker-id-choice/describe", test_describe);
-	g_test_add_func("/worker-id-choice/describe/many", test_describe_many);
-	g_test_add_func("/worker-id-choice/describe/floor", test_describe_floor);
-	return g_test_run();
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit-test.h"
 #include "worker/zookeeper/plan.h"
 
 #define MINE "nonce-mine"
@@ -10,7 +11,7 @@
 	.now_us = NOW, .connected = TRUE, .prepared = TRUE, .secured = TRUE, .claim = CLAIM_MADE
 
 /* tests/simulation fails if one of the other rules is broken. */
-static void test_next(void)
+TEST("/zookeeper-plan/next", test_next)
 {
 	static const struct {
 		const char *name;
@@ -48,7 +49,7 @@ static void test_next(void)
 	}
 }
 
-static void test_repay_pause(void)
+TEST("/zookeeper-plan/repay-pause", test_repay_pause)
 {
 	static const struct {
 		guint tries;
@@ -61,7 +62,7 @@ static void test_repay_pause(void)
 }
 
 /* A write on version 4, with end 100, of the end 200. */
-static void test_settle(void)
+TEST("/zookeeper-plan/settle", test_settle)
 {
 	static const struct {
 		const char *name;
@@ -113,13 +114,4 @@ static void test_settle(void)
 						      CASES[i].version),
 				==, CASES[i].settlement);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/zookeeper-plan/next", test_next);
-	g_test_add_func("/zookeeper-plan/repay-pause", test_repay_pause);
-	g_test_add_func("/zookeeper-plan/settle", test_settle);
-	return g_test_run();
 }
