@@ -12,8 +12,8 @@
 #include "common/log.h"
 #include "tests/unit/common/certificate.h"
 #include "tests/unit/common/tls-line.h"
-#include "tests/unit/open-fds.h"
 #include "tests/unit/hang-guard.h"
+#include "tests/unit/open-fds.h"
 
 #define UNIT_TEST_SET_UP    set_up_all
 #define UNIT_TEST_TEAR_DOWN tear_down_all

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "common/local-socket.h"
-#include "tests/unit/open-fds.h"
 #include "tests/unit/hang-guard.h"
+#include "tests/unit/open-fds.h"
 
 #define UNIT_TEST_SET_UP    set_up_all
 #define UNIT_TEST_TEAR_DOWN tear_down_all

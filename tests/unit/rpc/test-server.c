@@ -16,8 +16,8 @@
 #include "common/log.h"
 #include "server/fast-path.h"
 #include "tests/unit/common/certificate.h"
-#include "tests/unit/open-fds.h"
 #include "tests/unit/hang-guard.h"
+#include "tests/unit/open-fds.h"
 #include "tests/unit/server/stack.h"
 #include "tests/unit/server/wire.h"
 

@@ -16,7 +16,7 @@
 /* Lets time pass until what must come has come. */
 #define WAIT_FOR(condition)                                                                        \
 	do {                                                                                       \
-		gint64 give_up_us_ = g_get_monotonic_time() + HANG_GUARD_US;                         \
+		gint64 give_up_us_ = g_get_monotonic_time() + HANG_GUARD_US;                       \
                                                                                                    \
 		scripted_time_settle();                                                            \
 		while (!(condition)) {                                                             \
