@@ -93,7 +93,7 @@ def unit_tests(name, tiers, *under):
     return Step(f"{name}: unit tests", tiers, COMPUTES, (f"{name}: build",), (
         "sh", "-c", script, str(directory / "meson-logs" / "testlog.json"), *under,
         "meson", "test", "-C", str(directory), "--no-rebuild", "--print-errorlogs"),
-        meson(directory), {} if name == "release" else {
+        meson(directory), {"GOCACHE": GO_CACHE} if name == "release" else {
             **SANITIZED,
             # what GLib keeps for itself ThreadSanitizer does not see change hands
             **({"G_SLICE": "always-malloc"} if name == "tsan" else {})})
