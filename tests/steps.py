@@ -142,14 +142,14 @@ def table(chaos_s):
     under = without_randomization()
     return [
         build("release", ALL, "--buildtype=release"),
-        Step("tests/run: self-test", ALL, COMPUTES, (), program("tests/run", "--self-test"),
-             suite("runner")),
-        Step("lint: self-test", ALL, COMPUTES, (), program("tests/lint", "--self-test"), check),
-        Step("lint", ALL, COMPUTES, (), program("tests/lint"), check),
         build("asan", MORE, "-Db_sanitize=address,undefined", *WATCHED),
         # with clang, so that its warnings need no separate build
         build("tsan", MORE, "-Db_sanitize=thread", "-Db_lundef=false", *WATCHED, CC="clang",
               CXX="clang++"),
+        Step("tests/run: self-test", ALL, COMPUTES, (), program("tests/run", "--self-test"),
+             suite("runner")),
+        Step("lint: self-test", ALL, COMPUTES, (), program("tests/lint", "--self-test"), check),
+        Step("lint", ALL, COMPUTES, (), program("tests/lint"), check),
         unit_tests("release", ALL),
         unit_tests("asan", MORE),
         unit_tests("tsan", MORE, *under),

@@ -144,7 +144,8 @@ def make_fast_compiler(scratch):
     if javac := shutil.which("javac"):
         (scratch / "bin").mkdir()
         program = scratch / "bin" / "javac"
-        program.write_text(f'#!/bin/sh\nexec {javac} -J-XX:TieredStopAtLevel=1 "$@"\n')
+        options = "-J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC"
+        program.write_text(f'#!/bin/sh\nexec {javac} {options} "$@"\n')
         program.chmod(0o755)
 
 
