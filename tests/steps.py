@@ -92,7 +92,7 @@ def unit_tests(name, tiers, *under):
     return Step(f"{name}: unit tests", tiers, COMPUTES, (f"{name}: build",), (
         "sh", "-c", script, str(directory / "meson-logs" / "testlog.json"), *under,
         "meson", "test", "-C", str(directory), "--no-rebuild", "--print-errorlogs"),
-        meson(directory), {} if name == "release" else {
+        meson(directory), {"GOCACHE": GO_CACHE} if name == "release" else {
             **SANITIZED,
             # what GLib keeps for itself ThreadSanitizer does not see change hands
             **({"G_SLICE": "always-malloc"} if name == "tsan" else {})})
@@ -141,14 +141,14 @@ def table(chaos_s):
     under = without_randomization()
     return [
         build("release", ALL, "--buildtype=release"),
-        Step("tests/run: self-test", ALL, COMPUTES, (), program("tests/run", "--self-test"),
-             suite("runner")),
-        Step("lint: self-test", ALL, COMPUTES, (), program("tests/lint", "--self-test"), check),
-        Step("lint", ALL, COMPUTES, (), program("tests/lint"), check),
         build("asan", MORE, "-Db_sanitize=address,undefined", *WATCHED),
         # with clang, so that its warnings need no separate build
         build("tsan", MORE, "-Db_sanitize=thread", "-Db_lundef=false", *WATCHED, CC="clang",
               CXX="clang++"),
+        Step("tests/run: self-test", ALL, COMPUTES, (), program("tests/run", "--self-test"),
+             suite("runner")),
+        Step("lint: self-test", ALL, COMPUTES, (), program("tests/lint", "--self-test"), check),
+        Step("lint", ALL, COMPUTES, (), program("tests/lint"), check),
         unit_tests("release", ALL),
         unit_tests("asan", MORE),
         unit_tests("tsan", MORE, *under),

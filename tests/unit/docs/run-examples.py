@@ -8,6 +8,7 @@ and then against what is not one that works: each says so, and ends; in one line
 the packages, which catch no error. One whose tools are not installed is skipped, and said to be.
 Prints TAP.
 """
+import concurrent.futures
 import contextlib
 import functools
 import os
@@ -31,6 +32,7 @@ WORKER_ID = 7
 OTHER_WORKER_ID = 8
 START_LIMIT_S = 30
 RUN_LIMIT_S = 240
+AT_A_TIME = 4
 END_LIMIT_S = 90  # the examples wait for 2 or 3 s; the rest is for a machine that is busy
 
 NEEDS = {
@@ -129,12 +131,22 @@ def environment(build, port, scratch):
     return {
         **os.environ,
         "LD_LIBRARY_PATH": f"{build / 'client'}:{build / 'node'}",
-        "PATH": f"{build / TOOLS}:{os.environ['PATH']}",
+        "PATH": f"{build / TOOLS}:{scratch / 'bin'}:{os.environ['PATH']}",
         "PKG_CONFIG_PATH": str(build / "meson-uninstalled"),
         "STATE_DIRECTORY": str(scratch / "own"),
         "SNOWFLAKE_SERVERS": f"127.0.0.1:{port}",
         "TREE": str(ROOT),
     }
+
+
+def make_fast_compiler(scratch):
+    """Writes a javac that spends no time on optimizing itself."""
+    if javac := shutil.which("javac"):
+        (scratch / "bin").mkdir()
+        program = scratch / "bin" / "javac"
+        options = "-J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC"
+        program.write_text(f'#!/bin/sh\nexec {javac} {options} "$@"\n')
+        program.chmod(0o755)
 
 
 def call(commands, directory, settings, limit_s, stderr):
@@ -245,14 +257,21 @@ class Report:
         self._count = 0
 
     def run(self, case, port, problem_of):
-        """problem_of(NAME, COMMANDS, DIRECTORY, ENVIRONMENT): what is wrong, or None"""
+        """problem_of(NAME, COMMANDS, DIRECTORY, ENVIRONMENT): what is wrong, or None. Most examples
+        wait for most of their time, so several run at a time."""
         settings = environment(self._build, port, self._scratch)
-        for name, (_, commands) in self._shown.items():
-            if (name in ALONE) != (problem_of is problem_alone):
-                continue
+
+        def outcome(name):
             absent = [str(tool) for tool in NEEDS[name] if not is_there(tool)]
-            problem = None if absent else problem_of(
-                name, commands or f"sh -e {name}", self._scratch / name, settings)
+            commands = self._shown[name][1] or f"sh -e {name}"
+            return absent, None if absent else problem_of(
+                name, commands, self._scratch / name, settings)
+
+        names = [name for name in self._shown
+                 if (name in ALONE) == (problem_of is problem_alone)]
+        with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as threads:
+            outcomes = list(threads.map(outcome, names))
+        for name, (absent, problem) in zip(names, outcomes):
             self._count += 1
             print(f"{'not ok' if problem else 'ok'} {self._count} {name}: {case}"
                   + (f" # SKIP not installed: {' '.join(absent)}" if absent else ""), flush=True)
@@ -285,6 +304,7 @@ def main(snowflaked, snowflakectl):
     build = pathlib.Path(snowflakectl).resolve().parents[1]
     with tempfile.TemporaryDirectory(prefix="snowflake-examples-") as name:
         scratch = pathlib.Path(name)
+        make_fast_compiler(scratch)
         report = Report(build, scratch)
         servers = [Server.issuing(snowflaked, scratch, worker_id)
                    for worker_id in (WORKER_ID, OTHER_WORKER_ID)]
