@@ -158,8 +158,12 @@ MUTANTS = [
            (KEEPER, "reach_ticks(self, self->registry->first_length_ms)",
                     "ticks_of(self, self->registry->first_length_ms)")),
     # claims
-    mutant("a server takes any claim of the listing for its own", ZOOKEEPER,
-           (CLAIM, "if (claim->session == self->connection.session_id &&", "if (")),
+    masked("a server takes the claim of an earlier session for its own", ZOOKEEPER,
+           "the watch on the claim, which goes with that session",
+           [(CLAIM, "if (claim->session == self->connection.session_id &&", "if (")],
+           (EVENTS, "\telse if (message->gone)\n\t\tzookeeper_claim_lose(self);\n", ""),
+           (EVENTS, "message->outcome == ZOOKEEPER_NO_NODE) {\n\t\tzookeeper_claim_lose(self);\n",
+                    "message->outcome == ZOOKEEPER_NO_NODE) {\n")),
     mutant("an extension needs no claim", ZOOKEEPER,
            (RESERVATION, "\tcommit(self,\n\t       &(ZookeeperWrite){.type = ZOOKEEPER_CHECK, "
                          ".path = self->claim.path, .version = -1});",
