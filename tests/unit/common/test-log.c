@@ -134,17 +134,6 @@ static void log_each_event(void)
 	g_assert_cmpuint(g_strv_length(event_lines), ==, LOG_N_EVENTS);
 }
 
-/* Each event has a name of its own, fit for a value without quotes. */
-TEST("/log/events", test_events)
-{
-	g_autoptr(GHashTable) names = g_hash_table_new(g_str_hash, g_str_equal);
-
-	for (char **line = event_lines; *line != NULL; line++) {
-		assert_matches(*line, TIME "(error|warning|info|debug) event=[a-z]+(-[a-z]+)* a=1");
-		g_assert_true(g_hash_table_add(names, strstr(*line, "event=")));
-	}
-}
-
 /* Logs @event again and again until its second line is out; returns that line, and how often it was
  * logged before. */
 static char *second_line(LogEvent event, guint *out_before)
@@ -404,56 +393,46 @@ TEST("/log/threads", test_threads)
 	}
 }
 
-/* The manual has an entry for each event, with its level, and for nothing else. */
-TEST("/log/manual", test_manual)
+/* Each event has a name of its own, fit for a value without quotes. The manual has an entry for
+ * each, with its level, and for nothing else; and its ID, in a table that is printed if it is
+ * wrong. */
+TEST("/log/events", test_events)
 {
 	g_autofree char *path =
 		g_test_build_filename(G_TEST_DIST, "docs", "man", "snowflaked.8", NULL);
+	g_autoptr(GHashTable) names = g_hash_table_new(g_str_hash, g_str_equal);
+	g_autoptr(GString) table = g_string_new("\n.nf\n");
 	g_autofree char *manual = NULL;
 	g_auto(GStrv) entries = NULL;
+	char *ids;
 
 	g_assert_true(g_file_get_contents(path, &manual, NULL, NULL));
-	manual[strstr(manual, "\n.SS Message IDs\n") - manual] = '\0';
+	ids = strstr(manual, "\n.SS Message IDs\n");
+	g_assert_nonnull(ids);
+	*ids = '\0';
 	entries = g_strsplit(strstr(manual, "\n.SS Events\n"), "\n.TP\n", -1);
 	g_assert_cmpuint(g_strv_length(entries), ==, LOG_N_EVENTS + 1);
 	for (LogEvent event = 0; event < LOG_N_EVENTS; event++) {
 		/* time, level, event=... */
 		g_auto(GStrv) words = g_strsplit(event_lines[event], " ", 0);
-		g_autoptr(GString) name = g_string_new(strchr(words[2], '=') + 1);
-		g_autofree char *begin = NULL;
+		const char *name = strchr(words[2], '=') + 1;
+		g_auto(GStrv) parts = g_strsplit(name, "-", 0);
+		g_autofree char *written = g_strjoinv("\\-", parts);
+		g_autofree char *begin = g_strdup_printf(".B %s\n(%s)", written, words[1]);
+		g_autofree char *id = log_line_message_id(name);
 
-		g_string_replace(name, "-", "\\-", 0);
-		begin = g_strdup_printf(".B %s\n(%s)", name->str, words[1]);
+		assert_matches(event_lines[event],
+			       TIME "(error|warning|info|debug) event=[a-z]+(-[a-z]+)* a=1");
+		g_assert_true(g_hash_table_add(names, strstr(event_lines[event], "event=")));
 		g_test_message("%s", begin);
 		g_assert_true(g_str_has_prefix(entries[event + 1], begin));
-	}
-}
-
-/* ... and the ID of each, in its table; which is printed as it should be. */
-TEST("/log/manual-ids", test_manual_ids)
-{
-	g_autofree char *path =
-		g_test_build_filename(G_TEST_DIST, "docs", "man", "snowflaked.8", NULL);
-	g_autoptr(GString) table = g_string_new("\n.nf\n");
-	g_autofree char *manual = NULL;
-	const char *found;
-
-	for (char **line = event_lines; *line != NULL; line++) {
-		g_auto(GStrv) words = g_strsplit(*line, " ", 0);
-		const char *event = strchr(words[2], '=') + 1;
-		g_autofree char *id = log_line_message_id(event);
-		g_auto(GStrv) parts = g_strsplit(event, "-", 0);
-		g_autofree char *name = g_strjoinv("\\-", parts);
-
-		g_string_append_printf(table, "%s %s\n", id, name);
+		g_string_append_printf(table, "%s %s\n", id, written);
 	}
 	g_string_append(table, ".fi\n");
-	g_assert_true(g_file_get_contents(path, &manual, NULL, NULL));
-	found = strstr(manual, "\n.SS Message IDs\n");
-	if (found == NULL || strstr(found, table->str) == NULL)
+	*ids = '\n';
+	if (strstr(ids, table->str) == NULL)
 		g_test_message("%s", table->str);
-	g_assert_nonnull(found);
-	g_assert_nonnull(strstr(found, table->str));
+	g_assert_nonnull(strstr(ids, table->str));
 }
 
 static void set_up_all(void)
