@@ -133,36 +133,6 @@ TEST("/tls-refusals/servers-certificate", test_servers_certificate)
 	}
 }
 
-TEST("/tls-refusals/clients-certificate", test_clients_certificate)
-{
-	const char *ca = new_ca("a CA");
-	const char *own = certificate_new(&(CertificateWords){.name = "ids.example", .issuer = ca});
-	const struct {
-		const char *certificate;
-		const char *words;
-		const char *heard;
-	} CASES[] = {
-		{NULL, "it shows no certificate", "it says: tlsv13 alert certificate required"},
-		{certificate_file(), "its certificate is refused: self-signed certificate",
-		 "it says: unknown CA"},
-		{certificate_new(&(CertificateWords){.name = "b", .issuer = new_ca("b CA")}),
-		 "its certificate is refused: unable to get local issuer certificate",
-		 "it says: unknown CA"},
-		{certificate_new(
-			 &(CertificateWords){.name = "c", .issuer = ca, .has_expired = TRUE}),
-		 "its certificate is refused: certificate has expired",
-		 "it says: certificate expired"},
-	};
-	g_autoptr(TlsContext) server = server_new(own, ca);
-
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_autoptr(TlsContext) client = client_new(ca, CASES[i].certificate);
-		g_auto(Line) line = line_new(server, client, NULL);
-
-		assert_refused(&line, LINE_SERVER, CASES[i].words, CASES[i].heard);
-	}
-}
-
 TEST("/tls-refusals/clients-names", test_clients_names)
 {
 	const char *ca = new_ca("a CA");

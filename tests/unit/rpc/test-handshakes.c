@@ -194,11 +194,6 @@ static void assert_served_by(int fd, TlsContext *context)
 	close_done(done);
 }
 
-static void assert_served(int fd)
-{
-	assert_served_by(fd, client_context);
-}
-
 /* The end of what the server says, and its close. */
 static void assert_hung_up(int fd)
 {
@@ -210,19 +205,6 @@ static void assert_hung_up(int fd)
 		n = recv(fd, bytes, sizeof bytes, 0);
 	} while (n > 0 || (n < 0 && errno == EAGAIN));
 	g_assert_true(n == 0 || errno == ECONNRESET);
-}
-
-TEST("/handshakes/done", test_done)
-{
-	Fixture self = fixture_new(LONG_MS);
-
-	for (guint i = 0; i < SEVERAL; i++) {
-		int fd = add_newcomer(&self);
-
-		assert_served(fd);
-		close(fd);
-	}
-	fixture_end(&self, SEVERAL, 0);
 }
 
 /* Those who do not want one, whom they may have told. */
@@ -400,26 +382,8 @@ TEST("/handshakes/linger", test_linger)
 	fixture_end(&self, 0, 1);
 }
 
-/* As many silent clients as may be in a handshake at the same time. */
-static void add_silent(Fixture *self, int fds[static HANDSHAKES_MOST])
-{
-	for (guint i = 0; i < HANDSHAKES_MOST; i++)
-		fds[i] = add_newcomer(self);
-}
-
-/* Ends the thread, which hangs up on each of them. */
-static void end_silent(Fixture *self, const int fds[static HANDSHAKES_MOST])
-{
-	handshakes_free(g_steal_pointer(&self->handshakes));
-	for (guint i = 0; i < HANDSHAKES_MOST; i++)
-		if (fds[i] >= 0) {
-			assert_hung_up(fds[i]);
-			close(fds[i]);
-		}
-}
-
-/* The next handshake begins when one of them is done. Where this takes longer than the silent have,
- * their time may have made room. */
+/* As many silent clients as may be in a handshake at the same time: the next one begins when one of
+ * them is done. Where this takes longer than the silent have, their time may have made room. */
 TEST("/handshakes/number", test_number)
 {
 	Fixture self = fixture_new(LONG_MS);
@@ -429,41 +393,26 @@ TEST("/handshakes/number", test_number)
 	const gint64 crowded_us = g_get_monotonic_time() + HANDSHAKES_CROWDED_MS * 1000;
 	guint64 failed = 1;
 
-	add_silent(&self, silent);
+	for (guint i = 0; i < HANDSHAKES_MOST; i++)
+		silent[i] = add_newcomer(&self);
 	last.fd = add_newcomer(&self);
 	client = tls_stream_new_client(client_context, last.fd, NULL);
 	g_assert_cmpint(tls_stream_shake_hands(client), ==, -1);
 	/* an answer would come at once, if it were its turn */
 	if (poll(&last, 1, HANDSHAKES_CROWDED_MS / 8) != 0)
 		g_assert_cmpint(g_get_monotonic_time(), >=, crowded_us);
-	close(silent[HANDSHAKES_MOST / 2]);
-	silent[HANDSHAKES_MOST / 2] = -1;
+	close(silent[0]);
 	g_assert_cmpint(shake_hands(client, last.fd), ==, 0);
 	close_done(next_done());
 	close(last.fd);
-	end_silent(&self, silent);
+	handshakes_free(g_steal_pointer(&self.handshakes));
 	if (g_get_monotonic_time() >= crowded_us)
 		failed = MAX(counted(&self, COUNTER_CLOSED_HANDSHAKE), 1);
+	for (guint i = 1; i < HANDSHAKES_MOST; i++) {
+		assert_hung_up(silent[i]);
+		close(silent[i]);
+	}
 	fixture_end(&self, 1, failed);
-}
-
-/* Silent clients hold up the next handshake for a moment only. Once none waits, those that are left
- * keep their time. */
-TEST("/handshakes/crowd", test_crowd)
-{
-	Fixture self = fixture_new(LONG_MS);
-	gint64 began_us = g_get_monotonic_time();
-	int silent[HANDSHAKES_MOST];
-	int last;
-
-	add_silent(&self, silent);
-	last = add_newcomer(&self);
-	assert_served(last);
-	g_assert_cmpint(g_get_monotonic_time() - began_us, >=, HANDSHAKES_CROWDED_MS * 1000);
-	g_assert_cmpuint(counted(&self, COUNTER_CLOSED_HANDSHAKE), >=, 1);
-	close(last);
-	end_silent(&self, silent);
-	fixture_end(&self, 1, counted(&self, COUNTER_CLOSED_HANDSHAKE));
 }
 
 /* An end in the midst of it: of some that wait for the thread, are half-way, or linger. */
