@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -148,27 +147,6 @@ TEST("/listener/hosts-that-are-none", test_hosts_that_are_none)
 	assert_refused("*", port, all);
 }
 
-/* Does what needs a descriptor, with none to be had but so many; the limit is as before then. */
-static void with_few_descriptors(guint n_left, void (*act)(GPtrArray *listeners, GError **error),
-				 GPtrArray *listeners, GError **error)
-{
-	struct rlimit limit, low;
-	g_autoptr(GArray) fds = g_array_new(FALSE, FALSE, sizeof(int));
-	int fd;
-
-	g_assert_cmpint(getrlimit(RLIMIT_NOFILE, &limit), ==, 0);
-	low = (struct rlimit){MIN(limit.rlim_cur, 64), limit.rlim_max};
-	g_assert_cmpint(setrlimit(RLIMIT_NOFILE, &low), ==, 0);
-	while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
-		g_array_append_val(fds, fd);
-	for (guint i = 0; i < n_left; i++)
-		close(g_array_index(fds, int, i));
-	act(listeners, error);
-	for (guint i = n_left; i < fds->len; i++)
-		close(g_array_index(fds, int, i));
-	g_assert_cmpint(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
-}
-
 static void open_address(GPtrArray *listeners, GError **error)
 {
 	g_assert_false(listener_open("127.0.0.1", 0, listeners, error));
@@ -204,8 +182,10 @@ TEST("/listener/no-descriptors", test_no_descriptors)
 		g_autoptr(GPtrArray) listeners = listeners_new();
 		g_autoptr(GError) error = NULL;
 		guint before = count_open_fds();
+		TakenFds taken = take_fds(CASES[i].n_left);
 
-		with_few_descriptors(CASES[i].n_left, CASES[i].open, listeners, &error);
+		CASES[i].open(listeners, &error);
+		give_back_fds(&taken);
 		g_assert_error(error, G_IO_ERROR, G_IO_ERROR_TOO_MANY_OPEN_FILES);
 		g_assert_nonnull(strstr(error->message, CASES[i].words));
 		g_assert_cmpuint(listeners->len, ==, 0);

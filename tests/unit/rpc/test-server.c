@@ -4,12 +4,10 @@
  * its limits, TLS, the list of who may connect, and the stop. */
 #include "rpc/server.h"
 
-#include <fcntl.h>
 #include <gio/gio.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -149,48 +147,18 @@ static void assert_turned_away(int fd)
 	g_assert_cmpint(recv(fd, &byte, 1, 0), ==, 0);
 }
 
-static struct rlimit lower_limit(void)
-{
-	struct rlimit limit, low;
-
-	g_assert_cmpint(getrlimit(RLIMIT_NOFILE, &limit), ==, 0);
-	low = (struct rlimit){MIN(limit.rlim_cur, 128), limit.rlim_max};
-	g_assert_cmpint(setrlimit(RLIMIT_NOFILE, &low), ==, 0);
-	return limit;
-}
-
-/* Until there are none. */
-static GArray *take_descriptors(void)
-{
-	GArray *fds = g_array_new(FALSE, FALSE, sizeof(int));
-	int fd;
-
-	while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
-		g_array_append_val(fds, fd);
-	return fds;
-}
-
-static void give_back(GArray *fds)
-{
-	for (guint i = 0; i < fds->len; i++)
-		close(g_array_index(fds, int, i));
-	g_array_unref(fds);
-}
-
 /* A client that comes when no descriptor is left is not kept waiting. Connected clients are served
  * on, and new ones are accepted again once there are descriptors. */
 TEST("/server/no-descriptors-for-clients", test_no_descriptors_for_clients)
 {
 	Fixture self = fixture_started();
 	int before = new_client(&self), late[3], after;
-	struct rlimit limit;
-	GArray *taken;
+	TakenFds taken;
 
 	assert_served(before);
 	for (guint i = 0; i < G_N_ELEMENTS(late); i++)
 		late[i] = new_socket();
-	limit = lower_limit();
-	taken = take_descriptors();
+	taken = take_fds(0);
 	for (guint i = 0; i < G_N_ELEMENTS(late); i++)
 		connect_socket(&self, late[i]);
 	for (guint i = 0; i < G_N_ELEMENTS(late); i++)
@@ -198,8 +166,7 @@ TEST("/server/no-descriptors-for-clients", test_no_descriptors_for_clients)
 	assert_served(before);
 	g_assert_cmpuint(counter_set_sum(self.counters, COUNTER_CONNECTIONS_REFUSED), ==,
 			 G_N_ELEMENTS(late));
-	give_back(taken);
-	g_assert_cmpint(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+	give_back_fds(&taken);
 	after = new_client(&self);
 	assert_served(after);
 	for (guint i = 0; i < G_N_ELEMENTS(late); i++)
@@ -214,18 +181,14 @@ TEST("/server/no-descriptors-to-start", test_no_descriptors_to_start)
 {
 	const char *file = certificate_file();
 	g_autoptr(TlsContext) context = tls_context_new_server(file, file, NULL, NULL);
-	struct rlimit limit = lower_limit();
 	guint failures = 0, failed_starts = 0;
 	gboolean started = FALSE;
 
 	for (guint n_left = 0; !started; n_left++) {
 		g_autoptr(GError) error = NULL;
 		Fixture self = fixture_new();
-		GArray *taken = take_descriptors();
+		TakenFds taken = take_fds(n_left);
 
-		for (guint i = 0; i < n_left; i++)
-			close(g_array_index(taken, int, i));
-		g_array_remove_range(taken, 0, n_left);
 		fixture_create_server(&self, &error);
 		if (self.server != NULL &&
 		    rpc_server_listen(self.server, "127.0.0.1", 0, TRUE, &error)) {
@@ -233,7 +196,7 @@ TEST("/server/no-descriptors-to-start", test_no_descriptors_to_start)
 			started = rpc_server_start(self.server, &error);
 			failed_starts += !started;
 		}
-		give_back(taken);
+		give_back_fds(&taken);
 		g_assert_true(started == (error == NULL));
 		if (error != NULL) {
 			g_assert_error(error, G_IO_ERROR, G_IO_ERROR_TOO_MANY_OPEN_FILES);
@@ -243,7 +206,6 @@ TEST("/server/no-descriptors-to-start", test_no_descriptors_to_start)
 	}
 	g_assert_cmpuint(failures, >, failed_starts);
 	g_assert_cmpuint(failed_starts, >=, 2); /* of the handshakes, for want of either */
-	g_assert_cmpint(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
 }
 
 /* Each loop has gone round since it was asked last. */
