@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -70,21 +69,6 @@ static void assert_matches(const char *line, const char *pattern)
 
 	g_test_message("%s", line);
 	g_assert_true(g_regex_match_simple(whole, line, G_REGEX_DOLLAR_ENDONLY, 0));
-}
-
-TEST("/log/line", test_line)
-{
-	g_auto(GStrv) lines = NULL;
-
-	capture_begin();
-	log_event(LOG_WORKER_CLAIMED, log_number("datacenter_id", 3), log_number("worker_id", 7));
-	log_event(LOG_WORKER_WAITING, log_text("why", "held"));
-	log_event(LOG_FAILED, log_text("error", "disk full"));
-	lines = capture_end();
-	g_assert_cmpuint(g_strv_length(lines), ==, 3);
-	assert_matches(lines[0], TIME "info event=worker-claimed datacenter_id=3 worker_id=7");
-	assert_matches(lines[1], TIME "warning event=worker-waiting why=held");
-	assert_matches(lines[2], TIME "error event=failed error=\"disk full\"");
 }
 
 TEST("/log/level", test_level)
@@ -218,33 +202,6 @@ TEST("/log/tell-suppressed", test_tell_suppressed)
 	assert_matches(lines[1], TIME "error event=zookeeper-refused suppressed=2");
 }
 
-TEST("/log/json", test_json)
-{
-	g_auto(GStrv) lines = NULL;
-
-	capture_begin();
-	log_set_format(LOG_FORMAT_JSON);
-	log_event(LOG_STATE, log_text("from", "a \"b\"\n"), log_number("n", -7));
-	log_set_format(LOG_FORMAT_AUTO);
-	lines = capture_end();
-	g_assert_cmpuint(g_strv_length(lines), ==, 1);
-	assert_matches(lines[0],
-		       "\\{\"time\":\"[-0-9T:.]+Z\",\"level\":\"info\",\"event\":\"state\","
-		       "\"from\":\"a \\\\\"b\\\\\"\\\\n\",\"n\":-7\\}");
-}
-
-TEST("/log/no-limit", test_no_limit)
-{
-	g_auto(GStrv) lines = NULL;
-
-	capture_begin();
-	for (guint i = 0; i < 100; i++)
-		log_event(LOG_WORKER_WAITING, log_number("a", i));
-	lines = capture_end();
-	g_assert_cmpuint(g_strv_length(lines), ==, 100);
-	g_assert_true(g_str_has_suffix(lines[99], "event=worker-waiting a=99"));
-}
-
 TEST("/log/journal", test_journal)
 {
 	static const struct {
@@ -306,18 +263,6 @@ TEST("/log/write-fails", test_write_fails)
 	assert_matches(lines[0], TIME "info event=state a=3 lost_lines=2");
 	assert_matches(lines[1], TIME "info event=state a=4");
 	g_assert_cmpuint(log_lost_lines() - lost_before, ==, 2);
-}
-
-TEST("/log/broken-pipe", test_broken_pipe)
-{
-	int fds[2];
-
-	signal(SIGPIPE, SIG_IGN);
-	g_assert_cmpint(pipe(fds), ==, 0);
-	close(fds[0]);
-	replace_stderr(fds[1]);
-	log_event(LOG_STOPPING, log_number("a", 1));
-	restore_stderr();
 }
 
 /* Nobody reads: the test would hang if logging blocked. */
