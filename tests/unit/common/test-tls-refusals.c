@@ -131,6 +131,14 @@ TEST("/tls-refusals/servers-certificate", test_servers_certificate)
 		heard = g_strconcat("it says: ", CASES[i].heard, NULL);
 		assert_refused(&line, LINE_CLIENT, words, heard);
 	}
+
+	/* a client's certificate is refused in the same words */
+	g_autoptr(TlsContext) server = server_new(common, ca);
+	g_autoptr(TlsContext) stranger = client_new(ca, self);
+	g_auto(Line) line = line_new(server, stranger, NULL);
+
+	assert_refused(&line, LINE_SERVER, "its certificate is refused: self-signed certificate",
+		       "it says: unknown CA");
 }
 
 TEST("/tls-refusals/clients-names", test_clients_names)
