@@ -402,8 +402,10 @@ class Allowed(TlsTest):
         self.assert_closed(server.tls, tls=self.authority.context(other))
         self.assertEqual(server.wait_event("not-allowed").fields["certificate"], "shipping")
         self.assert_closed(server.address)  # who is plain shows none
-        with server.connect(source="127.0.0.9") as allowed:
-            self.assertGreater(allowed.call(STRICT, "get_id", "good").success, 0)
+        for address, tls in ((server.address, None),
+                             (server.tls, self.authority.context(other))):
+            with wire.Connection(address, HANG_GUARD_S, tls=tls, source="127.0.0.9") as allowed:
+                self.assertGreater(allowed.call(STRICT, "get_id", "good").success, 0)
 
     def test_names_without_certificates(self):
         """A list that is reread names whom a server does not know that asks for no certificates:

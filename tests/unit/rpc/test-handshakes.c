@@ -194,11 +194,6 @@ static void assert_served_by(int fd, TlsContext *context)
 	close_done(done);
 }
 
-static void assert_served(int fd)
-{
-	assert_served_by(fd, client_context);
-}
-
 /* The end of what the server says, and its close. */
 static void assert_hung_up(int fd)
 {
@@ -210,19 +205,6 @@ static void assert_hung_up(int fd)
 		n = recv(fd, bytes, sizeof bytes, 0);
 	} while (n > 0 || (n < 0 && errno == EAGAIN));
 	g_assert_true(n == 0 || errno == ECONNRESET);
-}
-
-TEST("/handshakes/done", test_done)
-{
-	Fixture self = fixture_new(LONG_MS);
-
-	for (guint i = 0; i < SEVERAL; i++) {
-		int fd = add_newcomer(&self);
-
-		assert_served(fd);
-		close(fd);
-	}
-	fixture_end(&self, SEVERAL, 0);
 }
 
 /* Those who do not want one, whom they may have told. */
@@ -275,7 +257,7 @@ TEST("/handshakes/failures", test_failures)
 	fixture_end(&self, 0, 3);
 }
 
-/* The first part of a handshake, as a client sends it: it hears no answer yet. */
+/* The first part of a handshake, from a client that reads no answer yet. */
 static void send_half(int fd)
 {
 	g_auto(Line) line = line_new(NULL, client_context, NULL);
@@ -326,74 +308,56 @@ TEST("/handshakes/time", test_time)
 	fixture_end(&self, 0, 2);
 }
 
-/* What the log says of each. It tells of one in a while, so each has a process. */
-
-static void say_nothing(int *fd)
+static void leave(int fd)
 {
-	(void)fd;
+	close(fd);
 }
 
-static void say_what_is_not_tls(int *fd)
+static void leave_half_way(int fd)
 {
-	g_assert_cmpint(send(*fd, "no TLS at all", 13, 0), ==, 13);
+	send_half(fd);
+	await(fd, POLLIN);
+	g_assert_cmpint(shutdown(fd, SHUT_WR), ==, 0);
 }
 
-static void leave(int *fd)
+static void reset_half_way(int fd)
 {
-	close(*fd);
-	*fd = -1;
-}
-
-static void leave_half_way(int *fd)
-{
-	send_half(*fd);
-	await(*fd, POLLIN);
-	g_assert_cmpint(shutdown(*fd, SHUT_WR), ==, 0);
-}
-
-static void reset_half_way(int *fd)
-{
-	send_half(*fd);
-	await(*fd, POLLIN);
-	leave(fd);
+	send_half(fd);
+	await(fd, POLLIN);
+	close(fd);
 }
 
 static const struct {
 	const char *path;
-	void (*act)(int *fd);
-	const char *reason;
-} WORDS[] = {
-	{"/handshakes/words/silent", say_nothing, "it took too long"},
-	{"/handshakes/words/not-tls", say_what_is_not_tls, "what it sends is not TLS"},
-	{"/handshakes/words/leaves", leave, "the client closed the connection in the middle of it"},
-	{"/handshakes/words/leaves-half-way", leave_half_way,
-	 "the client closed the connection in the middle of it"},
-	{"/handshakes/words/resets", reset_half_way,
-	 "the client closed the connection in the middle of it"},
+	void (*act)(int fd);
+} DEPARTURES[] = {
+	{"/handshakes/departures/at-the-start", leave},
+	{"/handshakes/departures/half-way", leave_half_way},
+	{"/handshakes/departures/with-a-reset", reset_half_way},
 };
 
-static void test_words(gconstpointer data)
+/* What the log says of a client that leaves. It has one line in a while, so each has a process. */
+static void test_departure(gconstpointer data)
 {
-	gsize i = GPOINTER_TO_SIZE(data);
-	g_autofree char *pattern =
-		g_strdup_printf("*event=handshake-failed reason=\"%s\" peer=\"unix:uid=%u,pid=*",
-				WORDS[i].reason, getuid());
+	if (!g_test_subprocess()) {
+		g_autofree char *pattern = g_strdup_printf(
+			"*event=handshake-failed reason=\"the client closed the connection in the "
+			"middle of it\" peer=\"unix:uid=%u,pid=*",
+			getuid());
 
-	if (g_test_subprocess()) {
-		Fixture self = fixture_new(WORDS[i].act == say_nothing ? SHORT_MS : LONG_MS);
-		int fd = add_newcomer(&self);
-
-		log_set_level(LOG_LEVEL_INFO);
-		WORDS[i].act(&fd);
-		await_failed(&self, 1);
-		if (fd >= 0)
-			close(fd);
-		fixture_end(&self, 0, 1);
+		g_test_trap_subprocess(NULL, HANG_GUARD_US, 0);
+		g_test_trap_assert_passed();
+		g_test_trap_assert_stderr(pattern);
 		return;
 	}
-	g_test_trap_subprocess(NULL, HANG_GUARD_US, 0);
-	g_test_trap_assert_passed();
-	g_test_trap_assert_stderr(pattern);
+
+	Fixture self = fixture_new(LONG_MS);
+
+	log_set_level(LOG_LEVEL_INFO);
+	DEPARTURES[GPOINTER_TO_SIZE(data)].act(add_newcomer(&self));
+	await_failed(&self, 1);
+	handshakes_free(self.handshakes); /* by now the line is written */
+	_exit(0);
 }
 
 /* What one that has failed still sends is read away, so that no reset takes from it what it was
@@ -418,8 +382,8 @@ TEST("/handshakes/linger", test_linger)
 	fixture_end(&self, 0, 1);
 }
 
-/* Of many at once so many have their turn, and the next comes when one of them is done. Where this
- * takes longer than the silent have, their time may have made room. */
+/* As many silent clients as may be in a handshake at the same time: the next one begins when one of
+ * them is done. Where this takes longer than the silent have, their time may have made room. */
 TEST("/handshakes/number", test_number)
 {
 	Fixture self = fixture_new(LONG_MS);
@@ -437,44 +401,18 @@ TEST("/handshakes/number", test_number)
 	/* an answer would come at once, if it were its turn */
 	if (poll(&last, 1, HANDSHAKES_CROWDED_MS / 8) != 0)
 		g_assert_cmpint(g_get_monotonic_time(), >=, crowded_us);
-	close(silent[HANDSHAKES_MOST / 2]);
-	silent[HANDSHAKES_MOST / 2] = -1;
+	close(silent[0]);
 	g_assert_cmpint(shake_hands(client, last.fd), ==, 0);
 	close_done(next_done());
 	close(last.fd);
 	handshakes_free(g_steal_pointer(&self.handshakes));
 	if (g_get_monotonic_time() >= crowded_us)
 		failed = MAX(counted(&self, COUNTER_CLOSED_HANDSHAKE), 1);
-	for (guint i = 0; i < HANDSHAKES_MOST; i++)
-		if (silent[i] >= 0) {
-			assert_hung_up(silent[i]);
-			close(silent[i]);
-		}
-	fixture_end(&self, 1, failed);
-}
-
-/* Nobody waits for the silent for longer than a moment. */
-TEST("/handshakes/crowd", test_crowd)
-{
-	Fixture self = fixture_new(LONG_MS);
-	gint64 began_us = g_get_monotonic_time();
-	int silent[HANDSHAKES_MOST];
-	int last;
-
-	for (guint i = 0; i < HANDSHAKES_MOST; i++)
-		silent[i] = add_newcomer(&self);
-	last = add_newcomer(&self);
-	assert_served(last);
-	g_assert_cmpint(g_get_monotonic_time() - began_us, >=, HANDSHAKES_CROWDED_MS * 1000);
-	g_assert_cmpuint(counted(&self, COUNTER_CLOSED_HANDSHAKE), >=, 1);
-	close(last);
-	/* the rest has the time that it had, now that nobody waits */
-	handshakes_free(g_steal_pointer(&self.handshakes));
-	for (guint i = 0; i < HANDSHAKES_MOST; i++) {
+	for (guint i = 1; i < HANDSHAKES_MOST; i++) {
 		assert_hung_up(silent[i]);
 		close(silent[i]);
 	}
-	fixture_end(&self, 1, counted(&self, COUNTER_CLOSED_HANDSHAKE));
+	fixture_end(&self, 1, failed);
 }
 
 /* An end in the midst of it: of some that wait for the thread, are half-way, or linger. */
@@ -514,8 +452,8 @@ static void add_line(Fixture *self, Line *line)
 	line->streams[LINE_SERVER] = NULL;
 }
 
-/* Another certificate is for newcomers; whoever has begun goes on as he has, though the context is
- * let go. */
+/* Another certificate is for newcomers; a handshake that has begun goes on with the first, though
+ * its context is let go. */
 TEST("/handshakes/context-is-replaced", test_context_is_replaced)
 {
 	const char *first = certificate_new(&(CertificateWords){.name = "first"});
@@ -569,8 +507,8 @@ static void set_up_all(void)
 	log_set_format(LOG_FORMAT_LOGFMT);
 	server_context = tls_context_new_server(file, file, NULL, NULL);
 	client_context = tls_context_new_client(file, NULL, NULL, NULL);
-	for (gsize i = 0; i < G_N_ELEMENTS(WORDS); i++)
-		g_test_add_data_func(WORDS[i].path, GSIZE_TO_POINTER(i), test_words);
+	for (gsize i = 0; i < G_N_ELEMENTS(DEPARTURES); i++)
+		g_test_add_data_func(DEPARTURES[i].path, GSIZE_TO_POINTER(i), test_departure);
 }
 
 static void tear_down_all(void)
