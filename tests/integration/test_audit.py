@@ -426,7 +426,3 @@ class ToScribe(AuditTest):
         server.wait_event("audit-recovered")
         server.terminate()
         self.assert_all_there(scribe.entries(), {"agent": numbers})
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -7,7 +7,6 @@ import resource
 import signal
 import socket
 import threading
-import unittest
 
 from ctl import BenchTest, bench_command, execute
 from harness import HANG_GUARD_S, SANITIZED, SNOWFLAKECTL, dead_address, scaled, wait_for
@@ -197,7 +196,3 @@ class Report(BenchTest):
         self.assertGreater(latency["mean"], 0)
         self.assertEqual(sum(bucket["calls"] for bucket in report["histogram"]), report["calls"])
         self.assertGreater(report["answered"], report["calls"])
-
-
-if __name__ == "__main__":
-    unittest.main()

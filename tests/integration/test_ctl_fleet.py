@@ -2,7 +2,6 @@
 """snowflakectl workers --server: what several servers tell, each of itself and of others."""
 import json
 import re
-import signal
 import socket
 import time
 
@@ -198,15 +197,14 @@ class Missing(CtlTest, ServerTest):
         one = Told(worker_id=1)
         # asked by name, it is not asked again for what another says of it
         one.others = [one.of_another(0, address=address, nonce=hung.call("get_worker").nonce)]
-        hung.send_signal(signal.SIGSTOP)
-        wait_for(lambda: hung.state() == "T")
+        hung.pause()
         with socket.create_server(("127.0.0.1", 0)) as silent:
             other = "127.0.0.1:%d" % silent.getsockname()[1]
-            status, rows, said = list_all(other, address, one, options=("--timeout", 1000))
-        hung.send_signal(signal.SIGCONT)
+            status, rows, said = list_all(other, address, one, options=("--timeout", 5000))
+        hung.resume()
         self.assertEqual((status, sorted(row["state"] for row in rows.values())),
                          (0, ["serving", "unreachable"]))
-        self.assertEqual(said, [f"snowflakectl: {each}: no answer within 1000 ms"
+        self.assertEqual(said, [f"snowflakectl: {each}: no answer within 5000 ms"
                                 for each in (other, address)])
 
     def test_the_environment_names_several(self):

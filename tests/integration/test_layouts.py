@@ -3,7 +3,6 @@
 import datetime
 import json
 import time
-import unittest
 
 from ctl import CtlTest, run
 from harness import ServerTest
@@ -216,7 +215,3 @@ class Registered(ZooKeeperTest):
         refused = self.member("--layout", other, datacenter_id=0, ready=False)
         self.assert_refused(refused, 1, "event=failed", f"{self.root}/layout", "total_bits=53",
                             "total_bits=54")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -360,7 +360,3 @@ class Passed(PassedTest, LocalTest):
         server = self.start(**self.passing(kept))
         self.assertEqual(server.addresses, [f"unix:@{name}"])
         self.assert_serves(f"unix:@{name}")
-
-
-if __name__ == "__main__":
-    unittest.main()

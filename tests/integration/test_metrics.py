@@ -374,7 +374,6 @@ class Scrapes(MetricsTest):
         for family in ("queued_ids", "dropped_ids_total", "failing"):
             self.assertEqual(metrics[name_of(f"snowflake_audit_{family}", sink=escaped)], 0)
 
-
     def test_sinks_that_are_no_text(self):
         """Their paths are bytes; each has a label, and promtool minds none."""
         sinks = [f"file:{self.directory}/".encode() + name for name in (b"a\xff", b"a\xfe")]
@@ -383,7 +382,6 @@ class Scrapes(MetricsTest):
         for octal in ("377", "376"):
             label = f"file:{self.directory}/a\\\\{octal}"
             self.assertEqual(metrics[name_of("snowflake_audit_failing", sink=label)], 0)
-
 
     def test_the_process_in_its_unit(self):
         """Of /proc, deploy/ lets it see processes only."""
@@ -417,17 +415,15 @@ class States(MetricsTest):
                          name not in ("starting", "waiting"))
 
     def test_waiting_serving_draining(self):
-        reserve_ahead(self.state, seconds=5)
-        server = self.start("--drain-delay", 5000, ready=False)
+        reserve_ahead(self.state, seconds=3600)
+        server = self.start(ready=False)
         server.wait_event("state", to="waiting")
         self.assert_state("waiting", 0)
-        server.wait_ready()
+        server = self.start("--worker-id", 1, "--drain-delay", 2 * 1000 * HANG_GUARD_S)
         self.assert_state("serving", 1)
-        server.expect_end = True
-        server.process.terminate()
-        server.wait_event("stopping")
+        server.begin_stop()
         self.assert_state("draining", 0)
-        self.assertEqual(server.wait_end(), 0)
+        server.kill()
 
     def test_starting(self):
         """Where there is no ZooKeeper."""

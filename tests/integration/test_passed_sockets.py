@@ -128,7 +128,3 @@ class PassedSockets(PassedTest):
         self.assertEqual(server.find("sockets-passed").fields["count"], "1")
         self.assertEqual(server.terminate(), 0)
         server.strange.clear()  # what the tool says
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,7 +4,6 @@ import signal
 import subprocess
 import threading
 import time
-import unittest
 
 import audit
 from admin import LISTEN as ADMIN, Admin
@@ -435,7 +434,3 @@ class Local(RelayTest):
                                 "id", "-n", "3"], capture_output=True, text=True, check=True)
         self.assertEqual(len(set(shown.stdout.split())), 3)
         self.assertGreaterEqual(server.counters()["ids_generated"], 3)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import subprocess
-import unittest
 
 from harness import SLOW, SNOWFLAKED, ServerTest, scaled, wait_for
 from wire import STRICT
@@ -179,7 +178,3 @@ class Reload(ServerTest):
     def test_without_a_file(self):
         said = self.hang_up(self.start())
         self.assertEqual((said["changed"], said["needs_restart"]), ("none", "none"))
-
-
-if __name__ == "__main__":
-    unittest.main()

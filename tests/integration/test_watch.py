@@ -64,6 +64,8 @@ class Watch(Program):
 
 
 class Watching(RegistryTest):
+    has_layout = True
+
     def watch(self, *arguments):
         return Watch("--zookeeper", self.hosts, *arguments)
 
@@ -71,7 +73,6 @@ class Watching(RegistryTest):
         return sorted((each["datacenter_id"], each["worker_id"]) for each in found)
 
     def test_each_change_is_a_list(self):
-        self.registry.make_layout()
         with self.watch("--json", "workers", "--watch") as watch:
             self.assertEqual(watch.next_list(), [])
             path, nonce = self.registry.claim(5, "h.invalid:1")
@@ -92,7 +93,6 @@ class Watching(RegistryTest):
             self.assertTrue(watch.complaints.empty())
 
     def test_reservations_are_watched_too(self):
-        self.registry.make_layout()
         self.registry.make_datacenter(0)
         with self.watch("--json", "workers", "--reservations", "--watch") as watch:
             self.assertEqual(watch.next_list()[0]["free"], 32)
@@ -104,7 +104,6 @@ class Watching(RegistryTest):
             watch.wait_list(lambda found: found[0]["free"] == 0)
 
     def test_what_was_missing_is_watched_for(self):
-        self.registry.make_layout()
         self.registry.create("datacenters/5")
         with self.watch("--json", "workers", "--watch") as watch:
             self.assertEqual(watch.next_list(), [])
@@ -112,7 +111,6 @@ class Watching(RegistryTest):
             self.assertEqual(self.workers(watch.wait_list(len)), [(5, 9)])
 
     def test_a_burst_is_seen_together(self):
-        self.registry.make_layout()
         end = tick_in(FAR)
         self.registry.reserve(0, 3, end)
         with self.watch("--json", "workers", "--reservations", "--watch") as watch:
@@ -127,7 +125,6 @@ class Watching(RegistryTest):
             self.assertLessEqual(lists, (time.monotonic() - began) / 0.05)
 
     def test_nothing_is_printed_while_nothing_changes(self):
-        self.registry.make_layout()
         self.registry.make_datacenter(0)
         path, _ = self.registry.claim(0, "127.0.0.1:1", 1)
         with self.watch("--json", "workers", "--watch") as watch:
@@ -141,7 +138,6 @@ class Watching(RegistryTest):
             self.assertTrue(watch.lines.empty())
 
     def test_tables_have_their_time_and_an_empty_line_between(self):
-        self.registry.make_layout()
         path, _ = self.registry.claim(0, "127.0.0.1:1", 1)
         began = int(time.time())
         with self.watch("workers", "--watch") as watch:
@@ -156,7 +152,6 @@ class Watching(RegistryTest):
             self.assertTrue(began <= drawn <= time.time())
 
     def test_what_servers_say_is_news_without_a_change_in_zookeeper(self):
-        self.registry.make_layout()
         server = Told()
         self.registry.claim(0, server.address, 0, server.said.nonce)
         with self.watch("--json", "workers", "--watch") as watch:
@@ -175,7 +170,6 @@ class Watching(RegistryTest):
             self.assertTrue(watch.complaints.empty())
 
     def test_a_quarantine_ends_though_nothing_is_written(self):
-        self.registry.make_layout()
         self.registry.reserve(0, 5, tick_in(2))
         with self.watch("--json", "workers", "--reservations", "--watch") as watch:
             self.assertEqual(watch.next_list()[0]["quarantined"], 1)
@@ -228,7 +222,6 @@ class Watching(RegistryTest):
 
     @unittest.skipIf(SANITIZER == "thread", "its _exit() waits for what is printed")
     def test_a_second_interrupt_ends_it_where_nobody_reads(self):
-        self.registry.make_layout()
         for worker_id in range(32):
             self.registry.claim(0, "127.0.0.1:1", worker_id)
         reader, writer = os.pipe()

@@ -11,8 +11,9 @@ from znodes import Registry, tick_in, time_of
 
 
 class Workers(RegistryTest):
+    has_layout = True
+
     def test_servers_that_run_and_one_that_does_not(self):
-        self.registry.make_layout()
         _, first, first_nonce = self.start_server("--datacenter-id", 1, "--worker-id", 4)
         _, second, second_nonce = self.start_server("--datacenter-id", 1, "--worker-id", 5)
         gone = dead_address(self)
@@ -58,7 +59,6 @@ class Workers(RegistryTest):
         self.assertRegex(table[2][7], r"^[+-]\d+\.\d ms$")
 
     def test_the_columns_are_as_wide_as_what_is_in_them(self):
-        self.registry.make_layout()
         self.registry.claim(3, dead_address(self), 1)
         self.registry.claim(3, long := ".".join(["a" * 60] * 4) + ".invalid:7609", 31)
         lines = self.assert_ok(self.ctl("workers")).splitlines()
@@ -72,7 +72,6 @@ class Workers(RegistryTest):
         self.assertEqual({len(line) for line in lines}, {len(lines[0])})
 
     def test_a_server_without_a_worker_id_yet_comes_last(self):
-        self.registry.make_layout()
         _, address, nonce = self.start_server()
         self.registry.claim(0, address, None, nonce)
         self.registry.claim(0, "h.invalid:1", 31)
@@ -83,7 +82,6 @@ class Workers(RegistryTest):
         self.assertEqual(cells(self.ctl("workers").stdout)[2][1], "-")
 
     def test_another_server_at_the_address_is_not_the_one_that_claimed(self):
-        self.registry.make_layout()
         _, address, nonce = self.start_server()
         _, stale = self.registry.claim(0, address, 0)
         self.registry.claim(0, address, 0, nonce)
@@ -95,7 +93,6 @@ class Workers(RegistryTest):
                                   nonce: ("serving", False, False)})
 
     def test_servers_that_hang(self):
-        self.registry.make_layout()
         with socket.create_server(("127.0.0.1", 0)) as silent:
             address = "127.0.0.1:%d" % silent.getsockname()[1]
             for worker_id in range(20):
@@ -106,7 +103,6 @@ class Workers(RegistryTest):
         self.assertEqual([each["state"] for each in listed], ["unreachable"] * 20 + ["serving"])
 
     def test_a_damaged_claim_is_shown(self):
-        self.registry.make_layout()
         path, nonce = self.registry.claim(2, "h.invalid:1", 3)
         for data in (b"", b"{}", b"{\"host\":\"\x1b[2J\"", self.registry.claim_data("a:1", 32)):
             self.kazoo.set(path, data)
@@ -118,7 +114,6 @@ class Workers(RegistryTest):
                               listed["nonce"]), (-1, None, "unreachable", nonce))
 
     def test_what_is_in_a_record_cannot_play_with_the_terminal(self):
-        self.registry.make_layout()
         path, _ = self.registry.claim(2, "h.invalid:1", 3)
         self.kazoo.set(path, self.registry.claim_data("h:1", 3).replace(b'"h"', b'"h\\u001b[2J"'))
         done = self.assert_ok(self.ctl("workers"))
@@ -133,7 +128,6 @@ class Workers(RegistryTest):
         self.assertEqual(json.loads(done)[0]["address"], f"{host}:1")
 
     def test_znodes_of_somebody_else_are_named_and_passed_over(self):
-        self.registry.make_layout()
         self.registry.claim(0, "h.invalid:1", 3)
         for name in ("datacenters/32", "datacenters/x", "datacenters/0/claims/lock",
                      "datacenters/0/reservations/32", "datacenters/0/reservations/07"):
@@ -147,7 +141,6 @@ class Workers(RegistryTest):
         self.assertEqual([each["datacenter_id"] for each in json.loads(done.stdout)], [0])
 
     def test_nobody_is_there(self):
-        self.registry.make_layout()
         self.registry.make_datacenter(0)
         done = self.ctl("workers")
         self.assertEqual((done.returncode, done.stdout), (0, ""))
@@ -155,7 +148,6 @@ class Workers(RegistryTest):
         self.assertEqual(self.listed("workers"), [])
 
     def test_a_full_fleet(self):
-        self.registry.make_layout()
         address = dead_address(self)
         waiting = []
         for datacenter in range(32):

@@ -16,7 +16,7 @@ import wire
 from embedded import Node
 from fake_clock import FakeClock
 from harness import (EPOCH_MS, HANG_GUARD_S, LONG_WAIT_MS, SANITIZED, Parts, ServerTest,
-                     wait_for)
+                     is_increasing, wait_for)
 from proxy import Proxy
 from wire import EXCEPTION, STRICT
 from znodes import Registry
@@ -294,11 +294,13 @@ class ZooKeeperTest(ServerTest):
     def _check_seen(self):
         self.assertEqual(self.seen.problems[:5], [])
 
-    def client(self):
+    def client(self, auth=None):
         """A kazoo client, ended with the test."""
         client = self.zookeeper.client()
         self.addCleanup(client.close)
         self.addCleanup(client.stop)
+        if auth:
+            client.add_auth("digest", auth)
         return client
 
     def proxy(self):
@@ -353,7 +355,7 @@ class ZooKeeperTest(ServerTest):
         return wait_for(lambda: len(self.tree.claims()) == count, f"{count} claims")
 
     def assert_increasing(self, numbers):
-        self.assertTrue(all(a < b for a, b in zip(numbers, numbers[1:])), "not increasing")
+        self.assertTrue(is_increasing(numbers), "not increasing")
 
     def assert_registered(self, server):
         """One claim, with the worker ID that it serves by, whose record names it."""
