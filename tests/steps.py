@@ -29,14 +29,14 @@ ALL, MORE = (QUICK, USUAL, FULL), (USUAL, FULL)
 
 # Tests of each area, for the build that people install.
 SMOKE = (
-    "test_admin.Ids", "test_audit.Full", "test_bench.Report", "test_calls.Calls.", "test_contract",
-    "test_ctl_relay.Real", "test_drain.Limits", "test_id_runs", "test_journal.AsJson",
-    "test_lifecycle.Start", "test_local.Passed", "test_metrics.Calls.",
-    "test_multiplexed.Multiplexed.", "test_parking.FullRate", "test_passed_sockets",
-    "test_pool.Discovery", "test_pool.Forks", "test_relay.Local", "test_snowflakectl.Asking",
-    "test_split_writes.SplitWrites.", "test_state.Disks", "test_tls.Allowed",
-    "test_wide_ids.OtherServers", "test_wire.Forms.test_every_form", "test_workers.FromServers",
-    "test_zookeeper.Stop")
+    "test_admin.Ids", "test_audit.Full", "test_batches.Batches.test_runs",
+    "test_batches.OtherServers", "test_bench.Report", "test_calls.Calls.", "test_contract",
+    "test_ctl_relay.Real", "test_drain.Limits", "test_journal.AsJson", "test_lifecycle.Start",
+    "test_local.Passed", "test_metrics.Calls.", "test_multiplexed.Multiplexed.",
+    "test_parking.FullRate", "test_passed_sockets", "test_pool.Discovery", "test_pool.Forks",
+    "test_relay.Local", "test_snowflakectl.Asking", "test_split_writes.SplitWrites.",
+    "test_state.Disks", "test_tls.Allowed", "test_wire.Forms.test_every_form",
+    "test_workers.FromServers", "test_zookeeper.Stop")
 # Tests that a sanitizer build skips: sanitizers change memory use, libfaketime does not work with
 # them, and some tests do not depend on the build.
 UNSANITIZED = (
@@ -60,7 +60,7 @@ THREADED = (
     "StopUnderPressure.test_what_came_behind_a_call", "test_relay.Failures.test_a_restart",
     "test_relay.Failures.test_servers_restarted", "test_relay.Promises.test_many_clients",
     "Replies.test_among_clients_that_reset_on_two", "test_tls.Crowd.test_a_stop",
-    "test_tls.Crowd.test_a_thousand", "Replaced.test_under_load", "WideIds.test_a_million",
+    "test_tls.Crowd.test_a_thousand", "Replaced.test_under_load", "Batches.test_a_million",
     "test_zookeeper.Stop", "Lists.test_stopping", "Lists.test_many_who_ask")
 
 SANITIZED = {

@@ -57,8 +57,8 @@ class States(ServerTest):
     def test_while_it_drains(self):
         """Before its listeners are closed, and after, while calls are under way. A stop that takes
         long is no thread that hangs."""
-        server = self.start(*LISTEN, "--drain-delay", 500, "--stop-timeout", 1000 * 2 * HANG_GUARD_S,
-                            *SLOW, environment={"WATCHDOG_USEC": "400000"})
+        server = self.start(*LISTEN, *SLOW, "--drain-delay", 500, "--stop-timeout",
+                            2 * 1000 * HANG_GUARD_S, environment={"WATCHDOG_USEC": "400000"})
         admin = Admin(server)
         self.assertEqual(admin.ask("/readyz").status, 200)
         with server.connect() as waiting:

@@ -65,7 +65,7 @@ class Ping(CtlTest):
         hang = [hanging(self)[1] for _ in range(8)]
         good = serve(Extended())
         servers = (*hang[:4], good, *hang[4:])
-        done = run("ping", "--timeout", 2000, *named(*servers))
+        done = run("ping", "--timeout", 5000, *named(*servers))
         self.assert_shows(done, 1, [
             f"{server}: datacenter 3, worker 7, serving, clock N ms, round trip N ms"
             if server == good else f"{server}: no answer within N ms" for server in servers])
@@ -130,7 +130,7 @@ class RealServers(ServerTest, CtlTest):
             "".join(f"{address}: datacenter 3, worker {i}, serving, clock N ms, round trip N ms\n"
                     for i, address in enumerate(addresses, 1)))
         going.send_signal(signal.SIGSTOP)
-        timeout = 2000
+        timeout = 5000
         done = run("ping", "--timeout", timeout, *named(*addresses))
         self.assertEqual(done.returncode, 1)
         hung, well = done.stdout.splitlines()

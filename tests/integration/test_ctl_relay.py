@@ -10,10 +10,6 @@ WORKER_ID = 7
 ELSEWHERE = "a.example:7609"
 
 
-def text_of(server):
-    return "%s:%d" % server.address
-
-
 def told_relay(maker=Told, **fields):
     """It says that its last ID was of worker 1 of datacenter 0."""
     relay = maker(worker_id=1, **fields)
@@ -27,39 +23,39 @@ class Real(CtlTest, ServerTest):
     def setUp(self):
         super().setUp()
         self.server = self.start("--worker-id", WORKER_ID, "--datacenter-id", 3)
-        self.relay = self.launch("--relay", text_of(self.server)).wait_ready()
-        self.assert_ok(run("--server", text_of(self.relay), "id", "-n", 5))
+        self.relay = self.launch("--relay", self.server.name).wait_ready()
+        self.assert_ok(run("--server", self.relay.name, "id", "-n", 5))
 
     def json_of(self, *arguments):
-        return json.loads(self.assert_ok(run("--server", text_of(self.relay), "--json",
+        return json.loads(self.assert_ok(run("--server", self.relay.name, "--json",
                                              *arguments)))
 
     def test_workers(self):
-        rows = cells(self.assert_ok(run("--server", text_of(self.relay), "workers")))
+        rows = cells(self.assert_ok(run("--server", self.relay.name, "workers")))
         self.assertEqual([row[:4] for row in rows[1:]],
-                         [["3", str(WORKER_ID), text_of(self.server), "serving"],
-                          ["-", "-", f"{text_of(self.relay)} (relay)", "serving"]])
+                         [["3", str(WORKER_ID), self.server.name, "serving"],
+                          ["-", "-", f"{self.relay.name} (relay)", "serving"]])
         server, relay = self.json_of("workers")
         self.assertEqual((server["worker_id"], server["kind"], server["relay_of"]),
                          (WORKER_ID, "server", None))
         self.assertEqual((relay["worker_id"], relay["kind"], relay["relay_of"]),
-                         (-1, "relay", text_of(self.server)))
+                         (-1, "relay", self.server.name))
 
     def test_status(self):
-        groups = groups_of(self.assert_ok(run("--server", text_of(self.relay), "status")))
+        groups = groups_of(self.assert_ok(run("--server", self.relay.name, "status")))
         self.assertEqual((groups["Server"]["kind"], groups["Server"]["relay_of"]),
-                         ("relay", text_of(self.server)))
+                         ("relay", self.server.name))
         self.assertNotIn("Worker ID", groups)
         self.assertEqual((groups["IDs"]["datacenter_id"], groups["IDs"]["worker_id"],
                           groups["IDs"]["ids_generated"]), ("3", str(WORKER_ID), "5 IDs"))
         self.assertNotIn("Others", groups)
         found = self.json_of("status")
         self.assertEqual((found["server"], found["kind"], found["relay_of"], found["worker_id"]),
-                         (text_of(self.relay), "relay", text_of(self.server), -1))
+                         (self.relay.name, "relay", self.server.name, -1))
         self.assertIsNone(found["reservation_left_ms"])
 
     def test_a_server_is_no_relay(self):
-        text = self.assert_ok(run("--server", text_of(self.server), "status"))
+        text = self.assert_ok(run("--server", self.server.name, "status"))
         self.assertNotIn("relay_of", groups_of(text)["Server"])
 
 
@@ -84,8 +80,7 @@ class Sorted(CtlTest):
     def test_top_counts_ids_once(self):
         relay, server = told_relay(Counting, ids_per_s=1000), Counting(1000, worker_id=1)
         lines = Lines(self, *servers(relay, server), "--json", "top", "-i", 300)
-        seen = lines.wait(lambda seen: all(500 < (row["ids_per_s"] or 0) < 1500
-                                           for row in seen["workers"]))
+        seen = lines.wait(lambda seen: all(row["ids_per_s"] for row in seen["workers"]))
         self.assertEqual([row["kind"] for row in seen["workers"]], ["server", "relay"])
         self.assertEqual(seen["totals"]["ids_per_s"], seen["workers"][0]["ids_per_s"])
         self.assertEqual(seen["totals"]["serving"], 2)

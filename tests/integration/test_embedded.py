@@ -106,16 +106,20 @@ class Embedded(ZooKeeperTest):
         self.assertEqual(len(draw.worker_ids()), 1)
         self.assert_increasing(draw.numbers)
 
-    def test_none_is_free(self):
+    def test_it_cannot_start(self):
+        """None is free; and the layout is another one. The unit test node has wrong options."""
         servers = [self.member("--layout", ONE_BIT), self.member("--layout", ONE_BIT)]
-        node = self.node("--layout", ONE_BIT, ready=False, start_timeout_ms=1000)
-        failed = node.wait_event("failed")
-        node.expect_end = True
-        self.assertEqual(failed.fields["code"], str(embedded.UNAVAILABLE))
-        self.assertRegex(failed.fields["error"], "no worker ID within 1000 ms: no worker ID of "
-                         rf"datacenter {DATACENTER} is free: 2 are held "
-                                                 r"\(worker 0 by 127.0.0.1:\d+, worker 1 by ")
-        self.assertEqual(node.wait_end(), 1)
+        for options, code, words in (
+                (("--layout", ONE_BIT), embedded.UNAVAILABLE,
+                 "no worker ID within 1000 ms: no worker ID of datacenter "
+                 rf"{DATACENTER} is free: 2 are held \(worker 0 by 127.0.0.1:\d+, worker 1 by "),
+                ((), embedded.FAILED, "layout")):
+            node = self.node(*options, ready=False, start_timeout_ms=1000)
+            failed = node.wait_event("failed")
+            node.expect_end = True
+            self.assertEqual(failed.fields["code"], str(code))
+            self.assertRegex(failed.fields["error"], words)
+            self.assertEqual(node.wait_end(), 1)
         self.assertEqual([server.terminate() for server in servers], [0, 0])
 
     @unittest.skipIf(SANITIZED, "the child inherits what the sanitizer's allocator has locked")
@@ -138,23 +142,6 @@ class Embedded(ZooKeeperTest):
         node.next()
         self.assertIsNone(node.find("session-expired"))
         self.assertIsNone(node.find("zookeeper-lost"))
-
-    def test_wrong_options(self):
-        node = self.node("--listen", "127.0.0.1:1", ready=False)
-        failed = node.wait_event("failed")
-        node.expect_end = True
-        self.assertEqual(failed.fields["code"], str(embedded.INVALID_ARGUMENT))
-        self.assertRegex(failed.fields["error"], 'option .*"listen.*" is for snowflaked')
-        self.assertEqual(node.wait_end(), 1)
-
-    def test_another_layout(self):
-        self.member()
-        node = self.node("--layout", ONE_BIT, ready=False)
-        failed = node.wait_event("failed")
-        node.expect_end = True
-        self.assertEqual(failed.fields["code"], str(embedded.FAILED))
-        self.assertRegex(failed.fields["error"], "layout")
-        self.assertEqual(node.wait_end(), 1)
 
 
 class Directory(ServerTest):

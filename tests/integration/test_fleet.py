@@ -8,7 +8,7 @@ from wire import STRICT
 from znodes import Registry, tick_in
 from zookeeper_case import DATACENTER, ZooKeeperTest
 
-LONG_SESSION_MS = 10000     # ZooKeeper is not missed for two thirds of it
+LONG_SESSION_MS = 60000     # ZooKeeper is not missed for two thirds of it
 LONG_RESERVATION_MS = 60000
 FRESH_MS = 1000             # how old a list may be while ZooKeeper answers
 LONG_WAIT = ("--max-wait", 20000)

@@ -12,7 +12,7 @@ from datetime import datetime
 from ctl import FAR, RegistryTest, answer_question, run
 from fake_clock import FakeClock
 from harness import ENVIRONMENT, HANG_GUARD_S, SANITIZED, SNOWFLAKECTL, secret_file, wait_for
-from proxy import CREATE_2, GET_DATA, SET_DATA, Proxy
+from proxy import CREATE_2, GET_DATA, SET_DATA
 from znodes import Registry, tick_in, time_of
 
 SKEW_MS = 10000
@@ -26,10 +26,10 @@ MOST = (3600, 86400)  # of what servers allow
 
 class QuarantineTest(RegistryTest):
     """Of a tree that servers with default options have left."""
+    has_layout = True
 
     def setUp(self):
         super().setUp()
-        self.registry.make_layout()
         self.registry.make_limits(SKEW_MS, RESERVATION_MS)
         self.asked = tick_in(0)
 
@@ -197,8 +197,7 @@ class Quarantine(QuarantineTest):
     def test_what_is_deleted_meanwhile_is_named(self):
         """The parent of the datacenters, by whose data it asks the time, and a datacenter."""
         self.registry.make_datacenter(1)
-        proxy = Proxy(self.zookeeper.connect_string)
-        self.addCleanup(proxy.close)
+        proxy = self.proxy()
         parent = f"{self.registry.root}/datacenters"
         for opcodes, path, gone in (((GET_DATA, SET_DATA), parent, parent),
                                     (CREATE_2, f"{parent}/1/floor", f"{parent}/1")):
@@ -270,10 +269,7 @@ class Quarantine(QuarantineTest):
     def test_what_was_made_is_protected_as_the_rest(self):
         from kazoo.security import make_digest_acl
 
-        kazoo = self.zookeeper.client()
-        self.addCleanup(kazoo.close)
-        self.addCleanup(kazoo.stop)
-        kazoo.add_auth("digest", "ids:secret")
+        kazoo = self.client("ids:secret")
         acl = [make_digest_acl("ids", "secret", all=True)]
         registry = Registry(kazoo, f"{self.registry.root}/secret", acl)
         registry.make_layout()
@@ -368,8 +364,7 @@ class Live(QuarantineTest):
     def test_what_comes_while_the_floors_are_raised_is_named(self):
         """It has claimed by what is old."""
         self.registry.make_datacenter(1)
-        proxy = Proxy(self.zookeeper.connect_string)
-        self.addCleanup(proxy.close)
+        proxy = self.proxy()
         for options in ((), ("--even-if-servers-live",)):
             clock = proxy.hold_next_reply(SET_DATA)  # behind it the floors
             process = self.begin(proxy.connect_string + self.registry.root, *options)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A relay, which hands on IDs of servers that come, go, hang and lie."""
+import functools
 import signal
 import subprocess
 import threading
@@ -8,7 +9,8 @@ import time
 import audit
 from admin import LISTEN as ADMIN, Admin
 from fake_servers import Extended, Told, serve
-from harness import LONG_WAIT_MS, SNOWFLAKECTL, Parts, ServerTest, dead_address, scaled, wait_for
+from harness import (LONG_WAIT_MS, SNOWFLAKECTL, Parts, ServerTest, dead_address, run_together,
+                     scaled, wait_for)
 from python_client import PythonClient
 from wire import FORMS, REPLY, STRICT, numbers_of
 
@@ -47,7 +49,7 @@ class RelayTest(ServerTest):
 
     def start_again(self, server):
         """The same one, at the same port."""
-        return self.launch(*server.command[3:], listen=text_of(server.address))
+        return self.launch(*server.command[3:], listen=server.name)
 
     def assert_refused(self, reply, words):
         """One of the calls of 2010."""
@@ -60,9 +62,9 @@ class Promises(RelayTest):
         server, = self.start_fleet(1)
         relay = self.start_relay([server])
         own, said = relay.call("get_worker"), server.call("get_worker")
-        self.assertEqual((own.kind, own.server), ("relay", text_of(server.address)))
+        self.assertEqual((own.kind, own.server), ("relay", server.name))
         self.assertEqual((own.datacenter_id, own.worker_id), (DATACENTER, 1))
-        self.assertEqual((own.state, own.address), ("serving", text_of(relay.address)))
+        self.assertEqual((own.state, own.address), ("serving", relay.name))
         self.assertEqual((own.claimed_at_ms, own.reserved_until_ms), (0, 0))
         self.assertNotEqual(own.nonce, said.nonce)
         self.assertIsNone(said.server)
@@ -80,7 +82,7 @@ class Promises(RelayTest):
             self.assertEqual(relay.call("get_worker_id"), worker_of(number))
         asked = relay.call("get_worker").server
         last = worker_of(relay.call("get_id", "a"))
-        (one if text_of(one.address) == asked else other).kill()
+        (one if one.name == asked else other).kill()
         wait_for(lambda: relay.call("get_worker").server != asked, what="another server")
         self.assertEqual(relay.call("get_worker_id"), last)
 
@@ -164,7 +166,7 @@ class Promises(RelayTest):
         # each of them knows of itself only
         self.assertEqual(len(listed), 2)
         asked = next(server for server in servers
-                     if text_of(server.address) == listed[1].address)
+                     if server.name == listed[1].address)
         self.assertEqual(listed[1].nonce, asked.call("get_worker").nonce)
 
     def test_a_relay_of_a_relay(self):
@@ -191,12 +193,8 @@ class Promises(RelayTest):
                         numbers.append(connection.call(STRICT, "get_id", "a").success)
                     else:
                         numbers += connection.call(STRICT, "get_ids", "a", 1 + i * 7).success
-        threads = [threading.Thread(target=draw, args=(numbers, seed))
-                   for seed, numbers in enumerate(lists)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_together(*(functools.partial(draw, numbers, seed)
+                       for seed, numbers in enumerate(lists)))
         numbers = sum(lists, [])
         self.assertGreater(len(numbers), 8 * scaled(400, 40))
         self.assertEqual(len(set(numbers)), len(numbers))
@@ -276,11 +274,11 @@ class Fleets(RelayTest):
         self.assertEqual((status["kind"], status["reservation"], status["session"]),
                          ("relay", None, None))
         self.assertEqual((status["relay"]["server"], status["relay"]["served"]),
-                         (text_of(server.address), True))
+                         (server.name, True))
         self.assertGreater(status["relay"]["refills"], 0)
         metrics = Admin(relay).ask("/metrics").text
         self.assertIn("\nsnowflake_relay_served 1\n", metrics)
-        self.assertIn(f'snowflake_relay_server_info{{server="{text_of(server.address)}"}} 1\n',
+        self.assertIn(f'snowflake_relay_server_info{{server="{server.name}"}} 1\n',
                       metrics)
         for name in ("snowflake_reservation_left_seconds", "snowflake_worker_info"):
             self.assertNotIn(name, metrics)
@@ -418,7 +416,7 @@ class Failures(RelayTest):
         relay = self.start_relay(servers)
         numbers = [relay.call("get_id", "a") for _ in range(10)]
         relay.kill()
-        relay = self.launch(*relay.command[3:], listen=text_of(relay.address)).wait_ready()
+        relay = self.launch(*relay.command[3:], listen=relay.name).wait_ready()
         numbers += [relay.call("get_id", "a") for _ in range(10)]
         self.assertEqual(len(set(numbers)), len(numbers))
 

@@ -106,19 +106,6 @@ class Calls(TlsTest):
         with self.assertRaises(ssl.SSLZeroReturnError):
             tls.read()
 
-    def test_garbage_within_a_session(self):
-        """It is no alert of a plain kind that is sent there."""
-        server = self.serve()
-        raw, _, _, outgoing = self.tls_in_memory(server)
-        raw.sendall(outgoing.read() + b"GET / HTTP/1.1\r\n\r\n" * 10)
-        data = b""
-        while more := raw.recv(65536):
-            data += more
-        self.assertNotIn(bytes((21, 3, 1, 0, 2, 2, 70)), data)
-        self.assertNotEqual(server.wait_event("connection-closed").fields["reason"],
-                            "what it sends is not TLS")
-        self.assert_serves(server)
-
     def test_part_of_a_record(self):
         """It is part of a message, and has the time of one, however slowly its bytes come."""
         server = self.serve("--frame-timeout", scaled(300, 1500))

@@ -253,7 +253,7 @@ class Elsewhere(CtlTest):
                 if n == 0:
                     self.assertEqual((rates["ids_per_s"], rates["calls_per_s"]), (None, None))
                 else:
-                    self.assertAlmostEqual(rates["ids_per_s"] / 10, rates["calls_per_s"], delta=10)
+                    self.assertAlmostEqual(rates["ids_per_s"] / 10, rates["calls_per_s"], delta=1)
         lines.wait(lambda seen: 500 < seen["totals"]["ids_per_s"] < 1500)
         lines.process.send_signal(signal.SIGINT)
         rest, said = lines.process.communicate(timeout=HANG_GUARD_S)

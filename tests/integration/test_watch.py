@@ -177,10 +177,7 @@ class Watching(RegistryTest):
 
     def registry_in(self, own):
         """One in a ZooKeeper of the test's own."""
-        kazoo = own.client()
-        self.addCleanup(kazoo.close)
-        self.addCleanup(kazoo.stop)
-        registry = Registry(kazoo, self.registry.root)
+        registry = Registry(self.client(zookeeper=own), self.registry.root)
         registry.make_layout()
         return registry
 
@@ -243,14 +240,9 @@ class Watching(RegistryTest):
         os.close(writer)
 
     def test_it_outlives_a_zookeeper_that_goes_and_comes_back(self):
-        with Standalone() as own:
-            own.start()
-            kazoo = own.client()
-            self.addCleanup(kazoo.close)
-            self.addCleanup(kazoo.stop)
-            registry = Registry(kazoo, self.registry.root)
+        with Standalone().start() as own:
+            registry = self.registry_in(own)
             self.hosts = own.connect_string + registry.root
-            registry.make_layout()
             registry.make_datacenter(0)
             with self.watch("--timeout", 500, "--json", "workers", "--watch") as watch:
                 self.assertEqual(watch.next_list(), [])
@@ -258,7 +250,7 @@ class Watching(RegistryTest):
                 self.assertIn("trying again", watch.next_line(watch.complaints))
                 own.restart()
                 self.assertEqual(watch.next_list(), [])
-                kazoo.retry(registry.claim, 0, "127.0.0.1:1", 7)
+                registry.kazoo.retry(registry.claim, 0, "127.0.0.1:1", 7)
                 watch.wait_list(lambda found: self.workers(found) == [(0, 7)])
                 own.pause()
                 self.assertIn("trying again", watch.next_line(watch.complaints))

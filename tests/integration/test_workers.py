@@ -99,7 +99,7 @@ class Workers(RegistryTest):
                 self.registry.claim(0, address, worker_id)
             _, address, nonce = self.start_server()
             self.registry.claim(0, address, 20, nonce)
-            listed = self.listed("--timeout", 2000, "workers")
+            listed = self.listed("--timeout", 5000, "workers")
         self.assertEqual([each["state"] for each in listed], ["unreachable"] * 20 + ["serving"])
 
     def test_a_damaged_claim_is_shown(self):
@@ -278,11 +278,8 @@ class Options(RegistryTest):
     def test_a_password_opens_what_it_protects(self):
         from kazoo.security import make_digest_acl
 
-        kazoo = self.zookeeper.client()
-        self.addCleanup(kazoo.close)
-        self.addCleanup(kazoo.stop)
-        kazoo.add_auth("digest", "ids:secret")
-        registry = Registry(kazoo, self.registry.root, [make_digest_acl("ids", "secret", all=True)])
+        registry = Registry(self.client("ids:secret"), self.registry.root,
+                            [make_digest_acl("ids", "secret", all=True)])
         registry.make_layout()
         registry.claim(0, "127.0.0.1:1", 3)
         right = secret_file(self.directory / "right", "ids:secret\n")

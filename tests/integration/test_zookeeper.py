@@ -2,9 +2,9 @@
 """Real servers that share a ZooKeeper: what they write, what they refuse, and what is left there.
 tests/simulation has who gets which worker ID, and when."""
 import json
-import time
+import signal
 
-from harness import Parts
+from harness import HANG_GUARD_S, Parts, wait_for
 from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, tick_of, worker_id_of
 
 DISCORD = ("--layout", "discord")
@@ -36,15 +36,6 @@ class Claims(ZooKeeperTest):
         self.assertEqual(reservation.owner, worker.nonce)
         self.assertEqual(reservation.address, "ids.example:4711")
         self.assertGreater(reservation.end_tick, tick_of(number))
-
-    def test_no_end_is_past_the_layout(self):
-        """What is would be taken for damaged by others."""
-        max_tick = (1 << 40) - 1
-        epoch_ms = int(time.time() * 1000) + 9000 - max_tick
-        server = self.member("--layout", f"epoch_ms={epoch_ms},tick_ms=1,time_bits=40,"
-                             "datacenter_bits=5,worker_bits=6,sequence_bits=12",
-                             reservation_ms=60000)
-        self.assertEqual(self.tree.reservation(worker_id_of(server)).end_tick, max_tick)
 
     def test_a_damaged_reservation_that_is_repaired(self):
         self.tree.set_floor(0)
@@ -85,6 +76,19 @@ class Stop(ZooKeeperTest):
         heir = self.member("--worker-id", 9)
         self.assertIsNone(heir.find("worker-waiting"))
         self.assertGreater(tick_of(heir.call("get_id", "good")), after.end_tick)
+
+    def test_a_server_that_stops_is_not_made_ready(self):
+        """It was told to stop before it had a worker ID, and has one while it drains."""
+        self.tree.write_reservation(9, now_tick() + 3600 * 1000, "somebody")
+        server = self.member("--worker-id", 9, "--drain-delay", 2 * 1000 * HANG_GUARD_S,
+                             ready=False)
+        server.wait_event("worker-waiting")
+        server.begin_stop()
+        self.tree.write_reservation(9, now_tick() - 1000, "")
+        server.wait_event("state", to="serving")
+        wait_for(lambda: server.process.poll() is not None or server.process.terminate())
+        self.assertEqual(server.wait_end(), -signal.SIGTERM)
+        self.assertIsNone(server.find("ready"))
 
 
 class Znodes(ZooKeeperTest):

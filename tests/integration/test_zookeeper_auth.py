@@ -2,19 +2,14 @@
 """What --zookeeper-auth makes of a registry that was made without it."""
 import contextlib
 import json
-import threading
 import uuid
 
 import znodes
 from harness import secret_file, wait_for
-from zookeeper_case import CALLS_WAIT, DATACENTER, SECRET, Tree, ZooKeeperTest, acl_of, worker_id_of
+from zookeeper_case import (CALLS_WAIT, DATACENTER, SECRET, Tree, ZooKeeperTest, acl_of, anyone,
+                            assert_shut_out, kept_open, worker_id_of)
 
 ADMIN = "admin:0ther"
-
-
-def anyone(**permissions):
-    from kazoo.security import make_acl
-    return make_acl("world", "anyone", **permissions)
 
 
 class AuthTest(ZooKeeperTest):
@@ -22,8 +17,7 @@ class AuthTest(ZooKeeperTest):
         super().setUp()
         self.secret = self.auth_file(SECRET)
         self.stranger = self.tree.client
-        self.insider = self.client()
-        self.insider.add_auth("digest", SECRET)
+        self.insider = self.client(SECRET)
 
     def auth_file(self, text):
         return secret_file(self.directory / f"auth-{uuid.uuid4()}", text + "\n")
@@ -43,22 +37,17 @@ class AuthTest(ZooKeeperTest):
             found += self.below(f"{path}/{name}")
         return found
 
-    def assert_closed(self, path):
-        """To whoever comes without the password, for whatever it may want."""
-        from kazoo.exceptions import NoAuthError
-        from kazoo.security import OPEN_ACL_UNSAFE
-        self.assertRaises(NoAuthError, self.stranger.get, path)
-        self.assertRaises(NoAuthError, self.stranger.set, path, b"{}")
-        self.assertRaises(NoAuthError, self.stranger.create, path + "/x", b"")
-        self.assertRaises(NoAuthError, self.stranger.set_acls, path, OPEN_ACL_UNSAFE)
-        if path != self.root:  # its parent is nobody's
-            self.assertRaises(NoAuthError, self.stranger.delete, path)
-
     def assert_all_closed(self, *but):
         for path in self.below(self.root):
             if path not in but:
                 with self.subTest(path):
                     self.assert_closed(path)
+
+    def assert_closed(self, path):
+        """To whoever comes without the password."""
+        from kazoo.exceptions import NoAuthError
+        self.assertRaises(NoAuthError, self.stranger.get, path)
+        assert_shut_out(self, self.stranger, path, path == self.root)
 
 
 class OpenTree(AuthTest):
@@ -109,23 +98,11 @@ class OpenTree(AuthTest):
     def test_who_sets_acls_all_the_time_does_not_slip_through(self):
         """While one is being set, ZooKeeper judges by the one before. Either the other is shut out,
         or the server does not start, and says why."""
-        from kazoo.exceptions import NoAuthError
-        from kazoo.security import OPEN_ACL_UNSAFE
         self.make_open_tree()
         path = self.tree.reservation_path(0)
-        stop = threading.Event()
-
-        def keep_open():
-            with contextlib.suppress(NoAuthError):
-                while not stop.is_set():
-                    self.stranger.set_acls(path, OPEN_ACL_UNSAFE)
-
-        thread = threading.Thread(target=keep_open, daemon=True)
-        thread.start()
-        server = self.guarded(ready=False)
-        wait_for(lambda: server.find("ready") or server.find("failed"), what="a word of it")
-        stop.set()
-        thread.join()
+        with kept_open(self.stranger, path):
+            server = self.guarded(ready=False)
+            wait_for(lambda: server.find("ready") or server.find("failed"), what="a word of it")
         if server.find("failed"):
             self.assert_refused(server, 1, "event=failed", path, "sets its ACL all the time")
             self.guarded()
@@ -194,9 +171,7 @@ class SomeoneElses(AuthTest):
                                      anyone(read=True, write=True, create=True, delete=True)])
 
     def give_back(self, path):
-        admin = self.client()
-        admin.add_auth("digest", ADMIN)
-        admin.set_acls(path, [acl_of(SECRET)])
+        self.client(ADMIN).set_acls(path, [acl_of(SECRET)])
 
     def test_what_cannot_be_closed(self):
         self.make_open_tree()

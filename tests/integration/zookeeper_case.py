@@ -5,6 +5,7 @@ it, what stands there, and threads that draw IDs all the while.
 However a test goes about it: at its end it fails if an ID came twice, or if two processes issued
 IDs in the same tick of the same worker ID, which no two leases may share.
 """
+import contextlib
 import itertools
 import json
 import os
@@ -378,6 +379,41 @@ def tick_of(number):
 
 def now_tick():
     return int(time.time() * 1000) - EPOCH_MS
+
+
+def anyone(**permissions):
+    from kazoo.security import make_acl
+    return make_acl("world", "anyone", **permissions)
+
+
+def assert_shut_out(test, client, path, is_root):
+    """From that znode, whatever the client wants of it. The parent of a root is nobody's."""
+    from kazoo.exceptions import NoAuthError
+    from kazoo.security import OPEN_ACL_UNSAFE
+    test.assertRaises(NoAuthError, client.set, path, b"{}")
+    test.assertRaises(NoAuthError, client.create, path + "/x", b"")
+    test.assertRaises(NoAuthError, client.set_acls, path, OPEN_ACL_UNSAFE)
+    if not is_root:
+        test.assertRaises(NoAuthError, client.delete, path)
+
+
+@contextlib.contextmanager
+def kept_open(client, path):
+    """By a client that sets its ACL all the time, until it is shut out."""
+    from kazoo.exceptions import NoAuthError
+    from kazoo.security import OPEN_ACL_UNSAFE
+    over = threading.Event()
+
+    def keep_open():
+        with contextlib.suppress(NoAuthError):
+            while not over.is_set():
+                client.set_acls(path, OPEN_ACL_UNSAFE)
+
+    thread = threading.Thread(target=keep_open, daemon=True)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
 
 
 def acl_of(auth, **permissions):
