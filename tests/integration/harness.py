@@ -382,6 +382,13 @@ class ServerTest(unittest.TestCase):
         if problem := server.check():
             self.fail(f"{' '.join(server.command)}\n{problem}")
 
+    def hang_up(self, server, event):
+        """Sends SIGHUP. Returns the fields of the event that says what came of it."""
+        said = server.count_events(event)
+        server.send_signal(signal.SIGHUP)
+        return wait_for(lambda: [each for each in list(server.events)
+                                 if each.name == event][said:], what=event)[-1].fields
+
     def occupy(self, server):
         """Gives a server that is SLOW calls for the next 30 seconds, on a connection that lasts as
         long as the test. One of them is answered."""

@@ -204,7 +204,6 @@ class Ids(AdminTest):
         self.assertEqual(len(entries), 102)
 
     def test_none_is_issued_twice(self):
-        """By Thrift and over HTTP at the same time, single ones and batches."""
         self.serve("--threads", 2)
         rounds = scaled(200, 20)
         numbers = [[] for _ in range(4)]
@@ -286,7 +285,6 @@ class Listening(AdminTest):
                 self.assert_refused(server, 2, "--admin-listen: ", address)
 
     def test_a_page_stays_connected(self):
-        """Each request of a page that looks again and again is on the same connection."""
         self.serve()
         connection = self.admin.connect()
         connection.connect()
@@ -298,7 +296,6 @@ class Listening(AdminTest):
         connection.close()
 
     def test_it_ends_with_the_server(self):
-        """Those who are connected see the end, not a reset."""
         self.serve()
         with self.admin.socket() as idle:
             self.assertEqual(self.server.terminate(), 0)

@@ -87,7 +87,6 @@ class States(ServerTest):
         return False
 
     def test_a_thread_that_hangs(self):
-        """Each of those that calls or operators depend on; and it is over when it goes on."""
         server = self.start(*LISTEN, "--threads", 2, environment={"WATCHDOG_USEC": "400000"})
         admin = Admin(server)
         for name in ("loop", "snowflaked"):  # the last is the main thread
@@ -101,7 +100,6 @@ class States(ServerTest):
                 wait_for(lambda: admin.ask("/livez").status == 200, what="the end of it")
 
     def test_the_end_after_a_failure(self):
-        """It drains without having been told to."""
         if SANITIZED:
             self.skipTest("a sanitizer wants to be the first library")
         fails = self.directory / "fails"
@@ -201,7 +199,6 @@ class Registry(ZooKeeperTest):
         server.kill()
 
     def test_the_fleet(self):
-        """All servers, as each of them knows them; and what a killed one leaves."""
         one, other = (self.member(*LISTEN, reservation_ms=600000) for _ in range(2))
         admins = Admin(one), Admin(other)
         for admin, server in zip(admins, (one, other)):

@@ -39,13 +39,6 @@ class Ping(CtlTest):
                 self.assert_shows(run("ping", "-c", 3, "-i", 0, *named(*servers)), status,
                                   lines * 3)
 
-    def test_servers_in_the_environment(self):
-        first, dead = serve(Extended()), dead_address(self)
-        done = run("ping", environment={"SNOWFLAKE_SERVERS": f"{dead},{first}"})
-        self.assertEqual(done.returncode, 1)
-        self.assertEqual([line.partition(": ")[0] for line in done.stdout.splitlines()],
-                         [dead, first])
-
     def test_the_json(self):
         servers = serve(Extended(clock_skew_ms=60000)), dead_address(self)
         done = run("ping", "--json", "-c", 2, "-i", 0, *named(*servers))
@@ -97,7 +90,6 @@ class Ping(CtlTest):
 
 class RealServers(ServerTest, CtlTest):
     def test_more_servers_than_descriptors(self):
-        """They are asked, fewer at a time."""
         server = named("%s:%d" % self.start().address) * 1100
         for limit in ((64, 64), (1024, 1024)):
             def set_limit(limit=limit):

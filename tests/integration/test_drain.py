@@ -133,7 +133,6 @@ class Crossing(ServerTest):
                 self.stop_under_load("--drain-delay", 50)
 
     def test_calls_that_were_not_read_yet(self):
-        """They have come before the stop, but there was no room for their replies."""
         server = self.start("--max-pending", 4096, "--max-batch", 1000000, "--max-ahead", 60000)
         with server.connect() as connection:
             connection.send(STRICT.call("get_ids", "good", 1000000))  # more than the kernel takes
@@ -203,7 +202,6 @@ class HalfClosed(ServerTest):
         self.attempt_until_held("--idle-timeout", 2000, begin=begin)
 
     def test_a_body_behind_a_foreign_request(self):
-        """What HTTP is told is not lost, however long the request goes on."""
         def begin(_, connection):
             connection.socket.sendall(b"POST / HTTP/1.1\r\nContent-Length: 175000\r\n\r\n")
             self.assertIn(b" 400 ", connection.socket.recv(1 << 16))
@@ -224,7 +222,6 @@ class Limits(ServerTest):
                 self.assertEqual(connection.socket.recv(1), b"")
 
     def test_all_loops_drain_at_the_same_time(self):
-        """The clients of the others hear the end while one stands still."""
         server = self.start("--threads", 2, "--stop-timeout", 60000)
         server.expect_end = True
         with server.connect() as one, server.connect() as other:
@@ -239,7 +236,6 @@ class Limits(ServerTest):
         self.assertEqual(server.wait_end(), 0)
 
     def test_a_client_that_talks_on(self):
-        """It neither holds up the stop, nor is it reset before it has heard the end."""
         server = self.start("--stop-timeout", 2 * 1000 * HANG_GUARD_S)
         with server.connect() as connection:
             connection.call(STRICT, "get_id", "good")
@@ -255,7 +251,6 @@ class Limits(ServerTest):
         self.assertEqual(server.wait_end(), 0)
 
     def test_what_ran_out_of_time_ends_in_order_too(self):
-        """Calls that are not even read by then are no reason for a reset."""
         server = self.start(*SLOW, "--stop-timeout", 300)
         with server.connect() as connection:
             connection.send(CALL * 16 * 50)

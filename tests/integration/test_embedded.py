@@ -65,7 +65,6 @@ class Embedded(ZooKeeperTest):
         self.assertIn(NAME, self.ctl("--zookeeper", hosts, "workers", "--reservations"))
 
     def test_nobody_asks_it_who_it_is(self):
-        """A server that could not ask a peer would say so."""
         node = self.node()
         server = self.member()
         self.assertIsNone(server.find("peers-unreachable"))
@@ -90,7 +89,6 @@ class Embedded(ZooKeeperTest):
         self.assertEqual(worker_id_of(self.member("--worker-id", worker_id)), worker_id)
 
     def test_without_zookeeper(self):
-        """It goes on to the end of what is reserved, refuses, and recovers."""
         proxy = self.proxy()
         node = self.node("--max-wait", 100, via=proxy)
         draw = self.draw(node)
@@ -124,7 +122,6 @@ class Embedded(ZooKeeperTest):
 
     @unittest.skipIf(SANITIZED, "the child inherits what the sanitizer's allocator has locked")
     def test_fork_under_load(self):
-        """The child is refused, has a node of its own, and leaves the parent's alone."""
         node = self.node()
         claim = self.wait_claim(node)
         session = claim.session

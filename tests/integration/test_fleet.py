@@ -59,7 +59,6 @@ class Fleet(ZooKeeperTest):
                 return others, asked
 
     def assert_tells_old_list(self, server, others):
-        """At once, and itself as it is now."""
         asked = now_ms()
         own, told = self.list_of(server)
         self.assertTrue(asked - 5 <= own.as_of_ms <= now_ms() + 5, (asked, own))
@@ -164,7 +163,6 @@ class Fleet(ZooKeeperTest):
         self.assert_claimed_at(server, second)
 
     def test_all_worker_ids_are_held(self):
-        """Whoever waits says so in a line that can be read."""
         self.member().terminate()
         registry = Registry(self.tree.client, self.root)
         registry.make_datacenter(DATACENTER)

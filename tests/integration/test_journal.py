@@ -37,7 +37,6 @@ class InTheJournal(ServerTest):
         return server
 
     def test_fields(self):
-        """One that standard error is: each event once, with its fields."""
         server = self.start_logging("--worker-id", 7)
         claimed = self.journal.wait_entry(MESSAGE_ID=message_id("worker-claimed"))
         until = claimed["SNOWFLAKE_RESERVED_UNTIL"]
@@ -71,7 +70,6 @@ class InTheJournal(ServerTest):
                 self.assertEqual(server.terminate(), 0)
 
     def test_it_takes_nothing(self):
-        """Calls, the keeper and the main thread go on; what is lost is counted."""
         server = self.start_logging("--log-level", "debug")
         self.journal.stop()
         for _ in range(MANY):
@@ -113,7 +111,6 @@ class Debugging(ServerTest):
         self.assertGreater(int(ended.fields["sent_bytes"]), 0)
 
     def test_requests_over_http(self):
-        """The path without its arguments, however it is written; and nothing on a quiet server."""
         server, quiet = (self.launch("--state-directory", self.directory / level, *LISTEN,
                                      "--log-level", level).wait_ready()
                          for level in ("debug", "info"))

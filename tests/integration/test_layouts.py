@@ -161,7 +161,6 @@ class Decode(CtlTest):
 
 class Served(ServerTest):
     def test_js_safe(self):
-        """Its IDs fit 53 bits, and its directory takes no other layout."""
         before_ms = int(time.time() * 1000)
         server = self.start("--layout", "js-safe", "--worker-id", 31)
         with server.connect() as connection:

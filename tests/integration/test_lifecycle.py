@@ -209,7 +209,6 @@ class Surroundings(ServerTest):
         self.assertEqual(server.terminate(), 0)
 
     def test_a_log_that_nobody_reads_any_more(self):
-        """It costs lines."""
         reader = 'exec "$@" 2> >(sed -u /event=ready/q >&2)'
         server = self.start(wrapper=("bash", "-c", reader, "bash"))
         for _ in range(3):
@@ -221,7 +220,6 @@ class Surroundings(ServerTest):
 
 class Stop(ServerTest):
     def test_what_was_sent_is_answered(self):
-        """A thousand calls are under way when the signal comes; each of them gets its ID."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
             with self.subTest(signal.Signals(number).name):
                 server = self.start()
@@ -251,7 +249,6 @@ class Stop(ServerTest):
         server.wait_event("worker-handed-back")
 
     def test_signals_that_mean_nothing(self):
-        """None of those that would kill a process does so without a word and a hand-back."""
         numbers = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF,
                    signal.SIGIO, signal.SIGPWR, signal.SIGXCPU, signal.SIGXFSZ, signal.SIGRTMIN,
                    signal.SIGRTMAX, 16)  # SIGSTKFLT, which Python has no name for
@@ -267,7 +264,6 @@ class Stop(ServerTest):
         server.wait_event("worker-handed-back")
 
     def test_a_loop_that_cannot_go_on(self):
-        """What it waits with fails: it does not spin, the server ends, and hands back."""
         if SANITIZED:
             self.skipTest("a sanitizer wants to be the first library")
         library = BUILD / "tests" / "integration" / "libfailing-epoll.so"
@@ -285,13 +281,11 @@ class Stop(ServerTest):
         server.wait_event("worker-handed-back")
 
     def test_a_stop_without_time(self):
-        """Whoever waits is cut off; the worker ID is handed back all the same."""
         server = self.occupy(self.start(*SLOW, "--stop-timeout", 0))
         self.assertEqual(server.terminate(), 0)
         server.wait_event("worker-handed-back")
 
     def test_a_keeper_that_hangs(self):
-        """As in a write to its disk: that is no stop in order."""
         server = self.start("--stop-timeout", 300)
         server.expect_end = True
         with held_thread(server.pid, "keeper"):

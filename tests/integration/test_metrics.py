@@ -185,7 +185,6 @@ class Calls(MetricsTest):
                      {calls("get_id", "refused"): 1, refusals("agent"): 1})
 
     def test_pipelined(self):
-        """In a row, also more than fit into a turn; those that wait are counted once each."""
         server = self.start()
         n = scaled(2000, 100)
         before = self.scrape()
@@ -203,7 +202,6 @@ class Calls(MetricsTest):
             but=("snowflake_received_bytes_total", "snowflake_sent_bytes_total"))
 
     def test_durations(self):
-        """Less than the client waited, which asks for one at a time."""
         server = self.start()
         began = time.monotonic()
         with server.connect() as connection:
@@ -239,7 +237,6 @@ class OverHttp(MetricsTest):
 
 class Waiting(MetricsTest):
     def test_parked(self):
-        """Seen while it waits, counted and timed when it is answered."""
         server = self.start(*SLOW)
         with server.connect() as connection:
             before = self.scrape()
@@ -317,7 +314,6 @@ class Connections(MetricsTest):
 
 class Scrapes(MetricsTest):
     def test_never_less(self):
-        """While two threads call and four scrape."""
         server = self.start("--threads", 2)
         ended = threading.Event()
         problems = []
@@ -353,7 +349,6 @@ class Scrapes(MetricsTest):
         self.assertEqual(metrics[f"{DURATION}_count"], metrics.family("snowflake_calls_total"))
 
     def test_many_agents(self):
-        """256 are told apart, the others are counted as one."""
         server = self.start("--threads", 1)
         with server.connect() as connection:
             for n in range(300):
@@ -426,7 +421,6 @@ class States(MetricsTest):
         server.kill()
 
     def test_starting(self):
-        """Where there is no ZooKeeper."""
         server = self.launch(*LISTEN, "--zookeeper", dead_address(self), "--datacenter-id", 1)
         self.admin = Admin(server)
         self.assert_state("starting", 0)

@@ -73,16 +73,6 @@ class Multiplexed(SharedServerTest):
             self.assertGreater(client.get_counters()["calls"], 0)
         self.over_every_form("SnowflakeExtended", check)
 
-    def test_another_service(self):
-        def check(protocol):
-            client = current.SnowflakeExtended.Client(protocol)
-            for name, call, *arguments in (("get_id", client.get_id, "a"),
-                                           ("get_ids", client.get_ids, "a", 1)):
-                with self.assertRaisesRegex(TApplicationException,
-                                            f"^Invalid method name: 'Other:{name}'$"):
-                    call(*arguments)
-        self.over_every_form("Other", check)
-
 
 class MultiplexedOnTheGeneralPath(Multiplexed):
     """The same without the hand-written path for the hot calls."""

@@ -120,7 +120,6 @@ class Parking(ServerTest):
         wait_for(lambda: server.open_connections() <= 2, what="the closes to be noticed")
 
     def test_a_client_that_is_reset_while_it_waits(self):
-        """It is forgotten at once, long before its turn."""
         server = self.start("--max-wait", LONG_WAIT_MS)
         connections = [self.connect() for _ in range(QUEUE)]
         for connection in connections:
@@ -134,7 +133,6 @@ class Parking(ServerTest):
             connection.reset()
 
     def test_a_call_that_waits_is_counted_once(self):
-        """However often it is tried again."""
         server = self.start()
         self.other.call(STRICT, "get_ids", "good", PER_TICK)
         connections = [self.connect() for _ in range(15)]

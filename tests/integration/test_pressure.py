@@ -44,7 +44,6 @@ class Pending(ServerTest):
 
     @unittest.skipIf(SANITIZED, "memory of a sanitizer build is its own")
     def test_input_does_not_pile_up(self):
-        """A client that takes its replies, but sends faster than they can be made."""
         server = self.start("--max-pending", 4096)
         with server.connect() as busy:
             busy.call(STRICT, "get_id", "a")
@@ -59,7 +58,6 @@ class Pending(ServerTest):
         self.assertLess(grown, 4096)
 
     def test_replies_are_not_kept_back_by_a_call_that_waits(self):
-        """That waits for half a minute."""
         server = self.start(*PARKING, "--max-wait", 60000)
         with contextlib.ExitStack() as stack:
             late = stack.enter_context(Connection(server.address, options=HOLDS_LITTLE))
@@ -113,7 +111,6 @@ class StopUnderPressure(ServerTest):
         self.assertEqual(server.wait_end(), 0)
 
     def test_the_limit_of_a_stop_holds_for_calls_that_wait(self):
-        """They are answered with what there is, every one of them, and the connection is closed."""
         server = self.start(*PARKING, "--max-wait", 60000, "--stop-timeout", 300)
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(server.connect()) for _ in range(3)]

@@ -52,7 +52,6 @@ class RelayTest(ServerTest):
         return self.launch(*server.command[3:], listen=server.name)
 
     def assert_refused(self, reply, words):
-        """One of the calls of 2010."""
         self.assertNotEqual(reply.kind, REPLY, reply)
         self.assertIn(words, reply.value.message)
 
@@ -72,7 +71,6 @@ class Promises(RelayTest):
         self.assertEqual(relay.call("get_datacenter_id"), DATACENTER)
 
     def test_whose_the_last_id_was(self):
-        """And not of the server that it is connected to by now."""
         one, other = self.start_fleet()
         relay = self.start_relay([one, other])
         for _ in range(scaled(30, 3)):
@@ -202,7 +200,6 @@ class Promises(RelayTest):
 
 class Fleets(RelayTest):
     def test_one_that_allows_less_at_once(self):
-        """A refused count leaves nothing behind that smaller ones would lack."""
         relay = self.start_relay(self.start_fleet(1, "--max-batch", 4000))
         with relay.connect() as connection:
             reply = connection.call(STRICT, "get_ids", "a", 5000)
@@ -225,7 +222,6 @@ class Fleets(RelayTest):
         self.assertEqual(calls.count(9), 1)
 
     def test_another_layout(self):
-        """No ID is made up: what cannot be told apart is refused."""
         server, = self.start_fleet(1, "--datacenter-id", 0, "--layout", "machine-10")
         relay = self.start_relay([server], "--layout", "js-safe")
         with relay.connect() as connection:
@@ -309,7 +305,6 @@ class Failures(RelayTest):
         self.assertEqual(len(set(numbers)), len(numbers))
 
     def test_servers_restarted_one_by_one(self):
-        """No call through the relay fails, of single IDs or batches."""
         servers = self.start_fleet()
         relay = self.start_relay(servers)
         load = self.begin(relay)
@@ -375,7 +370,6 @@ class Failures(RelayTest):
             self.assertEqual(len(batch.reply(STRICT).success), 7)
 
     def test_single_ids_do_not_wait_for_a_batch(self):
-        """Nor does a batch for single IDs that are not there."""
         server, = self.start_fleet(1)
         relay = self.start_relay([server], *ADMIN, "--relay-prefetch", 10000, "--relay-max-age",
                                  60000)
@@ -396,7 +390,6 @@ class Failures(RelayTest):
             self.assertEqual(len(batch.reply(STRICT).success), 7)
 
     def test_a_batch_of_somebody_who_has_gone(self):
-        """Is nobody else's: of another count, or of the same one."""
         server, = self.start_fleet(1)
         relay = self.start_relay([server])
         for count in (7, 8):

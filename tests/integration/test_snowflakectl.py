@@ -41,20 +41,11 @@ class Asking(SharedServerTest, CtlTest):
             self.assertEqual(len(numbers), count)
             self.assertTrue(all(a < b for a, b in zip(numbers, numbers[1:])))
 
-    def test_ids_as_json_are_strings(self):
-        numbers = json.loads(self.assert_ok(self.ask("--json", "id", "-n", 3)))
-        self.assertEqual(len(numbers), 3)
-        self.assertTrue(all(isinstance(number, str) and int(number) > 0 for number in numbers))
-
     def test_the_agent(self):
         self.assert_ok(self.ask("id", "--agent", "infra-dm"))
         done = self.ask("id", "--agent", "1bad")
         self.assert_fails(done, 1, "1bad")
         self.assertEqual(done.stdout, "")
-
-    def test_the_servers_from_the_environment(self):
-        environment = {"SNOWFLAKE_SERVERS": self.server_option[1]}
-        self.assertGreater(int(self.assert_ok(run("id", environment=environment))), 0)
 
     def test_failover(self):
         """To the next server. tests/clients has servers that hang (scenario hangs)."""
@@ -93,14 +84,6 @@ class Refused(ServerTest, CtlTest):
         output = self.assert_ok(run("--server", waiting.name, "--server", serving.name, "id", "-n",
                                     5))
         self.assertEqual(len(output.split()), 5)
-
-
-class ServersOf2010(CtlTest):
-    """get_ids where the server has it, else get_id."""
-
-    def test_ids(self):
-        address = serve_2010(Of2010())
-        self.assertEqual(self.assert_ok(run("--server", address, "id", "-n", 3)), "1\n2\n3\n")
 
 
 class Ids(CtlTest):
@@ -376,3 +359,75 @@ class Help(CtlTest):
             with self.subTest(arguments), open("/dev/full", "w", encoding="ascii") as full:
                 self.assert_fails(run(*arguments, stdout=full), 1,
                                   "cannot write to standard output: No space left on device")
+
+
+class FailuresAsJson(CtlTest):
+    def assert_error(self, arguments, status, kind, **members):
+        """@kind: a regular expression"""
+        done = run("--json", *arguments)
+        self.assert_fails(done, status)
+        message = done.stderr.strip().removeprefix("snowflakectl: ")
+        error = json.loads(done.stdout)
+        self.assertRegex(error.pop("kind"), f"^({kind})$")
+        self.assertEqual(error, {"error": message, **members})
+
+    def test_an_object_in_place_of_what_there_is_none_of(self):
+        dead = dead_address(self)
+        cases = (
+            (("id", "--server", dead), 1, "unreachable"),
+            (("id", "--server", hanging(self)[1], "--timeout", 300), 1, "timeout"),
+            (("id", "--server", serve(Extended()), "--agent", "a" * 257), 1, "invalid_argument"),
+            (("id", "--server", serve_2010(Of2010(first=0))), 1, "protocol"),
+            (("workers", "--zookeeper", dead, "--timeout", 300), 1, "unreachable"),
+            (("workers", "--server", dead), 1, "unreachable"),
+            (("workers", "--server", hanging(self)[1], "--timeout", 300), 1, "timeout"),
+            (("registry", "quarantine", "--yes", "--zookeeper", dead, "--timeout", 300), 1,
+             "unreachable"),
+            (("bench", "--server", dead, "--duration", 0.1, "--warmup", 0), 1, "unreachable"),
+            (("decode", "abc"), 1, "failed"),
+            (("decode", "\u202e\x1b\xff"), 1, "failed"),
+            ((), 2, "usage"),
+            (("nonsense",), 2, "usage"),
+            (("id", "--nonsense"), 2, "usage"),
+            (("--nonsense", "id"), 2, "usage"),
+            (("id", "-n"), 2, "usage"),
+            (("id", "-n", 0), 2, "usage"),
+            (("id", "extra\x1b"), 2, "usage"),
+            (("id", "--server", ""), 2, "usage"),
+            (("ping", "--server", "a:b"), 2, "usage"),
+            (("bench", "--count", 0), 2, "usage"),
+            (("workers", "--reservations"), 2, "usage"),
+            (("registry",), 2, "usage"),
+            (("help", "nonsense"), 2, "usage"),
+        )
+        for arguments, status, kind in cases:
+            with self.subTest(arguments):
+                self.assert_error(arguments, status, kind)
+
+    def test_when_to_ask_again(self):
+        self.assert_error(("id", "--server", serve(Extended()), "--agent", "refused"), 1,
+                          "unavailable", retry_after_ms=250)
+
+    def test_an_option_that_is_none(self):
+        done = run("--nonsense", "--", "--json")
+        self.assert_fails(done, 2, "--nonsense")
+        self.assertEqual(done.stdout, "")
+
+    def test_an_array_that_was_begun(self):
+        class Ending(Extended):
+            def get_ids(self, useragent, count):
+                return super().get_ids("refused" if self.next > 1 else useragent, count)
+
+        done = run("--json", "id", "-n", 1001, "--server", serve(Ending()))
+        self.assert_fails(done, 1, "WorkerIdUnavailable")
+        self.assertEqual(json.loads(done.stdout), [str(i) for i in range(1, 1001)])
+
+    def test_nothing_that_failed(self):
+        for arguments, output in ((("decode",), []), (("decode", "5"), ["5"])):
+            found = json.loads(self.assert_ok(run("--json", *arguments)))
+            self.assertEqual([entry["id"] for entry in found], output)
+
+    def test_the_first_of_many(self):
+        done = run("--json", "decode", "abc", "def")
+        self.assertEqual(len(done.stderr.splitlines()), 2)
+        self.assertTrue(json.loads(done.stdout)["error"].startswith('"abc" is '))

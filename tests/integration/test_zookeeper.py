@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real servers that share a ZooKeeper: what they write, what they refuse, and what is left there.
 tests/simulation has who gets which worker ID, and when."""
+import collections
 import json
 import signal
 
 from harness import HANG_GUARD_S, Parts, wait_for
 from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, tick_of, worker_id_of
 
+TICK_SHIFT = 21 + 13  # of uid-generator, whose ticks are seconds
+SILENT_STARTS = 20
+STARTS = 30
 DISCORD = ("--layout", "discord")
 
 
@@ -46,7 +50,6 @@ class Claims(ZooKeeperTest):
         server.wait_ready()
 
     def test_datacenters_and_roots_are_apart(self):
-        """Worker 0 of each of two datacenters, and of the same datacenter under another root."""
         apart = [self.member(), self.member(datacenter_id=DATACENTER + 1),
                  self.member(root=self.root + "/a/b")]
         self.assertEqual([worker_id_of(server) for server in apart], [0, 0, 0])
@@ -128,3 +131,25 @@ class Znodes(ZooKeeperTest):
         self.draw(server).wait_ids()
         self.assertEqual(worker_id_of(server), 0)
         self.assertEqual([path for path in strange if not self.tree.client.exists(path)], [])
+
+
+class WorkerIds(ZooKeeperTest):
+    """Where the layout has two million. ZooKeeper keeps a record of each that was ever taken, and a
+    claim reads them all, so there must be few."""
+
+    def start_one(self, calls):
+        server = self.member("--layout", "uid-generator", datacenter_id=0)
+        numbers = [server.call("get_id", "good") for _ in range(calls)]
+        self.assertEqual(server.terminate(), 0)
+        return numbers
+
+    def test_orderly_starts(self):
+        """A server that hands back what it has used leaves a worker ID that is free after the tick:
+        no more are needed than there are starts within a tick."""
+        for _ in range(SILENT_STARTS):
+            self.start_one(0)
+        self.assertEqual(len(self.tree.reservations(0)), 1)
+        numbers = [number for _ in range(STARTS) for number in self.start_one(1)]
+        self.assertEqual(len(set(numbers)), STARTS, "an ID came twice")
+        ticks = collections.Counter(number >> TICK_SHIFT for number in numbers)
+        self.assertLessEqual(len(self.tree.reservations(0)), 1 + max(ticks.values()))

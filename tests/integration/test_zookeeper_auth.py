@@ -27,7 +27,6 @@ class AuthTest(ZooKeeperTest):
         return self.member("--zookeeper-auth", self.secret, *options, **settings)
 
     def make_open_tree(self):
-        """As a server without a password leaves it."""
         self.member().terminate()
 
     def below(self, path):
@@ -204,7 +203,6 @@ class SomeoneElses(AuthTest):
             self.assert_increasing(draw.numbers)
 
     def test_reservations_that_may_not_be_written_are_passed_over(self):
-        """By a server without a password, unless that goes for all."""
         self.make_open_tree()
         for worker_id in range(1, 32):
             self.tree.write_reservation(worker_id, 5, "")
@@ -223,7 +221,6 @@ class SomeoneElses(AuthTest):
                             f"does not let this server read or write {self.root}:")
 
     def test_a_root_that_others_may_only_read(self):
-        """It is not open, whoever it belongs to."""
         self.make_open_tree()
         self.insider.set_acls(self.root, [acl_of(ADMIN), anyone(read=True)])
         self.draw(self.guarded()).wait_ids()
@@ -237,7 +234,6 @@ class SomeoneElses(AuthTest):
         self.assertIn("may not be read", why.fields["why"])
 
     def test_what_is_no_reservation_is_left(self):
-        """No server reads it, so it keeps none from starting."""
         self.make_open_tree()
         path = self.tree.reservation_path("007")
         self.stranger.create(path, b"")

@@ -148,7 +148,6 @@ class Clocks(Watched):
 
 class Lists(Watched):
     def test_stopping_while_others_are_asked(self):
-        """It hands back, and waits for none of those who do not answer."""
         server, admin = self.watch("--skip-sanity-checks")
         self.wait_claim(server)
         threads = len(os.listdir(f"/proc/{server.pid}/task"))
@@ -212,7 +211,6 @@ class Lists(Watched):
 
 class Files(ServerTest):
     def test_there_is_no_registry_to_speak_of(self):
-        """Everything of it is null, also when it is asked for."""
         server = self.start(*LISTEN)
         admin = Admin(server)
         workers = admin.json("/workers.json")
