@@ -10,7 +10,7 @@ import time
 
 from admin import GET, LISTEN, SILENCE_S, Admin, read_all
 from bystander import Bystander
-from harness import SANITIZED, ServerTest, wait_for
+from harness import LONG_WAIT_MS, SANITIZED, ServerTest, wait_for
 from wire import STRICT
 
 CONNECTIONS = 1000
@@ -31,7 +31,7 @@ JUNK = (b"\0" * 100, b"\r\n" * 10 + b"x\r\n\r\n", random.Random(7).randbytes(500
 class Hostile(ServerTest):
     def setUp(self):
         super().setUp()
-        self.server = self.start(*LISTEN)
+        self.server = self.start(*LISTEN, "--max-wait", LONG_WAIT_MS)
         self.admin = Admin(self.server)
         self.caller = self.enterContext(Bystander(self.server))
         self.crowd = contextlib.ExitStack()
@@ -98,8 +98,6 @@ class Hostile(ServerTest):
             self.assertEqual(statuses, [b"200", b"404", b"200"] * 300)
 
     def test_a_crowd(self):
-        """However many are connected and say nothing, whoever asks is answered; and there are no
-        more than its share of descriptors."""
         before = self.descriptors()
         for i in range(CONNECTIONS):
             self.guest()
@@ -125,8 +123,6 @@ class Hostile(ServerTest):
             return False
 
     def test_who_is_slow_or_makes_no_sense(self):
-        """A byte now and then, a reader that does not read, bytes that are no request: each is
-        answered with an error, or not at all, and then hung up on."""
         before = self.descriptors()
         began = time.monotonic()
         slow, greedy, silent = self.guest(), self.guest(), self.guest()

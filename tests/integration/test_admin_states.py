@@ -180,8 +180,6 @@ class Waiting(ServerTest):
 
 class Registry(ZooKeeperTest):
     def test_a_stop_is_known_at_once(self):
-        """Whoever sends calls here hears it with the first question after the signal; calls are
-        answered meanwhile, and nobody is told to restart it."""
         server = self.member(*LISTEN, "--drain-delay", 2 * 1000 * HANG_GUARD_S)
         admin = Admin(server)
         self.assertEqual(admin.ask("/readyz").status, 200)

@@ -303,7 +303,6 @@ class ToScribe(AuditTest):
         self.assert_all_there(scribe.entries(), {"agent": numbers})
 
     def test_it_dies_and_comes_back(self):
-        """In the middle of a call, then it refuses connections, then it is there again."""
         answers = [None, RESULT.OK, RESULT.OK]
         scribe = Scribe(self, lambda: answers.pop() if answers else RESULT.OK)
         server = self.log_to_scribe(scribe)
@@ -317,7 +316,6 @@ class ToScribe(AuditTest):
         self.assert_once_or_more(scribe.entries(), numbers)
 
     def test_it_is_another_one_meanwhile(self):
-        """While there was nothing to send: that is no failure."""
         scribe = Scribe(self)
         server = self.log_to_scribe(scribe)
         numbers = server.call("get_ids", "agent", 10)

@@ -73,15 +73,6 @@ class Counts(BenchTest):
                              (0, 0))
             self.assertGreater(report["check"]["checked"], 100)
 
-    def test_two_servers_share_the_connections(self):
-        first = self.start()
-        second = self.start("--worker-id", 1)
-        host, port = second.address
-        self.bench(first, "--server", f"{host}:{port}", "--calls", 100, "--connections", 4)
-        for server in (first, second):
-            self.assertGreaterEqual(server.counters()["connections_accepted"], 2)
-            self.assertGreater(server.counters()["ids_generated"], 0)
-
     def test_idle_connections_are_there(self):
         server = self.start()
         self.launch_bench(server, "--idle-connections", 50, "--connections", 2, "--duration", 60)

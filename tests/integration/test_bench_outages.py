@@ -235,7 +235,6 @@ class TwoServers(OutageTest):
         self.assertGreaterEqual(report["connections_made_again"], CONNECTIONS // 2)
 
     def test_one_is_stopped_in_order(self):
-        """What it has taken it answers; a number of calls is as many as it is."""
         calls = 20_000
         running = self.begin(self.first, "--server", self.second.name, "--calls", calls,
                              "--connections", 2)

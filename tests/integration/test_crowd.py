@@ -200,16 +200,6 @@ class Full(ServerTest):
                 held.pop().close()
                 wait_for(lambda s=server: is_served(s, HERE), what="room for one more")
 
-    def test_one_address_by_both_families(self):
-        """A client that comes by IPv4 to a socket for both is the same as to one for IPv4."""
-        server = self.start("--max-connections-per-address", 2, listen="*:0")
-        server.addresses[0] = (HERE, server.addresses[0][1])
-        with server.connect() as first, server.connect() as second:
-            for connection in (first, second):
-                connection.call(STRICT, "get_id", "a")
-            self.assertFalse(is_served(server, HERE))
-            self.assertEqual(server.wait_event("address-refused").fields["address"], HERE)
-
 
 @unittest.skipIf(SANITIZED, "memory of a sanitizer build is its own")
 class Memory(ServerTest):

@@ -2,12 +2,12 @@
 """Nodes that are embedded in programs, beside servers: one ZooKeeper, or one directory. How they
 draw, and what fork() does with a directory, is in tests/unit/node."""
 import json
-import subprocess
 import unittest
 
 import embedded
+from ctl import run
 from embedded import Node
-from harness import EPOCH_MS, SANITIZED, SNOWFLAKECTL, Parts, ServerTest, wait_for
+from harness import EPOCH_MS, SANITIZED, Parts, ServerTest, wait_for
 from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, worker_id_of
 
 NAME = f"{embedded.PROGRAM}@{embedded.HOST}"
@@ -20,10 +20,6 @@ def worker_of(node):
 
 
 class Embedded(ZooKeeperTest):
-    def ctl(self, *arguments):
-        return subprocess.run([SNOWFLAKECTL, *map(str, arguments)], capture_output=True, text=True,
-                              timeout=60, check=True).stdout
-
     def test_servers_and_nodes_share_the_worker_ids(self):
         members = [self.member(), self.node(), self.node(), self.member()]
         draws = [self.draw(member) for member in members]
@@ -48,21 +44,21 @@ class Embedded(ZooKeeperTest):
     def test_lists_show_it(self):
         server, node = self.member(), self.node()
         worker_id = worker_of(node)
-        address = "%s:%d" % server.address
         hosts = self.zookeeper.connect_string + self.root
         wait_for(lambda: len(server.call("get_workers")) == 2, what="a list with both")
-        for where in (("--server", address), ("--zookeeper", hosts)):
+        for where in (("--server", server.name), ("--zookeeper", hosts)):
             with self.subTest(where[0]):
-                listed = json.loads(self.ctl(*where, "--json", "workers"))
+                listed = json.loads(run(*where, "--json", "workers").stdout)
                 found = [each for each in listed if each["kind"] == "embedded"]
                 self.assertEqual(len(listed), 2)
                 self.assertEqual(
                     [(each["worker_id"], each["address"], each["program"], each["state"],
                       each["round_trip_us"]) for each in found],
                     [(worker_id, None, NAME, "serving", None)])
-                self.assertIn(NAME, self.ctl(*where, "workers"))
-                self.assertNotIn("unreachable", self.ctl(*where, "workers"))
-        self.assertIn(NAME, self.ctl("--zookeeper", hosts, "workers", "--reservations"))
+                shown = run(*where, "workers").stdout
+                self.assertIn(NAME, shown)
+                self.assertNotIn("unreachable", shown)
+        self.assertIn(NAME, run("--zookeeper", hosts, "workers", "--reservations").stdout)
 
     def test_nobody_asks_it_who_it_is(self):
         node = self.node()
@@ -105,7 +101,6 @@ class Embedded(ZooKeeperTest):
         self.assert_increasing(draw.numbers)
 
     def test_it_cannot_start(self):
-        """None is free; and the layout is another one. The unit test node has wrong options."""
         servers = [self.member("--layout", ONE_BIT), self.member("--layout", ONE_BIT)]
         for options, code, words in (
                 (("--layout", ONE_BIT), embedded.UNAVAILABLE,

@@ -40,7 +40,6 @@ class Fleet(ZooKeeperTest):
         return self.servers
 
     def list_of(self, server):
-        """Its own entry, and those of others."""
         with server.connect() as connection:
             reply = connection.call(STRICT, "get_workers")
         self.assertIsNotNone(reply.value.success, reply)

@@ -8,7 +8,7 @@ import time
 
 import wire
 from bystander import Bystander
-from harness import HANG_GUARD_S, SANITIZED, ServerTest, scaled, their_end, wait_for
+from harness import HANG_GUARD_S, LONG_WAIT_MS, SANITIZED, ServerTest, scaled, their_end, wait_for
 from wire import STRICT, UNFRAMED
 
 CALL = STRICT.call("get_id", "good")
@@ -23,7 +23,7 @@ STOPPED_MS = 3000  # a server that is stopped for longer has seen its timeouts p
 
 class Hostile(ServerTest):
     def start(self, *options, **settings):
-        return super().start("--threads", 1, *options, **settings)
+        return super().start("--threads", 1, "--max-wait", LONG_WAIT_MS, *options, **settings)
 
     def test_one_byte_at_a_time(self):
         """A frame has frame-timeout from its first byte, however steadily the bytes come."""

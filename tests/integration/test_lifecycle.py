@@ -239,7 +239,6 @@ class Stop(ServerTest):
                 self.assertLessEqual(int(stopped["uptime_s"]), time.monotonic() - server.started)
 
     def test_several_signals_at_once(self):
-        """They are one wish, not one and its repetition: the worker ID is handed back."""
         server = self.start()
         server.pause()
         server.expect_end = True

@@ -361,22 +361,19 @@ class Scrapes(MetricsTest):
                for n in range(256)},
             name_of("snowflake_agent_ids_total", agent="other_agents"): sum(range(257, 301))})
 
-    def test_a_sink_with_quotes(self):
-        path = self.directory / 'a "log" of \\ and \u00e9'
-        self.start("--audit-log", f"file:{path}")
+    def test_sinks_with_quotes_and_of_bytes(self):
+        """Each has a label, and promtool minds none."""
+        quoted = f'{self.directory}/a "log" of \\ and \u00e9'
+        sinks = {f"file:{quoted}": quoted.replace("\\", "\\\\").replace('"', '\\"'),
+                 **{os.fsdecode(f"file:{self.directory}/".encode() + name):
+                    f"{self.directory}/a\\\\{octal}"
+                    for name, octal in ((b"a\xff", 377), (b"a\xfe", 376))}}
+        self.start(*(word for sink in sinks for word in ("--audit-log", sink)))
         metrics = self.checked()
-        escaped = f"file:{path}".replace("\\", "\\\\").replace('"', '\\"')
-        for family in ("queued_ids", "dropped_ids_total", "failing"):
-            self.assertEqual(metrics[name_of(f"snowflake_audit_{family}", sink=escaped)], 0)
-
-    def test_sinks_that_are_no_text(self):
-        """Their paths are bytes; each has a label, and promtool minds none."""
-        sinks = [f"file:{self.directory}/".encode() + name for name in (b"a\xff", b"a\xfe")]
-        self.start("--audit-log", os.fsdecode(sinks[0]), "--audit-log", os.fsdecode(sinks[1]))
-        metrics = self.checked()
-        for octal in ("377", "376"):
-            label = f"file:{self.directory}/a\\\\{octal}"
-            self.assertEqual(metrics[name_of("snowflake_audit_failing", sink=label)], 0)
+        for label in sinks.values():
+            for family in ("queued_ids", "dropped_ids_total", "failing"):
+                sample = name_of(f"snowflake_audit_{family}", sink=f"file:{label}")
+                self.assertEqual(metrics[sample], 0)
 
     def test_the_process_in_its_unit(self):
         """Of /proc, deploy/ lets it see processes only."""

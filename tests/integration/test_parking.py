@@ -37,8 +37,6 @@ class Parking(ServerTest):
         waiting.reset()
 
     def test_in_order_of_arrival(self):
-        """Batches of many connections, and single IDs among them: each first come, first served,
-        and the single ones do not wait for all batches."""
         self.start()
         asked = []
         for number in range(12):

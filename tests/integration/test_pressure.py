@@ -94,7 +94,6 @@ class StopUnderPressure(ServerTest):
         self.assertEqual(server.wait_end(), 0)
 
     def test_what_came_behind_calls_whose_turn_is_not_yet(self):
-        """More calls than fit a turn, and others that were not read yet when the stop came."""
         server = self.start("--threads", 1, *AT_LEISURE)
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(server.connect()) for _ in range(30)]
@@ -127,7 +126,6 @@ class StopUnderPressure(ServerTest):
         self.assertEqual(server.wait_end(), 0)
 
     def test_connections_that_were_not_accepted_yet(self):
-        """Whoever is connected when the stop comes has been promised an answer."""
         self.allow_descriptors()
         server = self.start(*AT_LEISURE)
         server.pause()

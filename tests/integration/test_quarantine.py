@@ -237,7 +237,6 @@ class Quarantine(QuarantineTest):
             self.assert_raised(registry.read_floor(0), 1, tick_ms=layout["tick_ms"])
 
     def test_who_raises_it_meanwhile_loses_nothing(self):
-        """As two operators: each write is on the version that was read."""
         from kazoo.exceptions import BadVersionError
 
         self.registry.make_datacenter(0)
@@ -285,7 +284,6 @@ class Quarantine(QuarantineTest):
             self.assertEqual(kazoo.get_acls(registry.floor_path(datacenter))[0], acl)
 
     def test_what_was_made_is_open_where_the_rest_is(self):
-        """Servers without the password that the tool has would never have it again."""
         self.registry.make_datacenter(0)
         password = secret_file(self.directory / "password", "ids:secret\n")
         self.assert_ok(self.quarantine("--zookeeper-auth", password, "--datacenter-id", 7))

@@ -48,7 +48,6 @@ class RelayTest(ServerTest):
         return relay.wait_ready() if ready else relay
 
     def start_again(self, server):
-        """The same one, at the same port."""
         return self.launch(*server.command[3:], listen=server.name)
 
     def assert_refused(self, reply, words):
@@ -208,7 +207,6 @@ class Fleets(RelayTest):
             self.assertGreater(connection.call(STRICT, "get_id", "a").success, 0)
 
     def test_one_that_is_slow(self):
-        """What comes late is for whoever has waited for it."""
         handler, calls = Extended(), []
 
         def get_ids(useragent, count):

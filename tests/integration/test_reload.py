@@ -55,7 +55,6 @@ class Reload(ServerTest):
         self.assertEqual(server.find("stopping").fields["drain_ms"], "5")
 
     def effect_of_stop_timeout(self):
-        """A call that waits for IDs, in a layout that has few, is cut off."""
         server = self.occupy(self.start_with("stop-timeout=600000", options=SLOW))
         self.assert_taken(server, "stop-timeout", 100)
         self.assertEqual(server.terminate(), 0)

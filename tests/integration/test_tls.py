@@ -14,7 +14,7 @@ import official
 import wire
 from admin import LISTEN, Admin
 from bystander import Bystander
-from harness import HANG_GUARD_S, run_together, scaled, wait_for
+from harness import HANG_GUARD_S, LONG_WAIT_MS, run_together, scaled, wait_for
 from tls_case import TlsTest
 from wire import FORMS, STRICT
 from zookeeper_case import ZooKeeperTest
@@ -62,7 +62,6 @@ class Calls(TlsTest):
         self.assertEqual({connection.reply(STRICT).success for _ in range(20_000)}, {0})
 
     def test_a_call_right_behind_the_handshake(self):
-        """It is read with the end of the handshake, and the socket does not tell of it."""
         server = self.serve()
         for _ in range(scaled(50, 5)):
             raw, tls, incoming, outgoing = self.tls_in_memory(server)
@@ -93,7 +92,6 @@ class Calls(TlsTest):
                 incoming.write(data)
 
     def test_an_orderly_end(self):
-        """It comes with the last calls, in one piece; they are answered, and the end is, too."""
         server = self.serve()
         raw, tls, incoming, outgoing = self.tls_in_memory(server)
         tls.write(STRICT.call("get_worker_id", seqid=7).encode()[0])
@@ -296,7 +294,7 @@ class Crowd(TlsTest):
 
     def test_a_thousand_handshakes_at_once(self):
         count = scaled(1000, 100)
-        server = self.serve("--frame-timeout", 60_000)
+        server = self.serve("--frame-timeout", 1000 * HANG_GUARD_S, "--max-wait", LONG_WAIT_MS)
         context = self.authority.context()
         raw = []
         for _ in range(count):

@@ -104,7 +104,6 @@ class OfCallers(RenewedTest):
         self.assertEqual(self.handshakes_with(server), 0)
 
     def take_until_of(self, worker_id, draw):
-        """What is in hand may be another's yet. Returns all IDs, none of which fails."""
         numbers = []
 
         def is_of():

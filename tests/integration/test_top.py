@@ -132,7 +132,6 @@ class OnATerminal(CtlTest):
                 self.assertTrue(terminal.fits(COLOUR.sub("", screen)), screen)
 
     def test_a_server_that_others_tell_of_by_another_address_is_one(self):
-        """As one that is named by its host, and tells its address."""
         named = Counting(worker_id=2)
         other = Counting(worker_id=1)
         other.others = [named.said]

@@ -239,7 +239,6 @@ class HandBacks(ZooKeeperTest):
         self.assertEqual(self.tree.claims(), [])
 
     def test_a_second_signal(self):
-        """Ends the waiting for ZooKeeper, as any other."""
         server = self.member("--stop-timeout", 2 * 1000 * HANG_GUARD_S)
         self.way.cut()
         server.wait_event("zookeeper-lost")

@@ -197,8 +197,6 @@ class Peers(ZooKeeperTest):
             server.wait_ready()
 
     def test_claims_that_say_nothing(self):
-        """One that is stale, because another server listens there now; one where nobody listens;
-        some whose data make no sense; one of a server that has no worker ID yet."""
         peer = self.peer()
         self.claim_for(peer, nonce=str(uuid.uuid4()), worker_id=4)
         self.claim_for(peer, nonce=str(uuid.uuid4()), address=split_address(dead_address(self)))

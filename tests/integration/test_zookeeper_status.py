@@ -55,8 +55,6 @@ class Watched(ZooKeeperTest):
 
 class Quarantine(Watched):
     def test_damaged_records_and_another(self):
-        """Nobody claims what stands in none that parses, so it is not free; and what others write
-        is text, and no more than that."""
         server, admin = self.watch("--skip-sanity-checks")
         self.wait_claim(server)
         end_tick = now_tick() + HOUR_MS
@@ -105,11 +103,10 @@ class Session(Watched):
     def assert_told(self, admin, ready, line, session, state, extending_fails):
         def is_told():
             reply, status = admin.ask("/readyz"), admin.json("/status.json")
-            last.append((reply.status, status["session"], status["state"], status["reservation"]))
-            return (last[-1][:3] == (ready, session, state) and line in reply.text
-                    and extending_fails in ((status["reservation"] or {}).get("extending_fails"),
-                                            status["reservation"] is None))
-        last = []
+            reservation = status["reservation"] or {"extending_fails": extending_fails}
+            return (reply.status, status["session"], status["state"], line in reply.text,
+                    reservation["extending_fails"]) == (
+                        ready, session, state, True, extending_fails)
         wait_for(is_told, f"{session}, {state}")
 
 

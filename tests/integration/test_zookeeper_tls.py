@@ -315,7 +315,6 @@ class ByItself(TlsTest):
             server.terminate()
 
     def test_who_says_nothing(self):
-        """The client waits for its handshake for ever; neither the server nor the tool does."""
         with socket.create_server(("127.0.0.1", 0)) as silent:
             where = f"127.0.0.1:{silent.getsockname()[1]}"
             server = self.of_tls(None, None, "--connect-timeout", CONNECT_MS, where=where,
