@@ -7,7 +7,7 @@ import uuid
 
 import wire
 from admin import LISTEN, Admin
-from harness import SLOW, ServerTest, split_address, wait_for
+from harness import LONG_WAIT_MS, SLOW, ServerTest, split_address, wait_for
 from journal import Journal, skip_unless_possible
 
 NAMESPACE = uuid.UUID("411c39f6-c277-48bd-9fa5-a82c1512df5a")
@@ -70,7 +70,7 @@ class InTheJournal(ServerTest):
                 self.assertEqual(server.terminate(), 0)
 
     def test_it_takes_nothing(self):
-        server = self.start_logging("--log-level", "debug")
+        server = self.start_logging("--log-level", "debug", "--max-wait", LONG_WAIT_MS)
         self.journal.stop()
         for _ in range(MANY):
             self.assertGreater(server.call("get_id", "good"), 0)  # two events and more
