@@ -12,7 +12,7 @@ from ctl import BenchTest, bench_command, execute
 from harness import HANG_GUARD_S, LONG_WAIT_MS, SANITIZED, SNOWFLAKECTL, scaled, wait_for
 
 PROGRAM = ROOT / "bench" / "neighbours.py"
-CALLS = 200
+NEIGHBOUR_CALLS = 200
 WAITS = ("--max-wait", LONG_WAIT_MS)
 CALLS = ("get_id", "get_ids", "get_id_runs", "get_timestamp", "get_worker_id",
          "get_datacenter_id")
@@ -169,12 +169,12 @@ class Neighbours(BenchTest):
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as neighbour:
             self.addCleanup(neighbour.kill)
             self.assertEqual(neighbour.stdout.readline(), "ready\n", "no neighbour")
-            report = self.bench(server, "--connections", 1, "--in-flight", 8, "--calls", CALLS,
+            report = self.bench(server, "--connections", 1, "--in-flight", 8, "--calls", NEIGHBOUR_CALLS,
                                 "--timeout", 1000 * HANG_GUARD_S)
             neighbour.terminate()
             printed, complaints = neighbour.communicate(timeout=HANG_GUARD_S)
         self.assertEqual((neighbour.returncode, complaints), (0, ""), printed)
-        self.assertEqual(report["calls"], CALLS)
+        self.assertEqual(report["calls"], NEIGHBOUR_CALLS)
         self.assertEqual(server.terminate(), 0)
         return json.loads(printed)
 
