@@ -169,8 +169,8 @@ class Neighbours(BenchTest):
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as neighbour:
             self.addCleanup(neighbour.kill)
             self.assertEqual(neighbour.stdout.readline(), "ready\n", "no neighbour")
-            report = self.bench(server, "--connections", 1, "--in-flight", 8, "--calls", NEIGHBOUR_CALLS,
-                                "--timeout", 1000 * HANG_GUARD_S)
+            report = self.bench(server, "--connections", 1, "--in-flight", 8, "--calls",
+                                NEIGHBOUR_CALLS, "--timeout", 1000 * HANG_GUARD_S)
             neighbour.terminate()
             printed, complaints = neighbour.communicate(timeout=HANG_GUARD_S)
         self.assertEqual((neighbour.returncode, complaints), (0, ""), printed)
