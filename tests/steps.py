@@ -29,23 +29,23 @@ ALL, MORE = (QUICK, USUAL, FULL), (USUAL, FULL)
 
 # Tests of each area, for the build that people install.
 SMOKE = (
-    "test_admin.Ids", "test_audit.Full", "test_bench.Report", "test_calls.Calls.", "test_contract",
-    "test_ctl_relay.Real", "test_drain.Limits", "test_id_runs", "test_journal.AsJson",
-    "test_lifecycle.Start", "test_local.Passed", "test_metrics.Calls.",
-    "test_multiplexed.Multiplexed.", "test_parking.FullRate", "test_passed_sockets",
-    "test_pool.Discovery", "test_pool.Forks", "test_relay.Local", "test_snowflakectl.Asking",
-    "test_split_writes.SplitWrites.", "test_state.Disks", "test_tls.Allowed",
-    "test_wide_ids.OtherServers", "test_wire.Forms.test_every_form", "test_workers.FromServers",
-    "test_zookeeper.Stop")
+    "test_admin.Ids", "test_audit.Full", "test_batches.Batches.test_runs",
+    "test_batches.OtherServers", "test_bench.Report", "test_calls.Calls.", "test_contract",
+    "test_ctl_fleet.Relays.", "test_drain.Limits", "test_journal.AsJson", "test_lifecycle.Start",
+    "test_local.Passed", "test_metrics.Calls.", "test_multiplexed.Multiplexed.",
+    "test_parking.FullRate", "test_passed_sockets", "test_pool.Discovery", "test_pool.Forks",
+    "test_relay.Local", "test_snowflakectl.Asking", "test_wire.SplitWrites.",
+    "test_state.Disks", "test_tls.Allowed", "test_wire.Forms.test_every_form",
+    "test_workers.FromServers", "test_zookeeper.Stop")
 # Tests that a sanitizer build skips: sanitizers change memory use, libfaketime does not work with
 # them, and some tests do not depend on the build.
 UNSANITIZED = (
     "Hostile.test_memory_has_a_bound", "States.test_the_end_after_a_failure",
-    "test_bad_input.Costs", "test_clock", "test_crowd.Memory",
-    "MuchData.test_memory_that_is_not_there", "Embedded.test_fork_under_load",
-    "test_lies", "Stop.test_a_loop_that_cannot_go_on", "Pending.test_input_does_not_pile_up",
-    "Quarantine.test_zookeepers_clock", "test_quickstart", "test_using_ids.Databases",
-    "test_zookeeper_start.Clock", "test_zookeeper_status.Clocks")
+    "test_bad_input.Costs", "test_crowd.Memory", "MuchData.test_memory_that_is_not_there",
+    "Embedded.test_fork_under_load", "Stop.test_a_loop_that_cannot_go_on",
+    "Pending.test_input_does_not_pile_up", "Quarantine.test_zookeepers_clock", "test_quickstart",
+    "test_state.Steps", "test_using_ids.Databases", "test_zookeeper_start.Clock",
+    "test_zookeeper_status.Clocks", "test_zookeeper_troubles.Lies")
 # Under ThreadSanitizer: threads, loops, handshakes and their order.
 THREADED = (
     "test_admin.Ids", "test_audit.File.test_every_id", "test_audit.File.test_rotated",
@@ -60,7 +60,7 @@ THREADED = (
     "StopUnderPressure.test_what_came_behind_a_call", "test_relay.Failures.test_a_restart",
     "test_relay.Failures.test_servers_restarted", "test_relay.Promises.test_many_clients",
     "Replies.test_among_clients_that_reset_on_two", "test_tls.Crowd.test_a_stop",
-    "test_tls.Crowd.test_a_thousand", "Replaced.test_under_load", "WideIds.test_a_million",
+    "test_tls.Crowd.test_a_thousand", "Replaced.test_under_load", "Batches.test_a_million",
     "test_zookeeper.Stop", "Lists.test_stopping", "Lists.test_many_who_ask")
 
 SANITIZED = {

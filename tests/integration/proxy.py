@@ -13,7 +13,7 @@ What it can do, each for the connections of the moment and those to come, until 
     freeze(*directions)           accept and forward nothing; heal() delivers what was held back
     delay(ms, *directions)        deliver everything that much later
     admit(number)                 let in as many of those that connect from now on, also after a
-                                  cut, and reset the others
+                                  cut, and reset the others, which `turned_away` counts
     lie(opcode, body)             put `body` into the replies to requests of that kind
 
 thaw() takes back freeze alone, and delivers what was held back. bar() is a cut that heal() does not
@@ -106,6 +106,7 @@ class Proxy:
         self._links = set()
         self._refuses = set()
         self._admitted = None  # how many more; None: all
+        self.turned_away = 0
         self.lies = {}         # opcode: body
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -269,6 +270,7 @@ class Proxy:
     async def serve(self, target, reader, writer):
         """One client, from its connect to its end."""
         if self._admitted == 0:
+            self.turned_away += 1
             _reset(writer)
             return
         if self._admitted is not None:

@@ -101,7 +101,6 @@ class Spread(ServerTest):
         self.served_beside(server, 1, newcomers, 3)
 
     def test_each_loop_hears_of_a_reservation(self):
-        """That its calls waited for, once the server was idle."""
         server = self.start("--threads", 2, "--max-wait", LONG_WAIT_MS)
         connections = [self.connect(server) for _ in range(2)]
         for connection in connections:
@@ -143,7 +142,6 @@ class Full(ServerTest):
             crowd.call()
 
     def assert_refusal_told(self, server, words, connections):
-        """By one line in all, at that."""
         event = server.wait_event("connection-refused")
         self.assertEqual(event.level, "error")
         self.assertIn(words, event.fields["reason"])
@@ -170,7 +168,6 @@ class Full(ServerTest):
         self.assertTrue(event.fields["peer"].startswith(HERE + ":"))
 
     def assert_room_for_many(self, crowd, count):
-        """More at once than may be on their way out."""
         before = crowd.counters()["closed_for_room"]
         with contextlib.ExitStack() as stack:
             newcomers = [stack.enter_context(crowd.server.connect(source=THERE))
@@ -202,16 +199,6 @@ class Full(ServerTest):
                     "connections_refused"], 5)
                 held.pop().close()
                 wait_for(lambda s=server: is_served(s, HERE), what="room for one more")
-
-    def test_one_address_by_both_families(self):
-        """A client that comes by IPv4 to a socket for both is the same as to one for IPv4."""
-        server = self.start("--max-connections-per-address", 2, listen="*:0")
-        server.addresses[0] = (HERE, server.addresses[0][1])
-        with server.connect() as first, server.connect() as second:
-            for connection in (first, second):
-                connection.call(STRICT, "get_id", "a")
-            self.assertFalse(is_served(server, HERE))
-            self.assertEqual(server.wait_event("address-refused").fields["address"], HERE)
 
 
 @unittest.skipIf(SANITIZED, "memory of a sanitizer build is its own")

@@ -65,7 +65,6 @@ class Files(unittest.TestCase):
                                  f"docs/runbook.md#{rule['alert'].lower()}")
                 self.assertIn(rule["labels"]["severity"], ("page", "ticket"))
 
-
     def test_a_spike_that_has_ended_does_not_fire(self):
         """It is in a rate for as long as its window is; so `for` is longer."""
         for rule in rules():

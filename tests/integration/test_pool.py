@@ -78,7 +78,6 @@ class ComeAndGo(PoolTest):
                            worker_id, **settings).wait_ready()
 
     def test_none_comes_twice(self):
-        """One is killed, the other is stopped; each is back before the next one ends."""
         servers = [self.start_number(worker_id) for worker_id in range(2)]
         rate = scaled(50000, 2000)
         load = Load(self, [server.address for server in servers], "--threads", 8, "--check",
