@@ -183,7 +183,6 @@ static void hold(Keeper *self, const Reservation *reservation)
 	generator_publish(self->generator, self->lease);
 	self->facts.has_lease = TRUE;
 	self->facts.waiting = FALSE;
-	self->facts.late = FALSE;
 	self->lease_began = FALSE;
 	show_reserved(self, reservation->end_tick);
 	show_worker(self, self->lease);
@@ -311,8 +310,6 @@ static void note_extended(Keeper *self, gint64 end_tick)
 		log_event(LOG_EXTEND_RECOVERED, log_number("failures", facts->failures),
 			  log_number("failed_ms", (now_us - since_us) / G_TIME_SPAN_MILLISECOND));
 	lease_extend(self->lease, end_tick);
-	self->facts.late =
-		layout_tick_at(self->layout, clock_now_ms(&self->clock->clock)) > end_tick;
 	log_written(self, end_tick);
 	note_write(self, self->next_length_ms, self->next_cursor, self->facts.busy_since_us);
 	show_reserved(self, end_tick);

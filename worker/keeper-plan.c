@@ -68,8 +68,8 @@ static KeeperPlan plan_claim(const KeeperPlanFacts *facts)
 
 static KeeperPlan plan_extension(const KeeperPlanFacts *facts)
 {
-	/* what failed or was late is tried again even if nobody asks any more */
-	gboolean wanted = facts->wanted || facts->failures > 0 || facts->late;
+	/* what failed is tried again even if nobody asks any more */
+	gboolean wanted = facts->wanted || facts->failures > 0;
 
 	/* no further than before: the clock was set back, and what is reserved will do */
 	if (wanted && !facts->out_of_reach && facts->next_end_tick > facts->end_tick)
@@ -131,8 +131,7 @@ KeeperState keeper_plan_state(const KeeperPlanFacts *facts)
 	}
 	if (facts->ahead)
 		return KEEPER_RECLAIMING;
-	if (spent &&
-	    (facts->failures > 0 || facts->late || facts->out_of_reach || is_hanging(facts)))
+	if (spent && (facts->failures > 0 || facts->out_of_reach || is_hanging(facts)))
 		return KEEPER_UNAVAILABLE;
 	return is_before_ids(facts) ? KEEPER_WAITING : KEEPER_SERVING;
 }

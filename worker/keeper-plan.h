@@ -36,7 +36,6 @@ typedef struct {
 	gboolean has_lease;
 	gboolean had_lease;   /* one was lost or given up */
 	gboolean ahead;       /* the clock stepped back, and it is to be given up for that */
-	gboolean late;        /* the last extension was over when it was confirmed */
 	gboolean wanted;      /* extend it: IDs were asked for since the last write, or it
 				 is kept up when idle too */
 	gint64 ids_from_tick; /* before this the clock allows no ID: max-ahead before the later of

@@ -10,8 +10,8 @@ typedef enum {
 			     * layout, or was set back to more than max-ahead before the last ID */
 	KEEPER_SERVING,     /* holds a lease that is, or on demand will be, good for the time now */
 	KEEPER_RECLAIMING,  /* lost its worker ID, or gives it up, and claims another */
-	KEEPER_UNAVAILABLE, /* the reservation has run out; extending it fails, hangs, or is over
-			     * when it is confirmed */
+	KEEPER_UNAVAILABLE, /* the reservation has run out; extending it fails, hangs, or is not
+			     * allowed as the clock is too far ahead of the registry's */
 	KEEPER_STOPPED,     /* retired and handed back */
 } KeeperState;
 

@@ -269,8 +269,8 @@ MUTANTS = [
     mutant("a clock that was set back is not shown", ZOOKEEPER,
            (STATE, "return is_before_ids(facts) ? KEEPER_WAITING : KEEPER_SERVING",
             "return KEEPER_SERVING")),
-    mutant("extensions that come too late are not shown", ZOOKEEPER,
-           without(STATE, "facts->late || ")),
+    mutant("a clock that is too far ahead to extend is not shown", ZOOKEEPER,
+           without(STATE, "facts->out_of_reach || ")),
     # pools and relays
     mutant("the ring gives IDs twice", POOL,
            ("client/pool/ring.c", "guint64 rest = head + run.count;", "guint64 rest = head;")),

@@ -255,10 +255,6 @@ TEST("/keeper-plan/with-lease-and-news", test_with_lease_and_news)
 		{"the registry's clock is behind, but what is held will do",
 		 {.wanted = TRUE, .out_of_reach = TRUE, .end_tick = 1000},
 		 WAIT(NEVER), KEEPER_SERVING, SOON},
-		{"it was late, but what is held will do", {.wanted = TRUE, .late = TRUE},
-		 WAIT(NOW + 50000), KEEPER_SERVING, SOON},
-		{"the last extension was late", {.wanted = TRUE, .late = TRUE, .end_tick = 999},
-		 BEGIN(EXTEND), KEEPER_UNAVAILABLE, SOON},
 		{"it will not do any more", {.wanted = TRUE, .out_of_reach = TRUE, .end_tick = 999},
 		 WAIT(NEVER), KEEPER_UNAVAILABLE, NEVER},
 		/* clang-format on */
