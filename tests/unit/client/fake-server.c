@@ -11,6 +11,7 @@
 
 #include "client/reader.h"
 #include "common/local-socket.h"
+#include "tests/unit/hang-guard.h"
 
 #define DRIP_MS 20
 
@@ -213,6 +214,17 @@ int fake_silent_new(gboolean listens, char **out_address)
 		g_assert_cmpint(listen(fd, 128), ==, 0);
 	*out_address = g_strdup_printf("127.0.0.1:%u", ntohs(address.sin_port));
 	return fd;
+}
+
+SnowflakeClient *fake_server_client(const FakeServer *first, const FakeServer *second)
+{
+	const char *const servers[] = {first->text, second != NULL ? second->text : NULL, NULL};
+	g_autoptr(GError) error = NULL;
+	SnowflakeClient *client = snowflake_client_new(servers, &error);
+
+	g_assert_no_error(error);
+	snowflake_client_set_timeout_ms(client, HANG_GUARD_MS);
+	return client;
 }
 
 void fake_begin(GByteArray *out, guint8 type, const char *method, gint32 seqid)

@@ -46,6 +46,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(FakeServer, fake_server_free)
  * that listens lets clients connect and never says a word, the other refuses them. */
 int fake_silent_new(gboolean listens, char **out_address);
 
+/* (transfer full): a client of one server or two. Its calls have all the time that a test has. */
+SnowflakeClient *fake_server_client(const FakeServer *first, const FakeServer *second);
+
 /* For answers: a message in a frame is begun, is filled by byte_writer_..., and is ended. */
 void fake_begin(GByteArray *out, guint8 type, const char *method, gint32 seqid);
 void fake_end(GByteArray *out); /* writes the length in front; @out holds one frame */

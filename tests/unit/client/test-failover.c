@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "client/snowflake-client.h"
+#include "common/local-socket.h"
 #include "options/options-table.h"
 #include "tests/unit/client/fake-server.h"
 #include "tests/unit/client/meets-itself.h"
@@ -57,6 +58,22 @@ static char *deaf_server(int out_fds[2])
 	g_assert_cmpint(getsockname(out_fds[0], any, &length), ==, 0);
 	g_assert_cmpint(connect(out_fds[1], any, length), ==, 0);
 	return g_strdup_printf("127.0.0.1:%u", ntohs(v4.sin_port));
+}
+
+/* The same on a local socket. */
+static char *deaf_local_server(int out_fds[2])
+{
+	char *name = g_strdup_printf("unix:@test-failover-%d", getpid());
+	const char *path = name + strlen("unix:");
+	struct sockaddr_un address;
+	socklen_t length = local_socket_address(path, &address);
+
+	out_fds[0] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	g_assert_cmpint(bind(out_fds[0], (struct sockaddr *)&address, length), ==, 0);
+	g_assert_cmpint(listen(out_fds[0], 0), ==, 0);
+	out_fds[1] = local_socket_connect(path, 100);
+	g_assert_cmpint(out_fds[1], >=, 0);
+	return name;
 }
 
 /* One name has no answer, for as long as a test holds the lock. */
@@ -106,18 +123,20 @@ static gboolean get_id(SnowflakeClient *client, GError **error)
 /* What hangs, and where. */
 typedef struct {
 	FakeServer *mute;
-	char *deaf;
-	int deaf_fds[2];
-	const char *servers[3];
+	char *deaf, *deaf_local;
+	int fds[4];
+	const char *servers[4];
 } Hanging;
 
 static void hanging_init(Hanging *self)
 {
 	self->mute = fake_server_new(say_nothing, NULL);
-	self->deaf = deaf_server(self->deaf_fds);
+	self->deaf = deaf_server(self->fds);
+	self->deaf_local = deaf_local_server(self->fds + 2);
 	self->servers[0] = fake_server_text(self->mute);
 	self->servers[1] = self->deaf;
 	self->servers[2] = HANGING_NAME;
+	self->servers[3] = self->deaf_local;
 	pthread_mutex_lock(&looking_up);
 }
 
@@ -125,9 +144,10 @@ static void hanging_init(Hanging *self)
 static void hanging_clear(Hanging *self)
 {
 	pthread_mutex_unlock(&looking_up);
-	close(self->deaf_fds[0]);
-	close(self->deaf_fds[1]);
+	for (gsize i = 0; i < G_N_ELEMENTS(self->fds); i++)
+		close(self->fds[i]);
 	g_free(self->deaf);
+	g_free(self->deaf_local);
 	fake_server_free(self->mute);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Hanging, hanging_clear)
@@ -150,9 +170,24 @@ TEST("/failover/times-out", times_out)
 			g_assert_false(get_id(client, &error));
 			g_assert_error(error, SNOWFLAKE_CLIENT_ERROR,
 				       SNOWFLAKE_CLIENT_ERROR_TIMEOUT);
+			if (n_servers[j] == 1 && hanging.servers[i] == hanging.deaf_local)
+				g_assert_nonnull(
+					strstr(error->message, "no connection within 300 ms"));
 		}
 	}
 	g_assert_cmpuint(atomic_load(&n_lookups), >, 0);
+}
+
+TEST("/failover/leaves-a-crowd", leaves_a_crowd_for_another_server)
+{
+	int fds[2];
+	g_autofree char *deaf = deaf_local_server(fds);
+	g_autoptr(FakeServer) other = fake_server_new(serve, NULL);
+	g_autoptr(SnowflakeClient) client = client_of(deaf, 1, fake_server_text(other));
+
+	g_assert_true(get_id(client, NULL));
+	close(fds[0]);
+	close(fds[1]);
 }
 
 /* Something at @port of ::1 that answers no attempt to connect: a listener whose backlog one
@@ -353,22 +388,16 @@ static char *order_of(SnowflakeClient *client)
 	return g_string_free(order, FALSE);
 }
 
-TEST("/failover/tries-servers-in-their-order", tries_servers_in_their_order)
-{
-	g_auto(GStrv) servers = dead_servers();
-	g_autoptr(SnowflakeClient) client =
-		snowflake_client_new((const char *const *)servers, NULL);
-	g_autofree char *order = order_of(client);
-
-	g_assert_cmpstr(order, ==, "12345678");
-}
-
-/* Where the first is drawn and the others follow as they stand, there are 8 orders. */
+/* Servers are tried in their order. Where the first is drawn and the others follow as they stand,
+ * there are 8 orders. */
 TEST("/failover/shuffles-servers", shuffles_servers)
 {
 	g_auto(GStrv) servers = dead_servers();
 	g_autoptr(GHashTable) orders = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+	g_autoptr(SnowflakeClient) plain = snowflake_client_new((const char *const *)servers, NULL);
+	g_autofree char *as_given = order_of(plain);
 
+	g_assert_cmpstr(as_given, ==, "12345678");
 	for (guint i = 0; i < 30; i++) {
 		g_autoptr(SnowflakeClient) client = shuffled_client(servers);
 		char *order = order_of(client);
