@@ -46,13 +46,9 @@ static void reply_runs(Service *service, const FakeRequest *request, GByteArray 
 
 static void reply_batch(Service *service, const FakeRequest *request, GByteArray *out)
 {
-	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
-	byte_writer_field(out, BINARY_LIST, 0);
-	byte_writer_u8(out, BINARY_I64);
-	byte_writer_be32(out, (guint32)request->count);
+	fake_begin_list(out, request, BINARY_I64, (guint32)request->count);
 	for (gint32 i = 0; i < request->count; i++)
 		byte_writer_be64(out, (guint64)id_at(service, service->position++));
-	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }
 
@@ -299,16 +295,12 @@ static FakeNext serve_uuids(const FakeRequest *request, GByteArray *out, gpointe
 		fake_reply_declared(out, request, 4, "too many", 0);
 		return FAKE_KEEP;
 	}
-	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
-	byte_writer_field(out, BINARY_LIST, 0);
-	byte_writer_u8(out, BINARY_STRING);
-	byte_writer_be32(out, (guint32)request->count);
+	fake_begin_list(out, request, BINARY_STRING, (guint32)request->count);
 	for (gint32 i = 0; i < request->count; i++) {
 		byte_writer_be32(out, SNOWFLAKE_CLIENT_UUID_BYTES);
 		byte_writer_be64(out, 0x0123456789abcdef);
 		byte_writer_be64(out, ++service->last);
 	}
-	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 	return FAKE_KEEP;
 }

@@ -44,35 +44,33 @@ static FakeNext lack_worker_id(const FakeRequest *request, GByteArray *out,
 	return FAKE_KEEP;
 }
 
-/* A listener whose backlog one connection fills, so that no other is made. */
+/* Makes a listener whose backlog one connection fills, so that no other connection is made.
+ * @address: (inout): where to listen
+ * Returns: %FALSE if the machine has no such address, or it is taken */
+static gboolean deaf_at(struct sockaddr *address, socklen_t length, int out_fds[2])
+{
+	for (guint i = 0; i < 2; i++)
+		out_fds[i] = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	return bind(out_fds[0], address, length) == 0 && listen(out_fds[0], 0) == 0 &&
+	       getsockname(out_fds[0], address, &length) == 0 &&
+	       connect(out_fds[1], address, length) == 0;
+}
+
 static char *deaf_server(int out_fds[2])
 {
 	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct sockaddr *any = (struct sockaddr *)&v4;
-	socklen_t length = sizeof(v4);
 
-	for (guint i = 0; i < 2; i++)
-		out_fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	g_assert_cmpint(bind(out_fds[0], any, length), ==, 0);
-	g_assert_cmpint(listen(out_fds[0], 0), ==, 0);
-	g_assert_cmpint(getsockname(out_fds[0], any, &length), ==, 0);
-	g_assert_cmpint(connect(out_fds[1], any, length), ==, 0);
+	g_assert_true(deaf_at((struct sockaddr *)&v4, sizeof(v4), out_fds));
 	return g_strdup_printf("127.0.0.1:%u", ntohs(v4.sin_port));
 }
 
-/* The same on a local socket. */
 static char *deaf_local_server(int out_fds[2])
 {
 	char *name = g_strdup_printf("unix:@test-failover-%d", getpid());
-	const char *path = name + strlen("unix:");
 	struct sockaddr_un address;
-	socklen_t length = local_socket_address(path, &address);
+	socklen_t length = local_socket_address(name + strlen("unix:"), &address);
 
-	out_fds[0] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	g_assert_cmpint(bind(out_fds[0], (struct sockaddr *)&address, length), ==, 0);
-	g_assert_cmpint(listen(out_fds[0], 0), ==, 0);
-	out_fds[1] = local_socket_connect(path, 100);
-	g_assert_cmpint(out_fds[1], >=, 0);
+	g_assert_true(deaf_at((struct sockaddr *)&address, length, out_fds));
 	return name;
 }
 
@@ -190,23 +188,6 @@ TEST("/failover/leaves-a-crowd", leaves_a_crowd_for_another_server)
 	close(fds[1]);
 }
 
-/* Something at @port of ::1 that answers no attempt to connect: a listener whose backlog one
- * connection fills. %FALSE if there is no such place. */
-static gboolean hang_at_ipv6(guint16 port, int out_fds[2])
-{
-	struct sockaddr_in6 v6 = {
-		.sin6_family = AF_INET6,
-		.sin6_addr = IN6ADDR_LOOPBACK_INIT,
-		.sin6_port = htons(port),
-	};
-	const struct sockaddr *any = (const struct sockaddr *)&v6;
-
-	for (guint i = 0; i < 2; i++)
-		out_fds[i] = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	return bind(out_fds[0], any, sizeof(v6)) == 0 && listen(out_fds[0], 0) == 0 &&
-	       connect(out_fds[1], any, sizeof(v6)) == 0;
-}
-
 static void connect_by_name(const char *server)
 {
 	g_autoptr(SnowflakeClient) client = client_of(server, 1, NULL);
@@ -224,10 +205,15 @@ TEST("/failover/leaves-nothing-behind", leaves_nothing_behind_at_an_address_that
 	g_autofree char *by_name = g_strdup_printf("localhost:%s", port);
 	g_autofree char *hanging = g_strdup_printf("[::1]:%s", port);
 	g_autoptr(SnowflakeClient) client = client_of(hanging, 1, NULL);
+	struct sockaddr_in6 v6 = {
+		.sin6_family = AF_INET6,
+		.sin6_addr = IN6ADDR_LOOPBACK_INIT,
+		.sin6_port = htons((guint16)atoi(port)),
+	};
 	g_autoptr(GError) error = NULL;
 	int fds[2];
 
-	if (!hang_at_ipv6((guint16)atoi(port), fds)) {
+	if (!deaf_at((struct sockaddr *)&v6, sizeof(v6), fds)) {
 		g_test_skip("no IPv6 on this machine, or the port is taken");
 	} else {
 		snowflake_client_set_timeout_ms(client, 100);

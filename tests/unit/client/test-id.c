@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* By the installed header and the shared library alone: that each function does what its namesake
- * in core/ does, whose tests have the vectors and the edges. */
+/* Uses only the installed header and the shared library. The functions call those of core/, whose
+ * tests have the vectors and the edges. */
 
 #include "client/snowflake-id.h"
 
