@@ -740,7 +740,7 @@ TEST("/load-driver/lanes/due", due_calls_wait_for_a_connection)
 		.servers = {{.answers = 20, .then = GO}},
 		.rate = 200,
 		.duration_ms = 500,
-		.timeout_ms = 100,
+		.timeout_ms = 2000, /* longer than a busy server takes */
 	};
 	Load again = {.servers = {{.answers = 20, .then = CLOSE}}, .rate = 200, .duration_ms = 500};
 	const LoadTally *tally;
