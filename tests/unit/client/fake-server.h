@@ -46,9 +46,15 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(FakeServer, fake_server_free)
  * that listens lets clients connect and never says a word, the other refuses them. */
 int fake_silent_new(gboolean listens, char **out_address);
 
+/* (transfer full): a client of one server or two. Its calls have all the time that a test has. */
+SnowflakeClient *fake_server_client(const FakeServer *first, const FakeServer *second);
+
 /* For answers: a message in a frame is begun, is filled by byte_writer_..., and is ended. */
 void fake_begin(GByteArray *out, guint8 type, const char *method, gint32 seqid);
-void fake_end(GByteArray *out); /* writes the length in front; @out holds one frame */
+/* A reply with a list: its elements follow. */
+void fake_begin_list(GByteArray *out, const FakeRequest *request, BinaryType type, guint32 count);
+/* Ends the struct, and writes the length in front; @out holds one frame. */
+void fake_end(GByteArray *out);
 
 /* Whole frames. */
 void fake_reply_i64(GByteArray *out, const FakeRequest *request, gint64 value);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/unit/node/node-fixture.h"
+#include "tests/unit/unit-test.h"
 #include "tests/unit/worker/state-fixture.h"
 
 #define N_CHILDREN   8
@@ -62,7 +63,7 @@ static guint count_descriptors(const char *directory)
 	return n;
 }
 
-static void test_child_refuses(void)
+TEST("/node-fork/child-refuses", test_child_refuses)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
@@ -84,7 +85,7 @@ static void test_child_refuses(void)
 }
 
 /* One that is made without the handlers, as by another thread library. */
-static void test_bare_child_refuses(void)
+TEST("/node-fork/bare-child-refuses", test_bare_child_refuses)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
@@ -103,7 +104,7 @@ static void test_bare_child_refuses(void)
 }
 
 /* A child that outlives its parent does not hold the parent's worker ID. */
-static void test_child_outlives(void)
+TEST("/node-fork/child-outlives", test_child_outlives)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(SnowflakeNode) node = NULL;
@@ -152,7 +153,7 @@ static char *owner_in_child(const char *directory, const char *worker, const cha
 }
 
 /* Random numbers that go on alike on both sides of a fork() would make one owner of two. */
-static void test_owners_differ(void)
+TEST("/node-fork/owners-differ", test_owners_differ)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autofree char *first = NULL;
@@ -226,8 +227,12 @@ static void collect(int from, GHashTable *seen)
 }
 
 /* While a thread draws: prefork, where each child makes a node of its own. */
-static G_GNUC_UNUSED void test_under_load(void)
+TEST("/node-fork/under-load", test_under_load)
 {
+#ifdef __SANITIZE_THREAD__
+	g_test_skip("ThreadSanitizer lets no child of a process with threads start one");
+	return;
+#endif
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
 	g_autoptr(GArray) ids = g_array_sized_new(FALSE, FALSE, sizeof(gint64), MOST_DRAWN);
@@ -254,17 +259,4 @@ static G_GNUC_UNUSED void test_under_load(void)
 	g_assert_cmpuint(ids->len, >, 0);
 	for (guint i = 0; i < ids->len; i++)
 		see(seen, g_array_index(ids, gint64, i));
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/node-fork/child-refuses", test_child_refuses);
-	g_test_add_func("/node-fork/bare-child-refuses", test_bare_child_refuses);
-	g_test_add_func("/node-fork/child-outlives", test_child_outlives);
-	g_test_add_func("/node-fork/owners-differ", test_owners_differ);
-#ifndef __SANITIZE_THREAD__ /* it lets no child of a process with threads start one */
-	g_test_add_func("/node-fork/under-load", test_under_load);
-#endif
-	return g_test_run();
 }

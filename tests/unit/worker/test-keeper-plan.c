@@ -69,19 +69,7 @@ TEST("/keeper-plan/without-lease", test_without_lease)
 		 {.action = KEEPER_PLAN_STOP}, KEEPER_WAITING, NEVER},
 		{"stopped", {.stopping = TRUE, .stopped = TRUE},
 		 WAIT(NEVER), KEEPER_STOPPED, NEVER},
-		/* clang-format on */
-	};
-
-	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++)
-		check(CASES[i].name, CASES[i].facts, CASES[i].plan, CASES[i].state,
-		      CASES[i].ids_at_us);
-}
-
-/* An operation is under way, or the registry has said something. */
-TEST("/keeper-plan/without-lease-but-news", test_without_lease_but_news)
-{
-	static const Case CASES[] = {
-		/* clang-format off */
+		/* an operation is under way, or the registry has said something */
 		{"must wait, and nobody knows until when",
 		 {.waiting = TRUE, .wait_until_tick = NEVER, .retry_at_us = NOW + 50000},
 		 WAIT(NEVER), KEEPER_WAITING, NEVER},
