@@ -14,6 +14,7 @@ import time
 import places
 from checks import Ids, check_error, increases
 from harness import Parts
+from middle import Link
 from runner_process import HANG_S, Wrong, wait_until
 from scenarios import MOVED
 
@@ -25,6 +26,7 @@ TRIES = 100  # of a command that is repeated while something else goes on
 LOOKS = 20   # for a time in which nothing happens
 PREFETCHED = 1_000_000  # more IDs than a client prefetches
 OPTIONS = ("prefetch_ms", "max_age_ms")
+OF_PLACES = ("kill", "terminate", "start", "suspend", "resume")
 CALLS = ("get_id", "get_ids", "get_id_runs", "get_worker", "get_workers", "get_timestamp",
          "get_worker_id", "get_datacenter_id")
 
@@ -79,7 +81,11 @@ class Stage:
         return [problem for place in self._places.values() for problem in place.close()]
 
     def _do(self, what, told):
-        getattr(self, f"_do_{what}")(told or {})
+        if what in OF_PLACES:
+            for place in self._chosen(told):
+                getattr(place, what)()
+        else:
+            getattr(self, f"_do_{what}")(told or {})
 
     # The client
 
@@ -104,8 +110,7 @@ class Stage:
             raise Wrong(f"it does not open: {answer}")
 
     def _ask(self, what, **settings):
-        answer = self._runner.ask(do=what, **settings)
-        return self._supported(answer)
+        return self._supported(self._runner.ask(do=what, **settings))
 
     @staticmethod
     def _supported(answer):
@@ -303,25 +308,6 @@ class Stage:
     def _proxied(self):
         return [place for place in self._places.values() if place.proxy]
 
-    def _each(self, told, action):
-        for place in self._chosen(told):
-            action(place)
-
-    def _do_kill(self, told):
-        self._each(told, lambda place: place.kill())
-
-    def _do_terminate(self, told):
-        self._each(told, lambda place: place.terminate())
-
-    def _do_start(self, told):
-        self._each(told, lambda place: place.start())
-
-    def _do_suspend(self, told):
-        self._each(told, lambda place: place.suspend())
-
-    def _do_resume(self, told):
-        self._each(told, lambda place: place.resume())
-
     def _do_meddle(self, told):
         told = dict(told)
         place, = self._chosen(told.pop("server"))
@@ -351,14 +337,14 @@ class Stage:
             wait_until(lambda: place.proxy.held == 0, "no call is held")
 
     def _do_end_idle(self, told):
-        self._break_idle(told, "end_idle")
+        self._break_idle(told, Link.end)
 
     def _do_reset_idle(self, told):
-        self._break_idle(told, "reset_idle")
+        self._break_idle(told, Link.reset)
 
-    def _break_idle(self, told, how):
+    def _break_idle(self, told, end):
         for place in self._chosen(told):
-            broken = getattr(place.proxy, how)()
+            broken = place.proxy.each_link(end)
             if not broken:
                 raise Wrong(f"no connection to {place.name} to be broken")
             wait_until(lambda: place.proxy.are_over(broken), "the connections end")
