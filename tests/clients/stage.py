@@ -49,6 +49,8 @@ class Stage:
         self._known = []      # the servers that the client was given
         self._timeout_ms = PATIENT_MS
         self._awaited = {}    # by name of a server: the fault that must have happened to it
+        self._is_disturbed = False    # the last command began before all steps meanwhile were done
+        self._has_steps_left = False  # and some were not done when it ended
         self._files = itertools.count()
 
     def play(self, prefetch, steps):
@@ -126,6 +128,7 @@ class Stage:
         todo = itertools.cycle(steps) if told.get("loop") or "rounds" in told else iter(steps)
         done = 0
         for _ in range(TRIES):
+            self._is_disturbed = done < wanted
             self._runner.send(do=what, **settings())
             while not self._runner.has_answered():
                 step = next(todo, None)
@@ -134,7 +137,9 @@ class Stage:
                 for name, server in step.items():
                     self._do(name, server)
                 done += 1
-            yield self._supported(self._runner.answer())
+            answer = self._supported(self._runner.answer())
+            self._has_steps_left = done < wanted
+            yield answer
             if done >= wanted:
                 return
         raise Wrong(f"{done} of {wanted} steps were done while it ran {TRIES} times")
@@ -149,9 +154,10 @@ class Stage:
         for answer, workers in self._takes(told, lambda: wanted - taken % wanted):
             self._check_whose(workers, whose)
             taken += len(workers)
+            most += len(workers) * self._is_disturbed
             if "error" in told and self._has_failed(answer, told):
                 return
-            if taken == 0 or taken % wanted or "error" in answer:
+            if taken == 0 or taken % wanted or "error" in answer or self._has_steps_left:
                 continue
             if "error" not in told and (ends_by is None or (
                     workers[-1] in ends_by and (taken >= most or not self._unhit()))):
@@ -174,12 +180,14 @@ class Stage:
             yield answer, workers
 
     def _repeated(self, told, what, settings):
-        """Yields (answer, when it was asked for) until HANG_S have passed."""
+        """Yields (answer, when it was asked for) until HANG_S have passed. What is to be done
+        meanwhile is done once."""
         ends_at = time.monotonic() + HANG_S
         while time.monotonic() < ends_at:
             began_ms = time.time() * 1000
             for answer in self._during(told, what, settings):
                 yield answer, began_ms
+            told = {**told, "meanwhile": ()}
         raise Wrong(f"it goes on like this for {HANG_S} s")
 
     def _do_next_ids(self, told):

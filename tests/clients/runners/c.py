@@ -104,9 +104,9 @@ class CRunner(Runner):
         """The library says "SERVER: WHY; SERVER: WHY"."""
         attempts = [(server, found[1]) for server in self.options["servers"] if (
             found := re.search(rf"(?:^| ){re.escape(server)}: (.+)", str(error)))]
-        retry_after_ms = self.client.pointer and self.library.retry_after_ms(self.client.pointer)
+        pointer = self.client.pointer if self.client else None
         return {"error": error.kind, "message": str(error), "attempts": attempts,
-                "retry_after_ms": retry_after_ms or 0}
+                "retry_after_ms": self.library.retry_after_ms(pointer) if pointer else 0}
 
 
 class ClientRunner(CRunner):
