@@ -303,8 +303,8 @@ class Integration(SelfTest):
 
     def run_tests(self, *arguments):
         return subprocess.run([sys.executable, self.directory / "run.py", *arguments], text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=HANG_GUARD_S,
-                              cwd=self.directory)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=HANG_GUARD_S, cwd=self.directory)
 
     def test_what_comes_of_tests(self):
         """Patterns; exit status, and the last line."""

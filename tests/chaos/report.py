@@ -25,7 +25,7 @@ DRAWERS = (True, True, False)  # of one server: whether it keeps its connection
 N_NODES, NODE_DRAWERS = 2, 2   # of the servers, the last ones are nodes in programs
 PROGRESS_S = 5
 RESTORED_SHARE = 0.5  # of the time
-SHORTEST_PART_S = 15
+SHORTEST_PART_S = 30  # of one with a restore
 SHOWN = 10
 
 

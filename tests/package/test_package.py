@@ -66,7 +66,8 @@ class PackageTest(unittest.TestCase):
                 bench.kill()
         report = json.loads(text)
         del report["histogram"]  # which is long
-        self.assertEqual((bench.returncode, report["errors"]), (INTERRUPTED, 0), f"{messages}{report}")
+        self.assertEqual((bench.returncode, report["errors"]), (INTERRUPTED, 0),
+                         f"{messages}{report}")
         self.assertGreaterEqual(report["connections_made_again"], CONNECTIONS, report)
         self.assertEqual(report["connections_refused"], 0, report)
         self.assertEqual(report["check"]["duplicates"], 0, report)
