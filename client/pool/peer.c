@@ -178,9 +178,14 @@ gint64 pool_peer_next_us(const PoolPeer *self, gint64 now_us)
 	return next_us;
 }
 
-static PoolPeerFitness fitness_of(const char *state)
+static PoolPeerFitness fitness_of(const SnowflakeClientWorker *worker)
 {
+	const char *state = worker->state;
+
 	if (g_str_equal(state, "draining"))
+		return POOL_PEER_DRAINING;
+	/* if its clock is behind, a draw says so, or succeeds once it has caught up */
+	if (g_str_equal(state, "waiting") && worker->worker_id >= 0)
 		return POOL_PEER_DRAINING;
 	/* one that claims anew serves what it has left */
 	return g_str_equal(state, "serving") || g_str_equal(state, "reclaiming") ? POOL_PEER_SERVES
@@ -205,7 +210,7 @@ static PoolPeerEvent take_worker(PoolPeer *self, gint64 now_us, ClientReply *rep
 {
 	self->worker_asked_us = self->probed_us;
 	self->worker_round_trip_us = take_round_trip(self, now_us);
-	self->fitness = fitness_of(reply->worker->state);
+	self->fitness = fitness_of(reply->worker);
 	g_clear_pointer(&self->worker, snowflake_client_worker_free);
 	self->worker = g_steal_pointer(&reply->worker);
 	return POOL_PEER_PROBED;
