@@ -31,8 +31,8 @@ What it can do to requests of some kind until heal():
                                   ZooKeeper never sees them. Not for transactions
 
 hold_next_reply() returns a Trap: wait() returns once the replies are frozen, when the request is on
-its way to ZooKeeper. Directions are TO_SERVER and TO_CLIENT; none named means both. `requests` counts
-what was forwarded, by opcode; `held_back` what has come from ZooKeeper and is not.
+its way to ZooKeeper. Directions are TO_SERVER and TO_CLIENT; none named means both. `requests`
+counts what was forwarded, by opcode; `held_back` what has come from ZooKeeper and is not.
 
 The proxy is a thread of its own; every method may be called from any thread and returns when what
 it says is in force.

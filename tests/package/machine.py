@@ -59,7 +59,8 @@ class Machine:
         """A process in there, whose output is read."""
         return subprocess.Popen(
             ("nsenter", "--target", str(self._leader), "--all", "env", "--ignore-environment",
-             "--default-signal=INT", f"PATH={PATH}", "DEBIAN_FRONTEND=noninteractive", *map(str, command)),
+             "--default-signal=INT", f"PATH={PATH}", "DEBIAN_FRONTEND=noninteractive",
+             *map(str, command)),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True)
 
     def run(self, *command, status=0):

@@ -146,7 +146,7 @@ static void test_view_of_unknown(UpstreamFixture *self, G_GNUC_UNUSED gconstpoin
 /* A server is left out while its state says that it has no worker ID. */
 static void test_view_of_unfit_servers(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
-	static const char *const states[] = {"starting", "waiting", "unavailable", "what"};
+	static const char *const states[] = {"starting", "unavailable", "what"};
 
 	fake_node_set_state(self->nodes[0], "reclaiming");
 	upstream_fixture_connect(self);
