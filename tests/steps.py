@@ -86,12 +86,12 @@ def build(name, tiers, *options, **environment):
         "sh", "-c", script, str(BUILDS / name), str(ROOT), *options), check, environment)
 
 
-def unit_tests(name, tiers, *under):
+def unit_tests(name, tiers, under=(), options=()):
     directory = BUILDS / name
     script = 'rm -f "$0" && exec "$@"'
     return Step(f"{name}: unit tests", tiers, COMPUTES, (f"{name}: build",), (
         "sh", "-c", script, str(directory / "meson-logs" / "testlog.json"), *under,
-        "meson", "test", "-C", str(directory), "--no-rebuild", "--print-errorlogs"),
+        "meson", "test", "-C", str(directory), "--no-rebuild", "--print-errorlogs", *options),
         meson(directory), {"GOCACHE": GO_CACHE} if name == "release" else {
             **SANITIZED,
             # what GLib keeps for itself ThreadSanitizer does not see change hands
@@ -115,7 +115,7 @@ def of_release(name, tiers, lane, counts, *command, shows=""):
 
 def client(language):
     """Of a package that people install: its own tests."""
-    return Step(f"clients/{language}", MORE, WAITS, ("release: build",),
+    return Step(f"clients/{language}", MORE, CHAOS, ("release: build",),
                 program(f"clients/{language}/test"), suite(f"client-{language}"),
                 {"SNOWFLAKE_BUILD": str(BUILDS / "release"), "GOCACHE": GO_CACHE})
 
@@ -140,8 +140,9 @@ def table(chaos_s):
     instructions = ("bench/instructions", "--build-dir", BUILDS / "release")
     under = without_randomization()
     return [
-        build("release", ALL, "--buildtype=release"),
+        # first, as the integration tests of it take longest
         build("asan", MORE, "-Db_sanitize=address,undefined", *WATCHED),
+        build("release", ALL, "--buildtype=release"),
         # with clang, so that its warnings need no separate build
         build("tsan", MORE, "-Db_sanitize=thread", "-Db_lundef=false", *WATCHED, CC="clang",
               CXX="clang++"),
@@ -149,9 +150,10 @@ def table(chaos_s):
              suite("runner")),
         Step("lint: self-test", ALL, COMPUTES, (), program("tests/lint", "--self-test"), check),
         Step("lint", ALL, COMPUTES, (), program("tests/lint"), check),
-        unit_tests("release", ALL),
+        # the inputs that fuzzing found are for the sanitizers
+        unit_tests("release", ALL, options=("--no-suite", "fuzz")),
         unit_tests("asan", MORE),
-        unit_tests("tsan", MORE, *under),
+        unit_tests("tsan", MORE, under),
         of_release("instructions: self-test", MORE, COMPUTES, "instructions", *instructions,
                    "--self-test"),
         of_release("instructions", MORE, COMPUTES, "instructions", *instructions,
@@ -163,14 +165,10 @@ def table(chaos_s):
         Step("fuzz", (FULL,), COMPUTES, (), program("tests/fuzz/run", "--seconds", FUZZ_S),
              suite("fuzz"), shows=r"fuzz-|all "),
 
-        client("go"),
-        client("java"),
-        client("node"),
-        client("python"),
+        integration_tests("asan", (USUAL,), 3),
+        integration_tests("asan", (FULL,), 2, SNOWFLAKE_LONG="1"),
         integration_tests("release", (QUICK, USUAL), 2, (*SMOKE, *UNSANITIZED)),
         integration_tests("release", (FULL,), 2, SNOWFLAKE_LONG="1"),
-        integration_tests("asan", (USUAL,), 2),
-        integration_tests("asan", (FULL,), 2, SNOWFLAKE_LONG="1"),
         integration_tests("tsan", (USUAL,), 2, THREADED, under),
         integration_tests("tsan", (FULL,), 2, (), under, SNOWFLAKE_LONG="1"),
         Step("package", (FULL,), WAITS, (), program("tests/package/run"), suite("package")),
@@ -192,6 +190,10 @@ def table(chaos_s):
                    BUILDS / "release", "--self-test"),
         of_release("clients", MORE, CHAOS, "clients", "tests/clients/run", "--build",
                    BUILDS / "release"),
+        client("go"),
+        client("java"),
+        client("node"),
+        client("python"),
     ]
 
 

@@ -2,6 +2,7 @@
 #include "node/snowflake-node.h"
 
 #include <dirent.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -167,8 +168,10 @@ TEST("/node-fork/owners-differ", test_owners_differ)
 }
 
 /* It allocates nothing while others fork: where memory comes from AddressSanitizer, a child waits
- * for ever for a lock of it that a thread of the parent held. */
+ * for ever for a lock of it that a thread of the parent held. So nobody forks before it has begun,
+ * either: a thread that starts holds such locks too. */
 typedef struct {
+	sem_t has_begun;
 	SnowflakeNode *node;
 	GArray *ids; /* of gint64, with room for MOST_DRAWN */
 	gint stop;   /* atomic */
@@ -192,6 +195,7 @@ static gpointer draw(gpointer data)
 
 			g_array_append_val(self->ids, id);
 		}
+		sem_post(&self->has_begun);
 		g_usleep(100); /* lint: allow sleep: the pace of the draws */
 	}
 	return NULL;
@@ -239,8 +243,11 @@ TEST("/node-fork/under-load", test_under_load)
 	g_autoptr(GHashTable) seen =
 		g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
 	Drawer drawer = {.node = node, .ids = ids};
-	GThread *thread = g_thread_new("draw", draw, &drawer);
+	GThread *thread;
 
+	sem_init(&drawer.has_begun, 0, 0);
+	thread = g_thread_new("draw", draw, &drawer);
+	sem_wait(&drawer.has_begun);
 	for (guint i = 0; i < N_CHILDREN; i++) {
 		int ends[2];
 		pid_t child;
