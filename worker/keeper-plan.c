@@ -30,11 +30,11 @@ static gint64 tick_at_us(const KeeperPlanFacts *facts, gint64 tick)
 	return facts->now_us + (tick - facts->now_tick) * facts->tick_us;
 }
 
-/* The time to extend: when a quarter of the reservation has passed, so that three are in hand. One
- * that ran out while idle, or by a step of the clock, is late already. */
+/* Returns the time to extend: when a quarter of the reservation has passed, so that three quarters
+ * remain. A reservation that has run out is due now. */
 static gint64 extension_due_us(const KeeperPlanFacts *facts)
 {
-	/* shorter than its length: the clock is ahead of the registry's, or was set forward */
+	/* Less than its length if the clock is ahead of the registry's, or was set forward. */
 	gint64 lasts_us = tick_at_us(facts, facts->end_tick) - facts->written_at_us;
 
 	if (facts->hurry)
@@ -46,7 +46,7 @@ static gint64 extension_due_us(const KeeperPlanFacts *facts)
 	return facts->written_at_us + MIN(facts->length_us, lasts_us) / 4;
 }
 
-/* The lease begins later, or the clock was set back to before its last ID. */
+/* Whether the lease begins later, or the clock was set back to before the last ID. */
 static gboolean is_before_ids(const KeeperPlanFacts *facts)
 {
 	return facts->now_tick < facts->ids_from_tick;
