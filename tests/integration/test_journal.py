@@ -138,7 +138,7 @@ class Debugging(ServerTest):
         self.assertIsNone(quiet.find("admin-request"))
 
     def test_a_request_that_has_to_wait(self):
-        """Is one event, with the time that it has waited. Each of these takes a tick of 100 ms."""
+        """A request logs one event with its waiting time. Each request takes a tick of 100 ms."""
         server = self.start("--log-level", "debug", *LISTEN, *SLOW)
         admin, asked = Admin(server), []
 
