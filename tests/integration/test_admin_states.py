@@ -70,7 +70,7 @@ class States(ServerTest):
             wait_for(lambda: self.refuses(server), what="closed listeners")
             missed = time.monotonic() + 2  # 0.8 s of silence would count as a hang
             wait_for(lambda: time.monotonic() > missed, "a while")
-            wait_for(lambda: admin.ask("/livez").status == 200, "a server that is alive")
+            wait_for(lambda: admin.ask("/livez").status == 200, "a live server")
             self.assert_not_ready(admin, "draining", healthy=True)
             for path in ALWAYS:
                 self.assertEqual(admin.ask(path).status, 200)

@@ -146,7 +146,7 @@ class OneServer(OutageTest):
         server = self.start()
         running = self.begin(server, *UNTIL_INTERRUPTED, "--timeout", 300)
         server.pause()
-        wait_for(lambda: sockets_of(server) >= 3 * CONNECTIONS, "connections made twice again")
+        wait_for(lambda: sockets_of(server) >= 3 * CONNECTIONS, "connections made three times")
         server.resume()
         report = self.end(running, server)
         self.assert_outage(report, 600)

@@ -147,7 +147,7 @@ class Debugging(ServerTest):
             wait_for(lambda: server.count_events("admin-request") == len(asked), "an event")
             event = [event for event in server.events if event.name == "admin-request"][-1]
             return event.fields["status"] == "200" and int(event.fields["took_us"]) > 5000
-        wait_for(has_waited, "one that has to wait")
+        wait_for(has_waited, "a request that has to wait")
         self.assertEqual(set(asked), {200})
 
 

@@ -558,7 +558,7 @@ class InAShell(CtlTest):
         self.command("bg\n", "READY ")
         # the shell owns the screen
         asked = self.server.asked
-        wait_for(lambda: self.server.asked > asked + 4, "to be asked twice more")
+        wait_for(lambda: self.server.asked > asked + 4, "two more requests")
         self.assertEqual(self.shell.modes(), self.modes)
         self.assertNotIn(CLEAR, self.shell.output[seen:])
         self.command("fg\n", CLEAR)
@@ -581,6 +581,6 @@ class InAShell(CtlTest):
         self.begin()
         self.command(f"{SNOWFLAKECTL} --server {self.server.address} workers --watch &\n", "READY ")
         asked = self.server.asked
-        wait_for(lambda: self.server.asked > asked + 4, "to be asked twice")
+        wait_for(lambda: self.server.asked > asked + 4, "two requests")
         self.command("fg\n", CLEAR)
         self.end()

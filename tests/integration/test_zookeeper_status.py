@@ -73,7 +73,7 @@ class Quarantine(Watched):
             self.tree.client.create(f"{self.root}/datacenters/{name}", b"\xff")
         self.tree.write_reservation(20, end_tick, "gone")
         expected = {*range(10, 10 + len(texts)), 20}
-        wait_for(lambda: set(self.quarantined(admin) or ()) == expected, "all of them")
+        wait_for(lambda: set(self.quarantined(admin) or ()) == expected, "all quarantined IDs")
         self.assertEqual(self.quarantined(admin)[20], end_tick + EPOCH_MS)
         wait_for(lambda: ('snowflake_worker_ids{datacenter_id="%d",state="free"} %d'
                           % (DATACENTER, 30 - len(texts))) in admin.ask("/metrics").text,
@@ -129,7 +129,7 @@ class Clocks(Watched):
         for environment in (None, false.environment):
             self.member("--skip-sanity-checks", environment=environment)
         self.crowd(5, self.silent())
-        wait_for(lambda: admin.ask("/workers.json").status == 200, "a list")
+        wait_for(lambda: admin.ask("/workers.json").status == 200, "a worker list")
         self.wait_skew(admin, "peers", 4000)
         self.wait_skew(admin, "registry", -5000)
 
