@@ -52,8 +52,8 @@ class SelfTest(unittest.TestCase):
 
 
 class TimerByEvents(threading.Thread):
-    """The timers of a step: the first is due when the step has begun to hang, and the second, which
-    kills it, then."""
+    """The timers of a step. The first expires when the step hangs. The second expires after it, and
+    kills the step."""
 
     @classmethod
     def begin(cls, hangs, kills):

@@ -141,7 +141,7 @@ def table(chaos_s):
     instructions = ("bench/instructions", "--build-dir", BUILDS / "release")
     under = without_randomization()
     return [
-        # first, as the integration tests of it take longest
+        # first: its integration tests take longest
         build("asan", MORE, "-Db_sanitize=address,undefined", *WATCHED),
         build("release", ALL, "--buildtype=release"),
         # with clang, so that its warnings need no separate build
@@ -151,7 +151,7 @@ def table(chaos_s):
              suite("runner")),
         Step("lint: self-test", ALL, COMPUTES, (), program("tests/lint", "--self-test"), check),
         Step("lint", ALL, COMPUTES, (), program("tests/lint"), check),
-        # the inputs that fuzzing found are for the sanitizers
+        # only the sanitizer builds run the inputs that fuzzing found
         unit_tests("release", ALL, options=("--no-suite", "fuzz")),
         unit_tests("asan", MORE),
         unit_tests("tsan", MORE, under),

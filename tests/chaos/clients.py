@@ -31,7 +31,7 @@ BURST = 20             # single calls sent at once, at most
 LARGEST_BATCH = 1000
 PAUSE_S = 0.012        # between two draws, on the mean
 PAUSE_REFUSED_S = 0.05
-MAX_AHEAD_MS = 1000    # of an ID, of the clock that all have; --max-ahead is 10
+MAX_AHEAD_MS = 1000    # from the shared clock to the time in an ID; --max-ahead is 10
 RESETS = 0.5           # of the connections that do not stay; the others end in an orderly way
 I64, STRUCT, LIST = 10, 12, 15  # types on the wire
 RUN = struct.Struct(">bhqbhib")  # its first ID and how many they are, with their fields' heads
@@ -131,7 +131,7 @@ class Drawer(Client):
             self._stopped.wait(PAUSE_REFUSED_S)
 
     def _draw(self, connection, life, last):
-        """One burst or one batch. `last` is that of Judge.drawn(), and so is what it returns."""
+        """Draws one burst or one batch. Takes and returns `last` as Judge.drawn() does."""
         if self.chance.random() < 0.5:
             calls = self.chance.randrange(1, BURST)
             connection.send(ONE * calls)
@@ -218,7 +218,7 @@ class Asker(Client):
 
 
 class Judge:
-    """Takes what the clients see: every ID to the checker. What must never be is in its lists."""
+    """Gives every ID that a client gets to the checker. Its lists hold the violations."""
 
     def __init__(self, checker):
         self.checker = checker
@@ -229,7 +229,7 @@ class Judge:
         self.refusals = collections.Counter()  # failed calls, by the reason
 
     def drawn(self, slot, life, began, numbers, last):
-        """`last` is the last ID of the connection before, or 0. Returns it with these."""
+        """`last`: the last earlier ID of the connection, or 0. Returns the last of `numbers`."""
         self.checker.record(life.index, numbers)
         if not (numbers[0] > last and is_increasing(numbers)):
             self.disordered.append((life, last, numbers))

@@ -55,8 +55,8 @@ class Life:
 
 
 class Slot:
-    """Keeps one server running, or one program with a node that is `embedded` in it. `options` are
-    those of its own, beside the cluster's."""
+    """Keeps one server running, or one program with an `embedded` node. `options` are added to the
+    cluster's options."""
 
     def __init__(self, cluster, name, options, embedded):
         self.cluster = cluster
@@ -154,9 +154,9 @@ class Slot:
 
 
 class Cluster:
-    """All slots of a part of the run, those that faults add too. `zookeeper` is the connect string
-    or None: each has a state directory of its own; `options` are those of every server; `names`
-    answers what ZooKeeper's addresses are, None: servers are told them."""
+    """All slots of a part of the run, also those that faults add. `zookeeper` is the connect
+    string; None: each slot has its own state directory. Every server gets `options`. `names`
+    resolves ZooKeeper's names; None: servers get addresses."""
 
     def __init__(self, directory, zookeeper, options, lives, names=None):
         self.directory = pathlib.Path(directory)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong, and when: a schedule that depends on nothing but the seed, the regime, the kinds
-and the duration."""
+"""The schedule of the faults, which depends only on the seed, the regime, the kinds and the
+duration."""
 import random
 from typing import NamedTuple
 
@@ -14,15 +14,15 @@ PAUSE_S = (0.4, 1.6)  # from one fault to the next
 
 ENSEMBLE = -1      # as a target
 DIRECTIONS = ("both", "to_server", "to_client")
-ABSENCES = ("cut", "freeze", "stop", "kill", "restart")  # before a server is taken over
+ABSENCES = ("cut", "freeze", "stop", "kill", "restart")  # before its worker ID is taken over
 BACKUPS = ("of a node that runs", "of a node that was stopped", "the oldest")
 NAMES = tuple(f"{how}, {what}" for how in TROUBLES for what in ("cut", "kill", "restart"))
 
 
 class Kind(NamedTuple):
-    """`short` and `restored` say how often, compared with other kinds, in the regime of that name;
-    `lasts`, from how many reservations to how many. `of_ensemble`: it hits all servers, and with
-    `singles_out` one of them more."""
+    """`short` and `restored` are the frequency in the regime of that name, relative to other kinds.
+    `lasts` is the range of the duration, in reservations. `of_ensemble`: the fault hits all
+    servers; with `singles_out`, one of them more."""
     short: int
     restored: int
     lasts: tuple = (0, 0)
@@ -48,7 +48,7 @@ KINDS = {
 
 
 class Regime(NamedTuple):
-    """How the servers of a part are set up. `name` is the field of Kind that says how often."""
+    """The settings of servers in a part. `name` is the field of Kind with the frequency."""
     name: str
     reservation_ms: int
     session_ms: int
@@ -110,7 +110,7 @@ def schedule(seed, seconds, regime, kinds):
 
 
 def _free_targets(what, at_s, free_at_s):
-    """What a fault of the kind can hit now."""
+    """Returns the targets that a fault of this kind can hit now."""
     free = [target for target, since in free_at_s.items() if since <= at_s]
     if what.of_ensemble and ENSEMBLE not in free:
         return []

@@ -15,7 +15,7 @@ from harness import ENVIRONMENT, HANG_GUARD_S, SNOWFLAKECTL, wait_for
 from proxy import BOTH
 
 TOGETHER_S = 0.5   # that one who was taken over and who took it are seen side by side
-BACKED_UP_S = 4    # from a backup to the restore
+BACKED_UP_S = 4    # time from a backup to the restore
 NAME_DELAY_S = 1.5
 ENDS = {"kill": signal.SIGKILL, "restart": signal.SIGTERM}
 QUARANTINE_TRIES = 3
@@ -105,8 +105,8 @@ class Hands:
         life.resume()
 
     def _taken_over(self, fault, slot):
-        """Away in one of many ways, while another waits for its worker ID and takes it as soon as
-        it can."""
+        """Makes a server absent in one of many ways, while another waits for its worker ID and
+        claims it as soon as possible."""
         life, worker_id = self._wait_worker_id(slot)
         with self._guest(f"rival-{fault.at_s:.3f}", worker_id) as rival:
             try:
@@ -120,7 +120,7 @@ class Hands:
 
     @contextlib.contextmanager
     def _guest(self, name, worker_id):
-        """One more server for some time, of that worker ID, which then ends in an orderly way."""
+        """Runs one more server with that worker ID for some time, and stops it in order."""
         guest = self.cluster.add(name, ("--worker-id", worker_id), guest=True)
         self.attach(guest)
         try:
@@ -131,13 +131,13 @@ class Hands:
             self.cluster.guests.remove(guest)
 
     def _wait_worker_id(self, slot):
-        """(life, worker ID), as soon as it has one."""
-        def look():
+        """Waits until the server has a worker ID. Returns (life, worker ID)."""
+        def read_worker_id():
             life = slot.wait_life(0)
             with contextlib.suppress(AssertionError, OSError, wire.Closed):
                 return life and (life, life.worker_id())
             return None
-        return wait_for(look, f"a worker ID of {slot.name}")
+        return wait_for(read_worker_id, f"a worker ID of {slot.name}")
 
     @staticmethod
     def _take_away(absence, slot, life):
@@ -166,8 +166,8 @@ class Hands:
         slot.proxy.heal()
 
     def _names(self, fault, slot):
-        """Nobody knows where ZooKeeper is while the server has to find it again; for the second
-        half of the time ZooKeeper is there, and not to be found."""
+        """DNS lookups are faulty while the server must connect to ZooKeeper again. ZooKeeper is up
+        in the second half of that time."""
         how, what = fault.variant.split(", ")
         self.cluster.names.trouble(slot.domain, how, NAME_DELAY_S)
         try:
@@ -205,12 +205,12 @@ class Hands:
         backup = self.back_up(fault.variant)
         self._stopped.wait(BACKED_UP_S)
         until = time.monotonic() + fault.duration_s - BACKED_UP_S
-        self.restore_beside(straggler, backup,
-                            lambda: self._stopped.wait(max(0, until - time.monotonic())))
+        self.restore_with_straggler(straggler, backup,
+                                    lambda: self._stopped.wait(max(0, until - time.monotonic())))
 
-    def restore_beside(self, straggler, backup, wait):
-        """ZooKeeper forgets some seconds, while one server does not hear of it and serves on, and
-        another waits for its worker ID."""
+    def restore_with_straggler(self, straggler, backup, wait):
+        """Restores ZooKeeper while `straggler` does not notice that and keeps serving, and another
+        server waits for its worker ID."""
         _, worker_id = self._wait_worker_id(straggler)
         self.cluster.bar_ways()
         try:

@@ -22,10 +22,10 @@ from name_server import NameService, possible
 from zookeeper import Ensemble
 
 DRAWERS = (True, True, False)  # of one server: whether it keeps its connection
-N_NODES, NODE_DRAWERS = 2, 2   # of the servers, the last ones are nodes in programs
+N_NODES, NODE_DRAWERS = 2, 2   # the last servers are embedded nodes
 PROGRESS_S = 5
-RESTORED_SHARE = 0.5  # of the time
-SHORTEST_PART_S = 30  # of one with a restore
+RESTORED_SHARE = 0.5  # of the run, for the part with restores
+SHORTEST_PART_S = 30  # for a part with restores
 SHOWN = 10
 
 
@@ -59,7 +59,7 @@ class Run:
         return [name for name in chosen if possible() or not faults.KINDS[name].needs_names]
 
     def parts(self):
-        """(seconds, regime) of each that has one of the kinds."""
+        """Returns (seconds, regime) for each part that has one of the kinds."""
         restored_s = int(self.given.seconds * RESTORED_SHARE)
         regimes = [regime for regime in (faults.RESTORED, faults.SHORT)
                    if any(regime.has(kind) for kind in self.kinds())]
@@ -76,7 +76,7 @@ class Run:
             if possible():
                 self.names = NameService(self.logs)
             else:
-                print("not root: servers are told addresses of ZooKeeper, names cannot fail")
+                print("not root: servers get addresses of ZooKeeper, DNS lookups cannot fail")
             for seconds, regime in self.parts():
                 self._run_part(seconds, regime)
                 if self.has_failed():
@@ -179,21 +179,21 @@ class Run:
     # the verdict
 
     def checks(self):
-        """(what holds, what was seen that contradicts it) of each."""
+        """Returns (property, violations) for each check."""
         judge = self.judge
         return [
             ("no ID came twice", self._duplicates()),
             ("IDs of one connection increase",
              [f"{life}: {numbers[0]} after {last}" for life, last, numbers in judge.disordered]),
-            ("IDs are of the datacenter",
+            ("IDs have the datacenter ID",
              [f"{life}: {numbers[0]}" for life, numbers in judge.strangers]),
-            ("IDs are not of the future",
+            ("IDs are not ahead of the clock",
              [f"{life}: {one} is {ahead:.0f} ms ahead" for life, one, ahead in judge.futures]),
-            ("no foreign replies: each answers its call",
+            ("each reply belongs to its call",
              [f"{life}: {why}" for life, why in judge.foreign]),
-            ("no server ended as it must not",
+            ("no server ended unexpectedly",
              [f"{life}: {life.wrong}; {life.log_path}" for life in self.lives if life.wrong]),
-            ("the run itself went well", self.problems),
+            ("the run had no other problem", self.problems),
         ]
 
     def has_failed(self):

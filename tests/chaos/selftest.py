@@ -100,7 +100,7 @@ class WhatTheJudgeFinds(unittest.TestCase):
         self.last = 0
 
     def draw(self, *numbers):
-        """On one connection, by a call that began after 5 s."""
+        """Records a draw on one connection, by a call that began after 5 s."""
         self.last = self.judge.drawn(self.slot, StubLife, 5.0, numbers, self.last)
 
     def test_ids_that_do_not_increase(self):
@@ -265,8 +265,8 @@ class Sabotage(unittest.TestCase):
         self.assertNotEqual(lives[found.first_life].slot, lives[found.second_life].slot)
 
     def test_a_restore_without_quarantine_is_found(self):
-        """Which is what that fault must be able to show. The server that does not hear of the
-        restore must have more reserved than a restore takes, and the backup must not know of it."""
+        """The fault must be able to show duplicates. The server that does not notice the restore
+        must have a longer reservation than a restore takes, made after the backup."""
         directory = tempfile.TemporaryDirectory(prefix="snowflake-chaos-")
         self.addCleanup(directory.cleanup)
         ensemble = Ensemble()
@@ -289,7 +289,7 @@ class Sabotage(unittest.TestCase):
             backup = hands.back_up(faults.BACKUPS[0])
             wait_for(lambda: slot.life.server.call("get_worker").reserved_until_ms
                      > time.time() * 1000 + RESERVED_MS / 3, "a long reservation")
-            hands.restore_beside(slot, backup, lambda: wait_for(
+            hands.restore_with_straggler(slot, backup, lambda: wait_for(
                 lambda: judge.checker.duplicates > 100, "many duplicates to be found"))
         finally:
             for drawer in drawers:

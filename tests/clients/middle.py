@@ -4,7 +4,7 @@ and in strict binary, and meddles with them as faults.py has it:
 
     proxy = Proxy(server.address)
     proxy.meddle("late", times=1, ms=3000)  # the next one; without `times`, all until heal()
-    proxy.each_link(Link.end)               # ends the connections of the moment; or Link.reset
+    proxy.each_link(Link.end)               # ends all current connections; or Link.reset
 
 `hits` counts what it meddled with since the last meddle(). `spoilt` has the IDs in those replies,
 as ranges.
@@ -101,7 +101,7 @@ class Proxy:
                 self.held -= 1
 
     def each_link(self, what):
-        """Does it to the connections of the moment, and returns them."""
+        """Calls `what` for each current connection, and returns the connections."""
         with self._lock:
             links = set(self._links)
         for link in links:

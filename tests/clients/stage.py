@@ -49,8 +49,8 @@ class Stage:
         self._known = []      # the servers that the client was given
         self._timeout_ms = PATIENT_MS
         self._awaited = {}    # by name of a server: the fault that must have happened to it
-        self._is_disturbed = False    # the last command began before all steps meanwhile were done
-        self._has_steps_left = False  # and some were not done when it ended
+        self._is_disturbed = False    # the last command began before the steps meanwhile ended
+        self._has_steps_left = False  # and it ended before them
         self._files = itertools.count()
 
     def play(self, prefetch, steps):
@@ -180,8 +180,8 @@ class Stage:
             yield answer, workers
 
     def _repeated(self, told, what, settings):
-        """Yields (answer, when it was asked for) until HANG_S have passed. What is to be done
-        meanwhile is done once."""
+        """Yields (answer, time of the command) until HANG_S have passed. The steps meanwhile run
+        once."""
         ends_at = time.monotonic() + HANG_S
         while time.monotonic() < ends_at:
             began_ms = time.time() * 1000

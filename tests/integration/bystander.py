@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client that shows that a server serves others, whatever a test does to it."""
+"""A client that checks that a server keeps serving other clients during a test."""
 import contextlib
 import threading
 
@@ -8,7 +8,7 @@ from wire import STRICT
 
 
 class Bystander:
-    """Another client of the same loop, which calls all the while and is served to the end."""
+    """Another client of the same loop. It calls throughout, and every call must succeed."""
 
     def __init__(self, server):
         self.server = server

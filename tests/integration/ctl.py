@@ -12,9 +12,8 @@ import uuid
 
 from harness import (CTL_ENVIRONMENT, ELSEWHERE, ENVIRONMENT, HANG_GUARD_S, SNOWFLAKECTL,
                      ServerTest, wait_for)
-from proxy import Proxy
 from znodes import Registry
-from zookeeper_case import new_root, shared_zookeeper
+from zookeeper_case import ZooKeeperClients, new_root, shared_zookeeper
 
 FAR = 600
 
@@ -79,7 +78,7 @@ class CtlTest(unittest.TestCase):
             self.assertIn(word, lines[0])
 
 
-class RegistryTest(CtlTest, ServerTest):
+class RegistryTest(ZooKeeperClients, CtlTest, ServerTest):
     """A test with a root of its own in the ZooKeeper that all tests share."""
     has_layout = False  # at the beginning
 
@@ -91,20 +90,6 @@ class RegistryTest(CtlTest, ServerTest):
         self.hosts = self.zookeeper.connect_string + self.registry.root
         if self.has_layout:
             self.registry.make_layout()
-
-    def client(self, auth=None, zookeeper=None):
-        """A kazoo client, ended with the test."""
-        client = (zookeeper or self.zookeeper).client()
-        self.addCleanup(client.close)
-        self.addCleanup(client.stop)
-        if auth:
-            client.add_auth("digest", auth)
-        return client
-
-    def proxy(self):
-        proxy = Proxy(self.zookeeper.connect_string)
-        self.addCleanup(proxy.close)
-        return proxy
 
     def ctl(self, *arguments, **settings):
         return run("--zookeeper", self.hosts, *arguments, **settings)

@@ -25,7 +25,7 @@ class FakeClock:
         new.rename(self.path)
 
     def freeze(self):
-        """Stops it. Returns the time that it shows from now on."""
+        """Stops the clock. Returns the time that it shows from now on."""
         now_s = int(time.time())
         new = self.path.with_suffix(".new")
         new.write_text(time.strftime("%Y-%m-%d %H:%M:%S\n", time.gmtime(now_s)))

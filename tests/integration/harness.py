@@ -383,7 +383,7 @@ class ServerTest(unittest.TestCase):
             self.fail(f"{' '.join(server.command)}\n{problem}")
 
     def hang_up(self, server, event):
-        """Sends SIGHUP. Returns the fields of the event that says what came of it."""
+        """Sends SIGHUP. Returns the fields of the event that reports the result."""
         said = server.count_events(event)
         server.send_signal(signal.SIGHUP)
         return wait_for(lambda: [each for each in list(server.events)

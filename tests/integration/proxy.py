@@ -28,10 +28,10 @@ What it can do once, for whoever is connected at that time. Connections made lat
 What it can do to requests of some kind until heal():
 
     answer(error, opcodes, about) answer those that have `about` in them with that error code;
-                                  ZooKeeper never sees them. Not for transactions
+                                  ZooKeeper never sees them. Transactions are not supported
 
-hold_next_reply() returns a Trap: wait() returns once the replies are frozen, when the request is on
-its way to ZooKeeper. Directions are TO_SERVER and TO_CLIENT; none named means both. `requests`
+hold_next_reply() returns a Trap. Its wait() returns once the replies are frozen and the request is
+on its way to ZooKeeper. Directions are TO_SERVER and TO_CLIENT; the default is both. `requests`
 counts what was forwarded, by opcode; `held_back` what has come from ZooKeeper and is not.
 
 The proxy is a thread of its own; every method may be called from any thread and returns when what
@@ -229,7 +229,7 @@ class Proxy:
                      if opcode in opcodes and about in frame), None)
 
     def spring_trap(self, opcode):
-        """Freezes the replies if this request falls into a trap. In the proxy's thread."""
+        """Freezes the replies if this request matches a trap. Runs in the proxy's thread."""
         trap = next((trap for trap in self._traps if opcode in trap.opcodes), None)
         if trap:
             self._traps.remove(trap)

@@ -55,8 +55,8 @@ class States(ServerTest):
         self.assertEqual(set(statuses(serving).values()), {200})
 
     def test_while_it_drains(self):
-        """Before its listeners are closed, and after, while calls are under way. A stop that takes
-        long is no thread that hangs."""
+        """Covers the time before and after the listeners close, with calls under way. A long stop
+        does not count as a hang."""
         server = self.start(*LISTEN, *SLOW, "--drain-delay", 500, "--stop-timeout",
                             2 * 1000 * HANG_GUARD_S, environment={"WATCHDOG_USEC": "400000"})
         admin = Admin(server)
@@ -70,7 +70,7 @@ class States(ServerTest):
             wait_for(lambda: self.refuses(server), what="closed listeners")
             missed = time.monotonic() + 2  # 0.8 s of silence would count as a hang
             wait_for(lambda: time.monotonic() > missed, "a while")
-            wait_for(lambda: admin.ask("/livez").status == 200, "a server that is alive")
+            wait_for(lambda: admin.ask("/livez").status == 200, "a live server")
             self.assert_not_ready(admin, "draining", healthy=True)
             for path in ALWAYS:
                 self.assertEqual(admin.ask(path).status, 200)
@@ -116,8 +116,8 @@ class States(ServerTest):
         self.assertEqual(server.wait_end(), 1)
 
     def test_who_waits_is_not_in_the_way(self):
-        """IDs over HTTP that have to wait do not hold up other answers; nor are they in a line. A
-        second has IDs for one of the twenty, so one of them waits for 20 s."""
+        """Requests for IDs that must wait delay neither other requests nor each other. Each second
+        has IDs for one of the twenty requests, so one of them waits for 20 s."""
         server = self.start(*LISTEN, "--layout", SECONDS_LAYOUT, "--max-ahead", 0,
                             "--max-wait", LONG_WAIT_MS)
         admin = Admin(server)

@@ -343,8 +343,8 @@ class ToScribe(AuditTest):
         self.assert_all_there(scribe.entries(), {"agent": numbers})
 
     def test_it_hangs(self):
-        """Calls are answered, and the stop is bounded and says what is lost. A try that is on its
-        way does not hold it up."""
+        """Calls are answered. The stop is bounded, and reports the lost IDs. An attempt that is
+        under way does not delay it."""
         goes_on = threading.Event()
         self.addCleanup(goes_on.set)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IDs as runs, ULIDs and UUIDs: the calls beside get_id and get_ids."""
+"""IDs as runs, ULIDs and UUIDs: the calls other than get_id and get_ids."""
 import time
 
 import official
@@ -34,7 +34,7 @@ class Batches(SharedServerTest):
         return self.connection.call(STRICT, method, *arguments)
 
     def test_runs_over_every_form(self):
-        """One for each tick, none empty, in order."""
+        """Each tick has one run. No run is empty, and they are in order."""
         for form in FORMS:
             for count in (1, 2, TICK_IDS, TICK_IDS + 1, MAX_BATCH):
                 with (self.subTest(form=str(form), count=count),
@@ -47,7 +47,7 @@ class Batches(SharedServerTest):
                     self.assertTrue(all(first == last for first, last in ticks), ticks)
                     self.assertTrue(is_increasing([first for first, _ in ticks]), ticks)
 
-    def test_wide_ids_over_every_form(self):
+    def test_128_bit_ids_over_every_form(self):
         for form in FORMS:
             for method in WIDE:
                 with self.subTest(form=str(form), method=method), self.server.connect() as asking:
@@ -56,7 +56,7 @@ class Batches(SharedServerTest):
                     self.assertEqual(sorted(set(wide)), wide)
 
     def test_runs_and_uuids_are_made_of_ids(self):
-        """Asked for in turn, they are what get_ids has: all different, and in one order."""
+        """Alternating calls of all kinds give different IDs in increasing order."""
         numbers = []
         for count in (1, 10, 5000) * scaled(20, 2):
             numbers += self.call("get_ids", "a", count).success
@@ -68,12 +68,12 @@ class Batches(SharedServerTest):
         self.assertTrue(is_increasing(numbers))
         self.assertEqual({number >> 12 & 1023 for number in numbers}, {21 << 5 | 10})
 
-    def test_wide_ids_are_of_their_time(self):
+    def test_time_in_128_bit_ids(self):
         for method in WIDE:
             before = self.call("get_timestamp").success
             first, *_, last = self.call(method, "a", 100).success
             after = self.call("get_timestamp").success
-            # IDs may run ahead of the clock, and a ULID goes on in the millisecond of the last
+            # IDs can be ahead of the clock; a ULID keeps the millisecond of the last one
             self.assertTrue(before - 1000 <= time_ms_of(first) <= time_ms_of(last) <= after + 1000)
 
     def test_no_random_bits_twice(self):
@@ -137,8 +137,8 @@ class Batches(SharedServerTest):
 
 class OtherServers(ServerTest):
     def test_runs_of_other_layouts(self):
-        """A run ends where its tick does, also where the next tick's IDs go on by one; and each ID
-        is one where a tick has no more."""
+        """A run ends with its tick, even if the next tick's first ID is one higher. If a tick has
+        only one ID, each ID is a run."""
         for low_bits, tick_ids in (((0, 0, 6), 64), ((5, 5, 0), 1), ((0, 0, 0), 1)):
             with self.subTest(low_bits):
                 self.check_layout(low_bits, tick_ids)
@@ -177,7 +177,7 @@ class OtherServers(ServerTest):
         self.assertEqual(len(server.call("get_uuids", "a", 3)), 3)
 
     def test_without_a_worker_id(self):
-        """ULIDs need none. The other calls wait for it, and are refused in the end."""
+        """ULIDs need no worker ID. The other calls wait for one, and are refused in the end."""
         reserve_ahead(self.state, seconds=3600)
         server = self.start("--max-wait", 100, ready=False)
         server.wait_event("worker-waiting")
@@ -188,8 +188,8 @@ class OtherServers(ServerTest):
                 self.assertGreaterEqual(refused.retry_after_ms, 1)
         self.assertEqual(server.counters()["ids_generated"], 0)
 
-    def test_they_wait_as_ids_do(self):
-        """A millisecond has 4096 of them; other calls do not wait for it, nor do ULIDs."""
+    def test_runs_and_uuids_wait_as_ids_do(self):
+        """A millisecond has 4096 IDs. Calls without new IDs, and get_ulids, do not wait."""
         server = self.start("--max-ahead", 0, "--max-wait", LONG_WAIT_MS, "--threads", 1)
         with server.connect() as connection, server.connect() as other:
             connection.send(STRICT.call(RUNS, "a", TICK_IDS) * 50)

@@ -120,7 +120,7 @@ class OpenLoop(BenchTest):
 
 class Failures(BenchTest):
     def test_wrong_options(self):
-        """The unit test load-options has all values."""
+        """The unit test load-options tests all values."""
         for arguments, words in (
                 (("--connections", 0), ("--connections", '"0"', "1 to 100000")),
                 (("--calls", 1, "--rate", 1), ("--calls", "--rate")),
@@ -157,11 +157,11 @@ class Report(BenchTest):
 
 
 class Neighbours(BenchTest):
-    """A client with few calls gets an answer to each, whatever a neighbour does on its loop
-    (bench/neighbours.py). `bench/run --experiments neighbours` judges how long an answer takes."""
+    """A client with few calls gets a reply to each, with any neighbour on its loop
+    (bench/neighbours.py). `bench/run --experiments neighbours` measures the latency."""
 
-    def beside(self, kind, *options):
-        """What the neighbour counted while a client made its calls; none of these failed."""
+    def run_with_neighbour(self, kind, *options):
+        """Returns the neighbour's counts while a client made its calls. No call may fail."""
         server = self.start(*options)
         with subprocess.Popen(
                 [sys.executable, PROGRAM, kind, "--port", str(server.address[1]),
@@ -181,16 +181,16 @@ class Neighbours(BenchTest):
     def test_bursts(self):
         for options in (("--threads", 1), ("--threads", 2, "--no-fast-path")):
             with self.subTest(options):
-                seen = self.beside("mixed", *options, *WAITS)
+                seen = self.run_with_neighbour("mixed", *options, *WAITS)
                 self.assertGreater(seen["replies"], 0)
                 self.assertEqual(seen["closed"], 0)
 
     def test_greedy_batches(self):
         for options in (("--threads", 1), ("--threads", 2, "--no-fast-path")):
             with self.subTest(options):
-                seen = self.beside("greedy", *options, "--max-wait", 1000)
+                seen = self.run_with_neighbour("greedy", *options, "--max-wait", 1000)
                 self.assertEqual((seen["errors"], seen["closed"]), (seen["unavailable"], 0))
 
     def test_resets(self):
-        """Replies that a neighbour does not take go to no other connection."""
-        self.beside("resets", "--threads", 1, *WAITS)
+        """Replies that a neighbour does not read never reach another connection."""
+        self.run_with_neighbour("resets", "--threads", 1, *WAITS)

@@ -21,11 +21,11 @@ DOWN_S = 0.5
 RESTARTS = scaled(10, 2)
 INTERRUPT = b"\x03"
 REFUSALS = 50
-LISTENS = "0A"  # of /proc/net/tcp
+LISTENS = "0A"  # TCP_LISTEN in /proc/net/tcp
 
 
 def sockets_of(server):
-    """How many connections to it the kernel has, also those that it has not accepted."""
+    """Counts the server's connections in the kernel, also those not accepted yet."""
     rows = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(row[1].endswith(f":{server.address[1]:04X}") and row[3] != LISTENS for row in rows)
 
@@ -142,11 +142,11 @@ class OneServer(OutageTest):
         self.assertGreater(report["errors_by_kind"]["not_sent"], 500 * (DOWN_S - 0.2) / 2)
 
     def test_it_hangs_for_a_while(self):
-        """The kernel goes on to make connections, and calls time out there too."""
+        """The kernel still makes connections, and calls on them time out, too."""
         server = self.start()
         running = self.begin(server, *UNTIL_INTERRUPTED, "--timeout", 300)
         server.pause()
-        wait_for(lambda: sockets_of(server) >= 3 * CONNECTIONS, "connections made twice again")
+        wait_for(lambda: sockets_of(server) >= 3 * CONNECTIONS, "connections made three times")
         server.resume()
         report = self.end(running, server)
         self.assert_outage(report, 600)
@@ -189,7 +189,7 @@ class OneServer(OutageTest):
         self.assertEqual(report["connections_made_again"], 0)
 
     def test_what_is_printed(self):
-        """Of a load that ends because all servers are gone."""
+        """The load ends because all servers are gone."""
         first, second = self.start(), self.start("--worker-id", 1)
         running = self.launch_bench(first, "--server", second.name, "--calls", 10**12, "--timeout",
                                     int(1000 * DOWN_S))
@@ -256,7 +256,7 @@ class RestartsInOrder(OutageTest):
                 self.assertEqual(server.terminate(), 0)
                 servers[i] = self.start("--worker-id", i, listen=server.name)
         report = self.end(running, servers[0])
-        # the first one loses its own, and after that each of them all
+        # the first end breaks the connections of one server, each later one breaks all
         self.assert_none_failed(report, CONNECTIONS * (2 * RESTARTS - 1))
         check = report["check"]
         self.assertEqual((check["checked"] + check["left_out"], check["duplicates"],
@@ -373,7 +373,7 @@ class Interrupted(OutageTest):
         running = self.launch_on_terminal(self.start(), "--duration", 3600, stdout=theirs)
         os.close(theirs)
         self.interrupt()
-        wait_for(lambda: not has_signal(running, "SigCgt", signal.SIGINT), "it to be heard")
+        wait_for(lambda: not has_signal(running, "SigCgt", signal.SIGINT), "the signal to arrive")
         self.assertIsNone(running.poll())
         self.interrupt()
         self.assertEqual(running.wait(HANG_GUARD_S), -signal.SIGINT)

@@ -114,8 +114,8 @@ class Full(ServerTest):
         self.state = self.directory / f"state-{len(list(self.directory.iterdir()))}"
         return super().start(*options, **settings)
 
-    def test_who_is_not_idle_makes_no_room(self):
-        """A call may wait for so long here that no silence counts as idle."""
+    def test_connections_that_are_not_idle_stay(self):
+        """Calls can wait for so long here that no connection counts as idle."""
         for size in (20, 110):
             crowd = Crowd(self, self.start("--max-connections", size, "--max-wait", LONG_WAIT_MS),
                           size)
@@ -124,7 +124,7 @@ class Full(ServerTest):
             self.assert_refusal_told(crowd.server, f"{size} connections", size)
             self.assertEqual(crowd.closed(), 0)
 
-    def test_room_is_made_by_those_who_are_idle(self):
+    def test_idle_connections_make_room(self):
         crowds = one, two, rush = [
             Crowd(self, self.start("--threads", threads, "--max-connections", size), size)
             for threads, size in ((1, 20), (2, 20), (2, 110))]
@@ -152,7 +152,7 @@ class Full(ServerTest):
         self.assertEqual(sum(event.name == "connection-refused" for event in server.events), 1)
 
     def assert_room_is_made(self, crowd):
-        """The last newcomer has gone again, or will have in a moment, and leaves its place."""
+        """The last client disconnects, now or soon, and frees its connection."""
         before = crowd.counters()
         with contextlib.ExitStack() as stack:
             newcomers = [stack.enter_context(crowd.server.connect(source=ELSEWHERE))

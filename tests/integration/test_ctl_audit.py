@@ -287,7 +287,7 @@ class Duplicates(AuditTest):
         self.assertEqual((done.returncode, json.loads(done.stdout)), (0, []))
 
     def test_none_and_damage(self):
-        """What is not damaged is compared, if it is of that time."""
+        """Undamaged lines are compared if their time is in the range."""
         late = line(at(EPOCH_MS + 1)) * 2 + line(at(EPOCH_MS + 1), "b") + line(at(EPOCH_MS + 2))
         for text, options, status, *counts in (
                 (line(1) + line(2) + line(1), (), 0, 3, 1, 2, 0), ("", (), 0, 0, 0, 0, 0),

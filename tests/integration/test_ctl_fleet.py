@@ -254,7 +254,7 @@ class Real(RegistryTest):
 
 
 def told_relay(maker=Told, **fields):
-    """It says that its last ID was of worker 1 of datacenter 0."""
+    """Returns a relay that reports worker 1 of datacenter 0 for its last ID."""
     relay = maker(worker_id=1, **fields)
     relay.said.kind = "relay"
     relay.said.server = OF_RELAY
@@ -302,7 +302,7 @@ class Relays(CtlTest, ServerTest):
         self.assertNotIn("relay_of", groups_of(text)["Server"])
 
 
-class RelaysBesideServers(CtlTest):
+class RelaysAmongServers(CtlTest):
     def test_workers(self):
         relay, server, other = told_relay(), Told(worker_id=2), Told(datacenter_id=1, worker_id=0)
         for named in ((relay, server, other), (other, server, relay)):
@@ -311,7 +311,7 @@ class RelaysBesideServers(CtlTest):
                              [["0", "2", server.address], ["1", "0", other.address],
                               ["-", "-", f"{relay.address} (relay)"]])
 
-    def test_one_that_has_turned_to_another_server_is_news(self):
+    def test_watch_reports_a_failover_of_a_relay(self):
         relay = told_relay()
         lines = Lines(self, *servers(relay), "--json", "workers", "--watch")
         self.assertEqual(json.loads(lines.next())[0]["relay_of"], OF_RELAY)

@@ -23,7 +23,7 @@ LONG_MS = 2 * 1000 * HANG_GUARD_S
 
 class Delay(ServerTest):
     def test_it_says_so_and_serves_on(self):
-        """Until a second signal ends it at once. A hangup is not one."""
+        """The server serves until a second stop signal ends it. SIGHUP does not count."""
         for options in ((), ("--no-fast-path",)):
             with self.subTest(options):
                 server = self.start("--threads", 2, "--drain-delay", LONG_MS, *options)
@@ -42,16 +42,16 @@ class Delay(ServerTest):
                                      ["draining"])
                     server.send_signal(signal.SIGHUP)
                     server.send_signal(signal.SIGUSR1)
-                    server.wait_event("signal-ignored")  # they are heard in order
+                    server.wait_event("signal-ignored")  # signals are handled in order
                     self.assertGreater(connection.call(STRICT, "get_id", "good").success, 0)
                 self.assertTrue(is_increasing(numbers))
                 self.assertEqual(server.count_events("stopping"), 1)
-                # the first may just be being handled: as an operator does, again until it works
+                # the first signal may still be under way: repeat the second until it has an effect
                 wait_for(lambda server=server: server.process.poll() is not None
                          or server.process.terminate())
                 self.assertEqual(server.wait_end(), -signal.SIGTERM)
 
-    def test_it_lasts_as_long_as_it_is_to(self):
+    def test_length_of_the_delay(self):
         server = self.start("--drain-delay", 1000)
         with server.connect() as connection:
             connection.call(STRICT, "get_id", "good")
@@ -210,7 +210,7 @@ class HalfClosed(ServerTest):
 
 class Limits(ServerTest):
     def test_idle_clients_cost_a_moment(self):
-        """One of them has sent half a call."""
+        """One of the clients has sent half a call."""
         server = self.start("--stop-timeout", LONG_MS)
         with contextlib.ExitStack() as stack:
             idle = [stack.enter_context(server.connect()) for _ in range(100)]

@@ -35,7 +35,7 @@ def framed_zlib(buffer):
     return TZlibTransport(TFramedTransport(buffer))
 
 
-# What real clients send. The unit test foreign has the bytes by which each is named.
+# Data from real clients. The unit test foreign tests the bytes that identify each.
 CASES = {
     "zlib": written(TZlibTransport), "framed zlib": written(framed_zlib),
     "JSON": written(lambda buffer: buffer, TJSONProtocol),

@@ -69,8 +69,8 @@ class Hostile(ServerTest):
         server.wait_event("connection-closed")
 
     def test_idle_connections_stay(self):
-        """Without an idle timeout a connection may be silent for longer than half a frame may, and
-        its next frame has all of that time."""
+        """Without an idle timeout, a connection can be silent for longer than --frame-timeout, and
+        its next frame still gets the full timeout."""
         server = self.start("--frame-timeout", 3000)
         with server.connect() as quiet, server.connect() as halfway, server.connect() as never:
             quiet.call(STRICT, "get_id", "a")
@@ -230,8 +230,8 @@ class Hostile(ServerTest):
         wait_for(lambda: self.answer(server, "get_id", "a"), what="room for one more connection")
 
     def test_out_of_file_descriptors(self):
-        """Fewer than the option asks for: said at the start, and those who are
-        connected are served on, with what the server itself needs descriptors for."""
+        """The limit is below what --max-connections needs: the server reports that at its start. It
+        keeps serving its clients, and has descriptors for its own needs."""
         for threads, descriptors in ((1, 110), (30, 200)):  # a loop has three of its own
             with self.subTest(threads):
                 self.check_descriptors(threads, descriptors)

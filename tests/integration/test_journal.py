@@ -138,7 +138,7 @@ class Debugging(ServerTest):
         self.assertIsNone(quiet.find("admin-request"))
 
     def test_a_request_that_has_to_wait(self):
-        """Is one event, with the time that it has waited. Each of these takes a tick of 100 ms."""
+        """A request logs one event with its waiting time. Each request takes a tick of 100 ms."""
         server = self.start("--log-level", "debug", *LISTEN, *SLOW)
         admin, asked = Admin(server), []
 
@@ -147,7 +147,7 @@ class Debugging(ServerTest):
             wait_for(lambda: server.count_events("admin-request") == len(asked), "an event")
             event = [event for event in server.events if event.name == "admin-request"][-1]
             return event.fields["status"] == "200" and int(event.fields["took_us"]) > 5000
-        wait_for(has_waited, "one that has to wait")
+        wait_for(has_waited, "a request that has to wait")
         self.assertEqual(set(asked), {200})
 
 

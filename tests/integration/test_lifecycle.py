@@ -65,7 +65,7 @@ class Start(ServerTest):
             with wire.Connection(address) as connection:
                 self.assertGreater(connection.call(STRICT, "get_id", "good").success, 0)
 
-    def test_an_address_that_cannot_be_had(self):
+    def test_an_address_that_cannot_be_bound(self):
         address = self.start().name
         for listen, words in ((address, (*address.split(":"), "in use")),
                               ("192.0.2.1:0", ("192.0.2.1",))):
@@ -108,7 +108,7 @@ class Start(ServerTest):
         self.assertEqual(len(done.stderr.splitlines()), 1)
 
     def test_wrong_use(self):
-        """One line each. The unit test options has everything that is refused."""
+        """Each error is one line. The unit test options tests all refused options."""
         for options, words in ((("--nonsense",), ("--nonsense",)),
                                (("--worker-id", "32"), ("worker", "32", "31")),
                                (("--max-ahead", "60001"), ("max-ahead", "60001", "60000")),
@@ -168,17 +168,17 @@ class Readiness(ServerTest):
         self.assertGreater(Parts.of(number).time_ms, reserved_until_ms)
 
     def test_the_watchdog_hears_that_all_loops_go_round(self):
-        """Also where nobody calls; and nothing while one of them does not."""
+        """Idle loops notify, too. While one loop is stuck, there is no notification."""
         server = self.start("--threads", 2,
                             environment={**self.environment, "WATCHDOG_USEC": "200000"})
         for index in range(2):
             for _ in range(3):
                 self.wait_notification("WATCHDOG=1")
             with held_thread(server.pid, "loop", index):
-                wait_for(self.is_silent, "the end of what was sent before")
+                wait_for(self.is_silent, "the end of earlier notifications")
 
     def is_silent(self):
-        """Whether nothing comes for five times as long as the watchdog is told of something."""
+        """Whether no notification arrives for five intervals of the watchdog."""
         self.notifications.settimeout(0.5)
         try:
             return not self.notifications.recv(4096)

@@ -362,7 +362,7 @@ class Scrapes(MetricsTest):
             name_of("snowflake_agent_ids_total", agent="other_agents"): sum(range(257, 301))})
 
     def test_sinks_with_quotes_and_of_bytes(self):
-        """Each has a label, and promtool minds none."""
+        """Each sink has a label, and promtool accepts all of them."""
         quoted = f'{self.directory}/a "log" of \\ and \u00e9'
         sinks = {f"file:{quoted}": quoted.replace("\\", "\\\\").replace('"', '\\"'),
                  **{os.fsdecode(f"file:{self.directory}/".encode() + name):

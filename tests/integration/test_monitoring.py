@@ -34,18 +34,18 @@ def rules():
 
 
 def cases():
-    """Of CASES. All scalars are texts: 0x9 is a notation of promtool, not a number."""
+    """Returns CASES. All scalars are texts: 0x9 is promtool's notation, not a number."""
     return yaml.load(CASES.read_text(), Loader=yaml.BaseLoader)
 
 
 def labels_of(words):
-    """By the words of an instance and of labels, as CASES has them."""
+    """Returns the labels for the words of an instance and its labels in CASES."""
     given = dict(word.split("=", 1) if "=" in word else ("instance", word) for word in words)
     return {name: value for name, value in {"job": "snowflake", **given}.items() if value}
 
 
 def alert_rule_tests(head, moments):
-    """promtool's tests of one alert in one case."""
+    """Yields promtool's tests for one alert in one case."""
     severity, _, name = head.rpartition(" ")
     for times, expected in moments.items():
         alerts = [] if expected == "silent" else [
@@ -57,7 +57,7 @@ def alert_rule_tests(head, moments):
 
 
 def promtool_tests():
-    """CASES as promtool reads them."""
+    """Returns CASES in promtool's format."""
     def series(text):
         metric, *words = text.split()
         labels = ",".join(f'{name}="{value}"' for name, value in labels_of(words).items())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Official clients that put the service's name in front of the method's, as they do to servers that
-have several services on one port. The unit test dispatcher has every name, in every form."""
+have several services on one port. The unit test dispatcher tests every name in every form."""
 import contextlib
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
@@ -44,7 +44,7 @@ class Multiplexed(SharedServerTest):
                     check(multiplexed)
 
     def test_the_service_of_2010(self):
-        """The client of Thrift takes a reply only if it bears the bare name."""
+        """Thrift's client accepts a reply only if it has the bare method name."""
         def check(protocol):
             for bindings in (contract_2010, current):
                 client = bindings.Snowflake.Client(protocol)

@@ -6,7 +6,7 @@ from name_server import NameServer
 from zookeeper_case import ZooKeeperTest
 
 NAMES = ("zk1.test", "zk2.test")
-PATIENCE_OF_RESOLVER = (2, 2)  # of a look-up of one name that nobody answers: seconds, tries
+PATIENCE_OF_RESOLVER = (2, 2)  # for a DNS lookup without an answer: seconds, tries
 
 
 class Names(ZooKeeperTest):
@@ -74,7 +74,7 @@ class FirstStart(Names):
 
 class Outage(Names):
     def test_names_are_not_looked_up_to_reconnect(self):
-        """ZooKeeper's own client would, at each of its attempts."""
+        """ZooKeeper's own client resolves them at each attempt."""
         names = self.names()
         server = self.named_member(names, "--session-timeout", 10000)
         queries = names.queries
@@ -99,9 +99,9 @@ class Outage(Names):
         self.assertEqual(server.call("get_worker").worker_id, 0)
 
     def test_both_are_gone(self):
-        """From the reservation's end on everybody is told. When ZooKeeper is back the server is,
-        though no name can be looked up. The scenario no-answers of simulation-zookeeper has the
-        time before."""
+        """From the end of the reservation, calls fail. When ZooKeeper is back, the server serves
+        again, although DNS lookups fail. The scenario no-answers of simulation-zookeeper tests
+        the time before."""
         names = self.names()
         server = self.named_member(names, "--session-timeout", 1000, "--reservation", 2000,
                                    "--max-wait", 100)

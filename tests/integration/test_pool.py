@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pool of the client library: its threads, forks and messages, on real servers.
 
-tests/simulation and tests/clients put pools through the failures of servers.
+tests/simulation and tests/clients test pools with failing servers.
 """
 import signal
 import unittest
@@ -42,13 +42,13 @@ class OneServer(PoolTest):
             with self.subTest(why, timeout_ms=timeout_ms):
                 pool = StepByStep(self, [address], timeout_ms=timeout_ms)
 
-                def is_told(pool=pool, timeout_ms=timeout_ms, why=why):
+                def is_reported(pool=pool, timeout_ms=timeout_ms, why=why):
                     """At first, no server has replied yet."""
                     with self.assertRaises(Refused) as caught:
                         pool.take(1)
                     prefix = f"no ID in hand, and none within {timeout_ms} ms: "
                     return str(caught.exception).startswith(prefix) and why in str(caught.exception)
-                wait_for(is_told, what=why)
+                wait_for(is_reported, what=why)
 
 
 @unittest.skipIf(SANITIZER == "thread", "TSan knows of no threads in the child of a fork")
@@ -85,7 +85,7 @@ class ComeAndGo(PoolTest):
         before = issued()
         wait_for(lambda: issued() >= before + count, what="IDs")
 
-    def test_none_comes_twice(self):
+    def test_no_id_comes_twice(self):
         servers = [self.start_number(worker_id) for worker_id in range(2)]
         rate = scaled(50000, 2000)
         load = Load(self, [server.address for server in servers], "--threads", 8, "--check",

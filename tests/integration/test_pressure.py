@@ -68,7 +68,7 @@ class Pending(ServerTest):
             for _ in range(300):  # each of them takes a tick
                 early = stack.enter_context(server.connect())
                 early.send(STRICT.call("get_ids", "a", PER_TICK))
-            parked = server.counters()["waits"]  # by now they are
+            parked = server.counters()["waits"]  # the early calls wait by now
             late.send(STRICT.call("get_ids", "a", PER_TICK))
             wait_for(lambda: server.counters()["waits"] > parked, what="the last to be parked")
             self.assertGreater(sum(len(late.frame()) for _ in range(REPLIES)), 2 * LITTLE)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators raise the floor of datacenters: snowflakectl registry quarantine, which makes a
-ZooKeeper safe that was restored from a backup, and what real servers do then. tests/simulation has
+"""Operators raise the floor of datacenters with snowflakectl registry quarantine, which makes a
+ZooKeeper that was restored from a backup safe. These tests use real servers. tests/simulation tests
 quarantines at any time, and restores from backups."""
 import json
 import re
@@ -458,7 +458,7 @@ class Servers(ZooKeeperTest):
         self.assertEqual(draw.worker_ids(), [worker_id])
         self.assertIsNone(server.find("worker-lost"))
 
-    def test_a_server_that_runs_goes_on_and_a_new_one_waits(self):
+    def test_a_running_server_continues_and_a_new_one_waits(self):
         options = ("--max-clock-skew", 1000)
         old = self.member(*CALLS_WAIT, *options)
         draw = self.draw(old)
@@ -483,7 +483,7 @@ class Servers(ZooKeeperTest):
             self.assertGreater(tick_of(first), floor)
         self.assert_went_on(old, draw, 0)
 
-    def assert_hands_back(self, server, draw, worker_id):
+    def assert_releases(self, server, draw, worker_id):
         draw.stop()
         self.assertEqual(draw.failures, [])
         self.assertEqual(server.terminate(), 0)
@@ -513,16 +513,16 @@ class Servers(ZooKeeperTest):
             self.assert_refused(late, 1, "event=failed", f"{self.tree.floor_path()} in ZooKeeper "
                                 f"{what}", f"so no worker ID can be claimed: {remedy}run "
                                 "snowflakectl registry quarantine, with --even-if-servers-live")
-            if text is not None:  # it is not made good by anybody
+            if text is not None:  # no server repairs it
                 self.assertEqual(self.tree.client.get(self.tree.floor_path())[0], text)
         self.assertIsNone(self.tree.client.exists(self.tree.floor_path()))
         version = self.tree.reservation(0).version
         wait_for(lambda: self.tree.reservation(0).version > version, what="an extension")
         self.assert_went_on(old, draw, 0)
-        # what it says is to be done helps
+        # the remedy in the message works
         self.assertEqual(self.quarantine("--even-if-servers-live").returncode, 0)
         self.assert_went_on(old, draw, 0)
-        self.assert_hands_back(old, draw, 0)
+        self.assert_releases(old, draw, 0)
         self.assert_waits_for_floor(self.member(ready=False))
 
     def test_reservations_without_anything_else(self):

@@ -19,7 +19,7 @@ DATACENTER = 5
 ROUNDS = scaled(10, 2)
 SLOW_MS = 100
 FAR_MS = 5000
-SLACK_MS = 200  # of what a relay knows of a server's clock
+SLACK_MS = 200  # error of a relay's estimate of a server's clock
 TOO_FAR_MS = 86400000
 
 

@@ -48,7 +48,7 @@ class Asking(SharedServerTest, CtlTest):
         self.assertEqual(done.stdout, "")
 
     def test_failover(self):
-        """To the next server. tests/clients has servers that hang (scenario hangs)."""
+        """The next server is asked. The scenario hangs of tests/clients tests other hangs."""
         _, silent = hanging(self)
         gone = dead_address(self)
         output = self.assert_ok(run("--server", gone, *self.server_option, "id"))
@@ -365,7 +365,7 @@ class FailuresAsJson(CtlTest):
         self.assertRegex(error.pop("kind"), f"^({kind})$")
         self.assertEqual(error, {"error": message, **members})
 
-    def test_an_object_in_place_of_what_there_is_none_of(self):
+    def test_an_object_instead_of_a_result(self):
         dead = dead_address(self)
         cases = (
             (("id", "--server", dead), 1, "unreachable"),
@@ -398,7 +398,7 @@ class FailuresAsJson(CtlTest):
             with self.subTest(arguments):
                 self.assert_error(arguments, status, kind)
 
-    def test_when_to_ask_again(self):
+    def test_retry_after(self):
         address = serve(Extended())
         self.assert_error(("id", "--server", address, "--agent", "refused"), 1, "unavailable",
                           retry_after_ms=250)
@@ -406,12 +406,12 @@ class FailuresAsJson(CtlTest):
         self.assert_fails(done, 1, f"snowflakectl: {address}: WorkerIdUnavailable: why")
         self.assertEqual(done.stdout, "")
 
-    def test_an_option_that_is_none(self):
+    def test_an_unknown_option_before_two_dashes(self):
         done = run("--nonsense", "--", "--json")
         self.assert_fails(done, 2, "--nonsense")
         self.assertEqual(done.stdout, "")
 
-    def test_an_array_that_was_begun(self):
+    def test_a_failure_within_an_array(self):
         class Ending(Extended):
             def get_ids(self, useragent, count):
                 return super().get_ids("refused" if self.next > 1 else useragent, count)
@@ -420,12 +420,12 @@ class FailuresAsJson(CtlTest):
         self.assert_fails(done, 1, "WorkerIdUnavailable")
         self.assertEqual(json.loads(done.stdout), [str(i) for i in range(1, 1001)])
 
-    def test_nothing_that_failed(self):
+    def test_no_failure(self):
         for arguments, output in ((("decode",), []), (("decode", "5"), ["5"])):
             found = json.loads(self.assert_ok(run("--json", *arguments)))
             self.assertEqual([entry["id"] for entry in found], output)
 
-    def test_the_first_of_many(self):
+    def test_the_first_of_two_failures(self):
         done = run("--json", "decode", "abc", "def")
         self.assertEqual(len(done.stderr.splitlines()), 2)
         self.assertTrue(json.loads(done.stdout)["error"].startswith('"abc" is '))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state directory, of real servers: their messages, exit statuses and replies.
-tests/simulation/simulation-directory.c has all faults of a directory, a disk and an operator."""
+"""The state directory of real servers: their messages, exit statuses and replies.
+tests/simulation/simulation-directory.c tests all faults of a directory, a disk and an operator."""
 import os
 import unittest
 
@@ -20,7 +20,7 @@ class Starts(ServerTest):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_below_a_directory_that_is_closed(self):
-        """Root made the directory, for a server of another user."""
+        """Root has made the directory for a server with another user."""
         user = 12345
         self.directory.chmod(0o711)
         self.state.mkdir(mode=0o700)
@@ -51,7 +51,7 @@ class Disks(ServerTest):
             raise unittest.SkipTest("needs the right to mount")
 
     def fill(self):
-        """Leaves no room on the state directory's disk. Returns the file to remove for some."""
+        """Fills the state directory's disk. Returns the file whose removal frees space."""
         filler = self.state / "filler"
         with open(filler, "wb", buffering=0) as file:
             try:

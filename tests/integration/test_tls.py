@@ -180,8 +180,8 @@ class Refused(TlsTest):
             with self.connect(server, context) as connection:
                 connection.call(STRICT, "get_id", "good")
 
-    def test_a_client_without_the_certificate_that_is_asked_for(self):
-        """The unit test tls-refusals has every reason, as either end says it."""
+    def test_a_client_without_the_required_certificate(self):
+        """The unit test tls-refusals tests every reason, in the words of both ends."""
         server = self.serve(mutual=True)
         self.assert_refused(server, self.context_of_any(self.stranger), "unknown ca")
         self.assert_told(server, "its certificate is refused: unable to get local issuer "
@@ -194,7 +194,7 @@ class Refused(TlsTest):
         self.assertEqual(ctl.returncode, 1)
         self.assertRegex(ctl.stderr.lower(), "tls: it says: .*unknown ca")
 
-    def test_a_server_that_clients_do_not_believe(self):
+    def test_a_server_that_clients_do_not_trust(self):
         server = self.serve(pair=self.authority.vouch("elsewhere"))
         address = server.addresses[1].replace("127.0.0.1", "localhost")
         ctl = self.id_of(address, "--tls-ca", self.authority.certificate)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snowflakectl workers --watch, in a pipe and on a terminal: what is news, what is drawn, and every
-way out."""
+"""snowflakectl workers --watch, in a pipe and on a terminal: which changes it prints, how it draws
+them, and every way to end it."""
 import datetime
 import fcntl
 import json
@@ -396,7 +396,7 @@ class OnATerminal(CtlTest):
             self.assertIn("cannot connect", terminal.output)
 
     def hang(self):
-        """The server answers no more; returns what is set once it is asked."""
+        """Makes the server hang. Returns an event that is set with the next request."""
         waits = threading.Event()
         goes_on = threading.Event()
         self.addCleanup(goes_on.set)
@@ -425,7 +425,7 @@ class OnATerminal(CtlTest):
             self.assertEqual(terminal.wait_end(), -signal.SIGINT)
             self.assertTrue(terminal.is_as_before())
 
-    def test_a_note_stands_below_the_table_each_time(self):
+    def test_a_note_is_below_each_table(self):
         nobody = dead_address(self)
         with self.watching("--server", self.server.address, "--server", nobody) as terminal:
             terminal.wait_output(self.drawn(2))
@@ -446,7 +446,7 @@ class OnATerminal(CtlTest):
                 screen = terminal.screens()[0]
                 self.assertTrue(terminal.fits(screen), screen)
                 self.assertIn(address, screen.splitlines()[3])
-                # what is wrong is said to its end, in as many lines as it takes
+                # an error is printed in full, on as many lines as needed
                 self.assertIn(f"snowflakectl: {nobody}: cannot connect: Connection refused",
                               screen.replace("\n", ""))
 
@@ -466,7 +466,7 @@ class OnATerminal(CtlTest):
                 if rows > 2:
                     self.assertRegex(" ".join(lines), r"\.\.\. and \d+ more")
 
-    def test_another_size_is_drawn_for_at_once(self):
+    def test_a_resize_redraws_at_once(self):
         self.server.others = [self.server.of_another(0, worker_id=worker_id)
                               for worker_id in range(2, 32)]
         with self.watching("--server", self.server.address, "--timeout", "60000") as terminal:
@@ -480,14 +480,14 @@ class OnATerminal(CtlTest):
                 terminal.wait_output(lambda output: last in output[seen:])
                 screen = terminal.screens()[-1]
                 self.assertTrue(terminal.fits(screen), screen)
-                # it is what was seen then
+                # the content is unchanged
                 self.assertEqual(screen.splitlines()[0], title)
                 self.assertIn(head, screen.splitlines()[1])
             terminal.type("q")
             self.assertEqual(terminal.wait_end(), 0)
 
-    def test_where_nobody_would_have_it_go_on_it_does_not_stop(self):
-        """It has no shell: its process group is orphaned."""
+    def test_an_orphaned_process_group_does_not_stop(self):
+        """Without a shell, its process group is orphaned, and no job control could continue it."""
         with self.watching() as terminal:
             terminal.wait_output(self.drawn(0))
             terminal.type("\x1a")
@@ -499,8 +499,8 @@ class OnATerminal(CtlTest):
 
 
 class InAShell(CtlTest):
-    """Job control: Ctrl-Z, bg, fg. dash never sets the terminal's modes; bash, which has no editor
-    of lines here, does not send SIGCONT to a job that runs when it comes to the front."""
+    """Job control: Ctrl-Z, bg, fg. dash never sets the terminal's modes. bash, without its line
+    editor, sends no SIGCONT to a running job that comes to the foreground."""
 
     BASH = ("/bin/bash", "--norc", "--noediting", "-i")
     DASH = ("/bin/dash", "-i")
@@ -513,7 +513,7 @@ class InAShell(CtlTest):
         self.modes = self.shell.modes()
 
     def command(self, line, shown):
-        """Types it, and waits for what comes then."""
+        """Types a line, and waits until the output after it contains `shown`."""
         seen = len(self.shell.output)
         self.shell.type(line)
         self.shell.wait_output(lambda output: shown in output[seen:])
@@ -523,7 +523,7 @@ class InAShell(CtlTest):
         wait_for(self.shell.takes_keys)
 
     def stop(self, number=None):
-        """By a key, or by a signal from elsewhere."""
+        """Stops the job by a key, or by a signal from another process."""
         seen = len(self.shell.output)
         if number is None:
             self.shell.type("\x1a")
@@ -556,19 +556,19 @@ class InAShell(CtlTest):
         self.stop()
         seen = len(self.shell.output)
         self.command("bg\n", "READY ")
-        # the screen is the shell's
+        # the shell owns the screen
         asked = self.server.asked
-        wait_for(lambda: self.server.asked > asked + 4, "to be asked twice more")
+        wait_for(lambda: self.server.asked > asked + 4, "two more requests")
         self.assertEqual(self.shell.modes(), self.modes)
         self.assertNotIn(CLEAR, self.shell.output[seen:])
         self.command("fg\n", CLEAR)
         self.end()
 
-    def test_who_is_ended_behind_another_job_leaves_it_the_terminal(self):
+    def test_a_signal_in_the_background_leaves_the_terminal(self):
         self.begin()
         self.start()
         watch = self.shell.foreground()
-        # it cannot know
+        # SIGSTOP cannot be handled
         self.stop(signal.SIGSTOP)
         self.command("stty -echoctl\n", "READY ")
         wait_for(lambda: self.shell.modes() == self.modes & ~termios.ECHOCTL)
@@ -577,10 +577,10 @@ class InAShell(CtlTest):
         wait_for(lambda: not os.path.exists(f"/proc/{watch}"))
         self.assertEqual(self.shell.modes(), self.modes & ~termios.ECHOCTL)
 
-    def test_it_is_begun_in_the_background(self):
+    def test_start_in_the_background(self):
         self.begin()
         self.command(f"{SNOWFLAKECTL} --server {self.server.address} workers --watch &\n", "READY ")
         asked = self.server.asked
-        wait_for(lambda: self.server.asked > asked + 4, "to be asked twice")
+        wait_for(lambda: self.server.asked > asked + 4, "two requests")
         self.command("fg\n", CLEAR)
         self.end()

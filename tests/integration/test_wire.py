@@ -202,13 +202,13 @@ class Forms(SharedServerTest):
 @needs_own_server
 class SplitWrites(SharedServerTest):
     """Clients that write a call in pieces with Nagle's algorithm on, as Rust's framed transport and
-    unbuffered Perl do: the next piece leaves when the first is acknowledged. The server
-    acknowledges half a call at once, which its socket's TCP_QUICKACK shows; a kernel alone delays
-    that."""
+    unbuffered Perl do: the next piece is sent when the first is acknowledged. The server
+    acknowledges half a call at once, as its socket's TCP_QUICKACK shows. The kernel's default is a
+    delay."""
     options = ("--threads", 1)
 
     def accustomed(self, form, call):
-        """A connection with Nagle's algorithm, used for a while, and the server's end of it."""
+        """Returns a used connection with Nagle's algorithm, and the server's end of it."""
         connection = self.connect()
         connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
         for _ in range(ACCUSTOM):
@@ -220,7 +220,7 @@ class SplitWrites(SharedServerTest):
 
     @staticmethod
     def has_reply(connection):
-        """To a call before the one that is cut. It acknowledges all that has arrived."""
+        """Whether an earlier call has a reply, which acknowledges all data so far."""
         return bool(select.select([connection.socket], [], [], 0)[0])
 
     def assert_acknowledged(self, connection, end, form, calls, pieces):
@@ -247,7 +247,7 @@ class SplitWrites(SharedServerTest):
         connection, end = self.accustomed(STRICT, call)
         self.assert_acknowledged(connection, end, STRICT, call, range(1, len(bytes(call))))
 
-    def test_behind_a_whole_call(self):
+    def test_after_a_whole_call(self):
         call = STRICT.call("get_id", "split")
         length = len(bytes(call))
         connection, end = self.accustomed(STRICT, call)

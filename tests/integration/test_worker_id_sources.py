@@ -15,7 +15,7 @@ from zookeeper_case import ZooKeeperTest, worker_id_of
 
 CLONE_NEWUTS = 0x04000000
 
-# Runs the rest of its arguments on a machine of that name.
+# Sets the host name to its first argument, and runs the other arguments as a command.
 UNDER_NAME = f"""
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -144,7 +144,7 @@ class ZooKeeper(ZooKeeperTest):
 
 
 def may_name_machine():
-    """In a container even root may not."""
+    """Whether the host name can be set: in a container, even root may be denied it."""
     unshare = ["unshare", "--uts", "true"]
     return os.geteuid() == 0 and not subprocess.run(unshare, capture_output=True,
                                                     check=False).returncode
@@ -152,23 +152,23 @@ def may_name_machine():
 
 @unittest.skipUnless(may_name_machine(), "needs root and a namespace of its own for the host name")
 class HostName(ServerTest):
-    """The address that a server tells which listens everywhere is at the machine's name."""
+    """A server that listens on all addresses reports an address with the host name."""
 
     def launch_on(self, name, *options, **settings):
         return self.launch(*options, wrapper=(sys.executable, "-c", UNDER_NAME, name), **settings)
 
-    def test_one_that_is_no_address_is_named_with_the_remedy(self):
+    def test_a_name_that_is_no_address_is_refused(self):
         for name in ("123456789012", "12.34", "a b"):
             with self.subTest(name):
                 server = self.launch_on(name, *NO_ZOOKEEPER, listen="*:0")
                 self.assert_refused(server, 1, "event=failed", f'"{name}', "--advertise")
 
-    def test_it_does_not_matter_when_another_is_given(self):
+    def test_any_name_with_an_advertised_address(self):
         server = self.launch_on("123456789012", *NO_ZOOKEEPER, "--connect-timeout", 1000,
                                 "--advertise", "ids.example:7609", listen="*:0")
         self.assert_refused(server, 1, "event=failed", "127.0.0.1:1")
 
-    def test_it_does_not_matter_for_files(self):
+    def test_any_name_with_a_state_directory(self):
         for name, written in ("123456789012",) * 2, ("a \udcff\"", "a \ufffd\""):
             with self.subTest(written):
                 server = self.launch_on(name, "--state-directory", self.state, listen="*:0")
@@ -187,7 +187,7 @@ class HostName(ServerTest):
         return wait_for(lambda: (number := server.call("get_id", "good"))
                         and record.read_text() != before and number)
 
-    def test_it_stands_for_everywhere_in_any_spelling(self):
+    def test_the_name_for_all_wildcard_addresses(self):
         for listen in EVERYWHERE:
             with self.subTest(listen):
                 self.state = self.directory / listen

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snowflakectl workers, from a real ZooKeeper and from real servers: who is there, and which worker
-IDs are held, quarantined or free."""
+"""snowflakectl workers, from a real ZooKeeper and from real servers: the list of servers, and which
+worker IDs are held, quarantined or free."""
 import json
 import re
 import socket
@@ -293,10 +293,10 @@ class Reservations(RegistryTest):
         self.registry.make_layout()
         _, nonce = self.registry.claim(1, "h.invalid:1", 3)
         later, past = tick_in(FAR), tick_in(-5)
-        self.registry.reserve(1, 3, past, nonce, "h.invalid:1")  # late, but its owner lives
+        self.registry.reserve(1, 3, past, nonce, "h.invalid:1")  # late, but its owner has a claim
         self.registry.reserve(1, 30, later, str(uuid.uuid4()), "b.example:1")
         self.registry.reserve(1, 4, later + 1, "", "c.example:1")
-        self.registry.reserve(1, 8, later + 2, nonce, "h.invalid:1")  # its owner has another
+        self.registry.reserve(1, 8, later + 2, nonce, "h.invalid:1")  # its owner has another one
         self.registry.reserve(1, 9, past, self.registry.claim(1, "u.invalid:1")[1], "u.invalid:1")
         self.registry.reserve(1, 5, past, str(uuid.uuid4()), "d.example:1")
         self.registry.create("datacenters/1/reservations/7", b"{\"reserved_until_tick\":1e3}")
@@ -328,7 +328,7 @@ class Reservations(RegistryTest):
             "datacenter 1: 2 held, 3 quarantined, 26 free, 1 damaged, of 32 worker IDs",
             "datacenter 9: 0 held, 0 quarantined, 32 free, of 32 worker IDs"])
 
-    def test_one_that_is_secret_hides_no_other(self):
+    def test_a_protected_record_hides_no_other(self):
         from kazoo.security import make_digest_acl
         self.registry.make_layout()
         self.registry.make_limits(10000, 600000)
@@ -370,7 +370,7 @@ class Reservations(RegistryTest):
     def test_a_floor_that_is_missing_or_damaged_is_named(self):
         self.registry.make_layout()
         self.registry.make_datacenter(1)
-        self.registry.create("datacenters/2")  # its first server is about to make the rest
+        self.registry.create("datacenters/2")  # its first server has not made the other znodes yet
         self.assert_ok(self.ctl("workers", "--reservations"))
         self.kazoo.set(self.registry.floor_path(1), b"{}")
         self.assert_fails(self.ctl("workers", "--reservations"), 1, "datacenters/1/floor",

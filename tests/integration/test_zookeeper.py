@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real servers that share a ZooKeeper: what they write, what they refuse, and what is left there.
-tests/simulation has who gets which worker ID, and when."""
+"""Real servers that share a ZooKeeper: what they write, refuse and leave there.
+tests/simulation tests which server gets which worker ID, and when."""
 import collections
 import json
 import signal
@@ -81,7 +81,7 @@ class Stop(ZooKeeperTest):
         self.assertGreater(tick_of(heir.call("get_id", "good")), after.end_tick)
 
     def test_a_server_that_stops_is_not_made_ready(self):
-        """It was told to stop before it had a worker ID, and has one while it drains."""
+        """The server is stopped before it has a worker ID, and gets one while it drains."""
         self.tree.write_reservation(9, now_tick() + 3600 * 1000, "somebody")
         server = self.member("--worker-id", 9, "--drain-delay", 2 * 1000 * HANG_GUARD_S,
                              ready=False)
@@ -134,8 +134,8 @@ class Znodes(ZooKeeperTest):
 
 
 class WorkerIds(ZooKeeperTest):
-    """Where the layout has two million. ZooKeeper keeps a record of each that was ever taken, and a
-    claim reads them all, so there must be few."""
+    """The layout has two million worker IDs. ZooKeeper keeps a record of each used one, and a claim
+    reads all records, so there must be few."""
 
     def start_one(self, calls):
         server = self.member("--layout", "uid-generator", datacenter_id=0)
@@ -144,8 +144,8 @@ class WorkerIds(ZooKeeperTest):
         return numbers
 
     def test_orderly_starts(self):
-        """A server that hands back what it has used leaves a worker ID that is free after the tick:
-        no more are needed than there are starts within a tick."""
+        """A released worker ID is free after its last tick. So the number of starts within a tick
+        limits the number of worker IDs."""
         for _ in range(SILENT_STARTS):
             self.start_one(0)
         self.assertEqual(len(self.tree.reservations(0)), 1)

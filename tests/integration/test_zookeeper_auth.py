@@ -43,7 +43,7 @@ class AuthTest(ZooKeeperTest):
                     self.assert_closed(path)
 
     def assert_closed(self, path):
-        """To whoever comes without the password."""
+        """Fails unless a client without the password has no access to the znode."""
         from kazoo.exceptions import NoAuthError
         self.assertRaises(NoAuthError, self.stranger.get, path)
         assert_shut_out(self, self.stranger, path, path == self.root)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ZooKeeper itself, its sessions and its records come to harm under a real server: its log, its
-replies, and its exit status. tests/simulation has the rest of what can go wrong, and who has a
-worker ID then; tests/chaos has outages of an ensemble."""
+"""ZooKeeper, its sessions or its records fail while a real server runs: the server's log, replies
+and exit status. tests/simulation tests all other faults, and which server has a worker ID then.
+tests/chaos tests outages of an ensemble."""
 import shutil
 import signal
 import time
@@ -32,7 +32,7 @@ class Outages(ZooKeeperTest):
         self.assert_registered(server)
         wait_for(lambda: len(self.tree.claims()) == 1, what="one claim")
 
-        # Nothing is left, and the old session is refused. One server alone makes everything again.
+        # All data is lost, and the old session is refused. One server makes all znodes again.
         self.zookeeper.kill()
         shutil.rmtree(self.zookeeper.data / "version-2")
         self.come_back()
@@ -127,7 +127,7 @@ class Sessions(ZooKeeperTest):
 
     def test_paused_beyond_the_lease_and_another_takes_over(self):
         """Each ID is checked against the reserved end after the draw. Calls that wait when the
-        process continues are refused, or their IDs lie within the reservation."""
+        process continues are refused, or their IDs are within the reservation."""
         old = self.member("--worker-id", 5)
         old_draw = self.draw(old)
         old_draw.wait_ids()
@@ -163,8 +163,8 @@ class Records(ZooKeeperTest):
         self.assertEqual(self.tree.reservation(0).owner, "somebody-else")
 
 
-class HandBacks(ZooKeeperTest):
-    """Of a server whose ZooKeeper is away: it refuses connections, or takes them and is silent."""
+class Releases(ZooKeeperTest):
+    """A server stops while ZooKeeper refuses connections, or accepts them and never replies."""
 
     def setUp(self):
         super().setUp()
@@ -174,7 +174,7 @@ class HandBacks(ZooKeeperTest):
         return super().member(*options, **{"via": self.way, **settings})
 
     def assert_stops(self, server, least_s=0):
-        """In order, however the hand-back ends, and not before that long."""
+        """Fails unless the stop is orderly, released or not, and takes `least_s` or more."""
         began = time.monotonic()
         self.assertEqual(server.terminate(), 0, server.log)
         self.assertGreaterEqual(time.monotonic() - began, least_s)
@@ -195,7 +195,7 @@ class HandBacks(ZooKeeperTest):
         wait_for(lambda: not self.listens(server), what="the port to be closed")
 
     def test_it_refuses_connections(self):
-        """Also where the calls take all of the time: the hand-back has a second beyond it."""
+        """Calls can use up --stop-timeout: the release has one more second."""
         for stop_ms, least_s in ((0, 1), (1500, 1.5)):
             server = self.occupy(self.member(*SLOW, "--stop-timeout", stop_ms, reservation_ms=60000,
                                              root=f"{self.root}/{stop_ms}"))
@@ -205,7 +205,7 @@ class HandBacks(ZooKeeperTest):
             self.assert_not_handed_back(server, "no connection to")
             self.way.heal()
 
-    def test_there_is_nothing_left_to_be_handed_back(self):
+    def test_nothing_is_left_to_release(self):
         server = self.member("--stop-timeout", 60000, reservation_ms=1000)
         self.way.cut()
         server.wait_event("reservation-spent")
@@ -213,7 +213,7 @@ class HandBacks(ZooKeeperTest):
         self.assertNotIn("meaning", server.find("hand-back-failed").fields)
 
     def test_it_is_silent(self):
-        """One server notices and connects again; to the other it looks connected to the end."""
+        """The first server notices the silence, and connects again. The second never notices."""
         servers = [self.member("--stop-timeout", 2500, reservation_ms=60000),
                    self.member("--stop-timeout", 1000, session_ms=60000, reservation_ms=60000)]
         self.way.freeze()

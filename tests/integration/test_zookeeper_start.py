@@ -23,7 +23,7 @@ class Connecting(ZooKeeperTest):
         return self.launch("--zookeeper", hosts, "--datacenter-id", DATACENTER,
                            "--session-timeout", SESSION_MS, *options)
 
-    def test_nobody_answers(self):
+    def test_no_answer(self):
         dead, (_, silent) = dead_address(self), hanging(self)
         for address, words in ((dead, ""), (silent, ""),
                                ("no-such-host.invalid:2181", "cannot be looked up")):
@@ -81,8 +81,8 @@ class Clock(ZooKeeperTest):
                 self.assertIsNotNone(server.find("claim-made"))
 
     def test_no_end_is_past_the_layout(self):
-        """What is would be taken for damaged by others. The server's clock stands still, nearer to
-        the end of the layout than a first reservation is long."""
+        """Other servers treat an end past the layout as damage. The server's clock stands still,
+        nearer to the end of the layout than a first reservation is long."""
         max_tick = (1 << 40) - 1
         clock = self.fake_clock()
         epoch_ms = clock.freeze() + 5000 - max_tick
@@ -150,7 +150,7 @@ class Auth(ZooKeeperTest):
                                 "--zookeeper-auth")
 
     def test_a_file_that_is_not_the_servers_alone(self):
-        """The unit test zookeeper-auth has all files that are refused."""
+        """The unit test zookeeper-auth tests all refused files."""
         path = self.auth_file(SECRET, 0o604)
         server = self.member("--zookeeper-auth", path, ready=False)
         self.assert_refused(server, 1, "event=failed", "mode 0604", f"chmod o-rwx {path}")
@@ -162,7 +162,7 @@ class Auth(ZooKeeperTest):
 
 
 class Peers(ZooKeeperTest):
-    """A peer is a real server on the file registry; its claims are made by hand."""
+    """A peer is a real server on the file registry; the test makes its claims."""
 
     def peer(self, *options):
         return self.start("--datacenter-id", 9, *options)
@@ -182,7 +182,7 @@ class Peers(ZooKeeperTest):
                             str(DATACENTER), f"127.0.0.1:{peer.address[1]}",
                             "--skip-sanity-checks")
         self.assertIn("datacenter ID insanity", server.find("peers-contradict").fields["error"])
-        # not before the contradiction has stood for a session timeout
+        # the contradiction must persist for a session timeout
         self.assertGreater(time.monotonic() - server.started, SESSION_MS / 1000)
         self.assertEqual(self.tree.reservations(), {})
         self.assertNotIn(server.pid, [claim.record["pid"] for claim in self.tree.claims()])

@@ -47,7 +47,7 @@ class Watched(ZooKeeperTest):
             one.get()
 
     def silent(self):
-        """The address of somebody who accepts and never answers."""
+        """Returns the address of a listener that never replies."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)
         return "{}:{}".format(*listener.getsockname())
@@ -73,7 +73,7 @@ class Quarantine(Watched):
             self.tree.client.create(f"{self.root}/datacenters/{name}", b"\xff")
         self.tree.write_reservation(20, end_tick, "gone")
         expected = {*range(10, 10 + len(texts)), 20}
-        wait_for(lambda: set(self.quarantined(admin) or ()) == expected, "all of them")
+        wait_for(lambda: set(self.quarantined(admin) or ()) == expected, "all quarantined IDs")
         self.assertEqual(self.quarantined(admin)[20], end_tick + EPOCH_MS)
         wait_for(lambda: ('snowflake_worker_ids{datacenter_id="%d",state="free"} %d'
                           % (DATACENTER, 30 - len(texts))) in admin.ask("/metrics").text,
@@ -87,8 +87,8 @@ class Quarantine(Watched):
 
 class Session(Watched):
     def test_away_and_back(self):
-        """Out of reach until the reservation has ended, and back: ready again, by the same claim.
-        simulation-zookeeper has how soon before the end a server is not ready (check_agreement)."""
+        """ZooKeeper is unreachable until the reservation ends. Then the server is ready again, with
+        the same claim. check_agreement() of the simulation tests how early readiness ends."""
         proxy = self.proxy()
         _, admin = self.watch("--max-wait", 100, via=proxy, session_ms=30000)
         self.assert_told(admin, 200, "", "connected", "serving", extending_fails=False)
@@ -101,13 +101,13 @@ class Session(Watched):
         self.assert_told(admin, 200, "", "connected", "serving", extending_fails=False)
 
     def assert_told(self, admin, ready, line, session, state, extending_fails):
-        def is_told():
+        def is_reported():
             reply, status = admin.ask("/readyz"), admin.json("/status.json")
             reservation = status["reservation"] or {"extending_fails": extending_fails}
             return (reply.status, status["session"], status["state"], line in reply.text,
                     reservation["extending_fails"]) == (
                         ready, session, state, True, extending_fails)
-        wait_for(is_told, f"{session}, {state}")
+        wait_for(is_reported, f"{session}, {state}")
 
 
 class Clocks(Watched):
@@ -129,18 +129,18 @@ class Clocks(Watched):
         for environment in (None, false.environment):
             self.member("--skip-sanity-checks", environment=environment)
         self.crowd(5, self.silent())
-        wait_for(lambda: admin.ask("/workers.json").status == 200, "a list")
+        wait_for(lambda: admin.ask("/workers.json").status == 200, "a worker list")
         self.wait_skew(admin, "peers", 4000)
         self.wait_skew(admin, "registry", -5000)
 
     def wait_skew(self, admin, whose, skew_ms):
-        """In JSON and among the metrics, by less than a second wrong."""
-        def is_told():
+        """Waits until JSON and metrics show this skew, with an error below a second."""
+        def is_reported():
             told = re.search(rf"\nsnowflake_{whose}_clock_skew_seconds (\S+)",
                              admin.ask("/metrics").text)
             said = (self.clock(admin)[f"{whose}_skew_ms"] or 0, told and 1000 * float(told[1]) or 0)
             return all(abs(each - skew_ms) < 1000 for each in said)
-        wait_for(is_told, f"{whose} {skew_ms} ms")
+        wait_for(is_reported, f"{whose} {skew_ms} ms")
 
 
 class Lists(Watched):

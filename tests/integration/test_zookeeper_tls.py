@@ -147,7 +147,7 @@ class TlsTest(ZooKeeperTest):
         self.assertEqual(self.tree.claims(), [])
 
     def assert_session_outlasts(self, server, kill, start):
-        """With it the claim."""
+        """Fails unless the session and its claim survive the restart."""
         draw = self.draw(server)
         draw.wait_ids()
         before = self.tree.claim_of(server)

@@ -108,8 +108,8 @@ class Limited(ZooKeeperTest):
         return Standalone(config={"enforceQuota": "true", "maxSessionTimeout": "2000"}).start()
 
     def test_a_short_session_and_a_quota_that_is_used_up(self):
-        """ZooKeeper grants less than it is asked for, and a claim lives that long. A server with a
-        claim goes on; a server that starts ends with one line."""
+        """ZooKeeper grants a shorter session timeout than requested, and the claim shows it. A
+        server with a claim keeps serving. A server that starts ends with one line."""
         server = self.member(*CALLS_WAIT, session_ms=5000)
         self.assertEqual(server.find("zookeeper-connected").fields["timeout_ms"], "2000")
         self.assertEqual(self.tree.claim_of(server).record["session_timeout_ms"], 2000)
@@ -215,16 +215,16 @@ LIES = {
 
 
 class Lies(ZooKeeperTest):
-    """Answers that no ZooKeeper gives: they are refused, and nothing crashes."""
+    """Servers refuse replies that no ZooKeeper sends, and do not crash."""
 
     def setUp(self):
         super().setUp()
         if SANITIZED:
-            self.skipTest("ZooKeeper's client asks malloc for what a sanitizer aborts at")
+            self.skipTest("ZooKeeper's client asks malloc for sizes at which a sanitizer aborts")
         self.way = self.proxy()
 
     def test_at_a_start(self):
-        self.member().terminate()  # so that there is a layout to be read
+        self.member().terminate()  # so that there is a layout to read
         for what, (opcode, body) in LIES.items():
             with self.subTest(what):
                 self.way.lie(opcode, body)

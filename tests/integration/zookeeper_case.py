@@ -27,7 +27,7 @@ DATACENTER = 3
 SESSION_MS = 1000
 RESERVATION_MS = 2000
 BATCH = 20
-# A call waits for its ID as long as an extension takes on a slow machine.
+# Calls wait for an ID longer than an extension takes on a slow machine.
 CALLS_WAIT = ("--max-wait", LONG_WAIT_MS)
 SECRET = "cluster:s3cret:with:colons"
 PACE_S = 0.002       # between two draws of a thread: two cores are all there is
@@ -273,7 +273,24 @@ def refusal(reply):
     return f"{type(error).__name__}: {getattr(error, 'message', '')}"
 
 
-class ZooKeeperTest(ServerTest):
+class ZooKeeperClients:
+    """Connections of a test case to its `zookeeper`, which end with the test."""
+
+    def client(self, auth=None, zookeeper=None):
+        client = (zookeeper or self.zookeeper).client()
+        self.addCleanup(client.close)
+        self.addCleanup(client.stop)
+        if auth:
+            client.add_auth("digest", auth)
+        return client
+
+    def proxy(self):
+        proxy = Proxy(self.zookeeper.connect_string)
+        self.addCleanup(proxy.close)
+        return proxy
+
+
+class ZooKeeperTest(ZooKeeperClients, ServerTest):
     """`tree` is what stands below the test's root of `zookeeper`; `seen` what was drawn."""
     own_zookeeper = False  # for tests that stop or damage it
 
@@ -294,20 +311,6 @@ class ZooKeeperTest(ServerTest):
 
     def _check_seen(self):
         self.assertEqual(self.seen.problems[:5], [])
-
-    def client(self, auth=None):
-        """A kazoo client, ended with the test."""
-        client = self.zookeeper.client()
-        self.addCleanup(client.close)
-        self.addCleanup(client.stop)
-        if auth:
-            client.add_auth("digest", auth)
-        return client
-
-    def proxy(self):
-        proxy = Proxy(self.zookeeper.connect_string)
-        self.addCleanup(proxy.close)
-        return proxy
 
     def member(self, *options, via=None, root=None, datacenter_id=DATACENTER, ready=True,
                session_ms=SESSION_MS, reservation_ms=RESERVATION_MS, **settings):
@@ -387,7 +390,7 @@ def anyone(**permissions):
 
 
 def assert_shut_out(test, client, path, is_root):
-    """From that znode, whatever the client wants of it. The parent of a root is nobody's."""
+    """Fails if the client can change the znode. A root's parent is not protected."""
     from kazoo.exceptions import NoAuthError
     from kazoo.security import OPEN_ACL_UNSAFE
     test.assertRaises(NoAuthError, client.set, path, b"{}")
@@ -399,7 +402,7 @@ def assert_shut_out(test, client, path, is_root):
 
 @contextlib.contextmanager
 def kept_open(client, path):
-    """By a client that sets its ACL all the time, until it is shut out."""
+    """Opens the znode's ACL to everybody, again and again, until the client is shut out."""
     from kazoo.exceptions import NoAuthError
     from kazoo.security import OPEN_ACL_UNSAFE
     over = threading.Event()

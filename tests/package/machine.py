@@ -70,7 +70,7 @@ class Machine:
             output, _ = process.communicate(timeout=HANG_GUARD_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            output = f"{process.communicate()[0]}\nnot over after {HANG_GUARD_S} s"
+            output = f"{process.communicate()[0]}\nstill running after {HANG_GUARD_S} s"
         if process.returncode != status:
             raise AssertionError(f"{' '.join(map(str, command))}: {process.returncode}\n{output}")
         return output

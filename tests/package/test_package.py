@@ -93,7 +93,7 @@ class Service(PackageTest):
     def test_the_watchdog(self):
         ids = self.draw()
         self.systemctl("kill", "--signal", "STOP", SERVICE)
-        wait_for(lambda: self.restarts() == 1, "systemd starts it again")
+        wait_for(lambda: self.restarts() == 1, "a restart by systemd")
         self.machine.wait_until_active()
         self.assertIn("Watchdog timeout", self.machine.run("journalctl", "--unit", SERVICE))
         ids += self.draw()
@@ -195,7 +195,7 @@ class Relay(PackageTest):
         self.machine.run("test", "!", "-e", "/var/lib/snowflaked-relay")
         self.systemctl("stop", SERVICE)
         wait_for(lambda: "event=relay-cut-off" in self.machine.run(
-            "journalctl", "--unit", RELAY), "it notices")
+            "journalctl", "--unit", RELAY), "relay-cut-off")
         self.systemctl("start", SERVICE)
         self.draw_as("--reuid=nobody", "--regid=nogroup")
         self.assertEqual(self.state(), "active")

@@ -452,7 +452,7 @@ static void check_claims_nothing(const ClusterConfig *config, Server *server)
 }
 
 /* ZooKeeper's clock is an hour off. If it is ahead, the servers do not follow it. If it is behind,
- * they cannot extend, nor claim anew, and the log says why. */
+ * they can neither extend nor claim again, and the log says why. */
 static void run_zookeeper_clock(void)
 {
 	ClusterConfig config = draw_config(3, 1, 4);

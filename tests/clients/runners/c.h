@@ -4,11 +4,11 @@
 #include "client/snowflake-client.h"
 
 /*
- * The functions of the C library that the conformance suite drives, by c.py: c-client.c or c-pool.c
- * has them, and c.c what both share.
+ * The functions of the C library that c.py calls for the conformance suite. c-client.c or c-pool.c
+ * defines them, and c.c defines those that both share.
  */
 
-/* The options that are below 0 or NULL are not given. Returns: (transfer full) */
+/* Options that are below 0 or NULL are not set. Returns: (transfer full) */
 gpointer runner_open(const char *const *servers, const char *agent, int timeout_ms, int prefetch_ms,
 		     int max_age_ms, const char *ca, const char *certificate, const char *key,
 		     GError **error);
@@ -18,6 +18,6 @@ gboolean runner_next_ids(gpointer client, const char *agent, guint count, gint64
 			 GError **error);
 gint64 runner_retry_after_ms(gpointer client);
 
-/* What the suite calls this error of SNOWFLAKE_CLIENT_ERROR. */
+/* Returns: the suite's name for an error of SNOWFLAKE_CLIENT_ERROR */
 const char *runner_kind_of(const GError *error);
 const char *runner_version(void);

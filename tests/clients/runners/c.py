@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""c.py DIRECTORY client|pool: the runner of the C library. conformance-client.so, or
-conformance-pool.so, in DIRECTORY has the functions of c.h."""
+"""c.py DIRECTORY client|pool: the runner of the C library. It loads conformance-client.so or
+conformance-pool.so from DIRECTORY, which defines the functions of c.h."""
 import ctypes
 import pathlib
 import re
@@ -23,7 +23,7 @@ Error = POINTER(GError)
 
 
 class Library:
-    """The functions of c.h. Those that can fail raise Failure."""
+    """The functions of c.h. Functions that can fail raise Failure."""
     TYPES = {
         "runner_open": (c_void_p, (POINTER(c_char_p), c_char_p, *[c_int] * len(OPTIONS),
                                    *[c_char_p] * 3, POINTER(Error))),
@@ -101,7 +101,7 @@ class CRunner(Runner):
         return Client(self.library, **options)
 
     def describe(self, error):
-        """The library says "SERVER: WHY; SERVER: WHY"."""
+        """The library's messages have the form "SERVER: WHY; SERVER: WHY"."""
         attempts = [(server, found[1]) for server in self.options["servers"] if (
             found := re.search(rf"(?:^| ){re.escape(server)}: (.+)", str(error)))]
         pointer = self.client.pointer if self.client else None
@@ -114,15 +114,15 @@ class ClientRunner(CRunner):
     lacks = {
         "agent-at-once": "the server checks the useragent of each call",
         "close-in-a-call": "a client is for one thread at a time",
-        "closed": "a client that was freed cannot be asked",
-        "known-names": "a name is looked up for each connection; the pool keeps what it found",
-        "silent-connections": "a connection has the time of the call; the next one is another's",
-        "most-telling": "the error is that of the server tried last; the message has all",
+        "closed": "a client that was freed cannot be used",
+        "known-names": "each connection resolves the name again; the pool keeps the addresses",
+        "silent-connections": "one connection can take all the time of a call",
+        "most-telling": "the error is from the server tried last; the message lists all",
     }
 
     def make_client(self, **options):
         if options.get("prefetch_ms") != 0:
-            raise Unsupported("it has nothing in hand; the pool does that")
+            raise Unsupported("the client does not prefetch; the pool does")
         return super().make_client(**options)
 
     def client_of_thread(self):
@@ -132,24 +132,24 @@ class ClientRunner(CRunner):
 class PoolRunner(CRunner):
     """All threads take from one pool."""
     lacks = {
-        "attempts": "a take says what the server has that was tried last",
-        "agent-of-servers": "a take waits as long as it may, and the pool asks again",
-        "at-once": "a take waits as long as it may",
-        "close-in-a-call": "nobody may take from a pool that is freed",
-        "closed": "a pool that was freed cannot be asked",
-        "late": "the pool asks, and not the take: what comes is in hand for the next one",
-        "most-telling": "a take says what the server has that was tried last",
-        "retry-after": "it asks again by itself",
+        "attempts": "a take reports the error of the server tried last",
+        "agent-of-servers": "a take waits until its timeout, and the pool retries",
+        "at-once": "a take waits until its timeout",
+        "close-in-a-call": "a pool must not be freed while a take waits",
+        "closed": "a pool that was freed cannot be used",
+        "late": "late IDs are prefetched for the next take",
+        "most-telling": "a take reports the error of the server tried last",
+        "retry-after": "the pool retries by itself",
     }
 
     def make_client(self, **options):
         if options.get("prefetch_ms") == 0:
-            raise Unsupported("it always has IDs in hand; the client has none")
+            raise Unsupported("the pool always prefetches; the client does not")
         return super().make_client(**options)
 
 
 def main(directory, kind):
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as in a program in C: the library raises none
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as in C: the library causes no SIGPIPE
     library = Library(pathlib.Path(directory, f"conformance-{kind}.so"))
     {"client": ClientRunner, "pool": PoolRunner}[kind](library).run()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runners that are in Python: reads commands and answers them, as ../README.md describes."""
+"""The base class of the runners in Python. ../README.md describes the commands and answers."""
 import json
 import os
 import sys
@@ -8,29 +8,29 @@ import time
 
 
 class Unsupported(Exception):
-    """The package does not have it; the text says why."""
+    """The package does not support a command; the text says why."""
 
 
 class Runner:
-    """A runner fills in the names here, make_client() and describe(). A client has next_id(),
-    next_ids() and close()."""
+    """A subclass sets the attributes below, and defines make_client() and describe(). A client
+    supports next_id(), next_ids() and close()."""
     language = package = ""
-    lacks = {}   # capability: why
-    errors = ()  # with which a call fails
+    lacks = {}   # capability: why the package lacks it
+    errors = ()  # exceptions of a failed call
 
     def __init__(self):
         self.client = None
 
     def make_client(self, **options):
-        """Of the options of open; those that are not given are the package's defaults."""
+        """Makes a client with the options of open. Missing options keep the package's defaults."""
         raise NotImplementedError
 
     def describe(self, error):
-        """The answer's names for one of `errors`."""
+        """Returns the members of the answer for one of `errors`."""
         raise NotImplementedError
 
     def outcome(self, call, count=1, pause_ms=0):
-        """`count` calls, one after the other, until one fails: the IDs of all."""
+        """Makes `count` calls in sequence, until one fails. Returns the answer with all IDs."""
         ids = []
         for left in range(count - 1, -1, -1):
             began = time.monotonic()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A connection of stub.py: framed, strict binary. `wrong` is as stub.py has it."""
+"""A connection of stub.py: framed, strict binary. stub.py describes `wrong`."""
 import contextlib
 import pathlib
 import random
@@ -16,11 +16,11 @@ from thrift.transport.TTransport import TMemoryBuffer
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "clients/python"))
 
-from snowflake_client import generated  # noqa: E402 (once it is known where)
+from snowflake_client import generated  # noqa: E402 (after sys.path is set)
 
 LONGEST_FRAME = 1 << 20
 DEFAULT_PORT = 7609
-# By the field of a batch's result, which is also how a message of get_id begins.
+# Keys: a field of a batch's result, or the name that begins a message of get_id.
 KINDS = {"clock": "clock", "agent": "invalid-agent", "worker": "unavailable",
          "InvalidSystemClock": "clock", "InvalidUserAgentError": "invalid-agent",
          "WorkerIdUnavailable": "unavailable"}
