@@ -39,6 +39,7 @@ ELSEWHERE = os.environ.get("SNOWFLAKE_SERVER")
 EPOCH_MS = 1288834974657
 LOOK_EVERY_S = 0.005
 HANG_GUARD_S = 300
+LOG_PIPE_BYTES = 1 << 19  # a server drops log lines that a busy reader leaves no room for
 LONG_WAIT_MS = 60000
 CLONE_NEWNS = 0x00020000
 PIDFD_GETFD = 438  # sys/syscall.h
@@ -178,7 +179,7 @@ class Server:
             self.command, env={**ENVIRONMENT, **(environment or {})}, stdin=told, stdout=told,
             stderr=subprocess.PIPE, text=True, errors="replace",
             user=user, group=user, extra_groups=[] if user else None, cwd="/",
-            pass_fds=inherits)
+            pass_fds=inherits, pipesize=LOG_PIPE_BYTES)
         threading.Thread(target=self._read_log, daemon=True).start()
 
     def _read_log(self):
