@@ -6,8 +6,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* How many descriptors this process has open, that of the count itself included: so a test sees
- * whether one was left. */
+/* Returns the number of open descriptors, including the one for the count itself. A test uses it to
+ * detect a leak. */
 static inline guint count_open_fds(void)
 {
 	g_autoptr(GDir) dir = g_dir_open("/proc/self/fd", 0, NULL);
@@ -18,13 +18,13 @@ static inline guint count_open_fds(void)
 	return count;
 }
 
-/* The descriptors that are taken, so that no more can be opened, and the limit that there was. */
+/* Descriptors that fill the table, so that no more can be opened, and the earlier limit. */
 typedef struct {
 	struct rlimit limit;
 	GArray *fds;
 } TakenFds;
 
-/* Takes all descriptors below 128 but @n_left. */
+/* Takes all descriptors below 128 except @n_left. */
 static inline TakenFds take_fds(guint n_left)
 {
 	TakenFds self = {.fds = g_array_new(FALSE, FALSE, sizeof(int))};

@@ -85,7 +85,7 @@ static void assert_taken(AuditRing *ring, guint64 missing, guint64 first, guint 
 		g_assert_cmpuint(draw.run.first_cursor, ==, first);
 }
 
-/* Before the draw that comes after it, or at the end without one. */
+/* A gap is reported with the next draw, or at the end without a draw. */
 TEST("/ring/gap", test_gap)
 {
 	AuditRing *ring = audit_ring_new(BYTES);

@@ -308,6 +308,17 @@ void fake_reply_exception(GByteArray *out, const FakeRequest *request, gint32 ty
 	fake_end(out);
 }
 
+FakeNext fake_refuse(const FakeRequest *request, GByteArray *out, gpointer data)
+{
+	const FakeRefusal *refusal = data;
+
+	if (refusal->message != NULL)
+		fake_reply_exception(out, request, refusal->type, refusal->message);
+	else
+		fake_reply_declared(out, request, refusal->field, "why", refusal->retry_after_ms);
+	return FAKE_KEEP;
+}
+
 static void write_text_field(GByteArray *out, gint16 id, const char *text)
 {
 	byte_writer_field(out, BINARY_STRING, id);

@@ -6,8 +6,8 @@
 #include "tests/unit/hang-guard.h"
 #include "tests/unit/unit-test.h"
 
-/* Batches: IDs as runs, ULIDs and UUIDs, from servers that have the call, that lack it, that
- * refuse, and that are none. */
+/* Batches: IDs as runs, ULIDs and UUIDs, from servers that support the call, servers without it,
+ * servers that refuse it and servers that misbehave. */
 
 #define TICK_IDS  4096
 #define TICK_SIZE (G_GINT64_CONSTANT(1) << 22)
@@ -182,7 +182,7 @@ TEST("/client-id-runs/goes-on-at-another-server", goes_on_at_another_server)
 	g_assert_cmpstr(snowflake_client_get_server(client), ==, fake_server_text(steady));
 }
 
-TEST("/client-id-runs/tells-how-far-it-came", tells_how_far_it_came)
+TEST("/client-id-runs/reports-progress", reports_progress)
 {
 	Service service = {.has = HAS_RUNS, .largest_batch = 10000, .base = TICK_SIZE};
 	g_autoptr(FakeServer) server = fake_server_new(serve_once, &service);
@@ -274,13 +274,13 @@ static const struct {
 };
 
 typedef struct {
-	const char *method; /* the only one that it has */
+	const char *method; /* the only supported one */
 	gint32 largest_batch;
 	atomic_ullong last;
-	atomic_uint refused; /* as there were too many in one call */
+	atomic_uint refused; /* calls for too many UUIDs */
 } UuidService;
 
-/* Numbers from 1 up, in the last bytes. */
+/* Answers with UUIDs whose last bytes count up from 1. */
 static FakeNext serve_uuids(const FakeRequest *request, GByteArray *out, gpointer data)
 {
 	UuidService *service = data;
@@ -302,25 +302,6 @@ static FakeNext serve_uuids(const FakeRequest *request, GByteArray *out, gpointe
 		byte_writer_be64(out, ++service->last);
 	}
 	fake_end(out);
-	return FAKE_KEEP;
-}
-
-typedef struct {
-	gint16 field; /* of a declared exception; 0: of an untyped one, of @type */
-	gint32 type;
-	gint64 retry_after_ms;
-	SnowflakeClientError code;
-	gboolean another_may_serve;
-} Refusal;
-
-static FakeNext refuse(const FakeRequest *request, GByteArray *out, gpointer data)
-{
-	const Refusal *refusal = data;
-
-	if (refusal->field == 0)
-		fake_reply_exception(out, request, refusal->type, "why");
-	else
-		fake_reply_declared(out, request, refusal->field, "why", refusal->retry_after_ms);
 	return FAKE_KEEP;
 }
 
@@ -376,23 +357,26 @@ TEST("/client-uuids/refuses-wrong-arguments", uuids_refuses_wrong_arguments)
 	}
 }
 
-TEST("/client-uuids/tells-what-a-server-refuses", tells_what_a_server_refuses)
+TEST("/client-uuids/reports-refusals", reports_refusals)
 {
-	static const Refusal refusals[] = {
-		{1, 0, 0, SNOWFLAKE_CLIENT_ERROR_CLOCK, TRUE},
-		{2, 0, 0, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT, FALSE},
-		{3, 0, 250, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE, TRUE},
-		{4, 0, 0, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT, FALSE},
-		{5, 0, 0, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED, FALSE}, /* its layout */
-		{6, 0, 0, SNOWFLAKE_CLIENT_ERROR_PROTOCOL, TRUE},     /* nothing declares it */
-		{0, 1, 0, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED, FALSE}, /* the call */
-		{0, 6, 0, SNOWFLAKE_CLIENT_ERROR_PROTOCOL, TRUE},
+	static const FakeRefusal refusals[] = {
+		{NULL, 0, 1, 0, SNOWFLAKE_CLIENT_ERROR_CLOCK, TRUE},
+		{NULL, 0, 2, 0, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT, FALSE},
+		{NULL, 0, 3, 250, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE, TRUE},
+		{NULL, 0, 4, 0, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT, FALSE},
+		/* the layout has no such IDs */
+		{NULL, 0, 5, 0, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED, FALSE},
+		/* a field that is not declared */
+		{NULL, 0, 6, 0, SNOWFLAKE_CLIENT_ERROR_PROTOCOL, TRUE},
+		/* an unknown method */
+		{"why", 1, 0, 0, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED, FALSE},
+		{"why", 6, 0, 0, SNOWFLAKE_CLIENT_ERROR_PROTOCOL, TRUE},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CALLS) * G_N_ELEMENTS(refusals); i++) {
-		const Refusal *refusal = &refusals[i / 2];
+		const FakeRefusal *refusal = &refusals[i / 2];
 		UuidService service = {CALLS[i % 2].method, 1000, 0, 0};
-		g_autoptr(FakeServer) first = fake_server_new(refuse, (gpointer)refusal);
+		g_autoptr(FakeServer) first = fake_server_new(fake_refuse, (gpointer)refusal);
 		g_autoptr(FakeServer) second = fake_server_new(serve_uuids, &service);
 		g_autoptr(SnowflakeClient) alone = fake_server_client(first, NULL);
 		g_autoptr(SnowflakeClient) both = NULL;

@@ -8,7 +8,7 @@
 
 #define SEQID        77
 #define N_IDS        3
-#define FRAME_HEADER 4 /* the length */
+#define FRAME_HEADER 4 /* bytes of the length */
 
 static const ClientCall calls[] = {
 	{"get_id", CLIENT_RESULT_ID, "agent", 0},
@@ -62,9 +62,9 @@ static GByteArray *good_reply(gsize i)
 	return bytes;
 }
 
-/* Reads @frame, without its header, from a block of just that size, so that a read past its end is
- * seen by a sanitizer. */
-static gboolean read_tight(gsize call, const GByteArray *frame, GError **error)
+/* Reads @frame without its header from a block with exactly its size, so that a sanitizer detects
+ * reads past the end. */
+static gboolean read_exact_block(gsize call, const GByteArray *frame, GError **error)
 {
 	gsize length = frame->len - FRAME_HEADER;
 	g_autofree guint8 *tight = g_memdup2(frame->data + FRAME_HEADER, length);
@@ -81,7 +81,7 @@ static void assert_refused(gsize call, const GByteArray *frame)
 {
 	g_autoptr(GError) error = NULL;
 
-	g_assert_false(read_tight(call, frame, &error));
+	g_assert_false(read_exact_block(call, frame, &error));
 	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
 }
 
@@ -119,7 +119,7 @@ TEST("/client-call/reads-good-replies", reads_good_replies)
 		g_autoptr(GByteArray) bytes = good_reply(i);
 		g_autoptr(GError) error = NULL;
 
-		g_assert_true(read_tight(i, bytes, &error));
+		g_assert_true(read_exact_block(i, bytes, &error));
 		g_assert_no_error(error);
 	}
 }
@@ -169,13 +169,13 @@ TEST("/client-call/refuses-answers-to-other-calls", refuses_answers_to_other_cal
 		else
 			fake_reply_exception(bytes, &request, 6, "InvalidSystemClock");
 		g_test_message("%s, %d", others[i].method, others[i].seqid);
-		g_assert_false(read_tight(0, bytes, &error));
+		g_assert_false(read_exact_block(0, bytes, &error));
 		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
 		g_assert_true(g_str_has_suffix(error->message, "the answer to another call"));
 	}
 }
 
-/* A reply to get_id with this body. */
+/* Returns a reply to get_id with @body. */
 static GByteArray *reply_with_body(guint8 type, const void *body, gsize length)
 {
 	GByteArray *bytes = g_byte_array_new();
@@ -217,7 +217,7 @@ TEST("/client-call/refuses-messages-that-are-no-result", refuses_messages_that_a
 	assert_refused(0, old);
 }
 
-/* Only the whole message counts, and only the whole name in it. */
+/* An exception counts only if its message is complete and begins with a known name. */
 TEST("/client-call/refuses-exceptions-that-are-unknown-or-cut-off",
      refuses_exceptions_that_are_unknown_or_cut_off)
 {
@@ -255,7 +255,7 @@ TEST("/client-call/refuses-lists-of-wrong-ids", refuses_lists_of_wrong_ids)
 }
 
 /* What a reply says beside its error counts only if the whole of it is right. */
-TEST("/client-call/a-damaged-refusal-says-nothing-else", a_damaged_refusal_says_nothing_else)
+TEST("/client-call/ignores-details-of-damaged-refusals", ignores_details_of_damaged_refusals)
 {
 	static const struct {
 		gsize call;
@@ -308,7 +308,7 @@ TEST("/client-call/skips-unknown-fields-to-a-depth", skips_unknown_fields_to_a_d
 	g_autoptr(GByteArray) deepest = nested_reply(16);
 	g_autoptr(GByteArray) too_deep = nested_reply(17);
 
-	g_assert_true(read_tight(0, deepest, NULL));
+	g_assert_true(read_exact_block(0, deepest, NULL));
 	assert_refused(0, too_deep);
 }
 
@@ -335,8 +335,8 @@ TEST("/client-call/refuses-lists-that-are-too-long", refuses_lists_that_are_too_
 		g_autoptr(GByteArray) counters = g_byte_array_new();
 
 		fake_reply_counters(counters, &request, CLIENT_CALL_MAX_COUNTERS + over);
-		g_assert_cmpint(read_tight(4, workers, NULL), ==, over == 0);
-		g_assert_cmpint(read_tight(6, counters, NULL), ==, over == 0);
+		g_assert_cmpint(read_exact_block(4, workers, NULL), ==, over == 0);
+		g_assert_cmpint(read_exact_block(6, counters, NULL), ==, over == 0);
 	}
 }
 
@@ -420,7 +420,7 @@ TEST("/client-call/refuses-runs-that-are-none", refuses_runs_that_are_none)
 
 		fake_reply_runs(bytes, &request, cases[i].runs, cases[i].n_runs);
 		g_test_message("%s", cases[i].what);
-		g_assert_true(read_tight(7, bytes, &error) == cases[i].is_good);
+		g_assert_true(read_exact_block(7, bytes, &error) == cases[i].is_good);
 		if (!cases[i].is_good)
 			g_assert_error(error, SNOWFLAKE_CLIENT_ERROR,
 				       SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
@@ -463,7 +463,7 @@ TEST("/client-call/reads-the-fields-of-a-run", reads_the_fields_of_a_run)
 		byte_writer_u8(bytes, BINARY_STOP);
 		byte_writer_u8(bytes, BINARY_STOP);
 		g_test_message("case %zu", i);
-		g_assert_cmpint(read_tight(7, bytes, NULL), ==, cases[i].is_good);
+		g_assert_cmpint(read_exact_block(7, bytes, NULL), ==, cases[i].is_good);
 	}
 }
 

@@ -47,36 +47,14 @@ static FakeNext serve(const FakeRequest *request, GByteArray *out, gpointer data
 	return FAKE_KEEP;
 }
 
-/* What a server refuses with, in each of the two ways of the contract. */
-typedef struct {
-	const char *message; /* of a TApplicationException; NULL: declared */
-	gint32 type;
-	gint16 field;
-	gint64 retry_after_ms;
-	SnowflakeClientError code;
-	gboolean another_may_serve;
-} Refusal;
-
-static FakeNext refuse(const FakeRequest *request, GByteArray *out, gpointer data)
-{
-	const Refusal *refusal = data;
-
-	if (refusal->message != NULL)
-		fake_reply_exception(out, request, refusal->type, refusal->message);
-	else
-		fake_reply_declared(out, request, refusal->field, "why", refusal->retry_after_ms);
-	return FAKE_KEEP;
-}
-
-/* Of a call that is the first argument. */
+/* Asserts that a call succeeded, which is the first argument. */
 static void assert_done(gboolean done, GError **error)
 {
 	g_assert_no_error(*error);
 	g_assert_true(done);
 }
 
-/* A client of the server at this address. On a busy machine a call may take longer than a client
- * gives it. */
+/* Returns a client for the server, with a timeout that is long enough for a busy machine. */
 static SnowflakeClient *client_of_name(const char *server)
 {
 	g_autoptr(GError) error = NULL;
@@ -148,7 +126,7 @@ TEST("/client/connects-to-each-kind-of-address", connects_to_each_kind_of_addres
 	g_rmdir(directory);
 }
 
-TEST("/client/says-why-it-cannot-connect", says_why_it_cannot_connect)
+TEST("/client/reports-connect-errors", reports_connect_errors)
 {
 	g_autofree char *dead = NULL;
 	int dead_fd = fake_silent_new(FALSE, &dead);
@@ -253,7 +231,7 @@ TEST("/client/out-of-descriptors", out_of_descriptors)
 	close(listener);
 }
 
-static const Refusal refusals[] = {
+static const FakeRefusal refusals[] = {
 	{"InvalidSystemClock: why", 6, 0, 0, SNOWFLAKE_CLIENT_ERROR_CLOCK, TRUE},
 	{"InvalidSystemClock", 6, 0, 0, SNOWFLAKE_CLIENT_ERROR_CLOCK, TRUE},
 	{"WorkerIdUnavailable: why", 6, 0, 0, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE, TRUE},
@@ -266,7 +244,7 @@ static const Refusal refusals[] = {
 	{NULL, 0, 4, 0, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT, FALSE},
 };
 
-static gboolean get_one(SnowflakeClient *client, const Refusal *refusal, GError **error)
+static gboolean get_one(SnowflakeClient *client, const FakeRefusal *refusal, GError **error)
 {
 	gint64 id = 4711;
 	gboolean got = refusal->message != NULL
@@ -277,14 +255,14 @@ static gboolean get_one(SnowflakeClient *client, const Refusal *refusal, GError 
 	return got;
 }
 
-/* With one server, the client reports the refusal. With two, it asks the other one if that may
- * serve. */
-TEST("/client/turns-to-another-server", turns_to_another_server_where_that_helps)
+/* With one server, the client reports the refusal. With two, it fails over if the other server may
+ * serve the call. */
+TEST("/client/fails-over", fails_over_where_that_helps)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(refusals); i++) {
-		const Refusal *refusal = &refusals[i];
+		const FakeRefusal *refusal = &refusals[i];
 		Service service = {.largest_batch = 1000};
-		g_autoptr(FakeServer) first = fake_server_new(refuse, (gpointer)refusal);
+		g_autoptr(FakeServer) first = fake_server_new(fake_refuse, (gpointer)refusal);
 		g_autoptr(FakeServer) second = fake_server_new(serve, &service);
 		g_autoptr(SnowflakeClient) client = fake_server_client(first, NULL);
 
@@ -317,8 +295,8 @@ TEST("/client/turns-to-another-server", turns_to_another_server_where_that_helps
 
 TEST("/client/retries-once", retries_once)
 {
-	g_autoptr(FakeServer) first = fake_server_new(refuse, (gpointer)&refusals[0]);
-	g_autoptr(FakeServer) second = fake_server_new(refuse, (gpointer)&refusals[2]);
+	g_autoptr(FakeServer) first = fake_server_new(fake_refuse, (gpointer)&refusals[0]);
+	g_autoptr(FakeServer) second = fake_server_new(fake_refuse, (gpointer)&refusals[2]);
 	g_autoptr(SnowflakeClient) client = fake_server_client(first, second);
 	g_autoptr(GError) error = NULL;
 
@@ -422,7 +400,7 @@ TEST("/client/asks-another-server-for-as-many", asks_another_server_for_as_many_
 	g_assert_cmpuint(atomic_load(&large.n_get_ids), ==, 4);
 }
 
-TEST("/client/tells-how-far-it-came", tells_how_far_it_came)
+TEST("/client/reports-progress", reports_progress)
 {
 	Service service = {.largest_batch = 1000};
 	g_autoptr(FakeServer) server = fake_server_new(serve_1000, &service);
@@ -445,7 +423,7 @@ static FakeNext list_many(const FakeRequest *request, GByteArray *out, gpointer 
 	return FAKE_KEEP;
 }
 
-/* Replies that are longer than any other: as many workers as the layout of twitter has room for. */
+/* The longest replies: as many workers as the layout "twitter" allows. */
 TEST("/client/lists", lists)
 {
 	guint count = 1024;
@@ -460,16 +438,16 @@ TEST("/client/lists", lists)
 	g_assert_cmpint(last->worker_id, ==, (gint32)count - 1);
 	g_assert_cmpstr(last->address, ==, "host.example:7609");
 	g_assert_cmpstr(last->state, ==, "serving");
-	/* by name */
+	/* counters are sorted by name */
 	g_assert_cmpuint(counters->len, ==, count);
 	g_assert_cmpstr(third->name, ==, "c10");
 	g_assert_cmpint(third->value, ==, 10);
 }
 
-TEST("/client/tells-that-the-registry-does-not-answer", tells_that_the_registry_does_not_answer)
+TEST("/client/reports-a-silent-registry", reports_a_silent_registry)
 {
-	static const Refusal refusal = {.field = 1, .retry_after_ms = 1000};
-	g_autoptr(FakeServer) server = fake_server_new(refuse, (gpointer)&refusal);
+	static const FakeRefusal refusal = {.field = 1, .retry_after_ms = 1000};
+	g_autoptr(FakeServer) server = fake_server_new(fake_refuse, (gpointer)&refusal);
 	g_autoptr(SnowflakeClient) client = fake_server_client(server, NULL);
 	g_autoptr(GError) error = NULL;
 
@@ -486,7 +464,7 @@ static void assert_unsupported(gpointer got, GError **error)
 	g_clear_error(error);
 }
 
-TEST("/client/tells-what-a-server-lacks", tells_what_a_server_lacks)
+TEST("/client/reports-unsupported-calls", reports_unsupported_calls)
 {
 	Service service = {0};
 	g_autoptr(FakeServer) server = fake_server_new(serve, &service);
@@ -533,10 +511,9 @@ TEST("/client/keeps-no-memory", keeps_no_memory)
 	g_assert_cmpuint(mallinfo2().uordblks, <, before + 64 * 1024);
 }
 
-/* Servers that misbehave: the client reports an error of the right kind, in bounded time, and no
- * ID. */
+/* When a server misbehaves, the client reports the right error in bounded time, and no ID. */
 
-#define SHORT_MS 200 /* for those that are to time out */
+#define SHORT_MS 200 /* timeout for calls that must time out */
 
 #define BYTES(text) text, sizeof(text) - 1
 
@@ -558,15 +535,17 @@ static const Misbehaviour misbehaviours[] = {
 	 SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
 	{"a huge frame", BYTES("\xff\xff\xff\xff"), 0, FALSE, FAKE_KEEP,
 	 SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
-	{"an end", BYTES(""), 0, FALSE, FAKE_CLOSE, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE},
+	{"a closed connection", BYTES(""), 0, FALSE, FAKE_CLOSE,
+	 SNOWFLAKE_CLIENT_ERROR_UNREACHABLE},
 	{"nothing", BYTES(""), 0, FALSE, FAKE_KEEP, SNOWFLAKE_CLIENT_ERROR_TIMEOUT},
 	{"half a frame", NULL, 0, 0, TRUE, FAKE_KEEP, SNOWFLAKE_CLIENT_ERROR_TIMEOUT},
-	{"half a frame, and an end", NULL, 0, 0, TRUE, FAKE_CLOSE,
+	{"half a frame, then a closed connection", NULL, 0, 0, TRUE, FAKE_CLOSE,
 	 SNOWFLAKE_CLIENT_ERROR_UNREACHABLE},
-	/* in all, longer than the timeout; no single pause is */
-	{"drops", NULL, 0, 0, FALSE, FAKE_DRIP, SNOWFLAKE_CLIENT_ERROR_TIMEOUT},
+	/* the whole reply takes longer than the timeout, but no single pause does */
+	{"one byte at a time", NULL, 0, 0, FALSE, FAKE_DRIP, SNOWFLAKE_CLIENT_ERROR_TIMEOUT},
 	{"the next sequence ID", NULL, 0, 1, FALSE, FAKE_KEEP, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
-	{"that of the call before", NULL, 0, -1, FALSE, FAKE_KEEP, SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
+	{"the previous sequence ID", NULL, 0, -1, FALSE, FAKE_KEEP,
+	 SNOWFLAKE_CLIENT_ERROR_PROTOCOL},
 };
 
 static FakeNext misbehave(const FakeRequest *request, GByteArray *out, gpointer data)
@@ -595,7 +574,7 @@ TEST("/client/hostile/get-id", hostile_get_id)
 		g_test_message("%s", how->name);
 		if (times_out)
 			snowflake_client_set_timeout_ms(client, SHORT_MS);
-		/* the second call finds out whether the first left something behind */
+		/* the second call must not be affected by the first */
 		for (guint n = 0; n < 2; n++) {
 			g_autoptr(GError) error = NULL;
 			gint64 id = 4711;
@@ -627,7 +606,8 @@ static FakeNext always_id_7(const FakeRequest *request, GByteArray *out,
 	return FAKE_KEEP;
 }
 
-/* It is not asked for fewer; by get_id, it gives an ID that is out of order. */
+/* The client does not ask for fewer IDs after a wrong reply. An ID from get_id that is out of order
+ * is an error, too. */
 TEST("/client/hostile/get-ids", hostile_get_ids)
 {
 	static const struct {
@@ -649,19 +629,19 @@ TEST("/client/hostile/get-ids", hostile_get_ids)
 	}
 }
 
-/* Never content with a count, and forgetful: the connection is closed each time. */
-static FakeNext never_content(const FakeRequest *request, GByteArray *out,
-			      G_GNUC_UNUSED gpointer data)
+/* Refuses every count and closes the connection. */
+static FakeNext refuse_every_count(const FakeRequest *request, GByteArray *out,
+				   G_GNUC_UNUSED gpointer data)
 {
 	fake_reply_declared(out, request, 4, "too many", 0);
 	return FAKE_CLOSE;
 }
 
-/* The client asks for less and less, and gives up. Whether it hears of the last count or of the end
- * of the connection first is chance. */
-TEST("/client/hostile/never-content", hostile_never_content)
+/* The client asks for fewer and fewer IDs, and gives up. Its error is about the last count or about
+ * the closed connection, depending on the timing. */
+TEST("/client/hostile/refuses-every-count", hostile_refuses_every_count)
 {
-	g_autoptr(FakeServer) server = fake_server_new(never_content, NULL);
+	g_autoptr(FakeServer) server = fake_server_new(refuse_every_count, NULL);
 	g_autoptr(SnowflakeClient) client = fake_server_client(server, NULL);
 	g_autoptr(GError) error = NULL;
 	gint64 ids[5];
@@ -688,7 +668,7 @@ static FakeNext each_answer_twice(const FakeRequest *request, GByteArray *out, g
 	return FAKE_KEEP;
 }
 
-/* The copy is there before the next call, which is made on a new connection. */
+/* The second copy arrives before the next call, which uses a new connection. */
 TEST("/client/hostile/answers-twice", hostile_answers_twice)
 {
 	gint64 last_id = 0;
@@ -704,7 +684,7 @@ TEST("/client/hostile/answers-twice", hostile_answers_twice)
 	}
 }
 
-/* Answers all calls as it did the first. */
+/* Answers all calls with the answer to the first one. */
 static FakeNext the_first_answer_again(const FakeRequest *request, GByteArray *out, gpointer data)
 {
 	GByteArray *first = data;
@@ -735,8 +715,8 @@ TEST("/client/hostile/answers-again", hostile_answers_again)
 
 TEST("/client/hostile/terminal", hostile_terminal)
 {
-	static const Refusal refusal = {"InvalidSystemClock: \x1b[2J\xff\n", .type = 6};
-	g_autoptr(FakeServer) server = fake_server_new(refuse, (gpointer)&refusal);
+	static const FakeRefusal refusal = {"InvalidSystemClock: \x1b[2J\xff\n", .type = 6};
+	g_autoptr(FakeServer) server = fake_server_new(fake_refuse, (gpointer)&refusal);
 	g_autoptr(SnowflakeClient) client = fake_server_client(server, NULL);
 	g_autoptr(GError) error = NULL;
 

@@ -46,7 +46,7 @@ static FakeNext lack_worker_id(const FakeRequest *request, GByteArray *out,
 
 /* Makes a listener whose backlog one connection fills, so that no other connection is made.
  * @address: (inout): where to listen
- * Returns: %FALSE if the machine has no such address, or it is taken */
+ * Returns: %FALSE if the machine has no such address, or it is in use */
 static gboolean deaf_at(struct sockaddr *address, socklen_t length, int out_fds[2])
 {
 	for (guint i = 0; i < 2; i++)
@@ -150,7 +150,7 @@ static void hanging_clear(Hanging *self)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Hanging, hanging_clear)
 
-/* However many of them there are. */
+/* The timeout holds with any number of servers. */
 TEST("/failover/times-out", times_out)
 {
 	static const guint n_servers[] = {1, MAX_SERVERS};
@@ -240,7 +240,7 @@ static int max_wait_ms(void)
 	g_assert_not_reached();
 }
 
-/* Servers let a call wait before they refuse it. The client can hear that from two of them. */
+/* A server lets a call wait before it refuses it. The timeout is enough for two such refusals. */
 TEST("/failover/leaves-time-for-two-refusals", leaves_time_for_two_refusals)
 {
 	g_assert_cmpint(2 * max_wait_ms(), <, SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS);
@@ -374,8 +374,8 @@ static char *order_of(SnowflakeClient *client)
 	return g_string_free(order, FALSE);
 }
 
-/* Servers are tried in their order. Where the first is drawn and the others follow as they stand,
- * there are 8 orders. */
+/* Without a shuffle, servers are tried in their order. Drawing only the first server would give 8
+ * orders; a shuffle gives more. */
 TEST("/failover/shuffles-servers", shuffles_servers)
 {
 	g_auto(GStrv) servers = dead_servers();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Uses only the installed header and the shared library. The functions call those of core/, whose
- * tests have the vectors and the edges. */
+/* Tests the installed header and the shared library. The tests in tests/unit/core check the vectors
+ * and the edges. */
 
 #include "client/snowflake-id.h"
 

@@ -122,7 +122,7 @@ static void assert_unknown(const PoolView *view)
 	g_assert_cmpint(view->as_of_ms, ==, 0);
 }
 
-/* A server's IDs are unknown while the server is away, and if it has no get_worker. */
+/* The datacenter ID and worker ID are unknown while the server is away, or lacks get_worker. */
 static void test_view_of_unknown(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
 	g_auto(PoolView) away = {0}, old = {0};

@@ -188,7 +188,7 @@ TEST("/log/repeats-end", test_repeats_end)
 }
 
 /* Nor does the end of the server lose them. The limit of this one is a minute. */
-TEST("/log/tell-suppressed", test_tell_suppressed)
+TEST("/log/report-suppressed", test_report_suppressed)
 {
 	g_auto(GStrv) lines = NULL;
 
@@ -338,9 +338,8 @@ TEST("/log/threads", test_threads)
 	}
 }
 
-/* Each event has a name of its own, fit for a value without quotes. The manual has an entry for
- * each, with its level, and for nothing else; and its ID, in a table that is printed if it is
- * wrong. */
+/* Each event has a unique name that needs no quotes. The manual documents exactly these events,
+ * with their levels. It also lists their IDs, in a table that the test prints if it is wrong. */
 TEST("/log/events", test_events)
 {
 	g_autofree char *path =

@@ -140,7 +140,8 @@ static void check(const Case *expected, Scanner *scanner, ScanStatus status)
 		g_assert_cmpuint(scanner_header(scanner)->length, ==, expected->length);
 }
 
-/* Whole, and a byte at a time: it needs more until the last byte, or knows better earlier. */
+/* The bytes arrive at once, and then one at a time. The scanner needs more bytes until the last
+ * one, or fails earlier. */
 TEST("/scanner/cases", test_cases)
 {
 	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, SCANNER_MAX_VALUES);

@@ -50,7 +50,7 @@ static void assert_client_refused(const char *ca, const char *certificate, const
 	assert_message(context, error, message);
 }
 
-/* What is wrong with a file that is read as any of the three. */
+/* Each faulty file is tried as certificate, key and CA certificates. */
 TEST("/tls-context/files", test_files)
 {
 	const char *empty = certificate_text_file("");
@@ -60,7 +60,7 @@ TEST("/tls-context/files", test_files)
 	const struct {
 		const char *file;
 		const char *why;
-		gboolean is_endless; /* not tried where all of a file is read */
+		gboolean is_endless; /* not tried as CA certificates, which are read to the end */
 	} CASES[] = {
 		{MISSING, "No such file or directory", FALSE},
 		{FOLDER, "Is a directory", FALSE},
@@ -143,7 +143,7 @@ TEST("/tls-context/password", test_password)
 				key));
 }
 
-/* Nothing of a file that was refused troubles the next, or the system trust store. */
+/* A refused file affects neither the next file nor the system trust store. */
 TEST("/tls-context/after-failures", test_after_failures)
 {
 	const char *good = certificate_file();

@@ -132,7 +132,7 @@ TEST("/tls-refusals/servers-certificate", test_servers_certificate)
 		assert_refused(&line, LINE_CLIENT, words, heard);
 	}
 
-	/* a client's certificate is refused in the same words */
+	/* the message for a client's certificate is the same */
 	g_autoptr(TlsContext) server = server_new(common, ca);
 	g_autoptr(TlsContext) stranger = client_new(ca, self);
 	g_auto(Line) line = line_new(server, stranger, NULL);
@@ -311,7 +311,7 @@ TEST("/tls-refusals/no-session-is-resumed", test_no_session_is_resumed)
 	}
 }
 
-/* A server's stream that has shaken hands with a client that is OpenSSL's alone. */
+/* A server's stream after a handshake with a client that uses only OpenSSL. */
 typedef struct {
 	TlsContext *server;
 	Line line;
@@ -357,8 +357,8 @@ TEST("/tls-refusals/no-renegotiation", test_no_renegotiation)
 	g_assert_true(tls_stream_is_shaken(session.stream));
 }
 
-/* The client asks for new keys, and for an answer. */
-static void ask_for_keys(Session *self)
+/* Makes the client request new keys in both directions. */
+static void request_new_keys(Session *self)
 {
 	g_autoptr(GByteArray) asked = NULL;
 	char bytes[16];
@@ -398,9 +398,9 @@ TEST("/tls-refusals/new-keys", test_new_keys)
 	g_autoptr(GByteArray) filling = NULL;
 	gsize filled;
 
-	ask_for_keys(&session);
+	request_new_keys(&session);
 	assert_given(&session);
-	ask_for_keys(&session);
+	request_new_keys(&session);
 	filled = fill(session.line.fds[LINE_SERVER]);
 	g_assert_cmpint(tls_stream_send(session.stream, "given", 5), ==, -1);
 	g_assert_cmpint(errno, ==, EAGAIN);
@@ -418,7 +418,7 @@ TEST("/tls-refusals/new-keys-for-the-deaf", test_new_keys_for_the_deaf)
 	TlsStream *stream = session.stream;
 	char byte;
 
-	ask_for_keys(&session);
+	request_new_keys(&session);
 	fill(session.line.fds[LINE_SERVER]);
 	g_assert_cmpint(tls_stream_send(stream, "given", 5), ==, -1);
 	g_assert_cmpint(SSL_write(session.raw.ssl, "more", 4), ==, 4);
@@ -438,7 +438,7 @@ TEST("/tls-refusals/new-keys-without-end", test_new_keys_without_end)
 	char bytes[64];
 
 	for (guint i = 0; i < MOST_NEW_KEYS; i++)
-		ask_for_keys(&session);
+		request_new_keys(&session);
 	for (guint i = 0; i < 100; i++) {
 		g_assert_cmpint(SSL_key_update(session.raw.ssl, SSL_KEY_UPDATE_NOT_REQUESTED), ==,
 				1);

@@ -301,8 +301,8 @@ static void assert_spoilt(Line *line)
 	g_assert_true(tls_stream_is_shaken(stream));
 }
 
-/* Good bytes before it, read at the same time, are received; and as the socket will tell of nothing
- * more, the stream says that there is more to hear. */
+/* Good bytes before a spoilt record, read at the same time, are received. The socket has no more
+ * events, so the stream reports that more bytes are pending. */
 TEST("/tls-stream/spoilt", test_spoilt)
 {
 	for (gboolean after_good = FALSE; after_good <= TRUE; after_good++) {
@@ -350,7 +350,7 @@ static void assert_described(const TlsStream *stream, int number)
 	g_assert_cmpstr(why, ==, g_strerror(number));
 }
 
-/* With TLS, and without. */
+/* The functions work both with and without TLS. */
 TEST("/tls-stream/client-bytes", test_client_bytes)
 {
 	const char *file = certificate_file();

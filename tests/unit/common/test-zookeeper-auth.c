@@ -34,7 +34,7 @@ TEST("/zookeeper-auth/read", test_read)
 		{":secret", -1, NULL},
 		{"user:sec\0ret", 12, NULL},
 		{long_line, -1, NULL},
-		{"user:secret", -1, "user:secret"}, /* last: the modes are of this one */
+		{"user:secret", -1, "user:secret"}, /* last, because its file is used below */
 	};
 	static const struct {
 		int mode;

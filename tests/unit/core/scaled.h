@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-/* SNOWFLAKE_TEST_SCALE divides the numbers, where a sanitizer or valgrind makes all of it slow. */
+/* Divides @number by SNOWFLAKE_TEST_SCALE, which is set if a sanitizer or valgrind slows tests. */
 static inline guint scaled(guint number)
 {
 	const char *scale = g_getenv("SNOWFLAKE_TEST_SCALE");

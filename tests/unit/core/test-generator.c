@@ -60,19 +60,18 @@ TEST("/generator/runs", test_runs)
 }
 
 /*
- * Cases that are scripts. A step says how the clock stands, what is drawn, and what becomes of it:
- * the tick and the sequence of the last ID, or why there is none. Times and ticks are those after
- * T0.
+ * Each case is a script. A step sets the clock, draws, and has the expected result: the tick and
+ * the sequence of the last ID, or the reason for the refusal. Times and ticks count from T0.
  */
 typedef struct {
 	enum { END, DRAW, EXTEND, RETIRE } what;
 	gint64 at_ns;
 	guint count;
 	DrawStatus status;
-	gint64 tick;      /* of the last ID; of the lease's end; of its last ID */
-	guint sequence;   /* of the last ID */
-	gint64 wait_ns;   /* of a refusal */
-	gint64 behind_ms; /* likewise */
+	gint64 tick;      /* last ID; EXTEND: end of the lease; RETIRE: last tick used */
+	guint sequence;   /* last ID */
+	gint64 wait_ns;   /* refusal */
+	gint64 behind_ms; /* refusal */
 } Step;
 
 #define RUN(at_ns, count, tick, sequence) DRAW, at_ns, count, DRAW_OK, tick, sequence, 0, 0
@@ -109,7 +108,7 @@ static const struct {
 	const Setting *setting;
 	Step steps[17];
 } SCRIPTS[] = {
-	/* a run that crosses into the next tick; the clock arrives there, and it goes on */
+	/* a run continues in the next tick, and so do IDs when the clock reaches that tick */
 	{"carry",
 	 &READY,
 	 {{RUN(0, TICK_SIZE - 2, 0, TICK_SIZE - 3)},
@@ -126,7 +125,7 @@ static const struct {
 	  {WAIT(300000, TICK_SIZE + 1, 2 * MS - 300000)},
 	  {WAIT(MS - 1, 1, 1)},
 	  {ID(MS, 11, 0)}}},
-	/* it goes on in true time as soon as that is past the last ID again */
+	/* IDs have the clock's time again as soon as it is past the last ID */
 	{"clock back, within max-ahead",
 	 &READY,
 	 {{ID(0, 0, 0)},
@@ -134,7 +133,7 @@ static const struct {
 	  {ID(-9 * MS, 0, 2)},
 	  {ID(-10 * MS, 0, 3)},
 	  {ID(1 * MS, 1, 0)}}},
-	/* the rest of a millisecond does not count, as in the original */
+	/* a part of a millisecond does not count, as in the original */
 	{"clock back, beyond max-ahead",
 	 &READY,
 	 {{ID(0, 0, 0)},
@@ -142,9 +141,9 @@ static const struct {
 	  {BACK(-900 * MS, 900)},
 	  {BACK(-899 * MS - 1, 900)},
 	  {ID(-10 * MS, 0, 1)}}},
-	/* it is still a step of the clock, not a lease that begins later */
+	/* the refusal is for the step of the clock, not for the start of the lease */
 	{"clock back, before the lease", &READY, {{ID(0, 0, 0)}, {BACK(-5000 * MS, 5000)}}},
-	/* as in the original: any step back refuses, and a full sequence waits for the next tick */
+	/* as in the original, any step back is refused, and a full sequence waits a tick */
 	{"max-ahead 0",
 	 &NEVER_AHEAD,
 	 {{ID(0, 0, 0)},
@@ -164,7 +163,7 @@ static const struct {
 	  {WAIT(1250 * MS, 1, 750 * MS)},
 	  {BACK(999 * MS, 3000 - 999)},
 	  {ID(2000 * MS, 4, 0)}}},
-	/* the clock may be past the end, the cursor may not: back in time there is still some */
+	/* the clock can be past the end while the lease still has IDs at an earlier time */
 	{"lease end",
 	 &ENDS,
 	 {{ID(1 * MS, 1, 0)},
@@ -217,8 +216,8 @@ static const struct {
 	  {ID(9 * MS, 9, 12)},
 	  {ID(5 * MS, 9, 13)},
 	  {ID(10 * MS, 10, 14)}}},
-	/* A tick may begin at its end, and the next ID waits for the next tick. It does not begin
-	 * where that leaves too little for a batch. */
+	/* A tick can begin with its last sequence, and the next ID waits for the next tick. A tick
+	 * never begins with too few IDs left for a batch. */
 	{"sequence continues, max-ahead 0",
 	 &CONTINUES_NEVER_AHEAD,
 	 {{RUN(0, TICK_SIZE - 1, 0, TICK_SIZE - 2)},
@@ -230,7 +229,7 @@ static const struct {
 	  {WAIT(4 * MS, 1, MS)}}},
 };
 
-/* Draws a run whose last ID has to be of that tick and sequence. */
+/* Draws a run whose last ID must have @tick and @sequence. */
 static void expect_run(Draws *draws, guint count, gint64 tick, guint sequence)
 {
 	const Layout *layout = generator_layout(draws->generator);
@@ -247,7 +246,7 @@ static void expect_run(Draws *draws, guint count, gint64 tick, guint sequence)
 	}
 }
 
-static void play(Draws *draws, const Step *step, gint64 t0_tick)
+static void run_step(Draws *draws, const Step *step, gint64 t0_tick)
 {
 	draws->clock.now_ns = T0_MS * MS + step->at_ns;
 	if (step->what == EXTEND)
@@ -280,7 +279,7 @@ TEST("/generator/scripts", test_scripts)
 		for (const Step *step = SCRIPTS[i].steps; step->what != END; step++) {
 			g_test_message("%s, step %d", SCRIPTS[i].name,
 				       (int)(step - SCRIPTS[i].steps));
-			play(&draws, step, t0_tick);
+			run_step(&draws, step, t0_tick);
 		}
 	}
 }
@@ -440,7 +439,7 @@ TEST("/generator/far-future", test_far_future)
 	g_assert_cmpint(refusal.wait_ns, >, G_MAXINT64 - MS);
 }
 
-/* Before the first lease, and after the loss of one until there is another. */
+/* Calls are refused before the first lease, and after a loss until the next lease. */
 TEST("/generator/lease/none", test_no_lease)
 {
 	g_auto(Draws) draws;
@@ -500,16 +499,16 @@ TEST("/generator/lease/ahead", test_ahead)
 {
 	static const struct {
 		const char *name;
-		gint64 first_tick; /* of the lease, from T0 */
-		guint count;       /* of the IDs that are drawn at T0 */
-		gint64 at_ms;      /* after T0; then: */
+		gint64 first_tick; /* start of the lease, after T0 */
+		guint count;       /* IDs drawn at T0 */
+		gint64 at_ms;      /* time of the check, after T0 */
 		gint64 ahead_ns;
 	} CASES[] = {
 		{"nothing issued", 0, 0, 0, 0},
-		{"nothing issued of a lease that begins later", 5, 0, 0, 0},
-		{"in the tick of the clock", 0, TICK_SIZE, 0, 0},
-		{"one ID in the next one", 0, TICK_SIZE + 1, 0, MS},
-		{"the last one in it", 0, 2 * TICK_SIZE, 0, MS},
+		{"nothing issued, and the lease begins later", 5, 0, 0, 0},
+		{"last ID in the tick of the clock", 0, TICK_SIZE, 0, 0},
+		{"one ID in the next tick", 0, TICK_SIZE + 1, 0, MS},
+		{"all IDs in the next tick", 0, 2 * TICK_SIZE, 0, MS},
 		{"some ticks", 0, 3 * TICK_SIZE + 1, 0, 3 * MS},
 		{"the clock has caught up", 0, 3 * TICK_SIZE + 1, 3, 0},
 		{"the clock has gone on", 0, 1, 100, 0},
@@ -528,7 +527,7 @@ TEST("/generator/lease/ahead", test_ahead)
 			draws_run(&draws, CASES[i].count);
 		draws_set_ms(&draws, CASES[i].at_ms);
 		g_assert_cmpint(generator_ahead_ns(draws.generator), ==, CASES[i].ahead_ns);
-		/* to the nanosecond */
+		/* exact to the nanosecond */
 		draws.clock.now_ns++;
 		g_assert_cmpint(generator_ahead_ns(draws.generator), ==,
 				MAX(CASES[i].ahead_ns - 1, 0));
@@ -537,7 +536,7 @@ TEST("/generator/lease/ahead", test_ahead)
 	}
 }
 
-/* A generator whose ticks begin in @range, with a lease from T0 on. */
+/* Initializes a generator whose ticks begin in @range, with a lease from T0 on. */
 static void init_in(Draws *draws, guint range, gint64 max_ahead_ms, gint64 end_tick)
 {
 	const GeneratorPolicy policy = {.max_ahead_ms = max_ahead_ms,
@@ -567,12 +566,12 @@ TEST("/generator/start/range", test_range)
 			g_assert_cmpuint(first.sequence, <, limit);
 			lowest = MIN(lowest, first.sequence);
 			highest = MAX(highest, first.sequence);
-			/* the second of the tick follows it, if only by a carry */
+			/* the next ID follows, possibly in the next tick */
 			draws_expect(&draws, T0_TICK + ms + (first.sequence + 1) / TICK_SIZE,
 				     (first.sequence + 1) % TICK_SIZE);
 		}
-		/* of 1000 ticks some begin in the lowest eighth and some in the highest: all but
-		 * certain */
+		/* of 1000 ticks, almost certainly some begin in the lowest eighth and some in the
+		 * highest */
 		g_assert_cmpuint(lowest, <=, limit / 8);
 		g_assert_cmpuint(highest, >=, limit - 1 - limit / 8);
 	}
@@ -587,7 +586,7 @@ TEST("/generator/start/not-after-a-carry", test_not_after_a_carry)
 
 		LayoutParts first = layout_decode(&LAYOUT_TWITTER, draws_id(&draws));
 
-		/* to the end of the tick, and over it */
+		/* draw to the end of the tick, and beyond */
 		if (first.sequence < TICK_SIZE - 1)
 			draws_run(&draws, TICK_SIZE - 1 - first.sequence);
 		draws_expect(&draws, T0_TICK + 1, 0);
@@ -596,7 +595,7 @@ TEST("/generator/start/not-after-a-carry", test_not_after_a_carry)
 	}
 }
 
-/* Nor where the lease begins ahead of the clock: it is not the clock that begins that tick. */
+/* A tick also begins at 0 if the lease begins ahead of the clock. */
 TEST("/generator/start/not-ahead", test_not_ahead)
 {
 	for (int i = 0; i < 100; i++) {
@@ -611,8 +610,9 @@ TEST("/generator/start/not-ahead", test_not_ahead)
 #define N_SPREAD   20000
 #define MOST_PARTS 64
 
-/* Pearson's chi-square test: of @n classes that are even by chance the statistic has a mean of
- * n - 1 and a variance of 2 (n - 1). Seven standard deviations above the mean is no chance. */
+/* Returns whether the counts pass Pearson's chi-square test. For random counts in @n classes, the
+ * statistic has a mean of n - 1 and a variance of 2 (n - 1). The limit is the mean plus 7 standard
+ * deviations. */
 static gboolean is_even(const guint *counts, guint n, guint total)
 {
 	double expected = (double)total / n;
@@ -638,13 +638,13 @@ static void draw_slowly(guint range, gint64 *ids)
 	}
 }
 
-/* At 10 IDs a second, no two in a tick: whoever divides a table by ID modulo k finds parts of one
- * size, unless every tick begins at 0 and k is even. The seeds are fixed. */
+/* At 10 IDs a second, no tick has two IDs. A table that is divided by ID modulo k has parts of
+ * equal size, unless every tick begins at 0 and k is even. The seeds are fixed. */
 TEST("/generator/start/spread", test_spread)
 {
 	static const struct {
 		guint range;
-		gboolean even; /* of an even number of parts */
+		gboolean even; /* expected for an even number of parts */
 	} cases[] = {{GENERATOR_SEQUENCE_CONTINUES, TRUE}, {TICK_SIZE, TRUE}, {1, FALSE}};
 	g_autofree gint64 *ids = g_new(gint64, N_SPREAD);
 
@@ -663,7 +663,7 @@ TEST("/generator/start/spread", test_spread)
 	}
 }
 
-/* No start takes more than what room there is: it never refuses what could have been had. */
+/* A random start leaves enough room: it never causes a refusal. */
 TEST("/generator/start/leaves-room", test_leaves_room)
 {
 	static const struct {

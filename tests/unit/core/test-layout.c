@@ -23,7 +23,7 @@ static const Layout small = {.epoch_ms = 1767225600000,
 			     .worker_bits = 5,
 			     .sequence_bits = 7};
 
-/* @message: NULL if it was good */
+/* Checks the result. @message: NULL for success */
 static void check_error(gboolean good, const GError *error, LayoutError code, const char *message)
 {
 	g_assert_true(good == (message == NULL));
@@ -509,12 +509,12 @@ TEST("/layout/range", test_range)
 		{&LAYOUT_TWITTER, twitter + 1, twitter + 1, 4194304, 8388607},
 		{&LAYOUT_TWITTER, twitter + 1, twitter + 2, 4194304, 12582911},
 		{&LAYOUT_TWITTER, last, last, G_MAXINT64 - 4194303, G_MAXINT64},
-		/* what is not of the layout has no IDs */
+		/* times outside the layout have no IDs */
 		{&LAYOUT_TWITTER, 0, twitter, 0, 4194303},
 		{&LAYOUT_TWITTER, G_MININT64, G_MAXINT64, 0, G_MAXINT64},
 		{&LAYOUT_TWITTER, last, last + 1, G_MAXINT64 - 4194303, G_MAXINT64},
 		{&small, 0, END_OF_YEAR_9999, 0, 9007199254740991},
-		/* a tick is never taken apart */
+		/* a tick is never divided */
 		{&uid_generator, uid_generator.epoch_ms + 999, uid_generator.epoch_ms + 999, 0,
 		 17179869183},
 		{&uid_generator, uid_generator.epoch_ms + 999, uid_generator.epoch_ms + 1000, 0,
@@ -561,7 +561,7 @@ TEST("/layout/range-refuses", test_range_refuses)
 	}
 }
 
-/* Up to @max, which may be any number; the small ones and the large ones alike. */
+/* Returns a number up to @max, with a random number of bits. */
 static gint64 random_up_to(gint64 max)
 {
 	guint64 bits = (guint64)g_test_rand_int() << 32 | (guint32)g_test_rand_int();
@@ -591,7 +591,7 @@ static gint64 random_time_ms(const Layout *layout)
 	return layout->epoch_ms + random_up_to(layout_last_ms(layout) - layout->epoch_ms);
 }
 
-/* An ID of any worker that was issued then. */
+/* Returns an ID from any worker at that time. */
 static gint64 random_id(const Layout *layout, gint64 time_ms)
 {
 	const LayoutParts parts = {
@@ -629,7 +629,7 @@ static void check_span(const Layout *layout, gint64 from_ms, gint64 to_ms)
 		g_assert_cmpint(id, >=, first);
 		g_assert_cmpint(id, <=, last);
 	}
-	/* the ends are of the ticks that the span begins and ends in, their neighbours are not */
+	/* both ends are in the first and last tick of the span, and the IDs next to them are not */
 	g_assert_cmpint(layout_decode(layout, first).time_ms, >, from_ms - layout->tick_ms);
 	g_assert_cmpint(layout_decode(layout, last).time_ms, <=, to_ms);
 	if (first > 0)

@@ -204,7 +204,7 @@ static void *fork_twice(G_GNUC_UNUSED void *user_data)
 	return NULL;
 }
 
-/* The block that must not be used again belongs to a thread, not to the first one. */
+/* Each thread has a block that must not be reused after a fork, not only the first thread. */
 TEST("/random/fork", test_fork)
 {
 	pthread_t thread;

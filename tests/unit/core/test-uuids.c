@@ -107,7 +107,7 @@ TEST("/uuids/uuid-bytes", test_uuid_bytes)
 	assert_equal(uuid_from_bytes(bytes), sample);
 }
 
-/* Ascending, each against each. */
+/* The values ascend; each is compared with all. */
 TEST("/uuids/uuid-compare", test_uuid_compare)
 {
 	static const Uuid uuids[] = {
@@ -207,7 +207,7 @@ TEST("/uuids/ulid-vectors", test_ulid_vectors)
 		assert_ulid_refused(json_array_get_string_element(reject, i));
 }
 
-/* Every byte at every place: the digits are 0-9, A-Z and a-z, but for I, L, O and U. */
+/* Every byte is tried at every place. The digits are 0-9, A-Z and a-z without I, L, O and U. */
 TEST("/uuids/ulid-digits", test_ulid_digits)
 {
 	for (guint place = 0; place < ULID_LENGTH; place++) {
@@ -230,7 +230,7 @@ TEST("/uuids/ulid-digits", test_ulid_digits)
 	}
 }
 
-/* Every bit comes through, and texts sort as the ULIDs do. */
+/* Every bit survives the conversion, and texts sort as the ULIDs do. */
 TEST("/uuids/ulid-bits", test_ulid_bits)
 {
 	char last_text[ULID_TEXT_SIZE] = "";
@@ -349,7 +349,7 @@ TEST("/uuids/uuid7-vectors", test_uuid7_vectors)
 	assert_converts(parse_uuid(text), id);
 }
 
-/* Of a kind that meets the edges often: @random's top bits say how many of the rest are used. */
+/* Returns an ID with a random number of bits, so that IDs are often close to the edges. */
 static gint64 random_id(void)
 {
 	guint64 random = random_u64();
@@ -357,7 +357,7 @@ static gint64 random_id(void)
 	return (gint64)(random_u64() >> (1 + random % 63) ^ (random >> 63 ? G_MAXINT64 : 0));
 }
 
-/* Each ID comes back, of any random bits, and UUIDs sort as their IDs do. */
+/* A UUID keeps its ID with any random bits, and UUIDs sort as their IDs do. */
 TEST("/uuids/uuid7-reserved", test_uuid7_reserved)
 {
 	static const gint64 edges[] = {0,        1,     0x3ff,          0x400,     0x3fffff,
@@ -383,7 +383,7 @@ TEST("/uuids/uuid7-reserved", test_uuid7_reserved)
 	}
 }
 
-/* IDs next to each other, whatever their random bits: the largest and the smallest. */
+/* Adjacent IDs sort correctly even with the largest and the smallest random bits. */
 TEST("/uuids/uuid7-order", test_uuid7_order)
 {
 	for (guint i = 0; i < N_RANDOM; i++) {
@@ -433,7 +433,7 @@ TEST("/uuids/uuid7-refused", test_uuid7_refused)
 /* A generator of ULIDs or of UUIDs. */
 typedef struct {
 	gboolean is_uuid7;
-	ScriptedClock clock; /* unless another one was given */
+	ScriptedClock clock; /* clock of source_init() */
 	UlidGenerator ulids;
 	Uuid7Generator uuids;
 } Source;
@@ -478,7 +478,7 @@ static Uuid source_draw(Source *self)
 	return value;
 }
 
-/* A draw that has to be refused, and to change nothing. */
+/* Asserts that the draw is refused and changes nothing. */
 static void source_refuses(Source *self, gsize count, gint code)
 {
 	const Uuid untouched = {1, 2};
@@ -497,11 +497,19 @@ static void source_refuses(Source *self, gsize count, gint code)
 	g_assert_cmpint(self->uuids.last_ms, ==, uuids.last_ms);
 }
 
-/* As if @last had been drawn. */
+/* Changes the last ULID that was drawn. */
 static void source_set_last_ulid(Source *self, Ulid last)
 {
 	self->ulids.last_ms = ulid_time_ms(last);
 	self->ulids.last = last;
+}
+
+/* Initializes a generator in the millisecond of @last, the last ULID that it has drawn. */
+static void source_init_after_ulid(Source *self, Ulid last)
+{
+	source_init(self, FALSE, ulid_time_ms(last));
+	source_draw(self); /* sets the fork generation */
+	source_set_last_ulid(self, last);
 }
 
 static guint64 counter_of(Uuid uuid)
@@ -509,7 +517,7 @@ static guint64 counter_of(Uuid uuid)
 	return (uuid.high & 0xfff) << 30 | (uuid.low >> 32 & 0x3fffffff);
 }
 
-/* Whether @value follows @last within a millisecond. By chance one ULID in 2^64 does. */
+/* Returns whether @value follows @last within a millisecond. One ULID in 2^64 does by chance. */
 static gboolean source_is_next(const Source *self, Uuid last, Uuid value)
 {
 	return self->is_uuid7 ? counter_of(value) == counter_of(last) + 1
@@ -537,12 +545,13 @@ TEST("/uuids/clock-before-1970", test_clock_before_1970)
 	}
 }
 
-/* Plus 1 within a millisecond and while the clock is back, new bits in a later one. */
+/* Within a millisecond, and while the clock is back, the value grows by 1. A later millisecond has
+ * new random bits. */
 TEST("/uuids/clock", test_clock)
 {
 	static const struct {
 		gint64 clock_ms; /* after T0 */
-		gint64 time_ms;  /* the draw's, after T0 */
+		gint64 time_ms;  /* time in the value, after T0 */
 		gboolean goes_on;
 	} steps[] = {
 		{0, 0, FALSE},       {0, 0, TRUE},      {1, 1, FALSE},      {1, 1, TRUE},
@@ -569,7 +578,7 @@ TEST("/uuids/clock", test_clock)
 	}
 }
 
-/* The child has the parent's generator, and must not go on from the same place. */
+/* The child inherits the parent's generator, but must not draw the same values. */
 TEST("/uuids/fork", test_fork)
 {
 	for (gboolean is_uuid7 = FALSE; is_uuid7 <= TRUE; is_uuid7++) {
@@ -605,17 +614,14 @@ TEST("/uuids/fork", test_fork)
 TEST("/uuids/ulid-vectors-monotonic", test_ulid_vectors_monotonic)
 {
 	g_autoptr(JsonNode) root = vectors_load("ulid.json");
-	JsonArray *vectors = json_object_get_array_member(json_node_get_object(root), "monotonic");
+	JsonArray *vectors = vectors_array(root, "monotonic");
 
-	g_assert_cmpuint(json_array_get_length(vectors), >, 0);
 	for (guint i = 0; i < json_array_get_length(vectors); i++) {
 		JsonObject *vector = json_array_get_object_element(vectors, i);
 		Ulid previous = parse_ulid(json_object_get_string_member(vector, "previous"));
 		g_auto(Source) source;
 
-		source_init(&source, FALSE, ulid_time_ms(previous));
-		source_draw(&source); /* for the fork generation */
-		source_set_last_ulid(&source, previous);
+		source_init_after_ulid(&source, previous);
 		if (json_object_get_null_member(vector, "same_millisecond_next"))
 			source_refuses(&source, 1, ULID_ERROR_OVERFLOW);
 		else
@@ -625,7 +631,7 @@ TEST("/uuids/ulid-vectors-monotonic", test_ulid_vectors_monotonic)
 	}
 }
 
-/* At the Unix epoch, too, the first one is random. */
+/* The first ULID is random at the Unix epoch, too. */
 TEST("/uuids/ulid-first", test_ulid_first)
 {
 	g_auto(Source) source;
@@ -639,17 +645,12 @@ TEST("/uuids/ulid-first", test_ulid_first)
 
 TEST("/uuids/ulid-batch", test_ulid_batch)
 {
+	const Ulid last = {T0_MS << 16, G_MAXUINT64 - 500}; /* carries into the high half */
 	g_auto(Source) source;
 	g_autoptr(GError) error = NULL;
 	Ulid ulids[1000];
-	Ulid last;
 
-	source_init(&source, FALSE, T0_MS);
-	last = source_draw(&source);
-	/* over the end of the low half */
-	last.low = G_MAXUINT64 - 500;
-	last.high &= ~G_GUINT64_CONSTANT(1);
-	source_set_last_ulid(&source, last);
+	source_init_after_ulid(&source, last);
 	g_assert_true(source_draw_many(&source, 1000, ulids, &error));
 	for (gsize i = 0; i < G_N_ELEMENTS(ulids); i++) {
 		g_assert_cmphex(ulids[i].low, ==, last.low + 1 + i);
@@ -658,19 +659,15 @@ TEST("/uuids/ulid-batch", test_ulid_batch)
 	assert_equal(source_draw(&source), (Ulid){last.high + 1, 500});
 }
 
-/* As many as there is room for, and not one more; the next millisecond has room. */
+/* A millisecond ends with the largest random bits. The next millisecond starts again. */
 TEST("/uuids/ulid-overflow", test_ulid_overflow)
 {
+	const Ulid last = {T0_MS << 16 | 0xffff, G_MAXUINT64 - 3};
 	g_auto(Source) source;
 	g_autoptr(GError) error = NULL;
 	Ulid ulids[3];
-	Ulid last;
 
-	source_init(&source, FALSE, T0_MS);
-	last = source_draw(&source);
-	last.high |= 0xffff;
-	last.low = G_MAXUINT64 - 3;
-	source_set_last_ulid(&source, last);
+	source_init_after_ulid(&source, last);
 	source_refuses(&source, 4, ULID_ERROR_OVERFLOW);
 	g_assert_true(source_draw_many(&source, 3, ulids, &error));
 	assert_equal(ulids[2], (Ulid){last.high, G_MAXUINT64});
@@ -679,13 +676,13 @@ TEST("/uuids/ulid-overflow", test_ulid_overflow)
 	source_refuses(&source, 1, ULID_ERROR_OVERFLOW);
 	scripted_clock_set_ms(&source.clock, T0_MS + 1);
 	g_assert_cmpint(ulid_time_ms(source_draw(&source)), ==, T0_MS + 1);
-	/* nothing is after the largest of all */
+	/* no ULID follows the largest one */
 	source_set_last_ulid(&source, (Ulid){G_MAXUINT64, G_MAXUINT64});
 	source_refuses(&source, 1, ULID_ERROR_OVERFLOW);
 }
 
-/* What is random is: the bits that follow the counter in each, the counter's start but for its
- * highest bit in each millisecond. */
+/* The bits after the counter are random in each UUID. The start of the counter is random in each
+ * millisecond, except for its highest bit. */
 TEST("/uuids/uuid7-random-bits", test_uuid7_random_bits)
 {
 	g_auto(Source) source;
@@ -708,8 +705,7 @@ TEST("/uuids/uuid7-random-bits", test_uuid7_random_bits)
 	g_assert_cmphex(seen_counter, ==, MAX_COUNTER >> 1);
 }
 
-/* As many as there is room for; those after them are of the next millisecond, ahead of the clock.
- */
+/* After the counter's maximum, the next UUID has the next millisecond, ahead of the clock. */
 TEST("/uuids/uuid7-overflow", test_uuid7_overflow)
 {
 	g_auto(Source) source;
@@ -729,7 +725,7 @@ TEST("/uuids/uuid7-overflow", test_uuid7_overflow)
 
 	g_assert_cmpint(uuid7_time_ms(ahead), ==, T0_MS + 1);
 	g_assert_cmphex(counter_of(ahead), <=, MAX_COUNTER >> 1);
-	/* a batch is not torn */
+	/* a batch has a single millisecond */
 	source.uuids.last_counter = MAX_COUNTER - 2;
 	g_assert_true(source_draw_many(&source, 3, uuids, &error));
 	for (guint64 i = 0; i < G_N_ELEMENTS(uuids); i++) {
@@ -743,8 +739,8 @@ TEST("/uuids/uuid7-overflow", test_uuid7_overflow)
 
 typedef struct {
 	Source *source;
-	_Atomic(const Uuid *) shown; /* some value that a thread was given last */
-	gsize n_values;              /* that each thread draws */
+	_Atomic(const Uuid *) shown; /* last value of one of the threads */
+	gsize n_values;              /* values that each thread draws */
 } Crowd;
 
 typedef struct {
@@ -781,8 +777,8 @@ static int compare_values(const void *a, const void *b)
 	return uuid_compare(*(const Uuid *)a, *(const Uuid *)b);
 }
 
-/* Threads draw from one generator in true time. What one of them was given before another one asked
- * is smaller than what the other gets. */
+/* Checks threads that draw from one generator in real time: a value is larger than all values that
+ * any thread received before the draw. */
 static void check_threads(gboolean is_uuid7)
 {
 	SystemClock clock;

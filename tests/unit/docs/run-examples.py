@@ -138,7 +138,7 @@ def environment(build, port, scratch):
 
 
 def make_fast_compiler(scratch):
-    """Writes a javac that spends no time on optimizing itself."""
+    """Writes a javac that is fast for short runs, because its JVM optimizes little."""
     if javac := shutil.which("javac"):
         (scratch / "bin").mkdir()
         program = scratch / "bin" / "javac"
@@ -256,7 +256,7 @@ class Report:
 
     def run(self, case, port, problem_of):
         """problem_of(NAME, COMMANDS, DIRECTORY, ENVIRONMENT): what is wrong, or None. Most examples
-        wait for most of their time, so several run at a time."""
+        are mostly idle, so several run at a time."""
         settings = environment(self._build, port, self._scratch)
 
         def outcome(name):

@@ -38,27 +38,28 @@ typedef enum {
 	CUT_BY_RESET,
 } Trick;
 
-/* What a server does with a connection on which it has answered as often as it should. */
+/* What a server does with a connection after its last answer. */
 typedef enum {
-	ENDLESS, /* it answers all calls of one connection, and takes no other */
+	ENDLESS, /* answers all calls on one connection, and accepts no other */
 	CLOSE,
-	TAKE, /* read one more call, and close it */
+	TAKE, /* reads one more call, then closes the connection */
 	RESET,
-	GO,   /* close it, and the listener */
-	HANG, /* read on, and answer no more */
+	GO,   /* closes the connection and the listener */
+	HANG, /* reads more calls, and answers none */
 } Then;
 
-/* A server of one connection at a time that answers every call with the same bytes, as a rule with
- * the call's sequence number. */
+/* A server of one connection at a time. It answers every call with the same bytes, and, except with
+ * some tricks, with the call's sequence number. */
 typedef struct {
 	const char *reply; /* NULL: GOOD */
-	gsize reply_bytes; /* 0: of GOOD */
+	gsize reply_bytes; /* 0: length of GOOD */
 	Trick trick;
 	gboolean silent;
-	guint stall_ms; /* before the first reply; TAKE: before it closes */
-	guint answers;  /* on each connection, unless it is ENDLESS */
+	guint stall_ms; /* delay before the first reply; TAKE: before closing */
+	guint answers;  /* number on each connection, except with ENDLESS */
 	Then then;
-	guint calls; /* ENDLESS: it has read */
+	atomic_bool *out_hangs; /* HANG: set when a call stays unanswered; NULL: none */
+	guint calls;            /* ENDLESS: number of calls read */
 	guint32 first_seqid;
 	sem_t over; /* the load is */
 	int listener;
@@ -169,7 +170,7 @@ static void answer_all(Server *self, int fd)
 	}
 }
 
-static gboolean take(int fd, guint32 *out_seqid)
+static gboolean read_call(int fd, guint32 *out_seqid)
 {
 	guint8 call[CALL_BYTES];
 
@@ -186,11 +187,11 @@ static void answer_some(const Server *self, int fd)
 	guint answered = 0;
 	guint32 seqid;
 
-	while (answered < self->answers && take(fd, &seqid) && send_reply(self, fd, seqid))
+	while (answered < self->answers && read_call(fd, &seqid) && send_reply(self, fd, seqid))
 		answered++;
 	switch (self->then) {
 	case TAKE:
-		take(fd, &seqid);
+		read_call(fd, &seqid);
 		g_usleep(self->stall_ms * 1000); /* lint: allow sleep: a stall */
 		break;
 	case RESET:
@@ -201,8 +202,9 @@ static void answer_some(const Server *self, int fd)
 		shutdown(self->listener, SHUT_RDWR);
 		break;
 	case HANG:
-		while (take(fd, &seqid))
-			;
+		while (read_call(fd, &seqid))
+			if (self->out_hangs != NULL)
+				atomic_store(self->out_hangs, true);
 		break;
 	case CLOSE:
 	case ENDLESS:
@@ -249,11 +251,11 @@ static void server_stop(Server *self)
 
 typedef struct {
 	Server servers[MAX_SERVERS];
-	guint n_servers; /* 0: one */
+	guint n_servers; /* 0: 1 */
 	guint warmup_ms;
 	guint duration_ms; /* 0: no limit */
-	guint timeout_ms;  /* 0: long */
-	guint silence_ms;  /* 0: long */
+	guint timeout_ms;  /* 0: 30 s */
+	guint silence_ms;  /* 0: 30 s */
 	guint calls;       /* 0: no limit */
 	double rate;       /* 0: a closed loop */
 	LoadIdLog *id_log;
@@ -284,7 +286,7 @@ static LoadDriverConfig make_config(const Load *load, const LoadWire *wire)
 	return config;
 }
 
-/* (transfer full): what @load comes to, on one connection, to the first server at first */
+/* Runs @load on one connection, which begins with the first server. Returns: (transfer full) */
 static LoadDriver *run_load(Load *load)
 {
 	const LoadWireForm form = {.agent = load->agent != NULL ? load->agent : "test"};
@@ -316,7 +318,7 @@ static LoadDriver *run_load(Load *load)
 	return driver;
 }
 
-TEST("/load-driver/errors", errors_are_told)
+TEST("/load-driver/errors", errors_are_reported)
 {
 	static const struct {
 		Server server;
@@ -576,10 +578,9 @@ TEST("/load-driver/never-sent", calls_that_were_never_sent_are_errors)
 	}
 }
 
-/* Connections that end, and are made again */
+/* Connections that end and are opened again */
 
-/* Each call is answered or an error, whatever happens; here a number of calls on one connection.
- * None of the cases lasts. */
+/* Each of 100 calls on one connection is answered or is an error. */
 TEST("/load-driver/lanes/calls", calls_are_answered_or_errors)
 {
 	static const struct {
@@ -593,8 +594,8 @@ TEST("/load-driver/lanes/calls", calls_are_answered_or_errors)
 		gboolean goes_on;
 	} cases[] = {
 		{.load = {.servers = {{.answers = 100, .then = CLOSE}}}, .answered = 100},
-		/* the eleventh is in flight when the server closes the connection, or has even
-		 * been read; it is the next one's first */
+		/* The eleventh call is in flight when the server closes the connection, and the
+		 * server has possibly read it. It becomes the first call on the next connection. */
 		{.load = {.servers = {{.answers = 10, .then = CLOSE}}},
 		 .answered = 100,
 		 .made_again = 9,
@@ -607,20 +608,20 @@ TEST("/load-driver/lanes/calls", calls_are_answered_or_errors)
 		 .answered = 100,
 		 .made_again = 9,
 		 .sent_again = 9},
-		/* never a good reply again */
+		/* no server sends a good reply again */
 		{.load = {.servers = {{.answers = 10, .then = GO}}, .silence_ms = 200},
 		 .answered = 10,
 		 .errors_of = {[LOAD_ERROR_BROKEN] = 1, [LOAD_ERROR_UNSENT] = 89},
 		 .is_refused = TRUE,
 		 .outages = 1,
 		 .goes_on = TRUE},
-		/* the next one goes on */
+		/* the next server answers the other calls */
 		{.load = {.servers = {{.answers = 10, .then = GO}, {.answers = 90, .then = CLOSE}},
 			  .n_servers = 2},
 		 .answered = 100,
 		 .made_again = 1,
 		 .sent_again = 1},
-		/* the next one answers nothing, and the one after does */
+		/* the second server answers nothing, so the first one is tried again */
 		{.load = {.servers = {{.answers = 90, .then = TAKE}, {.then = TAKE}},
 			  .n_servers = 2},
 		 .answered = 100,
@@ -634,7 +635,7 @@ TEST("/load-driver/lanes/calls", calls_are_answered_or_errors)
 		 .made_again = 1,
 		 .errors_of = {[LOAD_ERROR_TIMED_OUT] = 1},
 		 .outages = 1},
-		/* to and fro */
+		/* the client alternates between the servers */
 		{.load = {.servers = {{.answers = 10, .then = CLOSE},
 				      {.answers = 10, .then = CLOSE}},
 			  .n_servers = 2},
@@ -666,8 +667,8 @@ TEST("/load-driver/lanes/calls", calls_are_answered_or_errors)
 	}
 }
 
-/* Its latency has in it what happened to it before. */
-TEST("/load-driver/lanes/again", a_call_that_is_sent_again_counts_from_the_first_time)
+/* The latency of the call includes its first attempt. */
+TEST("/load-driver/lanes/again", latency_counts_from_the_first_attempt)
 {
 	Load loads[] = {
 		{.calls = 10},
@@ -690,7 +691,7 @@ TEST("/load-driver/lanes/again", a_call_that_is_sent_again_counts_from_the_first
 	}
 }
 
-/* Again and again, but not for ever: the server takes every call, and answers none. */
+/* The server reads every call and answers none. */
 TEST("/load-driver/lanes/again-and-again", a_call_is_sent_again_up_to_the_timeout)
 {
 	Load load = {
@@ -714,8 +715,7 @@ TEST("/load-driver/lanes/again-and-again", a_call_is_sent_again_up_to_the_timeou
 		tally->first_end, ": the server closed the connection, with 1 calls in flight"));
 }
 
-/* All have the same ID: none but the first is above the one before; on a connection that was made
- * again the first one is compared with nothing. */
+/* All replies have the same ID, so every ID but the first of each connection is out of order. */
 TEST("/load-driver/lanes/order", order_is_that_of_a_connection)
 {
 	Load load = {
@@ -732,8 +732,8 @@ TEST("/load-driver/lanes/order", order_is_that_of_a_connection)
 	load_id_log_free_all(load.id_log);
 }
 
-/* Calls are due while there is no connection. They wait for one for the timeout, and are errors
- * then: none of them is lost, and those that find one count from when they were due. */
+/* Calls that are due while there is no connection wait for one, up to the timeout. After it they
+ * are errors. No call is lost, and latencies count from the time when the call was due. */
 TEST("/load-driver/lanes/due", due_calls_wait_for_a_connection)
 {
 	Load gone = {
@@ -760,14 +760,14 @@ TEST("/load-driver/lanes/due", due_calls_wait_for_a_connection)
 	g_assert_cmpuint(tally->due, ==, 100);
 	g_assert_cmpuint(tally->errors_of[LOAD_ERROR_UNSENT], ==, 0);
 	g_assert_cmpuint(tally->answered + tally->errors_of[LOAD_ERROR_BROKEN], ==, 100);
-	/* a connection that ends between two calls costs none of them */
+	/* a connection that ends between two calls causes no error */
 	g_assert_cmpuint(tally->errors, <=, tally->made_again);
 	g_assert_cmpuint(tally->made_again, >=, 4);
 }
 
-/* 50 connections that have answered: 10 ms each at most. If the pauses grew on, they were 1.5 s at
- * least. A busy machine has more than one try. */
-TEST("/load-driver/lanes/pauses", pauses_begin_anew_with_an_answer)
+/* With 50 connections that answer, each pause is 10 ms or less. If the pauses grew, they would take
+ * 1.5 s or more. The test tries three times, because the machine may be busy. */
+TEST("/load-driver/lanes/pauses", an_answer_resets_the_pause)
 {
 	gint64 took_ns = G_MAXINT64;
 
@@ -785,16 +785,7 @@ TEST("/load-driver/lanes/pauses", pauses_begin_anew_with_an_answer)
 	g_assert_cmpint(took_ns, <=, 1000 * (gint64)MS);
 }
 
-static void *stop_soon(void *data)
-{
-	Load *load = data;
-
-	g_usleep(100000); /* lint: allow sleep: it runs meanwhile */
-	atomic_store(&load->stop, true);
-	return NULL;
-}
-
-/* What is in flight, or due, is neither a call nor an error; that nothing comes is an outage. */
+/* After a stop, calls that are in flight or due count neither as answered nor as errors. */
 TEST("/load-driver/lanes/stop", it_can_be_stopped)
 {
 	Load loads[] = {
@@ -804,13 +795,11 @@ TEST("/load-driver/lanes/stop", it_can_be_stopped)
 
 	for (gsize i = 0; i < G_N_ELEMENTS(loads); i++) {
 		Load *load = &loads[i];
-		pthread_t thread;
 
-		g_assert_cmpint(pthread_create(&thread, NULL, stop_soon, load), ==, 0);
+		load->servers[0].out_hangs = &load->stop;
 		g_autoptr(LoadDriver) driver = run_load(load);
 		const LoadTally *tally = load_driver_tally(driver);
 
-		pthread_join(thread, NULL);
 		g_assert_cmpint(tally->stopped_ns, >, 0);
 		g_assert_cmpuint(tally->answered, <=, 20);
 		g_assert_cmpuint(tally->errors, ==, 0);

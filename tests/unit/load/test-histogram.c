@@ -32,7 +32,7 @@ TEST("/load-histogram/ends", test_ends)
 {
 	g_autofree LoadHistogram *histogram = g_new0(LoadHistogram, 1);
 
-	/* none yet */
+	/* no value yet */
 	g_assert_cmpuint(load_histogram_quantile(histogram, 0.5), ==, 0);
 	g_assert_cmpuint(load_histogram_quantile(histogram, 1), ==, 0);
 	load_histogram_record(histogram, 1);

@@ -11,7 +11,7 @@
 
 static const LoadWireForm get_id = {.agent = "foo"};
 
-/* (transfer full): @hex as bytes; spaces are left out. */
+/* Converts @hex to bytes and ignores spaces. Returns: (transfer full) */
 static GByteArray *hex_bytes(const char *hex)
 {
 	GByteArray *out = g_byte_array_new();
@@ -237,7 +237,8 @@ static GByteArray *reply_of(const LoadWireForm *form, const char *hex)
 	return out;
 }
 
-/* A copy of the exact size lets ASan see a read past it. */
+/* Asserts that no part of @reply is complete. Copies of the exact size let ASan detect reads past
+ * the end. */
 static void assert_incomplete_if_cut(const LoadWire *wire, const GByteArray *reply, guint32 call)
 {
 	LoadWireReply parsed;
@@ -250,9 +251,9 @@ static void assert_incomplete_if_cut(const LoadWire *wire, const GByteArray *rep
 	}
 }
 
-/* Changes each byte before the values: the reply is then no good one, so all bytes are compared. In
- * the sequence number, a change makes it the reply to another call.
- * @before: how many bytes of the frame come first */
+/* Asserts that a change of any byte before the values makes the reply bad, so all are compared. A
+ * change in the sequence number makes it the reply to another call.
+ * @before: number of bytes in the frame before the message */
 static void assert_compared_whole(const LoadWire *wire, GByteArray *reply, guint32 call,
 				  gsize before)
 {
@@ -271,8 +272,8 @@ static void assert_compared_whole(const LoadWire *wire, GByteArray *reply, guint
 	}
 }
 
-/* For the calls before and after this one, one that is as many calls away as there are slots, and
- * one whose number differs in its highest bit. */
+/* Asserts that @reply is foreign to the calls before and after @call, to the next call in the same
+ * slot, and to a call whose number differs in its highest bit. */
 static void assert_foreign_to_others(const LoadWire *wire, const GByteArray *reply, guint32 call)
 {
 	const guint32 others[] = {call - 1, call + 1, call + 8, call ^ 1u << 29};
@@ -283,7 +284,7 @@ static void assert_foreign_to_others(const LoadWire *wire, const GByteArray *rep
 				==, LOAD_WIRE_FOREIGN);
 }
 
-/* Each of them, framed and unframed. */
+/* Each good reply is parsed both framed and unframed. */
 TEST("/load-wire/good", good_replies_are_read)
 {
 	for (gsize i = 0; i < 2 * G_N_ELEMENTS(goods); i++) {
@@ -335,7 +336,7 @@ static void check_bad(const LoadWireForm *form, const Bad *cases, gsize count)
 	}
 }
 
-TEST("/load-wire/bad-framed", bad_framed_replies_are_told)
+TEST("/load-wire/bad-framed", bad_framed_replies_are_reported)
 {
 	static const Bad cases[] = {
 		/* another sequence number; one that differs in its highest bits only */
@@ -403,7 +404,7 @@ TEST("/load-wire/bad-framed", bad_framed_replies_are_told)
 	check_bad(&get_id, cases, G_N_ELEMENTS(cases));
 }
 
-TEST("/load-wire/bad-unframed", bad_unframed_replies_are_told)
+TEST("/load-wire/bad-unframed", bad_unframed_replies_are_reported)
 {
 	static const LoadWireForm form = {.agent = "foo", .framing = LOAD_WIRE_UNFRAMED};
 	static const Bad cases[] = {
@@ -459,7 +460,7 @@ TEST("/load-wire/lists-of-another-length", lists_of_another_length_are_errors)
 	}
 }
 
-TEST("/load-wire/bad-compact", bad_compact_replies_are_told)
+TEST("/load-wire/bad-compact", bad_compact_replies_are_reported)
 {
 	static const LoadWireForm form = {
 		.agent = "foo", .framing = LOAD_WIRE_UNFRAMED, .protocol = LOAD_WIRE_COMPACT};

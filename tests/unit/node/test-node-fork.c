@@ -167,9 +167,9 @@ TEST("/node-fork/owners-differ", test_owners_differ)
 	g_assert_cmpstr(first, !=, second);
 }
 
-/* It allocates nothing while others fork: where memory comes from AddressSanitizer, a child waits
- * for ever for a lock of it that a thread of the parent held. So nobody forks before it has begun,
- * either: a thread that starts holds such locks too. */
+/* A thread that draws. It allocates nothing while other threads fork: with AddressSanitizer, a
+ * child would wait for ever for an allocator lock that a thread of the parent held. A starting
+ * thread holds such locks too, so no thread forks before has_begun. */
 typedef struct {
 	sem_t has_begun;
 	SnowflakeNode *node;

@@ -126,8 +126,8 @@ static char *changes(const Options *options)
 	return g_string_free(g_steal_pointer(&text), FALSE);
 }
 
-/* The defaults that the sample config cannot show; test_sample_config_is_defaults() has the others.
- */
+/* Checks defaults that the sample config cannot show. test_sample_config_is_defaults() checks the
+ * others. */
 TEST("/options/defaults", test_defaults)
 {
 	g_autoptr(Options) options = parse("", NULL);
@@ -558,7 +558,7 @@ TEST("/options/argv", test_argv)
 	g_autoptr(Options) options = NULL;
 
 	g_assert_nonnull(without_program);
-	/* it is only read */
+	/* options_new_from_args() does not change argv */
 	memcpy(before, argv, sizeof argv);
 	options = options_new_from_args(3, argv, NULL);
 	g_assert_cmpint(options->threads, ==, 3);
@@ -597,7 +597,7 @@ TEST("/options/sample-config-is-defaults", test_sample_config_is_defaults)
 	g_assert_cmpuint(n_set, ==, 0);
 }
 
-/* Values that are right by themselves, and not the default. */
+/* Values that are valid and not the default. */
 static const struct {
 	const char *name;
 	const char *value;
@@ -614,7 +614,7 @@ static const struct {
 	  {"relay-max-age", "1001"},
 };
 
-/* What would do nothing: a relay issues nothing, and only a relay relays. */
+/* An option without effect is refused: a relay issues no IDs, and only a relay has upstreams. */
 TEST("/options/relay-what-does-nothing", test_what_does_nothing)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(OF_ISSUER); i++) {
@@ -637,7 +637,7 @@ TEST("/options/relay-what-does-nothing", test_what_does_nothing)
 			    "reservation: does nothing without zookeeper");
 }
 
-/* None is left out above. */
+/* The tables above are complete. */
 TEST("/options/relay-marks", test_marks)
 {
 	guint of_issuer = 0;
@@ -654,9 +654,9 @@ TEST("/options/relay-marks", test_marks)
 	g_assert_cmpuint(of_relay, ==, G_N_ELEMENTS(OF_RELAY));
 }
 
-/* The ranges of those options that are numbers */
+/* The ranges of numeric options */
 
-/* Without these the option does nothing, or not all of its range is allowed. */
+/* Returns the options that must be set so that the whole range is allowed. */
 static const char *const *needs_of(const OptionSpec *spec)
 {
 	static const char *const nothing[] = {NULL};
@@ -671,7 +671,7 @@ static const char *const *needs_of(const OptionSpec *spec)
 	return strcmp(spec->name, "relay-max-age") == 0 ? max_age : relay;
 }
 
-/* @value for the option, on the command line and in a file. Both agree. */
+/* Parses @value from the command line and from a file, which must agree. */
 static Options *parse_number(const OptionSpec *spec, const char *value, GError **error)
 {
 	g_autoptr(GString) text = g_string_new("[snowflaked]\n");
@@ -716,7 +716,7 @@ static void assert_no_number(const OptionSpec *spec, const char *text)
 	g_assert_cmpstr(error->message, ==, message);
 }
 
-/* Both ends of every range, one past them, and what is no number. */
+/* Tries both ends of every range, one past each end, and texts that are no number. */
 TEST("/options/number-ranges", test_numbers)
 {
 	static const char *const BAD[] = {

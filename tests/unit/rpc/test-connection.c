@@ -11,7 +11,7 @@
 #define REPLY_BYTES  34
 #define SEQID_AT     18
 
-/* A loop of one thread; connections send to @out. */
+/* Returns the data of a loop with one thread, whose connections send to @out. */
 static ConnectionShared shared_new(Stack *stack, GByteArray *out, gsize max_pending_bytes)
 {
 	static guint8 in[BUFFER_BYTES];

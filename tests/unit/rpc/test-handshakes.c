@@ -19,7 +19,7 @@
 #define UNIT_TEST_TEAR_DOWN tear_down_all
 #include "tests/unit/unit-test.h"
 
-#define LONG_MS  (2 * HANG_GUARD_MS) /* nobody's time ends within a test */
+#define LONG_MS  (2 * HANG_GUARD_MS) /* longer than any test */
 #define SHORT_MS 50
 #define SEVERAL  20
 
@@ -257,7 +257,7 @@ TEST("/handshakes/failures", test_failures)
 	fixture_end(&self, 0, 3);
 }
 
-/* The first part of a handshake, from a client that reads no answer yet. */
+/* Sends the first part of a handshake; the client reads no answer yet. */
 static void send_half(int fd)
 {
 	g_auto(Line) line = line_new(NULL, client_context, NULL);
@@ -336,7 +336,8 @@ static const struct {
 	{"/handshakes/departures/with-a-reset", reset_half_way},
 };
 
-/* What the log says of a client that leaves. It has one line in a while, so each has a process. */
+/* Checks the log line for a client that closes early. The log suppresses repeated lines, so each
+ * case has its own process. */
 static void test_departure(gconstpointer data)
 {
 	if (!g_test_subprocess()) {
@@ -382,8 +383,8 @@ TEST("/handshakes/linger", test_linger)
 	fixture_end(&self, 0, 1);
 }
 
-/* As many silent clients as may be in a handshake at the same time: the next one begins when one of
- * them is done. Where this takes longer than the silent have, their time may have made room. */
+/* When the number of handshakes is at its limit, the next one begins after another one ends. If the
+ * test is slower than the time limit of a handshake, a silent client may have made room. */
 TEST("/handshakes/number", test_number)
 {
 	Fixture self = fixture_new(LONG_MS);
@@ -452,8 +453,8 @@ static void add_line(Fixture *self, Line *line)
 	line->streams[LINE_SERVER] = NULL;
 }
 
-/* Another certificate is for newcomers; a handshake that has begun goes on with the first, though
- * its context is let go. */
+/* A new certificate applies to new connections. A handshake that has begun continues with the first
+ * certificate, although its context is released. */
 TEST("/handshakes/context-is-replaced", test_context_is_replaced)
 {
 	const char *first = certificate_new(&(CertificateWords){.name = "first"});

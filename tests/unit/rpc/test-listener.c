@@ -228,7 +228,7 @@ static int new_bound(const char *path, int type)
 	return fd;
 }
 
-/* By this process; and by one that listens and has as many clients waiting as it may have. */
+/* An address is in use by this process, or by a listener whose backlog is full. */
 TEST("/listener/local-in-use", test_local_in_use)
 {
 	g_autofree char *file = in_directory("ids"), *crowded = in_directory("crowded");
@@ -333,7 +333,7 @@ TEST("/listener/local-directories", test_local_directories)
 	g_assert_cmpuint(count_open_fds(), ==, before);
 }
 
-/* By a process that holds the lock for longer than a start takes. */
+/* Another process holds the lock on the directory for too long. */
 TEST("/listener/local-locked", test_local_locked)
 {
 	g_autofree char *path = in_directory("ids");
@@ -348,7 +348,7 @@ TEST("/listener/local-locked", test_local_locked)
 	close(lock);
 }
 
-/* The directory has @mode, and the user who opens the file is NOBODY. */
+/* Asserts that the user NOBODY cannot open the socket in a directory with @mode. */
 static void assert_nobody_refused(mode_t mode, const char *path, const SocketFileAccess *access,
 				  const char *why)
 {

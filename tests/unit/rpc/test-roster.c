@@ -244,7 +244,7 @@ TEST("/roster/per-address", test_per_address)
 {
 	static const struct {
 		const char *address;
-		const char *alias; /* the same one, written otherwise */
+		const char *alias; /* same address in another form */
 	} CASES[] = {
 		{"10.0.0.1", "::ffff:10.0.0.1"},
 		{"10.0.0.2", "10.0.0.2"},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A server that runs out of descriptors, and whether its loops respond. The integration tests check
- * its limits, TLS, the list of who may connect, and the stop. */
+/* Tests a server that runs out of descriptors, and whether its loops respond. The integration tests
+ * check its limits, TLS, the allow list and the stop. */
 #include "rpc/server.h"
 
 #include <gio/gio.h>
@@ -24,7 +24,7 @@
 #define REPLY_BYTES 34 /* of get_id, framed */
 
 typedef struct {
-	guint fds; /* open ones, before */
+	guint fds; /* number of open descriptors before the test */
 	Stack *stack;
 	CounterSet *counters;
 	RpcServer *server;
@@ -35,13 +35,13 @@ static void on_failed(gpointer user_data G_GNUC_UNUSED)
 	g_assert_not_reached();
 }
 
-/* No connection makes room. */
+/* Returns that no connection is idle, so none is closed to make room. */
 static gboolean is_never_idle(int fd G_GNUC_UNUSED, guint idle_ms G_GNUC_UNUSED)
 {
 	return FALSE;
 }
 
-/* All but the server, which fixture_create_server() makes. */
+/* Creates everything except the server, which fixture_create_server() creates. */
 static Fixture fixture_new(void)
 {
 	return (Fixture){.fds = count_open_fds(),
@@ -138,8 +138,8 @@ static void assert_served(int fd)
 	g_assert_cmpint(recv(fd, reply, sizeof reply, 0), ==, REPLY_BYTES);
 }
 
-/* Closed at once, in order and without a byte. */
-static void assert_turned_away(int fd)
+/* Asserts that the server closes the connection cleanly and sends nothing. */
+static void assert_rejected(int fd)
 {
 	char byte;
 
@@ -147,8 +147,8 @@ static void assert_turned_away(int fd)
 	g_assert_cmpint(recv(fd, &byte, 1, 0), ==, 0);
 }
 
-/* A client that comes when no descriptor is left is not kept waiting. Connected clients are served
- * on, and new ones are accepted again once there are descriptors. */
+/* When no descriptor is left, new clients are rejected at once, and connected clients are still
+ * served. New clients are accepted again when a descriptor is free. */
 TEST("/server/no-descriptors-for-clients", test_no_descriptors_for_clients)
 {
 	Fixture self = fixture_started();
@@ -162,7 +162,7 @@ TEST("/server/no-descriptors-for-clients", test_no_descriptors_for_clients)
 	for (guint i = 0; i < G_N_ELEMENTS(late); i++)
 		connect_socket(&self, late[i]);
 	for (guint i = 0; i < G_N_ELEMENTS(late); i++)
-		assert_turned_away(late[i]);
+		assert_rejected(late[i]);
 	assert_served(before);
 	g_assert_cmpuint(counter_set_sum(self.counters, COUNTER_CONNECTIONS_REFUSED), ==,
 			 G_N_ELEMENTS(late));
@@ -176,7 +176,7 @@ TEST("/server/no-descriptors-for-clients", test_no_descriptors_for_clients)
 	fixture_end(&self);
 }
 
-/* However few there are when it is made or started, it fails with an error and leaves nothing. */
+/* With too few descriptors, the creation or the start fails with an error and leaks nothing. */
 TEST("/server/no-descriptors-to-start", test_no_descriptors_to_start)
 {
 	const char *file = certificate_file();

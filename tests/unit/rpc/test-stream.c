@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A connection's bytes, and what they are answered: how messages are told apart, which bytes are
+/* Tests the bytes of a connection and their answers: how messages are separated, which bytes are
  * not Thrift, and when a stream stops before its end. */
 #include <string.h>
 
@@ -11,13 +11,13 @@
 
 #define BYTES(literal) (literal), sizeof(literal) - 1
 
-#define REPLY_BYTES 34 /* of get_id in framed strict */
+#define REPLY_BYTES 34 /* reply to get_id in framed strict */
 #define SEQID_AT    18
 
 /* A connection to a new server. */
 typedef struct {
 	Stack *stack;
-	GByteArray *in;  /* sent next */
+	GByteArray *in;  /* bytes to send next */
 	GByteArray *out; /* all replies */
 } Client;
 
@@ -42,14 +42,14 @@ static StreamStatus client_send(Client *self)
 	return status;
 }
 
-/* @count calls of get_id in framed strict, with sequence IDs from @first on. */
+/* Appends @count calls of get_id in framed strict, with sequence IDs from @first on. */
 static void client_append_calls(Client *self, gint32 first, guint count)
 {
 	for (guint i = 0; i < count; i++)
 		wire_get_id(FORM_FRAMED_STRICT, first + (gint32)i, "foo", self->in);
 }
 
-/* All replies are IDs for such calls. */
+/* Asserts that all replies are IDs for such calls. */
 static void client_assert_ids(const Client *self, guint8 first, guint count)
 {
 	g_assert_cmpuint(self->out->len, ==, count * REPLY_BYTES);
@@ -62,7 +62,7 @@ static void client_assert_ids(const Client *self, guint8 first, guint count)
 	}
 }
 
-/* The first bytes decide: six forms, or the end. */
+/* The first bytes decide which of six forms a connection has, or that it is closed. */
 TEST("/stream/forms", test_forms)
 {
 	static const struct {
@@ -74,7 +74,7 @@ TEST("/stream/forms", test_forms)
 		{BYTES("\x80"), FRAMING_UNFRAMED, FALSE},
 		{BYTES("\x82"), FRAMING_UNFRAMED, FALSE},
 		{BYTES("\x81"), FRAMING_UNKNOWN, TRUE},
-		{BYTES("G"), FRAMING_UNKNOWN, FALSE}, /* it may be HTTP, which gets an answer */
+		{BYTES("G"), FRAMING_UNKNOWN, FALSE}, /* it can be HTTP, which is answered */
 		{BYTES("Gx"), FRAMING_UNKNOWN, TRUE},
 		{BYTES("\x16\x03\x01"), FRAMING_UNKNOWN, TRUE},
 		{BYTES("\xff"), FRAMING_UNKNOWN, TRUE},
@@ -109,7 +109,7 @@ TEST("/stream/forms", test_forms)
 	}
 }
 
-/* However the bytes come, each message is told once it is there to its end, and no sooner. */
+/* Each message is reported when its last byte has arrived, and not before. */
 TEST("/stream/ends", test_ends)
 {
 	for (WireForm form = 0; form < N_FORMS; form++) {
@@ -144,7 +144,7 @@ TEST("/stream/ends", test_ends)
 	}
 }
 
-/* A pipeline in each form, cut at every place, is answered alike. */
+/* The answers to a pipeline do not depend on the place where it is cut. */
 TEST("/stream/cuts", test_cuts)
 {
 	for (WireForm form = 0; form < N_FORMS; form++) {
@@ -170,7 +170,7 @@ TEST("/stream/cuts", test_cuts)
 	}
 }
 
-/* In frames, each message may be of another protocol. */
+/* Framed messages on one connection can have different protocols. */
 TEST("/stream/protocol-per-message", test_protocol_per_message)
 {
 	g_auto(Client) client = client_new(TRUE, 10);
@@ -208,7 +208,8 @@ TEST("/stream/types", test_types)
 		}
 }
 
-/* Arguments that make no sense: type 7; the connection lives if the frame tells where to go on. */
+/* Arguments of an unknown type are refused. A framed connection stays open, because the frame shows
+ * where the next message begins. */
 TEST("/stream/bad-arguments", test_bad_arguments)
 {
 	for (WireForm form = 0; form < N_FORMS; form++) {
@@ -217,7 +218,7 @@ TEST("/stream/bad-arguments", test_bad_arguments)
 		gboolean framed = form < FORM_UNFRAMED_STRICT;
 		guint answered;
 
-		g_byte_array_append(body, (const guint8 *)"\x7f\0\1", 3); /* no type of a value */
+		g_byte_array_append(body, (const guint8 *)"\x7f\0\1", 3); /* an unknown type */
 		append_message(form, MESSAGE_CALL, body, client.in);
 		g_assert_cmpint(client_send(&client), ==, framed ? STREAM_MORE : STREAM_CLOSE);
 		g_assert_nonnull(memmem(client.out->data, client.out->len, "unknown type", 12));
@@ -230,13 +231,13 @@ TEST("/stream/bad-arguments", test_bad_arguments)
 	}
 }
 
-/* Bytes that are not Thrift are named, and the connection is closed as soon as they show. */
+/* Non-Thrift bytes are identified, and the connection is closed at once. */
 TEST("/stream/foreign", test_foreign)
 {
 	static const struct {
 		const char *bytes;
 		gsize length;
-		const char *reason; /* begins so */
+		const char *reason; /* prefix */
 		gboolean answered;
 		Counter counter;
 	} CASES[] = {
@@ -259,7 +260,7 @@ TEST("/stream/foreign", test_foreign)
 		{BYTES("\0\0\0\144get "), "a name with bytes", FALSE, COUNTER_BAD_THRIFT},
 		{BYTES("\0\0\0\144ge\0"), "a name with bytes", FALSE, COUNTER_BAD_THRIFT},
 		{BYTES("\0\0\1\1n"), "a name of more than 256 bytes", FALSE, COUNTER_BAD_THRIFT},
-		/* framed, and not there to its end */
+		/* framed and incomplete */
 		{BYTES("\0\0\0\144\0\0\0\020get "), "a name with bytes", FALSE, COUNTER_BAD_THRIFT},
 		{BYTES("\0\0\2\0\0\0\1\1"), "a name of more than 256 bytes", FALSE,
 		 COUNTER_BAD_THRIFT},
@@ -279,7 +280,7 @@ TEST("/stream/foreign", test_foreign)
 		for (; n < CASES[i].length && status == STREAM_MORE; n++)
 			status = stack_feed(client.stack, CASES[i].bytes + n, 1, client.out);
 		g_assert_cmpint(status, ==, STREAM_CLOSE);
-		g_assert_cmpuint(n, ==, CASES[i].length); /* no byte earlier */
+		g_assert_cmpuint(n, ==, CASES[i].length); /* not at an earlier byte */
 		g_assert_true(g_str_has_prefix(stack->reason, CASES[i].reason));
 		g_assert_cmpint(foreign_counter(stack->reason), ==, CASES[i].counter);
 		g_assert_true((client.out->len > 0) == CASES[i].answered);
@@ -288,13 +289,13 @@ TEST("/stream/foreign", test_foreign)
 	}
 }
 
-/* However the bytes come, the reason is the same. */
+/* The reason does not depend on how the bytes are split. */
 TEST("/stream/foreign-in-pieces", test_foreign_in_pieces)
 {
 	static const struct {
 		const char *bytes;
 		gsize length;
-		const char *reason; /* begins so; NULL: it may be Thrift */
+		const char *reason; /* prefix; NULL: the bytes can be Thrift */
 	} CASES[] = {
 		{BYTES("\x80\xce"
 		       "ddOPTIONS 1"),
@@ -323,7 +324,7 @@ TEST("/stream/foreign-in-pieces", test_foreign_in_pieces)
 	}
 }
 
-/* After a message that was understood the same bytes are not a foreign protocol. */
+/* After a valid message, the same bytes are not taken for another protocol. */
 TEST("/stream/foreign-later", test_foreign_later)
 {
 	g_auto(Client) client = client_new(TRUE, 10);
@@ -334,7 +335,7 @@ TEST("/stream/foreign-later", test_foreign_later)
 	g_assert_cmpstr(client.stack->reason, ==, "a name with bytes that no name has");
 }
 
-/* All IDs of the tick are drawn, and none may be drawn ahead. */
+/* Returns a client with two calls that must wait: all IDs of the tick are drawn. */
 static Client client_that_must_wait(gboolean fast)
 {
 	Client self = client_new(fast, 0);
@@ -346,8 +347,8 @@ static Client client_that_must_wait(gboolean fast)
 	return self;
 }
 
-/* A call that must wait leaves no trace, and is answered when its time has come; the calls after it
- * wait with it, and go on without its privileges. */
+/* A call that must wait changes nothing, and is answered when its wait is over. The calls after it
+ * wait, too, and do not share its quota. */
 TEST("/stream/parking", test_parking)
 {
 	g_auto(Client) client = client_that_must_wait(TRUE);
@@ -365,7 +366,7 @@ TEST("/stream/parking", test_parking)
 	g_assert_cmpint(client_send(&client), ==, STREAM_PARKED);
 	client_assert_ids(&client, 1, 0);
 
-	/* its turn; the second call waits after those others */
+	/* the first call may draw; the second one waits after the other connections */
 	stack->allowance.quota = 1;
 	g_assert_cmpint(client_send(&client), ==, STREAM_PARKED);
 	client_assert_ids(&client, 1, 1);
@@ -376,8 +377,8 @@ TEST("/stream/parking", test_parking)
 	client_assert_ids(&client, 1, 2);
 }
 
-/* After the last chance there is an answer, and it is an error; the call after it has not waited
- * yet, and may, unless the server is closing. */
+/* After its last chance, a call is answered with an error. The next call has not waited yet, so it
+ * may wait, unless the server is closing. */
 TEST("/stream/last-chance", test_last_chance)
 {
 	static const struct {
@@ -438,7 +439,7 @@ TEST("/stream/quota", test_quota)
 	}
 }
 
-/* Replies that the client does not take: it stops, and goes on later where it stopped. */
+/* If a client does not read its replies, the stream stops, and continues later at the same call. */
 TEST("/stream/full", test_full)
 {
 	g_auto(Client) client = client_new(TRUE, 10);

@@ -28,7 +28,8 @@ static void assert_ids(GHashTable *sums, const char *agent, guint64 expected)
 	g_assert_cmpuint(*ids, ==, expected);
 }
 
-/* As many agents as there may be have @expected each, and there is no other name. */
+/* Asserts that all possible agents have @expected IDs each, and that there is no other name except
+ * the one for all other agents. */
 static void assert_all_ids(GHashTable *sums, guint64 expected)
 {
 	g_assert_cmpuint(g_hash_table_size(sums), ==, AGENT_COUNTERS_MOST + 1);

@@ -5,7 +5,7 @@
 TEST("/health/alive", test_alive)
 {
 	static const struct {
-		gint64 check_ms; /* 0: the default, and put off for 60 s */
+		gint64 check_ms; /* 0: the default, postponed by 60 s */
 		gint64 ago_ms;
 		gboolean is_alive;
 	} CASES[] = {

@@ -93,7 +93,7 @@ TEST("/relay-batch/runs", test_runs)
 	}
 }
 
-/* Runs of two workers, or of another layout, are no batch. */
+/* Runs from two workers, or from another layout, are not a batch. */
 TEST("/relay-batch/strangers", test_strangers)
 {
 	const SnowflakeClientIdRun of_two[] = {{id_at(TICK, 4095), 1},

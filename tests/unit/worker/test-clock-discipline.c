@@ -15,7 +15,7 @@ typedef struct {
 	gint64 at_ms;
 	gint64 measured_ns; /* against an offset in force of 0 at the beginning */
 	ClockVerdict verdict;
-	gint64 clock_ns; /* the registry's, if it has one, read to a second around this */
+	gint64 clock_ns; /* registry's clock, if any, known to within a second */
 } Reading;
 
 typedef struct {
@@ -28,10 +28,12 @@ static const Case CASES[] = {
 	 {{0, MS - 1, CLOCK_AGREES, 0}, {100, 1 - MS, CLOCK_AGREES, 0}, {200, 0, CLOCK_AGREES, 0}}},
 	{"noise adds up against what is in force",
 	 {{0, MS * 6 / 10, CLOCK_AGREES, 0}, {100, MS * 12 / 10, CLOCK_STEPPED_FORWARD, 0}}},
-	{"back by the least", {{0, -MS, CLOCK_STEPPED_BACK, 0}, {100, -MS, CLOCK_AGREES, 0}}},
+	{"back by the smallest step",
+	 {{0, -MS, CLOCK_STEPPED_BACK, 0}, {100, -MS, CLOCK_AGREES, 0}}},
 	{"back by an hour", {{0, -HOUR, CLOCK_STEPPED_BACK, 0}, {100, -HOUR, CLOCK_AGREES, 0}}},
-	{"forward by the least", {{0, MS, CLOCK_STEPPED_FORWARD, 0}, {100, MS, CLOCK_AGREES, 0}}},
-	{"forward by the most", {{0, MAX_STEP, CLOCK_STEPPED_FORWARD, 0}}},
+	{"forward by the smallest step",
+	 {{0, MS, CLOCK_STEPPED_FORWARD, 0}, {100, MS, CLOCK_AGREES, 0}}},
+	{"forward by the largest step", {{0, MAX_STEP, CLOCK_STEPPED_FORWARD, 0}}},
 	{"forward by one more is held",
 	 {{0, MAX_STEP + 1, CLOCK_JUMPED, 0},
 	  {9999, MAX_STEP + 1, CLOCK_HELD, 0},
@@ -45,12 +47,12 @@ static const Case CASES[] = {
 	  {6100, HOUR, CLOCK_JUMPED, 0},
 	  {16000, HOUR, CLOCK_HELD, 0},
 	  {16100, HOUR, CLOCK_STEPPED_FORWARD, 0}}},
-	{"another jump begins anew",
+	{"another jump starts the wait again",
 	 {{0, HOUR, CLOCK_JUMPED, 0},
 	  {9000, 2 * HOUR, CLOCK_JUMPED, 0},
 	  {10000, 2 * HOUR, CLOCK_HELD, 0},
 	  {19000, 2 * HOUR, CLOCK_STEPPED_FORWARD, 0}}},
-	{"noise does not begin it anew",
+	{"noise does not start the wait again",
 	 {{0, HOUR, CLOCK_JUMPED, 0},
 	  {5000, HOUR + MS - 1, CLOCK_HELD, 0},
 	  {10000, HOUR - MS + 1, CLOCK_STEPPED_FORWARD, 0}}},
@@ -69,15 +71,15 @@ static gboolean is_last(const Case *one, guint i)
 	return i + 1 == G_N_ELEMENTS(one->readings) || (next->at_ms == 0 && next->measured_ns == 0);
 }
 
-/* With a registry that has a clock, which may move. */
+/* Cases with a registry that has a clock, which can move. */
 static const Case REFERRED[] = {
 	{"noise", {{0, MS - 1, CLOCK_AGREES, 0}, {100, 1 - MS, CLOCK_AGREES, 0}}},
 	{"noise, however far the registry's clock is",
 	 {{0, MS - 1, CLOCK_AGREES, HOUR},
 	  {100, 0, CLOCK_AGREES, -HOUR},
 	  {200, 0, CLOCK_AGREES, 0}}},
-	{"forward by the most", {{0, MAX_STEP + SECOND, CLOCK_STEPPED_FORWARD, 0}}},
-	{"back by the most", {{0, -MAX_STEP - SECOND, CLOCK_STEPPED_BACK, 0}}},
+	{"forward by the largest step", {{0, MAX_STEP + SECOND, CLOCK_STEPPED_FORWARD, 0}}},
+	{"back by the largest step", {{0, -MAX_STEP - SECOND, CLOCK_STEPPED_BACK, 0}}},
 	{"forward by one more is held, for as long as it takes",
 	 {{0, MAX_STEP + SECOND + 1, CLOCK_JUMPED, 0},
 	  {100, MAX_STEP + SECOND + 1, CLOCK_HELD, 0},
@@ -90,7 +92,7 @@ static const Case REFERRED[] = {
 	  {100100, -MAX_STEP - SECOND - 1, CLOCK_STEPPED_BACK, -1},
 	  {100200, -MAX_STEP - SECOND - 1, CLOCK_AGREES, -1}}},
 	{"an hour that the registry confirms", {{0, HOUR, CLOCK_STEPPED_FORWARD, HOUR}}},
-	{"an hour back that it confirms", {{0, -HOUR, CLOCK_STEPPED_BACK, -HOUR}}},
+	{"an hour back that the registry confirms", {{0, -HOUR, CLOCK_STEPPED_BACK, -HOUR}}},
 	{"a blip leaves no mark",
 	 {{0, HOUR, CLOCK_JUMPED, 0},
 	  {60000, HOUR, CLOCK_HELD, 0},
@@ -107,10 +109,10 @@ static const Case REFERRED[] = {
 	{"a small step, further away from a clock that differs, is held",
 	 {{0, SECOND, CLOCK_JUMPED, -MAX_STEP - SECOND},
 	  {100, -SECOND, CLOCK_STEPPED_BACK, -MAX_STEP - SECOND}}},
-	{"and one towards it that does not reach it", {{0, SECOND, CLOCK_JUMPED, HOUR}}},
+	{"a small step towards such a clock is held, too", {{0, SECOND, CLOCK_JUMPED, HOUR}}},
 };
 
-static void check(const Case *one, gboolean has_clock)
+static void check_case(const Case *one, gboolean has_clock)
 {
 	ClockDiscipline discipline = {0};
 	gint64 offset_ns = 0;
@@ -139,9 +141,9 @@ static void check(const Case *one, gboolean has_clock)
 TEST("/clock-discipline/cases", test_cases)
 {
 	for (guint c = 0; c < G_N_ELEMENTS(CASES); c++)
-		check(&CASES[c], FALSE);
+		check_case(&CASES[c], FALSE);
 	for (guint c = 0; c < G_N_ELEMENTS(REFERRED); c++)
-		check(&REFERRED[c], TRUE);
+		check_case(&REFERRED[c], TRUE);
 }
 
 /* What was held for want of a registry's clock is judged by it as soon as there is one. */

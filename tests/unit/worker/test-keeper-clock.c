@@ -50,7 +50,7 @@ TEST("/keeper-clock/outside", test_clock_outside)
 	}
 }
 
-/* Returns: the offset that is right */
+/* Moves the clock out of the layout's range. Returns: the correct offset */
 static gint64 leave_range(Server *server)
 {
 	gint64 offset_ns = system_clock_offset_ns(&server->clock);
@@ -73,7 +73,7 @@ TEST("/keeper-clock/outside-while-serving", test_clock_outside_while_serving)
 	last = server_draw_in_time(&server);
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
 
-	/* a hand-back needs no clock: the keeper does not wait for one */
+	/* the keeper hands back without waiting for a correct clock */
 	leave_range(&server);
 	g_assert_true(keeper_stop(server.keeper, 5000));
 	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
@@ -307,7 +307,7 @@ TEST("/keeper-clock/layout-ends-soon", test_layout_ends_soon)
 }
 
 /* The clock goes on by almost a day and by a day, in one step, which is believed in the end. */
-TEST("/keeper-clock/layout-end-is-told-once-a-day", test_layout_end_is_told_once_a_day)
+TEST("/keeper-clock/layout-end-is-logged-daily", test_layout_end_is_logged_daily)
 {
 	static const struct {
 		gint64 by_ns;

@@ -255,7 +255,7 @@ TEST("/keeper-workers/stopping", test_stopping)
 	server_stop(&none);
 	g_assert_null(get(&none, 0, TRUE, &error));
 	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED);
-	/* it does not ask, either */
+	/* a stopped keeper does not ask the registry */
 	lists = FAKE_GET(&none.fake, lists);
 	g_assert_null(get_quarantined(&none));
 	keeper_workers_ask(none.keeper);

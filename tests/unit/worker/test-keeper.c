@@ -92,7 +92,7 @@ TEST("/keeper/extension-fails", test_extension_fails)
 	g_assert_false(server_status(&server).extending_fails);
 	assert_logged(LOG_EXTEND_RECOVERED, 1, "failed_ms=");
 	g_assert_cmpint(logged_number(LOG_EXTEND_RECOVERED, "failures"), >=, 5);
-	/* from the first failure on; WAIT_FOR() looks once a millisecond */
+	/* failed_ms counts from the first failure; WAIT_FOR() checks once a millisecond */
 	failed_ms = (g_get_monotonic_time() - failed_us) / G_TIME_SPAN_MILLISECOND;
 	g_assert_cmpint(ABS(logged_number(LOG_EXTEND_RECOVERED, "failed_ms") - failed_ms), <=, 2);
 	g_assert_cmpint(server_draw_in_time(&server), >, before);
@@ -228,8 +228,8 @@ TEST("/keeper/never-started", test_never_started)
 	g_assert_cmpuint(server.fake.claims, ==, 0);
 }
 
-/* A call of the registry does not return, as on a disk that hangs: during an extension, or before
- * the keeper begins one. */
+/* A call to the registry does not return, as on a disk that hangs, either during an extension or
+ * before the keeper begins one. */
 TEST("/keeper/registry-hangs", test_registry_hangs)
 {
 	for (int upkeep_hangs = FALSE; upkeep_hangs <= TRUE; upkeep_hangs++) {
@@ -245,8 +245,8 @@ TEST("/keeper/registry-hangs", test_registry_hangs)
 		g_assert_cmpint(server_tick(&server), >, FAKE_GET(&server.fake, end_tick));
 		g_assert_cmpint(FAKE_GET(&server.fake, under_way), ==,
 				upkeep_hangs ? REGISTRY_NONE : REGISTRY_EXTEND);
-		/* without an extension, a server cannot tell this from a pause of the whole
-		 * process: calls wait as long as they may */
+		/* without an extension, this looks like a pause of the whole process, so calls wait
+		 * up to max-wait */
 		g_assert_cmpint(keeper_demand(server.keeper), ==, upkeep_hangs ? 0 : 1000);
 		g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 0);
 		if (!upkeep_hangs)
@@ -263,8 +263,8 @@ TEST("/keeper/registry-hangs", test_registry_hangs)
 	}
 }
 
-/* A claim that was written long before it is known: who hears of it finds a server that serves, for
- * nobody tells again. */
+/* The keeper learns about its claim long after the write. When it reports the state "serving", the
+ * server must be able to serve, because it reports a state only once. */
 TEST("/keeper/claim-takes-longer-than-its-reservation",
      test_claim_takes_longer_than_its_reservation)
 {
@@ -304,10 +304,10 @@ TEST("/keeper/hand-back-hangs", test_hand_back_hangs)
 	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 1);
 }
 
-/* A registry that takes its time */
+/* A slow registry */
 
-/* The end was computed when it began. So when the next one is due counts from there, or less than
- * three quarters would be in hand. */
+/* The end is computed when the extension begins. The next extension is due from then on; otherwise
+ * less than three quarters of the reservation would be left. */
 TEST("/keeper/extension-is-confirmed-late", test_extension_is_confirmed_late)
 {
 	g_auto(Server) server;
@@ -338,7 +338,7 @@ static void check_stops_while_claiming(int cancel_code)
 	server_start(&server);
 	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_CLAIM);
 	if (cancel_code == WORKS) {
-		/* the hand-back is to be answered */
+		/* the registry must answer the hand-back */
 		g_assert_false(keeper_stop(server.keeper, 0));
 		WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_HAND_BACK);
 		fake_registry_go_on(&server.fake);
@@ -349,7 +349,7 @@ static void check_stops_while_claiming(int cancel_code)
 	g_assert_cmpuint(server.fake.claims, ==, 1);
 	assert_logged(LOG_STATE, 1, "from=starting to=stopped");
 	error = keeper_error(server.keeper);
-	g_assert_no_error(error); /* to be asked to stop is none */
+	g_assert_no_error(error); /* a request to stop is no error */
 	g_assert_cmpuint(server.fake.hand_backs, ==, cancel_code == WORKS);
 	if (cancel_code == WORKS) {
 		g_assert_cmpint(server.fake.last_tick, ==,
@@ -364,7 +364,8 @@ TEST("/keeper/stops-while-claiming", test_stops_while_claiming)
 	check_stops_while_claiming(WORKS);
 }
 
-/* Who must answer is away: that is waited for as long as the stop may take, and ends in order. */
+/* The registry does not answer. The keeper waits as long as the stop may take, and stops cleanly.
+ */
 TEST("/keeper/hand-back-is-given-up", test_hand_back_is_given_up)
 {
 	enum { STOP_MS = 300, ROUND_MS = 100 };
@@ -385,7 +386,7 @@ TEST("/keeper/hand-back-is-given-up", test_hand_back_is_given_up)
 	assert_logged(LOG_HAND_BACK_FAILED, 1, "meaning=\"nobody has the worker ID until then");
 }
 
-/* A registry without cancel, or one that is past the point: the stop waits. */
+/* The stop waits if the registry does not support cancel, or can no longer cancel. */
 TEST("/keeper/stop-waits", test_stop_waits)
 {
 	g_auto(Server) server;
@@ -409,7 +410,7 @@ TEST("/keeper/stop-waits", test_stop_waits)
 	g_assert_cmpuint(server.fake.cancels, ==, 0);
 }
 
-/* By itself the keeper looks at the clock ten times a second, and no more often. */
+/* The keeper polls as often as the registry requires. */
 TEST("/keeper/polls-in-time", test_polls_in_time)
 {
 	enum { POLLS = 100 };
@@ -426,7 +427,7 @@ TEST("/keeper/polls-in-time", test_polls_in_time)
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
 }
 
-/* What was written long ago has less in hand, and is extended the sooner. */
+/* A reservation that was written long ago has less time left, so it is extended sooner. */
 TEST("/keeper/claim-is-confirmed-late", test_claim_is_confirmed_late)
 {
 	g_auto(Server) server;
@@ -453,8 +454,7 @@ static gint64 now_tick(const Server *server)
 	return layout_tick_at(&SLOW, clock_now_ms(&server->clock.clock));
 }
 
-/* A reservation has as many ticks as cover its length, and is extended when a quarter of that has
- * passed. */
+/* A reservation has enough ticks for its length, and is extended after a quarter of the length. */
 TEST("/keeper/ticks/lengths", test_lengths_in_ticks)
 {
 	static const struct {
@@ -474,19 +474,19 @@ TEST("/keeper/ticks/lengths", test_lengths_in_ticks)
 
 		claimed_us = g_get_monotonic_time();
 		WAIT_FOR(FAKE_GET(&server.fake, extensions) == 1);
-		/* another tick may have begun since */
+		/* another tick can have begun since */
 		g_assert_cmpint(FAKE_GET(&server.fake, asked_end_tick), >=,
 				now_tick(&server) + CASES[i].ticks - 1);
 		g_assert_cmpint(FAKE_GET(&server.fake, asked_end_tick), <=,
 				now_tick(&server) + CASES[i].ticks);
-		/* the clock may be anywhere in a tick */
+		/* the claim can be anywhere in a tick */
 		g_assert_cmpint(ABS(g_get_monotonic_time() - claimed_us -
 				    CASES[i].length_ms * G_TIME_SPAN_MILLISECOND / 4),
 				<=, TICK_MS * G_TIME_SPAN_MILLISECOND);
 	}
 }
 
-/* The last ID may be ahead by 10 ms, which is no tick. */
+/* The last ID can be ahead by 10 ms, which is less than a tick. */
 TEST("/keeper/ticks/reclaims", test_reclaims_in_ticks)
 {
 	g_auto(Server) server;
@@ -496,7 +496,7 @@ TEST("/keeper/ticks/reclaims", test_reclaims_in_ticks)
 	server.reclaim = TRUE;
 	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 60000;
 	server_start_serving(&server);
-	/* until the keeper looks at the system's clock again */
+	/* this offset is in force until the keeper reads the system clock again */
 	offset_ns = system_clock_offset_ns(&server.clock);
 	system_clock_set_offset_ns(&server.clock, offset_ns + 3 * TICK_MS * CLOCK_NS_PER_MS);
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_OK);
@@ -505,7 +505,7 @@ TEST("/keeper/ticks/reclaims", test_reclaims_in_ticks)
 	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 1);
 }
 
-/* What those who watch a server are told of it */
+/* The status that a server reports */
 
 TEST("/keeper-status/before-and-length", test_before_and_length)
 {
@@ -526,13 +526,13 @@ TEST("/keeper-status/before-and-length", test_before_and_length)
 	WAIT_FOR(server_status(&server).reservation_ms == 400);
 	server_draw_until_extended(&server, 2);
 	WAIT_FOR(server_status(&server).reservation_ms == 1000);
-	/* nobody asks any more: it lapses */
+	/* no client asks for IDs, so the reservation lapses */
 	WAIT_FOR(server_status(&server).reserved_until_ms == 0);
 	g_assert_cmpint(server_status(&server).reservation_ms, ==, 0);
 	g_assert_false(server_status(&server).extending_fails);
 }
 
-/* With the lease its extension has ended, too. */
+/* When the lease ends, its extension no longer fails. */
 TEST("/keeper-status/extending-fails-to-the-end", test_extending_fails_to_the_end)
 {
 	static const struct {
@@ -540,8 +540,8 @@ TEST("/keeper-status/extending-fails-to-the-end", test_extending_fails_to_the_en
 		int code;
 		gboolean lost, stops, fails;
 	} CASES[] = {
-		{"for ever", REGISTRY_ERROR_FATAL, FALSE, FALSE, TRUE},
-		{"the record is another's", REGISTRY_ERROR_FAILED, TRUE, FALSE, FALSE},
+		{"the registry fails for good", REGISTRY_ERROR_FATAL, FALSE, FALSE, TRUE},
+		{"another server has the record", REGISTRY_ERROR_FAILED, TRUE, FALSE, FALSE},
 		{"the server stops", REGISTRY_ERROR_FAILED, FALSE, TRUE, FALSE},
 	};
 
@@ -563,7 +563,7 @@ TEST("/keeper-status/extending-fails-to-the-end", test_extending_fails_to_the_en
 	}
 }
 
-/* A disk that hangs, a ZooKeeper that is silent. */
+/* An extension hangs, for example on a disk or on a silent ZooKeeper. */
 TEST("/keeper-status/extending-hangs", test_extending_hangs)
 {
 	g_auto(Server) server;
@@ -582,7 +582,7 @@ TEST("/keeper-status/extending-hangs", test_extending_hangs)
 	WAIT_FOR(!server_status(&server).extending_fails);
 }
 
-/* A claim or a hand-back that hangs is none. */
+/* A claim or a hand-back that hangs is not a failing extension. */
 TEST("/keeper-status/others-hang", test_others_hang)
 {
 	g_auto(Server) server;
@@ -600,7 +600,7 @@ TEST("/keeper-status/others-hang", test_others_hang)
 	g_assert_false(server_status(&server).extending_fails);
 }
 
-/* Once there is a word from the registry, by the clock as it is now. */
+/* The skew is known after the registry's first answer, and relates to the current clock. */
 TEST("/keeper-status/registry-clock", test_registry_clock)
 {
 	static const gint64 AHEAD_MS[] = {0, 7, -7, 20000, -3600000};
@@ -620,7 +620,7 @@ TEST("/keeper-status/registry-clock", test_registry_clock)
 	}
 }
 
-/* What the registry says of itself and of others. */
+/* The status includes the registry's session and the skew of the peers. */
 TEST("/keeper-status/registry", test_registry)
 {
 	static const struct {

@@ -11,10 +11,10 @@
 
 #define DATACENTER_ID 3
 #define TIMEOUT_MS    3600000 /* longer than a test waits */
-#define SHORT_MS      200     /* of checks that time out */
+#define SHORT_MS      200     /* for checks that must time out */
 #define MAX_SKEW_MS   10000
-#define AHEAD_MS      3600000 /* the peers' clocks, of ours */
-#define TOLERATED_MS  30000   /* a machine that is busy */
+#define AHEAD_MS      3600000 /* from our clock to the peers' clocks */
+#define TOLERATED_MS  30000   /* delay on a busy machine */
 
 /* Counts the calls of done() or wake(). */
 typedef struct {
@@ -33,7 +33,7 @@ static void signal_note(gpointer user_data)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-/* Waits for the next call, unless there was one since the last wait. */
+/* Waits for the next call. Returns at once if a call came since the last wait. */
 static void signal_take(Signal *self)
 {
 	struct timespec limit = {.tv_sec = g_get_real_time() / G_USEC_PER_SEC + HANG_GUARD_S};
@@ -107,7 +107,7 @@ static void asker_add(Asker *self, const char *address, const char *nonce, gint 
 	g_ptr_array_add(self->peers, peer_new(address, nonce, worker_id));
 }
 
-TEST("/peer-check/nobody-to-ask", test_nobody_to_ask)
+TEST("/peer-check/no-peers", test_no_peers)
 {
 	g_auto(Asker) asker;
 	g_auto(PeerReport) report = {0};
@@ -119,7 +119,7 @@ TEST("/peer-check/nobody-to-ask", test_nobody_to_ask)
 	g_assert_false(report.clocks_known);
 }
 
-/* A server of datacenter 3 with worker ID 7 and the nonce "nonce-7". */
+/* Answers as a server in datacenter 3 with worker ID 7 and the nonce "nonce-7". */
 static FakeNext answer_as_server(const FakeRequest *request, GByteArray *out,
 				 gpointer nothing G_GNUC_UNUSED)
 {
@@ -142,7 +142,7 @@ TEST("/peer-check/servers-that-agree", test_servers_that_agree)
 
 	asker_init(&asker);
 	asker_add(&asker, address, "nonce-7", -1);
-	asker_add(&asker, address, "nonce-6", 9); /* a port that another server has now */
+	asker_add(&asker, address, "nonce-6", 9); /* another server uses the port now */
 	/* more than there are threads */
 	for (guint i = 0; i < 60; i++)
 		asker_add(&asker, address, "nonce-7", 7);
@@ -167,7 +167,7 @@ static FakeNext answer_as_of_2010(const FakeRequest *request, GByteArray *out, g
 	return FAKE_KEEP;
 }
 
-/* A number that no clock shows, as the answer to everything. */
+/* Answers all calls with a number that no correct clock has. */
 static FakeNext answer_extreme(const FakeRequest *request, GByteArray *out, gpointer number)
 {
 	if (strcmp(request->method, "get_worker") == 0)
@@ -186,11 +186,11 @@ TEST("/peer-check/contradictions", test_contradictions)
 		guint datacenter_id;
 		gint worker_id;
 		gint64 ahead_ms;
-		const char *message; /* of the last contradiction; NULL: none */
+		const char *message; /* text of the last contradiction; NULL: none */
 	} CASES[] = {
 		{answer_as_server, NULL, 3, 8, 0, " says 7, its claim says 8; "},
 		{answer_as_server, NULL, 4, 7, 0, " says 3, its claim is in datacenter 4, "},
-		/* both clocks are read within the hang guard of each other */
+		/* HANG_GUARD_MS limits the time between the two readings */
 		{answer_as_server, NULL, 3, 7, 3600000, " ms ahead of the median of 1 servers "},
 		{answer_as_server, NULL, 3, 7, -3600000, " ms behind the median of 1 servers "},
 		{answer_as_of_2010, "", 3, 7, 0, NULL},
@@ -331,9 +331,9 @@ TEST("/peer-check/free-neither-waits-nor-reports", test_free_neither_waits_nor_r
 	g_assert_cmpuint(asker.done.n, ==, 0);
 }
 
-/* The clocks of those that a list names */
+/* The clocks of the peers in a list */
 
-/* As a server of 2010 with a clock that is ahead. */
+/* Answers as a legacy server whose clock is ahead. */
 static FakeNext answer_ahead(const FakeRequest *request, GByteArray *out, gpointer has_ids)
 {
 	if (strcmp(request->method, "get_timestamp") != 0)
@@ -366,7 +366,7 @@ static void registration_free(Registration *self)
 }
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Registration, registration_free)
 
-static void add(Registration *self, gint datacenter_id, const char *address, const char *nonce)
+static void add_peer(Registration *self, gint datacenter_id, const char *address, const char *nonce)
 {
 	Worker *worker = g_new0(Worker, 1);
 
@@ -377,7 +377,7 @@ static void add(Registration *self, gint datacenter_id, const char *address, con
 	g_ptr_array_add(self->registry.workers, worker);
 }
 
-static void ask(Registration *self)
+static void ask_clocks(Registration *self)
 {
 	zookeeper_peer_clocks_ask(self);
 	if (self->peers.clocks == NULL)
@@ -387,20 +387,20 @@ static void ask(Registration *self)
 	g_assert_null(self->peers.clocks);
 }
 
-TEST("/peer-clocks/who-is-asked", test_who_is_asked)
+TEST("/peer-clocks/which-peers", test_which_peers)
 {
 	static const struct {
 		const char *name;
 		gint datacenter_id;
 		const char *nonce;
 		guint n;
-		guint asked; /* at most */
+		guint asked; /* at most this number of peers */
 	} CASES[] = {
-		{"nobody", DATACENTER_ID, "other", 0, 0},
-		{"one", DATACENTER_ID, "other", 1, 1},
+		{"no peer", DATACENTER_ID, "other", 0, 0},
+		{"one peer", DATACENTER_ID, "other", 1, 1},
 		{"itself", DATACENTER_ID, "mine", 1, 0},
-		{"of another datacenter", 2, "other", 1, 0},
-		{"many", DATACENTER_ID, "other", 20, 16},
+		{"a peer in another datacenter", 2, "other", 1, 0},
+		{"many peers", DATACENTER_ID, "other", 20, 16},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
@@ -412,12 +412,13 @@ TEST("/peer-clocks/who-is-asked", test_who_is_asked)
 		g_autoptr(Registration) self = registration_new(&clock);
 
 		g_test_message("%s", CASES[i].name);
-		self->registry.peers.known = TRUE; /* as they were before */
+		self->registry.peers.known = TRUE; /* from an earlier report */
 		for (guint j = 0; j < CASES[i].n; j++)
-			add(self, CASES[i].datacenter_id, fake_server_text(server), CASES[i].nonce);
-		add(self, DATACENTER_ID, "", "nowhere");
-		ask(self);
-		/* it serves one after the other, for which a second may be too short */
+			add_peer(self, CASES[i].datacenter_id, fake_server_text(server),
+				 CASES[i].nonce);
+		add_peer(self, DATACENTER_ID, "", "nowhere");
+		ask_clocks(self);
+		/* a second can be too short, as the server serves one connection at a time */
 		g_assert_cmpuint(fake_server_connections(server), <=, CASES[i].asked);
 		g_assert_cmpint(self->registry.peers.known, ==, CASES[i].asked > 0);
 		if (CASES[i].asked > 0)
@@ -427,7 +428,7 @@ TEST("/peer-clocks/who-is-asked", test_who_is_asked)
 	}
 }
 
-/* However often there are lists. */
+/* The clocks are read every 30 s, even if lists arrive more often. */
 TEST("/peer-clocks/how-often", test_how_often)
 {
 	g_autoptr(FakeServer) server = fake_server_new(answer_ahead, (gpointer) "");
@@ -437,15 +438,15 @@ TEST("/peer-clocks/how-often", test_how_often)
 
 	g_autoptr(Registration) self = registration_new(&clock);
 
-	add(self, DATACENTER_ID, fake_server_text(server), "other");
+	add_peer(self, DATACENTER_ID, fake_server_text(server), "other");
 	for (guint second = 0; second <= 60; second += 5) {
 		self->facts.now_us = 1 + second * G_USEC_PER_SEC;
-		ask(self);
+		ask_clocks(self);
 		g_assert_cmpuint(fake_server_connections(server), ==, 1 + second / 30);
 	}
 }
 
-/* Whatever somebody says. */
+/* An extreme clock does not overflow. */
 TEST("/peer-clocks/extremes", test_extremes)
 {
 	static const gint64 FURTHEST_MS[] = {G_MININT64 / 4, G_MAXINT64 / 4};

@@ -103,7 +103,7 @@ static void make_huge(const char *path)
 	g_assert_no_errno(truncate(path, G_GINT64_CONSTANT(4) << 30));
 }
 
-/* A file that somebody else has put there is neither followed nor waited for. */
+/* A special file, link or huge file in the directory is neither followed nor waited for. */
 TEST("/state-directory/planted", test_planted)
 {
 	static const struct {
@@ -259,7 +259,7 @@ TEST("/state-directory/locked", test_locked)
 	g_assert_true(state_directory_replace(directory, NAME, NULL, "one", NULL, NULL));
 }
 
-/* Not while somebody has the lock: what is there may be about to get its name. */
+/* Nothing is removed while another process has the lock, because it may be renaming a new file. */
 TEST("/state-directory/clean", test_clean)
 {
 	g_autoptr(StateFixture) fixture = state_fixture_new();
