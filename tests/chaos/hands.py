@@ -19,6 +19,9 @@ BACKED_UP_S = 4    # time from a backup to the restore
 NAME_DELAY_S = 1.5
 ENDS = {"kill": signal.SIGKILL, "restart": signal.SIGTERM}
 QUARANTINE_TRIES = 3
+# Errors after which the command is repeated: the ensemble, which was restored a moment ago, is lost
+# again, or has not yet ended the sessions of servers that cannot reach it.
+AGAIN = ("the connection is lost", "of the servers live")
 
 
 class Hands:
@@ -248,7 +251,7 @@ class Hands:
             done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True,
                                   timeout=HANG_GUARD_S)
             self.note(f"quarantine: {(done.stdout + done.stderr).strip().splitlines()[-1:]}")
-            if "the connection is lost" not in done.stderr:
-                break  # else an ensemble that has just come back is away again: say it again
+            if not any(words in done.stderr for words in AGAIN):
+                break
         if done.returncode != 0:
             raise AssertionError(f"snowflakectl ended with {done.returncode}: {done.stderr}")

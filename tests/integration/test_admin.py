@@ -7,7 +7,8 @@ import time
 
 import audit
 from admin import DRAWING, JSON, LISTEN, OTHERS, TEXT, Admin
-from harness import Parts, ServerTest, dead_address, run_together, scaled, wait_for
+from harness import (HANG_GUARD_S, Parts, ServerTest, dead_address, run_together, scaled,
+                     wait_for)
 from wire import STRICT
 
 NAMES_OF_2010 = {"ids_generated", "ids_generated_good", "exceptions", "scribe_enqueue_failures"}
@@ -256,7 +257,8 @@ class Listening(AdminTest):
                                 ("localhost:0", "127.0.0.1")):
             with self.subTest(listen):
                 server = self.start("--admin-listen", listen)
-                connection = http.client.HTTPConnection(connect, server.admin_address[1], 10)
+                connection = http.client.HTTPConnection(connect, server.admin_address[1],
+                                                        HANG_GUARD_S)
                 connection.request("GET", "/readyz")
                 self.assertEqual(connection.getresponse().status, 200)
                 connection.close()

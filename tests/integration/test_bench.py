@@ -67,8 +67,8 @@ class Counts(BenchTest):
     def test_check_finds_nothing_wrong(self):
         server = self.start()
         for call in ("get_id", "get_ids", "get_id_runs"):
-            report = self.bench(server, "--check", "--duration", 0.2, "--warmup", 0, "--call", call,
-                                "--in-flight", 8, "--threads", 2)
+            report = self.bench(server, "--check", "--calls", 1000, "--call", call, "--in-flight",
+                                8, "--threads", 2)
             self.assertEqual((report["check"]["duplicates"], report["check"]["out_of_order"]),
                              (0, 0))
             self.assertGreater(report["check"]["checked"], 100)
@@ -133,14 +133,14 @@ class Failures(BenchTest):
 
 class Report(BenchTest):
     def test_what_is_printed(self):
-        done = execute(*bench_command(self.start(), "--duration", 0.1, "--warmup", 0, "--check"))
+        done = execute(*bench_command(self.start(), "--calls", 100, "--check"))
         self.assertEqual((done.returncode, done.stderr), (0, ""), done)
         self.assertEqual(re.findall(r"^(\w+(?: CPU)?) ", done.stdout, re.MULTILINE),
                          ["server", "load", "calls", "IDs", "errors", "outages", "latency",
                           "load CPU", "check"])
 
     def test_the_json(self):
-        report = self.bench(self.start(), "--duration", 0.1, "--warmup", 0.3, "--threads", 2)
+        report = self.bench(self.start(), "--duration", 2, "--warmup", 0.3, "--threads", 2)
         self.assertEqual(
             {"server", "call", "framing", "protocol", "connections", "in_flight", "threads",
              "idle_connections", "loop", "duration_s", "warmup_s", "interrupted", "calls",

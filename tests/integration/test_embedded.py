@@ -104,10 +104,10 @@ class Embedded(ZooKeeperTest):
         servers = [self.member("--layout", ONE_BIT), self.member("--layout", ONE_BIT)]
         for options, code, words in (
                 (("--layout", ONE_BIT), embedded.UNAVAILABLE,
-                 "no worker ID within 1000 ms: no worker ID of datacenter "
+                 "no worker ID within 5000 ms: no worker ID of datacenter "
                  rf"{DATACENTER} is free: 2 are held \(worker 0 by 127.0.0.1:\d+, worker 1 by "),
                 ((), embedded.FAILED, "layout")):
-            node = self.node(*options, ready=False, start_timeout_ms=1000)
+            node = self.node(*options, ready=False, start_timeout_ms=5000)
             failed = node.wait_event("failed")
             node.expect_end = True
             self.assertEqual(failed.fields["code"], str(code))

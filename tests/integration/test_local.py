@@ -105,7 +105,7 @@ class Serving(LocalTest):
 
     def test_the_tool(self):
         self.serve()
-        done = subprocess.run([SNOWFLAKECTL, "--server", self.address, "bench", "--duration", "0.1",
+        done = subprocess.run([SNOWFLAKECTL, "--server", self.address, "bench", "--calls", "100",
                                "--connections", "3", "--check"], env=CTL_ENVIRONMENT,
                               capture_output=True, text=True, check=True)
         self.assertIn("no duplicates", done.stdout)

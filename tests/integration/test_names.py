@@ -43,7 +43,7 @@ class FirstStart(Names):
         names = self.names()
         names.names = ()
         server = self.launch("--zookeeper", f"{NAMES[0]}:1,{NAMES[1]}:2", "--datacenter-id", 3,
-                             "--connect-timeout", 1500, wrapper=names.wrapper())
+                             "--connect-timeout", 4000, wrapper=names.wrapper())
         self.assert_refused(server, 1, "event=failed", "its name cannot be looked up", *NAMES)
         self.assertEqual(server.count_events("zookeeper-names-unknown"), 1, server.log)
 

@@ -38,13 +38,13 @@ class Parking(ServerTest):
 
     def test_in_order_of_arrival(self):
         self.start()
-        asked = []
-        for number in range(12):
-            connection = self.connect()
-            count = PER_TICK if number % 3 else 1
+        asked = [(self.connect(), PER_TICK if number % 3 else 1) for number in range(12)]
+        for connection, _ in asked:
+            connection.call(STRICT, "get_timestamp")
+        self.server.pause()  # so that all calls arrive within one tick
+        for connection, count in asked:
             connection.send(STRICT.call("get_ids", "good", count))
-            self.settle()
-            asked.append((connection, count))
+        self.server.resume()
         answers = [connection.reply(STRICT).success for connection, _ in asked]
         self.assertEqual([len(answer) for answer in answers], [count for _, count in asked])
         singles = [answer[0] for answer in answers if len(answer) == 1]
@@ -78,8 +78,11 @@ class Parking(ServerTest):
         """Forty connections want 64 ticks' worth; what is not there in 300 ms is refused."""
         self.start("--max-wait", 300)
         connections = [self.connect() for _ in range(40)]
+        self.settle()
+        self.server.pause()  # so that all calls arrive within one or two ticks
         for connection in connections:
             connection.send(STRICT.call("get_ids", "good", PER_TICK))
+        self.server.resume()
         replies = [connection.reply(STRICT) for connection in connections]
         refused = [reply.value.worker for reply in replies if reply.value.success is None]
         served = [reply.value.success for reply in replies if reply.value.success is not None]

@@ -189,7 +189,7 @@ class Watching(RegistryTest):
             server = Told()
             registry.claim(0, server.address, 0, server.said.nonce)
             registry.claim(0, dead_address(self), 1)
-            with Watch("--zookeeper", own.connect_string + registry.root, "--timeout", 500,
+            with Watch("--zookeeper", own.connect_string + registry.root, "--timeout", 4000,
                        "--json", "workers", "--watch") as watch:
                 self.assertEqual([each["hearsay"] for each in watch.next_list()], [False, False])
                 own.kill()
@@ -246,7 +246,7 @@ class Watching(RegistryTest):
             registry = self.registry_in(own)
             self.hosts = own.connect_string + registry.root
             registry.make_datacenter(0)
-            with self.watch("--timeout", 500, "--json", "workers", "--watch") as watch:
+            with self.watch("--timeout", 4000, "--json", "workers", "--watch") as watch:
                 self.assertEqual(watch.next_list(), [])
                 own.kill()
                 self.assertIn("trying again", watch.next_line(watch.complaints))

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import znodes
-from harness import SANITIZED, SNOWFLAKECTL, wait_for
+from harness import HANG_GUARD_S, SANITIZED, SNOWFLAKECTL, wait_for
 from proxy import CREATE_2, GET_CHILDREN, GET_DATA
 from wire import STRICT
 from zookeeper import Standalone
@@ -253,7 +253,7 @@ class Lies(ZooKeeperTest):
                 done = subprocess.run(
                     [SNOWFLAKECTL, "--timeout", "30000", "--zookeeper",
                      self.way.connect_string + self.root, "workers"],
-                    check=False, capture_output=True, text=True, timeout=60)
+                    check=False, capture_output=True, text=True, timeout=HANG_GUARD_S)
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertIn("its answer makes no sense", done.stderr)
                 self.assertEqual(len(done.stderr.splitlines()), 1)

@@ -145,15 +145,17 @@ TEST("/log/repeats", test_repeats)
 		gint64 begin_us = g_get_monotonic_time();
 		g_autofree char *line = NULL;
 		g_autofree char *pattern = NULL;
+		g_autofree char *suppressed = NULL;
 		guint before;
 
 		capture_begin();
 		line = second_line(LIMITED[i], &before);
 		g_strfreev(capture_end());
 		g_assert_cmpint(g_get_monotonic_time() - begin_us, >=, G_USEC_PER_SEC);
-		pattern = g_strdup_printf(
-			".* event=(connection-closed|accept-failed) n=%u suppressed=%u", before,
-			before - 1);
+		/* No line is suppressed if the machine stalls for that long after the first. */
+		suppressed = before > 1 ? g_strdup_printf(" suppressed=%u", before - 1) : NULL;
+		pattern = g_strdup_printf(".* event=(connection-closed|accept-failed) n=%u%s",
+					  before, suppressed != NULL ? suppressed : "");
 		assert_matches(line, pattern);
 	}
 }
@@ -162,14 +164,13 @@ TEST("/log/repeats", test_repeats)
  * is told twice. */
 TEST("/log/repeats-end", test_repeats_end)
 {
-	gint64 limit_us = g_get_monotonic_time() + HANG_GUARD_US;
-	gint64 last_us;
+	gint64 begin_us = g_get_monotonic_time();
+	gint64 limit_us = begin_us + HANG_GUARD_US;
 	g_auto(GStrv) lines = NULL;
 
 	capture_begin();
 	for (guint i = 0; i < 5; i++)
 		log_event(LOG_SIGNAL_IGNORED, log_number("n", i));
-	last_us = g_get_monotonic_time();
 	do {
 		g_assert_cmpint(g_get_monotonic_time(), <, limit_us);
 		poll(NULL, 0, 10);
@@ -177,7 +178,7 @@ TEST("/log/repeats-end", test_repeats_end)
 		g_strfreev(lines);
 		lines = captured_lines();
 	} while (g_strv_length(lines) < 2);
-	g_assert_cmpint(g_get_monotonic_time() - last_us, >=, G_USEC_PER_SEC / 2);
+	g_assert_cmpint(g_get_monotonic_time() - begin_us, >=, G_USEC_PER_SEC);
 	log_tell_suppressed();
 	g_assert_false(g_main_context_pending(NULL));
 	g_strfreev(lines);

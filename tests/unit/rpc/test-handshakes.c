@@ -123,14 +123,16 @@ static void await_failed(const Fixture *self, guint64 failed)
 	}
 }
 
-/* A newcomer of whom this end is the client's. */
-static int add_newcomer_with(Fixture *self, TlsContext *context)
+/* Adds a connection whose client has already sent @sent (nullable). Returns the client's end. */
+static int add_newcomer_with(Fixture *self, TlsContext *context, const GByteArray *sent)
 {
 	InboxConnection newcomer = {0};
 	int fds[2];
 
 	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), ==,
 			0);
+	if (sent != NULL)
+		g_assert_cmpint(send(fds[1], sent->data, sent->len, 0), ==, sent->len);
 	newcomer.fd = fds[0];
 	newcomer.tls = tls_stream_new_server(context, fds[0]);
 	g_assert_nonnull(newcomer.tls);
@@ -140,7 +142,7 @@ static int add_newcomer_with(Fixture *self, TlsContext *context)
 
 static int add_newcomer(Fixture *self)
 {
-	return add_newcomer_with(self, server_context);
+	return add_newcomer_with(self, server_context, NULL);
 }
 
 static void await(int fd, short events)
@@ -257,14 +259,19 @@ TEST("/handshakes/failures", test_failures)
 	fixture_end(&self, 0, 3);
 }
 
-/* Sends the first part of a handshake; the client reads no answer yet. */
-static void send_half(int fd)
+/* Returns the first part of a handshake; the client reads no answer yet. */
+static GByteArray *half_new(void)
 {
 	g_auto(Line) line = line_new(NULL, client_context, NULL);
-	g_autoptr(GByteArray) hello = NULL;
 
 	g_assert_cmpint(tls_stream_shake_hands(line.streams[LINE_CLIENT]), ==, -1);
-	hello = line_take(&line, LINE_CLIENT);
+	return line_take(&line, LINE_CLIENT);
+}
+
+static void send_half(int fd)
+{
+	g_autoptr(GByteArray) hello = half_new();
+
 	g_assert_cmpint(send(fd, hello->data, hello->len, 0), ==, hello->len);
 }
 
@@ -295,11 +302,11 @@ TEST("/handshakes/half", test_half)
 TEST("/handshakes/time", test_time)
 {
 	Fixture self = fixture_new(SHORT_MS);
+	g_autoptr(GByteArray) hello = half_new();
 	gint64 began_us = g_get_monotonic_time();
 	int silent = add_newcomer(&self);
-	int half = add_newcomer(&self);
+	int half = add_newcomer_with(&self, server_context, hello);
 
-	send_half(half);
 	assert_hung_up(silent);
 	g_assert_cmpint(g_get_monotonic_time() - began_us, >=, SHORT_MS * 1000);
 	assert_hung_up(half);
@@ -463,7 +470,7 @@ TEST("/handshakes/context-is-replaced", test_context_is_replaced)
 	g_autoptr(TlsContext) of_first = tls_context_new_client(first, NULL, NULL, NULL);
 	g_autoptr(TlsContext) of_second = tls_context_new_client(second, NULL, NULL, NULL);
 	Fixture self = fixture_new(LONG_MS);
-	int silent = add_newcomer_with(&self, context);
+	int silent = add_newcomer_with(&self, context, NULL);
 	Line half = line_new(context, of_first, NULL);
 	g_autoptr(GByteArray) hello = NULL;
 	int newcomer;
@@ -475,7 +482,7 @@ TEST("/handshakes/context-is-replaced", test_context_is_replaced)
 	await(half.far[LINE_SERVER], POLLIN); /* the server's part */
 	tls_context_unref(context);
 	context = tls_context_new_server(second, second, NULL, NULL);
-	newcomer = add_newcomer_with(&self, context);
+	newcomer = add_newcomer_with(&self, context, NULL);
 	tls_context_unref(context);
 	assert_served_by(newcomer, of_second);
 	line_carry(&half, LINE_ALL);
