@@ -776,8 +776,9 @@ TEST("/load-driver/lanes/due", due_calls_wait_for_a_connection)
 	g_assert_cmpuint(tally->made_again, >=, 4);
 }
 
-/* With 50 connections that answer, each pause is 10 ms or less, plus what a busy machine adds. If the
- * pauses grew, the fifth and later ones would be 50 ms or more. The shortest of them shows which. */
+/* With 50 connections that answer, each pause is 10 ms or less, plus what a busy machine adds. If
+ * the pauses grew, the fifth and later ones would be 50 ms or more. The shortest of them shows
+ * which. */
 TEST("/load-driver/lanes/pauses", an_answer_resets_the_pause)
 {
 	Load load = {
