@@ -88,11 +88,12 @@ def build(name, tiers, *options, **environment):
 
 
 def unit_tests(name, tiers, under=(), options=()):
+    """Builds the test programs too: nothing else needs them."""
     directory = BUILDS / name
     script = 'rm -f "$0" && exec "$@"'
     return Step(f"{name}: unit tests", tiers, COMPUTES, (f"{name}: build",), (
         "sh", "-c", script, str(directory / "meson-logs" / "testlog.json"), *under,
-        "meson", "test", "-C", str(directory), "--no-rebuild", "--print-errorlogs", *options),
+        "meson", "test", "-C", str(directory), "--print-errorlogs", *options),
         meson(directory), {"GOCACHE": GO_CACHE} if name == "release" else {
             **SANITIZED,
             # what GLib keeps for itself ThreadSanitizer does not see change hands
@@ -151,10 +152,12 @@ def table(chaos_s):
              suite("runner")),
         Step("lint: self-test", ALL, COMPUTES, (), program("tests/lint", "--self-test"), check),
         Step("lint", ALL, COMPUTES, (), program("tests/lint"), check),
-        # only the sanitizer builds run the inputs that fuzzing found
-        unit_tests("release", ALL, options=("--no-suite", "fuzz")),
+        unit_tests("release", (QUICK, FULL), options=("--no-suite", "fuzz")),
+        # what the sanitizer builds do not run, or run fewer rounds of
+        unit_tests("release", (USUAL,), options=("--suite", "release")),
+        # with the inputs that fuzzing found, which need no other build
         unit_tests("asan", MORE),
-        unit_tests("tsan", MORE, under),
+        unit_tests("tsan", MORE, under, ("--no-suite", "fuzz")),
         of_release("instructions: self-test", MORE, COMPUTES, "instructions", *instructions,
                    "--self-test"),
         of_release("instructions", MORE, COMPUTES, "instructions", *instructions,
