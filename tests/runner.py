@@ -2,9 +2,9 @@
 """Runs the steps of tests/run, several at a time, and adds up what came of them.
 
 A step is a command, or what is made of one here. It succeeds if its exit status is 0, if it has
-tests, if none of them failed, and if it ends within its limit. What takes as long as it takes
-because it waits runs beside what computes: there is a lane for each, and the steps of a lane run
-one after the other. Those of the lane that computes give way (nice) to the others, who have limits.
+tests, if none of them failed, and if it ends within its limit. The lanes run side by side, so that
+steps that mostly wait do not hold up steps that compute. The steps of a lane run one after the
+other.
 """
 import concurrent.futures
 import json
@@ -18,8 +18,6 @@ import time
 from typing import NamedTuple
 
 LANES = COMPUTES, WAITS, CHAOS = "computes", "waits", "chaos"
-# To half of what others get; with more, nothing comes to its end on a busy machine.
-GIVE_WAY = ("nice", "-n3")
 # A step that hangs is to be a failure with its log, and continuous integration is to have an end:
 # several times what the slowest takes. It is told to end, and killed some time later.
 LIMIT_S, GRACE_S = 2400, 30
@@ -196,9 +194,8 @@ class Runner:
             if self._stopped:
                 return -signal.SIGTERM, 0
             process = subprocess.Popen(
-                (*GIVE_WAY, *step.command) if step.lane == COMPUTES else step.command, stdout=out,
-                stderr=out, stdin=subprocess.DEVNULL, env={**os.environ, **step.environment},
-                process_group=0)
+                step.command, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
+                env={**os.environ, **step.environment}, process_group=0)
             self.pids.add(process.pid)
         ends = [threading.Timer(after_s, self._signal, (process.pid, number))
                 for after_s, number in ((step.limit_s, signal.SIGTERM),
@@ -236,6 +233,7 @@ def run_to_the_end(steps, logs):
     def interrupted(number, _):
         for each in ends:  # a second signal does not hurry it: that would leave something behind
             signal.signal(each, signal.SIG_IGN)
+        print("interrupted: not all tests ran", flush=True)
         raise SystemExit(128 + number)
 
     for number in ends:

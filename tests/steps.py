@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 import runner
 import runner_selftest
@@ -201,14 +202,27 @@ def table(chaos_s):
     ]
 
 
-def keep_files_in_memory():
-    """Makes tests write their files to a tmpfs if there is one, so that no test depends on how long
-    a disk takes to sync."""
+def has_tmpfs():
     with contextlib.suppress(OSError):
         tmpfs = os.statvfs(TMPFS)
         free = tmpfs.f_bavail * tmpfs.f_frsize
-        if not tmpfs.f_flag & os.ST_NOEXEC and free >= TMPFS_LEAST and os.access(TMPFS, os.W_OK):
-            os.environ.setdefault("TMPDIR", TMPFS)
+        return (not tmpfs.f_flag & os.ST_NOEXEC and free >= TMPFS_LEAST and
+                os.access(TMPFS, os.W_OK))
+    return False
+
+
+@contextlib.contextmanager
+def files_in_memory():
+    """Makes tests write their files to a tmpfs if there is one, so that no test depends on how long
+    a disk takes to sync. Removes what they leave there."""
+    if "TMPDIR" in os.environ or not has_tmpfs():
+        yield
+        return
+    # a short name: the path of a Unix socket has 107 bytes at most
+    with tempfile.TemporaryDirectory(prefix="sf-", dir=TMPFS,
+                                     ignore_cleanup_errors=True) as directory:
+        os.environ["TMPDIR"] = directory
+        yield
 
 
 def show(steps):
@@ -240,8 +254,8 @@ def main():
     if given.patterns:
         steps = [build("release", ALL, "--buildtype=release"),
                  integration_tests("release", ALL, 2, given.patterns)]
-    keep_files_in_memory()
-    return runner.run_to_the_end(steps, BUILDS / "logs")
+    with files_in_memory():
+        return runner.run_to_the_end(steps, BUILDS / "logs")
 
 
 if __name__ == "__main__":

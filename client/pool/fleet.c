@@ -153,6 +153,11 @@ static void take_probe(PoolFleet *self, PoolPeer **peer, gint64 now_us)
 		drop(self, peer, now_us, UNFIT_REST_US);
 		return;
 	}
+	/* a draw that the server refuses tells more */
+	if ((*peer)->fitness == POOL_PEER_WAITING && self->failure == NULL)
+		set_failure(self,
+			    g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
+					"%s: it waits for its clock", (*peer)->server->text));
 	(*peer)->server->failures = 0;
 	pool_finder_hurry(&self->finder, now_us);
 	if (self->settles_us == POOL_NEVER_US)

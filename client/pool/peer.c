@@ -146,12 +146,17 @@ gboolean pool_peer_seems_to_hang(const PoolPeer *self, gint64 now_us)
 	       now_us - self->link->since_us > pool_peer_patience_us(self, HANG_US);
 }
 
+static gboolean is_last_choice(const PoolPeer *self)
+{
+	return self->fitness == POOL_PEER_DRAINING || self->fitness == POOL_PEER_WAITING;
+}
+
 gint pool_peer_rank(const PoolPeer *self, gint64 now_us)
 {
 	if (self->fitness == POOL_PEER_UNKNOWN || self->fitness == POOL_PEER_UNFIT ||
 	    now_us < self->refused_until_us)
 		return POOL_PEER_USELESS;
-	return (self->fitness == POOL_PEER_LAST_CHOICE) + 2 * pool_peer_seems_to_hang(self, now_us);
+	return is_last_choice(self) + 2 * pool_peer_seems_to_hang(self, now_us);
 }
 
 static guint limit_ms(const PoolPeer *self)
@@ -183,11 +188,11 @@ static PoolPeerFitness fitness_of(const SnowflakeClientWorker *worker)
 	const char *state = worker->state;
 
 	if (g_str_equal(state, "draining"))
-		return POOL_PEER_LAST_CHOICE;
+		return POOL_PEER_DRAINING;
 	/* The server waits for its clock. Its refusals are the error that the taker must see, and
 	 * it serves once the clock has caught up. */
 	if (g_str_equal(state, "waiting") && worker->worker_id >= 0)
-		return POOL_PEER_LAST_CHOICE;
+		return POOL_PEER_WAITING;
 	/* one that claims anew serves what it has left */
 	return g_str_equal(state, "serving") || g_str_equal(state, "reclaiming") ? POOL_PEER_SERVES
 										 : POOL_PEER_UNFIT;

@@ -15,10 +15,11 @@
 typedef struct _PoolOrder PoolOrder; /* of orders.h; here no more than a name */
 
 typedef enum {
-	POOL_PEER_UNKNOWN,     /* it has not said yet */
-	POOL_PEER_SERVES,      /* or lacks get_worker(): then it is taken to */
-	POOL_PEER_LAST_CHOICE, /* it is about to stop, or waits for its clock */
-	POOL_PEER_UNFIT,       /* it has no worker ID */
+	POOL_PEER_UNKNOWN,  /* it has not said yet */
+	POOL_PEER_SERVES,   /* or lacks get_worker(): then it is taken to */
+	POOL_PEER_DRAINING, /* it is about to stop: asked if no other serves */
+	POOL_PEER_WAITING,  /* its draws fail until its clock has caught up: likewise */
+	POOL_PEER_UNFIT,    /* it has no worker ID */
 } PoolPeerFitness;
 
 typedef enum {

@@ -88,7 +88,7 @@ static gboolean replace(char **text, const char *by)
 
 static const char *why_nothing_comes(const PoolFleet *fleet)
 {
-	if (fleet->is_served)
+	if (fleet->is_served && pool_peers_have_serving(&fleet->peers))
 		return NULL;
 	return fleet->failure != NULL ? fleet->failure->message : POOL_WAIT_NO_ANSWER;
 }

@@ -31,7 +31,7 @@ import socket
 import subprocess
 import tempfile
 
-from harness import HANG_GUARD_S, wait_for
+from harness import HANG_GUARD_S, forget_faketime, wait_for
 
 JAVA = ["java", "-Xmx48m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
@@ -196,6 +196,7 @@ class Node:
         if self.paused:
             self.resume()
         self.process.wait(HANG_GUARD_S)
+        forget_faketime(self.process.pid)
 
     def pause(self):
         """Holds the process (SIGSTOP): its connections stay open and nothing answers."""

@@ -315,7 +315,7 @@ MUTANTS = [
     mutant("a server that hangs never times out", POOL,
            (PEER, "if (now_us < pool_peer_deadline_us(self))", "if (now_us >= 0)")),
     mutant("a pool stays with a draining server", POOL,
-           (PEER, "\"draining\"))\n\t\treturn POOL_PEER_LAST_CHOICE;\n",
+           (PEER, "\"draining\"))\n\t\treturn POOL_PEER_DRAINING;\n",
                   "\"draining\"))\n\t\treturn POOL_PEER_SERVES;\n")),
     mutant("a refused count is asked for again", POOL,
            without(PEER, "self->max_count = MIN(self->max_count, self->too_many / 2);")),

@@ -388,9 +388,8 @@ static void G_GNUC_NORETURN end_with_notes(const char *name, const char *what)
 	for (guint64 i = first_note_shown(is_shown); i < world.n_notes; i++)
 		if (is_shown(&world.notes[i % N_NOTES]))
 			print_note(stderr, &world.notes[i % N_NOTES]);
-	fprintf(stderr, "FAILED seed %" G_GUINT64_FORMAT " at %.6f s: %s%s%s\n", world.seed,
-		(gdouble)world.now_us / G_TIME_SPAN_SECOND, name != NULL ? name : "",
-		name != NULL ? " " : "", what);
+	fprintf(stderr, "FAILED at %.6f s: %s%s%s\n", (gdouble)world.now_us / G_TIME_SPAN_SECOND,
+		name != NULL ? name : "", name != NULL ? " " : "", what);
 	exit(WORLD_FAILED);
 }
 

@@ -163,6 +163,21 @@ static void test_view_of_unfit_servers(UpstreamFixture *self, G_GNUC_UNUSED gcon
 	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
 }
 
+/* A server that waits for its clock is asked, but it does not serve. */
+static void test_view_of_waiting_server(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	g_auto(PoolView) view = {0};
+
+	upstream_fixture_connect(self);
+	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
+	fake_node_set_state(self->nodes[0], "waiting");
+	UPSTREAM_WAIT(self, !upstream_fixture_is_served(self));
+	pool_upstream_get_view(self->upstream, &view);
+	g_assert_nonnull(strstr(view.failure, "it waits for its clock"));
+	fake_node_set_state(self->nodes[0], "serving");
+	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
+}
+
 /* Workers */
 
 static void test_workers(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
@@ -252,6 +267,7 @@ static const struct {
 	{"/pool-upstream/view/served", 1, test_view},
 	{"/pool-upstream/view/unknown", 1, test_view_of_unknown},
 	{"/pool-upstream/view/unfit", 1, test_view_of_unfit_servers},
+	{"/pool-upstream/view/waiting", 1, test_view_of_waiting_server},
 	{"/pool-upstream/workers/list", 1, test_workers},
 };
 
