@@ -29,7 +29,9 @@ G_BEGIN_DECLS
  *
  * fork(): the node is the parent's. In the child every draw fails with FORKED, and its descriptors
  * of locks are closed; nothing that the child does with it touches the parent's worker ID. A child
- * that is to issue IDs makes a node of its own.
+ * that is to issue IDs makes a node of its own. A child of _Fork() or clone() gets no ID twice
+ * either: every draw fails with FORKED. But it may do no more than draw and exec(): it keeps the
+ * descriptors, and a node of its own may hang, as locks that other threads held stay locked.
  *
  * Linux 4.14 or later. Usable from C++.
  */

@@ -1,7 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/uuid.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 static const Uuid sample = {0x017f22e279b07cc3, 0x98c4dc0c0c07398f}; /* RFC 9562, A.6 */
+
+/* In a child of _Fork(), in which no handler of pthread_atfork() runs. */
+static Uuid draw_in_child(void)
+{
+	Uuid uuid = {0};
+	int fds[2], status;
+	pid_t child;
+
+	g_assert_cmpint(pipe(fds), ==, 0);
+	child = _Fork();
+	if (child == 0) {
+		uuid = uuid_random();
+		_exit(write(fds[1], &uuid, sizeof(uuid)) == sizeof(uuid) ? 0 : 1);
+	}
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	g_assert_cmpint(status, ==, 0);
+	g_assert_cmpint(read(fds[0], &uuid, sizeof(uuid)), ==, sizeof(uuid));
+	close(fds[0]);
+	close(fds[1]);
+	return uuid;
+}
+
+static void test_random(void)
+{
+	Uuid before = uuid_random();
+	Uuid first = draw_in_child(), second = draw_in_child(), after = uuid_random();
+
+	g_assert_cmpint(uuid_compare(first, second), !=, 0);
+	g_assert_cmpint(uuid_compare(first, after), !=, 0);
+	g_assert_cmpint(uuid_compare(before, after), !=, 0);
+	g_assert_cmphex(first.high >> 12 & 15, ==, 4); /* RFC 9562, 5.4 */
+	g_assert_cmphex(first.low >> 62, ==, 2);
+}
 
 static void test_text(void)
 {
@@ -93,6 +129,7 @@ static void test_compare(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/uuid/random", test_random);
 	g_test_add_func("/uuid/text", test_text);
 	g_test_add_func("/uuid/refused", test_refused);
 	g_test_add_func("/uuid/bytes", test_bytes);
