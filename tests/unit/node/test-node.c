@@ -198,6 +198,34 @@ static void test_waits(void)
 		next_well(node);
 }
 
+static void *draw_for_ever(void *node)
+{
+	for (;;) {
+		next_well(node);
+		pthread_testcancel();
+	}
+	return NULL;
+}
+
+/* A thread that waits is cancelled: the others go on. */
+static void test_cancelled(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(SnowflakeNode) node = node_new_well(directory, SLOW);
+
+	for (guint i = 0; i < 5; i++) {
+		pthread_t thread;
+
+		g_assert_cmpint(pthread_create(&thread, NULL, draw_for_ever, node), ==, 0);
+		for (guint n = 0; n < 20; n++)
+			next_well(node);
+		pthread_cancel(thread);
+		pthread_join(thread, NULL);
+	}
+	for (guint i = 0; i < 40; i++)
+		next_well(node);
+}
+
 /* It reserves more as it goes on. */
 static void test_extends(void)
 {
@@ -258,6 +286,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/node/held", test_held);
 	g_test_add_func("/node/sequence-runs-out", test_sequence_runs_out);
 	g_test_add_func("/node/waits", test_waits);
+	g_test_add_func("/node/cancelled", test_cancelled);
 	g_test_add_func("/node/extends", test_extends);
 	g_test_add_func("/node/bad-config", test_bad_config);
 	return g_test_run();
