@@ -41,12 +41,11 @@ SMOKE = (
 # them, and some tests do not depend on the build.
 UNSANITIZED = (
     "Hostile.test_memory_has_a_bound", "States.test_the_end_after_a_failure",
-    "Waiting.test_who_waits_costs", "test_bad_input.Costs", "test_clock", "test_crowd.Memory",
-    "MuchData.test_memory_that_is_not_there", "Embedded.test_fork_under_load", "test_kill.Kills",
+    "test_bad_input.Costs", "test_clock", "test_crowd.Memory",
+    "MuchData.test_memory_that_is_not_there", "Embedded.test_fork_under_load",
     "test_lies", "Stop.test_a_loop_that_cannot_go_on", "Pending.test_input_does_not_pile_up",
     "Quarantine.test_zookeepers_clock", "test_quickstart", "test_using_ids.Databases",
-    "OneAfterTheOther.test_kills_with_the_clock", "test_zookeeper_start.Clock",
-    "Peers.test_clocks_that_do_not_agree", "test_zookeeper_status.Clocks")
+    "test_zookeeper_start.Clock", "test_zookeeper_status.Clocks")
 # Under ThreadSanitizer: threads, loops, handshakes and their order.
 THREADED = (
     "test_admin.Ids", "test_audit.File.test_every_id", "test_audit.File.test_rotated",
@@ -59,10 +58,10 @@ THREADED = (
     "Parking.test_other_calls", "test_pool.ComeAndGo", "test_pool.Forks",
     "StopUnderPressure.test_connections", "StopUnderPressure.test_the_limit",
     "StopUnderPressure.test_what_came_behind_a_call", "test_relay.Failures.test_a_restart",
-    "test_relay.Failures.test_servers_killed", "test_relay.Promises.test_many_clients",
+    "test_relay.Failures.test_servers_restarted", "test_relay.Promises.test_many_clients",
     "Replies.test_among_clients_that_reset_on_two", "test_tls.Crowd.test_a_stop",
     "test_tls.Crowd.test_a_thousand", "Replaced.test_under_load", "WideIds.test_a_million",
-    "test_zookeeper.Stop", "Clocks.test_stopping", "Lists.test_many_who_ask")
+    "test_zookeeper.Stop", "Lists.test_stopping", "Lists.test_many_who_ask")
 
 SANITIZED = {
     "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1",

@@ -213,7 +213,7 @@ static gint64 next_us(const PoolRefill *self, gint64 now_us)
 }
 
 /* One pass: all that can be done without waiting. Returns when to make the next one. */
-static gint64 work(PoolRefill *self)
+static gint64 refill_without_waiting(PoolRefill *self)
 {
 	gint64 now_us = pool_clock_us();
 
@@ -255,12 +255,12 @@ static void answer_calls(PoolRefill *self)
 	atomic_exchange(&self->is_called, FALSE);
 }
 
-static gint64 pass(PoolRefill *self, struct pollfd *out_fds, guint *out_count)
+static gint64 make_pass(PoolRefill *self, struct pollfd *out_fds, guint *out_count)
 {
 	gint64 until_us;
 
 	pool_fork_lock();
-	until_us = work(self);
+	until_us = refill_without_waiting(self);
 	*out_count = pool_peers_poll(&self->fleet.peers, out_fds);
 	pool_fork_unlock();
 	if (self->watch != NULL)
@@ -271,10 +271,10 @@ static gint64 pass(PoolRefill *self, struct pollfd *out_fds, guint *out_count)
 gint64 pool_refill_run_pass(PoolRefill *self, struct pollfd *out_fds, guint *out_count)
 {
 	answer_calls(self);
-	return pass(self, out_fds, out_count);
+	return make_pass(self, out_fds, out_count);
 }
 
-static void *run(void *user_data)
+static void *run_refill_thread(void *user_data)
 {
 	PoolRefill *self = user_data;
 	struct pollfd fds[1 + POOL_PEERS_MAX];
@@ -285,7 +285,7 @@ static void *run(void *user_data)
 		if (atomic_load(&self->stops))
 			return NULL;
 
-		gint64 until_us = pass(self, fds + 1, &count);
+		gint64 until_us = make_pass(self, fds + 1, &count);
 
 		fds[0] = (struct pollfd){.fd = self->fd, .events = POLLIN};
 		wait_until(fds, 1 + count, until_us);
@@ -327,7 +327,8 @@ PoolRefill *pool_refill_new(const PoolConfig *config, PoolHand *hand, PoolWatch 
 	self->watch = watch;
 	put_together(self);
 
-	int code = self->fd >= 0 ? pool_thread_start(&self->thread, "snowflake-pool", run, self)
+	int code = self->fd >= 0 ? pool_thread_start(&self->thread, "snowflake-pool",
+						     run_refill_thread, self)
 				 : errno;
 
 	if (code == 0)

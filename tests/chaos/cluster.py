@@ -21,7 +21,6 @@ DATACENTER_ID = 7
 PINNED_WORKER_ID = 13
 GAVE_UP_PAUSE_S = 0.2
 END_LIMIT_S = 15
-FOR_EVER_S = 1e6
 ENDED_BY_US = (-signal.SIGKILL, -signal.SIGTERM)  # a second SIGTERM ends a stop that takes long
 
 

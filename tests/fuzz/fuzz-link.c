@@ -15,7 +15,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/inputs.h"
 #include "tests/fuzz/replies.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
 
 enum { CALL, COUNT, CUT, TYPE, N_BYTES };
 
@@ -107,7 +107,7 @@ static void read_reply(const ClientCall *call, const GByteArray *bytes)
 
 static void feed_connection(const Server *server, const ClientCall *call, const GByteArray *bytes)
 {
-	ClientLimit limit = {g_get_monotonic_time(), PATIENCE_MS};
+	ClientLimit limit = {g_get_monotonic_time(), HANG_GUARD_MS};
 	g_autoptr(ClientConnection) connection =
 		client_connection_new(server->address, NULL, limit, NULL);
 	int fd = accept4(server->fd, NULL, NULL, SOCK_CLOEXEC);

@@ -18,7 +18,7 @@
 #include "server/server.h"
 #include "server/stop.h"
 #include "tests/unit/common/certificate.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
 
 #define BACKLOG  16
 #define READ_MAX 65536
@@ -195,7 +195,7 @@ static gboolean on_late(gpointer user_data)
 /* Connections are accepted in this thread, meanwhile. */
 static void hear_to_the_end(int fd, Client *client)
 {
-	guint late = g_timeout_add(PATIENCE_MS, on_late, "does not hang up");
+	guint late = g_timeout_add(HANG_GUARD_MS, on_late, "does not hang up");
 
 	g_unix_fd_add(fd, G_IO_IN, on_readable, client);
 	while (!client->has_ended)
@@ -205,7 +205,7 @@ static void hear_to_the_end(int fd, Client *client)
 
 static void wait_until_it_has_closed(void)
 {
-	guint late = g_timeout_add(PATIENCE_MS, on_late, "keeps a connection");
+	guint late = g_timeout_add(HANG_GUARD_MS, on_late, "keeps a connection");
 
 	while (rpc_server_n_connections(server.rpc) > 0) {
 		g_main_context_iteration(NULL, FALSE);
@@ -239,7 +239,7 @@ static int connect_to(LivePort port)
 
 	if (port == LIVE_LOCAL) {
 		path = g_build_filename(directory, LOCAL_NAME, NULL);
-		fd = local_socket_connect(path, PATIENCE_MS);
+		fd = local_socket_connect(path, HANG_GUARD_MS);
 		g_assert_cmpint(fd, >=, 0);
 		return fd;
 	}

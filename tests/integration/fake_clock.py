@@ -3,7 +3,7 @@
 a real step does, and does not work with a sanitizer."""
 import time
 
-from harness import SANITIZED, ServerTest, libfaketime
+from harness import libfaketime
 
 
 class FakeClock:
@@ -26,17 +26,3 @@ class FakeClock:
 
     def now_ms(self):
         return time.time() * 1000 + self.offset_ms
-
-
-class ClockTest(ServerTest):
-    def setUp(self):
-        super().setUp()
-        if SANITIZED:
-            self.skipTest("libfaketime does not go with a sanitizer")
-        self.clock = FakeClock(self.directory)
-
-    def start(self, *options, **settings):
-        return super().start(*options, environment=self.clock.environment, **settings)
-
-    def assert_increasing(self, numbers):
-        self.assertTrue(all(a < b for a, b in zip(numbers, numbers[1:])), "not increasing")

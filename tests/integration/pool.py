@@ -51,10 +51,10 @@ class StepByStep:
     """Ended with the test, which fails if it does not end well."""
 
     def __init__(self, test, addresses, prefetch_ms=50, max_age_ms=1000, timeout_ms=None,
-                 discover=False, wrapper=(), tls=()):
+                 discover=False, tls=()):
         """`tls`: its authority, and the files of its own certificate."""
         timeout_ms = 1000 * HANG_GUARD_S if timeout_ms is None else timeout_ms
-        command = [*wrapper, STEP_BY_STEP, prefetch_ms, max_age_ms, timeout_ms, int(discover),
+        command = [STEP_BY_STEP, prefetch_ms, max_age_ms, timeout_ms, int(discover),
                    *map(text_of, addresses)]
         files = dict(zip(("TLS_CA", "TLS_CERTIFICATE", "TLS_KEY"), map(str, tls)))
         self.process = subprocess.Popen(

@@ -22,9 +22,6 @@ take back: unbar() does.
 What it can do once, for whoever is connected at that time. Connections made later pass:
 
     reset()                       reset the connections
-    end()                         close them behind what has come from ZooKeeper by now
-    drop_replies(cut_after_ms)    forward requests, swallow what comes back, then reset
-    drop_requests(cut_after_ms)   swallow requests, then reset
     lose_next_reply(opcodes)      let the next request of that kind through, swallow its reply and
                                   all behind it, then reset: the write was done, nobody heard
     lose_next_request(opcodes)    swallow the next request of that kind and all behind it, then
@@ -35,7 +32,7 @@ What it can do once, for whoever is connected at that time. Connections made lat
 What it can do to requests of some kind until heal():
 
     answer(error, opcodes, about) answer those that have `about` in them with that error code;
-                                  ZooKeeper never sees them. `answered` has the times, monotonic
+                                  ZooKeeper never sees them. Not for transactions
 
 With skip=N the next N requests of that kind are let off.
 The last three return a Trap: wait() returns once the reply, or the request, was swallowed, or the
@@ -52,17 +49,13 @@ import contextlib
 import socket
 import struct
 import threading
-import time
 
 from harness import HANG_GUARD_S, split_address
 from zookeeper import HOST, free_port
 
 CREATE, DELETE, EXISTS, GET_DATA, SET_DATA, SET_ACL = 1, 2, 3, 4, 5, 7
-GET_CHILDREN, SYNC, PING, GET_CHILDREN_2, CHECK, MULTI, CREATE_2 = 8, 9, 11, 12, 13, 14, 15
-CLOSE_SESSION = -11
-SYSTEM_ERROR = -1  # that the server has no rule for
+GET_CHILDREN, GET_CHILDREN_2, MULTI, CREATE_2 = 8, 12, 14, 15
 WRITES = frozenset((CREATE, DELETE, SET_DATA, MULTI, CREATE_2))
-REQUESTS = WRITES | {EXISTS, GET_DATA, GET_CHILDREN, SYNC, GET_CHILDREN_2, CHECK}
 
 TO_SERVER, TO_CLIENT = "to_server", "to_client"
 BOTH = (TO_SERVER, TO_CLIENT)
@@ -107,12 +100,10 @@ class Proxy:
     def __init__(self, targets):
         self.requests = collections.Counter()
         self.delays_ms = dict.fromkeys(BOTH, 0)
-        self.answered = []
         self._errors = []  # of answer(): (error, opcodes, about)
         self._problems = []  # what went wrong with a link, other than that its ends were lost
         self._traps = []
         self._links = set()
-        self.n_connected = 0  # ever
         self._refuses = set()
         self._admitted = None  # how many more; None: all
         self.lies = {}         # opcode: body
@@ -204,9 +195,6 @@ class Proxy:
             link.reset()
         self._links.clear()
 
-    def end(self):
-        self._do(lambda: [link.end() for link in self._links])
-
     @property
     def held_back(self):
         return self._do(lambda: sum(link.held_back for link in self._links))
@@ -248,16 +236,6 @@ class Proxy:
         self._open_gates()
         await self._let_in(CUT)
 
-    def drop_replies(self, cut_after_ms=0):
-        self._do(self._swallow, TO_CLIENT, cut_after_ms)
-
-    def drop_requests(self, cut_after_ms=0):
-        self._do(self._swallow, TO_SERVER, cut_after_ms)
-
-    def _swallow(self, direction, cut_after_ms):
-        for link in self._links:
-            link.swallow(direction, cut_after_ms)
-
     def lose_next_reply(self, opcodes=WRITES, cut_after_ms=0, skip=0):
         return self._do(self._arm, Trap(opcodes, True, cut_after_ms, skip))
 
@@ -267,7 +245,7 @@ class Proxy:
     def hold_next_reply(self, opcodes=WRITES, skip=0):
         return self._do(self._arm, Trap(opcodes, True, skip=skip, holds=True))
 
-    def answer(self, error, opcodes=REQUESTS, about=b""):
+    def answer(self, error, opcodes, about):
         opcodes = frozenset([opcodes] if isinstance(opcodes, int) else opcodes)
         self._do(self._errors.append, (error, opcodes, about))
 
@@ -304,7 +282,6 @@ class Proxy:
             link.reset()
             return
         self._links.add(link)
-        self.n_connected += 1
         try:
             await link.run()
         except Exception as error:
@@ -356,7 +333,6 @@ class _Link:
         self._replies = {}  # xid of a request that was replaced: what follows its reply's header
         self._greeted = dict.fromkeys(BOTH, False)
         self._lies = {}     # xid of a request that is answered with a lie: its body
-        self._takers = {}   # by direction: the task that takes frames in
         self.held_back = 0  # what has come from ZooKeeper and was not given out yet
 
     async def run(self):
@@ -381,9 +357,6 @@ class _Link:
         for _, writer in self._ends.values():
             _reset(writer)
 
-    def end(self):
-        self._takers[TO_CLIENT].cancel()
-
     def swallow(self, direction, cut_after_ms):
         self._swallows[direction] = True
         asyncio.get_running_loop().call_later(cut_after_ms / 1000, self.reset)
@@ -392,12 +365,10 @@ class _Link:
         """Takes frames in as they come (an admin word is none: then bytes) and gives them out when
         they are due."""
         queue = asyncio.Queue()
-        taker = self._takers[direction] = asyncio.ensure_future(self._take(direction, queue))
+        taker = asyncio.ensure_future(self._take(direction, queue))
         giver = asyncio.ensure_future(self._give(direction, queue))
         try:
-            await asyncio.wait([taker])
-            if not taker.cancelled():
-                taker.result()
+            await taker
             queue.put_nowait((0, b""))
             await giver
         finally:
@@ -482,8 +453,7 @@ class _Link:
             error = self._proxy.error_for(opcode, frame)
             if error is None:
                 return frame
-            self._replies[xid] = _error_reply(error, opcode, frame[12:])
-            self._proxy.answered.append(time.monotonic())
+            self._replies[xid] = struct.pack(">i", error)
             return _framed(struct.pack(">iii1s?", xid, EXISTS, 1, b"/", False))
         if xid in self._replies:
             return _framed(frame[4:16] + self._replies.pop(xid))
@@ -496,43 +466,6 @@ class _Link:
 
 def _framed(body):
     return struct.pack(">i", len(body)) + body
-
-
-def _error_reply(error, opcode, body):
-    """What follows xid and zxid: the error, or the same for each write of a transaction."""
-    if opcode != MULTI:
-        return struct.pack(">i", error)
-    one = struct.pack(">i?ii", -1, False, error, error)
-    return struct.pack(">i", 0) + one * _count_writes(body) + struct.pack(">i?i", -1, True, -1)
-
-
-def _count_writes(body):
-    """Of a transaction: CHECK, CREATE, SET_DATA and DELETE of any path."""
-    at = count = 0
-
-    def number():
-        nonlocal at
-        at += 4
-        return struct.unpack_from(">i", body, at - 4)[0]
-
-    def skip_text():
-        nonlocal at
-        length = number()
-        at += max(length, 0)
-
-    while (opcode := number()) != -1:
-        at += 5  # done, err
-        skip_text()
-        if opcode in (CREATE, SET_DATA):
-            skip_text()
-        if opcode == CREATE:
-            for _ in range(number()):
-                number()
-                skip_text()
-                skip_text()
-        number()  # a version, or flags
-        count += 1
-    return count
 
 
 def _reset(writer):

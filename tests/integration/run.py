@@ -27,9 +27,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 # The classes that take longest, which is why they come first: what comes last alone has nobody to
 # share the machine with.
 LONGEST = ("test_clients.Clients", "test_monitoring.Fires", "test_page.Shown",
-           "test_hand_back.Stops", "test_names.Outage", "test_quickstart.Cluster",
-           "test_top.OnATerminal", "test_fleet.Fleet", "test_quarantine_servers.Restored",
-           "test_kill.Kills")
+           "test_names.Outage", "test_quickstart.Cluster",
+           "test_top.OnATerminal", "test_fleet.Fleet")
 SHOWN = 20  # of those that cost most, or took longest
 END_LIMIT_S = 60  # of a process that has nothing left to run
 

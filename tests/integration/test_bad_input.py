@@ -187,11 +187,6 @@ class BadInput(SharedServerTest):
                 self.assertEqual(self.offend(data), b"")
 
 
-class BadInputOnTheGeneralPath(BadInput):
-    """The same without the hand-written path for the hot calls."""
-    options = (*BadInput.options, "--no-fast-path")
-
-
 class Costs(ServerTest):
     """Memory and processor time. A sanitizer has its own view of both (and finds leaks itself)."""
 

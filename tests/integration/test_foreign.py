@@ -4,7 +4,6 @@ in HTTP."""
 import http.client
 import socket
 import ssl
-import zlib
 
 from thrift.protocol.TJSONProtocol import TJSONProtocol
 from thrift.transport.THeaderTransport import THeaderTransport
@@ -36,36 +35,25 @@ def framed_zlib(buffer):
     return TZlibTransport(TFramedTransport(buffer))
 
 
+# What real clients send. The unit test foreign has the bytes by which each is named.
 CASES = {
-    "zlib": {"zlib": written(TZlibTransport), "framed zlib": written(framed_zlib),
-             "zlib, fast": zlib.compress(b"get_id", 1), "zlib, best": zlib.compress(b"get_id", 9)},
-    "JSON": {"JSON": written(lambda buffer: buffer, TJSONProtocol),
-             "framed JSON": written(TFramedTransport, TJSONProtocol), "REST": b'{"id": 1}'},
-    "THeader": {"THeader": written(lambda buffer: THeaderTransport(buffer, [0]))},
-    "HTTP": {"framed HTTP": b"\0\0\0\x64POST /rpc HTTP/1.1\r\n"},
-    "TLS": {"TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"},
-    "a PROXY header": {"PROXY 1": b"PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n",
-                       "PROXY 2": b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + bytes(12)},
-    "a name with bytes": {"noise": b"\0\0\0\x20ab cd", "NUL": b"\0\0\0\x20ab\0",
-                          "framed": b"\0\0\0\x30\0\0\0\x10get-id"},
-    "a name of more than 256": {"unframed": b"\0\0\1\1a", "framed": b"\0\0\x10\0\0\0\1\1a"},
-    "unknown version": {"strict": b"\0\0\0\x30\x80\2\0\1", "compact": b"\0\0\0\x30\x82\x22"},
-    "unknown protocol": {"SSH": b"SSH-2.0-OpenSSH_9.2\r\n", "Redis": b"*1\r\n$4\r\nPING\r\n"},
+    "zlib": written(TZlibTransport), "framed zlib": written(framed_zlib),
+    "JSON": written(lambda buffer: buffer, TJSONProtocol),
+    "framed JSON": written(TFramedTransport, TJSONProtocol),
+    "THeader": written(lambda buffer: THeaderTransport(buffer, [0])),
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "PROXY 2": b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + bytes(12),
+    "SSH": b"SSH-2.0-OpenSSH_9.2\r\n", "Redis": b"*1\r\n$4\r\nPING\r\n",
 }
 
 
 class Foreign(ServerTest):
-    def test_named_and_closed(self):
-        for reason, inputs in CASES.items():
-            # the log has one line per second for such an event
-            server = self.start("--threads", 1, *LATER)
-            for name, data in inputs.items():
-                with self.subTest(reason=reason, name=name), server.connect() as connection:
-                    connection.send(data)
-                    self.assertEqual(connection.rest(), b"")
-            closed = server.wait_event("connection-closed")
-            self.assertTrue(closed.fields["reason"].startswith(reason), closed)
-            server.terminate()
+    def test_closed(self):
+        server = self.start("--threads", 1, *LATER)
+        for name, data in CASES.items():
+            with self.subTest(name), server.connect() as connection:
+                connection.send(data)
+                self.assertEqual(connection.rest(), b"")
 
     def test_http_is_answered(self):
         server = self.start()

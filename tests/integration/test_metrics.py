@@ -136,9 +136,6 @@ FOREIGN = {
 
 
 class Calls(MetricsTest):
-    """Through the fast path, and, below, without."""
-    options = ()
-
     def one(self, server, form, method, arguments, expected):
         """A call that counts that, its connection and its bytes, and nothing else."""
         before = self.scrape()
@@ -165,7 +162,7 @@ class Calls(MetricsTest):
         return sum(map(len, got))
 
     def test_each_method(self):
-        server = self.start(*self.options)
+        server = self.start()
         for form in (STRICT, UNFRAMED, COMPACT, UNVERSIONED):
             for method, arguments in OK.items():
                 expected = {calls(method): 1}
@@ -177,7 +174,7 @@ class Calls(MetricsTest):
                 self.one(server, form, method, arguments, expected)
 
     def test_each_refusal(self):
-        server = self.start(*self.options)
+        server = self.start()
         for form in (STRICT, COMPACT):
             for method, arguments, reason in REFUSED:
                 self.one(server, form, method, arguments,
@@ -189,7 +186,7 @@ class Calls(MetricsTest):
 
     def test_pipelined(self):
         """In a row, also more than fit into a turn; those that wait are counted once each."""
-        server = self.start(*self.options)
+        server = self.start()
         n = scaled(2000, 100)
         before = self.scrape()
         with server.connect() as connection:
@@ -207,7 +204,7 @@ class Calls(MetricsTest):
 
     def test_durations(self):
         """Less than the client waited, which asks for one at a time."""
-        server = self.start(*self.options)
+        server = self.start()
         began = time.monotonic()
         with server.connect() as connection:
             for _ in range(200):
@@ -238,10 +235,6 @@ class OverHttp(MetricsTest):
             self.admin.ask(path)
             with self.subTest(path=path):
                 self.assertEqual(self.scrape().since(before), expected)
-
-
-class CallsWithoutTheFastPath(Calls):
-    options = ("--no-fast-path",)
 
 
 class Waiting(MetricsTest):

@@ -354,7 +354,6 @@ class Live(QuarantineTest):
                 self.assertIn("1 floor raised", output)
                 self.assert_raised(self.registry.read_floor(1), floor.version + 1)
 
-
     def test_a_datacenter_that_comes_while_it_waits(self):
         path, _ = self.registry.claim(1, "a.example:1", session_timeout_ms=20000)
         process = self.begin(self.hosts)

@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What servers do when an operator has raised the floor of their datacenter."""
-import json
-import shutil
-import time
-
+"""What real servers do when an operator has raised the floor of their datacenter.
+tests/simulation has quarantines at any time, and restores from backups."""
 from ctl import run
 from harness import wait_for
-from znodes import Registry, tick_in, time_of
-from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, tick_of
-
-HALF_AN_HOUR_MS = 1800000
+from znodes import tick_in, time_of
+from zookeeper_case import CALLS_WAIT, DATACENTER, ZooKeeperTest, tick_of
 
 
-class ServersTest(ZooKeeperTest):
+class Servers(ZooKeeperTest):
     def quarantine(self, *arguments, **settings):
         hosts = self.zookeeper.connect_string + self.root
         return run("--zookeeper", hosts, "registry", "quarantine", "--yes", *arguments, **settings)
@@ -25,9 +20,6 @@ class ServersTest(ZooKeeperTest):
         self.assertEqual(fields["until"], time_of(floor + 1))
         return floor
 
-    def read_floor(self):
-        return Registry(self.tree.client, self.root).read_floor(DATACENTER)
-
     def assert_went_on(self, server, draw, worker_id):
         draw.wait_ids()
         self.assertEqual(draw.failures[:3], [], server.log)
@@ -35,12 +27,9 @@ class ServersTest(ZooKeeperTest):
         self.assertIsNone(server.find("worker-lost"))
 
 
-class Servers(ServersTest):
-    """Beside an operator."""
-
     def test_a_server_that_runs_goes_on_and_a_new_one_waits(self):
         options = ("--max-clock-skew", 1000)
-        old = self.member(*options)
+        old = self.member(*CALLS_WAIT, *options)
         draw = self.draw(old)
         draw.wait_ids()
         refused = self.quarantine()
@@ -83,7 +72,7 @@ class Servers(ServersTest):
 
     def test_a_datacenter_without_a_floor(self):
         """Its servers go on, and none begins, until an operator has looked at it."""
-        old = self.member()
+        old = self.member(*CALLS_WAIT)
         draw = self.draw(old)
         for text in (b"", b"{}", b'{"floor_tick":1,"clock_tick":2}', None):
             self.tree.client.delete(self.tree.floor_path())
@@ -115,108 +104,9 @@ class Servers(ServersTest):
         self.assertIsNone(self.tree.client.exists(self.tree.floor_path()))
         self.assertIsNotNone(self.tree.client.exists(self.tree.claims_path()))
 
-    def test_the_limits_are_the_largest_of_all_servers(self):
+    def test_damaged_limits(self):
         path = f"{self.root}/limits"
-
-        def limits():
-            noted = json.loads(self.tree.client.get(path)[0])
-            return noted["max_clock_skew_ms"], noted["reservation_ms"]
-
-        for skew, reservation, expected in ((10000, 3000, (10000, 3000)),
-                                            (5000, 2000, (10000, 3000)),
-                                            (20000, 2000, (20000, 3000)),
-                                            (5000, 4000, (20000, 4000)),
-                                            (20000, 4000, (20000, 4000))):
-            self.member("--max-clock-skew", skew, reservation_ms=reservation).terminate()
-            self.assertEqual(limits(), expected)
-        self.assertEqual(self.tree.client.get(path)[1].version, 2)
+        self.member().terminate()
         self.tree.client.set(path, b"{}")
         self.assert_refused(self.member(ready=False), 1, "event=failed", path, "is missing",
                             "delete it")
-
-
-class Restored(ServersTest):
-    """A ZooKeeper of the test's own, from a backup."""
-    own_zookeeper = True
-
-    def back_up(self):
-        backup = self.directory / "backup"
-        self.zookeeper.kill()
-        shutil.copytree(self.zookeeper.data, backup)
-        self.zookeeper.restart()
-        return backup
-
-    def restore(self, backup):
-        self.zookeeper.kill()
-        shutil.rmtree(self.zookeeper.data)
-        shutil.copytree(backup, self.zookeeper.data)
-        self.zookeeper.restart()
-        self.tree.client = self.client()
-
-    def test_clocks_half_an_hour_ahead(self):
-        """Which the servers allow. What one of them has reserved after the backup, of a worker ID
-        that the backup does not know, the next one does not begin in, although its clock, as
-        far ahead, was set back a little."""
-        allowed = ("--max-clock-skew", 3600000)
-        clock = self.fake_clock()
-        clock.step_ms(HALF_AN_HOUR_MS)
-        # the claim of a dead one, which is there for as long as it takes to look
-        known = self.member("--worker-id", 9, *allowed, session_ms=5000)
-        backup = self.back_up()
-        known.kill()
-        victim = self.member("--worker-id", 5, *allowed, environment=clock.environment)
-        began = time.monotonic()
-        draw = self.draw(victim)
-        draw.wait_ids(2000)
-        victim.kill()
-        self.restore(backup)
-        self.assertEqual([claim.record["worker_id"] for claim in self.tree.claims()], [9])
-        done = self.quarantine()
-        self.assertEqual(done.returncode, 0, done)
-        self.assertRegex(done.stderr, "^1 claim is left; within 9 s .*\n$")
-        self.assertEqual(self.tree.claims(), [])
-        # it sees the time at which the other drew
-        clock.step_ms(round((began - time.monotonic()) * 1000))
-        late = self.member("--worker-id", 5, *allowed, environment=clock.environment, ready=False)
-        wait_for(lambda: late.find("worker-waiting") or late.find("ready"))
-        if late.find("ready"):
-            self.draw(late).wait_ids(2000)  # the end of the test says what came twice
-        floor = self.assert_waits_for_floor(late)
-        self.assertGreater(floor, tick_of(draw.numbers[-1]))
-
-    def test_who_goes_on(self):
-        """Two find their records as they wrote them. Of one the reservation has ended since, and in
-        what was lost another had its worker ID, and has it still."""
-        allowed = ("--max-clock-skew", 1000)
-        way, heirs_way = self.proxy(), self.proxy()
-        long = self.member("--worker-id", 9, *allowed, via=way, reservation_ms=60000)
-        short = self.member("--worker-id", 5, *allowed, via=way)
-        long_draw, short_draw = self.draw(long), self.draw(short)
-        wait_for(lambda: long.call("get_worker").reserved_until_ms > (time.time() + 30) * 1000,
-                 "a long reservation")
-        way.cut()
-        backup = self.back_up()
-        heir = self.member("--worker-id", 5, *allowed, via=heirs_way, reservation_ms=10000,
-                           ready=False).wait_ready()
-        heir_draw = self.draw(heir)
-        heir_draw.wait_ids()
-        heirs_way.cut()
-        self.restore(backup)
-        records = self.tree.reservations()
-        done = self.quarantine()
-        self.assertEqual(done.returncode, 0, done)
-        floor = self.read_floor()
-        self.assertLess(records[5].end_tick, now_tick())
-        self.assertGreater(records[9].end_tick, floor.clock_tick)
-
-        way.heal()
-        why = short.wait_event("worker-lost").fields["error"]
-        self.assertIn(f"quarantined until {time_of(floor.tick)} by an operator (snowflakectl "
-                      "registry quarantine)", why)
-        self.assert_waits_for_floor(short)
-        wait_for(lambda: self.tree.reservation(9).version > records[9].version, "an extension")
-        self.assert_went_on(long, long_draw, 9)
-        self.assertLessEqual(tick_of(short_draw.numbers[-1]), records[5].end_tick)
-        heirs_way.heal()
-        heir.wait_event("worker-lost")
-        self.assertEqual(self.tree.reservation(5), records[5])

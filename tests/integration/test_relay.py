@@ -8,7 +8,7 @@ import unittest
 
 import audit
 from admin import LISTEN as ADMIN, Admin
-from fake_servers import Extended, Of2010, Told, serve, serve_2010
+from fake_servers import Extended, Told, serve
 from harness import LONG_WAIT_MS, SNOWFLAKECTL, Parts, ServerTest, dead_address, scaled, wait_for
 from python_client import PythonClient
 from wire import FORMS, REPLY, STRICT, numbers_of
@@ -17,8 +17,8 @@ MAX_BATCH = 10000
 DATACENTER = 5
 ROUNDS = scaled(10, 2)
 SLOW_MS = 100
-AWAY_S = 3      # longer than a server of a fleet that is away rests between two tries
 FAR_MS = 5000
+SLACK_MS = 200  # of what a relay knows of a server's clock
 TOO_FAR_MS = 86400000
 
 
@@ -118,16 +118,16 @@ class Promises(RelayTest):
         """Also when that is set while nobody asks for anything."""
         server = Told()
         relay = self.start_relay([server.address])
+
+        def agrees(now_ms):
+            before = now_ms()
+            return before - SLACK_MS < relay.call("get_timestamp") < now_ms() + SLACK_MS
         for server.ahead_ms in (0, -FAR_MS, FAR_MS):
-            def agrees():
-                return abs(relay.call("get_timestamp") - server.now_ms()) < 200
-            wait_for(agrees, what=f"a clock that is {server.ahead_ms} ms ahead")
+            wait_for(lambda: agrees(server.now_ms), f"a clock that is {server.ahead_ms} ms ahead")
         for server.ahead_ms in (TOO_FAR_MS, -TOO_FAR_MS, 10**14, -10**14):
-            def is_its_own():
-                return abs(relay.call("get_timestamp") - time.time() * 1000) < 200
             asked = server.asked
             wait_for(lambda: server.asked > asked + 1, what="an answer")
-            wait_for(is_its_own, what="its own clock")
+            wait_for(lambda: agrees(lambda: time.time() * 1000), what="its own clock")
 
     def test_agents_are_the_relays_to_check(self):
         server, = self.start_fleet(1)
@@ -205,19 +205,13 @@ class Promises(RelayTest):
 
 class Fleets(RelayTest):
     def test_one_that_allows_less_at_once(self):
-        relay = self.start_relay(self.start_fleet(1, "--max-batch", 100))
-        with relay.connect() as connection:
-            reply = connection.call(STRICT, "get_ids", "a", 1000)
-            self.assertRegex(reply.value.count_error.message, r"^count 1000 is out of range, 1 to ")
-            self.assertEqual(len(connection.call(STRICT, "get_ids", "a", 100).success), 100)
-            self.assertGreater(connection.call(STRICT, "get_id", "a").success, 0)
-
-    def test_what_one_asks_too_much_nobody_else_lacks(self):
+        """A refused count leaves nothing behind that smaller ones would lack."""
         relay = self.start_relay(self.start_fleet(1, "--max-batch", 4000))
         with relay.connect() as connection:
             reply = connection.call(STRICT, "get_ids", "a", 5000)
-            self.assertIn("5000 is out of range", reply.value.count_error.message)
-        self.assertEqual(len(relay.call("get_ids", "a", 4000)), 4000)
+            self.assertRegex(reply.value.count_error.message, r"^count 5000 is out of range, 1 to ")
+            self.assertEqual(len(connection.call(STRICT, "get_ids", "a", 4000).success), 4000)
+            self.assertGreater(connection.call(STRICT, "get_id", "a").success, 0)
 
     def test_one_that_is_slow(self):
         """What comes late is for whoever has waited for it."""
@@ -232,20 +226,6 @@ class Fleets(RelayTest):
                                  SLOW_MS, "--relay-prefetch", SLOW_MS // 2)
         self.assertEqual(len(relay.call("get_ids", "a", 9)), 9)
         self.assertEqual(calls.count(9), 1)
-
-    def test_one_of_2010(self):
-        relay = self.start_relay([serve_2010(Of2010())])
-        with relay.connect() as connection:
-            numbers = [connection.call(STRICT, "get_id", "a").success
-                       for _ in range(scaled(100, 10))]
-            self.assertEqual(sorted(set(numbers)), numbers)
-            reply = connection.call(STRICT, "get_ids", "a", 2)
-            self.assertEqual(reply.value.count_error.message, "count 2 is out of range, 1 to 1")
-
-    def test_one_that_lacks_runs(self):
-        relay = self.start_relay([serve(Extended(), lacks=("get_id_runs",))])
-        numbers = relay.call("get_ids", "a", 1000)
-        self.assertEqual((len(numbers), sorted(set(numbers))), (1000, numbers))
 
     def test_another_layout(self):
         """No ID is made up: what cannot be told apart is refused."""
@@ -358,33 +338,6 @@ class Failures(RelayTest):
         self.assertEqual(failures, [])
         self.end(load, numbers)
 
-    def test_servers_killed_and_stopped_in_turn(self):
-        for how in (signal.SIGKILL, signal.SIGSTOP):
-            with self.subTest(how.name):
-                servers = self.start_fleet()
-                relay = self.start_relay(servers)
-                load = self.begin(relay)
-                for _ in range(2):
-                    asked = relay.call("get_worker").server
-                    at = next(i for i, server in enumerate(servers)
-                              if text_of(server.address) == asked)
-                    servers[at].expect_end = how == signal.SIGKILL
-                    servers[at].send_signal(how)
-                    self.wait_progress(load)
-                    wait_for(lambda: relay.call("get_worker").server != asked,
-                             what="another server")
-                    batch = relay.call("get_ids", "a", MAX_BATCH)
-                    self.assertEqual(len(set(batch)), MAX_BATCH)
-                    if how == signal.SIGKILL:
-                        servers[at].wait_end()
-                        servers[at] = self.start_again(servers[at]).wait_ready()
-                    else:
-                        servers[at].send_signal(signal.SIGCONT)
-                    self.wait_progress(load)
-                self.end(load)
-                for server in servers:
-                    server.terminate()
-
     def test_the_fleet_away_and_back(self):
         server, = self.start_fleet(1)
         relay = self.start_relay([server], *ADMIN, "--max-wait", 200)
@@ -405,8 +358,6 @@ class Failures(RelayTest):
         self.assertEqual(Admin(relay).ask("/livez").status, 200)
         self.assertEqual(relay.call("get_worker").state, "unavailable")
         self.assertGreater(len(relay.call("get_ulids", "a", 1)), 0)
-        # by then whoever waits longer each time would wait for longer than is allowed
-        time.sleep(AWAY_S)  # lint: allow sleep: nothing is to happen
         again = self.start_again(server).wait_ready()
         wait_for(lambda: not refused("get_id", "a"), what="an ID")
         self.assertEqual(len(relay.call("get_ids", "a", 10)), 10)

@@ -92,22 +92,6 @@ class Restarts(PassedTest):
         numbers = [number for client in clients for number in client.numbers]
         self.assertEqual(len(set(numbers)), len(numbers))
 
-    def test_two_servers_in_turn(self):
-        def start(worker_id, address="127.0.0.1:0"):
-            return self.start("--worker-id", worker_id, listen=address)
-        servers = [start(0), start(1)]
-        addresses = [server.address for server in servers]
-        clients = [LibraryClient(addresses), LibraryClient(addresses[::-1]),
-                   PythonClient(addresses), PythonClient(addresses[::-1]),
-                   PythonClient(addresses, keeps=False)]
-        for _ in range(RESTARTS):
-            for i, address in enumerate(addresses):
-                self.wait_for_more(clients)
-                self.assertEqual(servers[i].terminate(), 0)
-                servers[i] = start(i, "%s:%d" % address)
-        self.wait_for_more(clients)
-        self.assert_none_failed(clients)
-
     def test_one_server_whose_socket_is_kept(self):
         kept = self.listen()
         address = kept.getsockname()

@@ -281,14 +281,6 @@ class Refused(TlsTest):
         self.assertIn("closed the connection in the TLS handshake", ctl.stderr)
         server.wait_event("connection-closed", reason="TLS, which this port does not speak")
 
-    def test_an_old_version(self):
-        server = self.serve()
-        context = self.context_of_any()
-        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
-        context.set_ciphers("ALL:@SECLEVEL=0")
-        self.assert_refused(server, context, "protocol")
-        self.assert_told(server, "unsupported protocol")
-
     def test_half_a_handshake(self):
         server = self.serve("--frame-timeout", 1000)
         with socket.create_connection(server.tls) as raw:

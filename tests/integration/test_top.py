@@ -233,8 +233,8 @@ class Elsewhere(CtlTest):
         one = Counting(1000, 3, worker_id=1)
         nobody = dead_address(self)
         interval_ms = 300
-        lines = Lines(self, *servers(one, nobody), "--json", "top", "-i", interval_ms)
         began = time.monotonic()
+        lines = Lines(self, *servers(one, nobody), "--json", "top", "-i", interval_ms)
         seen = [json.loads(lines.next()) for _ in range(4)]
         self.assertGreater(time.monotonic() - began, 2.9 * interval_ms / 1000)
         for n, each in enumerate(seen):

@@ -6,7 +6,7 @@ import struct
 
 from bindings import ROOT
 from harness import SharedServerTest
-from wire import EXCEPTION, FORMS, ONEWAY, REPLY, STRICT, UNFRAMED, Form
+from wire import EXCEPTION, FORMS, REPLY, STRICT, UNFRAMED, Form
 
 VECTORS = {name: bytes.fromhex(text)
            for name, text in json.loads((ROOT / "tests/vectors/wire.json").read_text()).items()
@@ -19,10 +19,6 @@ class Forms(SharedServerTest):
 
     def setUp(self):
         self.other = self.connect()
-
-    def settle(self):
-        """Once this is answered, the loop has read all that was sent before."""
-        self.other.call(STRICT, "get_timestamp")
 
     def exchange(self, data):
         """Everything the server has to say to those bytes."""
@@ -180,52 +176,6 @@ class Forms(SharedServerTest):
     def assert_increasing(self, numbers):
         self.assertTrue(all(a < b for a, b in zip(numbers, numbers[1:])))
 
-    def test_a_pipeline_cut_anywhere(self):
-        for form in FORMS:
-            pipeline = (form.call("get_id", "foo") + form.call("nope")
-                        + form.call("get_ids", "foo", 2) + form.call("get_worker_id"))
-            connection = self.connect()
-            for cut in range(1, len(bytes(pipeline))):
-                data = connection.encode(pipeline)
-                connection.send(data[:cut])
-                self.settle()
-                connection.send(data[cut:])
-                replies = [connection.reply(form) for _ in range(4)]
-                with self.subTest(form=str(form), cut=cut):
-                    self.assertEqual([reply.kind for reply in replies],
-                                     [REPLY, EXCEPTION, REPLY, REPLY])
-                    self.assertEqual(len(replies[2].success), 2)
-
-    def test_a_pipeline_byte_by_byte(self):
-        for form in FORMS:
-            connection = self.connect()
-            for byte in connection.encode(form.call("get_id", "foo") * 2):
-                connection.send(bytes([byte]))
-                self.settle()
-            with self.subTest(str(form)):
-                self.assert_increasing([connection.reply(form).success for _ in range(2)])
-
-    def test_only_calls_are_taken(self):
-        for form in FORMS:
-            for kind in (REPLY, EXCEPTION, ONEWAY, 0, 5, 7):
-                with self.subTest(form=str(form), kind=kind):
-                    self.assert_closes(form.call("get_id", "a", kind=kind))
-
-    def test_bad_arguments_leave_a_framed_connection_alive(self):
-        """A string that is longer than its message: type 7, and the next call is answered."""
-        for protocol in ("strict", "compact"):
-            form = Form(True, protocol)
-            message = form.message("get_id", "foo")
-            length = message.index(b"foo") - 1
-            bad = message[:length] + b"\x7f" + message[length + 1:]
-            with self.subTest(protocol):
-                connection = self.connect()
-                connection.send(form.call_of(bad))
-                reply = connection.reply(form)
-                self.assertEqual((reply.method, reply.kind, reply.value.type),
-                                 ("get_id", EXCEPTION, 7))
-                self.assertGreater(connection.call(form, "get_id", "a").success, 0)
-
     def test_arguments_that_are_not_in_the_contract_are_skipped(self):
         every_type = b"".join((
             b"\x02\0\x63\x01", b"\x03\0\x63\x7f", b"\x04\0\x63" + bytes(8), b"\x06\0\x63\0\1",
@@ -244,8 +194,3 @@ class Forms(SharedServerTest):
         connection.send(STRICT.call_of(message))
         reply = connection.reply(STRICT)
         self.assertEqual((reply.kind, reply.value.type), (EXCEPTION, 6))
-
-
-class FormsOnTheGeneralPath(Forms):
-    """The same without the hand-written path for the hot calls."""
-    options = (*Forms.options, "--no-fast-path")

@@ -93,16 +93,6 @@ class Files(ServerTest):
                 self.assertEqual(len(server.lines), 1, server.log)
         self.assertFalse(self.state.exists(), "a server that did not start left something behind")
 
-    def test_the_registry_is_below_it(self):
-        wrapper, source, *_ = FOUND[0]
-        first = self.launch_on(wrapper, source).wait_ready()
-        second = self.launch_on(wrapper, source)
-        self.assert_refused(second, 1, "event=failed", "worker 10")
-        end = first.find("worker-claimed").fields["reserved_until"]
-        first.kill()
-        third = self.launch_on(wrapper, source).wait_ready()
-        self.assertGreater(third.find("worker-claimed").fields["first"], end)
-
 
 @unittest.skipUnless(os.geteuid() == 0, "needs root, for machines of its own")
 class ZooKeeper(ZooKeeperTest):

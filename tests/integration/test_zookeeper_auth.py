@@ -7,7 +7,7 @@ import uuid
 
 import znodes
 from harness import secret_file, wait_for
-from zookeeper_case import DATACENTER, SECRET, Tree, ZooKeeperTest, acl_of, worker_id_of
+from zookeeper_case import CALLS_WAIT, DATACENTER, SECRET, Tree, ZooKeeperTest, acl_of, worker_id_of
 
 ADMIN = "admin:0ther"
 
@@ -271,7 +271,7 @@ class SomeoneElses(AuthTest):
 
     def test_who_has_served_goes_on_trying(self):
         proxy = self.proxy()
-        server = self.guarded(via=proxy, reservation_ms=6000)
+        server = self.guarded(*CALLS_WAIT, via=proxy, reservation_ms=6000)
         draw = self.draw(server)
         draw.wait_ids()
         path = f"{self.root}/datacenters"

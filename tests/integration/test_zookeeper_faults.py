@@ -6,13 +6,13 @@ import signal
 
 from harness import wait_for
 from wire import EXCEPTION, STRICT
-from zookeeper_case import ZooKeeperTest, tick_of
+from zookeeper_case import CALLS_WAIT, ZooKeeperTest, tick_of
 
 
 class Sessions(ZooKeeperTest):
     def test_a_session_that_expires_costs_nothing(self):
         proxy = self.proxy()
-        server = self.member(via=proxy, reservation_ms=6000)
+        server = self.member(*CALLS_WAIT, via=proxy, reservation_ms=6000)
         draw = self.draw(server)
         before = self.wait_claim(server)
         proxy.cut()
@@ -55,7 +55,7 @@ class Sessions(ZooKeeperTest):
 class Records(ZooKeeperTest):
     def test_a_record_taken_by_another_owner(self):
         """The lease is dropped, and calls wait until there is another worker ID."""
-        server = self.member()
+        server = self.member(*CALLS_WAIT)
         draw = self.draw(server)
         draw.wait_ids()
         self.tree.write_reservation(0, self.tree.reservation(0).end_tick, "somebody-else")

@@ -7,7 +7,7 @@ import time
 import znodes
 from harness import wait_for
 from zookeeper import Standalone
-from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick
+from zookeeper_case import CALLS_WAIT, DATACENTER, ZooKeeperTest, now_tick
 
 LONG_SESSION_MS = 20000      # nothing but what a test is about comes to pass meanwhile
 LONG_RESERVATION_MS = 600000
@@ -97,15 +97,18 @@ class Refused(ZooKeeperTest):
             yield path
 
 
-class Quota(ZooKeeperTest):
+class Limited(ZooKeeperTest):
     own_zookeeper = True
 
     def make_zookeeper(self):
-        return Standalone(config={"enforceQuota": "true"}).start()
+        return Standalone(config={"enforceQuota": "true", "maxSessionTimeout": "2000"}).start()
 
-    def test_a_quota_that_is_used_up(self):
-        """Who was there lives on; a server that starts says so once and ends."""
-        server = self.member()
+    def test_a_short_session_and_a_quota_that_is_used_up(self):
+        """ZooKeeper grants less than it is asked for, and a claim lives that long. A server with a
+        claim goes on; a server that starts ends with one line."""
+        server = self.member(*CALLS_WAIT, session_ms=5000)
+        self.assertEqual(server.find("zookeeper-connected").fields["timeout_ms"], "2000")
+        self.assertEqual(self.tree.claim_of(server).record["session_timeout_ms"], 2000)
         draw = self.draw(server)
         claims = self.tree.claims_path()
         quota = f"/zookeeper/quota{claims}"
@@ -117,19 +120,6 @@ class Quota(ZooKeeperTest):
         self.assert_refused(late, 1, "event=failed", f"ZooKeeper refuses {claims}")
         draw.wait_ids()
         self.assertEqual(draw.failures, [])
-
-
-class Granted(ZooKeeperTest):
-    own_zookeeper = True
-
-    def make_zookeeper(self):
-        return Standalone(config={"maxSessionTimeout": "2000"}).start()
-
-    def test_a_session_that_is_shorter_than_it_was_asked_for(self):
-        """What counts is what ZooKeeper has granted: so long does a claim outlive its server."""
-        server = self.member(session_ms=5000)
-        self.assertEqual(server.find("zookeeper-connected").fields["timeout_ms"], "2000")
-        self.assertEqual(self.tree.claim_of(server).record["session_timeout_ms"], 2000)
 
 
 class Waiting(ZooKeeperTest):

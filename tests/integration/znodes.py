@@ -111,9 +111,6 @@ class Registry:
         self.kazoo.set(self.reservation_path(datacenter, worker_id),
                        self.reservation_data(tick, owner), version)
 
-    def read_reservation(self, datacenter, worker_id):
-        return json.loads(self.kazoo.get(self.reservation_path(datacenter, worker_id))[0])
-
     def everything(self, path=None):
         """Returns each znode below the root with all that writing to it would change."""
         path = path or self.root

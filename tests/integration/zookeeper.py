@@ -389,8 +389,5 @@ class Ensemble(_Owner):
             node.launch()
         return self.wait_serving()
 
-    def followers(self):
-        return [node for node in self.nodes if node.mode() == "follower"]
-
     def wait_leader(self):
         return wait_for(self.leader, "ZooKeeper to have a leader")

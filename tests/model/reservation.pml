@@ -256,6 +256,17 @@ byte count;
 byte first;
 byte last;
 
+/* EACH(n) ... NEXT: a loop over i from 0 to n - 1, which leaves i at 0. */
+#define EACH(n) \
+	i = 0; \
+	do \
+	:: i < n ->
+#define NEXT \
+		; i++ \
+	:: else -> break \
+	od; \
+	i = 0
+
 /*
  * Probes: that a model does nothing wrong says little if it does nothing. With PROBE defined, the
  * assertion is that something does not happen; it must be violated.
@@ -377,16 +388,11 @@ inline write(which, end_, owner_)
 	:: else
 	fi;
 #endif
-	i = 0;
-	do
-	:: i < LATE ->
+	EACH(LATE)
 		late[which * LATE + i].sent = 0;
 		late[which * LATE + i].end = 0;
-		late[which * LATE + i].owner = 0;
-		i++
-	:: else -> break
-	od;
-	i = 0;
+		late[which * LATE + i].owner = 0
+	NEXT;
 	do
 	:: i < SERVERS ->
 		if
@@ -466,26 +472,17 @@ inline write(which, end_, owner_)
 inline back_up()
 {
 	printf("registry: is backed up\n");
-	i = 0;
-	do
-	:: i < WORKERS ->
+	EACH(WORKERS)
 		record[i].since = 0;
 		backup[i].end = record[i].end;
 		backup[i].owner = record[i].owner;
-		backup[i].rewritten = record[i].rewritten;
-		i++
-	:: else -> break
-	od;
+		backup[i].rewritten = record[i].rewritten
+	NEXT;
 	backup_floor = floor;
 	backup_floor_version = floor_version;
-	i = 0;
-	do
-	:: i < SERVERS ->
-		server[i].age_if_restored = server[i].age;
-		i++
-	:: else -> break
-	od;
-	i = 0
+	EACH(SERVERS)
+		server[i].age_if_restored = server[i].age
+	NEXT
 }
 
 /* The backup cannot be restored any more. To forget what only matters if it is makes fewer
@@ -495,16 +492,11 @@ inline forget_backup()
 	highest_end = 0;
 	backup_floor = 0;
 	backup_floor_version = 0;
-	i = 0;
-	do
-	:: i < WORKERS ->
+	EACH(WORKERS)
 		backup[i].end = 0;
 		backup[i].owner = NOBODY;
-		backup[i].rewritten = 0;
-		i++
-	:: else -> break
-	od;
-	i = 0;
+		backup[i].rewritten = 0
+	NEXT;
 	do
 	:: i < SERVERS ->
 		server[i].age_if_restored = 0;
@@ -519,18 +511,13 @@ inline forget_backup()
 inline restore(floor_)
 {
 	printf("registry: is restored, and the floor raised to %d\n", floor_);
-	i = 0;
-	do
-	:: i < WORKERS ->
+	EACH(WORKERS)
 		backup[i].rewritten = (backup[i].rewritten || record[i].since > 0);
 		record[i].end = backup[i].end;
 		record[i].owner = backup[i].owner;
 		record[i].rewritten = backup[i].rewritten;
-		record[i].since = 0;
-		i++
-	:: else -> break
-	od;
-	i = 0;
+		record[i].since = 0
+	NEXT;
 	do
 	:: i < WORKERS * LATE ->
 		late[i].sent = 0;
@@ -539,19 +526,14 @@ inline restore(floor_)
 		i++
 	:: else -> break
 	od;
-	i = 0;
-	do
-	:: i < SERVERS ->
+	EACH(SERVERS)
 		if
 		:: server[i].step != OUT ->
 			server[i].age = server[i].age_if_restored;
 			server[i].reconnected = 1
 		:: else
-		fi;
-		i++
-	:: else -> break
-	od;
-	i = 0;
+		fi
+	NEXT;
 	floor = floor_;
 	floor_version = backup_floor_version + 1;
 	restores++;
@@ -678,9 +660,7 @@ inline hold()
 inline forget_views(from_step, lease_)
 {
 #if THREADS > 0
-	i = 0;
-	do
-	:: i < THREADS ->
+	EACH(THREADS)
 		if
 		:: thread[s * THREADS + i].step >= from_step &&
 		   thread[s * THREADS + i].lease == lease_ ->
@@ -688,11 +668,8 @@ inline forget_views(from_step, lease_)
 			thread[s * THREADS + i].lease = 0;
 			thread[s * THREADS + i].end = 0
 		:: else
-		fi;
-		i++
-	:: else -> break
-	od;
-	i = 0
+		fi
+	NEXT
 #else
 	skip
 #endif
@@ -1144,17 +1121,12 @@ proctype Keeper(byte s)
 				i++
 			:: else -> break
 			od;
-			i = 0;
-			do
-			:: i < WORKERS * LATE ->
+			EACH(WORKERS * LATE)
 				if
 				:: late[i].owner == NONCE(s) -> late[i].owner = NOBODY
 				:: else
-				fi;
-				i++
-			:: else -> break
-			od;
-			i = 0
+				fi
+			NEXT
 #endif
 		}
 	}

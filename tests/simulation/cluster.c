@@ -11,15 +11,16 @@
 #include "tests/simulation/driver.h"
 #include "tests/simulation/ensemble.h"
 #include "tests/simulation/issued.h"
-#include "tests/simulation/peers.h"
 #include "tests/simulation/sessions.h"
+#include "worker/zookeeper/peer-check.h"
 #include "worker/zookeeper/registry.h"
 
 #define EPOCH_MS           G_GINT64_CONSTANT(1288834974657)
 #define MAX_SERVERS        16
 #define CONNECT_TIMEOUT_MS 20000
 #define MAX_AHEAD_MS       10
-#define N_FAULTS           23 /* kinds of do_fault() */
+#define MIN_ANSWER_US      500 /* of a peer */
+#define N_FAULTS           23  /* kinds of do_fault() */
 
 static struct {
 	ClusterConfig config;
@@ -60,7 +61,7 @@ char *cluster_reservation_path(guint worker_id)
 	return znode_reservation(CLUSTER_ROOT, CLUSTER_DATACENTER, worker_id);
 }
 
-static gint64 floor_tick(void)
+static ZnodeFloor read_floor(void)
 {
 	g_autofree char *path = znode_floor(CLUSTER_ROOT, CLUSTER_DATACENTER);
 	const char *json = ensemble_read(path);
@@ -68,7 +69,7 @@ static gint64 floor_tick(void)
 
 	if (json != NULL)
 		znode_floor_from_json(json, strlen(json), &cluster.layout, &floor, NULL);
-	return floor.tick;
+	return floor;
 }
 
 /* Writes that the ensemble commits */
@@ -95,15 +96,15 @@ static void on_committed(const char *path, const char *data)
 	    !reservation_record_from_json(data, strlen(data), &after, NULL))
 		return;
 	check_end(path, &after);
-	if (old != NULL)
-		reservation_record_from_json(old, strlen(old), &before, NULL);
+	if (old != NULL && !reservation_record_from_json(old, strlen(old), &before, NULL))
+		world_fail("%s was damaged, and a server has written to it", path);
 	if (*after.owner != '\0' && after.end_tick < before.end_tick)
 		world_fail("%s ends sooner than before, and is not released", path);
 	if (*after.owner == '\0' || g_strcmp0(before.owner, after.owner) == 0)
 		return;
 	cluster.n_claims++;
 	g_hash_table_insert(cluster.floors, g_strdup(after.owner),
-			    g_memdup2(&(gint64){floor_tick()}, sizeof(gint64)));
+			    g_memdup2(&(gint64){read_floor().tick}, sizeof(gint64)));
 }
 
 /* Servers */
@@ -146,8 +147,64 @@ static gint64 find_last_run(const WorldMachine *machine)
 	return server_is_paused(self) ? self->paused_since_us : world_now_us();
 }
 
-static void answer_peer(const WorldMachine *asker G_GNUC_UNUSED, const Peer *peer,
-			PeerAnswer *out_answer)
+Server *cluster_server(guint number)
+{
+	return &cluster.servers[number];
+}
+
+Server *cluster_any_server(void)
+{
+	return &cluster.servers[world_between(0, cluster.config.n_servers - 1)];
+}
+
+const ClusterConfig *cluster_config(void)
+{
+	return &cluster.config;
+}
+
+/* Sanity checks of peers: worker/zookeeper/peer-check.h in virtual time. The real peer-report.c
+ * judges the answers. */
+
+struct _PeerCheck {
+	PeerCheckConfig config;
+	GPtrArray *peers; /* of Peer; NULL: the check was freed by its owner */
+	gint64 done_at_us;
+	gboolean is_taken;
+};
+
+static void on_check_done(gpointer data, guint64 tag G_GNUC_UNUSED)
+{
+	PeerCheck *self = data;
+
+	if (self->peers == NULL)
+		g_free(self);
+	else if (!self->is_taken)
+		self->config.done(self->config.user_data);
+}
+
+PeerCheck *peer_check_new(GPtrArray *peers, const PeerCheckConfig *config)
+{
+	PeerCheck *self = g_new0(PeerCheck, 1);
+
+	world_pass_checkpoint(WORLD_CHECKPOINT_OUTSIDE);
+	self->config = *config;
+	self->peers = peers;
+	self->done_at_us = world_now_us() + world_scaled(MIN_ANSWER_US, MS(config->timeout_ms));
+	world_at(self->done_at_us, on_check_done, self, 0);
+	return self;
+}
+
+void peer_check_free(PeerCheck *self)
+{
+	if (self == NULL)
+		return;
+	g_clear_pointer(&self->peers, g_ptr_array_unref);
+	if (world_now_us() > self->done_at_us)
+		g_free(self); /* else on_check_done() frees it */
+}
+
+/* Leaves @out_answer untouched if the peer is not reached. */
+static void answer_peer(const Peer *peer, gint64 now_ms, PeerAnswer *out_answer)
 {
 	WorldMachine *before = world_machine();
 	KeeperStatus status;
@@ -167,24 +224,27 @@ static void answer_peer(const WorldMachine *asker G_GNUC_UNUSED, const Peer *pee
 		.datacenter_id = server->config.datacenter_id,
 		.worker_id = status.worker_id + (number - 1 == cluster.contradicting &&
 						 world_now_us() < cluster.contradicts_until_us),
-		.offset_ms = world_wall_ns(&server->machine) / 1000000,
+		.offset_ms = world_wall_ns(&server->machine) / 1000000 - now_ms,
 	};
 	world_enter(before);
 }
 
-Server *cluster_server(guint number)
+gboolean peer_check_take_report(PeerCheck *self, PeerReport *out_report)
 {
-	return &cluster.servers[number];
-}
+	g_autofree PeerAnswer *answers = g_new0(PeerAnswer, self->peers->len);
+	gint64 now_ms = g_get_monotonic_time() / G_TIME_SPAN_MILLISECOND;
 
-Server *cluster_any_server(void)
-{
-	return &cluster.servers[world_between(0, cluster.config.n_servers - 1)];
-}
-
-const ClusterConfig *cluster_config(void)
-{
-	return &cluster.config;
+	if (self->is_taken || world_now_us() < self->done_at_us)
+		return FALSE;
+	self->is_taken = TRUE;
+	for (guint i = 0; i < self->peers->len; i++)
+		answer_peer(self->peers->pdata[i], now_ms, &answers[i]);
+	peer_report_judge(self->peers, answers, self->config.datacenter_id,
+			  clock_now_ms(self->config.clock) - now_ms, self->config.max_skew_ms,
+			  out_report);
+	for (guint i = 0; i < self->peers->len; i++)
+		g_free(answers[i].nonce);
+	return TRUE;
 }
 
 /* Draws */
@@ -194,12 +254,11 @@ static void check_floor(Server *self)
 	const Lease *lease = generator_lease(self->generator);
 	const gint64 *floor = g_hash_table_lookup(cluster.floors, self->nonce);
 
-	if (lease == NULL || floor == NULL || lease->first_tick > *floor)
-		return;
-	self->machine.is_involved = TRUE;
-	world_fail("%s has claimed from tick %" G_GINT64_FORMAT
-		   " on, which is not above the floor, %" G_GINT64_FORMAT,
-		   self->machine.name, lease->first_tick, *floor);
+	if (lease != NULL && floor != NULL && lease->first_tick <= *floor)
+		world_fail_machine(&self->machine,
+				   "has claimed from tick %" G_GINT64_FORMAT
+				   " on, which is not above the floor, %" G_GINT64_FORMAT,
+				   lease->first_tick, *floor);
 }
 
 static void on_draw(gpointer data, guint64 tag)
@@ -208,9 +267,8 @@ static void on_draw(gpointer data, guint64 tag)
 	const Lease *lease;
 
 	if (tag == 0 && cluster.config.draws)
-		world_after(world_between(1000, world_odds(0.1) ? 2 * G_TIME_SPAN_SECOND
-								: 200 * G_TIME_SPAN_MILLISECOND),
-			    on_draw, self, 0);
+		world_after(world_between(1000, world_odds(0.1) ? SECONDS(2) : MS(200)), on_draw,
+			    self, 0);
 	if (!self->is_up || server_is_paused(self) || self->depth > 0)
 		return;
 	server_draw(self, (guint)world_between(1, world_odds(0.1) ? 1000 : 4));
@@ -225,7 +283,7 @@ static void on_draw(gpointer data, guint64 tag)
 		gint64 left_ms = end_ms - world_wall_ns(&self->machine) / 1000000;
 
 		if (left_ms > 0 && left_ms < 5000)
-			world_after(left_ms * G_TIME_SPAN_MILLISECOND, on_draw, self, 1);
+			world_after(MS(left_ms), on_draw, self, 1);
 	}
 }
 
@@ -269,12 +327,10 @@ void cluster_check_lost(Server *server, const char *why)
 {
 	const char *line = cluster.warnings[server->number].why_lost;
 
-	if (line != NULL && strstr(line, why) != NULL)
-		return;
-	server->machine.is_involved = TRUE;
 	if (line == NULL)
-		world_fail("%s has not lost its worker ID", server->machine.name);
-	world_fail("%s does not log \"%s\"", server->machine.name, why);
+		world_fail_machine(&server->machine, "has not lost its worker ID");
+	if (strstr(line, why) == NULL)
+		world_fail_machine(&server->machine, "does not log \"%s\"", why);
 }
 
 guint64 cluster_n_commits(void)
@@ -320,7 +376,6 @@ void cluster_init(const ClusterConfig *config)
 	ensemble_set_committed(on_committed);
 	sessions_init();
 	sessions_set_last_run(find_last_run);
-	peers_set_answer(answer_peer);
 	world_set_logged(on_logged);
 	issued_init(&cluster.layout);
 	for (guint i = 0; i < config->n_servers; i++) {
@@ -384,22 +439,31 @@ void cluster_quarantine(void)
 {
 	gint64 clock_ms =
 		ensemble_now_ms() + CLUSTER_MAX_AHEAD_MS + cluster.config.max_clock_skew_ms;
-	const ZnodeFloor floor = {
-		.tick = layout_tick_at(&cluster.layout, clock_ms + cluster.config.reservation_ms),
-		.clock_tick = layout_tick_at(&cluster.layout, clock_ms),
-	};
-	g_autofree char *path = znode_floor(CLUSTER_ROOT, CLUSTER_DATACENTER);
-	g_autofree char *json = znode_floor_to_json(&floor);
+	gint64 end_ms = clock_ms + cluster.config.reservation_ms;
+	ZnodeFloor floor = read_floor();
+	g_autofree char *layout = cluster_path("layout");
+	g_autofree char *path = znode_floor(CLUSTER_ROOT, CLUSTER_DATACENTER), *json = NULL;
 
-	if (ensemble_read(path) == NULL || floor_tick() >= floor.tick)
+	if (ensemble_read(layout) == NULL)
 		return;
+	floor.tick = MAX(floor.tick, layout_tick_at(&cluster.layout, end_ms));
+	floor.clock_tick = MAX(floor.clock_tick, layout_tick_at(&cluster.layout, clock_ms));
+	json = znode_floor_to_json(&floor);
 	world_note(NULL, "the datacenter is quarantined to tick %" G_GINT64_FORMAT, floor.tick);
 	ensemble_write(path, json);
 }
 
+void cluster_back_up(void)
+{
+	g_autofree char *layout = cluster_path("layout");
+
+	if (ensemble_read(layout) != NULL)
+		ensemble_back_up();
+}
+
 static void on_back_up(gpointer data G_GNUC_UNUSED, guint64 tag G_GNUC_UNUSED)
 {
-	ensemble_back_up();
+	cluster_back_up();
 }
 
 void cluster_restore(gboolean quarantine)
@@ -407,7 +471,7 @@ void cluster_restore(gboolean quarantine)
 	if (!ensemble_has_backup())
 		return;
 	world_note(NULL, "ZooKeeper is restored from a backup");
-	sessions_cut(NULL, world_between(200, 2000) * G_TIME_SPAN_MILLISECOND, FALSE);
+	sessions_cut(NULL, MS(world_between(200, 2000)), FALSE);
 	ensemble_restore();
 	if (quarantine)
 		cluster_quarantine();
@@ -416,13 +480,11 @@ void cluster_restore(gboolean quarantine)
 		Server *server = &cluster.servers[i];
 
 		if (world_odds(0.4))
-			sessions_cut(&server->machine, world_between(1, 30) * G_TIME_SPAN_SECOND,
-				     FALSE);
+			sessions_cut(&server->machine, SECONDS(world_between(1, 30)), FALSE);
 		else if (world_odds(0.5))
-			server_kill(server, world_between(0, 500 * G_TIME_SPAN_MILLISECOND));
+			server_kill(server, world_between(0, MS(500)));
 	}
-	world_after(world_between(100 * G_TIME_SPAN_MILLISECOND, 20 * G_TIME_SPAN_SECOND),
-		    on_back_up, NULL, 0);
+	world_after(world_between(MS(100), SECONDS(20)), on_back_up, NULL, 0);
 }
 
 static void step_clock(Server *server, gint64 to_ms)
@@ -472,7 +534,7 @@ static void edit_znode(void)
 static void do_fault(guint kind)
 {
 	Server *server = cluster_any_server();
-	gint64 for_us = world_scaled(G_TIME_SPAN_MILLISECOND, 30 * G_TIME_SPAN_SECOND);
+	gint64 for_us = world_scaled(MS(1), SECONDS(30));
 	gint64 skew_ms = cluster.config.max_clock_skew_ms;
 
 	switch (kind) {
@@ -499,12 +561,11 @@ static void do_fault(guint kind)
 		break;
 	case 9:
 	case 10:
-		server_kill(server, world_between(0, 5 * G_TIME_SPAN_SECOND));
+		server_kill(server, world_between(0, SECONDS(5)));
 		break;
 	case 11:
 	case 12:
-		server_stop(server, world_between(1, 3000),
-			    world_between(0, 5 * G_TIME_SPAN_SECOND));
+		server_stop(server, world_between(1, 3000), world_between(0, SECONDS(5)));
 		break;
 	case 13:
 		step_clock(server, -world_scaled(1, 20000));
@@ -524,9 +585,8 @@ static void do_fault(guint kind)
 		ensemble_set_clock(
 			world_between(-CLUSTER_MAX_AHEAD_MS / 2, CLUSTER_MAX_AHEAD_MS / 2));
 		break;
-	case 18: /* a backup without the datacenter has no floor to raise */
-		if (cluster.n_claims > 0)
-			ensemble_back_up();
+	case 18:
+		cluster_back_up();
 		break;
 	case 19:
 		deny_path(for_us);
@@ -566,9 +626,9 @@ static void on_checkpoint(WorldMachine *machine, WorldCheckpoint step)
 	    !world_odds(step == WORLD_CHECKPOINT_OUTSIDE ? 0.0005 : 0.00001))
 		return;
 	if (world_odds(0.3))
-		server_kill(self, world_between(0, 5 * G_TIME_SPAN_SECOND));
+		server_kill(self, world_between(0, SECONDS(5)));
 	else
-		server_pause(self, world_scaled(G_TIME_SPAN_MILLISECOND, 20 * G_TIME_SPAN_SECOND));
+		server_pause(self, world_scaled(MS(1), SECONDS(20)));
 }
 
 void cluster_begin_faults(gint64 mean_us)
@@ -598,7 +658,7 @@ gint64 cluster_recovery_us(void)
 	return (CLUSTER_MAX_AHEAD_MS + 3 * cluster.config.max_clock_skew_ms +
 		2 * cluster.config.reservation_ms + 10 * cluster.config.session_timeout_ms +
 		90000) *
-	       G_TIME_SPAN_MILLISECOND;
+	       MS(1);
 }
 
 guint cluster_n_serving(void)
@@ -645,7 +705,7 @@ void cluster_check_recovered(gint64 within_us)
 	g_autofree char *why = why_not_recovered();
 
 	while (why != NULL && world_now_us() < until_us) {
-		world_run_until(world_now_us() + G_TIME_SPAN_SECOND);
+		world_run_for(SECONDS(1));
 		g_free(why);
 		why = why_not_recovered();
 	}
@@ -657,15 +717,16 @@ void cluster_check_idle(gint64 for_us)
 {
 	gdouble seconds = (gdouble)for_us / G_TIME_SPAN_SECOND;
 	gdouble writes_each = 4 * seconds / ((gdouble)cluster.config.reservation_ms / 1000) + 3;
-	guint64 writes = ensemble_n_writes(), requests = sessions_counts().requests;
-	guint64 rounds[MAX_SERVERS];
+	guint64 rounds[MAX_SERVERS], writes;
 
 	cluster.config.draws = FALSE;
+	/* the last denials end, and reservations grow to their full length */
+	world_run_for(SECONDS(60) + MS(cluster.config.reservation_ms));
+	writes = ensemble_n_writes();
 	for (guint i = 0; i < cluster.config.n_servers; i++)
 		rounds[i] = cluster.servers[i].n_rounds;
-	world_run_until(world_now_us() + for_us);
+	world_run_for(for_us);
 	writes = ensemble_n_writes() - writes;
-	requests = sessions_counts().requests - requests;
 	if ((gdouble)writes > writes_each * cluster.config.n_servers * 1.2)
 		world_fail("%" G_GUINT64_FORMAT
 			   " writes in %.0f s in which nothing happened, of %u "
@@ -679,11 +740,10 @@ void cluster_check_idle(gint64 for_us)
 		 * timeout while the server waits for a worker ID */
 		if ((gdouble)n >
 		    seconds * 11 + writes_each * 20 + 50 +
-			    seconds * 20000 / (gdouble)cluster.config.session_timeout_ms) {
-			cluster.servers[i].machine.is_involved = TRUE;
-			world_fail("%s runs %" G_GUINT64_FORMAT " rounds in %.0f s in which "
-				   "nothing happened",
-				   cluster.servers[i].machine.name, n, seconds);
-		}
+			    seconds * 20000 / (gdouble)cluster.config.session_timeout_ms)
+			world_fail_machine(&cluster.servers[i].machine,
+					   "runs %" G_GUINT64_FORMAT
+					   " rounds in %.0f s in which nothing happened",
+					   n, seconds);
 	}
 }

@@ -51,8 +51,12 @@ char *cluster_reservation_path(guint worker_id);
 /* Draws faults, @mean_us apart on average, until cluster_end_faults(). */
 void cluster_begin_faults(gint64 mean_us);
 
-/* Raises the floor, as snowflakectl registry quarantine does. */
+/* Raises the floor, or makes it, as snowflakectl registry quarantine --datacenter-id does. Without
+ * a layout in ZooKeeper, the command refuses. */
 void cluster_quarantine(void);
+
+/* Backs ZooKeeper up if a floor can be raised after a restore: if there is a layout. */
+void cluster_back_up(void);
 
 /* Restores the last backup, if there is one. @quarantine: raises the floor before a server
  * connects, as the manual says. */

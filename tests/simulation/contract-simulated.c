@@ -6,7 +6,7 @@
 /* The contract test against the simulated ZooKeeper: each case in many worlds. */
 
 #define N_WORLDS   100
-#define FOREVER_US (1000000 * G_TIME_SPAN_SECOND)
+#define FOREVER_US SECONDS(1000000)
 
 struct _ContractClient {
 	WorldMachine machine;
@@ -59,7 +59,7 @@ ZookeeperSession *contract_client_session(ContractClient *self)
 
 ZookeeperMessage *contract_client_next(ContractClient *self)
 {
-	gint64 until_us = world_now_us() + CONTRACT_HANG_S * G_TIME_SPAN_SECOND;
+	gint64 until_us = world_now_us() + CONTRACT_HANG_S * SECONDS(1);
 	ZookeeperMessage *message;
 
 	while ((message = zookeeper_session_take(self->session)) == NULL)

@@ -2,15 +2,23 @@
 #include <string.h>
 
 #include "tests/simulation/contract.h"
+#include "tests/unit/unit-test.h"
 
 /* The cases: the promises of session.h that the registration relies on. */
 
+#define CASE(path, function)                                                                       \
+	static void function(const char *root);                                                    \
+	TEST(path, run_##function)                                                                 \
+	{                                                                                          \
+		contract_run(function);                                                            \
+	}                                                                                          \
+	static void function(const char *root G_GNUC_UNUSED)
+
 typedef ContractClient Client;
 
-static ZookeeperSession *session_of(Client *client)
-{
-	return contract_client_session(client);
-}
+/* Makes a request. Returns: its number */
+#define ASK(client, operation, ...)                                                                \
+	zookeeper_session_##operation(contract_client_session(client), __VA_ARGS__)
 
 /* (transfer full): the next message. It must be of @type. */
 static ZookeeperMessage *expect(Client *client, ZookeeperMessageType type)
@@ -69,28 +77,27 @@ static Client *open_client(const char *auth)
 
 static void make(Client *client, const char *path, const char *data)
 {
-	expect_outcome(client, zookeeper_session_create(session_of(client), path, data),
-		       ZOOKEEPER_OK);
+	expect_outcome(client, ASK(client, create, path, data), ZOOKEEPER_OK);
 }
 
 static void set(Client *client, const char *path, const char *data)
 {
-	expect_outcome(client, zookeeper_session_set(session_of(client), path, data), ZOOKEEPER_OK);
+	expect_outcome(client, ASK(client, set, path, data), ZOOKEEPER_OK);
 }
 
 static void remove_znode(Client *client, const char *path)
 {
-	expect_outcome(client, zookeeper_session_delete(session_of(client), path), ZOOKEEPER_OK);
+	expect_outcome(client, ASK(client, delete, path), ZOOKEEPER_OK);
 }
 
 static void sync_client(Client *client, const char *path)
 {
-	expect_outcome(client, zookeeper_session_sync(session_of(client), path), ZOOKEEPER_OK);
+	expect_outcome(client, ASK(client, sync, path), ZOOKEEPER_OK);
 }
 
 static ZookeeperMessage *read_znode(Client *client, const char *path, gboolean watch)
 {
-	return expect_reply(client, zookeeper_session_get(session_of(client), path, watch));
+	return expect_reply(client, ASK(client, get, path, watch));
 }
 
 static void expect_data(Client *client, const char *path, const char *data, gint32 version)
@@ -108,8 +115,7 @@ static void expect_data(Client *client, const char *path, const char *data, gint
 static void expect_absent(Client *client, const char *path)
 {
 	sync_client(client, path);
-	expect_outcome(client, zookeeper_session_exists(session_of(client), path, FALSE),
-		       ZOOKEEPER_NO_NODE);
+	expect_outcome(client, ASK(client, exists, path, FALSE), ZOOKEEPER_NO_NODE);
 }
 
 static char *path_below(const char *root, const char *name)
@@ -119,7 +125,7 @@ static char *path_below(const char *root, const char *name)
 
 /* Sessions and requests */
 
-static void check_opening(const char *root G_GNUC_UNUSED)
+CASE("/session/opening", check_opening)
 {
 	g_autoptr(ContractClient) client = contract_client_new(NULL, CONTRACT_LONG_MS);
 	g_autoptr(ZookeeperMessage) first = contract_client_next(client);
@@ -128,15 +134,16 @@ static void check_opening(const char *root G_GNUC_UNUSED)
 	g_assert_nonnull(first->addresses[0]);
 	g_assert_null(first->unknown);
 	g_assert_cmpint(expect_connected(client), !=, 0);
-	g_assert_cmpint(zookeeper_session_timeout_ms(session_of(client)), ==, CONTRACT_LONG_MS);
+	g_assert_cmpint(zookeeper_session_timeout_ms(contract_client_session(client)), ==,
+			CONTRACT_LONG_MS);
 }
 
-static void check_create(const char *root)
+CASE("/session/create", check_create)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	g_autofree char *child = path_below(root, "child"), *lost = path_below(root, "no/child");
 	g_autoptr(ZookeeperMessage) reply = NULL;
-	guint64 request = zookeeper_session_create(session_of(client), root, "text");
+	guint64 request = ASK(client, create, root, "text");
 
 	reply = expect_reply(client, request);
 	g_assert_cmpint(reply->outcome, ==, ZOOKEEPER_OK);
@@ -144,39 +151,35 @@ static void check_create(const char *root)
 	g_assert_cmpint(reply->stat.version, ==, 0);
 	g_assert_cmpint(reply->stat.owner_session, ==, 0);
 	make(client, child, "");
-	expect_outcome(client, zookeeper_session_create(session_of(client), child, ""),
-		       ZOOKEEPER_NODE_EXISTS);
-	expect_outcome(client, zookeeper_session_create(session_of(client), lost, ""),
-		       ZOOKEEPER_NO_NODE);
+	expect_outcome(client, ASK(client, create, child, ""), ZOOKEEPER_NODE_EXISTS);
+	expect_outcome(client, ASK(client, create, lost, ""), ZOOKEEPER_NO_NODE);
 	expect_data(client, child, "", 0);
 }
 
-static void check_get(const char *root)
+CASE("/session/get", check_get)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	g_autoptr(ZookeeperMessage) reply = NULL;
 
-	expect_outcome(client, zookeeper_session_get(session_of(client), root, FALSE),
-		       ZOOKEEPER_NO_NODE);
+	expect_outcome(client, ASK(client, get, root, FALSE), ZOOKEEPER_NO_NODE);
 	make(client, root, "some text");
 	expect_data(client, root, "some text", 0);
 	set(client, root, "");
 	expect_data(client, root, "", 1);
-	reply = expect_reply(client, zookeeper_session_exists(session_of(client), root, FALSE));
+	reply = expect_reply(client, ASK(client, exists, root, FALSE));
 	g_assert_cmpint(reply->outcome, ==, ZOOKEEPER_OK);
 	g_assert_cmpint(reply->stat.version, ==, 1);
 }
 
-static void check_set(const char *root)
+CASE("/session/set", check_set)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 
-	expect_outcome(client, zookeeper_session_set(session_of(client), root, "1"),
-		       ZOOKEEPER_NO_NODE);
+	expect_outcome(client, ASK(client, set, root, "1"), ZOOKEEPER_NO_NODE);
 	make(client, root, "0");
 	for (gint32 version = 1; version <= 3; version++) {
-		g_autoptr(ZookeeperMessage) reply = expect_reply(
-			client, zookeeper_session_set(session_of(client), root, "same"));
+		g_autoptr(ZookeeperMessage) reply =
+			expect_reply(client, ASK(client, set, root, "same"));
 
 		g_assert_cmpint(reply->outcome, ==, ZOOKEEPER_OK);
 		g_assert_cmpint(reply->stat.version, ==, version);
@@ -184,39 +187,36 @@ static void check_set(const char *root)
 	expect_data(client, root, "same", 3);
 }
 
-static void check_delete(const char *root)
+CASE("/session/delete", check_delete)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	g_autofree char *child = path_below(root, "child");
 
-	expect_outcome(client, zookeeper_session_delete(session_of(client), root),
-		       ZOOKEEPER_NO_NODE);
+	expect_outcome(client, ASK(client, delete, root), ZOOKEEPER_NO_NODE);
 	make(client, root, "");
 	make(client, child, "");
 	set(client, child, "whatever its version");
-	expect_outcome(client, zookeeper_session_delete(session_of(client), root),
-		       ZOOKEEPER_REFUSED);
+	expect_outcome(client, ASK(client, delete, root), ZOOKEEPER_REFUSED);
 	remove_znode(client, child);
 	remove_znode(client, root);
 	expect_absent(client, root);
 }
 
-static void check_children(const char *root)
+CASE("/session/children", check_children)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	g_autofree char *a = path_below(root, "a"), *b = path_below(root, "b"),
 			*grandchild = path_below(root, "a/c");
 	g_autoptr(ZookeeperMessage) reply = NULL, none = NULL;
 
-	expect_outcome(client, zookeeper_session_children(session_of(client), root, FALSE),
-		       ZOOKEEPER_NO_NODE);
+	expect_outcome(client, ASK(client, children, root, FALSE), ZOOKEEPER_NO_NODE);
 	make(client, root, "");
-	none = expect_reply(client, zookeeper_session_children(session_of(client), root, FALSE));
+	none = expect_reply(client, ASK(client, children, root, FALSE));
 	g_assert_cmpuint(g_strv_length(none->children), ==, 0);
 	make(client, a, "");
 	make(client, b, "");
 	make(client, grandchild, "");
-	reply = expect_reply(client, zookeeper_session_children(session_of(client), root, FALSE));
+	reply = expect_reply(client, ASK(client, children, root, FALSE));
 	g_assert_cmpint(reply->outcome, ==, ZOOKEEPER_OK);
 	g_assert_cmpuint(g_strv_length(reply->children), ==, 2);
 	g_assert_true(g_strv_contains((const char *const *)reply->children, "a"));
@@ -227,8 +227,8 @@ static void check_children(const char *root)
 static guint64 expect_sequence(Client *client, const char *root, gint64 owner_session)
 {
 	g_autofree char *prefix = path_below(root, "claim-");
-	g_autoptr(ZookeeperMessage) reply = expect_reply(
-		client, zookeeper_session_create_ephemeral(session_of(client), prefix, "data"));
+	g_autoptr(ZookeeperMessage) reply =
+		expect_reply(client, ASK(client, create_ephemeral, prefix, "data"));
 
 	g_assert_cmpint(reply->outcome, ==, ZOOKEEPER_OK);
 	g_assert_true(g_str_has_prefix(reply->path, prefix));
@@ -238,7 +238,7 @@ static guint64 expect_sequence(Client *client, const char *root, gint64 owner_se
 	return g_ascii_strtoull(reply->path + strlen(prefix), NULL, 10);
 }
 
-static void check_sequence(const char *root)
+CASE("/session/sequence", check_sequence)
 {
 	g_autoptr(ContractClient) one = contract_client_new(NULL, CONTRACT_LONG_MS);
 	g_autoptr(ContractClient) other = contract_client_new(NULL, CONTRACT_LONG_MS);
@@ -253,11 +253,11 @@ static void check_sequence(const char *root)
 	/* a sequence number is not used again; other children count, too */
 	first = path_below(root, "claim-0000000001");
 	remove_znode(other, first);
-	expect_outcome(one, zookeeper_session_commit(session_of(one), &write, 1), ZOOKEEPER_OK);
+	expect_outcome(one, ASK(one, commit, &write, 1), ZOOKEEPER_OK);
 	g_assert_cmpuint(expect_sequence(one, root, session), ==, 3);
 }
 
-static void check_sequence_of_another_parent(const char *root)
+CASE("/session/sequence-of-another-parent", check_sequence_of_another_parent)
 {
 	g_autoptr(ContractClient) client = contract_client_new(NULL, CONTRACT_LONG_MS);
 	gint64 session = expect_connected(client);
@@ -271,7 +271,7 @@ static void check_sequence_of_another_parent(const char *root)
 	}
 }
 
-static void check_ephemeral(const char *root)
+CASE("/session/ephemeral", check_ephemeral)
 {
 	g_autoptr(ContractClient) owner = contract_client_new(NULL, CONTRACT_LONG_MS);
 	g_autoptr(ContractClient) other = open_client(NULL);
@@ -282,10 +282,9 @@ static void check_ephemeral(const char *root)
 
 	make(owner, root, "");
 	expect_sequence(owner, root, session);
-	expect_outcome(owner, zookeeper_session_create(session_of(owner), child, ""),
-		       ZOOKEEPER_REFUSED);
+	expect_outcome(owner, ASK(owner, create, child, ""), ZOOKEEPER_REFUSED);
 	sync_client(other, root);
-	request = zookeeper_session_exists(session_of(other), claim, TRUE);
+	request = ASK(other, exists, claim, TRUE);
 	{
 		g_autoptr(ZookeeperMessage) reply = expect_reply(other, request);
 
@@ -296,17 +295,17 @@ static void check_ephemeral(const char *root)
 	expect_absent(other, claim);
 }
 
-static void check_order(const char *root)
+CASE("/session/order", check_order)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	guint64 requests[32];
 
 	make(client, root, "");
 	for (guint i = 0; i < G_N_ELEMENTS(requests); i += 4) {
-		requests[i] = zookeeper_session_get(session_of(client), root, FALSE);
-		requests[i + 1] = zookeeper_session_set(session_of(client), root, "x");
-		requests[i + 2] = zookeeper_session_sync(session_of(client), root);
-		requests[i + 3] = zookeeper_session_children(session_of(client), root, FALSE);
+		requests[i] = ASK(client, get, root, FALSE);
+		requests[i + 1] = ASK(client, set, root, "x");
+		requests[i + 2] = ASK(client, sync, root);
+		requests[i + 3] = ASK(client, children, root, FALSE);
 	}
 	for (guint i = 0; i < G_N_ELEMENTS(requests); i++) {
 		g_assert_cmpuint(requests[i], ==, requests[0] + i);
@@ -314,7 +313,7 @@ static void check_order(const char *root)
 	}
 }
 
-static void check_sync(const char *root)
+CASE("/session/sync", check_sync)
 {
 	g_autoptr(ContractClient) writer = open_client(NULL);
 	g_autoptr(ContractClient) reader = open_client(NULL);
@@ -326,8 +325,8 @@ static void check_sync(const char *root)
 
 		set(writer, root, data);
 		/* a read can follow the sync before its reply */
-		request = zookeeper_session_sync(session_of(reader), root);
-		zookeeper_session_get(session_of(reader), root, FALSE);
+		request = ASK(reader, sync, root);
+		ASK(reader, get, root, FALSE);
 		expect_outcome(reader, request, ZOOKEEPER_OK);
 		{
 			g_autoptr(ZookeeperMessage) reply = expect_reply(reader, request + 1);
@@ -338,15 +337,13 @@ static void check_sync(const char *root)
 	}
 }
 
-static void check_times(const char *root)
+CASE("/session/times", check_times)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	gint64 before_ms = contract_leader_ms();
 	gint64 before_ns = contract_client_boottime_ns(client);
-	g_autoptr(ZookeeperMessage) made =
-		expect_reply(client, zookeeper_session_create(session_of(client), root, ""));
-	g_autoptr(ZookeeperMessage) changed =
-		expect_reply(client, zookeeper_session_set(session_of(client), root, ""));
+	g_autoptr(ZookeeperMessage) made = expect_reply(client, ASK(client, create, root, ""));
+	g_autoptr(ZookeeperMessage) changed = expect_reply(client, ASK(client, set, root, ""));
 
 	g_assert_cmpint(before_ns, <=, made->sent_ns);
 	g_assert_cmpint(made->sent_ns, <=, made->received_ns);
@@ -361,7 +358,7 @@ static void check_times(const char *root)
 
 /* Transactions */
 
-static void check_commit(const char *root)
+CASE("/session/commit", check_commit)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	g_autofree char *a = path_below(root, "a"), *b = path_below(root, "b"),
@@ -386,7 +383,7 @@ static void check_commit(const char *root)
 
 	make(client, root, "");
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		guint64 request = zookeeper_session_commit(session_of(client), CASES[i].writes, 3);
+		guint64 request = ASK(client, commit, CASES[i].writes, 3);
 		g_autoptr(ZookeeperMessage) reply = expect_reply(client, request);
 
 		g_assert_cmpint(reply->outcome, ==, ZOOKEEPER_OK);
@@ -398,7 +395,7 @@ static void check_commit(const char *root)
 	expect_data(client, c, "", 0);
 }
 
-static void check_commit_failures(const char *root)
+CASE("/session/commit-failures", check_commit_failures)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	g_autofree char *a = path_below(root, "a"), *no = path_below(root, "no"),
@@ -425,8 +422,7 @@ static void check_commit_failures(const char *root)
 		for (guint j = 0; j < ZOOKEEPER_MAX_WRITES; j++)
 			writes[j] = (ZookeeperWrite){ZOOKEEPER_SET, root, "lost", -1};
 		writes[place] = CASES[i / ZOOKEEPER_MAX_WRITES].write;
-		reply = expect_reply(client, zookeeper_session_commit(session_of(client), writes,
-								      ZOOKEEPER_MAX_WRITES));
+		reply = expect_reply(client, ASK(client, commit, writes, ZOOKEEPER_MAX_WRITES));
 		g_assert_cmpint(reply->outcome, ==, CASES[i / ZOOKEEPER_MAX_WRITES].outcome);
 		g_assert_cmpuint(reply->failed, ==, place);
 	}
@@ -437,7 +433,7 @@ static void check_commit_failures(const char *root)
 
 /* Watches */
 
-static void check_watch_by_get(const char *root)
+CASE("/session/watch-by-get", check_watch_by_get)
 {
 	g_autoptr(ContractClient) watcher = open_client(NULL);
 	g_autoptr(ContractClient) writer = open_client(NULL);
@@ -461,30 +457,27 @@ static void check_watch_by_get(const char *root)
 	/* a read that finds no znode sets no watch */
 	remove_znode(writer, root);
 	sync_client(watcher, root);
-	expect_outcome(watcher, zookeeper_session_get(session_of(watcher), root, TRUE),
-		       ZOOKEEPER_NO_NODE);
+	expect_outcome(watcher, ASK(watcher, get, root, TRUE), ZOOKEEPER_NO_NODE);
 	make(writer, root, "");
 	sync_client(watcher, root);
 }
 
-static void check_watch_by_exists(const char *root)
+CASE("/session/watch-by-exists", check_watch_by_exists)
 {
 	g_autoptr(ContractClient) watcher = open_client(NULL);
 	g_autoptr(ContractClient) writer = open_client(NULL);
 
-	expect_outcome(watcher, zookeeper_session_exists(session_of(watcher), root, TRUE),
-		       ZOOKEEPER_NO_NODE);
+	expect_outcome(watcher, ASK(watcher, exists, root, TRUE), ZOOKEEPER_NO_NODE);
 	make(writer, root, "");
 	expect_changed(watcher, root, FALSE);
 	set(writer, root, "");
 	sync_client(watcher, root);
-	expect_outcome(watcher, zookeeper_session_exists(session_of(watcher), root, TRUE),
-		       ZOOKEEPER_OK);
+	expect_outcome(watcher, ASK(watcher, exists, root, TRUE), ZOOKEEPER_OK);
 	set(writer, root, "");
 	expect_changed(watcher, root, FALSE);
 }
 
-static void check_watch_by_children(const char *root)
+CASE("/session/watch-by-children", check_watch_by_children)
 {
 	g_autoptr(ContractClient) watcher = open_client(NULL);
 	g_autoptr(ContractClient) writer = open_client(NULL);
@@ -492,8 +485,7 @@ static void check_watch_by_children(const char *root)
 
 	make(watcher, root, "");
 	for (guint i = 0; i < 2; i++) {
-		expect_outcome(watcher, zookeeper_session_children(session_of(watcher), root, TRUE),
-			       ZOOKEEPER_OK);
+		expect_outcome(watcher, ASK(watcher, children, root, TRUE), ZOOKEEPER_OK);
 		set(writer, root, "no concern");
 		if (i == 1) {
 			make(writer, b, "no concern");
@@ -507,15 +499,14 @@ static void check_watch_by_children(const char *root)
 			remove_znode(writer, a);
 		expect_changed(watcher, root, FALSE);
 	}
-	expect_outcome(watcher, zookeeper_session_children(session_of(watcher), root, TRUE),
-		       ZOOKEEPER_OK);
+	expect_outcome(watcher, ASK(watcher, children, root, TRUE), ZOOKEEPER_OK);
 	remove_znode(writer, root);
 	expect_changed(watcher, root, TRUE);
 }
 
 /* An event gives one message, even if several watches match. It comes before the reply to the write
  * that caused it. */
-static void check_watches_together(const char *root)
+CASE("/session/watches-together", check_watches_together)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	guint64 request;
@@ -523,14 +514,10 @@ static void check_watches_together(const char *root)
 	make(client, root, "");
 	for (guint i = 0; i < 2; i++) {
 		zookeeper_message_free(read_znode(client, root, TRUE));
-		expect_outcome(client, zookeeper_session_exists(session_of(client), root, TRUE),
-			       ZOOKEEPER_OK);
+		expect_outcome(client, ASK(client, exists, root, TRUE), ZOOKEEPER_OK);
 		if (i == 1)
-			expect_outcome(client,
-				       zookeeper_session_children(session_of(client), root, TRUE),
-				       ZOOKEEPER_OK);
-		request = i == 0 ? zookeeper_session_set(session_of(client), root, "")
-				 : zookeeper_session_delete(session_of(client), root);
+			expect_outcome(client, ASK(client, children, root, TRUE), ZOOKEEPER_OK);
+		request = i == 0 ? ASK(client, set, root, "") : ASK(client, delete, root);
 		expect_changed(client, root, i == 1);
 		expect_outcome(client, request, ZOOKEEPER_OK);
 		sync_client(client, root);
@@ -538,7 +525,7 @@ static void check_watches_together(const char *root)
 }
 
 /* A read with a watch misses no change, even one that takes place at the same time. */
-static void check_watch_and_change(const char *root)
+CASE("/session/watch-and-change", check_watch_and_change)
 {
 	g_autoptr(ContractClient) watcher = open_client(NULL);
 	g_autoptr(ContractClient) writer = open_client(NULL);
@@ -547,8 +534,8 @@ static void check_watch_and_change(const char *root)
 	sync_client(watcher, root);
 	for (guint i = 1; i <= 10; i++) {
 		g_autofree char *data = g_strdup_printf("%u", i);
-		guint64 asked = zookeeper_session_get(session_of(watcher), root, TRUE);
-		guint64 written = zookeeper_session_set(session_of(writer), root, data);
+		guint64 asked = ASK(watcher, get, root, TRUE);
+		guint64 written = ASK(writer, set, root, data);
 		g_autoptr(ZookeeperMessage) reply = expect_reply(watcher, asked);
 
 		expect_outcome(writer, written, ZOOKEEPER_OK);
@@ -561,7 +548,7 @@ static void check_watch_and_change(const char *root)
 
 /* Connections */
 
-static void check_broken_connection(const char *root)
+CASE("/session/broken-connection", check_broken_connection)
 {
 	g_autoptr(ContractClient) client = contract_client_new(NULL, CONTRACT_LONG_MS);
 	gint64 session = expect_connected(client);
@@ -573,7 +560,7 @@ static void check_broken_connection(const char *root)
 	for (guint round = 0; round < 3; round++) {
 		contract_client_hold_replies(client);
 		for (guint i = 0; i < G_N_ELEMENTS(requests); i++)
-			requests[i] = zookeeper_session_get(session_of(client), claim, FALSE);
+			requests[i] = ASK(client, get, claim, FALSE);
 		contract_client_cut(client);
 		zookeeper_message_free(expect(client, ZOOKEEPER_DISCONNECTED));
 		for (guint i = 0; i < G_N_ELEMENTS(requests); i++)
@@ -585,7 +572,7 @@ static void check_broken_connection(const char *root)
 }
 
 /* After a reconnect, watches report only the changes made meanwhile. The other watches stay. */
-static void check_watches_after_cut(const char *root)
+CASE("/session/watches-after-cut", check_watches_after_cut)
 {
 	g_autoptr(ContractClient) watcher = open_client(NULL);
 	g_autoptr(ContractClient) writer = open_client(NULL);
@@ -601,11 +588,9 @@ static void check_watches_after_cut(const char *root)
 	}
 	sync_client(watcher, root);
 	for (guint i = 0; i < G_N_ELEMENTS(NAMES); i++)
-		expect_outcome(watcher,
-			       zookeeper_session_exists(session_of(watcher), paths[i], TRUE),
+		expect_outcome(watcher, ASK(watcher, exists, paths[i], TRUE),
 			       i != 2 && i != 4 ? ZOOKEEPER_OK : ZOOKEEPER_NO_NODE);
-	expect_outcome(watcher, zookeeper_session_children(session_of(watcher), root, TRUE),
-		       ZOOKEEPER_OK);
+	expect_outcome(watcher, ASK(watcher, children, root, TRUE), ZOOKEEPER_OK);
 	contract_client_cut(watcher);
 	set(writer, paths[0], "");
 	remove_znode(writer, paths[1]);
@@ -650,7 +635,7 @@ static ZookeeperMessage *expect_reply_and_connection(Client *client, guint64 req
 
 /* A request without a connection is executed later or never. A write whose reply is lost may have
  * been executed: only a read shows it. */
-static void check_unsure(const char *root)
+CASE("/session/unsure", check_unsure)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 	gint32 version = 0;
@@ -668,14 +653,14 @@ static void check_unsure(const char *root)
 			zookeeper_message_free(expect(client, ZOOKEEPER_DISCONNECTED));
 		}
 		contract_client_hold_replies(client);
-		request = zookeeper_session_commit(session_of(client), &write, 1);
+		request = ASK(client, commit, &write, 1);
 		contract_client_cut(client);
 		contract_client_allow_connections(client);
 		reply = expect_reply_and_connection(client, request);
 		if (!is_disconnected)
 			g_assert_cmpint(reply->outcome, ==, ZOOKEEPER_UNSURE);
 		/* after this, the write that has not arrived yet fails by its version */
-		read = expect_reply(client, zookeeper_session_set(session_of(client), root, data));
+		read = expect_reply(client, ASK(client, set, root, data));
 		g_assert_cmpint(read->outcome, ==, ZOOKEEPER_OK);
 		if (reply->outcome == ZOOKEEPER_OK)
 			g_assert_cmpint(read->stat.version, >=, version + 2);
@@ -687,7 +672,7 @@ static void check_unsure(const char *root)
 }
 
 /* The session of a disconnected client expires. The client is notified when it connects again. */
-static void check_expiry(const char *root)
+CASE("/session/expiry", check_expiry)
 {
 	g_autoptr(ContractClient) other = open_client(NULL);
 	g_autoptr(ContractClient) client = NULL;
@@ -701,7 +686,7 @@ static void check_expiry(const char *root)
 		g_clear_pointer(&client, contract_client_free);
 		client = contract_client_new(NULL, CONTRACT_SHORT_MS);
 		expect_connected(client);
-		request = zookeeper_session_create_ephemeral(session_of(client), prefix, "");
+		request = ASK(client, create_ephemeral, prefix, "");
 		do {
 			g_clear_pointer(&message, zookeeper_message_free);
 			message = contract_client_next(client);
@@ -711,7 +696,7 @@ static void check_expiry(const char *root)
 	}
 	sync_client(other, root);
 	g_clear_pointer(&message, zookeeper_message_free);
-	message = expect_reply(other, zookeeper_session_exists(session_of(other), claim, TRUE));
+	message = expect_reply(other, ASK(other, exists, claim, TRUE));
 	contract_client_cut(client);
 	if (message->outcome == ZOOKEEPER_OK)
 		expect_changed(other, claim, TRUE);
@@ -723,20 +708,19 @@ static void check_expiry(const char *root)
 		g_assert_true(message->type == ZOOKEEPER_DISCONNECTED ||
 			      message->type == ZOOKEEPER_EXPIRED);
 	} while (message->type != ZOOKEEPER_EXPIRED);
-	expect_outcome(client, zookeeper_session_get(session_of(client), root, FALSE),
-		       ZOOKEEPER_UNSURE);
+	expect_outcome(client, ASK(client, get, root, FALSE), ZOOKEEPER_UNSURE);
 	sync_client(other, root);
-	g_assert_null(zookeeper_session_take(session_of(client)));
+	g_assert_null(zookeeper_session_take(contract_client_session(client)));
 }
 
 /* ACLs */
 
 static ZookeeperMessage *read_acl(Client *client, const char *path)
 {
-	return expect_reply(client, zookeeper_session_get_acl(session_of(client), path));
+	return expect_reply(client, ASK(client, get_acl, path));
 }
 
-static void check_acl(const char *root)
+CASE("/session/acl", check_acl)
 {
 	g_autoptr(ContractClient) stranger = open_client(NULL);
 	g_autoptr(ContractClient) owner = open_client("user:password");
@@ -744,14 +728,13 @@ static void check_acl(const char *root)
 	g_autoptr(ZookeeperMessage) open = NULL, closed = NULL;
 
 	make(stranger, root, "");
-	expect_outcome(owner, zookeeper_session_sync(session_of(owner), root), ZOOKEEPER_OK);
+	expect_outcome(owner, ASK(owner, sync, root), ZOOKEEPER_OK);
 	open = read_acl(owner, root);
 	g_assert_true(open->open);
 	g_assert_cmpint(open->stat.acl_version, ==, 0);
 	zookeeper_message_free(read_znode(stranger, root, TRUE));
-	expect_outcome(owner, zookeeper_session_set_acl(session_of(owner), root, 1),
-		       ZOOKEEPER_BAD_VERSION);
-	expect_outcome(owner, zookeeper_session_set_acl(session_of(owner), root, 0), ZOOKEEPER_OK);
+	expect_outcome(owner, ASK(owner, set_acl, root, 1), ZOOKEEPER_BAD_VERSION);
+	expect_outcome(owner, ASK(owner, set_acl, root, 0), ZOOKEEPER_OK);
 	closed = read_acl(owner, root);
 	g_assert_false(closed->open);
 	g_assert_cmpint(closed->stat.acl_version, ==, 1);
@@ -760,7 +743,7 @@ static void check_acl(const char *root)
 	make(owner, child, "");
 }
 
-static void check_stranger(const char *root)
+CASE("/session/stranger", check_stranger)
 {
 	g_autoptr(ContractClient) owner = open_client("user:password");
 	g_autoptr(ContractClient) nobody = open_client(NULL);
@@ -772,79 +755,22 @@ static void check_stranger(const char *root)
 	make(owner, child, "");
 	for (guint i = 0; i < G_N_ELEMENTS(strangers); i++) {
 		Client *stranger = strangers[i];
-		ZookeeperSession *session = session_of(stranger);
 		const ZookeeperWrite writes[] = {{ZOOKEEPER_CHECK, child, NULL, -1},
 						 {ZOOKEEPER_SET, child, "", -1},
 						 {ZOOKEEPER_CREATE, new, "", 0},
 						 {ZOOKEEPER_CREATE, child, "", 0}};
 
 		sync_client(stranger, root);
-		expect_outcome(stranger, zookeeper_session_exists(session, child, FALSE),
-			       ZOOKEEPER_OK);
-		expect_outcome(stranger, zookeeper_session_get(session, child, FALSE),
-			       ZOOKEEPER_NO_AUTH);
-		expect_outcome(stranger, zookeeper_session_children(session, root, FALSE),
-			       ZOOKEEPER_NO_AUTH);
-		expect_outcome(stranger, zookeeper_session_set(session, child, ""),
-			       ZOOKEEPER_NO_AUTH);
-		expect_outcome(stranger, zookeeper_session_delete(session, child),
-			       ZOOKEEPER_NO_AUTH);
-		expect_outcome(stranger, zookeeper_session_get_acl(session, child),
-			       ZOOKEEPER_NO_AUTH);
-		expect_outcome(stranger, zookeeper_session_set_acl(session, child, 0),
-			       ZOOKEEPER_NO_AUTH);
+		expect_outcome(stranger, ASK(stranger, exists, child, FALSE), ZOOKEEPER_OK);
+		expect_outcome(stranger, ASK(stranger, get, child, FALSE), ZOOKEEPER_NO_AUTH);
+		expect_outcome(stranger, ASK(stranger, children, root, FALSE), ZOOKEEPER_NO_AUTH);
+		expect_outcome(stranger, ASK(stranger, set, child, ""), ZOOKEEPER_NO_AUTH);
+		expect_outcome(stranger, ASK(stranger, delete, child), ZOOKEEPER_NO_AUTH);
+		expect_outcome(stranger, ASK(stranger, get_acl, child), ZOOKEEPER_NO_AUTH);
+		expect_outcome(stranger, ASK(stranger, set_acl, child, 0), ZOOKEEPER_NO_AUTH);
 		for (guint j = 0; j < G_N_ELEMENTS(writes); j++)
-			expect_outcome(stranger, zookeeper_session_commit(session, &writes[j], 1),
+			expect_outcome(stranger, ASK(stranger, commit, &writes[j], 1),
 				       ZOOKEEPER_NO_AUTH);
 	}
 	expect_data(owner, child, "", 0);
-}
-
-static void run_case(gconstpointer data)
-{
-	void (*const *run)(const char *root) = data;
-
-	contract_run(*run);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct {
-		void (*run)(const char *root);
-		const char *name;
-	} CASES[] = {
-		{check_opening, "opening"},
-		{check_create, "create"},
-		{check_get, "get"},
-		{check_set, "set"},
-		{check_delete, "delete"},
-		{check_children, "children"},
-		{check_sequence, "sequence"},
-		{check_sequence_of_another_parent, "sequence-of-another-parent"},
-		{check_ephemeral, "ephemeral"},
-		{check_order, "order"},
-		{check_sync, "sync"},
-		{check_times, "times"},
-		{check_commit, "commit"},
-		{check_commit_failures, "commit-failures"},
-		{check_watch_by_get, "watch-by-get"},
-		{check_watch_by_exists, "watch-by-exists"},
-		{check_watch_by_children, "watch-by-children"},
-		{check_watches_together, "watches-together"},
-		{check_watch_and_change, "watch-and-change"},
-		{check_broken_connection, "broken-connection"},
-		{check_watches_after_cut, "watches-after-cut"},
-		{check_unsure, "unsure"},
-		{check_expiry, "expiry"},
-		{check_acl, "acl"},
-		{check_stranger, "stranger"},
-	};
-
-	g_test_init(&argc, &argv, NULL);
-	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_autofree char *path = g_strdup_printf("/session/%s", CASES[i].name);
-
-		g_test_add_data_func(path, &CASES[i].run, run_case);
-	}
-	return g_test_run();
 }

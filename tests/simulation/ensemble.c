@@ -5,8 +5,8 @@
 
 /* The lag of a follower: mostly short, now and then long. */
 #define LAG_MIN_US      100
-#define LAG_MAX_US      (5 * G_TIME_SPAN_MILLISECOND)
-#define LONG_LAG_MAX_US (3 * G_TIME_SPAN_SECOND)
+#define LAG_MAX_US      MS(5)
+#define LONG_LAG_MAX_US SECONDS(3)
 #define LONG_LAG_ODDS   0.05
 #define MAX_DENIALS     4
 
@@ -103,16 +103,22 @@ static GHashTable *tree_new(void)
 	return g_hash_table_new_full(g_str_hash, g_str_equal, g_free, znode_unref);
 }
 
-static GHashTable *tree_copy(GHashTable *from)
+static GHashTable *numbers_new(void)
 {
-	GHashTable *tree = tree_new();
+	return g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+}
+
+/* @from: path to Znode, or to a number */
+static GHashTable *table_copy(GHashTable *from, gboolean has_znodes)
+{
+	GHashTable *copy = has_znodes ? tree_new() : numbers_new();
 	GHashTableIter each;
-	gpointer path, znode;
+	gpointer path, value;
 
 	g_hash_table_iter_init(&each, from);
-	while (g_hash_table_iter_next(&each, &path, &znode))
-		g_hash_table_insert(tree, g_strdup(path), znode_ref(znode));
-	return tree;
+	while (g_hash_table_iter_next(&each, &path, &value))
+		g_hash_table_insert(copy, g_strdup(path), has_znodes ? znode_ref(value) : value);
+	return copy;
 }
 
 static char *parent_of(const char *path)
@@ -333,7 +339,7 @@ gint64 ensemble_open_session(const char *auth, gint64 timeout_ms)
 	*session = (Session){
 		.id = ++ensemble.last_session,
 		.auth = g_strdup(auth),
-		.timeout_us = timeout_ms * G_TIME_SPAN_MILLISECOND,
+		.timeout_us = MS(timeout_ms),
 		.last_contact_us = world_now_us(),
 		.is_alive = TRUE,
 	};
@@ -716,19 +722,6 @@ void ensemble_deny(const char *prefix, ZookeeperOutcome outcome, gint64 until_us
 	*denial = (Denial){g_strdup(prefix), outcome, until_us};
 }
 
-/* @from: path to a number */
-static GHashTable *numbers_copy(GHashTable *from)
-{
-	GHashTable *copy = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-	GHashTableIter each;
-	gpointer path, number;
-
-	g_hash_table_iter_init(&each, from);
-	while (g_hash_table_iter_next(&each, &path, &number))
-		g_hash_table_insert(copy, g_strdup(path), number);
-	return copy;
-}
-
 static GHashTable *sessions_new(void)
 {
 	return g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, session_free);
@@ -763,9 +756,10 @@ void ensemble_back_up(void)
 {
 	drop_backup();
 	catch_up_follower(0);
-	ensemble.backup.tree = tree_copy(ensemble.tree);
-	ensemble.backup.sequences = numbers_copy(ensemble.sequences);
-	ensemble.backup.children_changed = numbers_copy(ensemble.followers[0].children_changed);
+	ensemble.backup.tree = table_copy(ensemble.tree, TRUE);
+	ensemble.backup.sequences = table_copy(ensemble.sequences, FALSE);
+	ensemble.backup.children_changed =
+		table_copy(ensemble.followers[0].children_changed, FALSE);
 	ensemble.backup.sessions = sessions_copy(ensemble.sessions);
 	ensemble.backup.number = ensemble.number;
 }
@@ -783,8 +777,8 @@ static void renew_followers(GHashTable *children_changed)
 		g_clear_pointer(&follower->tree, g_hash_table_unref);
 		g_clear_pointer(&follower->children_changed, g_hash_table_unref);
 		*follower = (Follower){
-			.tree = tree_copy(ensemble.tree),
-			.children_changed = numbers_copy(children_changed),
+			.tree = table_copy(ensemble.tree, TRUE),
+			.children_changed = table_copy(children_changed, FALSE),
 			.number = ensemble.number,
 		};
 	}
@@ -798,8 +792,8 @@ void ensemble_restore(void)
 	g_hash_table_unref(ensemble.tree);
 	g_hash_table_unref(ensemble.sequences);
 	g_hash_table_unref(ensemble.sessions);
-	ensemble.tree = tree_copy(ensemble.backup.tree);
-	ensemble.sequences = numbers_copy(ensemble.backup.sequences);
+	ensemble.tree = table_copy(ensemble.backup.tree, TRUE);
+	ensemble.sequences = table_copy(ensemble.backup.sequences, FALSE);
 	ensemble.sessions = sessions_copy(ensemble.backup.sessions);
 	/* else elections have raised the number, and clients that have seen more can connect */
 	if (world_odds(0.7))
@@ -829,7 +823,7 @@ void ensemble_init(void)
 {
 	memset(&ensemble, 0, sizeof(ensemble));
 	ensemble.tree = tree_new();
-	ensemble.sequences = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+	ensemble.sequences = numbers_new();
 	ensemble.sessions = sessions_new();
 	ensemble.changes = g_ptr_array_new_with_free_func(change_free);
 	make_znode("/", "", NULL, 0);

@@ -8,11 +8,11 @@
 
 /* A server detects within a tenth of a second that its directory was replaced: docs/uniqueness.md.
  */
-#define NOTICE_US    (101 * G_TIME_SPAN_MILLISECOND)
+#define NOTICE_US    MS(101)
 #define MAX_AHEAD_MS 100
 #define MAX_COUNT    20
-#define STEP_US      (5 * G_TIME_SPAN_MILLISECOND)
-#define REFUSAL_US   (10 * G_USEC_PER_SEC)
+#define STEP_US      MS(5)
+#define REFUSAL_US   SECONDS(10)
 
 HostServer host_servers[HOST_SERVERS];
 
@@ -102,9 +102,9 @@ static void on_draw(gpointer data, guint64 tag G_GNUC_UNUSED)
 
 	if (self->draws_us > 0 && world_now_us() >= self->quiet_until_us &&
 	    server_draw(&self->server, (guint)world_between(1, MAX_COUNT)) == DRAW_OK)
-		pause_us = world_scaled(G_TIME_SPAN_MILLISECOND, self->draws_us);
+		pause_us = world_scaled(MS(1), self->draws_us);
 	/* in a long interval, the status is not compared with draws */
-	if (pause_us >= G_USEC_PER_SEC)
+	if (pause_us >= SECONDS(1))
 		self->server.disagrees_since_us = 0;
 	world_after(pause_us, on_draw, self, 0);
 }
@@ -201,14 +201,13 @@ void host_expect_serving(HostServer *self, gint64 limit_us)
 		why = server_why_not_serving(&self->server);
 		if (why == NULL && server_draw(&self->server, 1) == DRAW_OK)
 			return;
-		world_run_until(world_now_us() + STEP_US);
+		world_run_for(STEP_US);
 	}
-	self->server.machine.is_involved = TRUE;
-	world_fail("%s does not serve after %.3f s: %s", self->server.machine.name,
-		   (gdouble)limit_us / G_USEC_PER_SEC,
-		   self->server.ended_why != NULL ? self->server.ended_why
-		   : why != NULL                  ? why
-						  : "its draws are refused");
+	world_fail_machine(&self->server.machine, "does not serve after %.3f s: %s",
+			   (gdouble)limit_us / G_TIME_SPAN_SECOND,
+			   self->server.ended_why != NULL ? self->server.ended_why
+			   : why != NULL                  ? why
+							  : "its draws are refused");
 }
 
 void host_expect_refusal(HostServer *self, const char *text)
@@ -217,15 +216,14 @@ void host_expect_refusal(HostServer *self, const char *text)
 
 	self->server.stays_down = TRUE;
 	while (self->server.is_up && world_now_us() <= by_us)
-		world_run_until(world_now_us() + STEP_US);
+		world_run_for(STEP_US);
 	if (!self->server.is_up && self->server.ended_why != NULL &&
 	    strstr(self->server.ended_why, text) != NULL)
 		return;
-	self->server.machine.is_involved = TRUE;
-	world_fail("%s must end with \"%s\": %s", self->server.machine.name, text,
-		   self->server.ended_why != NULL ? self->server.ended_why
-		   : self->server.is_up           ? "it is up"
-						  : "it ended without an error");
+	world_fail_machine(&self->server.machine, "must end with \"%s\": %s", text,
+			   self->server.ended_why != NULL ? self->server.ended_why
+			   : self->server.is_up           ? "it is up"
+							  : "it ended without an error");
 }
 
 void host_expect_tidy(const char *path)

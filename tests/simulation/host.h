@@ -17,10 +17,6 @@ typedef struct {
 	gint64 quiet_until_us; /* no draws before */
 } HostServer;
 
-/* Times in microseconds */
-#define MS(n)      ((n)*G_TIME_SPAN_MILLISECOND)
-#define SECONDS(n) ((n)*G_TIME_SPAN_SECOND)
-
 #define HOST_SERVERS   3
 #define HOST_DIRECTORY "/var/lib/snowflaked"
 

@@ -28,6 +28,18 @@ def masked(name, program, by, alone, *changes):
     return Mutant(name, program, (*alone, *changes), tuple(alone), by)
 
 
+def without(source, text):
+    return source, text, ""
+
+
+def never(source, condition):
+    return source, f"if ({condition})", "if (FALSE)"
+
+
+def always(source, condition):
+    return source, f"if ({condition})", "if (TRUE)"
+
+
 RESERVATION = "worker/zookeeper/reservation.c"
 CHOICE = "worker/zookeeper/worker-id-choice.c"
 REGISTRATION = "worker/zookeeper/registration.c"
@@ -36,359 +48,282 @@ REGISTRY = "worker/zookeeper/registry.c"
 CLAIM = "worker/zookeeper/claim.c"
 EVENTS = "worker/zookeeper/session-events.c"
 PREPARATION = "worker/zookeeper/preparation.c"
-LISTING = "worker/zookeeper/listing.c"
 KEEPER = "worker/keeper-lease.c"
+STATE = "worker/keeper-plan.c"
+GENERATOR = "core/generator.c"
+STATE_DIRECTORY = "worker/file/state-directory.c"
+FILE_REGISTRY = "worker/file/registry.c"
+LOCK = "worker/file/lock.c"
+IDENTITY = "worker/file/directory-identity.c"
+PEER = "client/pool/peer.c"
+CALL = "client/call.c"
+FLEET = "client/pool/fleet.c"
+SERVERS = "client/pool/servers.c"
+REFILL = "client/pool/refill.c"
 
 MUTANTS = [
     # docs/uniqueness.md, rule 1: a reservation begins after all earlier ones
     mutant("a lease begins at the end that was read", ZOOKEEPER,
            (CHOICE, "MAX(end_tick, listing->floor.tick) + 1",
-            "MAX(MAX(end_tick, listing->floor.tick), 0)")),
+                    "MAX(MAX(end_tick, listing->floor.tick), 0)")),
     mutant("a lease begins now, whatever was reserved", ZOOKEEPER,
            (CHOICE, ".first_tick = MAX(end_tick, listing->floor.tick) + 1",
-            ".first_tick = listing->floor.tick + 1")),
+                    ".first_tick = listing->floor.tick + 1")),
     mutant("a quarantined worker ID is free", ZOOKEEPER,
-           (CHOICE, "if (record->end_tick >= wish->now_tick)", "if (FALSE)"),
+           never(CHOICE, "record->end_tick >= wish->now_tick"),
            (CHOICE, "MAX(end_tick, listing->floor.tick) + 1", "listing->floor.tick + 1")),
     mutant("a held worker ID is free", ZOOKEEPER,
            (CHOICE, "zookeeper_listing_is_held(listing, reservation))\n\t\treturn HELD;",
-            "FALSE)\n\t\treturn HELD;"),
-           (CHOICE, "if (record->end_tick >= wish->now_tick)", "if (FALSE)"),
+                    "FALSE)\n\t\treturn HELD;"),
+           never(CHOICE, "record->end_tick >= wish->now_tick"),
            (CHOICE, "MAX(end_tick, listing->floor.tick) + 1", "listing->floor.tick + 1")),
-    mutant("a damaged record is free", ZOOKEEPER,
-           (CHOICE, "if (reservation->damage != NULL)", "if (FALSE)")),
+    mutant("a damaged record is free", ZOOKEEPER, (CHOICE, "return DAMAGED;", "return FREE;")),
     # rule 2: every write is conditional on the version read
     mutant("a write is not conditional on the version read", ZOOKEEPER,
            (RESERVATION, "\t\t.version = self->attempt.read_version,\n\t};\n\tif (wanted",
-            "\t\t.version = -1,\n\t};\n\tif (wanted")),
+                         "\t\t.version = -1,\n\t};\n\tif (wanted")),
     mutant("the floor does not count for claims", ZOOKEEPER,
            (CHOICE, "wish->now_tick <= listing->floor.tick", "FALSE"),
            (CHOICE, "MAX(end_tick, listing->floor.tick) + 1", "end_tick + 1")),
     mutant("the floor is left out of the transaction", ZOOKEEPER,
-           (RESERVATION, "if (wanted->floor_version >= 0)", "if (FALSE)")),
+           never(RESERVATION, "wanted->floor_version >= 0")),
     mutant("a reservation is kept although the floor was raised", ZOOKEEPER,
            (RESERVATION, "self->here.written || self->holding.end_tick >= floor->clock_tick",
-            "TRUE")),
+                         "TRUE")),
     mutant("a reservation is kept if it ends after the floor was raised, by no margin", ZOOKEEPER,
            (RESERVATION, "self->holding.end_tick >= floor->clock_tick",
-            "self->holding.end_tick >= self->now_tick")),
+                         "self->holding.end_tick >= self->now_tick")),
     # rule 3: a write counts when it is confirmed
     mutant("an unsettled write counts as written", ZOOKEEPER,
            (PLAN, "\treturn SETTLED_LOST;\n}", "\treturn SETTLED_WRITTEN;\n}")),
     mutant("a lost reply counts as written", ZOOKEEPER,
            (RESERVATION, "\tcase ZOOKEEPER_UNSURE:\n\t\tself->facts.unsettled = TRUE;\n",
-            "\tcase ZOOKEEPER_UNSURE:\n\t\tif (is_to_hold(self))\n\t\t\tnote_written(self);\n"
-            "\t\tbreak;\n")),
+                         "\tcase ZOOKEEPER_UNSURE:\n\t\tif (is_to_hold(self))\n"
+                         "\t\t\tnote_written(self);\n\t\tbreak;\n")),
     mutant("a lost reply counts as not written", ZOOKEEPER,
            (RESERVATION, "\tcase ZOOKEEPER_UNSURE:\n\t\tself->facts.unsettled = TRUE;\n",
-            "\tcase ZOOKEEPER_UNSURE:\n")),
+                         "\tcase ZOOKEEPER_UNSURE:\n")),
     mutant("a refused write may have taken place", ZOOKEEPER,
            (PLAN, "if (!write->refused && version", "if (version")),
     mutant("settling a write ignores the version", ZOOKEEPER,
            (PLAN, "version == zookeeper_plan_next_version(write->read_version) &&\n", "TRUE &&\n"),
            (PLAN, "if (version == write->read_version &&", "if (")),
     mutant("settling a write ignores the owner", ZOOKEEPER,
-           (PLAN, "record->end_tick == end_tick && (owner == NULL || "
-            "g_str_equal(record->owner, owner))", "owner == NULL || owner != NULL")),
+           (PLAN, "record->end_tick == end_tick && (owner == NULL || g_str_equal(record->owner, "
+                  "owner))",
+                  "owner == NULL || owner != NULL")),
     mutant("a write is settled without a sync", ZOOKEEPER,
            (RESERVATION, "self->attempt.synced\n", "TRUE\n"),
-           (RESERVATION, "if (!self->attempt.synced && message->outcome == ZOOKEEPER_OK)",
-            "if (FALSE)")),
+           never(RESERVATION, "!self->attempt.synced && message->outcome == ZOOKEEPER_OK")),
     mutant("a new connection does not read the reservation again", ZOOKEEPER,
-           (REGISTRATION, "\tself->here.looked_at = FALSE;\n", "")),
+           without(REGISTRATION, "\tself->here.looked_at = FALSE;\n")),
     mutant("a new connection trusts the writes of the one before", ZOOKEEPER,
-           (REGISTRATION, "\tself->here.written = FALSE;\n", "")),
+           without(REGISTRATION, "\tself->here.written = FALSE;\n")),
     mutant("a lost record is not reported", ZOOKEEPER,
-           (REGISTRY, "if (self->lost_why == NULL || self->goal.finished)", "if (TRUE)")),
+           always(REGISTRY, "self->lost_why == NULL || self->goal.finished")),
     mutant("a lost lease is drawn from", ZOOKEEPER,
            (KEEPER, "\tretire(self);\n\twithdraw(self);\n\tself->facts.waiting = FALSE;",
-            "\tself->facts.has_lease = FALSE;\n\tself->facts.had_lease = TRUE;\n"
-            "\tself->facts.waiting = FALSE;")),
+                    "\tself->facts.has_lease = FALSE;\n\tself->facts.had_lease = TRUE;\n"
+                    "\tself->facts.waiting = FALSE;")),
     # hand-backs
     mutant("a hand-back lowers the end below what was issued", ZOOKEEPER,
            (RESERVATION, "MIN(MAX(reservation->first_tick - 1, last_tick), reservation->end_tick)",
-            "reservation->first_tick - 1")),
+                         "reservation->first_tick - 1")),
     mutant("a lease is handed back and drawn from", ZOOKEEPER,
            (KEEPER, "\tgint64 last_tick = retire(self);\n\n\tif (!self->facts.stopping)\n"
-            "\t\twithdraw(self);\n",
-            "\tgint64 last_tick = (gint64)(lease_last_cursor(self->lease) >> "
-            "self->layout->sequence_bits);\n\n\tself->facts.has_lease = FALSE;\n")),
+                    "\t\twithdraw(self);\n",
+                    "\tgint64 last_tick = (gint64)(lease_last_cursor(self->lease) >> "
+                    "self->layout->sequence_bits);\n\n\tself->facts.has_lease = FALSE;\n")),
     mutant("the last tick of a retired lease is the one before", ZOOKEEPER,
            (KEEPER, "self->last_tick = lease_retire(self->lease, self->layout);",
-            "self->last_tick = lease_retire(self->lease, self->layout) - 1;")),
+                    "self->last_tick = lease_retire(self->lease, self->layout) - 1;")),
     # rule 4: a draw
     mutant("a draw does not look at the lease's end", ZOOKEEPER,
-           ("core/generator.c", "cursor_last_tick(now_tick, self->max_ahead_ticks, view->end_tick)",
-            "cursor_last_tick(now_tick, self->max_ahead_ticks, self->max_tick)")),
+           (GENERATOR, "cursor_last_tick(now_tick, self->max_ahead_ticks, view->end_tick)",
+                       "cursor_last_tick(now_tick, self->max_ahead_ticks, self->max_tick)")),
     mutant("a draw does not look at the clock", ZOOKEEPER,
-           ("core/generator.c", "cursor_last_tick(now_tick, self->max_ahead_ticks, view->end_tick)",
-            "MIN(view->end_tick, self->max_tick)")),
+           (GENERATOR, "cursor_last_tick(now_tick, self->max_ahead_ticks, view->end_tick)",
+                       "MIN(view->end_tick, self->max_tick)")),
     mutant("an extension counts before it is confirmed", ZOOKEEPER,
            (KEEPER, "\tself->registry->ops->extend(self->registry, self->facts.next_end_tick);",
-            "\tlease_extend(self->lease, self->facts.next_end_tick);\n"
-            "\tself->registry->ops->extend(self->registry, self->facts.next_end_tick);")),
+                    "\tlease_extend(self->lease, self->facts.next_end_tick);\n"
+                    "\tself->registry->ops->extend(self->registry, self->facts.next_end_tick);")),
     mutant("a new lease begins before the last ID of the one before", ZOOKEEPER,
            (KEEPER, "return MAX(reservation->first_tick, self->last_tick + 1);",
-            "return reservation->first_tick;")),
+                    "return reservation->first_tick;")),
     mutant("a reservation ends later than other servers expect", ZOOKEEPER,
-           (KEEPER, "facts->now_tick - keeper_clock_excess_ticks(self) +", "facts->now_tick +")),
+           (KEEPER, "reach_ticks(self, next_length_ms(self))",
+                    "ticks_of(self, next_length_ms(self))")),
     mutant("a claim ends later than other servers expect", ZOOKEEPER,
-           (KEEPER, "self->registry->first_length_ms) - keeper_clock_excess_ticks(self);",
-            "self->registry->first_length_ms);")),
+           (KEEPER, "reach_ticks(self, self->registry->first_length_ms)",
+                    "ticks_of(self, self->registry->first_length_ms)")),
     # claims
     mutant("a server takes any claim of the listing for its own", ZOOKEEPER,
            (CLAIM, "if (claim->session == self->connection.session_id &&", "if (")),
     mutant("an extension needs no claim", ZOOKEEPER,
            (RESERVATION, "\tcommit(self,\n\t       &(ZookeeperWrite){.type = ZOOKEEPER_CHECK, "
-            ".path = self->claim.path, .version = -1});", "\tcommit(self, NULL);")),
+                         ".path = self->claim.path, .version = -1});",
+                         "\tcommit(self, NULL);")),
     mutant("a server with another layout joins", ZOOKEEPER,
            (PREPARATION, "if (layout_equal(&layout, &self->config.layout)) {", "if (TRUE) {")),
     mutant("the clock is not compared before the first claim", ZOOKEEPER,
            (CLAIM, "(theirs->known && ABS(ahead_ns) <= skew_ns))", "TRUE)")),
     mutant("a lost connection is not noticed", ZOOKEEPER,
            (EVENTS, "\tself->facts.connected = FALSE;\n\tself->facts.chosen = FALSE;\n"
-            "\tself->connection.lost_us = self->facts.now_us;\n}", "}")),
+                    "\tself->connection.lost_us = self->facts.now_us;\n}",
+                    "}")),
     # state directories
     mutant("a record counts before it is synced", DIRECTORY,
-           ("worker/file/state-directory.c",
-            "!write_all(fd, text) || sync_outside(fd) != 0",
-            "!write_all(fd, text)")),
+           (STATE_DIRECTORY, "!write_all(fd, text) || sync_outside(fd) != 0",
+                             "!write_all(fd, text)")),
     mutant("the directory is not synced after the rename", DIRECTORY,
-           ("worker/file/state-directory.c",
-            "return sync_outside(self->fd) == 0 || fail(\"sync\", "
-            "self->path, error);",
-            "return TRUE;")),
+           (STATE_DIRECTORY, "return sync_outside(self->fd) == 0 || fail(\"sync\", self->path, "
+                             "error);",
+                             "return TRUE;")),
     mutant("a sync that fails is taken as done", DIRECTORY,
-           ("worker/file/state-directory.c",
-            "return sync_outside(self->fd) == 0 || fail(\"sync\", "
-            "self->path, error);",
-            "sync_outside(self->fd);\n"
-            "\treturn TRUE;")),
+           (STATE_DIRECTORY, "return sync_outside(self->fd) == 0 || fail(\"sync\", self->path, "
+                             "error);",
+                             "sync_outside(self->fd);\n\treturn TRUE;")),
     mutant("a record is written in place", DIRECTORY,
-           ("worker/file/state-directory.c",
-            "\tg_auto(StateFd) fd = put(self, name, expected, text, "
-            "error);\n"
-            "\n"
-            "\tif (fd < 0)\n"
-            "\t\treturn FALSE;",
-            "\tg_auto(StateFd) fd = openat(self->fd, name, O_WRONLY | "
-            "O_CREAT, FILE_MODE);\n"
-            "\t(void)expected;\n"
-            "\n"
-            "\tif (fd < 0 || ftruncate(fd, 0) != 0 || !write_all(fd, text) "
-            "|| sync_outside(fd) != 0)\n"
-            "\t\treturn state_directory_fail_file(self, \"write\", name, "
-            "error);")),
+           (STATE_DIRECTORY, "\tg_auto(StateFd) fd = put(self, name, expected, text, error);\n\n"
+                             "\tif (fd < 0)\n\t\treturn FALSE;",
+                             "\tg_auto(StateFd) fd = openat(self->fd, name, O_WRONLY | O_CREAT, "
+                             "FILE_MODE);\n\t(void)expected;\n\n"
+                             "\tif (fd < 0 || ftruncate(fd, 0) != 0 || !write_all(fd, text) || "
+                             "sync_outside(fd) != 0)\n"
+                             "\t\treturn state_directory_fail_file(self, \"write\", name, "
+                             "error);")),
     mutant("a lease begins at the old end", DIRECTORY,
-           ("worker/file/registry.c",
-            "self->first_tick = reading.record.end_tick + 1;",
-            "self->first_tick = reading.record.end_tick;")),
+           (FILE_REGISTRY, "self->first_tick = reading.record.end_tick + 1;",
+                           "self->first_tick = reading.record.end_tick;")),
     mutant("a lease begins now, whatever was reserved", DIRECTORY,
-           ("worker/file/registry.c",
-            "self->first_tick = reading.record.end_tick + 1;",
-            "self->first_tick = claim->now_tick;")),
+           (FILE_REGISTRY, "self->first_tick = reading.record.end_tick + 1;",
+                           "self->first_tick = claim->now_tick;")),
     mutant("a claim ignores how far the record reserves", DIRECTORY,
-           ("worker/file/registry.c",
-            "if (reading.record.end_tick >= MIN(end_tick, "
-            "claim->latest_tick))",
-            "if (FALSE)")),
-    mutant("the lock is not taken", DIRECTORY,
-           ("worker/file/lock.c",
-            "if (flock(fd, LOCK_EX | LOCK_NB) != 0)",
-            "if (FALSE)")),
+           never(FILE_REGISTRY, "reading.record.end_tick >= MIN(end_tick, claim->latest_tick)")),
+    mutant("the lock is not taken", DIRECTORY, never(LOCK, "flock(fd, LOCK_EX | LOCK_NB) != 0")),
     mutant("a lock on a removed file counts", DIRECTORY,
-           ("worker/file/lock.c",
-            "while (self->fd < 0 || !state_directory_has(directory, "
-            "self->name, self->fd))",
-            "while (self->fd < 0)")),
+           (LOCK, "while (self->fd < 0 || !state_directory_has(directory, self->name, self->fd))",
+                  "while (self->fd < 0)")),
     mutant("a record that does not parse is taken as none", DIRECTORY,
-           ("worker/file/registry.c",
-            "if (out_reading->text == NULL || parse(out_reading, "
-            "&self->layout, &fault))",
-            "if (out_reading->text == NULL || parse(out_reading, "
-            "&self->layout, &fault) || (out_reading->text = NULL) == NULL)")),
+           (FILE_REGISTRY, "if (out_reading->text == NULL || parse(out_reading, &self->layout, "
+                           "&fault))",
+                           "if (out_reading->text == NULL || parse(out_reading, &self->layout, "
+                           "&fault) || (out_reading->text = NULL) == NULL)")),
     mutant("a replacement does not compare with what was read", DIRECTORY,
-           ("worker/file/state-directory.c",
-            "if (g_strcmp0(present, expected) != 0)",
-            "if (FALSE)")),
+           never(STATE_DIRECTORY, "g_strcmp0(present, expected) != 0")),
     masked("the directory is not locked between comparison and rename", DIRECTORY,
            "state_directory_clean() of the other claim removes the file before its renaming",
-           [
-           ("worker/file/state-directory.c",
-            "if (!lock_directory(self, error))\n"
-            "\t\treturn FALSE;\n"
-            "\tswapped",
-            "swapped")],
-           ("worker/file/state-directory.c",
-            "\t\tunlinkat(self->fd, leftover, 0);",
-            "\t\t;")),
+           [(STATE_DIRECTORY, "if (!lock_directory(self, error))\n\t\treturn FALSE;\n\tswapped",
+                              "swapped")],
+           (STATE_DIRECTORY, "\t\tunlinkat(self->fd, leftover, 0);", "\t\t;")),
     mutant("layout of the directory ignored", DIRECTORY,
-           ("worker/file/directory-identity.c",
-            "return check_layout(path, their_layout, layout, error) &&\n"
-            "\t       check_machine",
-            "return check_machine")),
+           (IDENTITY, "return check_layout(path, their_layout, layout, error) &&\n"
+                      "\t       check_machine",
+                      "return check_machine")),
     mutant("machine of the directory ignored", DIRECTORY,
-           ("worker/file/directory-identity.c",
-            "return check_layout(path, their_layout, layout, error) &&\n"
-            "\t       check_machine(path, their_machine, machine_id, error);",
-            "return check_layout(path, their_layout, layout, error);")),
+           (IDENTITY, "return check_layout(path, their_layout, layout, error) &&\n"
+                      "\t       check_machine(path, their_machine, machine_id, error);",
+                      "return check_layout(path, their_layout, layout, error);")),
     mutant("a directory without identity gets one, whatever it holds", DIRECTORY,
-           ("worker/file/directory-identity.c",
-            "return record == NULL || *out_text != NULL ||\n"
-            "\t       refuse_records(directory, record, layout, machine_id, "
-            "error);",
-            "return TRUE;")),
+           (IDENTITY, "return record == NULL || *out_text != NULL ||\n"
+                      "\t       refuse_records(directory, record, layout, machine_id, error);",
+                      "return TRUE;")),
     mutant("a replaced record is not noticed", DIRECTORY,
-           ("worker/file/registry.c",
-            "if (self->record_fd < 0 || "
-            "state_directory_is_at(self->record_path, self->record_fd))",
-            "if (TRUE)")),
+           always(FILE_REGISTRY, "self->record_fd < 0 || state_directory_is_at(self->record_path, "
+                                 "self->record_fd)")),
     mutant("a record of another owner is extended", DIRECTORY,
-           ("worker/file/registry.c",
-            "if (!g_str_equal(record->owner, self->nonce)) {",
-            "if (FALSE) {")),
+           (FILE_REGISTRY, "if (!g_str_equal(record->owner, self->nonce)) {", "if (FALSE) {")),
     mutant("a record that was set back is extended", DIRECTORY,
-           ("worker/file/registry.c",
-            "if (reading.record.end_tick < self->end_tick)\n",
-            "if (FALSE)\n")),
+           (FILE_REGISTRY, "if (reading.record.end_tick < self->end_tick)\n", "if (FALSE)\n")),
     masked("a hand-back lowers the end below the start of the lease", DIRECTORY,
            "lease_retire() of a lease that has issued nothing returns the tick before its first",
-           [
-           ("worker/file/registry.c",
-            "last_tick = MIN(MAX(self->first_tick - 1, last_tick),",
-            "last_tick = MIN(last_tick,")],
-           ("core/lease.c",
-            "return cursor_tick(layout, atomic_load(&self->final_cursor));",
-            "gint64 tick = cursor_tick(layout, "
-            "atomic_load(&self->final_cursor));\n"
-            "\n"
-            "\treturn tick < self->first_tick ? 0 : tick;")),
+           [(FILE_REGISTRY, "last_tick = MIN(MAX(self->first_tick - 1, last_tick),",
+                            "last_tick = MIN(last_tick,")],
+           ("core/lease.c", "return cursor_tick(layout, atomic_load(&self->final_cursor));",
+                            "gint64 tick = cursor_tick(layout, atomic_load(&self->final_cursor));\n"
+                            "\n\treturn tick < self->first_tick ? 0 : tick;")),
     mutant("a hand-back gives back the last tick issued", DIRECTORY,
-           ("worker/file/registry.c",
-            "return write_record(self, directory, &reading, last_tick, "
-            "error);",
-            "return write_record(self, directory, &reading, last_tick - 1, "
-            "error);")),
+           (FILE_REGISTRY, "return write_record(self, directory, &reading, last_tick, error);",
+                           "return write_record(self, directory, &reading, last_tick - 1, "
+                           "error);")),
     mutant("names of directories that are made are not synced", DIRECTORY,
-           ("worker/file/state-directory.c",
-            "return own.st_dev != above.st_dev || sync_outside(parent) == "
-            "0 || errno == EINVAL ||",
-            "return TRUE ||")),
+           (STATE_DIRECTORY, "return own.st_dev != above.st_dev || sync_outside(parent) == 0 || "
+                             "errno == EINVAL ||",
+                             "return TRUE ||")),
     mutant("a file of two names is read at a start", DIRECTORY,
-           ("worker/file/state-directory.c",
-            "if (info->st_nlink > most_links)",
-            "if (FALSE)")),
+           never(STATE_DIRECTORY, "info->st_nlink > most_links")),
     mutant("an extension counts though it was not written", DIRECTORY,
-           ("worker/file/registry.c",
-            "if (!write_record(self, directory, &reading, end_tick, "
-            "error))\n"
-            "\t\treturn FALSE;\n"
-            "\tself->end_tick = end_tick;\n"
-            "\tout_result->end_tick",
-            "if (!write_record(self, directory, &reading, end_tick, "
-            "NULL))\n"
-            "\t\t;\n"
-            "\tself->end_tick = end_tick;\n"
-            "\tout_result->end_tick")),
+           (FILE_REGISTRY, "if (!write_record(self, directory, &reading, end_tick, error))\n"
+                           "\t\treturn FALSE;\n\tself->end_tick = end_tick;\n"
+                           "\tout_result->end_tick",
+                           "if (!write_record(self, directory, &reading, end_tick, NULL))\n\t\t;\n"
+                           "\tself->end_tick = end_tick;\n\tout_result->end_tick")),
     mutant("leftovers of crashes are not removed", DIRECTORY,
-           ("worker/file/state-directory.c",
-            "\t\tunlinkat(self->fd, leftover, 0);",
-            "\t\t;")),
+           (STATE_DIRECTORY, "\t\tunlinkat(self->fd, leftover, 0);", "\t\t;")),
     # a server says that it serves exactly when its draws succeed
     mutant("a clock that was set back is not shown", ZOOKEEPER,
-           ("worker/keeper-plan.c", "return is_before_ids(facts) ? KEEPER_WAITING : KEEPER_SERVING",
+           (STATE, "return is_before_ids(facts) ? KEEPER_WAITING : KEEPER_SERVING",
             "return KEEPER_SERVING")),
     mutant("extensions that come too late are not shown", ZOOKEEPER,
-           ("worker/keeper-plan.c", "facts->failures > 0 || facts->late ||",
-            "facts->failures > 0 ||")),
+           without(STATE, "facts->late || ")),
     # pools and relays
     mutant("the ring gives IDs twice", POOL,
-           ("client/pool/ring.c",
-            "guint64 rest = head + run.count;",
-            "guint64 rest = head;")),
+           ("client/pool/ring.c", "guint64 rest = head + run.count;", "guint64 rest = head;")),
     mutant("a repeat on one connection is accepted", POOL,
-           ("client/pool/peer.c",
-            "if (first <= self->last_id && !is_relay(self)) {",
-            "if (first < 0 && !is_relay(self)) {")),
+           (PEER, "if (first <= self->last_id && !is_relay(self)) {",
+                  "if (first < 0 && !is_relay(self)) {")),
     mutant("a reply to another call is accepted", POOL,
-           ("client/call.c",
-            " || reply_seqid != seqid)",
-            " || (FALSE && reply_seqid != seqid))")),
+           (CALL, " || reply_seqid != seqid)", " || (FALSE && reply_seqid != seqid))")),
     mutant("a batch that was asked for is given out twice", POOL,
-           ("server/relay-source.c",
-            "\tseat->ordered = 0;\n"
-            "\tif (state == POOL_ORDER_REFUSED",
-            "\tif (state == POOL_ORDER_REFUSED")),
+           ("server/relay-source.c", "\tseat->ordered = 0;\n\tif (state == POOL_ORDER_REFUSED",
+                                     "\tif (state == POOL_ORDER_REFUSED")),
     mutant("a second answer fills a batch request again", POOL,
-           ("client/pool/orders.c",
-            "\t\t\tpool_peer_forget_order(peers->all[i]);",
-            "\t\t\t(void)order;")),
+           ("client/pool/orders.c", "\t\t\tpool_peer_forget_order(peers->all[i]);",
+                                    "\t\t\t(void)order;")),
     mutant("IDs are kept beyond their age", POOL,
-           ("client/pool/ages.c",
-            ">= self->max_age_us)\n"
-            "\t\t\tself->oldest",
-            ">= 2 * self->max_age_us)\n"
-            "\t\t\tself->oldest")),
+           ("client/pool/ages.c", ">= self->max_age_us)\n\t\t\tself->oldest",
+                                  ">= 2 * self->max_age_us)\n\t\t\tself->oldest")),
     mutant("a failed server is retried without backoff", POOL,
-           ("client/pool/servers.c",
-            "server->rests_until_us = now_us + rest_us + "
-            "pool_servers_random(self, (guint)rest_us + 1);",
-            "server->rests_until_us = now_us + 0 * (rest_us + "
-            "pool_servers_random(self, 1));")),
+           (SERVERS, "server->rests_until_us = now_us + rest_us + pool_servers_random(self, "
+                     "(guint)rest_us + 1);",
+                     "server->rests_until_us = now_us + 0 * (rest_us + pool_servers_random(self, "
+                     "1));")),
     mutant("a lost server is replaced without jitter", POOL,
-           ("client/pool/fleet.c",
-            "self->replaces_us = now_us + "
-            "pool_servers_random(self->servers, REPLACE_US);",
-            "self->replaces_us = now_us;")),
+           ("client/pool/fleet.c", "self->replaces_us = now_us + "
+                                   "pool_servers_random(self->servers, REPLACE_US);",
+                                   "self->replaces_us = now_us;")),
     mutant("servers are tried in their order", POOL,
-           ("client/pool/servers.c",
-            "fits(server, now_us) &&\n"
-            "\t\t    pool_servers_random(self, ++seen) == 0)",
-            "fits(server, now_us) &&\n"
-            "\t\t    ++seen == 1)")),
-    mutant("takers are not woken", POOL,
-           ("client/pool/refill.c",
-            "\tpool_wait_wake(&self->hand->wait);\n",
-            "")),
+           (SERVERS, "fits(server, now_us) &&\n\t\t    pool_servers_random(self, ++seen) == 0)",
+                     "fits(server, now_us) &&\n\t\t    ++seen == 1)")),
+    mutant("a need does not replace a lost server", POOL,
+           (FLEET, "if (self->needed_us == POOL_NEVER_US)\n\t\treturn self->replaces_us;",
+                   "if (TRUE)\n\t\treturn self->replaces_us;")),
+    mutant("a server with two names is tried again at once", POOL,
+           (FLEET, "drop(self, peer, now_us, TWIN_REST_US);", "drop(self, peer, now_us, 0);")),
+    mutant("the backoff stays long when a server is back", POOL,
+           without(FLEET, "\t(*peer)->server->failures = 0;\n")),
+    mutant("a switch is not counted", POOL,
+           without(FLEET, "self->switches += self->first != NULL || self->has_lost_first;")),
+    mutant("takers are not woken", POOL, without(REFILL, "\tpool_wait_wake(&self->hand->wait);\n")),
     mutant("the second call of the thread is lost", POOL,
-           ("client/pool/refill.c",
-            "\tatomic_exchange(&self->is_called, FALSE);\n",
-            "")),
+           without(REFILL, "\tatomic_exchange(&self->is_called, FALSE);\n")),
     mutant("a server that hangs never times out", POOL,
-           ("client/pool/peer.c",
-            "if (now_us < pool_peer_deadline_us(self))",
-            "if (now_us >= 0)")),
+           (PEER, "if (now_us < pool_peer_deadline_us(self))", "if (now_us >= 0)")),
     mutant("a pool stays with a draining server", POOL,
-           ("client/pool/peer.c",
-            "\t\treturn POOL_PEER_DRAINING;\n",
-            "\t\treturn POOL_PEER_SERVES;\n")),
+           (PEER, "\t\treturn POOL_PEER_DRAINING;\n", "\t\treturn POOL_PEER_SERVES;\n")),
     mutant("a refused count is asked for again", POOL,
-           ("client/pool/peer.c",
-            "self->max_count = MIN(self->max_count, self->too_many / 2);",
-            "")),
+           without(PEER, "self->max_count = MIN(self->max_count, self->too_many / 2);")),
     mutant("get_ids is not tried where get_id_runs is missing", POOL,
-           ("client/pool/peer.c",
-            "set_draws(self, self->draws == CLIENT_RESULT_RUNS ? "
-            "CLIENT_RESULT_IDS : CLIENT_RESULT_ID);",
-            "")),
+           without(PEER, "set_draws(self, self->draws == CLIENT_RESULT_RUNS ? CLIENT_RESULT_IDS : "
+                         "CLIENT_RESULT_ID);")),
     mutant("names are resolved once", POOL,
-           ("client/pool/finder.c",
-            "if (self->config->has_names || "
-            "pool_servers_count(self->servers) == 0)",
-            "if (FALSE)")),
+           never("client/pool/finder.c", "self->config->has_names || "
+                                         "pool_servers_count(self->servers) == 0")),
     mutant("fewer IDs than asked for are accepted", POOL,
-           ("client/call.c",
-            "\tif (left > 0)\n"
-            "\t\treader->bad = TRUE;\n",
-            "")),
+           without(CALL, "\tif (left > 0)\n\t\treader->bad = TRUE;\n")),
     masked("more IDs than asked for are accepted", POOL,
            "what is left of the count, which is checked at the end of the reply",
-           [
-           ("client/call.c",
-            "run.count == 0 || run.count > left ||",
-            "run.count == 0 ||")],
-           ("client/call.c",
-            "\tif (left > 0)\n"
-            "\t\treader->bad = TRUE;\n",
-            "")),
+           [(CALL, "run.count == 0 || run.count > left ||", "run.count == 0 ||")],
+           without(CALL, "\tif (left > 0)\n\t\treader->bad = TRUE;\n")),
 ]

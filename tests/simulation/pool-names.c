@@ -23,7 +23,7 @@ struct _PoolNames {
 static NamesAnswer names_answer;
 static gint64 good_since_us;
 
-void names_set(const NamesAnswer *answer)
+void pool_names_set(const NamesAnswer *answer)
 {
 	gboolean is_good =
 		!answer->has_failed && answer->count > 0 && answer->delay_us <= IN_TIME_US;
@@ -32,14 +32,14 @@ void names_set(const NamesAnswer *answer)
 	good_since_us = is_good ? world_now_us() : WORLD_NEVER_US;
 }
 
-gint64 names_good_since_us(void)
+gint64 pool_names_good_since_us(void)
 {
 	return good_since_us;
 }
 
-char *names_text(guint server)
+char *pool_names_text(guint server)
 {
-	const struct sockaddr_in bytes = network_address(server);
+	const struct sockaddr_in bytes = pool_network_address(server);
 	char host[INET_ADDRSTRLEN];
 
 	return g_strdup_printf("%s:7609", inet_ntop(AF_INET, &bytes.sin_addr, host, sizeof(host)));
@@ -81,8 +81,8 @@ static void on_resolved(gpointer data, guint64 tag G_GNUC_UNUSED)
 		g_string_assign(self->failures, "cannot resolve fleet.example:7609: no such host");
 	for (guint i = 0; self->has_unknown && !names_answer.has_failed && i < names_answer.count;
 	     i++) {
-		const struct sockaddr_in bytes = network_address(names_answer.first + i);
-		g_autofree char *text = names_text(names_answer.first + i);
+		const struct sockaddr_in bytes = pool_network_address(names_answer.first + i);
+		g_autofree char *text = pool_names_text(names_answer.first + i);
 
 		add_server(self, &bytes, text);
 	}
@@ -98,7 +98,7 @@ PoolNames *pool_names_new(const GPtrArray *addresses, int fd)
 	self->failures = g_string_new(NULL);
 	for (guint i = 0; i < addresses->len; i++) {
 		const Address *address = addresses->pdata[i];
-		struct sockaddr_in bytes = network_address(0);
+		struct sockaddr_in bytes = pool_network_address(0);
 
 		if (inet_pton(AF_INET, address->host, &bytes.sin_addr) == 1)
 			add_server(self, &bytes, address->text);

@@ -43,7 +43,7 @@ static void connection_free(NetworkConnection *connection)
 	g_free(connection);
 }
 
-void network_init(void)
+void pool_network_init(void)
 {
 	memset(&network, 0, sizeof(network));
 	network.hosts = g_ptr_array_new_with_free_func(g_free);
@@ -51,14 +51,14 @@ void network_init(void)
 	network.listeners = g_ptr_array_new_with_free_func(g_free);
 }
 
-void network_clear(void)
+void pool_network_clear(void)
 {
 	g_ptr_array_unref(network.hosts);
 	g_ptr_array_unref(network.connections);
 	g_ptr_array_unref(network.listeners);
 }
 
-void network_listen(guint server, const NetworkListener *listener)
+void pool_network_listen(guint server, const NetworkListener *listener)
 {
 	if (network.listeners->len <= server)
 		g_ptr_array_set_size(network.listeners, (gint)server + 1);
@@ -73,7 +73,7 @@ static const NetworkListener *listener_of(const NetworkConnection *connection)
 		       : NULL;
 }
 
-struct sockaddr_in network_address(guint server)
+struct sockaddr_in pool_network_address(guint server)
 {
 	return (struct sockaddr_in){
 		.sin_family = AF_INET,
@@ -84,7 +84,7 @@ struct sockaddr_in network_address(guint server)
 
 /* Hosts */
 
-NetworkHost *network_host_new(const char *name, gint64 distance_us)
+NetworkHost *pool_network_host_new(const char *name, gint64 distance_us)
 {
 	NetworkHost *host = g_new0(NetworkHost, 1);
 
@@ -97,7 +97,7 @@ NetworkHost *network_host_new(const char *name, gint64 distance_us)
 	return host;
 }
 
-void network_enter(NetworkHost *host)
+void pool_network_enter(NetworkHost *host)
 {
 	network.host = host;
 	world_enter(&host->machine);
@@ -140,7 +140,7 @@ static void host_pass(NetworkHost *host)
 {
 	gint64 until_us;
 
-	network_enter(host);
+	pool_network_enter(host);
 	host->due_us = WORLD_NEVER_US;
 	until_us = pool_refill_run_pass(host->refill, host->fds, &host->n_fds);
 	host->n_passes++;
@@ -196,9 +196,9 @@ static void deliver(NetworkConnection *connection, const Packet *packet)
 						       : NETWORK_IS_SILENT;
 		connection->is_accepted = answer == NETWORK_ACCEPTS;
 		if (answer == NETWORK_REFUSES)
-			network_end(connection);
+			pool_network_end(connection);
 		else if (answer == NETWORK_ACCEPTS)
-			network_send(connection, NULL, 0, 0);
+			pool_network_send(connection, NULL, 0, 0);
 		return;
 	case REQUEST:
 		if (connection->is_ended)
@@ -250,13 +250,14 @@ static void send_packet(NetworkConnection *connection, PacketType type, const vo
 	world_at(*last_us, on_packet, packet, 0);
 }
 
-void network_send(NetworkConnection *connection, const guint8 *bytes, guint length, gint64 after_us)
+void pool_network_send(NetworkConnection *connection, const guint8 *bytes, guint length,
+		       gint64 after_us)
 {
 	if (!connection->is_ended && !connection->is_closed)
 		send_packet(connection, length > 0 ? REPLY : ACCEPTED, bytes, length, after_us);
 }
 
-void network_end(NetworkConnection *connection)
+void pool_network_end(NetworkConnection *connection)
 {
 	if (connection->is_ended || connection->is_closed)
 		return;
@@ -270,14 +271,14 @@ static gboolean is_open(const NetworkConnection *connection, guint server)
 	       !connection->is_closed;
 }
 
-void network_end_all(guint server)
+void pool_network_end_all(guint server)
 {
 	for (guint i = 0; i < network.connections->len; i++)
 		if (is_open(network.connections->pdata[i], server))
-			network_end(network.connections->pdata[i]);
+			pool_network_end(network.connections->pdata[i]);
 }
 
-guint network_count_connections(guint server)
+guint pool_network_count_connections(guint server)
 {
 	guint count = 0;
 
@@ -301,9 +302,13 @@ static void check_backoff(NetworkHost *host, guint server)
 
 static void note_connect(const NetworkConnection *connection)
 {
+	NetworkHost *host = connection->host;
 	gint64 now_us = world_now_us();
 
-	check_backoff(connection->host, connection->server);
+	check_backoff(host, connection->server);
+	if (host->n_begun++ > 0)
+		host->longest_gap_us = MAX(host->longest_gap_us, now_us - host->begun_us);
+	host->begun_us = now_us;
 	network.connects_us[network.n_connects++ % G_N_ELEMENTS(network.connects_us)] = now_us;
 	while (now_us - network.connects_us[network.first_connect %
 					    G_N_ELEMENTS(network.connects_us)] >=
@@ -314,7 +319,7 @@ static void note_connect(const NetworkConnection *connection)
 	network.worst = MAX(network.worst, (guint)(network.n_connects - network.first_connect));
 }
 
-guint network_take_worst_connects(void)
+guint pool_network_take_worst_connects(void)
 {
 	guint worst = network.worst;
 

@@ -22,6 +22,8 @@ typedef struct {
 	PoolRefill *refill; /* NULL: no pool has started */
 	guint64 n_passes;
 	guint64 n_calls;                    /* requests sent */
+	guint64 n_begun;                    /* connections begun */
+	gint64 begun_us, longest_gap_us;    /* time of the last one; longest time between two */
 	void (*passed)(gpointer user_data); /* called after each pass; set by the owner */
 	gpointer user_data;
 	/* private */
@@ -63,27 +65,27 @@ typedef struct {
 	gint64 distance_us;
 } NetworkListener;
 
-void network_init(void);
-void network_clear(void);
+void pool_network_init(void);
+void pool_network_clear(void);
 
 /* Makes @listener answer at the address of @server, which is a number from 0 on. */
-void network_listen(guint server, const NetworkListener *listener);
-struct sockaddr_in network_address(guint server);
+void pool_network_listen(guint server, const NetworkListener *listener);
+struct sockaddr_in pool_network_address(guint server);
 
-NetworkHost *network_host_new(const char *name, gint64 distance_us);
+NetworkHost *pool_network_host_new(const char *name, gint64 distance_us);
 
 /* Sets the host whose code runs from here on. Pools that start belong to it. */
-void network_enter(NetworkHost *host);
+void pool_network_enter(NetworkHost *host);
 
 /* Sends bytes from the server to the pool, @after_us from now. */
-void network_send(NetworkConnection *connection, const guint8 *bytes, guint length,
-		  gint64 after_us);
+void pool_network_send(NetworkConnection *connection, const guint8 *bytes, guint length,
+		       gint64 after_us);
 
 /* Ends one connection, or all of @server, from the server's side. */
-void network_end(NetworkConnection *connection);
-void network_end_all(guint server);
-guint network_count_connections(guint server);
+void pool_network_end(NetworkConnection *connection);
+void pool_network_end_all(guint server);
+guint pool_network_count_connections(guint server);
 
 /* Returns: the greatest number of connections begun within 10 ms, by all hosts, since the last call
  */
-guint network_take_worst_connects(void);
+guint pool_network_take_worst_connects(void);

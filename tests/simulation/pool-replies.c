@@ -4,7 +4,7 @@
 #include "tests/simulation/pool-names.h"
 #include "tests/simulation/world.h"
 
-void reply_make_runs(const IdRun *run, GArray *out_runs)
+void pool_reply_make_runs(const IdRun *run, GArray *out_runs)
 {
 	for (guint i = 0; i < run->count;) {
 		SnowflakeClientIdRun part = {id_run_get(run, i), id_run_in_tick(run, i)};
@@ -34,7 +34,7 @@ static void reply_ids(GByteArray *out, const FakeRequest *request, const GArray 
 	fake_end(out);
 }
 
-void reply_write_runs(GByteArray *out, const FakeRequest *request, const GArray *runs)
+void pool_reply_write_runs(GByteArray *out, const FakeRequest *request, const GArray *runs)
 {
 	const SnowflakeClientIdRun *all = (const SnowflakeClientIdRun *)runs->data;
 
@@ -48,7 +48,7 @@ void reply_write_runs(GByteArray *out, const FakeRequest *request, const GArray 
 
 static void write_worker(GByteArray *out, const ReplyWorker *worker)
 {
-	g_autofree char *address = names_text(worker->address);
+	g_autofree char *address = pool_names_text(worker->address);
 	g_autofree char *nonce = g_strdup_printf("%x", worker->process);
 	const struct {
 		gint16 id;
@@ -68,7 +68,7 @@ static void write_worker(GByteArray *out, const ReplyWorker *worker)
 	byte_writer_u8(out, BINARY_STOP);
 }
 
-void reply_write_worker(GByteArray *out, const FakeRequest *request, const ReplyWorker *worker)
+void pool_reply_write_worker(GByteArray *out, const FakeRequest *request, const ReplyWorker *worker)
 {
 	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
 	byte_writer_field(out, BINARY_STRUCT, 0);
@@ -77,8 +77,8 @@ void reply_write_worker(GByteArray *out, const FakeRequest *request, const Reply
 	fake_end(out);
 }
 
-void reply_write_workers(GByteArray *out, const FakeRequest *request, const ReplyWorker *workers,
-			 guint count)
+void pool_reply_write_workers(GByteArray *out, const FakeRequest *request,
+			      const ReplyWorker *workers, guint count)
 {
 	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
 	byte_writer_field(out, BINARY_LIST, 0);

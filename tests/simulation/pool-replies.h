@@ -7,10 +7,10 @@
 /* Replies of a server as frames of Thrift's binary protocol, in addition to fake-server.h. */
 
 /* Appends a run for each tick of @run. @out_runs: (element-type SnowflakeClientIdRun) */
-void reply_make_runs(const IdRun *run, GArray *out_runs);
+void pool_reply_make_runs(const IdRun *run, GArray *out_runs);
 
 /* Writes the reply to get_id, get_ids or get_id_runs with these IDs. */
-void reply_write_runs(GByteArray *out, const FakeRequest *request, const GArray *runs);
+void pool_reply_write_runs(GByteArray *out, const FakeRequest *request, const GArray *runs);
 
 typedef struct {
 	gint datacenter_id, worker_id;
@@ -19,6 +19,7 @@ typedef struct {
 	const char *state, *kind;
 } ReplyWorker;
 
-void reply_write_worker(GByteArray *out, const FakeRequest *request, const ReplyWorker *worker);
-void reply_write_workers(GByteArray *out, const FakeRequest *request, const ReplyWorker *workers,
-			 guint count);
+void pool_reply_write_worker(GByteArray *out, const FakeRequest *request,
+			     const ReplyWorker *worker);
+void pool_reply_write_workers(GByteArray *out, const FakeRequest *request,
+			      const ReplyWorker *workers, guint count);

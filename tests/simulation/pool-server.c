@@ -71,7 +71,7 @@ static const char *const FAULT_NAMES[] = {
 };
 G_STATIC_ASSERT(G_N_ELEMENTS(FAULT_NAMES) == SERVER_N_FAULTS);
 
-static void server_free(SimServer *self)
+static void pool_server_free(SimServer *self)
 {
 	generator_free(self->generator);
 	if (self->waiting != NULL)
@@ -79,35 +79,35 @@ static void server_free(SimServer *self)
 	g_free(self);
 }
 
-void servers_init(void)
+void pool_server_init(void)
 {
 	memset(&servers, 0, sizeof(servers));
-	servers.all = g_ptr_array_new_with_free_func((GDestroyNotify)server_free);
+	servers.all = g_ptr_array_new_with_free_func((GDestroyNotify)pool_server_free);
 	id_set_init(&servers.poisoned);
 }
 
-void servers_clear(void)
+void pool_server_clear(void)
 {
 	g_ptr_array_unref(servers.all);
 	id_set_clear(&servers.poisoned);
 }
 
-guint servers_count(void)
+guint pool_server_count(void)
 {
 	return servers.all->len;
 }
 
-SimServer *servers_get(guint index)
+SimServer *pool_server_get(guint index)
 {
 	return servers.all->pdata[index];
 }
 
-gboolean servers_have_misled(void)
+gboolean pool_server_has_misled(void)
 {
 	return servers.have_misled;
 }
 
-gboolean servers_have_poisoned(gint64 id)
+gboolean pool_server_has_poisoned(gint64 id)
 {
 	return id_set_has(&servers.poisoned, id);
 }
@@ -115,14 +115,14 @@ gboolean servers_have_poisoned(gint64 id)
 static void enter_server(SimServer *self)
 {
 	if (self->host != NULL)
-		network_enter(self->host);
+		pool_network_enter(self->host);
 	else
 		world_enter(&self->machine);
 }
 
 /* IDs */
 
-static gint64 server_now_ns(const Clock *clock G_GNUC_UNUSED)
+static gint64 pool_server_now_ns(const Clock *clock G_GNUC_UNUSED)
 {
 	return world_wall_ns(world_machine());
 }
@@ -133,7 +133,7 @@ static gint64 now_tick(void)
 }
 
 /* Starts a process. Its lease begins after all earlier leases of the worker ID. */
-static void server_begin(SimServer *self)
+static void pool_server_begin(SimServer *self)
 {
 	const GeneratorPolicy policy = {.max_ahead_ms = 10,
 					.sequence_start_range = (guint)world_between(1, 64),
@@ -153,7 +153,8 @@ static void server_begin(SimServer *self)
 	generator_publish(self->generator, self->lease);
 }
 
-static DrawStatus server_draw(SimServer *self, guint count, IdRun *out_run, gint64 *out_wait_us)
+static DrawStatus pool_server_draw(SimServer *self, guint count, IdRun *out_run,
+				   gint64 *out_wait_us)
 {
 	DrawRefusal refusal = {0};
 	DrawStatus status;
@@ -183,9 +184,10 @@ static void send_reply(SimServer *self, NetworkConnection *connection, const GBy
 	if (self->fault == SERVER_IS_SLOW)
 		step = (guint)world_between(1, 1 + out->len / 4);
 	for (guint sent = 0; sent < out->len; sent += step, after_us += world_scaled(100, 20000))
-		network_send(connection, out->data + sent, MIN(step, out->len - sent), after_us);
+		pool_network_send(connection, out->data + sent, MIN(step, out->len - sent),
+				  after_us);
 	if (self->fault == SERVER_REPLIES_TWICE)
-		network_send(connection, out->data, out->len, after_us);
+		pool_network_send(connection, out->data, out->len, after_us);
 }
 
 static void poison_runs(const GArray *runs)
@@ -238,10 +240,10 @@ static void send_ids(const Call *call, const IdRun *run)
 	g_autoptr(GByteArray) out = g_byte_array_new();
 	FakeRequest request = call->request;
 
-	reply_make_runs(run, runs);
+	pool_reply_make_runs(run, runs);
 	distort(call, runs, &request);
 	call->connection->last_first = g_array_index(runs, SnowflakeClientIdRun, 0).first;
-	reply_write_runs(out, &request, runs);
+	pool_reply_write_runs(out, &request, runs);
 	send_reply(call->server, call->connection, out);
 }
 
@@ -263,7 +265,7 @@ static ReplyWorker describe(const SimServer *self, guint address)
 		.datacenter_id = (gint)worker_id >> 5,
 		.worker_id = (gint)worker_id & 31,
 		.address = address,
-		.process = self->index << 16 | self->n_starts,
+		.process = self->is_twin ? 0 : self->index << 16 | self->n_starts,
 		.state = self->fault == SERVER_DRAINS ? "draining" : "serving",
 		.kind = self->relay != NULL ? "relay" : "server",
 	};
@@ -280,7 +282,7 @@ static void send_worker(const Call *call)
 	const ReplyWorker worker = describe(call->server, call->server->index);
 	g_autoptr(GByteArray) out = g_byte_array_new();
 
-	reply_write_worker(out, &call->request, &worker);
+	pool_reply_write_worker(out, &call->request, &worker);
 	send_reply(call->server, call->connection, out);
 }
 
@@ -292,9 +294,9 @@ static void send_workers(const Call *call)
 	g_autoptr(GByteArray) out = g_byte_array_new();
 
 	for (guint i = 0; i < count; i++)
-		workers[i] = i < servers.all->len ? describe(servers_get(i), i)
+		workers[i] = i < servers.all->len ? describe(pool_server_get(i), i)
 						  : describe(call->server, FIRST_DEAD + i);
-	reply_write_workers(out, &call->request, workers, count);
+	pool_reply_write_workers(out, &call->request, workers, count);
 	send_reply(call->server, call->connection, out);
 }
 
@@ -343,7 +345,7 @@ static void call_wait(Call *call, DrawStatus status, gint64 wait_us)
 	call_free(call);
 }
 
-static guint server_max_count(const SimServer *self)
+static guint pool_server_max_count(const SimServer *self)
 {
 	if (self->fault == SERVER_LIMITS_BATCHES)
 		return self->max_count;
@@ -361,9 +363,9 @@ static void call_draw(Call *call)
 	if (server->fault == SERVER_IS_UNFIT || server->fault == SERVER_LACKS_RESERVATION) {
 		send_refusal(call, 3, "WorkerIdUnavailable",
 			     world_odds(0.5) ? 0 : world_scaled(1, 10000));
-	} else if (count > server_max_count(server)) {
+	} else if (count > pool_server_max_count(server)) {
 		send_refusal(call, 4, "InvalidCount", 0);
-	} else if ((status = server_draw(server, count, &run, &wait_us)) == DRAW_OK) {
+	} else if ((status = pool_server_draw(server, count, &run, &wait_us)) == DRAW_OK) {
 		server->n_draws++;
 		if (run.count != count)
 			world_fail("%s: a batch of %u IDs, asked for were %u", server->machine.name,
@@ -434,10 +436,12 @@ static void take_request(SimServer *self, NetworkConnection *connection, guint l
 	Call *call = call_new(self, connection, connection->request->data + 4, length);
 
 	g_byte_array_remove_range(connection->request, 0, length + 4);
+	self->n_probes += g_str_equal(call->request.method, "get_worker");
+	self->n_lists += g_str_equal(call->request.method, "get_workers");
 	if (++self->n_requests == self->fault_at)
-		server_set_fault(self, self->fault_then);
+		pool_server_set_fault(self, self->fault_then);
 	if (self->fault == SERVER_CLOSES || connection->n_starts != self->n_starts)
-		network_end(connection);
+		pool_network_end(connection);
 	else if (!is_silent(self) && !connection->is_ended) {
 		call_run(call);
 		return;
@@ -464,6 +468,7 @@ static NetworkReaction on_connect(gpointer user_data, NetworkConnection *connect
 {
 	SimServer *self = user_data;
 
+	self->n_connects++;
 	connection->n_starts = self->n_starts;
 	if (self->fault == SERVER_DIES)
 		return NETWORK_REFUSES;
@@ -479,19 +484,19 @@ static SimServer *add_server(gint64 distance_us)
 
 	self->index = servers.all->len;
 	self->healthy_since_us = world_now_us();
-	self->clock.now_ns = server_now_ns;
+	self->clock.now_ns = pool_server_now_ns;
 	g_snprintf(self->machine.name, sizeof(self->machine.name), "server %u", self->index);
 	g_ptr_array_add(servers.all, self);
-	network_listen(self->index, &listener);
+	pool_network_listen(self->index, &listener);
 	return self;
 }
 
-SimServer *server_new(gint64 distance_us)
+SimServer *pool_server_new(gint64 distance_us)
 {
 	SimServer *self = add_server(distance_us);
 
 	enter_server(self);
-	server_begin(self);
+	pool_server_begin(self);
 	return self;
 }
 
@@ -535,7 +540,7 @@ static void relay_start(gpointer data, guint64 tag G_GNUC_UNUSED)
 	source->ops->start(source);
 }
 
-SimServer *server_new_relay(guint n_upstream, guint max_age_ms)
+SimServer *pool_server_new_relay(guint n_upstream, guint max_age_ms)
 {
 	SimServer *self = add_server(world_scaled(20, 500));
 	Options options = {.relay_agent = (char *)"a-relay",
@@ -550,14 +555,14 @@ SimServer *server_new_relay(guint n_upstream, guint max_age_ms)
 
 	options.relay = g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
 	for (guint i = 0; i < n_upstream; i++) {
-		g_autofree char *text = names_text(i);
+		g_autofree char *text = pool_names_text(i);
 
 		g_ptr_array_add(options.relay, address_parse_server(text, NULL));
 	}
 	self->n_upstream = n_upstream;
 	self->options = options;
 	g_snprintf(self->machine.name, sizeof(self->machine.name), "relay %u", self->index);
-	self->host = network_host_new(self->machine.name, world_scaled(20, 500));
+	self->host = pool_network_host_new(self->machine.name, world_scaled(20, 500));
 	self->waiting = g_ptr_array_new();
 	self->max_wait_us = options.max_wait_ms * 1000;
 	self->max_age_ms = max_age_ms + REPLY_LIMIT_MS;
@@ -566,18 +571,18 @@ SimServer *server_new_relay(guint n_upstream, guint max_age_ms)
 	g_assert_no_error(error);
 	g_ptr_array_unref(options.relay);
 	self->seat = relay_source_get(self->relay)->ops->add_seat(relay_source_get(self->relay));
-	server_begin(self);
+	pool_server_begin(self);
 	world_after(1000, relay_start, self, 0);
 	world_after(self->max_wait_us / 4, on_relay_timer, self, 0);
 	return self;
 }
 
-gint64 server_servable_since_us(const SimServer *self)
+gint64 pool_server_servable_since_us(const SimServer *self)
 {
 	gint64 since_us = self->n_upstream > 0 ? WORLD_NEVER_US : self->healthy_since_us;
 
 	for (guint i = 0; i < self->n_upstream; i++)
-		since_us = MIN(since_us, servers_get(i)->healthy_since_us);
+		since_us = MIN(since_us, pool_server_get(i)->healthy_since_us);
 	return MAX(since_us, self->healthy_since_us);
 }
 
@@ -589,7 +594,7 @@ static gboolean can_serve(ServerFault fault)
 	       fault == SERVER_IS_LEGACY || fault == SERVER_CONTRADICTS;
 }
 
-void server_set_fault(SimServer *self, ServerFault fault)
+void pool_server_set_fault(SimServer *self, ServerFault fault)
 {
 	gboolean was_down = self->fault == SERVER_DIES || self->fault == SERVER_VANISHES;
 	gboolean could_serve = can_serve(self->fault);
@@ -605,9 +610,9 @@ void server_set_fault(SimServer *self, ServerFault fault)
 	self->n_listed = world_odds(0.2) ? MANY_LISTED : (guint)world_scaled(1, FEW_LISTED);
 	servers.have_misled |= fault == SERVER_LISTS_NO_SERVERS && self->n_listed == MANY_LISTED;
 	if (fault == SERVER_RESTARTS || (fault == SERVER_IS_HEALTHY && was_down))
-		server_begin(self);
+		pool_server_begin(self);
 	if (fault == SERVER_DIES || fault == SERVER_RESTARTS)
-		network_end_all(self->index);
+		pool_network_end_all(self->index);
 	if (!can_serve(self->fault))
 		self->healthy_since_us = WORLD_NEVER_US;
 	else if (!could_serve || fault == SERVER_RESTARTS)

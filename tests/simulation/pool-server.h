@@ -43,7 +43,9 @@ typedef struct {
 	guint index;          /* number of its address in pool-network.h */
 	ServerFault fault;
 	gint64 healthy_since_us; /* it can serve since then; WORLD_NEVER_US: it cannot */
-	guint n_requests, n_draws;
+	guint n_connects;        /* connections that pools have begun */
+	guint n_requests, n_draws, n_probes, n_lists; /* requests; of get_worker; of get_workers */
+	gboolean is_twin;                             /* all servers with this are one process */
 	/* fault_then begins with request number fault_at, from 1 on; 0: never */
 	guint fault_at;
 	ServerFault fault_then;
@@ -65,28 +67,28 @@ typedef struct {
 	gint64 max_wait_us;
 } SimServer;
 
-void servers_init(void);
-void servers_clear(void);
-guint servers_count(void);
-SimServer *servers_get(guint index);
+void pool_server_init(void);
+void pool_server_clear(void);
+guint pool_server_count(void);
+SimServer *pool_server_get(guint index);
 
 /* Makes a healthy server at the next address. @distance_us: added to the latency of the pool's host
  */
-SimServer *server_new(gint64 distance_us);
+SimServer *pool_server_new(gint64 distance_us);
 
 /* Makes a relay of the first @n_upstream servers at the next address. */
-SimServer *server_new_relay(guint n_upstream, guint max_age_ms);
+SimServer *pool_server_new_relay(guint n_upstream, guint max_age_ms);
 
 /* Begins a fault; SERVER_IS_HEALTHY ends it. */
-void server_set_fault(SimServer *self, ServerFault fault);
+void pool_server_set_fault(SimServer *self, ServerFault fault);
 
 /* Returns: since when a server can serve, and, for a relay, one of its upstream servers, too;
  * WORLD_NEVER_US: it cannot */
-gint64 server_servable_since_us(const SimServer *self);
+gint64 pool_server_servable_since_us(const SimServer *self);
 
 /* Whether a server has listed thousands of addresses without a server. A pool that discovers
  * servers tries four of them at a time, and can need minutes to find a healthy server. */
-gboolean servers_have_misled(void);
+gboolean pool_server_has_misled(void);
 
 /* Whether a wrong reply had this ID, which must never reach a taker. */
-gboolean servers_have_poisoned(gint64 id);
+gboolean pool_server_has_poisoned(gint64 id);

@@ -89,7 +89,7 @@ static void taker_fail(Taker *self, const char *what, gint64 id)
 {
 	self->pool->host->machine.is_involved = TRUE;
 	for (guint i = 0; i < self->pool->plan.n_servers; i++)
-		servers_get(self->pool->servers[i])->machine.is_involved = TRUE;
+		pool_server_get(self->pool->servers[i])->machine.is_involved = TRUE;
 	world_fail("%s, taker %u: %s %" G_GINT64_FORMAT, self->pool->host->machine.name,
 		   self->number, what, id);
 }
@@ -100,7 +100,7 @@ static void check_id(Taker *self, gint64 id)
 	gint64 *last_id = &self->last_ids[parts.datacenter_id << 5 | parts.worker_id];
 	gint64 age_ms = world_true_ms() - parts.time_ms;
 
-	if (servers_have_poisoned(id))
+	if (pool_server_has_poisoned(id))
 		taker_fail(self, "took an ID from a wrong answer:", id);
 	if (!id_set_add(&pools.taken, id))
 		taker_fail(self, "took an ID a second time:", id);
@@ -119,15 +119,16 @@ static gint64 servable_since_us(const SimPool *self)
 	gint64 since_us = WORLD_NEVER_US;
 
 	for (guint i = 0; i < self->plan.n_servers; i++)
-		since_us = MIN(since_us, server_servable_since_us(servers_get(self->servers[i])));
+		since_us = MIN(since_us,
+			       pool_server_servable_since_us(pool_server_get(self->servers[i])));
 	if (self->plan.by_name && since_us != WORLD_NEVER_US)
-		since_us = MAX(since_us, names_good_since_us());
+		since_us = MAX(since_us, pool_names_good_since_us());
 	return since_us;
 }
 
 static gboolean is_misled(const SimPool *self)
 {
-	return self->plan.discover && servers_have_misled();
+	return self->plan.discover && pool_server_has_misled();
 }
 
 static void check_wait(Taker *self)
@@ -182,7 +183,7 @@ static void on_deadline(gpointer data, guint64 tag)
 
 	if (tag != self->tag || !self->is_waiting)
 		return;
-	network_enter(self->pool->host);
+	pool_network_enter(self->pool->host);
 	pool_wait_end(&self->pool->hand->wait);
 	driver_count("takes in vain", 1);
 	check_wait(self);
@@ -216,7 +217,7 @@ static void on_take(gpointer data, guint64 tag)
 		world_after(G_USEC_PER_SEC / 4, on_take, self, ++self->tag);
 		return;
 	}
-	network_enter(self->pool->host);
+	pool_network_enter(self->pool->host);
 	self->since_us = world_now_us();
 	self->most = (guint)world_scaled(1, self->pool->plan.most);
 	if (!taker_try(self))
@@ -229,7 +230,7 @@ static void on_wake(gpointer data, guint64 tag)
 
 	if (tag != self->tag || !self->is_waiting)
 		return;
-	network_enter(self->pool->host);
+	pool_network_enter(self->pool->host);
 	self->round = self->pool->hand->wait.round;
 	if (!taker_try(self))
 		pool_refill_call(self->pool->refill);
@@ -271,7 +272,7 @@ static PoolConfig *make_config(const SimPool *self)
 	if (self->plan.by_name)
 		g_ptr_array_add(texts, g_strdup(NAME));
 	for (guint i = 0; i < self->plan.n_servers && !self->plan.by_name; i++)
-		g_ptr_array_add(texts, names_text(self->servers[i]));
+		g_ptr_array_add(texts, pool_names_text(self->servers[i]));
 	g_ptr_array_add(texts, NULL);
 	public.servers = (const char *const *)texts->pdata;
 	public.discover = self->plan.discover;
@@ -292,13 +293,13 @@ SimPool *pool_new(const PoolPlan *plan)
 	self->plan = *plan;
 	memcpy(self->servers, plan->servers, plan->n_servers * sizeof(guint));
 	self->plan.servers = self->servers;
-	for (guint i = 0; i < servers_count(); i++)
-		self->upstream_age_ms = MAX(self->upstream_age_ms, servers_get(i)->max_age_ms);
+	for (guint i = 0; i < pool_server_count(); i++)
+		self->upstream_age_ms = MAX(self->upstream_age_ms, pool_server_get(i)->max_age_ms);
 	self->has_order = self->upstream_age_ms == 0;
-	self->host = network_host_new(name, world_scaled(20, 2000));
+	self->host = pool_network_host_new(name, world_scaled(20, 2000));
 	self->host->passed = on_passed;
 	self->host->user_data = self;
-	network_enter(self->host);
+	pool_network_enter(self->host);
 	self->config = make_config(self);
 	self->hand = pool_hand_new(NULL);
 	self->refill = pool_refill_new(self->config, self->hand, NULL, NULL);

@@ -219,10 +219,8 @@ static gint64 run_rounds(Server *self)
 	while (due_us == 0 && !self->is_dying && !keeper_has_stopped(self->keeper)) {
 		due_us = keeper_run_round(self->keeper);
 		self->n_rounds++;
-		if (++n > MAX_ROUNDS_AT_ONCE) {
-			self->machine.is_involved = TRUE;
-			world_fail("the keeper runs %u rounds without a pause", n);
-		}
+		if (++n > MAX_ROUNDS_AT_ONCE)
+			world_fail_machine(&self->machine, "runs %u rounds without a pause", n);
 	}
 	self->depth--;
 	return due_us;
@@ -320,19 +318,17 @@ static void check_run(Server *self, const IdRun *run, gint64 began_ms, gboolean 
 		   (guint64)self->number << 48 | (guint64)self->n_starts << 32 |
 			   (lease != NULL ? lease->first_tick : 0) % G_MAXUINT32,
 		   run);
-	if (!self->config.reclaims && first <= self->last_id) {
-		self->machine.is_involved = TRUE;
-		world_fail("%s issues %" G_GINT64_FORMAT " after %" G_GINT64_FORMAT,
-			   self->machine.name, first, self->last_id);
-	}
+	if (!self->config.reclaims && first <= self->last_id)
+		world_fail_machine(&self->machine,
+				   "issues %" G_GINT64_FORMAT " after %" G_GINT64_FORMAT, first,
+				   self->last_id);
 	self->last_id = last;
 	if (was_paused)
 		return;
-	if (first_tick < layout_tick_at(layout, began_ms) || last_tick > now_tick + ahead) {
-		self->machine.is_involved = TRUE;
-		world_fail("the time of %" G_GINT64_FORMAT " is not that of %s's clock", first,
-			   self->machine.name);
-	}
+	if (first_tick < layout_tick_at(layout, began_ms) || last_tick > now_tick + ahead)
+		world_fail_machine(&self->machine,
+				   "issues %" G_GINT64_FORMAT " at another time of its clock",
+				   first);
 }
 
 DrawStatus server_draw(Server *self, guint count)

@@ -8,11 +8,11 @@
 /* Latencies, one way. */
 #define LATENCY_MIN_US      50
 #define LATENCY_MAX_US      1500
-#define LONG_LATENCY_MAX_US (400 * G_TIME_SPAN_MILLISECOND)
+#define LONG_LATENCY_MAX_US MS(400)
 #define LONG_LATENCY_ODDS   0.02
-#define MAX_LATE_US         (6 * G_TIME_SPAN_SECOND)
-#define RECONNECT_MIN_US    (10 * G_TIME_SPAN_MILLISECOND)
-#define RECONNECT_MAX_US    (300 * G_TIME_SPAN_MILLISECOND)
+#define MAX_LATE_US         SECONDS(6)
+#define RECONNECT_MIN_US    MS(10)
+#define RECONNECT_MAX_US    MS(300)
 #define CLOSE_LOST_ODDS     0.1
 #define NAMES_SILENT_ODDS   0.01
 
@@ -556,8 +556,7 @@ static void on_opened(gpointer data, guint64 tag G_GNUC_UNUSED)
 	self->is_opened = TRUE;
 	post_message(self, message);
 	if (is_known)
-		world_after(world_between(500, 20 * G_TIME_SPAN_MILLISECOND), try_connect, self,
-			    self->generation);
+		world_after(world_between(500, MS(20)), try_connect, self, self->generation);
 }
 
 /* worker/zookeeper/session.h */
@@ -586,7 +585,7 @@ ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 	self->watches = g_ptr_array_new_with_free_func(watch_free);
 	g_ptr_array_add(sessions.all, self);
 	g_ptr_array_add(sessions.live, self);
-	world_after(world_between(100, 5 * G_TIME_SPAN_MILLISECOND), on_opened, self, 0);
+	world_after(world_between(100, MS(5)), on_opened, self, 0);
 	return self;
 }
 
@@ -673,41 +672,32 @@ static guint64 make_path_request(ZookeeperSession *self, EnsembleOperation opera
 			    watch);
 }
 
-guint64 zookeeper_session_get(ZookeeperSession *self, const char *path, gboolean watch)
-{
-	return make_path_request(self, ENSEMBLE_GET, path, NULL, watch);
-}
+#define DEFINE_READ(name, operation)                                                               \
+	guint64 zookeeper_session_##name(ZookeeperSession *self, const char *path, gboolean watch) \
+	{                                                                                          \
+		return make_path_request(self, operation, path, NULL, watch);                      \
+	}
+DEFINE_READ(get, ENSEMBLE_GET)
+DEFINE_READ(exists, ENSEMBLE_EXISTS)
+DEFINE_READ(children, ENSEMBLE_CHILDREN)
 
-guint64 zookeeper_session_exists(ZookeeperSession *self, const char *path, gboolean watch)
-{
-	return make_path_request(self, ENSEMBLE_EXISTS, path, NULL, watch);
-}
+#define DEFINE_CREATE(name, operation)                                                             \
+	guint64 zookeeper_session_##name(ZookeeperSession *self, const char *path,                 \
+					 const char *data)                                         \
+	{                                                                                          \
+		return make_path_request(self, operation, path, data, FALSE);                      \
+	}
+DEFINE_CREATE(create, ENSEMBLE_CREATE)
+DEFINE_CREATE(create_ephemeral, ENSEMBLE_CREATE_EPHEMERAL)
 
-guint64 zookeeper_session_children(ZookeeperSession *self, const char *path, gboolean watch)
-{
-	return make_path_request(self, ENSEMBLE_CHILDREN, path, NULL, watch);
-}
-
-guint64 zookeeper_session_create(ZookeeperSession *self, const char *path, const char *data)
-{
-	return make_path_request(self, ENSEMBLE_CREATE, path, data, FALSE);
-}
-
-guint64 zookeeper_session_create_ephemeral(ZookeeperSession *self, const char *path,
-					   const char *data)
-{
-	return make_path_request(self, ENSEMBLE_CREATE_EPHEMERAL, path, data, FALSE);
-}
-
-guint64 zookeeper_session_delete(ZookeeperSession *self, const char *path)
-{
-	return make_path_request(self, ENSEMBLE_DELETE, path, NULL, FALSE);
-}
-
-guint64 zookeeper_session_get_acl(ZookeeperSession *self, const char *path)
-{
-	return make_path_request(self, ENSEMBLE_GET_ACL, path, NULL, FALSE);
-}
+#define DEFINE_REQUEST(name, operation)                                                            \
+	guint64 zookeeper_session_##name(ZookeeperSession *self, const char *path)                 \
+	{                                                                                          \
+		return make_path_request(self, operation, path, NULL, FALSE);                      \
+	}
+DEFINE_REQUEST(delete, ENSEMBLE_DELETE)
+DEFINE_REQUEST(get_acl, ENSEMBLE_GET_ACL)
+DEFINE_REQUEST(sync, ENSEMBLE_SYNC)
 
 guint64 zookeeper_session_set_acl(ZookeeperSession *self, const char *path, gint32 acl_version)
 {
@@ -716,11 +706,6 @@ guint64 zookeeper_session_set_acl(ZookeeperSession *self, const char *path, gint
 					      .path = g_strdup(path),
 					      .version = acl_version},
 			    FALSE);
-}
-
-guint64 zookeeper_session_sync(ZookeeperSession *self, const char *path)
-{
-	return make_path_request(self, ENSEMBLE_SYNC, path, NULL, FALSE);
 }
 
 guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *writes,
@@ -766,8 +751,7 @@ static void cut_session(ZookeeperSession *self, gint64 for_us, gboolean silently
 	}
 	self->is_silent = TRUE;
 	self->last_contact_us = world_now_us();
-	world_after(self->config.timeout_ms * G_TIME_SPAN_MILLISECOND * 2 / 3, on_silence_over,
-		    self, self->generation);
+	world_after(self->config.timeout_ms * MS(2) / 3, on_silence_over, self, self->generation);
 }
 
 void sessions_cut(const WorldMachine *machine, gint64 for_us, gboolean silently)

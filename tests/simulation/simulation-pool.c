@@ -2,11 +2,12 @@
 
 /*
  * Pools and relays in virtual time, against servers that fail or send wrong replies. The checks are
- * those of pool-taker.h.
+ * those of pool-taker.h and pool-connections.h.
  */
 #include <stdio.h>
 
 #include "tests/simulation/driver.h"
+#include "tests/simulation/pool-connections.h"
 #include "tests/simulation/pool-names.h"
 #include "tests/simulation/pool-taker.h"
 
@@ -24,8 +25,8 @@
 
 static void begin_world(void)
 {
-	network_init();
-	servers_init();
+	pool_network_init();
+	pool_server_init();
 	pools_init();
 }
 
@@ -33,8 +34,8 @@ static void end_world(void)
 {
 	driver_count("pools", pools_count());
 	pools_clear();
-	servers_clear();
-	network_clear();
+	pool_server_clear();
+	pool_network_clear();
 }
 
 static void run_for(gint64 us)
@@ -44,9 +45,9 @@ static void run_for(gint64 us)
 
 static void heal_all(void)
 {
-	for (guint i = 0; i < servers_count(); i++)
-		server_set_fault(servers_get(i), SERVER_IS_HEALTHY);
-	names_set(&(NamesAnswer){.delay_us = 1000, .count = servers_count()});
+	for (guint i = 0; i < pool_server_count(); i++)
+		pool_server_set_fault(pool_server_get(i), SERVER_IS_HEALTHY);
+	pool_names_set(&(NamesAnswer){.delay_us = 1000, .count = pool_server_count()});
 }
 
 /* Ends all faults. Fails unless each taker gets IDs again. */
@@ -109,17 +110,17 @@ static void on_fault(gpointer data, guint64 tag G_GNUC_UNUSED)
 
 	if (world_now_us() >= faults_until_us)
 		return;
-	server_set_fault(server, begins ? draw_fault() : SERVER_IS_HEALTHY);
+	pool_server_set_fault(server, begins ? draw_fault() : SERVER_IS_HEALTHY);
 	world_after(world_scaled(1000, begins ? 10000000 : 20000000), on_fault, server, 0);
 }
 
 static void on_names_fault(gpointer data G_GNUC_UNUSED, guint64 tag G_GNUC_UNUSED)
 {
-	guint n = servers_count();
+	guint n = pool_server_count();
 
 	if (world_now_us() >= faults_until_us)
 		return;
-	names_set(&(NamesAnswer){
+	pool_names_set(&(NamesAnswer){
 		.delay_us = world_scaled(100, 8000000),
 		.has_failed = world_odds(0.2),
 		.count =
@@ -173,23 +174,23 @@ static void draw_few(void)
 
 	begin_world();
 	first_known = n_relays > 0 && world_odds(0.5) ? n_servers - n_relays : 0;
-	names_set(&(NamesAnswer){
+	pool_names_set(&(NamesAnswer){
 		.delay_us = 1000, .has_failed = world_odds(0.3), .count = n_servers});
 	for (guint i = 0; i < n_servers - n_relays; i++)
-		server_new(world_scaled(20, 2000));
+		pool_server_new(world_scaled(20, 2000));
 	for (guint i = 0; i < n_relays; i++)
-		server_new_relay(n_servers - n_relays, (guint)world_scaled(100, 5000));
+		pool_server_new_relay(n_servers - n_relays, (guint)world_scaled(100, 5000));
 	for (gint64 n = world_scaled(1, 20); n > 0; n--)
 		add_pool(n_servers);
 	faults_until_us = world_now_us() + world_scaled(5, 120) * G_USEC_PER_SEC;
 	for (guint i = 0; i < n_servers; i++)
-		world_after(world_scaled(1000, 10000000), on_fault, servers_get(i), 0);
+		world_after(world_scaled(1000, 10000000), on_fault, pool_server_get(i), 0);
 	for (guint i = 0; i < pools_count(); i++)
 		world_after(world_scaled(100000, 30000000), on_idle_change, pools_get(i), 0);
 	world_after(world_scaled(1000, 10000000), on_names_fault, NULL, 0);
 	world_run_until(faults_until_us);
 	check_recovery();
-	if (world_odds(0.2) && !servers_have_misled())
+	if (world_odds(0.2) && !pool_server_has_misled())
 		check_idleness();
 	end_world();
 }
@@ -205,13 +206,13 @@ static gboolean step_messages(guint step)
 	if (message > STEP_MESSAGES)
 		return FALSE;
 	begin_world();
-	names_set(&(NamesAnswer){.delay_us = 1000, .count = n_servers});
+	pool_names_set(&(NamesAnswer){.delay_us = 1000, .count = n_servers});
 	for (guint i = 0; i < n_servers; i++)
-		server_new(100);
-	servers_get(0)->fault_at = message;
-	servers_get(0)->fault_then = fault;
+		pool_server_new(100);
+	pool_server_get(0)->fault_at = message;
+	pool_server_get(0)->fault_then = fault;
 	if (message == 0)
-		server_set_fault(servers_get(0), fault);
+		pool_server_set_fault(pool_server_get(0), fault);
 	for (guint i = 0; i < 2; i++)
 		pool_new(&(PoolPlan){.servers = (const guint[]){0, 1},
 				     .n_servers = n_servers,
@@ -224,7 +225,7 @@ static gboolean step_messages(guint step)
 				     .bound_ms = BOUND_MS});
 	run_for(STEP_S * G_USEC_PER_SEC);
 	check_recovery();
-	if (message == 1 && !servers_have_misled())
+	if (message == 1 && !pool_server_has_misled())
 		check_idleness();
 	end_world();
 	return TRUE;
@@ -254,7 +255,7 @@ static void add_large_pools(void)
 
 static void check_connects(const char *what)
 {
-	guint worst = network_take_worst_connects();
+	guint worst = pool_network_take_worst_connects();
 
 	printf("%s: %u new connections within 10 ms at most\n", what, worst);
 	if (worst > LARGE_CONNECTS)
@@ -268,11 +269,11 @@ static void check_shares(void)
 	guint total = 0;
 
 	for (guint i = 0; i < LARGE_SERVERS; i++)
-		total += network_count_connections(i);
+		total += pool_network_count_connections(i);
 	for (guint i = 0; i < LARGE_SERVERS; i++)
-		if (network_count_connections(i) < total / LARGE_SERVERS / 2)
+		if (pool_network_count_connections(i) < total / LARGE_SERVERS / 2)
 			world_fail("server %u has %u of %u connections", i,
-				   network_count_connections(i), total);
+				   pool_network_count_connections(i), total);
 }
 
 /* Fails unless pools leave a draining server within a second. */
@@ -282,7 +283,7 @@ static void check_drain(SimServer *server)
 
 	run_for(G_USEC_PER_SEC);
 	before = server->n_draws - before;
-	server_set_fault(server, SERVER_DRAINS);
+	pool_server_set_fault(server, SERVER_DRAINS);
 	run_for(G_USEC_PER_SEC);
 	drained = server->n_draws;
 	run_for(G_USEC_PER_SEC);
@@ -297,18 +298,18 @@ static gboolean step_large(guint step)
 		return FALSE;
 	begin_world();
 	for (guint i = 0; i < LARGE_SERVERS; i++)
-		server_new(200);
+		pool_server_new(200);
 	for (guint i = 0; i < LARGE_RELAYS; i++)
-		server_new_relay(LARGE_SERVERS, 1000);
+		pool_server_new_relay(LARGE_SERVERS, 1000);
 	add_large_pools();
 	run_for(5 * G_USEC_PER_SEC);
 	check_shares();
-	network_take_worst_connects();
-	server_set_fault(servers_get(0), SERVER_DIES);
+	pool_network_take_worst_connects();
+	pool_server_set_fault(pool_server_get(0), SERVER_DIES);
 	run_for(5 * G_USEC_PER_SEC);
 	check_connects("a server died");
-	check_drain(servers_get(1));
-	server_set_fault(servers_get(1), SERVER_DIES);
+	check_drain(pool_server_get(1));
+	pool_server_set_fault(pool_server_get(1), SERVER_DIES);
 	run_for(3 * G_USEC_PER_SEC);
 	check_connects("a server drained, then died");
 	check_recovery();
@@ -317,11 +318,22 @@ static gboolean step_large(guint step)
 	return TRUE;
 }
 
+static gboolean step_connections(guint step)
+{
+	gboolean exists;
+
+	begin_world();
+	exists = pool_connections_check(step);
+	end_world();
+	return exists;
+}
+
 int main(int argc, char **argv)
 {
 	const DriverScenario scenarios[] = {
 		{"large", NULL, step_large},
 		{"messages", NULL, step_messages},
+		{"connections", NULL, step_connections},
 		{"few", draw_few, NULL},
 		{NULL, NULL, NULL},
 	};

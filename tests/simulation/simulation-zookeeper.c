@@ -13,16 +13,20 @@
  * Servers that register in ZooKeeper: the promises of docs/uniqueness.md and docs/registration.md.
  */
 
-#define LENGTH_US (900 * G_TIME_SPAN_SECOND)
-#define IDLE_US   (120 * G_TIME_SPAN_SECOND)
+#define LENGTH_US SECONDS(900)
+#define IDLE_US   SECONDS(120)
 #define HOUR_MS   G_GINT64_CONSTANT(3600000)
 
 /* Requests of a server while ZooKeeper answers none: two tries, of three requests each. */
 #define MAX_TRIES_PER_S 6
 
-static void run_for_ms(gint64 ms)
+static ClusterConfig draw_config(guint worker_bits, gint64 least_servers, gint64 most_servers)
 {
-	world_run_until(world_now_us() + ms * G_TIME_SPAN_MILLISECOND);
+	ClusterConfig config = cluster_draw_config();
+
+	config.worker_bits = worker_bits;
+	config.n_servers = (guint)world_between(least_servers, most_servers);
+	return config;
 }
 
 /* Starts the first @n servers, and waits until they have worker IDs. No fault occurs. */
@@ -33,7 +37,15 @@ static void start_undisturbed(const ClusterConfig *config, guint n)
 	for (guint i = 0; i < n; i++)
 		server_start(cluster_server(i));
 	cluster_start_draws();
-	run_for_ms(40000);
+	world_run_for(SECONDS(40));
+}
+
+static void check_serving(Server *server, const char *when)
+{
+	g_autofree char *why = server_why_not_serving(server);
+
+	if (why != NULL)
+		world_fail_machine(&server->machine, "does not serve %s: %s", when, why);
 }
 
 /* Fails unless the first @n servers serve, and have never lost their worker IDs. */
@@ -41,13 +53,10 @@ static void check_undisturbed(guint n)
 {
 	for (guint i = 0; i < n; i++) {
 		Server *server = cluster_server(i);
-		g_autofree char *why = server_why_not_serving(server);
 
-		if (why == NULL && cluster_n_lost(server) == 0)
-			continue;
-		server->machine.is_involved = TRUE;
-		world_fail("%s is disturbed: %s", server->machine.name,
-			   why != NULL ? why : "it has lost its worker ID");
+		check_serving(server, "undisturbed");
+		if (cluster_n_lost(server) > 0)
+			world_fail_machine(&server->machine, "has lost its worker ID");
 	}
 }
 
@@ -64,18 +73,16 @@ static void on_restore(gpointer data, guint64 tag)
 	if (world_now_us() > LENGTH_US)
 		return;
 	cluster_restore(TRUE);
-	world_after(world_between(30 * G_TIME_SPAN_SECOND, 200 * G_TIME_SPAN_SECOND), on_restore,
-		    data, tag);
+	world_after(world_between(SECONDS(30), SECONDS(200)), on_restore, data, tag);
 }
 
 static void run_faults(const ClusterConfig *config)
 {
 	cluster_init(config);
-	cluster_start(world_odds(0.5) ? 1000 : G_TIME_SPAN_SECOND);
-	cluster_begin_faults(world_odds(0.3) ? 200 * G_TIME_SPAN_MILLISECOND
-					     : 3 * G_TIME_SPAN_SECOND);
+	cluster_start(world_odds(0.5) ? 1000 : SECONDS(1));
+	cluster_begin_faults(world_odds(0.3) ? MS(200) : SECONDS(3));
 	if (world_odds(0.5))
-		world_after(20 * G_TIME_SPAN_SECOND, on_restore, NULL, 0);
+		world_after(SECONDS(20), on_restore, NULL, 0);
 	world_run_until(WORLD_BEGIN_US + LENGTH_US);
 	end_scenario();
 }
@@ -102,14 +109,12 @@ static void run_same_worker_id(void)
 /* All faults, with requests that mostly arrive late, after newer ones. */
 static void run_late_requests(void)
 {
-	ClusterConfig config = cluster_draw_config();
+	ClusterConfig config = draw_config(1, 2, 4);
 
-	config.n_servers = (guint)world_between(2, 4);
-	config.worker_bits = 1;
 	cluster_init(&config);
 	sessions_set_odds(0.01, 0.1, 0.95);
 	cluster_start(1000);
-	cluster_begin_faults(200 * G_TIME_SPAN_MILLISECOND);
+	cluster_begin_faults(MS(200));
 	world_run_until(WORLD_BEGIN_US + LENGTH_US / 5);
 	end_scenario();
 }
@@ -119,11 +124,9 @@ static void run_late_requests(void)
  * worker ID. */
 static void run_lost_history(void)
 {
-	ClusterConfig config = cluster_draw_config();
+	ClusterConfig config = draw_config(1, 2, 4);
 	gint64 skew_ms = config.max_clock_skew_ms * 9 / 10;
 
-	config.worker_bits = 1;
-	config.n_servers = (guint)world_between(2, 4);
 	config.reservation_ms = world_scaled(1000, 20000);
 	config.session_timeout_ms = world_between(500, 2000);
 	config.skips_sanity_checks = TRUE;
@@ -132,25 +135,26 @@ static void run_lost_history(void)
 		cluster_server(i)->machine.wall_offset_ns =
 			(i % 2 == 0 ? -1 : 1) * world_between(0, skew_ms) * 1000000;
 	cluster_start(1000);
-	run_for_ms(5000); /* a backup without the datacenter would have no floor to raise */
 	for (guint i = 0; i < 20; i++) {
 		Server *victim = cluster_any_server();
 		/* until the end of its reservation; or the end of its claim, with which other
 		 * clocks can see the end of its reservation, too */
 		gint64 away_ms = world_odds(0.5) ? config.reservation_ms + world_between(0, 3000)
 						 : config.session_timeout_ms * world_between(1, 3);
-		gint64 away_us = away_ms * G_TIME_SPAN_MILLISECOND;
+		gint64 away_us = MS(away_ms);
 
-		world_run_until(world_now_us() + world_between(0, 30 * G_TIME_SPAN_SECOND));
-		ensemble_back_up();
+		/* the first backup can be from before the datacenter existed */
+		world_run_for(i == 0 ? world_scaled(MS(1), SECONDS(30))
+				     : world_between(0, SECONDS(30)));
+		cluster_back_up();
 		if (world_odds(0.5))
 			server_pause(victim, away_us);
 		else
 			sessions_cut(&victim->machine, away_us, FALSE);
-		world_run_until(world_now_us() + away_us -
-				world_between(0, MIN(away_us, 500 * G_TIME_SPAN_MILLISECOND)));
-		sessions_cut(NULL, 100 * G_TIME_SPAN_MILLISECOND, FALSE);
-		ensemble_restore();
+		world_run_for(away_us - world_between(0, MIN(away_us, MS(500))));
+		sessions_cut(NULL, MS(100), FALSE);
+		if (ensemble_has_backup())
+			ensemble_restore();
 		cluster_quarantine();
 	}
 	end_scenario();
@@ -169,34 +173,33 @@ static guint count_lost(void)
  * worker ID, and no draw is refused. */
 static void run_short_outages(void)
 {
-	ClusterConfig config = cluster_draw_config();
-	const Server *server;
+	ClusterConfig config = draw_config(3, 1, 4);
 
-	config.worker_bits = 3;
-	config.n_servers = (guint)world_between(1, 4);
 	config.reservation_ms = world_between(20000, 120000);
 	config.session_timeout_ms = world_between(500, 1000);
 	config.reclaim_odds = 0;
 	cluster_init(&config);
 	sessions_set_odds(0.0002, 0.4, 0);
 	cluster_start(1000);
-	world_run_until(world_now_us() + 15 * G_TIME_SPAN_SECOND);
+	world_run_for(SECONDS(15));
 	for (guint i = 0; i < 100; i++) {
 		const WorldMachine *machine =
 			world_odds(0.2) ? NULL : &cluster_any_server()->machine;
-		gint64 for_us = world_between(0, G_TIME_SPAN_SECOND);
+		gint64 for_us = world_between(0, SECONDS(1));
 
 		if (world_odds(0.3))
 			sessions_expire(machine);
 		else
 			sessions_cut(machine, for_us, world_odds(0.3));
-		world_run_until(world_now_us() + world_between(3, 6) * G_TIME_SPAN_SECOND);
+		world_run_for(SECONDS(world_between(3, 6)));
 	}
 	for (guint i = 0; i < config.n_servers; i++) {
-		server = cluster_server(i);
+		Server *server = cluster_server(i);
+
 		if (cluster_n_lost(server) > 0 || server->n_refused > 0)
-			world_fail("%s has lost its worker ID %u times, and refused %u draws",
-				   server->machine.name, cluster_n_lost(server), server->n_refused);
+			world_fail_machine(&server->machine,
+					   "has lost its worker ID %u times, and refused %u draws",
+					   cluster_n_lost(server), server->n_refused);
 	}
 	end_scenario();
 }
@@ -227,7 +230,7 @@ static void run_start_together(void)
 	}
 	sessions_set_odds(0, 0.4, 0.5);
 	cluster_start(world_between(0, 20000));
-	world_run_until(WORLD_BEGIN_US + 20 * G_TIME_SPAN_SECOND);
+	world_run_until(WORLD_BEGIN_US + SECONDS(20));
 	check_limits(&config);
 	if (cluster_n_serving() != config.n_servers)
 		world_fail("%u of %u servers serve after 20 s", cluster_n_serving(),
@@ -247,21 +250,19 @@ static void run_other_layout(void)
 		.worker_bits = 5,
 		.sequence_bits = 12,
 	};
-	ClusterConfig config = cluster_draw_config();
+	ClusterConfig config = draw_config(2, 2, 4);
 	gboolean was_logged = FALSE;
 	Server *stranger;
 
-	config.n_servers = (guint)world_between(2, 4);
-	config.worker_bits = 2;
 	cluster_init(&config);
 	stranger = cluster_server(config.n_servers - 1);
 	stranger->config.layout = &OTHER;
 	for (guint i = 0; i + 1 < config.n_servers; i++)
 		server_start(cluster_server(i));
-	world_run_until(world_now_us() + 5 * G_TIME_SPAN_SECOND);
+	world_run_for(SECONDS(5));
 	cluster_start(1000);
 	for (guint i = 0; i < 40; i++) {
-		world_run_until(world_now_us() + 500 * G_TIME_SPAN_MILLISECOND);
+		world_run_for(MS(500));
 		if (stranger->is_up && generator_lease(stranger->generator) != NULL)
 			world_fail("a server with another layout has got a worker ID");
 		was_logged |= stranger->ended_why != NULL &&
@@ -275,37 +276,48 @@ static void run_other_layout(void)
 
 /* Operator errors that the documentation says are detected */
 
+#define STRANGER "ffffffff-0000-4000-8000-000000000000" /* a nonce of no server */
+
+static void read_record(const char *path, ReservationRecord *out_record)
+{
+	const char *json = ensemble_read(path);
+
+	g_assert_true(reservation_record_from_json(json, strlen(json), out_record, NULL));
+}
+
+static void write_record(const char *path, const ReservationRecord *record)
+{
+	g_autofree char *json = reservation_record_to_json(record);
+
+	ensemble_write(path, json);
+}
+
 /* Returns: what the log must say */
 static const char *break_record(const char *path)
 {
-	const char *json = ensemble_read(path);
 	g_auto(ReservationRecord) record = {0};
-	g_autofree char *broken = NULL;
-	const char *why;
+	const char *why = "was ZooKeeper restored from a backup";
 
-	g_assert_true(reservation_record_from_json(json, strlen(json), &record, NULL));
+	read_record(path, &record);
 	switch (world_between(0, 4)) {
 	case 0:
 		ensemble_delete(path);
 		return "is gone";
-	case 3: /* the same text, in a version that this server has not written */
-		why = "was ZooKeeper restored from a backup";
-		break;
 	case 1: /* it ends sooner */
 		record.end_tick -= world_between(1, 1000);
-		why = "was ZooKeeper restored from a backup";
 		break;
 	case 2: /* another owner */
 		g_free(record.owner);
-		record.owner = g_strdup("ffffffff-0000-4000-8000-000000000000");
-		why = "owner ffffffff-0000-4000-8000-000000000000";
+		record.owner = g_strdup(STRANGER);
+		why = "owner " STRANGER;
+		break;
+	case 3: /* the same text, in a version that this server has not written */
 		break;
 	default:
 		ensemble_write(path, "{}");
 		return "damaged";
 	}
-	broken = reservation_record_to_json(&record);
-	ensemble_write(path, broken);
+	write_record(path, &record);
 	return why;
 }
 
@@ -324,8 +336,8 @@ static void run_edited_record(void)
 	cluster_init(&config);
 	sessions_set_odds(0, 0, 0);
 	cluster_start(1000);
-	world_run_until(world_now_us() + 60 * G_TIME_SPAN_SECOND);
-	for (guint i = 0; i < config.n_servers; i++) {
+	world_run_for(SECONDS(60));
+	for (guint i = 0; holder == NULL && i < config.n_servers; i++) {
 		lease = generator_lease(cluster_server(i)->generator);
 		if (lease != NULL && lease->worker_id == 0)
 			holder = cluster_server(i);
@@ -333,19 +345,15 @@ static void run_edited_record(void)
 	if (holder == NULL)
 		world_fail("no server has worker ID 0 after a minute");
 	issued_set_lenient(TRUE);
-	lease = generator_lease(holder->generator);
 	world_note(NULL, "an operator breaks %s", path);
 	why = break_record(path);
 	/* the holder meets it on a new connection; or else with its next extension */
 	if (world_odds(0.5))
 		sessions_cut(&holder->machine, 0, FALSE);
-	world_run_until(world_now_us() +
-			(config.reservation_ms / 4 + 2000) * G_TIME_SPAN_MILLISECOND);
-	holder->machine.is_involved = TRUE;
+	world_run_for(MS(config.reservation_ms / 4 + 2000));
 	cluster_check_lost(holder, why);
 	if (generator_lease(holder->generator) == lease)
-		world_fail("%s goes on with a lease that it has lost", holder->machine.name);
-	holder->machine.is_involved = FALSE;
+		world_fail_machine(&holder->machine, "goes on with a lease that it has lost");
 	cluster_clear();
 }
 
@@ -353,24 +361,21 @@ static void run_edited_record(void)
  * backup detects it on its new connection. */
 static void run_unguarded_restore(void)
 {
-	ClusterConfig config = cluster_draw_config();
+	ClusterConfig config = draw_config(3, 1, 4);
 	guint n_serving;
 
-	config.worker_bits = 3;
-	config.n_servers = (guint)world_between(1, 4);
 	config.reservation_ms = MAX(config.reservation_ms, 20000);
 	cluster_init(&config);
 	sessions_set_odds(0, 0, 0);
 	cluster_start(1000);
-	world_run_until(world_now_us() + 30 * G_TIME_SPAN_SECOND);
+	world_run_for(SECONDS(30));
 	ensemble_back_up();
-	world_run_until(world_now_us() + 40 * G_TIME_SPAN_SECOND);
+	world_run_for(SECONDS(40));
 	issued_set_lenient(TRUE);
 	n_serving = cluster_n_serving();
-	sessions_cut(NULL, 500 * G_TIME_SPAN_MILLISECOND, FALSE);
+	sessions_cut(NULL, MS(500), FALSE);
 	ensemble_restore();
-	world_run_until(world_now_us() +
-			(5000 + 5 * config.session_timeout_ms) * G_TIME_SPAN_MILLISECOND);
+	world_run_for(MS(5000 + 5 * config.session_timeout_ms));
 	if (count_lost() < n_serving)
 		world_fail("%u of %u servers have detected that ZooKeeper was restored",
 			   count_lost(), n_serving);
@@ -381,21 +386,19 @@ static void run_unguarded_restore(void)
  * reservations end below it. A server that starts waits. */
 static void run_quarantine(void)
 {
-	ClusterConfig config = cluster_draw_config();
+	ClusterConfig config = draw_config(3, 2, 5);
 	Server *late;
 
-	config.worker_bits = 3;
-	config.n_servers = (guint)world_between(2, 5);
 	start_undisturbed(&config, config.n_servers - 1);
 	cluster_quarantine();
 	late = cluster_server(config.n_servers - 1);
 	server_start(late);
-	run_for_ms(8000);
+	world_run_for(SECONDS(8));
 	if (generator_lease(late->generator) != NULL)
-		world_fail("%s has not waited for the floor", late->machine.name);
+		world_fail_machine(&late->machine, "has not waited for the floor");
 	if (cluster_last_warning(late) != LOG_WORKER_WAITING)
-		world_fail("%s does not log that it waits for the floor", late->machine.name);
-	run_for_ms(60000 + config.reservation_ms);
+		world_fail_machine(&late->machine, "does not log that it waits for the floor");
+	world_run_for(MS(60000 + config.reservation_ms));
 	check_undisturbed(config.n_servers - 1);
 	end_scenario();
 }
@@ -404,22 +407,20 @@ static void run_quarantine(void)
  * disconnected meanwhile must still detect it: its worker ID can have had another owner. */
 static void run_recreated_floor(void)
 {
-	ClusterConfig config = cluster_draw_config();
+	ClusterConfig config = draw_config(3, 1, 3);
 	g_autofree char *path = znode_floor(CLUSTER_ROOT, CLUSTER_DATACENTER), *floor = NULL;
 	Server *away;
 
-	config.worker_bits = 3;
-	config.n_servers = (guint)world_between(1, 3);
 	config.reservation_ms = 5000;
 	config.session_timeout_ms = world_between(500, 3000);
 	start_undisturbed(&config, config.n_servers);
 	away = cluster_server(0);
-	sessions_cut(&away->machine, 500 * G_TIME_SPAN_MILLISECOND, FALSE);
+	sessions_cut(&away->machine, MS(500), FALSE);
 	cluster_quarantine();
 	floor = g_strdup(ensemble_read(path));
 	ensemble_delete(path);
 	ensemble_write(path, floor);
-	run_for_ms(15000);
+	world_run_for(SECONDS(15));
 	cluster_check_lost(away, "quarantined");
 	end_scenario();
 }
@@ -428,24 +429,23 @@ static void run_recreated_floor(void)
  * they cannot extend, and the log says why. */
 static void run_zookeeper_clock(void)
 {
-	ClusterConfig config = cluster_draw_config();
+	ClusterConfig config = draw_config(3, 1, 4);
 	gboolean is_ahead = world_odds(0.5);
 
-	config.worker_bits = 3;
-	config.n_servers = (guint)world_between(1, 4);
 	config.reservation_ms = world_between(1000, 5000);
 	start_undisturbed(&config, config.n_servers);
 	ensemble_set_clock((is_ahead ? 1 : -1) * HOUR_MS);
-	run_for_ms(60000);
+	world_run_for(SECONDS(60));
 	for (guint i = 0; i < config.n_servers; i++) {
 		Server *server = cluster_server(i);
 		g_autofree char *why = server_why_not_serving(server);
 
 		if (is_ahead != (why == NULL))
-			world_fail("%s while ZooKeeper's clock is %s: %s", server->machine.name,
-				   is_ahead ? "ahead" : "behind", why != NULL ? why : "it serves");
+			world_fail_machine(&server->machine, "while ZooKeeper's clock is %s: %s",
+					   is_ahead ? "ahead" : "behind",
+					   why != NULL ? why : "it serves");
 		if (cluster_last_warning(server) == LOG_N_EVENTS)
-			world_fail("%s does not log that the clocks differ", server->machine.name);
+			world_fail_machine(&server->machine, "does not log that the clocks differ");
 	}
 	end_scenario();
 }
@@ -454,31 +454,29 @@ static void run_zookeeper_clock(void)
  * the loss of the connection. */
 static void run_slow_connection(void)
 {
-	ClusterConfig config = cluster_draw_config();
+	ClusterConfig config = draw_config(1, 3, 3);
 	gboolean was_logged = FALSE;
 	Server *waiting = NULL;
 	guint n_starts;
 
-	config.worker_bits = 1;
-	config.n_servers = 3;
 	start_undisturbed(&config, config.n_servers);
 	for (guint i = 0; i < config.n_servers; i++)
 		if (generator_lease(cluster_server(i)->generator) == NULL)
 			waiting = cluster_server(i);
 	g_assert_nonnull(waiting);
 	n_starts = waiting->n_starts;
-	sessions_cut(&waiting->machine, 15 * G_TIME_SPAN_SECOND, FALSE);
-	run_for_ms(25000);
+	sessions_cut(&waiting->machine, SECONDS(15), FALSE);
+	world_run_for(SECONDS(25));
 	if (waiting->n_starts != n_starts || !waiting->is_up)
-		world_fail("%s has not waited for a connection", waiting->machine.name);
-	sessions_cut(&waiting->machine, 40 * G_TIME_SPAN_SECOND, FALSE);
+		world_fail_machine(&waiting->machine, "has not waited for a connection");
+	sessions_cut(&waiting->machine, SECONDS(40), FALSE);
 	for (guint i = 0; i < 400; i++) {
-		run_for_ms(100);
+		world_run_for(MS(100));
 		was_logged |= waiting->ended_why != NULL &&
 			      strstr(waiting->ended_why, "no connection to ZooKeeper") != NULL;
 	}
 	if (!was_logged)
-		world_fail("%s does not end without a connection", waiting->machine.name);
+		world_fail_machine(&waiting->machine, "does not end without a connection");
 	end_scenario();
 }
 
@@ -497,17 +495,12 @@ static void run_released_worker_id(void)
 		holder = 1;
 	if (world_odds(0.5)) {
 		sessions_expire(&cluster_server(1 - holder)->machine);
-		run_for_ms(5000);
+		world_run_for(SECONDS(5));
 	}
 	cluster_server(holder)->stays_down = TRUE;
 	server_stop(cluster_server(holder), 3000, WORLD_NEVER_US);
-	run_for_ms(15000);
-	{
-		g_autofree char *why = server_why_not_serving(cluster_server(1 - holder));
-
-		if (why != NULL)
-			world_fail("the server that waited does not serve: %s", why);
-	}
+	world_run_for(SECONDS(15));
+	check_serving(cluster_server(1 - holder), "after it has waited");
 	cluster_clear();
 }
 
@@ -516,9 +509,9 @@ static void run_released_worker_id(void)
 static void run_silent_claim(void)
 {
 	ClusterConfig config = cluster_draw_config();
-	static const char NONCE[] = "ffffffff-0000-4000-8000-000000000000";
-	g_autofree char *path = cluster_reservation_path(0), *json = NULL, *claim = NULL;
-	g_autofree char *claims = znode_claims(CLUSTER_ROOT, CLUSTER_DATACENTER), *why = NULL;
+	g_autofree char *path = cluster_reservation_path(0);
+	g_autofree char *claims = znode_claims(CLUSTER_ROOT, CLUSTER_DATACENTER);
+	g_autofree char *claim = g_strdup_printf("%s/claim-" STRANGER "-0000000099", claims);
 	g_auto(ReservationRecord) record = {0};
 	Server *server;
 
@@ -529,26 +522,20 @@ static void run_silent_claim(void)
 	server = cluster_server(0);
 	server->stays_down = TRUE;
 	server_stop(server, 3000, WORLD_NEVER_US);
-	run_for_ms(config.reservation_ms + 10000);
-	g_assert_true(reservation_record_from_json(ensemble_read(path), strlen(ensemble_read(path)),
-						   &record, NULL));
+	world_run_for(MS(config.reservation_ms + 10000));
+	read_record(path, &record);
 	g_free(record.owner);
-	record.owner = g_strdup(NONCE);
-	json = reservation_record_to_json(&record);
-	claim = g_strdup_printf("%s/claim-%s-0000000099", claims, NONCE);
+	record.owner = g_strdup(STRANGER);
 	ensemble_write(claim, "{}");
-	ensemble_write(path, json);
+	write_record(path, &record);
 	server->stays_down = FALSE;
 	server_start(server);
-	run_for_ms(30000);
+	world_run_for(SECONDS(30));
 	if (generator_lease(server->generator) != NULL)
-		world_fail("%s does not wait for the owner of %s", server->machine.name, path);
+		world_fail_machine(&server->machine, "does not wait for the owner of %s", path);
 	ensemble_delete(claim);
-	run_for_ms(8000);
-	why = server_why_not_serving(server);
-	if (why != NULL)
-		world_fail("%s does not serve after the claim has gone: %s", server->machine.name,
-			   why);
+	world_run_for(SECONDS(8));
+	check_serving(server, "after the claim has gone");
 	cluster_clear();
 }
 
@@ -556,13 +543,11 @@ static void run_silent_claim(void)
  * nothing until it is right again. */
 static void run_changed_layout(void)
 {
-	ClusterConfig config = cluster_draw_config();
+	ClusterConfig config = draw_config(3, 1, 4);
 	g_autofree char *path = cluster_path("layout"), *before = NULL, *other = NULL;
 	Layout layout;
 	guint64 n_commits;
 
-	config.worker_bits = 3;
-	config.n_servers = (guint)world_between(1, 4);
 	start_undisturbed(&config, config.n_servers);
 	before = g_strdup(ensemble_read(path));
 	layout = *cluster_server(0)->config.layout;
@@ -570,16 +555,16 @@ static void run_changed_layout(void)
 	layout.sequence_bits--;
 	other = znode_layout_to_json(&layout);
 	sessions_set_odds(0, 1, 0);
-	sessions_cut(NULL, world_scaled(1000, 10 * G_TIME_SPAN_SECOND), FALSE);
+	sessions_cut(NULL, world_scaled(1000, SECONDS(10)), FALSE);
 	ensemble_write(path, other);
 	n_commits = cluster_n_commits();
-	run_for_ms(60000);
+	world_run_for(SECONDS(60));
 	if (cluster_n_commits() != n_commits)
 		world_fail("something is written below another layout");
 	for (guint i = 0; i < config.n_servers; i++)
 		if (cluster_last_warning(cluster_server(i)) == LOG_N_EVENTS)
-			world_fail("%s does not log that the layout differs",
-				   cluster_server(i)->machine.name);
+			world_fail_machine(&cluster_server(i)->machine,
+					   "does not log that the layout differs");
 	ensemble_write(path, before);
 	end_scenario();
 }
@@ -588,18 +573,16 @@ static void run_changed_layout(void)
  * backoff. */
 static void run_no_answers(void)
 {
-	ClusterConfig config = cluster_draw_config();
+	ClusterConfig config = draw_config(3, 1, 4);
 	gboolean is_start = world_odds(0.5);
 	guint64 n_requests, most;
 
-	config.worker_bits = 3;
-	config.n_servers = (guint)world_between(1, 4);
 	start_undisturbed(&config, is_start ? 0 : config.n_servers);
 	n_requests = sessions_counts().requests;
 	sessions_set_odds(1, 0.4, 0.5);
 	for (guint i = 0; i < config.n_servers; i++)
 		server_start(cluster_server(i));
-	run_for_ms(15000);
+	world_run_for(SECONDS(15));
 	most = config.n_servers * 15 * MAX_TRIES_PER_S;
 	if (sessions_counts().requests - n_requests > most)
 		world_fail("%" G_GUINT64_FORMAT " requests in 15 s, of %u servers",
@@ -612,11 +595,9 @@ static void run_no_answers(void)
  */
 static void run_deleted_claims(void)
 {
-	ClusterConfig config = cluster_draw_config();
+	ClusterConfig config = draw_config(3, 1, 6);
 	g_autofree char *path = znode_claims(CLUSTER_ROOT, CLUSTER_DATACENTER);
 
-	config.worker_bits = 3;
-	config.n_servers = (guint)world_between(1, 6);
 	config.reservation_ms = 60000;
 	config.reclaim_odds = 0;
 	start_undisturbed(&config, config.n_servers);
@@ -624,7 +605,7 @@ static void run_deleted_claims(void)
 		g_autoptr(GPtrArray) paths = NULL;
 
 		ensemble_delete_claims(1);
-		run_for_ms(8000);
+		world_run_for(SECONDS(8));
 		paths = ensemble_paths(path);
 		if (paths->len != 1 + config.n_servers)
 			world_fail("%u servers have %u claims", config.n_servers, paths->len - 1);
@@ -635,19 +616,17 @@ static void run_deleted_claims(void)
 
 static void on_cut(gpointer data, guint64 tag G_GNUC_UNUSED)
 {
-	sessions_cut(&((Server *)data)->machine, G_TIME_SPAN_SECOND, FALSE);
+	sessions_cut(&((Server *)data)->machine, SECONDS(1), FALSE);
 }
 
 /* A server changes its worker ID, and its first attempt to release the old one fails. */
 static void run_pending_hand_back(void)
 {
-	ClusterConfig config = cluster_draw_config();
+	ClusterConfig config = draw_config(2, 1, 1);
 	g_autofree char *path = NULL;
 	g_auto(ReservationRecord) record = {0};
 	Server *server;
 
-	config.worker_bits = 2;
-	config.n_servers = 1;
 	config.reservation_ms = 60000;
 	config.reclaim_odds = 1;
 	config.max_clock_skew_ms = 10000;
@@ -655,14 +634,13 @@ static void run_pending_hand_back(void)
 	server = cluster_server(0);
 	path = cluster_reservation_path(generator_lease(server->generator)->worker_id);
 	if (world_odds(0.5)) /* only writes fail: a record that cannot be read is not released */
-		ensemble_deny(path, ZOOKEEPER_REFUSED, world_now_us() + 5 * G_TIME_SPAN_SECOND);
+		ensemble_deny(path, ZOOKEEPER_REFUSED, world_now_us() + SECONDS(5));
 	else /* the request or the reply is lost */
-		world_after(world_between(0, 500 * G_TIME_SPAN_MILLISECOND), on_cut, server, 0);
-	server->machine.wall_offset_ns -= 8 * G_TIME_SPAN_SECOND * 1000;
-	run_for_ms(30000);
-	if (!reservation_record_from_json(ensemble_read(path), strlen(ensemble_read(path)), &record,
-					  NULL) ||
-	    *record.owner != '\0')
+		world_after(world_between(0, MS(500)), on_cut, server, 0);
+	server->machine.wall_offset_ns -= SECONDS(8) * 1000;
+	world_run_for(SECONDS(30));
+	read_record(path, &record);
+	if (*record.owner != '\0')
 		world_fail("%s is not released", path);
 	check_undisturbed(1);
 	end_scenario();
@@ -692,16 +670,16 @@ static void disturb(Server *self)
 {
 	switch (planned.disturbance) {
 	case KILL:
-		server_kill(self, 300 * G_TIME_SPAN_MILLISECOND);
+		server_kill(self, MS(300));
 		break;
 	case SHORT_PAUSE:
-		server_pause(self, 400 * G_TIME_SPAN_MILLISECOND);
+		server_pause(self, MS(400));
 		break;
 	case LONG_PAUSE:
-		server_pause(self, 12 * G_TIME_SPAN_SECOND);
+		server_pause(self, SECONDS(12));
 		break;
 	case BROKEN_CONNECTION:
-		sessions_cut(&self->machine, 100 * G_TIME_SPAN_MILLISECOND, FALSE);
+		sessions_cut(&self->machine, MS(100), FALSE);
 		break;
 	case EXPIRY:
 		sessions_expire(&self->machine);
@@ -710,7 +688,7 @@ static void disturb(Server *self)
 		cluster_quarantine();
 		break;
 	case RESTORE:
-		sessions_cut(NULL, 100 * G_TIME_SPAN_MILLISECOND, FALSE);
+		sessions_cut(NULL, MS(100), FALSE);
 		if (ensemble_has_backup())
 			ensemble_restore();
 		cluster_quarantine();
@@ -752,22 +730,22 @@ static gboolean run_each_checkpoint(guint number)
 	self = cluster_server(0);
 	world_set_checkpoint_hook(on_life_checkpoint);
 	cluster_start(1000);
-	run_for_ms(600);
+	world_run_for(MS(600));
 	ensemble_back_up();
-	run_for_ms(1500);
-	sessions_cut(&self->machine, 50 * G_TIME_SPAN_MILLISECOND, FALSE);
-	run_for_ms(700);
+	world_run_for(MS(1500));
+	sessions_cut(&self->machine, MS(50), FALSE);
+	world_run_for(MS(700));
 	sessions_expire(&self->machine);
-	run_for_ms(700);
+	world_run_for(MS(700));
 	self->machine.wall_offset_ns -= 100 * G_GINT64_CONSTANT(1000000); /* it reclaims */
-	run_for_ms(1000);
-	server_stop(self, 1000, 200 * G_TIME_SPAN_MILLISECOND);
-	run_for_ms(2500);
+	world_run_for(SECONDS(1));
+	server_stop(self, 1000, MS(200));
+	world_run_for(MS(2500));
 	if (planned.n_steps <= planned.step)
 		return FALSE;
 	cluster_end_faults();
 	/* a raised floor, and a reservation from before the pause, end within that */
-	cluster_check_recovered(40 * G_TIME_SPAN_SECOND);
+	cluster_check_recovered(SECONDS(40));
 	cluster_clear();
 	return TRUE;
 }

@@ -192,6 +192,11 @@ void world_run_until(gint64 until_us)
 	world.now_us = MAX(world.now_us, until_us);
 }
 
+void world_run_for(gint64 us)
+{
+	world_run_until(world.now_us + us);
+}
+
 guint64 world_n_events(void)
 {
 	return world.n_events;
@@ -256,9 +261,10 @@ void world_set_drift(WorldMachine *machine, gint64 ppm)
 	machine->drift_ppm = ppm;
 }
 
-/* Replacements of system and GLib functions */
+/* Replacements of system and GLib functions. Only the linker refers to them, so no header declares
+ * them. */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
-gint64 __wrap_g_get_monotonic_time(void);
 gint64 __wrap_g_get_monotonic_time(void)
 {
 	g_assert_nonnull(world.machine);
@@ -266,14 +272,12 @@ gint64 __wrap_g_get_monotonic_time(void)
 	return world_monotonic_us(world.machine);
 }
 
-gint64 __wrap_g_get_real_time(void);
 gint64 __wrap_g_get_real_time(void)
 {
 	g_assert_nonnull(world.machine);
 	return world_wall_ns(world.machine) / NS_PER_US;
 }
 
-int __wrap_clock_gettime(clockid_t id, struct timespec *out_time);
 int __wrap_clock_gettime(clockid_t id, struct timespec *out_time)
 {
 	gint64 ns;
@@ -290,7 +294,6 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *out_time)
 	return 0;
 }
 
-int __wrap_getentropy(void *buffer, size_t length);
 int __wrap_getentropy(void *buffer, size_t length)
 {
 	guint8 *bytes = buffer;
@@ -307,7 +310,6 @@ void world_set_logged(WorldLogged logged)
 	world.logged = logged;
 }
 
-void __wrap_log_event_fields(LogEvent event, const LogField *fields);
 void __wrap_log_event_fields(LogEvent event, const LogField *fields)
 {
 	g_autoptr(GString) line = g_string_new(log_event_name(event));
@@ -376,21 +378,41 @@ static gboolean has_involved_machine(void)
 	return FALSE;
 }
 
-void world_fail(const char *format, ...)
+/* @name: (nullable): of the machine that fails */
+static void G_GNUC_NORETURN end_with_notes(const char *name, const char *what)
 {
 	gboolean (*is_shown)(const Note *note) =
 		has_involved_machine() ? is_note_involved : is_any_note;
+
+	fflush(stdout);
+	for (guint64 i = first_note_shown(is_shown); i < world.n_notes; i++)
+		if (is_shown(&world.notes[i % N_NOTES]))
+			print_note(stderr, &world.notes[i % N_NOTES]);
+	fprintf(stderr, "FAILED seed %" G_GUINT64_FORMAT " at %.6f s: %s%s%s\n", world.seed,
+		(gdouble)world.now_us / G_TIME_SPAN_SECOND, name != NULL ? name : "",
+		name != NULL ? " " : "", what);
+	exit(WORLD_FAILED);
+}
+
+void world_fail(const char *format, ...)
+{
 	g_autofree char *what = NULL;
 	va_list arguments;
 
 	va_start(arguments, format);
 	what = g_strdup_vprintf(format, arguments);
 	va_end(arguments);
-	fflush(stdout);
-	for (guint64 i = first_note_shown(is_shown); i < world.n_notes; i++)
-		if (is_shown(&world.notes[i % N_NOTES]))
-			print_note(stderr, &world.notes[i % N_NOTES]);
-	fprintf(stderr, "FAILED seed %" G_GUINT64_FORMAT " at %.6f s: %s\n", world.seed,
-		(gdouble)world.now_us / G_TIME_SPAN_SECOND, what);
-	exit(WORLD_FAILED);
+	end_with_notes(NULL, what);
+}
+
+void world_fail_machine(WorldMachine *machine, const char *format, ...)
+{
+	g_autofree char *what = NULL;
+	va_list arguments;
+
+	va_start(arguments, format);
+	what = g_strdup_vprintf(format, arguments);
+	va_end(arguments);
+	machine->is_involved = TRUE;
+	end_with_notes(machine->name, what);
 }

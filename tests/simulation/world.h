@@ -31,6 +31,10 @@ typedef struct {
 #define WORLD_EPOCH_MS G_GINT64_CONSTANT(1700000000000) /* true time at 0 of virtual time */
 #define WORLD_NEVER_US G_MAXINT64
 
+/* Durations in microseconds, in 64 bits */
+#define MS(n)      ((n)*G_TIME_SPAN_MILLISECOND)
+#define SECONDS(n) ((n)*G_TIME_SPAN_SECOND)
+
 /* @trace: print each note at once. */
 void world_init(guint64 seed, gboolean trace);
 void world_clear(void);
@@ -55,6 +59,7 @@ gboolean world_run_next(gint64 until_us);
 
 /* Runs all events up to @until_us, and advances the time to it. */
 void world_run_until(gint64 until_us);
+void world_run_for(gint64 us);
 
 guint64 world_n_events(void);
 
@@ -98,3 +103,6 @@ void world_note(const WorldMachine *machine, const char *format, ...) G_GNUC_PRI
  * other machines are left out. Ends the process with status WORLD_FAILED. */
 #define WORLD_FAILED 3
 void world_fail(const char *format, ...) G_GNUC_PRINTF(1, 2) G_GNUC_NORETURN;
+/* The same for a failure of @machine. The text begins with its name. */
+void world_fail_machine(WorldMachine *machine, const char *format, ...)
+	G_GNUC_PRINTF(2, 3) G_GNUC_NORETURN;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "admin/prometheus-text.h"
+#include "tests/unit/unit-test.h"
 
 #include <math.h>
 
 static const PrometheusFamily GAUGE = {"a_gauge", PROMETHEUS_GAUGE, "What it is."};
 
-static void test_begin(void)
+TEST("/prometheus-text/begin", test_begin)
 {
 	static const struct {
 		PrometheusType type;
@@ -27,7 +28,7 @@ static void test_begin(void)
 	}
 }
 
-static void test_labels(void)
+TEST("/prometheus-text/labels", test_labels)
 {
 	static const struct {
 		PrometheusLabel labels[3];
@@ -53,7 +54,7 @@ static void test_labels(void)
 	}
 }
 
-static void test_numbers(void)
+TEST("/prometheus-text/numbers", test_numbers)
 {
 	static const struct {
 		gdouble value;
@@ -80,7 +81,7 @@ static void test_numbers(void)
 }
 
 /* To the last digit, where a double has lost it. */
-static void test_counts(void)
+TEST("/prometheus-text/counts", test_counts)
 {
 	static const struct {
 		guint64 count;
@@ -101,7 +102,7 @@ static void test_counts(void)
 }
 
 /* Each bucket holds those before it; the last, whose bound is not asked for, all of them. */
-static void test_histogram(void)
+TEST("/prometheus-text/histogram", test_histogram)
 {
 	static const PrometheusFamily FAMILY = {"a_seconds", PROMETHEUS_HISTOGRAM, "What it is."};
 	const gdouble bounds[] = {0.5, 1, 17};
@@ -115,15 +116,4 @@ static void test_histogram(void)
 			"a_seconds_bucket{le=\"+Inf\"} 9007199254740993\n"
 			"a_seconds_sum 2.25\n"
 			"a_seconds_count 9007199254740993\n");
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/prometheus-text/begin", test_begin);
-	g_test_add_func("/prometheus-text/labels", test_labels);
-	g_test_add_func("/prometheus-text/numbers", test_numbers);
-	g_test_add_func("/prometheus-text/counts", test_counts);
-	g_test_add_func("/prometheus-text/histogram", test_histogram);
-	return g_test_run();
 }

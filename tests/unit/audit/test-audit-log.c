@@ -7,11 +7,12 @@
 
 #include "audit/target.h"
 #include "audit/writer.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
+#include "tests/unit/unit-test.h"
 
 static gint64 end_us(void)
 {
-	return g_get_monotonic_time() + PATIENCE_US;
+	return g_get_monotonic_time() + HANG_GUARD_US;
 }
 
 static IdRun run_of(guint64 first, guint count)
@@ -37,7 +38,7 @@ static void collect(const char *text, GHashTable *ids)
 }
 
 /* Two producers, two files: each file gets all of both. */
-static void test_files(void)
+TEST("/audit-log/files", test_files)
 {
 	g_autofree char *directory = g_dir_make_tmp("audit-XXXXXX", NULL);
 	g_autoptr(GPtrArray) targets =
@@ -88,7 +89,7 @@ static AuditSinkStatus status_of(const AuditLog *log, guint nth)
 }
 
 /* Each sink by itself: the first has taken all, nobody listens where the second is. */
-static void test_status(void)
+TEST("/audit-log/status", test_status)
 {
 	g_autofree char *directory = g_dir_make_tmp("audit-XXXXXX", NULL);
 	g_autofree char *path = g_build_filename(directory, "log", NULL);
@@ -127,7 +128,7 @@ static void test_status(void)
 	g_assert_cmpint(g_rmdir(directory), ==, 0);
 }
 
-static void test_no_sinks(void)
+TEST("/audit-log/no-sinks", test_no_sinks)
 {
 	g_autoptr(GPtrArray) targets = g_ptr_array_new();
 	g_autoptr(AuditLog) log = audit_log_new(targets, 65536, NULL);
@@ -223,7 +224,7 @@ static void put_many(AuditRing *ring, guint draws)
 }
 
 /* It keeps what it can, drops the rest, and in the end has an account of all. */
-static void test_sink_that_fails(void)
+TEST("/audit-log/sink-that-fails", test_sink_that_fails)
 {
 	Sink sink;
 	AuditWriter *writer;
@@ -249,7 +250,7 @@ static void test_sink_that_fails(void)
 	sink_clear(&sink);
 }
 
-static void test_end_of_patience(void)
+TEST("/audit-log/end-of-patience", test_end_of_patience)
 {
 	Sink sink;
 	AuditWriter *writer;
@@ -264,15 +265,4 @@ static void test_end_of_patience(void)
 	g_assert_cmpuint(audit_writer_queued_ids(writer), ==, 5);
 	audit_writer_free(writer);
 	sink_clear(&sink);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/audit-log/files", test_files);
-	g_test_add_func("/audit-log/status", test_status);
-	g_test_add_func("/audit-log/no-sinks", test_no_sinks);
-	g_test_add_func("/audit-log/sink-that-fails", test_sink_that_fails);
-	g_test_add_func("/audit-log/end-of-patience", test_end_of_patience);
-	return g_test_run();
 }

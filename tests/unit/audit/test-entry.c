@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/thrift/byte-writer.h"
+#include "tests/unit/unit-test.h"
 
 #define LINE "CgABAAAAAAAAAAELAAIAAAAJdXNlcmFnZW50CgADAAAAAAAAAAEA"
 
@@ -34,7 +35,7 @@ static char *make_line(gint64 id, const char *agent, gsize agent_length, gint64 
 	return g_base64_encode(bytes->data, bytes->len);
 }
 
-static void test_good(void)
+TEST("/audit-entry/good", test_good)
 {
 	static const struct {
 		gint64 id;
@@ -66,7 +67,7 @@ static void test_good(void)
 	}
 }
 
-static void test_gap(void)
+TEST("/audit-entry/gap", test_gap)
 {
 	g_autofree char *line = make_line(0, "", 0, 12);
 	g_autofree char *empty = make_line(0, "", 0, 0);
@@ -85,7 +86,7 @@ static void test_gap(void)
 	assert_damaged(with_id, strlen(with_id), "an ID without a useragent");
 }
 
-static void test_base64(void)
+TEST("/audit-entry/base64", test_base64)
 {
 	static const char *const lines[] = {
 		"",
@@ -108,7 +109,7 @@ static void test_base64(void)
 }
 
 /* Whatever is cut off or put after it, and whatever bit is turned in what is no value. */
-static void test_struct(void)
+TEST("/audit-entry/struct", test_struct)
 {
 	gsize length;
 	g_autofree guchar *bytes = g_base64_decode(LINE, &length);
@@ -134,14 +135,14 @@ static void test_struct(void)
 	}
 }
 
-static void test_negative_id(void)
+TEST("/audit-entry/negative-id", test_negative_id)
 {
 	g_autofree char *line = make_line(-1, "a", 1, 1);
 
 	assert_damaged(line, strlen(line), "a negative ID");
 }
 
-static void test_long(void)
+TEST("/audit-entry/long", test_long)
 {
 	g_autofree char *agent = g_strnfill(3200, 'a');
 	g_autofree char *longest = make_line(1, agent, 3072 - 30, 1);
@@ -153,16 +154,4 @@ static void test_long(void)
 	g_assert_true(audit_entry_parse(longest, strlen(longest), &entry, &reason));
 	g_assert_cmpuint(entry.agent_length, ==, 3072 - 30);
 	assert_damaged(longer, strlen(longer), "longer than 4096 bytes");
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/audit-entry/good", test_good);
-	g_test_add_func("/audit-entry/gap", test_gap);
-	g_test_add_func("/audit-entry/base64", test_base64);
-	g_test_add_func("/audit-entry/struct", test_struct);
-	g_test_add_func("/audit-entry/negative-id", test_negative_id);
-	g_test_add_func("/audit-entry/long", test_long);
-	return g_test_run();
 }

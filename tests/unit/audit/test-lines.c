@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "audit/lines.h"
+#include "tests/unit/unit-test.h"
 
 /* IDs that are their cursors. */
 static AuditDraw draw_of(guint64 first, guint count, const char *agent)
@@ -37,7 +38,7 @@ static guchar *decode(const AuditLines *lines, guint index, gsize *out_length)
 }
 
 /* As the original wrote (1, "useragent", 1), but for the tag, which is random. */
-static void test_as_of_2010(void)
+TEST("/lines/as-of-2010", test_as_of_2010)
 {
 	const AuditDraw draw = draw_of(1, 1, "useragent");
 	gsize length, expected_length;
@@ -55,7 +56,7 @@ static void test_as_of_2010(void)
 	audit_lines_clear(&lines);
 }
 
-static void test_missing(void)
+TEST("/lines/missing", test_missing)
 {
 	AuditLines lines;
 
@@ -70,7 +71,7 @@ static void test_missing(void)
 
 /* Agents of every length, of which several begin alike. Each bit of a tag is there, wherever the
  * tag stands among the groups of base64. */
-static void test_agents(void)
+TEST("/lines/agents", test_agents)
 {
 	guint64 ones[3] = {0}, zeros[3] = {0};
 	AuditLines lines;
@@ -102,7 +103,7 @@ static void test_agents(void)
 	audit_lines_clear(&lines);
 }
 
-static void test_in_parts(void)
+TEST("/lines/in-parts", test_in_parts)
 {
 	const AuditDraw draw = draw_of(100, 10, "agent");
 	g_autoptr(GHashTable) tags =
@@ -128,14 +129,4 @@ static void test_in_parts(void)
 	}
 	g_assert_cmpuint(at, ==, 10);
 	audit_lines_clear(&lines);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/lines/as-of-2010", test_as_of_2010);
-	g_test_add_func("/lines/missing", test_missing);
-	g_test_add_func("/lines/agents", test_agents);
-	g_test_add_func("/lines/in-parts", test_in_parts);
-	return g_test_run();
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "audit/ring.h"
+#include "tests/unit/unit-test.h"
 
 #define BYTES 1024
 
@@ -29,7 +30,7 @@ static guint fill(AuditRing *ring, const char *agent)
 	return n - 1;
 }
 
-static void test_as_it_was_put(void)
+TEST("/ring/as-it-was-put", test_as_it_was_put)
 {
 	AuditRing *ring = audit_ring_new(BYTES);
 	AuditDraw draw;
@@ -52,7 +53,7 @@ static void test_as_it_was_put(void)
 	audit_ring_free(ring);
 }
 
-static void test_bounded(void)
+TEST("/ring/bounded", test_bounded)
 {
 	static const struct {
 		gsize bytes;
@@ -73,7 +74,7 @@ static void test_bounded(void)
 	}
 }
 
-static void test_gap_in_its_place(void)
+TEST("/ring/gap-in-its-place", test_gap_in_its_place)
 {
 	AuditRing *ring = audit_ring_new(BYTES);
 	guint n = fill(ring, "agent");
@@ -96,7 +97,7 @@ static void test_gap_in_its_place(void)
 }
 
 /* Without a draw that comes after it. */
-static void test_gap_at_the_end(void)
+TEST("/ring/gap-at-the-end", test_gap_at_the_end)
 {
 	AuditRing *ring = audit_ring_new(BYTES);
 	guint n = fill(ring, "agent");
@@ -137,7 +138,7 @@ static gpointer put_all(gpointer user_data)
 }
 
 /* Whatever is dropped, each draw begins where those before it and the gap end. */
-static void test_two_threads(void)
+TEST("/ring/two-threads", test_two_threads)
 {
 	guint scale = (guint)g_ascii_strtoull(g_getenv("SNOWFLAKE_TEST_SCALE") ?: "1", NULL, 10);
 	Putter putter = {audit_ring_new(BYTES), 3 * 200000 / scale};
@@ -166,15 +167,4 @@ static void test_two_threads(void)
 	g_assert_cmpuint(audit_ring_put_ids(putter.ring) + audit_ring_dropped_ids(putter.ring), ==,
 			 ids);
 	audit_ring_free(putter.ring);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/ring/as-it-was-put", test_as_it_was_put);
-	g_test_add_func("/ring/bounded", test_bounded);
-	g_test_add_func("/ring/gap-in-its-place", test_gap_in_its_place);
-	g_test_add_func("/ring/gap-at-the-end", test_gap_at_the_end);
-	g_test_add_func("/ring/two-threads", test_two_threads);
-	return g_test_run();
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "audit/target.h"
+#include "tests/unit/unit-test.h"
 
-static void test_good(void)
+TEST("/target/good", test_good)
 {
 	static const struct {
 		const char *text;
@@ -31,7 +32,7 @@ static void test_good(void)
 	}
 }
 
-static void test_bad(void)
+TEST("/target/bad", test_bad)
 {
 	static const struct {
 		const char *text, *error;
@@ -62,12 +63,4 @@ static void test_bad(void)
 		g_test_message("%s", error->message);
 		g_assert_true(g_pattern_match_simple(cases[i].error, error->message));
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/target/good", test_good);
-	g_test_add_func("/target/bad", test_bad);
-	return g_test_run();
 }

@@ -5,14 +5,11 @@
 #include <pthread.h>
 
 #include "tests/unit/client/fake-server.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
 
-#define FIELD_NO_WORKER_ID 3 /* of the results of batches */
-#define FIELD_COUNT        4
-#define TYPE_UNKNOWN       1 /* of an application exception: no such method */
-#define TYPE_INTERNAL      6
-#define RETRY_AFTER_MS     50
-#define WORKERS            3
+#define FIELD_COUNT  4 /* of the results of batches */
+#define TYPE_UNKNOWN 1 /* of an application exception: no such method */
+#define WORKERS      3
 
 static const struct {
 	const char *method;
@@ -36,7 +33,6 @@ struct _FakeNode {
 	FakeNodeLacks lacks;
 	guint max_batch;
 	const char *state;
-	const char *nonce;
 	gint64 as_of_ms;
 	gint64 next_id;
 	guint calls[G_N_ELEMENTS(methods)];
@@ -57,14 +53,6 @@ static void note_draw(FakeNode *self, const FakeRequest *request)
 	guint count = (guint)MAX(request->count, 1);
 
 	g_array_append_val(self->counts, count);
-}
-
-static void refuse(const FakeRequest *request, GByteArray *out)
-{
-	if (request->count > 0)
-		fake_reply_declared(out, request, FIELD_NO_WORKER_ID, "why", RETRY_AFTER_MS);
-	else
-		fake_reply_exception(out, request, TYPE_INTERNAL, "WorkerIdUnavailable: why");
 }
 
 /* Of more than one ID two runs, with one between them that nobody gets. */
@@ -98,12 +86,9 @@ static FakeNext draw(FakeNode *self, const FakeRequest *request, GByteArray *out
 {
 	while (self->manner == FAKE_NODE_HANGS)
 		pthread_cond_wait(&self->changed, &self->mutex);
-	if (self->manner == FAKE_NODE_BREAKS || self->manner == FAKE_NODE_AWAY)
+	if (self->manner == FAKE_NODE_AWAY)
 		return FAKE_CLOSE;
-	if (self->manner == FAKE_NODE_REFUSES)
-		refuse(request, out);
-	else
-		reply_ids(self, request, out);
+	reply_ids(self, request, out);
 	return FAKE_KEEP;
 }
 
@@ -111,7 +96,7 @@ static FakeNext tell(FakeNode *self, const FakeRequest *request, GByteArray *out
 {
 	const SnowflakeClientWorker worker = {
 		.worker_id = (gint32)self->worker_id,
-		.nonce = (char *)self->nonce,
+		.nonce = (char *)fake_node_text(self),
 		.state = (char *)self->state,
 		.as_of_ms = self->as_of_ms,
 	};
@@ -155,7 +140,6 @@ FakeNode *fake_node_new(guint worker_id)
 	self->next_id = ((gint64)worker_id + 1) << 40;
 	self->counts = g_array_new(FALSE, FALSE, sizeof(guint));
 	self->server = fake_server_new(answer, self);
-	fake_node_set_nonce(self, fake_server_text(self->server));
 	return self;
 }
 
@@ -174,11 +158,6 @@ void fake_node_free(FakeNode *self)
 const char *fake_node_text(const FakeNode *self)
 {
 	return fake_server_text(self->server);
-}
-
-guint fake_node_connections(const FakeNode *self)
-{
-	return fake_server_connections(self->server);
 }
 
 void fake_node_set_manner(FakeNode *self, FakeNodeManner manner)
@@ -200,9 +179,7 @@ void fake_node_set_manner(FakeNode *self, FakeNodeManner manner)
 DEFINE_SETTER(FakeNodeLacks, lacks)
 DEFINE_SETTER(guint, max_batch)
 DEFINE_SETTER(const char *, state)
-DEFINE_SETTER(const char *, nonce)
 DEFINE_SETTER(gint64, as_of_ms)
-DEFINE_SETTER(gint64, next_id)
 
 guint fake_node_calls(FakeNode *self, const char *method)
 {
@@ -216,7 +193,7 @@ guint fake_node_calls(FakeNode *self, const char *method)
 
 void fake_node_wait_for_calls(FakeNode *self, const char *method, guint calls)
 {
-	gint64 limit_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 limit_us = g_get_monotonic_time() + HANG_GUARD_US;
 
 	while (fake_node_calls(self, method) < calls) {
 		g_assert_cmpint(g_get_monotonic_time(), <, limit_us);

@@ -8,10 +8,8 @@ typedef struct _FakeNode FakeNode;
 
 typedef enum {
 	FAKE_NODE_SERVES,
-	FAKE_NODE_HANGS,   /* calls for IDs are answered once it does something else */
-	FAKE_NODE_REFUSES, /* calls for IDs: it has no worker ID */
-	FAKE_NODE_BREAKS,  /* the connection, at a call for IDs */
-	FAKE_NODE_AWAY,    /* likewise at any call */
+	FAKE_NODE_HANGS, /* calls for IDs are answered once it does something else */
+	FAKE_NODE_AWAY,  /* each call ends its connection */
 } FakeNodeManner;
 
 /* Calls that it does not know; of 2010: all of these. */
@@ -34,9 +32,7 @@ void fake_node_set_manner(FakeNode *self, FakeNodeManner manner);
 void fake_node_set_lacks(FakeNode *self, FakeNodeLacks lacks);
 void fake_node_set_max_batch(FakeNode *self, guint max_batch); /* 10000 unless set */
 void fake_node_set_state(FakeNode *self, const char *state);   /* static; "serving" unless set */
-void fake_node_set_nonce(FakeNode *self, const char *nonce);   /* static; its text unless set */
 void fake_node_set_as_of_ms(FakeNode *self, gint64 as_of_ms);  /* 0, not told, unless set */
-void fake_node_set_next_id(FakeNode *self, gint64 id);
 
 /* How often it was asked this. */
 guint fake_node_calls(FakeNode *self, const char *method);
@@ -45,6 +41,3 @@ void fake_node_wait_for_calls(FakeNode *self, const char *method, guint calls);
 /* Returns: (transfer full) (element-type guint): for how many IDs it was asked, call for call; 1 of
  * get_id */
 GArray *fake_node_counts(FakeNode *self);
-
-/* How many connections it has had. */
-guint fake_node_connections(const FakeNode *self);

@@ -22,7 +22,6 @@ struct _FakeServer {
 	GThread *thread;
 	atomic_uint requests;
 	atomic_uint connections;
-	atomic_uint closed;
 };
 
 static gboolean receive_all(int fd, void *bytes, gsize length)
@@ -115,7 +114,6 @@ static gpointer run(gpointer data)
 		while (serve_one(self, fd))
 			;
 		close(fd);
-		atomic_fetch_add(&self->closed, 1);
 	}
 	return NULL;
 }
@@ -189,11 +187,6 @@ guint fake_server_requests(const FakeServer *self)
 guint fake_server_connections(const FakeServer *self)
 {
 	return atomic_load(&self->connections);
-}
-
-guint fake_server_closed(const FakeServer *self)
-{
-	return atomic_load(&self->closed);
 }
 
 void fake_server_free(FakeServer *self)

@@ -37,8 +37,6 @@ FakeServer *fake_server_new(FakeAnswer answer, gpointer user_data);
 const char *fake_server_text(const FakeServer *self);
 guint fake_server_requests(const FakeServer *self);
 guint fake_server_connections(const FakeServer *self);
-/* How many of them have ended. */
-guint fake_server_closed(const FakeServer *self);
 
 /* Clients close their connections first. */
 void fake_server_free(FakeServer *self);

@@ -2,11 +2,12 @@
 #include <string.h>
 
 #include "client/call.h"
+#include "tests/fuzz/replies.h"
 #include "tests/unit/client/fake-server.h"
+#include "tests/unit/unit-test.h"
 
-#define SEQID   77
-#define N_IDS   3
-#define N_TRIES 200000
+#define SEQID 77
+#define N_IDS 3
 
 static const ClientCall calls[] = {
 	{"get_id", CLIENT_RESULT_ID, "agent", 0},
@@ -56,57 +57,30 @@ static GByteArray *good_reply(gsize i)
 	return bytes;
 }
 
-static void assert_good_runs(const GArray *runs)
-{
-	guint count = 0;
-	gint64 last = 0;
-
-	for (guint i = 0; i < runs->len; i++) {
-		const SnowflakeClientIdRun *run = &g_array_index(runs, SnowflakeClientIdRun, i);
-
-		g_assert_cmpint(run->first, >, last);
-		g_assert_cmpuint(run->count, >, 0);
-		g_assert_cmpint(G_MAXINT64 - run->first, >=, run->count - 1);
-		last = run->first + (run->count - 1);
-		count += run->count;
-	}
-	g_assert_cmpuint(count, ==, N_IDS);
-}
-
 /* Reads @bytes from a block of just that size, so that a read past its end is seen by a sanitizer.
  */
 static gboolean read_tight(const ClientCall *call, const guint8 *bytes, gsize length,
 			   GError **error)
 {
 	g_autofree guint8 *tight = g_memdup2(bytes, length);
-	gint64 ids[N_IDS] = {0};
-	guint8 uuids[N_IDS][SNOWFLAKE_CLIENT_UUID_BYTES] = {0};
-	g_autoptr(GArray) runs = g_array_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun));
-	ClientReply reply = {.ids = ids, .uuids = uuids, .runs = runs};
+	ClientReply reply = replies_new(call);
 	gboolean read = client_call_read(call, SEQID, tight, length, &reply, error);
 
-	if (read && call->result == CLIENT_RESULT_ID)
-		g_assert_cmpint(reply.number, >, 0);
-	if (read && call->result == CLIENT_RESULT_IDS)
-		g_assert_true(0 < ids[0] && ids[0] < ids[1] && ids[1] < ids[2]);
-	if (read && call->result == CLIENT_RESULT_RUNS)
-		assert_good_runs(runs);
-	if (read && call->result == CLIENT_RESULT_WORKER)
-		g_assert_nonnull(reply.worker);
-	if (read && call->result == CLIENT_RESULT_WORKERS)
-		g_assert_nonnull(reply.workers);
-	if (read && call->result == CLIENT_RESULT_UUIDS)
-		g_assert_true(memcmp(uuids[0], uuids[1], sizeof(uuids[0])) < 0 &&
-			      memcmp(uuids[1], uuids[2], sizeof(uuids[0])) < 0);
-	if (read && call->result == CLIENT_RESULT_COUNTERS)
-		g_assert_nonnull(reply.counters);
-	snowflake_client_worker_free(reply.worker);
-	g_clear_pointer(&reply.workers, g_ptr_array_unref);
-	g_clear_pointer(&reply.counters, g_ptr_array_unref);
+	if (read)
+		replies_check(call, &reply);
+	replies_clear(&reply);
 	return read;
 }
 
-static void writes_requests(void)
+static void assert_refused(gsize call, const GByteArray *bytes)
+{
+	g_autoptr(GError) error = NULL;
+
+	g_assert_false(read_tight(&calls[call], bytes->data, bytes->len, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
+}
+
+TEST("/client-call/writes-requests", writes_requests)
 {
 	static const struct {
 		ClientCall call;
@@ -134,7 +108,7 @@ static void writes_requests(void)
 	}
 }
 
-static void reads_good_replies(void)
+TEST("/client-call/reads-good-replies", reads_good_replies)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(calls); i++) {
 		g_autoptr(GByteArray) bytes = good_reply(i);
@@ -145,28 +119,22 @@ static void reads_good_replies(void)
 	}
 }
 
-static void refuses_what_is_cut_off_or_too_long(void)
+TEST("/client-call/refuses-what-is-cut-off-or-too-long", refuses_what_is_cut_off_or_too_long)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(calls); i++) {
 		g_autoptr(GByteArray) bytes = good_reply(i);
 
-		for (gsize length = 0; length < bytes->len; length++) {
-			g_autoptr(GError) error = NULL;
-
-			g_assert_false(read_tight(&calls[i], bytes->data, length, &error));
-			g_assert_error(error, SNOWFLAKE_CLIENT_ERROR,
-				       SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
-		}
-
-		g_autoptr(GError) error = NULL;
-
 		g_byte_array_append(bytes, (const guint8 *)"", 1);
-		g_assert_false(read_tight(&calls[i], bytes->data, bytes->len, &error));
-		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
+		assert_refused(i, bytes);
+		g_byte_array_set_size(bytes, bytes->len - 1);
+		while (bytes->len > 0) {
+			g_byte_array_set_size(bytes, bytes->len - 1);
+			assert_refused(i, bytes);
+		}
 	}
 }
 
-static void refuses_answers_to_other_calls(void)
+TEST("/client-call/refuses-answers-to-other-calls", refuses_answers_to_other_calls)
 {
 	static const struct {
 		const char *method;
@@ -203,8 +171,91 @@ static void refuses_answers_to_other_calls(void)
 	}
 }
 
+/* A reply to get_id with this body. */
+static GByteArray *reply_with_body(guint8 type, const void *body, gsize length)
+{
+	GByteArray *bytes = g_byte_array_new();
+
+	fake_begin(bytes, type, "get_id", SEQID);
+	g_byte_array_append(bytes, body, (guint)length);
+	g_byte_array_remove_range(bytes, 0, 4);
+	return bytes;
+}
+
+#define BODY(text) text, sizeof(text) - 1
+
+TEST("/client-call/refuses-messages-that-are-no-result", refuses_messages_that_are_no_result)
+{
+	static const char unversioned[] = "\0\0\0\x06get_id\x02\0\0\0\x4d";
+	static const struct {
+		const char *what;
+		guint8 type;
+		const char *body;
+		gsize length;
+	} cases[] = {
+		{"a call", MESSAGE_CALL, BODY("\0")},
+		{"no result", MESSAGE_REPLY, BODY("\0")},
+		{"an i32", MESSAGE_REPLY, BODY("\x08\0\0\0\0\0\x2a\0")},
+		{"the ID 0", MESSAGE_REPLY, BODY("\x0a\0\0\0\0\0\0\0\0\0\0\0")},
+		{"the ID -1", MESSAGE_REPLY, BODY("\x0a\0\0\xff\xff\xff\xff\xff\xff\xff\xff\0")},
+		{"an endless list", MESSAGE_REPLY, BODY("\x0f\0\x09\x02\xff\xff\xff\xff")},
+		{"a list of nothing", MESSAGE_REPLY, BODY("\x0f\0\x09\0\xff\xff\xff\xff\0")},
+	};
+	g_autoptr(GByteArray) old = g_byte_array_new();
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autoptr(GByteArray) bytes =
+			reply_with_body(cases[i].type, cases[i].body, cases[i].length);
+
+		g_test_message("%s", cases[i].what);
+		assert_refused(0, bytes);
+	}
+	g_byte_array_append(old, (const guint8 *)unversioned, sizeof(unversioned));
+	assert_refused(0, old);
+}
+
+/* Only the whole message counts, and only the whole name in it. */
+TEST("/client-call/refuses-exceptions-that-are-unknown-or-cut-off",
+     refuses_exceptions_that_are_unknown_or_cut_off)
+{
+	static const FakeRequest request = {(char *)"get_id", SEQID, NULL, 0};
+	g_autoptr(GByteArray) unknown = g_byte_array_new();
+	g_autoptr(GByteArray) known = g_byte_array_new();
+
+	fake_reply_exception(unknown, &request, 6, "InvalidSystemClockwork");
+	g_byte_array_remove_range(unknown, 0, 4);
+	assert_refused(0, unknown);
+	fake_reply_exception(known, &request, 6, "InvalidSystemClock: x");
+	g_byte_array_remove_range(known, 0, 4);
+	while (known->len > 0) {
+		g_byte_array_set_size(known, known->len - 1);
+		assert_refused(0, known);
+	}
+}
+
+TEST("/client-call/refuses-lists-of-wrong-ids", refuses_lists_of_wrong_ids)
+{
+	static const struct {
+		gint64 first;
+		guint count;
+	} cases[] = {{1, N_IDS - 1}, {1, N_IDS + 1}, {0, N_IDS}, {-7, N_IDS}, {1, 0}};
+	static const FakeRequest request = {(char *)"get_ids", SEQID, NULL, N_IDS};
+	g_autoptr(GByteArray) backwards = good_reply(2);
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autoptr(GByteArray) bytes = g_byte_array_new();
+
+		g_test_message("%u from %" G_GINT64_FORMAT, cases[i].count, cases[i].first);
+		fake_reply_ids(bytes, &request, cases[i].first, cases[i].count);
+		g_byte_array_remove_range(bytes, 0, 4);
+		assert_refused(2, bytes);
+	}
+	backwards->data[backwards->len - 2] = 1; /* the last byte of the last ID */
+	assert_refused(2, backwards);
+}
+
 /* What a reply says beside its error counts only if the whole of it is right. */
-static void a_damaged_refusal_says_nothing_else(void)
+TEST("/client-call/a-damaged-refusal-says-nothing-else", a_damaged_refusal_says_nothing_else)
 {
 	static const struct {
 		gsize call;
@@ -253,15 +304,13 @@ static GByteArray *nested_reply(guint depth)
 	return bytes;
 }
 
-static void skips_unknown_fields_to_a_depth(void)
+TEST("/client-call/skips-unknown-fields-to-a-depth", skips_unknown_fields_to_a_depth)
 {
 	g_autoptr(GByteArray) deepest = nested_reply(16);
 	g_autoptr(GByteArray) too_deep = nested_reply(17);
-	g_autoptr(GError) error = NULL;
 
 	g_assert_true(read_tight(&calls[0], deepest->data, deepest->len, NULL));
-	g_assert_false(read_tight(&calls[0], too_deep->data, too_deep->len, &error));
-	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
+	assert_refused(0, too_deep);
 }
 
 /* A list of workers without a single field: a byte each. */
@@ -279,19 +328,17 @@ static GByteArray *empty_workers(guint count)
 	return bytes;
 }
 
-static void refuses_lists_that_are_too_long(void)
+TEST("/client-call/refuses-lists-that-are-too-long", refuses_lists_that_are_too_long)
 {
-	static const ClientCall call = {"get_workers", CLIENT_RESULT_WORKERS, NULL, 0};
 	g_autoptr(GByteArray) most = empty_workers(CLIENT_CALL_MAX_WORKERS);
 	g_autoptr(GByteArray) too_many = empty_workers(CLIENT_CALL_MAX_WORKERS + 1);
-	g_autoptr(GError) error = NULL;
 
-	g_assert_true(read_tight(&call, most->data, most->len, NULL));
-	g_assert_false(read_tight(&call, too_many->data, too_many->len, &error));
-	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
+	g_assert_true(read_tight(&calls[4], most->data, most->len, NULL));
+	assert_refused(4, too_many);
 }
 
-static void refuses_more_counters_than_there_may_be(void)
+TEST("/client-call/refuses-more-counters-than-there-may-be",
+     refuses_more_counters_than_there_may_be)
 {
 	const ClientCall *call = &calls[6];
 	const FakeRequest request = {(char *)call->method, SEQID, NULL, 0};
@@ -305,24 +352,20 @@ static void refuses_more_counters_than_there_may_be(void)
 	}
 }
 
-static void refuses_maps_of_something_else(void)
+TEST("/client-call/refuses-maps-of-something-else", refuses_maps_of_something_else)
 {
-	const ClientCall *call = &calls[6];
-	g_autoptr(GByteArray) good = good_reply(6);
 	/* the types of keys and values stand after the header of the field */
-	const gsize types = 4 + 4 + strlen(call->method) + 4 + 3;
+	const gsize types = 4 + 4 + strlen(calls[6].method) + 4 + 3;
 
 	for (gsize i = 0; i < 2; i++) {
-		g_autofree guint8 *bytes = g_memdup2(good->data, good->len);
-		g_autoptr(GError) error = NULL;
+		g_autoptr(GByteArray) bytes = good_reply(6);
 
-		bytes[types + i] = BINARY_DOUBLE;
-		g_assert_false(read_tight(call, bytes, good->len, &error));
-		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
+		bytes->data[types + i] = BINARY_DOUBLE;
+		assert_refused(6, bytes);
 	}
 }
 
-static void refuses_uuids_that_are_none(void)
+TEST("/client-call/refuses-uuids-that-are-none", refuses_uuids_that_are_none)
 {
 	static const struct {
 		guint lengths[N_IDS + 1];
@@ -334,23 +377,21 @@ static void refuses_uuids_that_are_none(void)
 		{{16, 16}, N_IDS - 1, FALSE},         {{0}, 0, FALSE},
 		{{16, 16, 16, 16}, N_IDS + 1, FALSE}, {{16, 16, 16}, N_IDS, TRUE},
 	};
-	const ClientCall *call = &calls[5];
-	const FakeRequest request = {(char *)call->method, SEQID, NULL, 0};
+	const FakeRequest request = {(char *)"get_uuids", SEQID, NULL, 0};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
 		g_autoptr(GByteArray) bytes = g_byte_array_new();
-		g_autoptr(GError) error = NULL;
 
 		fake_reply_uuids(bytes, &request, cases[i].lengths, cases[i].count);
 		if (cases[i].equal) /* before the third and the end of the struct */
 			bytes->data[bytes->len - 1 - 16 - 4 - 16] = 0;
 		g_test_message("case %zu", i);
-		g_assert_false(read_tight(call, bytes->data + 4, bytes->len - 4, &error));
-		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
+		g_byte_array_remove_range(bytes, 0, 4);
+		assert_refused(5, bytes);
 	}
 }
 
-static void refuses_runs_that_are_none(void)
+TEST("/client-call/refuses-runs-that-are-none", refuses_runs_that_are_none)
 {
 	static const struct {
 		const char *what;
@@ -402,7 +443,7 @@ static void refuses_runs_that_are_none(void)
 }
 
 /* A field that a later contract adds, none of those of this one, or one of another type. */
-static void reads_the_fields_of_a_run(void)
+TEST("/client-call/reads-the-fields-of-a-run", reads_the_fields_of_a_run)
 {
 	static const struct {
 		guint8 type; /* of field 2; BINARY_STOP: there is none */
@@ -444,7 +485,7 @@ static void reads_the_fields_of_a_run(void)
 }
 
 /* Where each ID is a run, as with a layout without a sequence. */
-static void allows_a_reply_of_as_many_runs_as_ids(void)
+TEST("/client-call/allows-a-reply-of-as-many-runs-as-ids", allows_a_reply_of_as_many_runs_as_ids)
 {
 	const ClientCall call = {"get_id_runs", CLIENT_RESULT_RUNS, "agent",
 				 CLIENT_CALL_MAX_RUN_IDS};
@@ -461,55 +502,4 @@ static void allows_a_reply_of_as_many_runs_as_ids(void)
 	g_assert_true(
 		client_call_read(&call, SEQID, bytes->data + 4, bytes->len - 4, &reply, NULL));
 	g_assert_cmpuint(got->len, ==, call.count);
-}
-
-/* Damaged replies are refused with an error, or happen to be right: never anything else. */
-static void survives_damage(void)
-{
-	g_autoptr(GRand) random = g_rand_new_with_seed(20101104);
-	guint refused = 0;
-
-	for (guint try = 0; try < N_TRIES; try++) {
-		gsize i = try % G_N_ELEMENTS(calls);
-		g_autoptr(GByteArray) bytes = good_reply(i);
-		g_autoptr(GError) error = NULL;
-
-		for (gint32 n = g_rand_int_range(random, 1, 4); n > 0; n--)
-			bytes->data[g_rand_int_range(random, 0, (gint32)bytes->len)] =
-				(guint8)g_rand_int(random);
-		if (!read_tight(&calls[i], bytes->data, bytes->len, &error)) {
-			g_assert_nonnull(error);
-			refused++;
-		}
-	}
-	g_assert_cmpuint(refused, >, N_TRIES / 2);
-	g_assert_cmpuint(refused, <, N_TRIES);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/client-call/writes-requests", writes_requests);
-	g_test_add_func("/client-call/reads-good-replies", reads_good_replies);
-	g_test_add_func("/client-call/refuses-what-is-cut-off-or-too-long",
-			refuses_what_is_cut_off_or_too_long);
-	g_test_add_func("/client-call/refuses-answers-to-other-calls",
-			refuses_answers_to_other_calls);
-	g_test_add_func("/client-call/a-damaged-refusal-says-nothing-else",
-			a_damaged_refusal_says_nothing_else);
-	g_test_add_func("/client-call/skips-unknown-fields-to-a-depth",
-			skips_unknown_fields_to_a_depth);
-	g_test_add_func("/client-call/refuses-lists-that-are-too-long",
-			refuses_lists_that_are_too_long);
-	g_test_add_func("/client-call/refuses-more-counters-than-there-may-be",
-			refuses_more_counters_than_there_may_be);
-	g_test_add_func("/client-call/refuses-maps-of-something-else",
-			refuses_maps_of_something_else);
-	g_test_add_func("/client-call/refuses-uuids-that-are-none", refuses_uuids_that_are_none);
-	g_test_add_func("/client-call/refuses-runs-that-are-none", refuses_runs_that_are_none);
-	g_test_add_func("/client-call/reads-the-fields-of-a-run", reads_the_fields_of_a_run);
-	g_test_add_func("/client-call/allows-a-reply-of-as-many-runs-as-ids",
-			allows_a_reply_of_as_many_runs_as_ids);
-	g_test_add_func("/client-call/survives-damage", survives_damage);
-	return g_test_run();
 }

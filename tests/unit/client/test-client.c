@@ -9,7 +9,8 @@
 
 #include "client/snowflake-client.h"
 #include "tests/unit/client/fake-server.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
+#include "tests/unit/unit-test.h"
 
 /* A server that works, and counts. */
 typedef struct {
@@ -74,7 +75,7 @@ static SnowflakeClient *client_of(const char *first, const char *second)
 	SnowflakeClient *client = snowflake_client_new(servers, &error);
 
 	g_assert_no_error(error);
-	snowflake_client_set_timeout_ms(client, PATIENCE_MS);
+	snowflake_client_set_timeout_ms(client, HANG_GUARD_MS);
 	return client;
 }
 
@@ -85,7 +86,7 @@ static void assert_done(gboolean done, GError **error)
 	g_assert_true(done);
 }
 
-static void makes_the_calls(void)
+TEST("/client/makes-the-calls", makes_the_calls)
 {
 	Service service = {.largest_batch = 1000};
 	g_autoptr(FakeServer) server = fake_server_new(serve, &service);
@@ -115,7 +116,7 @@ static void makes_the_calls(void)
 	g_assert_cmpuint(fake_server_connections(server), ==, 1);
 }
 
-static void connects_by_name_and_ipv6(void)
+TEST("/client/connects-by-name-and-ipv6", connects_by_name_and_ipv6)
 {
 	Service service = {0};
 	g_autoptr(FakeServer) v4 = fake_server_new(serve, &service);
@@ -136,7 +137,7 @@ static void connects_by_name_and_ipv6(void)
 	g_assert_true(snowflake_client_get_id(client6, "agent", &id, NULL));
 }
 
-static void refuses_wrong_arguments(void)
+TEST("/client/refuses-wrong-arguments", refuses_wrong_arguments)
 {
 	g_autofree char *dead = NULL;
 	int dead_fd = fake_silent_new(FALSE, &dead);
@@ -200,7 +201,7 @@ static gboolean workers_without_client(G_GNUC_UNUSED SnowflakeClient *client, GE
 	return snowflake_client_get_workers(NULL, error) != NULL;
 }
 
-static void refuses_null(void)
+TEST("/client/refuses-null", refuses_null)
 {
 	static const CallWithNull calls[] = {
 		id_without_agent,       ids_without_agent,       id_without_place,
@@ -225,7 +226,7 @@ static void refuses_null(void)
 
 /* GLib would end the program. No other thread has descriptors to give back or to take: a server
  * that waits in accept() has taken one, or does so when it comes to it. */
-static void out_of_descriptors(void)
+TEST("/client/out-of-descriptors", out_of_descriptors)
 {
 	g_autofree char *silent = NULL;
 	int listener = fake_silent_new(TRUE, &silent);
@@ -282,7 +283,7 @@ static gboolean get_one(SnowflakeClient *client, const Refusal *refusal, GError 
 	return got;
 }
 
-static void tells_why_it_was_refused(void)
+TEST("/client/tells-why-it-was-refused", tells_why_it_was_refused)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(refusals); i++) {
 		const Refusal *refusal = &refusals[i];
@@ -298,7 +299,7 @@ static void tells_why_it_was_refused(void)
 	}
 }
 
-static void turns_to_another_server_where_that_helps(void)
+TEST("/client/turns-to-another-server", turns_to_another_server_where_that_helps)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(refusals); i++) {
 		const Refusal *refusal = &refusals[i];
@@ -321,7 +322,7 @@ static void turns_to_another_server_where_that_helps(void)
 	}
 }
 
-static void retries_once(void)
+TEST("/client/retries-once", retries_once)
 {
 	g_autoptr(FakeServer) first = fake_server_new(refuse, (gpointer)&refusals[0]);
 	g_autoptr(FakeServer) second = fake_server_new(refuse, (gpointer)&refusals[2]);
@@ -338,7 +339,7 @@ static void retries_once(void)
 	g_assert_cmpuint(fake_server_requests(second), ==, 1);
 }
 
-static void keeps_the_connection_after_a_refusal(void)
+TEST("/client/keeps-the-connection-after-a-refusal", keeps_the_connection_after_a_refusal)
 {
 	g_autoptr(FakeServer) server = fake_server_new(refuse, (gpointer)&refusals[0]);
 	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), NULL);
@@ -357,7 +358,7 @@ static FakeNext note_seqid(const FakeRequest *request, GByteArray *out, gpointer
 }
 
 /* Each client from a number of its own, on whatever connections. */
-static void numbers_its_calls(void)
+TEST("/client/numbers-its-calls", numbers_its_calls)
 {
 	gint32 firsts[2];
 
@@ -382,7 +383,7 @@ static void numbers_its_calls(void)
 	g_assert_cmpint(firsts[0], !=, firsts[1]);
 }
 
-static void gets_many_ids(void)
+TEST("/client/gets-many-ids", gets_many_ids)
 {
 	enum { COUNT = 2500 };
 	static const struct {
@@ -422,7 +423,7 @@ static FakeNext serve_1000(const FakeRequest *request, GByteArray *out, gpointer
 	return FAKE_KEEP;
 }
 
-static void asks_another_server_for_as_many_as_before(void)
+TEST("/client/asks-another-server-for-as-many", asks_another_server_for_as_many_as_before)
 {
 	enum { COUNT = 3500 };
 	Service small = {.largest_batch = 300};
@@ -441,7 +442,7 @@ static void asks_another_server_for_as_many_as_before(void)
 	g_assert_cmpuint(atomic_load(&large.n_get_ids), ==, 4);
 }
 
-static void tells_how_far_it_came(void)
+TEST("/client/tells-how-far-it-came", tells_how_far_it_came)
 {
 	Service service = {.largest_batch = 1000};
 	g_autoptr(FakeServer) server = fake_server_new(serve_1000, &service);
@@ -467,7 +468,7 @@ static FakeNext list_workers(const FakeRequest *request, GByteArray *out, gpoint
 }
 
 /* As many as the layout of twitter has room for make a reply that is longer than any other. */
-static void lists_workers(void)
+TEST("/client/lists-workers", lists_workers)
 {
 	guint count = 1024;
 	g_autoptr(FakeServer) server = fake_server_new(list_workers, &count);
@@ -484,7 +485,7 @@ static void lists_workers(void)
 	g_assert_cmpstr(last->state, ==, "serving");
 }
 
-static void lists_counters_by_name(void)
+TEST("/client/lists-counters-by-name", lists_counters_by_name)
 {
 	guint count = 4096; /* a reply that is longer than most */
 	g_autoptr(FakeServer) server = fake_server_new(list_workers, &count);
@@ -504,7 +505,7 @@ static FakeNext refuse_workers(const FakeRequest *request, GByteArray *out,
 	return FAKE_KEEP;
 }
 
-static void tells_that_the_registry_does_not_answer(void)
+TEST("/client/tells-that-the-registry-does-not-answer", tells_that_the_registry_does_not_answer)
 {
 	g_autoptr(FakeServer) server = fake_server_new(refuse_workers, NULL);
 	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), NULL);
@@ -516,7 +517,7 @@ static void tells_that_the_registry_does_not_answer(void)
 	g_assert_cmpint(snowflake_client_get_retry_after_ms(client), ==, 1000);
 }
 
-static void tells_what_a_server_lacks(void)
+TEST("/client/tells-what-a-server-lacks", tells_what_a_server_lacks)
 {
 	Service service = {0};
 	g_autoptr(FakeServer) server = fake_server_new(serve, &service);
@@ -554,7 +555,7 @@ static void call_many_times(SnowflakeClient *client, guint n_rounds)
 
 /* 100,000 calls; an allocator that does not keep the statistics (a sanitizer's) looks for leaks
  * itself. */
-static void keeps_no_memory(void)
+TEST("/client/keeps-no-memory", keeps_no_memory)
 {
 	Service service = {.largest_batch = 1000};
 	g_autoptr(FakeServer) server = fake_server_new(serve, &service);
@@ -566,32 +567,4 @@ static void keeps_no_memory(void)
 
 	call_many_times(client, 33333);
 	g_assert_cmpuint(mallinfo2().uordblks, <, before + 64 * 1024);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/client/makes-the-calls", makes_the_calls);
-	g_test_add_func("/client/connects-by-name-and-ipv6", connects_by_name_and_ipv6);
-	g_test_add_func("/client/refuses-wrong-arguments", refuses_wrong_arguments);
-	g_test_add_func("/client/refuses-null", refuses_null);
-	g_test_add_func("/client/out-of-descriptors", out_of_descriptors);
-	g_test_add_func("/client/tells-why-it-was-refused", tells_why_it_was_refused);
-	g_test_add_func("/client/turns-to-another-server",
-			turns_to_another_server_where_that_helps);
-	g_test_add_func("/client/retries-once", retries_once);
-	g_test_add_func("/client/keeps-the-connection-after-a-refusal",
-			keeps_the_connection_after_a_refusal);
-	g_test_add_func("/client/numbers-its-calls", numbers_its_calls);
-	g_test_add_func("/client/gets-many-ids", gets_many_ids);
-	g_test_add_func("/client/asks-another-server-for-as-many",
-			asks_another_server_for_as_many_as_before);
-	g_test_add_func("/client/tells-how-far-it-came", tells_how_far_it_came);
-	g_test_add_func("/client/lists-workers", lists_workers);
-	g_test_add_func("/client/lists-counters-by-name", lists_counters_by_name);
-	g_test_add_func("/client/tells-that-the-registry-does-not-answer",
-			tells_that_the_registry_does_not_answer);
-	g_test_add_func("/client/tells-what-a-server-lacks", tells_what_a_server_lacks);
-	g_test_add_func("/client/keeps-no-memory", keeps_no_memory);
-	return g_test_run();
 }

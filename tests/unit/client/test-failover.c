@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Servers that hang, go away and come back, and how long the client takes for it. */
+/* Servers that hang, go away and come back. */
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -19,24 +19,15 @@
 #include "tests/unit/client/fake-server.h"
 #include "tests/unit/client/meets-itself.h"
 #include "tests/unit/open-fds.h"
+#include "tests/unit/unit-test.h"
 
 #define MAX_SERVERS  30
 #define HANGING_NAME "hanging.example"
-/* what a machine that is busy with other things may take beyond the limit */
-#define SLACK_MS     2000
-/* A busier one holds up a call now and then; a client that waits for too long does so each time. */
-#define MAX_TRIES    5
 
 static FakeNext serve(const FakeRequest *request, GByteArray *out, G_GNUC_UNUSED gpointer data)
 {
 	fake_reply_i64(out, request, 1);
 	return FAKE_KEEP;
-}
-
-static FakeNext serve_and_close(const FakeRequest *request, GByteArray *out, gpointer data)
-{
-	serve(request, out, data);
-	return FAKE_CLOSE;
 }
 
 static FakeNext say_nothing(G_GNUC_UNUSED const FakeRequest *request, G_GNUC_UNUSED GByteArray *out,
@@ -112,20 +103,6 @@ static gboolean get_id(SnowflakeClient *client, GError **error)
 	return snowflake_client_get_id(client, "agent", &id, error);
 }
 
-/* Whether the call ended in time, well or badly. */
-static gboolean get_id_within(SnowflakeClient *client, guint timeout_ms, GError **error)
-{
-	gint64 start_us = g_get_monotonic_time();
-
-	snowflake_client_set_timeout_ms(client, timeout_ms);
-	get_id(client, error);
-
-	gint64 took_ms = (g_get_monotonic_time() - start_us) / 1000;
-
-	g_test_message("%" G_GINT64_FORMAT " ms of %u", took_ms, timeout_ms);
-	return took_ms < timeout_ms + SLACK_MS;
-}
-
 /* What hangs, and where. */
 typedef struct {
 	FakeServer *mute;
@@ -155,70 +132,27 @@ static void hanging_clear(Hanging *self)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Hanging, hanging_clear)
 
-static gboolean gives_up_in_time(const char *server, guint n_servers, guint timeout_ms)
+/* However many of them there are. */
+TEST("/failover/times-out", times_out)
 {
-	g_autoptr(SnowflakeClient) client = client_of(server, n_servers, NULL);
-	g_autoptr(GError) error = NULL;
-
-	g_test_message("%u of %s", n_servers, server);
-
-	gboolean in_time = get_id_within(client, timeout_ms, &error);
-
-	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT);
-	return in_time;
-}
-
-static void a_call_ends_in_time(void)
-{
-	static const struct {
-		guint n_servers;
-		guint timeout_ms;
-	} cases[] = {{1, 300}, {2, 2500}, {MAX_SERVERS, 300}};
+	static const guint n_servers[] = {1, MAX_SERVERS};
 	g_auto(Hanging) hanging = {0};
 
 	hanging_init(&hanging);
 	for (gsize i = 0; i < G_N_ELEMENTS(hanging.servers); i++) {
-		for (gsize j = 0; j < G_N_ELEMENTS(cases); j++) {
-			guint tries = 1;
+		for (gsize j = 0; j < G_N_ELEMENTS(n_servers); j++) {
+			g_autoptr(SnowflakeClient) client =
+				client_of(hanging.servers[i], n_servers[j], NULL);
+			g_autoptr(GError) error = NULL;
 
-			while (!gives_up_in_time(hanging.servers[i], cases[j].n_servers,
-						 cases[j].timeout_ms))
-				g_assert_cmpuint(tries++, <, MAX_TRIES);
+			g_test_message("%u of %s", n_servers[j], hanging.servers[i]);
+			snowflake_client_set_timeout_ms(client, 300);
+			g_assert_false(get_id(client, &error));
+			g_assert_error(error, SNOWFLAKE_CLIENT_ERROR,
+				       SNOWFLAKE_CLIENT_ERROR_TIMEOUT);
 		}
 	}
 	g_assert_cmpuint(atomic_load(&n_lookups), >, 0);
-}
-
-static gboolean finds_time_for(const char *good, const char *hanging, guint timeout_ms)
-{
-	g_autoptr(SnowflakeClient) client = client_of(hanging, 2, good);
-	g_autoptr(GError) error = NULL;
-	gboolean in_time = get_id_within(client, timeout_ms, &error);
-
-	if (!in_time || error != NULL)
-		return FALSE;
-	/* and stays there */
-	g_assert_cmpstr(snowflake_client_get_server(client), ==, good);
-	g_assert_true(get_id(client, &error));
-	g_assert_no_error(error);
-	g_assert_cmpstr(snowflake_client_get_server(client), ==, good);
-	return TRUE;
-}
-
-/* What is left for the other is a quarter, in which a machine that is busy enough has no answer. */
-static void one_that_hangs_leaves_time_for_another(void)
-{
-	g_auto(Hanging) hanging = {0};
-	g_autoptr(FakeServer) good = fake_server_new(serve, NULL);
-
-	hanging_init(&hanging);
-	for (gsize i = 0; i < G_N_ELEMENTS(hanging.servers); i++) {
-		guint tries = 1;
-
-		g_test_message("%s", hanging.servers[i]);
-		while (!finds_time_for(fake_server_text(good), hanging.servers[i], tries * 2000))
-			g_assert_cmpuint(tries++, <, MAX_TRIES);
-	}
 }
 
 /* Something at @port of ::1 that answers no attempt to connect: a listener whose backlog one
@@ -248,7 +182,7 @@ static void connect_by_name(const char *server)
 }
 
 /* GLib takes localhost for ::1 and 127.0.0.1, whatever the files of the machine say. */
-static void leaves_nothing_behind_at_an_address_that_hangs(void)
+TEST("/failover/leaves-nothing-behind", leaves_nothing_behind_at_an_address_that_hangs)
 {
 	g_autoptr(FakeServer) server = fake_server_new(serve, NULL);
 	const char *port = strchr(fake_server_text(server), ':') + 1;
@@ -277,36 +211,6 @@ static void leaves_nothing_behind_at_an_address_that_hangs(void)
 	close(fds[1]);
 }
 
-/* One that has no batches, and takes two thirds of a second for an ID. */
-static FakeNext drip_ids(const FakeRequest *request, GByteArray *out, G_GNUC_UNUSED gpointer data)
-{
-	if (g_str_equal(request->method, "get_ids")) {
-		fake_reply_exception(out, request, 1, "unknown");
-		return FAKE_KEEP;
-	}
-	fake_reply_i64(out, request, g_get_monotonic_time());
-	return FAKE_DRIP;
-}
-
-static void all_batches_share_the_time(void)
-{
-	enum { COUNT = 10, TIMEOUT_MS = 1500 };
-	g_autoptr(FakeServer) server = fake_server_new(drip_ids, NULL);
-	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), 1, NULL);
-	g_autoptr(GError) error = NULL;
-	gint64 start_us = g_get_monotonic_time();
-	gint64 ids[COUNT];
-
-	snowflake_client_set_timeout_ms(client, TIMEOUT_MS);
-	g_assert_false(snowflake_client_get_ids(client, "agent", COUNT, ids, &error));
-	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT);
-	g_assert_cmpint((g_get_monotonic_time() - start_us) / 1000, <, TIMEOUT_MS + SLACK_MS);
-}
-
-/* As a server does that lets a call wait for its clock, for as long as servers do unless told
- * otherwise, and then refuses it; both times as slow. */
-enum { SLOWLY = 2 };
-
 static int max_wait_ms(void)
 {
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++)
@@ -315,27 +219,13 @@ static int max_wait_ms(void)
 	g_assert_not_reached();
 }
 
-static FakeNext wait_and_refuse(const FakeRequest *request, GByteArray *out, gpointer data)
+/* Servers let a call wait before they refuse it. The client can hear that from two of them. */
+TEST("/failover/leaves-time-for-two-refusals", leaves_time_for_two_refusals)
 {
-	poll(NULL, 0, SLOWLY * max_wait_ms());
-	return lack_worker_id(request, out, data);
+	g_assert_cmpint(2 * max_wait_ms(), <, SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS);
 }
 
-static void hears_what_servers_say_that_wait(void)
-{
-	g_autoptr(FakeServer) first = fake_server_new(wait_and_refuse, NULL);
-	g_autoptr(FakeServer) second = fake_server_new(wait_and_refuse, NULL);
-	g_autoptr(SnowflakeClient) client =
-		client_of(fake_server_text(first), 1, fake_server_text(second));
-	g_autoptr(GError) error = NULL;
-
-	snowflake_client_set_timeout_ms(client, SLOWLY * SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS);
-	g_assert_false(get_id(client, &error));
-	g_test_message("%s", error->message);
-	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE);
-}
-
-static void does_not_take_itself_for_a_server(void)
+TEST("/failover/does-not-take-itself-for-a-server", does_not_take_itself_for_a_server)
 {
 	g_autofree char *dead = NULL;
 	int dead_fd = fake_silent_new(FALSE, &dead);
@@ -352,22 +242,7 @@ static void does_not_take_itself_for_a_server(void)
 	close(dead_fd);
 }
 
-static void passes_over_dead_servers(void)
-{
-	g_autofree char *dead = NULL;
-	int dead_fd = fake_silent_new(FALSE, &dead);
-	g_autoptr(FakeServer) server = fake_server_new(serve, NULL);
-	g_autoptr(SnowflakeClient) client = client_of(dead, 5, fake_server_text(server));
-	g_autoptr(SnowflakeClient) hopeless = client_of(dead, 5, NULL);
-	g_autoptr(GError) error = NULL;
-
-	g_assert_true(get_id(client, NULL));
-	g_assert_false(get_id(hopeless, &error));
-	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE);
-	close(dead_fd);
-}
-
-static void asks_each_server_once(void)
+TEST("/failover/asks-each-server-once", asks_each_server_once)
 {
 	g_autoptr(FakeServer) bad = fake_server_new(lack_worker_id, NULL);
 	g_autoptr(FakeServer) good = fake_server_new(serve, NULL);
@@ -384,27 +259,8 @@ static void asks_each_server_once(void)
 	g_assert_cmpuint(fake_server_requests(bad), ==, 6);
 }
 
-static void reconnects_when_the_server_has_closed(void)
-{
-	g_autoptr(FakeServer) server = fake_server_new(serve_and_close, NULL);
-	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), 1, NULL);
-	gint64 limit_us = g_get_monotonic_time() + 10 * G_TIME_SPAN_SECOND;
-
-	for (guint i = 1; i <= 20; i++) {
-		g_autoptr(GError) error = NULL;
-
-		g_assert_true(get_id(client, &error));
-		g_assert_no_error(error);
-		/* over loopback, the client's end is closed with it */
-		while (fake_server_closed(server) < i && g_get_monotonic_time() < limit_us)
-			g_thread_yield();
-		g_assert_cmpuint(fake_server_closed(server), ==, i);
-	}
-	g_assert_cmpuint(fake_server_requests(server), ==, 20);
-}
-
 /* Answers the calls of a script, one letter each, and those behind its end like the last: (s)erve,
- * (c)lose, close behind a (h)alf answer, s(t)op. */
+ * serve and (e)nd the connection, (c)lose, close behind a (h)alf answer, s(t)op. */
 typedef struct {
 	const char *letters;
 	guint at;
@@ -417,7 +273,7 @@ static FakeNext follow(const FakeRequest *request, GByteArray *out, gpointer dat
 
 	if (script->letters[script->at + 1] != '\0')
 		script->at++;
-	if (letter == 's' || letter == 'h')
+	if (letter == 's' || letter == 'e' || letter == 'h')
 		fake_reply_i64(out, request, 1);
 	if (letter == 'h')
 		g_byte_array_set_size(out, out->len / 2);
@@ -426,7 +282,7 @@ static FakeNext follow(const FakeRequest *request, GByteArray *out, gpointer dat
 
 /* With one server in the list, and the connection of the call before gone when the call is under
  * way. */
-static void repeats_a_call_whose_connection_breaks(void)
+TEST("/failover/repeats-a-call", repeats_a_call_whose_connection_breaks)
 {
 	static const struct {
 		const char *letters;
@@ -437,6 +293,7 @@ static void repeats_a_call_whose_connection_breaks(void)
 		{"scshs", "www", 5}, {"sc", "wb", 3}, /* once only */
 		{"cs", "bw", 2}, /* on a connection that was made for the call: not at all */
 		{"st", "wb", 2}, /* there is no other */
+		{"e", "wwww", 4},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -455,24 +312,6 @@ static void repeats_a_call_whose_connection_breaks(void)
 		}
 		g_assert_cmpuint(fake_server_requests(server), ==, cases[i].n_requests);
 	}
-}
-
-/* As it does to be shut down: it takes no more connections, and closes those it has. */
-static void turns_to_another_server_when_one_stops(void)
-{
-	Script script = {"st", 0};
-	g_autoptr(FakeServer) stopping = fake_server_new(follow, &script);
-	g_autoptr(FakeServer) other = fake_server_new(serve, NULL);
-	g_autoptr(SnowflakeClient) client =
-		client_of(fake_server_text(stopping), 1, fake_server_text(other));
-	g_autoptr(GError) error = NULL;
-
-	for (guint i = 0; i < 3; i++) {
-		g_assert_true(get_id(client, &error));
-		g_assert_no_error(error);
-	}
-	g_assert_cmpuint(fake_server_requests(stopping), ==, 2);
-	g_assert_cmpuint(fake_server_requests(other), ==, 2);
 }
 
 /* Eight places which differ in their last digit, and where nothing listens: the kernel never hands
@@ -514,7 +353,7 @@ static char *order_of(SnowflakeClient *client)
 	return g_string_free(order, FALSE);
 }
 
-static void tries_servers_in_their_order(void)
+TEST("/failover/tries-servers-in-their-order", tries_servers_in_their_order)
 {
 	g_auto(GStrv) servers = dead_servers();
 	g_autoptr(SnowflakeClient) client =
@@ -525,7 +364,7 @@ static void tries_servers_in_their_order(void)
 }
 
 /* Where the first is drawn and the others follow as they stand, there are 8 orders. */
-static void shuffles_servers(void)
+TEST("/failover/shuffles-servers", shuffles_servers)
 {
 	g_auto(GStrv) servers = dead_servers();
 	g_autoptr(GHashTable) orders = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
@@ -542,7 +381,7 @@ static void shuffles_servers(void)
 	g_assert_cmpuint(g_hash_table_size(orders), >, 8);
 }
 
-static void any_server_may_be_the_first(void)
+TEST("/failover/any-server-may-be-the-first", any_server_may_be_the_first)
 {
 	g_auto(GStrv) servers = dead_servers();
 	guint n_first[8] = {0};
@@ -557,7 +396,7 @@ static void any_server_may_be_the_first(void)
 		g_assert_cmpuint(n_first[i], >, 50);
 }
 
-static void shuffles_what_is_in_use(void)
+TEST("/failover/shuffles-what-is-in-use", shuffles_what_is_in_use)
 {
 	g_autoptr(FakeServer) server = fake_server_new(serve, NULL);
 	g_autoptr(SnowflakeClient) client = client_of(fake_server_text(server), 1, NULL);
@@ -568,30 +407,4 @@ static void shuffles_what_is_in_use(void)
 		g_assert_cmpuint(fake_server_connections(server), ==, i);
 		snowflake_client_shuffle_servers(client);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/failover/a-call-ends-in-time", a_call_ends_in_time);
-	g_test_add_func("/failover/a-hang-leaves-time", one_that_hangs_leaves_time_for_another);
-	g_test_add_func("/failover/leaves-nothing-behind",
-			leaves_nothing_behind_at_an_address_that_hangs);
-	g_test_add_func("/failover/all-batches-share-the-time", all_batches_share_the_time);
-	g_test_add_func("/failover/hears-what-servers-say-that-wait",
-			hears_what_servers_say_that_wait);
-	g_test_add_func("/failover/does-not-take-itself-for-a-server",
-			does_not_take_itself_for_a_server);
-	g_test_add_func("/failover/passes-over-dead-servers", passes_over_dead_servers);
-	g_test_add_func("/failover/asks-each-server-once", asks_each_server_once);
-	g_test_add_func("/failover/reconnects-when-the-server-has-closed",
-			reconnects_when_the_server_has_closed);
-	g_test_add_func("/failover/repeats-a-call", repeats_a_call_whose_connection_breaks);
-	g_test_add_func("/failover/turns-to-another-when-one-stops",
-			turns_to_another_server_when_one_stops);
-	g_test_add_func("/failover/tries-servers-in-their-order", tries_servers_in_their_order);
-	g_test_add_func("/failover/shuffles-servers", shuffles_servers);
-	g_test_add_func("/failover/any-server-may-be-the-first", any_server_may_be_the_first);
-	g_test_add_func("/failover/shuffles-what-is-in-use", shuffles_what_is_in_use);
-	return g_test_run();
 }

@@ -3,7 +3,8 @@
 
 #include "client/snowflake-client.h"
 #include "tests/unit/client/fake-server.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
+#include "tests/unit/unit-test.h"
 
 /* IDs as runs, from servers that have the call, that lack it, and that are none. */
 
@@ -84,7 +85,7 @@ static SnowflakeClient *client_of(const FakeServer *first, const FakeServer *sec
 				       second != NULL ? fake_server_text(second) : NULL, NULL};
 	SnowflakeClient *client = snowflake_client_new(servers, NULL);
 
-	snowflake_client_set_timeout_ms(client, PATIENCE_MS);
+	snowflake_client_set_timeout_ms(client, HANG_GUARD_MS);
 	return client;
 }
 
@@ -109,7 +110,7 @@ static void assert_first_ids(const GArray *runs, guint count, const Service *ser
 	g_assert_cmpint(position, ==, count);
 }
 
-static void gets_runs_from_whatever_server(void)
+TEST("/client-id-runs/gets-runs-from-whatever-server", gets_runs_from_whatever_server)
 {
 	static const struct {
 		Has has;
@@ -152,7 +153,7 @@ static void gets_runs_from_whatever_server(void)
 }
 
 /* What a server lacks is not asked for again, and is of the next one. */
-static void remembers_what_a_server_lacks(void)
+TEST("/client-id-runs/remembers-what-a-server-lacks", remembers_what_a_server_lacks)
 {
 	Service old = {.has = HAS_BATCHES, .largest_batch = 10000, .base = TICK_SIZE};
 	g_autoptr(FakeServer) server = fake_server_new(serve, &old);
@@ -179,7 +180,7 @@ static FakeNext serve_once(const FakeRequest *request, GByteArray *out, gpointer
 	return FAKE_KEEP;
 }
 
-static void goes_on_at_another_server(void)
+TEST("/client-id-runs/goes-on-at-another-server", goes_on_at_another_server)
 {
 	Service first = {.has = HAS_RUNS, .largest_batch = 10000, .base = 5 * TICK_SIZE};
 	Service second = {.has = HAS_RUNS, .largest_batch = 10000, .base = 1024};
@@ -194,7 +195,7 @@ static void goes_on_at_another_server(void)
 	g_assert_cmpstr(snowflake_client_get_server(client), ==, fake_server_text(steady));
 }
 
-static void tells_how_far_it_came(void)
+TEST("/client-id-runs/tells-how-far-it-came", tells_how_far_it_came)
 {
 	Service service = {.has = HAS_RUNS, .largest_batch = 10000, .base = TICK_SIZE};
 	g_autoptr(FakeServer) server = fake_server_new(serve_once, &service);
@@ -209,7 +210,7 @@ static void tells_how_far_it_came(void)
 	g_assert_cmpint(snowflake_client_get_retry_after_ms(client), ==, 250);
 }
 
-static void refuses_wrong_arguments(void)
+TEST("/client-id-runs/refuses-wrong-arguments", refuses_wrong_arguments)
 {
 	Service service = {.has = HAS_RUNS, .largest_batch = 10000, .base = TICK_SIZE};
 	g_autoptr(FakeServer) server = fake_server_new(serve, &service);
@@ -257,7 +258,7 @@ static FakeNext serve_too_few(const FakeRequest *request, GByteArray *out,
 	return FAKE_KEEP;
 }
 
-static void is_not_misled(void)
+TEST("/client-id-runs/is-not-misled", is_not_misled)
 {
 	static const FakeAnswer answers[] = {serve_backwards, serve_too_few};
 
@@ -270,18 +271,4 @@ static void is_not_misled(void)
 		g_assert_null(snowflake_client_get_id_runs(client, "agent", 2, &error));
 		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/client-id-runs/gets-runs-from-whatever-server",
-			gets_runs_from_whatever_server);
-	g_test_add_func("/client-id-runs/remembers-what-a-server-lacks",
-			remembers_what_a_server_lacks);
-	g_test_add_func("/client-id-runs/goes-on-at-another-server", goes_on_at_another_server);
-	g_test_add_func("/client-id-runs/tells-how-far-it-came", tells_how_far_it_came);
-	g_test_add_func("/client-id-runs/refuses-wrong-arguments", refuses_wrong_arguments);
-	g_test_add_func("/client-id-runs/is-not-misled", is_not_misled);
-	return g_test_run();
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/unit/core/vectors.h"
+#include "tests/unit/unit-test.h"
 
 #define ROUNDS    2000
 #define UNTOUCHED (-7)
@@ -44,7 +45,7 @@ static void check_layout_vector(const char *name, JsonObject *vector)
 	g_assert_cmpint(again, ==, id);
 }
 
-static void test_layout_vectors(void)
+TEST("/id/layout-vectors", test_layout_vectors)
 {
 	g_autoptr(JsonNode) root = vectors_load("layouts.json");
 	JsonObject *all = json_node_get_object(root);
@@ -85,7 +86,7 @@ static void check_random_ids(const SnowflakeLayout *layout)
 	}
 }
 
-static void test_layouts_by_name(void)
+TEST("/id/layouts-by-name", test_layouts_by_name)
 {
 	g_auto(GStrv) names = snowflake_layout_names();
 
@@ -102,7 +103,7 @@ static void test_layouts_by_name(void)
 	}
 }
 
-static void test_layout_refuses(void)
+TEST("/id/layout-refuses", test_layout_refuses)
 {
 	static const char *const texts[] = {
 		"", "no-such", "epoch_ms=0", "a=b",
@@ -125,7 +126,7 @@ static void assert_out_of_range(GError **error)
 	g_clear_error(error);
 }
 
-static void test_outside_the_layout(void)
+TEST("/id/outside-the-layout", test_outside_the_layout)
 {
 	g_autoptr(SnowflakeLayout) layout = new_layout("js-safe");
 	const SnowflakeParts too_large = {.time_ms = 1767225600000, .worker_id = 32};
@@ -185,7 +186,7 @@ static void check_text_refused(JsonObject *lists, gsize form)
 	}
 }
 
-static void test_text_vectors(void)
+TEST("/id/text-vectors", test_text_vectors)
 {
 	g_autoptr(JsonNode) root = vectors_load("text.json");
 	JsonObject *all = json_node_get_object(root);
@@ -220,7 +221,7 @@ static void check_ulid_vector(JsonObject *vector)
 	g_assert_cmpint(snowflake_uuid_compare(&uuid, &ulid), ==, 0);
 }
 
-static void test_ulid_vectors(void)
+TEST("/id/ulid-vectors", test_ulid_vectors)
 {
 	g_autoptr(JsonNode) root = vectors_load("ulid.json");
 	JsonObject *all = json_node_get_object(root);
@@ -253,7 +254,7 @@ static void test_ulid_vectors(void)
 	}
 }
 
-static void test_ulid_random(void)
+TEST("/id/ulid-random", test_ulid_random)
 {
 	g_autoptr(GError) error = NULL;
 	SnowflakeUlid a;
@@ -269,7 +270,7 @@ static void test_ulid_random(void)
 	assert_out_of_range(&error);
 }
 
-static void test_generators_increase(void)
+TEST("/id/generators-increase", test_generators_increase)
 {
 	g_autoptr(SnowflakeUlidGenerator) ulids = snowflake_ulid_generator_new();
 	g_autoptr(SnowflakeUuidGenerator) uuids = snowflake_uuid_generator_new();
@@ -297,7 +298,7 @@ static void test_generators_increase(void)
 	snowflake_uuid_generator_free(NULL);
 }
 
-static void test_uuid_vectors(void)
+TEST("/id/uuid-vectors", test_uuid_vectors)
 {
 	g_autoptr(JsonNode) root = vectors_load("uuid7.json");
 	JsonObject *all = json_node_get_object(root);
@@ -321,7 +322,7 @@ static void test_uuid_vectors(void)
 	g_assert_cmpint(strncmp(text, shown, strlen("018bcfe5-6800-7088-80")), ==, 0);
 }
 
-static void test_uuids_of_ids(void)
+TEST("/id/uuids-of-ids", test_uuids_of_ids)
 {
 	for (int i = 0; i < ROUNDS; i++) {
 		gint64 id =
@@ -336,7 +337,7 @@ static void test_uuids_of_ids(void)
 	}
 }
 
-static void test_uuid_refuses(void)
+TEST("/id/uuid-refuses", test_uuid_refuses)
 {
 	g_autoptr(GError) error = NULL;
 	gint64 id = UNTOUCHED;
@@ -354,21 +355,4 @@ static void test_uuid_refuses(void)
 	g_assert_false(snowflake_uuid_to_id(&uuid, &id, &error));
 	g_assert_error(error, SNOWFLAKE_ID_ERROR, SNOWFLAKE_ID_ERROR_INVALID);
 	g_assert_cmpint(id, ==, UNTOUCHED);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/id/layout-vectors", test_layout_vectors);
-	g_test_add_func("/id/layouts-by-name", test_layouts_by_name);
-	g_test_add_func("/id/layout-refuses", test_layout_refuses);
-	g_test_add_func("/id/outside-the-layout", test_outside_the_layout);
-	g_test_add_func("/id/text-vectors", test_text_vectors);
-	g_test_add_func("/id/ulid-vectors", test_ulid_vectors);
-	g_test_add_func("/id/ulid-random", test_ulid_random);
-	g_test_add_func("/id/generators-increase", test_generators_increase);
-	g_test_add_func("/id/uuid-vectors", test_uuid_vectors);
-	g_test_add_func("/id/uuids-of-ids", test_uuids_of_ids);
-	g_test_add_func("/id/uuid-refuses", test_uuid_refuses);
-	return g_test_run();
 }

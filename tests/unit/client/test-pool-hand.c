@@ -6,7 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
+#include "tests/unit/unit-test.h"
 
 static void put(PoolHand *hand, gint64 first, guint count, guint64 batch)
 {
@@ -47,7 +48,7 @@ static void check_count(const PoolHand *hand, guint64 in_hand, guint64 taken, gu
 	g_assert_cmpuint(count.thrown, ==, thrown);
 }
 
-static void test_in_order(void)
+TEST("/pool-hand/in-order", test_in_order)
 {
 	PoolHand *hand = hand_new();
 	PoolSlot *slot = pool_hand_claim(hand);
@@ -66,7 +67,7 @@ static void test_in_order(void)
 }
 
 /* Chunks grow to the share, and begin small again once one was too old. */
-static void test_chunks(void)
+TEST("/pool-hand/chunks", test_chunks)
 {
 	PoolHand *hand = hand_new();
 	PoolSlot *slot = pool_hand_claim(hand);
@@ -98,7 +99,7 @@ static void test_chunks(void)
 	pool_hand_free(hand);
 }
 
-static void test_runs(void)
+TEST("/pool-hand/runs", test_runs)
 {
 	PoolHand *hand = hand_new();
 	PoolSlot *slot = pool_hand_claim(hand);
@@ -142,7 +143,7 @@ static void *visit(void *user_data)
 }
 
 /* The next thread takes over the slot of one that has ended, with what is in it. */
-static void test_threads_come_and_go(void)
+TEST("/pool-hand/threads-come-and-go", test_threads_come_and_go)
 {
 	Visit self = {.hand = hand_new()};
 	PoolSlot *slot = NULL;
@@ -163,7 +164,7 @@ static void test_threads_come_and_go(void)
 	pool_hand_free(self.hand);
 }
 
-static void test_more_threads_than_slots(void)
+TEST("/pool-hand/more-threads-than-slots", test_more_threads_than_slots)
 {
 	PoolHand *hand = hand_new();
 	gint64 id = -1;
@@ -203,7 +204,7 @@ static void check_child(pid_t pid)
 	g_assert_cmpint(status, ==, 0);
 }
 
-static void test_fork(void)
+TEST("/pool-hand/fork", test_fork)
 {
 	PoolHand *hand = hand_new();
 	PoolSlot *slot = pool_hand_claim(hand);
@@ -246,7 +247,7 @@ static void *wait_for_an_id(void *user_data)
 
 	if (!take(self->hand, NULL, &id)) {
 		g_assert_true(pool_wait_for(&self->hand->wait, &begun,
-					    g_get_monotonic_time() + PATIENCE_US));
+					    g_get_monotonic_time() + HANG_GUARD_US));
 		g_assert_true(take(self->hand, NULL, &id));
 	}
 	pool_wait_end(&self->hand->wait);
@@ -255,7 +256,7 @@ static void *wait_for_an_id(void *user_data)
 }
 
 /* Whoever finds nothing is woken by what comes, however the two meet. */
-static void test_wait(void)
+TEST("/pool-hand/wait", test_wait)
 {
 	PoolHand *hand = hand_new();
 	guint64 round = 0;
@@ -274,17 +275,4 @@ static void test_wait(void)
 		g_assert_true(atomic_load(&waiter.got));
 	}
 	pool_hand_free(hand);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/pool-hand/in-order", test_in_order);
-	g_test_add_func("/pool-hand/chunks", test_chunks);
-	g_test_add_func("/pool-hand/runs", test_runs);
-	g_test_add_func("/pool-hand/threads-come-and-go", test_threads_come_and_go);
-	g_test_add_func("/pool-hand/more-threads-than-slots", test_more_threads_than_slots);
-	g_test_add_func("/pool-hand/fork", test_fork);
-	g_test_add_func("/pool-hand/wait", test_wait);
-	return g_test_run();
 }

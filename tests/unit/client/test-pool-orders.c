@@ -5,7 +5,7 @@
 
 #include "client/pool/clock.h"
 #include "tests/unit/client/upstream-fixture.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
 
 static PoolOrder *place(UpstreamFixture *self, guint count)
 {
@@ -174,77 +174,27 @@ static void test_in_their_order(UpstreamFixture *self, G_GNUC_UNUSED gconstpoint
 	upstream_fixture_take(self);
 }
 
-/* How long after the one order the other was asked for, of two servers that hang. */
-static gint64 try_at_once(void)
+/* Two servers that hang get one batch request each. */
+static void test_at_once(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
-	UpstreamFixture self = {0};
 	PoolOrder *placed[2];
-	gint64 asked_us[2];
 
-	upstream_fixture_set_up(&self, GUINT_TO_POINTER(2));
-	upstream_fixture_connect(&self);
+	upstream_fixture_connect(self);
 	for (guint i = 0; i < 2; i++)
-		fake_node_wait_for_calls(self.nodes[i], "get_worker", 1);
-	upstream_fixture_take(&self); /* both have answered */
+		fake_node_wait_for_calls(self->nodes[i], "get_worker", 1);
+	upstream_fixture_take(self); /* both have answered */
 	for (guint i = 0; i < 2; i++)
-		fake_node_set_manner(self.nodes[i], FAKE_NODE_HANGS);
+		fake_node_set_manner(self->nodes[i], FAKE_NODE_HANGS);
 	for (guint i = 0; i < 2; i++)
-		placed[i] = place(&self, 1001 + i);
+		placed[i] = place(self, 1001 + i);
 	for (guint i = 0; i < 2; i++)
-		fake_node_wait_for_calls(self.nodes[i], "get_id_runs", 1);
+		fake_node_wait_for_calls(self->nodes[i], "get_id_runs", 1);
 	for (guint i = 0; i < 2; i++)
-		fake_node_set_manner(self.nodes[i], FAKE_NODE_SERVES);
+		fake_node_set_manner(self->nodes[i], FAKE_NODE_SERVES);
 	for (guint i = 0; i < 2; i++) {
-		g_assert_cmpint(wait_for_end(&self, placed[i]), ==, POOL_ORDER_FILLED);
+		g_assert_cmpint(wait_for_end(self, placed[i]), ==, POOL_ORDER_FILLED);
 		check_filled(placed[i], 1001 + i);
-		asked_us[i] = pool_order_came_us(placed[i]);
 	}
-	upstream_fixture_tear_down(&self, NULL);
-	return ABS(asked_us[1] - asked_us[0]);
-}
-
-/* Of two servers each has an order under way: the second one does not wait until the first seems to
- * hang, unless the machine is busy. */
-static void test_at_once(void)
-{
-	gint64 limit_us = g_get_monotonic_time() + PATIENCE_US;
-
-	while (try_at_once() >= 20000)
-		g_assert_cmpint(g_get_monotonic_time(), <, limit_us);
-}
-
-/* The first server does not fill it, in one way or another; then the second does. */
-static void check_trouble(FakeNodeManner manner)
-{
-	UpstreamFixture self = {0};
-
-	upstream_fixture_set_up(&self, GUINT_TO_POINTER(2));
-	upstream_fixture_connect(&self);
-
-	guint first = upstream_fixture_first(&self);
-
-	fake_node_set_manner(self.nodes[first], manner);
-
-	PoolOrder *order = place(&self, 100);
-
-	g_assert_cmpint(wait_for_end(&self, order), ==, POOL_ORDER_FILLED);
-	g_assert_cmpint(check_filled(order, 100) >> 40, ==, 2 - first);
-	fake_node_wait_for_calls(self.nodes[first], "get_id_runs", 1);
-
-	/* what comes late is not for it, if it is placed once more */
-	pool_order_place(order, 200);
-	fake_node_set_manner(self.nodes[first], FAKE_NODE_SERVES);
-	g_assert_cmpint(wait_for_end(&self, order), ==, POOL_ORDER_FILLED);
-	check_filled(order, 200);
-	upstream_fixture_tear_down(&self, NULL);
-}
-
-static void test_troubles(void)
-{
-	check_trouble(FAKE_NODE_HANGS);
-	check_trouble(FAKE_NODE_REFUSES);
-	check_trouble(FAKE_NODE_BREAKS);
-	check_trouble(FAKE_NODE_AWAY);
 }
 
 static guint64 in_hand(UpstreamFixture *self)
@@ -258,7 +208,7 @@ static guint64 in_hand(UpstreamFixture *self)
 /* The other is asked long before the first one is given up: so what comes late is not lost. */
 static void test_late_answer(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
-	gint64 limit_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 limit_us = g_get_monotonic_time() + HANG_GUARD_US;
 	PoolOrder *order;
 
 	upstream_fixture_connect(self);
@@ -276,24 +226,6 @@ static void test_late_answer(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer 
 	g_assert_cmpint(upstream_fixture_take(self) >> 40, ==, first + 1);
 }
 
-/* An order, and a take, wait for a fleet that is not there. */
-static void test_stays_placed(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
-{
-	PoolOrder *order;
-	gint64 id;
-	guint count;
-
-	fake_node_set_manner(self->nodes[0], FAKE_NODE_AWAY);
-	upstream_fixture_connect(self);
-	order = place(self, 10);
-	g_assert_false(pool_upstream_take(self->upstream, 1, &id, &count));
-	fake_node_wait_for_calls(self->nodes[0], "get_worker", 3);
-	g_assert_cmpint(pool_order_state(order), ==, POOL_ORDER_PLACED);
-	fake_node_set_manner(self->nodes[0], FAKE_NODE_SERVES);
-	g_assert_cmpint(wait_for_end(self, order), ==, POOL_ORDER_FILLED);
-	upstream_fixture_take(self);
-}
-
 static const struct {
 	const char *path;
 	guint n_nodes;
@@ -303,7 +235,7 @@ static const struct {
 	{"/pool-orders/one-that-gives-more", 2, test_one_that_gives_more},
 	{"/pool-orders/in-their-order", 1, test_in_their_order},
 	{"/pool-orders/late-answer", 2, test_late_answer},
-	{"/pool-orders/stays-placed", 1, test_stays_placed},
+	{"/pool-orders/at-once", 2, test_at_once},
 };
 
 int main(int argc, char **argv)
@@ -312,8 +244,6 @@ int main(int argc, char **argv)
 	for (guint i = 0; i < G_N_ELEMENTS(tests); i++)
 		g_test_add(tests[i].path, UpstreamFixture, GUINT_TO_POINTER(tests[i].n_nodes),
 			   upstream_fixture_set_up, tests[i].run, upstream_fixture_tear_down);
-	g_test_add_func("/pool-orders/at-once", test_at_once);
 	g_test_add_func("/pool-orders/counts", test_orders);
-	g_test_add_func("/pool-orders/troubles", test_troubles);
 	return g_test_run();
 }

@@ -4,6 +4,7 @@
 #include "client/pool/ages.h"
 #include "client/pool/clock.h"
 #include "client/pool/rate.h"
+#include "tests/unit/unit-test.h"
 
 #define MS       G_TIME_SPAN_MILLISECOND
 #define SPAN_US  (50 * MS)
@@ -22,7 +23,7 @@ static void take(PoolRate *rate, gint64 *now_us, guint64 *gone, guint ids_per_ms
 	}
 }
 
-static void test_steady(void)
+TEST("/pool-rate/steady", test_steady)
 {
 	static const guint steps_ms[] = {1, 3, 10, 25};
 
@@ -43,7 +44,7 @@ static void test_steady(void)
 	}
 }
 
-static void test_idle(void)
+TEST("/pool-rate/idle", test_idle)
 {
 	PoolRate rate;
 	gint64 now_us = 0;
@@ -68,7 +69,7 @@ static void test_idle(void)
 	g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), <=, 1);
 }
 
-static void test_dry(void)
+TEST("/pool-rate/dry", test_dry)
 {
 	PoolRate rate;
 	guint target = 0;
@@ -88,7 +89,7 @@ static void test_dry(void)
 	g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), ==, 0);
 }
 
-static void test_ages(void)
+TEST("/pool-ages/in-order", test_ages)
 {
 	PoolAges ages;
 
@@ -109,7 +110,7 @@ static void test_ages(void)
 }
 
 /* An answer that was long under way takes with it what came before it. */
-static void test_late_answer(void)
+TEST("/pool-ages/late-answer", test_late_answer)
 {
 	PoolAges ages;
 
@@ -123,7 +124,7 @@ static void test_late_answer(void)
 }
 
 /* Whatever comes in whatever order, nothing is handed out late. */
-static void test_never_late(void)
+TEST("/pool-ages/never-late", test_never_late)
 {
 	g_autoptr(GRand) random = g_rand_new_with_seed(20101213);
 	g_autofree gint64 *asked_us = g_new(gint64, 100000);
@@ -148,16 +149,4 @@ static void test_never_late(void)
 		for (guint64 each = oldest; each <= n_batches; each++)
 			g_assert_cmpint(now_us - asked_us[each], <, MAX_AGE);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/pool-rate/steady", test_steady);
-	g_test_add_func("/pool-rate/idle", test_idle);
-	g_test_add_func("/pool-rate/dry", test_dry);
-	g_test_add_func("/pool-ages/in-order", test_ages);
-	g_test_add_func("/pool-ages/late-answer", test_late_answer);
-	g_test_add_func("/pool-ages/never-late", test_never_late);
-	return g_test_run();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/pool/ring.h"
+#include "tests/unit/unit-test.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -13,7 +14,7 @@ static PoolRing *ring_new(void)
 	return g_aligned_alloc0(1, sizeof(PoolRing), _Alignof(PoolRing));
 }
 
-static void test_takes_in_order(void)
+TEST("/pool-ring/takes-in-order", test_takes_in_order)
 {
 	PoolRing *ring = ring_new();
 	PoolRun run = {0};
@@ -44,7 +45,7 @@ static void test_takes_in_order(void)
 	g_aligned_free(ring);
 }
 
-static void test_drops_what_is_old(void)
+TEST("/pool-ring/drops-what-is-old", test_drops_what_is_old)
 {
 	PoolRing *ring = ring_new();
 	PoolRun run = {0};
@@ -65,7 +66,7 @@ static void test_drops_what_is_old(void)
 	g_aligned_free(ring);
 }
 
-static void test_full(void)
+TEST("/pool-ring/full", test_full)
 {
 	PoolRing *ring = ring_new();
 	PoolRun run;
@@ -89,7 +90,7 @@ static void test_full(void)
 	g_aligned_free(ring);
 }
 
-static void test_long_run(void)
+TEST("/pool-ring/long-run", test_long_run)
 {
 	PoolRing *ring = ring_new();
 	const guint count = 2 * POOL_RING_MAX_COUNT + 7;
@@ -156,7 +157,7 @@ static void put_all(Shared *shared)
 }
 
 /* None twice, none missing, and to each thread they come in order. */
-static void test_threads(void)
+TEST("/pool-ring/threads", test_threads)
 {
 	const char *scale = g_getenv("SNOWFLAKE_TEST_SCALE");
 	guint n_ids = N_IDS / (guint)(scale != NULL ? atoi(scale) : 1);
@@ -172,15 +173,4 @@ static void test_threads(void)
 	g_assert_cmpuint(pool_ring_level(shared.ring), ==, 0);
 	g_free((void *)shared.seen);
 	g_aligned_free(shared.ring);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/pool-ring/takes-in-order", test_takes_in_order);
-	g_test_add_func("/pool-ring/drops-what-is-old", test_drops_what_is_old);
-	g_test_add_func("/pool-ring/full", test_full);
-	g_test_add_func("/pool-ring/long-run", test_long_run);
-	g_test_add_func("/pool-ring/threads", test_threads);
-	return g_test_run();
 }

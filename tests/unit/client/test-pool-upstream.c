@@ -1,96 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The pool as a relay sees it: takes, how the fleet is, and who is in it. */
-#include <poll.h>
 #include <sched.h>
 #include <string.h>
 
 #include "client/pool/clock.h"
 #include "client/pool/watch.h"
 #include "tests/unit/client/upstream-fixture.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
 
 #define LONG_AGE_MS 600000
 
 /* Takes */
-
-static void test_take(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
-{
-	SnowflakePoolStatistics statistics;
-	gint64 last = 0, first = -1;
-	guint taken = 0, count = 7;
-
-	upstream_fixture_connect(self);
-	g_assert_false(pool_upstream_take(self->upstream, 1, &first, &count));
-	g_assert_cmpint(first, ==, -1);
-	g_assert_cmpuint(count, ==, 7);
-	while (taken < 50000) {
-		guint most = taken % 500 + 1;
-
-		UPSTREAM_WAIT(self, pool_upstream_take(self->upstream, most, &first, &count));
-		g_assert_cmpuint(count, >=, 1);
-		g_assert_cmpuint(count, <=, most);
-		g_assert_cmpint(first, >, last);
-		last = first + count - 1;
-		taken += count;
-	}
-	pool_upstream_get_statistics(self->upstream, &statistics);
-	g_assert_cmpuint(statistics.taken, ==, taken);
-	g_assert_cmpuint(statistics.dry, >, 0);
-	g_assert_cmpuint(statistics.thrown_away, ==, 0);
-}
-
-static gint64 probed_at_us(UpstreamFixture *self)
-{
-	g_auto(PoolView) view = {0};
-
-	pool_upstream_get_view(self->upstream, &view);
-	return view.asked_at_us;
-}
-
-/* Nobody calls for that. */
-static void wait_for_second_probe(UpstreamFixture *self)
-{
-	gint64 limit_us = g_get_monotonic_time() + PATIENCE_US;
-	gint64 first_us;
-
-	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
-	first_us = probed_at_us(self);
-	while (probed_at_us(self) == first_us) {
-		g_assert_cmpint(g_get_monotonic_time(), <, limit_us);
-		poll(NULL, 0, 1);
-	}
-}
-
-/* Returns: whether a take is the next thing that the node hears of after it was asked how it is */
-static gboolean try_to_wake(void)
-{
-	UpstreamFixture self = {0};
-	gint64 first;
-	guint count;
-
-	upstream_fixture_set_up(&self, GUINT_TO_POINTER(1));
-	fake_node_set_manner(self.nodes[0], FAKE_NODE_HANGS);
-	upstream_fixture_connect(&self);
-	wait_for_second_probe(&self);
-	g_assert_false(pool_upstream_take(self.upstream, 1, &first, &count));
-	fake_node_wait_for_calls(self.nodes[0], "get_id_runs", 1);
-
-	gboolean is_next = fake_node_calls(self.nodes[0], "get_worker") == 2;
-
-	upstream_fixture_tear_down(&self, NULL);
-	return is_next;
-}
-
-/* A pool that sleeps, as nobody takes any IDs, is woken by a take: it does not find that there was
- * one when it next looks how the server is; unless the machine is busy. */
-static void test_sleeps(void)
-{
-	gint64 limit_us = g_get_monotonic_time() + PATIENCE_US;
-
-	while (!try_to_wake())
-		g_assert_cmpint(g_get_monotonic_time(), <, limit_us);
-}
 
 #define ROUNDS 50000
 
@@ -223,18 +144,24 @@ static void test_view_of_2010(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer
 	g_assert_cmpint(view.as_of_ms, ==, 0);
 }
 
-/* It is seen while nobody takes any IDs, and the other is first then. */
-static void test_view_of_one_that_drains(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+/* A server is left out while its state says that it has no worker ID. */
+static void test_view_of_unfit_servers(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
-	guint first;
+	static const char *const states[] = {"starting", "waiting", "unavailable", "what"};
 
+	fake_node_set_state(self->nodes[0], "reclaiming");
 	upstream_fixture_connect(self);
-	for (guint i = 0; i < 2; i++)
-		fake_node_wait_for_calls(self->nodes[i], "get_worker", 1);
-	first = upstream_fixture_first(self);
-	fake_node_set_state(self->nodes[first], "draining");
-	UPSTREAM_WAIT(self, upstream_fixture_first(self) != first);
-	g_assert_true(upstream_fixture_is_served(self));
+	for (guint i = 0; i < G_N_ELEMENTS(states); i++) {
+		g_auto(PoolView) view = {0};
+
+		UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
+		fake_node_set_state(self->nodes[0], states[i]);
+		UPSTREAM_WAIT(self, !upstream_fixture_is_served(self));
+		pool_upstream_get_view(self->upstream, &view);
+		g_assert_nonnull(strstr(view.failure, "it has no worker ID"));
+		fake_node_set_state(self->nodes[0], "reclaiming");
+	}
+	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
 }
 
 /* Workers */
@@ -323,11 +250,10 @@ static const struct {
 	guint n_nodes;
 	void (*run)(UpstreamFixture *self, gconstpointer data);
 } tests[] = {
-	{"/pool-upstream/take", 1, test_take},
 	{"/pool-upstream/view/served", 1, test_view},
 	{"/pool-upstream/view/nobody", 1, test_view_of_nobody},
 	{"/pool-upstream/view/2010", 1, test_view_of_2010},
-	{"/pool-upstream/view/drains", 2, test_view_of_one_that_drains},
+	{"/pool-upstream/view/unfit", 1, test_view_of_unfit_servers},
 	{"/pool-upstream/workers/list", 1, test_workers},
 };
 
@@ -337,7 +263,6 @@ int main(int argc, char **argv)
 	for (guint i = 0; i < G_N_ELEMENTS(tests); i++)
 		g_test_add(tests[i].path, UpstreamFixture, GUINT_TO_POINTER(tests[i].n_nodes),
 			   upstream_fixture_set_up, tests[i].run, upstream_fixture_tear_down);
-	g_test_add_func("/pool-upstream/sleeps", test_sleeps);
 	g_test_add_func("/pool-upstream/no-wake-up-is-lost", test_no_wake_up_is_lost);
 	g_test_add_func("/pool-upstream/workers/none", test_no_workers);
 	g_test_add_func("/pool-upstream/config", test_config);

@@ -3,7 +3,8 @@
 
 #include "client/snowflake-client.h"
 #include "tests/unit/client/fake-server.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
+#include "tests/unit/unit-test.h"
 
 /* ULIDs and UUIDs from a server that works, that refuses, and that is none. */
 
@@ -88,11 +89,11 @@ static SnowflakeClient *client_of(const FakeServer *first, const FakeServer *sec
 				       second != NULL ? fake_server_text(second) : NULL, NULL};
 	SnowflakeClient *client = snowflake_client_new(servers, NULL);
 
-	snowflake_client_set_timeout_ms(client, PATIENCE_MS);
+	snowflake_client_set_timeout_ms(client, HANG_GUARD_MS);
 	return client;
 }
 
-static void gets_many(void)
+TEST("/client-uuids/gets-many", gets_many)
 {
 	enum { COUNT = 2500 };
 	static const gint32 largest_batches[] = {1000, 300};
@@ -117,7 +118,7 @@ static void gets_many(void)
 	}
 }
 
-static void refuses_wrong_arguments(void)
+TEST("/client-uuids/refuses-wrong-arguments", refuses_wrong_arguments)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(CALLS); i++) {
 		Service service = {CALLS[i].method, 1000, 0, 0};
@@ -135,7 +136,7 @@ static void refuses_wrong_arguments(void)
 	}
 }
 
-static void tells_what_a_server_refuses(void)
+TEST("/client-uuids/tells-what-a-server-refuses", tells_what_a_server_refuses)
 {
 	static const Refusal refusals[] = {
 		{1, 0, 0, SNOWFLAKE_CLIENT_ERROR_CLOCK, TRUE},
@@ -172,7 +173,7 @@ static void tells_what_a_server_refuses(void)
 	}
 }
 
-static void is_not_misled(void)
+TEST("/client-uuids/is-not-misled", is_not_misled)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(CALLS); i++) {
 		g_autoptr(FakeServer) server = fake_server_new(serve_one_byte_too_few, NULL);
@@ -185,14 +186,4 @@ static void is_not_misled(void)
 		g_assert_cmpint(uuids[0][0], ==, 47);
 		g_assert_cmpint(uuids[1][0], ==, 11);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/client-uuids/gets-many", gets_many);
-	g_test_add_func("/client-uuids/refuses-wrong-arguments", refuses_wrong_arguments);
-	g_test_add_func("/client-uuids/tells-what-a-server-refuses", tells_what_a_server_refuses);
-	g_test_add_func("/client-uuids/is-not-misled", is_not_misled);
-	return g_test_run();
 }

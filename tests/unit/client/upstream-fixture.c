@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
 
 #define LONG_AGE_MS 600000 /* with which nothing is thrown away during a test */
 
@@ -33,7 +33,7 @@ void upstream_news_wait(UpstreamNews *self, guint64 round)
 	int code = 0;
 
 	clock_gettime(CLOCK_MONOTONIC, &limit);
-	limit.tv_sec += PATIENCE_S;
+	limit.tv_sec += HANG_GUARD_S;
 	pthread_mutex_lock(&self->mutex);
 	while (self->round == round && code == 0)
 		code = pthread_cond_clockwait(&self->changed, &self->mutex, CLOCK_MONOTONIC,

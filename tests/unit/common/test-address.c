@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "common/address.h"
+#include "tests/unit/unit-test.h"
 
 static const struct {
 	const char *text;
@@ -99,7 +100,7 @@ static const struct {
 	{"unix:/h\xc3", "the path is not printable text"},
 };
 
-static void test_local(void)
+TEST("/address/local", test_local)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(LOCAL); i++) {
 		g_autoptr(GError) error = NULL;
@@ -117,7 +118,7 @@ static void test_local(void)
 	}
 }
 
-static void test_bad_local(void)
+TEST("/address/bad-local", test_bad_local)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(BAD_LOCAL); i++) {
 		g_autofree char *shown = g_strescape(BAD_LOCAL[i].text, NULL);
@@ -132,7 +133,7 @@ static void test_bad_local(void)
 }
 
 /* The last that fits, and the first that does not. */
-static void test_long_local(void)
+TEST("/address/long-local", test_long_local)
 {
 	static const char *const PREFIXES[] = {"unix:/", "unix:@"};
 
@@ -151,7 +152,7 @@ static void test_long_local(void)
 }
 
 /* Where HOST:PORT is asked for; and a host of that name is one. */
-static void test_not_local(void)
+TEST("/address/not-local", test_not_local)
 {
 	static const char *const TEXTS[] = {"unix:/run/ids", "unix:@ids", "@ids", "/run/ids",
 					    "unix:"};
@@ -171,7 +172,7 @@ static void test_not_local(void)
 	}
 }
 
-static void test_good(void)
+TEST("/address/good", test_good)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(GOOD); i++) {
 		g_autoptr(GError) error = NULL;
@@ -185,7 +186,7 @@ static void test_good(void)
 	}
 }
 
-static void test_bad(void)
+TEST("/address/bad", test_bad)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(BAD); i++) {
 		g_autoptr(GError) error = NULL;
@@ -199,7 +200,7 @@ static void test_bad(void)
 }
 
 /* What can be listened on cannot always be connected to. */
-static void test_peer(void)
+TEST("/address/peer", test_peer)
 {
 	static const struct {
 		const char *text;
@@ -225,7 +226,7 @@ static void test_peer(void)
 	}
 }
 
-static void test_everywhere(void)
+TEST("/address/everywhere", test_everywhere)
 {
 	static const struct {
 		const char *text;
@@ -261,7 +262,7 @@ static void test_everywhere(void)
 	}
 }
 
-static void test_copy(void)
+TEST("/address/copy", test_copy)
 {
 	g_autoptr(Address) address = address_parse("[::1]:7", NULL);
 	g_autoptr(Address) copy = address_copy(address);
@@ -273,7 +274,7 @@ static void test_copy(void)
 	g_assert_null(copy->path);
 }
 
-static void test_copy_local(void)
+TEST("/address/copy-local", test_copy_local)
 {
 	g_autoptr(Address) address = address_parse_listen("@ids", NULL);
 	g_autoptr(Address) copy = address_copy(address);
@@ -284,7 +285,7 @@ static void test_copy_local(void)
 	g_assert_cmpstr(copy->text, ==, "unix:@ids");
 }
 
-static void test_long_host(void)
+TEST("/address/long-host", test_long_host)
 {
 	g_autofree char *longest = g_strnfill(253, 'a');
 	g_autofree char *too_long = g_strnfill(254, 'a');
@@ -294,7 +295,7 @@ static void test_long_host(void)
 	g_assert_null(address_parse(too_long, NULL));
 }
 
-static void test_admin_port(void)
+TEST("/address/admin-port", test_admin_port)
 {
 	static const struct {
 		const char *text, *expected;
@@ -306,22 +307,4 @@ static void test_admin_port(void)
 
 		g_assert_cmpstr(address->text, ==, CASES[i].expected);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/address/good", test_good);
-	g_test_add_func("/address/bad", test_bad);
-	g_test_add_func("/address/peer", test_peer);
-	g_test_add_func("/address/everywhere", test_everywhere);
-	g_test_add_func("/address/admin-port", test_admin_port);
-	g_test_add_func("/address/copy", test_copy);
-	g_test_add_func("/address/copy-local", test_copy_local);
-	g_test_add_func("/address/long-host", test_long_host);
-	g_test_add_func("/address/local", test_local);
-	g_test_add_func("/address/bad-local", test_bad_local);
-	g_test_add_func("/address/long-local", test_long_local);
-	g_test_add_func("/address/not-local", test_not_local);
-	return g_test_run();
 }

@@ -8,6 +8,7 @@
 #include "common/allow-list.h"
 #include "tests/unit/common/certificate.h"
 #include "tests/unit/common/tls-line.h"
+#include "tests/unit/unit-test.h"
 
 static AllowList *list_new(const char *text)
 {
@@ -18,7 +19,7 @@ static AllowList *list_new(const char *text)
 	return list;
 }
 
-static void test_text(void)
+TEST("/allow-list/text", test_text)
 {
 	static const struct {
 		const char *text;
@@ -44,7 +45,7 @@ static void test_text(void)
 	}
 }
 
-static void test_refused(void)
+TEST("/allow-list/refused", test_refused)
 {
 	/* a list, and the entry of it that is told of */
 	static const char *const CASES[][2] = {
@@ -134,7 +135,7 @@ static int accepted_from(const char *from, gboolean takes_both)
 	return accepted;
 }
 
-static void test_addresses(void)
+TEST("/allow-list/addresses", test_addresses)
 {
 	static const struct {
 		const char *list;
@@ -184,7 +185,7 @@ static void test_addresses(void)
 }
 
 /* An address of which nothing is known is on no list. */
-static void test_unknown_addresses(void)
+TEST("/allow-list/unknown-addresses", test_unknown_addresses)
 {
 	g_autoptr(AllowList) all = list_new("0.0.0.0/0,::/0");
 	int fds[2];
@@ -196,7 +197,7 @@ static void test_unknown_addresses(void)
 	g_assert_false(allow_list_admits(all, -1, NULL));
 }
 
-static void test_everybody(void)
+TEST("/allow-list/everybody", test_everybody)
 {
 	g_assert_null(allow_list_ref(NULL));
 	g_assert_true(allow_list_admits(NULL, -1, NULL));
@@ -204,7 +205,7 @@ static void test_everybody(void)
 	allow_list_unref(NULL);
 }
 
-static void test_certificates(void)
+TEST("/allow-list/certificates", test_certificates)
 {
 	static const struct {
 		const char *list;
@@ -237,7 +238,7 @@ static void test_certificates(void)
 }
 
 /* Of two that hold it, the other may go on. */
-static void test_references(void)
+TEST("/allow-list/references", test_references)
 {
 	AllowList *list = list_new("127.0.0.1");
 
@@ -245,17 +246,4 @@ static void test_references(void)
 	allow_list_unref(list);
 	g_assert_cmpstr(allow_list_text(list), ==, "127.0.0.1");
 	allow_list_unref(list);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/allow-list/text", test_text);
-	g_test_add_func("/allow-list/refused", test_refused);
-	g_test_add_func("/allow-list/addresses", test_addresses);
-	g_test_add_func("/allow-list/unknown-addresses", test_unknown_addresses);
-	g_test_add_func("/allow-list/everybody", test_everybody);
-	g_test_add_func("/allow-list/certificates", test_certificates);
-	g_test_add_func("/allow-list/references", test_references);
-	return g_test_run();
 }

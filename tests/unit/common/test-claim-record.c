@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/zookeeper/claim-record.h"
+#include "tests/unit/unit-test.h"
 
 #include <string.h>
 
@@ -9,7 +10,7 @@
 #define SERVER     "{\"kind\":\"server\","
 #define CLAIM      SERVER "\"host\":\"::1\",\"port\":7609," CLAIM_REST
 
-static void test_good(void)
+TEST("/claim-record/good", test_good)
 {
 	static const struct {
 		const char *text;
@@ -43,7 +44,7 @@ static void test_good(void)
 }
 
 /* It has no port, and nobody can call it. */
-static void test_embedded(void)
+TEST("/claim-record/embedded", test_embedded)
 {
 	static const char TEXT[] =
 		"{\"kind\":\"embedded\",\"program\":\"shop\",\"host\":\"a.example\"," CLAIM_REST
@@ -62,7 +63,7 @@ static void test_embedded(void)
 	g_assert_cmpstr(written, ==, TEXT);
 }
 
-static void test_holds(void)
+TEST("/claim-record/holds", test_holds)
 {
 	static const struct {
 		gint claimed;
@@ -86,7 +87,7 @@ static void test_holds(void)
 }
 
 /* A server of a later version says more, perhaps of kinds that are not known here. */
-static void test_may_say_more(void)
+TEST("/claim-record/may-say-more", test_may_say_more)
 {
 	static const char TEXT[] = CLAIM ",\"zone\":{\"a\":[1.5,null]},\"worker_id\":3}";
 	g_auto(ClaimRecord) record = {0};
@@ -95,7 +96,7 @@ static void test_may_say_more(void)
 	g_assert_cmpint(record.worker_id, ==, 3);
 }
 
-static void test_bad(void)
+TEST("/claim-record/bad", test_bad)
 {
 	static const struct {
 		const char *text;
@@ -160,7 +161,7 @@ static void test_bad(void)
 }
 
 /* A claim says how long it outlives its server. */
-static void test_session_timeout(void)
+TEST("/claim-record/session-timeout", test_session_timeout)
 {
 	static const struct {
 		const char *more;
@@ -193,16 +194,4 @@ static void test_session_timeout(void)
 		written = claim_record_to_json(&record);
 		g_assert_cmpstr(written, ==, text);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/claim-record/good", test_good);
-	g_test_add_func("/claim-record/may-say-more", test_may_say_more);
-	g_test_add_func("/claim-record/embedded", test_embedded);
-	g_test_add_func("/claim-record/holds", test_holds);
-	g_test_add_func("/claim-record/bad", test_bad);
-	g_test_add_func("/claim-record/session-timeout", test_session_timeout);
-	return g_test_run();
 }

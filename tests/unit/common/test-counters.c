@@ -2,8 +2,9 @@
 #include <string.h>
 
 #include "common/counters.h"
+#include "tests/unit/unit-test.h"
 
-static void test_sum(void)
+TEST("/counters/sum", test_sum)
 {
 	g_autoptr(CounterSet) set = counter_set_new();
 	Counters *one = counter_set_add(set);
@@ -17,7 +18,7 @@ static void test_sum(void)
 	g_assert_cmpuint(counter_set_sum(set, COUNTER_WAITS), ==, 1);
 }
 
-static void test_methods(void)
+TEST("/counters/methods", test_methods)
 {
 	for (CounterMethod method = 0; method < N_COUNTER_METHODS; method++)
 		g_assert_cmpint(counter_method_of(counter_method_name(method)), ==, method);
@@ -26,7 +27,7 @@ static void test_methods(void)
 }
 
 /* Each duration is counted where the first bound is that is not below it. */
-static void test_durations(void)
+TEST("/counters/durations", test_durations)
 {
 	static const struct {
 		gint64 us;
@@ -57,7 +58,7 @@ static void test_durations(void)
 }
 
 /* The manual has an entry for each counter, in their order, and for nothing else. */
-static void test_manual(void)
+TEST("/counters/manual", test_manual)
 {
 	g_autofree char *path =
 		g_test_build_filename(G_TEST_DIST, "docs", "man", "snowflaked.8", NULL);
@@ -74,14 +75,4 @@ static void test_manual(void)
 		g_test_message("%s", begin);
 		g_assert_true(g_str_has_prefix(entries[counter + 1], begin));
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/counters/sum", test_sum);
-	g_test_add_func("/counters/methods", test_methods);
-	g_test_add_func("/counters/durations", test_durations);
-	g_test_add_func("/counters/manual", test_manual);
-	return g_test_run();
 }

@@ -10,6 +10,10 @@
 #include "common/local-socket.h"
 #include "common/socket-name.h"
 
+#define UNIT_TEST_SET_UP    set_up_all
+#define UNIT_TEST_TEAR_DOWN tear_down_all
+#include "tests/unit/unit-test.h"
+
 static char *directory;
 
 static char *in_directory(const char *name)
@@ -45,7 +49,7 @@ static void assert_name(int fd, const char *expected)
 }
 
 /* What the kernel says of a socket that was bound to it is the address again. */
-static void test_names(void)
+TEST("/local-socket/names", test_names)
 {
 	g_autofree char *long_path =
 		g_strnfill(ADDRESS_MAX_PATH_BYTES - strlen(directory) - 1, 'x');
@@ -64,7 +68,7 @@ static void test_names(void)
 }
 
 /* Of sockets that others have bound. */
-static void test_strange_names(void)
+TEST("/local-socket/strange-names", test_strange_names)
 {
 	static const struct {
 		const char *bytes;
@@ -93,7 +97,7 @@ static void test_strange_names(void)
 	}
 }
 
-static void test_connect(void)
+TEST("/local-socket/connect", test_connect)
 {
 	char *const paths[] = {in_directory("connected"), abstract_name(FALSE)};
 
@@ -124,7 +128,7 @@ static void assert_fails(const char *path, int expected)
 	g_assert_cmpint(errno, ==, expected);
 }
 
-static void test_nobody(void)
+TEST("/local-socket/nobody", test_nobody)
 {
 	g_autofree char *missing = in_directory("missing/ids");
 	g_autofree char *stale = in_directory("stale");
@@ -140,7 +144,7 @@ static void test_nobody(void)
 }
 
 /* Whoever comes when as many wait as may waits for room, no longer than told. */
-static void test_crowd(void)
+TEST("/local-socket/crowd", test_crowd)
 {
 	g_autofree char *path = in_directory("crowd");
 	int listener = listen_at(path, 0);
@@ -158,7 +162,7 @@ static void test_crowd(void)
 	close(listener);
 }
 
-static void test_peer_of_others(void)
+TEST("/local-socket/peer-of-others", test_peer_of_others)
 {
 	struct ucred peer;
 	int fds[2];
@@ -186,20 +190,13 @@ static void remove_all(void)
 	g_rmdir(directory);
 }
 
-int main(int argc, char **argv)
+static void set_up_all(void)
 {
-	int status;
-
-	g_test_init(&argc, &argv, NULL);
 	directory = g_dir_make_tmp("snowflake-test-XXXXXX", NULL);
-	g_test_add_func("/local-socket/names", test_names);
-	g_test_add_func("/local-socket/strange-names", test_strange_names);
-	g_test_add_func("/local-socket/connect", test_connect);
-	g_test_add_func("/local-socket/nobody", test_nobody);
-	g_test_add_func("/local-socket/crowd", test_crowd);
-	g_test_add_func("/local-socket/peer-of-others", test_peer_of_others);
-	status = g_test_run();
+}
+
+static void tear_down_all(void)
+{
 	remove_all();
 	g_free(directory);
-	return status;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/log-line.h"
+#include "tests/unit/unit-test.h"
 
 #include <json-glib/json-glib.h>
 #include <string.h>
@@ -34,7 +35,7 @@ static char *json_of(const LogField *fields, gsize room)
 	return g_string_free(out, FALSE);
 }
 
-static void test_logfmt(void)
+TEST("/log-line/logfmt", test_logfmt)
 {
 	static const struct {
 		const char *text;
@@ -84,7 +85,7 @@ static const char *const HOSTILE[] = {
 	"</script>%s%n",
 };
 
-static void test_json(void)
+TEST("/log-line/json", test_json)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(HOSTILE); i++) {
 		g_autofree char *line = json_of(
@@ -109,7 +110,7 @@ static void test_json(void)
 }
 
 /* However long the texts, and however much each of their bytes takes, a line fits and is whole. */
-static void test_room(void)
+TEST("/log-line/room", test_room)
 {
 	static const char *const UNITS[] = {"x", "\x01", "\"", "\xc3\xb6", "\xff", "\x80"};
 
@@ -142,7 +143,7 @@ static void test_room(void)
 }
 
 /* As other programs make them: uuid.uuid5(uuid.UUID(LOG_LINE_NAMESPACE), "starting") in Python. */
-static void test_message_id(void)
+TEST("/log-line/message-id", test_message_id)
 {
 	static const struct {
 		const char *event;
@@ -179,7 +180,7 @@ static char *datagram_value(const GString *datagram, const char *key)
 	return NULL;
 }
 
-static void test_datagram(void)
+TEST("/log-line/datagram", test_datagram)
 {
 	static const struct {
 		const char *key;
@@ -203,15 +204,4 @@ static void test_datagram(void)
 
 		g_assert_cmpstr(value, ==, CASES[i].value);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/log-line/logfmt", test_logfmt);
-	g_test_add_func("/log-line/json", test_json);
-	g_test_add_func("/log-line/room", test_room);
-	g_test_add_func("/log-line/message-id", test_message_id);
-	g_test_add_func("/log-line/datagram", test_datagram);
-	return g_test_run();
 }

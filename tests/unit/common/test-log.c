@@ -9,7 +9,10 @@
 #include <unistd.h>
 
 #include "common/log-line.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
+
+#define UNIT_TEST_SET_UP set_up_all
+#include "tests/unit/unit-test.h"
 
 #define TIME       "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z "
 #define N_THREADS  8
@@ -69,7 +72,7 @@ static void assert_matches(const char *line, const char *pattern)
 	g_assert_true(g_regex_match_simple(whole, line, G_REGEX_DOLLAR_ENDONLY, 0));
 }
 
-static void test_line(void)
+TEST("/log/line", test_line)
 {
 	g_auto(GStrv) lines = NULL;
 
@@ -84,7 +87,7 @@ static void test_line(void)
 	assert_matches(lines[2], TIME "error event=failed error=\"disk full\"");
 }
 
-static void test_level(void)
+TEST("/log/level", test_level)
 {
 	static const struct {
 		LogLevel level;
@@ -132,7 +135,7 @@ static void log_each_event(void)
 }
 
 /* Each event has a name of its own, fit for a value without quotes. */
-static void test_events(void)
+TEST("/log/events", test_events)
 {
 	g_autoptr(GHashTable) names = g_hash_table_new(g_str_hash, g_str_equal);
 
@@ -146,7 +149,7 @@ static void test_events(void)
  * logged before. */
 static char *second_line(LogEvent event, guint *out_before)
 {
-	gint64 limit_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 limit_us = g_get_monotonic_time() + HANG_GUARD_US;
 	g_auto(GStrv) lines = NULL;
 	guint n = 0;
 
@@ -161,7 +164,7 @@ static char *second_line(LogEvent event, guint *out_before)
 	return g_strdup(lines[1]);
 }
 
-static void test_repeats(void)
+TEST("/log/repeats", test_repeats)
 {
 	static const LogEvent LIMITED[] = {LOG_CONNECTION_CLOSED, LOG_ACCEPT_FAILED};
 
@@ -184,9 +187,9 @@ static void test_repeats(void)
 
 /* The last repeats are told of when their time is over, though nothing more is logged; and nothing
  * is told twice. */
-static void test_repeats_end(void)
+TEST("/log/repeats-end", test_repeats_end)
 {
-	gint64 limit_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 limit_us = g_get_monotonic_time() + HANG_GUARD_US;
 	gint64 last_us;
 	g_auto(GStrv) lines = NULL;
 
@@ -212,7 +215,7 @@ static void test_repeats_end(void)
 }
 
 /* Nor does the end of the server lose them. The limit of this one is a minute. */
-static void test_tell_suppressed(void)
+TEST("/log/tell-suppressed", test_tell_suppressed)
 {
 	g_auto(GStrv) lines = NULL;
 
@@ -226,7 +229,7 @@ static void test_tell_suppressed(void)
 	assert_matches(lines[1], TIME "error event=zookeeper-refused suppressed=2");
 }
 
-static void test_json(void)
+TEST("/log/json", test_json)
 {
 	g_auto(GStrv) lines = NULL;
 
@@ -241,7 +244,7 @@ static void test_json(void)
 		       "\"from\":\"a \\\\\"b\\\\\"\\\\n\",\"n\":-7\\}");
 }
 
-static void test_no_limit(void)
+TEST("/log/no-limit", test_no_limit)
 {
 	g_auto(GStrv) lines = NULL;
 
@@ -253,7 +256,7 @@ static void test_no_limit(void)
 	g_assert_true(g_str_has_suffix(lines[99], "event=worker-waiting a=99"));
 }
 
-static void test_journal(void)
+TEST("/log/journal", test_journal)
 {
 	static const struct {
 		LogEvent event;
@@ -281,7 +284,7 @@ static void test_journal(void)
 		g_assert_cmpstr(lines[i], ==, CASES[i].line);
 }
 
-static void test_another_journal(void)
+TEST("/log/another-journal", test_another_journal)
 {
 	static const char *const OTHERS[] = {"", "1:2", "x", "8:999999999999"};
 
@@ -298,7 +301,7 @@ static void test_another_journal(void)
 }
 
 /* A line that cannot be written is lost, but counted. */
-static void test_write_fails(void)
+TEST("/log/write-fails", test_write_fails)
 {
 	g_auto(GStrv) lines = NULL;
 	guint64 lost_before = log_lost_lines();
@@ -316,7 +319,7 @@ static void test_write_fails(void)
 	g_assert_cmpuint(log_lost_lines() - lost_before, ==, 2);
 }
 
-static void test_broken_pipe(void)
+TEST("/log/broken-pipe", test_broken_pipe)
 {
 	int fds[2];
 
@@ -329,7 +332,7 @@ static void test_broken_pipe(void)
 }
 
 /* Nobody reads: the test would hang if logging blocked. */
-static void test_full_pipe(void)
+TEST("/log/full-pipe", test_full_pipe)
 {
 	g_autofree char *text = g_strnfill(PIPE_BYTES / 2, 'x');
 	char buffer[PIPE_BYTES];
@@ -356,7 +359,7 @@ static void test_full_pipe(void)
 	g_assert_nonnull(strstr(buffer, "event=worker-waiting a=1 lost_lines=9\n"));
 }
 
-static void test_long_line(void)
+TEST("/log/long-line", test_long_line)
 {
 	g_autofree char *text = g_strnfill(10 * PIPE_BYTES, 'x');
 	g_auto(GStrv) lines = NULL;
@@ -379,7 +382,7 @@ static void *log_many(void *thread)
 	return NULL;
 }
 
-static void test_threads(void)
+TEST("/log/threads", test_threads)
 {
 	g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
 	pthread_t threads[N_THREADS];
@@ -402,7 +405,7 @@ static void test_threads(void)
 }
 
 /* The manual has an entry for each event, with its level, and for nothing else. */
-static void test_manual(void)
+TEST("/log/manual", test_manual)
 {
 	g_autofree char *path =
 		g_test_build_filename(G_TEST_DIST, "docs", "man", "snowflaked.8", NULL);
@@ -427,7 +430,7 @@ static void test_manual(void)
 }
 
 /* ... and the ID of each, in its table; which is printed as it should be. */
-static void test_manual_ids(void)
+TEST("/log/manual-ids", test_manual_ids)
 {
 	g_autofree char *path =
 		g_test_build_filename(G_TEST_DIST, "docs", "man", "snowflaked.8", NULL);
@@ -453,27 +456,8 @@ static void test_manual_ids(void)
 	g_assert_nonnull(strstr(found, table->str));
 }
 
-int main(int argc, char **argv)
+static void set_up_all(void)
 {
-	g_test_init(&argc, &argv, NULL);
 	g_unsetenv("JOURNAL_STREAM");
 	log_each_event();
-	g_test_add_func("/log/line", test_line);
-	g_test_add_func("/log/level", test_level);
-	g_test_add_func("/log/events", test_events);
-	g_test_add_func("/log/repeats", test_repeats);
-	g_test_add_func("/log/repeats-end", test_repeats_end);
-	g_test_add_func("/log/tell-suppressed", test_tell_suppressed);
-	g_test_add_func("/log/json", test_json);
-	g_test_add_func("/log/no-limit", test_no_limit);
-	g_test_add_func("/log/journal", test_journal);
-	g_test_add_func("/log/another-journal", test_another_journal);
-	g_test_add_func("/log/write-fails", test_write_fails);
-	g_test_add_func("/log/broken-pipe", test_broken_pipe);
-	g_test_add_func("/log/full-pipe", test_full_pipe);
-	g_test_add_func("/log/long-line", test_long_line);
-	g_test_add_func("/log/threads", test_threads);
-	g_test_add_func("/log/manual", test_manual);
-	g_test_add_func("/log/manual-ids", test_manual_ids);
-	return g_test_run();
 }

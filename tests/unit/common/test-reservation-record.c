@@ -2,10 +2,11 @@
 #include <string.h>
 
 #include "common/reservation-record.h"
+#include "tests/unit/unit-test.h"
 
 #define NONCE "f81d4fae-7dec-41d0-a765-00a0c91e6bf6"
 
-static void test_good(void)
+TEST("/reservation-record/good", test_good)
 {
 	static const struct {
 		const char *text;
@@ -37,7 +38,7 @@ static void test_good(void)
 	}
 }
 
-static void test_bad(void)
+TEST("/reservation-record/bad", test_bad)
 {
 	static const struct {
 		const char *text;
@@ -99,44 +100,8 @@ static void test_bad(void)
 		&(ReservationRecord){0}, NULL));
 }
 
-/* What parses after bytes of it were changed is written and read back as the same. */
-static void test_changed_bytes(void)
-{
-	static const char GOOD[] = "{\"reserved_until_tick\":506369973996,\"owner\":\"" NONCE
-				   "\",\"address\":\"\xc3\xa9:[1]\"}";
-	static const char BYTES[] = "{}[]:,\"\\/0123456789-+.eEu \n\x80\xc3";
-	g_autoptr(GRand) random = g_rand_new_with_seed(7);
-	guint parsed = 0;
-
-	for (int round = 0; round < 50000; round++) {
-		gsize length = (gsize)g_rand_int_range(random, 1, sizeof(GOOD) + 1);
-		/* of its own size, so that a sanitizer sees what is read after it */
-		g_autofree char *text = g_memdup2(GOOD, round % 2 == 0 ? sizeof(GOOD) - 1 : length);
-		g_auto(ReservationRecord) record = {0};
-
-		if (round % 2 == 0)
-			length = sizeof(GOOD) - 1;
-		for (int edits = g_rand_int_range(random, 1, 3); edits > 0; edits--)
-			text[g_rand_int_range(random, 0, (gint32)length)] =
-				BYTES[g_rand_int_range(random, 0, sizeof(BYTES))];
-		if (!reservation_record_from_json(text, length, &record, NULL))
-			continue;
-		parsed++;
-		g_assert_cmpint(record.end_tick, >=, 0);
-
-		g_autofree char *written = reservation_record_to_json(&record);
-		g_auto(ReservationRecord) again = {0};
-
-		g_assert_true(reservation_record_from_json(written, strlen(written), &again, NULL));
-		g_assert_cmpint(again.end_tick, ==, record.end_tick);
-		g_assert_cmpstr(again.owner, ==, record.owner);
-		g_assert_cmpstr(again.address, ==, record.address);
-	}
-	g_assert_cmpuint(parsed, >, 1000);
-}
-
 /* json-glib recurses once for each: a record has no room for as many as it takes. */
-static void test_nested(void)
+TEST("/reservation-record/nested", test_nested)
 {
 	static const gsize DEPTHS[] = {4000, 4097, 100000};
 
@@ -146,14 +111,4 @@ static void test_nested(void)
 
 		g_assert_false(reservation_record_from_json(text, DEPTHS[i], &record, NULL));
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/reservation-record/good", test_good);
-	g_test_add_func("/reservation-record/bad", test_bad);
-	g_test_add_func("/reservation-record/changed-bytes", test_changed_bytes);
-	g_test_add_func("/reservation-record/nested", test_nested);
-	return g_test_run();
 }

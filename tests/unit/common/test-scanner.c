@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "common/thrift/scanner.h"
+#include "tests/unit/unit-test.h"
 
 #define MAX_DEPTH  4
 #define MAX_LENGTH 200
@@ -139,7 +140,7 @@ static void check(const Case *expected, Scanner *scanner, ScanStatus status)
 		g_assert_cmpuint(scanner_header(scanner)->length, ==, expected->length);
 }
 
-static void test_whole(void)
+TEST("/scanner/whole", test_whole)
 {
 	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, SCANNER_MAX_VALUES);
 
@@ -152,7 +153,7 @@ static void test_whole(void)
 }
 
 /* The same, a byte at a time: it needs more until the last byte, or knows better earlier. */
-static void test_byte_by_byte(void)
+TEST("/scanner/byte-by-byte", test_byte_by_byte)
 {
 	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, SCANNER_MAX_VALUES);
 
@@ -172,7 +173,7 @@ static void test_byte_by_byte(void)
 }
 
 /* What lies behind the message is not looked at. */
-static void test_length(void)
+TEST("/scanner/length", test_length)
 {
 	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, SCANNER_MAX_VALUES);
 	static const char TWO[] = STRICT "\0" COMPACT "\0";
@@ -188,7 +189,7 @@ static void test_length(void)
 	g_assert_cmpuint(scanner_header(scanner)->length, ==, sizeof TWO - 1 - first);
 }
 
-static void test_header(void)
+TEST("/scanner/header", test_header)
 {
 	static const struct {
 		const char *bytes;
@@ -217,7 +218,7 @@ static void test_header(void)
 }
 
 /* The first string in a field 1, wherever it is. */
-static void test_text(void)
+TEST("/scanner/text", test_text)
 {
 	static const struct {
 		const char *bytes;
@@ -250,7 +251,7 @@ static void test_text(void)
 }
 
 /* A message that announces just what the limit allows, and one that announces a byte more. */
-static void test_limit(void)
+TEST("/scanner/limit", test_limit)
 {
 	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, SCANNER_MAX_VALUES);
 	g_autoptr(GByteArray) message = g_byte_array_new();
@@ -284,7 +285,7 @@ static GByteArray *message_of(guint items, guint values)
 }
 
 /* As many values as a message may hold, however they nest, and one more. */
-static void test_values(void)
+TEST("/scanner/values", test_values)
 {
 	static const struct {
 		guint items, values;
@@ -303,17 +304,4 @@ static void test_values(void)
 				SCAN_BAD_ARGUMENTS);
 		g_assert_nonnull(strstr(scanner_reason(scanner), "values"));
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/scanner/whole", test_whole);
-	g_test_add_func("/scanner/byte-by-byte", test_byte_by_byte);
-	g_test_add_func("/scanner/length", test_length);
-	g_test_add_func("/scanner/header", test_header);
-	g_test_add_func("/scanner/text", test_text);
-	g_test_add_func("/scanner/limit", test_limit);
-	g_test_add_func("/scanner/values", test_values);
-	return g_test_run();
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "common/self-connection.h"
+#include "tests/unit/unit-test.h"
 
 typedef union {
 	struct sockaddr any;
@@ -58,32 +59,23 @@ static void assert_other(sa_family_t family)
 	close(listener);
 }
 
-static void test_self(void)
+TEST("/self-connection/self", test_self)
 {
 	assert_self(AF_INET);
 	assert_self(AF_INET6);
 }
 
-static void test_other(void)
+TEST("/self-connection/other", test_other)
 {
 	assert_other(AF_INET);
 	assert_other(AF_INET6);
 }
 
-static void test_none(void)
+TEST("/self-connection/none", test_none)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	g_assert_false(self_connection_is_one(fd));
 	close(fd);
 	g_assert_false(self_connection_is_one(-1));
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/self-connection/self", test_self);
-	g_test_add_func("/self-connection/other", test_other);
-	g_test_add_func("/self-connection/none", test_none);
-	return g_test_run();
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/strict-json.h"
+#include "tests/unit/unit-test.h"
 
 /* Not JSON, or not as it is written here. Most of these json-glib by itself takes. */
 static const char *const BAD[] = {
@@ -87,7 +88,7 @@ static JsonObject *parse(const char *text, gsize length, GError **error)
 	return strict_json_parse_object(copy, length, error);
 }
 
-static void test_bad(void)
+TEST("/strict-json/bad", test_bad)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(BAD); i++) {
 		g_autofree char *shown = g_strescape(BAD[i], NULL);
@@ -101,7 +102,7 @@ static void test_bad(void)
 }
 
 /* A damaged record may be read each second, for months. */
-static void test_bad_ones_leave_nothing(void)
+TEST("/strict-json/bad-ones-leave-nothing", test_bad_ones_leave_nothing)
 {
 	size_t before = mallinfo2().uordblks;
 
@@ -111,7 +112,7 @@ static void test_bad_ones_leave_nothing(void)
 	g_assert_cmpuint(mallinfo2().uordblks, <, before + 64 * 1024);
 }
 
-static void test_good(void)
+TEST("/strict-json/good", test_good)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(GOOD); i++) {
 		g_autoptr(GError) error = NULL;
@@ -124,7 +125,7 @@ static void test_good(void)
 }
 
 /* Whatever a good text is cut to is none, and neither is one with a byte after it. */
-static void test_cut_and_lengthened(void)
+TEST("/strict-json/cut-and-lengthened", test_cut_and_lengthened)
 {
 	static const char TEXT[] = "{\"a\":[1,2.5,null,\"x\"],\"b\":{\"c\":-1}}";
 
@@ -140,7 +141,7 @@ static void test_cut_and_lengthened(void)
 	}
 }
 
-static void test_int(void)
+TEST("/strict-json/int", test_int)
 {
 	static const struct {
 		const char *text;
@@ -171,7 +172,7 @@ static void test_int(void)
 	}
 }
 
-static void test_string(void)
+TEST("/strict-json/string", test_string)
 {
 	static const char TEXT[] = "{\"a\":\"\xc3\xa9\",\"b\":5,\"c\":null}";
 	g_autoptr(JsonObject) object = parse(TEXT, strlen(TEXT), NULL);
@@ -189,7 +190,7 @@ static void test_string(void)
 }
 
 /* What is printed is read again, whatever is in its strings. */
-static void test_print(void)
+TEST("/strict-json/print", test_print)
 {
 	static const char *const STRINGS[] = {"", "a", "\"\\/\n\t\x01\x7f",
 					      "\xc3\xa9\xf0\x9f\x98\x80", "\\ud83d"};
@@ -211,17 +212,4 @@ static void test_print(void)
 		g_assert_true(strict_json_get_int(again, "b", G_MININT64, 0, &number, NULL));
 		g_assert_cmpint(number, ==, -999999999999999999);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/strict-json/bad", test_bad);
-	g_test_add_func("/strict-json/bad-ones-leave-nothing", test_bad_ones_leave_nothing);
-	g_test_add_func("/strict-json/good", test_good);
-	g_test_add_func("/strict-json/cut-and-lengthened", test_cut_and_lengthened);
-	g_test_add_func("/strict-json/int", test_int);
-	g_test_add_func("/strict-json/string", test_string);
-	g_test_add_func("/strict-json/print", test_print);
-	return g_test_run();
 }

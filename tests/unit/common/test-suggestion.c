@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/suggestion.h"
+#include "tests/unit/unit-test.h"
 
 static const struct {
 	const char *a;
@@ -42,7 +43,7 @@ static void check_distance(const char *a, const char *b, guint distance)
 	g_assert_true(suggestion_find(typed, (const char *[]){longer, name, NULL}) == longer);
 }
 
-static void test_distance(void)
+TEST("/suggestion/distance", test_distance)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(DISTANCES); i++) {
 		check_distance(DISTANCES[i].a, DISTANCES[i].b, DISTANCES[i].distance);
@@ -78,7 +79,7 @@ static const struct {
 	{TEN TEN TEN TEN TEN TEN "012345", NULL},
 };
 
-static void test_suggestion(void)
+TEST("/suggestion/find", test_suggestion)
 {
 	static const char *const names[] = {
 		"id", "ping", "pigs", "workers", TEN TEN TEN TEN TEN TEN "01234", NULL,
@@ -91,12 +92,4 @@ static void test_suggestion(void)
 				SUGGESTIONS[i].found);
 	}
 	g_assert_null(suggestion_find("ping", none));
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/suggestion/distance", test_distance);
-	g_test_add_func("/suggestion/find", test_suggestion);
-	return g_test_run();
 }

@@ -8,8 +8,9 @@
 #include "common/tls/client.h"
 #include "tests/unit/common/certificate.h"
 #include "tests/unit/common/tls-line.h"
+#include "tests/unit/unit-test.h"
 
-static void test_half_a_pair(void)
+TEST("/tls-client/half-a-pair", test_half_a_pair)
 {
 	const TlsNames CASES[] = {{.certificate = certificate_file()}, {.key = certificate_file()}};
 	static const TlsError WHICH[] = {TLS_ERROR_CERTIFICATE, TLS_ERROR_KEY};
@@ -25,7 +26,7 @@ static void test_half_a_pair(void)
 	}
 }
 
-static void test_missing(void)
+TEST("/tls-client/missing", test_missing)
 {
 	const TlsNames names = {.ca = "/nonexistent/ca.pem"};
 	g_autoptr(GError) error = NULL;
@@ -38,7 +39,7 @@ static void test_missing(void)
 	tls_client_unref(NULL);
 }
 
-static void test_names(void)
+TEST("/tls-client/names", test_names)
 {
 	char ca[] = "ca", certificate[] = "certificate", key[] = "key";
 	TlsNames copy = tls_names_copy(&(TlsNames){ca, certificate, key, TRUE});
@@ -66,7 +67,7 @@ static Line line_to_localhost(TlsContext *server, const TlsNames *names, const c
 	return line;
 }
 
-static void test_any_name(void)
+TEST("/tls-client/any-name", test_any_name)
 {
 	static const struct {
 		const char *host;
@@ -100,7 +101,7 @@ static void assert_described(const TlsStream *stream, int number)
 }
 
 /* With TLS, and without. */
-static void test_bytes(void)
+TEST("/tls-client/bytes", test_bytes)
 {
 	const char *file = certificate_file();
 	g_autoptr(TlsContext) server = tls_context_new_server(file, file, file, NULL);
@@ -130,15 +131,4 @@ static void test_bytes(void)
 		assert_described(stream, EPIPE);
 	}
 	assert_described(NULL, EPROTO);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/tls-client/half-a-pair", test_half_a_pair);
-	g_test_add_func("/tls-client/missing", test_missing);
-	g_test_add_func("/tls-client/names", test_names);
-	g_test_add_func("/tls-client/any-name", test_any_name);
-	g_test_add_func("/tls-client/bytes", test_bytes);
-	return g_test_run();
 }

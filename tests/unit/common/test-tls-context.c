@@ -7,6 +7,7 @@
 
 #include "common/tls/context.h"
 #include "tests/unit/common/certificate.h"
+#include "tests/unit/unit-test.h"
 
 #define DAY_MS (24 * 60 * 60 * G_GINT64_CONSTANT(1000))
 
@@ -50,7 +51,7 @@ static void assert_client_refused(const char *ca, const char *certificate, const
 }
 
 /* What is wrong with a file that is read as @what. */
-static void test_files(void)
+TEST("/tls-context/files", test_files)
 {
 	const char *empty = certificate_text_file("");
 	const char *text = certificate_text_file("no certificate\n");
@@ -81,7 +82,7 @@ static void test_files(void)
 		g_strdup_printf("cannot use the certificate %s: %s", broken, "wrong tag"));
 }
 
-static void test_authorities(void)
+TEST("/tls-context/authorities", test_authorities)
 {
 	const char *empty = certificate_text_file("");
 	const char *const FILES[] = {MISSING, FOLDER, empty, certificate_text_file("text\n")};
@@ -100,7 +101,7 @@ static void test_authorities(void)
 	}
 }
 
-static void test_pairs(void)
+TEST("/tls-context/pairs", test_pairs)
 {
 	const char *curve = certificate_file();
 	const char *other = certificate_new(&(CertificateWords){.name = "localhost"});
@@ -139,7 +140,7 @@ static const char *key_with_password(void)
 }
 
 /* Nobody is asked for one, on a terminal either. */
-static void test_password(void)
+TEST("/tls-context/password", test_password)
 {
 	const char *key = key_with_password();
 	const char *good = certificate_file();
@@ -152,7 +153,7 @@ static void test_password(void)
 }
 
 /* Nothing of a file that was refused troubles the next. */
-static void test_after_failures(void)
+TEST("/tls-context/after-failures", test_after_failures)
 {
 	const char *good = certificate_file();
 
@@ -168,7 +169,7 @@ static void test_after_failures(void)
 	}
 }
 
-static void test_expiry(void)
+TEST("/tls-context/expiry", test_expiry)
 {
 	const char *fresh = certificate_file();
 	const char *old =
@@ -188,7 +189,7 @@ static void test_expiry(void)
 }
 
 /* Whom the machine believes is nobody's file to read. */
-static void test_of_this_machine(void)
+TEST("/tls-context/of-this-machine", test_of_this_machine)
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(TlsContext) context = tls_context_new_client(NULL, NULL, NULL, &error);
@@ -197,7 +198,7 @@ static void test_of_this_machine(void)
 	g_assert_nonnull(context);
 }
 
-static void test_references(void)
+TEST("/tls-context/references", test_references)
 {
 	const char *file = certificate_file();
 	TlsContext *context = tls_context_new_server(file, file, NULL, NULL);
@@ -208,18 +209,4 @@ static void test_references(void)
 	tls_context_unref(context);
 	g_assert_cmpint(tls_context_expires_ms(context), <, G_MAXINT64);
 	tls_context_unref(context);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/tls-context/files", test_files);
-	g_test_add_func("/tls-context/authorities", test_authorities);
-	g_test_add_func("/tls-context/pairs", test_pairs);
-	g_test_add_func("/tls-context/password", test_password);
-	g_test_add_func("/tls-context/after-failures", test_after_failures);
-	g_test_add_func("/tls-context/expiry", test_expiry);
-	g_test_add_func("/tls-context/of-this-machine", test_of_this_machine);
-	g_test_add_func("/tls-context/references", test_references);
-	return g_test_run();
 }

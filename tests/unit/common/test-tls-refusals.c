@@ -11,6 +11,7 @@
 
 #include "tests/unit/common/certificate.h"
 #include "tests/unit/common/tls-line.h"
+#include "tests/unit/unit-test.h"
 
 #define MOST_ROUNDS   16 /* of a handshake, each way */
 #define MOST_NEW_KEYS 16 /* that a server takes */
@@ -70,7 +71,7 @@ static void assert_refused(Line *line, LineEnd by, const char *words, const char
 	g_assert_cmpstr(failure_of(line, other, state.failures[other]), ==, heard);
 }
 
-static void test_servers_certificate(void)
+TEST("/tls-refusals/servers-certificate", test_servers_certificate)
 {
 	const char *ca = new_ca("a CA");
 	const char *self = certificate_file();
@@ -132,7 +133,7 @@ static void test_servers_certificate(void)
 	}
 }
 
-static void test_clients_certificate(void)
+TEST("/tls-refusals/clients-certificate", test_clients_certificate)
 {
 	const char *ca = new_ca("a CA");
 	const char *own = certificate_new(&(CertificateWords){.name = "ids.example", .issuer = ca});
@@ -162,7 +163,7 @@ static void test_clients_certificate(void)
 	}
 }
 
-static void test_clients_names(void)
+TEST("/tls-refusals/clients-names", test_clients_names)
 {
 	const char *ca = new_ca("a CA");
 	const char *own = certificate_new(&(CertificateWords){.name = "ids.example", .issuer = ca});
@@ -270,7 +271,7 @@ static int shake_with(Raw *raw, Line *line, LineEnd end)
 	return failure;
 }
 
-static void test_versions(void)
+TEST("/tls-refusals/versions", test_versions)
 {
 	static const struct {
 		int version;
@@ -307,7 +308,7 @@ static void test_versions(void)
 }
 
 /* Nothing is kept by which a later connection could do without certificates. */
-static void test_no_session_is_resumed(void)
+TEST("/tls-refusals/no-session-is-resumed", test_no_session_is_resumed)
 {
 	static const int VERSIONS[] = {TLS1_2_VERSION, TLS1_3_VERSION};
 	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
@@ -333,7 +334,7 @@ static void test_no_session_is_resumed(void)
 }
 
 /* Another handshake within a connection is refused, and takes nothing from what comes meanwhile. */
-static void test_no_renegotiation(void)
+TEST("/tls-refusals/no-renegotiation", test_no_renegotiation)
 {
 	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
 	g_auto(Line) line = line_new(server, NULL, NULL);
@@ -389,7 +390,7 @@ static gsize fill(int fd)
 }
 
 /* They come with what is sent next, when the socket takes it. */
-static void test_new_keys(void)
+TEST("/tls-refusals/new-keys", test_new_keys)
 {
 	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
 	g_auto(Line) line = line_new(server, NULL, NULL);
@@ -412,7 +413,7 @@ static void test_new_keys(void)
 
 /* Who asks for them, says more, and takes nothing, would have the server wait to read until it has
  * written, while the socket is readable: it would look again and again. */
-static void test_new_keys_for_the_deaf(void)
+TEST("/tls-refusals/new-keys-for-the-deaf", test_new_keys_for_the_deaf)
 {
 	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
 	g_auto(Line) line = line_new(server, NULL, NULL);
@@ -434,7 +435,7 @@ static void test_new_keys_for_the_deaf(void)
 
 /* Each costs the server what many calls do. A few are taken, and what comes with the last of them;
  * behind the next one nothing is looked at any more. */
-static void test_new_keys_without_end(void)
+TEST("/tls-refusals/new-keys-without-end", test_new_keys_without_end)
 {
 	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
 	g_auto(Line) line = line_new(server, NULL, NULL);
@@ -459,7 +460,7 @@ static void test_new_keys_without_end(void)
 }
 
 /* A server takes a few records at once, however little they hold, and says that there are more. */
-static void test_tiny_records(void)
+TEST("/tls-refusals/tiny-records", test_tiny_records)
 {
 	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
 	g_auto(Line) line = line_new(server, NULL, NULL);
@@ -485,7 +486,7 @@ static void test_tiny_records(void)
 
 /* Part of one is known as such, at whichever byte it ends: before and after its header of 5, too.
  */
-static void test_part_of_a_record(void)
+TEST("/tls-refusals/part-of-a-record", test_part_of_a_record)
 {
 	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
 	g_auto(Line) line = line_new(server, NULL, NULL);
@@ -510,7 +511,7 @@ static void test_part_of_a_record(void)
 
 /* Who speaks something else is told that this is TLS, by an alert that needs no keys; a client
  * that has called something else says nothing to it. */
-static void test_not_tls(void)
+TEST("/tls-refusals/not-tls", test_not_tls)
 {
 	static const guint8 ALERT[] = {21, 3, 1, 0, 2, 2, 70};
 	static const struct {
@@ -548,7 +549,7 @@ static void test_not_tls(void)
 }
 
 /* A name that cannot be asked for; and an address with a zone, which is of this machine alone. */
-static void test_impossible_name(void)
+TEST("/tls-refusals/impossible-name", test_impossible_name)
 {
 	g_autoptr(TlsContext) with_zone = client_new(certificate_file(), NULL);
 	g_autoptr(TlsStream) zoned = tls_stream_new_client(with_zone, -1, "fe80::1%eth0");
@@ -559,23 +560,4 @@ static void test_impossible_name(void)
 	g_assert_nonnull(zoned);
 	g_assert_null(tls_stream_new_client(client, -1, name));
 	g_assert_cmpint(errno, ==, EINVAL);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/tls-refusals/servers-certificate", test_servers_certificate);
-	g_test_add_func("/tls-refusals/clients-certificate", test_clients_certificate);
-	g_test_add_func("/tls-refusals/clients-names", test_clients_names);
-	g_test_add_func("/tls-refusals/versions", test_versions);
-	g_test_add_func("/tls-refusals/no-session-is-resumed", test_no_session_is_resumed);
-	g_test_add_func("/tls-refusals/no-renegotiation", test_no_renegotiation);
-	g_test_add_func("/tls-refusals/new-keys", test_new_keys);
-	g_test_add_func("/tls-refusals/new-keys-for-the-deaf", test_new_keys_for_the_deaf);
-	g_test_add_func("/tls-refusals/new-keys-without-end", test_new_keys_without_end);
-	g_test_add_func("/tls-refusals/tiny-records", test_tiny_records);
-	g_test_add_func("/tls-refusals/part-of-a-record", test_part_of_a_record);
-	g_test_add_func("/tls-refusals/not-tls", test_not_tls);
-	g_test_add_func("/tls-refusals/impossible-name", test_impossible_name);
-	return g_test_run();
 }

@@ -8,6 +8,10 @@
 #include "tests/unit/common/certificate.h"
 #include "tests/unit/common/tls-line.h"
 
+#define UNIT_TEST_SET_UP    set_up_all
+#define UNIT_TEST_TEAR_DOWN tear_down_all
+#include "tests/unit/unit-test.h"
+
 #define SOME_BYTES (20 * 1000) /* more than a record of TLS has, 16 KiB */
 #define MANY_BYTES (1024 * 1024)
 #define MAX_SENDS  1000
@@ -60,7 +64,7 @@ static void receive_on(TlsStream *stream, gsize most, GByteArray *received)
 	} while (n == (gssize)most);
 }
 
-static void test_byte_by_byte(void)
+TEST("/tls-stream/byte-by-byte", test_byte_by_byte)
 {
 	g_auto(Line) line = line_new(server, client, "localhost");
 	LineHandshake state = line_shake_hands(&line, 1);
@@ -101,7 +105,7 @@ static void narrow(const Line *line)
 }
 
 /* Sockets that have room for less than a record. */
-static void test_full(void)
+TEST("/tls-stream/full", test_full)
 {
 	g_auto(Line) line = line_new(server, client, "localhost");
 	g_autoptr(GByteArray) bytes = random_bytes(MANY_BYTES);
@@ -133,7 +137,7 @@ static const char *long_winded_certificate(void)
 }
 
 /* The handshake too goes on where the socket was full. */
-static void test_full_handshake(void)
+TEST("/tls-stream/full-handshake", test_full_handshake)
 {
 	const char *file = long_winded_certificate();
 	g_autoptr(TlsContext) own = tls_context_new_server(file, file, NULL, NULL);
@@ -186,7 +190,7 @@ static void assert_ended(Line *line, LineEnd end)
 }
 
 /* The end comes behind all bytes, and is of one direction: the other goes on to its own. */
-static void test_end(void)
+TEST("/tls-stream/end", test_end)
 {
 	for (LineEnd end = 0; end < N_LINE_ENDS; end++) {
 		g_auto(Line) line = line_new(server, client, "localhost");
@@ -208,7 +212,7 @@ static void test_end(void)
 }
 
 /* What one that was never open says is nothing. */
-static void test_close_before_the_handshake(void)
+TEST("/tls-stream/close-before-the-handshake", test_close_before_the_handshake)
 {
 	g_auto(Line) line = line_new(server, client, "localhost");
 	g_autoptr(GByteArray) said = NULL;
@@ -221,7 +225,7 @@ static void test_close_before_the_handshake(void)
 
 /* An end of file without a word: the same as a word, since messages have lengths; and what is left
  * of a record is nothing that was received. */
-static void test_cut(void)
+TEST("/tls-stream/cut", test_cut)
 {
 	g_auto(Line) line = line_new(server, client, "localhost");
 	g_autoptr(GByteArray) record = NULL;
@@ -238,7 +242,7 @@ static void test_cut(void)
 	g_assert_cmpint(tls_stream_receive(line.streams[LINE_SERVER], record->data, 1), ==, 0);
 }
 
-static void test_cut_in_the_handshake(void)
+TEST("/tls-stream/cut-in-the-handshake", test_cut_in_the_handshake)
 {
 	for (LineEnd end = 0; end < N_LINE_ENDS; end++) {
 		g_auto(Line) line = line_new(server, client, "localhost");
@@ -254,7 +258,7 @@ static void test_cut_in_the_handshake(void)
 
 /* A reset is told as what it is; bytes to a socket that is closed raise no signal, which would end
  * this test. */
-static void test_reset(void)
+TEST("/tls-stream/reset", test_reset)
 {
 	g_auto(Line) line = line_new(server, client, "localhost");
 	char text[16384] = "into the void";
@@ -297,7 +301,7 @@ static void assert_spoilt(Line *line)
 	g_assert_true(tls_stream_is_shaken(stream));
 }
 
-static void test_spoilt(void)
+TEST("/tls-stream/spoilt", test_spoilt)
 {
 	g_auto(Line) line = line_new(server, client, "localhost");
 	char byte;
@@ -314,7 +318,7 @@ static void test_spoilt(void)
 
 /* Good bytes before it, read at the same time, are received; and as the socket will tell of nothing
  * more, the stream says that there is more to hear. */
-static void test_spoilt_behind_good_ones(void)
+TEST("/tls-stream/spoilt-behind-good-ones", test_spoilt_behind_good_ones)
 {
 	g_auto(Line) line = line_new(server, client, "localhost");
 
@@ -327,25 +331,14 @@ static void test_spoilt_behind_good_ones(void)
 	assert_spoilt(&line);
 }
 
-int main(int argc, char **argv)
+static void set_up_all(void)
 {
-	int status;
-
-	g_test_init(&argc, &argv, NULL);
 	server = tls_context_new_server(certificate_file(), certificate_file(), NULL, NULL);
 	client = tls_context_new_client(certificate_file(), NULL, NULL, NULL);
-	g_test_add_func("/tls-stream/byte-by-byte", test_byte_by_byte);
-	g_test_add_func("/tls-stream/full", test_full);
-	g_test_add_func("/tls-stream/full-handshake", test_full_handshake);
-	g_test_add_func("/tls-stream/end", test_end);
-	g_test_add_func("/tls-stream/close-before-the-handshake", test_close_before_the_handshake);
-	g_test_add_func("/tls-stream/cut", test_cut);
-	g_test_add_func("/tls-stream/cut-in-the-handshake", test_cut_in_the_handshake);
-	g_test_add_func("/tls-stream/reset", test_reset);
-	g_test_add_func("/tls-stream/spoilt", test_spoilt);
-	g_test_add_func("/tls-stream/spoilt-behind-good-ones", test_spoilt_behind_good_ones);
-	status = g_test_run();
+}
+
+static void tear_down_all(void)
+{
 	tls_context_unref(server);
 	tls_context_unref(client);
-	return status;
 }

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/unit-test.h"
+
 #define BYTES 100000
 
 int __wrap_madvise(void *at, size_t length, int advice);
@@ -45,7 +47,7 @@ static void check_wiped(pid_t (*fork_)(void))
 	wiped_memory_free(memory, BYTES);
 }
 
-static void test_wiped(void)
+TEST("/wiped-memory/wiped", test_wiped)
 {
 	check_wiped(fork);
 	check_wiped(_Fork);
@@ -63,25 +65,16 @@ static void check_refused(int of, const char *why)
 	g_assert_nonnull(strstr(error->message, why));
 }
 
-static void test_refused(void)
+TEST("/wiped-memory/refused", test_refused)
 {
 	check_refused(OLD_LINUX, "MADV_WIPEONFORK: Invalid argument");
 	check_refused(EMULATOR, "no emulation of it, such as qemu-user");
 }
 
-static void test_no_memory(void)
+TEST("/wiped-memory/no-memory", test_no_memory)
 {
 	g_autoptr(GError) error = NULL;
 
 	g_assert_null(wiped_memory_new(G_MAXSIZE / 2, &error));
 	g_assert_error(error, G_FILE_ERROR, G_FILE_ERROR_NOMEM);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/wiped-memory/wiped", test_wiped);
-	g_test_add_func("/wiped-memory/refused", test_refused);
-	g_test_add_func("/wiped-memory/no-memory", test_no_memory);
-	return g_test_run();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/zookeeper/znode-acl.h"
+#include "tests/unit/unit-test.h"
 
 #define READ   1
 #define WRITE  2
@@ -8,7 +9,7 @@
 #define ADMIN  16
 #define ALL    31
 
-static void test_open(void)
+TEST("/znode-acl/open", test_open)
 {
 	static const struct {
 		const char *scheme;
@@ -29,7 +30,7 @@ static void test_open(void)
 }
 
 /* As ZooKeeper's own DigestAuthenticationProvider makes them. */
-static void test_identity(void)
+TEST("/znode-acl/identity", test_identity)
 {
 	static const struct {
 		const char *auth;
@@ -46,7 +47,7 @@ static void test_identity(void)
 	}
 }
 
-static void test_of(void)
+TEST("/znode-acl/of", test_of)
 {
 	static const struct {
 		const char *scheme;
@@ -66,13 +67,4 @@ static void test_of(void)
 						"ids:aGFzaA=="),
 				==, CASES[i].is_of);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/znode-acl/open", test_open);
-	g_test_add_func("/znode-acl/identity", test_identity);
-	g_test_add_func("/znode-acl/of", test_of);
-	return g_test_run();
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/zookeeper/znodes.h"
+#include "tests/unit/unit-test.h"
 
 #include <string.h>
 
 #define NONCE "f81d4fae-7dec-41d0-a765-00a0c91e6bf6"
 
-static void test_answers(void)
+TEST("/znodes/answers", test_answers)
 {
 	char *names[] = {(char *)"a", (char *)"b", NULL};
 
@@ -26,7 +27,7 @@ static void test_answers(void)
 	g_assert_false(znode_data_make_sense(G_MININT, NULL));
 }
 
-static void test_paths(void)
+TEST("/znodes/paths", test_paths)
 {
 	const struct {
 		char *path;
@@ -51,7 +52,7 @@ static void test_paths(void)
 }
 
 /* What has a path is in a list, and nothing else: what is not is left open to anyone. */
-static void test_lists(void)
+TEST("/znodes/lists", test_lists)
 {
 	const struct {
 		const char *const *names;
@@ -75,7 +76,7 @@ static void test_lists(void)
 	}
 }
 
-static void test_claim_names(void)
+TEST("/znodes/claim-names", test_claim_names)
 {
 	static const struct {
 		const char *name;
@@ -134,7 +135,7 @@ static void test_claim_names(void)
 	}
 }
 
-static void test_numbers(void)
+TEST("/znodes/numbers", test_numbers)
 {
 	static const struct {
 		const char *name;
@@ -174,7 +175,7 @@ static void test_numbers(void)
 	"{\"epoch_ms\":1288834974657,\"tick_ms\":1,\"time_bits\":41,\"datacenter_bits\":5,"        \
 	"\"worker_bits\":5,\"sequence_bits\":12"
 
-static void test_layout(void)
+TEST("/znodes/layout", test_layout)
 {
 	for (gsize i = 0; LAYOUT_PRESETS[i].name != NULL; i++) {
 		const Layout *layout = LAYOUT_PRESETS[i].layout;
@@ -192,7 +193,7 @@ static void test_layout(void)
 	}
 }
 
-static void test_bad_layouts(void)
+TEST("/znodes/layout/bad", test_bad_layouts)
 {
 	static const struct {
 		const char *text;
@@ -227,7 +228,7 @@ static void test_bad_layouts(void)
 
 #define LIMITS "{\"max_clock_skew_ms\":10000,\"reservation_ms\":600000"
 
-static void test_limits(void)
+TEST("/znodes/limits", test_limits)
 {
 	static const ZnodeLimits CASES[] = {{1, 1}, {10000, 600000}, {3600000, 86400000}};
 
@@ -245,7 +246,7 @@ static void test_limits(void)
 	}
 }
 
-static void test_bad_limits(void)
+TEST("/znodes/limits/bad", test_bad_limits)
 {
 	static const struct {
 		const char *text;
@@ -276,7 +277,7 @@ static void test_bad_limits(void)
 	}
 }
 
-static void test_floor(void)
+TEST("/znodes/floor", test_floor)
 {
 	const gint64 last = layout_max_tick(&LAYOUT_TWITTER);
 	const ZnodeFloor CASES[] = {
@@ -297,7 +298,7 @@ static void test_floor(void)
 	}
 }
 
-static void test_bad_floors(void)
+TEST("/znodes/floor/bad", test_bad_floors)
 {
 	static const struct {
 		const char *text;
@@ -330,21 +331,4 @@ static void test_bad_floors(void)
 		g_assert_cmpint(floor.tick, ==, 77);
 		g_assert_cmpint(floor.clock_tick, ==, 78);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/znodes/answers", test_answers);
-	g_test_add_func("/znodes/paths", test_paths);
-	g_test_add_func("/znodes/lists", test_lists);
-	g_test_add_func("/znodes/claim-names", test_claim_names);
-	g_test_add_func("/znodes/numbers", test_numbers);
-	g_test_add_func("/znodes/layout", test_layout);
-	g_test_add_func("/znodes/layout/bad", test_bad_layouts);
-	g_test_add_func("/znodes/limits", test_limits);
-	g_test_add_func("/znodes/limits/bad", test_bad_limits);
-	g_test_add_func("/znodes/floor", test_floor);
-	g_test_add_func("/znodes/floor/bad", test_bad_floors);
-	return g_test_run();
 }

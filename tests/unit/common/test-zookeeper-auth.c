@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/zookeeper/auth.h"
+#include "tests/unit/unit-test.h"
 
 #include <glib/gstdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static void test_text(void)
+TEST("/zookeeper-auth/text", test_text)
 {
 	g_autofree char *long_line = g_strnfill(1030, 'p');
 	const struct {
@@ -62,7 +63,7 @@ static void check_refused_auth(const char *path, const char *word)
 	g_assert_nonnull(strstr(error->message, word));
 }
 
-static void test_mode(void)
+TEST("/zookeeper-auth/mode", test_mode)
 {
 	const struct {
 		int mode;
@@ -93,12 +94,4 @@ static void test_mode(void)
 	g_remove(fifo);
 	g_remove(path);
 	g_rmdir(directory);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/zookeeper-auth/text", test_text);
-	g_test_add_func("/zookeeper-auth/mode", test_mode);
-	return g_test_run();
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/zookeeper/hosts.h"
 
+#include "tests/unit/unit-test.h"
 #include <string.h>
 
-static void test_good(void)
+TEST("/zookeeper-hosts/good", test_good)
 {
 	static const struct {
 		const char *text;
@@ -33,7 +34,7 @@ static void test_good(void)
 	}
 }
 
-static void test_bad(void)
+TEST("/zookeeper-hosts/bad", test_bad)
 {
 	static const struct {
 		const char *text;
@@ -85,7 +86,7 @@ static void test_bad(void)
 }
 
 #if ZOOKEEPER_SPEAKS_TLS
-static void test_tls(void)
+TEST("/zookeeper-hosts/tls", test_tls)
 {
 	static const TlsNames LACKING = {"ca.pem", "own.pem", NULL, FALSE};
 	static const TlsNames COMMA = {"ca.pem", "a,b.pem", "own.key", FALSE};
@@ -104,7 +105,7 @@ static void test_tls(void)
 }
 #endif
 
-static void test_without_tls(void)
+TEST("/zookeeper-hosts/without-tls", test_without_tls)
 {
 	static const TlsNames NONE = {NULL, NULL, NULL, FALSE};
 	g_autoptr(ZookeeperHosts) hosts = zookeeper_hosts_parse("a,b", NULL);
@@ -113,16 +114,4 @@ static void test_without_tls(void)
 	g_assert_false(hosts->is_tls);
 	g_assert_true(zookeeper_hosts_set_tls(hosts, &NONE, NULL));
 	g_assert_null(hosts->certificates);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/zookeeper-hosts/good", test_good);
-	g_test_add_func("/zookeeper-hosts/bad", test_bad);
-	g_test_add_func("/zookeeper-hosts/without-tls", test_without_tls);
-#if ZOOKEEPER_SPEAKS_TLS
-	g_test_add_func("/zookeeper-hosts/tls", test_tls);
-#endif
-	return g_test_run();
 }

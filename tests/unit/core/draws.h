@@ -34,13 +34,19 @@ static inline void draws_init(Draws *self, const Layout *layout, const Generator
 	self->lease = NULL;
 }
 
-/* Twitter's layout, datacenter 1, worker 2, every tick reserved that T0 and later may need. */
-static inline void draws_init_ready(Draws *self, gint64 max_ahead_ms)
+/* The same: ticks begin at 0, and a batch is as large as the layout allows. */
+static inline void draws_init_ahead(Draws *self, const Layout *layout, gint64 max_ahead_ms)
 {
 	const GeneratorPolicy policy = {
 		.max_ahead_ms = max_ahead_ms, .sequence_start_range = 1, .max_batch = G_MAXUINT};
 
-	draws_init(self, &LAYOUT_TWITTER, &policy);
+	draws_init(self, layout, &policy);
+}
+
+/* Twitter's layout, datacenter 1, worker 2, every tick reserved that T0 and later may need. */
+static inline void draws_init_ready(Draws *self, gint64 max_ahead_ms)
+{
+	draws_init_ahead(self, &LAYOUT_TWITTER, max_ahead_ms);
 	draws_publish(self, 2, T0_TICK - 1000, layout_max_tick(&LAYOUT_TWITTER));
 }
 

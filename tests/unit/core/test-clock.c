@@ -2,6 +2,7 @@
 #include "core/clock.h"
 
 #include "tests/unit/core/scripted-clock.h"
+#include "tests/unit/unit-test.h"
 
 #include <time.h>
 
@@ -13,7 +14,7 @@ static gint64 read_ns(clockid_t id)
 	return time.tv_sec * G_GINT64_CONSTANT(1000000000) + time.tv_nsec;
 }
 
-static void test_follows_the_system(void)
+TEST("/clock/follows-the-system", test_follows_the_system)
 {
 	SystemClock clock;
 
@@ -28,7 +29,7 @@ static void test_follows_the_system(void)
 	g_assert_cmpint(now_ns, <=, after_ns);
 }
 
-static void test_never_steps_by_itself(void)
+TEST("/clock/never-steps-by-itself", test_never_steps_by_itself)
 {
 	SystemClock clock;
 	gint64 last_ns;
@@ -43,7 +44,7 @@ static void test_never_steps_by_itself(void)
 	}
 }
 
-static void test_offset(void)
+TEST("/clock/offset", test_offset)
 {
 	SystemClock clock;
 
@@ -59,7 +60,7 @@ static void test_offset(void)
 	g_assert_cmpint(now_ns, <=, after_ns - 5);
 }
 
-static void test_measures_the_offset(void)
+TEST("/clock/measures-the-offset", test_measures_the_offset)
 {
 	gint64 boot_before_ns = read_ns(CLOCK_BOOTTIME);
 	gint64 real_ns = read_ns(CLOCK_REALTIME);
@@ -70,7 +71,7 @@ static void test_measures_the_offset(void)
 	g_assert_cmpint(offset_ns, <=, real_ns - boot_before_ns + CLOCK_NS_PER_MS);
 }
 
-static void test_milliseconds(void)
+TEST("/clock/milliseconds", test_milliseconds)
 {
 	ScriptedClock clock;
 
@@ -78,15 +79,4 @@ static void test_milliseconds(void)
 	clock.now_ns = 1700000000123999999;
 	g_assert_cmpint(clock_now_ns(&clock.clock), ==, 1700000000123999999);
 	g_assert_cmpint(clock_now_ms(&clock.clock), ==, 1700000000123);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/clock/follows-the-system", test_follows_the_system);
-	g_test_add_func("/clock/never-steps-by-itself", test_never_steps_by_itself);
-	g_test_add_func("/clock/offset", test_offset);
-	g_test_add_func("/clock/measures-the-offset", test_measures_the_offset);
-	g_test_add_func("/clock/milliseconds", test_milliseconds);
-	return g_test_run();
 }

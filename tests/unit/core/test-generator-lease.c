@@ -2,16 +2,15 @@
 #include "core/generator.h"
 
 #include "tests/unit/core/draws.h"
+#include "tests/unit/unit-test.h"
 
 #define TICK_SIZE 4096 /* IDs in a tick of Twitter's layout */
 
-static void test_no_lease(void)
+TEST("/generator-lease/no-lease", test_no_lease)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 1};
 	g_auto(Draws) draws;
 
-	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_init_ahead(&draws, &LAYOUT_TWITTER, 10);
 	g_assert_null(generator_lease(draws.generator));
 	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
 	draws_publish(&draws, 2, T0_TICK, T0_TICK);
@@ -19,7 +18,7 @@ static void test_no_lease(void)
 	draws_expect(&draws, T0_TICK, 0);
 }
 
-static void test_retired(void)
+TEST("/generator-lease/retired", test_retired)
 {
 	g_auto(Draws) draws;
 
@@ -36,13 +35,11 @@ static void test_retired(void)
 	g_assert_cmpint(lease_retire(draws.lease, &LAYOUT_TWITTER), ==, T0_TICK);
 }
 
-static void test_lease_end(void)
+TEST("/generator-lease/lease-end", test_lease_end)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 10000};
 	g_auto(Draws) draws;
 
-	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_init_ahead(&draws, &LAYOUT_TWITTER, 10);
 	draws_publish(&draws, 2, T0_TICK - 5, T0_TICK + 1);
 	draws_set_ms(&draws, 1);
 	draws_expect(&draws, T0_TICK + 1, 0);
@@ -60,13 +57,11 @@ static void test_lease_end(void)
 	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
 }
 
-static void test_batch_past_the_end(void)
+TEST("/generator-lease/batch-past-the-end", test_batch_past_the_end)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 10000};
 	g_auto(Draws) draws;
 
-	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_init_ahead(&draws, &LAYOUT_TWITTER, 10);
 	draws_publish(&draws, 2, T0_TICK, T0_TICK + 1);
 	draws_run(&draws, 100);
 	draws_expect_refusal(&draws, 2 * TICK_SIZE - 99, DRAW_UNRESERVED, 0, 0);
@@ -79,13 +74,11 @@ static void test_batch_past_the_end(void)
 	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
 }
 
-static void test_lease_begins_later(void)
+TEST("/generator-lease/lease-begins-later", test_lease_begins_later)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 10000};
 	g_auto(Draws) draws;
 
-	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_init_ahead(&draws, &LAYOUT_TWITTER, 10);
 	draws_publish(&draws, 2, T0_TICK + 30, T0_TICK + 40);
 	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 20 * MS, 0);
 	draws_expect_refusal(&draws, TICK_SIZE + 1, DRAW_UNRESERVED, 21 * MS, 0);
@@ -96,27 +89,23 @@ static void test_lease_begins_later(void)
 	draws_expect(&draws, T0_TICK + 30, 0);
 }
 
-static void test_nothing_reserved(void)
+TEST("/generator-lease/nothing-reserved", test_nothing_reserved)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 1};
 	g_auto(Draws) draws;
 
-	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_init_ahead(&draws, &LAYOUT_TWITTER, 10);
 	draws_publish(&draws, 2, T0_TICK, T0_TICK - 1);
 	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
 	lease_extend(draws.lease, T0_TICK);
 	draws_expect(&draws, T0_TICK, 0);
 }
 
-static void test_exhaustion(void)
+TEST("/generator-lease/exhaustion", test_exhaustion)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 10000};
 	const gint64 max_tick = layout_max_tick(&LAYOUT_TWITTER);
 	g_auto(Draws) draws;
 
-	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_init_ahead(&draws, &LAYOUT_TWITTER, 10);
 	draws.lease = lease_new(&LAYOUT_TWITTER, 31, 31, max_tick - 100, G_MAXINT64);
 	generator_publish(draws.generator, draws.lease);
 	scripted_clock_set_ms(&draws.clock, LAYOUT_TWITTER.epoch_ms + max_tick);
@@ -130,7 +119,7 @@ static void test_exhaustion(void)
 }
 
 /* After a loss: there is no lease again, and then another one. */
-static void test_no_lease_any_more(void)
+TEST("/generator-lease/no-lease-any-more", test_no_lease_any_more)
 {
 	g_auto(Draws) draws;
 
@@ -146,7 +135,7 @@ static void test_no_lease_any_more(void)
 	}
 }
 
-static void test_change_of_lease(void)
+TEST("/generator-lease/change-of-lease", test_change_of_lease)
 {
 	g_auto(Draws) draws;
 	gint64 last_id = 0;
@@ -167,7 +156,7 @@ static void test_change_of_lease(void)
 	draws_expect(&draws, T0_TICK + 3, 0);
 }
 
-static void test_ahead(void)
+TEST("/generator-lease/ahead", test_ahead)
 {
 	static const struct {
 		const char *name;
@@ -206,28 +195,4 @@ static void test_ahead(void)
 		generator_publish(draws.generator, NULL);
 		g_assert_cmpint(generator_ahead_ns(draws.generator), ==, 0);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	static const struct {
-		const char *path;
-		GTestFunc test;
-	} tests[] = {
-		{"/generator-lease/no-lease", test_no_lease},
-		{"/generator-lease/retired", test_retired},
-		{"/generator-lease/lease-end", test_lease_end},
-		{"/generator-lease/batch-past-the-end", test_batch_past_the_end},
-		{"/generator-lease/lease-begins-later", test_lease_begins_later},
-		{"/generator-lease/nothing-reserved", test_nothing_reserved},
-		{"/generator-lease/exhaustion", test_exhaustion},
-		{"/generator-lease/no-lease-any-more", test_no_lease_any_more},
-		{"/generator-lease/change-of-lease", test_change_of_lease},
-	};
-
-	g_test_init(&argc, &argv, NULL);
-	for (gsize i = 0; i < G_N_ELEMENTS(tests); i++)
-		g_test_add_func(tests[i].path, tests[i].test);
-	g_test_add_func("/generator-lease/ahead", test_ahead);
-	return g_test_run();
 }

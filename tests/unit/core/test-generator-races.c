@@ -8,6 +8,7 @@
 #include "core/generator.h"
 
 #include "tests/unit/core/draws.h"
+#include "tests/unit/unit-test.h"
 
 typedef struct {
 	Draws draws;
@@ -16,10 +17,7 @@ typedef struct {
 
 static void race_init(Race *self, gint64 max_ahead_ms, gint64 end_tick)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = max_ahead_ms, .sequence_start_range = 1, .max_batch = G_MAXUINT};
-
-	draws_init(&self->draws, &LAYOUT_TWITTER, &policy);
+	draws_init_ahead(&self->draws, &LAYOUT_TWITTER, max_ahead_ms);
 	draws_publish(&self->draws, 2, T0_TICK, end_tick);
 	self->nested_id = 0;
 }
@@ -90,7 +88,7 @@ static void change_lease(gpointer user_data)
 	draws_publish(&race->draws, 7, last_tick + 1, T0_TICK + 100);
 }
 
-static void test_drawn_meanwhile(void)
+TEST("/generator-races/drawn-meanwhile", test_drawn_meanwhile)
 {
 	g_auto(Race) race;
 
@@ -101,7 +99,7 @@ static void test_drawn_meanwhile(void)
 }
 
 /* The swap of the second look fails. */
-static void test_swap_lost(void)
+TEST("/generator-races/swap-lost", test_swap_lost)
 {
 	g_auto(Race) race;
 
@@ -114,7 +112,7 @@ static void test_swap_lost(void)
 }
 
 /* A thread sleeps with its reading of the clock, and finds the IDs of others far ahead of it. */
-static void test_old_reading_is_no_step_back(void)
+TEST("/generator-races/old-reading-is-no-step-back", test_old_reading_is_no_step_back)
 {
 	g_auto(Race) race;
 
@@ -124,7 +122,7 @@ static void test_old_reading_is_no_step_back(void)
 }
 
 /* The same in the second look: lease and cursor, too, are old by the time of the answer. */
-static void test_old_view_is_no_reason_to_wait(void)
+TEST("/generator-races/old-view-is-no-reason-to-wait", test_old_view_is_no_reason_to_wait)
 {
 	g_auto(Race) race;
 
@@ -134,7 +132,7 @@ static void test_old_view_is_no_reason_to_wait(void)
 	draws_expect(&race.draws, T0_TICK + 50, 1);
 }
 
-static void test_extended_meanwhile(void)
+TEST("/generator-races/extended-meanwhile", test_extended_meanwhile)
 {
 	for (guint reading = 1; reading <= 2; reading++) {
 		g_auto(Race) race;
@@ -145,7 +143,7 @@ static void test_extended_meanwhile(void)
 	}
 }
 
-static void test_retired_meanwhile(void)
+TEST("/generator-races/retired-meanwhile", test_retired_meanwhile)
 {
 	static const struct {
 		gint64 end_tick;
@@ -174,7 +172,7 @@ static void test_retired_meanwhile(void)
 }
 
 /* The old lease is past its end, but no longer the lease: that is no reason to refuse. */
-static void test_changed_meanwhile(void)
+TEST("/generator-races/changed-meanwhile", test_changed_meanwhile)
 {
 	for (guint reading = 1; reading <= 2; reading++) {
 		g_auto(Race) race;
@@ -188,7 +186,7 @@ static void test_changed_meanwhile(void)
 }
 
 /* Retired, then the look at the closed lease, and only then the next lease is published. */
-static void test_published_meanwhile(void)
+TEST("/generator-races/published-meanwhile", test_published_meanwhile)
 {
 	g_auto(Race) race;
 
@@ -197,27 +195,4 @@ static void test_published_meanwhile(void)
 	race_during_reading(&race, 2, change_lease);
 	draws_expect(&race.draws, T0_TICK, 0);
 	g_assert_cmpuint(race.draws.lease->worker_id, ==, 7);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct {
-		const char *path;
-		GTestFunc test;
-	} tests[] = {
-		{"/generator-races/drawn-meanwhile", test_drawn_meanwhile},
-		{"/generator-races/swap-lost", test_swap_lost},
-		{"/generator-races/old-reading-is-no-step-back", test_old_reading_is_no_step_back},
-		{"/generator-races/old-view-is-no-reason-to-wait",
-		 test_old_view_is_no_reason_to_wait},
-		{"/generator-races/extended-meanwhile", test_extended_meanwhile},
-		{"/generator-races/retired-meanwhile", test_retired_meanwhile},
-		{"/generator-races/changed-meanwhile", test_changed_meanwhile},
-		{"/generator-races/published-meanwhile", test_published_meanwhile},
-	};
-
-	g_test_init(&argc, &argv, NULL);
-	for (gsize i = 0; i < G_N_ELEMENTS(tests); i++)
-		g_test_add_func(tests[i].path, tests[i].test);
-	return g_test_run();
 }

@@ -4,28 +4,31 @@
 #include "core/generator.h"
 
 #include "tests/unit/core/draws.h"
+#include "tests/unit/unit-test.h"
 
 #define TICK_SIZE 4096 /* IDs in a tick of Twitter's layout */
 
-static GeneratorPolicy start_in(guint range, gint64 max_ahead_ms)
+/* A generator whose ticks begin in @range, with a lease from T0 on. */
+static void init_in(Draws *draws, guint range, gint64 max_ahead_ms, gint64 end_tick)
 {
-	return (GeneratorPolicy){.max_ahead_ms = max_ahead_ms,
-				 .sequence_start_range = range,
-				 .max_batch = G_MAXUINT};
+	const GeneratorPolicy policy = {.max_ahead_ms = max_ahead_ms,
+					.sequence_start_range = range,
+					.max_batch = G_MAXUINT};
+
+	draws_init(draws, &LAYOUT_TWITTER, &policy);
+	draws_publish(draws, 2, T0_TICK, end_tick);
 }
 
-static void test_range(void)
+TEST("/generator-start/range", test_range)
 {
 	static const guint ranges[] = {1, 2, 16, 4096, G_MAXUINT};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(ranges); i++) {
-		const GeneratorPolicy policy = start_in(ranges[i], 10);
 		const guint limit = MIN(ranges[i], TICK_SIZE);
 		guint lowest = G_MAXUINT, highest = 0;
 		g_auto(Draws) draws;
 
-		draws_init(&draws, &LAYOUT_TWITTER, &policy);
-		draws_publish(&draws, 2, T0_TICK, layout_max_tick(&LAYOUT_TWITTER));
+		init_in(&draws, ranges[i], 10, layout_max_tick(&LAYOUT_TWITTER));
 		for (int ms = 0; ms < 2000; ms += 2) {
 			draws_set_ms(&draws, ms);
 
@@ -46,15 +49,12 @@ static void test_range(void)
 	}
 }
 
-static void test_not_after_a_carry(void)
+TEST("/generator-start/not-after-a-carry", test_not_after_a_carry)
 {
-	const GeneratorPolicy policy = start_in(TICK_SIZE, 10);
-
 	for (int i = 0; i < 100; i++) {
 		g_auto(Draws) draws;
 
-		draws_init(&draws, &LAYOUT_TWITTER, &policy);
-		draws_publish(&draws, 2, T0_TICK, layout_max_tick(&LAYOUT_TWITTER));
+		init_in(&draws, TICK_SIZE, 10, layout_max_tick(&LAYOUT_TWITTER));
 
 		LayoutParts first = layout_decode(&LAYOUT_TWITTER, draws_id(&draws));
 
@@ -68,20 +68,18 @@ static void test_not_after_a_carry(void)
 }
 
 /* Nor where the lease begins ahead of the clock: it is not the clock that begins that tick. */
-static void test_not_ahead(void)
+TEST("/generator-start/not-ahead", test_not_ahead)
 {
-	const GeneratorPolicy policy = start_in(TICK_SIZE, 10);
-
 	for (int i = 0; i < 100; i++) {
 		g_auto(Draws) draws;
 
-		draws_init(&draws, &LAYOUT_TWITTER, &policy);
+		init_in(&draws, TICK_SIZE, 10, layout_max_tick(&LAYOUT_TWITTER));
 		draws_publish(&draws, 2, T0_TICK + 1, layout_max_tick(&LAYOUT_TWITTER));
 		draws_expect(&draws, T0_TICK + 1, 0);
 	}
 }
 
-static void test_continues(void)
+TEST("/generator-start/continues", test_continues)
 {
 	static const struct {
 		gint64 ms;
@@ -95,11 +93,9 @@ static void test_continues(void)
 		{9, 1, 9, 12},   {5, 1, 9, 13}, /* it stepped back */
 		{10, 1, 10, 14},
 	};
-	const GeneratorPolicy policy = start_in(GENERATOR_SEQUENCE_CONTINUES, 10);
 	g_auto(Draws) draws;
 
-	draws_init(&draws, &LAYOUT_TWITTER, &policy);
-	draws_publish(&draws, 2, T0_TICK, layout_max_tick(&LAYOUT_TWITTER));
+	init_in(&draws, GENERATOR_SEQUENCE_CONTINUES, 10, layout_max_tick(&LAYOUT_TWITTER));
 	for (gsize i = 0; i < G_N_ELEMENTS(steps); i++) {
 		draws_set_ms(&draws, steps[i].ms);
 		if (steps[i].count > 1)
@@ -109,13 +105,11 @@ static void test_continues(void)
 }
 
 /* A tick may begin at its end. What follows waits for the next, as ever. */
-static void test_continues_without_ahead(void)
+TEST("/generator-start/continues-without-ahead", test_continues_without_ahead)
 {
-	const GeneratorPolicy policy = start_in(GENERATOR_SEQUENCE_CONTINUES, 0);
 	g_auto(Draws) draws;
 
-	draws_init(&draws, &LAYOUT_TWITTER, &policy);
-	draws_publish(&draws, 2, T0_TICK, layout_max_tick(&LAYOUT_TWITTER));
+	init_in(&draws, GENERATOR_SEQUENCE_CONTINUES, 0, layout_max_tick(&LAYOUT_TWITTER));
 	draws_run(&draws, TICK_SIZE - 1);
 	draws_set_ms(&draws, 1);
 	draws_expect(&draws, T0_TICK + 1, TICK_SIZE - 1);
@@ -147,14 +141,12 @@ static gboolean is_even(const guint *counts, guint n, guint total)
 
 static void draw_slowly(guint range, gint64 *ids)
 {
-	const GeneratorPolicy policy = start_in(range, 10);
 	g_autoptr(GRand) rand = g_rand_new_with_seed(1);
 	gint64 ms = 0;
 	g_auto(Draws) draws;
 
 	g_random_set_seed(1);
-	draws_init(&draws, &LAYOUT_TWITTER, &policy);
-	draws_publish(&draws, 2, T0_TICK, layout_max_tick(&LAYOUT_TWITTER));
+	init_in(&draws, range, 10, layout_max_tick(&LAYOUT_TWITTER));
 	for (guint i = 0; i < N_SPREAD; i++) {
 		ms += g_rand_int_range(rand, 1, 200);
 		draws_set_ms(&draws, ms);
@@ -164,7 +156,7 @@ static void draw_slowly(guint range, gint64 *ids)
 
 /* At 10 IDs a second, no two in a tick: whoever divides a table by ID modulo k finds parts of one
  * size, unless every tick begins at 0 and k is even. The seeds are fixed. */
-static void test_spread(void)
+TEST("/generator-start/spread", test_spread)
 {
 	static const struct {
 		guint range;
@@ -188,7 +180,7 @@ static void test_spread(void)
 }
 
 /* No start takes more than what room there is: it never refuses what could have been had. */
-static void test_leaves_room(void)
+TEST("/generator-start/leaves-room", test_leaves_room)
 {
 	static const struct {
 		gint64 max_ahead_ms;
@@ -201,13 +193,10 @@ static void test_leaves_room(void)
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-		const GeneratorPolicy policy = start_in(TICK_SIZE, cases[i].max_ahead_ms);
-
 		for (int j = 0; j < 100; j++) {
 			g_auto(Draws) draws;
 
-			draws_init(&draws, &LAYOUT_TWITTER, &policy);
-			draws_publish(&draws, 2, T0_TICK, cases[i].end_tick);
+			init_in(&draws, TICK_SIZE, cases[i].max_ahead_ms, cases[i].end_tick);
 
 			IdRun run = draws_run(&draws, cases[i].count);
 
@@ -219,25 +208,4 @@ static void test_leaves_room(void)
 					<< 12);
 		}
 	}
-}
-
-int main(int argc, char **argv)
-{
-	static const struct {
-		const char *path;
-		GTestFunc test;
-	} tests[] = {
-		{"/generator-start/range", test_range},
-		{"/generator-start/not-after-a-carry", test_not_after_a_carry},
-		{"/generator-start/not-ahead", test_not_ahead},
-		{"/generator-start/leaves-room", test_leaves_room},
-		{"/generator-start/continues", test_continues},
-		{"/generator-start/continues-without-ahead", test_continues_without_ahead},
-		{"/generator-start/spread", test_spread},
-	};
-
-	g_test_init(&argc, &argv, NULL);
-	for (gsize i = 0; i < G_N_ELEMENTS(tests); i++)
-		g_test_add_func(tests[i].path, tests[i].test);
-	return g_test_run();
 }

@@ -5,6 +5,7 @@
  * changed under them.
  */
 #include "core/generator.h"
+#include "tests/unit/unit-test.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -240,22 +241,28 @@ static void crowd_check(const Crowd *self)
 		g_assert_cmpuint(taken[i], ==, self->ids_each);
 }
 
-static void test_ten_million(void)
+/* All IDs are drawn from one lease. */
+static void crowd_run_with_one_lease(Crowd *self)
+{
+	Lease *lease = crowd_publish(self, G_MAXUINT);
+
+	lease_extend(lease, G_MAXINT64);
+	crowd_start(self);
+	crowd_join(self);
+	crowd_retire(self, lease);
+	crowd_check(self);
+}
+
+TEST("/generator-threads/ten-million", test_ten_million)
 {
 	g_auto(Crowd) crowd;
-	Lease *lease;
 
 	crowd_init(&crowd, &LAYOUT_TWITTER, 10, 16, scaled(10000000));
-	lease = crowd_publish(&crowd, G_MAXUINT);
-	lease_extend(lease, G_MAXINT64);
-	crowd_start(&crowd);
-	crowd_join(&crowd);
-	crowd_retire(&crowd, lease);
-	crowd_check(&crowd);
+	crowd_run_with_one_lease(&crowd);
 }
 
 /* Leases of which every tick is reserved, each retired as soon as it was drawn from. */
-static void test_retire(void)
+TEST("/generator-threads/retire", test_retire)
 {
 	const guint ids_per_lease = 10000;
 	const guint n_ids = scaled(4000000);
@@ -278,7 +285,7 @@ static void test_retire(void)
 }
 
 /* Leases that are extended tick by tick, a little ahead of the clock, and retired in the end. */
-static void test_change_leases(void)
+TEST("/generator-threads/change-leases", test_change_leases)
 {
 	const guint ids_per_lease = 5000;
 	const guint n_ids = scaled(2000000);
@@ -303,20 +310,14 @@ static void test_change_leases(void)
 }
 
 /* Whichever thread begins a tick, it goes on where the one before ended. */
-static void test_continues(void)
+TEST("/generator-threads/continues", test_continues)
 {
 	const guint n_ids = scaled(2000000);
 	guint taken[N_THREADS] = {0};
 	g_auto(Crowd) crowd;
-	Lease *lease;
 
 	crowd_init(&crowd, &roomy, 10, GENERATOR_SEQUENCE_CONTINUES, n_ids);
-	lease = crowd_publish(&crowd, G_MAXUINT);
-	lease_extend(lease, G_MAXINT64);
-	crowd_start(&crowd);
-	crowd_join(&crowd);
-	crowd_retire(&crowd, lease);
-	crowd_check(&crowd);
+	crowd_run_with_one_lease(&crowd);
 	for (guint i = 0; i < crowd.ids_each * N_THREADS; i++) {
 		const Drawer *drawer = lowest_drawer(&crowd, taken);
 		gint64 id = drawer->ids[taken[drawer - crowd.drawers]++];
@@ -324,14 +325,4 @@ static void test_continues(void)
 		g_assert_cmpuint(layout_decode(&roomy, id).sequence, ==,
 				 i % (1u << roomy.sequence_bits));
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/generator-threads/ten-million", test_ten_million);
-	g_test_add_func("/generator-threads/retire", test_retire);
-	g_test_add_func("/generator-threads/change-leases", test_change_leases);
-	g_test_add_func("/generator-threads/continues", test_continues);
-	return g_test_run();
 }

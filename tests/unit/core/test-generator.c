@@ -2,6 +2,7 @@
 #include "core/generator.h"
 
 #include "tests/unit/core/draws.h"
+#include "tests/unit/unit-test.h"
 
 #define TICK_SIZE 4096 /* IDs in a tick of Twitter's layout */
 
@@ -20,7 +21,7 @@ static const Layout *const layouts[] = {
 	&(const Layout){1600000000000, 100, 32, 0, 0, 31},
 };
 
-static void test_runs(void)
+TEST("/generator/runs", test_runs)
 {
 	const GeneratorPolicy policy = {
 		.max_ahead_ms = 2000, .sequence_start_range = 1, .max_batch = 3000};
@@ -59,7 +60,7 @@ static void test_runs(void)
 }
 
 /* A run that crosses into the next tick keeps worker and datacenter as they are. */
-static void test_carry(void)
+TEST("/generator/carry", test_carry)
 {
 	g_auto(Draws) draws;
 
@@ -83,7 +84,7 @@ static void test_carry(void)
 	draws_expect(&draws, T0_TICK + 2, 0);
 }
 
-static void test_sequence_runs_out(void)
+TEST("/generator/sequence-runs-out", test_sequence_runs_out)
 {
 	g_auto(Draws) draws;
 
@@ -104,7 +105,7 @@ static void test_sequence_runs_out(void)
 }
 
 /* The largest batch can be had whatever was drawn before, after the wait that the refusal names. */
-static void test_wait_is_enough(void)
+TEST("/generator/wait-is-enough", test_wait_is_enough)
 {
 	static const guint drawn_before[] = {1, 2, TICK_SIZE, TICK_SIZE + 1, 11 * TICK_SIZE};
 
@@ -128,7 +129,7 @@ static void test_wait_is_enough(void)
 	}
 }
 
-static void test_max_batch(void)
+TEST("/generator/max-batch", test_max_batch)
 {
 	const struct {
 		const Layout *layout;
@@ -159,7 +160,7 @@ static void test_max_batch(void)
 	}
 }
 
-static void test_clock_back_within_max_ahead(void)
+TEST("/generator/clock-back/within-max-ahead", test_clock_back_within_max_ahead)
 {
 	g_auto(Draws) draws;
 	guint sequence = 0;
@@ -174,7 +175,7 @@ static void test_clock_back_within_max_ahead(void)
 	draws_expect(&draws, T0_TICK + 1, 0);
 }
 
-static void test_clock_back_beyond_max_ahead(void)
+TEST("/generator/clock-back/beyond-max-ahead", test_clock_back_beyond_max_ahead)
 {
 	g_auto(Draws) draws;
 
@@ -193,7 +194,7 @@ static void test_clock_back_beyond_max_ahead(void)
 
 /* Back beyond the lease's first tick is still a step of the clock, not a lease that begins later.
  */
-static void test_clock_back_before_the_lease(void)
+TEST("/generator/clock-back/before-the-lease", test_clock_back_before_the_lease)
 {
 	g_auto(Draws) draws;
 
@@ -204,7 +205,7 @@ static void test_clock_back_before_the_lease(void)
 }
 
 /* The behaviour of 2010: any step back refuses, and a full sequence waits for the next tick. */
-static void test_max_ahead_0(void)
+TEST("/generator/max-ahead-0", test_max_ahead_0)
 {
 	g_auto(Draws) draws;
 
@@ -223,7 +224,7 @@ static void test_max_ahead_0(void)
 	draws_expect_refusal(&draws, 1, DRAW_CLOCK_BACK, 0, 1);
 }
 
-static void test_clock_outside(void)
+TEST("/generator/clock-outside", test_clock_outside)
 {
 	const gint64 begin_ns = LAYOUT_TWITTER.epoch_ms * MS;
 	const gint64 end_ns = (LAYOUT_TWITTER.epoch_ms + layout_max_tick(&LAYOUT_TWITTER) + 1) * MS;
@@ -237,13 +238,11 @@ static void test_clock_outside(void)
 		{begin_ns, DRAW_UNRESERVED, TRUE},       {end_ns - 1, DRAW_UNRESERVED, TRUE},
 		{end_ns, DRAW_CLOCK_OUTSIDE, FALSE},     {G_MAXINT64, DRAW_CLOCK_OUTSIDE, FALSE},
 	};
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 1};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
 		g_auto(Draws) draws;
 
-		draws_init(&draws, &LAYOUT_TWITTER, &policy);
+		draws_init_ahead(&draws, &LAYOUT_TWITTER, 10);
 		draws.clock.now_ns = cases[i].now_ns;
 		draws_expect_refusal(&draws, 1, cases[i].without_lease, 0, 0);
 		draws_publish(&draws, 2, 0, layout_max_tick(&LAYOUT_TWITTER));
@@ -255,13 +254,11 @@ static void test_clock_outside(void)
 }
 
 /* Tick 0 is left out, so that the first ID of all is not 0. */
-static void test_first_id_of_the_layout(void)
+TEST("/generator/first-id-of-the-layout", test_first_id_of_the_layout)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 0, .sequence_start_range = 1, .max_batch = 1};
 	g_auto(Draws) draws;
 
-	draws_init(&draws, &LAYOUT_TWITTER, &policy);
+	draws_init_ahead(&draws, &LAYOUT_TWITTER, 0);
 	draws.lease = lease_new(&LAYOUT_TWITTER, 0, 0, 0, 1000);
 	generator_publish(draws.generator, draws.lease);
 	scripted_clock_set_ms(&draws.clock, LAYOUT_TWITTER.epoch_ms);
@@ -271,11 +268,9 @@ static void test_first_id_of_the_layout(void)
 }
 
 /* Where several reasons hold, the one that the caller can act on is given. */
-static void test_order_of_reasons(void)
+TEST("/generator/order-of-reasons", test_order_of_reasons)
 {
 	const gint64 before_the_epoch_ms = LAYOUT_TWITTER.epoch_ms - 1 - T0_MS;
-	static const GeneratorPolicy policy = {
-		.max_ahead_ms = 10, .sequence_start_range = 1, .max_batch = 100000};
 	const struct {
 		gboolean issued; /* the last ID of the lease, at T0 */
 		gint64 clock_ms; /* after T0 */
@@ -295,7 +290,7 @@ static void test_order_of_reasons(void)
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
 		g_auto(Draws) draws;
 
-		draws_init(&draws, &LAYOUT_TWITTER, &policy);
+		draws_init_ahead(&draws, &LAYOUT_TWITTER, 10);
 		draws_publish(&draws, 2, T0_TICK, T0_TICK);
 		if (cases[i].issued)
 			draws_run(&draws, TICK_SIZE);
@@ -305,15 +300,13 @@ static void test_order_of_reasons(void)
 	}
 }
 
-static void test_ticks_of_a_second(void)
+TEST("/generator/ticks-of-a-second", test_ticks_of_a_second)
 {
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 2500, .sequence_start_range = 1, .max_batch = 100000};
 	const gint64 tick = layout_tick_at(&uid_generator, T0_MS);
 	g_auto(Draws) draws;
 
 	g_assert_cmpint(layout_tick_start_ms(&uid_generator, tick), ==, T0_MS);
-	draws_init(&draws, &uid_generator, &policy);
+	draws_init_ahead(&draws, &uid_generator, 2500);
 	draws.lease = lease_new(&uid_generator, 0, 4, tick, tick + 100);
 	generator_publish(draws.generator, draws.lease);
 
@@ -332,7 +325,7 @@ static void test_ticks_of_a_second(void)
 }
 
 /* A wait that no 64 bits of nanoseconds hold is the longest that they hold. */
-static void test_far_future(void)
+TEST("/generator/far-future", test_far_future)
 {
 	const Layout layout = {.epoch_ms = 0,
 			       .tick_ms = 1000,
@@ -340,51 +333,20 @@ static void test_far_future(void)
 			       .datacenter_bits = 0,
 			       .worker_bits = 0,
 			       .sequence_bits = 26};
-	const GeneratorPolicy policy = {
-		.max_ahead_ms = 60000, .sequence_start_range = 1, .max_batch = 1};
 	g_autoptr(GError) error = NULL;
 	g_auto(Draws) draws;
 	IdRun run;
 	DrawRefusal refusal;
 
 	g_assert_true(layout_check(&layout, &error));
-	draws_init(&draws, &layout, &policy);
+	draws_init_ahead(&draws, &layout, 60000);
 	draws.lease = lease_new(&layout, 0, 0, layout_max_tick(&layout), layout_max_tick(&layout));
 	generator_publish(draws.generator, draws.lease);
 	g_assert_cmpint(generator_draw(draws.generator, 1, &run, &refusal), ==, DRAW_UNRESERVED);
 	g_assert_cmpint(refusal.wait_ns, >, G_MAXINT64 - MS);
 }
 
-static void test_free_null(void)
+TEST("/generator/free-null", test_free_null)
 {
 	generator_free(NULL);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct {
-		const char *path;
-		GTestFunc test;
-	} tests[] = {
-		{"/generator/runs", test_runs},
-		{"/generator/carry", test_carry},
-		{"/generator/sequence-runs-out", test_sequence_runs_out},
-		{"/generator/wait-is-enough", test_wait_is_enough},
-		{"/generator/max-batch", test_max_batch},
-		{"/generator/clock-back/within-max-ahead", test_clock_back_within_max_ahead},
-		{"/generator/clock-back/beyond-max-ahead", test_clock_back_beyond_max_ahead},
-		{"/generator/clock-back/before-the-lease", test_clock_back_before_the_lease},
-		{"/generator/max-ahead-0", test_max_ahead_0},
-		{"/generator/clock-outside", test_clock_outside},
-		{"/generator/first-id-of-the-layout", test_first_id_of_the_layout},
-		{"/generator/order-of-reasons", test_order_of_reasons},
-		{"/generator/ticks-of-a-second", test_ticks_of_a_second},
-		{"/generator/far-future", test_far_future},
-		{"/generator/free-null", test_free_null},
-	};
-
-	g_test_init(&argc, &argv, NULL);
-	for (gsize i = 0; i < G_N_ELEMENTS(tests); i++)
-		g_test_add_func(tests[i].path, tests[i].test);
-	return g_test_run();
 }

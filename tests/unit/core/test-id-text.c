@@ -2,6 +2,7 @@
 #include "core/id-text.h"
 
 #include "tests/unit/core/vectors.h"
+#include "tests/unit/unit-test.h"
 
 #include <string.h>
 
@@ -43,7 +44,7 @@ static void check_refuses(IdTextForm form, const char *text, const char *message
 		g_assert_cmpstr(error->message, ==, message);
 }
 
-static void test_vectors(void)
+TEST("/id-text/vectors", test_vectors)
 {
 	g_autoptr(JsonNode) root = vectors_load("text.json");
 	JsonArray *ids = json_object_get_array_member(json_node_get_object(root), "ids");
@@ -63,7 +64,7 @@ static void test_vectors(void)
 	}
 }
 
-static void test_vectors_reject(void)
+TEST("/id-text/vectors-reject", test_vectors_reject)
 {
 	g_autoptr(JsonNode) root = vectors_load("text.json");
 	JsonObject *lists = json_object_get_object_member(json_node_get_object(root), "reject");
@@ -83,7 +84,7 @@ static void test_vectors_reject(void)
 	g_assert_cmpuint(n_lists, >, 0);
 }
 
-static void test_digits(void)
+TEST("/id-text/digits", test_digits)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(forms); i++) {
 		for (gint64 digit = 0; forms[i].digits[digit] != '\0'; digit++) {
@@ -94,7 +95,7 @@ static void test_digits(void)
 	}
 }
 
-static void test_round_trip(void)
+TEST("/id-text/round-trip", test_round_trip)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(forms); i++) {
 		/* each power of two and its neighbours: all lengths, all carries */
@@ -109,7 +110,7 @@ static void test_round_trip(void)
 	}
 }
 
-static void test_decode(void)
+TEST("/id-text/decode", test_decode)
 {
 	static const struct {
 		IdTextForm form;
@@ -134,7 +135,7 @@ static void test_decode(void)
 		check_decodes(cases[i].form, cases[i].text, cases[i].id);
 }
 
-static void test_decode_refuses(void)
+TEST("/id-text/decode-refuses", test_decode_refuses)
 {
 	static const struct {
 		IdTextForm form;
@@ -181,7 +182,7 @@ static void test_decode_refuses(void)
 		check_refuses(cases[i].form, cases[i].text, cases[i].message);
 }
 
-static void test_form_names(void)
+TEST("/id-text/form-names", test_form_names)
 {
 	static const char *const names[] = {"decimal", "hex", "crockford", "base62", "base58"};
 	IdTextForm form = ID_TEXT_BASE58;
@@ -193,17 +194,4 @@ static void test_form_names(void)
 	g_assert_false(id_text_form_from_name("base64", &form));
 	g_assert_false(id_text_form_from_name("", &form));
 	g_assert_cmpint(form, ==, ID_TEXT_BASE58);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/id-text/vectors", test_vectors);
-	g_test_add_func("/id-text/vectors-reject", test_vectors_reject);
-	g_test_add_func("/id-text/digits", test_digits);
-	g_test_add_func("/id-text/round-trip", test_round_trip);
-	g_test_add_func("/id-text/decode", test_decode);
-	g_test_add_func("/id-text/decode-refuses", test_decode_refuses);
-	g_test_add_func("/id-text/form-names", test_form_names);
-	return g_test_run();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/layout.h"
+#include "tests/unit/unit-test.h"
 
 #define LAYOUTS          2000
 #define SPANS_A_LAYOUT   20
@@ -19,7 +20,7 @@ static const Layout small = {.epoch_ms = 1767225600000,
 			     .worker_bits = 5,
 			     .sequence_bits = 7};
 
-static void test_cases(void)
+TEST("/layout-range/cases", test_cases)
 {
 	const gint64 twitter = LAYOUT_TWITTER.epoch_ms, last = 3487858230208;
 	const struct {
@@ -54,7 +55,7 @@ static void test_cases(void)
 	}
 }
 
-static void test_refuses(void)
+TEST("/layout-range/refuses", test_refuses)
 {
 	static const struct {
 		gint64 from_ms, to_ms;
@@ -162,7 +163,7 @@ static void check_span(const Layout *layout, gint64 from_ms, gint64 to_ms)
 				(G_GUINT64_CONSTANT(1) << layout_total_bits(layout)) - 1);
 }
 
-static void test_property(void)
+TEST("/layout-range/property", test_property)
 {
 	for (guint i = 0; i < LAYOUTS; i++) {
 		Layout layout = random_layout();
@@ -174,13 +175,4 @@ static void test_property(void)
 			check_span(&layout, a_ms, a_ms);
 		}
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/layout-range/cases", test_cases);
-	g_test_add_func("/layout-range/refuses", test_refuses);
-	g_test_add_func("/layout-range/property", test_property);
-	return g_test_run();
 }

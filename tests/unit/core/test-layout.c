@@ -2,6 +2,7 @@
 #include "core/layout.h"
 
 #include "tests/unit/core/vectors.h"
+#include "tests/unit/unit-test.h"
 
 static const Layout uid_generator = {.epoch_ms = 1474300800000,
 				     .tick_ms = 1000,
@@ -55,7 +56,7 @@ static void check_preset(const char *name, JsonObject *vector, Layout *out_layou
 	g_assert_true(layout_equal(out_layout, &expected));
 }
 
-static void test_vectors(void)
+TEST("/layout/vectors", test_vectors)
 {
 	g_autoptr(JsonNode) root = vectors_load("layouts.json");
 	JsonObject *vectors = json_node_get_object(root);
@@ -89,7 +90,7 @@ static guint64 mask(JsonObject *masks, const char *name)
 	return g_ascii_strtoull(json_object_get_string_member(masks, name), NULL, 16);
 }
 
-static void test_masks(void)
+TEST("/layout/masks", test_masks)
 {
 	g_autoptr(JsonNode) root = vectors_load("layouts.json");
 	JsonObject *twitter = json_object_get_object_member(json_node_get_object(root), "twitter");
@@ -111,7 +112,7 @@ static void test_masks(void)
 	}
 }
 
-static void test_check(void)
+TEST("/layout/check", test_check)
 {
 	static const struct {
 		Layout layout;
@@ -159,7 +160,7 @@ static void test_check(void)
 	}
 }
 
-static void test_parse(void)
+TEST("/layout/parse", test_parse)
 {
 	static const struct {
 		const char *text;
@@ -190,7 +191,7 @@ static void test_parse(void)
 	}
 }
 
-static void test_parse_refuses(void)
+TEST("/layout/parse-refuses", test_parse_refuses)
 {
 	static const struct {
 		const char *text;
@@ -251,7 +252,7 @@ static void test_parse_refuses(void)
 }
 
 /* The ends are those that the makers name, or arithmetic on paper. */
-static void test_presets(void)
+TEST("/layout/presets", test_presets)
 {
 	static const struct {
 		const char *name;
@@ -304,7 +305,7 @@ static void test_presets(void)
 	g_assert_null(LAYOUT_PRESETS[G_N_ELEMENTS(CASES)].name);
 }
 
-static void test_equal(void)
+TEST("/layout/equal", test_equal)
 {
 	Layout others[] = {LAYOUT_TWITTER, LAYOUT_TWITTER, LAYOUT_TWITTER,
 			   LAYOUT_TWITTER, LAYOUT_TWITTER, LAYOUT_TWITTER};
@@ -320,7 +321,7 @@ static void test_equal(void)
 	g_assert_true(layout_equal(&LAYOUT_TWITTER, &LAYOUT_TWITTER));
 }
 
-static void test_encode_refuses(void)
+TEST("/layout/encode-refuses", test_encode_refuses)
 {
 	static const struct {
 		const Layout *layout;
@@ -372,7 +373,7 @@ static void test_encode_refuses(void)
 	}
 }
 
-static void test_check_id(void)
+TEST("/layout/check-id", test_check_id)
 {
 	static const Layout small = {0, 1, 41, 0, 5, 7};
 	static const Layout least = {0, 1, 1, 0, 0, 0};
@@ -407,7 +408,7 @@ static void test_check_id(void)
 	}
 }
 
-static void test_check_worker(void)
+TEST("/layout/check-worker", test_check_worker)
 {
 	static const struct {
 		gint64 datacenter_id;
@@ -436,7 +437,7 @@ static void test_check_worker(void)
 	}
 }
 
-static void test_ticks(void)
+TEST("/layout/ticks", test_ticks)
 {
 	static const Layout tens = {.epoch_ms = 1288834974657,
 				    .tick_ms = 10,
@@ -480,29 +481,11 @@ static void test_ticks(void)
 	g_assert_cmpint(layout_max_tick(&LAYOUT_TWITTER), ==, 2199023255551);
 }
 
-static void test_tick_text(void)
+TEST("/layout/tick-text", test_tick_text)
 {
 	g_autofree char *first = layout_tick_text(&LAYOUT_TWITTER, 0);
 	g_autofree char *later = layout_tick_text(&LAYOUT_TWITTER, 1343);
 
 	g_assert_cmpstr(first, ==, "2010-11-04T01:42:54.657Z");
 	g_assert_cmpstr(later, ==, "2010-11-04T01:42:56.000Z");
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/layout/vectors", test_vectors);
-	g_test_add_func("/layout/masks", test_masks);
-	g_test_add_func("/layout/check", test_check);
-	g_test_add_func("/layout/parse", test_parse);
-	g_test_add_func("/layout/parse-refuses", test_parse_refuses);
-	g_test_add_func("/layout/presets", test_presets);
-	g_test_add_func("/layout/equal", test_equal);
-	g_test_add_func("/layout/encode-refuses", test_encode_refuses);
-	g_test_add_func("/layout/check-id", test_check_id);
-	g_test_add_func("/layout/check-worker", test_check_worker);
-	g_test_add_func("/layout/ticks", test_ticks);
-	g_test_add_func("/layout/tick-text", test_tick_text);
-	return g_test_run();
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/lease.h"
+#include "tests/unit/unit-test.h"
 
 #include <stddef.h>
 
 static const Layout *const twitter = &LAYOUT_TWITTER;
 
-static void test_new(void)
+TEST("/lease/new", test_new)
 {
 	g_autoptr(Lease) lease = lease_new(twitter, 17, 25, 1000, 2000);
 
@@ -21,7 +22,7 @@ static void test_new(void)
 	g_assert_cmpuint(offsetof(Lease, cursor), >=, 64);
 }
 
-static void test_limits(void)
+TEST("/lease/limits", test_limits)
 {
 	const gint64 max = layout_max_tick(twitter);
 	const struct {
@@ -49,7 +50,7 @@ static void test_limits(void)
 	}
 }
 
-static void test_extend(void)
+TEST("/lease/extend", test_extend)
 {
 	g_autoptr(Lease) lease = lease_new(twitter, 0, 0, 1000, 2000);
 	const struct {
@@ -69,7 +70,7 @@ static void test_extend(void)
 	}
 }
 
-static void test_retire(void)
+TEST("/lease/retire", test_retire)
 {
 	static const struct {
 		guint64 cursor;
@@ -93,18 +94,7 @@ static void test_retire(void)
 	}
 }
 
-static void test_free_null(void)
+TEST("/lease/free-null", test_free_null)
 {
 	lease_free(NULL);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/lease/new", test_new);
-	g_test_add_func("/lease/limits", test_limits);
-	g_test_add_func("/lease/extend", test_extend);
-	g_test_add_func("/lease/retire", test_retire);
-	g_test_add_func("/lease/free-null", test_free_null);
-	return g_test_run();
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/chacha8.h"
+#include "tests/unit/unit-test.h"
 
 #define MANY      5000 /* numbers, of several blocks */
 #define FEW       700  /* more than what is left of a block */
@@ -29,7 +30,7 @@ static void assert_all_differ(guint64 *numbers, gsize n_numbers)
 }
 
 /* draft-strombergson-chacha-test-vectors-00, 8 rounds, 256 bits of key, IV 0: TC1 and TC2 */
-static void test_chacha8(void)
+TEST("/random/chacha8", test_chacha8)
 {
 	static const struct {
 		guint32 first_key_word;
@@ -67,7 +68,7 @@ static void test_chacha8(void)
 }
 
 /* In pieces of every length, across the ends of blocks. */
-static void test_all_differ(void)
+TEST("/random/all-differ", test_all_differ)
 {
 	guint64 numbers[MANY];
 
@@ -80,7 +81,7 @@ static void test_all_differ(void)
 
 /* Nor do halves of numbers come again, as they would if a block overlapped itself. Of so many, two
  * are alike by chance once in 80 runs. */
-static void test_halves_differ(void)
+TEST("/random/halves-differ", test_halves_differ)
 {
 	guint64 halves[2 * MANY];
 	guint n_alike = 0;
@@ -98,7 +99,7 @@ static void test_halves_differ(void)
 }
 
 /* Each bit is set in about half of the numbers: within 5 standard deviations. */
-static void test_even(void)
+TEST("/random/even", test_even)
 {
 	const guint n_numbers = 100000;
 	const gint limit = 5 * 158; /* sqrt(n / 4) */
@@ -136,7 +137,7 @@ __attribute__((no_sanitize_address)) static guint count_in_thread_storage(guint6
 	return n_found;
 }
 
-static void test_wiped(void)
+TEST("/random/wiped", test_wiped)
 {
 	guint64 numbers[3];
 
@@ -203,13 +204,13 @@ static void *fork_twice(G_GNUC_UNUSED void *user_data)
 	return NULL;
 }
 
-static void test_fork(void)
+TEST("/random/fork", test_fork)
 {
 	fork_twice(NULL);
 }
 
 /* The block that must not be used again is a thread's, not the first one's. */
-static void test_fork_in_thread(void)
+TEST("/random/fork-in-thread", test_fork_in_thread)
 {
 	pthread_t thread;
 
@@ -233,7 +234,7 @@ static void *draw(void *user_data)
 	return NULL;
 }
 
-static void test_threads(void)
+TEST("/random/threads", test_threads)
 {
 	pthread_barrier_t start;
 	pthread_t threads[N_THREADS];
@@ -251,18 +252,4 @@ static void test_threads(void)
 	}
 	pthread_barrier_destroy(&start);
 	assert_all_differ(&numbers[0][0], N_THREADS * MANY);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/random/chacha8", test_chacha8);
-	g_test_add_func("/random/all-differ", test_all_differ);
-	g_test_add_func("/random/halves-differ", test_halves_differ);
-	g_test_add_func("/random/even", test_even);
-	g_test_add_func("/random/wiped", test_wiped);
-	g_test_add_func("/random/fork", test_fork);
-	g_test_add_func("/random/fork-in-thread", test_fork_in_thread);
-	g_test_add_func("/random/threads", test_threads);
-	return g_test_run();
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/text.h"
+#include "tests/unit/unit-test.h"
 
 #define SIXTEEN    "0123456789abcdef"
 #define SIXTY_FOUR SIXTEEN SIXTEEN SIXTEEN SIXTEEN
 
-static void test_escape(void)
+TEST("/text/escape", test_escape)
 {
 	static const struct {
 		const char *bytes;
@@ -33,7 +34,7 @@ static void test_escape(void)
 	}
 }
 
-static void test_number(void)
+TEST("/text/number", test_number)
 {
 	static const struct {
 		const char *text;
@@ -57,7 +58,7 @@ static void test_number(void)
 	}
 }
 
-static void test_time(void)
+TEST("/text/time", test_time)
 {
 	static const struct {
 		gint64 time_ms;
@@ -75,13 +76,4 @@ static void test_time(void)
 
 		g_assert_cmpstr(text, ==, cases[i].text);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/text/escape", test_escape);
-	g_test_add_func("/text/number", test_number);
-	g_test_add_func("/text/time", test_time);
-	return g_test_run();
 }

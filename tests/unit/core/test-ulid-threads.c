@@ -6,6 +6,7 @@
  */
 #include "core/ulid.h"
 #include "core/uuid7.h"
+#include "tests/unit/unit-test.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -93,7 +94,7 @@ static gboolean draw_uuids(gpointer generator, gsize count, Uuid *out_values, GE
 	return uuid7_generator_draw(generator, count, out_values, error);
 }
 
-static void test_ulid(void)
+TEST("/ulid-threads/ulid", test_ulid)
 {
 	SystemClock clock;
 	UlidGenerator generator;
@@ -104,7 +105,7 @@ static void test_ulid(void)
 	ulid_generator_clear(&generator);
 }
 
-static void test_uuid7(void)
+TEST("/ulid-threads/uuid7", test_uuid7)
 {
 	SystemClock clock;
 	Uuid7Generator generator;
@@ -113,12 +114,4 @@ static void test_uuid7(void)
 	uuid7_generator_init(&generator, &clock.clock);
 	run(draw_uuids, &generator);
 	uuid7_generator_clear(&generator);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/ulid-threads/ulid", test_ulid);
-	g_test_add_func("/ulid-threads/uuid7", test_uuid7);
-	return g_test_run();
 }

@@ -7,6 +7,7 @@
 
 #include "tests/unit/core/scripted-clock.h"
 #include "tests/unit/core/vectors.h"
+#include "tests/unit/unit-test.h"
 
 #define T0_MS  G_GINT64_CONSTANT(1700000000000)
 #define LENGTH (ULID_TEXT_SIZE - 1)
@@ -149,7 +150,7 @@ static void test_vectors_monotonic(JsonArray *vectors)
 	}
 }
 
-static void test_vectors(void)
+TEST("/ulid/vectors", test_vectors)
 {
 	g_autoptr(JsonNode) root = vectors_load("ulid.json");
 	JsonObject *vectors = json_node_get_object(root);
@@ -176,7 +177,7 @@ static void test_vectors(void)
 }
 
 /* Every byte at every place: the digits are 0-9, A-Z and a-z, but for I, L, O and U. */
-static void test_digits(void)
+TEST("/ulid/digits", test_digits)
 {
 	for (guint place = 0; place < LENGTH; place++) {
 		for (guint byte = 1; byte < 256; byte++) {
@@ -199,7 +200,7 @@ static void test_digits(void)
 }
 
 /* Every bit comes through, and texts sort as the ULIDs do. */
-static void test_bits(void)
+TEST("/ulid/bits", test_bits)
 {
 	char last_text[ULID_TEXT_SIZE] = "";
 
@@ -215,7 +216,7 @@ static void test_bits(void)
 	}
 }
 
-static void test_draw(void)
+TEST("/ulid/draw", test_draw)
 {
 	static const gint64 times_ms[] = {0, T0_MS, ULID_MAX_TIME_MS};
 
@@ -237,7 +238,7 @@ static void test_draw(void)
 	}
 }
 
-static void test_time_outside(void)
+TEST("/ulid/time-outside", test_time_outside)
 {
 	static const gint64 times_ms[] = {-1, ULID_MAX_TIME_MS + 1, G_MININT64, G_MAXINT64};
 
@@ -251,7 +252,7 @@ static void test_time_outside(void)
 	}
 }
 
-static void test_clock_before_1970(void)
+TEST("/ulid/clock-before-1970", test_clock_before_1970)
 {
 	g_auto(Source) source;
 
@@ -264,7 +265,7 @@ static void test_clock_before_1970(void)
 }
 
 /* Plus 1 within a millisecond and while the clock is back, new bits in a later one. */
-static void test_clock(void)
+TEST("/ulid/clock", test_clock)
 {
 	static const struct {
 		gint64 clock_ms; /* after T0 */
@@ -293,7 +294,7 @@ static void test_clock(void)
 }
 
 /* At the Unix epoch, too, the first one is random. */
-static void test_first(void)
+TEST("/ulid/first", test_first)
 {
 	g_auto(Source) source;
 	Ulid ulid;
@@ -304,7 +305,7 @@ static void test_first(void)
 	g_assert_cmphex(ulid.low, >, 1000);
 }
 
-static void test_batch(void)
+TEST("/ulid/batch", test_batch)
 {
 	g_auto(Source) source;
 	g_autoptr(GError) error = NULL;
@@ -326,7 +327,7 @@ static void test_batch(void)
 }
 
 /* As many as there is room for, and not one more; the next millisecond has room. */
-static void test_overflow(void)
+TEST("/ulid/overflow", test_overflow)
 {
 	g_auto(Source) source;
 	g_autoptr(GError) error = NULL;
@@ -352,7 +353,7 @@ static void test_overflow(void)
 }
 
 /* The child has the parent's generator, and must not go on from the same place. */
-static void test_fork(void)
+TEST("/ulid/fork", test_fork)
 {
 	g_auto(Source) source;
 	Ulid last;
@@ -379,21 +380,4 @@ static void test_fork(void)
 	g_assert_cmpint(status, ==, 0);
 	assert_equal(source_draw(&source),
 		     (Ulid){last.high + (last.low == G_MAXUINT64), last.low + 1});
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/ulid/vectors", test_vectors);
-	g_test_add_func("/ulid/digits", test_digits);
-	g_test_add_func("/ulid/bits", test_bits);
-	g_test_add_func("/ulid/draw", test_draw);
-	g_test_add_func("/ulid/time-outside", test_time_outside);
-	g_test_add_func("/ulid/clock-before-1970", test_clock_before_1970);
-	g_test_add_func("/ulid/clock", test_clock);
-	g_test_add_func("/ulid/first", test_first);
-	g_test_add_func("/ulid/batch", test_batch);
-	g_test_add_func("/ulid/overflow", test_overflow);
-	g_test_add_func("/ulid/fork", test_fork);
-	return g_test_run();
 }

@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/unit-test.h"
+
 static const Uuid sample = {0x017f22e279b07cc3, 0x98c4dc0c0c07398f}; /* RFC 9562, A.6 */
 
 /* In a child of _Fork(), in which no handler of pthread_atfork() runs. */
@@ -27,7 +29,7 @@ static Uuid draw_in_child(void)
 	return uuid;
 }
 
-static void test_random(void)
+TEST("/uuid/random", test_random)
 {
 	Uuid before = uuid_random();
 	Uuid first = draw_in_child(), second = draw_in_child(), after = uuid_random();
@@ -39,7 +41,7 @@ static void test_random(void)
 	g_assert_cmphex(first.low >> 62, ==, 2);
 }
 
-static void test_text(void)
+TEST("/uuid/text", test_text)
 {
 	static const struct {
 		Uuid uuid;
@@ -70,7 +72,7 @@ static void test_text(void)
 	}
 }
 
-static void test_refused(void)
+TEST("/uuid/refused", test_refused)
 {
 	static const char *const texts[] = {
 		"",
@@ -102,7 +104,7 @@ static void test_refused(void)
 	}
 }
 
-static void test_bytes(void)
+TEST("/uuid/bytes", test_bytes)
 {
 	static const guint8 expected[UUID_BYTES] = {0x01, 0x7f, 0x22, 0xe2, 0x79, 0xb0, 0x7c, 0xc3,
 						    0x98, 0xc4, 0xdc, 0x0c, 0x0c, 0x07, 0x39, 0x8f};
@@ -114,7 +116,7 @@ static void test_bytes(void)
 }
 
 /* Ascending, each against each. */
-static void test_compare(void)
+TEST("/uuid/compare", test_compare)
 {
 	static const Uuid uuids[] = {
 		{0, 0}, {0, 1}, {0, G_MAXUINT64}, {1, 0}, {G_MAXINT64, 5}, {G_MAXUINT64, 4},
@@ -124,15 +126,4 @@ static void test_compare(void)
 		for (int j = 0; j < (int)G_N_ELEMENTS(uuids); j++)
 			g_assert_cmpint(uuid_compare(uuids[i], uuids[j]), ==, (i > j) - (i < j));
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/uuid/random", test_random);
-	g_test_add_func("/uuid/text", test_text);
-	g_test_add_func("/uuid/refused", test_refused);
-	g_test_add_func("/uuid/bytes", test_bytes);
-	g_test_add_func("/uuid/compare", test_compare);
-	return g_test_run();
 }

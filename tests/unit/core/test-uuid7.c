@@ -9,6 +9,7 @@
 
 #include "tests/unit/core/scripted-clock.h"
 #include "tests/unit/core/vectors.h"
+#include "tests/unit/unit-test.h"
 
 #define T0_MS       G_GINT64_CONSTANT(1700000000000)
 #define MAX_COUNTER ((G_GUINT64_CONSTANT(1) << UUID7_COUNTER_BITS) - 1)
@@ -54,7 +55,7 @@ static void assert_refused(Uuid uuid, UuidError code)
 	g_assert_cmpint(id, ==, -7);
 }
 
-static void test_vectors(void)
+TEST("/uuid7/vectors", test_vectors)
 {
 	g_autoptr(JsonNode) root = vectors_load("uuid7.json");
 	JsonObject *vector = json_node_get_object(root);
@@ -89,7 +90,7 @@ static gint64 random_id(void)
 }
 
 /* Each ID comes back, of any random bits, and UUIDs sort as their IDs do. */
-static void test_reserved(void)
+TEST("/uuid7/reserved", test_reserved)
 {
 	static const gint64 edges[] = {0,        1,     0x3ff,          0x400,     0x3fffff,
 				       0x400000, T0_MS, G_MAXINT64 - 1, G_MAXINT64};
@@ -115,7 +116,7 @@ static void test_reserved(void)
 }
 
 /* IDs next to each other, whatever their random bits: the largest and the smallest. */
-static void test_order(void)
+TEST("/uuid7/order", test_order)
 {
 	for (guint i = 0; i < N_RANDOM; i++) {
 		gint64 id = random_id() >> 1;
@@ -126,7 +127,7 @@ static void test_order(void)
 	}
 }
 
-static void test_refused(void)
+TEST("/uuid7/refused", test_refused)
 {
 	const Uuid good = uuid7_from_id(G_GINT64_CONSTANT(1724551110456385539), G_MAXUINT64);
 	const gint64 first_ms = LAYOUT_TWITTER.epoch_ms;
@@ -195,7 +196,7 @@ static guint64 counter_of(Uuid uuid)
 	return (uuid.high & 0xfff) << 30 | (uuid.low >> 32 & 0x3fffffff);
 }
 
-static void test_counter(void)
+TEST("/uuid7/counter", test_counter)
 {
 	static const struct {
 		gint64 clock_ms; /* after T0 */
@@ -223,7 +224,7 @@ static void test_counter(void)
 
 /* What is random is: the bits that follow the counter in each, the counter's start but for its
  * highest bit in each millisecond. */
-static void test_random_bits(void)
+TEST("/uuid7/random-bits", test_random_bits)
 {
 	g_auto(Source) source;
 	guint64 seen_counter = 0;
@@ -247,7 +248,7 @@ static void test_random_bits(void)
 
 /* As many as there is room for; those after them are of the next millisecond, ahead of the clock.
  */
-static void test_overflow(void)
+TEST("/uuid7/overflow", test_overflow)
 {
 	g_auto(Source) source;
 	g_autoptr(GError) error = NULL;
@@ -278,7 +279,7 @@ static void test_overflow(void)
 	g_assert_cmpint(uuid7_time_ms(source_draw(&source)), ==, T0_MS + 3);
 }
 
-static void test_clock_before_1970(void)
+TEST("/uuid7/clock-before-1970", test_clock_before_1970)
 {
 	g_auto(Source) source;
 	g_autoptr(GError) error = NULL;
@@ -292,7 +293,7 @@ static void test_clock_before_1970(void)
 }
 
 /* The child has the parent's generator, and must not go on from the same place. */
-static void test_fork(void)
+TEST("/uuid7/fork", test_fork)
 {
 	g_auto(Source) source;
 	Uuid last;
@@ -319,19 +320,4 @@ static void test_fork(void)
 	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
 	g_assert_cmpint(status, ==, 0);
 	g_assert_cmphex(counter_of(source_draw(&source)), ==, counter_of(last) + 1);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/uuid7/vectors", test_vectors);
-	g_test_add_func("/uuid7/reserved", test_reserved);
-	g_test_add_func("/uuid7/order", test_order);
-	g_test_add_func("/uuid7/refused", test_refused);
-	g_test_add_func("/uuid7/counter", test_counter);
-	g_test_add_func("/uuid7/random-bits", test_random_bits);
-	g_test_add_func("/uuid7/overflow", test_overflow);
-	g_test_add_func("/uuid7/clock-before-1970", test_clock_before_1970);
-	g_test_add_func("/uuid7/fork", test_fork);
-	return g_test_run();
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/format.h"
+#include "tests/unit/unit-test.h"
 
 #define NOW_MS G_GINT64_CONSTANT(1795356568660) /* 2026-11-22T14:09:28.660Z */
 #define MINUTE (60 * G_GINT64_CONSTANT(1000))
 #define HOUR   (60 * MINUTE)
 #define DAY    (24 * HOUR)
 
-static void test_until(void)
+TEST("/ctl-format/until", test_until)
 {
 	static const struct {
 		gint64 until_ms;
@@ -34,7 +35,7 @@ static void test_until(void)
 	}
 }
 
-static void test_span(void)
+TEST("/ctl-format/span", test_span)
 {
 	static const struct {
 		gint64 span_ms;
@@ -58,7 +59,7 @@ static void test_span(void)
 	}
 }
 
-static void test_path(void)
+TEST("/ctl-format/path", test_path)
 {
 	g_autofree char *plain = g_strnfill(512, 'a');
 	g_autofree char *longer = g_strconcat(plain, "b", NULL);
@@ -82,7 +83,7 @@ static void test_path(void)
 	}
 }
 
-static void test_json_is_ascii(void)
+TEST("/ctl-format/json-is-ascii", test_json_is_ascii)
 {
 	static const struct {
 		const char *text;
@@ -105,14 +106,4 @@ static void test_json_is_ascii(void)
 
 		g_assert_cmpstr(json, ==, cases[i].json);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/ctl-format/until", test_until);
-	g_test_add_func("/ctl-format/span", test_span);
-	g_test_add_func("/ctl-format/path", test_path);
-	g_test_add_func("/ctl-format/json-is-ascii", test_json_is_ascii);
-	return g_test_run();
 }

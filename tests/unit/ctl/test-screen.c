@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/screen.h"
+#include "tests/unit/unit-test.h"
 
 #include <string.h>
 
@@ -20,7 +21,7 @@ static char *draw_top(const char *text, guint columns)
 	return drawn;
 }
 
-static void test_width(void)
+TEST("/ctl-screen/width", test_width)
 {
 	static const struct {
 		const char *text;
@@ -41,7 +42,7 @@ static void test_width(void)
 	}
 }
 
-static void test_cut(void)
+TEST("/ctl-screen/cut", test_cut)
 {
 	static const struct {
 		const char *text;
@@ -75,7 +76,7 @@ static void test_cut(void)
 	}
 }
 
-static void test_wrap(void)
+TEST("/ctl-screen/wrap", test_wrap)
 {
 	static const struct {
 		const char *text;
@@ -116,7 +117,7 @@ static GPtrArray *split(const char *text)
 	return array;
 }
 
-static void test_draw(void)
+TEST("/ctl-screen/draw", test_draw)
 {
 	static const struct {
 		const char *table;
@@ -153,14 +154,4 @@ static void test_draw(void)
 
 		g_assert_cmpstr(drawn, ==, cases[i].drawn);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/ctl-screen/width", test_width);
-	g_test_add_func("/ctl-screen/cut", test_cut);
-	g_test_add_func("/ctl-screen/wrap", test_wrap);
-	g_test_add_func("/ctl-screen/draw", test_draw);
-	return g_test_run();
 }

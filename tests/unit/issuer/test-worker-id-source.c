@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "issuer/worker-id-source.h"
+#include "tests/unit/unit-test.h"
 
 #include <linux/if_packet.h>
 #include <net/if.h>
@@ -7,7 +8,7 @@
 
 #define UNTOUCHED 4242
 
-static void test_ip(void)
+TEST("/worker-id-source/ip", test_ip)
 {
 	static const struct {
 		const char *text;
@@ -34,7 +35,7 @@ static void test_ip(void)
 	}
 }
 
-static void test_mac(void)
+TEST("/worker-id-source/mac", test_mac)
 {
 	static const guint8 MAC[] = {0x02, 0xff, 0xfe, 0x80, 0x01, 0x2a};
 	static const struct {
@@ -48,7 +49,7 @@ static void test_mac(void)
 				 CASES[i].worker_id);
 }
 
-static void test_host_name(void)
+TEST("/worker-id-source/host-name", test_host_name)
 {
 	static const struct {
 		const char *host_name;
@@ -138,7 +139,7 @@ static const struct {
 	{{{"eth0", 2, 0, AF_INET, 6, {1, 2, 3, 4, 5, 6}}}, NULL},
 };
 
-static void test_find_interface(void)
+TEST("/worker-id-source/find-interface", test_find_interface)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(FINDS); i++) {
 		struct ifaddrs entries[7] = {0};
@@ -166,14 +167,4 @@ static void test_find_interface(void)
 		if (found != NULL)
 			g_assert_cmpint(found->ifa_addr->sa_family, ==, AF_PACKET);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/worker-id-source/ip", test_ip);
-	g_test_add_func("/worker-id-source/mac", test_mac);
-	g_test_add_func("/worker-id-source/host-name", test_host_name);
-	g_test_add_func("/worker-id-source/find-interface", test_find_interface);
-	return g_test_run();
 }

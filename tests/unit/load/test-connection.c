@@ -13,7 +13,7 @@
 #include "common/local-socket.h"
 #include "load/connection.h"
 #include "tests/unit/client/meets-itself.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
 
 #define CALL_BYTES    31 /* get_id, with the agent "a" */
 #define REPLY_BYTES   34
@@ -119,7 +119,7 @@ static void send_bytes(Fixture *self, gsize i, const guint8 *bytes, gsize length
 	struct pollfd arrival = {load_connection_fd(self->connections[i]), POLLIN, 0};
 
 	g_assert_cmpint(send(self->ends[i], bytes, length, MSG_NOSIGNAL), ==, (gssize)length);
-	g_assert_cmpint(poll(&arrival, 1, PATIENCE_MS), ==, 1);
+	g_assert_cmpint(poll(&arrival, 1, HANG_GUARD_MS), ==, 1);
 }
 
 static void receive(Fixture *self, gsize i)

@@ -8,6 +8,7 @@
 
 #include "load/driver.h"
 #include "tests/unit/client/fake-server.h"
+#include "tests/unit/unit-test.h"
 
 #define MS 1000000
 
@@ -218,7 +219,7 @@ static LoadDriver *run_load(Server *server, const Load *load)
 	return driver;
 }
 
-static void errors_are_told(void)
+TEST("/load-driver/errors", errors_are_told)
 {
 	static const struct {
 		Server server;
@@ -287,7 +288,7 @@ static void errors_are_told(void)
 }
 
 /* Larger than both sockets' buffers, so that replies come before it was sent. */
-static void a_reply_before_the_call_is_none(void)
+TEST("/load-driver/early-reply", a_reply_before_the_call_is_none)
 {
 	g_autofree char *agent = g_strnfill(32 * 1024 * 1024, 'a');
 	Server server = {.reply = GOOD, .reply_bytes = 34, .trick = TOO_EARLY};
@@ -302,7 +303,7 @@ static void a_reply_before_the_call_is_none(void)
 
 /* Replies that would be good if they came in another place: none of them is counted, and the
  * connection ends with the first. */
-static void replies_to_other_calls_end_the_connection(void)
+TEST("/load-driver/other-calls", replies_to_other_calls_end_the_connection)
 {
 	static const struct {
 		Trick trick;
@@ -335,7 +336,7 @@ static void replies_to_other_calls_end_the_connection(void)
 	}
 }
 
-static void connections_begin_at_numbers_of_their_own(void)
+TEST("/load-driver/sequence-numbers", connections_begin_at_numbers_of_their_own)
 {
 	Server servers[2];
 
@@ -354,7 +355,7 @@ static void connections_begin_at_numbers_of_their_own(void)
 
 /* More than the sockets' buffers take, so that writes end within a call: the server looks at every
  * one's head. */
-static void calls_that_do_not_fit_are_sent_on(void)
+TEST("/load-driver/sent-on", calls_that_do_not_fit_are_sent_on)
 {
 	g_autofree char *agent = g_strnfill(10007, 'a');
 	Server server = {.reply = GOOD, .reply_bytes = 34, .stall_ms = 50};
@@ -367,7 +368,7 @@ static void calls_that_do_not_fit_are_sent_on(void)
 }
 
 /* The same ID for every call: each but the first is a duplicate, and not above the one before. */
-static void duplicates_are_seen(void)
+TEST("/load-driver/duplicates", duplicates_are_seen)
 {
 	Server server = {.reply = GOOD, .reply_bytes = 34};
 	LoadIdLog *logs = load_id_log_new_all(1, 1000000);
@@ -384,7 +385,7 @@ static void duplicates_are_seen(void)
 	load_id_log_free_all(logs);
 }
 
-static void calls_are_as_many_as_asked_for(void)
+TEST("/load-driver/calls", calls_are_as_many_as_asked_for)
 {
 	static const guint counts[] = {1, 2, 100};
 
@@ -404,7 +405,7 @@ static void calls_are_as_many_as_asked_for(void)
 }
 
 /* Nothing comes: it is over after a while, though no time was set for the whole. */
-static void silence_ends_a_number_of_calls(void)
+TEST("/load-driver/silence", silence_ends_a_number_of_calls)
 {
 	Server server = {.silent = TRUE};
 	Load load = {.calls = 10, .silence_ms = 50};
@@ -418,7 +419,7 @@ static void silence_ends_a_number_of_calls(void)
 
 /* A closed loop would lose one call to the stall; here it meets all that are due meanwhile. With
  * one slot they wait for it here, with many in the socket. */
-static void a_stall_shows(void)
+TEST("/load-driver/stall", a_stall_shows)
 {
 	Server server = {.reply = GOOD, .reply_bytes = 34, .stall_ms = 200};
 	Load load = {.duration_ms = 500, .rate = 400};
@@ -439,7 +440,7 @@ static void a_stall_shows(void)
 /* Latency is that of the calls that are due in the measured time. The rate is that of the replies
  * that come in it, here also to calls from before: the stall lasts longer than the warm-up. On a
  * machine that stalls for as long they come later: then all of it is made longer. */
-static void the_warm_up_is_not_measured(void)
+TEST("/load-driver/warm-up", the_warm_up_is_not_measured)
 {
 	guint in_time = 0, due = 1;
 
@@ -462,7 +463,7 @@ static void the_warm_up_is_not_measured(void)
 
 /* What is due and could not be sent in time is an error, and does not disappear; not either when
  * the only connection is lost. */
-static void calls_that_were_never_sent_are_errors(void)
+TEST("/load-driver/never-sent", calls_that_were_never_sent_are_errors)
 {
 	static const Server servers[] = {
 		{.silent = TRUE},
@@ -479,21 +480,4 @@ static void calls_that_were_never_sent_are_errors(void)
 		g_assert_cmpuint(tally->calls, ==, 0);
 		g_assert_cmpuint(tally->errors, ==, 50);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/load-driver/errors", errors_are_told);
-	g_test_add_func("/load-driver/early-reply", a_reply_before_the_call_is_none);
-	g_test_add_func("/load-driver/other-calls", replies_to_other_calls_end_the_connection);
-	g_test_add_func("/load-driver/sequence-numbers", connections_begin_at_numbers_of_their_own);
-	g_test_add_func("/load-driver/sent-on", calls_that_do_not_fit_are_sent_on);
-	g_test_add_func("/load-driver/duplicates", duplicates_are_seen);
-	g_test_add_func("/load-driver/calls", calls_are_as_many_as_asked_for);
-	g_test_add_func("/load-driver/silence", silence_ends_a_number_of_calls);
-	g_test_add_func("/load-driver/stall", a_stall_shows);
-	g_test_add_func("/load-driver/warm-up", the_warm_up_is_not_measured);
-	g_test_add_func("/load-driver/never-sent", calls_that_were_never_sent_are_errors);
-	return g_test_run();
 }

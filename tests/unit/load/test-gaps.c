@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "load/gaps.h"
+#include "tests/unit/unit-test.h"
 
 #include <stdlib.h>
 
@@ -76,7 +77,7 @@ static const Case cases[] = {
 	{{"w0 e500", "w0 G200 e500", "w0 G350 e500"}, 100, 3, 500, 200, TRUE},
 };
 
-static void outages_are_what_all_threads_share(void)
+TEST("/load-gaps/outages", outages_are_what_all_threads_share)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
 		const Case *wanted = &cases[i];
@@ -102,19 +103,11 @@ static void outages_are_what_all_threads_share(void)
 	}
 }
 
-static void no_thread_has_no_outage(void)
+TEST("/load-gaps/none", no_thread_has_no_outage)
 {
 	LoadGaps none = {0};
 	LoadGaps all = {0};
 
 	load_gaps_merge(&all, &none);
 	g_assert_cmpuint(load_gaps_outages(&all, 100 * MS).count, ==, 0);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/load-gaps/outages", outages_are_what_all_threads_share);
-	g_test_add_func("/load-gaps/none", no_thread_has_no_outage);
-	return g_test_run();
 }

@@ -2,8 +2,9 @@
 #include <glib.h>
 
 #include "load/histogram.h"
+#include "tests/unit/unit-test.h"
 
-static void test_empty(void)
+TEST("/load-histogram/empty", test_empty)
 {
 	g_autofree LoadHistogram *histogram = g_new0(LoadHistogram, 1);
 
@@ -12,7 +13,7 @@ static void test_empty(void)
 }
 
 /* Around every power of two: never below the value, never more than the promised error above. */
-static void test_error_bound(void)
+TEST("/load-histogram/error-bound", test_error_bound)
 {
 	static const gint64 offsets[] = {-1, 0, 1};
 
@@ -35,7 +36,7 @@ static void test_error_bound(void)
 	}
 }
 
-static void test_largest(void)
+TEST("/load-histogram/largest", test_largest)
 {
 	g_autofree LoadHistogram *histogram = g_new0(LoadHistogram, 1);
 
@@ -46,7 +47,7 @@ static void test_largest(void)
 }
 
 /* 1 to 100 are exact: below 2^LOAD_HISTOGRAM_SUB_BITS each value has a bucket of its own. */
-static void test_quantiles(void)
+TEST("/load-histogram/quantiles", test_quantiles)
 {
 	static const struct {
 		double fraction;
@@ -64,7 +65,7 @@ static void test_quantiles(void)
 				 cases[i].value);
 }
 
-static void test_merge(void)
+TEST("/load-histogram/merge", test_merge)
 {
 	g_autofree LoadHistogram *fast = g_new0(LoadHistogram, 1);
 	g_autofree LoadHistogram *slow = g_new0(LoadHistogram, 1);
@@ -80,7 +81,7 @@ static void test_merge(void)
 	g_assert_cmpuint(load_histogram_quantile(fast, 0.91), ==, 1000000);
 }
 
-static void test_mean(void)
+TEST("/load-histogram/mean", test_mean)
 {
 	g_autofree LoadHistogram *histogram = g_new0(LoadHistogram, 1);
 
@@ -96,7 +97,7 @@ static void test_mean(void)
 }
 
 /* The buckets follow each other without a gap: a value one above the end of one is in the next. */
-static void test_bucket_ends(void)
+TEST("/load-histogram/bucket-ends", test_bucket_ends)
 {
 	for (guint i = 0; i + 1 < LOAD_HISTOGRAM_BUCKETS; i++) {
 		g_autofree LoadHistogram *histogram = g_new0(LoadHistogram, 1);
@@ -107,17 +108,4 @@ static void test_bucket_ends(void)
 		g_assert_cmpuint(histogram->counts[i + 1], ==, 1);
 	}
 	g_assert_cmpuint(load_histogram_bucket_end(LOAD_HISTOGRAM_BUCKETS - 1), ==, G_MAXUINT64);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/load-histogram/empty", test_empty);
-	g_test_add_func("/load-histogram/error-bound", test_error_bound);
-	g_test_add_func("/load-histogram/largest", test_largest);
-	g_test_add_func("/load-histogram/quantiles", test_quantiles);
-	g_test_add_func("/load-histogram/merge", test_merge);
-	g_test_add_func("/load-histogram/mean", test_mean);
-	g_test_add_func("/load-histogram/bucket-ends", test_bucket_ends);
-	return g_test_run();
 }

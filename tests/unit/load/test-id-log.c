@@ -2,8 +2,9 @@
 #include <glib.h>
 
 #include "load/id-log.h"
+#include "tests/unit/unit-test.h"
 
-static void test_check(void)
+TEST("/load-id-log/check", test_check)
 {
 	static const struct {
 		gint64 first[4], second[4]; /* what two logs are given, up to a 0 */
@@ -35,11 +36,4 @@ static void test_check(void)
 		g_assert_cmpint(verdict.duplicate, ==, cases[i].verdict.duplicate);
 		load_id_log_free_all(logs);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/load-id-log/check", test_check);
-	return g_test_run();
 }

@@ -10,6 +10,7 @@
 
 #include "load/driver.h"
 #include "tests/unit/client/fake-server.h"
+#include "tests/unit/unit-test.h"
 
 #define MS 1000000
 
@@ -191,7 +192,7 @@ static LoadDriver *run_load(Load *load)
 
 /* Each call is answered or an error, whatever happens; here a number of calls on one connection.
  * None of the cases lasts. */
-static void calls_are_answered_or_errors(void)
+TEST("/load-lanes/calls", calls_are_answered_or_errors)
 {
 	static const struct {
 		Load load;
@@ -277,7 +278,7 @@ static void calls_are_answered_or_errors(void)
 }
 
 /* Its latency has in it what happened to it before. */
-static void a_call_that_is_sent_again_counts_from_the_first_time(void)
+TEST("/load-lanes/again", a_call_that_is_sent_again_counts_from_the_first_time)
 {
 	Load loads[] = {
 		{.calls = 10, .silence_ms = 30000},
@@ -302,7 +303,7 @@ static void a_call_that_is_sent_again_counts_from_the_first_time(void)
 }
 
 /* Again and again, but not for ever: the server takes every call, and answers none. */
-static void a_call_is_sent_again_up_to_the_timeout(void)
+TEST("/load-lanes/again-and-again", a_call_is_sent_again_up_to_the_timeout)
 {
 	Load load = {
 		.servers = {{.then = TAKE}},
@@ -328,7 +329,7 @@ static void a_call_is_sent_again_up_to_the_timeout(void)
 
 /* All have the same ID: none but the first is above the one before; on a connection that was made
  * again the first one is compared with nothing. */
-static void order_is_that_of_a_connection(void)
+TEST("/load-lanes/order", order_is_that_of_a_connection)
 {
 	Load load = {
 		.servers = {{.answers = 10, .then = GO}, {.answers = 90}},
@@ -348,7 +349,7 @@ static void order_is_that_of_a_connection(void)
 
 /* Calls are due while there is no connection. They wait for one for the timeout, and are errors
  * then: none of them is lost, and those that find one count from when they were due. */
-static void due_calls_wait_for_a_connection(void)
+TEST("/load-lanes/due", due_calls_wait_for_a_connection)
 {
 	Load gone = {
 		.servers = {{.answers = 20, .then = GO}},
@@ -382,7 +383,7 @@ static void due_calls_wait_for_a_connection(void)
 
 /* 50 connections that have answered: 10 ms each at most. If the pauses grew on, they were 1.5 s at
  * least. A busy machine has more than one try. */
-static void pauses_begin_anew_with_an_answer(void)
+TEST("/load-lanes/pauses", pauses_begin_anew_with_an_answer)
 {
 	gint64 took_ns = G_MAXINT64;
 
@@ -412,7 +413,7 @@ static void *stop_soon(void *data)
 }
 
 /* What is in flight, or due, is neither a call nor an error; that nothing comes is an outage. */
-static void it_can_be_stopped(void)
+TEST("/load-lanes/stop", it_can_be_stopped)
 {
 	Load loads[] = {
 		{.servers = {{.answers = 20, .then = HANG}}, .calls = 1000},
@@ -436,17 +437,4 @@ static void it_can_be_stopped(void)
 		if (load->rate > 0)
 			g_assert_cmpuint(tally->due, <, 59000);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/load-lanes/calls", calls_are_answered_or_errors);
-	g_test_add_func("/load-lanes/again", a_call_that_is_sent_again_counts_from_the_first_time);
-	g_test_add_func("/load-lanes/again-and-again", a_call_is_sent_again_up_to_the_timeout);
-	g_test_add_func("/load-lanes/order", order_is_that_of_a_connection);
-	g_test_add_func("/load-lanes/due", due_calls_wait_for_a_connection);
-	g_test_add_func("/load-lanes/pauses", pauses_begin_anew_with_an_answer);
-	g_test_add_func("/load-lanes/stop", it_can_be_stopped);
-	return g_test_run();
 }

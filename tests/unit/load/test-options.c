@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "load/options.h"
+#include "tests/unit/unit-test.h"
 
 #include <string.h>
 
@@ -24,7 +25,7 @@ static gboolean parse(const char *text, LoadOptions *options, GError **error)
 	return load_options_check(options, error);
 }
 
-static void bad_values_are_named_with_their_limits(void)
+TEST("/load-options/bad", bad_values_are_named_with_their_limits)
 {
 	static const struct {
 		const char *text;
@@ -80,7 +81,7 @@ static void bad_values_are_named_with_their_limits(void)
 	}
 }
 
-static void a_bad_value_changes_nothing(void)
+TEST("/load-options/untouched", a_bad_value_changes_nothing)
 {
 	static const char *const cases[] = {"connections=x", "duration=x", "call=x"};
 	const LoadOptions defaults = LOAD_OPTIONS_DEFAULTS;
@@ -96,7 +97,7 @@ static void a_bad_value_changes_nothing(void)
 	}
 }
 
-static void good_values_are_taken(void)
+TEST("/load-options/good", good_values_are_taken)
 {
 	LoadOptions options = LOAD_OPTIONS_DEFAULTS;
 	g_autoptr(GError) error = NULL;
@@ -123,7 +124,7 @@ static void good_values_are_taken(void)
 	g_assert_cmpuint(options.check_limit, ==, 9);
 }
 
-static void good_combinations_pass(void)
+TEST("/load-options/combinations", good_combinations_pass)
 {
 	static const char *const cases[] = {
 		"",
@@ -141,14 +142,4 @@ static void good_combinations_pass(void)
 		parse(cases[i], &options, &error);
 		g_assert_no_error(error);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/load-options/bad", bad_values_are_named_with_their_limits);
-	g_test_add_func("/load-options/untouched", a_bad_value_changes_nothing);
-	g_test_add_func("/load-options/good", good_values_are_taken);
-	g_test_add_func("/load-options/combinations", good_combinations_pass);
-	return g_test_run();
 }

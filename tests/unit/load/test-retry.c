@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "load/retry.h"
+#include "tests/unit/unit-test.h"
 
 #define MS 1000000
 
-static void pauses_grow_to_a_bound(void)
+TEST("/load-retry/pauses", pauses_grow_to_a_bound)
 {
 	static const struct {
 		guint failures;
@@ -41,11 +42,4 @@ static void pauses_grow_to_a_bound(void)
 		g_assert_cmpint(longest_ns, ==, cases[i].longest_ms * MS);
 		g_assert_cmpint(shortest_ns, ==, cases[i].longest_ms * MS / 2);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/load-retry/pauses", pauses_grow_to_a_bound);
-	return g_test_run();
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "load/schedule.h"
+#include "tests/unit/unit-test.h"
 
 #define START G_GINT64_CONSTANT(1000000000000)
 #define DAY   (86400 * G_GINT64_CONSTANT(1000000000))
 
-static void calls_are_due_at_fixed_instants(void)
+TEST("/load-schedule/due", calls_are_due_at_fixed_instants)
 {
 	static const struct {
 		double rate;
@@ -31,7 +32,7 @@ static void calls_are_due_at_fixed_instants(void)
 }
 
 /* Threads with 10 and 6 of 16 connections have as much of the rate, and do not call at once. */
-static void threads_share_the_rate(void)
+TEST("/load-schedule/threads", threads_share_the_rate)
 {
 	LoadSchedule first = load_schedule_make(START, 1600, 16, 0, 10);
 	LoadSchedule second = load_schedule_make(START, 1600, 16, 10, 6);
@@ -42,7 +43,7 @@ static void threads_share_the_rate(void)
 	g_assert_cmpint(load_schedule_due_ns(&second, 0), >, START);
 }
 
-static void the_beginning_counts_and_the_end_does_not(void)
+TEST("/load-schedule/count", the_beginning_counts_and_the_end_does_not)
 {
 	static const struct {
 		gint64 from_ns;
@@ -58,13 +59,4 @@ static void the_beginning_counts_and_the_end_does_not(void)
 		g_assert_cmpuint(load_schedule_count(&schedule, START + cases[i].from_ns,
 						     START + cases[i].until_ns),
 				 ==, cases[i].count);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/load-schedule/due", calls_are_due_at_fixed_instants);
-	g_test_add_func("/load-schedule/threads", threads_share_the_rate);
-	g_test_add_func("/load-schedule/count", the_beginning_counts_and_the_end_does_not);
-	return g_test_run();
 }

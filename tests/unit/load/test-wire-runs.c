@@ -5,12 +5,13 @@
 
 #include "load/wire.h"
 #include "tests/unit/load/hex.h"
+#include "tests/unit/unit-test.h"
 
 #define NAME     "6765745f69645f72756e73"
 #define RUN_OF_3 "0a 0001 0000000000000005 08 0002 00000003 00"
 
 /* Without a frame, so that their end is to be found. */
-static void are_errors(void)
+TEST("/load-wire-runs/are-errors", are_errors)
 {
 	static const LoadWireForm forms[] = {
 		{.call = LOAD_WIRE_GET_ID_RUNS,
@@ -60,11 +61,4 @@ static void are_errors(void)
 				LOAD_WIRE_ERROR);
 		g_assert_cmpuint(parsed.length, ==, reply->len);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/load-wire-runs/are-errors", are_errors);
-	return g_test_run();
 }

@@ -8,6 +8,7 @@
 #include "common/thrift/byte-writer.h"
 #include "load/wire.h"
 #include "tests/unit/load/hex.h"
+#include "tests/unit/unit-test.h"
 
 static const LoadWireForm get_id = {.agent = "foo"};
 
@@ -34,7 +35,7 @@ static guint8 *requests_of(const LoadWire *wire, guint32 call, guint count)
 }
 
 /* The vectors have sequence numbers of their own; all else is compared. */
-static void requests_are_those_of_the_vectors(void)
+TEST("/load-wire/requests", requests_are_those_of_the_vectors)
 {
 	static const struct {
 		const char *vector;
@@ -83,7 +84,7 @@ static void requests_are_those_of_the_vectors(void)
 }
 
 /* From any number on; behind the largest of an i32 they begin anew. */
-static void sequence_numbers_follow(void)
+TEST("/load-wire/sequence-numbers", sequence_numbers_follow)
 {
 	static const struct {
 		guint32 call;
@@ -222,7 +223,7 @@ static GByteArray *reply_of(const LoadWireForm *form, const char *hex)
 
 /* Each of them, framed and unframed; and cut anywhere, it is incomplete. A copy of the exact size
  * lets ASan see a read past it. */
-static void good_replies_are_read(void)
+TEST("/load-wire/good", good_replies_are_read)
 {
 	for (gsize i = 0; i < 2 * G_N_ELEMENTS(goods); i++) {
 		const Good *good = &goods[i / 2];
@@ -251,7 +252,7 @@ static void good_replies_are_read(void)
 
 /* One byte of a good reply changed, wherever it is before the values, is seen: so the whole of it
  * is compared. In the sequence number it makes the reply that of another call. */
-static void a_good_reply_is_compared_whole(void)
+TEST("/load-wire/compared-whole", a_good_reply_is_compared_whole)
 {
 	for (gsize i = 0; i < 2 * G_N_ELEMENTS(goods); i++) {
 		const Good *good = &goods[i / 2];
@@ -284,7 +285,7 @@ static void a_good_reply_is_compared_whole(void)
 
 /* Good replies, but to the call before, the call behind, the one that is as many calls away as
  * there are slots, and one whose number differs in its highest bit. */
-static void replies_to_other_calls_are_told(void)
+TEST("/load-wire/other-calls", replies_to_other_calls_are_told)
 {
 	for (gsize i = 0; i < 2 * G_N_ELEMENTS(goods); i++) {
 		const Good *good = &goods[i / 2];
@@ -334,7 +335,7 @@ static void check_bad(const LoadWireForm *form, const Bad *cases, gsize count)
 	}
 }
 
-static void bad_framed_replies_are_told(void)
+TEST("/load-wire/bad-framed", bad_framed_replies_are_told)
 {
 	static const Bad cases[] = {
 		/* another sequence number; one that differs in its highest bits only */
@@ -402,7 +403,7 @@ static void bad_framed_replies_are_told(void)
 	check_bad(&get_id, cases, G_N_ELEMENTS(cases));
 }
 
-static void bad_unframed_replies_are_told(void)
+TEST("/load-wire/bad-unframed", bad_unframed_replies_are_told)
 {
 	static const LoadWireForm form = {.agent = "foo", .framing = LOAD_WIRE_UNFRAMED};
 	static const Bad cases[] = {
@@ -437,7 +438,7 @@ static void bad_unframed_replies_are_told(void)
 }
 
 /* Without a frame, so that their end is to be found; however many they are. */
-static void lists_of_another_length_are_errors(void)
+TEST("/load-wire/lists-of-another-length", lists_of_another_length_are_errors)
 {
 	static const LoadWireForm form = {
 		.call = LOAD_WIRE_GET_IDS, .framing = LOAD_WIRE_UNFRAMED, .agent = "a", .count = 2};
@@ -458,7 +459,7 @@ static void lists_of_another_length_are_errors(void)
 	}
 }
 
-static void bad_compact_replies_are_told(void)
+TEST("/load-wire/bad-compact", bad_compact_replies_are_told)
 {
 	static const LoadWireForm form = {
 		.agent = "foo", .framing = LOAD_WIRE_UNFRAMED, .protocol = LOAD_WIRE_COMPACT};
@@ -487,7 +488,7 @@ static void bad_compact_replies_are_told(void)
 	check_bad(&form, cases, G_N_ELEMENTS(cases));
 }
 
-static void redis_is_understood(void)
+TEST("/load-wire/redis", redis_is_understood)
 {
 	static const LoadWireForm form = {.call = LOAD_WIRE_REDIS_INCR};
 	static const char request[] = "*2\r\n$4\r\nINCR\r\n$18\r\nsnowflakectl-bench\r\n";
@@ -525,20 +526,4 @@ static void redis_is_understood(void)
 						 load_wire_next_value(wire, &parsed));
 		g_assert_cmpstr(says, ==, cases[i].says);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/load-wire/requests", requests_are_those_of_the_vectors);
-	g_test_add_func("/load-wire/sequence-numbers", sequence_numbers_follow);
-	g_test_add_func("/load-wire/good", good_replies_are_read);
-	g_test_add_func("/load-wire/compared-whole", a_good_reply_is_compared_whole);
-	g_test_add_func("/load-wire/other-calls", replies_to_other_calls_are_told);
-	g_test_add_func("/load-wire/bad-framed", bad_framed_replies_are_told);
-	g_test_add_func("/load-wire/bad-unframed", bad_unframed_replies_are_told);
-	g_test_add_func("/load-wire/lists-of-another-length", lists_of_another_length_are_errors);
-	g_test_add_func("/load-wire/bad-compact", bad_compact_replies_are_told);
-	g_test_add_func("/load-wire/redis", redis_is_understood);
-	return g_test_run();
 }

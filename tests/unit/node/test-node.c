@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tests/unit/node/node-fixture.h"
+#include "tests/unit/unit-test.h"
 #include "tests/unit/worker/state-fixture.h"
 
 #define N_THREADS    4
@@ -24,7 +25,7 @@ static guint worker_of(gint64 id)
 	return (guint)(id >> WORKER_SHIFT & WORKER_MASK);
 }
 
-static void test_increase(void)
+TEST("/node/increase", test_increase)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
@@ -60,7 +61,7 @@ static int compare(const void *a, const void *b)
 	return first < second ? -1 : first > second;
 }
 
-static void test_threads(void)
+TEST("/node/threads", test_threads)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
@@ -79,7 +80,7 @@ static void test_threads(void)
 		g_assert_cmpint(ids[i], >, ids[i - 1]);
 }
 
-static void test_runs(void)
+TEST("/node/runs", test_runs)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
@@ -101,7 +102,7 @@ static void test_runs(void)
 	}
 }
 
-static void test_run_of_none(void)
+TEST("/node/run-of-none", test_run_of_none)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
@@ -126,7 +127,7 @@ static void end_tick_of_now(void)
 
 /* Nodes of a directory have worker IDs of their own, and one that is freed is free at once; but who
  * comes in the very tick of its last ID takes another one rather than wait. */
-static void test_share(void)
+TEST("/node/share", test_share)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(SnowflakeNode) first = node_new_well(directory, NULL);
@@ -142,7 +143,7 @@ static void test_share(void)
 	g_assert_cmpuint(worker_of(next_well(first)), ==, 0);
 }
 
-static void test_none_free(void)
+TEST("/node/none-free", test_none_free)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(SnowflakeNode) node = node_new_well(directory, ONE_WORKER);
@@ -155,7 +156,7 @@ static void test_none_free(void)
 						"IDs of datacenter 0 is free in "));
 }
 
-static void test_held(void)
+TEST("/node/held", test_held)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(SnowflakeNode) node = node_new_well(directory, "worker-id=3");
@@ -171,7 +172,7 @@ static void test_held(void)
 }
 
 /* The slow layout has 16 IDs in 100 ms, and no more. */
-static void test_sequence_runs_out(void)
+TEST("/node/sequence-runs-out", test_sequence_runs_out)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autofree char *state = g_strconcat("state-directory=", directory, NULL);
@@ -189,7 +190,7 @@ static void test_sequence_runs_out(void)
 						"after "));
 }
 
-static void test_waits(void)
+TEST("/node/waits", test_waits)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(SnowflakeNode) node = node_new_well(directory, SLOW);
@@ -208,7 +209,7 @@ static void *draw_for_ever(void *node)
 }
 
 /* A thread that waits is cancelled: the others go on. */
-static void test_cancelled(void)
+TEST("/node/cancelled", test_cancelled)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(SnowflakeNode) node = node_new_well(directory, SLOW);
@@ -227,7 +228,7 @@ static void test_cancelled(void)
 }
 
 /* It reserves more as it goes on. */
-static void test_extends(void)
+TEST("/node/extends", test_extends)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
@@ -244,7 +245,7 @@ static void test_extends(void)
 	g_assert_cmpint(state_fixture_record_end(directory, "worker-0-0.json"), >, end_tick);
 }
 
-static void test_bad_config(void)
+TEST("/node/bad-config", test_bad_config)
 {
 	static const struct {
 		const char *program;
@@ -272,22 +273,4 @@ static void test_bad_config(void)
 	}
 	g_assert_null(snowflake_node_new(NULL, NULL));
 	snowflake_node_free(NULL);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/node/increase", test_increase);
-	g_test_add_func("/node/threads", test_threads);
-	g_test_add_func("/node/runs", test_runs);
-	g_test_add_func("/node/run-of-none", test_run_of_none);
-	g_test_add_func("/node/share", test_share);
-	g_test_add_func("/node/none-free", test_none_free);
-	g_test_add_func("/node/held", test_held);
-	g_test_add_func("/node/sequence-runs-out", test_sequence_runs_out);
-	g_test_add_func("/node/waits", test_waits);
-	g_test_add_func("/node/cancelled", test_cancelled);
-	g_test_add_func("/node/extends", test_extends);
-	g_test_add_func("/node/bad-config", test_bad_config);
-	return g_test_run();
 }

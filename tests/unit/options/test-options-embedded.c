@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options/options-embedded.h"
+#include "tests/unit/unit-test.h"
 
 #include <string.h>
 
-static void test_good(void)
+TEST("/options-embedded/good", test_good)
 {
 	const char *const settings[] = {"zookeeper=a.example:2181",
 					"datacenter-id=3",
@@ -22,7 +23,7 @@ static void test_good(void)
 	g_assert_true(options->skip_sanity_checks);
 }
 
-static void test_none(void)
+TEST("/options-embedded/none", test_none)
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(Options) options = options_embedded_new(NULL, &error);
@@ -32,7 +33,7 @@ static void test_none(void)
 	g_assert_null(options->zookeeper);
 }
 
-static void test_bad(void)
+TEST("/options-embedded/bad", test_bad)
 {
 	static const struct {
 		const char *setting;
@@ -64,13 +65,4 @@ static void test_bad(void)
 		g_test_message("%s", error->message);
 		g_assert_nonnull(strstr(error->message, CASES[i].message));
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/options-embedded/good", test_good);
-	g_test_add_func("/options-embedded/none", test_none);
-	g_test_add_func("/options-embedded/bad", test_bad);
-	return g_test_run();
 }

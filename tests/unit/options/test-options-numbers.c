@@ -6,6 +6,7 @@
 
 #include "options/options-table.h"
 #include "options/options.h"
+#include "tests/unit/unit-test.h"
 
 /* Without these the option does nothing, or not all of its range is allowed. */
 static const char *const *needs_of(const OptionSpec *spec)
@@ -88,7 +89,7 @@ static void assert_no_number(const OptionSpec *spec, const char *text)
 }
 
 /* Both ends of every range, one past them, and what is no number. */
-static void test_numbers(void)
+TEST("/options-numbers/ranges", test_numbers)
 {
 	static const char *const BAD[] = {
 		"",
@@ -134,11 +135,4 @@ static void test_numbers(void)
 			assert_no_number(spec, above);
 		}
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/options-numbers/ranges", test_numbers);
-	return g_test_run();
 }

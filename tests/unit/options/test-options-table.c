@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "options/options-table.h"
+#include "tests/unit/unit-test.h"
 
 /* @text with single blanks between its words, so that line breaks do not matter. */
 static char *one_line(const char *text)
@@ -42,7 +43,7 @@ static char *limits_in_help(const OptionSpec *spec)
 					     : g_strdup("");
 }
 
-static void test_help(void)
+TEST("/options-table/help", test_help)
 {
 	g_autofree char *help = options_table_help();
 
@@ -58,7 +59,7 @@ static void test_help(void)
 	}
 }
 
-static void test_limits(void)
+TEST("/options-table/limits", test_limits)
 {
 	static const struct {
 		const char *name;
@@ -101,7 +102,7 @@ static char *read_source(const char *folder, const char *name)
 	return text;
 }
 
-static void test_sample_config(void)
+TEST("/options-table/sample-config", test_sample_config)
 {
 	g_autofree char *sample = options_table_sample_config();
 	g_autofree char *deployed = read_source("deploy", "snowflaked.conf");
@@ -135,7 +136,7 @@ static const char *manual_entry(char **paragraphs, const OptionSpec *spec)
 }
 
 /* The manual has an entry for each option, with its limits, and for nothing else. */
-static void test_manual(void)
+TEST("/options-table/manual", test_manual)
 {
 	g_autofree char *manual = read_source("docs/man", "snowflaked.8");
 	g_auto(GStrv) paragraphs = g_strsplit(manual, "\n.TP\n", -1);
@@ -157,14 +158,4 @@ static void test_manual(void)
 		g_assert_nonnull(strstr(entry, limits));
 	}
 	g_assert_cmpuint(n_entries, ==, OPTIONS_TABLE_LENGTH);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/options-table/help", test_help);
-	g_test_add_func("/options-table/limits", test_limits);
-	g_test_add_func("/options-table/sample-config", test_sample_config);
-	g_test_add_func("/options-table/manual", test_manual);
-	return g_test_run();
 }

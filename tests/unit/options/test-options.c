@@ -4,6 +4,11 @@
 
 #include "options/options-table.h"
 #include "options/options.h"
+#include "tests/unit/unit-test.h"
+
+#define RELAY   "--relay a.example "
+#define FIFTY   "12345678901234567890123456789012345678901234567890"
+#define HUNDRED FIFTY FIFTY
 
 static Options *parse_words(char **words, GError **error)
 {
@@ -64,6 +69,10 @@ static char *field_to_string(const Options *options, const OptionSpec *spec)
 
 	switch (spec->type) {
 	case OPTION_NUMBER:
+		for (const OptionWord *word = spec->words; word != NULL && word->word != NULL;
+		     word++)
+			if (word->value == *(const gint64 *)field)
+				return g_strdup(word->word);
 		return g_strdup_printf("%" G_GINT64_FORMAT, *(const gint64 *)field);
 	case OPTION_FLAG:
 		return g_strdup(*(const gboolean *)field ? "true" : "false");
@@ -117,7 +126,7 @@ static char *changes(const Options *options)
 	return g_string_free(g_steal_pointer(&text), FALSE);
 }
 
-static void test_defaults(void)
+TEST("/options/defaults", test_defaults)
 {
 	g_autoptr(Options) options = parse("", NULL);
 	g_autofree char *listen = list_to_string(options->listen, offsetof(Address, text));
@@ -158,6 +167,7 @@ static void test_defaults(void)
 	g_assert_cmpint(options->stop_timeout_ms, ==, 5000);
 	g_assert_cmpint(options->log_level, ==, LOG_LEVEL_INFO);
 	g_assert_cmpint(options->log_format, ==, LOG_FORMAT_AUTO);
+	g_assert_cmpuint(options->audit_log->len, ==, 0);
 	g_assert_false(options->help || options->version || options->print_config);
 	g_assert_null(options->config);
 }
@@ -210,9 +220,50 @@ static const struct {
 	{"--help --version", "help=true version=true"},
 	{"--help --threads x --config /does/not/exist --worker-id 99", "help=true"},
 	{"--threads x --version", "version=true"},
+	{"--worker-id mac", "worker-id=mac"},
+	{"--worker-id=ip", "worker-id=ip"},
+	{"--worker-id 3 --worker-id ordinal", "worker-id=ordinal"},
+	{"--worker-id mac --worker-id 3", "worker-id=3"},
+	{"--zookeeper a --datacenter-id 0 --worker-id ip --on-clock-step reclaim",
+	 "datacenter-id=0 worker-id=ip zookeeper=a on-clock-step=reclaim"},
+	{"--sequence-start continue", "sequence-start=continue"},
+	{"--sequence-start continue --sequence-start 2", "sequence-start=2"},
+	/* local sockets */
+	{"--listen unix:/run/ids --listen localhost --listen @ids",
+	 "listen=unix:/run/ids;localhost:7609;unix:@ids"},
+	{"--listen unix:/ids --socket-mode 660 --socket-group ids",
+	 "listen=unix:/ids socket-mode=660 socket-group=ids"},
+	{"--listen @ids --listen unix:/ids --socket-mode=0000 --socket-group=0",
+	 "listen=unix:@ids;unix:/ids socket-mode=0 socket-group=0"},
+	{"--listen unix:/ids --socket-mode 0777 --socket-mode 1", "listen=unix:/ids socket-mode=1"},
+	/* the default mode needs no file */
+	{"--listen @ids --socket-mode 666", "listen=unix:@ids"},
+	{"--socket-mode 0666", ""},
+	/* the audit log */
+	{"--audit-log=file:/a --audit-log=scribe://b", "audit-log=file:/a;scribe://b"},
+	/* relays */
+	{"--relay a.example", "relay=a.example:7609"},
+	{"--relay a.example:1,[::1]:2,10.0.0.1 --relay-discover",
+	 "relay=a.example:1;[::1]:2;10.0.0.1:7609 relay-discover=true"},
+	{"--relay unix:/run/ids,unix:@ids", "relay=unix:/run/ids;unix:@ids"},
+	{"--relay a --relay b --relay-agent batch-7", "relay=b:7609 relay-agent=batch-7"},
+	{RELAY "--relay-agent a" HUNDRED HUNDRED FIFTY "12345",
+	 "relay=a.example:7609 relay-agent=a" HUNDRED HUNDRED FIFTY "12345"},
+	{"--relay a --relay-prefetch 1 --relay-max-age 2",
+	 "relay=a:7609 relay-prefetch=1 relay-max-age=2"},
+	{"--relay a --relay-prefetch 500", "relay=a:7609 relay-prefetch=500"},
+	{"--relay a --relay-prefetch 10000 --relay-max-age 3600000",
+	 "relay=a:7609 relay-prefetch=10000 relay-max-age=3600000"},
+	{"--relay a --layout discord --max-batch 5 --max-wait 0 --listen unix:/ids "
+	 "--audit-log file:/audit --threads 200",
+	 "listen=unix:/ids relay=a:7609 "
+	 "layout=epoch_ms=1420070400000,tick_ms=1,time_bits=41,datacenter_bits=5,"
+	 "worker_bits=5,sequence_bits=12 max-batch=5 max-wait=0 threads=200 audit-log=file:/audit"},
+	/* options at their defaults are accepted */
+	{"--relay a --max-ahead 10 --on-clock-step refuse --session-timeout 10000", "relay=a:7609"},
 };
 
-static void test_good_args(void)
+TEST("/options/good-args", test_good_args)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(GOOD_ARGS); i++) {
 		g_autoptr(GError) error = NULL;
@@ -300,10 +351,74 @@ static const struct {
 	{"--sequence-start 4097", "sequence-start: 4097 is above 4096"},
 	{"--sequence-start 8193 --layout uid-generator", "sequence-start: 8193 is above 8192"},
 	{"--threads \x1b[31m", "--threads: \"\\x1b[31m\" is not"},
+	/* words instead of numbers */
+	{"--worker-id MAC", "--worker-id: \"MAC\" is not a whole number in the range 0 to "
+			    "what fits the layout, or mac or ip or ordinal"},
+	{"--worker-id mac0", "--worker-id: \"mac0\" is not a whole number"},
+	{"--worker-id mac,ip", "--worker-id: \"mac,ip\" is not a whole number"},
+	{"--worker-id continue", "--worker-id: \"continue\" is not a whole number"},
+	{"--worker-id -2", "--worker-id: \"-2\" is not a whole number"},
+	{"--worker-id=", "--worker-id: \"\" is not a whole number"},
+	{"--on-clock-step reclaim", "on-clock-step: reclaim takes another worker ID, so it "
+				    "needs zookeeper, and no number for worker-id"},
+	{"--zookeeper a --datacenter-id 0 --on-clock-step reclaim --worker-id 0",
+	 "on-clock-step: reclaim takes another worker ID"},
+	{"--on-clock-step reclaim --worker-id ip", "on-clock-step: reclaim takes another"},
+	{"--sequence-start 0", "--sequence-start: \"0\" is not a whole number in the range "
+			       "1 to what fits the layout, or continue"},
+	{"--sequence-start Continue", "--sequence-start: \"Continue\" is not a whole"},
+	{"--sequence-start=", "--sequence-start: \"\" is not a whole number"},
+	/* local sockets */
+	{"--listen unix:ids", "--listen: \"unix:ids\" is not unix:PATH: the path is not"},
+	{"--listen /ids", "--listen: \"/ids\" is not HOST:PORT: a path stands after unix:"},
+	{"--advertise unix:/ids", "--advertise: \"unix:/ids\" is not HOST:PORT: a local"},
+	{"--admin-listen @ids", "--admin-listen: \"@ids\" is not HOST:PORT: a local socket"},
+	{"--socket-mode 1000", "--socket-mode: \"1000\" is not an octal number from 0000 to "
+			       "0777"},
+	{"--socket-mode 0680", "--socket-mode: \"0680\" is not an octal number"},
+	{"--socket-mode=", "--socket-mode: \"\" is not an octal number"},
+	{"--socket-mode u=rw", "--socket-mode: \"u=rw\" is not an octal number"},
+	{"--socket-mode 0660", "socket-mode: does nothing without unix:/PATH in listen"},
+	{"--socket-mode 0660 --listen @ids", "socket-mode: does nothing without unix:/PATH"},
+	{"--socket-group ids", "socket-group: does nothing without unix:/PATH in listen"},
+	{"--socket-group= --listen unix:/ids", "--socket-group: the name is empty"},
+	/* the audit log */
+	{"--audit-log=/a", "--audit-log: \"/a\" is neither file:PATH nor"},
+	{"--audit-log=", "--audit-log: \"\" is neither file:PATH nor"},
+	{"--audit-log=file:/a --audit-log=scribe:b",
+	 "--audit-log: \"scribe:b\" is neither file:PATH nor"},
+	{"--audit-log=file:/a --audit-log=file:/b --audit-log=file:/a",
+	 "--audit-log: \"file:/a\" is given twice; leave one"},
+	{"--audit-log=file:/a\nb --audit-log=file:/a\nb",
+	 "--audit-log: \"file:/a\\x0ab\" is given twice; leave one"},
+	{"--audit-queue=65535", "--audit-queue: \"65535\" is not a whole number in"},
+	/* relays */
+	{"--relay=", "--relay: there is no server"},
+	{"--relay a,", "--relay: a server is missing"},
+	{"--relay ,a", "--relay: a server is missing"},
+	{"--relay a,,b", "--relay: a server is missing"},
+	{"--relay a;b", "--relay: \"a;b\" is not HOST:PORT"},
+	{"--relay a:0", "--relay: \"a:0\" is not HOST:PORT"},
+	{"--relay a:65536", "--relay: \"a:65536\" is not HOST:PORT"},
+	{"--relay *:7609", "--relay: \"*:7609\" is not HOST:PORT"},
+	{"--relay unix:ids", "--relay: \"unix:ids\" is not unix:PATH"},
+	{RELAY "--relay-agent=", "--relay-agent: the name is empty"},
+	{RELAY "--relay-agent 7", "relay-agent: \"7\" is no useragent, which"},
+	{RELAY "--relay-agent a_b", "relay-agent: \"a_b\" is no useragent"},
+	{RELAY "--relay-agent a" HUNDRED HUNDRED FIFTY "123456", "relay-agent: \"a"},
+	{RELAY "--relay-discover=1", "--relay-discover: \"1\" is neither true nor false"},
+	{RELAY "--relay-prefetch 0", "--relay-prefetch: \"0\" is not a whole number"},
+	{RELAY "--relay-prefetch 10001 --relay-max-age 3600000",
+	 "--relay-prefetch: \"10001\" is not a whole number"},
+	{RELAY "--relay-prefetch 1 --relay-max-age 1",
+	 "--relay-max-age: \"1\" is not a whole number"},
+	{RELAY "--relay-max-age 3600001", "--relay-max-age: \"3600001\" is not a whole number"},
+	{RELAY "--relay-max-age 99", "relay-max-age: 99 ms is below 100, twice"},
+	{RELAY "--relay-prefetch 501", "relay-max-age: 1000 ms is below 1002, twice"},
 };
 
 /* What is typed is said again, but not all of it where it is long. */
-static void test_long_args(void)
+TEST("/options/long-args", test_long_args)
 {
 	static const char *const NAMES[] = {"listen", "zookeeper", "layout",
 					    "config", "log-level", "nope"};
@@ -320,17 +435,21 @@ static void test_long_args(void)
 	}
 }
 
-static void test_bad_args(void)
+static void assert_args_refused(const char *args, const char *message)
 {
-	for (gsize i = 0; i < G_N_ELEMENTS(BAD_ARGS); i++) {
-		g_autoptr(GError) error = NULL;
-		g_autoptr(Options) options = NULL;
+	g_autoptr(GError) error = NULL;
+	g_autoptr(Options) options = NULL;
 
-		say("", BAD_ARGS[i].args);
-		options = parse(BAD_ARGS[i].args, &error);
-		assert_refused(options, error, BAD_ARGS[i].message);
-		g_assert_null(parse(BAD_ARGS[i].args, NULL));
-	}
+	say("", args);
+	options = parse(args, &error);
+	assert_refused(options, error, message);
+	g_assert_null(parse(args, NULL));
+}
+
+TEST("/options/bad-args", test_bad_args)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(BAD_ARGS); i++)
+		assert_args_refused(BAD_ARGS[i].args, BAD_ARGS[i].message);
 }
 
 #define G "[snowflaked]\n"
@@ -362,12 +481,14 @@ static const struct {
 	{"--threads 199", G "threads=200\nmax-depth=5\n", "threads=199 max-depth=5"},
 	{"--listen b:2", G "listen=a:1;c:3\n", "listen=b:2"},
 	{"--no-fast-path=false", G "no-fast-path=true\n", ""},
+	{"", G "audit-log=file:/a b ; scribe://c:1/d\n", "audit-log=file:/a b;scribe://c:1/d"},
+	{"--audit-log=file:/a", G "audit-log=file:/b;file:/c\n", "audit-log=file:/a"},
 	{"--layout uid-generator", G "worker-id=40\n",
 	 "worker-id=40 layout=epoch_ms=1474300800000,tick_ms=1000,time_bits=29,"
 	 "datacenter_bits=0,worker_bits=21,sequence_bits=13"},
 };
 
-static void test_good_files(void)
+TEST("/options/good-files", test_good_files)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(GOOD_FILES); i++) {
 		g_autofree char *path = NULL;
@@ -421,13 +542,16 @@ static const struct {
 	{"", G "zookeeper=\n", "zookeeper: "},
 	{"", G "zookeeper=a\ndatacenter-id=1\nzookeeper-auth=a\n",
 	 "zookeeper-auth: \"a\" is not an absolute path"},
+	{"", G "audit-log=\n", "audit-log: \"\" is neither file:PATH nor"},
+	{"", G "audit-log=file:/a;\n", "audit-log: \"\" is neither file:PATH nor"},
+	{"", G "audit-log=file:a\n", "audit-log: \"file:a\" does not name a file by an"},
 	{"", G "log-level=loud\n", "log-level: \"loud\" is not one of"},
 	{"", G "layout=x\n", "layout: no layout is named \"x\""},
 	/* also where the command line says otherwise */
 	{"--threads 1", G "threads=0\n", "threads: \"0\" is not a whole number"},
 };
 
-static void test_bad_files(void)
+TEST("/options/bad-files", test_bad_files)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(BAD_FILES); i++) {
 		g_autofree char *path = NULL;
@@ -443,7 +567,7 @@ static void test_bad_files(void)
 	}
 }
 
-static void test_file_with_nul(void)
+TEST("/options/file-with-nul", test_file_with_nul)
 {
 	static const char TEXT[] = G "threads=4\0garbage\n";
 	g_autofree char *path = NULL;
@@ -453,7 +577,7 @@ static void test_file_with_nul(void)
 	assert_refused(options, error, "not a text file");
 }
 
-static void test_argv_is_only_read(void)
+TEST("/options/argv-is-only-read", test_argv_is_only_read)
 {
 	char *argv[] = {(char *)"snowflaked", (char *)"--threads", (char *)"3", NULL};
 	char *before[G_N_ELEMENTS(argv)];
@@ -465,7 +589,7 @@ static void test_argv_is_only_read(void)
 	g_assert_cmpmem(argv, sizeof argv, before, sizeof before);
 }
 
-static void test_no_program_name(void)
+TEST("/options/no-program-name", test_no_program_name)
 {
 	char *argv[] = {NULL};
 	g_autoptr(Options) options = options_new_from_args(0, argv, NULL);
@@ -474,7 +598,7 @@ static void test_no_program_name(void)
 }
 
 /* With every default that the sample shows made an option, nothing changes but what it sets. */
-static void test_sample_config_is_defaults(void)
+TEST("/options/sample-config-is-defaults", test_sample_config_is_defaults)
 {
 	g_autofree char *sample = options_table_sample_config();
 	g_auto(GStrv) lines = g_strsplit(sample, "\n", -1);
@@ -505,18 +629,59 @@ static void test_sample_config_is_defaults(void)
 	g_assert_cmpuint(n_set, ==, 0);
 }
 
-int main(int argc, char **argv)
+/* Values that are right by themselves, and not the default. */
+static const struct {
+	const char *name;
+	const char *value;
+} OF_ISSUER[] =
+	{
+		{"datacenter-id", "0"},     {"worker-id", "0"},  {"state-directory", "/ids"},
+		{"zookeeper", "a.example"}, {"max-ahead", "11"}, {"on-clock-step", "reclaim"},
+		{"sequence-start", "2"},
+},
+  OF_RELAY[] = {
+	  {"relay-discover", "true"},
+	  {"relay-agent", "other"},
+	  {"relay-prefetch", "49"},
+	  {"relay-max-age", "1001"},
+};
+
+/* What would do nothing: a relay issues nothing, and only a relay relays. */
+TEST("/options/relay-what-does-nothing", test_what_does_nothing)
 {
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/options/defaults", test_defaults);
-	g_test_add_func("/options/good-args", test_good_args);
-	g_test_add_func("/options/bad-args", test_bad_args);
-	g_test_add_func("/options/long-args", test_long_args);
-	g_test_add_func("/options/good-files", test_good_files);
-	g_test_add_func("/options/bad-files", test_bad_files);
-	g_test_add_func("/options/file-with-nul", test_file_with_nul);
-	g_test_add_func("/options/argv-is-only-read", test_argv_is_only_read);
-	g_test_add_func("/options/no-program-name", test_no_program_name);
-	g_test_add_func("/options/sample-config-is-defaults", test_sample_config_is_defaults);
-	return g_test_run();
+	for (gsize i = 0; i < G_N_ELEMENTS(OF_ISSUER); i++) {
+		g_autofree char *args =
+			g_strdup_printf(RELAY "--%s %s", OF_ISSUER[i].name, OF_ISSUER[i].value);
+		g_autofree char *message =
+			g_strdup_printf("%s: does nothing with relay, which", OF_ISSUER[i].name);
+
+		assert_args_refused(args, message);
+	}
+	for (gsize i = 0; i < G_N_ELEMENTS(OF_RELAY); i++) {
+		g_autofree char *args =
+			g_strdup_printf("--%s=%s", OF_RELAY[i].name, OF_RELAY[i].value);
+		g_autofree char *message =
+			g_strdup_printf("%s: does nothing without relay", OF_RELAY[i].name);
+
+		assert_args_refused(args, message);
+	}
+	assert_args_refused(RELAY "--reservation 1000",
+			    "reservation: does nothing without zookeeper");
+}
+
+/* None is left out above. */
+TEST("/options/relay-marks", test_marks)
+{
+	guint of_issuer = 0;
+	guint of_relay = 0;
+
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
+		const OptionSpec *spec = &OPTIONS_TABLE[i];
+
+		of_issuer += spec->of_issuer;
+		of_relay += spec->of_relay;
+		g_assert_cmpint(spec->of_relay, ==, g_str_has_prefix(spec->name, "relay-"));
+	}
+	g_assert_cmpuint(of_issuer, ==, G_N_ELEMENTS(OF_ISSUER));
+	g_assert_cmpuint(of_relay, ==, G_N_ELEMENTS(OF_RELAY));
 }

@@ -5,6 +5,7 @@
 #include "rpc/connection.h"
 #include "tests/unit/server/stack.h"
 #include "tests/unit/server/wire.h"
+#include "tests/unit/unit-test.h"
 
 #define BUFFER_BYTES 4096
 #define REPLY_BYTES  34
@@ -25,7 +26,7 @@ static int client_that_calls(guint8 seqid, Connection *out_connection)
 }
 
 /* The replies to a client that is gone by then are nobody else's. */
-static void test_gone_before_its_replies(void)
+TEST("/connection/gone-before-its-replies", test_gone_before_its_replies)
 {
 	g_autoptr(Stack) stack = stack_new(TRUE, 10);
 	g_autoptr(GByteArray) out = g_byte_array_new();
@@ -61,7 +62,7 @@ static void test_gone_before_its_replies(void)
 
 /* One that takes its replies as fast as they come, but always has some to take: what it has taken
  * does not add up. */
-static void test_pending_does_not_grow(void)
+TEST("/connection/pending-does-not-grow", test_pending_does_not_grow)
 {
 	enum { BACKLOG = 400, ROUNDS = 3000, MAX_PENDING = 1 << 20 };
 	g_autoptr(Stack) stack = stack_new(TRUE, 10);
@@ -104,12 +105,4 @@ static void test_pending_does_not_grow(void)
 	close(fd);
 	connection_clear(&connection);
 	stack->shared = shared.stream;
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/connection/gone-before-its-replies", test_gone_before_its_replies);
-	g_test_add_func("/connection/pending-does-not-grow", test_pending_does_not_grow);
-	return g_test_run();
 }

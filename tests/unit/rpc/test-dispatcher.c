@@ -4,6 +4,7 @@
 #include "tests/unit/server/calls.h"
 #include "tests/unit/server/stack.h"
 #include "tests/unit/server/wire.h"
+#include "tests/unit/unit-test.h"
 
 /* What @form is answered in. */
 static WireForm reply_form(WireForm form)
@@ -47,7 +48,7 @@ static GByteArray *answer_to(WireForm form, const char *method, const GByteArray
 }
 
 /* As TMultiplexedProtocol calls: the service's name in front, and not in the reply. */
-static void test_multiplexed(void)
+TEST("/dispatcher/multiplexed", test_multiplexed)
 {
 	static const struct {
 		const char *method;
@@ -99,7 +100,7 @@ static void test_multiplexed(void)
 }
 
 /* Exceptions of every kind have the bare name. */
-static void test_multiplexed_refusals(void)
+TEST("/dispatcher/multiplexed-refusals", test_multiplexed_refusals)
 {
 	for (WireForm form = 0; form < N_FORMS; form++) {
 		g_autoptr(GByteArray) none = wire_agent(form, "1");
@@ -178,7 +179,7 @@ static void answer_good(Stack *stack, WireForm form, GByteArray *out)
 	g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==, STREAM_MORE);
 }
 
-static void test_nothing_left(void)
+TEST("/dispatcher/nothing-left", test_nothing_left)
 {
 	g_autoptr(GRand) random = g_rand_new_with_seed(1);
 	guint seen[STREAM_CLOSE + 1] = {0};
@@ -200,13 +201,4 @@ static void test_nothing_left(void)
 	}
 	for (StreamStatus status = 0; status < G_N_ELEMENTS(seen); status++)
 		g_assert_true(status == STREAM_FULL || seen[status] > 300);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/dispatcher/multiplexed", test_multiplexed);
-	g_test_add_func("/dispatcher/multiplexed-refusals", test_multiplexed_refusals);
-	g_test_add_func("/dispatcher/nothing-left", test_nothing_left);
-	return g_test_run();
 }

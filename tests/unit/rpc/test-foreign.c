@@ -2,11 +2,12 @@
 #include "rpc/foreign.h"
 #include "tests/unit/server/stack.h"
 #include "tests/unit/server/wire.h"
+#include "tests/unit/unit-test.h"
 
 #define BYTES(literal) (literal), sizeof(literal) - 1
 
 /* What is no Thrift is named, and closed as soon as it shows, not when its time is over. */
-static void test_foreign(void)
+TEST("/foreign/closed-as-soon-as-it-shows", test_foreign)
 {
 	static const struct {
 		const char *bytes;
@@ -64,7 +65,7 @@ static void test_foreign(void)
 }
 
 /* However the bytes come, the reason is the same. */
-static void test_foreign_in_pieces(void)
+TEST("/foreign/in-pieces", test_foreign_in_pieces)
 {
 	static const struct {
 		const char *bytes;
@@ -99,7 +100,7 @@ static void test_foreign_in_pieces(void)
 }
 
 /* Behind a message that was understood the same bytes are no foreign protocol. */
-static void test_foreign_later(void)
+TEST("/foreign/later", test_foreign_later)
 {
 	g_autoptr(Stack) stack = stack_new(TRUE, 10);
 	g_autoptr(GByteArray) input = g_byte_array_new();
@@ -109,13 +110,4 @@ static void test_foreign_later(void)
 	g_byte_array_append(input, (const guint8 *)"\0\0\0\144GET ", 8);
 	g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==, STREAM_CLOSE);
 	g_assert_cmpstr(stack->reason, ==, "a name with bytes that no name has");
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/foreign/closed-as-soon-as-it-shows", test_foreign);
-	g_test_add_func("/foreign/in-pieces", test_foreign_in_pieces);
-	g_test_add_func("/foreign/later", test_foreign_later);
-	return g_test_run();
 }

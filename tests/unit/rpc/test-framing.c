@@ -3,11 +3,12 @@
 
 #include "tests/unit/server/stack.h"
 #include "tests/unit/server/wire.h"
+#include "tests/unit/unit-test.h"
 
 #define BYTES(literal) (literal), sizeof(literal) - 1
 
 /* The first bytes decide: six forms, or the end. */
-static void test_forms(void)
+TEST("/framing/forms", test_forms)
 {
 	static const struct {
 		const char *bytes;
@@ -54,7 +55,7 @@ static void test_forms(void)
 }
 
 /* However the bytes come, each message is told once it is there to its end, and no sooner. */
-static void test_ends(void)
+TEST("/framing/ends", test_ends)
 {
 	for (WireForm form = 0; form < N_FORMS; form++) {
 		g_autoptr(GByteArray) input = g_byte_array_new();
@@ -89,7 +90,7 @@ static void test_ends(void)
 }
 
 /* A pipeline in each form, cut at every place, is answered alike. */
-static void test_cuts(void)
+TEST("/framing/cuts", test_cuts)
 {
 	for (WireForm form = 0; form < N_FORMS; form++) {
 		g_autoptr(GByteArray) input = g_byte_array_new();
@@ -115,7 +116,7 @@ static void test_cuts(void)
 }
 
 /* In frames, each message may be of another protocol. */
-static void test_protocol_per_message(void)
+TEST("/framing/protocol-per-message", test_protocol_per_message)
 {
 	g_autoptr(Stack) stack = stack_new(TRUE, 10);
 	g_autoptr(GByteArray) input = g_byte_array_new();
@@ -132,7 +133,7 @@ static void test_protocol_per_message(void)
 }
 
 /* What is not a call ends the connection, without a word. */
-static void test_types(void)
+TEST("/framing/types", test_types)
 {
 	for (WireForm form = 0; form < N_FORMS; form++)
 		for (guint8 type = 0; type < 8; type++) {
@@ -152,7 +153,7 @@ static void test_types(void)
 }
 
 /* Arguments that make no sense: type 7; the connection lives if the frame tells where to go on. */
-static void test_bad_arguments(void)
+TEST("/framing/bad-arguments", test_bad_arguments)
 {
 	for (WireForm form = 0; form < N_FORMS; form++) {
 		g_autoptr(Stack) stack = stack_new(TRUE, 10);
@@ -178,16 +179,4 @@ static void test_bad_arguments(void)
 			g_assert_cmpuint(out->len, >, answered);
 		}
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/framing/forms", test_forms);
-	g_test_add_func("/framing/ends", test_ends);
-	g_test_add_func("/framing/cuts", test_cuts);
-	g_test_add_func("/framing/protocol-per-message", test_protocol_per_message);
-	g_test_add_func("/framing/types", test_types);
-	g_test_add_func("/framing/bad-arguments", test_bad_arguments);
-	return g_test_run();
 }

@@ -12,10 +12,14 @@
 #include "common/log.h"
 #include "tests/unit/common/certificate.h"
 #include "tests/unit/common/tls-line.h"
+#include "tests/unit/hang-guard.h"
 #include "tests/unit/open-fds.h"
-#include "tests/unit/patience.h"
 
-#define LONG_MS  (2 * PATIENCE_MS) /* nobody's time ends within a test */
+#define UNIT_TEST_SET_UP    set_up_all
+#define UNIT_TEST_TEAR_DOWN tear_down_all
+#include "tests/unit/unit-test.h"
+
+#define LONG_MS  (2 * HANG_GUARD_MS) /* nobody's time ends within a test */
 #define SHORT_MS 50
 #define SEVERAL  20
 
@@ -61,7 +65,7 @@ static void wait_for_news(gint64 until_us)
 /* (transfer full) */
 static InboxConnection *next_done(void)
 {
-	gint64 until_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 until_us = g_get_monotonic_time() + HANG_GUARD_US;
 	InboxConnection *next;
 
 	pthread_mutex_lock(&heard.lock);
@@ -111,7 +115,7 @@ static void fixture_end(Fixture *self, guint64 done, guint64 failed)
 /* So many have failed, since the beginning. */
 static void await_failed(const Fixture *self, guint64 failed)
 {
-	gint64 until_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 until_us = g_get_monotonic_time() + HANG_GUARD_US;
 
 	while (counted(self, COUNTER_CLOSED_HANDSHAKE) < failed) {
 		g_assert_cmpint(g_get_monotonic_time(), <, until_us);
@@ -143,7 +147,7 @@ static void await(int fd, short events)
 {
 	struct pollfd one = {.fd = fd, .events = events};
 
-	g_assert_cmpint(poll(&one, 1, PATIENCE_MS), ==, 1);
+	g_assert_cmpint(poll(&one, 1, HANG_GUARD_MS), ==, 1);
 }
 
 /* errno; 0: it is done */
@@ -208,7 +212,7 @@ static void assert_hung_up(int fd)
 	g_assert_true(n == 0 || errno == ECONNRESET);
 }
 
-static void test_done(void)
+TEST("/handshakes/done", test_done)
 {
 	Fixture self = fixture_new(LONG_MS);
 
@@ -222,7 +226,7 @@ static void test_done(void)
 }
 
 /* Those who do not want one, whom they may have told. */
-static void test_not_wanted(void)
+TEST("/handshakes/not-wanted", test_not_wanted)
 {
 	Fixture self = fixture_new(LONG_MS);
 	int fd = add_newcomer(&self);
@@ -241,7 +245,7 @@ static void test_not_wanted(void)
 }
 
 /* Each is closed by itself, and is told why if it can understand that. */
-static void test_failures(void)
+TEST("/handshakes/failures", test_failures)
 {
 	static const guint8 ALERT[] = {21, 3, 1, 0, 2, 2, 70};
 	const char *stranger = certificate_new(&(CertificateWords){.name = "stranger"});
@@ -283,7 +287,7 @@ static void send_half(int fd)
 }
 
 /* Who has begun, and goes. */
-static void test_half(void)
+TEST("/handshakes/half", test_half)
 {
 	Fixture self = fixture_new(LONG_MS);
 	int fd = add_newcomer(&self);
@@ -306,7 +310,7 @@ static void test_half(void)
 }
 
 /* The silent, and those who stop half-way, have so long and no longer. */
-static void test_time(void)
+TEST("/handshakes/time", test_time)
 {
 	Fixture self = fixture_new(SHORT_MS);
 	gint64 began_us = g_get_monotonic_time();
@@ -387,18 +391,18 @@ static void test_words(gconstpointer data)
 		fixture_end(&self, 0, 1);
 		return;
 	}
-	g_test_trap_subprocess(NULL, PATIENCE_US, 0);
+	g_test_trap_subprocess(NULL, HANG_GUARD_US, 0);
 	g_test_trap_assert_passed();
 	g_test_trap_assert_stderr(pattern);
 }
 
 /* What one that has failed still sends is read away, so that no reset takes from it what it was
  * told; but not for long. */
-static void test_linger(void)
+TEST("/handshakes/linger", test_linger)
 {
 	Fixture self = fixture_new(LONG_MS);
 	int fd = add_newcomer(&self);
-	gint64 until_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 until_us = g_get_monotonic_time() + HANG_GUARD_US;
 	guint sent = 0;
 
 	g_assert_cmpint(send(fd, "no TLS at all", 13, 0), ==, 13);
@@ -416,7 +420,7 @@ static void test_linger(void)
 
 /* Of many at once so many have their turn, and the next comes when one of them is done. Where this
  * takes longer than the silent have, their time may have made room. */
-static void test_number(void)
+TEST("/handshakes/number", test_number)
 {
 	Fixture self = fixture_new(LONG_MS);
 	int silent[HANDSHAKES_MOST];
@@ -450,7 +454,7 @@ static void test_number(void)
 }
 
 /* Nobody waits for the silent for longer than a moment. */
-static void test_crowd(void)
+TEST("/handshakes/crowd", test_crowd)
 {
 	Fixture self = fixture_new(LONG_MS);
 	gint64 began_us = g_get_monotonic_time();
@@ -474,7 +478,7 @@ static void test_crowd(void)
 }
 
 /* An end in the midst of it: of some that wait for the thread, are half-way, or linger. */
-static void test_stop(void)
+TEST("/handshakes/stop", test_stop)
 {
 	for (guint round = 0; round < SEVERAL; round++) {
 		Fixture self = fixture_new(LONG_MS);
@@ -512,7 +516,7 @@ static void add_line(Fixture *self, Line *line)
 
 /* Another certificate is for newcomers; whoever has begun goes on as he has, though the context is
  * let go. */
-static void test_context_is_replaced(void)
+TEST("/handshakes/context-is-replaced", test_context_is_replaced)
 {
 	const char *first = certificate_new(&(CertificateWords){.name = "first"});
 	const char *second = certificate_new(&(CertificateWords){.name = "second"});
@@ -556,31 +560,21 @@ static void raise_limit(void)
 	g_assert_cmpuint(limit.rlim_cur, >=, 3 * HANDSHAKES_MOST);
 }
 
-int main(int argc, char **argv)
+static void set_up_all(void)
 {
 	const char *file = certificate_file();
-	int status;
 
-	g_test_init(&argc, &argv, NULL);
 	raise_limit();
 	log_set_level(LOG_LEVEL_ERROR);
 	log_set_format(LOG_FORMAT_LOGFMT);
 	server_context = tls_context_new_server(file, file, NULL, NULL);
 	client_context = tls_context_new_client(file, NULL, NULL, NULL);
-	g_test_add_func("/handshakes/done", test_done);
-	g_test_add_func("/handshakes/not-wanted", test_not_wanted);
-	g_test_add_func("/handshakes/failures", test_failures);
-	g_test_add_func("/handshakes/half", test_half);
-	g_test_add_func("/handshakes/time", test_time);
 	for (gsize i = 0; i < G_N_ELEMENTS(WORDS); i++)
 		g_test_add_data_func(WORDS[i].path, GSIZE_TO_POINTER(i), test_words);
-	g_test_add_func("/handshakes/linger", test_linger);
-	g_test_add_func("/handshakes/number", test_number);
-	g_test_add_func("/handshakes/crowd", test_crowd);
-	g_test_add_func("/handshakes/stop", test_stop);
-	g_test_add_func("/handshakes/context-is-replaced", test_context_is_replaced);
-	status = g_test_run();
+}
+
+static void tear_down_all(void)
+{
 	tls_context_unref(server_context);
 	tls_context_unref(client_context);
-	return status;
 }

@@ -16,8 +16,12 @@
 #include <unistd.h>
 
 #include "common/local-socket.h"
+#include "tests/unit/hang-guard.h"
 #include "tests/unit/open-fds.h"
-#include "tests/unit/patience.h"
+
+#define UNIT_TEST_SET_UP    set_up_all
+#define UNIT_TEST_TEAR_DOWN tear_down_all
+#include "tests/unit/unit-test.h"
 
 #define NOBODY 65534
 
@@ -47,7 +51,7 @@ static int accept_one(const Listener *listener, Origin *out_origin)
 {
 	struct pollfd one = {.fd = listener_fd(listener), .events = POLLIN};
 
-	g_assert_cmpint(poll(&one, 1, PATIENCE_MS), ==, 1);
+	g_assert_cmpint(poll(&one, 1, HANG_GUARD_MS), ==, 1);
 	return listener_accept(listener, out_origin);
 }
 
@@ -71,7 +75,7 @@ static int connect_to(guint16 port)
 }
 
 /* By address, by name, and all there are: a client of IPv4 gets in. */
-static void test_hosts(void)
+TEST("/listener/hosts", test_hosts)
 {
 	static const char *const HOSTS[] = {"127.0.0.1", "localhost", "*"};
 
@@ -124,7 +128,7 @@ static void assert_refused(const char *host, guint16 port, const char *message)
 	g_assert_cmpuint(count_open_fds(), ==, before);
 }
 
-static void test_hosts_that_are_none(void)
+TEST("/listener/hosts-that-are-none", test_hosts_that_are_none)
 {
 	g_autoptr(GPtrArray) listeners = listeners_new();
 	g_autofree char *used = NULL, *all = NULL;
@@ -181,7 +185,7 @@ static void open_file(GPtrArray *listeners, GError **error)
 	g_assert_false(g_file_test(path, G_FILE_TEST_EXISTS));
 }
 
-static void test_no_descriptors(void)
+TEST("/listener/no-descriptors", test_no_descriptors)
 {
 	static const struct {
 		void (*open)(GPtrArray *listeners, GError **error);
@@ -235,7 +239,7 @@ static void assert_local_refused(const char *path, const char *format, const cha
 
 /* A local socket is of the user who connects, has the mode that was asked for, and is gone with its
  * listener. */
-static void test_local(void)
+TEST("/listener/local", test_local)
 {
 	g_autofree char *file = in_directory("ids");
 	g_autofree char *abstract = g_strdup_printf("@test-listener-%d", getpid());
@@ -257,7 +261,7 @@ static void test_local(void)
 		g_assert_true((stat(file, &made) == 0) == (*PATHS[i] == '/'));
 		if (*PATHS[i] == '/')
 			g_assert_cmpuint(made.st_mode & 0777, ==, 0640);
-		client = local_socket_connect(PATHS[i], PATIENCE_MS);
+		client = local_socket_connect(PATHS[i], HANG_GUARD_MS);
 		accepted = accept_one(listeners->pdata[0], &origin);
 		text = origin_text(&origin);
 		g_assert_cmpstr(text, ==, user);
@@ -267,7 +271,7 @@ static void test_local(void)
 	g_assert_false(g_file_test(file, G_FILE_TEST_EXISTS));
 }
 
-static void test_local_in_use(void)
+TEST("/listener/local-in-use", test_local_in_use)
 {
 	g_autofree char *file = in_directory("ids");
 	g_autofree char *abstract = g_strdup_printf("@test-listener-%d", getpid());
@@ -282,7 +286,7 @@ static void test_local_in_use(void)
 }
 
 /* Somebody who listens with as many that wait as may is there too. */
-static void test_local_in_use_and_crowded(void)
+TEST("/listener/local-in-use-and-crowded", test_local_in_use_and_crowded)
 {
 	g_autofree char *file = in_directory("ids");
 	struct sockaddr_un address;
@@ -292,19 +296,19 @@ static void test_local_in_use_and_crowded(void)
 
 	g_assert_cmpint(bind(listener, (struct sockaddr *)&address, length), ==, 0);
 	g_assert_cmpint(listen(listener, 0), ==, 0);
-	client = local_socket_connect(file, PATIENCE_MS);
+	client = local_socket_connect(file, HANG_GUARD_MS);
 	g_assert_cmpint(client, >=, 0);
 	assert_local_refused(file, "somebody listens there already: stop that, or use another path",
 			     "");
 	close(client);
 	close(listener);
-	g_unlink(file);
+	g_assert_cmpint(g_unlink(file), ==, 0);
 }
 
 /* What a server that was killed has left is taken over; what is no socket is not. */
-static void test_local_left_behind(void)
+TEST("/listener/local-left-behind", test_local_left_behind)
 {
-	g_autofree char *file = in_directory("ids");
+	g_autofree char *file = in_directory("ids"), *elsewhere = in_directory("elsewhere");
 	g_autoptr(GPtrArray) listeners = listeners_new();
 	struct sockaddr_un address;
 	socklen_t length = local_socket_address(file, &address);
@@ -314,7 +318,7 @@ static void test_local_left_behind(void)
 	g_assert_cmpint(bind(stale, (struct sockaddr *)&address, length), ==, 0);
 	close(stale);
 	assert_open_local(file, &ANYBODY, listeners);
-	client = local_socket_connect(file, PATIENCE_MS);
+	client = local_socket_connect(file, HANG_GUARD_MS);
 	g_assert_cmpint(client, >=, 0);
 	close(client);
 	g_ptr_array_set_size(listeners, 0);
@@ -322,8 +326,22 @@ static void test_local_left_behind(void)
 	g_assert_true(g_file_set_contents(file, "precious", -1, NULL));
 	assert_local_refused(
 		file, "there is a file that is no socket: remove it, or use another path", "");
-	g_assert_true(g_file_test(file, G_FILE_TEST_EXISTS));
-	g_unlink(file);
+	g_assert_cmpint(g_unlink(file), ==, 0);
+	g_assert_cmpint(mkfifo(file, 0600), ==, 0);
+	assert_local_refused(
+		file, "there is a file that is no socket: remove it, or use another path", "");
+	g_assert_cmpint(g_unlink(file), ==, 0);
+
+	/* a link to a socket */
+	stale = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	g_assert_cmpint(bind(stale, (struct sockaddr *)&address, length), ==, 0);
+	g_assert_cmpint(g_rename(file, elsewhere), ==, 0);
+	g_assert_cmpint(symlink(elsewhere, file), ==, 0);
+	assert_local_refused(
+		file, "there is a file that is no socket: remove it, or use another path", "");
+	g_assert_cmpint(g_unlink(file), ==, 0);
+	g_assert_cmpint(g_unlink(elsewhere), ==, 0);
+	close(stale);
 
 	/* a socket of another kind */
 	stale = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -331,11 +349,11 @@ static void test_local_left_behind(void)
 	assert_local_refused(file, "cannot find out whether somebody listens there already: ",
 			     g_strerror(EPROTOTYPE));
 	close(stale);
-	g_unlink(file);
+	g_assert_cmpint(g_unlink(file), ==, 0);
 }
 
 /* The file of another, which has come in its place, stays. */
-static void test_local_replaced(void)
+TEST("/listener/local-replaced", test_local_replaced)
 {
 	g_autofree char *file = in_directory("ids");
 	g_autoptr(GPtrArray) first = listeners_new();
@@ -351,7 +369,7 @@ static void test_local_replaced(void)
 	listener_withdraw(second->pdata[0]);
 }
 
-static void test_local_directories(void)
+TEST("/listener/local-directories", test_local_directories)
 {
 	g_autofree char *missing = in_directory("missing");
 	g_autofree char *in_missing = in_directory("missing/ids");
@@ -370,7 +388,7 @@ static void test_local_directories(void)
 }
 
 /* Whoever holds the lock for longer than a start takes. */
-static void test_local_locked(void)
+TEST("/listener/local-locked", test_local_locked)
 {
 	g_autofree char *path = in_directory("ids");
 	g_autofree char *why = g_strdup_printf(
@@ -385,7 +403,7 @@ static void test_local_locked(void)
 }
 
 /* As a user who may do less; root may do everything. */
-static void test_local_permissions(void)
+TEST("/listener/local-permissions", test_local_permissions)
 {
 	g_autofree char *path = in_directory("ids");
 	g_autoptr(GPtrArray) listeners = listeners_new();
@@ -421,7 +439,7 @@ static void test_local_permissions(void)
 }
 
 /* In a directory where each may remove his own alone, as in /tmp, what another has left stays. */
-static void test_local_left_behind_by_another(void)
+TEST("/listener/local-left-behind-by-another", test_local_left_behind_by_another)
 {
 	g_autofree char *path = in_directory("ids");
 	g_autofree char *why = g_strdup_printf("cannot remove the socket that was left there: %s",
@@ -447,7 +465,7 @@ static void test_local_left_behind_by_another(void)
 }
 
 /* A file system that has no room for sockets. */
-static void test_local_where_nothing_is_made(void)
+TEST("/listener/local-where-nothing-is-made", test_local_where_nothing_is_made)
 {
 	g_autoptr(GPtrArray) listeners = listeners_new();
 	g_autoptr(GError) error = NULL;
@@ -460,7 +478,7 @@ static void test_local_where_nothing_is_made(void)
 }
 
 /* Sockets that others keep: what they are is asked of the kernel. */
-static void test_adopted(void)
+TEST("/listener/adopted", test_adopted)
 {
 	g_autoptr(GPtrArray) listeners = listeners_new();
 	struct sockaddr_un address;
@@ -501,7 +519,7 @@ static guint on_ready(Listener *listener G_GNUC_UNUSED, gpointer user_data)
 	return self->pause_ms;
 }
 
-static void test_watch(void)
+TEST("/listener/watch", test_watch)
 {
 	g_autoptr(GPtrArray) listeners = listeners_new();
 	Ready ready = {.pause_ms = 50};
@@ -519,30 +537,13 @@ static void test_watch(void)
 	close(client);
 }
 
-int main(int argc, char **argv)
+static void set_up_all(void)
 {
-	int status;
-
-	g_test_init(&argc, &argv, NULL);
 	directory = g_dir_make_tmp("snowflake-test-XXXXXX", NULL);
-	g_test_add_func("/listener/hosts", test_hosts);
-	g_test_add_func("/listener/hosts-that-are-none", test_hosts_that_are_none);
-	g_test_add_func("/listener/no-descriptors", test_no_descriptors);
-	g_test_add_func("/listener/local", test_local);
-	g_test_add_func("/listener/local-in-use", test_local_in_use);
-	g_test_add_func("/listener/local-in-use-and-crowded", test_local_in_use_and_crowded);
-	g_test_add_func("/listener/local-left-behind", test_local_left_behind);
-	g_test_add_func("/listener/local-replaced", test_local_replaced);
-	g_test_add_func("/listener/local-directories", test_local_directories);
-	g_test_add_func("/listener/local-locked", test_local_locked);
-	g_test_add_func("/listener/local-permissions", test_local_permissions);
-	g_test_add_func("/listener/local-left-behind-by-another",
-			test_local_left_behind_by_another);
-	g_test_add_func("/listener/local-where-nothing-is-made", test_local_where_nothing_is_made);
-	g_test_add_func("/listener/adopted", test_adopted);
-	g_test_add_func("/listener/watch", test_watch);
-	status = g_test_run();
+}
+
+static void tear_down_all(void)
+{
 	g_rmdir(directory);
 	g_free(directory);
-	return status;
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "rpc/parking.h"
+#include "tests/unit/unit-test.h"
 
 #define TURN_IDS    100
 #define MAX_WAIT_US 10000
@@ -137,7 +138,7 @@ static void assert_answers(World *world, const char *expected)
 }
 
 /* Of a fleet a batch is under way, and single IDs are in hand; or the other way round. */
-static void test_batches_apart(void)
+TEST("/parking/batches-apart", test_batches_apart)
 {
 	static const struct {
 		guint waits, passes; /* how many IDs each call is for */
@@ -173,7 +174,7 @@ static void test_batches_apart(void)
 	}
 }
 
-static void test_order_of_arrival(void)
+TEST("/parking/order-of-arrival", test_order_of_arrival)
 {
 	g_autoptr(World) world = world_new();
 	Caller callers[] = {
@@ -200,7 +201,7 @@ static void test_order_of_arrival(void)
 }
 
 /* Who has more to ask goes behind the others, and begins to wait anew; who got nothing does not. */
-static void test_its_next_call(void)
+TEST("/parking/its-next-call", test_its_next_call)
 {
 	g_autoptr(World) world = world_new();
 	Caller callers[] = {
@@ -222,7 +223,7 @@ static void test_its_next_call(void)
 }
 
 /* While both wait, each gets half. */
-static void test_half_each(void)
+TEST("/parking/half-each", test_half_each)
 {
 	g_autoptr(World) world = world_new();
 	Caller single = {.name = 's', .n_calls = ENDLESS, .ids = 1};
@@ -248,7 +249,7 @@ static void test_half_each(void)
 }
 
 /* A batch is followed by as many single IDs as it had, of whoever waits. */
-static void test_turns(void)
+TEST("/parking/turns", test_turns)
 {
 	g_autoptr(World) world = world_new();
 	Caller callers[] = {
@@ -273,7 +274,7 @@ static void test_turns(void)
 }
 
 /* Whoever is alone has no turn to keep to. */
-static void test_by_itself(void)
+TEST("/parking/by-itself", test_by_itself)
 {
 	g_autoptr(World) world = world_new();
 	Caller caller = {.name = 'a', .n_calls = 3 * TURN_IDS, .ids = 1};
@@ -287,7 +288,7 @@ static void test_by_itself(void)
 }
 
 /* Those of one kind have all there is, and do not save it up: the other's turn comes soon. */
-static void test_one_kind(void)
+TEST("/parking/one-kind", test_one_kind)
 {
 	static const guint KINDS[] = {1, 2};
 
@@ -320,7 +321,7 @@ static void test_one_kind(void)
 }
 
 /* Refused when the time is over and not before; what is behind the call has not waited. */
-static void test_max_wait(void)
+TEST("/parking/max-wait", test_max_wait)
 {
 	g_autoptr(World) world = world_new();
 	Caller callers[] = {
@@ -343,7 +344,7 @@ static void test_max_wait(void)
 }
 
 /* Whose time is over is told so, whoever's turn it is; whoever has waited for longer first. */
-static void test_max_wait_out_of_turn(void)
+TEST("/parking/max-wait-out-of-turn", test_max_wait_out_of_turn)
 {
 	g_autoptr(World) world = world_new();
 	Caller saver = {.name = 'B', .n_calls = 1, .ids = 50};
@@ -375,7 +376,7 @@ static void test_max_wait_out_of_turn(void)
 }
 
 /* A wake-up is for all who wait: one who then waits for the clock does not use it up. */
-static void test_wake(void)
+TEST("/parking/wake", test_wake)
 {
 	g_autoptr(World) world = world_new();
 	Caller batch = {.name = 'b', .n_calls = 1, .ids = 2};
@@ -402,7 +403,7 @@ static void test_wake(void)
 }
 
 /* It waits from its pass on, whatever the loop believes the time to be. */
-static void test_time_of_parking(void)
+TEST("/parking/time-of-parking", test_time_of_parking)
 {
 	g_autoptr(World) world = world_new();
 	Caller caller = {.name = 'a', .n_calls = 1, .ids = 1};
@@ -418,7 +419,7 @@ static void test_time_of_parking(void)
 
 /* Nobody waits behind them, and they wait for one thing: if it is not there for the first, it is
  * not for the others. */
-static void test_aside(void)
+TEST("/parking/aside", test_aside)
 {
 	g_autoptr(World) world = world_new();
 	Caller callers[] = {
@@ -449,7 +450,7 @@ static void test_aside(void)
 }
 
 /* A client that is gone, from the front and from the middle. */
-static void test_ends_while_it_waits(void)
+TEST("/parking/ends-while-it-waits", test_ends_while_it_waits)
 {
 	g_autoptr(World) world = world_new();
 	Caller callers[] = {
@@ -472,7 +473,7 @@ static void test_ends_while_it_waits(void)
 }
 
 /* Some at a time, before others are looked at; the rest is not forgotten. */
-static void test_some_at_a_time(void)
+TEST("/parking/some-at-a-time", test_some_at_a_time)
 {
 	static const guint N_ASIDE[] = {0, 1};
 
@@ -494,24 +495,4 @@ static void test_some_at_a_time(void)
 		assert_answers(world, "aaaa");
 		g_assert_false(parking_is_behind(&world->parking));
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/parking/batches-apart", test_batches_apart);
-	g_test_add_func("/parking/order-of-arrival", test_order_of_arrival);
-	g_test_add_func("/parking/its-next-call", test_its_next_call);
-	g_test_add_func("/parking/half-each", test_half_each);
-	g_test_add_func("/parking/turns", test_turns);
-	g_test_add_func("/parking/by-itself", test_by_itself);
-	g_test_add_func("/parking/one-kind", test_one_kind);
-	g_test_add_func("/parking/max-wait", test_max_wait);
-	g_test_add_func("/parking/max-wait-out-of-turn", test_max_wait_out_of_turn);
-	g_test_add_func("/parking/wake", test_wake);
-	g_test_add_func("/parking/time-of-parking", test_time_of_parking);
-	g_test_add_func("/parking/aside", test_aside);
-	g_test_add_func("/parking/ends-while-it-waits", test_ends_while_it_waits);
-	g_test_add_func("/parking/some-at-a-time", test_some_at_a_time);
-	return g_test_run();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/queues.h"
+#include "tests/unit/unit-test.h"
 
 static gint64 now_us;
 static guint looks;
@@ -31,7 +32,7 @@ static void pass_time(Queues *queues, gint64 us)
 }
 
 /* Each queue has its limit; without one there is nothing to wait for, but for a turn. */
-static void test_limits(void)
+TEST("/queues/limits", test_limits)
 {
 	static const struct {
 		Queue queue;
@@ -72,7 +73,7 @@ static void test_limits(void)
 }
 
 /* In order of entering; entering again is behind the others, and leaving twice does no harm. */
-static void test_order(void)
+TEST("/queues/order", test_order)
 {
 	Queues queues;
 	QueuePlace first = {0}, second = {0};
@@ -91,7 +92,7 @@ static void test_order(void)
 	g_assert_true(queues_are_empty(&queues));
 }
 
-static void test_time_is_read_once(void)
+TEST("/queues/time-is-read-once", test_time_is_read_once)
 {
 	Queues queues;
 
@@ -105,7 +106,7 @@ static void test_time_is_read_once(void)
 }
 
 /* Time limits are held against what was there at the last look that told of all. */
-static void test_expired(void)
+TEST("/queues/expired", test_expired)
 {
 	Queues queues;
 	QueuePlace one = {0};
@@ -128,14 +129,4 @@ static void test_expired(void)
 	g_assert_null(queues_expired(&queues, QUEUE_WRITE));
 	queues_leave(&queues, &one);
 	g_assert_null(queues_expired(&queues, QUEUE_FRAME));
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/queues/limits", test_limits);
-	g_test_add_func("/queues/order", test_order);
-	g_test_add_func("/queues/time-is-read-once", test_time_is_read_once);
-	g_test_add_func("/queues/expired", test_expired);
-	return g_test_run();
 }

@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 #include "rpc/roster.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
+#include "tests/unit/unit-test.h"
 
 #define SECOND_US G_GINT64_CONSTANT(1000000)
 #define LONG_US   (100 * SECOND_US)
@@ -166,7 +167,7 @@ static void assert_biggest(Crowd *self, const char *address, guint connections)
 }
 
 /* Both ways to write an IPv4 address are one, and those of IPv6 that begin alike. */
-static void test_addresses(void)
+TEST("/roster/addresses", test_addresses)
 {
 	static const struct {
 		const char *address;
@@ -206,7 +207,7 @@ static void test_addresses(void)
 }
 
 /* Who has most, as they come and go, against counting them. */
-static void test_most(void)
+TEST("/roster/most", test_most)
 {
 	static const char *const ADDRESSES[] = {"10.0.0.1", "10.0.0.2", "::1", "2001:db8::1"};
 	static const char *const NAMES[] = {"10.0.0.1", "10.0.0.2", "::/64", "2001:db8::/64"};
@@ -238,7 +239,7 @@ static void test_most(void)
 	crowd_free(crowd);
 }
 
-static void test_per_address(void)
+TEST("/roster/per-address", test_per_address)
 {
 	Crowd *crowd = crowd_new(10, 2);
 
@@ -255,7 +256,7 @@ static void test_per_address(void)
 	crowd_free(crowd);
 }
 
-static void test_per_user(void)
+TEST("/roster/per-user", test_per_user)
 {
 	Crowd *crowd = crowd_new(10, 2);
 
@@ -272,7 +273,7 @@ static void test_per_user(void)
 }
 
 /* Of local sockets the kernel does not know how long they are silent: their loops tell. */
-static void test_local_room(void)
+TEST("/roster/local-room", test_local_room)
 {
 	Crowd *crowd = crowd_new(3, 0);
 	const gint64 idle_us = G_GINT64_CONSTANT(1000) * IDLE_MS;
@@ -299,7 +300,7 @@ static void test_local_room(void)
 }
 
 /* Room is made by the address that has most only, and by an idle one of it. */
-static void test_room(void)
+TEST("/roster/room", test_room)
 {
 	static const struct {
 		const char *name;
@@ -340,7 +341,7 @@ static void test_room(void)
 }
 
 /* One whose calls wait for the server is silent, but not idle. */
-static void test_waits(void)
+TEST("/roster/waits", test_waits)
 {
 	Crowd *crowd = crowd_new(2, 0);
 
@@ -359,7 +360,7 @@ static void test_waits(void)
 }
 
 /* What was looked at and found busy is looked at last. */
-static void test_rotation(void)
+TEST("/roster/rotation", test_rotation)
 {
 	Crowd *crowd = crowd_new(100, 0);
 
@@ -379,7 +380,7 @@ static void test_rotation(void)
 }
 
 /* After nobody was found, nobody is looked for until a second has passed. */
-static void test_barren(void)
+TEST("/roster/barren", test_barren)
 {
 	Crowd *crowd = crowd_new(70, 0);
 
@@ -402,7 +403,7 @@ static void test_barren(void)
 }
 
 /* Those who are told to leave count no more, but there may be so many of them only. */
-static void test_leaving(void)
+TEST("/roster/leaving", test_leaving)
 {
 	Crowd *crowd = crowd_new(64, 0);
 
@@ -423,7 +424,7 @@ static void test_leaving(void)
 }
 
 /* The kernel's own word. No wait: idle for 0 ms is everybody who owes and is owed nothing. */
-static void test_idle(void)
+TEST("/roster/idle", test_idle)
 {
 	char bytes[65536] = {0};
 	int server, client;
@@ -432,7 +433,7 @@ static void test_idle(void)
 	g_assert_true(roster_is_idle(server, 0)); /* never said anything */
 	g_assert_false(roster_is_idle(server, IDLE_MS));
 	g_assert_cmpint(send(client, bytes, 1, 0), ==, 1);
-	g_assert_cmpint(poll(&(struct pollfd){server, POLLIN, 0}, 1, PATIENCE_MS), ==, 1);
+	g_assert_cmpint(poll(&(struct pollfd){server, POLLIN, 0}, 1, HANG_GUARD_MS), ==, 1);
 	g_assert_false(roster_is_idle(server, 0)); /* is to be read */
 	g_assert_cmpint(recv(server, bytes, 1, 0), ==, 1);
 	g_assert_true(roster_is_idle(server, 0));
@@ -444,7 +445,7 @@ static void test_idle(void)
 }
 
 /* Its word on a local socket, whatever the time. */
-static void test_idle_local(void)
+TEST("/roster/idle-local", test_idle_local)
 {
 	char byte = 0;
 	int fds[2];
@@ -480,7 +481,7 @@ static void *come_and_go(void *data)
 }
 
 /* Room is made and taken while another thread closes. */
-static void test_threads(void)
+TEST("/roster/threads", test_threads)
 {
 	Crowd *crowd = crowd_new(MOST / 2, 0);
 	pthread_t thread;
@@ -504,23 +505,4 @@ static void test_threads(void)
 	}
 	g_assert_cmpuint(roster_n_connections(crowd->roster), ==, MOST / 2);
 	crowd_free(crowd);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/roster/addresses", test_addresses);
-	g_test_add_func("/roster/most", test_most);
-	g_test_add_func("/roster/per-address", test_per_address);
-	g_test_add_func("/roster/per-user", test_per_user);
-	g_test_add_func("/roster/room", test_room);
-	g_test_add_func("/roster/local-room", test_local_room);
-	g_test_add_func("/roster/waits", test_waits);
-	g_test_add_func("/roster/rotation", test_rotation);
-	g_test_add_func("/roster/barren", test_barren);
-	g_test_add_func("/roster/leaving", test_leaving);
-	g_test_add_func("/roster/idle", test_idle);
-	g_test_add_func("/roster/idle-local", test_idle_local);
-	g_test_add_func("/roster/threads", test_threads);
-	return g_test_run();
 }

@@ -16,10 +16,13 @@
 #include "common/log.h"
 #include "server/fast-path.h"
 #include "tests/unit/common/certificate.h"
+#include "tests/unit/hang-guard.h"
 #include "tests/unit/open-fds.h"
-#include "tests/unit/patience.h"
 #include "tests/unit/server/stack.h"
 #include "tests/unit/server/wire.h"
+
+#define UNIT_TEST_SET_UP set_up_all
+#include "tests/unit/unit-test.h"
 
 #define REPLY_BYTES 34 /* of get_id, framed */
 #define MOST        2  /* connections */
@@ -52,9 +55,9 @@ static RpcServerConfig config_of(Stack *stack, guint max_connections, guint max_
 			   .max_pending_bytes = 65536,
 			   .max_wait_ms = 1000,
 			   .turn_ids = 1000,
-			   .frame_timeout_ms = PATIENCE_MS,
-			   .write_timeout_ms = PATIENCE_MS},
-		.handshake_timeout_ms = PATIENCE_MS,
+			   .frame_timeout_ms = HANG_GUARD_MS,
+			   .write_timeout_ms = HANG_GUARD_MS},
+		.handshake_timeout_ms = HANG_GUARD_MS,
 		.n_loops = 2,
 		.roster = {max_connections, max_per_address, 1000, is_never_idle},
 		.failed = on_failed,
@@ -153,7 +156,7 @@ static int new_client(const Fixture *self)
 static void await(int fd)
 {
 	struct pollfd one = {.fd = fd, .events = POLLIN};
-	gint64 until_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 until_us = g_get_monotonic_time() + HANG_GUARD_US;
 
 	while (poll(&one, 1, 1) == 0) {
 		g_assert_cmpint(g_get_monotonic_time(), <, until_us);
@@ -164,7 +167,7 @@ static void await(int fd)
 
 static void await_connections(const Fixture *self, guint n)
 {
-	gint64 until_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 until_us = g_get_monotonic_time() + HANG_GUARD_US;
 
 	while (rpc_server_n_connections(self->server) != n) {
 		g_assert_cmpint(g_get_monotonic_time(), <, until_us);
@@ -200,7 +203,7 @@ static void assert_turned_away(int fd)
 	g_assert_cmpint(recv(fd, &byte, 1, 0), ==, 0);
 }
 
-static void test_full(void)
+TEST("/server/full", test_full)
 {
 	Fixture self = fixture_started(MOST, 0);
 	int clients[MOST], late;
@@ -226,7 +229,7 @@ static void test_full(void)
 	fixture_end(&self);
 }
 
-static void test_full_of_one_address(void)
+TEST("/server/full-of-one-address", test_full_of_one_address)
 {
 	Fixture self = fixture_started(MOST + 1, 1);
 	int first = new_client(&self), second;
@@ -274,7 +277,7 @@ static void give_back(GArray *fds)
 
 /* Whoever comes when there are no descriptors left is not kept waiting; those who are there go on,
  * and so does accepting, once there are some. */
-static void test_no_descriptors_for_clients(void)
+TEST("/server/no-descriptors-for-clients", test_no_descriptors_for_clients)
 {
 	Fixture self = fixture_started(100, 0);
 	int before = new_client(&self), late[3], after;
@@ -304,7 +307,7 @@ static void test_no_descriptors_for_clients(void)
 }
 
 /* However few there are when it is made or started, it fails with a word and leaves nothing. */
-static void test_no_descriptors_to_start(void)
+TEST("/server/no-descriptors-to-start", test_no_descriptors_to_start)
 {
 	const char *file = certificate_file();
 	g_autoptr(TlsContext) context = tls_context_new_server(file, file, NULL, NULL);
@@ -355,7 +358,7 @@ static void set_allow(Fixture *self, const char *text)
 }
 
 /* Who is connected stays when the list changes. */
-static void test_allow(void)
+TEST("/server/allow", test_allow)
 {
 	Fixture self = fixture_started(100, 0);
 	int before = new_client(&self), client;
@@ -417,7 +420,7 @@ static gssize call_with_tls(const Fixture *self, TlsContext *context)
 	return n;
 }
 
-static void test_tls(void)
+TEST("/server/tls", test_tls)
 {
 	const char *ca = certificate_new(&(CertificateWords){.name = "a CA", .may_vouch = TRUE});
 	const char *own = certificate_new(&(CertificateWords){.name = "ids.example", .issuer = ca});
@@ -445,7 +448,7 @@ static void test_tls(void)
 }
 
 /* Where there is nothing but a local socket, that is its address. */
-static void test_addresses(void)
+TEST("/server/addresses", test_addresses)
 {
 	g_autofree char *directory = g_dir_make_tmp("snowflake-test-XXXXXX", NULL);
 	g_autofree char *path = g_build_filename(directory, "ids", NULL);
@@ -463,7 +466,7 @@ static void test_addresses(void)
 	g_assert_true(g_str_has_prefix(inet, "127.0.0.1:"));
 	start(&self);
 	set_allow(&self, "192.0.2.7"); /* which local sockets are not asked about */
-	fd = local_socket_connect(path, PATIENCE_MS);
+	fd = local_socket_connect(path, HANG_GUARD_MS);
 	assert_served(fd);
 	close(fd);
 	fixture_end(&self);
@@ -472,10 +475,10 @@ static void test_addresses(void)
 }
 
 /* Each loop has gone round since it was asked last. */
-static void test_responds(void)
+TEST("/server/responds", test_responds)
 {
 	Fixture self = fixture_started(100, 0);
-	gint64 until_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 until_us = g_get_monotonic_time() + HANG_GUARD_US;
 
 	while (!rpc_server_responds(self.server)) {
 		g_assert_cmpint(g_get_monotonic_time(), <, until_us);
@@ -486,7 +489,7 @@ static void test_responds(void)
 }
 
 /* Whoever has connected to a socket of its own is answered, though it was not accepted yet. */
-static void test_stop(void)
+TEST("/server/stop", test_stop)
 {
 	Fixture self = fixture_started(100, 0);
 	g_autoptr(GByteArray) call = call_new();
@@ -494,26 +497,15 @@ static void test_stop(void)
 	int fd = new_client(&self);
 
 	g_assert_cmpint(send(fd, call->data, call->len, MSG_NOSIGNAL), ==, call->len);
-	rpc_server_stop(self.server, PATIENCE_MS);
-	rpc_server_stop(self.server, PATIENCE_MS); /* once is enough */
+	rpc_server_stop(self.server, HANG_GUARD_MS);
+	rpc_server_stop(self.server, HANG_GUARD_MS); /* once is enough */
 	g_assert_cmpint(recv(fd, reply, sizeof reply, 0), ==, REPLY_BYTES);
 	assert_turned_away(fd);
 	close(fd);
 	fixture_end(&self);
 }
 
-int main(int argc, char **argv)
+static void set_up_all(void)
 {
-	g_test_init(&argc, &argv, NULL);
 	g_main_context_default(); /* has a descriptor from here on */
-	g_test_add_func("/server/full", test_full);
-	g_test_add_func("/server/full-of-one-address", test_full_of_one_address);
-	g_test_add_func("/server/no-descriptors-for-clients", test_no_descriptors_for_clients);
-	g_test_add_func("/server/no-descriptors-to-start", test_no_descriptors_to_start);
-	g_test_add_func("/server/allow", test_allow);
-	g_test_add_func("/server/tls", test_tls);
-	g_test_add_func("/server/addresses", test_addresses);
-	g_test_add_func("/server/responds", test_responds);
-	g_test_add_func("/server/stop", test_stop);
-	return g_test_run();
 }

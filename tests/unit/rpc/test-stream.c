@@ -3,6 +3,7 @@
 
 #include "tests/unit/server/stack.h"
 #include "tests/unit/server/wire.h"
+#include "tests/unit/unit-test.h"
 
 #define REPLY_BYTES 34
 
@@ -21,7 +22,7 @@ static void assert_ids(const GByteArray *out, guint8 first, guint count)
 
 /* A call that must wait leaves no trace, and is answered when its time has come; the calls behind
  * it wait with it, and go on without its privileges. */
-static void test_parking(void)
+TEST("/stream/parking", test_parking)
 {
 	g_autoptr(Stack) stack = stack_new(TRUE, 0);
 	g_autoptr(GByteArray) input = g_byte_array_new();
@@ -57,7 +58,7 @@ static void test_parking(void)
 
 /* After the last chance there is an answer, and it is an error; the call behind it has not waited
  * yet, and may, but when all is to end. */
-static void test_last_chance(void)
+TEST("/stream/last-chance", test_last_chance)
 {
 	static const struct {
 		RpcAllowance allowance;
@@ -92,7 +93,7 @@ static void test_last_chance(void)
 }
 
 /* While others wait, a call draws no more than its turn allows. */
-static void test_quota(void)
+TEST("/stream/quota", test_quota)
 {
 	static const struct {
 		gint count;
@@ -127,7 +128,7 @@ static void test_quota(void)
 }
 
 /* Replies that nobody takes: it stops, and goes on later where it stopped. */
-static void test_full(void)
+TEST("/stream/full", test_full)
 {
 	g_autoptr(Stack) stack = stack_new(TRUE, 10);
 	g_autoptr(GByteArray) input = g_byte_array_new();
@@ -144,7 +145,7 @@ static void test_full(void)
 }
 
 /* A turn ends some time after its first answer, and the next one goes on where it stopped. */
-static void test_turn(void)
+TEST("/stream/turn", test_turn)
 {
 	static const struct {
 		gint64 us_per_look;
@@ -176,14 +177,4 @@ static void test_turn(void)
 			g_assert_cmpuint(out->data[n * 34 + 21], ==, n); /* the seqid */
 	}
 	stack_us_per_look = 0;
-}
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/stream/parking", test_parking);
-	g_test_add_func("/stream/last-chance", test_last_chance);
-	g_test_add_func("/stream/quota", test_quota);
-	g_test_add_func("/stream/full", test_full);
-	g_test_add_func("/stream/turn", test_turn);
-	return g_test_run();
 }

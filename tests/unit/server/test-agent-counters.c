@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/agent-counters.h"
+#include "tests/unit/unit-test.h"
 
 #include <pthread.h>
 
@@ -32,7 +33,7 @@ static void add(AgentBlock *block, const char *agent, guint64 ids)
 	agent_block_add(block, agent, strlen(agent), ids);
 }
 
-static void test_sum(void)
+TEST("/agent-counters/sum", test_sum)
 {
 	g_autoptr(AgentCounters) counters = agent_counters_new();
 	AgentBlock *one = agent_counters_add_block(counters);
@@ -55,7 +56,7 @@ static void test_sum(void)
 }
 
 /* Two rounds: those of the first are known in the second, those beyond are not. */
-static void test_limit(void)
+TEST("/agent-counters/limit", test_limit)
 {
 	g_autoptr(AgentCounters) counters = agent_counters_new();
 	AgentBlock *block = agent_counters_add_block(counters);
@@ -92,7 +93,7 @@ static gpointer add_all(gpointer block)
 	return NULL;
 }
 
-static void test_threads(void)
+TEST("/agent-counters/threads", test_threads)
 {
 	g_autoptr(AgentCounters) counters = agent_counters_new();
 	g_autoptr(GHashTable) sums = NULL;
@@ -111,13 +112,4 @@ static void test_threads(void)
 
 		assert_ids(sums, agent, THREADS * ROUNDS);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/agent-counters/sum", test_sum);
-	g_test_add_func("/agent-counters/limit", test_limit);
-	g_test_add_func("/agent-counters/threads", test_threads);
-	return g_test_run();
 }

@@ -11,6 +11,7 @@
 #include "sf_snowflake.h"
 #include "tests/unit/server/calls.h"
 #include "tests/unit/server/pair.h"
+#include "tests/unit/unit-test.h"
 
 #define ROUNDS 12000
 
@@ -180,7 +181,7 @@ static void run_round(GRand *random, Tally *tally)
 		tally->seen[i] += pair->seen[i];
 }
 
-static void test_equal(void)
+TEST("/fast-path/equal", test_equal)
 {
 	guint rounds = (guint)scaled(ROUNDS);
 	Tally tally = {0};
@@ -241,7 +242,7 @@ static void change_bytes(WireForm form, gsize call)
 	}
 }
 
-static void test_every_byte(void)
+TEST("/fast-path/every-byte", test_every_byte)
 {
 	for (gsize call = 0; call < G_N_ELEMENTS(CALLS); call++) {
 		change_bytes(FORM_FRAMED_STRICT, call);
@@ -250,7 +251,7 @@ static void test_every_byte(void)
 }
 
 /* A pipeline of them, cut at every place. */
-static void test_every_cut(void)
+TEST("/fast-path/every-cut", test_every_cut)
 {
 	for (WireForm form = 0; form < N_FORMS; form++) {
 		g_autoptr(GByteArray) bytes = g_byte_array_new();
@@ -286,7 +287,7 @@ static void feed_at_limit(WireForm form, gsize call, gsize limit, guint behind)
 	pair_feed(pair, bytes->data, bytes->len, NULL);
 }
 
-static void test_every_limit(void)
+TEST("/fast-path/every-limit", test_every_limit)
 {
 	for (gsize call = 0; call < G_N_ELEMENTS(CALLS); call++)
 		for (gsize limit = 20; limit < 60; limit++)
@@ -298,7 +299,7 @@ static void test_every_limit(void)
 
 /* Fewer IDs than a pipeline asks for: of the tick, of the lease, by the turn, of room. The rest
  * comes when there is more. */
-static void test_fewer(void)
+TEST("/fast-path/fewer", test_fewer)
 {
 	enum { OF_TICK, OF_LEASE, OF_TURN, OF_ROOM, N_LIMITS };
 	static const WireForm FORMS[] = {FORM_FRAMED_STRICT, FORM_UNFRAMED_STRICT};
@@ -332,7 +333,7 @@ static void test_fewer(void)
 }
 
 /* Refusals, and calls that must wait. */
-static void test_refusals(void)
+TEST("/fast-path/refusals", test_refusals)
 {
 	static const Call FOR_ONE[] = {{"get_id", "agent-1", FALSE, 0},
 				       {"get_ids", "agent-1", TRUE, 1},
@@ -492,7 +493,7 @@ static const struct {
 	{{"get_datacenter_id", NULL, FALSE, 0}, NO_LEASE, "WorkerIdUnavailable: no worker ID"},
 };
 
-static void test_taken(void)
+TEST("/fast-path/taken", test_taken)
 {
 	SfSnowflakeProcessorClass *base = g_type_class_ref(SF_TYPE_SNOWFLAKE_PROCESSOR);
 	SfSnowflakeExtendedProcessorClass *extended =
@@ -510,17 +511,4 @@ static void test_taken(void)
 	extended->dispatch_call = dispatch_extended;
 	g_type_class_unref(extended);
 	g_type_class_unref(base);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/fast-path/taken", test_taken);
-	g_test_add_func("/fast-path/refusals", test_refusals);
-	g_test_add_func("/fast-path/every-byte", test_every_byte);
-	g_test_add_func("/fast-path/every-cut", test_every_cut);
-	g_test_add_func("/fast-path/every-limit", test_every_limit);
-	g_test_add_func("/fast-path/fewer", test_fewer);
-	g_test_add_func("/fast-path/equal", test_equal);
-	return g_test_run();
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gen-c_glib/generated-types.h"
 #include "sf_snowflake_extended.h"
+#include "tests/unit/unit-test.h"
 
 typedef struct {
 	SfWorker parent;
@@ -37,16 +38,9 @@ static void make_and_free(GType type)
 }
 
 /* Those that are generated, and one that is derived from them after the finalizers were mended. */
-static void test_finalize(void)
+TEST("/generated-types/finalize", test_finalize)
 {
 	generated_types_init();
 	make_and_free(SF_TYPE_WORKER);
 	make_and_free(derived_worker_get_type());
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/generated-types/finalize", test_finalize);
-	return g_test_run();
 }

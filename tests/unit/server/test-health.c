@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/health.h"
+#include "tests/unit/unit-test.h"
 
-static void test_alive(void)
+TEST("/health/alive", test_alive)
 {
 	static const struct {
 		gint64 check_ms;
@@ -32,7 +33,7 @@ static void test_alive(void)
 }
 
 /* So long, and then as ever. */
-static void test_put_off(void)
+TEST("/health/put-off", test_put_off)
 {
 	static const struct {
 		gint64 ago_ms;
@@ -50,12 +51,4 @@ static void test_put_off(void)
 		g_test_message("%" G_GINT64_FORMAT ": %s", CASES[i].ago_ms, why_not);
 		g_assert_true((why_not == NULL) == CASES[i].is_alive);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/health/alive", test_alive);
-	g_test_add_func("/health/put-off", test_put_off);
-	return g_test_run();
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/rate-history.h"
+#include "tests/unit/unit-test.h"
 
-static void test_rates(void)
+TEST("/rate-history/rates", test_rates)
 {
 	static const struct {
 		gint64 at_us;
@@ -27,7 +28,7 @@ static void test_rates(void)
 }
 
 /* The oldest make room, and come first. */
-static void test_full(void)
+TEST("/rate-history/full", test_full)
 {
 	RateHistory history = {0};
 	guint64 count = 0;
@@ -37,12 +38,4 @@ static void test_full(void)
 	g_assert_cmpuint(history.n, ==, RATE_HISTORY_INTERVALS);
 	for (guint i = 0; i < history.n; i++)
 		g_assert_cmpfloat(rate_history_get(&history, i), ==, i + 8);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/rate-history/rates", test_rates);
-	g_test_add_func("/rate-history/full", test_full);
-	return g_test_run();
 }

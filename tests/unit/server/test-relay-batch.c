@@ -3,6 +3,7 @@
 
 #include "client/snowflake-client.h"
 #include "core/layout.h"
+#include "tests/unit/unit-test.h"
 
 #define TICK     G_GINT64_CONSTANT(500000000000)
 #define SEQUENCE 4096
@@ -30,7 +31,7 @@ static void assert_same(const IdRun *run, const SnowflakeClientIdRun *parts, gui
 	g_assert_cmpuint(run->count, ==, at);
 }
 
-static void test_numbers(void)
+TEST("/relay-batch/numbers", test_numbers)
 {
 	static const SnowflakeClientIdRun CASES[] = {
 		{1, 1},
@@ -50,7 +51,7 @@ static void test_numbers(void)
 	}
 }
 
-static void test_runs(void)
+TEST("/relay-batch/runs", test_runs)
 {
 	static const struct {
 		const char *what;
@@ -93,7 +94,7 @@ static void test_runs(void)
 }
 
 /* The second of two workers is not the first one's. */
-static void test_two_workers(void)
+TEST("/relay-batch/two-workers", test_two_workers)
 {
 	const SnowflakeClientIdRun parts[] = {{id_at(TICK, 4095), 1},
 					      {id_at(TICK + 1, 0) ^ 1 << 12, 1}};
@@ -104,7 +105,7 @@ static void test_two_workers(void)
 }
 
 /* Of another layout no ID is made up. */
-static void test_another_layout(void)
+TEST("/relay-batch/another-layout", test_another_layout)
 {
 	const SnowflakeClientIdRun parts[] = {{id_at(TICK, 4095), 1}, {id_at(TICK + 1, 0), 2}};
 	g_autoptr(GArray) runs = runs_new(parts, 2);
@@ -118,14 +119,4 @@ static void test_another_layout(void)
 	g_array_set_size(runs, 1);
 	g_assert_true(relay_batch_of_runs(&layout, runs, &run));
 	assert_same(&run, parts, 1);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/relay-batch/numbers", test_numbers);
-	g_test_add_func("/relay-batch/runs", test_runs);
-	g_test_add_func("/relay-batch/two-workers", test_two_workers);
-	g_test_add_func("/relay-batch/another-layout", test_another_layout);
-	return g_test_run();
 }

@@ -6,6 +6,7 @@
 #include "core/random.h"
 #include "tests/unit/server/stack.h"
 #include "tests/unit/server/wire.h"
+#include "tests/unit/unit-test.h"
 
 #define SEQID 5
 #define COUNT 3
@@ -61,7 +62,7 @@ static void assert_counted(const Stack *stack, guint64 ulids, guint64 ids, guint
 	g_assert_cmpuint(counter_set_sum(stack->counters, COUNTER_EXCEPTIONS), ==, exceptions);
 }
 
-static void before_1970(void)
+TEST("/wide-ids/before-1970", before_1970)
 {
 	g_autoptr(Stack) stack = stack_new(FALSE, 0);
 	g_autoptr(GError) error = NULL;
@@ -78,7 +79,7 @@ static void before_1970(void)
 }
 
 /* So many have been given out that there is room for fewer than are asked for. */
-static void no_room_in_the_millisecond(void)
+TEST("/wide-ids/no-room-in-the-millisecond", no_room_in_the_millisecond)
 {
 	g_autoptr(Stack) stack = stack_new(FALSE, 0);
 	gint64 now_ms = LAYOUT_TWITTER.epoch_ms + 1000;
@@ -100,7 +101,7 @@ static void no_room_in_the_millisecond(void)
 }
 
 /* A call for IDs is parked for it, and is refused at last. */
-static void without_a_lease(void)
+TEST("/wide-ids/without-a-lease", without_a_lease)
 {
 	g_autoptr(Stack) stack = stack_new(FALSE, 0);
 	g_autoptr(GError) error = NULL;
@@ -119,7 +120,7 @@ static void without_a_lease(void)
 }
 
 /* Who asks for IDs goes behind those that wait for IDs, and who asks for ULIDs does not. */
-static void while_others_wait(void)
+TEST("/wide-ids/while-others-wait", while_others_wait)
 {
 	g_autoptr(Stack) stack = stack_new(FALSE, 0);
 
@@ -127,14 +128,4 @@ static void while_others_wait(void)
 	assert_served(stack, &GET_ULIDS);
 	assert_parked(stack, &GET_UUIDS);
 	assert_counted(stack, COUNT, 0, 0);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/wide-ids/before-1970", before_1970);
-	g_test_add_func("/wide-ids/no-room-in-the-millisecond", no_room_in_the_millisecond);
-	g_test_add_func("/wide-ids/without-a-lease", without_a_lease);
-	g_test_add_func("/wide-ids/while-others-wait", while_others_wait);
-	return g_test_run();
 }

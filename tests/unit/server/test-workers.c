@@ -14,7 +14,8 @@
 #include "gen-c_glib/generated-types.h"
 #include "rpc/loop.h"
 #include "server/service.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
+#include "tests/unit/unit-test.h"
 #include "tests/unit/worker/fake-registry.h"
 
 #define FAR_MS (G_GINT64_CONSTANT(4102444800) * 1000) /* the year 2100 */
@@ -70,8 +71,8 @@ static void bench_start_loop(Bench *self, gint64 max_wait_ms)
 				  .max_pending_bytes = 1 << 20,
 				  .max_wait_ms = max_wait_ms,
 				  .turn_ids = 1000,
-				  .frame_timeout_ms = PATIENCE_MS,
-				  .write_timeout_ms = PATIENCE_MS};
+				  .frame_timeout_ms = HANG_GUARD_MS,
+				  .write_timeout_ms = HANG_GUARD_MS};
 
 	self->loop = loop_new(&service, &limits, counter_set_add(self->counters), NULL, NULL, NULL);
 	g_assert_true(loop_start(self->loop, NULL));
@@ -119,9 +120,9 @@ static void bench_init(Bench *self, gboolean lists, gint64 max_wait_ms)
 
 static void bench_clear(Bench *self)
 {
-	loop_drain(self->loop, PATIENCE_MS);
+	loop_drain(self->loop, HANG_GUARD_MS);
 	loop_join(self->loop);
-	g_assert_true(keeper_stop(self->keeper, PATIENCE_MS));
+	g_assert_true(keeper_stop(self->keeper, HANG_GUARD_MS));
 	keeper_free(self->keeper);
 	loop_free(self->loop);
 	generator_free(self->generator);
@@ -169,7 +170,7 @@ static void read_all(int fd, void *bytes, gsize length)
 	for (gsize got = 0; got < length;) {
 		ssize_t n;
 
-		g_assert_true(is_readable(fd, PATIENCE_MS));
+		g_assert_true(is_readable(fd, HANG_GUARD_MS));
 		n = read(fd, (char *)bytes + got, length - got);
 		g_assert_cmpint(n, >, 0);
 		got += (gsize)n;
@@ -188,7 +189,7 @@ static gboolean read_reply(int fd, const ClientCall *call, ClientReply *reply, G
 	return client_call_read(call, fd, bytes, length, reply, error);
 }
 
-static void test_what_it_says_of_each(void)
+TEST("/workers/what-it-says-of-each", test_what_it_says_of_each)
 {
 	static const struct {
 		gint worker_id;
@@ -205,7 +206,7 @@ static void test_what_it_says_of_each(void)
 	g_auto(Bench) bench;
 	int fd;
 
-	bench_init(&bench, TRUE, PATIENCE_MS);
+	bench_init(&bench, TRUE, HANG_GUARD_MS);
 	fd = bench_connect(&bench);
 
 	ClientReply reply = {0};
@@ -237,14 +238,14 @@ static void test_what_it_says_of_each(void)
 }
 
 /* A call for the list waits; calls for IDs on the same loop do not wait for it. */
-static void test_ids_do_not_wait_for_the_registry(void)
+TEST("/workers/ids-do-not-wait-for-the-registry", test_ids_do_not_wait_for_the_registry)
 {
 	g_auto(Bench) bench;
 	ClientReply reply = {0};
 	g_autoptr(GError) error = NULL;
 	int lister, drawer;
 
-	bench_init(&bench, FALSE, PATIENCE_MS);
+	bench_init(&bench, FALSE, HANG_GUARD_MS);
 	lister = bench_connect(&bench);
 	drawer = bench_connect(&bench);
 	send_call(lister, &GET_WORKERS);
@@ -265,7 +266,7 @@ static void test_ids_do_not_wait_for_the_registry(void)
 	close(drawer);
 }
 
-static void test_a_registry_that_does_not_answer(void)
+TEST("/workers/a-registry-that-does-not-answer", test_a_registry_that_does_not_answer)
 {
 	static const gint64 MAX_WAITS_MS[] = {0, 50};
 
@@ -328,9 +329,9 @@ static void ask_until_listed(Bench *bench, int fd, guint n_workers)
 
 /* It answered once: that is told, and when it was, in a moment or as soon as a call must not wait
  * any more. */
-static void test_a_registry_that_went_away(void)
+TEST("/workers/a-registry-that-went-away", test_a_registry_that_went_away)
 {
-	static const gint64 MAX_WAITS_MS[] = {0, 50, PATIENCE_MS};
+	static const gint64 MAX_WAITS_MS[] = {0, 50, HANG_GUARD_MS};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(MAX_WAITS_MS); i++) {
 		g_auto(Bench) bench;
@@ -354,14 +355,14 @@ static void test_a_registry_that_went_away(void)
 }
 
 /* The end does not wait for the registry: what still waits is refused. */
-static void test_a_drain_answers_who_waits(void)
+TEST("/workers/a-drain-answers-who-waits", test_a_drain_answers_who_waits)
 {
 	g_auto(Bench) bench;
 	ClientReply reply = {0};
 	g_autoptr(GError) error = NULL;
 	int fd;
 
-	bench_init(&bench, FALSE, PATIENCE_MS);
+	bench_init(&bench, FALSE, HANG_GUARD_MS);
 	fd = bench_connect(&bench);
 	send_call(fd, &GET_WORKERS);
 	loop_drain(bench.loop, 50);
@@ -371,14 +372,14 @@ static void test_a_drain_answers_who_waits(void)
 }
 
 /* A client that goes away while it waits leaves nothing behind. */
-static void test_who_goes_away_is_forgotten(void)
+TEST("/workers/who-goes-away-is-forgotten", test_who_goes_away_is_forgotten)
 {
 	g_auto(Bench) bench;
 	ClientReply reply = {0};
 	g_autoptr(GError) error = NULL;
 	int other;
 
-	bench_init(&bench, FALSE, PATIENCE_MS);
+	bench_init(&bench, FALSE, HANG_GUARD_MS);
 	other = bench_connect(&bench);
 	for (guint i = 0; i < 10; i++) {
 		int fd = bench_connect(&bench);
@@ -388,25 +389,11 @@ static void test_who_goes_away_is_forgotten(void)
 		g_assert_true(read_reply(other, &GET_ID, &reply, &error));
 		close(fd);
 	}
-	for (gint64 limit_us = g_get_monotonic_time() + PATIENCE_US;
+	for (gint64 limit_us = g_get_monotonic_time() + HANG_GUARD_US;
 	     loop_n_connections(bench.loop) > 1;) {
 		g_assert_cmpint(g_get_monotonic_time(), <, limit_us);
 		send_call(other, &GET_ID);
 		g_assert_true(read_reply(other, &GET_ID, &reply, &error));
 	}
 	close(other);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/workers/what-it-says-of-each", test_what_it_says_of_each);
-	g_test_add_func("/workers/ids-do-not-wait-for-the-registry",
-			test_ids_do_not_wait_for_the_registry);
-	g_test_add_func("/workers/a-registry-that-does-not-answer",
-			test_a_registry_that_does_not_answer);
-	g_test_add_func("/workers/a-registry-that-went-away", test_a_registry_that_went_away);
-	g_test_add_func("/workers/a-drain-answers-who-waits", test_a_drain_answers_who_waits);
-	g_test_add_func("/workers/who-goes-away-is-forgotten", test_who_goes_away_is_forgotten);
-	return g_test_run();
 }

@@ -58,7 +58,6 @@ static int code_of(const FakeRegistry *self)
 static void answer_claim(FakeRegistry *self, gint64 now_tick, int code, RegistryResult *result)
 {
 	self->claims++;
-	self->claimed_at_tick = now_tick;
 	self->registry.claimed_at_ms = layout_tick_start_ms(&LAYOUT_TWITTER, now_tick);
 	if (code == REGISTRY_ERROR_WAIT)
 		result->wait_until_tick =

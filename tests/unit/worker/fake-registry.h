@@ -41,7 +41,6 @@ typedef struct {
 	guint claims, extensions, hand_backs; /* that have come to their end */
 	guint cancels, clocks, lists;
 	gint64 length_ticks;
-	gint64 claimed_at_tick;
 	gint64 end_tick;        /* reserved */
 	gint64 asked_end_tick;  /* of the last extension */
 	gint64 gained_ticks[8]; /* by each of the first extensions: its end minus the tick then */

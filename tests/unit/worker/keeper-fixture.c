@@ -68,10 +68,11 @@ static void count_change(gpointer user_data)
 	atomic_fetch_add(&self->changes, 1);
 }
 
-static void init(Server *self, const Layout *layout)
+void server_init_layout(Server *self, const Layout *layout)
 {
 	const GeneratorPolicy policy = {MAX_AHEAD_MS, 1, 1000};
 
+	scripted_time_begin();
 	pthread_mutex_lock(&log_mutex);
 	memset(logged, 0, sizeof logged);
 	pthread_mutex_unlock(&log_mutex);
@@ -81,25 +82,14 @@ static void init(Server *self, const Layout *layout)
 	fake_registry_init(&self->fake, &self->clock.clock);
 }
 
-void server_init_layout(Server *self, const Layout *layout)
-{
-	scripted_time_begin();
-	init(self, layout);
-}
-
 void server_init(Server *self)
 {
 	server_init_layout(self, &LAYOUT_TWITTER);
 }
 
-void server_init_real(Server *self)
+void server_start(Server *self)
 {
-	init(self, &LAYOUT_TWITTER);
-}
-
-void server_start_on(Server *self, Registry *registry)
-{
-	self->keeper = keeper_new(registry, self->generator, &self->clock,
+	self->keeper = keeper_new(&self->fake.registry, self->generator, &self->clock,
 				  &(KeeperConfig){
 					  .max_clock_skew_ms = MAX_SKEW_MS,
 					  .reclaim_on_step_back = self->reclaim,
@@ -111,14 +101,9 @@ void server_start_on(Server *self, Registry *registry)
 	keeper_start(self->keeper);
 }
 
-void server_start(Server *self)
-{
-	server_start_on(self, &self->fake.registry);
-}
-
 void server_stop(Server *self)
 {
-	g_assert_true(keeper_stop(self->keeper, PATIENCE_MS));
+	g_assert_true(keeper_stop(self->keeper, HANG_GUARD_MS));
 }
 
 void server_clear(Server *self)
@@ -156,7 +141,7 @@ DrawStatus server_draw(Server *self, gint64 *out_id)
 
 gint64 server_draw_in_time(Server *self)
 {
-	gint64 give_up_us = g_get_monotonic_time() + PATIENCE_US;
+	gint64 give_up_us = g_get_monotonic_time() + HANG_GUARD_US;
 	gint64 id = -1;
 
 	scripted_time_settle();

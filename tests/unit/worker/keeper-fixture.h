@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/log.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
 #include "tests/unit/worker/fake-registry.h"
 #include "tests/unit/worker/scripted-time.h"
 #include "worker/keeper.h"
@@ -16,7 +16,7 @@
 /* Lets time pass until what must come has come. */
 #define WAIT_FOR(condition)                                                                        \
 	do {                                                                                       \
-		gint64 give_up_us_ = g_get_monotonic_time() + PATIENCE_US;                         \
+		gint64 give_up_us_ = g_get_monotonic_time() + HANG_GUARD_US;                       \
                                                                                                    \
 		scripted_time_settle();                                                            \
 		while (!(condition)) {                                                             \
@@ -28,8 +28,8 @@
 typedef struct {
 	SystemClock clock;
 	Generator *generator;
-	FakeRegistry fake; /* to start on, for the tests that take no other */
-	gboolean reclaim;  /* after a step back */
+	FakeRegistry fake;
+	gboolean reclaim; /* after a step back */
 	Keeper *keeper;
 	_Atomic guint changes;    /* calls of changed() */
 	_Atomic KeeperState told; /* the state that the last of them found */
@@ -38,10 +38,7 @@ typedef struct {
 /* Everything but the keeper, and the log is empty. */
 void server_init(Server *self);
 void server_init_layout(Server *self, const Layout *layout);
-/* On the machine's time: for several threads or processes that draw at once. */
-void server_init_real(Server *self);
-/* Makes and starts the keeper; takes the registry. */
-void server_start_on(Server *self, Registry *registry);
+/* Makes and starts the keeper. */
 void server_start(Server *self);
 void server_stop(Server *self);
 void server_clear(Server *self);

@@ -179,8 +179,6 @@ void scripted_time_end(void)
 
 void scripted_time_settle(void)
 {
-	if (!atomic_load(&scripted))
-		return;
 	pthread_mutex_lock(&mutex);
 	while (!asleep)
 		__real_pthread_cond_wait(&changed, &mutex);
@@ -191,8 +189,6 @@ void scripted_time_pass(gint64 us)
 {
 	gint64 until_us = __wrap_g_get_monotonic_time() + us;
 
-	if (!atomic_load(&scripted))
-		g_usleep((gulong)us); /* lint: allow sleep: whoever waits looks again then */
 	scripted_time_settle();
 	while (__wrap_g_get_monotonic_time() < until_us) {
 		move_on(until_us);

@@ -20,9 +20,8 @@ void scripted_time_begin(void);
 void scripted_time_end(void);
 
 /* Waits until the worker sleeps, or waits for a condition; then nothing changes any more by itself.
- * The worker must have been started. On the machine's time it does nothing. */
+ * The worker must have been started. */
 void scripted_time_settle(void);
 
-/* Settles, lets @us pass, and settles again: the worker wakes whenever it wants to on the way. On
- * the machine's time it sleeps for so long. */
+/* Settles, lets @us pass, and settles again: the worker wakes whenever it wants to on the way. */
 void scripted_time_pass(gint64 us);

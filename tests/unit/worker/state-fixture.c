@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/worker/state-fixture.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <glib/gstdio.h>
-#include <sched.h>
-#include <string.h>
-#include <sys/mount.h>
-#include <unistd.h>
 
 #include "common/reservation-record.h"
-
-#define FILLER "filler"
 
 char *state_fixture_new(void)
 {
@@ -39,53 +31,8 @@ static void remove_tree(const char *path)
 
 void state_fixture_free(char *directory)
 {
-	umount2(directory, MNT_DETACH); /* if anything is mounted there */
 	remove_tree(directory);
 	g_free(directory);
-}
-
-gboolean state_fixture_mount(const char *directory)
-{
-	static gboolean is_private;
-
-	if (!is_private && (unshare(CLONE_NEWNS) != 0 ||
-			    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)) {
-		g_test_skip("mounting is not permitted");
-		return FALSE;
-	}
-	is_private = TRUE;
-	if (mount("tmpfs", directory, "tmpfs", 0, "size=64k,mode=0750") != 0) {
-		g_test_skip("a tmpfs cannot be mounted");
-		return FALSE;
-	}
-	return TRUE;
-}
-
-void state_fixture_set_read_only(const char *directory, gboolean read_only)
-{
-	g_assert_no_errno(mount("none", directory, NULL, MS_REMOUNT | (read_only ? MS_RDONLY : 0),
-				"size=64k"));
-}
-
-void state_fixture_fill(const char *directory)
-{
-	g_autofree char *path = g_build_filename(directory, FILLER, NULL);
-	static const char ZEROS[4096];
-	int fd = g_open(path, O_WRONLY | O_CREAT, 0600);
-	ssize_t n;
-
-	do
-		n = write(fd, ZEROS, sizeof ZEROS);
-	while (n > 0);
-	g_assert_cmpint(errno, ==, ENOSPC);
-	close(fd);
-}
-
-void state_fixture_empty(const char *directory)
-{
-	g_autofree char *path = g_build_filename(directory, FILLER, NULL);
-
-	g_assert_no_errno(g_unlink(path));
 }
 
 gint64 state_fixture_record_end(const char *directory, const char *name)

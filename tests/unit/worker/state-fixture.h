@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-/* State directories for tests, and the faults that befall them. */
+/* State directories for tests. */
 
 /* (transfer full): an empty directory of this test's own. */
 char *state_fixture_new(void);
@@ -12,14 +12,6 @@ void state_fixture_free(char *directory);
 
 typedef char StateFixture;
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(StateFixture, state_fixture_free)
-
-/* Mounts a small file system on the directory; state_fixture_free() unmounts it. Nobody but this
- * process sees it. %FALSE, and the test is marked as skipped, if that is not permitted. */
-gboolean state_fixture_mount(const char *directory);
-void state_fixture_set_read_only(const char *directory, gboolean read_only);
-/* Takes up all the space that is left, and gives it back. */
-void state_fixture_fill(const char *directory);
-void state_fixture_empty(const char *directory);
 
 /* The end that stands in a record, or -1 if there is none. */
 gint64 state_fixture_record_end(const char *directory, const char *name);

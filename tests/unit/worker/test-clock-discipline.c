@@ -2,6 +2,7 @@
 #include "worker/clock-discipline.h"
 
 #include "core/clock.h"
+#include "tests/unit/unit-test.h"
 
 #define MS       G_GINT64_CONSTANT(1000000)
 #define SECOND   (1000 * MS)
@@ -66,7 +67,7 @@ static gboolean is_last(const Case *one, guint i)
 	return i + 1 == G_N_ELEMENTS(one->readings) || (next->at_ms == 0 && next->measured_ns == 0);
 }
 
-static void test_cases(void)
+TEST("/clock-discipline/cases", test_cases)
 {
 	for (guint c = 0; c < G_N_ELEMENTS(CASES); c++) {
 		ClockDiscipline discipline = {0};
@@ -152,7 +153,7 @@ static const struct {
 	{"and one towards it that does not reach it", 1, {{0, SECOND, HOUR, CLOCK_JUMPED}}},
 };
 
-static void test_referred(void)
+TEST("/clock-discipline/referred", test_referred)
 {
 	for (guint c = 0; c < G_N_ELEMENTS(REFERRED); c++) {
 		ClockDiscipline discipline = {0};
@@ -179,7 +180,7 @@ static void test_referred(void)
 }
 
 /* What was held for want of a registry's clock is judged by it as soon as there is one. */
-static void test_clock_becomes_known(void)
+TEST("/clock-discipline/clock-becomes-known", test_clock_becomes_known)
 {
 	ClockDiscipline discipline = {0};
 	ClockReading reading = {.now_us = START_US, .measured_ns = HOUR, .max_skew_ns = MAX_STEP};
@@ -192,7 +193,7 @@ static void test_clock_becomes_known(void)
 	g_assert_cmpint(clock_discipline_judge(&discipline, &reading), ==, CLOCK_STEPPED_FORWARD);
 }
 
-static void test_ahead(void)
+TEST("/clock-discipline/ahead", test_ahead)
 {
 	static const struct {
 		RegistryClock clock;
@@ -209,7 +210,7 @@ static void test_ahead(void)
 }
 
 /* Not even a step that is larger than noise is believed, but noise still is no jump. */
-static void test_no_step_allowed(void)
+TEST("/clock-discipline/no-step-allowed", test_no_step_allowed)
 {
 	ClockDiscipline discipline = {0};
 	ClockReading reading = {.now_us = START_US, .measured_ns = MS - 1};
@@ -219,15 +220,4 @@ static void test_no_step_allowed(void)
 	g_assert_cmpint(clock_discipline_judge(&discipline, &reading), ==, CLOCK_JUMPED);
 	reading.now_us += CLOCK_DISCIPLINE_HOLD_US;
 	g_assert_cmpint(clock_discipline_judge(&discipline, &reading), ==, CLOCK_STEPPED_FORWARD);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/clock-discipline/cases", test_cases);
-	g_test_add_func("/clock-discipline/no-step-allowed", test_no_step_allowed);
-	g_test_add_func("/clock-discipline/referred", test_referred);
-	g_test_add_func("/clock-discipline/clock-becomes-known", test_clock_becomes_known);
-	g_test_add_func("/clock-discipline/ahead", test_ahead);
-	return g_test_run();
 }

@@ -2,44 +2,151 @@
 #include "worker/file/registry.h"
 
 #include <glib/gstdio.h>
-#include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/unit/worker/file-fixture.h"
+#include "tests/unit/unit-test.h"
 #include "tests/unit/worker/state-fixture.h"
+
+/*
+ * tests/simulation/simulation-directory.c tests the registry with all faults of a host. Here are
+ * its messages, exact ends, and what depends on a real file system or real processes.
+ */
+
+#define RECORD  "worker-0-3.json"
+#define LOCK    "worker-0-3.lock"
+#define NOW     G_GINT64_CONSTANT(500000000000)
+#define LENGTH  1000
+#define ADDRESS "127.0.0.1:7609"
+#define MACHINE "0123"
+#define IDENTITY                                                                                   \
+	"{\"format\":1,\"layout\":\"epoch_ms=1288834974657,tick_ms=1,time_bits=41,"                \
+	"datacenter_bits=5,worker_bits=5,sequence_bits=12\",\"machine_id\":\"" MACHINE "\"}"
+
+static void free_registry(Registry *registry)
+{
+	registry->ops->free(registry);
+}
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Registry, free_registry)
+
+static Registry *new_registry(const char *directory, const char *nonce)
+{
+	return file_registry_new(&(FileRegistryConfig){
+		.directory = directory,
+		.layout = &LAYOUT_TWITTER,
+		.datacenter_id = 0,
+		.worker_id = 3,
+		.nonce = nonce,
+		.address = ADDRESS,
+		.machine_id = MACHINE,
+	});
+}
+
+static RegistryResult poll_registry(Registry *registry, gint64 now_tick)
+{
+	RegistryResult result = {.wait_until_tick = -1};
+	RegistryResult again;
+
+	g_assert_true(registry->ops->poll(registry, now_tick, &result));
+	g_assert_false(registry->ops->poll(registry, now_tick, &again));
+	return result;
+}
+
+static RegistryResult claim(Registry *registry, gint64 now_tick)
+{
+	registry->ops->claim(registry, LENGTH);
+	return poll_registry(registry, now_tick);
+}
+
+static Reservation claim_well(Registry *registry, gint64 now_tick)
+{
+	RegistryResult result = claim(registry, now_tick);
+
+	g_assert_no_error(result.error);
+	return result.reservation;
+}
+
+static gint64 extend_well(Registry *registry, gint64 end_tick)
+{
+	RegistryResult result;
+
+	registry->ops->extend(registry, end_tick);
+	result = poll_registry(registry, NOW);
+	g_assert_no_error(result.error);
+	return result.end_tick;
+}
+
+static RegistryResult hand_back(Registry *registry, gint64 last_tick)
+{
+	registry->ops->hand_back(registry, last_tick);
+	return poll_registry(registry, NOW);
+}
+
+static void assert_failed(const RegistryResult *result, RegistryError code, const char *message)
+{
+	g_autoptr(GError) error = result->error;
+
+	g_assert_error(error, REGISTRY_ERROR, (gint)code);
+	g_test_message("%s", error->message);
+	g_assert_nonnull(strstr(error->message, message));
+}
+
+static void assert_claim_fails(Registry *registry, RegistryError code, const char *message)
+{
+	RegistryResult result = claim(registry, NOW);
+
+	assert_failed(&result, code, message);
+}
+
+static void assert_extend_fails(Registry *registry, RegistryError code, const char *message)
+{
+	RegistryResult result;
+
+	registry->ops->extend(registry, NOW + 2 * LENGTH);
+	result = poll_registry(registry, NOW);
+	assert_failed(&result, code, message);
+}
+
+static char *record_text(gint64 end_tick, const char *owner)
+{
+	return g_strdup_printf("{\"reserved_until_tick\":%" G_GINT64_FORMAT
+			       ",\"owner\":\"%s\",\"address\":\"other:1\"}",
+			       end_tick, owner);
+}
+
+static void write_text(const char *directory, const char *text)
+{
+	if (!state_fixture_has(directory, "directory.json"))
+		state_fixture_write(directory, "directory.json", IDENTITY);
+	state_fixture_write(directory, RECORD, text);
+}
+
+static void write_record(const char *directory, gint64 end_tick, const char *owner)
+{
+	g_autofree char *text = record_text(end_tick, owner);
+
+	write_text(directory, text);
+}
+
+static void write_in_place(const char *directory, const char *text)
+{
+	g_autofree char *path = g_build_filename(directory, RECORD, NULL);
+	FILE *file = g_fopen(path, "w");
+
+	g_assert_no_errno(fputs(text, file) < 0 ? -1 : 0);
+	g_assert_no_errno(fclose(file));
+}
 
 static void assert_handed_back(Registry *registry, gint64 last_tick)
 {
-	RegistryResult result = file_fixture_hand_back(registry, last_tick);
+	RegistryResult result = hand_back(registry, last_tick);
 
 	g_assert_no_error(result.error);
 }
 
-static void test_life(void)
-{
-	g_autoptr(StateFixture) directory = state_fixture_new();
-	g_autoptr(Registry) registry = file_fixture_registry(directory, "n1");
-	g_autofree char *text = NULL;
-	Reservation reservation = file_fixture_claim_well(registry, NOW);
-
-	g_assert_cmpuint(reservation.datacenter_id, ==, 0);
-	g_assert_cmpuint(reservation.worker_id, ==, 3);
-	g_assert_cmpint(reservation.first_tick, ==, 1);
-	g_assert_cmpint(reservation.end_tick, ==, NOW + LENGTH);
-	text = state_fixture_read(directory, RECORD);
-	g_assert_cmpstr(text, ==,
-			"{\"reserved_until_tick\":500000001000,\"owner\":\"n1\","
-			"\"address\":\"" ADDRESS "\"}");
-
-	g_assert_cmpint(file_fixture_extend_well(registry, NOW + 1250), ==, NOW + 1250);
-	g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, NOW + 1250);
-	assert_handed_back(registry, NOW + 300);
-	g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, NOW + 300);
-}
-
 /* What the next life gets, by what stands in the record. */
-static void test_next_life(void)
+TEST("/file-registry/next-life", test_next_life)
 {
 	const gint64 MAX_TICK = layout_max_tick(&LAYOUT_TWITTER);
 	const struct {
@@ -61,12 +168,12 @@ static void test_next_life(void)
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_autoptr(StateFixture) directory = state_fixture_new();
-		g_autoptr(Registry) registry = file_fixture_registry(directory, "n2");
+		g_autoptr(Registry) registry = new_registry(directory, "n2");
 		RegistryResult result;
 
 		g_test_message("case %u", i);
-		file_fixture_write_record(directory, CASES[i].record_end, "n1");
-		result = file_fixture_claim(registry, CASES[i].now);
+		write_record(directory, CASES[i].record_end, "n1");
+		result = claim(registry, CASES[i].now);
 		g_assert_cmpint(result.reservation.first_tick, ==, CASES[i].first);
 		g_assert_cmpint(result.reservation.end_tick, ==, CASES[i].end);
 		g_assert_cmpint(result.wait_until_tick, ==, CASES[i].wait_until);
@@ -75,28 +182,26 @@ static void test_next_life(void)
 		if (CASES[i].end != 0)
 			g_assert_no_error(result.error);
 		else if (CASES[i].wait_until != 0)
-			file_fixture_assert_failed(&result, REGISTRY_ERROR_WAIT,
-						   "is reserved up to");
+			assert_failed(&result, REGISTRY_ERROR_WAIT, "is reserved up to");
 		else
-			file_fixture_assert_failed(&result, REGISTRY_ERROR_FATAL,
-						   "the end of the layout");
+			assert_failed(&result, REGISTRY_ERROR_FATAL, "the end of the layout");
 	}
 }
 
-static void test_wait_message(void)
+TEST("/file-registry/wait-message", test_wait_message)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
-	g_autoptr(Registry) registry = file_fixture_registry(directory, "n2");
+	g_autoptr(Registry) registry = new_registry(directory, "n2");
 	g_autofree char *until = layout_tick_text(&LAYOUT_TWITTER, NOW + 3600000 - LENGTH + 1);
 	g_autofree char *remedy = g_strdup_printf(
 		"wait until %s, set the clock right, or use another --worker-id", until);
 
-	file_fixture_write_record(directory, NOW + 3600000, "n1");
-	file_fixture_assert_claim_fails(registry, REGISTRY_ERROR_WAIT, remedy);
+	write_record(directory, NOW + 3600000, "n1");
+	assert_claim_fails(registry, REGISTRY_ERROR_WAIT, remedy);
 }
 
 /* The end that is handed back, by the last tick used; the reservation begins at NOW + 1. */
-static void test_hand_back(void)
+TEST("/file-registry/hand-back", test_hand_back)
 {
 	static const struct {
 		gint64 last, end;
@@ -108,10 +213,10 @@ static void test_hand_back(void)
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_autoptr(StateFixture) directory = state_fixture_new();
-		g_autoptr(Registry) registry = file_fixture_registry(directory, "n2");
+		g_autoptr(Registry) registry = new_registry(directory, "n2");
 
-		file_fixture_write_record(directory, NOW, "n1");
-		file_fixture_claim_well(registry, NOW);
+		write_record(directory, NOW, "n1");
+		claim_well(registry, NOW);
 		assert_handed_back(registry, CASES[i].last);
 		assert_handed_back(registry, CASES[i].last); /* the first one may be in doubt */
 		g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, CASES[i].end);
@@ -119,76 +224,30 @@ static void test_hand_back(void)
 }
 
 /* An extension that failed after it was written has moved the record on. */
-static void test_extend_after_doubt(void)
+TEST("/file-registry/extend-after-doubt", test_extend_after_doubt)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
-	g_autoptr(Registry) registry = file_fixture_registry(directory, "n1");
+	g_autoptr(Registry) registry = new_registry(directory, "n1");
 
-	g_autofree char *text = file_fixture_record_text(NOW + 1500, "n1");
+	g_autofree char *text = record_text(NOW + 1500, "n1");
 
-	file_fixture_claim_well(registry, NOW);
-	file_fixture_write_in_place(directory, text);
-	g_assert_cmpint(file_fixture_extend_well(registry, NOW + 1400), ==, NOW + 1500);
-	g_assert_cmpint(file_fixture_extend_well(registry, NOW + 1600), ==, NOW + 1600);
+	claim_well(registry, NOW);
+	write_in_place(directory, text);
+	g_assert_cmpint(extend_well(registry, NOW + 1400), ==, NOW + 1500);
+	g_assert_cmpint(extend_well(registry, NOW + 1600), ==, NOW + 1600);
 }
 
-static void test_end_of_layout(void)
+TEST("/file-registry/end-of-layout", test_end_of_layout)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
-	g_autoptr(Registry) registry = file_fixture_registry(directory, "n1");
+	g_autoptr(Registry) registry = new_registry(directory, "n1");
 	gint64 max_tick = layout_max_tick(&LAYOUT_TWITTER);
 
-	file_fixture_claim_well(registry, max_tick - 2000);
-	g_assert_cmpint(file_fixture_extend_well(registry, max_tick + 5), ==, max_tick);
+	claim_well(registry, max_tick - 2000);
+	g_assert_cmpint(extend_well(registry, max_tick + 5), ==, max_tick);
 }
 
-static void test_damaged_record(void)
-{
-	static const char *const RECORDS[] = {
-		"",
-		"\n",
-		"{",
-		"{\"reserved_until_tick\":500000",
-		"{\"reserved_until_tick\":5,\"owner\":\"n\",\"address\":\"a:1\"",
-		"{\"reserved_until_tick\":5,\"owner\":\"n\",\"address\":\"a:1\"}}",
-		"hello",
-		"5",
-		"[]",
-		"{}",
-		"null",
-		"{\"owner\":\"n\",\"address\":\"a:1\"}",
-		"{\"reserved_until_tick\":5,\"address\":\"a:1\"}",
-		"{\"reserved_until_tick\":5,\"owner\":\"n\"}",
-		"{\"reserved_until_tick\":5,\"owner\":\"n\",\"address\":\"a:1\",\"more\":1}",
-		"{\"reserved_until_tick\":0506475077573,\"owner\":\"n\",\"address\":\"a:1\"}",
-		"{\"reserved_until_tick\":0x10,\"owner\":\"n\",\"address\":\"a:1\"}",
-		"{\"reserved_until_tick\":5,\"owner\":\"n\",\"address\":\"a:1\"} // 9",
-		"{\"reserved_until_tick\":9,\"owner\":\"\",\"owner\":\"n\",\"address\":\"\"}",
-		"{\"reserved_until_tick\":\"5\",\"owner\":\"n\",\"address\":\"a:1\"}",
-		"{\"reserved_until_tick\":5.5,\"owner\":\"n\",\"address\":\"a:1\"}",
-		"{\"reserved_until_tick\":null,\"owner\":\"n\",\"address\":\"a:1\"}",
-		"{\"reserved_until_tick\":5,\"owner\":7,\"address\":\"a:1\"}",
-		"{\"reserved_until_tick\":-1,\"owner\":\"n\",\"address\":\"a:1\"}",
-		"{\"reserved_until_tick\":2199023255552,\"owner\":\"n\",\"address\":\"a:1\"}",
-		"{\"reserved_until_tick\":9223372036854775808,\"owner\":\"n\",\"address\":\"a:1\"}",
-		"{\"reserved_until_tick\":18446744073709551617,\"owner\":\"n\",\"address\":\"a\"}",
-	};
-
-	for (guint i = 0; i < G_N_ELEMENTS(RECORDS); i++) {
-		g_autoptr(StateFixture) directory = state_fixture_new();
-		g_autoptr(Registry) registry = file_fixture_registry(directory, "n");
-		g_autofree char *left = NULL;
-
-		g_test_message("%s", RECORDS[i]);
-		file_fixture_write_text(directory, RECORDS[i]);
-		file_fixture_assert_claim_fails(registry, REGISTRY_ERROR_FATAL,
-						RECORD " is damaged");
-		left = state_fixture_read(directory, RECORD);
-		g_assert_cmpstr(left, ==, RECORDS[i]);
-	}
-}
-
-static void test_damage_is_named(void)
+TEST("/file-registry/damage-is-named", test_damage_is_named)
 {
 	static const struct {
 		const char *record, *fault;
@@ -204,28 +263,45 @@ static void test_damage_is_named(void)
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_autoptr(StateFixture) directory = state_fixture_new();
-		g_autoptr(Registry) registry = file_fixture_registry(directory, "n");
+		g_autoptr(Registry) registry = new_registry(directory, "n");
+		g_autofree char *left = NULL;
 
-		file_fixture_write_text(directory, CASES[i].record);
-		file_fixture_assert_claim_fails(registry, REGISTRY_ERROR_FATAL, CASES[i].fault);
+		write_text(directory, CASES[i].record);
+		assert_claim_fails(registry, REGISTRY_ERROR_FATAL, CASES[i].fault);
+		left = state_fixture_read(directory, RECORD);
+		g_assert_cmpstr(left, ==, CASES[i].record);
 	}
 }
 
-/* What befalls the directory of a server that runs. */
+/* A record that an editor, or a restore from a backup, writes while a server runs. */
+TEST("/file-registry/edited-while-held", test_edited_while_held)
+{
+	const struct {
+		char *text;
+		RegistryError code;
+		const char *message;
+	} CASES[] = {
+		{g_strdup(""), REGISTRY_ERROR_FATAL, RECORD " is damaged"},
+		{record_text(NOW + LENGTH - 1, "n1"), REGISTRY_ERROR_LOST, RECORD " was set back"},
+		{record_text(NOW + LENGTH, "n2"), REGISTRY_ERROR_LOST,
+		 RECORD " is now of other:1 (owner n2)"},
+	};
 
-/* Other processes: each does one thing, says so over a pipe, and lives until it is killed or the
- * other end of the pipe is closed. */
-typedef struct {
-	pid_t pid;
-	int to, from;
-} Child;
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(StateFixture) directory = state_fixture_new();
+		g_autoptr(Registry) registry = new_registry(directory, "n1");
 
-typedef struct {
-	gboolean claimed;
-	gint code;
-} Answer;
+		claim_well(registry, NOW);
+		write_in_place(directory, CASES[i].text);
+		assert_extend_fails(registry, CASES[i].code, CASES[i].message);
+		g_free(CASES[i].text);
+	}
+}
 
-static void G_GNUC_NORETURN child_main(const char *directory, guint worker_id, int in, int out)
+/* A process that claims at the end of @start, writes to @out whether it has got the worker ID, and
+ * lives until the end of @end. */
+static void G_GNUC_NORETURN child_main(const char *directory, guint worker_id, int start, int out,
+				       int end)
 {
 	g_autofree char *nonce = g_strdup_printf("child-%d", (int)getpid());
 	Registry *registry = file_registry_new(&(FileRegistryConfig){
@@ -236,186 +312,69 @@ static void G_GNUC_NORETURN child_main(const char *directory, guint worker_id, i
 		.address = "child:1",
 		.machine_id = MACHINE,
 	});
-	Answer answer = {0};
 	RegistryResult result;
-	char go;
+	char has_claimed;
 
-	if (read(in, &go, 1) != 1)
+	if (read(start, &has_claimed, 1) != 0)
 		_exit(1);
-	result = file_fixture_claim(registry, NOW);
-	answer.claimed = result.error == NULL;
-	answer.code = result.error != NULL ? result.error->code : 0;
-	if (write(out, &answer, sizeof answer) != sizeof answer)
+	result = claim(registry, NOW);
+	has_claimed = (char)(result.error == NULL);
+	if (!has_claimed && result.error->code != REGISTRY_ERROR_FATAL)
 		_exit(1);
-	_exit(read(in, &go, 1) == 0 ? 0 : 1); /* at the end of file */
+	if (write(out, &has_claimed, 1) != 1)
+		_exit(1);
+	_exit(read(end, &has_claimed, 1) == 0 ? 0 : 1);
 }
 
-static Child start_child(const char *directory, guint worker_id)
-{
-	int in[2], out[2];
-	pid_t pid;
-
-	g_assert_no_errno(pipe(in));
-	g_assert_no_errno(pipe(out));
-	pid = fork();
-	if (pid == 0) {
-		/* only the parent's end keeps the child alive */
-		for (int fd = 3; fd < 1024; fd++)
-			if (fd != in[0] && fd != out[1])
-				close(fd);
-		child_main(directory, worker_id, in[0], out[1]);
-	}
-	close(in[0]);
-	close(out[1]);
-	return (Child){pid, in[1], out[0]};
-}
-
-static void let_go(const Child *child)
-{
-	g_assert_cmpint(write(child->to, "g", 1), ==, 1);
-}
-
-static Answer get_answer(const Child *child)
-{
-	Answer answer;
-
-	g_assert_cmpint(read(child->from, &answer, sizeof answer), ==, sizeof answer);
-	return answer;
-}
-
-static int end_child(const Child *child)
-{
-	int status;
-
-	close(child->to);
-	close(child->from);
-	g_assert_cmpint(waitpid(child->pid, &status, 0), ==, child->pid);
-	return status;
-}
-
-static void test_held_by_live_process(void)
-{
-	g_autoptr(StateFixture) directory = state_fixture_new();
-	g_autoptr(Registry) registry = file_fixture_registry(directory, "n1");
-	Child child = start_child(directory, 3);
-	g_autofree char *holder =
-		g_strdup_printf("is held by pid %d (child:1, started 20", (int)child.pid);
-
-	let_go(&child);
-	g_assert_true(get_answer(&child).claimed);
-	file_fixture_assert_claim_fails(registry, REGISTRY_ERROR_FATAL, holder);
-
-	/* killed, it lets go of the lock, but not of what it had reserved */
-	kill(child.pid, SIGKILL);
-	g_assert_cmpint(end_child(&child), ==, SIGKILL);
-	g_assert_cmpint(file_fixture_claim_well(registry, NOW + 1).first_tick, ==,
-			NOW + LENGTH + 1);
-}
-
-/* Many servers find nothing there, all at once. */
-static void start_at_once(guint n, gboolean same_worker, guint *out_claimed)
+/* Many servers find nothing there, all at once. Returns: how many have got a worker ID */
+static guint start_at_once(guint n, gboolean same_worker)
 {
 	g_autoptr(StateFixture) fixture = state_fixture_new();
 	g_autofree char *directory = g_build_filename(fixture, "not", "there", "yet", NULL);
-	g_autofree Child *children = g_new(Child, n);
+	guint n_claimed = 0;
+	int start[2], out[2], end[2];
 
-	*out_claimed = 0;
-	for (guint i = 0; i < n; i++)
-		children[i] = start_child(directory, same_worker ? 3 : i);
-	for (guint i = 0; i < n; i++)
-		let_go(&children[i]);
+	g_assert_no_errno(pipe(start));
+	g_assert_no_errno(pipe(out));
+	g_assert_no_errno(pipe(end));
 	for (guint i = 0; i < n; i++) {
-		Answer answer = get_answer(&children[i]);
-
-		*out_claimed += (guint)answer.claimed;
-		if (!answer.claimed)
-			g_assert_cmpint(answer.code, ==, REGISTRY_ERROR_FATAL);
+		if (fork() != 0)
+			continue;
+		close(start[1]);
+		close(end[1]);
+		child_main(directory, same_worker ? 3 : i, start[0], out[1], end[0]);
 	}
-	for (guint i = 0; i < n; i++)
-		g_assert_cmpint(end_child(&children[i]), ==, 0);
+	close(out[1]);
+	close(start[1]);
+	for (guint i = 0; i < n; i++) {
+		char has_claimed;
+
+		g_assert_cmpint(read(out[0], &has_claimed, 1), ==, 1);
+		n_claimed += (guint)has_claimed;
+	}
+	close(end[1]);
+	for (guint i = 0; i < n; i++) {
+		int status;
+
+		g_assert_cmpint(wait(&status), >, 0);
+		g_assert_cmpint(status, ==, 0);
+	}
+	close(start[0]);
+	close(out[0]);
+	close(end[0]);
 	g_assert_cmpuint(state_fixture_count(directory, ".new"), ==, 0);
 	g_assert_cmpuint(state_fixture_count(directory, "directory.json"), ==, 1);
+	return n_claimed;
 }
 
-static void test_first_starts_at_once(void)
+TEST("/file-registry/first-starts-at-once", test_first_starts_at_once)
 {
-	guint claimed;
-
-	start_at_once(32, FALSE, &claimed);
-	g_assert_cmpuint(claimed, ==, 32);
-	start_at_once(16, TRUE, &claimed);
-	g_assert_cmpuint(claimed, ==, 1);
-}
-
-static void test_holder_not_named(void)
-{
-	g_autoptr(StateFixture) directory = state_fixture_new();
-	g_autofree char *path = g_build_filename(directory, LOCK, NULL);
-	g_autoptr(Registry) first = file_fixture_registry(directory, "n1");
-	g_autoptr(Registry) second = file_fixture_registry(directory, "n2");
-
-	file_fixture_claim_well(first, NOW);
-	g_assert_no_errno(truncate(path, 0));
-	file_fixture_assert_claim_fails(second, REGISTRY_ERROR_FATAL, "is held by another process");
-}
-
-static void test_leftovers(void)
-{
-	g_autoptr(StateFixture) directory = state_fixture_new();
-	g_autoptr(Registry) registry = file_fixture_registry(directory, "n1");
-
-	state_fixture_write(directory, RECORD ".1234.new", "{\"reserved_un");
-	state_fixture_write(directory, "directory.json.1234.new", "{");
-	g_assert_cmpint(file_fixture_claim_well(registry, NOW).first_tick, ==, 1);
-	g_assert_cmpuint(state_fixture_count(directory, ".new"), ==, 0);
-}
-
-/* What the check says is in its own test; here, that a claim asks it before it writes. */
-static void test_other_identity(void)
-{
-	g_autoptr(StateFixture) directory = state_fixture_new();
-	g_autoptr(Registry) registry = file_fixture_registry(directory, "n1");
-
-	state_fixture_write(directory, "directory.json", "{}");
-	file_fixture_assert_claim_fails(registry, REGISTRY_ERROR_FATAL,
-					"directory.json is damaged");
-	g_assert_false(state_fixture_has(directory, RECORD));
-}
-
-static void test_read_only(void)
-{
-	g_autoptr(StateFixture) directory = state_fixture_new();
-	g_autoptr(Registry) registry = file_fixture_registry(directory, "n1");
-
-	if (!state_fixture_mount(directory))
-		return;
-	state_fixture_set_read_only(directory, TRUE);
-	file_fixture_assert_claim_fails(registry, REGISTRY_ERROR_FAILED, "Read-only file system");
-	state_fixture_set_read_only(directory, FALSE);
-	file_fixture_claim_well(registry, NOW);
-}
-
-static void test_full_disk(void)
-{
-	g_autoptr(StateFixture) directory = state_fixture_new();
-	g_autoptr(Registry) first = file_fixture_registry(directory, "n1");
-	g_autoptr(Registry) second = file_fixture_registry(directory, "n2");
-
-	if (!state_fixture_mount(directory))
-		return;
-	file_fixture_claim_well(first, NOW - 1);
-	state_fixture_fill(directory);
-	file_fixture_assert_extend_fails(first, REGISTRY_ERROR_FAILED, "No space left on device");
-	g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, NOW - 1 + LENGTH);
-
-	g_clear_pointer(&first, file_fixture_free);
-	file_fixture_assert_claim_fails(second, REGISTRY_ERROR_FAILED, "No space left on device");
-	state_fixture_empty(directory);
-	g_assert_cmpint(file_fixture_claim_well(second, NOW).first_tick, ==, NOW + LENGTH);
+	g_assert_cmpuint(start_at_once(32, FALSE), ==, 32);
+	g_assert_cmpuint(start_at_once(16, TRUE), ==, 1);
 }
 
 /* The environment is read once per process by GLib, hence one test for all of it. */
-static void test_default_directory(void)
+TEST("/file-registry/default-directory", test_default_directory)
 {
 	g_autofree char *relative = g_canonicalize_filename("some", NULL);
 	const struct {
@@ -448,24 +407,134 @@ static void test_default_directory(void)
 	}
 }
 
-int main(int argc, char **argv)
+/* The end that is handed back, by the last tick used and by what was put into the record of a
+ * reservation from NOW + 1 to NOW + LENGTH. */
+TEST("/file-registry/hand-back-after-set-back", test_hand_back_after_set_back)
 {
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/file-registry/life", test_life);
-	g_test_add_func("/file-registry/next-life", test_next_life);
-	g_test_add_func("/file-registry/wait-message", test_wait_message);
-	g_test_add_func("/file-registry/hand-back", test_hand_back);
-	g_test_add_func("/file-registry/extend-after-doubt", test_extend_after_doubt);
-	g_test_add_func("/file-registry/end-of-layout", test_end_of_layout);
-	g_test_add_func("/file-registry/damaged-record", test_damaged_record);
-	g_test_add_func("/file-registry/damage-is-named", test_damage_is_named);
-	g_test_add_func("/file-registry/held-by-live-process", test_held_by_live_process);
-	g_test_add_func("/file-registry/first-starts-at-once", test_first_starts_at_once);
-	g_test_add_func("/file-registry/holder-not-named", test_holder_not_named);
-	g_test_add_func("/file-registry/leftovers", test_leftovers);
-	g_test_add_func("/file-registry/other-identity", test_other_identity);
-	g_test_add_func("/file-registry/read-only", test_read_only);
-	g_test_add_func("/file-registry/full-disk", test_full_disk);
-	g_test_add_func("/file-registry/default-directory", test_default_directory);
-	return g_test_run();
+	static const struct {
+		gint64 last, put, end;
+	} CASES[] = {
+		{NOW + 700, NOW + 300, NOW + 700},
+		{NOW + 700, 0, NOW + 700},
+		{NOW + LENGTH, NOW + LENGTH - 1, NOW + LENGTH},
+		{NOW + 3 * LENGTH, NOW + 300, NOW + LENGTH},
+		{0, NOW - 5, NOW},
+		{NOW + 700, NOW + 2 * LENGTH, NOW + 700},
+		/* an extension in doubt */
+		{NOW + 3 * LENGTH, NOW + 2 * LENGTH, NOW + 2 * LENGTH},
+	};
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(StateFixture) directory = state_fixture_new();
+		g_autoptr(Registry) registry = new_registry(directory, "n1");
+		g_autofree char *text = record_text(CASES[i].put, "n1");
+		RegistryResult result;
+
+		g_test_message("case %u", i);
+		write_record(directory, NOW, "n0");
+		claim_well(registry, NOW);
+		write_in_place(directory, text);
+		result = hand_back(registry, CASES[i].last);
+		g_assert_no_error(result.error);
+		g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, CASES[i].end);
+	}
+}
+
+/* A new file may have the inode of one that is gone; not while that is open. */
+TEST("/file-registry/inode-is-kept", test_inode_is_kept)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(Registry) registry = new_registry(directory, "n1");
+	g_autofree char *path = g_build_filename(directory, RECORD, NULL);
+	g_autofree char *text = NULL;
+	RegistryResult result;
+	GStatBuf before, after;
+
+	claim_well(registry, NOW);
+	text = state_fixture_read(directory, RECORD);
+	g_assert_no_errno(g_stat(path, &before));
+	for (int i = 0; i < 20; i++) {
+		g_assert_no_errno(g_unlink(path));
+		write_in_place(directory, text);
+		g_assert_no_errno(g_stat(path, &after));
+		g_assert_cmpint(before.st_ino, !=, after.st_ino);
+	}
+	result = poll_registry(registry, NOW);
+	assert_failed(&result, REGISTRY_ERROR_LOST, "was replaced");
+}
+
+TEST("/file-registry/lock-made-again", test_lock_removed_and_made_again)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autofree char *path = g_build_filename(directory, LOCK, NULL);
+	g_autofree char *holder =
+		g_strdup_printf("is held by pid %d (" ADDRESS ", started 20", (int)getpid());
+	g_autoptr(Registry) first = new_registry(directory, "n1");
+	g_autoptr(Registry) second = new_registry(directory, "n2");
+
+	claim_well(first, NOW);
+	g_unlink(path);
+	g_assert_cmpint(extend_well(first, NOW + 1500), ==, NOW + 1500);
+	assert_claim_fails(second, REGISTRY_ERROR_FATAL, holder);
+}
+
+/* It is written in place: made anew for a server that runs, it may be no other file either. */
+TEST("/file-registry/lock-with-two-names", test_lock_with_two_names)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(Registry) registry = new_registry(directory, "n1");
+	g_autofree char *path = g_build_filename(directory, LOCK, NULL);
+	g_autofree char *other = g_strconcat(path, ".link", NULL);
+	g_autofree char *left = NULL;
+
+	claim_well(registry, NOW);
+	g_assert_no_errno(g_unlink(path));
+	state_fixture_write(directory, LOCK, "precious");
+	g_assert_no_errno(link(path, other));
+	assert_extend_fails(registry, REGISTRY_ERROR_FATAL,
+			    LOCK " is not as a server leaves it, it has 2 links");
+	left = state_fixture_read(directory, LOCK);
+	g_assert_cmpstr(left, ==, "precious");
+}
+
+/* Two worker IDs. */
+#define SMALL                                                                                      \
+	{                                                                                          \
+		.epoch_ms = 0, .tick_ms = 1, .time_bits = 41, .worker_bits = 1,                    \
+		.sequence_bits = 12                                                                \
+	}
+
+static Registry *any_registry(const char *directory, const Layout *layout, const char *nonce)
+{
+	return file_registry_new(&(FileRegistryConfig){
+		.directory = directory,
+		.layout = layout,
+		.worker_id = -1,
+		.nonce = nonce,
+		.address = ADDRESS,
+		.machine_id = MACHINE,
+	});
+}
+
+TEST("/file-registry/none-free", test_none_free)
+{
+	const Layout layout = SMALL;
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(Registry) first = any_registry(directory, &layout, "n1");
+	g_autoptr(Registry) second = any_registry(directory, &layout, "n2");
+	g_autoptr(Registry) third = any_registry(directory, &layout, "n3");
+	RegistryResult result;
+
+	claim_well(first, NOW);
+	claim_well(second, NOW);
+	result = claim(third, NOW);
+	g_assert_cmpint(result.wait_until_tick, ==, NOW + LENGTH);
+	assert_failed(&result, REGISTRY_ERROR_WAIT,
+		      "none of the 2 worker IDs of datacenter 0 is free in ");
+
+	/* it has kept nobody from anything */
+	hand_back(second, NOW);
+	g_clear_pointer(&second, free_registry);
+	second = any_registry(directory, &layout, "n4");
+	g_assert_cmpuint(claim_well(second, NOW + 1).worker_id, ==, 1);
 }

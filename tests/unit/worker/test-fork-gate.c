@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit-test.h"
 #include "worker/fork-gate.h"
 
 #include <errno.h>
@@ -54,7 +55,7 @@ static void G_GNUC_NORETURN child_main(void)
 	_exit(0);
 }
 
-static void test_no_fork_while_threads_work(void)
+TEST("/fork-gate/no-fork-while-threads-work", test_no_fork_while_threads_work)
 {
 	pthread_t threads[2];
 	guint before;
@@ -82,18 +83,10 @@ static void test_no_fork_while_threads_work(void)
 }
 
 /* Of a thread that does not work these do nothing. */
-static void test_outside(void)
+TEST("/fork-gate/outside", test_outside)
 {
 	fork_gate_pause();
 	fork_gate_resume();
 	fork_gate_hold();
 	fork_gate_go_on();
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/fork-gate/outside", test_outside);
-	g_test_add_func("/fork-gate/no-fork-while-threads-work", test_no_fork_while_threads_work);
-	return g_test_run();
 }

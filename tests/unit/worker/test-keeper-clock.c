@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "tests/unit/unit-test.h"
 #include "tests/unit/worker/keeper-fixture.h"
 
 /* The keeper and the clock: the system's, which steps, and the registry's, which may know better.
@@ -14,62 +15,8 @@
 #define YEAR_NS   (365 * 24 * HOUR_NS)
 #define DAY_MS    G_GINT64_CONSTANT(86400000)
 
-/* A wait that is over because the clock was set right, not because time passed. */
-static void test_clock_set_right_while_waiting(void)
-{
-	g_auto(Server) server;
-	gint64 offset_ns;
-
-	server_init(&server);
-	offset_ns = system_clock_offset_ns(&server.clock);
-	system_clock_set_offset_ns(&server.clock, offset_ns - HOUR_NS);
-	server.fake.claim_code = REGISTRY_ERROR_WAIT;
-	server.fake.wait_ticks = 1800000;
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
-	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
-	FAKE_SET(&server.fake, claim_code, WORKS);
-	system_clock_set_offset_ns(&server.clock, offset_ns);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
-}
-
-/* The system's clock has stepped back by an hour, as the keeper sees it. */
-static void test_clock_back(void)
-{
-	g_auto(Server) server;
-	gint64 offset_ns;
-
-	server_init(&server);
-	offset_ns = system_clock_offset_ns(&server.clock);
-	system_clock_set_offset_ns(&server.clock, offset_ns + HOUR_NS);
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
-	g_assert_cmpint(ABS(system_clock_offset_ns(&server.clock) - offset_ns), <, SECOND_NS);
-	assert_logged(LOG_CLOCK_BACK, 1, "by_ms=3");
-	g_assert_cmpint(FAKE_GET(&server.fake, claimed_at_tick), <=, server_tick(&server));
-}
-
-/* It has jumped forward by an hour, which is not believed yet. */
-static void test_clock_held(void)
-{
-	g_auto(Server) server;
-	gint64 offset_ns;
-
-	server_init(&server);
-	offset_ns = system_clock_offset_ns(&server.clock);
-	system_clock_set_offset_ns(&server.clock, offset_ns - HOUR_NS);
-	server_start(&server);
-	WAIT_FOR(times_logged(LOG_CLOCK_HELD) == 1);
-	server_draw_until_extended(&server, 3);
-	/* an hour after the jump, as if there had been none */
-	g_assert_cmpint(system_clock_offset_ns(&server.clock), ==, offset_ns - HOUR_NS);
-	g_assert_cmpint(FAKE_GET(&server.fake, end_tick), <=, server_tick(&server) + 400);
-	assert_logged(LOG_CLOCK_HELD, 1, "by_ms=3");
-	g_assert_cmpuint(times_logged(LOG_CLOCK_FORWARD), ==, 0);
-}
-
 /* Before the epoch, and past the end of a layout that ended in 2004: nothing is reserved. */
-static void test_clock_outside(void)
+TEST("/keeper-clock/outside", test_clock_outside)
 {
 	static const Layout ENDED = {0, 1, 40, 5, 5, 13};
 	static const struct {
@@ -104,7 +51,7 @@ static void test_clock_outside(void)
 	}
 }
 
-static void test_clock_outside_while_serving(void)
+TEST("/keeper-clock/outside-while-serving", test_clock_outside_while_serving)
 {
 	g_auto(Server) server;
 	gint64 offset_ns;
@@ -123,7 +70,7 @@ static void test_clock_outside_while_serving(void)
 }
 
 /* A claim under way then gains nothing before the clock is right. */
-static void test_clock_outside_while_claiming(void)
+TEST("/keeper-clock/outside-while-claiming", test_clock_outside_while_claiming)
 {
 	g_auto(Server) server;
 	gint64 offset_ns;
@@ -145,7 +92,7 @@ static void test_clock_outside_while_claiming(void)
 }
 
 /* Handing back takes no clock. */
-static void test_stops_while_clock_outside(void)
+TEST("/keeper-clock/stops-while-outside", test_stops_while_clock_outside)
 {
 	g_auto(Server) server;
 	gint64 last;
@@ -182,7 +129,7 @@ static gboolean is_true_time(Server *server, gint64 true_ns)
 	return ABS(system_clock_offset_ns(&server->clock) - true_ns) < SECOND_NS;
 }
 
-static void test_registry_confirms(void)
+TEST("/keeper-clock/registry-confirms", test_registry_confirms)
 {
 	static const gint64 AHEAD_NS[] = {HOUR_NS, -HOUR_NS};
 
@@ -209,26 +156,8 @@ static void test_registry_confirms(void)
 	}
 }
 
-/* A step that the registry's clock confirms already is not held at all. */
-static void test_registry_agrees_at_once(void)
-{
-	g_auto(Server) server;
-	gint64 true_ns;
-
-	server_init(&server);
-	true_ns = system_clock_offset_ns(&server.clock);
-	system_clock_set_offset_ns(&server.clock, true_ns - HOUR_NS);
-	server.fake.registry.clock = server.fake.clock = registry_clock(true_ns);
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
-	g_assert_true(is_true_time(&server, true_ns));
-	assert_logged(LOG_CLOCK_FORWARD, 1, "by_ms=3");
-	g_assert_cmpuint(times_logged(LOG_CLOCK_HELD), ==, 0);
-	g_assert_cmpuint(FAKE_GET(&server.fake, clocks), ==, 0);
-}
-
 /* The registry's clock has moved, ours has not. */
-static void test_clock_differs(void)
+TEST("/keeper-clock/differs", test_clock_differs)
 {
 	g_auto(Server) server;
 	gint64 true_ns = start_ahead(&server, 0);
@@ -250,83 +179,11 @@ static void test_clock_differs(void)
 	assert_logged(LOG_CLOCK_DIFFERS, 2, "by_ms=3599");
 }
 
-/* No end is further than the registry's clock + the skew + the length. */
-static void test_ends_by_registry_clock(void)
-{
-	g_auto(Server) server;
-	gint64 true_ns = start_ahead(&server, 0);
-	gint64 limit_tick;
-
-	/* so far behind that a quarter of a second less can be had */
-	FAKE_SET(&server.fake, clock, registry_clock(true_ns - MAX_SKEW_MS * MS_NS - 250 * MS_NS));
-	WAIT_FOR(times_logged(LOG_CLOCK_DIFFERS) == 1);
-	server_draw_until_extended(&server, 3);
-	limit_tick = server_tick(&server) + 400 - 250 + 2;
-	g_assert_cmpint(FAKE_GET(&server.fake, asked_end_tick), <=, limit_tick);
-
-	/* and now nothing: what is held ends, and is not begun anew */
-	FAKE_SET(&server.fake, clock, registry_clock(true_ns - HOUR_NS));
-	WAIT_FOR(server_state(&server) == KEEPER_UNAVAILABLE);
-	g_assert_cmpint(keeper_demand(server.keeper), ==, 1000);
-	FAKE_SET(&server.fake, clock, registry_clock(true_ns));
-	server_draw_in_time(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
-}
-
-static void test_claims_by_registry_clock(void)
-{
-	g_auto(Server) server;
-
-	server_init(&server);
-	server.fake.clock = registry_clock(system_clock_offset_ns(&server.clock) -
-					   MAX_SKEW_MS * MS_NS - 250 * MS_NS);
-	server.fake.registry.clock = server.fake.clock;
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
-	g_assert_cmpint(FAKE_GET(&server.fake, length_ticks), <=, 400 - 250 + 2);
-	g_assert_cmpint(FAKE_GET(&server.fake, length_ticks), >, 400 - 250 - 50);
-}
-
-/* So far ahead of the registry's clock that no end may be as far, nothing is claimed. */
-static void test_claims_nothing_far_ahead(void)
-{
-	g_auto(Server) server;
-	gint64 true_ns, id;
-
-	server_init(&server);
-	true_ns = system_clock_offset_ns(&server.clock);
-	server.fake.clock = registry_clock(true_ns - HOUR_NS);
-	server.fake.registry.clock = server.fake.clock;
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
-	WAIT_FOR(FAKE_GET(&server.fake, clocks) > 0);
-	g_assert_cmpuint(FAKE_GET(&server.fake, begun), ==, 0);
-	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
-
-	FAKE_SET(&server.fake, clock, registry_clock(true_ns));
-	server_draw_in_time(&server);
-	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
-}
-
 /* A step back that is adopted, with the last ID an hour ahead. */
 static void step_back(Server *server, gint64 true_ns)
 {
 	FAKE_SET(&server->fake, fresh_clock, registry_clock(true_ns));
 	WAIT_FOR(times_logged(LOG_CLOCK_BACK) == 1);
-}
-
-static void test_refuses(void)
-{
-	g_auto(Server) server;
-	gint64 true_ns = start_ahead(&server, HOUR_NS);
-	gint64 id;
-
-	server_draw_in_time(&server);
-	step_back(&server, true_ns);
-	WAIT_FOR(is_true_time(&server, true_ns));
-	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_CLOCK_BACK);
-	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
-	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
 }
 
 static void start_reclaiming(Server *server, gint64 *out_true_ns, gint64 *out_id)
@@ -341,7 +198,7 @@ static void start_reclaiming(Server *server, gint64 *out_true_ns, gint64 *out_id
 	FAKE_SET(&server->fake, worker_id, 4);
 }
 
-static void test_reclaims(void)
+TEST("/keeper-clock/reclaims", test_reclaims)
 {
 	g_auto(Server) server;
 	gint64 true_ns, before, after;
@@ -366,38 +223,9 @@ static void test_reclaims(void)
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 2);
 }
 
-static void test_reclaims_without_hand_back(void)
-{
-	g_auto(Server) server;
-	gint64 true_ns, before;
-
-	start_reclaiming(&server, &true_ns, &before);
-	FAKE_SET(&server.fake, extend_code, REGISTRY_ERROR_FAILED);
-	step_back(&server, true_ns);
-	g_assert_cmpint(tick_of_id(server_draw_in_time(&server)), <, tick_of_id(before) - 3000000);
-	assert_logged(LOG_HAND_BACK_FAILED, 1, "error=\"hand-back says 0\" reserved_until=20");
-	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 2);
-	FAKE_SET(&server.fake, extend_code, WORKS);
-}
-
-/* The hand-back that is under way is the stop's from then on, and may take as long as that. */
-static void test_stops_while_reclaiming(void)
-{
-	g_auto(Server) server;
-	gint64 true_ns, before;
-
-	start_reclaiming(&server, &true_ns, &before);
-	FAKE_SET(&server.fake, unheard, TRUE);
-	step_back(&server, true_ns);
-	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_HAND_BACK);
-	g_assert_true(keeper_stop(server.keeper, 5000));
-	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
-	assert_logged(LOG_HAND_BACK_FAILED, 1, "meaning=\"nobody has the worker ID until then");
-}
-
 /* Without the registry there is no other worker ID to be had: the one that is held is kept, for
  * when the clock has come to where it was. */
-static void test_reclaims_when_reachable(void)
+TEST("/keeper-clock/reclaims-when-reachable", test_reclaims_when_reachable)
 {
 	g_auto(Server) server;
 	gint64 true_ns, before, id;
@@ -427,7 +255,7 @@ static void test_reclaims_when_reachable(void)
 }
 
 /* Another worker ID may not be free, or the registry not to be reached. */
-static void test_reclaims_later(void)
+TEST("/keeper-clock/reclaims-later", test_reclaims_later)
 {
 	g_auto(Server) server;
 	gint64 true_ns, before, id;
@@ -457,28 +285,6 @@ static void test_reclaims_later(void)
 	g_assert_cmpint(tick_of_id(server_draw_in_time(&server)), <, tick_of_id(before) - 3000000);
 }
 
-/* The record is lost, and then the clock steps back: there is nothing to hand back. */
-static void test_reclaims_after_loss(void)
-{
-	g_auto(Server) server;
-	gint64 true_ns, before;
-
-	start_reclaiming(&server, &true_ns, &before);
-	pthread_mutex_lock(&server.fake.mutex);
-	server.fake.extend_code = REGISTRY_ERROR_LOST;
-	server.fake.claim_code = REGISTRY_ERROR_FAILED;
-	pthread_mutex_unlock(&server.fake.mutex);
-	WAIT_FOR(times_logged(LOG_WORKER_LOST) == 1);
-	step_back(&server, true_ns);
-	WAIT_FOR(server_state(&server) == KEEPER_RECLAIMING);
-	g_assert_null(generator_lease(server.generator));
-	pthread_mutex_lock(&server.fake.mutex);
-	server.fake.extend_code = server.fake.claim_code = WORKS;
-	pthread_mutex_unlock(&server.fake.mutex);
-	g_assert_cmpint(tick_of_id(server_draw_in_time(&server)), <, tick_of_id(before) - 3000000);
-	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
-}
-
 /* A layout of which so many days are left. */
 static Layout ending_in(gint64 days)
 {
@@ -493,7 +299,7 @@ static Layout ending_in(gint64 days)
 	};
 }
 
-static void test_layout_ends_soon(void)
+TEST("/keeper-clock/layout-ends-soon", test_layout_ends_soon)
 {
 	static const struct {
 		gint64 days;
@@ -515,7 +321,7 @@ static void test_layout_ends_soon(void)
 }
 
 /* The clock goes on by almost a day and by a day, in one step, which is believed in the end. */
-static void test_layout_end_is_told_once_a_day(void)
+TEST("/keeper-clock/layout-end-is-told-once-a-day", test_layout_end_is_told_once_a_day)
 {
 	static const struct {
 		gint64 by_ns;
@@ -537,34 +343,4 @@ static void test_layout_end_is_told_once_a_day(void)
 		scripted_time_pass(G_USEC_PER_SEC);
 		g_assert_cmpuint(times_logged(LOG_LAYOUT_ENDS_SOON), ==, CASES[i].told);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/keeper-clock/set-right", test_clock_set_right_while_waiting);
-	g_test_add_func("/keeper-clock/back", test_clock_back);
-	g_test_add_func("/keeper-clock/held", test_clock_held);
-	g_test_add_func("/keeper-clock/outside", test_clock_outside);
-	g_test_add_func("/keeper-clock/outside-while-serving", test_clock_outside_while_serving);
-	g_test_add_func("/keeper-clock/outside-while-claiming", test_clock_outside_while_claiming);
-	g_test_add_func("/keeper-clock/stops-while-outside", test_stops_while_clock_outside);
-	g_test_add_func("/keeper-clock/registry-confirms", test_registry_confirms);
-	g_test_add_func("/keeper-clock/registry-agrees-at-once", test_registry_agrees_at_once);
-	g_test_add_func("/keeper-clock/differs", test_clock_differs);
-	g_test_add_func("/keeper-clock/ends-by-registry-clock", test_ends_by_registry_clock);
-	g_test_add_func("/keeper-clock/claims-by-registry-clock", test_claims_by_registry_clock);
-	g_test_add_func("/keeper-clock/claims-nothing-far-ahead", test_claims_nothing_far_ahead);
-	g_test_add_func("/keeper-clock/refuses", test_refuses);
-	g_test_add_func("/keeper-clock/reclaims", test_reclaims);
-	g_test_add_func("/keeper-clock/reclaims-without-hand-back",
-			test_reclaims_without_hand_back);
-	g_test_add_func("/keeper-clock/stops-while-reclaiming", test_stops_while_reclaiming);
-	g_test_add_func("/keeper-clock/reclaims-when-reachable", test_reclaims_when_reachable);
-	g_test_add_func("/keeper-clock/reclaims-later", test_reclaims_later);
-	g_test_add_func("/keeper-clock/reclaims-after-loss", test_reclaims_after_loss);
-	g_test_add_func("/keeper-clock/layout-ends-soon", test_layout_ends_soon);
-	g_test_add_func("/keeper-clock/layout-end-is-told-once-a-day",
-			test_layout_end_is_told_once_a_day);
-	return g_test_run();
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit-test.h"
 #include "worker/keeper-plan.h"
 
 /* In all cases the clock shows tick 1000, of 1 ms, at NOW. */
@@ -37,67 +38,38 @@ static void check(const char *name, KeeperPlanFacts facts, KeeperPlan expected, 
 	g_assert_cmpint(keeper_plan_ids_at_us(&facts), ==, ids_at_us);
 }
 
-static void test_without_lease(void)
+TEST("/keeper-plan/without-lease", test_without_lease)
 {
 	static const Case CASES[] = {
+		/* clang-format off */
 		{"the first claim", {0}, BEGIN(CLAIM), KEEPER_STARTING, SOON},
-		{"a claim failed",
-		 {.failures = 1, .retry_at_us = NOW + 1},
-		 WAIT(NOW + 1),
-		 KEEPER_STARTING,
-		 NOW + 1},
-		{"the pause after it is over",
-		 {.failures = 1, .retry_at_us = NOW},
-		 BEGIN(CLAIM),
-		 KEEPER_STARTING,
-		 NOW},
-		{"a claim must wait",
-		 {.waiting = TRUE, .wait_until_tick = 1001},
-		 WAIT(NOW + TICK),
-		 KEEPER_WAITING,
-		 NOW + TICK},
+		{"a claim failed", {.failures = 1, .retry_at_us = NOW + 1},
+		 WAIT(NOW + 1), KEEPER_STARTING, NOW + 1},
+		{"the pause after it is over", {.failures = 1, .retry_at_us = NOW},
+		 BEGIN(CLAIM), KEEPER_STARTING, NOW},
+		{"a claim must wait", {.waiting = TRUE, .wait_until_tick = 1001},
+		 WAIT(NOW + TICK), KEEPER_WAITING, NOW + TICK},
 		{"the wait is over, or the clock was set right",
-		 {.waiting = TRUE, .wait_until_tick = 1000},
-		 BEGIN(CLAIM),
-		 KEEPER_WAITING,
-		 NOW},
+		 {.waiting = TRUE, .wait_until_tick = 1000}, BEGIN(CLAIM), KEEPER_WAITING, NOW},
 		{"the wait is over, but was imposed a moment ago",
 		 {.waiting = TRUE, .wait_until_tick = 1000, .retry_at_us = NOW + 50000},
-		 WAIT(NOW + 50000),
-		 KEEPER_WAITING,
-		 NOW + 50000},
-		{"the clock is outside the layout",
-		 {.outside = TRUE},
-		 WAIT(NEVER),
-		 KEEPER_WAITING,
-		 NEVER},
-		{"stop then",
-		 {.stopping = TRUE, .outside = TRUE},
-		 {.action = KEEPER_PLAN_STOP},
-		 KEEPER_WAITING,
-		 NEVER},
+		 WAIT(NOW + 50000), KEEPER_WAITING, NOW + 50000},
+		{"the clock is outside the layout", {.outside = TRUE},
+		 WAIT(NEVER), KEEPER_WAITING, NEVER},
+		{"stop then", {.stopping = TRUE, .outside = TRUE},
+		 {.action = KEEPER_PLAN_STOP}, KEEPER_WAITING, NEVER},
 		{"after a loss", {.had_lease = TRUE}, BEGIN(CLAIM), KEEPER_RECLAIMING, SOON},
 		{"after a loss, must wait",
 		 {.had_lease = TRUE, .waiting = TRUE, .wait_until_tick = 1002},
-		 WAIT(NOW + 2 * TICK),
-		 KEEPER_WAITING,
-		 NOW + 2 * TICK},
+		 WAIT(NOW + 2 * TICK), KEEPER_WAITING, NOW + 2 * TICK},
 		{"ended", {.ended = TRUE, .failures = 1}, WAIT(NEVER), KEEPER_STARTING, NEVER},
-		{"stop after that",
-		 {.stopping = TRUE, .ended = TRUE},
-		 {.action = KEEPER_PLAN_STOP},
-		 KEEPER_STARTING,
-		 NEVER},
-		{"stop while waiting",
-		 {.stopping = TRUE, .waiting = TRUE, .wait_until_tick = 9999},
-		 {.action = KEEPER_PLAN_STOP},
-		 KEEPER_WAITING,
-		 NEVER},
-		{"stopped",
-		 {.stopping = TRUE, .stopped = TRUE},
-		 WAIT(NEVER),
-		 KEEPER_STOPPED,
-		 NEVER},
+		{"stop after that", {.stopping = TRUE, .ended = TRUE},
+		 {.action = KEEPER_PLAN_STOP}, KEEPER_STARTING, NEVER},
+		{"stop while waiting", {.stopping = TRUE, .waiting = TRUE, .wait_until_tick = 9999},
+		 {.action = KEEPER_PLAN_STOP}, KEEPER_WAITING, NEVER},
+		{"stopped", {.stopping = TRUE, .stopped = TRUE},
+		 WAIT(NEVER), KEEPER_STOPPED, NEVER},
+		/* clang-format on */
 	};
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++)
@@ -106,75 +78,46 @@ static void test_without_lease(void)
 }
 
 /* An operation is under way, or the registry has said something. */
-static void test_without_lease_but_news(void)
+TEST("/keeper-plan/without-lease-but-news", test_without_lease_but_news)
 {
 	static const Case CASES[] = {
+		/* clang-format off */
 		{"must wait, and nobody knows until when",
 		 {.waiting = TRUE, .wait_until_tick = NEVER, .retry_at_us = NOW + 50000},
-		 WAIT(NEVER),
-		 KEEPER_WAITING,
-		 NEVER},
+		 WAIT(NEVER), KEEPER_WAITING, NEVER},
 		{"until the registry says so",
-		 {.waiting = TRUE,
-		  .wait_until_tick = NEVER,
-		  .retry_at_us = NOW + 50000,
+		 {.waiting = TRUE, .wait_until_tick = NEVER, .retry_at_us = NOW + 50000,
 		  .hurry = 1},
-		 BEGIN(CLAIM),
-		 KEEPER_WAITING,
-		 SOON},
+		 BEGIN(CLAIM), KEEPER_WAITING, SOON},
 		{"a claim failed, and the registry says that it is due",
 		 {.had_lease = TRUE, .failures = 3, .retry_at_us = NOW + 50000, .hurry = TRUE},
-		 BEGIN(CLAIM),
-		 KEEPER_RECLAIMING,
-		 SOON},
+		 BEGIN(CLAIM), KEEPER_RECLAIMING, SOON},
 		{"the clock is outside, whatever the registry says",
-		 {.outside = TRUE, .hurry = TRUE},
-		 WAIT(NEVER),
-		 KEEPER_WAITING,
-		 NEVER},
+		 {.outside = TRUE, .hurry = TRUE}, WAIT(NEVER), KEEPER_WAITING, NEVER},
 		{"a claim is under way",
 		 {.under_way = REGISTRY_CLAIM, .busy_since_us = NOW - 9000000},
-		 WAIT(NEVER),
-		 KEEPER_STARTING,
-		 SOON},
+		 WAIT(NEVER), KEEPER_STARTING, SOON},
 		{"another one, after it failed",
-		 {.under_way = REGISTRY_CLAIM,
-		  .had_lease = TRUE,
-		  .failures = 1,
+		 {.under_way = REGISTRY_CLAIM, .had_lease = TRUE, .failures = 1,
 		  .retry_at_us = NOW},
-		 WAIT(NEVER),
-		 KEEPER_RECLAIMING,
-		 SOON},
+		 WAIT(NEVER), KEEPER_RECLAIMING, SOON},
 		{"another one, after it had to wait",
 		 {.under_way = REGISTRY_CLAIM, .waiting = TRUE, .wait_until_tick = NEVER},
-		 WAIT(NEVER),
-		 KEEPER_WAITING,
-		 SOON},
-		{"stop while a claim is under way",
-		 {.under_way = REGISTRY_CLAIM, .stopping = TRUE},
-		 {.action = KEEPER_PLAN_CANCEL},
-		 KEEPER_STARTING,
-		 NEVER},
+		 WAIT(NEVER), KEEPER_WAITING, SOON},
+		{"stop while a claim is under way", {.under_way = REGISTRY_CLAIM, .stopping = TRUE},
+		 {.action = KEEPER_PLAN_CANCEL}, KEEPER_STARTING, NEVER},
 		{"once is enough",
 		 {.under_way = REGISTRY_CLAIM, .stopping = TRUE, .cancelled = TRUE},
-		 WAIT(NEVER),
-		 KEEPER_STARTING,
-		 NEVER},
+		 WAIT(NEVER), KEEPER_STARTING, NEVER},
 		{"the lease is being given up",
 		 {.under_way = REGISTRY_HAND_BACK, .had_lease = TRUE},
-		 WAIT(NEVER),
-		 KEEPER_RECLAIMING,
-		 SOON},
+		 WAIT(NEVER), KEEPER_RECLAIMING, SOON},
 		{"stop then, which would do the same",
 		 {.under_way = REGISTRY_HAND_BACK, .had_lease = TRUE, .stopping = TRUE},
-		 WAIT(NEVER),
-		 KEEPER_RECLAIMING,
-		 NEVER},
-		{"it was given up",
-		 {.had_lease = TRUE, .end_tick = 5000},
-		 BEGIN(CLAIM),
-		 KEEPER_RECLAIMING,
-		 SOON},
+		 WAIT(NEVER), KEEPER_RECLAIMING, NEVER},
+		{"it was given up", {.had_lease = TRUE, .end_tick = 5000},
+		 BEGIN(CLAIM), KEEPER_RECLAIMING, SOON},
+		/* clang-format on */
 	};
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++)
@@ -183,7 +126,7 @@ static void test_without_lease_but_news(void)
 }
 
 /* The reservation is 1 s long; an extension now would reach tick 2000. */
-static void test_with_lease(void)
+TEST("/keeper-plan/with-lease", test_with_lease)
 {
 	enum { IDLE, WANTED };
 	static const struct {
@@ -272,88 +215,53 @@ static void test_with_lease(void)
 }
 
 /* What there is beside the times; the reservation is as above, and an extension is not due yet. */
-static void test_with_lease_and_news(void)
+TEST("/keeper-plan/with-lease-and-news", test_with_lease_and_news)
 {
 	static const Case CASES[] = {
-		{"the registry is in a hurry",
-		 {.wanted = TRUE, .hurry = TRUE},
-		 BEGIN(EXTEND),
-		 KEEPER_SERVING,
-		 SOON},
+		/* clang-format off */
+		{"the registry is in a hurry", {.wanted = TRUE, .hurry = TRUE},
+		 BEGIN(EXTEND), KEEPER_SERVING, SOON},
 		{"but nobody asks for IDs", {.hurry = TRUE}, WAIT(NEVER), KEEPER_SERVING, SOON},
 		{"in a hurry after a failure",
 		 {.failures = 2, .retry_at_us = NOW + 9, .hurry = TRUE},
-		 BEGIN(EXTEND),
-		 KEEPER_SERVING,
-		 SOON},
+		 BEGIN(EXTEND), KEEPER_SERVING, SOON},
 		{"in a hurry, but there is nothing to extend",
 		 {.wanted = TRUE, .hurry = TRUE, .next_end_tick = 1800},
-		 WAIT(NEVER),
-		 KEEPER_SERVING,
-		 SOON},
+		 WAIT(NEVER), KEEPER_SERVING, SOON},
 		{"an extension is under way",
-		 {.wanted = TRUE,
-		  .hurry = TRUE,
-		  .under_way = REGISTRY_EXTEND,
+		 {.wanted = TRUE, .hurry = TRUE, .under_way = REGISTRY_EXTEND,
 		  .busy_since_us = NOW - 999999},
-		 WAIT(NEVER),
-		 KEEPER_SERVING,
-		 SOON},
+		 WAIT(NEVER), KEEPER_SERVING, SOON},
 		{"for long, but there is time left",
 		 {.under_way = REGISTRY_EXTEND, .busy_since_us = NOW - 9000000, .end_tick = 1000},
-		 WAIT(NEVER),
-		 KEEPER_SERVING,
-		 SOON},
+		 WAIT(NEVER), KEEPER_SERVING, SOON},
 		{"past the end, but not for long",
 		 {.under_way = REGISTRY_EXTEND, .busy_since_us = NOW - 999999, .end_tick = 999},
-		 WAIT(NEVER),
-		 KEEPER_SERVING,
-		 SOON},
+		 WAIT(NEVER), KEEPER_SERVING, SOON},
 		{"past the end, and it hangs",
 		 {.under_way = REGISTRY_EXTEND, .busy_since_us = NOW - 1000000, .end_tick = 999},
-		 WAIT(NEVER),
-		 KEEPER_UNAVAILABLE,
-		 SOON},
+		 WAIT(NEVER), KEEPER_UNAVAILABLE, SOON},
 		{"stop while it is under way",
 		 {.under_way = REGISTRY_EXTEND, .busy_since_us = NOW, .stopping = TRUE},
-		 {.action = KEEPER_PLAN_CANCEL},
-		 KEEPER_SERVING,
-		 NEVER},
+		 {.action = KEEPER_PLAN_CANCEL}, KEEPER_SERVING, NEVER},
 		{"the clock stepped back, and it is to be given up",
 		 {.wanted = TRUE, .ahead = TRUE, .hurry = TRUE},
-		 BEGIN(HAND_BACK),
-		 KEEPER_RECLAIMING,
-		 SOON},
+		 BEGIN(HAND_BACK), KEEPER_RECLAIMING, SOON},
 		{"not before what is under way is done",
 		 {.ahead = TRUE, .under_way = REGISTRY_EXTEND, .busy_since_us = NOW},
-		 WAIT(NEVER),
-		 KEEPER_RECLAIMING,
-		 SOON},
+		 WAIT(NEVER), KEEPER_RECLAIMING, SOON},
 		{"the clock is outside, which is no step to make up for",
-		 {.ahead = TRUE, .outside = TRUE},
-		 WAIT(NEVER),
-		 KEEPER_WAITING,
-		 NEVER},
+		 {.ahead = TRUE, .outside = TRUE}, WAIT(NEVER), KEEPER_WAITING, NEVER},
 		{"the registry's clock is behind, but what is held will do",
 		 {.wanted = TRUE, .out_of_reach = TRUE, .end_tick = 1000},
-		 WAIT(NEVER),
-		 KEEPER_SERVING,
-		 SOON},
-		{"it was late, but what is held will do",
-		 {.wanted = TRUE, .late = TRUE},
-		 WAIT(NOW + 50000),
-		 KEEPER_SERVING,
-		 SOON},
-		{"the last extension was late",
-		 {.wanted = TRUE, .late = TRUE, .end_tick = 999},
-		 BEGIN(EXTEND),
-		 KEEPER_UNAVAILABLE,
-		 SOON},
-		{"it will not do any more",
-		 {.wanted = TRUE, .out_of_reach = TRUE, .end_tick = 999},
-		 WAIT(NEVER),
-		 KEEPER_UNAVAILABLE,
-		 NEVER},
+		 WAIT(NEVER), KEEPER_SERVING, SOON},
+		{"it was late, but what is held will do", {.wanted = TRUE, .late = TRUE},
+		 WAIT(NOW + 50000), KEEPER_SERVING, SOON},
+		{"the last extension was late", {.wanted = TRUE, .late = TRUE, .end_tick = 999},
+		 BEGIN(EXTEND), KEEPER_UNAVAILABLE, SOON},
+		{"it will not do any more", {.wanted = TRUE, .out_of_reach = TRUE, .end_tick = 999},
+		 WAIT(NEVER), KEEPER_UNAVAILABLE, NEVER},
+		/* clang-format on */
 	};
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
@@ -370,7 +278,7 @@ static void test_with_lease_and_news(void)
 }
 
 /* A clock that leaves the layout and comes back may do so in every state but the last. */
-static void test_moves(void)
+TEST("/keeper-plan/moves", test_moves)
 {
 	for (KeeperState state = KEEPER_STARTING; state < KEEPER_STOPPED; state++) {
 		g_assert_true(keeper_state_may_follow(state, KEEPER_STOPPED));
@@ -383,7 +291,7 @@ static void test_moves(void)
 	g_assert_false(keeper_state_may_follow(KEEPER_SERVING, KEEPER_STARTING));
 }
 
-static void test_backoff(void)
+TEST("/keeper-plan/backoff", test_backoff)
 {
 	static const struct {
 		guint failures;
@@ -401,7 +309,7 @@ static void test_backoff(void)
 }
 
 /* By the size of the fleet. */
-static void test_list_pause(void)
+TEST("/keeper-plan/list-pause", test_list_pause)
 {
 	static const struct {
 		guint n_workers;
@@ -420,7 +328,7 @@ static void test_list_pause(void)
 				==, CASES[i].pause_s);
 }
 
-static void test_list_age(void)
+TEST("/keeper-plan/list-age", test_list_age)
 {
 	static const struct {
 		guint n_workers;
@@ -443,7 +351,7 @@ static guint reads_of_fleet(guint n_workers)
 }
 
 /* What a fleet reads by itself in a second does not grow with it for ever. */
-static void test_reads_of_a_fleet(void)
+TEST("/keeper-plan/reads-of-a-fleet", test_reads_of_a_fleet)
 {
 	for (guint n_workers = 1; n_workers <= 1 << 20; n_workers *= 2) {
 		guint n_reads = reads_of_fleet(n_workers);
@@ -453,19 +361,4 @@ static void test_reads_of_a_fleet(void)
 		g_assert_cmpint(n_reads * (gint64)G_USEC_PER_SEC, <=, 4 * pause_us);
 		g_assert_cmpint((gint64)n_workers * n_reads * G_USEC_PER_SEC, <=, 1000 * pause_us);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/keeper-plan/without-lease", test_without_lease);
-	g_test_add_func("/keeper-plan/without-lease-but-news", test_without_lease_but_news);
-	g_test_add_func("/keeper-plan/with-lease", test_with_lease);
-	g_test_add_func("/keeper-plan/with-lease-and-news", test_with_lease_and_news);
-	g_test_add_func("/keeper-plan/moves", test_moves);
-	g_test_add_func("/keeper-plan/backoff", test_backoff);
-	g_test_add_func("/keeper-plan/list-pause", test_list_pause);
-	g_test_add_func("/keeper-plan/list-age", test_list_age);
-	g_test_add_func("/keeper-plan/reads-of-a-fleet", test_reads_of_a_fleet);
-	return g_test_run();
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit-test.h"
 #include "tests/unit/worker/keeper-fixture.h"
 #include "worker/keeper.h"
 
@@ -19,7 +20,7 @@ static void start(Server *server)
 	WAIT_FOR(server_state(server) == KEEPER_SERVING);
 }
 
-static void test_before_and_length(void)
+TEST("/keeper-status/before-and-length", test_before_and_length)
 {
 	g_auto(Server) server;
 
@@ -44,7 +45,7 @@ static void test_before_and_length(void)
 	g_assert_false(status_of(&server).extending_fails);
 }
 
-static void test_extending_fails(void)
+TEST("/keeper-status/extending-fails", test_extending_fails)
 {
 	g_auto(Server) server;
 
@@ -63,7 +64,7 @@ static void test_extending_fails(void)
 }
 
 /* With the lease its extension has ended, too. */
-static void test_extending_fails_to_the_end(void)
+TEST("/keeper-status/extending-fails-to-the-end", test_extending_fails_to_the_end)
 {
 	static const struct {
 		const char *name;
@@ -94,7 +95,7 @@ static void test_extending_fails_to_the_end(void)
 }
 
 /* A disk that hangs, a ZooKeeper that is silent. */
-static void test_extending_hangs(void)
+TEST("/keeper-status/extending-hangs", test_extending_hangs)
 {
 	g_auto(Server) server;
 	gint64 began_us;
@@ -113,7 +114,7 @@ static void test_extending_hangs(void)
 }
 
 /* A claim or a hand-back that hangs is none. */
-static void test_others_hang(void)
+TEST("/keeper-status/others-hang", test_others_hang)
 {
 	g_auto(Server) server;
 
@@ -131,7 +132,7 @@ static void test_others_hang(void)
 }
 
 /* Once there is a word from the registry, by the clock as it is now. */
-static void test_registry_clock(void)
+TEST("/keeper-status/registry-clock", test_registry_clock)
 {
 	static const gint64 AHEAD_MS[] = {0, 7, -7, 20000, -3600000};
 	g_auto(Server) server;
@@ -151,7 +152,7 @@ static void test_registry_clock(void)
 }
 
 /* What the registry says of itself and of others. */
-static void test_registry(void)
+TEST("/keeper-status/registry", test_registry)
 {
 	static const struct {
 		KeeperSession session;
@@ -177,18 +178,4 @@ static void test_registry(void)
 		g_assert_cmpint(status.peers_skew_known, ==, CASES[i].peers.known);
 		g_assert_cmpint(status.peers_skew_ns, ==, CASES[i].peers.ahead_ns);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/keeper-status/before-and-length", test_before_and_length);
-	g_test_add_func("/keeper-status/extending-fails", test_extending_fails);
-	g_test_add_func("/keeper-status/extending-fails-to-the-end",
-			test_extending_fails_to_the_end);
-	g_test_add_func("/keeper-status/extending-hangs", test_extending_hangs);
-	g_test_add_func("/keeper-status/others-hang", test_others_hang);
-	g_test_add_func("/keeper-status/registry-clock", test_registry_clock);
-	g_test_add_func("/keeper-status/registry", test_registry);
-	return g_test_run();
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/keeper-workers.h"
 
+#include "tests/unit/unit-test.h"
 #include "tests/unit/worker/keeper-fixture.h"
 #include "worker/keeper-private.h"
 
@@ -52,7 +53,7 @@ static void start(Server *server)
 	WAIT_FOR(server_state(server) == KEEPER_SERVING);
 }
 
-static void test_lists(void)
+TEST("/keeper-workers/lists", test_lists)
 {
 	g_autoptr(GPtrArray) first = NULL;
 	g_autoptr(GPtrArray) second = NULL;
@@ -87,7 +88,7 @@ static void test_lists(void)
 	g_assert_cmpuint(first->len, ==, 3);
 }
 
-static void test_late_without_an_old_one(void)
+TEST("/keeper-workers/late-without-an-old-one", test_late_without_an_old_one)
 {
 	g_autoptr(GPtrArray) workers = NULL;
 	g_autoptr(GError) error = NULL;
@@ -111,7 +112,7 @@ static void test_late_without_an_old_one(void)
 }
 
 /* The registry is away: the last list will do, with its time. */
-static void test_late_with_an_old_one(void)
+TEST("/keeper-workers/late-with-an-old-one", test_late_with_an_old_one)
 {
 	g_autoptr(GPtrArray) at_once = NULL;
 	g_autoptr(GPtrArray) waited = NULL;
@@ -153,7 +154,7 @@ static void test_late_with_an_old_one(void)
 }
 
 /* While the registry answers, it is waited for, but not for ever. */
-static void test_late_though_it_answers(void)
+TEST("/keeper-workers/late-though-it-answers", test_late_though_it_answers)
 {
 	g_autoptr(GPtrArray) workers = NULL;
 	g_auto(Server) server;
@@ -170,7 +171,7 @@ static void test_late_though_it_answers(void)
 }
 
 /* It is asked again and again, or nobody would ever hear of what is new. */
-static void test_asks_again(void)
+TEST("/keeper-workers/asks-again", test_asks_again)
 {
 	g_auto(Server) server;
 	guint lists;
@@ -183,7 +184,7 @@ static void test_asks_again(void)
 }
 
 /* Of when it was read, however long it took to come. */
-static void test_is_as_old_as_its_reading(void)
+TEST("/keeper-workers/is-as-old-as-its-reading", test_is_as_old_as_its_reading)
 {
 	g_auto(Server) server;
 	gint64 now_ms;
@@ -197,7 +198,7 @@ static void test_is_as_old_as_its_reading(void)
 }
 
 /* Its age is what it is, by whatever clock. */
-static void test_clock_steps(void)
+TEST("/keeper-workers/clock-steps", test_clock_steps)
 {
 	static const gint64 STEPS_NS[] = {-HOUR_NS, -50 * SECOND_NS};
 
@@ -216,7 +217,7 @@ static void test_clock_steps(void)
 }
 
 /* Nothing is reserved that was over when the list was taken; what is over since was reserved. */
-static void test_reservations_that_are_over(void)
+TEST("/keeper-workers/reservations-that-are-over", test_reservations_that_are_over)
 {
 	static const struct {
 		gint64 end_ms; /* from when the list was read; G_MININT64: never used, tick 0 */
@@ -241,7 +242,7 @@ static void test_reservations_that_are_over(void)
 	}
 }
 
-static void test_stopping(void)
+TEST("/keeper-workers/stopping", test_stopping)
 {
 	g_autoptr(GPtrArray) workers = NULL;
 	g_autoptr(GError) error = NULL;
@@ -262,7 +263,7 @@ static void test_stopping(void)
 }
 
 /* A list that nobody has asked for. The thread does not run: the test is it. */
-static void test_one_is_due(void)
+TEST("/keeper-workers/one-is-due", test_one_is_due)
 {
 	static const struct {
 		const char *name;
@@ -298,7 +299,7 @@ static void test_one_is_due(void)
 }
 
 /* The next one is put off by the size of the last. The thread does not run: the test is it. */
-static void test_next_is_put_off(void)
+TEST("/keeper-workers/next-is-put-off", test_next_is_put_off)
 {
 	g_auto(Server) server;
 	Keeper *keeper;
@@ -328,7 +329,7 @@ static GPtrArray *get_quarantined(Server *server)
 	return records;
 }
 
-static void test_quarantined(void)
+TEST("/keeper-workers/quarantined", test_quarantined)
 {
 	g_autoptr(GPtrArray) first = NULL;
 	g_autoptr(GPtrArray) old = NULL;
@@ -369,7 +370,7 @@ static void test_quarantined(void)
 }
 
 /* A quarantine ends, whether or not somebody looks. */
-static void test_quarantined_no_more(void)
+TEST("/keeper-workers/quarantined-no-more", test_quarantined_no_more)
 {
 	g_autoptr(GPtrArray) records = NULL;
 	g_auto(Server) server;
@@ -391,7 +392,7 @@ static void test_quarantined_no_more(void)
 }
 
 /* In a large fleet all of them ask: so each does less often. */
-static void test_quarantined_in_a_large_fleet(void)
+TEST("/keeper-workers/quarantined-in-a-large-fleet", test_quarantined_in_a_large_fleet)
 {
 	g_auto(Server) server;
 	gint64 first_ms;
@@ -414,7 +415,7 @@ static void test_quarantined_in_a_large_fleet(void)
 }
 
 /* Whoever has no list, or is about to go, does not ask. */
-static void test_quarantined_unknown(void)
+TEST("/keeper-workers/quarantined-unknown", test_quarantined_unknown)
 {
 	g_auto(Server) server;
 	guint lists;
@@ -428,7 +429,7 @@ static void test_quarantined_unknown(void)
 }
 
 /* Or all that are watched would list at once when they find their registry again. */
-static void test_quarantined_out_of_reach(void)
+TEST("/keeper-workers/quarantined-out-of-reach", test_quarantined_out_of_reach)
 {
 	g_auto(Server) server;
 
@@ -444,28 +445,4 @@ static void test_quarantined_out_of_reach(void)
 	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 0);
 	g_assert_null(get_quarantined(&server));
 	WAIT_FOR(FAKE_GET(&server.fake, lists) == 1);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/keeper-workers/lists", test_lists);
-	g_test_add_func("/keeper-workers/late-without-an-old-one", test_late_without_an_old_one);
-	g_test_add_func("/keeper-workers/late-with-an-old-one", test_late_with_an_old_one);
-	g_test_add_func("/keeper-workers/late-though-it-answers", test_late_though_it_answers);
-	g_test_add_func("/keeper-workers/asks-again", test_asks_again);
-	g_test_add_func("/keeper-workers/is-as-old-as-its-reading", test_is_as_old_as_its_reading);
-	g_test_add_func("/keeper-workers/clock-steps", test_clock_steps);
-	g_test_add_func("/keeper-workers/reservations-that-are-over",
-			test_reservations_that_are_over);
-	g_test_add_func("/keeper-workers/stopping", test_stopping);
-	g_test_add_func("/keeper-workers/one-is-due", test_one_is_due);
-	g_test_add_func("/keeper-workers/next-is-put-off", test_next_is_put_off);
-	g_test_add_func("/keeper-workers/quarantined", test_quarantined);
-	g_test_add_func("/keeper-workers/quarantined-no-more", test_quarantined_no_more);
-	g_test_add_func("/keeper-workers/quarantined-in-a-large-fleet",
-			test_quarantined_in_a_large_fleet);
-	g_test_add_func("/keeper-workers/quarantined-unknown", test_quarantined_unknown);
-	g_test_add_func("/keeper-workers/quarantined-out-of-reach", test_quarantined_out_of_reach);
-	return g_test_run();
 }

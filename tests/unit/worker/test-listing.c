@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit-test.h"
 #include "worker/zookeeper/listing.h"
 
 #include <string.h>
@@ -108,7 +109,7 @@ static const Znode RESERVATIONS[] = {
 #define LAST ((G_GINT64_CONSTANT(1) << 41) - 1)
 
 /* At tick 1000. */
-static void test_quarantined(void)
+TEST("/listing/quarantined", test_quarantined)
 {
 	static const struct {
 		const char *name;
@@ -154,7 +155,7 @@ static void test_quarantined(void)
 }
 
 /* What is sent after a listing has begun waits for some of it, however large it is. */
-static void test_reads_under_way(void)
+TEST("/listing/reads-under-way", test_reads_under_way)
 {
 	static const Znode NOBODY[] = {{NULL, NULL}};
 	g_autoptr(ZookeeperListing) listing = begin();
@@ -177,12 +178,4 @@ static void test_reads_under_way(void)
 	g_assert_cmpuint(asked->len, ==, 0);
 	g_assert_cmpuint(listing->reservations->len, ==, 1000);
 	g_ptr_array_unref(asked);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/listing/quarantined", test_quarantined);
-	g_test_add_func("/listing/reads-under-way", test_reads_under_way);
-	return g_test_run();
 }

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "tests/unit/client/fake-server.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/hang-guard.h"
+#include "tests/unit/unit-test.h"
 
 #define AHEAD_MS     3600000 /* their clocks, of ours */
 #define TOLERATED_MS 30000   /* a machine that is busy */
@@ -36,7 +37,7 @@ static void wake(gpointer nothing G_GNUC_UNUSED)
 
 static void wait_woken(void)
 {
-	struct timespec limit = {.tv_sec = g_get_real_time() / G_USEC_PER_SEC + PATIENCE_S};
+	struct timespec limit = {.tv_sec = g_get_real_time() / G_USEC_PER_SEC + HANG_GUARD_S};
 
 	pthread_mutex_lock(&mutex);
 	while (!is_woken)
@@ -87,7 +88,7 @@ static void ask(Registration *self)
 	g_assert_null(self->peers.clocks);
 }
 
-static void test_who_is_asked(void)
+TEST("/peer-clocks/who-is-asked", test_who_is_asked)
 {
 	static const struct {
 		const char *name;
@@ -126,7 +127,7 @@ static void test_who_is_asked(void)
 }
 
 /* However often there are lists. */
-static void test_how_often(void)
+TEST("/peer-clocks/how-often", test_how_often)
 {
 	g_autoptr(FakeServer) server = fake_server_new(answer, NULL);
 	SystemClock clock;
@@ -144,7 +145,7 @@ static void test_how_often(void)
 }
 
 /* Whatever somebody says. */
-static void test_extremes(void)
+TEST("/peer-clocks/extremes", test_extremes)
 {
 	static const gint64 FURTHEST_MS[] = {G_MININT64 / 4, G_MAXINT64 / 4};
 	g_autoptr(Registration) self = registration_new(NULL);
@@ -156,13 +157,4 @@ static void test_extremes(void)
 		g_assert_cmpint(ABS(self->registry.peers.ahead_ns), >, G_MAXINT64 / 2);
 		g_assert_cmpint(self->registry.peers.ahead_ns > 0, ==, FURTHEST_MS[i] > 0);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/peer-clocks/who-is-asked", test_who_is_asked);
-	g_test_add_func("/peer-clocks/how-often", test_how_often);
-	g_test_add_func("/peer-clocks/extremes", test_extremes);
-	return g_test_run();
 }

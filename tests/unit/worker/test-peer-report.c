@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "tests/unit/unit-test.h"
 #include "worker/zookeeper/peer-report.h"
 
 #define DATACENTER_ID 3
@@ -35,6 +36,7 @@ static const struct {
 	char counted; /* as agreed, unreachable, stale; or as none of them */
 	const char *contradictions[3];
 } ONE_PEER[] = {
+	/* clang-format off */
 	{"agrees", 5, {TRUE, ITS_NONCE, 3, 5, OFFSET_MS, NULL}, 'a', {NULL}},
 	{"is not reached", 5, {0}, 'u', {NULL}},
 	{"is not reached in time", 5, {FALSE, ITS_NONCE, 4, 6, 0, NULL}, 'u', {NULL}},
@@ -44,42 +46,26 @@ static const struct {
 	{"has no worker ID yet", 5, {TRUE, ITS_NONCE, -1, -1, OFFSET_MS, NULL}, 'a', {NULL}},
 	{"claims no worker ID yet", -1, {TRUE, ITS_NONCE, 3, 6, OFFSET_MS, NULL}, 'a', {NULL}},
 	{"another worker ID", 5, {TRUE, ITS_NONCE, 3, 6, OFFSET_MS, NULL}, '-', {WORKER_INSANITY}},
-	{"another worker ID, no nonce",
-	 5,
-	 {TRUE, NULL, 3, 6, OFFSET_MS, NULL},
-	 '-',
+	{"another worker ID, no nonce", 5, {TRUE, NULL, 3, 6, OFFSET_MS, NULL}, '-',
 	 {WORKER_INSANITY}},
-	{"another datacenter",
-	 5,
-	 {TRUE, ITS_NONCE, 4, 5, OFFSET_MS, NULL},
-	 '-',
+	{"another datacenter", 5, {TRUE, ITS_NONCE, 4, 5, OFFSET_MS, NULL}, '-',
 	 {DATACENTER_INSANITY}},
-	{"another datacenter, worker ID and time",
-	 5,
-	 {TRUE, ITS_NONCE, 4, 6, OFFSET_MS + MAX_SKEW_MS + 1, NULL},
-	 '-',
+	{"another datacenter, worker ID and time", 5,
+	 {TRUE, ITS_NONCE, 4, 6, OFFSET_MS + MAX_SKEW_MS + 1, NULL}, '-',
 	 {WORKER_INSANITY, DATACENTER_INSANITY,
 	  "timestamp sanity check failed: the clock is 10001 ms behind the median of 1 "}},
-	{"a worker ID that no layout has",
-	 5,
-	 {TRUE, NULL, 3, G_MAXINT64, OFFSET_MS, NULL},
-	 '-',
+	{"a worker ID that no layout has", 5, {TRUE, NULL, 3, G_MAXINT64, OFFSET_MS, NULL}, '-',
 	 {"says 9223372036854775807, its claim says 5"}},
-	{"the largest skew",
-	 5,
-	 {TRUE, ITS_NONCE, 3, 5, OFFSET_MS - MAX_SKEW_MS, NULL},
-	 'a',
+	{"the largest skew", 5, {TRUE, ITS_NONCE, 3, 5, OFFSET_MS - MAX_SKEW_MS, NULL}, 'a',
 	 {NULL}},
-	{"one more",
-	 5,
-	 {TRUE, ITS_NONCE, 3, 5, OFFSET_MS - MAX_SKEW_MS - 1, NULL},
-	 'a',
+	{"one more", 5, {TRUE, ITS_NONCE, 3, 5, OFFSET_MS - MAX_SKEW_MS - 1, NULL}, 'a',
 	 {"the clock is 10001 ms ahead of the median of 1 servers of the datacenter, the limit is "
 	  "10000 ms; "}},
 	{"the time of another life", 5, {TRUE, (char *)"9", 3, 5, 0, NULL}, 's', {NULL}},
+	/* clang-format on */
 };
 
-static void test_one_peer(void)
+TEST("/peer-report/one-peer", test_one_peer)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(ONE_PEER); i++) {
 		g_autoptr(GPtrArray) peers = make_peers(1, &ONE_PEER[i].claimed);
@@ -104,7 +90,7 @@ static void test_one_peer(void)
 	}
 }
 
-static void test_no_peer_no_contradiction(void)
+TEST("/peer-report/no-peer-no-contradiction", test_no_peer_no_contradiction)
 {
 	g_autoptr(GPtrArray) peers = make_peers(0, NULL);
 	g_auto(PeerReport) report = {0};
@@ -140,7 +126,7 @@ static const struct {
 	{4, {0, 0, 0, 0}, 0, 0},
 };
 
-static void test_the_median_of_the_clocks_decides(void)
+TEST("/peer-report/the-median-of-the-clocks-decides", test_the_median_of_the_clocks_decides)
 {
 	static const gint WORKER_IDS[MAX_PEERS] = {1, 2, 3, 4};
 
@@ -194,7 +180,7 @@ static void judge(const char *answers, PeerReport *out_report)
 	peer_report_judge(peers, said, DATACENTER_ID, OFFSET_MS, MAX_SKEW_MS, out_report);
 }
 
-static void test_only_the_same_contradiction_confirms(void)
+TEST("/peer-report/only-the-same-contradiction-confirms", test_only_the_same_contradiction_confirms)
 {
 	static const struct {
 		const char *earlier, *later;
@@ -229,16 +215,4 @@ static void test_only_the_same_contradiction_confirms(void)
 		if (message != NULL)
 			g_assert_true(g_str_has_prefix(message, CASES[i].message));
 	}
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/peer-report/one-peer", test_one_peer);
-	g_test_add_func("/peer-report/no-peer-no-contradiction", test_no_peer_no_contradiction);
-	g_test_add_func("/peer-report/the-median-of-the-clocks-decides",
-			test_the_median_of_the_clocks_decides);
-	g_test_add_func("/peer-report/only-the-same-contradiction-confirms",
-			test_only_the_same_contradiction_confirms);
-	return g_test_run();
 }

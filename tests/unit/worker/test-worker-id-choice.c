@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit-test.h"
 #include "worker/zookeeper/worker-id-choice.h"
 
 /* Listings */
@@ -64,193 +65,87 @@ static const LiveRow LIVE[] = {
 	{MINE, -1, 0},    {"two", 2, 4},   {NULL, -1, 0},
 };
 
+/* clang-format off */
+#define ANY (-1)
+#define FOUND(id, read_version, read_end, first)                                                   \
+	{.found = TRUE, .worker_id = id, .version = read_version, .end_tick = read_end,            \
+	 .first_tick = first}
+#define WAITS(until) {.wait_until_tick = until}
+/* clang-format on */
+
 /* Four worker IDs; the tick is 1000; the floor of version 5. */
 static const struct {
 	const char *name;
 	gint64 wanted;
 	gint64 floor_tick;
-	Row rows[4];
-	guint n_rows;
+	Row rows[5]; /* up to one without an owner and damage */
 	WorkerIdChoice choice;
 } CHOICES[] = {
-	{"an empty datacenter",
-	 -1,
-	 0,
-	 {{0}},
-	 0,
-	 {.found = TRUE, .worker_id = 0, .version = -1, .end_tick = -1, .first_tick = 1}},
-	{"what is past is free, with the version and the end that were read",
-	 -1,
-	 0,
-	 {{2, 999, "dead", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 999, .first_tick = 1000}},
-	{"what was handed back, too",
-	 -1,
-	 0,
-	 {{2, 999, "", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 999, .first_tick = 1000}},
-	{"quarantined up to and with its last tick",
-	 -1,
-	 0,
-	 {{2, 1000, "dead", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 0, .version = -1, .end_tick = -1, .first_tick = 1}},
-	{"handed back ahead of the clock is quarantined as well",
-	 -1,
-	 0,
-	 {{2, 1000, "", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 0, .version = -1, .end_tick = -1, .first_tick = 1}},
-	{"held, although its time is past",
-	 -1,
-	 0,
-	 {{2, 5, "alive", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 0, .version = -1, .end_tick = -1, .first_tick = 1}},
-	{"held, as the claim of its owner names it",
-	 -1,
-	 0,
-	 {{2, 5, "two", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 0, .version = -1, .end_tick = -1, .first_tick = 1}},
-	{"left by an owner whose claim names another: until its last tick",
-	 1,
-	 0,
-	 {{1, 1000, "two", NULL}},
-	 1,
-	 {.wait_until_tick = 1001}},
-	{"and free after that",
-	 1,
-	 0,
-	 {{1, 999, "two", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 1, .version = 101, .end_tick = 999, .first_tick = 1000}},
-	{"held, as any claim of its owner names it",
-	 -1,
-	 0,
+	/* clang-format off */
+	{"an empty datacenter", ANY, 0, {{0}}, FOUND(0, -1, -1, 1)},
+	{"what is past is free, with the version and the end that were read", ANY, 0,
+	 {{2, 999, "dead", NULL}}, FOUND(2, 102, 999, 1000)},
+	{"what was handed back, too", ANY, 0, {{2, 999, "", NULL}}, FOUND(2, 102, 999, 1000)},
+	{"quarantined up to and with its last tick", ANY, 0,
+	 {{2, 1000, "dead", NULL}}, FOUND(0, -1, -1, 1)},
+	{"handed back ahead of the clock is quarantined as well", ANY, 0,
+	 {{2, 1000, "", NULL}}, FOUND(0, -1, -1, 1)},
+	{"held, although its time is past", ANY, 0, {{2, 5, "alive", NULL}}, FOUND(0, -1, -1, 1)},
+	{"held, as the claim of its owner names it", ANY, 0,
+	 {{2, 5, "two", NULL}}, FOUND(0, -1, -1, 1)},
+	{"left by an owner whose claim names another: until its last tick", 1, 0,
+	 {{1, 1000, "two", NULL}}, WAITS(1001)},
+	{"and free after that", 1, 0, {{1, 999, "two", NULL}}, FOUND(1, 101, 999, 1000)},
+	{"held, as any claim of its owner names it", ANY, 0,
 	 {{0, 5, "moved", NULL}, {1, 5, "moved", NULL}, {2, 5, "moved", NULL}},
-	 3,
-	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 5, .first_tick = 6}},
-	{"damaged is not free",
-	 -1,
-	 0,
-	 {{2, 0, NULL, "no end"}},
-	 1,
-	 {.found = TRUE, .worker_id = 0, .version = -1, .end_tick = -1, .first_tick = 1}},
-	{"my own, of a write that came late, if nothing else is free",
-	 -1,
-	 0,
-	 {{0, 5, "alive", NULL},
-	  {1, 999, MINE, NULL},
-	  {2, 1500, "dead", NULL},
+	 FOUND(2, 102, 5, 6)},
+	{"damaged is not free", ANY, 0, {{2, 0, NULL, "no end"}}, FOUND(0, -1, -1, 1)},
+	{"my own, of a write that came late, if nothing else is free", ANY, 0,
+	 {{0, 5, "alive", NULL}, {1, 999, MINE, NULL}, {2, 1500, "dead", NULL},
 	  {3, 5, "alive", NULL}},
-	 4,
-	 {.found = TRUE, .worker_id = 1, .version = 101, .end_tick = 999, .first_tick = 1000}},
-	{"my own, once it is past, and another is free",
-	 -1,
-	 0,
-	 {{1, 999, MINE, NULL}, {2, 999, "dead", NULL}},
-	 2,
-	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 999, .first_tick = 1000}},
-	{"my own, once it is past, and no other is wanted",
-	 1,
-	 0,
-	 {{1, 999, MINE, NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 1, .version = 101, .end_tick = 999, .first_tick = 1000}},
-	{"my own, but not past",
-	 -1,
-	 0,
-	 {{1, 1000, MINE, NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 0, .version = -1, .end_tick = -1, .first_tick = 1}},
-	{"none: the first end of a quarantine",
-	 -1,
-	 0,
-	 {{0, 5, "alive", NULL},
-	  {1, 1500, "dead", NULL},
-	  {2, 1200, "dead", NULL},
+	 FOUND(1, 101, 999, 1000)},
+	{"my own, once it is past, and another is free", ANY, 0,
+	 {{1, 999, MINE, NULL}, {2, 999, "dead", NULL}}, FOUND(2, 102, 999, 1000)},
+	{"my own, once it is past, and no other is wanted", 1, 0,
+	 {{1, 999, MINE, NULL}}, FOUND(1, 101, 999, 1000)},
+	{"my own, but not past", ANY, 0, {{1, 1000, MINE, NULL}}, FOUND(0, -1, -1, 1)},
+	{"none: the first end of a quarantine", ANY, 0,
+	 {{0, 5, "alive", NULL}, {1, 1500, "dead", NULL}, {2, 1200, "dead", NULL},
 	  {3, 1100, "alive", NULL}},
-	 4,
-	 {.wait_until_tick = 1201}},
-	{"none, and time does not help",
-	 -1,
-	 0,
-	 {{0, 5, "alive", NULL},
-	  {1, 5, "alive", NULL},
-	  {2, 5, "alive", NULL},
+	 WAITS(1201)},
+	{"none, and time does not help", ANY, 0,
+	 {{0, 5, "alive", NULL}, {1, 5, "alive", NULL}, {2, 5, "alive", NULL},
 	  {3, 0, NULL, "no end"}},
-	 4,
-	 {.wait_until_tick = G_MAXINT64}},
-	{"a pinned one is free",
-	 3,
-	 0,
-	 {{0, 5, "alive", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 3, .version = -1, .end_tick = -1, .first_tick = 1}},
-	{"a pinned one is held: no other is looked at",
-	 3,
-	 0,
-	 {{2, 1500, "dead", NULL}, {3, 5, "alive", NULL}},
-	 2,
-	 {.wait_until_tick = G_MAXINT64}},
-	{"a pinned one is quarantined",
-	 3,
-	 0,
-	 {{2, 1500, "dead", NULL}, {3, 1700, "dead", NULL}},
-	 2,
-	 {.wait_until_tick = 1701}},
-	{"what ended below the floor begins after that",
-	 -1,
-	 899,
-	 {{2, 700, "dead", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 700, .first_tick = 900}},
-	{"what ended at it too",
-	 -1,
-	 899,
-	 {{2, 899, "", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 899, .first_tick = 900}},
-	{"what ended after it begins after its end",
-	 -1,
-	 899,
-	 {{2, 900, "dead", NULL}},
-	 1,
-	 {.found = TRUE, .worker_id = 2, .version = 102, .end_tick = 900, .first_tick = 901}},
-	{"what was never used begins after the floor",
-	 -1,
-	 899,
-	 {{0}},
-	 0,
-	 {.found = TRUE, .worker_id = 0, .version = -1, .end_tick = -1, .first_tick = 900}},
-	{"the floor is past by one tick",
-	 -1,
-	 999,
-	 {{0}},
-	 0,
-	 {.found = TRUE, .worker_id = 0, .version = -1, .end_tick = -1, .first_tick = 1000}},
-	{"up to and with the floor, nothing is free",
-	 -1,
-	 1000,
-	 {{2, 5, "dead", NULL}},
-	 1,
-	 {.wait_until_tick = 1001}},
-	{"not a pinned one either, whenever it would be by its record",
-	 3,
-	 1600,
-	 {{3, 1700, "dead", NULL}},
-	 1,
-	 {.wait_until_tick = 1601}},
+	 WAITS(G_MAXINT64)},
+	{"a pinned one is free", 3, 0, {{0, 5, "alive", NULL}}, FOUND(3, -1, -1, 1)},
+	{"a pinned one is held: no other is looked at", 3, 0,
+	 {{2, 1500, "dead", NULL}, {3, 5, "alive", NULL}}, WAITS(G_MAXINT64)},
+	{"a pinned one is quarantined", 3, 0,
+	 {{2, 1500, "dead", NULL}, {3, 1700, "dead", NULL}}, WAITS(1701)},
+	{"what ended below the floor begins after that", ANY, 899,
+	 {{2, 700, "dead", NULL}}, FOUND(2, 102, 700, 900)},
+	{"what ended at it too", ANY, 899, {{2, 899, "", NULL}}, FOUND(2, 102, 899, 900)},
+	{"what ended after it begins after its end", ANY, 899,
+	 {{2, 900, "dead", NULL}}, FOUND(2, 102, 900, 901)},
+	{"what was never used begins after the floor", ANY, 899, {{0}}, FOUND(0, -1, -1, 900)},
+	{"the floor is past by one tick", ANY, 999, {{0}}, FOUND(0, -1, -1, 1000)},
+	{"up to and with the floor, nothing is free", ANY, 1000,
+	 {{2, 5, "dead", NULL}}, WAITS(1001)},
+	{"not a pinned one either, whenever it would be by its record", 3, 1600,
+	 {{3, 1700, "dead", NULL}}, WAITS(1601)},
+	/* clang-format on */
 };
 
-static void test_choose(void)
+TEST("/worker-id-choice/choose", test_choose)
 {
 	for (guint i = 0; i < G_N_ELEMENTS(CHOICES); i++) {
-		g_auto(ZookeeperListing) listing =
-			make_listing(CHOICES[i].rows, CHOICES[i].n_rows, LIVE);
+		guint n_rows = 0;
+
+		while (CHOICES[i].rows[n_rows].owner != NULL ||
+		       CHOICES[i].rows[n_rows].damage != NULL)
+			n_rows++;
+
+		g_auto(ZookeeperListing) listing = make_listing(CHOICES[i].rows, n_rows, LIVE);
 		const WorkerIdWish wish = {
 			.nonce = MINE,
 			.worker_id = CHOICES[i].wanted,
@@ -300,37 +195,23 @@ static const struct {
 	guint n_passed_over;
 	guint worker_id;
 } ORDER[] = {
+	/* clang-format off */
 	{"the lowest that is free and has a record", {HOLDER}, -1, FALSE, 0, 1},
 	{"one is before: the next of those", {HOLDER, BEFORE(0)}, -1, FALSE, 0, 6},
 	{"two are: the lowest that has none", {HOLDER, BEFORE(0), BEFORE(1)}, -1, FALSE, 0, 0},
 	{"five are: the highest that has none",
-	 {HOLDER, BEFORE(0), BEFORE(1), BEFORE(2), BEFORE(3), BEFORE(4)},
-	 -1,
-	 FALSE,
-	 0,
-	 7},
+	 {HOLDER, BEFORE(0), BEFORE(1), BEFORE(2), BEFORE(3), BEFORE(4)}, -1, FALSE, 0, 7},
 	{"more than are free: around",
-	 {HOLDER, BEFORE(0), BEFORE(1), BEFORE(2), BEFORE(3), BEFORE(4), BEFORE(5), BEFORE(6)},
-	 -1,
-	 FALSE,
-	 0,
-	 6},
+	 {HOLDER, BEFORE(0), BEFORE(1), BEFORE(2), BEFORE(3), BEFORE(4), BEFORE(5), BEFORE(6)}, -1,
+	 FALSE, 0, 6},
 	{"who came later takes what is left", {HOLDER, {"later", -1, 21}}, -1, FALSE, 0, 1},
 	{"its claim was read before it had a worker ID", {{"holder", -1, 5}}, -1, FALSE, 0, 1},
-	{"its record was not there yet when its claim named it",
-	 {HOLDER, {"newer", 0, 15}},
-	 -1,
-	 FALSE,
-	 0,
-	 6},
+	{"its record was not there yet when its claim named it", {HOLDER, {"newer", 0, 15}}, -1,
+	 FALSE, 0, 6},
 	{"a race was lost: the lowest that has no record", {HOLDER}, -1, TRUE, 0, 0},
 	{"by two", {HOLDER, BEFORE(0)}, -1, TRUE, 0, 2},
 	{"by more than there are new ones: records again",
-	 {HOLDER, BEFORE(0), BEFORE(1), BEFORE(2), BEFORE(3)},
-	 -1,
-	 TRUE,
-	 0,
-	 1},
+	 {HOLDER, BEFORE(0), BEFORE(1), BEFORE(2), BEFORE(3)}, -1, TRUE, 0, 1},
 	{"one may not be written to", {HOLDER}, -1, FALSE, 1, 6},
 	{"nor may three", {HOLDER}, -1, FALSE, 3, 2},
 	{"one is preferred", {HOLDER}, 6, FALSE, 0, 6},
@@ -339,9 +220,10 @@ static const struct {
 	{"and after a race", {HOLDER}, 6, TRUE, 0, 6},
 	{"it is held", {HOLDER}, 3, FALSE, 0, 1},
 	{"it is quarantined", {HOLDER}, 4, FALSE, 0, 1},
+	/* clang-format on */
 };
 
-static void test_order(void)
+TEST("/worker-id-choice/order", test_order)
 {
 	for (guint i = 0; i < G_N_ELEMENTS(ORDER); i++) {
 		g_auto(ZookeeperListing) listing =
@@ -370,7 +252,7 @@ static void test_order(void)
 }
 
 /* Those that look together take different ones, and no new one too many. */
-static void test_together(void)
+TEST("/worker-id-choice/together", test_together)
 {
 	enum { N_STARTERS = 24, N_RECORDS = 10 };
 	gboolean taken[N_STARTERS] = {FALSE};
@@ -405,7 +287,7 @@ static void test_together(void)
 }
 
 /* Each with the reservation that it holds, not with one that it has left behind. */
-static void test_workers(void)
+TEST("/zookeeper-listing/workers", test_workers)
 {
 	static const Row ROWS[] = {{0, 1200, "left", NULL},
 				   {1, 1500, "two", NULL},
@@ -428,7 +310,7 @@ static void test_workers(void)
 	}
 }
 
-static void test_describe(void)
+TEST("/worker-id-choice/describe", test_describe)
 {
 	static const Row ROWS[] = {{0, 5, "alive", NULL},
 				   {1, 5, "dead", NULL},
@@ -448,7 +330,7 @@ static void test_describe(void)
 }
 
 /* However many are in the way: few by name, in order. */
-static void test_describe_many(void)
+TEST("/worker-id-choice/describe/many", test_describe_many)
 {
 	static const LiveRow ALIVE[] = {{"alive", -1, 1}, {NULL, -1, 0}};
 	const WorkerIdWish any = {MINE, .worker_id = -1, .n_workers = 1024, .now_tick = 1000};
@@ -472,7 +354,7 @@ static void test_describe_many(void)
 			"4 are damaged (first worker 1020)");
 }
 
-static void test_describe_floor(void)
+TEST("/worker-id-choice/describe/floor", test_describe_floor)
 {
 	static const Row ROWS[] = {{2, 1500, "dead", NULL}};
 	const WorkerIdWish any = {MINE, .worker_id = -1, .n_workers = 4, .now_tick = 1000};
@@ -487,17 +369,4 @@ static void test_describe_floor(void)
 	g_assert_cmpstr(text, ==,
 			"datacenter 3 is quarantined until 2010-11-04T01:42:56.157Z by an operator "
 			"(snowflakectl registry quarantine)");
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/worker-id-choice/choose", test_choose);
-	g_test_add_func("/worker-id-choice/order", test_order);
-	g_test_add_func("/worker-id-choice/together", test_together);
-	g_test_add_func("/zookeeper-listing/workers", test_workers);
-	g_test_add_func("/worker-id-choice/describe", test_describe);
-	g_test_add_func("/worker-id-choice/describe/many", test_describe_many);
-	g_test_add_func("/worker-id-choice/describe/floor", test_describe_floor);
-	return g_test_run();
 }

@@ -3,6 +3,8 @@
 
 #include <zookeeper/zookeeper.h>
 
+#include "tests/unit/unit-test.h"
+
 /* What ZooKeeper's client says to a user and password. */
 static int auth_code;
 
@@ -46,7 +48,7 @@ static ZookeeperMessage *first_message(int code)
 
 /* Between two attempts to connect the client takes no user and password: that is no fault of them,
  * and none of the names. */
-static void test_refused_connection(void)
+TEST("/zookeeper-session/refused-connection", test_refused_connection)
 {
 	g_autoptr(ZookeeperMessage) message = first_message(ZINVALIDSTATE);
 
@@ -57,7 +59,7 @@ static void test_refused_connection(void)
 	g_assert_cmpstr(message->addresses[0], ==, "127.0.0.1:1");
 }
 
-static void test_no_auth(void)
+TEST("/zookeeper-session/no-auth", test_no_auth)
 {
 	g_autoptr(ZookeeperMessage) message = first_message(ZMARSHALLINGERROR);
 
@@ -67,18 +69,9 @@ static void test_no_auth(void)
 			"ZooKeeper's client does not take --zookeeper-auth: marshalling error");
 }
 
-static void test_opened(void)
+TEST("/zookeeper-session/opened", test_opened)
 {
 	g_autoptr(ZookeeperMessage) message = first_message(ZOK);
 
 	g_assert_cmpint(message->type, ==, ZOOKEEPER_OPENED);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/zookeeper-session/refused-connection", test_refused_connection);
-	g_test_add_func("/zookeeper-session/no-auth", test_no_auth);
-	g_test_add_func("/zookeeper-session/opened", test_opened);
-	return g_test_run();
 }

@@ -3,6 +3,6 @@
 
 /* How long a test waits for what must come, and only waits if it does not. A busy machine takes its
  * time over it; meson's timeouts (tests/meson.build) are longer. */
-#define PATIENCE_S  60
-#define PATIENCE_MS (PATIENCE_S * 1000)
-#define PATIENCE_US (PATIENCE_MS * G_GINT64_CONSTANT(1000))
+#define HANG_GUARD_S  60
+#define HANG_GUARD_MS (HANG_GUARD_S * 1000)
+#define HANG_GUARD_US (HANG_GUARD_MS * G_GINT64_CONSTANT(1000))
