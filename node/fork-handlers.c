@@ -5,7 +5,7 @@
 
 #include "common/log.h"
 #include "worker/file/own-descriptors.h"
-#include "worker/fork-gate.h"
+#include "common/fork-gate.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 

@@ -26,7 +26,8 @@ G_BEGIN_DECLS
  * to end ends after the call, not in it. What happens to it is logged with g_log(), domain
  * "Snowflake", in the lines of snowflaked: errors and warnings as messages, which GLib prints on
  * standard error unless told otherwise, and the rest as "info" and "debug", which it does not. The
- * log is one for all nodes of a process.
+ * log is one for all nodes of a process. A handler for it may take its time, fork, and use the
+ * node; in a child that it makes it may not return.
  *
  * fork(): the node is the parent's. In the child every draw fails with FORKED, and its descriptors
  * of locks are closed; nothing that the child does with it touches the parent's worker ID. A child

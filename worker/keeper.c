@@ -3,7 +3,7 @@
 
 #include "common/log.h"
 #include "core/text.h"
-#include "worker/fork-gate.h"
+#include "common/fork-gate.h"
 #include "worker/keeper-clock.h"
 #include "worker/keeper-lease.h"
 #include "worker/keeper-private.h"

@@ -256,6 +256,32 @@ static G_GNUC_UNUSED void test_under_load(void)
 		see(seen, g_array_index(ids, gint64, i));
 }
 
+static guint n_forks;
+
+/* A handler of g_log() that starts a process, as one that mails errors does. */
+static void fork_for_line(const char *domain G_GNUC_UNUSED, GLogLevelFlags level G_GNUC_UNUSED,
+			  const char *line G_GNUC_UNUSED, gpointer data G_GNUC_UNUSED)
+{
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(0);
+	assert_child_ends_well(child);
+	n_forks++;
+}
+
+static void test_log_handler_forks(void)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	guint handler = g_log_set_handler("Snowflake", G_LOG_LEVEL_MASK, fork_for_line, NULL);
+	SnowflakeNode *node = node_new_well(directory, "log-level=info");
+
+	next_well(node);
+	snowflake_node_free(node); /* its thread is gone */
+	g_log_remove_handler("Snowflake", handler);
+	g_assert_cmpuint(n_forks, >, 0);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -266,5 +292,6 @@ int main(int argc, char **argv)
 #ifndef __SANITIZE_THREAD__ /* it lets no child of a process with threads start one */
 	g_test_add_func("/node-fork/under-load", test_under_load);
 #endif
+	g_test_add_func("/node-fork/log-handler-forks", test_log_handler_forks);
 	return g_test_run();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit-test.h"
-#include "worker/fork-gate.h"
+#include "common/fork-gate.h"
 
 #include <errno.h>
 #include <glib.h>
